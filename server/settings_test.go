@@ -70,6 +70,7 @@ func settings(t *testing.T, f *settingsFiles) []setting {
 		"group.*":                            {"1:2:3"},
 		"weight.*":                           {"0", "3"},
 		"server.*":                           {"10.0.0.3:2888:3888:observer"},
+		"zkd.limit.*":                        {"address * requests/s=1000000", "identity digest:u watches=5"},
 		"dynamicConfigFile":                  {f.dynamic},
 		"zkd.quorumSecretFile":               {f.secret},
 		"zkd.jwt.keys":                       {f.keys},
@@ -180,6 +181,8 @@ func (s *setting) know(f *settingsFiles) {
 	case "server.*":
 		s.key = "server.3"
 		s.members = []string{"server.1=10.0.0.1:2888:3888", "server.2=10.0.0.2:2888:3888"}
+	case "zkd.limit.*":
+		s.key = "zkd.limit.some"
 	case "sslQuorum":
 		s.lines = tls[1:]
 	case "portUnification":

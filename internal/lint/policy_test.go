@@ -29,6 +29,7 @@ const ours = `
 	server/auth/certid: jute server/auth
 	server/auth/jwt:   jute server/auth
 	server/auth/sasl:  jute internal/digestmd5 server/auth
+	server/limits:     jute
 	server/evaluate:   jute server/auth server/datatree
 	server/zab:        jute internal/format internal/secret
 	server/datadirs:   internal/fault internal/format internal/secret server/zab
@@ -69,20 +70,20 @@ const ours = `
 	internal/testing/seeds:    none
 	server/wal:        jute internal/fault internal/format internal/vfs
 	server/snapshot:   jute internal/fault internal/format internal/vfs
-	server/config:     internal/jaas internal/secret internal/vfs server/auth/sasl
+	server/config:     internal/jaas internal/secret internal/vfs server/auth/sasl server/limits
 
 	# It declares the view that it renders; the server fills it.
 	fourletter:        none
 
 	# What a server counts of itself, by the names that operators know.
-	server/monitor:    jute fourletter server/datatree server/zab
+	server/monitor:    jute fourletter server/datatree server/limits server/zab
 
 	# Who did what. It knows nothing of requests.
 	server/audit:      jute internal/vfs server/auth
 
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
-	server/clients:    jute fourletter internal/fifo server/audit server/auth server/auth/sasl server/clients/register server/config server/datatree server/evaluate server/monitor
+	server/clients:    jute fourletter internal/fifo server/audit server/auth server/auth/sasl server/clients/register server/config server/datatree server/evaluate server/limits server/monitor
 	                   server/replica server/session server/watch
 
 	# Assembly.
@@ -199,7 +200,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
+	"jute", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

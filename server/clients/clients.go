@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -94,7 +95,7 @@ type Clients struct {
 	cfg        *config.Config
 	log        *zap.Logger
 	metrics    *monitor.Metrics
-	limits     Limits
+	memory     Limits
 	backend    Backend
 	state      *State
 	schemes    *auth.Schemes
@@ -109,6 +110,8 @@ type Clients struct {
 	locals      *session.Tracker // of local sessions
 	conns       *register.Register[*conn]
 	throttler   *throttler
+	limits      *limits.Table // nil without rules
+	quotaRates  quotaRates
 	newSessions tokenBucket
 	authLimiter *authLimiter
 	superUser   string // "" for none
@@ -133,7 +136,7 @@ func New(o Options) *Clients {
 		cfg:        o.Config,
 		log:        o.Logger,
 		metrics:    o.Metrics,
-		limits:     o.Limits,
+		memory:     o.Limits,
 		backend:    o.Backend,
 		state:      o.State,
 		schemes:    o.Schemes,
@@ -144,6 +147,7 @@ func New(o Options) *Clients {
 		listenFunc: o.Listen,
 		locals:     session.NewTracker(o.Config.TickTime.Milliseconds()),
 		conns:      register.New[*conn](o.Config.Replicated()),
+		limits:     newLimits(o.Config, o.State),
 		throttler:  newThrottler(o.Config.GlobalOutstandingLimit, o.Config.RequestThrottle.MaxRequests, o.Limits.Requests),
 		newSessions: tokenBucket{
 			size:   throttle.Tokens,
@@ -214,10 +218,12 @@ func (s *Clients) EndService() {
 	}
 }
 
-// Tick expires local sessions, and lets read-only clients in if there is no leader.
+// Tick expires local sessions, lets read-only clients in if there is no leader, and reports
+// the limits that are exceeded.
 func (s *Clients) Tick(now time.Duration) {
 	s.expireLocals(now)
 	s.considerReadOnly(now)
+	s.tickLimits(now)
 }
 
 // Postpone extends local sessions by the time for which the process was paused.
@@ -250,13 +256,16 @@ func (s *Clients) Show(r *monitor.Reading) {
 	r.WaitingRequests, r.WaitingBytes = s.throttler.waiting.Load(), s.throttler.bytes.Load()
 	r.LargeBytes = s.largeBytes.Load()
 	r.Stalls = s.throttler.stalls.Load()
+	if s.limits != nil {
+		r.Limits = s.limits.Figures()
+	}
 }
 
 // Held returns what the connections hold: waiting requests, connections with unwritten
 // replies, and how many connections have ended since the last call of Touches.
 func (s *Clients) Held() (requests, replies, ended monitor.Holding) {
 	requests = monitor.Holding{Items: s.throttler.waiting.Load(), Bytes: s.throttler.bytes.Load()}
-	replies = monitor.Holding{Bytes: s.outBytes.Load(), Limit: s.limits.Replies}
+	replies = monitor.Holding{Bytes: s.outBytes.Load(), Limit: s.memory.Replies}
 	for _, c := range s.conns.All() {
 		c.mu.Lock()
 		if c.mu.out != nil {

@@ -34,6 +34,7 @@ type conn struct {
 	id      uint64 // origin of its requests, unique over servers and restarts
 	opened  time.Time
 	frames  *frameReader
+	limited *limited // nil without rules that limit clients
 
 	// Owned by the reader.
 	sasl           *sasl.Exchange       // nil if the client sent no SASL token
@@ -201,6 +202,19 @@ func (c *conn) handleBuffered() error {
 		if !ok || err != nil {
 			return err
 		}
+		if c.limited != nil {
+			wait, err := c.limited.charge(c, frame)
+			if err != nil {
+				return err
+			}
+			if wait > 0 {
+				c.finishBatch(handled)
+				c.askedLeader, handled = false, 0
+				if err := c.pause(wait); err != nil {
+					return err
+				}
+			}
+		}
 		if handled++; handled == 1 {
 			c.recordTouch()
 		}
@@ -275,7 +289,7 @@ func (c *conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.draining = true
-	c.nc.SetReadDeadline(time.Now()) // wakes the reader
+	c.interruptLocked()
 	c.nc.SetWriteDeadline(time.Now().Add(c.clients.cfg.RequestThrottle.ShutdownTimeout))
 }
 

@@ -49,7 +49,11 @@ func (c *conn) handshake() error {
 	if err := c.clients.admitConnect(c, &r); err != nil {
 		return err
 	}
-	return c.connect(&r)
+	if err := c.connect(&r); err != nil {
+		return err
+	}
+	c.sessionOpened()
+	return nil
 }
 
 // sessionless returns the error for a client that never sent a connect request.
@@ -123,6 +127,9 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	}
 	if r.SessionID == 0 {
 		sub.Request.Session = s.nextSession()
+		if err := c.mayOpen(sub.Request.Session); err != nil {
+			return err
+		}
 	} else {
 		// The password is checked first: knowing an id must not be enough to disconnect
 		// its owner, as it is in Apache's server.

@@ -127,7 +127,13 @@ func (s *Clients) acceptLoop(l net.Listener) {
 // a reply, which makes a client try another server.
 func (s *Clients) admit(nc net.Conn) {
 	c := newConn(s, nc)
+	if !s.limitConnection(c) {
+		s.metrics.ConnectionRejected.Add(1)
+		nc.Close()
+		return
+	}
 	if !s.conns.Add(c, c.ip(), s.cfg.MaxClientCnxns, s.cfg.MaxCnxns) {
+		c.endLimits()
 		s.metrics.ConnectionRejected.Add(1)
 		s.log.Warn("too many connections: closing a new one; see maxClientCnxns and maxCnxns",
 			zap.Stringer("remote", nc.RemoteAddr()))
@@ -141,6 +147,7 @@ func (s *Clients) admit(nc net.Conn) {
 // be added for it meanwhile: its reader has ended, and the applier, which serves its
 // queued reads, needs that lock to do so.
 func (s *Clients) forget(c *conn) {
+	c.endLimits()
 	s.state.RLock()
 	c.mu.Lock()
 	s.audit.keepLocked(c)

@@ -22,6 +22,9 @@ func (c *conn) connectLocal(r *jute.ConnectRequest) (done bool, err error) {
 	switch {
 	case id == 0 && (c.readOnly || s.cfg.LocalSessions):
 		id = s.nextSession()
+		if err := c.mayOpen(id); err != nil {
+			return true, err
+		}
 		s.locals.Add(id, c.timeoutMs, millis(c.started))
 	case id == 0:
 		return false, nil
@@ -149,12 +152,18 @@ func (a *Answers) SessionOpened(id jute.SessionID, origin uint64) {
 // createsEphemeral reports whether a request creates an ephemeral, alone or within
 // a multi. The leader refuses a request that can't be decoded.
 func createsEphemeral(req *request) bool {
+	return numEphemerals(req) > 0
+}
+
+// numEphemerals returns how many ephemerals a request creates.
+func numEphemerals(req *request) (n int64) {
 	d := jute.NewAliasDecoder(req.body)
 	switch req.op {
 	case jute.OpCreate, jute.OpCreate2:
 		var r jute.CreateRequest
-		r.Decode(&d)
-		return d.Err() == nil && r.Mode.Ephemeral()
+		if r.Decode(&d); d.Err() == nil && r.Mode.Ephemeral() {
+			return 1
+		}
 	case jute.OpMulti:
 		var m jute.MultiRequest
 		m.Decode(&d)
@@ -163,12 +172,12 @@ func createsEphemeral(req *request) bool {
 			switch op.Type {
 			case jute.OpCreate, jute.OpCreate2, jute.OpCreateTTL: // with such a mode, createTTL acts as create
 				if op.Mode.Ephemeral() {
-					return true
+					n++
 				}
 			}
 		}
 	}
-	return false
+	return n
 }
 
 // considerReadOnly lets read-only clients in when there has been no leader for a while

@@ -3,7 +3,6 @@ package clients
 import (
 	"encoding/binary"
 	"sync"
-	"time"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/monitor"
@@ -16,7 +15,7 @@ const (
 	// outLimit is how many unread bytes from the applier a client may have before it is
 	// disconnected: watch events, and replies to reads after a write. It also limits one
 	// reply to a multiRead. Other requests are limited by not reading the client's next
-	// one. limits.replies is for all clients together.
+	// one. memory.Replies is for all clients together.
 	outLimit = 64 << 20
 )
 
@@ -131,7 +130,7 @@ func (c *conn) countOutLocked() {
 // buffer is too long, or if it counts and the counted buffers are too long together.
 func (c *conn) overLimitLocked() bool {
 	out := c.mu.out
-	return out != nil && (out.len() > outLimit || out.counted > 0 && c.clients.outBytes.Load() > c.clients.limits.Replies)
+	return out != nil && (out.len() > outLimit || out.counted > 0 && c.clients.outBytes.Load() > c.clients.memory.Replies)
 }
 
 // discard discards the frame that begin started and unlocks the connection.
@@ -179,7 +178,7 @@ func (c *conn) endWith(lingers bool) {
 	defer c.mu.Unlock()
 	c.mu.ending = true
 	c.mu.lingers = c.mu.lingers || lingers
-	c.nc.SetReadDeadline(time.Now())
+	c.interruptLocked()
 }
 
 // flush writes the out buffer to the socket. If another goroutine is writing, that
@@ -221,6 +220,9 @@ func (c *conn) write(out *outBuffer) error {
 		}
 		c.clients.metrics.BytesSent.Add(int64(len(b)))
 		out.full[i] = nil
+	}
+	if c.limited != nil {
+		c.limited.Sent(int64(out.len()))
 	}
 	n, err := c.nc.Write(out.b)
 	c.clients.metrics.BytesSent.Add(int64(n))

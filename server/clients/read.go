@@ -39,6 +39,9 @@ func (s *Clients) answerRead(c *conn, req *request) (keep bool) {
 // dispatch serves the request: it appends the reply, or returns the error to be sent as
 // the reply. Ops that a client can't send are unknown.
 func (r *read) dispatch() (err error, known bool) {
+	if r.req.refusal != 0 {
+		return r.req.refusal, true
+	}
 	switch r.req.op {
 	case jute.OpPing:
 		r.reply(jute.XidPing, r.zxid, 0)

@@ -28,6 +28,8 @@ type request struct {
 	// reader waits. It is closed when the outcome is known. (A client can send an op of
 	// the same number.)
 	outcome chan struct{}
+	// refusal is the reply to a request that a limit refuses.
+	refusal jute.Code
 }
 
 // size returns approximately how much memory a waiting request takes.
@@ -63,6 +65,8 @@ func (c *conn) handle(frame []byte) error {
 		return errHangUp
 	}
 	switch {
+	case c.limited != nil && c.limited.refuses(req):
+		return c.serveInOrder(req)
 	case req.op == jute.OpCloseSession && c.local.Load():
 		return c.serveInOrder(req)
 	case c.readOnly && replica.Ordered(req.op):

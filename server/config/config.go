@@ -5,6 +5,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/server/auth/sasl"
+	"github.com/zkd-project/zkd/server/limits"
 )
 
 // Config is the configuration of a server. Load, Parse and Default make one; its fields
@@ -131,6 +132,14 @@ type Config struct {
 	// IgnoreSecurityKeys turns the error for each setting that asks for a protection
 	// which zkd does not have into a warning. Default false.
 	IgnoreSecurityKeys bool
+
+	// Limits are the rules that limit what clients may use, in the order of the file.
+	Limits []limits.Rule
+	// LimitsInQuota adds the limits of rates in znodes below /zookeeper/quota. Default false.
+	LimitsInQuota bool
+	// LimitCodes says with which codes they refuse requests: "common" with those that all
+	// clients know, "exact" with those that say why. Default common.
+	LimitCodes string
 
 	// FourLetterWhitelist are the enabled four-letter words, or "*" for all.
 	// srvr is always enabled. Default srvr, and isro if ReadOnlyMode is set.

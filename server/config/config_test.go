@@ -195,7 +195,8 @@ func TestKeyTable(t *testing.T) {
 			t.Errorf("%s has no documentation", k.Name)
 		}
 		_, _, member := memberKey(k.Name)
-		if k.Status == Honoured && !member && k.value.set == nil {
+		rule := k.Name == limitPrefix+"*" // its keys have names of their own, as those of members: resolveLimits
+		if k.Status == Honoured && !member && !rule && k.value.set == nil {
 			t.Errorf("%s is honoured, and its value is not read", k.Name)
 		}
 	}

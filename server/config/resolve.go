@@ -40,6 +40,7 @@ func (l *loader) resolve() {
 	l.resolveAuth()
 	l.resolveAdmin()
 	l.resolveAudit()
+	l.resolveLimits()
 	l.resolveRole()
 	l.resolvePeers()
 	if words := c.FourLetterWhitelist; c.ReadOnlyMode && !slices.Contains(words, "*") && !slices.Contains(words, "isro") {

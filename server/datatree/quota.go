@@ -40,6 +40,7 @@ type quota struct {
 const (
 	limitsName = "zookeeper_limits"
 	statsName  = "zookeeper_stats"
+	ratesName  = "zkd_limits"
 )
 
 var noLimits = Limits{-1, -1, -1, -1}
@@ -97,11 +98,11 @@ func appendLimits(b []byte, l Limits) []byte {
 	return b
 }
 
-// quotaTarget reports whether path is a limits or stats node, and of which path. There is
-// no quota on the root.
+// quotaTarget reports whether path is a limits, stats or rates node, and of which path.
+// There is no quota on the root.
 func quotaTarget(path string) (target, name string, ok bool) {
 	dir, name := split(path)
-	if !strings.HasPrefix(dir, quotaPath+"/") || name != limitsName && name != statsName {
+	if !strings.HasPrefix(dir, quotaPath+"/") || name != limitsName && name != statsName && name != ratesName {
 		return "", "", false
 	}
 	return dir[len(quotaPath):], name, true
@@ -119,8 +120,14 @@ func (t *Tree) quotaCreated(path string, id nodeID) {
 	}
 }
 
-// noteQuota registers the limits or stats node id of target.
+// noteQuota registers the limits, stats or rates node id of target. It returns nil for the
+// latter.
 func (t *Tree) noteQuota(target, name string, id nodeID) *quota {
+	if name == ratesName {
+		t.rates[strings.Clone(target)] = id
+		t.ratesVersion++
+		return nil
+	}
 	q := t.quotas[target]
 	if q == nil {
 		target = strings.Clone(target)
@@ -138,8 +145,12 @@ func (t *Tree) noteQuota(target, name string, id nodeID) *quota {
 
 // quotaChanged applies new limits.
 func (t *Tree) quotaChanged(path string) {
-	if target, name, ok := quotaTarget(path); ok && name == limitsName {
+	target, name, ok := quotaTarget(path)
+	switch {
+	case ok && name == limitsName:
 		t.readLimits(t.quotas[target])
+	case ok && name == ratesName:
+		t.ratesVersion++
 	}
 }
 
@@ -151,6 +162,11 @@ func (t *Tree) readLimits(q *quota) {
 func (t *Tree) quotaDeleted(path string) {
 	target, name, ok := quotaTarget(path)
 	if !ok {
+		return
+	}
+	if name == ratesName {
+		delete(t.rates, target)
+		t.ratesVersion++
 		return
 	}
 	q := t.quotas[target]
@@ -270,3 +286,18 @@ func effectiveLimit(soft, hard int64) int64 {
 	}
 	return math.MaxInt64
 }
+
+// Rates yields the paths that have a node zkd_limits in /zookeeper/quota, and its data,
+// which must not be modified. It means nothing to the tree.
+func (t *Tree) Rates() iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for path, id := range t.rates {
+			if !yield(path, t.arena.data(id)) {
+				return
+			}
+		}
+	}
+}
+
+// RatesVersion returns a number that changes whenever Rates does.
+func (t *Tree) RatesVersion() uint64 { return t.ratesVersion }

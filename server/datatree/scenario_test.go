@@ -3,6 +3,7 @@ package datatree
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,7 @@ var rewrite = flag.Bool("rewrite", false, "write the output of scenarios into te
 //	delete PATH, set PATH [DATA|null] [version=N], setacl PATH PERMS:SCHEME:ID
 //	open N [timeout=MS], timeout N MS, close N [PATH...|all]
 //	prune N COUNT, changing PATH
-//	stat PATH, get PATH, ls PATH, quota PATH, exceeded, ephemerals N, session N
+//	stat PATH, get PATH, ls PATH, quota PATH, exceeded, rates, ephemerals N, session N
 //	expirable now=MS [never=MS], counts, reload
 //
 // A write is a separate transaction; "+" before it adds it to the previous one. Zxids
@@ -298,6 +299,12 @@ func (s *scenario) read(command string, args []string) {
 		for _, q := range slices.SortedFunc(s.tree.Exceeded(), func(a, b Quota) int { return strings.Compare(a.Path, b.Path) }) {
 			fmt.Fprintf(&s.out, "%+v\n", q)
 		}
+	case "rates":
+		rates := maps.Collect(s.tree.Rates())
+		for _, path := range slices.Sorted(maps.Keys(rates)) {
+			fmt.Fprintf(&s.out, "%s %q\n", path, rates[path])
+		}
+		fmt.Fprintf(&s.out, "version %d\n", s.tree.RatesVersion())
 	case "ephemerals":
 		fmt.Fprintf(&s.out, "%q\n", slices.Sorted(s.tree.Ephemerals(jute.SessionID(s.parse(args[0])))))
 	case "session":

@@ -10,11 +10,13 @@ import (
 // Tree is the replicated state. The package comment says which methods may be called
 // when.
 type Tree struct {
-	arena    arena
-	index    index
-	acls     aclTable
-	sessions sessionTable
-	quotas   map[string]*quota // by the path that the quota is for
+	arena        arena
+	index        index
+	acls         aclTable
+	sessions     sessionTable
+	quotas       map[string]*quota // by the path that the quota is for
+	rates        map[string]nodeID // nodes zkd_limits, likewise
+	ratesVersion uint64            // counts the changes of rates and of their data
 
 	// The znodes that the cleanup examines.
 	containers idSet
@@ -72,6 +74,7 @@ func newEmpty() *Tree {
 		acls:     newACLTable(),
 		sessions: newSessionTable(),
 		quotas:   make(map[string]*quota),
+		rates:    make(map[string]nodeID),
 	}
 	t.arena.alloc()
 	t.arena.setBlob(rootID, "", []byte{})

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/zkd-project/zkd/server/limits"
 )
 
 // transferNumbers tell how far snapshots on their way have got.
@@ -32,6 +34,22 @@ var heldNumbers = []struct {
 	{prometheus.NewDesc("zkd_held_items", "What is under way, by part.", []string{"part"}, nil), func(h *Holding) int64 { return h.Items }},
 	{prometheus.NewDesc("zkd_held_bytes", "Memory of what is under way, by part.", []string{"part"}, nil), func(h *Holding) int64 { return h.Bytes }},
 	{prometheus.NewDesc("zkd_held_limit_bytes", "Bound of zkd_held_bytes, by part; 0 where another part bounds it.", []string{"part"}, nil), func(h *Holding) int64 { return h.Limit }},
+}
+
+// limitNumbers show what the rules that limit clients have caused.
+var limitNumbers = []struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*limits.Figure) int64
+}{
+	{limitDesc("zkd_limit_over_total", "Uses above the soft limit of a rule."), prometheus.CounterValue, func(f *limits.Figure) int64 { return f.Over }},
+	{limitDesc("zkd_limit_slowed_total", "Requests that had to wait for the hard limit of a rule."), prometheus.CounterValue, func(f *limits.Figure) int64 { return f.Slowed }},
+	{limitDesc("zkd_limit_refused_total", "Connections, sessions and requests refused by the hard limit of a rule."), prometheus.CounterValue, func(f *limits.Figure) int64 { return f.Refused }},
+	{limitDesc("zkd_limit_subjects", "Identities, addresses or subtrees that a rule counts for now."), prometheus.GaugeValue, func(f *limits.Figure) int64 { return int64(f.Subjects) }},
+}
+
+func limitDesc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, []string{"rule", "resource"}, nil)
 }
 
 // collector shows what a server's readings have to Prometheus.
@@ -77,6 +95,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range heldNumbers {
 		ch <- m.desc
 	}
+	for _, m := range limitNumbers {
+		ch <- m.desc
+	}
 }
 
 // Collect is part of prometheus.Collector.
@@ -106,6 +127,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		for _, m := range heldNumbers {
 			h := &held[i]
 			ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(m.value(h)), h.Part)
+		}
+	}
+	for i := range r.Limits {
+		for _, m := range limitNumbers {
+			f := &r.Limits[i]
+			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, float64(m.value(f)), f.Rule, f.Resource.String())
 		}
 	}
 	for i, m := range summaries {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -43,6 +44,8 @@ type Reading struct {
 	LearnerReads int64            // learners for which a leader waits for its log
 	Sending      []Transfer       // snapshots for learners
 	Arriving     []Transfer       // snapshots from other servers
+
+	Limits []limits.Figure // of the rules that limit clients, by name
 
 	// Held returns what is held by part. It looks at each connection, so only what shows it
 	// calls it.

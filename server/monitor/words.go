@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/zkd-project/zkd/fourletter"
 )
@@ -29,6 +30,11 @@ func (r *Reading) Words() []fourletter.Metric {
 		list = append(list,
 			fourletter.Metric{Name: "members", Value: r.Members},
 			fourletter.Metric{Name: "members_of_file", Value: r.FileMembers})
+	}
+	for i := range r.Limits {
+		f := &r.Limits[i]
+		name := "limit_" + f.Rule + "_" + strings.TrimSuffix(f.Resource.String(), "/s") + "_"
+		list = append(list, fourletter.Int(name+"over", f.Over), fourletter.Int(name+"slowed", f.Slowed), fourletter.Int(name+"refused", f.Refused))
 	}
 	for i := range summaries {
 		list = append(list, summaries[i].words(summaries[i].of(r.Metrics))...)

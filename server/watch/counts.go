@@ -28,6 +28,18 @@ func (t *Table) Count() int {
 	return n + t.modes[Persistent].links.live
 }
 
+// CountOf returns the number of watches of w, of all modes.
+func (t *Table) CountOf(w Watcher) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if state := t.watcherLocked(w); state != nil {
+		for m := range state.sets {
+			n += state.sets[m].n
+		}
+	}
+	return n
+}
+
 // Summary counts the watches of the data table. It looks at each watch, as ByPath does,
 // and so under load it does not show a single instant.
 func (t *Table) Summary() Summary {

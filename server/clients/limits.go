@@ -1,0 +1,352 @@
+package clients
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/limits"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// patience is the longest time for which a rate makes a request wait. Where a third of the
+// session's timeout is shorter, that is: a client must hear from the server in time.
+const patience = time.Second
+
+var (
+	errTooManyConnections = errors.New("more connections of its identity than a rule zkd.limit allows")
+	errTooManySessions    = errors.New("more sessions than a rule zkd.limit allows")
+)
+
+// limited is what a connection has only if there are rules that limit clients.
+type limited struct {
+	*limits.Client
+	clients *Clients
+
+	// Owned by the reader.
+	creds   *auth.Credentials // from which the identity and super follow
+	super   bool              // the client is the super user, which is not limited
+	session jute.SessionID    // that Client counts
+	refusal jute.Code         // of the request being handled
+	paths   []string          // of the request being charged
+
+	wake chan struct{} // ends a pause; guarded by conn.mu, nil without a pause
+}
+
+// limitConnection applies the rules to a new connection. It reports whether the address of
+// the client may have one more.
+func (s *Clients) limitConnection(c *conn) bool {
+	if s.limits == nil {
+		return true
+	}
+	client, ok := s.limits.Open(c.ip(), c.uses)
+	if !ok {
+		client.Close()
+		return false
+	}
+	c.limited = &limited{Client: client, clients: s, creds: c.credentials.Load()}
+	return true
+}
+
+// hasNode reports whether there is a node.
+func (s *State) hasNode(path string) bool {
+	s.RLock()
+	defer s.RUnlock()
+	_, ok := s.Tree.Get(path)
+	return ok
+}
+
+// endLimits gives back what the connection counts for.
+func (c *conn) endLimits() {
+	if c.limited != nil {
+		c.limited.Close()
+	}
+}
+
+// uses returns how many watches or ephemerals the client has, with those of the requests
+// that wait. It may be called from any goroutine.
+func (c *conn) uses(r limits.Resource) (n int64) {
+	state := c.clients.state
+	if r == limits.Ephemerals {
+		state.RLock()
+		n = int64(state.Tree.NumEphemerals(c.SessionID()))
+		state.RUnlock()
+	} else if w := c.watcher.Load(); w != 0 {
+		n = int64(state.Watches.CountOf(watch.Watcher(w - 1)))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pending := c.mu.pending.All()
+	for i := range pending {
+		if pending[i].refusal == 0 {
+			n += usesOf(r, &pending[i])
+		}
+	}
+	return n
+}
+
+// usesOf returns how many watches a request sets, or how many ephemerals it creates.
+func usesOf(r limits.Resource, req *request) int64 {
+	if r == limits.Ephemerals {
+		return numEphemerals(req)
+	}
+	switch req.op {
+	case jute.OpAddWatch:
+		return 1
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
+		var p jute.PathWatchRequest
+		d := jute.NewAliasDecoder(req.body)
+		if p.Decode(&d); d.Err() == nil && p.Watch {
+			return 1
+		}
+	}
+	return 0
+}
+
+// identify gives the limits the identity of the connection: the first one that it has
+// proved, beyond its address.
+func (l *limited) identify(c *conn) error {
+	creds := c.credentials.Load()
+	if creds == l.creds {
+		return nil
+	}
+	l.creds = creds
+	var who limits.Who
+	l.super = false
+	for _, id := range creds.IDs() {
+		if id.Scheme == "super" {
+			l.super = true
+		}
+		if who.Name == "" && id.Scheme != "ip" {
+			who = limits.Who{Name: id.Scheme + ":" + auth.User(id), Key: id.Scheme + ":" + id.ID}
+		}
+	}
+	if who != l.Who() && !l.Identify(c.clients.now(), who, c.clients.sessionExists) && !l.super {
+		return errTooManyConnections
+	}
+	return nil
+}
+
+// sessionExists reports whether there is a session.
+func (s *Clients) sessionExists(id jute.SessionID) bool {
+	_, global := s.globalSession(id)
+	return global || s.locals.Get(id) != nil
+}
+
+// mayOpen reports whether the client may open the new session id.
+func (c *conn) mayOpen(id jute.SessionID) error {
+	l := c.limited
+	if l == nil {
+		return nil
+	}
+	if err := l.identify(c); err != nil {
+		return err
+	}
+	l.session = id
+	if !l.OpenSession(c.started, id, false, c.clients.sessionExists) && !l.super {
+		return errTooManySessions
+	}
+	return nil
+}
+
+// sessionOpened counts the session that the connection has now, if it was resumed.
+func (c *conn) sessionOpened() {
+	l := c.limited
+	if l == nil {
+		return
+	}
+	if id := c.SessionID(); id != l.session {
+		l.session = id
+		l.OpenSession(c.started, id, true, c.clients.sessionExists)
+	}
+	l.SessionOpened(c.clients.now())
+}
+
+// charge charges a frame to the rates. It returns how long the request has to wait, and
+// decides whether it will be refused.
+func (l *limited) charge(c *conn, frame []byte) (wait time.Duration, err error) {
+	l.refusal = 0
+	if err := l.identify(c); err != nil {
+		return 0, err
+	}
+	var h jute.RequestHeader
+	d := jute.NewAliasDecoder(frame)
+	h.Decode(&d)
+	if l.super || d.Err() != nil || h.Type == jute.OpPing || h.Type == jute.OpCloseSession {
+		return 0, nil
+	}
+	l.paths = l.paths[:0]
+	if c.clients.limits.LimitsPaths() {
+		l.paths = appendPaths(l.paths, h.Type, d.Rest())
+	}
+	most := min(patience, time.Duration(c.timeoutMs)*time.Millisecond/3)
+	wait, ok := l.Take(c.clients.now(), most, int64(4+len(frame)), l.paths)
+	if !ok {
+		l.refusal = c.clients.limitCode(jute.ErrThrottledOp)
+	}
+	return wait, nil
+}
+
+// appendPaths appends the paths that a request is about.
+func appendPaths(list []string, op jute.OpCode, body []byte) []string {
+	d := jute.NewAliasDecoder(body)
+	switch op {
+	case jute.OpMulti, jute.OpMultiRead:
+		var m jute.MultiRequest
+		m.Decode(&d)
+		for i := range m.Ops {
+			list = append(list, m.Ops[i].Path)
+		}
+	case jute.OpSetWatches, jute.OpSetWatches2, jute.OpAuth, jute.OpSASL:
+	default:
+		if path := d.String(); d.Err() == nil {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// refuses decides whether the limits refuse a request. What a client can't do without is
+// never refused, such as to restore its watches.
+func (l *limited) refuses(req *request) bool {
+	switch {
+	case l.super, req.op == jute.OpPing, req.op == jute.OpCloseSession:
+		return false
+	case req.op == jute.OpSetWatches, req.op == jute.OpSetWatches2:
+		l.Restored()
+		return false
+	case l.refusal != 0:
+		req.refusal = l.refusal
+		return true
+	}
+	for _, r := range [...]limits.Resource{limits.Watches, limits.Ephemerals} {
+		if !l.Counts(r) {
+			continue
+		}
+		if n := usesOf(r, req); n > 0 && !l.Use(r, n) {
+			req.refusal = l.clients.limitCode(jute.ErrQuotaExceeded)
+			return true
+		}
+	}
+	return false
+}
+
+// limitCode returns the code with which a request is refused, given the one that says why.
+// Clients older than that one can lose their connection's thread over it (kazoo).
+func (s *Clients) limitCode(exact jute.Code) jute.Code {
+	switch {
+	case s.cfg.LimitCodes == "exact":
+		return exact
+	case exact == jute.ErrThrottledOp:
+		return jute.ErrOperationTimeout
+	}
+	return jute.ErrNoAuth
+}
+
+// pause makes the reader wait, unless the connection ends meanwhile: then it returns
+// errHangUp. TCP slows the client down.
+func (c *conn) pause(d time.Duration) error {
+	wake := make(chan struct{})
+	c.mu.Lock()
+	over := c.mu.gone || c.mu.ending || c.mu.draining
+	c.limited.wake = wake
+	c.mu.Unlock()
+	if over {
+		return errHangUp
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-wake:
+	case <-c.done:
+	}
+	c.mu.Lock()
+	c.limited.wake = nil
+	c.mu.Unlock()
+	if c.isOver() {
+		return errHangUp
+	}
+	return nil
+}
+
+// interruptLocked makes the reader look at once whether the connection ends.
+func (c *conn) interruptLocked() {
+	c.nc.SetReadDeadline(time.Now())
+	if c.limited != nil && c.limited.wake != nil {
+		close(c.limited.wake)
+		c.limited.wake = nil
+	}
+}
+
+// newLimits returns the table of limits, or nil if there can be none.
+func newLimits(cfg *config.Config, state *State) *limits.Table {
+	if len(cfg.Limits) == 0 && !cfg.LimitsInQuota {
+		return nil
+	}
+	return limits.New(cfg.Limits, state.hasNode)
+}
+
+// quotaRates are the limits in /zookeeper/quota as they were last read. The housekeeper
+// owns them.
+type quotaRates struct {
+	tree     *datatree.Tree
+	version  uint64
+	subtrees int // that have limits
+}
+
+// followQuota reads the limits in /zookeeper/quota if they have changed.
+func (s *Clients) followQuota() {
+	if !s.cfg.LimitsInQuota {
+		return
+	}
+	texts := make(map[string]string)
+	s.state.RLock()
+	tree := s.state.Tree
+	last := &s.quotaRates
+	version := tree.RatesVersion()
+	changed := tree != last.tree || version != last.version
+	if changed {
+		for path, data := range tree.Rates() {
+			texts[path] = string(data)
+		}
+	}
+	s.state.RUnlock()
+	if !changed {
+		return
+	}
+	var rules []limits.Rule
+	for _, path := range slices.Sorted(maps.Keys(texts)) {
+		rule, err := limits.ParseRates(path, texts[path])
+		if err != nil {
+			s.log.Warn("can't read the limits in /zookeeper/quota", zap.String("path", path), zap.Error(err))
+			continue
+		}
+		rules = append(rules, rule)
+	}
+	s.limits.Follow(rules)
+	if len(rules)+last.subtrees > 0 {
+		s.log.Info("limits in /zookeeper/quota have changed", zap.Int("subtrees", len(rules)))
+	}
+	*last = quotaRates{tree, version, len(rules)}
+}
+
+// tickLimits follows changes of the limits, and reports the bursts above them.
+func (s *Clients) tickLimits(now time.Duration) {
+	if s.limits == nil {
+		return
+	}
+	s.followQuota()
+	s.limits.Tick(now, s.sessionExists)
+	for _, b := range s.limits.Bursts() {
+		s.log.Warn("a limit is exceeded", zap.String("rule", b.Rule), zap.Stringer("resource", b.Resource),
+			zap.String("subject", b.Subject), zap.Int64("limit", b.Limit), zap.Bool("hard", b.Hard))
+	}
+}

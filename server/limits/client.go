@@ -1,0 +1,236 @@
+package limits
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Client is one connection: the meters of its address and of its identity. Only Sent may
+// be called from another goroutine than the one that owns the Client.
+type Client struct {
+	table   *Table
+	uses    func(Resource) int64
+	who     Who
+	session jute.SessionID
+	meters  [2][numResources]*meter // by scope: Identity, Address
+	counted [2]bool                 // whether the meter of connections counts this one
+	sent    atomic.Int64            // bytes that are not charged yet
+}
+
+// Open returns a client at an address that has no identity yet. It returns false if its
+// address has too many connections; the client must be closed in either case. uses returns
+// how many watches or ephemerals the client has. It is called without locks, from any
+// goroutine, until Close.
+func (t *Table) Open(address string, uses func(Resource) int64) (c *Client, ok bool) {
+	c = &Client{table: t, uses: uses}
+	for resource := range numResources {
+		r, subject := t.ofAddress(address, resource)
+		c.meters[Address][resource] = t.hold(r, resource, subject, subject, c)
+	}
+	return c, c.connect(Address)
+}
+
+// Close gives back what the connection holds. Its session is counted until it ends.
+func (c *Client) Close() {
+	c.leave(Identity)
+	c.leave(Address)
+}
+
+// leave releases the meters of a scope.
+func (c *Client) leave(s Scope) {
+	if c.counted[s] {
+		c.counted[s] = false
+		c.meters[s][Connections].remove(1)
+	}
+	for resource, m := range c.meters[s] {
+		if m != nil {
+			c.table.release(m, c)
+			c.meters[s][resource] = nil
+		}
+	}
+}
+
+// connect counts the connection.
+func (c *Client) connect(s Scope) bool {
+	m := c.meters[s][Connections]
+	if m == nil {
+		return true
+	}
+	ok, exceeds := m.add(1, nil)
+	c.counted[s] = ok
+	return c.table.note(m, ok, exceeds)
+}
+
+// note counts a refusal or notes a burst. It returns ok.
+func (t *Table) note(m *meter, ok, exceeds bool) bool {
+	if !ok {
+		m.stats.refused.Add(1)
+	}
+	if exceeds {
+		t.exceeds(m)
+	}
+	return ok
+}
+
+// Who returns the client's identity.
+func (c *Client) Who() Who { return c.who }
+
+// Who is the identity of a client. The zero Who is nobody.
+type Who struct {
+	Name string // scheme:id, for rules and for the log
+	Key  string // what tells it from others of that name; it is not shown
+}
+
+// Identify gives the client another identity, or none. It returns false if that identity
+// has too many connections or sessions: the connection must end.
+func (c *Client) Identify(now time.Duration, who Who, exists func(jute.SessionID) bool) bool {
+	if m := c.meters[Identity][Sessions]; m != nil {
+		m.removeSession(c.session)
+	}
+	c.leave(Identity)
+	c.who = who
+	for resource := range numResources {
+		r := c.table.ofIdentity(who.Name, resource)
+		c.meters[Identity][resource] = c.table.hold(r, resource, who.Key, who.Name, c)
+	}
+	return c.connect(Identity) && (c.session == 0 || c.addSession(Identity, now, false, exists))
+}
+
+// LimitsSessions reports whether OpenSession could refuse a session, or has to count it.
+func (c *Client) LimitsSessions() bool {
+	return c.meters[Address][Sessions] != nil || c.table.byScope[Identity].limits[Sessions]
+}
+
+// OpenSession counts the session that the client opens or resumes. It returns false if it
+// may open no more. A session is never refused that is resumed.
+func (c *Client) OpenSession(now time.Duration, id jute.SessionID, resumed bool, exists func(jute.SessionID) bool) bool {
+	c.session = id
+	for s := range Subtree {
+		if !c.addSession(s, now, resumed, exists) {
+			return false
+		}
+	}
+	return true
+}
+
+// SessionOpened says that the session exists.
+func (c *Client) SessionOpened(now time.Duration) {
+	for s := range Subtree {
+		if m := c.meters[s][Sessions]; m != nil {
+			m.established(now, c.session)
+		}
+		if m := c.meters[s][Ephemerals]; m != nil {
+			m.outdated() // a session that is resumed brings its own
+		}
+	}
+}
+
+func (c *Client) addSession(s Scope, now time.Duration, resumed bool, exists func(jute.SessionID) bool) bool {
+	m := c.meters[s][Sessions]
+	if m == nil {
+		return true
+	}
+	ok, exceeds := m.addSession(now, c.session, resumed, exists)
+	return c.table.note(m, ok, exceeds)
+}
+
+// Counts reports whether watches or ephemerals are limited.
+func (c *Client) Counts(r Resource) bool {
+	return c.meters[Identity][r] != nil || c.meters[Address][r] != nil
+}
+
+// Use counts n more watches or ephemerals. It returns false if they are refused.
+func (c *Client) Use(r Resource, n int64) bool {
+	for s := range Subtree {
+		m := c.meters[s][r]
+		if m == nil {
+			continue
+		}
+		ok, exceeds := m.add(n, func() int64 { return c.table.count(m) })
+		if !c.table.note(m, ok, exceeds) {
+			return false // what the other scope has counted is corrected by its next count
+		}
+	}
+	return true
+}
+
+// Restored says that the client has got watches which Use did not count.
+func (c *Client) Restored() {
+	for s := range Subtree {
+		if m := c.meters[s][Watches]; m != nil {
+			m.outdated()
+		}
+	}
+}
+
+// Sent charges bytes that were sent to the client. It may be called from any goroutine.
+func (c *Client) Sent(n int64) { c.sent.Add(n) }
+
+// LimitsPaths reports whether Take has to know the paths of requests.
+func (t *Table) LimitsPaths() bool {
+	s := t.paths.Load()
+	return s.limits[Requests] || s.limits[Bytes]
+}
+
+// Take charges a request of size bytes that is about some paths. It returns how long the
+// request has to wait before it is handled. If that is longer than patience, the request
+// is refused and costs nothing; it has to wait for patience.
+func (c *Client) Take(now, patience time.Duration, size int64, paths []string) (wait time.Duration, ok bool) {
+	var list [8]*meter
+	meters := c.appendRates(list[:0])
+	own := len(meters)
+	meters = c.table.appendPaths(meters, paths)
+	for _, m := range meters {
+		if m.wait(now) > patience {
+			m.stats.refused.Add(1)
+			return patience, false
+		}
+	}
+	sent := c.sent.Swap(0)
+	for i, m := range meters {
+		n := int64(1)
+		switch {
+		case m.resource == Bytes && i < own:
+			n = size + sent
+		case m.resource == Bytes:
+			n = size
+		}
+		w, exceeds := m.take(now, n)
+		if w > 0 {
+			m.stats.slowed.Add(1)
+		}
+		if exceeds {
+			c.table.exceeds(m)
+		}
+		wait = max(wait, w)
+	}
+	return wait, true
+}
+
+// appendRates appends the client's meters of rates.
+func (c *Client) appendRates(list []*meter) []*meter {
+	for s := range Subtree {
+		for _, r := range [...]Resource{Requests, Bytes} {
+			if m := c.meters[s][r]; m != nil {
+				list = append(list, m)
+			}
+		}
+	}
+	return list
+}
+
+// appendPaths appends the meters of the subtrees that have paths, each once.
+func (t *Table) appendPaths(list []*meter, paths []string) []*meter {
+	from := len(list)
+	for _, path := range paths {
+		for _, r := range [...]Resource{Requests, Bytes} {
+			if m := t.meterOf(path, r); m != nil && !slices.Contains(list[from:], m) {
+				list = append(list, m)
+			}
+		}
+	}
+	return list
+}
