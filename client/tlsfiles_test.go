@@ -277,7 +277,7 @@ func TestTLSFilesReload(t *testing.T) {
 
 	old.write("ca.pem", []byte("half writ"))
 	check("while a file is broken", oldServer, newServer, "old")
-	if !strings.Contains(log.String(), "ca.pem is not PEM") {
+	if !strings.Contains(log.String(), "ca.pem is neither PEM") {
 		t.Errorf("log: %s", log.String())
 	}
 	log.Reset()
@@ -293,7 +293,7 @@ func TestTLSFilesReload(t *testing.T) {
 
 // A key as openssl encrypts it is read with its password.
 func TestTLSFilesEncryptedKey(t *testing.T) {
-	b, err := os.ReadFile("../internal/pemfile/testdata/plain.pem")
+	b, err := os.ReadFile("../internal/keystore/testdata/plain.pem")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func TestTLSFilesEncryptedKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	cert := a.write("app.crt", pemBlock("CERTIFICATE", der))
-	const locked = "../internal/pemfile/testdata/key-aes256-hmacWithSHA256.pem"
+	const locked = "../internal/keystore/testdata/key-aes256-hmacWithSHA256.pem"
 	tlsFor, err := TLSFiles{Cert: cert, Key: locked, Password: "changeit"}.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -323,11 +323,27 @@ func TestTLSFilesEncryptedKey(t *testing.T) {
 	}
 }
 
+// TestTLSFilesOfJava loads the files of a Java client.
+func TestTLSFilesOfJava(t *testing.T) {
+	const dir = "../internal/keystore/testdata/"
+	for _, kind := range []string{".jks", ".p12"} {
+		f := TLSFiles{CA: dir + "trust" + kind, Cert: dir + "key" + kind, Password: "changeit"}
+		config, err := f.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := config("zk1")
+		if err != nil || c.RootCAs == nil || len(c.Certificates) != 1 || c.Certificates[0].Leaf.Subject.CommonName != "zk1.example.com" {
+			t.Errorf("%s: %v, %v", kind, c, err)
+		}
+	}
+}
+
 func TestTLSFilesErrors(t *testing.T) {
 	a := newAuthority(t, "a")
 	cert, key := a.issue("app", &x509.Certificate{})
 	otherCert, _ := a.issue("other", &x509.Certificate{})
-	jks := a.write("store.jks", []byte{0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 2})
+	jceks := a.write("store.jks", []byte{0xce, 0xce, 0xce, 0xce, 0, 0, 0, 2})
 	der := a.write("cert.der", a.cert.Raw)
 	text := a.write("text", []byte("hello"))
 	locked := a.write("locked.key", pemBlock("ENCRYPTED PRIVATE KEY", []byte("x")))
@@ -338,7 +354,7 @@ func TestTLSFilesErrors(t *testing.T) {
 	}{
 		{TLSFiles{CA: a.dir + "/none"}, []string{a.dir + "/none", "no such file"}},
 		{TLSFiles{CA: key}, []string{key, "no certificate of an authority"}},
-		{TLSFiles{CA: jks}, []string{jks, "keytool -importkeystore"}},
+		{TLSFiles{CA: jceks}, []string{jceks, "keytool -importkeystore"}},
 		{TLSFiles{CA: der}, []string{der, "openssl x509 -inform der"}},
 		{TLSFiles{CA: text}, []string{text, "no BEGIN line"}},
 		{TLSFiles{Key: key}, []string{key, "set Cert, too"}},

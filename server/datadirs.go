@@ -120,7 +120,7 @@ func (d *explorer) lookForForeignFiles(fsys vfs.FS) error {
 // the configuration and the file system.
 var (
 	harmlessNames = []string{"myid", datadirs.InitializeFile, datadirs.OwnerFile, datadirs.OwnerFile + ".tmp", "LOCK", "journal.LOCK", "journal", "snap", "tmp", "unreferenced", "lost+found"}
-	harmlessEnds  = []string{".pid", ".log", ".out", ".cfg", ".conf", ".properties", ".pem"}
+	harmlessEnds  = []string{".pid", ".log", ".out", ".cfg", ".conf", ".properties", ".pem", ".jks", ".p12"}
 )
 
 // harmless reports whether a file in a data directory gives no hint of the directory's
@@ -132,7 +132,7 @@ func (d *explorer) harmless(path string, e fs.DirEntry) bool {
 	}
 	if !e.IsDir() {
 		return !e.Type().IsRegular() || slices.ContainsFunc(harmlessEnds, func(end string) bool { return strings.HasSuffix(name, end) }) ||
-			slices.Contains([]string{d.cfg.QuorumSecretFile, d.cfg.QuorumTLS.KeyStore, d.cfg.QuorumTLS.TrustStore}, path)
+			slices.Contains([]string{d.cfg.QuorumSecretFile, d.cfg.QuorumTLS.Key.File, d.cfg.QuorumTLS.Trust.File, d.cfg.ClientTLS.Key.File, d.cfg.ClientTLS.Trust.File}, path)
 	}
 	// One of the two directories may lie within the other.
 	within := func(dir string) bool { return strings.HasPrefix(filepath.Clean(dir)+"/", path+"/") }

@@ -70,8 +70,8 @@ func (f facts) Settings() fourletter.Settings {
 	return fourletter.Settings{
 		ServerID:            max(f.s.cfg.MyID, 0),
 		Quorum:              f.quorumSettings(),
-		ClientPort:          f.clientPort(),
-		SecureClientPort:    -1,
+		ClientPort:          actualPort(f.s.clients.Addr(), f.s.cfg.ClientPort),
+		SecureClientPort:    actualPort(f.s.clients.SecureAddr(), f.s.cfg.ClientTLS.Port),
 		DataDir:             f.s.cfg.DataDir,
 		DataLogDir:          f.s.cfg.DataLogDir,
 		DataDirBytes:        data,
@@ -84,12 +84,12 @@ func (f facts) Settings() fourletter.Settings {
 	}
 }
 
-// clientPort returns the actual port, also for clientPort=0.
-func (f facts) clientPort() int {
-	if tcp, ok := f.s.clients.Addr().(*net.TCPAddr); ok {
+// actualPort returns the port of a listener, which may have moved or be any free one.
+func actualPort(at net.Addr, configured int) int {
+	if tcp, ok := at.(*net.TCPAddr); ok {
 		return tcp.Port
 	}
-	return f.s.cfg.ClientPort
+	return configured
 }
 
 func (f facts) Server() fourletter.Server {

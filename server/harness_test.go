@@ -29,6 +29,7 @@ type testServer struct {
 	t      testing.TB
 	opts   Options
 	net    *memListener
+	secure *memListener // of secureClientPort
 	logged *observer.ObservedLogs
 	slept  *atomic.Int64 // for how long its machine was suspended, in ns: see suspend
 }
@@ -80,7 +81,13 @@ func newTestServer(t testing.TB, opts Options) *testServer {
 	l := newMemListener()
 	core, logged := observer.New(zap.WarnLevel)
 	opts.Logger = zap.New(core)
-	opts.Listen = func(string, string) (net.Listener, error) { return l, nil }
+	secure := newMemListener()
+	opts.Listen = func(_, addr string) (net.Listener, error) {
+		if strings.HasSuffix(addr, fmt.Sprintf(":%d", opts.Config.ClientTLS.Port)) {
+			return secure, nil
+		}
+		return l, nil
+	}
 	s, err := New(opts)
 	if err != nil {
 		t.Fatalf("new: %v", err)
@@ -91,7 +98,7 @@ func newTestServer(t testing.TB, opts Options) *testServer {
 		mono, wall := s.clock.system()
 		return mono, wall.Add(time.Duration(slept.Load()))
 	}
-	return &testServer{Server: s, t: t, opts: opts, net: l, logged: logged, slept: slept}
+	return &testServer{Server: s, t: t, opts: opts, net: l, secure: secure, logged: logged, slept: slept}
 }
 
 // suspend makes the server's clocks read as after a suspension of length d: the monotonic

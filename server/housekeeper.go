@@ -31,6 +31,9 @@ func (s *Server) runHousekeeper() {
 			exceeded = s.watchQuotas(exceeded)
 			s.events.put(peerEvent{kind: evExpire, at: now})
 			s.clients.Tick(now)
+			if s.transport != nil {
+				s.transport.Tick()
+			}
 		case <-s.stopping:
 			return
 		}

@@ -217,13 +217,8 @@ func peerTLS(c *config.QuorumTLS) *transport.TLS {
 		return nil
 	}
 	t := &transport.TLS{
-		Mode:        transport.TLSOnly,
-		CertFile:    c.KeyStore,
-		TrustFile:   c.TrustStore,
-		KeyPassword: c.KeyPassword.Reveal(),
-		MinVersion:  c.MinVersion,
-		MaxVersion:  c.MaxVersion,
-		VerifyHost:  c.HostnameVerification,
+		Mode:     transport.TLSOnly,
+		Settings: c.Settings,
 	}
 	switch {
 	case !c.Dial:

@@ -52,7 +52,8 @@ type membership struct {
 
 	joins   bool            // Options.Join, until it is a member
 	version jute.Zxid       // followed last
-	client  config.Endpoint // of the client port
+	client  config.Endpoint // clientPort
+	secure  config.Endpoint // secureClientPort
 	failed  string          // the last error that was logged
 }
 
@@ -61,7 +62,8 @@ const membersRetry = 5 * time.Second
 
 func newMembership(s *Server) *membership {
 	return &membership{lifecycle: s.lifecycle, published: s.published, id: s.id, fs: s.fs, clients: s.clients, transport: s.transport, joins: s.opts.Join != "",
-		client: config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort}}
+		client: config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort},
+		secure: config.Endpoint{Host: s.cfg.ClientTLS.Address, Port: s.cfg.ClientTLS.Port}}
 }
 
 func (m *membership) run() {
@@ -112,7 +114,7 @@ func (m *membership) follow(list *zab.Members) error {
 	}
 	m.joins = false
 	parsed.Version = uint64(list.Version)
-	err = errors.Join(m.moveQuorumPort(&line), m.moveClientPort(&line), m.save(parsed))
+	err = errors.Join(m.moveQuorumPort(&line), m.moveClientPort(&line), m.moveSecurePort(&line), m.save(parsed))
 	if err == nil {
 		m.version = list.Version
 	}
@@ -125,13 +127,27 @@ func (m *membership) moveQuorumPort(line *config.Server) error {
 }
 
 func (m *membership) moveClientPort(line *config.Server) error {
-	if to := line.Client; to.Port != 0 && (to.Port != m.client.Port || !sameHost(to.Host, m.client.Host)) {
-		m.log.Info("the client port moves", zap.Stringer("from", m.client), zap.Stringer("to", to))
-		if err := m.clients.Listen(to.Host, to.Port); err != nil {
-			return err
-		}
-		m.client = to
+	return m.move("the client port moves", &m.client, line.Client, m.clients.Listen)
+}
+
+// moveSecurePort moves the secure port. A server that was started without TLS for clients
+// can't open one.
+func (m *membership) moveSecurePort(line *config.Server) error {
+	if !m.cfg.ClientTLS.Used() {
+		return nil
 	}
+	return m.move("the secure client port moves", &m.secure, line.SecureClient, m.clients.ListenSecure)
+}
+
+func (m *membership) move(what string, from *config.Endpoint, to config.Endpoint, listen func(string, int) error) error {
+	if to.Port == 0 || to.Port == from.Port && sameHost(to.Host, from.Host) {
+		return nil
+	}
+	m.log.Info(what, zap.Stringer("from", *from), zap.Stringer("to", to))
+	if err := listen(to.Host, to.Port); err != nil {
+		return err
+	}
+	*from = to
 	return nil
 }
 

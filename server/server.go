@@ -22,6 +22,7 @@ import (
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/watch"
@@ -100,6 +101,7 @@ type Server struct {
 	audit     *audit.Log // nil for none
 	snapshots *snapshotter
 	clients   *clients.Clients
+	clientTLS *secure.TLS // nil without a port for it
 	applier   *applier
 	loop      *loop
 	transport *transport.Transport // nil without an ensemble
@@ -203,18 +205,21 @@ func (s *Server) recoverAndServe(ctx context.Context) error {
 	return s.open()
 }
 
-// open registers the metrics and opens the client port.
+// open registers the metrics and opens the ports for clients.
 func (s *Server) open() error {
 	if s.opts.Registerer != nil {
 		if err := s.opts.Registerer.Register(s.registry); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	if err := s.clients.Listen(s.cfg.ClientPortAddress, s.cfg.ClientPort); err != nil {
-		s.unregister()
-		return err
+	err := s.clients.Listen(s.cfg.ClientPortAddress, s.cfg.ClientPort)
+	if t := &s.cfg.ClientTLS; err == nil && t.Port >= 0 {
+		err = s.clients.ListenSecure(t.Address, t.Port)
 	}
-	return nil
+	if err != nil {
+		s.unregister()
+	}
+	return err
 }
 
 // unregister removes the metrics, so that the registry releases the server.
@@ -229,6 +234,9 @@ func (s *Server) unregister() {
 // ensemble, also the links to the other servers and the service for learners.
 func (s *Server) startLoops(found *recovered) error {
 	s.state.SetApplied(found.core.Commit)
+	if err := s.readClientTLS(); err != nil {
+		return err
+	}
 	s.clients = s.newClients()
 	s.applier = newApplier(s, found.ensemble)
 	s.loop = newLoop(s, s.newCore(found), found)
@@ -262,6 +270,20 @@ func (s *Server) startLoops(found *recovered) error {
 	return s.transport.Start()
 }
 
+// readClientTLS reads the TLS files of the ports for clients.
+func (s *Server) readClientTLS() error {
+	if !s.cfg.ClientTLS.Used() {
+		return nil
+	}
+	t, err := secure.New(s.cfg.ClientTLS.Settings, "client", s.log)
+	if err != nil {
+		return fmt.Errorf("TLS for clients: %w", err)
+	}
+	s.clientTLS = t
+	s.registry.MustRegister(t)
+	return nil
+}
+
 func (s *Server) newClients() *clients.Clients {
 	return clients.New(clients.Options{
 		Config:   s.cfg,
@@ -276,6 +298,7 @@ func (s *Server) newClients() *clients.Clients {
 		Keys:     &s.keys,
 		Words:    s.whitelist(),
 		Audit:    s.audit,
+		TLS:      s.clientTLS,
 		Listen:   s.opts.Listen,
 	})
 }
@@ -390,6 +413,16 @@ func (s *Server) Addr() net.Addr {
 		return nil
 	}
 	return s.clients.Addr()
+}
+
+// SecureAddr is Addr for secureClientPort.
+func (s *Server) SecureAddr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clients == nil {
+		return nil
+	}
+	return s.clients.SecureAddr()
 }
 
 // reserveFirstIDs makes a bound of the ids of sessions and connections durable, so that

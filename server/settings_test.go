@@ -58,7 +58,7 @@ type setting struct {
 func (s setting) String() string { return s.key + "=" + s.value }
 
 // settingsFiles are files that values of keys name.
-type settingsFiles struct{ secret, dynamic, store, trust, password, keys string }
+type settingsFiles struct{ secret, dynamic, store, trust, password, keys, crl string }
 
 // settings returns every honoured key with each kind of its values. A key without values
 // is an error: the table of keys, or the map below, must list them for a new key.
@@ -80,6 +80,12 @@ func settings(t *testing.T, f *settingsFiles) []setting {
 		"ssl.quorum.trustStore.location":     {f.trust},
 		"ssl.quorum.trustStore.passwordPath": {f.password},
 		"zkd.audit.file":                     {auditFile},
+		"zkd.ssl.quorum.crlFiles":            {f.crl},
+		"ssl.keyStore.location":              {f.store},
+		"ssl.keyStore.passwordPath":          {f.password},
+		"ssl.trustStore.location":            {f.trust},
+		"ssl.trustStore.passwordPath":        {f.password},
+		"zkd.ssl.crlFiles":                   {f.crl},
 	}
 	// elsewhere has the keys that can't be tested with an ensemble in memory, and the
 	// test that covers each.
@@ -125,6 +131,7 @@ func (s *setting) know(f *settingsFiles) {
 		"ssl.X509AuthenticationProvider.clientCertIdSanMatchType=6",
 		"ssl.X509AuthenticationProvider.clientCertIdSanExtractRegex=" + strings.Repeat("()", 99),
 	}
+	clientTLS := []string{"client.portUnification=true", "ssl.keyStore.location=" + f.store, "ssl.trustStore.location=" + f.trust}
 	off := s.value == "false" || s.value == "no"
 	switch s.key {
 	case "datadir.autocreate", "db.autocreate":
@@ -193,6 +200,10 @@ func (s *setting) know(f *settingsFiles) {
 		s.lines = []string{"authProvider.1=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider"}
 	case "X509AuthenticationProvider.superUser":
 		s.lines = x509
+	case "secureClientPort", "secureClientPortAddress":
+		s.lines = append(clientTLS, "secureClientPort=2281")
+	case "fips-mode":
+		s.contradicts = s.value == "true" // the test's process does not run in that mode
 	default:
 		switch {
 		case strings.HasPrefix(s.key, "ssl.quorum."):
@@ -201,6 +212,12 @@ func (s *setting) know(f *settingsFiles) {
 			s.lines = x509
 		case strings.Contains(s.key, "audit."):
 			s.lines = []string{"audit.enable=true", "zkd.audit.file=" + auditFile}
+		case s.key == "zkd.ssl.quorum.crlFiles":
+			s.lines = append(tls, "ssl.quorum.crl=true")
+		case strings.HasPrefix(s.key, "ssl."), s.key == "client.portUnification":
+			s.lines = clientTLS
+		case s.key == "zkd.ssl.crlFiles":
+			s.lines = append(clientTLS, "ssl.crl=true")
 		}
 	}
 }
@@ -460,7 +477,7 @@ func makeSettingsFiles(t *testing.T) *settingsFiles {
 		}
 		return path
 	}
-	key, cert := memberCertificate(t)
+	key, cert, crl := memberCertificate(t)
 	return &settingsFiles{
 		keys:     write("keys.json", `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"1","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`),
 		secret:   write("secret", "0123456789abcdef"),
@@ -468,12 +485,13 @@ func makeSettingsFiles(t *testing.T) *settingsFiles {
 		store:    write("store.pem", key+cert),
 		trust:    write("trust.pem", cert),
 		password: write("password", "not needed"),
+		crl:      write("crl.pem", crl),
 	}
 }
 
 // memberCertificate returns a key and a certificate, its own authority, with the
-// addresses of the servers, at any time.
-func memberCertificate(t *testing.T) (key, cert string) {
+// addresses of the servers, at any time, and the authority's empty revocation list.
+func memberCertificate(t *testing.T) (key, cert, crl string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
 	if err != nil {
@@ -482,7 +500,7 @@ func memberCertificate(t *testing.T) (key, cert string) {
 	about := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "zk"}, IsCA: true, BasicConstraintsValid: true,
 		NotAfter: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign | x509.KeyUsageCRLSign, SubjectKeyId: []byte{1},
 	}
 	for id := 1; id <= 3; id++ {
 		about.IPAddresses = append(about.IPAddresses, net.IPv4(10, 0, 0, byte(id)))
@@ -495,6 +513,11 @@ func memberCertificate(t *testing.T) (key, cert string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	list, err := x509.CreateRevocationList(cryptorand.Reader, &x509.RevocationList{Number: big.NewInt(1), NextUpdate: about.NotAfter}, about, k)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}))
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: list}))
 }

@@ -17,7 +17,10 @@ import (
 func configRemarks(cfg *config.Config) (remarks []string) {
 	secrets := []struct{ key, file string }{
 		{"zkd.quorumSecretFile", cfg.QuorumSecretFile},
-		{"ssl.quorum.keyStore.location", cfg.QuorumTLS.KeyStore},
+		{"ssl.quorum.keyStore.location", cfg.QuorumTLS.Key.File},
+		{"ssl.quorum.keyStore.passwordPath", cfg.QuorumTLS.Key.PasswordFile},
+		{"ssl.keyStore.location", cfg.ClientTLS.Key.File},
+		{"ssl.keyStore.passwordPath", cfg.ClientTLS.Key.PasswordFile},
 	}
 	for _, s := range secrets {
 		if info, err := os.Stat(s.file); s.file != "" && err == nil && info.Mode().Perm()&0o077 != 0 {

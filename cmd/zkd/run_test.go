@@ -79,7 +79,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	good := file("good.cfg", "dataDir="+dir+"/data\nclientPort=2181\ntikTime=5\n")
 	clean := file("clean.cfg", "dataDir="+dir+"/data\nclientPort=2181\n")
-	secure := file("secure.cfg", "dataDir="+dir+"/data\nclientPort=2181\n\nsecureClientPort=2281\n")
+	secure := file("secure.cfg", "dataDir="+dir+"/data\nclientPort=2181\n\nssl.newFeature=1\n")
 	bad := file("bad.cfg", "dataDir="+dir+"/data\nclientPort=99999\ntikTime=5\n")
 	ensemble := file("ensemble.cfg", "dataDir="+dir+"/data\nclientPort=2181\ninitLimit=5\nsyncLimit=2\n"+
 		"server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n")
@@ -99,7 +99,7 @@ func TestCommandLine(t *testing.T) {
 		{"config check --strict of a file with a warning", []string{"config", "check", "--strict", good}, exitUsage, "tikTime", ""},
 		{"config check of a key that protects", []string{"config", "check", secure}, exitUsage, "", ""},
 		{"config check of a key that protects, ignored", []string{"config", "check", "--set", "zkd.ignoreSecurityKeys=true", secure}, 0,
-			"warning: .*secure.cfg:4: secureClientPort", ""},
+			"warning: .*secure.cfg:4: ssl.newFeature", ""},
 		{"config check --strict of a key that protects, ignored",
 			[]string{"config", "check", "--strict", "--set", "zkd.ignoreSecurityKeys=true", secure}, exitUsage, "", ""},
 		{"start with a key that protects", []string{secure}, exitUsage, "", ""},

@@ -36,7 +36,7 @@ const ours = `
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
-	server/zab/transport: jute internal/format internal/pemfile server/zab
+	server/zab/transport: jute internal/format internal/keystore server/secure server/zab
 	server/sim:        jute internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/register server/datadirs server/datatree server/evaluate server/replica server/session
 	                   server/snapshot server/wal server/watch server/zab
 
@@ -55,8 +55,9 @@ const ours = `
 	# Four-letter words, as their clients send them.
 	internal/ask:      none
 
-	# The PEM files of TLS, the server's and the client's.
-	internal/pemfile:  none
+	# The files of TLS, the server's and the client's, and what a server makes of them.
+	internal/keystore: internal/secret
+	server/secure:     internal/keystore
 
 	# The messages of DIGEST-MD5, the server's and the client's; Java's login configurations.
 	internal/digestmd5: none
@@ -70,7 +71,7 @@ const ours = `
 	internal/testing/seeds:    none
 	server/wal:        jute internal/fault internal/format internal/vfs
 	server/snapshot:   jute internal/fault internal/format internal/vfs
-	server/config:     internal/jaas internal/secret internal/vfs server/auth/sasl server/limits
+	server/config:     internal/jaas internal/keystore internal/secret internal/vfs server/auth/sasl server/limits server/secure
 
 	# It declares the view that it renders; the server fills it.
 	fourletter:        none
@@ -84,19 +85,19 @@ const ours = `
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
 	server/clients:    jute fourletter internal/fifo server/audit server/auth server/auth/sasl server/clients/register server/config server/datatree server/evaluate server/limits server/monitor
-	                   server/replica server/session server/watch
+	                   server/replica server/secure server/session server/watch
 
 	# Assembly.
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
 	                   server/admin server/audit
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate
-	                   server/clients server/monitor server/replica server/session server/snapshot server/wal server/watch server/zab server/zab/transport
+	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/config
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others.
-	client:            jute client/sasl internal/pemfile
+	client:            jute client/sasl internal/keystore internal/secret
 	client/sasl:       jute internal/digestmd5
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
 	client/settle:     jute client
@@ -180,12 +181,14 @@ const theirs = `
 	go.etcd.io/bbolt:                   server/snapshot
 	github.com/go-jose:                 server/auth/jwt tests
 	golang.org/x/sys:                   internal/vfs server server/snapshot cmd/zkcli/shell
+	golang.org/x/crypto:                server/secure
+	software.sslmate.com/src/go-pkcs12: internal/keystore
 	golang.org/x/term:                  cmd/zkcli/shell
 	golang.org/x/text:                  cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/
-	go.uber.org/zap:                    server server/clients server/zab/transport server/wal server/snapshot cmd/zkd client/zktest
-	github.com/prometheus:              server server/monitor server/zab/transport server/wal server/snapshot cmd/zkd
+	go.uber.org/zap:                    server server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest
+	github.com/prometheus:              server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/
 	github.com/HdrHistogram:            internal/bench
 	go.uber.org/goleak:                 tests

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
 )
@@ -86,7 +88,9 @@ type Options struct {
 	Keys     *atomic.Pointer[session.Keys] // of session passwords
 	Words    fourletter.Whitelist          // the enabled four-letter words
 	Audit    *audit.Log                    // nil for none
-	// Listen opens the client port; nil means TCP.
+	// TLS is for ClientTLS.Port and, if ClientTLS.Unified, ClientPort; nil if neither uses it.
+	TLS *secure.TLS
+	// Listen opens the ports; nil means TCP.
 	Listen func(network, address string) (net.Listener, error)
 }
 
@@ -117,12 +121,15 @@ type Clients struct {
 	superUser   string // "" for none
 	largeBytes  atomic.Int64
 	outBytes    atomic.Int64 // see Limits.Replies
-	readOnly    atomic.Bool  // serving read-only clients because there is no leader
+	tls         *secure.TLS
+	handshakes  *handshakes
+	complaints  complaints
+	readOnly    atomic.Bool // serving read-only clients because there is no leader
 
-	port struct {
+	ports struct {
 		sync.Mutex
-		listener net.Listener // nil with clientPort=-1
-		closed   bool
+		plain, secure port
+		closed        bool
 	}
 	refusing  chan struct{} // closed by Refuse
 	accepting sync.WaitGroup
@@ -156,7 +163,14 @@ func New(o Options) *Clients {
 			tokens: throttle.Tokens,
 		},
 		authLimiter: newAuthLimiter(o.Config.AuthFailuresPerSecond),
+		tls:         o.TLS,
+		handshakes:  newHandshakes(runtime.GOMAXPROCS(0)),
+		complaints:  complaints{bucket: tokenBucket{size: 10, every: time.Second, count: 1, tokens: 10}},
 		refusing:    make(chan struct{}),
+	}
+	s.ports.plain.key, s.ports.secure.key, s.ports.secure.kind = "clientPort", "secureClientPort", tlsPort
+	if o.Config.ClientTLS.Unified {
+		s.ports.plain.kind = bothPort
 	}
 	if o.Config.SASL.On {
 		s.sasl = sasl.NewServer(o.Config.SASL.Config)
@@ -176,12 +190,14 @@ func millis(d time.Duration) int64 { return d.Milliseconds() }
 // Refuse stops accepting connections.
 func (s *Clients) Refuse() {
 	close(s.refusing)
-	s.port.Lock()
-	s.port.closed = true
-	if s.port.listener != nil {
-		s.port.listener.Close()
+	s.ports.Lock()
+	s.ports.closed = true
+	for _, p := range []*port{&s.ports.plain, &s.ports.secure} {
+		if p.listener != nil {
+			p.listener.Close()
+		}
 	}
-	s.port.Unlock()
+	s.ports.Unlock()
 	s.accepting.Wait()
 }
 
@@ -218,9 +234,12 @@ func (s *Clients) EndService() {
 	}
 }
 
-// Tick expires local sessions, lets read-only clients in if there is no leader, and reports
-// the limits that are exceeded.
+// Tick expires local sessions, lets read-only clients in if there is no leader, looks for
+// changed TLS files, and reports the limits that are exceeded.
 func (s *Clients) Tick(now time.Duration) {
+	if s.tls != nil {
+		s.tls.Tick()
+	}
 	s.expireLocals(now)
 	s.considerReadOnly(now)
 	s.tickLimits(now)

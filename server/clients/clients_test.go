@@ -65,7 +65,7 @@ func newTestConn(t *testing.T, s *Clients) *conn {
 	t.Helper()
 	nc, peer := net.Pipe()
 	t.Cleanup(func() { peer.Close() })
-	return newConn(s, nc)
+	return newConn(s, nc, plainPort)
 }
 
 // TestRefusedClientIsNotServed checks that requests sent right after a connect request

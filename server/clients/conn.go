@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -30,7 +31,9 @@ import (
 // socket at a time.
 type conn struct {
 	clients *Clients
-	nc      net.Conn
+	nc      net.Conn // the socket
+	stream  net.Conn // what requests and replies pass through: nc, or TLS above it
+	kind    portKind
 	id      uint64 // origin of its requests, unique over servers and restarts
 	opened  time.Time
 	frames  *frameReader
@@ -115,11 +118,13 @@ func (st *connStats) answered(req *request, zxid jute.Zxid) {
 	}
 }
 
-func newConn(s *Clients, nc net.Conn) *conn {
+func newConn(s *Clients, nc net.Conn, kind portKind) *conn {
 	c := &conn{
 		established: make(chan struct{}),
 		clients:     s,
 		nc:          nc,
+		stream:      nc,
+		kind:        kind,
 		id:          uint64(s.ids.Next(nil)),
 		opened:      time.Now(),
 		frames:      newFrameReader(nc, s.cfg.MaxBuffer),
@@ -312,6 +317,16 @@ func (c *conn) readWithoutDeadline() {
 	}
 }
 
+// writeWithoutDeadline removes the deadline of a TLS handshake, unless the server is already
+// stopping.
+func (c *conn) writeWithoutDeadline() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.draining {
+		c.nc.SetWriteDeadline(time.Time{})
+	}
+}
+
 // tearDown runs when the reader ends.
 func (c *conn) tearDown() {
 	lingers := c.finish()
@@ -346,8 +361,12 @@ func (c *conn) finish() (lingers bool) {
 	for c.mu.writing && !c.mu.gone {
 		c.drained.Wait()
 	}
-	defer c.mu.Unlock()
-	return c.mu.lingers || c.mu.draining
+	lingers = c.mu.lingers || c.mu.draining
+	c.mu.Unlock()
+	if t, ok := c.stream.(*tls.Conn); ok {
+		t.CloseWrite() // tells the client that no bytes are missing
+	}
+	return lingers
 }
 
 // linger closes the sending side and discards further input from the client: a close with

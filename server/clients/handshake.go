@@ -21,14 +21,20 @@ var (
 	errTooManyOpened = errors.New("more new sessions than the connection throttle allows")
 )
 
-// handshake takes a connection from its first bytes to an established session. The first
-// four bytes decide: they are a four-letter word, or the length of a connect request.
+// handshake takes a connection from its first bytes to an established session. After the
+// handshake of TLS, if there is one, the first four bytes decide: they are a four-letter word, or the length of a connect request.
 // Nothing more is read until the session is established.
 func (c *conn) handshake() error {
+	if err := c.secureIfTLS(); err != nil {
+		return err
+	}
 	c.readWithin(c.clients.cfg.SessionlessCnxnTimeout)
 	word, err := c.firstWord()
 	if err != nil {
 		return c.sessionless(err)
+	}
+	if word[0] == tlsRecord && word[1] == 3 && c.kind == plainPort {
+		return c.refused(errTLSOnPlain)
 	}
 	if done, err := c.fourLetterWord(word); done || err != nil {
 		return errors.Join(err, errHangUp)

@@ -12,46 +12,74 @@ import (
 	"go.uber.org/zap"
 )
 
-// Listen opens the client port and starts accepting; port -1 means none. If a port is open
-// at another address, Listen closes it: its connections continue. After an error the old
-// port is open, if that is possible.
-func (s *Clients) Listen(host string, port int) error {
-	s.port.Lock()
-	defer s.port.Unlock()
-	if s.port.closed {
+// portKind says which connections a port takes.
+type portKind uint8
+
+const (
+	plainPort portKind = iota
+	tlsPort
+	bothPort // the first byte of a connection tells which it is
+)
+
+// port is a port for clients.
+type port struct {
+	key      string // of the configuration
+	kind     portKind
+	listener net.Listener // nil while it is not open
+}
+
+// Listen opens clientPort and starts accepting; port -1 means none. If a port is open at
+// another address, Listen closes it: its connections continue. After an error the old port
+// is open, if that is possible.
+func (s *Clients) Listen(host string, port int) error { return s.listen(&s.ports.plain, host, port) }
+
+// ListenSecure is Listen for secureClientPort.
+func (s *Clients) ListenSecure(host string, port int) error {
+	return s.listen(&s.ports.secure, host, port)
+}
+
+func (s *Clients) listen(p *port, host string, number int) error {
+	s.ports.Lock()
+	defer s.ports.Unlock()
+	if s.ports.closed {
 		return net.ErrClosed
 	}
-	if port < 0 {
-		s.log.Info("no port for clients (clientPort=-1)", zap.Stringer("zxid", s.state.Applied()))
+	if number < 0 {
+		s.log.Info("no port for clients ("+p.key+"=-1)", zap.Stringer("zxid", s.state.Applied()))
 		return nil
 	}
-	old := s.port.listener
-	if old != nil && portOf(old) == port {
+	old := p.listener
+	if old != nil && portOf(old) == number {
 		old.Close() // both can't be open
 	}
-	l, err := s.open(net.JoinHostPort(host, strconv.Itoa(port)))
+	l, err := s.open(net.JoinHostPort(host, strconv.Itoa(number)))
 	switch {
 	case err == nil && old != nil:
 		old.Close()
-	case err != nil && old != nil && portOf(old) == port:
+	case err != nil && old != nil && portOf(old) == number:
 		l, _ = s.open(old.Addr().String())
 	}
 	if l != nil {
-		s.port.listener = l
-		s.log.Info("serving clients", zap.Stringer("address", l.Addr()), zap.Stringer("zxid", s.state.Applied()))
-		s.accepting.Go(func() { s.acceptLoop(l) })
+		p.listener = l
+		s.log.Info("serving clients", zap.Stringer("address", l.Addr()), zap.String("port", p.key), zap.Stringer("zxid", s.state.Applied()))
+		s.accepting.Go(func() { s.acceptLoop(l, p.kind) })
 	}
 	return err
 }
 
-// Addr returns the address of the client port, or nil.
-func (s *Clients) Addr() net.Addr {
-	s.port.Lock()
-	defer s.port.Unlock()
-	if s.port.listener == nil {
+// Addr returns the address of clientPort, or nil.
+func (s *Clients) Addr() net.Addr { return s.addr(&s.ports.plain) }
+
+// SecureAddr returns the address of secureClientPort, or nil.
+func (s *Clients) SecureAddr() net.Addr { return s.addr(&s.ports.secure) }
+
+func (s *Clients) addr(p *port) net.Addr {
+	s.ports.Lock()
+	defer s.ports.Unlock()
+	if p.listener == nil {
 		return nil
 	}
-	return s.port.listener.Addr()
+	return p.listener.Addr()
 }
 
 func portOf(l net.Listener) int {
@@ -102,7 +130,7 @@ func setBacklog(l net.Listener, n int) error {
 	return errors.Join(err, errListen)
 }
 
-func (s *Clients) acceptLoop(l net.Listener) {
+func (s *Clients) acceptLoop(l net.Listener, kind portKind) {
 	for {
 		nc, err := l.Accept()
 		switch {
@@ -119,14 +147,14 @@ func (s *Clients) acceptLoop(l net.Listener) {
 			}
 			continue
 		}
-		s.admit(nc)
+		s.admit(nc, kind)
 	}
 }
 
 // admit starts a connection if the limits allow one more. Otherwise it closes it without
 // a reply, which makes a client try another server.
-func (s *Clients) admit(nc net.Conn) {
-	c := newConn(s, nc)
+func (s *Clients) admit(nc net.Conn, kind portKind) {
+	c := newConn(s, nc, kind)
 	if !s.limitConnection(c) {
 		s.metrics.ConnectionRejected.Add(1)
 		nc.Close()

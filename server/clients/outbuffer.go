@@ -215,7 +215,7 @@ func (c *conn) flush() {
 // write writes the chunks to the socket, and releases each chunk once it is written.
 func (c *conn) write(out *outBuffer) error {
 	for i, b := range out.full {
-		if _, err := c.nc.Write(b); err != nil {
+		if _, err := c.stream.Write(b); err != nil {
 			return err
 		}
 		c.clients.metrics.BytesSent.Add(int64(len(b)))
@@ -224,7 +224,7 @@ func (c *conn) write(out *outBuffer) error {
 	if c.limited != nil {
 		c.limited.Sent(int64(out.len()))
 	}
-	n, err := c.nc.Write(out.b)
+	n, err := c.stream.Write(out.b)
 	c.clients.metrics.BytesSent.Add(int64(n))
 	return err
 }

@@ -84,11 +84,11 @@ func TestChangeRefused(t *testing.T) {
 		want   string
 	}{
 		{"no server line", three, Change{Joining: "4=d:2888:3888;2181"},
-			`joining: 4: "d:2888:3888;2181": is not a server line: write server.<id>=<host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>]`},
+			`joining: 4: "d:2888:3888;2181": is not a server line: write server.<id>=<host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>][;[<secureHost>:]<securePort>]`},
 		{"a group joins", three, Change{Joining: "group.1=1:2:3"},
-			`joining: group.1: "1:2:3": is not a server line: write server.<id>=<host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>]`},
+			`joining: group.1: "1:2:3": is not a server line: write server.<id>=<host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>][;[<secureHost>:]<securePort>]`},
 		{"no election port", three, Change{Joining: "server.4=d:2888;2181"},
-			`joining: server.4: "d:2888;2181": write <host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>], IPv6 addresses in brackets`},
+			`joining: server.4: "d:2888;2181": write <host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>][;[<secureHost>:]<securePort>], IPv6 addresses in brackets`},
 		{"no client port", three, Change{Joining: "server.4=d:2888:3888;;2281"},
 			`joining: server.4: a joining server needs a port for clients: write it after a semicolon, as in ;2181 or ;zk4:2181`},
 		{"twice", three, Change{Joining: "server.4=d:2888:3888;2181,server.4=e:2888:3888;2181"},

@@ -28,6 +28,10 @@ type Config struct {
 	// ClientPortAddress is the host name or address to listen on, without brackets; "",
 	// the default, means all addresses.
 	ClientPortAddress string
+	// ClientTLS configures TLS for clients.
+	ClientTLS ClientTLS
+	// FIPS means that fips-mode=true asks for the FIPS 140-3 mode of the process. Default false.
+	FIPS bool
 	// ClientPortListenBacklog is the backlog of listen(2); -1, the default, means the
 	// system's.
 	ClientPortListenBacklog int
@@ -261,9 +265,11 @@ type rawKeys struct {
 	myID                      int
 	metricsProvider, peerType string
 	multiAddress              bool
-	tls                       rawTLS
 	identities                rawIdentities
 	sasl                      rawSASL
+	unifiedQuorum             bool // portUnification
+	cnxnFactory               string
+	quorumTLS, clientTLS      rawTLS
 }
 
 // Replicated reports whether the server is a member of an ensemble. A single

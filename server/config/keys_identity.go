@@ -15,7 +15,8 @@ import (
 // Identities configures the schemes by which clients get identities, besides digest and
 // ip.
 type Identities struct {
-	// Schemes are those that authProvider.* turns on, sorted: of x509 and ensemble.
+	// Schemes are those that authProvider.* and TLS for clients turn on, sorted: of x509 and
+	// ensemble.
 	Schemes []string
 	// X509 configures the scheme x509.
 	X509 X509
@@ -87,7 +88,7 @@ func identityKeys(c *Config) []Key {
 	names := func(key string) []string { return []string{"ssl.x509." + key, "ssl." + key} }
 	return []Key{
 		{Name: "authProvider.*", value: providerClass(), Protects: true,
-			Doc: "Turn a scheme on, by the class of Apache's server: `authProvider.1=" + apacheAuth + "X509AuthenticationProvider`, or the same with EnsembleAuthenticationProvider. That of sasl needs java.security.auth.login.config. Those of digest and ip are accepted and not needed. Any other class stops the start."},
+			Doc: "Turn a scheme on, by the class of Apache's server: `authProvider.1=" + apacheAuth + "X509AuthenticationProvider`, or the same with EnsembleAuthenticationProvider. That of sasl needs java.security.auth.login.config. TLS for clients turns x509 on by itself. Those of digest and ip are accepted and not needed. Any other class stops the start."},
 		{Name: san + "clientCertIdType", Aliases: names("clientCertIdType"), Default: "SDN", value: oneOf(&x.IDType, "SDN", "SAN", "SPIFFE"), Protects: true,
 			Doc: "Where a certificate has the identity of scheme x509: the subject's distinguished name (SDN), an alternative name (SAN) by the next four keys, or the SPIFFE ID. A certificate without it is refused."},
 		{Name: san + "clientCertIdSanMatchType", Aliases: names("clientCertIdSanMatchType"), value: oneOf(&raw.sanType, "1", "2", "4", "6"), Protects: true,
@@ -181,6 +182,12 @@ func (l *loader) resolveProviders() {
 			schemes[scheme] = true
 		}
 	}
+	if t := &l.c.ClientTLS; t.Used() { // as in Apache's server
+		schemes["x509"] = schemes["x509"] || t.AuthScheme == "x509"
+		if !schemes[t.AuthScheme] {
+			l.fail(l.set["ssl.authProvider"], "there is no scheme of certificates with that name; there is x509")
+		}
+	}
 	l.c.Identities.Schemes = slices.Sorted(maps.Keys(schemes))
 }
 
@@ -196,7 +203,7 @@ func (l *loader) resolveX509() {
 	}
 	for _, key := range []string{san + "clientCertIdType", "X509AuthenticationProvider.superUser"} {
 		if p, given := l.set[key]; given && !l.c.HasScheme("x509") {
-			l.warn(p, "has no effect without authProvider.1=%sX509AuthenticationProvider", apacheAuth)
+			l.warn(p, "has no effect without secureClientPort, client.portUnification=true or authProvider.1=%sX509AuthenticationProvider", apacheAuth)
 		}
 	}
 }

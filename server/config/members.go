@@ -129,7 +129,7 @@ func (m *Members) keyDocs() []Key {
 }
 
 const (
-	serverForm   = "<host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>]"
+	serverForm   = "<host>:<quorumPort>:<electionPort>[:participant|:observer][;[<clientHost>:]<clientPort>][;[<secureHost>:]<securePort>]"
 	serverSyntax = "write " + serverForm + ", IPv6 addresses in brackets"
 )
 

@@ -35,14 +35,14 @@ func (l *loader) resolve() {
 	l.atLeast("snapCount", &c.SnapCount, minSnapCount)
 	l.atLeast("autopurge.snapRetainCount", &c.SnapRetainCount, minSnapRetain)
 	l.resolveSegmentSize()
-	l.resolveSASL()
-	l.resolveIdentities()
-	l.resolveAuth()
 	l.resolveAdmin()
 	l.resolveAudit()
 	l.resolveLimits()
 	l.resolveRole()
 	l.resolvePeers()
+	l.resolveSASL()
+	l.resolveIdentities()
+	l.resolveAuth()
 	if words := c.FourLetterWhitelist; c.ReadOnlyMode && !slices.Contains(words, "*") && !slices.Contains(words, "isro") {
 		c.FourLetterWhitelist = append(c.FourLetterWhitelist, "isro")
 	}
@@ -128,16 +128,22 @@ func (l *loader) resolveRole() {
 		l.warn(p, "differs from the role in server.%d, which counts", self.ID)
 	}
 	c.Observer = self.Observer
-	if self.Client.Port == 0 {
+	l.portOfLine("clientPort", "client part", &self, self.Client, &c.ClientPort, &c.ClientPortAddress)
+	l.portOfLine("secureClientPort", "secure client part", &self, self.SecureClient, &c.ClientTLS.Port, &c.ClientTLS.Address)
+}
+
+// portOfLine takes a port for clients from this server's own line, if that has it.
+func (l *loader) portOfLine(key, part string, self *Server, line Endpoint, port *int, address *string) {
+	if line.Port == 0 {
 		return
 	}
-	if p, given := l.set["clientPort"]; given && c.ClientPort >= 0 {
-		wildcard := c.ClientPortAddress == "" || c.ClientPortAddress == "0.0.0.0" || c.ClientPortAddress == "::"
-		if c.ClientPort != self.Client.Port || !wildcard && c.ClientPortAddress != self.Client.Host {
-			l.fail(p, "conflicts with the client part of server.%d, %s: remove one of them", self.ID, self.Client)
+	if p, given := l.set[key]; given && *port >= 0 {
+		wildcard := *address == "" || *address == "0.0.0.0" || *address == "::"
+		if *port != line.Port || !wildcard && *address != line.Host {
+			l.fail(p, "conflicts with the %s of server.%d, %s: remove one of them", part, self.ID, line)
 		}
 	}
-	c.ClientPort, c.ClientPortAddress = self.Client.Port, self.Client.Host
+	*port, *address = line.Port, line.Host
 }
 
 // validate checks settings against each other.
@@ -159,15 +165,30 @@ func (l *loader) validate() {
 		}
 		l.fail(p, "the smallest session timeout would be %v, and the largest %v, which is less", c.MinSessionTimeout, c.MaxSessionTimeout)
 	}
+	if p, given := l.set["secureClientPortAddress"]; given && c.ClientTLS.Port < 0 && !l.failed("secureClientPort") {
+		l.fail(p, "needs secureClientPort")
+	}
+	if c.ClientTLS.Port > 0 && c.ClientTLS.Port == c.ClientPort && overlap(c.ClientPortAddress, c.ClientTLS.Address) {
+		l.fail(l.set["secureClientPort"], "is the same as clientPort: client.portUnification=true takes TLS and plain connections on clientPort")
+	}
 	if c.ClientPort < 0 && !l.failed("clientPort") {
 		switch p, given := l.set["clientPortAddress"]; {
 		case given:
 			l.fail(p, "needs clientPort")
+		case c.ClientTLS.Unified:
+			l.fail(l.set["client.portUnification"], "needs clientPort")
+		case c.ClientTLS.Port >= 0 || l.failed("secureClientPort"):
 		case !c.Replicated() && !l.failed("dynamicConfigFile"): // whose line of this server may have it
 			l.fail(l.missing("clientPort"), "is missing: set it to the port for clients, usually 2181")
 		}
 	}
 	l.validateMembers()
+}
+
+// overlap reports whether one can't listen at both addresses with the same port.
+func overlap(a, b string) bool {
+	all := func(host string) bool { return host == "" || isWildcard(host) }
+	return all(a) || all(b) || a == b
 }
 
 // missing returns the property of a key that is not in the file.

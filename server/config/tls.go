@@ -1,107 +1,109 @@
 package config
 
 import (
+	"bytes"
+	"crypto/fips140"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"path/filepath"
+	"errors"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/zkd-project/zkd/internal/keystore"
 	"github.com/zkd-project/zkd/internal/secret"
+	"github.com/zkd-project/zkd/server/secure"
 )
 
-// QuorumTLS configures TLS on the links between servers. The files are PEM. Load reads
-// them once, so that an unusable file is an error at the start.
+// QuorumTLS configures TLS on the links between servers. Load reads the files once, so that
+// an unusable file is an error at the start.
 type QuorumTLS struct {
+	secure.Settings
 	// Dial uses TLS on the links that this server opens: sslQuorum.
 	Dial bool
 	// Accept accepts links with TLS on the quorum port: sslQuorum or portUnification.
 	Accept bool
 	// AcceptPlain accepts links without TLS: portUnification, or no TLS at all.
 	AcceptPlain bool
-	// KeyStore is the file with this server's private key and its certificate, followed
-	// by the certificates of the chain to the authority.
-	KeyStore string
-	// KeyPassword decrypts the private key; empty if it is not encrypted.
-	KeyPassword secret.Text
-	// TrustStore is the file with the certificates of the authorities.
-	TrustStore string
-	// HostnameVerification requires the certificate of a server to name the host of its
-	// server line, whichever of the two dials. Default true.
-	HostnameVerification bool
-	// MinVersion and MaxVersion are constants of crypto/tls. Default TLS 1.2 and
-	// TLS 1.3.
-	MinVersion, MaxVersion uint16
 }
 
-// rawTLS holds the values of the TLS keys.
-type rawTLS struct {
-	quorum, unified         bool
-	keyType, keyPwPath      string
-	caType, caPwPath        string
-	keyPassword, caPassword secret.Text
-	protocol                string
-	protocols               []string
+// ClientTLS configures TLS for clients. Load reads the files once, as those of QuorumTLS.
+type ClientTLS struct {
+	secure.Settings
+	// Port is the TCP port of the listener for clients with TLS; -1, the default, means none.
+	Port int
+	// Address is the host name or address to listen on, without brackets; "", the default,
+	// means all addresses.
+	Address string
+	// AuthScheme is the scheme that takes identities from the certificates of clients.
+	// Default x509.
+	AuthScheme string
+	// Unified accepts TLS on ClientPort, too. Default false.
+	Unified bool
 }
 
-func quorumTLSKeys(c *Config) []Key {
-	t, raw := &c.QuorumTLS, &c.raw.tls
-	return []Key{
-		{Name: "sslQuorum", Default: "false", value: truth(&raw.quorum), Protects: true,
-			Doc: "TLS on the links between servers. Needs ssl.quorum.keyStore.location and ssl.quorum.trustStore.location."},
-		{Name: "portUnification", Default: "false", value: truth(&raw.unified),
-			Doc: "Accept links between servers with TLS and without, to change from one to the other server by server."},
-		{Name: "ssl.quorum.keyStore.location", value: path(&t.KeyStore),
-			Doc: "PEM file with this server's private key and its certificate, followed by those that lead to the authority. It is read again when it changes."},
-		{Name: "ssl.quorum.keyStore.type", value: text(&raw.keyType, "PEM", ""),
-			Doc: "PEM. Default: by the end of the file's name, `.pem`; a file with another name is taken as PEM too."},
-		{Name: "ssl.quorum.keyStore.password", value: hidden(&raw.keyPassword),
-			Doc: "Password of the private key, if that is encrypted (PKCS #8)."},
-		{Name: "ssl.quorum.keyStore.passwordPath", value: text(&raw.keyPwPath),
-			Doc: "File with that password."},
-		{Name: "ssl.quorum.trustStore.location", value: path(&t.TrustStore),
-			Doc: "PEM file with the certificates of the authorities that signed the servers' certificates. It is read again when it changes."},
-		{Name: "ssl.quorum.trustStore.type", value: text(&raw.caType, "PEM", ""),
-			Doc: "PEM, as ssl.quorum.keyStore.type."},
-		{Name: "ssl.quorum.trustStore.password", value: hidden(&raw.caPassword, "x"),
-			Doc: "Not needed: PEM certificates have no password."},
-		{Name: "ssl.quorum.trustStore.passwordPath", value: text(&raw.caPwPath),
-			Doc: "Not needed."},
-		{Name: "ssl.quorum.hostnameVerification", Default: "true", value: truth(&t.HostnameVerification),
-			Doc: "The certificate of a server must name the host of its server.N line, whether it dials or is dialled."},
-		{Name: "ssl.quorum.protocol", value: text(&raw.protocol, "TLSv1.2", "TLSv1.3", "TLS"),
-			Doc: "The only version of TLS: TLSv1.2 or TLSv1.3. Default: both."},
-		{Name: "ssl.quorum.enabledProtocols", value: list(&raw.protocols, "TLSv1.2", "TLSv1.3", "TLSv1.2,TLSv1.3"),
-			Doc: "Versions of TLS that may be used: TLSv1.2, TLSv1.3 or both. It wins over ssl.quorum.protocol."},
+// Used reports whether there is a port that takes connections with TLS.
+func (t *ClientTLS) Used() bool { return t.Port >= 0 || t.Unified }
+
+// resolveTLS computes QuorumTLS and ClientTLS, and reads their files.
+func (l *loader) resolveTLS() {
+	q := &l.c.QuorumTLS
+	unified := l.c.raw.unifiedQuorum
+	q.Accept = q.Dial || unified
+	q.AcceptPlain = !q.Dial || unified
+	l.settings(&q.Settings, &l.c.raw.quorumTLS, q.Accept, "sslQuorum=true or portUnification=true")
+
+	t, raw := &l.c.ClientTLS, &l.c.raw.clientTLS
+	if t.Port == 0 { // not set, as in Apache's server
+		t.Port = -1
+	}
+	t.ClientAuth = map[string]secure.ClientAuth{
+		"need": secure.NeedClientAuth, "want": secure.WantClientAuth, "none": secure.NoClientAuth,
+	}[raw.clientAuth]
+	l.settings(&t.Settings, raw, t.Used(), "secureClientPort or client.portUnification=true")
+	if p := l.set["ssl.clientHostnameVerification"]; t.VerifyClientHost && !t.VerifyHost {
+		l.fail(p, "needs ssl.hostnameVerification=true")
+	}
+	if t.VerifyClientHost && t.ClientAuth == secure.NoClientAuth {
+		l.fail(l.set["ssl.clientHostnameVerification"], "can't be with ssl.clientAuth=none, which asks for no certificate")
+	}
+	if l.c.FIPS && !fips140.Enabled() {
+		l.unprotected = append(l.unprotected, unprotected{l.set["fips-mode"],
+			"this process does not run in FIPS 140-3 mode; start it with GODEBUG=fips140=on in the environment"})
 	}
 }
 
-// resolveTLS computes QuorumTLS and reads its files.
-func (l *loader) resolveTLS() {
-	t, raw := &l.c.QuorumTLS, &l.c.raw.tls
-	t.Dial = raw.quorum
-	t.Accept = raw.quorum || raw.unified
-	t.AcceptPlain = !raw.quorum || raw.unified
-	l.tlsVersions()
-	if !t.Accept {
-		if p, given := l.set["ssl.quorum.keyStore.location"]; given {
-			l.warn(p, "has no effect without sslQuorum=true or portUnification=true")
+// settings computes the settings of one port. need are the keys that make use of them.
+func (l *loader) settings(s *secure.Settings, raw *rawTLS, used bool, need string) {
+	l.tlsVersions(s, raw)
+	l.cipherSuites(s, raw)
+	l.storeType(raw.prefix+"keyStore.type", raw.keyType)
+	l.storeType(raw.prefix+"trustStore.type", raw.caType)
+	if !used {
+		if p, given := l.set[raw.prefix+"keyStore.location"]; given {
+			l.warn(p, "has no effect without %s", need)
 		}
 		return
 	}
-	l.keyStore()
-	l.trustStore()
+	l.keyStore(s, raw.prefix, need)
+	if s.ClientAuth != secure.NoClientAuth {
+		l.trustStore(s, raw.prefix, need)
+	}
+	if p, given := l.set["zkd."+raw.prefix+"crlFiles"]; given && len(s.CRLs) > 0 {
+		if !s.CRL {
+			l.fail(p, "needs %scrl=true", raw.prefix)
+		} else if _, err := (keystore.Files{CRLs: s.CRLs}).Read(l.read); err != nil {
+			l.fail(p, "%v", err)
+		}
+	}
 }
 
 var tlsVersions = map[string]uint16{"TLSv1.2": tls.VersionTLS12, "TLSv1.3": tls.VersionTLS13}
 
-func (l *loader) tlsVersions() {
-	t, raw := &l.c.QuorumTLS, &l.c.raw.tls
-	t.MinVersion, t.MaxVersion = tls.VersionTLS12, tls.VersionTLS13
-	key, names := "ssl.quorum.enabledProtocols", raw.protocols
+func (l *loader) tlsVersions(s *secure.Settings, raw *rawTLS) {
+	s.MinVersion, s.MaxVersion = tls.VersionTLS12, tls.VersionTLS13
+	key, names := raw.prefix+"enabledProtocols", raw.protocols
 	if len(names) == 0 && raw.protocol != "" {
-		key, names = "ssl.quorum.protocol", []string{raw.protocol}
+		key, names = raw.prefix+"protocol", []string{raw.protocol}
 	}
 	if len(names) == 0 || len(names) == 1 && names[0] == "TLS" {
 		return
@@ -119,96 +121,143 @@ func (l *loader) tlsVersions() {
 	if len(versions) < len(names) {
 		l.warn(l.set[key], "only TLSv1.2 and TLSv1.3 are used")
 	}
-	t.MinVersion, t.MaxVersion = slices.Min(versions), slices.Max(versions)
+	s.MinVersion, s.MaxVersion = slices.Min(versions), slices.Max(versions)
+}
+
+// cipherSuites resolves the names of cipher suites. As in Java, a version of TLS without a
+// suite is not used.
+func (l *loader) cipherSuites(s *secure.Settings, raw *rawTLS) {
+	if len(raw.suites) == 0 {
+		return
+	}
+	p := l.set[raw.prefix+"ciphersuites"]
+	known := make(map[string]*tls.CipherSuite)
+	for _, c := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
+		known[c.Name] = c
+	}
+	var new13 []string // of TLS 1.3
+	for name, c := range known {
+		if slices.Contains(c.SupportedVersions, tls.VersionTLS13) {
+			new13 = append(new13, name)
+		}
+	}
+	slices.Sort(new13)
+	var chosen13 int
+	var unknown, unsafe []string
+	for _, name := range raw.suites {
+		c := known[name]
+		switch {
+		case c == nil:
+			unknown = append(unknown, name)
+		case slices.Contains(new13, name):
+			chosen13++
+		default:
+			s.CipherSuites = append(s.CipherSuites, c.ID)
+			if c.Insecure {
+				unsafe = append(unsafe, name)
+			}
+		}
+	}
+	if len(unknown) > 0 {
+		safe := slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(name string) bool { return known[name].Insecure })
+		l.fail(p, "zkd has no cipher suite %s: remove it; there are %s", strings.Join(unknown, ", "), strings.Join(safe, ", "))
+		return
+	}
+	if len(unsafe) > 0 {
+		l.warn(p, "%s is not safe", strings.Join(unsafe, ", "))
+	}
+	switch {
+	case chosen13 == 0:
+		s.MaxVersion = min(s.MaxVersion, tls.VersionTLS12)
+	case chosen13 < len(new13) && s.MaxVersion >= tls.VersionTLS13:
+		l.unprotected = append(l.unprotected, unprotected{p,
+			"the suites of TLS 1.3 can't be chosen: name all of " + strings.Join(new13, ", ") + ", or none, which turns TLS 1.3 off"})
+	}
+	if len(s.CipherSuites) == 0 {
+		s.MinVersion = max(s.MinVersion, tls.VersionTLS13)
+	}
+	if s.MinVersion > s.MaxVersion {
+		l.fail(p, "there is no cipher suite for the version of TLS that is allowed")
+	}
+}
+
+// storeType checks the type of a file. What a file is, its contents tell.
+func (l *loader) storeType(key, kind string) {
+	p, given := l.set[key]
+	if !given || slices.ContainsFunc(storeTypes, func(t string) bool { return strings.EqualFold(t, kind) }) {
+		return
+	}
+	remedy := "must be PEM, JKS or PKCS12"
+	if strings.EqualFold(kind, "BCFKS") {
+		remedy += "; convert it with: keytool -importkeystore -srckeystore FILE.bcfks -srcstoretype BCFKS " +
+			"-providerclass org.bouncycastle.jcajce.provider.BouncyCastleFipsProvider -providerpath bc-fips.jar -destkeystore FILE.p12 -deststoretype PKCS12"
+	}
+	l.fail(p, "%s", remedy)
 }
 
 // keyStore checks the file with the private key and the certificate.
-func (l *loader) keyStore() {
-	raw := &l.c.raw.tls
-	p, text, ok := l.store("ssl.quorum.keyStore", l.c.QuorumTLS.KeyStore, raw.keyType,
-		"openssl pkcs12 -in FILE.p12 -nodes -out FILE.pem (a JKS first: keytool -importkeystore -srckeystore FILE.jks -destkeystore FILE.p12 -deststoretype PKCS12)")
+func (l *loader) keyStore(s *secure.Settings, prefix, need string) {
+	key := prefix + "keyStore"
+	p, ok := l.store(key, s.Key.File, need)
 	if !ok {
 		return
 	}
-	encrypted := encryptedKey(text)
-	password := l.keyPassword()
-	if encrypted {
-		if !password.IsSet() {
-			l.fail(p, "the private key is encrypted: set ssl.quorum.keyStore.password or .passwordPath")
-		}
-		l.c.QuorumTLS.KeyPassword = password
-		return // the key is decrypted and compared with the certificate at the start
-	}
-	if _, err := tls.X509KeyPair(text, text); err != nil {
-		l.fail(p, "%s: a private key and the certificate that belongs to it must be there", strings.TrimPrefix(err.Error(), "tls: "))
-	}
-	if password.IsSet() {
-		l.warn(l.firstSet("ssl.quorum.keyStore.password", "ssl.quorum.keyStore.passwordPath"), "is not needed: the private key is not encrypted")
-	}
-}
-
-// keyPassword returns the password of the private key. As in Apache's server, a file
-// takes precedence over the text.
-func (l *loader) keyPassword() secret.Text {
-	raw := &l.c.raw.tls
-	if raw.keyPwPath == "" {
-		return raw.keyPassword
-	}
-	text, err := l.read(raw.keyPwPath)
+	_, err := s.Key.ReadKey(l.read)
 	if err != nil {
-		l.fail(l.set["ssl.quorum.keyStore.passwordPath"], "can't be read: %v", err)
+		l.storeError(p, key, err)
+		return
 	}
-	return secret.NewText(strings.TrimSpace(string(text)))
+	l.unneededPassword(key, s.Key, "is not needed: the private key is not encrypted", func(s keystore.Store) error {
+		_, err := s.ReadKey(l.read)
+		return err
+	})
 }
 
 // trustStore checks the file with the authorities' certificates.
-func (l *loader) trustStore() {
-	raw := &l.c.raw.tls
-	p, text, ok := l.store("ssl.quorum.trustStore", l.c.QuorumTLS.TrustStore, raw.caType,
-		"keytool -list -rfc -keystore FILE.jks > FILE.pem")
+func (l *loader) trustStore(s *secure.Settings, prefix, need string) {
+	key := prefix + "trustStore"
+	p, ok := l.store(key, s.Trust.File, need)
 	if !ok {
 		return
 	}
-	if !x509.NewCertPool().AppendCertsFromPEM(text) {
-		l.fail(p, "there is no certificate in it")
+	if _, err := s.Trust.ReadTrust(l.read); err != nil {
+		l.storeError(p, key, err)
+		return
 	}
-	if raw.caPassword.IsSet() || raw.caPwPath != "" {
-		l.warn(l.firstSet("ssl.quorum.trustStore.password", "ssl.quorum.trustStore.passwordPath"), "is not needed: PEM certificates have no password")
-	}
+	l.unneededPassword(key, s.Trust, "is not needed: PEM certificates have no password", func(s keystore.Store) error {
+		_, err := s.ReadTrust(l.read)
+		return err
+	})
 }
 
-// store reads a file of keys or certificates. convert is the command that converts other
-// formats to PEM.
-func (l *loader) store(key, file, kind, convert string) (p property, text []byte, ok bool) {
+// store returns the property with the name of a file.
+func (l *loader) store(key, file, need string) (property, bool) {
 	p, given := l.set[key+".location"]
 	if !given || file == "" {
-		l.fail(l.missing(key+".location"), "is missing: sslQuorum and portUnification need a PEM file")
-		return p, nil, false
+		l.fail(l.missing(key+".location"), "is missing: %s needs it", need)
+		return p, false
 	}
-	if k, typed := l.set[key+".type"]; typed && !strings.EqualFold(kind, "PEM") && kind != "" {
-		l.fail(k, "zkd reads PEM only; convert it: %s", convert)
-		return p, nil, false
-	}
-	if kind == "" && slices.Contains([]string{".jks", ".p12", ".pfx", ".bcfks"}, strings.ToLower(filepath.Ext(file))) {
-		l.fail(p, "zkd reads PEM only; convert it: %s", convert)
-		return p, nil, false
-	}
-	text, err := l.read(file)
-	if err != nil {
-		l.fail(p, "can't be read: %v", err)
-		return p, nil, false
-	}
-	return p, text, true
+	return p, true
 }
 
-// encryptedKey reports whether text has a private key that needs a password.
-func encryptedKey(text []byte) bool {
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
-			return true
-		}
+func (l *loader) storeError(p property, key string, err error) {
+	p.value = "" // the error has it
+	if errors.Is(err, keystore.ErrNoPassword) {
+		l.fail(p, "%v: set %s.password or .passwordPath", err, key)
+		return
 	}
-	return false
+	l.fail(p, "%v", err)
+}
+
+// unneededPassword warns of the password of a PEM file that can be read without.
+func (l *loader) unneededPassword(key string, s keystore.Store, warning string, read func(keystore.Store) error) {
+	if !s.Password.IsSet() && s.PasswordFile == "" {
+		return
+	}
+	s.Password, s.PasswordFile = secret.Text{}, ""
+	if text, err := l.read(s.File); err == nil && bytes.Contains(text, []byte("-----BEGIN ")) && read(s) == nil {
+		l.warn(l.firstSet(key+".password", key+".passwordPath"), "%s", warning)
+	}
 }
 
 // firstSet returns the property of the first of the keys that is set.

@@ -45,11 +45,14 @@ func TestQuorumTLS(t *testing.T) {
 	dir := t.TempDir()
 	key, cert := pair(t)
 	_, other := pair(t)
-	encrypted := pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("x")})
+	encrypted, err := os.ReadFile("../../internal/keystore/testdata/encrypted.pem") // its password is "changeit"
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string][]byte{
 		"ca.pem": cert, "good.pem": bytes.Join([][]byte{key, cert}, nil), "good.key": bytes.Join([][]byte{cert, key}, nil),
 		"nokey.pem": cert, "nocert.pem": key, "wrong.pem": bytes.Join([][]byte{key, other}, nil),
-		"encrypted.pem": bytes.Join([][]byte{encrypted, cert}, nil), "password": []byte("y\n"),
+		"encrypted.pem": encrypted, "password": []byte("changeit\n"),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -57,8 +60,8 @@ func TestQuorumTLS(t *testing.T) {
 	}
 	q := func(name string) string { return "ssl.quorum.keyStore.location=" + filepath.Join(dir, name) + "\n" }
 	trust := "ssl.quorum.trustStore.location=" + filepath.Join(dir, "ca.pem") + "\n"
-	both := QuorumTLS{Dial: true, Accept: true, HostnameVerification: true,
-		MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13}
+	both := QuorumTLS{Dial: true, Accept: true}
+	both.VerifyHost, both.MinVersion, both.MaxVersion = true, tls.VersionTLS12, tls.VersionTLS13
 	change := func(f func(*QuorumTLS)) QuorumTLS { c := both; f(&c); return c }
 
 	for _, test := range []struct {
@@ -73,21 +76,23 @@ func TestQuorumTLS(t *testing.T) {
 		{"second step of a change", "sslQuorum=true\nportUnification=true\n" + q("good.pem") + trust, "",
 			change(func(c *QuorumTLS) { c.AcceptPlain = true })},
 		{"options", "sslQuorum=true\nssl.quorum.hostnameVerification=false\nssl.quorum.enabledProtocols=TLSv1.3\n" + q("good.pem") + trust, "",
-			change(func(c *QuorumTLS) { c.HostnameVerification, c.MinVersion = false, tls.VersionTLS13 })},
+			change(func(c *QuorumTLS) { c.VerifyHost, c.MinVersion = false, tls.VersionTLS13 })},
 		{"keys of Apache's that go without saying", "sslQuorum=true\nssl.quorum.clientAuth=none\n" + q("good.pem") + trust, "always has to show", both},
-		{"encrypted key with its password", "sslQuorum=true\nssl.quorum.keyStore.password=x\n" + q("encrypted.pem") + trust, "",
-			change(func(c *QuorumTLS) { c.KeyPassword = secret.NewText("x") })},
+		{"encrypted key with its password", "sslQuorum=true\nssl.quorum.keyStore.password=changeit\n" + q("encrypted.pem") + trust, "",
+			change(func(c *QuorumTLS) { c.Key.Password = secret.NewText("changeit") })},
 		{"encrypted key with its password in a file", "sslQuorum=true\nssl.quorum.keyStore.password=x\nssl.quorum.keyStore.passwordPath=" +
-			filepath.Join(dir, "password") + "\n" + q("encrypted.pem") + trust, "", change(func(c *QuorumTLS) { c.KeyPassword = secret.NewText("y") })},
+			filepath.Join(dir, "password") + "\n" + q("encrypted.pem") + trust, "", change(func(c *QuorumTLS) {
+			c.Key.Password, c.Key.PasswordFile = secret.NewText("x"), filepath.Join(dir, "password")
+		})},
 		{"old protocols beside new ones", "sslQuorum=true\nssl.quorum.enabledProtocols=TLSv1.1,TLSv1.2\n" + q("good.pem") + trust,
 			"only TLSv1.2 and TLSv1.3", change(func(c *QuorumTLS) { c.MaxVersion = tls.VersionTLS12 })},
 		{"passwords of files that have none", "sslQuorum=true\nssl.quorum.keyStore.password=x\nssl.quorum.trustStore.passwordPath=/x\n" +
 			q("good.pem") + trust, "is not needed", both},
-		{"no key", "sslQuorum=true\n" + q("nokey.pem") + trust, "a private key and the certificate", QuorumTLS{}},
-		{"no certificate", "sslQuorum=true\n" + q("nocert.pem") + trust, "a private key and the certificate", QuorumTLS{}},
+		{"no key", "sslQuorum=true\n" + q("nokey.pem") + trust, "the private key in " + filepath.Join(dir, "nokey.pem") + ": there is none", QuorumTLS{}},
+		{"no certificate", "sslQuorum=true\n" + q("nocert.pem") + trust, "the certificate in " + filepath.Join(dir, "nocert.pem") + ": there is none", QuorumTLS{}},
 		{"key of another certificate", "sslQuorum=true\n" + q("wrong.pem") + trust, "does not match", QuorumTLS{}},
 		{"encrypted key", "sslQuorum=true\n" + q("encrypted.pem") + trust, "is encrypted", QuorumTLS{}},
-		{"no file with the password", "sslQuorum=true\nssl.quorum.keyStore.passwordPath=/nosuch\n" + q("encrypted.pem") + trust, "can't be read", QuorumTLS{}},
+		{"no file with the password", "sslQuorum=true\nssl.quorum.keyStore.passwordPath=/nosuch\n" + q("encrypted.pem") + trust, "the password of " + filepath.Join(dir, "encrypted.pem") + ": read /nosuch: no such file", QuorumTLS{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, warnings, err := Parse(strings.NewReader("dataDir=/d\nclientPort=2181\n"+test.text), "zoo.cfg")
@@ -95,7 +100,7 @@ func TestQuorumTLS(t *testing.T) {
 			for _, w := range warnings {
 				remarks += w.String() + "\n"
 			}
-			if !test.want.Accept && !test.want.AcceptPlain {
+			if reflect.DeepEqual(test.want, QuorumTLS{}) {
 				if err == nil || !strings.Contains(err.Error(), test.problem) {
 					t.Errorf("error %v, want one with %q", err, test.problem)
 				}
@@ -105,7 +110,10 @@ func TestQuorumTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := c.QuorumTLS
-			got.KeyStore, got.TrustStore = "", ""
+			got.Key.File, got.Trust.File = "", ""
+			if !strings.Contains(test.text, "encrypted.pem") {
+				got.Key.Password, got.Trust.PasswordFile = secret.Text{}, ""
+			}
 			if !reflect.DeepEqual(got, test.want) || !strings.Contains(remarks, test.problem) || test.problem == "" && remarks != "" {
 				t.Errorf("got %+v, want %+v; remarks:\n%s", got, test.want, remarks)
 			}

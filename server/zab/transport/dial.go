@@ -43,9 +43,11 @@ func (t *Transport) introduce(ctx context.Context, nc net.Conn, host string, p *
 	}
 	setUserTimeout(nc, t.o.WriteTimeout+t.o.IdleTimeout)
 	secured := nc
-	if t.keys != nil && t.keys.mode != AcceptTLS {
-		client := tls.Client(nc, t.keys.client(host))
-		if err := client.HandshakeContext(ctx); err != nil {
+	if t.tls != nil && t.o.TLS.Mode != AcceptTLS {
+		client := tls.Client(nc, t.dialTLS(host))
+		err := client.HandshakeContext(ctx)
+		t.tls.Observe(err)
+		if err != nil {
 			return nil, Hello{}, &reason{"certificate", "TLS: " + logText(err)}
 		}
 		secured = client

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -170,7 +171,7 @@ func (t *Transport) greet(nc net.Conn) (*peer, *handshake, error) {
 
 // secureAccepted does the TLS handshake, if configured.
 func (t *Transport) secureAccepted(nc net.Conn) (net.Conn, error) {
-	if t.keys == nil {
+	if t.tls == nil {
 		return nc, nil
 	}
 	first := make([]byte, 1)
@@ -179,13 +180,16 @@ func (t *Transport) secureAccepted(nc net.Conn) (net.Conn, error) {
 	}
 	peeked := &sniffed{nc, first}
 	if first[0] != 0x16 {
-		if t.keys.mode != TLSOnly {
+		if t.o.TLS.Mode != TLSOnly {
 			return peeked, nil
 		}
+		t.tls.Observe(secure.ErrPlain)
 		return nil, &reason{"certificate", "it does not speak TLS, and this server takes nothing else: sslQuorum must be the same on all servers"}
 	}
-	secured := tls.Server(peeked, t.keys.server())
-	if err := secured.HandshakeContext(t.ctx); err != nil {
+	secured := tls.Server(peeked, t.tls.Peer(""))
+	err := secured.HandshakeContext(t.ctx)
+	t.tls.Observe(err)
+	if err != nil {
 		return nil, &reason{"certificate", "TLS: " + logText(err)}
 	}
 	return secured, nil

@@ -115,6 +115,9 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- refusedFamily.desc()
 	ch <- cutFamily.desc()
 	ch <- staleDesc
+	if m.t.tls != nil {
+		m.t.tls.Describe(ch)
+	}
 }
 
 // Collect reads the metrics.
@@ -126,6 +129,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(staleDesc, prometheus.CounterValue, float64(m.stale.Load()))
+	if m.t.tls != nil {
+		m.t.tls.Collect(ch)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for cause, n := range m.mu.refused {

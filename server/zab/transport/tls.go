@@ -1,23 +1,14 @@
 package transport
 
-// TLS configures the encryption of connections and the trusted certificates. Files are PEM,
-// and are read again when they have changed.
+import "github.com/zkd-project/zkd/server/secure"
+
+// TLS configures the encryption of connections and the trusted certificates.
 type TLS struct {
 	Mode TLSMode
-	// CertFile has the certificate followed by its chain, KeyFile the private key. Without
-	// KeyFile the key is in CertFile as well: Apache's key store of type PEM.
-	CertFile, KeyFile string
-	// TrustFile has the certificates of the authorities: Apache's trust store of type PEM.
-	TrustFile string
-	// KeyPassword decrypts the key, if it is encrypted.
-	KeyPassword string
-	// MinVersion and MaxVersion are crypto/tls versions; 0 means TLS 1.2, and the newest.
-	MinVersion, MaxVersion uint16
-	// CipherSuites are those of TLS 1.2, by crypto/tls's ids; nil means Go's choice.
-	CipherSuites []uint16
-	// VerifyHost requires the certificate of a dialed server to be valid for the dialed host, and
-	// that of a server that connects for one of its hosts in Peers.
-	VerifyHost bool
+	// Settings have a key and a trust store. VerifyHost also requires the certificate of a server
+	// that connects to be valid for one of its hosts in Peers. A server always has to show a
+	// certificate.
+	secure.Settings
 	// IDName ties ids to certificates. It is a name with {id} in it, such as
 	// "zk-{id}.example.com": the certificate of server 3 must have zk-3.example.com as a DNS name
 	// or as its common name. Empty means that any trusted certificate may claim any id.

@@ -16,6 +16,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/keystore"
+	"github.com/zkd-project/zkd/server/secure"
 )
 
 // authority signs certificates that are valid in the bubble's time, which begins in 2000.
@@ -72,10 +75,15 @@ func (a *authority) issue(dir string, names ...string) *TLS {
 		a.t.Fatal(err)
 	}
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	o := &TLS{CertFile: filepath.Join(dir, names[0]+".pem"), TrustFile: filepath.Join(dir, "trust.pem")}
-	a.write(o.CertFile, append(keyPEM, cert...))
-	a.write(o.TrustFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
+	o := filesTLS(filepath.Join(dir, names[0]+".pem"), filepath.Join(dir, "trust.pem"))
+	a.write(o.Key.File, append(keyPEM, cert...))
+	a.write(o.Trust.File, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
 	return o
+}
+
+// filesTLS returns options with the defaults of everything but the files.
+func filesTLS(key, trust string) *TLS {
+	return &TLS{Settings: secure.Settings{Files: keystore.Files{Key: keystore.Store{File: key}, Trust: keystore.Store{File: trust}}}}
 }
 
 func (a *authority) write(name string, b []byte) {
@@ -181,10 +189,10 @@ func TestReload(t *testing.T) {
 		}
 		ca.issue(dir, "s2", "more") // another size
 		again(2)
-		if n := b.logged("read the TLS files of the ensemble again"); n != 1 {
+		if n := b.logged("read the TLS files again"); n != 1 {
 			t.Errorf("%d lines about the new certificate", n)
 		}
-		ca.write(two.CertFile, []byte("-----BEGIN NONSENSE"))
+		ca.write(two.Key.File, []byte("-----BEGIN NONSENSE"))
 		again(3)
 		if n := b.logged("staying with what they were"); n != 1 {
 			t.Errorf("%d lines about the broken certificate", n)
@@ -208,8 +216,8 @@ func TestWrongFiles(t *testing.T) {
 	tests := []struct {
 		name, content, want string
 	}{
-		{"store.jks", "\xfe\xed\xfe\xed\x00\x00\x00\x02", "keytool -importkeystore -srckeystore"},
-		{"store.p12", "0\x82\x0a\x00", "openssl pkcs12 -in"},
+		{"store.jceks", "\xce\xce\xce\xce\x00\x00\x00\x02", "keytool -importkeystore -srckeystore"},
+		{"store.jks", "\xfe\xed\xfe\xed\x00\x00\x00\x02", "it ends too soon"},
 		{"text.pem", "hello", "it has no BEGIN line"},
 		{"lonely.pem", string(lonely), "read the private key in " + filepath.Join(dir, "lonely.pem") + ": there is none"},
 		{"old.pem", "-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: AES-128-CBC,00\n\n" + base64.StdEncoding.EncodeToString([]byte("x")) + "\n-----END RSA PRIVATE KEY-----\n", "openssl pkcs8"},
@@ -221,17 +229,17 @@ func TestWrongFiles(t *testing.T) {
 	for _, tt := range tests {
 		name := filepath.Join(dir, tt.name)
 		ca.write(name, []byte(tt.content))
-		if err := try(TLS{CertFile: name, TrustFile: good.TrustFile}); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if err := try(*filesTLS(name, good.Trust.File)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	if err := try(TLS{CertFile: good.CertFile, TrustFile: filepath.Join(dir, "none")}); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if err := try(*filesTLS(good.Key.File, filepath.Join(dir, "none"))); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("without trust: %v", err)
 	}
-	if err := try(TLS{CertFile: good.CertFile}); err == nil || !strings.Contains(err.Error(), "ssl.quorum.trustStore.location") {
+	if err := try(*filesTLS(good.Key.File, "")); err == nil || !strings.Contains(err.Error(), "ssl.quorum.trustStore.location") {
 		t.Errorf("without trust: %v", err)
 	}
-	if err := try(TLS{CertFile: good.CertFile, TrustFile: good.TrustFile, IDName: "zk"}); err == nil {
+	if err := try(TLS{Settings: good.Settings, IDName: "zk"}); err == nil {
 		t.Error("a name without {id} was accepted")
 	}
 	if err := try(*good); err != nil {

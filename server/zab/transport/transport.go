@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -23,7 +24,7 @@ type Transport struct {
 	log        *zap.Logger
 	metrics    *metrics
 	complaints complaints
-	keys       *keys // nil without TLS
+	tls        *secure.TLS // nil without TLS
 
 	gen        atomic.Uint64
 	links      [256]atomic.Pointer[link] // by peer; the link that is up
@@ -51,11 +52,10 @@ func New(o Options) (*Transport, error) {
 	}
 	t := &Transport{o: o, log: o.Logger}
 	if o.TLS != nil {
-		keys, err := newKeys(*o.TLS, t.log)
-		if err != nil {
+		var err error
+		if t.tls, err = newTLS(o.TLS, t.log); err != nil {
 			return nil, err
 		}
-		t.keys = keys
 	}
 	t.metrics = newMetrics(t)
 	t.ctx, t.cancel = context.WithCancel(context.Background())

@@ -1,4 +1,4 @@
-package pemfile
+package keystore
 
 import (
 	"crypto/aes"
@@ -110,7 +110,7 @@ func decryptPKCS8(der []byte, password string) ([]byte, error) {
 
 // decryptCBC decrypts and removes the padding.
 func decryptCBC(key, iv, data []byte) ([]byte, error) {
-	errWrong := errors.New("the password is wrong")
+	errWrong := errWrongPassword
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
-package pemfile
+package keystore
 
 import (
+	"crypto"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,21 +15,29 @@ func TestEncryptedKeys(t *testing.T) {
 	if err != nil || len(files) < 3 {
 		t.Fatal(files, err)
 	}
-	want, err := os.ReadFile("testdata/plain.pem")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range files {
+	key := func(name, password string) (any, error) {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := privateKey(b, "changeit")
-		if err != nil || string(got) != string(want) {
-			t.Errorf("%s: %v\n%s", name, err, got)
+		c, err := decodePEM(b, password)
+		if err != nil {
+			return nil, err
+		}
+		return c.keys[0].key, nil
+	}
+	plain, err := key("testdata/plain.pem", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := plain.(interface{ Equal(crypto.PrivateKey) bool })
+	for _, name := range files {
+		got, err := key(name, "changeit")
+		if err != nil || !want.Equal(got) {
+			t.Errorf("%s: %v\n%v", name, err, got)
 		}
 		for password, text := range map[string]string{"wrong": "password is wrong", "": ErrNoPassword.Error()} {
-			if _, err := privateKey(b, password); err == nil || !strings.Contains(err.Error(), text) {
+			if _, err := key(name, password); err == nil || !strings.Contains(err.Error(), text) {
 				t.Errorf("%s with password %q: %v", name, password, err)
 			}
 		}

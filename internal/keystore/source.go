@@ -1,0 +1,136 @@
+package keystore
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+)
+
+// Files are the files of one TLS configuration.
+type Files struct {
+	Key   Store    // no File: no key
+	Trust Store    // no File: no authorities
+	CRLs  []string // certificate revocation lists, in PEM or DER
+}
+
+// Contents are what Files contain. They are not changed afterwards.
+type Contents struct {
+	Key         *tls.Certificate    // nil without Files.Key
+	Authorities []*x509.Certificate // nil without Files.Trust
+	Pool        *x509.CertPool      // the Authorities, nil without Files.Trust
+	CRLs        []*x509.RevocationList
+}
+
+// Read reads the files with read, which may be nil for the operating system's.
+func (f Files) Read(read func(name string) ([]byte, error)) (*Contents, error) {
+	if read == nil {
+		read = osRead
+	}
+	c := new(Contents)
+	var err error
+	if f.Key.File != "" {
+		if c.Key, err = f.Key.ReadKey(read); err != nil {
+			return nil, err
+		}
+	}
+	if f.Trust.File != "" {
+		if c.Authorities, err = f.Trust.ReadTrust(read); err != nil {
+			return nil, err
+		}
+		c.Pool = x509.NewCertPool()
+		for _, cert := range c.Authorities {
+			c.Pool.AddCert(cert)
+		}
+	}
+	for _, name := range f.CRLs {
+		b, err := readFile(read, name)
+		if err != nil {
+			return nil, err
+		}
+		lists, err := parseCRLs(b)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		c.CRLs = append(c.CRLs, lists...)
+	}
+	return c, nil
+}
+
+func (f Files) names() []string {
+	names := []string{f.Key.File, f.Key.KeyFile, f.Key.PasswordFile, f.Trust.File, f.Trust.PasswordFile}
+	return append(names, f.CRLs...)
+}
+
+// Source holds the contents of files. It may be used from any goroutine.
+type Source struct {
+	files   Files
+	changed func(*Contents, error)
+	fails   atomic.Int64
+
+	mu struct {
+		sync.Mutex
+		versions []os.FileInfo // of the files, as they were last read; nil for one that was not there
+		contents *Contents
+	}
+}
+
+// Open reads the files. When they have changed, Contents calls changed with the new
+// contents, or with the reason why they can't be used. changed must not use the Source.
+func Open(f Files, changed func(*Contents, error)) (*Source, error) {
+	s := &Source{files: f, changed: changed}
+	s.mu.versions = s.versions()
+	var err error
+	s.mu.contents, err = f.Read(nil)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Source) versions() []os.FileInfo {
+	names := s.files.names()
+	list := make([]os.FileInfo, len(names))
+	for i, name := range names {
+		if name != "" {
+			list[i], _ = os.Stat(name)
+		}
+	}
+	return list
+}
+
+func sameVersion(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && os.SameFile(a, b)
+}
+
+// Contents returns the present contents of the files, or the last ones that could be used.
+// It looks at the files, which takes a few microseconds, and reads them if they have changed.
+func (s *Source) Contents() *Contents {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.versions()
+	same := true
+	for i := range now {
+		same = same && sameVersion(now[i], s.mu.versions[i])
+	}
+	if same {
+		return s.mu.contents
+	}
+	s.mu.versions = now
+	c, err := s.files.Read(nil)
+	if err != nil {
+		s.fails.Add(1)
+	} else {
+		s.mu.contents = c
+	}
+	s.changed(c, err)
+	return s.mu.contents
+}
+
+// Failures returns how often changed files could not be used.
+func (s *Source) Failures() int64 { return s.fails.Load() }

@@ -1,0 +1,52 @@
+package secure
+
+import (
+	"crypto/x509"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/keystore"
+)
+
+const (
+	expiryWarning = 30 * 24 * time.Hour // before a certificate expires
+	expiryRepeat  = 24 * time.Hour
+)
+
+// Tick looks for changed files, and warns once a day of certificates that expire soon. It is
+// called every few seconds.
+func (t *TLS) Tick() {
+	c := t.source.Contents()
+	now := time.Now()
+	t.expiry.Lock()
+	defer t.expiry.Unlock()
+	if c == t.expiry.of && now.Sub(t.expiry.checked) < expiryRepeat {
+		return
+	}
+	t.expiry.of, t.expiry.checked = c, now
+	for kind, cert := range certificates(c) {
+		left := cert.NotAfter.Sub(now)
+		fields := []zap.Field{zap.String("port", t.port), zap.String("of", kind), zap.Stringer("subject", cert.Subject), zap.Time("until", cert.NotAfter)}
+		switch {
+		case left <= 0:
+			t.log.Error("a TLS certificate has expired", fields...)
+		case left < expiryWarning:
+			t.log.Warn("a TLS certificate expires soon", fields...)
+		}
+	}
+}
+
+// certificates yields the certificates that must not expire, and what each is for.
+func certificates(c *keystore.Contents) func(yield func(kind string, cert *x509.Certificate) bool) {
+	return func(yield func(string, *x509.Certificate) bool) {
+		if c.Key != nil && !yield("server", c.Key.Leaf) {
+			return
+		}
+		for _, cert := range c.Authorities {
+			if !yield("authority", cert) {
+				return
+			}
+		}
+	}
+}
