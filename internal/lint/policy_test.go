@@ -58,6 +58,7 @@ const ours = `
 	# The files of TLS, the server's and the client's, and what a server makes of them.
 	internal/keystore: internal/secret
 	server/secure:     internal/keystore
+	internal/testing/certs:    none
 
 	# The messages of DIGEST-MD5, the server's and the client's; Java's login configurations.
 	internal/digestmd5: none
@@ -172,7 +173,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/testing/scenario", "internal/testing/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed"}
+var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/testing/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
