@@ -147,6 +147,51 @@ func TestWordsOverTLS(t *testing.T) {
 	})
 }
 
+// TestCertificateIdentity has a client whose identity is that of its certificate, and another
+// one on the port without TLS.
+func TestCertificateIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startSecure(t, "client.portUnification=true")
+		for _, test := range []struct {
+			nc   net.Conn
+			want string
+		}{
+			{tls.Client(s.raw(t, s.net), s.client()), "x509 CN=app"},
+			{s.raw(t, s.net), ""},
+		} {
+			in := newFrames(test.nc)
+			b, mark := jute.BeginFrame(nil)
+			b = jute.EndFrame((&jute.ConnectRequest{TimeoutMs: 10_000, Password: make([]byte, 16), HasReadOnly: true}).Append(b), mark)
+			b, mark = jute.BeginFrame(b)
+			b = jute.EndFrame((&jute.RequestHeader{Xid: 1, Type: jute.OpWhoAmI}).Append(b), mark)
+			if _, err := test.nc.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := in.next(); err != nil {
+				t.Fatal(err)
+			}
+			frame, err := in.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var h jute.ReplyHeader
+			var who jute.WhoAmIResponse
+			d := jute.NewDecoder(frame)
+			h.Decode(&d)
+			who.Decode(&d)
+			got := ""
+			for _, id := range who.Clients {
+				if id.Scheme != "ip" {
+					got += id.Scheme + " " + id.User
+				}
+			}
+			if d.Err() != nil || got != test.want {
+				t.Errorf("the client is %q, want %q; %v", got, test.want, d.Err())
+			}
+		}
+	})
+}
+
 // TestWrongPort has clients that do not speak what their port expects.
 func TestWrongPort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
