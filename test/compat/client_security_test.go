@@ -177,8 +177,14 @@ func newPEMStore(t *testing.T, by *pemStore, template *x509.Certificate) *pemSto
 }
 
 func TestClientTLS(t *testing.T) {
+	for _, k := range []kind{apache, zkd} {
+		t.Run(string(k), func(t *testing.T) { testClientTLS(t, k) })
+	}
+}
+
+func testClientTLS(t *testing.T, k kind) {
 	t.Parallel()
-	needApache(t)
+	needServer(t, k)
 	ca := newPEMStore(t, nil, &x509.Certificate{Subject: pkix.Name{CommonName: "ca"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign})
 	stranger := newPEMStore(t, nil, &x509.Certificate{Subject: pkix.Name{CommonName: "stranger"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign})
 	own := newPEMStore(t, ca, &x509.Certificate{Subject: pkix.Name{CommonName: "zk"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
@@ -186,7 +192,7 @@ func TestClientTLS(t *testing.T) {
 	eve := newPEMStore(t, stranger, &x509.Certificate{Subject: pkix.Name{CommonName: "eve"}, DNSNames: []string{"eve"}})
 
 	port := freeport.For(t, 1)[0]
-	start(t, apache, config{
+	start(t, k, config{
 		lines: []string{
 			fmt.Sprintf("secureClientPort=%d", port),
 			"secureClientPortAddress=127.0.0.1",

@@ -1,0 +1,184 @@
+//go:build compat
+
+package compat
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkd-project/zkd/internal/testing/certs"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
+)
+
+// storePassword is that of all stores here.
+const storePassword = "changeit"
+
+// secureFiles are the files of a server and of a client: PEM, and Java's.
+type secureFiles struct {
+	ca, cert, key        string // PEM
+	serverKey, clientKey string // PKCS12
+	trust                string // JKS
+	clientTLS            *tls.Config
+}
+
+func makeSecureFiles(t *testing.T) *secureFiles {
+	t.Helper()
+	require(t, need{"openssl", "openssl"}, need{"keytool", "default-jre-headless"})
+	dir, ca := t.TempDir(), certs.New(t, "CA")
+	own, bob := ca.Issue("localhost", "127.0.0.1"), ca.Issue("bob")
+	f := &secureFiles{
+		ca: certs.Write(t, dir, "ca.pem", ca.CertPEM()), cert: certs.Write(t, dir, "bob.crt", bob.CertPEM()),
+		key: certs.Write(t, dir, "bob.pem", bob.PEM(t)), trust: filepath.Join(dir, "trust.jks"),
+	}
+	tool := func(name string, args ...string) {
+		t.Helper()
+		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+	}
+	store := func(name string, p certs.Pair) string {
+		text, file := certs.Write(t, dir, name+".pem", p.PEM(t)), filepath.Join(dir, name+".p12")
+		tool("openssl", "pkcs12", "-export", "-in", text, "-out", file, "-passout", "pass:"+storePassword)
+		return file
+	}
+	f.serverKey, f.clientKey = store("server", own), store("client", bob)
+	tool("keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", f.ca, "-storetype", "JKS", "-keystore", f.trust, "-storepass", storePassword)
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.Cert)
+	f.clientTLS = &tls.Config{RootCAs: pool, ServerName: "localhost", Certificates: []tls.Certificate{bob.TLS()}}
+	return f
+}
+
+// startSecure starts a server with a port for TLS, and returns that port's address.
+func startSecure(t *testing.T, k kind, f *secureFiles) string {
+	t.Helper()
+	port := freeport.For(t, 1)[0]
+	start(t, k, config{
+		lines: []string{
+			fmt.Sprintf("secureClientPort=%d", port), "secureClientPortAddress=127.0.0.1",
+			"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+			"ssl.keyStore.location=" + f.serverKey, "ssl.keyStore.password=" + storePassword,
+			"ssl.trustStore.location=" + f.trust, "ssl.trustStore.password=" + storePassword,
+		},
+		props: map[string]string{"zookeeper.ssl.clientHostnameVerification": "false"},
+	})
+	return fmt.Sprintf("localhost:%d", port)
+}
+
+// javaTLS are the properties of a Java client with TLS.
+func (f *secureFiles) javaTLS() []string {
+	return []string{
+		"-Dzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty", "-Dzookeeper.client.secure=true",
+		"-Dzookeeper.ssl.keyStore.location=" + f.clientKey, "-Dzookeeper.ssl.keyStore.password=" + storePassword,
+		"-Dzookeeper.ssl.trustStore.location=" + f.trust, "-Dzookeeper.ssl.trustStore.password=" + storePassword,
+	}
+}
+
+// TestTLSZkCli runs zkCli.sh's class with TLS. The client is known by its certificate.
+func TestTLSZkCli(t *testing.T) {
+	t.Parallel()
+	needApache(t)
+	f := makeSecureFiles(t)
+	addr := startSecure(t, target(t), f)
+	classPath := serverClassPath + ":" + filepath.Join(javaDir, "netty-resolver.jar") + ":" + filepath.Join(javaDir, "commons-cli.jar")
+	cli := append(append([]string{"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classPath}, f.javaTLS()...),
+		"org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", addr)
+	for command, want := range map[string]string{"whoami": "x509: CN=bob", "create /zkcli hello": "Created /zkcli"} {
+		ctx, cancel := context.WithTimeout(t.Context(), programDeadline)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, "java", append(cli[:len(cli):len(cli)], strings.Fields(command)...)...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v\n%s", command, err, out)
+		}
+	}
+}
+
+// TestTLSCurator runs the program of TestCurator with TLS.
+func TestTLSCurator(t *testing.T) {
+	t.Parallel()
+	needJavac(t)
+	require(t, need{filepath.Join(javaDir, "curator-recipes.jar"), "libcurator-recipes-java"}, need{filepath.Join(javaDir, "guava.jar"), "libguava-java"})
+	f := makeSecureFiles(t)
+	addr := startSecure(t, target(t), f)
+	java := javaCommand(t, "curator", "CuratorProgram",
+		"zookeeper", "zookeeper-jute", "curator-client", "curator-framework", "curator-recipes", "guava", "slf4j-simple", "netty-codec", "netty-resolver")
+	args := append(f.javaTLS(), java[1:]...)
+	runProgram(t, java[0], append(args, addr)...)
+}
+
+const kazooTLS = `
+import sys
+from kazoo.client import KazooClient
+addr, cert, key, ca = sys.argv[1:]
+c = KazooClient(hosts=addr, use_ssl=True, certfile=cert, keyfile=key, ca=ca)
+c.start(timeout=20)
+c.create("/kazoo", b"x" * 200000)
+assert c.get("/kazoo")[0] == b"x" * 200000
+c.stop()
+`
+
+// TestTLSKazoo uses kazoo with use_ssl.
+func TestTLSKazoo(t *testing.T) {
+	t.Parallel()
+	require(t, need{kazooTests, "python3-kazoo"})
+	f := makeSecureFiles(t)
+	addr := startSecure(t, target(t), f)
+	if out, err := exec.Command(python, "-c", kazooTLS, addr, f.cert, f.key, f.ca).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestTLSGoZookeeper gives go-zookeeper a dialer with TLS.
+func TestTLSGoZookeeper(t *testing.T) {
+	t.Parallel()
+	f := makeSecureFiles(t)
+	addr := startSecure(t, target(t), f)
+	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogInfo(false),
+		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+			return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, f.clientTLS)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Create("/go", []byte("x"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTLSOpenSSL asks a four-letter word through openssl, and tries to renegotiate, which
+// is refused.
+func TestTLSOpenSSL(t *testing.T) {
+	t.Parallel()
+	f := makeSecureFiles(t)
+	addr := startSecure(t, target(t), f)
+	client := func(input string, args ...string) string {
+		cmd := exec.Command("openssl", append([]string{"s_client", "-connect", addr, "-CAfile", f.ca, "-cert", f.cert, "-key", f.key}, args...)...)
+		cmd.Stdin = strings.NewReader(input)
+		out, _ := cmd.CombinedOutput() // its status is not 0 if the server closes
+		return string(out)
+	}
+	for _, version := range []string{"-tls1_2", "-tls1_3"} {
+		if out := client("srvr", "-quiet", version); !strings.Contains(out, "Mode: standalone") {
+			t.Errorf("%s: srvr: %s", version, out)
+		}
+	}
+	if out := client("R\nsrvr", "-tls1_2"); target(t) == zkd && strings.Contains(out, "Mode:") {
+		t.Errorf("the server renegotiates: %s", out)
+	}
+	for _, old := range []string{"-tls1", "-tls1_1"} {
+		if out := client("srvr", "-quiet", old, "-cipher", "DEFAULT@SECLEVEL=0"); strings.Contains(out, "Mode:") {
+			t.Errorf("the server accepts %s: %s", old, out)
+		}
+	}
+}
