@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/bench"
 	"github.com/zkd-project/zkd/internal/buildinfo"
 )
@@ -97,6 +99,7 @@ type options struct {
 	pidsB   []int
 	pairs   int
 	output  string
+	tls     client.TLSFiles
 }
 
 func workloadCommand(w workload) *cobra.Command {
@@ -138,8 +141,26 @@ func commonFlags(c *cobra.Command, cfg *bench.Config, o *options) {
 	f.IntSliceVar(&o.pidsB, "pid-b", nil, "processes of the second server, with --compare")
 	f.IntVar(&o.pairs, "pairs", o.pairs, "pairs of runs, with --compare")
 	f.StringVarP(&o.output, "output", "o", o.output, "table or json")
+	tlsFlags(c, &o.tls)
 	c.MarkFlagsMutuallyExclusive("compare", "pid")
 	c.MarkFlagsMutuallyExclusive("compare", "keep")
+}
+
+func tlsFlags(c *cobra.Command, files *client.TLSFiles) {
+	f := c.Flags()
+	f.StringVar(&files.CA, "tls-ca", "", "authorities of the servers' certificates, for servers written as tls://HOST:PORT")
+	f.StringVar(&files.Cert, "tls-cert", "", "the client's certificate")
+	f.StringVar(&files.Key, "tls-key", "", "its key, if that is in another file")
+}
+
+// parseTarget parses a connection string, which begins with tls:// for connections with TLS.
+func parseTarget(server string, files client.TLSFiles) (bench.Target, error) {
+	server, secure := strings.CutPrefix(server, "tls://")
+	target, err := bench.ParseTarget(server)
+	if err == nil && secure {
+		target.TLS, err = files.Load()
+	}
+	return target, err
 }
 
 // execute runs what the flags say and prints the outcome.
@@ -154,7 +175,7 @@ func execute(c *cobra.Command, args []string, cfg bench.Config, o options) error
 	if len(args) == 1 {
 		server = args[0]
 	}
-	target, err := bench.ParseTarget(server)
+	target, err := parseTarget(server, o.tls)
 	if err != nil {
 		return err
 	}
@@ -173,11 +194,11 @@ func compare(c *cobra.Command, args []string, cfg bench.Config, o options) error
 	if len(args) != 1 {
 		return errors.New("compare: want two servers, --compare A B")
 	}
-	a, err := bench.ParseTarget(o.compare)
+	a, err := parseTarget(o.compare, o.tls)
 	if err != nil {
 		return err
 	}
-	b, err := bench.ParseTarget(args[0])
+	b, err := parseTarget(args[0], o.tls)
 	if err != nil {
 		return err
 	}
@@ -206,7 +227,8 @@ func write(w io.Writer, t table, output string) error {
 }
 
 func cleanCommand() *cobra.Command {
-	return &cobra.Command{
+	var files client.TLSFiles
+	cmd := &cobra.Command{
 		Use:   "clean [SERVER]",
 		Short: "Delete what interrupted or kept runs left; no run may be in progress",
 		Args:  cobra.MaximumNArgs(1),
@@ -215,7 +237,7 @@ func cleanCommand() *cobra.Command {
 			if len(args) == 1 {
 				server = args[0]
 			}
-			target, err := bench.ParseTarget(server)
+			target, err := parseTarget(server, files)
 			if err != nil {
 				return err
 			}
@@ -226,4 +248,6 @@ func cleanCommand() *cobra.Command {
 			return err
 		},
 	}
+	tlsFlags(cmd, &files)
+	return cmd
 }

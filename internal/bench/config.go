@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -113,6 +114,8 @@ type Target struct {
 	Addrs []string // host:port of each server; connections are spread over them
 	Base  string   // existing node under which the run makes its root; "" for the top
 	Pids  []int    // processes on this machine that serve it; may be empty
+	// TLS returns the configuration for connections to a host; nil means no TLS.
+	TLS func(host string) (*tls.Config, error)
 }
 
 // ParseTarget parses a connection string, host:port[,host:port...][/chroot].

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -86,8 +87,9 @@ type connOptions struct {
 	window     int           // largest window of its jobs, at least 1
 	readBuffer int           // bytes; grows when a frame needs more
 	clock      clock
-	notify     func(now int64, event []byte) error // must not block; nil: there are no watches
-	replies    *atomic.Int64                       // counts the replies of all connections; may be nil
+	notify     func(now int64, event []byte) error    // must not block; nil: there are no watches
+	tls        func(host string) (*tls.Config, error) // as Target.TLS
+	replies    *atomic.Int64                          // counts the replies of all connections; may be nil
 }
 
 // start runs the goroutines of a session.
@@ -181,7 +183,7 @@ func (c *conn) abandon() {
 // openConn opens a session at addr and starts its goroutines.
 func openConn(ctx context.Context, addr string, o connOptions) (*conn, error) {
 	began := o.clock.now()
-	s, err := open(ctx, addr, hello{timeout: o.timeout})
+	s, err := open(ctx, addr, hello{timeout: o.timeout, tls: o.tls})
 	if err != nil {
 		return nil, err
 	}

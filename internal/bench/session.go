@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -28,10 +29,11 @@ type session struct {
 
 // hello is what the connect request asks for.
 type hello struct {
-	timeout  time.Duration // of the session, as requested
-	patience time.Duration // until the connect response; 0: as long as timeout
-	resume   *session      // nil: a new session
-	zxid     int64         // last one seen
+	timeout  time.Duration                          // of the session, as requested
+	patience time.Duration                          // until the connect response; 0: as long as timeout
+	resume   *session                               // nil: a new session
+	zxid     int64                                  // last one seen
+	tls      func(host string) (*tls.Config, error) // as Target.TLS
 }
 
 // open connects to addr and establishes a session.
@@ -45,7 +47,7 @@ func open(ctx context.Context, addr string, h hello) (session, error) {
 		return session{}, err
 	}
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
-	s, err := handshake(nc, h)
+	s, err := secureAndConnect(nc, addr, h)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -54,6 +56,23 @@ func open(ctx context.Context, addr string, h hello) (session, error) {
 		return session{}, fmt.Errorf("open a session on %s: %w", addr, err)
 	}
 	return s, nil
+}
+
+// secureAndConnect does the handshake of TLS, if that is wanted, and then establishes a
+// session.
+func secureAndConnect(nc net.Conn, addr string, h hello) (session, error) {
+	if h.tls == nil {
+		return handshake(nc, h)
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return session{}, err
+	}
+	config, err := h.tls(host)
+	if err != nil {
+		return session{}, err
+	}
+	return handshake(tls.Client(nc, config), h)
 }
 
 // handshake establishes a session on nc. If it fails, the caller closes nc.

@@ -153,7 +153,7 @@ const ours = `
 
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute
-	cmd/zkbench:       internal/bench internal/buildinfo internal/console
+	cmd/zkbench:       client internal/bench internal/buildinfo internal/console
 	test/bench:        internal/ask internal/bench internal/testing/freeport
 	test/bench/clients: none
 
