@@ -79,7 +79,7 @@ type limitedClient struct {
 func connect(t *testing.T, s *Clients) *limitedClient {
 	t.Helper()
 	nc, peer := net.Pipe()
-	s.admit(nc)
+	s.admit(nc, plainPort)
 	t.Cleanup(func() { peer.Close() })
 	return &limitedClient{t, peer}
 }
