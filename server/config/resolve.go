@@ -39,6 +39,7 @@ func (l *loader) resolve() {
 	l.resolveIdentities()
 	l.resolveAuth()
 	l.resolveAdmin()
+	l.applySecure()
 	l.resolveAudit()
 	l.resolveLimits()
 	l.resolveRole()
