@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,6 +19,7 @@ func (s *Server) runHousekeeper() {
 	defer tick.Stop()
 	last := s.now()
 	var exceeded exceededQuotas
+	looked := false
 	for {
 		select {
 		case <-tick.C:
@@ -25,6 +27,10 @@ func (s *Server) runHousekeeper() {
 			s.postponeExpiry(now - last)
 			last = now
 			s.watchDisk()
+			if !looked && s.serving.Load() {
+				looked = true
+				s.warnOfOpenRoot()
+			}
 			if s.ids.Short() {
 				s.events.put(peerEvent{kind: evReserveIDs})
 			}
@@ -37,6 +43,21 @@ func (s *Server) runHousekeeper() {
 		case <-s.stopping:
 			return
 		}
+	}
+}
+
+// warnOfOpenRoot warns if everybody may change the tree through a port without TLS.
+func (s *Server) warnOfOpenRoot() {
+	addr, ok := s.clients.Addr().(*net.TCPAddr)
+	if !ok || addr.IP.IsLoopback() {
+		return
+	}
+	s.state.RLock()
+	root, _ := s.state.Tree.Get("/")
+	open := s.schemes.Allowed(root.ACL, jute.PermAll&^jute.PermRead, nil)
+	s.state.RUnlock()
+	if open {
+		s.log.Warn("everybody who reaches the client port may change the tree: see ACLs in docs/security.md", zap.Stringer("address", addr))
 	}
 }
 

@@ -181,6 +181,7 @@ func (s *Server) Start(ctx context.Context) error {
 			s.clients.Close(0)
 			s.unregister()
 		}
+		s.identities.close()
 		if s.mu.started {
 			s.stopLoops()
 		}

@@ -168,6 +168,8 @@ func (s *setting) know(f *settingsFiles) {
 		s.contradicts = s.value == "0" // an ensemble needs them
 	case "zkd.electionTimeout":
 		s.patience = time.Hour
+	case "zkd.secure":
+		s.contradicts = !off // these servers have no TLS
 	case "zkd.heartbeat":
 		s.lines = []string{"zkd.electionTimeout=600000"}
 		s.patience = time.Hour

@@ -154,7 +154,7 @@ func (c *conn) attemptSucceeded() { c.clients.authLimiter.succeeded(c.ip(), c.cl
 // of the digest scheme, but only one is the super user.
 func (s *Clients) mayFail(r *jute.AuthRequest) bool {
 	switch r.Scheme {
-	case "ip":
+	case "ip", "ensemble": // there is nothing to be guessed
 		return false
 	case "digest":
 		user, _, _ := strings.Cut(string(r.Auth), ":")

@@ -255,6 +255,7 @@ func (c *conn) authenticate(req *request) error {
 	}
 	creds, err := c.clients.schemes.Authenticate(r.Scheme, r.Auth, c.credentials.Load())
 	if errors.Is(err, auth.ErrOtherEnsemble) {
+		c.clients.audit.authenticated(c, r.Scheme, jute.ErrAuthFailed)
 		return err
 	}
 	failed := mayFail && hasFailed(&r, creds, err)

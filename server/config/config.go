@@ -220,6 +220,9 @@ type Config struct {
 
 	// Audit configures the audit log.
 	Audit Audit
+	// Secure means that the configuration has been checked for TLS on all public ports, and
+	// that what it leaves open is set to the safe value. Default false.
+	Secure bool
 
 	raw      rawKeys
 	settings map[string]property // the properties that were set, by the key's name in the table

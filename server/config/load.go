@@ -137,6 +137,7 @@ func (l *loader) load(text []byte, name string, on []Setting) (*Config, []Warnin
 	l.resolve()
 	l.rejectUnprotected()
 	l.validate()
+	l.requireSecure()
 
 	slices.SortStableFunc(l.warnings, func(a, b Warning) int { return a.Line - b.Line })
 	slices.SortStableFunc(l.errs, func(a, b *Error) int { return a.Line - b.Line })

@@ -36,6 +36,7 @@ func (l *loader) resolve() {
 	l.atLeast("autopurge.snapRetainCount", &c.SnapRetainCount, minSnapRetain)
 	l.resolveSegmentSize()
 	l.resolveAdmin()
+	l.applySecure()
 	l.resolveAudit()
 	l.resolveLimits()
 	l.resolveRole()
