@@ -127,3 +127,8 @@ func (a Async) Reconfig(m Members, version int64, then ...func(Node, error)) *Fu
 func (a Async) AddAuth(scheme string, auth []byte, then ...func(None, error)) *Future[None] {
 	return start(a.c, &a.c.s.ops.addAuth, args{auth: Auth{Scheme: scheme, Data: auth}}, then)
 }
+
+// RenewAuth is Client.RenewAuth.
+func (a Async) RenewAuth(scheme string, auth []byte, then ...func(None, error)) *Future[None] {
+	return start(a.c, &a.c.s.ops.addAuth, args{auth: Auth{Scheme: scheme, Data: auth}, renews: true}, then)
+}

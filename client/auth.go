@@ -13,12 +13,14 @@ type authEntry struct {
 	Auth
 	sent    bool    // on the current connection, and not answered yet
 	known   bool    // the current connection has it
+	renews  bool    // when the server accepts it, the others of its scheme are dropped
 	waiting []*call // AddAuth calls that wait for an answer
 }
 
 // authenticate issues an AddAuth. Its request is outside the order of xids, and is sent again
-// on each connection.
-func (s *session) authenticate(k *call, auth Auth) {
+// on each connection. If it renews, the earlier identities of its scheme are dropped once it is
+// accepted.
+func (s *session) authenticate(k *call, auth Auth, renews bool) {
 	s.mu.Lock()
 	if err := s.refusalLocked(k); err != nil {
 		s.mu.Unlock()
@@ -31,7 +33,9 @@ func (s *session) authenticate(k *call, auth Auth) {
 		i = len(s.auths) - 1
 	}
 	a := s.auths[i]
+	a.renews = a.renews || renews
 	if a.known {
+		s.renewedLocked(a)
 		s.mu.Unlock()
 		s.finish(k, 0, nil)
 		return
@@ -45,6 +49,18 @@ func (s *session) authenticate(k *call, auth Auth) {
 	s.out = l.appendAuthLocked(s.out, a)
 	s.mu.Unlock()
 	l.wakeWriter()
+}
+
+// renewedLocked drops the identities that a, which the server has accepted, renews. One with
+// callers that wait stays until they are answered.
+func (s *session) renewedLocked(a *authEntry) {
+	if !a.renews {
+		return
+	}
+	a.renews = false
+	s.auths = slices.DeleteFunc(s.auths, func(old *authEntry) bool {
+		return old != a && old.Scheme == a.Scheme && len(old.waiting) == 0
+	})
 }
 
 // appendAuthLocked appends the request that adds identity a to the connection.
@@ -71,6 +87,9 @@ func (l *link) authReplied(code jute.Code) error {
 	waiting := a.waiting
 	a.waiting = nil
 	err := fmt.Errorf("%w: scheme %s", ErrAuthFailed, a.Scheme)
+	if a.known {
+		s.renewedLocked(a)
+	}
 	if code != 0 {
 		s.failedLocked(l.server, err) // recorded before any caller learns of the failure
 	}

@@ -353,6 +353,48 @@ func TestAddAuth(t *testing.T) {
 	})
 }
 
+// A renewed identity takes the place of those of its scheme when it is accepted.
+func TestRenewAuth(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		c := n.newClient("a", Options{Auth: []Auth{{"jwt", []byte("1")}, {"digest", []byte("a:a")}}})
+		auths := func(conn *fakeConn, want ...string) (rs []request) {
+			t.Helper()
+			for _, w := range want {
+				r := conn.expect(jute.OpAuth)
+				d := jute.NewDecoder(r.body)
+				var q jute.AuthRequest
+				q.Decode(&d)
+				if got := q.Scheme + " " + string(q.Auth); got != w {
+					t.Errorf("sent %q, want %q", got, w)
+				}
+				rs = append(rs, r)
+			}
+			return rs
+		}
+		conn := n.connect()
+		for _, r := range auths(conn, "jwt 1", "digest a:a") {
+			conn.reply(r, 0, nil)
+		}
+		renewed := goDo(func() (any, error) { return nil, c.RenewAuth(bg, "jwt", []byte("2")) })
+		auths(conn, "jwt 2")
+		conn.Close() // before the answer
+		conn = n.connect()
+		rs := auths(conn, "jwt 1", "digest a:a", "jwt 2")
+		for _, r := range rs {
+			conn.reply(r, 0, nil)
+		}
+		if v := within(t, "RenewAuth", renewed); v.err != nil {
+			t.Error(v.err)
+		}
+		if err := c.RenewAuth(bg, "jwt", []byte("2")); err != nil { // known already
+			t.Error(err)
+		}
+		conn.Close()
+		conn = n.connect()
+		auths(conn, "digest a:a", "jwt 2")
+	})
+}
+
 // Connect does not succeed with credentials that are refused, and adds nothing to
 // the traffic to find that out.
 func TestConnectWaitsForAuth(t *testing.T) {

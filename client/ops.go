@@ -138,3 +138,11 @@ func (c *Client) AddAuth(ctx context.Context, scheme string, auth []byte) error 
 	_, err := do(ctx, c, &c.s.ops.addAuth, args{auth: Auth{Scheme: scheme, Data: auth}})
 	return err
 }
+
+// RenewAuth is AddAuth for credentials that end, such as tokens of the scheme jwt: call it with
+// the next token some time before the last one ends. Once the server has accepted it, the
+// client drops its earlier credentials of this scheme, and later connections do not send them.
+func (c *Client) RenewAuth(ctx context.Context, scheme string, auth []byte) error {
+	_, err := do(ctx, c, &c.s.ops.addAuth, args{auth: Auth{Scheme: scheme, Data: auth}, renews: true})
+	return err
+}

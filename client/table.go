@@ -40,6 +40,7 @@ type args struct {
 	kind    watchKind // of that watch, and of AddWatch's
 	target  *Watch    // of forget
 	auth    Auth
+	renews  bool // auth takes the place of others
 	members Members
 	ops     []Op
 }
@@ -106,7 +107,7 @@ func (f *Future[T]) issue(given *args) {
 	case err != nil:
 		c.s.fail(k, ErrBadArguments, err, false)
 	case o.code == jute.OpAuth: // its request is outside the order of xids
-		c.s.authenticate(k, a.auth)
+		c.s.authenticate(k, a.auth, a.renews)
 	case c.s.begin(k):
 		b, err := o.encode(c, k, a, c.s.enc)
 		switch {

@@ -254,10 +254,6 @@ func (c *conn) authenticate(req *request) error {
 		}
 	}
 	creds, err := c.clients.schemes.Authenticate(r.Scheme, r.Auth, c.credentials.Load())
-	if errors.Is(err, auth.ErrOtherEnsemble) {
-		c.clients.audit.authenticated(c, r.Scheme, jute.ErrAuthFailed)
-		return err
-	}
 	failed := mayFail && hasFailed(&r, creds, err)
 	if mayFail && !failed {
 		c.attemptSucceeded()
@@ -297,6 +293,9 @@ func (c *conn) failAuth(req *request, scheme string, err error) error {
 	errors.As(err, &code)
 	c.clients.metrics.AuthFailed.Add(1)
 	c.clients.audit.authenticated(c, scheme, code)
+	if errors.Is(err, auth.ErrOtherEnsemble) {
+		return err
+	}
 	c.reply(req.xid, 0, code)
 	c.endAfterFlush()
 	return fmt.Errorf("auth packet with scheme %q: %w", scheme, err)
