@@ -20,6 +20,10 @@ import (
 // session's timeout is shorter, that is: a client must hear from the server in time.
 const patience = time.Second
 
+// leastPause is the shortest pause. Afterwards the connection may handle at once what has come
+// to its turn meanwhile, and so a high rate costs few pauses.
+const leastPause = 5 * time.Millisecond
+
 var (
 	errTooManyConnections = errors.New("more connections of its identity than a rule zkd.limit allows")
 	errTooManySessions    = errors.New("more sessions than a rule zkd.limit allows")
@@ -261,7 +265,7 @@ func (c *conn) pause(d time.Duration) error {
 	if over {
 		return errHangUp
 	}
-	t := time.NewTimer(d)
+	t := time.NewTimer(max(d, leastPause))
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -66,6 +66,9 @@ func (c *conn) handle(frame []byte) error {
 	}
 	switch {
 	case c.limited != nil && c.limited.refuses(req):
+		if replica.Ordered(req.op) { // reads are audited where they are served
+			c.clients.audit.refused(c, req, req.refusal)
+		}
 		return c.serveInOrder(req)
 	case req.op == jute.OpCloseSession && c.local.Load():
 		return c.serveInOrder(req)
