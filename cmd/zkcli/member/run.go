@@ -156,7 +156,7 @@ func (x *run) announce(outer context.Context, now *Status, plan *Plan) error {
 // awaitVoters waits until the new voters have what the leader has now.
 func (x *run) awaitVoters(now *Status, plan *Plan) error {
 	for target := now.head(); ; {
-		why, err := x.notReady(plan.Voters, target)
+		why, err := x.notReady(now, plan.Voters, target)
 		if err != nil || why == "" {
 			return err
 		}
@@ -168,12 +168,20 @@ func (x *run) awaitVoters(now *Status, plan *Plan) error {
 }
 
 // notReady returns why new voters are not ready, or "".
-func (x *run) notReady(voters []Server, target client.Zxid) (string, error) {
-	views := look(x.deadline, x.Ensemble, voters)
+func (x *run) notReady(now *Status, voters []Server, target client.Zxid) (string, error) {
+	asked := slices.Clone(voters)
+	leader, known := now.List.Server(now.Leader())
+	if known && !slices.Contains(asked, leader) {
+		asked = append(asked, leader) // it tells what it sends them
+	}
+	views := look(x.deadline, x.Ensemble, asked)
 	var why []string
 	for _, s := range voters {
 		if v, asked := views[s.ID]; asked {
 			reason, err := lacks(&v, target)
+			if joiner, ok := views[leader.ID].Joiners[s.ID]; ok && v.Mode == "" {
+				reason = joiner.String()
+			}
 			if err != nil {
 				return "", fmt.Errorf("server %d, at %s, %w", s.ID, v.Server, err)
 			}
@@ -231,7 +239,7 @@ func (x *run) noQuorum(now *Status, plan *Plan, err error) error {
 			voters = append(voters, s)
 		}
 	}
-	why, bad := x.notReady(voters, now.head())
+	why, bad := x.notReady(now, voters, now.head())
 	switch {
 	case bad != nil:
 		why = bad.Error()

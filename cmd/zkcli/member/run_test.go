@@ -69,6 +69,10 @@ func (f *fake) Look(_ context.Context, addrs []string) (views []servers.View) {
 			v.Reachable, v.Silent, v.Problem = false, true, "srvr is not in the whitelist"
 		case "starting":
 			v.Problem = "not serving: no quorum"
+		case "sending": // the leader, with the percentage that server 4 has
+			var sent int64
+			fmt.Sscan(zxid, &sent)
+			v.Mode, v.Zxid, v.Joiners = "leader", "0x9", map[int64]servers.Joiner{4: {Snapshot: true, Sent: sent << 20, Size: 100 << 20}}
 		default:
 			v.Mode, v.Zxid = mode, "0x"+zxid
 		}
@@ -107,6 +111,17 @@ func TestRun(t *testing.T) {
 				"waits: server 4, at zk4:2181, does not serve yet: it looks for the leader, or receives a snapshot\n" +
 				"waits: server 4, at zk4:2181, is 6 transactions behind\n" +
 				"waits: server 4, at zk4:2181, is 4 transactions behind\n" +
+				addsFour + "\nchanged to 1, 2, 3, 4",
+		},
+		{
+			name: "a server that receives a snapshot", change: must(Add([]string{four}, "")),
+			fake: fake{text: voters(3), answers: []answer{{nil, later(voters(4), 5)}},
+				states: map[string][]string{
+					"zk1": slices.Concat([]string{"leader 9", "sending 7"}, slices.Repeat([]string{"sending 50"}, 12), []string{"sending 93"}),
+					"zk4": slices.Concat(slices.Repeat([]string{"starting"}, 20), []string{"follower 9"})}},
+			want: "3 of 3 voters up: one failure is tolerated -> 4 of 4 voters up: one failure is tolerated\n" +
+				"waits: server 4, at zk4:2181, receives a snapshot: 7.0 of 100.0 MiB, 7 %\n" +
+				"waits: server 4, at zk4:2181, receives a snapshot: 93.0 of 100.0 MiB, 93 %\n" +
 				addsFour + "\nchanged to 1, 2, 3, 4",
 		},
 		{
