@@ -111,6 +111,8 @@ type Server struct {
 	// Disk describes a problem with the disk of the log, such as "full: ...". It is shown
 	// only if it is not empty, and only where Apache's server shows nothing.
 	Disk string
+	// Drain describes how the server moves its clients to others, likewise.
+	Drain string
 	// Joiners are the servers that a leader brings up to date. They are shown under the same
 	// condition.
 	Joiners []Joiner

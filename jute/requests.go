@@ -219,14 +219,29 @@ func (r *TransferLeaderRequest) Decode(d *Decoder) { r.Server = d.Int32() }
 
 // DrainRequest is the body of drain.
 type DrainRequest struct {
-	Percent int32 // of the other connections of the server, 1 to 100, that it ends
+	Percent int32 // of the other connections of the server, 1 to 100, that it ends; 0 with HasKeepAway
+	// With HasKeepAway the server ends all others, and keeps clients away for KeepAwayMs; or it
+	// lets them in again, if that is 0. Servers that do not know the field refuse the request.
+	HasKeepAway bool
+	KeepAwayMs  int64
 }
 
 // Append appends the record.
-func (r *DrainRequest) Append(b []byte) []byte { return AppendInt32(b, r.Percent) }
+func (r *DrainRequest) Append(b []byte) []byte {
+	b = AppendInt32(b, r.Percent)
+	if r.HasKeepAway {
+		b = AppendInt64(b, r.KeepAwayMs)
+	}
+	return b
+}
 
-// Decode reads the record.
-func (r *DrainRequest) Decode(d *Decoder) { r.Percent = d.Int32() }
+// Decode reads the record, which must be the rest of d.
+func (r *DrainRequest) Decode(d *Decoder) {
+	r.Percent = d.Int32()
+	if r.HasKeepAway = len(d.Rest()) > 0; r.HasKeepAway {
+		r.KeepAwayMs = d.Int64()
+	}
+}
 
 // AuthRequest is the body of auth: Apache's AuthPacket.
 type AuthRequest struct {

@@ -107,6 +107,7 @@ func (f facts) Server() fourletter.Server {
 		Zxid:         int64(f.s.state.Applied()),
 		Nodes:        int64(r.Tree.Nodes),
 		Disk:         f.s.diskRemark(),
+		Drain:        f.s.clients.DrainRemark(),
 		Joiners:      f.s.joiners(r),
 	}
 	f.describeRole(&view)

@@ -51,6 +51,7 @@ type membership struct {
 	transport *transport.Transport
 
 	joins   bool            // Options.Join, until it is a member
+	member  bool            // in the list that was followed last
 	version jute.Zxid       // followed last
 	client  config.Endpoint // of the client port
 	failed  string          // the last error that was logged
@@ -90,10 +91,12 @@ func (m *membership) run() {
 	}
 }
 
-// follow moves the ports and saves the members. A server that is no longer a member stays
-// where it is, and keeps its file: with a file that does not list it, it could not start.
+// follow moves the ports and saves the members. A server that is no longer a member moves its
+// clients to the others. It stays where it is, and keeps its file: with a file that does not
+// list it, it could not start.
 func (m *membership) follow(list *zab.Members) error {
 	if !list.Commanded || list.Version == m.version && m.failed == "" {
+		m.member = m.member || list.Find(m.id) != nil
 		return nil
 	}
 	parsed, err := config.ParseMembers(string(list.Text))
@@ -101,7 +104,13 @@ func (m *membership) follow(list *zab.Members) error {
 		return err
 	}
 	line, listed := parsed.Server(int64(m.id))
-	if !listed {
+	switch {
+	case m.member && !listed:
+		m.clients.KeepAway()
+	case !m.member && listed:
+		m.clients.LetIn()
+	}
+	if m.member = listed; !listed {
 		m.version = list.Version
 		return nil
 	}

@@ -118,6 +118,7 @@ type Clients struct {
 	largeBytes  atomic.Int64
 	outBytes    atomic.Int64 // see Limits.Replies
 	readOnly    atomic.Bool  // serving read-only clients because there is no leader
+	drain       drain
 
 	port struct {
 		sync.Mutex
@@ -218,10 +219,11 @@ func (s *Clients) EndService() {
 	}
 }
 
-// Tick expires local sessions, lets read-only clients in if there is no leader, and reports
-// the limits that are exceeded.
+// Tick expires local sessions, lets read-only clients in if there is no leader, moves clients to
+// other servers if that was asked for, and reports the limits that are exceeded.
 func (s *Clients) Tick(now time.Duration) {
 	s.expireLocals(now)
+	s.stepDrain(now)
 	s.considerReadOnly(now)
 	s.tickLimits(now)
 }
@@ -259,6 +261,8 @@ func (s *Clients) Show(r *monitor.Reading) {
 	if s.limits != nil {
 		r.Limits = s.limits.Figures()
 	}
+	left, until := s.draining()
+	r.ToMove, r.KeepsAway = left, until != 0
 }
 
 // Held returns what the connections hold: waiting requests, connections with unwritten

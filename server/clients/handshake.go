@@ -117,6 +117,9 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 func (c *conn) connect(r *jute.ConnectRequest) error {
 	s := c.clients
 	c.timeoutMs = session.Negotiate(r.TimeoutMs, int32(s.cfg.MinSessionTimeout.Milliseconds()), int32(s.cfg.MaxSessionTimeout.Milliseconds()))
+	if s.keepsAway(c, r) {
+		return errHangUp
+	}
 	if done, err := c.connectLocal(r); done || err != nil {
 		return err
 	}

@@ -65,6 +65,7 @@ type run struct {
 	announced *Announcement // the last one; nil before the first
 	deadline  context.Context
 	cancel    context.CancelFunc
+	removed   []Server
 	asked     bool // a request was sent whose outcome is not known
 	waitsFor  string
 	reported  time.Time // when waitsFor was reported
@@ -78,7 +79,13 @@ func (r *Runner) Run(ctx context.Context, c Change) (Result, error) {
 	for {
 		res, err := x.attempt(ctx)
 		if err == nil {
-			return res, nil
+			if res.Changed {
+				err = AwaitDrained(x.deadline, x.Ensemble, x.removed, removedBegins, x.waitFor)
+			}
+			if errors.Is(err, ErrTimeout) {
+				err = nil // the members are changed
+			}
+			return res, err
 		}
 		why, again := x.retriable(err)
 		if !again && x.deadline.Err() == nil {
@@ -109,6 +116,10 @@ func (x *run) attempt(outer context.Context) (Result, error) {
 	if err := x.announce(outer, &now, &plan); err != nil {
 		return Result{}, err
 	}
+	x.removed = slices.DeleteFunc(slices.Clone(now.List.Servers), func(s Server) bool {
+		_, stays := plan.Next.Server(s.ID)
+		return stays
+	})
 	if err := x.awaitVoters(&now, &plan); err != nil {
 		return Result{}, err
 	}
@@ -339,13 +350,15 @@ func withoutDigits(s string) string {
 }
 
 // sleep waits for a pause. It returns an error if there is no more time.
-func (x *run) sleep() error {
+func (x *run) sleep() error { return sleep(x.deadline) }
+
+func sleep(ctx context.Context) error {
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return nil
-	case <-x.deadline.Done():
-		return context.Cause(x.deadline)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }

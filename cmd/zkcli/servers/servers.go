@@ -74,6 +74,8 @@ type View struct {
 	Silent bool `json:"-"`
 	// NonVoting is how many followers without a vote a leader has; nil if mntr does not say.
 	NonVoting *int64 `json:"-"`
+	// Drain is what a server says of moving its clients to others, or "".
+	Drain string `json:"-"`
 	// Joiners are the servers that a leader brings up to date, by their ids.
 	Joiners map[int64]Joiner `json:"-"`
 	// Conns are the connections, of LookClosely.
@@ -138,6 +140,7 @@ func (v *View) readSrvr(text string) {
 	fmt.Sscan(fields["Connections"], &v.Connections)
 	fmt.Sscan(fields["Outstanding"], &v.Outstanding)
 	fmt.Sscan(fields["Node count"], &v.Nodes)
+	v.Drain = fields["Drain"]
 	v.readJoiners(fields)
 }
 
