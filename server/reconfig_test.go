@@ -319,6 +319,25 @@ func TestReconfigOldFile(t *testing.T) {
 	})
 }
 
+// A removed server starts again when those that lead are none of the servers that it knows,
+// and one of these has become an observer: that one tells it of the others.
+func TestReconfigRemovedServerFindsOtherMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 5)
+		e.change("2, 3", removing(1))
+		e.stop(1)
+		e.join(4, "2 3")
+		e.join(5, "2 3")
+		e.change("3 (observer), 4, 5", &jute.ReconfigRequest{ConfigID: -1, Leaving: "2",
+			Joining: spec(3, "observer") + "," + spec(4, "participant") + "," + spec(5, "participant")})
+		e.stop(2)
+		e.start(1) // its file and its history have 1, 2 and 3
+		e.await("server 1 serves", e.servers[1].serving.Load)
+		time.Sleep(2 * time.Second)
+		e.change("1, 3 (observer), 4, 5", adding(1))
+	})
+}
+
 // All others move to other ports while a server with a larger id, which would dial them, is
 // away. That server comes back with the old addresses, and serves.
 func TestReconfigMovedAway(t *testing.T) {
