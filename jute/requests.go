@@ -173,20 +173,26 @@ func (r *GetEphemeralsRequest) Append(b []byte) []byte { return appendNullString
 // Decode reads the record.
 func (r *GetEphemeralsRequest) Decode(d *Decoder) { r.Prefix = d.String() }
 
-// ReconfigRequest is the body of reconfig. Each string is a comma-separated list; ""
-// (null on the wire from most clients) means none.
+// ReconfigRequest is the body of reconfig. Each string is a comma-separated list; "", which is
+// null on the wire, means none.
 type ReconfigRequest struct {
 	Joining    string // server specifications to add or replace
 	Leaving    string // ids of servers to remove
 	NewMembers string // the whole new membership, instead of the two above
-	ConfigID   int64  // version that the current config must have, or -1 for any
+	// EmptyMembers means that NewMembers is empty and not null, so that no member would be left.
+	EmptyMembers bool
+	ConfigID     int64 // version that the current config must have, or -1 for any
 }
 
 // Append appends the record.
 func (r *ReconfigRequest) Append(b []byte) []byte {
 	b = appendNullString(b, r.Joining)
 	b = appendNullString(b, r.Leaving)
-	b = appendNullString(b, r.NewMembers)
+	if r.EmptyMembers {
+		b = AppendString(b, "")
+	} else {
+		b = appendNullString(b, r.NewMembers)
+	}
 	return AppendInt64(b, r.ConfigID)
 }
 
@@ -194,7 +200,9 @@ func (r *ReconfigRequest) Append(b []byte) []byte {
 func (r *ReconfigRequest) Decode(d *Decoder) {
 	r.Joining = d.String()
 	r.Leaving = d.String()
-	r.NewMembers = d.String()
+	var whole bool
+	r.NewMembers, whole = d.NullString()
+	r.EmptyMembers = whole && r.NewMembers == ""
 	r.ConfigID = d.Int64()
 }
 

@@ -19,6 +19,9 @@ import (
 // immutable.
 type memberLists struct{ settled, newest *zab.Members }
 
+// listed reports whether a server is a member.
+func (p *published) listed(id zab.SID) bool { return p.lists.Load().settled.Find(id) != nil }
+
 // introduce publishes the content of hellos, and the members that decide.
 func (l *loop) introduce() {
 	in := l.replica.Core.Introduction()

@@ -28,6 +28,9 @@ func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab
 			return zab.Members{}, fmt.Errorf("the present members: %w: %w", err, jute.ErrSystemError)
 		}
 	}
+	if change.EmptyMembers {
+		return zab.Members{}, fmt.Errorf("the list of all members is empty: %w", jute.ErrBadArguments)
+	}
 	next, err := config.Change{Joining: change.Joining, Leaving: change.Leaving, Whole: change.NewMembers}.Apply(present, s.cfg.ChangeOptions())
 	switch {
 	case errors.Is(err, config.ErrNoNumber):

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -103,6 +104,8 @@ func TestReconfigRefusals(t *testing.T) {
 		}{
 			{jute.ReconfigRequest{Joining: "nonsense", ConfigID: 77}, jute.ErrBadVersion},
 			{jute.ReconfigRequest{Joining: "nonsense", ConfigID: -1}, jute.ErrBadArguments},
+			{jute.ReconfigRequest{EmptyMembers: true, ConfigID: 77}, jute.ErrBadVersion},
+			{jute.ReconfigRequest{EmptyMembers: true, Joining: spec(4, "observer"), ConfigID: -1}, jute.ErrBadArguments},
 			{jute.ReconfigRequest{Leaving: "x", ConfigID: -1}, jute.ErrMarshalling},
 			{jute.ReconfigRequest{Joining: "server.x=10.0.0.4:2888:3888;2181", ConfigID: -1}, jute.ErrMarshalling},
 			{jute.ReconfigRequest{Joining: "server.256=10.0.0.4:2888:3888;2181", ConfigID: -1}, jute.ErrBadArguments},
@@ -279,6 +282,10 @@ func TestReconfigRemovedServer(t *testing.T) {
 			e.await("the removed server serves", e.servers[id].serving.Load)
 			e.servers[id].connect(t).create("/b", "")
 			e.servers[id].connect(t).ok(jute.OpDelete, &jute.DeleteRequest{Path: "/b", Version: -1})
+			if word := e.servers[id].ask(t, "srvr", false); !strings.Contains(word, "Mode: follower\n") {
+				t.Errorf("srvr: %s", word)
+			}
+			e.await("the leader counts it as without a vote", func() bool { return e.servers[e.leader()].nonVoting() == 1 })
 		}
 		if !e.servers[id].said("this server is not a member") {
 			t.Errorf("it said %q", e.servers[id].messages())
@@ -289,6 +296,17 @@ func TestReconfigRemovedServer(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		e.change("1, 2, 3", adding(id))
 	})
+}
+
+// nonVoting returns the synced_non_voting_followers of mntr.
+func (s *testServer) nonVoting() int64 {
+	for _, m := range s.read().Words() {
+		if m.Name == "synced_non_voting_followers" {
+			n, _ := strconv.ParseInt(m.Value, 10, 64)
+			return n
+		}
+	}
+	return -1
 }
 
 // allBut returns "1, 3" for 3 servers but 2.
