@@ -119,6 +119,7 @@ type Clients struct {
 	outBytes    atomic.Int64 // see Limits.Replies
 	readOnly    atomic.Bool  // serving read-only clients because there is no leader
 	drain       drain
+	refusals    refusals
 
 	port struct {
 		sync.Mutex

@@ -157,8 +157,7 @@ func (c *conn) SessionID() jute.SessionID { return jute.SessionID(c.session.Load
 func (c *conn) serve() {
 	defer c.tearDown()
 	if err := c.run(); !endOfConnection(err) {
-		c.clients.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()),
-			zap.Stringer("session", c.SessionID()), zap.Error(err))
+		c.clients.logEnd(zap.InfoLevel, "closing connection", err, zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", c.SessionID()))
 	}
 }
 

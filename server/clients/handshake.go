@@ -19,6 +19,8 @@ var (
 	errBadConnect    = errors.New("first frame is no connect request")
 	errSessionless   = errors.New("no connect request in time")
 	errTooManyOpened = errors.New("more new sessions than the connection throttle allows")
+
+	errTooManyConnections = errors.New("maxClientCnxns or maxCnxns is reached")
 )
 
 // handshake takes a connection from its first bytes to an established session. The first
@@ -188,8 +190,8 @@ func (s *Clients) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasR
 	tracked := s.tracker.Get(id)
 	timeoutMs, alive := s.state.Tree.Session(id)
 	if last := s.state.Tree.LastZxid(); c.seen > last {
-		s.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", id),
-			zap.Error(fmt.Errorf("%w: %v, here %v", errClientAhead, c.seen, last)))
+		s.logEnd(zap.InfoLevel, "closing connection", fmt.Errorf("%w: %v, here %v", errClientAhead, c.seen, last),
+			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", id))
 		c.kill()
 		return
 	}
