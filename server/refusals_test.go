@@ -10,7 +10,7 @@ import (
 func TestRefusalsAreLoggedOnceInAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, "maxClientCnxns=1")
-		s.dial(t, dialOptions{})
+		s.connectFor(t, 40_000)
 		refuse := func(times int) {
 			for range times {
 				s.dial(t, dialOptions{})
