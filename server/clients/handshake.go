@@ -20,7 +20,7 @@ var (
 	errSessionless   = errors.New("no connect request in time")
 	errTooManyOpened = errors.New("more new sessions than the connection throttle allows")
 
-	errTooManyConnections = errors.New("maxClientCnxns or maxCnxns is reached")
+	errNoRoom = errors.New("maxClientCnxns or maxCnxns is reached")
 )
 
 // handshake takes a connection from its first bytes to an established session. The first

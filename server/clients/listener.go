@@ -135,7 +135,7 @@ func (s *Clients) admit(nc net.Conn) {
 	if !s.conns.Add(c, c.ip(), s.cfg.MaxClientCnxns, s.cfg.MaxCnxns) {
 		c.endLimits()
 		s.metrics.ConnectionRejected.Add(1)
-		s.logEnd(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns", errTooManyConnections,
+		s.logEnd(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns", errNoRoom,
 			zap.Stringer("remote", nc.RemoteAddr()))
 		nc.Close()
 		return

@@ -16,7 +16,7 @@ type refusals [len(refusalReasons)]struct {
 	skipped atomic.Int64 // since the last one
 }
 
-var refusalReasons = [...]error{errNotServing, errClientAhead, errBadConnect, errSessionless, errTooManyOpened, errTooManyConnections}
+var refusalReasons = [...]error{errNotServing, errClientAhead, errBadConnect, errSessionless, errTooManyOpened, errNoRoom}
 
 // refusalPace is the time between two lines with the same reason.
 const refusalPace = 10 * time.Second
