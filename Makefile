@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster links soak compat apps bench benchcmp lint fmt tidy cover check vuln release clean
+.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members links soak compat apps bench benchcmp lint fmt tidy cover check vuln release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ crash: ## kill -9 and restart under load, checking all that was acknowledged (RO
 
 cluster: ## ensembles of real servers: all faults once, kill -9 over and over (ROUNDS=100)
 	ZKD_SEED=fresh $(GO) test -count=1 -timeout 12h -parallel 3 -v ./test/cluster -args -fault . -rounds $(ROUNDS)
+
+members: build ## the walk-through of docs/operations.md: a real ensemble changes its members while a client writes
+	@scripts/members.sh
 
 links: ## servers join over links of 0.5 to 12 MB/s, with each load: some ten minutes
 	$(GO) test -count=1 -timeout 2h -v -run '^TestSlowLinks$$' ./test/cluster -args -links

@@ -1,6 +1,11 @@
 package client
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
 
 // Ensemble controls the servers themselves. Its operations need the permission to write the
 // node ConfigPath, as Reconfig does, and zkd's servers: others answer ErrUnimplemented and
@@ -18,8 +23,20 @@ func (e Ensemble) TransferLeader(ctx context.Context, server int) error {
 	return err
 }
 
-// Drain makes the server of this connection end percent of its other connections, so that
-// their clients go to other servers. It returns how many it has ended.
+// Drain makes the server of this connection end percent of its other connections, bit by bit,
+// so that their clients go to other servers. It returns how many will end.
 func (e Ensemble) Drain(ctx context.Context, percent int) (int, error) {
 	return do(ctx, e.c, &e.c.s.ops.drain, args{version: int64(percent)})
+}
+
+// KeepAway makes the server of this connection end all its other connections, as Drain does,
+// and keep clients away for d, at most a week; or let them in again, if d is 0. A session that
+// finds no other server is let in before it expires, and clients with Options.Insist always
+// are. KeepAway returns how many connections will end.
+func (e Ensemble) KeepAway(ctx context.Context, d time.Duration) (int, error) {
+	n, err := do(ctx, e.c, &e.c.s.ops.keepAway, args{version: d.Milliseconds()})
+	if errors.Is(err, ErrBadArguments) && d >= 0 && d <= 7*24*time.Hour {
+		err = fmt.Errorf("this server does not know how to keep clients away: %w", err)
+	}
+	return n, err
 }

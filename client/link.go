@@ -127,6 +127,9 @@ func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
 		LastZxidSeen: s.lastZxid, TimeoutMs: int32(s.opts.Timeout.Milliseconds()),
 		SessionID: s.id, Password: s.password, ReadOnly: s.opts.AllowReadOnly, HasReadOnly: true,
 	}
+	if s.opts.Insist {
+		req.ProtocolVersion = jute.ProtocolOperator
+	}
 	if s.id == 0 || !s.writable { // a session known only to a read-only server can't be moved
 		req.SessionID, req.Password = 0, make([]byte, jute.PasswordLen)
 	}
@@ -139,7 +142,7 @@ func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
 	frame, err := in.next()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
-			err = errors.New("the server closed the connection before the session was set up: it has no quorum, is behind what the client has seen, or has too many connections")
+			err = errors.New("the server closed the connection before the session was set up: it has no quorum, is behind what the client has seen, keeps clients away, or has too many connections")
 		}
 		return nil, err
 	}

@@ -51,6 +51,10 @@ type Options struct {
 	// server is available. The client keeps looking for a server with a quorum.
 	AllowReadOnly bool
 
+	// Insist connects also to a server that keeps clients away (Ensemble.KeepAway). It
+	// takes that to end it.
+	Insist bool
+
 	// Retry determines how the views of Steady, and packages settle, tree and typed, repeat
 	// operations. Its budget bounds the retries of the whole session. Nil means
 	// DefaultRetry().

@@ -239,6 +239,10 @@ func encodeNumber(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	return jute.AppendInt32(b, int32(a.version)), nil
 }
 
+func encodeKeepAway(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
+	return (&jute.DrainRequest{HasKeepAway: true, KeepAwayMs: a.version}).Append(b), nil
+}
+
 func checkAuth(_ *Client, _ *call, a *args) error {
 	if a.auth.Scheme == "" {
 		return errors.New("no scheme, such as \"digest\"")

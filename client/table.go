@@ -146,7 +146,7 @@ type table struct {
 	whoAmI           op[[]Identity]
 	reconfig         op[Node]
 	transferLeader   op[None]
-	drain            op[int]
+	drain, keepAway  op[int]
 	addAuth          op[None]
 }
 
@@ -176,6 +176,7 @@ func newTable() *table {
 		reconfig:         op[Node]{code: jute.OpReconfig, encode: encodeReconfig, decode: decodeNode},
 		transferLeader:   op[None]{code: jute.OpTransferLeader, encode: encodeNumber},
 		drain:            op[int]{code: jute.OpDrain, encode: encodeNumber, decode: decodeCount},
+		keepAway:         op[int]{code: jute.OpDrain, encode: encodeKeepAway, decode: decodeCount},
 		addAuth:          op[None]{code: jute.OpAuth, check: checkAuth},
 	}
 }

@@ -93,7 +93,8 @@ func example() *fake {
 				Membership: "server.1=a:2888:3888:participant;0.0.0.0:2181\nversion=100000000"}},
 		server: Server{Mode: "leader", PeerState: "leading - broadcast", MinLatencyMs: 0, AvgLatencyMs: 1.26834,
 			MaxLatencyMs: 22, Received: 472, Sent: 519, Connections: 3, Outstanding: 7, Zxid: 0x15e00000001,
-			Nodes: 1000005, ProposalSizes: &ProposalSizes{-1, -1, -1}},
+			Nodes: 1000005, ProposalSizes: &ProposalSizes{-1, -1, -1},
+			Joiners: []Joiner{{ID: 4, Snapshot: true, Sent: 1 << 20, Size: 4 << 20}, {ID: 5, LogLeft: 3 << 20}}},
 		conns: []Connection{
 			{Remote: v4, Reading: true, Queued: 3, Received: 10, Sent: 7, Session: session, LastOp: "EXIS",
 				Established: at, TimeoutMs: 10000, LastCxid: 5, LastZxid: 0x15d, LastReplyMs: 1095676,

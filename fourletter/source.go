@@ -111,6 +111,19 @@ type Server struct {
 	// Disk describes a problem with the disk of the log, such as "full: ...". It is shown
 	// only if it is not empty, and only where Apache's server shows nothing.
 	Disk string
+	// Drain describes how the server moves its clients to others, likewise.
+	Drain string
+	// Joiners are the servers that a leader brings up to date. They are shown under the same
+	// condition.
+	Joiners []Joiner
+}
+
+// Joiner is a server that gets a snapshot, or else the log.
+type Joiner struct {
+	ID         int64
+	Snapshot   bool
+	Sent, Size int64 // bytes of the snapshot; both 0 before it is sent
+	LogLeft    int64 // bytes of the log that the server does not have yet
 }
 
 // ProposalSizes has sizes in bytes, -1 before the first proposal.

@@ -29,6 +29,16 @@ func (p printer) server(src Source, clients bool) {
 	if s.Disk != "" {
 		p.printf("Disk: %s\n", s.Disk)
 	}
+	if s.Drain != "" {
+		p.printf("Drain: %s\n", s.Drain)
+	}
+	for _, j := range s.Joiners {
+		if j.Snapshot {
+			p.printf("Joiner %d: snapshot %d/%d\n", j.ID, j.Sent, j.Size)
+		} else {
+			p.printf("Joiner %d: log %d left\n", j.ID, j.LogLeft)
+		}
+	}
 }
 
 func (p printer) cons(conns []Connection) {

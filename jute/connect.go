@@ -5,7 +5,7 @@ const PasswordLen = 16
 
 // ConnectRequest is the first frame that a client sends. It has no header.
 type ConnectRequest struct {
-	ProtocolVersion int32     // clients send 0; has no effect
+	ProtocolVersion int32     // clients send 0; servers heed only ProtocolOperator
 	LastZxidSeen    Zxid      // the highest zxid of a reply that the client has
 	TimeoutMs       int32     // requested session timeout, any value
 	SessionID       SessionID // 0 for a new session
@@ -15,6 +15,10 @@ type ConnectRequest struct {
 	// go-zookeeper and ClickHouse leave it out.
 	HasReadOnly bool
 }
+
+// ProtocolOperator, as the protocol version of a connect request, lets a client in where
+// others are kept away: see OpDrain. Only zkd's servers heed it.
+const ProtocolOperator = 1
 
 // Append appends the record.
 func (r *ConnectRequest) Append(b []byte) []byte {

@@ -125,6 +125,8 @@ func example(r record, rng *rand.Rand) {
 		r.ReadOnly = r.ReadOnly && r.HasReadOnly
 	case *ConnectResponse:
 		r.ReadOnly = r.ReadOnly && r.HasReadOnly
+	case *ReconfigRequest:
+		r.EmptyMembers = r.EmptyMembers && r.NewMembers == ""
 	case *AddWatchRequest:
 		r.Mode = AddWatchMode(rng.IntN(2))
 	case *RemoveWatchesRequest:

@@ -173,20 +173,26 @@ func (r *GetEphemeralsRequest) Append(b []byte) []byte { return appendNullString
 // Decode reads the record.
 func (r *GetEphemeralsRequest) Decode(d *Decoder) { r.Prefix = d.String() }
 
-// ReconfigRequest is the body of reconfig. Each string is a comma-separated list; ""
-// (null on the wire from most clients) means none.
+// ReconfigRequest is the body of reconfig. Each string is a comma-separated list; "", which is
+// null on the wire, means none.
 type ReconfigRequest struct {
 	Joining    string // server specifications to add or replace
 	Leaving    string // ids of servers to remove
 	NewMembers string // the whole new membership, instead of the two above
-	ConfigID   int64  // version that the current config must have, or -1 for any
+	// EmptyMembers means that NewMembers is empty and not null, so that no member would be left.
+	EmptyMembers bool
+	ConfigID     int64 // version that the current config must have, or -1 for any
 }
 
 // Append appends the record.
 func (r *ReconfigRequest) Append(b []byte) []byte {
 	b = appendNullString(b, r.Joining)
 	b = appendNullString(b, r.Leaving)
-	b = appendNullString(b, r.NewMembers)
+	if r.EmptyMembers {
+		b = AppendString(b, "")
+	} else {
+		b = appendNullString(b, r.NewMembers)
+	}
 	return AppendInt64(b, r.ConfigID)
 }
 
@@ -194,7 +200,9 @@ func (r *ReconfigRequest) Append(b []byte) []byte {
 func (r *ReconfigRequest) Decode(d *Decoder) {
 	r.Joining = d.String()
 	r.Leaving = d.String()
-	r.NewMembers = d.String()
+	var whole bool
+	r.NewMembers, whole = d.NullString()
+	r.EmptyMembers = whole && r.NewMembers == ""
 	r.ConfigID = d.Int64()
 }
 
@@ -219,14 +227,29 @@ func (r *TransferLeaderRequest) Decode(d *Decoder) { r.Server = d.Int32() }
 
 // DrainRequest is the body of drain.
 type DrainRequest struct {
-	Percent int32 // of the other connections of the server, 1 to 100, that it ends
+	Percent int32 // of the other connections of the server, 1 to 100, that it ends; 0 with HasKeepAway
+	// With HasKeepAway the server ends all others, and keeps clients away for KeepAwayMs; or it
+	// lets them in again, if that is 0. Servers that do not know the field refuse the request.
+	HasKeepAway bool
+	KeepAwayMs  int64
 }
 
 // Append appends the record.
-func (r *DrainRequest) Append(b []byte) []byte { return AppendInt32(b, r.Percent) }
+func (r *DrainRequest) Append(b []byte) []byte {
+	b = AppendInt32(b, r.Percent)
+	if r.HasKeepAway {
+		b = AppendInt64(b, r.KeepAwayMs)
+	}
+	return b
+}
 
-// Decode reads the record.
-func (r *DrainRequest) Decode(d *Decoder) { r.Percent = d.Int32() }
+// Decode reads the record, which must be the rest of d.
+func (r *DrainRequest) Decode(d *Decoder) {
+	r.Percent = d.Int32()
+	if r.HasKeepAway = len(d.Rest()) > 0; r.HasKeepAway {
+		r.KeepAwayMs = d.Int64()
+	}
+}
 
 // AuthRequest is the body of auth: Apache's AuthPacket.
 type AuthRequest struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/session"
 )
 
@@ -106,9 +107,30 @@ func (f facts) Server() fourletter.Server {
 		Zxid:         int64(f.s.state.Applied()),
 		Nodes:        int64(r.Tree.Nodes),
 		Disk:         f.s.diskRemark(),
+		Drain:        f.s.clients.DrainRemark(),
+		Joiners:      f.s.joiners(r),
 	}
 	f.describeRole(&view)
 	return view
+}
+
+// joiners returns the servers that a leader brings up to date.
+func (s *Server) joiners(r *monitor.Reading) (list []fourletter.Joiner) {
+	for i := range r.Peers {
+		p := &r.Peers[i]
+		if p.Synced {
+			continue
+		}
+		left, ok := s.logWriter.BytesAfter(p.Match)
+		j := fourletter.Joiner{ID: int64(p.ID), Snapshot: !ok, LogLeft: left}
+		for _, x := range r.Sending {
+			if x.Peer == p.ID {
+				j.Snapshot, j.Sent, j.Size = true, x.Done, x.Size
+			}
+		}
+		list = append(list, j)
+	}
+	return list
 }
 
 func (f facts) Metrics() []fourletter.Metric { return f.s.read().Words() }

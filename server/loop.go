@@ -51,6 +51,7 @@ type loop struct {
 	reportedAt int64                 // time of the last report of touches to the leader, ms
 	touches    []replica.Touch       // being reported
 	left       []chan<- struct{}     // to be closed when this server does not lead
+	heard      zab.Members           // the newest list that another server has told; it decides nothing
 	dropPeers  time.Duration         // when to drop the peers that are no longer listed; 0 for never
 	counted    replica.Stats         // as already added to the metrics
 }
@@ -175,6 +176,9 @@ func (l *loop) tick() {
 	l.snapshots.needed.Store(int64(l.replica.Core.Needs()))
 	if l.leads() {
 		peers := l.replica.Core.Peers(nil)
+		for i := range peers {
+			peers[i].Observer = peers[i].Observer && l.listed(peers[i].ID) // others are followers without a vote
+		}
 		l.peers.Store(&peers)
 	}
 	l.answersUntil.Store(l.replica.AnswersUntil())
@@ -418,6 +422,9 @@ func (l *loop) walRecord(op *zab.LogOp) wal.Record {
 // connections: see replica.Output.
 func (l *loop) changed() {
 	was, now := l.out.Was, l.out.Status
+	if now.Observer && !l.listed(l.id) {
+		now.Observer = l.cfg.Self().Observer // as its file has it, like Apache's servers
+	}
 	l.role.Store(&now)
 	if was.List != now.List || was.Settled != now.Settled {
 		l.listsChanged()

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
@@ -17,6 +18,9 @@ import (
 // memberLists are the lists of members that decide: see zab.Core.Lists. They are
 // immutable.
 type memberLists struct{ settled, newest *zab.Members }
+
+// listed reports whether a server is a member.
+func (p *published) listed(id zab.SID) bool { return p.lists.Load().settled.Find(id) != nil }
 
 // introduce publishes the content of hellos, and the members that decide.
 func (l *loop) introduce() {
@@ -33,6 +37,12 @@ func (l *loop) listsChanged() {
 	if l.transport == nil {
 		return
 	}
+	l.addPeers()
+	notify(l.membersChanged)
+}
+
+// addPeers links the listed servers, and drops the others later.
+func (l *loop) addPeers() {
 	peers := l.peersOf(l.lists.Load())
 	for _, p := range l.transport.Peers() {
 		if !slices.ContainsFunc(peers, func(q transport.Peer) bool { return q.ID == p.ID }) {
@@ -41,7 +51,33 @@ func (l *loop) listsChanged() {
 	}
 	l.setPeers(peers)
 	l.dropPeers = l.now() + l.cfg.ElectionTimeout
-	notify(l.membersChanged)
+}
+
+// frameMembers carries a list of members to a server that has an older one. That server may
+// be no member and know none of the servers that can lead. The number is none of package
+// replica's.
+const frameMembers = 128
+
+// tellMembers tells the members to a server whose newest list has the version theirs.
+func (l *loop) tellMembers(peer zab.SID, gen uint64, theirs jute.Zxid) {
+	if list := l.lists.Load().settled; list.Commanded && theirs < list.Version {
+		l.transport.SendApp(peer, gen, transport.Bulk, frameMembers, list.Append(nil))
+	}
+}
+
+// hearMembers receives what tellMembers sends.
+func (l *loop) hearMembers(peer zab.SID, body []byte) {
+	var list zab.Members
+	if err := list.Decode(body); err != nil {
+		l.log.Error("the members that another server tells make no sense", zap.Uint8("peer", uint8(peer)), zap.Error(err))
+		return
+	}
+	if list.Version > max(l.lists.Load().newest.Version, l.heard.Version) {
+		l.log.Info("another server has a newer list of the members: looking for them", zap.Uint8("peer", uint8(peer)),
+			zap.Stringer("members", &list), zap.Stringer("version", list.Version))
+		l.heard = list
+		l.addPeers()
+	}
 }
 
 // dropUnlisted drops the servers that are in neither the lists of members nor the
@@ -69,7 +105,8 @@ func (l *loop) setPeers(peers []transport.Peer) {
 	}
 }
 
-// peersOf returns the servers of the configuration file and of the lists of members. The
+// peersOf returns the servers of the configuration file, of the lists of members, and of a
+// newer list that another server has told. The
 // addresses of a server in several are those of the first: of the file, or, once a command
 // has made the members, of the newest list. Then a server may be elsewhere, by a command that
 // this server or that one has missed.
@@ -77,6 +114,9 @@ func (l *loop) peersOf(lists *memberLists) []transport.Peer {
 	sources := [][]config.Server{l.cfg.Members.Servers, l.serversOf(lists.newest), l.serversOf(lists.settled)}
 	if lists.newest.Commanded {
 		sources = append(sources[1:], sources[0])
+	}
+	if l.heard.Version > lists.newest.Version {
+		sources = append([][]config.Server{l.serversOf(&l.heard)}, sources...)
 	}
 	var peers []transport.Peer
 	for _, servers := range sources {

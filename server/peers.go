@@ -79,6 +79,7 @@ func (l *loop) handle(ev *peerEvent) {
 	switch ev.kind {
 	case evUp:
 		l.replica.PeerUp(ev.peer, ev.gen, ev.intro)
+		l.tellMembers(ev.peer, ev.gen, ev.intro.List)
 	case evDown:
 		l.learners.forget(ev.peer)
 		l.arrivals.drop(ev.peer, errLinkLost)
@@ -86,6 +87,10 @@ func (l *loop) handle(ev *peerEvent) {
 	case evMessage:
 		core.Recv(ev.peer, ev.gen, &ev.msg)
 	case evApp:
+		if ev.app == frameMembers {
+			l.hearMembers(ev.peer, ev.body)
+			return
+		}
 		if err := l.replica.Frame(ev.peer, ev.gen, ev.app, ev.body); err != nil {
 			l.log.Error("frame of another server is wrong; is it of another version?",
 				zap.Uint8("peer", uint8(ev.peer)), zap.Uint8("kind", ev.app), zap.Error(err))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // read returns all values shown of the server. It may be called once the state has been
@@ -35,7 +36,7 @@ func (s *Server) read() *monitor.Reading {
 	r.Sessions = s.state.Tree.NumSessions()
 	s.state.RUnlock()
 	r.OpenFiles, r.MaxFiles = fileDescriptors()
-	if peers := s.peers.Load(); peers != nil {
+	if peers := s.peers.Load(); peers != nil && r.Role.Role == zab.Leading {
 		r.Peers = *peers
 	}
 	if r.Ensemble {

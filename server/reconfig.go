@@ -28,6 +28,9 @@ func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab
 			return zab.Members{}, fmt.Errorf("the present members: %w: %w", err, jute.ErrSystemError)
 		}
 	}
+	if change.EmptyMembers {
+		return zab.Members{}, fmt.Errorf("the list of all members is empty: %w", jute.ErrBadArguments)
+	}
 	next, err := config.Change{Joining: change.Joining, Leaving: change.Leaving, Whole: change.NewMembers}.Apply(present, s.cfg.ChangeOptions())
 	switch {
 	case errors.Is(err, config.ErrNoNumber):
@@ -51,6 +54,7 @@ type membership struct {
 	transport *transport.Transport
 
 	joins   bool            // Options.Join, until it is a member
+	member  bool            // in the list that was followed last
 	version jute.Zxid       // followed last
 	client  config.Endpoint // clientPort
 	secure  config.Endpoint // secureClientPort
@@ -92,10 +96,12 @@ func (m *membership) run() {
 	}
 }
 
-// follow moves the ports and saves the members. A server that is no longer a member stays
-// where it is, and keeps its file: with a file that does not list it, it could not start.
+// follow moves the ports and saves the members. A server that is no longer a member moves its
+// clients to the others. It stays where it is, and keeps its file: with a file that does not
+// list it, it could not start.
 func (m *membership) follow(list *zab.Members) error {
 	if !list.Commanded || list.Version == m.version && m.failed == "" {
+		m.member = m.member || list.Find(m.id) != nil
 		return nil
 	}
 	parsed, err := config.ParseMembers(string(list.Text))
@@ -103,7 +109,13 @@ func (m *membership) follow(list *zab.Members) error {
 		return err
 	}
 	line, listed := parsed.Server(int64(m.id))
-	if !listed {
+	switch {
+	case m.member && !listed:
+		m.clients.KeepAway()
+	case !m.member && listed:
+		m.clients.LetIn()
+	}
+	if m.member = listed; !listed {
 		m.version = list.Version
 		return nil
 	}

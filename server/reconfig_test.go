@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -103,6 +104,8 @@ func TestReconfigRefusals(t *testing.T) {
 		}{
 			{jute.ReconfigRequest{Joining: "nonsense", ConfigID: 77}, jute.ErrBadVersion},
 			{jute.ReconfigRequest{Joining: "nonsense", ConfigID: -1}, jute.ErrBadArguments},
+			{jute.ReconfigRequest{EmptyMembers: true, ConfigID: 77}, jute.ErrBadVersion},
+			{jute.ReconfigRequest{EmptyMembers: true, Joining: spec(4, "observer"), ConfigID: -1}, jute.ErrBadArguments},
 			{jute.ReconfigRequest{Leaving: "x", ConfigID: -1}, jute.ErrMarshalling},
 			{jute.ReconfigRequest{Joining: "server.x=10.0.0.4:2888:3888;2181", ConfigID: -1}, jute.ErrMarshalling},
 			{jute.ReconfigRequest{Joining: "server.256=10.0.0.4:2888:3888;2181", ConfigID: -1}, jute.ErrBadArguments},
@@ -265,22 +268,24 @@ func TestReconfigTwoAtOnce(t *testing.T) {
 	})
 }
 
-// A removed server keeps its clients. Started again, it serves as a learner without a vote,
-// says why, and disturbs nobody; reconfig can add it again.
+// A removed server that is started again serves as a learner without a vote, says why, and
+// disturbs nobody; reconfig can add it again.
 func TestReconfigRemovedServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := startDynamic(t, 3, 3)
 		id := e.follower()
-		c := e.servers[id].connect(t)
 		e.change(allBut(3, id), removing(id))
 		epoch := e.servers[e.leader()].role.Load().Epoch
-		c.create("/a", "1")
 		for range 3 {
 			e.kill(id)
 			e.start(id)
 			e.await("the removed server serves", e.servers[id].serving.Load)
 			e.servers[id].connect(t).create("/b", "")
 			e.servers[id].connect(t).ok(jute.OpDelete, &jute.DeleteRequest{Path: "/b", Version: -1})
+			if word := e.servers[id].ask(t, "srvr", false); !strings.Contains(word, "Mode: follower\n") {
+				t.Errorf("srvr: %s", word)
+			}
+			e.await("the leader counts it as without a vote", func() bool { return e.servers[e.leader()].nonVoting() == 1 })
 		}
 		if !e.servers[id].said("this server is not a member") {
 			t.Errorf("it said %q", e.servers[id].messages())
@@ -291,6 +296,17 @@ func TestReconfigRemovedServer(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		e.change("1, 2, 3", adding(id))
 	})
+}
+
+// nonVoting returns the synced_non_voting_followers of mntr.
+func (s *testServer) nonVoting() int64 {
+	for _, m := range s.read().Words() {
+		if m.Name == "synced_non_voting_followers" {
+			n, _ := strconv.ParseInt(m.Value, 10, 64)
+			return n
+		}
+	}
+	return -1
 }
 
 // allBut returns "1, 3" for 3 servers but 2.
@@ -318,6 +334,25 @@ func TestReconfigOldFile(t *testing.T) {
 		e.settled()
 		e.kill(e.leader()) // server 1 is needed now
 		e.servers[e.leader()].connect(t).create("/b", "1")
+	})
+}
+
+// A removed server starts again when those that lead are none of the servers that it knows,
+// and one of these has become an observer: that one tells it of the others.
+func TestReconfigRemovedServerFindsOtherMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 5)
+		e.change("2, 3", removing(1))
+		e.stop(1)
+		e.join(4, "2 3")
+		e.join(5, "2 3")
+		e.change("3 (observer), 4, 5", &jute.ReconfigRequest{ConfigID: -1, Leaving: "2",
+			Joining: spec(3, "observer") + "," + spec(4, "participant") + "," + spec(5, "participant")})
+		e.stop(2)
+		e.start(1) // its file and its history have 1, 2 and 3
+		e.await("server 1 serves", e.servers[1].serving.Load)
+		time.Sleep(2 * time.Second)
+		e.change("1, 3 (observer), 4, 5", adding(1))
 	})
 }
 

@@ -14,8 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // ask sends bytes on a new connection and returns the whole answer.
@@ -338,4 +341,18 @@ func TestHashListsTransactionsOnly(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A leader shows which servers it brings up to date, and how far.
+func TestSrvrShowsJoiners(t *testing.T) {
+	s := startServer(t)
+	s.connect(t).create("/a", "1")
+	r := s.read()
+	r.Peers = []zab.PeerStatus{{ID: 4, Synced: true}, {ID: 5}, {ID: 6, Match: s.state.Applied()}}
+	r.Sending = []monitor.Transfer{{Peer: 5, Done: 10, Size: 100}}
+	list := s.joiners(r)
+	if len(list) != 2 || list[0] != (fourletter.Joiner{ID: 5, Snapshot: true, Sent: 10, Size: 100, LogLeft: list[0].LogLeft}) ||
+		list[1].ID != 6 || list[1].Snapshot || list[1].LogLeft > list[0].LogLeft {
+		t.Errorf("joiners %+v", list)
+	}
 }

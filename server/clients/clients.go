@@ -125,6 +125,8 @@ type Clients struct {
 	handshakes  *handshakes
 	complaints  complaints
 	readOnly    atomic.Bool // serving read-only clients because there is no leader
+	drain       drain
+	refusals    refusals
 
 	ports struct {
 		sync.Mutex
@@ -235,12 +237,14 @@ func (s *Clients) EndService() {
 }
 
 // Tick expires local sessions, lets read-only clients in if there is no leader, looks for
-// changed TLS files, and reports the limits that are exceeded.
+// changed TLS files, moves clients to other servers if that was asked for, and reports the
+// limits that are exceeded.
 func (s *Clients) Tick(now time.Duration) {
 	if s.tls != nil {
 		s.tls.Tick()
 	}
 	s.expireLocals(now)
+	s.stepDrain(now)
 	s.considerReadOnly(now)
 	s.tickLimits(now)
 }
@@ -278,6 +282,8 @@ func (s *Clients) Show(r *monitor.Reading) {
 	if s.limits != nil {
 		r.Limits = s.limits.Figures()
 	}
+	left, until := s.draining()
+	r.ToMove, r.KeepsAway = left, until != 0
 }
 
 // Held returns what the connections hold: waiting requests, connections with unwritten

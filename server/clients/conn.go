@@ -76,7 +76,8 @@ type conn struct {
 		writing  bool               // a goroutine is writing the socket
 		ending   bool               // close once out is written; nothing more is appended
 		lingers  bool               // with ending: the client may have sent more
-		draining bool               // the server stops: answer what is pending, then end
+		draining bool               // answer what is pending, then end: the server stops, or moves its clients
+		exempt   uint64             // number of the drain that leaves it alone; 0 for none
 		gone     bool               // torn down
 		mark     int                // where the frame being appended begins
 		audited  uint64             // the audit log's last entry about the connection; 0 for none
@@ -161,8 +162,7 @@ func (c *conn) SessionID() jute.SessionID { return jute.SessionID(c.session.Load
 func (c *conn) serve() {
 	defer c.tearDown()
 	if err := c.run(); !endOfConnection(err) {
-		c.clients.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()),
-			zap.Stringer("session", c.SessionID()), zap.Error(err))
+		c.clients.logEnd(zap.InfoLevel, "closing connection", err, zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", c.SessionID()))
 	}
 }
 

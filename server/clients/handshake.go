@@ -19,6 +19,8 @@ var (
 	errBadConnect    = errors.New("first frame is no connect request")
 	errSessionless   = errors.New("no connect request in time")
 	errTooManyOpened = errors.New("more new sessions than the connection throttle allows")
+
+	errNoRoom = errors.New("maxClientCnxns or maxCnxns is reached")
 )
 
 // handshake takes a connection from its first bytes to an established session. After the
@@ -123,6 +125,9 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 func (c *conn) connect(r *jute.ConnectRequest) error {
 	s := c.clients
 	c.timeoutMs = session.Negotiate(r.TimeoutMs, int32(s.cfg.MinSessionTimeout.Milliseconds()), int32(s.cfg.MaxSessionTimeout.Milliseconds()))
+	if s.keepsAway(c, r) {
+		return errHangUp
+	}
 	if done, err := c.connectLocal(r); done || err != nil {
 		return err
 	}
@@ -191,8 +196,8 @@ func (s *Clients) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasR
 	tracked := s.tracker.Get(id)
 	timeoutMs, alive := s.state.Tree.Session(id)
 	if last := s.state.Tree.LastZxid(); c.seen > last {
-		s.log.Info("closing connection", zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", id),
-			zap.Error(fmt.Errorf("%w: %v, here %v", errClientAhead, c.seen, last)))
+		s.logEnd(zap.InfoLevel, "closing connection", fmt.Errorf("%w: %v, here %v", errClientAhead, c.seen, last),
+			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", id))
 		c.kill()
 		return
 	}

@@ -163,7 +163,7 @@ func (s *Clients) admit(nc net.Conn, kind portKind) {
 	if !s.conns.Add(c, c.ip(), s.cfg.MaxClientCnxns, s.cfg.MaxCnxns) {
 		c.endLimits()
 		s.metrics.ConnectionRejected.Add(1)
-		s.log.Warn("too many connections: closing a new one; see maxClientCnxns and maxCnxns",
+		s.logEnd(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns", errNoRoom,
 			zap.Stringer("remote", nc.RemoteAddr()))
 		nc.Close()
 		return

@@ -165,7 +165,11 @@ func (l *loader) validateSelf() {
 	if _, listed := c.Members.Server(c.MyID); !listed {
 		p := l.idFrom
 		p.value = strconv.FormatInt(c.MyID, 10)
-		l.fail(p, "there is no server.%d: this server must be one of %s", c.MyID, c.Members.list())
+		removed := ""
+		if c.ReconfigEnabled {
+			removed = "; a server that a reconfig has removed starts only with a line of its own: it then learns without a vote, until reconfig adds it again"
+		}
+		l.fail(p, "there is no server.%d: this server must be one of %s%s", c.MyID, c.Members.list(), removed)
 	}
 }
 

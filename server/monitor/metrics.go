@@ -16,7 +16,7 @@ type Metrics struct {
 	PacketsReceived, PacketsSent                      atomic.Int64
 	ConnectionRequests, ConnectionDrops               atomic.Int64
 	ConnectionRejected, Sessionless                   atomic.Int64
-	AuthFailed, BadPasswords                          atomic.Int64
+	AuthFailed, BadPasswords, KeptAway                atomic.Int64
 	AuthDelayed, AuthRefused                          atomic.Int64
 	ThrottledOps, LargeRejected                       atomic.Int64
 	BytesReceived, BytesSent, WatchBytes              atomic.Int64

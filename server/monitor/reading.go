@@ -22,6 +22,8 @@ type Reading struct {
 	WaitingBytes     int64         // their memory
 	LargeBytes       int64         // of large requests that wait
 	Stalls           int64         // times that a connection was paused
+	ToMove           int           // connections that a drain is still to end
+	KeepsAway        bool          // a drain keeps clients away
 	Uptime           time.Duration // since the server began to serve
 	LeaderQueue      int           // requests that the leader has not taken
 	ApplierQueue     int           // committed transactions that are not applied

@@ -35,7 +35,12 @@ type memberOptions struct {
 	timeout   time.Duration
 	within    time.Duration
 	group     string
-	share     int
+
+	// Of drain.
+	share    float64
+	shareSet bool
+	keepAway time.Duration
+	letIn    bool
 }
 
 func memberCommand() Command {
@@ -52,9 +57,10 @@ func memberCommand() Command {
 			"Each says what it will do and which failures the ensemble tolerates afterwards. If\n" +
 			"these are fewer, or a server is removed, it asks; if nobody can be asked it wants\n" +
 			"--yes. A command that was interrupted can be repeated: what is done is left alone.\n" +
-			"transfer-leader makes a voter the leader. drain makes a server end --share percent of its\n" +
-			"connections, so that their clients go to other servers: before it is stopped, or after\n" +
-			"others have come back.\n" +
+			"transfer-leader makes a voter the leader. drain moves the clients of a server to others,\n" +
+			"bit by bit, and keeps clients away for a while, so that it can be stopped; --end lets\n" +
+			"them in again. With --share it moves a part of them, once, to spread them after others\n" +
+			"have come back.\n" +
 			"The servers need reconfigEnabled=true, and changes the super user (--auth).",
 		Examples: []Example{
 			{"member list", "the members and their state"},
@@ -64,7 +70,8 @@ func memberCommand() Command {
 			{"member remove --yes 4 5", "from a script"},
 			{"member demote 2", "a voter becomes an observer"},
 			{"member transfer-leader 2", "server 2 is to lead"},
-			{"member drain --share 50 1", "half of the clients of server 1 go to others"},
+			{"member drain 1", "the clients of server 1 go to others, and none come for 10 minutes"},
+			{"member drain --share 0.5 1", "half of the clients of server 1 go to others"},
 		},
 		Args: []Arg{
 			{Name: "list, add, remove, promote, demote, replace, transfer-leader or drain", Kind: Word,
@@ -73,15 +80,18 @@ func memberCommand() Command {
 		},
 		Required: 1, Repeat: true,
 		Setup: func(flags *cobra.Command) Run {
-			o := memberOptions{timeout: 10 * time.Minute, within: 3 * time.Second}
+			o := memberOptions{timeout: 10 * time.Minute, within: 3 * time.Second, keepAway: 10 * time.Minute}
 			f := flags.Flags()
 			f.BoolVar(&o.yes, "yes", false, "don't ask")
 			f.BoolVar(&o.json, "json", false, "as -o json")
 			f.Var((*millis)(&o.timeout), "timeout", "give a change up after this time")
 			f.Var((*millis)(&o.within), "within", "wait so long for the state of a server")
 			f.StringVar(&o.group, "group", "", "the group of added voters, if the ensemble has groups")
-			f.IntVar(&o.share, "share", 100, "of the connections that drain ends, in percent")
+			f.Float64Var(&o.share, "share", 0, "drain moves this part of the clients, such as 0.3, and keeps nobody away")
+			f.Var((*millis)(&o.keepAway), "for", "drain keeps clients away for this time")
+			f.BoolVar(&o.letIn, "end", false, "drain lets clients in again")
 			return func(ctx context.Context, c *Call) error {
+				o.shareSet = f.Changed("share")
 				if o.json {
 					c.Options.Format = FormatJSON
 				}
@@ -107,7 +117,7 @@ func (c *Call) member(ctx context.Context, o *memberOptions) error {
 		case err != nil:
 			return err
 		case action == "drain":
-			return c.drain(ctx, e, id, o.share)
+			return c.drain(ctx, e, id, o)
 		}
 		return c.transferLeader(ctx, e, id, o.timeout)
 	}

@@ -137,7 +137,10 @@ func TestMemberLeaderAndDrain(t *testing.T) {
 		{[]string{"transfer-leader", fmt.Sprint(to)}, 0, fmt.Sprintf("Server %d leads\n", to)},
 		{[]string{"transfer-leader", "9"}, exitUsage, "server 9 can't take over: it is no voter"},
 		{[]string{"transfer-leader"}, exitUsage, "wrong number of arguments"},
-		{[]string{"drain", "--share", "101", fmt.Sprint(to)}, exitUsage, "Arguments are not valid"},
+		{[]string{"drain", "--share", "1.01", fmt.Sprint(to)}, exitUsage, "--share is a part of 1, such as 0.3"},
+		{[]string{"drain", "--share", "0", fmt.Sprint(to)}, exitUsage, "--share is a part of 1, such as 0.3"},
+		{[]string{"drain", "--share", "0.5", "--end", fmt.Sprint(to)}, exitUsage, "nothing to end"},
+		{[]string{"drain", "--for", "200h", fmt.Sprint(to)}, exitUsage, "--for is a time from 1s to 168h0m0s"},
 		{[]string{"drain", "9"}, exitError, "do not say where clients reach server 9"},
 	} {
 		_, errOut, code := run(t, t.Context(), env, append([]string{"member"}, x.args...)...)
@@ -152,10 +155,25 @@ func TestMemberLeaderAndDrain(t *testing.T) {
 	defer c.Close(context.WithoutCancel(t.Context()))
 	states := c.States(t.Context())
 	_, errOut, code := run(t, t.Context(), env, "member", "drain", fmt.Sprint(to))
-	if code != 0 || !strings.Contains(errOut, fmt.Sprintf("Server %d ends ", to)) {
+	if code != 0 || !strings.Contains(errOut, fmt.Sprintf("Server %d has ended ", to)) || !strings.Contains(errOut, "keeps clients away for 10m0s") {
 		t.Errorf("drain: exit %d, %s", code, errOut)
 	}
 	if change := <-states; change.To.Connected() {
 		t.Errorf("the client's connection does not end: %v", change.To)
+	}
+	for id := range int64(3) { // the last one has to stay
+		if id++; id != int64(to) {
+			_, errOut, code = run(t, t.Context(), env, "member", "drain", fmt.Sprint(id))
+		}
+	}
+	if code != exitUsage || !strings.Contains(errOut, "so its clients find none. If that is meant, say --yes") {
+		t.Errorf("drain of the last server: exit %d, %s", code, errOut)
+	}
+	_, errOut, code = run(t, t.Context(), env, "member", "drain", "--end", fmt.Sprint(to))
+	if code != 0 || !strings.Contains(errOut, fmt.Sprintf("Server %d lets clients in\n", to)) {
+		t.Errorf("end of the drain: exit %d, %s", code, errOut)
+	}
+	if err := c.WaitConnected(t.Context()); err != nil {
+		t.Errorf("the client does not come back: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -69,39 +70,70 @@ func notTransferred(err error, id int64) error {
 	return err
 }
 
-// drain makes a server end a share of its connections.
-func (c *Call) drain(ctx context.Context, e *memberEnsemble, id int64, percent int) error {
-	text, err := e.Members(ctx)
+// drain moves clients of a server to others, and waits until they have gone.
+func (c *Call) drain(ctx context.Context, e *memberEnsemble, id int64, o *memberOptions) error {
+	percent := int(math.Round(100 * o.share))
+	switch {
+	case o.shareSet && (percent < 1 || percent > 100):
+		return c.Usage("--share is a part of 1, such as 0.3")
+	case o.shareSet && o.letIn:
+		return c.Usage("--share keeps nobody away, so there is nothing to end")
+	case o.keepAway < time.Second || o.keepAway > maxKeepAway:
+		return c.Usage("--for is a time from 1s to %v", maxKeepAway)
+	}
+	st, err := member.Look(ctx, e)
 	if err != nil {
 		return err
 	}
-	list, err := member.ParseList(text)
-	if err != nil {
-		return err
-	}
-	address := ""
-	for _, s := range list.Servers {
-		if s.ID == id {
-			address = s.Address()
-		}
-	}
+	s, _ := st.List.Server(id)
+	address := s.Address()
 	if address == "" {
 		return fmt.Errorf("the members do not say where clients reach server %d", id)
 	}
+	if !o.letIn && !o.yes && !st.Welcomes(id) {
+		return c.confirm(fmt.Sprintf("No other server than %d serves and lets clients in, so its clients find none.", id), true)
+	}
 	at := c.Options
-	at.Server = address
+	at.Server, at.insist = address, true
 	conn := connection{auth: c.App.conn.auth}
 	defer conn.close()
 	zk, err := conn.get(ctx, &at, nil)
 	if err != nil {
 		return err
 	}
-	ended, err := zk.Ensemble().Drain(ctx, percent)
+	doc := drainDoc{Server: id}
+	note := fmt.Sprintf("Server %d lets clients in", id)
+	switch {
+	case o.letIn:
+		_, err = zk.Ensemble().KeepAway(ctx, 0)
+	case o.shareSet:
+		doc.Ended, err = zk.Ensemble().Drain(ctx, percent)
+		note = fmt.Sprintf("Server %d has ended %s", id, countText(doc.Ended, "connection"))
+	default:
+		doc.Ended, err = zk.Ensemble().KeepAway(ctx, o.keepAway)
+		doc.KeepsAwayMs = o.keepAway.Milliseconds()
+		note = fmt.Sprintf("Server %d has ended %s, and keeps clients away for %v", id, countText(doc.Ended, "connection"), o.keepAway)
+	}
 	if errors.Is(err, client.ErrUnimplemented) {
 		err = &wordedError{"this server can't end its connections on request: only zkd's can", err}
 	}
 	if err != nil {
 		return err
 	}
-	return c.Emit(Output{Note: fmt.Sprintf("Server %d ends %d connections", id, ended), Data: map[string]int64{"server": id, "ended": int64(ended)}})
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if err := member.AwaitDrained(ctx, e, []member.Server{s}, 0, c.memberProgress); err != nil {
+		return err
+	}
+	return c.Emit(Output{Note: note, Data: doc})
+}
+
+// maxKeepAway is the longest time that servers accept.
+const maxKeepAway = 7 * 24 * time.Hour
+
+// drainDoc is what drain did, in JSON.
+type drainDoc struct {
+	Server      int64 `json:"server"`
+	Ended       int   `json:"ended"` // connections
+	KeepsAwayMs int64 `json:"keepsAwayMs,omitempty"`
 }

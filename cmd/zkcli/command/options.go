@@ -33,6 +33,7 @@ type Options struct {
 	Deadline time.Duration // for one command; 0 is none
 	Format   Format
 	ReadOnly bool
+	insist   bool     // as client.Options.Insist
 	Auth     []string // scheme:data
 
 	waitForConnection bool
@@ -117,7 +118,7 @@ func (e deadlineError) Unwrap() error { return context.DeadlineExceeded }
 
 // client returns the options of the client.
 func (o *Options) client(watcher func(client.Event)) (client.Options, error) {
-	c := client.Options{Timeout: o.Timeout, AllowReadOnly: o.ReadOnly, Logger: client.NoLog, Watcher: watcher}
+	c := client.Options{Timeout: o.Timeout, AllowReadOnly: o.ReadOnly, Insist: o.insist, Logger: client.NoLog, Watcher: watcher}
 	for _, s := range o.Auth {
 		a, err := parseAuth(s)
 		if err != nil {

@@ -65,6 +65,7 @@ type run struct {
 	announced *Announcement // the last one; nil before the first
 	deadline  context.Context
 	cancel    context.CancelFunc
+	removed   []Server
 	asked     bool // a request was sent whose outcome is not known
 	waitsFor  string
 	reported  time.Time // when waitsFor was reported
@@ -78,7 +79,13 @@ func (r *Runner) Run(ctx context.Context, c Change) (Result, error) {
 	for {
 		res, err := x.attempt(ctx)
 		if err == nil {
-			return res, nil
+			if res.Changed {
+				err = AwaitDrained(x.deadline, x.Ensemble, x.removed, removedBegins, x.waitFor)
+			}
+			if errors.Is(err, ErrTimeout) {
+				err = nil // the members are changed
+			}
+			return res, err
 		}
 		why, again := x.retriable(err)
 		if !again && x.deadline.Err() == nil {
@@ -109,6 +116,10 @@ func (x *run) attempt(outer context.Context) (Result, error) {
 	if err := x.announce(outer, &now, &plan); err != nil {
 		return Result{}, err
 	}
+	x.removed = slices.DeleteFunc(slices.Clone(now.List.Servers), func(s Server) bool {
+		_, stays := plan.Next.Server(s.ID)
+		return stays
+	})
 	if err := x.awaitVoters(&now, &plan); err != nil {
 		return Result{}, err
 	}
@@ -156,7 +167,7 @@ func (x *run) announce(outer context.Context, now *Status, plan *Plan) error {
 // awaitVoters waits until the new voters have what the leader has now.
 func (x *run) awaitVoters(now *Status, plan *Plan) error {
 	for target := now.head(); ; {
-		why, err := x.notReady(plan.Voters, target)
+		why, err := x.notReady(now, plan.Voters, target)
 		if err != nil || why == "" {
 			return err
 		}
@@ -168,12 +179,20 @@ func (x *run) awaitVoters(now *Status, plan *Plan) error {
 }
 
 // notReady returns why new voters are not ready, or "".
-func (x *run) notReady(voters []Server, target client.Zxid) (string, error) {
-	views := look(x.deadline, x.Ensemble, voters)
+func (x *run) notReady(now *Status, voters []Server, target client.Zxid) (string, error) {
+	asked := slices.Clone(voters)
+	leader, known := now.List.Server(now.Leader())
+	if known && !slices.Contains(asked, leader) {
+		asked = append(asked, leader) // it tells what it sends them
+	}
+	views := look(x.deadline, x.Ensemble, asked)
 	var why []string
 	for _, s := range voters {
 		if v, asked := views[s.ID]; asked {
 			reason, err := lacks(&v, target)
+			if joiner, ok := views[leader.ID].Joiners[s.ID]; ok && v.Mode == "" {
+				reason = joiner.String()
+			}
 			if err != nil {
 				return "", fmt.Errorf("server %d, at %s, %w", s.ID, v.Server, err)
 			}
@@ -231,7 +250,7 @@ func (x *run) noQuorum(now *Status, plan *Plan, err error) error {
 			voters = append(voters, s)
 		}
 	}
-	why, bad := x.notReady(voters, now.head())
+	why, bad := x.notReady(now, voters, now.head())
 	switch {
 	case bad != nil:
 		why = bad.Error()
@@ -331,13 +350,15 @@ func withoutDigits(s string) string {
 }
 
 // sleep waits for a pause. It returns an error if there is no more time.
-func (x *run) sleep() error {
+func (x *run) sleep() error { return sleep(x.deadline) }
+
+func sleep(ctx context.Context) error {
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return nil
-	case <-x.deadline.Done():
-		return context.Cause(x.deadline)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }

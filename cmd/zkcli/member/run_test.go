@@ -69,6 +69,12 @@ func (f *fake) Look(_ context.Context, addrs []string) (views []servers.View) {
 			v.Reachable, v.Silent, v.Problem = false, true, "srvr is not in the whitelist"
 		case "starting":
 			v.Problem = "not serving: no quorum"
+		case "moves": // its clients, of which so many are left
+			v.Mode, v.Version, v.Drain = "follower", "3.9.5-zkd.1", zxid+" connections left, keeps clients away: it is no member"
+		case "sending": // the leader, with the percentage that server 4 has
+			var sent int64
+			fmt.Sscan(zxid, &sent)
+			v.Mode, v.Zxid, v.Joiners = "leader", "0x9", map[int64]servers.Joiner{4: {Snapshot: true, Sent: sent << 20, Size: 100 << 20}}
 		default:
 			v.Mode, v.Zxid = mode, "0x"+zxid
 		}
@@ -110,6 +116,17 @@ func TestRun(t *testing.T) {
 				addsFour + "\nchanged to 1, 2, 3, 4",
 		},
 		{
+			name: "a server that receives a snapshot", change: must(Add([]string{four}, "")),
+			fake: fake{text: voters(3), answers: []answer{{nil, later(voters(4), 5)}},
+				states: map[string][]string{
+					"zk1": slices.Concat([]string{"leader 9", "sending 7"}, slices.Repeat([]string{"sending 50"}, 12), []string{"sending 93"}),
+					"zk4": slices.Concat(slices.Repeat([]string{"starting"}, 20), []string{"follower 9"})}},
+			want: "3 of 3 voters up: one failure is tolerated -> 4 of 4 voters up: one failure is tolerated\n" +
+				"waits: server 4, at zk4:2181, receives a snapshot: 7.0 of 100.0 MiB, 7 %\n" +
+				"waits: server 4, at zk4:2181, receives a snapshot: 93.0 of 100.0 MiB, 93 %\n" +
+				addsFour + "\nchanged to 1, 2, 3, 4",
+		},
+		{
 			name: "a server that does not tell its state", change: must(Add([]string{four}, "")),
 			fake: fake{text: voters(3), answers: []answer{{failed(client.ErrNewConfigNoQuorum), ""}, {nil, later(voters(4), 5)}},
 				states: map[string][]string{"zk1": leader, "zk4": {"silent"}}},
@@ -141,6 +158,20 @@ func TestRun(t *testing.T) {
 			fake: fake{text: voters(3), states: map[string][]string{"zk1": leader, "zk4": {"leader 5"}}},
 			want: "3 of 3 voters up: one failure is tolerated -> 4 of 4 voters up: one failure is tolerated\n" +
 				"error: server 4, at zk4:2181, leads an ensemble: its configuration needs the lines of all members, or the address is another server's",
+		},
+		{
+			name: "a removed server moves its clients", change: must(Remove([]string{"3"})),
+			fake: fake{text: voters(3), answers: []answer{{nil, later(voters(2), 7)}},
+				states: map[string][]string{"zk1": leader, "zk3": {"follower 9", "moves 12", "moves 8", "moves 0"}}},
+			want: "ask: 3 of 3 voters up: one failure is tolerated -> 2 of 2 voters up: one more failure loses the quorum\n100000000 + -3\n" +
+				"waits: server 3 moves its clients to others: 12 connections left\nchanged to 1, 2",
+		},
+		{
+			name: "a removed server does not finish", change: must(Remove([]string{"3"})),
+			fake: fake{text: voters(3), answers: []answer{{nil, later(voters(2), 7)}},
+				states: map[string][]string{"zk1": leader, "zk3": {"follower 9", "moves 12"}}},
+			want: "ask: 3 of 3 voters up: one failure is tolerated -> 2 of 2 voters up: one more failure loses the quorum\n100000000 + -3\n" +
+				"waits: server 3 moves its clients to others: 12 connections left\nchanged to 1, 2",
 		},
 		{
 			name: "another change meanwhile", change: must(Remove([]string{"2"})),

@@ -113,6 +113,9 @@ func (s *Status) Members() []Member {
 		default:
 			row.State = "not reachable"
 		}
+		if joiner, ok := s.views[s.Leader()].Joiners[m.ID]; ok && v.Mode == "" {
+			row.Problem = joiner.String()
+		}
 		list = append(list, row)
 	}
 	return list

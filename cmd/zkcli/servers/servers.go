@@ -74,8 +74,31 @@ type View struct {
 	Silent bool `json:"-"`
 	// NonVoting is how many followers without a vote a leader has; nil if mntr does not say.
 	NonVoting *int64 `json:"-"`
+	// Drain is what a server says of moving its clients to others, or "".
+	Drain string `json:"-"`
+	// Joiners are the servers that a leader brings up to date, by their ids.
+	Joiners map[int64]Joiner `json:"-"`
 	// Conns are the connections, of LookClosely.
 	Conns []Conn `json:"-"`
+}
+
+// Joiner is a server that gets a snapshot, or else the log.
+type Joiner struct {
+	Snapshot   bool
+	Sent, Size int64 // bytes of the snapshot; both 0 before it is sent
+	LogLeft    int64 // bytes of the log that the server does not have yet
+}
+
+// String says what the server does.
+func (j Joiner) String() string {
+	const mib = 1 << 20
+	switch {
+	case j.Snapshot && j.Size > 0:
+		return fmt.Sprintf("receives a snapshot: %.1f of %.1f MiB, %d %%", float64(j.Sent)/mib, float64(j.Size)/mib, 100*j.Sent/j.Size)
+	case j.Snapshot:
+		return "waits for a snapshot"
+	}
+	return fmt.Sprintf("receives the log: %.1f MiB to go", float64(j.LogLeft)/mib)
 }
 
 // LastZxid returns Zxid as a number, or 0.
@@ -117,6 +140,31 @@ func (v *View) readSrvr(text string) {
 	fmt.Sscan(fields["Connections"], &v.Connections)
 	fmt.Sscan(fields["Outstanding"], &v.Outstanding)
 	fmt.Sscan(fields["Node count"], &v.Nodes)
+	v.Drain = fields["Drain"]
+	v.readJoiners(fields)
+}
+
+// readJoiners reads lines such as
+//
+//	Joiner 4: snapshot 1048576/4194304
+//	Joiner 5: log 3145728 left
+func (v *View) readJoiners(fields map[string]string) {
+	for name, value := range fields {
+		var id int64
+		var j Joiner
+		if n, _ := fmt.Sscanf(name, "Joiner %d", &id); n == 0 {
+			continue
+		}
+		if n, _ := fmt.Sscanf(value, "snapshot %d/%d", &j.Sent, &j.Size); n == 2 {
+			j.Snapshot = true
+		} else if n, _ := fmt.Sscanf(value, "log %d left", &j.LogLeft); n < 1 {
+			continue
+		}
+		if v.Joiners == nil {
+			v.Joiners = make(map[int64]Joiner)
+		}
+		v.Joiners[id] = j
+	}
 }
 
 func (v *View) readMntr(text string) {

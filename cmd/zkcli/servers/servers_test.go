@@ -2,6 +2,7 @@ package servers
 
 import (
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"testing"
@@ -73,6 +74,19 @@ func TestLookTellsSilentServers(t *testing.T) {
 		if v.Mode != "" && (v.LastZxid() != 0x1f || v.NonVoting == nil || *v.NonVoting != 2) {
 			t.Errorf("%q: %+v", text, v)
 		}
+	}
+}
+
+func TestReadJoiners(t *testing.T) {
+	v := Look(t.Context(), answering(t, "Mode: leader\nJoiner 4: snapshot 1572864/4194304\nJoiner 5: log 3145728 left\n"+
+		"Joiner 6: snapshot 0/0\nJoiner 7: x\nJoiner x: log 1 left\n"))
+	want := map[int64]string{4: "receives a snapshot: 1.5 of 4.0 MiB, 37 %", 5: "receives the log: 3.0 MiB to go", 6: "waits for a snapshot"}
+	got := make(map[int64]string)
+	for id, j := range v.Joiners {
+		got[id] = j.String()
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
