@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
@@ -47,9 +48,24 @@ func configText(e *zab.Entry, txn *datatree.Txn) (text []byte, commanded bool, e
 			return nil, false, fmt.Errorf("members %v: %w", e.Zxid, err)
 		}
 		txn.Time = m.TimeMs
-		return m.Text, m.Commanded, nil
+		return slices.Concat(m.Text, demotedLine(&m)), m.Commanded, nil
 	}
 	return nil, false, nil
+}
+
+// demotedLine returns the line that tells clients which members autopilot has made observers,
+// or nothing. It is a comment: other clients than zkcli skip it.
+func demotedLine(m *zab.Members) (line []byte) {
+	for i, id := range m.Demoted() {
+		if i == 0 {
+			line = []byte("# demoted by autopilot:")
+		}
+		line = fmt.Appendf(line, " %d", id)
+	}
+	if len(line) > 0 && len(m.Text) > 0 {
+		line = append(line, '\n')
+	}
+	return line
 }
 
 // checkReadable returns the reason why this version of zkd does not understand an entry, or

@@ -108,6 +108,7 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 	}
 	if s.ensemble() {
 		o.Reconfigure = s.reconfigure
+		o.Autopilot = replica.Autopilot{After: s.cfg.Autopilot, Text: s.textOf, Readable: s.marksReadable}
 		o.Join = s.opts.Join
 	}
 	l.replica = replica.New(core, found.core.Commit, o)
@@ -341,6 +342,8 @@ func (l *loop) count() {
 	if now != l.counted {
 		l.metrics.ThrottledOps.Add(now.Throttled - l.counted.Throttled)
 		l.metrics.DigestMismatches.Add(now.DigestMismatches - l.counted.DigestMismatches)
+		l.metrics.Demoted.Add(now.Demoted - l.counted.Demoted)
+		l.metrics.Promoted.Add(now.Promoted - l.counted.Promoted)
 		l.counted = now
 	}
 }

@@ -197,6 +197,7 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		Introduce:  func() zab.Introduction { return *s.intro.Load() },
 		Peers:      s.loop.peersOf(s.lists.Load()),
 		Stranger:   s.checkUnlisted,
+		Needs:      s.historyNeeds,
 		Refused:    s.refused,
 		ListenFunc: s.opts.ListenPeers,
 		DialFunc:   s.opts.DialPeer,

@@ -21,17 +21,15 @@ import (
 
 // reconfigure is replica.Options.Reconfigure.
 func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab.Members, error) {
-	present := s.cfg.Members // has the addresses if the history has none
-	if len(now.Text) > 0 {
-		var err error
-		if present, err = config.ParseMembers(string(now.Text)); err != nil {
-			return zab.Members{}, fmt.Errorf("the present members: %w: %w", err, jute.ErrSystemError)
-		}
+	present, err := s.present(now)
+	if err != nil {
+		return zab.Members{}, fmt.Errorf("the present members: %w: %w", err, jute.ErrSystemError)
 	}
 	if change.EmptyMembers {
 		return zab.Members{}, fmt.Errorf("the list of all members is empty: %w", jute.ErrBadArguments)
 	}
-	next, err := config.Change{Joining: change.Joining, Leaving: change.Leaving, Whole: change.NewMembers}.Apply(present, s.cfg.ChangeOptions())
+	asked := config.Change{Joining: change.Joining, Leaving: change.Leaving, Whole: change.NewMembers}
+	next, err := asked.Apply(present, s.cfg.ChangeOptions())
 	switch {
 	case errors.Is(err, config.ErrNoNumber):
 		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrMarshalling)
@@ -40,7 +38,9 @@ func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab
 	case err != nil:
 		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrBadArguments)
 	}
-	return members(&next), nil
+	list := members(&next)
+	replica.KeepMarks(now, &list, func(id zab.SID) bool { return asked.Names(int64(id)) })
+	return list, nil
 }
 
 // membership makes this server follow the members that a command has made: its ports move

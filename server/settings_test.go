@@ -173,6 +173,9 @@ func (s *setting) know(f *settingsFiles) {
 	case "zkd.heartbeat":
 		s.lines = []string{"zkd.electionTimeout=600000"}
 		s.patience = time.Hour
+	case "zkd.autopilot":
+		s.lines = []string{"reconfigEnabled=true"}
+		s.contradicts = s.value == "1" // is too short
 	case "leaderServes":
 		s.noClientsOfLeader = off
 	case "localSessionsEnabled":

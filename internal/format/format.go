@@ -28,7 +28,7 @@ const (
 	Directory               // the file IDENTITY in dataDir
 	Snapshot                // the file of a snapshot: its buckets and their metadata
 	Tree                    // the rows of the tree in a snapshot
-	History                 // entries and transactions, in the log and between servers
+	History                 // entries and transactions, in the log and between servers; 3 has zab.Member.Demoted
 	Digest                  // the formula of the tree's digest
 )
 
@@ -44,7 +44,7 @@ var formats = [...]struct {
 	Directory: {"data directory", Range{1, 1, 1}},
 	Snapshot:  {"snapshot", Range{1, 2, 2}},
 	Tree:      {"snapshot of the tree", Range{1, 1, 1}},
-	History:   {"transaction", Range{1, 2, 2}},
+	History:   {"transaction", Range{1, 3, 2}},
 	Digest:    {"digest", Range{1, 1, 1}},
 }
 

@@ -74,6 +74,19 @@ func (c Change) Apply(now Members, o ChangeOptions) (Members, error) {
 	return ParseMembers(l.c.Members.Text())
 }
 
+// Names reports whether the change says what the member with an id is to be.
+func (c Change) Names(id int64) bool {
+	if c.Whole != "" {
+		return true
+	}
+	return slices.ContainsFunc(strings.Split(c.Joining, ","), func(line string) bool {
+		key, _, _ := strings.Cut(line, "=")
+		_, text, _ := memberKey(trimJava(key))
+		n, err := strconv.ParseInt(text, 10, 64)
+		return err == nil && n == id
+	})
+}
+
 // keepClientPorts gives the members that a whole list has without a port for clients the ports
 // that they have now: their zoo.cfg may name none (see SaveMembers), and without one they
 // would not start again.

@@ -198,6 +198,9 @@ type Config struct {
 	// ReconfigEnabled allows clients to change the members, and other servers that are no
 	// members to learn. Default false.
 	ReconfigEnabled bool
+	// Autopilot is the time after which the leader makes an observer of a voter that is gone; 0,
+	// the default, turns that off.
+	Autopilot time.Duration
 	// ReadOnlyMode serves read-only clients without a quorum. Default false.
 	ReadOnlyMode bool
 	// LinearizableReads confirms each read with a quorum. Default false.

@@ -114,6 +114,7 @@ func (l *loader) validateMembers() {
 		l.warn(memberLine(c.Members.Servers),
 			"a single server.N line is ignored: the server runs standalone (standaloneEnabled=false makes it an ensemble of one)")
 	}
+	l.validateAutopilot()
 	if !c.Replicated() {
 		return
 	}

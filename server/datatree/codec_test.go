@@ -131,7 +131,7 @@ func TestDecodeTxnRefuses(t *testing.T) {
 		in   []byte
 		want string
 	}{
-		{append([]byte{7}, good[1:]...), "transaction format 7 was written by a later version of zkd; this version reads 1 to 2"},
+		{append([]byte{7}, good[1:]...), "transaction format 7 was written by a later version of zkd; this version reads 1 to 3"},
 		{append(bytes.Clone(head), 1, 99, 0), "transaction operation kind 99 was written by a later version of zkd; this version reads 0 to 9"},
 	} {
 		if _, err := DecodeTxn(tt.in); err == nil || errors.Is(err, ErrTxn) || !strings.Contains(err.Error(), tt.want) {

@@ -23,6 +23,7 @@ type Metrics struct {
 	Proposals, Commits, SnapshotErrors, Unrecoverable atomic.Int64
 	SessionsExpired, ContainersDeleted                atomic.Int64
 	Elections, SnapshotsSent, DigestMismatches        atomic.Int64
+	Demoted, Promoted                                 atomic.Int64 // by autopilot
 	PendingSyncs                                      atomic.Int64
 	Replayed                                          atomic.Int64 // entries that the applier read from the log
 	LeadsFrom                                         atomic.Int64 // time.Duration

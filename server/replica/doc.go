@@ -25,7 +25,8 @@
 //
 // A change of the members is neither: the leader proposes a list of members, and a barrier
 // after it answers the client (reconfig.go). A server that is no member asks the leader to
-// add it (join.go).
+// add it (join.go). With autopilot the leader changes the roles of servers that are gone for
+// long (autopilot.go).
 //
 //	Request ──evaluate──▶ Txn ──propose──▶ Entry ──persist──▶ Record
 //

@@ -44,6 +44,10 @@ type leading struct {
 	// ended with work left.
 	requests, work int
 	more           bool
+	// lookAt is when autopilot looks at the members again, in ms. warned means that it has said
+	// that it leaves them alone.
+	lookAt int64
+	warned bool
 }
 
 type unknownResume struct {

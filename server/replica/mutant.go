@@ -41,6 +41,11 @@ const (
 	changeAnsweredEarly
 	joinsWithVote
 	joinsAnother
+	promotesAnother
+	demotesSoon
+	demotesTooMany
+	markForgotten
+	markKept
 )
 
 var mutantNames = [...]string{
@@ -71,6 +76,11 @@ var mutantNames = [...]string{
 	changeAnsweredEarly:  "change-answered-early",
 	joinsWithVote:        "joins-with-vote",
 	joinsAnother:         "joins-another",
+	promotesAnother:      "promotes-another",
+	demotesSoon:          "demotes-soon",
+	demotesTooMany:       "demotes-too-many",
+	markForgotten:        "mark-forgotten",
+	markKept:             "mark-kept",
 }
 
 func (m Mutant) String() string {

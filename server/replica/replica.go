@@ -109,6 +109,8 @@ type Options struct {
 	// ensemble to change.
 	Reconfigure func(now *zab.Members, change jute.ReconfigRequest) (zab.Members, error)
 
+	Autopilot Autopilot
+
 	// Join is the line, without "server.<id>=", with which this server asks the leader to be
 	// added as an observer while it follows and is no member. "" means that it does not ask.
 	Join string
@@ -132,6 +134,8 @@ type Options struct {
 type Stats struct {
 	Throttled        int64 // requests refused because they waited for too long
 	DigestMismatches int64 // differences found between the servers' trees
+	Demoted          int64 // voters that autopilot has made observers
+	Promoted         int64 // observers that autopilot has made voters again
 }
 
 // Replica is the part of a server that orders requests: see the package comment.
@@ -246,6 +250,7 @@ func (r *Replica) Tick() {
 	}
 	r.watchQuorumDisks()
 	r.askToJoin()
+	r.runAutopilot()
 	r.UpdateLeases()
 }
 

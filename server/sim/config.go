@@ -74,6 +74,8 @@ type Config struct {
 	// AdmitLearners has learners without a vote admitted as well, and linked though they are in
 	// no list.
 	AdmitLearners bool
+	// AutopilotMs is for how long a voter must be gone to be made an observer; 0 means never.
+	AutopilotMs uint64
 	// Joiners are further servers, which only their own files list.
 	Joiners int
 
@@ -110,13 +112,14 @@ const (
 	FaultBadSync                // an fsync fails
 	FaultVolumes                // volumes are missing at the next starts
 	FaultBadSnaps               // the snapshots are damaged
+	FaultGone                   // a server or two are gone for so long that autopilot acts
 	numFaults
 )
 
 var faultNames = [numFaults]string{
 	"kill", "power", "powerall", "inside", "pause", "break", "halfopen", "block", "partition", "slow", "stall",
 	"full", "wipe", "damage", "rollback", "transfer", "members", "files", "oldcopy", "badsync",
-	"volumes", "badsnaps",
+	"volumes", "badsnaps", "gone",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -153,7 +156,7 @@ func (c *Config) String() string {
 		b.WriteString(" settings")
 	}
 	if c.AdmitLearners {
-		fmt.Fprintf(&b, " admitlearners joiners=%d", c.Joiners)
+		fmt.Fprintf(&b, " admitlearners joiners=%d autopilot=%d", c.Joiners, c.AutopilotMs)
 	}
 	if c.Mutant != 0 {
 		fmt.Fprintf(&b, " mutant=%s", c.Mutant)
@@ -187,6 +190,7 @@ func Draw(seed uint64, steps int) Config {
 	c.WatchPct = pick(r, 0, 20, 60)
 	if c.AdmitLearners = r.IntN(2) == 0; c.AdmitLearners {
 		c.Joiners = pick(r, 0, 0, 1, 2)
+		c.drawAutopilot(r)
 	}
 	return c
 }
@@ -266,7 +270,7 @@ func (c *Config) drawRate(r *rand.Rand) {
 
 func (c *Config) drawFaults(r *rand.Rand) {
 	strength := pick[uint64](r, 1, 2, 4, 10) // half of an election, up to five
-	for f := range Fault(numFaults) {
+	for f := range FaultGone {
 		if r.IntN(3) > 0 {
 			continue
 		}
@@ -277,6 +281,16 @@ func (c *Config) drawFaults(r *rand.Rand) {
 		}
 		c.Faults[f] = mean
 	}
+}
+
+// drawAutopilot turns autopilot on in a part of the runs, which then have servers that are
+// gone for long.
+func (c *Config) drawAutopilot(r *rand.Rand) {
+	if r.IntN(2) == 0 {
+		return
+	}
+	c.AutopilotMs = c.ElectionMs * pick[uint64](r, 2, 4)
+	c.Faults[FaultGone] = c.ElectionMs * pick[uint64](r, 5, 10, 20)
 }
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }

@@ -59,7 +59,7 @@ func (s *Sim) changeFile(n *node) {
 // planList draws a list that differs from the one that decides by a few servers.
 func (s *Sim) planList() zab.Members {
 	now := s.membersNow()
-	m := zab.Members{List: slices.Clone(now.List)}
+	m := zab.Members{List: withoutMarks(now.List)}
 	for range 1 + s.rng.IntN(3) {
 		s.changeOneMember(&m)
 	}
@@ -70,7 +70,7 @@ func (s *Sim) planList() zab.Members {
 		}
 	}
 	if len(ids(&m)) < 2 {
-		return zab.Members{List: now.List, Hierarchical: now.Hierarchical}
+		return zab.Members{List: withoutMarks(now.List), Hierarchical: now.Hierarchical}
 	}
 	return m
 }
@@ -86,7 +86,7 @@ func (s *Sim) changeOneMember(m *zab.Members) {
 	case s.percent(30):
 		m.List = slices.DeleteFunc(m.List, func(o zab.Member) bool { return o.ID == id })
 	default:
-		one.Observer = !one.Observer
+		one.Observer, one.Demoted = !one.Observer, false
 	}
 }
 
@@ -199,11 +199,13 @@ func (s *Sim) checkMove(n *node, e *zab.Entry) {
 }
 
 // movable reports whether a leader may change the members to a list, because the files of a
-// quorum have it.
+// quorum have it. A list that is not committed yet may become the one that the files replace.
 func (s *Sim) movable(m *zab.Members) bool {
-	now := s.membersNow()
 	has := func(v zab.SID) bool { o := s.node(v); return o != nil && sameList(&o.file, m) }
-	return !now.Commanded && !sameList(m, now) && isQuorum(m, has) && isQuorum(now, has)
+	replaces := func(now *zab.Members) bool {
+		return !now.Commanded && !sameList(m, now) && isQuorum(m, has) && isQuorum(now, has)
+	}
+	return replaces(s.membersNow()) || slices.ContainsFunc(s.nodes, func(n *node) bool { return slices.ContainsFunc(s.inForce(n), replaces) })
 }
 
 // sighting is the state of another server's log that a node was shown.
@@ -252,6 +254,7 @@ func (s *Sim) noteEpochNews(n *node, from zab.SID, m *zab.Message, sent uint64) 
 	known := max(uint64(n.leads), uint64(n.disk.written.promise.Epoch), n.news.epoch)
 	switch m.Kind {
 	case zab.MsgPong:
+		n.heardPong[from-1] = s.now
 		if m.Epoch == n.leads {
 			n.news.pongs[from-1] = max(n.news.pongs[from-1], sent)
 		}

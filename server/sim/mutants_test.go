@@ -71,6 +71,8 @@ func find(t *testing.T, m mutation) bool {
 			cfg.Clients = 0
 		case "waiting-ignored":
 			shortSessions(&cfg)
+		case "mark-kept":
+			piloted(&cfg)
 		case "change-forgotten":
 			cfg.Voters = 5
 		case "touches-forgotten", "lost-touches", "timeout-forgotten":
@@ -254,6 +256,10 @@ var focuses = map[string]func(*Config){
 	"change-by-anybody":    changes,
 	"joins-with-vote":      joiners,
 	"joins-another":        joiners,
+	"promotes-another":     longAbsences,
+	"demotes-soon":         longAbsences,
+	"demotes-too-many":     longAbsences,
+	"mark-forgotten":       longAbsences,
 	"read-without-round":   staleReads,
 	"read-round-too-early": staleReads,
 	"one-lane":             slowWays,
@@ -281,6 +287,16 @@ func changes(c *Config) {
 	c.Clients, c.AdmitLearners = 5, true
 	often(c, FaultMembers, FaultBreak)
 	c.Faults[FaultMembers] /= 2
+}
+
+// longAbsences has servers that autopilot demotes, and clients that change the members.
+func longAbsences(c *Config) {
+	c.Voters, c.Groups, c.Clients, c.AdmitLearners, c.Steps = 5, 0, 5, true, 6000
+	c.AutopilotMs = c.ElectionMs * 2
+	c.Faults = [numFaults]uint64{}
+	often(c, FaultGone, FaultMembers)
+	c.Faults[FaultGone] *= 5
+	c.Faults[FaultMembers] *= 2
 }
 
 // joiners has servers that no other server's file lists.
@@ -335,6 +351,7 @@ var directed = map[string]func(*script){
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 	"change-forgotten":              takenOverChange,
 	"timeout-forgotten":             longerTimeout,
+	"mark-kept":                     func(s *script) { namedByCommand(s) },
 	"promised-stands":               func(s *script) { promisedSuccessor(s) },
 	"touches-forgotten":             touchBeforePartition,
 	"lost-touches":                  touchBeforeCrash,

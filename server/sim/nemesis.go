@@ -74,6 +74,9 @@ func (s *Sim) inject(f Fault) {
 			}
 			s.takeOutputs(l)
 		}
+	case FaultGone:
+		s.trace(n, "fault: %v", f)
+		s.leave(n)
 	case FaultWipe, FaultDamage, FaultRollback, FaultOldCopy, FaultBadSnaps:
 		s.planDiskFault(n, f)
 	case FaultVolumes:

@@ -45,26 +45,29 @@ type plans struct{ wipe, damage, rollback, oldCopy, badSnaps bool }
 
 // process is the state that a crash destroys.
 type process struct {
-	alive   bool
-	paused  bool
-	began   uint64 // ghost: µs
-	boot    uint64
-	list    zab.Members // list in the configuration file, as the process has read it
-	core    *zab.Core
-	shown   []sighting      // ghost: what it has to remember about others
-	news    epochNews       // ghost
-	owes    debt            // ghost
-	read    [16]zab.LogRead // ghost: by learner, the last read for it
-	rep     *replica.Replica
-	out     replica.Output
-	status  zab.Status
-	leads   uint32 // epoch that it leads, while it does
-	led     uint32 // value of leads when its outputs were last examined
-	lazy    bool   // evDrain is under way
-	again   bool   // the core got an input while its outputs were carried out
-	batches []batch
-	own     []ownSnap // references to own snapshots on their way to the disk
-	inside  int       // outputs until a crash; 0 means never
+	alive  bool
+	paused bool
+	began  uint64 // ghost: µs
+	boot   uint64
+	list   zab.Members // list in the configuration file, as the process has read it
+	core   *zab.Core
+	shown  []sighting // ghost: what it has to remember about others
+	news   epochNews  // ghost
+	owes   debt       // ghost
+
+	heardPong [16]uint64      // ghost: when it last heard an answer to a heartbeat, by server, µs
+	ledSince  uint64          // ghost: when it began to lead, µs
+	read      [16]zab.LogRead // ghost: by learner, the last read for it
+	rep       *replica.Replica
+	out       replica.Output
+	status    zab.Status
+	leads     uint32 // epoch that it leads, while it does
+	led       uint32 // value of leads when its outputs were last examined
+	lazy      bool   // evDrain is under way
+	again     bool   // the core got an input while its outputs were carried out
+	batches   []batch
+	own       []ownSnap // references to own snapshots on their way to the disk
+	inside    int       // outputs until a crash; 0 means never
 
 	hungry   bool     // evDrained is under way
 	gotTo    [16]bool // since the last tick: bulk bytes reached the node
@@ -290,6 +293,9 @@ func (s *Sim) noteRole(n *node) {
 	case zab.Leading, zab.SyncingLeader:
 		n.leads = st.Epoch
 		if n.leads != n.led {
+			if n.led == 0 {
+				n.ledSince = s.now
+			}
 			n.news.at = 0 // news from before a leadership does not count in it
 		}
 		s.establish(n, st.Epoch)

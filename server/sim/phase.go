@@ -225,7 +225,7 @@ func (s *Sim) converge() {
 	s.phase = phaseWhole
 	s.trace(nil, "phase: all heal")
 	s.heal(s.nodes)
-	s.runUntil("not all servers follow", func() bool { return s.settled(s.listed()) && s.allCount() })
+	s.runUntil("not all servers follow", func() bool { return s.settled(s.listed()) && s.allCount() && !s.isDemoted() })
 	for _, c := range s.clients {
 		c.stopped = true
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -28,7 +29,7 @@ func changeBy(origin uint64, cxid int32) string {
 func (s *Sim) wantChange() {
 	c := s.clients[s.rng.IntN(len(s.clients))]
 	list := *s.membersNow()
-	list.List = slices.Clone(list.List)
+	list.List = withoutMarks(list.List)
 	for range 1 + s.rng.IntN(3) {
 		s.changeOneMember(&list)
 	}
@@ -78,7 +79,12 @@ func (s *Sim) reconfigure(now *zab.Members, r jute.ReconfigRequest) (list zab.Me
 	if err := list.Decode([]byte(r.NewMembers[n:])); err != nil {
 		return list, fmt.Errorf("%w: %w", err, jute.ErrBadArguments)
 	}
-	list.Text = []byte(r.NewMembers[:n])
+	text := r.NewMembers[:n]
+	list.Text = []byte(text)
+	replica.KeepMarks(now, &list, func(id zab.SID) bool {
+		was := now.Find(id)
+		return namesAll(text) || was != nil && was.Observer != list.Find(id).Observer
+	})
 	return list, nil
 }
 
@@ -87,7 +93,11 @@ func (s *Sim) reconfigure(now *zab.Members, r jute.ReconfigRequest) (list zab.Me
 // vote have the leader's history: I24.
 func (s *Sim) checkChange(n *node, e *zab.Entry) {
 	var m zab.Members
-	if err := m.Decode(e.Data); err != nil || len(m.Text) == 0 {
+	err := m.Decode(e.Data)
+	if err == nil {
+		s.checkRoles(n, e, &m)
+	}
+	if err != nil || len(m.Text) == 0 {
 		return
 	}
 	if strings.HasPrefix(string(m.Text), "server.") {
@@ -96,6 +106,7 @@ func (s *Sim) checkChange(n *node, e *zab.Entry) {
 	}
 	want, now := s.ghost.wanted[string(m.Text)], s.membersNow()
 	switch {
+	case string(m.Text) == pilotText:
 	case want == nil || !sameList(&want.list, &m):
 		s.fail("I24", "server %d changes the members to %v by %v, which no client has asked for", n.id, &m, e.Zxid)
 	case !want.allowed:
@@ -119,8 +130,11 @@ func (s *Sim) checkChange(n *node, e *zab.Entry) {
 func (s *Sim) commitChange(m *zab.Members) {
 	want := s.ghost.wanted[string(m.Text)]
 	if want == nil {
-		if strings.HasPrefix(string(m.Text), "server.") {
+		switch {
+		case strings.HasPrefix(string(m.Text), "server."):
 			s.stats.Joins++
+		case string(m.Text) == pilotText:
+			s.stats.Pilots++
 		}
 		return
 	}

@@ -38,6 +38,7 @@ func (s *Sim) newReplica(n *node, r zab.Recovered) *replica.Replica {
 		LeaderServes: true,
 		Evaluate:     evaluate.Options{MaxListed: s.cfg.MaxListed, ReconfigEnabled: true},
 		Reconfigure:  s.reconfigure,
+		Autopilot:    s.autopilot(),
 		Join:         s.joinLine(n),
 		Schemes:      s.schemes,
 		Limits:       s.limits(n),

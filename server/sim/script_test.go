@@ -95,9 +95,9 @@ func (s *script) leadBy(n *node) *node {
 	if leader := s.lead(); leader != n {
 		s.wait("it can take over", func() bool { return leader.core.TransferTo(n.id) == nil })
 		s.drain(leader)
-		s.wait("it leads", func() bool { return s.settledLeader(s.listed()) == n })
+		s.wait("it leads", n.leading)
 	}
-	return n
+	return s.lead()
 }
 
 // write proposes a transaction at a leader and returns its zxid.

@@ -17,7 +17,7 @@ type Stats struct {
 	Wipes, Damages, Rollbacks, OldCopies, Admits int
 	TornRecords                                  int
 	RefusedStarts, NewLogs, BadSnaps             int
-	MemberChanges, Reconfigs, Joins              int
+	MemberChanges, Reconfigs, Joins, Pilots      int
 	Moves, Stuck                                 int
 	Links, Breaks, Messages, Dropped, Duplicates int
 	Connects, Answered, Syncs, Fences            int

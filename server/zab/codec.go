@@ -198,6 +198,7 @@ const (
 	isAlone    = 4
 
 	memberObserver      = 1
+	memberDemoted       = 2
 	membersHierarchical = 1
 	membersCommanded    = 2
 )
@@ -280,6 +281,9 @@ func (m *Members) Append(b []byte) []byte {
 		if one.Observer {
 			flags = memberObserver
 		}
+		if one.Demoted {
+			flags |= memberDemoted
+		}
 		b = append(b, byte(one.ID), flags)
 		b = binary.AppendUvarint(b, uint64(one.Weight))
 		b = binary.AppendUvarint(b, uint64(one.Group))
@@ -303,7 +307,12 @@ func (m *Members) decode(d *decoder) {
 	n := d.count(4, "members")
 	for i := range n {
 		one := Member{ID: SID(d.u8("members"))}
-		one.Observer = d.flags(memberObserver, "members") != 0
+		flags := d.flags(memberObserver|memberDemoted, "members")
+		one.Observer, one.Demoted = flags&memberObserver != 0, flags&memberDemoted != 0
+		if one.Demoted && !one.Observer {
+			d.fail("members with a demoted voter")
+			return
+		}
 		one.Weight = d.u32("members")
 		one.Group = d.u32("members")
 		if i == 0 && one.ID == 0 || i > 0 && one.ID <= m.List[i-1].ID {

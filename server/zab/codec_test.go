@@ -34,7 +34,7 @@ func samples() []Message {
 
 func sampleMembers() Members {
 	return Members{Version: 5, Hierarchical: true, Text: []byte("text"),
-		List: []Member{{ID: 1, Weight: 300, Group: 1}, {ID: 2, Observer: true}, {ID: 200, Weight: 1, Group: 7}}}
+		List: []Member{{ID: 1, Weight: 300, Group: 1}, {ID: 2, Observer: true}, {ID: 3, Observer: true, Demoted: true}, {ID: 200, Weight: 1, Group: 7}}}
 }
 
 func sampleState() State {

@@ -235,6 +235,7 @@ func (c *Core) onPause(gap uint64) {
 	c.event(2, 0, fmt.Sprintf("stopped for %d ms", gap))
 	switch c.status.Role {
 	case SyncingLeader, Leading:
+		c.ledAt = c.now
 		grace := c.now - min(c.now, c.opt.QuorumTimeout) + 3*c.opt.Heartbeat
 		for _, p := range c.peers {
 			p.echoedAt = max(p.echoedAt, grace)

@@ -12,6 +12,7 @@ type leadership struct {
 	epoch  uint32    // led or followed
 	marker jute.Zxid // begins the epoch
 	since  uint32    // the epoch in which this server began to lead
+	ledAt  uint64    // when it began to lead, or was stopped for a while
 
 	initDeadline uint64
 	pingSeq      uint64 // of the newest heartbeat: a stamp
@@ -90,6 +91,7 @@ func (c *Core) establish() {
 // beginLeading initializes a new leader.
 func (c *Core) beginLeading() {
 	c.setStatus(Status{Role: SyncingLeader, Epoch: c.epoch, Leader: c.opt.ID, Reason: "a quorum promised the epoch"})
+	c.ledAt = c.now
 	c.quorumLostAt, c.unconfirmed, c.renewTo, c.renewed = 0, 0, 0, false
 	c.handingOver, c.successor = false, 0
 	c.admitting, c.refusedMembers, c.others = Admission{}, Members{}, rivals{}
@@ -337,7 +339,7 @@ func (c *Core) CheckMembers(m *Members) error {
 	if late := c.lateVoters(m); len(late) > 0 {
 		return fmt.Errorf("%w: %v", ErrLateVoters, late)
 	}
-	if !m.Quorum(c.ready) {
+	if !m.Quorum(c.Ready) {
 		return ErrNoQuorum
 	}
 	return nil
@@ -349,19 +351,33 @@ func (c *Core) lateVoters(list *Members) (late []SID) {
 		return nil
 	}
 	for i := range list.List {
-		if id := list.List[i].ID; list.Voter(id) && !c.members().Voter(id) && !c.ready(id) {
+		if id := list.List[i].ID; list.Voter(id) && !c.members().Voter(id) && !c.Ready(id) {
 			late = append(late, id)
 		}
 	}
 	return late
 }
 
-// ready reports whether a server counts, answers, and is nearly up to date.
-func (c *Core) ready(id SID) bool {
+// Ready reports whether a server counts, answers, and is nearly up to date, as far as this
+// leader knows.
+func (c *Core) Ready(id SID) bool {
 	if id == c.opt.ID {
 		return true
 	}
 	p := c.linked(id)
 	return p != nil && p.synced && c.reliesOn(p) && c.now < p.echoedAt+3*c.opt.Heartbeat &&
 		p.next >= c.committed && p.inflightBytes < c.opt.WindowBytes/2
+}
+
+// Silent returns for how many ms this leader has heard nothing of a server: since its last
+// answer to a heartbeat, but not since before this server began to lead.
+func (c *Core) Silent(id SID) uint64 {
+	if id == c.opt.ID {
+		return 0
+	}
+	heard := c.ledAt
+	if p := c.peer(id); p != nil {
+		heard = max(heard, p.echoedAt)
+	}
+	return c.now - min(c.now, heard)
 }

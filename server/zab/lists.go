@@ -193,7 +193,7 @@ func (c *Core) tickMembers() {
 		c.refusedMembers = *file
 	}
 	for _, p := range c.peers {
-		if file.Voter(p.id) && has(p.id) && !c.ready(p.id) {
+		if file.Voter(p.id) && has(p.id) && !c.Ready(p.id) {
 			return
 		}
 	}

@@ -14,6 +14,9 @@ type SID uint8
 type Member struct {
 	ID       SID
 	Observer bool
+	// Demoted marks an observer that autopilot has made of a voter. Autopilot makes it a voter
+	// again when it is back; a command that names the server takes the mark away.
+	Demoted bool
 	// Weight is its number of votes in its group; a server with weight 0 never counts.
 	Weight uint32
 	Group  uint32
@@ -43,6 +46,7 @@ type Members struct {
 // Versions and texts may differ.
 func (m *Members) Same(o *Members) bool {
 	return m.Hierarchical == o.Hierarchical && slices.EqualFunc(m.List, o.List, func(a, b Member) bool {
+		a.Demoted, b.Demoted = false, false
 		if !m.Hierarchical {
 			a.Weight, a.Group, b.Weight, b.Group = 0, 0, 0, 0
 		}
@@ -60,6 +64,8 @@ func (m *Members) String() string {
 		one := &m.List[i]
 		b = fmt.Appendf(b, "%d", one.ID)
 		switch {
+		case one.Demoted:
+			b = append(b, " (observer, demoted by autopilot)"...)
 		case one.Observer:
 			b = append(b, " (observer)"...)
 		case m.Hierarchical:
@@ -71,6 +77,28 @@ func (m *Members) String() string {
 
 // bare returns the list without its version and text, as servers compare it.
 func (m *Members) bare() Members { return Members{List: m.List, Hierarchical: m.Hierarchical} }
+
+// Demoted returns the members that autopilot has made observers.
+func (m *Members) Demoted() (list []SID) {
+	for i := range m.List {
+		if m.List[i].Demoted {
+			list = append(list, m.List[i].ID)
+		}
+	}
+	return list
+}
+
+// Format returns the version of format.History that a server must read to have the list in
+// its history.
+func (m *Members) Format() uint32 {
+	if len(m.Demoted()) > 0 {
+		return FormatDemoted
+	}
+	return 1
+}
+
+// FormatDemoted is the version of format.History with Member.Demoted.
+const FormatDemoted = 3
 
 // Find returns the member with the given id, or nil.
 func (m *Members) Find(id SID) *Member {

@@ -217,6 +217,9 @@ func (c *Call) memberList(ctx context.Context, e member.Ensemble) error {
 		id := fmt.Sprint(m.ID)
 		ids = append(ids, id)
 		rows = append(rows, []string{id, m.Role, m.Quorum, cmp.Or(m.Client, "-"), m.State, cmp.Or(m.Zxid, "-"), known(m.Behind)})
+		if m.Demoted {
+			notes = append(notes, fmt.Sprintf("server %d: demoted by autopilot; it becomes a voter again when it is back and up to date", m.ID))
+		}
 		if m.Problem != "" {
 			notes = append(notes, fmt.Sprintf("server %d: %s", m.ID, m.Problem))
 		}

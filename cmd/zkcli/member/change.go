@@ -205,8 +205,10 @@ func (c *Change) planRoles(p *Plan, now *List) error {
 		}
 		s, observer := &p.Next.Servers[i], c.roles[id]
 		switch {
-		case s.Observer == observer:
+		case s.Observer == observer && !s.Demoted:
 			continue
+		case s.Observer == observer:
+			p.Does = append(p.Does, fmt.Sprintf("keeps observer %d one when it is back, though autopilot has demoted it", id))
 		case observer:
 			p.Gone = append(p.Gone, id)
 			p.Does = append(p.Does, fmt.Sprintf("makes voter %d an observer", id))
@@ -215,7 +217,7 @@ func (c *Change) planRoles(p *Plan, now *List) error {
 		default:
 			p.Does = append(p.Does, fmt.Sprintf("makes observer %d a voter, once it is up to date", id))
 		}
-		if s.Observer = observer; !observer {
+		if s.Observer, s.Demoted = observer, false; !observer {
 			p.Voters = append(p.Voters, *s)
 		}
 	}

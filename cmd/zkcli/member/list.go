@@ -18,6 +18,7 @@ type Server struct {
 	Quorum   string // host:port:port, several with | between them
 	Observer bool
 	Client   string // [host:]port, and another one after a semicolon for TLS; may be empty
+	Demoted  bool   // autopilot has made it an observer, and makes it a voter when it is back
 }
 
 const form = "ID=HOST:PORT:PORT[:participant|:observer];[HOST:]PORT"
@@ -111,7 +112,11 @@ type List struct {
 // ParseList reads the text of /zookeeper/config. It skips lines that it does not know.
 func ParseList(text string) (List, error) {
 	var l List
+	var demoted []string
 	for line := range strings.Lines(text) {
+		if ids, ok := strings.CutPrefix(line, "# demoted by autopilot:"); ok {
+			demoted = strings.Fields(ids)
+		}
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		kind, name, _ := strings.Cut(key, ".")
 		var err error
@@ -130,6 +135,9 @@ func ParseList(text string) (List, error) {
 		if err != nil {
 			return List{}, fmt.Errorf("the ensemble's configuration has the line %q: %w", strings.TrimSpace(line), err)
 		}
+	}
+	for i := range l.Servers {
+		l.Servers[i].Demoted = slices.Contains(demoted, strconv.FormatInt(l.Servers[i].ID, 10))
 	}
 	slices.SortFunc(l.Servers, func(a, b Server) int { return cmp.Compare(a.ID, b.ID) })
 	return l, nil

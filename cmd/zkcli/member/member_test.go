@@ -58,6 +58,34 @@ func TestListText(t *testing.T) {
 	}
 }
 
+// A server that autopilot has demoted stays an observer if that is asked for, and becomes a
+// voter if that is. A change of other servers does not name it.
+func TestDemotedByAutopilot(t *testing.T) {
+	now := parse(t, strings.Replace(voters(5, 4, 5), "version=", "# demoted by autopilot: 4\nversion=", 1))
+	if four, _ := now.Server(4); !four.Demoted || now.Servers[4].Demoted {
+		t.Errorf("got %+v", now.Servers)
+	}
+	for _, x := range []struct {
+		change func([]string) (Change, error)
+		id     string
+		want   string
+	}{
+		{Demote, "4", "server.4=zk4:2888:3888:observer;0.0.0.0:2181"},
+		{Promote, "4", "server.4=zk4:2888:3888:participant;0.0.0.0:2181"},
+		{Demote, "5", ""},
+		{Promote, "5", "server.5=zk5:2888:3888:participant;0.0.0.0:2181"},
+	} {
+		c, err := x.change([]string{x.id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := c.Plan(now, 1)
+		if got := p.Request.Joining; err != nil || got != x.want {
+			t.Errorf("%s: %v, %q, want %q; %v", x.id, err, got, x.want, p.Does)
+		}
+	}
+}
+
 // voters returns the text of n voters; those that are listed are observers.
 func voters(n int, observers ...int) string {
 	var b strings.Builder

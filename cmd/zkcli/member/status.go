@@ -89,6 +89,7 @@ func (s *Status) Tolerance() Tolerance { return s.List.Tolerance(s.up) }
 type Member struct {
 	ID      int64  `json:"id"`
 	Role    string `json:"role"`
+	Demoted bool   `json:"demotedByAutopilot,omitempty"` // and to be a voter again when it is back
 	Quorum  string `json:"quorum"`
 	Client  string `json:"client,omitempty"`
 	State   string `json:"state"` // of srvr: leader, follower, observer; or why there is none
@@ -102,7 +103,7 @@ func (s *Status) Members() []Member {
 	var list []Member
 	for _, m := range s.List.Servers {
 		v, asked := s.views[m.ID]
-		row := Member{m.ID, m.Role(), m.Quorum, m.Address(), v.Mode, v.Zxid, v.Lag, v.Problem}
+		row := Member{m.ID, m.Role(), m.Demoted, m.Quorum, m.Address(), v.Mode, v.Zxid, v.Lag, v.Problem}
 		switch {
 		case v.Mode != "":
 			row.Problem = "" // it is that mntr does not answer

@@ -103,7 +103,7 @@ func (hs *handshake) hello() Hello {
 	h := &hs.theirs
 	return Hello{
 		ID: zab.SID(h.From), Introduction: hs.intro, Listen: h.Listen,
-		Version: min(h.Max, maxVersion), TLS: encrypted(hs.nc), Addr: hs.nc.RemoteAddr().String(),
+		Version: min(h.Max, maxVersion), Reads: max(h.Reads, 1), TLS: encrypted(hs.nc), Addr: hs.nc.RemoteAddr().String(),
 	}
 }
 

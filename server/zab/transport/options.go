@@ -33,6 +33,7 @@ type Hello struct {
 	zab.Introduction
 	Listen  []string // where it listens, from its own configuration: host:port
 	Version uint32   // negotiated version of the protocol
+	Reads   uint32   // Options.Reads of the other server
 	TLS     bool
 	Addr    string // the remote address
 }

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zkd-project/zkd/internal/format"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// textOf is replica.Autopilot.Text: the lines of the list that decides now, with the roles of
+// another one of the same servers.
+func (s *Server) textOf(list *zab.Members) ([]byte, error) {
+	present, err := s.present(list)
+	if err != nil {
+		return nil, err
+	}
+	present.Servers = slices.Clone(present.Servers)
+	for i := range present.Servers {
+		one := &present.Servers[i]
+		m := list.Find(zab.SID(one.ID))
+		if m == nil {
+			return nil, fmt.Errorf("the members have no server %d, and their text has", one.ID)
+		}
+		one.Observer = m.Observer
+	}
+	return []byte(present.Text()), nil
+}
+
+// present returns the members in the text of a list, or, if it has none, in the configuration
+// file.
+func (s *Server) present(list *zab.Members) (config.Members, error) {
+	if len(list.Text) == 0 {
+		return s.cfg.Members, nil
+	}
+	return config.ParseMembers(string(list.Text))
+}
+
+// marksReadable is replica.Autopilot.Readable.
+func (s *Server) marksReadable() bool {
+	for _, p := range s.transport.Peers() {
+		if p.Up && p.Hello.Reads < zab.FormatDemoted {
+			return false
+		}
+	}
+	return true
+}
+
+// historyNeeds returns the version of format.History that a server must read to share the
+// history of this one.
+func (s *Server) historyNeeds() uint32 {
+	lists := s.lists.Load()
+	return max(format.History.Writes(), lists.settled.Format(), lists.newest.Format())
+}
