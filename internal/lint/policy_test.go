@@ -176,6 +176,7 @@ var testHelpers = []string{"jute", "internal/testing/scenario", "internal/testin
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
 const theirs = `
+	github.com/jcmturner/gokrb5:        server/auth/sasl
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
 	github.com/go-jose:                 server/auth/jwt tests

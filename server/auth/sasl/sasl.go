@@ -18,6 +18,8 @@ const maxToken = 64 << 10
 type Config struct {
 	// Users are those who log in with a password; nil means none.
 	Users *Users
+	// Kerberos accepts tickets; nil means that there is no GSSAPI.
+	Kerberos *Kerberos
 	// Names makes ids of principals.
 	Names Names
 	// SuperUsers are the ids that also get the identity super.
@@ -91,9 +93,12 @@ func (e *Exchange) step(token []byte) (reply []byte, principal string, err error
 
 // choose returns the mechanism that the first token begins, or nil.
 func (e *Exchange) choose(first []byte) mechanism {
-	s := e.server
-	if len(first) == 0 && s.cfg.Users != nil {
-		return &digestMD5{users: s.cfg.Users, nonce: s.nonce()}
+	cfg := &e.server.cfg
+	switch {
+	case len(first) == 0 && cfg.Users != nil:
+		return &digestMD5{users: cfg.Users, nonce: e.server.nonce()}
+	case len(first) > 0 && first[0] == gssTag && cfg.Kerberos != nil:
+		return &gssapi{kerberos: cfg.Kerberos}
 	}
 	return nil
 }
