@@ -23,6 +23,7 @@ type rawSASL struct {
 	superPassword        secret.Text
 	superUsers           []string
 	rules, realm         string
+	usersFile            string
 }
 
 func saslKeys(c *Config) []Key {
@@ -30,6 +31,8 @@ func saslKeys(c *Config) []Key {
 	return []Key{
 		{Name: "java.security.auth.login.config", value: path(&raw.loginConfig), Protects: true,
 			Doc: "Java's login configuration (JAAS), by which clients log in with SASL; in Apache's server, an option of the JVM. zkd takes from the section sasl.serverconfig the users of DigestLoginModule, and the keytab and the principal of Krb5LoginModule. Another module stops the start."},
+		{Name: "zkd.sasl.users", value: path(&raw.usersFile), Protects: true,
+			Doc: "File with users who log in with SASL, a line each: the name, a space, and what `zkd sasl-user NAME` prints, a verifier of SCRAM-SHA-256 or SCRAM-SHA-512; or `plain:` and the password, for DIGEST-MD5. It is read again when it changes, and goes before the users of java.security.auth.login.config."},
 		{Name: "sasl.serverconfig", Default: "Server", value: text(&raw.section), Protects: true,
 			Doc: "Section of java.security.auth.login.config."},
 		{Name: "sessionRequireClientSASLAuth", Default: "false", value: truth(&raw.required), Protects: true,
@@ -72,6 +75,13 @@ func (l *loader) resolveSASL() {
 	if p, given := l.set["java.security.auth.login.config"]; given {
 		l.loginConfig(p)
 	}
+	if p, given := l.set["zkd.sasl.users"]; given && raw.usersFile != "" {
+		file, err := sasl.OpenUsers(raw.usersFile, l.read)
+		if err != nil {
+			l.fail(p, "can't be used: %v", err)
+		}
+		c.SASL.On, c.SASL.UsersFile = true, file
+	}
 	rules, err := sasl.ParseRules(raw.rules)
 	if err != nil {
 		l.fail(l.set["security.auth_to_local"], "%v", err)
@@ -86,7 +96,7 @@ func (l *loader) resolveSASL() {
 	}
 	for _, k := range saslKeys(c) {
 		if p, given := l.set[k.Name]; given && !k.Protects {
-			l.warn(p, "has no effect: SASL is not configured (java.security.auth.login.config)")
+			l.warn(p, "has no effect: SASL is not configured (java.security.auth.login.config, zkd.sasl.users)")
 		}
 	}
 }
@@ -111,7 +121,7 @@ func (l *loader) requireSASL() {
 }
 
 // noSASL is the reason why a setting that needs SASL can't be honoured, and the remedy.
-const noSASL = "SASL is not configured: name the JAAS file in java.security.auth.login.config, here, as zkd has no JVM to be given it"
+const noSASL = "SASL is not configured: name the JAAS file in java.security.auth.login.config (here: zkd has no JVM to be given it), or a file of users in zkd.sasl.users"
 
 // loginConfig reads the login configuration.
 func (l *loader) loginConfig(p property) {

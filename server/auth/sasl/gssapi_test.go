@@ -191,7 +191,7 @@ func TestGSSAPI(t *testing.T) {
 				t.Run(fmt.Sprintf("etype=%d,mutual=%v,subkey=%d", etype, mutual, subkey), func(t *testing.T) {
 					s := NewServer(Config{Kerberos: newKerberos(t, etype), Names: Names{DefaultRealm: "EXAMPLE.COM", RemoveRealm: true}})
 					c := newGSSClient(func(c *gssClient) { c.etype, c.mutual, c.subkey = etype, mutual, subkey })
-					e := s.Begin()
+					e := s.Begin(false)
 					reply, _, err := e.Step(c.first(t))
 					if err == nil && mutual {
 						if err := c.checkProof(e.mechanism.(*gssapi).ticket.request.Ticket.DecryptedEncPart.Key, reply); err != nil {
@@ -243,7 +243,7 @@ func TestGSSAPIRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := newGSSClient(c.edit)
-			e := s.Begin()
+			e := s.Begin(false)
 			reply, proof, err := e.Step(client.first(t))
 			if err == nil { // the name is looked at in the end
 				reply, proof, err = e.Step(client.layer(t, "\x01\x00\x00\x00", nil))
@@ -266,7 +266,7 @@ func TestGSSAPIForeign(t *testing.T) {
 		Names: Names{DefaultRealm: "EXAMPLE.COM", RemoveRealm: true, RemoveHost: true},
 	})
 	c := newGSSClient(func(c *gssClient) { c.client, c.clientRealm = "admin", "TRUSTED.COM" })
-	e := s.Begin()
+	e := s.Begin(false)
 	if _, _, err := e.Step(c.first(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -279,10 +279,10 @@ func TestGSSAPIForeign(t *testing.T) {
 func TestGSSAPIReplay(t *testing.T) {
 	s := NewServer(Config{Kerberos: newKerberos(t, etypeID.AES256_CTS_HMAC_SHA1_96)})
 	token := newGSSClient(nil).first(t)
-	if _, _, err := s.Begin().Step(token); err != nil {
+	if _, _, err := s.Begin(false).Step(token); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Begin().Step(token); err == nil || !strings.Contains(err.Error(), "used before") {
+	if _, _, err := s.Begin(false).Step(token); err == nil || !strings.Contains(err.Error(), "used before") {
 		t.Errorf("the token again: %v", err)
 	}
 }
@@ -334,7 +334,7 @@ func TestGSSAPILayer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := newGSSClient(nil)
-			e := s.Begin()
+			e := s.Begin(false)
 			if _, _, err := e.Step(client.first(t)); err != nil {
 				t.Fatal(err)
 			}
@@ -352,16 +352,16 @@ func TestGSSAPITruncated(t *testing.T) {
 	client := newGSSClient(func(c *gssClient) { c.mutual = true })
 	token := client.first(t)
 	for n := range token {
-		if reply, _, err := s.Begin().Step(token[:n]); err == nil {
+		if reply, _, err := s.Begin(false).Step(token[:n]); err == nil {
 			t.Fatalf("%d of %d bytes are answered with %x", n, len(token), reply)
 		}
 		changed := bytes.Clone(token)
 		changed[n] ^= 0x40
-		if _, _, err := s.Begin().Step(changed); err == nil && n > 4 { // the length may be longer
+		if _, _, err := s.Begin(false).Step(changed); err == nil && n > 4 { // the length may be longer
 			t.Errorf("the change of byte %d goes unnoticed", n)
 		}
 	}
-	e := s.Begin()
+	e := s.Begin(false)
 	if _, _, err := e.Step(client.first(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func FuzzGSSAPI(f *testing.F) {
 	f.Add([]byte("\x60\x0b\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x01\x00"))
 	f.Fuzz(func(t *testing.T, token []byte) {
 		s := NewServer(Config{Kerberos: k})
-		e := s.Begin()
+		e := s.Begin(false)
 		if _, proof, _ := e.Step(token); len(proof.IDs) > 0 { //nolint:errcheck // it must not panic
 			t.Errorf("% x logs in", token)
 		}
