@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -72,6 +73,12 @@ func (l *link) wakeWriter() {
 
 // --- Handshake
 
+// hasTLS reports whether a connection has TLS.
+func hasTLS(nc net.Conn) bool {
+	_, ok := nc.(interface{ ConnectionState() tls.ConnectionState })
+	return ok
+}
+
 // handshake makes nc the session's connection. If it fails, the caller closes nc.
 func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ *link, err error) {
 	stop := context.AfterFunc(ctx, cut(nc))
@@ -90,7 +97,7 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 		return nil, explainTLS(err) // with TLS 1.3 a server refuses the client's certificate only now
 	}
 	if s.opts.SASL != nil {
-		if err := sasl.Authenticate(sasl.Conn{Writer: nc, Next: in.next}, host, s.opts.SASL, s.opts.SASLOptional); err != nil {
+		if err := sasl.Authenticate(sasl.Conn{Writer: nc, Next: in.next, TLS: hasTLS(nc)}, host, s.opts.SASL, s.opts.SASLOptional); err != nil {
 			return nil, err
 		}
 	}

@@ -1,5 +1,5 @@
-// Package sasl authenticates a ZooKeeper client to its servers by SASL: DIGEST-MD5, or
-// a mechanism of the program. Its values go into client.Options.SASL.
+// Package sasl authenticates a ZooKeeper client to its servers by SASL: DIGEST-MD5,
+// SCRAM, PLAIN, or a mechanism of the program. Its values go into client.Options.SASL.
 //
 // Authenticate does no I/O besides that of its Conn, and starts no goroutine. A
 // Mechanism serves one exchange, and one goroutine at a time.

@@ -57,11 +57,13 @@ type Mechanism interface {
 	Step(challenge []byte) (answer []byte, done bool, err error)
 }
 
-// The errors for a server that answers with a null token instead of a challenge.
+// The errors for a server that answers with a null token instead of a challenge, and for a
+// connection without TLS.
 var (
 	errNoSASL = errors.New("the server has no SASL: give it users (with Apache's server, a Server section in its JAAS " +
 		"configuration), or connect without")
-	errIgnored = errors.New("the server refused the SASL credentials, and serves the client as one without any " +
+	errNeedsTLS = errors.New("the password would be sent in plain text: set Options.TLS")
+	errIgnored  = errors.New("the server refused the SASL credentials, and serves the client as one without any " +
 		"(zookeeper.allowSaslFailedClients): check the user's name and password")
 )
 
@@ -71,6 +73,8 @@ type Conn struct {
 	io.Writer
 	// Next returns the payload of the next frame from the server.
 	Next func() ([]byte, error)
+	// TLS means that the connection has TLS. Without it, Plain fails.
+	TLS bool
 }
 
 // Authenticate runs the exchange of the mechanism that begin returns for the server.
@@ -80,6 +84,9 @@ func Authenticate(c Conn, server string, begin func(server string) (Mechanism, e
 	m, err := begin(server)
 	if err != nil {
 		return fmt.Errorf("SASL: %w", err)
+	}
+	if _, needed := m.(interface{ needsTLS() }); needed && !c.TLS {
+		return fmt.Errorf("SASL %v: %w", m, errNeedsTLS)
 	}
 	err = c.exchange(m)
 	if err == nil || optional && errors.Is(err, errNoSASL) {

@@ -28,7 +28,7 @@ const ours = `
 	server/auth:       jute
 	server/auth/certid: jute server/auth
 	server/auth/jwt:   jute server/auth
-	server/auth/sasl:  jute internal/digestmd5 server/auth
+	server/auth/sasl:  jute internal/digestmd5 internal/scram server/auth
 	server/limits:     jute
 	server/evaluate:   jute server/auth server/datatree
 	server/zab:        jute internal/format internal/secret
@@ -60,8 +60,9 @@ const ours = `
 	server/secure:     internal/keystore
 	internal/testing/certs:    none
 
-	# The messages of DIGEST-MD5, the server's and the client's; Java's login configurations.
+	# The messages of DIGEST-MD5 and SCRAM, the server's and the client's; Java's login configurations.
 	internal/digestmd5: none
+	internal/scram:    none
 	internal/jaas:     none
 
 	# What the programs print on a terminal.
@@ -94,12 +95,12 @@ const ours = `
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/config
+	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/auth/sasl server/config
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others.
 	client:            jute client/sasl internal/keystore internal/secret
-	client/sasl:       jute internal/digestmd5
+	client/sasl:       jute internal/digestmd5 internal/scram
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
 	client/settle:     jute client
 	client/tree:       jute client
@@ -178,6 +179,7 @@ var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/s
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
 const theirs = `
+	github.com/jcmturner/gokrb5:        server/auth/sasl
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
 	github.com/go-jose:                 server/auth/jwt tests
@@ -185,7 +187,7 @@ const theirs = `
 	golang.org/x/crypto:                server/secure
 	software.sslmate.com/src/go-pkcs12: internal/keystore
 	golang.org/x/term:                  cmd/zkcli/shell
-	golang.org/x/text:                  cmd/zkcli/shell
+	golang.org/x/text:                  internal/scram cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/
 	go.uber.org/zap:                    server server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest

@@ -176,6 +176,9 @@ func New(o Options) *Clients {
 	}
 	if o.Config.SASL.On {
 		s.sasl = sasl.NewServer(o.Config.SASL.Config)
+		if f := o.Config.SASL.UsersFile; f != nil {
+			f.OnError(func(err error) { s.log.Warn("the users of before may still log in", zap.Error(err)) })
+		}
 	}
 	s.superUser, _, _ = strings.Cut(o.Config.SuperDigest.Reveal(), ":")
 	if o.Audit != nil {

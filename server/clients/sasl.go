@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,7 +32,7 @@ func (c *conn) exchangeSASL(req *request) error {
 		return nil
 	}
 	if c.sasl == nil {
-		c.sasl = c.clients.sasl.Begin()
+		c.sasl = c.clients.sasl.Begin(c.encrypted())
 	}
 	if err := c.awaitAttempt(); err != nil {
 		return c.failSASL(req, err)
@@ -51,6 +52,12 @@ func (c *conn) exchangeSASL(req *request) error {
 	}
 	c.replySASL(req, reply, 0)
 	return nil
+}
+
+// encrypted reports whether the connection has TLS.
+func (c *conn) encrypted() bool {
+	_, ok := c.stream.(*tls.Conn)
+	return ok
 }
 
 // failSASL refuses a login, which ends the connection unless allowSaslFailedClients is set.

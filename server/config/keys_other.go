@@ -24,7 +24,6 @@ func protecting(doc string, names ...string) []Key {
 // laterKeys returns the rows of keys for features that zkd does not have yet.
 func laterKeys() []Key {
 	return slices.Concat(
-		protecting("zkd has no Kerberos yet", "kerberos.canonicalizeHostNames"),
 		protecting("zkd's servers do not use SASL among themselves: set zkd.quorumSecretFile (a shared secret) or sslQuorum (certificates) instead",
 			"quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl"),
 		protecting("zkd has no metrics over HTTPS yet", "metricsProvider.httpsPort", "metricsProvider.ssl.*"),
@@ -100,7 +99,9 @@ func ignoredKeys() []Key {
 			"jvm.pause.monitor", "jvm.pause.info-threshold.ms", "jvm.pause.warn-threshold.ms", "jvm.pause.sleep.time.ms"),
 		group(Ignored, "there is no two-node oracle", "oraclePath"),
 		group(Ignored, "zkd's metrics need no such setting", "metricsProvider.*"),
-		group(Ignored, "a server that only accepts logins by Kerberos needs no ticket of its own to renew", "jaasLoginRenew"),
+		group(Ignored, "a server that only accepts logins by Kerberos needs no ticket of its own, and no key distribution center",
+			"jaasLoginRenew", "java.security.krb5.conf", "java.security.krb5.kdc", "requireKerberosConfig"),
+		group(Ignored, "zkd's servers do not use SASL among themselves, which this is about", "kerberos.canonicalizeHostNames"),
 		group(Ignored, "the version of a configuration is in the name of the dynamicConfigFile", "version"),
 	)
 }

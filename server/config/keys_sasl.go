@@ -12,6 +12,7 @@ import (
 // Names of Java's classes that stand for what zkd has itself.
 const (
 	digestLoginModule = "org.apache.zookeeper.server.auth.DigestLoginModule"
+	krb5LoginModule   = "com.sun.security.auth.module.Krb5LoginModule"
 )
 
 // rawSASL holds the values of the keys of SASL.
@@ -21,13 +22,17 @@ type rawSASL struct {
 	requiredScheme       string
 	superPassword        secret.Text
 	superUsers           []string
+	rules, realm         string
+	usersFile            string
 }
 
 func saslKeys(c *Config) []Key {
 	s, raw := &c.SASL, &c.raw.sasl
 	return []Key{
 		{Name: "java.security.auth.login.config", value: path(&raw.loginConfig), Protects: true,
-			Doc: "Java's login configuration (JAAS), by which clients log in with SASL; in Apache's server, an option of the JVM. zkd takes from the section sasl.serverconfig the users of DigestLoginModule. Another module stops the start."},
+			Doc: "Java's login configuration (JAAS), by which clients log in with SASL; in Apache's server, an option of the JVM. zkd takes from the section sasl.serverconfig the users of DigestLoginModule, and the keytab and the principal of Krb5LoginModule. Another module stops the start."},
+		{Name: "zkd.sasl.users", value: path(&raw.usersFile), Protects: true,
+			Doc: "File with users who log in with SASL, a line each: the name, a space, and what `zkd sasl-user NAME` prints, a verifier of SCRAM-SHA-256 or SCRAM-SHA-512; or `plain:` and the password, for DIGEST-MD5. It is read again when it changes, and goes before the users of java.security.auth.login.config."},
 		{Name: "sasl.serverconfig", Default: "Server", value: text(&raw.section), Protects: true,
 			Doc: "Section of java.security.auth.login.config."},
 		{Name: "sessionRequireClientSASLAuth", Default: "false", value: truth(&raw.required), Protects: true,
@@ -48,6 +53,10 @@ func saslKeys(c *Config) []Key {
 			Doc: "Leave the host out of the ids of principals: `zk@EXAMPLE.COM` for zk/host1@EXAMPLE.COM."},
 		{Name: "kerberos.removeRealmFromPrincipal", Default: "false", value: truth(&s.Names.RemoveRealm),
 			Doc: "Leave the realm out of the ids of principals, if a rule of security.auth_to_local applies to them."},
+		{Name: "security.auth_to_local", Default: "DEFAULT", value: text(&raw.rules),
+			Doc: "Rules that make short names of principals: `DEFAULT` for those of the default realm, and those that begin with `RULE:`. Their patterns are Go's: without lookaround and back references. A principal to which no rule applies keeps its whole name."},
+		{Name: "java.security.krb5.realm", value: text(&raw.realm),
+			Doc: "The default realm. Default: that of the server's principal. zkd does not read krb5.conf."},
 	}
 }
 
@@ -66,13 +75,28 @@ func (l *loader) resolveSASL() {
 	if p, given := l.set["java.security.auth.login.config"]; given {
 		l.loginConfig(p)
 	}
+	if p, given := l.set["zkd.sasl.users"]; given && raw.usersFile != "" {
+		file, err := sasl.OpenUsers(raw.usersFile, l.read)
+		if err != nil {
+			l.fail(p, "can't be used: %v", err)
+		}
+		c.SASL.On, c.SASL.UsersFile = true, file
+	}
+	rules, err := sasl.ParseRules(raw.rules)
+	if err != nil {
+		l.fail(l.set["security.auth_to_local"], "%v", err)
+	}
+	c.SASL.Names.Rules, c.SASL.Names.DefaultRealm = rules, raw.realm
+	if k := c.SASL.Kerberos; k != nil && raw.realm == "" {
+		c.SASL.Names.DefaultRealm = k.Realm()
+	}
 	l.requireSASL()
 	if c.SASL.On {
 		return
 	}
 	for _, k := range saslKeys(c) {
 		if p, given := l.set[k.Name]; given && !k.Protects {
-			l.warn(p, "has no effect: SASL is not configured (java.security.auth.login.config)")
+			l.warn(p, "has no effect: SASL is not configured (java.security.auth.login.config, zkd.sasl.users)")
 		}
 	}
 }
@@ -97,7 +121,7 @@ func (l *loader) requireSASL() {
 }
 
 // noSASL is the reason why a setting that needs SASL can't be honoured, and the remedy.
-const noSASL = "SASL is not configured: name the JAAS file in java.security.auth.login.config, here, as zkd has no JVM to be given it"
+const noSASL = "SASL is not configured: name the JAAS file in java.security.auth.login.config (here: zkd has no JVM to be given it), or a file of users in zkd.sasl.users"
 
 // loginConfig reads the login configuration.
 func (l *loader) loginConfig(p property) {
@@ -123,24 +147,54 @@ func (l *loader) loginConfig(p property) {
 		l.fail(p, "has no section %q; sasl.serverconfig names the section of the server", raw.section)
 		return
 	}
-	users := make(map[string]string)
-	for _, m := range section.Modules {
-		if m.Class != digestLoginModule {
-			l.fail(at(m.Line, m.Class), "is not a login module that zkd knows: it has %s", digestLoginModule)
-			continue
-		}
-		for _, o := range m.Options {
-			if name, ok := strings.CutPrefix(o.Key, "user_"); ok {
-				users[name] = o.Value
-			}
-		}
-	}
 	if len(section.Modules) == 0 {
 		l.fail(at(section.Line, raw.section), "has no login module")
+	}
+	users, digest := make(map[string]string), false
+	for _, m := range section.Modules {
+		switch m.Class {
+		case digestLoginModule:
+			digest = true
+			for _, o := range m.Options {
+				if name, ok := strings.CutPrefix(o.Key, "user_"); ok {
+					users[name] = o.Value
+				}
+			}
+		case krb5LoginModule:
+			l.kerberos(m, at)
+		default:
+			l.fail(at(m.Line, m.Class), "is not a login module that zkd knows: it has %s and %s", digestLoginModule, krb5LoginModule)
+		}
 	}
 	if _, ok := users["super"]; ok && raw.superPassword.IsSet() {
 		users["super"] = raw.superPassword.Reveal()
 	}
 	c.SASL.On = true
-	c.SASL.Users = sasl.NewUsers(users)
+	if digest {
+		c.SASL.Users = sasl.NewUsers(users)
+	}
+}
+
+// kerberos reads the keytab of a Krb5LoginModule.
+func (l *loader) kerberos(m jaas.Module, at func(line int, key string) property) {
+	useKeyTab, _ := m.Option("useKeyTab")
+	if useCache, _ := m.Option("useTicketCache"); !strings.EqualFold(useKeyTab.Value, "true") || strings.EqualFold(useCache.Value, "true") {
+		l.fail(at(m.Line, m.Class), "needs the option useKeyTab=true, and not useTicketCache: the server takes its key from a keytab")
+		return
+	}
+	keytab, hasKeytab := m.Option("keyTab")
+	principal, hasPrincipal := m.Option("principal")
+	if !hasKeytab || !hasPrincipal {
+		l.fail(at(m.Line, m.Class), "needs the options keyTab and principal")
+		return
+	}
+	p := at(keytab.Line, "keyTab")
+	text, err := l.read(strings.TrimPrefix(keytab.Value, "FILE:"))
+	if err != nil {
+		l.fail(p, "can't be read: %v", err)
+		return
+	}
+	if l.c.SASL.Kerberos, err = sasl.NewKerberos(text, principal.Value); err != nil {
+		l.fail(p, "%s: %v", keytab.Value, err)
+	}
 }

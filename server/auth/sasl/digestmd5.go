@@ -22,7 +22,7 @@ const (
 // digestMD5 is the server of RFC 2831, without integrity and privacy layers. An
 // authorization id that the client asks for has no effect, as in Apache's server.
 type digestMD5 struct {
-	users      *Users
+	users      []*Users
 	nonce      string
 	challenged bool
 }
@@ -39,7 +39,7 @@ func (m *digestMD5) step(token []byte) ([]byte, string, error) {
 	if r.terms.Nonce != m.nonce {
 		return nil, "", errors.New("DIGEST-MD5 response: not to the nonce of this connection")
 	}
-	password, known := m.users.passwords[r.terms.User]
+	password, known := passwordOf(m.users, r.terms.User)
 	secret := r.terms.Secret(password)
 	if subtle.ConstantTimeCompare([]byte(r.proof), []byte(r.terms.ClientProof(secret))) != 1 || !known {
 		return nil, "", fmt.Errorf("DIGEST-MD5 as %.64q: %w", r.terms.User, refusal(known))
@@ -47,12 +47,23 @@ func (m *digestMD5) step(token []byte) ([]byte, string, error) {
 	return []byte("rspauth=" + r.terms.ServerProof(secret)), r.terms.User, nil
 }
 
+// passwordOf returns the password of a user. That of a user with a verifier of SCRAM is not
+// known.
+func passwordOf(all []*Users, name string) (string, bool) {
+	for _, users := range all {
+		if u := users.table[name]; u != nil {
+			return u.password, u.plain
+		}
+	}
+	return "", false
+}
+
 // refusal returns the reason why a password did not do.
 func refusal(known bool) error {
 	if known {
 		return errPassword
 	}
-	return errors.New("no such user")
+	return errors.New("no such user, or no password that the mechanism could use")
 }
 
 // digestResponse is what matters of a digest-response.

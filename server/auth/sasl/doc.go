@@ -4,7 +4,7 @@
 // A client sends its tokens as requests of their own (opcode 102), which do not name the
 // mechanism. Where Apache's server has one mechanism, which its login configuration
 // chooses, [Server.Begin] returns an [Exchange] that chooses by the first token: an empty
-// one begins DIGEST-MD5.
+// one begins DIGEST-MD5, and one of GSS-API begins GSSAPI, which is Kerberos.
 //
 // A new mechanism is a type with the method step, and a line in [Exchange.choose].
 //

@@ -60,12 +60,3 @@ func parsePrincipal(s string) (p principal, err error) {
 	}
 	return p, nil
 }
-
-// Rules map principals to short names; the first that applies counts.
-type Rules []rule
-
-type rule struct{}
-
-func (r Rules) shortName(p principal, defaultRealm string) (string, bool) {
-	return p.name, p.realm == defaultRealm
-}

@@ -1,11 +1,15 @@
 package sasl
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
+	"github.com/zkd-project/zkd/internal/scram"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 )
@@ -18,6 +22,10 @@ const maxToken = 64 << 10
 type Config struct {
 	// Users are those who log in with a password; nil means none.
 	Users *Users
+	// UsersFile has further ones, who go before Users; nil means none.
+	UsersFile *UsersFile
+	// Kerberos accepts tickets; nil means that there is no GSSAPI.
+	Kerberos *Kerberos
 	// Names makes ids of principals.
 	Names Names
 	// SuperUsers are the ids that also get the identity super.
@@ -26,19 +34,38 @@ type Config struct {
 
 // Server begins exchanges.
 type Server struct {
-	cfg   Config
-	nonce func() string
+	cfg      Config
+	nonce    func() string
+	secret   []byte     // of which the salts of unknown users are made
+	checking sync.Mutex // held while a plain password is checked
 }
 
 // NewServer returns a server that keeps cfg.
-func NewServer(cfg Config) *Server { return &Server{cfg: cfg, nonce: rand.Text} }
+func NewServer(cfg Config) *Server {
+	s := &Server{cfg: cfg, nonce: rand.Text, secret: make([]byte, 32)}
+	rand.Read(s.secret)
+	return s
+}
 
-// Begin begins the exchange of a connection.
-func (s *Server) Begin() *Exchange { return &Exchange{server: s} }
+// Begin begins the exchange of a connection. encrypted means that nobody can read what the
+// client sends; PLAIN needs that.
+func (s *Server) Begin(encrypted bool) *Exchange { return &Exchange{server: s, encrypted: encrypted} }
+
+// users returns those who log in with a password.
+func (s *Server) users() (all []*Users) {
+	if f := s.cfg.UsersFile; f != nil {
+		all = append(all, f.current(time.Now()))
+	}
+	if s.cfg.Users != nil {
+		all = append(all, s.cfg.Users)
+	}
+	return all
+}
 
 // Exchange is the server's side of one exchange.
 type Exchange struct {
 	server    *Server
+	encrypted bool
 	mechanism mechanism // nil before the first token
 	over      bool
 }
@@ -53,7 +80,7 @@ type mechanism interface {
 var (
 	errOver     = errors.New("a SASL token after the end of the exchange")
 	errTooLong  = fmt.Errorf("a SASL token of more than %d bytes", maxToken)
-	errUnknown  = errors.New("the SASL token begins no mechanism that is configured")
+	errUnknown  = errors.New("the SASL token begins no mechanism that is configured; PLAIN needs TLS")
 	errPassword = errors.New("wrong password")
 )
 
@@ -82,20 +109,45 @@ func (e *Exchange) step(token []byte) (reply []byte, principal string, err error
 	case len(token) > maxToken:
 		return nil, "", errTooLong
 	case e.mechanism == nil:
-		if e.mechanism = e.choose(token); e.mechanism == nil {
+		if e.mechanism, token = e.choose(token); e.mechanism == nil {
 			return nil, "", errUnknown
 		}
 	}
 	return e.mechanism.step(token)
 }
 
-// choose returns the mechanism that the first token begins, or nil.
-func (e *Exchange) choose(first []byte) mechanism {
+// choose returns the mechanism that the first token begins, or nil, and what the token
+// says to it. A token that names the mechanism is our client's: the name, a zero, and what
+// the mechanism has to say.
+func (e *Exchange) choose(first []byte) (mechanism, []byte) {
 	s := e.server
-	if len(first) == 0 && s.cfg.Users != nil {
-		return &digestMD5{users: s.cfg.Users, nonce: s.nonce()}
+	if len(first) > 0 && first[0] == gssTag {
+		if s.cfg.Kerberos == nil {
+			return nil, nil
+		}
+		return &gssapi{kerberos: s.cfg.Kerberos}, first
 	}
-	return nil
+	users := s.users()
+	if len(users) == 0 {
+		return nil, nil
+	}
+	name, rest, _ := bytes.Cut(first, []byte{0})
+	switch string(name) {
+	case "":
+		if len(first) > 0 {
+			return nil, nil
+		}
+		return &digestMD5{users: users, nonce: s.nonce()}, nil
+	case scram.SHA256.Mechanism:
+		return &scramExchange{hash: scram.SHA256, server: s, users: users}, rest
+	case scram.SHA512.Mechanism:
+		return &scramExchange{hash: scram.SHA512, server: s, users: users}, rest
+	case "PLAIN":
+		if e.encrypted {
+			return &plainExchange{server: s, users: users}, rest
+		}
+	}
+	return nil, nil
 }
 
 // identify returns the identities of a principal.
