@@ -27,6 +27,7 @@ func TestExceededQuotasAreLogged(t *testing.T) {
 		c.create("/zookeeper/quota/q", "")
 		c.create("/zookeeper/quota/q/zookeeper_limits", "count=1,bytes=3=;countHardLimit=7")
 		c.create("/zookeeper/quota/q/zookeeper_stats", "")
+		time.Sleep(5 * time.Second) // the remarks of the start have been made
 		logged.TakeAll()
 		for _, step := range []struct{ data, want string }{
 			{"abc", ""},

@@ -58,34 +58,40 @@ type setting struct {
 func (s setting) String() string { return s.key + "=" + s.value }
 
 // settingsFiles are files that values of keys name.
-type settingsFiles struct{ secret, dynamic, store, trust, password, keys, crl string }
+type settingsFiles struct{ secret, dynamic, store, trust, password, keys, crl, jaas string }
 
 // settings returns every honoured key with each kind of its values. A key without values
 // is an error: the table of keys, or the map below, must list them for a new key.
 func settings(t *testing.T, f *settingsFiles) []setting {
 	t.Helper()
 	values := map[string][]string{ // of keys whose values depend on the machine
-		"dataDir":                            {"/elsewhere"},
-		"dataLogDir":                         {"/log"},
-		"group.*":                            {"1:2:3"},
-		"weight.*":                           {"0", "3"},
-		"server.*":                           {"10.0.0.3:2888:3888:observer"},
-		"zkd.limit.*":                        {"address * requests/s=1000000", "identity digest:u watches=5"},
-		"dynamicConfigFile":                  {f.dynamic},
-		"zkd.quorumSecretFile":               {f.secret},
-		"zkd.jwt.keys":                       {f.keys},
-		"ssl.quorum.keyStore.location":       {f.store},
-		"ssl.quorum.keyStore.password":       {"not needed"},
-		"ssl.quorum.keyStore.passwordPath":   {f.password},
-		"ssl.quorum.trustStore.location":     {f.trust},
-		"ssl.quorum.trustStore.passwordPath": {f.password},
-		"zkd.audit.file":                     {auditFile},
-		"zkd.ssl.quorum.crlFiles":            {f.crl},
-		"ssl.keyStore.location":              {f.store},
-		"ssl.keyStore.passwordPath":          {f.password},
-		"ssl.trustStore.location":            {f.trust},
-		"ssl.trustStore.passwordPath":        {f.password},
-		"zkd.ssl.crlFiles":                   {f.crl},
+		"dataDir":                                  {"/elsewhere"},
+		"dataLogDir":                               {"/log"},
+		"group.*":                                  {"1:2:3"},
+		"weight.*":                                 {"0", "3"},
+		"server.*":                                 {"10.0.0.3:2888:3888:observer"},
+		"zkd.limit.*":                              {"address * requests/s=1000000", "identity digest:u watches=5"},
+		"dynamicConfigFile":                        {f.dynamic},
+		"zkd.quorumSecretFile":                     {f.secret},
+		"zkd.jwt.keys":                             {f.keys},
+		"ssl.quorum.keyStore.location":             {f.store},
+		"ssl.quorum.keyStore.password":             {"not needed"},
+		"ssl.quorum.keyStore.passwordPath":         {f.password},
+		"ssl.quorum.trustStore.location":           {f.trust},
+		"ssl.quorum.trustStore.passwordPath":       {f.password},
+		"zkd.audit.file":                           {auditFile},
+		"java.security.auth.login.config":          {f.jaas},
+		"superUser":                                {"bob"},
+		"superUser.*":                              {"bob"},
+		"SASLAuthenticationProvider.superPassword": {"not needed"},
+		"letAnySaslUserDoX":                        {"bob"},
+		"java.security.krb5.realm":                 {"EXAMPLE.COM"},
+		"zkd.ssl.quorum.crlFiles":                  {f.crl},
+		"ssl.keyStore.location":                    {f.store},
+		"ssl.keyStore.passwordPath":                {f.password},
+		"ssl.trustStore.location":                  {f.trust},
+		"ssl.trustStore.passwordPath":              {f.password},
+		"zkd.ssl.crlFiles":                         {f.crl},
 	}
 	// elsewhere has the keys that can't be tested with an ensemble in memory, and the
 	// test that covers each.
@@ -98,6 +104,9 @@ func settings(t *testing.T, f *settingsFiles) []setting {
 		"metricsProvider.exportJvmInfo": "TestEverySettingOfTheProcess in cmd/zkd",
 		"zkd.logFormat":                 "TestEverySettingOfTheProcess in cmd/zkd",
 		"zkd.logLevel":                  "TestEverySettingOfTheProcess in cmd/zkd",
+		"sessionRequireClientSASLAuth":  "TestSASLRequired",
+		"requireClientAuthScheme":       "TestSASLRequired",
+		"zkd.sasl.users":                "TestLoginsOfAFileOfUsers in cmd/zkd",
 		"zkd.myid":                      "TestScenarios/members in server/config; all ensembles here set it",
 	}
 	var list []setting
@@ -132,6 +141,7 @@ func (s *setting) know(f *settingsFiles) {
 		"ssl.X509AuthenticationProvider.clientCertIdSanExtractRegex=" + strings.Repeat("()", 99),
 	}
 	clientTLS := []string{"client.portUnification=true", "ssl.keyStore.location=" + f.store, "ssl.trustStore.location=" + f.trust}
+	jaas := []string{"java.security.auth.login.config=" + f.jaas}
 	off := s.value == "false" || s.value == "no"
 	switch s.key {
 	case "datadir.autocreate", "db.autocreate":
@@ -195,6 +205,10 @@ func (s *setting) know(f *settingsFiles) {
 		s.members = []string{"server.1=10.0.0.1:2888:3888", "server.2=10.0.0.2:2888:3888"}
 	case "zkd.limit.*":
 		s.key = "zkd.limit.some"
+	case "superUser.*":
+		s.key, s.lines = "superUser.2", jaas
+	case "superUser", "letAnySaslUserDoX", "allowSaslFailedClients", "sasl.serverconfig", "security.auth_to_local", "java.security.krb5.realm":
+		s.lines = jaas
 	case "sslQuorum":
 		s.lines = tls[1:]
 	case "portUnification":
@@ -211,6 +225,8 @@ func (s *setting) know(f *settingsFiles) {
 		s.contradicts = s.value == "true" // the test's process does not run in that mode
 	default:
 		switch {
+		case strings.HasPrefix(s.key, "SASLAuthenticationProvider."), strings.HasPrefix(s.key, "kerberos."):
+			s.lines = jaas
 		case strings.HasPrefix(s.key, "ssl.quorum."):
 			s.lines = tls
 		case strings.HasPrefix(s.key, "ssl.X509AuthenticationProvider."):
@@ -485,6 +501,7 @@ func makeSettingsFiles(t *testing.T) *settingsFiles {
 	key, cert, crl := memberCertificate(t)
 	return &settingsFiles{
 		keys:     write("keys.json", `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"1","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`),
+		jaas:     write("jaas.conf", `Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="secret"; };`),
 		secret:   write("secret", "0123456789abcdef"),
 		dynamic:  write("zoo.cfg.dynamic", strings.Join(defaultMembers, "\n")),
 		store:    write("store.pem", key+cert),
