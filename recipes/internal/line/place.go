@@ -143,7 +143,7 @@ func EndBy(ctx context.Context, c *client.Client, path string, remove func(conte
 	switch {
 	case isAny(err, client.ErrNoNode, client.ErrSessionExpired, client.ErrClosed):
 		return fmt.Errorf("%w: %s was gone before: %w", recipes.ErrLost, path, err)
-	case isAny(err, client.ErrConnectionLoss, context.Canceled, context.DeadlineExceeded):
+	case isAny(err, client.ErrConnectionLoss), err != nil && ctx.Err() != nil: // err may be the cause of its end
 		return InBackground(path, err)
 	case err != nil:
 		return fmt.Errorf("give up %s: %w", path, err)

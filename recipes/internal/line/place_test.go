@@ -1,6 +1,7 @@
 package line_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -127,4 +128,18 @@ func TestAnonymousPlaceOfAnother(t *testing.T) {
 	}
 	w.Must(other.Await(w.Ctx, line.First))
 	w.Must(other.Leave(w.Ctx))
+}
+
+// A deletion whose context has ended goes to the background, whatever the cause of the end:
+// otherwise a candidate that gave up while it had no connection left its node.
+func TestEndByAfterTheContextHasEnded(t *testing.T) {
+	w := trial.New(t)
+	w.Disconnect()
+	ctx, cancel := context.WithCancelCause(w.Ctx)
+	cancel(recipes.ErrClosed)
+	err := line.EndBy(ctx, w.C, "/a", func(ctx context.Context) error { return context.Cause(ctx) })
+	if !client.IsAmbiguous(err) || !errors.Is(err, recipes.ErrClosed) {
+		t.Errorf("the deletion ended with %v", err)
+	}
+	w.Proxy.Accept()
 }
