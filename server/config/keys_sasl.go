@@ -32,7 +32,7 @@ func saslKeys(c *Config) []Key {
 		{Name: "java.security.auth.login.config", value: path(&raw.loginConfig), Protects: true,
 			Doc: "Java's login configuration (JAAS), by which clients log in with SASL; in Apache's server, an option of the JVM. zkd takes from the section sasl.serverconfig the users of DigestLoginModule, and the keytab and the principal of Krb5LoginModule. Another module stops the start."},
 		{Name: "zkd.sasl.users", value: path(&raw.usersFile), Protects: true,
-			Doc: "File with users who log in with SASL, a line each: the name, a space, and what `zkd sasl-user NAME` prints, a verifier of SCRAM-SHA-256 or SCRAM-SHA-512; or `plain:` and the password, for DIGEST-MD5. It is read again when it changes, and goes before the users of java.security.auth.login.config."},
+			Doc: "File with users who log in with SASL, a line each, as `zkd sasl-user NAME` prints it: the name, a space, and a verifier of SCRAM-SHA-256 or SCRAM-SHA-512; or `plain:` and the password, for DIGEST-MD5. It is read again when it changes, and goes before the users of java.security.auth.login.config."},
 		{Name: "sasl.serverconfig", Default: "Server", value: text(&raw.section), Protects: true,
 			Doc: "Section of java.security.auth.login.config."},
 		{Name: "sessionRequireClientSASLAuth", Default: "false", value: truth(&raw.required), Protects: true,
