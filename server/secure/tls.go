@@ -152,7 +152,7 @@ func (t *TLS) checkAddress(leaf *x509.Certificate, remote net.Addr) error {
 		if leaf.VerifyHostname(name) != nil {
 			continue
 		}
-		// Whoever owns the address can give it any name.
+		// The owner of the address can give it any name.
 		if ips, _ := t.resolver.LookupNetIP(ctx, "ip", name); slices.ContainsFunc(ips, func(a netip.Addr) bool { return a.Unmap() == ip }) {
 			return nil
 		}
