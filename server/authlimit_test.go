@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,7 @@ func TestSuperByGuess(t *testing.T) {
 				s := startServer(t, superIs, "maxSessionTimeout=600000")
 				const guesses = 300
 				answers := make(chan time.Time, guesses)
+				var guessing sync.WaitGroup
 				guess := func(c *client, i int) {
 					c.sendFrame(requestFrame(jute.XidAuth, jute.OpAuth, &jute.AuthRequest{Scheme: "digest", Auth: fmt.Appendf(nil, "super:%d", i)}))
 					if r, err := c.next(); err == nil && r.Err == 0 {
@@ -40,7 +42,7 @@ func TestSuperByGuess(t *testing.T) {
 				for i := range guesses {
 					if parallel {
 						c := s.dialFrom(t, "10.6.6.6")
-						go guess(c, i)
+						guessing.Go(func() { guess(c, i) })
 					} else if i < 40 {
 						guess(attacker, i)
 					}
@@ -56,6 +58,7 @@ func TestSuperByGuess(t *testing.T) {
 					}
 				}
 				time.Sleep(time.Minute)
+				guessing.Wait()
 				close(answers)
 				n, last := 0, began
 				for at := range answers {
