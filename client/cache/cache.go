@@ -77,11 +77,13 @@ type Cache struct {
 	mu      sync.RWMutex // guards what follows, which only the loop changes
 	tree    tree
 	isReady bool
-	stale   time.Time // when the connection was lost; zero if there is one
-	version client.Zxid
-	err     error
-	closed  bool // Close was called
-	subs    map[*subscription]struct{}
+	// unreadable has the nodes that subscribers were told to be Unreadable, and why.
+	unreadable map[string]error
+	stale      time.Time // when the connection was lost; zero if there is one
+	version    client.Zxid
+	err        error
+	closed     bool // Close was called
+	subs       map[*subscription]struct{}
 }
 
 // Open begins to cache the node at path and the nodes below it, and returns at once;
@@ -105,7 +107,7 @@ func Open(ctx context.Context, c *client.Client, path string, o Options) (*Cache
 	k := &Cache{
 		client: c, opts: o, cancel: cancel,
 		syncs: make(chan chan<- struct{}), ready: make(chan struct{}), finished: make(chan struct{}),
-		tree: tree{path: path}, stale: time.Now(), subs: map[*subscription]struct{}{},
+		tree: tree{path: path}, stale: time.Now(), subs: map[*subscription]struct{}{}, unreadable: map[string]error{},
 	}
 	l := newLoop(k, run)
 	k.wg.Go(l.run)

@@ -3,6 +3,8 @@ package cache
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/zkd-project/zkd/client"
@@ -188,6 +190,9 @@ func (k *Cache) subscribe() *subscription {
 	defer k.mu.Unlock()
 	for _, n := range k.tree.list(k.tree.path) {
 		s.queue = append(s.queue, Event{Type: Added, Node: n})
+	}
+	for _, path := range slices.Sorted(maps.Keys(k.unreadable)) {
+		s.queue = append(s.queue, Event{Type: Unreadable, Node: Node{Path: path}, Err: k.unreadable[path]})
 	}
 	if k.isReady {
 		s.queue = append(s.queue, Event{Type: Ready})

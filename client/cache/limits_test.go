@@ -116,6 +116,10 @@ func TestUnreadable(t *testing.T) {
 		if got := k.Children(w.root); r.types[Unreadable] != 1 || !slices.Equal(got, []string{"open"}) {
 			t.Fatalf("told of %d unreadable nodes, children %q", r.types[Unreadable], got)
 		}
+		late := newReplay(w.ctx, t, k)
+		if late.next(w.ctx, Ready); late.types[Unreadable] != 1 {
+			t.Errorf("a later subscriber is told of %d unreadable nodes", late.types[Unreadable])
+		}
 		// Again and again does not count.
 		w.set("/secret", "y")
 		w.create("/secret/more", "")

@@ -266,7 +266,7 @@ func (l *loop) fresh(gen uint32, zxid client.Zxid) {
 	}
 	for path, g := range l.denied {
 		if g != gen {
-			delete(l.denied, path)
+			l.allow(path)
 		}
 	}
 	l.known(zxid)

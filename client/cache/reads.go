@@ -138,7 +138,7 @@ func (l *loop) put(f *flight, r reply) {
 		l.work.mark(path, wantNode, f.seg)
 		return
 	}
-	delete(l.denied, path)
+	l.allow(path)
 	l.mu.Lock()
 	switch {
 	case n != nil && older(r.stat, n.stat):
@@ -280,7 +280,7 @@ func (l *loop) putList(f *flight, r reply) {
 // they will be read.
 func (l *loop) gone(f *flight) {
 	path := f.t.path
-	delete(l.denied, path)
+	l.allow(path)
 	if n := l.tree.find(path); n != nil {
 		l.mu.Lock()
 		l.removeLocked(n, path)
@@ -291,6 +291,17 @@ func (l *loop) gone(f *flight) {
 	}
 }
 
+// allow records that a node can be read, or does not exist.
+func (l *loop) allow(path string) {
+	if _, told := l.denied[path]; !told {
+		return
+	}
+	delete(l.denied, path)
+	l.mu.Lock()
+	delete(l.unreadable, path)
+	l.mu.Unlock()
+}
+
 // deny removes a node that the client may not read. If only its Stat is cached, it keeps the
 // node without children.
 func (l *loop) deny(f *flight, err error) {
@@ -298,6 +309,7 @@ func (l *loop) deny(f *flight, err error) {
 	n := l.tree.find(path)
 	if _, told := l.denied[path]; !told {
 		l.mu.Lock()
+		l.unreadable[path] = err
 		l.tellLocked(Event{Type: Unreadable, Node: Node{Path: path}, Err: err})
 		l.mu.Unlock()
 	}
