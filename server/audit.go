@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/audit"
+	"github.com/zkd-project/zkd/server/datatree"
 )
 
 // openAudit opens the audit log, if the configuration asks for one. A log that can't be
@@ -75,6 +76,13 @@ func (a *applier) auditEphemerals(id jute.SessionID, paths []string) {
 	e := audit.Entry{Session: id, User: systemUser(), Operation: audit.DeleteEphemeral, Zxid: a.zxid}
 	for _, e.Znode = range paths {
 		a.audit.Put(&e)
+	}
+}
+
+// auditAutopilot makes the entry of a change of the members that this server makes for itself.
+func (s *Server) auditAutopilot() {
+	if s.audit != nil {
+		s.audit.Put(&audit.Entry{User: systemUser(), Operation: audit.Reconfig, Znode: datatree.ConfigPath})
 	}
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,7 +15,7 @@ import (
 
 // startPiloted starts an ensemble with autopilot after 10 s.
 func startPiloted(t *testing.T, size int) *testEnsemble {
-	return startDynamic(t, size, size, "zkd.autopilot=10000")
+	return startDynamic(t, size, size, "zkd.autopilot=10000", "audit.enable=true", "zkd.audit.file="+auditFile)
 }
 
 // untilDemoted stops a follower, and waits until autopilot has made it an observer.
@@ -50,7 +51,7 @@ func (e *testEnsemble) whole() {
 }
 
 // A voter that is gone becomes an observer, and a voter again when it is back. Clients are
-// told, in a line that only zkcli reads.
+// told, in a line that only zkcli reads. Both changes are in the leader's audit log.
 func TestAutopilot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := startPiloted(t, 5)
@@ -66,6 +67,10 @@ func TestAutopilot(t *testing.T) {
 		if text, _ := leader.connect(t).get(datatree.ConfigPath); strings.Contains(text, "autopilot") || leader.metrics.Promoted.Load() != 1 {
 			t.Errorf("the members are %q", text)
 		}
+		synctest.Wait()
+		change := "user=" + systemUser() + " operation=reconfig znode=/zookeeper/config result=success"
+		equalLines(t, slices.DeleteFunc(auditLines(t, leader.fs, nil), func(line string) bool { return !strings.Contains(line, "reconfig") }),
+			[]string{change, change})
 	})
 }
 

@@ -259,8 +259,8 @@ type SASL struct {
 	On bool
 	// AllowFailed serves clients whose login failed. Default false.
 	AllowFailed bool
-	// EverybodyAs is an id: what ACLs allow it, they allow everybody who has logged in. ""
-	// means none.
+	// EverybodyAs is an id. What ACLs allow to it is allowed to all clients that have logged
+	// in. "" means none.
 	EverybodyAs string
 }
 

@@ -23,6 +23,8 @@ type Autopilot struct {
 	Text func(*zab.Members) ([]byte, error)
 	// Readable reports whether all linked servers can read the mark. Older ones can't.
 	Readable func() bool
+	// Changed is told of a change that has been proposed. It must not block.
+	Changed func()
 }
 
 // condition is what a leader knows about a server.
@@ -129,10 +131,12 @@ func (r *Replica) runAutopilot() {
 	case err != nil:
 		r.event(2, 0, fmt.Sprintf("autopilot can't change the members to %v: %v", &next, err))
 	case len(demote) > 0:
+		pilot.Changed()
 		r.stats.Demoted += int64(len(demote))
 		r.event(1, demote[0], fmt.Sprintf("autopilot makes observers of the voters %v, which are gone for longer than %v; the voters left are %d, and %d of them can fail",
 			demote, pilot.After, next.NumVoters(), (next.NumVoters()-1)/2))
 	default:
+		pilot.Changed()
 		r.stats.Promoted += int64(len(promote))
 		r.event(1, promote[0], fmt.Sprintf("autopilot makes voters of %v again, which are back and up to date", promote))
 	}

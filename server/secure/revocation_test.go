@@ -70,7 +70,7 @@ func (r *revocations) list(by *certs.Authority, valid time.Duration) {
 	r.web.pages[listURL] = func([]byte) []byte { return block.Bytes }
 }
 
-// respond puts a responder at responderURL, which signs with a key of its own if by is not
+// respond puts a responder at responderURL, which signs with another key if by is not
 // the authority.
 func (r *revocations) respond(by certs.Pair, status int, thisUpdate, nextUpdate time.Duration) {
 	r.web.pages[responderURL] = func(body []byte) []byte {

@@ -24,6 +24,7 @@ func (s *Sim) autopilot() replica.Autopilot {
 			return []byte(pilotText), nil
 		},
 		Readable: func() bool { return true },
+		Changed:  func() {},
 	}
 }
 

@@ -162,10 +162,10 @@ func (c *Core) reportList() {
 	same := list.Same(&c.opt.Members)
 	switch {
 	case list.Commanded && first && !same:
-		c.event(2, 0, fmt.Sprintf("the members are %v since %v, by a command, and the configuration file of this server has %v: the former count",
+		c.event(2, 0, fmt.Sprintf("the members are %v since %v, by a command or autopilot, and the configuration file of this server has %v: the former count",
 			list, list.Version, &c.opt.Members))
 	case list.Commanded && !first:
-		c.event(1, 0, fmt.Sprintf("the members are %v since %v, by a command", list, list.Version))
+		c.event(1, 0, fmt.Sprintf("the members are %v since %v, by a command or autopilot", list, list.Version))
 	case !same:
 		c.event(2, 0, fmt.Sprintf("the members are %v since %v, and the configuration file of this server has %v: the former count. "+
 			"Files change the members when those of a majority, and the leader's, have the same new list", list, list.Version, &c.opt.Members))

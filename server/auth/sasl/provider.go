@@ -9,7 +9,7 @@ const anyACL = "super"
 // Provider defines the identities of the scheme, as Apache's SASLAuthenticationProvider does. It is
 // an auth.Provider.
 type Provider struct {
-	// EverybodyAs is an id: ACL entries with it cover everybody who has logged in
+	// EverybodyAs is an id. ACL entries with it cover all clients that have logged in
 	// (letAnySaslUserDoX). "" means none.
 	EverybodyAs string
 }
