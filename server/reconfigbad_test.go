@@ -28,7 +28,7 @@ import (
 //	old and new majority cut apart       TestReconfigCutApart; TestReg_OldMembersDecideOnAChange (sim)
 //	disk full while the file is written  TestReconfigSavesTheMembers; TestSaveMembersFullDisk (config)
 //	rolling restart during a change      TestReconfig/rolling
-//	a third runs the previous build      none here, since it needs that build
+//	a third runs the previous build      TestReconfig -previous
 //
 // The random changes of package sim do all of this to the core, but for files and addresses.
 

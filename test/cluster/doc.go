@@ -36,7 +36,8 @@
 //
 // ZKD_SEED repeats the random choices, if not the moments. Flags after -args:
 // -target apache runs Apache's servers, as Debian installs them, in place of
-// zkd; -zkd names the program under test instead of building it; -keep leaves
+// zkd; -zkd names the program under test instead of building it; -previous names
+// that of an earlier version, for every third server; -keep leaves
 // the directories of the servers for a look. Faults of disks need root, and say
 // so where they can't be had.
 package cluster

@@ -19,6 +19,7 @@ var (
 	soakTime   = flag.Duration("time", 0, "how long TestSoak runs")
 	target     = flag.String("target", "zkd", "zkd, or apache for the servers of Debian's package zookeeper")
 	zkdFlag    = flag.String("zkd", "", "program under test; built from the tree when empty")
+	previous   = flag.String("previous", "", "program of an earlier version, which every third server runs")
 	buildFlags = flag.String("build", "", "flags of the go build of the program, such as -race")
 	only       = flag.String("fault", "", "take the faults that this regular expression matches; empty for the short list")
 	gaps       = flag.Int("gaps", 0, "rounds of TestReconfigGaps")
@@ -58,6 +59,13 @@ func buildAndRun(m *testing.M) int {
 	} else if program, err = filepath.Abs(program); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	if *previous != "" {
+		var err error
+		if *previous, err = filepath.Abs(*previous); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	return m.Run()
 }

@@ -100,6 +100,9 @@ func (s *server) command() []string {
 		return []string{"java", "-Xmx256m", "-Dzookeeper.root.logger=INFO,CONSOLE", "-cp", classPath,
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", cfg}
 	}
+	if *previous != "" && s.id%3 == 0 {
+		return []string{*previous, cfg}
+	}
 	return []string{program, cfg}
 }
 
