@@ -42,8 +42,9 @@ type request struct {
 	timeout int32     // asked for with reqCreateSession and reqResume, ms
 	op      jute.OpCode
 	body    []byte
-	path    string // of a read
-	watch   bool   // the read sets a watch
+	path    string     // of a read
+	watch   bool       // the read sets a watch
+	mode    watch.Mode // of the watch that an addWatch request sets
 	restore *jute.SetWatchesRequest
 	auth    []jute.ID
 }
@@ -115,22 +116,23 @@ type pending struct {
 // client is a model of a ZooKeeper client: one session at a time, kept across connections
 // to any server.
 type client struct {
-	id        int
-	session   jute.SessionID
-	timeout   int32 // of the session, as told to the client, ms
-	seen      jute.Zxid
-	node      int8 // the node it is connected to, or -1
-	origin    uint64
-	attempt   uint32
-	asked     uint64 // when it began to connect, or sent the oldest request
-	cxid      int32
-	inFlight  []request // sent and not answered
-	change    *change   // of the members, that it is about to ask for
-	stopped   bool
-	watches   []clientWatch
-	restoring bool      // the watches are not restored yet on this connection
-	told      jute.Zxid // by the last answer: all events up to there have come
-	writes    uint64    // answered
+	id         int
+	session    jute.SessionID
+	timeout    int32 // of the session, as told to the client, ms
+	seen       jute.Zxid
+	node       int8 // the node it is connected to, or -1
+	origin     uint64
+	attempt    uint32
+	asked      uint64 // when it began to connect, or sent the oldest request
+	cxid       int32
+	inFlight   []request // sent and not answered
+	change     *change   // of the members, that it is about to ask for
+	stopped    bool
+	watches    []clientWatch
+	persistent []persistentWatch
+	restoring  bool      // the watches are not restored yet on this connection
+	told       jute.Zxid // by the last answer: all events up to there have come
+	writes     uint64    // answered
 }
 
 var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
@@ -354,7 +356,7 @@ func (s *Sim) connected(c *client, r *reply) {
 }
 
 func (c *client) forgetSession() {
-	c.session, c.seen, c.told, c.watches = 0, 0, 0, nil
+	c.session, c.seen, c.told, c.watches, c.persistent = 0, 0, 0, nil, nil
 }
 
 func (s *Sim) checkSeen(c *client, z jute.Zxid) {
@@ -369,6 +371,9 @@ func (s *Sim) lostConn(c *client) {
 		s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: request{origin: c.origin}})
 	}
 	c.node, c.origin, c.restoring = -1, 0, false
+	for i := range c.persistent {
+		c.persistent[i].next = -1
+	}
 	c.inFlight = c.inFlight[:0]
 	c.attempt++
 	c.asked = 0

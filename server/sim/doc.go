@@ -56,10 +56,11 @@
 //   - V1: a server that has all its directories starts.
 //   - V2, V3: no log is given up, and no snapshot removed, that may be the last of its kind.
 //
-// Clients set one-shot watches, and restore them on another connection.
+// Clients set one-shot and persistent watches, and restore them on another connection.
 //
 //   - W1: a client that sees a state has had the events of its watches up to there.
 //   - W2, W3: an event comes once for each watch, and only for a change that happened.
+//   - W4: all events of a persistent watch come, in their order, while the connection lasts.
 //
 // # Mutants
 //

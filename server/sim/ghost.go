@@ -55,6 +55,7 @@ type ghost struct {
 	state   zab.State                 // likewise
 	changes []memberChange            // among commits
 	events  map[string][]treeEvent    // by path, in their order
+	history []pathEvent               // all of them, in their order
 	wanted  map[string]*change        // of the members, by changeBy
 	asked   map[uint64][]int32        // by connection: writes that were handed over and are not committed
 	owner   map[jute.SessionID]uint64 // the connection that was confirmed to the session's client

@@ -6,31 +6,33 @@ type Mutant uint8
 
 // The mutants.
 const (
-	MutantNone             Mutant = iota
-	MutantNoResync                // recovery does not make the log's end durable again
-	MutantDirtySnapshot           // a snapshot includes uncommitted entries
-	MutantEarlyInstall            // a received snapshot counts before its reference is durable
-	MutantPurgeBase               // the log is purged beyond the newest snapshot
-	MutantReplyUnordered          // answers leave in another order than requests came
-	MutantNoPostpone              // sessions expire right after a pause
-	MutantSameIncarnation         // a wiped or restored disk keeps its incarnation
-	MutantDamageUnseen            // a damaged log is taken for an intact one
-	MutantOneLane                 // heartbeats wait for everything sent before them
-	MutantPurgeJoiners            // the log is purged although learners still need it
-	MutantNoStartRecord           // a start does not write a record to the log
-	MutantEventLate               // an event leaves after the answers that show the change
-	MutantRelativeIgnored         // setWatches does not look for what the client has missed
-	MutantFiresTwice              // each event is sent twice
-	MutantConnsKept               // connections survive a change of role, and a snapshot that replaces the tree
-	MutantReportTwice             // a report looks at live and at ended connections at different times
-	MutantTouchesForgotten        // the last touches of connections that end with the role are not reported
+	MutantNone                  Mutant = iota
+	MutantNoResync                     // recovery does not make the log's end durable again
+	MutantDirtySnapshot                // a snapshot includes uncommitted entries
+	MutantEarlyInstall                 // a received snapshot counts before its reference is durable
+	MutantPurgeBase                    // the log is purged beyond the newest snapshot
+	MutantReplyUnordered               // answers leave in another order than requests came
+	MutantNoPostpone                   // sessions expire right after a pause
+	MutantSameIncarnation              // a wiped or restored disk keeps its incarnation
+	MutantDamageUnseen                 // a damaged log is taken for an intact one
+	MutantOneLane                      // heartbeats wait for everything sent before them
+	MutantPurgeJoiners                 // the log is purged although learners still need it
+	MutantNoStartRecord                // a start does not write a record to the log
+	MutantEventLate                    // an event leaves after the answers that show the change
+	MutantRelativeIgnored              // setWatches does not look for what the client has missed
+	MutantFiresTwice                   // each event is sent twice
+	MutantConnsKept                    // connections survive a change of role, and a snapshot that replaces the tree
+	MutantReportTwice                  // a report looks at live and at ended connections at different times
+	MutantTouchesForgotten             // the last touches of connections that end with the role are not reported
+	MutantPersistentNotRestored        // setWatches forgets persistent watches
+	MutantPersistentOnce               // the table forgets a persistent watch that has fired
 	numMutants
 )
 
 var mutantNames = [numMutants]string{
 	"none", "no-resync", "dirty-snapshot", "early-install", "purge-base", "reply-unordered", "no-postpone", "same-incarnation", "damage-unseen",
 	"one-lane", "purge-joiners", "no-start-record", "event-late", "relative-ignored", "fires-twice", "conns-kept", "report-twice",
-	"touches-forgotten",
+	"touches-forgotten", "persistent-not-restored", "persistent-once",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

@@ -208,6 +208,11 @@ var focuses = map[string]func(*Config){
 		watchers(c)
 		often(c, FaultKill, FaultBreak)
 	},
+	"persistent-not-restored": func(c *Config) {
+		watchers(c)
+		often(c, FaultKill, FaultBreak)
+	},
+	"persistent-once": watchers,
 	"report-twice": func(c *Config) {
 		dozers(c)
 		c.NetUs, c.DialMs, c.DozePct, c.Steps = 10000, 5, 20, 6000

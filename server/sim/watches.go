@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/server/watch"
 )
 
-// Watches: clients set one-shot watches by reads, and restore them when they reconnect. A node
+// Watches: clients set one-shot watches by reads, and persistent ones, and restore them when they reconnect. A node
 // has the watch table of servers. The ghost knows every change, so that it knows which events
 // a client must have had.
 
@@ -43,6 +43,10 @@ func (c *client) watched(op jute.OpCode, path string) bool {
 
 // chooseWatch makes a read set a watch, unless the client has it or has asked for it.
 func (s *Sim) chooseWatch(c *client, req *request) {
+	if s.percent(20) {
+		s.chooseAddWatch(c, req)
+		return
+	}
 	req.op, req.path = pick(s.rng, jute.OpGetData, jute.OpExists, jute.OpGetChildren), s.paths[s.rng.IntN(len(s.paths))]
 	child := req.op == jute.OpGetChildren
 	req.watch = !c.watched(req.op, req.path) && !slices.ContainsFunc(c.inFlight, func(o request) bool {
@@ -52,7 +56,7 @@ func (s *Sim) chooseWatch(c *client, req *request) {
 
 // restoreWatches is the first request on a connection of a client that has watches.
 func (s *Sim) restoreWatches(c *client) {
-	if len(c.watches) == 0 {
+	if len(c.watches)+len(c.persistent) == 0 {
 		return
 	}
 	c.cxid++
@@ -60,6 +64,13 @@ func (s *Sim) restoreWatches(c *client) {
 		floor: s.ghost.acked, sent: s.now, restore: &jute.SetWatchesRequest{RelativeZxid: c.told}}
 	for _, w := range c.watches {
 		list := [...]*[]string{&req.restore.Data, &req.restore.Exist, &req.restore.Child}[w.list]
+		*list = append(*list, w.path)
+	}
+	for _, w := range c.persistent {
+		list := &req.restore.Persistent
+		if w.recursive {
+			list = &req.restore.PersistentRecursive
+		}
 		*list = append(*list, w.path)
 	}
 	c.restoring, c.asked = true, s.now
@@ -75,12 +86,19 @@ func (s *Sim) serveWatches(n *node, c *conn, req *request, r *reply) {
 		if s.cfg.Mutant == MutantRelativeIgnored {
 			p.RelativeZxid = math.MaxInt64
 		}
+		if s.cfg.Mutant == MutantPersistentNotRestored {
+			p.Persistent, p.PersistentRecursive = nil, nil
+		}
 		n.watches.Restore(c.watcher, &p, func(path string) watch.Seen {
 			node, ok := n.tree.Get(path)
 			return watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid}
 		}, func(typ jute.EventType, path string) {
 			s.toClient(n, c.client, &reply{attempt: c.attempt, event: typ, path: path})
 		})
+	case req.op == jute.OpAddWatch:
+		if req.watch {
+			n.watches.Add(c.watcher, req.path, req.mode)
+		}
 	case req.kind == reqRead && req.path != "":
 		_, ok := n.tree.Get(req.path)
 		r.path, r.exists = req.path, ok
@@ -99,14 +117,21 @@ func (s *Sim) serveWatches(n *node, c *conn, req *request, r *reply) {
 func (s *Sim) notify(n *node, zxid jute.Zxid, events []datatree.Event) {
 	for i := range events {
 		ev := &events[i]
+		var fired []watch.Watcher
 		n.watches.Trigger(ev.Type, ev.Path, func(w watch.Watcher) {
 			c := n.register.Watcher(w)
 			s.stats.Events++
 			s.toClient(n, c.client, &reply{attempt: c.attempt, event: ev.Type, path: ev.Path, zxid: zxid})
+			if s.cfg.Mutant == MutantPersistentOnce {
+				fired = append(fired, w)
+			}
 			if s.cfg.Mutant == MutantFiresTwice {
 				s.toClient(n, c.client, &reply{attempt: c.attempt, event: ev.Type, path: ev.Path, zxid: zxid})
 			}
 		})
+		for _, w := range fired {
+			n.watches.Remove(w, ev.Path, jute.WatchPersistent)
+		}
 	}
 }
 
@@ -115,6 +140,7 @@ func (g *ghost) noteChanges(zxid jute.Zxid, events []datatree.Event) {
 	for i := range events {
 		path := events[i].Path
 		g.events[path] = append(g.events[path], treeEvent{zxid, events[i].Type})
+		g.history = append(g.history, pathEvent{treeEvent{zxid, events[i].Type}, path})
 	}
 }
 
@@ -144,7 +170,7 @@ func (g *ghost) exists(path string, z jute.Zxid) bool {
 // gotEvent handles an event at a client. It must belong to a watch and to a change: W2, W3. A
 // setWatches request reports a deletion once for each list.
 func (s *Sim) gotEvent(c *client, r *reply) {
-	fired := 0
+	fired, persistent := 0, s.firesPersistent(c, r)
 	c.watches = slices.DeleteFunc(c.watches, func(w clientWatch) bool {
 		if w.path != r.path || !w.matches(r.event) || c.restoring && fired > 0 {
 			return false
@@ -159,7 +185,7 @@ func (s *Sim) gotEvent(c *client, r *reply) {
 		}
 		return true
 	})
-	if fired == 0 {
+	if fired == 0 && !persistent {
 		s.fail("W2", "client %d is told event %v of %s at %v, and has no such watch", c.id, r.event, r.path, r.zxid)
 	}
 }
@@ -167,6 +193,7 @@ func (s *Sim) gotEvent(c *client, r *reply) {
 // checkWatches checks that a client that sees the state at z has had the events of all its
 // watches up to there: W1. A node that came and went while the client was away is no event.
 func (s *Sim) checkWatches(c *client, z jute.Zxid) {
+	s.checkPersistent(c, z)
 	for i := range c.watches {
 		w := &c.watches[i]
 		if c.restoring && w.list == watch.ExistList && !s.ghost.exists(w.path, z) {
@@ -180,6 +207,7 @@ func (s *Sim) checkWatches(c *client, z jute.Zxid) {
 
 // noteWatch records the watch that a read has set.
 func (s *Sim) noteWatch(c *client, req *request, r *reply) {
+	s.notePersistent(c, req, r)
 	list := watch.DataList
 	switch {
 	case req.op == jute.OpGetChildren:
@@ -187,7 +215,7 @@ func (s *Sim) noteWatch(c *client, req *request, r *reply) {
 	case !r.exists:
 		list = watch.ExistList
 	}
-	if req.watch && (r.exists || req.op == jute.OpExists) {
+	if req.watch && req.op != jute.OpAddWatch && (r.exists || req.op == jute.OpExists) {
 		c.watches = append(c.watches, clientWatch{list: list, path: req.path, since: r.zxid})
 		s.stats.WatchesSet++
 	}
