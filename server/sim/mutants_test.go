@@ -208,10 +208,7 @@ var focuses = map[string]func(*Config){
 		watchers(c)
 		often(c, FaultKill, FaultBreak)
 	},
-	"persistent-not-restored": func(c *Config) {
-		watchers(c)
-		often(c, FaultKill, FaultBreak)
-	},
+	"persistent-not-restored": watchers,
 	"persistent-once": watchers,
 	"report-twice": func(c *Config) {
 		dozers(c)
