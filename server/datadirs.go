@@ -82,7 +82,7 @@ func (d *explorer) lookAtOwner(fsys vfs.FS) (err error) {
 }
 
 func (d *explorer) lookAtSnapshots(fsys vfs.FS) error {
-	files, err := snapshot.List(fsys, d.cfg.DataDir)
+	files, err := snapshot.Reading(fsys, d.cfg.DataDir).List()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

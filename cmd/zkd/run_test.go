@@ -115,6 +115,9 @@ func TestCommandLine(t *testing.T) {
 		{"ensemble with another's id", []string{"--myid", "4", ensemble}, exitUsage, "", ""},
 		{"config check of an ensemble", []string{"config", "check", "--myid", "2", ensemble}, 0,
 			`(?s)zkd.myid=2 .*3 voters; a quorum is 2, 1 may fail.*this server: 2, a participant`, ""},
+		{"verify nothing", []string{"verify", filepath.Join(dir, "none.cfg")}, exitFailure, "", ""},
+		{"verify no data", []string{"verify", clean}, exitFailure, "NOT SOUND: .*journal: there is no log", ""},
+		{"verify a snapshot and a log", []string{"verify", "--log-dir", dir, clean}, exitUsage, "", ""},
 		{"status of nobody", []string{"status", "--config", filepath.Join(dir, "none.cfg")}, exitUsage, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -209,7 +209,7 @@ var focuses = map[string]func(*Config){
 		often(c, FaultKill, FaultBreak)
 	},
 	"persistent-not-restored": watchers,
-	"persistent-once": watchers,
+	"persistent-once":         watchers,
 	"report-twice": func(c *Config) {
 		dozers(c)
 		c.NetUs, c.DialMs, c.DozePct, c.Steps = 10000, 5, 20, 6000

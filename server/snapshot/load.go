@@ -98,6 +98,25 @@ func (s *Store) Describe(ctx context.Context, name string) (Meta, error) {
 	return c.meta, nil
 }
 
+// RefOf returns the Ref that fits a file as it is now. It says nothing about what the file
+// was: see Load for the checks that remain.
+func (s *Store) RefOf(ctx context.Context, name string) (Ref, error) {
+	meta, err := s.Describe(ctx, name)
+	if err != nil {
+		return Ref{}, err
+	}
+	f, err := s.opts.FS.Open(s.Path(name))
+	if err != nil {
+		return Ref{}, fault.IO(s.Path(name), err)
+	}
+	defer f.Close() // it was only read
+	ref := Ref{Name: name, Zxid: meta.Zxid, Digest: meta.Digest}
+	if ref.Size, ref.CRC, err = measure(ctx, f); err != nil {
+		return Ref{}, faultOf(ctx, fault.Damaged, s.Path(name), err)
+	}
+	return ref, nil
+}
+
 // check compares size and CRC of the file with those of ref.
 func check(ctx context.Context, f vfs.File, ref Ref) error {
 	info, err := f.Stat()

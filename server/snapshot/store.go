@@ -101,6 +101,17 @@ func Open(dataDir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
+// Reading returns the store of dataDir for Load, Verify, Describe, RefOf and List. It makes and
+// removes nothing.
+func Reading(fsys vfs.FS, dataDir string) *Store {
+	return ReadingFrom(fsys, filepath.Join(dataDir, snapDir))
+}
+
+// ReadingFrom is like Reading for snapshots that are in dir itself, under any name.
+func ReadingFrom(fsys vfs.FS, dir string) *Store {
+	return &Store{opts: Options{FS: fsys}, snap: dir}
+}
+
 // Path returns the path of the file with the given name.
 func (s *Store) Path(name string) string { return filepath.Join(s.snap, name) }
 
@@ -136,16 +147,10 @@ func parseName(name string) (zxid jute.Zxid, epoch uint32, ok bool) {
 
 // List returns the files in the directory of snapshots, newest first. Files with other
 // names are ignored.
-func (s *Store) List() ([]Info, error) { return list(s.opts.FS, s.snap) }
-
-// List is like Store.List for the store in dataDir, which need not be open: it changes
-// nothing. The error matches fs.ErrNotExist if there is no such directory.
-func List(fsys vfs.FS, dataDir string) ([]Info, error) {
-	return list(fsys, filepath.Join(dataDir, snapDir))
-}
-
-func list(fsys vfs.FS, dir string) ([]Info, error) {
-	entries, err := fsys.ReadDir(dir)
+//
+// The error matches fs.ErrNotExist if there is no such directory.
+func (s *Store) List() ([]Info, error) {
+	entries, err := s.opts.FS.ReadDir(s.snap)
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
 	}

@@ -105,11 +105,18 @@ func verdict(t testing.TB, fsys *crashfs.FS, want []string) string {
 		}
 		return nil
 	})
+	verified, verifyErr := Verify(testOptions(fsys))
+	if changes > 0 {
+		return fmt.Sprintf("Verify made %d changes", changes)
+	}
 	l, rec, err := Open(testOptions(fsys))
-	var c *CorruptError
+	var c, v *CorruptError
 	if errors.As(err, &c) {
-		if changes > 0 {
+		switch {
+		case changes > 0:
 			return fmt.Sprintf("corrupt, but %d changes: %v", changes, err)
+		case !errors.As(verifyErr, &v) || v.Segment != c.Segment || v.Offset != c.Offset || v.Kind != c.Kind:
+			return fmt.Sprintf("Verify returns %v, Open %v", verifyErr, err)
 		}
 		return "corrupt"
 	}
@@ -117,6 +124,10 @@ func verdict(t testing.TB, fsys *crashfs.FS, want []string) string {
 		return err.Error()
 	}
 	defer l.Close()
+	if verifyErr != nil || verified.LastZxid != rec.LastZxid || verified.FirstZxid != rec.FirstZxid || len(verified.Snaps) != len(rec.Snaps) ||
+		(verified.Torn == nil) != (rec.Torn == nil) {
+		return fmt.Sprintf("Verify returns %+v, %v; Open %+v", verified, verifyErr, rec)
+	}
 	if got := replay(t, l, 0); !slices.Equal(got, want) {
 		return fmt.Sprintf("different: %d entries, torn %+v", len(got), rec.Torn)
 	}

@@ -103,12 +103,9 @@ func openOrdered(o Options, m metrics) (*Log, *Recovered, error) {
 
 // open is like Open, but sets nothing aside.
 func open(o Options, m metrics) (*Log, *Recovered, error) {
-	firsts, leftovers, err := listSegments(o.FS, o.Dir)
+	firsts, leftovers, err := segmentsIn(o)
 	if err != nil {
 		return nil, nil, err
-	}
-	if aside := filepath.Join(o.Dir, asideName); slices.Contains(leftovers, aside) {
-		return nil, nil, &CorruptError{Kind: fault.Damaged, Segment: aside, Seq: 1, Cause: errInterrupted}
 	}
 	l := newLog(o, m)
 	rec := &Recovered{New: len(firsts) == 0}
@@ -128,6 +125,18 @@ func open(o Options, m metrics) (*Log, *Recovered, error) {
 	}
 	l.describe(rec)
 	return l, rec, nil
+}
+
+// segmentsIn lists the segments of the log, and unfinished files beside them.
+func segmentsIn(o Options) (firsts []uint64, leftovers []string, err error) {
+	firsts, leftovers, err = listSegments(o.FS, o.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if aside := filepath.Join(o.Dir, asideName); slices.Contains(leftovers, aside) {
+		return nil, nil, &CorruptError{Kind: fault.Damaged, Segment: aside, Seq: 1, Cause: errInterrupted}
+	}
+	return firsts, leftovers, nil
 }
 
 func newLog(o Options, m metrics) *Log {

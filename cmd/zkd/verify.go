@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/config"
+)
+
+// newVerify returns the command that checks data without a server.
+func newVerify() *cobra.Command {
+	var logDir string
+	cmd := &cobra.Command{
+		Use:   "verify [PATH]",
+		Short: "Check the data of a server, or a snapshot",
+		Long: "Read all of the data, with every checksum, and load each snapshot. PATH is a zoo.cfg\n" +
+			"(default " + installedConfig + "), a dataDir, or one snapshot, such as a backup. It changes\n" +
+			"nothing. It exits 0 if all is sound, else 1 after a line for each fault. The end of a\n" +
+			"log that a server is writing may look incomplete.",
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := installedConfig
+			if len(args) > 0 {
+				path = args[0]
+			}
+			return verify(cmd.Context(), cmd.OutOrStdout(), path, logDir)
+		},
+	}
+	cmd.Flags().StringVar(&logDir, "log-dir", "", "the dataLogDir, if PATH is a dataDir and they differ")
+	return cmd
+}
+
+func verify(ctx context.Context, w io.Writer, path, logDir string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		if logDir == "" {
+			logDir = path
+		}
+		return server.Verify(ctx, w, path, logDir)
+	}
+	if logDir != "" {
+		return usageError{errors.New("--log-dir goes with a dataDir")}
+	}
+	text, err := isText(path)
+	switch {
+	case err != nil:
+		return err
+	case !text:
+		return server.VerifySnapshot(ctx, w, path)
+	}
+	cfg, _, err := config.Load(path)
+	if err != nil {
+		return err
+	}
+	return server.VerifyConfigured(ctx, w, cfg)
+}
+
+// isText reports whether a file is text, as a configuration is: a snapshot has zeros in its
+// first page.
+func isText(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() // it was only read
+	page := make([]byte, 4096)
+	n, err := io.ReadFull(f, page)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return !bytes.Contains(page[:n], []byte{0}), nil
+}

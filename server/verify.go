@@ -1,0 +1,137 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/snapshot"
+	"github.com/zkd-project/zkd/server/wal"
+)
+
+// ErrUnsound means that a verification has found something wrong, and has written what it is.
+var ErrUnsound = errors.New("not sound")
+
+// Verify reads all data of a server, and writes a line for the log and for each snapshot. It
+// makes the checks of a start and loads every snapshot: checksums, counts and digests must be
+// right. It changes nothing.
+func Verify(ctx context.Context, w io.Writer, dataDir, dataLogDir string) error {
+	v := verifier{ctx: ctx, w: w, fsys: vfs.OS{}}
+	v.directories(dataDir, dataLogDir)
+	return v.verdict()
+}
+
+// VerifyConfigured is like Verify for the directories of a configuration. It also checks that
+// they are those of the server that the configuration describes.
+func VerifyConfigured(ctx context.Context, w io.Writer, cfg *config.Config) error {
+	v := verifier{ctx: ctx, w: w, fsys: vfs.OS{}}
+	if err := CheckData(cfg); err != nil {
+		v.bad("a server would not start: %v", err)
+	}
+	v.directories(cfg.DataDir, cfg.DataLogDir)
+	return v.verdict()
+}
+
+// VerifySnapshot is like Verify for one snapshot, in a file of any name.
+func VerifySnapshot(ctx context.Context, w io.Writer, path string) error {
+	v := verifier{ctx: ctx, w: w, fsys: vfs.OS{}}
+	v.snapshot(snapshot.ReadingFrom(v.fsys, filepath.Dir(path)), filepath.Base(path), nil)
+	return v.verdict()
+}
+
+// verifier writes what it finds.
+type verifier struct {
+	ctx     context.Context
+	w       io.Writer
+	fsys    vfs.FS
+	unsound bool
+	written error // of w
+}
+
+func (v *verifier) line(format string, args ...any) {
+	if _, err := fmt.Fprintf(v.w, format+"\n", args...); err != nil && v.written == nil {
+		v.written = err
+	}
+}
+
+func (v *verifier) bad(format string, args ...any) {
+	v.unsound = true
+	v.line("NOT SOUND: "+format, args...)
+}
+
+func (v *verifier) verdict() error {
+	switch err := context.Cause(v.ctx); {
+	case err != nil:
+		return err
+	case v.written != nil:
+		return v.written
+	case v.unsound:
+		return ErrUnsound
+	}
+	return nil
+}
+
+// log verifies the log, and returns its references to snapshots.
+func (v *verifier) log(dir string) []wal.SnapRef {
+	rec, err := wal.Verify(wal.Options{FS: v.fsys, Dir: dir, CheckEntry: checkEntry})
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && rec.New:
+		v.bad("%s: there is no log", dir)
+		return nil
+	case err != nil:
+		v.bad("%v", err)
+		return nil
+	}
+	v.line("%s: sound, entries after %v up to %v, %d snapshots", dir, rec.FirstZxid, rec.LastZxid, len(rec.Snaps))
+	if t := rec.Torn; t != nil {
+		v.line("%s: after %v, at offset %d, there is an incomplete write: never acknowledged, or by a server that runs", t.Segment, t.After, t.Offset)
+	}
+	return rec.Snaps
+}
+
+func (v *verifier) directories(dataDir, dataLogDir string) {
+	refs := v.log(logDir(dataLogDir))
+	v.snapshots(snapshot.Reading(v.fsys, dataDir), refs)
+}
+
+// snapshots verifies the snapshots of a directory and those that the log refers to.
+func (v *verifier) snapshots(store *snapshot.Store, refs []wal.SnapRef) {
+	for i := range refs {
+		v.snapshot(store, refs[i].Name, &refs[i])
+	}
+	files, err := store.List()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		v.bad("%v", err)
+	}
+	for _, f := range files {
+		if !slices.ContainsFunc(refs, func(r wal.SnapRef) bool { return r.Name == f.Name }) {
+			v.line("%s: the log does not refer to it", store.Path(f.Name))
+			v.snapshot(store, f.Name, nil)
+		}
+	}
+}
+
+// snapshot verifies a snapshot: that it is the one of a reference, if there is one.
+func (v *verifier) snapshot(store *snapshot.Store, name string, ref *wal.SnapRef) {
+	path := store.Path(name)
+	if ref == nil {
+		own, err := store.RefOf(v.ctx, name)
+		if err != nil {
+			v.bad("%v", err)
+			return
+		}
+		ref = &wal.SnapRef{Name: name, Zxid: own.Zxid, Size: own.Size, CRC: own.CRC, Digest: own.Digest}
+	}
+	tree, _, err := loadSnapshot(v.ctx, store, *ref)
+	if err != nil {
+		v.bad("%v", err)
+		return
+	}
+	v.line("%s: sound, zxid %v, %d znodes, %d sessions", path, tree.LastZxid(), tree.Stats().Nodes, tree.NumSessions())
+}
