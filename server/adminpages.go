@@ -127,6 +127,10 @@ func (f adminFacts) Health() []admin.Check {
 	case <-time.After(stuckAfter):
 		loop.Problem = fmt.Sprintf("the loop that orders requests has not answered for %v", stuckAfter)
 	}
+	applier := admin.Check{Name: "applier", Concern: admin.Live}
+	if since := time.Duration(s.handover.working.Load()); since != 0 && s.now()-since > stuckAfter {
+		applier.Problem = fmt.Sprintf("the goroutine that applies transactions has been busy with one step for %v", (s.now() - since).Round(time.Second))
+	}
 	disk := admin.Check{Name: "disk", Concern: admin.Live, Note: f.s.diskRemark()}
 	if pending := s.logWriter.Stats().Pending; pending > stuckAfter {
 		disk.Problem = fmt.Sprintf("a write to the log has not ended for %v: see the disk of %s", pending.Round(time.Second), s.cfg.DataLogDir)
@@ -140,5 +144,5 @@ func (f adminFacts) Health() []admin.Check {
 	case !f.Serving():
 		clients.Problem = "no leader is known: " + explainRole(*s.role.Load())
 	}
-	return []admin.Check{loop, disk, clients}
+	return []admin.Check{loop, applier, disk, clients}
 }
