@@ -135,6 +135,7 @@ type Connection struct {
 	Remote   netip.AddrPort
 	Reading  bool  // the server waits for input
 	Writing  bool  // the server waits to write
+	Secure   bool  // with TLS
 	Queued   int64 // requests not answered yet
 	Received int64 // packets
 	Sent     int64 // packets

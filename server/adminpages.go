@@ -127,11 +127,18 @@ func (f adminFacts) Health() []admin.Check {
 	case <-time.After(stuckAfter):
 		loop.Problem = fmt.Sprintf("the loop that orders requests has not answered for %v", stuckAfter)
 	}
-	disk := admin.Check{Name: "disk", Concern: admin.Live, Note: f.s.diskRemark()}
+	applier := admin.Check{Name: "applier", Concern: admin.Live}
+	if since := time.Duration(s.handover.working.Load()); since != 0 && s.now()-since > stuckAfter {
+		applier.Problem = fmt.Sprintf("the goroutine that applies transactions has been busy with one step for %v", (s.now() - since).Round(time.Second))
+	}
+	disk := admin.Check{Name: "disk", Concern: admin.Live}
 	if pending := s.logWriter.Stats().Pending; pending > stuckAfter {
 		disk.Problem = fmt.Sprintf("a write to the log has not ended for %v: see the disk of %s", pending.Round(time.Second), s.cfg.DataLogDir)
 	}
 	clients := admin.Check{Name: "clients", Concern: admin.Ready}
+	if remark := s.diskRemark(); remark != "" {
+		clients.Note = "the disk is " + remark
+	}
 	switch {
 	case s.ending.Load():
 		clients.Problem = "the server is stopping"
@@ -140,5 +147,5 @@ func (f adminFacts) Health() []admin.Check {
 	case !f.Serving():
 		clients.Problem = "no leader is known: " + explainRole(*s.role.Load())
 	}
-	return []admin.Check{loop, disk, clients}
+	return []admin.Check{loop, applier, disk, clients}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -9,7 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // page requests an admin page. authorization is a header, or "".
@@ -126,7 +130,7 @@ func TestHealth(t *testing.T) {
 		}
 		check("/livez", http.StatusOK, "ok\n")
 		check("/readyz", http.StatusOK, "ok\n")
-		check("/healthz?verbose", http.StatusOK, "[+] loop: ok\n[+] disk: ok\n[+] clients: ok\nok\n")
+		check("/healthz?verbose", http.StatusOK, "[+] loop: ok\n[+] applier: ok\n[+] disk: ok\n[+] clients: ok\nok\n")
 		check("/commands/zabstate", http.StatusOK, `"zabstate" : "broadcast"`)
 		check("/commands/voting_view", http.StatusOK, `"server_addresses" : [ "10.0.0.3:2888" ],`)
 		check("/commands/leader", http.StatusOK, `"is_leader" : true,`)
@@ -158,5 +162,70 @@ func TestHealthOfAStuckDisk(t *testing.T) {
 			t.Errorf("livez: %d %q", status, body)
 		}
 		release()
+	})
+}
+
+// Each goroutine without which nothing is done shows when it is stuck.
+func TestHealthOfAStuckLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		taken := make(chan error)
+		s.events.put(peerEvent{kind: evReceived, peer: 99, received: &received{}, taken: taken})
+		if status, body := s.page("/livez", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "[-] loop: the loop that orders requests has not answered for 10s") {
+			t.Errorf("livez: %d %q", status, body)
+		}
+		<-taken
+		if status, body := s.page("/livez", ""); status != http.StatusOK {
+			t.Errorf("livez afterwards: %d %q", status, body)
+		}
+	})
+}
+
+func TestHealthOfAStuckApplier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := crashfs.New(1)
+		s := startOn(t, fs, "/data")
+		s.connect(t).create("/a", "")
+		time.Sleep(time.Second)
+		well := make(chan struct{})
+		fs.SetHook(func(op crashfs.Op) error {
+			if op.Kind == crashfs.OpRead || op.Kind == crashfs.OpOpen {
+				<-well
+			}
+			return nil
+		})
+		s.handover.orders.put(replica.Order{Kind: replica.OrderReplay, Entry: zab.Entry{Zxid: s.state.Applied()}})
+		time.Sleep(stuckAfter + time.Second)
+		if status, body := s.page("/livez", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "[-] applier: ") || !strings.Contains(body, "busy with one step for 11s") {
+			t.Errorf("livez: %d %q", status, body)
+		}
+		fs.SetHook(nil)
+		close(well)
+		synctest.Wait()
+		if status, body := s.page("/livez", ""); status != http.StatusOK {
+			t.Errorf("livez afterwards: %d %q", status, body)
+		}
+	})
+}
+
+// Connections with TLS have a list of their own, as in Apache's answers.
+func TestAdminSecureConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startSecure(t, "secureClientPort=2281")
+		if err := tls.Client(s.raw(t, s.secure), s.client()).Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		s.connect(t)
+		synctest.Wait()
+		for _, command := range []string{"connections", "stats"} {
+			var answer struct {
+				Plain  []any `json:"connections"`
+				Secure []any `json:"secure_connections"`
+			}
+			_, body := s.page("/commands/"+command, "")
+			if err := json.Unmarshal([]byte(body), &answer); err != nil || len(answer.Plain) != 1 || len(answer.Secure) != 1 {
+				t.Errorf("%s: %v\n%s", command, err, body)
+			}
+		}
 	})
 }

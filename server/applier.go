@@ -103,6 +103,7 @@ func (a *applier) run() {
 				err = a.applySome(rest[:n])
 			} else {
 				n = 1
+				a.working.Store(int64(a.now()))
 				err = a.control(&rest[0])
 			}
 			if err != nil {
@@ -114,6 +115,7 @@ func (a *applier) run() {
 			rest = rest[n:]
 		}
 		batch = a.orders.done(batch)
+		a.working.Store(0)
 	}
 }
 
@@ -256,6 +258,7 @@ func (a *applier) applyHeld(orders []replica.Order) error {
 // lock locks the tree.
 func (a *applier) lock() {
 	a.at = a.now()
+	a.working.Store(int64(a.at))
 	a.state.Lock()
 	a.answers.Begin(a.at)
 	a.work = 0

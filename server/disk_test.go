@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -107,7 +108,7 @@ func (c *client) full() {
 	}
 }
 
-// saysFull requires that srvr, mntr and the metrics agree about the disk.
+// saysFull requires that srvr, mntr, readyz and the log agree about the disk.
 func (s *testServer) saysFull(t *testing.T, remark string, refuses bool) {
 	t.Helper()
 	srvr, mntr := s.ask(t, "srvr", false), s.ask(t, "mntr", false)
@@ -119,6 +120,10 @@ func (s *testServer) saysFull(t *testing.T, remark string, refuses bool) {
 		if !strings.Contains(mntr, fmt.Sprintf("\nzk_%s\t%d\n", name, map[bool]int{true: 1}[want])) {
 			t.Errorf("mntr, want zk_%s to be %v:\n%s", name, want, mntr)
 		}
+	}
+	status, body := s.page("/readyz", "")
+	if note := "[+] clients: ok, but the disk is " + remark + "\n"; status != http.StatusOK || strings.Contains(body, note) != (remark != "") {
+		t.Errorf("readyz is %d %q, want the note %q", status, body, note)
 	}
 	if got := s.logged.FilterMessageSnippet("the disk is full").Len(); (got > 0) != strings.HasPrefix(remark, "full: ") && remark != "" {
 		t.Errorf("%d lines of the log say that the disk is full", got)

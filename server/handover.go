@@ -19,6 +19,9 @@ type handover struct {
 	// longer have the entries up to there: see applier.awaitsSnapshot.
 	superseded atomic.Int64 // jute.Zxid
 
+	// working is when the applier began its present work; 0 while it has none.
+	working atomic.Int64 // time.Duration
+
 	awaited atomic.Bool   // the peer loop waits until more is applied
 	moved   chan struct{} // has a token when more is applied and awaited is set
 }

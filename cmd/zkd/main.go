@@ -7,6 +7,7 @@
 //	zkd config check FILE   show the meaning of a file, and its errors
 //	zkd status              ask the server of /etc/zkd/zoo.cfg for its state
 //	zkd status HOST:PORT... ask other servers
+//	zkd ready, zkd live     the same question for the probes of a platform
 //	zkd log dump PATH       print the contents of a log
 //	zkd verify PATH         check the data of a server
 //	zkd version

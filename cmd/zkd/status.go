@@ -2,15 +2,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
-	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -39,9 +40,10 @@ func newStatus() *cobra.Command {
 			"server of a configuration is asked: that of --config, or else " + installedConfig + ".\n" +
 			"If the word mntr is enabled, the leader tells how many of the voters count at the moment,\n" +
 			"and each server whether its configuration file has the ensemble's members.\n\n" +
-			"Exit code 0 means that all of those asked serve clients. What is wrong or missing\n" +
-			"elsewhere is told below the table; with --strict the exit code is then 1.",
-		Example: "  zkd status zk1:2181 zk2:2181 zk3:2181\n  zkd status --wait 30s localhost:2181",
+			"Exit code 0 means that the ensemble serves: one of those asked does, and none of them\n" +
+			"says something else. What is wrong or missing nevertheless is told below the table;\n" +
+			"with --strict the exit code is then 1.",
+		Example: "  zkd status zk1:2181 zk2:2181 zk3:2181\n  zkd status --wait 30s localhost:2181\n  zkd status --watch zk1,zk2,zk3",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				addr, err := localServer(file)
@@ -54,19 +56,30 @@ func newStatus() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+			if o.output != "text" && o.output != "json" {
+				return usageError{fmt.Errorf("--output %q: there are text and json", o.output)}
+			}
+			if o.watch > 0 {
+				return watchStatus(cmd.Context(), cmd.OutOrStdout(), addrs, o)
+			}
 			return status(cmd.Context(), cmd.OutOrStdout(), addrs, o)
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", installedConfig, "configuration of the server to ask, if none is named")
 	cmd.Flags().DurationVar(&o.wait, "wait", 0, "ask until the exit code would be 0, for so long at most")
-	cmd.Flags().BoolVar(&o.strict, "strict", false, "exit with 1 also for what is wrong elsewhere: a missing voter, a full disk")
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "exit with 1 also for what is wrong although the ensemble serves: a server that does not, a missing voter, a full disk")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "form of the output: text or json")
+	cmd.Flags().DurationVar(&o.watch, "watch", 0, "ask again and again, at this interval, until interrupted")
+	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
 	return cmd
 }
 
-// statusOptions set how long to wait, and for what.
+// statusOptions set how long to wait, and for what, and how to show the answers.
 type statusOptions struct {
 	wait   time.Duration
 	strict bool
+	output string        // "text" or "json"
+	watch  time.Duration // interval; 0 for once
 }
 
 // localServer returns the client address of the server with this configuration on this
@@ -82,11 +95,7 @@ func localServer(file string) (string, error) {
 	if cfg.ClientPort <= 0 {
 		return "", fmt.Errorf("%s does not say which port is for clients: name the server as HOST:PORT", file)
 	}
-	host := cfg.ClientPortAddress
-	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
-		host = "localhost"
-	}
-	return net.JoinHostPort(host, strconv.Itoa(cfg.ClientPort)), nil
+	return net.JoinHostPort(reachable(cfg.ClientPortAddress), strconv.Itoa(cfg.ClientPort)), nil
 }
 
 // clientPorts splits lists of addresses and adds the default port where there is none.
@@ -111,17 +120,14 @@ func clientPorts(args []string) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// status shows a table of the servers, and remarks on them. It asks until all is well,
-// ctx is done, or the time in o has passed.
+// status shows the servers, and remarks on them. It asks until the ensemble serves, ctx is
+// done, or the time in o has passed.
 func status(ctx context.Context, w io.Writer, addrs []string, o statusOptions) error {
 	deadline := time.Now().Add(o.wait)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		rows := make([]serverStatus, len(addrs))
-		for i, addr := range addrs {
-			rows[i] = askServer(ctx, addr)
-		}
+		rows := askServers(ctx, addrs)
 		notes := remarks(rows)
 		err := judge(rows)
 		if err == nil && o.strict && len(notes) > 0 {
@@ -129,7 +135,7 @@ func status(ctx context.Context, w io.Writer, addrs []string, o statusOptions) e
 			notes = notes[1:]
 		}
 		if err == nil || !time.Now().Before(deadline) {
-			return errors.Join(showStatus(w, rows, notes), err)
+			return errors.Join(o.show(w, rows, notes), err)
 		}
 		select {
 		case <-ctx.Done():
@@ -139,10 +145,49 @@ func status(ctx context.Context, w io.Writer, addrs []string, o statusOptions) e
 	}
 }
 
+// watchStatus shows the servers again and again until ctx is done.
+func watchStatus(ctx context.Context, w io.Writer, addrs []string, o statusOptions) error {
+	tick := time.NewTicker(o.watch)
+	defer tick.Stop()
+	for {
+		rows := askServers(ctx, addrs)
+		notes := remarks(rows)
+		if err := judge(rows); err != nil {
+			notes = append(notes, err.Error())
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if o.output == "text" {
+			fmt.Fprintf(w, "%s\n", time.Now().Format(time.TimeOnly))
+		}
+		if err := o.show(w, rows, notes); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// askServers asks all servers at once.
+func askServers(ctx context.Context, addrs []string) []serverStatus {
+	rows := make([]serverStatus, len(addrs))
+	var wg sync.WaitGroup
+	for i, addr := range addrs {
+		wg.Go(func() { rows[i] = askServer(ctx, addr) })
+	}
+	wg.Wait()
+	return rows
+}
+
 // serverStatus is a row of the table.
 type serverStatus struct {
 	addr    string
 	problem string            // the reason why there are no fields
+	answers bool              // with a problem: it speaks the protocol nevertheless
 	fields  map[string]string // of srvr, by their names
 
 	// Of a leader that reports them: the number of voters, including itself, and how many
@@ -160,7 +205,7 @@ func askServer(ctx context.Context, addr string) serverStatus {
 	case err != nil:
 		s.problem = err.Error()
 	case strings.Contains(answer, "not currently serving"):
-		s.problem = "does not serve: it is starting, or finds no quorum"
+		s.problem, s.answers = "does not serve: it is starting, or finds no quorum", true
 	default:
 		s.fields = ask.Fields(answer, ": ")
 		if s.fields["Mode"] == "" {
@@ -196,10 +241,14 @@ func (s *serverStatus) askMembers(ctx context.Context, leads bool) {
 	}
 }
 
-// askWord sends a four-letter word and returns the answer.
+// askWord sends a four-letter word and returns the answer. It waits for askTimeout, unless
+// ctx has a deadline.
 func askWord(ctx context.Context, addr, word string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+	}
 	answer, err := ask.Word(ctx, addr, word)
 	if err != nil && answer == "" {
 		return "", reason(err)
@@ -215,11 +264,11 @@ func reason(err error) error {
 	return err
 }
 
-// judge returns an error unless all servers serve and agree on a leader.
+// judge returns an error unless one of the servers serves, and no two say that they lead.
 func judge(rows []serverStatus) error {
 	serving, leaders := 0, 0
 	for _, r := range rows {
-		if r.problem == "" {
+		if r.serves() {
 			serving++
 		}
 		if r.fields["Mode"] == "leader" {
@@ -227,16 +276,31 @@ func judge(rows []serverStatus) error {
 		}
 	}
 	switch {
-	case serving < len(rows):
-		return fmt.Errorf("%d of %d servers serve clients", serving, len(rows))
+	case serving == 0:
+		return fmt.Errorf("0 of %d servers serve clients", len(rows))
 	case leaders > 1:
 		return fmt.Errorf("%d servers say that they lead: ask again, and if that stays, they are of different ensembles", leaders)
 	}
 	return nil
 }
 
+// serves reports whether the server takes reads and writes of clients.
+func (s *serverStatus) serves() bool { return s.problem == "" && s.fields["Mode"] != "read-only" }
+
 // remarks describes problems of servers that serve nevertheless.
 func remarks(rows []serverStatus) (notes []string) {
+	var missing []string
+	for _, r := range rows {
+		if !r.serves() {
+			missing = append(missing, r.addr)
+		}
+		if !r.serves() && r.problem == "" {
+			notes = append(notes, r.addr+": finds no quorum, and serves only reads of clients that accept it")
+		}
+	}
+	if n := len(missing); 0 < n && n < len(rows) {
+		notes = append(notes, fmt.Sprintf("%s: no service; %d of %d servers serve clients", strings.Join(missing, ", "), len(rows)-n, len(rows)))
+	}
 	for _, r := range rows {
 		if r.counted < r.voters {
 			notes = append(notes, fmt.Sprintf("%s: %d of %d voters count: another failure may cost more than one server", r.addr, r.counted, r.voters))
@@ -252,6 +316,31 @@ func remarks(rows []serverStatus) (notes []string) {
 }
 
 var avgMax = regexp.MustCompile(`^[^/]*/([^/]*)/([^/]*)$`)
+
+// show writes the servers and the remarks.
+func (o statusOptions) show(w io.Writer, rows []serverStatus, notes []string) error {
+	if o.output != "json" {
+		return showStatus(w, rows, notes)
+	}
+	type server struct {
+		Server  string            `json:"server"`
+		Serves  bool              `json:"serves"`
+		Mode    string            `json:"mode,omitempty"`
+		Problem string            `json:"problem,omitempty"`
+		Voters  int               `json:"voters,omitempty"`
+		Counted int               `json:"counted,omitempty"`
+		Fields  map[string]string `json:"srvr,omitempty"`
+	}
+	document := struct {
+		Serves  bool     `json:"serves"`
+		Servers []server `json:"servers"`
+		Notes   []string `json:"notes"`
+	}{judge(rows) == nil, []server{}, append([]string{}, notes...)}
+	for _, r := range rows {
+		document.Servers = append(document.Servers, server{r.addr, r.serves(), r.fields["Mode"], r.problem, r.voters, r.counted, r.fields})
+	}
+	return json.NewEncoder(w).Encode(document)
+}
 
 func showStatus(w io.Writer, rows []serverStatus, notes []string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -81,7 +81,9 @@ func TestStatus(t *testing.T) {
 			[]string{`leader`, `follower`, `its configuration file has the members 1, 2; those of the ensemble are 1, 2, 3$`}, "", "has the members 1, 2"},
 		{"one alone", []string{srvr("standalone")}, []string{`standalone`}, "", ""},
 		{"its disk is full", []string{full}, []string{`standalone`, `: the disk is full: the server refuses writes$`}, "", "the disk is full"},
-		{"no quorum", []string{srvr("leader"), notServing}, []string{`leader`, `- .*quorum`}, "1 of 2", ""},
+		{"one does not serve", []string{srvr("leader"), notServing}, []string{`leader`, `- .*quorum`, `: no service; 1 of 2 servers serve clients$`}, "", "1 of 2"},
+		{"no quorum", []string{notServing, notServing}, []string{`- .*quorum`, `- .*quorum`}, "0 of 2", ""},
+		{"read-only", []string{notServing, srvr("read-only")}, []string{`- .*quorum`, `read-only`, `: finds no quorum, and serves only reads`}, "0 of 2", ""},
 		{"two leaders", []string{srvr("leader"), srvr("leader")}, []string{`leader`, `leader`}, "2 servers say", ""},
 		{"somebody else", []string{"HTTP/1.1 400 Bad Request\r\n\r\n", ""}, []string{`not as a server`, `not as a server`}, "0 of 2", ""},
 	} {

@@ -113,30 +113,40 @@ func (q query) configuration() object {
 
 // connections lists the connections, in full or only their traffic.
 func (q query) connections(full bool) object {
-	return object{{"connections", listOf(q.Server.Connections(), func(c fourletter.Connection) any {
-		interest := 0
-		if c.Reading {
-			interest |= 1
+	var plain, secure list
+	for _, c := range q.Server.Connections() {
+		if c.Secure {
+			secure = append(secure, connection(c, full))
+		} else {
+			plain = append(plain, connection(c, full))
 		}
-		if c.Writing {
-			interest |= 4
-		}
-		o := object{
-			{"remote_socket_address", c.Remote.String()}, {"interest_ops", interest}, {"outstanding_requests", c.Queued},
-			{"packets_received", c.Received}, {"packets_sent", c.Sent},
-		}
-		if !full || c.Session == 0 {
-			return o
-		}
-		o = append(o, object{{"session_id", c.Session}, {"last_operation", c.LastOp}, {"established", c.Established.UnixMilli()}, {"session_timeout", c.TimeoutMs}}...)
-		if c.LastCxid >= 0 {
-			o = append(o, field{"last_cxid", c.LastCxid})
-		}
-		return append(o, object{
-			{"last_zxid", c.LastZxid}, {"last_response_time", c.LastReplyMs}, {"last_latency", c.LastLatencyMs},
-			{"min_latency", c.MinLatencyMs}, {"avg_latency", c.AvgLatencyMs}, {"max_latency", c.MaxLatencyMs},
-		}...)
-	})}, {"secure_connections", list{}}}
+	}
+	return object{{"connections", plain}, {"secure_connections", secure}}
+}
+
+func connection(c fourletter.Connection, full bool) object {
+	interest := 0
+	if c.Reading {
+		interest |= 1
+	}
+	if c.Writing {
+		interest |= 4
+	}
+	o := object{
+		{"remote_socket_address", c.Remote.String()}, {"interest_ops", interest}, {"outstanding_requests", c.Queued},
+		{"packets_received", c.Received}, {"packets_sent", c.Sent},
+	}
+	if !full || c.Session == 0 {
+		return o
+	}
+	o = append(o, object{{"session_id", c.Session}, {"last_operation", c.LastOp}, {"established", c.Established.UnixMilli()}, {"session_timeout", c.TimeoutMs}}...)
+	if c.LastCxid >= 0 {
+		o = append(o, field{"last_cxid", c.LastCxid})
+	}
+	return append(o, object{
+		{"last_zxid", c.LastZxid}, {"last_response_time", c.LastReplyMs}, {"last_latency", c.LastLatencyMs},
+		{"min_latency", c.MinLatencyMs}, {"avg_latency", c.AvgLatencyMs}, {"max_latency", c.MaxLatencyMs},
+	}...)
 }
 
 func (q query) dirs() object {
@@ -224,8 +234,8 @@ func (q query) observers() object {
 }
 
 func (q query) serverStats() object {
-	s, data, log := q.Server.Server(), int64(0), int64(0)
-	data, log = q.DirSizes()
+	s := q.Server.Server()
+	data, log := q.DirSizes()
 	metrics := make(map[string]any)
 	for _, m := range q.Metrics() {
 		metrics[m.Name] = number(m.Value)

@@ -18,9 +18,9 @@ type Options struct {
 	URL string
 	// Configuration is the text of the configuration file, without secrets.
 	Configuration string
-	// Authorize reports whether the sender of a request may change something: the
-	// identities that prove has are those of addAuth with this scheme and data, sent from
-	// this address. denied means that the identity is known, and is not enough.
+	// Authorize decides whether a request from an address may change something. scheme and
+	// data are what a client would send with addAuth. known reports whether they prove an
+	// identity, and allowed whether it may.
 	Authorize func(scheme, data string, from netip.Addr) (known, allowed bool)
 }
 

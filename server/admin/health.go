@@ -24,8 +24,8 @@ type Check struct {
 	Note string
 }
 
-// health answers 200 if the checks of the concern pass, and else 503. The reasons of
-// failed checks are in the answer, those of passed ones only with ?verbose.
+// health answers 200 if the checks of the concern pass, and else 503. The answer has the
+// reasons of failed checks and all notes, and other checks only with ?verbose.
 func (h *handler) health(w http.ResponseWriter, r *http.Request, of Concern) {
 	failed := 0
 	text := ""
@@ -36,7 +36,7 @@ func (h *handler) health(w http.ResponseWriter, r *http.Request, of Concern) {
 		case c.Problem != "":
 			failed++
 			text += fmt.Sprintf("[-] %s: %s\n", c.Name, c.Problem)
-		case verbose && c.Note != "":
+		case c.Note != "":
 			text += fmt.Sprintf("[+] %s: ok, but %s\n", c.Name, c.Note)
 		case verbose:
 			text += fmt.Sprintf("[+] %s: ok\n", c.Name)

@@ -63,6 +63,7 @@ type conn struct {
 	readOnly    bool                            // the server had no leader when the client connected; set before the session
 	askedLeader bool                            // a request of the current batch went to the leader; owned by the reader
 	tracked     atomic.Pointer[session.Session] // set before the session
+	secure      atomic.Bool                     // with TLS
 	local       atomic.Bool                     // the session is local to this server
 	touched     atomic.Int64                    // when the client was last heard of, in ms; or arriving
 	reported    int64                           // the part of touched that was reported to the leader; owned by the peer loop

@@ -61,6 +61,7 @@ func (c *conn) secureIfTLS() error {
 	}
 	c.writeWithoutDeadline()
 	c.stream, c.frames.src = stream, stream
+	c.secure.Store(true)
 	return c.takeCertificate(stream.ConnectionState())
 }
 

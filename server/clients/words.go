@@ -74,6 +74,7 @@ func (c *conn) describe(asks bool) fourletter.Connection {
 		Remote:        remoteAddrPort(c),
 		Reading:       !asks,
 		Writing:       c.mu.out != nil,
+		Secure:        c.secure.Load(),
 		Queued:        int64(c.mu.pending.Len()),
 		Received:      st.received,
 		Sent:          st.sent,
