@@ -16,14 +16,14 @@ commit=$(git rev-parse HEAD)
 at=$(git log -1 --format=%ct)
 tag=$(git describe --tags --exact-match 2>/dev/null || true)
 # The user's settings for go must not change the result.
-unset GOFLAGS GOEXPERIMENT GOAMD64 GOARM64
-export GOENV=off CGO_ENABLED=0 LC_ALL=C TZ=UTC
+unset GOEXPERIMENT
+export GOFLAGS=-trimpath GOAMD64=v1 GOARM64=v8.0 CGO_ENABLED=0 LC_ALL=C TZ=UTC
 umask 022
 
 # Not from what Go records, so that a checkout in which Git can't be asked gives the same.
 ldflags="-s -w -buildid= -X github.com/zkd-project/zkd/internal/buildinfo.stamp=$tag,$commit,$at"
 build() { # FILE PROGRAM
-	go build -trimpath -buildvcs=false -ldflags "$ldflags" -o "$1" "./cmd/$2"
+	go build -buildvcs=false -ldflags "$ldflags" -o "$1" "./cmd/$2"
 }
 
 rm -rf "$out"
