@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members links soak compat apps bench benchcmp lint fmt tidy cover check vuln release clean
+.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members links soak compat apps bench benchcmp lint fmt tidy cover check vuln release reproduce clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -155,6 +155,9 @@ vuln: ## known vulnerabilities in what the programs call; needs a network (VULND
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 release: vuln ## archives with checksums and bills of materials, into build/release (PLATFORMS=linux/amd64)
 	scripts/release.sh $(PLATFORMS)
+
+reproduce: ## is a release the same when it is built twice, in two places? minutes (PLATFORMS=linux/amd64)
+	scripts/reproduce.sh $(PLATFORMS)
 
 clean: ## remove bin/ and build/, with the data of make run
 	rm -rf bin build

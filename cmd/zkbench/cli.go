@@ -7,7 +7,6 @@ import (
 	"io"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,8 +18,13 @@ import (
 // run is the whole program. Its error says what went wrong with the run; wrong replies count,
 // too.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	rev, at := buildinfo.Revision()
-	version := fmt.Sprintf("zkbench %s (%s), %s\n", rev, at.UTC().Format(time.DateOnly), runtime.Version())
+	root := newRoot(stdout, stderr)
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}
+
+func newRoot(stdout, stderr io.Writer) *cobra.Command {
+	version := fmt.Sprintf("zkbench %s, %s\n", buildinfo.Read(), runtime.Version())
 	root := &cobra.Command{
 		Use:   "zkbench",
 		Short: "Load generator for servers of ZooKeeper's client protocol",
@@ -34,7 +38,6 @@ end. The exit code is not 0 if any reply was wrong.`,
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("{{.Version}}")
-	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	for _, w := range workloads {
@@ -48,7 +51,7 @@ end. The exit code is not 0 if any reply was wrong.`,
 			return err
 		},
 	})
-	return root.ExecuteContext(ctx)
+	return root
 }
 
 // workload is what a subcommand adds to the common flags.

@@ -312,9 +312,9 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 
 // logStart writes the first line of a log.
 func logStart(log *zap.Logger, cfg *config.Config) {
-	rev, at := buildinfo.Revision()
+	b := buildinfo.Read()
 	fields := []zap.Field{
-		zap.String("revision", rev), zap.String("built", at.UTC().Format(time.DateOnly)), zap.String("speaks", "ZooKeeper "+compatVersion),
+		zap.String("version", b.Version), zap.String("revision", b.Revision()), zap.String("built", b.Time.Format(time.DateOnly)), zap.String("speaks", "ZooKeeper "+compatVersion),
 		zap.String("go", runtime.Version()), zap.String("config", cfg.File), zap.Int("pid", os.Getpid()), zap.Int("gomaxprocs", runtime.GOMAXPROCS(0)),
 	}
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {

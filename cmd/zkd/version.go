@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"time"
 
 	"github.com/zkd-project/zkd/internal/buildinfo"
 )
@@ -16,12 +15,11 @@ const compatVersion = "3.9.5"
 // built on <date> UTC". Clients parse it with patterns, so only letters, digits, dots and
 // dashes may precede the comma.
 func zooKeeperVersion() string {
-	rev, built := buildinfo.Revision()
-	return fmt.Sprintf("%s-zkd.%s, built on %s UTC", compatVersion, rev, built.UTC().Format("2006-01-02 15:04"))
+	b := buildinfo.Read()
+	return fmt.Sprintf("%s-zkd.%s, built on %s UTC", compatVersion, b.Revision(), b.Time.Format("2006-01-02 15:04"))
 }
 
 // versionLine returns the output of `zkd version` and --version.
 func versionLine() string {
-	rev, at := buildinfo.Revision()
-	return fmt.Sprintf("zkd %s (%s), speaks ZooKeeper %s, %s\n", rev, at.UTC().Format(time.DateOnly), compatVersion, runtime.Version())
+	return fmt.Sprintf("zkd %s, speaks ZooKeeper %s, %s\n", buildinfo.Read(), compatVersion, runtime.Version())
 }

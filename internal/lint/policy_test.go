@@ -163,6 +163,7 @@ const ours = `
 	internal/testing/scenario: none
 	internal/bench/fake: jute
 	internal/testing/ptytest:  none
+	internal/testing/manual:   none
 	internal/testing/freeport: none
 	internal/testing/standin:  none
 	internal/lint:     none
@@ -174,7 +175,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/testing/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed"}
+var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/testing/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
@@ -192,7 +193,7 @@ const theirs = `
 	github.com/spf13/pflag:             cmd/
 	go.uber.org/zap:                    server server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest
 	github.com/prometheus:              server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
-	github.com/spf13/cobra:             cmd/
+	github.com/spf13/cobra:             cmd/ internal/testing/manual
 	github.com/HdrHistogram:            internal/bench
 	go.uber.org/goleak:                 tests
 	github.com/go-zookeeper/zk:         tests

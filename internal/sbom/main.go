@@ -2,9 +2,11 @@
 // Go has recorded them in the programs, in the CycloneDX format.
 //
 //	go run ./internal/sbom bin/zkd bin/zkcli > sbom.cdx.json
+//	go run ./internal/sbom -version v1.2.3 -commit 0123456789ab -time 2026-01-02T03:04:05Z bin/zkd
 //
-// The output depends on the programs alone: it has no serial number, and its time is that of
-// the commit.
+// The flags are for programs in which Go has not recorded the source, as with -buildvcs=false.
+// The output depends on the programs and the flags alone: it has no serial number, and its
+// time is that of the commit.
 package main
 
 import (
@@ -12,6 +14,7 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -61,7 +64,19 @@ type dependency struct {
 	DependsOn []string `json:"dependsOn"`
 }
 
-func run(files []string, out io.Writer) error {
+// source is what the flags say about the source. An empty field leaves what Go has recorded.
+type source struct{ version, commit, time string }
+
+func run(args []string, out io.Writer) error {
+	var from source
+	fl := flag.NewFlagSet("sbom", flag.ContinueOnError)
+	fl.StringVar(&from.version, "version", "", "version of the programs' module")
+	fl.StringVar(&from.commit, "commit", "", "commit that the programs were built from")
+	fl.StringVar(&from.time, "time", "", "time of the commit (RFC 3339)")
+	if err := fl.Parse(args); err != nil {
+		return err
+	}
+	files := fl.Args()
 	if len(files) == 0 {
 		return errors.New("name the programs")
 	}
@@ -73,6 +88,9 @@ func run(files []string, out io.Writer) error {
 		}
 		infos = append(infos, info)
 	}
+	for _, info := range infos {
+		from.setIn(info)
+	}
 	b, err := describe(infos)
 	if err != nil {
 		return err
@@ -81,6 +99,19 @@ func run(files []string, out io.Writer) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(b)
+}
+
+// setIn replaces what Go has recorded about the source.
+func (s source) setIn(info *debug.BuildInfo) {
+	if s.version != "" {
+		info.Main.Version = s.version
+	}
+	for _, set := range []debug.BuildSetting{{Key: "vcs.revision", Value: s.commit}, {Key: "vcs.time", Value: s.time}} {
+		if set.Value != "" {
+			info.Settings = slices.DeleteFunc(info.Settings, func(old debug.BuildSetting) bool { return old.Key == set.Key })
+			info.Settings = append(info.Settings, set)
+		}
+	}
 }
 
 // describe returns the bill of programs of one module.

@@ -32,6 +32,15 @@ func TestOwn(t *testing.T) {
 	if len(b.Components) == 0 || !strings.HasPrefix(b.Components[0].PURL, "pkg:golang/std@1.") {
 		t.Errorf("no standard library:\n%s", &once)
 	}
+	var named bytes.Buffer
+	if err := run([]string{"-version", "v1.2.3", "-commit", "abc", "-time", "2026-01-02T03:04:05Z", self}, &named); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"purl": "pkg:golang/github.com/zkd-project/zkd@v1.2.3"`, `"value": "abc"`, `"timestamp": "2026-01-02T03:04:05Z"`} {
+		if !strings.Contains(named.String(), want) {
+			t.Errorf("the flags give no %s:\n%s", want, &named)
+		}
+	}
 	if err := run([]string{"main.go"}, &once); err == nil {
 		t.Error("a file that is no program is accepted")
 	}

@@ -140,7 +140,10 @@ func (a *App) root(opts *Options) *cobra.Command {
 }
 
 func (a *App) cobraCommand(spec *Command, opts *Options) *cobra.Command {
-	cmd := &cobra.Command{Use: spec.usage(), Short: spec.Short, Args: cobra.ArbitraryArgs, Hidden: spec.Session && !a.session}
+	cmd := &cobra.Command{
+		Use: spec.usage(), Short: spec.Short, Long: spec.Long, Example: spec.examples(), Args: cobra.ArbitraryArgs,
+		Hidden: spec.Session && !a.session,
+	}
 	run := spec.Setup(cmd)
 	cmd.ValidArgsFunction = a.shellCompletion(spec)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

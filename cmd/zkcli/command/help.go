@@ -84,16 +84,22 @@ func (a *App) helpOf(c *Command) string {
 		fmt.Fprintf(&b, "\nFlags:\n%s", usages)
 	}
 	if len(c.Examples) > 0 {
-		b.WriteString("\nExamples:\n")
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", c.examples())
 	}
+	return b.String()
+}
+
+// examples returns a line for each example, or "".
+func (c *Command) examples() string {
 	width := 0
 	for _, e := range c.Examples {
 		width = max(width, len(e.Line))
 	}
+	var lines []string
 	for _, e := range c.Examples {
-		fmt.Fprintf(&b, "  %-*s   # %s\n", width, e.Line, e.Does)
+		lines = append(lines, fmt.Sprintf("  %-*s   # %s", width, e.Line, e.Does))
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }
 
 // helpDoc is a command's help in JSON.

@@ -203,7 +203,7 @@ func versionCommand() Command {
 		Name: "version", Short: "Print the version of zkcli",
 		Setup: func(*cobra.Command) Run {
 			return func(_ context.Context, c *Call) error {
-				v, _ := buildinfo.Revision()
+				v := buildinfo.Read().Revision()
 				doc := map[string]string{"version": v}
 				return c.Emit(Output{Text: versionText(), Data: doc, Raw: []byte(v + "\n")})
 			}
@@ -213,8 +213,7 @@ func versionCommand() Command {
 
 // versionText is what version and --version print.
 func versionText() string {
-	v, _ := buildinfo.Revision()
-	return "ZooKeeper CLI version: zkd " + v
+	return "ZooKeeper CLI version: zkd " + buildinfo.Read().String()
 }
 
 // pathList returns a list of paths as a result. name is the field's name in JSON.

@@ -1,0 +1,10 @@
+package main
+
+import (
+	"io"
+	"testing"
+
+	"github.com/zkd-project/zkd/internal/testing/manual"
+)
+
+func TestManual(t *testing.T) { manual.Write(t, newRoot(io.Discard, io.Discard), "1") }
