@@ -376,3 +376,27 @@ func TestAuditOfEnsemble(t *testing.T) {
 		}
 	})
 }
+
+// TestAuditOfTokens has an entry of a token that is good, and one of the same token when it is
+// over: it proves nothing then, although the client's connection continues.
+func TestAuditOfTokens(t *testing.T) {
+	i := newIssuer(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, slices.Concat(audited[:2], i.lines)...)
+		c := s.connect(t)
+		token := i.token("ann", 5*time.Second)
+		for range 2 {
+			if code := c.addAuth("jwt", token); code != 0 {
+				t.Fatal(code)
+			}
+			time.Sleep(6 * time.Second)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		equalLines(t, auditLines(t, s.fs, map[jute.SessionID]string{c.session: "C"}), []string{
+			"session=C user=10.0.0.2,ann ip=10.0.0.2 operation=addAuth scheme=jwt result=success",
+			"session=C user=10.0.0.2 ip=10.0.0.2 operation=addAuth scheme=jwt result=failure",
+		})
+	})
+}

@@ -80,15 +80,18 @@ func newTestServer(t testing.TB, opts Options) *testServer {
 	t.Helper()
 	l := newMemListener()
 	core, logged := observer.New(zap.WarnLevel)
-	opts.Logger = zap.New(core)
 	secure := newMemListener()
-	opts.Listen = func(_, addr string) (net.Listener, error) {
-		if strings.HasSuffix(addr, fmt.Sprintf(":%d", opts.Config.ClientTLS.Port)) {
-			return secure, nil
+	mine := opts
+	mine.Logger = zap.New(core)
+	if opts.Listen == nil {
+		mine.Listen = func(_, addr string) (net.Listener, error) {
+			if strings.HasSuffix(addr, fmt.Sprintf(":%d", opts.Config.ClientTLS.Port)) {
+				return secure, nil
+			}
+			return l, nil
 		}
-		return l, nil
 	}
-	s, err := New(opts)
+	s, err := New(mine)
 	if err != nil {
 		t.Fatalf("new: %v", err)
 	}

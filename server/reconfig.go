@@ -59,6 +59,8 @@ type membership struct {
 	client  config.Endpoint // clientPort
 	secure  config.Endpoint // secureClientPort
 	failed  string          // the last error that was logged
+
+	secureByLine bool // the line of this server has secureClientPort
 }
 
 // membersRetry is the time between two attempts to follow the members.
@@ -66,8 +68,9 @@ const membersRetry = 5 * time.Second
 
 func newMembership(s *Server) *membership {
 	return &membership{lifecycle: s.lifecycle, published: s.published, id: s.id, fs: s.fs, clients: s.clients, transport: s.transport, joins: s.opts.Join != "",
-		client: config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort},
-		secure: config.Endpoint{Host: s.cfg.ClientTLS.Address, Port: s.cfg.ClientTLS.Port}}
+		client:       config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort},
+		secure:       config.Endpoint{Host: s.cfg.ClientTLS.Address, Port: s.cfg.ClientTLS.Port},
+		secureByLine: s.cfg.Self().SecureClient.Port != 0}
 }
 
 func (m *membership) run() {
@@ -142,17 +145,27 @@ func (m *membership) moveClientPort(line *config.Server) error {
 	return m.move("the client port moves", &m.client, line.Client, m.clients.Listen)
 }
 
-// moveSecurePort moves the secure port. A server that was started without TLS for clients
-// can't open one.
+// moveSecurePort moves the secure port, and opens or closes it if the server's line now has
+// one, or no longer. A server that was started without keys for clients can't open one.
 func (m *membership) moveSecurePort(line *config.Server) error {
-	if !m.cfg.ClientTLS.Used() {
+	to := line.SecureClient
+	switch {
+	case to.Port == 0 && m.secureByLine:
+		to.Port = -1
+	case to.Port != 0 && !m.cfg.ClientTLS.Used():
+		m.log.Warn("the secure client port of this server stays closed, since it was started without keys for it: "+
+			"set ssl.keyStore.location and ssl.trustStore.location, without which it will not start again", zap.Stringer("port", to))
 		return nil
 	}
-	return m.move("the secure client port moves", &m.secure, line.SecureClient, m.clients.ListenSecure)
+	err := m.move("the secure client port moves", &m.secure, to, m.clients.ListenSecure)
+	if err == nil {
+		m.secureByLine = line.SecureClient.Port != 0
+	}
+	return err
 }
 
 func (m *membership) move(what string, from *config.Endpoint, to config.Endpoint, listen func(string, int) error) error {
-	if to.Port == 0 || to.Port == from.Port && sameHost(to.Host, from.Host) {
+	if to.Port == 0 || to.Port == from.Port && (to.Port < 0 || sameHost(to.Host, from.Host)) {
 		return nil
 	}
 	m.log.Info(what, zap.Stringer("from", *from), zap.Stringer("to", to))

@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -330,4 +332,83 @@ func TestNoKeys(t *testing.T) {
 	if err := again.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "TLS for clients") {
 		t.Errorf("started: %v", err)
 	}
+}
+
+// ports are the listeners of a server's clients, by address.
+type ports map[string]*memListener
+
+func (p ports) listen(_, addr string) (net.Listener, error) {
+	p[addr] = newMemListener()
+	return p[addr], nil
+}
+
+// TestReconfigOfTheSecurePort adds, moves and removes the secure client port of a server while
+// that runs.
+func TestReconfigOfTheSecurePort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := certs.New(t, "CA")
+		e := startDynamic(t, 3, 3)
+		id := e.follower()
+		start := func(keys ...string) (*testServer, ports) {
+			t.Helper()
+			e.stop(id)
+			p := make(ports)
+			lines := slices.Concat(e.lines, e.serverLines(id), []string{fmt.Sprint("zkd.myid=", id)}, keys)
+			s, err := e.tryStart(id, func(o *Options) { o.Listen, o.Config = p.listen, parseConfig(t, e.dir, lines...) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.settled()
+			return s, p
+		}
+		change := func(secure string) {
+			t.Helper()
+			line := fmt.Sprintf("server.%[1]d=10.0.0.%[1]d:2888:3888;2181%[2]s", id, secure)
+			e.servers[e.leader()].connect(t).ok(jute.OpReconfig, &jute.ReconfigRequest{Joining: line, ConfigID: -1})
+			e.settled()
+			synctest.Wait()
+		}
+		s, p := start("ssl.clientAuth=none", "ssl.keyStore.location="+certs.Write(t, t.TempDir(), "key.pem", ca.Issue("zk1").PEM(t)))
+		client := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "zk1"}
+		client.RootCAs.AddCert(ca.Cert)
+		open := func(addr string) net.Conn {
+			t.Helper()
+			nc, err := p[addr].dial("10.0.0.9", 1<<20)
+			if err != nil {
+				t.Fatalf("%s: %v", addr, err)
+			}
+			t.Cleanup(func() { nc.Close() })
+			return tls.Client(nc, client)
+		}
+		closed := func(addr string) bool {
+			nc, err := p[addr].dial("10.0.0.9", 1<<20)
+			if err == nil {
+				nc.Close()
+			}
+			return err != nil
+		}
+		if addr := s.SecureAddr(); addr != nil {
+			t.Fatalf("there is a secure port at first, %v", addr)
+		}
+		change(";2281")
+		works(t, open("0.0.0.0:2281"))
+		before := open("0.0.0.0:2281")
+		change(";10.0.0.7:2282")
+		works(t, open("10.0.0.7:2282"))
+		if !closed("0.0.0.0:2281") {
+			t.Error("the port is open where it was, too")
+		}
+		works(t, before)
+		change("")
+		if !closed("10.0.0.7:2282") || s.SecureAddr() != nil {
+			t.Error("the port is still open, although the members have none")
+		}
+		s.noErrors(t)
+
+		s, p = start()
+		change(";2281")
+		if len(p) != 1 || !s.said("the secure client port of this server stays closed") {
+			t.Errorf("ports %v without keys: %v", p, s.messages())
+		}
+	})
 }

@@ -221,6 +221,8 @@ func (s *setting) know(f *settingsFiles) {
 		s.lines = x509
 	case "secureClientPort", "secureClientPortAddress":
 		s.lines = append(clientTLS, "secureClientPort=2281")
+	case "quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl":
+		s.lines = []string{"zkd.quorumSecretFile=" + f.secret}
 	case "fips-mode":
 		s.contradicts = s.value == "true" // the test's process does not run in that mode
 	default:

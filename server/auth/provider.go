@@ -2,6 +2,7 @@ package auth
 
 import (
 	"crypto/x509"
+	"errors"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -26,7 +27,8 @@ type Provider interface {
 // called by the reader of the connection, and may block that.
 type PacketProver interface {
 	Provider
-	// ProvePacket checks the payload of an auth packet. Null data is nil.
+	// ProvePacket checks the payload of an auth packet. Null data is nil. ErrEnded refuses it
+	// without a consequence for the connection.
 	ProvePacket(data []byte) (Proof, error)
 }
 
@@ -37,6 +39,9 @@ type CertificateProver interface {
 	// verified. The owner's certificate is the first of the chain.
 	ProveCertificate(chain []*x509.Certificate) (Proof, error)
 }
+
+// ErrEnded means that what a client presents was valid once, and proves nothing any more.
+var ErrEnded = errors.New("no longer valid")
 
 // Proof is what a connection has proved.
 type Proof struct {

@@ -67,7 +67,8 @@ func New(cfg Config) (*Schemes, error) {
 // Authenticate handles an auth packet of a connection with these credentials, and returns
 // them with those that the packet proves. It fails with jute.ErrAuthFailed if there is no
 // such scheme, if the scheme takes no auth packets, if the packet proves nothing, or if the
-// connection would have too many identities; the connection must be closed then.
+// connection would have too many identities; the connection must be closed then. After
+// ErrEnded it need not be.
 func (s *Schemes) Authenticate(scheme string, data []byte, have *Credentials) (*Credentials, error) {
 	p, ok := s.table[scheme].(PacketProver)
 	if !ok {

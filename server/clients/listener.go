@@ -45,6 +45,10 @@ func (s *Clients) listen(p *port, host string, number int) error {
 		return net.ErrClosed
 	}
 	if number < 0 {
+		if p.listener != nil {
+			p.listener.Close()
+			p.listener = nil
+		}
 		s.log.Info("no port for clients ("+p.key+"=-1)", zap.Stringer("zxid", s.state.Applied()))
 		return nil
 	}

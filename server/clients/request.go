@@ -257,6 +257,10 @@ func (c *conn) authenticate(req *request) error {
 		}
 	}
 	creds, err := c.clients.schemes.Authenticate(r.Scheme, r.Auth, c.credentials.Load())
+	ended := errors.Is(err, auth.ErrEnded)
+	if ended {
+		err = nil
+	}
 	failed := mayFail && hasFailed(&r, creds, err)
 	if mayFail && !failed {
 		c.attemptSucceeded()
@@ -265,7 +269,7 @@ func (c *conn) authenticate(req *request) error {
 		return c.failAuth(req, r.Scheme, err)
 	}
 	c.setCredentials(creds)
-	if failed { // the client is another digest user than the super user, as on Apache's server
+	if failed || ended { // a failed one is another digest user than the super user, as on Apache's server
 		err = jute.ErrAuthFailed
 	}
 	c.clients.audit.authenticated(c, r.Scheme, err)

@@ -107,15 +107,8 @@ func (c *Config) describeEnsemble(out io.Writer) {
 // eavesdrop.
 func (c *Config) peerSecurity() string {
 	t := &c.QuorumTLS
-	var how []string
-	if t.Accept && !t.AcceptPlain {
-		how = append(how, "certificates")
-	}
-	if c.QuorumSecret.IsSet() {
-		how = append(how, "a shared secret")
-	}
 	known := "not authenticated: any program that reaches the port may pose as a server (zkd.quorumSecretFile, sslQuorum)"
-	if len(how) > 0 {
+	if how := c.peersKnownBy(); len(how) > 0 {
 		known = "authenticated by " + strings.Join(how, " and ")
 	}
 	switch {
@@ -125,6 +118,17 @@ func (c *Config) peerSecurity() string {
 		return "TLS is possible, not required (portUnification), " + known
 	}
 	return "TLS, " + known
+}
+
+// peersKnownBy returns by what servers authenticate each other.
+func (c *Config) peersKnownBy() (how []string) {
+	if t := &c.QuorumTLS; t.Accept && !t.AcceptPlain {
+		how = append(how, "certificates")
+	}
+	if c.QuorumSecret.IsSet() {
+		how = append(how, "a shared secret")
+	}
+	return how
 }
 
 func plural(n int, thing string) string {

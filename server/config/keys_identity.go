@@ -230,8 +230,17 @@ func (l *loader) resolveJWT() {
 		l.fail(l.firstSet("zkd.jwt.algorithms", "zkd.jwt.idClaim"), "the value is missing")
 	}
 	l.checkJWTKeys()
-	if l.c.ClientPort >= 0 && !isLoopback(l.c.ClientPortAddress) {
-		l.warn(l.set["zkd.jwt.issuer"], "clients of clientPort send their tokens in plain text: everybody on the way can use them until they end")
+	for _, port := range []struct {
+		key  string
+		open bool
+		host string
+	}{
+		{"clientPort", l.c.ClientPort >= 0, l.c.ClientPortAddress},
+		{"admin.serverPort", l.c.Admin.Enabled, l.c.Admin.Host},
+	} {
+		if port.open && !isLoopback(port.host) {
+			l.warn(l.set["zkd.jwt.issuer"], "clients of %s send their tokens in plain text: everybody on the way can use them until they end", port.key)
+		}
 	}
 }
 

@@ -24,8 +24,6 @@ func protecting(doc string, names ...string) []Key {
 // laterKeys returns the rows of keys for features that zkd does not have yet.
 func laterKeys() []Key {
 	return slices.Concat(
-		protecting("zkd's servers do not use SASL among themselves: set zkd.quorumSecretFile (a shared secret) or sslQuorum (certificates) instead",
-			"quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl"),
 		protecting("zkd has no metrics over HTTPS yet", "metricsProvider.httpsPort", "metricsProvider.ssl.*"),
 		protecting("zkd's settings for TLS between servers are those that it honours", "ssl.quorum.*"),
 		protecting("zkd does not know this key, and by its name it is about security",

@@ -24,6 +24,37 @@ type rawSASL struct {
 	superUsers           []string
 	rules, realm         string
 	usersFile            string
+	quorum               [3]bool // the keys of quorumSASL
+}
+
+// quorumSASL are the keys that ask for SASL between servers.
+var quorumSASL = [...]string{"quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl"}
+
+func quorumSASLKeys(c *Config) (keys []Key) {
+	for i, name := range quorumSASL {
+		keys = append(keys, Key{Name: name, Default: "false", value: requested(&c.raw.sasl.quorum[i]), Protects: true,
+			Doc: "Servers must authenticate each other. zkd's servers use no SASL among themselves: `true` needs zkd.quorumSecretFile (a shared secret) or sslQuorum=true (certificates), by which both ends of each link do, and is an error without."})
+	}
+	return keys
+}
+
+// resolveQuorumSASL checks that servers authenticate each other if SASL between them is asked
+// for.
+func (l *loader) resolveQuorumSASL() {
+	c := l.c
+	for i, key := range quorumSASL {
+		p := l.set[key]
+		switch how := c.peersKnownBy(); {
+		case !c.raw.sasl.quorum[i]:
+		case !c.Replicated():
+			l.warn(p, "has no effect: there are no other servers")
+		case len(how) > 0:
+			l.warn(p, "is met without SASL: servers authenticate each other by %s", strings.Join(how, " and "))
+		case !l.failed("zkd.quorumSecretFile"):
+			l.unprotected = append(l.unprotected, unprotected{p,
+				"its servers use no SASL among themselves: set zkd.quorumSecretFile, a shared secret, or sslQuorum=true, certificates, and this key may stay"})
+		}
+	}
 }
 
 func saslKeys(c *Config) []Key {

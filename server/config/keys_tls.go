@@ -48,7 +48,7 @@ func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
 		{Name: prefix + "enabledProtocols", value: list(&raw.protocols, "TLSv1.2", "TLSv1.3", "TLSv1.2,TLSv1.3"), Protects: true,
 			Doc: "Versions of TLS that may be used: TLSv1.2, TLSv1.3 or both. It wins over " + prefix + "protocol."},
 		{Name: prefix + "ciphersuites", value: list(&raw.suites, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", ""), Protects: true,
-			Doc: "Cipher suites that may be used, by their names in Java, which are IANA's. A version of TLS of which none is listed is off. Those of TLS 1.3 can only be allowed all together. Default: those that Go takes for safe."},
+			Doc: "Cipher suites that may be used, by their names in Java, which are IANA's; a name that begins with SSL_ is that with TLS_. A version of TLS of which none is listed is off. Those of TLS 1.3 can only be allowed all together. Default: those that Go takes for safe."},
 		{Name: prefix + "crl", Default: "false", value: truth(&s.CRL), Protects: true,
 			Doc: "Refuse certificates that are in a revocation list: of " + own + "crlFiles, or else of the distribution points that the certificate names (HTTP). Without a valid list every certificate is refused."},
 		{Name: own + "crlFiles", value: list(&s.CRLs), Protects: true,

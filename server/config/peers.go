@@ -15,6 +15,7 @@ func (l *loader) resolvePeers() {
 	l.resolveTimes()
 	l.readSecret()
 	l.resolveTLS()
+	l.resolveQuorumSASL()
 }
 
 // resolveTimes ensures that a follower can receive several heartbeats before it gives up

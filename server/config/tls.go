@@ -39,10 +39,12 @@ type ClientTLS struct {
 	AuthScheme string
 	// Unified accepts TLS on ClientPort, too. Default false.
 	Unified bool
+	// Addable means that there are keys for a port that a change of the members may open.
+	Addable bool
 }
 
-// Used reports whether there is a port that takes connections with TLS.
-func (t *ClientTLS) Used() bool { return t.Port >= 0 || t.Unified }
+// Used reports whether there is a port that takes connections with TLS, or can be.
+func (t *ClientTLS) Used() bool { return t.Port >= 0 || t.Unified || t.Addable }
 
 // resolveTLS computes QuorumTLS and ClientTLS, and reads their files.
 func (l *loader) resolveTLS() {
@@ -59,6 +61,8 @@ func (l *loader) resolveTLS() {
 	t.ClientAuth = map[string]secure.ClientAuth{
 		"need": secure.NeedClientAuth, "want": secure.WantClientAuth, "none": secure.NoClientAuth,
 	}[raw.clientAuth]
+	_, keys := l.set["ssl.keyStore.location"]
+	t.Addable = keys && l.c.Replicated() && l.c.ReconfigEnabled
 	l.settings(&t.Settings, raw, t.Used(), "secureClientPort or client.portUnification=true")
 	if p := l.set["ssl.clientHostnameVerification"]; t.VerifyClientHost && !t.VerifyHost {
 		l.fail(p, "needs ssl.hostnameVerification=true")
@@ -145,6 +149,9 @@ func (l *loader) cipherSuites(s *secure.Settings, raw *rawTLS) {
 	var chosen13 int
 	var unknown, unsafe []string
 	for _, name := range raw.suites {
+		if old, ok := strings.CutPrefix(name, "SSL_"); ok { // Java's names of the oldest ones; IBM's of all
+			name = "TLS_" + old
+		}
 		c := known[name]
 		switch {
 		case c == nil:

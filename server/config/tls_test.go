@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,5 +119,24 @@ func TestQuorumTLS(t *testing.T) {
 				t.Errorf("got %+v, want %+v; remarks:\n%s", got, test.want, remarks)
 			}
 		})
+	}
+}
+
+// TestQuorumSASL asks for SASL between servers that have certificates.
+func TestQuorumSASL(t *testing.T) {
+	key, cert := pair(t)
+	file := filepath.Join(t.TempDir(), "all.pem")
+	if err := os.WriteFile(file, slices.Concat(key, cert), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := "dataDir=/d\nclientPort=2181\ninitLimit=5\nsyncLimit=2\nzkd.myid=1\nserver.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n" +
+		"ssl.quorum.keyStore.location=" + file + "\nssl.quorum.trustStore.location=" + file + "\nquorum.auth.enableSasl=true\n"
+	_, warnings, err := Parse(strings.NewReader(text+"sslQuorum=true\n"), "zoo.cfg")
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0].String(), "authenticate each other by certificates") {
+		t.Errorf("%v, %v", warnings, err)
+	}
+	_, _, err = Parse(strings.NewReader(text+"sslQuorum=true\nportUnification=true\n"), "zoo.cfg")
+	if err == nil || !strings.Contains(err.Error(), "quorum.auth.enableSasl: asks for protection") {
+		t.Errorf("links without TLS: %v", err)
 	}
 }

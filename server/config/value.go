@@ -123,6 +123,16 @@ func suffixed(text string) (time.Duration, bool) {
 // truth is true or false, in upper or lower case.
 func truth(field *bool) value { return twoWords(field, "true", "false") }
 
+// requested is true unless the text turns something off.
+func requested(field *bool) value {
+	v := truth(field)
+	v.set = func(text string) bool {
+		*field = Key{}.requestsFeature(text)
+		return true
+	}
+	return v
+}
+
 // yesNo is yes or no, in upper or lower case.
 func yesNo(field *bool) value { return twoWords(field, "yes", "no") }
 

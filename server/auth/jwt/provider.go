@@ -109,8 +109,8 @@ func refuse(reason string) (auth.Proof, error) {
 }
 
 // ProvePacket checks a token and returns its identity, which ends with the token. It may
-// block for as long as a fetch of the keys takes: 5 s. A token that is over proves nothing,
-// and is no error.
+// block for as long as a fetch of the keys takes: 5 s. For a token that is over it returns
+// auth.ErrEnded.
 func (p *Provider) ProvePacket(data []byte) (auth.Proof, error) {
 	if len(data) > maxToken {
 		return refuse("larger than 16 KiB")
@@ -126,7 +126,7 @@ func (p *Provider) ProvePacket(data []byte) (auth.Proof, error) {
 	}
 	end := claims.Expiry.Time().Add(p.cfg.Skew)
 	if !now.Before(end) {
-		return auth.Proof{}, nil
+		return auth.Proof{}, auth.ErrEnded
 	}
 	// What costs nothing is checked before the signature, whose key may have to be fetched.
 	if reason := p.check(&claims, now); reason != "" {
