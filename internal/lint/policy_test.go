@@ -98,7 +98,8 @@ const ours = `
 	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/auth/sasl server/config
 
 	# The client, and what stands on it: they know nothing of server/, but for
-	# zktest, which starts servers inside the tests of others.
+	# zktest, which starts servers inside the tests of others, and cmd/zkcli/backup, which
+	# reads snapshots.
 	client:            jute client/sasl internal/keystore internal/secret
 	client/sasl:       jute internal/digestmd5 internal/scram
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
@@ -109,7 +110,8 @@ const ours = `
 	client/cache:      client
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
-	cmd/zkcli/command: client client/cache client/sasl client/settle client/tree cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
+	cmd/zkcli/backup:  internal/vfs jute server/snapshot
+	cmd/zkcli/command: client client/cache client/sasl client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/member:  client cmd/zkcli/servers
 	cmd/zkcli/servers: client internal/ask

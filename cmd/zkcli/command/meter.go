@@ -38,13 +38,35 @@ const meterPace = 100 * time.Millisecond
 
 // show draws a bar.
 func (m *meter) show(p subtree.Progress) {
-	if m.w == nil || p.Doing == m.doing && p.Done < p.Total && time.Since(m.drawn) < meterPace {
-		return
+	if m.due(p.Doing, p.Done >= p.Total) {
+		m.draw(bar(p))
 	}
-	m.doing, m.drawn = p.Doing, time.Now()
-	line := shell.Cut(bar(p), m.columns-1) // a wrapped line can't be overwritten
+}
+
+// showBytes draws how many bytes of a total have been read; total may be 0, for unknown.
+func (m *meter) showBytes(done, total int64) {
+	switch {
+	case !m.due("bytes", total > 0 && done >= total):
+	case total <= 0:
+		m.draw("reading: " + bytesText(done))
+	default:
+		m.draw(fmt.Sprintf("reading: %s of %s, %d%%", bytesText(done), bytesText(total), done*100/total))
+	}
+}
+
+// due reports whether it is time to draw: for other work, at the end, or after meterPace.
+func (m *meter) due(doing string, end bool) bool {
+	if m.w == nil || doing == m.doing && !end && time.Since(m.drawn) < meterPace {
+		return false
+	}
+	m.doing = doing
+	return true
+}
+
+func (m *meter) draw(text string) {
+	line := shell.Cut(text, m.columns-1) // a wrapped line can't be overwritten
 	fmt.Fprintf(m.w, "\r%-*s", m.width, line)
-	m.width = utf8.RuneCountInString(line)
+	m.width, m.drawn = utf8.RuneCountInString(line), time.Now()
 }
 
 // clear removes the bar.

@@ -1,0 +1,11 @@
+// Package backup fetches snapshots from running servers, and keeps them in directories.
+//
+// A backup is a snapshot of one zxid, in one file: a bbolt database, whose format package
+// server/snapshot has. [Fetch] gets it from the page /commands/snapshot of a server's
+// AdminServer. In a directory, [Create] names it
+//
+//	zkd-20261122T140500Z-0x20000007c-1f2e3d4c.db
+//
+// for the time when it was fetched, its zxid and the CRC32C of the file. A file has its name
+// when it is complete, durable and verified. What has another name is left alone.
+package backup

@@ -1,0 +1,181 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Source is where a backup comes from.
+type Source struct {
+	// Admins are the URLs of AdminServers, without a path. The first one that does not lead
+	// is asked, since a leader has other work, or else the leader.
+	Admins []string
+	// Auth is what authenticates the caller, scheme:data. The server wants all permissions on
+	// "/".
+	Auth []string
+	// Rate is the most bytes to read in a second; 0 is no limit.
+	Rate int64
+	// Progress is called now and then, unless it is nil. total is 0 if the server does not
+	// tell it.
+	Progress func(done, total int64)
+	// HTTP makes the requests; nil is http.DefaultClient.
+	HTTP *http.Client
+}
+
+// Fetched describes a snapshot that was fetched.
+type Fetched struct {
+	Admin string // the URL that was asked
+	Zxid  jute.Zxid
+	Bytes int64
+}
+
+// Fetch asks a server for a snapshot of the present state, and writes it to w.
+func (s *Source) Fetch(ctx context.Context, w io.Writer) (*Fetched, error) {
+	admin, err := s.choose(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fetched{Admin: admin}
+	if err := s.fetch(ctx, f, w); err != nil {
+		return nil, fmt.Errorf("backup from %s: %w", admin, err)
+	}
+	return f, nil
+}
+
+func (s *Source) fetch(ctx context.Context, f *Fetched, w io.Writer) error {
+	resp, err := s.get(ctx, f.Admin+"/commands/snapshot?streaming=true")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() // it was only read
+	if resp.StatusCode != http.StatusOK {
+		return refusal(resp)
+	}
+	zxid, err := strconv.ParseUint(strings.TrimPrefix(resp.Header.Get("last_zxid"), "0x"), 16, 64)
+	if err != nil {
+		return errors.New("the answer has no zxid: is it an AdminServer?")
+	}
+	f.Zxid = jute.Zxid(zxid)
+	total, _ := strconv.ParseInt(resp.Header.Get("snapshot_size"), 10, 64) // without it 0
+	if f.Bytes, err = s.copy(ctx, w, resp.Body, total); err != nil {
+		return err
+	}
+	if total > 0 && f.Bytes != total {
+		return fmt.Errorf("%d bytes of %d: %w", f.Bytes, total, io.ErrUnexpectedEOF)
+	}
+	return nil
+}
+
+// choose returns the server to ask.
+func (s *Source) choose(ctx context.Context) (string, error) {
+	if len(s.Admins) == 1 {
+		return s.Admins[0], nil
+	}
+	leader, problems := "", []error(nil)
+	for _, admin := range s.Admins {
+		switch leads, err := s.leads(ctx, admin); {
+		case err != nil:
+			problems = append(problems, fmt.Errorf("%s: %w", admin, err))
+		case !leads:
+			return admin, nil
+		default:
+			leader = admin
+		}
+	}
+	if leader == "" {
+		return "", errors.Join(append(problems, errors.New("no server can be asked"))...)
+	}
+	return leader, nil
+}
+
+// leads reports whether a server leads, or has no ensemble.
+func (s *Source) leads(ctx context.Context, admin string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	resp, err := s.get(ctx, admin+"/commands/leader")
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close() // it was only read
+	var answer struct {
+		Leads *bool `json:"is_leader"`
+	}
+	if resp.StatusCode != http.StatusOK {
+		return false, refusal(resp)
+	}
+	err = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&answer)
+	return answer.Leads == nil || *answer.Leads, err
+}
+
+func (s *Source) get(ctx context.Context, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, auth := range s.Auth {
+		scheme, data, _ := strings.Cut(auth, ":")
+		req.Header.Add("Authorization", scheme+" "+data)
+	}
+	if s.HTTP != nil {
+		return s.HTTP.Do(req)
+	}
+	return http.DefaultClient.Do(req)
+}
+
+// refusal returns the error of a response that is not OK.
+func refusal(resp *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // the status is enough
+	var answer struct {
+		Error string `json:"error"`
+	}
+	why := strings.TrimSpace(string(text))
+	if json.Unmarshal(text, &answer) == nil {
+		why = answer.Error
+	}
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
+		return fmt.Errorf("%s: %s: authenticate by --auth as a user with all permissions on /", resp.Status, why)
+	case why != "":
+		return fmt.Errorf("%s: %s", resp.Status, why)
+	}
+	return errors.New(resp.Status)
+}
+
+// copyStep is how much is read between two looks at the rate.
+const copyStep = 256 << 10
+
+// copy copies at most at the rate.
+func (s *Source) copy(ctx context.Context, w io.Writer, r io.Reader, total int64) (n int64, err error) {
+	begun := time.Now()
+	for {
+		m, err := io.CopyN(w, r, copyStep)
+		n += m
+		if s.Progress != nil {
+			s.Progress(n, total)
+		}
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil || s.Rate <= 0 {
+			if err != nil {
+				return n, err
+			}
+			continue
+		}
+		due := begun.Add(time.Duration(float64(n) / float64(s.Rate) * float64(time.Second)))
+		select {
+		case <-time.After(time.Until(due)):
+		case <-ctx.Done():
+			return n, context.Cause(ctx)
+		}
+	}
+}
