@@ -85,12 +85,16 @@ func (l *Loader) addACL(key, value []byte) error {
 }
 
 func (l *Loader) addSession(key, value []byte) error {
-	if len(key) != 8 || len(value) != 4 {
+	apache := len(value) == 5 && value[4] == 1
+	if len(key) != 8 || len(value) != 4 && !apache {
 		return fmt.Errorf("impossible length: %w", ErrTxn)
 	}
 	id := jute.SessionID(binary.BigEndian.Uint64(key))
 	if !l.tree.createSession(id, int32(binary.BigEndian.Uint32(value))) {
 		return fmt.Errorf("session twice: %w", ErrTxn)
+	}
+	if apache {
+		l.tree.markApache(id)
 	}
 	return nil
 }
@@ -180,9 +184,6 @@ func (l *Loader) Finish() (*Tree, error) {
 	if l.meta == nil {
 		return nil, fmt.Errorf("load snapshot: no meta row, it is not complete: %w", ErrTxn)
 	}
-	if len(l.above) == 0 {
-		return nil, fmt.Errorf("load snapshot: no root: %w", ErrTxn)
-	}
 	if m := l.meta; t.numNodes() != m.Nodes || t.NumSessions() != m.Sessions {
 		return nil, fmt.Errorf("load snapshot: %d nodes and %d sessions, want %d and %d: %w",
 			t.numNodes(), t.NumSessions(), m.Nodes, m.Sessions, ErrTxn)
@@ -190,7 +191,17 @@ func (l *Loader) Finish() (*Tree, error) {
 	if t.digest != l.meta.Digest {
 		return nil, fmt.Errorf("load snapshot: digest %s, want %s: %w", t.digest, l.meta.Digest, ErrTxn)
 	}
-	t.lastZxid = l.meta.Zxid
+	return l.FinishAt(l.meta.Zxid)
+}
+
+// FinishAt returns the tree of rows that are not from a snapshot, and so have no meta row. zxid
+// is that of its last transaction.
+func (l *Loader) FinishAt(zxid jute.Zxid) (*Tree, error) {
+	t := l.tree
+	if len(l.above) == 0 {
+		return nil, fmt.Errorf("load snapshot: no root: %w", ErrTxn)
+	}
+	t.lastZxid = zxid
 	t.index.reserve(t.numNodes())
 	for id := rootID + 1; int(id) <= t.numNodes(); id++ { // no id was freed
 		t.index.insert(&t.arena, id)
