@@ -21,7 +21,7 @@ require (
 
 require github.com/go-jose/go-jose/v4 v4.1.8
 
-require github.com/klauspost/compress v1.20.1 // indirect
+require github.com/klauspost/compress v1.20.1
 
 require (
 	github.com/hashicorp/go-uuid v1.0.3 // indirect

@@ -8,6 +8,7 @@
 //	zkd status              ask the server of /etc/zkd/zoo.cfg for its state
 //	zkd status HOST:PORT... ask other servers
 //	zkd log dump PATH       print the contents of a log
+//	zkd import              make the data of Apache's servers zkd's
 //	zkd version
 package main
 

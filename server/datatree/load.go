@@ -22,6 +22,7 @@ type Loader struct {
 	meta    *Meta
 	lastKey []byte
 	path    []byte
+	key     []byte // of AddZnode
 	above   []ancestor // of the last node, itself included
 }
 
@@ -89,9 +90,13 @@ func (l *Loader) addSession(key, value []byte) error {
 	if len(key) != 8 || len(value) != 4 && !apache {
 		return fmt.Errorf("impossible length: %w", ErrTxn)
 	}
-	id := jute.SessionID(binary.BigEndian.Uint64(key))
-	if !l.tree.createSession(id, int32(binary.BigEndian.Uint32(value))) {
-		return fmt.Errorf("session twice: %w", ErrTxn)
+	return l.AddSession(jute.SessionID(binary.BigEndian.Uint64(key)), int32(binary.BigEndian.Uint32(value)), apache)
+}
+
+// AddSession adds a session. apache says that Apache's server has opened it.
+func (l *Loader) AddSession(id jute.SessionID, timeoutMs int32, apache bool) error {
+	if !l.tree.createSession(id, timeoutMs) {
+		return fmt.Errorf("session %v twice: %w", id, ErrTxn)
 	}
 	if apache {
 		l.tree.markApache(id)
@@ -107,6 +112,33 @@ func (l *Loader) addNode(key, value []byte) error {
 	if int64(row.ACL) >= int64(len(l.acls)) {
 		return fmt.Errorf("unknown ACL list %d: %w", row.ACL, ErrTxn)
 	}
+	acl := l.acls[row.ACL]
+	l.tree.acls.entries[acl].refs++
+	return l.place(key, &row, acl)
+}
+
+// AddZnode adds a znode that is not from a row; row.ACL has no meaning. The path of the root is
+// empty. The znodes come in the order of the keys of their rows: parents first, and siblings by
+// name.
+func (l *Loader) AddZnode(path string, row *NodeRow, acl []jute.ACL) error {
+	key := append(l.key[:0], path...)
+	for i, c := range key {
+		if c == '/' {
+			key[i] = 0
+		}
+	}
+	if path == "" {
+		key = append(key, 0)
+	}
+	l.key = key
+	if err := l.place(key, row, l.tree.acls.intern(acl)); err != nil {
+		return fmt.Errorf("add znode %q: %w", path, err)
+	}
+	return nil
+}
+
+// place adds a znode, for which a use of acl is counted.
+func (l *Loader) place(key []byte, row *NodeRow, acl aclID) error {
 	s := row.Owner.Session()
 	if s != 0 && l.tree.sessions.get(s) == nil {
 		return fmt.Errorf("owner %s is no session: %w", s, ErrTxn)
@@ -121,8 +153,7 @@ func (l *Loader) addNode(key, value []byte) error {
 	r.ctime, r.mtime = row.Ctime, row.Mtime
 	r.version, r.cversion, r.aversion = row.Version, row.Cversion, row.Aversion
 	r.owner = row.Owner
-	r.acl = l.acls[row.ACL]
-	t.acls.entries[r.acl].refs++
+	r.acl = acl
 	t.addToIndexes(id, r.owner)
 	l.path = append(l.path[:0], key...)
 	for i, c := range l.path {
