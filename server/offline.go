@@ -30,6 +30,9 @@ type State struct {
 	Tree *datatree.Tree
 	// Epoch is the greatest epoch that the servers have promised. Their next one is greater.
 	Epoch uint32
+	// Voters is how many members with a vote the ensemble has, 0 for a server without one.
+	// WriteState does not use it.
+	Voters int
 }
 
 // WriteState makes s the data of the servers at these places, which have none: of one server
@@ -214,5 +217,19 @@ func ReadState(ctx context.Context, p Place) (*State, error) {
 	if rec.Promise != nil {
 		promise, err = decodePromise(rec.Promise)
 	}
-	return &State{Tree: st.tree, Epoch: max(promise.Epoch, st.tree.LastZxid().Epoch())}, err
+	return &State{Tree: st.tree, Epoch: max(promise.Epoch, st.tree.LastZxid().Epoch()), Voters: voters(&st.ensemble)}, err
+}
+
+// voters returns the number of members with a vote. Before a history has a list, all members
+// that it has admitted may have one.
+func voters(ensemble *zab.State) (n int) {
+	if ensemble.Members == nil {
+		return len(ensemble.Admitted)
+	}
+	for _, m := range ensemble.Members.List {
+		if !m.Observer && m.Weight > 0 {
+			n++
+		}
+	}
+	return n
 }

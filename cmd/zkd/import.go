@@ -64,6 +64,56 @@ func newImport() *cobra.Command {
 	return cmd
 }
 
+// newExport returns the command that moves data from zkd to Apache's servers.
+func newExport() *cobra.Command {
+	var e moving.Export
+	var members, format, sessions string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "export --format apache --from DIR [--log-dir DIR] --to DIR",
+		Short: "Make the data of stopped zkd servers the data of Apache servers",
+		Long: "Write the data of a stopped zkd server as a data directory of Apache ZooKeeper, 3.5 or\n" +
+			"later: a snapshot with the same znodes, stats, ACLs, sessions and last zxid.\n\n" +
+			"Of an ensemble, name the directories of a majority of the servers: the most advanced one\n" +
+			"is taken. --members writes the directories of all servers of Apache's ensemble.",
+		Example: "  zkd export --format apache --from /var/lib/zkd --to /var/lib/zookeeper\n" +
+			"  zkd export --format apache --from zk1 --from zk2 --members 1,2,3 --to new",
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			switch {
+			case len(e.From) == 0 || e.To == "":
+				err = errors.New("export needs --from DIR and --to DIR")
+			case format != "apache":
+				err = fmt.Errorf("--format: %q is not apache", format)
+			case sessions != "keep" && sessions != "drop":
+				err = fmt.Errorf("--sessions: %q is neither keep nor drop", sessions)
+			default:
+				e.DropSessions = sessions == "drop"
+				e.Members, err = parseMembers(members)
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			report, err := e.Run(cmd.Context())
+			if report != nil {
+				err = errors.Join(printReport(cmd.OutOrStdout(), report, asJSON), err)
+			}
+			return err
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&format, "format", "apache", "whose format: apache")
+	fl.StringArrayVar(&e.From, "from", nil, "dataDir of a zkd server; several for several servers of an ensemble")
+	fl.StringArrayVar(&e.LogDirs, "log-dir", nil, "its dataLogDir, if it is another directory; once for each --from")
+	fl.StringVar(&e.To, "to", "", "dataDir to write; it must be empty")
+	fl.StringVar(&members, "members", "", "ids of the servers of an ensemble, such as 1,2,3: DIR gets a directory for each")
+	fl.BoolVar(&e.Single, "single", false, "accept the data of fewer servers than a majority, which may lack confirmed writes")
+	fl.StringVar(&sessions, "sessions", "keep", "what becomes of sessions that zkd has opened: keep, or drop with their ephemerals")
+	fl.BoolVar(&e.TTLEnabled, "ttl-enabled", false, "the Apache servers have extendedTypesEnabled=true, so znodes with a time to live may be written")
+	fl.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return cmd
+}
+
 func parseMembers(list string) (ids []zab.SID, err error) {
 	for id := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ' ' }) {
 		n, err := strconv.ParseUint(id, 10, 8)

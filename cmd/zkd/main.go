@@ -9,6 +9,7 @@
 //	zkd status HOST:PORT... ask other servers
 //	zkd log dump PATH       print the contents of a log
 //	zkd import              make the data of Apache's servers zkd's
+//	zkd export              make the data of zkd's servers Apache's
 //	zkd version
 package main
 

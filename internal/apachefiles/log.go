@@ -3,9 +3,12 @@ package apachefiles
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/adler32"
 	"io"
+	"runtime"
+	"syscall"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -18,6 +21,7 @@ const (
 
 // logReader reads the records of a log file, as far as they are sound.
 type logReader struct {
+	file io.ReadSeeker
 	in   *stream
 	size int64 // of the file
 }
@@ -33,8 +37,8 @@ func (r record) zxid() jute.Zxid { return jute.Zxid(binary.BigEndian.Uint64(r.pa
 
 // newLogReader reads the header of a file of this size. A file that is shorter than its header
 // has no records.
-func newLogReader(f io.Reader, size int64) (*logReader, error) {
-	l := &logReader{in: newStream(f), size: size}
+func newLogReader(f io.ReadSeeker, size int64) (*logReader, error) {
+	l := &logReader{file: f, in: newStream(f), size: size}
 	if size < fileHeader {
 		return l, nil
 	}
@@ -64,7 +68,10 @@ func (l *logReader) next() (record, error) {
 	case l.in.err != nil:
 		return record{}, l.in.err
 	case n == 0 && sum == 0:
-		if l.onlyZeros() {
+		zeros, err := l.onlyZeros(offset)
+		if err != nil {
+			return record{}, err
+		} else if zeros {
 			return record{}, io.EOF
 		}
 		return end("zeros, and then more")
@@ -83,17 +90,40 @@ func (l *logReader) next() (record, error) {
 	return record{offset, b[:n]}, nil
 }
 
-// onlyZeros reports whether the rest of the file consists of zeros.
-func (l *logReader) onlyZeros() bool {
-	zeros := make([]byte, 64<<10)
-	for left := l.size - l.in.offset - int64(l.in.at); left > 0; {
-		n := min(left, int64(len(zeros)))
-		if b := l.in.next(int(n)); b == nil || !bytes.Equal(b, zeros[:n]) {
-			return false
+// onlyZeros reports whether the file consists of zeros from offset on. Most of them are holes,
+// which are skipped where the system can tell.
+func (l *logReader) onlyZeros(offset int64) (bool, error) {
+	b := make([]byte, 64<<10)
+	for offset < l.size {
+		at, err := seekData(l.file, offset)
+		if at < 0 || err != nil {
+			return err == nil, err
 		}
-		left -= n
+		n, err := io.ReadFull(l.file, b[:min(l.size-at, int64(len(b)))])
+		if err != nil {
+			return false, err
+		}
+		if len(bytes.TrimLeft(b[:n], "\x00")) > 0 {
+			return false, nil
+		}
+		offset = at + int64(n)
 	}
-	return true
+	return true, nil
+}
+
+// seekData moves to the next place from offset on that is no hole, and returns it; -1 means that
+// there is none.
+func seekData(f io.Seeker, offset int64) (int64, error) {
+	if runtime.GOOS == "linux" {
+		const whence = 3 // SEEK_DATA
+		at, err := f.Seek(offset, whence)
+		if errors.Is(err, syscall.ENXIO) {
+			return -1, nil
+		} else if err == nil {
+			return at, nil
+		}
+	}
+	return f.Seek(offset, io.SeekStart)
 }
 
 // endError says why the records of a log file end before the file does.

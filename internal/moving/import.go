@@ -47,7 +47,7 @@ func (m *Import) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	if err := m.checkVoters(tree, source); err != nil {
+	if err := checkMajority(len(m.From), tree.Voters(), source.Member(), m.Single, source.DataDir); err != nil {
 		return r, err
 	}
 	if len(m.Members) == 0 && uint32(tree.Last) >= 1<<32-2 {
@@ -89,24 +89,6 @@ func (m *Import) choose() (best *apachefiles.Server, reason string, err error) {
 	}
 	best, reason = apachefiles.Best(servers)
 	return best, reason, nil
-}
-
-// checkVoters returns an error if the data of so few members is given that the others can have
-// confirmed what these do not have.
-func (m *Import) checkVoters(tree *apachefiles.Tree, s *apachefiles.Server) error {
-	voters := tree.Voters()
-	if need := voters/2 + 1; s.Member() && !m.Single && len(m.From) < max(need, 2) {
-		return fmt.Errorf("%s is of a member of an ensemble%s, and may lack writes that the others have confirmed: "+
-			"name the directories of a majority (--from, once for each), or accept that with --single", s.DataDir, ofVoters(voters))
-	}
-	return nil
-}
-
-func ofVoters(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" of %d voters", n)
 }
 
 // places returns where to write.

@@ -7,7 +7,7 @@ import (
 	"github.com/zkd-project/zkd/internal/apachefiles"
 )
 
-// Report is what an import has done.
+// Report is what an import or an export has done.
 type Report struct {
 	apachefiles.Summary
 	Chosen  string   // why the data of this server was taken, of several
@@ -28,17 +28,20 @@ func (r *Report) Text() string {
 		line("", "%s", r.LogDir)
 	}
 	line("chosen", "%s", r.Chosen)
-	line("snapshot", "%s", r.Snapshot)
-	line("written by", "ZooKeeper %s", r.Version)
-	line("log", "%d transactions after it, from %d files; %d the snapshot has, %d logged twice", r.Records, len(r.Logs), r.Skipped, r.Repeated)
-	line("torn end", "%s", r.TornEnd)
+	if r.Version != "" {
+		line("snapshot", "%s", r.Snapshot)
+		line("written by", "ZooKeeper %s", r.Version)
+		line("log", "%d transactions after it, from %d files; %d the snapshot has, %d logged twice", r.Records, len(r.Logs), r.Skipped, r.Repeated)
+		line("torn end", "%s", r.TornEnd)
+	}
 	line("state", "zxid %v, epoch %d", r.Zxid, r.Epoch)
-	line("znodes", "%d: %d ephemerals, %d containers, %d with a time to live; %d lists of ACLs, %d quotas",
-		r.Nodes, r.Ephemerals, r.Containers, r.TTLs, r.ACLs, r.Quotas)
+	line("znodes", "%d: %d ephemerals, %d containers, %d with a time to live", r.Nodes, r.Ephemerals, r.Containers, r.TTLs)
 	line("sessions", "%d", r.Sessions)
-	if r.Digests > 0 {
+	switch {
+	case r.Version == "":
+	case r.Digests > 0:
 		line("digest", "%d of Apache's compared and equal; the tree is proven up to zxid %v", r.Digests, r.Proven)
-	} else {
+	default:
 		line("digest", "none to compare: nothing proves the tree but the checksums of the files")
 	}
 	if r.DigestsIgnored > 0 {

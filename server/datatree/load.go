@@ -22,7 +22,7 @@ type Loader struct {
 	meta    *Meta
 	lastKey []byte
 	path    []byte
-	key     []byte // of AddZnode
+	key     []byte     // of AddZnode
 	above   []ancestor // of the last node, itself included
 }
 
