@@ -21,6 +21,8 @@ require (
 
 require github.com/go-jose/go-jose/v4 v4.1.8
 
+require github.com/klauspost/compress v1.20.1
+
 require (
 	github.com/hashicorp/go-uuid v1.0.3 // indirect
 	github.com/jcmturner/aescts/v2 v2.0.0 // indirect

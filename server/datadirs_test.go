@@ -22,7 +22,7 @@ func TestForeignFilesStopTheStart(t *testing.T) {
 		{"nothing", nil, ""},
 		{"what belongs there", []string{"data/myid", "data/lost+found/", "data/.hidden", "data/zookeeper_server.pid", "data/zoo.cfg.dynamic.100000000",
 			"data/zkd.log", "data/zoo.cfg", "data/LOCK", "log/journal.LOCK", "data/snap/", "data/tmp/", "log/journal/"}, ""},
-		{"Apache's data", []string{"data/version-2/"}, "version-2 is the data of Apache ZooKeeper, which zkd can't read yet; docs/operations.md says"},
+		{"Apache's data", []string{"data/version-2/"}, "version-2 is the data of Apache ZooKeeper. To move it to zkd, stop its server, and run zkd import --from "},
 		{"Apache's log", []string{"log/version-2/"}, "log/version-2: version-2 is the data of Apache ZooKeeper"},
 		{"another program's files", []string{"data/PG_VERSION", "data/base/", "data/global/", "data/pg_wal/"}, "data/global and 1 more: is the directory right"},
 		{"what is left of a log", []string{"log/journal/00000000000000000001.wal.damaged"}, "there is no log in"},

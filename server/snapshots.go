@@ -214,30 +214,36 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 // write writes the view's rows into a file and makes the reference to it durable in the
 // log. Only then the snapshot counts.
 func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, error) {
+	ref, err := writeView(ctx, sn.store, sn.state, view.View, view.ensemble, &sn.ident)
+	if err != nil {
+		return ref, err
+	}
+	err = sn.refer(ref, view)
+	if errors.Is(err, errReplaced) { // after another error the reference may be in the log
+		err = errors.Join(err, sn.store.Remove(ref.Name))
+	}
+	return ref, err
+}
+
+// writeView writes a view of the tree in state, with the ensemble's state at its zxid, into a
+// snapshot by the server id.
+func writeView(ctx context.Context, store *snapshot.Store, state *clients.State, view *datatree.View, ensemble []byte, id *datadirs.Identity) (wal.SnapRef, error) {
 	tree := view.Meta()
 	meta := snapshot.Meta{
 		Zxid:   tree.Zxid,
 		Epoch:  tree.Zxid.Epoch(),
 		Time:   time.Now().UnixMilli(),
 		Digest: digestBytes(tree.Digest),
-		Server: uint8(sn.ident.Server), Incarnation: sn.ident.Incarnation[:],
-		Extra: map[string][]byte{extraTree: datatree.AppendMeta(nil, &tree), extraEnsemble: view.ensemble},
+		Server: uint8(id.Server), Incarnation: id.Incarnation[:],
+		Extra: map[string][]byte{extraTree: datatree.AppendMeta(nil, &tree), extraEnsemble: ensemble},
 	}
-	rows := &rowWalk{state: sn.state, view: view.View}
-	ref, err := sn.store.Write(ctx, meta,
+	rows := &rowWalk{state: state, view: view}
+	ref, err := store.Write(ctx, meta,
 		snapshot.Section{Name: sectionSessions, Items: rows.rowsOf(datatree.TableSessions)},
 		snapshot.Section{Name: sectionNodes, Items: rows.rowsOf(datatree.TableNodes)},
 		snapshot.Section{Name: sectionACLs, Items: rows.lists(), Early: true},
 	)
-	if err != nil {
-		return wal.SnapRef{}, err
-	}
-	inLog := wal.SnapRef{Zxid: ref.Zxid, Name: ref.Name, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}
-	err = sn.refer(inLog, view)
-	if errors.Is(err, errReplaced) { // after another error the reference may be in the log
-		err = errors.Join(err, sn.store.Remove(ref.Name))
-	}
-	return inLog, err
+	return wal.SnapRef{Zxid: ref.Zxid, Name: ref.Name, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}, err
 }
 
 var errReplaced = errors.New("the history was replaced meanwhile")

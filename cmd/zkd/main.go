@@ -10,6 +10,8 @@
 //	zkd ready, zkd live     the same question for the probes of a platform
 //	zkd log dump PATH       print the contents of a log
 //	zkd verify PATH         check the data of a server
+//	zkd import              make the data of Apache's servers zkd's
+//	zkd export              make the data of zkd's servers Apache's
 //	zkd version
 package main
 

@@ -118,7 +118,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	fl.StringVar(&f.advertise, "advertise", "",
 		"with --join: the address of this server, HOST[:QUORUMPORT:ELECTIONPORT][;CLIENTPORT]; default ports 2888, 3888 and 2181")
 	fl.StringVar(&f.pprof, "pprof", "", "serve Go profiles on this address, such as 127.0.0.1:6060")
-	root.AddCommand(newVersion(), newConfig(), newLog(), newVerify(), newStatus(), newSASLUser())
+	root.AddCommand(newVersion(), newConfig(), newLog(), newVerify(), newImport(), newExport(), newStatus(), newSASLUser())
 	root.AddCommand(newProbes()...)
 	return root
 }

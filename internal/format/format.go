@@ -27,7 +27,7 @@ const (
 	Identity                // the identity in the log
 	Directory               // the file IDENTITY in dataDir
 	Snapshot                // the file of a snapshot: its buckets and their metadata
-	Tree                    // the rows of the tree in a snapshot
+	Tree                    // the rows of the tree in a snapshot; 2 has sessions of Apache's server
 	History                 // entries and transactions, in the log and between servers; 3 has zab.Member.Demoted
 	Digest                  // the formula of the tree's digest
 )
@@ -43,7 +43,7 @@ var formats = [...]struct {
 	Identity:  {"log identity", Range{1, 2, 2}},
 	Directory: {"data directory", Range{1, 1, 1}},
 	Snapshot:  {"snapshot", Range{1, 2, 2}},
-	Tree:      {"snapshot of the tree", Range{1, 1, 1}},
+	Tree:      {"snapshot of the tree", Range{1, 2, 1}},
 	History:   {"transaction", Range{1, 3, 2}},
 	Digest:    {"digest", Range{1, 1, 1}},
 }

@@ -81,6 +81,10 @@ const ours = `
 	# What a server counts of itself, by the names that operators know.
 	server/monitor:    jute fourletter server/datatree server/limits server/zab
 
+	# The files of Apache's server, and what moves them to zkd and back.
+	internal/apachefiles: jute
+	internal/moving:   jute internal/apachefiles server server/datatree server/zab
+
 	# Who did what. It knows nothing of requests.
 	server/audit:      jute internal/vfs server/auth
 
@@ -95,7 +99,7 @@ const ours = `
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/auth/sasl server/config
+	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console internal/moving server server/auth/sasl server/config server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and cmd/zkcli/backup, which
@@ -185,6 +189,7 @@ const theirs = `
 	github.com/jcmturner/gokrb5:        server/auth/sasl
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
+	github.com/klauspost/compress:      internal/apachefiles
 	github.com/go-jose:                 server/auth/jwt tests
 	golang.org/x/sys:                   internal/vfs server server/snapshot cmd/zkcli/shell
 	golang.org/x/crypto:                server/secure

@@ -173,7 +173,7 @@ func (s *Clients) keepsAway(c *conn, r *jute.ConnectRequest) bool {
 		c.exempt()
 		return false
 	}
-	known := r.SessionID != 0 && s.keys.Load().Verify(r.SessionID, r.Password)
+	known := r.SessionID != 0 && s.verify(r.SessionID, r.Password)
 	now := s.now()
 	s.drain.mu.Lock()
 	defer s.drain.mu.Unlock()

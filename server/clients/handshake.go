@@ -144,7 +144,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	} else {
 		// The password is checked first: knowing an id must not be enough to disconnect
 		// its owner, as it is in Apache's server.
-		if !s.keys.Load().Verify(r.SessionID, r.Password) {
+		if !s.verify(r.SessionID, r.Password) {
 			s.metrics.BadPasswords.Add(1)
 			s.audit.notResumed(c, r.SessionID)
 			c.refuseSession(r.HasReadOnly)
@@ -174,6 +174,17 @@ func (c *conn) establishedOrRefused() error {
 	}
 	c.flush()
 	return nil
+}
+
+// verify reports whether password is that of the session. A session that Apache's server has
+// opened keeps the password of that server, so that its client may also go back there.
+func (s *Clients) verify(id jute.SessionID, password []byte) bool {
+	if s.keys.Load().Verify(id, password) {
+		return true
+	}
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.state.Tree.FromApache(id) && session.VerifyApache(id, password)
 }
 
 // refuseSession tells the client that its session no longer exists, and ends the
@@ -220,6 +231,9 @@ func (s *Clients) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasR
 	c.tracked.Store(tracked)
 	c.session.Store(int64(id))
 	password := s.keys.Load().Password(id)
+	if s.state.Tree.FromApache(id) {
+		password = session.ApachePassword(id)
+	}
 	c.sendConnectResponse(&jute.ConnectResponse{
 		TimeoutMs:   c.timeoutMs,
 		SessionID:   id,

@@ -30,7 +30,7 @@ func (c *conn) connectLocal(r *jute.ConnectRequest) (done bool, err error) {
 		return false, nil
 	case s.locals.Get(id) == nil && !c.readOnly:
 		return false, nil
-	case !s.keys.Load().Verify(id, r.Password):
+	case !s.verify(id, r.Password):
 		return false, nil // refused like any wrong password
 	case s.locals.Get(id) == nil:
 		if _, global := s.globalSession(id); global {

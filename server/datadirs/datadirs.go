@@ -16,6 +16,10 @@ import (
 // it.
 const InitializeFile = "initialize"
 
+// UnfinishedFile is the file in dataDir that says that data is being written into the
+// directory by a command such as zkd import. It is removed last.
+const UnfinishedFile = "UNFINISHED"
+
 // Found is the contents of dataDir and dataLogDir at a start, before anything there is
 // changed. The two are often different disks, and each can be missing, empty, or another
 // server's. An empty server would then be started by mistake, or files would be written
@@ -34,6 +38,7 @@ type Found struct {
 	Remains      bool     // there is no log, but files in its place
 	ForeignFiles []string // files that are neither zkd's nor harmless
 	Approved     bool     // there is an InitializeFile
+	Unfinished   bool     // there is an UnfinishedFile
 }
 
 // Start is what a server starts as.
@@ -48,6 +53,9 @@ type Start struct {
 // Decide decides what a server starts as with these directories. order is the value of
 // --set-data-aside. The error tells an operator why the server must not start.
 func (f *Found) Decide(order string) (Start, error) {
+	if f.Unfinished {
+		return Start{}, fmt.Errorf("the data in %s is not complete: the command that was writing it, such as zkd import, was interrupted; run it again", f.DataDir)
+	}
 	if err := f.ownershipError(); err != nil {
 		return Start{}, err
 	}
@@ -78,6 +86,17 @@ func (f *Found) incomplete() error {
 		return fmt.Errorf("the log in %s belongs with a data directory that is not %s, which has no file %s: "+
 			"is dataDir right, and is its disk mounted? If that directory is lost and this one is to replace it, make the file %s, and what the log has is used; or %s",
 			f.LogDir, f.DataDir, OwnerFile, f.initializeFile(), f.recoveryAdvice())
+	}
+	return nil
+}
+
+// Vacant returns an error if there is data, of zkd or not.
+func (f *Found) Vacant() error {
+	switch {
+	case f.Exists || f.Owner != nil || f.OwnerError != nil || f.Snapshots > 0 || f.Remains:
+		return fmt.Errorf("there is data of zkd in %s or %s already: name a directory without data", f.DataDir, f.LogDir)
+	case len(f.ForeignFiles) > 0:
+		return fmt.Errorf("there are other files: %s: name a directory without data", f.listForeignFiles())
 	}
 	return nil
 }
@@ -238,16 +257,36 @@ func (f *Found) recoveryAdvice() string {
 
 // foreignFilesError returns the error that refuses an empty tree beside foreign files.
 func (f *Found) foreignFilesError() error {
+	advice := "is the directory right, and is its disk mounted?"
+	if slices.ContainsFunc(f.ForeignFiles, isApacheData) {
+		advice = "version-2 is the data of Apache ZooKeeper. To move it to zkd, " + f.importAdvice() + ", and give zkd that directory"
+	}
+	return fmt.Errorf("there is no data of zkd, but there are other files: %s: %s. To begin with an empty tree beside them, make the file %s",
+		f.listForeignFiles(), advice, f.initializeFile())
+}
+
+func (f *Found) listForeignFiles() string {
 	list := strings.Join(f.ForeignFiles[:min(len(f.ForeignFiles), 3)], ", ")
 	if len(f.ForeignFiles) > 3 {
 		list += fmt.Sprintf(" and %d more", len(f.ForeignFiles)-3)
 	}
-	advice := "is the directory right, and is its disk mounted?"
-	if slices.ContainsFunc(f.ForeignFiles, func(path string) bool { return path == "version-2" || strings.HasSuffix(path, "/version-2") }) {
-		advice = "version-2 is the data of Apache ZooKeeper, which zkd can't read yet; docs/operations.md says how data moves today. Give zkd another directory"
+	return list
+}
+
+// importAdvice returns the command that imports the data of Apache's server.
+func (f *Found) importAdvice() string {
+	command := "zkd import --from " + f.DataDir
+	if f.LogDir != f.DataDir {
+		command += " --log-dir " + f.LogDir
 	}
-	return fmt.Errorf("there is no data of zkd, but there are other files: %s: %s. To begin with an empty tree beside them, make the file %s",
-		list, advice, f.initializeFile())
+	if f.Self != 0 {
+		return "stop its servers, and run " + command + " --from DATADIR... --members ID,ID,... --to DIR with the directories of all of them (docs/moving.md)"
+	}
+	return "stop its server, and run " + command + " --to DIR (docs/moving.md)"
+}
+
+func isApacheData(path string) bool {
+	return path == "version-2" || strings.HasSuffix(path, "/version-2")
 }
 
 // AddAdvice adds the operator's options to an error of opening the data.

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
-
-	"github.com/zkd-project/zkd/jute"
 )
 
 // Digest is a 128-bit hash of the state. Servers that applied the same transactions have
@@ -120,6 +118,10 @@ func statPart(path hash, r *record, acl hash) hash {
 }
 
 // sessionPart is the part for a session.
-func sessionPart(id jute.SessionID, timeoutMs int32) hash {
-	return newHash(tagSession).words(uint64(id), uint64(uint32(timeoutMs))).sum()
+func sessionPart(s *session) hash {
+	rest := uint64(uint32(s.timeoutMs))
+	if s.apache {
+		rest |= 1 << 32
+	}
+	return newHash(tagSession).words(uint64(s.id), rest).sum()
 }

@@ -22,6 +22,7 @@ type Loader struct {
 	meta    *Meta
 	lastKey []byte
 	path    []byte
+	key     []byte     // of AddZnode
 	above   []ancestor // of the last node, itself included
 }
 
@@ -85,12 +86,20 @@ func (l *Loader) addACL(key, value []byte) error {
 }
 
 func (l *Loader) addSession(key, value []byte) error {
-	if len(key) != 8 || len(value) != 4 {
+	apache := len(value) == 5 && value[4] == 1
+	if len(key) != 8 || len(value) != 4 && !apache {
 		return fmt.Errorf("impossible length: %w", ErrTxn)
 	}
-	id := jute.SessionID(binary.BigEndian.Uint64(key))
-	if !l.tree.createSession(id, int32(binary.BigEndian.Uint32(value))) {
-		return fmt.Errorf("session twice: %w", ErrTxn)
+	return l.AddSession(jute.SessionID(binary.BigEndian.Uint64(key)), int32(binary.BigEndian.Uint32(value)), apache)
+}
+
+// AddSession adds a session. apache says that Apache's server has opened it.
+func (l *Loader) AddSession(id jute.SessionID, timeoutMs int32, apache bool) error {
+	if !l.tree.createSession(id, timeoutMs) {
+		return fmt.Errorf("session %v twice: %w", id, ErrTxn)
+	}
+	if apache {
+		l.tree.markApache(id)
 	}
 	return nil
 }
@@ -103,6 +112,33 @@ func (l *Loader) addNode(key, value []byte) error {
 	if int64(row.ACL) >= int64(len(l.acls)) {
 		return fmt.Errorf("unknown ACL list %d: %w", row.ACL, ErrTxn)
 	}
+	acl := l.acls[row.ACL]
+	l.tree.acls.entries[acl].refs++
+	return l.place(key, &row, acl)
+}
+
+// AddZnode adds a znode that is not from a row; row.ACL has no meaning. The path of the root is
+// empty. The znodes come in the order of the keys of their rows: parents first, and siblings by
+// name.
+func (l *Loader) AddZnode(path string, row *NodeRow, acl []jute.ACL) error {
+	key := append(l.key[:0], path...)
+	for i, c := range key {
+		if c == '/' {
+			key[i] = 0
+		}
+	}
+	if path == "" {
+		key = append(key, 0)
+	}
+	l.key = key
+	if err := l.place(key, row, l.tree.acls.intern(acl)); err != nil {
+		return fmt.Errorf("add znode %q: %w", path, err)
+	}
+	return nil
+}
+
+// place adds a znode, for which a use of acl is counted.
+func (l *Loader) place(key []byte, row *NodeRow, acl aclID) error {
 	s := row.Owner.Session()
 	if s != 0 && l.tree.sessions.get(s) == nil {
 		return fmt.Errorf("owner %s is no session: %w", s, ErrTxn)
@@ -117,8 +153,7 @@ func (l *Loader) addNode(key, value []byte) error {
 	r.ctime, r.mtime = row.Ctime, row.Mtime
 	r.version, r.cversion, r.aversion = row.Version, row.Cversion, row.Aversion
 	r.owner = row.Owner
-	r.acl = l.acls[row.ACL]
-	t.acls.entries[r.acl].refs++
+	r.acl = acl
 	t.addToIndexes(id, r.owner)
 	l.path = append(l.path[:0], key...)
 	for i, c := range l.path {
@@ -180,9 +215,6 @@ func (l *Loader) Finish() (*Tree, error) {
 	if l.meta == nil {
 		return nil, fmt.Errorf("load snapshot: no meta row, it is not complete: %w", ErrTxn)
 	}
-	if len(l.above) == 0 {
-		return nil, fmt.Errorf("load snapshot: no root: %w", ErrTxn)
-	}
 	if m := l.meta; t.numNodes() != m.Nodes || t.NumSessions() != m.Sessions {
 		return nil, fmt.Errorf("load snapshot: %d nodes and %d sessions, want %d and %d: %w",
 			t.numNodes(), t.NumSessions(), m.Nodes, m.Sessions, ErrTxn)
@@ -190,7 +222,17 @@ func (l *Loader) Finish() (*Tree, error) {
 	if t.digest != l.meta.Digest {
 		return nil, fmt.Errorf("load snapshot: digest %s, want %s: %w", t.digest, l.meta.Digest, ErrTxn)
 	}
-	t.lastZxid = l.meta.Zxid
+	return l.FinishAt(l.meta.Zxid)
+}
+
+// FinishAt returns the tree of rows that are not from a snapshot, and so have no meta row. zxid
+// is that of its last transaction.
+func (l *Loader) FinishAt(zxid jute.Zxid) (*Tree, error) {
+	t := l.tree
+	if len(l.above) == 0 {
+		return nil, fmt.Errorf("load snapshot: no root: %w", ErrTxn)
+	}
+	t.lastZxid = zxid
 	t.index.reserve(t.numNodes())
 	for id := rootID + 1; int(id) <= t.numNodes(); id++ { // no id was freed
 		t.index.insert(&t.arena, id)

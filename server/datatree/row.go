@@ -16,7 +16,8 @@ type Table uint8
 //
 //	meta      "complete" -> Meta
 //	acls      4 bytes, number from 1 up -> ACL list
-//	sessions  8 bytes, id -> 4 bytes, timeout in ms
+//	sessions  8 bytes, id -> 4 bytes, timeout in ms; and a byte 1 if Apache's server
+//	          has opened the session, in format 2
 //	nodes     path with NUL for each slash -> NodeRow
 //
 // Because keys use NUL, which no path has, their order is that of the tree: each subtree
@@ -53,17 +54,26 @@ type Meta struct {
 	Digest   Digest
 	Nodes    int // the root counted once
 	Sessions int
+	Apache   bool // Apache's server has opened some of the sessions: this is format 2
 }
 
 // AppendMeta appends the encoding of m: a format byte (format.Tree), and the
 // fields as 8 bytes each.
 func AppendMeta(b []byte, m *Meta) []byte {
-	b = append(b, byte(format.Tree.Writes()))
+	version := format.Tree.Writes()
+	if m.Apache {
+		version = formatApache
+	}
+	b = append(b, byte(version))
 	for _, v := range []uint64{uint64(m.Zxid), m.Digest.Hi, m.Digest.Lo, uint64(m.Nodes), uint64(m.Sessions)} {
 		b = binary.BigEndian.AppendUint64(b, v)
 	}
 	return b
 }
+
+// formatApache is the version of format.Tree that has sessions of Apache's server. It is
+// written only for them, so that versions of zkd which do not know it read all other trees.
+const formatApache = 2
 
 // DecodeMeta reads what AppendMeta wrote. Errors wrap ErrTxn or are a
 // *format.VersionError.
@@ -82,6 +92,7 @@ func DecodeMeta(b []byte) (Meta, error) {
 		Digest:   Digest{Hi: v(1), Lo: v(2)},
 		Nodes:    int(v(3)),
 		Sessions: int(v(4)),
+		Apache:   b[0] == formatApache,
 	}, nil
 }
 

@@ -11,6 +11,7 @@ type session struct {
 	id         jute.SessionID
 	timeoutMs  int32
 	live       bool // the slot is in use
+	apache     bool // Apache's server has opened it: see Tree.FromApache
 	ephemerals idSet
 }
 
@@ -20,6 +21,8 @@ type sessionTable struct {
 	slots []session
 	free  []uint32
 	byID  map[jute.SessionID]uint32
+
+	apache int // number of those with the flag
 }
 
 func newSessionTable() sessionTable {
@@ -55,6 +58,9 @@ func (s *sessionTable) add(id jute.SessionID, timeoutMs int32) {
 
 func (s *sessionTable) remove(id jute.SessionID) {
 	slot := s.byID[id]
+	if s.slots[slot].apache {
+		s.apache--
+	}
 	s.slots[slot] = session{}
 	s.free = append(s.free, slot)
 	delete(s.byID, id)
@@ -67,6 +73,13 @@ func (t *Tree) Session(s jute.SessionID) (timeoutMs int32, ok bool) {
 		return 0, false
 	}
 	return e.timeoutMs, true
+}
+
+// FromApache reports whether Apache's server has opened session s, so that its client has a
+// password of that server's. The session keeps it to its end.
+func (t *Tree) FromApache(s jute.SessionID) bool {
+	e := t.sessions.get(s)
+	return e != nil && e.apache
 }
 
 // NumSessions returns the number of sessions.
@@ -129,8 +142,17 @@ func (t *Tree) createSession(id jute.SessionID, timeoutMs int32) bool {
 		t.view.saveSession(t.sessions.nextSlot())
 	}
 	t.sessions.add(id, timeoutMs)
-	t.digest.add(sessionPart(id, timeoutMs))
+	t.digest.add(sessionPart(t.sessions.get(id)))
 	return true
+}
+
+// markApache marks a session as one that Apache's server has opened.
+func (t *Tree) markApache(id jute.SessionID) {
+	s := t.sessions.get(id)
+	t.digest.sub(sessionPart(s))
+	s.apache = true
+	t.digest.add(sessionPart(s))
+	t.sessions.apache++
 }
 
 // setTimeout changes the timeout of a session, if one with that id exists.
@@ -142,9 +164,9 @@ func (t *Tree) setTimeout(id jute.SessionID, timeoutMs int32) bool {
 	if t.view != nil {
 		t.view.saveSession(t.sessions.byID[id])
 	}
-	t.digest.sub(sessionPart(id, s.timeoutMs))
+	t.digest.sub(sessionPart(s))
 	s.timeoutMs = timeoutMs
-	t.digest.add(sessionPart(id, timeoutMs))
+	t.digest.add(sessionPart(s))
 	return true
 }
 
@@ -153,6 +175,6 @@ func (t *Tree) dropSession(id jute.SessionID) {
 	if t.view != nil {
 		t.view.saveSession(t.sessions.byID[id])
 	}
-	t.digest.sub(sessionPart(id, t.sessions.get(id).timeoutMs))
+	t.digest.sub(sessionPart(t.sessions.get(id)))
 	t.sessions.remove(id)
 }

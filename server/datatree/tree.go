@@ -303,8 +303,10 @@ func (t *Tree) computeDigest() Digest {
 		d.add(dataPart(h, r, t.arena.blobOf(id, r)))
 		d.add(t.statPart(h, r))
 	}
-	for s, timeout := range t.Sessions() {
-		d.add(sessionPart(s, timeout))
+	for i := range t.sessions.slots {
+		if s := &t.sessions.slots[i]; s.live {
+			d.add(sessionPart(s))
+		}
 	}
 	return d
 }

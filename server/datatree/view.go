@@ -94,6 +94,7 @@ func (t *Tree) Freeze() *View {
 			Digest:   t.digest,
 			Nodes:    t.numNodes(),
 			Sessions: t.NumSessions(),
+			Apache:   t.sessions.apache > 0,
 		},
 		saved:         make(map[nodeID]*savedNode),
 		savedSessions: make(map[uint32]session),
@@ -143,7 +144,7 @@ func (v *View) saveSession(slot uint32) {
 		return
 	}
 	s := v.tree.sessions.slots[slot]
-	v.savedSessions[slot] = session{id: s.id, timeoutMs: s.timeoutMs, live: s.live}
+	v.savedSessions[slot] = session{id: s.id, timeoutMs: s.timeoutMs, live: s.live, apache: s.apache}
 }
 
 // frozen returns id as it was when frozen.
@@ -195,7 +196,7 @@ func (v *View) collectSession() {
 	}
 	v.slot++
 	if s.live {
-		v.sessions = append(v.sessions, session{id: s.id, timeoutMs: s.timeoutMs})
+		v.sessions = append(v.sessions, session{id: s.id, timeoutMs: s.timeoutMs, apache: s.apache})
 	}
 }
 
@@ -211,6 +212,9 @@ func (v *View) writeSession(b *Batch) {
 	b.buf = jute.AppendInt64(b.buf, s.id)
 	b.endKey(TableSessions)
 	b.buf = jute.AppendInt32(b.buf, s.timeoutMs)
+	if s.apache {
+		b.buf = append(b.buf, 1)
+	}
 	b.endValue()
 }
 

@@ -24,6 +24,24 @@ type Keys struct {
 	inner, outer [sha256.BlockSize]byte // the secret, padded for HMAC
 }
 
+// ApachePassword returns the password that Apache's server gives to a session: the output of
+// java.util.Random, seeded with the id and a constant. It is no secret.
+func ApachePassword(id jute.SessionID) (p Password) {
+	const multiplier, mask = 0x5DEECE66D, 1<<48 - 1
+	seed := (uint64(id) ^ 0xB3415C00 ^ multiplier) & mask
+	for i := 0; i < len(p); i += 4 {
+		seed = (seed*multiplier + 0xB) & mask
+		binary.LittleEndian.PutUint32(p[i:], uint32(seed>>16))
+	}
+	return p
+}
+
+// VerifyApache is like Verify for a session that Apache's server has opened.
+func VerifyApache(id jute.SessionID, password []byte) bool {
+	want := ApachePassword(id)
+	return subtle.ConstantTimeCompare(want[:], password) == 1
+}
+
 // String shows nothing of the secret.
 func (*Keys) String() string { return secret.Mask }
 

@@ -1,0 +1,152 @@
+package moving
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zkd-project/zkd/internal/apachefiles"
+	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Import says what to import, and where to.
+type Import struct {
+	// From are the data directories of Apache's servers, and LogDirs their dataLogDirs, in the
+	// same order; none if they are the same.
+	From, LogDirs []string
+	// Single accepts the data of one member of an ensemble, which may lack what the others have
+	// confirmed.
+	Single bool
+	apachefiles.Options
+
+	// To is the dataDir to be written, and ToLog its dataLogDir, To if it is empty. With
+	// Members, To has a directory for each of them, named by its id.
+	To, ToLog string
+	Members   []zab.SID
+}
+
+// Run imports. Without To, it only reads and reports.
+func (m *Import) Run(ctx context.Context) (*Report, error) {
+	source, reason, err := m.choose()
+	if err != nil {
+		return nil, err
+	}
+	places, err := m.places()
+	if err != nil {
+		return nil, err
+	}
+	tree, sum, err := source.Load(m.Options)
+	r := &Report{Summary: *sum, Chosen: reason}
+	if err != nil {
+		return r, err
+	}
+	if err := checkMajority(len(m.From), tree.Voters(), source.Member(), m.Single, source.DataDir); err != nil {
+		return r, err
+	}
+	if len(m.Members) == 0 && uint32(tree.Last) >= 1<<32-2 {
+		return r, fmt.Errorf("zxid %v is the last one of its epoch, and a server alone can't begin another: import for an ensemble (--members)", tree.Last)
+	}
+	ours, err := convert(tree)
+	if err != nil {
+		return r, err
+	}
+	r.Digest = ours.Digest().String()
+	if len(places) == 0 {
+		return r, nil
+	}
+	if err := server.WriteState(ctx, &server.State{Tree: ours, Epoch: r.Epoch}, places...); err != nil {
+		return r, err
+	}
+	for _, p := range places {
+		r.Written = append(r.Written, p.DataDir)
+	}
+	return r, nil
+}
+
+// choose finds the files of all servers, and returns the most advanced one.
+func (m *Import) choose() (best *apachefiles.Server, reason string, err error) {
+	if len(m.LogDirs) > 0 && len(m.LogDirs) != len(m.From) {
+		return nil, "", fmt.Errorf("%d directories of data and %d of logs", len(m.From), len(m.LogDirs))
+	}
+	var servers []*apachefiles.Server
+	for i, dir := range m.From {
+		logDir := dir
+		if len(m.LogDirs) > 0 {
+			logDir = m.LogDirs[i]
+		}
+		s, err := apachefiles.Find(dir, logDir)
+		if err != nil {
+			return nil, "", err
+		}
+		servers = append(servers, s)
+	}
+	best, reason = apachefiles.Best(servers)
+	return best, reason, nil
+}
+
+// places returns where to write.
+func (m *Import) places() (list []server.Place, err error) {
+	if m.To == "" {
+		return nil, nil
+	}
+	log := cmp.Or(m.ToLog, m.To)
+	if err := m.apart(m.To, log); err != nil {
+		return nil, err
+	}
+	if len(m.Members) == 0 {
+		return []server.Place{{DataDir: m.To, LogDir: log}}, nil
+	}
+	for _, id := range m.Members {
+		name := strconv.Itoa(int(id))
+		list = append(list, server.Place{DataDir: filepath.Join(m.To, name), LogDir: filepath.Join(log, name), Server: id})
+	}
+	slices.SortFunc(list, func(a, b server.Place) int { return cmp.Compare(a.Server, b.Server) })
+	if len(slices.CompactFunc(slices.Clone(list), func(a, b server.Place) bool { return a == b })) < len(list) {
+		return nil, errors.New("a member comes twice")
+	}
+	return list, nil
+}
+
+// apart returns an error if one of the directories is one that is read, or lies in one.
+func (m *Import) apart(dirs ...string) error {
+	for _, from := range slices.Concat(m.From, m.LogDirs) {
+		for _, to := range dirs {
+			a, err1 := filepath.Abs(from)
+			b, err2 := filepath.Abs(to)
+			if err := errors.Join(err1, err2); err != nil {
+				return err
+			}
+			if strings.HasPrefix(b+"/", a+"/") {
+				return fmt.Errorf("%s is in %s, which is only read: name another directory", to, from)
+			}
+		}
+	}
+	return nil
+}
+
+// convert makes a tree of zkd's of one of Apache's.
+func convert(from *apachefiles.Tree) (*datatree.Tree, error) {
+	l := datatree.NewLoader()
+	for id, timeoutMs := range from.Sessions {
+		if err := l.AddSession(id, timeoutMs, true); err != nil {
+			return nil, err
+		}
+	}
+	err := from.Walk(func(path string, n *apachefiles.Node) error {
+		return l.AddZnode(path, &datatree.NodeRow{
+			Czxid: n.Czxid, Mzxid: n.Mzxid, Pzxid: n.Pzxid, Ctime: n.Ctime, Mtime: n.Mtime, Owner: n.Owner,
+			Version: n.Version, Cversion: n.Cversion, Aversion: n.Aversion, Data: n.Data,
+		}, n.ACL)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l.FinishAt(from.Last)
+}

@@ -1,0 +1,60 @@
+package moving
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/zkd-project/zkd/internal/apachefiles"
+)
+
+// Report is what an import or an export has done.
+type Report struct {
+	apachefiles.Summary
+	Chosen  string   // why the data of this server was taken, of several
+	Digest  string   // of zkd's tree
+	Written []string // directories
+}
+
+// Text returns the report for people.
+func (r *Report) Text() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); text != "" {
+			fmt.Fprintf(&b, "%-10s %s\n", name, text)
+		}
+	}
+	line("read", "%s", r.DataDir)
+	if r.LogDir != r.DataDir {
+		line("", "%s", r.LogDir)
+	}
+	line("chosen", "%s", r.Chosen)
+	if r.Version != "" {
+		line("snapshot", "%s", r.Snapshot)
+		line("written by", "ZooKeeper %s", r.Version)
+		line("log", "%d transactions after it, from %d files; %d the snapshot has, %d logged twice", r.Records, len(r.Logs), r.Skipped, r.Repeated)
+		line("torn end", "%s", r.TornEnd)
+	}
+	line("state", "zxid %v, epoch %d", r.Zxid, r.Epoch)
+	line("znodes", "%d: %d ephemerals, %d containers, %d with a time to live", r.Nodes, r.Ephemerals, r.Containers, r.TTLs)
+	line("sessions", "%d", r.Sessions)
+	switch {
+	case r.Version == "":
+	case r.Digests > 0:
+		line("digest", "%d of Apache's compared and equal; the tree is proven up to zxid %v", r.Digests, r.Proven)
+	default:
+		line("digest", "none to compare: nothing proves the tree but the checksums of the files")
+	}
+	if r.DigestsIgnored > 0 {
+		line("", "%d differ, and are ignored", r.DigestsIgnored)
+	}
+	for _, text := range r.Dropped {
+		line("dropped", "%s", text)
+	}
+	for _, text := range r.Warnings {
+		line("warning", "%s", text)
+	}
+	for _, dir := range r.Written {
+		line("written", "%s", dir)
+	}
+	return b.String()
+}

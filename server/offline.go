@@ -1,0 +1,235 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/zkd-project/zkd/internal/fault"
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/snapshot"
+	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Place is where the data of a server is, or is to be.
+type Place struct {
+	DataDir, LogDir string
+	Server          zab.SID // 0 for a server without an ensemble
+}
+
+// State is the data of a server that does not run.
+type State struct {
+	Tree *datatree.Tree
+	// Epoch is the greatest epoch that the servers have promised. Their next one is greater.
+	Epoch uint32
+	// Voters is how many members with a vote the ensemble has, 0 for a server without one.
+	// WriteState does not use it.
+	Voters int
+}
+
+// WriteState makes s the data of the servers at these places, which have none: of one server
+// without an ensemble, or of all members of one. They start with the same tree, and members
+// admit each other, so that none has to get the data from another. A place is complete or
+// marked as unfinished: no server starts with a part of the data, and WriteState may be called
+// again after a crash.
+func WriteState(ctx context.Context, s *State, places ...Place) error {
+	for _, p := range places {
+		if err := p.begin(); err != nil {
+			return err
+		}
+	}
+	idents := make([]datadirs.Identity, len(places))
+	ensemble := zab.State{Zxid: s.Tree.LastZxid()}
+	if z := ensemble.Zxid; z != 0 {
+		ensemble.Epochs = []zab.EpochEnd{{Epoch: z.Epoch(), Last: z.Counter()}}
+	}
+	for i, p := range places {
+		idents[i] = newIdent()
+		idents[i].Server = p.Server
+		if p.Server != 0 {
+			ensemble.Init = zab.ClusterInit{Cluster: idents[0].Cluster, Secret: idents[0].Secret}
+			ensemble.Admitted = append(ensemble.Admitted, zab.Admission{Server: p.Server, Incarnation: idents[i].Incarnation})
+		}
+	}
+	ref, err := writeTree(ctx, places[0].DataDir, s.Tree, &ensemble, &idents[0])
+	if err != nil {
+		return err
+	}
+	for i, p := range places {
+		if err := p.complete(s, &idents[i], ref, places[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// examine returns what is at the place.
+func (p Place) examine() (*datadirs.Found, error) {
+	return examine(vfs.OS{}, &config.Config{DataDir: p.DataDir, DataLogDir: p.LogDir, DBAutoCreate: true})
+}
+
+// begin marks the place as unfinished, if it has no data, and removes what an earlier attempt
+// has left.
+func (p Place) begin() error {
+	for _, dir := range []string{p.DataDir, p.LogDir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	found, err := p.examine()
+	if err != nil {
+		return err
+	}
+	if !found.Unfinished {
+		if err := found.Vacant(); err != nil {
+			return err
+		}
+		if err := errors.Join(os.WriteFile(p.mark(), nil, 0o600), vfs.OS{}.SyncDir(p.DataDir)); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{filepath.Join(p.DataDir, "snap"), logDir(p.LogDir), filepath.Join(p.DataDir, datadirs.OwnerFile)} {
+		if err := os.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p Place) mark() string { return filepath.Join(p.DataDir, datadirs.UnfinishedFile) }
+
+// writeTree writes the snapshot of a tree.
+func writeTree(ctx context.Context, dataDir string, tree *datatree.Tree, ensemble *zab.State, id *datadirs.Identity) (ref wal.SnapRef, err error) {
+	store, err := snapshot.Open(dataDir, snapshot.Options{})
+	if err != nil {
+		return ref, err
+	}
+	view := tree.Freeze()
+	defer view.Close()
+	return writeView(ctx, store, &clients.State{Tree: tree}, view, ensemble.Append(nil), id)
+}
+
+// complete writes the rest of the data: the snapshot, if another place has it, the log that
+// refers to it, and the names of the owner.
+func (p Place) complete(s *State, id *datadirs.Identity, ref wal.SnapRef, written Place) error {
+	store, err := snapshot.Open(p.DataDir, snapshot.Options{})
+	if err != nil {
+		return err
+	}
+	if p != written {
+		source, err := snapshot.Open(written.DataDir, snapshot.Options{})
+		if err == nil {
+			err = copyFile(source.Path(ref.Name), store.Path(ref.Name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	ref.Installed = true
+	log, _, err := wal.Open(wal.Options{Dir: logDir(p.LogDir), Ident: id.Encode()})
+	if err != nil {
+		return err
+	}
+	err = log.Append([]wal.Record{{Kind: wal.Promise, Payload: encodePromise(zab.Promise{Epoch: s.Epoch})}, ref.Record()})
+	if err == nil {
+		_, err = log.Sync()
+	}
+	if err = errors.Join(err, log.Close()); err != nil {
+		return err
+	}
+	if err := writeOwner(vfs.OS{}, p.DataDir, datadirs.Owner{Server: id.Server, Incarnation: id.Incarnation}); err != nil {
+		return err
+	}
+	if p.Server != 0 {
+		if err := os.WriteFile(filepath.Join(p.DataDir, "myid"), []byte(strconv.Itoa(int(p.Server))+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return errors.Join(vfs.OS{}.SyncDir(p.LogDir), os.Remove(p.mark()), vfs.OS{}.SyncDir(p.DataDir))
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close(), vfs.OS{}.SyncDir(filepath.Dir(to)))
+}
+
+// ReadState returns the data of a server that does not run, with all of its log: whether the
+// last transactions of a member were committed is decided by the next election, which that
+// member wins if it is the most advanced one.
+func ReadState(ctx context.Context, p Place) (*State, error) {
+	cfg, _, err := config.Default(func(string) string { return "" }, config.Override("dataDir", p.DataDir), config.Override("dataLogDir", p.LogDir))
+	if err != nil {
+		return nil, err
+	}
+	cfg.DataDirAutoCreate = false
+	s, err := New(Options{Config: cfg})
+	if err != nil {
+		return nil, err
+	}
+	defer s.closeStorage()
+	if err := s.lockDataDir(ctx); err != nil {
+		return nil, err
+	}
+	dirs, err := examine(s.fs, cfg)
+	if err != nil {
+		return nil, err
+	}
+	begin, err := dirs.Decide("")
+	if err == nil && begin.New {
+		err = fault.New(fault.Missing, p.DataDir, errors.New("there is no data of zkd"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	store, err := snapshot.Open(p.DataDir, snapshot.Options{})
+	if err != nil {
+		return nil, err
+	}
+	rec, err := s.openLog(ctx, store, dirs, begin)
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.loadState(ctx, store, rec)
+	if err != nil {
+		return nil, err
+	}
+	promise := zab.Promise{}
+	if rec.Promise != nil {
+		promise, err = decodePromise(rec.Promise)
+	}
+	return &State{Tree: st.tree, Epoch: max(promise.Epoch, st.tree.LastZxid().Epoch()), Voters: voters(&st.ensemble)}, err
+}
+
+// voters returns the number of members with a vote. Before a history has a list, all members
+// that it has admitted may have one.
+func voters(ensemble *zab.State) (n int) {
+	if ensemble.Members == nil {
+		return len(ensemble.Admitted)
+	}
+	for _, m := range ensemble.Members.List {
+		if !m.Observer && m.Weight > 0 {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,299 @@
+//go:build compat
+
+package compat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+)
+
+var movingOps = flag.Int("moving.ops", 1500, "operations of the storm before a move from Apache's server, in each round")
+
+// TestMoving moves a server with all of its data from Apache ZooKeeper to zkd and back. A storm
+// of requests, with kills in between, makes the data; a client keeps its session and its
+// ephemeral over both moves. All servers show the same tree, in every field.
+func TestMoving(t *testing.T) {
+	for _, k := range []kind{apache, apache39} {
+		t.Run(string(k), func(t *testing.T) {
+			cfg := config{props: map[string]string{"zookeeper.snapCount": "100", "zookeeper.extendedTypesEnabled": "true"}}
+			old := start(t, k, cfg)
+			holder := newHolder(t, old.addr)
+			for round := range 3 {
+				storm(t, old.addr, uint64(round), func() {
+					old.kill()
+					if err := old.run(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			holder.check(t, "/held-0")
+			want := dumpTree(t, old.addr)
+			old.kill()
+			checkSnapshots(t, filepath.Join(old.dir, "data"))
+
+			moved := takeOver(t, zkd, old.addr, func(dir string) []string {
+				return []string{"import", "--from", filepath.Join(old.dir, "data"), "--to", dir}
+			})
+			compareDumps(t, "zkd", want, dumpTree(t, moved.addr))
+			holder.check(t, "/held-1")
+			holder.write(t, "/held-2")
+			storm(t, moved.addr, 4, nil)
+			want = dumpTree(t, moved.addr)
+			moved.kill()
+
+			back := takeOver(t, k, old.addr, func(dir string) []string {
+				return []string{"export", "--format", "apache", "--from", filepath.Join(moved.dir, "data"), "--to", dir, "--ttl-enabled"}
+			})
+			compareDumps(t, string(k)+" again", want, dumpTree(t, back.addr))
+			holder.check(t, "/held-2")
+			storm(t, back.addr, 5, nil)
+			if log, err := os.ReadFile(back.logFile()); err != nil || bytes.Contains(log, []byte("Digests are not matching")) {
+				t.Errorf("the server's log: digests differ, or %v", err)
+			}
+		})
+	}
+}
+
+// takeOver starts a server of kind k at addr, with the data that a zkd command writes into the
+// directory.
+func takeOver(t *testing.T, k kind, addr string, arguments func(dir string) []string) *server {
+	t.Helper()
+	dir := serverDir(t)
+	zkdCommand(t, arguments(filepath.Join(dir, "data"))...)
+	_, port, _ := strings.Cut(addr, ":")
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{kind: k, dir: dir, addr: addr}
+	file := filepath.Join(dir, "zoo.cfg")
+	cfg := config{}
+	if k != zkd {
+		cfg.props = map[string]string{"zookeeper.extendedTypesEnabled": "true"}
+	}
+	if err := os.WriteFile(file, []byte(zooCfg(k, dir, n, cfg)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.args = command(t, k, file, cfg)
+	if err := s.run(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	return s
+}
+
+// zkdCommand runs a command of zkd, and returns its output.
+func zkdCommand(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(zkdBinary(t), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("zkd %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// checkSnapshots imports from each snapshot alone, with the log after it. The result does not
+// depend on the snapshot.
+func checkSnapshots(t *testing.T, data string) {
+	t.Helper()
+	snapshots, err1 := filepath.Glob(filepath.Join(data, "version-2", "snapshot.*"))
+	logs, err2 := filepath.Glob(filepath.Join(data, "version-2", "log.*"))
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	digests := make(map[string][]string)
+	for _, snapshot := range snapshots {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "version-2"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range append([]string{snapshot}, logs...) {
+			if err := os.Link(file, filepath.Join(dir, "version-2", filepath.Base(file))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var report struct {
+			Digest           string
+			Digests, Records int
+			Dropped          []string
+		}
+		if err := json.Unmarshal([]byte(zkdCommand(t, "import", "--from", dir, "--check", "--json")), &report); err != nil {
+			t.Fatal(err)
+		}
+		digests[report.Digest] = append(digests[report.Digest], filepath.Base(snapshot))
+	}
+	if len(digests) != 1 || len(snapshots) < 5 {
+		t.Errorf("%d snapshots give %d different trees: %v", len(snapshots), len(digests), digests)
+	}
+}
+
+// holder is a client that keeps its session.
+type holder struct {
+	*client.Client
+	id client.SessionID
+}
+
+func newHolder(t *testing.T, addr string) *holder {
+	t.Helper()
+	c, err := client.Connect(t.Context(), addr, client.Options{Timeout: 30 * time.Second, KeepSession: true, Logger: client.NoLog})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) }) //nolint:errcheck // the server may be gone
+	h := &holder{Client: c}
+	h.id, _ = c.Session()
+	for _, path := range []string{"/held-0", "/held-1"} {
+		h.write(t, path)
+	}
+	return h
+}
+
+// write creates an ephemeral.
+func (h *holder) write(t *testing.T, path string) {
+	t.Helper()
+	if _, err := h.Steady().Create(t.Context(), path, []byte("mine"), client.CreateOptions{Mode: client.Ephemeral}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check checks that the session is the same one and still owns its ephemeral.
+func (h *holder) check(t *testing.T, path string) {
+	t.Helper()
+	node, err := h.Steady().Get(t.Context(), path)
+	if err != nil {
+		t.Fatalf("a session that was moved: %v", err)
+	}
+	if id, _ := h.Session(); id != h.id || node.Stat.EphemeralOwner != h.id {
+		t.Errorf("the session was %v and is %v; %s belongs to %v", h.id, id, path, node.Stat.EphemeralOwner)
+	}
+}
+
+// storm sends random requests of all kinds from several sessions, most of which end. midway is
+// called when about half of them are sent.
+func storm(t *testing.T, addr string, seed uint64, midway func()) {
+	t.Helper()
+	var clients sync.WaitGroup
+	for i := range 4 {
+		clients.Go(func() {
+			r := rand.New(rand.NewPCG(seed, uint64(i)))
+			for left := *movingOps / 4; left > 0; {
+				c, err := client.New(addr, client.Options{Timeout: 40 * time.Second, KeepSession: true, Logger: client.NoLog})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				end := func() { c.Close(context.WithoutCancel(t.Context())) } //nolint:errcheck // it was one of many
+				for n := 20 + r.IntN(100); n > 0 && left > 0; n, left = n-1, left-1 {
+					if i == 0 && left == *movingOps/8 && midway != nil {
+						midway()
+					}
+					randomWrite(t.Context(), c, r)
+				}
+				if r.IntN(4) > 0 {
+					end()
+				} else {
+					t.Cleanup(end)
+				}
+			}
+		})
+	}
+	clients.Wait()
+}
+
+var stormACLs = [][]client.ACL{nil, nil, nil, client.OpenACL(), client.ReadACL(),
+	{client.DigestACL(client.PermAll, "bob", "secret"), {Perms: client.PermAll, ID: client.ID{Scheme: "world", ID: "anyone"}}}}
+
+// randomWrite sends a request, which may well be refused.
+func randomWrite(ctx context.Context, c *client.Client, r *rand.Rand) {
+	path := "/s"
+	for range 1 + r.IntN(3) {
+		path += fmt.Sprintf("/%d", r.IntN(4))
+	}
+	data := bytes.Repeat([]byte{byte('a' + r.IntN(26))}, r.IntN(200))
+	if r.IntN(10) == 0 {
+		data = nil
+	}
+	o := client.CreateOptions{ACL: stormACLs[r.IntN(len(stormACLs))]}
+	switch o.Mode = []client.CreateMode{client.Persistent, client.Persistent, client.Ephemeral, client.Ephemeral, client.EphemeralSequential,
+		client.PersistentSequential, client.Container, client.PersistentTTL}[r.IntN(8)]; o.Mode {
+	case client.PersistentTTL:
+		o.TTL = time.Hour
+	case client.EphemeralSequential, client.PersistentSequential:
+		path += "/n-"
+	}
+	// Errors are a part of the storm.
+	switch r.IntN(10) {
+	case 0, 1, 2:
+		c.Create(ctx, path, data, o) //nolint:errcheck // see above
+	case 3, 4, 5:
+		if list, err := c.Children(ctx, path); err == nil {
+			for _, name := range list.Names {
+				c.Delete(ctx, path+"/"+name, -1) //nolint:errcheck // see above
+			}
+		}
+		c.Delete(ctx, path, -1) //nolint:errcheck // see above
+	case 6, 7:
+		c.Set(ctx, path, data, -1) //nolint:errcheck // see above
+	case 8:
+		c.SetACL(ctx, path, stormACLs[3+r.IntN(3)], -1) //nolint:errcheck // see above
+	case 9:
+		c.Create(ctx, "/s", nil, client.CreateOptions{})                                                                   //nolint:errcheck // see above
+		c.Multi(ctx, client.CreateOp(path, data, o), client.SetOp("/s", data, -1), client.CheckOp(path, int32(r.IntN(2))), //nolint:errcheck // see above
+			client.DeleteOp(path+"/0", -1))
+	}
+}
+
+// dumpTree reads all znodes of a server, with everything that it shows of them.
+func dumpTree(t *testing.T, addr string) []string {
+	t.Helper()
+	c, err := client.Connect(t.Context(), addr, client.Options{Logger: client.NoLog, Auth: []client.Auth{{Scheme: "digest", Data: []byte("super:secret")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context()) //nolint:errcheck // it was only read
+	var lines []string
+	var dump func(path string)
+	dump = func(path string) {
+		node, err1 := c.Get(t.Context(), path)
+		access, err2 := c.GetACL(t.Context(), path)
+		list, err3 := c.Children(t.Context(), path)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		lines = append(lines, fmt.Sprintf("%s %q %t %+v %v", path, node.Data, node.Data == nil, node.Stat, access.ACL))
+		slices.Sort(list.Names)
+		for _, name := range list.Names {
+			dump(strings.TrimSuffix(path, "/") + "/" + name)
+		}
+	}
+	dump("/")
+	return lines
+}
+
+func compareDumps(t *testing.T, who string, want, got []string) {
+	t.Helper()
+	for i := range min(len(want), len(got)) {
+		if want[i] != got[i] {
+			t.Fatalf("%s: got\n%s\nwant\n%s", who, got[i], want[i])
+		}
+	}
+	if len(want) != len(got) || len(want) < 10 {
+		t.Fatalf("%s: %d znodes, want %d", who, len(got), len(want))
+	}
+}
