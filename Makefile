@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members links soak compat apps bench benchcmp lint fmt tidy cover check vuln release reproduce clean
+.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members links soak compat apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -158,6 +158,15 @@ release: vuln ## archives with checksums and bills of materials, into build/rele
 
 reproduce: ## is a release the same when it is built twice, in two places? minutes (PLATFORMS=linux/amd64)
 	scripts/reproduce.sh $(PLATFORMS)
+
+LINUX ?= linux/amd64 linux/arm64
+packages: ## deb and rpm, into build/release; installed, upgraded and purged on a copy of this system: needs root and Debian (LINUX=linux/amd64)
+	scripts/release.sh $(LINUX)
+	scripts/packages.sh
+	scripts/try-packages.sh
+
+image: ## the files of deploy/docker/Dockerfile, run as an ensemble of three without Docker: needs root
+	scripts/try-image.sh
 
 clean: ## remove bin/ and build/, with the data of make run
 	rm -rf bin build

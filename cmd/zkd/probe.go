@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -81,7 +82,7 @@ func newProbe(p probe) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", installedConfig, "configuration of the server to ask, if none is named")
+	cmd.Flags().StringVarP(&file, "config", "c", localConfig(os.Getenv), "configuration of the server to ask, if none is named")
 	cmd.Flags().DurationVar(&p.timeout, "timeout", p.timeout, "wait so long for the answer")
 	return cmd
 }

@@ -118,7 +118,17 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	fl.StringVar(&f.advertise, "advertise", "",
 		"with --join: the address of this server, HOST[:QUORUMPORT:ELECTIONPORT][;CLIENTPORT]; default ports 2888, 3888 and 2181")
 	fl.StringVar(&f.pprof, "pprof", "", "serve Go profiles on this address, such as 127.0.0.1:6060")
-	root.AddCommand(newVersion(), newConfig(), newLog(), newVerify(), newImport(), newExport(), newStatus(), newSASLUser())
+	root.AddCommand(
+		newVersion(),
+		newConfig(),
+		newContainer(stderr),
+		newLog(),
+		newVerify(),
+		newImport(),
+		newExport(),
+		newStatus(),
+		newSASLUser(),
+	)
 	root.AddCommand(newProbes()...)
 	return root
 }
@@ -314,8 +324,11 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 func logStart(log *zap.Logger, cfg *config.Config) {
 	b := buildinfo.Read()
 	fields := []zap.Field{
-		zap.String("version", b.Version), zap.String("revision", b.Revision()), zap.String("built", b.Time.Format(time.DateOnly)), zap.String("speaks", "ZooKeeper "+compatVersion),
+		zap.String("revision", b.Revision()), zap.String("built", b.Time.Format(time.DateOnly)), zap.String("speaks", "ZooKeeper "+compatVersion),
 		zap.String("go", runtime.Version()), zap.String("config", cfg.File), zap.Int("pid", os.Getpid()), zap.Int("gomaxprocs", runtime.GOMAXPROCS(0)),
+	}
+	if b.Version != "" {
+		fields = append(fields, zap.String("version", b.Version))
 	}
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		fields = append(fields, zap.Int64("memory_limit", limit))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -65,7 +66,7 @@ func newStatus() *cobra.Command {
 			return status(cmd.Context(), cmd.OutOrStdout(), addrs, o)
 		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", installedConfig, "configuration of the server to ask, if none is named")
+	cmd.Flags().StringVarP(&file, "config", "c", localConfig(os.Getenv), "configuration of the server to ask, if none is named")
 	cmd.Flags().DurationVar(&o.wait, "wait", 0, "ask until the exit code would be 0, for so long at most")
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "exit with 1 also for what is wrong although the ensemble serves: a server that does not, a missing voter, a full disk")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "form of the output: text or json")

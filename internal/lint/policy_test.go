@@ -51,6 +51,8 @@ const ours = `
 	server/admin:      fourletter
 	# The bill of materials of a release.
 	internal/sbom:     none
+	# The configuration that the environment of a container asks for.
+	internal/container: none
 
 	# Four-letter words, as their clients send them.
 	internal/ask:      none
@@ -99,7 +101,7 @@ const ours = `
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console internal/moving server server/auth/sasl server/config server/zab
+	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console internal/container internal/moving internal/vfs server server/auth/sasl server/config server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and cmd/zkcli/backup, which

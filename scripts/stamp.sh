@@ -1,0 +1,5 @@
+#!/bin/sh
+# Prints the source of a build, for internal/buildinfo: VERSION,COMMIT,SECONDS.
+set -eu
+cd "$(dirname "$0")/.."
+echo "$(git describe --tags --exact-match 2>/dev/null || true),$(git rev-parse HEAD),$(git log -1 --format=%ct)"

@@ -1,0 +1,131 @@
+#!/bin/sh
+# Installs, runs, upgrades, removes and purges the deb of build/release on a copy-on-write copy
+# of this system, so that nothing of it changes. Needs root and Debian. There is no systemd in
+# the copy: a stand-in notes what the package asks of it.
+#
+#   make packages && scripts/try-packages.sh
+set -eu
+cd "$(dirname "$0")/.."
+
+if [ "${1:-}" != inside ]; then
+	deb=$(ls build/release/zkd_*_"$(dpkg --print-architecture)".deb)
+	work=$(mktemp -d)
+	trap 'rm -rf "$work"' EXIT
+	mkdir "$work/upper" "$work/work" "$work/root" "$work/debs"
+	cp "$deb" "$work/debs/new.deb"
+	# An earlier version, with another example and another unit.
+	dpkg-deb -R "$deb" "$work/old"
+	sed -i 's/^Version: .*/Version: 0~earlier/' "$work/old/DEBIAN/control"
+	sed -i '1s/.*/# An earlier example./' "$work/old/etc/zkd/zoo.cfg"
+	dpkg-deb -b "$work/old" "$work/debs/old.deb" >/dev/null
+	unshare --mount --net --pid --fork sh -euc '
+		ip link set lo up
+		mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+		mount -t proc proc "$1/root/proc"
+		mount --bind /dev "$1/root/dev"
+		mount -t tmpfs tmpfs "$1/root/run"
+		mkdir -p "$1/root/tmp/debs" && mount --bind "$1/debs" "$1/root/tmp/debs"
+		mkdir -p "$1/root/tmp/scripts" && mount --bind scripts "$1/root/tmp/scripts"
+		exec chroot "$1/root" /tmp/scripts/try-packages.sh inside' sh "$work"
+	exit
+fi
+
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive
+cd /
+say() { printf '\n== %s\n' "$*"; }
+must() { "$@" || { echo "failed: $*" >&2; exit 1; }; }
+mustnot() { if "$@"; then echo "succeeded: $*" >&2; exit 1; fi; }
+asked() { touch /run/asked; cat /run/asked; : >/run/asked; }
+
+start() {
+	setpriv --reuid zkd --regid zkd --init-groups --reset-env /usr/bin/zkd --config /etc/zkd/zoo.cfg 2>>/tmp/zkd.log &
+	pid=$!
+	must zkd status --wait 30s 127.0.0.1:2181
+}
+stop() { kill "$pid" && wait "$pid"; }
+
+say 'Install where there is no systemd'
+must dpkg -i /tmp/debs/old.deb
+must [ "$(stat -c '%U:%G %a' /var/lib/zkd)" = 'zkd:zkd 700' ]
+must [ ! -e /var/lib/zkd/journal ]
+must zkd config check --strict /etc/zkd/zoo.cfg >/dev/null
+must man -w zkd zkcli zkcli-ls >/dev/null
+must bash -c '. /usr/share/bash-completion/completions/zkcli && complete -p zkcli' >/dev/null
+
+say 'The unit'
+must systemd-analyze verify /usr/lib/systemd/system/zkd.service
+systemd-analyze security --offline=true zkd.service 2>/dev/null | tail -n 1
+
+say 'Run it as the unit does, but without systemd'
+start
+must zkcli create /kept yes
+
+# From here on there is a systemd that runs zkd.
+mkdir -p /run/systemd/system
+cat >/usr/local/bin/systemctl <<'END'
+#!/bin/sh
+echo "systemctl $*" >>/run/asked
+[ "$*" != '--quiet is-active zkd' ] || [ -e /run/active ]
+END
+chmod +x /usr/local/bin/systemctl
+touch /run/active
+
+say 'Upgrade: the changed configuration stays, and the server is restarted'
+echo '# mine' >>/etc/zkd/zoo.cfg
+must dpkg --force-confold -i /tmp/debs/new.deb
+must dpkg -V zkd
+must grep -q '^# mine' /etc/zkd/zoo.cfg
+must [ "$(asked)" = "$(printf 'systemctl daemon-reload\nsystemctl daemon-reload\nsystemctl --quiet is-active zkd\nsystemctl restart zkd')" ]
+stop
+start
+must [ "$(zkcli get /kept)" = yes ]
+
+say 'Upgrade with RESTART_ON_UPGRADE=no'
+sed -i 's/^RESTART_ON_UPGRADE=.*/RESTART_ON_UPGRADE=no/' /etc/default/zkd
+must dpkg --force-confold -i /tmp/debs/new.deb
+mustnot grep -q restart /run/asked
+asked >/dev/null
+
+say 'Upgrade to a version that does not accept the configuration'
+sed -i 's/^RESTART_ON_UPGRADE=.*/RESTART_ON_UPGRADE=yes/' /etc/default/zkd
+echo 'tickTime=never' >>/etc/zkd/zoo.cfg
+must dpkg --force-confold -i /tmp/debs/new.deb
+mustnot grep -q restart /run/asked
+asked >/dev/null
+sed -i '$d' /etc/zkd/zoo.cfg
+
+say 'Upgrade of a stopped server'
+stop
+rm /run/active
+must dpkg --force-confold -i /tmp/debs/new.deb
+mustnot grep -q 'restart\|start' /run/asked
+asked >/dev/null
+
+say 'Remove: configuration and data stay'
+must dpkg -r zkd
+must [ "$(asked)" = "$(printf 'systemctl --quiet disable --now zkd\nsystemctl daemon-reload')" ]
+must [ -e /etc/zkd/zoo.cfg ]
+must [ -d /var/lib/zkd/journal ]
+mustnot [ -e /usr/bin/zkd ]
+
+say 'Install again: the data is there'
+must dpkg --force-confold -i /tmp/debs/new.deb
+start
+must [ "$(zkcli get /kept)" = yes ]
+stop
+
+say 'Purge: everything goes but the user'
+must dpkg -P zkd
+mustnot [ -e /etc/zkd ]
+mustnot [ -e /etc/default/zkd ]
+mustnot [ -e /var/lib/zkd ]
+must getent passwd zkd >/dev/null
+
+say 'Beside zookeeper of Debian'
+if dpkg -L zookeeper zookeeper-bin zookeeperd 2>/dev/null >/tmp/theirs; then :; fi
+dpkg-deb -c /tmp/debs/new.deb | awk '$1 !~ /^d/ { sub(/^\./, "", $6); print $6 }' | sort >/tmp/ours
+sort /tmp/theirs | comm -12 - /tmp/ours >/tmp/both
+must [ ! -s /tmp/both ]
+echo "no file in common, of $(wc -l </tmp/ours) and $(wc -l </tmp/theirs)"
+
+say 'All as it should be'
