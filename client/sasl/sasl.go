@@ -14,40 +14,7 @@ import (
 // An error of Step fails the connection, and the client tries the next server. An
 // error that wraps jute.ErrAuthFailed ends the session.
 //
-// Kerberos (GSSAPI, RFC 4752) needs a library, which this package does not
-// import. With github.com/jcmturner/gokrb5/v8, and a k that Options.SASL makes for
-// each connection with the server's name in k.host, it takes two steps:
-//
-//	func (k *kerberos) Step(challenge []byte) ([]byte, bool, error) {
-//		if k.ticket == nil { // first: the ticket for the server
-//			ticket, key, err := k.client.GetServiceTicket("zookeeper/" + k.host)
-//			if err != nil {
-//				return nil, false, err
-//			}
-//			k.ticket, k.key = &ticket, key
-//			token, err := spnego.NewKRB5TokenAPREQ(k.client, ticket, key, []int{gssapi.ContextFlagInteg}, nil)
-//			if err != nil {
-//				return nil, false, err
-//			}
-//			b, err := token.Marshal()
-//			return b, false, err
-//		}
-//		// Then the choice of a security layer: the server's offer comes wrapped,
-//		// and the answer is that there is none.
-//		var offer gssapi.WrapToken
-//		if err := offer.Unmarshal(challenge, true); err != nil {
-//			return nil, false, err
-//		}
-//		if _, err := offer.Verify(k.key, keyusage.GSSAPI_ACCEPTOR_SEAL); err != nil {
-//			return nil, false, err
-//		}
-//		answer, err := gssapi.NewInitiatorWrapToken([]byte{1, 0, 0, 0}, k.key)
-//		if err != nil {
-//			return nil, false, err
-//		}
-//		b, err := answer.Marshal()
-//		return b, true, err
-//	}
+// Kerberos is in package client/sasl/kerberos.
 type Mechanism interface {
 	// Step takes the server's challenge, which is nil the first time, and returns
 	// the answer, which is sent even if it is empty. done means that this answer
@@ -57,14 +24,19 @@ type Mechanism interface {
 	Step(challenge []byte) (answer []byte, done bool, err error)
 }
 
-// The errors for a server that answers with a null token instead of a challenge, and for a
-// connection without TLS.
+// The reasons why a login fails that are the server's.
 var (
-	errNoSASL = errors.New("the server has no SASL: give it users (with Apache's server, a Server section in its JAAS " +
+	// ErrNoSASL means that the server has no SASL: it answers with a null token instead of a
+	// challenge.
+	ErrNoSASL = errors.New("the server has no SASL: give it users (with Apache's server, a Server section in its JAAS " +
 		"configuration), or connect without")
+	// ErrRefused means that the server refused the credentials.
+	ErrRefused = errors.New("the server refused the credentials")
+)
+
+var (
 	errNeedsTLS = errors.New("the password would be sent in plain text: set Options.TLS")
-	errIgnored  = errors.New("the server refused the SASL credentials, and serves the client as one without any " +
-		"(zookeeper.allowSaslFailedClients): check the user's name and password")
+	errIgnored  = fmt.Errorf("%w, and serves the client as one without any (zookeeper.allowSaslFailedClients): check the user's name and password", ErrRefused)
 )
 
 // Conn is a connection on which nothing but the connect request and its answer have
@@ -89,7 +61,7 @@ func Authenticate(c Conn, server string, begin func(server string) (Mechanism, e
 		return fmt.Errorf("SASL %v: %w", m, errNeedsTLS)
 	}
 	err = c.exchange(m)
-	if err == nil || optional && errors.Is(err, errNoSASL) {
+	if err == nil || optional && errors.Is(err, ErrNoSASL) {
 		return nil
 	}
 	if named, ok := m.(fmt.Stringer); ok {
@@ -115,7 +87,7 @@ func (c Conn) exchange(m Mechanism) error {
 		case done:
 			return nil
 		case challenge == nil && xid == 1:
-			return errNoSASL
+			return ErrNoSASL
 		case challenge == nil:
 			return errIgnored
 		}
@@ -155,8 +127,8 @@ func readReply(frame []byte, xid int32) ([]byte, error) {
 	case h.Xid != xid:
 		return nil, fmt.Errorf("a reply with xid %d where that to xid %d was due", h.Xid, xid)
 	case h.Err == jute.ErrAuthFailed || h.Err == jute.ErrSessionClosedRequireSASL:
-		return nil, fmt.Errorf("%w: the server refused the credentials: check the user's name and password, "+
-			"and the Server section of the server's JAAS configuration; the server's log says more", jute.ErrAuthFailed)
+		return nil, fmt.Errorf("%w: %w: check the user's name and password, "+
+			"and the Server section of the server's JAAS configuration; the server's log says more", jute.ErrAuthFailed, ErrRefused)
 	case h.Err != 0:
 		return nil, h.Err
 	}

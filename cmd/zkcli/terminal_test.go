@@ -225,3 +225,21 @@ func TestTerminalSaysWhyThereIsNoConnection(t *testing.T) {
 	s.shows(`Can't connect.*: .*\(still trying\)`)
 	s.line("CONNECTING", "")
 }
+
+// TestPasswordIsAskedFor logs in with a password that is typed, and not shown.
+func TestPasswordIsAskedFor(t *testing.T) {
+	users := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(users, []byte("ann plain:a long secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := zktest.Start(t, zktest.Config("zkd.sasl.users="+users)).ConnectString()
+	cmd := exec.Command(os.Args[0], "-server", server, "--sasl-user", "ann", "whoami")
+	cmd.Env = append(os.Environ(), mainVariable+"=1", "TERM=xterm", "HOME="+t.TempDir())
+	s := &session{Terminal: ptytest.Start(t, cmd, 80, 10, func(rune) bool { return false }), t: t, server: server}
+	s.WaitLine("Password of ann: ")
+	s.Type("a long secret\r")
+	s.shows("sasl: ann")
+	if code := s.WaitExit(); code != 0 || strings.Contains(s.Written(), "secret") {
+		t.Errorf("exit %d:\n%s", code, s.Written())
+	}
+}

@@ -108,6 +108,7 @@ const ours = `
 	# reads snapshots.
 	client:            jute client/sasl internal/keystore internal/secret
 	client/sasl:       jute internal/digestmd5 internal/scram
+	client/sasl/kerberos: client/sasl
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
 	client/settle:     jute client
 	client/tree:       jute client
@@ -117,7 +118,7 @@ const ours = `
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
 	cmd/zkcli/backup:  internal/vfs jute server/snapshot
-	cmd/zkcli/command: client client/cache client/sasl client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
+	cmd/zkcli/command: client client/cache client/sasl client/sasl/kerberos client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/member:  client cmd/zkcli/servers
 	cmd/zkcli/servers: client internal/ask
@@ -188,7 +189,7 @@ var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/s
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
 const theirs = `
-	github.com/jcmturner/gokrb5:        server/auth/sasl
+	github.com/jcmturner/gokrb5:        server/auth/sasl client/sasl/kerberos
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
 	github.com/klauspost/compress:      internal/apachefiles

@@ -51,6 +51,9 @@ func New(s Streams) *App {
 	var mu sync.Mutex
 	a.out, a.err = newLockedWriter(&mu, s.Out), newLockedWriter(&mu, s.Err)
 	a.opts = defaults(s.Getenv)
+	a.opts.ask = func(ctx context.Context, question string) (string, error) {
+		return shell.Password(ctx, s.In, s.Err, question)
+	}
 	a.watching.print = true
 	return a
 }

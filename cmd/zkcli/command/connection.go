@@ -29,7 +29,7 @@ func (n *connection) get(ctx context.Context, o *Options, watcher func(client.Ev
 	if n.closed {
 		return nil, fmt.Errorf("%w (connect host:port opens a session)", errNotConnected)
 	}
-	if err := n.open(o, watcher); err != nil {
+	if err := n.open(ctx, o, watcher); err != nil {
 		return nil, err
 	}
 	if n.c.State().Connected() {
@@ -42,7 +42,8 @@ func (n *connection) get(ctx context.Context, o *Options, watcher func(client.Ev
 }
 
 // wait waits for the connection. If all servers refuse it, because none listens at its
-// address, the default time to wait is short: the address is probably wrong.
+// address, the default time to wait is short: the address is probably wrong. So it is if there is
+// no login.
 func (n *connection) wait(ctx context.Context, o *Options) error {
 	times := []time.Duration{o.wait()}
 	if o.Wait == 0 && !o.waitForConnection && o.wait() > refusedWait {
@@ -55,7 +56,7 @@ func (n *connection) wait(ctx context.Context, o *Options) error {
 		if err == nil {
 			return nil
 		}
-		if i == len(times)-1 || ctx.Err() != nil || !errors.Is(err, errWait) || allRefuse(o, err) {
+		if i == len(times)-1 || ctx.Err() != nil || !errors.Is(err, errWait) || allRefuse(o, err) || o.security.sasl.explain(err) != "" {
 			return notConnected(ctx, o, err)
 		}
 	}
@@ -84,11 +85,11 @@ func allRefuse(o *Options, err error) bool {
 var errWait = errors.New("no server took the session")
 
 // open makes the client, which begins to connect.
-func (n *connection) open(o *Options, watcher func(client.Event)) error {
+func (n *connection) open(ctx context.Context, o *Options, watcher func(client.Event)) error {
 	if n.c != nil {
 		return nil
 	}
-	opts, err := o.client(watcher)
+	opts, err := o.client(ctx, watcher)
 	if err != nil {
 		return err
 	}
@@ -125,6 +126,9 @@ func notConnected(ctx context.Context, o *Options, err error) error {
 	e, ok := errors.AsType[*client.ConnectError](err)
 	if !ok || ctx.Err() != nil {
 		return err
+	}
+	if text := o.security.sasl.explain(err); text != "" {
+		return &wordedError{text: fmt.Sprintf("%v: %s", errNotConnected, text), err: e}
 	}
 	if !errors.Is(e.Err, errWait) {
 		return &wordedError{text: fmt.Sprintf("%v: %v (connect opens a new session)", errNotConnected, e.Err), err: e}

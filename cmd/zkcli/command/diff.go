@@ -132,7 +132,7 @@ func (c *Call) side(ctx context.Context, arg string) (nodes iter.Seq2[subtree.No
 func (c *Call) connectTo(ctx context.Context, target string) (*client.Client, error) {
 	other := c.Options
 	other.Server, _, _ = strings.Cut(target, "/")
-	o, err := other.client(nil)
+	o, err := other.client(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (a *App) interact(ctx context.Context) error {
 	out, err := a.out.redirect(a.shell), a.err.redirect(a.shell)
 	defer func() { a.out.redirect(out); a.err.redirect(err) }()
 	a.say("Connecting to %s. help explains; quit or Ctrl-D leaves.", a.opts.Server)
-	if err := a.conn.open(&a.opts, a.event); err != nil {
+	if err := a.conn.open(ctx, &a.opts, a.event); err != nil {
 		return err
 	}
 	told, stop := context.WithCancel(ctx)

@@ -39,6 +39,7 @@ type Options struct {
 	waitForConnection bool
 	stopOnError       bool
 	security          security
+	ask               func(ctx context.Context, question string) (string, error) // for a text that is not shown
 }
 
 // defaults returns the options that the environment sets.
@@ -50,7 +51,7 @@ func defaults(getenv func(string) string) Options {
 	if s := getenv(envAuth); s != "" {
 		o.Auth = []string{s}
 	}
-	o.security.saslUser, o.security.saslPassword = getenv(envSASLUser), getenv(envSASLPassword)
+	o.security.sasl.user, o.security.sasl.password = getenv(envSASLUser), getenv(envSASLPassword)
 	o.security.keyPassword = getenv(envKeyPassword)
 	return o
 }
@@ -117,7 +118,7 @@ func (e deadlineError) Error() string {
 func (e deadlineError) Unwrap() error { return context.DeadlineExceeded }
 
 // client returns the options of the client.
-func (o *Options) client(watcher func(client.Event)) (client.Options, error) {
+func (o *Options) client(ctx context.Context, watcher func(client.Event)) (client.Options, error) {
 	c := client.Options{Timeout: o.Timeout, AllowReadOnly: o.ReadOnly, Insist: o.insist, Logger: client.NoLog, Watcher: watcher}
 	for _, s := range o.Auth {
 		a, err := parseAuth(s)
@@ -126,7 +127,7 @@ func (o *Options) client(watcher func(client.Event)) (client.Options, error) {
 		}
 		c.Auth = append(c.Auth, a)
 	}
-	return c, o.security.apply(&c)
+	return c, o.security.apply(&c, func(question string) (string, error) { return o.ask(ctx, question) })
 }
 
 // millis is a flag with a time: a number of milliseconds, as in zkCli.sh, or a number with a

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/client/sasl"
 )
 
 // The environment variables for passwords. As flags they would be visible in lists of
@@ -26,9 +25,7 @@ type security struct {
 	tls           bool
 	ca, cert, key string
 	keyPassword   string // from the environment
-	saslUser      string
-	saslFile      string // with the password
-	saslPassword  string // from the environment
+	sasl          login
 	clientConfig  string
 	maxBuffer     int
 }
@@ -39,17 +36,16 @@ func (s *security) flags(root *cobra.Command) {
 	p.StringVar(&s.ca, "tls-ca", "", "PEM file with the authorities that the servers' certificates are checked by")
 	p.StringVar(&s.cert, "tls-cert", "", "PEM file with the client's certificate")
 	p.StringVar(&s.key, "tls-key", "", "PEM file with the certificate's key (if it is encrypted, the password is in $"+envKeyPassword+")")
-	p.StringVar(&s.saslUser, "sasl-user", s.saslUser, "user for SASL DIGEST-MD5 ($"+envSASLUser+", password in $"+envSASLPassword+")")
-	p.StringVar(&s.saslFile, "sasl-password-file", "", "file with the password of --sasl-user")
+	s.sasl.flags(root)
 	p.IntVar(&s.maxBuffer, "max-buffer", 0, "the largest request and reply in `bytes`, if the servers' jute.maxbuffer is not 1 MiB")
 	p.StringVar(&s.clientConfig, "client-configuration", "", "file with zkCli.sh's properties, of which TLS's are taken")
-	for _, name := range []string{"tls-ca", "tls-cert", "tls-key", "sasl-password-file", "client-configuration"} {
+	for _, name := range []string{"tls-ca", "tls-cert", "tls-key", "client-configuration"} {
 		_ = p.SetAnnotation(name, kindAnnotation, []string{kindNames[File]}) // the flag is there
 	}
 }
 
-// apply sets the client's options.
-func (s *security) apply(o *client.Options) error {
+// apply sets the client's options. ask asks the user for a password.
+func (s *security) apply(o *client.Options, ask askFunc) error {
 	if s.clientConfig != "" {
 		if err := s.readProperties(); err != nil {
 			return err
@@ -65,29 +61,7 @@ func (s *security) apply(o *client.Options) error {
 		}
 		o.TLSFor = config
 	}
-	if s.saslUser == "" {
-		return nil
-	}
-	password, err := s.password()
-	if err != nil {
-		return err
-	}
-	o.SASL = sasl.DigestMD5(s.saslUser, password)
-	return nil
-}
-
-func (s *security) password() (string, error) {
-	switch {
-	case s.saslFile != "":
-		data, err := os.ReadFile(s.saslFile)
-		if err != nil {
-			return "", fmt.Errorf("read the password of --sasl-user: %w", err)
-		}
-		return strings.TrimRight(string(data), "\r\n"), nil
-	case s.saslPassword != "":
-		return s.saslPassword, nil
-	}
-	return "", &UsageError{Text: fmt.Sprintf("--sasl-user %s has no password: set %s, or name a file by --sasl-password-file", s.saslUser, envSASLPassword)}
+	return s.sasl.apply(o, ask)
 }
 
 // readProperties reads the known settings of a file of Java properties.

@@ -5,8 +5,11 @@ package shell
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +25,7 @@ func EndedByKey(ctx context.Context, in io.Reader, keys string) (ended context.C
 	if !ok || !console.Is(f) {
 		return ctx, func() {}
 	}
-	restore, err := withoutLines(int(f.Fd()))
+	restore, err := without(int(f.Fd()), unix.ICANON|unix.ECHO)
 	if err != nil {
 		return ctx, func() {}
 	}
@@ -51,16 +54,56 @@ func EndedByKey(ctx context.Context, in io.Reader, keys string) (ended context.C
 	}
 }
 
-// withoutLines makes a terminal hand over each key at once, without an echo.
-func withoutLines(fd int) (restore func(), err error) {
+// Password writes a question to out, and reads a line from in that is not shown. If in is no
+// terminal, it fails with errors.ErrUnsupported. Ctrl-C ends it.
+func Password(ctx context.Context, in io.Reader, out io.Writer, question string) (string, error) {
+	f, ok := in.(*os.File)
+	if !ok || !console.Is(f) {
+		return "", errors.ErrUnsupported
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	w, err := newWaiter(f)
+	if err != nil {
+		return "", err
+	}
+	defer w.close()
+	restore, err := without(int(f.Fd()), unix.ECHO)
+	if err != nil {
+		return "", err
+	}
+	defer restore()
+	fmt.Fprint(out, question)
+	defer fmt.Fprintln(out)
+	var line []byte
+	for one := make([]byte, 1); ; { // what follows the line is not for this
+		if err := w.wait(ctx); err != nil {
+			return "", err
+		}
+		n, err := f.Read(one)
+		switch {
+		case n > 0 && one[0] == '\n', errors.Is(err, io.EOF) && len(line) > 0:
+			return string(bytes.TrimSuffix(line, []byte("\r"))), nil
+		case err != nil:
+			return "", err
+		}
+		line = append(line, one[:n]...)
+	}
+}
+
+// without turns local modes of a terminal off: ICANON, so that it hands over each key at once, or
+// ECHO.
+func without(fd int, modes uint32) (restore func(), err error) {
 	before, err := unix.IoctlGetTermios(fd, ioctlGetTermios)
 	if err != nil {
 		return nil, err
 	}
-	keys := *before
-	keys.Lflag &^= unix.ICANON | unix.ECHO
-	keys.Cc[unix.VMIN], keys.Cc[unix.VTIME] = 1, 0
-	if err := unix.IoctlSetTermios(fd, ioctlSetTermios, &keys); err != nil {
+	changed := *before
+	changed.Lflag &^= localModes(modes)
+	if modes&unix.ICANON != 0 {
+		changed.Cc[unix.VMIN], changed.Cc[unix.VTIME] = 1, 0
+	}
+	if err := unix.IoctlSetTermios(fd, ioctlSetTermios, &changed); err != nil {
 		return nil, err
 	}
 	return func() { _ = unix.IoctlSetTermios(fd, ioctlSetTermios, before) }, nil

@@ -6,3 +6,6 @@ const (
 	ioctlGetTermios = unix.TIOCGETA
 	ioctlSetTermios = unix.TIOCSETA
 )
+
+// localModes is the type of the modes of a terminal.
+type localModes = uint64
