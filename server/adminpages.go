@@ -145,7 +145,8 @@ func (f adminFacts) Health() []admin.Check {
 	case f.ReadOnly():
 		clients.Problem = "no quorum is reached: only read-only clients are served"
 	case !f.Serving():
-		clients.Problem = "no leader is known: " + explainRole(*s.role.Load())
+		clients.Problem = fmt.Sprintf("no leader is known: %s (no service for %v)",
+			explainRole(*s.role.Load()), (s.now() - time.Duration(s.idleSince.Load())).Round(time.Second))
 	}
 	return []admin.Check{loop, applier, disk, clients}
 }
