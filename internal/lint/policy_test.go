@@ -95,7 +95,7 @@ const ours = `
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/auth/sasl server/config
+	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console server server/auth/sasl server/config server/secure
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others.
