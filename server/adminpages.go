@@ -1,10 +1,10 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"time"
 
@@ -24,13 +24,25 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 		URL:           url,
 		Configuration: text,
 		Authorize:     s.authorizeRoot,
+		Snapshots:     s.cfg.Admin.Snapshots,
+		// Apache's server takes the milliseconds of its setting for microseconds.
+		SnapshotInterval: s.cfg.Admin.SnapshotInterval / 1000,
 	})
 }
 
-// authorizeRoot reports whether an identity proves itself, and has all permissions on the
-// root.
-func (s *Server) authorizeRoot(scheme, data string, from netip.Addr) (known, allowed bool) {
-	creds, err := s.schemes.Authenticate(scheme, []byte(data), auth.NewCredentials(jute.ID{Scheme: "ip", ID: from.String()}))
+// authorizeRoot reports whether somebody proves an identity that has all permissions on the
+// root. The address is an identity for the scheme ip only, and the certificate of a
+// connection for its own scheme.
+func (s *Server) authorizeRoot(c admin.Claim) (known, allowed bool) {
+	address := auth.NewCredentials(jute.ID{Scheme: "ip", ID: c.From.String()})
+	creds, err := address, error(nil)
+	switch {
+	case c.Scheme == "ip":
+	case c.Scheme == s.cfg.ClientTLS.AuthScheme && len(c.Certificates) > 0:
+		creds, err = s.schemes.AuthenticateCertificate(c.Scheme, c.Certificates, address)
+	default:
+		creds, err = s.schemes.Authenticate(c.Scheme, []byte(c.Data), address)
+	}
 	if err != nil {
 		return false, false
 	}
@@ -110,6 +122,22 @@ func (f adminFacts) LastSnapshot() (zxid int64, at time.Time) {
 	return int64(ref.Zxid), at
 }
 
+// TakeSnapshot implements admin.Server.
+func (f adminFacts) TakeSnapshot(ctx context.Context) (admin.Snapshot, error) {
+	ref, err := f.s.snapshots.newest(ctx, f.s.state.Applied())
+	if err != nil {
+		return admin.Snapshot{}, err
+	}
+	file, err := f.s.snapshots.store.Open(storeRef(ref))
+	if err != nil {
+		return admin.Snapshot{}, err
+	}
+	return admin.Snapshot{ReadCloser: file, Zxid: int64(ref.Zxid), Size: ref.Size}, nil
+}
+
+// ShedConnections implements admin.Server.
+func (f adminFacts) ShedConnections(percent int) int { return f.s.clients.Shed(percent) }
+
 // stuckAfter is the time after which a part of the server that does not answer counts as
 // stuck. It is longer than any pause that a slow disk or a busy machine explains.
 const stuckAfter = 10 * time.Second
@@ -145,7 +173,8 @@ func (f adminFacts) Health() []admin.Check {
 	case f.ReadOnly():
 		clients.Problem = "no quorum is reached: only read-only clients are served"
 	case !f.Serving():
-		clients.Problem = "no leader is known: " + explainRole(*s.role.Load())
+		clients.Problem = fmt.Sprintf("no leader is known: %s (no service for %v)",
+			explainRole(*s.role.Load()), (s.now() - time.Duration(s.idleSince.Load())).Round(time.Second))
 	}
 	return []admin.Check{loop, applier, disk, clients}
 }

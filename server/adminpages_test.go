@@ -1,30 +1,42 @@
 package server
 
 import (
+	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
 // page requests an admin page. authorization is a header, or "".
 func (s *testServer) page(path, authorization string) (status int, body string) {
-	r := httptest.NewRequest(http.MethodGet, path, nil)
+	w := request(s.AdminPages("/commands", "clientPort=2181\n"), http.MethodGet, path, authorization, "")
+	return w.Code, w.Body.String()
+}
+
+func request(pages http.Handler, method, path, authorization, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	if authorization != "" {
 		r.Header.Set("Authorization", authorization)
 	}
 	w := httptest.NewRecorder()
-	s.AdminPages("/commands", "clientPort=2181\n").ServeHTTP(w, r)
-	return w.Code, w.Body.String()
+	pages.ServeHTTP(w, r)
+	return w
 }
 
 // TestAdminCommands requests each command of the index, and compares some fields with
@@ -61,8 +73,11 @@ func TestAdminCommands(t *testing.T) {
 			}
 			name, _, _ := strings.Cut(rest, `"`)
 			n++
-			if strings.HasSuffix(name, "_reset") {
-				continue // see TestAdminChangesNeedAnIdentity
+			switch name {
+			case "connection_stat_reset", "stat_reset": // see TestAdminChangesNeedAnIdentity
+				continue
+			case "snapshot", "restore", "shed_connections": // see TestAdminOperations
+				continue
 			}
 			status, body := s.page("/commands/"+name, "digest admin:secret")
 			var fields map[string]any
@@ -104,7 +119,10 @@ func TestAdminChangesNeedAnIdentity(t *testing.T) {
 			{"digest bob:pw", http.StatusForbidden},
 			{"digest ann:pw", http.StatusOK},
 		} {
-			for _, command := range []string{"stat_reset", "crst", "set_trace_mask?traceMask=7"} {
+			for _, command := range []string{"stat_reset", "crst", "set_trace_mask?traceMask=7", "snapshot?streaming=false"} {
+				if command == "snapshot?streaming=false" && tt.status == http.StatusOK {
+					continue // see TestAdminOperations
+				}
 				if status, body := s.page("/commands/"+command, tt.authorization); status != tt.status {
 					t.Errorf("%s with %q: status %d, want %d\n%s", command, tt.authorization, status, tt.status, body)
 				}
@@ -225,6 +243,118 @@ func TestAdminSecureConnections(t *testing.T) {
 			_, body := s.page("/commands/"+command, "")
 			if err := json.Unmarshal([]byte(body), &answer); err != nil || len(answer.Plain) != 1 || len(answer.Secure) != 1 {
 				t.Errorf("%s: %v\n%s", command, err, body)
+			}
+		}
+	})
+}
+
+// A snapshot is that of now, and is sent as it is on the disk. Data are not replaced. Clients
+// are moved.
+func TestAdminOperations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s := startOn(t, vfs.OS{}, dir)
+		c := s.connect(t)
+		c.create("/a", "x")
+		pages := s.AdminPages("/commands", "")
+		const ann = "digest ann:pw"
+		do := func(method, path, body string, status int, wants ...string) *httptest.ResponseRecorder {
+			t.Helper()
+			w := request(pages, method, path, ann, body)
+			for _, want := range wants {
+				if !strings.Contains(w.Body.String(), want) {
+					t.Errorf("%s %s lacks %s:\n%s", method, path, want, w.Body)
+				}
+			}
+			if w.Code != status {
+				t.Errorf("%s %s: status %d, want %d\n%.500s", method, path, w.Code, status, w.Body)
+			}
+			return w
+		}
+
+		zxid := fmt.Sprintf("0x%x", int64(s.state.Applied()))
+		w := do("GET", "/commands/snapshot", "", http.StatusOK)
+		ref, _ := s.snapshots.last()
+		onDisk, err := os.ReadFile(s.snapshots.store.Path(ref.Name))
+		check(t, err)
+		if !bytes.Equal(w.Body.Bytes(), onDisk) || w.Header().Get("last_zxid") != zxid || w.Header().Get("snapshot_size") != fmt.Sprint(len(onDisk)) {
+			t.Errorf("the snapshot has %d bytes, and %v; want %d, %s", w.Body.Len(), w.Header(), len(onDisk), zxid)
+		}
+		do("GET", "/commands/snap", "", http.StatusTooManyRequests, "rate limited")
+		time.Sleep(time.Second)
+		w = do("GET", "/commands/snap?streaming=false", "", http.StatusOK, `"command" : "snapshot",`, `"error" : null`)
+		if w.Header().Get("last_zxid") != zxid {
+			t.Errorf("the headers are %v", w.Header())
+		}
+		do("POST", "/commands/snapshot", "", http.StatusMethodNotAllowed)
+
+		do("POST", "/commands/restore", "data", http.StatusServiceUnavailable, "a running server does not replace its data", "Backup in docs/operations.md")
+
+		for body, want := range map[string]string{
+			"": "such as", "{}": "such as", `{"percentage": "x"}`: "such as", `{"percentage": 101}`: "is 101", `{"percentage": -1}`: "is -1",
+		} {
+			do("POST", "/commands/shed_connections", body, http.StatusBadRequest, want)
+		}
+		do("POST", "/commands/shed", `{"percentage": 0}`, http.StatusOK, `"connections_shed" : 0,`)
+		do("POST", "/commands/shed_connections", `{"percentage": 50}`, http.StatusOK, `"connections_shed" : 1,`, `"percentage_requested" : 50,`)
+		time.Sleep(10 * time.Second)
+		if n := len(s.clients.Facts(0).Connections()); n != 0 {
+			t.Errorf("%d connections are left", n)
+		}
+		for _, path := range []string{"restore", "shed"} {
+			if w := request(pages, "POST", "/commands/"+path, "", "{}"); w.Code != http.StatusUnauthorized {
+				t.Errorf("%s without an identity: %d", path, w.Code)
+			}
+		}
+	})
+}
+
+func TestAdminSnapshotsCanBeOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, "admin.snapshot.enabled=false")
+		if status, body := s.page("/commands/snapshot", "digest a:b"); status != http.StatusServiceUnavailable || !strings.Contains(body, "disabled") {
+			t.Errorf("got %d %s", status, body)
+		}
+	})
+}
+
+// The page for people shows health, and escapes what it shows.
+func TestAdminOverview(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		s.Server.opts.Version = "1<script>"
+		status, body := s.page("/", "")
+		for _, want := range []string{"<td>Role<td>standalone\n", "1&lt;script&gt;", "<td>Check of disk<td>ok\n", `<a href="/commands/monitor">monitor</a>`} {
+			if status != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("%d, and it lacks %s:\n%s", status, want, body)
+			}
+		}
+	})
+}
+
+// The identities of a connection count only for the schemes that name them.
+func TestAdminIdentitiesOfTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startSecure(t, "secureClientPort=2281", "authProvider.1=org.apache.zookeeper.server.auth.X509AuthenticationProvider")
+		certificate := []*x509.Certificate{s.app.Cert}
+		subject := s.app.Cert.Subject.String()
+		from := netip.MustParseAddr("10.0.0.7")
+		c := s.connect(t)
+		for _, tt := range []struct {
+			name, scheme, id string // of the ACL of the root
+			claim            admin.Claim
+			known, allowed   bool
+		}{
+			{"an address", "ip", "10.0.0.7", admin.Claim{Scheme: "ip", From: from}, true, true},
+			{"another address", "ip", "10.0.0.8", admin.Claim{Scheme: "ip", From: from}, true, false},
+			{"a certificate", "x509", subject, admin.Claim{Scheme: "x509", From: from, Certificates: certificate}, true, true},
+			{"another certificate", "x509", "CN=other", admin.Claim{Scheme: "x509", From: from, Certificates: certificate}, true, false},
+			{"no certificate", "x509", subject, admin.Claim{Scheme: "x509", Data: subject, From: from}, false, false},
+		} {
+			id := jute.ID{Scheme: tt.scheme, ID: tt.id}
+			c.ok(jute.OpSetACL, &jute.SetACLRequest{Path: "/", Version: -1, ACL: []jute.ACL{{Perms: jute.PermAll, ID: id}, {Perms: jute.PermAdmin, ID: jute.WorldAnyone}}})
+			if known, allowed := s.authorizeRoot(tt.claim); known != tt.known || allowed != tt.allowed {
+				t.Errorf("%s: %v, %v", tt.name, known, allowed)
 			}
 		}
 	})

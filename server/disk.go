@@ -39,6 +39,7 @@ import (
 type disk struct {
 	*lifecycle
 	level     atomic.Int32 // wal.SpaceLevel
+	full      since        // there is too little room for writes
 	logWriter *logWriter   // set by the start
 }
 
@@ -58,6 +59,7 @@ func (d *disk) update(snapshot int64) (tight bool) {
 		d.log.Warn("can't tell how full the disk is", zap.Error(err))
 		return false
 	}
+	d.full.set(level >= wal.SpaceStop, d.now())
 	if was := wal.SpaceLevel(d.level.Swap(int32(level))); was == level {
 		return false
 	}

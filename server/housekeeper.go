@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,6 +26,7 @@ func (s *Server) runHousekeeper() {
 			s.postponeExpiry(now - last)
 			last = now
 			s.watchDisk()
+			s.watchVoters(now)
 			if !looked && s.serving.Load() {
 				looked = true
 				s.warnOfOpenRoot()
@@ -48,16 +48,8 @@ func (s *Server) runHousekeeper() {
 
 // warnOfOpenRoot warns if everybody may change the tree through a port without TLS.
 func (s *Server) warnOfOpenRoot() {
-	addr, ok := s.clients.Addr().(*net.TCPAddr)
-	if !ok || addr.IP.IsLoopback() {
-		return
-	}
-	s.state.RLock()
-	root, _ := s.state.Tree.Get("/")
-	open := s.schemes.Allowed(root.ACL, jute.PermAll&^jute.PermRead, nil)
-	s.state.RUnlock()
-	if open {
-		s.log.Warn("everybody who reaches the client port may change the tree: see ACLs in docs/security.md", zap.Stringer("address", addr))
+	if s.openRoot() {
+		s.log.Warn("everybody who reaches the client port may change the tree: see ACLs in docs/security.md", zap.Stringer("address", s.clients.Addr()))
 	}
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,6 +53,9 @@ func TestOpenRootIsRemarked(t *testing.T) {
 				time.Sleep(time.Minute)
 				if n := s.logged.FilterMessageSnippet("everybody who reaches the client port").Len(); n != tc.warns {
 					t.Errorf("%d warnings, want %d", n, tc.warns)
+				}
+				if got := s.mntr(t)["open_root"]; got != strconv.Itoa(tc.warns) {
+					t.Errorf("open_root is %s, want %d", got, tc.warns)
 				}
 				if err := s.Close(); err != nil {
 					t.Fatal(err)

@@ -29,6 +29,7 @@ func (s *Server) read() *monitor.Reading {
 		Sending:          s.loop.learners.sizes(),
 		Arriving:         s.loop.arrivals.sizes(),
 		Held:             s.holdings,
+		Troubles:         s.troubles,
 	}
 	s.clients.Show(r)
 	s.state.RLock()

@@ -89,6 +89,7 @@ type Server struct {
 	state   clients.State
 	digests *digestLog
 	disk    *disk
+	missing missingVoters
 	trace   atomic.Int64 // the trace mask, which has no effect
 
 	// The parts communicate through these queues.

@@ -211,6 +211,10 @@ func (s *setting) know(f *settingsFiles) {
 		s.lines = jaas
 	case "sslQuorum":
 		s.lines = tls[1:]
+	case "admin.portUnification", "admin.forceHttps":
+		s.lines = tls[1:]
+	case "admin.needClientAuth":
+		s.lines = append([]string{"admin.forceHttps=true"}, tls[1:]...)
 	case "portUnification":
 		s.lines = tls[1:]
 	case "zkd.jwt.audience", "zkd.jwt.algorithms", "zkd.jwt.idClaim", "zkd.jwt.superUser", "zkd.jwt.clockSkew", "zkd.jwt.refreshInterval", "zkd.jwt.keys":

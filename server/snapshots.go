@@ -76,6 +76,9 @@ type snapshotter struct {
 	// idle has a token while no snapshot is being written.
 	idle chan struct{}
 	size atomic.Int64 // bytes of the last snapshot, 0 if there is none
+	// The last ones failed, and the error of the last one.
+	fails   since
+	failure atomic.Pointer[string]
 }
 
 // frozen is a view of the tree with its accompanying state.
@@ -196,10 +199,14 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 	if err != nil {
 		if ctx.Err() == nil {
 			sn.metrics.SnapshotErrors.Add(1)
+			text := err.Error()
+			sn.failure.Store(&text)
+			sn.fails.set(true, sn.now())
 			sn.log.Error("snapshot failed; the log is complete, and another will be tried later", zap.Error(err))
 		}
 		return
 	}
+	sn.fails.set(false, 0)
 	took := sn.now() - start
 	sn.metrics.Snapshot.Observe(took, 1)
 	sn.log.Info("snapshot written", zap.String("name", ref.Name), zap.Stringer("zxid", ref.Zxid),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	stdlog "log"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/secure"
 )
 
 // serveHTTP opens the endpoints that the configuration and the flags ask for: the
@@ -35,7 +37,7 @@ func serveHTTP(cfg *config.Config, pprofAddr string, reg *prometheus.Registry, a
 	}
 	if cfg.Admin.Enabled {
 		addr := net.JoinHostPort(cfg.Admin.Host, strconv.Itoa(cfg.Admin.Port))
-		if err := e.open("admin pages", addr, admin, log); err != nil {
+		if err := e.openAdmin(cfg, addr, admin, reg, log); err != nil {
 			e.close()
 			return nil, fmt.Errorf("%w (admin.serverPort)", err)
 		}
@@ -64,11 +66,35 @@ func (e *endpoints) open(what, addr string, h http.Handler, log *zap.Logger) err
 	if err != nil {
 		return fmt.Errorf("listen for %s on %s: %w", what, addr, err)
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	e.serve(what, l, h, log)
+	return nil
+}
+
+// openAdmin opens the AdminServer's port, which may have TLS.
+func (e *endpoints) openAdmin(cfg *config.Config, addr string, h http.Handler, reg *prometheus.Registry, log *zap.Logger) error {
+	if !cfg.Admin.Accept {
+		return e.open("admin pages", addr, h, log)
+	}
+	t, err := secure.New(cfg.Admin.TLS, "admin", log)
+	if err != nil {
+		return fmt.Errorf("TLS for admin pages: %w", err)
+	}
+	reg.MustRegister(t)
+	plain, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for admin pages on %s: %w", addr, err)
+	}
+	l := newTLSListener(plain, t, cfg.Admin.AcceptPlain)
+	e.wg.Go(l.run)
+	e.serve("admin pages", l, h, log.With(zap.Bool("tls", true)))
+	return nil
+}
+
+func (e *endpoints) serve(what string, l net.Listener, h http.Handler, log *zap.Logger) {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: debugLog(log)}
 	e.servers = append(e.servers, s)
 	e.wg.Go(func() { s.Serve(l) }) // returns when it is closed
 	log.Info("serving "+what, zap.Stringer("address", l.Addr()))
-	return nil
 }
 
 func (e *endpoints) close() {
@@ -76,4 +102,13 @@ func (e *endpoints) close() {
 		s.Close()
 	}
 	e.wg.Wait()
+}
+
+// debugLog takes what an HTTP server says of connections that failed.
+func debugLog(log *zap.Logger) *stdlog.Logger {
+	l, err := zap.NewStdLogAt(log, zap.DebugLevel)
+	if err != nil {
+		panic(err) // only for an unknown level
+	}
+	return l
 }

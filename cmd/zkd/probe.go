@@ -130,7 +130,7 @@ func (p *probe) ask(ctx context.Context, at string) (note string, err error) {
 		if ctx.Err() != nil {
 			return "", fmt.Errorf("no answer within %v", p.timeout)
 		}
-		return "", err
+		return "", reason(err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))

@@ -101,7 +101,7 @@ const ours = `
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console internal/container internal/moving internal/vfs server server/auth/sasl server/config server/zab
+	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console internal/container internal/moving internal/vfs server server/auth/sasl server/config server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and cmd/zkcli/backup, which
@@ -118,10 +118,11 @@ const ours = `
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
 	cmd/zkcli/backup:  internal/vfs jute server/snapshot
-	cmd/zkcli/command: client client/cache client/sasl client/sasl/kerberos client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree internal/buildinfo internal/console
+	cmd/zkcli/command: client client/cache client/sasl client/sasl/kerberos client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/member:  client cmd/zkcli/servers
-	cmd/zkcli/servers: client internal/ask
+	cmd/zkcli/servers: client cmd/zkcli/why internal/ask
+	cmd/zkcli/why:     none
 	cmd/zkcli/shell:   internal/console
 	cmd/zkcli/subtree: client client/settle client/tree
 
@@ -217,7 +218,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
+	"jute", "cmd/zkcli/why", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

@@ -2,8 +2,11 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -20,6 +23,17 @@ type Server interface {
 	LastSnapshot() (zxid int64, at time.Time)
 	// Health returns the checks of livez and readyz.
 	Health() []Check
+	// TakeSnapshot writes a snapshot of all that is applied now, and opens it.
+	TakeSnapshot(ctx context.Context) (Snapshot, error)
+	// ShedConnections ends a part of the connections of clients, so that they go to other
+	// servers. It returns how many.
+	ShedConnections(percent int) int
+}
+
+// Snapshot is a snapshot that was taken.
+type Snapshot struct {
+	io.ReadCloser
+	Zxid, Size int64
 }
 
 // Peer is a server's part in its ensemble. Addresses are host:port.
@@ -52,6 +66,11 @@ type command struct {
 	// anytime means that the command is answered also while the server does not serve.
 	anytime bool
 	run     func(q query) object
+	// posted means that the request has the method POST.
+	posted bool
+	// serve, in place of run, is for commands that need the request. A status of 0 means
+	// that it has written the answer.
+	serve func(h *handler, q query, w http.ResponseWriter, r *http.Request) (answer object, status int, problem string)
 }
 
 // query is a request for a command.
@@ -78,9 +97,12 @@ func commands() []command {
 		{name: "leader", aliases: []string{"lead"}, run: query.leader},
 		{name: "monitor", aliases: []string{"mntr"}, anytime: true, run: query.monitor},
 		{name: "observers", aliases: []string{"obsr"}, run: query.observers},
+		{name: "restore", aliases: []string{"rest"}, changes: true, posted: true, serve: (*handler).restore},
 		{name: "ruok", run: func(query) object { return nil }},
 		{name: "server_stats", aliases: []string{"srvr"}, run: query.serverStats},
 		{name: "set_trace_mask", aliases: []string{"stmk"}, changes: true, anytime: true, run: query.setTraceMask},
+		{name: "shed_connections", aliases: []string{"shed"}, changes: true, posted: true, serve: (*handler).shed},
+		{name: "snapshot", aliases: []string{"snap"}, changes: true, serve: (*handler).snapshot},
 		{name: "stat_reset", aliases: []string{"srst"}, changes: true, run: func(q query) object { q.ResetServerStats(); return nil }},
 		{name: "stats", aliases: []string{"stat"}, run: func(q query) object { return append(q.serverStats(), q.connections(false)...) }},
 		{name: "voting_view", run: query.votingView},

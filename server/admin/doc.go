@@ -1,6 +1,7 @@
 // Package admin serves the commands of Apache's AdminServer over HTTP, with its names and
 // its JSON, and the pages by which a platform asks for a server's health.
 //
+//	GET /                  an overview for people
 //	GET /commands          links to all commands
 //	GET /commands/monitor  a command, by its name or one of its aliases
 //	GET /livez             200 if the process makes progress

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 // Options configure a Handler.
@@ -18,10 +21,20 @@ type Options struct {
 	URL string
 	// Configuration is the text of the configuration file, without secrets.
 	Configuration string
-	// Authorize decides whether a request from an address may change something. scheme and
-	// data are what a client would send with addAuth. known reports whether they prove an
-	// identity, and allowed whether it may.
-	Authorize func(scheme, data string, from netip.Addr) (known, allowed bool)
+	// Authorize decides whether the sender of a request may change something. known reports
+	// whether it has proved an identity, and allowed whether that may.
+	Authorize func(Claim) (known, allowed bool)
+	// Snapshots allows the command snapshot, and SnapshotInterval is the least time between
+	// two of them.
+	Snapshots        bool
+	SnapshotInterval time.Duration
+}
+
+// Claim is what the sender of a request shows of itself.
+type Claim struct {
+	Scheme, Data string // as of addAuth
+	From         netip.Addr
+	Certificates []*x509.Certificate // verified, the sender's first; none without TLS
 }
 
 // Handler returns the pages.
@@ -36,9 +49,11 @@ func Handler(o Options) http.Handler {
 		}
 	}
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", h.overview)
 	mux.HandleFunc("GET "+o.URL, h.index)
 	mux.HandleFunc("GET "+o.URL+"/{$}", h.index)
 	mux.HandleFunc("GET "+o.URL+"/{name}", h.command)
+	mux.HandleFunc("POST "+o.URL+"/{name}", h.command)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, Live) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, Ready) })
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, Live|Ready) })
@@ -55,9 +70,14 @@ type handler struct {
 	Options
 	table  []command
 	byName map[string]command
+
+	mu struct {
+		sync.Mutex
+		snapshot time.Time // when the last one was allowed
+	}
 }
 
-// index lists the commands, for people.
+// index lists the commands, as Apache's server does.
 func (h *handler) index(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	for _, c := range h.table {
@@ -80,13 +100,21 @@ func (h *handler) command(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !known:
 		problem = "Unknown command: " + name
+	case (r.Method == http.MethodPost) != c.posted:
+		status, problem = http.StatusMethodNotAllowed, "The method "+r.Method+" is not that of this command"
 	case !c.anytime && !q.Serving():
 		problem = notServing
 	default:
 		if c.changes {
 			status, problem = h.authorize(r)
 		}
-		if problem == "" {
+		switch {
+		case problem != "":
+		case c.serve != nil:
+			if answer, status, problem = c.serve(h, q, w, r); status == 0 {
+				return // it has answered
+			}
+		default:
 			answer = c.run(q)
 		}
 	}
@@ -119,7 +147,11 @@ func (h *handler) authorize(r *http.Request) (status int, problem string) {
 	}
 	scheme, data, _ := strings.Cut(header, " ")
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
-	known, allowed := h.Authorize(scheme, data, from.Addr())
+	claim := Claim{Scheme: scheme, Data: data, From: from.Addr().Unmap()}
+	if r.TLS != nil {
+		claim.Certificates = r.TLS.PeerCertificates
+	}
+	known, allowed := h.Authorize(claim)
 	switch {
 	case !known:
 		return http.StatusUnauthorized, "Not authenticated"

@@ -86,6 +86,9 @@ func (s *Clients) keepAway(until time.Duration, but *conn) int {
 	return s.beginDrain(100, but)
 }
 
+// Shed moves a part of the clients, in percent, to other servers. It returns how many.
+func (s *Clients) Shed(percent int) int { return s.beginDrain(percent, nil) }
+
 // beginDrain begins to end percent of the connections but one, and at least one of several. It
 // returns how many.
 func (s *Clients) beginDrain(percent int, but *conn) int {

@@ -6,6 +6,7 @@ import (
 	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/server/auth/sasl"
 	"github.com/zkd-project/zkd/server/limits"
+	"github.com/zkd-project/zkd/server/secure"
 )
 
 // Config is the configuration of a server. Load, Parse and Default make one; its fields
@@ -158,6 +159,14 @@ type Config struct {
 		Host    string
 		Port    int    // 0 means any free port
 		URL     string // path of the commands
+		// TLS is that of the pages, if Accept is set.
+		TLS         secure.Settings
+		Accept      bool // connections with TLS: portUnification or forceHttps
+		AcceptPlain bool // connections without: not forceHttps
+		// Snapshots allows the command snapshot. Default true.
+		Snapshots bool
+		// SnapshotInterval limits how often that may be. Default 5 min.
+		SnapshotInterval time.Duration
 	}
 	// MetricsPort is the endpoint's TCP port; 0 means any free port. Default 7000.
 	MetricsPort int
@@ -276,6 +285,7 @@ type rawKeys struct {
 	unifiedQuorum             bool // portUnification
 	cnxnFactory               string
 	quorumTLS, clientTLS      rawTLS
+	admin                     struct{ unified, forceHTTPS, needClientAuth bool }
 }
 
 // Replicated reports whether the server is a member of an ensemble. A single

@@ -236,7 +236,7 @@ func (l *loader) resolveJWT() {
 		host string
 	}{
 		{"clientPort", l.c.ClientPort >= 0, l.c.ClientPortAddress},
-		{"admin.serverPort", l.c.Admin.Enabled, l.c.Admin.Host},
+		{"admin.serverPort", l.c.Admin.Enabled && l.c.Admin.AcceptPlain, l.c.Admin.Host},
 	} {
 		if port.open && !isLoopback(port.host) {
 			l.warn(l.set["zkd.jwt.issuer"], "clients of %s send their tokens in plain text: everybody on the way can use them until they end", port.key)

@@ -28,10 +28,7 @@ func laterKeys() []Key {
 		protecting("zkd's settings for TLS between servers are those that it honours", "ssl.quorum.*"),
 		protecting("zkd does not know this key, and by its name it is about security",
 			"ssl.*", "sasl.*", "kerberos.*", "auth*", "quorum.auth.*", "enforce.auth.*"),
-		group(Later, "zkd's AdminServer takes and restores no snapshots yet",
-			"admin.snapshot.enabled", "admin.restore.enabled", "admin.rateLimiterIntervalInMS"),
 		group(Later, "zkd's AdminServer has no such setting", "admin.*"),
-		protecting("zkd's AdminServer has no TLS yet", "admin.forceHttps", "admin.needClientAuth", "admin.portUnification"),
 		group(Later, "zkd's observers follow the leader itself", "observerMasterPort"),
 		group(Later, "zkd does not weigh new connections yet; connection_throttle_tokens counts each as one",
 			"connection_throttle_freeze_time", "connection_throttle_drop_increase", "connection_throttle_drop_decrease",
@@ -46,6 +43,7 @@ func laterKeys() []Key {
 func ignoredKeys() []Key {
 	return slices.Concat(
 		group(Ignored, "zkd has one election algorithm", "electionAlg"),
+		group(Ignored, "a running server does not replace its data: the command restore is refused, with the reason", "admin.restore.enabled"),
 		group(Ignored, "the AdminServer speaks HTTP/1.1 and closes idle connections after a minute", "admin.httpVersion", "admin.idleTimeout"),
 		group(Ignored, "elections and links between servers have times of their own (zkd.electionTimeout, zkd.heartbeat)",
 			"fastleader.minNotificationInterval", "fastleader.maxNotificationInterval", "cnxTimeout",

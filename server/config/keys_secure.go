@@ -66,7 +66,7 @@ func (l *loader) requireSecure() {
 		{c.Audit.Reads == "none", "zkd.audit.reads", "must be refused or all"},
 		{c.AuthFailuresPerSecond == 0, "zkd.authFailuresPerSecond", "must be at least 1"},
 		{c.Metrics && !isLoopback(c.MetricsHost), "metricsProvider.httpHost", "must be 127.0.0.1: the metrics have no TLS"},
-		{c.Admin.Enabled && !isLoopback(c.Admin.Host), "admin.serverAddress", "must be 127.0.0.1: the AdminServer has no TLS"},
+		{c.Admin.Enabled && c.Admin.AcceptPlain && !isLoopback(c.Admin.Host), "admin.serverAddress", "must be 127.0.0.1, or admin.forceHttps be true: the AdminServer has no TLS"},
 	} {
 		if bad.set {
 			refuse(bad.key, bad.must)

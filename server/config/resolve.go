@@ -83,16 +83,6 @@ func (l *loader) resolveSegmentSize() {
 	c.WALSegmentSize = (least + 1023) / 1024 * 1024
 }
 
-func (l *loader) resolveAdmin() {
-	if _, given := l.set["admin.enableServer"]; !given {
-		_, l.c.Admin.Enabled = l.set["admin.serverPort"]
-	}
-	url := l.c.Admin.URL
-	if !strings.HasPrefix(url, "/") || len(url) < 2 || strings.ContainsAny(url, " {}?#") || slices.Contains([]string{"/livez", "/readyz", "/healthz"}, url) {
-		l.fail(l.set["admin.commandURL"], "must be a path such as /commands")
-	}
-}
-
 func (l *loader) resolveAuth() {
 	c := l.c
 	if c.EnforceAuth && len(c.EnforceAuthSchemes) == 0 {

@@ -52,7 +52,10 @@ func (l *loader) resolveTLS() {
 	unified := l.c.raw.unifiedQuorum
 	q.Accept = q.Dial || unified
 	q.AcceptPlain = !q.Dial || unified
-	l.settings(&q.Settings, &l.c.raw.quorumTLS, q.Accept, "sslQuorum=true or portUnification=true")
+	admin := &l.c.raw.admin
+	l.settings(&q.Settings, &l.c.raw.quorumTLS, q.Accept || admin.unified || admin.forceHTTPS,
+		"sslQuorum=true, portUnification=true, admin.portUnification=true or admin.forceHttps=true")
+	l.resolveAdminTLS()
 
 	t, raw := &l.c.ClientTLS, &l.c.raw.clientTLS
 	if t.Port == 0 { // not set, as in Apache's server

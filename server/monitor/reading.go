@@ -49,6 +49,9 @@ type Reading struct {
 
 	Limits []limits.Figure // of the rules that limit clients, by name
 
+	// Troubles looks at each session, so only what shows them calls it.
+	Troubles func() Troubles
+
 	// Held returns what is held by part. It looks at each connection, so only what shows it
 	// calls it.
 	Held func() []Holding

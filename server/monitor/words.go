@@ -21,6 +21,8 @@ func (r *Reading) Words() []fourletter.Metric {
 		i := slices.IndexFunc(ownNumbers, func(m number) bool { return m.name == "zkd_"+name })
 		list = append(list, fourletter.Int(name, int64(ownNumbers[i].value(r))))
 	}
+	troubles := r.Troubles()
+	list = append(list, troubles.words()...)
 	for i := range memberNumbers {
 		if m := &memberNumbers[i]; m.shown(r) {
 			list = append(list, fourletter.Int(m.name, int64(m.value(r))))

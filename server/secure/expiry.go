@@ -37,6 +37,16 @@ func (t *TLS) Tick() {
 	}
 }
 
+// Expiry returns when the first of the port's certificates expires; zero if it has none.
+func (t *TLS) Expiry() (first time.Time) {
+	for _, cert := range certificates(t.source.Contents()) {
+		if first.IsZero() || cert.NotAfter.Before(first) {
+			first = cert.NotAfter
+		}
+	}
+	return first
+}
+
 // certificates yields the certificates that must not expire, and what each is for.
 func certificates(c *keystore.Contents) func(yield func(kind string, cert *x509.Certificate) bool) {
 	return func(yield func(string, *x509.Certificate) bool) {

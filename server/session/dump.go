@@ -54,3 +54,17 @@ type due struct {
 func (d due) compare(other due) int {
 	return cmp.Or(cmp.Compare(d.at, other.at), cmp.Compare(d.id, other.id))
 }
+
+// Expiring returns the number of sessions that were not heard of for two thirds of their
+// timeouts. Clients send something at least after half of it.
+func (t *Tracker) Expiring(now int64) (n int) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	delay := t.delay.Load()
+	for _, s := range t.sessions {
+		if at := s.deadline.Load(); at != closing && at+delay-now < int64(s.timeout.Load())/3 {
+			n++
+		}
+	}
+	return n
+}

@@ -13,7 +13,7 @@ func commands() []Command {
 
 		// Apache's zkCli.sh does not have these.
 		treeCommand(), findCommand(), duCommand(), exportCommand(), importCommand(), diffCommand(),
-		watchCommand(), topCommand(), ensembleCommand(), benchCommand(),
+		watchCommand(), topCommand(), ensembleCommand(), whyCommand(), benchCommand(),
 		lockCommand(), electCommand(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -46,6 +47,14 @@ func (t *Transport) Tick() {
 	if t.tls != nil {
 		t.tls.Tick()
 	}
+}
+
+// CertificateExpiry returns when the first of the certificates expires; zero without TLS.
+func (t *Transport) CertificateExpiry() time.Time {
+	if t.tls == nil {
+		return time.Time{}
+	}
+	return t.tls.Expiry()
 }
 
 // checkCertificate checks that the peer's certificate may be that of server id. Peers

@@ -1,0 +1,548 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Severity says how bad a finding is.
+type Severity int
+
+// The severities, the worst first.
+const (
+	Broken Severity = iota // clients are not served, or not as they should be
+	Danger                 // it works, and may break soon, or with the next failure
+	Notice                 // somebody should know
+)
+
+// String returns the word for s.
+func (s Severity) String() string { return [...]string{"broken", "danger", "notice"}[s] }
+
+// MarshalText writes the word.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Finding is something that is wrong.
+type Finding struct {
+	ID       string   `json:"id"` // the anchor in docs/why.md
+	Severity Severity `json:"severity"`
+	Servers  []string `json:"servers"`
+	What     string   `json:"what"` // a sentence
+	// Since is for how long it has been so, 0 if nobody knows.
+	Since time.Duration `json:"sinceNs,omitempty"`
+	Do    string        `json:"do"` // sentences
+}
+
+// Limits above which something is remarkable.
+const (
+	slowFsync      = 50 * time.Millisecond // mean of a sync of the log; a disk fit for it needs less than 10 ms
+	stuckFsync     = time.Second
+	clockSkew      = 500 * time.Millisecond
+	manyWatches    = 1_000_000   // on one server
+	busyRequests   = 500         // per second, from one address
+	busyConnects   = 20          // connections per second, of one server
+	counterNearEnd = 0xF000_0000 // of 0xFFFF_FFFF
+	// zkd renews its epoch from 0xFFFF0000 on. A counter beyond this means that it can't.
+	counterNotRenewed = 0xFFFF_8000
+	certificateSoon   = 30 * 24 * time.Hour
+	certificateUrgent = 7 * 24 * time.Hour
+	fewFiles          = 0.9 // of the limit of open files
+)
+
+// Find returns what is wrong, the worst first.
+func Find(f Facts) []Finding {
+	l := &look{Facts: f}
+	for _, check := range []func(){
+		l.quorum, l.leaders, l.voters, l.unreachable, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
+		l.certificates, l.sessions, l.files, l.versions, l.lists, l.clients, l.watches, l.root, l.blind,
+	} {
+		check()
+	}
+	slices.SortStableFunc(l.found, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
+	return l.found
+}
+
+// look is a look at some facts.
+type look struct {
+	Facts
+	found []Finding
+	named map[string]bool // servers of which a finding says that they are away
+}
+
+func (l *look) add(f Finding) { l.found = append(l.found, f) }
+
+// serving returns the servers that serve.
+func (l *look) serving() (list []*Server) {
+	for i := range l.Servers {
+		if l.Servers[i].serves() {
+			list = append(list, &l.Servers[i])
+		}
+	}
+	return list
+}
+
+func (l *look) leader() *Server {
+	for _, s := range l.serving() {
+		if s.Mode == "leader" || s.Mode == "standalone" {
+			return s
+		}
+	}
+	return nil
+}
+
+// away marks servers as mentioned.
+func (l *look) away(s *Server) {
+	if l.named == nil {
+		l.named = make(map[string]bool)
+	}
+	l.named[s.Name] = true
+}
+
+// state says what is the matter with a server that does not serve.
+func state(s *Server) string {
+	switch {
+	case s.Unreachable != "":
+		return s.Name + " can't be reached (" + s.Unreachable + ")"
+	case s.Detail != "":
+		return s.Name + " runs, and finds no quorum: " + s.Detail
+	}
+	return s.Name + " runs, and finds no quorum"
+}
+
+func (l *look) quorum() {
+	if len(l.serving()) > 0 || len(l.Servers) == 0 {
+		return
+	}
+	f := Finding{ID: "no-quorum", Severity: Broken}
+	var states []string
+	running := 0
+	for i := range l.Servers {
+		s := &l.Servers[i]
+		l.away(s)
+		f.Servers = append(f.Servers, s.Name)
+		states = append(states, state(s))
+		if s.Unreachable == "" {
+			running++
+		}
+	}
+	f.What = "No server serves clients: " + strings.Join(states, "; ") + "."
+	switch {
+	case running == 0:
+		f.Do = "Start the servers, or look whether their client ports can be reached from here. A majority of them must run."
+	case 2*running <= len(l.Servers):
+		f.Do = fmt.Sprintf("Only %d of %d servers run, and more than half are needed. Start those that can't be reached; their logs say why they ended.", running, len(l.Servers))
+	default:
+		f.Do = "Enough servers run, and they do not find each other. Look at the ports between them (2888 and 3888 by default), at the secret or the certificates, and at the lines of their logs about elections."
+	}
+	l.add(f)
+}
+
+func (l *look) leaders() {
+	f := Finding{ID: "two-leaders", Severity: Broken}
+	for _, s := range l.serving() {
+		if s.Mode == "leader" {
+			f.Servers = append(f.Servers, s.Name)
+		}
+	}
+	if len(f.Servers) < 2 {
+		return
+	}
+	f.What = strings.Join(f.Servers, " and ") + " say that they lead."
+	f.Do = "Ask again: the lead may have moved between the answers. If it stays so, these servers are of different ensembles: compare their server.N lines."
+	l.add(f)
+}
+
+func (l *look) voters() {
+	leader := l.leader()
+	if leader == nil || leader.Mode != "leader" {
+		return
+	}
+	size, ok1 := leader.After.number("quorum_size")
+	followers, ok2 := leader.After.number("synced_followers")
+	missing := int(size - 1 - followers)
+	if !ok1 || !ok2 || missing <= 0 {
+		return
+	}
+	f := Finding{ID: "voter-missing", Severity: Danger, Since: leader.After.lasts("voters_missing_ms")}
+	who := ""
+	for id := range strings.SplitSeq(leader.After.Metrics["voters_missing"], ", ") {
+		if id == "" {
+			continue
+		}
+		name := "server " + id
+		for i := range l.Servers {
+			if s := &l.Servers[i]; fmt.Sprint(s.ID) == id {
+				l.away(s)
+				f.Servers = append(f.Servers, s.Name)
+				if name += " (" + s.Name + ")"; !s.serves() {
+					name = "server " + id + ": " + state(s)
+				}
+			}
+		}
+		who += "; " + name
+	}
+	f.What = fmt.Sprintf("The leader %s misses %d of %d voters%s.", leader.Name, missing, int(size), who)
+	f.Do = "Start the server again, or look at its log and at the ports between it and the leader. "
+	if left := int(size)/2 - missing; left > 0 {
+		f.Do += fmt.Sprintf("Until then %d further failures are tolerated.", left)
+	} else {
+		f.Do += "Until then no further failure is tolerated: do not restart another server."
+	}
+	l.add(f)
+}
+
+func (l *look) unreachable() {
+	if len(l.serving()) == 0 {
+		return
+	}
+	for i := range l.Servers {
+		s := &l.Servers[i]
+		switch {
+		case s.serves() || l.named[s.Name]:
+		case s.Unreachable != "":
+			l.add(Finding{ID: "unreachable", Severity: Danger, Servers: []string{s.Name},
+				What: state(s) + ", while others serve.",
+				Do:   "If it should run, start it and look at its log. If it runs, its client port can't be reached from here: look at clientPortAddress, firewalls and TLS."})
+		default:
+			l.add(Finding{ID: "not-serving", Severity: Danger, Servers: []string{s.Name},
+				What: state(s) + ", while others serve.",
+				Do:   "It may be starting, or receive a snapshot: its log says so. If it stays so, it does not reach the leader: look at the ports between servers."})
+		}
+	}
+}
+
+func (l *look) disks() {
+	for _, s := range l.serving() {
+		full, refuses := s.After.is("disk_full"), s.After.is("writes_refused")
+		if !full && !refuses {
+			continue
+		}
+		f := Finding{ID: "full-disk", Severity: Danger, Servers: []string{s.Name}, Since: s.After.lasts("disk_full_ms"),
+			What: "The disk of the log of " + s.Name + " is full.",
+			Do:   "Make room on the disk of dataLogDir, or delete nodes with zkcli: deletes are accepted. Writes are taken again by themselves."}
+		switch {
+		case full && refuses:
+			f.Severity = Broken
+			f.What = "The disk of the log of " + s.Name + " is full, and the server refuses writes."
+		case refuses:
+			f.Severity = Broken
+			f.What = s.Name + " refuses writes, because the disks of so many other voters are full that the rest is no quorum."
+		}
+		l.add(f)
+	}
+}
+
+func (l *look) slowDisks() {
+	for _, s := range l.serving() {
+		f := Finding{ID: "slow-disk", Severity: Danger, Servers: []string{s.Name},
+			Do: "Look what else uses the disk of dataLogDir (iostat -x 1), and give the log a disk to itself with fast fsync. While one follower is slow, writes wait for the others only; a slow leader slows every write: zkcli member transfer-leader moves the lead."}
+		if pending := s.After.lasts("fsync_pending_ms"); pending > stuckFsync {
+			f.What = fmt.Sprintf("The disk of %s has not ended a write to the log for %s.", s.Name, span(pending))
+			f.Since = pending
+			l.add(f)
+			continue
+		}
+		n, ok1 := s.growth("cnt_fsynctime")
+		sum, ok2 := s.growth("sum_fsynctime")
+		when := "now"
+		if !ok1 || !ok2 || n < 3 {
+			n, _ = s.After.number("cnt_fsynctime")
+			sum, _ = s.After.number("sum_fsynctime")
+			when = "on average since its start"
+			if n < 20 {
+				continue
+			}
+		}
+		if mean := time.Duration(sum / n * float64(time.Millisecond)); mean > slowFsync {
+			longest, _ := s.After.number("max_fsynctime")
+			f.What = fmt.Sprintf("The disk of %s is slow: a sync of the log takes %s %s, and took %s at most.", s.Name, span(mean), when, span(time.Duration(longest)*time.Millisecond))
+			l.add(f)
+		}
+	}
+}
+
+func (l *look) snapshots() {
+	for _, s := range l.serving() {
+		lasts := s.After.lasts("snapshots_fail_ms")
+		if lasts == 0 {
+			continue
+		}
+		l.add(Finding{ID: "snapshot-fails", Severity: Danger, Servers: []string{s.Name}, Since: lasts,
+			What: fmt.Sprintf("%s can't write snapshots: %s.", s.Name, cmp.Or(s.After.Metrics["snapshot_error"], "its log says why")),
+			Do:   "Look at room and permissions of dataDir. The log has everything, but grows until a snapshot succeeds, and the next start takes longer."})
+	}
+}
+
+func (l *look) slowFollowers() {
+	leader := l.leader()
+	if leader == nil || leader.Before.Zxid == 0 {
+		return
+	}
+	for _, s := range l.serving() {
+		at, was := s.After.Zxid, leader.Before.Zxid
+		if s == leader || at == 0 || at >= was {
+			continue
+		}
+		behind := "in an earlier epoch than"
+		if at>>32 == was>>32 {
+			behind = fmt.Sprintf("%d transactions behind", leader.After.Zxid-at)
+		}
+		l.add(Finding{ID: "slow-follower", Severity: Danger, Servers: []string{s.Name},
+			What: fmt.Sprintf("%s is %s the leader: it does not have now what the leader had %s ago.", s.Name, behind, span(l.Interval)),
+			Do:   "Its clients read old data. Look at its processor, its disk and the line to the leader; zkcli top shows whether its clients overload it."})
+	}
+}
+
+func (l *look) clocks() {
+	type clock struct {
+		s           *Server
+		skew, doubt time.Duration
+	}
+	var list []clock
+	for _, s := range l.serving() {
+		if _, ok := s.After.number("clock_ms"); ok {
+			list = append(list, clock{s, s.After.Skew, s.After.Doubt})
+		}
+	}
+	if len(list) < 2 {
+		return
+	}
+	slices.SortFunc(list, func(a, b clock) int { return cmp.Compare(a.skew, b.skew) })
+	middle := list[(len(list)-1)/2]
+	for _, c := range list {
+		off := c.skew - middle.skew
+		if off.Abs() <= clockSkew+c.doubt+middle.doubt {
+			continue
+		}
+		way := "ahead of"
+		if off < 0 {
+			way = "behind"
+		}
+		l.add(Finding{ID: "clock-skew", Severity: Notice, Servers: []string{c.s.Name},
+			What: fmt.Sprintf("The clock of %s is %s %s that of %s.", c.s.Name, span(off.Abs()), way, middle.s.Name),
+			Do:   "Run chrony or another NTP client on all servers. Order and sessions do not depend on the clocks, but times of nodes, TTLs, tokens and certificates do."})
+	}
+}
+
+func (l *look) counters() {
+	s := l.leader()
+	if s == nil {
+		return
+	}
+	counter := s.After.Zxid & 0xFFFF_FFFF
+	_, ours := s.After.number("clock_ms")
+	if counter < counterNearEnd || ours && counter < counterNotRenewed {
+		return
+	}
+	f := Finding{ID: "zxid-end", Severity: Danger, Servers: []string{s.Name},
+		What: fmt.Sprintf("The counter of transactions of this epoch is at 0x%x of 0xffffffff.", counter),
+		Do:   "At its end this server's ensemble elects a leader again. Choose the moment yourself: restart the leader when a pause does no harm."}
+	if ours {
+		f.What += " The leader should have begun another epoch."
+		f.Do = "A leader needs a quorum's promise for that. Look at the other findings and at the leader's log; transfer-leader helps, too."
+	}
+	l.add(f)
+}
+
+func (l *look) certificates() {
+	for _, s := range l.serving() {
+		for _, port := range []string{"client", "quorum"} {
+			until, ok := s.After.number(port + "_certificate_until_ms")
+			if !ok {
+				continue
+			}
+			left := time.Duration(int64(until)-l.Now) * time.Millisecond
+			f := Finding{ID: "certificate", Severity: Notice, Servers: []string{s.Name},
+				What: fmt.Sprintf("A certificate of %s for its %s port expires in %s.", s.Name, port, span(left)),
+				Do:   "Put a new certificate into the file: it is read again without a restart. zkd_tls_certificate_not_after_seconds in the metrics says which one it is."}
+			switch {
+			case left > certificateSoon:
+				continue
+			case left <= 0:
+				f.Severity, f.Since = Broken, -left
+				f.What = fmt.Sprintf("A certificate of %s for its %s port has expired.", s.Name, port)
+			case left < certificateUrgent:
+				f.Severity = Danger
+			}
+			l.add(f)
+		}
+	}
+}
+
+func (l *look) sessions() {
+	s := l.leader()
+	if s == nil {
+		return
+	}
+	late, _ := s.After.number("sessions_expiring")
+	all, _ := s.After.number("global_sessions")
+	if late == 0 {
+		return
+	}
+	f := Finding{ID: "sessions-expiring", Severity: Notice, Servers: []string{s.Name},
+		What: fmt.Sprintf("%d of %d sessions are about to expire: their clients were not heard of for two thirds of their timeouts.", int(late), int(all)),
+		Do:   "A few are clients that ended without a word. Many at once are a network or a machine that is gone, or paused clients: their ephemeral nodes will go. The word dump at the leader lists them."}
+	if late > 10 && late > all/10 {
+		f.Severity = Danger
+	}
+	l.add(f)
+}
+
+func (l *look) files() {
+	for _, s := range l.serving() {
+		open, _ := s.After.number("open_file_descriptor_count")
+		limit, _ := s.After.number("max_file_descriptor_count")
+		if limit > 0 && open > fewFiles*limit {
+			l.add(Finding{ID: "open-files", Severity: Danger, Servers: []string{s.Name},
+				What: fmt.Sprintf("%s has %d of the %d open files that it may have.", s.Name, int(open), int(limit)),
+				Do:   "Raise the limit (LimitNOFILE in the unit), or have fewer connections: each needs one."})
+		}
+	}
+}
+
+func (l *look) versions() {
+	byVersion := make(map[string][]string)
+	for _, s := range l.serving() {
+		if s.Version != "" {
+			byVersion[s.Version] = append(byVersion[s.Version], s.Name)
+		}
+	}
+	if len(byVersion) < 2 {
+		return
+	}
+	f := Finding{ID: "version-skew", Severity: Notice,
+		Do: "During a rolling upgrade that is as it should be. Otherwise finish it: new features wait for the oldest server."}
+	var parts []string
+	for _, v := range slices.Sorted(maps.Keys(byVersion)) {
+		parts = append(parts, v+" on "+strings.Join(byVersion[v], ", "))
+		f.Servers = append(f.Servers, byVersion[v]...)
+	}
+	f.What = "The servers run different versions: " + strings.Join(parts, "; ") + "."
+	l.add(f)
+}
+
+func (l *look) lists() {
+	for _, s := range l.serving() {
+		if s.After.is("member_list_differs") {
+			l.add(Finding{ID: "member-list", Severity: Danger, Servers: []string{s.Name},
+				What: fmt.Sprintf("The configuration file of %s has the members %s; those of the ensemble are %s.", s.Name, s.After.Metrics["members_of_file"], s.After.Metrics["members"]),
+				Do:   "Give all servers the same server.N lines, or let zkcli member change them."})
+		}
+	}
+}
+
+func (l *look) clients() {
+	seconds := l.Interval.Seconds()
+	if seconds <= 0 {
+		return
+	}
+	requests, connects := make(map[string]float64), make(map[string]int)
+	lastOp := make(map[string]string)
+	var total float64
+	for _, s := range l.serving() {
+		before := make(map[string]int64)
+		for _, c := range s.Before.Conns {
+			before[c.Client+c.Session] = c.Received
+		}
+		for _, c := range s.After.Conns {
+			was, known := before[c.Client+c.Session]
+			if !known {
+				connects[c.host()]++
+			}
+			if n := float64(c.Received-was) / seconds; n > 0 && c.Session != "" {
+				requests[c.host()] += n
+				total += n
+				lastOp[c.host()] = c.LastOp
+			}
+		}
+	}
+	for _, host := range slices.Sorted(maps.Keys(requests)) {
+		if n := requests[host]; n > busyRequests && n > total/2 && len(requests) > 1 {
+			l.add(Finding{ID: "looping-client", Severity: Notice, Servers: []string{host},
+				What: fmt.Sprintf("Clients at %s send %.0f of the %.0f requests per second that all clients send; the last one was %s.", host, n, total, lastOp[host]),
+				Do:   "Look whether that program asks in a loop instead of a watch; zkcli top shows its sessions and the nodes that change. A limit for its address keeps the others safe: see Limits in docs/operations.md."})
+		}
+	}
+	for _, s := range l.serving() {
+		n, ok := s.growth("connection_request_count")
+		if rate := n / seconds; !ok || rate < busyConnects {
+			continue
+		}
+		who := ""
+		for host, n := range connects {
+			if who == "" || n > connects[who] || n == connects[who] && host < who {
+				who = host
+			}
+		}
+		f := Finding{ID: "looping-client", Severity: Notice, Servers: []string{s.Name},
+			What: fmt.Sprintf("Clients open %.0f connections per second at %s", n/seconds, s.Name),
+			Do:   "A program connects for each request, or fails and tries again at once: its log says which. connection_throttle_tokens bounds the rate."}
+		if who != "" {
+			f.What += ", many of them from " + who
+		}
+		f.What += "."
+		l.add(f)
+	}
+}
+
+func (l *look) watches() {
+	for _, s := range l.serving() {
+		n, _ := s.After.number("watch_count")
+		if n < manyWatches {
+			continue
+		}
+		l.add(Finding{ID: "many-watches", Severity: Notice, Servers: []string{s.Name},
+			What: fmt.Sprintf("%s keeps %.1f million watches.", s.Name, n/1e6),
+			Do:   "Each costs memory, and a change of a node with many of them has to tell all. The word wchs counts them, wchc says which session has which. One persistent recursive watch replaces many; a limit of watches per identity is possible."})
+	}
+}
+
+func (l *look) root() {
+	f := Finding{ID: "open-root", Severity: Notice}
+	for _, s := range l.serving() {
+		if s.After.is("open_root") {
+			f.Servers = append(f.Servers, s.Name)
+		}
+	}
+	if len(f.Servers) == 0 {
+		return
+	}
+	f.What = "Everybody who reaches " + strings.Join(f.Servers, ", ") + " may change the tree: the ACL of / lets anyone create, write and delete, and the port has no TLS."
+	f.Do = "Set an ACL on / (zkcli setAcl / digest:…:cdrwa,world:anyone:r), or let only your own network reach the port: see docs/security.md."
+	l.add(f)
+}
+
+func (l *look) blind() {
+	for _, s := range l.serving() {
+		if len(s.Unanswered) > 0 {
+			l.add(Finding{ID: "blind", Severity: Notice, Servers: []string{s.Name},
+				What: fmt.Sprintf("%s does not answer %s, so a part of this look is missing.", s.Name, strings.Join(s.Unanswered, ", ")),
+				Do:   "Add the words to 4lw.commands.whitelist."})
+		}
+	}
+}
+
+// span writes a duration as people say it.
+func span(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// Text returns the finding as a paragraph.
+func (f *Finding) Text() string {
+	text := fmt.Sprintf("%s: %s", strings.ToUpper(f.Severity.String()), f.What)
+	if f.Since > 0 {
+		text += " For " + span(f.Since) + "."
+	}
+	return text + "\n  " + f.Do + "\n  See docs/why.md#" + f.ID + "\n"
+}

@@ -1,0 +1,193 @@
+package why
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const now = 1_800_000_000_000
+
+// server returns a server that answers the same both times. metrics are key=value.
+func server(name, mode string, metrics ...string) Server {
+	s := Server{Name: name, Mode: mode, Version: "3.9.5-zkd"}
+	s.ID = int64(name[len(name)-1] - '0')
+	s.After = Sample{Zxid: 0x100000010, Metrics: map[string]string{"clock_ms": fmt.Sprint(now)}}
+	for _, m := range metrics {
+		key, value, _ := strings.Cut(m, "=")
+		s.After.Metrics[key] = value
+	}
+	s.Before = s.After
+	return s
+}
+
+// then changes the second answer.
+func (s Server) then(zxid uint64, metrics ...string) Server {
+	after := make(map[string]string)
+	for key, value := range s.Before.Metrics {
+		after[key] = value
+	}
+	for _, m := range metrics {
+		key, value, _ := strings.Cut(m, "=")
+		after[key] = value
+	}
+	s.After = Sample{Zxid: zxid, Metrics: after}
+	return s
+}
+
+func (s Server) skewed(by time.Duration) Server {
+	s.After.Skew, s.After.Doubt = by, time.Millisecond
+	return s
+}
+
+func (s Server) conns(before, after []Conn) Server {
+	s.Before.Conns, s.After.Conns = before, after
+	return s
+}
+
+func away(name string) Server { return Server{Name: name, Unreachable: "connection refused"} }
+
+func looking(name, detail string) Server { return Server{Name: name, NotServing: true, Detail: detail} }
+
+func old(s Server) Server {
+	s.Version = "3.9.4-zkd"
+	return s
+}
+
+func apache(s Server, zxid uint64) Server {
+	s = s.then(zxid)
+	delete(s.After.Metrics, "clock_ms")
+	s.Before = s.After
+	return s
+}
+
+func blind(s Server) Server {
+	s.Unanswered = []string{"mntr", "cons"}
+	return s
+}
+
+// Each finding, by what the servers say.
+func TestFind(t *testing.T) {
+	leader := server("zk1", "leader", "quorum_size=3", "synced_followers=2")
+	follower := server("zk2", "follower")
+	many := func(received int64) (list []Conn) {
+		for i := range 3 {
+			list = append(list, Conn{Client: fmt.Sprintf("10.0.0.9:%d", i), Session: "0x1", Received: received, LastOp: "GETD"})
+		}
+		return append(list, Conn{Client: "10.0.0.8:1", Session: "0x2", Received: received / 100})
+	}
+	for _, tt := range []struct {
+		name    string
+		servers []Server
+		want    []string // severity, id, a pattern of the sentence
+	}{
+		{"all is well", []Server{leader, follower, server("zk3", "follower")}, nil},
+		{"nothing runs", []Server{away("zk1"), away("zk2")}, []string{`broken no-quorum .*zk1 can't be reached \(connection refused\); zk2`}},
+		{"too few run", []Server{looking("zk1", ""), away("zk2"), away("zk3")}, []string{`broken no-quorum No server.*zk1 runs.*zk2 can't.*Only 1 of 3 servers run`}},
+		{"they are apart", []Server{looking("zk1", "looking for a leader, for 3s"), looking("zk2", ""), away("zk3")}, []string{`broken no-quorum .*no quorum: looking for a leader, for 3s;.*do not find each other`}},
+		{"read-only", []Server{server("zk1", "read-only")}, []string{`broken no-quorum`}},
+		{"two leaders", []Server{leader, server("zk2", "leader")}, []string{`broken two-leaders zk1 and zk2`}},
+		{"a voter is missing", []Server{server("zk1", "leader", "quorum_size=3", "synced_followers=1", "voters_missing=3", "voters_missing_ms=65000"), follower, away("zk3")},
+			[]string{`danger voter-missing .*misses 1 of 3 voters; server 3\..*1m5s.*no further failure`, `danger unreachable zk3`}},
+		{"a voter of five is missing", []Server{server("zk1", "leader", "quorum_size=5", "synced_followers=3", "voters_missing=2"), server("zk2", "follower")},
+			[]string{`danger voter-missing .*server 2 \(zk2\).*1 further failures are tolerated`}},
+		{"Apache's leader misses one", []Server{apache(server("zk1", "leader", "quorum_size=3", "synced_followers=1"), 5)}, []string{`danger voter-missing .*misses 1 of 3 voters\.`}},
+		{"an observer can't be reached", []Server{leader, away("zk4")}, []string{`danger unreachable zk4 can't be reached`}},
+		{"one is starting", []Server{leader, looking("zk2", "")}, []string{`danger not-serving zk2 runs, and finds no quorum, while others serve`}},
+		{"a full disk", []Server{server("zk1", "standalone", "disk_full=1", "writes_refused=1", "disk_full_ms=90000")}, []string{`broken full-disk The disk of the log of zk1 is full, and .* refuses writes\..*1m30s`}},
+		{"a follower's full disk", []Server{leader, server("zk2", "follower", "disk_full=1")}, []string{`danger full-disk .*zk2 is full`}},
+		{"full disks of others", []Server{server("zk1", "leader", "quorum_size=1", "synced_followers=0", "writes_refused=1")}, []string{`broken full-disk zk1 refuses writes, because the disks`}},
+		{"a disk that hangs", []Server{server("zk1", "standalone", "fsync_pending_ms=4000")}, []string{`danger slow-disk The disk of zk1 has not ended a write to the log for 4.0s`}},
+		{"a disk that is slow now", []Server{server("zk1", "standalone", "cnt_fsynctime=100", "sum_fsynctime=100", "max_fsynctime=1200").then(0x100000010, "cnt_fsynctime=110", "sum_fsynctime=1300")},
+			[]string{`danger slow-disk .*zk1 is slow: a sync of the log takes 120ms now, and took 1.2s at most`}},
+		{"a disk that was slow", []Server{server("zk1", "standalone", "cnt_fsynctime=100", "sum_fsynctime=9000")}, []string{`danger slow-disk .*takes 90ms on average since`}},
+		{"a disk that is slow for other reasons", []Server{server("zk1", "standalone", "cnt_fsynctime=5", "sum_fsynctime=9000")}, nil},
+		{"snapshots fail", []Server{server("zk1", "standalone", "snapshots_fail_ms=3600000", "snapshot_error=no space left on device")}, []string{`danger snapshot-fails zk1 can't write snapshots: no space left on device\. .*1h0m0s`}},
+		{"a slow follower", []Server{leader.then(0x100000500), follower.then(0x10000000f)}, []string{`danger slow-follower zk2 is 1265 transactions behind the leader`}},
+		{"a follower of an earlier epoch", []Server{leader.then(0x100000500), follower.then(0x5)}, []string{`danger slow-follower zk2 is in an earlier epoch than the leader`}},
+		{"a follower that follows", []Server{leader.then(0x100000500), follower.then(0x100000010)}, nil},
+		{"a clock", []Server{leader, follower.skewed(-3 * time.Second), server("zk3", "follower")}, []string{`notice clock-skew The clock of zk2 is 3.0s behind that of zk`}},
+		{"clocks that differ little", []Server{leader, follower.skewed(400 * time.Millisecond)}, nil},
+		{"the counter", []Server{leader.then(0x1ffff9000)}, []string{`danger zxid-end .*0xffff9000 of 0xffffffff.*should have begun`}},
+		{"the counter before zkd renews it", []Server{leader.then(0x1ffff0000)}, nil},
+		{"Apache's counter", []Server{apache(leader, 0x1f0000000)}, []string{`danger zxid-end .*elects a leader again`}},
+		{"a certificate", []Server{server("zk1", "standalone", fmt.Sprint("client_certificate_until_ms=", now+20*86400_000))}, []string{`notice certificate .*zk1 for its client port expires in 20 days`}},
+		{"a certificate that ends", []Server{server("zk1", "standalone", fmt.Sprint("quorum_certificate_until_ms=", now+3_600_000))}, []string{`danger certificate .*quorum port expires in 1h`}},
+		{"a certificate that has ended", []Server{server("zk1", "standalone", fmt.Sprint("quorum_certificate_until_ms=", now-60_000))}, []string{`broken certificate .*has expired\..*1m0s`}},
+		{"a certificate that is good", []Server{server("zk1", "standalone", fmt.Sprint("quorum_certificate_until_ms=", now+90*86400_000))}, nil},
+		{"a session", []Server{server("zk1", "standalone", "sessions_expiring=1", "global_sessions=5")}, []string{`notice sessions-expiring 1 of 5 sessions`}},
+		{"a rack", []Server{server("zk1", "standalone", "sessions_expiring=100", "global_sessions=500")}, []string{`danger sessions-expiring 100 of 500`}},
+		{"open files", []Server{server("zk1", "standalone", "open_file_descriptor_count=950", "max_file_descriptor_count=1000")}, []string{`danger open-files zk1 has 950 of the 1000`}},
+		{"versions", []Server{leader, old(follower)}, []string{`notice version-skew .*3.9.4-zkd on zk2; 3.9.5-zkd on zk1`}},
+		{"lists", []Server{server("zk1", "standalone", "member_list_differs=1", "members=1, 2, 3", "members_of_file=1, 2")}, []string{`danger member-list .*zk1 has the members 1, 2; those of the ensemble are 1, 2, 3`}},
+		{"a loop", []Server{server("zk1", "standalone").conns(many(0), many(2000))}, []string{`notice looping-client Clients at 10.0.0.9 send 3000 of the 3010 requests per second .* GETD`}},
+		{"busy, and alone", []Server{server("zk1", "standalone").conns(many(0)[:3], many(2000)[:3])}, nil},
+		{"connections", []Server{server("zk1", "standalone", "connection_request_count=5").then(0x100000010, "connection_request_count=105").conns(nil, many(0))},
+			[]string{`notice looping-client Clients open 50 connections per second at zk1, many of them from 10.0.0.9`}},
+		{"watches", []Server{server("zk1", "standalone", "watch_count=2500000")}, []string{`notice many-watches zk1 keeps 2.5 million`}},
+		{"the root", []Server{server("zk1", "leader", "open_root=1"), server("zk2", "follower", "open_root=1")}, []string{`notice open-root .*zk1, zk2`}},
+		{"words", []Server{blind(leader)}, []string{`notice blind zk1 does not answer mntr, cons`}},
+		{"the worst comes first", []Server{server("zk1", "standalone", "open_root=1", "watch_count=2500000", "disk_full=1", "writes_refused=1", "snapshots_fail_ms=5")},
+			[]string{`broken full-disk`, `danger snapshot-fails`, `notice many-watches`, `notice open-root`}},
+		{"nobody was asked", nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for i := range tt.servers {
+				if s := &tt.servers[i]; s.Name == "zk3" && s.Unreachable != "" {
+					s.ID = 0 // as of a server that could not say it
+				}
+			}
+			found := Find(Facts{Servers: tt.servers, Interval: 2 * time.Second, Now: now})
+			for i := range max(len(found), len(tt.want)) {
+				switch {
+				case i >= len(found):
+					t.Errorf("missing: %s", tt.want[i])
+				case i >= len(tt.want):
+					t.Errorf("too much: %+v", found[i])
+				default:
+					f := &found[i]
+					got := fmt.Sprintf("%v %s %s", f.Severity, f.ID, strings.Join(strings.Fields(f.Text()[strings.Index(f.Text(), ": ")+2:]), " "))
+					if !regexp.MustCompile("^" + tt.want[i]).MatchString(got) {
+						t.Errorf("got  %s\nwant %s", got, tt.want[i])
+					}
+				}
+			}
+		})
+	}
+}
+
+// A server of which the members' list tells the id is named with its voter.
+func TestMissingVoterIsNamedOnce(t *testing.T) {
+	gone := away("zk3")
+	gone.ID = 3
+	found := Find(Facts{Servers: []Server{server("zk1", "leader", "quorum_size=3", "synced_followers=1", "voters_missing=3"), server("zk2", "follower"), gone}})
+	if len(found) != 1 || found[0].ID != "voter-missing" || !strings.Contains(found[0].What, "server 3: zk3 can't be reached") {
+		t.Errorf("got %+v", found)
+	}
+}
+
+// Each finding has a section of its id in docs/why.md, and there is no other section.
+func TestEachFindingHasASection(t *testing.T) {
+	source, err := os.ReadFile("find.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../docs/why.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(pattern string, text []byte) (ids []string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
+			ids = append(ids, string(m[1]))
+		}
+		slices.Sort(ids)
+		return slices.Compact(ids)
+	}
+	if ids, sections := list(`ID: "([a-z-]+)"`, source), list(`(?m)^## ([a-z-]+)$`, page); !slices.Equal(ids, sections) {
+		t.Errorf("the findings are %q, and the sections %q", ids, sections)
+	}
+}

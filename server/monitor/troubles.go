@@ -1,0 +1,73 @@
+package monitor
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Troubles is what a server knows of its own troubles, for tools that explain what is wrong
+// with an ensemble. Durations are 0 for what is not so.
+type Troubles struct {
+	Clock            time.Time     // wall clock
+	FsyncPending     time.Duration // a write to the log has not ended for so long
+	DiskFull         time.Duration
+	SnapshotsFail    time.Duration
+	SnapshotError    string // of the last one, if that failed
+	OpenRoot         bool   // everybody may change the tree
+	ExpiringSessions int    // not heard of for two thirds of their timeouts; of a leader or a server alone
+
+	// Of a leader: the voters whose acknowledgements do not count, and how long the first of
+	// them is missing.
+	MissingVoters []zab.SID
+	VotersMissing time.Duration
+
+	// When the first certificate of a port expires; zero if there is none.
+	ClientCertificate, QuorumCertificate time.Time
+}
+
+// words returns what mntr shows of them.
+func (t *Troubles) words() []fourletter.Metric {
+	number := func(yes bool) int64 {
+		if yes {
+			return 1
+		}
+		return 0
+	}
+	list := []fourletter.Metric{
+		fourletter.Int("clock_ms", t.Clock.UnixMilli()),
+		fourletter.Int("fsync_pending_ms", t.FsyncPending.Milliseconds()),
+		fourletter.Int("disk_full_ms", t.DiskFull.Milliseconds()),
+		fourletter.Int("snapshots_fail_ms", t.SnapshotsFail.Milliseconds()),
+		fourletter.Int("open_root", number(t.OpenRoot)),
+		fourletter.Int("sessions_expiring", int64(t.ExpiringSessions)),
+	}
+	if t.SnapshotError != "" {
+		list = append(list, fourletter.Metric{Name: "snapshot_error", Value: oneLine(t.SnapshotError)})
+	}
+	if len(t.MissingVoters) > 0 {
+		ids := make([]string, len(t.MissingVoters))
+		for i, id := range t.MissingVoters {
+			ids[i] = strconv.Itoa(int(id))
+		}
+		list = append(list, fourletter.Metric{Name: "voters_missing", Value: strings.Join(ids, ", ")},
+			fourletter.Int("voters_missing_ms", t.VotersMissing.Milliseconds()))
+	}
+	for name, at := range map[string]time.Time{"client": t.ClientCertificate, "quorum": t.QuorumCertificate} {
+		if !at.IsZero() {
+			list = append(list, fourletter.Int(name+"_certificate_until_ms", at.UnixMilli()))
+		}
+	}
+	slices.SortFunc(list, func(a, b fourletter.Metric) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// oneLine returns the beginning of a text without line breaks and tabs.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	return text[:min(len(text), 500)]
+}

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// since tells for how long something has been so.
+type since struct{ at atomic.Int64 } // time.Duration plus one; 0 if it is not so
+
+// set records whether it is so now.
+func (s *since) set(is bool, now time.Duration) {
+	switch {
+	case !is:
+		s.at.Store(0)
+	case s.at.Load() == 0:
+		s.at.Store(int64(now) + 1)
+	}
+}
+
+// lasts returns for how long it has been so, at least a nanosecond, or 0 if it is not so.
+func (s *since) lasts(now time.Duration) time.Duration {
+	if at := s.at.Load(); at != 0 {
+		return max(now-time.Duration(at-1), 1)
+	}
+	return 0
+}
+
+// missingVoters are the voters whose acknowledgements a leader does not count. The
+// housekeeper looks for them.
+type missingVoters struct {
+	since
+	mu struct {
+		sync.Mutex
+		ids []zab.SID
+	}
+}
+
+func (m *missingVoters) get() []zab.SID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.ids
+}
+
+// watchVoters looks for voters that are missing.
+func (s *Server) watchVoters(now time.Duration) {
+	var ids []zab.SID
+	if peers, lists := s.peers.Load(), s.lists.Load(); s.ensemble() && s.leads() && peers != nil && lists != nil {
+		for _, m := range lists.settled.List {
+			if !lists.settled.Voter(m.ID) || m.ID == s.id {
+				continue
+			}
+			if !slices.ContainsFunc(*peers, func(p zab.PeerStatus) bool { return p.ID == m.ID && p.Synced && p.Counted }) {
+				ids = append(ids, m.ID)
+			}
+		}
+	}
+	s.missing.set(len(ids) > 0, now)
+	s.missing.mu.Lock()
+	s.missing.mu.ids = ids
+	s.missing.mu.Unlock()
+}
+
+// troubles returns what the server knows of its own troubles.
+func (s *Server) troubles() (t monitor.Troubles) {
+	now := s.now()
+	t.Clock = time.Now()
+	t.FsyncPending = s.logWriter.Stats().Pending
+	t.DiskFull = s.disk.full.lasts(now)
+	t.SnapshotsFail = s.snapshots.fails.lasts(now)
+	if text := s.snapshots.failure.Load(); text != nil && t.SnapshotsFail > 0 {
+		t.SnapshotError = *text
+	}
+	t.OpenRoot = s.openRoot()
+	if s.leads() || !s.ensemble() {
+		t.ExpiringSessions = s.tracker.Expiring(millis(now))
+	}
+	t.MissingVoters, t.VotersMissing = s.missing.get(), s.missing.lasts(now)
+	if s.clientTLS != nil {
+		t.ClientCertificate = s.clientTLS.Expiry()
+	}
+	if s.transport != nil {
+		t.QuorumCertificate = s.transport.CertificateExpiry()
+	}
+	return t
+}
+
+// openRoot reports whether everybody may change the tree through a port without TLS that
+// other machines reach.
+func (s *Server) openRoot() bool {
+	addr, ok := s.clients.Addr().(*net.TCPAddr)
+	if !ok || addr.IP.IsLoopback() {
+		return false
+	}
+	s.state.RLock()
+	defer s.state.RUnlock()
+	root, _ := s.state.Tree.Get("/")
+	return s.schemes.Allowed(root.ACL, jute.PermAll&^jute.PermRead, nil)
+}

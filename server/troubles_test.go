@@ -1,0 +1,116 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/replica"
+)
+
+// TestTroubles brings servers into trouble and checks what mntr says of it. zkcli why makes
+// its findings of that.
+func TestTroubles(t *testing.T) {
+	says := func(t *testing.T, s *testServer, want map[string]string) {
+		t.Helper()
+		got := s.mntr(t)
+		for key, value := range want {
+			if v, ok := got[key]; v != value || ok != (value != "") {
+				t.Errorf("%s is %q, want %q", key, v, value)
+			}
+		}
+	}
+	in := func(name string, test func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+	}
+	in("none", func(t *testing.T) {
+		s := startServer(t)
+		s.connect(t)
+		says(t, s, map[string]string{"clock_ms": strconv.FormatInt(time.Now().UnixMilli(), 10), "fsync_pending_ms": "0", "disk_full_ms": "0", "snapshots_fail_ms": "0",
+			"snapshot_error": "", "sessions_expiring": "0", "voters_missing": "", "client_certificate_until_ms": ""})
+	})
+	in("a full disk", func(t *testing.T) {
+		fs := crashfs.New(1)
+		s := startOn(t, fs, "/data")
+		time.Sleep(time.Second)
+		leave(t, fs, roomForDeletes)
+		time.Sleep(time.Minute)
+		says(t, s, map[string]string{"disk_full": "1", "writes_refused": "1", "disk_full_ms": "59500"})
+		leave(t, fs, lotsOfRoom)
+		time.Sleep(time.Second)
+		says(t, s, map[string]string{"disk_full": "0", "disk_full_ms": "0"})
+	})
+	in("a disk that hangs", func(t *testing.T) {
+		e := startEnsemble(t, 1, "standaloneEnabled=false")
+		s := e.servers[e.leader()]
+		c := s.connect(t)
+		release := e.stallDisks()
+		c.send(jute.OpCreate, create("/a", "", 0))
+		time.Sleep(3 * time.Second)
+		says(t, s, map[string]string{"fsync_pending_ms": "3000"})
+		release()
+	})
+	in("snapshots that fail", func(t *testing.T) {
+		dir := t.TempDir()
+		s := startOn(t, vfs.OS{}, dir)
+		s.connect(t).create("/a", "")
+		tmp := filepath.Join(dir, "tmp")
+		check(t, os.RemoveAll(tmp))
+		check(t, os.WriteFile(tmp, nil, 0o600)) // in place of the directory
+		freeze := func() {
+			s.handover.orders.put(replica.Order{Kind: replica.OrderFreeze})
+			time.Sleep(time.Second)
+		}
+		freeze()
+		freeze()
+		got := s.mntr(t)
+		if got["snapshots_fail_ms"] != "2000" || !strings.Contains(got["snapshot_error"], "not a directory") {
+			t.Errorf("snapshots fail for %s ms: %q", got["snapshots_fail_ms"], got["snapshot_error"])
+		}
+		check(t, os.Remove(tmp))
+		check(t, os.Mkdir(tmp, 0o700))
+		freeze()
+		says(t, s, map[string]string{"snapshots_fail_ms": "0", "snapshot_error": ""})
+	})
+	in("a session that is silent", func(t *testing.T) {
+		s := startServer(t)
+		c := s.connectFor(t, 12_000)
+		s.connectFor(t, 20_000)
+		time.Sleep(6 * time.Second)
+		says(t, s, map[string]string{"sessions_expiring": "0"})
+		time.Sleep(4 * time.Second)
+		says(t, s, map[string]string{"sessions_expiring": "1"})
+		c.exists("/")
+		says(t, s, map[string]string{"sessions_expiring": "0"})
+	})
+	in("a voter that is gone", func(t *testing.T) {
+		e := startEnsemble(t, 3)
+		leader := e.leader()
+		gone := leader%3 + 1
+		e.kill(gone)
+		time.Sleep(30 * time.Second)
+		got := e.servers[e.leader()].mntr(t)
+		if ms, _ := strconv.Atoi(got["voters_missing_ms"]); got["voters_missing"] != fmt.Sprint(gone) || ms < 28_000 || ms > 30_000 {
+			t.Errorf("voters missing: %q for %d ms, want %d", got["voters_missing"], ms, gone)
+		}
+		e.start(gone)
+		time.Sleep(10 * time.Second)
+		says(t, e.servers[e.leader()], map[string]string{"voters_missing": "", "voters_missing_ms": ""})
+	})
+	in("a certificate that expires", func(t *testing.T) {
+		s := startSecure(t, "secureClientPort=2281")
+		until := s.clientTLS.Expiry()
+		if until.IsZero() {
+			t.Fatal("no certificate")
+		}
+		says(t, s.testServer, map[string]string{"client_certificate_until_ms": strconv.FormatInt(until.UnixMilli(), 10)})
+	})
+}
