@@ -26,6 +26,8 @@ type Answers struct {
 	event    []byte              // its notification, encoded once; empty until a watcher is found
 	notified int                 // how many watchers it was sent to
 
+	same               sameResults         // answers to writes in a row with the same latency
+	latency            time.Duration // of these
 	namespace, written monitor.NamespaceCount // of reads and of writes
 }
 
@@ -35,6 +37,14 @@ func (s *Clients) NewAnswers(served func()) *Answers {
 	a := &Answers{clients: s, served: served}
 	a.deliver = a.deliverTo
 	return a
+}
+
+// countSame counts the answers that observeLocked has collected.
+func (a *Answers) countSame() {
+	if a.same.n > 0 {
+		a.clients.metrics.Requests.Observe(a.same.op, a.same.code, a.latency, a.same.n)
+		a.same.n = 0
+	}
 }
 
 // Written counts a write to a node, of so many bytes of data.
@@ -55,6 +65,7 @@ func (a *Answers) Wake() {
 	}
 	a.dirty = a.dirty[:0]
 	a.clients.throttler.relax()
+	a.countSame()
 	a.written.Flush()
 	a.clients.metrics.WaitingWrites.Observe(time.Duration(a.clients.throttler.waiting.Load()), 1)
 }
@@ -260,7 +271,11 @@ func (s *Clients) dropLocked(c *conn) {
 // observeLocked counts the answer to a request that was ordered by the leader.
 func (a *Answers) observeLocked(c *conn, req *request, code jute.Code) {
 	latency := a.now - req.received
-	a.clients.metrics.Requests.Observe(req.op, code, latency, 1)
+	if a.same.op != req.op || a.same.code != code || a.latency != latency {
+		a.countSame()
+		a.same.op, a.same.code, a.latency = req.op, code, latency
+	}
+	a.same.n++
 	c.mu.stats.answered(req, a.clients.state.Tree.LastZxid())
 	c.mu.stats.observe(latency, 1)
 	c.mu.stats.lastResponse = a.now

@@ -47,7 +47,7 @@ type conn struct {
 	current        request                // being handled; a field, since it would be allocated elsewhere
 	batch          []replica.Submission   // writes of the frames being handled, not yet handed over
 	arena          []byte                 // where request bodies of this batch are copied to
-	reads          []reads                // answered since the last settle
+	reads          []sameResults                // answered since the last settle
 	namespace      monitor.NamespaceCount // of these reads
 	started        time.Duration          // when the frames being handled were received
 	alone          bool                   // these frames may be answered without the leader
@@ -260,8 +260,8 @@ func (c *conn) finishBatch(handled int) {
 	c.flush()
 }
 
-// reads are reads with the same result, one after the other.
-type reads struct {
+// sameResults are requests with the same result, one after the other.
+type sameResults struct {
 	op   jute.OpCode
 	code jute.Code
 	n    int64
@@ -273,7 +273,7 @@ func (c *conn) countRead(req *request) {
 		c.reads[n-1].n++
 		return
 	}
-	c.reads = append(c.reads, reads{req.op, req.code, 1})
+	c.reads = append(c.reads, sameResults{req.op, req.code, 1})
 }
 
 // submitBatch hands the batch's writes to the leader.
