@@ -54,7 +54,9 @@ type applier struct {
 	out  datatree.Applied
 	at   time.Duration // of the batch
 	zxid jute.Zxid     // of the order being applied
+	wall int64         // likewise, ms since the Unix epoch
 	work int           // under the current hold of the lock
+	same sameTimes
 	// ensemble is the state of the ensemble after the entries applied so far, as the tree
 	// is the state of the znodes.
 	ensemble zab.State
@@ -93,6 +95,7 @@ func (a *applier) run() {
 			return
 		}
 		batch = a.orders.take(batch)
+		a.metrics.Orders.Observe(time.Duration(len(batch)), 1)
 		for rest := batch; len(rest) > 0; {
 			n := 0
 			for n < len(rest) && n < applyBatch && rest[n].Kind <= replica.OrderBarrier {
@@ -260,6 +263,7 @@ func (a *applier) lock() {
 	a.at = a.now()
 	a.working.Store(int64(a.at))
 	a.state.Lock()
+	a.wall = time.Now().UnixMilli()
 	a.answers.Begin(a.at)
 	a.work = 0
 }
@@ -268,7 +272,8 @@ func (a *applier) lock() {
 // lock concerns them.
 func (a *applier) unlock() {
 	a.state.Unlock()
-	a.metrics.ApplySeconds.Observe((a.now() - a.at).Seconds())
+	a.observeTimes()
+	a.metrics.Applying.Observe(a.now()-a.at, 1)
 	a.metrics.ApplyWork.Observe(time.Duration(a.work), 1)
 	a.answers.Wake()
 	a.progress()
@@ -309,12 +314,17 @@ func (a *applier) apply(o *replica.Order) error {
 	a.state.Tree.Apply(txn, &a.out)
 	a.state.SetApplied(txn.Zxid) // before any reply shows it: its client may reconnect at once
 	a.endSlices()
+	a.countTimes(o, txn)
 	if a.digests.applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.lifecycle.ensemble() {
 		a.events.put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.Tree.Digest()})
 	}
 	a.notifyWatchers()
 	for i := range txn.Ops {
-		a.sessionEffect(txn, &txn.Ops[i])
+		op := &txn.Ops[i]
+		a.sessionEffect(txn, op)
+		if op.Kind == datatree.OpCreate || op.Kind == datatree.OpDelete || op.Kind == datatree.OpSetData {
+			a.answers.Written(op.Path, len(op.Data))
+		}
 	}
 	if txn.Origin != 0 && replica.ServerOf(txn.Origin) == a.id {
 		a.answers.Answer(o, txn, a.out.Results)
@@ -322,6 +332,47 @@ func (a *applier) apply(o *replica.Order) error {
 	replica.RecycleTxn(txn)
 	o.Txn = nil
 	return nil
+}
+
+// sameTimes are entries in a row that have the same times.
+type sameTimes struct {
+	logged, committed time.Duration
+	evaluated         int64 // ms since the Unix epoch, on the leader's clock
+	own               bool  // their clients are connected here
+	n                 int64
+}
+
+// countTimes counts an entry that was applied.
+func (a *applier) countTimes(o *replica.Order, txn *datatree.Txn) {
+	now := sameTimes{o.Logged, o.Committed, txn.Time, replica.ServerOf(txn.Origin) == a.id, a.same.n}
+	if now != a.same {
+		a.observeTimes()
+		now.n = 0
+		a.same = now
+	}
+	a.same.n++
+}
+
+// observeTimes adds what countTimes has counted to the metrics.
+func (a *applier) observeTimes() {
+	x := a.same
+	a.same.n = 0
+	if x.n == 0 || x.committed == 0 { // what a replay of the log applies is not measured
+		return
+	}
+	if x.own {
+		a.metrics.AppliedOwn.Observe(a.at-x.committed, x.n)
+	} else {
+		a.metrics.AppliedOthers.Observe(a.at-x.committed, x.n)
+	}
+	if x.evaluated == 0 {
+		return
+	}
+	ago := time.Duration(a.wall-x.evaluated) * time.Millisecond
+	a.metrics.Propagation.Observe(ago, x.n)
+	if !a.leads() && a.lifecycle.ensemble() {
+		a.metrics.ProposalDelay.Observe(ago-(a.at-x.logged), x.n)
+	}
 }
 
 // prune deletes most of the ephemerals of the session that txn closes, if there are many,

@@ -218,7 +218,7 @@ func (f facts) WatchCount() fourletter.WatchCount {
 
 func (f facts) TraceMask() int64        { return f.s.trace.Load() }
 func (f facts) SetTraceMask(mask int64) { f.s.trace.Store(mask) }
-func (f facts) ResetServerStats()       { f.s.metrics.ResetLatencies() }
+func (f facts) ResetServerStats()       { f.s.metrics.ResetStats() }
 
 // ConnectionDeadlines lists connections with the deadlines of their sessions: zkd closes
 // a silent connection when its session expires.

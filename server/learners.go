@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -244,6 +245,7 @@ func (l *learners) beginSending(peer zab.SID, size int64) *sending {
 	defer l.mu.Unlock()
 	x := &sending{size: size}
 	l.mu.sending[peer] = x
+	l.metrics.SendingSnapshots.Observe(time.Duration(len(l.mu.sending)), 1)
 	return x
 }
 

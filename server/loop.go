@@ -42,6 +42,9 @@ type loop struct {
 	out         replica.Output
 	records     []wal.Record // being handed to the log writer
 	logged      fifo.List[loggedBatch]
+	stages      stages
+	lookingFrom time.Duration // when the present election began
+	syncingFrom time.Duration // when a leader began to bring this server up to date
 
 	learners   *learners
 	arrivals   *arrivals
@@ -59,8 +62,10 @@ type loop struct {
 // loggedBatch is a batch at the log writer: the log's number of the batch's last record,
 // and the core's number of the batch.
 type loggedBatch struct {
-	wal uint64
-	seq zab.Seq
+	wal     uint64
+	seq     zab.Seq
+	entries int64
+	at      time.Duration
 }
 
 func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
@@ -101,6 +106,10 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 		NewOrigin: func() uint64 { return uint64(s.ids.Next(nil)) },
 		Now:       s.now,
 		Wall:      func() int64 { return time.Now().UnixMilli() },
+		Queued:    s.metrics.QueueTime.Observe,
+		Evaluated: func(d time.Duration, n int64) {
+			s.metrics.Evaluation.Observe(d/time.Duration(n), n)
+		},
 		Proposed: func(bytes int) {
 			s.metrics.Proposals.Add(1)
 			s.metrics.ProposalSizes.Observe(bytes)
@@ -149,6 +158,7 @@ func (l *loop) run() {
 		case <-l.submissions.ready:
 			batch = l.submissions.take(batch)
 			l.metrics.Taken.Observe(time.Duration(len(batch)), 1)
+			l.metrics.EvaluationQueued.Add(int64(len(batch)))
 			l.replica.Submit(batch)
 			batch = l.submissions.done(batch)
 		case <-l.events.ready:
@@ -239,10 +249,17 @@ func (l *loop) reportRoom() {
 // persisted tells the replica which batches the log has made durable.
 func (l *loop) persisted(upTo uint64) {
 	var done zab.Seq
+	now := l.now()
 	for l.logged.Len() > 0 && l.logged.Front().wal <= upTo {
-		done = l.logged.Front().seq
+		b := l.logged.Front()
+		done = b.seq
+		if b.entries > 0 {
+			l.metrics.Logged.Observe(now-b.at, b.entries)
+			l.stages.logging -= b.entries
+		}
 		l.logged.Pop(1)
 	}
+	l.stages.persisted(upTo, now)
 	if done > 0 {
 		l.replica.Persisted(done)
 	}
@@ -315,13 +332,34 @@ func (l *loop) carryOut() {
 		l.transport.Relink()
 	}
 	l.endConnections()
-	l.metrics.CommitsQueued.Add(int64(len(out.Committed)))
+	l.committed()
 	l.orders.put(out.Orders...)
 	l.serveLearners()
 	l.count()
 	if out.Fatal != "" {
 		l.fail(&HaltError{Reason: out.Fatal})
 	}
+}
+
+// committed counts what was committed, and notes the times in the orders.
+func (l *loop) committed() {
+	n := int64(len(l.out.Committed))
+	if n > 0 {
+		l.metrics.CommitsQueued.Add(n)
+		if !l.replica.Leads() {
+			l.metrics.LearnerCommits.Add(n)
+		}
+	}
+	if len(l.out.Orders) == 0 {
+		return
+	}
+	leads := l.leads()
+	l.stages.committed(l.out.Orders, l.now(), func(d time.Duration, n int64) {
+		l.metrics.Committed.Observe(d, n)
+		if leads {
+			l.metrics.QuorumAck.Observe(d, n)
+		}
+	})
 }
 
 // endConnections ends the connections whose requests can't be answered, and reports the
@@ -391,9 +429,19 @@ func (l *loop) persist() {
 	if cap(l.records) > keptItems {
 		l.records = nil
 	}
-	if err == nil {
-		l.logged.Push(loggedBatch{wal: last, seq: l.out.PersistSeq})
+	if err != nil {
+		return
 	}
+	now := l.now()
+	n := l.stages.toLog(l.out.Persist, last, now)
+	if n > 0 {
+		l.metrics.LogQueued.Add(n)
+		l.metrics.Unlogged.Observe(time.Duration(l.stages.logging), 1)
+		if !l.replica.Leads() {
+			l.metrics.LearnerProposals.Add(n)
+		}
+	}
+	l.logged.Push(loggedBatch{wal: last, seq: l.out.PersistSeq, entries: n, at: now})
 }
 
 // walRecord converts a record of the core into a record of the log.
@@ -442,6 +490,7 @@ func (l *loop) changed() {
 	if l.out.ServiceEnded {
 		l.endService()
 	}
+	l.timeRoles(was.Role, &now)
 	switch {
 	case now.Role == zab.Leading && was.Role != zab.Leading:
 		l.metrics.ProposalSizes.Reset()
@@ -466,12 +515,37 @@ func (l *loop) changed() {
 	}
 }
 
+// timeRoles measures elections, and the time until a leader has brought this server up to
+// date.
+func (l *loop) timeRoles(was zab.Role, now *zab.Status) {
+	at := l.now()
+	seeks := func(r zab.Role) bool { return r == zab.Looking || r == zab.Candidate }
+	switch {
+	case seeks(now.Role) && !seeks(was):
+		l.lookingFrom = at
+	case seeks(was) && now.Role != zab.Halted && !seeks(now.Role):
+		l.metrics.Election.Observe(at-l.lookingFrom, 1)
+	}
+	switch {
+	case now.Role == zab.SyncingFollower && was != zab.SyncingFollower:
+		l.syncingFrom = at
+	case now.Role == zab.Following && was == zab.SyncingFollower && now.Observer:
+		l.metrics.ObserverSync.Observe(at-l.syncingFrom, 1)
+	case now.Role == zab.Following && was == zab.SyncingFollower:
+		l.metrics.FollowerSync.Observe(at-l.syncingFrom, 1)
+	}
+}
+
 // beginService lets clients in.
 func (l *loop) beginService() {
 	now := l.now()
 	l.servingFrom.Store(int64(now))
 	if l.ensemble() {
-		l.metrics.Election.Observe(now-time.Duration(l.idleSince.Load()), 1)
+		without := now - time.Duration(l.idleSince.Load())
+		l.metrics.Unavailable.Observe(without, 1)
+		if l.leads() {
+			l.metrics.LeaderUnavailable.Observe(without, 1)
+		}
 		l.clients.EndReadOnly()
 	}
 	l.serving.Store(!l.ending.Load())

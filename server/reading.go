@@ -13,6 +13,7 @@ func (s *Server) read() *monitor.Reading {
 	now := s.now()
 	r := &monitor.Reading{
 		Metrics:          s.metrics,
+		Now:              now,
 		Watches:          s.state.Watches.Count(),
 		Uptime:           now - time.Duration(s.servingFrom.Load()),
 		LeaderQueue:      s.submissions.len(),

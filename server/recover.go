@@ -372,6 +372,7 @@ type loaded struct {
 	ensemble zab.State    // at the tree's zxid
 	base     zab.State    // at the snapshot
 	used     *wal.SnapRef // the snapshot; nil for none
+	replayed int64        // entries of the log that were applied
 }
 
 // unusableSnapshots means that the state can't be built: snapshots that the log refers to
@@ -392,6 +393,7 @@ func (e *unusableSnapshots) Unwrap() error { return e.cause }
 func (s *Server) loadState(ctx context.Context, store *snapshot.Store, rec *wal.Recovered) (*loaded, error) {
 	unusable := &unusableSnapshots{}
 	st := &loaded{}
+	began := time.Now()
 	for _, ref := range slices.Backward(rec.Snaps) {
 		tree, state, err := s.loadReferenced(ctx, store, ref)
 		if err == nil {
@@ -409,7 +411,13 @@ func (s *Server) loadState(ctx context.Context, store *snapshot.Store, rec *wal.
 	if st.used == nil {
 		st.tree = datatree.New()
 	}
+	s.metrics.LoadSnapshot.Observe(time.Since(began), 1)
+	began = time.Now()
 	st, err := s.replay(ctx, rec, st)
+	if err == nil {
+		s.metrics.LoadLog.Observe(time.Since(began), 1)
+		s.metrics.LoadedTxns.Observe(time.Duration(st.replayed), 1)
+	}
 	if !errors.Is(err, wal.ErrPurged) {
 		return st, err
 	}
@@ -453,6 +461,7 @@ func (s *Server) replay(ctx context.Context, rec *wal.Recovered, st *loaded) (*l
 			return err
 		}
 		st.tree.Apply(&txn, &out)
+		st.replayed++
 		return errors.Join(st.ensemble.Apply(e), ctx.Err())
 	})
 	return st, err

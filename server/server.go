@@ -131,7 +131,7 @@ func New(opts Options) (*Server, error) {
 	}
 	registry := prometheus.NewRegistry()
 	s := &Server{
-		lifecycle:   newLifecycle(cfg, opts.Logger, monitor.NewMetrics(registry)),
+		lifecycle:   newLifecycle(cfg, opts.Logger, monitor.NewMetrics()),
 		published:   &published{membersChanged: make(chan struct{}, 1)},
 		identities:  ids,
 		registry:    registry,
@@ -152,7 +152,7 @@ func New(opts Options) (*Server, error) {
 	s.state.Watches = watch.New()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
 	s.trace.Store(defaultTraceMask)
-	registry.MustRegister(monitor.NewCollector(s.read))
+	registry.MustRegister(monitor.NewCollector(opts.Version, s.read))
 	return s, nil
 }
 

@@ -212,7 +212,9 @@ func TestMetricsHaveZooKeepersNames(t *testing.T) {
 		"global_sessions": 1, "readlatency": 2, "updatelatency": 1, "fsynctime": 1, "proposal_count": 2, "commit_count": 2,
 		"connection_request_count": 1, "bytes_received_count": 50, "response_bytes": 50, "watch_count": 0, "ephemerals_count": 0,
 		"outstanding_requests": 0, "open_file_descriptor_count": 1, "max_file_descriptor_count": 1, "uptime": 0,
-		"avg_latency": 0, "zkd_apply_seconds": 1,
+		"avg_latency": 0, "zkd_apply_seconds": 1, "zkd_build_info": 1, "zkd_role": 0, "zkd_request_seconds": 1, "zkd_stage_seconds": 1,
+		"quorum_ack_latency": 2, "propagation_latency": 2, "proposal_ack_creation_latency": 2, "local_write_committed_time_ms": 1,
+		"prep_processor_queue_time_ms": 2, "prep_process_time": 2, "read_per_namespace": 1, "write_per_namespace": 1,
 	} {
 		if got, ok := values[name]; !ok || got < least {
 			t.Errorf("%s is %v (there: %v), want at least %v", name, got, ok, least)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/watch"
 )
@@ -24,6 +25,10 @@ type Answers struct {
 	zxid     jute.Zxid           // of the transaction that it belongs to
 	event    []byte              // its notification, encoded once; empty until a watcher is found
 	notified int                 // how many watchers it was sent to
+
+	same               sameResults         // answers to writes in a row with the same latency
+	latency            time.Duration // of these
+	namespace, written monitor.NamespaceCount // of reads and of writes
 }
 
 // NewAnswers returns the applier's side of the clients. served is called after each read
@@ -32,6 +37,19 @@ func (s *Clients) NewAnswers(served func()) *Answers {
 	a := &Answers{clients: s, served: served}
 	a.deliver = a.deliverTo
 	return a
+}
+
+// countSame counts the answers that observeLocked has collected.
+func (a *Answers) countSame() {
+	if a.same.n > 0 {
+		a.clients.metrics.Requests.Observe(a.same.op, a.same.code, a.latency, a.same.n)
+		a.same.n = 0
+	}
+}
+
+// Written counts a write to a node, of so many bytes of data.
+func (a *Answers) Written(path string, bytes int) {
+	a.written.Add(&a.clients.metrics.WritePerNamespace, path, len(path)+bytes)
 }
 
 // Begin begins a batch.
@@ -47,6 +65,9 @@ func (a *Answers) Wake() {
 	}
 	a.dirty = a.dirty[:0]
 	a.clients.throttler.relax()
+	a.countSame()
+	a.written.Flush()
+	a.clients.metrics.WaitingWrites.Observe(time.Duration(a.clients.throttler.waiting.Load()), 1)
 }
 
 // Answer gives the result of a transaction to the connection that requested it, if that
@@ -155,7 +176,11 @@ func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results [
 		c.mu.Lock()
 	}
 	if req.xid != replica.UpgradeXid || req.outcome == nil {
-		a.observeLocked(c, &req)
+		code := o.Code
+		if txn != nil {
+			code = txn.Err
+		}
+		a.observeLocked(c, &req, code)
 	}
 	reads := a.popLocked(c)
 	c.mu.Unlock()
@@ -184,6 +209,11 @@ func answers(req *request, o *replica.Order) bool {
 // serveReads serves the reads at the head of c's queue, up to the next ordered
 // request.
 func (a *Answers) serveReads(c *conn) {
+	served := int64(0)
+	defer func() {
+		a.namespace.Flush()
+		a.clients.metrics.ReadsAfterWrite.Observe(time.Duration(served), 1)
+	}()
 	for more := true; more; {
 		c.mu.Lock()
 		if c.mu.gone || c.mu.pending.Len() == 0 {
@@ -199,11 +229,12 @@ func (a *Answers) serveReads(c *conn) {
 			c.kill()
 			return
 		}
-		if !a.clients.answerRead(c, &req) {
+		if !a.clients.answerRead(c, &req, &a.namespace) {
 			c.endAfterFlush()
 			return
 		}
-		a.clients.metrics.Reads.Observe(a.now-req.received, 1)
+		a.clients.metrics.Requests.Observe(req.op, req.code, a.now-req.received, 1)
+		served++
 		c.mu.Lock()
 		more = a.popLocked(c)
 		c.mu.Unlock()
@@ -238,9 +269,13 @@ func (s *Clients) dropLocked(c *conn) {
 }
 
 // observeLocked counts the answer to a request that was ordered by the leader.
-func (a *Answers) observeLocked(c *conn, req *request) {
+func (a *Answers) observeLocked(c *conn, req *request, code jute.Code) {
 	latency := a.now - req.received
-	a.clients.metrics.Writes.Observe(latency, 1)
+	if a.same.op != req.op || a.same.code != code || a.latency != latency {
+		a.countSame()
+		a.same.op, a.same.code, a.latency = req.op, code, latency
+	}
+	a.same.n++
 	c.mu.stats.answered(req, a.clients.state.Tree.LastZxid())
 	c.mu.stats.observe(latency, 1)
 	c.mu.stats.lastResponse = a.now
@@ -280,7 +315,7 @@ func (a *Answers) answerSpecial(c *conn, req *request, o *replica.Order, txn *da
 	case code == jute.ErrSessionMoved:
 		c.kill() // the client is elsewhere, and must not get anything from here
 	case !replica.Ordered(req.op):
-		if !a.clients.answerRead(c, req) {
+		if !a.clients.answerRead(c, req, &a.namespace) {
 			c.endAfterFlush()
 		}
 	case req.op == jute.OpSync:

@@ -49,7 +49,7 @@ func newTestClients(t *testing.T) (*Clients, *standin) {
 	return New(Options{
 		Config:   cfg,
 		Logger:   zap.NewNop(),
-		Metrics:  monitor.NewMetrics(nil),
+		Metrics:  monitor.NewMetrics(),
 		Limits:   Limits{Requests: 1 << 20, Replies: 1 << 20},
 		Backend:  b,
 		State:    &State{Tree: datatree.New(), Watches: watch.New()},

@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/auth/sasl"
 	"github.com/zkd-project/zkd/server/clients/register"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
@@ -40,15 +41,16 @@ type conn struct {
 	limited *limited // nil without rules that limit clients
 
 	// Owned by the reader.
-	sasl           *sasl.Exchange       // nil if the client sent no SASL token
-	credentialsEnd time.Duration        // when some of the credentials end; 0 is never
-	timeoutMs      int32                // negotiated; set before the session, by the applier
-	current        request              // being handled; a field, since it would be allocated elsewhere
-	batch          []replica.Submission // writes of the frames being handled, not yet handed over
-	arena          []byte               // where request bodies of this batch are copied to
-	readsNow       int                  // reads answered since the last settle
-	started        time.Duration        // when the frames being handled were received
-	alone          bool                 // these frames may be answered without the leader
+	sasl           *sasl.Exchange         // nil if the client sent no SASL token
+	credentialsEnd time.Duration          // when some of the credentials end; 0 is never
+	timeoutMs      int32                  // negotiated; set before the session, by the applier
+	current        request                // being handled; a field, since it would be allocated elsewhere
+	batch          []replica.Submission   // writes of the frames being handled, not yet handed over
+	arena          []byte                 // where request bodies of this batch are copied to
+	reads          []sameResults                // answered since the last settle
+	namespace      monitor.NamespaceCount // of these reads
+	started        time.Duration          // when the frames being handled were received
+	alone          bool                   // these frames may be answered without the leader
 
 	session     atomic.Int64                     // jute.SessionID; 0 until established
 	credentials atomic.Pointer[auth.Credentials] // only the reader stores
@@ -242,18 +244,36 @@ func (c *conn) finishBatch(handled int) {
 	c.current = request{} // releases the read buffer
 	c.submitBatch()
 	c.clients.metrics.PacketsReceived.Add(int64(handled))
-	reads := c.readsNow
-	c.readsNow = 0
 	c.mu.Lock()
 	c.mu.stats.received += int64(handled)
-	if reads > 0 {
+	if len(c.reads) > 0 {
 		c.mu.stats.lastResponse = c.clients.now()
 		latency := c.mu.stats.lastResponse - c.started
-		c.mu.stats.observe(latency, int64(reads))
-		c.clients.metrics.Reads.Observe(latency, int64(reads))
+		for _, r := range c.reads {
+			c.mu.stats.observe(latency, r.n)
+			c.clients.metrics.Requests.Observe(r.op, r.code, latency, r.n)
+		}
+		c.reads = c.reads[:0]
 	}
 	c.mu.Unlock()
+	c.namespace.Flush()
 	c.flush()
+}
+
+// sameResults are requests with the same result, one after the other.
+type sameResults struct {
+	op   jute.OpCode
+	code jute.Code
+	n    int64
+}
+
+// countRead counts a read that was answered.
+func (c *conn) countRead(req *request) {
+	if n := len(c.reads); n > 0 && c.reads[n-1].op == req.op && c.reads[n-1].code == req.code {
+		c.reads[n-1].n++
+		return
+	}
+	c.reads = append(c.reads, sameResults{req.op, req.code, 1})
 }
 
 // submitBatch hands the batch's writes to the leader.

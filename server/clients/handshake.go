@@ -100,11 +100,16 @@ func (c *conn) firstFrame() ([]byte, error) {
 // the connection without a reply, so the client tries another server (wire.md section 3).
 func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 	s.metrics.ConnectionRequests.Add(1)
+	if r.SessionID != 0 {
+		s.metrics.Revalidations.Add(1)
+	}
 	switch {
 	case s.backend.Ending():
+		s.metrics.NotServing.Add(1)
 		return errNotServing
 	case !s.backend.Serving():
 		if c.readOnly = s.readOnly.Load() && r.ReadOnly; !c.readOnly {
+			s.metrics.NotServing.Add(1)
 			return errNotServing
 		}
 	case !s.newSessions.take(s.now()):

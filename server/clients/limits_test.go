@@ -56,7 +56,7 @@ func newLimitedClients(t *testing.T, lines ...string) *Clients {
 	s := New(Options{
 		Config:   cfg,
 		Logger:   zap.NewNop(),
-		Metrics:  monitor.NewMetrics(nil),
+		Metrics:  monitor.NewMetrics(),
 		Limits:   Limits{Requests: 1 << 20, Replies: 1 << 20},
 		Backend:  &ticking{start: time.Now()},
 		State:    &State{Tree: datatree.New(), Watches: watch.New()},

@@ -7,6 +7,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
@@ -18,12 +19,13 @@ type read struct {
 	c    *conn
 	req  *request
 	zxid jute.Zxid
+	read *monitor.NamespaceCount
 }
 
 // answerRead answers a request that needs no leader, and reports whether the connection
-// continues. The caller holds the tree lock.
-func (s *Clients) answerRead(c *conn, req *request) (keep bool) {
-	r := read{s, c, req, s.state.Tree.LastZxid()}
+// continues. The caller holds the tree lock, and owns the count.
+func (s *Clients) answerRead(c *conn, req *request, count *monitor.NamespaceCount) (keep bool) {
+	r := read{s, c, req, s.state.Tree.LastZxid(), count}
 	err, known := r.dispatch()
 	if !known {
 		c.reply(req.xid, -1, jute.ErrUnimplemented)
@@ -31,7 +33,8 @@ func (s *Clients) answerRead(c *conn, req *request) (keep bool) {
 	}
 	s.audit.served(c, req, err)
 	if err != nil {
-		r.reply(req.xid, r.zxid, jute.CodeOf(err))
+		req.code = jute.CodeOf(err)
+		r.reply(req.xid, r.zxid, req.code)
 	}
 	return true
 }
@@ -91,6 +94,14 @@ func (r *read) end(b []byte) {
 
 func (r *read) reply(xid int32, zxid jute.Zxid, code jute.Code) {
 	r.end(r.c.begin(xid, zxid, code))
+}
+
+// statBytes is what ZooKeeper counts for a Stat.
+const statBytes = 68
+
+// counted counts a node that was read, with so many bytes of data or of names of children.
+func (r *read) counted(path string, bytes int) {
+	r.read.Add(&r.metrics.ReadPerNamespace, path, len(path)+bytes+statBytes)
 }
 
 func (r *read) body() jute.Decoder { return jute.NewAliasDecoder(r.req.body) }
@@ -153,6 +164,7 @@ func (r *read) getData() error {
 	}
 	stat := node.Stat()
 	r.end(stat.Append(jute.AppendBuffer(r.begin(), data)))
+	r.counted(p.Path, len(data))
 	return nil
 }
 
@@ -179,6 +191,7 @@ func (r *read) exists() error {
 	}
 	stat := node.Stat()
 	r.end(stat.Append(r.begin()))
+	r.counted(p.Path, 0)
 	return nil
 }
 
@@ -195,14 +208,17 @@ func (r *read) getChildren(withStat bool) error {
 		r.watch(p.Path, watch.Child)
 	}
 	b := jute.AppendInt32(r.begin(), node.NumChildren)
+	names := len(b)
 	for name := range r.state.Tree.Children(p.Path) {
 		b = jute.AppendString(b, name)
 	}
+	names = len(b) - names - 4*int(node.NumChildren)
 	if withStat {
 		stat := node.Stat()
 		b = stat.Append(b)
 	}
 	r.end(b)
+	r.counted(p.Path, names)
 	return nil
 }
 

@@ -30,6 +30,7 @@ type request struct {
 	outcome chan struct{}
 	// refusal is the reply to a request that a limit refuses.
 	refusal jute.Code
+	code    jute.Code // of the reply to a read, once it is answered
 }
 
 // size returns approximately how much memory a waiting request takes.
@@ -110,9 +111,9 @@ func (c *conn) serveInOrder(req *request) error {
 	if err := c.lockTree(req); err != nil {
 		return err
 	}
-	keep := c.clients.answerRead(c, req)
+	keep := c.clients.answerRead(c, req, &c.namespace)
 	c.clients.state.RUnlock()
-	c.readsNow++
+	c.countRead(req)
 	if !keep {
 		c.endAfterFlush()
 		return errHangUp

@@ -1,8 +1,14 @@
 package monitor
 
 import (
+	"math"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -59,11 +65,28 @@ type collector struct {
 	metrics   []*prometheus.Desc
 	members   []*prometheus.Desc // of memberNumbers
 	summaries []*prometheus.Desc
+	spaces    []*prometheus.Desc // of namespaceSummaries
+	created   time.Time
+	build     []string // values of buildInfo's labels
+
+	mu      sync.Mutex
+	windows []window // of summaries
 }
 
-// NewCollector returns a collector that calls read each time that it is asked.
-func NewCollector(read func() *Reading) prometheus.Collector {
-	c := &collector{read: read}
+var (
+	buildInfo = prometheus.NewDesc("zkd_build_info", "1, with the version in its labels.", []string{"version", "revision", "go_version"}, nil)
+	roleInfo  = prometheus.NewDesc("zkd_role", "1 for the role that this server has, 0 for the others.", []string{"role"}, nil)
+)
+
+// NewCollector returns a collector that calls read each time that it is asked. version is
+// that of the program.
+func NewCollector(version string, read func() *Reading) prometheus.Collector {
+	c := &collector{read: read, created: time.Now(), windows: make([]window, len(summaries))}
+	version, _, _ = strings.Cut(version, ",") // without the date
+	c.build = []string{version, revision(), runtime.Version()}
+	for _, m := range namespaceSummaries {
+		c.spaces = append(c.spaces, prometheus.NewDesc(m.name, m.help, []string{"key"}, nil))
+	}
 	c.table = slices.Concat(numbers, ownNumbers)
 	for _, m := range memberNumbers {
 		c.members = append(c.members, prometheus.NewDesc(m.name, m.help, nil, nil))
@@ -77,6 +100,18 @@ func NewCollector(read func() *Reading) prometheus.Collector {
 	return c
 }
 
+// revision returns the commit that the program was built from, or "unknown".
+func revision() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return "unknown"
+}
+
 // Describe is part of prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.metrics {
@@ -88,6 +123,14 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range c.summaries {
 		ch <- d
 	}
+	for _, d := range c.spaces {
+		ch <- d
+	}
+	for _, m := range histograms {
+		ch <- m.desc
+	}
+	ch <- buildInfo
+	ch <- roleInfo
 	for _, m := range transferNumbers {
 		ch <- m.done
 		ch <- m.size
@@ -135,17 +178,59 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, float64(m.value(f)), f.Rule, f.Resource.String())
 		}
 	}
-	for i, m := range summaries {
-		l := m.of(r.Metrics)
-		quantiles := map[float64]float64{0.5: m.quantile(l, 0.5)}
-		if m.advanced {
-			quantiles[0.9] = m.quantile(l, 0.9)
-			quantiles[0.95] = m.quantile(l, 0.95)
-			quantiles[0.99] = m.quantile(l, 0.99)
+	c.collectSummaries(r, ch)
+	c.collectHistograms(r, ch)
+	ch <- prometheus.MustNewConstMetric(buildInfo, prometheus.GaugeValue, 1, c.build...)
+	role := r.RoleName()
+	for _, name := range roles {
+		value := 0.0
+		if name == role {
+			value = 1
 		}
-		ch <- prometheus.MustNewConstSummary(c.summaries[i], uint64(l.Count()),
-			float64(l.Sum())*m.scale, quantiles)
+		ch <- prometheus.MustNewConstMetric(roleInfo, prometheus.GaugeValue, value, name)
 	}
 }
 
-func (m *summary) quantile(l *Histogram, q float64) float64 { return float64(l.Quantile(q)) * m.scale }
+// collectSummaries shows the distributions with ZooKeeper's names. Their quantiles are those
+// of the last minute or two.
+func (c *collector) collectSummaries(r *Reading, ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range summaries {
+		m := &summaries[i]
+		all := m.read(r.Metrics)
+		recent := c.windows[i].recent(all, r.Now)
+		at := []float64{0.5}
+		if m.advanced {
+			at = []float64{0.5, 0.9, 0.95, 0.99, 0.999}
+		}
+		quantiles := make(map[float64]float64)
+		for _, q := range at {
+			quantiles[q] = math.NaN()
+			if recent.Count > 0 {
+				quantiles[q] = m.quantile(recent, q)
+			}
+		}
+		ch <- prometheus.MustNewConstSummary(c.summaries[i], uint64(all.Count), float64(all.Sum)*m.scale, quantiles)
+	}
+	for i, m := range namespaceSummaries {
+		for _, x := range m.of(r.Metrics).All() {
+			ch <- prometheus.MustNewConstSummary(c.spaces[i], uint64(x.Count), float64(x.Sum), nil, x.Name)
+		}
+	}
+}
+
+func (c *collector) collectHistograms(r *Reading, ch chan<- prometheus.Metric) {
+	for i := range histograms {
+		m := &histograms[i]
+		m.list(r.Metrics, func(h *Histogram, labels ...string) {
+			if d := Of(h); d.Count > 0 || len(labels) == 0 {
+				ch <- d.metric(m.desc, c.created, labels)
+			}
+		})
+	}
+}
+
+func (m *summary) quantile(d *Distribution, q float64) float64 {
+	return float64(d.Quantile(q)) * m.scale
+}

@@ -3,9 +3,6 @@ package monitor
 import (
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -28,21 +25,43 @@ type Metrics struct {
 	Replayed                                          atomic.Int64 // entries that the applier read from the log
 	LeadsFrom                                         atomic.Int64 // time.Duration
 	CommitsQueued, DeadWatchers                       atomic.Int64
+	LogQueued, EvaluationQueued                       atomic.Int64 // entries given to the log; requests to the leader
+	LearnerProposals, LearnerCommits                  atomic.Int64
+	Revalidations, NotServing                         atomic.Int64
 	ProposalSizes, ResponseSizes                      Sizes
 
-	Reads, Writes Histogram // from arrival to reply
-	Fsync         Histogram
-	Snapshot      Histogram
-	Load          Histogram // of the state at the start
-	Election      Histogram // from one role in service to the next
-	Batch         Histogram // transactions per fsync, counted as nanoseconds
-	Taken         Histogram // requests per turn of the leader, likewise
-	ApplyWork     Histogram // what is done under one hold of the tree's lock, likewise
-	TurnWork      Histogram // what a leader evaluates in one turn of the peer loop, likewise
+	Requests Requests
+	// PerNamespace are the bytes of reads and writes, by the first name of their paths.
+	ReadPerNamespace, WritePerNamespace Namespaces
+
+	// Of an entry, on each server: from its arrival there until it is durable; until it is
+	// known to be committed; and from then until it is applied.
+	Logged, Committed          Histogram
+	AppliedOwn, AppliedOthers  Histogram // by whether its client is connected here
+	QuorumAck                  Histogram // Committed, of a leader
+	Propagation, ProposalDelay Histogram // from the leader's clock at its evaluation until it is applied; until it arrives at a follower
+	QueueTime, Evaluation      Histogram // of a request in the leader's queue; of a request while it is evaluated
+	Fsync                      Histogram
+	Snapshot                   Histogram
+	Load                       Histogram // of the state at the start
+	LoadSnapshot, LoadLog      Histogram // its two parts
+	LoadedTxns                 Histogram // entries of the log that were applied then, counted as nanoseconds
+	Election                   Histogram // time without a leader, from the beginning of an election
+	Unavailable                Histogram // from one role in service to the next
+	LeaderUnavailable          Histogram // likewise, of a server that leads afterwards
+	FollowerSync, ObserverSync Histogram // until a leader has brought this server up to date
+	Applying                   Histogram // one hold of the tree's lock
+	Batch                      Histogram // transactions per fsync, counted as nanoseconds
+	Unlogged                   Histogram // entries at the log that are not durable, likewise
+	Taken                      Histogram // requests per turn of the leader, likewise
+	Orders                     Histogram // orders that the applier takes at once, likewise
+	WaitingWrites              Histogram // requests of clients that wait for the leader, likewise
+	ReadsAfterWrite            Histogram // reads served after a write of their connection was, likewise
+	SendingSnapshots           Histogram // snapshots on their way when one is sent, likewise
+	ApplyWork                  Histogram // what is done under one hold of the tree's lock, likewise
+	TurnWork                   Histogram // what a leader evaluates in one turn of the peer loop, likewise
 	// Fired is how many heard of an event, by its type, likewise.
 	Fired [jute.EventChildrenChanged + 1]Histogram
-
-	ApplySeconds prometheus.Histogram
 }
 
 // Sizes are the sizes of things in bytes: of the last one, the smallest and the
@@ -75,25 +94,24 @@ func (s *Sizes) ObserveAll(last, least, most int64) {
 	}
 }
 
-// NewMetrics returns counters that are zero. reg gets those that only Prometheus shows.
-func NewMetrics(reg prometheus.Registerer) *Metrics {
-	f := promauto.With(reg)
-	m := &Metrics{
-		ApplySeconds: f.NewHistogram(prometheus.HistogramOpts{
-			Name:    "zkd_apply_seconds",
-			Help:    "Time under the tree's write lock to apply a batch of transactions.",
-			Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10),
-		}),
-	}
+// NewMetrics returns counters that are zero.
+func NewMetrics() *Metrics {
+	m := &Metrics{}
 	m.ProposalSizes.Reset()
 	m.ResponseSizes.Reset()
 	return m
 }
 
-// ResetLatencies is the four-letter word srst.
-func (m *Metrics) ResetLatencies() {
-	m.Reads.Reset()
-	m.Writes.Reset()
+// ResetStats is the four-letter word srst.
+func (m *Metrics) ResetStats() {
+	m.Requests.reset()
+	for i := range summaries {
+		if h := summaries[i].of; h != nil {
+			h(m).Reset()
+		}
+	}
+	m.ReadPerNamespace.reset()
+	m.WritePerNamespace.reset()
 	m.PacketsReceived.Store(0)
 	m.PacketsSent.Store(0)
 	m.ResponseSizes.Reset()

@@ -61,6 +61,12 @@ var numbers = []number{
 	{name: "snap_count", help: "Snapshots sent to learners.", counter: true, value: integer(func(r *Reading) int64 { return r.SnapshotsSent.Load() })},
 	{name: "diff_count", help: "Diffs sent to learners.", counter: true, value: func(*Reading) float64 { return 0 }},
 	{name: "looking_count", help: "Elections begun.", counter: true, value: integer(func(r *Reading) int64 { return r.Elections.Load() })},
+	{name: "connection_revalidate_count", help: "Connect requests that resume a session.", counter: true, value: integer(func(r *Reading) int64 { return r.Revalidations.Load() })},
+	{name: "cnxn_closed_without_zk_server_running", help: "Connections closed because this server did not serve clients.", counter: true, value: integer(func(r *Reading) int64 { return r.NotServing.Load() })},
+	{name: "prep_processor_request_queued", help: "Requests handed over to be evaluated or forwarded to the leader.", counter: true, value: integer(func(r *Reading) int64 { return r.EvaluationQueued.Load() })},
+	{name: "sync_processor_request_queued", help: "Entries handed over to the log.", counter: true, value: integer(func(r *Reading) int64 { return r.LogQueued.Load() })},
+	{name: "learner_proposal_received_count", help: "Proposals received from a leader.", counter: true, value: integer(func(r *Reading) int64 { return r.LearnerProposals.Load() })},
+	{name: "learner_commit_received_count", help: "Proposals of a leader that it has committed.", counter: true, value: integer(func(r *Reading) int64 { return r.LearnerCommits.Load() })},
 	{name: "connection_request_count", help: "Connect requests.", counter: true, value: integer(func(r *Reading) int64 { return r.ConnectionRequests.Load() })},
 	{name: "connection_drop_count", help: "Connections refused by the connection throttle.", counter: true, value: integer(func(r *Reading) int64 { return r.ConnectionDrops.Load() })},
 	{name: "connection_rejected", help: "Connections refused by maxClientCnxns or maxCnxns.", counter: true, value: integer(func(r *Reading) int64 { return r.ConnectionRejected.Load() })},
@@ -165,45 +171,87 @@ type summary struct {
 	advanced bool // with high quantiles
 	scale    float64
 	of       func(*Metrics) *Histogram
+	sum      func(*Metrics) *Distribution // instead of of, where that is several histograms
 }
 
 const inMs = 1e-6
 
+// read returns what was observed so far.
+func (m *summary) read(from *Metrics) *Distribution {
+	if m.of == nil {
+		return m.sum(from)
+	}
+	return Of(m.of(from))
+}
+
 // summaries are the distributions with ZooKeeper's names.
 var summaries = []summary{
-	{"readlatency", "Time from a read's arrival to its reply, ms.", true, inMs, func(m *Metrics) *Histogram { return &m.Reads }},
-	{"updatelatency", "Time from a write's arrival to its reply, ms.", true, inMs, func(m *Metrics) *Histogram { return &m.Writes }},
-	{"propagation_latency", "Time from a write's arrival to its application, ms.", true, inMs, func(m *Metrics) *Histogram { return &m.Writes }},
-	{"fsynctime", "Time of a sync of the log, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.Fsync }},
-	{"snapshottime", "Time to write a snapshot, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.Snapshot }},
-	{"sync_processor_batch_size", "Transactions made durable by one sync.", false, 1, func(m *Metrics) *Histogram { return &m.Batch }},
-	{"prep_processor_queue_size", "Requests that the leader took from its queue at once.", false, 1, func(m *Metrics) *Histogram { return &m.Taken }},
-	{"node_created_watch_count", "Watches fired by a create.", false, 1, func(m *Metrics) *Histogram { return &m.Fired[jute.EventCreated] }},
-	{"node_deleted_watch_count", "Watches fired by a delete.", false, 1, func(m *Metrics) *Histogram { return &m.Fired[jute.EventDeleted] }},
-	{"node_changed_watch_count", "Watches fired by a change of data.", false, 1, func(m *Metrics) *Histogram { return &m.Fired[jute.EventDataChanged] }},
-	{"node_children_watch_count", "Watches fired by a change of children.", false, 1, func(m *Metrics) *Histogram { return &m.Fired[jute.EventChildrenChanged] }},
-	{"election_time", "Time without a leader in service, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.Election }},
-	{"dbinittime", "Time to load the state at the start, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.Load }},
+	{"readlatency", "Time from a read's arrival to its reply, ms.", true, inMs, nil, func(m *Metrics) *Distribution { return m.Requests.of(false) }},
+	{"updatelatency", "Time from the arrival of a write, sync or connect to its reply, ms.", true, inMs, nil, func(m *Metrics) *Distribution { return m.Requests.of(true) }},
+	{"propagation_latency", "Time from the leader's evaluation of a write until it is applied here, ms, by both servers' wall clocks.", true, inMs, func(m *Metrics) *Histogram { return &m.Propagation }, nil},
+	{"proposal_latency", "Time from the leader's evaluation of a write until it arrives at this follower, ms, by both servers' wall clocks.", true, inMs, func(m *Metrics) *Histogram { return &m.ProposalDelay }, nil},
+	{"proposal_ack_creation_latency", "Time from the arrival of a proposal, or at the leader from its creation, until it is durable here, ms.", true, inMs, func(m *Metrics) *Histogram { return &m.Logged }, nil},
+	{"quorum_ack_latency", "Time from the creation of a proposal until a quorum has it, ms; of a leader.", true, inMs, func(m *Metrics) *Histogram { return &m.QuorumAck }, nil},
+	{"prep_processor_queue_time_ms", "Time that a request waits at the leader to be evaluated, ms.", true, inMs, func(m *Metrics) *Histogram { return &m.QueueTime }, nil},
+	{"local_write_committed_time_ms", "Time from a write's commit until it is applied, ms; of this server's clients.", true, inMs, func(m *Metrics) *Histogram { return &m.AppliedOwn }, nil},
+	{"server_write_committed_time_ms", "Time from a write's commit until it is applied, ms; of other servers' clients.", true, inMs, func(m *Metrics) *Histogram { return &m.AppliedOthers }, nil},
+	{"sync_processor_queue_and_flush_time_ms", "Time from the hand-over of an entry to the log until it is durable, ms.", true, inMs, func(m *Metrics) *Histogram { return &m.Logged }, nil},
+	{"sync_processor_queue_flush_time_ms", "Time of a sync of the log, ms.", true, inMs, func(m *Metrics) *Histogram { return &m.Fsync }, nil},
+
+	{"fsynctime", "Time of a sync of the log, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.Fsync }, nil},
+	{"snapshottime", "Time to write a snapshot, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.Snapshot }, nil},
+	{"dbinittime", "Time to load the state at the start, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.Load }, nil},
+	{"startup_snap_load_time", "Time to load the snapshot at the start, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.LoadSnapshot }, nil},
+	{"startup_txns_load_time", "Time to apply the log after the snapshot at the start, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.LoadLog }, nil},
+	{"startup_txns_loaded", "Entries of the log applied at the start.", false, 1, func(m *Metrics) *Histogram { return &m.LoadedTxns }, nil},
+	{"election_time", "Time of an election, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.Election }, nil},
+	{"unavailable_time", "Time for which this server served no clients for want of a leader, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.Unavailable }, nil},
+	{"leader_unavailable_time", "The same, of a server that leads afterwards, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.LeaderUnavailable }, nil},
+	{"follower_sync_time", "Time until a leader had brought this follower up to date, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.FollowerSync }, nil},
+	{"observer_sync_time", "Time until a leader had brought this observer up to date, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.ObserverSync }, nil},
+	{"prep_process_time", "Time to evaluate a request, ms; of a leader.", false, inMs, func(m *Metrics) *Histogram { return &m.Evaluation }, nil},
+	{"prep_processor_queue_size", "Requests that the leader took from its queue at once.", false, 1, func(m *Metrics) *Histogram { return &m.Taken }, nil},
+	{"commit_process_time", "Time for which the tree was locked to apply what is committed, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.Applying }, nil},
+	{"write_batch_time_in_commit_processor", "Time for which the tree was locked to apply what is committed, ms.", false, inMs, func(m *Metrics) *Histogram { return &m.Applying }, nil},
+	{"commit_commit_proc_req_queued", "Committed transactions and barriers that waited when the applier looked.", false, 1, func(m *Metrics) *Histogram { return &m.Orders }, nil},
+	{"write_commit_proc_req_queued", "Requests of this server's clients that waited for the leader when the applier looked.", false, 1, func(m *Metrics) *Histogram { return &m.WaitingWrites }, nil},
+	{"reads_after_write_in_session_queue", "Reads served after a write of the same connection that they had waited for.", false, 1, func(m *Metrics) *Histogram { return &m.ReadsAfterWrite }, nil},
+	{"sync_processor_batch_size", "Transactions made durable by one sync.", false, 1, func(m *Metrics) *Histogram { return &m.Batch }, nil},
+	{"sync_processor_queue_size", "Entries at the log that were not durable when more came.", false, 1, func(m *Metrics) *Histogram { return &m.Unlogged }, nil},
+	{"inflight_snap_count", "Snapshots on their way to learners when one was sent.", false, 1, func(m *Metrics) *Histogram { return &m.SendingSnapshots }, nil},
+	{"node_created_watch_count", "Watches fired by a create.", false, 1, func(m *Metrics) *Histogram { return &m.Fired[jute.EventCreated] }, nil},
+	{"node_deleted_watch_count", "Watches fired by a delete.", false, 1, func(m *Metrics) *Histogram { return &m.Fired[jute.EventDeleted] }, nil},
+	{"node_changed_watch_count", "Watches fired by a change of data.", false, 1, func(m *Metrics) *Histogram { return &m.Fired[jute.EventDataChanged] }, nil},
+	{"node_children_watch_count", "Watches fired by a change of children.", false, 1, func(m *Metrics) *Histogram { return &m.Fired[jute.EventChildrenChanged] }, nil},
+}
+
+// namespaceSummaries are the distributions that ZooKeeper has for each namespace.
+var namespaceSummaries = []struct {
+	name string
+	help string
+	of   func(*Metrics) *Namespaces
+}{
+	{"read_per_namespace", "Bytes of paths and data that were read, by the first name of the path.", func(m *Metrics) *Namespaces { return &m.ReadPerNamespace }},
+	{"write_per_namespace", "Bytes of paths and data that were written, by the first name of the path.", func(m *Metrics) *Namespaces { return &m.WritePerNamespace }},
+}
+
+// latency returns the distribution of the times from requests to replies.
+func (r *Reading) latency() *Distribution {
+	d := r.Requests.of(false)
+	for i, x := range ops {
+		if x.writes {
+			r.Requests[i].ok.addTo(d)
+			r.Requests[i].failed.addTo(d)
+		}
+	}
+	return d
 }
 
 // AvgLatency returns the mean time from a request to its reply, ms.
-func (r *Reading) AvgLatency() float64 {
-	if n := r.Reads.Count() + r.Writes.Count(); n > 0 {
-		return float64(r.Reads.Sum()+r.Writes.Sum()) / float64(n) / 1e6
-	}
-	return 0
-}
+func (r *Reading) AvgLatency() float64 { return r.latency().Mean() / 1e6 }
 
 // MaxLatency is the longest.
-func (r *Reading) MaxLatency() int64 { return max(r.Reads.Most(), r.Writes.Most()) }
+func (r *Reading) MaxLatency() int64 { return r.latency().Max.Milliseconds() }
 
 // MinLatency is the shortest; 0 before the first request.
-func (r *Reading) MinLatency() int64 {
-	switch {
-	case r.Reads.Count() == 0:
-		return r.Writes.Least()
-	case r.Writes.Count() == 0:
-		return r.Reads.Least()
-	}
-	return min(r.Reads.Least(), r.Writes.Least())
-}
+func (r *Reading) MinLatency() int64 { return r.latency().Min.Milliseconds() }

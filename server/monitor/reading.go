@@ -13,6 +13,7 @@ import (
 type Reading struct {
 	*Metrics
 
+	Now              time.Duration // of the server's clock
 	Tree             datatree.Stats
 	Watches          int
 	Sessions         int
@@ -68,4 +69,25 @@ type Holding struct {
 	Part         string
 	Items, Bytes int64
 	Limit        int64 // of bytes; 0 for none
+}
+
+// roles are what zkd_role tells apart.
+var roles = []string{"standalone", "leader", "follower", "observer", "starting", "looking"}
+
+// RoleName returns which of roles the server has. A server that is being brought up to date,
+// or is about to lead, is starting.
+func (r *Reading) RoleName() string {
+	switch {
+	case !r.Ensemble:
+		return "standalone"
+	case r.Role.Role == zab.Leading:
+		return "leader"
+	case r.Role.Role == zab.Following && r.Role.Observer:
+		return "observer"
+	case r.Role.Role == zab.Following:
+		return "follower"
+	case r.Role.Role == zab.SyncingFollower, r.Role.Role == zab.SyncingLeader:
+		return "starting"
+	}
+	return "looking"
 }

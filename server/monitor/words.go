@@ -3,6 +3,7 @@ package monitor
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zkd-project/zkd/fourletter"
 )
@@ -39,20 +40,32 @@ func (r *Reading) Words() []fourletter.Metric {
 		list = append(list, fourletter.Int(name+"over", f.Over), fourletter.Int(name+"slowed", f.Slowed), fourletter.Int(name+"refused", f.Refused))
 	}
 	for i := range summaries {
-		list = append(list, summaries[i].words(summaries[i].of(r.Metrics))...)
+		list = append(list, summaries[i].words(r.Metrics)...)
+	}
+	for _, m := range namespaceSummaries {
+		for _, x := range m.of(r.Metrics).All() {
+			name := x.Name + "_" + m.name
+			list = append(list,
+				fourletter.Float("avg_"+name, float64(x.Sum)/float64(x.Count)),
+				fourletter.Int("min_"+name, x.Smallest),
+				fourletter.Int("max_"+name, x.Largest),
+				fourletter.Int("cnt_"+name, x.Count),
+				fourletter.Int("sum_"+name, x.Sum))
+		}
 	}
 	return list
 }
 
-// words returns what mntr shows of a distribution.
-func (m *summary) words(h *Histogram) []fourletter.Metric {
-	at := func(v int64) int64 { return int64(float64(v) * m.scale) }
+// words returns what mntr shows of a distribution: all since the start, or since srst.
+func (m *summary) words(from *Metrics) []fourletter.Metric {
+	d := m.read(from)
+	at := func(v time.Duration) int64 { return int64(float64(v) * m.scale) }
 	list := []fourletter.Metric{
-		fourletter.Float("avg_"+m.name, h.Mean()*1e6*m.scale),
-		fourletter.Int("min_"+m.name, at(max(h.min.Load()-1, 0))),
-		fourletter.Int("max_"+m.name, at(h.max.Load())),
-		fourletter.Int("cnt_"+m.name, h.count.Load()),
-		fourletter.Int("sum_"+m.name, at(h.sum.Load())),
+		fourletter.Float("avg_"+m.name, d.Mean()*m.scale),
+		fourletter.Int("min_"+m.name, at(d.Min)),
+		fourletter.Int("max_"+m.name, at(d.Max)),
+		fourletter.Int("cnt_"+m.name, d.Count),
+		fourletter.Int("sum_"+m.name, at(d.Sum)),
 	}
 	if !m.advanced {
 		return list
@@ -61,7 +74,7 @@ func (m *summary) words(h *Histogram) []fourletter.Metric {
 		name string
 		q    float64
 	}{{"p50_", 0.5}, {"p95_", 0.95}, {"p99_", 0.99}, {"p999_", 0.999}} {
-		list = append(list, fourletter.Int(q.name+m.name, int64(m.quantile(h, q.q))))
+		list = append(list, fourletter.Int(q.name+m.name, int64(m.quantile(d, q.q))))
 	}
 	return list
 }

@@ -246,7 +246,24 @@ func (r *Replica) evaluate(batch []Submission, maxWork int) (n, work int) {
 		n++
 		work += 1 + w
 	}
+	r.measure(batch[:n], now)
 	return n, work
+}
+
+// measure reports the times of requests whose evaluation began at a time.
+func (r *Replica) measure(batch []Submission, began time.Duration) {
+	if len(batch) == 0 || r.o.Queued == nil {
+		return
+	}
+	r.o.Evaluated(r.o.Now()-began, int64(len(batch)))
+	for len(batch) > 0 {
+		same := 1
+		for same < len(batch) && batch[same].Received == batch[0].Received {
+			same++
+		}
+		r.o.Queued(began-batch[0].Received, int64(same))
+		batch = batch[same:]
+	}
 }
 
 // proposeOrRefuse evaluates and proposes order submission, or refuses it. It reports whether it could,

@@ -46,6 +46,10 @@ type Order struct {
 	Code      jute.Code      // of a barrier: the request's outcome
 	Session   jute.SessionID // of a barrier: the session concerned
 	Install   any            // of an OrderInstall: zab.SnapInfo.Ref
+
+	// Of an OrderEntry, as the server measures it: when it was handed to this server's log,
+	// was durable there, and was known to be committed; 0 if that is not known.
+	Logged, Durable, Committed time.Duration
 }
 
 // OrderKind is the kind of an Order.
@@ -128,6 +132,9 @@ type Options struct {
 	Wall func() int64
 	// Proposed is called with the size of each proposed transaction. It may be nil.
 	Proposed func(bytes int)
+	// Queued is called with the time that n requests had waited when they were evaluated, and
+	// Evaluated with the time that the evaluation of n requests took. Both or neither are nil.
+	Queued, Evaluated func(d time.Duration, n int64)
 }
 
 // Stats count what a replica has done since its start.

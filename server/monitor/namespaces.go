@@ -1,0 +1,126 @@
+package monitor
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Namespaces counts the bytes of operations by namespace, which is the first name of a path,
+// such as app of /app/config. There are at most maxNamespaces; those that come after these
+// are counted under the name otherNamespaces. The zero value is ready to use.
+type Namespaces struct {
+	mu     sync.RWMutex
+	byName map[string]*namespace
+}
+
+const (
+	maxNamespaces   = 1000
+	otherNamespaces = "(others)"
+)
+
+type namespace struct {
+	count, sum, most atomic.Int64
+	least            atomic.Int64 // plus one; 0 means none yet
+}
+
+// NamespaceCount collects what one goroutine counts, until Flush: most clients stay in one
+// namespace.
+type NamespaceCount struct {
+	name                    string
+	into                    *namespace
+	count, sum, least, most int64
+}
+
+// Add counts an operation on a path, of so many bytes. The root belongs to no namespace.
+func (c *NamespaceCount) Add(all *Namespaces, path string, bytes int) {
+	name := strings.TrimPrefix(path, "/")
+	if end := strings.IndexByte(name, '/'); end >= 0 {
+		name = name[:end]
+	}
+	if name == "" {
+		return
+	}
+	if name != c.name {
+		c.Flush()
+		c.name, c.into = all.of(name)
+	}
+	n := int64(bytes)
+	if c.count == 0 || n < c.least {
+		c.least = n
+	}
+	c.count, c.sum, c.most = c.count+1, c.sum+n, max(c.most, n)
+}
+
+// Flush adds to Namespaces what was counted since the last call.
+func (c *NamespaceCount) Flush() {
+	if c.count == 0 {
+		return
+	}
+	into := c.into
+	into.count.Add(c.count)
+	into.sum.Add(c.sum)
+	for old := into.most.Load(); c.most > old && !into.most.CompareAndSwap(old, c.most); {
+		old = into.most.Load()
+	}
+	for old := into.least.Load(); (old == 0 || c.least+1 < old) && !into.least.CompareAndSwap(old, c.least+1); {
+		old = into.least.Load()
+	}
+	c.count, c.sum, c.least, c.most = 0, 0, 0, 0
+}
+
+// of returns the namespace to count for, and a copy of its name.
+func (n *Namespaces) of(name string) (string, *namespace) {
+	n.mu.RLock()
+	into := n.byName[name]
+	n.mu.RUnlock()
+	name = strings.Clone(name) // it may share a connection's read buffer
+	if into != nil {
+		return name, into
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := name
+	if n.byName[key] == nil && len(n.byName) >= maxNamespaces {
+		key = otherNamespaces
+	}
+	if n.byName == nil {
+		n.byName = make(map[string]*namespace)
+	}
+	if n.byName[key] == nil {
+		n.byName[key] = &namespace{}
+	}
+	return name, n.byName[key]
+}
+
+// NamespaceBytes are the operations counted for a namespace.
+type NamespaceBytes struct {
+	Name              string
+	Count, Sum        int64
+	Smallest, Largest int64
+}
+
+// All returns the namespaces that have operations, by name.
+func (n *Namespaces) All() (list []NamespaceBytes) {
+	n.mu.RLock()
+	for name, x := range n.byName {
+		if count := x.count.Load(); count > 0 {
+			list = append(list, NamespaceBytes{name, count, x.sum.Load(), max(x.least.Load()-1, 0), x.most.Load()})
+		}
+	}
+	n.mu.RUnlock()
+	slices.SortFunc(list, func(a, b NamespaceBytes) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+func (n *Namespaces) reset() {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for _, x := range n.byName {
+		x.count.Store(0)
+		x.sum.Store(0)
+		x.least.Store(0)
+		x.most.Store(0)
+	}
+}

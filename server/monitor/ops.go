@@ -1,0 +1,80 @@
+package monitor
+
+import (
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// ops are the operations whose requests are counted apart; others count as ops[0].
+var ops = [...]struct {
+	op     jute.OpCode
+	writes bool // answered through the leader
+}{
+	{jute.OpError, false},
+	{jute.OpCreateSession, true}, {jute.OpCloseSession, true},
+	{jute.OpCreate, true}, {jute.OpCreate2, true}, {jute.OpCreateContainer, true}, {jute.OpCreateTTL, true},
+	{jute.OpDelete, true}, {jute.OpSetData, true}, {jute.OpSetACL, true}, {jute.OpMulti, true},
+	{jute.OpSync, true}, {jute.OpReconfig, true}, {jute.OpTransferLeader, true},
+	{jute.OpGetData, false}, {jute.OpExists, false}, {jute.OpGetChildren, false}, {jute.OpGetChildren2, false},
+	{jute.OpGetACL, false}, {jute.OpMultiRead, false}, {jute.OpGetEphemerals, false}, {jute.OpGetAllChildrenNumber, false},
+	{jute.OpSetWatches, false}, {jute.OpSetWatches2, false}, {jute.OpAddWatch, false}, {jute.OpCheckWatches, false}, {jute.OpRemoveWatches, false},
+	{jute.OpPing, false}, {jute.OpAuth, false}, {jute.OpWhoAmI, false}, {jute.OpDrain, false},
+}
+
+// opIndex is the place in ops of an operation, plus lowestOp.
+var opIndex = func() (index [lowestOp + highestOp + 1]uint8) {
+	for i, x := range ops {
+		if x.op <= highestOp {
+			index[lowestOp+x.op] = uint8(i)
+		}
+	}
+	return index
+}()
+
+const (
+	lowestOp  = -jute.OpCloseSession
+	highestOp = jute.OpWhoAmI
+)
+
+// Requests has the time from the arrival of a request to its reply, by operation and result.
+type Requests [len(ops)]struct{ ok, failed Histogram }
+
+// Observe records n requests of an operation that took d each.
+func (r *Requests) Observe(op jute.OpCode, code jute.Code, d time.Duration, n int64) {
+	i := uint8(0)
+	switch {
+	case op >= -lowestOp && op <= highestOp:
+		i = opIndex[lowestOp+op]
+	case op == jute.OpTransferLeader, op == jute.OpDrain:
+		for j, x := range ops {
+			if x.op == op {
+				i = uint8(j)
+			}
+		}
+	}
+	if code == 0 {
+		r[i].ok.Observe(d, n)
+	} else {
+		r[i].failed.Observe(d, n)
+	}
+}
+
+// of returns the distribution of all reads, or of all requests that the leader ordered.
+func (r *Requests) of(writes bool) *Distribution {
+	d := &Distribution{}
+	for i, x := range ops {
+		if x.writes == writes {
+			r[i].ok.addTo(d)
+			r[i].failed.addTo(d)
+		}
+	}
+	return d
+}
+
+func (r *Requests) reset() {
+	for i := range r {
+		r[i].ok.Reset()
+		r[i].failed.Reset()
+	}
+}
