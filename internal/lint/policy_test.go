@@ -85,7 +85,7 @@ const ours = `
 
 	# The files of Apache's server, and what moves them to zkd and back.
 	internal/apachefiles: jute
-	internal/moving:   jute internal/apachefiles server server/datatree server/zab
+	internal/moving:   jute internal/apachefiles internal/vfs server server/datatree server/zab
 
 	# Who did what. It knows nothing of requests.
 	server/audit:      jute internal/vfs server/auth

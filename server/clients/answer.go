@@ -26,8 +26,8 @@ type Answers struct {
 	event    []byte              // its notification, encoded once; empty until a watcher is found
 	notified int                 // how many watchers it was sent to
 
-	same               sameResults         // answers to writes in a row with the same latency
-	latency            time.Duration // of these
+	same               sameResults            // answers to writes in a row with the same latency
+	latency            time.Duration          // of these
 	namespace, written monitor.NamespaceCount // of reads and of writes
 }
 

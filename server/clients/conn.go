@@ -47,7 +47,7 @@ type conn struct {
 	current        request                // being handled; a field, since it would be allocated elsewhere
 	batch          []replica.Submission   // writes of the frames being handled, not yet handed over
 	arena          []byte                 // where request bodies of this batch are copied to
-	reads          []sameResults                // answered since the last settle
+	reads          []sameResults          // answered since the last settle
 	namespace      monitor.NamespaceCount // of these reads
 	started        time.Duration          // when the frames being handled were received
 	alone          bool                   // these frames may be answered without the leader
