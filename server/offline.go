@@ -220,6 +220,26 @@ func ReadState(ctx context.Context, p Place) (*State, error) {
 	return &State{Tree: st.tree, Epoch: max(promise.Epoch, st.tree.LastZxid().Epoch()), Voters: voters(&st.ensemble)}, err
 }
 
+// ReadSnapshot returns the state in a snapshot, such as a backup, in a file of any name.
+func ReadSnapshot(ctx context.Context, path string) (*State, error) {
+	store := snapshot.ReadingFrom(vfs.OS{}, filepath.Dir(path))
+	ref, err := refOf(ctx, store, filepath.Base(path))
+	if err != nil {
+		return nil, err
+	}
+	tree, ensemble, err := loadSnapshot(ctx, store, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &State{Tree: tree, Epoch: tree.LastZxid().Epoch(), Voters: voters(&ensemble)}, nil
+}
+
+// refOf returns the reference that a file fits: see snapshot.Store.RefOf.
+func refOf(ctx context.Context, store *snapshot.Store, name string) (wal.SnapRef, error) {
+	ref, err := store.RefOf(ctx, name)
+	return wal.SnapRef{Name: name, Zxid: ref.Zxid, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}, err
+}
+
 // voters returns the number of members with a vote. Before a history has a list, all members
 // that it has admitted may have one.
 func voters(ensemble *zab.State) (n int) {

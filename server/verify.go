@@ -121,12 +121,12 @@ func (v *verifier) snapshots(store *snapshot.Store, refs []wal.SnapRef) {
 func (v *verifier) snapshot(store *snapshot.Store, name string, ref *wal.SnapRef) {
 	path := store.Path(name)
 	if ref == nil {
-		own, err := store.RefOf(v.ctx, name)
+		own, err := refOf(v.ctx, store, name)
 		if err != nil {
 			v.bad("%v", err)
 			return
 		}
-		ref = &wal.SnapRef{Name: name, Zxid: own.Zxid, Size: own.Size, CRC: own.CRC, Digest: own.Digest}
+		ref = &own
 	}
 	tree, _, err := loadSnapshot(v.ctx, store, *ref)
 	if err != nil {

@@ -12,6 +12,7 @@
 //	zkd verify PATH         check the data of a server
 //	zkd import              make the data of Apache's servers zkd's
 //	zkd export              make the data of zkd's servers Apache's
+//	zkd restore             make data of a backup
 //	zkd version
 package main
 

@@ -126,6 +126,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		newVerify(),
 		newImport(),
 		newExport(),
+		newRestore(),
 		newStatus(),
 		newSASLUser(),
 	)

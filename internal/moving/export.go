@@ -47,12 +47,10 @@ func (e *Export) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	stats := state.Tree.Stats()
-	r.Zxid, r.Epoch, r.Digest = state.Tree.LastZxid(), state.Epoch, state.Tree.Digest().String()
-	r.Nodes, r.Ephemerals, r.Containers, r.TTLs = stats.Nodes-1, stats.Ephemerals, stats.Containers, stats.TTLs
-	if stats.TTLs > 0 && !e.TTLEnabled {
+	r.describe(state)
+	if r.TTLs > 0 && !e.TTLEnabled {
 		return r, fmt.Errorf("there are %d znodes with a time to live: an Apache server without extendedTypesEnabled=true deletes them at its start; "+
-			"set it on all servers, and say so with --ttl-enabled", stats.TTLs)
+			"set it on all servers, and say so with --ttl-enabled", r.TTLs)
 	}
 	out := e.convert(state.Tree, r)
 	for id, dir := range dirs {

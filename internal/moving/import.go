@@ -96,16 +96,21 @@ func (m *Import) places() (list []server.Place, err error) {
 	if m.To == "" {
 		return nil, nil
 	}
-	log := cmp.Or(m.ToLog, m.To)
-	if err := m.apart(m.To, log); err != nil {
+	if err := m.apart(m.To, cmp.Or(m.ToLog, m.To)); err != nil {
 		return nil, err
 	}
-	if len(m.Members) == 0 {
-		return []server.Place{{DataDir: m.To, LogDir: log}}, nil
+	return placesIn(m.To, m.ToLog, m.Members)
+}
+
+// placesIn returns the directories of a server, or below to those of each member of an ensemble.
+func placesIn(to, toLog string, members []zab.SID) (list []server.Place, err error) {
+	log := cmp.Or(toLog, to)
+	if len(members) == 0 {
+		return []server.Place{{DataDir: to, LogDir: log}}, nil
 	}
-	for _, id := range m.Members {
+	for _, id := range members {
 		name := strconv.Itoa(int(id))
-		list = append(list, server.Place{DataDir: filepath.Join(m.To, name), LogDir: filepath.Join(log, name), Server: id})
+		list = append(list, server.Place{DataDir: filepath.Join(to, name), LogDir: filepath.Join(log, name), Server: id})
 	}
 	slices.SortFunc(list, func(a, b server.Place) int { return cmp.Compare(a.Server, b.Server) })
 	if len(slices.CompactFunc(slices.Clone(list), func(a, b server.Place) bool { return a == b })) < len(list) {

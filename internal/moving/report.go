@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/internal/apachefiles"
+	"github.com/zkd-project/zkd/server"
 )
 
 // Report is what an import or an export has done.
@@ -13,6 +14,14 @@ type Report struct {
 	Chosen  string   // why the data of this server was taken, of several
 	Digest  string   // of zkd's tree
 	Written []string // directories
+}
+
+// describe fills in what the state has.
+func (r *Report) describe(s *server.State) {
+	stats := s.Tree.Stats()
+	r.Zxid, r.Epoch, r.Digest = s.Tree.LastZxid(), s.Epoch, s.Tree.Digest().String()
+	r.Nodes, r.Sessions = stats.Nodes-1, stats.Sessions
+	r.Ephemerals, r.Containers, r.TTLs = stats.Ephemerals, stats.Containers, stats.TTLs
 }
 
 // Text returns the report for people.
