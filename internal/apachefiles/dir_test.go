@@ -114,3 +114,5 @@ func (b body) str(v string) body      { return jute.AppendString(b, v) }
 func (b body) bytes(v []byte) body    { return jute.AppendBuffer(b, v) }
 func (b body) bool(v bool) body       { return jute.AppendBool(b, v) }
 func (b body) acls(v []jute.ACL) body { return jute.AppendACLs(b, v) }
+
+func checksum(b []byte) uint32 { return adler32.Checksum(b) }

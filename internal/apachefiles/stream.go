@@ -29,7 +29,7 @@ type stream struct {
 
 var errCut = errors.New("it is not complete")
 
-const streamBuffer = 1 << 20
+const streamBuffer = 64 << 10
 
 func newStream(r io.Reader) *stream {
 	return &stream{r: r, buf: make([]byte, 0, streamBuffer)}
