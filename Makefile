@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members links soak compat apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image clean
+.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members links soak compat kerberos apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ soak: ## ensembles under one random fault after the other, for TIME=8h
 
 compat: ## other people's clients, and a comparison with Apache's server
 	test/compat/run.sh
+
+kerberos: ## logins with Kerberos, good and bad, beside Apache's server; with a key distribution center of its own
+	test/compat/run.sh -run TestKerberos
 
 apps: ## applications that keep their state in ZooKeeper: Patroni, Vitess and more; minutes, and a network
 	test/compat/run.sh -apps

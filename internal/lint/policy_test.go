@@ -190,7 +190,7 @@ var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/s
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
 const theirs = `
-	github.com/jcmturner/gokrb5:        server/auth/sasl client/sasl/kerberos
+	github.com/jcmturner/gokrb5:        server/auth/sasl client/sasl/kerberos tests
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
 	github.com/klauspost/compress:      internal/apachefiles

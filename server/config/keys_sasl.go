@@ -220,12 +220,10 @@ func (l *loader) kerberos(m jaas.Module, at func(line int, key string) property)
 		return
 	}
 	p := at(keytab.Line, "keyTab")
-	text, err := l.read(strings.TrimPrefix(keytab.Value, "FILE:"))
+	k, err := sasl.OpenKerberos(strings.TrimPrefix(keytab.Value, "FILE:"), principal.Value, l.read)
 	if err != nil {
-		l.fail(p, "can't be read: %v", err)
+		l.fail(p, "%s: %v", keytab.Value, err)
 		return
 	}
-	if l.c.SASL.Kerberos, err = sasl.NewKerberos(text, principal.Value); err != nil {
-		l.fail(p, "%s: %v", keytab.Value, err)
-	}
+	l.c.SASL.Kerberos = k
 }

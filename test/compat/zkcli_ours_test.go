@@ -24,10 +24,7 @@ func TestZkcliBesideZkCli(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(t.TempDir(), "zkcli")
-	if out, err := exec.Command("go", "build", "-o", bin, "github.com/zkd-project/zkd/cmd/zkcli").CombinedOutput(); err != nil {
-		t.Fatalf("go build ./cmd/zkcli: %v\n%s", err, out)
-	}
+	bin := buildZkcli(t)
 	run := func(s *server, stdin []byte, args ...string) (string, string, int) {
 		return runTool(t, s, bin, stdin, args)
 	}
@@ -109,4 +106,14 @@ func errorsOf(errOut string) []string {
 		}
 		return true
 	})
+}
+
+// buildZkcli returns our shell.
+func buildZkcli(t testing.TB) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "zkcli")
+	if out, err := exec.Command("go", "build", "-o", bin, "github.com/zkd-project/zkd/cmd/zkcli").CombinedOutput(); err != nil {
+		t.Fatalf("go build ./cmd/zkcli: %v\n%s", err, out)
+	}
+	return bin
 }

@@ -73,13 +73,13 @@ public interface Info {
 		-sourcepath "$gen:$src/zookeeper-jute/src/main/java:$src/zookeeper-server/src/main/java" \
 		"$server/quorum/QuorumPeerMain.java" "$server/NettyServerCnxnFactory.java" \
 		"$server/auth/SASLAuthenticationProvider.java" "$server/auth/X509AuthenticationProvider.java" \
-		"$server/auth/EnsembleAuthenticationProvider.java"
+		"$server/auth/EnsembleAuthenticationProvider.java" "$src/zookeeper-server/src/main/java/org/apache/zookeeper/ZooKeeperMain.java"
 	jar --create --file "$lib/zookeeper-$1.jar" -C "$tmp/classes" .
 }
 
 for v in $versions; do
 	version=${v%%:*} sums=${v#*:}
-	home=$cache/zookeeper-$version-3 # the number changes with what is built
+	home=$cache/zookeeper-$version-4 # the number changes with what is built
 	if [ ! -e "$home/lib/zookeeper-$version.jar" ]; then
 		fetch "$version" "${sums%:*}" "${sums#*:}" || continue
 		build "$version" >&2

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,7 @@ import (
 	krb "github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/credentials"
+	"github.com/jcmturner/gokrb5/v8/crypto"
 	"github.com/jcmturner/gokrb5/v8/gssapi"
 	"github.com/jcmturner/gokrb5/v8/iana/chksumtype"
 	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
@@ -91,10 +93,11 @@ func New(o Options) func(server string) (sasl.Mechanism, error) {
 // The server has proved that it knows its key by the checksum, which takes the key of the
 // ticket.
 type mechanism struct {
-	client  string // principal
-	request []byte
-	key     types.EncryptionKey
-	sent    bool
+	client   string // principal
+	request  []byte
+	key      types.EncryptionKey
+	sequence uint64 // number of the first message
+	sent     bool
 }
 
 // login gets a ticket. The library keeps a goroutine for each login until Destroy.
@@ -110,8 +113,7 @@ func (o *Options) login(service string) (m *mechanism, err error) {
 		return nil, err
 	}
 	m = &mechanism{client: c.Credentials.UserName() + "@" + c.Credentials.Domain(), key: key}
-	m.request, err = requestOf(c.Credentials, ticket, key)
-	return m, err
+	return m, m.prepare(c.Credentials, ticket)
 }
 
 func (o *Options) client() (*krb.Client, error) {
@@ -174,34 +176,44 @@ func recovered(err *error) {
 // GSS-API's constants of RFC 4121 section 4.1.1, and of RFC 2743 section 3.1.
 const (
 	bindingsSize = 16 // of channel bindings, of which there are none
-	checksumSize = 4 + bindingsSize + 4
 	flagSequence = 8
 	flagInteg    = 32
 )
 
-// requestOf returns the first token: an AP-REQ.
-func requestOf(who *credentials.Credentials, ticket messages.Ticket, key types.EncryptionKey) ([]byte, error) {
+var apReqID = []byte{1, 0}
+
+// prepare makes the first token: an AP-REQ.
+func (m *mechanism) prepare(who *credentials.Credentials, ticket messages.Ticket) error {
 	a, err := types.NewAuthenticator(who.Domain(), who.CName())
 	if err != nil {
-		return nil, err
+		return err
 	}
+	m.sequence = uint64(a.SeqNumber)
 	sum := binary.LittleEndian.AppendUint32(nil, bindingsSize)
 	sum = append(sum, make([]byte, bindingsSize)...)
 	sum = binary.LittleEndian.AppendUint32(sum, flagSequence|flagInteg)
-	a.Cksum = types.Checksum{CksumType: chksumtype.GSSAPI, Checksum: sum[:checksumSize]}
-	request, err := messages.NewAPReq(ticket, key, a)
+	a.Cksum = types.Checksum{CksumType: chksumtype.GSSAPI, Checksum: sum}
+	request, err := messages.NewAPReq(ticket, m.key, a)
+	if err != nil {
+		return err
+	}
+	b, errRequest := request.Marshal()
+	oid, errOID := asn1.Marshal(asn1.ObjectIdentifier(gssapi.OIDKRB5.OID()))
+	m.request = asn1tools.AddASNAppTag(slices.Concat(oid, apReqID, b), 0)
+	return errors.Join(errRequest, errOID)
+}
+
+// wrap returns a message of the client with a checksum. Java's servers check its number.
+func (m *mechanism) wrap(message []byte) ([]byte, error) {
+	kind, err := crypto.GetEtype(m.key.KeyType)
 	if err != nil {
 		return nil, err
 	}
-	b, err := request.Marshal()
-	if err != nil {
+	w := gssapi.WrapToken{EC: uint16(kind.GetHMACBitLength() / 8), SndSeqNum: m.sequence, Payload: message}
+	if err := w.SetCheckSum(m.key, keyusage.GSSAPI_INITIATOR_SEAL); err != nil {
 		return nil, err
 	}
-	oid, err := asn1.Marshal(asn1.ObjectIdentifier(gssapi.OIDKRB5.OID()))
-	if err != nil {
-		return nil, err
-	}
-	return asn1tools.AddASNAppTag(append(append(oid, 1, 0), b...), 0), nil
+	return w.Marshal()
 }
 
 // String names the mechanism and the client.
@@ -227,10 +239,6 @@ func (m *mechanism) Step(challenge []byte) (answer []byte, done bool, err error)
 	if len(offer.Payload) != 4 || offer.Payload[0]&noLayer == 0 {
 		return nil, false, fmt.Errorf("the server wants a security layer, % x", offer.Payload)
 	}
-	choice, err := gssapi.NewInitiatorWrapToken([]byte{noLayer, 0, 0, 0}, m.key)
-	if err != nil {
-		return nil, false, err
-	}
-	answer, err = choice.Marshal()
+	answer, err = m.wrap([]byte{noLayer, 0, 0, 0})
 	return answer, true, err
 }

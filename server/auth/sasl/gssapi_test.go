@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -30,13 +32,20 @@ func makeKeytab(t testing.TB, principal, realm, password string, etype int32) *k
 	return kt
 }
 
+// withKeytab returns a service with the keytab that a file has at first.
+func withKeytab(text []byte, principal string) (*Kerberos, error) {
+	k, err := OpenKerberos("keytab", principal, func(string) ([]byte, error) { return text, nil })
+	k.checked = time.Now().Add(time.Hour)
+	return k, err
+}
+
 func newKerberos(t testing.TB, etype int32) *Kerberos {
 	t.Helper()
 	text, err := makeKeytab(t, service, "EXAMPLE.COM", "service's", etype).Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := NewKerberos(text, service+"@EXAMPLE.COM")
+	k, err := withKeytab(text, service+"@EXAMPLE.COM")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +400,7 @@ func TestKeytabs(t *testing.T) {
 		{nil, service, "no keytab"},
 		{[]byte("Server { };"), service, "no keytab"},
 	} {
-		k, err := NewKerberos(c.keytab, c.principal)
+		k, err := withKeytab(c.keytab, c.principal)
 		switch {
 		case c.want == "" && (err != nil || k.Realm() != "EXAMPLE.COM"):
 			t.Errorf("%s: %v", c.principal, err)
@@ -400,10 +409,56 @@ func TestKeytabs(t *testing.T) {
 		}
 	}
 	for n := range whole {
-		if _, err := NewKerberos(whole[:n], service); err == nil {
+		if _, err := withKeytab(whole[:n], service); err == nil {
 			t.Errorf("%d of %d bytes are a keytab", n, len(whole))
 		}
 	}
+}
+
+// TestKeytabChanges gives the service a new key, and then files that it can't use.
+func TestKeytabChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keytab")
+	write := func(of, realm, password string) {
+		t.Helper()
+		text, err := makeKeytab(t, of, realm, password, etypeID.AES256_CTS_HMAC_SHA1_96).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(service, "EXAMPLE.COM", "old")
+	k, err := OpenKerberos(path, service, os.ReadFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := 0
+	k.OnError(func(error) { errs++ })
+	expect := func(when, password string, wantErrs int) {
+		t.Helper()
+		k.seen, k.checked = nil, time.Time{} // as if time had passed
+		for _, p := range []string{"old", "new"} {
+			token := newGSSClient(func(c *gssClient) { c.password = p }).first(t)
+			if _, _, err := NewServer(Config{Kerberos: k}).Begin(false).Step(token); (err == nil) != (p == password) {
+				t.Errorf("%s, a ticket for the %s key: %v", when, p, err)
+			}
+		}
+		if errs != wantErrs {
+			t.Errorf("%s: %d errors, want %d", when, errs, wantErrs)
+		}
+	}
+	expect("at first", "old", 0)
+	write(service, "EXAMPLE.COM", "new")
+	expect("with a new key", "new", 0)
+	write(service, "EVIL.COM", "old")
+	expect("with a key of another realm", "new", 1)
+	if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect("with half a file", "new", 2)
+	os.Remove(path)
+	expect("without the file", "new", 3)
 }
 
 func FuzzGSSAPI(f *testing.F) {
@@ -438,6 +493,6 @@ func FuzzKeytab(f *testing.F) {
 	}
 	f.Add(whole)
 	f.Fuzz(func(_ *testing.T, text []byte) {
-		NewKerberos(text, service) //nolint:errcheck // it must not panic
+		withKeytab(text, service) //nolint:errcheck // it must not panic
 	})
 }

@@ -27,36 +27,49 @@ const maxSkew = 5 * time.Minute
 // Kerberos is a service that accepts Kerberos tickets. It needs no key distribution
 // center: its key decrypts the tickets. It may be used from any goroutine.
 type Kerberos struct {
-	keytab  *keytab.Keytab
+	file[*keytab.Keytab]
 	service principal // whose tickets it accepts
 	replays replays
 }
 
-// NewKerberos returns the service with the keys of a keytab. principal is the service's name,
-// such as zookeeper/zk1.example.com@EXAMPLE.COM; without a realm, it is of the realm that the keytab
-// has it in.
-func NewKerberos(keytabFile []byte, principal string) (*Kerberos, error) {
-	k := &Kerberos{keytab: keytab.New()}
-	if err := unmarshalKeytab(k.keytab, keytabFile); err != nil {
-		return nil, err
-	}
+// OpenKerberos returns the service with the keys of a keytab, which is read again when it has
+// changed. principal is the service's name, such as zookeeper/zk1.example.com@EXAMPLE.COM; without
+// a realm, it is of the realm that the keytab has it in.
+func OpenKerberos(path, principal string, read func(string) ([]byte, error)) (*Kerberos, error) {
+	k := &Kerberos{file: file[*keytab.Keytab]{path: path}}
 	name, realm, _ := strings.Cut(principal, "@")
-	var found bool
-	for _, e := range k.keytab.Entries {
+	k.service.name, k.service.host, k.service.hasHost = strings.Cut(name, "/")
+	k.service.realm, k.service.hasRealm = realm, true
+	k.parse = func(text []byte) (*keytab.Keytab, error) {
+		keys, err := readKeytab(text)
+		if err != nil {
+			return nil, err
+		}
+		in, found := realmOf(keys, name, k.service.realm)
+		if !found {
+			return nil, fmt.Errorf("the keytab has no AES key of %s", principal)
+		}
+		realm = in
+		return keys, nil
+	}
+	err := k.open(read)
+	k.service.realm = realm
+	return k, err
+}
+
+// realmOf returns the realm in which a keytab has an AES key of a principal. Without a realm, any
+// will do.
+func realmOf(keys *keytab.Keytab, name, realm string) (in string, found bool) {
+	for _, e := range keys.Entries {
 		if strings.Join(e.Principal.Components, "/") != name || realm != "" && e.Principal.Realm != realm {
 			continue
 		}
 		switch e.Key.KeyType {
 		case etypeID.AES128_CTS_HMAC_SHA1_96, etypeID.AES256_CTS_HMAC_SHA1_96, etypeID.AES128_CTS_HMAC_SHA256_128, etypeID.AES256_CTS_HMAC_SHA384_192:
-			found, realm = true, e.Principal.Realm
+			in, found = e.Principal.Realm, true
 		}
 	}
-	if !found {
-		return nil, fmt.Errorf("the keytab has no AES key of %s", principal)
-	}
-	k.service.name, k.service.host, k.service.hasHost = strings.Cut(name, "/")
-	k.service.realm, k.service.hasRealm = realm, true
-	return k, nil
+	return in, found
 }
 
 // Realm is the realm of the service.
@@ -70,13 +83,14 @@ func (k *Kerberos) String() string {
 // GoString shows no keys.
 func (k *Kerberos) GoString() string { return k.String() }
 
-// unmarshalKeytab reads a keytab. The library reads beyond the end of a damaged one.
-func unmarshalKeytab(kt *keytab.Keytab, text []byte) (err error) {
+// readKeytab reads a keytab. The library reads beyond the end of a damaged one.
+func readKeytab(text []byte) (keys *keytab.Keytab, err error) {
 	defer recovered(&err)
-	if err := kt.Unmarshal(text); err != nil {
-		return fmt.Errorf("no keytab: %w", err)
+	keys = keytab.New()
+	if err := keys.Unmarshal(text); err != nil {
+		return nil, fmt.Errorf("no keytab: %w", err)
 	}
-	return nil
+	return keys, nil
 }
 
 // recovered turns a panic of the Kerberos library, which some malformed messages cause, into an
@@ -105,7 +119,7 @@ func (k *Kerberos) accept(request []byte) (t ticket, err error) {
 	if p, err := parsePrincipal(of); err != nil || p != k.service {
 		return t, fmt.Errorf("a ticket for %.200q, not for %v", of, k)
 	}
-	if ok, err := r.Verify(k.keytab, maxSkew, types.HostAddress{}, nil); err != nil || !ok {
+	if ok, err := r.Verify(k.current(time.Now()), maxSkew, types.HostAddress{}, nil); err != nil || !ok {
 		return t, fmt.Errorf("the ticket for %v: %w", k, errors.Join(err, errTicket))
 	}
 	if sum := sha256.Sum256(r.EncryptedAuthenticator.Cipher); !k.replays.add(sum, time.Now()) {

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 	"unicode/utf8"
 
 	"github.com/zkd-project/zkd/internal/scram"
@@ -151,64 +149,13 @@ func (u *user) verifier(h scram.Hash) (scram.Verifier, bool) {
 
 // UsersFile is a file of users, which is read again when it has changed. It may be used
 // from any goroutine.
-type UsersFile struct {
-	path string
-	log  func(error)
-
-	mu      sync.Mutex
-	users   *Users
-	checked time.Time
-	seen    os.FileInfo
-}
-
-// checkInterval is how often the file is looked at, at most.
-const checkInterval = time.Second
+type UsersFile struct{ file[*Users] }
 
 // OpenUsers reads a file of users.
 func OpenUsers(path string, read func(string) ([]byte, error)) (*UsersFile, error) {
-	text, err := read(path)
-	if err != nil {
-		return nil, err
-	}
-	users, err := ParseUsers(text)
-	if err != nil {
-		return nil, err
-	}
-	f := &UsersFile{path: path, users: users}
-	f.seen, _ = os.Stat(path) // without it, the file is read again soon
-	return f, nil
+	f := &UsersFile{file[*Users]{path: path, parse: ParseUsers}}
+	return f, f.open(read)
 }
-
-// OnError sets what is called with the error if a changed file can't be used. The users are
-// then those of before.
-func (f *UsersFile) OnError(log func(error)) { f.log = log }
 
 // String names the file.
 func (f *UsersFile) String() string { return f.path }
-
-// current returns the users of the file.
-func (f *UsersFile) current(now time.Time) *Users {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if now.Sub(f.checked) < checkInterval {
-		return f.users
-	}
-	f.checked = now
-	info, err := os.Stat(f.path)
-	if err == nil && f.seen != nil && os.SameFile(info, f.seen) && info.ModTime().Equal(f.seen.ModTime()) && info.Size() == f.seen.Size() {
-		return f.users
-	}
-	var users *Users
-	if err == nil {
-		var text []byte
-		if text, err = os.ReadFile(f.path); err == nil {
-			users, err = ParseUsers(text)
-		}
-	}
-	if err == nil {
-		f.users, f.seen = users, info
-	} else if f.log != nil {
-		f.log(fmt.Errorf("users of SASL in %s: %w", f.path, err))
-	}
-	return f.users
-}
