@@ -5,7 +5,7 @@ GO   ?= go
 PKG  ?= ./...
 TIME ?= 30s
 SHELL = /bin/sh
-SOURCES = client cmd examples fourletter internal jute recipes server test
+SOURCES = client cmd deploy examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
 .PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members links soak compat apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
