@@ -5,10 +5,10 @@ GO   ?= go
 PKG  ?= ./...
 TIME ?= 30s
 SHELL = /bin/sh
-SOURCES = client cmd examples fourletter internal jute recipes server test
+SOURCES = client cmd deploy examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members links soak compat kerberos apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image clean
+.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members links soak compat kerberos apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -170,6 +170,10 @@ packages: ## deb and rpm, into build/release; installed, upgraded and purged on 
 
 image: ## the files of deploy/docker/Dockerfile, run as an ensemble of three without Docker: needs root
 	scripts/try-image.sh
+
+charts: ## render the Helm chart, compare it with the manifests, and check both; REWRITE=1 writes them
+	$(GO) -C deploy/kubernetes/check vet .
+	$(GO) -C deploy/kubernetes/check test -count=1 . $(if $(REWRITE),-args -rewrite)
 
 clean: ## remove bin/ and build/, with the data of make run
 	rm -rf bin build

@@ -137,8 +137,9 @@ func TestTraceHearsOfEachCall(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		heard := make(chan string, 100)
 		o := Options{}
-		o.Trace.Request = func(op OpCode, path string, took time.Duration, zxid Zxid, err error) {
-			heard <- fmt.Sprintf("%v %s %v %d %v", op, path, took, zxid, errors.Is(err, ErrConnectionLoss))
+		type name struct{}
+		o.Trace.Request = func(ctx context.Context, op OpCode, path string, took time.Duration, zxid Zxid, err error) {
+			heard <- fmt.Sprintf("%v %s %v %d %v %v", op, path, took, zxid, errors.Is(err, ErrConnectionLoss), ctx.Value(name{}))
 		}
 		c := n.newClient("a", o)
 		conn := n.connect()
@@ -151,7 +152,7 @@ func TestTraceHearsOfEachCall(t *testing.T) {
 		conn.Close()
 		wait(f)
 		wait(g)
-		for _, want := range []string{"getData /1 1s 7 false", "getData /2 2s 0 true"} {
+		for _, want := range []string{"getData /1 1s 7 false <nil>", "getData /2 2s 0 true <nil>"} {
 			if v := within(t, "trace", heard); v != want {
 				t.Errorf("heard %q, want %q", v, want)
 			}
@@ -160,8 +161,8 @@ func TestTraceHearsOfEachCall(t *testing.T) {
 		waitState(t, c, StateSuspended)
 		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
-		c.Get(ctx, "/3")
-		if v := within(t, "trace", heard); v != "getData /3 1s 0 true" { // why it had to wait
+		c.Get(context.WithValue(ctx, name{}, "mine"), "/3")
+		if v := within(t, "trace", heard); v != "getData /3 1s 0 true mine" { // why it had to wait
 			t.Errorf("of a call that was given up: %q", v)
 		}
 		quiet(t, "trace", heard)

@@ -154,8 +154,9 @@ var NoLog Logger = slog.New(slog.DiscardHandler)
 type Trace struct {
 	// Attempt: a server was tried. err is nil if it accepted the session.
 	Attempt func(server string, took time.Duration, err error)
-	// Request: an operation got its reply or failed. took is the time since its issue.
-	Request func(op OpCode, path string, took time.Duration, zxid Zxid, err error)
+	// Request: an operation got its reply or failed. ctx is that of the call, with its
+	// values, and context.Background for asynchronous calls. took is the time since its issue.
+	Request func(ctx context.Context, op OpCode, path string, took time.Duration, zxid Zxid, err error)
 	// RoundTrip: a request or ping was answered. One is sampled at a time.
 	RoundTrip func(took time.Duration)
 	// Event: an event of a watch arrived.

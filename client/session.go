@@ -249,7 +249,11 @@ func (s *session) leave(k *call, err error, drop bool) error {
 // trace reports the outcome of a call to the user's hook.
 func (s *session) trace(k *call, zxid Zxid, err error) {
 	if t := s.opts.Trace.Request; t != nil && !k.issued.IsZero() {
-		t(k.op, k.path, time.Since(k.issued), zxid, err)
+		ctx := k.ctx
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		t(ctx, k.op, k.path, time.Since(k.issued), zxid, err)
 	}
 }
 

@@ -66,7 +66,7 @@ func passing(err error) bool {
 // if it takes longer, the guard refuses the change.
 func (a *account) enter(ctx context.Context) (balance int, err error) {
 	held, _ := hold.FromContext(ctx)
-	a.out.print("teller %s has the lock, with token %v", a.teller, held.Token())
+	a.out.print("teller %s has the lock, with token %d", a.teller, held.Token())
 	b, err := a.read(ctx)
 	if err != nil {
 		return 0, err

@@ -180,6 +180,7 @@ const ours = `
 	test/compat:       recipes/barrier recipes/election recipes/hold recipes/lock recipes/presence
 	                   recipes/queue recipes/value
 	test/compat/apps:  none
+	deploy/kubernetes/check: internal/container server/config
 	test/crash:        jute internal/bench
 	test/cluster:      jute internal/bench
 `
@@ -211,6 +212,9 @@ const theirs = `
 	github.com/anishathalye/porcupine:  tests
 	github.com/kvtools:                 test/compat/apps
 	vitess.io/vitess:                   test/compat/apps
+	helm.sh/helm:                       deploy/kubernetes/check
+	k8s.io:                             deploy/kubernetes/check
+	sigs.k8s.io/yaml:                   deploy/kubernetes/check
 `
 
 // pure are the packages of which the result depends on nothing but the

@@ -343,7 +343,7 @@ func TestEventWaitersAreCountedInSync(t *testing.T) {
 			w.Must(auto(t, w.Look).Pulse(w.Ctx)) // so that the node is there
 			var once sync.Once
 			late := w.Other(func(o *client.Options) {
-				o.Trace.Request = func(op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
+				o.Trace.Request = func(_ context.Context, op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
 					if op == jute.OpGetData {
 						once.Do(func() {
 							for range c.waiters {
@@ -370,7 +370,7 @@ func TestEventDeletedBeforeJoining(t *testing.T) {
 	w := trial.New(t)
 	var once sync.Once
 	c := w.Other(func(o *client.Options) {
-		o.Trace.Request = func(op client.OpCode, path string, _ time.Duration, _ client.Zxid, err error) {
+		o.Trace.Request = func(_ context.Context, op client.OpCode, path string, _ time.Duration, _ client.Zxid, err error) {
 			if op == jute.OpGetData && strings.HasSuffix(path, "/dir/e") && err == nil {
 				once.Do(func() { w.Must(w.Look.Delete(w.Ctx, "/dir/e", client.AnyVersion)) })
 			}
@@ -391,7 +391,7 @@ func TestEventParentThatDoesNotStay(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	c := w.Other(func(o *client.Options) {
-		o.Trace.Request = func(op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
+		o.Trace.Request = func(_ context.Context, op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
 			if op == jute.OpCreateContainer {
 				_ = w.Look.Delete(w.Ctx, "/dir", client.AnyVersion)
 			}

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -47,7 +48,7 @@ func TestPriorityAsksWhoSlipsIn(t *testing.T) {
 	grant := strings.Replace(place.Path, "-read-", "-read-held-", 1)
 	var once sync.Once
 	c := w.Other(func(o *client.Options) {
-		o.Trace.Request = func(op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
+		o.Trace.Request = func(_ context.Context, op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
 			if op == jute.OpGetChildren2 {
 				once.Do(func() {
 					_, err := w.Look.Create(w.Ctx, grant, nil, client.CreateOptions{Mode: client.Ephemeral})

@@ -1,6 +1,7 @@
 package twopc_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -87,7 +88,7 @@ func checkOrder(w *trial.World, path string, h history) {
 		aborted = h.what == "abort" || h.ephemeral
 	}
 	c := w.Other(func(o *client.Options) {
-		o.Trace.Request = func(op client.OpCode, path string, _ time.Duration, _ client.Zxid, _ error) {
+		o.Trace.Request = func(_ context.Context, op client.OpCode, path string, _ time.Duration, _ client.Zxid, _ error) {
 			if path != "" {
 				request++
 				act()

@@ -63,7 +63,7 @@ func TestJoinMakesThePath(t *testing.T) {
 	w := trial.New(t)
 	var deleted bool
 	c := w.Other(func(o *client.Options) {
-		o.Trace.Request = func(op client.OpCode, path string, _ time.Duration, _ client.Zxid, err error) {
+		o.Trace.Request = func(_ context.Context, op client.OpCode, path string, _ time.Duration, _ client.Zxid, err error) {
 			if op == jute.OpCreateContainer && strings.HasSuffix(path, "/a/line") && err == nil && !deleted {
 				deleted = true
 				w.Must(w.Look.Delete(w.Ctx, "/a/line", client.AnyVersion))

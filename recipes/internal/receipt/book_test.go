@@ -177,7 +177,7 @@ func TestDoneBehindTheLook(t *testing.T) {
 			path := "/receipts/" + line.NewID()
 			var late []client.Op
 			c := w.Proxy.Client(t, func(o *client.Options) {
-				o.Trace.Request = func(op client.OpCode, looked string, _ time.Duration, _ client.Zxid, err error) {
+				o.Trace.Request = func(_ context.Context, op client.OpCode, looked string, _ time.Duration, _ client.Zxid, err error) {
 					if op.String() == "exists" && strings.HasSuffix(looked, path) && err == nil && late != nil {
 						_, err := w.Look.Multi(w.Ctx, late...)
 						w.Must(err)
