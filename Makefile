@@ -92,6 +92,9 @@ cluster: ## ensembles of real servers: all faults once, kill -9 over and over (R
 members: build ## the walk-through of docs/operations.md: a real ensemble changes its members while a client writes
 	@scripts/members.sh
 
+alerts: ## makes each alert of deploy/prometheus fire; a module of its own, minutes to build for the first time
+	cd deploy/prometheus && GOFLAGS= $(GO) test ./...
+
 links: ## servers join over links of 0.5 to 12 MB/s, with each load: some ten minutes
 	$(GO) test -count=1 -timeout 2h -v -run '^TestSlowLinks$$' ./test/cluster -args -links
 
