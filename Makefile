@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members links soak compat apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image clean
+.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members alerts links soak compat apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
