@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members links soak compat kerberos apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
+.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members alerts links soak compat kerberos apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ cluster: ## ensembles of real servers: all faults once, kill -9 over and over (R
 
 members: build ## the walk-through of docs/operations.md: a real ensemble changes its members while a client writes
 	@scripts/members.sh
+
+alerts: ## makes each alert of deploy/prometheus fire; a module of its own, minutes to build for the first time
+	cd deploy/prometheus && GOFLAGS= $(GO) test ./...
 
 links: ## servers join over links of 0.5 to 12 MB/s, with each load: some ten minutes
 	$(GO) test -count=1 -timeout 2h -v -run '^TestSlowLinks$$' ./test/cluster -args -links

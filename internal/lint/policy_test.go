@@ -181,6 +181,7 @@ const ours = `
 	                   recipes/queue recipes/value
 	test/compat/apps:  none
 	deploy/kubernetes/check: internal/container server/config
+	deploy/prometheus: none
 	test/crash:        jute internal/bench
 	test/cluster:      jute internal/bench
 `
@@ -204,12 +205,16 @@ const theirs = `
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/
 	go.uber.org/zap:                    server server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest
-	github.com/prometheus:              server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
+	github.com/prometheus/client_model: server/monitor
+	github.com/prometheus/client_golang: server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/ internal/testing/manual
 	github.com/HdrHistogram:            internal/bench
 	go.uber.org/goleak:                 tests
 	github.com/go-zookeeper/zk:         tests
 	github.com/anishathalye/porcupine:  tests
+	github.com/prometheus/prometheus:   deploy/prometheus
+	github.com/prometheus/common:       deploy/prometheus
+	go.yaml.in/yaml:                    deploy/prometheus
 	github.com/kvtools:                 test/compat/apps
 	vitess.io/vitess:                   test/compat/apps
 	helm.sh/helm:                       deploy/kubernetes/check
