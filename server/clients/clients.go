@@ -180,7 +180,9 @@ func New(o Options) *Clients {
 			f.OnError(func(err error) { s.log.Warn("the users of before may still log in", zap.Error(err)) })
 		}
 		if k := o.Config.SASL.Kerberos; k != nil {
-			k.OnError(func(err error) { s.log.Warn("the changed keytab can't be used: staying with what it was", zap.Error(err)) })
+			k.OnError(func(err error) {
+				s.log.Warn("the changed keytab can't be used: staying with what it was", zap.Error(err))
+			})
 		}
 	}
 	s.superUser, _, _ = strings.Cut(o.Config.SuperDigest.Reveal(), ":")
