@@ -62,7 +62,7 @@ func (c *Call) why(facts why.Facts, ignore []string) error {
 		text.WriteString(found[i].Text() + "\n")
 	}
 	if len(found) == 0 {
-		fmt.Fprintf(&text, "%d servers asked: nothing is wrong.\n", len(facts.Servers))
+		fmt.Fprintf(&text, "%s asked: nothing is wrong.\n", countText(len(facts.Servers), "server"))
 	}
 	data := text.String()
 	if c.Options.Format == FormatJSON {
