@@ -71,11 +71,6 @@ func WriteState(ctx context.Context, s *State, places ...Place) error {
 	return nil
 }
 
-// examine returns what is at the place.
-func (p Place) examine() (*datadirs.Found, error) {
-	return examine(vfs.OS{}, &config.Config{DataDir: p.DataDir, DataLogDir: p.LogDir, DBAutoCreate: true})
-}
-
 // begin marks the place as unfinished, if it has no data, and removes what an earlier attempt
 // has left.
 func (p Place) begin() error {
@@ -84,12 +79,12 @@ func (p Place) begin() error {
 			return err
 		}
 	}
-	found, err := p.examine()
-	if err != nil {
-		return err
-	}
-	if !found.Unfinished {
-		if err := found.Vacant(); err != nil {
+	if _, err := os.Stat(p.mark()); err != nil {
+		found, err := examine(vfs.OS{}, &config.Config{DataDir: p.DataDir, DataLogDir: p.LogDir, DBAutoCreate: true})
+		if err == nil {
+			err = found.Vacant()
+		}
+		if err != nil {
 			return err
 		}
 		if err := errors.Join(os.WriteFile(p.mark(), nil, 0o600), vfs.OS{}.SyncDir(p.DataDir)); err != nil {

@@ -28,6 +28,12 @@ func TestDecide(t *testing.T) {
 		want  string // part of the refusal
 	}{
 		{name: "nothing"},
+		{name: "an interrupted import", dirs: Found{Exists: true, Log: id(0, 5, 0), Owner: own(0, 5), Unfinished: true}, want: "run it again"},
+		{name: "an interrupted import, approved", dirs: Found{Unfinished: true, Approved: true}, want: "run it again"},
+		{name: "Apache's data", dirs: Found{DataDir: "/d", LogDir: "/d", ForeignFiles: []string{"/d/version-2"}}, want: "zkd import --from /d --to DIR"},
+		{name: "Apache's data and log", dirs: Found{DataDir: "/d", LogDir: "/l", ForeignFiles: []string{"/l/version-2"}}, want: "zkd import --from /d --log-dir /l --to DIR"},
+		{name: "Apache's data of a member", dirs: Found{DataDir: "/d", LogDir: "/d", ForeignFiles: []string{"/d/version-2"}}, myid: 2, want: "--members"},
+		{name: "Apache's data beside ours", dirs: Found{Exists: true, Log: id(0, 5, 0), Owner: own(0, 5), ForeignFiles: []string{"/d/version-2"}}},
 		{name: "its data", dirs: Found{Exists: true, Log: id(2, 5, 0), Owner: own(2, 5)}, myid: 2},
 		{name: "another member's", dirs: Found{Exists: true, Log: id(2, 5, 0), Owner: own(2, 5)}, myid: 1,
 			want: "belongs to server 2 (05000000), and this is server 1"},

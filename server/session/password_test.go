@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -74,5 +75,19 @@ func BenchmarkVerify(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		keys.Verify(1, password[:])
+	}
+}
+
+// TestApachePassword compares with passwords that ZooKeeper 3.8.0 has given.
+func TestApachePassword(t *testing.T) {
+	for id, want := range map[jute.SessionID]string{
+		0x0100002d57e4000d: "561ff684b3c1b8c1e02434d25357f43d",
+		0x0100002d57e40027: "faf674847241e9acf3e5138d8319b8dd",
+		0x0300004374830001: "f2375279209416584aed14839db50c7b",
+	} {
+		p := session.ApachePassword(id)
+		if got := fmt.Sprintf("%x", p); got != want || !session.VerifyApache(id, p[:]) || session.VerifyApache(id+1, p[:]) || session.VerifyApache(id, nil) {
+			t.Errorf("session %v: %s, want %s", id, got, want)
+		}
 	}
 }
