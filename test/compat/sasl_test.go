@@ -339,6 +339,20 @@ func TestSASLClients(t *testing.T) {
 	}
 }
 
+// TestSASLClients39 is TestSASLClients with the client of 3.9, on its server and on the target.
+func TestSASLClients39(t *testing.T) {
+	t.Parallel()
+	needReference(t, apache39)
+	var said []string
+	for _, k := range []kind{apache39, target(t)} {
+		srv := saslServer(t, k, nil)
+		said = append(said, cliSASL39(t, srv, "bob", "secret")+cliSASL39(t, srv, "bob", "wrong")+kazooSASL(t, srv, "bob:secret", "bob:wrong"))
+	}
+	if said[0] != said[1] || !strings.Contains(said[0], "'sasl,'bob") || !strings.Contains(said[0], "bob:secret b'x'") {
+		t.Errorf("%s:\n%s\n%s:\n%s", apache39, said[0], target(t), said[1])
+	}
+}
+
 func kazooSASL(t *testing.T, srv *server, logins ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), zkCliDeadline)
@@ -353,9 +367,21 @@ func kazooSASL(t *testing.T, srv *server, logins ...string) string {
 // cliSASL creates and reads a node with zkCli.sh, and returns what is worth comparing.
 func cliSASL(t *testing.T, srv *server, user, password string) string {
 	t.Helper()
+	return runSASL(t, user, password, zkCli, "-server", srv.addr)
+}
+
+// cliSASL39 is cliSASL with the client of 3.9, which has DIGEST-MD5 only with fips-mode=false.
+func cliSASL39(t *testing.T, srv *server, user, password string) string {
+	t.Helper()
+	return runSASL(t, user, password, "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+		"-Dzookeeper.fips-mode=false", "-cp", classPath(apache39), "org.apache.zookeeper.ZooKeeperMain", "-server", srv.addr)
+}
+
+func runSASL(t *testing.T, user, password, name string, args ...string) string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), zkCliDeadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, zkCli, "-server", srv.addr)
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin = strings.NewReader("create /cli x sasl:bob:cdrwa\ngetAcl /cli\nget /cli\ndelete /cli\nquit\n")
 	if user != "" {
 		file := filepath.Join(t.TempDir(), "client.conf")
@@ -363,13 +389,15 @@ func cliSASL(t *testing.T, srv *server, user, password string) string {
 		if err := os.WriteFile(file, fmt.Appendf(nil, form, user, password), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cmd.Env = append(os.Environ(), "JVMFLAGS=-Djava.security.auth.login.config="+file, "CLIENT_JVMFLAGS=-Djava.security.auth.login.config="+file)
+		cmd.Env = append(os.Environ(), "JVMFLAGS=-Djava.security.auth.login.config="+file, "CLIENT_JVMFLAGS=-Djava.security.auth.login.config="+file,
+			"JAVA_TOOL_OPTIONS=-Djava.security.auth.login.config="+file)
 	}
 	out, err := cmd.CombinedOutput()
 	said := fmt.Sprintf("zkCli.sh as %q: %v\n", user, err)
 	for line := range strings.Lines(string(out)) {
 		// A client that is turned away may connect again before it quits.
-		again := strings.Contains(line, "ConnectionLoss") || strings.Contains(line, "state:Disconnected") || strings.Contains(said, line)
+		again := strings.Contains(line, "ConnectionLoss") || strings.Contains(line, "state:Disconnected") || strings.Contains(said, line) ||
+			strings.HasPrefix(line, "Picked up JAVA_TOOL_OPTIONS")
 		if !again && (strings.HasPrefix(line, "WatchedEvent") || strings.Contains(line, "/cli") || strings.HasPrefix(line, "'") || strings.HasPrefix(line, ":")) {
 			said += line
 		}

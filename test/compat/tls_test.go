@@ -10,6 +10,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,16 +61,16 @@ func makeSecureFiles(t *testing.T) *secureFiles {
 }
 
 // startSecure starts a server with a port for TLS, and returns that port's address.
-func startSecure(t *testing.T, k kind, f *secureFiles) string {
+func startSecure(t *testing.T, k kind, f *secureFiles, lines ...string) string {
 	t.Helper()
 	port := freeport.For(t, 1)[0]
 	start(t, k, config{
-		lines: []string{
+		lines: append(lines,
 			fmt.Sprintf("secureClientPort=%d", port), "secureClientPortAddress=127.0.0.1",
 			"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
-			"ssl.keyStore.location=" + f.serverKey, "ssl.keyStore.password=" + storePassword,
-			"ssl.trustStore.location=" + f.trust, "ssl.trustStore.password=" + storePassword,
-		},
+			"ssl.keyStore.location="+f.serverKey, "ssl.keyStore.password="+storePassword,
+			"ssl.trustStore.location="+f.trust, "ssl.trustStore.password="+storePassword,
+		),
 		props: map[string]string{"zookeeper.ssl.clientHostnameVerification": "false"},
 	})
 	return fmt.Sprintf("localhost:%d", port)
@@ -114,6 +115,52 @@ func TestTLSCurator(t *testing.T) {
 		"zookeeper", "zookeeper-jute", "curator-client", "curator-framework", "curator-recipes", "guava", "slf4j-simple", "netty-codec", "netty-resolver")
 	args := append(f.javaTLS(), java[1:]...)
 	runProgram(t, java[0], append(args, addr)...)
+}
+
+// TestTLSClients39 runs Java's client and zkCli.sh's class of 3.9, kazoo and our zkcli with TLS. They
+// must see the same with Apache's server, on Netty, as with the target: both have the same files.
+func TestTLSClients39(t *testing.T) {
+	t.Parallel()
+	needReference(t, apache39)
+	needJavac(t)
+	require(t, need{kazooTests, "python3-kazoo"})
+	f := makeSecureFiles(t)
+	java := javaCommand(t, "client", "ClientProgram", "zookeeper", "zookeeper-jute", "slf4j-simple")
+	at := slices.Index(java, "-cp") + 1
+	classes, _, _ := strings.Cut(java[at], ":")
+	java[at] = classes + ":" + classPath(apache39)
+	cli := slices.Concat(java[1:at+1], f.javaTLS(), []string{"org.apache.zookeeper.ZooKeeperMain", "-waitforconnection"})
+	zkcli := buildZkcli(t)
+	run := func(what, name string, args ...string) string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), programDeadline)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", what, err, out)
+		}
+		lines := slices.DeleteFunc(strings.Split(string(out), "\n"), func(line string) bool {
+			return line == "" || strings.HasPrefix(line, "Connecting to") || strings.Contains(line, "WATCHER") || strings.HasPrefix(line, "WatchedEvent")
+		})
+		slices.Sort(lines) // Apache's server has no order of identities
+		return what + ": " + strings.Join(lines, ", ") + "\n"
+	}
+	var said []string
+	for _, k := range []kind{apache39, target(t)} {
+		addr := startSecure(t, k, f)
+		// The program's own identities are all that its nodes may have.
+		anonymous := startSecure(t, k, f, "ssl.clientAuth=none")
+		runProgram(t, java[0], slices.Concat(f.javaTLS(), java[1:], []string{anonymous})...)
+		text := run("kazoo", python, "-c", kazooTLS, addr, f.cert, f.key, f.ca)
+		for _, command := range []string{"whoami", "create /zkcli hello", "get /zkcli"} {
+			text += run("zkCli.sh "+command, "java", slices.Concat(cli, []string{"-server", addr}, strings.Fields(command))...)
+			text += run("zkcli "+command, zkcli, append([]string{"-server", addr, "--tls-ca", f.ca, "--tls-cert", f.cert, "--tls-key", f.key}, strings.Fields(strings.ReplaceAll(command, "create /zkcli", "create /ours"))...)...)
+		}
+		said = append(said, text)
+	}
+	if said[0] != said[1] || strings.Count(said[0], "x509: CN=bob") != 2 {
+		t.Errorf("%s:\n%s\n%s:\n%s", apache39, said[0], target(t), said[1])
+	}
 }
 
 const kazooTLS = `
