@@ -15,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/session"
 )
@@ -22,8 +23,8 @@ import (
 const defaultTraceMask = 306 // Apache's
 
 // whitelist makes the set of enabled words.
-func (s *Server) whitelist() fourletter.Whitelist {
-	wl, _ := fourletter.ParseWhitelist(strings.Join(s.cfg.FourLetterWhitelist, ","))
+func whitelist(cfg *config.Config) fourletter.Whitelist {
+	wl, _ := fourletter.ParseWhitelist(strings.Join(cfg.FourLetterWhitelist, ","))
 	return wl
 }
 
@@ -78,7 +79,7 @@ func (f facts) Settings() fourletter.Settings {
 		DataDirBytes:        data,
 		DataLogBytes:        log,
 		TickTimeMs:          int(f.s.cfg.TickTime.Milliseconds()),
-		MaxClientCnxns:      f.s.cfg.MaxClientCnxns,
+		MaxClientCnxns:      f.s.clients.MaxPerAddress(),
 		MinSessionTimeoutMs: int(f.s.cfg.MinSessionTimeout.Milliseconds()),
 		MaxSessionTimeoutMs: int(f.s.cfg.MaxSessionTimeout.Milliseconds()),
 		ListenBacklog:       f.s.cfg.ClientPortListenBacklog,

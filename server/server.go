@@ -298,7 +298,7 @@ func (s *Server) newClients() *clients.Clients {
 		IDs:      s.ids,
 		Sessions: s.tracker,
 		Keys:     &s.keys,
-		Words:    s.whitelist(),
+		Words:    whitelist(s.cfg),
 		Audit:    s.audit,
 		TLS:      s.clientTLS,
 		Listen:   s.opts.Listen,

@@ -51,6 +51,9 @@ type snapshotter struct {
 	store     *snapshot.Store
 	views     chan frozen // from the applier; holds one
 
+	// snapCount and autopurge.snapRetainCount, which may change.
+	count, retain atomic.Int64
+
 	// Owned by the applier.
 	txns  int   // since the last snapshot
 	bytes int64 // of their log records
@@ -103,6 +106,8 @@ func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *
 		tight:     make(chan struct{}, 1),
 		bytes:     s.logWriter.Stats().SinceSnapRef,
 	}
+	sn.count.Store(int64(sn.cfg.SnapCount))
+	sn.retain.Store(int64(sn.cfg.SnapRetainCount))
 	if used != nil {
 		sn.size.Store(used.Size)
 	}
@@ -117,7 +122,7 @@ func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *
 // schedule picks the number of transactions after which the next snapshot is due. It is
 // random, so that the servers do not all write at once.
 func (sn *snapshotter) schedule() {
-	half := max(sn.cfg.SnapCount/2, 1)
+	half := max(int(sn.count.Load())/2, 1)
 	sn.next = half + 1 + rand.IntN(half)
 }
 
@@ -153,7 +158,7 @@ func (sn *snapshotter) due() bool {
 	if sn.bytes >= sn.sizeLimit() {
 		return true
 	}
-	return sn.txns >= sn.next && sn.bytes >= sn.size.Load()/snapshotShare
+	return sn.txns >= min(sn.next, int(sn.count.Load())) && sn.bytes >= sn.size.Load()/snapshotShare
 }
 
 func (sn *snapshotter) sizeLimit() int64 {
@@ -374,7 +379,7 @@ func (sn *snapshotter) remove(dropped []wal.SnapRef, keep string) (removed []str
 // synchronized. Such a learner may need one for a long time, and would have to start over
 // without it. When the disk is getting full it is purged nevertheless.
 func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
-	from := max(0, len(refs)-sn.cfg.SnapRetainCount)
+	from := max(0, len(refs)-int(sn.retain.Load()))
 	needed, held := jute.Zxid(sn.needed.Load()), from
 	for held > 0 && refs[held].Zxid > needed {
 		held--

@@ -61,6 +61,9 @@ type flags struct {
 	pprof      string
 	join       string
 	advertise  string
+
+	// reload reads the configuration again.
+	reload func() (*config.Config, []config.Warning, error)
 }
 
 // run is the whole program: it parses args and serves until ctx is done.
@@ -99,6 +102,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+			f.reload = func() (*config.Config, []config.Warning, error) { return f.load(cmd, args) }
 			return serve(cmd.Context(), cfg, warnings, &f, stderr)
 		},
 	}
@@ -257,7 +261,7 @@ func (f *flags) settings(cmd *cobra.Command) ([]config.Setting, error) {
 //
 // An error is returned as a loggedError if the log is read by programs.
 func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f *flags, stderr io.Writer) (err error) {
-	log, err := newLogger(cfg, stderr)
+	log, level, err := newLogger(cfg, stderr)
 	if err != nil {
 		return usageError{err}
 	}
@@ -271,7 +275,8 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		}()
 	}
 	logStart(log, cfg)
-	defer handleSignals(log, stderr)()
+	signals := handleSignals(log, stderr)
+	defer signals.stop()
 	for _, w := range warnings {
 		log.Warn(w.String())
 	}
@@ -300,6 +305,8 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	if err := s.Start(ctx); err != nil {
 		return err
 	}
+	reload := &reloader{log: log, level: level, started: cfg, last: cfg, load: f.reload, server: s}
+	signals.serve(reload.run, s.HandOver)
 	stopHTTP, err := serveHTTP(cfg, f.pprof, reg, s.AdminPages(cfg.Admin.URL, cfg.FileText()), log)
 	if err != nil {
 		return errors.Join(err, s.Close())
@@ -349,11 +356,12 @@ func parseZxid(s string) (*jute.Zxid, error) {
 	return &zxid, nil
 }
 
-// newLogger returns the logger that the configuration asks for.
-func newLogger(cfg *config.Config, w io.Writer) (*zap.Logger, error) {
-	level, err := zapcore.ParseLevel(cfg.LogLevel)
+// newLogger returns the logger that the configuration asks for, and its level, which may
+// change.
+func newLogger(cfg *config.Config, w io.Writer) (*zap.Logger, zap.AtomicLevel, error) {
+	level, err := zap.ParseAtomicLevel(cfg.LogLevel)
 	if err != nil {
-		return nil, err
+		return nil, level, err
 	}
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder
@@ -364,5 +372,5 @@ func newLogger(cfg *config.Config, w io.Writer) (*zap.Logger, error) {
 		enc.EncodeLevel = zapcore.CapitalLevelEncoder
 		encoder = zapcore.NewConsoleEncoder(enc)
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), level, nil
 }

@@ -12,32 +12,72 @@ import (
 	"go.uber.org/zap"
 )
 
-// handleSignals keeps SIGHUP and SIGQUIT from ending the server, which is Go's default.
-// Supervisors and log rotation send SIGHUP; SIGQUIT requests the stacks of all
-// goroutines, as in a JVM. stop restores the defaults.
-func handleSignals(log *zap.Logger, stderr io.Writer) (stop func()) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGQUIT)
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
+// signals handles the signals that do not end the server.
+//
+//	SIGHUP   reads the configuration again
+//	SIGQUIT  writes the stacks of all goroutines, as in a JVM
+//	SIGUSR1  hands the lead over
+//
+// Go's default for all of them is to end the process.
+type signals struct {
+	log    *zap.Logger
+	stderr io.Writer
+	come   chan os.Signal
+	done   chan struct{}
+	wg     sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		reload   func()
+		handOver func() bool
+	}
+}
+
+// handleSignals begins to handle them. stop restores Go's defaults.
+func handleSignals(log *zap.Logger, stderr io.Writer) *signals {
+	s := &signals{log: log, stderr: stderr, come: make(chan os.Signal, 1), done: make(chan struct{})}
+	signal.Notify(s.come, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1)
+	s.wg.Go(func() {
 		for {
 			select {
-			case s := <-signals:
-				if s == syscall.SIGQUIT {
-					dumpStacks(log, stderr)
-					continue
-				}
-				log.Info("SIGHUP: there is nothing to reload. Keys and certificates are read again when their files change; the configuration needs a restart")
-			case <-done:
+			case sig := <-s.come:
+				s.handle(sig)
+			case <-s.done:
 				return
 			}
 		}
 	})
-	return func() {
-		signal.Stop(signals)
-		close(done)
-		wg.Wait()
+	return s
+}
+
+// serve sets what SIGHUP and SIGUSR1 do, once the server has started.
+func (s *signals) serve(reload func(), handOver func() bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.reload, s.mu.handOver = reload, handOver
+}
+
+func (s *signals) stop() {
+	signal.Stop(s.come)
+	close(s.done)
+	s.wg.Wait()
+}
+
+func (s *signals) handle(sig os.Signal) {
+	s.mu.Lock()
+	reload, handOver := s.mu.reload, s.mu.handOver
+	s.mu.Unlock()
+	switch {
+	case sig == syscall.SIGQUIT:
+		dumpStacks(s.log, s.stderr)
+	case reload == nil:
+		s.log.Warn("the server is still starting: send the signal again", zap.Stringer("signal", sig))
+	case sig == syscall.SIGHUP:
+		reload()
+	case handOver():
+		s.log.Info("SIGUSR1: the lead is handed over")
+	default:
+		s.log.Warn("SIGUSR1: this server does not lead, or no other can: nothing is handed over")
 	}
 }
 

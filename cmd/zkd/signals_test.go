@@ -3,21 +3,24 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 )
 
-// TestSignals checks that SIGHUP and SIGQUIT do not end a server, and that SIGTERM stops
-// it gracefully.
+// TestSignals checks that SIGHUP, SIGQUIT and SIGUSR1 do not end a server, whatever the
+// configuration has become, and that SIGTERM stops it gracefully.
 func TestSignals(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := newOutput()
-	cmd := exec.Command(self, "--data-dir", t.TempDir(), "--port", "0", "--set", "clientPortAddress=127.0.0.1")
+	file := filepath.Join(t.TempDir(), "zoo.cfg")
+	write(t, file, "tickTime=500\n")
+	cmd := exec.Command(self, "--config", file, "--data-dir", t.TempDir(), "--port", "0", "--set", "clientPortAddress=127.0.0.1")
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -29,7 +32,25 @@ func TestSignals(t *testing.T) {
 
 	addr := awaitOf(t, out, ended, `serving clients.*"address": "([^"]*)"`)
 	cmd.Process.Signal(syscall.SIGHUP)
-	awaitOf(t, out, ended, `(SIGHUP): there is nothing to reload`)
+	awaitOf(t, out, ended, `(SIGHUP): the configuration was read again.*"changed": 0, "need_restart": 0`)
+	write(t, file, "tickTime=700\nzkd.logLevel=debug\n4lw.commands.whitelist=ruok\n")
+	cmd.Process.Signal(syscall.SIGHUP)
+	awaitOf(t, out, ended, `(?s)(SIGHUP): changed.*4lw.commands.whitelist", "from": "srvr", "to": "ruok".*SIGHUP: changed.*zkd.logLevel", "from": "info", "to": "debug"`+
+		`.*SIGHUP: needs a restart.*tickTime", "from": "500", "to": "700".*"changed": 2, "need_restart": 3`)
+	if got := answer(t, addr, "ruok"); got != "imok" {
+		t.Errorf("ruok: %q", got)
+	}
+	awaitOf(t, out, ended, `(DEBUG).*four-letter word ruok`)
+	write(t, file, "tickTime=x\nsslQuorum=maybe\nzkd.logLevel=error\n")
+	cmd.Process.Signal(syscall.SIGHUP)
+	awaitOf(t, out, ended, `(?s)(SIGHUP): [^\n]*zoo.cfg:1: tickTime: .*SIGHUP: [^\n]*zoo.cfg:2: sslQuorum: .*SIGHUP: the configuration can't be used, and nothing was changed`)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Process.Signal(syscall.SIGHUP)
+	awaitOf(t, out, ended, `(SIGHUP): the configuration can't be used, and nothing was changed.*no such file`)
+	cmd.Process.Signal(syscall.SIGUSR1)
+	awaitOf(t, out, ended, `(SIGUSR1): this server does not lead`)
 	cmd.Process.Signal(syscall.SIGQUIT)
 	awaitOf(t, out, ended, `(?s)(SIGQUIT): the stacks of all goroutines follow.*(?:main|zkd)\.serve`)
 	if got := answer(t, addr, "srvr"); !strings.Contains(got, "Mode: standalone") {

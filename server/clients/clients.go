@@ -107,7 +107,8 @@ type Clients struct {
 	ids        *session.IDs
 	tracker    *session.Tracker // of the ensemble's sessions
 	keys       *atomic.Pointer[session.Keys]
-	words      fourletter.Whitelist
+	words      atomic.Pointer[fourletter.Whitelist]
+	max        struct{ perAddress, all atomic.Int64 } // connections; 0 for no limit
 	listenFunc func(network, address string) (net.Listener, error)
 
 	audit       *auditor         // nil for none
@@ -152,7 +153,6 @@ func New(o Options) *Clients {
 		ids:        o.IDs,
 		tracker:    o.Sessions,
 		keys:       o.Keys,
-		words:      o.Words,
 		listenFunc: o.Listen,
 		locals:     session.NewTracker(o.Config.TickTime.Milliseconds()),
 		conns:      register.New[*conn](o.Config.Replicated()),
@@ -170,6 +170,9 @@ func New(o Options) *Clients {
 		complaints:  complaints{bucket: tokenBucket{size: 10, every: time.Second, count: 1, tokens: 10}},
 		refusing:    make(chan struct{}),
 	}
+	s.SetWords(o.Words)
+	s.SetMaxPerAddress(o.Config.MaxClientCnxns)
+	s.SetMax(o.Config.MaxCnxns)
 	s.ports.plain.key, s.ports.secure.key, s.ports.secure.kind = "clientPort", "secureClientPort", tlsPort
 	if o.Config.ClientTLS.Unified {
 		s.ports.plain.kind = bothPort
@@ -191,6 +194,18 @@ func New(o Options) *Clients {
 	}
 	return s
 }
+
+// SetWords sets the enabled four-letter words.
+func (s *Clients) SetWords(w fourletter.Whitelist) { s.words.Store(&w) }
+
+// SetMaxPerAddress sets maxClientCnxns. Connections that are there stay.
+func (s *Clients) SetMaxPerAddress(n int) { s.max.perAddress.Store(int64(n)) }
+
+// MaxPerAddress returns maxClientCnxns.
+func (s *Clients) MaxPerAddress() int { return int(s.max.perAddress.Load()) }
+
+// SetMax sets maxCnxns, likewise.
+func (s *Clients) SetMax(n int) { s.max.all.Store(int64(n)) }
 
 func (s *Clients) now() time.Duration { return s.backend.Now() }
 

@@ -164,7 +164,7 @@ func (s *Clients) admit(nc net.Conn, kind portKind) {
 		nc.Close()
 		return
 	}
-	if !s.conns.Add(c, c.ip(), s.cfg.MaxClientCnxns, s.cfg.MaxCnxns) {
+	if !s.conns.Add(c, c.ip(), s.MaxPerAddress(), int(s.max.all.Load())) {
 		c.endLimits()
 		s.metrics.ConnectionRejected.Add(1)
 		s.logEnd(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns", errNoRoom,

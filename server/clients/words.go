@@ -27,7 +27,7 @@ func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
 	}
 	c.clients.log.Debug("four-letter word " + cmd.String())
 	c.nc.SetWriteDeadline(time.Now().Add(c.clients.cfg.SessionlessCnxnTimeout))
-	err = fourletter.Execute(c.stream, cmd, arg, c.clients.words, c.clients.backend.Facts(c.id))
+	err = fourletter.Execute(c.stream, cmd, arg, *c.clients.words.Load(), c.clients.backend.Facts(c.id))
 	c.endAfterFlush()
 	return true, err
 }

@@ -59,7 +59,7 @@ func writeDocs(w io.Writer) {
 	for _, k := range Keys() {
 		if k.Status == Honoured {
 			fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n",
-				names(k), cell(code(k.Default)), k.Unit(), cell(values(k)), cell(k.Doc))
+				names(k), cell(code(k.Default)), k.Unit(), cell(values(k)), cell(k.Doc+map[bool]string{true: " Can change while the server runs."}[k.Live]))
 		}
 	}
 	writeGroups(w, "Keys that ask for a protection which zkd does not have",

@@ -21,11 +21,11 @@ func fileKeys(c *Config) []Key {
 			Doc: "Space that the log takes from the disk in one step. In zkd that is a whole segment, at least 4096 KiB and eight times jute.maxbuffer."},
 		{Name: "zkd.walSegmentSizeKb", Default: "0", value: kib(&c.WALSegmentSize, 0, 4<<20),
 			Doc: "Size of a segment of the log; 0 takes preAllocSize."},
-		{Name: "snapCount", Default: "100000", value: count(&c.SnapCount, "transactions", 0, maxInt),
+		{Name: "snapCount", Default: "100000", Live: true, value: count(&c.SnapCount, "transactions", 0, maxInt),
 			Doc: "A snapshot is taken after at most so many transactions. Less than 2 counts as 2."},
 		{Name: "snapSizeLimitInKb", Default: "4194304", value: kib(&c.SnapSizeLimit, -1, math.MaxInt64/1024),
 			Doc: "A snapshot is taken after at most so much log, if that is less than the 256 MiB at which one is taken anyway."},
-		{Name: "autopurge.snapRetainCount", Default: "3", value: count(&c.SnapRetainCount, "snapshots", 0, maxInt),
+		{Name: "autopurge.snapRetainCount", Default: "3", Live: true, value: count(&c.SnapRetainCount, "snapshots", 0, maxInt),
 			Doc: "Snapshots to keep, with the log that belongs to them. Less than 3 counts as 3."},
 		{Name: "autopurge.purgeInterval", Default: "1", value: span(&c.PurgeInterval, "hours", time.Hour, 0, math.MaxInt64/int64(time.Hour)),
 			Doc: "Time between two removals of old snapshots and log segments; 0 turns them off. zkd removes them by default, Apache's default is off."},
@@ -53,9 +53,9 @@ func clientKeys(c *Config) []Key {
 			Doc: "Smallest session timeout that a client gets; -1 is 2 x tickTime."},
 		{Name: "maxSessionTimeout", Default: "-1", value: millis(&c.MaxSessionTimeout, -1, maxInt),
 			Doc: "Largest session timeout that a client gets; -1 is 20 x tickTime."},
-		{Name: "maxClientCnxns", Default: "60", value: count(&c.MaxClientCnxns, "connections", 0, maxInt),
+		{Name: "maxClientCnxns", Default: "60", Live: true, value: count(&c.MaxClientCnxns, "connections", 0, maxInt),
 			Doc: "Connections from one IP address; 0 is no limit."},
-		{Name: "maxCnxns", Default: "0", value: count(&c.MaxCnxns, "connections", 0, maxInt),
+		{Name: "maxCnxns", Default: "0", Live: true, value: count(&c.MaxCnxns, "connections", 0, maxInt),
 			Doc: "Client connections in all; 0 is no limit."},
 		{Name: "nio.sessionlessCnxnTimeout", Default: "10000", value: millis(&c.SessionlessCnxnTimeout, 1, maxInt),
 			Doc: "A connection that has not begun a session in that time is closed."},
@@ -125,7 +125,7 @@ func securityKeys(c *Config) []Key {
 
 func operatingKeys(c *Config) []Key {
 	return []Key{
-		{Name: "4lw.commands.whitelist", Default: "srvr", value: list(&c.FourLetterWhitelist, "*", "mntr,ruok", ""),
+		{Name: "4lw.commands.whitelist", Default: "srvr", Live: true, value: list(&c.FourLetterWhitelist, "*", "mntr,ruok", ""),
 			Doc: "Four-letter words that are answered, `*` for all. srvr always is; isro is with read-only mode."},
 		{Name: "metricsProvider.className", Default: defaultMetrics,
 			value: oneOf(&c.raw.metricsProvider, defaultMetrics, "org.apache.zookeeper.metrics.impl.NullMetricsProvider", prometheusMetrics),
@@ -138,7 +138,7 @@ func operatingKeys(c *Config) []Key {
 			Doc: "Add metrics of the process and of the Go runtime (in Apache's server, of the JVM)."},
 		{Name: "zkd.logFormat", Default: "console", value: oneOf(&c.LogFormat, "console", "json"),
 			Doc: "Form of the log lines."},
-		{Name: "zkd.logLevel", Default: "info", value: oneOf(&c.LogLevel, "debug", "info", "warn", "error"),
+		{Name: "zkd.logLevel", Default: "info", Live: true, value: oneOf(&c.LogLevel, "debug", "info", "warn", "error"),
 			Doc: "Least severe level that is logged."},
 	}
 }
