@@ -180,7 +180,7 @@ func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results [
 		if txn != nil {
 			code = txn.Err
 		}
-		a.observeLocked(c, &req, code)
+		a.observeLocked(c, &req, o, code)
 	}
 	reads := a.popLocked(c)
 	c.mu.Unlock()
@@ -234,6 +234,9 @@ func (a *Answers) serveReads(c *conn) {
 			return
 		}
 		a.clients.metrics.Requests.Observe(req.op, req.code, a.now-req.received, 1)
+		if took := a.now - req.received; a.clients.slow.is(took) {
+			a.clients.slow.note(c, &req, slowRequest{code: req.code, took: took})
+		}
 		served++
 		c.mu.Lock()
 		more = a.popLocked(c)
@@ -269,8 +272,11 @@ func (s *Clients) dropLocked(c *conn) {
 }
 
 // observeLocked counts the answer to a request that was ordered by the leader.
-func (a *Answers) observeLocked(c *conn, req *request, code jute.Code) {
+func (a *Answers) observeLocked(c *conn, req *request, o *replica.Order, code jute.Code) {
 	latency := a.now - req.received
+	if a.clients.slow.is(latency) {
+		a.clients.slow.note(c, req, slowRequest{code: code, took: latency, stages: stagesOf(o, req.received, a.now)})
+	}
 	if a.same.op != req.op || a.same.code != code || a.latency != latency {
 		a.countSame()
 		a.same.op, a.same.code, a.latency = req.op, code, latency

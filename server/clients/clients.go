@@ -118,6 +118,7 @@ type Clients struct {
 	limits      *limits.Table // nil without rules
 	quotaRates  quotaRates
 	newSessions tokenBucket
+	slow        slowLog
 	authLimiter *authLimiter
 	superUser   string // "" for none
 	largeBytes  atomic.Int64
@@ -165,6 +166,7 @@ func New(o Options) *Clients {
 			tokens: throttle.Tokens,
 		},
 		authLimiter: newAuthLimiter(o.Config.AuthFailuresPerSecond),
+		slow:        slowLog{threshold: o.Config.SlowRequest},
 		tls:         o.TLS,
 		handshakes:  newHandshakes(runtime.GOMAXPROCS(0)),
 		complaints:  complaints{bucket: tokenBucket{size: 10, every: time.Second, count: 1, tokens: 10}},
@@ -261,7 +263,7 @@ func (s *Clients) EndService() {
 
 // Tick expires local sessions, lets read-only clients in if there is no leader, looks for
 // changed TLS files, moves clients to other servers if that was asked for, and reports the
-// limits that are exceeded.
+// limits that are exceeded and the slow requests.
 func (s *Clients) Tick(now time.Duration) {
 	if s.tls != nil {
 		s.tls.Tick()
@@ -270,6 +272,7 @@ func (s *Clients) Tick(now time.Duration) {
 	s.stepDrain(now)
 	s.considerReadOnly(now)
 	s.tickLimits(now)
+	s.slow.report(s.log, now)
 }
 
 // Postpone extends local sessions by the time for which the process was paused.

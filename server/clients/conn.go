@@ -241,7 +241,6 @@ func (c *conn) finishBatch(handled int) {
 	if handled == 0 {
 		return
 	}
-	c.current = request{} // releases the read buffer
 	c.submitBatch()
 	c.clients.metrics.PacketsReceived.Add(int64(handled))
 	c.mu.Lock()
@@ -252,10 +251,14 @@ func (c *conn) finishBatch(handled int) {
 		for _, r := range c.reads {
 			c.mu.stats.observe(latency, r.n)
 			c.clients.metrics.Requests.Observe(r.op, r.code, latency, r.n)
+			if c.clients.slow.is(latency) && r.op == c.current.op {
+				c.clients.slow.note(c, &c.current, slowRequest{code: r.code, took: latency, reads: r.n})
+			}
 		}
 		c.reads = c.reads[:0]
 	}
 	c.mu.Unlock()
+	c.current = request{} // releases the read buffer
 	c.namespace.Flush()
 	c.flush()
 }

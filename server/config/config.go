@@ -121,6 +121,8 @@ type Config struct {
 	SuperDigest secret.Text
 	// DigestAlg is the hash of the digest scheme, by its Java name. Default SHA1.
 	DigestAlg string
+	// SlowRequest is the time from which a request is logged as slow; 0 means never. Default 1 s.
+	SlowRequest time.Duration
 	// AuthFailuresPerSecond is how often clients of one address may fail to authenticate; 0
 	// means no limit. Default 2.
 	AuthFailuresPerSecond int

@@ -31,6 +31,8 @@ func fileKeys(c *Config) []Key {
 			Doc: "Time between two removals of old snapshots and log segments; 0 turns them off. zkd removes them by default, Apache's default is off."},
 		{Name: "forceSync", Default: "yes", value: yesNo(&c.ForceSync),
 			Doc: "Make a write durable before it is answered. `no` is for tests: acknowledged writes are lost when the machine goes down."},
+		{Name: "zkd.slowRequestThreshold", Default: "1000", value: millis(&c.SlowRequest, 0, maxInt),
+			Doc: "Log requests that take longer, with where the time went; the five slowest of ten seconds. 0 logs none."},
 		{Name: "fsync.warningthresholdms", Default: "1000", value: millis(&c.FsyncWarningThreshold, 0, maxInt),
 			Doc: "Log a warning when an fsync of the log takes longer."},
 	}
