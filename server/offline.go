@@ -171,7 +171,11 @@ func copyFile(from, to string) error {
 // ReadState returns the data of a server that does not run, with all of its log: whether the
 // last transactions of a member were committed is decided by the next election, which that
 // member wins if it is the most advanced one.
-func ReadState(ctx context.Context, p Place) (*State, error) {
+func ReadState(ctx context.Context, p Place) (*State, error) { return ReadStateAt(ctx, p, Moment{}) }
+
+// ReadStateAt is like ReadState for the state as it was at a moment, as far as the log and the
+// snapshots reach back.
+func ReadStateAt(ctx context.Context, p Place, at Moment) (*State, error) {
 	cfg, _, err := config.Default(func(string) string { return "" }, config.Override("dataDir", p.DataDir), config.Override("dataLogDir", p.LogDir))
 	if err != nil {
 		return nil, err
@@ -203,6 +207,11 @@ func ReadState(ctx context.Context, p Place) (*State, error) {
 	rec, err := s.openLog(ctx, store, dirs, begin)
 	if err != nil {
 		return nil, err
+	}
+	if at != (Moment{}) {
+		if err := s.cutHistory(ctx, store, rec, at); err != nil {
+			return nil, err
+		}
 	}
 	st, err := s.loadState(ctx, store, rec)
 	if err != nil {

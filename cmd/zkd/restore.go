@@ -2,32 +2,43 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/internal/moving"
+	"github.com/zkd-project/zkd/server"
 )
 
 // newRestore returns the command that makes data of a backup.
 func newRestore() *cobra.Command {
 	var m moving.Restore
-	var members string
+	var members, until, at string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "restore --from FILE --to DIR",
+		Use:   "restore --from FILE|DIR --to DIR",
 		Short: "Make the data of a new server, or of a new ensemble, from a backup",
 		Long: "Write the state in FILE, which zkcli backup has fetched, as the data of a server. With\n" +
 			"--members, DIR gets a directory for each member of a new ensemble. It has another identity\n" +
 			"than the one that was backed up: servers of the two refuse each other. Sessions in the\n" +
-			"backup live until they expire. FILE is checked first, as by zkd verify.",
+			"backup live until they expire. FILE is checked first, as by zkd verify.\n\n" +
+			"--from may be the dataDir of a stopped server or a copy of one, such as that of the last\n" +
+			"server that is left. With --until or --at the state is that after a zxid or at a time, as\n" +
+			"far as its snapshots and log reach back. One member of an ensemble may lack the last\n" +
+			"confirmed writes, and may have some that never were.",
 		Example: "  zkd restore --from backup.db --to /var/lib/zkd\n" +
-			"  zkd restore --from backup.db --members 1,2,3 --to new",
+			"  zkd restore --from backup.db --members 1,2,3 --to new\n" +
+			"  zkd restore --from /var/lib/zkd --at 2026-11-22T14:05:00Z --members 1,2,3 --to new",
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if m.From == "" || m.To == "" {
-				return usageError{errors.New("restore needs --from FILE and --to DIR")}
+				return usageError{errors.New("restore needs --from FILE or DIR, and --to DIR")}
 			}
-			if m.Members, err = parseMembers(members); err != nil {
+			if m.Members, err = parseMembers(members); err == nil {
+				m.At, err = parseMoment(until, at)
+			}
+			if err != nil {
 				return usageError{err}
 			}
 			report, err := m.Run(cmd.Context())
@@ -38,10 +49,27 @@ func newRestore() *cobra.Command {
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&m.From, "from", "", "the backup")
+	fl.StringVar(&m.From, "from", "", "the backup, or a dataDir")
+	fl.StringVar(&m.LogDir, "log-dir", "", "the dataLogDir of --from, if it is another directory")
+	fl.StringVar(&until, "until", "", "the state after this zxid, in hex")
+	fl.StringVar(&at, "at", "", "the state at this time, such as 2026-11-22T14:05:00Z")
 	fl.StringVar(&m.To, "to", "", "dataDir to write; it must have no data")
 	fl.StringVar(&m.ToLog, "to-log-dir", "", "dataLogDir to write, if it is another directory")
 	fl.StringVar(&members, "members", "", "ids of the members of an ensemble, such as 1,2,3: DIR gets a directory for each")
 	fl.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return cmd
+}
+
+// parseMoment reads --until and --at.
+func parseMoment(until, at string) (m server.Moment, err error) {
+	if until != "" && at != "" {
+		return m, errors.New("give --until or --at, not both")
+	}
+	if m.Zxid, err = parseUntil(until); err != nil || at == "" {
+		return m, err
+	}
+	if m.Time, err = time.Parse(time.RFC3339, at); err != nil {
+		err = fmt.Errorf("--at: %q is no time, such as 2026-11-22T14:05:00Z or 2026-11-22T15:05:00+01:00", at)
+	}
+	return m, err
 }

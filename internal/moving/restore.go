@@ -1,15 +1,22 @@
 package moving
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"os"
 
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// Restore says which backup to restore, and where to.
+// Restore says which backup to restore, or whose data, and where to.
 type Restore struct {
-	From string // a snapshot
+	// From is a backup in a file, or the dataDir of a stopped server or a copy of one. LogDir is
+	// the dataLogDir of that, From if it is empty.
+	From, LogDir string
+	// At is the moment to go back to. It needs a log, and so a directory.
+	At server.Moment
 	// To, ToLog and Members are those of Import.
 	To, ToLog string
 	Members   []zab.SID
@@ -27,7 +34,7 @@ func (m *Restore) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := server.ReadSnapshot(ctx, m.From)
+	state, err := m.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +42,7 @@ func (m *Restore) Run(ctx context.Context) (*Report, error) {
 		state.Epoch += epochsAhead
 	}
 	r := &Report{}
-	r.DataDir, r.LogDir = m.From, m.From
+	r.DataDir, r.LogDir = m.From, cmp.Or(m.LogDir, m.From)
 	r.describe(state)
 	if err := server.WriteState(ctx, state, places...); err != nil {
 		return r, err
@@ -44,4 +51,17 @@ func (m *Restore) Run(ctx context.Context) (*Report, error) {
 		r.Written = append(r.Written, p.DataDir)
 	}
 	return r, nil
+}
+
+func (m *Restore) read(ctx context.Context) (*server.State, error) {
+	info, err := os.Stat(m.From)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return server.ReadStateAt(ctx, server.Place{DataDir: m.From, LogDir: cmp.Or(m.LogDir, m.From)}, m.At)
+	case m.At != (server.Moment{}):
+		return nil, fmt.Errorf("%s has one state, without a log: name a dataDir to go back to another", m.From)
+	}
+	return server.ReadSnapshot(ctx, m.From)
 }
