@@ -1,6 +1,7 @@
 package server
 
 import (
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func TestReadStateAt(t *testing.T) {
 		states = append(states, state{zxid, time.Now(), s.state.Tree.Digest()})
 		s.state.RUnlock()
 		for time.Now().UnixMilli() == states[i].at.UnixMilli() {
-			time.Sleep(100 * time.Microsecond) // until the next write has another time
+			runtime.Gosched() // the next write is to have another time
 		}
 	}
 	check(t, s.Close())
