@@ -3,12 +3,14 @@
 package compat
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -33,7 +35,7 @@ func TestMoving(t *testing.T) {
 		t.Run(string(k), func(t *testing.T) {
 			cfg := config{props: map[string]string{"zookeeper.snapCount": "100", "zookeeper.extendedTypesEnabled": "true"}}
 			old := start(t, k, cfg)
-			holder := newHolder(t, old.addr)
+			holder, kazoo := newHolder(t, old.addr), newKazoo(t, old.addr)
 			for round := range 3 {
 				storm(t, old.addr, uint64(round), func() {
 					old.kill()
@@ -52,6 +54,7 @@ func TestMoving(t *testing.T) {
 			})
 			compareDumps(t, "zkd", want, dumpTree(t, moved.addr))
 			holder.check(t, "/held-1")
+			kazoo.check(t, "zkd")
 			holder.write(t, "/held-2")
 			storm(t, moved.addr, 4, nil)
 			want = dumpTree(t, moved.addr)
@@ -62,11 +65,116 @@ func TestMoving(t *testing.T) {
 			})
 			compareDumps(t, string(k)+" again", want, dumpTree(t, back.addr))
 			holder.check(t, "/held-2")
+			kazoo.check(t, string(k)+" again")
 			storm(t, back.addr, 5, nil)
 			if log, err := os.ReadFile(back.logFile()); err != nil || bytes.Contains(log, []byte("Digests are not matching")) {
 				t.Errorf("the server's log: digests differ, or %v", err)
 			}
 		})
+	}
+}
+
+// TestMovingEnsemble moves an ensemble of three, of which the leader is killed in the middle of
+// a storm, to zkd and back.
+func TestMovingEnsemble(t *testing.T) {
+	cfg := config{props: map[string]string{"zookeeper.snapCount": "100", "zookeeper.extendedTypesEnabled": "true"}}
+	e := startEnsemble(t, apache, cfg)
+	holder := newHolder(t, e.hosts())
+	moveOn := func(k kind, args ...string) {
+		t.Helper()
+		storm(t, e.hosts(), uint64(len(k)), func() {
+			if roles, ok := e.roles(); ok {
+				roles[leader].kill()
+			}
+			if err := e.heal(); err != nil {
+				t.Error(err)
+			}
+		})
+		want := withoutConfig(dumpTree(t, e.hosts()))
+		for _, s := range e.servers {
+			s.kill()
+			args = append(args, "--from", filepath.Join(s.dir, "data"))
+		}
+		to := t.TempDir()
+		zkdCommand(t, append(args, "--members", "1,2,3", "--to", to)...)
+		e = e.succeededBy(t, k, cfg, to)
+		for _, s := range e.servers {
+			compareDumps(t, fmt.Sprint(k, " ", s.addr), want, withoutConfig(dumpTree(t, s.addr)))
+		}
+		holder.check(t, "/held-0")
+	}
+	moveOn(zkd, "import")
+	moveOn(apache, "export", "--ttl-enabled")
+}
+
+// withoutConfig returns a dump without the node of the configuration, which each leader writes.
+func withoutConfig(lines []string) []string {
+	return slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "/zookeeper/config ") })
+}
+
+// succeededBy starts an ensemble of kind k at the addresses of e, with the data in the
+// directories of to.
+func (e *ensemble) succeededBy(t *testing.T, k kind, cfg config, to string) *ensemble {
+	t.Helper()
+	next := &ensemble{kind: k}
+	for i, old := range e.servers {
+		dir := serverDir(t)
+		text, err1 := os.ReadFile(filepath.Join(old.dir, "zoo.cfg"))
+		text = bytes.ReplaceAll(text, []byte("dataDir="+old.dir), []byte("dataDir="+dir))
+		file := filepath.Join(dir, "zoo.cfg")
+		err2 := os.WriteFile(file, text, 0o600)
+		err3 := os.Rename(filepath.Join(to, strconv.Itoa(i+1)), filepath.Join(dir, "data"))
+		s := &server{kind: k, dir: dir, addr: old.addr, args: command(t, k, file, cfg)}
+		if err := errors.Join(err1, err2, err3, s.launch()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.kill)
+		next.servers = append(next.servers, s)
+	}
+	if err := next.awaitHealthy(); err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// kazooHolder is a process with a kazoo client that keeps its session.
+type kazooHolder struct {
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+func newKazoo(t *testing.T, addr string) *kazooHolder {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), python, filepath.Join("python", "zkd_moving.py"), addr)
+	cmd.Stderr = os.Stderr
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()         //nolint:errcheck // this ends it
+		cmd.Process.Kill() //nolint:errcheck // if it does not end by itself
+		cmd.Wait()         //nolint:errcheck // how it ended does not matter
+	})
+	k := &kazooHolder{in, bufio.NewScanner(out)}
+	k.expectPass(t)
+	return k
+}
+
+// check checks that the session and its ephemeral are still there.
+func (k *kazooHolder) check(t *testing.T, where string) {
+	t.Helper()
+	if _, err := fmt.Fprintln(k.in, where); err != nil {
+		t.Fatal(err)
+	}
+	k.expectPass(t)
+}
+
+func (k *kazooHolder) expectPass(t *testing.T) {
+	t.Helper()
+	if !k.out.Scan() || !strings.HasPrefix(k.out.Text(), "PASS ") {
+		t.Errorf("kazoo: %q, %v", k.out.Text(), k.out.Err())
 	}
 }
 
@@ -267,6 +375,9 @@ func dumpTree(t *testing.T, addr string) []string {
 		t.Fatal(err)
 	}
 	defer c.Close(t.Context()) //nolint:errcheck // it was only read
+	if err := c.Sync(t.Context(), "/"); err != nil {
+		t.Fatal(err)
+	}
 	var lines []string
 	var dump func(path string)
 	dump = func(path string) {
