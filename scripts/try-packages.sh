@@ -13,6 +13,7 @@ if [ "${1:-}" != inside ]; then
 	trap 'rm -rf "$work"' EXIT
 	mkdir "$work/upper" "$work/work" "$work/root" "$work/debs"
 	cp "$deb" "$work/debs/new.deb"
+	cp build/release/zkd-*."$(uname -m)".rpm "$work/debs/new.rpm"
 	# An earlier version, with another example and another unit.
 	dpkg-deb -R "$deb" "$work/old"
 	sed -i 's/^Version: .*/Version: 0~earlier/' "$work/old/DEBIAN/control"
@@ -60,14 +61,15 @@ say 'Run it as the unit does, but without systemd'
 start
 must zkcli create /kept yes
 
-# From here on there is a systemd that runs zkd.
+# From here on there is a systemd that runs zkd. (rpm's scripts do not look into /usr/local.)
 mkdir -p /run/systemd/system
-cat >/usr/local/bin/systemctl <<'END'
+rm /usr/bin/systemctl
+cat >/usr/bin/systemctl <<'END'
 #!/bin/sh
 echo "systemctl $*" >>/run/asked
 [ "$*" != '--quiet is-active zkd' ] || [ -e /run/active ]
 END
-chmod +x /usr/local/bin/systemctl
+chmod +x /usr/bin/systemctl
 touch /run/active
 
 say 'Upgrade: the changed configuration stays, and the server is restarted'
@@ -127,5 +129,26 @@ dpkg-deb -c /tmp/debs/new.deb | awk '$1 !~ /^d/ { sub(/^\./, "", $6); print $6 }
 sort /tmp/theirs | comm -12 - /tmp/ours >/tmp/both
 must [ ! -s /tmp/both ]
 echo "no file in common, of $(wc -l </tmp/ours) and $(wc -l </tmp/theirs)"
+
+if command -v rpm >/dev/null; then
+	say 'The rpm: install, run, upgrade, remove'
+	rpm="rpm --nodeps" # dpkg has what it depends on
+	touch /run/active
+	must $rpm -i /tmp/debs/new.rpm
+	must rpm -V --nodeps zkd
+	must [ ! -e /var/lib/zkd/journal ]
+	start
+	must zkcli create /kept yes
+	: >/run/asked
+	must $rpm -U --replacepkgs /tmp/debs/new.rpm
+	must grep -q 'systemctl restart zkd' /run/asked
+	mustnot grep -q disable /run/asked
+	must [ "$(zkcli get /kept)" = yes ]
+	stop
+	must $rpm -e zkd
+	must grep -q 'disable --now zkd' /run/asked
+	mustnot [ -e /usr/bin/zkd ]
+	must [ -d /var/lib/zkd/journal ]
+fi
 
 say 'All as it should be'

@@ -111,7 +111,7 @@ func (c *maker) config() (Output, error) {
 	}
 	for _, word := range strings.Fields(c.value("ZOO_CFG_EXTRA")) {
 		key, value, ok := strings.Cut(word, "=")
-		if !ok {
+		if !ok || strings.HasSuffix(value, `\`) {
 			return Output{}, fmt.Errorf("ZOO_CFG_EXTRA: %q: write key=value, with spaces only between them", word)
 		}
 		c.line(key, value)
@@ -158,7 +158,7 @@ func (c *maker) variable(name, value string) error {
 	case strings.ContainsAny(value, "\n\r") && (known || ours):
 		return fmt.Errorf("%s: a value has one line", name)
 	case known:
-		c.line(key, value)
+		c.line(key, escape(value))
 	case slices.Contains(ofJava, name):
 		c.java(name, value)
 	case ofService.MatchString(name) || strings.Contains(value, "://") && strings.HasSuffix(name, "_PORT"):
@@ -167,12 +167,15 @@ func (c *maker) variable(name, value string) error {
 		if !known {
 			return fmt.Errorf("%s: zoo.cfg has no such key; docs/configuration.md lists them", name)
 		}
-		c.line(key, strings.ReplaceAll(value, `\`, `\\`))
+		c.line(key, escape(value))
 	case strings.HasPrefix(name, "ZOO_"):
 		c.out.Remarks = append(c.out.Remarks, name+" has no effect: the official image does not know it, or it is about Java")
 	}
 	return nil
 }
+
+// escape returns a value as the text of a property: a backslash would continue the line.
+func escape(value string) string { return strings.ReplaceAll(value, `\`, `\\`) }
 
 // java takes the keys from options of a JVM.
 func (c *maker) java(name, flags string) {
@@ -200,7 +203,7 @@ func (c *maker) members() error {
 	ports := false
 	for _, s := range servers {
 		key, value, ok := strings.Cut(s, "=")
-		if !ok || !strings.HasPrefix(key, "server.") {
+		if !ok || !strings.HasPrefix(key, "server.") || strings.HasSuffix(value, `\`) {
 			return fmt.Errorf("ZOO_SERVERS: %q: write server.N=HOST:2888:3888;2181, with spaces between the servers", s)
 		}
 		c.line(key, value)

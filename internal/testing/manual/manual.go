@@ -34,7 +34,7 @@ func Write(t *testing.T, root *cobra.Command, section string) {
 		into = t.TempDir()
 	}
 	root.DisableAutoGenTag = true
-	header := doc.GenManHeader{Title: root.Name(), Section: section, Date: &at, Source: root.Name(), Manual: "zkd"}
+	header := doc.GenManHeader{Section: section, Date: &at, Source: root.Name(), Manual: "zkd"}
 	if err := doc.GenManTree(root, &header, into); err != nil {
 		t.Fatal(err)
 	}
