@@ -113,14 +113,27 @@ func TestStatusAsJSON(t *testing.T) {
 
 // TestStatusWatches checks that pictures follow each other until the context ends.
 func TestStatusWatches(t *testing.T) {
-	addr := answering(t, notServing, srvr("follower"))
-	out := newOutput()
-	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { ended <- run(ctx, []string{"status", "--watch=1ms", addr}, out, io.Discard) }()
-	awaitOf(t, out, ended, `(?s)(0 of 1 servers serve).*follower`)
-	cancel()
-	if err := <-ended; err != nil {
+	out := &until{text: "follower", found: cancel}
+	if err := run(ctx, []string{"status", "--watch=1ms", answering(t, notServing, srvr("follower"))}, out, io.Discard); err != nil {
 		t.Error(err)
 	}
+	if before, _, ok := strings.Cut(out.String(), "follower"); !ok || !strings.Contains(before, "0 of 1 servers serve") {
+		t.Errorf("the pictures are\n%s", out)
+	}
+}
+
+// until calls found when a text was written.
+type until struct {
+	bytes.Buffer
+	text  string
+	found func()
+}
+
+func (u *until) Write(p []byte) (int, error) {
+	n, err := u.Buffer.Write(p)
+	if bytes.Contains(p, []byte(u.text)) {
+		u.found()
+	}
+	return n, err
 }

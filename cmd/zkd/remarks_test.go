@@ -56,7 +56,7 @@ func TestForeignFilesAreRemarked(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(data, "version-2"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	const want = "version-2 is the data of Apache ZooKeeper, which zkd can't read yet"
+	const want = "version-2 is the data of Apache ZooKeeper. To move it to zkd"
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"config", "check", cfg}, &out, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("config check: %v\n%s", err, out.String())
