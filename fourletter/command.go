@@ -25,6 +25,8 @@ const (
 	Srvr Command = 's'<<24 | 'r'<<16 | 'v'<<8 | 'r' // the server in brief
 	Stat Command = 's'<<24 | 't'<<16 | 'a'<<8 | 't' // srvr and connections
 	Stmk Command = 's'<<24 | 't'<<16 | 'm'<<8 | 'k' // set the trace mask
+	// Topc is zkd's own: what each client did.
+	Topc Command = 't'<<24 | 'o'<<16 | 'p'<<8 | 'c'
 	Wchc Command = 'w'<<24 | 'c'<<16 | 'h'<<8 | 'c' // watches by connection
 	Wchp Command = 'w'<<24 | 'c'<<16 | 'h'<<8 | 'p' // watches by path
 	Wchs Command = 'w'<<24 | 'c'<<16 | 'h'<<8 | 's' // number of watches
@@ -35,7 +37,7 @@ const (
 
 // words lists the commands that a whitelist can contain.
 var words = [...]Command{
-	Conf, Cons, Crst, Dirs, Dump, Envi, Gtmk, Hash, Isro, Mntr, Ruok, Srst, Srvr, Stat, Stmk, Wchc, Wchp, Wchs,
+	Conf, Cons, Crst, Dirs, Dump, Envi, Gtmk, Hash, Isro, Mntr, Ruok, Srst, Srvr, Stat, Stmk, Topc, Wchc, Wchp, Wchs,
 }
 
 // Lookup returns the command in the first four bytes of a connection. It returns false if

@@ -78,6 +78,8 @@ func (p printer) answer(c Command, arg []byte, src Source) {
 		p.server(src, c == Stat)
 	case Cons:
 		p.cons(src.Connections())
+	case Topc:
+		p.top(src.Clients())
 	case Dump:
 		p.dump(src)
 	case Mntr:

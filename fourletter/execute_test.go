@@ -17,6 +17,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite testdata/*.golden")
 
 // fake is a Source with fixed facts.
 type fake struct {
+	clients           []ClientUse
 	serving, readOnly bool
 	version           string
 	env               []KV
@@ -51,6 +52,7 @@ func (f *fake) Sessions() Sessions                      { f.calls++; return f.se
 func (f *fake) ConnectionDeadlines() []ConnectionBucket { f.calls++; return f.deadlines }
 func (f *fake) Ephemerals() []SessionPaths              { f.calls++; return f.ephemerals }
 func (f *fake) WatchCount() WatchCount                  { f.calls++; return f.count }
+func (f *fake) Clients() []ClientUse                    { f.calls++; return f.clients }
 func (f *fake) WatchesBySession() []SessionPaths        { f.calls++; return f.bySession }
 func (f *fake) WatchesByPath() []PathSessions           { f.calls++; return f.byPath }
 func (f *fake) TraceMask() int64                        { f.calls++; return f.mask }
@@ -103,6 +105,10 @@ func example() *fake {
 				TimeoutMs: 4000, LastCxid: -8, LastZxid: -1},
 			{Remote: mapped, Writing: true},
 			{},
+		},
+		clients: []ClientUse{
+			{Address: "10.0.0.7", Port: 40000, Session: session, Identity: "digest:ann", Connections: 1, Requests: 10, Replies: 7, BytesIn: 400, BytesOut: 5e9, Watches: 2},
+			{Address: "10.0.0.8", Identity: "x509:CN=a\tb\n0x1", Connections: 3, Requests: 1},
 		},
 		metrics: []Metric{Int("op_count_create", 3), Float("avg_fsynctime", 0.5), Int("quorum_size", 3),
 			Int("znode_count", 1000005), Int("ephemerals_count", 2)},

@@ -25,6 +25,9 @@ type Source interface {
 	Server() Server
 	// Connections returns all connections, including that of the command.
 	Connections() []Connection
+	// Clients returns what each connection did, without that of the command, and what those
+	// did that have ended, most requests first.
+	Clients() []ClientUse
 	// Metrics returns the metrics that mntr shows after version and state: see Int, Float
 	// and Metric.
 	Metrics() []Metric

@@ -57,6 +57,7 @@ func TestAdminCommands(t *testing.T) {
 			"monitor":               `"ephemerals_count" : 1,`,
 			"server_stats":          `"node_count" : 6,`,
 			"stats":                 `"packets_received" : `,
+			"top":                   `"address" : "10.0.0.2",`,
 			"watch_summary":         `"num_total_watches" : 1,`,
 			"watches_by_path":       `"/e" : [ `,
 			"zabstate":              `"voting" : false,`,

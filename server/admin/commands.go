@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -77,7 +78,7 @@ type command struct {
 type query struct {
 	Server
 	config string            // the text of the configuration file
-	args   map[string]string // of the URL
+	args   url.Values // of the URL
 }
 
 // commands returns the table, by name.
@@ -105,6 +106,7 @@ func commands() []command {
 		{name: "snapshot", aliases: []string{"snap"}, changes: true, serve: (*handler).snapshot},
 		{name: "stat_reset", aliases: []string{"srst"}, changes: true, run: func(q query) object { q.ResetServerStats(); return nil }},
 		{name: "stats", aliases: []string{"stat"}, run: func(q query) object { return append(q.serverStats(), q.connections(false)...) }},
+		{name: "top", aliases: []string{"topc"}, run: query.top},
 		{name: "voting_view", run: query.votingView},
 		{name: "watch_summary", aliases: []string{"wchs"}, run: query.watchSummary},
 		{name: "watches", aliases: []string{"wchc"}, run: query.watches},
@@ -144,6 +146,51 @@ func (q query) connections(full bool) object {
 		}
 	}
 	return object{{"connections", plain}, {"secure_connections", secure}}
+}
+
+// top shows the clients that did most: by session, address or identity (by), ordered by
+// requests, bytes or watches (order); as many as n. Totals are of the connections there are,
+// and of what addresses and identities did by connections that have ended.
+func (q query) top() object {
+	by, order := cmp.Or(q.args.Get("by"), "address"), cmp.Or(q.args.Get("order"), "requests")
+	n, err := strconv.Atoi(cmp.Or(q.args.Get("n"), "20"))
+	name := map[string]func(u *fourletter.ClientUse) string{
+		"session":  func(u *fourletter.ClientUse) string { return "0x" + strconv.FormatUint(uint64(u.Session), 16) },
+		"address":  func(u *fourletter.ClientUse) string { return u.Address },
+		"identity": func(u *fourletter.ClientUse) string { return u.Identity },
+	}[by]
+	amount := map[string]func(u *fourletter.ClientUse) int64{
+		"requests": func(u *fourletter.ClientUse) int64 { return u.Requests },
+		"bytes":    func(u *fourletter.ClientUse) int64 { return u.BytesIn + u.BytesOut },
+		"watches":  func(u *fourletter.ClientUse) int64 { return u.Watches },
+	}[order]
+	if name == nil || amount == nil || err != nil || n < 0 {
+		return object{{"error", "by is session, address or identity; order is requests, bytes or watches; n is a number"}}
+	}
+	sums := make(map[string]*fourletter.ClientUse)
+	for _, u := range q.Clients() {
+		if by == "session" && u.Session == 0 {
+			continue
+		}
+		sum := sums[name(&u)]
+		if sum == nil {
+			sum = &fourletter.ClientUse{}
+			sums[name(&u)] = sum
+		}
+		sum.Add(&u)
+	}
+	names := slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
+		return cmp.Or(cmp.Compare(amount(sums[b]), amount(sums[a])), cmp.Compare(a, b))
+	})
+	var rows list
+	for _, key := range names[:min(n, len(names))] {
+		u := sums[key]
+		rows = append(rows, object{
+			{by, key}, {"connections", u.Connections}, {"requests", u.Requests}, {"replies", u.Replies},
+			{"bytes_in", u.BytesIn}, {"bytes_out", u.BytesOut}, {"watches", u.Watches},
+		})
+	}
+	return object{{"by", by}, {"order", order}, {"top", rows}}
 }
 
 func connection(c fourletter.Connection, full bool) object {
@@ -286,7 +333,7 @@ func (q query) serverStats() object {
 }
 
 func (q query) setTraceMask() object {
-	mask, err := strconv.ParseInt(q.args["traceMask"], 10, 64)
+	mask, err := strconv.ParseInt(q.args.Get("traceMask"), 10, 64)
 	if err != nil {
 		return object{{"error", "setTraceMask requires long traceMask argument"}}
 	}

@@ -96,7 +96,7 @@ func (h *handler) command(w http.ResponseWriter, r *http.Request) {
 	c, known := h.byName[name]
 	status, problem := http.StatusOK, ""
 	var answer object
-	q := query{Server: h.Server(), config: h.Configuration, args: map[string]string{"traceMask": r.URL.Query().Get("traceMask")}}
+	q := query{Server: h.Server(), config: h.Configuration, args: r.URL.Query()}
 	switch {
 	case !known:
 		problem = "Unknown command: " + name

@@ -119,6 +119,7 @@ type Clients struct {
 	quotaRates  quotaRates
 	newSessions tokenBucket
 	slow        slowLog
+	ended       endedUses
 	authLimiter *authLimiter
 	superUser   string // "" for none
 	largeBytes  atomic.Int64

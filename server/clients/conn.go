@@ -48,6 +48,7 @@ type conn struct {
 	batch          []replica.Submission   // writes of the frames being handled, not yet handed over
 	arena          []byte                 // where request bodies of this batch are copied to
 	reads          []sameResults          // answered since the last settle
+	bytesIn        int64                  // read and not counted in mu.stats
 	namespace      monitor.NamespaceCount // of these reads
 	started        time.Duration          // when the frames being handled were received
 	alone          bool                   // these frames may be answered without the leader
@@ -93,6 +94,8 @@ type conn struct {
 // connStats are the values of a connection that cons, stat and the latency lines show.
 type connStats struct {
 	received, sent int64
+	bytesIn        int64
+	bytesOut       int64
 	lastOp         jute.OpCode
 	lastCxid       int64 // negative: none
 	lastZxid       jute.Zxid
@@ -191,6 +194,7 @@ func (c *conn) run() error {
 		}
 		n, err := c.frames.fill()
 		c.clients.metrics.BytesReceived.Add(int64(n))
+		c.bytesIn += int64(n)
 		if err != nil {
 			return err
 		}
@@ -245,6 +249,8 @@ func (c *conn) finishBatch(handled int) {
 	c.clients.metrics.PacketsReceived.Add(int64(handled))
 	c.mu.Lock()
 	c.mu.stats.received += int64(handled)
+	c.mu.stats.bytesIn += c.bytesIn
+	c.bytesIn = 0
 	if len(c.reads) > 0 {
 		c.mu.stats.lastResponse = c.clients.now()
 		latency := c.mu.stats.lastResponse - c.started

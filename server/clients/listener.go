@@ -180,6 +180,8 @@ func (s *Clients) admit(nc net.Conn, kind portKind) {
 // queued reads, needs that lock to do so.
 func (s *Clients) forget(c *conn) {
 	c.endLimits()
+	use := c.use()
+	s.ended.add(&use)
 	s.state.RLock()
 	c.mu.Lock()
 	s.audit.keepLocked(c)

@@ -193,6 +193,7 @@ func (c *conn) flush() {
 	c.mu.writing = true
 	for c.mu.out != nil && !c.mu.gone {
 		out, audited := c.mu.out, c.mu.audited
+		c.mu.stats.bytesOut += int64(out.len())
 		c.mu.out = nil
 		c.drained.Broadcast() // for a reader that waits for room
 		c.mu.Unlock()

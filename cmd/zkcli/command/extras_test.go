@@ -131,6 +131,34 @@ func TestBusyConnections(t *testing.T) {
 	}
 }
 
+// TestTopClients sums up clients, also one whose connection ended between two frames: then
+// the server counts it for its address.
+func TestTopClients(t *testing.T) {
+	before := []servers.Use{
+		{Address: "10.0.0.1", Port: 1, Session: "0x1", Identity: "digest:ann", Requests: 100, Bytes: 1000, Watches: 1},
+		{Address: "10.0.0.1", Port: 2, Session: "0x2", Requests: 500, Bytes: 5000},
+		{Address: "10.0.0.1", Session: "0x0", Requests: 40, Bytes: 400},
+	}
+	after := []servers.Use{
+		{Address: "10.0.0.1", Port: 1, Session: "0x1", Identity: "digest:ann", Requests: 120, Bytes: 1200, Watches: 7},
+		{Address: "10.0.0.1", Session: "0x0", Requests: 544, Bytes: 5440}, // with 0x2, which did 4 more
+		{Address: "10.0.0.9", Port: 3, Session: "0x3", Identity: "digest:bob", Requests: 10, Bytes: 9000},
+	}
+	for _, x := range []struct {
+		by, order string
+		want      []topClient
+	}{
+		{"address", "requests", []topClient{{"10.0.0.1", 12, 120, 7}, {"10.0.0.9", 5, 4500, 0}}},
+		{"identity", "bytes", []topClient{{"digest:bob", 5, 4500, 0}, {"digest:ann", 10, 100, 7}, {"", 2, 20, 0}}},
+		{"session", "watches", []topClient{{"0x1", 10, 100, 7}, {"0x3", 5, 4500, 0}}},
+	} {
+		v := top{by: x.by, order: x.order, lines: 10, before: []servers.View{{Uses: before}}}
+		if got := v.clients([]servers.View{{Uses: after}}, 2); !slices.Equal(got, x.want) {
+			t.Errorf("by %s: got %v, want %v", x.by, got, x.want)
+		}
+	}
+}
+
 func TestPrefix(t *testing.T) {
 	for _, x := range []struct {
 		path  string

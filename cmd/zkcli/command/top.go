@@ -24,11 +24,13 @@ func topCommand() Command {
 		Name: "top", Synopsis: "[-n frames] [-i interval] [-d depth] [-l lines] [path]", Short: "Show, live, who is hot: servers, connections and subtrees",
 		Long: "Each frame has the servers' requests per second and latency, the connections that send\n" +
 			"most, and the subtrees below the path that change most, all since the frame before.\n" +
-			"Servers are asked by the four-letter words srvr, mntr and cons, as far as their\n" +
+			"With --by, connections are summed up by address or identity, with bytes and watches.\n" +
+			"Servers are asked by the four-letter words srvr, mntr, cons and topc, as far as their\n" +
 			"4lw.commands.whitelist allows them; changes come from a recursive watch.",
 		Examples: []Example{
 			{"top", "every 2 s, until q or Ctrl-C"},
 			{"top -d 3 /app", "where below /app the changes are"},
+			{"top --by identity --order watches", "which user has most watches"},
 			{"top -n 1 -i 10s -o json", "one measurement of 10 s for a program"},
 		},
 		Args: pathOnly(),
@@ -38,7 +40,12 @@ func topCommand() Command {
 			flags.Flags().VarP((*millis)(&t.interval), "interval", "i", "time between frames")
 			flags.Flags().IntVarP(&t.depth, "depth", "d", 2, "sum up changes by so many levels below the path")
 			flags.Flags().IntVarP(&t.lines, "lines", "l", 10, "show so many connections and subtrees")
+			flags.Flags().StringVar(&t.by, "by", "", "sum up clients by session, address or identity (zkd's servers)")
+			flags.Flags().StringVar(&t.order, "order", "requests", "order these by requests, bytes or watches")
 			return func(ctx context.Context, c *Call) error {
+				if problem := t.check(); problem != "" {
+					return c.Usage("%s", problem)
+				}
 				t.c, t.root = c, c.pathOr("/")
 				return t.run(ctx)
 			}
@@ -54,6 +61,8 @@ type top struct {
 	interval time.Duration
 	depth    int
 	lines    int
+	by       string // how clients are summed up; "" for not at all
+	order    string
 
 	changes map[string]int // by subtree, since the last frame
 	events  int
@@ -68,6 +77,7 @@ type topFrame struct {
 	Seconds     float64      `json:"seconds"`
 	Servers     []topServer  `json:"servers"`
 	Connections []topConn    `json:"connections"`
+	Clients     []topClient  `json:"clients,omitempty"`
 	Changes     float64      `json:"changesPerSecond"`
 	Subtrees    []topSubtree `json:"subtrees"`
 	Missed      bool         `json:"missed,omitempty"` // changes, as the connection was lost
@@ -87,6 +97,14 @@ type topConn struct {
 	Replies  float64 `json:"repliesPerSecond"`
 	Queued   int64   `json:"queued"`
 	LastOp   string  `json:"lastOp,omitempty"`
+}
+
+// topClient is the sum of the connections of a session, address or identity.
+type topClient struct {
+	Client   string  `json:"client"`
+	Requests float64 `json:"requestsPerSecond"`
+	Bytes    float64 `json:"bytesPerSecond"` // in both directions
+	Watches  int64   `json:"watches"`
 }
 
 type topSubtree struct {
@@ -214,12 +232,91 @@ func (t *top) frame(views []servers.View, seconds float64) topFrame {
 		return cmp.Or(cmp.Compare(b.Requests+b.Replies, a.Requests+a.Replies), cmp.Compare(a.Client, b.Client))
 	})
 	f.Connections = f.Connections[:min(t.lines, len(f.Connections))]
+	if t.by != "" {
+		f.Clients = t.clients(views, seconds)
+	}
 	for _, path := range slices.Sorted(maps.Keys(t.changes)) {
 		f.Subtrees = append(f.Subtrees, topSubtree{path, float64(t.changes[path]) / seconds})
 	}
 	slices.SortStableFunc(f.Subtrees, func(a, b topSubtree) int { return cmp.Compare(b.Changes, a.Changes) })
 	f.Subtrees = f.Subtrees[:min(t.lines, len(f.Subtrees))]
 	return f
+}
+
+// check returns what is wrong with the flags, or "".
+func (t *top) check() string {
+	if !slices.Contains([]string{"", "session", "address", "identity"}, t.by) {
+		return "--by is session, address or identity"
+	}
+	if !slices.Contains([]string{"requests", "bytes", "watches"}, t.order) {
+		return "--order is requests, bytes or watches"
+	}
+	return ""
+}
+
+// clients sums up what the servers' clients did since the frame before.
+func (t *top) clients(views []servers.View, seconds float64) []topClient {
+	sums := make(map[string]*topClient)
+	for i, v := range views {
+		if t.before[i].Uses == nil {
+			continue
+		}
+		sum := func(u servers.Use) *topClient {
+			name := map[string]string{"session": u.Session, "address": u.Address, "identity": u.Identity}[t.by]
+			if sums[name] == nil {
+				sums[name] = &topClient{Client: name}
+			}
+			return sums[name]
+		}
+		was := make(map[servers.Use]servers.Use, len(t.before[i].Uses))
+		for _, u := range t.before[i].Uses {
+			was[useKey(u)] = u
+		}
+		for _, u := range v.Uses {
+			b := was[useKey(u)]
+			delete(was, useKey(u))
+			if t.by == "session" && u.Port == 0 {
+				continue // of connections that have ended
+			}
+			s := sum(u)
+			s.Requests += rate(u.Requests, b.Requests, seconds)
+			s.Bytes += rate(u.Bytes, b.Bytes, seconds)
+			s.Watches += u.Watches
+		}
+		for _, u := range was { // ended meanwhile: what it did before now counts for those that have ended
+			if t.by != "session" {
+				s := sum(u)
+				s.Requests = max(0, s.Requests-float64(u.Requests)/seconds)
+				s.Bytes = max(0, s.Bytes-float64(u.Bytes)/seconds)
+			}
+		}
+	}
+	list := make([]topClient, 0, len(sums))
+	for _, c := range sums {
+		list = append(list, *c)
+	}
+	slices.SortFunc(list, func(a, b topClient) int {
+		return cmp.Or(cmp.Compare(b.amount(t.order), a.amount(t.order)), cmp.Compare(a.Client, b.Client))
+	})
+	return list[:min(t.lines, len(list))]
+}
+
+func (c *topClient) amount(order string) float64 {
+	switch order {
+	case "bytes":
+		return c.Bytes
+	case "watches":
+		return float64(c.Watches)
+	}
+	return c.Requests
+}
+
+// useKey is what identifies a client from one look to the next.
+func useKey(u servers.Use) servers.Use {
+	if u.Port != 0 {
+		return servers.Use{Address: u.Address, Port: u.Port}
+	}
+	return servers.Use{Address: u.Address, Identity: u.Identity}
 }
 
 // busy returns what the connections of a server did since an earlier look. A new connection
@@ -272,6 +369,14 @@ func (f *topFrame) text(now time.Time) string {
 	}
 	b.WriteByte('\n')
 	b.Write(table(rows, false))
+	if f.Clients != nil {
+		rows = [][]string{{"CLIENT", "REQUESTS/S", "BYTES/S", "WATCHES"}}
+		for _, c := range f.Clients {
+			rows = append(rows, []string{cmp.Or(c.Client, "(none)"), fmt.Sprintf("%.1f", c.Requests), fmt.Sprintf("%.0f", c.Bytes), fmt.Sprint(c.Watches)})
+		}
+		b.WriteByte('\n')
+		b.Write(table(rows, false))
+	}
 	rows = [][]string{{"CHANGES/S", "SUBTREE"}}
 	for _, s := range f.Subtrees {
 		rows = append(rows, []string{fmt.Sprintf("%.1f", s.Changes), s.Path})

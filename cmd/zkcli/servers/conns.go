@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -26,7 +27,60 @@ func LookClosely(ctx context.Context, server string) View {
 		return v
 	}
 	v.Conns = readCons(text)
+	if text, err := word(ctx, server, "topc"); err == nil { // Apache's servers do not know it
+		v.Uses = readTop(text)
+	}
 	return v
+}
+
+// Use is what a client did: a connection, or with a Port of 0 those of an address and
+// identity that have ended.
+type Use struct {
+	Address  string
+	Port     int
+	Session  string
+	Identity string // "" for none but the address
+	Requests int64
+	Bytes    int64 // in both directions
+	Watches  int64
+}
+
+// readTop reads the answer to the word topc of zkd's servers: a line of names, and lines of
+// values between tabs.
+func readTop(text string) (list []Use) {
+	var names []string
+	for line := range strings.Lines(text) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if names == nil {
+			names = fields
+			continue
+		}
+		if len(fields) != len(names) {
+			continue
+		}
+		var u Use
+		for i, value := range fields {
+			n, _ := strconv.ParseInt(value, 10, 64)
+			switch names[i] {
+			case "address":
+				u.Address = value
+			case "port":
+				u.Port = int(n)
+			case "session":
+				u.Session = value
+			case "identity":
+				u.Identity = value
+			case "requests":
+				u.Requests = n
+			case "bytes_in", "bytes_out":
+				u.Bytes += n
+			case "watches":
+				u.Watches = n
+			}
+		}
+		list = append(list, u)
+	}
+	return list
 }
 
 // readCons reads lines such as

@@ -80,6 +80,8 @@ type View struct {
 	Joiners map[int64]Joiner `json:"-"`
 	// Conns are the connections, of LookClosely.
 	Conns []Conn `json:"-"`
+	// Uses are what clients did, likewise, of servers that tell.
+	Uses []Use `json:"-"`
 }
 
 // Joiner is a server that gets a snapshot, or else the log.

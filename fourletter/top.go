@@ -1,0 +1,49 @@
+package fourletter
+
+import "strings"
+
+// ClientUse is what a connection did since it began, or since crst. Without a Port it is the
+// sum of connections that have ended.
+type ClientUse struct {
+	Address     string // without the port
+	Port        int
+	Session     int64
+	Identity    string // scheme:name; "" for none but the address
+	Connections int64
+	Requests    int64
+	Replies     int64 // and events
+	BytesIn     int64
+	BytesOut    int64
+	Watches     int64
+}
+
+// Add adds another use. Who that was is not added.
+func (u *ClientUse) Add(v *ClientUse) {
+	u.Connections += v.Connections
+	u.Requests += v.Requests
+	u.Replies += v.Replies
+	u.BytesIn += v.BytesIn
+	u.BytesOut += v.BytesOut
+	u.Watches += v.Watches
+}
+
+// top prints a line for each connection, and one for each address and identity of those that
+// have ended. Its fields are separated by tabs.
+func (p printer) top(list []ClientUse) {
+	p.printf("address\tport\tsession\tidentity\tconnections\trequests\treplies\tbytes_in\tbytes_out\twatches\n")
+	for i := range list {
+		u := &list[i]
+		p.printf("%s\t%d\t0x%x\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", u.Address, u.Port, uint64(u.Session), plain(u.Identity),
+			u.Connections, u.Requests, u.Replies, u.BytesIn, u.BytesOut, u.Watches)
+	}
+}
+
+// plain replaces what would break a line into fields that are not there.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, name)
+}

@@ -1,0 +1,97 @@
+package clients
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/server/auth"
+)
+
+// endedUses is what connections did that have ended, by address and identity. It has at most
+// maxEndedUses rows: the smallest of more are added to one row.
+type endedUses struct {
+	mu   sync.Mutex
+	rows map[endedBy]*fourletter.ClientUse
+}
+
+type endedBy struct{ address, identity string }
+
+const maxEndedUses = 256
+
+// othersUse is the address of the row for all that have no row of their own.
+const othersUse = "(others)"
+
+// add adds the use of a connection that ended.
+func (e *endedUses) add(u *fourletter.ClientUse) {
+	if u.Requests == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.rows == nil {
+		e.rows = make(map[endedBy]*fourletter.ClientUse)
+	}
+	e.addLocked(endedBy{u.Address, u.Identity}, u)
+	for len(e.rows) > maxEndedUses {
+		var least endedBy
+		for by, row := range e.rows {
+			if by.address != othersUse && (least.address == "" || row.Requests < e.rows[least].Requests) {
+				least = by
+			}
+		}
+		row := e.rows[least]
+		delete(e.rows, least)
+		e.addLocked(endedBy{address: othersUse}, row)
+	}
+}
+
+func (e *endedUses) addLocked(by endedBy, u *fourletter.ClientUse) {
+	row := e.rows[by]
+	if row == nil {
+		row = &fourletter.ClientUse{Address: by.address, Identity: by.identity}
+		e.rows[by] = row
+	}
+	row.Add(u)
+}
+
+// use returns what the connection did. Its watches are not counted.
+func (c *conn) use() fourletter.ClientUse {
+	u := fourletter.ClientUse{Address: c.ip(), Port: int(remoteAddrPort(c).Port()), Session: int64(c.SessionID()), Connections: 1}
+	for _, id := range c.credentials.Load().IDs() {
+		if id.Scheme != "ip" {
+			u.Identity = id.Scheme + ":" + auth.User(id)
+			break
+		}
+	}
+	c.mu.Lock()
+	st := &c.mu.stats
+	u.Requests, u.Replies, u.BytesIn, u.BytesOut = st.received, st.sent, st.bytesIn, st.bytesOut
+	c.mu.Unlock()
+	return u
+}
+
+// Clients implements fourletter.Source.
+func (f Facts) Clients() (list []fourletter.ClientUse) {
+	for _, c := range f.clients.conns.All() {
+		if c.id == f.asker {
+			continue
+		}
+		u := c.use()
+		if w, ok := c.WatchHandle(); ok {
+			u.Watches = int64(f.clients.state.Watches.CountOf(w))
+		}
+		list = append(list, u)
+	}
+	e := &f.clients.ended
+	e.mu.Lock()
+	for _, row := range e.rows {
+		list = append(list, *row)
+	}
+	e.mu.Unlock()
+	slices.SortFunc(list, func(a, b fourletter.ClientUse) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Session, b.Session), cmp.Compare(a.Identity, b.Identity))
+	})
+	return list
+}
