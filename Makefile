@@ -107,6 +107,9 @@ compat: ## other people's clients, and a comparison with Apache's server
 kerberos: ## logins with Kerberos, good and bad, beside Apache's server; with a key distribution center of its own
 	test/compat/run.sh -run TestKerberos
 
+moving: ## Apache's data to zkd and back, of 3.8 and 3.9, with longer storms
+	test/compat/run.sh -full -run '^TestMoving'
+
 apps: ## applications that keep their state in ZooKeeper: Patroni, Vitess and more; minutes, and a network
 	test/compat/run.sh -apps
 

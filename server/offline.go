@@ -71,6 +71,18 @@ func WriteState(ctx context.Context, s *State, places ...Place) error {
 	return nil
 }
 
+// Vacant returns an error if the place has data, other than what an interrupted WriteState has left.
+func (p Place) Vacant() error {
+	if _, err := os.Stat(p.mark()); err == nil {
+		return nil
+	}
+	found, err := examine(vfs.OS{}, &config.Config{DataDir: p.DataDir, DataLogDir: p.LogDir, DBAutoCreate: true})
+	if err != nil {
+		return err
+	}
+	return found.Vacant()
+}
+
 // begin marks the place as unfinished, if it has no data, and removes what an earlier attempt
 // has left.
 func (p Place) begin() error {
@@ -79,17 +91,11 @@ func (p Place) begin() error {
 			return err
 		}
 	}
-	if _, err := os.Stat(p.mark()); err != nil {
-		found, err := examine(vfs.OS{}, &config.Config{DataDir: p.DataDir, DataLogDir: p.LogDir, DBAutoCreate: true})
-		if err == nil {
-			err = found.Vacant()
-		}
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(os.WriteFile(p.mark(), nil, 0o600), vfs.OS{}.SyncDir(p.DataDir)); err != nil {
-			return err
-		}
+	if err := p.Vacant(); err != nil {
+		return err
+	}
+	if err := errors.Join(os.WriteFile(p.mark(), nil, 0o600), vfs.OS{}.SyncDir(p.DataDir)); err != nil {
+		return err
 	}
 	for _, name := range []string{filepath.Join(p.DataDir, "snap"), logDir(p.LogDir), filepath.Join(p.DataDir, datadirs.OwnerFile)} {
 		if err := os.RemoveAll(name); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -105,5 +106,30 @@ func TestWriteStateIsAllOrNothing(t *testing.T) {
 	}
 	if _, err := ReadState(t.Context(), Place{DataDir: t.TempDir(), LogDir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "there is no data of zkd") {
 		t.Errorf("of an empty directory: %v", err)
+	}
+}
+
+// TestApachePassword resumes a session that Apache's server has opened, with the password of
+// that server, which the client also gets back. Such a password is of no use for a session of
+// zkd.
+func TestApachePassword(t *testing.T) {
+	dir := t.TempDir()
+	check(t, WriteState(t.Context(), &State{Tree: importedTree(t)}, Place{DataDir: dir, LogDir: dir}))
+	s := startOn(t, fastFS{}, dir)
+	resume := func(id jute.SessionID, password session.Password) jute.ConnectResponse {
+		return s.dial(t, dialOptions{}).establish(&jute.ConnectRequest{TimeoutMs: 30000, SessionID: id, Password: password[:]})
+	}
+	const moved, own jute.SessionID = 0x100002d57e4000d, 7
+	r := resume(moved, session.ApachePassword(moved))
+	if r.SessionID != moved || session.Password(r.Password) != session.ApachePassword(moved) {
+		t.Errorf("the session was resumed as %v, password %x", r.SessionID, r.Password)
+	}
+	for id, password := range map[jute.SessionID]session.Password{moved: session.ApachePassword(moved + 1), own: session.ApachePassword(own), 99: session.ApachePassword(99)} {
+		if r := resume(id, password); r.SessionID != 0 {
+			t.Errorf("session %v was resumed with a wrong password", id)
+		}
+	}
+	if r := resume(own, s.keys.Load().Password(own)); r.SessionID != own || session.Password(r.Password) != s.keys.Load().Password(own) {
+		t.Errorf("zkd's session was resumed as %v", r.SessionID)
 	}
 }

@@ -20,7 +20,7 @@ type Server struct {
 	DataDir, LogDir string
 	ID              int // of a member of an ensemble, 0 if there is no file myid
 
-	epoch     uint32 // that the server has promised; 0 for none
+	epoch     uint32 // the greatest that this server, or one that Best has seen, has promised
 	current   uint32 // of its history
 	snapshots []file // newest first
 	logs      []file // oldest first
@@ -209,6 +209,7 @@ func Best(servers []*Server) (best *Server, reason string) {
 	}
 	var others []string
 	for _, s := range servers {
+		best.epoch = max(best.epoch, s.epoch)
 		if s != best {
 			others = append(others, fmt.Sprintf("%s has epoch %d, zxid %v", s.DataDir, s.current, s.last))
 		}

@@ -42,6 +42,11 @@ func (m *Import) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, p := range places {
+		if err := p.Vacant(); err != nil {
+			return nil, err
+		}
+	}
 	tree, sum, err := source.Load(m.Options)
 	r := &Report{Summary: *sum, Chosen: reason}
 	if err != nil {
@@ -84,6 +89,9 @@ func (m *Import) choose() (best *apachefiles.Server, reason string, err error) {
 		s, err := apachefiles.Find(dir, logDir)
 		if err != nil {
 			return nil, "", err
+		}
+		if slices.ContainsFunc(servers, func(o *apachefiles.Server) bool { return o.DataDir == s.DataDir || o.ID != 0 && o.ID == s.ID }) {
+			return nil, "", fmt.Errorf("%s is of a server whose directory comes before", dir)
 		}
 		servers = append(servers, s)
 	}

@@ -94,7 +94,11 @@ func (f *Found) incomplete() error {
 func (f *Found) Vacant() error {
 	switch {
 	case f.Exists || f.Owner != nil || f.OwnerError != nil || f.Snapshots > 0 || f.Remains:
-		return fmt.Errorf("there is data of zkd in %s or %s already: name a directory without data", f.DataDir, f.LogDir)
+		dirs := f.DataDir
+		if f.LogDir != f.DataDir {
+			dirs += " or " + f.LogDir
+		}
+		return fmt.Errorf("there is data of zkd in %s already: name a directory without data", dirs)
 	case len(f.ForeignFiles) > 0:
 		return fmt.Errorf("there are other files: %s: name a directory without data", f.listForeignFiles())
 	}

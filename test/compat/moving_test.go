@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -25,59 +24,66 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-var movingOps = flag.Int("moving.ops", 1500, "operations of the storm before a move from Apache's server, in each round")
+// stormOps is how many requests a storm has.
+func stormOps() int {
+	if *fullFlag {
+		return 12000
+	}
+	return 1500
+}
 
 // TestMoving moves a server with all of its data from Apache ZooKeeper to zkd and back. A storm
 // of requests, with kills in between, makes the data; a client keeps its session and its
 // ephemeral over both moves. All servers show the same tree, in every field.
-func TestMoving(t *testing.T) {
-	for _, k := range []kind{apache, apache39} {
-		t.Run(string(k), func(t *testing.T) {
-			cfg := config{props: map[string]string{"zookeeper.snapCount": "100", "zookeeper.extendedTypesEnabled": "true"}}
-			old := start(t, k, cfg)
-			holder, kazoo := newHolder(t, old.addr), newKazoo(t, old.addr)
-			for round := range 3 {
-				storm(t, old.addr, uint64(round), func() {
-					old.kill()
-					if err := old.run(); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			holder.check(t, "/held-0")
-			want := dumpTree(t, old.addr)
+func TestMoving(t *testing.T) { testMoving(t, apache) }
+
+func TestMoving39(t *testing.T) { testMoving(t, apache39) }
+
+func testMoving(t *testing.T, k kind) {
+	cfg := config{props: map[string]string{"zookeeper.snapCount": strconv.Itoa(stormOps() / 15), "zookeeper.extendedTypesEnabled": "true"}}
+	old := start(t, k, cfg)
+	holder, kazoo := newHolder(t, old.addr), newKazoo(t, old.addr)
+	for round := range 3 {
+		storm(t, old.addr, uint64(round), func() {
 			old.kill()
-			checkSnapshots(t, filepath.Join(old.dir, "data"))
-
-			moved := takeOver(t, zkd, old.addr, func(dir string) []string {
-				return []string{"import", "--from", filepath.Join(old.dir, "data"), "--to", dir}
-			})
-			compareDumps(t, "zkd", want, dumpTree(t, moved.addr))
-			holder.check(t, "/held-1")
-			kazoo.check(t, "zkd")
-			holder.write(t, "/held-2")
-			storm(t, moved.addr, 4, nil)
-			want = dumpTree(t, moved.addr)
-			moved.kill()
-
-			back := takeOver(t, k, old.addr, func(dir string) []string {
-				return []string{"export", "--format", "apache", "--from", filepath.Join(moved.dir, "data"), "--to", dir, "--ttl-enabled"}
-			})
-			compareDumps(t, string(k)+" again", want, dumpTree(t, back.addr))
-			holder.check(t, "/held-2")
-			kazoo.check(t, string(k)+" again")
-			storm(t, back.addr, 5, nil)
-			if log, err := os.ReadFile(back.logFile()); err != nil || bytes.Contains(log, []byte("Digests are not matching")) {
-				t.Errorf("the server's log: digests differ, or %v", err)
+			if err := old.run(); err != nil {
+				t.Error(err)
 			}
 		})
 	}
+	holder.check(t, "/held-0")
+	want := dumpTree(t, old.addr)
+	old.kill()
+	checkSnapshots(t, filepath.Join(old.dir, "data"))
+
+	moved := takeOver(t, zkd, old.addr, func(dir string) []string {
+		return []string{"import", "--from", filepath.Join(old.dir, "data"), "--to", dir}
+	})
+	compareDumps(t, "zkd", want, dumpTree(t, moved.addr))
+	holder.check(t, "/held-1")
+	kazoo.check(t, "zkd")
+	holder.write(t, "/held-2")
+	storm(t, moved.addr, 4, nil)
+	want = dumpTree(t, moved.addr)
+	moved.kill()
+
+	back := takeOver(t, k, old.addr, func(dir string) []string {
+		return []string{"export", "--format", "apache", "--from", filepath.Join(moved.dir, "data"), "--to", dir, "--ttl-enabled"}
+	})
+	compareDumps(t, string(k)+" again", want, dumpTree(t, back.addr))
+	holder.check(t, "/held-2")
+	kazoo.check(t, string(k)+" again")
+	storm(t, back.addr, 5, nil)
+	if log, err := os.ReadFile(back.logFile()); err != nil || bytes.Contains(log, []byte("Digests are not matching")) {
+		t.Errorf("the server's log: digests differ, or %v", err)
+	}
+	summary(t, t.Name(), len(want), 0)
 }
 
 // TestMovingEnsemble moves an ensemble of three, of which the leader is killed in the middle of
 // a storm, to zkd and back.
 func TestMovingEnsemble(t *testing.T) {
-	cfg := config{props: map[string]string{"zookeeper.snapCount": "100", "zookeeper.extendedTypesEnabled": "true"}}
+	cfg := config{props: map[string]string{"zookeeper.snapCount": strconv.Itoa(stormOps() / 15), "zookeeper.extendedTypesEnabled": "true"}}
 	e := startEnsemble(t, apache, cfg)
 	holder := newHolder(t, e.hosts())
 	moveOn := func(k kind, args ...string) {
@@ -105,6 +111,7 @@ func TestMovingEnsemble(t *testing.T) {
 	}
 	moveOn(zkd, "import")
 	moveOn(apache, "export", "--ttl-enabled")
+	summary(t, t.Name(), 2, 0)
 }
 
 // withoutConfig returns a dump without the node of the configuration, which each leader writes.
@@ -300,7 +307,7 @@ func storm(t *testing.T, addr string, seed uint64, midway func()) {
 	for i := range 4 {
 		clients.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
-			for left := *movingOps / 4; left > 0; {
+			for left := stormOps() / 4; left > 0; {
 				c, err := client.New(addr, client.Options{Timeout: 40 * time.Second, KeepSession: true, Logger: client.NoLog})
 				if err != nil {
 					t.Error(err)
@@ -308,7 +315,7 @@ func storm(t *testing.T, addr string, seed uint64, midway func()) {
 				}
 				end := func() { c.Close(context.WithoutCancel(t.Context())) } //nolint:errcheck // it was one of many
 				for n := 20 + r.IntN(100); n > 0 && left > 0; n, left = n-1, left-1 {
-					if i == 0 && left == *movingOps/8 && midway != nil {
+					if i == 0 && left == stormOps()/8 && midway != nil {
 						midway()
 					}
 					randomWrite(t.Context(), c, r)
