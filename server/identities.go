@@ -2,12 +2,15 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/server/auth"
@@ -65,7 +68,10 @@ func certConfig(x *config.X509) certid.Config {
 
 func tokenConfig(j *config.JWT, log *zap.Logger) jwt.Config {
 	fetch := func(context.Context) ([]byte, error) { return readKeys(j.Keys) }
-	if j.KeysURL() {
+	switch {
+	case j.Keys == "":
+		fetch = func(ctx context.Context) ([]byte, error) { return discoverKeys(ctx, newKeyClient(), j.Issuer) }
+	case j.KeysURL():
 		fetch = func(ctx context.Context) ([]byte, error) { return fetchKeys(ctx, newKeyClient(), j.Keys) }
 	}
 	return jwt.Config{
@@ -78,10 +84,35 @@ func tokenConfig(j *config.JWT, log *zap.Logger) jwt.Config {
 		Refresh:    j.Refresh,
 		Fetch:      fetch,
 		Failed: func(err error) {
-			log.Warn("can't read the keys of tokens; trying again (zkd.jwt.keys)", zap.String("keys", j.Keys), zap.Error(err))
+			log.Warn("can't read the keys of tokens; trying again (zkd.jwt.keys)", zap.String("issuer", j.Issuer), zap.String("keys", j.Keys), zap.Error(err))
 		},
 		Now: time.Now,
 	}
+}
+
+// registerTokens registers the metrics of the keys of tokens.
+func (s *Server) registerTokens() {
+	tokens := s.identities.tokens
+	if tokens == nil {
+		return
+	}
+	counter := func(name, help string, value func(jwt.Stats) float64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return value(tokens.Stats()) })
+	}
+	gauge := func(name, help string, value func(jwt.Stats) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(tokens.Stats()) })
+	}
+	s.registry.MustRegister(
+		counter("zkd_jwt_key_reads_total", "How often the keys of tokens were read, or could not be.", func(st jwt.Stats) float64 { return float64(st.Reads) }),
+		counter("zkd_jwt_key_read_failures_total", "How often the keys of tokens could not be read.", func(st jwt.Stats) float64 { return float64(st.Failures) }),
+		gauge("zkd_jwt_keys", "Keys that tokens are checked with.", func(st jwt.Stats) float64 { return float64(st.Keys) }),
+		gauge("zkd_jwt_keys_read_seconds", "When they were read, as Unix time; 0 if never.", func(st jwt.Stats) float64 {
+			if st.Read.IsZero() {
+				return 0
+			}
+			return float64(st.Read.Unix())
+		}),
+	)
 }
 
 // open reads the keys of tokens. A file must be readable and have keys; an address may be
@@ -93,7 +124,7 @@ func (ids *identities) open(cfg *config.JWT, log *zap.Logger) error {
 	err := ids.tokens.Load()
 	if err != nil && cfg.KeysURL() {
 		log.Warn("can't read the keys of tokens; trying again when a client sends a token (zkd.jwt.keys)",
-			zap.String("keys", cfg.Keys), zap.Error(err))
+			zap.String("issuer", cfg.Issuer), zap.String("keys", cfg.Keys), zap.Error(err))
 		return nil
 	}
 	if err != nil {
@@ -121,7 +152,7 @@ func readKeys(file string) ([]byte, error) {
 	return readKeySet(f)
 }
 
-// newKeyClient returns a client for one request. It keeps no connection, so that there is
+// newKeyClient returns a client for one fetch. It keeps no connection, so that there is
 // none to close.
 func newKeyClient() *http.Client {
 	return &http.Client{
@@ -133,6 +164,29 @@ func newKeyClient() *http.Client {
 			return nil
 		},
 	}
+}
+
+// discoverKeys fetches the keys from the address that the issuer names (OpenID Connect
+// Discovery 1.0, section 4). The issuer must say of itself what tokens say of it.
+func discoverKeys(ctx context.Context, client *http.Client, issuer string) ([]byte, error) {
+	address := strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
+	text, err := fetchKeys(ctx, client, address)
+	if err != nil {
+		return nil, err
+	}
+	var provider struct {
+		Issuer string `json:"issuer"`
+		Keys   string `json:"jwks_uri"`
+	}
+	switch err := json.Unmarshal(text, &provider); {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", address, err)
+	case provider.Issuer != issuer:
+		return nil, fmt.Errorf("%s is about the issuer %.200q, not %q", address, provider.Issuer, issuer)
+	case !strings.HasPrefix(provider.Keys, "https://"):
+		return nil, fmt.Errorf("%s: jwks_uri %.200q does not begin with https", address, provider.Keys)
+	}
+	return fetchKeys(ctx, client, provider.Keys)
 }
 
 func fetchKeys(ctx context.Context, client *http.Client, address string) ([]byte, error) {

@@ -153,6 +153,7 @@ func New(opts Options) (*Server, error) {
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
 	s.trace.Store(defaultTraceMask)
 	registry.MustRegister(monitor.NewCollector(opts.Version, s.read))
+	s.registerTokens()
 	return s, nil
 }
 

@@ -335,3 +335,41 @@ func TestFetchKeys(t *testing.T) {
 		t.Error("a fetch that was canceled succeeded")
 	}
 }
+
+// TestDiscoverKeys asks issuers where their keys are.
+func TestDiscoverKeys(t *testing.T) {
+	handler := http.NewServeMux()
+	web := httptest.NewTLSServer(handler)
+	defer web.Close()
+	handler.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("{}")) })
+	about := func(path, text string) {
+		handler.HandleFunc(path+"/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+			w.Write([]byte(strings.ReplaceAll(text, "WEB", web.URL)))
+		})
+	}
+	about("", `{"issuer": "WEB", "jwks_uri": "WEB/keys"}`)
+	about("/tenant", `{"issuer": "WEB/tenant/", "jwks_uri": "WEB/keys"}`)
+	about("/other", `{"issuer": "WEB", "jwks_uri": "WEB/keys"}`)
+	about("/plain", `{"issuer": "WEB/plain", "jwks_uri": "http://127.0.0.1/keys"}`)
+	about("/nowhere", `{"issuer": "WEB/nowhere"}`)
+	about("/lost", `{"issuer": "WEB/lost", "jwks_uri": "WEB/nothing"}`)
+	about("/page", `<html>`)
+	for path, want := range map[string]string{
+		"":         "",
+		"/tenant/": "",
+		"/tenant":  "is about the issuer",
+		"/other":   "is about the issuer",
+		"/plain":   "does not begin with https",
+		"/nowhere": "does not begin with https",
+		"/lost":    "404 Not Found",
+		"/page":    "invalid character",
+		"/none":    "404 Not Found",
+	} {
+		client := newKeyClient()
+		client.Transport.(*http.Transport).TLSClientConfig = web.Client().Transport.(*http.Transport).TLSClientConfig
+		text, err := discoverKeys(t.Context(), client, web.URL+path)
+		if want == "" && (err != nil || string(text) != "{}") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %q, %v; want error %q", path, text, err, want)
+		}
+	}
+}

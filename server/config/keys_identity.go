@@ -60,8 +60,9 @@ type JWT struct {
 	Refresh time.Duration
 }
 
-// KeysURL reports whether Keys is an address.
-func (j *JWT) KeysURL() bool { return strings.HasPrefix(j.Keys, "https://") }
+// KeysURL reports whether the keys come from an address: Keys, or the one that the issuer
+// names if Keys is empty.
+func (j *JWT) KeysURL() bool { return j.Keys == "" || strings.HasPrefix(j.Keys, "https://") }
 
 // rawIdentities holds values that are only used to compute Identities.
 type rawIdentities struct {
@@ -106,7 +107,7 @@ func identityKeys(c *Config) []Key {
 		{Name: "zkd.jwt.audience", value: list(&j.Audiences, "zkd", "zkd,zookeeper"), Protects: true,
 			Doc: "Names of this service; a token must have one of them in its claim `aud`. Required with zkd.jwt.issuer."},
 		{Name: "zkd.jwt.keys", value: path(&j.Keys), Protects: true,
-			Doc: "The provider's JSON Web Key Set: a file, or an address with https, the provider's `jwks_uri`. Required with zkd.jwt.issuer."},
+			Doc: "The provider's JSON Web Key Set: a file, or an address with https. Default: the `jwks_uri` that <zkd.jwt.issuer>/.well-known/openid-configuration names, which needs an issuer with https."},
 		{Name: "zkd.jwt.algorithms", Default: "RS256,PS256,ES256,EdDSA", value: list(&j.Algorithms, "RS256", strings.Join(jwtAlgorithms, ",")), Protects: true,
 			Doc: "Signature algorithms that tokens may have, of " + strings.Join(jwtAlgorithms, ", ") + "."},
 		{Name: "zkd.jwt.idClaim", Default: "sub", value: text(&j.IDClaim, "email"), Protects: true,
@@ -248,8 +249,9 @@ func (l *loader) checkJWTKeys() {
 	j := &l.c.Identities.JWT
 	p, given := l.set["zkd.jwt.keys"]
 	switch u, err := url.Parse(j.Keys); {
+	case !given && strings.HasPrefix(j.Issuer, "https://"): // it says where they are
 	case !given || j.Keys == "":
-		l.fail(l.missing("zkd.jwt.keys"), "is missing: set it to the provider's jwks_uri, which %s/.well-known/openid-configuration has, or to a file", strings.TrimSuffix(j.Issuer, "/"))
+		l.fail(l.missing("zkd.jwt.keys"), "is missing: set it to the provider's jwks_uri, or to a file; only an issuer with https can be asked for it")
 	case strings.HasPrefix(j.Keys, "http:"):
 		l.fail(p, "must begin with https: everybody on the way could replace the keys otherwise")
 	case j.KeysURL() && (err != nil || u.Host == "" || u.User != nil):

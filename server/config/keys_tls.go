@@ -54,7 +54,7 @@ func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
 		{Name: own + "crlFiles", value: list(&s.CRLs), Protects: true,
 			Doc: "Files with revocation lists, PEM or DER. They are read again when they change. Needs " + prefix + "crl=true."},
 		{Name: prefix + "ocsp", Default: "false", value: truth(&s.OCSP), Protects: true,
-			Doc: "Ask the OCSP responder that a certificate names (HTTP) whether it has been revoked. If it does not answer, the certificate is refused, unless " + prefix + "crl=true and a list is valid."},
+			Doc: "Ask the OCSP responder that a certificate names (HTTP) whether it has been revoked. If it does not answer, the answer that the other side has stapled to its certificate counts (TLS 1.3). Without a valid one the certificate is refused, unless " + prefix + "crl=true and a list is valid."},
 	}
 }
 

@@ -67,30 +67,33 @@ func (r *revocation) init(crl, useOCSP bool) {
 }
 
 // check checks that in one of the chains no certificate has been revoked. The last
-// certificate of a chain is trusted by itself.
-func (r *revocation) check(chains [][]*x509.Certificate, files []*x509.RevocationList) (err error) {
+// certificate of a chain is trusted by itself. staple is the OCSP answer about the first
+// one that the other side has sent, if any.
+func (r *revocation) check(chains [][]*x509.Certificate, files []*x509.RevocationList, staple []byte) (err error) {
 	if !r.crl && !r.ocsp {
 		return nil
 	}
 	for _, chain := range chains {
-		if err = r.checkChain(chain, files); err == nil {
+		if err = r.checkChain(chain, files, staple); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-func (r *revocation) checkChain(chain []*x509.Certificate, files []*x509.RevocationList) error {
+func (r *revocation) checkChain(chain []*x509.Certificate, files []*x509.RevocationList, staple []byte) error {
 	for i := range len(chain) - 1 {
-		if err := r.checkOne(chain[i], chain[i+1], files); err != nil {
+		if err := r.checkOne(chain[i], chain[i+1], files, staple); err != nil {
 			return err
 		}
+		staple = nil
 	}
 	return nil
 }
 
-// checkOne asks one source after the other until one knows the certificate.
-func (r *revocation) checkOne(cert, issuer *x509.Certificate, files []*x509.RevocationList) error {
+// checkOne asks one source after the other until one knows the certificate. A staple may be
+// older than what the responder would say, so it only counts if that does not answer.
+func (r *revocation) checkOne(cert, issuer *x509.Certificate, files []*x509.RevocationList, staple []byte) error {
 	var reasons []error
 	known := func(revoked bool, err error) bool {
 		if err != nil {
@@ -105,6 +108,7 @@ func (r *revocation) checkOne(cert, issuer *x509.Certificate, files []*x509.Revo
 	}
 	switch {
 	case r.ocsp && known(r.askResponders(cert, issuer)):
+	case r.ocsp && len(staple) > 0 && known(stapled(staple, cert, issuer)):
 	case r.crl && known(r.lookUp(cert, issuer, files)):
 	default:
 		return &UnknownRevocationError{cert, errors.Join(reasons...)}
@@ -199,14 +203,32 @@ func (r *revocation) askResponder(url string, cert, issuer *x509.Certificate) (r
 	if err != nil {
 		return false, until, err
 	}
-	response, err := ocsp.ParseResponseForCert(body, cert, issuer)
+	revoked, until, err = statusOf(body, cert, issuer)
 	if err != nil {
 		return false, until, fmt.Errorf("the OCSP responder %s: %w", url, err)
+	}
+	return revoked, until, nil
+}
+
+// stapled is what a staple says.
+func stapled(staple []byte, cert, issuer *x509.Certificate) (revoked bool, err error) {
+	revoked, _, err = statusOf(staple, cert, issuer)
+	if err != nil {
+		return false, fmt.Errorf("the stapled OCSP answer: %w", err)
+	}
+	return revoked, nil
+}
+
+// statusOf checks an OCSP answer about a certificate, and returns what it says.
+func statusOf(answer []byte, cert, issuer *x509.Certificate) (revoked bool, until time.Time, err error) {
+	response, err := ocsp.ParseResponseForCert(answer, cert, issuer)
+	if err != nil {
+		return false, until, err
 	}
 	now := time.Now()
 	if by := response.Certificate; by != nil && !bytes.Equal(by.Raw, issuer.Raw) {
 		if !slices.Contains(by.ExtKeyUsage, x509.ExtKeyUsageOCSPSigning) || now.Before(by.NotBefore) || now.After(by.NotAfter) {
-			return false, until, fmt.Errorf("the OCSP responder %s: the certificate of %s is not for that", url, by.Subject)
+			return false, until, fmt.Errorf("the certificate of %s is not for that", by.Subject)
 		}
 	}
 	until = response.NextUpdate
@@ -215,11 +237,11 @@ func (r *revocation) askResponder(url string, cert, issuer *x509.Certificate) (r
 	}
 	switch {
 	case response.ThisUpdate.After(now.Add(clockSkew)):
-		return false, until, fmt.Errorf("the OCSP responder %s: its answer is from the future, %v", url, response.ThisUpdate)
+		return false, until, fmt.Errorf("its answer is from the future, %v", response.ThisUpdate)
 	case now.After(until):
-		return false, until, fmt.Errorf("the OCSP responder %s: its answer was valid until %v", url, until)
+		return false, until, fmt.Errorf("its answer was valid until %v", until)
 	case response.Status == ocsp.Unknown:
-		return false, until, fmt.Errorf("the OCSP responder %s: it does not know the certificate", url)
+		return false, until, errors.New("it does not know the certificate")
 	}
 	return response.Status == ocsp.Revoked, until, nil
 }

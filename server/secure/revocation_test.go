@@ -50,6 +50,7 @@ type revocations struct {
 	web       web
 	ca        *certs.Authority
 	good, bad *x509.Certificate
+	staple    []byte
 }
 
 func newRevocations(t *testing.T, crl, ocsp bool) *revocations {
@@ -96,7 +97,7 @@ func (r *revocations) respond(by certs.Pair, status int, thisUpdate, nextUpdate 
 
 // state returns what is found out about a certificate, a word, and the reason if nothing is.
 func (r *revocations) state(cert *x509.Certificate, files ...*x509.RevocationList) string {
-	err := r.check([][]*x509.Certificate{{cert, r.ca.Cert}}, files)
+	err := r.check([][]*x509.Certificate{{cert, r.ca.Cert}}, files, r.staple)
 	if unknown, ok := errors.AsType[*UnknownRevocationError](err); ok {
 		return "unknown: " + strings.ReplaceAll(unknown.Err.Error(), "\n", "; ")
 	}
@@ -243,6 +244,41 @@ func TestOCSPOfAnother(t *testing.T) {
 	r.want("an answer about another", r.bad, "the OCSP responder")
 }
 
+// TestStaples has clients that send the OCSP answer about their certificate.
+func TestStaples(t *testing.T) {
+	r := newRevocations(t, false, true)
+	answer := func(of *x509.Certificate, by certs.Pair, status int, from, until time.Duration) []byte {
+		t.Helper()
+		r.respond(by, status, from, until)
+		request, err := ocsp.CreateRequest(of, r.ca.Cert, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.web.pages[responderURL](request)
+	}
+	for _, test := range []struct {
+		name    string
+		staple  []byte
+		outcome string
+	}{
+		{"good", answer(r.good, r.ca.Pair, ocsp.Good, 0, time.Hour), "good"},
+		{"revoked", answer(r.good, r.ca.Pair, ocsp.Revoked, 0, time.Hour), "revoked"},
+		{"old", answer(r.good, r.ca.Pair, ocsp.Good, -2*time.Hour, -time.Hour), "was valid until"},
+		{"of another certificate", answer(r.bad, r.ca.Pair, ocsp.Good, 0, time.Hour), "the stapled OCSP answer"},
+		{"by another authority", answer(r.good, certs.New(t, "CA").Pair, ocsp.Good, 0, time.Hour), "the stapled OCSP answer"},
+		{"nonsense", []byte("nonsense"), "the stapled OCSP answer"},
+	} {
+		clear(r.answers)
+		clear(r.web.pages)
+		r.staple = test.staple
+		r.want(test.name, r.good, test.outcome)
+	}
+	r.staple = answer(r.good, r.ca.Pair, ocsp.Good, 0, time.Hour)
+	clear(r.answers)
+	r.respond(r.ca.Pair, ocsp.Revoked, 0, time.Hour)
+	r.want("the responder knows better", r.good, "revoked")
+}
+
 // TestOCSPThenList falls back to a list if the responder does not answer.
 func TestOCSPThenList(t *testing.T) {
 	r := newRevocations(t, true, true)
@@ -260,13 +296,13 @@ func TestChains(t *testing.T) {
 	r := newRevocations(t, true, false)
 	r.list(r.ca, time.Hour)
 	over := [][]*x509.Certificate{{r.bad, r.ca.Cert}}
-	if err := r.check(over, nil); err == nil {
+	if err := r.check(over, nil, nil); err == nil {
 		t.Error("a chain through a revoked certificate is good")
 	}
-	if err := r.check(append(over, []*x509.Certificate{r.good, r.ca.Cert}), nil); err != nil {
+	if err := r.check(append(over, []*x509.Certificate{r.good, r.ca.Cert}), nil, nil); err != nil {
 		t.Error(err)
 	}
-	if err := r.check([][]*x509.Certificate{{r.bad}}, nil); err != nil {
+	if err := r.check([][]*x509.Certificate{{r.bad}}, nil, nil); err != nil {
 		t.Errorf("a certificate that is trusted by itself: %v", err)
 	}
 }

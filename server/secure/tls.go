@@ -101,7 +101,7 @@ func (t *TLS) Accept(remote net.Addr, onHello func(net.Conn)) *tls.Config {
 	config := t.base(c)
 	config.ClientAuth = t.ClientAuth.tls()
 	config.ClientCAs = c.Pool
-	config.VerifyConnection = func(s tls.ConnectionState) error { return t.revocation.check(s.VerifiedChains, c.CRLs) }
+	config.VerifyConnection = func(s tls.ConnectionState) error { return t.revocation.check(s.VerifiedChains, c.CRLs, s.OCSPResponse) }
 	if onHello != nil {
 		config.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 			onHello(h.Conn)
@@ -189,5 +189,5 @@ func (t *TLS) verifyPeer(s tls.ConnectionState, c *keystore.Contents, host strin
 	if err != nil {
 		return err
 	}
-	return t.revocation.check(chains, c.CRLs)
+	return t.revocation.check(chains, c.CRLs, s.OCSPResponse)
 }

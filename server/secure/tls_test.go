@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/crypto/ocsp"
 
 	"github.com/zkd-project/zkd/internal/keystore"
 	"github.com/zkd-project/zkd/internal/testing/certs"
@@ -247,6 +248,31 @@ func TestNoResumption(t *testing.T) {
 	}
 	if resumed != 0 {
 		t.Error("a session was resumed")
+	}
+}
+
+// TestStapledHandshake has a client whose certificate names no responder, and that sends an
+// answer about it. In TLS 1.2 there is no place for that.
+func TestStapledHandshake(t *testing.T) {
+	ca := certs.New(t, "CA")
+	p, _ := newTLS(t, ca, func(s *Settings) { s.OCSP = true })
+	app := ca.Issue("app")
+	answer, err := ocsp.CreateResponse(ca.Cert, ca.Cert, ocsp.Response{
+		Status: ocsp.Good, SerialNumber: app.Cert.SerialNumber, ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour),
+	}, ca.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		staple  []byte
+		version uint16
+		good    bool
+	}{{answer, tls.VersionTLS13, true}, {nil, tls.VersionTLS13, false}, {answer, tls.VersionTLS12, false}} {
+		client := clientOf(ca, app)
+		client.Certificates[0].OCSPStaple, client.MaxVersion = test.staple, test.version
+		if errServer, _ := shake(p, client); (errServer == nil) != test.good || !test.good && Reason(errServer) != "revocation_unknown" {
+			t.Errorf("%s, a staple of %d bytes: %v", tls.VersionName(test.version), len(test.staple), errServer)
+		}
 	}
 }
 

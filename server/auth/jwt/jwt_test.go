@@ -570,3 +570,27 @@ func FuzzKeys(f *testing.F) {
 		}
 	})
 }
+
+// TestStats reads keys that are there, and then such that are not.
+func TestStats(t *testing.T) {
+	k := key(t, "1", keyOf()["p256"])
+	w := newWorld(t, k)
+	expect := func(want jwt.Stats) {
+		t.Helper()
+		if got := w.p.Stats(); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	expect(jwt.Stats{})
+	if err := w.p.Load(); err != nil {
+		t.Fatal(err)
+	}
+	read := jwt.Stats{Reads: 1, Keys: 1, Read: w.now}
+	expect(read)
+	w.text = []byte("<html>")
+	if err := w.p.Load(); err == nil {
+		t.Error("a page was read as keys")
+	}
+	read.Reads, read.Failures = 2, 1
+	expect(read)
+}

@@ -35,7 +35,8 @@ type keySet struct {
 	ctx    context.Context // of all fetches
 	cancel context.CancelFunc
 
-	current atomic.Pointer[keys]
+	current         atomic.Pointer[keys]
+	reads, failures atomic.Uint64
 
 	mu struct {
 		sync.Mutex // held during a fetch
@@ -100,12 +101,14 @@ func (s *keySet) readLocked() error {
 	s.mu.next = s.now().Add(fetchInterval)
 	ctx, cancel := context.WithTimeout(s.ctx, fetchTimeout)
 	defer cancel()
+	s.reads.Add(1)
 	text, err := s.fetch(ctx)
-	if err != nil {
-		return err
+	var list []jose.JSONWebKey
+	if err == nil {
+		list, err = parseKeys(text)
 	}
-	list, err := parseKeys(text)
 	if err != nil {
+		s.failures.Add(1)
 		return err
 	}
 	s.current.Store(&keys{list: list, read: s.now()})

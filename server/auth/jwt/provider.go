@@ -84,6 +84,22 @@ func New(cfg Config) (*Provider, error) {
 // found at the start.
 func (p *Provider) Load() error { return p.keys.load() }
 
+// Stats are counts, and what there is.
+type Stats struct {
+	Reads, Failures uint64    // of the key set; Reads has the Failures
+	Keys            int       // that tokens are checked with
+	Read            time.Time // when these were read, zero if there are none
+}
+
+// Stats returns the figures of this moment.
+func (p *Provider) Stats() Stats {
+	st := Stats{Reads: p.keys.reads.Load(), Failures: p.keys.failures.Load()}
+	if k := p.keys.current.Load(); k != nil {
+		st.Keys, st.Read = len(k.list), k.read
+	}
+	return st
+}
+
 // Close ends a fetch that is under way, and all later ones. It does not wait.
 func (p *Provider) Close() { p.keys.cancel() }
 
