@@ -118,6 +118,31 @@ start
 must [ "$(zkcli get /kept)" = yes ]
 stop
 
+say 'An ensemble of three of the installed program, by its example'
+for n in 1 2 3; do
+	install -d -o zkd -g zkd -m 700 "/var/lib/zkd-$n"
+	echo "$n" | install -o zkd -g zkd -m 600 /dev/stdin "/var/lib/zkd-$n/myid"
+	{
+		sed -e '/^clientPort/d' -e "s,^dataDir=.*,dataDir=/var/lib/zkd-$n," /etc/zkd/zoo.cfg
+		printf 'tickTime=500\ninitLimit=10\nsyncLimit=5\n4lw.commands.whitelist=srvr,mntr\n'
+		for m in 1 2 3; do echo "server.$m=127.0.0.1:288$m:388$m;127.0.0.1:228$m"; done
+	} >"/etc/zkd/zoo$n.cfg"
+	must zkd config check --strict "/etc/zkd/zoo$n.cfg" >/dev/null
+	setpriv --reuid zkd --regid zkd --init-groups --reset-env /usr/bin/zkd "/etc/zkd/zoo$n.cfg" 2>>/tmp/zkd.log &
+	eval "pid$n=$!"
+done
+all=127.0.0.1:2281,127.0.0.1:2282,127.0.0.1:2283
+must zkd status --strict --wait 30s "$all"
+must zkcli -server "$all" create /of-three yes
+kill -9 "$pid2"
+must [ "$(zkcli -server "$all" get /of-three)" = yes ]
+mustnot zkd ready --config /etc/zkd/zoo2.cfg 2>/dev/null
+zkcli -server "$all" why || true
+kill "$pid1" "$pid3"
+must wait "$pid1"
+must wait "$pid3"
+rm -r /var/lib/zkd-? /etc/zkd/zoo?.cfg
+
 say 'Purge: everything goes but the user'
 must dpkg -P zkd
 mustnot [ -e /etc/zkd ]
