@@ -20,4 +20,4 @@ cat "$work/one/build/release/SHA256SUMS"
 for archive in "$work"/one/build/release/*; do
 	cmp "$archive" "$work/another/place/two/build/release/$(basename "$archive")"
 done
-echo "two builds of $(git rev-parse --short=12 HEAD) are equal: $*"
+echo "two builds of $(git -C "$work/one" rev-parse --short=12 HEAD) are equal: $*"
