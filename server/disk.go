@@ -24,6 +24,7 @@ import (
 //     Nothing is created meanwhile, so each node is deleted at most once, and all
 //     deletes together take about as much of the log as a snapshot of the nodes.
 //     Writes are turned off when the room left is that size plus two segments.
+//     A multi that only deletes is accepted likewise.
 //   - closeSession, for the same reason: each session is closed once.
 //   - new sessions, but as local ones, which write nothing to the log: see
 //     answerConnect. So no number of clients can use up the reserve. While the

@@ -243,3 +243,54 @@ func (e *testEnsemble) refuses(t *testing.T) {
 		c.ok(jute.OpCloseSession, nil)
 	}
 }
+
+// A multi of deletes makes room, too. One that fails, or does something else, does not change
+// anything and takes no room.
+func TestMultiOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := crashfs.New(1)
+		s := startOn(t, fs, "/data")
+		c := s.connect(t)
+		for i := range 5 {
+			c.create(fmt.Sprint("/n", i), "x")
+		}
+		leave(t, fs, roomForDeletes)
+		time.Sleep(time.Second)
+		deletes := func(paths ...string) *jute.MultiRequest {
+			var m jute.MultiRequest
+			for _, p := range paths {
+				m.Ops = append(m.Ops, jute.MultiOp{Type: jute.OpDelete, Path: p, Version: -1})
+			}
+			return &m
+		}
+		with := func(m *jute.MultiRequest, op jute.MultiOp) *jute.MultiRequest {
+			m.Ops = append(m.Ops, op)
+			return m
+		}
+		logged := s.logWriter.Stats().Bytes
+		for range 100 {
+			for _, tt := range []struct {
+				multi *jute.MultiRequest
+				want  jute.Code
+			}{
+				{deletes("/n1", "/none"), jute.ErrNoNode},
+				{deletes("/"), jute.ErrBadArguments},
+				{deletes(), jute.ErrNotReadOnly},
+				{with(deletes("/n1"), jute.MultiOp{Type: jute.OpSetData, Path: "/n2", Version: -1}), jute.ErrNotReadOnly},
+				{with(deletes("/n1"), jute.MultiOp{Type: jute.OpCheck, Path: "/n2", Version: -1}), jute.ErrNotReadOnly},
+				{with(deletes(), jute.MultiOp{Type: jute.OpCheck, Path: "/n2", Version: -1}), jute.ErrNotReadOnly},
+			} {
+				if r := c.call(jute.OpMulti, tt.multi); r.Err != tt.want {
+					t.Fatalf("%d operations: %v, want %v", len(tt.multi.Ops), r.Err, tt.want)
+				}
+			}
+		}
+		if now := s.logWriter.Stats().Bytes; now != logged {
+			t.Errorf("multis that changed nothing took %d bytes of the log", now-logged)
+		}
+		c.ok(jute.OpMulti, deletes("/n0", "/n1"))
+		if c.exists("/n0") || c.exists("/n1") || !c.exists("/n2") {
+			t.Error("the wrong nodes are deleted")
+		}
+	})
+}

@@ -82,6 +82,10 @@ func (s *Server) Kill() { s.t().Helper(); s.node.kill() }
 // stops it first.
 func (s *Server) Restart() { s.t().Helper(); s.node.stop(); s.node.start() }
 
+// FillDisk fills the disk of the server, or makes room on it again. It returns when the server
+// has noticed: with a full disk it refuses writes other than deletes, with client.ErrDiskFull.
+func (s *Server) FillDisk(full bool) { s.t().Helper(); s.node.fillDisk(full) }
+
 func (s *Server) t() testing.TB { return s.hub.t }
 
 // node stands for one server process, with a disk in memory.
@@ -167,4 +171,26 @@ func (n *node) kill() {
 	n.disk = n.disk.Kill()
 	n.mu.Unlock()
 	n.stop()
+}
+
+// fillDisk fills the disk, and waits until the server says so.
+func (n *node) fillDisk(full bool) {
+	n.t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.disk.SetCapacity(0)
+	if full {
+		space, err := n.disk.Space("")
+		if err != nil {
+			n.t.Errorf("zktest: fill the disk: %v", err)
+			return
+		}
+		n.disk.SetCapacity(max(space.Total-space.Free, 1) + 1<<20) // room for deletes
+	}
+	for n.srv != nil && n.t.Context().Err() == nil {
+		text, err := word(n.srv.Addr().String(), "srvr")
+		if err == nil && strings.Contains(text, "\nDisk: full") == full {
+			return
+		}
+	}
 }

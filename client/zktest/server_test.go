@@ -148,3 +148,26 @@ func BenchmarkStartEnsemble(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// TestFillDisk checks that with a full disk clients can connect, read and delete, and nothing
+// else.
+func TestFillDisk(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	mustCreate(t, c, "/a", client.Persistent)
+	mustCreate(t, c, "/b", client.Persistent)
+	s.FillDisk(true)
+	for name, c := range map[string]*client.Client{"/a": c, "/b": s.Client(t)} {
+		if _, err := c.Create(deadline(t), "/new", nil, client.CreateOptions{}); !errors.Is(err, client.ErrDiskFull) {
+			t.Errorf("create = %v", err)
+		}
+		if err := c.Delete(deadline(t), name, client.AnyVersion); err != nil {
+			t.Errorf("delete = %v", err)
+		}
+		if found, err := c.Exists(deadline(t), name); found.Exists || err != nil {
+			t.Errorf("exists = %v, %v", found.Exists, err)
+		}
+	}
+	s.FillDisk(false)
+	mustCreate(t, c, "/new", client.Persistent)
+}

@@ -90,7 +90,7 @@ func newProbe(p probe) *cobra.Command {
 // probeTarget returns the server to ask: the URL of an AdminServer, or a client port.
 func probeTarget(file string, args []string) (string, error) {
 	if len(args) == 0 {
-		if cfg, _, err := config.Load(file); err == nil && cfg.Admin.Enabled && cfg.Admin.Port != 0 {
+		if cfg, _, err := config.Load(file); err == nil && cfg.Admin.Enabled && cfg.Admin.AcceptPlain && cfg.Admin.Port != 0 {
 			return "http://" + net.JoinHostPort(reachable(cfg.Admin.Host), strconv.Itoa(cfg.Admin.Port)), nil
 		}
 		return localServer(file)

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zkd-project/zkd/internal/testing/certs"
 )
 
 // TestProbes checks the exit codes and the line of ready and live, by the word srvr and by
@@ -69,9 +71,13 @@ func TestProbeOfALocalServer(t *testing.T) {
 	_, port, _ := net.SplitHostPort(answering(t, srvr("standalone")))
 	dir := t.TempDir()
 	file := filepath.Join(dir, "zoo.cfg")
+	ca := certs.New(t, "CA")
+	forced := "admin.forceHttps=true\nssl.quorum.keyStore.location=" + certs.Write(t, dir, "key.pem", ca.Issue("zk1").PEM(t)) +
+		"\nssl.quorum.trustStore.location=" + certs.Write(t, dir, "trust.pem", ca.CertPEM())
 	for lines, want := range map[string]string{
-		"admin.serverPort=" + adminPort: "http://127.0.0.1:" + adminPort + " is ready\n",
-		"":                              "127.0.0.1:" + port + " is ready\n",
+		"admin.serverPort=" + adminPort + "\n" + forced: "127.0.0.1:" + port + " is ready\n",
+		"admin.serverPort=" + adminPort:                 "http://127.0.0.1:" + adminPort + " is ready\n",
+		"":                                              "127.0.0.1:" + port + " is ready\n",
 	} {
 		write(t, file, fmt.Sprintf("dataDir=%s\nclientPortAddress=127.0.0.1\nclientPort=%s\n%s\n", dir, port, lines))
 		var out bytes.Buffer

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -30,6 +31,14 @@ func (e *Evaluator) evaluateMulti(txn *datatree.Txn) error {
 		}
 	}
 	return nil
+}
+
+// OnlyDeletes reports whether a multi with this body deletes something and does nothing else.
+func OnlyDeletes(body []byte) bool {
+	var multi jute.MultiRequest
+	d := jute.NewAliasDecoder(body)
+	multi.Decode(&d)
+	return d.Err() == nil && len(multi.Ops) > 0 && !slices.ContainsFunc(multi.Ops, func(op jute.MultiOp) bool { return op.Type != jute.OpDelete })
 }
 
 // resolveOps gives each create its opcode in a multi, where the mode takes precedence

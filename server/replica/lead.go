@@ -316,9 +316,11 @@ func (r *Replica) proposeOne(req *evaluate.Request, wall int64, payload *arena) 
 		r.placeBarrier(barrier{origin: req.Origin, code: jute.ErrMarshalling, read: r.leaseOrRead(req.Origin)})
 		return 0, true
 	}
-	if txn.Err != 0 && r.refusesWrites() { // a failed request must not use the disk's reserve
-		r.placeBarrier(barrier{origin: req.Origin, code: txn.Err, read: r.leaseOrRead(req.Origin)})
-		return 0, true
+	if r.refusesWrites() { // a failed request must not use the disk's reserve
+		if code := failure(txn); code != 0 {
+			r.placeBarrier(barrier{origin: req.Origin, code: code, read: r.leaseOrRead(req.Origin)})
+			return 0, true
+		}
 	}
 	if mutated(doubleClose) || mutated(noSessionCheck) {
 		injectFault(req, txn)
@@ -377,8 +379,22 @@ func (r *Replica) refusedByDisk(req *evaluate.Request) jute.Code {
 		if r.o.Disk.RoomForDeletes() {
 			return 0
 		}
+	case jute.OpMulti: // deleteall of zkCli.sh and of zkcli
+		if evaluate.OnlyDeletes(req.Body) && r.o.Disk.RoomForDeletes() {
+			return 0
+		}
 	}
 	return jute.ErrNotReadOnly
+}
+
+// failure returns the code with which a request has failed, also of a multi, or 0.
+func failure(txn *datatree.Txn) jute.Code {
+	for i := range txn.Ops {
+		if op := &txn.Ops[i]; op.Kind == datatree.OpError && op.Code != 0 {
+			return op.Code
+		}
+	}
+	return txn.Err
 }
 
 // checkOwner refuses a request that a client sent before it moved to another connection.
