@@ -548,7 +548,10 @@ func (l *loop) beginService() {
 		}
 		l.clients.EndReadOnly()
 	}
-	l.serving.Store(!l.ending.Load())
+	if !l.ending.Load() {
+		l.serving.Store(true)
+		l.clients.LogServing()
+	}
 }
 
 // endService ends the connections that have sent any request.

@@ -372,5 +372,5 @@ func newLogger(cfg *config.Config, w io.Writer) (*zap.Logger, zap.AtomicLevel, e
 		enc.EncodeLevel = zapcore.CapitalLevelEncoder
 		encoder = zapcore.NewConsoleEncoder(enc)
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), level, nil
+	return zap.New(limitRepeats(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level))), level, nil
 }

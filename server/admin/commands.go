@@ -77,7 +77,7 @@ type command struct {
 // query is a request for a command.
 type query struct {
 	Server
-	config string            // the text of the configuration file
+	config string     // the text of the configuration file
 	args   url.Values // of the URL
 }
 

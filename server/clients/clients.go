@@ -255,6 +255,9 @@ func (s *Clients) Kill(origin uint64) {
 
 // EndService ends the connections that have sent any request.
 func (s *Clients) EndService() {
+	s.ports.Lock()
+	s.ports.plain.serving, s.ports.secure.serving = false, false
+	s.ports.Unlock()
 	for _, c := range s.conns.All() {
 		if c.wantsSession() {
 			c.kill()

@@ -26,6 +26,7 @@ type port struct {
 	key      string // of the configuration
 	kind     portKind
 	listener net.Listener // nil while it is not open
+	serving  bool         // as the log says
 }
 
 // Listen opens clientPort and starts accepting; port -1 means none. If a port is open at
@@ -64,11 +65,34 @@ func (s *Clients) listen(p *port, host string, number int) error {
 		l, _ = s.open(old.Addr().String())
 	}
 	if l != nil {
-		p.listener = l
-		s.log.Info("serving clients", zap.Stringer("address", l.Addr()), zap.String("port", p.key), zap.Stringer("zxid", s.state.Applied()))
+		p.listener, p.serving = l, false
+		if s.backend.Serving() {
+			s.logServingLocked(p)
+		} else {
+			s.log.Info("clients can connect once there is a leader", zap.Stringer("address", l.Addr()), zap.String("port", p.key))
+		}
 		s.accepting.Go(func() { s.acceptLoop(l, p.kind) })
 	}
 	return err
+}
+
+// LogServing logs the ports on which the server serves clients, after it has begun to do so.
+// A port that opens later is logged then.
+func (s *Clients) LogServing() {
+	s.ports.Lock()
+	defer s.ports.Unlock()
+	for _, p := range []*port{&s.ports.plain, &s.ports.secure} {
+		if p.listener != nil {
+			s.logServingLocked(p)
+		}
+	}
+}
+
+func (s *Clients) logServingLocked(p *port) {
+	if !p.serving {
+		p.serving = true
+		s.log.Info("serving clients", zap.Stringer("address", p.listener.Addr()), zap.String("port", p.key), zap.Stringer("zxid", s.state.Applied()))
+	}
 }
 
 // Addr returns the address of clientPort, or nil.
