@@ -40,10 +40,10 @@ func TestTroubles(t *testing.T) {
 	in("a full disk", func(t *testing.T) {
 		fs := crashfs.New(1)
 		s := startOn(t, fs, "/data")
-		time.Sleep(time.Second)
+		time.Sleep(1100 * time.Millisecond) // between two looks at the disk
 		leave(t, fs, roomForDeletes)
 		time.Sleep(time.Minute)
-		says(t, s, map[string]string{"disk_full": "1", "writes_refused": "1", "disk_full_ms": "59500"})
+		says(t, s, map[string]string{"disk_full": "1", "writes_refused": "1", "disk_full_ms": "59600"})
 		leave(t, fs, lotsOfRoom)
 		time.Sleep(time.Second)
 		says(t, s, map[string]string{"disk_full": "0", "disk_full_ms": "0"})
