@@ -147,7 +147,7 @@ def main():
         try:
             for port in PORTS:  # Java needs some load before it is at its full speed
                 for workload in ("set", "get", "sessions"):
-                    measure(servers[port.split()[0]], port, workload, "-d", f"{max(1, a.duration * (1 if 'zkd' in port else 2) / 2)}s", "--warmup", "0s")
+                    measure(servers[port.split()[0]], port, workload, "-d", f"{max(1, a.duration * (0.5 if 'zkd' in port else 1.6))}s", "--warmup", "0s")
             speed = {}
             for name, workload in WORKLOADS.items():
                 speed[name] = {port: [] for port in PORTS}

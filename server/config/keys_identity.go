@@ -46,7 +46,7 @@ type JWT struct {
 	// Audiences are the names of this service, one of which a token must have.
 	Audiences []string
 	// Keys is the issuer's JSON Web Key Set: a file, or an address that begins with
-	// "https://".
+	// "https://"; "" means the address that the issuer names.
 	Keys string
 	// Algorithms are the accepted signature algorithms. Default RS256, PS256, ES256, EdDSA.
 	Algorithms []string
