@@ -331,43 +331,48 @@ func storm(t *testing.T, addr string, seed uint64, midway func()) {
 	clients.Wait()
 }
 
-var stormACLs = [][]client.ACL{nil, nil, nil, client.OpenACL(), client.ReadACL(),
+var stormACLs = [][]client.ACL{client.OpenACL(), client.OpenACL(), client.ReadACL(),
 	{client.DigestACL(client.PermAll, "bob", "secret"), {Perms: client.PermAll, ID: client.ID{Scheme: "world", ID: "anyone"}}}}
 
 // randomWrite sends a request, which may well be refused.
 func randomWrite(ctx context.Context, c *client.Client, r *rand.Rand) {
 	path := "/s"
 	for range 1 + r.IntN(3) {
-		path += fmt.Sprintf("/%d", r.IntN(4))
+		path += fmt.Sprintf("/%d", r.IntN(6))
 	}
 	data := bytes.Repeat([]byte{byte('a' + r.IntN(26))}, r.IntN(200))
 	if r.IntN(10) == 0 {
 		data = nil
 	}
-	o := client.CreateOptions{ACL: stormACLs[r.IntN(len(stormACLs))]}
-	switch o.Mode = []client.CreateMode{client.Persistent, client.Persistent, client.Ephemeral, client.Ephemeral, client.EphemeralSequential,
-		client.PersistentSequential, client.Container, client.PersistentTTL}[r.IntN(8)]; o.Mode {
+	o := client.CreateOptions{}
+	if r.IntN(8) == 0 {
+		o.ACL = stormACLs[r.IntN(len(stormACLs))]
+	}
+	switch o.Mode = []client.CreateMode{client.Persistent, client.Persistent, client.Persistent, client.Persistent, client.Ephemeral,
+		client.EphemeralSequential, client.PersistentSequential, client.PersistentSequential, client.Container, client.PersistentTTL}[r.IntN(10)]; o.Mode {
 	case client.PersistentTTL:
 		o.TTL = time.Hour
 	case client.EphemeralSequential, client.PersistentSequential:
 		path += "/n-"
 	}
 	// Errors are a part of the storm.
-	switch r.IntN(10) {
-	case 0, 1, 2:
+	switch r.IntN(20) {
+	default:
 		c.Create(ctx, path, data, o) //nolint:errcheck // see above
-	case 3, 4, 5:
+	case 0: // a subtree
 		if list, err := c.Children(ctx, path); err == nil {
 			for _, name := range list.Names {
 				c.Delete(ctx, path+"/"+name, -1) //nolint:errcheck // see above
 			}
 		}
 		c.Delete(ctx, path, -1) //nolint:errcheck // see above
-	case 6, 7:
+	case 1, 2, 3:
+		c.Delete(ctx, path, -1) //nolint:errcheck // see above
+	case 4, 5, 6, 7:
 		c.Set(ctx, path, data, -1) //nolint:errcheck // see above
 	case 8:
-		c.SetACL(ctx, path, stormACLs[3+r.IntN(3)], -1) //nolint:errcheck // see above
-	case 9:
+		c.SetACL(ctx, path, stormACLs[r.IntN(len(stormACLs))], -1) //nolint:errcheck // see above
+	case 10, 11:
 		c.Create(ctx, "/s", nil, client.CreateOptions{})                                                                   //nolint:errcheck // see above
 		c.Multi(ctx, client.CreateOp(path, data, o), client.SetOp("/s", data, -1), client.CheckOp(path, int32(r.IntN(2))), //nolint:errcheck // see above
 			client.DeleteOp(path+"/0", -1))
@@ -411,7 +416,7 @@ func compareDumps(t *testing.T, who string, want, got []string) {
 			t.Fatalf("%s: got\n%s\nwant\n%s", who, got[i], want[i])
 		}
 	}
-	if len(want) != len(got) || len(want) < 10 {
+	if len(want) != len(got) || len(want) < 20 {
 		t.Fatalf("%s: %d znodes, want %d", who, len(got), len(want))
 	}
 }
