@@ -161,8 +161,8 @@ func (r *Replica) enqueue(batch []Submission) {
 func (r *Replica) Turn() { r.leading.requests, r.leading.work, r.leading.more = 0, 0, false }
 
 // Propose evaluates and proposes waiting requests, as many as may be evaluated under one
-// hold of the tree's lock. It reports whether there is output to take, so that the log
-// can start on it. A turn ends when it returns false.
+// hold of the tree's lock. It reports whether there may be output to take, so that the log
+// can start on it. A turn ends when it returns false: also if the first request has to wait.
 func (r *Replica) Propose() bool {
 	if r.decideUnknown() {
 		return true
@@ -181,7 +181,7 @@ func (r *Replica) Propose() bool {
 		l.bytes -= l.waiting.All()[i].Size()
 	}
 	l.waiting.Pop(n)
-	return true
+	return n > 0 || mutated(proposesNothing)
 }
 
 // Work returns the amount of work in the turn, and whether the turn ended with work left

@@ -46,6 +46,7 @@ const (
 	demotesTooMany
 	markForgotten
 	markKept
+	proposesNothing
 )
 
 var mutantNames = [...]string{
@@ -81,6 +82,7 @@ var mutantNames = [...]string{
 	demotesTooMany:       "demotes-too-many",
 	markForgotten:        "mark-forgotten",
 	markKept:             "mark-kept",
+	proposesNothing:      "proposes-nothing",
 }
 
 func (m Mutant) String() string {

@@ -362,6 +362,7 @@ var directed = map[string]func(*script){
 	"conns-kept":                    watchOverASnapshot,
 	"own-lease-waited":              longLeases,
 	"unbounded-lease":               longLeases,
+	"proposes-nothing":              changeDuringRenewal,
 }
 
 // scriptConfig returns the ensemble for the scripts in directed.

@@ -171,6 +171,9 @@ func (s *Sim) takeOutputs(n *node) {
 	s.drain(n)
 }
 
+// maxRounds is more than a turn can need: L4.
+const maxRounds = 100_000
+
 // drain carries out the outputs of the replica. It may end the process.
 func (s *Sim) drain(n *node) {
 	n.rep.Turn()
@@ -180,7 +183,10 @@ func (s *Sim) drain(n *node) {
 	} else if s.percent(50) {
 		s.handOver(n)
 	}
-	for {
+	for rounds := 0; ; rounds++ {
+		if rounds > maxRounds {
+			s.fail("L4", "the turn of server %d does not end", n.id)
+		}
 		n.again = false
 		s.tellRoom(n)
 		n.rep.Take(&n.out)

@@ -262,6 +262,39 @@ func TestReg_JoinerPromisedAHigherEpoch(t *testing.T) {
 	})
 }
 
+// A client changes the members while the leader renews its epoch and the marker of that is not
+// committed. The request waits; the turn of the leader's loop has to end.
+func TestReg_ChangeDuringARenewal(t *testing.T) { play(t, scriptConfig(), changeDuringRenewal) }
+
+func changeDuringRenewal(s *script) {
+	leader := s.lead()
+	s.everywhere()
+	c := s.attach(leader)
+	stray, epoch := s.others(leader)[0], leader.status.Epoch
+	s.down(stray)
+	for _, h := range []*history{&stray.disk.written, &stray.disk.durable} {
+		h.promise = zab.Promise{Epoch: epoch + 7, To: stray.id}
+	}
+	s.up(stray)
+	s.wait("a renewal", func() bool { return leader.status.Epoch > epoch })
+	list := *s.membersNow()
+	list.List = append([]zab.Member(nil), list.List...)
+	for i := range list.List {
+		list.List[i].Observer = list.List[i].ID == stray.id
+	}
+	c.change = &change{list: list, allowed: true}
+	c.cxid++
+	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, sent: s.now}
+	s.chooseChange(c, &req)
+	c.inFlight = append(c.inFlight, req)
+	s.serve(leader, c.id, &req)
+	s.wait("an answer", func() bool { return len(c.inFlight) == 0 })
+	s.everywhere()
+	if s.stats.Reconfigs != 1 {
+		s.fail("script", "%d changes of the members", s.stats.Reconfigs)
+	}
+}
+
 func TestReg_ZK1732_JoinsALeaderThatThereIs(t *testing.T) {
 	play(t, quiet(5), func(s *script) {
 		leader := s.lead()
