@@ -68,7 +68,7 @@ func (s *Server) watchVoters(now time.Duration) {
 	s.missing.mu.Unlock()
 }
 
-// troubles returns what the server knows of its own troubles.
+// troubles returns what the server knows to be wrong with it.
 func (s *Server) troubles() (t monitor.Troubles) {
 	now := s.now()
 	t.Clock = time.Now()

@@ -10,7 +10,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// Troubles is what a server knows of its own troubles, for tools that explain what is wrong
+// Troubles is what a server knows to be wrong with it, for tools that explain what is wrong
 // with an ensemble. Durations are 0 for what is not so.
 type Troubles struct {
 	Clock            time.Time     // wall clock

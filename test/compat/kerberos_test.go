@@ -38,7 +38,7 @@ const (
 	zkPrincipal = "zookeeper/localhost"
 )
 
-// kerberos is a key distribution center of its own with two realms, which do not trust each
+// kerberos is a key distribution center with two realms, which do not trust each
 // other. All its files are in a directory.
 type kerberos struct {
 	t    *testing.T
