@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestSignals checks that SIGHUP, SIGQUIT and SIGUSR1 do not end a server, whatever the
@@ -31,8 +32,17 @@ func TestSignals(t *testing.T) {
 	defer cmd.Process.Kill()
 
 	addr := awaitOf(t, out, ended, `serving clients.*"address": "([^"]*)"`)
-	cmd.Process.Signal(syscall.SIGHUP)
-	awaitOf(t, out, ended, `(SIGHUP): the configuration was read again.*"changed": 0, "need_restart": 0`)
+	// It serves clients a moment before it handles signals: until then they are ignored.
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for !strings.Contains(out.String(), `SIGHUP: the configuration was read again	{"changed": 0, "need_restart": 0}`) {
+		cmd.Process.Signal(syscall.SIGHUP)
+		select {
+		case <-again.C:
+		case err := <-ended:
+			t.Fatalf("the server has ended: %v\n%s", err, out)
+		}
+	}
 	write(t, file, "tickTime=700\nzkd.logLevel=debug\n4lw.commands.whitelist=ruok\n")
 	cmd.Process.Signal(syscall.SIGHUP)
 	awaitOf(t, out, ended, `(?s)(SIGHUP): changed.*4lw.commands.whitelist", "from": "srvr", "to": "ruok".*SIGHUP: changed.*zkd.logLevel", "from": "info", "to": "debug"`+
