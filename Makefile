@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race scenario fuzz sim mutants orders crash cluster members alerts links soak compat kerberos apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
+.PHONY: help build run run3 test race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links soak compat kerberos moving takeover apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,9 +52,14 @@ RACE_SKIP = ^Test(EverySetting|Volumes|LargestRequests|ATurnOfTheLeaderIsShort)$
 # and of the recipes those in which most happens at once.
 RACE_SHORT = ./recipes/election ./recipes/lock ./recipes/queue
 race: ## tests under the race detector, of the packages with goroutines (or PKG=); needs a C compiler
-	CGO_ENABLED=1 $(GO) test -race $(if $(findstring command,$(origin PKG)),$(PKG),$(RACE))
-	$(if $(findstring command,$(origin PKG)),,CGO_ENABLED=1 $(GO) test -race -short -cpu 1 -skip '$(RACE_SKIP)' $(RACE_ONE))
-	$(if $(findstring command,$(origin PKG)),,CGO_ENABLED=1 $(GO) test -race -short $(RACE_SHORT))
+	$(if $(findstring command,$(origin PKG)),CGO_ENABLED=1 $(GO) test -race $(PKG),$(MAKE) -j 2 race-one race-others)
+
+race-one:
+	CGO_ENABLED=1 $(GO) test -race -short -cpu 1 -skip '$(RACE_SKIP)' $(RACE_ONE)
+
+race-others:
+	CGO_ENABLED=1 $(GO) test -race $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -short $(RACE_SHORT)
 
 # Packages whose tests compare with files and can rewrite these.
 SCENARIOS = ./cmd/zkcli/command ./fourletter ./jute ./server/config ./server/datatree ./server/evaluate ./server/session ./server/sim ./server/watch ./server/zab
@@ -109,6 +114,9 @@ kerberos: ## logins with Kerberos, good and bad, beside Apache's server; with a 
 
 moving: ## Apache's data to zkd and back, of 3.8 and 3.9, with longer storms
 	test/compat/run.sh -full -run '^TestMoving'
+
+takeover: ## running ensembles of Apache's become zkd's, twenty in a row, with kills at each step
+	test/compat/run.sh -full -run '^TestTakeover'
 
 apps: ## applications that keep their state in ZooKeeper: Patroni, Vitess and more; minutes, and a network
 	test/compat/run.sh -apps

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/zkd-project/zkd/jute"
 )
 
 // Ensemble controls the servers themselves. Its operations need the permission to write the
@@ -27,6 +29,32 @@ func (e Ensemble) TransferLeader(ctx context.Context, server int) error {
 // so that their clients go to other servers. It returns how many will end.
 func (e Ensemble) Drain(ctx context.Context, percent int) (int, error) {
 	return do(ctx, e.c, &e.c.s.ops.drain, args{version: int64(percent)})
+}
+
+// Configuration returns the configuration of the server of this connection, a line for each key
+// with its value and where that comes from. Secrets are masked.
+func (e Ensemble) Configuration(ctx context.Context) (string, error) {
+	return e.configure(ctx, jute.ConfigureShow, "", "")
+}
+
+// Configure sets a key of the configuration of the server of this connection, and returns a text
+// that says what has changed. It counts until the server ends or reads its configuration again.
+// If the server refuses it, the error wraps ErrBadArguments and has the reason.
+func (e Ensemble) Configure(ctx context.Context, key, value string) (string, error) {
+	return e.configure(ctx, jute.ConfigureSet, key, value)
+}
+
+// Unconfigure ends the effect of Configure: the value of the configuration file counts again.
+func (e Ensemble) Unconfigure(ctx context.Context, key string) (string, error) {
+	return e.configure(ctx, jute.ConfigureUnset, key, "")
+}
+
+func (e Ensemble) configure(ctx context.Context, action int32, key, value string) (string, error) {
+	r, err := do(ctx, e.c, &e.c.s.ops.configure, args{version: int64(action), path: key, data: []byte(value)})
+	if err == nil && !r.Done {
+		return "", fmt.Errorf("%w: %s", ErrBadArguments, r.Text)
+	}
+	return r.Text, err
 }
 
 // KeepAway makes the server of this connection end all its other connections, as Drain does,

@@ -243,6 +243,13 @@ func encodeKeepAway(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	return (&jute.DrainRequest{HasKeepAway: true, KeepAwayMs: a.version}).Append(b), nil
 }
 
+// encodeConfigure takes the key from path, and the value from data.
+func encodeConfigure(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
+	return (&jute.ConfigureRequest{Action: int32(a.version), Key: a.path, Value: string(a.data)}).Append(b), nil
+}
+
+func decodeConfigured(f *Future[jute.ConfigureResponse], d *jute.Decoder) { f.val.Decode(d) }
+
 func checkAuth(_ *Client, _ *call, a *args) error {
 	if a.auth.Scheme == "" {
 		return errors.New("no scheme, such as \"digest\"")

@@ -147,6 +147,7 @@ type table struct {
 	reconfig         op[Node]
 	transferLeader   op[None]
 	drain, keepAway  op[int]
+	configure        op[jute.ConfigureResponse]
 	addAuth          op[None]
 }
 
@@ -177,6 +178,7 @@ func newTable() *table {
 		transferLeader:   op[None]{code: jute.OpTransferLeader, encode: encodeNumber},
 		drain:            op[int]{code: jute.OpDrain, encode: encodeNumber, decode: decodeCount},
 		keepAway:         op[int]{code: jute.OpDrain, encode: encodeKeepAway, decode: decodeCount},
+		configure:        op[jute.ConfigureResponse]{code: jute.OpConfigure, encode: encodeConfigure, decode: decodeConfigured},
 		addAuth:          op[None]{code: jute.OpAuth, check: checkAuth},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"github.com/zkd-project/zkd/internal/keystore"
+	"github.com/zkd-project/zkd/internal/ocspstatus"
 	"github.com/zkd-project/zkd/internal/secret"
 )
 
@@ -31,6 +32,11 @@ type TLSFiles struct {
 	// write it. It is also that of key stores and trust stores. A renewed key must have the same
 	// password, or none.
 	Password string
+
+	// RequireStaple refuses a server that has stapled no valid OCSP answer to its certificate
+	// (zkd.ssl.ocspStapling). A stapled answer that the certificate has been revoked is
+	// refused always.
+	RequireStaple bool
 
 	// Logger logs when files are read again, or can't be. Nil means slog.Default().
 	Logger Logger
@@ -58,12 +64,39 @@ func (f TLSFiles) Load() (func(server string) (*tls.Config, error), error) {
 	}
 	return func(server string) (*tls.Config, error) {
 		now := source.Contents()
-		c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: server, RootCAs: now.Pool}
+		c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: server, RootCAs: now.Pool, VerifyConnection: f.checkStaple}
 		if now.Key != nil {
 			c.Certificates = []tls.Certificate{*now.Key}
 		}
 		return c, nil
 	}, nil
+}
+
+// checkStaple checks the OCSP answer that a server has stapled to its certificate.
+func (f TLSFiles) checkStaple(s tls.ConnectionState) error {
+	if len(s.OCSPResponse) == 0 && !f.RequireStaple {
+		return nil
+	}
+	err := errors.New("the server has stapled no OCSP answer to its certificate")
+	for _, chain := range s.VerifiedChains {
+		if len(s.OCSPResponse) == 0 || len(chain) < 2 {
+			continue
+		}
+		var revoked bool
+		revoked, _, err = ocspstatus.Of(s.OCSPResponse, chain[0], chain[1])
+		switch {
+		case err != nil:
+			err = fmt.Errorf("the stapled OCSP answer: %w", err)
+		case revoked:
+			return fmt.Errorf("the certificate of %s has been revoked", chain[0].Subject)
+		default:
+			return nil
+		}
+	}
+	if f.RequireStaple {
+		return err
+	}
+	return nil
 }
 
 // changed logs that files have changed.

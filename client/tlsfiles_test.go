@@ -20,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ocsp"
 )
 
 // authority signs certificates for a test.
@@ -397,5 +399,49 @@ func TestTLSNone(t *testing.T) {
 	s := &session{opts: Options{TLSFor: func(server string) (*tls.Config, error) { return nil, errors.New("nothing for " + server) }}}
 	if _, err := s.secure(context.Background(), ours, "zk1"); err == nil || !strings.Contains(err.Error(), "nothing for zk1") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestTLSFilesStaple connects to servers with and without an OCSP answer.
+func TestTLSFilesStaple(t *testing.T) {
+	a, other := newAuthority(t, "good"), newAuthority(t, "other")
+	certFile, keyFile := a.issue("server", &x509.Certificate{DNSNames: []string{"zk1"}})
+	pair := loadPair(t, certFile, keyFile)
+	staple := func(by *authority, status int, until time.Duration) []byte {
+		der, err := ocsp.CreateResponse(by.cert, by.cert, ocsp.Response{
+			Status: status, SerialNumber: pair[0].Leaf.SerialNumber, ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(until), RevokedAt: time.Now(),
+		}, by.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return der
+	}
+	for _, c := range []struct {
+		name           string
+		staple         []byte
+		want, required string // parts of the errors, without RequireStaple and with it
+	}{
+		{"none", nil, "", "has stapled no OCSP answer"},
+		{"good", staple(a, ocsp.Good, time.Hour), "", ""},
+		{"revoked", staple(a, ocsp.Revoked, time.Hour), "has been revoked", "has been revoked"},
+		{"old", staple(a, ocsp.Good, -time.Minute), "", "its answer was valid until"},
+		{"unknown", staple(a, ocsp.Unknown, time.Hour), "", "does not know the certificate"},
+		{"of another authority", staple(other, ocsp.Good, time.Hour), "", "the stapled OCSP answer: "},
+		{"damaged", []byte("damaged"), "", "the stapled OCSP answer: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for require, want := range map[bool]string{false: c.want, true: c.required} {
+				tlsFor, err := TLSFiles{CA: a.ca(), RequireStaple: require}.Load()
+				if err != nil {
+					t.Fatal(err)
+				}
+				server := pair[0]
+				server.OCSPStaple = c.staple
+				err, _, _ = shake(t, Options{TLSFor: tlsFor}, "zk1", &tls.Config{Certificates: []tls.Certificate{server}})
+				if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+					t.Errorf("RequireStaple=%t: %v; want %q", require, err, want)
+				}
+			}
+		})
 	}
 }

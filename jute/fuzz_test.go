@@ -76,7 +76,7 @@ func FuzzRequest(f *testing.F) {
 	fuzzRecords(f, as[RequestHeader], as[CreateRequest], as[CreateTTLRequest], as[DeleteRequest],
 		as[CheckVersionRequest], as[SetDataRequest], as[SetACLRequest], as[PathRequest],
 		as[PathWatchRequest], as[SyncRequest], as[GetEphemeralsRequest], as[ReconfigRequest],
-		as[AuthRequest], as[SASLToken], as[TransferLeaderRequest], as[DrainRequest])
+		as[AuthRequest], as[SASLToken], as[TransferLeaderRequest], as[DrainRequest], as[ConfigureRequest], as[ConfigureResponse])
 }
 
 func FuzzWatch(f *testing.F) {

@@ -44,6 +44,7 @@ const (
 	// zkd's own. Other servers do not know them, and close the connection.
 	OpTransferLeader OpCode = 2001
 	OpDrain          OpCode = 2002
+	OpConfigure      OpCode = 2003
 )
 
 var opNames = map[OpCode]string{
@@ -82,6 +83,7 @@ var opNames = map[OpCode]string{
 	OpWhoAmI:               "whoAmI",
 	OpTransferLeader:       "transferLeader",
 	OpDrain:                "drain",
+	OpConfigure:            "configure",
 }
 
 func (op OpCode) String() string {

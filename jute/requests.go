@@ -251,6 +251,46 @@ func (r *DrainRequest) Decode(d *Decoder) {
 	}
 }
 
+// The actions of a ConfigureRequest.
+const (
+	ConfigureShow  int32 = iota // return the configuration
+	ConfigureSet                // set Key to Value while the server runs
+	ConfigureUnset              // go back from that to the configuration file's value
+)
+
+// ConfigureRequest is the body of configure, which is about the configuration of the server that
+// gets it.
+type ConfigureRequest struct {
+	Action     int32
+	Key, Value string
+}
+
+// Append appends the record.
+func (r *ConfigureRequest) Append(b []byte) []byte {
+	b = AppendInt32(b, r.Action)
+	b = AppendString(b, r.Key)
+	return AppendString(b, r.Value)
+}
+
+// Decode reads the record.
+func (r *ConfigureRequest) Decode(d *Decoder) {
+	r.Action, r.Key, r.Value = d.Int32(), d.String(), d.String()
+}
+
+// ConfigureResponse is the reply's body.
+type ConfigureResponse struct {
+	Done bool
+	Text string // the configuration or what has changed; the reason if it is not done
+}
+
+// Append appends the record.
+func (r *ConfigureResponse) Append(b []byte) []byte {
+	return AppendString(AppendBool(b, r.Done), r.Text)
+}
+
+// Decode reads the record.
+func (r *ConfigureResponse) Decode(d *Decoder) { r.Done, r.Text = d.Bool(), d.String() }
+
 // AuthRequest is the body of auth: Apache's AuthPacket.
 type AuthRequest struct {
 	Type   int32 // 0; has no effect

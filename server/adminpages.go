@@ -24,9 +24,10 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 		URL:           url,
 		Configuration: text,
 		Authorize:     s.authorizeRoot,
-		Snapshots:     s.cfg.Admin.Snapshots,
-		// Apache's server takes the milliseconds of its setting for microseconds.
-		SnapshotInterval: s.cfg.Admin.SnapshotInterval / 1000,
+		Snapshots: func() (bool, time.Duration) {
+			a := &s.live.Load().Admin
+			return a.Snapshots, a.SnapshotInterval / 1000 // Apache's server takes its milliseconds for microseconds
+		},
 	})
 }
 

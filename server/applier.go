@@ -9,9 +9,9 @@ import (
 
 	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/wal"
@@ -48,7 +48,7 @@ type applier struct {
 	digests   *digestLog
 	snapshots *snapshotter
 	logWriter *logWriter
-	audit     *audit.Log // nil for none
+	audit     *auditing
 	events    *queue[peerEvent]
 
 	out  datatree.Applied
@@ -74,7 +74,7 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 		digests:   s.digests,
 		snapshots: s.snapshots,
 		logWriter: s.logWriter,
-		audit:     s.audit,
+		audit:     &s.audit,
 		events:    s.events,
 		ensemble:  ensemble,
 	}
@@ -421,7 +421,7 @@ func (a *applier) txnOf(o *replica.Order) (*datatree.Txn, error) {
 		return o.Txn, nil
 	}
 	o.Txn = replica.NewTxn()
-	return o.Txn, transactionOf(&o.Entry, a.state.Tree, o.Txn)
+	return o.Txn, history.TransactionOf(&o.Entry, a.state.Tree, o.Txn)
 }
 
 // sessionEffect keeps the tracker and the connections in step with the tree's session
@@ -432,7 +432,7 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 		if txn.Session == 0 { // by the cleaner
 			a.metrics.ContainersDeleted.Add(1)
 		}
-	case datatree.OpCreateSession:
+	case datatree.OpCreateSession, datatree.OpAdoptSession:
 		a.tracker.Add(txn.Session, op.TimeoutMs, millis(a.at))
 		a.tracker.SetOwner(txn.Session, txn.Origin)
 		a.answers.SessionOpened(txn.Session, txn.Origin)

@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/internal/wire"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
@@ -238,7 +239,7 @@ func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
 // snapshot that can't be loaded must not become the history. offer returns errNotNow if
 // the core does not wait for it at the moment.
 func (a *arrivals) loadAndInstall(x *arrival, rec *received) (err error) {
-	if rec.tree, rec.state, err = loadSnapshot(x.ctx, a.snapshots.store, rec.ref); err != nil {
+	if rec.tree, rec.state, err = history.Load(x.ctx, a.snapshots.store, storeRef(rec.ref)); err != nil {
 		return err
 	}
 	taken := make(chan error, 1)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,13 +16,39 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/audit"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
+// auditing is the audit log of a server. Once opened, it stays so until the server is closed.
+type auditing struct {
+	opened atomic.Pointer[audit.Log] // nil while it was never on
+	on     atomic.Bool
+}
+
+// log returns the audit log, or nil if it is off.
+func (a *auditing) log() *audit.Log {
+	if !a.on.Load() {
+		return nil
+	}
+	return a.opened.Load()
+}
+
+// switchAudit turns the audit log on or off. The lock of Server.configured is held.
+func (s *Server) switchAudit(cfg *config.Audit) error {
+	if s.audit.opened.Load() == nil {
+		if err := s.openAudit(cfg); err != nil {
+			return err
+		}
+	}
+	s.audit.on.Store(cfg.Enable)
+	s.clients.Audit(s.audit.log(), cfg.Reads)
+	return nil
+}
+
 // openAudit opens the audit log, if the configuration asks for one. A log that can't be
 // written ends the server, since it was asked for to know of every operation.
-func (s *Server) openAudit() error {
-	c := &s.cfg.Audit
+func (s *Server) openAudit(c *config.Audit) error {
 	if !c.Enable {
 		return nil
 	}
@@ -37,52 +64,55 @@ func (s *Server) openAudit() error {
 		}
 		sink = file
 	}
-	s.audit = audit.Open(audit.Options{
+	s.audit.opened.Store(audit.Open(audit.Options{
 		Sink:   sink,
 		JSON:   c.Format == "json",
 		Bare:   c.File == "",
 		Failed: func(err error) { s.fail(fmt.Errorf("the audit log can't be written: %w", err)) },
 		Lost:   func(line []byte) { log.Error("not in the audit log", zap.ByteString("entry", line)) },
-	})
+	}))
+	s.audit.on.Store(true)
 	s.registerAudit()
 	return nil
 }
 
 // auditStart makes the entry of a start, and checks that it can be written.
 func (s *Server) auditStart(failed error) error {
-	if s.audit == nil {
+	log := s.audit.log()
+	if log == nil {
 		return nil
 	}
 	e := audit.Entry{User: systemUser(), Operation: audit.ServerStart}
 	if failed != nil {
 		e.Result = audit.Failure
 	}
-	return s.audit.Wait(s.audit.Put(&e), nil)
+	return log.Wait(log.Put(&e), nil)
 }
 
 // auditStop makes the entry of a stop, before it happens.
 func (s *Server) auditStop() {
-	if s.audit != nil {
-		s.audit.Put(&audit.Entry{User: systemUser(), Operation: audit.ServerStop, Result: audit.Invoked})
+	if log := s.audit.log(); log != nil {
+		log.Put(&audit.Entry{User: systemUser(), Operation: audit.ServerStop, Result: audit.Invoked})
 	}
 }
 
 // auditEphemerals makes the entries about the ephemerals that were deleted with a session.
 // Every server makes them, as Apache's do: they are not the work of one client.
 func (a *applier) auditEphemerals(id jute.SessionID, paths []string) {
-	if a.audit == nil || len(paths) == 0 {
+	log := a.audit.log()
+	if log == nil || len(paths) == 0 {
 		return
 	}
 	e := audit.Entry{Session: id, User: systemUser(), Operation: audit.DeleteEphemeral, Zxid: a.zxid}
 	for _, e.Znode = range paths {
-		a.audit.Put(&e)
+		log.PutLater(&e)
 	}
 }
 
 // auditAutopilot makes the entry of a change of the members that this server makes for itself.
 func (s *Server) auditAutopilot() {
-	if s.audit != nil {
-		s.audit.Put(&audit.Entry{User: systemUser(), Operation: audit.Reconfig, Znode: datatree.ConfigPath})
+	if log := s.audit.log(); log != nil {
+		log.Put(&audit.Entry{User: systemUser(), Operation: audit.Reconfig, Znode: datatree.ConfigPath})
 	}
 }
 
@@ -101,7 +131,7 @@ type logSink struct {
 }
 
 // Write implements audit.Sink.
-func (l logSink) Write(lines []byte) (n int, err error) {
+func (l logSink) Write(lines []byte, results []audit.Result) (n int, err error) {
 	for line := range bytes.Lines(lines) {
 		text := bytes.TrimSuffix(line, []byte{'\n'})
 		entry := zapcore.Entry{Time: time.Now(), LoggerName: l.log.Name(), Message: string(text)}
@@ -110,9 +140,10 @@ func (l logSink) Write(lines []byte) (n int, err error) {
 			entry.Message = "entry"
 			fields = []zap.Field{zap.Reflect("entry", json.RawMessage(text))}
 		}
-		if bytes.HasSuffix(bytes.TrimRight(text, `"}`), []byte(audit.Failure.String())) {
+		if results[0] == audit.Failure {
 			entry.Level = zap.ErrorLevel
 		}
+		results = results[1:]
 		if err := l.log.Core().Write(entry, fields); err != nil {
 			return n, err
 		}
@@ -127,11 +158,11 @@ func (logSink) Close() error { return nil }
 func (s *Server) registerAudit() {
 	gauge := func(name, help string, value func(audit.Stats) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
-			func() float64 { return value(s.audit.Stats()) })
+			func() float64 { return value(s.audit.opened.Load().Stats()) })
 	}
 	counter := func(name, help string, value func(audit.Stats) float64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
-			func() float64 { return value(s.audit.Stats()) })
+			func() float64 { return value(s.audit.opened.Load().Stats()) })
 	}
 	s.registry.MustRegister(
 		counter("zkd_audit_entries_total", "Entries of the audit log.", func(st audit.Stats) float64 { return float64(st.Entries) }),

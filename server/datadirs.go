@@ -121,7 +121,7 @@ func (d *explorer) lookForForeignFiles(fsys vfs.FS) error {
 // Names that an empty data directory may contain: zkd's own, and those of the service,
 // the configuration and the file system.
 var (
-	harmlessNames = []string{"myid", datadirs.InitializeFile, datadirs.UnfinishedFile, datadirs.OwnerFile, datadirs.OwnerFile + ".tmp", "LOCK", "journal.LOCK", "journal", "snap", "tmp", "unreferenced", "lost+found"}
+	harmlessNames = []string{"myid", datadirs.InitializeFile, datadirs.UnfinishedFile, datadirs.OwnerFile, datadirs.OwnerFile + ".tmp", datadirs.LockFile, "journal.LOCK", "journal", "snap", "tmp", "unreferenced", "lost+found"}
 	harmlessEnds  = []string{".pid", ".log", ".out", ".cfg", ".conf", ".properties", ".pem", ".jks", ".p12"}
 )
 

@@ -191,6 +191,8 @@ func describeOp(op *datatree.Op) string {
 			return "close session"
 		}
 		return fmt.Sprintf("close session, %d ephemerals", len(op.Paths))
+	case datatree.OpAdoptSession:
+		return fmt.Sprintf("create session of Apache's server, timeout %d ms", op.TimeoutMs)
 	case datatree.OpSetTimeout:
 		return fmt.Sprintf("resume session, timeout %d ms", op.TimeoutMs)
 	}

@@ -9,24 +9,16 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/clients"
-	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/session"
 )
 
 const defaultTraceMask = 306 // Apache's
-
-// whitelist makes the set of enabled words.
-func whitelist(cfg *config.Config) fourletter.Whitelist {
-	wl, _ := fourletter.ParseWhitelist(strings.Join(cfg.FourLetterWhitelist, ","))
-	return wl
-}
 
 // facts is a server's fourletter.Source, as seen from one connection.
 type facts struct {
@@ -79,7 +71,7 @@ func (f facts) Settings() fourletter.Settings {
 		DataDirBytes:        data,
 		DataLogBytes:        log,
 		TickTimeMs:          int(f.s.cfg.TickTime.Milliseconds()),
-		MaxClientCnxns:      f.s.clients.MaxPerAddress(),
+		MaxClientCnxns:      f.s.live.Load().MaxClientCnxns,
 		MinSessionTimeoutMs: int(f.s.cfg.MinSessionTimeout.Milliseconds()),
 		MaxSessionTimeoutMs: int(f.s.cfg.MaxSessionTimeout.Milliseconds()),
 		ListenBacklog:       f.s.cfg.ClientPortListenBacklog,
@@ -235,7 +227,7 @@ func (f facts) ConnectionDeadlines() []fourletter.ConnectionBucket {
 	}
 	var list []fourletter.ConnectionBucket
 	if len(without) > 0 {
-		at := f.s.now() + f.s.cfg.SessionlessCnxnTimeout
+		at := f.s.now() + f.s.live.Load().SessionlessCnxnTimeout
 		list = append(list, fourletter.ConnectionBucket{Expires: f.wallTime(millis(at)), Connections: without})
 	}
 	for _, b := range f.s.tracker.Buckets() {

@@ -56,14 +56,16 @@ func (s *Server) warnOfOpenRoot() {
 // cleanUp removes containers and TTL nodes that are due. It has a separate goroutine
 // because it takes long.
 func (s *Server) cleanUp() {
-	check := time.NewTicker(s.cfg.ContainerCheckInterval)
+	check := newPulse()
 	defer check.Stop()
 	for {
+		check.every(s.live.Load().ContainerCheckInterval)
 		select {
 		case <-check.C:
 			if s.leads() && !s.removeExpired() {
 				return
 			}
+		case <-s.reloaded:
 		case <-s.stopping:
 			return
 		}
@@ -88,7 +90,7 @@ const expireSlice = 1024
 // removeExpired proposes to remove empty containers and TTL nodes that are due, no faster
 // than znode.container.maxPerMinute. It reports whether the server is still running.
 func (s *Server) removeExpired() bool {
-	pace := time.NewTicker(max(time.Minute/time.Duration(max(s.cfg.ContainerMaxPerMinute, 1)), time.Microsecond))
+	pace := time.NewTicker(max(time.Minute/time.Duration(max(s.live.Load().ContainerMaxPerMinute, 1)), time.Microsecond))
 	defer pace.Stop()
 	var cursor datatree.ExpiryCursor
 	var due []evaluate.Removal
@@ -119,7 +121,7 @@ func (s *Server) removeExpired() bool {
 func (s *Server) dueForRemoval(cursor *datatree.ExpiryCursor, due []evaluate.Removal) (_ []evaluate.Removal, more bool) {
 	s.state.RLock()
 	defer s.state.RUnlock()
-	more = s.state.Tree.Expirable(cursor, expireSlice, time.Now().UnixMilli(), s.cfg.ContainerMaxNeverUsed.Milliseconds(),
+	more = s.state.Tree.Expirable(cursor, expireSlice, time.Now().UnixMilli(), s.live.Load().ContainerMaxNeverUsed.Milliseconds(),
 		func(path string, n datatree.Node) {
 			due = append(due, evaluate.Removal{Path: path, Cversion: n.Cversion, Mtime: n.Mtime})
 		})

@@ -17,7 +17,9 @@ import (
 // lifecycle is what every part of a server needs: its configuration, clock, logger and
 // counters, and its start and end. It knows no part.
 type lifecycle struct {
-	cfg     *config.Config
+	cfg *config.Config // as it was at the start
+	// live is cfg with the values that live keys have by now.
+	live    atomic.Pointer[config.Config]
 	log     *zap.Logger
 	metrics *monitor.Metrics
 	clock   clock
@@ -35,6 +37,7 @@ type lifecycle struct {
 
 func newLifecycle(cfg *config.Config, log *zap.Logger, metrics *monitor.Metrics) *lifecycle {
 	l := &lifecycle{cfg: cfg, log: log, metrics: metrics, failed: make(chan error, 1)}
+	l.live.Store(cfg)
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.stopping = l.ctx.Done()
 	return l

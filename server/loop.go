@@ -10,7 +10,6 @@ import (
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/wal"
@@ -92,21 +91,17 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 		Ensemble:     s.ensemble(),
 		LeaderServes: s.cfg.LeaderServes,
 		MaxWait:      s.cfg.ThrottledOpWaitTime,
-		Evaluate: evaluate.Options{
-			ExtendedTypes:   s.cfg.ExtendedTypes,
-			EnforceQuota:    s.cfg.EnforceQuota,
-			ReconfigEnabled: s.cfg.ReconfigEnabled,
-		},
-		Schemes:   s.schemes,
-		Limits:    s.limits.replica(),
-		State:     applierState{&s.state, s.digests},
-		Disk:      s.disk,
-		Tracker:   s.tracker,
-		Backlog:   &s.handover.backlog,
-		NewOrigin: func() uint64 { return uint64(s.ids.Next(nil)) },
-		Now:       s.now,
-		Wall:      func() int64 { return time.Now().UnixMilli() },
-		Queued:    s.metrics.QueueTime.Observe,
+		Evaluate:     evaluateOptions(s.cfg),
+		Schemes:      s.schemes,
+		Limits:       s.limits.replica(),
+		State:        applierState{&s.state, s.digests},
+		Disk:         s.disk,
+		Tracker:      s.tracker,
+		Backlog:      &s.handover.backlog,
+		NewOrigin:    func() uint64 { return uint64(s.ids.Next(nil)) },
+		Now:          s.now,
+		Wall:         func() int64 { return time.Now().UnixMilli() },
+		Queued:       s.metrics.QueueTime.Observe,
 		Evaluated: func(d time.Duration, n int64) {
 			s.metrics.Evaluation.Observe(d/time.Duration(n), n)
 		},
@@ -156,18 +151,21 @@ func (l *loop) run() {
 	for {
 		select {
 		case <-l.submissions.ready:
+			l.replica.Advance()
 			batch = l.submissions.take(batch)
 			l.metrics.Taken.Observe(time.Duration(len(batch)), 1)
 			l.metrics.EvaluationQueued.Add(int64(len(batch)))
 			l.replica.Submit(batch)
 			batch = l.submissions.done(batch)
 		case <-l.events.ready:
+			l.replica.Advance()
 			events = l.events.take(events)
 			for i := range events {
 				l.handle(&events[i])
 			}
 			events = l.events.done(events)
 		case <-l.logWriter.progress:
+			l.replica.Advance()
 			l.persisted(l.logWriter.durable.Load())
 		case <-l.moved:
 		case <-l.again:

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/history"
 )
 
 // TestReadStateAt reads the states between some writes, by their zxids and by times, and is
@@ -39,7 +40,7 @@ func TestReadStateAt(t *testing.T) {
 	reached := 0
 	for i := 0; i < len(states); i += 9 {
 		want := states[i]
-		for _, at := range []Moment{{Zxid: want.zxid}, {Time: want.at}} {
+		for _, at := range []history.Moment{{Zxid: want.zxid}, {Time: want.at}} {
 			got, err := ReadStateAt(t.Context(), place, at)
 			if err != nil && strings.Contains(err.Error(), "no snapshot is from before that moment") {
 				continue // it was purged
@@ -54,7 +55,7 @@ func TestReadStateAt(t *testing.T) {
 	if reached == 0 {
 		t.Error("no state could be read")
 	}
-	for _, at := range []Moment{{Zxid: states[99].zxid + 1000}, {Time: states[0].at.Add(-time.Hour)}} {
+	for _, at := range []history.Moment{{Zxid: states[99].zxid + 1000}, {Time: states[0].at.Add(-time.Hour)}} {
 		if got, err := ReadStateAt(t.Context(), place, at); err == nil {
 			t.Errorf("%+v: zxid %v", at, got.Tree.LastZxid())
 		}

@@ -3,17 +3,23 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+
+	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
@@ -73,7 +79,10 @@ func WriteState(ctx context.Context, s *State, places ...Place) error {
 
 // Vacant returns an error if the place has data, other than what an interrupted WriteState has left.
 func (p Place) Vacant() error {
-	if _, err := os.Stat(p.mark()); err == nil {
+	if info, err := os.Stat(p.mark()); err == nil {
+		if info.Size() > 0 { // those of WriteState are empty
+			return fmt.Errorf("an export into %s was interrupted: remove what it has left, or name an empty directory", p.DataDir)
+		}
 		return nil
 	}
 	found, err := examine(vfs.OS{}, &config.Config{DataDir: p.DataDir, DataLogDir: p.LogDir, DBAutoCreate: true})
@@ -146,7 +155,12 @@ func (p Place) complete(s *State, id *datadirs.Identity, ref wal.SnapRef, writte
 	if err = errors.Join(err, log.Close()); err != nil {
 		return err
 	}
-	if err := writeOwner(vfs.OS{}, p.DataDir, datadirs.Owner{Server: id.Server, Incarnation: id.Incarnation}); err != nil {
+	return p.own(datadirs.Owner{Server: id.Server, Incarnation: id.Incarnation})
+}
+
+// own writes the names of the owner, and ends the writing of data at p.
+func (p Place) own(o datadirs.Owner) error {
+	if err := writeOwner(vfs.OS{}, p.DataDir, o); err != nil {
 		return err
 	}
 	if p.Server != 0 {
@@ -177,44 +191,27 @@ func copyFile(from, to string) error {
 // ReadState returns the data of a server that does not run, with all of its log: whether the
 // last transactions of a member were committed is decided by the next election, which that
 // member wins if it is the most advanced one.
-func ReadState(ctx context.Context, p Place) (*State, error) { return ReadStateAt(ctx, p, Moment{}) }
+func ReadState(ctx context.Context, p Place) (*State, error) {
+	return ReadStateAt(ctx, p, history.Moment{})
+}
 
 // ReadStateAt is like ReadState for the state as it was at a moment, as far as the log and the
 // snapshots reach back.
-func ReadStateAt(ctx context.Context, p Place, at Moment) (*State, error) {
-	cfg, _, err := config.Default(func(string) string { return "" }, config.Override("dataDir", p.DataDir), config.Override("dataLogDir", p.LogDir))
-	if err != nil {
-		return nil, err
-	}
-	cfg.DataDirAutoCreate = false
-	s, err := New(Options{Config: cfg})
+func ReadStateAt(ctx context.Context, p Place, at history.Moment) (*State, error) {
+	s, err := p.offline(nil)
 	if err != nil {
 		return nil, err
 	}
 	defer s.closeStorage()
-	if err := s.lockDataDir(ctx); err != nil {
-		return nil, err
-	}
-	dirs, err := examine(s.fs, cfg)
+	dirs, err := s.lockAndExamine(ctx)
 	if err != nil {
 		return nil, err
 	}
-	begin, err := dirs.Decide("")
-	if err == nil && begin.New {
-		err = fault.New(fault.Missing, p.DataDir, errors.New("there is no data of zkd"))
-	}
+	store, rec, err := s.openOffline(ctx, dirs)
 	if err != nil {
 		return nil, err
 	}
-	store, err := snapshot.Open(p.DataDir, snapshot.Options{})
-	if err != nil {
-		return nil, err
-	}
-	rec, err := s.openLog(ctx, store, dirs, begin)
-	if err != nil {
-		return nil, err
-	}
-	if at != (Moment{}) {
+	if at != (history.Moment{}) {
 		if err := s.cutHistory(ctx, store, rec, at); err != nil {
 			return nil, err
 		}
@@ -230,6 +227,42 @@ func ReadStateAt(ctx context.Context, p Place, at Moment) (*State, error) {
 	return &State{Tree: st.tree, Epoch: max(promise.Epoch, st.tree.LastZxid().Epoch()), Voters: voters(&st.ensemble)}, err
 }
 
+// offline returns a server with the data of p that is not to be started. Its storage has to be
+// closed.
+func (p Place) offline(logger *zap.Logger) (*Server, error) {
+	cfg, _, err := config.Default(func(string) string { return "" }, config.Override("dataDir", p.DataDir), config.Override("dataLogDir", p.LogDir))
+	if err != nil {
+		return nil, err
+	}
+	cfg.DataDirAutoCreate = false
+	return New(Options{Config: cfg, Logger: logger})
+}
+
+// lockAndExamine keeps other processes out of the directories, and examines them.
+func (s *Server) lockAndExamine(ctx context.Context) (*datadirs.Found, error) {
+	if err := s.lockDataDir(ctx); err != nil {
+		return nil, err
+	}
+	return examine(s.fs, s.cfg)
+}
+
+// openOffline opens the store of snapshots and the log, which must be there.
+func (s *Server) openOffline(ctx context.Context, dirs *datadirs.Found) (*snapshot.Store, *wal.Recovered, error) {
+	begin, err := dirs.Decide("")
+	if err == nil && begin.New {
+		err = fault.New(fault.Missing, s.cfg.DataDir, errors.New("there is no data of zkd"))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := snapshot.Open(s.cfg.DataDir, snapshot.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	rec, err := s.openLog(ctx, store, dirs, begin)
+	return store, rec, err
+}
+
 // ReadSnapshot returns the state in a snapshot, such as a backup, in a file of any name.
 func ReadSnapshot(ctx context.Context, path string) (*State, error) {
 	store := snapshot.ReadingFrom(vfs.OS{}, filepath.Dir(path))
@@ -237,11 +270,16 @@ func ReadSnapshot(ctx context.Context, path string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, ensemble, err := loadSnapshot(ctx, store, ref)
+	tree, ensemble, err := history.Load(ctx, store, storeRef(ref))
 	if err != nil {
 		return nil, err
 	}
-	return &State{Tree: tree, Epoch: tree.LastZxid().Epoch(), Voters: voters(&ensemble)}, nil
+	return StateOf(tree, &ensemble), nil
+}
+
+// StateOf returns the state of a tree and of what the history says of the ensemble.
+func StateOf(tree *datatree.Tree, ensemble *zab.State) *State {
+	return &State{Tree: tree, Epoch: tree.LastZxid().Epoch(), Voters: voters(ensemble)}
 }
 
 // refOf returns the reference that a file fits: see snapshot.Store.RefOf.
@@ -262,4 +300,42 @@ func voters(ensemble *zab.State) (n int) {
 		}
 	}
 	return n
+}
+
+// cutHistory takes what comes after a moment out of what the log has recovered.
+func (s *Server) cutHistory(ctx context.Context, store *snapshot.Store, rec *wal.Recovered, at history.Moment) error {
+	if at.Zxid > rec.LastZxid {
+		return fmt.Errorf("zxid %v is not reached: the log ends at %v", at.Zxid, rec.LastZxid)
+	}
+	rec.Snaps = slices.DeleteFunc(slices.Clone(rec.Snaps), func(ref wal.SnapRef) bool {
+		if at.Zxid != 0 {
+			return ref.Zxid > at.Zxid
+		}
+		meta, err := store.Describe(ctx, ref.Name)
+		return err != nil || meta.Time > at.Time.UnixMilli()
+	})
+	last := jute.Zxid(0)
+	if n := len(rec.Snaps); n > 0 {
+		last = rec.Snaps[n-1].Zxid
+	}
+	err := s.wal.Replay(last, func(r wal.Record) error {
+		e := entryOf(&r)
+		before, err := at.Before(&e)
+		if before {
+			return errReplayed
+		}
+		last = e.Zxid
+		return errors.Join(err, ctx.Err())
+	})
+	rec.LastZxid = last
+	switch {
+	case errors.Is(err, wal.ErrPurged):
+		return fmt.Errorf("the log begins after %v, and no snapshot is from before that moment: %w", rec.FirstZxid, err)
+	case errors.Is(err, errReplayed), err == nil:
+		if last == 0 {
+			return errors.New("the history begins after that moment")
+		}
+		return nil
+	}
+	return err
 }

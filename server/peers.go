@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
@@ -70,7 +71,8 @@ const (
 	evTransfer                      // hand over; done is closed afterwards
 	evRefused                       // intro: of a server with which there is no link
 	evReserveIDs
-	evPing // done is closed: the loop turns
+	evPing   // done is closed: the loop turns
+	evReload // the live configuration has changed
 )
 
 // handle processes an event.
@@ -123,6 +125,9 @@ func (l *loop) handle(ev *peerEvent) {
 		l.reserveIDs()
 	case evPing:
 		close(ev.done)
+	case evReload:
+		cfg := l.live.Load()
+		l.replica.Tune(cfg.ThrottledOpWaitTime, evaluateOptions(cfg))
 	case evRefused:
 		core.Heard(ev.peer, ev.intro)
 	}
@@ -155,7 +160,7 @@ func (l links) Receive(peer zab.SID, gen uint64, m *zab.Message) {
 // entries, or nil.
 func checkAllReadable(entries []zab.Entry) error {
 	for i := range entries {
-		if err := checkReadable(&entries[i]); err != nil {
+		if err := history.CheckReadable(&entries[i]); err != nil {
 			return fmt.Errorf("entry %v: %w", entries[i].Zxid, err)
 		}
 	}

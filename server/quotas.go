@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/monitor"
 )
 
 // exceededQuotas are the paths whose quota was exceeded at the last check.
@@ -35,6 +36,14 @@ func (s *Server) watchQuotas(last exceededQuotas) exceededQuotas {
 		}
 	}
 	return now
+}
+
+// quotas returns the quotas of each namespace.
+func (s *Server) quotas() []monitor.NamespaceQuotas {
+	s.state.RLock()
+	list := slices.Collect(s.state.Tree.Quotas())
+	s.state.RUnlock()
+	return monitor.ByNamespace(list)
 }
 
 // quotaFields returns the usage and the limits that are set.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,6 +53,52 @@ func TestExceededQuotasAreLogged(t *testing.T) {
 			if got != step.want {
 				t.Errorf("with %q: logged %q, want %q", step.data, got, step.want)
 			}
+		}
+	})
+}
+
+// TestQuotasInMetrics checks that the quotas of a namespace are added up, a hard limit counts
+// before a soft one, and a limit that is not set is -1.
+func TestQuotasInMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := s.connect(t)
+		for _, q := range [][2]string{{"a", "count=5,bytes=-1;countHardLimit=7"}, {"b", "count=-1,bytes=9"}, {"b/c", "count=-1,bytes=1"}, {"none", "count=-1,bytes=-1"}} {
+			c.create("/"+q[0], "xy")
+			c.create("/zookeeper/quota/"+q[0], "")
+			c.create("/zookeeper/quota/"+q[0]+"/zookeeper_limits", q[1])
+			c.create("/zookeeper/quota/"+q[0]+"/zookeeper_stats", "count=0,bytes=0")
+			c.set("/"+q[0], "xyz")
+		}
+		c.create("/a/more", "")
+		got := make(map[string]string)
+		for name, value := range s.mntr(t) {
+			if strings.Contains(name, "quota_") {
+				got[name] = value
+			}
+		}
+		want := map[string]string{
+			"a_quota_count_limit_per_namespace": "7", "a_quota_bytes_limit_per_namespace": "-1",
+			"b_quota_count_limit_per_namespace": "-1", "b_quota_bytes_limit_per_namespace": "10",
+		}
+		for name, value := range want {
+			if got[name] != value {
+				t.Errorf("%s is %s, want %s", name, got[name], value)
+			}
+		}
+		if len(got) != 8 || got["a_quota_count_usage_per_namespace"] == "" {
+			t.Errorf("got %v", got)
+		}
+		families, err := s.registry.Gather()
+		check(t, err)
+		found := 0
+		for _, f := range families {
+			if strings.HasPrefix(f.GetName(), "quota_") {
+				found += len(f.GetMetric())
+			}
+		}
+		if found != 8 {
+			t.Errorf("Prometheus gets %d values, want 8", found)
 		}
 	})
 }

@@ -31,6 +31,7 @@ func (s *Server) read() *monitor.Reading {
 		Arriving:         s.loop.arrivals.sizes(),
 		Held:             s.holdings,
 		Troubles:         s.troubles,
+		Quotas:           s.quotas,
 	}
 	s.clients.Show(r)
 	s.state.RLock()

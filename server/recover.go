@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
@@ -45,6 +46,11 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	begin, err := dirs.Decide(s.opts.SetDataAside)
 	if err != nil {
 		return nil, err
+	}
+	if dirs.CatchUp() {
+		if err := writeOwner(s.fs, s.cfg.DataDir, *dirs.Owner); err != nil {
+			return nil, err
+		}
 	}
 	store, err := snapshot.Open(s.cfg.DataDir, snapshot.Options{FS: s.fs, Reserve: 2 * s.cfg.WALSegmentSize})
 	if err != nil {
@@ -200,7 +206,7 @@ func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *datad
 // checkEntry reports whether this version understands an entry of the log.
 func checkEntry(r *wal.Record) error {
 	e := entryOf(r)
-	return checkReadable(&e)
+	return history.CheckReadable(&e)
 }
 
 // checkRecovered checks the log as a whole before anything is changed: it must be this
@@ -294,7 +300,7 @@ func (s *Server) lockDataDir(ctx context.Context) error {
 	}
 	// The two locks have different names, so that a single directory for both is not
 	// locked twice, however the configuration spells it.
-	for _, name := range []string{filepath.Join(s.cfg.DataDir, "LOCK"), logDir(s.cfg.DataLogDir) + ".LOCK"} {
+	for _, name := range []string{filepath.Join(s.cfg.DataDir, datadirs.LockFile), logDir(s.cfg.DataLogDir) + ".LOCK"} {
 		lock, err := s.lockWithin(ctx, name, lockPatience)
 		if errors.Is(err, vfs.ErrLocked) {
 			return fmt.Errorf("data directory %s: another zkd uses it: %w", filepath.Dir(name), err)
@@ -432,7 +438,7 @@ func (s *Server) loadState(ctx context.Context, store *snapshot.Store, rec *wal.
 // loadReferenced loads a snapshot that the log refers to. A snapshot that was moved away
 // as unreferenced, by a log that this one has replaced, is taken back.
 func (s *Server) loadReferenced(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (*datatree.Tree, zab.State, error) {
-	tree, state, err := loadSnapshot(ctx, store, ref)
+	tree, state, err := history.Load(ctx, store, storeRef(ref))
 	if fault.KindOf(err) != fault.Missing {
 		return tree, state, err
 	}
@@ -441,7 +447,7 @@ func (s *Server) loadReferenced(ctx context.Context, store *snapshot.Store, ref 
 		return tree, state, errors.Join(err, moved)
 	}
 	s.log.Warn("took a snapshot back that had been moved away as unreferenced", zap.String("snapshot", ref.Name))
-	return loadSnapshot(ctx, store, ref)
+	return history.Load(ctx, store, storeRef(ref))
 }
 
 // replay applies the committed entries of the log after the tree's last zxid.
@@ -454,16 +460,12 @@ func (s *Server) replay(ctx context.Context, rec *wal.Recovered, st *loaded) (*l
 	if upTo <= st.tree.LastZxid() {
 		return st, nil
 	}
-	var txn datatree.Txn
-	var out datatree.Applied
+	state := history.State{Tree: st.tree, Ensemble: st.ensemble}
 	err := replayLog(s.wal, st.tree.LastZxid(), upTo, func(e *zab.Entry) error {
-		if err := transactionOf(e, st.tree, &txn); err != nil {
-			return err
-		}
-		st.tree.Apply(&txn, &out)
 		st.replayed++
-		return errors.Join(st.ensemble.Apply(e), ctx.Err())
+		return errors.Join(state.Apply(e), ctx.Err())
 	})
+	st.ensemble = state.Ensemble
 	return st, err
 }
 
@@ -491,54 +493,7 @@ func replayLog(log interface {
 	return nil
 }
 
-// The sections of a snapshot. The tree's meta row is stored in snapshot.Meta.
-const (
-	sectionACLs     = "acls"
-	sectionSessions = "sessions"
-	sectionNodes    = "nodes"
-	extraTree       = "tree"
-	extraEnsemble   = "ensemble"
-)
-
-// loadSnapshot builds a tree and the ensemble's state from a snapshot. The tree checks
-// its counts and its digest. The error is a *fault.Error, or the end of ctx.
-func loadSnapshot(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (tree *datatree.Tree, state zab.State, err error) {
-	tables := map[string]datatree.Table{
-		sectionACLs:     datatree.TableACLs,
-		sectionSessions: datatree.TableSessions,
-		sectionNodes:    datatree.TableNodes,
-	}
-	loader := datatree.NewLoader()
-	meta, err := store.Load(ctx, storeRef(ref), func(section string, key, value []byte) error {
-		table, ok := tables[section]
-		if !ok {
-			return fmt.Errorf("unknown section %q", section)
-		}
-		return loader.Add(datatree.Row{Table: table, Key: key, Value: value})
-	})
-	if err != nil {
-		return nil, state, err
-	}
-	// The file is as it was written: an error from here on does not mean damage.
-	err = loader.Add(datatree.Row{Table: datatree.TableMeta, Key: []byte(datatree.MetaKey), Value: meta.Extra[extraTree]})
-	if err == nil {
-		tree, err = loader.Finish()
-	}
-	if err == nil {
-		err = state.Decode(meta.Extra[extraEnsemble])
-	}
-	if err != nil {
-		return nil, state, fault.New(fault.Inconsistent, store.Path(ref.Name), err)
-	}
-	return tree, state, nil
-}
-
 // storeRef converts a reference for the store of snapshots.
 func storeRef(ref wal.SnapRef) snapshot.Ref {
 	return snapshot.Ref{Name: ref.Name, Zxid: ref.Zxid, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}
-}
-
-// digestBytes encodes a digest for snapshots and their references.
-func digestBytes(d datatree.Digest) []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, d.Hi), d.Lo)
 }

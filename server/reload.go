@@ -1,26 +1,84 @@
 package server
 
-import "github.com/zkd-project/zkd/server/config"
+import (
+	"time"
 
-// live has, for each key that can change while the server runs, the function that gives its
-// value to the part that it concerns.
-func (s *Server) live() map[string]func(*config.Config) {
-	return map[string]func(*config.Config){
-		"snapCount":                 func(c *config.Config) { s.snapshots.count.Store(int64(c.SnapCount)) },
-		"autopurge.snapRetainCount": func(c *config.Config) { s.snapshots.retain.Store(int64(c.SnapRetainCount)) },
-		"maxClientCnxns":            func(c *config.Config) { s.clients.SetMaxPerAddress(c.MaxClientCnxns) },
-		"maxCnxns":                  func(c *config.Config) { s.clients.SetMax(c.MaxCnxns) },
-		"4lw.commands.whitelist":    func(c *config.Config) { s.clients.SetWords(whitelist(c)) },
+	"go.uber.org/zap/zapcore"
+
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/evaluate"
+)
+
+// Reload takes over the values of another configuration that can change while the server
+// runs: those of the keys that are Live. It returns what has changed. What clients have set
+// before no longer counts. An error means that nothing has changed. Start must have succeeded.
+func (s *Server) Reload(cfg *config.Config) ([]config.Difference, error) {
+	s.configured.Lock()
+	defer s.configured.Unlock()
+	changes, err := s.takeOverLocked(s.live.Load().TakeOver(cfg))
+	if err == nil {
+		s.configured.settings = nil
+	}
+	return changes, err
+}
+
+// takeOverLocked makes a configuration the live one. Most parts read it when they need a value;
+// it tells the others.
+func (s *Server) takeOverLocked(cfg *config.Config) ([]config.Difference, error) {
+	if err := s.switchAudit(&cfg.Audit); err != nil {
+		return nil, err
+	}
+	changes := s.live.Load().Differences(cfg)
+	s.live.Store(cfg)
+	if s.opts.Level != nil {
+		if level, err := zapcore.ParseLevel(cfg.LogLevel); err == nil { // the table of keys has checked it
+			s.opts.Level.SetLevel(level)
+		}
+	}
+	s.clients.Reload(cfg)
+	s.logWriter.log.SetFsyncWarn(cfg.FsyncWarningThreshold)
+	s.events.put(peerEvent{kind: evReload})
+	for _, reloaded := range []chan struct{}{s.snapshots.reloaded, s.reloaded} {
+		select {
+		case reloaded <- struct{}{}:
+		default:
+		}
+	}
+	return changes, nil
+}
+
+// evaluateOptions are those that a configuration asks for.
+func evaluateOptions(cfg *config.Config) evaluate.Options {
+	return evaluate.Options{
+		ExtendedTypes:   cfg.ExtendedTypes,
+		EnforceQuota:    cfg.EnforceQuota,
+		ReconfigEnabled: cfg.ReconfigEnabled,
 	}
 }
 
-// Reload takes over the values of another configuration that can change while the server
-// runs: those of the keys that are Live, but for the log's, which is the caller's. Start must
-// have succeeded. The server's Config stays as it is.
-func (s *Server) Reload(cfg *config.Config) {
-	for _, take := range s.live() {
-		take(cfg)
+// pulse is a ticker whose interval may change, and be 0 for none.
+type pulse struct {
+	*time.Ticker
+	interval time.Duration
+}
+
+func newPulse() *pulse {
+	p := &pulse{Ticker: time.NewTicker(time.Hour)}
+	p.Stop()
+	return p
+}
+
+// every sets the interval. The next tick comes after a whole one, unless it was the same.
+func (p *pulse) every(d time.Duration) {
+	switch {
+	case d == p.interval:
+		return
+	case d == 0:
+		p.Stop()
+	default:
+		p.Reset(d)
 	}
+	p.interval = d
 }
 
 // HandOver makes another server the leader, if this one leads and another one can. It

@@ -16,7 +16,6 @@ import (
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
@@ -62,6 +61,11 @@ type Options struct {
 	// Join is the line, without "server.<id>=", with which a server that is no member asks the
 	// leader to add it as an observer. "" means that it does not ask.
 	Join string
+	// Load reads the configuration again, with further settings. Nil means that clients can't
+	// change it.
+	Load func(...config.Setting) (*config.Config, []config.Warning, error)
+	// Level is that of Logger, which then follows zkd.logLevel; nil for one that does not change.
+	Level *zap.AtomicLevel
 	// Listen opens the client port; nil means TCP.
 	Listen func(network, address string) (net.Listener, error)
 	// ListenPeers and DialPeer are for the links between servers; nil means TCP.
@@ -96,10 +100,11 @@ type Server struct {
 	submissions *queue[replica.Submission] // of clients, to the peer loop
 	events      *queue[peerEvent]          // of other servers and goroutines, to the peer loop
 	handover    *handover                  // of the peer loop, to the applier
+	reloaded    chan struct{}              // has a token for cleanUp when the live configuration has changed
 
 	wal       *wal.Log // until logWriter takes it over
 	logWriter *logWriter
-	audit     *audit.Log // nil for none
+	audit     auditing
 	snapshots *snapshotter
 	clients   *clients.Clients
 	clientTLS *secure.TLS // nil without a port for it
@@ -110,6 +115,11 @@ type Server struct {
 	mu struct {
 		sync.Mutex
 		started, closed bool
+	}
+
+	configured struct {
+		sync.Mutex                  // also held while the live configuration changes
+		settings   []config.Setting // of clients, since Reload
 	}
 }
 
@@ -143,6 +153,7 @@ func New(opts Options) (*Server, error) {
 		submissions: newQueue((*replica.Submission).Size),
 		events:      newQueue((*peerEvent).size),
 		handover:    newHandover(),
+		reloaded:    make(chan struct{}, 1),
 	}
 	s.disk = &disk{lifecycle: s.lifecycle}
 	if cfg.Replicated() {
@@ -172,7 +183,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.clock.begin()
 	s.boot = random64()
-	err := s.openAudit()
+	err := s.openAudit(&s.cfg.Audit)
 	if err == nil {
 		err = s.recoverAndServe(ctx)
 	}
@@ -282,6 +293,7 @@ func (s *Server) readClientTLS() error {
 	if err != nil {
 		return fmt.Errorf("TLS for clients: %w", err)
 	}
+	t.Tick()
 	s.clientTLS = t
 	s.registry.MustRegister(t)
 	return nil
@@ -289,20 +301,20 @@ func (s *Server) readClientTLS() error {
 
 func (s *Server) newClients() *clients.Clients {
 	return clients.New(clients.Options{
-		Config:   s.cfg,
-		Logger:   s.log,
-		Metrics:  s.metrics,
-		Limits:   clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies},
-		Backend:  backend{s.lifecycle, s.published, s.submissions, s.facts},
-		State:    &s.state,
-		Schemes:  s.schemes,
-		IDs:      s.ids,
-		Sessions: s.tracker,
-		Keys:     &s.keys,
-		Words:    whitelist(s.cfg),
-		Audit:    s.audit,
-		TLS:      s.clientTLS,
-		Listen:   s.opts.Listen,
+		Config:    s.cfg,
+		Logger:    s.log,
+		Metrics:   s.metrics,
+		Limits:    clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies},
+		Backend:   backend{s.lifecycle, s.published, s.submissions, s.facts},
+		State:     &s.state,
+		Schemes:   s.schemes,
+		IDs:       s.ids,
+		Sessions:  s.tracker,
+		Keys:      &s.keys,
+		Audit:     s.audit.log(),
+		TLS:       s.clientTLS,
+		Configure: s.configure,
+		Listen:    s.opts.Listen,
 	})
 }
 
@@ -360,7 +372,7 @@ func (s *Server) Close() error {
 	s.auditStop()
 	s.clients.Refuse()
 	s.handOver()
-	s.clients.Close(s.cfg.RequestThrottle.ShutdownTimeout)
+	s.clients.Close(s.live.Load().RequestThrottle.ShutdownTimeout)
 	s.stopLoops()
 	s.unregister()
 	return s.closeStorage()
@@ -398,8 +410,8 @@ func (s *Server) closeStorage() error {
 	case s.wal != nil: // recovery failed after the log was opened
 		err = s.wal.Close()
 	}
-	if s.audit != nil {
-		err = errors.Join(err, s.audit.Close())
+	if log := s.audit.opened.Load(); log != nil {
+		err = errors.Join(err, log.Close())
 	}
 	for _, lock := range s.dirLocks {
 		err = errors.Join(err, lock.Close())

@@ -65,33 +65,38 @@ type settingsFiles struct{ secret, dynamic, store, trust, password, keys, crl, j
 func settings(t *testing.T, f *settingsFiles) []setting {
 	t.Helper()
 	values := map[string][]string{ // of keys whose values depend on the machine
-		"dataDir":                                  {"/elsewhere"},
-		"dataLogDir":                               {"/log"},
-		"group.*":                                  {"1:2:3"},
-		"weight.*":                                 {"0", "3"},
-		"server.*":                                 {"10.0.0.3:2888:3888:observer"},
-		"zkd.limit.*":                              {"address * requests/s=1000000", "identity digest:u watches=5"},
-		"dynamicConfigFile":                        {f.dynamic},
-		"zkd.quorumSecretFile":                     {f.secret},
-		"zkd.jwt.keys":                             {f.keys},
-		"ssl.quorum.keyStore.location":             {f.store},
-		"ssl.quorum.keyStore.password":             {"not needed"},
-		"ssl.quorum.keyStore.passwordPath":         {f.password},
-		"ssl.quorum.trustStore.location":           {f.trust},
-		"ssl.quorum.trustStore.passwordPath":       {f.password},
-		"zkd.audit.file":                           {auditFile},
-		"java.security.auth.login.config":          {f.jaas},
-		"superUser":                                {"bob"},
-		"superUser.*":                              {"bob"},
-		"SASLAuthenticationProvider.superPassword": {"not needed"},
-		"letAnySaslUserDoX":                        {"bob"},
-		"java.security.krb5.realm":                 {"EXAMPLE.COM"},
-		"zkd.ssl.quorum.crlFiles":                  {f.crl},
-		"ssl.keyStore.location":                    {f.store},
-		"ssl.keyStore.passwordPath":                {f.password},
-		"ssl.trustStore.location":                  {f.trust},
-		"ssl.trustStore.passwordPath":              {f.password},
-		"zkd.ssl.crlFiles":                         {f.crl},
+		"dataDir":                                     {"/elsewhere"},
+		"dataLogDir":                                  {"/log"},
+		"group.*":                                     {"1:2:3"},
+		"weight.*":                                    {"0", "3"},
+		"server.*":                                    {"10.0.0.3:2888:3888:observer"},
+		"zkd.limit.*":                                 {"address * requests/s=1000000", "identity digest:u watches=5"},
+		"dynamicConfigFile":                           {f.dynamic},
+		"zkd.quorumSecretFile":                        {f.secret},
+		"zkd.jwt.keys":                                {f.keys},
+		"ssl.quorum.keyStore.location":                {f.store},
+		"ssl.quorum.keyStore.password":                {"not needed"},
+		"ssl.quorum.keyStore.passwordPath":            {f.password},
+		"ssl.quorum.trustStore.location":              {f.trust},
+		"ssl.quorum.trustStore.passwordPath":          {f.password},
+		"zkd.audit.file":                              {auditFile},
+		"java.security.auth.login.config":             {f.jaas},
+		"superUser":                                   {"bob"},
+		"superUser.*":                                 {"bob"},
+		"SASLAuthenticationProvider.superPassword":    {"not needed"},
+		"letAnySaslUserDoX":                           {"bob"},
+		"java.security.krb5.realm":                    {"EXAMPLE.COM"},
+		"zkd.ssl.quorum.crlFiles":                     {f.crl},
+		"ssl.keyStore.location":                       {f.store},
+		"ssl.keyStore.passwordPath":                   {f.password},
+		"ssl.trustStore.location":                     {f.trust},
+		"ssl.trustStore.passwordPath":                 {f.password},
+		"zkd.ssl.crlFiles":                            {f.crl},
+		"metricsProvider.ssl.keyStore.location":       {f.store},
+		"metricsProvider.ssl.keyStore.passwordPath":   {f.password},
+		"metricsProvider.ssl.trustStore.location":     {f.trust},
+		"metricsProvider.ssl.trustStore.passwordPath": {f.password},
+		"zkd.metricsProvider.ssl.crlFiles":            {f.crl},
 	}
 	// elsewhere has the keys that can't be tested with an ensemble in memory, and the
 	// test that covers each.
@@ -102,11 +107,13 @@ func settings(t *testing.T, f *settingsFiles) []setting {
 		"metricsProvider.httpHost":      "TestEverySettingOfTheProcess in cmd/zkd",
 		"metricsProvider.httpPort":      "TestEverySettingOfTheProcess in cmd/zkd",
 		"metricsProvider.exportJvmInfo": "TestEverySettingOfTheProcess in cmd/zkd",
+		"metricsProvider.httpsPort":     "TestMetricsWithTLS in cmd/zkd",
 		"zkd.logFormat":                 "TestEverySettingOfTheProcess in cmd/zkd",
 		"zkd.logLevel":                  "TestEverySettingOfTheProcess in cmd/zkd",
 		"sessionRequireClientSASLAuth":  "TestSASLRequired",
 		"requireClientAuthScheme":       "TestSASLRequired",
 		"zkd.sasl.users":                "TestLoginsOfAFileOfUsers in cmd/zkd",
+		"zkd.ssl.ocspStapling":          "TestStaple in server/secure",
 		"zkd.myid":                      "TestScenarios/members in server/config; all ensembles here set it",
 	}
 	var list []setting
@@ -141,6 +148,8 @@ func (s *setting) know(f *settingsFiles) {
 		"ssl.X509AuthenticationProvider.clientCertIdSanExtractRegex=" + strings.Repeat("()", 99),
 	}
 	clientTLS := []string{"client.portUnification=true", "ssl.keyStore.location=" + f.store, "ssl.trustStore.location=" + f.trust}
+	metricsTLS := []string{"metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider", "metricsProvider.httpsPort=0",
+		"metricsProvider.ssl.keyStore.location=" + f.store, "metricsProvider.ssl.trustStore.location=" + f.trust}
 	jaas := []string{"java.security.auth.login.config=" + f.jaas}
 	off := s.value == "false" || s.value == "no"
 	switch s.key {
@@ -241,6 +250,10 @@ func (s *setting) know(f *settingsFiles) {
 			s.lines = []string{"audit.enable=true", "zkd.audit.file=" + auditFile}
 		case s.key == "zkd.ssl.quorum.crlFiles":
 			s.lines = append(tls, "ssl.quorum.crl=true")
+		case strings.HasPrefix(s.key, "metricsProvider.ssl."):
+			s.lines = metricsTLS
+		case s.key == "zkd.metricsProvider.ssl.crlFiles":
+			s.lines = append(metricsTLS, "metricsProvider.ssl.crl=true")
 		case strings.HasPrefix(s.key, "ssl."), s.key == "client.portUnification":
 			s.lines = clientTLS
 		case s.key == "zkd.ssl.crlFiles":

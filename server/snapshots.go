@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -18,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
@@ -51,8 +53,7 @@ type snapshotter struct {
 	store     *snapshot.Store
 	views     chan frozen // from the applier; holds one
 
-	// snapCount and autopurge.snapRetainCount, which may change.
-	count, retain atomic.Int64
+	reloaded chan struct{} // has a token when the live configuration has changed
 
 	// Owned by the applier.
 	txns  int   // since the last snapshot
@@ -104,10 +105,9 @@ func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *
 		views:     make(chan frozen, 1),
 		idle:      make(chan struct{}, 1),
 		tight:     make(chan struct{}, 1),
+		reloaded:  make(chan struct{}, 1),
 		bytes:     s.logWriter.Stats().SinceSnapRef,
 	}
-	sn.count.Store(int64(sn.cfg.SnapCount))
-	sn.retain.Store(int64(sn.cfg.SnapRetainCount))
 	if used != nil {
 		sn.size.Store(used.Size)
 	}
@@ -122,7 +122,7 @@ func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *
 // schedule picks the number of transactions after which the next snapshot is due. It is
 // random, so that the servers do not all write at once.
 func (sn *snapshotter) schedule() {
-	half := max(int(sn.count.Load())/2, 1)
+	half := max(sn.live.Load().SnapCount/2, 1)
 	sn.next = half + 1 + rand.IntN(half)
 }
 
@@ -158,33 +158,32 @@ func (sn *snapshotter) due() bool {
 	if sn.bytes >= sn.sizeLimit() {
 		return true
 	}
-	return sn.txns >= min(sn.next, int(sn.count.Load())) && sn.bytes >= sn.size.Load()/snapshotShare
+	return sn.txns >= min(sn.next, sn.live.Load().SnapCount) && sn.bytes >= sn.size.Load()/snapshotShare
 }
 
 func (sn *snapshotter) sizeLimit() int64 {
-	if sn.cfg.SnapSizeLimit <= 0 {
+	limit := sn.live.Load().SnapSizeLimit
+	if limit <= 0 {
 		return snapshotBytes
 	}
-	return min(sn.cfg.SnapSizeLimit, snapshotBytes)
+	return min(limit, snapshotBytes)
 }
 
 // run writes a snapshot of each view and purges, until the server stops.
 func (sn *snapshotter) run() {
-	var purge <-chan time.Time
-	if sn.cfg.PurgeInterval > 0 {
-		t := time.NewTicker(sn.cfg.PurgeInterval)
-		defer t.Stop()
-		purge = t.C
-	}
+	purge := newPulse()
+	defer purge.Stop()
 	for {
+		purge.every(sn.live.Load().PurgeInterval)
 		select {
 		case view := <-sn.views:
 			sn.take(sn.ctx, view)
 			sn.idle <- struct{}{}
-		case <-purge:
+		case <-purge.C:
 			sn.purge()
 		case <-sn.tight:
 			sn.purge()
+		case <-sn.reloaded:
 		case <-sn.stopping:
 			return
 		}
@@ -218,7 +217,7 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 		zap.Int64("bytes", ref.Size), zap.Duration("took", took))
 	sn.size.Store(ref.Size)
 	sn.events.put(peerEvent{kind: evTaken, zxid: ref.Zxid, bytes: ref.Size})
-	if sn.cfg.PurgeInterval > 0 {
+	if sn.live.Load().PurgeInterval > 0 {
 		sn.purge()
 	}
 }
@@ -247,15 +246,20 @@ func writeView(ctx context.Context, store *snapshot.Store, state *clients.State,
 		Time:   time.Now().UnixMilli(),
 		Digest: digestBytes(tree.Digest),
 		Server: uint8(id.Server), Incarnation: id.Incarnation[:],
-		Extra: map[string][]byte{extraTree: datatree.AppendMeta(nil, &tree), extraEnsemble: ensemble},
+		Extra: map[string][]byte{history.ExtraTree: datatree.AppendMeta(nil, &tree), history.ExtraEnsemble: ensemble},
 	}
 	rows := &rowWalk{state: state, view: view}
 	ref, err := store.Write(ctx, meta,
-		snapshot.Section{Name: sectionSessions, Items: rows.rowsOf(datatree.TableSessions)},
-		snapshot.Section{Name: sectionNodes, Items: rows.rowsOf(datatree.TableNodes)},
-		snapshot.Section{Name: sectionACLs, Items: rows.lists(), Early: true},
+		snapshot.Section{Name: history.SectionSessions, Items: rows.rowsOf(datatree.TableSessions)},
+		snapshot.Section{Name: history.SectionNodes, Items: rows.rowsOf(datatree.TableNodes)},
+		snapshot.Section{Name: history.SectionACLs, Items: rows.lists(), Early: true},
 	)
 	return wal.SnapRef{Zxid: ref.Zxid, Name: ref.Name, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}, err
+}
+
+// digestBytes encodes a digest for snapshots and their references.
+func digestBytes(d datatree.Digest) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, d.Hi), d.Lo)
 }
 
 var errReplaced = errors.New("the history was replaced meanwhile")
@@ -379,7 +383,7 @@ func (sn *snapshotter) remove(dropped []wal.SnapRef, keep string) (removed []str
 // synchronized. Such a learner may need one for a long time, and would have to start over
 // without it. When the disk is getting full it is purged nevertheless.
 func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
-	from := max(0, len(refs)-int(sn.retain.Load()))
+	from := max(0, len(refs)-sn.live.Load().SnapRetainCount)
 	needed, held := jute.Zxid(sn.needed.Load()), from
 	for held > 0 && refs[held].Zxid > needed {
 		held--

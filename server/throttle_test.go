@@ -148,20 +148,25 @@ func TestLargeRequestsAreBounded(t *testing.T) {
 // TestRequestsThatWaitedTooLongAreNotDone also checks that they are answered in their
 // order.
 func TestRequestsThatWaitedTooLongAreNotDone(t *testing.T) {
-	const limit = 10 * time.Millisecond
 	s := startServer(t, "zookeeper.throttled_op_wait_time=10")
+	s.throttlesOps(t, 10*time.Millisecond)
+}
+
+// throttlesOps makes requests wait longer than throttled_op_wait_time, which is limit.
+func (s *testServer) throttlesOps(t *testing.T, limit time.Duration) {
 	c, first := s.connect(t), s.connect(t)
+	taken, received := s.metrics.Taken.Count(), s.metrics.PacketsReceived.Load()
 	s.state.Lock() // holds up the leader
 	first.send(jute.OpSetData, set("/", ""))
 	first.nc.out.drained()
-	for s.metrics.Taken.Count() < 3 { // it has taken the first, and the others wait
+	for s.metrics.Taken.Count() < taken+1 { // it has taken the first, and the others wait
 		runtime.Gosched()
 	}
 	create1 := c.send(jute.OpCreate, create("/a", "", 0))
 	read := c.send(jute.OpGetData, get("/", false))
 	create2 := c.send(jute.OpCreate, create("/b", "", 0))
 	// The time counts from when the server has read them, however late that is.
-	for s.metrics.PacketsReceived.Load() < 4 {
+	for s.metrics.PacketsReceived.Load() < received+4 {
 		runtime.Gosched()
 	}
 	for all := s.now(); s.now()-all <= limit; {

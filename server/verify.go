@@ -10,7 +10,9 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
 )
@@ -43,6 +45,16 @@ func VerifySnapshot(ctx context.Context, w io.Writer, path string) error {
 	v := verifier{ctx: ctx, w: w, fsys: vfs.OS{}}
 	v.snapshot(snapshot.ReadingFrom(v.fsys, filepath.Dir(path)), filepath.Base(path), nil)
 	return v.verdict()
+}
+
+// VerifyArchive is like Verify for a directory of backups and segments. It applies the entries to
+// each backup, too.
+func VerifyArchive(ctx context.Context, w io.Writer, a *archive.Archive) error {
+	sound, err := a.Verify(ctx, w)
+	if err == nil && !sound {
+		err = ErrUnsound
+	}
+	return err
 }
 
 // verifier writes what it finds.
@@ -128,7 +140,7 @@ func (v *verifier) snapshot(store *snapshot.Store, name string, ref *wal.SnapRef
 		}
 		ref = &own
 	}
-	tree, _, err := loadSnapshot(v.ctx, store, *ref)
+	tree, _, err := history.Load(v.ctx, store, storeRef(*ref))
 	if err != nil {
 		v.bad("%v", err)
 		return

@@ -185,7 +185,9 @@ func (n *node) fillDisk(full bool) {
 			n.t.Errorf("zktest: fill the disk: %v", err)
 			return
 		}
-		n.disk.SetCapacity(max(space.Total-space.Free, 1) + 1<<20) // room for deletes
+		// Writes stop below two segments. Deletes need more than one if the log's next segment
+		// does not exist yet.
+		n.disk.SetCapacity(max(space.Total-space.Free, 1) + 5<<20)
 	}
 	for n.srv != nil && n.t.Context().Err() == nil {
 		text, err := word(n.srv.Addr().String(), "srvr")

@@ -50,7 +50,7 @@ func newContainer(stderr io.Writer) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			f.reload = func() (*config.Config, []config.Warning, error) { return f.load(cmd, nil) }
+			f.reload = func(on ...config.Setting) (*config.Config, []config.Warning, error) { return f.load(cmd, nil, on...) }
 			return serve(cmd.Context(), cfg, warnings, &f, stderr)
 		},
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,11 +35,18 @@ func TestTextDoesNotDriveTheTerminal(t *testing.T) {
 	if err := os.WriteFile(file, []byte(evil+"=1\ntickTime="+evil+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	mirrored := t.TempDir()
+	status, err := json.Marshal(map[string]string{"dir": "owned" + evil})
+	if err = errors.Join(err, os.WriteFile(filepath.Join(mirrored, "mirror.status"), status, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct{ name, written string }{
 		{"status", onTerminal(t, "", "status", answering(t, strings.Replace(srvr("leader"+evil), "0.1", evil, 1)))},
 		{"config check", onTerminal(t, "", "config", "check", file)},
+		{"takeover status", onTerminal(t, "", "takeover", "status", mirrored)},
 		{"log dump", onTerminal(t, "", "log", "dump", dir)},
 		{"an error", onTerminal(t, "", evil)},
+		{"shadow", onTerminal(t, "", "shadow", "--listen", "127.0.0.1:0", "--apache", evil+":x", "--zkd", "127.0.0.1:1")},
 		{"the log of a server", onTerminal(t, "serving", "--port", "0", "--data-dir", dir, "--set", evil+"=1")},
 	}
 	for _, tt := range tests {

@@ -30,14 +30,28 @@ func serveHTTP(cfg *config.Config, pprofAddr string, reg *prometheus.Registry, a
 		}
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
-		addr := net.JoinHostPort(cfg.MetricsHost, strconv.Itoa(cfg.MetricsPort))
-		if err := e.open("metrics", addr, mux, log); err != nil {
-			return nil, fmt.Errorf("%w (metricsProvider.httpPort)", err)
+		at := func(port int) string { return net.JoinHostPort(cfg.MetricsHost, strconv.Itoa(port)) }
+		if cfg.MetricsPort >= 0 {
+			if err := e.open("metrics", at(cfg.MetricsPort), mux, log); err != nil {
+				return nil, fmt.Errorf("%w (metricsProvider.httpPort)", err)
+			}
+		}
+		if t := &cfg.MetricsTLS; t.Port >= 0 {
+			if err := e.openTLS("metrics", t.Settings, "metrics", at(t.Port), false, mux, reg, log); err != nil {
+				e.close()
+				return nil, fmt.Errorf("%w (metricsProvider.httpsPort)", err)
+			}
 		}
 	}
 	if cfg.Admin.Enabled {
 		addr := net.JoinHostPort(cfg.Admin.Host, strconv.Itoa(cfg.Admin.Port))
-		if err := e.openAdmin(cfg, addr, admin, reg, log); err != nil {
+		var err error
+		if cfg.Admin.Accept {
+			err = e.openTLS("admin pages", cfg.Admin.TLS, "admin", addr, cfg.Admin.AcceptPlain, admin, reg, log)
+		} else {
+			err = e.open("admin pages", addr, admin, log)
+		}
+		if err != nil {
 			e.close()
 			return nil, fmt.Errorf("%w (admin.serverPort)", err)
 		}
@@ -70,23 +84,20 @@ func (e *endpoints) open(what, addr string, h http.Handler, log *zap.Logger) err
 	return nil
 }
 
-// openAdmin opens the AdminServer's port, which may have TLS.
-func (e *endpoints) openAdmin(cfg *config.Config, addr string, h http.Handler, reg *prometheus.Registry, log *zap.Logger) error {
-	if !cfg.Admin.Accept {
-		return e.open("admin pages", addr, h, log)
-	}
-	t, err := secure.New(cfg.Admin.TLS, "admin", log)
+// openTLS opens a port with TLS, or with and without it. The metrics call the port by name.
+func (e *endpoints) openTLS(what string, s secure.Settings, name, addr string, plainToo bool, h http.Handler, reg *prometheus.Registry, log *zap.Logger) error {
+	t, err := secure.New(s, name, log)
 	if err != nil {
-		return fmt.Errorf("TLS for admin pages: %w", err)
+		return fmt.Errorf("TLS for %s: %w", what, err)
 	}
 	reg.MustRegister(t)
 	plain, err := net.Listen("tcp", addr)
 	if err != nil {
-		return fmt.Errorf("listen for admin pages on %s: %w", addr, err)
+		return fmt.Errorf("listen for %s on %s: %w", what, addr, err)
 	}
-	l := newTLSListener(plain, t, cfg.Admin.AcceptPlain)
+	l := newTLSListener(plain, t, plainToo)
 	e.wg.Go(l.run)
-	e.serve("admin pages", l, h, log.With(zap.Bool("tls", true)))
+	e.serve(what, l, h, log.With(zap.Bool("tls", true)))
 	return nil
 }
 

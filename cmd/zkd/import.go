@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/moving"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -126,21 +126,13 @@ func parseMembers(list string) (ids []zab.SID, err error) {
 }
 
 func parseUntil(text string) (jute.Zxid, error) {
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(strings.TrimPrefix(text, "0x"), 16, 64)
-	if err != nil || n <= 0 {
-		return 0, fmt.Errorf("--until: %q is no zxid, such as 0x100000002", text)
-	}
-	return jute.Zxid(n), nil
+	m, err := history.ParseMoment(text, "")
+	return m.Zxid, err
 }
 
 func printReport(w io.Writer, r *moving.Report, asJSON bool) error {
 	if asJSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return writeJSON(w, r)
 	}
 	_, err := io.WriteString(w, r.Text())
 	return err

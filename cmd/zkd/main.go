@@ -12,7 +12,9 @@
 //	zkd verify PATH         check the data of a server
 //	zkd import              make the data of Apache's servers zkd's
 //	zkd export              make the data of zkd's servers Apache's
+//	zkd takeover            take over a running ensemble of Apache's
 //	zkd restore             make data of a backup
+//	zkd shadow              compare zkd with Apache's servers, under their clients' requests
 //	zkd version
 package main
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
@@ -15,10 +14,8 @@ import (
 // goroutine that handles signals uses it.
 type reloader struct {
 	log     *zap.Logger
-	level   zap.AtomicLevel
 	started *config.Config // with which the server was started
-	last    *config.Config // whose changes were taken over last
-	load    func() (*config.Config, []config.Warning, error)
+	load    func(...config.Setting) (*config.Config, []config.Warning, error)
 	server  *server.Server
 }
 
@@ -40,15 +37,14 @@ func (r *reloader) run() {
 		r.log.Warn(w.String())
 	}
 	taken, waiting := 0, 0
-	if level, err := zapcore.ParseLevel(cfg.LogLevel); err == nil { // the table of keys has checked it
-		r.level.SetLevel(level)
+	changes, err := r.server.Reload(cfg)
+	if err != nil {
+		r.log.Error("SIGHUP: the configuration can't be used, and nothing was changed", zap.Error(err))
+		return
 	}
-	r.server.Reload(cfg)
-	for _, c := range r.last.Differences(cfg) {
-		if c.Live {
-			taken++
-			r.log.Info("SIGHUP: changed", zap.String("key", c.Key), zap.String("from", c.Before), zap.String("to", c.After))
-		}
+	for _, c := range changes {
+		taken++
+		r.log.Info("SIGHUP: changed", zap.String("key", c.Key), zap.String("from", c.Before), zap.String("to", c.After))
 	}
 	for _, c := range r.started.Differences(cfg) {
 		if !c.Live {
@@ -56,6 +52,5 @@ func (r *reloader) run() {
 			r.log.Warn("SIGHUP: needs a restart", zap.String("key", c.Key), zap.String("from", c.Before), zap.String("to", c.After))
 		}
 	}
-	r.last = cfg
 	r.log.Info("SIGHUP: the configuration was read again", zap.Int("changed", taken), zap.Int("need_restart", waiting))
 }

@@ -2,13 +2,11 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/internal/moving"
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/history"
 )
 
 // newRestore returns the command that makes data of a backup.
@@ -23,12 +21,13 @@ func newRestore() *cobra.Command {
 			"--members, DIR gets a directory for each member of a new ensemble. It has another identity\n" +
 			"than the one that was backed up: servers of the two refuse each other. Sessions in the\n" +
 			"backup live until they expire. FILE is checked first, as by zkd verify.\n\n" +
-			"--from may be the dataDir of a stopped server or a copy of one, such as that of the last\n" +
-			"server that is left. With --until or --at the state is that after a zxid or at a time, as\n" +
-			"far as its snapshots and log reach back. One member of an ensemble may lack the last\n" +
-			"confirmed writes, and may have some that never were.",
+			"--from may be a directory of zkcli backup follow, or the dataDir of a stopped server or a\n" +
+			"copy of one, such as that of the last server that is left. With --until or --at the state is\n" +
+			"that after a zxid or at a time, as far as its snapshots and log reach back. One member of an\n" +
+			"ensemble may lack the last confirmed writes, and may have some that never were.",
 		Example: "  zkd restore --from backup.db --to /var/lib/zkd\n" +
 			"  zkd restore --from backup.db --members 1,2,3 --to new\n" +
+			"  zkd restore --from /backup --members 1,2,3 --to new\n" +
 			"  zkd restore --from /var/lib/zkd --at 2026-11-22T14:05:00Z --members 1,2,3 --to new",
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -36,7 +35,7 @@ func newRestore() *cobra.Command {
 				return usageError{errors.New("restore needs --from FILE or DIR, and --to DIR")}
 			}
 			if m.Members, err = parseMembers(members); err == nil {
-				m.At, err = parseMoment(until, at)
+				m.At, err = history.ParseMoment(until, at)
 			}
 			if err != nil {
 				return usageError{err}
@@ -49,7 +48,7 @@ func newRestore() *cobra.Command {
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&m.From, "from", "", "the backup, or a dataDir")
+	fl.StringVar(&m.From, "from", "", "the backup, a directory of backups, or a dataDir")
 	fl.StringVar(&m.LogDir, "log-dir", "", "the dataLogDir of --from, if it is another directory")
 	fl.StringVar(&until, "until", "", "the state after this zxid, in hex")
 	fl.StringVar(&at, "at", "", "the state at this time, such as 2026-11-22T14:05:00Z")
@@ -58,18 +57,4 @@ func newRestore() *cobra.Command {
 	fl.StringVar(&members, "members", "", "ids of the members of an ensemble, such as 1,2,3: DIR gets a directory for each")
 	fl.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return cmd
-}
-
-// parseMoment reads --until and --at.
-func parseMoment(until, at string) (m server.Moment, err error) {
-	if until != "" && at != "" {
-		return m, errors.New("give --until or --at, not both")
-	}
-	if m.Zxid, err = parseUntil(until); err != nil || at == "" {
-		return m, err
-	}
-	if m.Time, err = time.Parse(time.RFC3339, at); err != nil {
-		err = fmt.Errorf("--at: %q is no time, such as 2026-11-22T14:05:00Z or 2026-11-22T15:05:00+01:00", at)
-	}
-	return m, err
 }

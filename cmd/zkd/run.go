@@ -62,8 +62,8 @@ type flags struct {
 	join       string
 	advertise  string
 
-	// reload reads the configuration again.
-	reload func() (*config.Config, []config.Warning, error)
+	// reload reads the configuration again, with further settings.
+	reload func(...config.Setting) (*config.Config, []config.Warning, error)
 }
 
 // run is the whole program: it parses args and serves until ctx is done.
@@ -102,7 +102,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			f.reload = func() (*config.Config, []config.Warning, error) { return f.load(cmd, args) }
+			f.reload = func(on ...config.Setting) (*config.Config, []config.Warning, error) { return f.load(cmd, args, on...) }
 			return serve(cmd.Context(), cfg, warnings, &f, stderr)
 		},
 	}
@@ -130,7 +130,10 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		newVerify(),
 		newImport(),
 		newExport(),
+		newTakeover(),
 		newRestore(),
+		newShadow(),
+		newHistory(),
 		newStatus(),
 		newSASLUser(),
 	)
@@ -216,8 +219,8 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// load returns the configuration of the file, if there is one, and the flags.
-func (f *flags) load(cmd *cobra.Command, args []string) (*config.Config, []config.Warning, error) {
+// load returns the configuration of the file, if there is one, the flags, and more settings.
+func (f *flags) load(cmd *cobra.Command, args []string, more ...config.Setting) (*config.Config, []config.Warning, error) {
 	file := f.config
 	if len(args) == 1 {
 		if file != "" {
@@ -229,6 +232,7 @@ func (f *flags) load(cmd *cobra.Command, args []string) (*config.Config, []confi
 	if err != nil {
 		return nil, nil, err
 	}
+	on = append(on, more...)
 	if file == "" {
 		return config.Default(os.Getenv, on...)
 	}
@@ -298,6 +302,8 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		SetDataAside:    f.setAside,
 		AcceptOldData:   f.acceptOld,
 		Join:            f.joinLine(cfg),
+		Load:            f.reload,
+		Level:           &level,
 	})
 	if err != nil {
 		return usageError{err}
@@ -305,7 +311,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	if err := s.Start(ctx); err != nil {
 		return err
 	}
-	reload := &reloader{log: log, level: level, started: cfg, last: cfg, load: f.reload, server: s}
+	reload := &reloader{log: log, started: cfg, load: f.reload, server: s}
 	signals.serve(reload.run, s.HandOver)
 	stopHTTP, err := serveHTTP(cfg, f.pprof, reg, s.AdminPages(cfg.Admin.URL, cfg.FileText()), log)
 	if err != nil {

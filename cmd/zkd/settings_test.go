@@ -145,6 +145,12 @@ var settingsOfTheProcess = map[string]func(t *testing.T, value string){
 		fetch(t, "http://"+net.JoinHostPort(value, port)+"/metrics")
 	},
 	"metricsProvider.httpPort": func(t *testing.T, value string) {
+		if value == "-1" {
+			if r := serving(t, "--set", prometheusProvider, "--set", "metricsProvider.httpPort=-1"); r.says("serving metrics") {
+				t.Errorf("log:\n%s", r.log)
+			}
+			return
+		}
 		if value != "0" {
 			value = freePorts(t, 1)[0]
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/config"
 )
 
@@ -18,10 +19,10 @@ func newVerify() *cobra.Command {
 	var logDir string
 	cmd := &cobra.Command{
 		Use:   "verify [PATH]",
-		Short: "Check the data of a server, or a snapshot",
+		Short: "Check the data of a server, or backups",
 		Long: "Read all of the data, with every checksum, and load each snapshot. PATH is a zoo.cfg\n" +
-			"(default " + installedConfig + "), a dataDir, or one snapshot, such as a backup. It changes\n" +
-			"nothing. It exits 0 if all is sound, else 1 after a line for each fault. The end of a\n" +
+			"(default " + installedConfig + "), a dataDir, one snapshot, such as a backup, or a directory\n" +
+			"of zkcli backup. It changes nothing. It exits 0 if all is sound, else 1 after a line for each fault. The end of a\n" +
 			"log that a server is writing may look incomplete.",
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,6 +43,13 @@ func verify(ctx context.Context, w io.Writer, path, logDir string) error {
 		return err
 	}
 	if info.IsDir() {
+		a, err := archive.Read(ctx, archive.Dir(path))
+		if err != nil {
+			return err
+		}
+		if len(a.Bases) > 0 {
+			return server.VerifyArchive(ctx, w, a)
+		}
 		if logDir == "" {
 			logDir = path
 		}

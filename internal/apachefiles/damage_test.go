@@ -350,7 +350,7 @@ func FuzzLog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		tree := freshTree()
 		apply := func(payload []byte) {
-			if x, err := decodeTxn(payload); err == nil {
+			if x, err := DecodeTxn(payload); err == nil {
 				tree.apply(x)
 			}
 		}

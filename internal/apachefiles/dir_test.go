@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
 )
 
 // dir is the data directory of a server that a test makes.
@@ -52,25 +53,27 @@ func (d dir) mustLoad(o Options) (*Tree, *Summary) {
 }
 
 // String renders what the transaction does.
-func (x *txn) String() string {
+func (x *Txn) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v", x.zxid)
-	for _, o := range x.ops {
-		fmt.Fprintf(&b, " %d", o.kind)
-		switch o.kind {
-		case txnCreateSession:
-			fmt.Fprintf(&b, " %d", o.timeout)
-		case txnCloseSession:
-			fmt.Fprintf(&b, " %v", o.paths)
-		default:
-			fmt.Fprintf(&b, " %s v%d", o.path, o.version)
+	fmt.Fprintf(&b, "%v", x.Zxid)
+	for _, o := range x.Ops {
+		switch o.Kind {
+		case datatree.OpAdoptSession:
+			fmt.Fprintf(&b, " %d %d", txnCreateSession, o.TimeoutMs)
+		case datatree.OpCloseSession:
+			fmt.Fprintf(&b, " %d %v", txnCloseSession, o.Paths)
+		case datatree.OpCreate:
+			fmt.Fprintf(&b, " %d %s v%d", txnCreate, o.Path, o.Cversion)
+		case datatree.OpDelete, datatree.OpSetData, datatree.OpSetACL:
+			kinds := map[datatree.OpKind]int{datatree.OpDelete: txnDelete, datatree.OpSetData: txnSetData, datatree.OpSetACL: txnSetACL}
+			fmt.Fprintf(&b, " %d %s v%d", kinds[o.Kind], o.Path, o.Version)
 		}
-		if ttl, ok := o.owner.TTL(); ok {
+		if ttl, ok := o.Owner.TTL(); ok {
 			fmt.Fprintf(&b, " ttl=%d", ttl)
-		} else if o.owner.Container() {
+		} else if o.Owner.Container() {
 			b.WriteString(" container")
-		} else if o.owner.Ephemeral() {
-			fmt.Fprintf(&b, " of %v", o.owner.Session())
+		} else if o.Owner.Ephemeral() {
+			fmt.Fprintf(&b, " of %v", o.Owner.Session())
 		}
 	}
 	return b.String()

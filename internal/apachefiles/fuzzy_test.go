@@ -1,9 +1,14 @@
 package apachefiles
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +41,7 @@ func (w *world) step() {
 	session := jute.SessionID(1 + w.r.IntN(3))
 	zxid := w.tree.Last + 1
 	b := w.transaction(session, zxid)
-	x, err := decodeTxn(b)
+	x, err := DecodeTxn(b)
 	if err != nil {
 		panic(fmt.Sprintf("%x: %v", b, err))
 	}
@@ -185,4 +190,95 @@ func firstDifference(got, want string) string {
 		}
 	}
 	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
+}
+
+// TestFuzzyState reads states as a leader sends them, applies what it sends after them, and
+// compares the result with the leader's state. Some of the transactions are in the state already.
+func TestFuzzyState(t *testing.T) {
+	first := seeds.First(t)
+	for seed := first; seed < first+300; seed++ {
+		w := newWorld(rand.New(rand.NewPCG(seed, 2)))
+		for range 40 {
+			w.step()
+		}
+		label, before := w.tree.Last, len(w.log)
+		b := w.snapshot(w.r.IntN(80))
+		body := b[fileHeader : len(b)-(8+4+8)-2*sealSize]
+		sent := append(slices.Clone(body), jute.AppendString(nil, stateEnd)...)
+		f, rest, err := ReadFuzzy(bytes.NewReader(append(sent, "and more"...)), label)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if more, err := io.ReadAll(rest); err != nil || string(more) != "and more" {
+			t.Fatalf("seed %d: %q follows, %v", seed, more, err)
+		}
+		for at := before; at < len(w.log); {
+			n := int(binary.BigEndian.Uint32(w.log[at+8:]))
+			x, err := DecodeTxn(w.log[at+recordHeader:][:n])
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Apply(x)
+			at += recordHeader + n + 1
+		}
+		got, _, err := f.Finish()
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if err := w.tree.finish(&Summary{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := got.String(), w.tree.String(); got != want {
+			t.Fatalf("seed %d: %s", seed, firstDifference(got, want))
+		}
+		for _, n := range []int{0, 3, len(sent) / 2, len(sent) - 1} {
+			if _, _, err := ReadFuzzy(bytes.NewReader(sent[:n]), label); err == nil {
+				t.Fatalf("seed %d: a state that was cut to %d bytes is accepted", seed, n)
+			}
+		}
+	}
+}
+
+// TestTail reads the end of a log, after each of its transactions.
+func TestTail(t *testing.T) {
+	w := newWorld(rand.New(rand.NewPCG(1, 3)))
+	for range 30 {
+		w.step()
+	}
+	snap := w.snapshot(0)
+	half := len(w.log)
+	for range 30 {
+		w.step()
+	}
+	d := newDir(t)
+	d.write("snapshot.1e", snap)
+	d.write("log.1", w.log[:half])
+	d.write("log.1f", append(logHeader(), w.log[half:]...))
+	s, err := Find(d.path, "")
+	d.check(err)
+	if s.Last() != 60 {
+		t.Fatalf("the last transaction is %v", s.Last())
+	}
+	for after := jute.Zxid(0); after <= 60; after++ {
+		next := after + 1
+		err := s.Tail(after, func(x *Txn) error {
+			if x.Zxid != next {
+				t.Errorf("after %v: %v instead of %v", after, x.Zxid, next)
+			}
+			next++
+			return nil
+		})
+		if err != nil || next != 61 {
+			t.Errorf("after %v: up to %v, %v", after, next-1, err)
+		}
+	}
+	d.check(os.Remove(filepath.Join(d.path, "version-2", "log.1")))
+	s, err = Find(d.path, "")
+	d.check(err)
+	if err := s.Tail(20, func(*Txn) error { return nil }); err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("a log that does not reach back: %v", err)
+	}
+	if err := s.Tail(30, func(*Txn) error { return nil }); err != nil {
+		t.Error(err)
+	}
 }

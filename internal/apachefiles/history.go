@@ -77,6 +77,10 @@ func (f *file) readSnapshot() (*snapshot, error) {
 // replay applies the logs to a snapshot, and completes the tree.
 func (s *Server) replay(snap *snapshot, from *file, o Options, sum *Summary) error {
 	r := replay{tree: snap.tree, snap: snap, o: o, base: snap.tree.Last, last: snap.tree.Last}
+	r.apply = func(x *Txn) error {
+		r.tree.apply(x)
+		return r.compare(x)
+	}
 	*sum = Summary{DataDir: sum.DataDir, LogDir: sum.LogDir, Epoch: sum.Epoch, Warnings: sum.Warnings}
 	r.sum = sum
 	if err := r.logs(s.logs); err != nil {
@@ -98,16 +102,31 @@ func (s *Server) replay(snap *snapshot, from *file, o Options, sum *Summary) err
 	return t.finish(sum)
 }
 
-// replay is the application of logs to a tree.
+// Tail calls fn with the transactions of the log after the zxid after. All of them count, as for
+// Load. It returns an error if the first one does not follow after, or if they end before the
+// last one of the server.
+func (s *Server) Tail(after jute.Zxid, fn func(*Txn) error) error {
+	r := replay{base: after, last: after, sum: &Summary{}, apply: fn}
+	if err := r.logs(s.logs); err != nil {
+		return err
+	}
+	if r.last != s.last {
+		return fmt.Errorf("the log in %s ends at %v, and the server has %v", s.LogDir, r.last, s.last)
+	}
+	return s.unchanged()
+}
+
+// replay reads logs.
 type replay struct {
-	tree *Tree
-	snap *snapshot
-	o    Options
-	sum  *Summary
-	base jute.Zxid // the snapshot's
-	last jute.Zxid // of the records that were read, or base
-	seen []epoch   // records that were read, by epoch
-	torn *tornFile // where the records of a file have ended, until others continue them
+	tree  *Tree
+	snap  *snapshot
+	apply func(*Txn) error // with each transaction after base
+	o     Options
+	sum   *Summary
+	base  jute.Zxid // the snapshot's
+	last  jute.Zxid // of the records that were read, or base
+	seen  []epoch   // records that were read, by epoch
+	torn  *tornFile // where the records of a file have ended, until others continue them
 }
 
 // epoch has the checksums of the records of an epoch, whose counters are consecutive.
@@ -178,32 +197,31 @@ func (f *tornFile) check(last jute.Zxid) error {
 
 // record applies the next record, unless the snapshot has it or it is a repetition.
 func (r *replay) record(rec record) error {
-	x, err := decodeTxn(rec.payload)
+	x, err := DecodeTxn(rec.payload)
 	if err != nil {
 		return &endError{rec.offset, err.Error()}
 	}
 	sum := crc32.ChecksumIEEE(rec.payload)
-	if known, ok := r.find(x.zxid); ok {
+	if known, ok := r.find(x.Zxid); ok {
 		if known != sum {
-			return fmt.Errorf("at byte %d: zxid %v comes twice, with different transactions", rec.offset, x.zxid)
+			return fmt.Errorf("at byte %d: zxid %v comes twice, with different transactions", rec.offset, x.Zxid)
 		}
 		r.sum.Repeated++
 		return nil
 	}
-	if x.zxid <= r.base {
+	if x.Zxid <= r.base {
 		r.sum.Skipped++ // the snapshot has it
 		return nil
 	}
-	if err := r.follows(x.zxid); err != nil {
+	if err := r.follows(x.Zxid); err != nil {
 		return fmt.Errorf("at byte %d: %w", rec.offset, err)
 	}
-	if r.o.Until != 0 && x.zxid > r.o.Until {
+	if r.o.Until != 0 && x.Zxid > r.o.Until {
 		return errUntil
 	}
-	r.remember(x.zxid, sum)
-	r.tree.apply(x)
+	r.remember(x.Zxid, sum)
 	r.sum.Records++
-	return r.compare(x)
+	return r.apply(x)
 }
 
 // follows returns an error if a transaction can't be the next one: one is missing between the
@@ -237,11 +255,11 @@ func (r *replay) find(z jute.Zxid) (sum uint32, ok bool) {
 }
 
 // compare compares the tree with the digest in a transaction, if the tree is exact.
-func (r *replay) compare(x *txn) error {
-	if x.digest == nil || x.zxid <= r.snap.exact {
+func (r *replay) compare(x *Txn) error {
+	if x.Digest == nil || x.Zxid <= r.snap.exact {
 		return nil
 	}
-	return r.compareDigest(*x.digest)
+	return r.compareDigest(*x.Digest)
 }
 
 func (r *replay) compareDigest(want uint64) error {

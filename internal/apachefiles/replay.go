@@ -1,52 +1,55 @@
 package apachefiles
 
-import "github.com/zkd-project/zkd/jute"
+import (
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
 
 // apply makes a transaction so, whatever the tree has: a node may have been created, changed or
 // deleted already, because the snapshot saw it later than other nodes. Each rule that looks
 // superfluous on an exact state is one that a snapshot needs.
-func (t *Tree) apply(x *txn) {
-	for i := range x.ops {
-		o := &x.ops[i]
-		switch o.kind {
-		case txnCreate:
+func (t *Tree) apply(x *Txn) {
+	for i := range x.Ops {
+		o := &x.Ops[i]
+		switch o.Kind {
+		case datatree.OpCreate:
 			t.create(o, x)
-		case txnDelete:
-			t.delete(o.path, x.zxid)
-		case txnSetData:
+		case datatree.OpDelete:
+			t.delete(o.Path, x.Zxid)
+		case datatree.OpSetData:
 			t.setData(o, x)
-		case txnSetACL:
+		case datatree.OpSetACL:
 			t.setACL(o)
-		case txnCreateSession:
-			t.Sessions[x.session] = o.timeout
-		case txnCloseSession:
-			t.closeSession(x.session, o.paths, x.zxid)
+		case datatree.OpAdoptSession:
+			t.Sessions[x.Session] = o.TimeoutMs
+		case datatree.OpCloseSession:
+			t.closeSession(x.Session, o.Paths, x.Zxid)
 		}
 	}
-	t.Last = max(t.Last, x.zxid)
+	t.Last = max(t.Last, x.Zxid)
 }
 
-func (t *Tree) create(o *op, x *txn) {
-	dir, name := split(o.path)
+func (t *Tree) create(o *datatree.Op, x *Txn) {
+	dir, name := split(o.Path)
 	parent := t.find(dir)
 	if parent == nil || name == "" {
 		return // the parent was deleted later, or is the root's
 	}
-	counter := o.version
+	counter := o.Cversion
 	if counter == -1 {
 		counter = parent.Cversion + 1
 	}
 	if counter > parent.Cversion { // else the parent is ahead
-		t.change(dir, parent, func(n *Node) { n.Cversion, n.Pzxid = counter, x.zxid })
+		t.change(dir, parent, func(n *Node) { n.Cversion, n.Pzxid = counter, x.Zxid })
 	}
 	if n := parent.children[name]; n != nil {
 		// The snapshot has seen it, perhaps with an ACL that was not yet in its table of ACLs.
-		n.ACL = t.intern(o.acl)
+		n.ACL = t.intern(o.ACL)
 		return
 	}
-	t.attach(parent, o.path, name, &Node{
-		Data: o.data, ACL: t.intern(o.acl),
-		Stat: Stat{Czxid: x.zxid, Mzxid: x.zxid, Pzxid: x.zxid, Ctime: x.time, Mtime: x.time, Owner: o.owner},
+	t.attach(parent, o.Path, name, &Node{
+		Data: o.Data, ACL: t.intern(o.ACL),
+		Stat: Stat{Czxid: x.Zxid, Mzxid: x.Zxid, Pzxid: x.Zxid, Ctime: x.Time, Mtime: x.Time, Owner: o.Owner},
 	})
 }
 
@@ -67,23 +70,15 @@ func (t *Tree) delete(path string, zxid jute.Zxid) {
 	}
 }
 
-func (t *Tree) setData(o *op, x *txn) {
-	path := o.path
-	if path == "/" {
-		path = ""
-	}
-	if n := t.find(path); n != nil {
-		t.change(path, n, func(n *Node) { n.Data, n.Version, n.Mzxid, n.Mtime = o.data, o.version, x.zxid, x.time })
+func (t *Tree) setData(o *datatree.Op, x *Txn) {
+	if n := t.find(o.Path); n != nil {
+		t.change(o.Path, n, func(n *Node) { n.Data, n.Version, n.Mzxid, n.Mtime = o.Data, o.Version, x.Zxid, x.Time })
 	}
 }
 
-func (t *Tree) setACL(o *op) {
-	path := o.path
-	if path == "/" {
-		path = ""
-	}
-	if n := t.find(path); n != nil {
-		t.change(path, n, func(n *Node) { n.ACL, n.Aversion = t.intern(o.acl), o.version })
+func (t *Tree) setACL(o *datatree.Op) {
+	if n := t.find(o.Path); n != nil {
+		t.change(o.Path, n, func(n *Node) { n.ACL, n.Aversion = t.intern(o.ACL), o.Version })
 	}
 }
 

@@ -38,6 +38,12 @@ type file struct {
 // Member reports whether the server was a member of an ensemble.
 func (s *Server) Member() bool { return s.ID != 0 || s.current != 0 }
 
+// Last returns the zxid of the last transaction.
+func (s *Server) Last() jute.Zxid { return s.last }
+
+// Epoch returns the greatest epoch that the server, or one that Best has seen, has promised.
+func (s *Server) Epoch() uint32 { return s.epoch }
+
 // Find returns what a server of Apache's has in its directories. logDir may be empty: then the
 // logs are in dataDir, too.
 func Find(dataDir, logDir string) (*Server, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
 )
 
 // The types of transactions.
@@ -26,25 +27,11 @@ const (
 	txnCloseSession    = -11
 )
 
-// txn is a transaction of the log.
-type txn struct {
-	session jute.SessionID
-	zxid    jute.Zxid
-	time    int64 // ms since the Unix epoch
-	ops     []op  // none if the request was refused
-	digest  *uint64
-}
-
-// op is one change of a transaction. Types that have the same effect have the same kind.
-type op struct {
-	kind    int32 // txnCreate, txnDelete, txnSetData, txnSetACL, or one of a session
-	path    string
-	data    []byte
-	acl     []jute.ACL
-	owner   jute.Owner
-	version int32    // of data or ACL; of a create: the parent's counter of children, -1 if not known
-	timeout int32    // ms
-	paths   []string // ephemerals of a closed session; none in logs before 3.6
+// Txn is a transaction of the log. A create without the parent's counter, as in logs of 3.3, has
+// Cversion -1.
+type Txn struct {
+	datatree.Txn
+	Digest *uint64 // of the tree after it; nil if there is none
 }
 
 const (
@@ -52,13 +39,14 @@ const (
 	digestSize = 4 + 8
 )
 
-// decodeTxn decodes the payload of a record.
-func decodeTxn(b []byte) (*txn, error) {
+// DecodeTxn decodes the payload of a record, with which the result shares no memory.
+func DecodeTxn(b []byte) (*Txn, error) {
 	d := jute.NewDecoder(b)
-	t := &txn{session: jute.SessionID(d.Int64())}
-	d.Int32() // cxid
-	t.zxid = jute.Zxid(d.Int64())
-	t.time = d.Int64()
+	t := &Txn{}
+	t.Session = jute.SessionID(d.Int64())
+	t.Cxid = d.Int32()
+	t.Zxid = jute.Zxid(d.Int64())
+	t.Time = d.Int64()
 	kind := d.Int32()
 	if d.Err() != nil {
 		return nil, d.Err()
@@ -70,6 +58,8 @@ func decodeTxn(b []byte) (*txn, error) {
 	case txnCloseSession:
 		b, err = t.decodeClose(b[txnHeader:])
 		d = jute.NewDecoder(b)
+	case txnError:
+		t.Err = jute.Code(d.Int32())
 	default:
 		err = t.decodeOp(&d, kind, len(b)-txnHeader)
 	}
@@ -80,21 +70,21 @@ func decodeTxn(b []byte) (*txn, error) {
 }
 
 // decodeDigest decodes what follows the body.
-func (t *txn) decodeDigest(b []byte) error {
+func (t *Txn) decodeDigest(b []byte) error {
 	switch {
 	case len(b) == 0:
 	case len(b) != digestSize:
 		return fmt.Errorf("%d bytes after the transaction", len(b))
 	case binary.BigEndian.Uint32(b) == 2:
 		digest := binary.BigEndian.Uint64(b[4:])
-		t.digest = &digest
+		t.Digest = &digest
 	}
 	return nil
 }
 
 // decodeClose decodes the body of closeSession, which may be absent, and returns the rest.
-func (t *txn) decodeClose(b []byte) ([]byte, error) {
-	t.ops = []op{{kind: txnCloseSession}}
+func (t *Txn) decodeClose(b []byte) ([]byte, error) {
+	t.Ops = []datatree.Op{{Kind: datatree.OpCloseSession, Result: jute.OpCloseSession}}
 	for _, digest := range []int{0, digestSize} {
 		if len(b) == digest {
 			return b, nil
@@ -105,7 +95,7 @@ func (t *txn) decodeClose(b []byte) ([]byte, error) {
 		d := jute.NewDecoder(b[:len(b)-digest])
 		paths := d.Strings()
 		if d.Err() == nil && len(d.Rest()) == 0 && checkPaths(paths...) == nil {
-			t.ops[0].paths = paths
+			t.Ops[0].Paths = paths
 			return b[len(b)-digest:], nil
 		}
 	}
@@ -114,8 +104,9 @@ func (t *txn) decodeClose(b []byte) ([]byte, error) {
 
 // decodeMulti decodes the elements of a multi. One error voids all of them, although those
 // before it look valid.
-func (t *txn) decodeMulti(d *jute.Decoder) error {
+func (t *Txn) decodeMulti(d *jute.Decoder) error {
 	n, _ := d.Count(4 + 4)
+	t.Multi = true
 	failed := false
 	for range n {
 		kind, body := d.Int32(), d.Buffer()
@@ -134,67 +125,76 @@ func (t *txn) decodeMulti(d *jute.Decoder) error {
 		}
 		failed = failed || kind == txnError
 	}
-	if failed {
-		t.ops = nil
+	if !failed {
+		return nil
+	}
+	for i := range t.Ops {
+		t.Ops[i] = datatree.Op{Kind: datatree.OpError, Result: jute.OpError, Code: t.Ops[i].Code}
 	}
 	return nil
 }
 
 // decodeOp decodes the body, of up to size bytes, of a transaction or of an element of a multi.
-func (t *txn) decodeOp(d *jute.Decoder, kind int32, size int) error {
-	o := op{kind: kind}
+func (t *Txn) decodeOp(d *jute.Decoder, kind int32, size int) error {
+	o := datatree.Op{Result: jute.OpCode(kind)}
 	switch kind {
 	case txnCreate, txnCreate2, txnCreateContainer, txnCreateTTL:
-		o.kind = txnCreate
-		o.decodeCreate(d, kind, t.session)
+		decodeCreate(d, &o, kind, t.Session)
 	case txnDelete, txnDeleteContainer:
-		o.kind, o.path = txnDelete, d.String()
+		o.Kind, o.Result, o.Path = datatree.OpDelete, jute.OpDelete, d.String()
 	case txnSetData, txnReconfig:
-		o.kind, o.path, o.data, o.version = txnSetData, d.String(), d.Buffer(), d.Int32()
+		o.Kind, o.Result, o.Path, o.Data, o.Version = datatree.OpSetData, jute.OpSetData, d.String(), d.Buffer(), d.Int32()
 	case txnSetACL:
-		o.path, o.acl, o.version = d.String(), d.ACLs(), d.Int32()
+		o.Kind, o.Path, o.ACL, o.Version = datatree.OpSetACL, d.String(), d.ACLs(), d.Int32()
 	case txnCreateSession:
-		o.timeout = d.Int32()
-		t.ops = append(t.ops, o)
-		return d.Err()
+		o.Kind, o.TimeoutMs = datatree.OpAdoptSession, d.Int32()
 	case txnCheck:
+		o.Kind = datatree.OpCheck
 		d.NullString()
 		d.Int32()
-		return d.Err()
 	case txnError:
-		d.Int32()
-		return d.Err()
+		o.Kind, o.Code = datatree.OpError, jute.Code(d.Int32())
 	default:
 		return fmt.Errorf("a transaction of unknown type %d, of %d bytes", kind, size)
 	}
 	if d.Err() != nil {
 		return d.Err()
 	}
-	t.ops = append(t.ops, o)
-	return checkPaths(o.path)
+	switch o.Kind {
+	case datatree.OpCreate, datatree.OpDelete, datatree.OpSetData, datatree.OpSetACL:
+		if err := checkPaths(o.Path); err != nil {
+			return err
+		}
+	}
+	if o.Path == "/" { // the tree's name of the root is empty
+		o.Path = ""
+	}
+	t.Ops = append(t.Ops, o)
+	return nil
 }
 
-func (o *op) decodeCreate(d *jute.Decoder, kind int32, session jute.SessionID) {
-	o.path, o.data, o.acl = d.String(), d.Buffer(), d.ACLs()
+func decodeCreate(d *jute.Decoder, o *datatree.Op, kind int32, session jute.SessionID) {
+	o.Kind = datatree.OpCreate
+	o.Path, o.Data, o.ACL = d.String(), d.Buffer(), d.ACLs()
 	switch kind {
 	case txnCreateContainer:
-		o.owner = jute.OwnerContainer
+		o.Owner, o.Result = jute.OwnerContainer, jute.OpCreate2
 	case txnCreate, txnCreate2:
 		if d.Bool() {
-			o.owner = jute.OwnerSession(session)
+			o.Owner = jute.OwnerSession(session)
 		}
 	}
 	if kind == txnCreate && len(d.Rest()) == 0 { // a log of 3.3
-		o.version = -1
+		o.Cversion = -1
 		return
 	}
-	o.version = d.Int32()
+	o.Cversion = d.Int32()
 	if kind == txnCreateTTL {
 		ttl := d.Int64()
 		if ttl <= 0 || ttl > jute.MaxTTL {
 			d.Fail(fmt.Errorf("a time to live of %d ms", ttl))
 		}
-		o.owner = jute.OwnerTTL(ttl)
+		o.Owner, o.Result = jute.OwnerTTL(ttl), jute.OpCreate2
 	}
 }
 

@@ -57,7 +57,7 @@ func TestTransactions(t *testing.T) {
 		"0x900000015 -11 [/ve]", "0x900000008 5 /zookeeper/config v-1",
 	} {
 		rec := records[i+1]
-		x, err := decodeTxn(rec[recordHeader : len(rec)-1])
+		x, err := DecodeTxn(rec[recordHeader : len(rec)-1])
 		if err != nil {
 			t.Errorf("%s: %v", want, err)
 			continue
@@ -65,7 +65,7 @@ func TestTransactions(t *testing.T) {
 		if got := x.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if x.digest == nil {
+		if x.Digest == nil {
 			t.Errorf("%s: no digest", want)
 		}
 	}

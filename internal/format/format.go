@@ -25,11 +25,12 @@ type Format uint8
 const (
 	Segment   Format = iota // a segment of the log: its header, and the kinds of its records
 	Identity                // the identity in the log
-	Directory               // the file IDENTITY in dataDir
+	Directory               // the file IDENTITY in dataDir; 2 is of a mirror
 	Snapshot                // the file of a snapshot: its buckets and their metadata
 	Tree                    // the rows of the tree in a snapshot; 2 has sessions of Apache's server
-	History                 // entries and transactions, in the log and between servers; 3 has zab.Member.Demoted
+	History                 // entries and transactions, in the log and between servers; 3 has zab.Member.Demoted, 4 datatree.OpAdoptSession
 	Digest                  // the formula of the tree's digest
+	Archive                 // entries outside of a log: a segment of a backup, and the stream that it is made of
 )
 
 // Range is what this version reads, Least to Most, and what it writes.
@@ -41,11 +42,12 @@ var formats = [...]struct {
 }{
 	Segment:   {"log segment", Range{1, 2, 2}},
 	Identity:  {"log identity", Range{1, 2, 2}},
-	Directory: {"data directory", Range{1, 1, 1}},
+	Directory: {"data directory", Range{1, 2, 1}},
 	Snapshot:  {"snapshot", Range{1, 2, 2}},
 	Tree:      {"snapshot of the tree", Range{1, 2, 1}},
-	History:   {"transaction", Range{1, 3, 2}},
+	History:   {"transaction", Range{1, 4, 2}},
 	Digest:    {"digest", Range{1, 1, 1}},
+	Archive:   {"archived log", Range{1, 1, 1}},
 }
 
 // String returns the name of the format, for messages.

@@ -150,8 +150,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestGoroutinesAreInTheTable checks that each file of the server, the client and the recipes
-// that starts a goroutine is in the table of docs/internals.md, and no other file.
+// TestGoroutinesAreInTheTable checks that each file of the server, the shadow, the client and the
+// recipes that starts a goroutine is in the table of docs/internals.md, and no other file.
 func TestGoroutinesAreInTheTable(t *testing.T) {
 	text, err := os.ReadFile(path.Join(root, "docs/internals.md"))
 	if err != nil {
@@ -161,7 +161,7 @@ func TestGoroutinesAreInTheTable(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	starts := make(map[string]bool)
 	for _, f := range goFiles(t) {
-		serves := f.dir() == "cmd/zkd" || f.dir() == "fourletter" || f.dir() == "client" || f.dir() == "client/cache" ||
+		serves := slices.Contains([]string{"cmd/zkd", "internal/takeover", "internal/shadow/proxy", "fourletter", "client", "client/cache"}, f.dir()) ||
 			strings.HasPrefix(f.path, "server/") || strings.HasPrefix(f.path, "recipes/") && f.dir() != "recipes/internal/trial"
 		if serves && !f.isTest() && startsGoroutine(f) {
 			starts[f.path] = true

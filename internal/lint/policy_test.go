@@ -59,7 +59,9 @@ const ours = `
 
 	# The files of TLS, the server's and the client's, and what a server makes of them.
 	internal/keystore: internal/secret
-	server/secure:     internal/keystore
+	server/secure:     internal/keystore internal/ocspstatus
+	internal/ocspstatus: none
+	internal/tlsconn:  none
 	internal/testing/certs:    none
 
 	# The messages of DIGEST-MD5 and SCRAM, the server's and the client's; Java's login configurations.
@@ -75,6 +77,9 @@ const ours = `
 	internal/testing/seeds:    none
 	server/wal:        jute internal/fault internal/format internal/vfs
 	server/snapshot:   jute internal/fault internal/format internal/vfs
+	# The state that a snapshot and entries give, and archives of both outside of servers.
+	server/history:    jute internal/fault server/datatree server/snapshot server/zab
+	server/archive:    jute internal/fault internal/format internal/vfs server/history server/snapshot server/zab
 	server/config:     internal/jaas internal/keystore internal/secret internal/vfs server/auth/sasl server/limits server/secure
 
 	# It declares the view that it renders; the server fills it.
@@ -84,29 +89,35 @@ const ours = `
 	server/monitor:    jute fourletter server/datatree server/limits server/zab
 
 	# The files of Apache's server, and what moves them to zkd and back.
-	internal/apachefiles: jute
-	internal/moving:   jute internal/apachefiles internal/vfs server server/datatree server/zab
+	internal/apachefiles: jute server/datatree
+	internal/apachelink: jute internal/apachefiles server/datatree
+	internal/moving:   jute internal/apachefiles internal/vfs server server/archive server/datadirs server/datatree server/history server/zab
+	internal/takeover: jute internal/apachefiles internal/apachelink internal/moving internal/vfs server server/datadirs server/datatree server/secure server/zab
+
+	# The comparison of two ensembles, pure, and the connections that it is about.
+	internal/shadow:   jute internal/fifo
+	internal/shadow/proxy: jute client internal/shadow
 
 	# Who did what. It knows nothing of requests.
 	server/audit:      jute internal/vfs server/auth
 
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
-	server/clients:    jute fourletter internal/fifo server/audit server/auth server/auth/sasl server/clients/register server/config server/datatree server/evaluate server/limits server/monitor
+	server/clients:    jute fourletter internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/register server/config server/datatree server/evaluate server/limits server/monitor
 	                   server/replica server/secure server/session server/watch
 
 	# Assembly.
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
-	                   server/admin server/audit
+	                   server/admin server/archive server/audit server/history
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console internal/container internal/moving internal/vfs server server/auth/sasl server/config server/secure server/zab
+	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console internal/container internal/moving internal/shadow internal/shadow/proxy internal/takeover internal/vfs server server/archive server/auth/sasl server/config server/history server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
-	# zktest, which starts servers inside the tests of others, and cmd/zkcli/backup, which
-	# reads snapshots.
-	client:            jute client/sasl internal/keystore internal/secret
+	# zktest, which starts servers inside the tests of others, and backups, which have a server's
+	# files.
+	client:            jute client/sasl internal/keystore internal/ocspstatus internal/secret
 	client/sasl:       jute internal/digestmd5 internal/scram
 	client/sasl/kerberos: client/sasl
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
@@ -117,8 +128,8 @@ const ours = `
 	client/cache:      client
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
-	cmd/zkcli/backup:  internal/vfs jute server/snapshot
-	cmd/zkcli/command: client client/cache client/sasl client/sasl/kerberos client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console
+	cmd/zkcli/backup:  internal/vfs jute cmd/zkcli/subtree server/archive server/datatree server/history server/snapshot server/zab
+	cmd/zkcli/command: client client/cache client/sasl client/sasl/kerberos client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console internal/shadow/proxy internal/vfs server/archive server/history server/zab
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/member:  client cmd/zkcli/servers
 	cmd/zkcli/servers: client cmd/zkcli/why internal/ask
@@ -177,7 +188,7 @@ const ours = `
 	internal/testing/freeport: none
 	internal/testing/standin:  none
 	internal/lint:     none
-	test/compat:       recipes/barrier recipes/election recipes/hold recipes/lock recipes/presence
+	test/compat:       server server/datatree recipes/barrier recipes/election recipes/hold recipes/lock recipes/presence
 	                   recipes/queue recipes/value
 	test/compat/apps:  none
 	deploy/kubernetes/check: internal/container server/config
@@ -196,15 +207,17 @@ const theirs = `
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
 	github.com/klauspost/compress:      internal/apachefiles
+	github.com/minio/minio-go:          cmd/zkcli/backup
+	github.com/johannesboyne/gofakes3:  tests
 	github.com/go-jose:                 server/auth/jwt tests
 	golang.org/x/sys:                   internal/vfs server server/snapshot cmd/zkcli/shell
-	golang.org/x/crypto:                server/secure
+	golang.org/x/crypto:                client internal/ocspstatus server/secure
 	software.sslmate.com/src/go-pkcs12: internal/keystore
 	golang.org/x/term:                  cmd/zkcli/shell
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/
-	go.uber.org/zap:                    server server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest
+	go.uber.org/zap:                    server server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest internal/takeover
 	github.com/prometheus/client_model: server/monitor
 	github.com/prometheus/client_golang: server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/ internal/testing/manual
@@ -227,7 +240,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire",
+	"jute", "cmd/zkcli/why", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire", "internal/shadow",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow
@@ -235,6 +248,7 @@ var pure = []string{
 const pureStd = `
 	bytes: *
 	cmp: *
+	container/heap: *
 	crypto/hmac: *
 	crypto/md5: *
 	crypto/sha1: *

@@ -25,6 +25,7 @@ var rules = []rule{
 	{"init", checkInit},
 	{"sleep", checkSleep},
 	{"skip", checkSkip},
+	{"branch", checkBranch},
 	{"machine", checkMachine},
 }
 
@@ -130,6 +131,19 @@ func checkSkip(f *file) (messages []string) {
 	return messages
 }
 
+func checkBranch(f *file) (messages []string) {
+	if f.syn == nil {
+		return nil
+	}
+	ast.Inspect(f.syn, func(n ast.Node) bool {
+		if n, ok := n.(*ast.IfStmt); ok && len(n.Body.List) == 0 {
+			messages = append(messages, fmt.Sprintf(":%d: an if without a body: write what it was meant to do, or remove it", f.line(n)))
+		}
+		return true
+	})
+	return messages
+}
+
 // Traces of the machine that something was written on.
 var (
 	homePath = regexp.MustCompile(`(^|["'\s=:(])/(work|root|home|Users)/[\w.-]+`)
@@ -223,6 +237,8 @@ func TestRulesCanFail(t *testing.T) {
 		{"sleep", "a/b_test.go", `package a; import "time"; func f() { time.Sleep(1) }`, checkSleep, "time.Sleep"},
 		{"fake sleep", "a/b_test.go", `package a; import ("time"; "testing/synctest"); func f() { synctest.Wait(); time.Sleep(1) }`, checkSleep, ""},
 		{"skip", "a/b_test.go", `package a; func f(t *testing.T) { t.Skip() }`, checkSkip, "t.Skip"},
+		{"empty branch", "a/b.go", `package a; func f(x bool) { if x { } }`, checkBranch, "an if without a body"},
+		{"branch", "a/b.go", `package a; func f(x bool) { if x { f(x) } }`, checkBranch, ""},
 		{"home", "a/b.md", "see /home/" + "me/zkd", checkMachine, "/home/me"},
 		{"path of the protocol", "a/b.md", "get /zookeeper/quota", checkMachine, ""},
 		{"proxy", "a/b.yml", "GOPROXY=https://proxy.golang" + ".org", checkMachine, "GOPROXY"},

@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/internal/apachefiles"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -74,6 +75,9 @@ func (e *Export) targets() (map[zab.SID]string, error) {
 		dirs[id] = filepath.Join(e.To, strconv.Itoa(int(id)))
 	}
 	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, datadirs.UnfinishedFile)); err == nil {
+			return nil, fmt.Errorf("an export or an import into %s was interrupted: remove what it has left, or name an empty directory", dir)
+		}
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -112,12 +116,12 @@ func (e *Export) read(ctx context.Context) (best *server.State, r *Report, err e
 	if len(e.From) > 1 {
 		r.Chosen = fmt.Sprintf("it has zxid %v, and no other has more", best.Tree.LastZxid())
 	}
-	return best, r, checkMajority(len(e.From), best.Voters, best.Voters > 1, e.Single, r.DataDir)
+	return best, r, CheckMajority(len(e.From), best.Voters, best.Voters > 1, e.Single, r.DataDir)
 }
 
-// checkMajority returns an error if the data of so few members of an ensemble is given that the
+// CheckMajority returns an error if the data of so few members of an ensemble is given that the
 // others can have confirmed what these do not have.
-func checkMajority(given, voters int, member, single bool, dir string) error {
+func CheckMajority(given, voters int, member, single bool, dir string) error {
 	if !member || single || given >= max(voters/2+1, 2) {
 		return nil
 	}
@@ -194,11 +198,30 @@ func walk(t *datatree.Tree, path string, s *apachefiles.State, yield func(string
 	return true
 }
 
-// write writes the data directory of a server: a snapshot, and the epochs of a member. The
-// snapshot gets its name last.
+// exporting is the content of datadirs.UnfinishedFile while an export is being written.
+const exporting = "zkd export"
+
+// write writes the data directory of a server: a snapshot, and the epochs of a member. Until all of it is
+// durable, no server starts with it: zkd's because of a mark, and Apache's because of a log without a
+// snapshot, which it takes for a snapshot that was lost. In a directory without any of its files it
+// would begin with an empty tree.
 func write(dir string, id zab.SID, s *apachefiles.State, epoch uint32) error {
 	version2 := filepath.Join(dir, "version-2")
-	if err := os.MkdirAll(version2, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	mark, stop := filepath.Join(dir, datadirs.UnfinishedFile), fmt.Sprintf("log.%x", uint64(s.Zxid)+1)
+	if err := errors.Join(writeFile(mark, []byte(exporting)), vfs.OS{}.SyncDir(dir)); err != nil {
+		return err
+	}
+	begun := version2 + ".tmp" // version-2 never exists without the log
+	if err := os.Mkdir(begun, 0o700); err != nil {
+		return err
+	}
+	if err := errors.Join(writeFile(filepath.Join(begun, stop), []byte("not a log: "+exporting+" was interrupted\n")), vfs.OS{}.SyncDir(begun)); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Rename(begun, version2), vfs.OS{}.SyncDir(dir)); err != nil {
 		return err
 	}
 	if id != 0 {
@@ -217,10 +240,24 @@ func write(dir string, id zab.SID, s *apachefiles.State, epoch uint32) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(tmp, filepath.Join(version2, fmt.Sprintf("snapshot.%x", uint64(s.Zxid))))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
 	}
-	return errors.Join(err, vfs.OS{}.SyncDir(version2), vfs.OS{}.SyncDir(dir))
+	for _, step := range []func() error{
+		func() error {
+			return os.Rename(tmp, filepath.Join(version2, fmt.Sprintf("snapshot.%x", uint64(s.Zxid))))
+		},
+		func() error { return vfs.OS{}.SyncDir(version2) },
+		func() error { return os.Remove(filepath.Join(version2, stop)) },
+		func() error { return vfs.OS{}.SyncDir(version2) },
+		func() error { return os.Remove(mark) },
+		func() error { return vfs.OS{}.SyncDir(dir) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeFile writes a small file durably.

@@ -34,7 +34,7 @@ type Import struct {
 
 // Run imports. Without To, it only reads and reports.
 func (m *Import) Run(ctx context.Context) (*Report, error) {
-	source, reason, err := m.choose()
+	source, reason, err := Choose(m.From, m.LogDirs)
 	if err != nil {
 		return nil, err
 	}
@@ -52,13 +52,13 @@ func (m *Import) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	if err := checkMajority(len(m.From), tree.Voters(), source.Member(), m.Single, source.DataDir); err != nil {
+	if err := CheckMajority(len(m.From), tree.Voters(), source.Member(), m.Single, source.DataDir); err != nil {
 		return r, err
 	}
 	if len(m.Members) == 0 && uint32(tree.Last) >= 1<<32-2 {
 		return r, fmt.Errorf("zxid %v is the last one of its epoch, and a server alone can't begin another: import for an ensemble (--members)", tree.Last)
 	}
-	ours, err := convert(tree)
+	ours, err := Convert(tree)
 	if err != nil {
 		return r, err
 	}
@@ -75,16 +75,17 @@ func (m *Import) Run(ctx context.Context) (*Report, error) {
 	return r, nil
 }
 
-// choose finds the files of all servers, and returns the most advanced one.
-func (m *Import) choose() (best *apachefiles.Server, reason string, err error) {
-	if len(m.LogDirs) > 0 && len(m.LogDirs) != len(m.From) {
-		return nil, "", fmt.Errorf("%d directories of data and %d of logs", len(m.From), len(m.LogDirs))
+// Choose finds the files of servers of an ensemble of Apache's, and returns the most advanced
+// one. logDirs are their dataLogDirs, none if they are the same.
+func Choose(from, logDirs []string) (best *apachefiles.Server, reason string, err error) {
+	if len(logDirs) > 0 && len(logDirs) != len(from) {
+		return nil, "", fmt.Errorf("%d directories of data and %d of logs", len(from), len(logDirs))
 	}
 	var servers []*apachefiles.Server
-	for i, dir := range m.From {
+	for i, dir := range from {
 		logDir := dir
-		if len(m.LogDirs) > 0 {
-			logDir = m.LogDirs[i]
+		if len(logDirs) > 0 {
+			logDir = logDirs[i]
 		}
 		s, err := apachefiles.Find(dir, logDir)
 		if err != nil {
@@ -144,8 +145,8 @@ func (m *Import) apart(dirs ...string) error {
 	return nil
 }
 
-// convert makes a tree of zkd's of one of Apache's.
-func convert(from *apachefiles.Tree) (*datatree.Tree, error) {
+// Convert makes a tree of zkd's of one of Apache's.
+func Convert(from *apachefiles.Tree) (*datatree.Tree, error) {
 	l := datatree.NewLoader()
 	for id, timeoutMs := range from.Sessions {
 		if err := l.AddSession(id, timeoutMs, true); err != nil {

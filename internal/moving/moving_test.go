@@ -166,3 +166,51 @@ func ownSessions(t *testing.T, zxid jute.Zxid) *datatree.Tree {
 	check(t, err)
 	return tree
 }
+
+// TestExportIsInterrupted looks at what an export has written at a moment in the middle: the mark, by which
+// zkd refuses it, and a log without a snapshot, by which Apache's server does.
+func TestExportIsInterrupted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "to")
+	node := &apachefiles.Node{ACL: []jute.ACL{{Perms: 31, ID: jute.WorldAnyone}}}
+	looks := 0
+	state := &apachefiles.State{Zxid: 0x100000007, Nodes: func(yield func(string, *apachefiles.Node) bool) {
+		looks++
+		mark, err := os.ReadFile(filepath.Join(dir, "UNFINISHED"))
+		if err != nil || string(mark) != exporting {
+			t.Errorf("the mark is %q, %v", mark, err)
+		}
+		logs, _ := filepath.Glob(filepath.Join(dir, "version-2", "log.100000008"))
+		snapshots, _ := filepath.Glob(filepath.Join(dir, "version-2", "snapshot.*"))
+		if len(logs) != 1 || len(snapshots) != 0 {
+			t.Errorf("logs %v, snapshots %v", logs, snapshots)
+		}
+		for _, err := range []error{
+			func() error { _, err := (&Export{To: dir}).targets(); return err }(),
+			server.Place{DataDir: dir, LogDir: dir}.Vacant(),
+			func() error {
+				_, err := server.ReadState(t.Context(), server.Place{DataDir: dir, LogDir: dir})
+				return err
+			}(),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "was interrupted") {
+				t.Errorf("error %v", err)
+			}
+		}
+		_ = yield("", node)
+	}}
+	check(t, write(dir, 3, state, 1))
+	if looks == 0 {
+		t.Error("nothing was written")
+	}
+	var names []string
+	check(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(dir, path)
+			names = append(names, rel)
+		}
+		return err
+	}))
+	if got := strings.Join(names, " "); got != "LOCK journal.LOCK myid version-2/acceptedEpoch version-2/currentEpoch version-2/snapshot.100000007" {
+		t.Errorf("files %s", got)
+	}
+}

@@ -7,16 +7,18 @@ import (
 	"os"
 
 	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
 // Restore says which backup to restore, or whose data, and where to.
 type Restore struct {
-	// From is a backup in a file, or the dataDir of a stopped server or a copy of one. LogDir is
-	// the dataLogDir of that, From if it is empty.
+	// From is a backup in a file, a directory of backups and segments, or the dataDir of a stopped
+	// server or a copy of one. LogDir is the dataLogDir of that, From if it is empty.
 	From, LogDir string
 	// At is the moment to go back to. It needs a log, and so a directory.
-	At server.Moment
+	At history.Moment
 	// To, ToLog and Members are those of Import.
 	To, ToLog string
 	Members   []zab.SID
@@ -34,14 +36,14 @@ func (m *Restore) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := m.read(ctx)
+	r := &Report{}
+	state, err := m.read(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	if len(m.Members) > 0 {
 		state.Epoch += epochsAhead
 	}
-	r := &Report{}
 	r.DataDir, r.LogDir = m.From, cmp.Or(m.LogDir, m.From)
 	r.describe(state)
 	if err := server.WriteState(ctx, state, places...); err != nil {
@@ -53,15 +55,35 @@ func (m *Restore) Run(ctx context.Context) (*Report, error) {
 	return r, nil
 }
 
-func (m *Restore) read(ctx context.Context) (*server.State, error) {
+func (m *Restore) read(ctx context.Context, r *Report) (*server.State, error) {
 	info, err := os.Stat(m.From)
 	switch {
 	case err != nil:
 		return nil, err
 	case info.IsDir():
+		a, err := archive.Read(ctx, archive.Dir(m.From))
+		if err != nil {
+			return nil, err
+		}
+		if len(a.Bases) > 0 {
+			return m.readArchive(ctx, a, r)
+		}
 		return server.ReadStateAt(ctx, server.Place{DataDir: m.From, LogDir: cmp.Or(m.LogDir, m.From)}, m.At)
-	case m.At != (server.Moment{}):
+	case m.At != (history.Moment{}):
 		return nil, fmt.Errorf("%s has one state, without a log: name a dataDir to go back to another", m.From)
 	}
 	return server.ReadSnapshot(ctx, m.From)
+}
+
+// readArchive returns the state of an archive at the moment.
+func (m *Restore) readArchive(ctx context.Context, a *archive.Archive, r *Report) (*server.State, error) {
+	f, err := a.StateAt(ctx, m.At)
+	if err != nil {
+		return nil, err
+	}
+	r.Chosen = f.String()
+	if f.Unusable != nil {
+		r.Warnings = append(r.Warnings, f.Unusable.Error())
+	}
+	return server.StateOf(f.Tree, &f.Ensemble), nil
 }

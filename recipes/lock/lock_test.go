@@ -104,6 +104,42 @@ func TestContext(t *testing.T) {
 	}
 }
 
+// TestHolderACL: a holder continues after its session has ended and another client has the
+// lock. Its late write succeeds in its next session, but not if the znode's ACL names the lock.
+func TestHolderACL(t *testing.T) {
+	w := trial.New(t)
+	first := w.Proxy.Client(t, func(o *client.Options) { o.RenewSession = true }).WithRetry(trial.Quick()).Namespace(w.Dir())
+	_, err := w.Look.Create(w.Ctx, "/open", nil, client.CreateOptions{})
+	w.Must(err)
+	_, err = w.Look.Create(w.Ctx, "/report", nil, client.CreateOptions{ACL: hold.ACL(w.Look, "/l")})
+	if err != nil { // a server of Apache
+		mustBe(t, err, client.ErrInvalidACL)
+		return
+	}
+	write := func(c *client.Client, path, data string) error {
+		_, err := c.Set(w.Ctx, path, []byte(data), client.AnyVersion)
+		return err
+	}
+	h := held(w, first, lock.Options{})
+	w.Must(write(first, "/report", "first"))
+	mustBe(t, write(w.Look, "/report", "another"), client.ErrNoAuth)
+
+	session, _ := first.Session()
+	w.Proxy.ExpireSession(session)
+	later := held(w, w.Look, lock.Options{})
+	<-h.Context().Done()
+	w.Must(first.WaitConnected(w.Ctx))
+	w.Must(write(first, "/open", "late"))
+	mustBe(t, write(first, "/report", "late"), client.ErrNoAuth)
+	w.Must(write(w.Look, "/report", "second"))
+	w.Must(later.Release(w.Ctx))
+	mustBe(t, write(w.Look, "/report", "after"), client.ErrNoAuth)
+	node, err := w.Look.Get(w.Ctx, "/report")
+	if err != nil || string(node.Data) != "second" {
+		t.Errorf("/report is %q, %v", node.Data, err)
+	}
+}
+
 func TestLockThatIsLost(t *testing.T) {
 	for name, lose := range map[string]func(w *trial.World, h *hold.Held){
 		"deleted": func(w *trial.World, h *hold.Held) { w.Must(w.Look.Delete(w.Ctx, h.Path(), client.AnyVersion)) },

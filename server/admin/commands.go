@@ -26,6 +26,10 @@ type Server interface {
 	Health() []Check
 	// TakeSnapshot writes a snapshot of all that is applied now, and opens it.
 	TakeSnapshot(ctx context.Context) (Snapshot, error)
+	// FollowLog returns a stream of what is committed after a zxid, encoded as an archive is, if
+	// the history of the server has the name of, or of is empty. Otherwise it returns an HTTP
+	// status and the reason.
+	FollowLog(after int64, of string) (s LogStream, status int, problem string)
 	// ShedConnections ends a part of the connections of clients, so that they go to other
 	// servers. It returns how many.
 	ShedConnections(percent int) int
@@ -35,6 +39,14 @@ type Server interface {
 type Snapshot struct {
 	io.ReadCloser
 	Zxid, Size int64
+}
+
+// LogStream is a stream of the log.
+type LogStream interface {
+	// Next returns the next bytes. It blocks until there are some; when there is nothing new, that
+	// takes about a second. The error is io.EOF when the server stops.
+	Next(ctx context.Context) ([]byte, error)
+	Close() error
 }
 
 // Peer is a server's part in its ensemble. Addresses are host:port.
@@ -96,6 +108,7 @@ func commands() []command {
 		{name: "is_read_only", aliases: []string{"isro"}, run: func(q query) object { return object{{"read_only", q.ReadOnly()}} }},
 		{name: "last_snapshot", aliases: []string{"lsnp"}, run: query.lastSnapshot},
 		{name: "leader", aliases: []string{"lead"}, run: query.leader},
+		{name: "log", changes: true, serve: (*handler).log},
 		{name: "monitor", aliases: []string{"mntr"}, anytime: true, run: query.monitor},
 		{name: "observers", aliases: []string{"obsr"}, run: query.observers},
 		{name: "restore", aliases: []string{"rest"}, changes: true, posted: true, serve: (*handler).restore},

@@ -24,10 +24,9 @@ type Options struct {
 	// Authorize decides whether the sender of a request may change something. known reports
 	// whether it has proved an identity, and allowed whether that may.
 	Authorize func(Claim) (known, allowed bool)
-	// Snapshots allows the command snapshot, and SnapshotInterval is the least time between
-	// two of them.
-	Snapshots        bool
-	SnapshotInterval time.Duration
+	// Snapshots reports whether the command snapshot is allowed, and the least time between two
+	// of them.
+	Snapshots func() (allowed bool, interval time.Duration)
 }
 
 // Claim is what the sender of a request shows of itself.
@@ -74,6 +73,7 @@ type handler struct {
 	mu struct {
 		sync.Mutex
 		snapshot time.Time // when the last one was allowed
+		streams  int       // of the log, at present
 	}
 }
 

@@ -2,19 +2,22 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // snapshot takes a snapshot and sends it, or with ?streaming=false only says where it ends.
 func (h *handler) snapshot(q query, w http.ResponseWriter, r *http.Request) (object, int, string) {
-	if !h.Snapshots {
+	allowed, interval := h.Snapshots()
+	if !allowed {
 		return nil, http.StatusServiceUnavailable, "Snapshot command is disabled"
 	}
-	if !h.mayTakeSnapshot(time.Now()) {
+	if !h.mayTakeSnapshot(time.Now(), interval) {
 		return nil, http.StatusTooManyRequests, "Snapshot command is rate limited"
 	}
 	s, err := q.TakeSnapshot(r.Context())
@@ -37,13 +40,68 @@ func (h *handler) snapshot(q query, w http.ResponseWriter, r *http.Request) (obj
 
 // mayTakeSnapshot reports whether the last snapshot was long enough ago, and if so counts
 // this one.
-func (h *handler) mayTakeSnapshot(now time.Time) bool {
+func (h *handler) mayTakeSnapshot(now time.Time, interval time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.mu.snapshot.IsZero() && now.Sub(h.mu.snapshot) < h.SnapshotInterval {
+	if !h.mu.snapshot.IsZero() && now.Sub(h.mu.snapshot) < interval {
 		return false
 	}
 	h.mu.snapshot = now
+	return true
+}
+
+// maxStreams is how many may follow the log of a server at a time.
+const maxStreams = 16
+
+// streamPatience is how long somebody who follows the log may take to read what was sent.
+const streamPatience = time.Minute
+
+// log sends what is committed after the zxid of ?after, and continues as long as the client reads.
+func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, int, string) {
+	if allowed, _ := h.Snapshots(); !allowed {
+		return nil, http.StatusServiceUnavailable, "Log command is disabled, as snapshot is"
+	}
+	after, err := strconv.ParseUint(strings.TrimPrefix(q.args.Get("after"), "0x"), 16, 63)
+	if err != nil {
+		return nil, http.StatusBadRequest, "The parameter after must be a zxid, in hex"
+	}
+	if !h.enterStream(1) {
+		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d others who follow the log", maxStreams)
+	}
+	defer h.enterStream(-1)
+	s, status, problem := q.FollowLog(int64(after), q.args.Get("history"))
+	if s == nil {
+		return nil, status, problem
+	}
+	defer s.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	out := http.NewResponseController(w)
+	for {
+		b, err := s.Next(r.Context())
+		if errors.Is(err, io.EOF) {
+			return nil, 0, ""
+		}
+		if err == nil {
+			out.SetWriteDeadline(time.Now().Add(streamPatience)) // not supported by a recorder of tests
+			_, err = w.Write(b)
+		}
+		if err == nil {
+			err = out.Flush()
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) // the connection has no other use
+		}
+	}
+}
+
+// enterStream counts the streams of the log. It reports whether there may be n more.
+func (h *handler) enterStream(n int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.streams+n > maxStreams {
+		return false
+	}
+	h.mu.streams += n
 	return true
 }
 

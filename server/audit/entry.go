@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/zkd-project/zkd/jute"
@@ -40,6 +39,7 @@ const (
 	ResumeSession  = "resumeSession" // refused, because of a wrong password
 	TransferLeader = "transferLeader"
 	Drain          = "drain"
+	Configure      = "configure"
 )
 
 // Entry is an operation and its outcome. Fields that are zero are left out of the line.
@@ -176,6 +176,10 @@ func nameOf(id *jute.ID) string {
 func appendEscaped(b []byte, text string, inList bool) []byte {
 	clean := 0
 	for i := 0; i < len(text); {
+		if c := text[i]; ' ' <= c && c <= '~' && c != '\\' && (c != ',' || !inList) {
+			i++
+			continue
+		}
 		r, size := rune(text[i]), 1
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRuneInString(text[i:])
@@ -199,13 +203,13 @@ func appendEscaped(b []byte, text string, inList bool) []byte {
 }
 
 // AppendJSON appends the entry as one JSON object, without a line break. users are the
-// identities with their schemes, so that they tell a super user from one of that name. A
-// zero time is left out.
-func AppendJSON(b []byte, e *Entry, at time.Time) []byte {
+// identities with their schemes, so that they tell a super user from one of that name. An
+// empty time is left out.
+func AppendJSON(b []byte, e *Entry, at []byte) []byte {
 	b = append(b, '{')
-	if !at.IsZero() {
+	if len(at) > 0 {
 		b = append(b, `"time":"`...)
-		b = at.AppendFormat(b, timeLayout)
+		b = append(b, at...)
 		b = append(b, `",`...)
 	}
 	if e.Session != 0 {

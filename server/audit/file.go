@@ -106,7 +106,7 @@ func (f *File) periodOf(t time.Time) int64 {
 }
 
 // Write implements Sink.
-func (f *File) Write(lines []byte) (int, error) {
+func (f *File) Write(lines []byte, _ []Result) (int, error) {
 	now := f.o.Now()
 	if f.size > 0 && (f.size+int64(len(lines)) > f.o.MaxBytes || f.periodOf(now) != f.period) {
 		if err := f.rotate(now); err != nil {

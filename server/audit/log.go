@@ -16,9 +16,9 @@ const maxQueue = 16 << 20
 
 // Sink takes the lines of a Log. Only the Log's writer calls it, and Close after that.
 type Sink interface {
-	// Write takes lines, each with a line break at its end, and returns how many bytes of
-	// them it took.
-	Write(lines []byte) (int, error)
+	// Write takes lines, each with a line break at its end, of entries with these results, and
+	// returns how many bytes of the lines it took.
+	Write(lines []byte, results []Result) (int, error)
 	Close() error
 }
 
@@ -50,10 +50,30 @@ type Log struct {
 
 	mu struct {
 		sync.Mutex
-		lines   []byte // that the writer has not taken yet
+		queue   queue  // that the writer has not taken yet
+		stamp   stamp  // of the last entry
 		put     uint64 // entries
 		changed chan struct{}
 		closed  bool
+	}
+}
+
+// queue has entries that are not written yet.
+type queue struct {
+	lines   []byte
+	results []Result // of the lines
+}
+
+// stamp is a time as lines have it.
+type stamp struct {
+	ms   int64
+	text []byte
+}
+
+// set sets the time, unless it is the same to the millisecond.
+func (s *stamp) set(t time.Time) {
+	if ms := t.UnixMilli(); ms != s.ms || s.text == nil {
+		s.ms, s.text = ms, t.AppendFormat(s.text[:0], timeLayout)
 	}
 }
 
@@ -73,30 +93,59 @@ func Open(o Options) *Log {
 func (l *Log) Put(e *Entry) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.closed {
-		return 0
+	defer l.wakeLocked()
+	return l.putLocked(e)
+}
+
+// PutLater is Put for one of many entries, after which Wake or Wait has them written.
+func (l *Log) PutLater(e *Entry) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.putLocked(e)
+}
+
+// Wake has the entries of PutLater written.
+func (l *Log) Wake() {
+	if l.queued.Load() > 0 {
+		l.mu.Lock()
+		l.wakeLocked()
+		l.mu.Unlock()
 	}
-	before := len(l.mu.lines)
-	l.mu.lines = l.appendLine(l.mu.lines, e)
-	l.queued.Add(int64(len(l.mu.lines) - before))
-	l.mu.put++
+}
+
+func (l *Log) wakeLocked() {
+	if l.mu.closed {
+		return
+	}
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
+}
+
+func (l *Log) putLocked(e *Entry) uint64 {
+	if l.mu.closed {
+		return 0
+	}
+	q := &l.mu.queue
+	before := len(q.lines)
+	q.lines, q.results = l.appendLine(q.lines, e), append(q.results, e.Result)
+	l.queued.Add(int64(len(q.lines) - before))
+	l.mu.put++
 	return l.mu.put
 }
 
 func (l *Log) appendLine(b []byte, e *Entry) []byte {
-	var at time.Time
+	var at []byte
 	if !l.o.Bare {
-		at = l.o.Now()
+		l.mu.stamp.set(l.o.Now())
+		at = l.mu.stamp.text
 	}
 	if l.o.JSON {
 		return append(AppendJSON(b, e, at), '\n')
 	}
 	if !l.o.Bare {
-		b = at.AppendFormat(b, timeLayout)
+		b = append(b, at...)
 		level := "\tINFO\taudit\t"
 		if e.Result == Failure {
 			level = "\tERROR\taudit\t"
@@ -116,19 +165,23 @@ func (l *Log) Wait(number uint64, stop <-chan struct{}) error {
 	return nil
 }
 
+// IsFull reports whether WaitRoom would block.
+func (l *Log) IsFull() bool { return l.queued.Load() >= maxQueue }
+
 // WaitRoom blocks while the queue is long, until stop is closed.
 func (l *Log) WaitRoom(stop <-chan struct{}) {
-	if l.queued.Load() < maxQueue {
+	if !l.IsFull() {
 		return
 	}
 	l.stalls.Add(1)
-	l.await(stop, func() bool { return l.queued.Load() < maxQueue })
+	l.await(stop, func() bool { return !l.IsFull() })
 }
 
 func (l *Log) await(stop <-chan struct{}, happened func() bool) {
 	for !happened() {
 		l.mu.Lock()
 		changed := l.mu.changed
+		l.wakeLocked()
 		l.mu.Unlock()
 		if happened() {
 			return
@@ -180,38 +233,39 @@ func (l *Log) Close() error {
 // run is the writer.
 func (l *Log) run() {
 	defer close(l.done)
-	var spare []byte
+	var spare queue
 	for range l.wake {
 		spare = l.writeQueue(spare)
 	}
-	l.writeQueue(nil) // what was put before Close took the token away
+	l.writeQueue(queue{}) // what was put before Close took the token away
 }
 
-// writeQueue writes the queued lines, and returns their buffer, for the next ones.
-func (l *Log) writeQueue(spare []byte) []byte {
+// writeQueue writes the queued entries, and returns their buffers, for the next ones.
+func (l *Log) writeQueue(spare queue) queue {
 	l.mu.Lock()
-	lines, last := l.mu.lines, l.mu.put
-	l.mu.lines = spare[:0]
+	q, last := l.mu.queue, l.mu.put
+	l.mu.queue = queue{spare.lines[:0], spare.results[:0]}
 	l.mu.Unlock()
-	if len(lines) > 0 {
-		l.write(lines)
+	if len(q.lines) > 0 {
+		l.write(q)
 	}
 	l.written.Store(last)
-	l.queued.Add(-int64(len(lines)))
+	l.queued.Add(-int64(len(q.lines)))
 	l.mu.Lock()
 	close(l.mu.changed)
 	l.mu.changed = make(chan struct{})
 	l.mu.Unlock()
-	if cap(lines) > maxQueue/16 {
-		return nil
+	if cap(q.lines) > maxQueue/16 {
+		return queue{}
 	}
-	return lines
+	return q
 }
 
-// write gives lines to the sink. What that does not take is lost.
-func (l *Log) write(lines []byte) {
+// write gives entries to the sink. What that does not take is lost.
+func (l *Log) write(q queue) {
+	lines := q.lines
 	if !l.failed.Load() {
-		n, err := l.o.Sink.Write(lines)
+		n, err := l.o.Sink.Write(lines, q.results)
 		if err == nil {
 			return
 		}

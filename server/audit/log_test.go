@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/audit"
 )
 
@@ -33,7 +35,10 @@ type sink struct {
 	closed bool
 }
 
-func (s *sink) Write(lines []byte) (int, error) {
+func (s *sink) Write(lines []byte, results []audit.Result) (int, error) {
+	if n := bytes.Count(lines, []byte{'\n'}); n != len(results) {
+		return 0, fmt.Errorf("%d lines with %d results", n, len(results))
+	}
 	if s.gate != nil {
 		<-s.gate
 	}
@@ -47,6 +52,66 @@ func (s *sink) Write(lines []byte) (int, error) {
 }
 
 func (s *sink) Close() error { s.closed = true; return nil }
+
+// TestPutLater checks that entries stay in the queue until Wake or Wait.
+func TestPutLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &sink{}
+		l := audit.Open(audit.Options{Sink: out})
+		l.Wake() // without an entry
+		for i, write := range []func(number uint64){
+			func(uint64) { l.Wake() },
+			func(number uint64) { l.Wait(number, nil) },
+			func(uint64) { l.Put(entry(9)) },
+			func(uint64) { l.Close() },
+		} {
+			before := len(out.lines)
+			number := l.PutLater(entry(i))
+			l.PutLater(entry(i))
+			synctest.Wait()
+			if len(out.lines) != before {
+				t.Errorf("%d: written: %q", i, out.lines[before:])
+			}
+			write(number + 1)
+			synctest.Wait()
+			if got := strings.Count(string(out.lines[before:]), fmt.Sprintf("znode=/n%04d", i)); got != 2 {
+				t.Errorf("%d: %d entries are written, want 2: %q", i, got, out.lines[before:])
+			}
+		}
+		l.Wake()
+		if l.PutLater(entry(1)) != 0 {
+			t.Error("an entry after Close has a number")
+		}
+	})
+}
+
+// TestTimes checks that each line has the time of its entry.
+func TestTimes(t *testing.T) {
+	times := []string{"05.678", "05.678", "05.679", "06.679", "05.679"}
+	want := ""
+	for _, s := range times {
+		want += "2026-01-02T03:04:" + s + "Z"
+	}
+	for _, json := range []bool{false, true} {
+		out, i := &sink{}, -1
+		l := audit.Open(audit.Options{Sink: out, JSON: json, Now: func() time.Time {
+			i++
+			at, err := time.Parse(time.RFC3339Nano, "2026-01-02T03:04:"+times[i]+"123Z")
+			if err != nil {
+				t.Error(err)
+			}
+			return at
+		}})
+		for range times {
+			l.Put(entry(1))
+		}
+		l.Close()
+		got := strings.Join(regexp.MustCompile(`2026[^\t"]*Z`).FindAllString(string(out.lines), -1), "")
+		if got != want {
+			t.Errorf("times %s, want %s", got, want)
+		}
+	}
+}
 
 // TestWait checks that Wait returns when the entry is written, and not before.
 func TestWait(t *testing.T) {
@@ -189,7 +254,7 @@ func open(t *testing.T, o audit.FileOptions) *audit.File {
 
 func write(t *testing.T, f *audit.File, text string) {
 	t.Helper()
-	if n, err := f.Write([]byte(text)); err != nil || n != len(text) {
+	if n, err := f.Write([]byte(text), nil); err != nil || n != len(text) {
 		t.Fatalf("Write: %d, %v", n, err)
 	}
 }
@@ -320,7 +385,7 @@ func TestFileFaults(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := f.Write([]byte("six\n"))
+		_, err := f.Write([]byte("six\n"), nil)
 		harmless := kind == crashfs.OpRemove || kind == crashfs.OpReadDir
 		if harmless != (err == nil) || harmless != (warned == 1) || failed == 0 {
 			t.Errorf("%s: error %v, %d warnings, %d faults", kind, err, warned, failed)
@@ -364,3 +429,24 @@ func TestModes(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func BenchmarkPut(b *testing.B) {
+	for _, json := range []bool{false, true} {
+		b.Run(fmt.Sprintf("json=%t", json), func(b *testing.B) {
+			l := audit.Open(audit.Options{Sink: discard{}, JSON: json})
+			defer l.Close()
+			e := audit.Entry{Session: 0x1934, IDs: []jute.ID{home, bob}, IP: "127.0.0.1", Operation: audit.SetData, Znode: "/app/config/one"}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if l.PutLater(&e); i%64 == 0 {
+					l.Wake()
+				}
+			}
+		})
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(lines []byte, _ []audit.Result) (int, error) { return len(lines), nil }
+func (discard) Close() error                                      { return nil }

@@ -3,6 +3,7 @@ package auth_test
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -479,5 +480,83 @@ func BenchmarkAllowed(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// places is a State: the owner of each znode.
+type places map[string]jute.SessionID
+
+func (p places) Owner(path string) (jute.Owner, bool) {
+	id, ok := p[path]
+	if id == 0 {
+		return jute.OwnerNone, ok
+	}
+	return jute.OwnerSession(id), ok
+}
+
+func (p places) Children(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for child := range p {
+			if name := strings.TrimPrefix(child, strings.TrimSuffix(path, "/")+"/"); name != child && !strings.Contains(name, "/") && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+func TestAllowedHolder(t *testing.T) {
+	state := places{
+		"/": 0, "/mine": 1, "/plain": 0, "/9-0000000003": 1,
+		"/lock": 0, "/lock/a-0000000007": 2, "/lock/b-0000000008": 1, "/lock/c": 3, "/lock/d-0000000001": 0,
+		"/rw": 0, "/rw/x-read-0000000001": 1, "/rw/x-write-0000000002": 2,
+		"/wrapped": 0, "/wrapped/n-2147483647": 1, "/wrapped/n--2147483648": 2, "/wrapped/n--1999999999": 3,
+		"/same": 0, "/same/b0000000001": 1, "/same/a0000000001": 2,
+		"/star*": 0, "/star*/n-0000000001": 1,
+	}
+	schemes := newSchemes(t)
+	for place, holder := range map[string]jute.SessionID{
+		"/mine": 1, "/plain": 0, "/none": 0, "/": 1, "/lock": 2, "/lock/c": 3, "/lock/*": 2, "/lock/b*": 1, "/lock/*-*": 2, "/lock/c*": 0,
+		"/rw": 1, "/rw/*-write-*": 2, "/rw/x*write-*": 2, "/rw/*y-*": 0, "/wrapped": 1, "/wrapped/n-*": 1, "/same": 2, "/star*/*": 1,
+	} {
+		id := jute.ID{Scheme: "holder", ID: place}
+		acl, err := schemes.FixACL([]jute.ACL{{Perms: jute.PermRead, ID: jute.WorldAnyone}, {Perms: jute.PermWrite, ID: id}}, nil)
+		if err != nil {
+			t.Errorf("%s: %v", place, err)
+		}
+		for session := range jute.SessionID(5) {
+			var looked int
+			if got, want := schemes.AllowedHolder(acl, jute.PermWrite, session, state, &looked), session == holder && holder != 0; got != want {
+				t.Errorf("%s: session %d holds it: %v", place, session, got)
+			}
+			if schemes.AllowedHolder(acl, jute.PermDelete, session, state, &looked) {
+				t.Errorf("%s: session %d has a permission that the entry does not give", place, session)
+			}
+		}
+	}
+	for _, place := range []string{"", "lock", "/lock/", "/lock/*-x", "/a//b", "/a/../b"} {
+		if _, err := schemes.FixACL([]jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "holder", ID: place}}}, nil); !errors.Is(err, jute.ErrInvalidACL) {
+			t.Errorf("%q is a place: %v", place, err)
+		}
+	}
+	if _, err := schemes.Authenticate("holder", []byte("/mine"), auth.NewCredentials()); !errors.Is(err, jute.ErrAuthFailed) {
+		t.Errorf("an auth packet proves a holder: %v", err)
+	}
+}
+
+// TestHoldersWorkIsBounded: a request may look at so many children, and then nobody holds.
+func TestHoldersWorkIsBounded(t *testing.T) {
+	state := places{"/lock": 0}
+	for i := range auth.MaxContenders + 1 {
+		state[fmt.Sprintf("/lock/%010d", i)] = 1
+	}
+	acl := []jute.ACL{{Perms: jute.PermWrite, ID: jute.ID{Scheme: "holder", ID: "/lock"}}}
+	looked := 0
+	if newSchemes(t).AllowedHolder(acl, jute.PermWrite, 1, state, &looked) {
+		t.Errorf("%d children were looked at", looked)
+	}
+	delete(state, "/lock/0000000005")
+	looked = 0
+	if !newSchemes(t).AllowedHolder(acl, jute.PermWrite, 1, state, &looked) {
+		t.Error("the holder among as many as may be looked at is refused")
 	}
 }

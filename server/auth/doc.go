@@ -8,7 +8,8 @@
 // before it is stored ([Schemes.FixACL]).
 //
 // Each scheme is a [Provider]; a new one is a new type and an entry in Config.Providers.
-// Built in are digest (user and password) and ip (an address or a CIDR block); [Ensemble] is
+// Built in are digest (user and password), ip (an address or a CIDR block) and holder (the
+// session that holds a lock, [Schemes.AllowedHolder]); [Ensemble] is
 // a guard without identities, package certid has x509 (certificates), and package jwt
 // has jwt (signed tokens). World
 // (everybody), auth (the writer of the ACL, only while it is being written) and super (may

@@ -14,6 +14,7 @@ const (
 	schemeSuper  = "super"
 	schemeDigest = "digest"
 	schemeIP     = "ip"
+	schemeHolder = "holder"
 )
 
 // Super returns an identity that is allowed everything. The name is for whoAmI.
@@ -47,7 +48,7 @@ type Schemes struct {
 // has a super user without a scheme to prove it.
 func New(cfg Config) (*Schemes, error) {
 	s := &Schemes{
-		table:   map[string]Provider{schemeIP: ipProvider{}},
+		table:   map[string]Provider{schemeIP: ipProvider{}, schemeHolder: holderProvider{}},
 		skipACL: cfg.SkipACL,
 		open:    []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}},
 	}

@@ -58,6 +58,7 @@ func (a *Answers) Begin(now time.Duration) { a.now = now }
 // Wake wakes the writers of the connections that got output in the batch. State is not
 // locked.
 func (a *Answers) Wake() {
+	a.clients.audit.Load().wake()
 	for i, c := range a.dirty {
 		c.dirty = false
 		c.wakeWriter()
@@ -75,8 +76,8 @@ func (a *Answers) Wake() {
 func (a *Answers) Answer(o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
 	if c := a.clients.conns.Get(txn.Origin); c != nil {
 		a.answer(c, o, txn, results)
-	} else if a.clients.audit != nil {
-		a.clients.audit.unheard(txn, results)
+	} else if log := a.clients.audit.Load(); !log.off() {
+		log.unheard(txn, results)
 	}
 }
 
@@ -96,7 +97,7 @@ func (a *Answers) Barrier(o *replica.Order) {
 	case o.Code == jute.ErrSessionMoved:
 		c.mu.Lock()
 		if c.mu.pending.Len() > 0 {
-			a.clients.audit.answeredLocked(c, c.mu.pending.Front(), o, nil, nil)
+			a.clients.audit.Load().answeredLocked(c, c.mu.pending.Front(), o, nil, nil)
 		}
 		c.mu.Unlock()
 		c.kill() // its session is elsewhere now
@@ -157,7 +158,7 @@ func (a *Answers) markDirty(c *conn) {
 func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
 	c.mu.Lock()
 	if c.mu.gone || c.mu.ending || c.mu.pending.Len() == 0 {
-		a.clients.audit.unansweredLocked(c, txn, results)
+		a.clients.audit.Load().unansweredLocked(c, txn, results)
 		c.mu.Unlock()
 		return
 	}
@@ -169,7 +170,7 @@ func (a *Answers) answer(c *conn, o *replica.Order, txn *datatree.Txn, results [
 		c.kill()
 		return
 	}
-	a.clients.audit.answeredLocked(c, &req, o, txn, results)
+	a.clients.audit.Load().answeredLocked(c, &req, o, txn, results)
 	if !a.replyLocked(c, &req, o, txn, results) {
 		c.mu.Unlock()
 		a.answerSpecial(c, &req, o, txn)

@@ -3,6 +3,7 @@ package clients
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/audit"
@@ -17,8 +18,9 @@ import (
 // the entry is written: see wait.
 type auditor struct {
 	log         *audit.Log
-	allReads    bool
-	someReads   bool          // refused ones, or all
+	on          atomic.Bool // or else it makes no entries; answers still wait for those that were made
+	allReads    atomic.Bool
+	someReads   atomic.Bool   // refused ones, or all
 	firstOrigin uint64        // of this start of the server
 	scratch     []audit.Entry // owned by the applier
 
@@ -55,10 +57,29 @@ type client struct {
 
 func (c *conn) client() client { return client{c.SessionID(), c.ip()} }
 
-func newAuditor(log *audit.Log, reads string, firstOrigin uint64) *auditor {
-	a := &auditor{log: log, allReads: reads == "all", someReads: reads != "none", firstOrigin: firstOrigin}
+func newAuditor(log *audit.Log, firstOrigin uint64) *auditor {
+	a := &auditor{log: log, firstOrigin: firstOrigin}
 	a.mu.ended = make(map[uint64]*endedConn)
 	return a
+}
+
+// off reports whether no entries are made.
+func (a *auditor) off() bool { return a == nil || !a.on.Load() }
+
+// Audit sets the audit log, nil for none, and of which reads it has entries (zkd.audit.reads).
+// It is always the same log if it is not nil.
+func (s *Clients) Audit(log *audit.Log, reads string) {
+	a := s.audit.Load()
+	if a == nil {
+		if log == nil {
+			return
+		}
+		a = newAuditor(log, uint64(s.ids.Next(nil)))
+		s.audit.Store(a)
+	}
+	a.allReads.Store(reads == "all")
+	a.someReads.Store(reads != "none")
+	a.on.Store(log != nil)
 }
 
 // wait blocks until the entry with this number is written. An error means that the answer
@@ -70,10 +91,17 @@ func (a *auditor) wait(c *conn, number uint64) error {
 	return a.log.Wait(number, c.done)
 }
 
+// wake has the entries of a batch of the applier written.
+func (a *auditor) wake() {
+	if a != nil {
+		a.log.Wake()
+	}
+}
+
 // makeRoom pauses the reader while too many entries wait to be written, if its client may
 // cause more of them.
 func (a *auditor) makeRoom(c *conn) {
-	if a != nil && (a.allReads || c.pendingLen.Load() > 0) {
+	if !a.off() && a.log.IsFull() && (a.allReads.Load() || c.pendingLen.Load() > 0) {
 		c.submitBatch()
 		a.log.WaitRoom(c.done)
 	}
@@ -81,7 +109,7 @@ func (a *auditor) makeRoom(c *conn) {
 
 // answeredLocked makes the entries about a request that is being answered by the applier.
 func (a *auditor) answeredLocked(c *conn, req *request, o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
-	if a == nil {
+	if a.off() {
 		return
 	}
 	a.scratch = describe(a.scratch[:0], req.op, jute.NewAliasDecoder(req.body))
@@ -95,7 +123,7 @@ func (a *auditor) answeredLocked(c *conn, req *request, o *replica.Order, txn *d
 // unansweredLocked makes the entries about a write whose connection is ending, and so gets
 // no answer.
 func (a *auditor) unansweredLocked(c *conn, txn *datatree.Txn, results []datatree.Result) {
-	if a == nil || txn == nil {
+	if a.off() || txn == nil {
 		return
 	}
 	for i, req := range c.mu.pending.All() {
@@ -112,7 +140,7 @@ func (a *auditor) unansweredLocked(c *conn, txn *datatree.Txn, results []datatre
 
 // keepLocked keeps what unheard needs of a connection that is being forgotten.
 func (a *auditor) keepLocked(c *conn) {
-	if a == nil {
+	if a.off() {
 		return
 	}
 	var writes []endedWrite
@@ -191,7 +219,7 @@ func (a *auditor) putAnonymous(txn *datatree.Txn, results []datatree.Result) {
 		default:
 			continue
 		}
-		a.log.Put(&e)
+		a.log.PutLater(&e)
 	}
 }
 
@@ -212,7 +240,7 @@ func (a *auditor) put(who client, w *endedWrite, code jute.Code, txn *datatree.T
 			e.Result, e.Code = audit.Failure, code
 		}
 		e.Session, e.IP, e.IDs = who.session, who.ip, w.ids
-		return a.log.Put(&e)
+		return a.log.PutLater(&e)
 	}
 	switch {
 	case w.op != jute.OpMulti:
@@ -278,6 +306,8 @@ func describe(entries []audit.Entry, op jute.OpCode, d jute.Decoder) []audit.Ent
 		e = audit.Entry{Operation: audit.TransferLeader}
 	case jute.OpDrain:
 		e = audit.Entry{Operation: audit.Drain}
+	case jute.OpConfigure:
+		e = audit.Entry{Operation: audit.Configure}
 	case jute.OpMulti:
 		return describeMulti(entries, d)
 	default:
@@ -313,11 +343,11 @@ func describeMulti(entries []audit.Entry, d jute.Decoder) []audit.Entry {
 
 // refused makes an entry about a request that this server refuses by itself.
 func (a *auditor) refused(c *conn, req *request, code jute.Code) {
-	if a == nil {
+	if a.off() {
 		return
 	}
 	entries := describe(nil, req.op, jute.NewAliasDecoder(req.body))
-	if len(entries) == 0 && a.someReads {
+	if len(entries) == 0 && a.someReads.Load() {
 		entries = describeRead(nil, req)
 	}
 	switch {
@@ -330,20 +360,22 @@ func (a *auditor) refused(c *conn, req *request, code jute.Code) {
 }
 
 // served makes the entries about a request that is answered from the tree: about the reads
-// that the configuration names, and about a drain.
+// that the configuration names, about a drain, and about a change of the configuration.
 func (a *auditor) served(c *conn, req *request, err error) {
 	switch {
-	case a == nil:
+	case a.off():
 	case req.op == jute.OpDrain:
 		a.putNow(c, req.auth, []audit.Entry{{Operation: audit.Drain}}, codeOf(err))
-	case a.allReads || a.someReads && errors.Is(err, jute.ErrNoAuth):
+	case req.op == jute.OpConfigure:
+		a.putNow(c, req.auth, []audit.Entry{{Operation: audit.Configure}}, codeOf(err))
+	case a.allReads.Load() || a.someReads.Load() && errors.Is(err, jute.ErrNoAuth):
 		a.putNow(c, req.auth, describeRead(nil, req), codeOf(err))
 	}
 }
 
 // servedPartLocked is served for an operation of a multiRead.
 func (a *auditor) servedPartLocked(c *conn, req *request, op *jute.MultiOp, code jute.Code) {
-	if a != nil && (a.allReads || a.someReads && code == jute.ErrNoAuth) {
+	if !a.off() && (a.allReads.Load() || a.someReads.Load() && code == jute.ErrNoAuth) {
 		c.mu.audited = a.putAll(c, req.auth, []audit.Entry{{Operation: op.Type.String(), Znode: op.Path}}, code)
 	}
 }
@@ -398,14 +430,14 @@ func describeRead(entries []audit.Entry, req *request) []audit.Entry {
 // authenticated makes an entry about a proof of identities that the connection has offered:
 // err says how it ended.
 func (a *auditor) authenticated(c *conn, scheme string, err error) {
-	if a != nil {
+	if !a.off() {
 		a.putNow(c, c.credentials.Load().IDs(), []audit.Entry{{Operation: audit.AddAuth, Scheme: scheme}}, codeOf(err))
 	}
 }
 
 // notResumed makes an entry about a wrong password of a session.
 func (a *auditor) notResumed(c *conn, id jute.SessionID) {
-	if a != nil {
+	if !a.off() {
 		a.log.Put(&audit.Entry{Session: id, IP: c.ip(), IDs: c.credentials.Load().IDs(), Operation: audit.ResumeSession, Result: audit.Failure})
 	}
 }

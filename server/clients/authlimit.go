@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -33,10 +34,10 @@ const (
 //
 // Each address has a token bucket of authBurst.
 type authLimiter struct {
-	interval time.Duration // between two attempts; 0 means no limit
-	mu       sync.Mutex
-	buckets  map[string]authBucket // by address
-	swept    time.Duration         // when full buckets were last removed
+	every   atomic.Int64 // see interval
+	mu      sync.Mutex
+	buckets map[string]authBucket // by address
+	swept   time.Duration         // when full buckets were last removed
 }
 
 type authBucket struct {
@@ -46,17 +47,28 @@ type authBucket struct {
 
 func newAuthLimiter(perSecond int) *authLimiter {
 	l := &authLimiter{buckets: make(map[string]authBucket)}
-	if perSecond > 0 {
-		l.interval = time.Second / time.Duration(perSecond)
-	}
+	l.setRate(perSecond)
 	return l
 }
+
+// setRate sets zkd.authFailuresPerSecond.
+func (l *authLimiter) setRate(perSecond int) {
+	every := time.Duration(0)
+	if perSecond > 0 {
+		every = time.Second / time.Duration(perSecond)
+	}
+	l.every.Store(int64(every))
+}
+
+// interval returns the time between two attempts; 0 means no limit.
+func (l *authLimiter) interval() time.Duration { return time.Duration(l.every.Load()) }
 
 // begin takes a token for an attempt, and returns how long the attempt must wait for it.
 // ok is false if that is too long; no token is taken then. first is true for the first
 // attempt of an address that must wait.
 func (l *authLimiter) begin(addr string, now time.Duration) (delay time.Duration, ok, first bool) {
-	if l.interval == 0 {
+	interval := l.interval()
+	if interval == 0 {
 		return 0, true, false
 	}
 	l.mu.Lock()
@@ -66,7 +78,7 @@ func (l *authLimiter) begin(addr string, now time.Duration) (delay time.Duration
 	if b.full <= now {
 		b = authBucket{full: now}
 	}
-	b.full += l.interval
+	b.full += interval
 	if delay = b.full - now - authBurst; delay > authPatience {
 		return 0, false, false
 	}
@@ -78,14 +90,15 @@ func (l *authLimiter) begin(addr string, now time.Duration) (delay time.Duration
 
 // succeeded gives the token of a successful attempt back.
 func (l *authLimiter) succeeded(addr string, now time.Duration) {
-	if l.interval == 0 {
+	interval := l.interval()
+	if interval == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := l.keyLocked(addr, now)
 	b := l.buckets[key]
-	if b.full -= l.interval; b.full <= now {
+	if b.full -= interval; b.full <= now {
 		delete(l.buckets, key)
 		return
 	}
@@ -123,7 +136,7 @@ func (c *conn) awaitAttempt() error {
 	delay, ok, first := s.authLimiter.begin(c.ip(), s.now())
 	if first {
 		s.log.Warn("many failed authentications from one address: its attempts are delayed",
-			zap.String("address", c.ip()), zap.Int("failures_per_second", s.cfg.AuthFailuresPerSecond))
+			zap.String("address", c.ip()), zap.Int("failures_per_second", s.live.Load().AuthFailuresPerSecond))
 	}
 	switch {
 	case !ok:

@@ -9,7 +9,7 @@ import (
 func TestAuthLimiterAddresses(t *testing.T) {
 	l := newAuthLimiter(1)
 	exhaust := func(addr string, now time.Duration) {
-		for range int(authBurst / l.interval) {
+		for range int(authBurst / l.interval()) {
 			l.begin(addr, now)
 		}
 	}

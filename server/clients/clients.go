@@ -86,8 +86,10 @@ type Options struct {
 	IDs      *session.IDs                  // of sessions and of connections
 	Sessions *session.Tracker              // of the ensemble
 	Keys     *atomic.Pointer[session.Keys] // of session passwords
-	Words    fourletter.Whitelist          // the enabled four-letter words
 	Audit    *audit.Log                    // nil for none
+	// Configure carries out a request about the server's configuration, and returns what to
+	// show. It may be called from any goroutine, and may block.
+	Configure func(jute.ConfigureRequest) (string, error)
 	// TLS is for ClientTLS.Port and, if ClientTLS.Unified, ClientPort; nil if neither uses it.
 	TLS *secure.TLS
 	// Listen opens the ports; nil means TCP.
@@ -107,15 +109,15 @@ type Clients struct {
 	ids        *session.IDs
 	tracker    *session.Tracker // of the ensemble's sessions
 	keys       *atomic.Pointer[session.Keys]
+	live       atomic.Pointer[config.Config] // cfg with the values that live keys have by now
 	words      atomic.Pointer[fourletter.Whitelist]
-	max        struct{ perAddress, all atomic.Int64 } // connections; 0 for no limit
 	listenFunc func(network, address string) (net.Listener, error)
 
-	audit       *auditor         // nil for none
-	locals      *session.Tracker // of local sessions
+	audit       atomic.Pointer[auditor] // nil while there has been no audit log
+	locals      *session.Tracker        // of local sessions
 	conns       *register.Register[*conn]
 	throttler   *throttler
-	limits      *limits.Table // nil without rules
+	limits      atomic.Pointer[limits.Table] // nil without rules
 	quotaRates  quotaRates
 	newSessions tokenBucket
 	slow        slowLog
@@ -125,6 +127,7 @@ type Clients struct {
 	largeBytes  atomic.Int64
 	outBytes    atomic.Int64 // see Limits.Replies
 	tls         *secure.TLS
+	configure   func(jute.ConfigureRequest) (string, error)
 	handshakes  *handshakes
 	complaints  complaints
 	readOnly    atomic.Bool // serving read-only clients because there is no leader
@@ -143,39 +146,29 @@ type Clients struct {
 
 // New returns Clients without connections.
 func New(o Options) *Clients {
-	throttle := &o.Config.ConnectionThrottle
 	s := &Clients{
-		cfg:        o.Config,
-		log:        o.Logger,
-		metrics:    o.Metrics,
-		memory:     o.Limits,
-		backend:    o.Backend,
-		state:      o.State,
-		schemes:    o.Schemes,
-		ids:        o.IDs,
-		tracker:    o.Sessions,
-		keys:       o.Keys,
-		listenFunc: o.Listen,
-		locals:     session.NewTracker(o.Config.TickTime.Milliseconds()),
-		conns:      register.New[*conn](o.Config.Replicated()),
-		limits:     newLimits(o.Config, o.State),
-		throttler:  newThrottler(o.Config.GlobalOutstandingLimit, o.Config.RequestThrottle.MaxRequests, o.Limits.Requests),
-		newSessions: tokenBucket{
-			size:   throttle.Tokens,
-			every:  max(throttle.FillTime, time.Millisecond),
-			count:  throttle.FillCount,
-			tokens: throttle.Tokens,
-		},
+		cfg:         o.Config,
+		log:         o.Logger,
+		metrics:     o.Metrics,
+		memory:      o.Limits,
+		backend:     o.Backend,
+		state:       o.State,
+		schemes:     o.Schemes,
+		ids:         o.IDs,
+		tracker:     o.Sessions,
+		keys:        o.Keys,
+		listenFunc:  o.Listen,
+		locals:      session.NewTracker(o.Config.TickTime.Milliseconds()),
+		conns:       register.New[*conn](o.Config.Replicated()),
+		throttler:   newThrottler(o.Limits.Requests),
 		authLimiter: newAuthLimiter(o.Config.AuthFailuresPerSecond),
-		slow:        slowLog{threshold: o.Config.SlowRequest},
 		tls:         o.TLS,
+		configure:   o.Configure,
 		handshakes:  newHandshakes(runtime.GOMAXPROCS(0)),
-		complaints:  complaints{bucket: tokenBucket{size: 10, every: time.Second, count: 1, tokens: 10}},
 		refusing:    make(chan struct{}),
 	}
-	s.SetWords(o.Words)
-	s.SetMaxPerAddress(o.Config.MaxClientCnxns)
-	s.SetMax(o.Config.MaxCnxns)
+	s.complaints.bucket.set(10, time.Second, 1)
+	s.Reload(o.Config)
 	s.ports.plain.key, s.ports.secure.key, s.ports.secure.kind = "clientPort", "secureClientPort", tlsPort
 	if o.Config.ClientTLS.Unified {
 		s.ports.plain.kind = bothPort
@@ -192,23 +185,23 @@ func New(o Options) *Clients {
 		}
 	}
 	s.superUser, _, _ = strings.Cut(o.Config.SuperDigest.Reveal(), ":")
-	if o.Audit != nil {
-		s.audit = newAuditor(o.Audit, o.Config.Audit.Reads, uint64(o.IDs.Next(nil)))
-	}
+	s.Audit(o.Audit, o.Config.Audit.Reads)
 	return s
 }
 
-// SetWords sets the enabled four-letter words.
-func (s *Clients) SetWords(w fourletter.Whitelist) { s.words.Store(&w) }
-
-// SetMaxPerAddress sets maxClientCnxns. Connections that are there stay.
-func (s *Clients) SetMaxPerAddress(n int) { s.max.perAddress.Store(int64(n)) }
-
-// MaxPerAddress returns maxClientCnxns.
-func (s *Clients) MaxPerAddress() int { return int(s.max.perAddress.Load()) }
-
-// SetMax sets maxCnxns, likewise.
-func (s *Clients) SetMax(n int) { s.max.all.Store(int64(n)) }
+// Reload takes over the values of live keys. Connections that are there stay. Only one
+// goroutine at a time may call it.
+func (s *Clients) Reload(cfg *config.Config) {
+	before := s.live.Swap(cfg)
+	words, _ := fourletter.ParseWhitelist(strings.Join(cfg.FourLetterWhitelist, ","))
+	s.words.Store(&words)
+	s.setLimits(before, cfg)
+	s.throttler.setLimits(cfg.GlobalOutstandingLimit, cfg.RequestThrottle.MaxRequests)
+	t := &cfg.ConnectionThrottle
+	s.newSessions.set(t.Tokens, max(t.FillTime, time.Millisecond), t.FillCount)
+	s.authLimiter.setRate(cfg.AuthFailuresPerSecond)
+	s.slow.threshold.Store(int64(cfg.SlowRequest))
+}
 
 func (s *Clients) now() time.Duration { return s.backend.Now() }
 
@@ -309,8 +302,8 @@ func (s *Clients) Show(r *monitor.Reading) {
 	r.WaitingRequests, r.WaitingBytes = s.throttler.waiting.Load(), s.throttler.bytes.Load()
 	r.LargeBytes = s.largeBytes.Load()
 	r.Stalls = s.throttler.stalls.Load()
-	if s.limits != nil {
-		r.Limits = s.limits.Figures()
+	if t := s.limits.Load(); t != nil {
+		r.Limits = t.Figures()
 	}
 	left, until := s.draining()
 	r.ToMove, r.KeepsAway = left, until != 0

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -22,18 +24,27 @@ import (
 )
 
 // standin is a backend that answers nothing.
-type standin struct{ submitted []replica.Submission }
+type standin struct {
+	submitted []replica.Submission
+	calls     int // of Submit, with any
+}
 
-func (b *standin) Submit(subs ...replica.Submission) { b.submitted = append(b.submitted, subs...) }
-func (b *standin) Now() time.Duration                { return time.Second }
-func (b *standin) AnswersUntil() int64               { return 1 << 40 }
-func (b *standin) Serving() bool                     { return true }
-func (b *standin) Ending() bool                      { return false }
-func (b *standin) IdleSince() time.Duration          { return 0 }
-func (b *standin) Facts(uint64) fourletter.Source    { return nil }
+func (b *standin) Submit(subs ...replica.Submission) {
+	b.submitted = append(b.submitted, subs...)
+	if len(subs) > 0 {
+		b.calls++
+	}
+}
+
+func (b *standin) Now() time.Duration             { return time.Second }
+func (b *standin) AnswersUntil() int64            { return 1 << 40 }
+func (b *standin) Serving() bool                  { return true }
+func (b *standin) Ending() bool                   { return false }
+func (b *standin) IdleSince() time.Duration       { return 0 }
+func (b *standin) Facts(uint64) fourletter.Source { return nil }
 
 // newTestClients returns Clients on an empty tree.
-func newTestClients(t *testing.T) (*Clients, *standin) {
+func newTestClients(t testing.TB) (*Clients, *standin) {
 	t.Helper()
 	cfg, _, err := config.Parse(strings.NewReader("dataDir=/data\nclientPort=2181\n"), "zoo.cfg")
 	if err != nil {
@@ -124,6 +135,47 @@ func TestReadsAllocateNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestWritesAreHandedOverTogether checks that writes that were read together are handed to
+// the leader in one piece, with the audit log, too.
+func TestWritesAreHandedOverTogether(t *testing.T) {
+	for _, audited := range []bool{false, true} {
+		s, b := newTestClients(t)
+		if audited {
+			log := audit.Open(audit.Options{Sink: discard{}})
+			defer log.Close()
+			s.Audit(log, "none")
+		}
+		c := newTestConn(t, s)
+		tracked, _ := session.NewTracker(1000).Add(1, 30_000, 0)
+		c.tracked.Store(tracked)
+		s.conns.Add(c, c.ip(), 0, 0)
+		var input []byte
+		for xid := range int32(3) {
+			var mark int
+			input, mark = jute.BeginFrame(input)
+			h := jute.RequestHeader{Xid: xid + 1, Type: jute.OpSetData}
+			r := jute.SetDataRequest{Path: "/", Version: -1}
+			input = jute.EndFrame(r.Append(h.Append(input)), mark)
+		}
+		c.frames.src = bytes.NewReader(input)
+		if _, err := c.frames.fill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.handleBuffered(); err != nil {
+			t.Fatal(err)
+		}
+		if b.calls != 1 || len(b.submitted) != 3 {
+			t.Errorf("audited %t: %d writes in %d pieces, want 3 in 1", audited, len(b.submitted), b.calls)
+		}
+	}
+}
+
+// discard is an audit.Sink.
+type discard struct{}
+
+func (discard) Write(lines []byte, _ []audit.Result) (int, error) { return len(lines), nil }
+func (discard) Close() error                                      { return nil }
 
 // TestAnswersComeInOrder checks that a read between two writes is answered between them,
 // and that the queue is empty afterwards.

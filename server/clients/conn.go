@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -13,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/fifo"
+	"github.com/zkd-project/zkd/internal/tlsconn"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/auth/sasl"
@@ -38,7 +38,8 @@ type conn struct {
 	id      uint64 // origin of its requests, unique over servers and restarts
 	opened  time.Time
 	frames  *frameReader
-	limited *limited // nil without rules that limit clients
+	// limited is nil without rules that limit clients. Only the reader stores it.
+	limited atomic.Pointer[limited]
 
 	// Owned by the reader.
 	sasl           *sasl.Exchange         // nil if the client sent no SASL token
@@ -214,8 +215,8 @@ func (c *conn) handleBuffered() error {
 		if !ok || err != nil {
 			return err
 		}
-		if c.limited != nil {
-			wait, err := c.limited.charge(c, frame)
+		if l := c.currentLimits(); l != nil {
+			wait, err := l.charge(c, frame)
 			if err != nil {
 				return err
 			}
@@ -325,7 +326,7 @@ func (c *conn) drain() {
 	defer c.mu.Unlock()
 	c.mu.draining = true
 	c.interruptLocked()
-	c.nc.SetWriteDeadline(time.Now().Add(c.clients.cfg.RequestThrottle.ShutdownTimeout))
+	c.nc.SetWriteDeadline(time.Now().Add(c.clients.live.Load().RequestThrottle.ShutdownTimeout))
 }
 
 // readWithin sets the deadline of the handshake, unless the server is already stopping.
@@ -393,7 +394,7 @@ func (c *conn) finish() (lingers bool) {
 	}
 	lingers = c.mu.lingers || c.mu.draining
 	c.mu.Unlock()
-	if t, ok := c.stream.(*tls.Conn); ok {
+	if t, ok := c.stream.(*tlsconn.Conn); ok {
 		t.CloseWrite() // tells the client that no bytes are missing
 	}
 	return lingers

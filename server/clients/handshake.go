@@ -30,7 +30,7 @@ func (c *conn) handshake() error {
 	if err := c.secureIfTLS(); err != nil {
 		return err
 	}
-	c.readWithin(c.clients.cfg.SessionlessCnxnTimeout)
+	c.readWithin(c.clients.live.Load().SessionlessCnxnTimeout)
 	word, err := c.firstWord()
 	if err != nil {
 		return c.sessionless(err)
@@ -151,7 +151,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 		// its owner, as it is in Apache's server.
 		if !s.verify(r.SessionID, r.Password) {
 			s.metrics.BadPasswords.Add(1)
-			s.audit.notResumed(c, r.SessionID)
+			s.audit.Load().notResumed(c, r.SessionID)
 			c.refuseSession(r.HasReadOnly)
 			return fmt.Errorf("resume session %v: wrong password", r.SessionID)
 		}

@@ -33,6 +33,7 @@ var (
 type limited struct {
 	*limits.Client
 	clients *Clients
+	table   *limits.Table
 
 	// Owned by the reader.
 	creds   *auth.Credentials // from which the identity and super follow
@@ -47,16 +48,44 @@ type limited struct {
 // limitConnection applies the rules to a new connection. It reports whether the address of
 // the client may have one more.
 func (s *Clients) limitConnection(c *conn) bool {
-	if s.limits == nil {
+	t := s.limits.Load()
+	if t == nil {
 		return true
 	}
-	client, ok := s.limits.Open(c.ip(), c.uses)
+	l, ok := s.newLimited(c, t)
 	if !ok {
-		client.Close()
+		l.Close()
 		return false
 	}
-	c.limited = &limited{Client: client, clients: s, creds: c.credentials.Load()}
+	c.limited.Store(l)
 	return true
+}
+
+func (s *Clients) newLimited(c *conn, t *limits.Table) (l *limited, ok bool) {
+	client, ok := t.Open(c.ip(), c.uses)
+	return &limited{Client: client, clients: s, table: t, creds: c.credentials.Load()}, ok
+}
+
+// currentLimits returns what the present rules are for the connection, or nil if there are
+// none. A connection that was there before these rules is not refused. Only the reader may
+// call it.
+func (c *conn) currentLimits() *limited {
+	s, l := c.clients, c.limited.Load()
+	t := s.limits.Load()
+	if t == nil && l == nil || l != nil && l.table == t {
+		return l
+	}
+	c.endLimits()
+	if t == nil {
+		c.limited.Store(nil)
+		return nil
+	}
+	l, _ = s.newLimited(c, t)
+	l.creds = nil
+	_ = l.identify(c) // its error would end the connection
+	c.limited.Store(l)
+	c.sessionOpened()
+	return l
 }
 
 // hasNode reports whether there is a node.
@@ -69,8 +98,8 @@ func (s *State) hasNode(path string) bool {
 
 // endLimits gives back what the connection counts for.
 func (c *conn) endLimits() {
-	if c.limited != nil {
-		c.limited.Close()
+	if l := c.limited.Load(); l != nil {
+		l.Close()
 	}
 }
 
@@ -146,7 +175,7 @@ func (s *Clients) sessionExists(id jute.SessionID) bool {
 
 // mayOpen reports whether the client may open the new session id.
 func (c *conn) mayOpen(id jute.SessionID) error {
-	l := c.limited
+	l := c.limited.Load()
 	if l == nil {
 		return nil
 	}
@@ -162,7 +191,7 @@ func (c *conn) mayOpen(id jute.SessionID) error {
 
 // sessionOpened counts the session that the connection has now, if it was resumed.
 func (c *conn) sessionOpened() {
-	l := c.limited
+	l := c.limited.Load()
 	if l == nil {
 		return
 	}
@@ -187,7 +216,7 @@ func (l *limited) charge(c *conn, frame []byte) (wait time.Duration, err error) 
 		return 0, nil
 	}
 	l.paths = l.paths[:0]
-	if c.clients.limits.LimitsPaths() {
+	if l.table.LimitsPaths() {
 		l.paths = appendPaths(l.paths, h.Type, d.Rest())
 	}
 	most := min(patience, time.Duration(c.timeoutMs)*time.Millisecond/3)
@@ -246,7 +275,7 @@ func (l *limited) refuses(req *request) bool {
 // Clients older than that one can lose their connection's thread over it (kazoo).
 func (s *Clients) limitCode(exact jute.Code) jute.Code {
 	switch {
-	case s.cfg.LimitCodes == "exact":
+	case s.live.Load().LimitCodes == "exact":
 		return exact
 	case exact == jute.ErrThrottledOp:
 		return jute.ErrOperationTimeout
@@ -257,10 +286,10 @@ func (s *Clients) limitCode(exact jute.Code) jute.Code {
 // pause makes the reader wait, unless the connection ends meanwhile: then it returns
 // errHangUp. TCP slows the client down.
 func (c *conn) pause(d time.Duration) error {
-	wake := make(chan struct{})
+	wake, l := make(chan struct{}), c.limited.Load()
 	c.mu.Lock()
 	over := c.mu.gone || c.mu.ending || c.mu.draining
-	c.limited.wake = wake
+	l.wake = wake
 	c.mu.Unlock()
 	if over {
 		return errHangUp
@@ -273,7 +302,7 @@ func (c *conn) pause(d time.Duration) error {
 	case <-c.done:
 	}
 	c.mu.Lock()
-	c.limited.wake = nil
+	l.wake = nil
 	c.mu.Unlock()
 	if c.isOver() {
 		return errHangUp
@@ -284,31 +313,37 @@ func (c *conn) pause(d time.Duration) error {
 // interruptLocked makes the reader look at once whether the connection ends.
 func (c *conn) interruptLocked() {
 	c.nc.SetReadDeadline(time.Now())
-	if c.limited != nil && c.limited.wake != nil {
-		close(c.limited.wake)
-		c.limited.wake = nil
+	if l := c.limited.Load(); l != nil && l.wake != nil {
+		close(l.wake)
+		l.wake = nil
 	}
 }
 
-// newLimits returns the table of limits, or nil if there can be none.
-func newLimits(cfg *config.Config, state *State) *limits.Table {
-	if len(cfg.Limits) == 0 && !cfg.LimitsInQuota {
-		return nil
+// setLimits makes a new table of limits if the rules are others than before, which is nil at
+// the start. Rates and counts begin again. A connection that is there counts in the new table from its next request on,
+// which is a ping at the latest.
+func (s *Clients) setLimits(before, cfg *config.Config) {
+	switch {
+	case before != nil && before.LimitsInQuota == cfg.LimitsInQuota && slices.Equal(before.Limits, cfg.Limits):
+	case len(cfg.Limits) == 0 && !cfg.LimitsInQuota:
+		s.limits.Store(nil)
+	default:
+		s.limits.Store(limits.New(cfg.Limits, s.state.hasNode))
 	}
-	return limits.New(cfg.Limits, state.hasNode)
 }
 
 // quotaRates are the limits in /zookeeper/quota as they were last read. The housekeeper
 // owns them.
 type quotaRates struct {
+	table    *limits.Table
 	tree     *datatree.Tree
 	version  uint64
 	subtrees int // that have limits
 }
 
 // followQuota reads the limits in /zookeeper/quota if they have changed.
-func (s *Clients) followQuota() {
-	if !s.cfg.LimitsInQuota {
+func (s *Clients) followQuota(t *limits.Table) {
+	if !s.live.Load().LimitsInQuota {
 		return
 	}
 	texts := make(map[string]string)
@@ -316,7 +351,7 @@ func (s *Clients) followQuota() {
 	tree := s.state.Tree
 	last := &s.quotaRates
 	version := tree.RatesVersion()
-	changed := tree != last.tree || version != last.version
+	changed := t != last.table || tree != last.tree || version != last.version
 	if changed {
 		for path, data := range tree.Rates() {
 			texts[path] = string(data)
@@ -335,21 +370,22 @@ func (s *Clients) followQuota() {
 		}
 		rules = append(rules, rule)
 	}
-	s.limits.Follow(rules)
+	t.Follow(rules)
 	if len(rules)+last.subtrees > 0 {
 		s.log.Info("limits in /zookeeper/quota have changed", zap.Int("subtrees", len(rules)))
 	}
-	*last = quotaRates{tree, version, len(rules)}
+	*last = quotaRates{t, tree, version, len(rules)}
 }
 
 // tickLimits follows changes of the limits, and reports the bursts above them.
 func (s *Clients) tickLimits(now time.Duration) {
-	if s.limits == nil {
+	t := s.limits.Load()
+	if t == nil {
 		return
 	}
-	s.followQuota()
-	s.limits.Tick(now, s.sessionExists)
-	for _, b := range s.limits.Bursts() {
+	s.followQuota(t)
+	t.Tick(now, s.sessionExists)
+	for _, b := range t.Bursts() {
 		s.log.Warn("a limit is exceeded", zap.String("rule", b.Rule), zap.Stringer("resource", b.Resource),
 			zap.String("subject", b.Subject), zap.Int64("limit", b.Limit), zap.Bool("hard", b.Hard))
 	}

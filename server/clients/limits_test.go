@@ -196,7 +196,7 @@ func TestRateRefuses(t *testing.T) {
 					}
 					s.Tick(s.now())
 				}
-				if f := s.limits.Figures(); len(f) != 1 || f[0].Refused != 19 {
+				if f := s.limits.Load().Figures(); len(f) != 1 || f[0].Refused != 19 {
 					t.Errorf("figures %v, want 19 refused", f)
 				}
 			})
@@ -217,7 +217,7 @@ func paused(t *testing.T, s *Clients) (*limitedClient, *conn) {
 	list := s.conns.All()
 	list[0].mu.Lock()
 	defer list[0].mu.Unlock()
-	if len(list) != 1 || list[0].limited.wake == nil {
+	if len(list) != 1 || list[0].limited.Load().wake == nil {
 		t.Fatal("the connection is not paused")
 	}
 	return c, list[0]
@@ -250,8 +250,8 @@ func TestPausedConnectionEnds(t *testing.T) {
 				if s.conns.Len() != 0 {
 					t.Error("the connection is still registered")
 				}
-				s.limits.Tick(s.now()+time.Hour, s.sessionExists)
-				if f := s.limits.Figures(); f[0].Subjects != 0 {
+				s.limits.Load().Tick(s.now()+time.Hour, s.sessionExists)
+				if f := s.limits.Load().Figures(); f[0].Subjects != 0 {
 					t.Errorf("meters are left: %v", f)
 				}
 			})
@@ -398,7 +398,7 @@ func TestLimitsInQuota(t *testing.T) {
 			t.Errorf("with another limit: %v", took)
 		}
 		apply(datatree.OpSetData, node, "no limit")
-		if f := s.limits.Figures(); len(f) != 2 || f[0].Rule != limits.Followed || f[0].Slowed != 2 {
+		if f := s.limits.Load().Figures(); len(f) != 2 || f[0].Rule != limits.Followed || f[0].Slowed != 2 {
 			t.Errorf("figures %v, want 2 slowed down", f)
 		}
 		if took := replies(); took != 0 {
@@ -421,7 +421,7 @@ func TestLimitedReadsAllocateNothing(t *testing.T) {
 	c.alone, c.timeoutMs = true, 10_000
 	frame := pathFrame(1, jute.OpExists, "/n/m", false)
 	n := testing.AllocsPerRun(200, func() {
-		if wait, err := c.limited.charge(c, frame); wait != 0 || err != nil {
+		if wait, err := c.limited.Load().charge(c, frame); wait != 0 || err != nil {
 			t.Fatal(wait, err)
 		}
 		if err := c.handle(frame); err != nil {

@@ -188,7 +188,7 @@ func (s *Clients) admit(nc net.Conn, kind portKind) {
 		nc.Close()
 		return
 	}
-	if !s.conns.Add(c, c.ip(), s.MaxPerAddress(), int(s.max.all.Load())) {
+	if !s.conns.Add(c, c.ip(), s.live.Load().MaxClientCnxns, s.live.Load().MaxCnxns) {
 		c.endLimits()
 		s.metrics.ConnectionRejected.Add(1)
 		s.logEnd(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns", errNoRoom,
@@ -208,7 +208,7 @@ func (s *Clients) forget(c *conn) {
 	s.ended.add(&use)
 	s.state.RLock()
 	c.mu.Lock()
-	s.audit.keepLocked(c)
+	s.audit.Load().keepLocked(c)
 	for i := range c.mu.pending.All() {
 		req := &c.mu.pending.All()[i]
 		s.largeBytes.Add(-req.large)

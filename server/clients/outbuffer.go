@@ -198,7 +198,7 @@ func (c *conn) flush() {
 		c.drained.Broadcast() // for a reader that waits for room
 		c.mu.Unlock()
 		out.showSizes(&c.clients.metrics.ResponseSizes)
-		err := c.clients.audit.wait(c, audited)
+		err := c.clients.audit.Load().wait(c, audited)
 		if err == nil {
 			err = c.write(out)
 		}
@@ -222,8 +222,8 @@ func (c *conn) write(out *outBuffer) error {
 		c.clients.metrics.BytesSent.Add(int64(len(b)))
 		out.full[i] = nil
 	}
-	if c.limited != nil {
-		c.limited.Sent(int64(out.len()))
+	if l := c.limited.Load(); l != nil {
+		l.Sent(int64(out.len()))
 	}
 	n, err := c.stream.Write(out.b)
 	c.clients.metrics.BytesSent.Add(int64(n))

@@ -20,18 +20,20 @@ type read struct {
 	req  *request
 	zxid jute.Zxid
 	read *monitor.NamespaceCount
+
+	looked *int // children, to find holders; nil for none
 }
 
 // answerRead answers a request that needs no leader, and reports whether the connection
 // continues. The caller holds the tree lock, and owns the count.
 func (s *Clients) answerRead(c *conn, req *request, count *monitor.NamespaceCount) (keep bool) {
-	r := read{s, c, req, s.state.Tree.LastZxid(), count}
+	r := read{Clients: s, c: c, req: req, zxid: s.state.Tree.LastZxid(), read: count}
 	err, known := r.dispatch()
 	if !known {
 		c.reply(req.xid, -1, jute.ErrUnimplemented)
 		return false
 	}
-	s.audit.served(c, req, err)
+	s.audit.Load().served(c, req, err)
 	if err != nil {
 		req.code = jute.CodeOf(err)
 		r.reply(req.xid, r.zxid, req.code)
@@ -107,10 +109,24 @@ func (r *read) counted(path string, bytes int) {
 func (r *read) body() jute.Decoder { return jute.NewAliasDecoder(r.req.body) }
 
 func (r *read) allowed(acl []jute.ACL, perms jute.Perms) error {
-	if !r.schemes.Allowed(acl, perms, r.req.auth) {
-		return jute.ErrNoAuth
+	if r.schemes.Allowed(acl, perms, r.req.auth) {
+		return nil
 	}
-	return nil
+	if r.looked == nil {
+		r.looked = new(int)
+	}
+	if r.schemes.AllowedHolder(acl, perms, r.c.SessionID(), present{r.state.Tree}, r.looked) {
+		return nil
+	}
+	return jute.ErrNoAuth
+}
+
+// present is this server's tree, in which holders are looked up.
+type present struct{ *datatree.Tree }
+
+func (p present) Owner(path string) (jute.Owner, bool) {
+	n, ok := p.Get(path)
+	return n.Owner, ok
 }
 
 func (r *read) watch(path string, mode watch.Mode) {
@@ -334,7 +350,7 @@ func (r *read) appendReadResult(b []byte, op *jute.MultiOp) []byte {
 			res.Children = append(res.Children, name)
 		}
 	}
-	r.audit.servedPartLocked(r.c, r.req, op, res.Err)
+	r.audit.Load().servedPartLocked(r.c, r.req, op, res.Err)
 	return res.Append(b)
 }
 

@@ -60,25 +60,28 @@ func (c *conn) handle(frame []byte) error {
 		return c.exchangeSASL(req)
 	}
 	if !c.clients.authEnforced(req) {
-		c.clients.audit.refused(c, req, jute.ErrSessionClosedRequireSASL)
+		c.clients.audit.Load().refused(c, req, jute.ErrSessionClosedRequireSASL)
 		c.reply(req.xid, 0, jute.ErrSessionClosedRequireSASL)
 		c.endAfterFlush()
 		return errHangUp
 	}
-	switch {
-	case c.limited != nil && c.limited.refuses(req):
+	switch l := c.limited.Load(); {
+	case l != nil && l.refuses(req):
 		if replica.Ordered(req.op) { // reads are audited where they are served
-			c.clients.audit.refused(c, req, req.refusal)
+			c.clients.audit.Load().refused(c, req, req.refusal)
 		}
 		return c.serveInOrder(req)
 	case req.op == jute.OpCloseSession && c.local.Load():
 		return c.serveInOrder(req)
 	case c.readOnly && replica.Ordered(req.op):
-		c.clients.audit.refused(c, req, jute.ErrNotReadOnly)
+		c.clients.audit.Load().refused(c, req, jute.ErrNotReadOnly)
 		c.reply(req.xid, c.clients.state.Applied(), jute.ErrNotReadOnly)
 		return nil
 	case replica.Ordered(req.op), c.needsBarrier(req.op):
 		return c.submit(req)
+	}
+	if req.op == jute.OpConfigure {
+		return c.configure(req)
 	}
 	return c.serveInOrder(req)
 }
@@ -90,7 +93,7 @@ func (c *conn) needsBarrier(op jute.OpCode) bool {
 	if c.askedLeader || c.readOnly {
 		return false
 	}
-	return !c.alone || c.clients.cfg.LinearizableReads && readsTree(op)
+	return !c.alone || c.clients.live.Load().LinearizableReads && readsTree(op)
 }
 
 // readsTree reports whether op reads the tree.
@@ -169,7 +172,7 @@ func (c *conn) await(happened <-chan struct{}) error {
 // submit queues an ordered request and adds it to the batch for the leader.
 func (c *conn) submit(req *request) error {
 	if err := c.clients.admitLarge(c, req); err != nil {
-		c.clients.audit.refused(c, req, jute.ErrThrottledOp)
+		c.clients.audit.Load().refused(c, req, jute.ErrThrottledOp)
 		return err
 	}
 	if err := c.upgrade(req); err != nil {
@@ -232,7 +235,7 @@ func (c *conn) pushLocked(req request) {
 // (globalOutstandingLimit). TCP then slows the client down.
 func (c *conn) throttle() error {
 	c.makeRoom()
-	c.clients.audit.makeRoom(c)
+	c.clients.audit.Load().makeRoom(c)
 	if c.pendingLen.Load() == 0 || !c.clients.throttler.over() {
 		return nil
 	}
@@ -273,7 +276,7 @@ func (c *conn) authenticate(req *request) error {
 	if failed || ended { // a failed one is another digest user than the super user, as on Apache's server
 		err = jute.ErrAuthFailed
 	}
-	c.clients.audit.authenticated(c, r.Scheme, err)
+	c.clients.audit.Load().authenticated(c, r.Scheme, err)
 	if c.needsBarrier(req.op) {
 		return c.submit(req)
 	}
@@ -300,7 +303,7 @@ func (c *conn) failAuth(req *request, scheme string, err error) error {
 	code := jute.ErrAuthFailed
 	errors.As(err, &code)
 	c.clients.metrics.AuthFailed.Add(1)
-	c.clients.audit.authenticated(c, scheme, code)
+	c.clients.audit.Load().authenticated(c, scheme, code)
 	if errors.Is(err, auth.ErrOtherEnsemble) {
 		return err
 	}

@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -32,7 +31,7 @@ func (c *conn) exchangeSASL(req *request) error {
 		return nil
 	}
 	if c.sasl == nil {
-		c.sasl = c.clients.sasl.Begin(c.encrypted())
+		c.sasl = c.clients.sasl.Begin(c.secure.Load())
 	}
 	if err := c.awaitAttempt(); err != nil {
 		return c.failSASL(req, err)
@@ -48,16 +47,10 @@ func (c *conn) exchangeSASL(req *request) error {
 			return c.failSASL(req, err)
 		}
 		c.setCredentials(creds)
-		c.clients.audit.authenticated(c, sasl.Scheme, nil)
+		c.clients.audit.Load().authenticated(c, sasl.Scheme, nil)
 	}
 	c.replySASL(req, reply, 0)
 	return nil
-}
-
-// encrypted reports whether the connection has TLS.
-func (c *conn) encrypted() bool {
-	_, ok := c.stream.(*tls.Conn)
-	return ok
 }
 
 // failSASL refuses a login, which ends the connection unless allowSaslFailedClients is set.
@@ -73,11 +66,11 @@ func (c *conn) failSASL(req *request, err error) error {
 	case required:
 		code = jute.ErrSessionClosedRequireSASL
 	case s.cfg.SASL.AllowFailed:
-		s.audit.authenticated(c, sasl.Scheme, code)
+		s.audit.Load().authenticated(c, sasl.Scheme, code)
 		c.replySASL(req, nil, 0)
 		return nil
 	}
-	s.audit.authenticated(c, sasl.Scheme, code)
+	s.audit.Load().authenticated(c, sasl.Scheme, code)
 	c.replySASL(req, nil, code)
 	c.endAfterFlush()
 	return fmt.Errorf("SASL: %w", err)

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/tlsconn"
 	"github.com/zkd-project/zkd/server/secure"
 )
 
@@ -48,7 +49,7 @@ func (c *conn) secureIfTLS() error {
 	first := append([]byte(nil), c.frames.buf[:c.frames.w]...)
 	c.frames.r, c.frames.w = 0, 0
 	below := &belowTLS{Conn: c.nc, first: first, shaking: c.clients.handshakes}
-	stream := tls.Server(below, c.clients.tls.Accept(c.nc.RemoteAddr(), beginFlight))
+	stream := tlsconn.Server(below, c.clients.tls.Accept(c.nc.RemoteAddr(), beginFlight))
 	c.nc.SetWriteDeadline(time.Now().Add(timeout))
 	err := stream.Handshake()
 	below.finish()
@@ -104,7 +105,7 @@ type belowTLS struct {
 // beginFlight is called when the client's first message has been read: what follows takes
 // most of the processor time of a handshake.
 func beginFlight(nc net.Conn) {
-	b := nc.(*belowTLS)
+	b := tlsconn.Under(nc).(*belowTLS)
 	b.shaking.places <- struct{}{}
 	b.working = true
 }

@@ -3,6 +3,7 @@ package clients
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,7 +17,7 @@ import (
 // housekeeper to log: the applier, which notes them, must not wait for the log. Requests
 // that are fast enough cost a comparison.
 type slowLog struct {
-	threshold time.Duration // 0 for no log
+	threshold atomic.Int64 // time.Duration; 0 for no log
 
 	mu       sync.Mutex
 	noted    []slowRequest // since the last report
@@ -68,7 +69,10 @@ func stagesOf(o *replica.Order, received, answered time.Duration) (s slowStages)
 }
 
 // is reports whether a request that took so long is slow.
-func (l *slowLog) is(took time.Duration) bool { return l.threshold > 0 && took >= l.threshold }
+func (l *slowLog) is(took time.Duration) bool {
+	threshold := time.Duration(l.threshold.Load())
+	return threshold > 0 && took >= threshold
+}
 
 // note notes a slow request of c. The request is still there; nothing of it is kept.
 func (l *slowLog) note(c *conn, req *request, r slowRequest) {

@@ -14,7 +14,7 @@ import (
 
 func TestSlowRequestTellsWhereTheTimeWent(t *testing.T) {
 	s, _ := newTestClients(t)
-	s.slow.threshold = time.Second
+	s.slow.threshold.Store(int64(time.Second))
 	if s.slow.is(time.Second-1) || !s.slow.is(time.Second) || (&slowLog{}).is(time.Hour) {
 		t.Error("the threshold is not one second, or a threshold of 0 is one")
 	}

@@ -13,7 +13,7 @@ import (
 // can always have one, so none is starved (semantics.md section 16).
 // request_throttle_max_requests is a second limit with the same effect.
 type throttler struct {
-	limit    int64        // 0 means none
+	limit    atomic.Int64 // 0 means none
 	maxBytes int64        // Limits.Requests
 	waiting  atomic.Int64 // requests
 	bytes    atomic.Int64 // of their bodies
@@ -24,15 +24,20 @@ type throttler struct {
 	cond *sync.Cond
 }
 
-// newThrottler takes the two limits of the configuration, of which 0 means no limit, and
-// Limits.Requests.
-func newThrottler(outstanding, requests int, maxBytes int64) *throttler {
+// newThrottler takes Limits.Requests.
+func newThrottler(maxBytes int64) *throttler {
+	t := &throttler{maxBytes: maxBytes}
+	t.cond = sync.NewCond(&t.mu)
+	return t
+}
+
+// setLimits sets the two limits of the configuration, of which 0 means no limit.
+func (t *throttler) setLimits(outstanding, requests int) {
 	if requests > 0 && (outstanding == 0 || requests < outstanding) {
 		outstanding = requests
 	}
-	t := &throttler{limit: int64(outstanding), maxBytes: maxBytes}
-	t.cond = sync.NewCond(&t.mu)
-	return t
+	t.limit.Store(int64(outstanding))
+	t.relax()
 }
 
 func (t *throttler) enter(size int64) {
@@ -46,7 +51,8 @@ func (t *throttler) leave(size int64) {
 }
 
 func (t *throttler) over() bool {
-	return t.limit > 0 && t.waiting.Load() > t.limit || t.bytes.Load() > t.maxBytes
+	limit := t.limit.Load()
+	return limit > 0 && t.waiting.Load() > limit || t.bytes.Load() > t.maxBytes
 }
 
 // wait blocks c's reader until the server has less work, no request of c waits, or c is
@@ -79,23 +85,34 @@ func (t *throttler) relax() {
 
 // tokenBucket limits the rate of new sessions (connection_throttle_*).
 type tokenBucket struct {
+	size   atomic.Int64 // 0 means no limit
 	mu     sync.Mutex
-	size   int // 0 means no limit
 	every  time.Duration
 	count  int
 	tokens int
 	last   time.Duration
 }
 
+// set sets the size of the bucket and how it is filled. A bucket of another size is full.
+func (b *tokenBucket) set(size int, every time.Duration, count int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.size.Swap(int64(size)) != int64(size) {
+		b.tokens = size
+	}
+	b.every, b.count = every, count
+}
+
 // take takes a token if there is one.
 func (b *tokenBucket) take(now time.Duration) bool {
-	if b.size <= 0 {
+	size := int(b.size.Load())
+	if size <= 0 {
 		return true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n := int((now - b.last) / b.every); n > 0 {
-		b.tokens = min(b.size, b.tokens+n*b.count)
+		b.tokens = min(size, b.tokens+n*b.count)
 		b.last += time.Duration(n) * b.every
 	}
 	if b.tokens == 0 {
@@ -112,10 +129,11 @@ var errTooMuchInFlight = errors.New("large requests in flight exceed largeReques
 // connection.
 func (s *Clients) admitLarge(c *conn, req *request) error {
 	size := int64(len(req.body) + 8)
-	if s.cfg.LargeRequestThreshold < 0 || size <= int64(s.cfg.LargeRequestThreshold) {
+	cfg := s.live.Load()
+	if cfg.LargeRequestThreshold < 0 || size <= int64(cfg.LargeRequestThreshold) {
 		return nil
 	}
-	if s.largeBytes.Add(size) > int64(s.cfg.LargeRequestMaxBytes) {
+	if s.largeBytes.Add(size) > int64(cfg.LargeRequestMaxBytes) {
 		s.largeBytes.Add(-size)
 		s.metrics.LargeRejected.Add(1)
 		return fmt.Errorf("%v of %d bytes: %w", req.op, size, errTooMuchInFlight)

@@ -26,7 +26,7 @@ func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
 		arg, ok = c.frames.take(cmd.ArgLen())
 	}
 	c.clients.log.Debug("four-letter word " + cmd.String())
-	c.nc.SetWriteDeadline(time.Now().Add(c.clients.cfg.SessionlessCnxnTimeout))
+	c.nc.SetWriteDeadline(time.Now().Add(c.clients.live.Load().SessionlessCnxnTimeout))
 	err = fourletter.Execute(c.stream, cmd, arg, *c.clients.words.Load(), c.clients.backend.Facts(c.id))
 	c.endAfterFlush()
 	return true, err

@@ -170,7 +170,10 @@ type Config struct {
 		// SnapshotInterval limits how often that may be. Default 5 min.
 		SnapshotInterval time.Duration
 	}
-	// MetricsPort is the endpoint's TCP port; 0 means any free port. Default 7000.
+	// MetricsTLS configures the endpoint with TLS.
+	MetricsTLS MetricsTLS
+	// MetricsPort is the endpoint's TCP port without TLS; 0 means any free port, and -1 none. Default
+	// 7000, or -1 if there is one with TLS.
 	MetricsPort int
 	// MetricsRuntime adds the metrics of the Go runtime and of the process.
 	// Default true.
@@ -287,6 +290,8 @@ type rawKeys struct {
 	unifiedQuorum             bool // portUnification
 	cnxnFactory               string
 	quorumTLS, clientTLS      rawTLS
+	metricsTLS                rawTLS
+	metricsNeed, metricsWant  bool
 	admin                     struct{ unified, forceHTTPS, needClientAuth bool }
 }
 

@@ -8,6 +8,9 @@ import (
 // CommandLine is the File of a setting made with Override.
 const CommandLine = "command line"
 
+// WhileRunning is the File of a setting made with SetWhileRunning.
+const WhileRunning = "set while the server runs"
+
 // Origin is the place where a setting was made.
 type Origin struct {
 	File string // file name, CommandLine, or "" for a default

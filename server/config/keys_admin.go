@@ -24,9 +24,9 @@ func adminKeys(c *Config) []Key {
 			Doc: "The AdminServer's port takes only connections with TLS."},
 		{Name: "admin.needClientAuth", Default: "false", value: truth(&raw.needClientAuth), Protects: true,
 			Doc: "A client of the AdminServer must show a certificate that an authority of ssl.quorum.trustStore.location has signed. Needs admin.forceHttps=true."},
-		{Name: "admin.snapshot.enabled", Default: "true", value: truth(&c.Admin.Snapshots),
+		{Name: "admin.snapshot.enabled", Default: "true", Live: true, value: truth(&c.Admin.Snapshots),
 			Doc: "Allow the AdminServer's command snapshot."},
-		{Name: "admin.rateLimiterIntervalInMS", Default: "300000", value: millis(&c.Admin.SnapshotInterval, 0, maxInt),
+		{Name: "admin.rateLimiterIntervalInMS", Default: "300000", Live: true, value: millis(&c.Admin.SnapshotInterval, 0, maxInt),
 			Doc: "Limits how often the command snapshot may be given. As in Apache's server, whose milliseconds count as microseconds there, 300000 means 0.3 s."},
 	}
 }

@@ -27,13 +27,13 @@ type Audit struct {
 func auditKeys(c *Config) []Key {
 	a := &c.Audit
 	return []Key{
-		{Name: "audit.enable", Default: "false", value: truth(&a.Enable), Protects: true,
+		{Name: "audit.enable", Default: "false", Live: true, value: truth(&a.Enable), Protects: true,
 			Doc: "Write the audit log: who did what, of writes and of what was refused. See operations.md."},
 		{Name: "zkd.audit.file", value: path(&a.File), Protects: true,
 			Doc: "File of the audit log. Default: the server's own log, under the name `audit`."},
 		{Name: "zkd.audit.format", Default: "text", value: oneOf(&a.Format, "text", "json"),
 			Doc: "Format of the entries: Apache's, or JSON objects with more fields."},
-		{Name: "zkd.audit.reads", Default: "none", value: oneOf(&a.Reads, "none", "refused", "all"), Protects: true,
+		{Name: "zkd.audit.reads", Default: "none", Live: true, value: oneOf(&a.Reads, "none", "refused", "all"), Protects: true,
 			Doc: "Reads that have entries too: those that an ACL refused, or all."},
 		{Name: "zkd.audit.maxFileSizeKb", Default: "10240", value: kib(&a.MaxFileBytes, 1, 1<<30),
 			Doc: "Size at which a new file begins; the old one is renamed."},
@@ -41,7 +41,7 @@ func auditKeys(c *Config) []Key {
 			Doc: "Time after which a new file begins, such as 24 for one a day (UTC); 0 turns this off."},
 		{Name: "zkd.audit.maxFiles", Default: "10", value: count(&a.MaxFiles, "files", 0, maxInt),
 			Doc: "Older files that are kept; 0 keeps all."},
-		{Name: "zkd.authFailuresPerSecond", Default: "2", value: count(&c.AuthFailuresPerSecond, "attempts", 0, 1000), Protects: true,
+		{Name: "zkd.authFailuresPerSecond", Default: "2", Live: true, value: count(&c.AuthFailuresPerSecond, "attempts", 0, 1000), Protects: true,
 			Doc: "How often clients of one IP address may fail to authenticate, and try to guess the super user's password; ten seconds' worth at once. More attempts are delayed. 0 is no limit."},
 		{Name: "audit.impl.class", Status: Ignored,
 			Doc:      "zkd loads no classes: its audit log goes to zkd.audit.file, or to the server's log",

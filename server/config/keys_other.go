@@ -24,10 +24,9 @@ func protecting(doc string, names ...string) []Key {
 // laterKeys returns the rows of keys for features that zkd does not have yet.
 func laterKeys() []Key {
 	return slices.Concat(
-		protecting("zkd has no metrics over HTTPS yet", "metricsProvider.httpsPort", "metricsProvider.ssl.*"),
 		protecting("zkd's settings for TLS between servers are those that it honours", "ssl.quorum.*"),
 		protecting("zkd does not know this key, and by its name it is about security",
-			"ssl.*", "sasl.*", "kerberos.*", "auth*", "quorum.auth.*", "enforce.auth.*"),
+			"ssl.*", "metricsProvider.ssl.*", "sasl.*", "kerberos.*", "auth*", "quorum.auth.*", "enforce.auth.*"),
 		group(Later, "zkd's AdminServer has no such setting", "admin.*"),
 		group(Later, "zkd's observers follow the leader itself", "observerMasterPort"),
 		group(Later, "zkd does not weigh new connections yet; connection_throttle_tokens counts each as one",

@@ -20,7 +20,7 @@ func (l *loader) applySecure() {
 	if _, given := l.set["zkd.audit.reads"]; !given {
 		c.Audit.Reads = "refused"
 	}
-	if _, given := l.set["metricsProvider.httpHost"]; !given {
+	if _, given := l.set["metricsProvider.httpHost"]; !given && c.MetricsPort >= 0 {
 		c.MetricsHost = "127.0.0.1"
 	}
 }
@@ -65,7 +65,7 @@ func (l *loader) requireSecure() {
 		{!c.Audit.Enable, "audit.enable", "must be true"},
 		{c.Audit.Reads == "none", "zkd.audit.reads", "must be refused or all"},
 		{c.AuthFailuresPerSecond == 0, "zkd.authFailuresPerSecond", "must be at least 1"},
-		{c.Metrics && !isLoopback(c.MetricsHost), "metricsProvider.httpHost", "must be 127.0.0.1: the metrics have no TLS"},
+		{c.Metrics && c.MetricsPort >= 0 && !isLoopback(c.MetricsHost), "metricsProvider.httpHost", "must be 127.0.0.1, or metricsProvider.httpPort give way to metricsProvider.httpsPort: the metrics have no TLS"},
 		{c.Admin.Enabled && c.Admin.AcceptPlain && !isLoopback(c.Admin.Host), "admin.serverAddress", "must be 127.0.0.1, or admin.forceHttps be true: the AdminServer has no TLS"},
 	} {
 		if bad.set {

@@ -92,6 +92,8 @@ func clientTLSKeys(c *Config) []Key {
 	}, tlsKeys(clientTLSPrefix, &t.Settings, &c.raw.clientTLS)...), []Key{
 		{Name: "ssl.clientAuth", Default: "need", value: oneOf(&c.raw.clientTLS.clientAuth, "need", "want", "none"), Protects: true,
 			Doc: "`need`: a client must show a certificate that an authority of ssl.trustStore.location has signed. `want`: it may show one, which must be valid. `none`: it is not asked for one."},
+		{Name: "zkd.ssl.ocspStapling", Default: "false", value: truth(&t.Staple), Protects: true,
+			Doc: "Ask the OCSP responder that the server's own certificate names (HTTP), and give clients the answer with the certificate. The certificate of its authority must be after it in the key store, or in the trust store."},
 		{Name: "ssl.authProvider", Default: "x509", value: text(&t.AuthScheme), Protects: true,
 			Doc: "Scheme of identities that takes them from the certificates of clients."},
 		{Name: "ssl.clientHostnameVerification", Default: "false", value: truth(&t.VerifyClientHost), Protects: true,

@@ -25,6 +25,14 @@ func Override(key, value string) Setting {
 	return Setting{property{key: key, value: value, origin: Origin{File: CommandLine}}}
 }
 
+// SetWhileRunning is Override for a setting that was made while the server runs.
+func SetWhileRunning(key, value string) Setting {
+	return Setting{property{key: key, value: value, origin: Origin{File: WhileRunning}}}
+}
+
+// Key returns the key as it was given.
+func (s Setting) Key() string { return s.p.key }
+
 // Load reads the configuration file at path, applies the settings, fills in the defaults
 // and checks the result. It also reads the file that dynamicConfigFile names, if any, and
 // the myid file in dataDir.

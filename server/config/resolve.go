@@ -31,9 +31,9 @@ func (l *loader) resolve() {
 	}
 	c.InitLimit = c.ticks(c.raw.initLimit)
 	c.SyncLimit = c.ticks(c.raw.syncLimit)
-	c.Metrics = c.raw.metricsProvider == prometheusMetrics
 	l.atLeast("snapCount", &c.SnapCount, minSnapCount)
 	l.atLeast("autopurge.snapRetainCount", &c.SnapRetainCount, minSnapRetain)
+	l.resolveMetrics()
 	l.resolveSegmentSize()
 	l.resolveAdmin()
 	l.applySecure()

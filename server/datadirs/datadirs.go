@@ -16,6 +16,9 @@ import (
 // it.
 const InitializeFile = "initialize"
 
+// LockFile is the file in dataDir that a running server has locked.
+const LockFile = "LOCK"
+
 // UnfinishedFile is the file in dataDir that says that data is being written into the
 // directory by a command such as zkd import. It is removed last.
 const UnfinishedFile = "UNFINISHED"
@@ -54,7 +57,10 @@ type Start struct {
 // --set-data-aside. The error tells an operator why the server must not start.
 func (f *Found) Decide(order string) (Start, error) {
 	if f.Unfinished {
-		return Start{}, fmt.Errorf("the data in %s is not complete: the command that was writing it, such as zkd import, was interrupted; run it again", f.DataDir)
+		return Start{}, fmt.Errorf("the data in %s is not complete: the command that was writing it, such as zkd import, was interrupted; run it again (zkd export: into an empty directory)", f.DataDir)
+	}
+	if f.Owner != nil && f.Owner.Mirror {
+		return Start{}, fmt.Errorf("the data in %s is a copy of an ensemble of Apache ZooKeeper, which still decides: zkd takeover mirror continues it, and zkd takeover finish makes it the data of a member", f.DataDir)
 	}
 	if err := f.ownershipError(); err != nil {
 		return Start{}, err
@@ -160,6 +166,17 @@ func (f *Found) Settle(log Identity) (Identity, Owner) {
 		log.Unproven = false
 	}
 	return log, Owner{Server: log.Server, Incarnation: log.Incarnation}
+}
+
+// CatchUp brings Owner up to date with a log that took another incarnation while the server
+// ran, and reports whether it changed. The start must write the file before it opens the log:
+// a log that replaces this one names only this one's incarnation.
+func (f *Found) CatchUp() bool {
+	if f.Owner == nil || f.Log == nil || f.Owner.Incarnation == f.Log.Incarnation || mutated(ownerLate) {
+		return false
+	}
+	f.Owner = &Owner{Server: f.Owner.Server, Incarnation: f.Log.Incarnation}
+	return true
 }
 
 // Superseded reports whether a snapshot that the log does not refer to is of no use: this log

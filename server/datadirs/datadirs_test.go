@@ -30,6 +30,8 @@ func TestDecide(t *testing.T) {
 		{name: "nothing"},
 		{name: "an interrupted import", dirs: Found{Exists: true, Log: id(0, 5, 0), Owner: own(0, 5), Unfinished: true}, want: "run it again"},
 		{name: "an interrupted import, approved", dirs: Found{Unfinished: true, Approved: true}, want: "run it again"},
+		{name: "a mirror", dirs: Found{Exists: true, Log: id(101, 5, 0), Owner: &Owner{Server: 101, Incarnation: [16]byte{5}, Mirror: true}}, myid: 101, want: "zkd takeover finish"},
+		{name: "a mirror without its log", dirs: Found{Owner: &Owner{Server: 101, Mirror: true}}, order: "00000000", myid: 101, want: "zkd takeover finish"},
 		{name: "Apache's data", dirs: Found{DataDir: "/d", LogDir: "/d", ForeignFiles: []string{"/d/version-2"}}, want: "zkd import --from /d --to DIR"},
 		{name: "Apache's data and log", dirs: Found{DataDir: "/d", LogDir: "/l", ForeignFiles: []string{"/l/version-2"}}, want: "zkd import --from /d --log-dir /l --to DIR"},
 		{name: "Apache's data of a member", dirs: Found{DataDir: "/d", LogDir: "/d", ForeignFiles: []string{"/d/version-2"}}, myid: 2, want: "--members"},

@@ -22,5 +22,6 @@
 //   - Nothing is given up without an order or a proof that it is damaged: what is missing may
 //     come back.
 //   - A log that takes the place of another one has another incarnation, and says so.
-//   - A refused start changes nothing.
+//   - IDENTITY names the log, or the one that it replaced.
+//   - A refused start changes nothing, except that it may bring IDENTITY up to date.
 package datadirs

@@ -12,6 +12,7 @@ const (
 	halfCounts
 	missingIsLost
 	othersRemoved
+	ownerLate
 )
 
 var mutantNames = [...]string{
@@ -20,6 +21,7 @@ var mutantNames = [...]string{
 	halfCounts:    "half-counts",
 	missingIsLost: "missing-is-lost",
 	othersRemoved: "others-removed",
+	ownerLate:     "owner-late",
 }
 
 func (m Mutant) String() string {

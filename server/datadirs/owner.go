@@ -25,16 +25,28 @@ const OwnerFile = "IDENTITY"
 //	crc 89abcdef
 //
 // crc is the CRC32 (IEEE) of the lines before it. server is 0 for a server
-// without an ensemble.
+// without an ensemble. In format 2 the line "mirror of Apache ZooKeeper" follows
+// the incarnation.
 type Owner struct {
 	Server      zab.SID
 	Incarnation zab.ID
+	// Mirror means that the data is a copy of a running ensemble of Apache's, which that
+	// ensemble still changes: no server may start with it.
+	Mirror bool
 }
+
+const (
+	mirrorFormat = 2
+	mirrorLine   = "mirror of Apache ZooKeeper\n"
+)
 
 // Encode returns the content of the file.
 func (o *Owner) Encode() []byte {
-	b := fmt.Appendf(nil, "zkd data directory, format %d\nserver %d\nincarnation %x\n",
-		format.Directory.Writes(), o.Server, o.Incarnation)
+	version, last := format.Directory.Writes(), ""
+	if o.Mirror {
+		version, last = mirrorFormat, mirrorLine
+	}
+	b := fmt.Appendf(nil, "zkd data directory, format %d\nserver %d\nincarnation %x\n%s", version, o.Server, o.Incarnation, last)
 	return fmt.Appendf(b, "crc %08x\n", crc32.ChecksumIEEE(b))
 }
 
@@ -58,5 +70,6 @@ func DecodeOwner(b []byte) (o Owner, err error) {
 		return o, fmt.Errorf("it does not name a server and its incarnation, but %s", hex.EncodeToString([]byte(rest)))
 	}
 	copy(o.Incarnation[:], incarnation)
+	o.Mirror = version == mirrorFormat && strings.HasSuffix(rest, mirrorLine)
 	return o, nil
 }

@@ -1,6 +1,9 @@
 package datadirs
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestOwnerFile checks the file's text, and the messages about errors in it.
 func TestOwnerFile(t *testing.T) {
@@ -10,6 +13,14 @@ func TestOwnerFile(t *testing.T) {
 		t.Errorf("got %q, want %q", got, text)
 	}
 	if got, err := DecodeOwner([]byte(text)); got != o || err != nil {
+		t.Errorf("decoded %+v, %v", got, err)
+	}
+	m := Owner{Server: 101, Incarnation: o.Incarnation, Mirror: true}
+	const mirror = "zkd data directory, format 2\nserver 101\nincarnation 010200000000000000000000000000ff\nmirror of Apache ZooKeeper\ncrc "
+	if got := string(m.Encode()); !strings.HasPrefix(got, mirror) {
+		t.Errorf("got %q, want %q", got, mirror)
+	}
+	if got, err := DecodeOwner(m.Encode()); got != m || err != nil {
 		t.Errorf("decoded %+v, %v", got, err)
 	}
 	for i := range text {

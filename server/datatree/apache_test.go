@@ -61,4 +61,12 @@ func TestApacheSessions(t *testing.T) {
 	}
 	view.Close()
 	reload(tree, 1)
+	view = tree.Freeze()
+	apply(9, 10, Op{Kind: OpAdoptSession, TimeoutMs: 5000})
+	apply(10, 7, Op{Kind: OpAdoptSession, TimeoutMs: 5000}) // it exists
+	if timeout, _ := tree.Session(7); !tree.FromApache(10) || tree.FromApache(7) || timeout != 5000 || tree.Stats().Skipped != 0 {
+		t.Error("a session that is adopted is not marked, or another one is")
+	}
+	view.Close()
+	reload(tree, formatApache)
 }

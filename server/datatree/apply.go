@@ -116,6 +116,8 @@ func (t *Tree) applyOp(txn *Txn, op *Op, out *Applied) Result {
 		if !t.setTimeout(txn.Session, op.TimeoutMs) {
 			return Result{Code: jute.ErrSessionExpired}
 		}
+	case OpAdoptSession:
+		t.adoptSession(txn.Session, op.TimeoutMs)
 	case OpCloseSession:
 		t.closeSession(txn, op, out)
 	}

@@ -98,8 +98,11 @@ func (txn *Txn) format() byte {
 
 // format returns the first version of format.History that has the kind.
 func (k OpKind) format() byte {
-	if k == OpSetTimeout {
+	switch k {
+	case OpSetTimeout:
 		return 2
+	case OpAdoptSession:
+		return 4
 	}
 	return 1
 }
@@ -126,7 +129,7 @@ func (op *Op) append(b []byte) []byte {
 		b = binary.AppendVarint(b, int64(op.Version))
 	case OpError:
 		b = binary.AppendVarint(b, int64(op.Code))
-	case OpCreateSession, OpSetTimeout:
+	case OpCreateSession, OpSetTimeout, OpAdoptSession:
 		b = binary.AppendVarint(b, int64(op.TimeoutMs))
 	case OpCloseSession:
 		b = binary.AppendUvarint(b, uint64(len(op.Paths)))
@@ -393,7 +396,7 @@ func (r *reader) op(op *Op) {
 	case OpNone, OpCheck:
 	case OpError:
 		op.Code = jute.Code(r.int32())
-	case OpCreateSession, OpSetTimeout:
+	case OpCreateSession, OpSetTimeout, OpAdoptSession:
 		op.TimeoutMs = r.int32()
 	case OpCloseSession:
 		if n := r.count(1); n > 0 {
@@ -404,7 +407,7 @@ func (r *reader) op(op *Op) {
 		}
 	default:
 		if r.err == nil {
-			r.err = &format.VersionError{What: "transaction operation kind", Found: uint32(op.Kind), Most: uint32(OpSetTimeout)}
+			r.err = &format.VersionError{What: "transaction operation kind", Found: uint32(op.Kind), Most: uint32(OpAdoptSession)}
 		}
 		r.at = len(r.s)
 	}

@@ -260,11 +260,22 @@ func (t *Tree) withUsage(q *quota) Quota {
 // limits count whether or not they are enforced.
 func (t *Tree) Exceeded() iter.Seq[Quota] {
 	return func(yield func(Quota) bool) {
+		for q := range t.Quotas() {
+			if q.exceeded() && !yield(q) {
+				return
+			}
+		}
+	}
+}
+
+// Quotas yields the quotas that have a limit, in no particular order.
+func (t *Tree) Quotas() iter.Seq[Quota] {
+	return func(yield func(Quota) bool) {
 		for _, e := range t.quotas {
 			if e.limitsID == 0 || e.statsID == 0 || e.limits == noLimits {
 				continue
 			}
-			if q := t.withUsage(e); q.exceeded() && !yield(q) {
+			if !yield(t.withUsage(e)) {
 				return
 			}
 		}

@@ -146,6 +146,14 @@ func (t *Tree) createSession(id jute.SessionID, timeoutMs int32) bool {
 	return true
 }
 
+// adoptSession adds a session that Apache's server has opened. One that exists gets the timeout.
+func (t *Tree) adoptSession(id jute.SessionID, timeoutMs int32) {
+	if !t.setTimeout(id, timeoutMs) {
+		t.createSession(id, timeoutMs)
+		t.markApache(id)
+	}
+}
+
 // markApache marks a session as one that Apache's server has opened.
 func (t *Tree) markApache(id jute.SessionID) {
 	s := t.sessions.get(id)

@@ -43,6 +43,9 @@ const (
 	// OpSetTimeout changes the Txn's session, which exists: TimeoutMs is the timeout that
 	// its client has negotiated when it resumed the session.
 	OpSetTimeout
+	// OpAdoptSession adds the Txn's session, which Apache's server has opened: TimeoutMs. See
+	// Tree.FromApache. A session that exists gets the timeout.
+	OpAdoptSession
 )
 
 // Op is one effect of a transaction.

@@ -112,3 +112,9 @@ func createResult(op jute.OpCode) jute.OpCode {
 	}
 	return jute.OpCreate2
 }
+
+// withSequence returns path followed by the number n.
+func withSequence(path string, n int32) string {
+	var buf [128]byte
+	return string(jute.AppendSequence(append(buf[:0], path...), n))
+}

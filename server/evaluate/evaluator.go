@@ -70,16 +70,24 @@ type Evaluator struct {
 	multi jute.MultiRequest // its memory is reused
 	// aclBytes is the size of the ACL lists of the transaction so far.
 	aclBytes int
+	looked   int // children, to find holders
 
 	unlisted jute.Zxid // see Ready; 0 for none
 }
 
 // New returns an evaluator of requests against tree, without accepted writes.
 func New(tree Tree, schemes *auth.Schemes, opts Options) *Evaluator {
+	e := &Evaluator{tree: tree, schemes: schemes, over: newOverlay()}
+	e.Tune(opts)
+	return e
+}
+
+// Tune sets other options for the requests to come.
+func (e *Evaluator) Tune(opts Options) {
 	if opts.MaxListed == 0 {
 		opts.MaxListed = 10_000
 	}
-	return &Evaluator{tree: tree, schemes: schemes, opts: opts, over: newOverlay()}
+	e.opts = opts
 }
 
 // Applied reports that the tree has all transactions up to zxid. It takes time in
@@ -133,7 +141,7 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 		Origin:  req.Origin,
 		Ops:     txn.Ops[:0],
 	}
-	e.req, e.zxid, e.now, e.aclBytes = req, zxid, nowMs, 0
+	e.req, e.zxid, e.now, e.aclBytes, e.looked = req, zxid, nowMs, 0, 0
 	e.over.begin(zxid)
 	err := e.evaluate(txn)
 	if err == nil && txn.MaxSize() > datatree.MaxTxn {

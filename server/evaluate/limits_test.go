@@ -17,6 +17,7 @@ type oneNode struct{ datatree.Node }
 
 func (n oneNode) Get(path string) (datatree.Node, bool)           { return n.Node, path == "/" }
 func (oneNode) Data(string) ([]byte, bool)                        { return nil, false }
+func (oneNode) Children(string) iter.Seq[string]                  { return func(func(string) bool) {} }
 func (oneNode) Ephemerals(jute.SessionID) iter.Seq[string]        { return func(func(string) bool) {} }
 func (oneNode) Session(jute.SessionID) (timeoutMs int32, ok bool) { return 4000, true }
 func (oneNode) Quota(string) (datatree.Quota, bool)               { return datatree.Quota{}, false }

@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
@@ -32,7 +33,46 @@ func (e *Evaluator) node(path string) (record, bool) {
 }
 
 func (e *Evaluator) allowed(r *record, perms jute.Perms) bool {
-	return e.schemes.Allowed(r.acl, perms, e.req.Auth)
+	return e.schemes.Allowed(r.acl, perms, e.req.Auth) || e.schemes.AllowedHolder(r.acl, perms, e.req.Session, future{e}, &e.looked)
+}
+
+// future is the tree as it will be after all accepted writes.
+type future struct{ *Evaluator }
+
+func (f future) Owner(path string) (jute.Owner, bool) {
+	switch {
+	case mutated(holderOfTree):
+		n, ok := f.tree.Get(path)
+		return n.Owner, ok
+	case mutated(holderUnchecked):
+		return jute.OwnerSession(f.req.Session), true
+	}
+	r, ok := f.node(path)
+	return r.owner, ok
+}
+
+// Children also yields the ephemerals that accepted writes create.
+func (f future) Children(path string) iter.Seq[string] {
+	prefix := strings.TrimSuffix(path, "/") + "/"
+	return func(yield func(string) bool) {
+		for name := range f.tree.Children(path) {
+			if mutated(anyContender) {
+				if r, _ := f.node(prefix + name); r.owner.Session() != f.req.Session {
+					continue
+				}
+			}
+			if !yield(name) {
+				return
+			}
+		}
+		for _, pending := range f.over.ephemerals {
+			for _, path := range pending {
+				if name, ok := strings.CutPrefix(path, prefix); ok && !strings.Contains(name, "/") && !yield(name) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // permitted returns the node at path if there is one and the caller has one of

@@ -41,7 +41,8 @@ func (g generator) acl() []jute.ACL {
 	return acl(pick(g,
 		"31=world:anyone", "31=world:anyone", "31=world:anyone", "31=world:anyone", "31=world:anyone",
 		"31=digest:ann:x", "31=auth:", "23=world:anyone", "1=world:anyone,31=ip:10.0.0.0/8",
-		"27=world:anyone,4=digest:ann:x", "31=nis:x", ""))
+		"27=world:anyone,4=digest:ann:x", "31=nis:x", "",
+		"1=world:anyone,30=holder:/a", "31=holder:/b", "31=holder:/a/*", "15=holder:/b/*a*", "31=holder:/c/x"))
 }
 
 func (g generator) identities() []jute.ID {

@@ -14,6 +14,8 @@ type Tree interface {
 	Get(path string) (datatree.Node, bool)
 	// Data returns the data of the znode at path, and whether there is one.
 	Data(path string) ([]byte, bool)
+	// Children yields the names of the children of the znode at path, in any order.
+	Children(path string) iter.Seq[string]
 	// Ephemerals yields the paths of the znodes that s owns, in any order.
 	Ephemerals(s jute.SessionID) iter.Seq[string]
 	// Session returns the timeout of s, and whether it exists.

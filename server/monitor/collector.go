@@ -66,6 +66,7 @@ type collector struct {
 	members   []*prometheus.Desc // of memberNumbers
 	summaries []*prometheus.Desc
 	spaces    []*prometheus.Desc // of namespaceSummaries
+	quotas    []*prometheus.Desc // of quotaNumbers
 	created   time.Time
 	build     []string // values of buildInfo's labels
 
@@ -86,6 +87,9 @@ func NewCollector(version string, read func() *Reading) prometheus.Collector {
 	c.build = []string{version, revision(), runtime.Version()}
 	for _, m := range namespaceSummaries {
 		c.spaces = append(c.spaces, prometheus.NewDesc(m.name, m.help, []string{"key"}, nil))
+	}
+	for _, m := range quotaNumbers {
+		c.quotas = append(c.quotas, prometheus.NewDesc(m.name, m.help, []string{"key"}, nil))
 	}
 	c.table = slices.Concat(numbers, ownNumbers)
 	for _, m := range memberNumbers {
@@ -124,6 +128,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d
 	}
 	for _, d := range c.spaces {
+		ch <- d
+	}
+	for _, d := range c.quotas {
 		ch <- d
 	}
 	for _, m := range histograms {
@@ -176,6 +183,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		for _, m := range limitNumbers {
 			f := &r.Limits[i]
 			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, float64(m.value(f)), f.Rule, f.Resource.String())
+		}
+	}
+	for _, q := range r.Quotas() {
+		for i, m := range quotaNumbers {
+			ch <- prometheus.MustNewConstMetric(c.quotas[i], prometheus.GaugeValue, float64(m.value(&q)), q.Name)
 		}
 	}
 	c.collectSummaries(r, ch)

@@ -53,6 +53,10 @@ type Reading struct {
 	// Troubles looks at each session, so only what shows them calls it.
 	Troubles func() Troubles
 
+	// Quotas returns those of each namespace. It looks at each quota, so only what shows them
+	// calls it.
+	Quotas func() []NamespaceQuotas
+
 	// Held returns what is held by part. It looks at each connection, so only what shows it
 	// calls it.
 	Held func() []Holding

@@ -35,7 +35,7 @@ var absent = []struct{ reason, names string }{
 	{"a leader that loses its quorum steps down for one reason, which the log has: `looking_count`", "quit_leading_due_to_disloyal_voter"},
 	{"`connection_revalidate_count` of the server of the client counts it", "revalidate_count"},
 	{"a backup is taken and restored by a tool: see operations.md", "restore_error_count restore_rate_limited_count restore_time snapshot_rate_limited_count"},
-	{"`zkcli quota` and the log have quotas", "<namespace>_quota_bytes_limit_per_namespace <namespace>_quota_bytes_usage_per_namespace <namespace>_quota_count_limit_per_namespace <namespace>_quota_count_usage_per_namespace <namespace>_quota_exceeded_error_per_namespace"},
+	{"the log has each quota when it is exceeded, and `zkd_request_seconds` the refused requests", "<namespace>_quota_exceeded_error_per_namespace"},
 }
 
 // TestEveryReferenceName checks that each name of Apache's server is here with the same kind,
@@ -60,6 +60,9 @@ func TestEveryReferenceName(t *testing.T) {
 	}
 	for _, m := range namespaceSummaries {
 		here["<namespace>_"+m.name], help["<namespace>_"+m.name] = "basic", m.help
+	}
+	for _, m := range quotaNumbers {
+		here["<namespace>_"+m.name], help["<namespace>_"+m.name] = "number", m.help
 	}
 	reasons := make(map[string]string)
 	for _, a := range absent {

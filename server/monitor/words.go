@@ -39,6 +39,11 @@ func (r *Reading) Words() []fourletter.Metric {
 		name := "limit_" + f.Rule + "_" + strings.TrimSuffix(f.Resource.String(), "/s") + "_"
 		list = append(list, fourletter.Int(name+"over", f.Over), fourletter.Int(name+"slowed", f.Slowed), fourletter.Int(name+"refused", f.Refused))
 	}
+	for _, q := range r.Quotas() {
+		for _, m := range quotaNumbers {
+			list = append(list, fourletter.Int(q.Name+"_"+m.name, m.value(&q)))
+		}
+	}
 	for i := range summaries {
 		list = append(list, summaries[i].words(r.Metrics)...)
 	}

@@ -234,6 +234,14 @@ func New(core *zab.Core, applied jute.Zxid, o Options) *Replica {
 	}
 }
 
+// Tune sets Options.MaxWait and Options.Evaluate for the requests to come.
+func (r *Replica) Tune(maxWait time.Duration, e evaluate.Options) {
+	r.o.MaxWait, r.o.Evaluate = maxWait, e
+	if r.leading.evaluator != nil {
+		r.leading.evaluator.Tune(e)
+	}
+}
+
 // ServerOf returns the server that a connection belongs to.
 func ServerOf(origin uint64) zab.SID { return zab.SID(origin >> 56) }
 
@@ -248,7 +256,10 @@ func (r *Replica) event(level uint8, peer zab.SID, text string) {
 	r.events = append(r.events, zab.Event{Level: level, Peer: peer, Text: text})
 }
 
-// Tick informs the core of the time.
+// Advance tells the core the time. Call it before each batch of inputs.
+func (r *Replica) Advance() { r.Core.Advance(uint64(r.now())) }
+
+// Tick does what has become due.
 func (r *Replica) Tick() {
 	r.Core.Tick(uint64(r.now()), r.o.Wall())
 	r.peers = r.peers[:0]

@@ -10,5 +10,7 @@
 // # Goroutines
 //
 // A TLS may be used from any goroutine. Its verification blocks while it asks for the
-// revocation of a certificate, for at most a few seconds.
+// revocation of a certificate, for at most a few seconds. To staple an OCSP answer, Tick
+// starts a goroutine that asks the responder; there is one at most, and it ends after a few
+// seconds.
 package secure

@@ -14,11 +14,12 @@ const (
 	expiryRepeat  = 24 * time.Hour
 )
 
-// Tick looks for changed files, and warns once a day of certificates that expire soon. It is
-// called every few seconds.
+// Tick looks for changed files, renews the OCSP answer, and warns once a day of certificates
+// that expire soon. It is called every few seconds.
 func (t *TLS) Tick() {
 	c := t.source.Contents()
 	now := time.Now()
+	t.refreshStaple(c, now)
 	t.expiry.Lock()
 	defer t.expiry.Unlock()
 	if c == t.expiry.of && now.Sub(t.expiry.checked) < expiryRepeat {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ocsp"
+
+	"github.com/zkd-project/zkd/internal/ocspstatus"
 )
 
 // revocation finds out whether certificates have been revoked, and remembers answers for as
@@ -35,7 +37,7 @@ const (
 	mostAnswers   = 4096
 	failureMemory = 10 * time.Second // before a source that failed is asked again
 	goodMemory    = time.Hour        // before a source is asked again although its answer is valid
-	clockSkew     = 5 * time.Minute
+	clockSkew     = ocspstatus.ClockSkew
 )
 
 // RevokedError means that a certificate has been revoked.
@@ -182,7 +184,7 @@ func (r *revocation) askResponders(cert, issuer *x509.Certificate) (revoked bool
 	err = a.refresh(func() (time.Time, error) {
 		var reasons []error
 		for _, url := range cert.OCSPServer {
-			revoked, until, err := r.askResponder(url, cert, issuer)
+			_, revoked, until, err := r.askResponder(url, cert, issuer)
 			if err == nil {
 				a.revoked = revoked
 				return until, nil
@@ -194,56 +196,29 @@ func (r *revocation) askResponders(cert, issuer *x509.Certificate) (revoked bool
 	return a.revoked, err
 }
 
-func (r *revocation) askResponder(url string, cert, issuer *x509.Certificate) (revoked bool, until time.Time, err error) {
+func (r *revocation) askResponder(url string, cert, issuer *x509.Certificate) (answer []byte, revoked bool, until time.Time, err error) {
 	request, err := ocsp.CreateRequest(cert, issuer, nil)
 	if err != nil {
-		return false, until, fmt.Errorf("OCSP: %w", err)
+		return nil, false, until, fmt.Errorf("OCSP: %w", err)
 	}
-	body, err := r.fetch(http.MethodPost, url, request, maxOCSPSize)
+	answer, err = r.fetch(http.MethodPost, url, request, maxOCSPSize)
 	if err != nil {
-		return false, until, err
+		return nil, false, until, err
 	}
-	revoked, until, err = statusOf(body, cert, issuer)
+	revoked, until, err = ocspstatus.Of(answer, cert, issuer)
 	if err != nil {
-		return false, until, fmt.Errorf("the OCSP responder %s: %w", url, err)
+		return nil, false, until, fmt.Errorf("the OCSP responder %s: %w", url, err)
 	}
-	return revoked, until, nil
+	return answer, revoked, until, nil
 }
 
 // stapled is what a staple says.
 func stapled(staple []byte, cert, issuer *x509.Certificate) (revoked bool, err error) {
-	revoked, _, err = statusOf(staple, cert, issuer)
+	revoked, _, err = ocspstatus.Of(staple, cert, issuer)
 	if err != nil {
 		return false, fmt.Errorf("the stapled OCSP answer: %w", err)
 	}
 	return revoked, nil
-}
-
-// statusOf checks an OCSP answer about a certificate, and returns what it says.
-func statusOf(answer []byte, cert, issuer *x509.Certificate) (revoked bool, until time.Time, err error) {
-	response, err := ocsp.ParseResponseForCert(answer, cert, issuer)
-	if err != nil {
-		return false, until, err
-	}
-	now := time.Now()
-	if by := response.Certificate; by != nil && !bytes.Equal(by.Raw, issuer.Raw) {
-		if !slices.Contains(by.ExtKeyUsage, x509.ExtKeyUsageOCSPSigning) || now.Before(by.NotBefore) || now.After(by.NotAfter) {
-			return false, until, fmt.Errorf("the certificate of %s is not for that", by.Subject)
-		}
-	}
-	until = response.NextUpdate
-	if until.IsZero() { // newer information is always available
-		until = now.Add(time.Minute)
-	}
-	switch {
-	case response.ThisUpdate.After(now.Add(clockSkew)):
-		return false, until, fmt.Errorf("its answer is from the future, %v", response.ThisUpdate)
-	case now.After(until):
-		return false, until, fmt.Errorf("its answer was valid until %v", until)
-	case response.Status == ocsp.Unknown:
-		return false, until, errors.New("it does not know the certificate")
-	}
-	return response.Status == ocsp.Revoked, until, nil
 }
 
 // list is a revocation list.

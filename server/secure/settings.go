@@ -25,6 +25,9 @@ type Settings struct {
 	// CRL and OCSP ask whether a certificate has been revoked: by the lists in Files and at its
 	// distribution points, and from the responder that it names.
 	CRL, OCSP bool
+	// Staple asks the OCSP responder that the port's own certificate names, and gives clients
+	// the answer with the certificate.
+	Staple bool
 	// DetectionTimeout bounds the time until the first byte of a connection to a port for TLS and
 	// plain connections, and then that of the handshake.
 	DetectionTimeout time.Duration

@@ -26,6 +26,7 @@ type TLS struct {
 	log        *zap.Logger
 	source     *keystore.Source
 	revocation revocation
+	staple     staple
 	accept     atomic.Pointer[acceptConfig]
 	handshakes counters
 	resolver   resolver
@@ -46,6 +47,7 @@ type resolver interface {
 // acceptConfig is the configuration of a server for some contents of the files.
 type acceptConfig struct {
 	of     *keystore.Contents
+	key    *tls.Certificate
 	config *tls.Config
 }
 
@@ -59,6 +61,11 @@ func New(s Settings, port string, log *zap.Logger) (*TLS, error) {
 	t.source, err = keystore.Open(s.Files, t.changed)
 	if err != nil {
 		return nil, err
+	}
+	if t.Staple {
+		if _, err := issuerOf(t.source.Contents()); err != nil {
+			return nil, fmt.Errorf("there can be no OCSP answer to staple: %w", err)
+		}
 	}
 	return t, nil
 }
@@ -76,7 +83,7 @@ func (t *TLS) changed(c *keystore.Contents, err error) {
 }
 
 // base returns the settings that all roles share.
-func (t *TLS) base(c *keystore.Contents) *tls.Config {
+func (t *TLS) base(key *tls.Certificate) *tls.Config {
 	config := &tls.Config{
 		MinVersion:                  t.MinVersion,
 		MaxVersion:                  t.MaxVersion,
@@ -84,8 +91,8 @@ func (t *TLS) base(c *keystore.Contents) *tls.Config {
 		SessionTicketsDisabled:      true,
 		DynamicRecordSizingDisabled: true,
 	}
-	if c.Key != nil {
-		config.Certificates = []tls.Certificate{*c.Key}
+	if key != nil {
+		config.Certificates = []tls.Certificate{*key}
 	}
 	return config
 }
@@ -95,10 +102,11 @@ func (t *TLS) base(c *keystore.Contents) *tls.Config {
 // nil for nothing. It must be the same function in each call.
 func (t *TLS) Accept(remote net.Addr, onHello func(net.Conn)) *tls.Config {
 	c := t.source.Contents()
-	if a := t.accept.Load(); a != nil && a.of == c {
+	key := t.key(c)
+	if a := t.accept.Load(); a != nil && a.of == c && a.key == key {
 		return t.forClient(a.config, remote)
 	}
-	config := t.base(c)
+	config := t.base(key)
 	config.ClientAuth = t.ClientAuth.tls()
 	config.ClientCAs = c.Pool
 	config.VerifyConnection = func(s tls.ConnectionState) error { return t.revocation.check(s.VerifiedChains, c.CRLs, s.OCSPResponse) }
@@ -108,7 +116,7 @@ func (t *TLS) Accept(remote net.Addr, onHello func(net.Conn)) *tls.Config {
 			return nil, nil
 		}
 	}
-	t.accept.Store(&acceptConfig{c, config})
+	t.accept.Store(&acceptConfig{c, key, config})
 	return t.forClient(config, remote)
 }
 
@@ -165,7 +173,7 @@ func (t *TLS) checkAddress(leaf *x509.Certificate, remote net.Addr) error {
 // good in either role, since servers act in both.
 func (t *TLS) Peer(host string) *tls.Config {
 	c := t.source.Contents()
-	config := t.base(c)
+	config := t.base(c.Key)
 	config.InsecureSkipVerify = true // verifyPeer does it
 	config.ClientAuth = tls.RequireAnyClientCert
 	config.ClientCAs = c.Pool

@@ -58,11 +58,16 @@ func namesAll(text string) bool { return text[len(text)-1]%2 == 0 }
 // voters that it makes observers are gone, and so many of the others are there that one more
 // can fail: I26.
 func (s *Sim) checkRoles(n *node, e *zab.Entry, m *zab.Members) {
-	lists := s.inForce(n)
-	old := lists[len(lists)-1]
+	old := s.newestList(n)
 	pilot := string(m.Text) == pilotText
-	up := func(v zab.SID) bool { return v == n.id || s.now < n.heardPong[v-1]+s.cfg.ElectionMs*1000 }
-	demoted := false
+	var demoted []zab.SID
+	up := func(v zab.SID) bool {
+		heard := n.heardAt[v-1]
+		if !slices.Contains(demoted, v) { // a request to follow shows that a server is there
+			heard = max(heard, n.askedAt[v-1])
+		}
+		return v == n.id || s.now < heard+s.cfg.ElectionMs*1000
+	}
 	for i := range m.List {
 		one := &m.List[i]
 		was := old.Find(one.ID)
@@ -73,8 +78,8 @@ func (s *Sim) checkRoles(n *node, e *zab.Entry, m *zab.Members) {
 		case was == nil || one.Observer == was.Observer && one.Demoted != was.Demoted || one.Observer && !was.Observer && !one.Demoted || !one.Observer && was.Observer && !was.Demoted:
 			s.fail("I26", "by %v, autopilot of server %d makes %+v of %+v", e.Zxid, n.id, one, was)
 		case one.Observer && !was.Observer:
-			demoted = true
-			if heard := max(n.heardPong[one.ID-1], n.ledSince); s.now < heard+s.cfg.AutopilotMs*500 {
+			demoted = append(demoted, one.ID)
+			if heard := max(n.heardAt[one.ID-1], n.ledSince); s.now < heard+s.cfg.AutopilotMs*500 {
 				s.fail("I26", "by %v, autopilot of server %d makes server %d an observer, which was there %d ms before", e.Zxid, n.id, one.ID, (s.now-heard)/1000)
 			}
 		}
@@ -90,7 +95,7 @@ func (s *Sim) checkRoles(n *node, e *zab.Entry, m *zab.Members) {
 		}
 		return k - len(ids(list))/2 - 1
 	}
-	if m.Hierarchical || len(m.List) != len(old.List) || spare(m) < spare(old) || demoted && (spare(m) < 1 || len(ids(m)) < 3) {
+	if m.Hierarchical || len(m.List) != len(old.List) || spare(m) < spare(old) || len(demoted) > 0 && (spare(m) < 1 || len(ids(m)) < 3) {
 		s.fail("I26", "by %v, autopilot of server %d makes the members %v of %v: %d can fail, before %d could", e.Zxid, n.id, m, old, spare(m), spare(old))
 	}
 }

@@ -228,6 +228,10 @@ func (s *Sim) choose(c *client, req *request) {
 }
 
 func (s *Sim) chooseWrite(req *request) {
+	if s.percent(s.cfg.GuardPct) {
+		s.chooseGuarded(req)
+		return
+	}
 	path := s.paths[s.rng.IntN(len(s.paths))]
 	version := int32(-1)
 	if s.percent(30) {

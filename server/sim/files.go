@@ -100,14 +100,19 @@ func (s *Sim) couldFound(wiped *node) bool {
 			if o == nil || !sameList(&o.file, &n.file) && !sameList(&o.list, &n.file) {
 				return false
 			}
-			last, _ := o.disk.durable.last()
-			return o == wiped || last == 0 && !o.disk.durable.damaged
+			return o == wiped || o.disk.empty()
 		}
 		if isQuorum(&n.file, empty) {
 			return true
 		}
 	}
 	return false
+}
+
+// empty reports whether a log has no data, and does not say that it had some.
+func (v *logVolume) empty() bool {
+	last, _ := v.durable.last()
+	return last == 0 && !v.durable.damaged
 }
 
 // sameList compares the lists except versions and texts.
@@ -253,8 +258,10 @@ type epochNews struct {
 func (s *Sim) noteEpochNews(n *node, from zab.SID, m *zab.Message, sent uint64) {
 	known := max(uint64(n.leads), uint64(n.disk.written.promise.Epoch), n.news.epoch)
 	switch m.Kind {
+	case zab.MsgFollow:
+		n.askedAt[from-1] = s.now
 	case zab.MsgPong:
-		n.heardPong[from-1] = s.now
+		n.heardAt[from-1] = s.now
 		if m.Epoch == n.leads {
 			n.news.pongs[from-1] = max(n.news.pongs[from-1], sent)
 		}

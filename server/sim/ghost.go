@@ -256,7 +256,7 @@ func (s *Sim) checkStanding(n *node, p zab.Promise) {
 		return
 	}
 	o, l := s.node(owes.promise.To), s.linkTo(n, owes.promise.To)
-	if o.alive && o.core.Status().Epoch == owes.promise.Epoch && l != nil && l.gen[l.side(n)] == owes.gen {
+	if o.alive && o.core.Status().Role != zab.Looking && o.core.Status().Epoch == owes.promise.Epoch && l != nil && l.gen[l.side(n)] == owes.gen {
 		s.fail("I25", "server %d stands for epoch %d, and has promised %v only %d ms before", n.id, p.Epoch, owes.promise, (s.now-owes.at)/1000)
 	}
 }
@@ -351,6 +351,7 @@ func (s *Sim) commit(n *node, e *chainedEntry) {
 	}
 	c := commit{zxid: e.Zxid, chain: e.chain}
 	s.decode(&e.Entry, &g.txn)
+	s.checkGuarded(&g.txn)
 	s.applyTxn(&e.Entry, g.tree, &g.state, &g.txn, &g.applied, func(events []datatree.Event) { g.noteChanges(e.Zxid, events) })
 	if e.Control() {
 		s.commitControl(e)

@@ -62,6 +62,12 @@ func (s *Sim) inForce(n *node) (list []*zab.Members) {
 	return list
 }
 
+// newestList returns the newest list of members in a node's log, committed or not.
+func (s *Sim) newestList(n *node) *zab.Members {
+	lists := s.inForce(n)
+	return lists[len(lists)-1]
+}
+
 // listOf returns the list of members in an entry, or nil.
 func (s *Sim) listOf(e *chainedEntry) *zab.Members {
 	var err error

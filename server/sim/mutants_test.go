@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -152,6 +153,9 @@ func TestFindersHaveMutants(t *testing.T) {
 	for _, m := range replica.Mutants() {
 		known[m.String()] = true
 	}
+	for _, m := range evaluate.Mutants() {
+		known[m.String()] = true
+	}
 	for name := range focuses {
 		if !known[name] {
 			t.Errorf("focuses has %q, which is no mutant", name)
@@ -245,6 +249,9 @@ var focuses = map[string]func(*Config){
 	"wiped-server-votes":   func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
 	"files-not-compared":   func(c *Config) { c.Voters, c.OddFile, c.Groups = 5, true, 0 },
 	"file-decides":         func(c *Config) { often(c, FaultFiles, FaultPartition) },
+	"holder-of-tree":       holders,
+	"any-contender":        holders,
+	"holder-unchecked":     holders,
 	"loss-counts":          volumesLost,
 	"half-counts":          volumesLost,
 	"missing-is-lost":      volumesLost,
@@ -283,6 +290,9 @@ func watchers(c *Config) {
 	c.ThinkUs = c.ElectionMs * 50
 	c.Faults = [numFaults]uint64{}
 }
+
+// holders has clients that contend, and write what only the holder may write.
+func holders(c *Config) { c.Clients, c.GuardPct, c.Pipeline = 5, 80, 16 }
 
 // changes has clients that change the members often.
 func changes(c *Config) {
@@ -363,6 +373,7 @@ var directed = map[string]func(*script){
 	"own-lease-waited":              longLeases,
 	"unbounded-lease":               longLeases,
 	"proposes-nothing":              changeDuringRenewal,
+	"owner-late":                    replacedTwice,
 }
 
 // scriptConfig returns the ensemble for the scripts in directed.

@@ -41,7 +41,7 @@ type node struct {
 }
 
 // plans are changes of a disk before the next start.
-type plans struct{ wipe, damage, rollback, oldCopy, badSnaps bool }
+type plans struct{ wipe, damage, rollback, oldCopy, badSnaps, unsettled bool }
 
 // process is the state that a crash destroys.
 type process struct {
@@ -55,19 +55,20 @@ type process struct {
 	news   epochNews  // ghost
 	owes   debt       // ghost
 
-	heardPong [16]uint64      // ghost: when it last heard an answer to a heartbeat, by server, µs
-	ledSince  uint64          // ghost: when it began to lead, µs
-	read      [16]zab.LogRead // ghost: by learner, the last read for it
-	rep       *replica.Replica
-	out       replica.Output
-	status    zab.Status
-	leads     uint32 // epoch that it leads, while it does
-	led       uint32 // value of leads when its outputs were last examined
-	lazy      bool   // evDrain is under way
-	again     bool   // the core got an input while its outputs were carried out
-	batches   []batch
-	own       []ownSnap // references to own snapshots on their way to the disk
-	inside    int       // outputs until a crash; 0 means never
+	heardAt  [16]uint64      // ghost: when a server last answered a heartbeat, µs
+	askedAt  [16]uint64      // ghost: when it last asked to follow
+	ledSince uint64          // ghost: when it began to lead, µs
+	read     [16]zab.LogRead // ghost: by learner, the last read for it
+	rep      *replica.Replica
+	out      replica.Output
+	status   zab.Status
+	leads    uint32 // epoch that it leads, while it does
+	led      uint32 // value of leads when its outputs were last examined
+	lazy     bool   // evDrain is under way
+	again    bool   // the core got an input while its outputs were carried out
+	batches  []batch
+	own      []ownSnap // references to own snapshots on their way to the disk
+	inside   int       // outputs until a crash; 0 means never
 
 	hungry   bool     // evDrained is under way
 	gotTo    [16]bool // since the last tick: bulk bytes reached the node

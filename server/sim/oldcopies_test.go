@@ -88,6 +88,27 @@ func grownOldCopy(s *script) {
 	s.committed(s.write(leader))
 }
 
+// TestReg_ReplacedTwice: an old copy gets another incarnation while the server runs. At the
+// next start its log is damaged and replaced, and the power fails before IDENTITY is written.
+func TestReg_ReplacedTwice(t *testing.T) { play(t, quiet(3), replacedTwice) }
+
+func replacedTwice(s *script) {
+	s.leadBy(s.nodes[0])
+	n := s.nodes[1]
+	s.down(n)
+	copied := n.disk.durable.clone()
+	s.up(n)
+	s.everywhere()
+	s.down(n)
+	s.putBack(n, &copied)
+	s.up(n)
+	s.wait("it has another incarnation", func() bool { return n.disk.durable.incarnation != copied.incarnation })
+	s.down(n)
+	n.torn, n.next.unsettled = true, true
+	s.start(n)
+	s.wait("it is admitted again", func() bool { return s.counts(n) && s.wouldKnowCounted(n) })
+}
+
 // TestReg_CopyOfARunningServer: a copy made during the life of a process, such as a volume
 // that is rolled back, is noticed by the leader that has heard of later records.
 func TestReg_CopyOfARunningServer(t *testing.T) {

@@ -117,7 +117,8 @@ func (s *Sim) checkChange(n *node, e *zab.Entry) {
 	marker := jute.MakeZxid(n.status.Epoch, 0)
 	for _, id := range ids(&m) {
 		o := s.node(id)
-		if slices.Contains(ids(now), id) || id == n.id || o.alive && s.now < o.began+s.cfg.ElectionMs*3000 {
+		// The leader may not know yet that a server has crashed, or has started without its disk.
+		if slices.Contains(ids(now), id) || id == n.id || !o.alive || s.now < o.began+s.cfg.ElectionMs*3000 {
 			continue
 		}
 		if last, _ := o.disk.durable.last(); last < marker || !s.counts(o) {
@@ -198,7 +199,7 @@ func (s *Sim) checkJoined(n *node, z jute.Zxid, m *zab.Members) {
 	if err != nil {
 		s.fail("I24", "server %d changes the members by %v as %q: %v", n.id, z, m.Text, err)
 	}
-	now := s.membersNow()
+	now := s.newestList(n)
 	want := *now
 	want.List = append(slices.Clone(now.List), zab.Member{ID: asks, Observer: true, Weight: 1})
 	slices.SortFunc(want.List, func(a, b zab.Member) int { return int(a.ID) - int(b.ID) })

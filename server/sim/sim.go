@@ -183,6 +183,9 @@ func (s *Sim) step() {
 			return
 		}
 	}
+	if n != nil && n.alive && !n.paused { // as the loop does before each batch of inputs
+		n.rep.Advance()
+	}
 	s.dispatch(n, &e)
 	s.hash = mix(s.hash, uint64(s.ghost.last))
 }

@@ -20,7 +20,7 @@ type Stats struct {
 	MemberChanges, Reconfigs, Joins, Pilots      int
 	Moves, Stuck                                 int
 	Links, Breaks, Messages, Dropped, Duplicates int
-	Connects, Answered, Syncs, Fences            int
+	Connects, Answered, Syncs, Fences, Guarded   int
 	Expired, ToldExpired, Renegotiated           int
 	Replays, Refused                             int
 	WatchesSet, Events                           int

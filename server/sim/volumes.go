@@ -100,11 +100,12 @@ func (s *Sim) unmount(n *node, which volumes) {
 }
 
 // mount puts the missing volumes of a server that is down back. A log without which the
-// server has been admitted again is out of date, and as good as lost.
+// server has been admitted again is out of date, and as good as lost. So is one without data,
+// if the servers without data could then found another ensemble.
 func (s *Sim) mount(n *node) {
 	a, d := n.away, &n.disk
 	n.away = nil
-	if a == nil || a.which&lacksLog != 0 && s.counts(n) {
+	if a == nil || a.which&lacksLog != 0 && (s.counts(n) || d.durable.exists && a.log.empty() && s.couldFound(n)) {
 		return
 	}
 	s.trace(n, "the volumes are back: %s", volumeNames[a.which])
@@ -153,6 +154,9 @@ func (s *Sim) open(n *node) bool {
 	if err != nil {
 		return s.refused(n, err)
 	}
+	if f.CatchUp() {
+		d.data.owner = f.Owner
+	}
 	drawn := datadirs.Identity{Incarnation: s.newID()}
 	if start.New {
 		s.beginLog(n, f.NewLog(start, drawn))
@@ -165,9 +169,9 @@ func (s *Sim) open(n *node) bool {
 	if err := s.useSnapshots(n, f, drawn); err != nil {
 		return s.refused(n, f.AddAdvice(err))
 	}
-	if s.cfg.Faults[FaultVolumes] > 0 && (start.New || n.torn) && s.percent(10) {
+	if n.next.unsettled || s.cfg.Faults[FaultVolumes] > 0 && (start.New || n.torn) && s.percent(10) {
 		s.trace(n, "crash before the directories are settled")
-		n.torn = false
+		n.torn, n.next.unsettled = false, false
 		s.endStart(n)
 		return false
 	}

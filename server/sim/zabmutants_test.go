@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -29,6 +30,18 @@ func TestMutantsOfDirectories(t *testing.T) {
 			datadirs.SetMutant(0)
 			if on {
 				datadirs.SetMutant(m)
+			}
+		}})
+	}
+}
+
+// TestMutantsOfEvaluation plants each fault of the evaluation of requests.
+func TestMutantsOfEvaluation(t *testing.T) {
+	for _, m := range evaluate.Mutants() {
+		testMutant(t, mutation{name: m.String(), inCore: func(on bool) {
+			evaluate.SetMutant(0)
+			if on {
+				evaluate.SetMutant(m)
 			}
 		}})
 	}

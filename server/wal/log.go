@@ -56,6 +56,8 @@ type Log struct {
 		refs  []refAt    // retained, oldest first
 		jumps uint64     // truncations and installed snapshots so far
 		stats Stats
+
+		fsyncWarn time.Duration // Options.FsyncWarn, or what SetFsyncWarn has set
 	}
 }
 
@@ -307,10 +309,17 @@ func addSpan(dead []span, s span) []span {
 	return append(slices.Clip(dead), s) // readers may hold the old slice
 }
 
+// SetFsyncWarn sets Options.FsyncWarn. Any goroutine may call it.
+func (l *Log) SetFsyncWarn(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.fsyncWarn = d
+}
+
 // warnSlow logs an fsync that took too long, in ZooKeeper's words.
-func (l *Log) warnSlow(took time.Duration) {
+func (l *Log) warnSlow(took, threshold time.Duration) {
 	l.o.Logger.Warn("fsync-ing the write ahead log took longer than the threshold; this adversely affects operation latency",
-		zap.Duration("took", took), zap.Duration("threshold", l.o.FsyncWarn))
+		zap.Duration("took", took), zap.Duration("threshold", threshold))
 }
 
 // Close closes the files without making anything durable. Owner only.

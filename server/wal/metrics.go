@@ -81,13 +81,14 @@ func (l *Log) timeSync(sync func() error) error {
 	s.Fsyncs++
 	s.FsyncTotal += took
 	s.FsyncMax = max(s.FsyncMax, took)
-	slow := took > l.o.FsyncWarn
+	threshold := l.mu.fsyncWarn
+	slow := took > threshold
 	if slow {
 		s.SlowFsyncs++
 	}
 	l.mu.Unlock()
 	if slow {
-		l.warnSlow(took)
+		l.warnSlow(took, threshold)
 	}
 	return err
 }

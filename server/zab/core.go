@@ -17,10 +17,10 @@ type Core struct {
 	status      Status
 	changed     bool
 
-	origin uint64 // value of now at the first Tick, on the shell's clock
-	now    uint64 // ms since the first Tick
+	origin uint64 // value of now when the core first learned the time, on the shell's clock
+	now    uint64 // ms since then
 	wall   int64
-	ticked bool
+	timed  bool
 	random uint64
 	diskMs uint64
 	full   bool   // the disk is full
@@ -196,23 +196,30 @@ func (c *Core) recover(r *Recovered) error {
 	return nil
 }
 
-// Tick advances the time: now comes from a monotonic clock, wallMs from the wall clock,
-// both in ms. Call it every 10 to 25 ms. A jump of now means that the process was stopped.
-func (c *Core) Tick(now uint64, wallMs int64) {
-	c.wall = wallMs
-	if !c.ticked {
-		c.ticked, c.origin = true, now
+// Advance tells the core the time of a monotonic clock, in ms. Call it before an input, so
+// that the core does not measure what the input begins from an earlier moment. A jump means
+// that the process was stopped.
+func (c *Core) Advance(now uint64) {
+	if !c.timed {
+		c.timed, c.origin = true, now
 	}
 	if now-c.origin < c.now || now < c.origin {
 		return // not monotonic
 	}
 	gap := now - c.origin - c.now
 	c.now += gap
+	if gap > c.opt.ElectionTimeout/2 && !c.standalone && c.status.Role != Halted {
+		c.onPause(gap)
+	}
+}
+
+// Tick advances the time, and does what has become due. wallMs comes from the wall clock, in
+// ms. Call it every 10 to 25 ms.
+func (c *Core) Tick(now uint64, wallMs int64) {
+	c.wall = wallMs
+	c.Advance(now)
 	if c.standalone || c.status.Role == Halted {
 		return
-	}
-	if gap > c.opt.ElectionTimeout/2 {
-		c.onPause(gap)
 	}
 	c.tickHint()
 	c.tickNotes()

@@ -189,3 +189,24 @@ func TestFromEnsembleToAlone(t *testing.T) {
 		t.Errorf("as a member it belongs to ensemble %x and has committed %v", member.tip.Init.Cluster, member.Committed())
 	}
 }
+
+// TestPromiseAfterAPause: a stopped server sees a message before the next Tick. What the message
+// begins is measured from that moment, not from the last Tick.
+func TestPromiseAfterAPause(t *testing.T) {
+	n := newNetwork(t, 1, 3, 0)
+	n.serve()
+	c := n.leader().core
+	successor := c.peers[0]
+	at := c.origin + c.now + c.opt.ElectionTimeout/2 - 1
+	c.Advance(at)
+	c.Recv(successor.id, successor.gen, &Message{
+		Kind: MsgNewEpoch, Epoch: c.epoch + 1, Promise: c.epoch, Zxid: c.appended, Flags: FlagTransfer | FlagSeeded | FlagCounts | FlagAnchored,
+	})
+	if c.promise != (Promise{c.epoch + 1, successor.id}) {
+		t.Fatalf("no promise: %v", c.promise)
+	}
+	c.Tick(at+c.opt.ElectionTimeout-1, 0)
+	if !c.awaitsPromised() {
+		t.Error("the successor has not the time of an election")
+	}
+}

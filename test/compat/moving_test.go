@@ -40,7 +40,7 @@ func TestMoving(t *testing.T) { testMoving(t, apache) }
 func TestMoving39(t *testing.T) { testMoving(t, apache39) }
 
 func testMoving(t *testing.T, k kind) {
-	cfg := config{props: map[string]string{"zookeeper.snapCount": strconv.Itoa(stormOps() / 15), "zookeeper.extendedTypesEnabled": "true"}}
+	cfg := config{lines: longSessions, props: map[string]string{"zookeeper.snapCount": strconv.Itoa(stormOps() / 15), "zookeeper.extendedTypesEnabled": "true"}}
 	old := start(t, k, cfg)
 	holder, kazoo := newHolder(t, old.addr), newKazoo(t, old.addr)
 	for round := range 3 {
@@ -185,6 +185,9 @@ func (k *kazooHolder) expectPass(t *testing.T) {
 	}
 }
 
+// longSessions let sessions outlive a move on a slow machine.
+var longSessions = []string{"maxSessionTimeout=600000"}
+
 // takeOver starts a server of kind k at addr, with the data that a zkd command writes into the
 // directory.
 func takeOver(t *testing.T, k kind, addr string, arguments func(dir string) []string) *server {
@@ -198,7 +201,7 @@ func takeOver(t *testing.T, k kind, addr string, arguments func(dir string) []st
 	}
 	s := &server{kind: k, dir: dir, addr: addr}
 	file := filepath.Join(dir, "zoo.cfg")
-	cfg := config{}
+	cfg := config{lines: longSessions}
 	if k != zkd {
 		cfg.props = map[string]string{"zookeeper.extendedTypesEnabled": "true"}
 	}
@@ -264,16 +267,20 @@ type holder struct {
 	id client.SessionID
 }
 
-func newHolder(t *testing.T, addr string) *holder {
+// newHolder returns a client that has created these ephemerals, or /held-0 and /held-1.
+func newHolder(t *testing.T, addr string, paths ...string) *holder {
 	t.Helper()
-	c, err := client.Connect(t.Context(), addr, client.Options{Timeout: 30 * time.Second, KeepSession: true, Logger: client.NoLog})
+	c, err := client.Connect(t.Context(), addr, client.Options{Timeout: 5 * time.Minute, KeepSession: true, Logger: client.NoLog})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) }) //nolint:errcheck // the server may be gone
 	h := &holder{Client: c}
 	h.id, _ = c.Session()
-	for _, path := range []string{"/held-0", "/held-1"} {
+	if len(paths) == 0 {
+		paths = []string{"/held-0", "/held-1"}
+	}
+	for _, path := range paths {
 		h.write(t, path)
 	}
 	return h
@@ -308,7 +315,7 @@ func storm(t *testing.T, addr string, seed uint64, midway func()) {
 		clients.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			for left := stormOps() / 4; left > 0; {
-				c, err := client.New(addr, client.Options{Timeout: 40 * time.Second, KeepSession: true, Logger: client.NoLog})
+				c, err := client.New(addr, client.Options{Timeout: 5 * time.Minute, KeepSession: true, Logger: client.NoLog})
 				if err != nil {
 					t.Error(err)
 					return

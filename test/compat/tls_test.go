@@ -185,6 +185,35 @@ func TestTLSKazoo(t *testing.T) {
 	}
 }
 
+// TestTLSC runs the C client's shell of 3.9 with TLS, on Apache's server and on the target.
+func TestTLSC(t *testing.T) {
+	t.Parallel()
+	needReference(t, apache39)
+	program := filepath.Join(zookeeper39, "bin", "cli_mt")
+	require(t, need{program, "gcc libssl-dev"})
+	f := makeSecureFiles(t)
+	stranger := certs.Write(t, t.TempDir(), "ca.pem", certs.New(t, "another").CertPEM())
+	for _, k := range []kind{apache39, target(t)} {
+		addr := startSecure(t, k, f)
+		run := func(ca, command string) string {
+			ctx, cancel := context.WithTimeout(t.Context(), programDeadline)
+			defer cancel()
+			out, _ := exec.CommandContext(ctx, program, "-h", addr, "-s", strings.Join([]string{ca, f.cert, f.key, ""}, ","), "-c", command).CombinedOutput()
+			return string(out)
+		}
+		for _, c := range []struct{ command, want string }{
+			{"create /c", "[/c]: rc = 0"}, {"set /c data", "rc = 0"}, {"get /c", "value_len = 4"}, {"ls /", "zookeeper"}, {"delete /c", "rc = 0"}, {"get /c", "rc = -101"},
+		} {
+			if out := run(f.ca, c.command); !strings.Contains(out, c.want) {
+				t.Errorf("%s: %s: no %q in:\n%s", k, c.command, c.want, out)
+			}
+		}
+		if out := run(stranger, "get /zookeeper"); !strings.Contains(out, "error in ssl connect") || strings.Contains(out, "value_len") {
+			t.Errorf("%s: the C client is content with the certificate of another authority:\n%s", k, out)
+		}
+	}
+}
+
 // TestTLSGoZookeeper gives go-zookeeper a dialer with TLS.
 func TestTLSGoZookeeper(t *testing.T) {
 	t.Parallel()

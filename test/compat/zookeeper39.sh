@@ -3,7 +3,8 @@
 #
 # Debian 12 has 3.8 only. Its archive has the sources of 3.9, and Debian 12 has all jars that
 # they need, so javac is enough: the build takes some ten seconds. The directory looks like
-# Apache's binary distribution, with all jars in lib/. It stays in the user's cache.
+# Apache's binary distribution, with all jars in lib/. It stays in the user's cache. With gcc and
+# libssl-dev it gets bin/cli_mt, the shell of the C client, which in Debian has no TLS.
 #
 # ZOOKEEPER39=/path/to/apache-zookeeper-3.9.x-bin names another installation.
 set -eu
@@ -36,6 +37,14 @@ fetch() {
 	return 1
 }
 
+# generate LANGUAGE makes the code of the records in $gen. Debian's jar of 3.8 has the parser that
+# JavaCC would have to make; the rest of the generator is 3.9's.
+generate() {
+	javac -nowarn -d "$tmp/jute" -cp $java/zookeeper-jute.jar "$src"/zookeeper-jute/src/main/java/org/apache/jute/compiler/*.java
+	(cd "$gen" && java -cp "$tmp/jute:$java/zookeeper-jute.jar" org.apache.jute.compiler.generated.Rcc -l "$1" \
+		"$src/zookeeper-jute/src/main/resources/zookeeper.jute" >/dev/null)
+}
+
 # build VERSION compiles what fetch downloaded into $tmp/home.
 build() {
 	src=$tmp/src gen=$tmp/gen lib=$tmp/home/lib
@@ -43,11 +52,7 @@ build() {
 	tar -xzf "$tmp/source.tar.gz" -C "$src" --strip-components=1
 	server=$src/zookeeper-server/src/main/java/org/apache/zookeeper/server
 
-	# The records' classes. Debian's jar of 3.8 has the parser that JavaCC would have to make;
-	# the rest of the generator is 3.9's.
-	javac -nowarn -d "$tmp/jute" -cp $java/zookeeper-jute.jar "$src"/zookeeper-jute/src/main/java/org/apache/jute/compiler/*.java
-	(cd "$gen" && java -cp "$tmp/jute:$java/zookeeper-jute.jar" org.apache.jute.compiler.generated.Rcc -l java \
-		"$src/zookeeper-jute/src/main/resources/zookeeper.jute" >/dev/null)
+	generate java
 
 	# Annotations that mean nothing at run time, and what Maven would fill in.
 	mkdir -p "$gen/org/apache/yetus/audience" "$gen/org/apache/zookeeper/version"
@@ -77,6 +82,22 @@ public interface Info {
 	jar --create --file "$lib/zookeeper-$1.jar" -C "$tmp/classes" .
 }
 
+# build_cli compiles the C client's shell from what fetch downloaded into the directory $1.
+build_cli() {
+	src=$tmp/src gen=$tmp/gen-c
+	mkdir -p "$src" "$gen" "$tmp/jute" "$1"
+	tar -xzf "$tmp/source.tar.gz" -C "$src" --strip-components=1
+	generate c
+	c=$src/zookeeper-client/zookeeper-client-c
+	# What cmake would find out: Linux has all of it.
+	sed 's/^#cmakedefine \([A-Z_0-9]*\) 1/#define \1 1/; s/\${[^}]*}/zookeeper/' "$c/cmake_config.h.in" >"$gen/config.h"
+	gcc -w -O1 -D_GNU_SOURCE -DTHREADED -DHAVE_OPENSSL_H -I"$gen" -I"$c/include" -I"$c/src" -I"$c/src/hashtable" -o "$tmp/cli_mt" \
+		"$c/src/cli.c" "$c/src/zookeeper.c" "$c/src/addrvec.c" "$c/src/recordio.c" "$c/src/zk_hashtable.c" "$c/src/zk_log.c" \
+		"$c/src/mt_adaptor.c" "$c/src/hashtable/hashtable.c" "$c/src/hashtable/hashtable_itr.c" "$gen/zookeeper.jute.c" \
+		-lssl -lcrypto -lpthread -lm
+	mv "$tmp/cli_mt" "$1/cli_mt"
+}
+
 for v in $versions; do
 	version=${v%%:*} sums=${v#*:}
 	home=$cache/zookeeper-$version-4 # the number changes with what is built
@@ -85,6 +106,10 @@ for v in $versions; do
 		build "$version" >&2
 		rm -rf "$home"
 		mv -T "$tmp/home" "$home"
+	fi
+	if [ ! -e "$home/bin/cli_mt" ] && command -v gcc >/dev/null && [ -e /usr/include/openssl/ssl.h ]; then
+		[ -e "$tmp/source.tar.gz" ] || fetch "$version" "${sums%:*}" "${sums#*:}" || exit 1
+		build_cli "$home/bin" >&2
 	fi
 	echo "$home"
 	exit 0

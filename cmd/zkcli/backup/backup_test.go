@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,19 +14,26 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/snapshot"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // snapshotFile returns the bytes of a snapshot.
-func snapshotFile(t *testing.T, zxid jute.Zxid) []byte {
+func snapshotFile(t *testing.T, zxid jute.Zxid) []byte { return snapshotOf(t, history.ID{}, zxid) }
+
+// snapshotOf returns the bytes of a snapshot of a history.
+func snapshotOf(t *testing.T, id history.ID, zxid jute.Zxid) []byte {
 	t.Helper()
 	store, err := snapshot.Open(t.TempDir(), snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref, err := store.Write(t.Context(), snapshot.Meta{Zxid: zxid, Digest: []byte("digest")}, snapshot.Section{
+	ref, err := store.Write(t.Context(), snapshot.Meta{Zxid: zxid, Digest: []byte("digest"), Incarnation: id[:],
+		Extra: map[string][]byte{history.ExtraEnsemble: new(zab.State).Append(nil)}}, snapshot.Section{
 		Name: "nodes", Items: func(yield func(key, value []byte) bool) {
 			for i := range 100 {
 				if !yield(fmt.Appendf(nil, "key %03d", i), []byte(strings.Repeat("v", 100))) {
@@ -75,6 +81,15 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func start(t *testing.T, list ...*admin) *Source {
 	t.Helper()
+	var handlers []http.Handler
+	for _, a := range list {
+		handlers = append(handlers, a)
+	}
+	return startHandlers(t, handlers...)
+}
+
+func startHandlers(t *testing.T, list ...http.Handler) *Source {
+	t.Helper()
 	s := &Source{Auth: []string{"digest:super:secret"}}
 	for _, a := range list {
 		server := httptest.NewServer(a)
@@ -100,26 +115,26 @@ func filesOf(t *testing.T, dir string) (names []string) {
 func TestCreate(t *testing.T) {
 	a := &admin{snapshot: snapshotFile(t, 0x200000007)}
 	s := start(t, a)
-	dir := filepath.Join(t.TempDir(), "backups")
+	dir := archive.Dir(t.TempDir())
 	b, err := Create(t.Context(), s, dir, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if name := filepath.Base(b.Path); !strings.HasPrefix(name, "zkd-20260102T120000Z-0x200000007-") || a.auth != "digest super:secret" {
-		t.Errorf("backup %s, authorization %q", name, a.auth)
+	if !strings.HasPrefix(b.Name, "zkd-20260102T120000Z-0x200000007-") || a.auth != "digest super:secret" {
+		t.Errorf("backup %s, authorization %q", b.Name, a.auth)
 	}
-	list, err := List(dir)
-	if err != nil || len(list) != 1 || list[0] != *b {
+	list, err := archive.Read(t.Context(), dir)
+	if err != nil || len(list.Bases) != 1 || list.Bases[0] != *b {
 		t.Errorf("list %+v, %v; want %+v", list, err, b)
 	}
-	one, err := CreateFile(t.Context(), s, filepath.Join(dir, "mine"), noon)
-	if err != nil {
+	path := filepath.Join(string(dir), "mine")
+	if _, err := CreateFile(t.Context(), s, path, noon); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := Open(t.Context(), one.Path); err != nil || again.Verify(t.Context()) != nil || again.Zxid != 0x200000007 {
+	if again, err := Open(t.Context(), path); err != nil || again.Verify(t.Context(), string(dir)) != nil || again.Zxid != 0x200000007 {
 		t.Errorf("open: %+v, %v", again, err)
 	}
-	if info, err := os.Stat(one.Path); err != nil || info.Mode().Perm() != fs.FileMode(0o600) {
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != fs.FileMode(0o600) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 }
@@ -145,7 +160,7 @@ func TestCreateFails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if _, err := Create(t.Context(), start(t, tt.admin), dir, noon); err == nil || !strings.Contains(err.Error(), tt.says) {
+			if _, err := Create(t.Context(), start(t, tt.admin), archive.Dir(dir), noon); err == nil || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("error %v, want %q", err, tt.says)
 			}
 			if names := filesOf(t, dir); len(names) > 0 {
@@ -160,64 +175,17 @@ func TestFollowerIsAsked(t *testing.T) {
 	file := snapshotFile(t, 0x200000007)
 	leader, follower := &admin{leads: true, snapshot: file}, &admin{snapshot: file}
 	s := start(t, leader, follower)
-	if _, err := Create(t.Context(), s, t.TempDir(), noon); err != nil || leader.asked != 0 || follower.asked != 1 {
+	if _, err := Create(t.Context(), s, archive.Dir(t.TempDir()), noon); err != nil || leader.asked != 0 || follower.asked != 1 {
 		t.Errorf("%v; the leader was asked %d times, the follower %d", err, leader.asked, follower.asked)
 	}
 	s.Admins[1] = "http://127.0.0.1:1"
-	if _, err := Create(t.Context(), s, t.TempDir(), noon); err != nil || leader.asked != 1 {
+	if _, err := Create(t.Context(), s, archive.Dir(t.TempDir()), noon); err != nil || leader.asked != 1 {
 		t.Errorf("%v; the leader was asked %d times", err, leader.asked)
 	}
 	s.Admins = s.Admins[1:]
 	s.Admins = append(s.Admins, "http://127.0.0.1:2")
-	if _, err := Create(t.Context(), s, t.TempDir(), noon); err == nil || !strings.Contains(err.Error(), "no server can be asked") {
+	if _, err := Create(t.Context(), s, archive.Dir(t.TempDir()), noon); err == nil || !strings.Contains(err.Error(), "no server can be asked") {
 		t.Errorf("error %v", err)
-	}
-}
-
-// TestPrune keeps the newest, the young, and everything as long as the newest is damaged.
-func TestPrune(t *testing.T) {
-	s := start(t, &admin{snapshot: snapshotFile(t, 0x200000007)})
-	dir := t.TempDir()
-	day := 24 * time.Hour
-	for i := range 10 {
-		if _, err := Create(t.Context(), s, dir, noon.Add(time.Duration(i)*day)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "other.db"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	now := noon.Add(9 * day)
-	removed, err := Prune(t.Context(), dir, Retention{Keep: 3, Age: 5 * day}, now)
-	if err != nil || len(removed) != 5 || !removed[4].Time.Equal(noon.Add(4*day)) {
-		t.Errorf("removed %v, %v", removed, err)
-	}
-	list, err := List(dir)
-	if err != nil || len(list) != 5 || len(filesOf(t, dir)) != 6 {
-		t.Errorf("left %v, %v", list, err)
-	}
-	if err := os.Truncate(list[4].Path, 5000); err != nil {
-		t.Fatal(err)
-	}
-	if removed, err := Prune(t.Context(), dir, Retention{Keep: 1}, now); err == nil || len(removed) > 0 {
-		t.Errorf("removed %v, %v", removed, err)
-	}
-}
-
-// TestNames reads back random names, and no others.
-func TestNames(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 1000 {
-		b := Backup{Time: time.Unix(rng.Int64N(1<<32), 0).UTC(), Zxid: jute.Zxid(rng.Uint64()), crc: rng.Uint32()}
-		if again, ok := parse(b.name()); !ok || again != b {
-			t.Fatalf("%+v is %s, which is %+v", b, b.name(), again)
-		}
-	}
-	for _, name := range []string{"", "zkd-.db", "zkd-20260102T120000Z-0x7-1.db", "zkd-20260102T120000Z-7-00000001.db", "zkd-20260102-0x7-00000001.db",
-		"zkd-20260102T120000Z-0x7-00000001.db.tmp"} {
-		if b, ok := parse(name); ok {
-			t.Errorf("%q is %+v", name, b)
-		}
 	}
 }
 
@@ -228,7 +196,7 @@ func TestFetchIsLimited(t *testing.T) {
 	end := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s.Progress = func(int64, int64) { cancel(end) }
-	if _, err := Create(ctx, s, t.TempDir(), noon); !errors.Is(err, end) {
+	if _, err := Create(ctx, s, archive.Dir(t.TempDir()), noon); !errors.Is(err, end) {
 		t.Errorf("error %v", err)
 	}
 }

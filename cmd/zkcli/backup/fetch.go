@@ -150,32 +150,62 @@ func refusal(resp *http.Response) error {
 	return errors.New(resp.Status)
 }
 
-// copyStep is how much is read between two looks at the rate.
+// copyStep is how much is copied between two looks at the rate.
 const copyStep = 256 << 10
+
+// limited reads at most at a rate.
+type limited struct {
+	ctx   context.Context
+	r     io.Reader
+	rate  int64
+	begun time.Time
+	n     int64
+}
+
+// limit returns a reader of r at most at the rate of s.
+func (s *Source) limit(ctx context.Context, r io.Reader) io.Reader {
+	if s.Rate <= 0 {
+		return r
+	}
+	return &limited{ctx: ctx, r: r, rate: s.Rate, begun: time.Now()}
+}
+
+// Read implements io.Reader. What was not used of the rate before is lost after a second.
+func (l *limited) Read(p []byte) (int, error) {
+	due := l.begun.Add(time.Duration(float64(l.n) / float64(l.rate) * float64(time.Second)))
+	wait := time.Until(due)
+	if wait < -time.Second {
+		l.begun, l.n = time.Now(), 0
+	}
+	if wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-l.ctx.Done():
+			return 0, context.Cause(l.ctx)
+		}
+	}
+	n, err := l.r.Read(p)
+	l.n += int64(n)
+	return n, err
+}
 
 // copy copies at most at the rate.
 func (s *Source) copy(ctx context.Context, w io.Writer, r io.Reader, total int64) (n int64, err error) {
-	begun := time.Now()
+	r = s.limit(ctx, r)
+	b := make([]byte, copyStep)
 	for {
-		m, err := io.CopyN(w, r, copyStep)
-		n += m
+		m, err := r.Read(b)
+		if _, werr := w.Write(b[:m]); werr != nil {
+			return n, werr
+		}
+		n += int64(m)
 		if s.Progress != nil {
 			s.Progress(n, total)
 		}
 		if errors.Is(err, io.EOF) {
 			return n, nil
-		}
-		if err != nil || s.Rate <= 0 {
-			if err != nil {
-				return n, err
-			}
-			continue
-		}
-		due := begun.Add(time.Duration(float64(n) / float64(s.Rate) * float64(time.Second)))
-		select {
-		case <-time.After(time.Until(due)):
-		case <-ctx.Done():
-			return n, context.Cause(ctx)
+		} else if err != nil {
+			return n, err
 		}
 	}
 }

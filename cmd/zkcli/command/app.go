@@ -40,7 +40,7 @@ type App struct {
 	opts     Options
 	session  bool // commands share a session: interactive or a script
 	conn     connection
-	history  history
+	history  lineHistory
 	shell    *shell.Shell // the interactive shell, or nil
 	watching watching
 }

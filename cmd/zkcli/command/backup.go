@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/backup"
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/archive"
 )
 
 // envAdmin is the environment variable that stands for --admin.
@@ -22,27 +25,34 @@ type backupOptions struct {
 	admin, rate string
 	keep        int
 	age         time.Duration
+	every, base time.Duration
 }
 
 func backupCommand() Command {
 	return Command{
-		Name: "backup", Synopsis: "create FILE|DIR|- | list DIR | verify FILE|DIR | prune DIR", Short: "Back up a running server",
+		Name: "backup", Synopsis: "create FILE|DIR|- | follow DIR | list DIR | verify FILE|DIR | prune DIR | fetch S3 DIR", Short: "Back up a running server",
 		Long: "create fetches a snapshot of the present state from the AdminServer of --admin, of the\n" +
 			"first one that does not lead if there are several. In a directory the backup gets a\n" +
 			"name with the time, the zxid and a checksum. It is verified before it has its name;\n" +
-			"- is stdout, and is not verified. verify reads a backup, or all of a directory, and\n" +
-			"compares the checksums. prune removes old backups: the newest --keep stay, and all\n" +
-			"that are younger than --age; nothing is removed unless the newest is sound.\n" +
-			"zkd restore makes data of a backup. A backup holds all data: keep it as a secret.",
+			"- is stdout, and is not verified. follow keeps a directory up to date until it is\n" +
+			"stopped: a backup each --base-every, and within --every what was committed since, in\n" +
+			"segments. It continues where it was, and with another server if one fails. verify\n" +
+			"reads a backup, or all of a directory, and compares the checksums. prune removes old\n" +
+			"backups, and segments that only these need: the newest --keep stay, and all that are\n" +
+			"younger than --age; nothing is removed unless the newest is sound.\n" +
+			"For each DIR there may be s3://BUCKET/PREFIX, with the credentials of AWS's own tools and\n" +
+			"AWS_ENDPOINT_URL, AWS_REGION; fetch copies such a place into a directory, for zkd restore,\n" +
+			"which makes data of a backup. A backup holds all data: keep it as a secret.",
 		Examples: []Example{
 			{"backup create --admin http://localhost:8080 /backup", "into a directory, as --auth says"},
 			{"backup create --admin http://zk1:8080,http://zk2:8080 --rate 20M now.db", "a file, from a follower, at 20 MiB a second"},
+			{"backup follow --admin http://zk1:8080,http://zk2:8080 /backup", "until it is stopped: run it as a service"},
 			{"backup verify /backup", "all backups there"},
 			{"backup prune --keep 7 --age 720h /backup", "a week's, and all of the last 30 days"},
 		},
 		Args: []Arg{
-			{Name: "create, list, verify or prune", Kind: Word, Words: []string{"create", "list", "verify", "prune"}},
-			{Name: "file or directory", Kind: File},
+			{Name: "create, follow, list, verify, prune or fetch", Kind: Word, Words: []string{"create", "follow", "list", "verify", "prune", "fetch"}},
+			{Name: "file or directory", Kind: File}, {Name: "directory to fetch into", Kind: File},
 		},
 		Required: 2,
 		Setup: func(flags *cobra.Command) Run {
@@ -52,6 +62,9 @@ func backupCommand() Command {
 			f.StringVar(&o.rate, "rate", "", "read at most so much a second, such as 20M")
 			f.IntVar(&o.keep, "keep", 7, "prune keeps so many of the newest backups")
 			f.Var((*millis)(&o.age), "age", "prune keeps what is younger than this")
+			o.every, o.base = time.Second, 24*time.Hour
+			f.Var((*millis)(&o.every), "every", "follow writes at least so often")
+			f.Var((*millis)(&o.base), "base-every", "follow fetches a whole backup so often; 0 is once")
 			return func(ctx context.Context, c *Call) error { return c.backup(ctx, &o) }
 		},
 	}
@@ -59,25 +72,62 @@ func backupCommand() Command {
 
 func (c *Call) backup(ctx context.Context, o *backupOptions) error {
 	at := c.Arg(1)
+	if c.Arg(2) != "" && !strings.EqualFold(c.Arg(0), "fetch") {
+		return c.Usage("one argument too many")
+	}
 	switch strings.ToLower(c.Arg(0)) {
 	case "create":
 		return c.backupCreate(ctx, o, at)
+	case "follow":
+		return c.backupFollow(ctx, o, at)
 	case "list":
-		list, err := backup.List(at)
+		a, err := c.archive(ctx, at)
 		if err != nil {
 			return err
 		}
-		return c.backups(list)
+		return c.backups(a)
+	case "fetch":
+		return c.backupFetch(ctx, at)
 	case "verify":
 		return c.backupVerify(ctx, at)
 	case "prune":
 		if o.keep < 1 {
 			return c.Usage("--keep is at least 1")
 		}
-		removed, err := backup.Prune(ctx, at, backup.Retention{Keep: o.keep, Age: o.age}, time.Now())
-		return errors.Join(c.backups(removed), err)
+		a, err := c.archive(ctx, at)
+		if err != nil {
+			return err
+		}
+		removed, err := a.Prune(ctx, archive.Retention{Keep: o.keep, Age: o.age}, time.Now())
+		return errors.Join(c.backups(&removed), err)
 	}
 	return c.Usage("there is no %q", c.Arg(0))
+}
+
+// archive lists an archive.
+func (c *Call) archive(ctx context.Context, name string) (*archive.Archive, error) {
+	s, err := backup.Storage(name, c.App.getenv)
+	if err != nil {
+		return nil, err
+	}
+	return archive.Read(ctx, s)
+}
+
+// backupFetch copies an archive into a directory.
+func (c *Call) backupFetch(ctx context.Context, from string) error {
+	to := c.Arg(2)
+	if to == "" {
+		return c.Usage("fetch needs a directory to copy to")
+	}
+	a, err := c.archive(ctx, from)
+	if err == nil {
+		err = os.MkdirAll(to, 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	copied, err := backup.Copy(ctx, a, archive.Dir(to))
+	return errors.Join(c.backups(&copied), err)
 }
 
 // backupCreate fetches a backup to a file, a directory or stdout.
@@ -88,7 +138,12 @@ func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) er
 	}
 	m := c.meter()
 	source.Progress = m.showBytes
-	var b *backup.Backup
+	var b *archive.Base
+	dir, err := backup.Storage(at, c.App.getenv)
+	if err != nil {
+		return err
+	}
+	_, local := dir.(archive.Dir)
 	info, err := os.Stat(at)
 	switch {
 	case at == "-":
@@ -102,16 +157,41 @@ func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) er
 		}
 		c.App.say("zxid %v, %s", fetched.Zxid, bytesText(fetched.Bytes))
 		return nil
-	case err == nil && info.IsDir():
-		b, err = backup.Create(ctx, source, at, time.Now())
+	case !local, err == nil && info.IsDir():
+		b, err = backup.Create(ctx, source, dir, time.Now())
 	default:
+		dir = archive.Dir(filepath.Dir(at))
 		b, err = backup.CreateFile(ctx, source, at, time.Now())
 	}
 	m.clear()
 	if err != nil {
 		return err
 	}
-	return c.backups([]backup.Backup{*b})
+	return c.backups(&archive.Archive{Storage: dir, Bases: []archive.Base{*b}})
+}
+
+// backupFollow keeps a directory up to date until ctx ends.
+func (c *Call) backupFollow(ctx context.Context, o *backupOptions, at string) error {
+	source, err := c.backupSource(o)
+	if err != nil {
+		return err
+	}
+	to, err := backup.Storage(at, c.App.getenv)
+	if err != nil {
+		return err
+	}
+	if _, local := to.(archive.Dir); local { // two that follow into a bucket do no harm, and no good
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			return err
+		}
+		lock, err := vfs.OS{}.Lock(filepath.Join(at, ".zkd-follow.LOCK"))
+		if err != nil {
+			return fmt.Errorf("another backup follow uses %s: %w", at, err)
+		}
+		defer lock.Close() // the end of the process would do
+	}
+	f := backup.Follower{Source: source, To: to, Every: o.every, BaseEvery: o.base, Report: c.App.say}
+	return f.Run(ctx)
 }
 
 // backupSource returns where the flags say that a backup comes from.
@@ -143,52 +223,78 @@ func (c *Call) backupSource(o *backupOptions) (*backup.Source, error) {
 
 // backupVerify verifies a backup, or all of a directory.
 func (c *Call) backupVerify(ctx context.Context, at string) error {
+	to, err := backup.Storage(at, c.App.getenv)
+	if err != nil {
+		return err
+	}
 	info, err := os.Stat(at)
+	if _, local := to.(archive.Dir); local && err != nil {
+		return err
+	}
+	if err == nil && !info.IsDir() {
+		b, err := backup.Open(ctx, at)
+		if err == nil {
+			err = b.Verify(ctx, filepath.Dir(at))
+		}
+		if err != nil {
+			return err
+		}
+		return c.backups(&archive.Archive{Storage: archive.Dir(filepath.Dir(at)), Bases: []archive.Base{*b}})
+	}
+	a, err := archive.Read(ctx, to)
+	if err == nil && len(a.Bases) == 0 {
+		err = fmt.Errorf("there is no backup in %s", at)
+	}
 	if err != nil {
 		return err
 	}
-	var list []backup.Backup
-	if info.IsDir() {
-		if list, err = backup.List(at); err == nil && len(list) == 0 {
-			err = fmt.Errorf("there is no backup in %s", at)
-		}
-	} else {
-		var b *backup.Backup
-		if b, err = backup.Open(ctx, at); err == nil {
-			list = append(list, *b)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	var sound []backup.Backup
-	for i := range list {
-		if one := list[i].Verify(ctx); one != nil {
+	sound := archive.Archive{Storage: a.Storage}
+	for i := range a.Bases {
+		if one := a.VerifyBase(ctx, &a.Bases[i]); one != nil {
 			err = errors.Join(err, one)
 		} else {
-			sound = append(sound, list[i])
+			sound.Bases = append(sound.Bases, a.Bases[i])
 		}
 	}
-	return errors.Join(c.backups(sound), err)
+	for i := range a.Segments {
+		if one := a.VerifySegment(ctx, &a.Segments[i]); one != nil {
+			err = errors.Join(err, one)
+		} else {
+			sound.Segments = append(sound.Segments, a.Segments[i])
+		}
+	}
+	return errors.Join(c.backups(&sound), err)
 }
 
-// backupDoc is a backup in JSON.
+// backupDoc is a backup or a segment in JSON.
 type backupDoc struct {
 	File  string    `json:"file"`
 	Time  time.Time `json:"time"`
+	After string    `json:"after,omitempty"` // a segment has what follows this zxid
 	Zxid  string    `json:"zxid"`
 	Bytes int64     `json:"bytes"`
 }
 
-// backups shows a list of backups.
-func (c *Call) backups(list []backup.Backup) error {
+// backups shows the files of an archive.
+func (c *Call) backups(a *archive.Archive) error {
 	docs, rows := []backupDoc{}, [][]string{{"FILE", "TIME", "ZXID", "SIZE"}}
 	var lines strings.Builder
-	for _, b := range list {
-		docs = append(docs, backupDoc{b.Path, b.Time.UTC(), b.Zxid.String(), b.Bytes})
-		row := []string{b.Path, b.Time.UTC().Format(time.RFC3339), b.Zxid.String(), bytesText(b.Bytes)}
+	add := func(d backupDoc) {
+		d.File, d.Time = a.String()+"/"+d.File, d.Time.UTC()
+		docs = append(docs, d)
+		zxids := d.Zxid
+		if d.After != "" {
+			zxids = d.After + ".." + d.Zxid
+		}
+		row := []string{d.File, d.Time.Format(time.RFC3339), zxids, bytesText(d.Bytes)}
 		rows = append(rows, row)
 		fmt.Fprintln(&lines, strings.Join(row, "  "))
+	}
+	for _, b := range a.Bases {
+		add(backupDoc{File: b.Name, Time: b.Time, Zxid: b.Zxid.String(), Bytes: b.Bytes})
+	}
+	for _, s := range a.Segments {
+		add(backupDoc{File: s.Name, Time: s.Time, After: s.After.String(), Zxid: s.Last.String(), Bytes: s.Bytes})
 	}
 	return c.Emit(Output{Text: lines.String(), Data: docs, Table: rows})
 }

@@ -7,13 +7,13 @@ func commands() []Command {
 		createCommand(), setCommand(), setACLCommand(), deleteCommand(), deleteAllCommand(),
 		addWatchCommand(), removeWatchesCommand(), printWatchesCommand(), syncCommand(),
 		setQuotaCommand(), listQuotaCommand(), delQuotaCommand(),
-		configCommand(), reconfigCommand(), memberCommand(), backupCommand(),
+		configCommand(), reconfigCommand(), memberCommand(), backupCommand(), restoreCommand(),
 		addAuthCommand(), whoAmICommand(), connectCommand(), closeCommand(),
 		historyCommand(), redoCommand(), helpCommand(), versionCommand(), quitCommand("quit"), quitCommand("exit"),
 
 		// Apache's zkCli.sh does not have these.
 		treeCommand(), findCommand(), duCommand(), exportCommand(), importCommand(), diffCommand(),
-		watchCommand(), topCommand(), ensembleCommand(), whyCommand(), benchCommand(),
+		watchCommand(), topCommand(), ensembleCommand(), whyCommand(), benchCommand(), recordCommand(),
 		lockCommand(), electCommand(),
 	}
 }

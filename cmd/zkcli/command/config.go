@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -16,13 +17,26 @@ import (
 
 func configCommand() Command {
 	return Command{
-		Name: "config", Synopsis: "[-c] [-w] [-s]", Short: "Print the configuration of the ensemble",
-		Examples: []Example{{"config", "a line for each server, and the version"}, {"config -c", "the version and a connect string"}, {"config -o table", "the servers as a table"}},
+		Name: "config", Synopsis: "[-c] [-w] [-s] | show | set KEY VALUE | unset KEY", Short: "Print the configuration of the ensemble; show and change that of a server",
+		Long: "Without an action it prints the members of the ensemble. show prints the configuration of\n" +
+			"the server of this connection: each key, its value and where that comes from.\n" +
+			"set changes a key of that server while it runs, until it ends or reads its file again\n" +
+			"(SIGHUP): the file stays as it is. unset goes back to the value of the file. Which keys\n" +
+			"can change is in configuration.md. All need the super user (--auth), and a server of zkd.",
+		Examples: []Example{{"config", "a line for each server, and the version"}, {"config -c", "the version and a connect string"}, {"config -o table", "the servers as a table"},
+			{"config set maxClientCnxns 200", "on the server of this connection"}},
+		Args: []Arg{
+			{Name: "show, set or unset", Kind: Word, Words: []string{"show", "set", "unset"}},
+			{Name: "key", Kind: Text}, {Name: "value", Kind: Text},
+		},
 		Setup: func(flags *cobra.Command) Run {
 			short := boolFlag(flags, "client", "c", "print the version and the servers' client addresses")
 			watch := boolFlag(flags, "watch", "w", "set a watch on the configuration")
 			stat := boolFlag(flags, "stat", "s", "print the node's stat, too")
 			return func(ctx context.Context, c *Call) error {
+				if len(c.Args) > 0 {
+					return c.serverConfig(ctx)
+				}
 				data, st, err := c.config(ctx, *watch)
 				if err != nil {
 					return err
@@ -40,6 +54,39 @@ func configCommand() Command {
 			}
 		},
 	}
+}
+
+// serverConfig shows or changes the configuration of a server.
+func (c *Call) serverConfig(ctx context.Context) error {
+	action := c.Arg(0)
+	if want, known := map[string]int{"show": 1, "set": 3, "unset": 2}[action]; !known || len(c.Args) != want {
+		return c.Usage("config show, config set KEY VALUE or config unset KEY")
+	}
+	zk, err := c.Client(ctx)
+	if err != nil {
+		return err
+	}
+	text := ""
+	switch action {
+	case "show":
+		text, err = zk.Ensemble().Configuration(ctx)
+	case "set":
+		text, err = zk.Ensemble().Configure(ctx, c.Arg(1), c.Arg(2))
+	case "unset":
+		text, err = zk.Ensemble().Unconfigure(ctx, c.Arg(1))
+	}
+	switch {
+	case errors.Is(err, client.ErrUnimplemented):
+		return &wordedError{"this server does not show and change its configuration: only zkd's do", err}
+	case errors.Is(err, client.ErrBadArguments):
+		return &wordedError{err.Error(), err}
+	case err != nil:
+		return err
+	}
+	if text == "" {
+		return c.Emit(Output{Note: "Nothing has changed"})
+	}
+	return c.Emit(Output{Text: text, Raw: []byte(text), Data: strings.Split(strings.TrimSuffix(text, "\n"), "\n")})
 }
 
 func (c *Call) config(ctx context.Context, watch bool) ([]byte, client.Stat, error) {

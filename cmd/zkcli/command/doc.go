@@ -22,7 +22,8 @@
 //	many znodes      tree.go treeview.go find.go du.go export.go import.go diff.go,
 //	                 with lister.go and nodes.go
 //	servers          ensemble.go top.go config.go member.go bench.go, with packages servers and member
-//	backups          backup.go, with package backup
+//	backups          backup.go restore.go history.go, with package backup
+//	recording        record.go
 //	locks            lock.go locklist.go runlocked.go program_*.go
 //
 // # Output

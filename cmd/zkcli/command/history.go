@@ -2,30 +2,35 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // historyShown is how many lines history prints, as zkCli.sh.
 const historyShown = 11
 
-// history has the lines of the session, numbered from 0.
-type history struct {
+// lineHistory has the lines of the session, numbered from 0.
+type lineHistory struct {
 	mu    sync.Mutex // the prompt shows how many there are
 	lines []string
 }
 
-func (h *history) add(line string) {
+func (h *lineHistory) add(line string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lines = append(h.lines, line)
 }
 
-func (h *history) len() int {
+func (h *lineHistory) len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.lines)
@@ -33,21 +38,65 @@ func (h *history) len() int {
 
 func historyCommand() Command {
 	return Command{
-		Name: "history", Short: "Print the last lines, numbered", Session: true,
-		Setup: func(*cobra.Command) Run {
-			return func(_ context.Context, c *Call) error {
-				all := c.App.history.lines
-				first := max(0, len(all)-historyShown)
-				var text strings.Builder
-				var docs []numberedLine
-				for i, line := range all[first:] {
-					fmt.Fprintf(&text, "%d - %s\n", first+i, line)
-					docs = append(docs, numberedLine{first + i, line})
+		Name: "history", Synopsis: "[--from DIR [-R] path]", Short: "Print the last lines, numbered, or who changed a node",
+		Long: "Without a path: the last lines of the session. With one: a line for each change of the\n" +
+			"node, with time, zxid, session, operation and size, as far as a directory of backup\n" +
+			"follow reaches back, and then how far that is. No server is asked.",
+		Examples: []Example{{"history", "in a session"}, {"history --from /backup /app/config", "who changed it, and when"}, {"history --from /backup -R /app", "also below it"}},
+		Args:     []Arg{{Name: "path", Kind: Path}},
+		Setup: func(flags *cobra.Command) Run {
+			from := stringFlag(flags, "from", "", "", "a directory of backups", File)
+			below := boolFlag(flags, "recursive", "R", "also what is below path")
+			return func(ctx context.Context, c *Call) error {
+				switch path := c.Arg(0); {
+				case path == "" && *from == "" && !c.App.session:
+					return c.Usage("without a path it makes sense only in a session")
+				case path == "" && *from == "":
+					return c.lastLines()
+				case path == "" || *from == "":
+					return c.Usage("--from and a path go together")
+				default:
+					return c.historyOf(ctx, *from, path, *below)
 				}
-				return c.Emit(Output{Text: text.String(), Data: docs})
 			}
 		},
 	}
+}
+
+// lastLines prints the last lines of the session.
+func (c *Call) lastLines() error {
+	all := c.App.history.lines
+	first := max(0, len(all)-historyShown)
+	var text strings.Builder
+	var docs []numberedLine
+	for i, line := range all[first:] {
+		fmt.Fprintf(&text, "%d - %s\n", first+i, line)
+		docs = append(docs, numberedLine{first + i, line})
+	}
+	return c.Emit(Output{Text: text.String(), Data: docs})
+}
+
+// historyOf prints the changes of a node that an archive has.
+func (c *Call) historyOf(ctx context.Context, from, path string, below bool) error {
+	a, err := c.archive(ctx, from)
+	if err != nil {
+		return err
+	}
+	p := c.printer("TIME", "ZXID", "SESSION", "OP", "PATH", "BYTES")
+	spans, err := a.Entries(ctx, func(e *zab.Entry) error {
+		changes, err := history.ChangesOf(e, path, below)
+		for i := range changes {
+			doc := changes[i].JSON()
+			row := []string{doc.Time.Format(time.RFC3339Nano), doc.Zxid, doc.Session, doc.Op, doc.Path, strconv.Itoa(doc.Bytes)}
+			err = errors.Join(err, p.print(printed{text: changes[i].String(), raw: doc.Zxid, data: doc, row: row}))
+		}
+		return err
+	})
+	if err := errors.Join(err, p.end()); err != nil {
+		return err
+	}
+	c.App.say("%s", history.Known(spans))
+	return nil
 }
 
 // numberedLine is a line of the history in JSON.

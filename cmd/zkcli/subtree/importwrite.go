@@ -228,10 +228,15 @@ func (im *importer) operations(batch []Node, found []*live) ([]client.Op, []acti
 }
 
 func (im *importer) createOp(n *Node) client.Op {
-	path, acl := Join(im.root, n.Path), n.ACL
+	acl := n.ACL
 	if im.o.NoACL {
 		acl = nil
 	}
+	return createOp(Join(im.root, n.Path), n, acl)
+}
+
+// createOp creates a node of the kind and with the data of n.
+func createOp(path string, n *Node, acl []client.ACL) client.Op {
 	switch n.Kind() {
 	case Container:
 		return client.CreateOp(path, n.Data, client.CreateOptions{Mode: client.Container, ACL: acl})

@@ -1,13 +1,12 @@
 package line
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // Layout defines the names of places: a unique stem, followed by the number. Recipes and
@@ -37,7 +36,7 @@ type Entry struct {
 }
 
 // Before reports whether e was created before o.
-func (e Entry) Before(o Entry) bool { return e.Number-o.Number < 0 }
+func (e Entry) Before(o Entry) bool { return jute.Precedes(e.Number, o.Number) }
 
 // Parse returns the place that a node's name denotes, and false if it is none.
 //
@@ -79,13 +78,9 @@ func (l *Layout) stem(kind int, session client.SessionID) string {
 // number.
 func Number(name, stem string) (int32, bool) {
 	rest, ok := strings.CutPrefix(name, stem)
-	n, err := strconv.ParseInt(rest, 10, 32)
-	return int32(n), ok && err == nil && rest == digits(int32(n))
+	n, numbered := jute.Sequence(rest, len(rest))
+	return n, ok && numbered
 }
-
-// digits returns a number as the servers append it to a name: ten characters, the sign
-// among them, and eleven if it is below -999999999.
-func digits(n int32) string { return fmt.Sprintf("%010d", n) }
 
 // NewID returns a GUID that makes a name unique.
 func NewID() string { return settle.NewGUID() }

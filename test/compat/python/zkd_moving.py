@@ -5,7 +5,7 @@ import sys
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
-client = KazooClient(sys.argv[1], timeout=30)
+client = KazooClient(sys.argv[1], timeout=300)
 client.start()
 session = client.client_id[0]
 client.create("/kazoo", b"mine", ephemeral=True)

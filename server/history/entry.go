@@ -1,4 +1,4 @@
-package server
+package history
 
 import (
 	"bytes"
@@ -9,10 +9,10 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// transactionOf sets txn to the effect of an entry on the tree. Its slices share the
+// TransactionOf sets txn to the effect of an entry on the tree. Its slices share the
 // entry's memory. An entry that is not a client's transaction advances the tree's zxid,
 // and writes the list of members that clients can read if it has changed or was commanded.
-func transactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
+func TransactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
 	if data := e.Txn(); data != nil {
 		if err := txn.Decode(data); err != nil {
 			return fmt.Errorf("transaction %v: %w", e.Zxid, err)
@@ -68,9 +68,9 @@ func demotedLine(m *zab.Members) (line []byte) {
 	return line
 }
 
-// checkReadable returns the reason why this version of zkd does not understand an entry, or
+// CheckReadable returns the reason why this version of zkd does not understand an entry, or
 // nil.
-func checkReadable(e *zab.Entry) error {
+func CheckReadable(e *zab.Entry) error {
 	if err := e.Check(); err != nil {
 		return err
 	}

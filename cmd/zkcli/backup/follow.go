@@ -1,0 +1,315 @@
+package backup
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+const (
+	// segmentBytes of entries are enough for a segment.
+	segmentBytes = 16 << 20
+	// mergeAt segments in a row, of about the same size, become one.
+	mergeAt = 16
+	// silence is how long a server may send nothing: it says each second that there is nothing.
+	silence = 20 * time.Second
+	// firstPause and longestPause are the pauses after a failure.
+	firstPause, longestPause = 200 * time.Millisecond, 10 * time.Second
+)
+
+// Follower keeps an archive up to date with the servers of an ensemble.
+type Follower struct {
+	*Source
+	To archive.Storage
+	// Every is how long an entry may wait for others before it is written.
+	Every time.Duration
+	// BaseEvery is the age of the newest base after which another one is fetched; 0 is never.
+	BaseEvery time.Duration
+	// Report is called with what a person may want to know.
+	Report func(format string, args ...any)
+
+	id    history.ID
+	base  archive.Base      // the newest; without a name there is none
+	last  jute.Zxid         // how far the log was written
+	tail  []archive.Segment // in a row, up to last
+	wrote bool              // since the last failure
+}
+
+// errPurged means that a server has no longer what follows the archive.
+var errPurged = errors.New("the server no longer has the log after it")
+
+// refused is an answer that another attempt does not change.
+type refused struct{ error }
+
+func (e refused) Unwrap() error { return e.error }
+
+// Run continues until ctx ends, or until something fails that another attempt does not mend.
+// Failures of servers and of connections are reported, and another server is asked.
+func (f *Follower) Run(ctx context.Context) error {
+	if err := f.resume(ctx); err != nil {
+		return err
+	}
+	pause := firstPause
+	for {
+		err := f.step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.As(err, new(refused)):
+			return err
+		case err == nil, f.wrote:
+			pause = firstPause
+		}
+		f.wrote = false
+		if err == nil {
+			continue
+		}
+		f.Report("%v; trying again", err)
+		if len(f.Admins) > 1 { // another server first
+			f.Admins = append(f.Admins[1:len(f.Admins):len(f.Admins)], f.Admins[0])
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// resume finds out what the archive has. If the log ends before the newest base, it continues
+// there, so that no moment is missing, if a server still has it: see step.
+func (f *Follower) resume(ctx context.Context) error {
+	a, err := archive.Read(ctx, f.To)
+	if err != nil || len(a.Bases) == 0 {
+		return err
+	}
+	f.base = a.Bases[len(a.Bases)-1]
+	if f.id, err = a.HistoryOf(ctx, &f.base); err != nil {
+		return err
+	}
+	f.continueAfter(a, &f.base)
+	for i := range a.Bases[:len(a.Bases)-1] {
+		older := &a.Bases[i]
+		if id, err := a.HistoryOf(ctx, older); err != nil || id != f.id {
+			continue // it has no part in this
+		}
+		if chain := a.Chain(f.id, older.Zxid); archive.End(older.Zxid, chain) < f.base.Zxid {
+			f.continueAfter(a, older)
+		}
+	}
+	f.Report("continuing after zxid %v", f.last)
+	return nil
+}
+
+// continueAfter makes the end of the log after a base the one to continue from.
+func (f *Follower) continueAfter(a *archive.Archive, b *archive.Base) {
+	f.tail = a.Chain(f.id, b.Zxid)
+	f.last = archive.End(b.Zxid, f.tail)
+}
+
+// step fetches a base if one is due, and follows a server as long as that works.
+func (f *Follower) step(ctx context.Context) error {
+	if f.base.Name == "" {
+		return f.fetchBase(ctx)
+	}
+	err := f.follow(ctx)
+	if !errors.Is(err, errPurged) {
+		return err
+	}
+	if f.last < f.base.Zxid {
+		f.Report("%v: continuing from the newest snapshot", err)
+	} else {
+		f.Report("%v: fetching another snapshot", err)
+		if err := f.fetchBase(ctx); err != nil {
+			return err
+		}
+	}
+	a, err := archive.Read(ctx, f.To)
+	if err == nil {
+		f.continueAfter(a, &f.base)
+	}
+	return err
+}
+
+// fetchBase fetches a base.
+func (f *Follower) fetchBase(ctx context.Context) error {
+	b, err := Create(ctx, f.Source, f.To, time.Now())
+	if err != nil {
+		return err
+	}
+	a := &archive.Archive{Storage: f.To}
+	id, err := a.HistoryOf(ctx, b)
+	switch {
+	case err != nil:
+		return refused{err}
+	case f.base.Name != "" && id != f.id:
+		return refused{fmt.Errorf("%s has history %v, and the servers have %v: follow them into another directory", f.To, f.id, id)}
+	}
+	f.Report("fetched %s", b.Name)
+	if f.base.Name == "" {
+		f.id, f.last = id, b.Zxid
+	}
+	f.base = *b
+	return nil
+}
+
+// follow copies the log of one server until the connection fails or a base is due.
+func (f *Follower) follow(ctx context.Context) error {
+	admin, err := f.choose(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.followOne(ctx, admin); err != nil {
+		return fmt.Errorf("%s: %w", admin, err)
+	}
+	return f.fetchBase(ctx)
+}
+
+func (f *Follower) followOne(ctx context.Context, admin string) error {
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("nothing was heard for %v", silence)) })
+	defer quiet.Stop()
+	resp, err := f.get(inner, fmt.Sprintf("%s/commands/log?after=%v&history=%x", admin, f.last, f.id[:]))
+	if err != nil {
+		return causeOf(inner, err)
+	}
+	defer resp.Body.Close() // it was only read
+	if err := streamRefusal(resp); err != nil {
+		return err
+	}
+	d, err := archive.NewDecoder(bufio.NewReaderSize(f.limit(inner, resp.Body), 256<<10))
+	if err != nil {
+		return causeOf(inner, err)
+	}
+	if d.History != f.id || d.After != f.last {
+		return fmt.Errorf("the server sends what follows %v of history %v", d.After, d.History)
+	}
+	f.Report("following %s after %v", admin, d.After)
+	var p pending
+	for {
+		quiet.Reset(silence)
+		e, err := d.Next()
+		if e != nil {
+			p.add(e)
+		}
+		if err != nil || p.due(f.Every) {
+			if werr := f.flush(context.WithoutCancel(ctx), &p); werr != nil {
+				if errors.Is(werr, fs.ErrPermission) || errors.Is(werr, fs.ErrNotExist) {
+					return refused{werr}
+				}
+				return werr
+			}
+		}
+		if err != nil {
+			return causeOf(inner, noEOF(err))
+		}
+		if f.BaseEvery > 0 && time.Since(f.base.Time) >= f.BaseEvery && f.last > f.base.Zxid {
+			return nil
+		}
+	}
+}
+
+// noEOF says that a stream ended, which it never should.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errors.New("the server ended the stream")
+	}
+	return err
+}
+
+// causeOf returns why ctx ended, if it did, or else err.
+func causeOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// streamRefusal returns the error of an answer that is not a stream.
+func streamRefusal(resp *http.Response) error {
+	switch resp.StatusCode {
+	case http.StatusOK:
+		if resp.Header.Get("Content-Type") == "application/octet-stream" {
+			return nil
+		} // else it says why not: it does not serve, or has no such command
+	case http.StatusGone:
+		return errPurged
+	case http.StatusConflict:
+		return refused{fmt.Errorf("%w: follow this ensemble into another directory", refusal(resp))}
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return refused{refusal(resp)}
+	}
+	return refusal(resp)
+}
+
+// pending are entries that are not written yet.
+type pending struct {
+	entries []*zab.Entry
+	bytes   int64
+	since   time.Time
+}
+
+func (p *pending) add(e *zab.Entry) {
+	if len(p.entries) == 0 {
+		p.since = time.Now()
+	}
+	p.entries = append(p.entries, e)
+	p.bytes += int64(len(e.Data))
+}
+
+// due reports whether the entries should be written.
+func (p *pending) due(every time.Duration) bool {
+	return len(p.entries) > 0 && (p.bytes >= segmentBytes || time.Since(p.since) >= every)
+}
+
+// flush writes the pending entries into a segment, and merges segments if there are many.
+func (f *Follower) flush(ctx context.Context, p *pending) error {
+	if len(p.entries) == 0 {
+		return nil
+	}
+	h := &archive.Header{History: f.id, After: f.last, Last: p.entries[len(p.entries)-1].Zxid}
+	seg, err := archive.Write(ctx, f.To, h, time.Now(), func(fn func(*zab.Entry) error) error {
+		for _, e := range p.entries {
+			if err := fn(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	f.tail, f.last = append(f.tail, seg), seg.Last
+	f.wrote = true
+	*p = pending{}
+	return f.merge(ctx)
+}
+
+// merge makes one segment of the last ones, if there are many of about the same size: so an entry is
+// copied only as often as the logarithm of their number. Large segments stay as they are.
+func (f *Follower) merge(ctx context.Context) error {
+	from, sum := len(f.tail), int64(0)
+	for from > 0 && f.tail[from-1].Bytes < segmentBytes && (len(f.tail)-from < mergeAt || f.tail[from-1].Bytes <= sum) {
+		from--
+		sum += f.tail[from].Bytes
+	}
+	if len(f.tail)-from < mergeAt {
+		return nil
+	}
+	a := &archive.Archive{Storage: f.To}
+	whole, err := a.Merge(ctx, f.id, f.tail[from:], time.Now())
+	f.tail = append(f.tail[:from:from], whole)
+	return err
+}

@@ -1,0 +1,313 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+var ours = history.ID{1, 2, 3, 4, 5}
+
+// streams is an AdminServer whose log ends at a zxid. It ends a stream after cut bytes, unless cut is
+// negative.
+type streams struct {
+	t *testing.T
+
+	mu          sync.Mutex
+	id          history.ID
+	first, last jute.Zxid
+	cut         int
+	changed     chan struct{} // closed and replaced at each change
+	streams     int
+}
+
+func newStreams(t *testing.T, last jute.Zxid) *streams {
+	return &streams{t: t, id: ours, last: last, cut: -1, changed: make(chan struct{})}
+}
+
+func (s *streams) change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	id, first, last, cut := s.id, s.first, s.last, s.cut
+	s.mu.Unlock()
+	switch r.URL.Path {
+	case "/commands/leader":
+		fmt.Fprint(w, `{"is_leader": false}`)
+	case "/commands/snapshot":
+		w.Header().Set("last_zxid", last.String())
+		w.Write(snapshotOf(s.t, id, last))
+	case "/commands/log":
+		var after jute.Zxid
+		if _, err := fmt.Sscanf(r.FormValue("after"), "0x%x", &after); err != nil {
+			s.t.Error(err)
+		}
+		switch {
+		case r.FormValue("history") != fmt.Sprintf("%x", id[:]):
+			w.WriteHeader(http.StatusConflict)
+			return
+		case after < first:
+			w.WriteHeader(http.StatusGone)
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		s.stream(w, r, after, cut)
+	}
+}
+
+// stream sends the entries after a zxid, with a position after each.
+func (s *streams) stream(w http.ResponseWriter, r *http.Request, after jute.Zxid, cut int) {
+	var enc archive.Encoder
+	send := func(b []byte) {
+		if cut >= 0 && len(b) > cut {
+			w.Write(b[:cut])
+			panic(http.ErrAbortHandler)
+		}
+		cut -= len(b)
+		w.Write(b)
+		http.NewResponseController(w).Flush()
+	}
+	s.mu.Lock()
+	s.streams++
+	s.mu.Unlock()
+	send(enc.AppendHeader(nil, &archive.Header{History: s.id, After: after}))
+	for {
+		s.mu.Lock()
+		last, changed := s.last, s.changed
+		s.mu.Unlock()
+		for ; after < last; after++ {
+			e := entry(after + 1)
+			send(enc.AppendEntry(nil, &e))
+			send(enc.AppendPosition(nil, after+1))
+		}
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func entry(z jute.Zxid) zab.Entry {
+	return zab.Entry{Zxid: z, Prev: z - 1, Data: []byte(z.String())}
+}
+
+// following runs a Follower until the archive ends at a zxid.
+func following(t *testing.T, to archive.Storage, until jute.Zxid, source *Source) (said []string) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	reached := errors.New("reached")
+	f := &Follower{Source: source, Every: 0}
+	f.To = watched{to, func() {
+		if end, _ := ends(t, to); end == until {
+			cancel(reached)
+		}
+	}}
+	f.Report = func(format string, args ...any) {
+		said = append(said, fmt.Sprintf(format, args...))
+		f.To.(watched).after()
+	}
+	if err := f.Run(ctx); !errors.Is(err, reached) {
+		t.Fatalf("%v; it said:\n%s", err, strings.Join(said, "\n"))
+	}
+	return said
+}
+
+// unsynced is a Dir that waits for no disk.
+type unsynced struct{ archive.Dir }
+
+func (u unsynced) Put(_ context.Context, f *os.File, name string) error {
+	return errors.Join(f.Close(), os.Rename(f.Name(), filepath.Join(u.String(), name)))
+}
+
+// watched calls after when a file was put.
+type watched struct {
+	archive.Storage
+	after func()
+}
+
+func (w watched) Put(ctx context.Context, f *os.File, name string) error {
+	err := w.Storage.Put(ctx, f, name)
+	w.after()
+	return err
+}
+
+// ends returns where an archive ends, and how many bases it has. It fails the test if it is not sound.
+func ends(t *testing.T, s archive.Storage) (jute.Zxid, int) {
+	t.Helper()
+	a, err := archive.Read(context.Background(), s)
+	if err != nil || len(a.Bases) == 0 {
+		return 0, 0
+	}
+	for i := range a.Segments {
+		if err := a.VerifySegment(context.Background(), &a.Segments[i]); err != nil {
+			t.Error(err)
+		}
+	}
+	b := &a.Bases[len(a.Bases)-1]
+	chain := a.Chain(ours, b.Zxid)
+	at := b.Zxid
+	err = a.Replay(context.Background(), chain, at, func(e *zab.Entry) error {
+		if want := entry(at + 1); e.Zxid != want.Zxid || string(e.Data) != string(want.Data) {
+			t.Errorf("%v follows %v", e.Zxid, at)
+		}
+		at = e.Zxid
+		return nil
+	})
+	if err != nil || at != archive.End(b.Zxid, chain) {
+		t.Errorf("%v: %v", at, err)
+	}
+	return at, len(a.Bases)
+}
+
+// TestFollow follows a log that grows, also while nobody follows it, and merges segments.
+func TestFollow(t *testing.T) {
+	s := newStreams(t, 5)
+	source := startHandlers(t, s)
+	dir := unsynced{archive.Dir(t.TempDir())}
+	for last := jute.Zxid(50); last <= 150; last += 50 {
+		s.change(func() { s.last = last })
+		following(t, dir, last, source)
+	}
+	a, err := archive.Read(t.Context(), dir)
+	if err != nil || len(a.Segments) > 2*mergeAt || len(a.Bases) != 1 {
+		t.Errorf("%d segments, %d bases, %v", len(a.Segments), len(a.Bases), err)
+	}
+}
+
+// TestEveryCutOfTheStream breaks each connection one byte later than the last.
+func TestEveryCutOfTheStream(t *testing.T) {
+	s := newStreams(t, 5)
+	source := startHandlers(t, s)
+	dir := unsynced{archive.Dir(t.TempDir())}
+	following(t, dir, 5, source)
+	whole := 48 + 3*(28+3+28)
+	for cut := 0; cut <= whole; cut++ {
+		s.change(func() { s.cut = cut })
+		ctx, cancel := context.WithCancel(t.Context())
+		f := &Follower{Source: source, To: dir, Report: func(format string, args ...any) {
+			if strings.Contains(format, "trying again") {
+				cancel()
+			}
+		}}
+		if cut == whole {
+			s.change(func() { s.cut = -1 })
+			cancel()
+		}
+		if err := f.Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		end, _ := ends(t, dir)
+		s.change(func() { s.last = end + 3 })
+		cancel()
+	}
+	s.change(func() { s.cut = -1; s.last = 800 })
+	following(t, dir, 800, source)
+}
+
+// TestAnotherServer continues with another server, and with another snapshot if the log does not reach
+// back. The states before that stay.
+func TestAnotherServer(t *testing.T) {
+	one, two := newStreams(t, 10), newStreams(t, 10)
+	one.cut = 48 + 5*(28+3+28)
+	source := startHandlers(t, one, two)
+	dir := unsynced{archive.Dir(t.TempDir())}
+	following(t, dir, 10, source)
+	one.change(func() { one.last = 20 })
+	two.change(func() { two.last = 30 })
+	following(t, dir, 30, source)
+	two.change(func() { two.first, two.last = 35, 40 })
+	one.change(func() { one.cut = 0 })
+	said := following(t, dir, 40, source)
+	if _, bases := ends(t, dir); bases != 2 || !strings.Contains(strings.Join(said, "\n"), "fetching another snapshot") {
+		t.Errorf("%d bases; %s", bases, strings.Join(said, "\n"))
+	}
+	two.change(func() { two.id = history.ID{7} })
+	f := &Follower{Source: startHandlers(t, two), To: dir, Report: func(string, ...any) {}}
+	if err := f.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "into another directory") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestNoGapAtABase fetches a base each time, and has all entries between two of them, also if it was
+// ended right after a base.
+func TestNoGapAtABase(t *testing.T) {
+	s := newStreams(t, 5)
+	source := startHandlers(t, s)
+	dir := unsynced{archive.Dir(t.TempDir())}
+	following(t, dir, 5, source)
+	s.change(func() { s.last = 20 })
+	if _, err := Create(t.Context(), source, dir, time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	s.change(func() { s.last = 30 })
+	following(t, dir, 30, source)
+	a, err := archive.Read(t.Context(), dir)
+	if err != nil || len(a.Bases) != 2 || archive.End(5, a.Chain(ours, 5)) != 30 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// killed is a storage of which the n-th change fails, before or after it is done. All changes fail from
+// then on.
+type killed struct {
+	unsynced
+	n    int
+	late bool
+}
+
+func (k *killed) step(change func() error) error {
+	k.n--
+	if k.n > 0 {
+		return change()
+	}
+	if k.n == 0 && k.late {
+		return errors.Join(change(), fs.ErrPermission)
+	}
+	return fs.ErrPermission
+}
+
+func (k *killed) Put(ctx context.Context, f *os.File, name string) error {
+	return k.step(func() error { return k.unsynced.Put(ctx, f, name) })
+}
+
+func (k *killed) Remove(ctx context.Context, name string) error {
+	return k.step(func() error { return k.unsynced.Remove(ctx, name) })
+}
+
+// TestKilledAtEachChange ends a follower at each of its changes of the archive, many times in a row.
+func TestKilledAtEachChange(t *testing.T) {
+	s := newStreams(t, 5)
+	source := startHandlers(t, s)
+	dir := unsynced{archive.Dir(t.TempDir())}
+	following(t, dir, 5, source)
+	for n := 1; n <= 25; n++ {
+		s.change(func() { s.last += 10 })
+		f := &Follower{Source: source, To: &killed{unsynced: dir, n: n, late: n%2 == 0}, Report: func(string, ...any) {}}
+		if err := f.Run(t.Context()); !errors.Is(err, fs.ErrPermission) {
+			t.Fatal(err)
+		}
+		ends(t, dir)
+	}
+	following(t, dir, s.last, source)
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/zkd-project/zkd/internal/takeover"
+	"github.com/zkd-project/zkd/server/config"
+)
+
+// newTakeover returns the command that makes a zkd ensemble of a running one of Apache's.
+func newTakeover() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "takeover",
+		Short: "Take over a running ensemble of Apache ZooKeeper",
+		Long: "Move a running ensemble of Apache ZooKeeper to zkd with a short pause. Each member of the zkd\n" +
+			"ensemble to be follows Apache's leader as an observer (takeover mirror), while Apache's\n" +
+			"servers serve the clients. When these servers are stopped, takeover finish makes the copies\n" +
+			"the data of the members. Up to then nothing on Apache's side changes: to give up, stop the\n" +
+			"mirrors. See docs/moving.md.",
+	}
+	cmd.AddCommand(newMirror(), newTakeoverStatus(), newDecide(), newFinish())
+	return cmd
+}
+
+func newMirror() *cobra.Command {
+	var o takeover.Options
+	var file string
+	cmd := &cobra.Command{
+		Use:   "mirror --from HOST:PORT,... {--to DIR --sid ID | --config FILE}",
+		Short: "Keep a copy of a running ensemble of Apache ZooKeeper",
+		Long: "Join a running ensemble of Apache ZooKeeper, 3.5 to 3.9, as an observer, and keep an exact copy\n" +
+			"of its state in DIR: znodes with all of their stats and ACLs, sessions, zxids. It needs no change\n" +
+			"of Apache's configuration. It runs until it is interrupted; started again, it continues.\n\n" +
+			"HOST:PORT is a quorum port: the first port of a server's line in zoo.cfg. Name those of all\n" +
+			"servers. ID is the id that the zkd server will have; no server of Apache's may have it.\n\n" +
+			"FILE is the zoo.cfg of the zkd server to be. Its dataDir, dataLogDir, id, initLimit and syncLimit are\n" +
+			"taken, and with sslQuorum=true the link has TLS, with the keys of ssl.quorum.*. SASL between\n" +
+			"Apache's servers is not supported.",
+		Example: "  zkd takeover mirror --from zk1:2888,zk2:2888,zk3:2888 --to /var/lib/zkd --sid 101\n" +
+			"  zkd takeover mirror --from zk1:2888,zk2:2888,zk3:2888 --config /etc/zkd/zoo.cfg",
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(o.From) == 0 || (o.Dir == "") != (file != "") {
+				return usageError{errors.New("takeover mirror needs --from HOST:PORT,... and either --to DIR or --config FILE")}
+			}
+			if file != "" {
+				if err := configureMirror(&o, file); err != nil {
+					return usageError{err}
+				}
+			}
+			for _, addr := range o.From {
+				if _, _, err := net.SplitHostPort(addr); err != nil {
+					return usageError{fmt.Errorf("--from: %q: write HOST:PORT, with the quorum port", addr)}
+				}
+			}
+			if o.ID == 255 {
+				return usageError{errors.New("--sid: the id of a server is 1 to 254")}
+			}
+			log, _, err := newLogger(&config.Config{LogLevel: "info"}, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			o.Logger = log
+			return takeover.Mirror(cmd.Context(), o)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringSliceVar(&o.From, "from", nil, "quorum ports of Apache's servers, with commas")
+	fl.StringVarP(&file, "config", "c", "", "zoo.cfg of the zkd server to be")
+	fl.StringVar(&o.Dir, "to", "", "dataDir of the zkd server to be; empty at first")
+	fl.StringVar(&o.LogDir, "to-log-dir", "", "its dataLogDir, if it is another directory")
+	fl.Uint8Var(&o.ID, "sid", 0, "id of the zkd server to be, such as 101; needed at first")
+	fl.DurationVar(&o.InitLimit, "init-limit", 30*time.Second, "time for the leader to send its state: initLimit times tickTime of Apache's servers")
+	fl.DurationVar(&o.SyncLimit, "sync-limit", 10*time.Second, "time after which a silent leader is given up: syncLimit times tickTime")
+	return cmd
+}
+
+// configureMirror takes the options of a mirror from the configuration of the server to be.
+func configureMirror(o *takeover.Options, file string) error {
+	cfg, _, err := config.Load(file)
+	if err != nil {
+		return err
+	}
+	if !cfg.Replicated() {
+		return fmt.Errorf("%s has no server lines: a mirror is for a member of an ensemble", file)
+	}
+	o.Dir, o.LogDir, o.ID = cfg.DataDir, cfg.DataLogDir, uint8(cfg.MyID)
+	o.InitLimit, o.SyncLimit = cfg.InitLimit, cfg.SyncLimit
+	if cfg.QuorumTLS.Dial {
+		o.TLS = &cfg.QuorumTLS.Settings
+	}
+	return nil
+}
+
+func newTakeoverStatus() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "status DIR...",
+		Short: "Show how far the copies in these directories are",
+		Long: "Show how far the copies in these directories are. They can be taken over when each is synced, its lag\n" +
+			"is small, and no digest is wrong.",
+		Args: usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			if output != "text" && output != "json" {
+				return usageError{fmt.Errorf("--output %q: there are text and json", output)}
+			}
+			var list []*takeover.Status
+			for _, dir := range dirs {
+				s, err := takeover.ReadStatus(dir)
+				if err != nil {
+					return err
+				}
+				list = append(list, s)
+			}
+			if output == "json" {
+				return writeJSON(cmd.OutOrStdout(), list)
+			}
+			var texts []string
+			for _, s := range list {
+				texts = append(texts, s.Text())
+			}
+			_, err := io.WriteString(cmd.OutOrStdout(), strings.Join(texts, "\n"))
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "form of the output: text or json")
+	return cmd
+}
+
+// apacheDisks are the flags for the data of stopped servers of Apache's.
+func apacheDisks(fl *pflag.FlagSet, from, logDirs *[]string, single *bool) {
+	fl.StringArrayVar(from, "from", nil, "dataDir of an Apache server; once for each server of a majority")
+	fl.StringArrayVar(logDirs, "log-dir", nil, "its dataLogDir, if it is another directory; once for each --from")
+	fl.BoolVar(single, "single", false, "accept the data of fewer servers than a majority, which may lack confirmed writes")
+}
+
+func newDecide() *cobra.Command {
+	var d takeover.Decide
+	cmd := &cobra.Command{
+		Use:   "decide --from DATADIR... --member MEMBER... --decision FILE DIR",
+		Short: "Decide how copies on several machines become a zkd ensemble",
+		Long: "Decide how copies on several machines become a zkd ensemble, after the servers of Apache's ensemble\n" +
+			"were stopped, followers before the leader. DIR is the copy of this machine. Name the other ones as\n" +
+			"takeover status shows them (member), and the data directories of a majority of Apache's servers.\n\n" +
+			"FILE gets the decision, with the last transactions and the secret of the ensemble. Bring it to each\n" +
+			"machine, and run takeover finish --decision FILE DIR there and here. This command makes no copy\n" +
+			"a member: up to the first takeover finish nothing is lost by starting Apache's servers again. If\n" +
+			"they are, remove FILE.",
+		Example: "  zkd takeover decide --from zk1/data --from zk2/data --member 102:ab12...:0x1000033e7 \\\n" +
+			"      --member 103:cd34...:0x1000033e7 --decision decision /var/lib/zkd",
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			if len(d.From) == 0 || d.File == "" {
+				return usageError{errors.New("takeover decide needs --from DATADIR, once for each server of a majority, and --decision FILE")}
+			}
+			log, _, err := newLogger(&config.Config{LogLevel: "warn"}, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			d.Dir, d.Logger = dirs[0], log
+			r, err := d.Run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), r.Text())
+			return err
+		},
+	}
+	fl := cmd.Flags()
+	apacheDisks(fl, &d.From, &d.LogDirs, &d.Single)
+	fl.StringArrayVar(&d.Others, "member", nil, "another member, ID:INCARNATION:ZXID; once for each")
+	fl.StringVar(&d.File, "decision", "", "file to write; it must not exist")
+	fl.StringVar(&d.LogDir, "to-log-dir", "", "dataLogDir of the copy, if it is another directory")
+	return cmd
+}
+
+func newFinish() *cobra.Command {
+	var f takeover.Finish
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "finish {--from DATADIR... | --decision FILE} DIR...",
+		Short: "Make the copies of a stopped ensemble the data of a zkd ensemble",
+		Long: "Make the copies in these directories the data of the members of a zkd ensemble, after the servers\n" +
+			"of Apache's ensemble were stopped, followers before the leader. Name the data directories of a\n" +
+			"majority of Apache's servers: the last transactions may be on their disks only. They are not\n" +
+			"changed. The mirrors must be stopped, and end with equal data.\n\n" +
+			"With --decision, DIR is one of the copies of an ensemble that takeover decide has decided about.\n\n" +
+			"Until the command says that it has decided, nothing is lost by starting Apache's servers again.\n" +
+			"Afterwards zkd export is the way back. An interrupted command may be repeated.",
+		Example: "  zkd takeover finish --from zk1/data --from zk2/data --from zk3/data new/101 new/102 new/103\n" +
+			"  zkd takeover finish --decision decision /var/lib/zkd",
+		Args: usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			if (len(f.From) == 0) != (f.Decision != "") {
+				return usageError{errors.New("takeover finish needs --from DATADIR, once for each server of a majority, or --decision FILE")}
+			}
+			log, _, err := newLogger(&config.Config{LogLevel: "warn"}, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			f.Dirs, f.Logger = dirs, log
+			r, err := f.Run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), r)
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), r.Text())
+			return err
+		},
+	}
+	fl := cmd.Flags()
+	apacheDisks(fl, &f.From, &f.LogDirs, &f.Single)
+	fl.StringVar(&f.Decision, "decision", "", "file of zkd takeover decide")
+	fl.StringArrayVar(&f.ToLogs, "to-log-dir", nil, "dataLogDir of a copy, if it is another directory; once for each DIR")
+	fl.BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

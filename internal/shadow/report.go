@@ -1,0 +1,111 @@
+package shadow
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Class says what a difference means.
+type Class string
+
+// The classes of differences.
+const (
+	Difference Class = "difference" // the servers differ
+	Known      Class = "known"      // they do, as docs/compat.md says
+	Order      Class = "order"      // the protocol leaves it open, or the shadow can't know
+)
+
+// Report is a difference, with both answers.
+type Report struct {
+	Class   Class    `json:"class"`
+	ID      string   `json:"id,omitempty"` // of a known one, in docs/compat.md
+	Conn    ConnID   `json:"connection,omitempty"`
+	Session string   `json:"session,omitempty"` // Apache's
+	Op      string   `json:"op"`                // of the request, "event", "connect", "close" or "walk"
+	Path    string   `json:"path,omitempty"`
+	Request string   `json:"request,omitempty"`
+	What    []string `json:"what"` // "field: Apache's value, zkd zkd's value"
+	Apache  string   `json:"apache"`
+	Zkd     string   `json:"zkd"`
+}
+
+// Summary counts what an Engine has done.
+type Summary struct {
+	Connections int `json:"connections"`
+	Compared    int `json:"compared"` // requests
+	Events      int `json:"events"`   // compared
+	Watching    int `json:"open"`     // connections that are compared now
+	Waiting     int `json:"waiting"`  // requests that zkd has not answered yet
+	Held        int `json:"heldBytes"`
+	// Lag is how long after Apache's zkd's answer came, at most.
+	Lag time.Duration `json:"maxLagNanoseconds"`
+
+	Differences int            `json:"differences"`
+	Order       int            `json:"order"`
+	Known       map[string]int `json:"known"`    // by id
+	NotSent     map[string]int `json:"notSent"`  // requests that the shadow must not get, by reason
+	Stopped     map[string]int `json:"stopped"`  // connections that are compared no longer, by reason
+	Passed      int            `json:"passed"`   // connections that do not speak the client protocol
+	Unknown     int            `json:"unknown"`  // writes whose outcome was lost with a connection
+	Blind       bool           `json:"blind"`    // too much was lost: znodes can't be told apart from those that differ for it
+	Missing     int            `json:"missing"`  // writes that zkd did not get, as their connection is compared no longer
+	Repeated    int            `json:"repeated"` // differences like one that was reported
+	Walked      int            `json:"walked"`   // znodes compared by a walk
+	WalkDiffers int            `json:"walkDiffers"`
+}
+
+// Clean reports whether all that went through the shadow was compared, and nothing differs
+// but what is known or open.
+func (s *Summary) Clean() bool {
+	return s.Differences == 0 && len(s.Stopped) == 0 && !s.Blind && s.Missing == 0
+}
+
+// Text returns the summary for people.
+func (s *Summary) Text() string {
+	var b strings.Builder
+	verdict := "clean"
+	switch {
+	case s.Differences > 0:
+		verdict = "DIFFERENT"
+	case !s.Clean():
+		verdict = "incomplete: not all could be compared"
+	case s.Compared == 0:
+		verdict = "nothing was compared"
+	}
+	line := func(name, format string, args ...any) {
+		b.WriteString(fmt.Sprintf("%-12s %s\n", name, fmt.Sprintf(format, args...)))
+	}
+	line("result", "%s", verdict)
+	line("compared", "%d requests and %d events of %d connections, %d of them open", s.Compared, s.Events, s.Connections, s.Watching)
+	line("differences", "%d, %d of them like one that is reported", s.Differences, s.Repeated)
+	line("order", "%d", s.Order)
+	counts := func(name string, m map[string]int) {
+		for _, key := range slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(m[b]-m[a], strings.Compare(a, b)) }) {
+			line(name, "%d %s", m[key], key)
+		}
+	}
+	counts("known", s.Known)
+	counts("not sent", s.NotSent)
+	counts("stopped", s.Stopped)
+	if s.Passed > 0 {
+		line("passed on", "%d connections that are not of the client protocol, such as four-letter words", s.Passed)
+	}
+	if s.Unknown > 0 {
+		line("unknown", "%d writes whose answers were lost with a connection", s.Unknown)
+	}
+	if s.Missing > 0 {
+		line("missing", "%d writes that zkd did not get, since their connections are compared no longer", s.Missing)
+	}
+	if s.Blind {
+		line("blind", "too much was lost: later differences can't be told from its consequences")
+	}
+	if s.Walked > 0 {
+		line("walk", "%d znodes, of which %d differ", s.Walked, s.WalkDiffers)
+	}
+	line("zkd behind", "%v at most; now %d requests, %d bytes", s.Lag.Round(time.Microsecond), s.Waiting, s.Held)
+	return b.String()
+}

@@ -1,0 +1,36 @@
+package server
+
+import (
+	"slices"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/zkd-project/zkd/server/audit"
+)
+
+// TestAuditInTheLog checks the level of entries in the server's own log: an operation that
+// failed is an error, whatever the names of znodes are.
+func TestAuditInTheLog(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		core, logs := observer.New(zap.InfoLevel)
+		l := audit.Open(audit.Options{Sink: logSink{log: zap.New(core), json: json}, JSON: json, Bare: true})
+		for _, e := range []audit.Entry{
+			{Operation: audit.Create, Znode: "/result=failure"},
+			{Operation: audit.Create, Znode: "/a", Result: audit.Failure},
+			{Operation: audit.ServerStop, Result: audit.Invoked},
+		} {
+			l.Put(&e)
+		}
+		l.Close()
+		var levels []zapcore.Level
+		for _, e := range logs.All() {
+			levels = append(levels, e.Level)
+		}
+		if want := []zapcore.Level{zap.InfoLevel, zap.ErrorLevel, zap.InfoLevel}; !slices.Equal(levels, want) {
+			t.Errorf("levels %v, want %v", levels, want)
+		}
+	}
+}

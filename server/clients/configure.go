@@ -1,0 +1,79 @@
+package clients
+
+import (
+	"net"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+// configure serves a request about the configuration of this server. Unlike reads it is not
+// served under the tree's lock, since it reads files: the requests before it are answered
+// first. A client that may change the members may ask for it.
+func (c *conn) configure(req *request) error {
+	if err := c.awaitAnswers(); err != nil {
+		return err
+	}
+	s := c.clients
+	var r jute.ConfigureRequest
+	d := jute.NewDecoder(req.body)
+	r.Decode(&d)
+	code := jute.Code(0)
+	if d.Err() != nil {
+		code = jute.ErrMarshalling
+	} else if !s.mayConfigure(req) {
+		code = jute.ErrNoAuth
+	}
+	s.audit.Load().served(c, req, codeError(code))
+	if code != 0 {
+		c.reply(req.xid, s.state.Applied(), code)
+		return nil
+	}
+	text, err := s.configure(r)
+	resp := jute.ConfigureResponse{Done: err == nil, Text: text}
+	if err != nil {
+		resp.Text = err.Error()
+	}
+	if r.Action != jute.ConfigureShow {
+		s.log.Info("a client configures the server", zap.String("key", r.Key), zap.Bool("done", resp.Done), zap.String("result", strings.TrimSpace(resp.Text)),
+			zap.Stringer("session", c.SessionID()), zap.Stringer("remote", c.nc.RemoteAddr()))
+	}
+	b := c.begin(req.xid, s.state.Applied(), 0)
+	c.mu.stats.answered(req, s.state.Applied())
+	c.end(resp.Append(b))
+	return nil
+}
+
+// codeError is a code as an error, nil for 0.
+func codeError(code jute.Code) error {
+	if code == 0 {
+		return nil
+	}
+	return code
+}
+
+// mayConfigure reports whether the author of a request may change the members.
+func (s *Clients) mayConfigure(req *request) bool {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	config, _ := s.state.Tree.Get(datatree.ConfigPath)
+	return s.schemes.Allowed(config.ACL, jute.PermWrite, req.auth)
+}
+
+// awaitAnswers makes the reader wait until no request of the connection is pending.
+func (c *conn) awaitAnswers() error {
+	c.submitBatch()
+	c.flush()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.mu.pending.Len() > 0 {
+		if c.mu.gone || c.mu.ending {
+			return net.ErrClosed
+		}
+		c.drained.Wait()
+	}
+	return nil
+}

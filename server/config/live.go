@@ -1,0 +1,88 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zkd-project/zkd/server/limits"
+)
+
+// TakeOver returns the configuration of a server that was running with c and takes over the
+// live keys of o.
+func (c *Config) TakeOver(o *Config) *Config { return c.takeOver(o, "") }
+
+// TakeOverKey is TakeOver for a single key, which LiveKey has returned. It fails if the value of
+// o can't be used together with the other values of c.
+func (c *Config) TakeOverKey(o *Config, key string) (*Config, error) {
+	next := c.takeOver(o, key)
+	return next, limits.Conflict(next.Limits)
+}
+
+// takeOver takes over the live keys of o: all of them, or only one if key is not "".
+func (c *Config) takeOver(o *Config, key string) *Config {
+	next := *c
+	next.settings = maps.Clone(c.settings)
+	to, from := keyTable(&next), keyTable(o)
+	for i, k := range to {
+		prefix, isPattern := strings.CutSuffix(k.Name, "*")
+		switch {
+		case !k.Live:
+		case isPattern:
+			next.takeRules(o, prefix, key)
+		case key == "" || key == k.Name:
+			k.value.set(from[i].value.get())
+			next.takeOrigin(o, k.Name)
+		}
+	}
+	return &next
+}
+
+// LiveKey returns the name in the table of a key that can change while a server runs, or that of
+// a single rule. The error says why it can't.
+func LiveKey(name string) (string, error) {
+	dir := newDirectory(keyTable(new(Config)))
+	k, known := dir.find(name)
+	switch {
+	case !known:
+		if near, _ := dir.nearest(name); near != "" {
+			return "", fmt.Errorf("there is no key %s: did you mean %s?", name, near)
+		}
+		return "", fmt.Errorf("there is no key %s", name)
+	case k.Status != Honoured:
+		return "", fmt.Errorf("%s has no effect: %s", name, k.Doc)
+	case !k.Live:
+		return "", fmt.Errorf("%s needs a restart: change it in the configuration file", k.Name)
+	case strings.HasSuffix(k.Name, "*"):
+		return strings.TrimPrefix(name, "zookeeper."), nil
+	}
+	return k.Name, nil
+}
+
+// takeRules takes over rules of limits, which are the only live keys of a pattern.
+func (c *Config) takeRules(o *Config, prefix, key string) {
+	if key != "" && !strings.HasPrefix(key, prefix) {
+		return
+	}
+	taken := func(name string) bool { return strings.HasPrefix(name, prefix) && (key == "" || key == name) }
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(c.settings)), slices.Collect(maps.Keys(o.settings))) {
+		if taken(name) {
+			c.takeOrigin(o, name)
+		}
+	}
+	c.Limits = slices.DeleteFunc(slices.Clone(c.Limits), func(r limits.Rule) bool { return taken(prefix + r.Name) })
+	for _, r := range o.Limits {
+		if taken(prefix + r.Name) {
+			c.Limits = append(c.Limits, r)
+		}
+	}
+}
+
+// takeOrigin takes over where a key was set.
+func (c *Config) takeOrigin(o *Config, name string) {
+	delete(c.settings, name)
+	if p, given := o.settings[name]; given {
+		c.settings[name] = p
+	}
+}

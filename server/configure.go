@@ -1,0 +1,61 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/config"
+)
+
+// configure carries out a client's request about the configuration. A setting counts until the
+// server ends or reads its configuration again (Reload): the file stays as it is, since it may
+// be another program's or read-only, and one place should say what a server starts with.
+func (s *Server) configure(r jute.ConfigureRequest) (string, error) {
+	var b strings.Builder
+	switch r.Action {
+	case jute.ConfigureShow:
+		err := s.live.Load().Describe(&b)
+		return b.String(), err
+	case jute.ConfigureSet, jute.ConfigureUnset:
+	default:
+		return "", errors.New("this server does not know what to do: it is older than the client")
+	}
+	key, err := config.LiveKey(r.Key)
+	if err != nil {
+		return "", err
+	}
+	if s.opts.Load == nil {
+		return "", errors.New("the configuration of this server can't change")
+	}
+	s.configured.Lock()
+	defer s.configured.Unlock()
+	settings := slices.DeleteFunc(slices.Clone(s.configured.settings), func(o config.Setting) bool { return o.Key() == key })
+	if r.Action == jute.ConfigureSet {
+		settings = append(settings, config.SetWhileRunning(key, r.Value))
+	}
+	cfg, warnings, err := s.opts.Load(settings...)
+	if err != nil {
+		return "", err
+	}
+	next, err := s.live.Load().TakeOverKey(cfg, key)
+	if err != nil {
+		return "", err
+	}
+	changes, err := s.takeOverLocked(next)
+	if err != nil {
+		return "", err
+	}
+	s.configured.settings = settings
+	for _, c := range changes {
+		fmt.Fprintf(&b, "%s=%s (was %s)\n", c.Key, c.After, c.Before)
+	}
+	for _, w := range warnings {
+		if w.Key == key {
+			fmt.Fprintf(&b, "warning: %s\n", w.Text)
+		}
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,29 @@
+package evaluate
+
+import "fmt"
+
+// Mutant is a fault that can be injected into the evaluation, in a build with the tag
+// zabmutants: see replica.Mutant.
+type Mutant uint8
+
+const (
+	holderOfTree    Mutant = iota + 1 // holders are looked up in the tree, without what is accepted
+	anyContender                      // each contender holds
+	holderUnchecked                   // an entry for a holder allows everybody
+)
+
+var mutantNames = [...]string{
+	holderOfTree:    "holder-of-tree",
+	anyContender:    "any-contender",
+	holderUnchecked: "holder-unchecked",
+}
+
+func (m Mutant) String() string {
+	if int(m) < len(mutantNames) && m > 0 {
+		return mutantNames[m]
+	}
+	return fmt.Sprintf("mutant(%d)", uint8(m))
+}
+
+// Mutants returns all mutants.
+func Mutants() []Mutant { return []Mutant{holderOfTree, anyContender, holderUnchecked} }

@@ -1,0 +1,99 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zkd-project/zkd/internal/fault"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/snapshot"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// The sections of a snapshot, and the names of what snapshot.Meta has in Extra: the tree's meta
+// row, and the state of the ensemble.
+const (
+	SectionACLs     = "acls"
+	SectionSessions = "sessions"
+	SectionNodes    = "nodes"
+	ExtraTree       = "tree"
+	ExtraEnsemble   = "ensemble"
+)
+
+// State is what a history comes to: the znodes, and what it says of the ensemble.
+type State struct {
+	Tree     *datatree.Tree
+	Ensemble zab.State
+
+	txn datatree.Txn
+	out datatree.Applied
+}
+
+// Apply adds the next entry of the history.
+func (s *State) Apply(e *zab.Entry) error {
+	if err := TransactionOf(e, s.Tree, &s.txn); err != nil {
+		return err
+	}
+	if err := s.Ensemble.Apply(e); err != nil {
+		return err
+	}
+	s.Tree.Apply(&s.txn, &s.out)
+	return nil
+}
+
+// ID names a history: all servers of an ensemble have the same, and what is restored from a
+// backup has another one.
+type ID [16]byte
+
+// String returns the beginning of the name.
+func (id ID) String() string { return fmt.Sprintf("%x", id[:4]) }
+
+// IDOf returns the name of the history that a snapshot is from: that of the ensemble, or that of
+// the log of a server that has always been alone.
+func IDOf(meta *snapshot.Meta) (id ID, err error) {
+	var ensemble zab.State
+	if err := ensemble.Decode(meta.Extra[ExtraEnsemble]); err != nil {
+		return id, err
+	}
+	if ensemble.Seeded() {
+		return ID(ensemble.Init.Cluster), nil
+	}
+	if len(meta.Incarnation) != len(id) {
+		return id, errors.New("the snapshot does not say which history it is from: it was taken by an early version of zkd")
+	}
+	return ID(meta.Incarnation), nil
+}
+
+// Load builds a tree and the ensemble's state from a snapshot. The tree checks
+// its counts and its digest. The error is a *fault.Error, or the end of ctx.
+func Load(ctx context.Context, store *snapshot.Store, ref snapshot.Ref) (tree *datatree.Tree, state zab.State, err error) {
+	tables := map[string]datatree.Table{
+		SectionACLs:     datatree.TableACLs,
+		SectionSessions: datatree.TableSessions,
+		SectionNodes:    datatree.TableNodes,
+	}
+	loader := datatree.NewLoader()
+	meta, err := store.Load(ctx, ref, func(section string, key, value []byte) error {
+		table, ok := tables[section]
+		if !ok {
+			return fmt.Errorf("unknown section %q", section)
+		}
+		return loader.Add(datatree.Row{Table: table, Key: key, Value: value})
+	})
+	if err != nil {
+		return nil, state, err
+	}
+	// The file is as it was written: an error from here on does not mean damage.
+	err = loader.Add(datatree.Row{Table: datatree.TableMeta, Key: []byte(datatree.MetaKey), Value: meta.Extra[ExtraTree]})
+	if err == nil {
+		tree, err = loader.Finish()
+	}
+	if err == nil {
+		err = state.Decode(meta.Extra[ExtraEnsemble])
+	}
+	if err != nil {
+		return nil, state, fault.New(fault.Inconsistent, store.Path(ref.Name), err)
+	}
+	return tree, state, nil
+}

@@ -1,0 +1,456 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/snapshot"
+	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Mirror is the data of a server that is to be, while it is a copy of a running ensemble of
+// Apache's. It has the form of a member's data, with Apache's transactions and their zxids in
+// the log, but no server starts with it before Found. Its log is a function of Apache's
+// history, so all mirrors of an ensemble have the same entries: before the first transaction of
+// an epoch there is a marker with the time of that transaction, and no leader.
+//
+// One goroutine at a time may use a Mirror, but for Durable.
+type Mirror struct {
+	srv      *Server // which is not started: it has the storage
+	place    Place
+	store    *snapshot.Store
+	ident    datadirs.Identity
+	state    clients.State // its lock is for the goroutine that writes a snapshot
+	ensemble zab.State
+	founding *Founding // in the last entry; nil if that is Apache's
+	accepted uint32
+	writer   *wal.Writer
+	refs     []wal.SnapRef
+	durable  atomic.Int64 // jute.Zxid
+	failure  atomic.Pointer[error]
+	taken    chan takenSnapshot // nil while no snapshot is being written
+	enough   int64              // bytes of log for a snapshot
+}
+
+type takenSnapshot struct {
+	ref wal.SnapRef
+	err error
+}
+
+// NewMirror makes the data of a mirror without any transaction at a place that has no data.
+func NewMirror(p Place) error {
+	if err := p.begin(); err != nil {
+		return err
+	}
+	id := newIdent()
+	id.Server = p.Server
+	log, _, err := wal.Open(wal.Options{Dir: logDir(p.LogDir), Ident: id.Encode()})
+	if err != nil {
+		return err
+	}
+	// A log without records passes for one that may be replaced.
+	err = log.Append([]wal.Record{{Kind: wal.Promise, Payload: encodePromise(zab.Promise{})}})
+	if err == nil {
+		_, err = log.Sync()
+	}
+	if err := errors.Join(err, log.Close()); err != nil {
+		return err
+	}
+	return p.own(datadirs.Owner{Server: id.Server, Incarnation: id.Incarnation, Mirror: true})
+}
+
+// IsMirror reports whether the data at a place is that of a mirror.
+func IsMirror(p Place) (bool, error) {
+	o, err := readOwner(vfs.OS{}, p.DataDir)
+	if _, unfinished := os.Stat(p.mark()); unfinished == nil {
+		return false, nil
+	}
+	return o != nil && o.Mirror, err
+}
+
+// OpenMirror opens the data of a mirror, also if Found was interrupted or has ended. It
+// must be closed.
+func OpenMirror(ctx context.Context, p Place, logger *zap.Logger) (*Mirror, error) {
+	s, err := p.offline(logger)
+	if err != nil {
+		return nil, err
+	}
+	m := &Mirror{srv: s, place: p, enough: snapshotBytes}
+	if err := m.open(ctx); err != nil {
+		return nil, errors.Join(err, s.closeStorage())
+	}
+	return m, nil
+}
+
+func (m *Mirror) open(ctx context.Context) error {
+	dirs, err := m.srv.lockAndExamine(ctx)
+	if err != nil {
+		return err
+	}
+	mirror := dirs.Owner != nil && dirs.Owner.Mirror
+	if mirror {
+		owner := *dirs.Owner
+		owner.Mirror = false
+		dirs.Owner = &owner
+	}
+	store, rec, err := m.srv.openOffline(ctx, dirs)
+	if err != nil {
+		return err
+	}
+	m.store = store
+	if m.ident, err = datadirs.DecodeIdentity(rec.Ident); err != nil {
+		return err
+	}
+	m.place.Server = m.ident.Server
+	st, err := m.srv.loadState(ctx, store, rec)
+	if err != nil {
+		return err
+	}
+	if n := len(rec.Control); n > 0 && st.ensemble.Seeded() && rec.Control[n-1].Zxid == rec.LastZxid {
+		e := &rec.Control[n-1]
+		m.founding = &Founding{e.Zxid, e.Prev, e.Payload}
+	}
+	if !mirror && m.founding == nil {
+		return fmt.Errorf("the data in %s is not a copy of an ensemble of Apache ZooKeeper: zkd takeover mirror makes one", m.place.DataDir)
+	}
+	promise, err := decodePromise(rec.Promise)
+	if err != nil {
+		return err
+	}
+	m.accepted = promise.Epoch
+	m.state.Tree, m.ensemble, m.refs = st.tree, st.ensemble, refsUpTo(rec.Snaps, st.used)
+	m.durable.Store(int64(rec.LastZxid))
+	m.writer = wal.NewWriter(m.srv.wal, wal.WriterOptions{
+		Durable: func(d wal.Durable) { m.durable.Store(int64(d.Zxid)) },
+		Fatal:   func(err error) { m.failure.Store(&err) },
+	})
+	return nil
+}
+
+// Close makes everything durable and closes the data.
+func (m *Mirror) Close() error {
+	if m.taken != nil {
+		m.finishSnapshot(<-m.taken)
+	}
+	err := m.writer.Close()
+	m.srv.wal = nil
+	return errors.Join(err, m.srv.closeStorage())
+}
+
+// Last returns the zxid of the last transaction, and Durable that of the last durable one.
+func (m *Mirror) Last() jute.Zxid    { return m.ensemble.Zxid }
+func (m *Mirror) Durable() jute.Zxid { return jute.Zxid(m.durable.Load()) }
+
+// Accepted returns the greatest epoch that Accept has recorded.
+func (m *Mirror) Accepted() uint32 { return m.accepted }
+
+// ID returns the id of the server.
+func (m *Mirror) ID() zab.SID { return m.ident.Server }
+
+// Tree returns the state. It changes only within Append.
+func (m *Mirror) Tree() *datatree.Tree { return m.state.Tree }
+
+// Accept records durably that a leader has begun an epoch.
+func (m *Mirror) Accept(epoch uint32) error {
+	m.accepted = epoch
+	return m.writer.SubmitWait(m.promise())
+}
+
+func (m *Mirror) promise() wal.Record {
+	return wal.Record{Kind: wal.Promise, Payload: encodePromise(zab.Promise{Epoch: m.accepted})}
+}
+
+// Append calls apply, which applies the next transaction to the tree, and logs it. It does not
+// wait for the disk.
+func (m *Mirror) Append(x *datatree.Txn, apply func() error) error {
+	var batch []wal.Record
+	add := func(e zab.Entry) error {
+		batch = append(batch, wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data})
+		return m.ensemble.Apply(&e)
+	}
+	m.state.Lock()
+	err := apply()
+	m.state.Unlock()
+	if err == nil && x.Zxid.Epoch() > m.Last().Epoch() {
+		marker := zab.Marker{TimeMs: x.Time}
+		err = add(zab.Entry{Zxid: jute.MakeZxid(x.Zxid.Epoch(), 0), Prev: m.Last(), Type: zab.EntryMarker, Data: marker.Append(nil)})
+	}
+	if err == nil {
+		err = add(zab.Entry{Zxid: x.Zxid, Prev: m.Last(), Type: zab.EntryTxn, Data: x.Append(nil)})
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := m.writer.Submit(batch...); err != nil {
+		return err
+	}
+	m.takeSnapshot()
+	return nil
+}
+
+// Sync waits until everything is durable.
+func (m *Mirror) Sync() error {
+	if m.Last() == 0 {
+		return nil
+	}
+	return m.writer.SubmitWait(wal.Record{Kind: wal.CommitHint, Zxid: m.Last()})
+}
+
+// Failure returns the error after which nothing becomes durable any more, or nil.
+func (m *Mirror) Failure() error {
+	if err := m.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Install replaces the history by a state, durably.
+func (m *Mirror) Install(ctx context.Context, tree *datatree.Tree) error {
+	z := tree.LastZxid()
+	if z < m.Last() {
+		return fmt.Errorf("a state at %v can't replace the copy, which has committed transactions up to %v", z, m.Last())
+	}
+	if m.taken != nil {
+		m.finishSnapshot(<-m.taken)
+	}
+	ensemble := zab.State{Zxid: z}
+	if z != 0 {
+		ensemble.Epochs = []zab.EpochEnd{{Epoch: z.Epoch(), Last: z.Counter()}}
+	}
+	view := tree.Freeze()
+	defer view.Close()
+	ref, err := writeView(ctx, m.store, &clients.State{Tree: tree}, view, ensemble.Append(nil), &m.ident)
+	if err != nil {
+		return err
+	}
+	ref.Installed = true
+	if err := m.writer.SubmitWait(ref.Record()); err != nil {
+		return err
+	}
+	m.removeSnapshots(m.refs, ref.Name)
+	m.state.Tree, m.ensemble, m.refs = tree, ensemble, []wal.SnapRef{ref}
+	m.durable.Store(int64(z))
+	return nil
+}
+
+// takeSnapshot begins a snapshot if enough of the log follows the last one, and ends one that was
+// written.
+func (m *Mirror) takeSnapshot() {
+	if m.taken != nil {
+		select {
+		case t := <-m.taken:
+			m.finishSnapshot(t)
+		default:
+		}
+		return
+	}
+	if m.writer.Stats().SinceSnapRef < m.enough {
+		return
+	}
+	m.taken = make(chan takenSnapshot, 1)
+	m.state.Lock()
+	view := m.state.Tree.Freeze()
+	m.state.Unlock()
+	ensemble, taken := m.ensemble.Append(nil), m.taken
+	go func() {
+		ref, err := writeView(m.srv.ctx, m.store, &m.state, view, ensemble, &m.ident)
+		m.state.Lock()
+		view.Close()
+		m.state.Unlock()
+		taken <- takenSnapshot{ref, err}
+	}()
+}
+
+// finishSnapshot refers to a snapshot that was written, and purges the log before it. A failure
+// is harmless: the log has all of it.
+func (m *Mirror) finishSnapshot(t takenSnapshot) {
+	m.taken = nil
+	err := t.err
+	if err == nil {
+		err = m.writer.SubmitWait(t.ref.Record(), wal.Record{Kind: wal.Forget, Zxid: t.ref.Zxid})
+	}
+	if err == nil {
+		m.removeSnapshots(m.refs, t.ref.Name)
+		m.refs = []wal.SnapRef{t.ref}
+		_, err = m.writer.Purge(t.ref.Zxid)
+	}
+	if err != nil {
+		m.srv.log.Warn("a snapshot failed; the log is complete", zap.Error(err))
+	}
+}
+
+func (m *Mirror) removeSnapshots(refs []wal.SnapRef, keep string) {
+	for _, ref := range refs {
+		if ref.Name == keep {
+			continue
+		}
+		if err := m.store.Remove(ref.Name); err != nil {
+			m.srv.log.Warn("an old snapshot is left", zap.Error(err))
+		}
+	}
+}
+
+// epochMargin is how many epochs are left to Apache's ensemble, so that a client that has seen a
+// zxid of zkd's is refused there if that ensemble is started again by mistake.
+const epochMargin = 1000
+
+// foundingText takes the place of the members of Apache's ensemble in the history, until the
+// first leader writes its own.
+const foundingText = "# taken over from an ensemble of Apache ZooKeeper\n"
+
+// Founder is a member of an ensemble that is to be founded: the server of a mirror.
+type Founder = zab.Admission
+
+// Founding is how mirrors become the members of an ensemble: the same entry, with the first
+// marker of the ensemble, ends the history of each. It has the secret of the ensemble.
+type Founding struct {
+	Zxid, Prev jute.Zxid
+	Data       []byte
+}
+
+func (f *Founding) entry() *zab.Entry {
+	return &zab.Entry{Zxid: f.Zxid, Prev: f.Prev, Type: zab.EntryMarker, Data: f.Data}
+}
+
+// Founder returns the mirror's server.
+func (m *Mirror) Founder() Founder {
+	return Founder{Server: m.ID(), Incarnation: m.ident.Incarnation}
+}
+
+// NewFounding returns how m and others become an ensemble after the last transaction of m, in a
+// later epoch than epoch and all that m has accepted.
+func (m *Mirror) NewFounding(founders []Founder, epoch uint32) (*Founding, error) {
+	founders = slices.Clone(founders)
+	slices.SortFunc(founders, func(a, b Founder) int { return cmp.Compare(a.Server, b.Server) })
+	for i := range founders[1:] {
+		if founders[i].Server == founders[i+1].Server {
+			return nil, fmt.Errorf("two of the copies are of server %d", founders[i].Server)
+		}
+	}
+	marker := zab.Marker{
+		TimeMs:   time.Now().UnixMilli(),
+		Init:     &zab.ClusterInit{Cluster: m.ident.Cluster, Secret: m.ident.Secret},
+		Admitted: founders,
+		App:      []byte(foundingText),
+	}
+	epoch = max(epoch, m.accepted, m.Last().Epoch())
+	return &Founding{jute.MakeZxid(epoch+1+epochMargin, 0), m.Last(), marker.Append(nil)}, nil
+}
+
+// Founding returns how the mirror has become a member, nil if it has not.
+func (m *Mirror) Founding() *Founding { return m.founding }
+
+// Foresee applies f to the tree only, and returns the digest that Found expects of it. An error
+// means that m can't become a member by f. After Foresee, m can only be closed or founded.
+func (m *Mirror) Foresee(f *Founding) (datatree.Digest, error) {
+	if m.founding != nil {
+		if m.founding.Zxid != f.Zxid || !bytes.Equal(m.founding.Data, f.Data) {
+			return datatree.Digest{}, fmt.Errorf("the data in %s is that of a member of another ensemble", m.place.DataDir)
+		}
+		return m.Tree().Digest(), nil
+	}
+	if m.Last() != f.Prev {
+		return datatree.Digest{}, fmt.Errorf("the copies are not equal: the one in %s ends at %v, and another one at %v", m.place.DataDir, m.Last(), f.Prev)
+	}
+	var marker zab.Marker
+	if err := marker.Decode(f.Data); err != nil {
+		return datatree.Digest{}, err
+	}
+	if !slices.Contains(marker.Admitted, m.Founder()) {
+		return datatree.Digest{}, fmt.Errorf("the ensemble was founded without %s: start that member with an empty directory", m.place.DataDir)
+	}
+	if m.accepted >= f.Zxid.Epoch() {
+		return datatree.Digest{}, fmt.Errorf("the copy in %s has accepted epoch %d, and the ensemble was to begin in epoch %d", m.place.DataDir, m.accepted, f.Zxid.Epoch())
+	}
+	var txn datatree.Txn
+	var out datatree.Applied
+	if err := history.TransactionOf(f.entry(), m.Tree(), &txn); err != nil {
+		return datatree.Digest{}, err
+	}
+	m.Tree().Apply(&txn, &out)
+	return m.Tree().Digest(), nil
+}
+
+// Found makes the data that of a member. It may be called again after a crash.
+func (m *Mirror) Found(f *Founding) error {
+	if err := m.logFounding(f); err != nil {
+		return err
+	}
+	return m.becomeMember()
+}
+
+func (m *Mirror) logFounding(f *Founding) error {
+	if m.founding != nil {
+		return nil
+	}
+	e := f.entry()
+	if err := m.ensemble.Apply(e); err != nil {
+		return err
+	}
+	m.founding, m.accepted = f, f.Zxid.Epoch()
+	return m.writer.SubmitWait(m.promise(),
+		wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data},
+		wal.Record{Kind: wal.CommitHint, Zxid: e.Zxid})
+}
+
+// becomeMember takes away what keeps servers from starting with the data.
+func (m *Mirror) becomeMember() error {
+	return writeOwner(vfs.OS{}, m.place.DataDir, datadirs.Owner{Server: m.ID(), Incarnation: m.ident.Incarnation})
+}
+
+// FoundEnsemble makes the data of mirrors that of the members of an ensemble of their own, in a
+// later epoch than epoch and all that they have accepted. All must be equal, or nothing is
+// changed. It may be called again after a crash: what the first call has decided stands.
+func FoundEnsemble(mirrors []*Mirror, epoch uint32) error {
+	var f *Founding
+	var founders []Founder
+	for _, m := range mirrors {
+		epoch = max(epoch, m.accepted)
+		founders = append(founders, m.Founder())
+		if m.founding != nil {
+			f = m.founding
+		}
+	}
+	if f == nil {
+		var err error
+		if f, err = mirrors[0].NewFounding(founders, epoch); err != nil {
+			return err
+		}
+	}
+	var first datatree.Digest
+	for i, m := range mirrors {
+		d, err := m.Foresee(f)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			first = d
+		}
+		if d != first {
+			return fmt.Errorf("the copies are not equal: at %v the digest of %s is %v, and that of %s is %v",
+				f.Zxid, mirrors[0].place.DataDir, first, m.place.DataDir, d)
+		}
+	}
+	for _, m := range mirrors {
+		if err := m.Found(f); err != nil {
+			return fmt.Errorf("%s: %w. The takeover is decided: repeat the command", m.place.DataDir, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// newMirrors makes the data of three mirrors.
+func newMirrors(t *testing.T) (places []Place) {
+	t.Helper()
+	for id := zab.SID(101); id <= 103; id++ {
+		dir := filepath.Join(t.TempDir(), fmt.Sprint(id))
+		places = append(places, Place{DataDir: dir, LogDir: dir, Server: id})
+		check(t, NewMirror(places[len(places)-1]))
+	}
+	return places
+}
+
+func openMirrors(t *testing.T, places []Place) (mirrors []*Mirror) {
+	t.Helper()
+	for _, p := range places {
+		m, err := OpenMirror(t.Context(), p, nil)
+		check(t, err)
+		mirrors = append(mirrors, m)
+	}
+	return mirrors
+}
+
+func closeMirrors(t *testing.T, mirrors []*Mirror) {
+	t.Helper()
+	for _, m := range mirrors {
+		check(t, m.Close())
+	}
+}
+
+// follow gives a mirror the transactions of a small history after its last one, up to the zxid upTo.
+func follow(t *testing.T, m *Mirror, upTo jute.Zxid) {
+	t.Helper()
+	const session = 0x100002d57e4000e
+	var history []datatree.Txn
+	add := func(z jute.Zxid, op datatree.Op) {
+		history = append(history, datatree.Txn{Zxid: z, Time: 1000 + int64(z&0xff), Session: session, Cxid: int32(len(history)), Ops: []datatree.Op{op}})
+	}
+	add(0x300000006, datatree.Op{Kind: datatree.OpAdoptSession, TimeoutMs: 4000})
+	add(0x300000007, datatree.Op{Kind: datatree.OpCreate, Path: "/a/e", Owner: jute.OwnerSession(session), Cversion: 10})
+	for i := range jute.Zxid(40) { // epoch 4 has no transaction
+		add(0x500000001+i, datatree.Op{Kind: datatree.OpSetData, Path: "/a", Data: []byte(strings.Repeat("x", 100)), Version: int32(i)})
+	}
+	var out datatree.Applied
+	for i := range history {
+		x := &history[i]
+		if x.Zxid <= m.Last() || x.Zxid > upTo {
+			continue
+		}
+		check(t, m.Append(x, func() error {
+			m.Tree().Apply(x, &out)
+			return nil
+		}))
+	}
+	check(t, m.Sync())
+}
+
+const endOfHistory = 0x500000028
+
+// TestMirror makes mirrors at different times of a history, interrupts them, and makes an
+// ensemble of them when they are equal.
+func TestMirror(t *testing.T) {
+	places := newMirrors(t)
+	mirrors := openMirrors(t, places)
+	for i, m := range mirrors {
+		if m.Last() != 0 || m.Accepted() != 0 || m.ID() != places[i].Server {
+			t.Errorf("a new mirror is of server %d, at %v", m.ID(), m.Last())
+		}
+		check(t, m.Accept(3))
+		check(t, m.Install(t.Context(), importedTree(t)))
+		follow(t, m, 0x500000003+jute.Zxid(i))
+	}
+	if err := mirrors[0].Install(t.Context(), importedTree(t)); err == nil {
+		t.Error("a state replaces a later one")
+	}
+	check(t, mirrors[2].Accept(6))
+	closeMirrors(t, mirrors)
+	for _, p := range places {
+		cfg := parseConfig(t, p.DataDir)
+		if err := CheckData(cfg); err == nil || !strings.Contains(err.Error(), "zkd takeover finish") {
+			t.Errorf("a server starts as a mirror, or: %v", err)
+		}
+		if err := NewMirror(p); err == nil {
+			t.Error("a mirror is made over another one")
+		}
+		if yes, err := IsMirror(p); !yes || err != nil {
+			t.Errorf("no mirror: %v", err)
+		}
+	}
+
+	mirrors = openMirrors(t, places)
+	follow(t, mirrors[0], endOfHistory)
+	follow(t, mirrors[1], endOfHistory)
+	if err := FoundEnsemble(mirrors, 2); err == nil || !strings.Contains(err.Error(), "not equal") {
+		t.Errorf("mirrors that are not equal: %v", err)
+	}
+	closeMirrors(t, mirrors)
+	mirrors = openMirrors(t, places)
+	follow(t, mirrors[2], endOfHistory)
+	check(t, FoundEnsemble(mirrors, 2))
+	closeMirrors(t, mirrors)
+	checkFounded(t, places, 6+1+epochMargin)
+
+	mirrors = openMirrors(t, places) // the command may be repeated
+	check(t, FoundEnsemble(mirrors, 2))
+	closeMirrors(t, mirrors)
+	checkFounded(t, places, 6+1+epochMargin)
+}
+
+// checkFounded checks that these are the members of an ensemble that begins in an epoch.
+func checkFounded(t *testing.T, places []Place, epoch uint32) {
+	t.Helper()
+	var first *State
+	for _, p := range places {
+		if yes, err := IsMirror(p); yes || err != nil {
+			t.Errorf("server %d is a mirror: %v", p.Server, err)
+		}
+		s, err := ReadState(t.Context(), p)
+		check(t, err)
+		if first == nil {
+			first = s
+		}
+		if s.Tree.LastZxid() != jute.MakeZxid(epoch, 0) || s.Epoch != epoch || s.Voters != len(places) || s.Tree.Digest() != first.Tree.Digest() {
+			t.Errorf("server %d: zxid %v, epoch %d, %d voters, digest %v", p.Server, s.Tree.LastZxid(), s.Epoch, s.Voters, s.Tree.Digest())
+		}
+		if !s.Tree.FromApache(0x100002d57e4000e) || s.Tree.NumEphemerals(0x100002d57e4000e) != 1 || !s.Tree.FromApache(0x100002d57e4000d) {
+			t.Errorf("server %d: a session is lost, or not one of Apache's", p.Server)
+		}
+		if data, _ := s.Tree.Data(datatree.ConfigPath); !strings.HasPrefix(string(data), foundingText+"version=") {
+			t.Errorf("the configuration is %q", data)
+		}
+	}
+}
+
+// TestFoundingIsInterrupted ends FoundEnsemble after each of its steps. No undecided mirror is
+// taken for a member, and the next call ends what was begun.
+func TestFoundingIsInterrupted(t *testing.T) {
+	for stop := range 6 {
+		places := newMirrors(t)
+		mirrors := openMirrors(t, places)
+		for _, m := range mirrors {
+			check(t, m.Install(t.Context(), importedTree(t)))
+			follow(t, m, endOfHistory)
+		}
+		var founders []Founder
+		for _, m := range mirrors {
+			founders = append(founders, m.Founder())
+		}
+		f, err := mirrors[0].NewFounding(founders, 5)
+		check(t, err)
+		for _, m := range mirrors {
+			_, err := m.Foresee(f)
+			check(t, err)
+		}
+		for i := range stop + 1 {
+			if m := mirrors[i/2]; i%2 == 0 {
+				check(t, m.logFounding(f))
+			} else {
+				check(t, m.becomeMember())
+			}
+		}
+		closeMirrors(t, mirrors)
+		for i, p := range places {
+			if yes, err := IsMirror(p); yes != (2*i+1 > stop) || err != nil {
+				t.Errorf("after step %d mirror %d is one: %t, %v", stop, i, yes, err)
+			}
+		}
+		slices.Reverse(places) // the one that has decided need not be the first
+		mirrors = openMirrors(t, places)
+		check(t, FoundEnsemble(mirrors, 99))
+		closeMirrors(t, mirrors)
+		checkFounded(t, places, 5+1+epochMargin)
+	}
+}
+
+// TestMirrorOfAnotherEnsemble refuses copies that can't be members of one ensemble.
+func TestMirrorOfAnotherEnsemble(t *testing.T) {
+	one, other := newMirrors(t), newMirrors(t)
+	for _, places := range [][]Place{one, other} {
+		mirrors := openMirrors(t, places)
+		for _, m := range mirrors {
+			check(t, m.Install(t.Context(), importedTree(t)))
+			follow(t, m, endOfHistory)
+		}
+		if places[0] == other[0] {
+			check(t, FoundEnsemble(mirrors, 5))
+		}
+		closeMirrors(t, mirrors)
+	}
+	for _, tt := range []struct {
+		places []Place
+		want   string
+	}{
+		{[]Place{one[0], one[1], one[1]}, "another zkd uses it"},
+		{[]Place{one[0], one[1], other[2]}, "founded without"},
+	} {
+		var mirrors []*Mirror
+		var err error
+		for _, p := range tt.places {
+			var m *Mirror
+			if m, err = OpenMirror(t.Context(), p, nil); err != nil {
+				break
+			}
+			mirrors = append(mirrors, m)
+		}
+		if err == nil {
+			err = FoundEnsemble(mirrors, 5)
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("got %v, want %s", err, tt.want)
+		}
+		closeMirrors(t, mirrors)
+	}
+}
+
+// TestMirrorSnapshots takes snapshots while a mirror follows. The log before them goes.
+func TestMirrorSnapshots(t *testing.T) {
+	p := newMirrors(t)[0]
+	m := openMirrors(t, []Place{p})[0]
+	m.enough = 1000
+	check(t, m.Install(t.Context(), importedTree(t)))
+	for z := jute.Zxid(0x500000001); z <= endOfHistory; z++ {
+		follow(t, m, z)
+	}
+	want := m.Tree().Digest()
+	check(t, m.Close())
+	m = openMirrors(t, []Place{p})[0]
+	if m.Last() != endOfHistory || m.Tree().Digest() != want || len(m.refs) != 1 || m.refs[0].Zxid < 0x500000001 {
+		t.Errorf("at %v, with snapshots %v", m.Last(), m.refs)
+	}
+	check(t, m.Close())
+	files, err := os.ReadDir(filepath.Join(p.DataDir, "snap"))
+	check(t, err)
+	if len(files) != 1 {
+		t.Errorf("%d snapshots are left", len(files))
+	}
+}
