@@ -147,7 +147,7 @@ func (e *Engine) ZkdLost(now time.Duration, id ConnID, serving bool, reason stri
 func (e *Engine) FromZkd(now time.Duration, id ConnID, p []byte) {
 	e.now = now
 	c := e.conns[id]
-	if c == nil || c.stopped || c.zkdState == zkdClosed {
+	if c == nil || c.stopped || c.zkdState == zkdClosed || c.zkdState == zkdNone {
 		return
 	}
 	c.fromZkd.Write(p)
