@@ -251,7 +251,7 @@ func (s *Server) startLoops(found *recovered) error {
 	if err := s.readClientTLS(); err != nil {
 		return err
 	}
-	s.clients = s.newClients()
+	s.clients = s.newClients(backend{s.lifecycle, s.published, s.submissions, s.facts})
 	s.applier = newApplier(s, found.ensemble)
 	s.loop = newLoop(s, s.newCore(found), found)
 	s.loop.introduce()
@@ -299,13 +299,13 @@ func (s *Server) readClientTLS() error {
 	return nil
 }
 
-func (s *Server) newClients() *clients.Clients {
+func (s *Server) newClients(b clients.Backend) *clients.Clients {
 	return clients.New(clients.Options{
 		Config:    s.cfg,
 		Logger:    s.log,
 		Metrics:   s.metrics,
 		Limits:    clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies},
-		Backend:   backend{s.lifecycle, s.published, s.submissions, s.facts},
+		Backend:   b,
 		State:     &s.state,
 		Schemes:   s.schemes,
 		IDs:       s.ids,
