@@ -257,7 +257,7 @@ func TestNoGapAtABase(t *testing.T) {
 	dir := unsynced{archive.Dir(t.TempDir())}
 	following(t, dir, 5, source)
 	s.change(func() { s.last = 20 })
-	if _, err := Create(t.Context(), source, dir, time.Now().Add(time.Second)); err != nil {
+	if _, err := Create(t.Context(), source, dir, false, time.Now().Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	s.change(func() { s.last = 30 })
