@@ -21,8 +21,12 @@ import (
 // server that has their connections is not started, so it has neither a log nor a peer loop, and
 // its Backend takes no requests.
 type readers struct {
-	*Server
+	clients *clients.Clients
 	answers *clients.Answers
+	state   *clients.State
+	now     func() time.Duration
+	failed  <-chan error
+	close   func() error
 }
 
 // ServeReaders opens the ports that o configures to read-only clients, and serves them as long as
@@ -36,43 +40,76 @@ func (m *Mirror) ServeReaders(o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := s.identities.open(&cfg.Identities.JWT, s.log); err != nil {
+	s.state.Tree = m.state.Tree
+	s.state.SetApplied(m.Last())
+	if err := s.startForReaders(uint8(m.ID()), m.Last() != 0); err != nil {
+		return errors.Join(err, s.closeForReaders())
+	}
+	m.state = &s.state
+	m.readers = &readers{s.clients, s.clients.NewAnswers(func() {}), &s.state, s.now, s.failed, s.closeForReaders}
+	return nil
+}
+
+// startForReaders starts what read-only clients need of a server, and serves them if there is a copy
+// already.
+func (s *Server) startForReaders(id uint8, copied bool) error {
+	if err := s.identities.open(&s.cfg.Identities.JWT, s.log); err != nil {
 		return err
 	}
 	s.clock.begin()
-	s.ids = session.NewIDs(uint8(m.ID()), s.clock.start.UnixMilli(), m.ident.IDs)
+	s.ids = session.NewIDs(id, s.clock.start.UnixMilli(), 0)
 	s.ids.Reserved(math.MaxUint64) // nothing that lasts has one of them
 	s.keys.Store(session.NewKeys(newIdent().Secret))
-	s.state.Tree = m.state.Tree
-	s.state.SetApplied(m.Last())
-	m.state = &s.state
-	m.readers = &readers{Server: s}
-	if err := s.openAudit(&cfg.Audit); err != nil {
+	if err := s.openAudit(&s.cfg.Audit); err != nil {
 		return err
 	}
 	if err := s.readClientTLS(); err != nil {
 		return err
 	}
-	s.clients = s.newClients(readersBackend{backend{s.lifecycle, s.published, nil, s.readersFacts}})
-	m.readers.answers = s.clients.NewAnswers(func() {})
-	if m.Last() != 0 {
+	s.words.read, s.words.diskRemark = s.readForReaders, func() string { return "" }
+	s.clients = s.newClients(readersBackend{backend{s.lifecycle, s.published, nil, s.words.factsForReaders}})
+	s.words.clients = s.clients
+	if copied {
 		s.clients.BeginReadOnly()
 	}
-	s.loops.Go(m.readers.tick)
+	s.loops.Go(s.tickForReaders)
 	return errors.Join(s.auditStart(nil), s.open())
 }
 
-func (r *readers) tick() {
-	tick := time.NewTicker(r.cfg.TickTime / 2)
+func (s *Server) tickForReaders() {
+	tick := time.NewTicker(s.cfg.TickTime / 2)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			r.clients.Tick(r.now())
-		case <-r.stopping:
+			s.clients.Tick(s.now())
+		case <-s.stopping:
 			return
 		}
 	}
+}
+
+func (s *Server) closeForReaders() error {
+	s.ending.Store(true)
+	s.identities.close()
+	s.auditStop()
+	if s.clients != nil {
+		s.clients.Refuse()
+		s.clients.Close(s.live.Load().RequestThrottle.ShutdownTimeout)
+		s.stopLoops()
+		s.unregister()
+	}
+	return s.closeStorage()
+}
+
+// readForReaders is read for a server that has clients only.
+func (s *Server) readForReaders() *monitor.Reading {
+	r := &monitor.Reading{Metrics: s.metrics, Ensemble: s.ensemble(), Role: s.role.Load()}
+	s.clients.Show(r)
+	s.state.RLock()
+	r.Tree = s.state.Tree.Stats()
+	s.state.RUnlock()
+	return r
 }
 
 // changed publishes a transaction that was applied, with its events. The state is locked.
@@ -92,19 +129,6 @@ func (r *readers) installed(zxid jute.Zxid) {
 	r.clients.BeginReadOnly()
 }
 
-func (r *readers) close() error {
-	r.ending.Store(true)
-	r.identities.close()
-	r.auditStop()
-	if r.clients != nil {
-		r.clients.Refuse()
-		r.clients.Close(r.live.Load().RequestThrottle.ShutdownTimeout)
-		r.stopLoops()
-		r.unregister()
-	}
-	return r.closeStorage()
-}
-
 // readersBackend takes no requests.
 type readersBackend struct{ backend }
 
@@ -118,27 +142,14 @@ func (readersBackend) Submit(subs ...replica.Submission) {
 // readersFacts are the facts of a server that has clients only.
 type readersFacts struct{ facts }
 
-func (s *Server) readersFacts(origin uint64) fourletter.Source {
-	return readersFacts{facts{s, s.clients.Facts(origin)}}
+func (w *words) factsForReaders(origin uint64) fourletter.Source {
+	return readersFacts{facts{w, w.clients.Facts(origin)}}
 }
 
 func (f readersFacts) Server() fourletter.Server {
-	r := monitor.Reading{Metrics: f.s.metrics}
-	f.s.clients.Show(&r)
-	f.s.state.RLock()
-	nodes := f.s.state.Tree.Stats().Nodes
-	f.s.state.RUnlock()
-	return fourletter.Server{
-		Mode:         "read-only",
-		MinLatencyMs: r.MinLatency(),
-		AvgLatencyMs: r.AvgLatency(),
-		MaxLatencyMs: r.MaxLatency(),
-		Received:     r.PacketsReceived.Load(),
-		Sent:         r.PacketsSent.Load(),
-		Connections:  r.Connections,
-		Zxid:         int64(f.s.state.Applied()),
-		Nodes:        int64(nodes),
-	}
+	s := f.facts.Server()
+	s.Mode = "read-only"
+	return s
 }
 
 func (f readersFacts) Metrics() []fourletter.Metric { return nil }

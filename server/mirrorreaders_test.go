@@ -20,7 +20,7 @@ func readMirror(t *testing.T, p Place, lines ...string) (*Mirror, *testServer) {
 	check(t, err)
 	l := newMemListener()
 	check(t, m.ServeReaders(Options{Config: parseConfig(t, p.DataDir, lines...), Listen: func(string, string) (net.Listener, error) { return l, nil }}))
-	return m, &testServer{Server: m.readers.Server, t: t, net: l}
+	return m, &testServer{t: t, net: l}
 }
 
 func readOnlyRequest() *jute.ConnectRequest {

@@ -251,16 +251,16 @@ func (a *Archive) VerifySegment(ctx context.Context, s *Segment) error {
 
 // Write writes a segment, compressed. entries calls its argument with the entries from after h.After up to
 // h.Last.
-func Write(ctx context.Context, s Storage, h *Header, now time.Time, entries func(func(*zab.Entry) error) error) (seg Segment, err error) {
+func Write(ctx context.Context, s Storage, h *Header, now time.Time, entries func(func(*zab.Entry) error) error) (Segment, error) {
 	f, err := s.Create()
 	if err != nil {
-		return seg, err
+		return Segment{}, err
 	}
 	sum := crc32.New(castagnoli)
 	z := newEncoder(f, 0)
 	w := bufio.NewWriterSize(io.MultiWriter(z, sum), 256<<10)
 	var enc Encoder
-	seg = Segment{Time: now.Truncate(time.Second), After: h.After, Last: h.Last, History: h.History.String(), Zstd: true}
+	seg := Segment{Time: now.Truncate(time.Second), After: h.After, Last: h.Last, History: h.History.String(), Zstd: true}
 	put := func(b []byte) error {
 		_, err := w.Write(b)
 		return err
@@ -277,7 +277,7 @@ func Write(ctx context.Context, s Storage, h *Header, now time.Time, entries fun
 		seg.Bytes, err = f.Seek(0, io.SeekEnd)
 	}
 	if err != nil {
-		return seg, errors.Join(err, f.Close(), os.Remove(f.Name()))
+		return Segment{}, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	seg.CRC = sum.Sum32()
 	seg.Name = seg.fileName()

@@ -86,7 +86,7 @@ func TestCompressedBase(t *testing.T) {
 		if err := a.VerifyBase(t.Context(), &b); err == nil && kind != "flip" { // a few bits mean nothing
 			t.Errorf("%s %d: no error", kind, i)
 		}
-		if _, err := a.load(t.Context(), &b); fault.KindOf(err) == 0 && kind != "flip" {
+		if _, err := a.load(t.Context(), &b, nil); fault.KindOf(err) == 0 && kind != "flip" {
 			t.Errorf("%s %d: %v", kind, i, err)
 		}
 	}
