@@ -72,8 +72,8 @@ func (f facts) Settings() fourletter.Settings {
 		DataLogBytes:        log,
 		TickTimeMs:          int(f.s.cfg.TickTime.Milliseconds()),
 		MaxClientCnxns:      f.s.live.Load().MaxClientCnxns,
-		MinSessionTimeoutMs: int(f.s.cfg.MinSessionTimeout.Milliseconds()),
-		MaxSessionTimeoutMs: int(f.s.cfg.MaxSessionTimeout.Milliseconds()),
+		MinSessionTimeoutMs: int(f.s.live.Load().MinSessionTimeout.Milliseconds()),
+		MaxSessionTimeoutMs: int(f.s.live.Load().MaxSessionTimeout.Milliseconds()),
 		ListenBacklog:       f.s.cfg.ClientPortListenBacklog,
 	}
 }
