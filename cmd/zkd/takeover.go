@@ -74,6 +74,9 @@ func newMirror() *cobra.Command {
 			if o.ID == 255 {
 				return usageError{errors.New("--sid: the id of a server is 1 to 254")}
 			}
+			if o.InitLimit <= 0 || o.SyncLimit <= 0 {
+				return usageError{errors.New("--init-limit and --sync-limit must be longer than 0")}
+			}
 			o.Logger = logTo(cmd.ErrOrStderr(), "", zap.InfoLevel)
 			return takeover.Mirror(cmd.Context(), o)
 		},

@@ -36,6 +36,7 @@ func TestTakeoverRefuses(t *testing.T) {
 		{"mirror --from zk1 --to " + data, exitUsage, "HOST:PORT"},
 		{"mirror --from zk1:2888 --to " + data, exitFailure, "--sid"},
 		{"mirror --from zk1:2888 --to " + data + " --sid 255", exitUsage, "1 to 254"},
+		{"mirror --from zk1:2888 --to " + data + " --sid 7 --sync-limit 0", exitUsage, "--sync-limit"},
 		{"mirror --from zk1:2888 --config " + single, exitUsage, "no server lines"},
 		{"mirror --from zk1:2888 --config nothing", exitUsage, "nothing"},
 		{"mirror --from zk1:2888 --to " + data + " --sid 7 --listen 2181", exitUsage, "HOST:PORT"},
