@@ -120,6 +120,7 @@ const ours = `
 	client:            jute client/sasl internal/keystore internal/ocspstatus internal/secret
 	client/sasl:       jute internal/digestmd5 internal/scram
 	client/sasl/kerberos: client/sasl
+	internal/login:    client/sasl client/sasl/kerberos
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
 	client/settle:     jute client
 	client/tree:       jute client
@@ -129,7 +130,7 @@ const ours = `
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
 	cmd/zkcli/backup:  internal/vfs jute cmd/zkcli/subtree server/archive server/datatree server/history server/snapshot server/zab
-	cmd/zkcli/command: client client/cache client/sasl client/sasl/kerberos client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console internal/shadow/proxy internal/vfs server/archive server/history server/zab
+	cmd/zkcli/command: client client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console internal/login internal/shadow/proxy internal/vfs server/archive server/history server/zab
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/member:  client cmd/zkcli/servers
 	cmd/zkcli/servers: client cmd/zkcli/why internal/ask
@@ -174,8 +175,8 @@ const ours = `
 	examples/group:        client recipes/presence
 
 	# The load generator is a client: it knows nothing of server/.
-	internal/bench:    jute
-	cmd/zkbench:       client internal/bench internal/buildinfo internal/console
+	internal/bench:    jute client/sasl
+	cmd/zkbench:       client internal/bench internal/buildinfo internal/console internal/login
 	test/bench:        internal/ask internal/bench internal/testing/freeport
 	test/bench/clients: none
 
@@ -216,7 +217,7 @@ const theirs = `
 	golang.org/x/term:                  cmd/zkcli/shell
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
-	github.com/spf13/pflag:             cmd/
+	github.com/spf13/pflag:             cmd/ internal/login
 	go.uber.org/zap:                    server server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest internal/takeover
 	github.com/prometheus/client_model: server/monitor
 	github.com/prometheus/client_golang: server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd

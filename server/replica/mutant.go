@@ -47,6 +47,8 @@ const (
 	markForgotten
 	markKept
 	proposesNothing
+	firstComeFirstServed
+	turnsOfServers
 )
 
 var mutantNames = [...]string{
@@ -83,6 +85,8 @@ var mutantNames = [...]string{
 	markForgotten:        "mark-forgotten",
 	markKept:             "mark-kept",
 	proposesNothing:      "proposes-nothing",
+	firstComeFirstServed: "first-come-first-served",
+	turnsOfServers:       "turns-of-servers",
 }
 
 func (m Mutant) String() string {

@@ -157,6 +157,10 @@ func (s *Sim) clientTurn(c *client) {
 	case c.node < 0:
 	case len(c.inFlight) > 0 && s.now-c.asked > patience:
 		s.lostConn(c)
+	case c.id == 0 && s.cfg.Loud > 0 && s.phase == phaseChaos:
+		for len(c.inFlight) < s.cfg.Loud {
+			s.sendRequest(c)
+		}
 	case len(c.inFlight) < s.cfg.Pipeline:
 		s.sendRequest(c)
 	}
