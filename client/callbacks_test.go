@@ -138,8 +138,8 @@ func TestTraceHearsOfEachCall(t *testing.T) {
 		heard := make(chan string, 100)
 		o := Options{}
 		type name struct{}
-		o.Trace.Request = func(ctx context.Context, op OpCode, path string, took time.Duration, zxid Zxid, err error) {
-			heard <- fmt.Sprintf("%v %s %v %d %v %v", op, path, took, zxid, errors.Is(err, ErrConnectionLoss), ctx.Value(name{}))
+		o.Trace.Request = func(ctx context.Context, r TracedRequest) {
+			heard <- fmt.Sprintf("%v %s %v %d %v %v", r.Op, r.Path, r.Took, r.Zxid, errors.Is(r.Err, ErrConnectionLoss), ctx.Value(name{}))
 		}
 		c := n.newClient("a", o)
 		conn := n.connect()

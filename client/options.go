@@ -155,12 +155,24 @@ type Trace struct {
 	// Attempt: a server was tried. err is nil if it accepted the session.
 	Attempt func(server string, took time.Duration, err error)
 	// Request: an operation got its reply or failed. ctx is that of the call, with its
-	// values, and context.Background for asynchronous calls. took is the time since its issue.
-	Request func(ctx context.Context, op OpCode, path string, took time.Duration, zxid Zxid, err error)
+	// values, and context.Background for asynchronous calls. Package oteltrace makes spans of it.
+	Request func(ctx context.Context, r TracedRequest)
 	// RoundTrip: a request or ping was answered. One is sampled at a time.
 	RoundTrip func(took time.Duration)
 	// Event: an event of a watch arrived.
 	Event func(Event)
+}
+
+// TracedRequest is an operation that got its reply or failed.
+type TracedRequest struct {
+	Op      OpCode
+	Path    string        // as the caller passed it
+	Began   time.Time     // when it was issued
+	Took    time.Duration // since then
+	Session SessionID     // the client's at the end of the request; 0 if there was none yet
+	Xid     int32         // names the request in its session; 0 if it was not issued
+	Zxid    Zxid          // of the reply, 0 if there was none
+	Err     error
 }
 
 func (o *Options) validate() error {

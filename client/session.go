@@ -183,15 +183,21 @@ func (s *session) openLocked(k *call) {
 // holdsLocked reports whether calls must wait for a connection or for earlier calls.
 func (s *session) holdsLocked() bool { return s.conn == nil || s.waiting > 0 }
 
-// xidOf returns the xid of a call: 1 to 2^31-1, then 1 again.
-func xidOf(seq uint64) int32 { return int32((seq-1)%(1<<31-1)) + 1 }
+// xidOf returns the xid of a call: 1 to 2^31-1, then 1 again. It is 0 for a call that got no
+// place in the order.
+func xidOf(seq uint64) int32 {
+	if seq == 0 {
+		return 0
+	}
+	return int32((seq-1)%(1<<31-1)) + 1
+}
 
 // end completes the request: b is enc with the body. It releases mu.
 func (s *session) end(k *call, b []byte) {
 	b = jute.EndFrame(b, s.mark)
 	s.enc = nil
 	if size := len(b) - s.mark - 4; size > s.opts.MaxRequest {
-		s.seq--
+		s.undoLocked(k)
 		if k.watch != nil {
 			s.watches.remove(k.watch)
 		}
@@ -214,10 +220,16 @@ func (s *session) end(k *call, b []byte) {
 }
 
 // undo removes a call between begin and end. It releases mu.
-func (s *session) undo() {
+func (s *session) undo(k *call) {
 	s.enc = nil
-	s.seq--
+	s.undoLocked(k)
 	s.mu.Unlock()
+}
+
+// undoLocked takes the last call's place in the order away.
+func (s *session) undoLocked(k *call) {
+	s.seq--
+	k.seq = 0
 }
 
 // leave is called when the caller of k stops waiting because of err. With drop, a call that
@@ -253,7 +265,12 @@ func (s *session) trace(k *call, zxid Zxid, err error) {
 		if ctx == nil {
 			ctx = context.Background()
 		}
-		t(ctx, k.op, k.path, time.Since(k.issued), zxid, err)
+		s.mu.Lock()
+		id := s.id
+		s.mu.Unlock()
+		t(ctx, TracedRequest{
+			Op: k.op, Path: k.path, Began: k.issued, Took: time.Since(k.issued), Session: id, Xid: xidOf(k.seq), Zxid: zxid, Err: err,
+		})
 	}
 }
 

@@ -114,10 +114,10 @@ func (f *Future[T]) issue(given *args) {
 		case err == nil:
 			c.s.end(k, b)
 		case err == errDone{}:
-			c.s.undo()
+			c.s.undo(k)
 			c.s.finish(k, 0, nil)
 		default:
-			c.s.undo()
+			c.s.undo(k)
 			c.s.finish(k, 0, &Error{Op: k.op, Path: k.path, Err: err})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/traces"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -49,6 +50,7 @@ type applier struct {
 	snapshots *snapshotter
 	logWriter *logWriter
 	audit     *auditing
+	traces    *traces.Tracer
 	events    *queue[peerEvent]
 
 	out  datatree.Applied
@@ -75,6 +77,7 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 		snapshots: s.snapshots,
 		logWriter: s.logWriter,
 		audit:     &s.audit,
+		traces:    s.traces,
 		events:    s.events,
 		ensemble:  ensemble,
 	}
@@ -326,8 +329,12 @@ func (a *applier) apply(o *replica.Order) error {
 			a.answers.Written(op.Path, len(op.Data))
 		}
 	}
-	if txn.Origin != 0 && replica.ServerOf(txn.Origin) == a.id {
+	switch from := replica.ServerOf(txn.Origin); {
+	case txn.Origin == 0:
+	case from == a.id:
 		a.answers.Answer(o, txn, a.out.Results)
+	case o.Logged != 0 && a.traces.Samples(txn.Session, txn.Cxid):
+		a.traces.Add(a.tracedOrder(o, txn))
 	}
 	replica.RecycleTxn(txn)
 	o.Txn = nil

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
@@ -156,6 +158,17 @@ var liveTests = map[string]liveTest{
 		s.c = s.connect(s.t)
 		s.snapshotsOf100(strings.Repeat("x", 10_000))
 		s.want("all snapshots are kept again", s.snapshotsKept() >= 20)
+	}},
+	"zkd.traces.ratio": {run: func(s *liveServer) {
+		exporter := tracetest.NewInMemoryExporter()
+		traced := startWith(s.t, Options{Config: parseConfig(s.t, "/traced", "zkd.traces.ratio=0"), FS: crashfs.New(2), TraceExporter: exporter})
+		c := traced.connect(s.t)
+		c.set("/", "")
+		s.want("no request is traced", len(spansOf(exporter, c, c.xid).children) == 0)
+		_, err := traced.Reload(parseConfig(s.t, "/traced", "zkd.traces.ratio=1"))
+		check(s.t, err)
+		c.set("/", "")
+		s.want("each request is traced", len(spansOf(exporter, c, c.xid).children) > 0)
 	}},
 	"zkd.slowRequestThreshold": {slow: true, run: func(s *liveServer) {
 		s.change("zkd.slowRequestThreshold=10")

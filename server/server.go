@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/fourletter"
@@ -21,6 +22,7 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/traces"
 	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
@@ -63,6 +65,9 @@ type Options struct {
 	Load func(...config.Setting) (*config.Config, []config.Warning, error)
 	// Level is that of Logger, which then follows zkd.logLevel; nil for one that does not change.
 	Level *zap.AtomicLevel
+	// TraceExporter takes the spans of sampled requests; nil means that they are sent to
+	// zkd.traces.endpoint, if there is one.
+	TraceExporter sdktrace.SpanExporter
 	// Listen opens the client port; nil means TCP.
 	Listen func(network, address string) (net.Listener, error)
 	// ListenPeers and DialPeer are for the links between servers; nil means TCP.
@@ -97,6 +102,7 @@ type Server struct {
 
 	logWriter *logWriter
 	audit     auditing
+	traces    *traces.Tracer // nil without traces
 	snapshots *snapshotter
 	clients   *clients.Clients
 	clientTLS *secure.TLS // nil without a port for it
@@ -177,6 +183,9 @@ func (s *Server) Start(ctx context.Context) error {
 	s.boot = random64()
 	err := s.openAudit(&s.cfg.Audit)
 	if err == nil {
+		err = s.startTraces()
+	}
+	if err == nil {
 		err = s.recoverAndServe(ctx)
 	}
 	started := err == nil
@@ -190,6 +199,7 @@ func (s *Server) Start(ctx context.Context) error {
 		if s.mu.started {
 			s.stopLoops()
 		}
+		s.traces.Close()
 		s.closeStorage()
 		s.mu.closed = true
 	}
@@ -306,6 +316,7 @@ func (s *Server) newClients(b clients.Backend) *clients.Clients {
 		Sessions:  s.tracker,
 		Keys:      &s.keys,
 		Audit:     s.audit.log(),
+		Traces:    s.traces,
 		TLS:       s.clientTLS,
 		Configure: s.configure,
 		Listen:    s.opts.Listen,
@@ -368,6 +379,7 @@ func (s *Server) Close() error {
 	s.handOver()
 	s.clients.Close(s.live.Load().RequestThrottle.ShutdownTimeout)
 	s.stopLoops()
+	s.traces.Close()
 	s.unregister()
 	return s.closeStorage()
 }

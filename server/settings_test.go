@@ -114,6 +114,7 @@ func settings(t *testing.T, f *settingsFiles) []setting {
 		"requireClientAuthScheme":       "TestSASLRequired",
 		"zkd.sasl.users":                "TestLoginsOfAFileOfUsers in cmd/zkd",
 		"zkd.ssl.ocspStapling":          "TestStaple in server/secure",
+		"zkd.traces.endpoint":           "TestTraceOfAWrite in client/oteltrace",
 		"zkd.myid":                      "TestScenarios/members in server/config; all ensembles here set it",
 	}
 	var list []setting

@@ -90,6 +90,9 @@ func localServer(file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if cfg.ClientPort <= 0 && cfg.ClientTLS.Port > 0 {
+		return "", fmt.Errorf("%s has only a port with TLS for clients, which zkcli can ask: zkcli -server HOST:%d --tls-ca FILE ensemble", file, cfg.ClientTLS.Port)
+	}
 	if cfg.ClientPort <= 0 {
 		return "", fmt.Errorf("%s does not say which port is for clients: name the server as HOST:PORT", file)
 	}

@@ -19,8 +19,12 @@ const most = 16 << 20
 // has arrived, with the socket's error, if the connection breaks or ctx ends before the
 // server has closed the connection.
 func Word(ctx context.Context, addr, word string) (string, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	return WordOver(ctx, new(net.Dialer).DialContext, addr, word)
+}
+
+// WordOver is Word over a connection that dial opens, such as tls.Dialer's DialContext.
+func WordOver(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error), addr, word string) (string, error) {
+	conn, err := dial(ctx, "tcp", addr)
 	if err != nil {
 		return "", err
 	}

@@ -51,6 +51,10 @@ const ours = `
 	server/admin:      fourletter
 	# The bill of materials of a release.
 	internal/sbom:     none
+	# The ids of traces and their spans.
+	internal/traceid:  none
+	internal/spans:    internal/traceid
+
 	# The configuration that the environment of a container asks for.
 	internal/container: none
 
@@ -98,20 +102,23 @@ const ours = `
 	internal/shadow:   jute internal/fifo
 	internal/shadow/proxy: jute client internal/shadow
 
+	# What it sends of sampled requests to a collector.
+	server/traces:     jute internal/spans internal/traceid
+
 	# Who did what. It knows nothing of requests.
 	server/audit:      jute internal/vfs server/auth
 
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
 	server/clients:    jute fourletter internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/register server/config server/datatree server/evaluate server/limits server/monitor
-	                   server/replica server/secure server/session server/watch
+	                   server/replica server/secure server/session server/traces server/watch
 
 	# Assembly.
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
 	                   server/admin server/archive server/audit server/history
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate
-	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/wal server/watch server/zab server/zab/transport
+	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/traces server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console internal/container internal/moving internal/shadow internal/shadow/proxy internal/takeover internal/vfs server server/archive server/auth/sasl server/config server/history server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
@@ -127,6 +134,7 @@ const ours = `
 	client/typed:      client client/settle
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
 	client/cache:      client
+	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
 	cmd/zkcli/backup:  internal/vfs jute cmd/zkcli/subtree server/archive server/datatree server/history server/snapshot server/zab
@@ -199,7 +207,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/testing/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed"}
+var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/testing/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
@@ -219,6 +227,8 @@ const theirs = `
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/ internal/login
 	go.uber.org/zap:                    server server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest internal/takeover
+	go.opentelemetry.io:                internal/spans client/oteltrace server server/traces tests
+	google.golang.org/protobuf:         tests
 	github.com/prometheus/client_model: server/monitor
 	github.com/prometheus/client_golang: server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/ internal/testing/manual
@@ -241,7 +251,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire", "internal/shadow",
+	"jute", "cmd/zkcli/why", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire", "internal/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
@@ -343,8 +342,8 @@ func TestEventWaitersAreCountedInSync(t *testing.T) {
 			w.Must(auto(t, w.Look).Pulse(w.Ctx)) // so that the node is there
 			var once sync.Once
 			late := w.Other(func(o *client.Options) {
-				o.Trace.Request = func(_ context.Context, op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
-					if op == jute.OpGetData {
+				o.Trace.Request = func(_ context.Context, r client.TracedRequest) {
+					if r.Op == jute.OpGetData {
 						once.Do(func() {
 							for range c.waiters {
 								_, err := w.Look.Create(w.Ctx, "/dir/e/_c_"+line.NewID()+"-waiter-", nil, client.CreateOptions{Mode: client.EphemeralSequential})
@@ -370,8 +369,8 @@ func TestEventDeletedBeforeJoining(t *testing.T) {
 	w := trial.New(t)
 	var once sync.Once
 	c := w.Other(func(o *client.Options) {
-		o.Trace.Request = func(_ context.Context, op client.OpCode, path string, _ time.Duration, _ client.Zxid, err error) {
-			if op == jute.OpGetData && strings.HasSuffix(path, "/dir/e") && err == nil {
+		o.Trace.Request = func(_ context.Context, r client.TracedRequest) {
+			if r.Op == jute.OpGetData && strings.HasSuffix(r.Path, "/dir/e") && r.Err == nil {
 				once.Do(func() { w.Must(w.Look.Delete(w.Ctx, "/dir/e", client.AnyVersion)) })
 			}
 		}
@@ -391,8 +390,8 @@ func TestEventParentThatDoesNotStay(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
 	c := w.Other(func(o *client.Options) {
-		o.Trace.Request = func(_ context.Context, op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
-			if op == jute.OpCreateContainer {
+		o.Trace.Request = func(_ context.Context, r client.TracedRequest) {
+			if r.Op == jute.OpCreateContainer {
 				_ = w.Look.Delete(w.Ctx, "/dir", client.AnyVersion)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
@@ -48,8 +47,8 @@ func TestPriorityAsksWhoSlipsIn(t *testing.T) {
 	grant := strings.Replace(place.Path, "-read-", "-read-held-", 1)
 	var once sync.Once
 	c := w.Other(func(o *client.Options) {
-		o.Trace.Request = func(_ context.Context, op client.OpCode, _ string, _ time.Duration, _ client.Zxid, _ error) {
-			if op == jute.OpGetChildren2 {
+		o.Trace.Request = func(_ context.Context, r client.TracedRequest) {
+			if r.Op == jute.OpGetChildren2 {
 				once.Do(func() {
 					_, err := w.Look.Create(w.Ctx, grant, nil, client.CreateOptions{Mode: client.Ephemeral})
 					w.Must(err)

@@ -61,8 +61,8 @@ func TestSweepOfADraftThatIsOffered(t *testing.T) {
 	w.Must(producer.Prepare(w.Ctx, d))
 	var once sync.Once
 	c := w.Other(func(o *client.Options) {
-		o.Trace.Request = func(_ context.Context, _ client.OpCode, path string, _ time.Duration, _ client.Zxid, _ error) {
-			if strings.HasSuffix(path, "/"+d.Item) { // it has been read, and is removed next
+		o.Trace.Request = func(_ context.Context, r client.TracedRequest) {
+			if strings.HasSuffix(r.Path, "/"+d.Item) { // it has been read, and is removed next
 				once.Do(func() { w.Must(producer.Offer(w.Ctx, d)) })
 			}
 		}

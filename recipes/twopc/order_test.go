@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
@@ -88,8 +87,8 @@ func checkOrder(w *trial.World, path string, h history) {
 		aborted = h.what == "abort" || h.ephemeral
 	}
 	c := w.Other(func(o *client.Options) {
-		o.Trace.Request = func(_ context.Context, op client.OpCode, path string, _ time.Duration, _ client.Zxid, _ error) {
-			if path != "" {
+		o.Trace.Request = func(_ context.Context, r client.TracedRequest) {
+			if r.Path != "" {
 				request++
 				act()
 			}

@@ -110,6 +110,7 @@ func commands() []command {
 		{name: "leader", aliases: []string{"lead"}, run: query.leader},
 		{name: "log", changes: true, serve: (*handler).log},
 		{name: "monitor", aliases: []string{"mntr"}, anytime: true, run: query.monitor},
+		{name: "observer_connection_stat_reset", aliases: []string{"orst"}, changes: true, run: func(query) object { return nil }}, // nothing is counted by observer
 		{name: "observers", aliases: []string{"obsr"}, run: query.observers},
 		{name: "restore", aliases: []string{"rest"}, changes: true, posted: true, serve: (*handler).restore},
 		{name: "ruok", run: func(query) object { return nil }},
@@ -221,11 +222,9 @@ func connection(c fourletter.Connection, full bool) object {
 	if !full || c.Session == 0 {
 		return o
 	}
-	o = append(o, object{{"session_id", c.Session}, {"last_operation", c.LastOp}, {"established", c.Established.UnixMilli()}, {"session_timeout", c.TimeoutMs}}...)
-	if c.LastCxid >= 0 {
-		o = append(o, field{"last_cxid", c.LastCxid})
-	}
 	return append(o, object{
+		{"session_id", c.Session}, {"last_operation", c.LastOp}, {"established", c.Established.UnixMilli()}, {"session_timeout", c.TimeoutMs},
+		{"last_cxid", c.LastCxid}, // also if it is negative, unlike in cons
 		{"last_zxid", c.LastZxid}, {"last_response_time", c.LastReplyMs}, {"last_latency", c.LastLatencyMs},
 		{"min_latency", c.MinLatencyMs}, {"avg_latency", c.AvgLatencyMs}, {"max_latency", c.MaxLatencyMs},
 	}...)

@@ -238,6 +238,9 @@ func (a *Answers) serveReads(c *conn) {
 		if took := a.now - req.received; a.clients.slow.is(took) {
 			a.clients.slow.note(c, &req, slowRequest{code: req.code, took: took})
 		}
+		if a.clients.traces.Samples(c.SessionID(), req.xid) {
+			a.clients.traces.Add(tracedRequest(c, &req, req.code, nil))
+		}
 		served++
 		c.mu.Lock()
 		more = a.popLocked(c)
@@ -277,6 +280,9 @@ func (a *Answers) observeLocked(c *conn, req *request, o *replica.Order, code ju
 	latency := a.now - req.received
 	if a.clients.slow.is(latency) {
 		a.clients.slow.note(c, req, slowRequest{code: code, took: latency, stages: stagesOf(o, req.received, a.now)})
+	}
+	if a.clients.traces.Samples(c.SessionID(), req.xid) {
+		a.clients.traces.Add(tracedRequest(c, req, code, o))
 	}
 	if a.same.op != req.op || a.same.code != code || a.latency != latency {
 		a.countSame()

@@ -23,6 +23,7 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/traces"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
@@ -87,6 +88,7 @@ type Options struct {
 	Sessions *session.Tracker              // of the ensemble
 	Keys     *atomic.Pointer[session.Keys] // of session passwords
 	Audit    *audit.Log                    // nil for none
+	Traces   *traces.Tracer                // nil for none
 	// Configure carries out a request about the server's configuration, and returns what to
 	// show. It may be called from any goroutine, and may block.
 	Configure func(jute.ConfigureRequest) (string, error)
@@ -121,6 +123,7 @@ type Clients struct {
 	quotaRates  quotaRates
 	newSessions tokenBucket
 	slow        slowLog
+	traces      *traces.Tracer
 	ended       endedUses
 	authLimiter *authLimiter
 	superUser   string // "" for none
@@ -162,6 +165,7 @@ func New(o Options) *Clients {
 		conns:       register.New[*conn](o.Config.Replicated()),
 		throttler:   newThrottler(o.Limits.Requests),
 		authLimiter: newAuthLimiter(o.Config.AuthFailuresPerSecond),
+		traces:      o.Traces,
 		tls:         o.TLS,
 		configure:   o.Configure,
 		handshakes:  newHandshakes(runtime.GOMAXPROCS(0)),

@@ -20,6 +20,7 @@ import (
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/traces"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
@@ -49,6 +50,7 @@ type conn struct {
 	batch          []replica.Submission   // writes of the frames being handled, not yet handed over
 	arena          []byte                 // where request bodies of this batch are copied to
 	reads          []sameResults          // answered since the last settle
+	traced         []traces.Request       // those of these reads that are sampled
 	bytesIn        int64                  // read and not counted in mu.stats
 	namespace      monitor.NamespaceCount // of these reads
 	started        time.Duration          // when the frames being handled were received
@@ -263,6 +265,12 @@ func (c *conn) finishBatch(handled int) {
 			}
 		}
 		c.reads = c.reads[:0]
+		for _, r := range c.traced {
+			r.Applied = c.mu.stats.lastResponse
+			c.clients.traces.Add(r)
+		}
+		clear(c.traced)
+		c.traced = c.traced[:0]
 	}
 	c.mu.Unlock()
 	c.current = request{} // releases the read buffer
@@ -279,6 +287,9 @@ type sameResults struct {
 
 // countRead counts a read that was answered.
 func (c *conn) countRead(req *request) {
+	if c.clients.traces.Samples(c.SessionID(), req.xid) {
+		c.traced = append(c.traced, tracedRequest(c, req, req.code, nil))
+	}
 	if n := len(c.reads); n > 0 && c.reads[n-1].op == req.op && c.reads[n-1].code == req.code {
 		c.reads[n-1].n++
 		return

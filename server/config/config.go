@@ -237,6 +237,8 @@ type Config struct {
 
 	// Audit configures the audit log.
 	Audit Audit
+	// Traces configures the spans that are sent to a collector.
+	Traces Traces
 	// Secure means that the configuration has been checked for TLS on all public ports, and
 	// that what it leaves open is set to the safe value. Default false.
 	Secure bool

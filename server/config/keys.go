@@ -82,7 +82,7 @@ func Keys() []Key { return keyTable(new(Config)) }
 func keyTable(c *Config) []Key {
 	return slices.Concat(
 		fileKeys(c), clientKeys(c), requestKeys(c), treeKeys(c), securityKeys(c), operatingKeys(c), ensembleKeys(c),
-		clientTLSKeys(c), quorumTLSKeys(c), metricsTLSKeys(c), identityKeys(c), saslKeys(c), quorumSASLKeys(c), auditKeys(c), adminKeys(c), limitKeys(c), secureKeys(c), autopilotKeys(c),
+		clientTLSKeys(c), quorumTLSKeys(c), metricsTLSKeys(c), identityKeys(c), saslKeys(c), quorumSASLKeys(c), auditKeys(c), adminKeys(c), limitKeys(c), secureKeys(c), autopilotKeys(c), traceKeys(c),
 		laterKeys(), ignoredKeys(),
 	)
 }

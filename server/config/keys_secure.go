@@ -67,6 +67,7 @@ func (l *loader) requireSecure() {
 		{c.AuthFailuresPerSecond == 0, "zkd.authFailuresPerSecond", "must be at least 1"},
 		{c.Metrics && c.MetricsPort >= 0 && !isLoopback(c.MetricsHost), "metricsProvider.httpHost", "must be 127.0.0.1, or metricsProvider.httpPort give way to metricsProvider.httpsPort: the metrics have no TLS"},
 		{c.Admin.Enabled && c.Admin.AcceptPlain && !isLoopback(c.Admin.Host), "admin.serverAddress", "must be 127.0.0.1, or admin.forceHttps be true: the AdminServer has no TLS"},
+		{c.Traces.plainAndFar(), "zkd.traces.endpoint", "must begin with https://, or be on 127.0.0.1: spans name the paths of znodes"},
 	} {
 		if bad.set {
 			refuse(bad.key, bad.must)

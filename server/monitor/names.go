@@ -106,6 +106,8 @@ var ownNumbers = []number{
 	{name: "zkd_bad_passwords_total", help: "Sessions that somebody tried to resume with a wrong password.", counter: true, value: integer(func(r *Reading) int64 { return r.BadPasswords.Load() })},
 	{name: "zkd_auth_delayed_total", help: "Attempts to authenticate that had to wait because of failed ones of their address.", counter: true, value: integer(func(r *Reading) int64 { return r.AuthDelayed.Load() })},
 	{name: "zkd_auth_refused_total", help: "Attempts to authenticate that were refused unseen because of failed ones of their address.", counter: true, value: integer(func(r *Reading) int64 { return r.AuthRefused.Load() })},
+	{name: "zkd_traced_requests_total", help: "Requests that were sampled to be traced, on each server that took part in them.", counter: true, value: integer(func(r *Reading) int64 { return r.Traced.Load() })},
+	{name: "zkd_traces_dropped_total", help: "Those of these that were not sent, since too many waited for the collector.", counter: true, value: integer(func(r *Reading) int64 { return r.TracesDropped.Load() })},
 	{name: "zkd_autopilot_demoted_total", help: "Voters that autopilot has made observers, on this server as a leader.", counter: true, value: integer(func(r *Reading) int64 { return r.Demoted.Load() })},
 	{name: "zkd_autopilot_promoted_total", help: "Observers that autopilot has made voters again, on this server as a leader.", counter: true, value: integer(func(r *Reading) int64 { return r.Promoted.Load() })},
 	{name: "zkd_containers", help: "Container znodes.", value: integer(func(r *Reading) int { return r.Tree.Containers })},

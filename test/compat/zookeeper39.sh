@@ -78,7 +78,7 @@ public interface Info {
 		-sourcepath "$gen:$src/zookeeper-jute/src/main/java:$src/zookeeper-server/src/main/java" \
 		"$server/quorum/QuorumPeerMain.java" "$server/NettyServerCnxnFactory.java" \
 		"$server/auth/SASLAuthenticationProvider.java" "$server/auth/X509AuthenticationProvider.java" \
-		"$server/auth/EnsembleAuthenticationProvider.java" "$src/zookeeper-server/src/main/java/org/apache/zookeeper/ZooKeeperMain.java"
+		"$server/auth/EnsembleAuthenticationProvider.java" "$server/admin/JettyAdminServer.java" "$src/zookeeper-server/src/main/java/org/apache/zookeeper/ZooKeeperMain.java"
 	jar --create --file "$lib/zookeeper-$1.jar" -C "$tmp/classes" .
 }
 
@@ -100,7 +100,7 @@ build_cli() {
 
 for v in $versions; do
 	version=${v%%:*} sums=${v#*:}
-	home=$cache/zookeeper-$version-4 # the number changes with what is built
+	home=$cache/zookeeper-$version-5 # the number changes with what is built
 	if [ ! -e "$home/lib/zookeeper-$version.jar" ]; then
 		fetch "$version" "${sums%:*}" "${sums#*:}" || continue
 		build "$version" >&2

@@ -30,18 +30,22 @@ func ensembleCommand() Command {
 			limit := 3 * time.Second
 			flags.Flags().Var((*millis)(&limit), "within", "wait so long for the answers")
 			return func(ctx context.Context, c *Call) error {
-				addrs, err := c.servers(ctx, *all)
+				asker, err := c.Options.security.asker()
 				if err != nil {
 					return err
 				}
-				return c.ensemble(servers.LookAll(ctx, addrs, limit, servers.Look))
+				addrs, err := c.servers(ctx, asker, *all)
+				if err != nil {
+					return err
+				}
+				return c.ensemble(servers.LookAll(ctx, addrs, limit, asker.Look))
 			}
 		},
 	}
 }
 
 // servers returns the addresses to ask.
-func (c *Call) servers(ctx context.Context, all bool) ([]string, error) {
+func (c *Call) servers(ctx context.Context, asker servers.Asker, all bool) ([]string, error) {
 	addrs, _, err := client.ParseServers(c.Options.Server)
 	if err != nil {
 		return nil, &UsageError{Text: err.Error() + ". A server is written host:port, as in -server localhost:2181"}
@@ -57,7 +61,7 @@ func (c *Call) servers(ctx context.Context, all bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	members := servers.Addresses(string(config.Data))
+	members := asker.Addresses(string(config.Data))
 	if len(members) == 0 {
 		return nil, fmt.Errorf("the configuration names no client address: it is a single server, or a static configuration without ;clientPort")
 	}

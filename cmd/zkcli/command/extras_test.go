@@ -105,7 +105,7 @@ server3 unreachable - - - - - - - - -`
 	}
 	const notes = `server1: mntr is not in the server's 4lw.commands.whitelist
 server2: not serving: no quorum
-server3: srvr: no answer (is this a TLS port?)`
+server3: srvr: no answer (is this a port with TLS? then use --tls-ca)`
 	if got := rename(errs.String()); got != notes {
 		t.Errorf("got\n%s\nwant\n%s", got, notes)
 	}

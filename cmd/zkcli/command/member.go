@@ -103,7 +103,11 @@ func memberCommand() Command {
 
 func (c *Call) member(ctx context.Context, o *memberOptions) error {
 	action, args := strings.ToLower(c.Arg(0)), c.Args[1:]
-	e := &memberEnsemble{c, o.within}
+	asker, err := c.Options.security.asker()
+	if err != nil {
+		return err
+	}
+	e := &memberEnsemble{c, asker, o.within}
 	if action == "list" {
 		if len(args) > 0 {
 			return c.Usage("list takes no arguments")
@@ -138,7 +142,7 @@ func (c *Call) member(ctx context.Context, o *memberOptions) error {
 	if err != nil {
 		return err
 	}
-	return c.memberResult(&res)
+	return c.memberResult(&res, e)
 }
 
 // memberAnnounce says what will be done, and asks if it has to.
@@ -171,10 +175,10 @@ type memberDoc struct {
 	Servers []configServer   `json:"servers"`
 }
 
-func (c *Call) memberResult(res *member.Result) error {
+func (c *Call) memberResult(res *member.Result, e member.Ensemble) error {
 	doc := memberDoc{Changed: res.Changed, Did: res.Does, Before: res.Before, After: res.After, Version: fmt.Sprintf("%x", res.List.Version)}
 	for _, s := range res.List.Servers {
-		doc.Servers = append(doc.Servers, configServer{ID: fmt.Sprint(s.ID), Peers: s.Quorum, Role: s.Role(), Client: s.Address()})
+		doc.Servers = append(doc.Servers, configServer{ID: fmt.Sprint(s.ID), Peers: s.Quorum, Role: s.Role(), Client: e.Address(s)})
 	}
 	note := "The members are changed: " + idsOf(&res.List) + "; version " + doc.Version
 	if !res.Changed {
@@ -234,6 +238,7 @@ func (c *Call) memberList(ctx context.Context, e member.Ensemble) error {
 // memberEnsemble is the ensemble to which zkcli is connected.
 type memberEnsemble struct {
 	c      *Call
+	asker  servers.Asker
 	within time.Duration
 }
 
@@ -260,9 +265,12 @@ func (e *memberEnsemble) Reconfig(ctx context.Context, m client.Members, version
 	return string(node.Data), err
 }
 
+// Address implements member.Ensemble.
+func (e *memberEnsemble) Address(s member.Server) string { return s.Address(e.asker) }
+
 // Look implements member.Ensemble.
 func (e *memberEnsemble) Look(ctx context.Context, addrs []string) []servers.View {
-	return servers.LookAll(ctx, addrs, e.within, servers.Look)
+	return servers.LookAll(ctx, addrs, e.within, e.asker.Look)
 }
 
 // client returns the client, of a new session if the last one has ended.

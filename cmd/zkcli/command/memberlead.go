@@ -86,7 +86,7 @@ func (c *Call) drain(ctx context.Context, e *memberEnsemble, id int64, o *member
 		return err
 	}
 	s, _ := st.List.Server(id)
-	address := s.Address()
+	address := e.Address(s)
 	if address == "" {
 		return fmt.Errorf("the members do not say where clients reach server %d", id)
 	}

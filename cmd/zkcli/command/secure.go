@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/servers"
 	"github.com/zkd-project/zkd/internal/login"
 )
 
@@ -46,26 +48,40 @@ func (s *security) flags(root *cobra.Command) {
 
 // apply sets the client's options. ask asks the user for a text that is not shown.
 func (s *security) apply(o *client.Options, ask func(question string) (string, error)) (err error) {
-	if s.clientConfig != "" {
-		if err := s.readProperties(); err != nil {
-			return err
-		}
+	if o.TLSFor, err = s.tlsFor(); err != nil {
+		return err
 	}
 	if s.maxBuffer > 0 {
 		o.MaxRequest, o.MaxReply = s.maxBuffer, s.maxBuffer
-	}
-	if s.tls || s.ca != "" || s.cert != "" || s.key != "" {
-		config, err := client.TLSFiles{CA: s.ca, Cert: s.cert, Key: s.key, Password: s.keyPassword, Logger: client.NoLog}.Load()
-		if err != nil {
-			return &UsageError{Text: err.Error()}
-		}
-		o.TLSFor = config
 	}
 	o.SASL, err = s.login.Mechanism(o.TLSFor != nil, ask)
 	if wrong, ok := errors.AsType[*login.UsageError](err); ok {
 		return &UsageError{Text: wrong.Error()}
 	}
 	return err
+}
+
+// tlsFor returns the configuration of TLS for a server, nil for none.
+func (s *security) tlsFor() (func(server string) (*tls.Config, error), error) {
+	if s.clientConfig != "" {
+		if err := s.readProperties(); err != nil {
+			return nil, err
+		}
+	}
+	if !s.tls && s.ca == "" && s.cert == "" && s.key == "" {
+		return nil, nil
+	}
+	config, err := client.TLSFiles{CA: s.ca, Cert: s.cert, Key: s.key, Password: s.keyPassword, Logger: client.NoLog}.Load()
+	if err != nil {
+		return nil, &UsageError{Text: err.Error()}
+	}
+	return config, nil
+}
+
+// asker returns what asks servers by four-letter words.
+func (s *security) asker() (servers.Asker, error) {
+	config, err := s.tlsFor()
+	return servers.Asker{TLS: config}, err
 }
 
 // readProperties reads the known settings of a file of Java properties.

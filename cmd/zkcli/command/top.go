@@ -123,11 +123,15 @@ func (t *top) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeWatch(ctx, w)) }()
-	addrs, err := t.c.servers(ctx, false)
+	asker, err := t.c.Options.security.asker()
 	if err != nil {
 		return err
 	}
-	t.reset(servers.LookAll(ctx, addrs, t.interval, servers.LookClosely))
+	addrs, err := t.c.servers(ctx, asker, false)
+	if err != nil {
+		return err
+	}
+	t.reset(servers.LookAll(ctx, addrs, t.interval, asker.LookClosely))
 	shown, stop := shell.EndedByKey(ctx, t.c.App.in, "qQ")
 	defer stop()
 	ticker := time.NewTicker(t.interval)
@@ -139,7 +143,7 @@ func (t *top) run(ctx context.Context) (err error) {
 			}
 			return err
 		}
-		if err := t.show(servers.LookAll(ctx, addrs, t.interval, servers.LookClosely)); err != nil {
+		if err := t.show(servers.LookAll(ctx, addrs, t.interval, asker.LookClosely)); err != nil {
 			return err
 		}
 	}

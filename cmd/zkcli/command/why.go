@@ -42,6 +42,9 @@ func whyCommand() Command {
 				if err != nil {
 					return &UsageError{Text: err.Error() + ". A server is written host:port, as in -server localhost:2181"}
 				}
+				if e.Asker, err = c.Options.security.asker(); err != nil {
+					return err
+				}
 				return c.why(e.Examine(ctx, addrs), *ignore)
 			}
 		},

@@ -1,10 +1,16 @@
 package command
 
 import (
+	"crypto/tls"
 	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/testing/certs"
 )
 
 // TestWhy asks servers that are well, one of which is then stopped, and at last all.
@@ -50,4 +56,44 @@ func TestWhy(t *testing.T) {
 	awaits("no-quorum", exitError)
 	e.Stop(1)
 	awaits("no-quorum", exitNotAsked)
+}
+
+// TestWordsOverTLS asks a server that has only a port with TLS.
+func TestWordsOverTLS(t *testing.T) {
+	ca := certs.New(t, "CA")
+	file := certs.Write(t, t.TempDir(), "ca.pem", ca.CertPEM())
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{ca.Issue("127.0.0.1").TLS()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer l.Close()
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer conn.Close()
+				word := make([]byte, 4)
+				if _, err := io.ReadFull(conn, word); err == nil && string(word) == "srvr" {
+					io.WriteString(conn, "Zookeeper version: 3.9.5\nMode: standalone\nZxid: 0x1\n")
+				}
+			})
+		}
+	})
+	for _, command := range [][]string{{"why", "-i", "1"}, {"ensemble"}} {
+		for _, c := range []struct {
+			flags    []string
+			answered bool
+		}{{nil, false}, {[]string{"--tls-ca", file}, true}} {
+			args := slices.Concat([]string{"-server", l.Addr().String(), "-o", "json"}, c.flags, command)
+			out, errOut, code := run(t, t.Context(), nil, args...)
+			if got := strings.Contains(out, `"answered":1`) || strings.Contains(out, `"mode":"standalone"`); got != c.answered {
+				t.Errorf("%s: exit %d: %s%s", args, code, out, errOut)
+			}
+		}
+	}
 }

@@ -96,8 +96,8 @@ func (s Server) String() string {
 	return line
 }
 
-// Address returns where clients reach the server, or "" if its line does not say it.
-func (s Server) Address() string { return servers.Address(s.Quorum + ";" + s.Client) }
+// Address returns where an Asker reaches the server, or "" if its line does not say it.
+func (s Server) Address(a servers.Asker) string { return a.Address(s.Quorum + ";" + s.Client) }
 
 // List is the members, as /zookeeper/config has them.
 type List struct {

@@ -52,6 +52,8 @@ func (f *fake) Reconfig(ctx context.Context, m client.Members, version int64) (s
 	return f.text, a.err
 }
 
+func (f *fake) Address(s Server) string { return s.Address(servers.Asker{}) }
+
 func (f *fake) Look(_ context.Context, addrs []string) (views []servers.View) {
 	for _, addr := range addrs {
 		host, _, _ := strings.Cut(addr, ":")

@@ -13,6 +13,8 @@ type Ensemble interface {
 	Members(ctx context.Context) (string, error)
 	// Reconfig changes the members, which must have a version, and returns the new text.
 	Reconfig(ctx context.Context, m client.Members, version int64) (string, error)
+	// Address returns where Look reaches a server, or "" if its line does not say it.
+	Address(Server) string
 	// Look asks the servers at some addresses for their state.
 	Look(ctx context.Context, addrs []string) []servers.View
 }
@@ -43,7 +45,7 @@ func look(ctx context.Context, e Ensemble, list []Server) map[int64]servers.View
 	var addrs []string
 	var ids []int64
 	for _, s := range list {
-		if at := s.Address(); at != "" {
+		if at := e.Address(s); at != "" {
 			addrs, ids = append(addrs, at), append(ids, s.ID)
 		}
 	}
@@ -103,7 +105,7 @@ func (s *Status) Members() []Member {
 	var list []Member
 	for _, m := range s.List.Servers {
 		v, asked := s.views[m.ID]
-		row := Member{m.ID, m.Role(), m.Demoted, m.Quorum, m.Address(), v.Mode, v.Zxid, v.Lag, v.Problem}
+		row := Member{m.ID, m.Role(), m.Demoted, m.Quorum, v.Server, v.Mode, v.Zxid, v.Lag, v.Problem}
 		switch {
 		case v.Mode != "":
 			row.Problem = "" // it is that mntr does not answer

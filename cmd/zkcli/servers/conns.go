@@ -14,12 +14,12 @@ type Conn struct {
 }
 
 // LookClosely is Look with the server's connections.
-func LookClosely(ctx context.Context, server string) View {
-	v := Look(ctx, server)
+func (a Asker) LookClosely(ctx context.Context, server string) View {
+	v := a.Look(ctx, server)
 	if v.Mode == "" {
 		return v
 	}
-	text, err := word(ctx, server, "cons")
+	text, err := a.word(ctx, server, "cons")
 	if err != nil {
 		if v.Problem == "" {
 			v.Problem = err.Error()
@@ -27,7 +27,7 @@ func LookClosely(ctx context.Context, server string) View {
 		return v
 	}
 	v.Conns = readCons(text)
-	if text, err := word(ctx, server, "topc"); err == nil { // Apache's servers do not know it
+	if text, err := a.word(ctx, server, "topc"); err == nil { // Apache's servers do not know it
 		v.Uses = readTop(text)
 	}
 	return v

@@ -20,6 +20,7 @@ import (
 
 // Examination says how to examine an ensemble.
 type Examination struct {
+	Asker
 	Limit    time.Duration // for the answers of a round
 	Interval time.Duration // between the two rounds
 	// AdminPort is the port of the servers' AdminServers, 0 for none. They know why a server
@@ -31,11 +32,11 @@ type Examination struct {
 func (e Examination) Examine(ctx context.Context, addrs []string) why.Facts {
 	list := make([]examined, len(addrs))
 	for i, addr := range addrs {
-		list[i].Name = addr
+		list[i].Name, list[i].asker = addr, e.Asker
 	}
 	e.round(ctx, list, func(ctx context.Context, s *examined) { s.Before = e.first(ctx, s) })
 	known := len(list)
-	list = withMembers(list)
+	list = e.withMembers(list)
 	e.round(ctx, list[known:], func(ctx context.Context, s *examined) { s.Before = e.first(ctx, s) })
 
 	wait := time.NewTimer(e.Interval)
@@ -60,6 +61,7 @@ func (e Examination) Examine(ctx context.Context, addrs []string) why.Facts {
 // examined is a server that is being examined.
 type examined struct {
 	why.Server
+	asker   Asker
 	members map[int64]string // addresses for clients by id
 }
 
@@ -75,7 +77,7 @@ func (e Examination) round(ctx context.Context, list []examined, do func(context
 }
 
 // withMembers appends the members that are not in the list.
-func withMembers(list []examined) []examined {
+func (e Examination) withMembers(list []examined) []examined {
 	members := make(map[int64]string)
 	for i := range list {
 		for id, at := range list[i].members {
@@ -92,7 +94,7 @@ func withMembers(list []examined) []examined {
 	var more []examined
 	for id, at := range members {
 		if !slices.ContainsFunc(list, func(s examined) bool { return s.ID == id }) {
-			more = append(more, examined{Server: why.Server{Name: at, ID: id}})
+			more = append(more, examined{Server: why.Server{Name: at, ID: id}, asker: e.Asker})
 		}
 	}
 	slices.SortFunc(more, func(a, b examined) int { return int(a.ID - b.ID) })
@@ -113,7 +115,7 @@ func (e Examination) first(ctx context.Context, s *examined) why.Sample {
 
 // sample asks for the state. It sets what is the same in each sample, too.
 func (s *examined) sample(ctx context.Context) (sample why.Sample) {
-	text, err := word(ctx, s.Name, "srvr")
+	text, err := s.asker.word(ctx, s.Name, "srvr")
 	if err != nil {
 		if s.NotServing = errors.Is(err, errNotServing); !s.NotServing {
 			s.Unreachable = unreachable(err)
@@ -144,7 +146,7 @@ func (s *examined) sample(ctx context.Context) (sample why.Sample) {
 
 // word asks for what not every server answers. It notes which words are not allowed.
 func (s *examined) word(ctx context.Context, name string) string {
-	text, err := word(ctx, s.Name, name)
+	text, err := s.asker.word(ctx, s.Name, name)
 	if _, notListed := errors.AsType[*notListedError](err); notListed && !slices.Contains(s.Unanswered, name) {
 		s.Unanswered = append(s.Unanswered, name)
 	}
@@ -158,7 +160,7 @@ func (s *examined) readConf(ctx context.Context) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		var id int64
 		if n, _ := fmt.Sscanf(key, "server.%d", &id); n == 1 {
-			if at := Address(value); at != "" {
+			if at := s.asker.Address(value); at != "" {
 				s.members[id] = at
 			}
 		}

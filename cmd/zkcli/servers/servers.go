@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -14,9 +15,31 @@ import (
 	"github.com/zkd-project/zkd/internal/ask"
 )
 
+// Asker asks servers. The zero Asker uses connections without TLS.
+type Asker struct {
+	// TLS returns the configuration for a connection to a host; nil means no TLS.
+	TLS func(host string) (*tls.Config, error)
+}
+
+// dial opens a connection to a server.
+func (a Asker) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if a.TLS == nil {
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	var d tls.Dialer
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	if d.Config, err = a.TLS(host); err != nil {
+		return nil, err
+	}
+	return d.DialContext(ctx, network, addr)
+}
+
 // word asks a server by a four-letter word.
-func word(ctx context.Context, server, word string) (string, error) {
-	answer, err := ask.Word(ctx, server, word)
+func (a Asker) word(ctx context.Context, server, word string) (string, error) {
+	answer, err := ask.WordOver(ctx, a.dial, server, word)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%s: no answer in time", word)
 	}
@@ -45,7 +68,7 @@ func (e *notListedError) Error() string {
 
 var (
 	errNotServing = errors.New("not serving: no quorum")
-	errNoAnswer   = errors.New("no answer (is this a TLS port?)")
+	errNoAnswer   = errors.New("no answer (is this a port with TLS? then use --tls-ca)")
 )
 
 // View is what a server reports about itself.
@@ -110,9 +133,9 @@ func (v *View) LastZxid() (z client.Zxid) {
 }
 
 // Look asks a server by srvr and mntr.
-func Look(ctx context.Context, server string) View {
+func (a Asker) Look(ctx context.Context, server string) View {
 	v := View{Server: server}
-	text, err := word(ctx, server, "srvr")
+	text, err := a.word(ctx, server, "srvr")
 	if err != nil {
 		v.Problem = err.Error()
 		v.Reachable = err == errNotServing
@@ -122,7 +145,7 @@ func Look(ctx context.Context, server string) View {
 	}
 	v.Reachable = true
 	v.readSrvr(text)
-	text, err = word(ctx, server, "mntr")
+	text, err = a.word(ctx, server, "mntr")
 	if err != nil {
 		v.Problem = err.Error()
 		return v
@@ -218,13 +241,13 @@ func measureLag(views []View) {
 	}
 }
 
-// Addresses returns where clients reach the servers of an ensemble's configuration. A
-// line is server.1=host:2888:3888[|…]:participant;[address:]port.
-func Addresses(config string) []string {
+// Addresses returns where the Asker reaches the servers of an ensemble's configuration. A
+// line is server.1=host:2888:3888[|…]:participant;[address:]port[;[address:]port for TLS].
+func (a Asker) Addresses(config string) []string {
 	var list []string
 	for line := range strings.Lines(config) {
 		_, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		if at := Address(value); at != "" && strings.HasPrefix(line, "server.") {
+		if at := a.Address(value); at != "" && strings.HasPrefix(line, "server.") {
 			list = append(list, at)
 		}
 	}
@@ -232,12 +255,16 @@ func Addresses(config string) []string {
 	return slices.Compact(list)
 }
 
-// Address returns where clients reach a server without TLS, by the value of its line, or ""
-// if the line does not say it. The host of a server that listens at all its addresses is that
-// of its peer address.
-func Address(value string) string {
-	peer, at, _ := strings.Cut(value, ";")
-	at, _, _ = strings.Cut(at, ";") // what follows is the port for TLS
+// Address returns where the Asker reaches a server, by the value of its line, or "" if the line
+// does not say it. Of a port with TLS and one without it takes the one that suits it, but if
+// there is only one, that. The host of a server that listens at all its addresses is that of
+// its peer address.
+func (a Asker) Address(value string) string {
+	peer, ports, _ := strings.Cut(value, ";")
+	at, secure, _ := strings.Cut(ports, ";")
+	if at == "" || a.TLS != nil && secure != "" {
+		at = secure
+	}
 	if at == "" {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"crypto/tls"
 	"io"
 	"maps"
 	"net"
@@ -19,7 +20,7 @@ func TestLookGivesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	v := LookAll(t.Context(), []string{l.Addr().String()}, time.Millisecond, Look)[0]
+	v := LookAll(t.Context(), []string{l.Addr().String()}, time.Millisecond, Asker{}.Look)[0]
 	if v.Mode != "" || v.Problem == "" {
 		t.Errorf("%+v", v)
 	}
@@ -28,9 +29,15 @@ func TestLookGivesUp(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	const config = "server.1=zk1:2888:3888:participant;0.0.0.0:2181\nserver.2=zk2:2888:3888|zk2b:2888:3888:observer;2182\n" +
 		"server.3=[::1]:2888:3888;[::]:2183\nserver.4=zk4:2888:3888:participant;10.0.0.4:2184;2284\nserver.5=zk5:2888:3888\nserver.6=zk6:2888:3888;;2286\nversion=100000000"
-	want := []string{"10.0.0.4:2184", "[::1]:2183", "zk1:2181", "zk2:2182"}
-	if got := Addresses(config); !slices.Equal(got, want) {
+	want := []string{"10.0.0.4:2184", "[::1]:2183", "zk1:2181", "zk2:2182", "zk6:2286"}
+	if got := (Asker{}).Addresses(config); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	secure := Asker{TLS: func(string) (*tls.Config, error) { return nil, nil }}
+	want[0] = "zk4:2284"
+	slices.Sort(want)
+	if got := secure.Addresses(config); !slices.Equal(got, want) {
+		t.Errorf("with TLS got %q, want %q", got, want)
 	}
 }
 
@@ -67,7 +74,7 @@ func TestLookTellsSilentServers(t *testing.T) {
 		"This ZooKeeper instance is not currently serving requests\n":   {Reachable: true},
 		"Zxid: 0x1f\nMode: leader\nzk_synced_non_voting_followers\t2\n": {Reachable: true, Mode: "leader"},
 	} {
-		v := Look(t.Context(), answering(t, text))
+		v := Asker{}.Look(t.Context(), answering(t, text))
 		if v.Silent != want.Silent || v.Reachable != want.Reachable || v.Mode != want.Mode {
 			t.Errorf("%q: %+v", text, v)
 		}
@@ -78,7 +85,7 @@ func TestLookTellsSilentServers(t *testing.T) {
 }
 
 func TestReadJoiners(t *testing.T) {
-	v := Look(t.Context(), answering(t, "Mode: leader\nJoiner 4: snapshot 1572864/4194304\nJoiner 5: log 3145728 left\n"+
+	v := Asker{}.Look(t.Context(), answering(t, "Mode: leader\nJoiner 4: snapshot 1572864/4194304\nJoiner 5: log 3145728 left\n"+
 		"Joiner 6: snapshot 0/0\nJoiner 7: x\nJoiner x: log 1 left\n"))
 	want := map[int64]string{4: "receives a snapshot: 1.5 of 4.0 MiB, 37 %", 5: "receives the log: 3.0 MiB to go", 6: "waits for a snapshot"}
 	got := make(map[int64]string)

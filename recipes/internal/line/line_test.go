@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
@@ -63,8 +62,8 @@ func TestJoinMakesThePath(t *testing.T) {
 	w := trial.New(t)
 	var deleted bool
 	c := w.Other(func(o *client.Options) {
-		o.Trace.Request = func(_ context.Context, op client.OpCode, path string, _ time.Duration, _ client.Zxid, err error) {
-			if op == jute.OpCreateContainer && strings.HasSuffix(path, "/a/line") && err == nil && !deleted {
+		o.Trace.Request = func(_ context.Context, r client.TracedRequest) {
+			if r.Op == jute.OpCreateContainer && strings.HasSuffix(r.Path, "/a/line") && r.Err == nil && !deleted {
 				deleted = true
 				w.Must(w.Look.Delete(w.Ctx, "/a/line", client.AnyVersion))
 			}

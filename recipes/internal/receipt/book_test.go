@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
@@ -177,8 +176,8 @@ func TestDoneBehindTheLook(t *testing.T) {
 			path := "/receipts/" + line.NewID()
 			var late []client.Op
 			c := w.Proxy.Client(t, func(o *client.Options) {
-				o.Trace.Request = func(_ context.Context, op client.OpCode, looked string, _ time.Duration, _ client.Zxid, err error) {
-					if op.String() == "exists" && strings.HasSuffix(looked, path) && err == nil && late != nil {
+				o.Trace.Request = func(_ context.Context, r client.TracedRequest) {
+					if r.Op.String() == "exists" && strings.HasSuffix(r.Path, path) && r.Err == nil && late != nil {
 						_, err := w.Look.Multi(w.Ctx, late...)
 						w.Must(err)
 						late = nil

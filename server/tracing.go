@@ -1,0 +1,52 @@
+package server
+
+import (
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/traces"
+)
+
+// startTraces starts to trace requests, if the configuration says where to.
+func (s *Server) startTraces() (err error) {
+	c := &s.cfg.Traces
+	if c.Endpoint == "" && s.opts.TraceExporter == nil {
+		return nil
+	}
+	s.traces, err = traces.Start(traces.Options{
+		Endpoint:    c.Endpoint,
+		Exporter:    s.opts.TraceExporter,
+		Ratio:       c.Ratio,
+		ClientSpans: c.ClientSpans,
+		Server:      uint8(s.id),
+		Version:     s.opts.Version,
+		Role: func() string {
+			r := monitor.Reading{Ensemble: s.ensemble(), Role: s.role.Load()}
+			return r.RoleName()
+		},
+		Now: s.now,
+		Lost: func(spans int, err error) {
+			s.log.Warn("traces are lost: the collector did not take them", zap.Int("spans", spans), zap.Error(err))
+		},
+		Sampled: &s.metrics.Traced,
+		Dropped: &s.metrics.TracesDropped,
+	})
+	return err
+}
+
+// tracedOrder returns what a trace shows of a transaction of another server's client that is
+// being applied.
+func (a *applier) tracedOrder(o *replica.Order, txn *datatree.Txn) traces.Request {
+	r := traces.Request{
+		Session: txn.Session, Xid: txn.Cxid, Other: uint8(replica.ServerOf(txn.Origin)), Zxid: txn.Zxid, Code: txn.Err,
+		Logged: o.Logged, Durable: o.Durable, Committed: o.Committed, Applied: a.now(),
+	}
+	if len(txn.Ops) > 0 {
+		r.Path = strings.Clone(txn.Ops[0].Path)
+	}
+	return r
+}
