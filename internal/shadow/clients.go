@@ -288,6 +288,7 @@ func (e *Engine) Closed(now time.Duration, id ConnID) {
 func (e *Engine) lost(o *op) {
 	c := o.conn
 	switch {
+	case o.resolved: // the one before has ended the comparison of the connection
 	case o.answered:
 		e.answered(o)
 	case o.op == jute.OpCloseSession && c.session != nil: // clients do not wait for the answer

@@ -351,6 +351,8 @@ func (e *Engine) Tick(now time.Duration) {
 		}
 		e.oldEvents(c, busy, e.cfg.Grace)
 	}
+	compact(&e.asks, func(o *op) bool { return o.answered || o.resolved })
+	compact(&e.all, func(o *op) bool { return o.resolved })
 	for _, open := range []map[string]time.Duration{e.open, e.openLists} {
 		maps.DeleteFunc(open, func(_ string, until time.Duration) bool { return until <= e.now })
 	}
@@ -359,6 +361,18 @@ func (e *Engine) Tick(now time.Duration) {
 			delete(e.sessions, id)
 		}
 	}
+}
+
+// compact removes what is done from a long list, of which the first may stay for long: one connection
+// must not keep the requests of all others in memory.
+func compact(list *fifo.List[*op], done func(*op) bool) {
+	const long = 4096
+	if list.Len() < long {
+		return
+	}
+	left := slices.DeleteFunc(slices.Clone(list.All()), done)
+	list.Clear()
+	list.Push(left...)
 }
 
 // Waits reports whether requests wait for their place in the order.

@@ -372,6 +372,38 @@ func TestAuthOvertakes(t *testing.T) {
 	d.expectReports("difference auth  error: ok, zkd authentication failed (-115)")
 }
 
+// A login that ends the comparison, when the connection is lost before the answers to earlier requests:
+// nothing of the connection stays.
+func TestLoginOvertakesWhatIsLost(t *testing.T) {
+	d := newDuo(t, nil)
+	d.open(1)
+	d.client(1, get(1, "/a"))
+	d.client(1, request1(2, jute.OpSASL, jute.AppendBuffer(nil, []byte("token"))))
+	d.client(1, request1(jute.XidPing, jute.OpPing, nil))
+	d.apache(1, reply(2, 0, 0, jute.AppendBuffer(nil, []byte("challenge"))))
+	d.apache(1, reply(jute.XidPing, 0, 0, nil))
+	d.closed(1)
+	d.expect("close 1")
+	if d.e.all.Len() > 0 || !d.e.Quiet() {
+		t.Errorf("%d requests of the connection are left", d.e.all.Len())
+	}
+}
+
+// A connection that Apache does not answer keeps no requests of others in memory.
+func TestMemoryBehindASilentConnection(t *testing.T) {
+	d := newDuo(t, nil)
+	d.open(1, 2)
+	d.client(1, get(1, "/a"))
+	for xid := range int32(10_000) {
+		d.client(2, get(xid, "/b"))
+		d.apache(2, reply(xid, 5, jute.ErrNoNode, nil))
+	}
+	d.tick(time.Second)
+	if n := d.e.asks.Len(); n != 1 {
+		t.Errorf("%d requests are kept, of which Apache has not answered one", n)
+	}
+}
+
 // What zkd must not get is not sent.
 func TestNotSent(t *testing.T) {
 	d := newDuo(t, nil)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -98,8 +99,9 @@ func FuzzEngine(f *testing.F) {
 		e.FromZkd(0, 1, feeds[2])
 		e.Closed(0, 1)
 		e.ZkdLost(0, 1, false, "gone")
-		if s := e.Summary(); s.Held != 0 || s.Waiting != 0 || len(e.conns) != 0 {
-			t.Fatalf("left: %+v, %d connections", s, len(e.conns))
+		e.Tick(time.Hour)
+		if s := e.Summary(); s.Held != 0 || s.Waiting != 0 || len(e.conns)+e.all.Len()+e.asks.Len() != 0 {
+			t.Fatalf("left: %+v, %d connections, %d and %d requests", s, len(e.conns), e.all.Len(), e.asks.Len())
 		}
 	})
 }

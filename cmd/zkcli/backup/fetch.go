@@ -131,6 +131,11 @@ func (s *Source) get(ctx context.Context, url string) (*http.Response, error) {
 	return http.DefaultClient.Do(req)
 }
 
+// refused is an answer that another attempt does not change.
+type refused struct{ error }
+
+func (e refused) Unwrap() error { return e.error }
+
 // refusal returns the error of a response that is not OK.
 func refusal(resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // the status is enough
@@ -143,7 +148,7 @@ func refusal(resp *http.Response) error {
 	}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
-		return fmt.Errorf("%s: %s: authenticate by --auth as a user with all permissions on /", resp.Status, why)
+		return refused{fmt.Errorf("%s: %s: authenticate by --auth as a user with all permissions on /", resp.Status, why)}
 	case why != "":
 		return fmt.Errorf("%s: %s", resp.Status, why)
 	}

@@ -60,11 +60,6 @@ type fetchedBase struct {
 // errPurged means that a server has no longer what follows the archive.
 var errPurged = errors.New("the server no longer has the log after it")
 
-// refused is an answer that another attempt does not change.
-type refused struct{ error }
-
-func (e refused) Unwrap() error { return e.error }
-
 // Run continues until ctx ends, or until something fails that another attempt does not mend.
 // Failures of servers and of connections are reported, and another server is asked.
 func (f *Follower) Run(ctx context.Context) error {
@@ -302,8 +297,6 @@ func streamRefusal(resp *http.Response) error {
 		return errPurged
 	case http.StatusConflict:
 		return refused{fmt.Errorf("%w: follow this ensemble into another directory", refusal(resp))}
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return refused{refusal(resp)}
 	}
 	return refusal(resp)
 }

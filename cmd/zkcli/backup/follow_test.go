@@ -336,12 +336,14 @@ func TestLogIsFollowedDuringABase(t *testing.T) {
 			source := startHandlers(t, s)
 			dir := unsynced{archive.Dir(t.TempDir())}
 			following(t, dir, 5, source)
-			asked, logged := make(chan struct{}), make(chan struct{})
+			tried, logged := make(chan struct{}), make(chan struct{})
 			var first, end sync.Once
 			s.change(func() {
 				s.last = 50
 				s.snapshot = func(w http.ResponseWriter, r *http.Request) bool {
-					first.Do(func() { close(asked) })
+					if name != "works" {
+						first.Do(func() { close(tried) })
+					}
 					return snapshot(w, r)
 				}
 			})
@@ -350,13 +352,20 @@ func TestLogIsFollowedDuringABase(t *testing.T) {
 			reached := errors.New("reached")
 			f := &Follower{Source: source, Every: 0, BaseEvery: time.Nanosecond, Report: func(string, ...any) {}}
 			f.To = watched{dir, func() {
-				if a, err := archive.Read(context.Background(), dir); err == nil && archive.End(5, a.Chain(ours, 5)) == 50 {
+				a, err := archive.Read(context.Background(), dir)
+				if err != nil {
+					return
+				}
+				if archive.End(5, a.Chain(ours, 5)) == 50 {
 					end.Do(func() { close(logged) })
+				}
+				if len(a.Bases) == 2 {
+					first.Do(func() { close(tried) })
 				}
 			}}
 			ran := make(chan error, 1)
 			go func() { ran <- f.Run(ctx) }()
-			for _, event := range []chan struct{}{logged, asked} {
+			for _, event := range []chan struct{}{logged, tried} {
 				select {
 				case <-event:
 				case err := <-ran:
@@ -368,6 +377,21 @@ func TestLogIsFollowedDuringABase(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestFollowerIsRefused ends a follower that does not prove who it is, before the first base and after it.
+func TestFollowerIsRefused(t *testing.T) {
+	refusing := startHandlers(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error": "Not authenticated"}`, http.StatusUnauthorized)
+	}))
+	dir := unsynced{archive.Dir(t.TempDir())}
+	for range 2 {
+		f := &Follower{Source: refusing, To: dir, Report: func(format string, args ...any) { t.Logf(format, args...) }}
+		if err := f.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "authenticate by --auth") {
+			t.Errorf("error %v", err)
+		}
+		following(t, dir, 5, startHandlers(t, newStreams(t, 5)))
 	}
 }
 
