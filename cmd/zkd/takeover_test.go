@@ -39,6 +39,8 @@ func TestTakeoverRefuses(t *testing.T) {
 		{"mirror --from zk1:2888 --to " + data + " --sid 7 --sync-limit 0", exitUsage, "--sync-limit"},
 		{"mirror --from zk1:2888 --config " + single, exitUsage, "no server lines"},
 		{"mirror --from zk1:2888 --config nothing", exitUsage, "nothing"},
+		{"mirror --from zk1:2888 --to " + data + " --sid 7 --listen 2181", exitUsage, "HOST:PORT"},
+		{"mirror --from zk1:2888 --to " + data + " --sid 7 --listen :clients", exitUsage, "HOST:PORT"},
 		{"status " + dir, exitFailure, "no running copy"},
 		{"status --output yaml " + dir, exitUsage, "text and json"},
 		{"finish a b c", exitUsage, "--from"},

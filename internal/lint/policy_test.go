@@ -92,7 +92,7 @@ const ours = `
 	internal/apachefiles: jute server/datatree
 	internal/apachelink: jute internal/apachefiles server/datatree
 	internal/moving:   jute internal/apachefiles internal/vfs server server/archive server/datadirs server/datatree server/history server/zab
-	internal/takeover: jute internal/apachefiles internal/apachelink internal/moving internal/vfs server server/datadirs server/datatree server/secure server/zab
+	internal/takeover: jute internal/apachefiles internal/apachelink internal/moving internal/vfs server server/config server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
 	internal/shadow:   jute internal/fifo
@@ -207,7 +207,7 @@ const theirs = `
 	github.com/jcmturner/gokrb5:        server/auth/sasl client/sasl/kerberos tests
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
-	github.com/klauspost/compress:      internal/apachefiles
+	github.com/klauspost/compress:      internal/apachefiles server/archive
 	github.com/minio/minio-go:          cmd/zkcli/backup
 	github.com/johannesboyne/gofakes3:  tests
 	github.com/go-jose:                 server/auth/jwt tests

@@ -38,6 +38,8 @@ type Follower struct {
 	Every time.Duration
 	// BaseEvery is the age of the newest base after which another one is fetched; 0 is never.
 	BaseEvery time.Duration
+	// Temp is the directory for copies of bases, as in archive.Archive.
+	Temp string
 	// Report is called with what a person may want to know.
 	Report func(format string, args ...any)
 
@@ -102,7 +104,7 @@ func (f *Follower) Run(ctx context.Context) error {
 // resume finds out what the archive has. If the log ends before the newest base, it continues
 // there, so that no moment is missing, if a server still has it: see step.
 func (f *Follower) resume(ctx context.Context) error {
-	a, err := archive.Read(ctx, f.To)
+	a, err := f.archive(ctx)
 	if err != nil || len(a.Bases) == 0 {
 		return err
 	}
@@ -113,7 +115,7 @@ func (f *Follower) resume(ctx context.Context) error {
 	f.continueAfter(a, &f.base)
 	for i := range a.Bases[:len(a.Bases)-1] {
 		older := &a.Bases[i]
-		if id, err := a.HistoryOf(ctx, older); err != nil || id != f.id {
+		if id, err := a.ShortHistoryOf(ctx, older); err != nil || id != f.id.String() {
 			continue // it has no part in this
 		}
 		if chain := a.Chain(f.id, older.Zxid); archive.End(older.Zxid, chain) < f.base.Zxid {
@@ -122,6 +124,15 @@ func (f *Follower) resume(ctx context.Context) error {
 	}
 	f.Report("continuing after zxid %v", f.last)
 	return nil
+}
+
+// archive lists what the archive has.
+func (f *Follower) archive(ctx context.Context) (*archive.Archive, error) {
+	a, err := archive.Read(ctx, f.To)
+	if err == nil {
+		a.Temp = f.Temp
+	}
+	return a, err
 }
 
 // continueAfter makes the end of the log after a base the one to continue from.
@@ -147,7 +158,7 @@ func (f *Follower) step(ctx context.Context) error {
 			return err
 		}
 	}
-	a, err := archive.Read(ctx, f.To)
+	a, err := f.archive(ctx)
 	if err == nil {
 		f.continueAfter(a, &f.base)
 	}
@@ -156,7 +167,7 @@ func (f *Follower) step(ctx context.Context) error {
 
 // fetchBase fetches a base.
 func (f *Follower) fetchBase(ctx context.Context) error {
-	b, err := Create(ctx, f.Source, f.To, time.Now())
+	b, err := Create(ctx, f.Source, f.To, true, time.Now())
 	if err != nil {
 		return err
 	}
@@ -165,7 +176,7 @@ func (f *Follower) fetchBase(ctx context.Context) error {
 
 // adopt makes a base that was fetched the newest one.
 func (f *Follower) adopt(ctx context.Context, b *archive.Base) error {
-	a := &archive.Archive{Storage: f.To}
+	a := &archive.Archive{Storage: f.To, Temp: f.Temp}
 	id, err := a.HistoryOf(ctx, b)
 	switch {
 	case err != nil:
@@ -188,7 +199,7 @@ func (f *Follower) renewBase(ctx context.Context) error {
 		source, next := *f.Source, make(chan fetchedBase, 1)
 		f.next = next
 		go func() {
-			b, err := Create(ctx, &source, f.To, now)
+			b, err := Create(ctx, &source, f.To, true, now)
 			next <- fetchedBase{b, err}
 		}()
 	}

@@ -262,7 +262,7 @@ func TestNoGapAtABase(t *testing.T) {
 	dir := unsynced{archive.Dir(t.TempDir())}
 	following(t, dir, 5, source)
 	s.change(func() { s.last = 20 })
-	if _, err := Create(t.Context(), source, dir, time.Now().Add(time.Second)); err != nil {
+	if _, err := Create(t.Context(), source, dir, false, time.Now().Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	s.change(func() { s.last = 30 })
@@ -395,18 +395,16 @@ func TestFollowerIsRefused(t *testing.T) {
 	}
 }
 
-// mergeFails is a storage that can't write a segment of more than one entry, once.
+// mergeFails is a storage that can't write a segment of 16 entries or more, once.
 type mergeFails struct {
 	unsynced
 	failed *int
 }
 
 func (m mergeFails) Put(ctx context.Context, f *os.File, name string) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if *m.failed == 0 && strings.HasSuffix(name, ".log") && info.Size() > 400 {
+	var at, after, last uint64
+	n, _ := fmt.Sscanf(name, "zkd-%dT%dZ-0x%x-0x%x-", &at, &at, &after, &last)
+	if *m.failed == 0 && n == 4 && last-after >= mergeAt {
 		*m.failed++
 		return errors.Join(f.Close(), os.Remove(f.Name()), errors.New("no room"))
 	}
@@ -443,7 +441,7 @@ func TestFollowedArchiveIsPruned(t *testing.T) {
 	f.To = watched{dir, func() {
 		switch end, _ := ends(t, dir); end {
 		case 15: // as another process would, with another base
-			if _, err := Create(t.Context(), source, dir, time.Now().Add(time.Second)); err != nil {
+			if _, err := Create(t.Context(), source, dir, false, time.Now().Add(time.Second)); err != nil {
 				t.Error(err)
 			}
 			a, err := archive.Read(t.Context(), dir)
