@@ -39,7 +39,7 @@ func TestInSession(t *testing.T) {
 	must(t, err)
 }
 
-// What goes on in the background for a session ends with it.
+// Background work of a session ends with it.
 func TestInSessionBackground(t *testing.T) {
 	ctx := deadline(t)
 	gaveUp := make(chan struct{})

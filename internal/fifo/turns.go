@@ -3,8 +3,11 @@ package fifo
 import "iter"
 
 // Turns has a list for each key, and removes elements by turns: one of each list, and then one
-// of the first list again. However long a list is, another one waits for one element of it. The
-// zero Turns is empty. All methods but All take constant time.
+// of the first list again. However long a list is, another one waits for one element of it. An
+// expensive element lets all other lists have some more turns first.
+//
+// The zero Turns is empty. All methods but All take constant time, spread over the calls, and
+// the more the more expensive the elements are.
 type Turns[T any] struct {
 	nodes []node[T]
 	free  int              // nodes without an element: the first of a list
@@ -17,8 +20,9 @@ type Turns[T any] struct {
 
 // node is an element of a list.
 type node[T any] struct {
-	item T
-	next int // index in nodes, plus one; 0 is the end
+	item   T
+	passes int // turns of its list that it lets pass
+	next   int // index in nodes, plus one; 0 is the end
 }
 
 // line is the list of a key.
@@ -30,9 +34,10 @@ type line struct {
 // Len returns the number of elements.
 func (t *Turns[T]) Len() int { return t.n }
 
-// Push appends an element to the list of a key. A new list has its turn after all others.
-func (t *Turns[T]) Push(key uint64, item T) {
-	at := t.node(item)
+// Push appends an element to the list of a key, which lets that many turns of the list pass,
+// unless there is no other list. A new list has its turn after all others.
+func (t *Turns[T]) Push(key uint64, item T, passes int) {
+	at := t.node(node[T]{item: item, passes: passes})
 	t.n++
 	if t.last == nil || t.last.key != key {
 		t.last = t.lines[key]
@@ -63,20 +68,31 @@ func (t *Turns[T]) line(key uint64, at int) *line {
 }
 
 // node returns a node with an element.
-func (t *Turns[T]) node(item T) (at int) {
+func (t *Turns[T]) node(n node[T]) (at int) {
 	if at = t.free; at == 0 {
-		t.nodes = append(t.nodes, node[T]{item: item})
+		t.nodes = append(t.nodes, n)
 		return len(t.nodes)
 	}
 	t.free = t.nodes[at-1].next
-	t.nodes[at-1] = node[T]{item: item}
+	t.nodes[at-1] = n
 	return at
 }
 
 // Front returns the next element. It is valid until the next Push or Pop.
-func (t *Turns[T]) Front() *T { return &t.nodes[(*t.ring.Front()).first-1].item }
+func (t *Turns[T]) Front() *T {
+	for {
+		l := *t.ring.Front()
+		n := &t.nodes[l.first-1]
+		if n.passes == 0 || t.ring.Len() == 1 {
+			return &n.item
+		}
+		n.passes--
+		t.ring.Pop(1)
+		t.ring.Push(l)
+	}
+}
 
-// Pop removes the next element.
+// Pop removes the element that Front has returned.
 func (t *Turns[T]) Pop() {
 	l := *t.ring.Front()
 	at := l.first

@@ -13,30 +13,41 @@ type twin []twinList
 
 type twinList struct {
 	key   uint64
-	items []int
+	items []twinItem
 }
 
-func (w *twin) push(key uint64, item int) {
+type twinItem struct{ item, passes int }
+
+func (w *twin) push(key uint64, item, passes int) {
 	i := slices.IndexFunc(*w, func(l twinList) bool { return l.key == key })
 	if i < 0 {
 		i = len(*w)
 		*w = append(*w, twinList{key: key})
 	}
-	(*w)[i].items = append((*w)[i].items, item)
+	(*w)[i].items = append((*w)[i].items, twinItem{item, passes})
 }
 
 func (w *twin) pop() int {
-	l := (*w)[0]
-	*w = (*w)[1:]
-	if len(l.items) > 1 {
-		*w = append(*w, twinList{l.key, l.items[1:]})
+	for {
+		l := (*w)[0]
+		if l.items[0].passes > 0 && len(*w) > 1 {
+			l.items[0].passes--
+			*w = append((*w)[1:], l)
+			continue
+		}
+		*w = (*w)[1:]
+		if len(l.items) > 1 {
+			*w = append(*w, twinList{l.key, l.items[1:]})
+		}
+		return l.items[0].item
 	}
-	return l.items[0]
 }
 
 func (w *twin) all() (items []int) {
 	for _, l := range *w {
-		items = append(items, l.items...)
+		for _, i := range l.items {
+			items = append(items, i.item)
+		}
 	}
 	return items
 }
@@ -51,8 +62,9 @@ func TestTurnsTwin(t *testing.T) {
 		for i := range 1000 {
 			if rnd.IntN(10) >= pops || len(w) == 0 {
 				key := uint64(rnd.IntN(keys))
-				turns.Push(key, i)
-				w.push(key, i)
+				passes := max(0, rnd.IntN(20)-15)
+				turns.Push(key, i, passes)
+				w.push(key, i, passes)
 				continue
 			}
 			got, want := *turns.Front(), w.pop()
@@ -75,12 +87,29 @@ func TestTurnsTwin(t *testing.T) {
 func TestTurnsLongList(t *testing.T) {
 	var turns Turns[int]
 	for i := range 100_000 {
-		turns.Push(1, i)
+		turns.Push(1, i, 0)
 	}
-	turns.Push(2, -1)
+	turns.Push(2, -1, 0)
 	turns.Pop()
 	if got := *turns.Front(); got != -1 {
 		t.Errorf("the next one is %d of the long list", got)
+	}
+}
+
+// Elements of other lists pass an expensive one, which has its turn in the end.
+func TestTurnsExpensive(t *testing.T) {
+	var turns Turns[int]
+	turns.Push(1, -1, 3)
+	for i := range 10 {
+		turns.Push(2, i, 0)
+	}
+	var got []int
+	for turns.Len() > 6 {
+		got = append(got, *turns.Front())
+		turns.Pop()
+	}
+	if want := []int{0, 1, 2, -1, 3}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
@@ -90,7 +119,7 @@ func TestTurnsLeaveNoGarbage(t *testing.T) {
 		var turns Turns[[10]int]
 		round := func() {
 			for i := range uint64(512) {
-				turns.Push(i%keys, [10]int{})
+				turns.Push(i%keys, [10]int{}, 0)
 			}
 			for range 512 {
 				turns.Pop()
@@ -113,7 +142,7 @@ func BenchmarkTurns(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for i := range uint64(64) {
-					turns.Push(i*bench.keys/64, [16]int{})
+					turns.Push(i*bench.keys/64, [16]int{}, 0)
 				}
 				for range 64 {
 					turns.Pop()

@@ -22,6 +22,7 @@ const (
 	// 256 bytes of these. The last request may exceed it, up to what jute.maxbuffer
 	// allows.
 	EvaluateWork = 4096
+	turnBytes    = 4096
 )
 
 // leading is the state that a replica has only while it leads.
@@ -31,7 +32,8 @@ type leading struct {
 	proposals txnCache
 	// waiting requests are not evaluated yet; they include those that other servers sent
 	// before this one was ready to lead. They have their turns by their origins, so that a
-	// connection with many requests under way delays the others by one at a time.
+	// connection with many requests under way delays the others by one at a time; a request of
+	// several turnBytes lets the others have as many turns first.
 	waiting fifo.Turns[Submission]
 	bytes   int64 // of waiting
 	// refused are the connections that end because one of their requests was refused.
@@ -146,7 +148,7 @@ func (r *Replica) enqueue(batch []Submission) {
 		switch {
 		case origin != 0 && l.refused[origin] && !mutated(refusedServed):
 		case origin == 0 || l.bytes+size <= r.o.Limits.Waiting:
-			l.waiting.Push(turnOf(origin), *sub)
+			l.waiting.Push(turnOf(origin), *sub, len(sub.Request.Body)/turnBytes)
 			l.bytes += size
 		default:
 			if l.refused == nil {

@@ -13,7 +13,7 @@ type turns struct {
 // propose makes a leader propose waiting requests, and checks that the connections have their
 // turns: F1.
 func (s *Sim) propose(n *node) bool {
-	if n.status.Role != zab.Leading {
+	if n.status.Role != zab.Leading || s.cfg.BigBytes > 0 {
 		return n.rep.Propose()
 	}
 	if n.turns.epoch != n.status.Epoch {
