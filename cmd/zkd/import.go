@@ -59,6 +59,8 @@ func newImport() *cobra.Command {
 	fl.BoolVar(&m.Single, "single", false, "accept the data of fewer servers than a majority, which may lack confirmed writes")
 	fl.StringVar(&until, "until", "", "import the state after this zxid, in hex, and not the last one")
 	fl.BoolVar(&m.TrustEmpty, "trust-empty", false, "accept logs without any snapshot")
+	fl.Uint32Var(&m.Epoch, "epoch", 0, "the epoch that the server has reached, if its files currentEpoch and acceptedEpoch are lost or wrong; with one --from")
+	fl.BoolVar(&m.TTL353, "emulate-353-ttl", false, "the servers were of 3.5.3, or had emulate353TTLNodes: keep their znodes with a time to live")
 	fl.BoolVar(&m.IgnoreDigest, "ignore-digest", false, "accept a tree that differs from the digests in the log")
 	out.add(fl)
 	return cmd

@@ -19,6 +19,9 @@ type Options struct {
 	TrustEmpty bool
 	// IgnoreDigest accepts a tree that differs from the digests in the log.
 	IgnoreDigest bool
+	// TTL353 takes owners that are no session for the times to live that servers of 3.5.3 wrote, and
+	// later ones with emulate353TTLNodes.
+	TTL353 bool
 }
 
 // Load returns the state of a server after the last transaction of its log, and what was read
@@ -99,6 +102,9 @@ func (s *Server) replay(snap *snapshot, from *file, o Options, sum *Summary) err
 		return errors.New("there are no transactions")
 	}
 	sum.Zxid = t.Last
+	if r.o.TTL353 {
+		t.convertTTL353()
+	}
 	return t.finish(sum)
 }
 

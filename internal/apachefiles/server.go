@@ -47,6 +47,27 @@ func (s *Server) Epoch() uint32 { return s.epoch }
 // Find returns what a server of Apache's has in its directories. logDir may be empty: then the
 // logs are in dataDir, too.
 func Find(dataDir, logDir string) (*Server, error) {
+	s, err := find(dataDir, logDir)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.readEpochs()
+}
+
+// FindInEpoch is Find for a member that has promised an epoch, whatever its files say of that.
+func FindInEpoch(dataDir, logDir string, epoch uint32) (*Server, error) {
+	s, err := find(dataDir, logDir)
+	if err == nil && epoch < s.last.Epoch() {
+		err = fmt.Errorf("epoch %d is before that of the last transaction in %s, which is %d", epoch, dataDir, s.last.Epoch())
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.current, s.epoch = epoch, epoch
+	return s, nil
+}
+
+func find(dataDir, logDir string) (*Server, error) {
 	s := &Server{DataDir: dataDir, LogDir: cmp.Or(logDir, dataDir)}
 	if err := s.list(); err != nil {
 		return nil, err
@@ -58,10 +79,8 @@ func Find(dataDir, logDir string) (*Server, error) {
 	if s.ID, err = readNumber(filepath.Join(dataDir, "myid")); err != nil {
 		return nil, err
 	}
-	if s.last, err = s.findLast(); err != nil {
-		return nil, err
-	}
-	return s, s.readEpochs()
+	s.last, err = s.findLast()
+	return s, err
 }
 
 // dirs returns the directories with version-2.
@@ -141,7 +160,7 @@ func (s *Server) readEpochs() error {
 	if current != 0 && current < s.last.Epoch() {
 		unfinished, err := read("currentEpoch.tmp") // a crash came before its rename
 		if err != nil || unfinished < s.last.Epoch() {
-			return fmt.Errorf("%s/version-2/currentEpoch is %d, but the history reaches epoch %d: is it of another server?", s.DataDir, current, s.last.Epoch())
+			return fmt.Errorf("%s/version-2/currentEpoch is %d, but the history reaches epoch %d: is it of another server? If not, --epoch %d imports it", s.DataDir, current, s.last.Epoch(), s.last.Epoch())
 		}
 		current = unfinished
 	}

@@ -187,9 +187,13 @@ func (t *Tree) finish(sum *Summary) error {
 		if _, alive := t.Sessions[s]; alive {
 			continue
 		}
+		why := fmt.Sprintf("an ephemeral of session %v, which does not exist", s)
+		if _, ok := ttl353(jute.OwnerSession(s)); ok {
+			why += "; if a server of 3.5.3 has written it, it has a time to live: see --emulate-353-ttl"
+		}
 		for _, path := range slices.Sorted(maps.Keys(t.ephemerals[s])) {
 			t.delete(path, t.Last)
-			sum.drop(path, fmt.Sprintf("an ephemeral of session %v, which does not exist", s))
+			sum.drop(path, why)
 		}
 	}
 	if t.find(configPath) == nil {
@@ -201,6 +205,28 @@ func (t *Tree) finish(sum *Summary) error {
 	}
 	sum.Quotas = t.countQuotas(quotaPath, t.find(quotaPath))
 	return t.check(sum)
+}
+
+// ttl353 returns the time to live in ms that an owner is in the form of 3.5.3: the highest bit, and the
+// time. The owner may also be a session of a server with an id from 128 on.
+func ttl353(o jute.Owner) (ms int64, ok bool) {
+	ms = int64(o) &^ int64(jute.OwnerContainer)
+	return ms, int64(o) < 0 && ms > 0 && ms <= jute.MaxTTL
+}
+
+// convertTTL353 gives nodes with a time to live in the form of 3.5.3 the later form. An owner that is a
+// session stays one.
+func (t *Tree) convertTTL353() {
+	for s, paths := range t.ephemerals {
+		ms, ok := ttl353(jute.OwnerSession(s))
+		if _, alive := t.Sessions[s]; alive || !ok {
+			continue
+		}
+		for path := range paths {
+			t.change(path, t.find(path), func(n *Node) { n.Owner = jute.OwnerTTL(ms) })
+		}
+		delete(t.ephemerals, s)
+	}
 }
 
 // countQuotas sets the usage in the quotas below n, which is at path. Each server keeps it for

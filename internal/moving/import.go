@@ -24,6 +24,9 @@ type Import struct {
 	// Single accepts the data of one member of an ensemble, which may lack what the others have
 	// confirmed.
 	Single bool
+	// Epoch is the greatest epoch that the server has promised, if its files can't be used for
+	// that; 0 if they can. It is for one server.
+	Epoch uint32
 	apachefiles.Options
 
 	// To is the dataDir to be written, and ToLog its dataLogDir, To if it is empty. With
@@ -34,7 +37,7 @@ type Import struct {
 
 // Run imports. Without To, it only reads and reports.
 func (m *Import) Run(ctx context.Context) (*Report, error) {
-	source, reason, err := Choose(m.From, m.LogDirs)
+	source, reason, err := m.choose()
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +74,24 @@ func (m *Import) Run(ctx context.Context) (*Report, error) {
 		r.Written = append(r.Written, p.DataDir)
 	}
 	return r, nil
+}
+
+// choose finds the server whose data to import.
+func (m *Import) choose() (*apachefiles.Server, string, error) {
+	switch {
+	case m.Epoch == 0:
+		return Choose(m.From, m.LogDirs)
+	case m.Epoch >= 1<<31-1:
+		return nil, "", fmt.Errorf("epoch %d leaves no later one", m.Epoch)
+	case len(m.From) != 1 || len(m.LogDirs) > 1:
+		return nil, "", errors.New("--epoch is for one server: of several, the files say which one is the most advanced")
+	}
+	logDir := ""
+	if len(m.LogDirs) > 0 {
+		logDir = m.LogDirs[0]
+	}
+	s, err := apachefiles.FindInEpoch(m.From[0], logDir, m.Epoch)
+	return s, "", err
 }
 
 // Choose finds the files of servers of an ensemble of Apache's, and returns the most advanced

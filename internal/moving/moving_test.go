@@ -51,6 +51,38 @@ func check(t *testing.T, err error) {
 	}
 }
 
+// TestImportInEpoch imports the data of a member whose files of epochs are wrong, in an epoch that is given.
+func TestImportInEpoch(t *testing.T) {
+	const zxid = 0x300000005
+	dir, other := apacheDir(t, zxid, 3, ""), apacheDir(t, zxid, 3, "")
+	run := func(m Import) (*Report, error) {
+		m.Single = true
+		return m.Run(t.Context())
+	}
+	for _, text := range []string{"?", "2"} {
+		check(t, os.WriteFile(filepath.Join(dir, "version-2", "currentEpoch"), []byte(text), 0o600))
+		if _, err := run(Import{From: []string{dir}}); err == nil || !strings.Contains(err.Error(), "currentEpoch") {
+			t.Errorf("epoch %s: %v", text, err)
+		}
+		if r, err := run(Import{From: []string{dir}, Epoch: 9}); err != nil || r.Epoch != 9 || r.Zxid != zxid {
+			t.Errorf("epoch %s: %+v, %v", text, r, err)
+		}
+	}
+	to := filepath.Join(t.TempDir(), "new")
+	_, err := run(Import{From: []string{dir}, Epoch: 9, To: to, Members: []zab.SID{1, 2, 3}})
+	check(t, err)
+	s, err := server.ReadState(t.Context(), server.Place{DataDir: filepath.Join(to, "2"), LogDir: filepath.Join(to, "2")})
+	check(t, err)
+	if s.Epoch != 9 {
+		t.Errorf("the members have promised epoch %d", s.Epoch)
+	}
+	for _, m := range []Import{{From: []string{dir}, Epoch: 2}, {From: []string{dir}, Epoch: 1<<31 - 1}, {From: []string{dir, other}, Epoch: 9}} {
+		if _, err := run(m); err == nil || !strings.Contains(err.Error(), "epoch") {
+			t.Errorf("epoch %d of %d servers: %v", m.Epoch, len(m.From), err)
+		}
+	}
+}
+
 // TestThereAndBack imports, exports and imports again: each time it is the same tree, with the
 // same sessions.
 func TestThereAndBack(t *testing.T) {
