@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -35,21 +34,4 @@ func (s *Server) present(list *zab.Members) (config.Members, error) {
 		return s.cfg.Members, nil
 	}
 	return config.ParseMembers(string(list.Text))
-}
-
-// marksReadable is replica.Autopilot.Readable.
-func (s *Server) marksReadable() bool {
-	for _, p := range s.transport.Peers() {
-		if p.Up && p.Hello.Reads < zab.FormatDemoted {
-			return false
-		}
-	}
-	return true
-}
-
-// historyNeeds returns the version of format.History that a server must read to share the
-// history of this one.
-func (s *Server) historyNeeds() uint32 {
-	lists := s.lists.Load()
-	return max(format.History.Writes(), lists.settled.Format(), lists.newest.Format())
 }

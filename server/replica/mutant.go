@@ -47,6 +47,8 @@ const (
 	markForgotten
 	markKept
 	proposesNothing
+	ownerUnrecorded
+	ownerForgotten
 )
 
 var mutantNames = [...]string{
@@ -83,6 +85,8 @@ var mutantNames = [...]string{
 	markForgotten:        "mark-forgotten",
 	markKept:             "mark-kept",
 	proposesNothing:      "proposes-nothing",
+	ownerUnrecorded:      "owner-unrecorded",
+	ownerForgotten:       "owner-forgotten",
 }
 
 func (m Mutant) String() string {

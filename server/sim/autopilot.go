@@ -23,8 +23,7 @@ func (s *Sim) autopilot() replica.Autopilot {
 			}
 			return []byte(pilotText), nil
 		},
-		Readable: func() bool { return true },
-		Changed:  func() {},
+		Changed: func() {},
 	}
 }
 
