@@ -3,10 +3,8 @@ package client
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -153,13 +151,7 @@ var fakePassword = []byte("sixteen bytes!!!")
 
 // frame reads one frame.
 func (c *fakeConn) frame() ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(c.in, size[:]); err != nil {
-		return nil, err
-	}
-	b := make([]byte, binary.BigEndian.Uint32(size[:]))
-	_, err := io.ReadFull(c.in, b)
-	return b, err
+	return jute.ReadFrame(c.in, 64<<20)
 }
 
 // greeting reads the connect request.

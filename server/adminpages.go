@@ -20,7 +20,7 @@ import (
 // text the configuration file that they show. It may be called before Start.
 func (s *Server) AdminPages(url, text string) http.Handler {
 	return admin.Handler(admin.Options{
-		Server:        func() admin.Server { return adminFacts{facts{s, s.clients.Facts(0)}} },
+		Server:        func() admin.Server { return s.adminFacts() },
 		URL:           url,
 		Configuration: text,
 		Authorize:     s.authorizeRoot,
@@ -59,21 +59,33 @@ func (s *Server) authorizeRoot(c admin.Claim) (known, allowed bool) {
 }
 
 // adminFacts is what the admin pages show.
-type adminFacts struct{ facts }
+type adminFacts struct {
+	facts
+	handover    *handover
+	id          zab.SID
+	incarnation zab.ID // of the data directory
+	events      *queue[peerEvent]
+	logWriter   *logWriter
+	snapshots   *snapshotter
+}
+
+func (s *Server) adminFacts() adminFacts {
+	return adminFacts{facts{s.words, s.clients.Facts(0)}, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots}
+}
 
 // Peer implements admin.Server.
 func (f adminFacts) Peer() (p admin.Peer, ok bool) {
-	if !f.s.ensemble() {
+	if !f.ensemble() {
 		return p, false
 	}
-	st := f.s.role.Load()
-	p = admin.Peer{ID: int64(f.s.id), Leads: st.Role == zab.Leading, Leader: int64(st.Leader), Voter: !st.Observer, Activity: activityOf(st)}
-	f.s.state.RLock()
-	text, _ := f.s.state.Tree.Data(datatree.ConfigPath)
+	st := f.role.Load()
+	p = admin.Peer{ID: int64(f.id), Leads: st.Role == zab.Leading, Leader: int64(st.Leader), Voter: !st.Observer, Activity: activityOf(st)}
+	f.state.RLock()
+	text, _ := f.state.Tree.Data(datatree.ConfigPath)
 	members, err := config.ParseMembers(string(text))
-	f.s.state.RUnlock()
+	f.state.RUnlock()
 	if err != nil || len(members.Servers) == 0 {
-		members = f.s.cfg.Members // nothing has been received yet
+		members = f.cfg.Members // nothing has been received yet
 	}
 	for _, m := range members.Servers {
 		row := admin.Member{ID: m.ID, Observer: m.Observer}
@@ -86,7 +98,7 @@ func (f adminFacts) Peer() (p admin.Peer, ok bool) {
 		}
 		p.Members = append(p.Members, row)
 	}
-	if peers := f.s.peers.Load(); p.Leads && peers != nil {
+	if peers := f.peers.Load(); p.Leads && peers != nil {
 		for _, o := range *peers {
 			if o.Observer && o.Synced {
 				p.Observers = append(p.Observers, int64(o.ID))
@@ -113,11 +125,11 @@ func activityOf(st *zab.Status) string {
 
 // LastSnapshot implements admin.Server.
 func (f adminFacts) LastSnapshot() (zxid int64, at time.Time) {
-	ref, ok := f.s.snapshots.last()
+	ref, ok := f.snapshots.last()
 	if !ok {
 		return 0, at
 	}
-	if info, err := f.s.fs.Stat(f.s.snapshots.store.Path(ref.Name)); err == nil {
+	if info, err := f.fs.Stat(f.snapshots.store.Path(ref.Name)); err == nil {
 		at = info.ModTime()
 	}
 	return int64(ref.Zxid), at
@@ -125,11 +137,11 @@ func (f adminFacts) LastSnapshot() (zxid int64, at time.Time) {
 
 // TakeSnapshot implements admin.Server.
 func (f adminFacts) TakeSnapshot(ctx context.Context) (admin.Snapshot, error) {
-	ref, err := f.s.snapshots.newest(ctx, f.s.state.Applied())
+	ref, err := f.snapshots.newest(ctx, f.state.Applied())
 	if err != nil {
 		return admin.Snapshot{}, err
 	}
-	file, err := f.s.snapshots.store.Open(storeRef(ref))
+	file, err := f.snapshots.store.Open(storeRef(ref))
 	if err != nil {
 		return admin.Snapshot{}, err
 	}
@@ -137,7 +149,7 @@ func (f adminFacts) TakeSnapshot(ctx context.Context) (admin.Snapshot, error) {
 }
 
 // ShedConnections implements admin.Server.
-func (f adminFacts) ShedConnections(percent int) int { return f.s.clients.Shed(percent) }
+func (f adminFacts) ShedConnections(percent int) int { return f.clients.Shed(percent) }
 
 // stuckAfter is the time after which a part of the server that does not answer counts as
 // stuck. It is longer than any pause that a slow disk or a busy machine explains.
@@ -145,37 +157,36 @@ const stuckAfter = 10 * time.Second
 
 // Health implements admin.Server.
 func (f adminFacts) Health() []admin.Check {
-	s := f.s
 	loop := admin.Check{Name: "loop", Concern: admin.Live}
 	done := make(chan struct{})
-	s.events.put(peerEvent{kind: evPing, done: done})
+	f.events.put(peerEvent{kind: evPing, done: done})
 	select {
 	case <-done:
-	case <-s.stopping:
+	case <-f.stopping:
 		loop.Problem = "the server is stopping"
 	case <-time.After(stuckAfter):
 		loop.Problem = fmt.Sprintf("the loop that orders requests has not answered for %v", stuckAfter)
 	}
 	applier := admin.Check{Name: "applier", Concern: admin.Live}
-	if since := time.Duration(s.handover.working.Load()); since != 0 && s.now()-since > stuckAfter {
-		applier.Problem = fmt.Sprintf("the goroutine that applies transactions has been busy with one step for %v", (s.now() - since).Round(time.Second))
+	if since := time.Duration(f.handover.working.Load()); since != 0 && f.now()-since > stuckAfter {
+		applier.Problem = fmt.Sprintf("the goroutine that applies transactions has been busy with one step for %v", (f.now() - since).Round(time.Second))
 	}
 	disk := admin.Check{Name: "disk", Concern: admin.Live}
-	if pending := s.logWriter.Stats().Pending; pending > stuckAfter {
-		disk.Problem = fmt.Sprintf("a write to the log has not ended for %v: see the disk of %s", pending.Round(time.Second), s.cfg.DataLogDir)
+	if pending := f.logWriter.Stats().Pending; pending > stuckAfter {
+		disk.Problem = fmt.Sprintf("a write to the log has not ended for %v: see the disk of %s", pending.Round(time.Second), f.cfg.DataLogDir)
 	}
 	clients := admin.Check{Name: "clients", Concern: admin.Ready}
-	if remark := s.diskRemark(); remark != "" {
+	if remark := f.diskRemark(); remark != "" {
 		clients.Note = "the disk is " + remark
 	}
 	switch {
-	case s.ending.Load():
+	case f.ending.Load():
 		clients.Problem = "the server is stopping"
 	case f.ReadOnly():
 		clients.Problem = "no quorum is reached: only read-only clients are served"
 	case !f.Serving():
 		clients.Problem = fmt.Sprintf("no leader is known: %s (no service for %v)",
-			explainRole(*s.role.Load()), (s.now() - time.Duration(s.idleSince.Load())).Round(time.Second))
+			explainRole(*f.role.Load()), (f.now() - time.Duration(f.idleSince.Load())).Round(time.Second))
 	}
 	return []admin.Check{loop, applier, disk, clients}
 }

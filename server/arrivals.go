@@ -100,8 +100,8 @@ var (
 	errLinkLost    = errors.New("the link to the sender is gone")
 )
 
-func newArrivals(s *Server) *arrivals {
-	a := &arrivals{lifecycle: s.lifecycle, events: s.events, snapshots: s.snapshots, turn: make(chan struct{}, 1)}
+func newArrivals(l *lifecycle, events *queue[peerEvent], snapshots *snapshotter) *arrivals {
+	a := &arrivals{lifecycle: l, events: events, snapshots: snapshots, turn: make(chan struct{}, 1)}
 	a.mu.changed = make(chan struct{})
 	a.mu.list = make(map[zab.SID]*arrival)
 	return a

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkd-project/zkd/fourletter"
@@ -20,18 +21,52 @@ import (
 
 const defaultTraceMask = 306 // Apache's
 
-// facts is a server's fourletter.Source, as seen from one connection.
+// words is what a server tells of itself, by four-letter words and by the pages of the
+// AdminServer.
+type words struct {
+	*lifecycle
+	*published
+	version    string
+	fs         vfs.FS
+	state      *clients.State
+	tracker    *session.Tracker
+	digests    *digestLog
+	clients    *clients.Clients // set by the start
+	trace      atomic.Int64     // the trace mask, which has no effect
+	read       func() *monitor.Reading
+	diskRemark func() string
+	joiners    func(*monitor.Reading) []fourletter.Joiner
+}
+
+func newWords(s *Server) *words {
+	w := &words{
+		lifecycle:  s.lifecycle,
+		published:  s.published,
+		version:    s.opts.Version,
+		fs:         s.fs,
+		state:      &s.state,
+		tracker:    s.tracker,
+		digests:    s.digests,
+		read:       s.read,
+		diskRemark: s.diskRemark,
+		joiners:    s.joiners,
+	}
+	w.trace.Store(defaultTraceMask)
+	return w
+}
+
+// facts is a fourletter.Source: the words as one connection sees them.
 type facts struct {
-	s *Server
+	*words
 	clients.Facts
 }
 
 // facts returns the Source for a connection.
-func (s *Server) facts(origin uint64) fourletter.Source { return facts{s, s.clients.Facts(origin)} }
+func (w *words) facts(origin uint64) fourletter.Source { return facts{w, w.clients.Facts(origin)} }
 
-func (f facts) Serving() bool   { return f.s.serving.Load() || f.s.clients.ReadOnly() }
-func (f facts) ReadOnly() bool  { return f.s.clients.ReadOnly() && !f.s.serving.Load() }
-func (f facts) Version() string { return f.s.opts.Version }
+func (f facts) Serving() bool   { return f.serving.Load() || f.clients.ReadOnly() }
+func (f facts) ReadOnly() bool  { return f.clients.ReadOnly() && !f.serving.Load() }
+func (f facts) Version() string { return f.version }
 
 func (f facts) Environment() []fourletter.KV {
 	host, _ := os.Hostname()
@@ -44,7 +79,7 @@ func (f facts) Environment() []fourletter.KV {
 	runtime.ReadMemStats(&m)
 	mb := func(n uint64) string { return strconv.FormatUint(n>>20, 10) + "MB" }
 	return []fourletter.KV{
-		{Key: "zookeeper.version", Value: f.s.opts.Version},
+		{Key: "zookeeper.version", Value: f.version},
 		{Key: "host.name", Value: host},
 		{Key: "go.version", Value: runtime.Version()},
 		{Key: "os.name", Value: runtime.GOOS},
@@ -62,19 +97,19 @@ func (f facts) Environment() []fourletter.KV {
 func (f facts) Settings() fourletter.Settings {
 	data, log := f.DirSizes()
 	return fourletter.Settings{
-		ServerID:            max(f.s.cfg.MyID, 0),
+		ServerID:            max(f.cfg.MyID, 0),
 		Quorum:              f.quorumSettings(),
-		ClientPort:          actualPort(f.s.clients.Addr(), f.s.cfg.ClientPort),
-		SecureClientPort:    actualPort(f.s.clients.SecureAddr(), f.s.cfg.ClientTLS.Port),
-		DataDir:             f.s.cfg.DataDir,
-		DataLogDir:          f.s.cfg.DataLogDir,
+		ClientPort:          actualPort(f.clients.Addr(), f.cfg.ClientPort),
+		SecureClientPort:    actualPort(f.clients.SecureAddr(), f.cfg.ClientTLS.Port),
+		DataDir:             f.cfg.DataDir,
+		DataLogDir:          f.cfg.DataLogDir,
 		DataDirBytes:        data,
 		DataLogBytes:        log,
-		TickTimeMs:          int(f.s.cfg.TickTime.Milliseconds()),
-		MaxClientCnxns:      f.s.live.Load().MaxClientCnxns,
-		MinSessionTimeoutMs: int(f.s.cfg.MinSessionTimeout.Milliseconds()),
-		MaxSessionTimeoutMs: int(f.s.cfg.MaxSessionTimeout.Milliseconds()),
-		ListenBacklog:       f.s.cfg.ClientPortListenBacklog,
+		TickTimeMs:          int(f.cfg.TickTime.Milliseconds()),
+		MaxClientCnxns:      f.live.Load().MaxClientCnxns,
+		MinSessionTimeoutMs: int(f.cfg.MinSessionTimeout.Milliseconds()),
+		MaxSessionTimeoutMs: int(f.cfg.MaxSessionTimeout.Milliseconds()),
+		ListenBacklog:       f.cfg.ClientPortListenBacklog,
 	}
 }
 
@@ -87,21 +122,21 @@ func actualPort(at net.Addr, configured int) int {
 }
 
 func (f facts) Server() fourletter.Server {
-	r := f.s.read()
+	r := f.read()
 	view := fourletter.Server{
 		Mode:         "standalone",
 		MinLatencyMs: r.MinLatency(),
 		AvgLatencyMs: r.AvgLatency(),
 		MaxLatencyMs: r.MaxLatency(),
-		Received:     f.s.metrics.PacketsReceived.Load(),
-		Sent:         f.s.metrics.PacketsSent.Load(),
+		Received:     f.metrics.PacketsReceived.Load(),
+		Sent:         f.metrics.PacketsSent.Load(),
 		Connections:  r.Connections,
 		Outstanding:  r.WaitingRequests,
-		Zxid:         int64(f.s.state.Applied()),
+		Zxid:         int64(f.state.Applied()),
 		Nodes:        int64(r.Tree.Nodes),
-		Disk:         f.s.diskRemark(),
-		Drain:        f.s.clients.DrainRemark(),
-		Joiners:      f.s.joiners(r),
+		Disk:         f.diskRemark(),
+		Drain:        f.clients.DrainRemark(),
+		Joiners:      f.joiners(r),
 	}
 	f.describeRole(&view)
 	return view
@@ -126,20 +161,20 @@ func (s *Server) joiners(r *monitor.Reading) (list []fourletter.Joiner) {
 	return list
 }
 
-func (f facts) Metrics() []fourletter.Metric { return f.s.read().Words() }
+func (f facts) Metrics() []fourletter.Metric { return f.read().Words() }
 
 func (f facts) Digests() []fourletter.Digest {
 	var list []fourletter.Digest
-	for _, e := range f.s.digests.transactions() {
+	for _, e := range f.digests.transactions() {
 		list = append(list, fourletter.Digest{Zxid: int64(e.zxid), Value: int64(e.digest.Lo)})
 	}
 	return list
 }
 
 func (f facts) DirSizes() (data, log int64) {
-	data = dirSize(f.s.fs, filepath.Join(f.s.cfg.DataDir, "snap"))
-	log = dirSize(f.s.fs, logDir(f.s.cfg.DataLogDir))
-	if f.s.cfg.DataDir == f.s.cfg.DataLogDir { // Apache counts the same directory twice
+	data = dirSize(f.fs, filepath.Join(f.cfg.DataDir, "snap"))
+	log = dirSize(f.fs, logDir(f.cfg.DataLogDir))
+	if f.cfg.DataDir == f.cfg.DataLogDir { // Apache counts the same directory twice
 		return data + log, data + log
 	}
 	return data, log
@@ -161,19 +196,19 @@ func dirSize(fsys vfs.FS, dir string) (size int64) {
 
 // wallTime converts a time of the session tracker into wall clock time.
 func (f facts) wallTime(ms int64) time.Time {
-	return f.s.clock.start.Add(time.Duration(ms) * time.Millisecond).UTC()
+	return f.clock.start.Add(time.Duration(ms) * time.Millisecond).UTC()
 }
 
 func (f facts) Sessions() fourletter.Sessions {
 	var s fourletter.Sessions
-	if s.LocalEnabled = f.s.cfg.LocalSessions; s.LocalEnabled {
-		s.Local = f.sessionBuckets(f.s.clients.LocalBuckets())
+	if s.LocalEnabled = f.cfg.LocalSessions; s.LocalEnabled {
+		s.Local = f.sessionBuckets(f.clients.LocalBuckets())
 	}
-	if s.Learner = f.s.ensemble() && !f.s.leads(); s.Learner {
+	if s.Learner = f.ensemble() && !f.leads(); s.Learner {
 		s.Timeouts = f.learnerSessions()
 		return s
 	}
-	s.Buckets = f.sessionBuckets(f.s.tracker.Buckets())
+	s.Buckets = f.sessionBuckets(f.tracker.Buckets())
 	return s
 }
 
@@ -190,11 +225,11 @@ func (f facts) sessionBuckets(buckets []session.Bucket) (list []fourletter.Sessi
 
 func (f facts) Ephemerals() []fourletter.SessionPaths {
 	var list []fourletter.SessionPaths
-	f.s.state.RLock()
-	defer f.s.state.RUnlock()
-	for id := range f.s.state.Tree.EphemeralOwners() {
+	f.state.RLock()
+	defer f.state.RUnlock()
+	for id := range f.state.Tree.EphemeralOwners() {
 		s := fourletter.SessionPaths{Session: int64(id)}
-		for path := range f.s.state.Tree.Ephemerals(id) {
+		for path := range f.state.Tree.Ephemerals(id) {
 			s.Paths = append(s.Paths, path)
 		}
 		slices.Sort(s.Paths)
@@ -205,13 +240,13 @@ func (f facts) Ephemerals() []fourletter.SessionPaths {
 }
 
 func (f facts) WatchCount() fourletter.WatchCount {
-	s := f.s.state.Watches.Summary()
+	s := f.state.Watches.Summary()
 	return fourletter.WatchCount{Connections: s.Connections, Paths: s.Paths, Watches: s.Watches}
 }
 
-func (f facts) TraceMask() int64        { return f.s.trace.Load() }
-func (f facts) SetTraceMask(mask int64) { f.s.trace.Store(mask) }
-func (f facts) ResetServerStats()       { f.s.metrics.ResetStats() }
+func (f facts) TraceMask() int64        { return f.trace.Load() }
+func (f facts) SetTraceMask(mask int64) { f.trace.Store(mask) }
+func (f facts) ResetServerStats()       { f.metrics.ResetStats() }
 
 // ConnectionDeadlines lists connections with the deadlines of their sessions: zkd closes
 // a silent connection when its session expires.
@@ -227,10 +262,10 @@ func (f facts) ConnectionDeadlines() []fourletter.ConnectionBucket {
 	}
 	var list []fourletter.ConnectionBucket
 	if len(without) > 0 {
-		at := f.s.now() + f.s.live.Load().SessionlessCnxnTimeout
+		at := f.now() + f.live.Load().SessionlessCnxnTimeout
 		list = append(list, fourletter.ConnectionBucket{Expires: f.wallTime(millis(at)), Connections: without})
 	}
-	for _, b := range f.s.tracker.Buckets() {
+	for _, b := range f.tracker.Buckets() {
 		out := fourletter.ConnectionBucket{Expires: f.wallTime(b.At)}
 		for _, id := range b.Sessions {
 			if c, ok := bySession[int64(id)]; ok {

@@ -46,8 +46,8 @@ type sending struct {
 	size  int64
 }
 
-func newLearners(s *Server) *learners {
-	l := &learners{lifecycle: s.lifecycle, events: s.events, logWriter: s.logWriter, snapshots: s.snapshots,
+func newLearners(c *lifecycle, events *queue[peerEvent], log *logWriter, snapshots *snapshotter) *learners {
+	l := &learners{lifecycle: c, events: events, logWriter: log, snapshots: snapshots,
 		reads: newQueue[zab.LogRead](nil), sends: make(map[zab.SID]context.CancelFunc)}
 	l.mu.sending = make(map[zab.SID]*sending)
 	return l

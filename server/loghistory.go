@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"io"
 	"slices"
 
 	"github.com/zkd-project/zkd/internal/vfs"
@@ -13,7 +12,8 @@ import (
 
 // LogHistory returns what the log in a dataLogDir says of the znode at a path and, with below, of those
 // below it, and the parts of the history that the log has. Like DumpLog it works on the log of a server
-// that runs. The last entries may not be committed.
+// that runs. The last entries may not be committed. Where the log is damaged the error says so, and the
+// result lacks what was there.
 func LogHistory(dataLogDir, path string, below bool) (changes []history.Change, spans []history.Span, err error) {
 	dir := dataLogDir
 	if !wal.HasSegments(vfs.OS{}, dir) {
@@ -22,23 +22,20 @@ func LogHistory(dataLogDir, path string, below bool) (changes []history.Change, 
 	if !wal.HasSegments(vfs.OS{}, dir) {
 		return nil, nil, errors.New("there are no segments of a log in " + dataLogDir)
 	}
-	var first error
-	err = wal.Dump(io.Discard, vfs.OS{}, dir, func(r wal.Record) string {
+	err = wal.Scan(vfs.OS{}, dir, func(r wal.Record) error {
 		spans = addRecord(spans, &r)
 		switch r.Kind {
 		case wal.Append:
 			e := entryOf(&r)
 			more, err := history.ChangesOf(&e, path, below)
 			changes = append(changes, more...)
-			if first == nil {
-				first = err
-			}
+			return err
 		case wal.Truncate:
 			changes = slices.DeleteFunc(changes, func(c history.Change) bool { return c.Zxid > r.Zxid })
 		}
-		return ""
+		return nil
 	})
-	return changes, spans, errors.Join(err, first)
+	return changes, spans, err
 }
 
 // addRecord adds what a record of the log says to the parts of the history that the log has.

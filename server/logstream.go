@@ -41,23 +41,23 @@ type logStream struct {
 }
 
 // historyID names the history of this server.
-func (s *Server) historyID() history.ID {
-	if cluster := s.cluster.Load(); cluster != nil {
+func (f adminFacts) historyID() history.ID {
+	if cluster := f.cluster.Load(); cluster != nil {
 		return history.ID(*cluster)
 	}
-	return history.ID(s.ident.Incarnation)
+	return history.ID(f.incarnation)
 }
 
 // FollowLog implements admin.Server.
 func (f adminFacts) FollowLog(after int64, of string) (admin.LogStream, int, string) {
-	s, id, zxid := f.s, f.s.historyID(), jute.Zxid(after)
+	id, zxid := f.historyID(), jute.Zxid(after)
 	if of != "" && of != fmt.Sprintf("%x", id[:]) {
 		return nil, http.StatusConflict, fmt.Sprintf("The history of this server is %v, another one", id)
 	}
-	if applied := s.state.Applied(); zxid > applied {
+	if applied := f.state.Applied(); zxid > applied {
 		return nil, http.StatusServiceUnavailable, fmt.Sprintf("This server has applied what is up to %v", applied)
 	}
-	l := &logStream{lifecycle: s.lifecycle, logWriter: s.logWriter, state: &s.state, at: zxid, behind: true}
+	l := &logStream{lifecycle: f.lifecycle, logWriter: f.logWriter, state: f.state, at: zxid, behind: true}
 	l.begun = l.enc.AppendHeader(nil, &archive.Header{History: id, After: zxid})
 	switch err := l.open(); {
 	case errors.Is(err, wal.ErrPurged):

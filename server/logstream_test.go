@@ -25,12 +25,10 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-func (s *testServer) adminFacts() adminFacts { return adminFacts{facts{s.Server, s.clients.Facts(0)}} }
-
 // follow opens a stream of a server's log.
 func (s *testServer) follow(t *testing.T, after jute.Zxid) admin.LogStream {
 	t.Helper()
-	id := s.historyID()
+	id := s.adminFacts().historyID()
 	stream, status, problem := s.adminFacts().FollowLog(int64(after), fmt.Sprintf("%x", id[:]))
 	if stream == nil {
 		t.Fatalf("%d %s", status, problem)
@@ -87,8 +85,8 @@ func (a *archiver) base(s *testServer) {
 	check(a.t, os.WriteFile(filepath.Join(string(a.dir), base.Name), b, 0o600))
 	id, err := (&archive.Archive{Storage: a.dir}).HistoryOf(a.t.Context(), &base)
 	check(a.t, err)
-	if id != s.historyID() {
-		a.t.Errorf("the snapshot is from history %x, and the server has %x", id, s.historyID())
+	if id != s.adminFacts().historyID() {
+		a.t.Errorf("the snapshot is from history %x, and the server has %x", id, s.adminFacts().historyID())
 	}
 	a.id, a.last = id, base.Zxid
 }
@@ -173,7 +171,7 @@ func TestArchive(t *testing.T) {
 		}
 		end, err := got.StateAt(t.Context(), history.Moment{})
 		check(t, err)
-		if s := e.servers[e.leader()]; end.Tree.LastZxid() != a.last || history.ID(end.Ensemble.Init.Cluster) != s.historyID() {
+		if s := e.servers[e.leader()]; end.Tree.LastZxid() != a.last || history.ID(end.Ensemble.Init.Cluster) != s.adminFacts().historyID() {
 			t.Errorf("the archive ends at %v, of ensemble %x", end.Tree.LastZxid(), end.Ensemble.Init.Cluster)
 		}
 		var report strings.Builder

@@ -18,14 +18,14 @@ type logWriter struct {
 	logged   chan struct{} // likewise, for the reader of the log for learners
 }
 
-func newLogWriter(s *Server, log *wal.Log) *logWriter {
+func newLogWriter(l *lifecycle, log *wal.Log) *logWriter {
 	w := &logWriter{log: log, progress: make(chan struct{}, 1), logged: make(chan struct{}, 1)}
 	o := wal.WriterOptions{
 		Durable: func(d wal.Durable) {
 			if d.Synced {
-				s.metrics.Fsync.Observe(d.Took, 1)
+				l.metrics.Fsync.Observe(d.Took, 1)
 			}
-			s.metrics.Batch.Observe(time.Duration(d.Records), 1)
+			l.metrics.Batch.Observe(time.Duration(d.Records), 1)
 			w.durable.Store(d.Seq)
 			for _, hears := range [...]chan struct{}{w.progress, w.logged} {
 				select {
@@ -34,9 +34,9 @@ func newLogWriter(s *Server, log *wal.Log) *logWriter {
 				}
 			}
 		},
-		Fatal: s.fail,
+		Fatal: l.fail,
 	}
-	if s.ensemble() {
+	if l.ensemble() {
 		o.Commit = func() jute.Zxid { return 0 } // the core knows, and writes its hints itself
 	}
 	w.Writer = wal.NewWriter(log, o)

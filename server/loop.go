@@ -81,8 +81,8 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 		submissions: s.submissions,
 		events:      s.events,
 		again:       make(chan struct{}, 1),
-		learners:    newLearners(s),
-		arrivals:    newArrivals(s),
+		learners:    newLearners(s.lifecycle, s.events, s.logWriter, s.snapshots),
+		arrivals:    newArrivals(s.lifecycle, s.events, s.snapshots),
 		identity:    s.ident,
 		passed:      make(map[zab.SID]bulkBytes),
 	}

@@ -32,7 +32,7 @@ import (
 //
 // One goroutine at a time may use a Mirror, but for Durable.
 type Mirror struct {
-	srv      *Server // which is not started: it has the storage
+	disk     *storage
 	place    Place
 	store    *snapshot.Store
 	ident    datadirs.Identity
@@ -91,15 +91,15 @@ func OpenMirror(ctx context.Context, p Place, logger *zap.Logger) (*Mirror, erro
 	if err != nil {
 		return nil, err
 	}
-	m := &Mirror{srv: s, place: p, enough: snapshotBytes}
+	m := &Mirror{disk: s, place: p, enough: snapshotBytes}
 	if err := m.open(ctx); err != nil {
-		return nil, errors.Join(err, s.closeStorage())
+		return nil, errors.Join(err, s.close())
 	}
 	return m, nil
 }
 
 func (m *Mirror) open(ctx context.Context) error {
-	dirs, err := m.srv.lockAndExamine(ctx)
+	dirs, err := m.disk.lockAndExamine(ctx)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (m *Mirror) open(ctx context.Context) error {
 		owner.Mirror = false
 		dirs.Owner = &owner
 	}
-	store, rec, err := m.srv.openOffline(ctx, dirs)
+	store, rec, err := m.disk.openOffline(ctx, dirs)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (m *Mirror) open(ctx context.Context) error {
 		return err
 	}
 	m.place.Server = m.ident.Server
-	st, err := m.srv.loadState(ctx, store, rec)
+	st, err := m.disk.loadState(ctx, store, rec)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (m *Mirror) open(ctx context.Context) error {
 	m.accepted = promise.Epoch
 	m.state.Tree, m.ensemble, m.refs = st.tree, st.ensemble, refsUpTo(rec.Snaps, st.used)
 	m.durable.Store(int64(rec.LastZxid))
-	m.writer = wal.NewWriter(m.srv.wal, wal.WriterOptions{
+	m.writer = wal.NewWriter(m.disk.takeLog(), wal.WriterOptions{
 		Durable: func(d wal.Durable) { m.durable.Store(int64(d.Zxid)) },
 		Fatal:   func(err error) { m.failure.Store(&err) },
 	})
@@ -148,9 +148,7 @@ func (m *Mirror) Close() error {
 	if m.taken != nil {
 		m.finishSnapshot(<-m.taken)
 	}
-	err := m.writer.Close()
-	m.srv.wal = nil
-	return errors.Join(err, m.srv.closeStorage())
+	return errors.Join(m.writer.Close(), m.disk.close())
 }
 
 // Last returns the zxid of the last transaction, and Durable that of the last durable one.
@@ -269,7 +267,7 @@ func (m *Mirror) takeSnapshot() {
 	m.state.Unlock()
 	ensemble, taken := m.ensemble.Append(nil), m.taken
 	go func() {
-		ref, err := writeView(m.srv.ctx, m.store, &m.state, view, ensemble, &m.ident)
+		ref, err := writeView(m.disk.ctx, m.store, &m.state, view, ensemble, &m.ident)
 		m.state.Lock()
 		view.Close()
 		m.state.Unlock()
@@ -291,7 +289,7 @@ func (m *Mirror) finishSnapshot(t takenSnapshot) {
 		_, err = m.writer.Purge(t.ref.Zxid)
 	}
 	if err != nil {
-		m.srv.log.Warn("a snapshot failed; the log is complete", zap.Error(err))
+		m.disk.log.Warn("a snapshot failed; the log is complete", zap.Error(err))
 	}
 }
 
@@ -301,7 +299,7 @@ func (m *Mirror) removeSnapshots(refs []wal.SnapRef, keep string) {
 			continue
 		}
 		if err := m.store.Remove(ref.Name); err != nil {
-			m.srv.log.Warn("an old snapshot is left", zap.Error(err))
+			m.disk.log.Warn("an old snapshot is left", zap.Error(err))
 		}
 	}
 }
@@ -383,6 +381,8 @@ func (m *Mirror) Foresee(f *Founding) (datatree.Digest, error) {
 	if err := history.TransactionOf(f.entry(), m.Tree(), &txn); err != nil {
 		return datatree.Digest{}, err
 	}
+	m.state.Lock() // a snapshot may be being written
+	defer m.state.Unlock()
 	m.Tree().Apply(&txn, &out)
 	return m.Tree().Digest(), nil
 }

@@ -248,3 +248,28 @@ func TestMirrorSnapshots(t *testing.T) {
 		t.Errorf("%d snapshots are left", len(files))
 	}
 }
+
+// TestForeseeDuringASnapshot foresees a founding while a snapshot may be being written: it has the state
+// before.
+func TestForeseeDuringASnapshot(t *testing.T) {
+	p := newMirrors(t)[0]
+	m := openMirrors(t, []Place{p})[0]
+	check(t, m.Install(t.Context(), importedTree(t)))
+	follow(t, m, 0x500000010)
+	want := m.Tree().Digest()
+	m.enough = 0
+	m.takeSnapshot()
+	if m.taken == nil {
+		t.Fatal("no snapshot is being written")
+	}
+	f, err := m.NewFounding([]Founder{m.Founder()}, 0)
+	check(t, err)
+	_, err = m.Foresee(f)
+	check(t, err)
+	check(t, m.Close())
+	m = openMirrors(t, []Place{p})[0]
+	if m.Last() != 0x500000010 || m.Tree().Digest() != want || m.refs[len(m.refs)-1].Zxid != m.Last() {
+		t.Errorf("at %v, with snapshots %v", m.Last(), m.refs)
+	}
+	check(t, m.Close())
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
@@ -202,7 +203,7 @@ func ReadStateAt(ctx context.Context, p Place, at history.Moment) (*State, error
 	if err != nil {
 		return nil, err
 	}
-	defer s.closeStorage()
+	defer s.close()
 	dirs, err := s.lockAndExamine(ctx)
 	if err != nil {
 		return nil, err
@@ -227,19 +228,21 @@ func ReadStateAt(ctx context.Context, p Place, at history.Moment) (*State, error
 	return &State{Tree: st.tree, Epoch: max(promise.Epoch, st.tree.LastZxid().Epoch()), Voters: voters(&st.ensemble)}, err
 }
 
-// offline returns a server with the data of p that is not to be started. Its storage has to be
-// closed.
-func (p Place) offline(logger *zap.Logger) (*Server, error) {
+// offline returns the data at p of a server that does not run. It has to be closed.
+func (p Place) offline(logger *zap.Logger) (*storage, error) {
 	cfg, _, err := config.Default(func(string) string { return "" }, config.Override("dataDir", p.DataDir), config.Override("dataLogDir", p.LogDir))
 	if err != nil {
 		return nil, err
 	}
 	cfg.DataDirAutoCreate = false
-	return New(Options{Config: cfg, Logger: logger})
+	if logger == nil {
+		logger = zap.NewNop()
+	}
+	return newStorage(newLifecycle(cfg, logger, monitor.NewMetrics()), vfs.OS{}), nil
 }
 
 // lockAndExamine keeps other processes out of the directories, and examines them.
-func (s *Server) lockAndExamine(ctx context.Context) (*datadirs.Found, error) {
+func (s *storage) lockAndExamine(ctx context.Context) (*datadirs.Found, error) {
 	if err := s.lockDataDir(ctx); err != nil {
 		return nil, err
 	}
@@ -247,7 +250,7 @@ func (s *Server) lockAndExamine(ctx context.Context) (*datadirs.Found, error) {
 }
 
 // openOffline opens the store of snapshots and the log, which must be there.
-func (s *Server) openOffline(ctx context.Context, dirs *datadirs.Found) (*snapshot.Store, *wal.Recovered, error) {
+func (s *storage) openOffline(ctx context.Context, dirs *datadirs.Found) (*snapshot.Store, *wal.Recovered, error) {
 	begin, err := dirs.Decide("")
 	if err == nil && begin.New {
 		err = fault.New(fault.Missing, s.cfg.DataDir, errors.New("there is no data of zkd"))
@@ -303,7 +306,7 @@ func voters(ensemble *zab.State) (n int) {
 }
 
 // cutHistory takes what comes after a moment out of what the log has recovered.
-func (s *Server) cutHistory(ctx context.Context, store *snapshot.Store, rec *wal.Recovered, at history.Moment) error {
+func (s *storage) cutHistory(ctx context.Context, store *snapshot.Store, rec *wal.Recovered, at history.Moment) error {
 	if at.Zxid > rec.LastZxid {
 		return fmt.Errorf("zxid %v is not reached: the log ends at %v", at.Zxid, rec.LastZxid)
 	}

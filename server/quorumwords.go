@@ -24,17 +24,17 @@ func modeOf(st *zab.Status) (mode, doing string) {
 
 // describeRole fills in the part of srvr about the ensemble.
 func (f facts) describeRole(view *fourletter.Server) {
-	if !f.s.ensemble() {
+	if !f.ensemble() {
 		return
 	}
 	if f.ReadOnly() {
 		view.Mode = "read-only"
 		return
 	}
-	st := f.s.role.Load()
+	st := f.role.Load()
 	view.Mode, view.PeerState = modeOf(st)
 	if st.Role == zab.Leading {
-		p := &f.s.metrics.ProposalSizes
+		p := &f.metrics.ProposalSizes
 		view.ProposalSizes = &fourletter.ProposalSizes{Last: p.Last.Load(), Min: p.Least.Load(), Max: p.Most.Load()}
 	}
 	if st.Observer {
@@ -44,23 +44,23 @@ func (f facts) describeRole(view *fourletter.Server) {
 
 // quorumSettings returns the part of conf about the ensemble.
 func (f facts) quorumSettings() *fourletter.Quorum {
-	if !f.s.ensemble() {
+	if !f.ensemble() {
 		return nil
 	}
-	self := f.s.cfg.Self()
+	self := f.cfg.Self()
 	q := &fourletter.Quorum{
-		InitLimit:    int(f.s.cfg.InitLimit / f.s.cfg.TickTime),
-		SyncLimit:    int(f.s.cfg.SyncLimit / f.s.cfg.TickTime),
+		InitLimit:    int(f.cfg.InitLimit / f.cfg.TickTime),
+		SyncLimit:    int(f.cfg.SyncLimit / f.cfg.TickTime),
 		ElectionAlg:  3,
 		ElectionPort: self.Addrs[0].ElectionPort,
 		QuorumPort:   self.Addrs[0].QuorumPort,
 		Observer:     self.Observer,
 	}
 	if !f.ReadOnly() {
-		f.s.state.RLock()
-		text, _ := f.s.state.Tree.Data(datatree.ConfigPath)
+		f.state.RLock()
+		text, _ := f.state.Tree.Data(datatree.ConfigPath)
 		q.Membership = string(text)
-		f.s.state.RUnlock()
+		f.state.RUnlock()
 	}
 	return q
 }
@@ -69,9 +69,9 @@ func (f facts) quorumSettings() *fourletter.Quorum {
 // knows that does not lead.
 func (f facts) learnerSessions() []fourletter.SessionTimeout {
 	var list []fourletter.SessionTimeout
-	f.s.state.RLock()
-	defer f.s.state.RUnlock()
-	for id, timeoutMs := range f.s.state.Tree.Sessions() {
+	f.state.RLock()
+	defer f.state.RUnlock()
+	for id, timeoutMs := range f.state.Tree.Sessions() {
 		list = append(list, fourletter.SessionTimeout{Session: int64(id), TimeoutMs: int64(timeoutMs)})
 	}
 	slices.SortFunc(list, func(a, b fourletter.SessionTimeout) int { return int(min(max(a.Session-b.Session, -1), 1)) })

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"time"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/internal/format"
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -25,16 +23,19 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// recovered is the state that a start found on the disk.
+// recovered is what a start found on the disk.
 type recovered struct {
-	core     zab.Recovered
-	ensemble zab.State // after the last applied entry
+	core  zab.Recovered
+	ident datadirs.Identity
+	store *snapshot.Store
+	log   *wal.Recovered
+	state *loaded
 }
 
 // recoverState locks the data directories, decides whether they are this server's and
 // complete, and builds the state from the newest usable snapshot and the log after it, as
 // far as the log is known to be committed. For a single server that is all of it.
-func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
+func (s *storage) recoverState(ctx context.Context) (*recovered, error) {
 	start := time.Now()
 	if err := s.lockDataDir(ctx); err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 	if err != nil {
 		return nil, err
 	}
-	begin, err := dirs.Decide(s.opts.SetDataAside)
+	begin, err := dirs.Decide(s.setAside)
 	if err != nil {
 		return nil, err
 	}
@@ -84,25 +85,25 @@ func (s *Server) recoverState(ctx context.Context) (*recovered, error) {
 		return nil, err
 	}
 	s.moveUnreferenced(ctx, store, rec, id, st)
-	s.ident = id
-	s.useState(store, rec, st) // from here on only the log's writer writes to the log
 	s.logRecovery(rec, st, time.Since(start))
-	return &recovered{core: core, ensemble: st.ensemble}, nil
+	return &recovered{core: core, ident: id, store: store, log: rec, state: st}, nil
 }
 
-// useState makes a recovered state the server's.
-func (s *Server) useState(store *snapshot.Store, rec *wal.Recovered, st *loaded) {
-	s.state.Tree = st.tree
-	for session, timeoutMs := range st.tree.Sessions() {
+// useState makes a recovered state the server's. From here on only the log's writer writes to
+// the log.
+func (s *Server) useState(found *recovered) {
+	s.ident = found.ident
+	s.state.Tree = found.state.tree
+	for session, timeoutMs := range found.state.tree.Sessions() {
 		s.tracker.Add(session, timeoutMs, millis(s.now()))
 	}
-	s.logWriter = newLogWriter(s, s.wal)
+	s.logWriter = newLogWriter(s.lifecycle, s.takeLog())
 	s.disk.logWriter = s.logWriter
-	s.snapshots = newSnapshotter(s, store, refsUpTo(rec.Snaps, st.used), st.used)
+	s.snapshots = newSnapshotter(s, found.store, refsUpTo(found.log.Snaps, found.state.used), found.state.used)
 }
 
 // logRecovery logs the result of the recovery.
-func (s *Server) logRecovery(rec *wal.Recovered, st *loaded, took time.Duration) {
+func (s *storage) logRecovery(rec *wal.Recovered, st *loaded, took time.Duration) {
 	s.metrics.Load.Observe(took, 1)
 	s.log.Info("state recovered", zap.Stringer("zxid", st.tree.LastZxid()), zap.Int("znodes", st.tree.Stats().Nodes),
 		zap.Int("sessions", st.tree.NumSessions()), zap.Duration("took", took), zap.Bool("new", rec.New))
@@ -115,7 +116,7 @@ func (s *Server) logRecovery(rec *wal.Recovered, st *loaded, took time.Duration)
 // recordStart records the start of this process in the log, so that other servers can
 // recognize an old copy of the log: see zab.Notes. If the log is not synced, a crash may
 // lose its end, and it does not record starts.
-func (s *Server) recordStart(payload []byte) (zab.Notes, error) {
+func (s *storage) recordStart(payload []byte) (zab.Notes, error) {
 	var notes zab.Notes
 	if payload != nil {
 		if err := notes.Decode(payload); err != nil {
@@ -171,7 +172,7 @@ func decodePromise(b []byte) (zab.Promise, error) {
 }
 
 // openLog opens the log, or makes one as begin says.
-func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *datadirs.Found, begin datadirs.Start) (rec *wal.Recovered, err error) {
+func (s *storage) openLog(ctx context.Context, store *snapshot.Store, dirs *datadirs.Found, begin datadirs.Start) (rec *wal.Recovered, err error) {
 	drawn := newIdent()
 	fresh, repaired := dirs.NewLog(begin, drawn), dirs.Replacement(drawn)
 	o := wal.Options{
@@ -180,7 +181,7 @@ func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *datad
 		SegmentSize:     s.cfg.WALSegmentSize,
 		NoSync:          !s.cfg.ForceSync,
 		FsyncWarn:       s.cfg.FsyncWarningThreshold,
-		AcceptLossAfter: s.opts.AcceptLossAfter,
+		AcceptLossAfter: s.acceptLossAfter,
 		SetAside:        s.ensemble(),
 		Ident:           fresh.Encode(),
 		SetAsideIdent:   repaired.Encode(),
@@ -191,7 +192,7 @@ func (s *Server) openLog(ctx context.Context, store *snapshot.Store, dirs *datad
 	}
 	switch {
 	case begin.Aside:
-		o.Order = fmt.Errorf("--set-data-aside=%s", s.opts.SetDataAside)
+		o.Order = fmt.Errorf("--set-data-aside=%s", s.setAside)
 	case begin.Unproven:
 		s.log.Warn("there is no data, db.autocreate is false, and nobody made the file initialize: this server waits for the others' data and does not count before",
 			zap.String("file", filepath.Join(s.cfg.DataDir, datadirs.InitializeFile)))
@@ -213,7 +214,7 @@ func checkEntry(r *wal.Record) error {
 // server's, and no snapshot that it refers to may be of a later version. Even where an
 // older snapshot would do, such a snapshot shows that a later version has worked with the
 // directory, and going back is the operator's decision.
-func (s *Server) checkRecovered(ctx context.Context, store *snapshot.Store, dirs *datadirs.Found, rec *wal.Recovered) error {
+func (s *storage) checkRecovered(ctx context.Context, store *snapshot.Store, dirs *datadirs.Found, rec *wal.Recovered) error {
 	id, err := datadirs.DecodeIdentity(rec.Ident)
 	if err != nil {
 		return err
@@ -237,7 +238,7 @@ func (s *Server) checkRecovered(ctx context.Context, store *snapshot.Store, dirs
 // settleIdentity brings the identity in the log and the file IDENTITY in dataDir
 // up to date. A log of an earlier format, and that of a server which becomes a
 // member, get a new identity record with the same incarnation.
-func (s *Server) settleIdentity(dirs *datadirs.Found, rec *wal.Recovered) (datadirs.Identity, error) {
+func (s *storage) settleIdentity(dirs *datadirs.Found, rec *wal.Recovered) (datadirs.Identity, error) {
 	id, err := datadirs.DecodeIdentity(rec.Ident)
 	if err != nil {
 		return id, err
@@ -280,59 +281,6 @@ func identRecord(id *datadirs.Identity) wal.Record {
 	return wal.Record{Kind: wal.Ident, Payload: id.Encode()}
 }
 
-// logDir returns where the segments of the log are.
-func logDir(dataLogDir string) string { return filepath.Join(dataLogDir, "journal") }
-
-// lockDataDir makes the data directories if it may, and keeps other processes out of
-// them.
-func (s *Server) lockDataDir(ctx context.Context) error {
-	if !s.cfg.DataDirAutoCreate {
-		for _, dir := range []string{s.cfg.DataDir, s.cfg.DataLogDir} {
-			if _, err := s.fs.Stat(dir); err != nil {
-				return fmt.Errorf("data directory (datadir.autocreate=false): %w", err)
-			}
-		}
-	}
-	for _, dir := range []string{s.cfg.DataDir, s.cfg.DataLogDir} {
-		if err := s.fs.MkdirAll(dir); err != nil {
-			return fmt.Errorf("make data directory: %w", err)
-		}
-	}
-	// The two locks have different names, so that a single directory for both is not
-	// locked twice, however the configuration spells it.
-	for _, name := range []string{filepath.Join(s.cfg.DataDir, datadirs.LockFile), logDir(s.cfg.DataLogDir) + ".LOCK"} {
-		lock, err := s.lockWithin(ctx, name, lockPatience)
-		if errors.Is(err, vfs.ErrLocked) {
-			return fmt.Errorf("data directory %s: another zkd uses it: %w", filepath.Dir(name), err)
-		}
-		if err != nil {
-			return fmt.Errorf("lock data directory: %w", err)
-		}
-		s.dirLocks = append(s.dirLocks, lock)
-	}
-	return nil
-}
-
-// lockPatience is how long a start waits for the data directory: a process that was
-// killed a moment ago may not have exited yet.
-const lockPatience = 3 * time.Second
-
-func (s *Server) lockWithin(ctx context.Context, name string, patience time.Duration) (io.Closer, error) {
-	retry := time.NewTicker(50 * time.Millisecond)
-	defer retry.Stop()
-	for deadline := time.Now().Add(patience); ; {
-		lock, err := s.fs.Lock(name)
-		if !errors.Is(err, vfs.ErrLocked) || time.Now().After(deadline) {
-			return lock, err
-		}
-		select {
-		case <-retry.C:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
 // refsUpTo returns the references up to the one that was used. The later ones can't be used,
 // and must not count when old snapshots are removed.
 func refsUpTo(refs []wal.SnapRef, used *wal.SnapRef) []wal.SnapRef {
@@ -347,7 +295,7 @@ func refsUpTo(refs []wal.SnapRef, used *wal.SnapRef) []wal.SnapRef {
 // they may be the last copy of something. Only a snapshot that this log took, and whose
 // history it covers, is removed: it was superseded, or a crash came before the reference
 // to it. A failure does not fail the start.
-func (s *Server) moveUnreferenced(ctx context.Context, store *snapshot.Store, rec *wal.Recovered, id datadirs.Identity, st *loaded) {
+func (s *storage) moveUnreferenced(ctx context.Context, store *snapshot.Store, rec *wal.Recovered, id datadirs.Identity, st *loaded) {
 	files, err := store.List()
 	if err != nil {
 		s.log.Warn("can't look for snapshots that the log does not refer to", zap.Error(err))
@@ -396,7 +344,7 @@ func (e *unusableSnapshots) Unwrap() error { return e.cause }
 // after it. An older snapshot serves if the log has everything after it: then nothing is
 // lost, and the unusable files are left alone. Otherwise the error is an
 // *unusableSnapshots. A snapshot of a later version is always an error.
-func (s *Server) loadState(ctx context.Context, store *snapshot.Store, rec *wal.Recovered) (*loaded, error) {
+func (s *storage) loadState(ctx context.Context, store *snapshot.Store, rec *wal.Recovered) (*loaded, error) {
 	unusable := &unusableSnapshots{}
 	st := &loaded{}
 	began := time.Now()
@@ -437,7 +385,7 @@ func (s *Server) loadState(ctx context.Context, store *snapshot.Store, rec *wal.
 
 // loadReferenced loads a snapshot that the log refers to. A snapshot that was moved away
 // as unreferenced, by a log that this one has replaced, is taken back.
-func (s *Server) loadReferenced(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (*datatree.Tree, zab.State, error) {
+func (s *storage) loadReferenced(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (*datatree.Tree, zab.State, error) {
 	tree, state, err := history.Load(ctx, store, storeRef(ref))
 	if fault.KindOf(err) != fault.Missing {
 		return tree, state, err
@@ -451,7 +399,7 @@ func (s *Server) loadReferenced(ctx context.Context, store *snapshot.Store, ref 
 }
 
 // replay applies the committed entries of the log after the tree's last zxid.
-func (s *Server) replay(ctx context.Context, rec *wal.Recovered, st *loaded) (*loaded, error) {
+func (s *storage) replay(ctx context.Context, rec *wal.Recovered, st *loaded) (*loaded, error) {
 	st.ensemble = st.base.Clone()
 	upTo := rec.LastZxid
 	if s.ensemble() {

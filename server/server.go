@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,7 +21,6 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
-	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
@@ -77,24 +74,20 @@ type Options struct {
 type Server struct {
 	*lifecycle
 	*published
+	*storage
 	identities
-	opts     Options
-	registry *prometheus.Registry // of all metrics, the log's too
-	fs       vfs.FS
-
-	id       zab.SID
-	boot     uint64            // of this start
-	ident    datadirs.Identity // of the data directory, at the start
-	dirLocks []io.Closer       // of dataDir and dataLogDir
-	limits   limits
-	ids      *session.IDs // of sessions and of origins
-	tracker  *session.Tracker
+	opts    Options
+	id      zab.SID
+	ident   datadirs.Identity // of the data directory, at the start
+	limits  limits
+	ids     *session.IDs // of sessions and of origins
+	tracker *session.Tracker
 
 	state   clients.State
 	digests *digestLog
 	disk    *disk
 	missing missingVoters
-	trace   atomic.Int64 // the trace mask, which has no effect
+	words   *words
 
 	// The parts communicate through these queues.
 	submissions *queue[replica.Submission] // of clients, to the peer loop
@@ -102,7 +95,6 @@ type Server struct {
 	handover    *handover                  // of the peer loop, to the applier
 	reloaded    chan struct{}              // has a token for cleanUp when the live configuration has changed
 
-	wal       *wal.Log // until logWriter takes it over
 	logWriter *logWriter
 	audit     auditing
 	snapshots *snapshotter
@@ -139,14 +131,13 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	registry := prometheus.NewRegistry()
+	l := newLifecycle(cfg, opts.Logger, monitor.NewMetrics())
 	s := &Server{
-		lifecycle:   newLifecycle(cfg, opts.Logger, monitor.NewMetrics()),
+		lifecycle:   l,
 		published:   &published{membersChanged: make(chan struct{}, 1)},
+		storage:     newStorage(l, opts.FS),
 		identities:  ids,
-		registry:    registry,
 		opts:        opts,
-		fs:          opts.FS,
 		digests:     newDigestLog(),
 		id:          standaloneID,
 		limits:      defaultLimits,
@@ -155,15 +146,16 @@ func New(opts Options) (*Server, error) {
 		handover:    newHandover(),
 		reloaded:    make(chan struct{}, 1),
 	}
-	s.disk = &disk{lifecycle: s.lifecycle}
+	s.acceptLossAfter, s.setAside = opts.AcceptLossAfter, opts.SetDataAside
+	s.disk = &disk{lifecycle: l}
 	if cfg.Replicated() {
 		s.id = zab.SID(cfg.MyID)
 	}
 	s.role.Store(&zab.Status{})
 	s.state.Watches = watch.New()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
-	s.trace.Store(defaultTraceMask)
-	registry.MustRegister(monitor.NewCollector(opts.Version, s.read))
+	s.words = newWords(s)
+	s.registry.MustRegister(monitor.NewCollector(opts.Version, s.read))
 	s.registerTokens()
 	return s, nil
 }
@@ -206,13 +198,14 @@ func (s *Server) Start(ctx context.Context) error {
 
 func (s *Server) recoverAndServe(ctx context.Context) error {
 	found, err := s.recoverState(ctx)
-	if err == nil {
-		err = s.reserveFirstIDs()
-	}
-	if err == nil {
-		err = s.startLoops(found)
-	}
 	if err != nil {
+		return err
+	}
+	s.useState(found)
+	if err := s.reserveFirstIDs(); err != nil {
+		return err
+	}
+	if err := s.startLoops(found); err != nil {
 		return err
 	}
 	s.mu.started = true
@@ -252,7 +245,8 @@ func (s *Server) startLoops(found *recovered) error {
 		return err
 	}
 	s.clients = s.newClients()
-	s.applier = newApplier(s, found.ensemble)
+	s.words.clients = s.clients
+	s.applier = newApplier(s, found.state.ensemble)
 	s.loop = newLoop(s, s.newCore(found), found)
 	s.loop.introduce()
 	if s.ensemble() {
@@ -305,7 +299,7 @@ func (s *Server) newClients() *clients.Clients {
 		Logger:    s.log,
 		Metrics:   s.metrics,
 		Limits:    clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies},
-		Backend:   backend{s.lifecycle, s.published, s.submissions, s.facts},
+		Backend:   backend{s.lifecycle, s.published, s.submissions, s.words.facts},
 		State:     &s.state,
 		Schemes:   s.schemes,
 		IDs:       s.ids,
@@ -404,19 +398,13 @@ func (s *Server) stopLoops() {
 // closeStorage closes the log and unlocks the data directories.
 func (s *Server) closeStorage() error {
 	var err error
-	switch {
-	case s.logWriter != nil:
+	if s.logWriter != nil {
 		err = s.logWriter.Close()
-	case s.wal != nil: // recovery failed after the log was opened
-		err = s.wal.Close()
 	}
 	if log := s.audit.opened.Load(); log != nil {
 		err = errors.Join(err, log.Close())
 	}
-	for _, lock := range s.dirLocks {
-		err = errors.Join(err, lock.Close())
-	}
-	return err
+	return errors.Join(err, s.storage.close())
 }
 
 // Addr returns the address of the client port, or nil before Start and without one. It

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -244,7 +243,7 @@ func writeView(ctx context.Context, store *snapshot.Store, state *clients.State,
 		Zxid:   tree.Zxid,
 		Epoch:  tree.Zxid.Epoch(),
 		Time:   time.Now().UnixMilli(),
-		Digest: digestBytes(tree.Digest),
+		Digest: history.AppendDigest(nil, tree.Digest),
 		Server: uint8(id.Server), Incarnation: id.Incarnation[:],
 		Extra: map[string][]byte{history.ExtraTree: datatree.AppendMeta(nil, &tree), history.ExtraEnsemble: ensemble},
 	}
@@ -255,11 +254,6 @@ func writeView(ctx context.Context, store *snapshot.Store, state *clients.State,
 		snapshot.Section{Name: history.SectionACLs, Items: rows.lists(), Early: true},
 	)
 	return wal.SnapRef{Zxid: ref.Zxid, Name: ref.Name, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}, err
-}
-
-// digestBytes encodes a digest for snapshots and their references.
-func digestBytes(d datatree.Digest) []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, d.Hi), d.Lo)
 }
 
 var errReplaced = errors.New("the history was replaced meanwhile")

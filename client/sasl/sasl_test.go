@@ -1,7 +1,6 @@
 package sasl
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -44,17 +43,6 @@ type saslAnswer struct {
 	short bool  // sends a frame without a token
 }
 
-// readFrame returns the payload of the next frame.
-func readFrame(r io.Reader) ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return nil, err
-	}
-	b := make([]byte, binary.BigEndian.Uint32(size[:]))
-	_, err := io.ReadFull(r, b)
-	return b, err
-}
-
 // saslWith runs an exchange with a server that answers so, and returns what the
 // server was sent.
 func saslWith(t *testing.T, begin func(string) (Mechanism, error), optional bool, answers []saslAnswer) (sent []string, err error) {
@@ -64,7 +52,7 @@ func saslWith(t *testing.T, begin func(string) (Mechanism, error), optional bool
 	go func() {
 		defer theirs.Close()
 		for i, a := range answers {
-			frame, err := readFrame(theirs)
+			frame, err := jute.ReadFrame(theirs, 1<<20)
 			if err != nil {
 				served <- fmt.Errorf("read token %d: %w", i, err)
 				return
@@ -90,7 +78,7 @@ func saslWith(t *testing.T, begin func(string) (Mechanism, error), optional bool
 		}
 		served <- nil
 	}()
-	c := Conn{Writer: ours, Next: func() ([]byte, error) { return readFrame(ours) }}
+	c := Conn{Writer: ours, Next: func() ([]byte, error) { return jute.ReadFrame(ours, 1<<20) }}
 	err = Authenticate(c, "zk1", begin, optional)
 	ours.Close()
 	if e := <-served; e != nil && !errors.Is(e, io.EOF) {

@@ -2,7 +2,6 @@ package zktest
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -143,35 +142,24 @@ func closeSession(ctx context.Context, server string, id jute.SessionID, passwor
 	if _, err := nc.Write(b); err != nil {
 		return false, err
 	}
-	frame, err := readFrame(nc)
+	frame, err := jute.ReadFrame(nc, maxFrame)
 	if err != nil {
 		return false, fmt.Errorf("connect response: %w", err)
 	}
-	if r, ok := parseConnected(frame); !ok || r.SessionID == 0 {
+	var r jute.ConnectResponse
+	d := jute.NewDecoder(frame)
+	if r.Decode(&d); d.Err() != nil || r.SessionID == 0 {
 		return true, nil
 	}
 	for {
-		frame, err := readFrame(nc)
+		frame, err := jute.ReadFrame(nc, maxFrame)
 		if err != nil {
 			return false, nil // the client took it back: try again
 		}
-		if h, ok := parseReply(frame); ok && h.Xid == 1 {
+		var h jute.ReplyHeader
+		d := jute.NewDecoder(frame)
+		if h.Decode(&d); d.Err() == nil && h.Xid == 1 {
 			return false, nil
 		}
 	}
-}
-
-// readFrame reads a frame with its length.
-func readFrame(r io.Reader) ([]byte, error) {
-	frame := make([]byte, 4)
-	if _, err := io.ReadFull(r, frame); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(frame)
-	if n > maxFrame {
-		return nil, fmt.Errorf("a frame of %d bytes", n)
-	}
-	frame = append(frame, make([]byte, n)...)
-	_, err := io.ReadFull(r, frame[4:])
-	return frame, err
 }

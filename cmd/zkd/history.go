@@ -14,7 +14,8 @@ import (
 // newHistory returns the command that shows what a log says of a znode.
 func newHistory() *cobra.Command {
 	var from string
-	var below, asJSON bool
+	var below bool
+	var out outputFlag
 	cmd := &cobra.Command{
 		Use:   "history --from DIR PATH",
 		Short: "Show who changed a znode, and when",
@@ -22,9 +23,9 @@ func newHistory() *cobra.Command {
 			"as far as the log in DIR reaches back, and then how far that is. DIR is a dataLogDir (the\n" +
 			"dataDir, if there is no other one); its server may run. The last entries may not be\n" +
 			"confirmed by the other servers. zkcli history does the same with what zkcli backup follow\n" +
-			"has copied.",
+			"has copied. In JSON, each change is a line.",
 		Example: "  zkd history --from /var/lib/zkd /app/config\n" +
-			"  zkd history --from /var/lib/zkd -R --json /app",
+			"  zkd history --from /var/lib/zkd -R -o json /app",
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from == "" {
@@ -33,7 +34,7 @@ func newHistory() *cobra.Command {
 			changes, spans, err := server.LogHistory(from, args[0], below)
 			w := cmd.OutOrStdout()
 			for i := range changes {
-				if asJSON {
+				if out.json {
 					if err := json.NewEncoder(w).Encode(changes[i].JSON()); err != nil {
 						return err
 					}
@@ -50,6 +51,6 @@ func newHistory() *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringVar(&from, "from", "", "a dataLogDir")
 	fl.BoolVarP(&below, "recursive", "R", false, "also what is below PATH")
-	fl.BoolVar(&asJSON, "json", false, "a line of JSON for each change")
+	out.add(fl)
 	return cmd
 }

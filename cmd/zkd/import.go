@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -19,7 +18,8 @@ import (
 func newImport() *cobra.Command {
 	var m moving.Import
 	var members, until string
-	var asJSON, check bool
+	var check bool
+	var out outputFlag
 	cmd := &cobra.Command{
 		Use:   "import --from DATADIR [--log-dir DIR] --to DIR",
 		Short: "Make the data of stopped Apache servers the data of zkd",
@@ -44,7 +44,7 @@ func newImport() *cobra.Command {
 			}
 			report, err := m.Run(cmd.Context())
 			if report != nil {
-				err = errors.Join(printReport(cmd.OutOrStdout(), report, asJSON), err)
+				err = errors.Join(out.write(cmd.OutOrStdout(), report), err)
 			}
 			return err
 		},
@@ -60,7 +60,7 @@ func newImport() *cobra.Command {
 	fl.StringVar(&until, "until", "", "import the state after this zxid, in hex, and not the last one")
 	fl.BoolVar(&m.TrustEmpty, "trust-empty", false, "accept logs without any snapshot")
 	fl.BoolVar(&m.IgnoreDigest, "ignore-digest", false, "accept a tree that differs from the digests in the log")
-	fl.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	out.add(fl)
 	return cmd
 }
 
@@ -68,7 +68,7 @@ func newImport() *cobra.Command {
 func newExport() *cobra.Command {
 	var e moving.Export
 	var members, format, sessions string
-	var asJSON bool
+	var out outputFlag
 	cmd := &cobra.Command{
 		Use:   "export --format apache --from DIR [--log-dir DIR] --to DIR",
 		Short: "Make the data of stopped zkd servers the data of Apache servers",
@@ -96,7 +96,7 @@ func newExport() *cobra.Command {
 			}
 			report, err := e.Run(cmd.Context())
 			if report != nil {
-				err = errors.Join(printReport(cmd.OutOrStdout(), report, asJSON), err)
+				err = errors.Join(out.write(cmd.OutOrStdout(), report), err)
 			}
 			return err
 		},
@@ -110,7 +110,7 @@ func newExport() *cobra.Command {
 	fl.BoolVar(&e.Single, "single", false, "accept the data of fewer servers than a majority, which may lack confirmed writes")
 	fl.StringVar(&sessions, "sessions", "keep", "what becomes of sessions that zkd has opened: keep, or drop with their ephemerals")
 	fl.BoolVar(&e.TTLEnabled, "ttl-enabled", false, "the Apache servers have extendedTypesEnabled=true, so znodes with a time to live may be written")
-	fl.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	out.add(fl)
 	return cmd
 }
 
@@ -128,12 +128,4 @@ func parseMembers(list string) (ids []zab.SID, err error) {
 func parseUntil(text string) (jute.Zxid, error) {
 	m, err := history.ParseMoment(text, "")
 	return m.Zxid, err
-}
-
-func printReport(w io.Writer, r *moving.Report, asJSON bool) error {
-	if asJSON {
-		return writeJSON(w, r)
-	}
-	_, err := io.WriteString(w, r.Text())
-	return err
 }

@@ -13,7 +13,7 @@ import (
 func newRestore() *cobra.Command {
 	var m moving.Restore
 	var members, until, at string
-	var asJSON bool
+	var out outputFlag
 	cmd := &cobra.Command{
 		Use:   "restore --from FILE|DIR --to DIR",
 		Short: "Make the data of a new server, or of a new ensemble, from a backup",
@@ -42,7 +42,7 @@ func newRestore() *cobra.Command {
 			}
 			report, err := m.Run(cmd.Context())
 			if report != nil {
-				err = errors.Join(printReport(cmd.OutOrStdout(), report, asJSON), err)
+				err = errors.Join(out.write(cmd.OutOrStdout(), report), err)
 			}
 			return err
 		},
@@ -55,6 +55,6 @@ func newRestore() *cobra.Command {
 	fl.StringVar(&m.To, "to", "", "dataDir to write; it must have no data")
 	fl.StringVar(&m.ToLog, "to-log-dir", "", "dataLogDir to write, if it is another directory")
 	fl.StringVar(&members, "members", "", "ids of the members of an ensemble, such as 1,2,3: DIR gets a directory for each")
-	fl.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	out.add(fl)
 	return cmd
 }

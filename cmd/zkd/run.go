@@ -369,14 +369,19 @@ func newLogger(cfg *config.Config, w io.Writer) (*zap.Logger, zap.AtomicLevel, e
 	if err != nil {
 		return nil, level, err
 	}
+	return logTo(w, cfg.LogFormat, level), level, nil
+}
+
+// logTo returns a logger in a format of the key zkd.logFormat; "" is the default.
+func logTo(w io.Writer, format string, level zapcore.LevelEnabler) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder
 	var encoder zapcore.Encoder
-	if cfg.LogFormat == "json" {
+	if format == "json" {
 		encoder = zapcore.NewJSONEncoder(enc)
 	} else {
 		enc.EncodeLevel = zapcore.CapitalLevelEncoder
 		encoder = zapcore.NewConsoleEncoder(enc)
 	}
-	return zap.New(limitRepeats(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level))), level, nil
+	return zap.New(limitRepeats(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)))
 }

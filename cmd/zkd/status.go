@@ -57,9 +57,6 @@ func newStatus() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			if o.output != "text" && o.output != "json" {
-				return usageError{fmt.Errorf("--output %q: there are text and json", o.output)}
-			}
 			if o.watch > 0 {
 				return watchStatus(cmd.Context(), cmd.OutOrStdout(), addrs, o)
 			}
@@ -69,7 +66,7 @@ func newStatus() *cobra.Command {
 	cmd.Flags().StringVarP(&file, "config", "c", localConfig(os.Getenv), "configuration of the server to ask, if none is named")
 	cmd.Flags().DurationVar(&o.wait, "wait", 0, "ask until the exit code would be 0, for so long at most")
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "exit with 1 also for what is wrong although the ensemble serves: a server that does not, a missing voter, a full disk")
-	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "form of the output: text or json")
+	o.output.add(cmd.Flags())
 	cmd.Flags().DurationVar(&o.watch, "watch", 0, "ask again and again, at this interval, until interrupted")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
 	return cmd
@@ -79,7 +76,7 @@ func newStatus() *cobra.Command {
 type statusOptions struct {
 	wait   time.Duration
 	strict bool
-	output string        // "text" or "json"
+	output outputFlag
 	watch  time.Duration // interval; 0 for once
 }
 
@@ -159,7 +156,7 @@ func watchStatus(ctx context.Context, w io.Writer, addrs []string, o statusOptio
 		if ctx.Err() != nil {
 			return nil
 		}
-		if o.output == "text" {
+		if !o.output.json {
 			fmt.Fprintf(w, "%s\n", time.Now().Format(time.TimeOnly))
 		}
 		if err := o.show(w, rows, notes); err != nil {
@@ -320,7 +317,7 @@ var avgMax = regexp.MustCompile(`^[^/]*/([^/]*)/([^/]*)$`)
 
 // show writes the servers and the remarks.
 func (o statusOptions) show(w io.Writer, rows []serverStatus, notes []string) error {
-	if o.output != "json" {
+	if !o.output.json {
 		return showStatus(w, rows, notes)
 	}
 	type server struct {

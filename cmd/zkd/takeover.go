@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/takeover"
 	"github.com/zkd-project/zkd/server/config"
@@ -65,11 +65,7 @@ func newMirror() *cobra.Command {
 			if o.ID == 255 {
 				return usageError{errors.New("--sid: the id of a server is 1 to 254")}
 			}
-			log, _, err := newLogger(&config.Config{LogLevel: "info"}, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			o.Logger = log
+			o.Logger = logTo(cmd.ErrOrStderr(), "", zap.InfoLevel)
 			return takeover.Mirror(cmd.Context(), o)
 		},
 	}
@@ -102,7 +98,7 @@ func configureMirror(o *takeover.Options, file string) error {
 }
 
 func newTakeoverStatus() *cobra.Command {
-	var output string
+	var out outputFlag
 	cmd := &cobra.Command{
 		Use:   "status DIR...",
 		Short: "Show how far the copies in these directories are",
@@ -110,9 +106,6 @@ func newTakeoverStatus() *cobra.Command {
 			"is small, and no digest is wrong.",
 		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			if output != "text" && output != "json" {
-				return usageError{fmt.Errorf("--output %q: there are text and json", output)}
-			}
 			var list []*takeover.Status
 			for _, dir := range dirs {
 				s, err := takeover.ReadStatus(dir)
@@ -121,7 +114,7 @@ func newTakeoverStatus() *cobra.Command {
 				}
 				list = append(list, s)
 			}
-			if output == "json" {
+			if out.json {
 				return writeJSON(cmd.OutOrStdout(), list)
 			}
 			var texts []string
@@ -132,7 +125,7 @@ func newTakeoverStatus() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "form of the output: text or json")
+	out.add(cmd.Flags())
 	return cmd
 }
 
@@ -145,6 +138,7 @@ func apacheDisks(fl *pflag.FlagSet, from, logDirs *[]string, single *bool) {
 
 func newDecide() *cobra.Command {
 	var d takeover.Decide
+	var out outputFlag
 	cmd := &cobra.Command{
 		Use:   "decide --from DATADIR... --member MEMBER... --decision FILE DIR",
 		Short: "Decide how copies on several machines become a zkd ensemble",
@@ -162,17 +156,12 @@ func newDecide() *cobra.Command {
 			if len(d.From) == 0 || d.File == "" {
 				return usageError{errors.New("takeover decide needs --from DATADIR, once for each server of a majority, and --decision FILE")}
 			}
-			log, _, err := newLogger(&config.Config{LogLevel: "warn"}, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			d.Dir, d.Logger = dirs[0], log
+			d.Dir, d.Logger = dirs[0], logTo(cmd.ErrOrStderr(), "", zap.WarnLevel)
 			r, err := d.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), r.Text())
-			return err
+			return out.write(cmd.OutOrStdout(), r)
 		},
 	}
 	fl := cmd.Flags()
@@ -180,12 +169,13 @@ func newDecide() *cobra.Command {
 	fl.StringArrayVar(&d.Others, "member", nil, "another member, ID:INCARNATION:ZXID; once for each")
 	fl.StringVar(&d.File, "decision", "", "file to write; it must not exist")
 	fl.StringVar(&d.LogDir, "to-log-dir", "", "dataLogDir of the copy, if it is another directory")
+	out.add(fl)
 	return cmd
 }
 
 func newFinish() *cobra.Command {
 	var f takeover.Finish
-	var asJSON bool
+	var out outputFlag
 	cmd := &cobra.Command{
 		Use:   "finish {--from DATADIR... | --decision FILE} DIR...",
 		Short: "Make the copies of a stopped ensemble the data of a zkd ensemble",
@@ -203,32 +193,18 @@ func newFinish() *cobra.Command {
 			if (len(f.From) == 0) != (f.Decision != "") {
 				return usageError{errors.New("takeover finish needs --from DATADIR, once for each server of a majority, or --decision FILE")}
 			}
-			log, _, err := newLogger(&config.Config{LogLevel: "warn"}, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			f.Dirs, f.Logger = dirs, log
+			f.Dirs, f.Logger = dirs, logTo(cmd.ErrOrStderr(), "", zap.WarnLevel)
 			r, err := f.Run(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), r)
-			}
-			_, err = io.WriteString(cmd.OutOrStdout(), r.Text())
-			return err
+			return out.write(cmd.OutOrStdout(), r)
 		},
 	}
 	fl := cmd.Flags()
 	apacheDisks(fl, &f.From, &f.LogDirs, &f.Single)
 	fl.StringVar(&f.Decision, "decision", "", "file of zkd takeover decide")
 	fl.StringArrayVar(&f.ToLogs, "to-log-dir", nil, "dataLogDir of a copy, if it is another directory; once for each DIR")
-	fl.BoolVar(&asJSON, "json", false, "print the result as JSON")
+	out.add(fl)
 	return cmd
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

@@ -267,6 +267,7 @@ const pureStd = `
 	hash/crc32: *
 	hash/fnv: *
 	hash/maphash: *
+	io: Reader ReadFull EOF ErrUnexpectedEOF
 	iter: *
 	maps: *
 	math: *

@@ -27,6 +27,7 @@ var rules = []rule{
 	{"skip", checkSkip},
 	{"branch", checkBranch},
 	{"machine", checkMachine},
+	{"owner", checkOwner},
 }
 
 func TestRules(t *testing.T) {
@@ -144,6 +145,29 @@ func checkBranch(f *file) (messages []string) {
 	return messages
 }
 
+// checkOwner looks for parts of a server that hold the server: they would have all of it.
+func checkOwner(f *file) (messages []string) {
+	if f.syn == nil || f.isTest() || f.dir() != "server" {
+		return nil
+	}
+	ast.Inspect(f.syn, func(n ast.Node) bool {
+		part, ok := n.(*ast.StructType)
+		if !ok {
+			return true
+		}
+		ast.Inspect(part, func(n ast.Node) bool {
+			if p, ok := n.(*ast.StarExpr); ok {
+				if owner, ok := p.X.(*ast.Ident); ok && owner.Name == "Server" {
+					messages = append(messages, fmt.Sprintf(":%d: a part that holds *Server: give it the few parts and functions that it needs", f.line(p)))
+				}
+			}
+			return true
+		})
+		return false
+	})
+	return messages
+}
+
 // Traces of the machine that something was written on.
 var (
 	homePath = regexp.MustCompile(`(^|["'\s=:(])/(work|root|home|Users)/[\w.-]+`)
@@ -239,6 +263,10 @@ func TestRulesCanFail(t *testing.T) {
 		{"skip", "a/b_test.go", `package a; func f(t *testing.T) { t.Skip() }`, checkSkip, "t.Skip"},
 		{"empty branch", "a/b.go", `package a; func f(x bool) { if x { } }`, checkBranch, "an if without a body"},
 		{"branch", "a/b.go", `package a; func f(x bool) { if x { f(x) } }`, checkBranch, ""},
+		{"owner", "server/b.go", `package server; type part struct { x int; *Server }`, checkOwner, "holds *Server"},
+		{"owner in a field", "server/b.go", `package server; type part struct { s func() *Server }`, checkOwner, "holds *Server"},
+		{"another package's", "server/b.go", `package server; type part struct { *fourletter.Server }`, checkOwner, ""},
+		{"constructor", "server/b.go", `package server; func newPart(s *Server) int { return 1 }`, checkOwner, ""},
 		{"home", "a/b.md", "see /home/" + "me/zkd", checkMachine, "/home/me"},
 		{"path of the protocol", "a/b.md", "get /zookeeper/quota", checkMachine, ""},
 		{"proxy", "a/b.yml", "GOPROXY=https://proxy.golang" + ".org", checkMachine, "GOPROXY"},

@@ -192,15 +192,15 @@ func (a *Archive) VerifySegment(ctx context.Context, s *Segment) error {
 
 // Write writes a segment. entries calls its argument with the entries from after h.After up to
 // h.Last.
-func Write(ctx context.Context, s Storage, h *Header, now time.Time, entries func(func(*zab.Entry) error) error) (seg Segment, err error) {
+func Write(ctx context.Context, s Storage, h *Header, now time.Time, entries func(func(*zab.Entry) error) error) (Segment, error) {
 	f, err := s.Create()
 	if err != nil {
-		return seg, err
+		return Segment{}, err
 	}
 	sum := crc32.New(castagnoli)
 	w := bufio.NewWriterSize(io.MultiWriter(f, sum), 256<<10)
 	var enc Encoder
-	seg = Segment{Time: now.Truncate(time.Second), After: h.After, Last: h.Last, History: h.History.String()}
+	seg := Segment{Time: now.Truncate(time.Second), After: h.After, Last: h.Last, History: h.History.String()}
 	put := func(b []byte) error {
 		seg.Bytes += int64(len(b))
 		_, err := w.Write(b)
@@ -214,7 +214,7 @@ func Write(ctx context.Context, s Storage, h *Header, now time.Time, entries fun
 		})
 	}
 	if err = errors.Join(err, w.Flush()); err != nil {
-		return seg, errors.Join(err, f.Close(), os.Remove(f.Name()))
+		return Segment{}, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	seg.CRC = sum.Sum32()
 	seg.Name = seg.fileName()

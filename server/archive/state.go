@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -26,6 +27,8 @@ type Found struct {
 	Last    time.Time // of the last one that has a time, by the clock of its leader; zero for none
 	// Unusable are the errors of newer bases that could not be used.
 	Unusable error
+
+	taken time.Time // when the base was taken, by the clock of its server
 }
 
 // String says what the state was made of.
@@ -46,10 +49,13 @@ func (a *Archive) StateAt(ctx context.Context, at history.Moment) (*Found, error
 		if at.Zxid != 0 && b.Zxid > at.Zxid || !at.Time.IsZero() && b.Time.After(at.Time) {
 			continue
 		}
-		f, err := a.load(ctx, &b)
+		f, err := a.load(ctx, &b, nil)
 		if fault.KindOf(err) != 0 {
 			unusable = errors.Join(unusable, err)
 			continue
+		}
+		if err == nil && !at.Time.IsZero() && f.taken.After(at.Time) {
+			continue // its name has the time when the request for it began
 		}
 		if err == nil {
 			f.Unusable = unusable
@@ -66,8 +72,8 @@ func (a *Archive) StateAt(ctx context.Context, at history.Moment) (*Found, error
 	return nil, fmt.Errorf("the oldest backup, %s, is from after that moment", a.path(a.Bases[0].Name))
 }
 
-// load loads a base.
-func (a *Archive) load(ctx context.Context, b *Base) (f *Found, err error) {
+// load loads a base. Before it builds the tree it calls described, unless that is nil.
+func (a *Archive) load(ctx context.Context, b *Base, described func(history.ID, *snapshot.Meta)) (f *Found, err error) {
 	dir, release, err := a.Local(ctx, b.Name)
 	if err != nil {
 		return nil, fault.IO(a.path(b.Name), err)
@@ -85,15 +91,15 @@ func (a *Archive) load(ctx context.Context, b *Base) (f *Found, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f = &Found{Base: *b}
-	if f.Tree, f.Ensemble, err = history.Load(ctx, store, ref); err != nil {
+	f = &Found{Base: *b, taken: time.UnixMilli(meta.Time)}
+	// An early version's snapshot does not name its history, and has no segments.
+	if f.History, err = history.IDOf(&meta); err != nil && len(a.Segments) > 0 {
 		return nil, err
 	}
-	// An early version's snapshot does not name its history, and has no segments.
-	f.History, err = history.IDOf(&meta)
-	if len(a.Segments) == 0 {
-		err = nil
+	if described != nil {
+		described(f.History, &meta)
 	}
+	f.Tree, f.Ensemble, err = history.Load(ctx, store, ref)
 	return f, err
 }
 
@@ -152,38 +158,87 @@ func (a *Archive) gap(f *Found, end jute.Zxid, at time.Time) error {
 	return nil
 }
 
-// Verify reads everything, and writes a line for each file and for each gap. It reports whether all
-// is sound.
+// Verify reads everything, and writes a line for each base and for what is not sound. It applies
+// the entries from each base up to the next one, which must have the state that these lead to. It
+// reports whether all is sound.
 func (a *Archive) Verify(ctx context.Context, w io.Writer) (sound bool, err error) {
-	sound = true
-	say := func(format string, args ...any) {
-		if _, werr := fmt.Fprintf(w, format+"\n", args...); err == nil {
-			err = werr
-		}
-	}
+	v := verification{a: a, ctx: ctx, w: w, sound: true}
 	for i := range a.Bases {
-		b := &a.Bases[i]
-		f, lerr := a.load(ctx, b)
-		if lerr != nil {
-			sound = false
-			say("NOT SOUND: %v", lerr)
-			continue
-		}
-		chain := a.Chain(f.History, b.Zxid)
-		if rerr := a.advance(ctx, f, history.Moment{}); rerr != nil {
-			sound = false
-			say("NOT SOUND: %v", rerr)
-			continue
-		}
-		say("%s: sound, zxid %v, with %d entries in %d segments up to %v", a.path(b.Name), b.Zxid, f.Entries, len(chain), f.Tree.LastZxid())
+		v.base(&a.Bases[i])
 	}
+	v.advance(history.Moment{})
 	for i := range a.Segments {
-		if verr := a.VerifySegment(ctx, &a.Segments[i]); verr != nil {
-			sound = false
-			say("NOT SOUND: %v", verr)
+		if err := a.VerifySegment(ctx, &a.Segments[i]); err != nil {
+			v.bad(err)
 		}
 	}
-	return sound, errors.Join(err, context.Cause(ctx))
+	return v.sound, errors.Join(v.err, context.Cause(ctx))
+}
+
+// verification is a Verify in progress.
+type verification struct {
+	a     *Archive
+	ctx   context.Context
+	w     io.Writer
+	sound bool
+	err   error  // of w
+	last  *Found // the base before, until the entries after it were applied
+}
+
+func (v *verification) say(format string, args ...any) {
+	if _, err := fmt.Fprintf(v.w, format+"\n", args...); v.err == nil {
+		v.err = err
+	}
+}
+
+func (v *verification) bad(err error) {
+	v.sound = false
+	v.say("NOT SOUND: %v", err)
+}
+
+// base verifies a base, and before that advances the last one up to it. So there is one tree in
+// memory at a time.
+func (v *verification) base(b *Base) {
+	f, err := v.a.load(v.ctx, b, func(id history.ID, meta *snapshot.Meta) {
+		last := v.last
+		if last == nil {
+			return
+		}
+		if id != last.History || b.Zxid < last.Base.Zxid || b.Zxid > End(last.Base.Zxid, v.a.Chain(id, last.Base.Zxid)) {
+			v.advance(history.Moment{})
+			return
+		}
+		if v.advance(history.Moment{Zxid: b.Zxid}) && (last.Tree.LastZxid() != b.Zxid || !bytes.Equal(history.Digest(last.Tree), meta.Digest)) {
+			v.bad(fmt.Errorf("%s: at zxid %v the entries after %s lead to another state", v.a.path(b.Name), b.Zxid, v.a.path(last.Base.Name)))
+		}
+	})
+	if err != nil {
+		v.bad(err)
+		return
+	}
+	v.last = f
+}
+
+// advance applies the entries after the last base up to a moment, and reports whether they are
+// sound.
+func (v *verification) advance(to history.Moment) bool {
+	f := v.last
+	if f == nil {
+		return false
+	}
+	v.last = nil
+	if err := v.a.advance(v.ctx, f, to); err != nil {
+		v.bad(err)
+		return false
+	}
+	segments := 0
+	for _, s := range v.a.Chain(f.History, f.Base.Zxid) {
+		if s.After < f.Tree.LastZxid() {
+			segments++
+		}
+	}
+	v.say("%s: sound, zxid %v, with %d entries in %d segments up to %v", v.a.path(f.Base.Name), f.Base.Zxid, f.Entries, segments, f.Tree.LastZxid())
+	return true
 }
 
 // Entries calls fn with all entries of the history of the newest base, and returns the parts of it that

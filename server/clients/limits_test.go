@@ -2,7 +2,6 @@ package clients
 
 import (
 	"encoding/binary"
-	"io"
 	"net"
 	"strings"
 	"sync"
@@ -101,13 +100,7 @@ func (c *limitedClient) write(frames ...[]byte) {
 }
 
 func (c *limitedClient) read() ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(c.nc, size[:]); err != nil {
-		return nil, err
-	}
-	b := make([]byte, binary.BigEndian.Uint32(size[:]))
-	_, err := io.ReadFull(c.nc, b)
-	return b, err
+	return jute.ReadFrame(c.nc, 64<<20)
 }
 
 // reply returns the next reply's xid and code.

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -40,6 +41,14 @@ func (s *State) Apply(e *zab.Entry) error {
 	}
 	s.Tree.Apply(&s.txn, &s.out)
 	return nil
+}
+
+// Digest encodes the digest of a tree, as snapshots have it.
+func Digest(tree *datatree.Tree) []byte { return AppendDigest(nil, tree.Digest()) }
+
+// AppendDigest appends the encoding of a digest.
+func AppendDigest(b []byte, d datatree.Digest) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, d.Hi), d.Lo)
 }
 
 // ID names a history: all servers of an ensemble have the same, and what is restored from a

@@ -76,7 +76,7 @@ func (d *dump) segment(fsys vfs.FS, path string, first uint64) error {
 		return err
 	}
 	defer f.Close()
-	h, err := readHeader(f, first)
+	sc, err := newScan(f, first)
 	if err != nil {
 		what := ""
 		if errors.Is(err, errInvalid) {
@@ -85,26 +85,23 @@ func (d *dump) segment(fsys vfs.FS, path string, first uint64) error {
 		_, err = fmt.Fprintf(d.out, "%s: %s%v\n", filepath.Base(path), what, err)
 		return err
 	}
-	if err := d.header(filepath.Base(path), &h); err != nil {
+	if err := d.header(filepath.Base(path), &sc.h); err != nil {
 		return err
 	}
-	w := window{f: f, limit: h.size}
-	seq, crc, off := h.first, h.prevCRC, int64(headerSize)
-	for ; ; seq++ {
-		r, err := w.expect(off, h.crc, seq, crc)
+	for {
+		off := sc.off
+		r, err := sc.next()
 		if err != nil {
-			return d.end(&w, &h, seq, off, err)
+			return d.end(sc, err)
 		}
 		note := ""
-		if d.next > 0 && seq >= d.next {
+		if d.next > 0 && r.seq >= d.next {
 			note = " (does not count)"
 		}
 		if _, err := fmt.Fprintf(d.out, "%10d @%-9d synced=%d %s %s after %s: %s%s\n",
-			seq, off, r.durable, kindText(&r.Record), r.Zxid, r.Prev, d.text(r.Record), note); err != nil {
+			r.seq, off, r.durable, kindText(&r.Record), r.Zxid, r.Prev, d.text(r.Record), note); err != nil {
 			return err
 		}
-		off += int64(r.size)
-		crc = r.crc
 	}
 }
 
@@ -125,27 +122,19 @@ func kindText(r *Record) string {
 	return fmt.Sprintf("%s(type %d)", r.Kind, r.Type)
 }
 
-// end describes the end of a segment.
-func (d *dump) end(w *window, h *header, seq uint64, off int64, cause error) error {
-	e := end{offset: off, seq: seq - 1}
-	switch {
-	case errors.Is(cause, errOutOfPlace):
-		e.bad = cause
-	case fault.KindOf(cause) == fault.Newer:
-		_, err := fmt.Fprintf(d.out, "%10d @%-9d %v\n", seq, off, cause)
-		return err
-	case !errors.Is(cause, errInvalid):
-		return cause
-	}
-	if err := e.findDurableAfter(w, h.crc, cause); err != nil {
+// end describes the end of a segment, where the next record could not be read because of cause.
+func (d *dump) end(sc *scan, cause error) error {
+	if fault.KindOf(cause) == fault.Newer {
+		_, err := fmt.Fprintf(d.out, "%10d @%-9d %v\n", sc.seq, sc.off, cause)
 		return err
 	}
-	var err error
+	e, damaged, err := sc.end(d.next, cause)
 	switch {
-	case d.next > 0 && seq < d.next || e.bad != nil && (d.next == 0 || seq < d.next):
-		_, err = fmt.Fprintf(d.out, "%10d @%-9d DAMAGED: %v\n", seq, off, cause)
+	case err != nil:
+	case damaged:
+		_, err = fmt.Fprintf(d.out, "%10d @%-9d DAMAGED: %v\n", sc.seq, sc.off, cause)
 	case e.dirty:
-		_, err = fmt.Fprintf(d.out, "%10s @%-9d incomplete records, never acknowledged\n", "", off)
+		_, err = fmt.Fprintf(d.out, "%10s @%-9d incomplete records, never acknowledged\n", "", sc.off)
 	}
 	return err
 }

@@ -2,10 +2,8 @@ package cluster
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
@@ -112,17 +110,7 @@ func (c *conn) frame() ([]byte, error) {
 	if err := c.nc.SetReadDeadline(time.Now().Add(c.wait)); err != nil {
 		return nil, err
 	}
-	var prefix [4]byte
-	if _, err := io.ReadFull(c.in, prefix[:]); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(prefix[:])
-	if n > maxReply {
-		return nil, fmt.Errorf("frame of %d bytes", n)
-	}
-	b := make([]byte, n)
-	_, err := io.ReadFull(c.in, b)
-	return b, err
+	return jute.ReadFrame(c.in, maxReply)
 }
 
 // next reads the next frame: its header and the rest.

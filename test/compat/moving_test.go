@@ -251,7 +251,7 @@ func checkSnapshots(t *testing.T, data string) {
 			Digests, Records int
 			Dropped          []string
 		}
-		if err := json.Unmarshal([]byte(zkdCommand(t, "import", "--from", dir, "--check", "--json")), &report); err != nil {
+		if err := json.Unmarshal([]byte(zkdCommand(t, "import", "--from", dir, "--check", "-o", "json")), &report); err != nil {
 			t.Fatal(err)
 		}
 		digests[report.Digest] = append(digests[report.Digest], filepath.Base(snapshot))

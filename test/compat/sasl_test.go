@@ -4,9 +4,7 @@ package compat
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -81,13 +79,7 @@ func dialSASL(t *testing.T, srv *server) *saslConn {
 }
 
 func (c *saslConn) frame() ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(c, size[:]); err != nil {
-		return nil, err
-	}
-	b := make([]byte, binary.BigEndian.Uint32(size[:]))
-	_, err := io.ReadFull(c, b)
-	return b, err
+	return jute.ReadFrame(c, 64<<20)
 }
 
 // call sends a request, and returns the body of its reply, or what there is instead.

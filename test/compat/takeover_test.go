@@ -254,7 +254,7 @@ func (x *takeover) finish(disks []string) (tail []int) {
 // run1 runs a command that finishes a takeover, after it was killed at some time, and returns how many
 // transactions were taken from the disks.
 func (x *takeover) command(args []string) []int {
-	args = append([]string{"takeover", args[0], "--json"}, args[1:]...)
+	args = append([]string{"takeover", args[0], "-o", "json"}, args[1:]...)
 	if x.kills {
 		interrupted := &server{dir: filepath.Dir(x.dirs[0]), args: append([]string{zkdBinary(x.T)}, args...)}
 		x.check(interrupted.launch())

@@ -2,10 +2,8 @@ package crash
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
@@ -117,17 +115,7 @@ func (c *client) frame() ([]byte, error) {
 	if err := c.nc.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
-	var prefix [4]byte
-	if _, err := io.ReadFull(c.in, prefix[:]); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(prefix[:])
-	if n > maxReply {
-		return nil, fmt.Errorf("frame of %d bytes", n)
-	}
-	b := make([]byte, n)
-	_, err := io.ReadFull(c.in, b)
-	return b, err
+	return jute.ReadFrame(c.in, maxReply)
 }
 
 // reply is an answer to a request.

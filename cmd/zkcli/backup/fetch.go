@@ -184,7 +184,7 @@ func (l *limited) Read(p []byte) (int, error) {
 			return 0, context.Cause(l.ctx)
 		}
 	}
-	n, err := l.r.Read(p)
+	n, err := l.r.Read(p[:min(int64(len(p)), max(l.rate/4, 1))])
 	l.n += int64(n)
 	return n, err
 }

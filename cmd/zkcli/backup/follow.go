@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
@@ -25,6 +26,8 @@ const (
 	silence = 20 * time.Second
 	// firstPause and longestPause are the pauses after a failure.
 	firstPause, longestPause = 200 * time.Millisecond, 10 * time.Second
+	// basePause is the pause after a base that could not be fetched.
+	basePause = time.Minute
 )
 
 // Follower keeps an archive up to date with the servers of an ensemble.
@@ -40,6 +43,7 @@ type Follower struct {
 
 	id    history.ID
 	base  archive.Base      // the newest; without a name there is none
+	again time.Time         // when to try the next one again, after one that could not be fetched
 	last  jute.Zxid         // how far the log was written
 	tail  []archive.Segment // in a row, up to last
 	wrote bool              // since the last failure
@@ -173,7 +177,18 @@ func (f *Follower) follow(ctx context.Context) error {
 	if err := f.followOne(ctx, admin); err != nil {
 		return fmt.Errorf("%s: %w", admin, err)
 	}
-	return f.fetchBase(ctx)
+	if err := f.fetchBase(ctx); errors.As(err, new(refused)) || ctx.Err() != nil {
+		return err
+	} else if err != nil { // the log must not wait for it
+		f.again = time.Now().Add(basePause)
+		f.Report("%v; the log is followed, and another backup is tried in %v", err, basePause)
+	}
+	return nil
+}
+
+// baseDue reports whether another base should be fetched.
+func (f *Follower) baseDue(now time.Time) bool {
+	return f.BaseEvery > 0 && now.Sub(f.base.Time) >= f.BaseEvery && !now.Before(f.again) && f.last > f.base.Zxid
 }
 
 func (f *Follower) followOne(ctx context.Context, admin string) error {
@@ -204,7 +219,8 @@ func (f *Follower) followOne(ctx context.Context, admin string) error {
 		if e != nil {
 			p.add(e)
 		}
-		if err != nil || p.due(f.Every) {
+		due := f.baseDue(time.Now())
+		if err != nil || due || p.due(f.Every) {
 			if werr := f.flush(context.WithoutCancel(ctx), &p); werr != nil {
 				if errors.Is(werr, fs.ErrPermission) || errors.Is(werr, fs.ErrNotExist) {
 					return refused{werr}
@@ -215,7 +231,7 @@ func (f *Follower) followOne(ctx context.Context, admin string) error {
 		if err != nil {
 			return causeOf(inner, noEOF(err))
 		}
-		if f.BaseEvery > 0 && time.Since(f.base.Time) >= f.BaseEvery && f.last > f.base.Zxid {
+		if due {
 			return nil
 		}
 	}
@@ -294,12 +310,22 @@ func (f *Follower) flush(ctx context.Context, p *pending) error {
 	f.tail, f.last = append(f.tail, seg), seg.Last
 	f.wrote = true
 	*p = pending{}
-	return f.merge(ctx)
+	err = f.merge(ctx)
+	if err != nil {
+		f.tail = nil // the archive has them, as they are or merged
+	}
+	if errors.Is(err, fs.ErrNotExist) { // pruned meanwhile
+		f.Report("segments are not merged: %v", err)
+		return nil
+	}
+	return err
 }
 
 // merge makes one segment of the last ones, if there are many of about the same size: so an entry is
-// copied only as often as the logarithm of their number. Large segments stay as they are.
+// copied only as often as the logarithm of their number. Large segments stay as they are, and those
+// before the newest base, which a prune may remove.
 func (f *Follower) merge(ctx context.Context) error {
+	f.tail = slices.DeleteFunc(f.tail, func(s archive.Segment) bool { return s.Last <= f.base.Zxid })
 	from, sum := len(f.tail), int64(0)
 	for from > 0 && f.tail[from-1].Bytes < segmentBytes && (len(f.tail)-from < mergeAt || f.tail[from-1].Bytes <= sum) {
 		from--
@@ -310,6 +336,8 @@ func (f *Follower) merge(ctx context.Context) error {
 	}
 	a := &archive.Archive{Storage: f.To}
 	whole, err := a.Merge(ctx, f.id, f.tail[from:], time.Now())
-	f.tail = append(f.tail[:from:from], whole)
+	if err == nil {
+		f.tail = append(f.tail[:from:from], whole)
+	}
 	return err
 }

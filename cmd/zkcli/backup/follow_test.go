@@ -32,6 +32,8 @@ type streams struct {
 	cut         int
 	changed     chan struct{} // closed and replaced at each change
 	streams     int
+	snapshots   int  // that were asked for
+	noSnapshots bool // each fails
 }
 
 func newStreams(t *testing.T, last jute.Zxid) *streams {
@@ -48,12 +50,19 @@ func (s *streams) change(f func()) {
 
 func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	id, first, last, cut := s.id, s.first, s.last, s.cut
+	id, first, last, cut, fails := s.id, s.first, s.last, s.cut, s.noSnapshots
+	if r.URL.Path == "/commands/snapshot" {
+		s.snapshots++
+	}
 	s.mu.Unlock()
 	switch r.URL.Path {
 	case "/commands/leader":
 		fmt.Fprint(w, `{"is_leader": false}`)
 	case "/commands/snapshot":
+		if fails {
+			http.Error(w, `{"error": "no room"}`, http.StatusInternalServerError)
+			return
+		}
 		w.Header().Set("last_zxid", last.String())
 		w.Write(snapshotOf(s.t, id, last))
 	case "/commands/log":
@@ -310,4 +319,98 @@ func TestKilledAtEachChange(t *testing.T) {
 		ends(t, dir)
 	}
 	following(t, dir, s.last, source)
+}
+
+// TestLogIsFollowedWithoutABase follows the log while another base is due and can't be fetched.
+func TestLogIsFollowedWithoutABase(t *testing.T) {
+	s := newStreams(t, 5)
+	source := startHandlers(t, s)
+	dir := unsynced{archive.Dir(t.TempDir())}
+	following(t, dir, 5, source)
+	s.change(func() { s.noSnapshots, s.last = true, 50 })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	reached := errors.New("reached")
+	f := &Follower{Source: source, Every: 0, BaseEvery: time.Nanosecond, Report: func(string, ...any) {}}
+	f.To = watched{dir, func() {
+		if end, _ := ends(t, dir); end == 50 {
+			cancel(reached)
+		}
+	}}
+	if err := f.Run(ctx); !errors.Is(err, reached) {
+		t.Fatal(err)
+	}
+	s.change(func() {
+		if s.snapshots < 2 {
+			t.Error("no base was due")
+		}
+	})
+}
+
+// mergeFails is a storage that can't write a segment of more than one entry, once.
+type mergeFails struct {
+	unsynced
+	failed *int
+}
+
+func (m mergeFails) Put(ctx context.Context, f *os.File, name string) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if *m.failed == 0 && strings.HasSuffix(name, ".log") && info.Size() > 400 {
+		*m.failed++
+		return errors.Join(f.Close(), os.Remove(f.Name()), errors.New("no room"))
+	}
+	return m.unsynced.Put(ctx, f, name)
+}
+
+// TestMergeFails has a merge fail for lack of room: later ones do not look for what it did not write.
+func TestMergeFails(t *testing.T) {
+	s := newStreams(t, 5)
+	source := startHandlers(t, s)
+	failed := 0
+	dir := mergeFails{unsynced{archive.Dir(t.TempDir())}, &failed}
+	s.change(func() { s.last = 5 })
+	following(t, dir, 5, source)
+	s.change(func() { s.last = 80 })
+	said := following(t, dir, 80, source)
+	if n := strings.Count(strings.Join(said, "\n"), "trying again"); failed != 1 || n > 1 {
+		t.Errorf("%d merges failed; it said:\n%s", failed, strings.Join(said, "\n"))
+	}
+}
+
+// TestFollowedArchiveIsPruned prunes an archive that is followed: the follower does not look for the
+// segments that are gone.
+func TestFollowedArchiveIsPruned(t *testing.T) {
+	s := newStreams(t, 5)
+	source := startHandlers(t, s)
+	dir := unsynced{archive.Dir(t.TempDir())}
+	following(t, dir, 5, source)
+	s.change(func() { s.last = 20 })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	reached := errors.New("reached")
+	f := &Follower{Source: source, Every: 0, Report: func(string, ...any) {}}
+	f.To = watched{dir, func() {
+		switch end, _ := ends(t, dir); end {
+		case 15: // as another process would, with another base
+			if _, err := Create(t.Context(), source, dir, time.Now().Add(time.Second)); err != nil {
+				t.Error(err)
+			}
+			a, err := archive.Read(t.Context(), dir)
+			if err == nil {
+				_, err = a.Prune(t.Context(), archive.Retention{Keep: 1}, time.Now().Add(time.Hour))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			s.change(func() { s.last = 60 })
+		case 60:
+			cancel(reached)
+		}
+	}}
+	if err := f.Run(ctx); !errors.Is(err, reached) {
+		t.Fatal(err)
+	}
 }

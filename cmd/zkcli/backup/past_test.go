@@ -17,20 +17,15 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// past makes an archive of transactions: a base after the first, and a segment with the rest, but for those
-// whose number is in missing. Transaction i has zxid i, and is i minutes after noon.
-func past(t *testing.T, txns []datatree.Op, missing ...int) archive.Dir {
+// pastBase writes the state after the first z transactions as a base that was taken at a time. The
+// request for it began a second earlier.
+func pastBase(t *testing.T, dir archive.Dir, list []zab.Entry, z int, taken time.Time) {
 	t.Helper()
-	dir := archive.Dir(t.TempDir())
 	state := history.State{Tree: datatree.New()}
-	var list []zab.Entry
-	for i, op := range txns {
-		z := jute.Zxid(i + 1)
-		txn := datatree.Txn{Zxid: z, Time: noon.Add(time.Duration(z) * time.Minute).UnixMilli(), Session: 7, Ops: []datatree.Op{op}}
-		list = append(list, zab.Entry{Zxid: z, Prev: z - 1, Data: txn.Append(nil)})
-	}
-	if err := state.Apply(&list[0]); err != nil {
-		t.Fatal(err)
+	for i := range list[:z] {
+		if err := state.Apply(&list[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
 	store, err := snapshot.Open(t.TempDir(), snapshot.Options{})
 	if err != nil {
@@ -50,8 +45,8 @@ func past(t *testing.T, txns []datatree.Op, missing ...int) archive.Dir {
 		}
 	}
 	meta := view.Meta()
-	ref, err := store.Write(t.Context(), snapshot.Meta{Zxid: 1, Incarnation: ours[:], Extra: map[string][]byte{
-		history.ExtraTree: datatree.AppendMeta(nil, &meta), history.ExtraEnsemble: state.Ensemble.Append(nil)}},
+	ref, err := store.Write(t.Context(), snapshot.Meta{Zxid: jute.Zxid(z), Time: taken.UnixMilli(), Incarnation: ours[:], Digest: history.Digest(state.Tree),
+		Extra: map[string][]byte{history.ExtraTree: datatree.AppendMeta(nil, &meta), history.ExtraEnsemble: state.Ensemble.Append(nil)}},
 		snapshot.Section{Name: history.SectionSessions, Items: rows(datatree.TableSessions)},
 		snapshot.Section{Name: history.SectionNodes, Items: rows(datatree.TableNodes)},
 		snapshot.Section{Name: history.SectionACLs, Items: rows(datatree.TableACLs), Early: true})
@@ -59,10 +54,29 @@ func past(t *testing.T, txns []datatree.Op, missing ...int) archive.Dir {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := archive.Base{Time: noon.Add(90 * time.Second), Zxid: 1, CRC: ref.CRC}
+	b := archive.Base{Time: taken.Add(-time.Second), Zxid: jute.Zxid(z), CRC: ref.CRC}
 	if err := os.Rename(store.Path(ref.Name), filepath.Join(string(dir), b.FileName())); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// entriesOf returns the entries of transactions. Transaction i has zxid i, and is i minutes after noon.
+func entriesOf(txns []datatree.Op) (list []zab.Entry) {
+	for i, op := range txns {
+		z := jute.Zxid(i + 1)
+		txn := datatree.Txn{Zxid: z, Time: noon.Add(time.Duration(z) * time.Minute).UnixMilli(), Session: 7, Ops: []datatree.Op{op}}
+		list = append(list, zab.Entry{Zxid: z, Prev: z - 1, Data: txn.Append(nil)})
+	}
+	return list
+}
+
+// past makes an archive of transactions: a base after the first, and a segment with the rest, but for those
+// whose number is in missing.
+func past(t *testing.T, txns []datatree.Op, missing ...int) archive.Dir {
+	t.Helper()
+	dir := archive.Dir(t.TempDir())
+	list := entriesOf(txns)
+	pastBase(t, dir, list, 1, noon.Add(90*time.Second))
 	for from := 1; from < len(list); {
 		to := from
 		for to+1 < len(list) && (len(missing) == 0 || to+1 != missing[0]-1) {
@@ -139,6 +153,67 @@ func TestStateAt(t *testing.T) {
 		if _, err := StateAt(t.Context(), string(dir), os.Getenv, at); err == nil {
 			t.Errorf("%+v: no error", at)
 		}
+	}
+}
+
+// TestStateAtDuringABackup goes to a moment after a backup was asked for, and before its state was
+// taken: the backup before has that moment, and if there is none, an error says so.
+func TestStateAtDuringABackup(t *testing.T) {
+	dir := past(t, somePast())
+	taken := noon.Add(5*time.Minute + 30*time.Second)
+	pastBase(t, dir, entriesOf(somePast()), 5, taken)
+	at := history.Moment{Time: taken.Add(-500 * time.Millisecond)}
+	f, err := StateAt(t.Context(), string(dir), os.Getenv, at)
+	if err != nil || f.Tree.LastZxid() != 5 || f.Base.Zxid != 1 {
+		t.Fatalf("%v, %v", f, err)
+	}
+	if err := os.Remove(filepath.Join(string(dir), f.Base.Name)); err != nil {
+		t.Fatal(err)
+	}
+	if f, err = StateAt(t.Context(), string(dir), os.Getenv, at); err == nil {
+		t.Errorf("without the backup before: %v", f)
+	}
+	if f, err = StateAt(t.Context(), string(dir), os.Getenv, history.Moment{Time: taken}); err != nil || f.Base.Zxid != 5 {
+		t.Errorf("when it was taken: %v, %v", f, err)
+	}
+}
+
+// TestVerifyAll verifies archives with several bases. Each entry is applied once, and a base that is
+// not the state that the entries lead to is found.
+func TestVerifyAll(t *testing.T) {
+	list := entriesOf(somePast())
+	other := somePast()
+	other[4].Data = []byte("other")
+	verify := func(dir archive.Dir) (sound bool, report string) {
+		t.Helper()
+		a, err := archive.Read(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if sound, err = a.Verify(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+		return sound, b.String()
+	}
+	dir := past(t, somePast())
+	for z := 2; z <= 6; z++ {
+		pastBase(t, dir, list, z, noon.Add(time.Duration(z)*time.Minute+30*time.Second))
+	}
+	sound, report := verify(dir)
+	if n := strings.Count(report, ": sound, zxid"); !sound || n != 6 || !strings.Contains(report, "with 1 entries in 1 segments up to 0x4") ||
+		!strings.Contains(report, "with 2 entries in 1 segments up to 0x8") {
+		t.Errorf("sound %v:\n%s", sound, report)
+	}
+	pastBase(t, dir, entriesOf(other), 7, noon.Add(7*time.Minute+30*time.Second))
+	sound, report = verify(dir)
+	if sound || strings.Count(report, "NOT SOUND") != 1 || !strings.Contains(report, "lead to another state") {
+		t.Errorf("another state, sound %v:\n%s", sound, report)
+	}
+	gap := past(t, somePast(), 5)
+	pastBase(t, gap, list, 6, noon.Add(7*time.Minute))
+	if sound, report = verify(gap); !sound || strings.Count(report, ": sound, zxid") != 2 || !strings.Contains(report, "up to 0x4") {
+		t.Errorf("gap, sound %v:\n%s", sound, report)
 	}
 }
 

@@ -141,46 +141,52 @@ func Copy(ctx context.Context, from *archive.Archive, to archive.Dir) (copied ar
 	if err != nil {
 		return copied, err
 	}
-	one := func(name string, size int64) (bool, error) {
+	one := func(name string, size int64, verify func() error) (fresh bool, err error) {
 		if n, ok := has[name]; ok && n == size {
 			return false, nil
 		}
-		r, err := from.Open(ctx, name)
-		if err != nil {
+		if err := copyFile(ctx, from, to, name); err != nil {
 			return false, err
 		}
-		defer r.Close() // it was only read
-		f, err := to.Create()
-		if err != nil {
-			return false, err
+		if err := verify(); err != nil { // another copy must find that it is missing
+			return false, errors.Join(err, to.Remove(ctx, name))
 		}
-		if _, err := io.Copy(f, r); err != nil {
-			return false, errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-		return true, to.Put(ctx, f, name)
+		return true, nil
 	}
 	local := &archive.Archive{Storage: to}
-	for i := range from.Bases {
-		b := from.Bases[i]
-		fresh, err := one(b.Name, b.Bytes)
-		if err == nil && fresh {
-			copied.Bases = append(copied.Bases, b)
-			err = local.VerifyBase(ctx, &b)
-		}
+	for _, b := range from.Bases {
+		fresh, err := one(b.Name, b.Bytes, func() error { return local.VerifyBase(ctx, &b) })
 		if err != nil {
 			return copied, err
+		}
+		if fresh {
+			copied.Bases = append(copied.Bases, b)
 		}
 	}
-	for i := range from.Segments {
-		s := from.Segments[i]
-		fresh, err := one(s.Name, s.Bytes)
-		if err == nil && fresh {
-			copied.Segments = append(copied.Segments, s)
-			err = local.VerifySegment(ctx, &s)
-		}
+	for _, s := range from.Segments {
+		fresh, err := one(s.Name, s.Bytes, func() error { return local.VerifySegment(ctx, &s) })
 		if err != nil {
 			return copied, err
+		}
+		if fresh {
+			copied.Segments = append(copied.Segments, s)
 		}
 	}
 	return copied, nil
+}
+
+func copyFile(ctx context.Context, from *archive.Archive, to archive.Dir, name string) error {
+	r, err := from.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer r.Close() // it was only read
+	f, err := to.Create()
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(f, r); err != nil {
+		return errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return to.Put(ctx, f, name)
 }

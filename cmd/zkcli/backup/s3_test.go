@@ -1,7 +1,10 @@
 package backup
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http/httptest"
 	"testing"
@@ -76,6 +79,55 @@ func TestBucket(t *testing.T) {
 	}
 	if _, _, err := to.Local(t.Context(), "nothing"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// flips is a storage that gives the content of one file with another byte, once.
+type flips struct {
+	archive.Storage
+	name string
+	done *bool
+}
+
+func (f flips) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	r, err := f.Storage.Open(ctx, name)
+	if err != nil || name != f.name || *f.done {
+		return r, err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	b[len(b)-1] ^= 1
+	*f.done = true
+	return io.NopCloser(bytes.NewReader(b)), nil
+}
+
+// TestCopyOfDamage copies an archive of which a file arrives damaged: the next copy brings it again.
+func TestCopyOfDamage(t *testing.T) {
+	s := newStreams(t, 5)
+	from := unsynced{archive.Dir(t.TempDir())}
+	source := startHandlers(t, s)
+	following(t, from, 5, source)
+	s.change(func() { s.last = 7 })
+	following(t, from, 7, source)
+	a, err := archive.Read(t.Context(), from)
+	if err != nil || len(a.Segments) != 2 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	for _, name := range []string{a.Bases[0].Name, a.Segments[1].Name} {
+		a.Storage = flips{from, name, new(bool)}
+		dir := archive.Dir(t.TempDir())
+		if _, err := Copy(t.Context(), a, dir); err == nil {
+			t.Fatalf("%s: no error", name)
+		}
+		if _, err := Copy(t.Context(), a, dir); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if end, bases := ends(t, dir); end != 7 || bases != 1 {
+			t.Errorf("%s: the copy has %d bases and ends at %v", name, bases, end)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ package fake
 import (
 	"bufio"
 	"encoding/binary"
-	"io"
 	"maps"
 	"net"
 	"slices"
@@ -107,10 +106,13 @@ func (s *Server) accept() {
 	}
 }
 
+// maxFrame is more than any request of a test has.
+const maxFrame = 64 << 20
+
 // serve answers the requests of a connection until it ends.
 func (s *Server) serve(c *conn) {
 	in := bufio.NewReader(c)
-	connect, err := readFrame(in)
+	connect, err := jute.ReadFrame(in, maxFrame)
 	if err != nil || len(connect) < 24 {
 		return
 	}
@@ -123,7 +125,7 @@ func (s *Server) serve(c *conn) {
 		return
 	}
 	for {
-		frame, err := readFrame(in)
+		frame, err := jute.ReadFrame(in, maxFrame)
 		if err != nil || len(frame) < 8 {
 			return
 		}
@@ -131,16 +133,6 @@ func (s *Server) serve(c *conn) {
 			return
 		}
 	}
-}
-
-func readFrame(r io.Reader) ([]byte, error) {
-	var n [4]byte
-	if _, err := io.ReadFull(r, n[:]); err != nil {
-		return nil, err
-	}
-	frame := make([]byte, binary.BigEndian.Uint32(n[:]))
-	_, err := io.ReadFull(r, frame)
-	return frame, err
 }
 
 // write puts a frame into the out buffer. It fails when flush does.

@@ -147,7 +147,7 @@ func (r *replay) answer(p *player, s step) error {
 		}
 	}
 	for {
-		frame, err := readFrame(p.in)
+		frame, err := jute.ReadFrame(p.in, shadow.MaxFrame)
 		if err != nil {
 			return err
 		}
@@ -167,18 +167,4 @@ func (r *replay) answer(p *player, s step) error {
 			return live.Err()
 		}
 	}
-}
-
-func readFrame(r io.Reader) ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(size[:])
-	if n > shadow.MaxFrame {
-		return nil, shadow.ErrFrame
-	}
-	frame := make([]byte, n)
-	_, err := io.ReadFull(r, frame)
-	return frame, err
 }
