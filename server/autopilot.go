@@ -35,3 +35,13 @@ func (s *Server) present(list *zab.Members) (config.Members, error) {
 	}
 	return config.ParseMembers(string(list.Text))
 }
+
+// marksReadable is replica.Autopilot.Readable.
+func (s *Server) marksReadable() bool {
+	for _, p := range s.transport.Peers() {
+		if p.Up && p.Hello.Reads < zab.FormatDemoted {
+			return false
+		}
+	}
+	return true
+}

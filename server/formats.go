@@ -7,16 +7,15 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// allRead is replica.Options.Reads. A server that is gone counts as it was last seen: it may
-// come back before it is replaced by a later version.
+// allRead is replica.Options.Reads. A server that is gone counts as it was last seen, since it
+// may come back before it is upgraded; one that was never seen may read no more than the
+// history needs.
 func (s *Server) allRead() uint32 {
 	least := uint32(math.MaxUint32)
 	for _, p := range s.transport.Peers() {
-		if reads := p.Hello.Reads; reads != 0 { // 0: not seen since this server's start
-			least = min(least, reads)
-		}
+		least = min(least, p.Hello.Reads)
 	}
-	return least
+	return max(least, s.historyNeeds())
 }
 
 // historyNeeds returns the version of format.History that a server must read to share the

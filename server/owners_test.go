@@ -2,7 +2,6 @@ package server
 
 import (
 	"testing"
-	"time"
 
 	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
@@ -55,7 +54,6 @@ func TestOwnersAreReplicated(t *testing.T) {
 			t.Errorf("the owner was %#x, and is %#x", third, got)
 		}
 		again.ok(jute.OpCloseSession, nil)
-		time.Sleep(time.Second)
 		e.settled()
 		if s := e.servers[1]; s.historyNeeds() != format.History.Writes() {
 			t.Errorf("a history without sessions needs format %d", s.historyNeeds())

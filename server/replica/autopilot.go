@@ -21,6 +21,8 @@ type Autopilot struct {
 	After time.Duration
 	// Text returns Members.Text for a list of which only roles have changed.
 	Text func(*zab.Members) ([]byte, error)
+	// Readable reports whether all linked servers can read the mark. Older ones can't.
+	Readable func() bool
 	// Changed is told of a change that has been proposed. It must not block.
 	Changed func()
 }
@@ -114,7 +116,7 @@ func (r *Replica) runAutopilot() {
 	demote, promote := nextRoles(settled, pilot.After, func(id zab.SID) condition {
 		return condition{time.Duration(r.Core.Silent(id)) * time.Millisecond, r.Core.Ready(id)}
 	})
-	if len(demote)+len(promote) == 0 || len(demote) > 0 && r.format < zab.FormatDemoted {
+	if len(demote)+len(promote) == 0 || len(demote) > 0 && !pilot.Readable() {
 		return
 	}
 	next := withRoles(settled, demote, promote)

@@ -116,6 +116,7 @@ func (l *leading) reset() { *l = leading{} }
 // clients were heard of last, so all sessions get their full timeout, starting at the end
 // of the leases of earlier leaders.
 func (r *Replica) lead(now zab.Status) {
+	r.updateFormat()
 	tree := r.o.State.RLock()
 	defer r.o.State.RUnlock()
 	r.leading = leading{
@@ -125,7 +126,6 @@ func (r *Replica) lead(now zab.Status) {
 		refused:   r.leading.refused,
 		evaluator: evaluate.New(tree, r.o.Schemes, r.o.Evaluate),
 	}
-	r.updateFormat()
 	leasesEnd := r.now()
 	if r.o.Ensemble {
 		leasesEnd += zab.MaxLease

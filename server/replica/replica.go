@@ -109,8 +109,8 @@ type Options struct {
 	Schemes  *auth.Schemes
 	Limits   Limits
 
-	// Reads returns the highest version of format.History that all other servers read, as
-	// far as they are known. Nil means that there are none.
+	// Reads returns the highest version of format.History that all other servers are known to
+	// read. Nil means that there are none.
 	Reads func() uint32
 
 	// Reconfigure returns the members that a request to change them asks for, given the
@@ -160,7 +160,7 @@ type Replica struct {
 	o      Options
 	status zab.Status
 	links  map[zab.SID]uint64 // the current link of each peer
-	format uint32             // of a leader: the version of format.History that all servers read
+	format uint32             // of a leader: the highest version of format.History that all servers read
 
 	leading         leading
 	remote          [256]remoteTouches // by server, of a leader

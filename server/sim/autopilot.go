@@ -23,7 +23,8 @@ func (s *Sim) autopilot() replica.Autopilot {
 			}
 			return []byte(pilotText), nil
 		},
-		Changed: func() {},
+		Readable: func() bool { return true },
+		Changed:  func() {},
 	}
 }
 
