@@ -93,17 +93,17 @@ func (a Async) AddWatch(path string, mode WatchMode, then ...func(*Watch, error)
 	return start(a.c, &a.c.s.ops.addWatch, args{path: path, mode: mode, kind: watchKindOf(mode)}, then)
 }
 
-// CheckWatches is Client.CheckWatches.
+// CheckWatches is Session.CheckWatches.
 func (a Async) CheckWatches(path string, t WatchType, then ...func(None, error)) *Future[None] {
 	return start(a.c, &a.c.s.ops.checkWatches, args{path: path, typ: t}, then)
 }
 
-// RemoveWatches is Client.RemoveWatches.
+// RemoveWatches is Session.RemoveWatches.
 func (a Async) RemoveWatches(path string, t WatchType, then ...func(None, error)) *Future[None] {
 	return start(a.c, &a.c.s.ops.removeWatches, args{path: path, typ: t}, then)
 }
 
-// Ephemerals is Client.Ephemerals.
+// Ephemerals is Session.Ephemerals.
 func (a Async) Ephemerals(prefix string, then ...func([]string, error)) *Future[[]string] {
 	return start(a.c, &a.c.s.ops.ephemerals, args{path: prefix}, then)
 }
@@ -113,22 +113,22 @@ func (a Async) CountDescendants(path string, then ...func(int, error)) *Future[i
 	return start(a.c, &a.c.s.ops.countDescendants, args{path: path}, then)
 }
 
-// WhoAmI is Client.WhoAmI.
+// WhoAmI is Session.WhoAmI.
 func (a Async) WhoAmI(then ...func([]Identity, error)) *Future[[]Identity] {
 	return start(a.c, &a.c.s.ops.whoAmI, args{}, then)
 }
 
-// Reconfig is Client.Reconfig.
+// Reconfig is Ensemble.Reconfig.
 func (a Async) Reconfig(m Members, version int64, then ...func(Node, error)) *Future[Node] {
 	return start(a.c, &a.c.s.ops.reconfig, args{members: m, version: version}, then)
 }
 
-// AddAuth is Client.AddAuth.
+// AddAuth is Session.AddAuth.
 func (a Async) AddAuth(scheme string, auth []byte, then ...func(None, error)) *Future[None] {
 	return start(a.c, &a.c.s.ops.addAuth, args{auth: Auth{Scheme: scheme, Data: auth}}, then)
 }
 
-// RenewAuth is Client.RenewAuth.
+// RenewAuth is Session.RenewAuth.
 func (a Async) RenewAuth(scheme string, auth []byte, then ...func(None, error)) *Future[None] {
 	return start(a.c, &a.c.s.ops.addAuth, args{auth: Auth{Scheme: scheme, Data: auth}, renews: true}, then)
 }

@@ -190,7 +190,7 @@ func TestContextThatHasEnded(t *testing.T) {
 			if _, err := c.Create(ctx, "/x", nil, CreateOptions{}); !errors.Is(err, context.Canceled) || IsAmbiguous(err) {
 				t.Fatalf("create: %v", err)
 			}
-			if err := c.AddAuth(ctx, "digest", []byte("a:b")); !errors.Is(err, context.Canceled) {
+			if err := c.Session().AddAuth(ctx, "digest", []byte("a:b")); !errors.Is(err, context.Canceled) {
 				t.Fatalf("addAuth: %v", err)
 			}
 		}

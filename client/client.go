@@ -47,7 +47,7 @@ func Connect(ctx context.Context, servers string, o Options) (*Client, error) {
 	}
 	err = c.WaitConnected(ctx)
 	for i := 0; i < len(o.Auth) && err == nil; i++ { // the requests are sent already: wait for the answers
-		if err = c.AddAuth(ctx, o.Auth[i].Scheme, o.Auth[i].Data); err != nil {
+		if err = c.Session().AddAuth(ctx, o.Auth[i].Scheme, o.Auth[i].Data); err != nil {
 			err = c.s.connectError(err)
 		}
 	}
@@ -81,21 +81,8 @@ func (c *Client) Options() Options {
 	return o
 }
 
-// Background calls fn in a goroutine of the session, for work that a caller leaves
-// unfinished. fn's context ends with the session, and Close waits for fn. If the session is
-// closed already, Background does not call fn and returns false.
-func (c *Client) Background(fn func(ctx context.Context)) bool { return c.s.inBackground(fn) }
-
 // State returns the session's state.
 func (c *Client) State() State { return State(c.s.stateNow.Load()) }
-
-// Session returns the session's id, and the password that another client needs to take it
-// over. Both are zero before the first connection.
-func (c *Client) Session() (id SessionID, password []byte) {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	return c.s.id, append([]byte(nil), c.s.password...)
-}
 
 // Status is what a client knows of its session and its connection at one time.
 type Status struct {
@@ -137,11 +124,6 @@ func (c *Client) Status() Status {
 	}
 	return st
 }
-
-// States returns a channel with each further change of the session's state. No change is
-// dropped, even if the reader is slow. The channel is closed when ctx ends, and after
-// StateClosed.
-func (c *Client) States(ctx context.Context) <-chan StateChange { return c.s.states(ctx) }
 
 // Namespace returns a view of c whose paths are relative to path: c.Namespace("/app") calls
 // /x what c calls /app/x. The node need not exist. Namespace panics if path is invalid,

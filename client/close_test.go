@@ -204,7 +204,7 @@ func TestStatesInOrder(t *testing.T) {
 		var watched []State
 		o := Options{RenewSession: true, Watcher: func(e Event) { watched = append(watched, e.State) }}
 		c := n.newClient("a", o)
-		ch := c.States(bg)
+		ch := c.Session().States(bg)
 		var want []State
 		for range 5 { // more than the channel holds
 			conn := n.connect()
@@ -227,7 +227,7 @@ func TestStatesInOrder(t *testing.T) {
 		if !slices.Equal(got, want) || !slices.Equal(watched, want) {
 			t.Errorf("States %v\nWatcher %v\nwant %v", got, watched, want)
 		}
-		if _, ok := <-c.States(bg); ok {
+		if _, ok := <-c.Session().States(bg); ok {
 			t.Error("a change after the end")
 		}
 	})
@@ -238,7 +238,7 @@ func TestStatesEndWithContext(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		c := n.newClient("a", Options{KeepSession: true})
 		ctx, cancel := context.WithCancel(bg)
-		ch := c.States(ctx)
+		ch := c.Session().States(ctx)
 		for range 20 {
 			conn := n.connect()
 			waitState(t, c, StateConnected)
@@ -347,7 +347,7 @@ func TestAddAuth(t *testing.T) {
 			t.Errorf("refused: %v", err)
 		}
 		waitState(t, c, StateAuthFailed)
-		if err := c.AddAuth(bg, "digest", nil); !errors.Is(err, ErrAuthFailed) {
+		if err := c.Session().AddAuth(bg, "digest", nil); !errors.Is(err, ErrAuthFailed) {
 			t.Errorf("after: %v", err)
 		}
 	})
@@ -375,7 +375,7 @@ func TestRenewAuth(t *testing.T) {
 		for _, r := range auths(conn, "jwt 1", "digest a:a") {
 			conn.reply(r, 0, nil)
 		}
-		renewed := goDo(func() (any, error) { return nil, c.RenewAuth(bg, "jwt", []byte("2")) })
+		renewed := goDo(func() (any, error) { return nil, c.Session().RenewAuth(bg, "jwt", []byte("2")) })
 		auths(conn, "jwt 2")
 		conn.Close() // before the answer
 		conn = n.connect()
@@ -386,7 +386,7 @@ func TestRenewAuth(t *testing.T) {
 		if v := within(t, "RenewAuth", renewed); v.err != nil {
 			t.Error(v.err)
 		}
-		if err := c.RenewAuth(bg, "jwt", []byte("2")); err != nil { // known already
+		if err := c.Session().RenewAuth(bg, "jwt", []byte("2")); err != nil { // known already
 			t.Error(err)
 		}
 		conn.Close()
@@ -440,7 +440,7 @@ func TestRefusedCredentialsNameTheServer(t *testing.T) {
 		}
 		c := n.newClient("b", Options{})
 		conn = n.connect()
-		added := goErr(func() error { return c.AddAuth(bg, "x", nil) })
+		added := goErr(func() error { return c.Session().AddAuth(bg, "x", nil) })
 		conn.refuse(conn.expect(jute.OpAuth), 0, ErrAuthFailed)
 		if err := within(t, "AddAuth", added); err.Error() != "auth: authentication failed: b:2181: scheme x" {
 			t.Errorf("AddAuth: %v", err)
@@ -455,7 +455,7 @@ func TestRefusedCredentialsNameTheServer(t *testing.T) {
 func TestAddAuthWaitsForConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		c := n.newClient("a", Options{})
-		if err := c.AddAuth(bg, "", nil); !errors.Is(err, ErrBadArguments) {
+		if err := c.Session().AddAuth(bg, "", nil); !errors.Is(err, ErrBadArguments) {
 			t.Errorf("without a scheme: %v", err)
 		}
 		f := c.Async().AddAuth("digest", []byte("a:a"))

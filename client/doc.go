@@ -21,8 +21,8 @@
 //     expired (see Options.KeepSession). All operations then fail with
 //     ErrSessionExpired, unless Options.RenewSession asks for a new session.
 //
-// State, WaitConnected and States show the session's state. Do not make a new
-// Client because of a lost connection: the client is reconnecting already.
+// State, WaitConnected and Session.States show the session's state. Do not make a new Client
+// because of a lost connection: the client is reconnecting already.
 //
 // # Order
 //
@@ -38,8 +38,8 @@
 //
 // # Views
 //
-// Namespace, Unrooted, WithRetry, Steady, InSession, WithInbox and Async return views:
-// cheap values that share the session. Closing one closes the session.
+// Namespace, Unrooted, WithRetry, Steady, InSession, WithInbox, Async, Session and Ensemble
+// return views: cheap values that share the session. Closing one closes the session.
 //
 // # Packages above
 //

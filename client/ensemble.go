@@ -10,12 +10,19 @@ import (
 )
 
 // Ensemble controls the servers themselves. Its operations need the permission to write the
-// node ConfigPath, as Reconfig does, and zkd's servers: others answer ErrUnimplemented and
+// node ConfigPath, and, except for Reconfig, zkd's servers: others answer ErrUnimplemented and
 // close the connection.
 type Ensemble struct{ c *Client }
 
 // Ensemble returns a view of c that controls the servers.
 func (c *Client) Ensemble() Ensemble { return Ensemble{c} }
+
+// Reconfig changes the members of the ensemble and returns the new configuration. version is
+// that of the configuration to change (the "version=" line of the node ConfigPath), or -1 for
+// any.
+func (e Ensemble) Reconfig(ctx context.Context, m Members, version int64) (Node, error) {
+	return do(ctx, e.c, &e.c.s.ops.reconfig, args{members: m, version: version})
+}
 
 // TransferLeader makes another server the leader. It returns when the present leader has
 // begun to hand over; all clients lose their connections for a moment. A server that is no

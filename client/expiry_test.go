@@ -175,7 +175,7 @@ func TestRenewSession(t *testing.T) {
 		c := n.newClient("a", o)
 		ctx, stop := context.WithCancel(bg)
 		defer stop()
-		changes := c.States(ctx)
+		changes := c.Session().States(ctx)
 		conn := n.connect()
 		got := goDo(func() (*Watch, error) { node, err := c.GetW(bg, "/x"); return node.Watch, err })
 		conn.answerGet(conn.expect(jute.OpGetData), 77, "")
@@ -204,7 +204,7 @@ func TestRenewSession(t *testing.T) {
 		if !reflect.DeepEqual(states, want) || !reflect.DeepEqual(events, want) {
 			t.Errorf("States %v, Watcher %v, want %v", states, events, want)
 		}
-		if id, _ := c.Session(); id != 99 || c.Status().Timeout != 5*time.Second {
+		if id := c.Session().ID(); id != 99 || c.Status().Timeout != 5*time.Second {
 			t.Errorf("session %v, timeout %v", id, c.Status().Timeout)
 		}
 	})

@@ -18,29 +18,36 @@ import (
 // Each operation of Client is one of Async, with the same arguments but for the
 // context, and a future of what the other returns.
 func TestEverySyncCallHasItsAsyncTwin(t *testing.T) {
-	sync, async := reflect.TypeFor[*client.Client](), reflect.TypeFor[client.Async]()
-	// What is not one operation of the protocol.
-	others := strings.Fields(`Async Background Close Ensemble InSession Namespace Options Root Session State
-		States Status Steady Unrooted WaitConnected WithInbox WithRetry`)
-
-	for i := range sync.NumMethod() {
-		m := sync.Method(i)
-		if slices.Contains(others, m.Name) {
-			continue
-		}
-		twin, ok := async.MethodByName(m.Name)
-		if !ok {
-			t.Errorf("Async has no %s", m.Name)
-			continue
-		}
-		want := arguments(m.Type, 2) // the receiver and the context
-		if got := arguments(twin.Type, 1); !slices.Equal(got[:len(got)-1], want) {
-			t.Errorf("Async.%s takes %v, Client.%s %v", m.Name, got, m.Name, want)
+	async := reflect.TypeFor[client.Async]()
+	twins := make(map[string]bool)
+	for _, sync := range []struct {
+		of     reflect.Type
+		others string // what is not one operation of the protocol, or has no twin
+	}{
+		{reflect.TypeFor[*client.Client](), "Async Close Ensemble InSession Namespace Options Root Session State Status Steady Unrooted WaitConnected WithInbox WithRetry"},
+		{reflect.TypeFor[client.Session](), "Background ID Key States"},
+		{reflect.TypeFor[client.Ensemble](), "Configuration Configure Drain KeepAway TransferLeader Unconfigure"},
+	} {
+		for i := range sync.of.NumMethod() {
+			m := sync.of.Method(i)
+			if slices.Contains(strings.Fields(sync.others), m.Name) {
+				continue
+			}
+			twins[m.Name] = true
+			twin, ok := async.MethodByName(m.Name)
+			if !ok {
+				t.Errorf("Async has no %s", m.Name)
+				continue
+			}
+			want := arguments(m.Type, 2) // the receiver and the context
+			if got := arguments(twin.Type, 1); !slices.Equal(got[:len(got)-1], want) {
+				t.Errorf("Async.%s takes %v, and %v takes %v", m.Name, got, sync.of, want)
+			}
 		}
 	}
 	for i := range async.NumMethod() {
-		if _, ok := sync.MethodByName(async.Method(i).Name); !ok {
-			t.Errorf("Client has no %s", async.Method(i).Name)
+		if name := async.Method(i).Name; !twins[name] {
+			t.Errorf("there is no %s that waits", name)
 		}
 	}
 }
@@ -107,8 +114,7 @@ func TestSessionIsTakenOver(t *testing.T) {
 	if _, err := first.Create(t.Context(), "/mine", nil, client.CreateOptions{Mode: client.Ephemeral}); err != nil {
 		t.Fatal(err)
 	}
-	var key client.SessionKey
-	key.ID, key.Password = first.Session()
+	key := first.Session().Key()
 	door.Refuse() // its process is gone
 	door.CutConnections()
 	defer first.Close(context.Background())
@@ -143,8 +149,8 @@ func TestStatesWhenTheServerRestarts(t *testing.T) {
 			told = append(told, ev.String())
 		}
 	})
-	id, _ := c.Session()
-	states := c.States(t.Context())
+	id := c.Session().ID()
+	states := c.Session().States(t.Context())
 	s.Restart()
 	for _, want := range []client.State{client.StateSuspended, client.StateConnected} {
 		if got := <-states; got.To != want || got.Session != id {
@@ -177,8 +183,8 @@ func TestLogOfAConnection(t *testing.T) {
 	out := new(lockedBuilder)
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c := s.Client(t, func(o *client.Options) { o.Logger = log })
-	states := c.States(t.Context())
-	id, _ := c.Session()
+	states := c.Session().States(t.Context())
+	id := c.Session().ID()
 	s.CutConnections()
 	for change := range states {
 		if change.To == client.StateConnected {

@@ -16,7 +16,7 @@ func TestInSession(t *testing.T) {
 	ctx := deadline(t)
 	p := zktest.NewProxy(t, zktest.Start(t).Addr())
 	c := p.Client(t, func(o *client.Options) { o.RenewSession = true })
-	id, _ := c.Session()
+	id := c.Session().ID()
 	bound := c.InSession(id)
 	if !c.Options().RenewSession || bound.Options().RenewSession {
 		t.Error("operations of a session are not those of the next one")
@@ -39,7 +39,7 @@ func TestInSession(t *testing.T) {
 	must(t, err)
 }
 
-// What goes on in the background for a session ends with it.
+// Background work of a session ends with it.
 func TestInSessionBackground(t *testing.T) {
 	ctx := deadline(t)
 	gaveUp := make(chan struct{})
@@ -52,9 +52,9 @@ func TestInSessionBackground(t *testing.T) {
 			}
 		})
 	})
-	id, _ := c.Session()
+	id := c.Session().ID()
 	p.ExpireSession(id)
-	for now := id; now == id; now, _ = c.Session() {
+	for now := id; now == id; now = c.Session().ID() {
 		_ = c.Sync(ctx, "/") // until it finds out
 		must(t, ctx.Err())
 	}

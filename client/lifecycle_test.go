@@ -23,16 +23,16 @@ func TestConnectRequest(t *testing.T) {
 		if !reflect.DeepEqual(r, want) {
 			t.Errorf("connect request %+v, want %+v", r, want)
 		}
-		if id, _ := c.Session(); id != 0 || c.Status().Timeout != 4*time.Second || c.Status().Server != "" {
+		if id := c.Session().ID(); id != 0 || c.Status().Timeout != 4*time.Second || c.Status().Server != "" {
 			t.Errorf("before: session %v, timeout %v, server %q", id, c.Status().Timeout, c.Status().Server)
 		}
 		conn.welcome(jute.ConnectResponse{TimeoutMs: 6000, SessionID: fakeSession, Password: fakePassword})
 		if err := c.WaitConnected(bg); err != nil {
 			t.Fatal(err)
 		}
-		id, password := c.Session()
-		if id != fakeSession || string(password) != string(fakePassword) || c.Status().Timeout != 6*time.Second || c.Status().Server != "a:2181" {
-			t.Errorf("after: session %v %q, timeout %v, server %q", id, password, c.Status().Timeout, c.Status().Server)
+		key := c.Session().Key()
+		if key.ID != fakeSession || string(key.Password) != string(fakePassword) || c.Status().Timeout != 6*time.Second || c.Status().Server != "a:2181" {
+			t.Errorf("after: session %v %q, timeout %v, server %q", key.ID, key.Password, c.Status().Timeout, c.Status().Server)
 		}
 		if err := c.Status().Err; err != nil {
 			t.Errorf("Status.Err %v while connected", err)
@@ -397,7 +397,7 @@ func TestServerWithAnotherSession(t *testing.T) {
 		conn.welcome(jute.ConnectResponse{TimeoutMs: 10000, SessionID: 99, Password: fakePassword})
 		n.connect()
 		waitState(t, c, StateConnected)
-		if id, _ := c.Session(); id != fakeSession {
+		if id := c.Session().ID(); id != fakeSession {
 			t.Errorf("session %v", id)
 		}
 	})

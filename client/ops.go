@@ -95,54 +95,7 @@ func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode) (*Wa
 	return do(ctx, c, &c.s.ops.addWatch, args{path: path, mode: mode, kind: watchKindOf(mode)})
 }
 
-// CheckWatches asks the server whether this connection has a watch of the type at the path,
-// and returns ErrNoWatcher if not. The server counts several watches of the client as one.
-func (c *Client) CheckWatches(ctx context.Context, path string, t WatchType) error {
-	_, err := do(ctx, c, &c.s.ops.checkWatches, args{path: path, typ: t})
-	return err
-}
-
-// RemoveWatches closes all of the client's watches of the type at the path, here and at the
-// server. It returns ErrNoWatcher if there are none. To close one watch, see Watch.Close.
-func (c *Client) RemoveWatches(ctx context.Context, path string, t WatchType) error {
-	_, err := do(ctx, c, &c.s.ops.removeWatches, args{path: path, typ: t})
-	return err
-}
-
-// Ephemerals returns the paths of the session's own ephemeral nodes that begin with the
-// prefix. The prefix is compared as text, not by path components; "/" means all.
-func (c *Client) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
-	return do(ctx, c, &c.s.ops.ephemerals, args{path: prefix})
-}
-
 // CountDescendants returns the number of nodes below a node (getAllChildrenNumber).
 func (c *Client) CountDescendants(ctx context.Context, path string) (int, error) {
 	return do(ctx, c, &c.s.ops.countDescendants, args{path: path})
-}
-
-// WhoAmI returns the identities of the connection.
-func (c *Client) WhoAmI(ctx context.Context) ([]Identity, error) {
-	return do(ctx, c, &c.s.ops.whoAmI, args{})
-}
-
-// Reconfig changes the members of the ensemble and returns the new configuration. version is
-// that of the configuration to change (the "version=" line of the node ConfigPath), or -1 for
-// any.
-func (c *Client) Reconfig(ctx context.Context, m Members, version int64) (Node, error) {
-	return do(ctx, c, &c.s.ops.reconfig, args{members: m, version: version})
-}
-
-// AddAuth authenticates the client with a further identity, on this connection and all later
-// ones. ErrAuthFailed ends the session.
-func (c *Client) AddAuth(ctx context.Context, scheme string, auth []byte) error {
-	_, err := do(ctx, c, &c.s.ops.addAuth, args{auth: Auth{Scheme: scheme, Data: auth}})
-	return err
-}
-
-// RenewAuth is AddAuth for credentials that end, such as tokens of the scheme jwt: call it with
-// the next token some time before the last one ends. Once the server has accepted it, the
-// client drops its earlier credentials of this scheme, and later connections do not send them.
-func (c *Client) RenewAuth(ctx context.Context, scheme string, auth []byte) error {
-	_, err := do(ctx, c, &c.s.ops.addAuth, args{auth: Auth{Scheme: scheme, Data: auth}, renews: true})
-	return err
 }

@@ -42,7 +42,7 @@ type Options struct {
 	KeepSession bool
 
 	// Session resumes an existing session, such as that of an earlier process, instead of
-	// beginning one. It is what Client.Session returned there. If the servers no longer know
+	// beginning one. It is what Session.Key returned there. If the servers no longer know
 	// it, it counts as expired. If two clients use one session, each takes the connection
 	// from the other.
 	Session SessionKey

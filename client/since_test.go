@@ -12,7 +12,7 @@ import (
 func TestConnectionsAreToldApart(t *testing.T) {
 	s := zktest.Start(t)
 	c := s.Client(t)
-	states := c.States(t.Context())
+	states := c.Session().States(t.Context())
 	first := c.Status().Since
 	again := c.Status().Since
 	if first.IsZero() || !first.Equal(again) {

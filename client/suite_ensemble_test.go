@@ -21,8 +21,8 @@ func TestSuiteMove(t *testing.T) {
 	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
 	makeNode(t, c.Client, "/a", "")
-	id, _ := c.Session()
-	states := c.States(ctx)
+	id := c.Session().ID()
+	states := c.Session().States(ctx)
 	for round := range 3 {
 		node, err := c.GetW(ctx, "/a")
 		ok(t, err)
@@ -92,7 +92,7 @@ func TestSuiteNeverBackInTime(t *testing.T) {
 	writer := w.Client(t)
 	makeNode(t, writer, "/a", "")
 	reader := w.Client(t).WithRetry(client.DefaultRetry())
-	id, _ := reader.Session()
+	id := reader.Session().ID()
 	seen := client.Stat{}
 	for i := range 20 {
 		_, err := writer.Set(ctx, "/a", fmt.Append(nil, i), client.AnyVersion)
@@ -153,7 +153,7 @@ func TestSuiteLeaderKilled(t *testing.T) {
 	ok(t, err)
 	_, err = c.Create(ctx, "/q", nil, client.CreateOptions{})
 	ok(t, err)
-	id, _ := c.Session()
+	id := c.Session().ID()
 	acknowledged := map[string]bool{}
 	ambiguous := 0
 	for round := range 3 {

@@ -119,7 +119,7 @@ func TestSuiteErrors(t *testing.T) {
 func TestSuiteAuthFailed(t *testing.T) {
 	inBothForms(t, func(t *testing.T, _ *world, c api) {
 		ctx := deadline(t)
-		states := c.States(ctx)
+		states := c.Session().States(ctx)
 		failsWith(t, c.AddAuth(ctx, "no such", "x"), client.ErrAuthFailed, "auth")
 		ended(t, states, client.StateAuthFailed)
 		_, err := c.Get(ctx, "/")
@@ -201,7 +201,7 @@ func TestSuiteCanceled(t *testing.T) {
 	w := newWorld(t, 1)
 	c := w.Client(t)
 	makeNode(t, c, "/a", "")
-	states := c.States(t.Context())
+	states := c.Session().States(t.Context())
 	w.Stall()
 	write := c.Async().Set("/a", []byte("sent"), client.AnyVersion)
 	read := c.Async().Get("/a")

@@ -74,7 +74,7 @@ func TestSuiteNullData(t *testing.T) {
 func TestSuiteModes(t *testing.T) {
 	inBothForms(t, func(t *testing.T, w *world, c api) {
 		ctx := deadline(t)
-		id, _ := c.Session()
+		id := c.Session().ID()
 		for _, mode := range []client.CreateMode{client.Persistent, client.Ephemeral, client.PersistentSequential,
 			client.EphemeralSequential, client.Container, client.PersistentTTL, client.PersistentSequentialTTL} {
 			want := fmt.Sprintf("/n%d-", mode)
@@ -168,8 +168,8 @@ func TestSuiteACL(t *testing.T) {
 			t.Errorf("get = %q, %v", node.Data, err)
 		}
 		// Whom the servers take it for outlives the connection.
-		states := c.States(ctx)
-		id, _ := c.Session()
+		states := c.Session().States(ctx)
+		id := c.Session().ID()
 		w.CutSession(id)
 		ended(t, states, client.StateConnected)
 		_, err = c.Set(ctx, "/own", []byte("y"), client.AnyVersion)
@@ -301,7 +301,7 @@ func TestSuiteLargeListing(t *testing.T) {
 func TestSuiteLargeRequests(t *testing.T) {
 	inBothForms(t, func(t *testing.T, _ *world, c api) {
 		ctx := deadline(t)
-		states := c.States(ctx)
+		states := c.Session().States(ctx)
 		big := bytes.Repeat([]byte("x"), 1_000_000)
 		_, err := c.Create(ctx, "/big", big, client.CreateOptions{})
 		ok(t, err)
@@ -349,7 +349,7 @@ func TestSuiteChroot(t *testing.T) {
 			if err != nil || !strings.HasPrefix(results[0].Path, "/m-") {
 				t.Errorf("multi = %+v, %v", results, err)
 			}
-			if got, err := c.Ephemerals(ctx, "/"); err != nil || !slices.Equal(got, []string{made.Path}) {
+			if got, err := c.Session().Ephemerals(ctx, "/"); err != nil || !slices.Equal(got, []string{made.Path}) {
 				t.Errorf("ephemerals = %q, %v", got, err)
 			}
 			_, err = c.Get(ctx, "/none")

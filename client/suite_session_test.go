@@ -23,7 +23,7 @@ func TestSuiteClose(t *testing.T) {
 		_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 		ok(t, err)
 		makeNode(t, c.Client, "/p", "")
-		states := c.States(ctx)
+		states := c.Session().States(ctx)
 		ok(t, c.Close(ctx))
 		if change := ended(t, states, client.StateClosed); change.From != client.StateConnected {
 			t.Errorf("closed from %v", change.From)
@@ -51,8 +51,8 @@ func TestSuiteBreak(t *testing.T) {
 		ctx := deadline(t)
 		_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 		ok(t, err)
-		id, _ := c.Session()
-		states := c.States(ctx)
+		id := c.Session().ID()
+		states := c.Session().States(ctx)
 		w.Refuse()
 		w.CutSession(id)
 		if change := ended(t, states, client.StateSuspended); change.Err == nil || change.Session != id {
@@ -65,7 +65,7 @@ func TestSuiteBreak(t *testing.T) {
 			t.Errorf("create while suspended: %v", err)
 		}
 		found, err := c.Exists(ctx, "/e")
-		if again, _ := c.Session(); !found.Exists || err != nil || again != id || found.Stat.EphemeralOwner != id {
+		if again := c.Session().ID(); !found.Exists || err != nil || again != id || found.Stat.EphemeralOwner != id {
 			t.Errorf("session %v, before %v; exists /e = %v %+v, %v", again, id, found.Exists, found.Stat, err)
 		}
 	})
@@ -80,8 +80,8 @@ func TestSuiteExpiry(t *testing.T) {
 		ok(t, err)
 		found, err := other.ExistsW(ctx, "/e")
 		ok(t, err)
-		states := c.States(ctx)
-		id, _ := c.Session()
+		states := c.Session().States(ctx)
+		id := c.Session().ID()
 		w.ExpireSession(id)
 		if ev, err := found.Watch.Next(ctx); err != nil || ev.Type != client.EventDeleted {
 			t.Errorf("event %v, %v", ev, err)
@@ -105,8 +105,8 @@ func TestSuiteRenewSession(t *testing.T) {
 	ok(t, err)
 	node, err := c.GetW(ctx, "/e")
 	ok(t, err)
-	states := c.States(ctx)
-	old, _ := c.Session()
+	states := c.Session().States(ctx)
+	old := c.Session().ID()
 	w.ExpireSession(old)
 	for _, want := range []client.State{client.StateSuspended, client.StateExpired, client.StateConnecting, client.StateConnected} {
 		if change := <-states; change.To != want {
@@ -117,7 +117,7 @@ func TestSuiteRenewSession(t *testing.T) {
 		t.Errorf("the old session's watch ends with %v", err)
 	}
 	found, err := c.Exists(ctx, "/e")
-	if id, _ := c.Session(); id == old || found.Exists || err != nil {
+	if id := c.Session().ID(); id == old || found.Exists || err != nil {
 		t.Errorf("session %v, before %v; exists /e = %v, %v", id, old, found.Exists, err)
 	}
 	_, err = c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
@@ -137,7 +137,7 @@ func TestSuiteSilence(t *testing.T) {
 	ok(t, err)
 	found, err := other.ExistsW(ctx, "/e")
 	ok(t, err)
-	states := c.States(ctx)
+	states := c.Session().States(ctx)
 	door.Stall()
 	ended(t, states, client.StateSuspended)
 	change := ended(t, states, client.StateExpired)
@@ -157,7 +157,7 @@ func TestSuitePings(t *testing.T) {
 	c := w.Client(t, func(o *client.Options) { o.Timeout = 2 * time.Second })
 	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
-	states := c.States(ctx)
+	states := c.Session().States(ctx)
 	if err := w.AwaitRequests(ctx, jute.OpPing, 5); err != nil { // one in a third of the timeout, or two
 		t.Fatal(err)
 	}

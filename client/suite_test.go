@@ -194,7 +194,7 @@ func (c api) AddWatch(ctx context.Context, path string, mode client.WatchMode) (
 
 func (c api) CheckWatches(ctx context.Context, path string, wt client.WatchType) error {
 	if !c.async {
-		return c.Client.CheckWatches(ctx, path, wt)
+		return c.Client.Session().CheckWatches(ctx, path, wt)
 	}
 	_, err := c.a.CheckWatches(path, wt).Wait(ctx)
 	return err
@@ -202,7 +202,7 @@ func (c api) CheckWatches(ctx context.Context, path string, wt client.WatchType)
 
 func (c api) RemoveWatches(ctx context.Context, path string, wt client.WatchType) error {
 	if !c.async {
-		return c.Client.RemoveWatches(ctx, path, wt)
+		return c.Client.Session().RemoveWatches(ctx, path, wt)
 	}
 	_, err := c.a.RemoveWatches(path, wt).Wait(ctx)
 	return err
@@ -210,7 +210,7 @@ func (c api) RemoveWatches(ctx context.Context, path string, wt client.WatchType
 
 func (c api) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
 	if !c.async {
-		return c.Client.Ephemerals(ctx, prefix)
+		return c.Client.Session().Ephemerals(ctx, prefix)
 	}
 	return c.a.Ephemerals(prefix).Wait(ctx)
 }
@@ -224,21 +224,21 @@ func (c api) CountDescendants(ctx context.Context, path string) (int, error) {
 
 func (c api) WhoAmI(ctx context.Context) ([]client.Identity, error) {
 	if !c.async {
-		return c.Client.WhoAmI(ctx)
+		return c.Client.Session().WhoAmI(ctx)
 	}
 	return c.a.WhoAmI().Wait(ctx)
 }
 
 func (c api) Reconfig(ctx context.Context, m client.Members, version int64) (client.Node, error) {
 	if !c.async {
-		return c.Client.Reconfig(ctx, m, version)
+		return c.Client.Ensemble().Reconfig(ctx, m, version)
 	}
 	return c.a.Reconfig(m, version).Wait(ctx)
 }
 
 func (c api) AddAuth(ctx context.Context, scheme, auth string) error {
 	if !c.async {
-		return c.Client.AddAuth(ctx, scheme, []byte(auth))
+		return c.Client.Session().AddAuth(ctx, scheme, []byte(auth))
 	}
 	_, err := c.a.AddAuth(scheme, []byte(auth)).Wait(ctx)
 	return err

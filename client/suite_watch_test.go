@@ -175,8 +175,8 @@ func TestSuiteWatchesMissNothing(t *testing.T) {
 		other := w.Client(t)
 		watch, err := k.set(ctx, c)
 		ok(t, err)
-		states := c.States(ctx)
-		id, _ := c.Session()
+		states := c.Session().States(ctx)
+		id := c.Session().ID()
 		w.Refuse()
 		w.CutSession(id)
 		ended(t, states, client.StateSuspended)
@@ -199,8 +199,8 @@ func TestSuiteWatchesAreSetAgain(t *testing.T) {
 		ctx := deadline(t)
 		watch, err := k.set(ctx, c)
 		ok(t, err)
-		states := c.States(ctx)
-		id, _ := c.Session()
+		states := c.Session().States(ctx)
+		id := c.Session().ID()
 		w.CutSession(id)
 		ended(t, states, client.StateConnected)
 		var want []string
@@ -329,8 +329,8 @@ func TestSuiteWideWatchGoes(t *testing.T) {
 					ok(t, err)
 					ok(t, over.Close(ctx))
 					if broken {
-						states := c.States(ctx)
-						id, _ := c.Session()
+						states := c.Session().States(ctx)
+						id := c.Session().ID()
 						w.CutSession(id)
 						ended(t, states, client.StateConnected)
 					}
@@ -439,8 +439,8 @@ func TestSuiteManyWatches(t *testing.T) {
 		ok(t, err)
 		all = append(all, v.Watch)
 	}
-	states := c.States(ctx)
-	id, _ := c.Session()
+	states := c.Session().States(ctx)
+	id := c.Session().ID()
 	w.CutSession(id)
 	ended(t, states, client.StateConnected)
 	var creates []*client.Future[client.Created]
@@ -466,7 +466,7 @@ func TestSuiteWatchesEnd(t *testing.T) {
 		err error
 	}{
 		"expire": {func(w *world, c *client.Client) {
-			id, _ := c.Session()
+			id := c.Session().ID()
 			w.ExpireSession(id)
 		}, client.ErrSessionExpired},
 		"close": {func(_ *world, c *client.Client) { c.Close(context.Background()) }, client.ErrClosed},

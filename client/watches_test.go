@@ -377,7 +377,7 @@ func TestRemoveWatches(t *testing.T) {
 		get, children := armed(t, conn, getW(c, "/x"), 0), armed(t, conn, childrenW(c, "/x"), 0)
 		remove := func(typ WatchType, code jute.Code) error {
 			t.Helper()
-			done := goErr(func() error { return c.RemoveWatches(bg, "/x", typ) })
+			done := goErr(func() error { return c.Session().RemoveWatches(bg, "/x", typ) })
 			r := conn.expect(jute.OpRemoveWatches)
 			if code == 0 {
 				conn.reply(r, 2, nil)
@@ -413,7 +413,7 @@ func TestRemoveWatchesLeavesOthersAlone(t *testing.T) {
 			conn := n.connect()
 			p := armed(t, conn, addW(c, "/x", WatchPersistent), 0)
 			get, children := armed(t, conn, getW(c, "/x"), 0), armed(t, conn, childrenW(c, "/x"), 0)
-			done := goErr(func() error { return c.RemoveWatches(bg, "/x", typ) })
+			done := goErr(func() error { return c.Session().RemoveWatches(bg, "/x", typ) })
 			synctest.Wait()
 			if ops := conn.pending(); len(ops) != 0 {
 				t.Errorf("type %d: sent %v", typ, ops)
@@ -494,7 +494,7 @@ func TestWatchThatIsNotRead(t *testing.T) {
 					go w.Close(bg)
 					conn.reply(conn.expect(jute.OpRemoveWatches), 1, nil)
 				case "remove":
-					go c.RemoveWatches(bg, "/", AnyWatches)
+					go c.Session().RemoveWatches(bg, "/", AnyWatches)
 					conn.reply(conn.expect(jute.OpRemoveWatches), 1, nil)
 				case "expire":
 					conn.Close()
@@ -530,7 +530,7 @@ func TestNobodyWaitsForReaders(t *testing.T) {
 			bubble(t, func(t *testing.T, n *fakeNet) {
 				c := n.newClient("a", Options{})
 				ctx, cancel := context.WithCancel(bg)
-				c.States(ctx)
+				c.Session().States(ctx)
 				conn := n.connect()
 				w := armed(t, conn, addW(c, "/", WatchRecursive), 0)
 				for i := range 100 {
@@ -542,7 +542,7 @@ func TestNobodyWaitsForReaders(t *testing.T) {
 					go w.Close(bg)
 					conn.reply(conn.expect(jute.OpRemoveWatches), 1, nil)
 				case "remove":
-					go c.RemoveWatches(bg, "/", AnyWatches)
+					go c.Session().RemoveWatches(bg, "/", AnyWatches)
 					conn.reply(conn.expect(jute.OpRemoveWatches), 1, nil)
 				case "expire":
 					conn.Close()

@@ -40,7 +40,7 @@ func (s *Server) configure(r jute.ConfigureRequest) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	next, err := s.live.Load().TakeOverKey(cfg, key)
+	next, err := s.live.Load().TakeOver(cfg, key)
 	if err != nil {
 		return "", err
 	}

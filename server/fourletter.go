@@ -107,8 +107,8 @@ func (f facts) Settings() fourletter.Settings {
 		DataLogBytes:        log,
 		TickTimeMs:          int(f.cfg.TickTime.Milliseconds()),
 		MaxClientCnxns:      f.live.Load().MaxClientCnxns,
-		MinSessionTimeoutMs: int(f.cfg.MinSessionTimeout.Milliseconds()),
-		MaxSessionTimeoutMs: int(f.cfg.MaxSessionTimeout.Milliseconds()),
+		MinSessionTimeoutMs: int(f.live.Load().MinSessionTimeout.Milliseconds()),
+		MaxSessionTimeoutMs: int(f.live.Load().MaxSessionTimeout.Milliseconds()),
 		ListenBacklog:       f.cfg.ClientPortListenBacklog,
 	}
 }

@@ -28,8 +28,9 @@ type limits struct {
 	// backlog is for committed entries that are not applied. Entries beyond it are read
 	// from the log.
 	backlog int64
-	// log is for records at the log writer. Above it a leader proposes nothing. It is
-	// less than the log writer's own limit, at which handing over records blocks.
+	// log is for records at the log writer. Above it a leader proposes nothing, and requests
+	// wait where connections have turns. It is less than the log writer's own limit, at which
+	// handing over records blocks.
 	log int64
 }
 
@@ -45,7 +46,7 @@ var defaultLimits = limits{
 	waiting:   512 << 20,
 	proposals: 16 << 20,
 	backlog:   32 << 20,
-	log:       32 << 20,
+	log:       4 << 20,
 }
 
 // part identifies a kind of work in progress that a server holds in memory.

@@ -52,6 +52,21 @@ func (s *liveServer) admits(ip string) bool {
 	return ok && netErr.Timeout()
 }
 
+// rejects checks that a configuration with these lines is not taken over.
+func (s *liveServer) rejects(why string, lines ...string) {
+	s.t.Helper()
+	cfg := parseConfig(s.t, s.dir, lines...)
+	if _, err := s.Reload(cfg); err == nil || !strings.Contains(err.Error(), why) {
+		s.t.Errorf("%v: %v, want %q", lines, err, why)
+	}
+}
+
+// timeoutOf returns the timeout of a session, in ms, that a client gets who asks for another.
+func (s *liveServer) timeoutOf(asked int32) int32 {
+	s.t.Helper()
+	return s.dial(s.t, dialOptions{}).establish(&jute.ConnectRequest{TimeoutMs: asked, Password: make([]byte, 16)}).TimeoutMs
+}
+
 // opens returns how many of five clients may open a session.
 func (s *liveServer) opens() (n int) {
 	s.t.Helper()
@@ -170,6 +185,35 @@ var liveTests = map[string]liveTest{
 		s.change("maxClientCnxns=7")
 		s.want("one address has more", s.admits("10.0.0.2"))
 		s.want("conf says so", strings.Contains(s.ask(s.t, "conf", false), "maxClientCnxns=7\n"))
+	}},
+	"minSessionTimeout": {run: func(s *liveServer) {
+		s.change("minSessionTimeout=9000")
+		s.want("a client gets it", s.timeoutOf(1) == 9000)
+		s.want("conf says so", strings.Contains(s.ask(s.t, "conf", false), "minSessionTimeout=9000\n"))
+	}},
+	"maxSessionTimeout": {run: func(s *liveServer) {
+		s.change("maxSessionTimeout=9000")
+		s.want("a client gets it", s.timeoutOf(1<<30) == 9000)
+		s.change("maxSessionTimeout=90000")
+		s.want("a client gets more", s.timeoutOf(1<<30) == 90000)
+	}},
+	"enforce.auth.enabled": {lines: []string{"enforce.auth.schemes=digest"}, run: func(s *liveServer) {
+		other := s.connect(s.t)
+		other.auth("a:b")
+		s.change("enforce.auth.schemes=digest", "enforce.auth.enabled=true")
+		other.create("/mine", "")
+		s.c.sendFrame(requestFrame(5, jute.OpGetData, get("/", false)))
+		s.want("a client without credentials is turned away", s.c.must().Err == jute.ErrSessionClosedRequireSASL)
+		s.change("enforce.auth.schemes=digest")
+		s.connect(s.t).create("/anybody", "")
+	}},
+	"enforce.auth.schemes": {lines: []string{"enforce.auth.schemes=ip", "enforce.auth.enabled=true"}, run: func(s *liveServer) {
+		s.c.create("/anybody", "")
+		s.change("enforce.auth.schemes=digest", "enforce.auth.enabled=true")
+		s.c.sendFrame(requestFrame(5, jute.OpGetData, get("/", false)))
+		s.want("a client without credentials is turned away", s.c.must().Err == jute.ErrSessionClosedRequireSASL)
+		provider := "authProvider.1=org.apache.zookeeper.server.auth.X509AuthenticationProvider"
+		s.rejects("no scheme x509 before it is restarted", "enforce.auth.schemes=x509", "enforce.auth.enabled=true", provider)
 	}},
 	"maxCnxns": {run: func(s *liveServer) {
 		s.change("maxCnxns=1")

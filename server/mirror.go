@@ -36,7 +36,8 @@ type Mirror struct {
 	place    Place
 	store    *snapshot.Store
 	ident    datadirs.Identity
-	state    clients.State // its lock is for the goroutine that writes a snapshot
+	state    *clients.State // its lock is for the goroutine that writes a snapshot, and for readers
+	readers  *readers       // nil for none
 	ensemble zab.State
 	founding *Founding // in the last entry; nil if that is Apache's
 	accepted uint32
@@ -91,7 +92,7 @@ func OpenMirror(ctx context.Context, p Place, logger *zap.Logger) (*Mirror, erro
 	if err != nil {
 		return nil, err
 	}
-	m := &Mirror{disk: s, place: p, enough: snapshotBytes}
+	m := &Mirror{disk: s, place: p, state: &clients.State{}, enough: snapshotBytes}
 	if err := m.open(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -143,12 +144,16 @@ func (m *Mirror) open(ctx context.Context) error {
 	return nil
 }
 
-// Close makes everything durable and closes the data.
+// Close disconnects readers, makes everything durable and closes the data.
 func (m *Mirror) Close() error {
+	var err error
+	if m.readers != nil {
+		err = m.readers.close()
+	}
 	if m.taken != nil {
 		m.finishSnapshot(<-m.taken)
 	}
-	return errors.Join(m.writer.Close(), m.disk.close())
+	return errors.Join(err, m.writer.Close(), m.disk.close())
 }
 
 // Last returns the zxid of the last transaction, and Durable that of the last durable one.
@@ -174,17 +179,16 @@ func (m *Mirror) promise() wal.Record {
 	return wal.Record{Kind: wal.Promise, Payload: encodePromise(zab.Promise{Epoch: m.accepted})}
 }
 
-// Append calls apply, which applies the next transaction to the tree, and logs it. It does not
-// wait for the disk.
-func (m *Mirror) Append(x *datatree.Txn, apply func() error) error {
+// Append calls apply, which applies the next transaction to the tree and returns its events, and
+// logs it. It does not wait for the disk. After an error of apply nobody reads the tree before
+// another one is installed.
+func (m *Mirror) Append(x *datatree.Txn, apply func() ([]datatree.Event, error)) error {
 	var batch []wal.Record
 	add := func(e zab.Entry) error {
 		batch = append(batch, wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data})
 		return m.ensemble.Apply(&e)
 	}
-	m.state.Lock()
-	err := apply()
-	m.state.Unlock()
+	err := m.change(x.Zxid, apply)
 	if err == nil && x.Zxid.Epoch() > m.Last().Epoch() {
 		marker := zab.Marker{TimeMs: x.Time}
 		err = add(zab.Entry{Zxid: jute.MakeZxid(x.Zxid.Epoch(), 0), Prev: m.Last(), Type: zab.EntryMarker, Data: marker.Append(nil)})
@@ -202,6 +206,24 @@ func (m *Mirror) Append(x *datatree.Txn, apply func() error) error {
 	return nil
 }
 
+// change applies a transaction to the tree, and tells the readers.
+func (m *Mirror) change(zxid jute.Zxid, apply func() ([]datatree.Event, error)) error {
+	m.state.Lock()
+	events, err := apply()
+	switch {
+	case m.readers == nil:
+	case err != nil:
+		m.readers.clients.EndReadOnly()
+	default:
+		m.readers.changed(zxid, events)
+	}
+	m.state.Unlock()
+	if m.readers != nil {
+		m.readers.answers.Wake()
+	}
+	return err
+}
+
 // Sync waits until everything is durable.
 func (m *Mirror) Sync() error {
 	if m.Last() == 0 {
@@ -210,8 +232,16 @@ func (m *Mirror) Sync() error {
 	return m.writer.SubmitWait(wal.Record{Kind: wal.CommitHint, Zxid: m.Last()})
 }
 
-// Failure returns the error after which nothing becomes durable any more, or nil.
+// Failure returns the error after which nothing becomes durable any more, or no reader is served,
+// or nil.
 func (m *Mirror) Failure() error {
+	if m.readers != nil {
+		select {
+		case err := <-m.readers.failed:
+			m.failure.Store(&err)
+		default:
+		}
+	}
 	if err := m.failure.Load(); err != nil {
 		return *err
 	}
@@ -242,7 +272,13 @@ func (m *Mirror) Install(ctx context.Context, tree *datatree.Tree) error {
 		return err
 	}
 	m.removeSnapshots(m.refs, ref.Name)
-	m.state.Tree, m.ensemble, m.refs = tree, ensemble, []wal.SnapRef{ref}
+	m.ensemble, m.refs = ensemble, []wal.SnapRef{ref}
+	m.state.Lock()
+	m.state.Tree = tree
+	if m.readers != nil {
+		m.readers.installed(z)
+	}
+	m.state.Unlock()
 	m.durable.Store(int64(z))
 	return nil
 }
@@ -267,7 +303,7 @@ func (m *Mirror) takeSnapshot() {
 	m.state.Unlock()
 	ensemble, taken := m.ensemble.Append(nil), m.taken
 	go func() {
-		ref, err := writeView(m.disk.ctx, m.store, &m.state, view, ensemble, &m.ident)
+		ref, err := writeView(m.disk.ctx, m.store, m.state, view, ensemble, &m.ident)
 		m.state.Lock()
 		view.Close()
 		m.state.Unlock()

@@ -60,9 +60,9 @@ func follow(t *testing.T, m *Mirror, upTo jute.Zxid) {
 		if x.Zxid <= m.Last() || x.Zxid > upTo {
 			continue
 		}
-		check(t, m.Append(x, func() error {
+		check(t, m.Append(x, func() ([]datatree.Event, error) {
 			m.Tree().Apply(x, &out)
-			return nil
+			return out.Events, nil
 		}))
 	}
 	check(t, m.Sync())

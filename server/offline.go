@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -30,6 +30,15 @@ import (
 type Place struct {
 	DataDir, LogDir string
 	Server          zab.SID // 0 for a server without an ensemble
+
+	fs vfs.FS // nil means the operating system's
+}
+
+func (p Place) fsys() vfs.FS {
+	if p.fs == nil {
+		return vfs.OS{}
+	}
+	return p.fs
 }
 
 // State is the data of a server that does not run.
@@ -46,8 +55,11 @@ type State struct {
 // without an ensemble, or of all members of one. They start with the same tree, and members
 // admit each other, so that none has to get the data from another. A place is complete or
 // marked as unfinished: no server starts with a part of the data, and WriteState may be called
-// again after a crash.
+// again after a crash, unless that came when some of the places were complete: see Vacant.
 func WriteState(ctx context.Context, s *State, places ...Place) error {
+	if err := Vacant(places...); err != nil {
+		return err
+	}
 	for _, p := range places {
 		if err := p.begin(); err != nil {
 			return err
@@ -66,7 +78,7 @@ func WriteState(ctx context.Context, s *State, places ...Place) error {
 			ensemble.Admitted = append(ensemble.Admitted, zab.Admission{Server: p.Server, Incarnation: idents[i].Incarnation})
 		}
 	}
-	ref, err := writeTree(ctx, places[0].DataDir, s.Tree, &ensemble, &idents[0])
+	ref, err := places[0].writeTree(ctx, s.Tree, &ensemble, &idents[0])
 	if err != nil {
 		return err
 	}
@@ -75,18 +87,41 @@ func WriteState(ctx context.Context, s *State, places ...Place) error {
 			return err
 		}
 	}
+	for i, p := range places { // not before all of them have their data
+		if err := p.own(datadirs.Owner{Server: idents[i].Server, Incarnation: idents[i].Incarnation}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Vacant returns an error if one of the places has data. It says so if WriteState has completed that one,
+// and was interrupted before another one.
+func Vacant(places ...Place) error {
+	for _, p := range places {
+		err := p.Vacant()
+		if err == nil {
+			continue
+		}
+		for _, other := range places {
+			if _, merr := other.fsys().Stat(other.mark()); merr == nil {
+				return fmt.Errorf("%w; an earlier attempt was interrupted before %s was complete: remove both directories, unless a server has worked with the first, and try again", err, other.DataDir)
+			}
+		}
+		return err
+	}
 	return nil
 }
 
 // Vacant returns an error if the place has data, other than what an interrupted WriteState has left.
 func (p Place) Vacant() error {
-	if info, err := os.Stat(p.mark()); err == nil {
+	if info, err := p.fsys().Stat(p.mark()); err == nil {
 		if info.Size() > 0 { // those of WriteState are empty
 			return fmt.Errorf("an export into %s was interrupted: remove what it has left, or name an empty directory", p.DataDir)
 		}
 		return nil
 	}
-	found, err := examine(vfs.OS{}, &config.Config{DataDir: p.DataDir, DataLogDir: p.LogDir, DBAutoCreate: true})
+	found, err := examine(p.fsys(), &config.Config{DataDir: p.DataDir, DataLogDir: p.LogDir, DBAutoCreate: true})
 	if err != nil {
 		return err
 	}
@@ -97,20 +132,43 @@ func (p Place) Vacant() error {
 // has left.
 func (p Place) begin() error {
 	for _, dir := range []string{p.DataDir, p.LogDir} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := p.fsys().MkdirAll(dir); err != nil {
 			return err
 		}
 	}
 	if err := p.Vacant(); err != nil {
 		return err
 	}
-	if err := errors.Join(os.WriteFile(p.mark(), nil, 0o600), vfs.OS{}.SyncDir(p.DataDir)); err != nil {
-		return err
+	f, err := p.fsys().Create(p.mark())
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close(), p.fsys().SyncDir(p.DataDir))
 	}
-	for _, name := range []string{filepath.Join(p.DataDir, "snap"), logDir(p.LogDir), filepath.Join(p.DataDir, datadirs.OwnerFile)} {
-		if err := os.RemoveAll(name); err != nil {
-			return err
+	for _, dir := range []string{filepath.Join(p.DataDir, "snap"), logDir(p.LogDir)} {
+		if err == nil {
+			err = p.empty(dir)
 		}
+	}
+	if err == nil {
+		err = p.remove(filepath.Join(p.DataDir, datadirs.OwnerFile))
+	}
+	return err
+}
+
+// empty removes the files in a directory.
+func (p Place) empty(dir string) error {
+	entries, err := readDir(p.fsys(), dir)
+	for _, e := range entries {
+		if err == nil {
+			err = p.remove(filepath.Join(dir, e.Name()))
+		}
+	}
+	return err
+}
+
+// remove removes a file, if there is one.
+func (p Place) remove(name string) error {
+	if err := p.fsys().Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }
@@ -118,8 +176,8 @@ func (p Place) begin() error {
 func (p Place) mark() string { return filepath.Join(p.DataDir, datadirs.UnfinishedFile) }
 
 // writeTree writes the snapshot of a tree.
-func writeTree(ctx context.Context, dataDir string, tree *datatree.Tree, ensemble *zab.State, id *datadirs.Identity) (ref wal.SnapRef, err error) {
-	store, err := snapshot.Open(dataDir, snapshot.Options{})
+func (p Place) writeTree(ctx context.Context, tree *datatree.Tree, ensemble *zab.State, id *datadirs.Identity) (ref wal.SnapRef, err error) {
+	store, err := snapshot.Open(p.DataDir, snapshot.Options{FS: p.fs})
 	if err != nil {
 		return ref, err
 	}
@@ -128,24 +186,24 @@ func writeTree(ctx context.Context, dataDir string, tree *datatree.Tree, ensembl
 	return writeView(ctx, store, &clients.State{Tree: tree}, view, ensemble.Append(nil), id)
 }
 
-// complete writes the rest of the data: the snapshot, if another place has it, the log that
-// refers to it, and the names of the owner.
+// complete writes the rest of the data: the snapshot, if another place has it, and the log that
+// refers to it.
 func (p Place) complete(s *State, id *datadirs.Identity, ref wal.SnapRef, written Place) error {
-	store, err := snapshot.Open(p.DataDir, snapshot.Options{})
+	store, err := snapshot.Open(p.DataDir, snapshot.Options{FS: p.fs})
 	if err != nil {
 		return err
 	}
 	if p != written {
-		source, err := snapshot.Open(written.DataDir, snapshot.Options{})
+		source, err := snapshot.Open(written.DataDir, snapshot.Options{FS: p.fs})
 		if err == nil {
-			err = copyFile(source.Path(ref.Name), store.Path(ref.Name))
+			err = copyFile(p.fsys(), source.Path(ref.Name), store.Path(ref.Name))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	ref.Installed = true
-	log, _, err := wal.Open(wal.Options{Dir: logDir(p.LogDir), Ident: id.Encode()})
+	log, _, err := wal.Open(wal.Options{FS: p.fsys(), Dir: logDir(p.LogDir), Ident: id.Encode()})
 	if err != nil {
 		return err
 	}
@@ -153,40 +211,52 @@ func (p Place) complete(s *State, id *datadirs.Identity, ref wal.SnapRef, writte
 	if err == nil {
 		_, err = log.Sync()
 	}
-	if err = errors.Join(err, log.Close()); err != nil {
-		return err
-	}
-	return p.own(datadirs.Owner{Server: id.Server, Incarnation: id.Incarnation})
+	return errors.Join(err, log.Close())
 }
 
 // own writes the names of the owner, and ends the writing of data at p.
 func (p Place) own(o datadirs.Owner) error {
-	if err := writeOwner(vfs.OS{}, p.DataDir, o); err != nil {
+	fsys := p.fsys()
+	if err := writeOwner(fsys, p.DataDir, o); err != nil {
 		return err
 	}
 	if p.Server != 0 {
-		if err := os.WriteFile(filepath.Join(p.DataDir, "myid"), []byte(strconv.Itoa(int(p.Server))+"\n"), 0o600); err != nil {
+		if err := vfs.Replace(fsys, filepath.Join(p.DataDir, "myid"), []byte(strconv.Itoa(int(p.Server))+"\n"), ""); err != nil {
 			return err
 		}
 	}
-	return errors.Join(vfs.OS{}.SyncDir(p.LogDir), os.Remove(p.mark()), vfs.OS{}.SyncDir(p.DataDir))
+	err := fsys.SyncDir(p.LogDir)
+	if err == nil {
+		err = fsys.Remove(p.mark())
+	}
+	if err == nil {
+		err = fsys.SyncDir(p.DataDir)
+	}
+	return err
 }
 
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
+func copyFile(fsys vfs.FS, from, to string) error {
+	in, err := fsys.Open(from)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	out, err := os.Create(to)
+	defer in.Close() // it was only read
+	info, err := in.Stat()
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
+	out, err := fsys.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.NewOffsetWriter(out, 0), io.NewSectionReader(in, 0, info.Size()))
 	if err == nil {
 		err = out.Sync()
 	}
-	return errors.Join(err, out.Close(), vfs.OS{}.SyncDir(filepath.Dir(to)))
+	if err = errors.Join(err, out.Close()); err == nil {
+		err = fsys.SyncDir(filepath.Dir(to))
+	}
+	return err
 }
 
 // ReadState returns the data of a server that does not run, with all of its log: whether the

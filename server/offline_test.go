@@ -80,7 +80,7 @@ func TestWriteStateIsAllOrNothing(t *testing.T) {
 	}
 	check(t, place.begin())
 	id := newIdent()
-	ref, err := writeTree(t.Context(), dir, tree, &zab.State{}, &id)
+	ref, err := Place{DataDir: dir}.writeTree(t.Context(), tree, &zab.State{}, &id)
 	check(t, err)
 	for _, name := range []string{"", datadirs.OwnerFile + ".tmp", "journal/00000000000000000001.wal"} {
 		if name != "" { // more of what an interrupted attempt can leave

@@ -15,7 +15,11 @@ import (
 func (s *Server) Reload(cfg *config.Config) ([]config.Difference, error) {
 	s.configured.Lock()
 	defer s.configured.Unlock()
-	changes, err := s.takeOverLocked(s.live.Load().TakeOver(cfg))
+	next, err := s.live.Load().TakeOver(cfg, "")
+	if err != nil {
+		return nil, err
+	}
+	changes, err := s.takeOverLocked(next)
 	if err == nil {
 		s.configured.settings = nil
 	}

@@ -244,7 +244,7 @@ func (s *Server) startLoops(found *recovered) error {
 	if err := s.readClientTLS(); err != nil {
 		return err
 	}
-	s.clients = s.newClients()
+	s.clients = s.newClients(backend{s.lifecycle, s.published, s.submissions, s.words.facts})
 	s.words.clients = s.clients
 	s.applier = newApplier(s, found.state.ensemble)
 	s.loop = newLoop(s, s.newCore(found), found)
@@ -293,13 +293,13 @@ func (s *Server) readClientTLS() error {
 	return nil
 }
 
-func (s *Server) newClients() *clients.Clients {
+func (s *Server) newClients(b clients.Backend) *clients.Clients {
 	return clients.New(clients.Options{
 		Config:    s.cfg,
 		Logger:    s.log,
 		Metrics:   s.metrics,
 		Limits:    clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies},
-		Backend:   backend{s.lifecycle, s.published, s.submissions, s.words.facts},
+		Backend:   b,
 		State:     &s.state,
 		Schemes:   s.schemes,
 		IDs:       s.ids,

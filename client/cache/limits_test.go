@@ -213,7 +213,7 @@ func TestOldServer(t *testing.T) {
 	w.set("/a", "2")
 	w.create("/a/b", "3")
 	w.check(k)
-	id, _ := c.Session()
+	id := c.Session().ID()
 	w.proxy.CutSession(id)
 	w.set("/a/b", "4")
 	w.check(k)

@@ -49,7 +49,7 @@ type loop struct {
 
 func newLoop(k *Cache, ctx context.Context) *loop {
 	l := &loop{
-		Cache: k, ctx: ctx, states: k.client.States(ctx), work: newWork(), denied: map[string]uint32{},
+		Cache: k, ctx: ctx, states: k.client.Session().States(ctx), work: newWork(), denied: map[string]uint32{},
 		shots: shots{use: k.opts.OneShot, set: map[shot]*client.Watch{}}, inbox: client.NewInbox(), pause: time.NewTimer(0),
 	}
 	l.set = k.client.WithInbox(l.inbox)

@@ -139,7 +139,7 @@ func (a *attacker) deleteAll(path string) error {
 
 // disturb does something to the cache's connection or session.
 func (a *attacker) disturb(c *client.Client) {
-	id, _ := c.Session()
+	id := c.Session().ID()
 	switch a.rnd.IntN(16) {
 	case 0, 1:
 		a.proxy.CutSession(id)

@@ -26,7 +26,7 @@ func TestStale(t *testing.T) {
 				t.Errorf("stale before the %s is lost", breaks)
 			}
 			w.proxy.Refuse()
-			id, _ := c.Session()
+			id := c.Session().ID()
 			w.proxy.CutSession(id)
 			r.next(w.ctx, Stale)
 			if breaks == "session" {
@@ -66,7 +66,7 @@ func TestStaleBeforeItIsReady(t *testing.T) {
 		w := newWorld(t, addresses(t))
 		w.create("", "")
 		c := w.client()
-		id, _ := c.Session()
+		id := c.Session().ID()
 		w.proxy.Refuse()
 		w.proxy.CutSession(id)
 		k := w.open(c, o)
@@ -112,12 +112,12 @@ func TestSessionEnds(t *testing.T) {
 		want error
 	}{
 		"expired": {func(w *world, c *client.Client) {
-			id, _ := c.Session()
+			id := c.Session().ID()
 			w.proxy.ExpireSession(id)
 		}, client.ErrSessionExpired},
 		"client closed": {func(w *world, c *client.Client) { w.must(c.Close(w.ctx)) }, client.ErrClosed},
 		"auth failed": {func(w *world, c *client.Client) {
-			if err := c.AddAuth(w.ctx, "no such scheme", nil); err == nil {
+			if err := c.Session().AddAuth(w.ctx, "no such scheme", nil); err == nil {
 				w.t.Error("authenticated by no such scheme")
 			}
 		}, client.ErrAuthFailed},
@@ -176,7 +176,7 @@ func TestClose(t *testing.T) {
 		for range unread {
 		}
 		for _, path := range []string{w.root, w.root + "/a"} {
-			if err := c.CheckWatches(w.ctx, path, client.AnyWatches); !errors.Is(err, client.ErrNoWatcher) {
+			if err := c.Session().CheckWatches(w.ctx, path, client.AnyWatches); !errors.Is(err, client.ErrNoWatcher) {
 				t.Errorf("watches at %s after Close: %v", path, err)
 			}
 		}
@@ -229,7 +229,7 @@ func TestSyncWaits(t *testing.T) {
 	k := w.ready(c, Options{})
 	events := k.Events(w.ctx)
 	w.proxy.Refuse()
-	id, _ := c.Session()
+	id := c.Session().ID()
 	w.proxy.CutSession(id)
 	for ev := range events {
 		if ev.Type == Stale {

@@ -25,7 +25,7 @@ func TestShotsCostNoGoroutines(t *testing.T) {
 		t.Errorf("%d goroutines for 602 watches", more)
 	}
 	k.Close()
-	if err := c.CheckWatches(w.ctx, w.root+"/7", client.DataWatches); err == nil {
+	if err := c.Session().CheckWatches(w.ctx, w.root+"/7", client.DataWatches); err == nil {
 		t.Error("the server has a watch still")
 	}
 }

@@ -100,7 +100,7 @@ func Create(ctx context.Context, c *client.Client, path string, data []byte, o C
 	}
 	made, err := p.settle(ctx, c.Options().Retry, data)
 	if err != nil && p.unknown {
-		c.Background(p.clean)
+		c.Session().Background(p.clean)
 	}
 	return made, err
 }
@@ -176,7 +176,7 @@ func (p *creation) find(ctx context.Context) (client.Created, error) {
 	if err != nil || !node.Exists {
 		return client.Created{}, err
 	}
-	if id, _ := p.c.Session(); p.o.Mode.Ephemeral() && node.Stat.EphemeralOwner != id {
+	if id := p.c.Session().ID(); p.o.Mode.Ephemeral() && node.Stat.EphemeralOwner != id {
 		return client.Created{}, &client.Error{Op: opOf(p.o), Path: path, Err: client.ErrSessionExpired, Cause: errors.New("the node belongs to the session before this one, and goes with it")}
 	}
 	return client.Created{Path: path, Stat: node.Stat}, nil
@@ -238,7 +238,7 @@ func madeAs(ctx context.Context, c *client.Client, path string, data []byte, mod
 	}
 	owner := client.SessionID(0)
 	if mode.Ephemeral() {
-		owner, _ = c.Session()
+		owner = c.Session().ID()
 	}
 	return node.Stat.EphemeralOwner == owner && node.Stat.Version == 0 && bytes.Equal(node.Data, data), nil
 }

@@ -136,7 +136,7 @@ func TestCreateProtectedAndTheEndOfTheSession(t *testing.T) {
 					switch {
 					case err == nil && mode.Ephemeral():
 						_, stat := b.Data(ctx, made.Path)
-						if id, _ := b.C.Session(); stat.EphemeralOwner != id {
+						if id := b.C.Session().ID(); stat.EphemeralOwner != id {
 							t.Fatalf("%s belongs to %v, the session is %v", made.Path, stat.EphemeralOwner, id)
 						}
 					case err == nil && !renew:

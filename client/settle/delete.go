@@ -37,7 +37,7 @@ func Delete(ctx context.Context, c *client.Client, path string, version int32, o
 	d := &deletion{c: c.WithRetry(nil), path: path, version: version, unique: o.Unique || protected}
 	err := d.settle(ctx, c.Options().Retry)
 	if err != nil && o.Insist && (ctx.Err() != nil || mendable(c)(err)) {
-		c.Background(d.finish)
+		c.Session().Background(d.finish)
 	}
 	return err
 }

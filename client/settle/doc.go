@@ -12,5 +12,5 @@
 //	err = settle.Delete(ctx, c, made.Path, client.AnyVersion, settle.DeleteOptions{Insist: true})
 //
 // Functions may be called from any goroutine. A Create or Delete that was given up may
-// continue in a goroutine of the session: see client.Client.Background.
+// continue in a goroutine of the session: see client.Session.Background.
 package settle

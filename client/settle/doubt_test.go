@@ -55,7 +55,7 @@ func TestDoubtOutlivesTheSession(t *testing.T) {
 			})
 			go func() {
 				<-cut.Done()
-				id, _ := c.Session()
+				id := c.Session().ID()
 				p.ExpireSession(id)
 				close(expired)
 			}()

@@ -213,7 +213,7 @@ func (t *Node[T]) Follow(ctx context.Context) iter.Seq2[Value[T], error] {
 
 // drop closes a watch without waiting for the server.
 func drop(c *client.Client, w *client.Watch) {
-	c.Background(func(ctx context.Context) { w.Close(ctx) })
+	c.Session().Background(func(ctx context.Context) { w.Close(ctx) })
 }
 
 // following is a Follow under way.

@@ -291,7 +291,7 @@ func TestFollowEnds(t *testing.T) {
 		looked := 0
 		for v, err := range typed.New[int](c, "/n", nil).Follow(t.Context()) {
 			if looked++; looked == 1 {
-				id, _ := c.Session()
+				id := c.Session().ID()
 				srv.ExpireSession(id)
 				if renew {
 					_, err := srv.Client(t).Create(t.Context(), "/n", []byte("5"), client.CreateOptions{Mode: client.Ephemeral})
@@ -319,5 +319,5 @@ func TestFollowLeavesNoWatch(t *testing.T) {
 		break
 	}
 	must(t, srv.AwaitRequests(t.Context(), jute.OpRemoveWatches, 1))
-	mustBe(t, c.CheckWatches(t.Context(), "/n", client.AnyWatches), client.ErrNoWatcher)
+	mustBe(t, c.Session().CheckWatches(t.Context(), "/n", client.AnyWatches), client.ErrNoWatcher)
 }

@@ -55,8 +55,8 @@ func ExampleProxy_ExpireSession() {
 
 	s := zktest.Start(t)
 	c := s.Client(t)
-	states := c.States(context.Background())
-	id, _ := c.Session()
+	states := c.Session().States(context.Background())
+	id := c.Session().ID()
 	s.ExpireSession(id)
 	for change := range states {
 		fmt.Println(change.To)

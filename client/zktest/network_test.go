@@ -128,7 +128,7 @@ func TestLag(t *testing.T) {
 func TestLagEnds(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3, zktest.Config("zkd.electionTimeout=200"))
 	slow := e.Followers()[0]
-	states := e.At(slow - 1).Client(t).States(deadline(t))
+	states := e.At(slow - 1).Client(t).Session().States(deadline(t))
 	e.Lag(slow)
 	for change := range states {
 		if change.To == client.StateSuspended {

@@ -122,7 +122,7 @@ func TestMatches(t *testing.T) {
 	}
 
 	next := s.CutBefore(zktest.Any())
-	states := c.States(ctx)
+	states := c.Session().States(ctx)
 	s.CutConnections() // the handshake that follows is not what Any means
 	for change := range states {
 		if change.To.Connected() {
@@ -249,7 +249,7 @@ func TestExpireSession(t *testing.T) {
 	s := zktest.Start(t)
 	owner, other := s.Client(t), s.Client(t)
 	mustCreate(t, owner, "/e", client.Ephemeral)
-	id, _ := owner.Session()
+	id := owner.Session().ID()
 	s.ExpireSession(id)
 	if found, err := other.Exists(ctx, "/e"); found.Exists || err != nil {
 		t.Errorf("the ephemeral is there: %v, %v", found.Exists, err)
@@ -279,8 +279,8 @@ func TestCutSession(t *testing.T) {
 	ctx := deadline(t)
 	s := zktest.Start(t)
 	c, other := s.Client(t), s.Client(t)
-	states := c.States(ctx)
-	id, _ := c.Session()
+	states := c.Session().States(ctx)
+	id := c.Session().ID()
 	s.CutSession(id)
 	for _, want := range []client.State{client.StateSuspended, client.StateConnected} {
 		if change := <-states; change.To != want || change.Session != id {

@@ -24,8 +24,8 @@ func TestRestart(t *testing.T) {
 			s := zktest.Start(t)
 			c := s.Client(t)
 			mustCreate(t, c, "/e", client.Ephemeral)
-			states, addr := c.States(deadline(t)), s.Addr()
-			id, _ := c.Session()
+			states, addr := c.Session().States(deadline(t)), s.Addr()
+			id := c.Session().ID()
 			down(s)
 			s.Restart()
 			for change := range states {
@@ -33,7 +33,7 @@ func TestRestart(t *testing.T) {
 					break
 				}
 			}
-			if again, _ := c.Session(); again != id || s.Addr() != addr {
+			if again := c.Session().ID(); again != id || s.Addr() != addr {
 				t.Errorf("session %v at %s, before %v at %s", again, s.Addr(), id, addr)
 			}
 			if found, err := c.Exists(deadline(t), "/e"); !found.Exists || err != nil {
@@ -107,7 +107,7 @@ func TestEnsemble(t *testing.T) {
 	if third, err := e.WaitLeader(ctx); err != nil || third == second {
 		t.Errorf("after a stop of %d, %d leads, %v", second, third, err)
 	}
-	id, _ := c.Session()
+	id := c.Session().ID()
 	e.ExpireSession(id)
 	if found, err := e.Client(t).Exists(ctx, "/e"); found.Exists || err != nil {
 		t.Errorf("exists after expiry = %v, %v", found.Exists, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/bench"
 	"github.com/zkd-project/zkd/internal/buildinfo"
+	"github.com/zkd-project/zkd/internal/login"
 )
 
 // run is the whole program. Its error says what went wrong with the run; wrong replies count,
@@ -102,7 +104,7 @@ type options struct {
 	pidsB   []int
 	pairs   int
 	output  string
-	tls     client.TLSFiles
+	doors   doors
 }
 
 func workloadCommand(w workload) *cobra.Command {
@@ -144,25 +146,37 @@ func commonFlags(c *cobra.Command, cfg *bench.Config, o *options) {
 	f.IntSliceVar(&o.pidsB, "pid-b", nil, "processes of the second server, with --compare")
 	f.IntVar(&o.pairs, "pairs", o.pairs, "pairs of runs, with --compare")
 	f.StringVarP(&o.output, "output", "o", o.output, "table or json")
-	tlsFlags(c, &o.tls)
+	o.doors.flags(c)
 	c.MarkFlagsMutuallyExclusive("compare", "pid")
 	c.MarkFlagsMutuallyExclusive("compare", "keep")
 }
 
-func tlsFlags(c *cobra.Command, files *client.TLSFiles) {
-	f := c.Flags()
-	f.StringVar(&files.CA, "tls-ca", "", "authorities of the servers' certificates, for servers written as tls://HOST:PORT")
-	f.StringVar(&files.Cert, "tls-cert", "", "the client's certificate")
-	f.StringVar(&files.Key, "tls-key", "", "its key, if that is in another file")
+// doors are the flags that say how connections are secured.
+type doors struct {
+	tls   client.TLSFiles
+	login login.Login
 }
 
-// parseTarget parses a connection string, which begins with tls:// for connections with TLS.
-func parseTarget(server string, files client.TLSFiles) (bench.Target, error) {
+func (d *doors) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&d.tls.CA, "tls-ca", "", "authorities of the servers' certificates, for servers written as tls://HOST:PORT")
+	f.StringVar(&d.tls.Cert, "tls-cert", "", "the client's certificate")
+	f.StringVar(&d.tls.Key, "tls-key", "", "its key, if that is in another file")
+	d.login = login.New("ZKBENCH", os.Getenv)
+	d.login.Flags(f)
+}
+
+// target parses a connection string, which begins with tls:// for connections with TLS.
+func (d *doors) target(server string) (bench.Target, error) {
 	server, secure := strings.CutPrefix(server, "tls://")
 	target, err := bench.ParseTarget(server)
 	if err == nil && secure {
-		target.TLS, err = files.Load()
+		target.TLS, err = d.tls.Load()
 	}
+	if err != nil {
+		return target, err
+	}
+	target.SASL, err = d.login.Mechanism(secure, nil)
 	return target, err
 }
 
@@ -178,7 +192,7 @@ func execute(c *cobra.Command, args []string, cfg bench.Config, o options) error
 	if len(args) == 1 {
 		server = args[0]
 	}
-	target, err := parseTarget(server, o.tls)
+	target, err := o.doors.target(server)
 	if err != nil {
 		return err
 	}
@@ -197,11 +211,11 @@ func compare(c *cobra.Command, args []string, cfg bench.Config, o options) error
 	if len(args) != 1 {
 		return errors.New("compare: want two servers, --compare A B")
 	}
-	a, err := parseTarget(o.compare, o.tls)
+	a, err := o.doors.target(o.compare)
 	if err != nil {
 		return err
 	}
-	b, err := parseTarget(args[0], o.tls)
+	b, err := o.doors.target(args[0])
 	if err != nil {
 		return err
 	}
@@ -230,7 +244,7 @@ func write(w io.Writer, t table, output string) error {
 }
 
 func cleanCommand() *cobra.Command {
-	var files client.TLSFiles
+	var d doors
 	cmd := &cobra.Command{
 		Use:   "clean [SERVER]",
 		Short: "Delete what interrupted or kept runs left; no run may be in progress",
@@ -240,7 +254,7 @@ func cleanCommand() *cobra.Command {
 			if len(args) == 1 {
 				server = args[0]
 			}
-			target, err := parseTarget(server, files)
+			target, err := d.target(server)
 			if err != nil {
 				return err
 			}
@@ -251,6 +265,6 @@ func cleanCommand() *cobra.Command {
 			return err
 		},
 	}
-	tlsFlags(cmd, &files)
+	d.flags(cmd)
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/zkd-project/zkd/client/sasl"
+	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/bench"
 	"github.com/zkd-project/zkd/internal/bench/fake"
 	"github.com/zkd-project/zkd/jute"
@@ -50,6 +53,9 @@ func TestFlagErrors(t *testing.T) {
 		{"mixed --reads 2", "share of reads"},
 		{"load --path-length 9", "path length"},
 		{"set 127.0.0.1:1", "connection refused"},
+		{"set --sasl-user ann", "set ZKBENCH_SASL_PASSWORD, or name a file by --sasl-password-file"},
+		{"clean --sasl ntlm --sasl-user ann", "there is no such mechanism"},
+		{"set --sasl plain --sasl-user ann --sasl-password-file none", "needs TLS"},
 	}
 	for _, tt := range tests {
 		_, _, err := zkbench(t, strings.Fields(tt.args)...)
@@ -138,6 +144,35 @@ func TestKeepThenClean(t *testing.T) {
 	}
 	if left := s.Paths(); !slices.Equal(left, []string{"/"}) {
 		t.Errorf("clean left %v", left)
+	}
+}
+
+// TestLogin logs in on a server that serves nobody else, with each way in which runs connect.
+func TestLogin(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	s := zktest.Start(t, zktest.Config("sessionRequireClientSASLAuth=true", "zkd.sasl.users="+file("users", "ann plain:secret\n")))
+	secret, wrong := file("secret", "secret\n"), file("wrong", "secret2\n")
+	for _, args := range []string{
+		"set -c 2 -n 20 --warmup 0s", "sessions -c 2 -n 4 --ephemerals 2 --warmup 0s", "idle -c 2 -d 1ms", "outages -c 2 -n 20 --rate 0",
+		"load -n 10 --keep", "clean",
+	} {
+		login := []string{"--sasl-user", "ann", "--sasl-password-file", secret, s.ConnectString()}
+		if out, _, err := zkbench(t, append(strings.Fields(args), login...)...); err != nil {
+			t.Errorf("%s: %v\n%s", args, err, out)
+		}
+	}
+	if _, _, err := zkbench(t, "set", "--sasl-user", "ann", "--sasl-password-file", wrong, s.ConnectString()); !errors.Is(err, sasl.ErrRefused) {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	if _, _, err := zkbench(t, "set", "-n", "1", s.ConnectString()); err == nil {
+		t.Error("the server serves a client without a login")
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 func hostile(t *testing.T) *zktest.Server {
 	server := zktest.Start(t, zktest.Config("4lw.commands.whitelist=*"))
 	c := server.Client(t)
-	if err := c.AddAuth(t.Context(), "digest", []byte(evilUser+":secret")); err != nil {
+	if err := c.Session().AddAuth(t.Context(), "digest", []byte(evilUser+":secret")); err != nil {
 		t.Fatal(err)
 	}
 	acl := []client.ACL{

@@ -63,7 +63,7 @@ func TestLoginsOfAFileOfUsers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids, err := c.WhoAmI(t.Context())
+		ids, err := c.Session().WhoAmI(t.Context())
 		if got := slices.ContainsFunc(ids, func(id client.Identity) bool { return id.Scheme == "sasl" && id.User == tt.id }); got != (tt.id != "") {
 			t.Errorf("%s: identities %v, error %v", tt.name, ids, err)
 		}

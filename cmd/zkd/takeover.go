@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +35,7 @@ func newTakeover() *cobra.Command {
 
 func newMirror() *cobra.Command {
 	var o takeover.Options
-	var file string
+	var file, listen string
 	cmd := &cobra.Command{
 		Use:   "mirror --from HOST:PORT,... {--to DIR --sid ID | --config FILE}",
 		Short: "Keep a copy of a running ensemble of Apache ZooKeeper",
@@ -44,7 +46,9 @@ func newMirror() *cobra.Command {
 			"servers. ID is the id that the zkd server will have; no server of Apache's may have it.\n\n" +
 			"FILE is the zoo.cfg of the zkd server to be. Its dataDir, dataLogDir, id, initLimit and syncLimit are\n" +
 			"taken, and with sslQuorum=true the link has TLS, with the keys of ssl.quorum.*. SASL between\n" +
-			"Apache's servers is not supported.",
+			"Apache's servers is not supported.\n\n" +
+			"With --listen, clients that accept a read-only server may read the copy meanwhile, as zkcli -r\n" +
+			"does. FILE then says what else holds for them: ACLs, TLS, limits. Writes are refused.",
 		Example: "  zkd takeover mirror --from zk1:2888,zk2:2888,zk3:2888 --to /var/lib/zkd --sid 101\n" +
 			"  zkd takeover mirror --from zk1:2888,zk2:2888,zk3:2888 --config /etc/zkd/zoo.cfg",
 		Args: usageArgs(cobra.NoArgs),
@@ -57,6 +61,11 @@ func newMirror() *cobra.Command {
 					return usageError{err}
 				}
 			}
+			if listen != "" {
+				if err := configureReaders(&o, file, listen); err != nil {
+					return usageError{err}
+				}
+			}
 			for _, addr := range o.From {
 				if _, _, err := net.SplitHostPort(addr); err != nil {
 					return usageError{fmt.Errorf("--from: %q: write HOST:PORT, with the quorum port", addr)}
@@ -64,6 +73,9 @@ func newMirror() *cobra.Command {
 			}
 			if o.ID == 255 {
 				return usageError{errors.New("--sid: the id of a server is 1 to 254")}
+			}
+			if o.InitLimit <= 0 || o.SyncLimit <= 0 {
+				return usageError{errors.New("--init-limit and --sync-limit must be longer than 0")}
 			}
 			o.Logger = logTo(cmd.ErrOrStderr(), "", zap.InfoLevel)
 			return takeover.Mirror(cmd.Context(), o)
@@ -76,6 +88,7 @@ func newMirror() *cobra.Command {
 	fl.StringVar(&o.LogDir, "to-log-dir", "", "its dataLogDir, if it is another directory")
 	fl.Uint8Var(&o.ID, "sid", 0, "id of the zkd server to be, such as 101; needed at first")
 	fl.DurationVar(&o.InitLimit, "init-limit", 30*time.Second, "time for the leader to send its state: initLimit times tickTime of Apache's servers")
+	fl.StringVar(&listen, "listen", "", "HOST:PORT where clients may read the copy; HOST may be empty, for all addresses")
 	fl.DurationVar(&o.SyncLimit, "sync-limit", 10*time.Second, "time after which a silent leader is given up: syncLimit times tickTime")
 	return cmd
 }
@@ -94,6 +107,33 @@ func configureMirror(o *takeover.Options, file string) error {
 	if cfg.QuorumTLS.Dial {
 		o.TLS = &cfg.QuorumTLS.Settings
 	}
+	return nil
+}
+
+// configureReaders lets clients read the copy at an address. Where the configuration has a port with TLS
+// only, they need TLS.
+func configureReaders(o *takeover.Options, file, listen string) error {
+	host, text, err := net.SplitHostPort(listen)
+	port, perr := strconv.ParseUint(text, 10, 16)
+	if err != nil || perr != nil {
+		return fmt.Errorf("--listen: %q: write HOST:PORT", listen)
+	}
+	load := func() (*config.Config, []config.Warning, error) { return config.Load(file) }
+	if file == "" {
+		load = func() (*config.Config, []config.Warning, error) {
+			return config.Default(os.Getenv, config.Override("dataDir", o.Dir))
+		}
+	}
+	cfg, _, err := load()
+	if err != nil {
+		return err
+	}
+	if cfg.ClientPort < 0 && cfg.ClientTLS.Port >= 0 {
+		cfg.ClientTLS.Address, cfg.ClientTLS.Port = host, int(port)
+	} else {
+		cfg.ClientPortAddress, cfg.ClientPort, cfg.ClientTLS.Port = host, int(port), -1
+	}
+	o.Readers, o.Version = cfg, zooKeeperVersion()
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -57,6 +58,13 @@ func verify(ctx context.Context, w io.Writer, path, logDir string) error {
 	}
 	if logDir != "" {
 		return usageError{errors.New("--log-dir goes with a dataDir")}
+	}
+	if strings.HasSuffix(path, archive.ZstdSuffix) {
+		a, err := archive.One(ctx, path)
+		if err != nil {
+			return err
+		}
+		return server.VerifyArchive(ctx, w, a)
 	}
 	text, err := isText(path)
 	switch {

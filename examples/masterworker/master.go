@@ -113,7 +113,7 @@ func (m *master) look(ctx context.Context) (mastership, error) {
 	}
 	// The name is not enough: it may be that of an earlier session of this program
 	// which has not expired yet.
-	session, _ := m.c.Session()
+	session := m.c.Session().ID()
 	return mastership{exists: true, ours: node.Stat.EphemeralOwner == session, epoch: epoch.Stat.Version}, nil
 }
 

@@ -63,7 +63,7 @@ func (r *reign) run(ctx context.Context) error {
 // has a node below /assign as a worker, so the first look finds those gone that left
 // while there was no master.
 func (r *reign) begin(ctx context.Context) (err error) {
-	session, _ := r.c.Session()
+	session := r.c.Session().ID()
 	node, err := r.c.GetW(ctx, layout.Master)
 	if errors.Is(err, client.ErrNoNode) {
 		return errDeposed

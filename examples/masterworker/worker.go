@@ -105,7 +105,7 @@ func (w *worker) isOurs(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if session, _ := w.c.Session(); node.Stat.EphemeralOwner == session {
+	if session := w.c.Session().ID(); node.Stat.EphemeralOwner == session {
 		return true, node.Watch.Close(ctx)
 	}
 	w.log.Printf("%s: waits until the one before is gone", w.name)

@@ -101,7 +101,7 @@ func (l *lane) session() client.SessionID {
 	if l.current == nil || l.current.State().Final() {
 		return 0
 	}
-	id, _ := l.current.Session()
+	id := l.current.Session().ID()
 	return id
 }
 

@@ -114,7 +114,7 @@ func TestKills(t *testing.T) {
 			case 5, 10:
 				ensemble.Restart(ensemble.KillLeader())
 			case 15:
-				id, _ := victim.Session()
+				id := victim.Session().ID()
 				ensemble.ExpireSession(id)
 			case len(items):
 				close(enough)

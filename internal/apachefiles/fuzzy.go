@@ -34,9 +34,6 @@ func ReadFuzzy(r io.Reader, label jute.Zxid) (f *Fuzzy, rest io.Reader, err erro
 // Apply makes a transaction so, whatever the state has: it may be one that the state has already.
 func (f *Fuzzy) Apply(x *Txn) { f.snap.tree.apply(x) }
 
-// Last returns the zxid of the last transaction, or the label if that is greater.
-func (f *Fuzzy) Last() jute.Zxid { return f.snap.tree.Last }
-
 // Finish returns the exact state after the last transaction, and what was found in it. The
 // leader has sent all transactions that can have been applied while it wrote.
 func (f *Fuzzy) Finish() (*Tree, *Summary, error) {

@@ -67,9 +67,6 @@ func freshTree() *Tree {
 	return t
 }
 
-// Nodes returns the number of znodes.
-func (t *Tree) Nodes() int { return t.nodes }
-
 // Digest returns Apache's digest of the tree: the sum of the CRC-32 of each znode. It covers
 // neither ACLs nor sessions, nor what is below /zookeeper.
 func (t *Tree) Digest() uint64 { return t.digest }

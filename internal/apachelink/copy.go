@@ -40,6 +40,9 @@ func (c *Copy) count(path string) {
 // Digest returns Apache's digest of the tree: see [apachefiles.Tree.Digest].
 func (c *Copy) Digest() uint64 { return c.digest }
 
+// Events returns the events of the transaction that was applied last. They are valid until the next one.
+func (c *Copy) Events() []datatree.Event { return c.out.Events }
+
 // Follows returns an error if x can't be the next transaction.
 func (c *Copy) Follows(x *apachefiles.Txn) error { return follows(c.Tree.LastZxid(), x.Zxid) }
 

@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/zkd-project/zkd/client/sasl"
 )
 
 // Workload is the kind of load of a run.
@@ -114,8 +116,15 @@ type Target struct {
 	Addrs []string // host:port of each server; connections are spread over them
 	Base  string   // existing node under which the run makes its root; "" for the top
 	Pids  []int    // processes on this machine that serve it; may be empty
+	Security
+}
+
+// Security says how connections are secured, and who uses them.
+type Security struct {
 	// TLS returns the configuration for connections to a host; nil means no TLS.
 	TLS func(host string) (*tls.Config, error)
+	// SASL returns the mechanism of a login to a host; nil means no login.
+	SASL func(host string) (sasl.Mechanism, error)
 }
 
 // ParseTarget parses a connection string, host:port[,host:port...][/chroot].

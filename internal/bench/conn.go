@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -87,9 +86,9 @@ type connOptions struct {
 	window     int           // largest window of its jobs, at least 1
 	readBuffer int           // bytes; grows when a frame needs more
 	clock      clock
-	notify     func(now int64, event []byte) error    // must not block; nil: there are no watches
-	tls        func(host string) (*tls.Config, error) // as Target.TLS
-	replies    *atomic.Int64                          // counts the replies of all connections; may be nil
+	notify     func(now int64, event []byte) error // must not block; nil: there are no watches
+	security   Security
+	replies    *atomic.Int64 // counts the replies of all connections; may be nil
 }
 
 // start runs the goroutines of a session.
@@ -183,7 +182,7 @@ func (c *conn) abandon() {
 // openConn opens a session at addr and starts its goroutines.
 func openConn(ctx context.Context, addr string, o connOptions) (*conn, error) {
 	began := o.clock.now()
-	s, err := open(ctx, addr, hello{timeout: o.timeout, tls: o.tls})
+	s, err := open(ctx, addr, hello{timeout: o.timeout, security: o.security})
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func TestHandshake(t *testing.T) {
 			if tt.reply != "" {
 				script = append(script, ">"+tt.reply)
 			}
-			s, err := handshake(scripted(t, append(script, ".")...), hello{timeout: 10 * time.Second, patience: 10 * time.Second})
+			s, err := handshake(scripted(t, append(script, ".")...), "localhost", hello{timeout: 10 * time.Second, patience: 10 * time.Second})
 			switch {
 			case tt.want == "":
 				if err != nil || s.id != 0x10000a323e0013e || s.timeout != 10*time.Second {

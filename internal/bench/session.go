@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkd-project/zkd/client/sasl"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -29,11 +30,11 @@ type session struct {
 
 // hello is what the connect request asks for.
 type hello struct {
-	timeout  time.Duration                          // of the session, as requested
-	patience time.Duration                          // until the connect response; 0: as long as timeout
-	resume   *session                               // nil: a new session
-	zxid     int64                                  // last one seen
-	tls      func(host string) (*tls.Config, error) // as Target.TLS
+	timeout  time.Duration // of the session, as requested
+	patience time.Duration // until the connect response; 0: as long as timeout
+	resume   *session      // nil: a new session
+	zxid     int64         // last one seen
+	security Security
 }
 
 // open connects to addr and establishes a session.
@@ -61,22 +62,26 @@ func open(ctx context.Context, addr string, h hello) (session, error) {
 // secureAndConnect does the handshake of TLS, if that is wanted, and then establishes a
 // session.
 func secureAndConnect(nc net.Conn, addr string, h hello) (session, error) {
-	if h.tls == nil {
-		return handshake(nc, h)
-	}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return session{}, err
 	}
-	config, err := h.tls(host)
+	if h.security.TLS == nil {
+		return handshake(nc, host, h)
+	}
+	config, err := h.security.TLS(host)
 	if err != nil {
 		return session{}, err
 	}
-	return handshake(tls.Client(nc, config), h)
+	return handshake(tls.Client(nc, config), host, h)
 }
 
-// handshake establishes a session on nc. If it fails, the caller closes nc.
-func handshake(nc net.Conn, h hello) (session, error) {
+// saslReply is the size of the largest frame that a login needs.
+const saslReply = 8 << 10
+
+// handshake establishes a session on nc, and logs in if that is wanted. If it fails, the caller
+// closes nc.
+func handshake(nc net.Conn, host string, h hello) (session, error) {
 	if err := nc.SetDeadline(time.Now().Add(h.patience)); err != nil {
 		return session{}, err
 	}
@@ -84,6 +89,9 @@ func handshake(nc net.Conn, h hello) (session, error) {
 		return session{}, fmt.Errorf("write connect request: %w", err)
 	}
 	in := frames{r: nc, buf: make([]byte, 128)}
+	if h.security.SASL != nil {
+		in.buf = make([]byte, saslReply)
+	}
 	reply, err := in.next()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
@@ -95,8 +103,13 @@ func handshake(nc net.Conn, h hello) (session, error) {
 	if err := s.established(reply); err != nil {
 		return session{}, err
 	}
+	if begin := h.security.SASL; begin != nil {
+		if err := sasl.Authenticate(sasl.Conn{Writer: nc, Next: in.next, TLS: h.security.TLS != nil}, host, begin, false); err != nil {
+			return session{}, err
+		}
+	}
 	if len(in.rest) > 0 {
-		return session{}, fmt.Errorf("%w: %d bytes after the connect response", ErrProtocol, len(in.rest))
+		return session{}, fmt.Errorf("%w: %d bytes after the session is established", ErrProtocol, len(in.rest))
 	}
 	return s, nc.SetDeadline(time.Time{})
 }

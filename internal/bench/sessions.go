@@ -27,7 +27,7 @@ type visitor struct {
 // the server closes the connection.
 func (v *visitor) visit(r *run) error {
 	began := v.clock.now()
-	s, err := open(r.ctx, v.addr, hello{timeout: v.timeout, tls: r.target.TLS})
+	s, err := open(r.ctx, v.addr, hello{timeout: v.timeout, security: r.target.Security})
 	if err != nil {
 		return err
 	}

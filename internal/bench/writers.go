@@ -221,7 +221,7 @@ func (w *writer) pause(ctx context.Context, d time.Duration) {
 
 // connect tries the next server and reports whether there is a session.
 func (w *writer) connect(ctx context.Context) bool {
-	h := hello{timeout: w.run.cfg.SessionTimeout, patience: writerPatience, resume: w.session, zxid: w.zxid}
+	h := hello{timeout: w.run.cfg.SessionTimeout, patience: writerPatience, resume: w.session, zxid: w.zxid, security: w.run.target.Security}
 	s, err := open(ctx, w.run.target.addr(w.server), h)
 	w.server++
 	if err != nil {

@@ -1,4 +1,3 @@
-// Package fifo has a list from which the oldest element is removed first.
 package fifo
 
 // kept is the number of elements whose memory an empty list keeps.

@@ -92,7 +92,7 @@ const ours = `
 	internal/apachefiles: jute server/datatree
 	internal/apachelink: jute internal/apachefiles server/datatree
 	internal/moving:   jute internal/apachefiles internal/vfs server server/archive server/datadirs server/datatree server/history server/zab
-	internal/takeover: jute internal/apachefiles internal/apachelink internal/moving internal/vfs server server/datadirs server/datatree server/secure server/zab
+	internal/takeover: jute internal/apachefiles internal/apachelink internal/moving internal/vfs server server/config server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
 	internal/shadow:   jute internal/fifo
@@ -120,6 +120,7 @@ const ours = `
 	client:            jute client/sasl internal/keystore internal/ocspstatus internal/secret
 	client/sasl:       jute internal/digestmd5 internal/scram
 	client/sasl/kerberos: client/sasl
+	internal/login:    client/sasl client/sasl/kerberos
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
 	client/settle:     jute client
 	client/tree:       jute client
@@ -129,7 +130,7 @@ const ours = `
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
 	cmd/zkcli/backup:  internal/vfs jute cmd/zkcli/subtree server/archive server/datatree server/history server/snapshot server/zab
-	cmd/zkcli/command: client client/cache client/sasl client/sasl/kerberos client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console internal/shadow/proxy internal/vfs server/archive server/history server/zab
+	cmd/zkcli/command: client client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console internal/login internal/shadow/proxy internal/vfs server/archive server/history server/zab
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/member:  client cmd/zkcli/servers
 	cmd/zkcli/servers: client cmd/zkcli/why internal/ask
@@ -174,8 +175,8 @@ const ours = `
 	examples/group:        client recipes/presence
 
 	# The load generator is a client: it knows nothing of server/.
-	internal/bench:    jute
-	cmd/zkbench:       client internal/bench internal/buildinfo internal/console
+	internal/bench:    jute client/sasl
+	cmd/zkbench:       client internal/bench internal/buildinfo internal/console internal/login
 	test/bench:        internal/ask internal/bench internal/testing/freeport
 	test/bench/clients: none
 
@@ -206,7 +207,7 @@ const theirs = `
 	github.com/jcmturner/gokrb5:        server/auth/sasl client/sasl/kerberos tests
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
-	github.com/klauspost/compress:      internal/apachefiles
+	github.com/klauspost/compress:      internal/apachefiles server/archive
 	github.com/minio/minio-go:          cmd/zkcli/backup
 	github.com/johannesboyne/gofakes3:  tests
 	github.com/go-jose:                 server/auth/jwt tests
@@ -216,7 +217,7 @@ const theirs = `
 	golang.org/x/term:                  cmd/zkcli/shell
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
-	github.com/spf13/pflag:             cmd/
+	github.com/spf13/pflag:             cmd/ internal/login
 	go.uber.org/zap:                    server server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest internal/takeover
 	github.com/prometheus/client_model: server/monitor
 	github.com/prometheus/client_golang: server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd

@@ -42,10 +42,8 @@ func (m *Import) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range places {
-		if err := p.Vacant(); err != nil {
-			return nil, err
-		}
+	if err := server.Vacant(places...); err != nil {
+		return nil, err
 	}
 	tree, sum, err := source.Load(m.Options)
 	r := &Report{Summary: *sum, Chosen: reason}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/archive"
@@ -71,6 +72,13 @@ func (m *Restore) read(ctx context.Context, r *Report) (*server.State, error) {
 		return server.ReadStateAt(ctx, server.Place{DataDir: m.From, LogDir: cmp.Or(m.LogDir, m.From)}, m.At)
 	case m.At != (history.Moment{}):
 		return nil, fmt.Errorf("%s has one state, without a log: name a dataDir to go back to another", m.From)
+	}
+	if strings.HasSuffix(m.From, archive.ZstdSuffix) {
+		a, err := archive.One(ctx, m.From)
+		if err != nil {
+			return nil, err
+		}
+		return m.readArchive(ctx, a, r)
 	}
 	return server.ReadSnapshot(ctx, m.From)
 }

@@ -222,11 +222,12 @@ func (f *Finish) catchUp(m *server.Mirror, best *apachefiles.Server) (n int, err
 
 // appendTo gives a mirror the next transaction. c is the copy in it.
 func appendTo(m *server.Mirror, c *apachelink.Copy, x *apachefiles.Txn) error {
-	return m.Append(&x.Txn, func() error {
-		if err := c.Follows(x); err != nil {
-			return err
+	return m.Append(&x.Txn, func() ([]datatree.Event, error) {
+		err := c.Follows(x)
+		if err == nil {
+			err = c.Apply(x)
 		}
-		return c.Apply(x)
+		return c.Events(), err
 	})
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/zkd-project/zkd/internal/apachelink"
 	"github.com/zkd-project/zkd/internal/moving"
 	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -31,8 +33,12 @@ type Options struct {
 	// silence: initLimit and syncLimit of Apache's configuration, times its tickTime.
 	InitLimit, SyncLimit time.Duration
 	// TLS are the settings of the link, as those between zkd's servers; nil for a plain one.
-	TLS    *secure.Settings
-	Logger *zap.Logger
+	TLS *secure.Settings
+	// Readers has the ports where clients may read the copy, and what those are allowed; nil for
+	// none. Version is what srvr shows there.
+	Readers *config.Config
+	Version string
+	Logger  *zap.Logger
 }
 
 const (
@@ -92,6 +98,11 @@ func Mirror(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("the copy in %s is of server %d, not %d", o.Dir, id, o.ID)
 	}
 	o.ID = id
+	if o.Readers != nil {
+		if err := data.ServeReaders(server.Options{Config: o.Readers, Version: o.Version, Logger: o.Logger}); err != nil {
+			return err
+		}
+	}
 	m := &mirror{o: o, log: o.Logger, data: data, copy: apachelink.NewCopy(data.Tree())}
 	m.status = newReporter(m)
 	defer func() {
@@ -269,11 +280,11 @@ func (m *mirror) carryOut(ctx context.Context, s *apachelink.Step) error {
 	}
 	for _, x := range s.Txns {
 		var unfit error
-		err := m.data.Append(&x.Txn, func() error {
+		err := m.data.Append(&x.Txn, func() ([]datatree.Event, error) {
 			if unfit = m.copy.Follows(x); unfit == nil {
 				unfit = m.copy.Apply(x)
 			}
-			return unfit
+			return m.copy.Events(), unfit
 		})
 		if unfit != nil {
 			return fmt.Errorf("%w: %w", apachelink.ErrStartOver, unfit)

@@ -46,7 +46,7 @@ func awaitWatch(w *trial.World, rec *zktest.Recording, n int, clients ...*client
 // mustNotWatch fails the test if C has a watch.
 func mustNotWatch(w *trial.World) {
 	w.Helper()
-	mustBe(w, w.C.CheckWatches(w.Ctx, "/b", client.AnyWatches), client.ErrNoWatcher)
+	mustBe(w, w.C.Session().CheckWatches(w.Ctx, "/b", client.AnyWatches), client.ErrNoWatcher)
 }
 
 func mustBe(t testing.TB, err, want error) {
@@ -192,7 +192,7 @@ func TestSessionEndsWhileWaiting(t *testing.T) {
 	rec := w.Record()
 	done := wait(w.Ctx, at(t, w.C, "/b"))
 	awaitWatch(w, rec, 1)
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.ExpireSession(id)
 	mustBe(t, <-done, recipes.ErrLost)
 	if there, err := at(t, w.Look, "/b").Present(w.Ctx); !there || err != nil {

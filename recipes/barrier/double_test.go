@@ -149,7 +149,7 @@ func TestDoubleFailedParticipantDoesNotBlockLeave(t *testing.T) {
 	w := trial.New(t)
 	all := enterAll(w, 3, w.C, w.Other(), w.Other())
 	done := []<-chan error{leave(w.Ctx, all[1]), leave(w.Ctx, all[2])}
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.ExpireSession(id)
 	w.Must(<-done[0])
 	w.Must(<-done[1])
@@ -200,7 +200,7 @@ func TestDoubleGivesUp(t *testing.T) {
 	e := <-done
 	mustBe(w, e.err, why)
 	w.AwaitChildren("/b", 0) // if the create's reply was given up, too, it is seen to in the background
-	if err := w.C.CheckWatches(w.Ctx, "/b/ready", client.AnyWatches); !errors.Is(err, client.ErrNoWatcher) {
+	if err := w.C.Session().CheckWatches(w.Ctx, "/b/ready", client.AnyWatches); !errors.Is(err, client.ErrNoWatcher) {
 		t.Errorf("check of the watch = %v, want none", err)
 	}
 	leaveAll(w, enterAll(w, 2, w.C, w.Other())...)
@@ -271,7 +271,7 @@ func TestDoubleForbidden(t *testing.T) {
 func TestDoubleOptions(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
-	w.Must(w.C.AddAuth(w.Ctx, "digest", []byte("me:secret")))
+	w.Must(w.C.Session().AddAuth(w.Ctx, "digest", []byte("me:secret")))
 	b, err := barrier.NewDouble(w.C, "/far/away", 1, barrier.Options{Name: "host-7", ACL: client.CreatorACL()})
 	w.Must(err)
 	in, err := b.Enter(w.Ctx)

@@ -175,7 +175,7 @@ func TestEventSignalOfTheDeadPassesOn(t *testing.T) {
 	w.Proxy.Stall()
 	w.Must(auto(t, w.Look).Set(w.Ctx))
 	mustBeSet(w, auto(t, w.Look), true)
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.Resume()
 	cut := w.Proxy.CutBefore(func(op client.OpCode, _ string) bool { return op.Write() })
 	w.Proxy.ExpireSession(id)
@@ -221,7 +221,7 @@ func TestEventManualGivesUp(t *testing.T) {
 	w.Must(err)
 	cancel(why)
 	mustBe(t, <-done, why)
-	mustBe(t, w.C.CheckWatches(w.Ctx, "/dir/e", client.AnyWatches), client.ErrNoWatcher)
+	mustBe(t, w.C.Session().CheckWatches(w.Ctx, "/dir/e", client.AnyWatches), client.ErrNoWatcher)
 }
 
 // What the first in line does, and how many events it takes.

@@ -178,7 +178,7 @@ func TestRendezvousDeadIsNotMet(t *testing.T) {
 	w.AwaitChildren("/pairs", 1)
 	a := meet(w.Ctx, place(t, w.Other(), 3), "a")
 	w.AwaitChildren("/pairs", 2)
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.ExpireSession(id)
 	m := <-dead
 	mustBe(t, m.err, recipes.ErrLost)

@@ -284,7 +284,7 @@ func TestForbidden(t *testing.T) {
 	w := trial.New(t)
 	secret := []client.ACL{client.DigestACL(client.PermAll, "admin", "secret")}
 	admin := w.Other()
-	w.Must(admin.AddAuth(w.Ctx, "digest", []byte("admin:secret")))
+	w.Must(admin.Session().AddAuth(w.Ctx, "digest", []byte("admin:secret")))
 	o := withDefault(1)
 	o.ACL = secret
 	_, err := config.Set(w.Ctx, admin, "/app/config", o, limits{2}, client.AnyVersion)
@@ -309,7 +309,7 @@ func TestSessionEnds(t *testing.T) {
 	w := trial.New(t)
 	set(w, 1)
 	cfg := open(t, w.Ctx, w.C, options)
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.ExpireSession(id)
 	var last error
 	for _, last = range cfg.Follow(w.Ctx) {

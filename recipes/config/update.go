@@ -167,7 +167,7 @@ func (u *update) settle(ctx context.Context) (Snapshot, error) {
 	if u.was.Version >= 0 && maps.Equal(u.keys, u.was.Keys) {
 		return u.was, u.unchanged(ctx, ops)
 	}
-	session, _ := u.c.Session()
+	session := u.c.Session().ID()
 	c := u.c.InSession(session) // in the next session, nobody can know what became of a request of this one
 	for round := 1; ; round++ {
 		results, err := c.Multi(ctx, ops...)

@@ -137,7 +137,7 @@ func TestForeignChildren(t *testing.T) {
 // The error of a client that may not create or read has the operation and the path.
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
-	w.Must(w.Look.AddAuth(w.Ctx, "digest", []byte("owner:secret")))
+	w.Must(w.Look.Session().AddAuth(w.Ctx, "digest", []byte("owner:secret")))
 	_, err := w.Look.Create(w.Ctx, "/closed", nil, client.CreateOptions{ACL: []client.ACL{client.DigestACL(client.PermAll, "owner", "secret")}})
 	w.Must(err)
 	for _, path := range []string{"/closed", "/closed/below"} {

@@ -92,7 +92,7 @@ func watched(w *trial.World, path string, n int) {
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
 	for _, name := range names[:n] {
 		for {
-			err := w.C.CheckWatches(w.Ctx, path+"/"+name, client.DataWatches)
+			err := w.C.Session().CheckWatches(w.Ctx, path+"/"+name, client.DataWatches)
 			if err == nil {
 				break
 			}

@@ -128,7 +128,7 @@ type run struct {
 
 func (m *Master) newRun() *run {
 	r := &run{m: m, data: withGUID(m.o.Data)}
-	r.session, _ = m.c.Session()
+	r.session = m.c.Session().ID()
 	r.c = m.c.Steady().InSession(r.session)
 	return r
 }

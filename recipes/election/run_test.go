@@ -86,7 +86,7 @@ func TestRunAgain(t *testing.T) {
 			<-ctx.Done()
 			return errors.New("deposed") // of no interest, as that it is lost is known
 		case 3:
-			id, _ := c.Session()
+			id := c.Session().ID()
 			w.Proxy.ExpireSession(id)
 			<-ctx.Done()
 			return ctx.Err()

@@ -57,7 +57,7 @@ func TestLatchJoinsAgain(t *testing.T) {
 			first := await(w, l)
 			w.Must(first.Acknowledge(w.Ctx, nil))
 			if how == "its session ends" {
-				id, _ := c.Session()
+				id := c.Session().ID()
 				w.Proxy.ExpireSession(id)
 			} else {
 				w.Must(w.Look.Delete(w.Ctx, first.Path(), client.AnyVersion))

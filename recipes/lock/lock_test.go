@@ -124,7 +124,7 @@ func TestHolderACL(t *testing.T) {
 	w.Must(write(first, "/report", "first"))
 	mustBe(t, write(w.Look, "/report", "another"), client.ErrNoAuth)
 
-	session, _ := first.Session()
+	session := first.Session().ID()
 	w.Proxy.ExpireSession(session)
 	later := held(w, w.Look, lock.Options{})
 	<-h.Context().Done()
@@ -144,7 +144,7 @@ func TestLockThatIsLost(t *testing.T) {
 	for name, lose := range map[string]func(w *trial.World, h *hold.Held){
 		"deleted": func(w *trial.World, h *hold.Held) { w.Must(w.Look.Delete(w.Ctx, h.Path(), client.AnyVersion)) },
 		"expired": func(w *trial.World, h *hold.Held) {
-			id, _ := w.C.Session()
+			id := w.C.Session().ID()
 			w.Proxy.ExpireSession(id)
 		},
 	} {
@@ -358,7 +358,7 @@ func TestForeignChildren(t *testing.T) {
 func TestACL(t *testing.T) {
 	w := trial.New(t)
 	acl := []client.ACL{client.DigestACL(client.PermAll, "user", "secret")}
-	w.Must(w.C.AddAuth(w.Ctx, "digest", []byte("user:secret")))
+	w.Must(w.C.Session().AddAuth(w.Ctx, "digest", []byte("user:secret")))
 	h := held(w, w.C, lock.Options{Options: hold.Options{ACL: acl}})
 	for _, path := range []string{"/l", h.Path()} {
 		access, err := w.C.GetACL(w.Ctx, path)
@@ -411,12 +411,12 @@ func TestContenders(t *testing.T) {
 		t.Fatalf("contenders: %v", list)
 	}
 	host, _ := os.Hostname()
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	one, two := list[0], list[1]
 	if !one.Holds || one.Path != first.Path() || one.Token != first.Token() || one.Session != id || string(one.Data) != fmt.Sprintf("%s:%d", host, os.Getpid()) {
 		t.Errorf("the first is %+v", one)
 	}
-	id, _ = w.Look.Session()
+	id = w.Look.Session().ID()
 	if two.Holds || two.Session != id || string(two.Data) != "second" || two.Since.Before(one.Since) {
 		t.Errorf("the second is %+v", two)
 	}

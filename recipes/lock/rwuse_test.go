@@ -103,7 +103,7 @@ func TestRWACL(t *testing.T) {
 	both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		ours := client.DigestACL(client.PermAll, "ann", "secret")
 		seen := client.ACL{Perms: client.PermRead, ID: client.OpenACL()[0].ID}
-		w.Must(w.C.AddAuth(w.Ctx, "digest", []byte("ann:secret")))
+		w.Must(w.C.Session().AddAuth(w.Ctx, "digest", []byte("ann:secret")))
 		h, err := newLock(w.C, lock.RWOptions{Options: hold.Options{ACL: []client.ACL{ours, seen}}}).take(w.Ctx, lock.Write, 0)
 		w.Must(err)
 		stranger := newLock(w.Look, lock.RWOptions{})

@@ -144,7 +144,7 @@ func TestSemaphoreACL(t *testing.T) {
 	w := trial.New(t)
 	ours := client.DigestACL(client.PermAll, "ann", "secret")
 	seen := client.ACL{Perms: client.PermRead, ID: client.OpenACL()[0].ID}
-	w.Must(w.C.AddAuth(w.Ctx, "digest", []byte("ann:secret")))
+	w.Must(w.C.Session().AddAuth(w.Ctx, "digest", []byte("ann:secret")))
 	lease, err := newSemaphore(w, w.C, 2, hold.Options{ACL: []client.ACL{ours, seen}}).Acquire(w.Ctx, 1)
 	w.Must(err)
 	stranger := newSemaphore(w, w.Look, 2, hold.Options{})

@@ -117,6 +117,6 @@ func bindOnce(s *trial.Storm, i int, name, value string) (bound bool) {
 }
 
 func session(c *client.Client) client.SessionID {
-	id, _ := c.Session()
+	id := c.Session().ID()
 	return id
 }

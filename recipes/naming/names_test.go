@@ -186,7 +186,7 @@ func TestBound(t *testing.T) {
 		}
 	}
 	b, err := names.Resolve(w.Ctx, "a")
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	if err != nil || string(b.Value) != "1" || b.Owner != id {
 		t.Errorf("it is %+v, %v, want 1 of session %v", b, err, id)
 	}
@@ -225,7 +225,7 @@ func TestEphemeral(t *testing.T) {
 	for b, err := range open(t, w.Look).Follow(w.Ctx, "a/b") {
 		if err == nil && !bound {
 			bound = true
-			id, _ := w.C.Session()
+			id := w.C.Session().ID()
 			if b.Owner != id {
 				t.Errorf("binding is %+v, want one of session %v", b, id)
 			}

@@ -90,7 +90,7 @@ func TestBoardWorkerFields(t *testing.T) {
 	all, err := newBoard(w, w.Look).Workers(w.Ctx)
 	w.Must(err)
 	before := all[0]
-	own, _ := w.C.Session()
+	own := w.C.Session().ID()
 	if before.Session != own || before.ID != r.ID() || before.Since.IsZero() || before.Since.After(time.Now().Add(time.Hour)) {
 		t.Errorf("worker is %+v", before)
 	}
@@ -282,7 +282,7 @@ func TestBoardBadUse(t *testing.T) {
 func TestBoardEndsWithTheSession(t *testing.T) {
 	w := trial.New(t)
 	r := register(w, w.C, "w1", "busy")
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	for v, err := range newBoard(w, w.Look).Follow(w.Ctx) {
 		w.Must(err)
 		if len(v.Changed) > 0 {

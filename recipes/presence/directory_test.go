@@ -198,7 +198,7 @@ func TestDirectoryProviderIsCutOff(t *testing.T) {
 	p := open(w, c, presence.ProviderOptions{})
 	directoryAwait(w, p, "1")
 	w.Proxy.Refuse()
-	id, _ := c.Session()
+	id := c.Session().ID()
 	w.Proxy.ExpireSession(id)
 	for _, stale := p.Stale(); !stale; _, stale = p.Stale() {
 		w.Must(w.Ctx.Err())
@@ -325,7 +325,7 @@ func TestDirectoryEndsWithTheSession(t *testing.T) {
 	r := directoryRegister(w, w.C, web("1"))
 	p := open(w, w.C, presence.ProviderOptions{})
 	directoryAwait(w, p, "1")
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.ExpireSession(id)
 	<-r.Done()
 	mustBe(t, r.Err(), recipes.ErrLost)

@@ -103,7 +103,7 @@ func TestGroupMembersComeAndGo(t *testing.T) {
 			}
 			w.Must(a.Release(w.Ctx))
 			v.want("+[] -[a] *[]", "b")
-			id, _ := mortal.Session()
+			id := mortal.Session().ID()
 			w.Proxy.ExpireSession(id)
 			v.want("+[] -[b] *[]", "")
 			<-b.Done()
@@ -125,7 +125,7 @@ func TestGroupDataOfMembers(t *testing.T) {
 	if ids(members) != "a=2" || err != nil {
 		t.Errorf("members are %q, %v", ids(members), err)
 	}
-	if own, _ := w.C.Session(); members[0].Stat.EphemeralOwner != own || a.ID() != "a" || !a.State().There {
+	if own := w.C.Session().ID(); members[0].Stat.EphemeralOwner != own || a.ID() != "a" || !a.State().There {
 		t.Errorf("member is %+v, state %+v", members[0], a.State())
 	}
 }
@@ -141,7 +141,7 @@ func TestGroupMemberComesBack(t *testing.T) {
 		w.Must(err)
 		if len(view.Joined) == 1 && first == 0 {
 			first = view.Joined[0].Stat.Czxid
-			id, _ := c.Session()
+			id := c.Session().ID()
 			w.Proxy.ExpireSession(id)
 			continue
 		}
@@ -162,7 +162,7 @@ func TestGroupFollowerIsCutOff(t *testing.T) {
 	if w.Must(err); ids(view.Joined) != "a" || view.Stale {
 		t.Errorf("view is %+v", view)
 	}
-	id, _ := c.Session()
+	id := c.Session().ID()
 	w.Proxy.Refuse()
 	w.Proxy.ExpireSession(id)
 	for !view.Stale {
@@ -412,7 +412,7 @@ func TestGroupFollowEnds(t *testing.T) {
 		cancel()
 	}
 	mustBe(t, err, context.Canceled)
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	for _, err = range g.Follow(w.Ctx) {
 		if err == nil {
 			w.Proxy.ExpireSession(id)

@@ -127,7 +127,7 @@ func (k *keeper) live() error {
 // begin takes the client's session, in which there is no node yet. It reports whether there
 // is one.
 func (k *keeper) begin() bool {
-	k.session, _ = k.n.c.Session()
+	k.session = k.n.c.Session().ID()
 	k.c = k.n.c.InSession(k.session)
 	k.there, k.unsure, k.doubt, k.watch, k.written = false, false, false, nil, 0
 	return k.session != 0

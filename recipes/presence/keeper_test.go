@@ -19,7 +19,7 @@ func TestNodeNodeOfTheSessionBefore(t *testing.T) {
 	w.Must(err)
 	n.want, n.asked, n.started = []byte("2"), 1, true
 	k := newKeeper(n)
-	id, _ := before.Session()
+	id := before.Session().ID()
 	k.tried = []client.SessionID{id}
 	go func() {
 		defer close(n.done)
@@ -37,7 +37,7 @@ func TestNodeNodeOfTheSessionBefore(t *testing.T) {
 		}
 	}
 	node, err := w.Look.Get(w.Ctx, "/a")
-	ours, _ := w.C.Session()
+	ours := w.C.Session().ID()
 	if string(node.Data) != "2" || node.Stat.EphemeralOwner != ours {
 		t.Errorf("the node is %q of session %v, %v", node.Data, node.Stat.EphemeralOwner, err)
 	}
@@ -60,7 +60,7 @@ func TestNodeNothingIsDoneInTheNextSession(t *testing.T) {
 	k.begin()
 	w.Must(k.step()) // makes the node
 	w.Proxy.ExpireSession(k.session)
-	for id := k.session; id == k.session || id == 0; id, _ = c.Session() {
+	for id := k.session; id == k.session || id == 0; id = c.Session().ID() {
 		w.Must(c.WaitConnected(w.Ctx))
 	}
 	for what, prepare := range map[string]func(){

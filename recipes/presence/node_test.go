@@ -144,7 +144,7 @@ func TestNodeComesBack(t *testing.T) {
 				t.Errorf("after deletion the data is %q", data)
 			}
 
-			id, _ := c.Session()
+			id := c.Session().ID()
 			w.Proxy.ExpireSession(id)
 			awaitAnother(w, path, stat.Czxid)
 			data, stat := read(w, path)
@@ -169,7 +169,7 @@ func TestNodeComesBack(t *testing.T) {
 func TestNodeEndsWithTheSession(t *testing.T) {
 	w := trial.New(t)
 	n := start(w, w.C, "/a", "", presence.NodeOptions{})
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.ExpireSession(id)
 	err := awaitEnd(w, n)
 	mustBe(t, err, recipes.ErrLost)

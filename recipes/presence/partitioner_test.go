@@ -105,7 +105,7 @@ func TestPartitionerMembersComeAndGo(t *testing.T) {
 	if got := a.acquired(w, 2) + ", " + c.acquired(w, 2); got != "q1 q3, q2 q4" {
 		t.Errorf("two have %q", got)
 	}
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.ExpireSession(id)
 	<-c.done
 	mustBe(t, c.err, recipes.ErrLost)
@@ -209,7 +209,7 @@ func TestPartitionerMemberComesBack(t *testing.T) {
 		causes <- context.Cause(ctx)
 	})
 	a.acquired(w, 1)
-	id, _ := c.Session()
+	id := c.Session().ID()
 	w.Proxy.ExpireSession(id)
 	for range four {
 		mustBe(t, <-causes, recipes.ErrLost)
@@ -333,7 +333,7 @@ func TestPartitionerRestarted(t *testing.T) {
 	before.acquired(w, 1)
 	after := run(w, w.Look, "a", idle)
 	after.await(w, "allocating", func(s presence.PartitionerState) bool { return len(s.Assigned) == 4 })
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.ExpireSession(id)
 	if got := after.acquired(w, 1); got != "q1 q2 q3 q4" {
 		t.Errorf("it has %q", got)

@@ -29,7 +29,7 @@ func (q *Leased) claim(ctx context.Context, e *entry) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, _ := q.c.Session()
+	session := q.c.Session().ID()
 	cl := &claim{
 		c:     q.c.InSession(session),
 		entry: line.Join(q.dir, e.name), taken: line.Join(q.taken, e.name),

@@ -71,7 +71,7 @@ func TestLeaseOfADeadConsumer(t *testing.T) {
 	w.Must(other.Offer(w.Ctx, []byte("a")))
 	l, err := q.Take(w.Ctx)
 	w.Must(err)
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.ExpireSession(id)
 	l2, err := other.Take(w.Ctx)
 	w.Must(err)

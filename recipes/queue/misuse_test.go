@@ -115,7 +115,7 @@ func TestDelayOfBrokenItems(t *testing.T) {
 // ACLs that forbid come through, with the path, and nothing is left.
 func TestForbidden(t *testing.T) {
 	w := trial.New(t)
-	w.Must(w.Look.AddAuth(w.Ctx, "digest", []byte("u:p")))
+	w.Must(w.Look.Session().AddAuth(w.Ctx, "digest", []byte("u:p")))
 	acl := []client.ACL{client.DigestACL(client.PermAll, "u", "p")}
 	theirs := open(w, w.Look, "/in/q", queue.Options{ACL: acl})
 	w.Must(theirs.Offer(w.Ctx, []byte("a")))

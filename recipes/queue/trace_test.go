@@ -123,7 +123,7 @@ func TestTraceGivenUp(t *testing.T) {
 	if err := <-taken; !errors.Is(err, enough) {
 		t.Errorf("Take = %v, want %v", err, enough)
 	}
-	if err := w.C.CheckWatches(w.Ctx, "/q", client.ChildWatches); !errors.Is(err, client.ErrNoWatcher) {
+	if err := w.C.Session().CheckWatches(w.Ctx, "/q", client.ChildWatches); !errors.Is(err, client.ErrNoWatcher) {
 		t.Errorf("CheckWatches = %v, want ErrNoWatcher", err)
 	}
 }

@@ -65,7 +65,7 @@ func TestTraceDecide(t *testing.T) {
 	if got := w.Trace(rec); !slices.Equal(got, want) {
 		t.Errorf("trace is %q\nwant %q", got, want)
 	}
-	mustBe(t, w.C.CheckWatches(w.Ctx, path+"/site-a", client.AnyWatches), client.ErrNoWatcher)
+	mustBe(t, w.C.Session().CheckWatches(w.Ctx, path+"/site-a", client.AnyWatches), client.ErrNoWatcher)
 }
 
 // messages returns the number of requests and events of the votes of n sites, except the

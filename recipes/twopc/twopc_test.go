@@ -183,7 +183,7 @@ func TestFailedSite(t *testing.T) {
 			if c.votes && !c.watching {
 				w.Must(a.Vote(w.Ctx, twopc.Commit))
 			}
-			id, _ := w.C.Session()
+			id := w.C.Session().ID()
 			w.Proxy.ExpireSession(id)
 			if !c.watching {
 				decided = background(w.Ctx, tx.Decide)
@@ -202,7 +202,7 @@ func TestDecisionOutlastsSites(t *testing.T) {
 	w.Must(tx.Begin(w.Ctx, twopc.Plan{Sites: []string{"a"}, Ephemeral: true}))
 	w.Must(join(w, w.C, "a").Vote(w.Ctx, twopc.Commit))
 	mustDecide(t, background(w.Ctx, tx.Decide), twopc.Commit)
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.ExpireSession(id)
 	mustDecide(t, background(w.Ctx, tx.Decide), twopc.Commit)
 	mustDecide(t, background(w.Ctx, tx.Await), twopc.Commit)
@@ -225,7 +225,7 @@ func TestCoordinatorDies(t *testing.T) {
 			site := w.Other()
 			awaited := background(w.Ctx, transaction(t, site).Await)
 			s := join(w, site, "a")
-			id, _ := w.C.Session()
+			id := w.C.Session().ID()
 			w.Proxy.ExpireSession(id)
 			mustBe(t, (<-dying).err, client.ErrSessionExpired)
 			w.Must(s.Vote(w.Ctx, twopc.Commit))
@@ -257,7 +257,7 @@ func TestGivesUp(t *testing.T) {
 			mustBe(w, (<-done).err, why)
 		}
 		for _, p := range []string{path, path + "/decision", path + "/site-a"} {
-			mustBe(w, w.C.CheckWatches(w.Ctx, p, client.AnyWatches), client.ErrNoWatcher)
+			mustBe(w, w.C.Session().CheckWatches(w.Ctx, p, client.AnyWatches), client.ErrNoWatcher)
 		}
 	})
 }

@@ -9,7 +9,9 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/fault"
@@ -25,6 +27,9 @@ type Archive struct {
 	Storage
 	Bases    []Base    // the oldest first
 	Segments []Segment // in the order of their last zxids
+	// Temp is the directory for copies of bases that are not on this machine, or compressed;
+	// "" is that of os.TempDir.
+	Temp string
 }
 
 // Read lists the files of an archive.
@@ -50,6 +55,41 @@ func Read(ctx context.Context, s Storage) (*Archive, error) {
 		return cmp.Or(cmp.Compare(x.Last, y.Last), cmp.Compare(y.After, x.After), cmp.Compare(x.Name, y.Name))
 	})
 	return a, nil
+}
+
+// One returns an archive with one base, in a file of any name. If that is not one that an archive
+// gives, the base's time is that of the snapshot.
+func One(ctx context.Context, path string) (*Archive, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	a := &Archive{Storage: Dir(filepath.Dir(path))}
+	b, ok := ParseBase(filepath.Base(path))
+	if !ok {
+		b.Name, b.Zstd = filepath.Base(path), strings.HasSuffix(path, ZstdSuffix)
+		err = a.describe(ctx, &b)
+	}
+	b.Bytes = info.Size()
+	a.Bases = []Base{b}
+	return a, err
+}
+
+// describe fills in what a base is by its content.
+func (a *Archive) describe(ctx context.Context, b *Base) error {
+	path, release, err := a.plain(ctx, b)
+	if err != nil {
+		return err
+	}
+	dir, name := filepath.Split(path)
+	store := snapshot.ReadingFrom(vfs.OS{}, filepath.Clean(dir))
+	meta, err := store.Describe(ctx, name)
+	if err == nil {
+		var ref snapshot.Ref
+		ref, err = store.RefOf(ctx, name)
+		b.Time, b.Zxid, b.CRC = time.UnixMilli(meta.Time), ref.Zxid, ref.CRC
+	}
+	return errors.Join(err, release())
 }
 
 // Chain returns the segments with the entries of a history after a zxid, as few as there are and
@@ -82,15 +122,31 @@ func End(after jute.Zxid, chain []Segment) jute.Zxid {
 
 // HistoryOf returns the name of the history that a base is from.
 func (a *Archive) HistoryOf(ctx context.Context, b *Base) (id history.ID, err error) {
-	dir, release, err := a.Local(ctx, b.Name)
+	path, release, err := a.plain(ctx, b)
 	if err != nil {
 		return id, err
 	}
-	meta, err := snapshot.ReadingFrom(vfs.OS{}, dir).Describe(ctx, b.Name)
+	id, err = HistoryIn(ctx, path)
+	return id, errors.Join(err, release())
+}
+
+// HistoryIn returns the name of the history that a snapshot is from.
+func HistoryIn(ctx context.Context, path string) (id history.ID, err error) {
+	meta, err := snapshot.ReadingFrom(vfs.OS{}, filepath.Dir(path)).Describe(ctx, filepath.Base(path))
 	if err == nil {
 		id, err = history.IDOf(&meta)
 	}
-	return id, errors.Join(err, release())
+	return id, err
+}
+
+// ShortHistoryOf returns the beginning of the name of the history that a base is from, which the
+// names of most files have.
+func (a *Archive) ShortHistoryOf(ctx context.Context, b *Base) (string, error) {
+	if b.History != "" {
+		return b.History, nil
+	}
+	id, err := a.HistoryOf(ctx, b)
+	return id.String(), err
 }
 
 // Replay calls fn with the entries of a chain of segments after a zxid.
@@ -118,7 +174,7 @@ func (a *Archive) path(name string) string { return a.String() + "/" + name }
 // entries calls fn with the entries of a segment, and writes the bytes of it to raw. It returns
 // the errors of fn, and a *fault.Error if the segment can't be read or is not sound.
 func (a *Archive) entries(ctx context.Context, s *Segment, raw io.Writer, fn func(*zab.Entry) error) (err error) {
-	f, err := a.Open(ctx, s.Name)
+	f, err := a.open(ctx, s.Name)
 	if err != nil {
 		return fault.IO(a.path(s.Name), err)
 	}
@@ -157,22 +213,25 @@ func (a *Archive) entries(ctx context.Context, s *Segment, raw io.Writer, fn fun
 // VerifyBase reads a base completely, and compares all checksums. The content may still be wrong
 // in a way that only a server's tree shows: zkd verify looks at that, too.
 func (a *Archive) VerifyBase(ctx context.Context, b *Base) error {
-	dir, release, err := a.Local(ctx, b.Name)
+	path, release, err := a.plain(ctx, b)
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.Verify(ctx, dir), release())
+	return errors.Join(b.verify(ctx, path, a.path(b.Name)), release())
 }
 
-// Verify is VerifyBase for a file in a directory.
-func (b *Base) Verify(ctx context.Context, dir string) error {
-	store := snapshot.ReadingFrom(vfs.OS{}, dir)
-	ref, err := store.RefOf(ctx, b.Name)
+// VerifyFile is VerifyBase for a file that is not compressed.
+func (b *Base) VerifyFile(ctx context.Context, path string) error { return b.verify(ctx, path, path) }
+
+// verify verifies the base in a plain file, which errors call by a name.
+func (b *Base) verify(ctx context.Context, path, name string) error {
+	store := snapshot.ReadingFrom(vfs.OS{}, filepath.Dir(path))
+	ref, err := store.RefOf(ctx, filepath.Base(path))
 	if err != nil {
 		return err
 	}
 	if ref.Zxid != b.Zxid || ref.CRC != b.CRC {
-		return fmt.Errorf("%s is damaged: it has zxid %v and CRC32C %08x, and should have %v and %08x", store.Path(b.Name), ref.Zxid, ref.CRC, b.Zxid, b.CRC)
+		return fmt.Errorf("%s is damaged: it has zxid %v and CRC32C %08x, and should have %v and %08x", name, ref.Zxid, ref.CRC, b.Zxid, b.CRC)
 	}
 	_, err = store.Verify(ctx, ref)
 	return err
@@ -190,7 +249,7 @@ func (a *Archive) VerifySegment(ctx context.Context, s *Segment) error {
 	return nil
 }
 
-// Write writes a segment. entries calls its argument with the entries from after h.After up to
+// Write writes a segment, compressed. entries calls its argument with the entries from after h.After up to
 // h.Last.
 func Write(ctx context.Context, s Storage, h *Header, now time.Time, entries func(func(*zab.Entry) error) error) (Segment, error) {
 	f, err := s.Create()
@@ -198,11 +257,11 @@ func Write(ctx context.Context, s Storage, h *Header, now time.Time, entries fun
 		return Segment{}, err
 	}
 	sum := crc32.New(castagnoli)
-	w := bufio.NewWriterSize(io.MultiWriter(f, sum), 256<<10)
+	z := newEncoder(f, 0)
+	w := bufio.NewWriterSize(io.MultiWriter(z, sum), 256<<10)
 	var enc Encoder
-	seg := Segment{Time: now.Truncate(time.Second), After: h.After, Last: h.Last, History: h.History.String()}
+	seg := Segment{Time: now.Truncate(time.Second), After: h.After, Last: h.Last, History: h.History.String(), Zstd: true}
 	put := func(b []byte) error {
-		seg.Bytes += int64(len(b))
 		_, err := w.Write(b)
 		return err
 	}
@@ -213,7 +272,11 @@ func Write(ctx context.Context, s Storage, h *Header, now time.Time, entries fun
 			return put(b)
 		})
 	}
-	if err = errors.Join(err, w.Flush()); err != nil {
+	err = errors.Join(err, w.Flush(), z.Close())
+	if err == nil {
+		seg.Bytes, err = f.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
 		return Segment{}, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	seg.CRC = sum.Sum32()
@@ -290,12 +353,12 @@ func (a *Archive) superfluous(ctx context.Context, bases []Base) (list []Segment
 	}
 	first := make(map[string]jute.Zxid)
 	for i := range bases {
-		id, err := a.HistoryOf(ctx, &bases[i])
+		id, err := a.ShortHistoryOf(ctx, &bases[i])
 		if err != nil {
 			return nil, fmt.Errorf("nothing is removed, since it is not known what %s needs: %w", a.path(bases[i].Name), err)
 		}
-		if z, ok := first[id.String()]; !ok || bases[i].Zxid < z {
-			first[id.String()] = bases[i].Zxid
+		if z, ok := first[id]; !ok || bases[i].Zxid < z {
+			first[id] = bases[i].Zxid
 		}
 	}
 	for _, s := range a.Segments {

@@ -24,9 +24,6 @@ type Storage interface {
 	// Put closes f, and makes its content the file of a name, durable when Put returns. Whatever
 	// happens, no part of a file has the name, and f is gone.
 	Put(ctx context.Context, f *os.File, name string) error
-	// Local returns a directory that has the file, for those who need more than a stream.
-	// release ends its use.
-	Local(ctx context.Context, name string) (dir string, release func() error, err error)
 	// Remove removes a file. It is no error if there is none.
 	Remove(ctx context.Context, name string) error
 }
@@ -58,7 +55,7 @@ func (d Dir) List(context.Context) (map[string]int64, error) {
 
 // Open implements Storage.
 func (d Dir) Open(_ context.Context, name string) (io.ReadCloser, error) {
-	return os.Open(filepath.Join(string(d), name))
+	return os.Open(d.Path(name))
 }
 
 // Create implements Storage.
@@ -68,7 +65,7 @@ func (d Dir) Create() (*os.File, error) { return os.CreateTemp(string(d), unfini
 func (d Dir) Put(_ context.Context, f *os.File, name string) error {
 	err := f.Sync()
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(string(d), name))
+		err = os.Rename(f.Name(), d.Path(name))
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
@@ -76,14 +73,12 @@ func (d Dir) Put(_ context.Context, f *os.File, name string) error {
 	return vfs.OS{}.SyncDir(string(d))
 }
 
-// Local implements Storage.
-func (d Dir) Local(context.Context, string) (string, func() error, error) {
-	return string(d), func() error { return nil }, nil
-}
+// Path returns the path of a file. Storages on this machine have this method.
+func (d Dir) Path(name string) string { return filepath.Join(string(d), name) }
 
 // Remove implements Storage.
 func (d Dir) Remove(_ context.Context, name string) error {
-	err := os.Remove(filepath.Join(string(d), name))
+	err := os.Remove(d.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -4,13 +4,17 @@
 //
 // # Files
 //
-//	zkd-TIME-ZXID-CRC.db                    a base: a snapshot, see package server/snapshot
+//	zkd-TIME-ZXID-HISTORY-CRC.db            a base: a snapshot, see package server/snapshot
 //	zkd-TIME-AFTER-LAST-HISTORY-CRC.log     a segment
 //
 // TIME is when the file was made, such as 20261122T140500Z. A base has the state at ZXID, a segment
-// the entries after AFTER up to LAST. HISTORY is the beginning of the history's name, and CRC the
-// CRC32C of the file. A file has its name when it is complete and durable. It never changes. What
-// has another name is left alone.
+// the entries after AFTER up to LAST. HISTORY is the beginning of the history's name, which a base
+// may lack, and CRC the CRC32C of the file. A file has its name when it is complete and durable. It
+// never changes. What has another name is left alone.
+//
+// Each of them may be compressed, in the format of zstd, and its name then ends in .zst. CRC is that
+// of the file before. A base must be one zstd frame that says its length, as the command zstd also
+// writes it: so no file takes more room than it says when it is read, and more than there is.
 //
 // The archives of several histories may share a directory. Segments may overlap: Merge makes one of
 // several, and removes these afterwards.

@@ -13,11 +13,13 @@ import (
 
 // Base is a snapshot in an archive, or one in a file of any name.
 type Base struct {
-	Name  string    // of the file, without its directory
-	Time  time.Time // when it was fetched, in seconds
-	Zxid  jute.Zxid
-	Bytes int64
-	CRC   uint32
+	Name    string    // of the file, without its directory
+	Time    time.Time // when it was fetched, in seconds
+	Zxid    jute.Zxid
+	History string // the beginning of the name, as history.ID.String; "" if the file's name does not have it
+	Bytes   int64  // as it is stored
+	CRC     uint32 // of what is in it, without the compression
+	Zstd    bool   // it is compressed
 }
 
 // Segment is a file with entries.
@@ -26,8 +28,9 @@ type Segment struct {
 	Time        time.Time // when it was made, in seconds
 	After, Last jute.Zxid
 	History     string // the beginning of the name, as history.ID.String
-	Bytes       int64
-	CRC         uint32
+	Bytes       int64  // as it is stored
+	CRC         uint32 // of what is in it, without the compression
+	Zstd        bool   // it is compressed
 }
 
 const (
@@ -40,39 +43,59 @@ const (
 
 // FileName returns the name that b has in an archive.
 func (b *Base) FileName() string {
-	return fmt.Sprintf("%s%s-%v-%08x%s", prefix, b.Time.UTC().Format(timeLayout), b.Zxid, b.CRC, baseSuffix)
+	of := b.History
+	if of != "" {
+		of += "-"
+	}
+	return fmt.Sprintf("%s%s-%v-%s%08x%s%s", prefix, b.Time.UTC().Format(timeLayout), b.Zxid, of, b.CRC, baseSuffix, ending(b.Zstd))
+}
+
+// ending is how the name of a file ends that may be compressed.
+func ending(zstd bool) string {
+	if zstd {
+		return ZstdSuffix
+	}
+	return ""
 }
 
 func (s *Segment) fileName() string {
-	return fmt.Sprintf("%s%s-%v-%v-%s-%08x%s", prefix, s.Time.UTC().Format(timeLayout), s.After, s.Last, s.History, s.CRC, segmentSuffix)
+	return fmt.Sprintf("%s%s-%v-%v-%s-%08x%s%s", prefix, s.Time.UTC().Format(timeLayout), s.After, s.Last, s.History, s.CRC, segmentSuffix, ending(s.Zstd))
 }
 
 // ParseBase is the inverse of Base.FileName.
 func ParseBase(name string) (b Base, ok bool) {
-	f := newFields(name, baseSuffix, 3)
-	b = Base{Name: name, Time: f.time(), Zxid: f.zxid(), CRC: f.crc()}
-	return b, f.err == nil && b.FileName() == name
+	f := newFields(name, baseSuffix, 3, 4)
+	b = Base{Name: name, Zstd: f.zstd, Time: f.time(), Zxid: f.zxid()}
+	if len(f.rest) > 1 {
+		b.History = f.next()
+	}
+	b.CRC = f.crc()
+	return b, f.err == nil && b.FileName() == name && (b.History == "" || len(b.History) == len(history.ID{}.String()))
 }
 
 // parseSegment is the inverse of Segment.fileName.
 func parseSegment(name string) (s Segment, ok bool) {
-	f := newFields(name, segmentSuffix, 5)
-	s = Segment{Name: name, Time: f.time(), After: f.zxid(), Last: f.zxid(), History: f.next(), CRC: f.crc()}
+	f := newFields(name, segmentSuffix, 5, 5)
+	s = Segment{Name: name, Zstd: f.zstd, Time: f.time(), After: f.zxid(), Last: f.zxid(), History: f.next(), CRC: f.crc()}
 	return s, f.err == nil && s.fileName() == name && len(s.History) == len(history.ID{}.String()) && s.After < s.Last
 }
 
 // fields are the parts of a name.
 type fields struct {
 	rest []string
+	zstd bool
 	err  error
 }
 
-func newFields(name, suffix string, n int) *fields {
+// newFields returns the parts of a name that has at least least and at most most of them.
+func newFields(name, suffix string, least, most int) *fields {
+	f := &fields{}
 	inner, ok1 := strings.CutPrefix(name, prefix)
+	inner, f.zstd = strings.CutSuffix(inner, ZstdSuffix)
 	inner, ok2 := strings.CutSuffix(inner, suffix)
-	f := &fields{rest: strings.Split(inner, "-")}
-	if !ok1 || !ok2 || len(f.rest) != n {
-		f.err, f.rest = errors.New("another name"), make([]string, n)
+	f.rest = strings.Split(inner, "-")
+	if !ok1 || !ok2 || len(f.rest) < least || len(f.rest) > most {
+		f.err, f.rest = errors.New("another name"), make([]string, most)
 	}
 	return f
 }

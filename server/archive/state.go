@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -74,20 +75,20 @@ func (a *Archive) StateAt(ctx context.Context, at history.Moment) (*Found, error
 
 // load loads a base. Before it builds the tree it calls described, unless that is nil.
 func (a *Archive) load(ctx context.Context, b *Base, described func(history.ID, *snapshot.Meta)) (f *Found, err error) {
-	dir, release, err := a.Local(ctx, b.Name)
+	path, release, err := a.plain(ctx, b)
 	if err != nil {
-		return nil, fault.IO(a.path(b.Name), err)
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	store := snapshot.ReadingFrom(vfs.OS{}, dir)
-	ref, err := store.RefOf(ctx, b.Name)
+	store := snapshot.ReadingFrom(vfs.OS{}, filepath.Dir(path))
+	ref, err := store.RefOf(ctx, filepath.Base(path))
 	if err != nil {
 		return nil, err
 	}
 	if ref.Zxid != b.Zxid || ref.CRC != b.CRC {
 		return nil, fault.New(fault.Damaged, a.path(b.Name), fmt.Errorf("it has zxid %v and CRC32C %08x", ref.Zxid, ref.CRC))
 	}
-	meta, err := store.Describe(ctx, b.Name)
+	meta, err := store.Describe(ctx, ref.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ const MaxContenders = 20_000
 //	/locks/a/*-lock-*  the same among the children with such names
 //
 // Only children count whose names end with a sequential znode's number, which defines their
-// order. looked counts the children that were looked at for the request.
+// order. looked counts the children that were looked at for the request. state may raise it, too.
 func (s *Schemes) AllowedHolder(acl []jute.ACL, perms jute.Perms, session jute.SessionID, state State, looked *int) bool {
 	if session == 0 || s.table[schemeHolder] != (holderProvider{}) {
 		return false
@@ -136,5 +136,5 @@ func holds(expr string, session jute.SessionID, state State, looked *int) bool {
 			firstName, first, holder = name, n, owner.Session()
 		}
 	}
-	return holder == session
+	return holder == session && *looked <= MaxContenders
 }

@@ -129,7 +129,8 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 // connect creates or resumes the session and waits for the outcome.
 func (c *conn) connect(r *jute.ConnectRequest) error {
 	s := c.clients
-	c.timeoutMs = session.Negotiate(r.TimeoutMs, int32(s.cfg.MinSessionTimeout.Milliseconds()), int32(s.cfg.MaxSessionTimeout.Milliseconds()))
+	live := s.live.Load()
+	c.timeoutMs = session.Negotiate(r.TimeoutMs, int32(live.MinSessionTimeout.Milliseconds()), int32(live.MaxSessionTimeout.Milliseconds()))
 	if s.keepsAway(c, r) {
 		return errHangUp
 	}

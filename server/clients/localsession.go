@@ -191,10 +191,13 @@ func (s *Clients) considerReadOnly(now time.Duration) {
 		return
 	}
 	s.log.Warn("no leader: serving read-only clients from the last committed state", zap.Stringer("zxid", s.state.Applied()))
-	s.readOnly.Store(true)
+	s.BeginReadOnly()
 }
 
-// EndReadOnly disconnects read-only clients, because there is a leader.
+// BeginReadOnly lets read-only clients in.
+func (s *Clients) BeginReadOnly() { s.readOnly.Store(true) }
+
+// EndReadOnly disconnects read-only clients, and lets none in: there is a leader, or the state is wrong.
 func (s *Clients) EndReadOnly() {
 	if !s.readOnly.Swap(false) {
 		return

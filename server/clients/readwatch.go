@@ -63,6 +63,9 @@ func (r *read) setWatches() error {
 		node, ok := r.state.Tree.Get(path)
 		return watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid}
 	}, func(event jute.EventType, path string) {
+		if node, ok := r.state.Tree.Get(path); ok && !r.schemes.Allowed(node.ACL, jute.PermRead, r.req.auth) {
+			return
+		}
 		r.c.end(appendEvent(r.c.begin(jute.XidNotification, -1, 0), event, path))
 	})
 	r.reply(r.req.xid, r.zxid, 0)

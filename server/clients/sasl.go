@@ -60,7 +60,8 @@ func (c *conn) failSASL(req *request, err error) error {
 	}
 	s := c.clients
 	s.metrics.AuthFailed.Add(1)
-	required := s.cfg.EnforceAuth && slices.Contains(s.cfg.EnforceAuthSchemes, sasl.Scheme)
+	live := s.live.Load()
+	required := live.EnforceAuth && slices.Contains(live.EnforceAuthSchemes, sasl.Scheme)
 	code := jute.ErrAuthFailed
 	switch {
 	case required:

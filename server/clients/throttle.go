@@ -145,11 +145,12 @@ func (s *Clients) admitLarge(c *conn, req *request) error {
 // authEnforced reports whether the connection may make this request, given
 // enforce.auth.schemes.
 func (s *Clients) authEnforced(req *request) bool {
-	if !s.cfg.EnforceAuth {
+	live := s.live.Load()
+	if !live.EnforceAuth {
 		return true
 	}
 	for _, id := range req.auth {
-		for _, scheme := range s.cfg.EnforceAuthSchemes {
+		for _, scheme := range live.EnforceAuthSchemes {
 			if id.Scheme == scheme {
 				return true
 			}

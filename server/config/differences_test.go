@@ -20,7 +20,7 @@ func TestDifferences(t *testing.T) {
 		{"", "", ""},
 		{"snapCount=100000", "", ""}, // the default
 		{"snapCount=5", "snapCount=6", "snapCount:5:6:true"},
-		{"tickTime=5", "", "maxSessionTimeout:100:60000:false minSessionTimeout:10:6000:false tickTime:5:3000:false"},
+		{"tickTime=5", "", "maxSessionTimeout:100:60000:true minSessionTimeout:10:6000:true tickTime:5:3000:false"},
 		{"zkd.limit.a=address * requests/s=1", "zkd.limit.b=address * requests/s=1", "zkd.limit.a:address * requests/s=1::true zkd.limit.b::address * requests/s=1:true"},
 		{"DigestAuthenticationProvider.superDigest=super:a", "DigestAuthenticationProvider.superDigest=super:b", ""},
 		{"zkd.logLevel=warn", "zkd.logLevel=debug", "zkd.logLevel:warn:debug:true"},

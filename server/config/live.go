@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,13 +11,23 @@ import (
 )
 
 // TakeOver returns the configuration of a server that was running with c and takes over the
-// live keys of o.
-func (c *Config) TakeOver(o *Config) *Config { return c.takeOver(o, "") }
-
-// TakeOverKey is TakeOver for a single key, which LiveKey has returned. It fails if the value of
-// o can't be used together with the other values of c.
-func (c *Config) TakeOverKey(o *Config, key string) (*Config, error) {
+// live keys of o: all of them if key is "", and otherwise only that one, which LiveKey has
+// returned. It fails if the values of o can't be used together with the other values of c.
+func (c *Config) TakeOver(o *Config, key string) (*Config, error) {
 	next := c.takeOver(o, key)
+	if next.MinSessionTimeout > next.MaxSessionTimeout {
+		return nil, fmt.Errorf("the smallest session timeout would be %v, and the largest %v, which is less", next.MinSessionTimeout, next.MaxSessionTimeout)
+	}
+	if next.EnforceAuth {
+		if len(next.EnforceAuthSchemes) == 0 {
+			return nil, errors.New("enforce.auth.enabled=true needs at least one scheme in enforce.auth.schemes")
+		}
+		for _, scheme := range next.EnforceAuthSchemes {
+			if !c.HasScheme(scheme) {
+				return nil, fmt.Errorf("enforce.auth.schemes: this server has no scheme %s before it is restarted, so no client could satisfy that", scheme)
+			}
+		}
+	}
 	return next, limits.Conflict(next.Limits)
 }
 

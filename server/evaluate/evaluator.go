@@ -73,6 +73,7 @@ type Evaluator struct {
 	// aclBytes is the size of the ACL lists of the transaction so far.
 	aclBytes int
 	looked   int // children, to find holders
+	passed   int // pending ephemerals that were none of these children
 
 	unlisted jute.Zxid // see Ready; 0 for none
 }
@@ -151,7 +152,7 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 		Origin:  req.Origin,
 		Ops:     txn.Ops[:0],
 	}
-	e.req, e.zxid, e.now, e.aclBytes, e.looked = req, zxid, nowMs, 0, 0
+	e.req, e.zxid, e.now, e.aclBytes, e.looked, e.passed = req, zxid, nowMs, 0, 0, 0
 	e.over.begin(zxid)
 	err := e.evaluate(txn)
 	if err == nil && txn.MaxSize() > datatree.MaxTxn {

@@ -1,6 +1,7 @@
 package evaluate_test
 
 import (
+	"fmt"
 	"iter"
 	"math"
 	"testing"
@@ -126,5 +127,37 @@ func TestMemoryAfterBurst(t *testing.T) {
 	w.settle()
 	if tr := w.ev.Trace(); !tr.Empty() || w.ev.Capacity() > 1000 {
 		t.Errorf("nothing is pending, but there is memory for %d touches", w.ev.Capacity())
+	}
+}
+
+// TestHolderEntriesAreBounded has an ACL with many entries of the scheme holder, and many pending ephemerals
+// elsewhere: a request does not look through all of these for each entry, and is refused.
+func TestHolderEntriesAreBounded(t *testing.T) {
+	for entries, want := range map[int]jute.Code{1: 0, 2000: jute.ErrNoAuth} {
+		w := newWorld(t, evaluate.Options{})
+		w.do(evaluate.Request{Op: jute.OpCreateSession, Session: 1, TimeoutMs: 4000})
+		create := func(path string, mode jute.CreateMode, acl []jute.ACL) {
+			t.Helper()
+			if txn := w.do(request(1, jute.MultiOp{Type: jute.OpCreate, Path: path, Mode: mode, ACL: acl})); txn.Err != 0 {
+				t.Fatalf("create %s: %v", path, txn.Err)
+			}
+		}
+		for _, path := range []string{"/locks", "/places", "/elsewhere"} {
+			create(path, jute.ModePersistent, openACL)
+		}
+		create("/locks/c-", jute.ModeEphemeralSequential, openACL)
+		var acl []jute.ACL
+		for i := range entries - 1 {
+			acl = append(acl, jute.ACL{Perms: jute.PermWrite, ID: jute.ID{Scheme: "holder", ID: fmt.Sprintf("/places/p%d-*", i)}})
+		}
+		acl = append(acl, jute.ACL{Perms: jute.PermWrite, ID: jute.ID{Scheme: "holder", ID: "/locks/*"}})
+		create("/n", jute.ModePersistent, acl)
+		w.settle()
+		for range 200 {
+			create("/elsewhere/c-", jute.ModeEphemeralSequential, openACL)
+		}
+		if txn := w.do(request(1, jute.MultiOp{Type: jute.OpSetData, Path: "/n", Version: -1})); txn.Err != want {
+			t.Errorf("%d entries: %v, want %v", entries, txn.Err, want)
+		}
 	}
 }

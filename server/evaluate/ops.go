@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
@@ -51,6 +52,10 @@ func (f future) Owner(path string) (jute.Owner, bool) {
 	return r.owner, ok
 }
 
+// maxPassed is the number of pending ephemerals elsewhere that are passed over for one request. An
+// ACL may have thousands of entries, and each of them looks through all pending ephemerals.
+const maxPassed = 1 << 18
+
 // Children also yields the ephemerals that accepted writes create.
 func (f future) Children(path string) iter.Seq[string] {
 	prefix := strings.TrimSuffix(path, "/") + "/"
@@ -67,7 +72,12 @@ func (f future) Children(path string) iter.Seq[string] {
 		}
 		for _, pending := range f.over.ephemerals {
 			for _, path := range pending {
-				if name, ok := strings.CutPrefix(path, prefix); ok && !strings.Contains(name, "/") && !yield(name) {
+				if name, ok := strings.CutPrefix(path, prefix); ok && !strings.Contains(name, "/") {
+					if !yield(name) {
+						return
+					}
+				} else if f.passed++; f.passed > maxPassed {
+					f.looked = auth.MaxContenders + 1 // no entry allows anything any more
 					return
 				}
 			}

@@ -23,7 +23,7 @@ type Autopilot struct {
 	Text func(*zab.Members) ([]byte, error)
 	// Readable reports whether all linked servers can read the mark. Older ones can't.
 	Readable func() bool
-	// Changed is told of a change that has been proposed. It must not block.
+	// Changed is called after a change was proposed. It must not block.
 	Changed func()
 }
 

@@ -22,6 +22,7 @@ const (
 	// 256 bytes of these. The last request may exceed it, up to what jute.maxbuffer
 	// allows.
 	EvaluateWork = 4096
+	turnBytes    = 4096
 )
 
 // leading is the state that a replica has only while it leads.
@@ -30,8 +31,10 @@ type leading struct {
 	since     uint32 // epoch in which the leadership began
 	proposals txnCache
 	// waiting requests are not evaluated yet; they include those that other servers sent
-	// before this one was ready to lead.
-	waiting fifo.List[Submission]
+	// before this one was ready to lead. They have their turns by their origins, so that a
+	// connection with many requests under way delays the others by one at a time; a request of
+	// several turnBytes lets the others have as many turns first.
+	waiting fifo.Turns[Submission]
 	bytes   int64 // of waiting
 	// refused are the connections that end because one of their requests was refused.
 	refused map[uint64]bool
@@ -146,7 +149,7 @@ func (r *Replica) enqueue(batch []Submission) {
 		switch {
 		case origin != 0 && l.refused[origin] && !mutated(refusedServed):
 		case origin == 0 || l.bytes+size <= r.o.Limits.Waiting:
-			l.waiting.Push(*sub)
+			l.waiting.Push(turnOf(origin), *sub, len(sub.Request.Body)/turnBytes)
 			l.bytes += size
 		default:
 			if l.refused == nil {
@@ -156,6 +159,17 @@ func (r *Replica) enqueue(batch []Submission) {
 			r.placeBarrier(barrier{origin: origin, code: jute.ErrSessionMoved})
 		}
 	}
+}
+
+// turnOf returns the number of the list in which a request waits.
+func turnOf(origin uint64) uint64 {
+	switch {
+	case mutated(firstComeFirstServed):
+		return 0
+	case mutated(turnsOfServers):
+		return uint64(ServerOf(origin))
+	}
+	return origin
 }
 
 // Turn begins a turn: it resets the limits of Propose.
@@ -176,12 +190,8 @@ func (r *Replica) Propose() bool {
 		l.more = true
 		return false
 	}
-	n, w := r.evaluate(l.waiting.All(), EvaluateWork-l.work)
+	n, w := r.evaluate(EvaluateWork - l.work)
 	l.requests, l.work = l.requests+n, l.work+w
-	for i := range n {
-		l.bytes -= l.waiting.All()[i].Size()
-	}
-	l.waiting.Pop(n)
 	return n > 0 || mutated(proposesNothing)
 }
 
@@ -230,44 +240,60 @@ func (r *Replica) decideUnknown() (decided bool) {
 	return decided
 }
 
-// evaluate proposes the first requests of a batch, as many as may be evaluated under one
-// hold of the tree's lock. It returns their number and the amount of work.
-func (r *Replica) evaluate(batch []Submission, maxWork int) (n, work int) {
-	batch = batch[:min(len(batch), EvaluateBatch)]
+// evaluate proposes the next waiting requests, as many as may be evaluated under one hold of
+// the tree's lock. It returns their number and the amount of work.
+func (r *Replica) evaluate(maxWork int) (n, work int) {
+	l := &r.leading
+	most := min(l.waiting.Len(), EvaluateBatch)
 	now, wall := r.o.Now(), r.o.Wall()
-	payload := newArena(len(batch))
+	payload := newArena(most)
+	waited := waits{now: now, report: r.o.Queued}
 	tree := r.o.State.RLock()
 	defer r.o.State.RUnlock()
-	r.leading.evaluator.Applied(tree.LastZxid())
-	for n < len(batch) && work < maxWork && r.leading.evaluator.Ready() {
-		w, ok := r.proposeOrRefuse(&batch[n], now, wall, payload)
+	l.evaluator.Applied(tree.LastZxid())
+	for n < most && work < maxWork && l.evaluator.Ready() {
+		sub := l.waiting.Front()
+		w, ok := r.proposeOrRefuse(sub, now, wall, payload)
 		if !ok {
 			break
 		}
 		n++
 		work += 1 + w
+		waited.add(sub.Received)
+		l.bytes -= sub.Size()
+		l.waiting.Pop()
 	}
-	r.measure(batch[:n], now)
+	waited.flush()
+	if n > 0 && r.o.Evaluated != nil {
+		r.o.Evaluated(r.o.Now()-now, int64(n))
+	}
 	return n, work
 }
 
-// measure reports the times of requests whose evaluation began at a time.
-func (r *Replica) measure(batch []Submission, began time.Duration) {
-	if len(batch) == 0 || r.o.Queued == nil {
-		return
-	}
-	r.o.Evaluated(r.o.Now()-began, int64(len(batch)))
-	for len(batch) > 0 {
-		same := 1
-		for same < len(batch) && batch[same].Received == batch[0].Received {
-			same++
-		}
-		r.o.Queued(began-batch[0].Received, int64(same))
-		batch = batch[same:]
-	}
+// waits reports how long requests had waited at a time, those in a row that were received
+// together as one.
+type waits struct {
+	now, received time.Duration
+	n             int64
+	report        func(d time.Duration, n int64) // or nil
 }
 
-// proposeOrRefuse evaluates and proposes order submission, or refuses it. It reports whether it could,
+func (w *waits) add(received time.Duration) {
+	if received != w.received {
+		w.flush()
+	}
+	w.received = received
+	w.n++
+}
+
+func (w *waits) flush() {
+	if w.n > 0 && w.report != nil {
+		w.report(w.now-w.received, w.n)
+	}
+	w.n = 0
+}
+
+// proposeOrRefuse evaluates and proposes a submission, or refuses it. It reports whether it could,
 // and the work of its transaction. The tree is locked for reading.
 func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64, payload *arena) (work int, ok bool) {
 	req := &sub.Request

@@ -131,19 +131,17 @@ func (r *Replica) lostLink(to zab.SID) {
 }
 
 // Expire proposes to close the sessions that were due at a time with no pause left to
-// forgive. A request that waits to be evaluated touches its session as of its arrival;
-// the closes follow the waiting requests.
+// forgive. A request that waits to be evaluated touches its session as of its arrival.
 func (r *Replica) Expire(at time.Duration) {
 	if r.status.Role != zab.Leading {
 		return
 	}
-	waiting := r.leading.waiting.All()
-	if mutated(waitingIgnored) {
-		waiting = nil
-	}
-	for i := range waiting {
-		if s := r.o.Tracker.Get(waiting[i].Request.Session); s != nil && waiting[i].Request.Origin != 0 {
-			s.Touch(waiting[i].Received.Milliseconds(), s.TimeoutMs())
+	for sub := range r.Waiting() {
+		if mutated(waitingIgnored) {
+			break
+		}
+		if s := r.o.Tracker.Get(sub.Request.Session); s != nil && sub.Request.Origin != 0 {
+			s.Touch(sub.Received.Milliseconds(), s.TimeoutMs())
 		}
 	}
 	var closes []Submission

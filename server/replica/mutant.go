@@ -49,6 +49,8 @@ const (
 	proposesNothing
 	ownerUnrecorded
 	ownerForgotten
+	firstComeFirstServed
+	turnsOfServers
 )
 
 var mutantNames = [...]string{
@@ -87,6 +89,8 @@ var mutantNames = [...]string{
 	proposesNothing:      "proposes-nothing",
 	ownerUnrecorded:      "owner-unrecorded",
 	ownerForgotten:       "owner-forgotten",
+	firstComeFirstServed: "first-come-first-served",
+	turnsOfServers:       "turns-of-servers",
 }
 
 func (m Mutant) String() string {

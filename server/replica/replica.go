@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -489,6 +490,10 @@ type Holding struct {
 	Waiting, Proposals, Overlay, Log, Barriers, Reads, Ready int
 	WaitingBytes, ProposalBytes, LogBytes                    int64
 }
+
+// Waiting returns the requests that a leader has not evaluated, those of a connection in their
+// order. They are valid until the next call of another method.
+func (r *Replica) Waiting() iter.Seq[*Submission] { return r.leading.waiting.All() }
 
 func (r *Replica) Held() Holding {
 	l := &r.leading

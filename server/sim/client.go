@@ -159,6 +159,10 @@ func (s *Sim) clientTurn(c *client) {
 		s.lostConn(c)
 	case s.phase == phaseChaos && s.percent(s.cfg.MovePct):
 		s.lostConn(c)
+	case c.id == 0 && s.cfg.Loud > 0 && s.phase == phaseChaos:
+		for len(c.inFlight) < s.cfg.Loud {
+			s.sendRequest(c)
+		}
 	case len(c.inFlight) < s.cfg.Pipeline:
 		s.sendRequest(c)
 	}

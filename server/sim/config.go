@@ -47,6 +47,7 @@ type Config struct {
 
 	ThinkUs      uint64 // of a client between two requests
 	Pipeline     int    // outstanding requests of a client
+	Loud         int    // the same of the first client, which sends them at once; 0 if it is like the others
 	ClosePct     int    // requests that end a session
 	GuardPct     int    // writes that contend for a place, or are for its holder only
 	WatchPct     int    // reads that name a node, and set a watch
@@ -144,7 +145,7 @@ func (c *Config) String() string {
 	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
 	fmt.Fprintf(&b, " rate=%d snapbytes=%d big=%d bigpct=%d%%", c.Rate, c.SnapBytes, c.BigBytes, c.BigPct)
-	fmt.Fprintf(&b, " think=%dµs pipeline=%d close=%d%% watch=%d%% guard=%d%% doze=%d%% move=%d%% hang=%d%% mixed=%dms session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.ClosePct, c.WatchPct, c.GuardPct, c.DozePct, c.MovePct, c.HangPct, c.MixedMs, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d loud=%d close=%d%% watch=%d%% guard=%d%% doze=%d%% move=%d%% hang=%d%% mixed=%dms session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.Loud, c.ClosePct, c.WatchPct, c.GuardPct, c.DozePct, c.MovePct, c.HangPct, c.MixedMs, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
@@ -199,6 +200,9 @@ func Draw(seed uint64, steps int) Config {
 	if c.AdmitLearners = r.IntN(2) == 0; c.AdmitLearners {
 		c.Joiners = pick(r, 0, 0, 1, 2)
 		c.drawAutopilot(r)
+	}
+	if c.Rate == 0 && r.IntN(4) == 0 {
+		c.Loud = 100
 	}
 	c.MovePct = pick(r, 0, 0, 2, 10)
 	c.HangPct = pick(r, 0, 30, 80)

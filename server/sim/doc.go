@@ -31,6 +31,8 @@
 //
 //   - R1: a connection is answered in the order of its requests, each once.
 //   - R2: the writes of a connection take effect in their order and without a gap.
+//   - F1: while a request of a connection waits at the leader, no other connection has two more
+//     requests evaluated than it has.
 //   - S3, S6: no session expires before its timeout has passed since the leader heard of
 //     it, nor before the time that an answer has promised to its client.
 //   - S7: once a session has moved to a new connection, no write of the old one takes

@@ -235,9 +235,11 @@ var focuses = map[string]func(*Config){
 		c.Faults = [numFaults]uint64{}
 		often(c, FaultBreak)
 	},
-	"touches-dropped": dozers,
-	"double-close":    func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
-	"damage-unseen":   func(c *Config) { often(c, FaultDamage, FaultKill) },
+	"touches-dropped":         dozers,
+	"double-close":            func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
+	"first-come-first-served": loud,
+	"turns-of-servers":        loud,
+	"damage-unseen":           func(c *Config) { often(c, FaultDamage, FaultKill) },
 	"old-epoch-committed-by-counting": func(c *Config) {
 		c.Voters, c.Observers, c.BatchBytes, c.WindowBytes, c.FsyncUs = 3, 0, 1, 1, 5000
 		often(c, FaultPower, FaultBreak)
@@ -305,6 +307,9 @@ func watchers(c *Config) {
 	c.ThinkUs = c.ElectionMs * 50
 	c.Faults = [numFaults]uint64{}
 }
+
+// loud has a client with many requests under way beside others.
+func loud(c *Config) { c.Clients, c.Pipeline, c.Loud, c.Rate = 5, 4, 100, 0 }
 
 // holders has clients that contend, and write what only the holder may write.
 func holders(c *Config) { c.Clients, c.GuardPct, c.Pipeline = 5, 80, 16 }

@@ -53,6 +53,7 @@ type process struct {
 	core   *zab.Core
 	shown  []sighting // ghost: what it has to remember about others
 	news   epochNews  // ghost
+	turns  turns      // ghost
 	owes   debt       // ghost
 
 	heardAt  [16]uint64      // ghost: when a server last answered a heartbeat, µs
@@ -195,7 +196,7 @@ func (s *Sim) drain(n *node) {
 			return
 		}
 		handed := !late && s.handOver(n)
-		if !n.rep.Propose() && !n.again && !handed {
+		if !s.propose(n) && !n.again && !handed {
 			break
 		}
 	}

@@ -113,7 +113,7 @@ func auditedOperations(t *testing.T, addr string) (first, second client.SessionI
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, _ = c.Session()
+	first = c.Session().ID()
 	ignore(c.Create(ctx, "/a", []byte("data"), open))
 	ignore(c.Create(ctx, "/a", nil, open))
 	ignore(c.Create(ctx, "/none/a", nil, open))
@@ -139,13 +139,13 @@ func auditedOperations(t *testing.T, addr string) (first, second client.SessionI
 		client.CreateOp("/m", nil, mode(client.Ephemeral))))
 	ignore(c.Multi(ctx, client.SetOp("/a", nil, -1), client.DeleteOp("/none", -1), client.DeleteOp("/c", -1)))
 	ignore(c.Multi(ctx, client.CheckOp("/a", -1)))
-	ignore(c.Reconfig(ctx, client.Members{Joining: "server.9=127.0.0.1:1:2;3"}, -1))
+	ignore(c.Ensemble().Reconfig(ctx, client.Members{Joining: "server.9=127.0.0.1:1:2;3"}, -1))
 
 	two, err := dialClient(t, addr, client.Options{Auth: []client.Auth{{Scheme: "digest", Data: []byte("bob:pw")}, {Scheme: "digest", Data: []byte("ann:pw")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, _ = two.Session()
+	second = two.Session().ID()
 	ignore(two.Create(ctx, "/b", nil, client.CreateOptions{ACL: []client.ACL{{Perms: client.PermAll, ID: client.ID{Scheme: "auth"}}}}))
 	ignore(c.Set(ctx, "/b", nil, -1)) // NoAuth
 	ignore(nil, c.Delete(ctx, "/b", -1))

@@ -42,7 +42,7 @@ func dialClient(t *testing.T, addr string, opts client.Options) (*client.Client,
 // identities are what WhoAmI shows, as scheme:id.
 func identities(t *testing.T, c *client.Client) []string {
 	t.Helper()
-	list, err := c.WhoAmI(t.Context())
+	list, err := c.Session().WhoAmI(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

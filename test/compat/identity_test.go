@@ -151,7 +151,7 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.RenewAuth(t.Context(), "jwt", []byte(ann)); err != nil {
+	if err := c.Session().RenewAuth(t.Context(), "jwt", []byte(ann)); err != nil {
 		t.Error(err)
 	}
 	if ids := identities(t, c); !slices.Equal(ids, []string{"ip:127.0.0.1", "jwt:ann"}) {

@@ -276,7 +276,7 @@ func newHolder(t *testing.T, addr string, paths ...string) *holder {
 	}
 	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) }) //nolint:errcheck // the server may be gone
 	h := &holder{Client: c}
-	h.id, _ = c.Session()
+	h.id = c.Session().ID()
 	if len(paths) == 0 {
 		paths = []string{"/held-0", "/held-1"}
 	}
@@ -301,7 +301,7 @@ func (h *holder) check(t *testing.T, path string) {
 	if err != nil {
 		t.Fatalf("a session that was moved: %v", err)
 	}
-	if id, _ := h.Session(); id != h.id || node.Stat.EphemeralOwner != h.id {
+	if id := h.Session().ID(); id != h.id || node.Stat.EphemeralOwner != h.id {
 		t.Errorf("the session was %v and is %v; %s belongs to %v", h.id, id, path, node.Stat.EphemeralOwner)
 	}
 }

@@ -72,6 +72,9 @@ type patroniCluster struct {
 	t       *testing.T
 	members []*patroniMember
 	rows    int // how many rows were written, and acknowledged
+	// The longest time between two acknowledgements, and the last one.
+	gap  time.Duration
+	last time.Time
 }
 
 // patroniState is what Patroni says of a member.
@@ -320,6 +323,7 @@ func (p *patroniCluster) write(name string) error {
 	_, err := p.member(name).sql(fmt.Sprintf("insert into entries values (%d)", p.rows+1))
 	if err == nil {
 		p.rows++
+		p.gap, p.last = max(p.gap, time.Since(p.last)), time.Now()
 	}
 	return err
 }
@@ -352,6 +356,7 @@ func (p *patroniCluster) writeWhile(name string, f func()) {
 	p.t.Helper()
 	stop, written := make(chan struct{}), make(chan error)
 	before := p.rows
+	p.gap, p.last = 0, time.Now()
 	go func() {
 		var err error
 		for err == nil {

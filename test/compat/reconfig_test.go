@@ -140,18 +140,18 @@ func testClientReconfig(t *testing.T, k kind) {
 		t.Cleanup(func() { c.Close(context.Background()) }) //nolint:errcheck // it tried
 		return c
 	}
-	if _, err := connect(client.Options{}).Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, -1); !errors.Is(err, client.ErrNoAuth) {
+	if _, err := connect(client.Options{}).Ensemble().Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, -1); !errors.Is(err, client.ErrNoAuth) {
 		t.Errorf("reconfig by anybody: %v", err)
 	}
 	c := connect(client.Options{Auth: []client.Auth{{Scheme: "digest", Data: []byte("super:secret")}}})
-	if _, err := c.Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, 0x77777777); !errors.Is(err, client.ErrBadVersion) {
+	if _, err := c.Ensemble().Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, 0x77777777); !errors.Is(err, client.ErrBadVersion) {
 		t.Errorf("reconfig of another version: %v", err)
 	}
 	node, err := c.Unrooted().GetW(ctx, client.ConfigPath)
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := c.Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, -1)
+	after, err := c.Ensemble().Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, -1)
 	gone := fmt.Sprintf("server.%d=", leaves)
 	if err != nil || !strings.Contains(string(node.Data), gone) || strings.Contains(string(after.Data), gone) {
 		t.Errorf("reconfig: %q, before %q, %v", after.Data, node.Data, err)
@@ -161,7 +161,7 @@ func testClientReconfig(t *testing.T, k kind) {
 	}
 	for line := range strings.Lines(string(node.Data)) {
 		if strings.HasPrefix(line, gone) {
-			after, err = c.Reconfig(ctx, client.Members{Joining: strings.TrimSpace(line) + ";" + roles[follower].addr}, -1)
+			after, err = c.Ensemble().Reconfig(ctx, client.Members{Joining: strings.TrimSpace(line) + ";" + roles[follower].addr}, -1)
 		}
 	}
 	if err != nil || !strings.Contains(string(after.Data), gone) {

@@ -127,7 +127,7 @@ func (p *survivors) connect(e *ensemble, i int) *client.Client {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	changes := c.States(p.ctx)
+	changes := c.Session().States(p.ctx)
 	go func() {
 		for s := range changes {
 			if s.To == client.StateExpired {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
 	"github.com/zkd-project/zkd/internal/testing/seeds"
 	zkdserver "github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -27,7 +29,7 @@ import (
 
 // TestTakeover takes a running ensemble of Apache's over while clients write: every write that was
 // acknowledged is there afterwards, and the sessions go on. With -full it does so twenty times,
-// and kills a server, a mirror or the command at each step.
+// and kills a server, a mirror or the command at each step; then it does so under Patroni.
 func TestTakeover(t *testing.T) { testTakeovers(t, apache) }
 
 func TestTakeover39(t *testing.T) { testTakeovers(t, apache39) }
@@ -49,6 +51,33 @@ func testTakeovers(t *testing.T, k kind) {
 	slices.Sort(pauses)
 	t.Logf("pauses of %d takeovers: median %v, longest %v", len(pauses), pauses[len(pauses)/2], pauses[len(pauses)-1])
 	summary(t, t.Name(), len(pauses), 0)
+	if *fullFlag {
+		t.Run("Patroni", func(t *testing.T) { takeOverPatroni(t, k) })
+	}
+}
+
+// takeOverPatroni takes over the ensemble of a PostgreSQL cluster, whose primary stays so and takes each write.
+func takeOverPatroni(t *testing.T, k kind) {
+	needPatroni(t)
+	x := &takeover{T: t, r: rand.New(rand.NewPCG(1, 1))}
+	x.e = startEnsemble(t, k, config{lines: append([]string{"tickTime=500"}, longSessions...)})
+	p := newPatroni(t, x.e.hosts())
+	patroniBootstraps(t, p, x.e)
+	x.mirror()
+	before := p.timeline("one")
+	p.writeWhile("one", func() {
+		began := time.Now()
+		x.cut()
+		awaitPatroniStatus(t, x.e)
+		t.Logf("Patroni wrote to the ensemble again %v after Apache's first server was stopped", time.Since(began))
+	})
+	t.Logf("the longest time between two writes to PostgreSQL was %v", p.gap)
+	p.awaitRoles("the takeover", "one", map[string]string{"one": "leader", "two": "sync_standby"})
+	if after := p.timeline("one"); after != before {
+		t.Errorf("timeline %s became %s", before, after)
+	}
+	p.checkRows("two")
+	patroniSwitchesOver(t, p, x.e)
 }
 
 // takeover is one takeover.
@@ -59,8 +88,10 @@ type takeover struct {
 	apart   bool // finish as on several machines
 	e       *ensemble
 	mirrors []*server
+	readers []string // addresses where the mirrors can be read
 	dirs    []string
 	writers []*writer
+	lagging *server // a mirror that was killed before the last writes
 }
 
 // writer creates one znode after the other, and notes which creates were acknowledged.
@@ -104,6 +135,7 @@ func (x *takeover) run(k kind) (pause time.Duration) {
 	defer stop()
 
 	x.mirror()
+	x.read()
 	x.awaitWrites(20)
 	roles, _ := x.e.roles()
 	roles[leader].kill()
@@ -113,8 +145,8 @@ func (x *takeover) run(k kind) (pause time.Duration) {
 	x.awaitWrites(20)
 	x.disturb()
 
-	lagging := x.mirrors[1+x.r.IntN(2)]
-	lagging.kill() // it lacks the last transactions, which are on Apache's disks
+	x.lagging = x.mirrors[1+x.r.IntN(2)]
+	x.lagging.kill() // it lacks the last transactions, which are on Apache's disks
 	x.awaitWrites(20)
 	pause = x.cut()
 	x.awaitWrites(20)
@@ -136,16 +168,26 @@ func (x *takeover) mirror() {
 			from = append(from, value[:strings.LastIndexByte(value, ':')])
 		}
 	}
-	for i := range 3 {
+	for i, port := range freeport.For(x.T, 3) {
 		dir := serverDir(x.T)
 		x.dirs = append(x.dirs, filepath.Join(dir, "data"))
-		m := &server{kind: zkd, dir: dir, args: []string{zkdBinary(x.T), "takeover", "mirror", "--from", strings.Join(from, ","), "--to", x.dirs[i], "--sid", strconv.Itoa(101 + i)}}
+		x.readers = append(x.readers, fmt.Sprintf("127.0.0.1:%d", port))
+		m := &server{kind: zkd, dir: dir, args: []string{zkdBinary(x.T), "takeover", "mirror", "--from", strings.Join(from, ","), "--to", x.dirs[i], "--sid", strconv.Itoa(101 + i), "--listen", x.readers[i]}}
 		x.check(m.launch())
 		x.Cleanup(m.kill)
 		x.mirrors = append(x.mirrors, m)
 		x.disturb()
 	}
 	x.awaitSynced(0)
+}
+
+// read reads the mirrors by kazoo while clients write to Apache's servers.
+func (x *takeover) read() {
+	for _, addr := range x.readers {
+		if out, err := exec.CommandContext(x.Context(), python, filepath.Join("python", "zkd_mirror.py"), addr).CombinedOutput(); err != nil {
+			x.Errorf("kazoo reads from a mirror: %v\n%s", err, out)
+		}
+	}
 }
 
 // disturb kills something, and starts it again.
@@ -219,7 +261,7 @@ func (x *takeover) cut() time.Duration {
 	}
 	tail := x.finish(disks)
 	stopped := time.Since(began)
-	if !x.kills && slices.Max(tail) == 0 {
+	if !x.kills && x.lagging != nil && slices.Max(tail) == 0 {
 		x.Error("no mirror got anything from Apache's disks")
 	}
 	copied := x.TempDir()

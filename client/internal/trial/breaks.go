@@ -149,7 +149,7 @@ func testExpiry(t *testing.T, srv *World, look *client.Client, first, where stri
 		defer close(expired)
 		select {
 		case <-b.Cut.Done():
-			id, _ := c.Session()
+			id := c.Session().ID()
 			b.P.ExpireSession(id)
 		case <-ctx.Done():
 		}

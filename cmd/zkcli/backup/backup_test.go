@@ -118,7 +118,7 @@ func TestCreate(t *testing.T) {
 	a := &admin{snapshot: snapshotFile(t, 0x200000007)}
 	s := start(t, a)
 	dir := archive.Dir(t.TempDir())
-	b, err := Create(t.Context(), s, dir, noon)
+	b, err := Create(t.Context(), s, dir, false, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestCreate(t *testing.T) {
 	if _, err := CreateFile(t.Context(), s, path, noon); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := Open(t.Context(), path); err != nil || again.Verify(t.Context(), string(dir)) != nil || again.Zxid != 0x200000007 {
+	if again, err := archive.One(t.Context(), path); err != nil || again.VerifyBase(t.Context(), &again.Bases[0]) != nil || again.Bases[0].Zxid != 0x200000007 {
 		t.Errorf("open: %+v, %v", again, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != fs.FileMode(0o600) {
@@ -162,7 +162,7 @@ func TestCreateFails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if _, err := Create(t.Context(), start(t, tt.admin), archive.Dir(dir), noon); err == nil || !strings.Contains(err.Error(), tt.says) {
+			if _, err := Create(t.Context(), start(t, tt.admin), archive.Dir(dir), false, noon); err == nil || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("error %v, want %q", err, tt.says)
 			}
 			if names := filesOf(t, dir); len(names) > 0 {
@@ -177,16 +177,16 @@ func TestFollowerIsAsked(t *testing.T) {
 	file := snapshotFile(t, 0x200000007)
 	leader, follower := &admin{leads: true, snapshot: file}, &admin{snapshot: file}
 	s := start(t, leader, follower)
-	if _, err := Create(t.Context(), s, archive.Dir(t.TempDir()), noon); err != nil || leader.asked != 0 || follower.asked != 1 {
+	if _, err := Create(t.Context(), s, archive.Dir(t.TempDir()), false, noon); err != nil || leader.asked != 0 || follower.asked != 1 {
 		t.Errorf("%v; the leader was asked %d times, the follower %d", err, leader.asked, follower.asked)
 	}
 	s.Admins[1] = "http://127.0.0.1:1"
-	if _, err := Create(t.Context(), s, archive.Dir(t.TempDir()), noon); err != nil || leader.asked != 1 {
+	if _, err := Create(t.Context(), s, archive.Dir(t.TempDir()), false, noon); err != nil || leader.asked != 1 {
 		t.Errorf("%v; the leader was asked %d times", err, leader.asked)
 	}
 	s.Admins = s.Admins[1:]
 	s.Admins = append(s.Admins, "http://127.0.0.1:2")
-	if _, err := Create(t.Context(), s, archive.Dir(t.TempDir()), noon); err == nil || !strings.Contains(err.Error(), "no server can be asked") {
+	if _, err := Create(t.Context(), s, archive.Dir(t.TempDir()), false, noon); err == nil || !strings.Contains(err.Error(), "no server can be asked") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -198,7 +198,7 @@ func TestFetchIsLimited(t *testing.T) {
 	end := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s.Progress = func(int64, int64) { cancel(end) }
-	if _, err := Create(ctx, s, archive.Dir(t.TempDir()), noon); !errors.Is(err, end) {
+	if _, err := Create(ctx, s, archive.Dir(t.TempDir()), false, noon); !errors.Is(err, end) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -7,18 +7,18 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/archive"
-	"github.com/zkd-project/zkd/server/snapshot"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Create fetches a base into an archive, and verifies it before it gets its name.
-func Create(ctx context.Context, s *Source, to archive.Storage, now time.Time) (*archive.Base, error) {
-	f, b, err := s.fetchBase(ctx, to.Create, now)
+// Create fetches a base into an archive, and verifies it before it gets its name. With zstd, it is
+// compressed.
+func Create(ctx context.Context, s *Source, to archive.Storage, zstd bool, now time.Time) (*archive.Base, error) {
+	f, b, err := s.fetchBase(ctx, to, zstd, now)
 	if err != nil {
 		return nil, err
 	}
@@ -26,10 +26,10 @@ func Create(ctx context.Context, s *Source, to archive.Storage, now time.Time) (
 	return b, to.Put(ctx, f, b.Name)
 }
 
-// CreateFile is like Create for a file of any name.
+// CreateFile is like Create for a file of any name, of which the end says whether to compress.
 func CreateFile(ctx context.Context, s *Source, path string, now time.Time) (*archive.Base, error) {
 	dir := archive.Dir(filepath.Dir(path))
-	f, b, err := s.fetchBase(ctx, dir.Create, now)
+	f, b, err := s.fetchBase(ctx, dir, strings.HasSuffix(path, archive.ZstdSuffix), now)
 	if err != nil {
 		return nil, err
 	}
@@ -37,9 +37,26 @@ func CreateFile(ctx context.Context, s *Source, path string, now time.Time) (*ar
 	return b, dir.Put(ctx, f, b.Name)
 }
 
-// fetchBase fetches a base into a new file, and verifies it.
-func (s *Source) fetchBase(ctx context.Context, create func() (*os.File, error), now time.Time) (f *os.File, b *archive.Base, err error) {
-	if f, err = create(); err != nil {
+// fetchBase fetches a base into a new file, and verifies it. Then it compresses it, if that is wanted.
+func (s *Source) fetchBase(ctx context.Context, to archive.Storage, zstd bool, now time.Time) (*os.File, *archive.Base, error) {
+	f, b, err := s.fetchPlain(ctx, to, now)
+	if err != nil || !zstd {
+		return f, b, err
+	}
+	if f, err = archive.Compress(ctx, to, f); err != nil {
+		return nil, nil, err
+	}
+	b.Zstd = true
+	b.Bytes, err = f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return f, b, nil
+}
+
+// fetchPlain fetches a base into a new file, and verifies it.
+func (s *Source) fetchPlain(ctx context.Context, to archive.Storage, now time.Time) (f *os.File, b *archive.Base, err error) {
+	if f, err = to.Create(); err != nil {
 		return nil, nil, err
 	}
 	defer func() {
@@ -52,27 +69,12 @@ func (s *Source) fetchBase(ctx context.Context, create func() (*os.File, error),
 	if err != nil {
 		return f, nil, err
 	}
-	b = &archive.Base{Name: filepath.Base(f.Name()), Time: now.Truncate(time.Second), Zxid: fetched.Zxid, Bytes: fetched.Bytes, CRC: sum.Sum32()}
-	return f, b, b.Verify(ctx, filepath.Dir(f.Name()))
-}
-
-// Open returns the base in a file of any name. If it is not one that an archive gives, its time is
-// that of the snapshot.
-func Open(ctx context.Context, path string) (*archive.Base, error) {
-	dir, name := filepath.Split(path)
-	if b, ok := archive.ParseBase(name); ok {
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, err
-		}
-		b.Bytes = info.Size()
-		return &b, nil
+	b = &archive.Base{Time: now.Truncate(time.Second), Zxid: fetched.Zxid, Bytes: fetched.Bytes, CRC: sum.Sum32()}
+	if err := b.VerifyFile(ctx, f.Name()); err != nil {
+		return f, nil, err
 	}
-	store := snapshot.ReadingFrom(vfs.OS{}, filepath.Clean(dir))
-	meta, err := store.Describe(ctx, name)
-	if err != nil {
-		return nil, err
+	if id, err := archive.HistoryIn(ctx, f.Name()); err == nil { // an early version's snapshot does not name it
+		b.History = id.String()
 	}
-	ref, err := store.RefOf(ctx, name)
-	return &archive.Base{Name: name, Time: time.UnixMilli(meta.Time), Zxid: ref.Zxid, Bytes: ref.Size, CRC: ref.CRC}, err
+	return f, b, nil
 }

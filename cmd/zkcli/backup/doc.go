@@ -4,8 +4,9 @@
 // server/snapshot has. [Fetch] gets it from the page /commands/snapshot of a server's
 // AdminServer. In a directory, [Create] names it
 //
-//	zkd-20261122T140500Z-0x20000007c-1f2e3d4c.db
+//	zkd-20261122T140500Z-0x20000007c-8f14e45f-1f2e3d4c.db
 //
-// for the time when it was fetched, its zxid and the CRC32C of the file. A file has its name
-// when it is complete, durable and verified. What has another name is left alone.
+// for the time when it was fetched, its zxid, its history and the CRC32C of the file; package
+// server/archive says more. A file has its name when it is complete, durable and verified. What has
+// another name is left alone, but for the work directory of a [Follower]: see [Follower.Claim].
 package backup

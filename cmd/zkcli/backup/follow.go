@@ -38,15 +38,23 @@ type Follower struct {
 	Every time.Duration
 	// BaseEvery is the age of the newest base after which another one is fetched; 0 is never.
 	BaseEvery time.Duration
+	// Temp is the directory for copies of bases, as in archive.Archive.
+	Temp string
 	// Report is called with what a person may want to know.
 	Report func(format string, args ...any)
 
 	id    history.ID
 	base  archive.Base      // the newest; without a name there is none
-	again time.Time         // when to try the next one again, after one that could not be fetched
+	next  chan fetchedBase  // gets the next one; nil while none is being fetched
+	again time.Time         // when to try that again, after it has failed
 	last  jute.Zxid         // how far the log was written
 	tail  []archive.Segment // in a row, up to last
 	wrote bool              // since the last failure
+}
+
+type fetchedBase struct {
+	*archive.Base
+	err error
 }
 
 // errPurged means that a server has no longer what follows the archive.
@@ -60,6 +68,13 @@ func (e refused) Unwrap() error { return e.error }
 // Run continues until ctx ends, or until something fails that another attempt does not mend.
 // Failures of servers and of connections are reported, and another server is asked.
 func (f *Follower) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		if f.next != nil {
+			<-f.next
+		}
+	}()
 	if err := f.resume(ctx); err != nil {
 		return err
 	}
@@ -94,7 +109,7 @@ func (f *Follower) Run(ctx context.Context) error {
 // resume finds out what the archive has. If the log ends before the newest base, it continues
 // there, so that no moment is missing, if a server still has it: see step.
 func (f *Follower) resume(ctx context.Context) error {
-	a, err := archive.Read(ctx, f.To)
+	a, err := f.archive(ctx)
 	if err != nil || len(a.Bases) == 0 {
 		return err
 	}
@@ -105,7 +120,7 @@ func (f *Follower) resume(ctx context.Context) error {
 	f.continueAfter(a, &f.base)
 	for i := range a.Bases[:len(a.Bases)-1] {
 		older := &a.Bases[i]
-		if id, err := a.HistoryOf(ctx, older); err != nil || id != f.id {
+		if id, err := a.ShortHistoryOf(ctx, older); err != nil || id != f.id.String() {
 			continue // it has no part in this
 		}
 		if chain := a.Chain(f.id, older.Zxid); archive.End(older.Zxid, chain) < f.base.Zxid {
@@ -116,13 +131,22 @@ func (f *Follower) resume(ctx context.Context) error {
 	return nil
 }
 
+// archive lists what the archive has.
+func (f *Follower) archive(ctx context.Context) (*archive.Archive, error) {
+	a, err := archive.Read(ctx, f.To)
+	if err == nil {
+		a.Temp = f.Temp
+	}
+	return a, err
+}
+
 // continueAfter makes the end of the log after a base the one to continue from.
 func (f *Follower) continueAfter(a *archive.Archive, b *archive.Base) {
 	f.tail = a.Chain(f.id, b.Zxid)
 	f.last = archive.End(b.Zxid, f.tail)
 }
 
-// step fetches a base if one is due, and follows a server as long as that works.
+// step fetches the first base, or follows a server as long as that works.
 func (f *Follower) step(ctx context.Context) error {
 	if f.base.Name == "" {
 		return f.fetchBase(ctx)
@@ -139,7 +163,7 @@ func (f *Follower) step(ctx context.Context) error {
 			return err
 		}
 	}
-	a, err := archive.Read(ctx, f.To)
+	a, err := f.archive(ctx)
 	if err == nil {
 		f.continueAfter(a, &f.base)
 	}
@@ -148,11 +172,16 @@ func (f *Follower) step(ctx context.Context) error {
 
 // fetchBase fetches a base.
 func (f *Follower) fetchBase(ctx context.Context) error {
-	b, err := Create(ctx, f.Source, f.To, time.Now())
+	b, err := Create(ctx, f.Source, f.To, true, time.Now())
 	if err != nil {
 		return err
 	}
-	a := &archive.Archive{Storage: f.To}
+	return f.adopt(ctx, b)
+}
+
+// adopt makes a base that was fetched the newest one.
+func (f *Follower) adopt(ctx context.Context, b *archive.Base) error {
+	a := &archive.Archive{Storage: f.To, Temp: f.Temp}
 	id, err := a.HistoryOf(ctx, b)
 	switch {
 	case err != nil:
@@ -168,27 +197,37 @@ func (f *Follower) fetchBase(ctx context.Context) error {
 	return nil
 }
 
-// follow copies the log of one server until the connection fails or a base is due.
+// renewBase fetches the next base when one is due, while the log is followed.
+func (f *Follower) renewBase(ctx context.Context) error {
+	now := time.Now()
+	if f.next == nil && f.BaseEvery > 0 && now.Sub(f.base.Time) >= f.BaseEvery && !now.Before(f.again) && f.last > f.base.Zxid {
+		source, next := *f.Source, make(chan fetchedBase, 1)
+		f.next = next
+		go func() {
+			b, err := Create(ctx, &source, f.To, true, now)
+			next <- fetchedBase{b, err}
+		}()
+	}
+	select {
+	case b := <-f.next:
+		f.next = nil
+		if b.err == nil {
+			return f.adopt(ctx, b.Base)
+		}
+		f.again = now.Add(basePause)
+		f.Report("%v; trying again in %v", b.err, basePause)
+	default:
+	}
+	return nil
+}
+
+// follow copies the log of one server until the connection fails.
 func (f *Follower) follow(ctx context.Context) error {
 	admin, err := f.choose(ctx)
 	if err != nil {
 		return err
 	}
-	if err := f.followOne(ctx, admin); err != nil {
-		return fmt.Errorf("%s: %w", admin, err)
-	}
-	if err := f.fetchBase(ctx); errors.As(err, new(refused)) || ctx.Err() != nil {
-		return err
-	} else if err != nil { // the log must not wait for it
-		f.again = time.Now().Add(basePause)
-		f.Report("%v; the log is followed, and another backup is tried in %v", err, basePause)
-	}
-	return nil
-}
-
-// baseDue reports whether another base should be fetched.
-func (f *Follower) baseDue(now time.Time) bool {
-	return f.BaseEvery > 0 && now.Sub(f.base.Time) >= f.BaseEvery && !now.Before(f.again) && f.last > f.base.Zxid
+	return fmt.Errorf("%s: %w", admin, f.followOne(ctx, admin))
 }
 
 func (f *Follower) followOne(ctx context.Context, admin string) error {
@@ -219,8 +258,7 @@ func (f *Follower) followOne(ctx context.Context, admin string) error {
 		if e != nil {
 			p.add(e)
 		}
-		due := f.baseDue(time.Now())
-		if err != nil || due || p.due(f.Every) {
+		if err != nil || p.due(f.Every) {
 			if werr := f.flush(context.WithoutCancel(ctx), &p); werr != nil {
 				if errors.Is(werr, fs.ErrPermission) || errors.Is(werr, fs.ErrNotExist) {
 					return refused{werr}
@@ -231,8 +269,8 @@ func (f *Follower) followOne(ctx context.Context, admin string) error {
 		if err != nil {
 			return causeOf(inner, noEOF(err))
 		}
-		if due {
-			return nil
+		if err := f.renewBase(ctx); err != nil {
+			return err
 		}
 	}
 }

@@ -32,8 +32,8 @@ type streams struct {
 	cut         int
 	changed     chan struct{} // closed and replaced at each change
 	streams     int
-	snapshots   int  // that were asked for
-	noSnapshots bool // each fails
+	// snapshot answers requests for a base, unless it returns false or is nil.
+	snapshot func(http.ResponseWriter, *http.Request) bool
 }
 
 func newStreams(t *testing.T, last jute.Zxid) *streams {
@@ -50,17 +50,13 @@ func (s *streams) change(f func()) {
 
 func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	id, first, last, cut, fails := s.id, s.first, s.last, s.cut, s.noSnapshots
-	if r.URL.Path == "/commands/snapshot" {
-		s.snapshots++
-	}
+	id, first, last, cut, snapshot := s.id, s.first, s.last, s.cut, s.snapshot
 	s.mu.Unlock()
 	switch r.URL.Path {
 	case "/commands/leader":
 		fmt.Fprint(w, `{"is_leader": false}`)
 	case "/commands/snapshot":
-		if fails {
-			http.Error(w, `{"error": "no room"}`, http.StatusInternalServerError)
+		if snapshot != nil && snapshot(w, r) {
 			return
 		}
 		w.Header().Set("last_zxid", last.String())
@@ -266,7 +262,7 @@ func TestNoGapAtABase(t *testing.T) {
 	dir := unsynced{archive.Dir(t.TempDir())}
 	following(t, dir, 5, source)
 	s.change(func() { s.last = 20 })
-	if _, err := Create(t.Context(), source, dir, time.Now().Add(time.Second)); err != nil {
+	if _, err := Create(t.Context(), source, dir, false, time.Now().Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	s.change(func() { s.last = 30 })
@@ -321,44 +317,70 @@ func TestKilledAtEachChange(t *testing.T) {
 	following(t, dir, s.last, source)
 }
 
-// TestLogIsFollowedWithoutABase follows the log while another base is due and can't be fetched.
-func TestLogIsFollowedWithoutABase(t *testing.T) {
-	s := newStreams(t, 5)
-	source := startHandlers(t, s)
-	dir := unsynced{archive.Dir(t.TempDir())}
-	following(t, dir, 5, source)
-	s.change(func() { s.noSnapshots, s.last = true, 50 })
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	reached := errors.New("reached")
-	f := &Follower{Source: source, Every: 0, BaseEvery: time.Nanosecond, Report: func(string, ...any) {}}
-	f.To = watched{dir, func() {
-		if end, _ := ends(t, dir); end == 50 {
+// TestLogIsFollowedDuringABase follows the log while another base is being fetched, can't be fetched, or
+// never arrives.
+func TestLogIsFollowedDuringABase(t *testing.T) {
+	for name, snapshot := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"works": func(http.ResponseWriter, *http.Request) bool { return false },
+		"fails": func(w http.ResponseWriter, _ *http.Request) bool {
+			http.Error(w, `{"error": "no room"}`, http.StatusInternalServerError)
+			return true
+		},
+		"hangs": func(_ http.ResponseWriter, r *http.Request) bool {
+			<-r.Context().Done()
+			return true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStreams(t, 5)
+			source := startHandlers(t, s)
+			dir := unsynced{archive.Dir(t.TempDir())}
+			following(t, dir, 5, source)
+			asked, logged := make(chan struct{}), make(chan struct{})
+			var first, end sync.Once
+			s.change(func() {
+				s.last = 50
+				s.snapshot = func(w http.ResponseWriter, r *http.Request) bool {
+					first.Do(func() { close(asked) })
+					return snapshot(w, r)
+				}
+			})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			reached := errors.New("reached")
+			f := &Follower{Source: source, Every: 0, BaseEvery: time.Nanosecond, Report: func(string, ...any) {}}
+			f.To = watched{dir, func() {
+				if a, err := archive.Read(context.Background(), dir); err == nil && archive.End(5, a.Chain(ours, 5)) == 50 {
+					end.Do(func() { close(logged) })
+				}
+			}}
+			ran := make(chan error, 1)
+			go func() { ran <- f.Run(ctx) }()
+			for _, event := range []chan struct{}{logged, asked} {
+				select {
+				case <-event:
+				case err := <-ran:
+					t.Fatal(err)
+				}
+			}
 			cancel(reached)
-		}
-	}}
-	if err := f.Run(ctx); !errors.Is(err, reached) {
-		t.Fatal(err)
+			if err := <-ran; !errors.Is(err, reached) {
+				t.Error(err)
+			}
+		})
 	}
-	s.change(func() {
-		if s.snapshots < 2 {
-			t.Error("no base was due")
-		}
-	})
 }
 
-// mergeFails is a storage that can't write a segment of more than one entry, once.
+// mergeFails is a storage that can't write a segment of 16 entries or more, once.
 type mergeFails struct {
 	unsynced
 	failed *int
 }
 
 func (m mergeFails) Put(ctx context.Context, f *os.File, name string) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if *m.failed == 0 && strings.HasSuffix(name, ".log") && info.Size() > 400 {
+	var at, after, last uint64
+	n, _ := fmt.Sscanf(name, "zkd-%dT%dZ-0x%x-0x%x-", &at, &at, &after, &last)
+	if *m.failed == 0 && n == 4 && last-after >= mergeAt {
 		*m.failed++
 		return errors.Join(f.Close(), os.Remove(f.Name()), errors.New("no room"))
 	}
@@ -395,7 +417,7 @@ func TestFollowedArchiveIsPruned(t *testing.T) {
 	f.To = watched{dir, func() {
 		switch end, _ := ends(t, dir); end {
 		case 15: // as another process would, with another base
-			if _, err := Create(t.Context(), source, dir, time.Now().Add(time.Second)); err != nil {
+			if _, err := Create(t.Context(), source, dir, false, time.Now().Add(time.Second)); err != nil {
 				t.Error(err)
 			}
 			a, err := archive.Read(t.Context(), dir)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
@@ -36,11 +35,10 @@ func StateAt(ctx context.Context, from string, getenv func(string) string, at hi
 	if at != (history.Moment{}) {
 		return nil, fmt.Errorf("%s has one state: name a directory of backup follow to go to a moment", from)
 	}
-	b, err := Open(ctx, from)
+	a, err := archive.One(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	a := &archive.Archive{Storage: archive.Dir(filepath.Dir(from)), Bases: []archive.Base{*b}}
 	return a.StateAt(ctx, at)
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/minio/minio-go/v7"
@@ -100,18 +99,6 @@ func (o *objects) Put(ctx context.Context, f *os.File, name string) error {
 		err = o.failed("write", name, err)
 	}
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
-}
-
-// Local implements archive.Storage: it fetches the whole object.
-func (o *objects) Local(ctx context.Context, name string) (string, func() error, error) {
-	dir, err := os.MkdirTemp("", "zkd-backup-")
-	if err != nil {
-		return "", nil, err
-	}
-	if err := o.client.FGetObject(ctx, o.bucket, o.prefix+name, filepath.Join(dir, name), minio.GetObjectOptions{}); err != nil {
-		return "", nil, errors.Join(o.failed("read", name, err), os.RemoveAll(dir))
-	}
-	return dir, func() error { return os.RemoveAll(dir) }, nil
 }
 
 // Remove implements archive.Storage.

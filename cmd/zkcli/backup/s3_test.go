@@ -61,7 +61,7 @@ func TestBucket(t *testing.T) {
 	if end, bases := ends(t, dir); end != 90 || bases != 1 {
 		t.Errorf("the copy ends at %v", end)
 	}
-	if _, err := Create(t.Context(), source, to, noon.AddDate(1, 0, 0)); err != nil {
+	if _, err := Create(t.Context(), source, to, false, noon.AddDate(1, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if a, err = archive.Read(t.Context(), to); err != nil {
@@ -76,9 +76,6 @@ func TestBucket(t *testing.T) {
 	}
 	if err := to.Remove(t.Context(), "nothing"); err != nil {
 		t.Error(err)
-	}
-	if _, _, err := to.Local(t.Context(), "nothing"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v", err)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/backup"
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/archive"
 )
 
@@ -23,6 +22,7 @@ const envAdmin = "ZKCLI_ADMIN"
 // backupOptions are the flags of backup.
 type backupOptions struct {
 	admin, rate string
+	zstd        bool
 	keep        int
 	age         time.Duration
 	every, base time.Duration
@@ -34,7 +34,8 @@ func backupCommand() Command {
 		Long: "create fetches a snapshot of the present state from the AdminServer of --admin, of the\n" +
 			"first one that does not lead if there are several. In a directory the backup gets a\n" +
 			"name with the time, the zxid and a checksum. It is verified before it has its name;\n" +
-			"- is stdout, and is not verified. follow keeps a directory up to date until it is\n" +
+			"- is stdout, and is not verified. follow compresses with zstd, create if --zstd or the end of\n" +
+			"FILE, .zst, says so; all commands read both. follow keeps a directory up to date until it is\n" +
 			"stopped: a backup each --base-every, and within --every what was committed since, in\n" +
 			"segments. It continues where it was, and with another server if one fails. verify\n" +
 			"reads a backup, or all of a directory, and compares the checksums. prune removes old\n" +
@@ -60,6 +61,7 @@ func backupCommand() Command {
 			f := flags.Flags()
 			f.StringVar(&o.admin, "admin", "", "URLs of AdminServers, with commas ($"+envAdmin+")")
 			f.StringVar(&o.rate, "rate", "", "read at most so much a second, such as 20M")
+			f.BoolVar(&o.zstd, "zstd", false, "create compresses, as it also does for a FILE.zst")
 			f.IntVar(&o.keep, "keep", 7, "prune keeps so many of the newest backups")
 			f.Var((*millis)(&o.age), "age", "prune keeps what is younger than this")
 			o.every, o.base = time.Second, 24*time.Hour
@@ -147,6 +149,9 @@ func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) er
 	info, err := os.Stat(at)
 	switch {
 	case at == "-":
+		if o.zstd {
+			return c.Usage("--zstd is for files: use a pipe into zstd")
+		}
 		if c.App.out.terminal() {
 			return c.Usage("a backup is no text for a terminal: name a file, or use a pipe")
 		}
@@ -158,7 +163,9 @@ func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) er
 		c.App.say("zxid %v, %s", fetched.Zxid, bytesText(fetched.Bytes))
 		return nil
 	case !local, err == nil && info.IsDir():
-		b, err = backup.Create(ctx, source, dir, time.Now())
+		b, err = backup.Create(ctx, source, dir, o.zstd, time.Now())
+	case o.zstd && !strings.HasSuffix(at, archive.ZstdSuffix):
+		return c.Usage("the name of a compressed file ends in %s", archive.ZstdSuffix)
 	default:
 		dir = archive.Dir(filepath.Dir(at))
 		b, err = backup.CreateFile(ctx, source, at, time.Now())
@@ -180,18 +187,8 @@ func (c *Call) backupFollow(ctx context.Context, o *backupOptions, at string) er
 	if err != nil {
 		return err
 	}
-	if _, local := to.(archive.Dir); local { // two that follow into a bucket do no harm, and no good
-		if err := os.MkdirAll(at, 0o700); err != nil {
-			return err
-		}
-		lock, err := vfs.OS{}.Lock(filepath.Join(at, ".zkd-follow.LOCK"))
-		if err != nil {
-			return fmt.Errorf("another backup follow uses %s: %w", at, err)
-		}
-		defer lock.Close() // the end of the process would do
-	}
-	f := backup.Follower{Source: source, To: to, Every: o.every, BaseEvery: o.base, Report: c.App.say}
-	return f.Run(ctx)
+	f := backup.Follower{Source: source, Every: o.every, BaseEvery: o.base, Report: c.App.say}
+	return f.Claim(ctx, to)
 }
 
 // backupSource returns where the flags say that a backup comes from.
@@ -232,14 +229,14 @@ func (c *Call) backupVerify(ctx context.Context, at string) error {
 		return err
 	}
 	if err == nil && !info.IsDir() {
-		b, err := backup.Open(ctx, at)
+		a, err := archive.One(ctx, at)
 		if err == nil {
-			err = b.Verify(ctx, filepath.Dir(at))
+			err = a.VerifyBase(ctx, &a.Bases[0])
 		}
 		if err != nil {
 			return err
 		}
-		return c.backups(&archive.Archive{Storage: archive.Dir(filepath.Dir(at)), Bases: []archive.Base{*b}})
+		return c.backups(a)
 	}
 	a, err := archive.Read(ctx, to)
 	if err == nil && len(a.Bases) == 0 {

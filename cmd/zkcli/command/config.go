@@ -247,7 +247,7 @@ func (r *reconfig) run(ctx context.Context, c *Call) ([]byte, client.Stat, error
 	if !whole {
 		members = client.Members{Joining: strings.Join(r.add, ","), Leaving: strings.Join(r.remove, ",")}
 	}
-	node, err := zk.Reconfig(ctx, members, version)
+	node, err := zk.Ensemble().Reconfig(ctx, members, version)
 	return node.Data, node.Stat, err
 }
 

@@ -56,7 +56,7 @@ func (n *connection) wait(ctx context.Context, o *Options) error {
 		if err == nil {
 			return nil
 		}
-		if i == len(times)-1 || ctx.Err() != nil || !errors.Is(err, errWait) || allRefuse(o, err) || o.security.sasl.explain(err) != "" {
+		if i == len(times)-1 || ctx.Err() != nil || !errors.Is(err, errWait) || allRefuse(o, err) || o.security.login.Explain(err) != "" {
 			return notConnected(ctx, o, err)
 		}
 	}
@@ -127,7 +127,7 @@ func notConnected(ctx context.Context, o *Options, err error) error {
 	if !ok || ctx.Err() != nil {
 		return err
 	}
-	if text := o.security.sasl.explain(err); text != "" {
+	if text := o.security.login.Explain(err); text != "" {
 		return &wordedError{text: fmt.Sprintf("%v: %s", errNotConnected, text), err: e}
 	}
 	if !errors.Is(e.Err, errWait) {

@@ -94,10 +94,10 @@ func TestSession(t *testing.T) {
 	if got, want := a.prompt(), "[zk: "+s.ConnectString()+"(CONNECTED) 1] "; got != want {
 		t.Errorf("prompt = %q, want %q", got, want)
 	}
-	id, _ := a.conn.c.Session()
+	id := a.conn.c.Session().ID()
 	s.ExpireSession(id)
 	for a.conn.c.State() != client.StateExpired {
-		<-a.conn.c.States(ctx)
+		<-a.conn.c.Session().States(ctx)
 	}
 	out.Reset()
 	if err := a.Line(ctx, "ls /"); ExitCode(err) != exitConnection || !strings.Contains(out.String(), "connect opens a new session") {

@@ -334,7 +334,7 @@ func TestInterruptedImportSaysWhatIsLeft(t *testing.T) {
 		t.Fatalf("export: exit %d", code)
 	}
 	create(t, c, "/t", "")
-	if err := c.AddAuth(t.Context(), "digest", []byte("u:p")); err != nil {
+	if err := c.Session().AddAuth(t.Context(), "digest", []byte("u:p")); err != nil {
 		t.Fatal(err)
 	}
 	// /t/b may be read by all, and changed by nobody else.

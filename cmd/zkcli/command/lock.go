@@ -67,7 +67,7 @@ func lead(ctx context.Context, c *contest, id string) (*hold.Held, release, erro
 // behind reports the candidate before ours.
 func (c *contest) behind(ctx context.Context, e *election.Election) error {
 	candidates, err := e.Contenders(ctx)
-	session, _ := c.zk.Session()
+	session := c.zk.Session().ID()
 	ours := slices.IndexFunc(candidates, func(x hold.Contender) bool { return x.Session == session })
 	if ours > 0 {
 		c.waiting(candidates[ours-1].Path)

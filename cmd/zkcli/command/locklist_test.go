@@ -38,7 +38,7 @@ func TestLockList(t *testing.T) {
 	if code := <-r.code; code != 0 {
 		t.Fatalf("exit %d", code)
 	}
-	session, _ := c.Session()
+	session := c.Session().ID()
 	for i, name := range contenders {
 		var d placeDoc
 		line := r.out.await(t, "")
@@ -62,7 +62,7 @@ func TestLockBreak(t *testing.T) {
 	s := zktest.Start(t)
 	c := s.Client(t)
 	contend(t, c)
-	session, _ := c.Session()
+	session := c.Session().ID()
 	for _, x := range []struct {
 		args []string
 		code int

@@ -256,7 +256,7 @@ func (e *memberEnsemble) Reconfig(ctx context.Context, m client.Members, version
 	if err != nil {
 		return "", err
 	}
-	node, err := zk.Reconfig(ctx, m, version)
+	node, err := zk.Ensemble().Reconfig(ctx, m, version)
 	return string(node.Data), err
 }
 

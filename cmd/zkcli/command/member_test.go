@@ -153,7 +153,7 @@ func TestMemberLeaderAndDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close(context.WithoutCancel(t.Context()))
-	states := c.States(t.Context())
+	states := c.Session().States(t.Context())
 	_, errOut, code := run(t, t.Context(), env, "member", "drain", fmt.Sprint(to))
 	if code != 0 || !strings.Contains(errOut, fmt.Sprintf("Server %d has ended ", to)) || !strings.Contains(errOut, "keeps clients away for 10m0s") {
 		t.Errorf("drain: exit %d, %s", code, errOut)

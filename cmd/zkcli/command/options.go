@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/login"
 )
 
 // The environment variables that stand for flags.
@@ -51,7 +52,7 @@ func defaults(getenv func(string) string) Options {
 	if s := getenv(envAuth); s != "" {
 		o.Auth = []string{s}
 	}
-	o.security.sasl.user, o.security.sasl.password = getenv(envSASLUser), getenv(envSASLPassword)
+	o.security.login = login.New("ZKCLI", getenv)
 	o.security.keyPassword = getenv(envKeyPassword)
 	return o
 }

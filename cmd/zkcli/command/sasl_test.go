@@ -56,7 +56,7 @@ func TestLogin(t *testing.T) {
 			"no Kerberos ticket for a/b: there are no tickets in x. klist shows your tickets, kinit gets new ones", exitConnection},
 	} {
 		args := append([]string{"-server", tc.server.ConnectString()}, strings.Fields(tc.args)...)
-		out, errOut, code := run(t, t.Context(), map[string]string{envSASLPassword: tc.env}, append(args, "whoami")...)
+		out, errOut, code := run(t, t.Context(), map[string]string{"ZKCLI_SASL_PASSWORD": tc.env}, append(args, "whoami")...)
 		if code != tc.exit || !strings.Contains(out+errOut, tc.want) || strings.Contains(out+errOut, "Options.") {
 			t.Errorf("%s (%s): exit %d, want %d and %q:\n%s%s", tc.args, tc.env, code, tc.exit, tc.want, out, errOut)
 		}

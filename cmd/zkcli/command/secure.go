@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -10,22 +11,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/login"
 )
 
-// The environment variables for passwords. As flags they would be visible in lists of
-// processes.
-const (
-	envSASLUser     = "ZKCLI_SASL_USER"
-	envSASLPassword = "ZKCLI_SASL_PASSWORD"
-	envKeyPassword  = "ZKCLI_TLS_KEY_PASSWORD"
-)
+// envKeyPassword is the environment variable for the password of a key. As a flag it would be
+// visible in lists of processes.
+const envKeyPassword = "ZKCLI_TLS_KEY_PASSWORD"
 
 // security has the settings for a secure connection.
 type security struct {
 	tls           bool
 	ca, cert, key string
 	keyPassword   string // from the environment
-	sasl          login
+	login         login.Login
 	clientConfig  string
 	maxBuffer     int
 }
@@ -36,16 +34,18 @@ func (s *security) flags(root *cobra.Command) {
 	p.StringVar(&s.ca, "tls-ca", "", "PEM file with the authorities that the servers' certificates are checked by")
 	p.StringVar(&s.cert, "tls-cert", "", "PEM file with the client's certificate")
 	p.StringVar(&s.key, "tls-key", "", "PEM file with the certificate's key (if it is encrypted, the password is in $"+envKeyPassword+")")
-	s.sasl.flags(root)
+	s.login.Flags(p)
 	p.IntVar(&s.maxBuffer, "max-buffer", 0, "the largest request and reply in `bytes`, if the servers' jute.maxbuffer is not 1 MiB")
 	p.StringVar(&s.clientConfig, "client-configuration", "", "file with zkCli.sh's properties, of which TLS's are taken")
-	for _, name := range []string{"tls-ca", "tls-cert", "tls-key", "client-configuration"} {
+	for _, name := range append(login.FileFlags(), "tls-ca", "tls-cert", "tls-key", "client-configuration") {
 		_ = p.SetAnnotation(name, kindAnnotation, []string{kindNames[File]}) // the flag is there
 	}
+	// It fails only for a flag that has not been defined.
+	_ = root.RegisterFlagCompletionFunc("sasl", cobra.FixedCompletions(login.Mechanisms(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// apply sets the client's options. ask asks the user for a password.
-func (s *security) apply(o *client.Options, ask askFunc) error {
+// apply sets the client's options. ask asks the user for a text that is not shown.
+func (s *security) apply(o *client.Options, ask func(question string) (string, error)) (err error) {
 	if s.clientConfig != "" {
 		if err := s.readProperties(); err != nil {
 			return err
@@ -61,7 +61,11 @@ func (s *security) apply(o *client.Options, ask askFunc) error {
 		}
 		o.TLSFor = config
 	}
-	return s.sasl.apply(o, ask)
+	o.SASL, err = s.login.Mechanism(o.TLSFor != nil, ask)
+	if wrong, ok := errors.AsType[*login.UsageError](err); ok {
+		return &UsageError{Text: wrong.Error()}
+	}
+	return err
 }
 
 // readProperties reads the known settings of a file of Java properties.

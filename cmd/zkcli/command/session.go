@@ -26,7 +26,7 @@ func addAuthCommand() Command {
 					return err
 				}
 				a := client.Auth{Scheme: c.Arg(0), Data: []byte(c.Arg(1))}
-				if err = zk.AddAuth(ctx, a.Scheme, a.Data); err != nil {
+				if err = zk.Session().AddAuth(ctx, a.Scheme, a.Data); err != nil {
 					return err
 				}
 				c.App.conn.auth = append(c.App.conn.auth, a)
@@ -46,7 +46,7 @@ func whoAmICommand() Command {
 				if err != nil {
 					return err
 				}
-				ids, err := zk.WhoAmI(ctx)
+				ids, err := zk.Session().WhoAmI(ctx)
 				if err != nil {
 					return err
 				}
@@ -111,7 +111,7 @@ func ephemeralsCommand() Command {
 				if err != nil {
 					return err
 				}
-				paths, err := zk.Ephemerals(ctx, prefix)
+				paths, err := zk.Session().Ephemerals(ctx, prefix)
 				if err != nil {
 					return err
 				}

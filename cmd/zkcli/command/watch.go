@@ -84,7 +84,7 @@ func (c *Call) removeWatches(ctx context.Context, kind client.WatchType) error {
 	if !c.App.watching.has(path, kind) {
 		return &client.Error{Path: path, Err: client.ErrNoWatcher}
 	}
-	if err = zk.RemoveWatches(ctx, path, kind); err != nil {
+	if err = zk.Session().RemoveWatches(ctx, path, kind); err != nil {
 		return err
 	}
 	for _, name := range c.App.watching.take(path, kind) {

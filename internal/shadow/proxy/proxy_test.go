@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -126,7 +127,7 @@ func play(ctx context.Context, c *client.Client) error {
 	must(err)
 	_, err = c.MultiRead(ctx, client.GetOp("/a"))
 	must(err)
-	_, err = c.WhoAmI(ctx)
+	_, err = c.Session().WhoAmI(ctx)
 	must(err)
 	must(c.Sync(ctx, "/"))
 	must(c.Close(ctx))
@@ -458,7 +459,7 @@ func TestApacheIsAway(t *testing.T) {
 	if _, err := c.Create(t.Context(), "/x", nil, client.CreateOptions{Mode: client.Ephemeral}); err != nil {
 		t.Fatal(err)
 	}
-	id, _ := c.Session()
+	id := c.Session().ID()
 	for i := range 3 {
 		a.Stop()
 		a.Restart()
@@ -470,7 +471,7 @@ func TestApacheIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if now, _ := c.Session(); now != id {
+	if now := c.Session().ID(); now != id {
 		t.Fatalf("another session: %v, it was %v", now, id)
 	}
 	if err := c.Close(t.Context()); err != nil {
@@ -551,3 +552,52 @@ func TestManyConnections(t *testing.T) {
 		t.Errorf("summary:\n%s", sum.Text())
 	}
 }
+
+// crowded is a listener that first fails as if there were too many open files.
+type crowded struct {
+	net.Listener
+	failures int
+}
+
+func (c *crowded) Accept() (net.Conn, error) {
+	if c.failures > 0 {
+		c.failures--
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	return c.Listener.Accept()
+}
+
+// TestTooManyOpenFiles has no room for a client for a moment. Clients depend on the relay: it serves the
+// next ones.
+func TestTooManyOpenFiles(t *testing.T) {
+	server := zktest.Start(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay := Relay{Servers: []string{server.Addr()}, Tap: silent{}}
+	ctx, end := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := relay.Serve(ctx, &crowded{l, 2}); err != nil {
+			t.Error(err)
+		}
+	})
+	defer wg.Wait()
+	defer end()
+	c, err := client.Connect(t.Context(), l.Addr().String(), client.Options{Logger: client.NoLog})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// silent is a Tap that does nothing.
+type silent struct{}
+
+func (silent) Open(shadow.ConnID)               {}
+func (silent) FromClient(shadow.ConnID, []byte) {}
+func (silent) FromServer(shadow.ConnID, []byte) {}
+func (silent) Closed(shadow.ConnID)             {}

@@ -33,7 +33,7 @@ func record(t *testing.T, secrets bool, use func(*client.Client) error) (text, p
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, password = c.Session()
+	password = c.Session().Key().Password
 	if err := use(c); err != nil {
 		t.Error(err)
 	}
@@ -105,7 +105,7 @@ func TestSecretsInRecords(t *testing.T) {
 	const login = "user:very-secret"
 	for _, secrets := range []bool{false, true} {
 		text, password := record(t, secrets, func(c *client.Client) error {
-			return c.AddAuth(t.Context(), "digest", []byte(login))
+			return c.Session().AddAuth(t.Context(), "digest", []byte(login))
 		})
 		var frames []byte
 		if err := readSteps(bytes.NewReader(text), func(s step) error {

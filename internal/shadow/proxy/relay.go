@@ -34,8 +34,10 @@ type Relay struct {
 	}
 }
 
-// dialTimeout bounds how long a connection to one server may take.
-const dialTimeout = 5 * time.Second
+const (
+	dialTimeout = 5 * time.Second // for a connection to one server
+	acceptPause = 100 * time.Millisecond
+)
 
 // Serve accepts connections until ctx ends. Then it closes all of them, and returns nil.
 func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
@@ -52,17 +54,20 @@ func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
 	defer wg.Wait()
 	for {
 		client, err := l.Accept()
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			if err == nil {
 				client.Close()
 			}
 			return nil
-		}
-		if ne, ok := errors.AsType[net.Error](err); ok && !errors.Is(err, net.ErrClosed) && ne.Timeout() {
-			continue
-		}
-		if err != nil {
+		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept: %w", err)
+		case err != nil: // most likely there are too many open files: other connections continue, and some may end
+			select {
+			case <-time.After(acceptPause):
+			case <-ctx.Done():
+			}
+			continue
 		}
 		wg.Go(func() { r.relay(ctx, client) })
 	}

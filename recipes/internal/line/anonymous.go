@@ -27,7 +27,7 @@ func (l *Line) joinAnonymous(ctx context.Context, stem string, data []byte) (cli
 		return client.Created{}, err // otherwise there is no session to recognise the place by
 	}
 	a := &anonymous{line: l, data: data, after: l.Client.Status().LastZxid}
-	a.session, _ = l.Client.Session()
+	a.session = l.Client.Session().ID()
 	a.c = l.Client.Steady().InSession(a.session)
 	for {
 		made, err := a.c.Create(ctx, stem, data, client.CreateOptions{Mode: client.EphemeralSequential, ACL: l.ACL, Stat: true})

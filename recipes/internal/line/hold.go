@@ -63,13 +63,13 @@ func (p *Place) Hold(ctx context.Context, o HoldOptions) *Hold {
 // NewHold is Place.Hold for any ephemeral node of the client's session.
 func NewHold(ctx context.Context, c *client.Client, path string, o HoldOptions) *Hold {
 	if o.Session == 0 {
-		o.Session, _ = c.Session()
+		o.Session = c.Session().ID()
 	}
 	h := &Hold{c: c.Steady().InSession(o.Session), path: path, session: o.Session, czxid: o.Czxid, reserve: o.Reserve, changed: o.Changed, done: make(chan struct{})}
 	h.end = func(ctx context.Context) error { return end(ctx, h.c, path, settle.DeleteOptions{Insist: true}) }
 	h.ctx, h.lose = context.WithCancelCause(ctx)
 	h.watching, h.unwatch = context.WithCancel(context.WithoutCancel(ctx))
-	states := c.States(h.ctx) // subscribes before run reads the state
+	states := c.Session().States(h.ctx) // subscribes before run reads the state
 	go func() {
 		defer close(h.done)
 		h.lose(h.run(states))
@@ -101,7 +101,7 @@ func (h *Hold) Err() error {
 
 // expired reports whether the node's session has ended.
 func (h *Hold) expired() bool {
-	now, _ := h.c.Session()
+	now := h.c.Session().ID()
 	return now != h.session || h.c.State().Final()
 }
 

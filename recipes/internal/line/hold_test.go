@@ -53,7 +53,7 @@ func TestHoldOfANodeThatIsDeleted(t *testing.T) {
 func TestHoldOfASessionThatExpires(t *testing.T) {
 	w := trial.New(t)
 	_, h, _ := watched(w, line.HoldOptions{})
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.ExpireSession(id)
 	mustLose(t, h)
 	if err := h.End(w.Ctx); !errors.Is(err, recipes.ErrLost) {

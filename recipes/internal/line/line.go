@@ -76,7 +76,7 @@ func (l *Line) parse(names []string) ([]Entry, error) {
 // Join creates a place of that kind at the end of the line, and the path if it does not exist.
 // If it fails there is no place, or it is deleted in the background.
 func (l *Line) Join(ctx context.Context, kind int, data []byte) (*Place, error) {
-	session, _ := l.Client.Session()
+	session := l.Client.Session().ID()
 	path := Join(l.Path, l.Layout.stem(kind, session))
 	const rounds = 10 // a container may be deleted between its creation and its use
 	for round := 1; ; round++ {

@@ -77,7 +77,7 @@ func TestJoinMakesThePath(t *testing.T) {
 		t.Error("no container was made")
 	}
 	node, err := w.Look.Get(w.Ctx, p.Path())
-	id, _ := c.Session()
+	id := c.Session().ID()
 	if err != nil || string(node.Data) != "data" || node.Stat.EphemeralOwner != id || node.Stat.Czxid != p.Token() || p.Session() != id {
 		t.Errorf("the place is %q, %+v, %v", node.Data, node.Stat, err)
 	}
@@ -97,7 +97,7 @@ func TestJoinThatIsForbidden(t *testing.T) {
 
 func TestJoinInASessionThatHasEnded(t *testing.T) {
 	w := trial.New(t)
-	id, _ := w.C.Session()
+	id := w.C.Session().ID()
 	w.Proxy.ExpireSession(id)
 	_, err := newLine(w.C).Join(w.Ctx, 0, nil)
 	if !errors.Is(err, recipes.ErrLost) || !errors.Is(err, client.ErrSessionExpired) {
@@ -108,7 +108,7 @@ func TestJoinInASessionThatHasEnded(t *testing.T) {
 // noWatch fails if C has a watch at the path.
 func noWatch(w *trial.World, path string) {
 	w.Helper()
-	if err := w.C.CheckWatches(w.Ctx, path, client.AnyWatches); !errors.Is(err, client.ErrNoWatcher) {
+	if err := w.C.Session().CheckWatches(w.Ctx, path, client.AnyWatches); !errors.Is(err, client.ErrNoWatcher) {
 		w.Errorf("a watch of %s is left: %v", path, err)
 	}
 }

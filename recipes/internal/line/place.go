@@ -98,7 +98,7 @@ func (p *Place) blocker(ctx context.Context, rule Rule) (string, error) {
 
 // gone returns the error of a place that does not exist any more.
 func (p *Place) gone() error {
-	if now, _ := p.line.Client.Session(); now != p.stat.EphemeralOwner {
+	if now := p.line.Client.Session().ID(); now != p.stat.EphemeralOwner {
 		return fmt.Errorf("%w: %s: %w", recipes.ErrLost, p.path, client.ErrSessionExpired)
 	}
 	return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, p.path)

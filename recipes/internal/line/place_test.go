@@ -21,9 +21,9 @@ func renewing(w *trial.World) *client.Client {
 // renew ends the session of such a client, and waits for the next one.
 func renew(w *trial.World, c *client.Client) {
 	w.Helper()
-	old, _ := c.Session()
+	old := c.Session().ID()
 	w.Proxy.ExpireSession(old)
-	for now := old; now == old; now, _ = c.Session() {
+	for now := old; now == old; now = c.Session().ID() {
 		_ = c.Sync(w.Ctx, "/") // until it finds out
 		w.Must(w.Ctx.Err())
 	}

@@ -274,7 +274,7 @@ func TestWaitsEndWithTheSession(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- tt.wait(w, w.C) }()
 			w.Must(asked.Await(w.Ctx, "a watch", func(r zktest.Traced) bool { return r.Watch || r.Op == jute.OpAddWatch }))
-			id, _ := w.C.Session()
+			id := w.C.Session().ID()
 			w.Proxy.ExpireSession(id)
 			if err := <-done; !errors.Is(err, recipes.ErrLost) || !errors.Is(err, client.ErrSessionExpired) {
 				t.Errorf("the session ended: %v, want recipes.ErrLost and client.ErrSessionExpired", err)
@@ -372,7 +372,7 @@ func TestWhatIsHeldIsLostWithTheSession(t *testing.T) {
 			held, err := tt.get(w, w.C)
 			w.Must(err)
 			w.Must(context.Cause(held))
-			id, _ := w.C.Session()
+			id := w.C.Session().ID()
 			w.Proxy.ExpireSession(id)
 			select {
 			case <-held.Done():

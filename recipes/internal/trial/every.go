@@ -97,7 +97,7 @@ func (w *World) harm(after bool, n int, renew bool) {
 		defer close(expired)
 		select {
 		case <-w.cut.Done():
-			if id, _ := w.C.Session(); w.Expires {
+			if id := w.C.Session().ID(); w.Expires {
 				w.Proxy.ExpireSession(id)
 			}
 		case <-over:

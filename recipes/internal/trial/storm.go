@@ -216,7 +216,7 @@ func (s *Storm) fault(ctx context.Context, rng *rand.Rand) {
 	if kind >= 6 && ctx.Err() == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if id, _ := l.c.Session(); id != 0 && !l.c.State().Final() {
+		if id := l.c.Session().ID(); id != 0 && !l.c.State().Final() {
 			l.proxy.ExpireSession(id)
 		}
 	}

@@ -109,7 +109,7 @@ func (w *World) Dir() string { return w.dir }
 // Proxy.Accept ends it.
 func (w *World) Disconnect() {
 	w.Helper()
-	states := w.C.States(w.Ctx)
+	states := w.C.Session().States(w.Ctx)
 	w.Proxy.Refuse()
 	w.Proxy.CutConnections()
 	for change := range states {

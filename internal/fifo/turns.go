@@ -1,0 +1,131 @@
+package fifo
+
+import "iter"
+
+// Turns has a list for each key, and removes elements by turns: one of each list, and then one
+// of the first list again. However long a list is, another one waits for one element of it. An
+// expensive element lets all other lists have some more turns first.
+//
+// The zero Turns is empty. All methods but All take constant time, spread over the calls, and
+// the more the more expensive the elements are.
+type Turns[T any] struct {
+	nodes []node[T]
+	free  int              // nodes without an element: the first of a list
+	lines map[uint64]*line // the lists that are not empty
+	ring  List[*line]      // the same, the next one first
+	last  *line            // that of the last Push, or nil
+	spare []*line
+	n     int
+}
+
+// node is an element of a list.
+type node[T any] struct {
+	item   T
+	passes int // turns of its list that it lets pass
+	next   int // index in nodes, plus one; 0 is the end
+}
+
+// line is the list of a key.
+type line struct {
+	key         uint64
+	first, last int // as node.next
+}
+
+// Len returns the number of elements.
+func (t *Turns[T]) Len() int { return t.n }
+
+// Push appends an element to the list of a key, which lets that many turns of the list pass,
+// unless there is no other list. A new list has its turn after all others.
+func (t *Turns[T]) Push(key uint64, item T, passes int) {
+	at := t.node(node[T]{item: item, passes: passes})
+	t.n++
+	if t.last == nil || t.last.key != key {
+		t.last = t.lines[key]
+	}
+	if l := t.last; l != nil {
+		t.nodes[l.last-1].next = at
+		l.last = at
+		return
+	}
+	t.last = t.line(key, at)
+}
+
+// line adds the list of a key.
+func (t *Turns[T]) line(key uint64, at int) *line {
+	if t.lines == nil {
+		t.lines = make(map[uint64]*line)
+	}
+	var l *line
+	if n := len(t.spare); n > 0 {
+		l, t.spare = t.spare[n-1], t.spare[:n-1]
+	} else {
+		l = new(line)
+	}
+	*l = line{key, at, at}
+	t.lines[key] = l
+	t.ring.Push(l)
+	return l
+}
+
+// node returns a node with an element.
+func (t *Turns[T]) node(n node[T]) (at int) {
+	if at = t.free; at == 0 {
+		t.nodes = append(t.nodes, n)
+		return len(t.nodes)
+	}
+	t.free = t.nodes[at-1].next
+	t.nodes[at-1] = n
+	return at
+}
+
+// Front returns the next element. It is valid until the next Push or Pop.
+func (t *Turns[T]) Front() *T {
+	for {
+		l := *t.ring.Front()
+		n := &t.nodes[l.first-1]
+		if n.passes == 0 || t.ring.Len() == 1 {
+			return &n.item
+		}
+		n.passes--
+		t.ring.Pop(1)
+		t.ring.Push(l)
+	}
+}
+
+// Pop removes the element that Front has returned.
+func (t *Turns[T]) Pop() {
+	l := *t.ring.Front()
+	at := l.first
+	l.first = t.nodes[at-1].next
+	t.nodes[at-1] = node[T]{next: t.free}
+	t.free = at
+	t.n--
+	switch {
+	case l.first == 0:
+		t.ring.Pop(1)
+		delete(t.lines, l.key)
+		t.spare = append(t.spare, l)
+		if t.last == l {
+			t.last = nil
+		}
+	case t.ring.Len() > 1:
+		t.ring.Pop(1)
+		t.ring.Push(l)
+	}
+	if t.n == 0 && len(t.nodes) > kept { // a burst costs no memory after its end
+		*t = Turns[T]{}
+	}
+}
+
+// All returns the elements: those of one list after the other, each list in its order.
+func (t *Turns[T]) All() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for _, l := range t.ring.All() {
+			for at := l.first; at != 0; at = t.nodes[at-1].next {
+				if !yield(&t.nodes[at-1].item) {
+					return
+				}
+			}
+		}
+	}
+}

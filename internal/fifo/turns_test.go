@@ -1,0 +1,162 @@
+package fifo
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/zkd-project/zkd/internal/testing/seeds"
+)
+
+// twin is an obvious Turns: lists in the order of their turns.
+type twin []twinList
+
+type twinList struct {
+	key   uint64
+	items []twinItem
+}
+
+type twinItem struct{ item, passes int }
+
+func (w *twin) push(key uint64, item, passes int) {
+	i := slices.IndexFunc(*w, func(l twinList) bool { return l.key == key })
+	if i < 0 {
+		i = len(*w)
+		*w = append(*w, twinList{key: key})
+	}
+	(*w)[i].items = append((*w)[i].items, twinItem{item, passes})
+}
+
+func (w *twin) pop() int {
+	for {
+		l := (*w)[0]
+		if l.items[0].passes > 0 && len(*w) > 1 {
+			l.items[0].passes--
+			*w = append((*w)[1:], l)
+			continue
+		}
+		*w = (*w)[1:]
+		if len(l.items) > 1 {
+			*w = append(*w, twinList{l.key, l.items[1:]})
+		}
+		return l.items[0].item
+	}
+}
+
+func (w *twin) all() (items []int) {
+	for _, l := range *w {
+		for _, i := range l.items {
+			items = append(items, i.item)
+		}
+	}
+	return items
+}
+
+// TestTurnsTwin compares Turns with the twin: few keys with long lists, and many with short ones.
+func TestTurnsTwin(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(seeds.First(t), 1))
+	for range 200 {
+		var turns Turns[int]
+		var w twin
+		keys, pops := 1+rnd.IntN(20), 1+rnd.IntN(10)
+		for i := range 1000 {
+			if rnd.IntN(10) >= pops || len(w) == 0 {
+				key := uint64(rnd.IntN(keys))
+				passes := max(0, rnd.IntN(20)-15)
+				turns.Push(key, i, passes)
+				w.push(key, i, passes)
+				continue
+			}
+			got, want := *turns.Front(), w.pop()
+			turns.Pop()
+			if got != want {
+				t.Fatalf("%d keys, step %d: got %d, want %d", keys, i, got, want)
+			}
+		}
+		var all []int
+		for item := range turns.All() {
+			all = append(all, *item)
+		}
+		if want := w.all(); !slices.Equal(all, want) || turns.Len() != len(want) {
+			t.Fatalf("%d keys: %d elements %v, want %v", keys, turns.Len(), all, want)
+		}
+	}
+}
+
+// An element of another list waits for one of a long list.
+func TestTurnsLongList(t *testing.T) {
+	var turns Turns[int]
+	for i := range 100_000 {
+		turns.Push(1, i, 0)
+	}
+	turns.Push(2, -1, 0)
+	turns.Pop()
+	if got := *turns.Front(); got != -1 {
+		t.Errorf("the next one is %d of the long list", got)
+	}
+}
+
+// Elements of other lists pass an expensive one, which has its turn in the end.
+func TestTurnsExpensive(t *testing.T) {
+	var turns Turns[int]
+	turns.Push(1, -1, 3)
+	for i := range 10 {
+		turns.Push(2, i, 0)
+	}
+	var got []int
+	for turns.Len() > 6 {
+		got = append(got, *turns.Front())
+		turns.Pop()
+	}
+	if want := []int{0, 1, 2, -1, 3}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Neither pushes nor pops leave garbage, whether one key is used or all have one element.
+func TestTurnsLeaveNoGarbage(t *testing.T) {
+	for _, keys := range []uint64{1, 64, 512} {
+		var turns Turns[[10]int]
+		round := func() {
+			for i := range uint64(512) {
+				turns.Push(i%keys, [10]int{}, 0)
+			}
+			for range 512 {
+				turns.Pop()
+			}
+		}
+		round()
+		if n := testing.AllocsPerRun(100, round); n > 0 {
+			t.Errorf("%d keys: 512 elements take %v allocations", keys, n)
+		}
+	}
+}
+
+func BenchmarkTurns(b *testing.B) {
+	for _, bench := range []struct {
+		name string
+		keys uint64
+	}{{"one", 1}, {"eight", 8}, {"each", 64}} {
+		b.Run(bench.name, func(b *testing.B) {
+			var turns Turns[[16]int]
+			b.ReportAllocs()
+			for b.Loop() {
+				for i := range uint64(64) {
+					turns.Push(i*bench.keys/64, [16]int{}, 0)
+				}
+				for range 64 {
+					turns.Pop()
+				}
+			}
+		})
+	}
+	b.Run("list", func(b *testing.B) {
+		var list List[[16]int]
+		for b.Loop() {
+			for range 64 {
+				list.Push([16]int{})
+			}
+			list.Pop(64)
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/session"
+)
+
+// readers are the clients that read from a mirror, as from a server in read-only mode. Their
+// sessions exist on their connections only. Nothing of theirs can get into the mirror's log: the
+// server that has their connections is not started, so it has neither a log nor a peer loop, and
+// its Backend takes no requests.
+type readers struct {
+	clients *clients.Clients
+	answers *clients.Answers
+	state   *clients.State
+	now     func() time.Duration
+	failed  <-chan error
+	close   func() error
+}
+
+// ServeReaders opens the ports that o configures to read-only clients, and serves them as long as
+// the copy is exact. It must be called before anything changes the mirror.
+func (m *Mirror) ServeReaders(o Options) error {
+	cfg := *o.Config
+	cfg.ReadOnlyMode = false // which begins by itself; a mirror begins when it has a copy
+	cfg.FourLetterWhitelist = append(slices.Clone(cfg.FourLetterWhitelist), "isro")
+	o.Config, o.Load = &cfg, nil
+	s, err := New(o)
+	if err != nil {
+		return err
+	}
+	s.state.Tree = m.state.Tree
+	s.state.SetApplied(m.Last())
+	if err := s.startForReaders(uint8(m.ID()), m.Last() != 0); err != nil {
+		return errors.Join(err, s.closeForReaders())
+	}
+	m.state = &s.state
+	m.readers = &readers{s.clients, s.clients.NewAnswers(func() {}), &s.state, s.now, s.failed, s.closeForReaders}
+	return nil
+}
+
+// startForReaders starts what read-only clients need of a server, and serves them if there is a copy
+// already.
+func (s *Server) startForReaders(id uint8, copied bool) error {
+	if err := s.identities.open(&s.cfg.Identities.JWT, s.log); err != nil {
+		return err
+	}
+	s.clock.begin()
+	s.ids = session.NewIDs(id, s.clock.start.UnixMilli(), 0)
+	s.ids.Reserved(math.MaxUint64) // nothing that lasts has one of them
+	s.keys.Store(session.NewKeys(newIdent().Secret))
+	if err := s.openAudit(&s.cfg.Audit); err != nil {
+		return err
+	}
+	if err := s.readClientTLS(); err != nil {
+		return err
+	}
+	s.words.read, s.words.diskRemark = s.readForReaders, func() string { return "" }
+	s.clients = s.newClients(readersBackend{backend{s.lifecycle, s.published, nil, s.words.factsForReaders}})
+	s.words.clients = s.clients
+	if copied {
+		s.clients.BeginReadOnly()
+	}
+	s.loops.Go(s.tickForReaders)
+	return errors.Join(s.auditStart(nil), s.open())
+}
+
+func (s *Server) tickForReaders() {
+	tick := time.NewTicker(s.cfg.TickTime / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.clients.Tick(s.now())
+		case <-s.stopping:
+			return
+		}
+	}
+}
+
+func (s *Server) closeForReaders() error {
+	s.ending.Store(true)
+	s.identities.close()
+	s.auditStop()
+	if s.clients != nil {
+		s.clients.Refuse()
+		s.clients.Close(s.live.Load().RequestThrottle.ShutdownTimeout)
+		s.stopLoops()
+		s.unregister()
+	}
+	return s.closeStorage()
+}
+
+// readForReaders is read for a server that has clients only.
+func (s *Server) readForReaders() *monitor.Reading {
+	r := &monitor.Reading{Metrics: s.metrics, Ensemble: s.ensemble(), Role: s.role.Load()}
+	s.clients.Show(r)
+	s.state.RLock()
+	r.Tree = s.state.Tree.Stats()
+	s.state.RUnlock()
+	return r
+}
+
+// changed publishes a transaction that was applied, with its events. The state is locked.
+func (r *readers) changed(zxid jute.Zxid, events []datatree.Event) {
+	r.state.SetApplied(zxid)
+	r.answers.Begin(r.now())
+	for i := range events {
+		r.answers.Notify(&events[i], zxid)
+	}
+}
+
+// installed is called when another tree has replaced the one before. The state is locked. The
+// clients connect again, and learn what has changed when they set their watches.
+func (r *readers) installed(zxid jute.Zxid) {
+	r.clients.EndService()
+	r.state.SetApplied(zxid)
+	r.clients.BeginReadOnly()
+}
+
+// readersBackend takes no requests.
+type readersBackend struct{ backend }
+
+// Submit panics if there is a request: a connection of a read-only client has none.
+func (readersBackend) Submit(subs ...replica.Submission) {
+	if len(subs) > 0 {
+		panic(fmt.Sprintf("server: a reader of a mirror has asked for %v", subs[0].Request.Op))
+	}
+}
+
+// readersFacts are the facts of a server that has clients only.
+type readersFacts struct{ facts }
+
+func (w *words) factsForReaders(origin uint64) fourletter.Source {
+	return readersFacts{facts{w, w.clients.Facts(origin)}}
+}
+
+func (f readersFacts) Server() fourletter.Server {
+	s := f.facts.Server()
+	s.Mode = "read-only"
+	return s
+}
+
+func (f readersFacts) Metrics() []fourletter.Metric { return nil }
+
+func (f readersFacts) Sessions() fourletter.Sessions {
+	return fourletter.Sessions{Learner: true, Timeouts: f.learnerSessions()}
+}
