@@ -445,6 +445,8 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 		a.answers.SessionOpened(txn.Session, txn.Origin)
 	case datatree.OpSetTimeout:
 		a.tracker.SetTimeout(txn.Session, op.TimeoutMs, txn.Origin, millis(a.at))
+	case datatree.OpSetOwner:
+		a.answers.SessionMoved(txn.Session, txn.Origin)
 	case datatree.OpCloseSession:
 		a.auditEphemerals(txn.Session, op.Paths)
 		a.tracker.Remove(txn.Session)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -45,11 +44,4 @@ func (s *Server) marksReadable() bool {
 		}
 	}
 	return true
-}
-
-// historyNeeds returns the version of format.History that a server must read to share the
-// history of this one.
-func (s *Server) historyNeeds() uint32 {
-	lists := s.lists.Load()
-	return max(format.History.Writes(), lists.settled.Format(), lists.newest.Format())
 }

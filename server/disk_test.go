@@ -131,14 +131,15 @@ func (s *testServer) saysFull(t *testing.T, remark string, refuses bool) {
 }
 
 // TestNoRoomAtAll checks that when something else fills the disk completely, deletes are
-// accepted only while the log's files can hold them. The server keeps running, sessions
-// can be closed, and it recovers when there is room again.
+// accepted only while the log's files can hold them, and sessions are resumed no longer
+// either. The server keeps running, sessions can be closed, and it recovers when there is room
+// again.
 func TestNoRoomAtAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes = 6000
 		fs := crashfs.New(1)
 		s := startOn(t, fs, "/data")
-		c := s.connect(t)
+		c, keeper := s.connect(t), s.connectFor(t, 20_000)
 		for i := range nodes {
 			c.create(fmt.Sprintf("/node-%04d", i), "x")
 		}
@@ -158,10 +159,14 @@ func TestNoRoomAtAll(t *testing.T) {
 		if deleted == 0 || deleted == nodes {
 			t.Errorf("%d of %d deletes were let through; want some, and not all", deleted, nodes)
 		}
+		late := s.dial(t, dialOptions{})
+		late.sendFrame((&jute.ConnectRequest{TimeoutMs: 20_000, SessionID: keeper.session, Password: keeper.pass, HasReadOnly: true}).Append(nil))
+		late.eof("a resumption without room")
 		c.ok(jute.OpCloseSession, nil)
 		operator := s.connect(t)
 		leave(t, fs, lotsOfRoom)
 		time.Sleep(10 * time.Second)
+		keeper.resume(t, 20_000).create("/kept", "")
 		operator.ok(jute.OpDelete, del(fmt.Sprintf("/node-%04d", deleted)))
 		select {
 		case err := <-s.Failed():

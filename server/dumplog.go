@@ -195,6 +195,8 @@ func describeOp(op *datatree.Op) string {
 		return fmt.Sprintf("create session of Apache's server, timeout %d ms", op.TimeoutMs)
 	case datatree.OpSetTimeout:
 		return fmt.Sprintf("resume session, timeout %d ms", op.TimeoutMs)
+	case datatree.OpSetOwner:
+		return "the connection owns the session"
 	}
 	return fmt.Sprintf("op %d", op.Kind)
 }

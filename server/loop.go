@@ -111,6 +111,7 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 		},
 	}
 	if s.ensemble() {
+		o.Reads = s.allRead
 		o.Reconfigure = s.reconfigure
 		o.Autopilot = replica.Autopilot{After: s.cfg.Autopilot, Text: s.textOf, Readable: s.marksReadable, Changed: s.auditAutopilot}
 		o.Join = s.opts.Join

@@ -89,6 +89,14 @@ func (a *Answers) SessionClosed(id jute.SessionID, origin uint64) {
 	}
 }
 
+// SessionMoved ends the connection of a session that another connection owns now.
+func (a *Answers) SessionMoved(id jute.SessionID, owner uint64) {
+	if c := a.clients.conns.OfSession(id); c != nil && c.id != owner {
+		a.clients.conns.Release(id)
+		c.kill()
+	}
+}
+
 // Barrier answers a request that has no transaction.
 func (a *Answers) Barrier(o *replica.Order) {
 	c := a.clients.conns.Get(o.Origin)

@@ -205,8 +205,8 @@ func (c *conn) sendConnectResponse(r *jute.ConnectResponse) {
 	c.send(jute.EndFrame(r.Append(b), mark))
 }
 
-// answerConnect is the applier's part, called when the session has been created, the
-// barrier of its resumption has passed, or its new timeout is set. The session exists
+// answerConnect is the applier's part, called when the session has been created or
+// resumed, or when a barrier has passed because it could not be. The session exists
 // then, or it never will again. The client is told the timeout in the tree, which holds
 // on all servers. The caller holds the tree lock for writing.
 func (s *Clients) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasReadOnly bool) {

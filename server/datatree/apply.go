@@ -118,6 +118,10 @@ func (t *Tree) applyOp(txn *Txn, op *Op, out *Applied) Result {
 		}
 	case OpAdoptSession:
 		t.adoptSession(txn.Session, op.TimeoutMs)
+	case OpSetOwner:
+		if !t.setOwner(txn.Session, txn.Origin) {
+			return Result{Code: jute.ErrSessionExpired}
+		}
 	case OpCloseSession:
 		t.closeSession(txn, op, out)
 	}

@@ -103,6 +103,8 @@ func (k OpKind) format() byte {
 		return 2
 	case OpAdoptSession:
 		return 4
+	case OpSetOwner:
+		return FormatOwner
 	}
 	return 1
 }
@@ -393,7 +395,7 @@ func (r *reader) op(op *Op) {
 		op.Path, op.Data, op.Version = r.string(), r.data(), r.int32()
 	case OpSetACL:
 		op.Path, op.ACL, op.Version = r.string(), r.acl(), r.int32()
-	case OpNone, OpCheck:
+	case OpNone, OpCheck, OpSetOwner:
 	case OpError:
 		op.Code = jute.Code(r.int32())
 	case OpCreateSession, OpSetTimeout, OpAdoptSession:
@@ -407,7 +409,7 @@ func (r *reader) op(op *Op) {
 		}
 	default:
 		if r.err == nil {
-			r.err = &format.VersionError{What: "transaction operation kind", Found: uint32(op.Kind), Most: uint32(OpAdoptSession)}
+			r.err = &format.VersionError{What: "transaction operation kind", Found: uint32(op.Kind), Most: uint32(OpSetOwner)}
 		}
 		r.at = len(r.s)
 	}

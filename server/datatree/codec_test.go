@@ -32,6 +32,7 @@ var eachKind = Txn{
 		{Kind: OpCloseSession},
 		{Kind: OpSetTimeout, Result: jute.OpCreateSession, TimeoutMs: 6000},
 		{Kind: OpAdoptSession, Result: jute.OpCreateSession, TimeoutMs: 7000},
+		{Kind: OpSetOwner, Result: jute.OpCreateSession},
 	},
 }
 
@@ -132,8 +133,8 @@ func TestDecodeTxnRefuses(t *testing.T) {
 		in   []byte
 		want string
 	}{
-		{append([]byte{7}, good[1:]...), "transaction format 7 was written by a later version of zkd; this version reads 1 to 4"},
-		{append(bytes.Clone(head), 1, 99, 0), "transaction operation kind 99 was written by a later version of zkd; this version reads 0 to 10"},
+		{append([]byte{7}, good[1:]...), "transaction format 7 was written by a later version of zkd; this version reads 1 to 5"},
+		{append(bytes.Clone(head), 1, 99, 0), "transaction operation kind 99 was written by a later version of zkd; this version reads 0 to 11"},
 	} {
 		if _, err := DecodeTxn(tt.in); err == nil || errors.Is(err, ErrTxn) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("got %v, want %s", err, tt.want)

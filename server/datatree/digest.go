@@ -123,5 +123,9 @@ func sessionPart(s *session) hash {
 	if s.apache {
 		rest |= 1 << 32
 	}
-	return newHash(tagSession).words(uint64(s.id), rest).sum()
+	h := newHash(tagSession).words(uint64(s.id), rest)
+	if s.owner != 0 {
+		h = h.words(s.owner, 0)
+	}
+	return h.sum()
 }

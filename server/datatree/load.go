@@ -86,11 +86,31 @@ func (l *Loader) addACL(key, value []byte) error {
 }
 
 func (l *Loader) addSession(key, value []byte) error {
-	apache := len(value) == 5 && value[4] == 1
-	if len(key) != 8 || len(value) != 4 && !apache {
+	if len(key) != 8 || len(value) < 4 {
 		return fmt.Errorf("impossible length: %w", ErrTxn)
 	}
-	return l.AddSession(jute.SessionID(binary.BigEndian.Uint64(key)), int32(binary.BigEndian.Uint32(value)), apache)
+	id, timeoutMs := jute.SessionID(binary.BigEndian.Uint64(key)), int32(binary.BigEndian.Uint32(value))
+	var apache bool
+	var owner uint64
+	switch rest := value[4:]; {
+	case len(rest) == 0:
+	case len(rest) == 1 && rest[0] == 1:
+		apache = true
+	case len(rest) == 1+8 && rest[0] <= 1:
+		apache, owner = rest[0] == 1, binary.BigEndian.Uint64(rest[1:])
+		if owner == 0 {
+			return fmt.Errorf("owner 0: %w", ErrTxn)
+		}
+	default:
+		return fmt.Errorf("impossible value: %w", ErrTxn)
+	}
+	if err := l.AddSession(id, timeoutMs, apache); err != nil {
+		return err
+	}
+	if owner != 0 {
+		l.tree.setOwner(id, owner)
+	}
+	return nil
 }
 
 // AddSession adds a session. apache says that Apache's server has opened it.

@@ -16,8 +16,9 @@ type Table uint8
 //
 //	meta      "complete" -> Meta
 //	acls      4 bytes, number from 1 up -> ACL list
-//	sessions  8 bytes, id -> 4 bytes, timeout in ms; and a byte 1 if Apache's server
-//	          has opened the session, in format 2
+//	sessions  8 bytes, id -> 4 bytes, timeout in ms; for a session that Apache's server
+//	          has opened, in format 2, a byte 1; for one with an owner, in format 3, that
+//	          byte, 0 or 1, and 8 bytes, owner
 //	nodes     path with NUL for each slash -> NodeRow
 //
 // Because keys use NUL, which no path has, their order is that of the tree: each subtree
@@ -54,14 +55,18 @@ type Meta struct {
 	Digest   Digest
 	Nodes    int // the root counted once
 	Sessions int
-	Apache   bool // Apache's server has opened some of the sessions: this is format 2
+	Apache   bool // Apache's server has opened some of the sessions: this is format 2 or 3
+	Owners   bool // some of the sessions have owners: this is format 3
 }
 
 // AppendMeta appends the encoding of m: a format byte (format.Tree), and the
 // fields as 8 bytes each.
 func AppendMeta(b []byte, m *Meta) []byte {
 	version := format.Tree.Writes()
-	if m.Apache {
+	switch {
+	case m.Owners:
+		version = formatOwners
+	case m.Apache:
 		version = formatApache
 	}
 	b = append(b, byte(version))
@@ -71,9 +76,12 @@ func AppendMeta(b []byte, m *Meta) []byte {
 	return b
 }
 
-// formatApache is the version of format.Tree that has sessions of Apache's server. It is
-// written only for them, so that versions of zkd which do not know it read all other trees.
-const formatApache = 2
+// The versions of format.Tree that have sessions of Apache's server, and owners. They are
+// written only for these, so that versions of zkd which do not know them read all other trees.
+const (
+	formatApache = 2
+	formatOwners = 3
+)
 
 // DecodeMeta reads what AppendMeta wrote. Errors wrap ErrTxn or are a
 // *format.VersionError.
@@ -93,6 +101,7 @@ func DecodeMeta(b []byte) (Meta, error) {
 		Nodes:    int(v(3)),
 		Sessions: int(v(4)),
 		Apache:   b[0] == formatApache,
+		Owners:   b[0] == formatOwners,
 	}, nil
 }
 

@@ -10,8 +10,9 @@ import (
 type session struct {
 	id         jute.SessionID
 	timeoutMs  int32
-	live       bool // the slot is in use
-	apache     bool // Apache's server has opened it: see Tree.FromApache
+	owner      uint64 // see Tree.SessionOwner
+	live       bool   // the slot is in use
+	apache     bool   // Apache's server has opened it: see Tree.FromApache
 	ephemerals idSet
 }
 
@@ -23,6 +24,7 @@ type sessionTable struct {
 	byID  map[jute.SessionID]uint32
 
 	apache int // number of those with the flag
+	owned  int // number of those with an owner
 }
 
 func newSessionTable() sessionTable {
@@ -61,6 +63,9 @@ func (s *sessionTable) remove(id jute.SessionID) {
 	if s.slots[slot].apache {
 		s.apache--
 	}
+	if s.slots[slot].owner != 0 {
+		s.owned--
+	}
 	s.slots[slot] = session{}
 	s.free = append(s.free, slot)
 	delete(s.byID, id)
@@ -81,6 +86,19 @@ func (t *Tree) FromApache(s jute.SessionID) bool {
 	e := t.sessions.get(s)
 	return e != nil && e.apache
 }
+
+// SessionOwner returns the number of the connection that owns session s: only its writes are
+// done. It is 0 if there is no such session, or if the history does not say who owns it: it was
+// opened, and resumed last, while the ensemble had servers that could not read OpSetOwner.
+func (t *Tree) SessionOwner(s jute.SessionID) uint64 {
+	if e := t.sessions.get(s); e != nil {
+		return e.owner
+	}
+	return 0
+}
+
+// HasOwners reports whether any session has an owner.
+func (t *Tree) HasOwners() bool { return t.sessions.owned > 0 }
 
 // NumSessions returns the number of sessions.
 func (t *Tree) NumSessions() int { return len(t.sessions.byID) }
@@ -175,6 +193,27 @@ func (t *Tree) setTimeout(id jute.SessionID, timeoutMs int32) bool {
 	t.digest.sub(sessionPart(s))
 	s.timeoutMs = timeoutMs
 	t.digest.add(sessionPart(s))
+	return true
+}
+
+// setOwner changes the owner of a session, if one with that id exists.
+func (t *Tree) setOwner(id jute.SessionID, owner uint64) bool {
+	s := t.sessions.get(id)
+	if s == nil {
+		return false
+	}
+	if t.view != nil {
+		t.view.saveSession(t.sessions.byID[id])
+	}
+	if s.owner != 0 {
+		t.sessions.owned--
+	}
+	t.digest.sub(sessionPart(s))
+	s.owner = owner
+	t.digest.add(sessionPart(s))
+	if owner != 0 {
+		t.sessions.owned++
+	}
 	return true
 }
 

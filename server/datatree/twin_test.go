@@ -18,6 +18,7 @@ import (
 type twin struct {
 	nodes    map[string]*twinNode
 	sessions map[jute.SessionID]int32
+	owners   map[jute.SessionID]uint64
 	zxid     jute.Zxid
 	skipped  uint64
 }
@@ -28,7 +29,7 @@ type twinNode struct {
 }
 
 func newTwin() *twin {
-	w := &twin{nodes: map[string]*twinNode{}, sessions: map[jute.SessionID]int32{}}
+	w := &twin{nodes: map[string]*twinNode{}, sessions: map[jute.SessionID]int32{}, owners: map[jute.SessionID]uint64{}}
 	for _, path := range []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
 		w.nodes[path] = &twinNode{Node{ACL: openACL}, []byte{}}
 	}
@@ -38,7 +39,7 @@ func newTwin() *twin {
 }
 
 func (w *twin) clone() *twin {
-	c := &twin{nodes: map[string]*twinNode{}, sessions: maps.Clone(w.sessions), zxid: w.zxid, skipped: w.skipped}
+	c := &twin{nodes: map[string]*twinNode{}, sessions: maps.Clone(w.sessions), owners: maps.Clone(w.owners), zxid: w.zxid, skipped: w.skipped}
 	for path, n := range w.nodes {
 		c.nodes[path] = &twinNode{n.Node, n.data}
 	}
@@ -127,6 +128,11 @@ func (w *twin) applyOp(txn *Txn, op Op) (Result, []Event) {
 			return w.skip("", jute.ErrSessionExpired)
 		}
 		w.sessions[txn.Session] = op.TimeoutMs
+	case OpSetOwner:
+		if _, ok := w.sessions[txn.Session]; !ok {
+			return w.skip("", jute.ErrSessionExpired)
+		}
+		w.owners[txn.Session] = txn.Origin
 	case OpCloseSession:
 		return w.closeSession(txn, op)
 	}
@@ -220,6 +226,7 @@ func (w *twin) closeSession(txn *Txn, op Op) (Result, []Event) {
 		events = append(events, e...)
 	}
 	delete(w.sessions, txn.Session)
+	delete(w.owners, txn.Session)
 	return Result{}, events
 }
 
@@ -316,9 +323,13 @@ func (w *twin) compare(t *testing.T, tree *Tree) {
 		if timeout, ok := tree.Session(s); !ok || timeout != w.sessions[s] {
 			t.Fatalf("session %s: %d, %v", s, timeout, ok)
 		}
+		if got := tree.SessionOwner(s); got != w.owners[s] {
+			t.Fatalf("session %s is owned by %d, want %d", s, got, w.owners[s])
+		}
 		owners -= btoi(len(w.owned(s)) > 0)
 	}
-	if _, ok := tree.Session(0x7777); ok || owners != 0 {
+	owned := slices.ContainsFunc(slices.Collect(maps.Values(w.owners)), func(o uint64) bool { return o != 0 })
+	if _, ok := tree.Session(0x7777); ok || owners != 0 || tree.SessionOwner(0x7777) != 0 || tree.HasOwners() != owned {
 		t.Fatalf("a session that is not there, or %d owners too many", owners)
 	}
 	if got, want := tree.Digest(), tree.computeDigest(); got != want {
@@ -431,8 +442,10 @@ func (g *generator) op(tree *Tree, session jute.SessionID) Op {
 		op.Kind, op.Code = OpError, jute.ErrBadVersion
 	case p < 95:
 		op.Kind, op.TimeoutMs = OpCreateSession, int32(g.rng.IntN(40000))
-	case p < 97:
+	case p < 96:
 		op.Kind, op.TimeoutMs = OpSetTimeout, int32(g.rng.IntN(40000))
+	case p < 97:
+		op.Kind = OpSetOwner
 	default:
 		op.Kind = OpCloseSession
 		op.Paths = slices.Sorted(tree.Ephemerals(session))
@@ -445,7 +458,7 @@ func (g *generator) op(tree *Tree, session jute.SessionID) Op {
 
 func (g *generator) txn(tree *Tree) Txn {
 	g.zxid += jute.Zxid(1 + g.rng.IntN(2))
-	txn := Txn{Zxid: g.zxid, Time: g.rng.Int64N(1 << 40), Session: g.session(), Cxid: g.rng.Int32()}
+	txn := Txn{Zxid: g.zxid, Time: g.rng.Int64N(1 << 40), Session: g.session(), Cxid: g.rng.Int32(), Origin: g.rng.Uint64N(4)}
 	if g.rng.IntN(50) == 0 { // as the leader closes sessions
 		txn.Ops = []Op{{Kind: OpCloseSession}}
 		if g.rng.IntN(2) == 0 {

@@ -46,7 +46,14 @@ const (
 	// OpAdoptSession adds the Txn's session, which Apache's server has opened: TimeoutMs. See
 	// Tree.FromApache. A session that exists gets the timeout.
 	OpAdoptSession
+	// OpSetOwner makes the Txn's Origin the owner of the Txn's session, which exists: only
+	// that connection may write for the session from then on. It follows OpCreateSession or
+	// OpSetTimeout, or is alone.
+	OpSetOwner
 )
+
+// FormatOwner is the version of format.History with OpSetOwner.
+const FormatOwner = 5
 
 // Op is one effect of a transaction.
 type Op struct {

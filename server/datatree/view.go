@@ -95,6 +95,7 @@ func (t *Tree) Freeze() *View {
 			Nodes:    t.numNodes(),
 			Sessions: t.NumSessions(),
 			Apache:   t.sessions.apache > 0,
+			Owners:   t.HasOwners(),
 		},
 		saved:         make(map[nodeID]*savedNode),
 		savedSessions: make(map[uint32]session),
@@ -144,7 +145,8 @@ func (v *View) saveSession(slot uint32) {
 		return
 	}
 	s := v.tree.sessions.slots[slot]
-	v.savedSessions[slot] = session{id: s.id, timeoutMs: s.timeoutMs, live: s.live, apache: s.apache}
+	s.ephemerals = idSet{}
+	v.savedSessions[slot] = s
 }
 
 // frozen returns id as it was when frozen.
@@ -196,7 +198,7 @@ func (v *View) collectSession() {
 	}
 	v.slot++
 	if s.live {
-		v.sessions = append(v.sessions, session{id: s.id, timeoutMs: s.timeoutMs, apache: s.apache})
+		v.sessions = append(v.sessions, session{id: s.id, timeoutMs: s.timeoutMs, owner: s.owner, apache: s.apache})
 	}
 }
 
@@ -212,8 +214,11 @@ func (v *View) writeSession(b *Batch) {
 	b.buf = jute.AppendInt64(b.buf, s.id)
 	b.endKey(TableSessions)
 	b.buf = jute.AppendInt32(b.buf, s.timeoutMs)
-	if s.apache {
-		b.buf = append(b.buf, 1)
+	if s.apache || s.owner != 0 {
+		b.buf = jute.AppendBool(b.buf, s.apache)
+	}
+	if s.owner != 0 {
+		b.buf = binary.BigEndian.AppendUint64(b.buf, s.owner)
 	}
 	b.endValue()
 }

@@ -42,8 +42,10 @@ type Request struct {
 	Local bool
 	// TimeoutMs is the negotiated timeout of a createSession.
 	TimeoutMs int32
-	// Resumes is set in a createSession that changes the timeout of an open session.
+	// Resumes is set in a createSession that continues an open session.
 	Resumes bool
+	// Owns is set in a createSession whose Origin becomes the owner of the session.
+	Owns bool
 	// Removal is the node of a deleteContainer.
 	Removal Removal
 }
@@ -116,6 +118,14 @@ func (e *Evaluator) Timeout(s jute.SessionID) (ms int32, ok bool) {
 		return r.timeoutMs, r.open
 	}
 	return e.tree.Session(s)
+}
+
+// Owner returns the connection that will own session s, or 0 if none is known.
+func (e *Evaluator) Owner(s jute.SessionID) uint64 {
+	if r, ok := e.over.sessions[s]; ok && !mutated(ownerOfTree) {
+		return r.owner
+	}
+	return e.tree.SessionOwner(s)
 }
 
 // errUndecodable means that a request can't be decoded and takes no zxid.

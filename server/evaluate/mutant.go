@@ -10,12 +10,14 @@ const (
 	holderOfTree    Mutant = iota + 1 // holders are looked up in the tree, without what is accepted
 	anyContender                      // each contender holds
 	holderUnchecked                   // an entry for a holder allows everybody
+	ownerOfTree                       // owners of sessions are looked up in the tree, without what is accepted
 )
 
 var mutantNames = [...]string{
 	holderOfTree:    "holder-of-tree",
 	anyContender:    "any-contender",
 	holderUnchecked: "holder-unchecked",
+	ownerOfTree:     "owner-of-tree",
 }
 
 func (m Mutant) String() string {
@@ -26,4 +28,4 @@ func (m Mutant) String() string {
 }
 
 // Mutants returns all mutants.
-func Mutants() []Mutant { return []Mutant{holderOfTree, anyContender, holderUnchecked} }
+func Mutants() []Mutant { return []Mutant{holderOfTree, anyContender, holderUnchecked, ownerOfTree} }

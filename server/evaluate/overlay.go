@@ -29,7 +29,8 @@ type record struct {
 type sessionRecord struct {
 	zxid      jute.Zxid
 	open      bool
-	timeoutMs int32 // if it is open
+	timeoutMs int32  // if it is open
+	owner     uint64 // likewise; 0: not known
 }
 
 // overlay holds the records of nodes and sessions that accepted transactions touched and

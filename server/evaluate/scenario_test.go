@@ -67,6 +67,10 @@ func (d *driver) command(words []string) (string, error) {
 		n, err := strconv.Atoi(args[0])
 		ms, ok := d.ev.Timeout(jute.SessionID(n))
 		return fmt.Sprint(ms, " ", ok), err
+	// owner 1: the future owner of a session.
+	case "owner":
+		n, err := strconv.Atoi(args[0])
+		return fmt.Sprint(d.ev.Owner(jute.SessionID(n))), err
 	// tick 10: time passes, in ms.
 	case "tick":
 		n, err := strconv.Atoi(args[0])
@@ -131,17 +135,22 @@ func (d *driver) request(words []string) (evaluate.Request, error) {
 	req := evaluate.Request{Session: d.session, Auth: d.ids, Local: d.local}
 	args := words[1:]
 	switch words[0] {
-	// open 1: createSession; close 1: closeSession; resume 1 6000: with another timeout.
-	case "open", "close", "resume":
+	// open 1: createSession; close 1: closeSession; resume 1 6000: with another timeout;
+	// own 1 6000 7: likewise, connection 7 becomes the owner.
+	case "open", "close", "resume", "own":
 		n, err := strconv.ParseInt(args[0], 0, 64)
 		req.Session, req.TimeoutMs = jute.SessionID(n), 4000
 		req.Op = jute.OpCreateSession
 		switch words[0] {
 		case "close":
 			req.Op = jute.OpCloseSession
-		case "resume":
+		case "resume", "own":
 			ms, errMs := strconv.Atoi(args[1])
 			req.Resumes, req.TimeoutMs, err = true, int32(ms), errors.Join(err, errMs)
+		}
+		if origin := args[len(args)-1]; words[0] == "own" || words[0] == "open" && len(args) > 1 {
+			owner, errOwner := strconv.Atoi(origin)
+			req.Owns, req.Origin, err = true, uint64(owner), errors.Join(err, errOwner)
 		}
 		return req, err
 	// remove: deleteContainer of the node that is due, by the server.

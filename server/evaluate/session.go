@@ -30,13 +30,15 @@ func (e *Evaluator) checkOwner(owner jute.Owner) error {
 	return e.checkSession()
 }
 
-// createSession opens a session, or sets the timeout of one that its client resumes. It
-// fails with ErrBadArguments if the id of a new one is taken or looks like another kind
-// of owner: the server must pick another id.
+// createSession opens a session, or sets the timeout and the owner of one that its client
+// resumes. It fails with ErrBadArguments if the id of a new one is taken or looks like another
+// kind of owner: the server must pick another id.
 func (e *Evaluator) createSession(txn *datatree.Txn) error {
 	s := e.req.Session
 	op := datatree.Op{Kind: datatree.OpCreateSession, Result: jute.OpCreateSession, TimeoutMs: e.req.TimeoutMs}
-	switch open := e.sessionOpen(s); {
+	r := sessionRecord{open: true, timeoutMs: e.req.TimeoutMs, owner: e.Owner(s)}
+	ms, open := e.Timeout(s)
+	switch {
 	case e.req.Resumes && !open:
 		return jute.ErrSessionExpired
 	case e.req.Resumes:
@@ -44,8 +46,14 @@ func (e *Evaluator) createSession(txn *datatree.Txn) error {
 	case open || !jute.OwnerSession(s).Ephemeral():
 		return jute.ErrBadArguments
 	}
-	e.over.putSession(s, sessionRecord{open: true, timeoutMs: e.req.TimeoutMs})
-	txn.Ops = append(txn.Ops, op)
+	if !e.req.Resumes || !e.req.Owns || ms != e.req.TimeoutMs {
+		txn.Ops = append(txn.Ops, op)
+	}
+	if e.req.Owns {
+		r.owner = e.req.Origin
+		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpSetOwner, Result: jute.OpCreateSession})
+	}
+	e.over.putSession(s, r)
 	return nil
 }
 

@@ -20,6 +20,8 @@ type Tree interface {
 	Ephemerals(s jute.SessionID) iter.Seq[string]
 	// Session returns the timeout of s, and whether it exists.
 	Session(s jute.SessionID) (timeoutMs int32, ok bool)
+	// SessionOwner returns the connection that owns s, or 0 if none is known.
+	SessionOwner(s jute.SessionID) uint64
 	// Quota returns the quota that applies to path, if there is one.
 	Quota(path string) (datatree.Quota, bool)
 }

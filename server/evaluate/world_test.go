@@ -141,7 +141,11 @@ func format(txn *datatree.Txn) string {
 	case len(txn.Ops) == 0:
 		return head + " nothing"
 	}
-	return head + " " + formatOp(&txn.Ops[0])
+	var ops []string
+	for i := range txn.Ops {
+		ops = append(ops, formatOp(&txn.Ops[i]))
+	}
+	return head + " " + strings.Join(ops, "; ")
 }
 
 func formatOp(op *datatree.Op) string {
@@ -169,6 +173,8 @@ func formatOp(op *datatree.Op) string {
 		return fmt.Sprintf("open session, timeout %d ms", op.TimeoutMs)
 	case datatree.OpSetTimeout:
 		return fmt.Sprintf("set timeout of session, %d ms", op.TimeoutMs)
+	case datatree.OpSetOwner:
+		return "set owner of session"
 	case datatree.OpCloseSession:
 		return strings.TrimSuffix(fmt.Sprintf("close session, delete %s", strings.Join(op.Paths, " ")), ", delete ")
 	}

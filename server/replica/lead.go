@@ -119,6 +119,7 @@ func (l *leading) reset() { *l = leading{} }
 // clients were heard of last, so all sessions get their full timeout, starting at the end
 // of the leases of earlier leaders.
 func (r *Replica) lead(now zab.Status) {
+	r.updateFormat()
 	tree := r.o.State.RLock()
 	defer r.o.State.RUnlock()
 	r.leading = leading{
@@ -320,7 +321,11 @@ func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64
 		}
 		return 1, r.resume(req)
 	}
-	r.checkOwner(req, s)
+	if req.Op == jute.OpCreateSession {
+		req.Owns = r.recordsOwner(req.Session)
+	} else {
+		r.checkOwner(req, s)
+	}
 	if control := r.controlOf(req); control != nil {
 		if done, ok := control(req); done || !ok {
 			return 1, ok
@@ -423,60 +428,97 @@ func failure(txn *datatree.Txn) jute.Code {
 	return txn.Err
 }
 
+// recordsOwner reports whether the history is to have the owner of a session: all servers can
+// read that, or it has one already.
+func (r *Replica) recordsOwner(id jute.SessionID) bool {
+	if mutated(ownerUnrecorded) {
+		return false
+	}
+	return r.format >= datatree.FormatOwner || r.leading.evaluator.Owner(id) != 0 && !mutated(ownerForgotten)
+}
+
 // checkOwner refuses a request that a client sent before it moved to another connection.
 // The evaluator checks whether the session is open.
 func (r *Replica) checkOwner(req *evaluate.Request, s *session.Session) {
-	if s == nil || req.Op == jute.OpCreateSession || mutated(ownerUnchecked) {
+	if req.Origin == 0 || mutated(ownerUnchecked) {
 		return
 	}
-	if err := s.CheckOwner(req.Origin); errors.Is(err, jute.ErrSessionMoved) {
+	moved := false
+	if owner := r.leading.evaluator.Owner(req.Session); owner != 0 {
+		moved = owner != req.Origin
+	} else if s != nil { // not recorded: this leader alone knows the owner
+		moved = errors.Is(s.CheckOwner(req.Origin), jute.ErrSessionMoved)
+	}
+	switch {
+	case moved:
 		req.Refused = jute.ErrSessionMoved
-		return
-	}
-	if req.Op == jute.OpCloseSession {
+	case req.Op == jute.OpCloseSession:
 		r.o.Tracker.MarkClosing(req.Session) // so that it does not expire as well
 	}
 }
 
-// resume makes the new connection the session's owner: the pending requests of the old
-// one are refused from then on, and the old connection ends at its server. resume reports
-// whether it could.
+// resume makes the new connection the session's owner, by a transaction. From then on the
+// requests of the old connection are refused, and the server that has it ends it when it
+// applies the transaction. The answer to the client waits for that, too. The transaction sets
+// the timeout as well, if the client has negotiated another one, so that what the client is
+// told holds on every leader and after every restart. resume reports whether it could.
 //
-// The answer to the client names the timeout in the tree at that time. If the client has
-// negotiated another timeout, the answer waits for a transaction that sets it, so that it
-// holds on every leader and after every restart. While the disk is full there is no such
-// transaction, and the session continues with its old timeout. Otherwise the answer waits
-// for a barrier, after which it is settled whether the session is alive: a client learns
-// that its session has expired only once the close is committed.
+// The answer for a session that is not open waits for a barrier, after which it is settled
+// whether the session is alive: a client learns that its session has expired only once the
+// close is committed. If the disk has no room, the connection ends, and the client tries again.
+//
+// A server of an earlier version can't read who owns a session. As long as there is one, this
+// leader alone knows the owners of sessions without an owner in the history: it ends the old
+// connection by a barrier, and a transaction sets no more than another timeout.
 func (r *Replica) resume(req *evaluate.Request) bool {
-	tracker := r.o.Tracker
+	s, records := r.o.Tracker.Get(req.Session), r.recordsOwner(req.Session)
 	ms, open := r.leading.evaluator.Timeout(req.Session)
-	renegotiated := open && ms != req.TimeoutMs && !r.refusesWrites() && tracker.Get(req.Session) != nil && !tracker.IsClosing(req.Session)
-	if mutated(timeoutForgotten) && renegotiated {
-		ms, renegotiated = req.TimeoutMs, false
-	}
-	if renegotiated {
-		if _, ok := r.Core.NextZxid(); !ok || !r.leading.evaluator.Ready() {
-			return false
-		}
-		ms = req.TimeoutMs
-	}
-	if open {
-		if old, ok := tracker.Resume(req.Session, ms, req.Origin, r.now()); ok && old != 0 && old != req.Origin && ServerOf(old) != ServerOf(req.Origin) {
-			r.placeBarrier(barrier{origin: old, code: jute.ErrSessionMoved})
-		}
-	}
-	if mutated(expiredEarly) && tracker.IsClosing(req.Session) {
-		r.placeBarrier(barrier{origin: req.Origin, session: req.Session, code: jute.ErrSessionExpired})
+	alive := open && s != nil && !s.Closing()
+	full := r.refusesWrites() && !r.o.Disk.RoomForDeletes()
+	b := barrier{origin: req.Origin, session: req.Session}
+	switch {
+	case mutated(expiredEarly) && s != nil && s.Closing():
+		b.code = jute.ErrSessionExpired
+		r.placeBarrier(b)
 		return true
+	case alive && records && full:
+		b.code = jute.ErrSessionMoved
+	case alive && !records && (full || ms == req.TimeoutMs):
+		r.resumeInMemory(req, ms)
+	case alive:
+		return r.proposeResumption(req, ms, records)
 	}
-	if renegotiated {
-		req.Resumes = true
-		r.proposeOne(req, r.o.Wall(), newArena(1))
-		return true
-	}
-	r.placeBarrier(barrier{origin: req.Origin, session: req.Session, read: r.leaseOrRead(req.Origin)})
+	b.read = r.leaseOrRead(req.Origin)
+	r.placeBarrier(b)
 	return true
+}
+
+// proposeResumption proposes the transaction of resume, for a session whose timeout is ms. It
+// reports whether it could.
+func (r *Replica) proposeResumption(req *evaluate.Request, ms int32, records bool) bool {
+	if _, ok := r.Core.NextZxid(); !ok || !r.leading.evaluator.Ready() {
+		return false
+	}
+	if records {
+		r.o.Tracker.Resume(req.Session, req.TimeoutMs, req.Origin, r.now())
+	} else {
+		r.resumeInMemory(req, req.TimeoutMs)
+	}
+	if mutated(timeoutForgotten) {
+		req.TimeoutMs = ms
+	}
+	req.Resumes, req.Owns = true, records
+	r.proposeOne(req, r.o.Wall(), newArena(1))
+	return true
+}
+
+// resumeInMemory makes the new connection the owner of a session whose owner this leader alone
+// knows. It ends the old connection.
+func (r *Replica) resumeInMemory(req *evaluate.Request, ms int32) {
+	old, _ := r.o.Tracker.Resume(req.Session, ms, req.Origin, r.now())
+	if old != 0 && old != req.Origin && ServerOf(old) != ServerOf(req.Origin) {
+		r.placeBarrier(barrier{origin: old, code: jute.ErrSessionMoved})
+	}
 }
 
 // txns recycles the transactions between a leader's evaluator and its applier.

@@ -47,6 +47,8 @@ const (
 	markForgotten
 	markKept
 	proposesNothing
+	ownerUnrecorded
+	ownerForgotten
 	firstComeFirstServed
 	turnsOfServers
 )
@@ -85,6 +87,8 @@ var mutantNames = [...]string{
 	markForgotten:        "mark-forgotten",
 	markKept:             "mark-kept",
 	proposesNothing:      "proposes-nothing",
+	ownerUnrecorded:      "owner-unrecorded",
+	ownerForgotten:       "owner-forgotten",
 	firstComeFirstServed: "first-come-first-served",
 	turnsOfServers:       "turns-of-servers",
 }

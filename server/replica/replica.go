@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/fifo"
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -109,6 +110,10 @@ type Options struct {
 	Schemes  *auth.Schemes
 	Limits   Limits
 
+	// Reads returns the highest version of format.History that all other servers are known to
+	// read. Nil means that there are none.
+	Reads func() uint32
+
 	// Reconfigure returns the members that a request to change them asks for, given the
 	// present ones. Its error is a jute.Code, or wraps one. Nil means that there is no
 	// ensemble to change.
@@ -156,6 +161,7 @@ type Replica struct {
 	o      Options
 	status zab.Status
 	links  map[zab.SID]uint64 // the current link of each peer
+	format uint32             // of a leader: the highest version of format.History that all servers read
 
 	leading         leading
 	remote          [256]remoteTouches // by server, of a leader
@@ -266,6 +272,7 @@ func (r *Replica) Tick() {
 	r.peers = r.peers[:0]
 	if r.status.Role == zab.Leading {
 		r.peers = r.Core.Peers(r.peers)
+		r.updateFormat()
 	}
 	r.watchQuorumDisks()
 	r.askToJoin()
@@ -297,7 +304,17 @@ func (r *Replica) PeerUp(peer zab.SID, gen uint64, in zab.Introduction) {
 		r.lostLink(peer)
 	}
 	r.links[peer] = gen
+	r.updateFormat()
 	r.Core.PeerUp(peer, gen, in)
+}
+
+// updateFormat finds out what all servers can read. It is called before entries are sent to
+// another server.
+func (r *Replica) updateFormat() {
+	r.format = format.History.Range().Most
+	if r.o.Reads != nil {
+		r.format = min(r.format, r.o.Reads())
+	}
 }
 
 // PeerDown reports the end of a link.

@@ -157,6 +157,8 @@ func (s *Sim) clientTurn(c *client) {
 	case c.node < 0:
 	case len(c.inFlight) > 0 && s.now-c.asked > patience:
 		s.lostConn(c)
+	case s.phase == phaseChaos && s.percent(s.cfg.MovePct):
+		s.lostConn(c)
 	case c.id == 0 && s.cfg.Loud > 0 && s.phase == phaseChaos:
 		for len(c.inFlight) < s.cfg.Loud {
 			s.sendRequest(c)
@@ -376,7 +378,11 @@ func (s *Sim) checkSeen(c *client, z jute.Zxid) {
 // lostConn gives up a connection. The outstanding requests may take effect or not.
 func (s *Sim) lostConn(c *client) {
 	if c.node >= 0 {
-		s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: request{origin: c.origin}})
+		if s.phase == phaseChaos && s.percent(s.cfg.HangPct) {
+			s.haunt(c)
+		} else {
+			s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: request{origin: c.origin}})
+		}
 	}
 	c.node, c.origin, c.restoring = -1, 0, false
 	for i := range c.persistent {
@@ -385,6 +391,21 @@ func (s *Sim) lostConn(c *client) {
 	c.inFlight = c.inFlight[:0]
 	c.attempt++
 	c.asked = 0
+}
+
+// haunt leaves a connection that the client has given up open at its server, and lets the last
+// of the client's requests arrive there late. The server learns of the end even later.
+func (s *Sim) haunt(c *client) {
+	for range s.rng.IntN(3) {
+		c.cxid++
+		req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked, sent: s.now}
+		if req.kind = reqRead; s.percent(70) {
+			req.kind = reqWrite
+			s.chooseWrite(&req)
+		}
+		s.afterPacket(evToServer, s.nodes[c.node], s.between(100, s.cfg.SessionMs*500), &packet{to: c.node, client: c.id, req: req})
+	}
+	s.afterPacket(evToServer, s.nodes[c.node], s.cfg.SessionMs*1000, &packet{to: c.node, client: c.id, req: request{origin: c.origin}})
 }
 
 // serve accepts a client's request.
@@ -480,6 +501,12 @@ func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 		case datatree.OpSetTimeout:
 			n.tracker.SetTimeout(txn.Session, txn.Ops[i].TimeoutMs, txn.Origin, now)
 			s.stats.Renegotiated++
+		case datatree.OpSetOwner:
+			s.stats.Owners++
+			if c := n.register.OfSession(txn.Session); c != nil && c.origin != txn.Origin && s.cfg.Mutant != MutantMovedKept {
+				s.stats.MovedAway++
+				s.endConn(n, c)
+			}
 		case datatree.OpCloseSession:
 			n.tracker.Remove(txn.Session)
 			delete(n.heard, txn.Session)
@@ -579,8 +606,14 @@ func (s *Sim) answer(n *node, c *conn) {
 		sent := p.req.sent
 		c.pending = append(c.pending[:0], c.pending[1:]...)
 		c.last = max(c.last, r.zxid)
-		if r.err == 0 && (r.kind == reqCreateSession || r.kind == reqResume) && s.clients[c.client].attempt == c.attempt {
-			s.ghost.resumed(c.session, c.origin)
+		s.checkOwner(n, c, &r)
+		if r.err == 0 && (r.kind == reqCreateSession || r.kind == reqResume) {
+			if old := n.register.Claim(c.session, c); old != nil && old != c {
+				s.endConn(n, old)
+			}
+			if s.clients[c.client].attempt == c.attempt {
+				s.ghost.resumed(c.session, c.origin)
+			}
 		}
 		if r.err == 0 && r.kind != reqClose {
 			s.promise(n, c, r.kind, sent)
@@ -590,6 +623,21 @@ func (s *Sim) answer(n *node, c *conn) {
 			s.endConn(n, c)
 			return
 		}
+	}
+}
+
+// checkOwner checks that a server that answers a connection does not know that another one owns
+// the session, and that the history says so of a connection that is told that it has the
+// session: S7.
+func (s *Sim) checkOwner(n *node, c *conn, r *reply) {
+	owner := n.tree.SessionOwner(c.session)
+	opens := r.kind == reqCreateSession || r.kind == reqResume
+	switch {
+	case r.err != 0 || owner == c.origin:
+	case owner != 0 && r.kind != reqClose:
+		s.fail("S7", "server %d answers connection %#x (%v), and %#x owns its session %v", n.id, c.origin, r, owner, c.session)
+	case opens && s.cfg.MixedMs == 0:
+		s.fail("S7", "server %d tells connection %#x that it has session %v, which has no owner", n.id, c.origin, c.session)
 	}
 }
 

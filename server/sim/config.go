@@ -51,6 +51,8 @@ type Config struct {
 	ClosePct     int    // requests that end a session
 	GuardPct     int    // writes that contend for a place, or are for its holder only
 	WatchPct     int    // reads that name a node, and set a watch
+	MovePct      int    // turns after which a client gives up its connection
+	HangPct      int    // connections that a client gives up without their server noticing
 	DozePct      int    // turns after which a client is silent for about a session's timeout
 	SessionMs    uint64 // shortest timeout of sessions
 	Timeouts     int    // a client asks for up to this many times SessionMs; 0 counts as 1
@@ -80,6 +82,10 @@ type Config struct {
 	AutopilotMs uint64
 	// Joiners are further servers, which only their own files list.
 	Joiners int
+
+	// MixedMs is after how long a server that can't read who owns a session comes or goes; 0 means
+	// that there is none.
+	MixedMs uint64
 
 	// ChaosOnly omits the phases in which the ensemble must recover.
 	ChaosOnly bool
@@ -139,7 +145,7 @@ func (c *Config) String() string {
 	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
 	fmt.Fprintf(&b, " rate=%d snapbytes=%d big=%d bigpct=%d%%", c.Rate, c.SnapBytes, c.BigBytes, c.BigPct)
-	fmt.Fprintf(&b, " think=%dµs pipeline=%d loud=%d close=%d%% watch=%d%% guard=%d%% doze=%d%% session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.Loud, c.ClosePct, c.WatchPct, c.GuardPct, c.DozePct, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d loud=%d close=%d%% watch=%d%% guard=%d%% doze=%d%% move=%d%% hang=%d%% mixed=%dms session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.Loud, c.ClosePct, c.WatchPct, c.GuardPct, c.DozePct, c.MovePct, c.HangPct, c.MixedMs, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
@@ -198,6 +204,9 @@ func Draw(seed uint64, steps int) Config {
 	if c.Rate == 0 && r.IntN(4) == 0 {
 		c.Loud = 100
 	}
+	c.MovePct = pick(r, 0, 0, 2, 10)
+	c.HangPct = pick(r, 0, 30, 80)
+	c.MixedMs = c.ElectionMs * pick[uint64](r, 0, 0, 0, 0, 10, 50)
 	return c
 }
 

@@ -35,8 +35,9 @@
 //     requests evaluated than it has.
 //   - S3, S6: no session expires before its timeout has passed since the leader heard of
 //     it, nor before the time that an answer has promised to its client.
-//   - S7: once a client was told that its session is on a new connection, no write of the
-//     old one takes effect.
+//   - S7: once a session has moved to a new connection, no write of the old one takes
+//     effect, and no server that knows of the move answers the old one. A client is told
+//     that it has a session only once the history says so.
 //   - B1: the bytes that a leader and the applier hold stay within replica.Limits. B2: when
 //     the clients have stopped, nothing is held (Liveness).
 //

@@ -60,6 +60,7 @@ type ghost struct {
 	asked   map[uint64][]int32        // by connection: writes that were handed over and are not committed
 	owner   map[jute.SessionID]uint64 // the connection that was confirmed to the session's client
 	left    map[uint64]bool           // connections that sessions have left
+	owners  map[jute.SessionID]uint64 // as the committed sequence says
 	txn     datatree.Txn
 	applied datatree.Applied
 
@@ -86,6 +87,7 @@ func newGhost() ghost {
 		wanted:      make(map[string]*change),
 		owner:       make(map[jute.SessionID]uint64),
 		left:        make(map[uint64]bool),
+		owners:      make(map[jute.SessionID]uint64),
 	}
 }
 
@@ -398,11 +400,18 @@ func (s *Sim) commitControl(e *chainedEntry) {
 // connection: S7.
 func (s *Sim) checkOrigin(txn *datatree.Txn) {
 	g := &s.ghost
+	done := txn.Err == 0 && len(txn.Ops) > 0 && txn.Ops[0].Kind != datatree.OpError
+	if done && txn.Ops[len(txn.Ops)-1].Kind == datatree.OpSetOwner {
+		g.owners[txn.Session] = txn.Origin
+	}
+	if owner := g.owners[txn.Session]; done && txn.Origin != 0 && owner != 0 && owner != txn.Origin {
+		s.fail("S7", "connection %#x owns session %v, and another one writes: %s", owner, txn.Session, describeTxn(txn))
+	}
 	asked := g.asked[txn.Origin]
 	if len(asked) == 0 || txn.Origin == 0 {
 		return
 	}
-	if txn.Err == 0 && len(txn.Ops) > 0 && txn.Ops[0].Kind != datatree.OpError && g.left[txn.Origin] {
+	if done && g.left[txn.Origin] {
 		s.fail("S7", "session %v has left connection %#x, of which this is a write: %s", txn.Session, txn.Origin, describeTxn(txn))
 	}
 	if s.cfg.Faults[FaultFull] == 0 { // a full disk refuses writes

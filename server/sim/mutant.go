@@ -26,13 +26,14 @@ const (
 	MutantTouchesForgotten             // the last touches of connections that end with the role are not reported
 	MutantPersistentNotRestored        // setWatches forgets persistent watches
 	MutantPersistentOnce               // the table forgets a persistent watch that has fired
+	MutantMovedKept                    // a connection survives at its server when another one becomes the owner of its session
 	numMutants
 )
 
 var mutantNames = [numMutants]string{
 	"none", "no-resync", "dirty-snapshot", "early-install", "purge-base", "reply-unordered", "no-postpone", "same-incarnation", "damage-unseen",
 	"one-lane", "purge-joiners", "no-start-record", "event-late", "relative-ignored", "fires-twice", "conns-kept", "report-twice",
-	"touches-forgotten", "persistent-not-restored", "persistent-once",
+	"touches-forgotten", "persistent-not-restored", "persistent-once", "moved-kept",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

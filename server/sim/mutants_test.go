@@ -208,6 +208,21 @@ var focuses = map[string]func(*Config){
 		c.Faults = [numFaults]uint64{}
 		often(c, FaultPause, FaultSlow)
 	},
+	"owner-of-tree": movers,
+	"moved-kept":    movers,
+	"owner-forgotten": func(c *Config) {
+		movers(c)
+		c.MixedMs = c.ElectionMs * 4
+	},
+	"replay-passes-barriers": func(c *Config) {
+		c.Clients, c.Pipeline, c.Backlog, c.ApplyUs, c.NetUs, c.FsyncUs = 5, 16, 600, 2000, 10000, 300
+		c.ThinkUs, c.SessionMs, c.DozePct, c.Faults = c.ElectionMs*20, c.ElectionMs, 10, [numFaults]uint64{}
+		often(c, FaultBlock)
+	},
+	"higher-epoch-ignored": func(c *Config) {
+		c.Voters = 3
+		often(c, FaultPause, FaultSlow)
+	},
 	"relative-ignored": func(c *Config) {
 		watchers(c)
 		often(c, FaultKill, FaultBreak)
@@ -344,6 +359,14 @@ func dozers(c *Config) {
 	often(c, FaultBlock, FaultPartition)
 	c.Faults[FaultBlock] *= 3
 	c.Faults[FaultPartition] *= 3
+}
+
+// movers has many clients that often move to other servers, whose former servers do not notice,
+// and slow disks.
+func movers(c *Config) {
+	c.Clients, c.Pipeline, c.MovePct, c.HangPct, c.MixedMs = 5, 16, 10, 80, 0
+	c.ThinkUs, c.SessionMs, c.FsyncUs, c.NetUs = c.ElectionMs*20, c.ElectionMs*2, 15000, 300
+	c.Faults = [numFaults]uint64{}
 }
 
 // staleReads makes a leader that hands over receive old answers late, and new answers not

@@ -37,6 +37,7 @@ func (s *Sim) newReplica(n *node, r zab.Recovered) *replica.Replica {
 		Ensemble:     true,
 		LeaderServes: true,
 		Evaluate:     evaluate.Options{MaxListed: s.cfg.MaxListed, ReconfigEnabled: true},
+		Reads:        s.allRead,
 		Reconfigure:  s.reconfigure,
 		Autopilot:    s.autopilot(),
 		Join:         s.joinLine(n),
@@ -69,6 +70,15 @@ func (s *Sim) limits(n *node) replica.Limits {
 func (n *node) newOrigin() uint64 {
 	n.lastConn++
 	return uint64(n.id)<<56 | uint64(n.life)<<32 | uint64(n.lastConn)
+}
+
+// allRead returns the version of format.History that the servers read. In some runs a server of
+// an earlier version comes and goes.
+func (s *Sim) allRead() uint32 {
+	if ms := s.cfg.MixedMs; ms > 0 && s.now/1000/ms%2 == 0 {
+		return datatree.FormatOwner - 1
+	}
+	return datatree.FormatOwner
 }
 
 // leading reports whether the node leads and serves.

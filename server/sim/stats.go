@@ -23,6 +23,7 @@ type Stats struct {
 	Connects, Answered, Syncs, Fences, Guarded   int
 	Expired, ToldExpired, Renegotiated           int
 	Replays, Refused                             int
+	Owners, MovedAway                            int
 	WatchesSet, Events                           int
 	Faults                                       [numFaults]int
 }

@@ -178,7 +178,7 @@ func (w *world) beginEnsemble() {
 		return
 	}
 	w.base = w.probes[leader].lastZxid()
-	w.sessions, w.conns, w.lines = map[int64]*session{}, nil, nil
+	w.sessions, w.conns, w.lines, w.resumptions, w.countsAll = map[int64]*session{}, nil, nil, nil, false
 	w.on(leader)
 	w.quiet = false
 }

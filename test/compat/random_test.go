@@ -210,7 +210,7 @@ func (t *talk) reconnect(c *conn) *conn {
 		}
 		lists = append(lists, list)
 	}
-	zxid := max(c.zxid-back, t.w.base)
+	zxid := t.w.before(c.zxid, int(back))
 	if t.w.next(t.count) {
 		c.close() // another server may not know at once that the session has left
 	}

@@ -16,6 +16,7 @@ func resume(s *session, timeout int32) connectRequest {
 func sessionScenarios() []scenario {
 	return []scenario{
 		{name: "session: resumed", run: func(w *world) {
+			w.countsAll = true
 			a := w.connect("A")
 			a.do(create("/res", "", 1), getW("/res"))
 			a.close()

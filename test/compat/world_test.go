@@ -14,8 +14,11 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/ask"
 )
 
 const (
@@ -44,16 +47,21 @@ type world struct {
 	srv   *server
 	lines []string
 
-	base     int64 // zxid before the scenario's first write
-	sessions map[int64]*session
-	conns    []*conn
-	patience time.Duration // how long to wait for a reply
-	events   bool          // show the zxid of notifications
-	loose    bool          // the numbers of zxids differ from run to run: show only that they are new
-	unsorted bool          // notifications of one batch have no defined order: sort them
-	sortACL  bool          // ACLs have no defined order: "auth" was expanded to several ids
-	quiet    bool          // leave replies out of the transcript
-	hangs    []string      // what was left unanswered while quiet
+	base int64 // zxid before the scenario's first write
+	// resumptions are the zxids that zkd has given to resumptions of sessions, which are no
+	// transactions on Apache's server (resume-zxid): the transcript does not count them, unless
+	// countsAll.
+	resumptions []int64
+	countsAll   bool
+	sessions    map[int64]*session
+	conns       []*conn
+	patience    time.Duration // how long to wait for a reply
+	events      bool          // show the zxid of notifications
+	loose       bool          // the numbers of zxids differ from run to run: show only that they are new
+	unsorted    bool          // notifications of one batch have no defined order: sort them
+	sortACL     bool          // ACLs have no defined order: "auth" was expanded to several ids
+	quiet       bool          // leave replies out of the transcript
+	hangs       []string      // what was left unanswered while quiet
 
 	figures *regexp.Regexp // lines of mntr that are compared; nil: all
 
@@ -92,7 +100,7 @@ func (w *world) begin() {
 	probe.do(closeSession())
 	probe.expectEnd()
 	w.base++ // that close is a transaction, too
-	w.sessions, w.conns, w.lines = map[int64]*session{}, nil, nil
+	w.sessions, w.conns, w.lines, w.resumptions, w.countsAll = map[int64]*session{}, nil, nil, nil, false
 	w.quiet = false
 }
 
@@ -145,8 +153,40 @@ func (w *world) zxid(v int64) string {
 	case w.loose:
 		return "new"
 	default:
-		return fmt.Sprintf("z%d", v-w.base)
+		n := v - w.base
+		for _, z := range w.resumptions {
+			if z <= v {
+				n--
+			}
+		}
+		return fmt.Sprintf("z%d", n)
 	}
+}
+
+// before returns the zxid that the transcript shows with a number smaller by n.
+func (w *world) before(zxid int64, n int) int64 {
+	for ; n > 0 || slices.Contains(w.resumptions, zxid); zxid-- {
+		if !slices.Contains(w.resumptions, zxid) {
+			n--
+		}
+	}
+	return max(zxid, w.base)
+}
+
+// resumed notes the zxid of a resumption, the last transaction of the server.
+func (w *world) resumed() {
+	if w.srv.kind != zkd || w.countsAll {
+		return
+	}
+	text, err := ask.Within(wordTimeout, w.addr, "srvr")
+	_, rest, ok := strings.Cut(text, "\nZxid: 0x")
+	hex, _, _ := strings.Cut(rest, "\n")
+	z, errHex := strconv.ParseInt(hex, 16, 64)
+	if err = errors.Join(err, errHex); err != nil || !ok {
+		w.logf("srvr after a resumption: %v: %q", err, text)
+		return
+	}
+	w.resumptions = append(w.resumptions, z)
 }
 
 func (w *world) sessionName(id int64) string {
@@ -226,6 +266,9 @@ func (w *world) connectWith(name string, req connectRequest) *conn {
 	c := w.dial(name)
 	c.write(frame(req.encode()))
 	c.handshake()
+	if req.session != 0 && !c.gone && c.session != nil && c.session.id == req.session {
+		w.resumed()
+	}
 	if w.ens != nil && !w.local {
 		w.syncAll() // a new session is a transaction
 	}
