@@ -47,7 +47,20 @@ func (c *Config) takeOver(o *Config, key string) *Config {
 			next.takeOrigin(o, k.Name)
 		}
 	}
+	// What follows from tickTime follows from the one that the server runs with.
+	if !next.sets("minSessionTimeout") {
+		next.MinSessionTimeout = next.defaultMinSession()
+	}
+	if !next.sets("maxSessionTimeout") {
+		next.MaxSessionTimeout = next.defaultMaxSession()
+	}
 	return &next
+}
+
+// sets reports whether a key was given a value other than -1, which stands for a default.
+func (c *Config) sets(key string) bool {
+	p, given := c.settings[key]
+	return given && p.value != "-1"
 }
 
 // LiveKey returns the name in the table of a key that can change while a server runs, or that of

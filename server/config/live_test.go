@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTakeOverRefuses takes over values that fit the others of their file, and not those of the
@@ -29,6 +30,32 @@ func TestTakeOverRefuses(t *testing.T) {
 		_, err := tt.runs.TakeOver(tt.file, tt.key)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: %v, want %q", tt.key, err, tt.want)
+		}
+	}
+}
+
+// TestTicksOfTheRunningServer takes over a file with another tickTime, which needs a restart: what
+// follows from it does not change before.
+func TestTicksOfTheRunningServer(t *testing.T) {
+	parse := func(text string) *Config {
+		t.Helper()
+		c, _, err := Parse(strings.NewReader("dataDir=/d\nclientPort=2181\n"+text), "zoo.cfg")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for _, tt := range []struct {
+		file     string
+		min, max time.Duration
+	}{
+		{"tickTime=700", time.Second, 10 * time.Second},
+		{"tickTime=700\nminSessionTimeout=-1\nmaxSessionTimeout=9000", time.Second, 9 * time.Second},
+		{"tickTime=700\nminSessionTimeout=1400", 1400 * time.Millisecond, 10 * time.Second},
+	} {
+		got, err := parse("tickTime=500").TakeOver(parse(tt.file), "")
+		if err != nil || got.MinSessionTimeout != tt.min || got.MaxSessionTimeout != tt.max {
+			t.Errorf("%q: from %v to %v, %v; want from %v to %v", tt.file, got.MinSessionTimeout, got.MaxSessionTimeout, err, tt.min, tt.max)
 		}
 	}
 }

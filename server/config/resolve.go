@@ -24,10 +24,10 @@ func (l *loader) resolve() {
 		c.DataLogDir = c.DataDir
 	}
 	if c.MinSessionTimeout < 0 {
-		c.MinSessionTimeout = min(c.ticks(2), mostSessionTimeout)
+		c.MinSessionTimeout = c.defaultMinSession()
 	}
 	if c.MaxSessionTimeout < 0 {
-		c.MaxSessionTimeout = min(c.ticks(20), mostSessionTimeout)
+		c.MaxSessionTimeout = c.defaultMaxSession()
 	}
 	c.InitLimit = c.ticks(c.raw.initLimit)
 	c.SyncLimit = c.ticks(c.raw.syncLimit)
@@ -51,6 +51,9 @@ func (l *loader) resolve() {
 
 // mostSessionTimeout is the longest timeout that the protocol can encode.
 const mostSessionTimeout = maxInt * time.Millisecond
+
+func (c *Config) defaultMinSession() time.Duration { return min(c.ticks(2), mostSessionTimeout) }
+func (c *Config) defaultMaxSession() time.Duration { return min(c.ticks(20), mostSessionTimeout) }
 
 // ticks returns n times tickTime, or the longest duration if that is less.
 func (c *Config) ticks(n int) time.Duration {

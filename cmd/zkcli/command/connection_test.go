@@ -94,10 +94,12 @@ func TestSession(t *testing.T) {
 	if got, want := a.prompt(), "[zk: "+s.ConnectString()+"(CONNECTED) 1] "; got != want {
 		t.Errorf("prompt = %q, want %q", got, want)
 	}
-	id := a.conn.c.Session().ID()
-	s.ExpireSession(id)
-	for a.conn.c.State() != client.StateExpired {
-		<-a.conn.c.Session().States(ctx)
+	states := a.conn.c.Session().States(ctx)
+	s.ExpireSession(a.conn.c.Session().ID())
+	for change := range states {
+		if change.To == client.StateExpired {
+			break
+		}
 	}
 	out.Reset()
 	if err := a.Line(ctx, "ls /"); ExitCode(err) != exitConnection || !strings.Contains(out.String(), "connect opens a new session") {
