@@ -276,7 +276,7 @@ var focuses = map[string]func(*Config){
 	"old-copy-trusted":     func(c *Config) { often(c, FaultOldCopy, FaultKill) },
 	"doubted-server-heard": func(c *Config) { often(c, FaultOldCopy, FaultKill) },
 	"one-configs-quorum":   func(c *Config) { often(c, FaultMembers, FaultBreak, FaultPartition, FaultPause) },
-	"late-voter-joins":     changes,
+	"late-voter-joins":     lateObservers,
 	"second-change":        changes,
 	"any-version":          changes,
 	"change-by-anybody":    changes,
@@ -319,6 +319,15 @@ func changes(c *Config) {
 	c.Clients, c.AdmitLearners = 5, true
 	often(c, FaultMembers, FaultBreak)
 	c.Faults[FaultMembers] /= 2
+}
+
+// lateObservers has changes of the members while observers have not heard of the newest leader.
+func lateObservers(c *Config) {
+	changes(c)
+	c.Voters, c.Observers, c.Groups, c.AutopilotMs = 3, 3, 0, 0
+	c.Faults = [numFaults]uint64{}
+	often(c, FaultMembers, FaultBlock, FaultPartition, FaultTransfer)
+	c.Faults[FaultMembers] /= 4
 }
 
 // longAbsences has servers that autopilot demotes, and clients that change the members.
