@@ -250,10 +250,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// longestAttempt bounds how long one server is tried: one that accepts a connection and then
+// does not answer must not hold up a client whose session has a timeout of minutes.
+const longestAttempt = 20 * time.Second
+
 // attempt tries all addresses of one server, within a part of the session's timeout.
 func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 	s.mu.Lock()
-	share := max(s.timeout*2/3/time.Duration(len(s.hosts.list)), 100*time.Millisecond)
+	share := min(max(s.timeout*2/3/time.Duration(len(s.hosts.list)), 100*time.Millisecond), longestAttempt)
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, share, fmt.Errorf("no answer within %v", share.Round(time.Millisecond)))
 	defer cancel()
