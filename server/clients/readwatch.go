@@ -46,8 +46,9 @@ func (r *read) checkOrRemoveWatches() error {
 }
 
 // setWatches restores a reconnected client's watches. A change that it missed is sent as
-// an event at once, before the reply. Comparing and registering happen under one tree
-// lock, so no change is lost between them.
+// an event at once, before the reply. As on Apache's server, that is also done for a node
+// that the client may not read: its watch would be gone without an event. Comparing and
+// registering happen under one tree lock, so no change is lost between them.
 func (r *read) setWatches() error {
 	var p jute.SetWatchesRequest
 	d := r.body()
@@ -63,9 +64,6 @@ func (r *read) setWatches() error {
 		node, ok := r.state.Tree.Get(path)
 		return watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid}
 	}, func(event jute.EventType, path string) {
-		if node, ok := r.state.Tree.Get(path); ok && !r.schemes.Allowed(node.ACL, jute.PermRead, r.req.auth) {
-			return
-		}
 		r.c.end(appendEvent(r.c.begin(jute.XidNotification, -1, 0), event, path))
 	})
 	r.reply(r.req.xid, r.zxid, 0)
