@@ -63,7 +63,7 @@ func (s *liveServer) rejects(why string, lines ...string) {
 	}
 }
 
-// timeoutOf returns the timeout of a session, in ms, that a client gets who asks for another.
+// timeoutOf returns the timeout in ms of a new session whose client asks for the given one.
 func (s *liveServer) timeoutOf(asked int32) int32 {
 	s.t.Helper()
 	return s.dial(s.t, dialOptions{}).establish(&jute.ConnectRequest{TimeoutMs: asked, Password: make([]byte, 16)}).TimeoutMs
