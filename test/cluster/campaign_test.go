@@ -15,14 +15,14 @@ import (
 // that live with it.
 type campaign struct {
 	testing.TB
-	rng     *rand.Rand
-	e       *ensemble
-	began   time.Time
-	clients []*client
-	flies   []*mayfly
-	rounds  int
-	marked  int64    // when the fault of the round began
-	refused [2]int64 // see history
+	rng      *rand.Rand
+	e        *ensemble
+	began    time.Time
+	clients  []*client
+	flies    []*mayfly
+	rounds   int
+	marked   int64 // when the fault of the round began
+	shortage shortage
 
 	kept struct { // of the round before
 		prefix string
@@ -165,8 +165,8 @@ func (c *campaign) check(f fault, prefix string, before jute.Zxid) {
 		return
 	}
 	h := collect(prefix, before, c.clients)
-	h.refuse(c.refused)
-	c.refused = [2]int64{}
+	h.lack(c.shortage)
+	c.shortage = shortage{}
 	for _, m := range c.flies {
 		if m.life != nil {
 			h.lives[m.life.id] = m.life

@@ -189,7 +189,7 @@ func diskFaults(disks map[int]*disk) []fault {
 		on("disk of follower is full", follower, fill),
 		on("disk of leader is full", leader, fill),
 		{"disks of majority are full", func(c *campaign) {
-			c.refused[0] = c.now()
+			c.shortage.from, c.shortage.quorum = c.now(), true
 			for _, s := range c.e.voters()[1:] {
 				c.must(disks[s.id].fill(0))
 			}
@@ -198,7 +198,7 @@ func diskFaults(disks map[int]*disk) []fault {
 				c.must(disks[s.id].empty())
 			}
 			c.wait(time.Second)
-			c.refused[1] = c.now()
+			c.shortage.to = c.now()
 		}},
 		on("disk is full at the start", follower, func(c *campaign, s *server, d *disk) {
 			s.kill()
@@ -241,10 +241,12 @@ func hang(c *campaign, s *server, d *disk) {
 // fill takes all room away for a while. A server may stop then; the campaign
 // starts it again.
 func fill(c *campaign, s *server, d *disk) {
+	c.shortage.from = c.now()
 	c.must(d.fill(int64(c.rng.IntN(2)) << 20))
 	c.wait(c.between(time.Second, 8*time.Second))
 	c.must(d.empty())
 	c.wait(c.between(500*time.Millisecond, 2*time.Second))
+	c.shortage.to = c.now()
 	if !s.running() {
 		c.Logf("server %d has ended on a full disk: %s", s.id, lastLine(s.logNow()))
 	}

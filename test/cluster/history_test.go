@@ -13,19 +13,24 @@ type history struct {
 	logs   []*connLog
 	lives  map[jute.SessionID]*life
 	// before is the zxid that all of the history lies behind.
-	before jute.Zxid
-	// refused is when servers began to refuse writes for want of room, and when that had
-	// ended.
-	refused [2]int64
+	before   jute.Zxid
+	shortage shortage
 }
 
-// refuse sets the time in which servers refuse writes for want of room. What fails then
-// may have no transaction. Neither may the closes of sessions that begin then: they may
-// be local ones.
-func (h *history) refuse(span [2]int64) {
-	h.refused = span
+// shortage is a time in which servers may refuse writes because a disk is full. A leader
+// does so until another one leads.
+type shortage struct {
+	from, to int64
+	quorum   bool // too few disks have room for a quorum
+}
+
+// lack sets the time in which servers refuse writes because a disk is full. A write that
+// fails then may have no transaction. If there is no quorum with room, sessions that
+// begin then may be local ones, and their closes have no transaction either.
+func (h *history) lack(s shortage) {
+	h.shortage = s
 	for _, o := range h.ops {
-		fails := o.write() && o.state == refused && o.ret > span[0] && o.call < span[1]
+		fails := o.write() && o.state == refused && o.ret > s.from && o.call < s.to
 		l := h.lives[o.session]
 		if fails || o.code == jute.OpCloseSession && l != nil && h.local(l) {
 			o.unlogged, o.zxid = true, 0
@@ -39,7 +44,9 @@ func (h *history) refuse(span [2]int64) {
 }
 
 // local reports whether a session may be one that a single server knows.
-func (h *history) local(l *life) bool { return l.begun >= h.refused[0] && l.begun < h.refused[1] }
+func (h *history) local(l *life) bool {
+	return h.shortage.quorum && l.begun >= h.shortage.from && l.begun < h.shortage.to
+}
 
 // collect puts together what clients have recorded.
 func collect(prefix string, before jute.Zxid, clients []*client) *history {

@@ -47,7 +47,7 @@ type op struct {
 	stat     jute.Stat // in the reply
 	names    []string  // children read
 	made     string    // path created
-	unlogged bool      // refused without a transaction: see history.refuse
+	unlogged bool      // refused without a transaction: see history.lack
 }
 
 func (o *op) String() string {

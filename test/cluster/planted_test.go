@@ -292,7 +292,7 @@ func TestPlanted(t *testing.T) {
 		{"expired early", func() *tale {
 			s := plain()
 			s.h.lives[2].written, s.h.lives[2].touched, s.h.lives[2].expired = 500, 500, 1400
-			s.h.refused = [2]int64{-10, -5}
+			s.h.shortage = shortage{-10, -5, true}
 			return s
 		}, "too early"},
 		{"write after the end of the session", func() *tale {
