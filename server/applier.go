@@ -134,6 +134,10 @@ func (a *applier) control(o *replica.Order) error {
 		a.state.Lock()
 		a.snapshots.freeze(&a.ensemble)
 		a.state.Unlock()
+	case replica.OrderInterlude:
+		a.answers.BeginInterlude()
+	case replica.OrderFence:
+		a.answers.EndInterlude(o.Origin)
 	default:
 		return a.replayTo(o.Zxid)
 	}
@@ -201,6 +205,7 @@ func (a *applier) awaitsSnapshot() bool {
 // installSnapshot replaces the tree by the one that another server sent.
 func (a *applier) installSnapshot(rec *received) {
 	tree := rec.tree
+	a.answers.EndAll()
 	a.state.Lock()
 	for id := range a.state.Tree.Sessions() {
 		a.tracker.Remove(id)
@@ -303,6 +308,7 @@ func (a *applier) apply(o *replica.Order) error {
 	}
 	txn, err := a.txnOf(o)
 	if err == nil {
+		a.answers.BeforeApply(txn)
 		err = a.ensemble.Apply(&o.Entry)
 	}
 	if err != nil {

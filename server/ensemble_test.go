@@ -33,7 +33,7 @@ func TestEnsembleServesWritesAndReads(t *testing.T) {
 }
 
 func TestSessionOutlivesTheLeader(t *testing.T) {
-	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+	inBubble(t, 3, []string{"zkd.interlude=0"}, func(t *testing.T, e *testEnsemble) {
 		follower, leader := e.follower(), e.leader()
 		c := e.servers[follower].connect(t)
 		c.ephemeral("/lock")
@@ -141,7 +141,7 @@ func TestClientAheadIsRefused(t *testing.T) {
 func TestIsolatedLeaderStepsDown(t *testing.T) {
 	for _, how := range []string{"cut", "one-way out", "one-way in"} {
 		t.Run(how, func(t *testing.T) {
-			inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+			inBubble(t, 3, []string{"zkd.interlude=0"}, func(t *testing.T, e *testEnsemble) {
 				old := e.leader()
 				c := e.servers[old].connect(t)
 				c.create("/a", "1")

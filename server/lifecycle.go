@@ -74,10 +74,11 @@ type published struct {
 	membersChanged chan struct{}                    // has a token when lists has changed
 	peers          atomic.Pointer[[]zab.PeerStatus] // of a leader, updated from time to time
 	heldMetrics    held
-	answersUntil   atomic.Int64 // as zab.Core.AnswersUntil, on the clock of now
-	quorumFull     atomic.Bool  // of a leader: the disks of so many voters are full that the others are no quorum
-	servingFrom    atomic.Int64 // time.Duration
-	idleSince      atomic.Int64 // when service last ended; time.Duration
+	answersUntil   atomic.Int64  // as zab.Core.AnswersUntil, on the clock of now
+	quorumFull     atomic.Bool   // of a leader: the disks of so many voters are full that the others are no quorum
+	service        atomic.Uint64 // number of the present service; 0 if there is none
+	servingFrom    atomic.Int64  // time.Duration
+	idleSince      atomic.Int64  // when service last ended; time.Duration
 
 	cluster atomic.Pointer[zab.ID]       // nil while the history does not say
 	keys    atomic.Pointer[session.Keys] // of session passwords

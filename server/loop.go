@@ -44,6 +44,8 @@ type loop struct {
 	stages      stages
 	lookingFrom time.Duration // when the present election began
 	syncingFrom time.Duration // when a leader began to bring this server up to date
+	// interludeEnds is when the connections end that wait for a service; 0 if none does.
+	interludeEnds time.Duration
 
 	learners   *learners
 	arrivals   *arrivals
@@ -194,6 +196,7 @@ func (l *loop) tick() {
 	l.answersUntil.Store(l.replica.AnswersUntil())
 	l.quorumFull.Store(l.replica.QuorumFull())
 	l.dropUnlisted()
+	l.checkInterlude()
 	if now := millis(l.now()); now-l.reportedAt >= millis(l.cfg.TickTime)/2 {
 		l.reportTouches(now)
 	}
@@ -468,8 +471,8 @@ func (l *loop) walRecord(op *zab.LogOp) wal.Record {
 	return wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data}
 }
 
-// changed publishes a change of the status, and lets clients in or ends their
-// connections: see replica.Output.
+// changed publishes a change of the status, and lets clients in or makes them wait: see
+// replica.Output.
 func (l *loop) changed() {
 	was, now := l.out.Was, l.out.Status
 	if now.Observer && !l.listed(l.id) {
@@ -497,8 +500,12 @@ func (l *loop) changed() {
 	case now.Role == zab.Looking:
 		l.metrics.Elections.Add(1)
 	}
-	if l.out.ServiceBegan {
+	switch {
+	case l.out.ServiceBegan:
 		l.beginService()
+	case now.Role == zab.Leading && was.Role != zab.Leading: // leaderServes=no
+		l.interludeEnds = 0
+		l.clients.EndEarlier(0)
 	}
 	if now.Role != zab.Looking && now.Role != zab.SyncingFollower {
 		l.arrivals.drop(0, errNotWanted)
@@ -547,15 +554,37 @@ func (l *loop) beginService() {
 		}
 		l.clients.EndReadOnly()
 	}
+	l.service.Store(l.replica.Service())
 	if !l.ending.Load() {
 		l.serving.Store(true)
 		l.clients.LogServing()
 	}
 }
 
-// endService ends the connections that have sent any request.
+// endService begins an interlude: the connections wait for the next service, but not for long.
 func (l *loop) endService() {
+	now := l.now()
+	if l.clients.Fenced() == l.service.Swap(0) {
+		l.interludeEnds = 0
+	}
+	if l.interludeEnds == 0 {
+		l.interludeEnds = now + l.cfg.Interlude
+	}
 	l.serving.Store(false)
-	l.idleSince.Store(int64(l.now()))
-	l.clients.EndService()
+	l.idleSince.Store(int64(now))
+	l.clients.StopServing()
+	l.checkInterlude()
+}
+
+// checkInterlude ends the connections that have waited for too long for a service.
+func (l *loop) checkInterlude() {
+	service := l.service.Load()
+	switch {
+	case l.interludeEnds == 0:
+	case service != 0 && l.clients.Fenced() == service:
+		l.interludeEnds = 0
+	case l.now() >= l.interludeEnds:
+		l.interludeEnds = 0
+		l.clients.EndEarlier(service)
+	}
 }

@@ -124,7 +124,8 @@ func (r *readers) changed(zxid jute.Zxid, events []datatree.Event) {
 // installed is called when another tree has replaced the one before. The state is locked. The
 // clients connect again, and learn what has changed when they set their watches.
 func (r *readers) installed(zxid jute.Zxid) {
-	r.clients.EndService()
+	r.clients.StopServing()
+	r.clients.EndEarlier(0)
 	r.state.SetApplied(zxid)
 	r.clients.BeginReadOnly()
 }

@@ -334,6 +334,7 @@ type backend struct {
 func (b backend) Submit(subs ...replica.Submission)     { b.submissions.put(subs...) }
 func (b backend) Now() time.Duration                    { return b.now() }
 func (b backend) AnswersUntil() int64                   { return b.answersUntil.Load() }
+func (b backend) Service() uint64                       { return b.service.Load() }
 func (b backend) Serving() bool                         { return b.serving.Load() }
 func (b backend) Ending() bool                          { return b.ending.Load() }
 func (b backend) IdleSince() time.Duration              { return time.Duration(b.idleSince.Load()) }

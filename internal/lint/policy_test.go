@@ -37,7 +37,7 @@ const ours = `
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/keystore server/secure server/zab
-	server/sim:        jute internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/register server/datadirs server/datatree server/evaluate server/replica server/session
+	server/sim:        jute internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/pending server/clients/register server/datadirs server/datatree server/evaluate server/replica server/session
 	                   server/snapshot server/wal server/watch server/zab
 
 	# Lists and records in memory.
@@ -110,7 +110,8 @@ const ours = `
 
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
-	server/clients:    jute fourletter internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/register server/config server/datatree server/evaluate server/limits server/monitor
+	server/clients/pending: internal/fifo
+	server/clients:    jute fourletter internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/register server/config server/datatree server/evaluate server/limits server/monitor
 	                   server/replica server/secure server/session server/traces server/watch
 
 	# Assembly.

@@ -26,6 +26,8 @@ type Answers struct {
 	event    []byte              // its notification, encoded once; empty until a watcher is found
 	notified int                 // how many watchers it was sent to
 
+	interlude bool // see BeginInterlude
+
 	same               sameResults            // answers to writes in a row with the same latency
 	latency            time.Duration          // of these
 	namespace, written monitor.NamespaceCount // of reads and of writes
@@ -272,7 +274,7 @@ func (a *Answers) popLocked(c *conn) (read bool) {
 func (s *Clients) dropLocked(c *conn) {
 	req := c.mu.pending.Front()
 	large, size := req.large, req.size()
-	c.mu.pending.Pop(1)
+	c.mu.pending.Pop()
 	if large > 0 {
 		s.largeBytes.Add(-large)
 	}

@@ -56,6 +56,9 @@ type Backend interface {
 	// AnswersUntil returns the time, in ms of Now, until which this server may answer
 	// reads alone.
 	AnswersUntil() int64
+	// Service returns the number of the present service, and 0 if there is none: see package
+	// replica.
+	Service() uint64
 	// Serving reports whether a leader is known, or this server is the leader.
 	Serving() bool
 	// Ending reports whether the server is closing or has failed.
@@ -133,7 +136,8 @@ type Clients struct {
 	configure   func(jute.ConfigureRequest) (string, error)
 	handshakes  *handshakes
 	complaints  complaints
-	readOnly    atomic.Bool // serving read-only clients because there is no leader
+	fenced      atomic.Uint64 // the last service that connections of earlier ones have entered
+	readOnly    atomic.Bool   // serving read-only clients because there is no leader
 	drain       drain
 	refusals    refusals
 
@@ -247,18 +251,6 @@ func (s *Clients) Close(timeout time.Duration) {
 func (s *Clients) Kill(origin uint64) {
 	if c := s.conns.Get(origin); c != nil {
 		c.kill()
-	}
-}
-
-// EndService ends the connections that have sent any request.
-func (s *Clients) EndService() {
-	s.ports.Lock()
-	s.ports.plain.serving, s.ports.secure.serving = false, false
-	s.ports.Unlock()
-	for _, c := range s.conns.All() {
-		if c.wantsSession() {
-			c.kill()
-		}
 	}
 }
 

@@ -38,6 +38,7 @@ func (b *standin) Submit(subs ...replica.Submission) {
 
 func (b *standin) Now() time.Duration             { return time.Second }
 func (b *standin) AnswersUntil() int64            { return 1 << 40 }
+func (b *standin) Service() uint64                { return 1 }
 func (b *standin) Serving() bool                  { return true }
 func (b *standin) Ending() bool                   { return false }
 func (b *standin) IdleSince() time.Duration       { return 0 }

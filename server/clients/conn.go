@@ -11,11 +11,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/internal/tlsconn"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/auth/sasl"
+	"github.com/zkd-project/zkd/server/clients/pending"
 	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
@@ -79,16 +79,16 @@ type conn struct {
 
 	mu struct {
 		sync.Mutex
-		out      *outBuffer         // nil while empty
-		writing  bool               // a goroutine is writing the socket
-		ending   bool               // close once out is written; nothing more is appended
-		lingers  bool               // with ending: the client may have sent more
-		draining bool               // answer what is pending, then end: the server stops, or moves its clients
-		exempt   uint64             // number of the drain that leaves it alone; 0 for none
-		gone     bool               // torn down
-		mark     int                // where the frame being appended begins
-		audited  uint64             // the audit log's last entry about the connection; 0 for none
-		pending  fifo.List[request] // requests from the first unanswered write on
+		out      *outBuffer             // nil while empty
+		writing  bool                   // a goroutine is writing the socket
+		ending   bool                   // close once out is written; nothing more is appended
+		lingers  bool                   // with ending: the client may have sent more
+		draining bool                   // answer what is pending, then end: the server stops, or moves its clients
+		exempt   uint64                 // number of the drain that leaves it alone; 0 for none
+		gone     bool                   // torn down
+		mark     int                    // where the frame being appended begins
+		audited  uint64                 // the audit log's last entry about the connection; 0 for none
+		pending  pending.Queue[request] // requests from the first unanswered write on
 		stats    connStats
 	}
 	drained sync.Cond // on mu: out was written, pending got shorter, or the connection is gone

@@ -9,13 +9,14 @@
 // A connection has two goroutines: its reader, and a writer that starts with the first
 // answer or event. Requests of a connection are answered in their order: a read that
 // follows a write waits in the connection's queue until the write is answered, and is
-// then served by the applier.
+// then served by the applier. The queue is package pending. It outlives the leader: see
+// interlude.go.
 //
 // # Callers
 //
 // The server makes Clients when it has recovered its state, and then calls Listen; when
 // it stops, it calls Refuse and Close. Only the applier calls Answers, with State locked
-// for writing. The peer loop calls Kill, EndService, Touches and EndReadOnly. All
+// for writing. The peer loop calls Kill, StopServing, EndEarlier, Touches and EndReadOnly. All
 // other methods may be called from any goroutine.
 //
 // # Locks

@@ -103,8 +103,12 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 	if r.SessionID != 0 {
 		s.metrics.Revalidations.Add(1)
 	}
+	service := s.backend.Service()
 	switch {
 	case s.backend.Ending():
+		s.metrics.NotServing.Add(1)
+		return errNotServing
+	case c.id < service && s.fenced.Load() < service: // what it asks for could not be told from what earlier connections did
 		s.metrics.NotServing.Add(1)
 		return errNotServing
 	case !s.backend.Serving():
@@ -123,6 +127,9 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 		return fmt.Errorf("%w: %v, here %v", errClientAhead, r.LastZxidSeen, last)
 	}
 	c.seen = r.LastZxidSeen
+	c.mu.Lock()
+	c.mu.pending.Service = service
+	c.mu.Unlock()
 	return nil
 }
 
@@ -162,7 +169,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	if r.HasReadOnly {
 		readOnly = 1
 	}
-	c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}, outcome: c.established})
+	sub.Service = c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}, outcome: c.established})
 	c.touched.Store(millis(c.started)) // the leader starts the session's timeout no earlier than this
 	s.backend.Submit(sub)
 	if err := c.await(c.established); err != nil {

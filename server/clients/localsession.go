@@ -120,9 +120,10 @@ func (c *conn) upgrade(req *request) error {
 		return nil
 	}
 	outcome := make(chan struct{})
-	c.push(request{op: jute.OpCreateSession, xid: replica.UpgradeXid, received: req.received, ordered: true, outcome: outcome})
+	service := c.push(request{op: jute.OpCreateSession, xid: replica.UpgradeXid, received: req.received, ordered: true, outcome: outcome})
 	c.batch = append(c.batch, replica.Submission{
 		Kind:     replica.Write,
+		Service:  service,
 		Received: req.received,
 		Request: evaluate.Request{Op: jute.OpCreateSession, Session: c.SessionID(), Origin: c.id, Cxid: replica.UpgradeXid,
 			TimeoutMs: c.timeoutMs},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/clients/pending"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
 )
@@ -35,6 +36,22 @@ type request struct {
 
 // size returns approximately how much memory a waiting request takes.
 func (r *request) size() int64 { return int64(len(r.body)) + 256 }
+
+// Kind returns how the request gets its outcome.
+func (r request) Kind() pending.Kind {
+	switch {
+	case !r.ordered:
+		return pending.Read
+	case r.outcome != nil, r.op == jute.OpReconfig, r.op == jute.OpTransferLeader:
+		return pending.Bound
+	case r.op == jute.OpSync || !replica.Ordered(r.op):
+		return pending.Barrier
+	}
+	return pending.Write
+}
+
+// Number returns the request's xid.
+func (r request) Number() int32 { return r.xid }
 
 // errShortHeader means that a frame is too short for a request header.
 var errShortHeader = errors.New("frame is too short for a request header")
@@ -181,14 +198,19 @@ func (c *conn) submit(req *request) error {
 	c.askedLeader = true
 	req.ordered = true
 	req.body = c.copyBody(req.body)
-	c.push(*req)
-	kind := replica.Write
-	op := req.op
-	if op == jute.OpSync || !replica.Ordered(op) {
+	c.batch = append(c.batch, c.submission(req, c.push(*req)))
+	return nil
+}
+
+// submission returns a waiting request as the leader gets it.
+func (c *conn) submission(req *request, service uint64) replica.Submission {
+	kind, op := replica.Write, req.op
+	if req.Kind() == pending.Barrier {
 		kind, op = replica.Barrier, jute.OpSync
 	}
-	c.batch = append(c.batch, replica.Submission{
+	return replica.Submission{
 		Kind:     kind,
+		Service:  service,
 		Received: req.received,
 		Request: evaluate.Request{
 			Op:      op,
@@ -199,15 +221,15 @@ func (c *conn) submit(req *request) error {
 			Auth:    req.auth,
 			Body:    req.body,
 		},
-	})
-	return nil
+	}
 }
 
-// push appends to the pending requests. Only the reader calls it.
-func (c *conn) push(req request) {
+// push appends to the pending requests, and returns the service in which the request has to be
+// submitted. Only the reader calls it.
+func (c *conn) push(req request) (service uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pushLocked(req)
+	return c.pushLocked(req)
 }
 
 // queueRead appends a read to the pending requests if there are any: the applier serves
@@ -224,10 +246,10 @@ func (c *conn) queueRead(req *request) bool {
 	return true
 }
 
-func (c *conn) pushLocked(req request) {
-	c.mu.pending.Push(req)
+func (c *conn) pushLocked(req request) (service uint64) {
 	c.pendingLen.Add(1)
 	c.clients.throttler.enter(req.size())
+	return c.mu.pending.Push(req)
 }
 
 // throttle pauses the reader while the client is slow to read its replies, or while too

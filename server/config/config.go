@@ -199,6 +199,9 @@ type Config struct {
 	// ElectionTimeout is the time without a message from the leader after which its
 	// followers look for another one. Default 1 s, or SyncLimit if that is less.
 	ElectionTimeout time.Duration
+	// Interlude is how long connections of clients wait for a leader. Default 3 times
+	// ElectionTimeout.
+	Interlude time.Duration
 	// Heartbeat is the interval between the leader's pings, at most a third of
 	// ElectionTimeout. Default 100 ms.
 	Heartbeat time.Duration

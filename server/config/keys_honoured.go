@@ -165,6 +165,8 @@ func ensembleKeys(c *Config) []Key {
 			Doc: "Time without a word from the leader after which its followers look for another one; up to a half is added at random. At most syncLimit unless it is set."},
 		{Name: "zkd.heartbeat", Default: "100", value: millis(&c.Heartbeat, 20, 200000),
 			Doc: "Time between two pings of the leader; at most a third of zkd.electionTimeout, of any server. With more than 600 followers have no lease for a part of the time, and ask the leader before they answer."},
+		{Name: "zkd.interlude", Default: "3000", value: millis(&c.Interlude, 0, 3600000),
+			Doc: "Time for which this server keeps its clients' connections when it has no leader: their requests wait, and are answered once there is one. Three times zkd.electionTimeout unless it is set; 0 ends the connections at once."},
 		{Name: "peerType", Default: "participant", value: oneOf(&c.raw.peerType, "participant", "observer"),
 			Doc: "Role of this server. The role in its server.N line wins."},
 		{Name: "leaderServes", Default: "yes", value: yesNo(&c.LeaderServes),

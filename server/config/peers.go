@@ -26,6 +26,9 @@ func (l *loader) resolveTimes() {
 	if _, given := l.set["zkd.electionTimeout"]; !given && c.SyncLimit > 0 {
 		c.ElectionTimeout = max(min(c.ElectionTimeout, c.SyncLimit), leastElectionTimeout)
 	}
+	if _, given := l.set["zkd.interlude"]; !given {
+		c.Interlude = 3 * c.ElectionTimeout
+	}
 	if p, given := l.set["zkd.heartbeat"]; given && 3*c.Heartbeat > c.ElectionTimeout && !l.failed("zkd.electionTimeout") {
 		l.fail(p, "must be at most a third of zkd.electionTimeout, which is %d ms", c.ElectionTimeout.Milliseconds())
 		return

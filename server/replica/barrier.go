@@ -15,14 +15,6 @@ type barrier struct {
 	read    uint64 // the quorum read that it waits for; 0 for none
 }
 
-// quorumRead is the leader's question to a quorum whether it still leads, kept at the
-// server whose barrier waits for the answer. It is removed when it is confirmed. A failed
-// one stays until its barrier has passed.
-type quorumRead struct {
-	at     zab.SID
-	failed bool
-}
-
 // answers are the frames for one follower that are being built.
 type answers struct {
 	to                  zab.SID
@@ -59,7 +51,7 @@ func (r *Replica) answersFor(to zab.SID) *answers {
 // client.
 func (r *Replica) placeBarrier(b barrier) {
 	b.after = r.Core.LastZxid()
-	if mutated(barrierEarly) || mutated(expiredEarly) && b.code == jute.ErrSessionExpired {
+	if mutated(fenceEarly) && b.origin == r.leading.services[ServerOf(b.origin)] || mutated(barrierEarly) || mutated(expiredEarly) && b.code == jute.ErrSessionExpired {
 		b.after = 0
 	}
 	if mutated(wrongConnection) && r.placed != 0 && ServerOf(r.placed) == ServerOf(b.origin) {
@@ -82,7 +74,7 @@ func (r *Replica) placeBarrier(b barrier) {
 // read, for the barrier of a connection that waits for the answer.
 func (r *Replica) readQuorum(origin uint64) uint64 {
 	r.lastRead++
-	r.reads[r.lastRead] = quorumRead{at: ServerOf(origin)}
+	r.reads[r.lastRead] = ServerOf(origin)
 	r.Core.ReadIndex(r.lastRead)
 	return r.lastRead
 }
@@ -96,24 +88,22 @@ func (r *Replica) leaseOrRead(origin uint64) uint64 {
 	return r.readQuorum(origin)
 }
 
-// confirmed processes the outcome of a quorum read. The connections of barriers whose
-// read failed end in their turn: their clients try another server.
+// confirmed processes the outcome of a quorum read. A read fails when the leader loses its role:
+// a barrier that waits for it waits until the service ends, and is dropped then.
 func (r *Replica) confirmed(read zab.ReadResult) {
-	asked, ok := r.reads[read.ID]
-	switch {
-	case !ok:
-	case asked.at != r.o.ID:
-		delete(r.reads, read.ID)
-		f := &r.answersFor(asked.at).confirmed
-		if len(f.now) == 0 {
-			f.now = beginFrame(f.now, r.status.Epoch)
-		}
-		f.now = appendConfirmed(f.now, read)
-	case read.OK:
-		delete(r.reads, read.ID)
-	default:
-		r.reads[read.ID] = quorumRead{at: asked.at, failed: true}
+	at, ok := r.reads[read.ID]
+	if !ok || !read.OK {
+		return
 	}
+	delete(r.reads, read.ID)
+	if at == r.o.ID {
+		return
+	}
+	f := &r.answersFor(at).confirmed
+	if len(f.now) == 0 {
+		f.now = beginFrame(f.now, r.status.Epoch)
+	}
+	f.now = appendConfirmed(f.now, read)
 }
 
 // feed gives the applier the ready orders, each barrier after the entries that it
@@ -126,21 +116,23 @@ func (r *Replica) feed(out *Output) {
 		out.Orders = nil
 	}
 	orders := out.Orders[:0]
+	if r.interlude {
+		r.interlude = false
+		orders = append(orders, Order{Kind: OrderInterlude})
+	}
 	ready, barriers := r.ready.All(), r.barriers.All()
 	n, b := 0, 0
 	for {
 		if b < len(barriers) && barriers[b].after <= r.fed {
 			x := &barriers[b]
-			read, waits := r.reads[x.read]
-			if waits && !read.failed {
+			if _, waits := r.reads[x.read]; waits {
 				break
 			}
-			code := x.code
-			if waits {
-				delete(r.reads, x.read)
-				code = jute.ErrSessionMoved
+			kind := OrderBarrier
+			if x.origin == r.service {
+				kind = OrderFence
 			}
-			orders = append(orders, Order{Kind: OrderBarrier, Origin: x.origin, Code: code, Session: x.session})
+			orders = append(orders, Order{Kind: kind, Origin: x.origin, Code: x.code, Session: x.session})
 			b++
 			continue
 		}

@@ -42,6 +42,9 @@ func DescribeFrame(kind uint8, body []byte) string {
 		b = fmt.Appendf(b, "%s epoch=%d zxid=%v", map[uint8]string{frameDigest: "DIGEST", frameDiverged: "DIVERGED"}[kind], epoch, zxid)
 	case frameJoin:
 		b = fmt.Appendf(b, "JOIN epoch=%d %s", epoch, rest)
+	case frameFence:
+		service, _ := decodeFence(rest)
+		b = fmt.Appendf(b, "FENCE epoch=%d service=%#x", epoch, service)
 	default:
 		b = fmt.Appendf(b, "frame of kind %d", kind)
 	}

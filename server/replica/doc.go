@@ -35,9 +35,8 @@
 //
 //   - Orders are in the order of zxids, and a barrier follows the last entry that was
 //     proposed before it. An order after an unconfirmed barrier waits for it.
-//   - A request made while the server had one role is never answered in another role: the
-//     connections end with the role (Output.ServiceEnded). A later request of such a
-//     connection is refused.
+//   - A request is done at most once, also if the leader changes while it is under way:
+//     see service.go.
 //   - A session expires only when no server can have answered its client so recently that
 //     the client counts on it: see liveness.go.
 //   - Limits bounds the memory held.

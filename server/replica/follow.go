@@ -31,10 +31,6 @@ func (r *Replica) forward(batch []Submission) {
 	var before *Submission
 	for i := range batch {
 		sub := &batch[i]
-		if sub.Request.Origin <= r.barred {
-			r.end = append(r.end, sub.Request.Origin)
-			continue
-		}
 		if mutated(forwardDrops) && sub.Request.Cxid%8 == 7 {
 			continue
 		}
@@ -87,7 +83,7 @@ func (r *Replica) takeFrames(out *Output) {
 }
 
 // Frame processes a frame from another server. It drops frames of an earlier link or
-// role: the sender has noticed the change as well, and has ended the waiting connections.
+// role: the sender notices the change as well, and repeats what is not done.
 func (r *Replica) Frame(peer zab.SID, gen uint64, kind uint8, body []byte) error {
 	if r.links[peer] != gen {
 		return nil
@@ -113,6 +109,8 @@ func (r *Replica) Frame(peer zab.SID, gen uint64, kind uint8, body []byte) error
 	case frameJoin:
 		r.hearJoin(peer, string(b))
 		return nil
+	case frameFence:
+		return r.hearFence(peer, epoch, b)
 	}
 	return fmt.Errorf("frame of kind %d", kind)
 }
@@ -120,9 +118,7 @@ func (r *Replica) Frame(peer zab.SID, gen uint64, kind uint8, body []byte) error
 var errNotYours = errors.New("request with a connection of another server, or of a kind that servers do not pass on")
 
 func (r *Replica) hearSubmissions(peer zab.SID, epoch uint32, b []byte) error {
-	switch {
-	case r.status.Role == zab.SyncingLeader && epoch == r.status.Epoch: // evaluated when it leads
-	case r.status.Role != zab.Leading || epoch < r.leading.since || epoch > r.status.Epoch:
+	if !r.leadsIn(epoch) {
 		return nil
 	}
 	batch, err := decodeSubmissions(nil, b, r.o.Now())
@@ -133,9 +129,19 @@ func (r *Replica) hearSubmissions(peer zab.SID, epoch uint32, b []byte) error {
 		if ServerOf(batch[i].Request.Origin) != peer || !forwardable(&batch[i]) {
 			return errNotYours
 		}
+		batch[i].Service = r.leading.services[peer]
 	}
 	r.enqueue(batch)
 	return nil
+}
+
+// leadsIn reports whether requests that were sent in an epoch are for this leader. A leader that
+// is not ready yet evaluates them when it leads.
+func (r *Replica) leadsIn(epoch uint32) bool {
+	if r.status.Role == zab.SyncingLeader {
+		return epoch == r.status.Epoch
+	}
+	return r.status.Role == zab.Leading && epoch >= r.leading.since && epoch <= r.status.Epoch
 }
 
 // forwardable reports whether followers forward submissions of this kind.
@@ -163,11 +169,15 @@ func (r *Replica) hearBarriers(peer zab.SID, gen uint64, b []byte) error {
 	}
 	barriers, err := decodeBarriers(nil, b)
 	for i := range barriers {
-		if read := barriers[i].read; read != 0 {
-			r.reads[read] = quorumRead{at: r.o.ID}
+		x := &barriers[i]
+		if r.precedesFence(x) {
+			continue
 		}
+		if x.read != 0 {
+			r.reads[x.read] = r.o.ID
+		}
+		r.barriers.Push(*x)
 	}
-	r.barriers.Push(barriers...)
 	return err
 }
 

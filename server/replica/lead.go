@@ -36,6 +36,9 @@ type leading struct {
 	// several turnBytes lets the others have as many turns first.
 	waiting fifo.Turns[Submission]
 	bytes   int64 // of waiting
+	// services are the numbers of the servers' present services. Waiting requests of earlier ones
+	// have no effect.
+	services [256]uint64
 	// refused are the connections that end because one of their requests was refused.
 	refused map[uint64]bool
 	reports []digestReports // oldest first
@@ -126,6 +129,7 @@ func (r *Replica) lead(now zab.Status) {
 		since:     now.Epoch,
 		waiting:   r.leading.waiting,
 		bytes:     r.leading.bytes,
+		services:  r.leading.services,
 		refused:   r.leading.refused,
 		evaluator: evaluate.New(tree, r.o.Schemes, r.o.Evaluate),
 	}
@@ -136,7 +140,11 @@ func (r *Replica) lead(now zab.Status) {
 	if mutated(ownLeaseWaited) {
 		leasesEnd = r.now() + int64(r.Core.LongestLease())
 	}
-	r.o.Tracker.Reset(leasesEnd)
+	owner := tree.SessionOwner
+	if mutated(ownersForgotten) {
+		owner = nil
+	}
+	r.o.Tracker.Reset(leasesEnd, owner)
 }
 
 // enqueue adds requests to be evaluated and proposed in their turn. If too many wait,
@@ -232,7 +240,8 @@ func (r *Replica) decideUnknown() (decided bool) {
 	r.o.State.RLock()
 	defer r.o.State.RUnlock()
 	for ; list.Len() > 0 && list.Front().after <= r.o.State.Applied(); list.Pop(1) {
-		if !r.resume(&list.Front().sub.Request) {
+		sub := &list.Front().sub
+		if !r.ofEarlierService(sub) && !r.resume(&sub.Request) {
 			break
 		}
 		decided = true
@@ -297,8 +306,7 @@ func (w *waits) flush() {
 // and the work of its transaction. The tree is locked for reading.
 func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64, payload *arena) (work int, ok bool) {
 	req := &sub.Request
-	if req.Origin != 0 && req.Origin <= r.barred && ServerOf(req.Origin) == r.o.ID {
-		r.end = append(r.end, req.Origin)
+	if r.ofEarlierService(sub) {
 		return 0, true
 	}
 	s, lives := r.touch(req, now)
@@ -320,6 +328,9 @@ func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64
 			return 0, true
 		}
 		return 1, r.resume(req)
+	}
+	if _, ok := r.Core.NextZxid(); !ok {
+		return 0, false
 	}
 	if req.Op == jute.OpCreateSession {
 		req.Owns = r.recordsOwner(req.Session)

@@ -51,6 +51,11 @@ const (
 	ownerForgotten
 	firstComeFirstServed
 	turnsOfServers
+	fenceEarly
+	earlierServed
+	earlierSubmitted
+	earlierBarriers
+	ownersForgotten
 )
 
 var mutantNames = [...]string{
@@ -91,6 +96,11 @@ var mutantNames = [...]string{
 	ownerForgotten:       "owner-forgotten",
 	firstComeFirstServed: "first-come-first-served",
 	turnsOfServers:       "turns-of-servers",
+	fenceEarly:           "fence-early",
+	earlierServed:        "earlier-served",
+	earlierSubmitted:     "earlier-submitted",
+	earlierBarriers:      "earlier-barriers",
+	ownersForgotten:      "owners-forgotten",
 }
 
 func (m Mutant) String() string {

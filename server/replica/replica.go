@@ -17,7 +17,10 @@ import (
 
 // Submission is a request to the leader by a connection, or by the server itself.
 type Submission struct {
-	Kind     Kind
+	Kind Kind
+	// Service is the number of the service in which a connection makes the request. It has
+	// no effect in another one: the connection repeats it. See service.go.
+	Service  uint64
 	Received time.Duration
 	Request  evaluate.Request
 }
@@ -58,11 +61,13 @@ type Order struct {
 type OrderKind uint8
 
 const (
-	OrderEntry   OrderKind = iota // committed
-	OrderBarrier                  // answer a request that has no transaction
-	OrderReplay                   // apply what the log has up to Zxid
-	OrderInstall                  // replace the tree by a snapshot that was received
-	OrderFreeze                   // write a snapshot; given by the applier itself
+	OrderEntry     OrderKind = iota // committed
+	OrderBarrier                    // answer a request that has no transaction
+	OrderReplay                     // apply what the log has up to Zxid
+	OrderInstall                    // replace the tree by a snapshot that was received
+	OrderFreeze                     // write a snapshot; given by the applier itself
+	OrderInterlude                  // a service has ended: see service.go
+	OrderFence                      // the fence of the service Origin has passed
 )
 
 // State is the applier's result of the committed entries.
@@ -168,7 +173,9 @@ type Replica struct {
 	leasedTo        int64              // until when this server answers by itself, in ms
 	peers           []zab.PeerStatus
 	fullDisk        bool      // of a leader: too few disks have room for a quorum
-	barred          uint64    // connections up to this one have ended with a role
+	service         uint64    // number of the present service, or of the last one
+	fenced          bool      // the fence of that service has come back from the leader
+	interlude       bool      // the applier has to learn that a service has ended
 	placed          uint64    // the connection of the last barrier, for an injected fault
 	reportedApplied jute.Zxid // the last applied entry that the core knows of
 	joined          bool      // since the start, a list in the history had this server
@@ -177,12 +184,14 @@ type Replica struct {
 	logged  fifo.List[batch] // not durable
 	logging int64            // bytes of logged
 
-	collected jute.Zxid             // the last entry put into ready
-	fed       jute.Zxid             // the last entry given to the applier
-	ready     fifo.List[Order]      // committed, not given to the applier yet
-	barriers  fifo.List[barrier]    // of this server
-	reads     map[uint64]quorumRead // that barriers wait for
-	lastRead  uint64
+	collected jute.Zxid          // the last entry put into ready
+	fed       jute.Zxid          // the last entry given to the applier
+	ready     fifo.List[Order]   // committed, not given to the applier yet
+	barriers  fifo.List[barrier] // of this server
+	// reads are the leader's questions to a quorum whether it still leads, with the server whose
+	// barrier waits for the answer. A question is removed when it is confirmed.
+	reads    map[uint64]zab.SID
+	lastRead uint64
 
 	answers []answers // for other servers
 	frames  []Frame   // to be taken
@@ -216,14 +225,13 @@ type Output struct {
 	Frames     []Frame
 	// Was and Status are the previous and the current status, if Changed.
 	Was, Status zab.Status
-	// ServiceEnded means that the role ended in which clients were served: all
-	// connections end that have sent any request.
-	ServiceEnded bool
-	// ServiceBegan means that clients can be served.
-	ServiceBegan bool
-	End          []uint64         // origins of connections that end
-	Expired      []jute.SessionID // sessions whose close is proposed
-	Orders       []Order
+	// ServiceEnded means that the role ended in which clients were served. ServiceBegan means
+	// that clients can be served, those that were connected before once OrderFence is carried
+	// out. Both can be true.
+	ServiceEnded, ServiceBegan bool
+	End                        []uint64         // origins of connections that end
+	Expired                    []jute.SessionID // sessions whose close is proposed
+	Orders                     []Order
 
 	buf []byte
 }
@@ -235,7 +243,7 @@ func New(core *zab.Core, applied jute.Zxid, o Options) *Replica {
 		Core:      core,
 		o:         o,
 		links:     make(map[zab.SID]uint64),
-		reads:     make(map[uint64]quorumRead),
+		reads:     make(map[uint64]zab.SID),
 		collected: applied,
 		fed:       applied,
 	}
@@ -347,15 +355,12 @@ func (r *Replica) Persisted(seq zab.Seq) {
 // Submit handles requests of this server's clients according to its role. The requests'
 // bodies must not change.
 func (r *Replica) Submit(batch []Submission) {
+	batch = r.ofThisService(batch)
 	switch r.status.Role {
 	case zab.Leading:
 		r.enqueue(batch)
 	case zab.Following:
 		r.forward(batch)
-	default: // these requests have not been done
-		for i := range batch {
-			r.end = append(r.end, batch[i].Request.Origin)
-		}
 	}
 }
 
@@ -369,7 +374,6 @@ func (r *Replica) Take(out *Output) {
 	for _, read := range out.Reads {
 		r.confirmed(read)
 	}
-	r.takeFrames(out)
 	if snap := out.Install; snap != nil {
 		r.ready.Push(Order{Kind: OrderInstall, Entry: zab.Entry{Zxid: snap.Zxid}, Install: snap.Ref})
 		r.collected = snap.Zxid
@@ -380,6 +384,7 @@ func (r *Replica) Take(out *Output) {
 		r.roleChanged(out)
 		r.noteMember()
 	}
+	r.takeFrames(out)
 	r.feed(out)
 	out.End = append(out.End[:0], r.end...)
 	r.end = r.end[:0]
@@ -441,48 +446,29 @@ func (r *Replica) replayTo(upTo jute.Zxid) {
 	r.ready.Push(Order{Kind: OrderReplay, Entry: zab.Entry{Zxid: upTo}})
 }
 
-// roleChanged handles a change of the core's status. When a role ends in which clients were
-// served, or the link to the leader changes, the clients' connections end: the pending
-// requests may be lost, and no later request of the same client may take effect then.
+// roleChanged handles a change of the core's status. A service ends when the role ends in which
+// clients were served, or when the link to the leader changes: requests may be lost with it.
 func (r *Replica) roleChanged(out *Output) {
 	was, now := r.status, r.Core.Status()
 	r.status = now
 	out.Was, out.Status = was, now
-	if was.Role == now.Role && was.Leader == now.Leader && was.LeaderGen == now.LeaderGen && was.Reason == now.Reason {
-		return // another epoch, or weight
+	if was.Role == now.Role && was.Leader == now.Leader && was.LeaderGen == now.LeaderGen {
+		return // another epoch, weight or reason
 	}
-	if serves(was.Role) && (was.Role != now.Role || was.Leader != now.Leader || was.LeaderGen != now.LeaderGen) {
+	if serves(was.Role) {
 		r.endService()
 		out.ServiceEnded = true
 	}
-	switch now.Role {
-	case zab.Leading:
-		if was.Role != zab.Leading {
-			r.lead(now)
-			out.ServiceBegan = r.o.LeaderServes || !r.o.Ensemble
-		}
-	case zab.Following:
-		out.ServiceBegan = true
+	if now.Role == zab.Leading && was.Role != zab.Leading {
+		r.lead(now)
+	}
+	if serves(now.Role) {
+		r.beginService()
+		out.ServiceBegan = now.Role == zab.Following || r.o.LeaderServes || !r.o.Ensemble
 	}
 	if now.Role != zab.Leading && now.Role != zab.SyncingLeader && !mutated(keptOverRoles) {
 		r.leading.reset() // including what came too early
 	}
-}
-
-func serves(role zab.Role) bool { return role == zab.Leading || role == zab.Following }
-
-// endService forgets the pending requests of clients. The sessions live on, and their
-// clients continue at the first server that follows a leader.
-func (r *Replica) endService() {
-	r.barred = r.o.NewOrigin()
-	if mutated(keptOverRoles) {
-		return
-	}
-	r.leading.reset()
-	r.barriers.Clear()
-	clear(r.reads)
-	// The marks of a former leader are reset: a close that it proposed may be lost.
-	r.o.Tracker.Reset(r.now())
 }
 
 // Holding counts what a replica holds in memory.

@@ -35,6 +35,8 @@ const (
 	// frameJoin, to the leader: the line, without "server.<id>=", with which the sender asks
 	// to be added to the members as an observer.
 	frameJoin = 7
+	// frameFence, to the leader: the number of the service that begins, in 8 bytes.
+	frameFence = 8
 )
 
 // urgent reports whether frames of a kind travel in the control lane. A report of touches
@@ -225,4 +227,14 @@ func decodeDigest(b []byte) (jute.Zxid, datatree.Digest, error) {
 		return 0, datatree.Digest{}, errOtherFormula
 	}
 	return zxid, d, nil
+}
+
+func appendFence(b []byte, service uint64) []byte {
+	return binary.LittleEndian.AppendUint64(b, service)
+}
+
+func decodeFence(b []byte) (service uint64, err error) {
+	f := wire.NewReader(b)
+	service = f.Uint64()
+	return service, f.End()
 }

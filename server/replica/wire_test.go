@@ -68,6 +68,9 @@ func TestPeerFramesKeepWhatTheyCarry(t *testing.T) {
 	if got, err := decodeConfirmed(nil, b); err != nil || !reflect.DeepEqual(got, reads) {
 		t.Errorf("confirmed reads: %+v, %v", got, err)
 	}
+	if service, err := decodeFence(appendFence(nil, 3<<56|7)); service != 3<<56|7 || err != nil {
+		t.Errorf("fence: %#x, %v", service, err)
+	}
 	want := datatree.Digest{Hi: 1, Lo: 1 << 63}
 	if zxid, d, err := decodeDigest(appendDigest(nil, 77, want)); zxid != 77 || d != want || err != nil {
 		t.Errorf("digest: %v, %v, %v", zxid, d, err)
@@ -92,6 +95,12 @@ func TestPeerFramesThatEndEarly(t *testing.T) {
 			t.Errorf("a digest cut at %d of %d is taken", n, len(digest))
 		}
 	}
+	fence := appendFence(nil, 1)
+	for _, b := range [][]byte{nil, fence[:7], append(fence, 0)} {
+		if _, err := decodeFence(b); err == nil {
+			t.Errorf("%x is taken for a fence", b)
+		}
+	}
 	if _, _, err := decodeDigest(append(digest, 0)); err == nil {
 		t.Error("a digest with something behind it is taken")
 	}
@@ -107,6 +116,7 @@ func FuzzPeerFrames(f *testing.F) {
 	f.Add(appendBarrier(nil, &barrier{after: 1, code: -101}))
 	f.Add(appendTouch(appendTouch(beginReport(nil, 1), Touch{Session: 1}), Touch{AgeMs: 1 << 40}))
 	f.Add(appendConfirmed(nil, zab.ReadResult{ID: 1, OK: true}))
+	f.Add(appendFence(nil, 1))
 	f.Add(appendDigest(nil, 5, datatree.Digest{Lo: 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if subs, err := decodeSubmissions(nil, bytes.Clone(b), 0); err == nil {
@@ -141,6 +151,9 @@ func FuzzPeerFrames(f *testing.F) {
 			if again, err := decodeConfirmed(nil, c); err != nil || !reflect.DeepEqual(again, reads) {
 				t.Errorf("confirmed reads: %+v, %v, want %+v", again, err, reads)
 			}
+		}
+		if service, err := decodeFence(b); err == nil && !bytes.Equal(appendFence(nil, service), b) {
+			t.Errorf("fence: %#x", service)
 		}
 		if zxid, d, err := decodeDigest(b); err == nil && !bytes.Equal(appendDigest(nil, zxid, d), b) {
 			t.Errorf("digest: %v, %v", zxid, d)

@@ -64,7 +64,7 @@ func command(tracker *session.Tracker, words []string) (string, error) {
 		tracker.Postpone(n[0])
 		return "", nil
 	case "reset":
-		tracker.Reset(n[0])
+		tracker.Reset(n[0], nil)
 		return "", nil
 	case "own":
 		return fmt.Sprint(tracker.SetOwner(id, uint64(n[1]))), nil

@@ -243,14 +243,17 @@ func (t *Tracker) TouchOwned(match func(owner uint64) bool, now int64) {
 // session alive.
 func (t *Tracker) Postpone(gapMs int64) { t.delay.Add(gapMs) }
 
-// Reset gives every session its full timeout from now, with no owner and not closing: a
-// new leader does not know which clients were heard of last, and a close that the old
-// leader proposed may be lost.
-func (t *Tracker) Reset(now int64) {
+// Reset gives every session its full timeout from now, and makes none closing: a new leader
+// does not know which clients were heard of last, and a close that the old leader proposed
+// may be lost. owner returns a session's owner, or 0 if it is not known; nil means that none is.
+func (t *Tracker) Reset(now int64, owner func(jute.SessionID) uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.sessions {
 		s.owner.Store(0)
+		if owner != nil {
+			s.owner.Store(owner(s.id))
+		}
 		s.resuming.Store(0)
 		t.startLocked(s, now)
 	}

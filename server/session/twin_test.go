@@ -200,7 +200,7 @@ func stepTwin(t *testing.T, rng *rand.Rand, tracker *Tracker, tw *twin, now int6
 		tracker.Postpone(gap)
 		tw.postpone(gap)
 	case n < 85:
-		tracker.Reset(now)
+		tracker.Reset(now, nil)
 		tw.reset(now)
 	default:
 		got, want := tracker.Expire(now, nil), tw.expire(now)

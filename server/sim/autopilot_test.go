@@ -40,7 +40,7 @@ func namedByCommand(s *script) *node {
 	want.list.List = withoutMarks(want.list.List)
 	text := changeBy(want.origin, want.cxid)
 	s.ghost.wanted[text] = want
-	s.ghost.asked[want.origin] = []int32{want.cxid}
+	s.ghost.asked[want.origin] = []ask{{cxid: want.cxid}}
 	body := jute.ReconfigRequest{NewMembers: text + string(want.list.Append(nil)), ConfigID: -1}
 	s.submit(leader, replica.Write, evaluate.Request{Op: jute.OpReconfig, Origin: want.origin, Cxid: want.cxid, Body: body.Append(nil), Auth: []jute.ID{{Scheme: "super"}}})
 	s.takeOutputs(leader)

@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/pending"
 	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
@@ -96,8 +99,8 @@ type conn struct {
 	client    int
 	attempt   uint32
 	session   jute.SessionID
-	timeout   int32     // as told to the client, ms
-	pending   []pending // answered in order: R1
+	timeout   int32                  // as told to the client, ms
+	pending   pending.Queue[waiting] // answered in order: R1
 	touchedMs int64
 	touchedAt uint64 // ghost: time of the touch, µs
 	reported  int64  // the touch reported to the leader
@@ -105,7 +108,8 @@ type conn struct {
 	watcher   watch.Watcher
 }
 
-type pending struct {
+// waiting is a request that waits at a node for its answer.
+type waiting struct {
 	req     request
 	ready   bool
 	zxid    jute.Zxid
@@ -134,6 +138,9 @@ type client struct {
 	told       jute.Zxid // by the last answer: all events up to there have come
 	writes     uint64    // answered
 }
+
+// malformed is the body of a write that is refused.
+var malformed = []byte{0, 0}
 
 var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
 
@@ -211,8 +218,8 @@ func (s *Sim) sendRequest(c *client) {
 func (s *Sim) choose(c *client, req *request) {
 	d := s.rng.IntN(100)
 	for i := range c.inFlight {
-		if c.inFlight[i].kind == reqSync {
-			d %= 35 // requests after a sync must not be answered before it: no writes
+		if c.inFlight[i].kind == reqSync && c.id%2 == 0 {
+			d %= 35 // no writes: requests after a sync must not be answered before it either
 		}
 	}
 	switch {
@@ -242,6 +249,10 @@ func (s *Sim) chooseWrite(req *request) {
 	version := int32(-1)
 	if s.percent(30) {
 		version = int32(s.rng.IntN(4))
+	}
+	if s.percent(s.cfg.BadPct) {
+		req.op, req.body = jute.OpSetData, malformed
+		return
 	}
 	op := jute.MultiOp{Type: jute.OpSetData, Path: path, Version: version}
 	switch s.rng.IntN(10) {
@@ -318,6 +329,9 @@ func (s *Sim) checkReply(c *client, req *request, r *reply) {
 	switch {
 	case r.refused:
 		s.stats.Refused++
+		if r.err == jute.ErrMarshalling && !bytes.Equal(req.body, malformed) {
+			s.fail("R1", "client %d is told that request %d can't be decoded: %v", c.id, r.cxid, req)
+		}
 	case req.kind == reqReconfig && r.err == 0:
 		s.checkChanged(c, req, r)
 	case req.kind == reqWrite || req.kind == reqClose || req.kind == reqReconfig:
@@ -419,38 +433,61 @@ func (s *Sim) serve(n *node, client int, req *request) {
 		}
 		return
 	}
-	refuse := reply{kind: req.kind, attempt: req.attempt, closed: true}
-	if !n.serving {
-		s.toClient(n, client, &refuse)
-		return
-	}
-	switch req.kind {
-	case reqCreateSession, reqResume:
+	opens := req.kind == reqCreateSession || req.kind == reqResume
+	c := n.conn(req.origin)
+	switch {
+	case opens && n.serving:
 		s.openConn(n, client, req)
 		return
-	}
-	c := n.conn(req.origin)
-	if c == nil {
-		s.toClient(n, client, &refuse)
+	case opens || c == nil:
+		s.toClient(n, client, &reply{kind: req.kind, attempt: req.attempt, closed: true})
 		return
 	}
 	alone := s.arrive(n, c)
 	req.barrier = !req.ordered() && (!alone || c.hasBarrier())
-	c.pending = append(c.pending, pending{req: *req})
+	w := waiting{req: *req}
+	service := c.pending.Push(w)
 	if !req.ordered() {
 		s.answer(n, c)
 		return
 	}
-	kind, op := replica.Write, req.op
-	if req.barrier || req.kind == reqSync {
-		kind, op = replica.Barrier, jute.OpSync
-	}
 	if req.barrier {
 		s.stats.Fences++
 	}
-	s.submit(n, kind, evaluate.Request{Op: op, Session: c.session, Cxid: req.cxid, Origin: c.origin, Body: req.body, Auth: req.auth})
+	sub := n.submission(c, &w, service)
+	s.hand(n, sub)
+	if sub.Kind == replica.Write {
+		s.ghost.asked[c.origin] = append(s.ghost.asked[c.origin], ask{req.cxid, bytes.Equal(req.body, malformed)})
+	}
 	s.takeOutputs(n)
 }
+
+// submission returns a waiting request of a connection as the leader gets it.
+func (n *node) submission(c *conn, w *waiting, service uint64) replica.Submission {
+	req := &w.req
+	sub := replica.Submission{Service: service, Received: time.Duration(n.localMs()) * time.Millisecond,
+		Request: evaluate.Request{Op: req.op, Session: c.session, Cxid: req.cxid, Origin: c.origin, Body: req.body, Auth: req.auth}}
+	if w.Kind() == pending.Barrier {
+		sub.Kind, sub.Request.Op = replica.Barrier, jute.OpSync
+	}
+	return sub
+}
+
+// Kind returns how the request gets its outcome.
+func (w waiting) Kind() pending.Kind {
+	switch {
+	case !w.req.ordered():
+		return pending.Read
+	case w.req.barrier || w.req.kind == reqSync:
+		return pending.Barrier
+	case w.req.kind == reqWrite || w.req.kind == reqClose:
+		return pending.Write
+	}
+	return pending.Bound
+}
+
+// Number returns the request's xid.
+func (w waiting) Number() int32 { return w.req.cxid }
 
 func (n *node) conn(origin uint64) *conn {
 	return n.register.Get(origin)
@@ -478,7 +515,8 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 	n.register.Add(c, "", 0, 0)
 	c.watcher = n.register.AddWatcher(c)
 	n.conns = append(n.conns, c)
-	c.pending = append(c.pending, pending{req: *req})
+	c.pending.Service = n.rep.Service()
+	c.pending.Push(waiting{req: *req})
 	kind := replica.Write
 	if req.kind == reqResume {
 		kind = replica.Resume
@@ -520,8 +558,8 @@ func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 	if c == nil {
 		return
 	}
-	p := c.oldestOrdered()
-	if p == nil || p.req.barrier || p.req.kind == reqSync || p.req.cxid != txn.Cxid {
+	p := c.oldest()
+	if p == nil || p.Kind() == pending.Barrier || p.req.cxid != txn.Cxid {
 		s.fail("R1", "server %d applies %v for request %d of a connection that waits for %+v", n.id, txn.Zxid, txn.Cxid, p)
 	}
 	s.noteTimeout(n, c, p)
@@ -529,15 +567,13 @@ func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 	s.answer(n, c)
 }
 
-// oldestOrdered returns the oldest request of a connection that the leader has to order and that
-// has no outcome yet, or nil.
-func (c *conn) oldestOrdered() *pending {
-	for i := range c.pending {
-		if p := &c.pending[i]; !p.ready && p.req.ordered() {
-			return p
-		}
+// oldest returns the oldest request of a connection, or nil. The leader has to order it: others
+// are answered as soon as they are the oldest.
+func (c *conn) oldest() *waiting {
+	if c.pending.Len() == 0 {
+		return nil
 	}
-	return nil
+	return c.pending.Front()
 }
 
 // ordered reports whether the leader orders such requests.
@@ -551,7 +587,7 @@ func (s *Sim) passBarrier(n *node, o *replica.Order) {
 	if c == nil {
 		return
 	}
-	p := c.oldestOrdered()
+	p := c.oldest()
 	switch {
 	case o.Code == jute.ErrSessionMoved:
 		s.endConn(n, c)
@@ -577,7 +613,7 @@ func (s *Sim) passBarrier(n *node, o *replica.Order) {
 
 // noteTimeout records the timeout that a client is told in the answer to a request that
 // opens or resumes its session: the timeout in the tree.
-func (s *Sim) noteTimeout(n *node, c *conn, p *pending) {
+func (s *Sim) noteTimeout(n *node, c *conn, p *waiting) {
 	ms, ok := n.tree.Session(c.session)
 	if p.req.kind == reqResume && !replica.TimeoutForgotten() && ok && p.err == 0 {
 		c.timeout = ms
@@ -586,8 +622,8 @@ func (s *Sim) noteTimeout(n *node, c *conn, p *pending) {
 
 // answer sends the replies that are due on a connection.
 func (s *Sim) answer(n *node, c *conn) {
-	for len(c.pending) > 0 {
-		p := &c.pending[0]
+	for c.pending.Len() > 0 {
+		p := c.pending.Front()
 		if p.req.ordered() {
 			if !p.ready {
 				return
@@ -595,8 +631,9 @@ func (s *Sim) answer(n *node, c *conn) {
 		} else {
 			p.zxid = n.applied
 		}
-		if s.cfg.Mutant == MutantReplyUnordered && len(c.pending) > 1 {
-			p.req, c.pending[1].req = c.pending[1].req, p.req
+		if s.cfg.Mutant == MutantReplyUnordered && c.pending.Len() > 1 {
+			next := &c.pending.All()[1]
+			p.req, next.req = next.req, p.req
 		}
 		r := reply{kind: p.req.kind, origin: c.origin, attempt: c.attempt, cxid: p.req.cxid, session: c.session, timeout: c.timeout, zxid: p.zxid, err: p.err, refused: p.refused}
 		if r.kind == reqRead && p.req.path != "" || r.kind == reqSetWatches {
@@ -604,7 +641,7 @@ func (s *Sim) answer(n *node, c *conn) {
 			s.serveWatches(n, c, &p.req, &r)
 		}
 		sent := p.req.sent
-		c.pending = append(c.pending[:0], c.pending[1:]...)
+		c.pending.Pop()
 		c.last = max(c.last, r.zxid)
 		s.checkOwner(n, c, &r)
 		if r.err == 0 && (r.kind == reqCreateSession || r.kind == reqResume) {

@@ -20,6 +20,7 @@ type Config struct {
 	HeartbeatMs uint64 // 0 for a tenth of ElectionMs
 	InitMs      uint64 // Options.InitLimit
 	RenewMs     uint64 // Options.RenewInterval
+	InterludeMs uint64 // for how long connections wait for the next service
 
 	InitialCounter uint32
 	CacheBytes     int // 0: the core's default, as in the next two
@@ -49,6 +50,7 @@ type Config struct {
 	Pipeline     int    // outstanding requests of a client
 	Loud         int    // the same of the first client, which sends them at once; 0 if it is like the others
 	ClosePct     int    // requests that end a session
+	BadPct       int    // writes that can't be decoded, and are refused
 	GuardPct     int    // writes that contend for a place, or are for its holder only
 	WatchPct     int    // reads that name a node, and set a watch
 	MovePct      int    // turns after which a client gives up its connection
@@ -138,14 +140,14 @@ func (c *Config) servers() int { return c.Voters + c.Observers + c.Joiners }
 // String renders the configuration in one line.
 func (c *Config) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "voters=%d observers=%d clients=%d steps=%d tick=%d election=%d init=%d renew=%d", c.Voters, c.Observers,
-		c.Clients, c.Steps, c.TickMs, c.ElectionMs, c.InitMs, c.RenewMs)
+	fmt.Fprintf(&b, "voters=%d observers=%d clients=%d steps=%d tick=%d election=%d init=%d renew=%d interlude=%d", c.Voters, c.Observers,
+		c.Clients, c.Steps, c.TickMs, c.ElectionMs, c.InitMs, c.RenewMs, c.InterludeMs)
 	fmt.Fprintf(&b, " counter=%#x cache=%d window=%d batch=%d encode=%v wal=%v lazy=%d%%", c.InitialCounter,
 		c.CacheBytes, c.WindowBytes, c.BatchBytes, c.Encode, c.WAL, c.LazyPct)
 	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
 	fmt.Fprintf(&b, " rate=%d snapbytes=%d big=%d bigpct=%d%%", c.Rate, c.SnapBytes, c.BigBytes, c.BigPct)
-	fmt.Fprintf(&b, " think=%dµs pipeline=%d loud=%d close=%d%% watch=%d%% guard=%d%% doze=%d%% move=%d%% hang=%d%% mixed=%dms session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.Loud, c.ClosePct, c.WatchPct, c.GuardPct, c.DozePct, c.MovePct, c.HangPct, c.MixedMs, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d loud=%d close=%d%% watch=%d%% guard=%d%% bad=%d%% doze=%d%% move=%d%% hang=%d%% mixed=%dms session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.Loud, c.ClosePct, c.WatchPct, c.GuardPct, c.BadPct, c.DozePct, c.MovePct, c.HangPct, c.MixedMs, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
@@ -206,6 +208,8 @@ func Draw(seed uint64, steps int) Config {
 	}
 	c.MovePct = pick(r, 0, 0, 2, 10)
 	c.HangPct = pick(r, 0, 30, 80)
+	c.BadPct = pick(r, 0, 0, 5)
+	c.InterludeMs = c.ElectionMs * pick[uint64](r, 0, 1, 3, 3, 10)
 	c.MixedMs = c.ElectionMs * pick[uint64](r, 0, 0, 0, 0, 10, 50)
 	return c
 }
@@ -214,7 +218,7 @@ func Draw(seed uint64, steps int) Config {
 func Base(seed uint64) Config {
 	return Config{
 		Seed: seed, Voters: 3, Clients: 2, Steps: 3000,
-		TickMs: 20, ElectionMs: 400, InitMs: 4000, RenewMs: 800,
+		TickMs: 20, ElectionMs: 400, InitMs: 4000, RenewMs: 800, InterludeMs: 1200,
 		NetUs: 300, FsyncUs: 800, ApplyUs: 0, SnapMs: 10, ReadUs: 1000, DialMs: 50,
 		ThinkUs: 5000, Pipeline: 1, ClosePct: 1, SessionMs: 2000, SnapRetain: 2,
 	}

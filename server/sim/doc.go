@@ -30,7 +30,9 @@
 // replica:
 //
 //   - R1: a connection is answered in the order of its requests, each once.
-//   - R2: the writes of a connection take effect in their order and without a gap.
+//   - R2: the writes of a connection take effect in their order, each once, and without a gap.
+//     Connections outlive leaders, so that holds over changes of the leader, too. At the end
+//     everything is answered (Liveness).
 //   - F1: while a request of a connection waits at the leader, no other connection has two more
 //     requests evaluated than it has.
 //   - S3, S6: no session expires before its timeout has passed since the leader heard of

@@ -57,7 +57,7 @@ type ghost struct {
 	events  map[string][]treeEvent    // by path, in their order
 	history []pathEvent               // all of them, in their order
 	wanted  map[string]*change        // of the members, by changeBy
-	asked   map[uint64][]int32        // by connection: writes that were handed over and are not committed
+	asked   map[uint64][]ask          // by connection: writes that were handed over and are not committed
 	owner   map[jute.SessionID]uint64 // the connection that was confirmed to the session's client
 	left    map[uint64]bool           // connections that sessions have left
 	owners  map[jute.SessionID]uint64 // as the committed sequence says
@@ -83,7 +83,7 @@ func newGhost() ghost {
 		kept:        make(map[jute.SessionID]uint64),
 		expired:     make(map[jute.SessionID]uint64),
 		events:      make(map[string][]treeEvent),
-		asked:       make(map[uint64][]int32),
+		asked:       make(map[uint64][]ask),
 		wanted:      make(map[string]*change),
 		owner:       make(map[jute.SessionID]uint64),
 		left:        make(map[uint64]bool),
@@ -395,6 +395,12 @@ func (s *Sim) commitControl(e *chainedEntry) {
 	}
 }
 
+// ask is a write that a connection has asked for.
+type ask struct {
+	cxid      int32
+	malformed bool
+}
+
 // checkOrigin checks that the writes of a connection take effect in their order and without
 // a gap, R2, and that none does after the client was told that its session is on another
 // connection: S7.
@@ -414,12 +420,23 @@ func (s *Sim) checkOrigin(txn *datatree.Txn) {
 	if done && g.left[txn.Origin] {
 		s.fail("S7", "session %v has left connection %#x, of which this is a write: %s", txn.Session, txn.Origin, describeTxn(txn))
 	}
-	if s.cfg.Faults[FaultFull] == 0 { // a full disk refuses writes
-		if len(asked) == 0 || asked[0] != txn.Cxid {
-			s.fail("R2", "connection %#x asked for %v, and %v is request %d", txn.Origin, asked, txn.Zxid, txn.Cxid)
-		}
-		g.asked[txn.Origin] = asked[1:]
+	if !g.next(txn.Origin, txn.Cxid) && s.cfg.Faults[FaultFull] == 0 { // a full disk refuses writes
+		s.fail("R2", "connection %#x asked for %v, and %v is request %d", txn.Origin, asked, txn.Zxid, txn.Cxid)
 	}
+}
+
+// next removes a request from those that a connection has asked for, and reports whether it was
+// the next one. Malformed requests may be refused without a transaction.
+func (g *ghost) next(origin uint64, cxid int32) bool {
+	asked := g.asked[origin]
+	for len(asked) > 0 && asked[0].malformed && asked[0].cxid != cxid {
+		asked = asked[1:]
+	}
+	if len(asked) == 0 || asked[0].cxid != cxid {
+		return false
+	}
+	g.asked[origin] = asked[1:]
+	return true
 }
 
 // resumed records that a client is told that its session is on a connection now.

@@ -21,12 +21,16 @@ const (
 	MutantEventLate                    // an event leaves after the answers that show the change
 	MutantRelativeIgnored              // setWatches does not look for what the client has missed
 	MutantFiresTwice                   // each event is sent twice
-	MutantConnsKept                    // connections survive a change of role, and a snapshot that replaces the tree
+	MutantConnsKept                    // connections survive a snapshot that replaces the tree
 	MutantReportTwice                  // a report looks at live and at ended connections at different times
 	MutantTouchesForgotten             // the last touches of connections that end with the role are not reported
 	MutantPersistentNotRestored        // setWatches forgets persistent watches
 	MutantPersistentOnce               // the table forgets a persistent watch that has fired
 	MutantMovedKept                    // a connection survives at its server when another one becomes the owner of its session
+	MutantNotAgain                     // requests are not submitted again in the next service
+	MutantAgainBackwards               // they are, in another order
+	MutantNotPassed                    // an answer that was lost is not made up for
+	MutantUnownedKept                  // connections wait for the next service although the history does not say that their sessions are theirs
 	numMutants
 )
 
@@ -34,6 +38,7 @@ var mutantNames = [numMutants]string{
 	"none", "no-resync", "dirty-snapshot", "early-install", "purge-base", "reply-unordered", "no-postpone", "same-incarnation", "damage-unseen",
 	"one-lane", "purge-joiners", "no-start-record", "event-late", "relative-ignored", "fires-twice", "conns-kept", "report-twice",
 	"touches-forgotten", "persistent-not-restored", "persistent-once", "moved-kept",
+	"not-again", "again-backwards", "not-passed", "unowned-kept",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

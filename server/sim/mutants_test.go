@@ -76,7 +76,10 @@ func find(t *testing.T, m mutation) bool {
 			piloted(&cfg)
 		case "change-forgotten":
 			cfg.Voters = 5
-		case "touches-forgotten", "lost-touches", "timeout-forgotten":
+		case "touches-forgotten":
+			longSessions(&cfg)
+			cfg.InterludeMs = 0
+		case "lost-touches", "timeout-forgotten", "owners-forgotten", "earlier-barriers":
 			longSessions(&cfg)
 		case "own-lease-waited", "unbounded-lease":
 			slowElections(&cfg)
@@ -214,15 +217,21 @@ var focuses = map[string]func(*Config){
 		movers(c)
 		c.MixedMs = c.ElectionMs * 4
 	},
+	"earlier-served": func(c *Config) {
+		stayers(c)
+		often(c, FaultStall, FaultBreak)
+	},
+	"unowned-kept": func(c *Config) {
+		movers(c)
+		c.MixedMs, c.InterludeMs = c.ElectionMs*100, c.ElectionMs*10
+		often(c, FaultTransfer, FaultBreak)
+	},
 	"replay-passes-barriers": func(c *Config) {
 		c.Clients, c.Pipeline, c.Backlog, c.ApplyUs, c.NetUs, c.FsyncUs = 5, 16, 600, 2000, 10000, 300
 		c.ThinkUs, c.SessionMs, c.DozePct, c.Faults = c.ElectionMs*20, c.ElectionMs, 10, [numFaults]uint64{}
 		often(c, FaultBlock)
 	},
-	"higher-epoch-ignored": func(c *Config) {
-		c.Voters = 3
-		often(c, FaultPause, FaultSlow)
-	},
+	"higher-epoch-ignored": staleReads,
 	"relative-ignored": func(c *Config) {
 		watchers(c)
 		often(c, FaultKill, FaultBreak)
@@ -378,6 +387,17 @@ func movers(c *Config) {
 	c.Faults = [numFaults]uint64{}
 }
 
+// stayers has clients with many requests under way that stay where they are, leaders whose disks
+// are slow, and which let requests wait, and connections that outlive the faults.
+func stayers(c *Config) {
+	c.Voters, c.Observers, c.Groups, c.Clients, c.Pipeline, c.MovePct, c.MixedMs, c.DozePct = 3, 0, 0, 5, 16, 0, 0, 0
+	c.Backlog, c.FsyncUs, c.NetUs, c.DialMs, c.Rate = 600, 15000, 2000, 5, 0
+	c.DropPct, c.DupPct, c.ReorderPct = 0, 0, 0
+	c.ThinkUs, c.SessionMs, c.InterludeMs = c.ElectionMs*50, c.ElectionMs*8, c.ElectionMs*10
+	c.Steps = 6000
+	c.Faults = [numFaults]uint64{}
+}
+
 // staleReads makes a leader that hands over receive old answers late, and new answers not
 // at all.
 func staleReads(c *Config) {
@@ -411,6 +431,8 @@ var directed = map[string]func(*script){
 	"unbounded-lease":               longLeases,
 	"proposes-nothing":              changeDuringRenewal,
 	"owner-late":                    replacedTwice,
+	"owners-forgotten":              keptOwner,
+	"earlier-barriers":              lateBarriers,
 }
 
 // scriptConfig returns the ensemble for the scripts in directed.

@@ -36,6 +36,7 @@ type link struct {
 	lossy        [2]bool      // by sender: something was lost, so everything that follows is lost
 	messagesLost [2]bool      // by sender: single messages were lost, or reordered
 	next         [2][2]uint64 // by sender and lane: the next message arrives no earlier
+	framed       [2][2]uint64 // likewise: no message overtakes the last frame of a replica
 	slow         uint64       // additional delay, µs
 	opened       [2]uint64
 	intro        [2]zab.Introduction // the introduction of each end
@@ -281,10 +282,13 @@ func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
 	lane := s.lane(p)
 	at := s.deliveryTime(n, s.nodes[p.to], p.size(), lane) + delay
 	if astray {
-		at += s.between(0, s.cfg.NetUs*20)
+		at = max(at+s.between(0, s.cfg.NetUs*20), l.framed[side][lane])
 	} else {
 		at = max(at, l.next[side][lane])
 		l.next[side][lane] = at
+		if p.frame != 0 {
+			l.framed[side][lane] = at
+		}
 	}
 	s.agenda.push(event{at: at, kind: evDeliver, node: p.to, pkt: p})
 }

@@ -98,6 +98,7 @@ type process struct {
 	sinceSnap  int
 
 	serving   bool
+	interlude interlude
 	conns     []*conn
 	register  *register.Register[*conn]
 	gone      []ghostTouch // ghost: of connections that have ended
@@ -148,6 +149,7 @@ func (s *Sim) tick(n *node) {
 	s.noteProgress(n)
 	n.rep.Tick()
 	n.rep.Expire(time.Duration(now) * time.Millisecond)
+	s.checkInterlude(n)
 	if now-n.reportedAt >= s.cfg.SessionMs/4 {
 		n.reportedAt = now
 		s.reportTouches(n)

@@ -248,6 +248,14 @@ func (s *Sim) converge() {
 		}
 		return true
 	})
+	s.runUntil("a request is not answered", func() bool {
+		for _, n := range s.listed() {
+			if slices.ContainsFunc(n.conns, func(c *conn) bool { return c.pending.Len() > 0 }) {
+				return false
+			}
+		}
+		return true
+	})
 	if skipped := s.ghost.tree.Stats().Skipped; skipped > 0 {
 		s.fail("S1", "%d operations could not be applied", skipped)
 	}

@@ -141,13 +141,9 @@ func (s *Sim) commitChange(m *zab.Members) {
 	}
 	s.stats.Reconfigs++
 	asked := s.ghost.asked[want.origin]
-	if len(asked) == 0 || asked[0] != want.cxid {
-		if s.cfg.Faults[FaultFull] == 0 {
-			s.fail("R2", "connection %#x asked for %v, and %v is request %d", want.origin, asked, m.Version, want.cxid)
-		}
-		return
+	if !s.ghost.next(want.origin, want.cxid) && s.cfg.Faults[FaultFull] == 0 {
+		s.fail("R2", "connection %#x asked for %v, and %v is request %d", want.origin, asked, m.Version, want.cxid)
 	}
-	s.ghost.asked[want.origin] = asked[1:]
 }
 
 // checkChanged checks the answer to a client whose change of the members was made: I9.

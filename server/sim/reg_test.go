@@ -747,7 +747,7 @@ func TestReg_NothingFollowsARefusedRequest(t *testing.T) {
 		}
 		s.takeOutputs(leader)
 		s.committed(s.write(leader)) // from another connection
-		if asked := s.ghost.asked[origin]; len(asked) != 2 || asked[0] != 1 {
+		if asked := s.ghost.asked[origin]; len(asked) != 2 || asked[0].cxid != 1 {
 			t.Errorf("of three requests, %d are not done", len(asked))
 		}
 	})

@@ -125,11 +125,12 @@ func sessionDue(s *script) {
 func TestReg_TouchBeforeTheRoleEnds(t *testing.T) {
 	cfg := quiet(3)
 	longSessions(&cfg)
+	cfg.InterludeMs = 0
 	play(t, cfg, touchBeforePartition)
 }
 
 func longSessions(cfg *Config) {
-	cfg.ElectionMs, cfg.SessionMs = 400, 3200
+	cfg.ElectionMs, cfg.SessionMs, cfg.InterludeMs = 400, 3200, 4000
 }
 
 func touchBeforePartition(s *script) {
@@ -168,12 +169,49 @@ func (s *script) touched(n *node) *client {
 	s.serve(n, c.id, &request{kind: reqCreateSession, attempt: c.attempt, timeout: int32(s.cfg.SessionMs), sent: s.now})
 	s.wait("a session", func() bool { return c.node >= 0 })
 	s.run(s.cfg.SessionMs / 2) // it is reported
+	s.ping(n, c)
+	return c
+}
+
+// ping sends a client's ping, and waits for the answer.
+func (s *script) ping(n *node, c *client) {
 	c.cxid++
 	ping := request{kind: reqPing, origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, sent: s.now}
 	c.inFlight = append(c.inFlight, ping)
 	s.serve(n, c.id, &ping)
 	s.wait("the answer", func() bool { return len(c.inFlight) == 0 })
-	return c
+}
+
+// TestReg_OwnersOutliveTheLeader: connections stay when the lead moves. The new leader knows which
+// server has them, and lets no session expire whose client that server may have answered since
+// its last report.
+func TestReg_OwnersOutliveTheLeader(t *testing.T) {
+	cfg := quiet(3)
+	longSessions(&cfg)
+	play(t, cfg, keptOwner)
+}
+
+func keptOwner(s *script) {
+	leader := s.lead()
+	n, next := s.others(leader)[0], s.others(leader)[1]
+	c := s.touched(n)
+	if err := leader.core.TransferTo(next.id); err != nil {
+		s.fail("script", "%v", err)
+	}
+	s.wait("the lead moves", func() bool {
+		return next.status.Role == zab.Leading && n.status.Role == zab.Following && n.status.Leader == next.id
+	})
+	for range 4 { // longer than the leases of the leader before
+		s.run(s.cfg.SessionMs / 4)
+		s.ping(n, c)
+	}
+	s.run(s.cfg.SessionMs * 5 / 8)
+	s.blocks[n.idx][next.idx], s.blocks[next.idx][n.idx] = 1, 1
+	s.ping(n, c)
+	if c.origin == 0 || n.conn(c.origin) == nil {
+		s.fail("script", "the connection has ended")
+	}
+	s.wait("the session expires", func() bool { return !s.ghost.sessions[c.session] })
 }
 
 // expires waits until a server follows the leader again, and a client's session has expired.
@@ -198,4 +236,44 @@ func longerTimeout(s *script) {
 	s.wait("it is resumed", func() bool { return c.node >= 0 })
 	s.down(leader)
 	s.wait("the session expires", func() bool { return !s.ghost.sessions[c.session] })
+}
+
+// TestReg_LateBarriers: a follower loses its leader, and follows it again over the same link. Of
+// two answers of the leader to requests from before, the first comes while the server follows
+// nobody, and the second one afterwards. That one does not answer the first request.
+func TestReg_LateBarriers(t *testing.T) {
+	cfg := quiet(3)
+	longSessions(&cfg)
+	play(t, cfg, lateBarriers)
+}
+
+func lateBarriers(s *script) {
+	leader := s.lead()
+	n := s.others(leader)[0]
+	c := s.touched(n)
+	l := s.linkTo(n, leader.id)
+	ask := func(at uint64, req request) {
+		l.next[l.side(n)][laneBulk] = at // arrives no earlier
+		c.cxid++
+		req.origin, req.attempt, req.cxid, req.session, req.sent = c.origin, c.attempt, c.cxid, c.session, s.now
+		c.inFlight = append(c.inFlight, req)
+		s.serve(n, c.id, &req)
+	}
+	first := s.now + 2*s.cfg.ElectionMs*1000
+	ask(first, request{kind: reqWrite, op: jute.OpSetData, body: malformed})
+	ask(first+500_000, request{kind: reqSync})
+	s.drop(func(from, to *node, _ *zab.Message) bool { return to == n })
+	s.wait("the first answer is lost", func() bool { return s.now > first+50_000 })
+	if n.status.Role != zab.Looking {
+		s.fail("script", "it follows")
+	}
+	s.drop(nil)
+	s.wait("it follows again", func() bool { return n.status.Role == zab.Following })
+	if s.now > first+500_000 || n.status.Leader != leader.id || s.linkTo(n, leader.id) != l {
+		s.fail("script", "it follows too late, or over another link")
+	}
+	s.wait("the answers", func() bool { return len(c.inFlight) == 0 })
+	if c.node < 0 {
+		s.fail("script", "the connection has ended")
+	}
 }

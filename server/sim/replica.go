@@ -61,7 +61,7 @@ func (s *Sim) limits(n *node) replica.Limits {
 	}
 	l := replica.Limits{Waiting: 1 << 20, Proposals: 1 << 20, Backlog: 1 << 20, Log: 1 << 20}
 	if c.Backlog > 0 {
-		l.Proposals, l.Backlog, l.Waiting = c.Backlog, c.Backlog, c.Backlog
+		l.Proposals, l.Backlog, l.Waiting, l.Log = c.Backlog, c.Backlog, c.Backlog, c.Backlog
 	}
 	return l
 }
@@ -84,15 +84,20 @@ func (s *Sim) allRead() uint32 {
 // leading reports whether the node leads and serves.
 func (n *node) leading() bool { return n.alive && n.status.Role == zab.Leading }
 
-// submit submits a request of this node's clients.
+// submit submits a request of this node's clients in the present service.
 func (s *Sim) submit(n *node, kind replica.Kind, req evaluate.Request) {
+	s.hand(n, replica.Submission{Kind: kind, Service: n.rep.Service(), Received: time.Duration(n.localMs()) * time.Millisecond, Request: req})
+	if kind == replica.Write && req.Op != jute.OpCreateSession {
+		s.ghost.asked[req.Origin] = append(s.ghost.asked[req.Origin], ask{cxid: req.Cxid})
+	}
+}
+
+// hand adds a request to those that the replica gets next.
+func (s *Sim) hand(n *node, sub replica.Submission) {
 	if n.status.Role == zab.Following {
 		s.stats.Forwards++
 	}
-	n.inbox = append(n.inbox, replica.Submission{Kind: kind, Received: time.Duration(n.localMs()) * time.Millisecond, Request: req})
-	if kind == replica.Write && req.Op != jute.OpCreateSession {
-		s.ghost.asked[req.Origin] = append(s.ghost.asked[req.Origin], req.Cxid)
-	}
+	n.inbox = append(n.inbox, sub)
 }
 
 // handOver hands the clients' requests to the replica, and reports whether there were any.
@@ -129,6 +134,9 @@ func (s *Sim) sendFrame(n *node, f *replica.Frame) {
 // hearFrame delivers a frame to the replica.
 func (s *Sim) hearFrame(n *node, p *packet) {
 	from := zab.SID(p.from + 1)
+	if s.tracing {
+		s.trace(n, "from %d: %s", from, replica.DescribeFrame(p.frame, p.raw))
+	}
 	if err := n.rep.Frame(from, p.link.gen[p.link.side(n)], p.frame, p.raw); err != nil {
 		s.fail("Frame", "server %d gets a frame of kind %d from %d: %v", n.id, p.frame, from, err)
 	}
@@ -144,7 +152,8 @@ func (s *Sim) hearFrame(n *node, p *packet) {
 func (s *Sim) carryOrders(n *node) {
 	for i := range n.out.Orders {
 		o := &n.out.Orders[i]
-		if o.Kind == replica.OrderBarrier {
+		switch o.Kind {
+		case replica.OrderBarrier, replica.OrderInterlude, replica.OrderFence:
 			continue
 		}
 		if o.Zxid <= n.collected {
@@ -172,13 +181,10 @@ func (s *Sim) carryOrders(n *node) {
 	}
 }
 
-// serviceChanged handles a change of the role in which clients are served.
+// serviceChanged handles the end and the begin of a service: see also interlude.go.
 func (s *Sim) serviceChanged(n *node) {
-	if n.out.ServiceEnded && s.cfg.Mutant != MutantConnsKept {
-		n.serving = false
-		for len(n.conns) > 0 {
-			s.endConn(n, n.conns[0])
-		}
+	if n.out.ServiceEnded {
+		s.endService(n)
 	}
 	if !n.out.ServiceBegan {
 		return
@@ -229,6 +235,10 @@ func (s *Sim) applyAll(n *node) {
 			if !skips {
 				s.passBarrier(n, &o)
 			}
+		case replica.OrderInterlude:
+			s.beginInterlude(n)
+		case replica.OrderFence:
+			s.endInterlude(n, o.Origin)
 		}
 	}
 	if each := s.cfg.SnapshotEach; each > 0 && n.sinceSnap >= each {
@@ -266,6 +276,9 @@ func (s *Sim) applyOne(n *node, e *zab.Entry, txn *datatree.Txn) {
 	} else {
 		defer replica.RecycleTxn(txn)
 	}
+	if e.Txn() != nil {
+		s.beforeApply(n, txn)
+	}
 	s.applyTxn(e, n.tree, &n.state, txn, &s.result, func(events []datatree.Event) {
 		if s.cfg.Mutant != MutantEventLate {
 			s.notify(n, e.Zxid, events)
@@ -296,6 +309,7 @@ func (s *Sim) install(n *node, snap *snapshot) {
 	for id := range n.tree.Sessions() {
 		n.tracker.Remove(id)
 	}
+	s.endConns(n, func(*conn) bool { return s.cfg.Mutant != MutantConnsKept })
 	n.tree, n.state, n.applied, n.chain = s.load(snap), snap.state.Clone(), snap.zxid, snap.chain
 	for id, ms := range n.tree.Sessions() {
 		n.tracker.Add(id, ms, int64(n.localMs()))

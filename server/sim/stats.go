@@ -24,6 +24,7 @@ type Stats struct {
 	Expired, ToldExpired, Renegotiated           int
 	Replays, Refused                             int
 	Owners, MovedAway                            int
+	Interludes, Kept, Again, Passed, LostRefusal int
 	WatchesSet, Events                           int
 	Faults                                       [numFaults]int
 }

@@ -31,12 +31,7 @@ func (s *Sim) arrive(n *node, c *conn) (alone bool) {
 // hasBarrier reports whether a request waits for the leader's confirmation although a node
 // could answer it alone.
 func (c *conn) hasBarrier() bool {
-	for i := range c.pending {
-		if c.pending[i].req.barrier {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.pending.All(), func(w waiting) bool { return w.req.barrier })
 }
 
 // reportTouches tells the leader which sessions were heard of.

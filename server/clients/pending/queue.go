@@ -1,0 +1,101 @@
+package pending
+
+import "github.com/zkd-project/zkd/internal/fifo"
+
+// Kind is the way in which a request gets its outcome.
+type Kind uint8
+
+// The kinds.
+const (
+	Read    Kind = iota // by this server, in its turn
+	Barrier             // by a barrier from the leader
+	Write               // by a transaction, or by a barrier that refuses it
+	Bound               // in this service or never: a connection that waits for it ends with the service
+)
+
+// Request is what a queue knows of a request.
+type Request interface {
+	Kind() Kind
+	Number() int32 // its xid
+}
+
+// Queue has the requests of one connection, in their order. The zero Queue is empty, and of no
+// service.
+type Queue[R Request] struct {
+	list fifo.List[R]
+	// Service is the service in which the requests are submitted. Requests that were submitted
+	// in an earlier one have no effect unless they had it before.
+	Service uint64
+}
+
+// Len returns the number of requests.
+func (q *Queue[R]) Len() int { return q.list.Len() }
+
+// Front returns the oldest request. It is valid until the next Push or Pop.
+func (q *Queue[R]) Front() *R { return q.list.Front() }
+
+// Push appends a request, and returns the service in which it has to be submitted.
+func (q *Queue[R]) Push(req R) (service uint64) {
+	q.list.Push(req)
+	return q.Service
+}
+
+// All returns the requests, oldest first. They are valid until the next Push or Pop.
+func (q *Queue[R]) All() []R { return q.list.All() }
+
+// Pop removes the oldest request.
+func (q *Queue[R]) Pop() { q.list.Pop(1) }
+
+// Clear removes all requests.
+func (q *Queue[R]) Clear() { q.list.Clear() }
+
+// Survives reports whether the connection may wait for the next service, when one ends.
+func (q *Queue[R]) Survives() bool {
+	for i := range q.list.All() {
+		if q.list.All()[i].Kind() == Bound {
+			return false
+		}
+	}
+	return true
+}
+
+// Again begins a service, when its fence has passed: none of the requests was done, and none
+// ever will be as submitted before. It calls submit with those to be submitted again, in their
+// order.
+func (q *Queue[R]) Again(service uint64, submit func(*R)) {
+	q.Service = service
+	for i := range q.list.All() {
+		if r := &q.list.All()[i]; (*r).Kind() != Read {
+			submit(r)
+		}
+	}
+}
+
+// Fate is what a transaction that is about to be applied in an interlude says of the oldest
+// request.
+type Fate uint8
+
+// The fates.
+const (
+	// Done: the transaction is its outcome.
+	Done Fate = iota
+	// Passed: its barrier was lost, and it is to be answered before the transaction is applied.
+	// Everything that was completed before the request arrived is applied by now: the
+	// transaction came later at the same leader, and is committed.
+	Passed
+	// Refused: the leader has refused it, and its answer was lost. It can't be repeated, since a
+	// later request is done. The connection ends.
+	Refused
+)
+
+// Overtaken returns the fate of the oldest request, when the transaction of the request with
+// a number is about to be applied.
+func (q *Queue[R]) Overtaken(number int32) Fate {
+	switch r := *q.list.Front(); {
+	case r.Kind() == Barrier:
+		return Passed
+	case r.Number() != number:
+		return Refused
+	}
+	return Done
+}
