@@ -76,6 +76,13 @@ func (c *NamespaceCount) Flush() {
 	c.count, c.sum, c.least, c.most = 0, 0, 0, 0
 }
 
+// CountOne counts an operation without bytes. Many of them are for a NamespaceCount.
+func (n *Namespaces) CountOne(path string) {
+	var c NamespaceCount
+	c.Add(n, path, 0)
+	c.Flush()
+}
+
 // of returns the namespace to count for.
 func (n *Namespaces) of(name string) *namespace {
 	n.mu.RLock()
