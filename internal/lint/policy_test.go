@@ -94,9 +94,9 @@ const ours = `
 
 	# The files of Apache's server, and what moves them to zkd and back.
 	internal/apachefiles: jute server/datatree
-	internal/apachelink: jute internal/apachefiles server/datatree
+	internal/apachelink: jute internal/apachefiles server/datatree internal/digestmd5
 	internal/moving:   jute internal/apachefiles internal/vfs server server/archive server/datadirs server/datatree server/history server/zab
-	internal/takeover: jute internal/apachefiles internal/apachelink internal/moving internal/vfs server server/config server/datadirs server/datatree server/secure server/zab
+	internal/takeover: jute internal/apachefiles internal/apachelink internal/jaas internal/moving internal/secret internal/vfs server server/config server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
 	internal/shadow:   jute internal/fifo
@@ -220,10 +220,11 @@ const theirs = `
 	github.com/minio/minio-go:          cmd/zkcli/backup
 	github.com/johannesboyne/gofakes3:  tests
 	github.com/go-jose:                 server/auth/jwt tests
-	golang.org/x/sys:                   internal/vfs server server/snapshot cmd/zkcli/shell
+	golang.org/x/sys:                   internal/vfs server cmd/zkcli/shell
 	golang.org/x/crypto:                client internal/ocspstatus server/secure
 	software.sslmate.com/src/go-pkcs12: internal/keystore
 	golang.org/x/term:                  cmd/zkcli/shell
+	golang.org/x/tools:                 internal/lint
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/ internal/login
