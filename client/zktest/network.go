@@ -6,12 +6,12 @@ import "time"
 // Lag and Strand.
 func Patient() Option { return Config("zkd.electionTimeout=20000") }
 
-// Isolate disconnects a server from the other servers until Rejoin. Its clients stay
-// connected until it notices, which is soon. A leader then stops leading.
+// Isolate disconnects a server from the other servers until Rejoin. Soon it notices, and a leader
+// stops leading. Its clients stay connected for up to zkd.interlude after that.
 func (e *Ensemble) Isolate(id int) { e.links.sever(id) }
 
 // Strand is Isolate for a server that does not notice: it continues to serve its clients,
-// even as a leader, and answers reads from its own state. Its writes are not done. The other
+// even as a leader, and answers reads from its own state. Its writes wait. The other
 // servers notice, and continue without it. It ends with Rejoin, or when the server has heard
 // nothing for too long: see Patient.
 func (e *Ensemble) Strand(id int) {

@@ -24,7 +24,7 @@ func TestEnsembleDifferential39(t *testing.T) { testEnsembleDifferential(t, apac
 
 func testEnsembleDifferential(t *testing.T, release kind) {
 	beside(t)
-	reference, subject := startEnsembles(t, release, config{})
+	reference, subject := startEnsembles(t, release, config{lines: []string{"zkd.interlude=0"}}) // connections end with the leader
 	compare(t, release, ensembleScenarios(), ensembleRetries, func(_ *testing.T, s scenario) (a, b []string) {
 		return runOnBoth(newEnsembleWorld(reference), newEnsembleWorld(subject), s.run)
 	})
