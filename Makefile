@@ -183,9 +183,10 @@ packages: ## deb and rpm, into build/release; installed, upgraded and purged on 
 image: ## the files of deploy/docker/Dockerfile, run as an ensemble of three without Docker: needs root
 	scripts/try-image.sh
 
+# -mod=mod: that module contains zkd's, and takes newer versions as soon as zkd does.
 charts: ## render the Helm chart, compare it with the manifests, and check both; REWRITE=1 writes them
-	$(GO) -C deploy/kubernetes/check vet .
-	$(GO) -C deploy/kubernetes/check test -count=1 . $(if $(REWRITE),-args -rewrite)
+	$(GO) -C deploy/kubernetes/check vet -mod=mod .
+	$(GO) -C deploy/kubernetes/check test -mod=mod -count=1 . $(if $(REWRITE),-args -rewrite)
 
 clean: ## remove bin/ and build/, with the data of make run
 	rm -rf bin build

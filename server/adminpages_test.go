@@ -100,6 +100,24 @@ func TestAdminCommands(t *testing.T) {
 	})
 }
 
+// TestAdminAliases requests the commands by the other names that ZooKeeper has for them.
+func TestAdminAliases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		for alias, name := range map[string]string{
+			"conf": "configuration", "config": "configuration", "crst": "connection_stat_reset", "cons": "connections",
+			"env": "environment", "envi": "environment", "gtmk": "get_trace_mask", "icfg": "initial_configuration",
+			"isro": "is_read_only", "lsnp": "last_snapshot", "lead": "leader", "mntr": "monitor",
+			"orst": "observer_connection_stat_reset", "obsr": "observers", "srvr": "server_stats", "stmk": "set_trace_mask",
+			"srst": "stat_reset", "stat": "stats", "wchc": "watches", "wchp": "watches_by_path", "wchs": "watch_summary",
+		} {
+			if _, body := s.page("/commands/"+alias, ""); !strings.Contains(body, `"command" : "`+name+`"`) {
+				t.Errorf("%s: %s", alias, body)
+			}
+		}
+	})
+}
+
 // Only an identity that may do everything with the root changes anything.
 func TestAdminChangesNeedAnIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -91,7 +91,7 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 		Ensemble:     s.ensemble(),
 		LeaderServes: s.cfg.LeaderServes,
 		MaxWait:      s.cfg.ThrottledOpWaitTime,
-		Evaluate:     evaluateOptions(s.cfg),
+		Evaluate:     evaluateOptions(s.cfg, s.metrics),
 		Schemes:      s.schemes,
 		Limits:       s.limits.replica(),
 		State:        applierState{&s.state, s.digests},

@@ -127,7 +127,7 @@ func (l *loop) handle(ev *peerEvent) {
 		close(ev.done)
 	case evReload:
 		cfg := l.live.Load()
-		l.replica.Tune(cfg.ThrottledOpWaitTime, evaluateOptions(cfg))
+		l.replica.Tune(cfg.ThrottledOpWaitTime, evaluateOptions(cfg, l.metrics))
 	case evRefused:
 		core.Heard(ev.peer, ev.intro)
 	}

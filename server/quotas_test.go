@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // TestExceededQuotasAreLogged checks that one line is logged when a quota becomes
@@ -99,6 +100,51 @@ func TestQuotasInMetrics(t *testing.T) {
 		}
 		if found != 8 {
 			t.Errorf("Prometheus gets %d values, want 8", found)
+		}
+	})
+}
+
+// TestQuotaErrorsAreCounted checks that each write that a hard quota rejects counts for its namespace.
+func TestQuotaErrorsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, "enforceQuota=true")
+		c := s.connect(t)
+		for _, name := range []string{"a", "b"} {
+			c.create("/"+name, "")
+			c.create("/zookeeper/quota/"+name, "")
+			c.create("/zookeeper/quota/"+name+"/zookeeper_limits", "count=-1,bytes=-1;byteHardLimit=3;countHardLimit=2")
+			c.create("/zookeeper/quota/"+name+"/zookeeper_stats", "")
+		}
+		c.create("/a/1", "x")
+		rejected := func(op jute.OpCode, body record) {
+			t.Helper()
+			if got := c.call(op, body).Err; got != jute.ErrQuotaExceeded {
+				t.Errorf("%v: %v, want %v", op, got, jute.ErrQuotaExceeded)
+			}
+		}
+		rejected(jute.OpCreate, create("/a/2", "", 0))
+		rejected(jute.OpSetData, set("/a/1", "xxxx"))
+		rejected(jute.OpSetData, set("/b", "xxxx"))
+		c.set("/a/1", "xxx")
+		s.ask(t, "srst", false)
+		got := s.mntr(t)
+		for name, want := range map[string]string{"a": "2", "b": "1"} {
+			if got := got[name+"_quota_exceeded_error_per_namespace"]; got != want {
+				t.Errorf("mntr has %q for /%s, want %s", got, name, want)
+			}
+		}
+		families, err := s.registry.Gather()
+		check(t, err)
+		values := make(map[string]float64)
+		for _, f := range families {
+			if f.GetName() == "quota_exceeded_error_per_namespace" {
+				for _, m := range f.GetMetric() {
+					values[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+				}
+			}
+		}
+		if len(values) != 2 || values["a"] != 2 || values["b"] != 1 {
+			t.Errorf("Prometheus gets %v", values)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/monitor"
 )
 
 // Reload takes over the values of another configuration that can change while the server
@@ -53,11 +54,12 @@ func (s *Server) takeOverLocked(cfg *config.Config) ([]config.Difference, error)
 }
 
 // evaluateOptions are those that a configuration asks for.
-func evaluateOptions(cfg *config.Config) evaluate.Options {
+func evaluateOptions(cfg *config.Config, m *monitor.Metrics) evaluate.Options {
 	return evaluate.Options{
 		ExtendedTypes:   cfg.ExtendedTypes,
 		EnforceQuota:    cfg.EnforceQuota,
 		ReconfigEnabled: cfg.ReconfigEnabled,
+		QuotaExceeded:   m.QuotaErrors.CountOne,
 	}
 }
 

@@ -21,6 +21,9 @@ type Options struct {
 	// one. A session with more leaves them to the tree: see Evaluator.Ready. 0 means
 	// 10,000.
 	MaxListed int
+	// QuotaExceeded, which may be nil, is called with the path of each write that a hard quota
+	// rejects.
+	QuotaExceeded func(path string)
 }
 
 // Request is a write to be turned into a transaction.

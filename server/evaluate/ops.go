@@ -232,6 +232,9 @@ func (e *Evaluator) checkQuota(path string, nodes, bytes int64) error {
 		return nil
 	}
 	if exceeds(q.Usage.Count, nodes, q.Limits.CountHard) || exceeds(q.Usage.Bytes, bytes, q.Limits.BytesHard) {
+		if e.opts.QuotaExceeded != nil {
+			e.opts.QuotaExceeded(path)
+		}
 		return jute.ErrQuotaExceeded
 	}
 	return nil

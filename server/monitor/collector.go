@@ -75,8 +75,9 @@ type collector struct {
 }
 
 var (
-	buildInfo = prometheus.NewDesc("zkd_build_info", "1, with the version in its labels.", []string{"version", "revision", "go_version"}, nil)
-	roleInfo  = prometheus.NewDesc("zkd_role", "1 for the role that this server has, 0 for the others.", []string{"role"}, nil)
+	buildInfo     = prometheus.NewDesc("zkd_build_info", "1, with the version in its labels.", []string{"version", "revision", "go_version"}, nil)
+	quotaErrorsOf = prometheus.NewDesc(quotaErrors, quotaErrorsHelp, []string{"key"}, nil)
+	roleInfo      = prometheus.NewDesc("zkd_role", "1 for the role that this server has, 0 for the others.", []string{"role"}, nil)
 )
 
 // NewCollector returns a collector that calls read each time that it is asked. version is
@@ -136,6 +137,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range histograms {
 		ch <- m.desc
 	}
+	ch <- quotaErrorsOf
 	ch <- buildInfo
 	ch <- roleInfo
 	for _, m := range transferNumbers {
@@ -189,6 +191,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		for i, m := range quotaNumbers {
 			ch <- prometheus.MustNewConstMetric(c.quotas[i], prometheus.GaugeValue, float64(m.value(&q)), q.Name)
 		}
+	}
+	for _, x := range r.QuotaErrors.All() {
+		ch <- prometheus.MustNewConstMetric(quotaErrorsOf, prometheus.CounterValue, float64(x.Count), x.Name)
 	}
 	c.collectSummaries(r, ch)
 	c.collectHistograms(r, ch)

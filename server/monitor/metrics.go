@@ -34,6 +34,7 @@ type Metrics struct {
 	Requests Requests
 	// PerNamespace are the bytes of reads and writes, by the first name of their paths.
 	ReadPerNamespace, WritePerNamespace Namespaces
+	QuotaErrors                         Namespaces // writes that a hard quota rejected, without their bytes
 
 	// Of an entry, on each server: from its arrival there until it is durable; until it is
 	// known to be committed; and from then until it is applied.

@@ -237,6 +237,12 @@ var namespaceSummaries = []struct {
 	{"write_per_namespace", "Bytes of paths and data that were written, by the first name of the path.", func(m *Metrics) *Namespaces { return &m.WritePerNamespace }},
 }
 
+// quotaErrors is a counter that ZooKeeper has for each namespace.
+const (
+	quotaErrors     = "quota_exceeded_error_per_namespace"
+	quotaErrorsHelp = "Writes that a hard quota rejected, at a leader."
+)
+
 // latency returns the distribution of the times from requests to replies.
 func (r *Reading) latency() *Distribution {
 	d := r.Requests.of(false)

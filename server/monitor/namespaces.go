@@ -28,29 +28,35 @@ type namespace struct {
 // NamespaceCount collects what one goroutine counts, until Flush: most clients stay in one
 // namespace.
 type NamespaceCount struct {
-	name                    string
+	root                    string // of the namespace, such as /app; empty before the first
 	into                    *namespace
 	count, sum, least, most int64
 }
 
 // Add counts an operation on a path, of so many bytes. The root belongs to no namespace.
 func (c *NamespaceCount) Add(all *Namespaces, path string, bytes int) {
-	name := strings.TrimPrefix(path, "/")
-	if end := strings.IndexByte(name, '/'); end >= 0 {
-		name = name[:end]
-	}
-	if name == "" {
-		return
-	}
-	if name != c.name {
+	if !c.in(path) {
+		name := strings.TrimPrefix(path, "/")
+		if end := strings.IndexByte(name, '/'); end >= 0 {
+			name = name[:end]
+		}
+		if name == "" {
+			return
+		}
 		c.Flush()
-		c.name, c.into = all.of(name)
+		c.root, c.into = "/"+name, all.of(name)
 	}
 	n := int64(bytes)
 	if c.count == 0 || n < c.least {
 		c.least = n
 	}
 	c.count, c.sum, c.most = c.count+1, c.sum+n, max(c.most, n)
+}
+
+// in reports whether a path is in the namespace of the one before.
+func (c *NamespaceCount) in(path string) bool {
+	n := len(c.root)
+	return n > 0 && strings.HasPrefix(path, c.root) && (len(path) == n || path[n] == '/')
 }
 
 // Flush adds to Namespaces what was counted since the last call.
@@ -70,28 +76,33 @@ func (c *NamespaceCount) Flush() {
 	c.count, c.sum, c.least, c.most = 0, 0, 0, 0
 }
 
-// of returns the namespace to count for, and a copy of its name.
-func (n *Namespaces) of(name string) (string, *namespace) {
+// CountOne counts an operation without bytes. Many of them are for a NamespaceCount.
+func (n *Namespaces) CountOne(path string) {
+	var c NamespaceCount
+	c.Add(n, path, 0)
+	c.Flush()
+}
+
+// of returns the namespace to count for.
+func (n *Namespaces) of(name string) *namespace {
 	n.mu.RLock()
 	into := n.byName[name]
 	n.mu.RUnlock()
-	name = strings.Clone(name) // it may share a connection's read buffer
 	if into != nil {
-		return name, into
+		return into
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	key := name
-	if n.byName[key] == nil && len(n.byName) >= maxNamespaces {
-		key = otherNamespaces
+	if n.byName[name] == nil && len(n.byName) >= maxNamespaces {
+		name = otherNamespaces
 	}
 	if n.byName == nil {
 		n.byName = make(map[string]*namespace)
 	}
-	if n.byName[key] == nil {
-		n.byName[key] = &namespace{}
+	if n.byName[name] == nil {
+		n.byName[strings.Clone(name)] = &namespace{} // the name may share a connection's read buffer
 	}
-	return name, n.byName[key]
+	return n.byName[name]
 }
 
 // NamespaceBytes are the operations counted for a namespace.

@@ -17,7 +17,7 @@ var absent = []struct{ reason, names string }{
 		"concurrent_request_processing_in_commit_processor pending_session_queue_size read_commit_proc_issued read_commit_proc_req_queued read_commitproc_time_ms reads_issued_from_session_queue requests_in_session_queue requests_not_forwarded_to_commit_processor session_queues_drained time_waiting_empty_pool_in_commit_processor_read_ms write_commit_proc_issued write_commitproc_time_ms"},
 	{"there is no final processor: a read is answered by the goroutine of its connection, a write while it is applied; see `zkd_request_seconds`, `zkd_apply_seconds`", "read_final_proc_time_ms write_final_proc_time_ms"},
 	{"messages between servers travel in batches, by lanes: `zkd_peer_bulk_queue_bytes`, `zkd_peer_sent_frames_total`", "<sid>_learner_handler_qp_size <sid>_learner_handler_qp_time_ms learner_request_processor_queue_size skip_learner_request_to_next_processor_count"},
-	{"an acknowledgement covers everything up to an entry, so there is none for each proposal; a slow follower shows in `zkd_peer_bulk_queue_bytes`, and in `proposal_ack_creation_latency` of that server", "<sid>_ack_latency"},
+	{"an acknowledgement covers everything up to an entry, so there is none for each proposal; Apache's server measures only those that come before the commit, so not those of a slow follower, which here shows in `zkd_peer_bulk_queue_bytes`, and in `proposal_ack_creation_latency` of that server", "<sid>_ack_latency"},
 	{"a commit travels in the next frame without the time; `propagation_latency` has all of the way", "commit_propagation_latency"},
 	{"observers follow the leader: there are no observer masters", "om_commit_process_time_ms om_proposal_process_time_ms"},
 	{"part of `prep_process_time`", "close_session_prep_time proposal_process_time outstanding_changes_queued outstanding_changes_removed"},
@@ -35,7 +35,6 @@ var absent = []struct{ reason, names string }{
 	{"a leader that loses its quorum steps down for one reason, which the log has: `looking_count`", "quit_leading_due_to_disloyal_voter"},
 	{"`connection_revalidate_count` of the server of the client counts it", "revalidate_count"},
 	{"a backup is taken and restored by a tool: see operations.md", "restore_error_count restore_rate_limited_count restore_time snapshot_rate_limited_count"},
-	{"the log has each quota when it is exceeded, and `zkd_request_seconds` the refused requests", "<namespace>_quota_exceeded_error_per_namespace"},
 }
 
 // TestEveryReferenceName checks that each name of Apache's server is here with the same kind,
@@ -61,6 +60,7 @@ func TestEveryReferenceName(t *testing.T) {
 	for _, m := range namespaceSummaries {
 		here["<namespace>_"+m.name], help["<namespace>_"+m.name] = "basic", m.help
 	}
+	here["<namespace>_"+quotaErrors], help["<namespace>_"+quotaErrors] = "number", quotaErrorsHelp
 	for _, m := range quotaNumbers {
 		here["<namespace>_"+m.name], help["<namespace>_"+m.name] = "number", m.help
 	}

@@ -44,6 +44,9 @@ func (r *Reading) Words() []fourletter.Metric {
 			list = append(list, fourletter.Int(q.Name+"_"+m.name, m.value(&q)))
 		}
 	}
+	for _, x := range r.QuotaErrors.All() {
+		list = append(list, fourletter.Int(x.Name+"_"+quotaErrors, x.Count))
+	}
 	for i := range summaries {
 		list = append(list, summaries[i].words(r.Metrics)...)
 	}

@@ -4,6 +4,10 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -58,11 +62,16 @@ func TestWhy(t *testing.T) {
 	awaits("no-quorum", exitNotAsked)
 }
 
-// TestWordsOverTLS asks a server that has only a port with TLS.
+// TestWordsOverTLS asks a server that has only a port with TLS and one that has TLS and plain text on
+// one port. The first of them does not serve, and its admin pages, with TLS as well, say why.
 func TestWordsOverTLS(t *testing.T) {
-	ca := certs.New(t, "CA")
-	file := certs.Write(t, t.TempDir(), "ca.pem", ca.CertPEM())
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{ca.Issue("127.0.0.1").TLS()}})
+	ca, dir := certs.New(t, "CA"), t.TempDir()
+	trust := certs.Write(t, dir, "ca.pem", ca.CertPEM())
+	key := certs.Write(t, dir, "key.pem", ca.Issue("127.0.0.1").PEM(t))
+	unified := zktest.Start(t, zktest.Config("client.portUnification=true", "ssl.clientAuth=none",
+		"ssl.keyStore.location="+key, "ssl.trustStore.location="+trust))
+	keys := &tls.Config{Certificates: []tls.Certificate{ca.Issue("127.0.0.1").TLS()}}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,21 +88,40 @@ func TestWordsOverTLS(t *testing.T) {
 				defer conn.Close()
 				word := make([]byte, 4)
 				if _, err := io.ReadFull(conn, word); err == nil && string(word) == "srvr" {
-					io.WriteString(conn, "Zookeeper version: 3.9.5\nMode: standalone\nZxid: 0x1\n")
+					io.WriteString(conn, "This ZooKeeper instance is not currently serving requests\n")
 				}
 			})
 		}
 	})
-	for _, command := range [][]string{{"why", "-i", "1"}, {"ensemble"}} {
-		for _, c := range []struct {
-			flags    []string
-			answered bool
-		}{{nil, false}, {[]string{"--tls-ca", file}, true}} {
-			args := slices.Concat([]string{"-server", l.Addr().String(), "-o", "json"}, c.flags, command)
-			out, errOut, code := run(t, t.Context(), nil, args...)
-			if got := strings.Contains(out, `"answered":1`) || strings.Contains(out, `"mode":"standalone"`); got != c.answered {
-				t.Errorf("%s: exit %d: %s%s", args, code, out, errOut)
-			}
+	pages := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		io.WriteString(w, "[-] quorum: it looks for a leader\nnot ok\n")
+	}))
+	pages.TLS = keys
+	pages.Config.ErrorLog = log.New(io.Discard, "", 0)
+	pages.StartTLS()
+	defer pages.Close()
+	_, adminPort, _ := net.SplitHostPort(pages.Listener.Addr().String())
+
+	withTLS := []string{"--tls-ca", trust}
+	for _, tt := range []struct {
+		at      string
+		flags   []string
+		command string
+		want    string
+	}{
+		{unified.ConnectString(), nil, "why -i 1", `"answered":1`},
+		{unified.ConnectString(), withTLS, "why -i 1", `"answered":1`},
+		{unified.ConnectString(), nil, "ensemble", `"mode":"standalone"`},
+		{unified.ConnectString(), withTLS, "ensemble", `"mode":"standalone"`},
+		{l.Addr().String(), nil, "why -i 1", `"answered":0`},
+		{l.Addr().String(), withTLS, "why -i 1", `runs, and finds no quorum.`},
+		{l.Addr().String(), withTLS, "why -i 1 --admin-port " + adminPort, `runs, and finds no quorum: it looks for a leader`},
+		{l.Addr().String(), withTLS, "ensemble", `not serving: no quorum`},
+	} {
+		args := slices.Concat([]string{"-server", tt.at, "-o", "json"}, tt.flags, strings.Fields(tt.command))
+		if out, errOut, code := run(t, t.Context(), nil, args...); !strings.Contains(out, tt.want) {
+			t.Errorf("%s: exit %d, want %s: %s%s", args, code, tt.want, out, errOut)
 		}
 	}
 }

@@ -24,7 +24,7 @@ type Examination struct {
 	Limit    time.Duration // for the answers of a round
 	Interval time.Duration // between the two rounds
 	// AdminPort is the port of the servers' AdminServers, 0 for none. They know why a server
-	// does not serve.
+	// does not serve. They are asked with TLS if the client ports are.
 	AdminPort int
 }
 
@@ -191,7 +191,8 @@ func (e Examination) detail(ctx context.Context, server string) string {
 	if err != nil {
 		return ""
 	}
-	resp, err := http.DefaultClient.Do(req)
+	pages := http.Client{Transport: &http.Transport{DialContext: e.dial, DisableKeepAlives: true}} // dial does TLS
+	resp, err := pages.Do(req)
 	if err != nil {
 		return ""
 	}
