@@ -139,10 +139,8 @@ benchcmp: ## benchmarks of REF=commit against this tree (PKG=./jute BENCH=. COUN
 	done
 	$(GO) run $(BENCHSTAT) build/benchcmp/old.txt build/benchcmp/new.txt
 
-lint: ## vet, also for macOS and (the client and zkcli) Windows, and the project's own rules
+lint: ## vet, and the project's own rules
 	$(GO) vet ./...
-	GOOS=darwin $(GO) build ./cmd/...
-	GOOS=windows $(GO) build ./client ./client/cache ./cmd/zkcli $$($(GO) list ./recipes/... | grep -v /internal/trial) ./examples/lock ./examples/queue
 	$(GO) vet -tags compat,apps ./test/compat
 	$(GO) test ./internal/lint
 

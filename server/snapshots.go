@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	// snapshotBytes of log are enough for a snapshot. The limit bounds the replay of a
-	// start.
+	// snapshotBytes of log are enough for a snapshot, however few transactions they are.
 	snapshotBytes = 256 << 20
-	// snapshotShare of the last snapshot's size must be in the log before the next one.
-	// Otherwise a large tree with small changes would be written every snapCount
-	// transactions.
-	snapshotShare = 4
+	// snapshotShare of the last snapshot's size must be in the log before the next one. So
+	// writing snapshots costs a bounded share of writing the log, and a start replays the log in
+	// about the time that it takes to load the snapshot: an entry of the log takes twice as long
+	// as a row of the same size.
+	snapshotShare = 2
 	// walkBudget is roughly the number of bytes of a view collected under one hold of the
 	// read lock.
 	walkBudget = 64 << 10
@@ -154,18 +154,12 @@ func (sn *snapshotter) freeze(ensemble *zab.State) {
 
 // due reports whether enough has happened for a snapshot.
 func (sn *snapshotter) due() bool {
-	if sn.bytes >= sn.sizeLimit() {
+	live := sn.live.Load()
+	if live.SnapSizeLimit > 0 && sn.bytes >= live.SnapSizeLimit {
 		return true
 	}
-	return sn.txns >= min(sn.next, sn.live.Load().SnapCount) && sn.bytes >= sn.size.Load()/snapshotShare
-}
-
-func (sn *snapshotter) sizeLimit() int64 {
-	limit := sn.live.Load().SnapSizeLimit
-	if limit <= 0 {
-		return snapshotBytes
-	}
-	return min(limit, snapshotBytes)
+	return sn.bytes >= sn.size.Load()/snapshotShare &&
+		(sn.txns >= min(sn.next, live.SnapCount) || sn.bytes >= snapshotBytes)
 }
 
 // run writes a snapshot of each view and purges, until the server stops.

@@ -142,7 +142,10 @@ func TestSASLExchange(t *testing.T) {
 
 // TestSASLDigestMD5 exchanges with a server that answers as Apache does.
 func TestSASLDigestMD5(t *testing.T) {
-	m := &digestMD5{user: "bob", password: "secret", uri: digestURI, cnonce: "c"}
+	m, err := digestmd5.NewClient("bob", "secret", digestURI, "c")
+	if err != nil {
+		t.Fatal(err)
+	}
 	terms := digestmd5.Terms{User: "bob", Realm: "zk-sasl-md5", Nonce: "n", Cnonce: "c", URI: digestURI}
 	secret := terms.Secret("secret")
 	sent, err := saslWith(t, func(string) (Mechanism, error) { return m, nil }, false, []saslAnswer{
@@ -158,5 +161,25 @@ func TestSASLNoMechanism(t *testing.T) {
 	begin := func(server string) (Mechanism, error) { return nil, errors.New("no key for " + server) }
 	if _, err := saslWith(t, begin, false, nil); err == nil || err.Error() != "SASL: no key for zk1" {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestDigestMD5Nonces(t *testing.T) {
+	answers := make(map[string]bool)
+	for range 2 {
+		m, err := DigestMD5("bob", "secret")("zk1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer []byte
+		for _, challenge := range []string{"", `nonce="n",algorithm=md5-sess`} {
+			if answer, _, err = m.Step([]byte(challenge)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		answers[string(answer)] = true
+	}
+	if len(answers) != 2 {
+		t.Error("two exchanges have the same cnonce")
 	}
 }

@@ -48,8 +48,7 @@ var settings = []string{
 	"snapCount=2147483647", // the log, in memory too, is sufficient; see dataDir
 }
 
-// dataDir is the directory of the servers' files. It exists only in their memory: bbolt,
-// which writes snapshots, can only use the machine's file system.
+// dataDir is the directory of the servers' files. It exists only in their memory.
 const dataDir = "/nonexistent/zktest"
 
 // Server is a single server, with a Proxy in front of it.

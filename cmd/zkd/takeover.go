@@ -35,7 +35,7 @@ func newTakeover() *cobra.Command {
 
 func newMirror() *cobra.Command {
 	var o takeover.Options
-	var file, listen string
+	var file, listen, jaasFile, jaasSection string
 	cmd := &cobra.Command{
 		Use:   "mirror --from HOST:PORT,... {--to DIR --sid ID | --config FILE}",
 		Short: "Keep a copy of a running ensemble of Apache ZooKeeper",
@@ -45,8 +45,10 @@ func newMirror() *cobra.Command {
 			"HOST:PORT is a quorum port: the first port of a server's line in zoo.cfg. Name those of all\n" +
 			"servers. ID is the id that the zkd server will have; no server of Apache's may have it.\n\n" +
 			"FILE is the zoo.cfg of the zkd server to be. Its dataDir, dataLogDir, id, initLimit and syncLimit are\n" +
-			"taken, and with sslQuorum=true the link has TLS, with the keys of ssl.quorum.*. SASL between\n" +
-			"Apache's servers is not supported.\n\n" +
+			"taken, and with sslQuorum=true the link has TLS, with the keys of ssl.quorum.*.\n\n" +
+			"Where Apache's servers log in to each other (quorum.auth.enableSasl), --jaas names their JAAS\n" +
+			"file. Its section QuorumLearner must have a user and a password (DIGEST-MD5); Kerberos is not\n" +
+			"supported.\n\n" +
 			"With --listen, clients that accept a read-only server may read the copy meanwhile, as zkcli -r\n" +
 			"does. FILE then says what else holds for them: ACLs, TLS, limits. Writes are refused.",
 		Example: "  zkd takeover mirror --from zk1:2888,zk2:2888,zk3:2888 --to /var/lib/zkd --sid 101\n" +
@@ -65,6 +67,13 @@ func newMirror() *cobra.Command {
 				if err := configureReaders(&o, file, listen); err != nil {
 					return usageError{err}
 				}
+			}
+			if jaasFile != "" {
+				login, err := takeover.ReadLogin(jaasFile, jaasSection)
+				if err != nil {
+					return usageError{fmt.Errorf("--jaas: %w", err)}
+				}
+				o.Login = login
 			}
 			for _, addr := range o.From {
 				if _, _, err := net.SplitHostPort(addr); err != nil {
@@ -88,6 +97,8 @@ func newMirror() *cobra.Command {
 	fl.StringVar(&o.LogDir, "to-log-dir", "", "its dataLogDir, if it is another directory")
 	fl.Uint8Var(&o.ID, "sid", 0, "id of the zkd server to be, such as 101; needed at first")
 	fl.DurationVar(&o.InitLimit, "init-limit", 30*time.Second, "time for the leader to send its state: initLimit times tickTime of Apache's servers")
+	fl.StringVar(&jaasFile, "jaas", "", "JAAS `FILE` of Apache's servers, if they log in to each other")
+	fl.StringVar(&jaasSection, "jaas-section", "QuorumLearner", "section of --jaas: quorum.auth.learner.saslLoginContext of Apache's servers")
 	fl.StringVar(&listen, "listen", "", "HOST:PORT where clients may read the copy; HOST may be empty, for all addresses")
 	fl.DurationVar(&o.SyncLimit, "sync-limit", 10*time.Second, "time after which a silent leader is given up: syncLimit times tickTime")
 	return cmd

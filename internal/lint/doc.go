@@ -1,6 +1,5 @@
 // Package lint has the rules that only this project has, as tests. They read
-// the source; they compile and run nothing, so they take a second and need no
-// network.
+// the source, and need no network.
 //
 //   - policy_test.go: who may import whom. A new package or a new module needs
 //     a line there.
@@ -9,6 +8,9 @@
 //     tests and make targets that they name exist, metrics are explained,
 //     goroutines are in the table.
 //   - seeds_test.go: docs/seeds.md has each row, and what it promises exists.
+//   - static_linux_test.go: the programs need no library.
+//   - systems_test.go: the programs and the client fit macOS, the client and
+//     zkcli Windows.
 //
 // A message says what to do instead. Where a rule is wrong for a good reason,
 // change the rule in the same commit and say why.

@@ -214,15 +214,16 @@ var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/s
 const theirs = `
 	github.com/jcmturner/gokrb5:        server/auth/sasl client/sasl/kerberos tests
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
-	go.etcd.io/bbolt:                   server/snapshot
+	go.etcd.io/bbolt:                   tests
 	github.com/klauspost/compress:      internal/apachefiles server/archive
 	github.com/minio/minio-go:          cmd/zkcli/backup
 	github.com/johannesboyne/gofakes3:  tests
 	github.com/go-jose:                 server/auth/jwt tests
-	golang.org/x/sys:                   internal/vfs server server/snapshot cmd/zkcli/shell
+	golang.org/x/sys:                   internal/vfs server cmd/zkcli/shell
 	golang.org/x/crypto:                client internal/ocspstatus server/secure
 	software.sslmate.com/src/go-pkcs12: internal/keystore
 	golang.org/x/term:                  cmd/zkcli/shell
+	golang.org/x/tools:                 internal/lint
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/ internal/login

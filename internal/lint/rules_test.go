@@ -278,7 +278,7 @@ func TestRulesCanFail(t *testing.T) {
 		{"pure goroutine", "jute/b.go", `package jute; func f() { go f() }`, pureOf, "go statement"},
 		{"upward import", "jute/b.go", `package jute; import _ "` + module + `server"`, oursOf, "imports server"},
 		{"helper in a test", "jute/b_test.go", `package jute; import "` + module + `internal/testing/scenario"`, oursOf, ""},
-		{"bbolt elsewhere", "server/b.go", `package server; import "go.etcd.io/bbolt"`, theirsOf, "server/snapshot alone"},
+		{"bbolt", "server/b.go", `package server; import "go.etcd.io/bbolt"`, theirsOf, "alone"},
 		{"test's module", "server/b.go", `package server; import "go.uber.org/goleak"`, theirsOf, "alone"},
 		{"test's module in a test", "server/b_test.go", `package server; import "go.uber.org/goleak"`, theirsOf, ""},
 		{"new module", "server/b.go", `package server; import "github.com/x/y"`, theirsOf, "standard library"},

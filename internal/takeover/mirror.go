@@ -3,6 +3,7 @@ package takeover
 import (
 	"cmp"
 	"context"
+	crand "crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type Options struct {
 	InitLimit, SyncLimit time.Duration
 	// TLS are the settings of the link, as those between zkd's servers; nil for a plain one.
 	TLS *secure.Settings
+	// Login is the user to log in as, where Apache's servers want that; nil for none.
+	Login *Login
 	// Readers has the ports where clients may read the copy, and what those are allowed; nil for
 	// none. Version is what srvr shows there.
 	Readers *config.Config
@@ -111,7 +114,7 @@ func Mirror(ctx context.Context, o Options) (err error) {
 		m.status.close()
 	}()
 	if o.TLS == nil {
-		m.log.Warn("the link to Apache's servers is not encrypted, and neither side proves who it is: use it in a network that you trust")
+		m.log.Warn("the link to Apache's servers is not encrypted: use it in a network that you trust")
 	} else if m.tls, err = secure.New(*o.TLS, "quorum", m.log); err != nil {
 		return err
 	}
@@ -169,12 +172,35 @@ func (m *mirror) mayStartOver(now time.Time) bool {
 	return m.unfit <= 2
 }
 
-// dial opens a connection to a quorum port, if the server there leads.
+// dial opens a connection to a quorum port, if the server there leads, and logs in.
 func (m *mirror) dial(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", addr)
-	if err != nil || m.tls == nil {
-		return conn, err
+	if err == nil && m.tls != nil {
+		conn, err = m.encrypt(ctx, conn, addr)
 	}
+	if err == nil && m.o.Login != nil {
+		if err = m.login(ctx, conn); err != nil {
+			m.log.Warn("no login to a server of Apache's", zap.String("address", addr), zap.String("user", m.o.Login.User), zap.Error(err))
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, err
+}
+
+// login logs in at the other end of a link that was just made.
+func (m *mirror) login(ctx context.Context, conn net.Conn) error {
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if err := conn.SetDeadline(time.Now().Add(m.o.SyncLimit)); err != nil {
+		return err
+	}
+	if err := apachelink.Login(conn, m.o.Login.User, m.o.Login.Password.Reveal(), crand.Text()); err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// encrypt makes a connection one with TLS.
+func (m *mirror) encrypt(ctx context.Context, conn net.Conn, addr string) (net.Conn, error) {
 	m.tls.Tick()
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -83,12 +83,11 @@ type Config struct {
 	// FsyncWarningThreshold is the duration of an fsync above which a warning is logged.
 	// Default 1 s.
 	FsyncWarningThreshold time.Duration
-	// SnapCount is the maximum number of transactions between two snapshots. Default
-	// 100000, at least 2.
+	// SnapCount is the number of transactions after which a snapshot is taken, if they take half
+	// the room of the last one. Default 100000, at least 2.
 	SnapCount int
-	// SnapSizeLimit is the number of log bytes after which a snapshot is taken, if it is
-	// less than 256 MiB, after which one is taken in any case. Zero or a negative number
-	// means no such limit. Default 4 GiB.
+	// SnapSizeLimit is the number of log bytes after which a snapshot is taken, however large
+	// the last one was. Zero or a negative number means no such limit. Default 4 GiB.
 	SnapSizeLimit int64
 	// SnapRetainCount is the number of snapshots kept. Default 3, at least 3.
 	SnapRetainCount int

@@ -56,6 +56,7 @@ func ignoredKeys() []Key {
 		group(Ignored, "sending a snapshot or the log to one server holds up no other",
 			"leader.maxConcurrentSnapSyncs", "leader.maxConcurrentDiffSyncs"),
 		group(Ignored, "zkd's servers do not use SASL among themselves (zkd.quorumSecretFile, sslQuorum)",
+			"quorum.auth.learner.saslLoginContext", "quorum.auth.server.saslLoginContext",
 			"quorum.auth.learner.loginContext", "quorum.auth.server.loginContext", "quorum.auth.kerberos.servicePrincipal"),
 		group(Ignored, "zkd always reads keys and certificates again when their files change", "sslQuorumReloadCertFiles", "client.certReload"),
 		group(Ignored, "with TLS, a server that dials always has to show a certificate", "ssl.quorum.clientAuth"),

@@ -781,3 +781,29 @@ func TestReg_LateSummary(t *testing.T) {
 		s.everywhere()
 	})
 }
+
+// TestReg_RivalsStandAtOnce: a message takes longer than a candidate waits for better ones, and
+// two candidates that split the promises tick at the same time. Their candidacies last a whole
+// number of ticks, as do their waits after a first failure.
+func TestReg_RivalsStandAtOnce(t *testing.T) {
+	for seed := range uint64(20) {
+		cfg := quiet(3)
+		cfg.Seed, cfg.Groups = seed, 2
+		cfg.TickMs, cfg.ElectionMs, cfg.HeartbeatMs, cfg.NetUs, cfg.FsyncUs = 25, 200, 25, 20_000, 20_000
+		play(t, cfg, func(s *script) {
+			s.phase = phaseLive // all messages and writes take 5 ms
+			for range 4 {
+				before := s.lead().status.Epoch
+				for _, n := range s.nodes {
+					s.down(n)
+				}
+				for _, i := range []int{2, 0, 1} {
+					s.restart(s.nodes[i])
+				}
+				if n := s.lead().status.Epoch - before; n > 12 {
+					t.Errorf("seed %d: %d candidacies for an election", seed, n)
+				}
+			}
+		})
+	}
+}

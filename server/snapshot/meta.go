@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
 	"slices"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
@@ -113,6 +114,24 @@ func decode(b []byte, v any) error {
 		err = errors.New("not in canonical form")
 	}
 	return err
+}
+
+// metaItems returns the items of the bucket meta. It completes done.
+func metaItems(meta Meta, done *complete) (iter.Seq2[[]byte, []byte], error) {
+	info, err := encode(&meta)
+	if err != nil {
+		return nil, err
+	}
+	done.InfoCRC = crc32.Checksum(info, castagnoli)
+	sections, err := encode(done)
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(k, v []byte) bool) {
+		_ = yield([]byte("complete"), sections) &&
+			yield([]byte("format"), encodeFormat(byte(format.Snapshot.Writes()))) &&
+			yield([]byte("info"), info)
+	}, nil
 }
 
 // metaBucket collects the entries of the bucket meta.

@@ -32,6 +32,8 @@ import (
 // small bucket has root page 0 and its only page, without id, follows in the
 // value.
 const (
+	pageSize       = 4096
+	firstPage      = 2 // after the meta pages
 	pageHeaderSize = 16
 	elementSize    = 16
 	bucketSize     = 16

@@ -4,26 +4,79 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"testing"
+
+	"go.etcd.io/bbolt"
 )
 
-// smallFile returns a snapshot with every kind of page: branches, leaves,
-// overflow pages and inline buckets.
+// small returns sections with every kind of page: branches, leaves and overflow pages.
+func small() []Section {
+	big := map[string]string{"a": string(make([]byte, 10_000)), "b": "1", "c": "2", "d": string(make([]byte, 5000))}
+	return []Section{
+		{Name: "acls", Items: items(big, []string{"b", "c"})},
+		{Name: "big", Items: items(big, []string{"a", "b", "c", "d"})},
+		{Name: "nodes", Items: nodes(150)},
+	}
+}
+
+// smallFile returns a snapshot of small.
 func smallFile(t testing.TB) []byte {
 	t.Helper()
 	s := open(t, Options{})
-	big := map[string]string{"a": string(make([]byte, 10_000)), "b": "1", "c": "2", "d": string(make([]byte, 5000))}
-	ref, err := s.Write(t.Context(), Meta{Zxid: 1, Extra: map[string][]byte{"x": {1}}},
-		Section{Name: "acls", Items: items(big, []string{"b", "c"})},
-		Section{Name: "big", Items: items(big, []string{"a", "b", "c", "d"})},
-		Section{Name: "nodes", Items: nodes(150)})
+	ref, err := s.Write(t.Context(), Meta{Zxid: 1, Extra: map[string][]byte{"x": {1}}}, small()...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.ReadFile(s.Path(ref.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// earlierFile returns the same snapshot as earlier versions of zkd wrote it: by bbolt, which
+// stores small buckets inside the root bucket, and leaves pages free.
+func earlierFile(t testing.TB) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "earlier.db")
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: pageSize})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done complete
+	add := func(sec Section) {
+		count := SectionCount{Name: sec.Name}
+		err := db.Update(func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucket([]byte(sec.Name))
+			for k, v := range sec.Items {
+				count.Count++
+				count.Sum += itemSum(k, v)
+				err = errors.Join(err, b.Put(bytes.Clone(k), bytes.Clone(v)))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done.Sections = append(done.Sections, count)
+	}
+	for _, sec := range small() {
+		add(sec)
+	}
+	entries, err := metaItems(Meta{Zxid: 1}, &done)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(Section{Name: metaName, Items: entries})
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,13 +166,18 @@ func TestStructure(t *testing.T) {
 	}
 }
 
-// TestMutations changes random bytes of a file and skips the CRC check: Load returns an
+// TestMutations changes random bytes of files of this and of earlier versions, and skips the CRC check: Load returns an
 // error or as many items as before, and does not crash.
 func TestMutations(t *testing.T) {
-	good := smallFile(t)
-	for seed := range uint64(3000) {
+	files := [][]byte{smallFile(t), earlierFile(t)}
+	for _, good := range files {
+		if n, err := readBytes(good); err != nil || n != smallItems {
+			t.Fatalf("%d items, %v", n, err)
+		}
+	}
+	for seed := range uint64(6000) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		file := bytes.Clone(good)
+		file := bytes.Clone(files[seed%2])
 		for range 1 + r.IntN(4) {
 			at := r.IntN(len(file))
 			if r.IntN(2) == 0 {
@@ -133,13 +191,14 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// FuzzPages applies a list of changes (3 bytes offset, 1 byte value) to a file.
+// FuzzPages applies a list of changes (3 bytes offset, 1 byte value) to a file of this or of
+// earlier versions.
 func FuzzPages(f *testing.F) {
-	good := smallFile(f)
-	f.Add([]byte{0, 0, 0, 0})
-	f.Add([]byte{0, 16, 16, 1, 0, 32, 10, 255})
-	f.Fuzz(func(t *testing.T, changes []byte) {
-		file := bytes.Clone(good)
+	files := map[bool][]byte{false: smallFile(f), true: earlierFile(f)}
+	f.Add(false, []byte{0, 0, 0, 0})
+	f.Add(true, []byte{0, 16, 16, 1, 0, 32, 10, 255})
+	f.Fuzz(func(t *testing.T, earlier bool, changes []byte) {
+		file := bytes.Clone(files[earlier])
 		for ; len(changes) >= 4; changes = changes[4:] {
 			file[int(binary.BigEndian.Uint32(changes)>>8)%len(file)] = changes[3]
 		}

@@ -27,8 +27,7 @@ const (
 
 // Options are the settings of a Store.
 type Options struct {
-	// FS is the file system. nil means the operating system's. See the package comment for other
-	// possible values.
+	// FS is the file system. nil means the operating system's.
 	FS vfs.FS
 	// FlushStep is how many bytes are written before they are sent to the disk. At most about
 	// twice that many bytes wait in memory, so that the log's fsync does not wait long. Default
@@ -67,7 +66,6 @@ type Store struct {
 	received atomic.Uint64 // number of receptions begun, for the names of their files
 
 	write   sync.Mutex    // held while Write runs
-	maxSize int           // tests: size limit of a file under construction, 0 is none
 	onFlush func(n int64) // tests: called with the bytes written so far
 }
 

@@ -4,34 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"time"
 
-	"go.etcd.io/bbolt"
-
-	"github.com/zkd-project/zkd/internal/format"
+	"github.com/zkd-project/zkd/internal/vfs"
 )
 
-const (
-	pageSize    = 4096
-	txSize      = 2 << 20 // key and value bytes per transaction; with 8 MiB a Write needs 45 MB more memory and no less time
-	lockTimeout = time.Second
-	mapSize     = 64 << 20 // initial address space
-	metaName    = "meta"
-)
+const metaName = "meta"
 
 // Section is a named part of a snapshot.
 type Section struct {
 	// Name is not empty and not "meta".
 	Name string
-	// Items are the unique, non-empty keys and their values. Writing is fastest in the order of
-	// the keys' bytes. The bytes need to stay valid only until the next item.
+	// Items are the unique, non-empty keys and their values, in the order of the keys' bytes. The
+	// bytes need to stay valid only until the next item.
 	Items iter.Seq2[[]byte, []byte]
 	// Early makes Load deliver the section before those that are not early, although it is
 	// written in its turn: its content may be known only when other sections have been written.
@@ -74,10 +65,7 @@ func (s *Store) writeFile(ctx context.Context, name string, meta Meta, sections 
 	if err := s.opts.FS.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Ref{}, err
 	}
-	if err := s.build(ctx, tmp, meta, sections); err != nil {
-		return Ref{}, err
-	}
-	size, crc, err := s.seal(ctx, tmp)
+	size, crc, err := s.build(ctx, tmp, meta, sections)
 	if err != nil {
 		return Ref{}, err
 	}
@@ -92,82 +80,39 @@ func (s *Store) writeFile(ctx context.Context, name string, meta Meta, sections 
 	return Ref{Name: name, Zxid: meta.Zxid, Size: size, CRC: crc, Digest: meta.Digest}, nil
 }
 
-// seal makes the finished file durable and measures it by reading it back.
-func (s *Store) seal(ctx context.Context, path string) (size int64, crc uint32, err error) {
-	f, err := s.opts.FS.OpenFile(path, os.O_RDWR, 0)
+// build writes the file, makes it durable, and measures it by reading it back.
+func (s *Store) build(ctx context.Context, path string, meta Meta, sections []Section) (size int64, crc uint32, err error) {
+	f, err := s.opts.FS.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return 0, 0, err
 	}
-	size, crc, err = measure(ctx, f)
+	flusher := flusher{ctx: ctx, s: s, file: f, begin: time.Now()}
+	b := builder{out: &output{ctx: ctx, file: f, flush: flusher.step, next: firstPage}}
+	if err = b.all(meta, sections); err == nil {
+		size, crc, err = measure(ctx, f)
+	}
 	if err == nil {
 		err = f.Sync()
 	}
 	return size, crc, errors.Join(err, f.Close())
 }
 
-// build writes the bbolt file.
-func (s *Store) build(ctx context.Context, path string, meta Meta, sections []Section) (err error) {
-	b := builder{ctx: ctx, flusher: flusher{ctx: ctx, s: s, begin: time.Now()}}
-	b.db, err = bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout:         lockTimeout,
-		NoSync:          true, // the file is discarded after a crash
-		NoGrowSync:      true,
-		NoFreelistSync:  true,
-		FreelistType:    bbolt.FreelistMapType,
-		InitialMmapSize: mapSize,
-		PageSize:        pageSize,
-		NoStatistics:    true,
-		MaxSize:         s.maxSize,
-		OpenFile: func(name string, flag int, perm os.FileMode) (*os.File, error) {
-			f, err := os.OpenFile(name, flag|os.O_EXCL, perm)
-			b.flusher.file = f
-			return f, err
-		},
-	})
-	if err != nil {
-		return err
-	}
-	err = b.all(meta, sections)
-	return errors.Join(err, b.db.Close())
-}
-
-// builder fills a bbolt file, in transactions of bounded size.
+// builder writes the sections of a snapshot, each as a tree.
 type builder struct {
-	ctx     context.Context
-	db      *bbolt.DB
-	flusher flusher
-
-	tx     *bbolt.Tx
-	bucket *bbolt.Bucket
-	arena  []byte // values of the transaction: bbolt requires them to stay valid
-	used   int    // key and value bytes of the transaction
-	key    []byte // buffer for a long key
-	long   uint64 // number of long keys so far
-	last   []byte // key of the previous item
-	sum    uint64 // of the section's items so far; see itemSum
+	out   *output
+	roots map[string]uint64 // root pages, by section
+	key   []byte            // buffer for a long key
+	long  uint64            // number of long keys so far
 }
 
-// all writes the whole file. bbolt reads the file through a mapping, where a disk error
-// raises a fault; all converts it to an error.
-func (b *builder) all(meta Meta, sections []Section) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			fault, ok := r.(memoryFault)
-			if !ok {
-				panic(r)
-			}
-			err = fmt.Errorf("read back what was written: %w", fault)
-		}
-		if b.tx != nil {
-			err = errors.Join(err, b.tx.Rollback())
-		}
-	}()
+// all writes the whole file.
+func (b *builder) all(meta Meta, sections []Section) error {
+	b.roots = make(map[string]uint64)
 	var done complete
 	early := 0
 	for _, sec := range sections {
-		if sec.Name == metaName {
-			return fmt.Errorf("section may not be called %s", metaName)
+		if sec.Name == metaName || sec.Name == "" {
+			return fmt.Errorf("section may not be called %q", sec.Name)
 		}
 		count, err := b.section(sec)
 		if err != nil {
@@ -180,124 +125,48 @@ func (b *builder) all(meta Meta, sections []Section) (err error) {
 		}
 		done.Sections = slices.Insert(done.Sections, at, count)
 	}
-	if err := b.meta(meta, &done); err != nil {
+	entries, err := metaItems(meta, &done)
+	if err != nil {
+		return fmt.Errorf("encode meta: %w", err)
+	}
+	if _, err := b.section(Section{Name: metaName, Items: entries}); err != nil {
+		return fmt.Errorf("meta: %w", err)
+	}
+	root, err := b.rootBucket()
+	if err != nil {
 		return err
 	}
-	return b.complete(done)
-}
-
-// memoryFault is the panic value of a fault in mapped memory.
-type memoryFault interface {
-	error
-	Addr() uintptr
+	return b.out.finish(root)
 }
 
 func (b *builder) section(sec Section) (n SectionCount, err error) {
-	n.Name = sec.Name
-	if err := b.beginWith(sec.Name, true); err != nil {
-		return n, err
+	if b.roots[sec.Name] != 0 {
+		return n, errors.New("it comes twice")
 	}
-	b.last, b.sum = b.last[:0], 0
+	n.Name = sec.Name
+	t := tree{out: b.out}
 	for k, v := range sec.Items {
-		if err := b.put(k, v); err != nil {
+		k, v = b.shorten(k, v)
+		if err := t.add(k, v); err != nil {
 			return n, err
 		}
 		n.Count++
-		if b.used < txSize {
-			continue
+		n.Sum += itemSum(k, v)
+	}
+	b.roots[sec.Name], err = t.finish()
+	return n, err
+}
+
+// rootBucket writes the tree of the buckets, and returns its root page.
+func (b *builder) rootBucket() (uint64, error) {
+	t := tree{out: b.out, flags: flagBucket}
+	for _, name := range slices.Sorted(maps.Keys(b.roots)) {
+		bucket := native.AppendUint64(nil, b.roots[name])
+		if err := t.add([]byte(name), native.AppendUint64(bucket, 0)); err != nil {
+			return 0, err
 		}
-		if err := b.commit(); err != nil {
-			return n, err
-		}
-		if err := b.beginWith(sec.Name, false); err != nil {
-			return n, err
-		}
 	}
-	n.Sum = b.sum
-	return n, b.commit()
-}
-
-// meta and complete write the bucket meta: first the description of the snapshot, then, in
-// a separate transaction, the mark that it is complete.
-func (b *builder) meta(meta Meta, done *complete) error {
-	info, err := encode(&meta)
-	if err != nil {
-		return fmt.Errorf("encode meta: %w", err)
-	}
-	done.InfoCRC = crc32.Checksum(info, castagnoli)
-	if err := b.beginWith(metaName, true); err != nil {
-		return err
-	}
-	if err := errors.Join(b.put([]byte("format"), encodeFormat(byte(format.Snapshot.Writes()))), b.put([]byte("info"), info)); err != nil {
-		return err
-	}
-	return b.commit()
-}
-
-func (b *builder) complete(done complete) error {
-	value, err := encode(&done)
-	if err != nil {
-		return fmt.Errorf("encode meta: %w", err)
-	}
-	if err := b.beginWith(metaName, false); err != nil {
-		return err
-	}
-	if err := b.put([]byte("complete"), value); err != nil {
-		return err
-	}
-	if err := b.commit(); err != nil {
-		return err
-	}
-	return b.db.Sync()
-}
-
-// beginWith begins a transaction on a bucket. It creates the bucket if isNew is set.
-func (b *builder) beginWith(bucket string, isNew bool) (err error) {
-	if err := context.Cause(b.ctx); err != nil {
-		return err
-	}
-	if b.tx, err = b.db.Begin(true); err != nil {
-		return err
-	}
-	if isNew {
-		b.bucket, err = b.tx.CreateBucket([]byte(bucket))
-	} else {
-		b.bucket = b.tx.Bucket([]byte(bucket))
-	}
-	if err != nil {
-		return err
-	}
-	b.bucket.FillPercent = 1.0
-	b.arena, b.used = b.arena[:0], 0
-	return nil
-}
-
-func (b *builder) commit() error {
-	err := b.tx.Commit()
-	b.tx, b.bucket = nil, nil // Commit has rolled back after an error
-	if err != nil {
-		return err
-	}
-	return b.flusher.step(int64(b.used))
-}
-
-func (b *builder) put(key, value []byte) error {
-	key, value = b.shorten(key, value)
-	if len(b.arena)+len(value) > cap(b.arena) {
-		b.arena = make([]byte, 0, max(txSize+txSize/8, len(value))) // bbolt owns the old one until the commit
-	}
-	start := len(b.arena)
-	b.arena = append(b.arena, value...)
-	b.used += len(key) + len(value)
-	if string(key) <= string(b.last) && b.bucket.Get(key) != nil {
-		return fmt.Errorf("key %.100q comes twice", key)
-	}
-	b.last = append(b.last[:0], key...)
-	b.sum += itemSum(key, value)
-	if err := b.bucket.Put(key, b.arena[start:len(b.arena):len(b.arena)]); err != nil {
-		return fmt.Errorf("key %.100q: %w", key, err)
-	}
-	return nil
+	return t.finish()
 }
 
 // flusher sends written bytes to the disk step by step, enforces the rate limit and checks
@@ -305,22 +174,22 @@ func (b *builder) put(key, value []byte) error {
 type flusher struct {
 	ctx      context.Context
 	s        *Store
-	file     *os.File
+	file     vfs.File
 	begin    time.Time
 	written  int64 // total bytes
-	unsynced int64 // bytes since the last step
+	unsynced int   // bytes since the last flush
 }
 
-// step is called after each transaction, with the bytes that it wrote.
-func (f *flusher) step(n int64) error {
-	f.written += n
+// step is called after each write, with the bytes that it wrote.
+func (f *flusher) step(n int) error {
+	f.written += int64(n)
 	f.unsynced += n
-	if f.unsynced < int64(f.s.opts.FlushStep) {
+	if f.unsynced < f.s.opts.FlushStep {
 		return nil
 	}
 	f.unsynced = 0
-	if err := flushPages(f.file); err != nil {
-		return fmt.Errorf("flush: %w", err)
+	if err := f.file.Flush(); err != nil {
+		return err
 	}
 	if f.s.onFlush != nil {
 		f.s.onFlush(f.written)

@@ -23,6 +23,7 @@ type election struct {
 	joinedAt   uint64
 
 	deadline uint64 // of a candidacy, or of a renewal
+	failures int    // candidacies that failed since this server had a leader
 	foundBy  uint64 // until then a new ensemble waits for all linked servers
 	resendAt uint64
 	transfer uint32 // the epoch whose leader chose this server as its successor
@@ -65,13 +66,23 @@ func (c *Core) look(reason string, delay uint64) {
 func (c *Core) leaveRole() {
 	switch c.status.Role {
 	case SyncingLeader, Leading:
+		c.failures = 0
 		c.leaveLeading()
 	case SyncingFollower, Following:
+		c.failures = 0
 		c.leaveFollowing()
 	}
 	c.failReads()
 	c.transfer = 0
 	c.renewing = false
+}
+
+// loseCandidacy ends a candidacy, and looks for a leader after a random time. Its range
+// doubles with each failure: servers whose links are slow, or whose clocks tick rarely, would
+// otherwise become candidates at the same time again and again.
+func (c *Core) loseCandidacy(reason string) {
+	c.failures++
+	c.look(reason, 1+c.jitter(min(c.opt.Heartbeat<<min(c.failures-1, 8), c.opt.ElectionTimeout)))
 }
 
 // electable reports whether this server may become leader.
@@ -345,7 +356,7 @@ func (c *Core) sendNewEpoch(p *peer) {
 func (c *Core) tickCandidate() {
 	switch {
 	case c.now >= c.deadline:
-		c.look("a quorum did not promise in time", 1+c.jitter(c.opt.Heartbeat))
+		c.loseCandidacy("a quorum did not promise in time")
 	case c.now >= c.resendAt:
 		c.countPromises()
 		c.sendNewEpochs()
@@ -498,7 +509,7 @@ func (c *Core) checkCandidacy() {
 		p := c.linked(id)
 		return id == c.opt.ID || p != nil && !p.nacked && !p.refused
 	}) {
-		c.look("a quorum does not promise", 1+c.jitter(c.opt.Heartbeat))
+		c.loseCandidacy("a quorum does not promise")
 	}
 }
 

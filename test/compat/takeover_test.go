@@ -84,8 +84,9 @@ func takeOverPatroni(t *testing.T, k kind) {
 type takeover struct {
 	*testing.T
 	r       *rand.Rand
-	kills   bool // kill something at each step
-	apart   bool // finish as on several machines
+	kills   bool   // kill something at each step
+	apart   bool   // finish as on several machines
+	jaas    string // file with which Apache's servers log in to each other; "" if they do not
 	e       *ensemble
 	mirrors []*server
 	readers []string // addresses where the mirrors can be read
@@ -121,7 +122,11 @@ func (w *writer) run(ctx context.Context) {
 
 func (x *takeover) run(k kind) (pause time.Duration) {
 	t := x.T
-	x.e = startEnsemble(t, k, config{lines: []string{"tickTime=500"}, props: map[string]string{"zookeeper.snapCount": "300", "zookeeper.extendedTypesEnabled": "true"}})
+	c := config{lines: []string{"tickTime=500"}, props: map[string]string{"zookeeper.snapCount": "300", "zookeeper.extendedTypesEnabled": "true"}}
+	if k == apache39 {
+		x.logins(&c)
+	}
+	x.e = startEnsemble(t, k, c)
 	keeper, kazoo := newHolder(t, x.e.hosts()), newKazoo(t, x.e.hosts())
 	storm(t, x.e.hosts(), x.r.Uint64(), nil)
 	ctx, stop := context.WithCancel(t.Context())
@@ -158,6 +163,16 @@ func (x *takeover) run(k kind) (pause time.Duration) {
 	return pause
 }
 
+// logins has Apache's servers, and the mirrors, log in to each other.
+func (x *takeover) logins(c *config) {
+	x.jaas = filepath.Join(x.TempDir(), "jaas.conf")
+	x.check(os.WriteFile(x.jaas, []byte(`QuorumServer { org.apache.zookeeper.server.auth.DigestLoginModule required user_zkd="s3cret"; };
+QuorumLearner { org.apache.zookeeper.server.auth.DigestLoginModule required username="zkd" password="s3cret"; };
+`), 0o600))
+	c.lines = append(c.lines, "quorum.auth.enableSasl=true", "quorum.auth.learnerRequireSasl=true", "quorum.auth.serverRequireSasl=true")
+	c.props["java.security.auth.login.config"], c.props["zookeeper.fips-mode"] = x.jaas, "false"
+}
+
 // mirror starts the three mirrors.
 func (x *takeover) mirror() {
 	text, err := os.ReadFile(filepath.Join(x.e.servers[0].dir, "zoo.cfg"))
@@ -173,6 +188,9 @@ func (x *takeover) mirror() {
 		x.dirs = append(x.dirs, filepath.Join(dir, "data"))
 		x.readers = append(x.readers, fmt.Sprintf("127.0.0.1:%d", port))
 		m := &server{kind: zkd, dir: dir, args: []string{zkdBinary(x.T), "takeover", "mirror", "--from", strings.Join(from, ","), "--to", x.dirs[i], "--sid", strconv.Itoa(101 + i), "--listen", x.readers[i]}}
+		if x.jaas != "" {
+			m.args = append(m.args, "--jaas", x.jaas)
+		}
 		x.check(m.launch())
 		x.Cleanup(m.kill)
 		x.mirrors = append(x.mirrors, m)
@@ -336,6 +354,9 @@ func (x *takeover) succeed() *ensemble {
 		dir := filepath.Dir(x.dirs[i])
 		text = bytes.ReplaceAll(text, []byte("dataDir="+old.dir), []byte("dataDir="+dir))
 		text = bytes.ReplaceAll(text, []byte("server."), []byte("server.10"))
+		if x.jaas != "" { // zkd's servers prove who they are by a secret
+			text = append(text, "\nzkd.quorumSecretFile="+x.jaas+"\n"...)
+		}
 		file := filepath.Join(dir, "zoo.cfg")
 		x.check(os.WriteFile(file, text, 0o600))
 		s := &server{kind: zkd, dir: dir, addr: old.addr, args: command(x.T, zkd, file, config{})}

@@ -1,4 +1,4 @@
-package sasl
+package digestmd5
 
 import (
 	"crypto/md5"
@@ -7,12 +7,15 @@ import (
 	"testing"
 )
 
+// uri is that of Apache's servers.
+const uri = "zookeeper/zk-sasl-md5"
+
 // zkChallenge is a challenge of Apache's server.
 const zkChallenge = `realm="zk-sasl-md5",nonce="k+HXzGYkuPaaLSo0lD8kc7g5WT9nGsvGx5jiZBsz",charset=utf-8,algorithm=md5-sess`
 
-// TestDigestMD5Vector is the example of RFC 2831 section 4.
-func TestDigestMD5Vector(t *testing.T) {
-	m := &digestMD5{user: "chris", password: "secret", uri: "imap/elwood.innosoft.com", cnonce: "OA6MHXh6VqTrRk"}
+// TestClientVector is the example of RFC 2831 section 4.
+func TestClientVector(t *testing.T) {
+	m := &Client{user: "chris", password: "secret", uri: "imap/elwood.innosoft.com", cnonce: "OA6MHXh6VqTrRk"}
 	first, done, err := m.Step(nil)
 	if first == nil || len(first) > 0 || done || err != nil {
 		t.Fatalf("first step: %q, %v, %v; want an empty token", first, done, err)
@@ -29,9 +32,9 @@ func TestDigestMD5Vector(t *testing.T) {
 	}
 }
 
-// TestDigestMD5Charsets: what the answer says of a name, and the letters in which
+// TestClientCharsets: what the answer says of a name, and the letters in which
 // name and password are hashed, depend on the server and on the letters.
-func TestDigestMD5Charsets(t *testing.T) {
+func TestClientCharsets(t *testing.T) {
 	const plain = `realm="r",nonce="n",algorithm=md5-sess`
 	for _, c := range []struct{ user, password, challenge, name, hashed string }{
 		{"bob", "pw", plain, `username="bob"`, "bob:r:pw"},
@@ -41,7 +44,7 @@ func TestDigestMD5Charsets(t *testing.T) {
 		{"Жук", "pä", plain + ",charset=utf-8", `username="Жук"`, "Жук:r:p\xe4"},
 		{`a"b\c`, `"\`, plain, `username="a\"b\\c"`, `a"b\c:r:"\`},
 	} {
-		m := &digestMD5{user: c.user, password: c.password, uri: digestURI, cnonce: "c", step: 1}
+		m := &Client{user: c.user, password: c.password, uri: uri, cnonce: "c", step: 1}
 		answer, _, err := m.Step([]byte(c.challenge))
 		if err != nil || !strings.Contains(string(answer), c.name) {
 			t.Errorf("%s with %s: %s, %v; want %s in it", c.user, c.challenge, answer, err, c.name)
@@ -49,7 +52,7 @@ func TestDigestMD5Charsets(t *testing.T) {
 		}
 		h := func(s string) string { return fmt.Sprintf("%x", md5.Sum([]byte(s))) }
 		raw := unhex(t, h(c.hashed))
-		want := "response=" + h(h(raw+":n:c")+":n:00000001:c:auth:"+h("AUTHENTICATE:"+digestURI))
+		want := "response=" + h(h(raw+":n:c")+":n:00000001:c:auth:"+h("AUTHENTICATE:"+uri))
 		if !strings.Contains(string(answer), want) {
 			t.Errorf("%s with %s: %s; want %s in it", c.user, c.challenge, answer, want)
 		}
@@ -58,7 +61,7 @@ func TestDigestMD5Charsets(t *testing.T) {
 		{"Жук", "pw", "the user name has letters beyond ISO 8859-1"},
 		{"bob", "пароль", "the password has letters beyond ISO 8859-1"},
 	} {
-		m := &digestMD5{user: c.user, password: c.password, step: 1}
+		m := &Client{user: c.user, password: c.password, step: 1}
 		if _, _, err := m.Step([]byte(plain)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, %s: %v; want an error with %q", c.user, c.password, err, c.want)
 		}
@@ -74,7 +77,7 @@ func unhex(t *testing.T, s string) string {
 	return string(b)
 }
 
-func TestDigestMD5Challenges(t *testing.T) {
+func TestClientChallenges(t *testing.T) {
 	const good = `nonce="n",algorithm=md5-sess`
 	for _, c := range []struct{ challenge, want string }{
 		{zkChallenge, ""},
@@ -110,9 +113,9 @@ func TestDigestMD5Challenges(t *testing.T) {
 	}
 }
 
-func TestDigestMD5Proof(t *testing.T) {
+func TestClientProof(t *testing.T) {
 	for _, proof := range []string{"", "rspauth=", "rspauth=ea40f60335c427b5527b84dbabcdfffd", `rspauth="`, "x=1"} {
-		m := &digestMD5{user: "bob", password: "secret", uri: digestURI, cnonce: "c", step: 1}
+		m := &Client{user: "bob", password: "secret", uri: uri, cnonce: "c", step: 1}
 		if _, _, err := m.Step([]byte(zkChallenge)); err != nil {
 			t.Fatal(err)
 		}
@@ -122,32 +125,20 @@ func TestDigestMD5Proof(t *testing.T) {
 	}
 }
 
-func TestDigestMD5Arguments(t *testing.T) {
+func TestClientArguments(t *testing.T) {
 	for _, c := range []struct{ user, password string }{{"", "x"}, {"\xff", "x"}, {"bob", "\xff"}} {
-		if _, err := DigestMD5(c.user, c.password)("zk1"); err == nil {
+		if _, err := NewClient(c.user, c.password, uri, "c"); err == nil {
 			t.Errorf("user %q, password %q: no error", c.user, c.password)
 		}
 	}
-	begin := DigestMD5("bob", "secret")
-	a, err := begin("zk1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := begin("zk1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.(*digestMD5).cnonce == b.(*digestMD5).cnonce {
-		t.Error("two exchanges have the same cnonce")
-	}
 }
 
-func FuzzDigestMD5Challenge(f *testing.F) {
+func FuzzClient(f *testing.F) {
 	f.Add(zkChallenge)
 	f.Add(`nonce="a\"b",algorithm=md5-sess , ,x=y,`)
 	f.Add("rspauth=ea40f60335c427b5527b84dbabcdfffd")
 	f.Fuzz(func(t *testing.T, s string) {
-		m := &digestMD5{user: "bob", password: "secret", uri: digestURI, cnonce: "c", step: 1}
+		m := &Client{user: "bob", password: "secret", uri: uri, cnonce: "c", step: 1}
 		m.Step([]byte(s)) //nolint:errcheck // it must not panic
 	})
 }
