@@ -94,9 +94,9 @@ const ours = `
 
 	# The files of Apache's server, and what moves them to zkd and back.
 	internal/apachefiles: jute server/datatree
-	internal/apachelink: jute internal/apachefiles server/datatree
+	internal/apachelink: jute internal/apachefiles server/datatree internal/digestmd5
 	internal/moving:   jute internal/apachefiles internal/vfs server server/archive server/datadirs server/datatree server/history server/zab
-	internal/takeover: jute internal/apachefiles internal/apachelink internal/moving internal/vfs server server/config server/datadirs server/datatree server/secure server/zab
+	internal/takeover: jute internal/apachefiles internal/apachelink internal/jaas internal/moving internal/secret internal/vfs server server/config server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
 	internal/shadow:   jute internal/fifo
@@ -214,7 +214,7 @@ var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/s
 const theirs = `
 	github.com/jcmturner/gokrb5:        server/auth/sasl client/sasl/kerberos tests
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
-	go.etcd.io/bbolt:                   tests
+	go.etcd.io/bbolt:                   server/snapshot
 	github.com/klauspost/compress:      internal/apachefiles server/archive
 	github.com/minio/minio-go:          cmd/zkcli/backup
 	github.com/johannesboyne/gofakes3:  tests

@@ -55,7 +55,7 @@
 // change again. With items in order each page can be written once, at a third of the CPU time
 // and without memory that grows with the file.
 //
-// The tests compare both with bbolt, and have its check examine what Write wrote.
+// The tests compare both with bbolt. Check has bbolt examine a file.
 //
 // # Goroutines
 //

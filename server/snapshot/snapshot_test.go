@@ -105,18 +105,41 @@ func bboltContent(t *testing.T, path string) content {
 			})
 		})
 	})
-	if err == nil {
-		err = db.View(func(tx *bbolt.Tx) (err error) {
-			for e := range tx.Check() {
-				err = errors.Join(err, e)
-			}
-			return err
-		})
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func TestCheckFindsKeysOutOfOrder(t *testing.T) {
+	s := open(t, Options{})
+	const name = "0000000000000001-1.db"
+	f, err := s.opts.FS.OpenFile(s.Path(name), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := builder{out: &output{ctx: t.Context(), file: f, flush: func(int) error { return nil }, next: firstPage}, roots: make(map[string]uint64)}
+	wrong := tree{out: b.out}
+	for _, key := range []string{"b", "a"} {
+		wrong.last = nil // add has nothing to compare with
+		if err := wrong.add([]byte(key), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.roots["n"], err = wrong.finish(); err != nil {
+		t.Fatal(err)
+	}
+	root, err := b.rootBucket()
+	if err == nil {
+		err = b.out.finish(root)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(name); err == nil {
+		t.Error("bbolt finds nothing wrong")
+	}
 }
 
 func equal(a, b content) bool {
@@ -178,6 +201,9 @@ func TestLoadReturnsWhatWasWritten(t *testing.T) {
 		}
 		if !equal(bboltContent(t, s.Path(ref.Name)), want) {
 			t.Fatalf("seed %d: bbolt returned other content", seed)
+		}
+		if err := s.Check(ref.Name); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if fmt.Sprint(gotMeta) != fmt.Sprint(meta) || ref.Zxid != meta.Zxid || !bytes.Equal(ref.Digest, meta.Digest) {
 			t.Fatalf("seed %d: meta %+v, want %+v", seed, gotMeta, meta)
