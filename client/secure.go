@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 )
 
@@ -43,8 +44,11 @@ func explainTLS(err error) error {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return fmt.Errorf("%w: the server does not speak TLS on this port: is it the secureClientPort?", err)
 	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: the server has closed the connection: is this port the secureClientPort?", err)
+	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return fmt.Errorf("%w: its certificate has to be in TLSFiles.CA or tls.Config.RootCAs", err)
+		return fmt.Errorf("%w: the certificate of its authority has to be in TLSFiles.CA or tls.Config.RootCAs", err)
 	}
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return fmt.Errorf("%w: list the server under a name of its certificate, or renew that with this name", err)

@@ -47,7 +47,7 @@ type TLSFiles struct {
 // listed. Errors name the file and the remedy.
 func (f TLSFiles) Load() (func(server string) (*tls.Config, error), error) {
 	if f.Key != "" && f.Cert == "" {
-		return nil, fmt.Errorf("TLSFiles.Key is %s: set Cert, too, to the file of its certificate", f.Key)
+		return nil, fmt.Errorf("TLSFiles.Key is %s: TLSFiles.Cert has to be the file of its certificate", f.Key)
 	}
 	if f.Logger == nil {
 		f.Logger = slog.Default()

@@ -359,7 +359,7 @@ func TestTLSFilesErrors(t *testing.T) {
 		{TLSFiles{CA: jceks}, []string{jceks, "keytool -importkeystore"}},
 		{TLSFiles{CA: der}, []string{der, "openssl x509 -inform der"}},
 		{TLSFiles{CA: text}, []string{text, "no BEGIN line"}},
-		{TLSFiles{Key: key}, []string{key, "set Cert, too"}},
+		{TLSFiles{Key: key}, []string{key, "TLSFiles.Cert has to be"}},
 		{TLSFiles{Cert: cert}, []string{cert, "private key"}},
 		{TLSFiles{Cert: cert, Key: a.dir + "/none"}, []string{a.dir + "/none", "no such file"}},
 		{TLSFiles{Cert: otherCert, Key: key}, []string{otherCert, key, "does not match"}},

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Builds a deb and an rpm from each archive for Linux in build/release, into the same
-# directory. make packages makes the archives first.
+# directory. make packages makes the archives first. PACKAGER='Name <address>' is who
+# answers for the packages; by default nobody does.
 set -eu
 cd "$(dirname "$0")/.."
 
 release=$PWD/build/release
 here=$PWD/deploy/package
-export LC_ALL=C TZ=UTC
+export LC_ALL=C TZ=UTC PACKAGER="${PACKAGER:-nobody <nobody@zkd.invalid>}"
 umask 022
 
 stage=$(mktemp -d)

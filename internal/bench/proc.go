@@ -24,7 +24,7 @@ type usage struct {
 func processUsage(pids []int) (usage, error) {
 	var sum usage
 	for _, pid := range pids {
-		cpu, err := processCPU(pid)
+		cpu, err := ProcessCPU(pid)
 		if err != nil {
 			return usage{}, err
 		}
@@ -38,8 +38,8 @@ func processUsage(pids []int) (usage, error) {
 	return sum, nil
 }
 
-// processCPU returns the CPU time of a process, exact to 10 ms.
-func processCPU(pid int) (time.Duration, error) {
+// ProcessCPU returns the CPU time of a process, exact to 10 ms.
+func ProcessCPU(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read CPU time of process %d: %w", pid, err)

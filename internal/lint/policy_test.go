@@ -186,7 +186,7 @@ const ours = `
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute client/sasl
 	cmd/zkbench:       client internal/bench internal/buildinfo internal/console internal/login
-	test/bench:        internal/ask internal/bench internal/testing/freeport
+	test/bench:        client internal/ask internal/bench internal/testing/freeport
 	test/bench/clients: none
 
 	# For tests.

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	idleReadBuffer = 4 << 10  // size for an idle connection
+	idleReadBuffer = 512      // size for an idle connection: pings and short requests
 	busyReadBuffer = 64 << 10 // limit of doubling, except for a larger frame
 )
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -8,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/internal/bench"
 )
@@ -137,5 +140,41 @@ func TestSettings(t *testing.T) {
 		if err := run(t.Context(), strings.Fields(args), &strings.Builder{}, &strings.Builder{}); err == nil {
 			t.Errorf("run %s: no error", args)
 		}
+	}
+}
+
+func TestPipelined(t *testing.T) {
+	why := errors.New("refused")
+	n := 0
+	err := pipelined(10, 2000, func(i int64, then func(error)) {
+		n++
+		if i%700 == 0 {
+			then(fmt.Errorf("%d: %w", i, why))
+		} else {
+			then(nil)
+		}
+	})
+	if n != 1990 || !errors.Is(err, why) || !strings.HasPrefix(err.Error(), "700:") {
+		t.Errorf("%d calls, %v, want the first error", n, err)
+	}
+}
+
+func TestRepeated(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	took, err := repeated(ctx, time.Hour, func(ctx context.Context) error {
+		if n++; n == 3 {
+			cancel()
+		}
+		return ctx.Err() // a call is not cut short
+	})
+	if n != 3 || len(took) != 3 || err != nil {
+		t.Errorf("%d calls, %d times, %v", n, len(took), err)
+	}
+	if took, err := repeated(ctx, 0, func(context.Context) error { return nil }); len(took) != 1 || err != nil {
+		t.Errorf("at its end at once: %d times, %v, want one", len(took), err)
+	}
+	if took, err := repeated(t.Context(), time.Hour, func(context.Context) error { return io.EOF }); len(took) != 0 || err != io.EOF {
+		t.Errorf("%d times, %v", len(took), err)
 	}
 }

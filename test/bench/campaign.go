@@ -68,9 +68,9 @@ func (s *settings) races() []race {
 
 // run measures what the settings select. If it fails, the complete rows stay.
 func (c *campaign) run() error {
-	steps := []func() error{c.raceAll, c.idleSessions, c.fullTree}
+	steps := []func() error{c.raceAll, c.idleSessions, c.fullTree, c.largeDirectory, c.deadRack}
 	if c.servers > 1 {
-		steps = []func() error{c.raceAll, c.outages, c.disturbances, c.coldStart, c.idleSessions, c.fullTree}
+		steps = slices.Insert(steps, 1, c.outages, c.disturbances, c.coldStart)
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -2,8 +2,10 @@ package command
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,8 +44,8 @@ func (n *connection) get(ctx context.Context, o *Options, watcher func(client.Ev
 }
 
 // wait waits for the connection. If all servers refuse it, because none listens at its
-// address, the default time to wait is short: the address is probably wrong. So it is if there is
-// no login.
+// address or by TLS, the default time to wait is short: the address or a file is probably wrong. So
+// it is if there is no login.
 func (n *connection) wait(ctx context.Context, o *Options) error {
 	times := []time.Duration{o.wait()}
 	if o.Wait == 0 && !o.waitForConnection && o.wait() > refusedWait {
@@ -74,11 +76,23 @@ func allRefuse(o *Options, err error) bool {
 		return false
 	}
 	for _, s := range e.Servers {
-		if !errors.Is(s, syscall.ECONNREFUSED) {
+		if !errors.Is(s, syscall.ECONNREFUSED) && !refusedByTLS(s) {
 			return false
 		}
 	}
 	return true
+}
+
+// refusedByTLS reports whether one end has refused the other in a handshake.
+func refusedByTLS(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error"
 }
 
 // errWait is the cause when waiting for a connection ends.
@@ -135,7 +149,7 @@ func notConnected(ctx context.Context, o *Options, err error) error {
 	}
 	var why []string
 	for _, s := range e.Servers {
-		why = append(why, s.Error())
+		why = append(why, flagNames.Replace(s.Error()))
 	}
 	if len(why) == 0 {
 		why = []string{o.Server + ": no answer"}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/testing/certs"
 )
 
 // run runs zkcli and returns what it wrote, and its exit code.
@@ -45,6 +46,35 @@ func TestAllRefuse(t *testing.T) {
 	_, errOut, code := run(t, t.Context(), nil, "-server", addr+"/chroot", "ls", "/")
 	if code != exitConnection || !strings.HasPrefix(errOut, "Can't connect: "+addr+": ") {
 		t.Errorf("exit %d, stderr:\n%s", code, errOut)
+	}
+}
+
+// TestRefusedByTLS makes the mistakes with certificates that users of a shell make. Messages name
+// flags and no options of a Go program, and there is no long wait.
+func TestRefusedByTLS(t *testing.T) {
+	ca, dir := certs.New(t, "CA"), t.TempDir()
+	trust := certs.Write(t, dir, "ca.pem", ca.CertPEM())
+	other := certs.Write(t, dir, "other.pem", certs.New(t, "other").CertPEM())
+	key := certs.Write(t, dir, "app.pem", ca.Issue("app").PEM(t))
+	const locked = "../../../internal/keystore/testdata/key-aes256-hmacWithSHA256.pem"
+	s := zktest.Start(t, zktest.Config("client.portUnification=true", "ssl.clientAuth=need",
+		"ssl.keyStore.location="+certs.Write(t, dir, "key.pem", ca.Issue("127.0.0.1").PEM(t)), "ssl.trustStore.location="+trust))
+	for _, tt := range []struct {
+		args   []string
+		prefix string
+		want   string
+		exit   int
+	}{
+		{[]string{"--tls-ca", trust}, "Can't connect: ", "it may want a certificate (--tls-cert)", exitConnection},
+		{[]string{"--tls-ca", other, "--tls-cert", key}, "Can't connect: ", "has to be in the file of --tls-ca", exitConnection},
+		{[]string{"--tls-key", key}, "--tls-key is " + key, "--tls-cert has to be", exitUsage},
+		{[]string{"--tls-ca", trust, "--tls-cert", key, "--tls-key", locked}, "", "see $ZKCLI_TLS_KEY_PASSWORD", exitUsage},
+		{[]string{"--tls-ca", trust, "--tls-cert", key}, "", "", 0},
+	} {
+		_, errOut, code := run(t, t.Context(), nil, append([]string{"-server", s.ConnectString(), "ls", "/"}, tt.args...)...)
+		if code != tt.exit || !strings.HasPrefix(errOut, tt.prefix) || !strings.Contains(errOut, tt.want) || strings.Contains(errOut, "TLSFiles") {
+			t.Errorf("%q: exit %d: %s", tt.args, code, errOut)
+		}
 	}
 }
 

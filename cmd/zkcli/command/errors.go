@@ -214,8 +214,7 @@ func (f *failure) ofClient(err error, e *client.Error) {
 	f.Code, f.Exit = c.name, c.exit
 	switch {
 	case e.Err == client.ErrBadArguments && e.Cause != nil:
-		f.Error = strings.TrimSuffix(e.Cause.Error(), ": "+e.Err.Error())
-		f.Error = strings.ReplaceAll(f.Error, "Options.MaxRequest", "--max-buffer")
+		f.Error = flagNames.Replace(strings.TrimSuffix(e.Cause.Error(), ": "+e.Err.Error()))
 		return
 	case strings.HasSuffix(c.text, " "):
 		f.Error = c.text + e.Path
@@ -225,7 +224,7 @@ func (f *failure) ofClient(err error, e *client.Error) {
 		f.Error = "KeeperErrorCode = " + c.text + " for " + e.Path
 	}
 	if e.Cause != nil {
-		f.Error += ": " + e.Cause.Error()
+		f.Error += ": " + flagNames.Replace(e.Cause.Error())
 	}
 	if f.Ambiguous {
 		f.Error += " (the operation may have been done)"

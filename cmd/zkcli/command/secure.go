@@ -73,10 +73,20 @@ func (s *security) tlsFor() (func(server string) (*tls.Config, error), error) {
 	}
 	config, err := client.TLSFiles{CA: s.ca, Cert: s.cert, Key: s.key, Password: s.keyPassword, Logger: client.NoLog}.Load()
 	if err != nil {
-		return nil, &UsageError{Text: err.Error()}
+		return nil, &UsageError{Text: flagNames.Replace(err.Error())}
 	}
 	return config, nil
 }
+
+// flagNames puts flags in the place of the options of package client, in its errors.
+var flagNames = strings.NewReplacer(
+	"TLSFiles.CA or tls.Config.RootCAs", "the file of --tls-ca",
+	"TLSFiles.Cert", "--tls-cert",
+	"TLSFiles.Key", "--tls-key",
+	"TLSFiles.Password", "$"+envKeyPassword,
+	"Options.MaxRequest", "--max-buffer",
+	"Options.MaxReply", "--max-buffer",
+)
 
 // asker returns what asks servers by four-letter words.
 func (s *security) asker() (servers.Asker, error) {
