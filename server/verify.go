@@ -22,7 +22,7 @@ var ErrUnsound = errors.New("not sound")
 
 // Verify reads all data of a server, and writes a line for the log and for each snapshot. It
 // makes the checks of a start and loads every snapshot: checksums, counts and digests must be
-// right, and bbolt must find nothing wrong with the file. It changes nothing.
+// right, and bbolt must be able to read the files. It changes nothing.
 func Verify(ctx context.Context, w io.Writer, dataDir, dataLogDir string) error {
 	v := verifier{ctx: ctx, w: w, fsys: vfs.OS{}}
 	v.directories(dataDir, dataLogDir)

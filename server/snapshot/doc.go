@@ -55,7 +55,7 @@
 // change again. With items in order each page can be written once, at a third of the CPU time
 // and without memory that grows with the file.
 //
-// The tests compare both with bbolt. Check has bbolt examine a file.
+// The tests compare both with bbolt, and Check reads a file with it.
 //
 // # Goroutines
 //
