@@ -191,7 +191,7 @@ func TestArchive(t *testing.T) {
 // TestStreamHasOnlyCommitted lets a leader write what no other server gets: its stream does not have
 // it, also when another leader has replaced it.
 func TestStreamHasOnlyCommitted(t *testing.T) {
-	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+	inBubble(t, 3, []string{"zkd.interlude=0"}, func(t *testing.T, e *testEnsemble) {
 		old := e.leader()
 		s := e.servers[old]
 		c := s.connect(t)
