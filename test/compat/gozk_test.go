@@ -19,7 +19,7 @@ import (
 	"github.com/zkd-project/zkd/internal/ask"
 )
 
-const eventDeadline = 15 * time.Second
+const eventDeadline = time.Minute
 
 // TestGoZookeeper uses the target through github.com/go-zookeeper/zk.
 func TestGoZookeeper(t *testing.T) {

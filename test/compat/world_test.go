@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	replyDeadline = 20 * time.Second
+	replyDeadline = time.Minute
 	// timeout is what sessions ask for unless they are said to ask for another, and
 	// longTimeout is for those that must not expire however slow the machine is, as
 	// nothing is sent on an idle connection. In ms; a server alone allows 40,000.
