@@ -36,6 +36,12 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Text) }
 
+// The classes of modules for users with passwords, and for Kerberos.
+const (
+	DigestLoginModule = "org.apache.zookeeper.server.auth.DigestLoginModule"
+	Krb5LoginModule   = "com.sun.security.auth.module.Krb5LoginModule"
+)
+
 // Find returns the section with a name.
 func Find(sections []Section, name string) (Section, bool) {
 	i := slices.IndexFunc(sections, func(s Section) bool { return s.Name == name })

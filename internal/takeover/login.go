@@ -14,9 +14,6 @@ type Login struct {
 	Password secret.Text
 }
 
-// digestModule is Apache's login module for users with passwords.
-const digestModule = "org.apache.zookeeper.server.auth.DigestLoginModule"
-
 // ReadLogin reads the user of a server that connects from the JAAS file of Apache's servers.
 // The user is in the given section.
 func ReadLogin(file, section string) (*Login, error) {
@@ -33,8 +30,8 @@ func ReadLogin(file, section string) (*Login, error) {
 		return nil, fmt.Errorf("%s has no section %q (quorum.auth.learner.saslLoginContext of Apache's servers)", file, section)
 	}
 	for _, m := range s.Modules {
-		if m.Class != digestModule {
-			return nil, fmt.Errorf("%s:%d: %s: a mirror logs in by DIGEST-MD5 only (%s), not by Kerberos", file, m.Line, m.Class, digestModule)
+		if m.Class != jaas.DigestLoginModule {
+			return nil, fmt.Errorf("%s:%d: %s: a mirror logs in by DIGEST-MD5 only (%s), not by Kerberos", file, m.Line, m.Class, jaas.DigestLoginModule)
 		}
 		user, ok := m.Option("username")
 		password, hasPassword := m.Option("password")

@@ -113,10 +113,15 @@ func Mirror(ctx context.Context, o Options) (err error) {
 		m.status.copied(m)
 		m.status.close()
 	}()
-	if o.TLS == nil {
+	switch {
+	case o.TLS != nil:
+		if m.tls, err = secure.New(*o.TLS, "quorum", m.log); err != nil {
+			return err
+		}
+	case o.Login != nil:
 		m.log.Warn("the link to Apache's servers is not encrypted: use it in a network that you trust")
-	} else if m.tls, err = secure.New(*o.TLS, "quorum", m.log); err != nil {
-		return err
+	default:
+		m.log.Warn("the link to Apache's servers is not encrypted, and neither side proves who it is: use it in a network that you trust")
 	}
 	return m.run(ctx)
 }

@@ -9,12 +9,6 @@ import (
 	"github.com/zkd-project/zkd/server/auth/sasl"
 )
 
-// Names of Java's classes that stand for what zkd has itself.
-const (
-	digestLoginModule = "org.apache.zookeeper.server.auth.DigestLoginModule"
-	krb5LoginModule   = "com.sun.security.auth.module.Krb5LoginModule"
-)
-
 // rawSASL holds the values of the keys of SASL.
 type rawSASL struct {
 	loginConfig, section string
@@ -184,17 +178,17 @@ func (l *loader) loginConfig(p property) {
 	users, digest := make(map[string]string), false
 	for _, m := range section.Modules {
 		switch m.Class {
-		case digestLoginModule:
+		case jaas.DigestLoginModule:
 			digest = true
 			for _, o := range m.Options {
 				if name, ok := strings.CutPrefix(o.Key, "user_"); ok {
 					users[name] = o.Value
 				}
 			}
-		case krb5LoginModule:
+		case jaas.Krb5LoginModule:
 			l.kerberos(m, at)
 		default:
-			l.fail(at(m.Line, m.Class), "is not a login module that zkd knows: it has %s and %s", digestLoginModule, krb5LoginModule)
+			l.fail(at(m.Line, m.Class), "is not a login module that zkd knows: it has %s and %s", jaas.DigestLoginModule, jaas.Krb5LoginModule)
 		}
 	}
 	if _, ok := users["super"]; ok && raw.superPassword.IsSet() {

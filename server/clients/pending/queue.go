@@ -1,6 +1,10 @@
 package pending
 
-import "github.com/zkd-project/zkd/internal/fifo"
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/internal/fifo"
+)
 
 // Kind is the way in which a request gets its outcome.
 type Kind uint8
@@ -51,12 +55,7 @@ func (q *Queue[R]) Clear() { q.list.Clear() }
 
 // Survives reports whether the connection may wait for the next service, when one ends.
 func (q *Queue[R]) Survives() bool {
-	for i := range q.list.All() {
-		if q.list.All()[i].Kind() == Bound {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(q.list.All(), func(r R) bool { return r.Kind() == Bound })
 }
 
 // Again begins a service, when its fence has passed: none of the requests was done, and none
@@ -64,8 +63,9 @@ func (q *Queue[R]) Survives() bool {
 // order.
 func (q *Queue[R]) Again(service uint64, submit func(*R)) {
 	q.Service = service
-	for i := range q.list.All() {
-		if r := &q.list.All()[i]; (*r).Kind() != Read {
+	waiting := q.list.All()
+	for i := range waiting {
+		if r := &waiting[i]; (*r).Kind() != Read {
 			submit(r)
 		}
 	}
