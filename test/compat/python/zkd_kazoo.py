@@ -6,6 +6,10 @@ a JSON list to which the path of a zoo.cfg is appended. Cluster size, port and
 the version that the suite believes in come from kazoo's own variables
 (ZOOKEEPER_CLUSTER_SIZE, ZOOKEEPER_PORT_OFFSET, ZOOKEEPER_VERSION). More lines of
 the zoo.cfg can be in COMPAT_LINES.
+
+A test that takes longer than TEST_DEADLINE fails. kazoo's test_lock can wait
+without end: it waits until no thread holds the lock, and misses the moment if
+the next thread acquires the lock before the test's own thread runs.
 """
 import ctypes
 import json
@@ -20,9 +24,23 @@ import unittest.mock
 # kazoo 2.8 imports the mock package, which has been in Python for long.
 sys.modules.setdefault("mock", unittest.mock)
 
+import pytest  # noqa: E402
 from kazoo.testing.common import ManagedZooKeeper  # noqa: E402
 
 START_DEADLINE = 60  # seconds
+TEST_DEADLINE = 90  # seconds
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    """Fail a test that hangs, and then its tearDown if that hangs too."""
+    def fail(_signal, _frame):
+        raise TimeoutError("%s takes longer than %d s" % (item.name, TEST_DEADLINE))
+
+    signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, TEST_DEADLINE, 5)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def run(self):
