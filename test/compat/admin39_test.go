@@ -39,6 +39,12 @@ func TestAdmin39(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, page := range []string{"/ruok", "/nothing", "/snapshot"} {
+		reference, got := adminHead(t, pages[0]+page), adminHead(t, pages[1]+page)
+		if got != reference {
+			t.Errorf("%s: got %q, want %q", page, got, reference)
+		}
+	}
 	names := adminCommands(t, pages[0])
 	ours := adminCommands(t, pages[1])
 	for _, name := range names {
@@ -78,6 +84,26 @@ func adminCommands(t *testing.T, page string) (names []string) {
 		t.Fatalf("%s has links to %q only", page, names)
 	}
 	return names
+}
+
+// adminHead returns the status, type and text of a page, and whether the connection ends. Of the header, Apache's
+// server also has the name of its web server; the text of zkd's ends with a newline.
+func adminHead(t *testing.T, page string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s, %s, close %t: %s", resp.Status, resp.Header.Get("Content-Type"), resp.Close, strings.TrimSpace(string(text)))
 }
 
 // adminText asks as the super user, of whom zkd's server demands it for changes.

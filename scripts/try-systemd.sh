@@ -1,0 +1,99 @@
+#!/bin/sh
+# Runs the deb of build/release under systemd, which is process 1 of a copy-on-write copy of this
+# system, so that nothing of it changes: install, start with all that the unit restricts, kill,
+# reload, stop, upgrade, remove, purge. Needs root, and Debian with systemd.
+#
+#   make packages LINUX=linux/amd64 && scripts/try-systemd.sh
+set -eu
+cd "$(dirname "$0")/.."
+
+if [ "${1:-}" != inside ]; then
+	work=$(mktemp -d)
+	trap 'rm -rf "$work"' EXIT
+	trap 'exit 1' INT TERM HUP
+	mkdir "$work/upper" "$work/work" "$work/root"
+	cp build/release/zkd_*_"$(dpkg --print-architecture)".deb "$work/zkd.deb"
+	cp scripts/try-systemd.sh "$work"
+	# systemd ends by switching the copy off, so the status of this does not count.
+	timeout 300 unshare --kill-child=KILL --mount --net --pid --uts --ipc --cgroup --fork sh -euc '
+		ip link set lo up
+		mount --make-rprivate /
+		mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+		cp "$1/zkd.deb" "$1/try-systemd.sh" "$1/root/opt"
+		cd "$1/root"
+		mount -t proc proc proc
+		mount -t sysfs -o ro sysfs sys
+		mount -t tmpfs tmpfs sys/fs/cgroup
+		mkdir sys/fs/cgroup/systemd
+		mount -t cgroup -o none,name=systemd systemd sys/fs/cgroup/systemd
+		mount -t tmpfs -o mode=755 tmpfs dev
+		for device in null zero full random urandom tty; do
+			touch dev/$device
+			mount --bind /dev/$device dev/$device
+		done
+		mkdir dev/pts dev/shm dev/mqueue
+		mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
+		ln -s pts/ptmx dev/ptmx
+		mount -t tmpfs -o mode=755 tmpfs run
+		: >etc/machine-id
+		printf "[Service]\nType=oneshot\nExecStart=/bin/sh /opt/try-systemd.sh inside\nStandardOutput=file:/opt/said\nStandardError=inherit\n" >etc/systemd/system/try.service
+		printf "[Unit]\nRequires=basic.target\nWants=try.service\nAfter=basic.target\n" >etc/systemd/system/try.target
+		mkdir -p .old
+		pivot_root . .old
+		cd /
+		umount -l /.old
+		exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=try.target' sh "$work" >"$work/console" 2>&1 || true
+	cat "$work/upper/opt/said" || { tail -n 20 "$work/console"; exit 1; }
+	grep -qx 'all is well' "$work/upper/opt/said"
+	exit
+fi
+
+trap 'systemctl poweroff -f -f' EXIT
+export DEBIAN_FRONTEND=noninteractive
+cd /
+echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/try # the copy is thrown away
+rm -f /var/lib/man-db/auto-update              # its trigger takes longer than all the rest
+say() { printf '\n== %s\n' "$*"; }
+must() { "$@" || { echo "failed: $*" >&2; exit 1; }; }
+shows() { # PROPERTY VALUE: of the unit
+	is=$(systemctl show zkd -p "$1" --value)
+	[ "$is" = "$2" ] || { echo "$1 is $is, not $2" >&2; systemctl --no-pager --lines 20 status zkd; exit 1; }
+}
+kept() { must zkd status --wait 30s 127.0.0.1:2181 && [ "$(zkcli get /kept)" = data ] || exit 1; }
+
+say 'Install and start'
+must dpkg -i /opt/zkd.deb
+must systemctl start zkd
+shows ActiveState active
+must zkcli create /kept data
+
+say 'Killed: it is started again'
+must kill -9 "$(systemctl show zkd -p MainPID --value)"
+while [ "$(systemctl show zkd -p NRestarts --value)" = 0 ]; do sleep 0.1; done
+kept
+
+say 'Reload'
+pid=$(systemctl show zkd -p MainPID --value)
+echo zkd.slowRequestThreshold=1234 >>/etc/zkd/zoo.cfg
+must systemctl reload zkd
+until journalctl --no-pager -u zkd | grep -q 'SIGHUP: changed'; do sleep 0.1; done
+shows MainPID "$pid"
+kept
+
+say 'Stop and start'
+must systemctl stop zkd
+shows Result success
+must systemctl start zkd
+kept
+
+say 'Upgrade'
+must dpkg --force-confold -i /opt/zkd.deb
+shows ActiveState active
+kept
+
+say 'Remove and purge'
+must dpkg -r zkd
+shows ActiveState inactive
+must dpkg -P zkd
+must [ ! -e /var/lib/zkd ]
+echo 'all is well'
