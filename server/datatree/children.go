@@ -21,7 +21,7 @@ func (c Child) Data() []byte { return c.tree.arena.data(c.id) }
 func (t *Tree) Children(path string) iter.Seq[string] {
 	id := t.find(path)
 	return func(yield func(string) bool) {
-		for c := range t.childrenOf(id) {
+		for c := t.firstChild(id); c != 0; c = t.arena.rec(c).next {
 			if !yield(t.arena.name(c)) {
 				return
 			}
@@ -43,7 +43,7 @@ func (t *Tree) ChildrenAfter(path, after string) iter.Seq[Child] {
 			return
 		}
 		ids := room[:0]
-		for c := range t.childrenOf(id) {
+		for c := t.firstChild(id); c != 0; c = t.arena.rec(c).next {
 			if t.arena.name(c) > after {
 				ids = append(ids, c)
 			}
@@ -65,24 +65,18 @@ func (t *Tree) ChildNameBytes(path string) int {
 		return l.bytes
 	}
 	n := 0
-	for c := range t.childrenOf(id) {
+	for c := t.firstChild(id); c != 0; c = t.arena.rec(c).next {
 		n += int(t.arena.rec(c).nameLen)
 	}
 	return n
 }
 
-// childrenOf yields the children of id, and none if it is 0.
-func (t *Tree) childrenOf(id nodeID) iter.Seq[nodeID] {
-	return func(yield func(nodeID) bool) {
-		if id == 0 {
-			return
-		}
-		for c := t.arena.rec(id).first; c != 0; c = t.arena.rec(c).next {
-			if !yield(c) {
-				return
-			}
-		}
+// firstChild returns the first child of id, the oldest one; 0 if there is none, or if id is 0.
+func (t *Tree) firstChild(id nodeID) nodeID {
+	if id == 0 {
+		return 0
 	}
+	return t.arena.rec(id).first
 }
 
 // makeListing makes the listing of id if it has enough children.
