@@ -100,6 +100,9 @@ type Status struct {
 	// return the same time, no connection was lost in between, even if not all changes of
 	// state have been received.
 	Since time.Time
+	// Features are the extensions that this server has granted to the client. Servers other
+	// than zkd's grant none.
+	Features Features
 	// LastZxid is the highest zxid of a reply.
 	LastZxid Zxid
 	// Err lists the last connection failure of each server. It is nil while the client is
@@ -117,7 +120,7 @@ func (c *Client) Status() Status {
 		st.Deadline = s.kept.Add(s.timeout)
 	}
 	if s.conn != nil {
-		st.Server, st.Since = s.conn.server, s.conn.began
+		st.Server, st.Since, st.Features = s.conn.server, s.conn.began, s.conn.features
 	}
 	if !s.state.Connected() && len(s.failures) > 0 {
 		st.Err = s.connectErrorLocked(ErrConnectionLoss)

@@ -24,6 +24,8 @@ type link struct {
 	server string    // as configured
 	began  time.Time // before the connect request was sent
 
+	features Features // that the server has granted
+
 	wake   chan struct{} // capacity 1: there is something to write
 	quit   chan struct{} // closed by close
 	failed chan struct{} // closed with err
@@ -126,6 +128,9 @@ func cut(nc net.Conn) func() {
 	return func() { nc.SetDeadline(time.Unix(1, 0)) }
 }
 
+// known are the extensions that the client asks for.
+const known Features = 0
+
 // greet exchanges the connect request and response.
 func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
 	s := l.s
@@ -142,8 +147,11 @@ func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
 	}
 	s.mu.Unlock()
 	b, mark := jute.BeginFrame(nil)
-	b = jute.EndFrame(req.Append(b), mark)
-	if _, err := l.nc.Write(b); err != nil {
+	b = req.Append(b)
+	if known != 0 {
+		b = (&jute.ExtensionRequest{Features: known}).Append(b)
+	}
+	if _, err := l.nc.Write(jute.EndFrame(b, mark)); err != nil {
 		return nil, fmt.Errorf("send connect request: %w", err)
 	}
 	frame, err := in.next()
@@ -156,6 +164,11 @@ func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
 	d := jute.NewDecoder(frame)
 	var resp jute.ConnectResponse
 	resp.Decode(&d)
+	var ext jute.ExtensionResponse
+	if jute.Extended(&d) {
+		ext.Decode(&d)
+	}
+	l.features = ext.Features & known
 	switch {
 	case d.Err() != nil:
 		return nil, fmt.Errorf("this is no ZooKeeper server: connect response: %w", d.Err())

@@ -29,6 +29,8 @@ type (
 	Identity = jute.ClientInfo
 	// OpCode names an operation in errors, logs and traces.
 	OpCode = jute.OpCode
+	// Features are extensions of the protocol: see docs/extensions.md.
+	Features = jute.Features
 )
 
 // The modes of a create. A sequential mode appends ten digits to the name. An ephemeral node

@@ -69,7 +69,7 @@ func checkAlias(t *testing.T, make func() record, b []byte, want record, wantErr
 }
 
 func FuzzConnect(f *testing.F) {
-	fuzzRecords(f, as[ConnectRequest], as[ConnectResponse])
+	fuzzRecords(f, as[ConnectRequest], as[ConnectResponse], as[ExtensionRequest], as[ExtensionResponse])
 }
 
 func FuzzRequest(f *testing.F) {

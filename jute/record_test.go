@@ -31,6 +31,8 @@ func (*empty) Decode(*Decoder)        {}
 var makers = []func() record{
 	func() record { return new(ConnectRequest) },
 	func() record { return new(ConnectResponse) },
+	func() record { return new(ExtensionRequest) },
+	func() record { return new(ExtensionResponse) },
 	func() record { return new(RequestHeader) },
 	func() record { return new(ReplyHeader) },
 	func() record { return new(Stat) },
@@ -150,6 +152,8 @@ func fill(v reflect.Value, rng *rand.Rand) {
 		v.SetBool(rng.IntN(2) == 0)
 	case reflect.Uint8:
 		v.SetUint(rng.Uint64N(256))
+	case reflect.Uint32:
+		v.SetUint(uint64(rng.Uint32()))
 	case reflect.String:
 		v.SetString(string(bytes.Repeat([]byte("/é"), rng.IntN(4))))
 	case reflect.Slice:

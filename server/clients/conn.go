@@ -65,6 +65,9 @@ type conn struct {
 	done        chan struct{}                    // closed when the connection is being torn down
 	closeOnce   sync.Once
 
+	extended    bool                            // the client has asked for extensions; set before the session
+	asked       jute.ExtensionRequest           // what it asked for, if extended
+	granted     jute.Features                   // set before the session
 	seen        jute.Zxid                       // the last zxid that the client had seen when it connected; set before it is answered
 	readOnly    bool                            // the server had no leader when the client connected; set before the session
 	askedLeader bool                            // a request of the current batch went to the leader; owned by the reader

@@ -23,6 +23,9 @@ var (
 	errNoRoom = errors.New("maxClientCnxns or maxCnxns is reached")
 )
 
+// offered are the extensions of the protocol that this version of zkd has.
+const offered jute.Features = 0
+
 // handshake takes a connection from its first bytes to an established session. After the
 // handshake of TLS, if there is one, the first four bytes decide: they are a four-letter word, or the length of a connect request.
 // Nothing more is read until the session is established.
@@ -51,6 +54,9 @@ func (c *conn) handshake() error {
 	var r jute.ConnectRequest
 	d := jute.NewDecoder(frame)
 	r.Decode(&d)
+	if c.extended = jute.Extended(&d); c.extended {
+		c.asked.Decode(&d)
+	}
 	if d.Err() != nil {
 		return fmt.Errorf("%w: %w", errBadConnect, d.Err())
 	}
@@ -207,9 +213,17 @@ func (c *conn) refuseSession(hasReadOnly bool) {
 	c.endAfterFlush()
 }
 
+// sendConnectResponse tells the client which session it has, and which extensions if it asked.
 func (c *conn) sendConnectResponse(r *jute.ConnectResponse) {
 	b, mark := jute.BeginFrame(nil)
-	c.send(jute.EndFrame(r.Append(b), mark))
+	b = r.Append(b)
+	if c.extended {
+		if r.SessionID != 0 {
+			c.granted = c.asked.Features & offered
+		}
+		b = (&jute.ExtensionResponse{Features: c.granted}).Append(b)
+	}
+	c.send(jute.EndFrame(b, mark))
 }
 
 // answerConnect is the applier's part, called when the session has been created or

@@ -70,6 +70,11 @@ func (c *conn) handle(frame []byte) error {
 	}
 	req := &c.current
 	*req = request{op: h.Type, xid: h.Xid, auth: c.credentials.Load().IDs(), body: d.Rest(), received: c.started}
+	if req.op.Feature()&^c.granted != 0 {
+		c.reply(req.xid, -1, jute.ErrUnimplemented)
+		c.endAfterFlush()
+		return errHangUp
+	}
 	switch req.op {
 	case jute.OpAuth:
 		return c.authenticate(req)
