@@ -19,7 +19,10 @@ func (c Child) Data() []byte { return c.tree.arena.data(c.id) }
 // Children yields the names of the children of path, in no particular order, and none if
 // there is no such znode. The names stay valid after the nodes are deleted.
 func (t *Tree) Children(path string) iter.Seq[string] {
-	id := t.find(path)
+	return t.namesBelow(t.find(path)) // apart, so that both are inlined and nothing is allocated
+}
+
+func (t *Tree) namesBelow(id nodeID) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for c := t.firstChild(id); c != 0; c = t.arena.rec(c).next {
 			if !yield(t.arena.name(c)) {
