@@ -30,6 +30,7 @@ func (r *ChildrenPageRequest) Decode(d *Decoder) {
 // ChildrenPageResponse is the response of childrenPage. The children are in the byte order of
 // their names.
 type ChildrenPageResponse struct {
+	Zxid     Zxid        // of the state that the page shows
 	Stat     Stat        // of the node
 	Names    []string    // with ShowNames
 	Children []PageChild // otherwise
@@ -48,7 +49,7 @@ type PageChild struct {
 
 // Append appends the record.
 func (r *ChildrenPageResponse) Append(b []byte) []byte {
-	b = AppendStrings(r.Stat.Append(b), r.Names)
+	b = AppendStrings(r.Stat.Append(AppendInt64(b, r.Zxid)), r.Names)
 	b = AppendInt32(b, int32(len(r.Children)))
 	for i := range r.Children {
 		b = r.Children[i].Append(b)
@@ -58,6 +59,7 @@ func (r *ChildrenPageResponse) Append(b []byte) []byte {
 
 // Decode reads the record.
 func (r *ChildrenPageResponse) Decode(d *Decoder) {
+	r.Zxid = Zxid(d.Int64())
 	r.Stat.Decode(d)
 	r.Names = d.Strings()
 	if n, _ := d.Count(minPageChild); n > 0 {

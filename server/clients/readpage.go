@@ -27,7 +27,7 @@ func (r *read) childrenPage() error {
 		return err
 	}
 	stat := node.Stat()
-	b := stat.Append(r.begin())
+	b := stat.Append(jute.AppendInt64(r.begin(), r.zxid))
 	start := len(b)
 	if p.Show != jute.ShowNames {
 		b = jute.AppendInt32(b, int32(0)) // names alone
@@ -50,8 +50,8 @@ func (r *read) appendPage(b []byte, p *jute.ChildrenPageRequest) (_ []byte, more
 		limit = min(limit, int(p.Limit))
 	}
 	start, count := len(b), 0
-	const ahead = replyHeader + statBytes + 2*4 + 1 // the rest of the reply
-	room := r.cfg.MaxBuffer/2 - ahead
+	const others = replyHeader + 8 + statBytes + 4 + 1 // the rest of the reply
+	room := r.cfg.MaxBuffer/2 - others
 	b = jute.AppendInt32(b, int32(0))
 	for child := range r.state.Tree.ChildrenAfter(p.Path, p.After) {
 		end := len(b)
