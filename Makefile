@@ -166,11 +166,15 @@ check: ## what .ci/run begins with: format, vet, rules, go.mod, tests, race
 # The database of vulnerabilities is on the network: VULNDB=URL, or file:///DIR, names another copy.
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 vuln: ## known vulnerabilities in what the programs call; needs a network (VULNDB=file:///dir)
-	$(GO) run $(GOVULNCHECK) $(if $(VULNDB),-db $(VULNDB)) ./cmd/...
+	@$(GO) run $(GOVULNCHECK) $(if $(VULNDB),-db $(VULNDB)) ./cmd/... || { \
+		echo 'vuln: the check has found something, or could not be done: see above. VULNDB=file:///dir names a copy of the database.' >&2; \
+		echo '  make release UNCHECKED=yes builds without it, and the release says so.' >&2; exit 1; }
 
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
-release: vuln ## archives with checksums and bills of materials, into build/release (PLATFORMS=linux/amd64)
+release: $(if $(filter yes,$(UNCHECKED)),,vuln) ## archives with checksums and bills of materials, into build/release (PLATFORMS=linux/amd64 UNCHECKED=yes)
 	scripts/release.sh $(PLATFORMS)
+	@$(if $(filter yes,$(UNCHECKED)),echo 'This release was not checked for known vulnerabilities: it was made with UNCHECKED=yes.' | \
+		tee build/release/UNCHECKED >&2)
 
 reproduce: ## is a release the same when it is built twice, in two places? minutes (PLATFORMS=linux/amd64)
 	scripts/reproduce.sh $(PLATFORMS)

@@ -5,7 +5,8 @@
     scripts/noisy-neighbour.py --servers 3 --rounds 5
 
 Ten calm clients make 1,000 sets of 100 bytes a second together, one at a time each. The neighbour
-makes 9,000 a second (90 % of the load), or as many as it can, with 512 under way on 8 connections.
+makes 9,000 a second (90 % of the load), or as many as it can, with 512 under way on 8 connections,
+or sets of 100 KiB, 64 under way.
 With limits, a rule of zoo.cfg allows its subtree 1,000 requests a second on each server. The
 table has the 99th percentile of the calm clients' latency, and how many times that is what they
 have alone, in the same round.
@@ -29,6 +30,7 @@ LOUD = {
     "alone": None,
     "9,000/s beside": ["-c", "8", "-w", "64", "--rate", "9000", "-s", "100"],
     "all it can": ["-c", "8", "-w", "64", "-s", "100"],
+    "100 KiB, all it can": ["-c", "8", "-w", "8", "-s", "102400"],
 }
 
 

@@ -6,13 +6,16 @@ import "iter"
 // of the first list again. However long a list is, another one waits for one element of it. An
 // expensive element lets all other lists have some more turns first.
 //
-// The zero Turns is empty. All methods but All take constant time, spread over the calls, and
+// A list can be set aside: it has no turns until Restore.
+//
+// The zero Turns is empty. All methods but All and Restore take constant time, spread over the calls, and
 // the more the more expensive the elements are.
 type Turns[T any] struct {
 	nodes []node[T]
 	free  int              // nodes without an element: the first of a list
 	lines map[uint64]*line // the lists that are not empty
-	ring  List[*line]      // the same, the next one first
+	ring  List[*line]      // those of them that have turns, the next one first
+	aside List[*line]      // the others
 	last  *line            // that of the last Push, or nil
 	spare []*line
 	n     int
@@ -31,7 +34,7 @@ type line struct {
 	first, last int // as node.next
 }
 
-// Len returns the number of elements.
+// Len returns the number of elements, those of lists that are set aside included.
 func (t *Turns[T]) Len() int { return t.n }
 
 // Push appends an element to the list of a key, which lets that many turns of the list pass,
@@ -78,9 +81,9 @@ func (t *Turns[T]) node(n node[T]) (at int) {
 	return at
 }
 
-// Front returns the next element. It is valid until the next Push or Pop.
+// Front returns the next element, or nil if no list has turns. It is valid until the next Push or Pop.
 func (t *Turns[T]) Front() *T {
-	for {
+	for t.ring.Len() > 0 {
 		l := *t.ring.Front()
 		n := &t.nodes[l.first-1]
 		if n.passes == 0 || t.ring.Len() == 1 {
@@ -90,6 +93,19 @@ func (t *Turns[T]) Front() *T {
 		t.ring.Pop(1)
 		t.ring.Push(l)
 	}
+	return nil
+}
+
+// SetAside sets the list aside whose element Front has returned.
+func (t *Turns[T]) SetAside() {
+	t.aside.Push(*t.ring.Front())
+	t.ring.Pop(1)
+}
+
+// Restore gives turns to the lists that are set aside, after all others.
+func (t *Turns[T]) Restore() {
+	t.ring.Push(t.aside.All()...)
+	t.aside.Pop(t.aside.Len())
 }
 
 // Pop removes the element that Front has returned.
@@ -120,10 +136,12 @@ func (t *Turns[T]) Pop() {
 // All returns the elements: those of one list after the other, each list in its order.
 func (t *Turns[T]) All() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
-		for _, l := range t.ring.All() {
-			for at := l.first; at != 0; at = t.nodes[at-1].next {
-				if !yield(&t.nodes[at-1].item) {
-					return
+		for _, lists := range [...][]*line{t.ring.All(), t.aside.All()} {
+			for _, l := range lists {
+				for at := l.first; at != 0; at = t.nodes[at-1].next {
+					if !yield(&t.nodes[at-1].item) {
+						return
+					}
 				}
 			}
 		}

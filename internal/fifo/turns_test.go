@@ -8,11 +8,12 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/seeds"
 )
 
-// twin is an obvious Turns: lists in the order of their turns.
+// twin is an obvious Turns: lists in the order of their turns, and then those that are set aside.
 type twin []twinList
 
 type twinList struct {
 	key   uint64
+	aside bool
 	items []twinItem
 }
 
@@ -21,25 +22,51 @@ type twinItem struct{ item, passes int }
 func (w *twin) push(key uint64, item, passes int) {
 	i := slices.IndexFunc(*w, func(l twinList) bool { return l.key == key })
 	if i < 0 {
-		i = len(*w)
-		*w = append(*w, twinList{key: key})
+		i = w.turns()
+		*w = slices.Insert(*w, i, twinList{key: key})
 	}
 	(*w)[i].items = append((*w)[i].items, twinItem{item, passes})
 }
 
-func (w *twin) pop() int {
+// turns returns the number of lists that have turns.
+func (w *twin) turns() int {
+	n := slices.IndexFunc(*w, func(l twinList) bool { return l.aside })
+	if n < 0 {
+		return len(*w)
+	}
+	return n
+}
+
+// take removes the list that is next, once its first element is.
+func (w *twin) take() twinList {
 	for {
 		l := (*w)[0]
-		if l.items[0].passes > 0 && len(*w) > 1 {
-			l.items[0].passes--
-			*w = append((*w)[1:], l)
-			continue
-		}
 		*w = (*w)[1:]
-		if len(l.items) > 1 {
-			*w = append(*w, twinList{l.key, l.items[1:]})
+		if l.items[0].passes == 0 || w.turns() == 0 {
+			return l
 		}
-		return l.items[0].item
+		l.items[0].passes--
+		*w = slices.Insert(*w, w.turns(), l)
+	}
+}
+
+func (w *twin) pop() int {
+	l := w.take()
+	if len(l.items) > 1 {
+		*w = slices.Insert(*w, w.turns(), twinList{key: l.key, items: l.items[1:]})
+	}
+	return l.items[0].item
+}
+
+func (w *twin) setAside() {
+	l := w.take()
+	l.aside = true
+	*w = append(*w, l)
+}
+
+func (w *twin) restore() {
+	for i := range *w {
+		(*w)[i].aside = false
 	}
 }
 
@@ -60,11 +87,24 @@ func TestTurnsTwin(t *testing.T) {
 		var w twin
 		keys, pops := 1+rnd.IntN(20), 1+rnd.IntN(10)
 		for i := range 1000 {
-			if rnd.IntN(10) >= pops || len(w) == 0 {
+			if rnd.IntN(20) == 0 {
+				turns.Restore()
+				w.restore()
+			}
+			if w.turns() == 0 && turns.Front() != nil {
+				t.Fatalf("%d keys, step %d: a list that is set aside has turns", keys, i)
+			}
+			if rnd.IntN(10) >= pops || w.turns() == 0 {
 				key := uint64(rnd.IntN(keys))
 				passes := max(0, rnd.IntN(20)-15)
 				turns.Push(key, i, passes)
 				w.push(key, i, passes)
+				continue
+			}
+			if rnd.IntN(10) == 0 {
+				turns.Front()
+				turns.SetAside()
+				w.setAside()
 				continue
 			}
 			got, want := *turns.Front(), w.pop()

@@ -22,7 +22,6 @@ const (
 	// 256 bytes of these. The last request may exceed it, up to what jute.maxbuffer
 	// allows.
 	EvaluateWork = 4096
-	turnBytes    = 4096
 )
 
 // leading is the state that a replica has only while it leads.
@@ -33,9 +32,11 @@ type leading struct {
 	// waiting requests are not evaluated yet; they include those that other servers sent
 	// before this one was ready to lead. They have their turns by their origins, so that a
 	// connection with many requests under way delays the others by one at a time; a request of
-	// several turnBytes lets the others have as many turns first.
+	// several times longRequest lets the others have as many turns first.
+	// Lists are set aside while their first request is long and pace has it wait.
 	waiting fifo.Turns[Submission]
 	bytes   int64 // of waiting
+	pace    pace
 	// services are the numbers of the servers' present services. Waiting requests of earlier ones
 	// have no effect.
 	services [256]uint64
@@ -151,13 +152,18 @@ func (r *Replica) lead(now zab.Status) {
 // clients' requests are refused: their connections end, and later requests of these
 // connections have no effect.
 func (r *Replica) enqueue(batch []Submission) {
+	now := r.o.Now()
 	for i := range batch {
 		sub, l := &batch[i], &r.leading
 		origin, size := sub.Request.Origin, sub.Size()
 		switch {
 		case origin != 0 && l.refused[origin] && !mutated(refusedServed):
 		case origin == 0 || l.bytes+size <= r.o.Limits.Waiting:
-			l.waiting.Push(turnOf(origin), *sub, len(sub.Request.Body)/turnBytes)
+			passes := len(sub.Request.Body) / longRequest
+			if passes == 0 {
+				l.pace.shortAt = now
+			}
+			l.waiting.Push(turnOf(origin), *sub, passes)
 			l.bytes += size
 		default:
 			if l.refused == nil {
@@ -260,8 +266,20 @@ func (r *Replica) evaluate(maxWork int) (n, work int) {
 	tree := r.o.State.RLock()
 	defer r.o.State.RUnlock()
 	l.evaluator.Applied(tree.LastZxid())
-	for n < most && work < maxWork && l.evaluator.Ready() {
+	for short := false; n < most && work < maxWork && l.evaluator.Ready(); {
 		sub := l.waiting.Front()
+		if sub == nil {
+			break
+		}
+		if long := len(sub.Request.Body) >= longRequest; !long {
+			short = true
+		} else if l.pace.full(now) {
+			l.pace.limited = true
+			l.waiting.SetAside()
+			continue
+		} else if short && l.pace.inForce(now) {
+			break // the log gets the short ones first
+		}
 		w, ok := r.proposeOrRefuse(sub, now, wall, payload)
 		if !ok {
 			break
@@ -277,6 +295,19 @@ func (r *Replica) evaluate(maxWork int) (n, work int) {
 		r.o.Evaluated(r.o.Now()-now, int64(n))
 	}
 	return n, work
+}
+
+// keepPace gives turns again to long requests that waited for others to be committed.
+func (r *Replica) keepPace() {
+	l := &r.leading
+	if l.pace.marks.Len() == 0 {
+		return
+	}
+	now := r.o.Now()
+	l.pace.committed(r.collected, now)
+	if !l.pace.full(now) && !mutated(asideForgotten) {
+		l.waiting.Restore()
+	}
 }
 
 // waits reports how long requests had waited at a time, those in a row that were received
@@ -342,12 +373,12 @@ func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64
 			return 1, ok
 		}
 	}
-	return r.proposeOne(req, wall, payload)
+	return r.proposeOne(req, now, wall, payload)
 }
 
 // proposeOne evaluates a request and proposes its transaction. It reports whether it
 // could, and the amount of work. The tree is locked for reading.
-func (r *Replica) proposeOne(req *evaluate.Request, wall int64, payload *arena) (work int, ok bool) {
+func (r *Replica) proposeOne(req *evaluate.Request, now time.Duration, wall int64, payload *arena) (work int, ok bool) {
 	zxid, ok := r.Core.NextZxid()
 	if !ok {
 		return 0, false
@@ -373,6 +404,7 @@ func (r *Replica) proposeOne(req *evaluate.Request, wall int64, payload *arena) 
 		work += len(txn.Ops[0].Paths)
 	}
 	r.Core.Propose(txn.Zxid, data)
+	r.leading.pace.proposed(txn.Zxid, len(data), now)
 	if r.o.Proposed != nil {
 		r.o.Proposed(len(data))
 	}
@@ -519,7 +551,7 @@ func (r *Replica) proposeResumption(req *evaluate.Request, ms int32, records boo
 		req.TimeoutMs = ms
 	}
 	req.Resumes, req.Owns = true, records
-	r.proposeOne(req, r.o.Wall(), newArena(1))
+	r.proposeOne(req, r.o.Now(), r.o.Wall(), newArena(1))
 	return true
 }
 

@@ -51,6 +51,7 @@ const (
 	ownerForgotten
 	firstComeFirstServed
 	turnsOfServers
+	asideForgotten
 	fenceEarly
 	earlierServed
 	earlierSubmitted
@@ -96,6 +97,7 @@ var mutantNames = [...]string{
 	ownerForgotten:       "owner-forgotten",
 	firstComeFirstServed: "first-come-first-served",
 	turnsOfServers:       "turns-of-servers",
+	asideForgotten:       "aside-forgotten",
 	fenceEarly:           "fence-early",
 	earlierServed:        "earlier-served",
 	earlierSubmitted:     "earlier-submitted",

@@ -379,6 +379,7 @@ func (r *Replica) Take(out *Output) {
 		r.collected = snap.Zxid
 	}
 	r.collect(out)
+	r.keepPace()
 	out.ServiceEnded, out.ServiceBegan = false, false
 	if out.Changed || out.Relink {
 		r.roleChanged(out)

@@ -433,6 +433,7 @@ var directed = map[string]func(*script){
 	"owner-late":                    replacedTwice,
 	"owners-forgotten":              keptOwner,
 	"earlier-barriers":              lateBarriers,
+	"aside-forgotten":               longRequests,
 }
 
 // scriptConfig returns the ensemble for the scripts in directed.

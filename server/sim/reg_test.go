@@ -753,6 +753,27 @@ func TestReg_NothingFollowsARefusedRequest(t *testing.T) {
 	})
 }
 
+// While short requests come, few long ones are under way at a time. All are done in the end.
+func TestReg_LongRequestsAreDone(t *testing.T) { play(t, quiet(3), longRequests) }
+
+func longRequests(s *script) {
+	leader := s.lead()
+	submit := func(origin uint64, cxid int32, size int) {
+		op := jute.MultiOp{Type: jute.OpSetData, Path: "/", Data: make([]byte, size), Version: -1}
+		s.submit(leader, replica.Write, evaluate.Request{Op: op.Type, Origin: origin, Cxid: cxid, Body: op.Append(nil)})
+	}
+	long := leader.newOrigin()
+	for cxid := range int32(20) {
+		submit(long, cxid, 16<<10)
+	}
+	submit(leader.newOrigin(), 0, 0)
+	s.takeOutputs(leader)
+	if leader.rep.Held().Waiting == 0 {
+		s.fail("script", "all long requests are under way at the same time")
+	}
+	s.wait("all are done", func() bool { return leader.rep.Held().Waiting == 0 })
+}
+
 // A learner's summary that comes late, after a later one by which it is served, cancels
 // nothing: the leader keeps the log that the learner needs.
 func TestReg_LateSummary(t *testing.T) {

@@ -111,3 +111,50 @@ func finish(t *testing.T, dir string, env []string, name string, args ...string)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
+
+// TestClickHouse runs two replicas of a ClickHouse table on the two followers of an ensemble, whose
+// leader is killed: they do not notice. Then each server of the ensemble is restarted in turn.
+// Each row that was inserted is there once.
+func TestClickHouse(t *testing.T) {
+	needClickHouse(t)
+	for _, k := range kinds(t) {
+		t.Run(string(k), func(t *testing.T) {
+			e := startEnsemble(t, k, config{})
+			roles, ok := e.roles()
+			if !ok {
+				t.Fatal("the ensemble is not healthy")
+			}
+			one := newClickHouse(t, "one", roles[follower].addr+","+roles[otherFollower].addr)
+			two := newClickHouse(t, "two", roles[follower].addr+","+roles[otherFollower].addr)
+			var in insertions
+			one.insertWhile(&in, func() {
+				roles[leader].kill()
+				if err := e.heal(); err != nil {
+					t.Fatal(err)
+				}
+			})
+			t.Logf("the leader was killed: %d rows, %d failed inserts (%v), the longest pause %v", in.rows, in.failures, in.failure, in.gap)
+			for _, c := range []*clickhouse{one, two} {
+				c.checkRows(&in)
+				if lines := c.complaints(); len(lines) > 0 && k == zkd {
+					t.Errorf("ClickHouse %s noticed that the leader was killed:\n%s", c.Name, strings.Join(lines, "\n"))
+				}
+			}
+			before := in
+			one.insertWhile(&in, func() {
+				for _, s := range e.servers {
+					s.kill()
+					if err := e.heal(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+			one.insertMore(&in)
+			t.Logf("each server was restarted: %d rows, %d failed inserts (%v), the longest pause %v",
+				in.rows-before.rows, in.failures-before.failures, in.failure, in.gap)
+			one.checkRows(&in)
+			two.checkRows(&in)
+			summary(t, t.Name(), 2, 0)
+		})
+	}
+}

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the compatibility suites need, on Debian and its relatives.
-# Does nothing, and says so, where that is not possible.
+# Does nothing, and says so, where that is not possible. Arguments are more packages.
 set -eu
 
 packages="python3-pure-sasl zookeeper zookeeper-bin libzookeeper-java libzookeeper-mt-dev libcurator-recipes-java libguava-java

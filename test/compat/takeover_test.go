@@ -29,7 +29,7 @@ import (
 
 // TestTakeover takes a running ensemble of Apache's over while clients write: every write that was
 // acknowledged is there afterwards, and the sessions go on. With -full it does so twenty times,
-// and kills a server, a mirror or the command at each step; then it does so under Patroni.
+// and kills a server, a mirror or the command at each step; then it does so under Patroni and ClickHouse.
 func TestTakeover(t *testing.T) { testTakeovers(t, apache) }
 
 func TestTakeover39(t *testing.T) { testTakeovers(t, apache39) }
@@ -53,7 +53,24 @@ func testTakeovers(t *testing.T, k kind) {
 	summary(t, t.Name(), len(pauses), 0)
 	if *fullFlag {
 		t.Run("Patroni", func(t *testing.T) { takeOverPatroni(t, k) })
+		t.Run("ClickHouse", func(t *testing.T) { takeOverClickHouse(t, k) })
 	}
+}
+
+// takeOverClickHouse takes over the ensemble of a replicated table, in which each row is once afterwards.
+func takeOverClickHouse(t *testing.T, k kind) {
+	needClickHouse(t)
+	x := &takeover{T: t, r: rand.New(rand.NewPCG(1, 1))}
+	x.e = startEnsemble(t, k, config{lines: append([]string{"tickTime=500"}, longSessions...)})
+	one, two := newClickHouse(t, "one", x.e.hosts()), newClickHouse(t, "two", x.e.hosts())
+	var in insertions
+	one.insertWhile(&in, x.mirror)
+	before := in
+	one.insertWhile(&in, func() { x.cut() })
+	one.insertMore(&in)
+	t.Logf("%d rows, %d failed inserts (%v), the longest pause %v", in.rows-before.rows, in.failures-before.failures, in.failure, in.gap)
+	one.checkRows(&in)
+	two.checkRows(&in)
 }
 
 // takeOverPatroni takes over the ensemble of a PostgreSQL cluster, whose primary stays so and takes each write.

@@ -1,0 +1,83 @@
+package replica
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// path is what entries pass until they are committed: batches of all that was proposed while the one
+// before was under way.
+type path struct {
+	perBatch  time.Duration
+	perSecond int64 // bytes
+}
+
+func (p path) takes(bytes int64) time.Duration {
+	return p.perBatch + time.Duration(bytes*int64(time.Second)/p.perSecond)
+}
+
+// TestPace has a path that is always busy with long requests, as many as pace lets pass, and a short one with each
+// batch. What is under way takes some times what a short request takes alone, whatever the path is, and not much less, as
+// that would cost throughput. Later the path becomes ten times slower, and faster again.
+func TestPace(t *testing.T) {
+	const size = 16 << 10
+	for _, tt := range []struct {
+		name string
+		path path
+	}{
+		{"disk", path{time.Millisecond, 100 << 20}},
+		{"slow syncs", path{10 * time.Millisecond, 100 << 20}},
+		{"fast disk", path{100 * time.Microsecond, 1 << 30}},
+		{"far away", path{50 * time.Millisecond, 20 << 20}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var p pace
+			now, zxid := time.Second, jute.Zxid(0)
+			batches := func(over path) (took time.Duration) {
+				for end := now + 3*baseAge; now < end; {
+					zxid++ // a short one alone
+					p.shortAt = now
+					p.proposed(zxid, 100, now)
+					now += over.takes(100)
+					p.committed(zxid, now)
+					p.shortAt = now
+					for !p.full(now) {
+						zxid++
+						p.proposed(zxid, size, now)
+					}
+					p.limited = true
+					took = over.takes(p.underWay)
+					now += took
+					p.committed(zxid, now)
+					if p.underWay != 0 || p.marks.Len() != 0 {
+						t.Fatalf("%d bytes are under way, of %d marks", p.underWay, p.marks.Len())
+					}
+				}
+				return took
+			}
+			for _, over := range []path{tt.path, {10 * tt.path.perBatch, tt.path.perSecond}, tt.path} {
+				least, most := over.perBatch*13/10, max(over.perBatch*9/2, over.perBatch+2*leastDelay)
+				if took := batches(over); took < least || took > most {
+					t.Errorf("batches take %v, want from %v to %v; the window is %d", took, least, most, p.window)
+				}
+			}
+		})
+	}
+}
+
+// Without short requests, nothing but the limits of the log bounds long ones.
+func TestPaceWithoutShort(t *testing.T) {
+	var p pace
+	for i := range 100 {
+		p.proposed(jute.Zxid(i+1), 1<<20, time.Hour)
+	}
+	if p.full(time.Hour) {
+		t.Error("a long request has to wait, and no short one came")
+	}
+	p.shortAt = time.Hour
+	if !p.full(time.Hour) || p.full(time.Hour+shortAge) {
+		t.Error("a long request has to wait just while short ones come")
+	}
+}
