@@ -46,18 +46,24 @@ start() {
 	out=$logdir/zkd-$(id -un)-server-$(uname -n).out
 	mkdir -p "$logdir" "$(dirname "$pidfile")" || exit 1
 	# shellcheck disable=SC2086 # options are words
+	"$zkd" config check $options "$cfg" >"$out" 2>&1 || failed
+	# shellcheck disable=SC2086
 	nohup "$zkd" $options "$cfg" >"$out" 2>&1 </dev/null &
 	pid=$!
 	printf '%s' "$pid" >"$pidfile" || {
 		echo "FAILED TO WRITE PID"
 		exit 1
 	}
-	sleep 1 # what is wrong at the start shows by now
+	sleep 1 # what else is wrong at the start shows by now
 	if kill -0 "$pid" 2>/dev/null; then
 		echo STARTED
 		return
 	fi
 	rm -f "$pidfile"
+	failed
+}
+
+failed() {
 	echo "FAILED TO START"
 	tail -n 3 "$out" >&2
 	exit 1

@@ -5,6 +5,7 @@ package compat
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -135,7 +136,7 @@ func TestClickHouse(t *testing.T) {
 			})
 			t.Logf("the leader was killed: %d rows, %d failed inserts (%v), the longest pause %v", in.rows, in.failures, in.failure, in.gap)
 			for _, c := range []*clickhouse{one, two} {
-				c.checkRows(&in)
+				c.checkRows(&in, c == one)
 				if lines := c.complaints(); len(lines) > 0 && k == zkd {
 					t.Errorf("ClickHouse %s noticed that the leader was killed:\n%s", c.Name, strings.Join(lines, "\n"))
 				}
@@ -152,9 +153,55 @@ func TestClickHouse(t *testing.T) {
 			one.insertMore(&in)
 			t.Logf("each server was restarted: %d rows, %d failed inserts (%v), the longest pause %v",
 				in.rows-before.rows, in.failures-before.failures, in.failure, in.gap)
-			one.checkRows(&in)
-			two.checkRows(&in)
+			one.checkRows(&in, true)
+			two.checkRows(&in, false)
 			summary(t, t.Name(), 2, 0)
 		})
 	}
+}
+
+// TestTakeoverApps takes over a running ensemble of Apache's under applications.
+func TestTakeoverApps(t *testing.T) {
+	t.Run("Patroni", func(t *testing.T) { takeOverPatroni(t, apache) })
+	t.Run("ClickHouse", func(t *testing.T) { takeOverClickHouse(t, apache) })
+}
+
+// takeOverPatroni takes over the ensemble of a PostgreSQL cluster, whose primary stays so and takes each write.
+func takeOverPatroni(t *testing.T, k kind) {
+	needPatroni(t)
+	x := &takeover{T: t, r: rand.New(rand.NewPCG(1, 1))}
+	x.e = startEnsemble(t, k, config{lines: append([]string{"tickTime=500"}, longSessions...)})
+	p := newPatroni(t, x.e.hosts())
+	patroniBootstraps(t, p, x.e)
+	x.mirror()
+	before := p.timeline("one")
+	p.writeWhile("one", func() {
+		began := time.Now()
+		x.cut()
+		awaitPatroniStatus(t, x.e)
+		t.Logf("Patroni wrote to the ensemble again %v after Apache's first server was stopped", time.Since(began))
+	})
+	t.Logf("the longest time between two writes to PostgreSQL was %v", p.gap)
+	p.awaitRoles("the takeover", "one", map[string]string{"one": "leader", "two": "sync_standby"})
+	if after := p.timeline("one"); after != before {
+		t.Errorf("timeline %s became %s", before, after)
+	}
+	p.checkRows("two")
+	patroniSwitchesOver(t, p, x.e)
+}
+
+// takeOverClickHouse takes over the ensemble of a replicated table, in which each row is once afterwards.
+func takeOverClickHouse(t *testing.T, k kind) {
+	needClickHouse(t)
+	x := &takeover{T: t, r: rand.New(rand.NewPCG(1, 1))}
+	x.e = startEnsemble(t, k, config{lines: append([]string{"tickTime=500"}, longSessions...)})
+	one, two := newClickHouse(t, "one", x.e.hosts()), newClickHouse(t, "two", x.e.hosts())
+	var in insertions
+	one.insertWhile(&in, x.mirror)
+	before := in
+	one.insertWhile(&in, func() { x.cut() })
+	one.insertMore(&in)
+	t.Logf("%d rows, %d failed inserts (%v), the longest pause %v", in.rows-before.rows, in.failures-before.failures, in.failure, in.gap)
+	one.checkRows(&in, true)
+	two.checkRows(&in, false)
 }

@@ -3,7 +3,7 @@
 # Does nothing, and says so, where that is not possible. Arguments are more packages.
 set -eu
 
-packages="python3-pure-sasl zookeeper zookeeper-bin libzookeeper-java libzookeeper-mt-dev libcurator-recipes-java libguava-java
+packages="$* python3-pure-sasl zookeeper zookeeper-bin libzookeeper-java libzookeeper-mt-dev libcurator-recipes-java libguava-java
 libslf4j-java python3-kazoo python3-pytest python3-objgraph gcc libc6-dev default-jdk-headless
 krb5-kdc krb5-admin-server krb5-user python3-kerberos
 patroni postgresql-15 python3-tooz python3-taskflow python3-testscenarios python3-oslotest python3-zake"

@@ -21,11 +21,11 @@
 set -u
 cd "$(dirname "$0")/../.."
 
-target=zkd full="" tags=compat pattern="." skip="-skip ^Test(EnsembleKazoo|EnsembleRandom|EnsembleFollower|Recipes)\$|^Test(Ensemble(ReadOnly|Follower|Random|Differential)|DifferentialRandom|Moving|Takeover|Shadow)39$"
+target=zkd clickhouse="" full="" tags=compat pattern="." skip="-skip ^Test(EnsembleKazoo|EnsembleRandom|EnsembleFollower|Recipes)\$|^Test(Ensemble(ReadOnly|Follower|Random|Differential)|DifferentialRandom|Moving|Takeover|Shadow)39$"
 while [ $# -gt 0 ]; do
 	case "$1" in
-	-full) full="-full" skip="" ;;
-	-apps) full="-full" tags="compat,apps" pattern="^Test(Patroni|Tooz|Taskflow|Node|GoApps)\$" ;;
+	-full) full="-full" skip="" clickhouse=clickhouse-server ;;
+	-apps) clickhouse=clickhouse-server full="-full" tags="compat,apps" pattern="^Test(ClickHouse|TakeoverApps|Patroni|Tooz|Taskflow|Node|GoApps)\$" ;;
 	-apache) target=apache ;;
 	-run) pattern=$2 skip="" && shift ;;
 	*) sed -n '2,21s/^# \{0,1\}//p' "$0" && exit 2 ;;
@@ -33,7 +33,8 @@ while [ $# -gt 0 ]; do
 	shift
 done
 
-sh test/compat/install.sh || echo "compat: going on with what is there" >&2
+# shellcheck disable=SC2086 # nothing, or a package
+sh test/compat/install.sh $clickhouse || echo "compat: going on with what is there" >&2
 ZOOKEEPER39=$(sh test/compat/zookeeper39.sh) || ZOOKEEPER39=""
 export ZOOKEEPER39
 

@@ -29,7 +29,7 @@ import (
 
 // TestTakeover takes a running ensemble of Apache's over while clients write: every write that was
 // acknowledged is there afterwards, and the sessions go on. With -full it does so twenty times,
-// and kills a server, a mirror or the command at each step; then it does so under Patroni and ClickHouse.
+// and kills a server, a mirror or the command at each step.
 func TestTakeover(t *testing.T) { testTakeovers(t, apache) }
 
 func TestTakeover39(t *testing.T) { testTakeovers(t, apache39) }
@@ -51,50 +51,6 @@ func testTakeovers(t *testing.T, k kind) {
 	slices.Sort(pauses)
 	t.Logf("pauses of %d takeovers: median %v, longest %v", len(pauses), pauses[len(pauses)/2], pauses[len(pauses)-1])
 	summary(t, t.Name(), len(pauses), 0)
-	if *fullFlag {
-		t.Run("Patroni", func(t *testing.T) { takeOverPatroni(t, k) })
-		t.Run("ClickHouse", func(t *testing.T) { takeOverClickHouse(t, k) })
-	}
-}
-
-// takeOverClickHouse takes over the ensemble of a replicated table, in which each row is once afterwards.
-func takeOverClickHouse(t *testing.T, k kind) {
-	needClickHouse(t)
-	x := &takeover{T: t, r: rand.New(rand.NewPCG(1, 1))}
-	x.e = startEnsemble(t, k, config{lines: append([]string{"tickTime=500"}, longSessions...)})
-	one, two := newClickHouse(t, "one", x.e.hosts()), newClickHouse(t, "two", x.e.hosts())
-	var in insertions
-	one.insertWhile(&in, x.mirror)
-	before := in
-	one.insertWhile(&in, func() { x.cut() })
-	one.insertMore(&in)
-	t.Logf("%d rows, %d failed inserts (%v), the longest pause %v", in.rows-before.rows, in.failures-before.failures, in.failure, in.gap)
-	one.checkRows(&in)
-	two.checkRows(&in)
-}
-
-// takeOverPatroni takes over the ensemble of a PostgreSQL cluster, whose primary stays so and takes each write.
-func takeOverPatroni(t *testing.T, k kind) {
-	needPatroni(t)
-	x := &takeover{T: t, r: rand.New(rand.NewPCG(1, 1))}
-	x.e = startEnsemble(t, k, config{lines: append([]string{"tickTime=500"}, longSessions...)})
-	p := newPatroni(t, x.e.hosts())
-	patroniBootstraps(t, p, x.e)
-	x.mirror()
-	before := p.timeline("one")
-	p.writeWhile("one", func() {
-		began := time.Now()
-		x.cut()
-		awaitPatroniStatus(t, x.e)
-		t.Logf("Patroni wrote to the ensemble again %v after Apache's first server was stopped", time.Since(began))
-	})
-	t.Logf("the longest time between two writes to PostgreSQL was %v", p.gap)
-	p.awaitRoles("the takeover", "one", map[string]string{"one": "leader", "two": "sync_standby"})
-	if after := p.timeline("one"); after != before {
-		t.Errorf("timeline %s became %s", before, after)
-	}
-	p.checkRows("two")
-	patroniSwitchesOver(t, p, x.e)
 }
 
 // takeover is one takeover.
