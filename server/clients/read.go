@@ -321,15 +321,18 @@ func (r *read) getEphemerals() error {
 		prefix = ""
 	}
 	var paths []string
-	size := 4
+	size, limit := 4, r.live.Load().ReplyLimit()
 	for path := range r.state.Tree.Ephemerals(r.c.SessionID()) {
 		if !strings.HasPrefix(path, prefix) {
 			continue
 		}
 		paths = append(paths, path)
-		if size += 4 + len(path); !r.fits(size) {
-			return r.refuseLong(p.Prefix)
+		if size += 4 + len(path); size > limit {
+			break
 		}
+	}
+	if !r.fits(size) {
+		return r.refuseLong(p.Prefix)
 	}
 	b := jute.AppendInt32(r.begin(), int32(len(paths)))
 	for _, path := range paths {

@@ -32,7 +32,8 @@ func (r *read) childrenPage() error {
 	if p.Show != jute.ShowNames {
 		b = jute.AppendInt32(b, int32(0)) // names alone
 	}
-	b, more := r.appendPage(b, &p)
+	page := *r // so that r does not escape: it would be allocated for each read
+	b, more := page.appendPage(b, &p)
 	if p.Show == jute.ShowNames {
 		b = jute.AppendInt32(b, int32(0)) // children with more than their name
 	}
