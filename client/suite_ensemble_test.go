@@ -148,7 +148,7 @@ func TestSuiteOneServerLeft(t *testing.T) {
 func TestSuiteLeaderKilled(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3)
 	ctx := deadline(t)
-	c := e.Client(t)
+	c := e.Client(t, func(o *client.Options) { o.Timeout = 30 * time.Second }) // a slow machine may be silent for seconds
 	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
 	_, err = c.Create(ctx, "/q", nil, client.CreateOptions{})

@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -35,15 +36,7 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 // root. The address is an identity for the scheme ip only, and the certificate of a
 // connection for its own scheme.
 func (s *Server) authorizeRoot(c admin.Claim) (known, allowed bool) {
-	address := auth.NewCredentials(jute.ID{Scheme: "ip", ID: c.From.String()})
-	creds, err := address, error(nil)
-	switch {
-	case c.Scheme == "ip":
-	case c.Scheme == s.cfg.ClientTLS.AuthScheme && len(c.Certificates) > 0:
-		creds, err = s.schemes.AuthenticateCertificate(c.Scheme, c.Certificates, address)
-	default:
-		creds, err = s.schemes.Authenticate(c.Scheme, []byte(c.Data), address)
-	}
+	creds, err := s.credentials(c)
 	if err != nil {
 		return false, false
 	}
@@ -58,9 +51,24 @@ func (s *Server) authorizeRoot(c admin.Claim) (known, allowed bool) {
 	return true, true
 }
 
+// credentials returns what a claim proves.
+func (s *Server) credentials(c admin.Claim) (*auth.Credentials, error) {
+	address := auth.NewCredentials(jute.ID{Scheme: "ip", ID: c.From.String()})
+	switch {
+	case c.Scheme == "ip", c.Scheme == "":
+		return address, nil
+	case c.Scheme == s.cfg.ClientTLS.AuthScheme && len(c.Certificates) > 0:
+		return s.schemes.AuthenticateCertificate(c.Scheme, c.Certificates, address)
+	}
+	return s.schemes.Authenticate(c.Scheme, []byte(c.Data), address)
+}
+
 // adminFacts is what the admin pages show.
 type adminFacts struct {
 	facts
+	history     *feed.History
+	schemes     *auth.Schemes
+	credentials func(admin.Claim) (*auth.Credentials, error)
 	handover    *handover
 	id          zab.SID
 	incarnation zab.ID // of the data directory
@@ -70,7 +78,7 @@ type adminFacts struct {
 }
 
 func (s *Server) adminFacts() adminFacts {
-	return adminFacts{facts{s.words, s.clients.Facts(0)}, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots}
+	return adminFacts{facts{s.words, s.clients.Facts(0)}, s.changes, s.schemes, s.credentials, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots}
 }
 
 // Peer implements admin.Server.

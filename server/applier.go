@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -52,6 +53,7 @@ type applier struct {
 	audit     *auditing
 	traces    *traces.Tracer
 	events    *queue[peerEvent]
+	changes   *feed.History
 
 	out  datatree.Applied
 	at   time.Duration // of the batch
@@ -79,6 +81,7 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 		audit:     &s.audit,
 		traces:    s.traces,
 		events:    s.events,
+		changes:   s.changes,
 		ensemble:  ensemble,
 	}
 	a.answers = s.clients.NewAnswers(func() {
@@ -218,6 +221,7 @@ func (a *applier) installSnapshot(rec *received) {
 		a.tracker.Add(id, timeoutMs, now)
 	}
 	a.state.SetApplied(tree.LastZxid())
+	a.changes.Reset(tree.LastZxid())
 	a.state.Unlock()
 	a.progress()
 	a.snapshots.installed(rec.ref)
@@ -279,6 +283,9 @@ func (a *applier) lock() {
 // unlock unlocks the tree, and wakes the connections and the peer loop if the work since
 // lock concerns them.
 func (a *applier) unlock() {
+	if a.state.Settled == nil {
+		a.changes.Publish(a.state.Tree.LastZxid())
+	}
 	a.state.Unlock()
 	a.observeTimes()
 	a.metrics.Applying.Observe(a.now()-a.at, 1)
@@ -321,6 +328,7 @@ func (a *applier) apply(o *replica.Order) error {
 	}
 	a.metrics.Commits.Add(1)
 	a.state.Tree.Apply(txn, &a.out)
+	a.changes.Add(txn, &a.out)
 	a.state.SetApplied(txn.Zxid) // before any reply shows it: its client may reconnect at once
 	a.endSlices()
 	a.countTimes(o, txn)
@@ -403,6 +411,7 @@ func (a *applier) prune(txn *datatree.Txn) {
 		a.lock()
 	}
 	for a.state.Tree.Prune(txn, &a.out, pruneStep) {
+		a.changes.Add(txn, &a.out)
 		a.notifyWatchers()
 		a.yield()
 	}

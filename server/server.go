@@ -18,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
@@ -98,6 +99,7 @@ type Server struct {
 	submissions *queue[replica.Submission] // of clients, to the peer loop
 	events      *queue[peerEvent]          // of other servers and goroutines, to the peer loop
 	handover    *handover                  // of the peer loop, to the applier
+	changes     *feed.History              // of the applier, to feeds
 	reloaded    chan struct{}              // has a token for cleanUp when the live configuration has changed
 
 	logWriter *logWriter
@@ -256,6 +258,7 @@ func (s *Server) startLoops(found *recovered) error {
 	}
 	s.clients = s.newClients(backend{s.lifecycle, s.published, s.submissions, s.words.facts})
 	s.words.clients = s.clients
+	s.changes = feed.New(int(s.cfg.FeedHistory), s.state.Tree.LastZxid())
 	s.applier = newApplier(s, found.state.ensemble)
 	s.loop = newLoop(s, s.newCore(found), found)
 	s.loop.introduce()

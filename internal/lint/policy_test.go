@@ -30,6 +30,7 @@ const ours = `
 	server/auth/jwt:   jute server/auth
 	server/auth/sasl:  jute internal/digestmd5 internal/scram server/auth
 	server/limits:     jute
+	server/feed:       jute server/datatree
 	server/evaluate:   jute server/auth server/datatree
 	server/zab:        jute internal/format internal/secret
 	server/datadirs:   internal/fault internal/format internal/secret server/zab
@@ -48,7 +49,7 @@ const ours = `
 	internal/buildinfo: none
 
 	# The four-letter words' data as JSON, over HTTP.
-	server/admin:      fourletter
+	server/admin:      fourletter jute
 	# The bill of materials of a release.
 	internal/sbom:     none
 	# The ids of traces and their spans.
@@ -118,7 +119,7 @@ const ours = `
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
 	                   server/admin server/archive server/audit server/history
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
-	                   server/config server/datadirs server/datatree server/evaluate
+	                   server/config server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/traces server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console internal/container internal/moving internal/shadow internal/shadow/proxy internal/takeover internal/vfs server server/archive server/auth/sasl server/config server/history server/secure server/zab
 

@@ -30,6 +30,9 @@ type Server interface {
 	// the history of the server has the name of, or of is empty. Otherwise it returns an HTTP
 	// status and the reason.
 	FollowLog(after int64, of string) (s LogStream, status int, problem string)
+	// Feed returns a stream of changes of znodes. If there is none it returns an HTTP status and
+	// the reason.
+	Feed(r FeedRequest) (f Feed, status int, problem string)
 	// ShedConnections ends a part of the connections of clients, so that they go to other
 	// servers. It returns how many.
 	ShedConnections(percent int) int

@@ -31,7 +31,7 @@ type Options struct {
 
 // Claim is what the sender of a request shows of itself.
 type Claim struct {
-	Scheme, Data string // as of addAuth
+	Scheme, Data string // as of addAuth; empty if there is none
 	From         netip.Addr
 	Certificates []*x509.Certificate // verified, the sender's first; none without TLS
 }
@@ -53,6 +53,7 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET "+o.URL+"/{$}", h.index)
 	mux.HandleFunc("GET "+o.URL+"/{name}", h.command)
 	mux.HandleFunc("POST "+o.URL+"/{name}", h.command)
+	mux.HandleFunc("GET /v1/feed", h.feed)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, Live) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, Ready) })
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, Live|Ready) })
@@ -141,17 +142,10 @@ func finish(answer object, name, problem string) object {
 // authorize checks the header by which a client authenticates: a scheme, a blank, and what
 // it would send with addAuth.
 func (h *handler) authorize(r *http.Request) (status int, problem string) {
-	header := r.Header.Get("Authorization")
-	if header == "" {
+	if r.Header.Get("Authorization") == "" {
 		return http.StatusUnauthorized, "Auth info is missing for the command"
 	}
-	scheme, data, _ := strings.Cut(header, " ")
-	from, _ := netip.ParseAddrPort(r.RemoteAddr)
-	claim := Claim{Scheme: scheme, Data: data, From: from.Addr().Unmap()}
-	if r.TLS != nil {
-		claim.Certificates = r.TLS.PeerCertificates
-	}
-	known, allowed := h.Authorize(claim)
+	known, allowed := h.Authorize(claimOf(r))
 	switch {
 	case !known:
 		return http.StatusUnauthorized, "Not authenticated"
@@ -159,6 +153,17 @@ func (h *handler) authorize(r *http.Request) (status int, problem string) {
 		return http.StatusForbidden, "Not authorized"
 	}
 	return http.StatusOK, ""
+}
+
+// claimOf returns what the sender of a request shows of itself.
+func claimOf(r *http.Request) Claim {
+	scheme, data, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	from, _ := netip.ParseAddrPort(r.RemoteAddr)
+	c := Claim{Scheme: scheme, Data: data, From: from.Addr().Unmap()}
+	if r.TLS != nil {
+		c.Certificates = r.TLS.PeerCertificates
+	}
+	return c
 }
 
 func split(addr string) (host string, port int) {

@@ -204,6 +204,8 @@ type Config struct {
 	// Interlude is how long connections of clients wait for a leader. Default 3 times
 	// ElectionTimeout.
 	Interlude time.Duration
+	// FeedHistory is how many bytes of the latest changes are kept for feeds; 0 for none.
+	FeedHistory int64
 	// Heartbeat is the interval between the leader's pings, at most a third of
 	// ElectionTimeout. Default 100 ms.
 	Heartbeat time.Duration

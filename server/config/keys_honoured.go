@@ -23,6 +23,8 @@ func fileKeys(c *Config) []Key {
 			Doc: "Size of a segment of the log; 0 takes preAllocSize."},
 		{Name: "snapCount", Default: "100000", Live: true, value: count(&c.SnapCount, "transactions", 0, maxInt),
 			Doc: "A snapshot is taken after at most so many transactions, if they take half the room of the last snapshot. Less than 2 counts as 2."},
+		{Name: "zkd.feedHistoryKb", Default: "16384", value: kib(&c.FeedHistory, 0, 1<<30),
+			Doc: "How much of the latest changes of znodes is kept in memory for those who follow them (`/v1/feed` of the admin pages); 0 for none. A change takes some 150 bytes, its path and its data."},
 		{Name: "snapSizeLimitInKb", Default: "4194304", Live: true, value: kib(&c.SnapSizeLimit, -1, math.MaxInt64/1024),
 			Doc: "A snapshot is taken after so much log, however large the last one was. 0 or less: no such limit."},
 		{Name: "autopurge.snapRetainCount", Default: "3", Live: true, value: count(&c.SnapRetainCount, "snapshots", 0, maxInt),

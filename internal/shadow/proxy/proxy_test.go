@@ -522,7 +522,7 @@ func TestManyConnections(t *testing.T) {
 	for at := range 20 {
 		wg.Go(func() {
 			for i := at; i < n; i += 20 {
-				c, err := client.Connect(t.Context(), s.addr, client.Options{Logger: client.NoLog})
+				c, err := client.Connect(t.Context(), s.addr, client.Options{Logger: client.NoLog, Timeout: 40 * time.Second})
 				if err != nil {
 					t.Error(err)
 					return

@@ -1,0 +1,168 @@
+package admin
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// FeedRequest says what changes a client wants.
+type FeedRequest struct {
+	Path  string // of this znode and of those below it
+	After *jute.Zxid
+	Claim Claim
+}
+
+// Feed is a stream of changes.
+type Feed interface {
+	// Next calls yield for the changes that follow, and returns the zxid up to which there are no
+	// others. It blocks until there are some, but not for longer than a time. The error is io.EOF
+	// when the server stops, and a *jute.CompactedError if changes were forgotten.
+	Next(ctx context.Context, yield func(*jute.Change)) (upTo jute.Zxid, err error)
+}
+
+// feedEvent is a change in JSON.
+type feedEvent struct {
+	Zxid    string    `json:"zxid"`
+	Index   int32     `json:"index"`
+	Time    time.Time `json:"time"`
+	Session string    `json:"session"`
+	Path    string    `json:"path"`
+	Stat    *feedStat `json:"stat,omitempty"`
+	Data    *string   `json:"data,omitempty"` // base64
+}
+
+type feedStat struct {
+	Czxid          string `json:"czxid"`
+	Mzxid          string `json:"mzxid"`
+	Pzxid          string `json:"pzxid"`
+	Ctime          int64  `json:"ctime"` // ms since the Unix epoch
+	Mtime          int64  `json:"mtime"`
+	Version        int32  `json:"version"`
+	Cversion       int32  `json:"cversion"`
+	Aversion       int32  `json:"aversion"`
+	EphemeralOwner string `json:"ephemeralOwner"`
+	DataLength     int32  `json:"dataLength"`
+	NumChildren    int32  `json:"numChildren"`
+}
+
+func feedEventOf(c *jute.Change, withData bool) feedEvent {
+	e := feedEvent{Zxid: c.Zxid.String(), Index: c.Index, Time: time.UnixMilli(c.Time).UTC(), Session: fmt.Sprintf("0x%x", int64(c.Session)), Path: c.Path}
+	if c.Kind != jute.ChangeDeleted {
+		s := &c.Stat
+		e.Stat = &feedStat{
+			Czxid: s.Czxid.String(), Mzxid: s.Mzxid.String(), Pzxid: s.Pzxid.String(), Ctime: s.Ctime, Mtime: s.Mtime,
+			Version: s.Version, Cversion: s.Cversion, Aversion: s.Aversion,
+			EphemeralOwner: fmt.Sprintf("0x%x", int64(s.EphemeralOwner)), DataLength: s.DataLength, NumChildren: s.NumChildren,
+		}
+	}
+	if withData && c.Data != nil {
+		text := base64.StdEncoding.EncodeToString(c.Data)
+		e.Data = &text
+	}
+	return e
+}
+
+// feed sends changes as server-sent events (docs/admin.md): one for each change, with the name of
+// its kind; the last one of a transaction has the zxid as its id. So a client that reconnects with
+// Last-Event-ID gets all transactions after that one.
+func (h *handler) feed(w http.ResponseWriter, r *http.Request) {
+	args := r.URL.Query()
+	request := FeedRequest{Path: args.Get("path")}
+	after := args.Get("after")
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		after = id
+	}
+	fail := func(status int, problem string) { http.Error(w, problem, status) }
+	if after != "" {
+		n, err := strconv.ParseUint(strings.TrimPrefix(after, "0x"), 16, 63)
+		if err != nil {
+			fail(http.StatusBadRequest, "The parameter after must be a zxid, in hex")
+			return
+		}
+		zxid := jute.Zxid(n)
+		request.After = &zxid
+	}
+	if request.Path == "" {
+		request.Path = "/"
+	}
+	if err := jute.ValidatePath(request.Path); err != nil {
+		fail(http.StatusBadRequest, err.Error())
+		return
+	}
+	request.Claim = claimOf(r)
+	if !h.enterStream(1) {
+		fail(http.StatusTooManyRequests, fmt.Sprintf("There are %d other streams", maxStreams))
+		return
+	}
+	defer h.enterStream(-1)
+	feed, status, problem := h.Server().Feed(request)
+	if feed == nil {
+		fail(status, problem)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	out := &eventWriter{w: http.NewResponseController(w), out: w, withData: args.Get("data") == "true"}
+	for err := out.send(": changes follow\n\n"); err == nil; {
+		err = out.relay(r.Context(), feed)
+	}
+}
+
+// eventWriter writes changes as server-sent events.
+type eventWriter struct {
+	w        *http.ResponseController
+	out      io.Writer
+	withData bool
+	text     strings.Builder
+	last     *jute.Change // not written yet: it may be the last one of its transaction
+}
+
+// relay writes the changes that follow, or a sign of life.
+func (e *eventWriter) relay(ctx context.Context, feed Feed) error {
+	e.text.Reset()
+	_, err := feed.Next(ctx, func(c *jute.Change) {
+		if e.last != nil {
+			e.write(c.Zxid != e.last.Zxid)
+		}
+		e.last = c
+	})
+	if e.last != nil { // Next ends between two transactions
+		e.write(true)
+		e.last = nil
+	}
+	var gone *jute.CompactedError
+	switch {
+	case errors.As(err, &gone):
+		fmt.Fprintf(&e.text, "event: compacted\ndata: {\"oldest\":%q}\n\n", gone.Oldest)
+	case e.text.Len() == 0:
+		e.text.WriteString(":\n\n")
+	}
+	return errors.Join(err, e.send(e.text.String()))
+}
+
+// write appends the event of the last change.
+func (e *eventWriter) write(endsTransaction bool) {
+	if endsTransaction {
+		fmt.Fprintf(&e.text, "id: %v\n", e.last.Zxid)
+	}
+	data, _ := json.Marshal(feedEventOf(e.last, e.withData)) // it has nothing that can't be encoded
+	fmt.Fprintf(&e.text, "event: %v\ndata: %s\n\n", e.last.Kind, data)
+}
+
+func (e *eventWriter) send(text string) error {
+	e.w.SetWriteDeadline(time.Now().Add(streamPatience)) //nolint:errcheck // not supported by a recorder of tests
+	if _, err := io.WriteString(e.out, text); err != nil {
+		return err
+	}
+	return e.w.Flush()
+}

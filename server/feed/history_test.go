@@ -1,0 +1,235 @@
+package feed
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/zkd-project/zkd/internal/testing/seeds"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+// world applies transactions to a tree and a history, and keeps the changes that they make as
+// an obvious list.
+type world struct {
+	tree    *datatree.Tree
+	history *History
+	zxid    jute.Zxid
+	out     datatree.Applied
+	all     []Change
+}
+
+func newWorld(limit int) *world {
+	return &world{tree: datatree.New(), history: New(limit, 0)}
+}
+
+func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
+	w.zxid++
+	txn := &datatree.Txn{Zxid: w.zxid, Time: int64(w.zxid) * 10, Session: session, Ops: ops}
+	index := int32(0)
+	want := func(kind jute.ChangeKind, path string, data []byte, acl []jute.ACL) *Change {
+		w.all = append(w.all, Change{jute.Change{Zxid: txn.Zxid, Index: index, Kind: kind, Time: txn.Time, Session: session, Path: path, Data: data}, acl})
+		index++
+		return &w.all[len(w.all)-1]
+	}
+	var paths []string
+	if len(ops) == 1 && ops[0].Kind == datatree.OpCloseSession {
+		paths = slices.Sorted(w.tree.Ephemerals(session))
+		for _, path := range paths {
+			node, _ := w.tree.Get(path)
+			want(jute.ChangeDeleted, path, nil, node.ACL)
+		}
+		w.tree.List(txn)
+		for w.tree.Prune(txn, &w.out, 3) {
+			w.history.Add(txn, &w.out)
+		}
+	}
+	// An op that can't be applied changes nothing. So the list is made of the results.
+	acls := map[string][]jute.ACL{}
+	for i := range ops {
+		if node, ok := w.tree.Get(ops[i].Path); ok {
+			acls[ops[i].Path] = node.ACL
+		}
+	}
+	w.tree.Apply(txn, &w.out)
+	for i := range ops {
+		op, result := &ops[i], &w.out.Results[i]
+		if result.Code != 0 {
+			continue
+		}
+		switch op.Kind {
+		case datatree.OpCreate:
+			acls[op.Path] = op.ACL
+			want(jute.ChangeCreated, op.Path, op.Data, op.ACL).Stat = result.Stat
+		case datatree.OpSetData:
+			want(jute.ChangeData, op.Path, op.Data, acls[op.Path]).Stat = result.Stat
+		case datatree.OpSetACL:
+			acls[op.Path] = op.ACL
+			want(jute.ChangeACL, op.Path, nil, op.ACL).Stat = result.Stat
+		case datatree.OpDelete:
+			want(jute.ChangeDeleted, op.Path, nil, acls[op.Path])
+		}
+	}
+	w.history.Add(txn, &w.out)
+}
+
+// upTo returns how many changes there are up to a zxid.
+func (w *world) upTo(zxid jute.Zxid) int {
+	n, _ := slices.BinarySearchFunc(w.all, zxid+1, func(c Change, z jute.Zxid) int { return cmp.Compare(c.Zxid, z) })
+	return n
+}
+
+// randomTxn applies a random transaction.
+func (w *world) randomTxn(r *rand.Rand) {
+	session := jute.SessionID(1 + r.IntN(3))
+	acl := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: fmt.Sprint(r.IntN(3))}}}
+	switch r.IntN(12) {
+	case 0:
+		w.apply(session, datatree.Op{Kind: datatree.OpCloseSession})
+		return
+	case 1:
+		w.apply(0) // a transaction without an effect on znodes
+		return
+	}
+	w.apply(session, datatree.Op{Kind: datatree.OpCreateSession, TimeoutMs: 1000})
+	ops := make([]datatree.Op, 1+r.IntN(4))
+	for i := range ops {
+		op := datatree.Op{Path: fmt.Sprintf("/%d", r.IntN(12)), Data: make([]byte, r.IntN(300)), ACL: acl, Version: r.Int32N(9)}
+		op.Kind = datatree.OpKind(1 + r.IntN(4))
+		if op.Kind == datatree.OpCreate && r.IntN(2) == 0 {
+			op.Owner = jute.OwnerSession(session)
+		}
+		if r.IntN(10) == 0 {
+			op.Data = nil
+		}
+		ops[i] = op
+	}
+	w.apply(session, ops...)
+}
+
+// Cursors yield what happened after their zxids, whole transactions in their order, or say that it
+// is forgotten.
+func TestHistoryTwin(t *testing.T) {
+	first := seeds.First(t)
+	for seed := first; seed < first+6; seed++ {
+		r := rand.New(rand.NewPCG(seed, 0))
+		w := newWorld(200_000)
+		cursors := []*Cursor{w.history.After(0)}
+		compacted := 0
+		for range 3000 {
+			w.randomTxn(r)
+			if r.IntN(3) > 0 {
+				continue
+			}
+			w.history.Publish(w.zxid)
+			if r.IntN(50) == 0 {
+				c := w.history.After(jute.Zxid(r.Int64N(int64(w.zxid) + 3)))
+				cursors = append(cursors, c)
+			}
+			i := r.IntN(len(cursors))
+			c := cursors[i]
+			before := c.Zxid()
+			var got []Change
+			err := c.Next(r.IntN(3000), func(ch *Change) { got = append(got, *ch) })
+			oldest, last := w.history.Span()
+			var gone *jute.CompactedError
+			switch {
+			case errors.As(err, &gone):
+				compacted++
+				if before >= oldest || gone.Oldest != oldest {
+					t.Fatalf("seed %d: %v, and the oldest is %v", seed, err, oldest)
+				}
+				cursors = slices.Delete(cursors, i, i+1)
+				if len(cursors) == 0 {
+					cursors = append(cursors, w.history.After(last))
+				}
+			case err != nil:
+				t.Fatal(err)
+			default:
+				want := w.all[w.upTo(before):w.upTo(c.Zxid())]
+				if !slices.EqualFunc(got, want, func(a, b Change) bool { return reflect.DeepEqual(a, b) }) {
+					t.Fatalf("seed %d: after %v up to %v: %d changes, want %d\n%v\n%v", seed, before, c.Zxid(), len(got), len(want), got, want)
+				}
+			}
+		}
+		if compacted == 0 || w.history.bytes > 200_000+2*chunkBytes {
+			t.Errorf("seed %d: forgot %d times, and has %d bytes", seed, compacted, w.history.bytes)
+		}
+	}
+}
+
+// Readers on other goroutines see each change once, in order, while the history grows.
+func TestHistoryConcurrently(t *testing.T) {
+	w := newWorld(64 << 20)
+	const last = 20000
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			c, n := w.history.After(0), 0
+			for n < last {
+				if err := c.Next(10_000, func(ch *Change) {
+					n++
+					if ch.Zxid != jute.Zxid(n) || len(ch.Data) != n%100 {
+						t.Errorf("change %d has zxid %v and %d bytes", n, ch.Zxid, len(ch.Data))
+					}
+				}); err != nil {
+					t.Error(err)
+					return
+				}
+				<-w.history.More(min(c.Zxid(), last-1))
+			}
+		})
+	}
+	for i := range last {
+		kind := datatree.OpSetData
+		if i == 0 {
+			kind = datatree.OpCreate
+		}
+		w.apply(0, datatree.Op{Kind: kind, Path: "/a", Data: make([]byte, (i+1)%100)})
+		if i%7 == 0 || i == last-1 {
+			w.history.Publish(w.zxid)
+		}
+	}
+	readers.Wait()
+}
+
+// After Reset a history knows nothing of what was before.
+func TestReset(t *testing.T) {
+	w := newWorld(1 << 20)
+	w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/a"})
+	w.history.Publish(1)
+	c, ahead := w.history.After(0), w.history.After(100)
+	more := w.history.More(1)
+	w.history.Reset(100)
+	<-more
+	var gone *jute.CompactedError
+	if err := c.Next(1, func(*Change) { t.Error("a change from before") }); !errors.As(err, &gone) || gone.Oldest != 100 {
+		t.Errorf("error %v", err)
+	}
+	w.zxid = 100
+	w.apply(0, datatree.Op{Kind: datatree.OpDelete, Path: "/a"})
+	w.history.Publish(101)
+	n := 0
+	if err := ahead.Next(1000, func(*Change) { n++ }); err != nil || n != 1 || ahead.Zxid() != 101 {
+		t.Errorf("%d changes up to %v, error %v", n, ahead.Zxid(), err)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	w := newWorld(16 << 20)
+	w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/jobs/report-000001"})
+	txn := &datatree.Txn{Zxid: 2, Ops: []datatree.Op{{Kind: datatree.OpSetData, Path: "/a", Data: make([]byte, 100)}}}
+	out := datatree.Applied{Results: make([]datatree.Result, 1), Events: []datatree.Event{{Type: jute.EventDataChanged, Path: "/a"}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		txn.Zxid++
+		w.history.Add(txn, &out)
+		w.history.Publish(txn.Zxid)
+	}
+}

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/admin"
+)
+
+// feed reads a feed for a second, and returns the status and what has come: of each event the id,
+// the kind, and the path.
+func (s *testServer) feed(t *testing.T, query string, header ...string) (status int, events string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/feed?"+query, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.AdminPages("/commands", "").ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		return w.Code, strings.TrimSpace(w.Body.String())
+	}
+	var b strings.Builder
+	for event := range strings.SplitSeq(w.Body.String(), "\n\n") {
+		if m := feedEventText.FindStringSubmatch(event); m != nil {
+			b.WriteString(strings.TrimLeft(m[1]+" ", " ") + m[2] + " " + m[3] + ", ")
+		}
+	}
+	return w.Code, strings.TrimSuffix(b.String(), ", ")
+}
+
+var feedEventText = regexp.MustCompile(`^(?:id: (0x[0-9a-f]+)\n)?event: (\w+)\ndata: .*"path":"([^"]*)"`)
+
+// A feed has the changes below a path that its reader may read, those of one transaction together,
+// and continues where a reader was.
+func TestFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c, other := s.connect(t), s.connect(t)
+		c.create("/a", "1")
+		c.ok(jute.OpAuth, &jute.AuthRequest{Scheme: "digest", Auth: []byte("ann:pw")})
+		secret := create("/a/secret", "2", 0)
+		secret.ACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "auth"}}}
+		c.ok(jute.OpCreate, secret)
+		c.set("/a/secret", "3")
+		c.set("/a", "4")
+		c.create("/b", "5")
+		c.create("/ab", "6")
+		other.ephemeral("/a/e1")
+		other.ephemeral("/a/e2")
+		other.ok(jute.OpCloseSession, nil)
+		c.ok(jute.OpDelete, del("/a/secret"))
+		const ephemerals = "0x9 created /a/e1, 0xa created /a/e2, deleted /a/e1, 0xb deleted /a/e2"
+		for _, tt := range []struct {
+			query, want string
+			header      []string
+		}{
+			{"path=/a&after=0", "0x3 created /a, 0x6 data /a, " + ephemerals, nil},
+			{"path=/a&after=0", "0x3 created /a, 0x4 created /a/secret, 0x5 data /a/secret, 0x6 data /a, " + ephemerals + ", 0xc deleted /a/secret",
+				[]string{"Authorization", "digest ann:pw"}},
+			{"path=/&after=0x5", "0x6 data /a, 0x7 created /b, 0x8 created /ab, " + ephemerals, nil},
+			{"path=/a&after=0", ephemerals, []string{"Last-Event-ID", "0x8"}},
+			{"path=/a", "", nil}, // from now on
+			{"after=0x8", ephemerals, nil},
+		} {
+			if status, events := s.feed(t, tt.query, tt.header...); status != http.StatusOK || events != tt.want {
+				t.Errorf("%s %v: %d\n%s\nwant\n%s", tt.query, tt.header, status, events, tt.want)
+			}
+		}
+		go func() {
+			time.Sleep(300 * time.Millisecond)
+			c.set("/b", "7")
+			c.ok(jute.OpSetACL, &jute.SetACLRequest{Path: "/b", ACL: []jute.ACL{{Perms: jute.PermRead, ID: jute.ID{Scheme: "world", ID: "anyone"}}}, Version: -1})
+			time.Sleep(300 * time.Millisecond)
+			c.ok(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
+				{Type: jute.OpSetData, Path: "/ab", Version: -1}, {Type: jute.OpSetData, Path: "/a", Version: -1}, {Type: jute.OpSetData, Path: "/ab", Version: -1}}})
+		}()
+		if status, events := s.feed(t, "path=/ab"); status != http.StatusOK || events != "data /ab, 0xf data /ab" {
+			t.Errorf("a feed that waits: %d %s", status, events)
+		}
+	})
+}
+
+// TestFeedRefuses asks for feeds that there can't be.
+func TestFeedRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		s.connect(t).create("/a", "1")
+		for _, tt := range []struct {
+			query  string
+			status int
+			header []string
+		}{
+			{"after=x", http.StatusBadRequest, nil},
+			{"path=a", http.StatusBadRequest, nil},
+			{"path=/", http.StatusUnauthorized, []string{"Authorization", "nis ann:pw"}},
+		} {
+			if status, problem := s.feed(t, tt.query, tt.header...); status != tt.status {
+				t.Errorf("%s: %d %s", tt.query, status, problem)
+			}
+		}
+		s = s.restart(t) // it has no changes from before
+		if status, problem := s.feed(t, "after=0"); status != http.StatusGone || !strings.Contains(problem, "only those after 0x") {
+			t.Errorf("after a restart: %d %s", status, problem)
+		}
+		s.connect(t).create("/b", "1")
+		if status, events := s.feed(t, "after=0x1"); status != http.StatusGone {
+			t.Errorf("after a restart: %d %s", status, events)
+		}
+		off := startServer(t, "zkd.feedHistoryKb=0")
+		if status, problem := off.feed(t, ""); status != http.StatusNotImplemented {
+			t.Errorf("without a history: %d %s", status, problem)
+		}
+	})
+}
+
+// A reader that is too slow for the history is told so, and its feed ends.
+func TestFeedCompacted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, "zkd.feedHistoryKb=1")
+		c := s.connect(t)
+		c.create("/a", "")
+		f, status, problem := s.adminFacts().Feed(admin.FeedRequest{Path: "/"})
+		if f == nil {
+			t.Fatal(status, problem)
+		}
+		for range 10 {
+			c.set("/a", strings.Repeat("x", 100_000))
+		}
+		var gone *jute.CompactedError
+		if _, err := f.Next(t.Context(), func(*jute.Change) {}); !errors.As(err, &gone) || gone.Oldest <= gone.After {
+			t.Errorf("error %v", err)
+		}
+	})
+}
