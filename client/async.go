@@ -53,6 +53,11 @@ func (a Async) Set(path string, data []byte, version int32, then ...func(Stat, e
 	return start(a.c, &a.c.s.ops.set, args{path: path, data: data, version: int64(version)}, then)
 }
 
+// ChildrenPage is Client.ChildrenPage.
+func (a Async) ChildrenPage(path string, o PageOptions, then ...func(Page, error)) *Future[Page] {
+	return start(a.c, &a.c.s.ops.childrenPage, args{path: path, page: o}, then)
+}
+
 // Children is Client.Children.
 func (a Async) Children(path string, then ...func(Listing, error)) *Future[Listing] {
 	return start(a.c, &a.c.s.ops.children, args{path: path}, then)

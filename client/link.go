@@ -129,7 +129,7 @@ func cut(nc net.Conn) func() {
 }
 
 // known are the extensions that the client asks for.
-const known Features = 0
+const known = jute.FeaturePaging
 
 // greet exchanges the connect request and response.
 func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {

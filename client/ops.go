@@ -59,6 +59,15 @@ func (c *Client) ChildrenW(ctx context.Context, path string) (Listing, error) {
 	return do(ctx, c, &c.s.ops.children, args{path: path, watched: true, kind: watchChildren})
 }
 
+// ChildrenPage returns some of a node's children, in the order of their names. So a node with
+// any number of children can be listed: Children fails with ErrMarshalling where the reply would
+// be longer than many clients accept. tree.Children lists all of them.
+//
+// Servers that do not offer it, such as Apache's, answer ErrUnimplemented: see Status.Features.
+func (c *Client) ChildrenPage(ctx context.Context, path string, o PageOptions) (Page, error) {
+	return do(ctx, c, &c.s.ops.childrenPage, args{path: path, page: o})
+}
+
 // GetACL returns a node's ACL, and its Stat.
 func (c *Client) GetACL(ctx context.Context, path string) (Access, error) {
 	return do(ctx, c, &c.s.ops.getACL, args{path: path})

@@ -32,6 +32,24 @@ type (
 		Stat  Stat   // of the parent
 		Watch *Watch // only of ChildrenW
 	}
+	// Page is the result of ChildrenPage. Its Zxid says which state it shows: the pages of one
+	// listing can show different ones.
+	Page struct {
+		Children []Child // in the byte order of their names
+		More     bool    // there are children after these
+		Stat     Stat    // of the parent
+		Zxid     Zxid
+	}
+	// Child is a child in a Page.
+	Child struct {
+		Name string
+		Stat Stat
+		Data []byte
+		// Err is ErrNoAuth if the child may not be read: Stat is zero and Data nil. It is
+		// ErrMarshalling if its data is too long for a page: Get returns it. It is nil if only
+		// names were asked for.
+		Err error
+	}
 	// Access is the result of GetACL.
 	Access struct {
 		ACL  []ACL
@@ -53,6 +71,18 @@ type CreateOptions struct {
 	TTL time.Duration
 	// Stat requests the new node's Stat.
 	Stat bool
+}
+
+// PageOptions determine which children ChildrenPage returns, and what of them. The zero value
+// means the names of the first ones.
+type PageOptions struct {
+	// After is the name after which the page begins. It need not exist.
+	After string
+	// Limit is the largest number of children. 0 leaves it to the server, which may return less
+	// in any case.
+	Limit int
+	// Stats requests the children's Stats. Data requests their data and Stats.
+	Stats, Data bool
 }
 
 // Members describe a change of the ensemble's members: either Joining and Leaving, or All.

@@ -2,6 +2,8 @@ package client
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
@@ -120,6 +122,43 @@ func decodeListing(f *Future[Listing], d *jute.Decoder) {
 	f.val.Names = d.Strings()
 	f.val.Stat.Decode(d)
 	f.val.Watch = f.watchSet(d)
+}
+
+func checkPage(c *Client, k *call, a *args) error {
+	if o := &a.page; o.Limit < 0 || o.Limit > math.MaxInt32 {
+		return fmt.Errorf("PageOptions.Limit is %d: it should be positive, or 0", o.Limit)
+	}
+	return checkPath(c, k, a)
+}
+
+func encodePage(c *Client, k *call, a *args, b []byte) ([]byte, error) {
+	if l := c.s.conn; l != nil && !l.grants(k.op) {
+		return nil, ErrUnimplemented
+	}
+	r := jute.ChildrenPageRequest{Path: a.full, After: a.page.After, Limit: int32(a.page.Limit)}
+	switch {
+	case a.page.Data:
+		r.Show = jute.ShowData
+	case a.page.Stats:
+		r.Show = jute.ShowStats
+	}
+	return r.Append(b), nil
+}
+
+func decodePage(f *Future[Page], d *jute.Decoder) {
+	var r jute.ChildrenPageResponse
+	r.Decode(d)
+	f.val = Page{More: r.More, Stat: r.Stat, Zxid: r.Zxid, Children: make([]Child, 0, len(r.Names)+len(r.Children))}
+	for _, name := range r.Names {
+		f.val.Children = append(f.val.Children, Child{Name: name})
+	}
+	for _, c := range r.Children {
+		child := Child{Name: c.Name, Stat: c.Stat, Data: c.Data}
+		if c.Err != 0 {
+			child.Err = c.Err
+		}
+		f.val.Children = append(f.val.Children, child)
+	}
 }
 
 func encodeSet(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {

@@ -400,9 +400,37 @@ func (s *session) reissueLocked() {
 	}
 }
 
+// errNotGranted is why an operation was not sent.
+var errNotGranted = errors.New("the server does not offer this extension")
+
+// takeLackingLocked removes the waiting calls that need an extension which the connection
+// lacks.
+func (s *session) takeLackingLocked() (lacking []*call) {
+	for i := range s.calls.n {
+		if k := s.calls.at(i); k.frame != nil && !s.conn.grants(k.op) {
+			lacking = append(lacking, k)
+		}
+	}
+	for _, k := range lacking {
+		s.calls.drop(k)
+		s.waiting -= len(k.frame)
+		k.frame = nil
+	}
+	return lacking
+}
+
+// grants reports whether the server knows op, as far as that is an extension.
+func (l *link) grants(op jute.OpCode) bool { return op.Feature()&^l.features == 0 }
+
 // connected makes l the session's connection. It sends the identities and watches first, then
 // the first of the waiting calls, and the others after the first answer.
 func (s *session) connected(l *link, r *jute.ConnectResponse) (again bool) {
+	var lacking []*call
+	defer func() {
+		for _, k := range lacking {
+			s.fail(k, ErrUnimplemented, errNotGranted, false)
+		}
+	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	again = s.id != 0
@@ -420,6 +448,7 @@ func (s *session) connected(l *link, r *jute.ConnectResponse) (again bool) {
 		s.out = l.appendAuthLocked(s.out, a)
 	}
 	s.out = l.appendWatchesLocked(s.out)
+	lacking = s.takeLackingLocked()
 	s.releaseLocked(firstBatch)
 	state := StateConnected
 	if r.ReadOnly {

@@ -42,6 +42,7 @@ type args struct {
 	auth    Auth
 	renews  bool // auth takes the place of others
 	members Members
+	page    PageOptions
 	ops     []Op
 }
 
@@ -134,6 +135,7 @@ type table struct {
 	exists           op[Presence]
 	get              op[Node]
 	children         op[Listing]
+	childrenPage     op[Page]
 	set, setACL      op[Stat]
 	getACL           op[Access]
 	multi, multiRead op[[]OpResult]
@@ -159,9 +161,12 @@ func newTable() *table {
 		exists:   op[Presence]{code: jute.OpExists, check: checkPath, encode: encodeRead, decode: decodePresence, refused: isAbsent},
 		get:      op[Node]{code: jute.OpGetData, check: checkPath, encode: encodeRead, decode: decodeNode},
 		children: op[Listing]{code: jute.OpGetChildren2, check: checkPath, encode: encodeRead, decode: decodeListing},
-		set:      op[Stat]{code: jute.OpSetData, check: checkPath, encode: encodeSet, decode: decodeStat},
-		getACL:   op[Access]{code: jute.OpGetACL, check: checkPath, encode: encodePath, decode: decodeAccess},
-		setACL:   op[Stat]{code: jute.OpSetACL, check: checkPath, encode: encodeSetACL, decode: decodeStat},
+
+		childrenPage: op[Page]{code: jute.OpChildrenPage, check: checkPage, encode: encodePage, decode: decodePage},
+
+		set:    op[Stat]{code: jute.OpSetData, check: checkPath, encode: encodeSet, decode: decodeStat},
+		getACL: op[Access]{code: jute.OpGetACL, check: checkPath, encode: encodePath, decode: decodeAccess},
+		setACL: op[Stat]{code: jute.OpSetACL, check: checkPath, encode: encodeSetACL, decode: decodeStat},
 
 		multi:     op[[]OpResult]{code: jute.OpMulti, check: checkMulti, encode: encodeMulti, decode: decodeMulti},
 		multiRead: op[[]OpResult]{code: jute.OpMultiRead, check: checkMulti, encode: encodeMulti, decode: decodeMultiRead},

@@ -30,7 +30,7 @@ func (f Features) Names() []string {
 func (f Features) String() string { return strings.Join(f.Names(), ",") }
 
 // extensionOps are the operations of extensions, and the feature that each belongs to.
-var extensionOps = map[OpCode]Features{}
+var extensionOps = map[OpCode]Features{OpChildrenPage: FeaturePaging}
 
 // Feature returns the feature that must be granted to a connection that sends op, or 0. The
 // opcodes 2001 to 2003 are in the range of extensions too, but need no feature.

@@ -47,6 +47,8 @@ func TestExtensionFrames(t *testing.T) {
 var extended = map[string][]func() record{
 	"connect request":  {as[ConnectRequest], as[ExtensionRequest]},
 	"connect response": {as[ConnectResponse], as[ExtensionResponse]},
+	"page request":     {as[RequestHeader], as[ChildrenPageRequest]},
+	"page response":    {as[ReplyHeader], as[ChildrenPageResponse]},
 }
 
 // TestExtended checks which bytes after a connect record are an extension, and that one that is

@@ -76,7 +76,8 @@ func FuzzRequest(f *testing.F) {
 	fuzzRecords(f, as[RequestHeader], as[CreateRequest], as[CreateTTLRequest], as[DeleteRequest],
 		as[CheckVersionRequest], as[SetDataRequest], as[SetACLRequest], as[PathRequest],
 		as[PathWatchRequest], as[SyncRequest], as[GetEphemeralsRequest], as[ReconfigRequest],
-		as[AuthRequest], as[SASLToken], as[TransferLeaderRequest], as[DrainRequest], as[ConfigureRequest], as[ConfigureResponse])
+		as[AuthRequest], as[SASLToken], as[TransferLeaderRequest], as[DrainRequest], as[ConfigureRequest], as[ConfigureResponse],
+		as[ChildrenPageRequest])
 }
 
 func FuzzWatch(f *testing.F) {
@@ -92,7 +93,7 @@ func FuzzResponse(f *testing.F) {
 	fuzzRecords(f, as[ReplyHeader], as[Stat], as[ACL], as[PathResponse], as[Create2Response],
 		as[GetDataResponse], as[GetACLResponse], as[GetChildrenResponse], as[GetChildren2Response],
 		as[GetEphemeralsResponse], as[GetAllChildrenNumberResponse], as[ErrorResponse],
-		as[WhoAmIResponse])
+		as[WhoAmIResponse], as[ChildrenPageResponse])
 }
 
 func FuzzValidatePath(f *testing.F) {

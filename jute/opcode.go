@@ -45,6 +45,7 @@ const (
 	OpTransferLeader OpCode = 2001
 	OpDrain          OpCode = 2002
 	OpConfigure      OpCode = 2003
+	OpChildrenPage   OpCode = 2020
 )
 
 var opNames = map[OpCode]string{
@@ -84,6 +85,7 @@ var opNames = map[OpCode]string{
 	OpTransferLeader:       "transferLeader",
 	OpDrain:                "drain",
 	OpConfigure:            "configure",
+	OpChildrenPage:         "childrenPage",
 }
 
 func (op OpCode) String() string {

@@ -69,6 +69,8 @@ var makers = []func() record{
 	func() record { return new(GetAllChildrenNumberResponse) },
 	func() record { return new(ErrorResponse) },
 	func() record { return new(WhoAmIResponse) },
+	func() record { return new(ChildrenPageRequest) },
+	func() record { return new(ChildrenPageResponse) },
 }
 
 // bodies has the records of each operation.

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"encoding/binary"
 	"encoding/hex"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -68,14 +70,19 @@ func TestExtensionHandshake(t *testing.T) {
 }
 
 // granted returns what a server grants of what the request asks for.
-func (r *extend) granted() jute.Features { return 0 }
+func (r *extend) granted() jute.Features {
+	if r.SessionID != 0 || !strings.HasPrefix(string(r.after), "zkdx") {
+		return 0 // no such session
+	}
+	return jute.Features(binary.BigEndian.Uint32(r.after[4:])) & jute.FeaturePaging
+}
 
 // TestUngrantedOperations checks that an opcode in the range of extensions ends the connection that
 // has not been granted its feature, after an answer.
 func TestUngrantedOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
-		for _, op := range []jute.OpCode{2000, 2004, 2050, 2099} {
+		for _, op := range []jute.OpCode{2000, 2004, jute.OpChildrenPage, 2050, 2099} {
 			c := s.connect(t)
 			if r := c.call(op, nil); r.Err != jute.ErrUnimplemented {
 				t.Errorf("opcode %d is answered by %v", op, r)

@@ -283,6 +283,13 @@ var liveTests = map[string]liveTest{
 		}
 		s.throttlesOps(s.t, 10*time.Millisecond)
 	}},
+	"zkd.maxReply": {run: func(s *liveServer) {
+		s.c.ok(jute.OpGetChildren, get("/", false))
+		s.change("zkd.maxReply=50")
+		s.want("a listing is too long", s.c.call(jute.OpGetChildren, get("/", false)).Err == jute.ErrMarshalling)
+		s.change()
+		s.c.ok(jute.OpGetChildren, get("/", false))
+	}},
 	"largeRequestThreshold": {lines: []string{"largeRequestMaxBytes=1000"}, run: func(s *liveServer) {
 		s.c.set("/", strings.Repeat("x", 2000))
 		s.change("largeRequestMaxBytes=1000", "largeRequestThreshold=1500")

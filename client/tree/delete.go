@@ -21,6 +21,7 @@ type DeleteOptions struct {
 	// whole, and the requests of other clients wait for it. There are fewer nodes in it
 	// if their paths are long.
 	Batch int
+	plain bool // as on a server without pages
 	// Progress is called from time to time with the number of nodes that are gone, and
 	// of those that have been found so far, in the goroutine that called Delete.
 	Progress func(done, found int)
@@ -50,6 +51,7 @@ func (e *DeleteError) Unwrap() error { return e.Err }
 // The bounds of Delete.
 const (
 	deleteBatch      = 500             // deletes in a multi, unless DeleteOptions say
+	deleteAhead      = 100_000         // nodes that are found before the first one is deleted
 	deleteBatchBytes = 64 << 10        // of paths in a multi
 	deleteWindow     = 8               // multis under way
 	deleteRounds     = 10              // restarts because other clients created nodes
@@ -58,7 +60,8 @@ const (
 )
 
 // Delete deletes a node and all nodes below it, children first, and returns how many
-// nodes are gone. The deletes are batched in multis, which are pipelined. If other
+// nodes are gone. The deletes are batched in multis, which are pipelined. They begin when all
+// nodes are found, or 100,000 of them, so that any number can be deleted in little memory. If other
 // clients create nodes there meanwhile, Delete starts again for these, up to ten times.
 // It is not atomic.
 //
@@ -124,24 +127,32 @@ type batch struct {
 
 // round finds everything and deletes it. again says that there is more by now.
 func (r *removal) round(ctx context.Context, round int) (again bool, err error) {
-	r.left, r.unknown, r.err = 0, 0, nil
-	paths, err := r.list(ctx)
-	if round > 1 && errors.Is(err, client.ErrNoNode) {
-		return false, nil
-	}
-	r.found = r.deleted + len(paths)
-	switch {
-	case r.o.DryRun && err == nil:
-		r.deleted = len(paths)
-		r.report()
-		return false, nil
-	case err != nil:
-		if round == 1 && errors.Is(err, client.ErrNoNode) {
-			return false, err
+	r.found, r.left, r.unknown, r.err = r.deleted, 0, 0, nil
+	paths := make([]string, 0, 1024)
+	broken := r.list(ctx, func(path string) bool {
+		if r.found++; r.found%1000 == 0 {
+			r.report()
 		}
-		r.left = len(paths)
-		return false, r.failed(err)
-	case len(paths) == 0:
+		if r.o.DryRun {
+			return true
+		}
+		if paths = append(paths, path); len(paths) == deleteAhead {
+			r.deleteAll(ctx, paths)
+			paths = paths[:0]
+		}
+		return !r.stopped
+	})
+	switch {
+	case round > 1 && errors.Is(broken, client.ErrNoNode):
+		return false, nil
+	case round == 1 && errors.Is(broken, client.ErrNoNode):
+		return false, broken
+	case broken != nil:
+		r.left += len(paths)
+		return false, r.failed(broken)
+	case r.o.DryRun:
+		r.deleted = r.found
+		r.report()
 		return false, nil
 	}
 	r.deleteAll(ctx, paths)
@@ -172,34 +183,55 @@ func (r *removal) report() {
 	}
 }
 
-// list returns the paths to delete, parents before their children.
-func (r *removal) list(ctx context.Context) ([]string, error) {
-	if paths, ok := r.listFlat(ctx); ok {
-		return paths, nil
+// list finds the nodes to delete, children before their parents, until found returns false. It
+// returns an error that ends the listing.
+func (r *removal) list(ctx context.Context, found func(path string) bool) error {
+	paths, ok := r.listFlat(ctx)
+	for _, path := range paths {
+		if !found(path) {
+			break
+		}
 	}
-	var paths []string
-	for e, err := range Walk(ctx, r.c.WithRetry(r.policy), r.path, WalkOptions{}) {
+	if ok {
+		return nil
+	}
+	var above []Entry // the last node visited and those above it
+	end := func(depth int) bool {
+		for len(above) > 0 && above[len(above)-1].Depth >= depth {
+			path := above[len(above)-1].Path
+			above = above[:len(above)-1]
+			if !found(path) {
+				return false
+			}
+		}
+		return true
+	}
+	for e, err := range Walk(ctx, r.c.WithRetry(r.policy), r.path, WalkOptions{Window: deleteBatch, plain: r.o.plain}) {
 		if err != nil && (e.Path == "" || e.Depth == 0 && r.o.KeepRoot) {
-			return paths, err
+			return err
 		}
 		if err != nil {
 			r.fail(err) // unless it has no children: then it can be deleted
 		}
+		if !end(e.Depth) {
+			return nil
+		}
 		if e.Depth == 0 && r.o.KeepRoot || ofServers(r.c.Root()+e.Path) {
 			continue
 		}
-		if paths = append(paths, e.Path); len(paths)%1000 == 0 {
-			r.found = r.deleted + len(paths)
-			r.report()
-		}
+		above = append(above, e)
 	}
-	return paths, nil
+	end(0)
+	return nil
 }
 
 // listFlat is list for a directory with very many nodes that have no children, such as a
-// queue. It takes two requests instead of one for each node. If the directory is of
-// another kind, or an error comes, list finds out what there is.
+// queue, on a server without pages. It takes two requests instead of one for each node. If the
+// directory is of another kind, or an error comes, list finds out what there is.
 func (r *removal) listFlat(ctx context.Context) (paths []string, ok bool) {
+	if !r.o.plain && offersPages(ctx, r.c) {
+		return nil, false
+	}
 	list, err := r.c.Children(ctx, r.path)
 	if err != nil || len(list.Names) < flatSize {
 		return nil, false
@@ -208,11 +240,11 @@ func (r *removal) listFlat(ctx context.Context) (paths []string, ok bool) {
 	if err != nil || n != len(list.Names) {
 		return nil, false
 	}
-	if !r.o.KeepRoot {
-		paths = append(paths, r.path)
-	}
 	for _, name := range list.Names {
 		paths = append(paths, jute.Join(r.path, name))
+	}
+	if !r.o.KeepRoot {
+		paths = append(paths, r.path)
 	}
 	return paths, true
 }
@@ -222,7 +254,7 @@ func ofServers(full string) bool {
 	return full == "/zookeeper" || strings.HasPrefix(full, "/zookeeper/")
 }
 
-// deleteAll deletes the nodes, the last of them first.
+// deleteAll deletes the nodes.
 func (r *removal) deleteAll(ctx context.Context, paths []string) {
 	var flight []batch // multis under way, the oldest first
 	for {
@@ -243,19 +275,19 @@ func (r *removal) deleteAll(ctx context.Context, paths []string) {
 	}
 }
 
-// issue sends one multi that deletes the last of the paths, and returns the rest.
+// issue sends one multi that deletes the first of the paths, and returns the rest.
 func (r *removal) issue(paths []string) (b batch, rest []string) {
 	var ops []client.Op
 	const overhead = 17 // of a delete in a multi: header, length, version
 	root := len(r.c.Root())
 	for bytes := 0; len(paths) > 0 && len(ops) < r.o.Batch; {
-		path := paths[len(paths)-1]
+		path := paths[0]
 		if bytes += root + len(path) + overhead; bytes > r.most && len(ops) > 0 {
 			break
 		}
 		ops = append(ops, client.DeleteOp(path, client.AnyVersion))
 		b.paths = append(b.paths, path)
-		paths = paths[:len(paths)-1]
+		paths = paths[1:]
 	}
 	b.result = r.c.Async().Multi(ops)
 	return b, paths

@@ -24,21 +24,25 @@ type WalkOptions struct {
 	// results are held at a time; depth first, there may be as many at each depth. 0
 	// means 256.
 	Window int
+
+	plain bool // as on a server without pages
 }
 
 // Entry is a node that Walk visits.
 type Entry struct {
-	Path     string
-	Stat     client.Stat
-	Data     []byte   // with WalkOptions.Data
-	Children []string // names, sorted; not for nodes at WalkOptions.Depth with children
-	Depth    int      // below the path where the walk began, which has 0
+	Path  string
+	Stat  client.Stat
+	Data  []byte // with WalkOptions.Data
+	Depth int    // below the path where the walk began, which has 0
+
+	children []string // names, sorted
 }
 
 // Walk visits a node and all nodes below it: parents before their children, children in
-// the order of their names. Reads are pipelined, so a walk does not wait a round trip
-// for each node. It is not a snapshot: it omits nodes that are deleted while it walks,
-// and may omit nodes that are created.
+// the order of their names. On servers that offer pages it needs little memory, whatever the
+// number of children, and a request for each page of them. From others it reads each node. Reads
+// are pipelined, so a walk does not wait a round trip for each. It is not a snapshot: it may omit nodes that
+// are created or deleted while it walks.
 //
 // An error that concerns one node, such as ErrNoAuth, comes with an Entry that has the
 // node's Path, and the walk continues without the nodes below if the loop does. Any
@@ -50,10 +54,23 @@ func Walk(ctx context.Context, c *client.Client, path string, o WalkOptions) ite
 		o.Window = 256
 	}
 	return func(yield func(Entry, error) bool) {
+		if !o.plain && offersPages(ctx, c) {
+			(&pageWalk{c: c.WithRetry(c.Options().Retry), o: o}).begin(ctx, path, yield)
+			return
+		}
 		w := &walk{c: c.WithRetry(nil), o: o, policy: c.Options().Retry, pending: visits{breadth: o.BreadthFirst}}
 		w.pending.insert(0, []*visit{{path: path}})
 		w.run(ctx, yield)
 	}
+}
+
+// offersPages reports whether the server offers pages. If there is no connection, it waits for
+// one.
+func offersPages(ctx context.Context, c *client.Client) bool {
+	if c.Status().Server == "" {
+		_, _ = c.WithRetry(c.Options().Retry).Exists(ctx, "/") // the first read tells the error
+	}
+	return c.Status().Features&jute.FeaturePaging != 0
 }
 
 // walk is a walk under way.
@@ -74,7 +91,7 @@ func (w *walk) run(ctx context.Context, yield func(Entry, error) bool) {
 		switch {
 		case err == nil:
 			if !v.expanded {
-				w.pending.insert(0, w.children(v, e.Children))
+				w.pending.insert(0, w.children(v, e.children))
 			}
 			if !yield(e, nil) {
 				return
@@ -207,7 +224,7 @@ func (v *visit) wait(ctx context.Context) (Entry, error) {
 			return e, err
 		}
 		slices.Sort(l.Names) // in place: the future has them sorted, too
-		e.Children, e.Stat = l.Names, l.Stat
+		e.children, e.Stat = l.Names, l.Stat
 	}
 	if v.presence != nil {
 		p, err := v.presence.Wait(ctx)

@@ -74,6 +74,7 @@ type conn struct {
 	tracked     atomic.Pointer[session.Session] // set before the session
 	secure      atomic.Bool                     // with TLS
 	local       atomic.Bool                     // the session is local to this server
+	refusedLong atomic.Bool                     // the log says so: see read.refuseLong
 	touched     atomic.Int64                    // when the client was last heard of, in ms; or arriving
 	reported    int64                           // the part of touched that was reported to the leader; owned by the peer loop
 

@@ -24,7 +24,7 @@ var (
 )
 
 // offered are the extensions of the protocol that this version of zkd has.
-const offered jute.Features = 0
+const offered = jute.FeaturePaging
 
 // handshake takes a connection from its first bytes to an established session. After the
 // handshake of TLS, if there is one, the first four bytes decide: they are a four-letter word, or the length of a connect request.

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -68,6 +70,8 @@ func (r *read) dispatch() (err error, known bool) {
 		err = r.getEphemerals()
 	case jute.OpMultiRead:
 		err = r.multiRead()
+	case jute.OpChildrenPage:
+		err = r.childrenPage()
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		err = r.setWatches()
 	case jute.OpAddWatch:
@@ -100,6 +104,31 @@ func (r *read) reply(xid int32, zxid jute.Zxid, code jute.Code) {
 
 // statBytes is what ZooKeeper counts for a Stat.
 const statBytes = 68
+
+// listBytes returns the length of a list of the children's names, which have so many bytes
+// together.
+func listBytes(node *datatree.Node, names int) int { return 4 + 4*int(node.NumChildren) + names }
+
+// fits reports whether clients accept a reply whose body has so many bytes.
+func (r *read) fits(body int) bool { return replyHeader+body <= r.live.Load().ReplyLimit() }
+
+// replyHeader is the length of a reply's header.
+const replyHeader = 4 + 8 + 4
+
+// refuseLong returns the answer to a request whose reply does not fit: see Config.ReplyLimit.
+// The log says so once for each connection.
+func (r *read) refuseLong(path string) error {
+	if r.c.refusedLong.Load() {
+		return jute.ErrMarshalling
+	}
+	if more, ok := r.complaints.allow(r.now()); ok {
+		r.c.refusedLong.Store(true)
+		r.log.Warn("a reply is longer than clients accept, and is refused: zkcli and the Go client can list the children in pages; or raise zkd.maxReply here and jute.maxbuffer in the clients",
+			zap.Stringer("op", r.req.op), zap.String("path", path), zap.Int("limit_bytes", r.live.Load().ReplyLimit()),
+			zap.Stringer("remote", r.c.nc.RemoteAddr()), zap.Stringer("session", r.c.SessionID()), zap.Int("unlogged", more))
+	}
+	return jute.ErrMarshalling
+}
 
 // counted counts a node that was read, with so many bytes of data or of names of children.
 func (r *read) counted(path string, bytes int) {
@@ -220,15 +249,17 @@ func (r *read) getChildren(withStat bool) error {
 	if err != nil {
 		return err
 	}
+	names := r.state.Tree.ChildNameBytes(p.Path)
+	if !r.fits(listBytes(&node, names) + statBytes) {
+		return r.refuseLong(p.Path)
+	}
 	if p.Watch {
 		r.watch(p.Path, watch.Child)
 	}
 	b := jute.AppendInt32(r.begin(), node.NumChildren)
-	names := len(b)
 	for name := range r.state.Tree.Children(p.Path) {
 		b = jute.AppendString(b, name)
 	}
-	names = len(b) - names - 4*int(node.NumChildren)
 	if withStat {
 		stat := node.Stat()
 		b = stat.Append(b)
@@ -290,10 +321,18 @@ func (r *read) getEphemerals() error {
 		prefix = ""
 	}
 	var paths []string
+	size, limit := 4, r.live.Load().ReplyLimit()
 	for path := range r.state.Tree.Ephemerals(r.c.SessionID()) {
-		if strings.HasPrefix(path, prefix) {
-			paths = append(paths, path)
+		if !strings.HasPrefix(path, prefix) {
+			continue
 		}
+		paths = append(paths, path)
+		if size += 4 + len(path); size > limit {
+			break
+		}
+	}
+	if !r.fits(size) {
+		return r.refuseLong(p.Prefix)
 	}
 	b := jute.AppendInt32(r.begin(), int32(len(paths)))
 	for _, path := range paths {
@@ -306,9 +345,7 @@ func (r *read) getEphemerals() error {
 // multiRead answers each of its reads separately. Watch flags in it have no effect, as in
 // Apache's server. It fails as a whole if it can't be decoded. It also fails at an
 // operation that is no read or has a null path, and then the results so far follow the
-// error, as in Apache's server. Finally it fails if the answer has more than outLimit
-// bytes: one request has room for so many reads that it could ask for all the memory
-// there is.
+// error, as in Apache's server. Finally it fails if the reply would be too long.
 func (r *read) multiRead() error {
 	var m jute.MultiRequest
 	d := r.body()
@@ -324,17 +361,21 @@ func (r *read) multiRead() error {
 	b := r.c.begin(r.req.xid, r.zxid, code)
 	start := len(b)
 	for i := range m.Ops[:understood] {
-		b = r.appendReadResult(b, &m.Ops[i])
-		if len(b)-start > outLimit {
+		op, fits := &m.Ops[i], false
+		if b, fits = r.appendReadResult(b, start, op); !fits {
 			r.c.discard(b)
-			return jute.ErrBadArguments
+			return r.refuseLong(op.Path)
 		}
 	}
 	r.end(jute.AppendMultiEnd(b))
 	return nil
 }
 
-func (r *read) appendReadResult(b []byte, op *jute.MultiOp) []byte {
+// appendReadResult appends the result of an operation of a multiRead, unless the body of the
+// reply, which begins at start, gets too long for clients.
+func (r *read) appendReadResult(b []byte, start int, op *jute.MultiOp) (_ []byte, fits bool) {
+	const headers = 2 * 9 // of the result and of the end
+	size := len(b) - start + headers
 	data, node, ok := r.state.Tree.GetData(op.Path)
 	res := jute.MultiResult{Type: op.Type}
 	switch {
@@ -343,15 +384,22 @@ func (r *read) appendReadResult(b []byte, op *jute.MultiOp) []byte {
 	case r.allowed(node.ACL, jute.PermRead) != nil:
 		res = jute.MultiResult{Type: jute.OpError, Err: jute.ErrNoAuth}
 	case op.Type == jute.OpGetData:
+		size += 4 + len(data) + statBytes
 		res.Data, res.Stat = data, node.Stat()
 	default:
+		if size += listBytes(&node, r.state.Tree.ChildNameBytes(op.Path)); !r.fits(size) {
+			break
+		}
 		res.Children = make([]string, 0, node.NumChildren)
 		for name := range r.state.Tree.Children(op.Path) {
 			res.Children = append(res.Children, name)
 		}
 	}
+	if !r.fits(size) {
+		return b, false
+	}
 	r.audit.Load().servedPartLocked(r.c, r.req, op, res.Err)
-	return res.Append(b)
+	return res.Append(b), true
 }
 
 func (r *read) whoAmI() {

@@ -122,7 +122,7 @@ func (c *conn) needsBarrier(op jute.OpCode) bool {
 func readsTree(op jute.OpCode) bool {
 	switch op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL,
-		jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpMultiRead:
+		jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpMultiRead, jute.OpChildrenPage:
 		return true
 	}
 	return false

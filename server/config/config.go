@@ -67,6 +67,9 @@ type Config struct {
 	// MaxBuffer is the size limit of a request, in bytes: at most MaxRequest.
 	// Default 1048575.
 	MaxBuffer int
+	// MaxReply is the size limit of replies that list children or ephemerals, and of those to
+	// multiRead, in bytes. 0, the default, means that of ReplyLimit.
+	MaxReply int
 	// LargeRequestThreshold is the size in bytes from which a request counts as large;
 	// -1, the default, turns it off.
 	LargeRequestThreshold int
@@ -251,6 +254,18 @@ type Config struct {
 	settings map[string]property // the properties that were set, by the key's name in the table
 	warnings []Warning
 	fileText string // with masked secrets
+}
+
+// javaMaxBuffer is jute.maxbuffer of Java's clients, unless they set it.
+const javaMaxBuffer = 0xfffff
+
+// ReplyLimit returns MaxReply or, if that is not set, MaxBuffer or what Java's clients accept,
+// whichever is more.
+func (c *Config) ReplyLimit() int {
+	if c.MaxReply > 0 {
+		return c.MaxReply
+	}
+	return max(c.MaxBuffer, javaMaxBuffer)
 }
 
 // MaxRequest is the largest MaxBuffer, in bytes. The layers after the client's connection

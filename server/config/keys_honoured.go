@@ -85,6 +85,8 @@ func requestKeys(c *Config) []Key {
 			Doc: "A request that waited longer is answered with ThrottledOp and not done; 0 is off."},
 		{Name: "jute.maxbuffer", Default: "1048575", value: bytesOf(&c.MaxBuffer, 1024, MaxRequest),
 			Doc: "Size limit of a request; 64 MiB is the most that fits into the log and the frames between servers. Clients have the same limit for replies: set it there too."},
+		{Name: "zkd.maxReply", Default: "0", Live: true, value: bytesOf(&c.MaxReply, 0, maxInt),
+			Doc: "Size limit of a reply that lists children or ephemerals, and of a multiRead's: a longer one is not made, the answer is MarshallingError (-5). Clients end the connection at a reply above their own jute.maxbuffer. 0 is the value of jute.maxbuffer, and at least 1048575, the default of Java's client."},
 		{Name: "largeRequestThreshold", Default: "-1", Live: true, value: bytesOf(&c.LargeRequestThreshold, -1, maxInt),
 			Doc: "Size from which a request counts as large; -1 is off."},
 		{Name: "largeRequestMaxBytes", Default: "104857600", Live: true, value: bytesOf(&c.LargeRequestMaxBytes, 1, maxInt),

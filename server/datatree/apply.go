@@ -82,7 +82,7 @@ func (t *Tree) Prune(txn *Txn, out *Applied, n int) bool {
 }
 
 // Changing reports whether Prune has deleted or changed the znode at path since the last
-// Apply. The results of Get, GetData, GetChildren and Children for any other path are
+// Apply. The results of Get, GetData and those about the children of any other path are
 // still those at LastZxid, except for the usage in the stats znodes of quotas.
 func (t *Tree) Changing(path string) bool {
 	if t.pruning == 0 {

@@ -10,7 +10,8 @@
 // Siblings form a doubly linked list in the order of their creation, and one hash table
 // maps (parent, name) to the child. A create, delete, read or write costs O(depth)
 // whatever the fan-out, and nothing is ever rehashed or copied as a whole: the table
-// grows one bucket at a time.
+// grows one bucket at a time. The children of a znode with many of them are also in a
+// [listing], by their names.
 //
 // # Invariants
 //

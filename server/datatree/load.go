@@ -254,8 +254,10 @@ func (l *Loader) FinishAt(zxid jute.Zxid) (*Tree, error) {
 	}
 	t.lastZxid = zxid
 	t.index.reserve(t.numNodes())
+	t.makeListing(rootID)
 	for id := rootID + 1; int(id) <= t.numNodes(); id++ { // no id was freed
 		t.index.insert(&t.arena, id)
+		t.makeListing(id)
 	}
 	l.tree = nil
 	return t, nil

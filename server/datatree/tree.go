@@ -1,7 +1,6 @@
 package datatree
 
 import (
-	"iter"
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
@@ -17,6 +16,8 @@ type Tree struct {
 	quotas       map[string]*quota // by the path that the quota is for
 	rates        map[string]nodeID // nodes zkd_limits, likewise
 	ratesVersion uint64            // counts the changes of rates and of their data
+
+	listings map[nodeID]*listing // of the znodes with many children
 
 	// The znodes that the cleanup examines.
 	containers idSet
@@ -75,6 +76,7 @@ func newEmpty() *Tree {
 		sessions: newSessionTable(),
 		quotas:   make(map[string]*quota),
 		rates:    make(map[string]nodeID),
+		listings: make(map[nodeID]*listing),
 	}
 	t.arena.alloc()
 	t.arena.setBlob(rootID, "", []byte{})
@@ -175,34 +177,6 @@ func (t *Tree) Data(path string) ([]byte, bool) {
 	return t.arena.data(id), true
 }
 
-// Children yields the names of the children of path, in no particular order, and none if
-// there is no such znode. The names stay valid after the nodes are deleted.
-func (t *Tree) Children(path string) iter.Seq[string] {
-	return t.childrenOf(t.find(path))
-}
-
-// GetChildren returns the results of Children and Get with one look-up.
-func (t *Tree) GetChildren(path string) (iter.Seq[string], Node, bool) {
-	id := t.find(path)
-	if id == 0 {
-		return nil, Node{}, false
-	}
-	return t.childrenOf(id), t.node(id), true
-}
-
-func (t *Tree) childrenOf(id nodeID) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		if id == 0 {
-			return
-		}
-		for c := t.arena.rec(id).first; c != 0; c = t.arena.rec(c).next {
-			if !yield(t.arena.name(c)) {
-				return
-			}
-		}
-	}
-}
-
 // CountDescendants returns the number of znodes below path, 0 if there is no
 // such znode. For the root it includes the system nodes.
 func (t *Tree) CountDescendants(path string) int {
@@ -239,10 +213,11 @@ func (t *Tree) numNodes() int { return int(t.arena.rec(rootID).descendants) + 1 
 func (t *Tree) link(parent nodeID, name string, data []byte) nodeID {
 	id := t.attach(parent, name, data)
 	t.index.insert(&t.arena, id)
+	t.addToListing(parent, id)
 	return id
 }
 
-// attach is like link without the index.
+// attach is like link without the index and the listing.
 func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 	id := t.arena.alloc()
 	t.arena.setBlob(id, name, data)
@@ -283,6 +258,7 @@ func (t *Tree) unlink(id nodeID) {
 		t.arena.rec(a).descendants--
 	}
 	t.index.remove(&t.arena, id)
+	t.removeFromListing(r.parent, id)
 	t.arena.release(id)
 }
 

@@ -20,6 +20,7 @@ var ops = [...]struct {
 	{jute.OpGetACL, false}, {jute.OpMultiRead, false}, {jute.OpGetEphemerals, false}, {jute.OpGetAllChildrenNumber, false},
 	{jute.OpSetWatches, false}, {jute.OpSetWatches2, false}, {jute.OpAddWatch, false}, {jute.OpCheckWatches, false}, {jute.OpRemoveWatches, false},
 	{jute.OpPing, false}, {jute.OpAuth, false}, {jute.OpWhoAmI, false}, {jute.OpDrain, false}, {jute.OpConfigure, false},
+	{jute.OpChildrenPage, false},
 }
 
 // opIndex is the place in ops of an operation, plus lowestOp.
@@ -46,7 +47,7 @@ func (r *Requests) Observe(op jute.OpCode, code jute.Code, d time.Duration, n in
 	switch {
 	case op >= -lowestOp && op <= highestOp:
 		i = opIndex[lowestOp+op]
-	case op == jute.OpTransferLeader, op == jute.OpDrain, op == jute.OpConfigure:
+	case op >= jute.OpTransferLeader:
 		for j, x := range ops {
 			if x.op == op {
 				i = uint8(j)

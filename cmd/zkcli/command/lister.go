@@ -50,6 +50,9 @@ func (l *lister) below(ctx context.Context, paths []string) error {
 			if errors.Is(err, client.ErrNoNode) {
 				continue
 			}
+			if errors.Is(err, client.ErrMarshalling) && !l.watch {
+				listing.Names, _, err = l.c.longList(ctx, l.zk, path)
+			}
 			if err != nil {
 				return err
 			}

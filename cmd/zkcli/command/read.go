@@ -3,12 +3,14 @@ package command
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/tree"
 )
 
 func getCommand() Command {
@@ -178,8 +180,26 @@ func (c *Call) children(ctx context.Context, zk *client.Client, path string, wat
 	} else {
 		list, err = zk.Children(ctx, path)
 	}
+	if errors.Is(err, client.ErrMarshalling) && !watch {
+		return c.longList(ctx, zk, path)
+	}
 	slices.Sort(list.Names)
 	return list.Names, list.Stat, err
+}
+
+// longList is children for a node with so many that the server does not list them in one reply.
+func (c *Call) longList(ctx context.Context, zk *client.Client, path string) (names []string, stat client.Stat, err error) {
+	found, err := zk.Exists(ctx, path)
+	if err != nil {
+		return nil, stat, err
+	}
+	for child, err := range tree.Children(ctx, zk, path, tree.ChildrenOptions{}) {
+		if err != nil {
+			return nil, stat, err
+		}
+		names = append(names, child.Name)
+	}
+	return names, found.Stat, nil
 }
 
 // bracketed formats a list like Java.

@@ -1,0 +1,88 @@
+package jute
+
+// What a ChildrenPageRequest asks for, besides names.
+const (
+	ShowNames int32 = iota
+	ShowStats
+	ShowData // and stats
+)
+
+// ChildrenPageRequest is the body of childrenPage, an operation of FeaturePaging.
+type ChildrenPageRequest struct {
+	Path  string
+	After string // the names wanted come after this one; all do after ""
+	Limit int32  // the largest number of children; 0 leaves it to the server
+	Show  int32
+}
+
+// Append appends the record.
+func (r *ChildrenPageRequest) Append(b []byte) []byte {
+	b = AppendString(AppendString(b, r.Path), r.After)
+	return AppendInt32(AppendInt32(b, r.Limit), r.Show)
+}
+
+// Decode reads the record.
+func (r *ChildrenPageRequest) Decode(d *Decoder) {
+	r.Path, r.After = d.notNull(), d.notNull()
+	r.Limit, r.Show = d.Int32(), d.Int32()
+}
+
+// ChildrenPageResponse is the response of childrenPage. The children are in the byte order of
+// their names.
+type ChildrenPageResponse struct {
+	Zxid     Zxid        // of the state that the page shows
+	Stat     Stat        // of the node
+	Names    []string    // with ShowNames
+	Children []PageChild // otherwise
+	More     bool        // there are children after these
+}
+
+// PageChild is a child in a ChildrenPageResponse.
+type PageChild struct {
+	Name string
+	// Err is ErrNoAuth if the child may not be read: Stat and Data are zero. It is
+	// ErrMarshalling if its data is too long for a page: Data is null.
+	Err  Code
+	Stat Stat
+	Data []byte // null without ShowData
+}
+
+// Append appends the record.
+func (r *ChildrenPageResponse) Append(b []byte) []byte {
+	b = AppendStrings(r.Stat.Append(AppendInt64(b, r.Zxid)), r.Names)
+	b = AppendInt32(b, int32(len(r.Children)))
+	for i := range r.Children {
+		b = r.Children[i].Append(b)
+	}
+	return AppendBool(b, r.More)
+}
+
+// Decode reads the record.
+func (r *ChildrenPageResponse) Decode(d *Decoder) {
+	r.Zxid = Zxid(d.Int64())
+	r.Stat.Decode(d)
+	r.Names = d.Strings()
+	if n, _ := d.Count(minPageChild); n > 0 {
+		r.Children = make([]PageChild, n)
+	}
+	for i := range r.Children {
+		r.Children[i].Decode(d)
+	}
+	r.More = d.Bool()
+}
+
+// minPageChild is the least length of a PageChild.
+const minPageChild = 4 + 4 + 68 + 4
+
+// Append appends the record.
+func (c *PageChild) Append(b []byte) []byte {
+	b = AppendInt32(AppendString(b, c.Name), c.Err)
+	return AppendBuffer(c.Stat.Append(b), c.Data)
+}
+
+// Decode reads the record.
+func (c *PageChild) Decode(d *Decoder) {
+	c.Name, c.Err = d.String(), Code(d.Int32())
+	c.Stat.Decode(d)
+	c.Data = d.Buffer()
+}

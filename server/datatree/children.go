@@ -1,0 +1,120 @@
+package datatree
+
+import "iter"
+
+// Child is a child of a znode. It is valid until the tree changes.
+type Child struct {
+	Name string // valid after that, too
+
+	tree *Tree
+	id   nodeID
+}
+
+// Node returns a copy of the child without its data.
+func (c Child) Node() Node { return c.tree.node(c.id) }
+
+// Data returns the data of the child, as Tree.GetData does.
+func (c Child) Data() []byte { return c.tree.arena.data(c.id) }
+
+// Children yields the names of the children of path, in no particular order, and none if
+// there is no such znode. The names stay valid after the nodes are deleted.
+func (t *Tree) Children(path string) iter.Seq[string] {
+	return t.namesBelow(t.find(path)) // apart, so that both are inlined and nothing is allocated
+}
+
+func (t *Tree) namesBelow(id nodeID) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for c := t.firstChild(id); c != 0; c = t.arena.rec(c).next {
+			if !yield(t.arena.name(c)) {
+				return
+			}
+		}
+	}
+}
+
+// ChildrenAfter yields the children of path whose names come after the given one in byte
+// order, in that order, and none if there is no such znode. All names come after "". What
+// it costs to yield n children does not depend on the number of children, but for a sort of
+// at most some 1,000 of them.
+func (t *Tree) ChildrenAfter(path, after string) iter.Seq[Child] {
+	id := t.find(path)
+	return func(yield func(Child) bool) {
+		var room [listFrom]nodeID
+		child := func(c nodeID) bool { return yield(Child{t.arena.name(c), t, c}) }
+		if l := t.listings[id]; l != nil {
+			l.after(&t.arena, after, room[:], child)
+			return
+		}
+		ids := room[:0]
+		for c := t.firstChild(id); c != 0; c = t.arena.rec(c).next {
+			if t.arena.name(c) > after {
+				ids = append(ids, c)
+			}
+		}
+		t.arena.sortByName(ids)
+		for _, c := range ids {
+			if !child(c) {
+				return
+			}
+		}
+	}
+}
+
+// ChildNameBytes returns the length of the names of the children of path together. It does
+// not look at more than some 1,000 of them.
+func (t *Tree) ChildNameBytes(path string) int {
+	id := t.find(path)
+	if l := t.listings[id]; l != nil {
+		return l.bytes
+	}
+	n := 0
+	for c := t.firstChild(id); c != 0; c = t.arena.rec(c).next {
+		n += int(t.arena.rec(c).nameLen)
+	}
+	return n
+}
+
+// firstChild returns the first child of id, the oldest one; 0 if there is none, or if id is 0.
+func (t *Tree) firstChild(id nodeID) nodeID {
+	if id == 0 {
+		return 0
+	}
+	return t.arena.rec(id).first
+}
+
+// makeListing makes the listing of id if it has enough children.
+func (t *Tree) makeListing(id nodeID) {
+	if r := t.arena.rec(id); r.children >= listFrom {
+		t.listings[id] = newListing(&t.arena, r)
+	}
+}
+
+// addToListing adds a new child to the listing of its parent, which gets one if it has now
+// enough children.
+func (t *Tree) addToListing(parent, child nodeID) {
+	if t.arena.rec(parent).children < listBelow {
+		return
+	}
+	if l := t.listings[parent]; l != nil {
+		l.insert(&t.arena, child)
+	} else {
+		t.makeListing(parent)
+	}
+}
+
+// removeFromListing removes a child, which its parent no longer counts, from the listing of
+// its parent, and the listing if there are few children left.
+func (t *Tree) removeFromListing(parent, child nodeID) {
+	n := t.arena.rec(parent).children
+	if n < listBelow-1 {
+		return
+	}
+	l := t.listings[parent]
+	switch {
+	case l == nil:
+	case n < listBelow:
+		delete(t.listings, parent)
+	default:
+		l.remove(&t.arena, child)
+	}
+}
