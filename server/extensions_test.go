@@ -68,7 +68,15 @@ func TestExtensionHandshake(t *testing.T) {
 }
 
 // granted returns what a server grants of what the request asks for.
-func (r *extend) granted() jute.Features { return 0 }
+func (r *extend) granted() jute.Features {
+	d := jute.NewDecoder(r.after)
+	var ask jute.ExtensionRequest
+	ask.Decode(&d)
+	if d.Err() != nil || r.SessionID != 0 {
+		return 0
+	}
+	return ask.Features & jute.FeatureExactlyOnce
+}
 
 // TestUngrantedOperations checks that an opcode in the range of extensions ends the connection that
 // has not been granted its feature, after an answer.
