@@ -14,6 +14,10 @@ type call struct {
 	seq   uint64 // its place in the order of all calls of the session
 	path  string // as the caller passed it
 	frame []byte // the request, while it waits for a connection
+	// kept is the request, while it is under way in an exactly-once session. again means that it
+	// was sent on an earlier connection.
+	kept  []byte
+	again bool
 	// ctx is the context of a caller that waits: nothing is issued after it has ended. It is
 	// nil for asynchronous calls.
 	ctx     context.Context
@@ -167,6 +171,11 @@ func (f *Future[T]) reset(ctx context.Context, c *Client, row *op[T]) {
 	if wake == nil {
 		wake = make(chan struct{}, 1)
 	}
+	kept := f.kept[:0]
+	if cap(kept) > 64<<10 {
+		kept = nil
+	}
 	*f = Future[T]{c: c, row: row, wake: wake}
+	f.kept = kept
 	f.ctx, f.result, f.bound = ctx, f, c.bound
 }

@@ -94,7 +94,7 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), failed: make(chan struct{}),
 	}
 	in := newFrames(nc, s.opts.MaxReply)
-	resp, err := l.greet(in)
+	greeting, err := l.greet(in)
 	if err != nil {
 		return nil, explainTLS(err) // with TLS 1.3 a server refuses the client's certificate only now
 	}
@@ -109,11 +109,16 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 	l.read.Store(int64(time.Since(l.began)))
 	l.written.Store(int64(time.Since(l.began)))
 	level := slog.LevelDebug
-	if again := s.connected(l, resp); again {
+	again, settled := s.connected(l, greeting)
+	if again {
 		level = slog.LevelInfo // the log has told that the connection was lost
 	}
+	resp := &greeting.ConnectResponse
 	s.log(level, "session established", "server", server, "address", nc.RemoteAddr().String(),
 		"session", resp.SessionID, "timeout", time.Duration(resp.TimeoutMs)*time.Millisecond, "readOnly", resp.ReadOnly)
+	if err := s.settleAll(settled, server); err != nil {
+		l.fail(err)
+	}
 	l.work.Go(func() { l.fail(l.readLoop(in)) })
 	l.work.Go(l.writeLoop)
 	l.wakeWriter()
@@ -128,11 +133,8 @@ func cut(nc net.Conn) func() {
 	return func() { nc.SetDeadline(time.Unix(1, 0)) }
 }
 
-// known are the extensions that the client asks for.
-const known = jute.FeaturePaging
-
 // greet exchanges the connect request and response.
-func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
+func (l *link) greet(in *frames) (*greeting, error) {
 	s := l.s
 	s.mu.Lock()
 	req := jute.ConnectRequest{
@@ -145,12 +147,11 @@ func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
 	if s.id == 0 || !s.writable { // a session known only to a read-only server can't be moved
 		req.SessionID, req.Password = 0, make([]byte, jute.PasswordLen)
 	}
+	ask := jute.ExtensionRequest{Features: s.wantsLocked(), Confirmed: s.confirmedLocked()}
 	s.mu.Unlock()
 	b, mark := jute.BeginFrame(nil)
 	b = req.Append(b)
-	if known != 0 {
-		b = (&jute.ExtensionRequest{Features: known}).Append(b)
-	}
+	b = ask.Append(b)
 	if _, err := l.nc.Write(jute.EndFrame(b, mark)); err != nil {
 		return nil, fmt.Errorf("send connect request: %w", err)
 	}
@@ -162,13 +163,12 @@ func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
 		return nil, err
 	}
 	d := jute.NewDecoder(frame)
-	var resp jute.ConnectResponse
+	var resp greeting
 	resp.Decode(&d)
-	var ext jute.ExtensionResponse
 	if jute.Extended(&d) {
-		ext.Decode(&d)
+		resp.ext.Decode(&d)
 	}
-	l.features = ext.Features & known
+	l.features = resp.ext.Features & ask.Features
 	switch {
 	case d.Err() != nil:
 		return nil, fmt.Errorf("this is no ZooKeeper server: connect response: %w", d.Err())
@@ -179,7 +179,7 @@ func (l *link) greet(in *frames) (*jute.ConnectResponse, error) {
 	case req.SessionID != 0 && resp.SessionID != req.SessionID:
 		return nil, fmt.Errorf("the server answered with session %v, not %v", resp.SessionID, req.SessionID)
 	}
-	return &resp, nil
+	return &resp, resp.takeReplies(in)
 }
 
 // appendWatchesLocked appends the requests that set the session's watches again.
@@ -302,7 +302,10 @@ func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 		return fmt.Errorf("the server answered request %d out of order", h.Xid)
 	}
 	k := s.calls.pop()
-	if !l.answered {
+	if s.exact {
+		s.window.Confirm(int64(k.seq))
+	}
+	if !l.answered || s.waiting > 0 && s.window.Low() {
 		l.answered = true
 		s.releaseLocked(maxOut + s.opts.MaxRequest) // all
 		l.wakeWriter()

@@ -97,6 +97,9 @@ func (s *session) lost(l *link, err error) (closing bool) {
 	s.mu.Lock()
 	s.conn = nil
 	closing = s.closing
+	if !closing {
+		s.keepCallsLocked()
+	}
 	calls, sent := s.takeCallsLocked(closing)
 	s.failedLocked(l.server, err)
 	if s.ctx.Err() == nil && !closing { // the server closes the connection of a closed session
@@ -368,11 +371,12 @@ func (s *session) releaseLocked(most int) {
 		if k.frame == nil {
 			continue
 		}
-		if released += len(k.frame); released > most && released > len(k.frame) {
+		if released += len(k.frame); released > most && released > len(k.frame) || !s.fitsLocked(k, len(k.frame)) {
 			break
 		}
 		s.waiting -= len(k.frame)
-		s.out, s.queued, k.frame = append(s.out, k.frame...), k.seq, nil
+		mark := len(s.out)
+		s.out, s.queued, k.frame = s.sendLocked(append(s.out, k.frame...), mark, k), k.seq, nil
 	}
 	s.room.Broadcast()
 }
@@ -424,7 +428,8 @@ func (l *link) grants(op jute.OpCode) bool { return op.Feature()&^l.features == 
 
 // connected makes l the session's connection. It sends the identities and watches first, then
 // the first of the waiting calls, and the others after the first answer.
-func (s *session) connected(l *link, r *jute.ConnectResponse) (again bool) {
+// It returns the calls of earlier connections that are decided now.
+func (s *session) connected(l *link, r *greeting) (again bool, settled []settledCall) {
 	var lacking []*call
 	defer func() {
 		for _, k := range lacking {
@@ -443,7 +448,10 @@ func (s *session) connected(l *link, r *jute.ConnectResponse) (again bool) {
 	}
 	s.failures = nil
 	s.conn = l
-	s.out = s.out[:0]
+	s.out, s.queued, s.sent = s.out[:0], 0, 0
+	s.exact = l.features&jute.FeatureExactlyOnce != 0
+	s.window.Clear()
+	settled = s.decideLocked(r)
 	for _, a := range s.auths {
 		s.out = l.appendAuthLocked(s.out, a)
 	}
@@ -455,5 +463,5 @@ func (s *session) connected(l *link, r *jute.ConnectResponse) (again bool) {
 		state = StateReadOnly
 	}
 	s.setStateLocked(state, l.server, nil)
-	return again
+	return again, settled
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/exact"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -60,6 +61,11 @@ type session struct {
 	// enc and mark are the request being encoded between begin and end, while mu is held.
 	enc  []byte
 	mark int
+
+	// exact means that the connection, or the last one, has been granted exactly-once; window has the
+	// writes that it carries.
+	exact  bool
+	window exact.Window
 
 	auths     []*authEntry
 	watches   watches
@@ -196,7 +202,7 @@ func xidOf(seq uint64) int32 {
 func (s *session) end(k *call, b []byte) {
 	b = jute.EndFrame(b, s.mark)
 	s.enc = nil
-	if size := len(b) - s.mark - 4; size > s.opts.MaxRequest {
+	if size := len(b) - s.mark - 4 + s.extraBytes(k.op); size > s.opts.MaxRequest {
 		s.undoLocked(k)
 		if k.watch != nil {
 			s.watches.remove(k.watch)
@@ -207,14 +213,18 @@ func (s *session) end(k *call, b []byte) {
 		return
 	}
 	s.calls.push(k)
-	if s.holdsLocked() {
+	holds := s.holdsLocked()
+	if !holds && !s.fitsLocked(k, len(b)-s.mark) {
+		b, holds = slices.Clone(b[s.mark:]), true
+	}
+	if holds {
 		k.frame = b
 		s.waiting += len(b)
 		s.mu.Unlock()
 		return
 	}
 	l := s.conn
-	s.out, s.queued = b, k.seq
+	s.out, s.queued = s.sendLocked(b, s.mark, k), k.seq
 	s.mu.Unlock()
 	l.wakeWriter()
 }
@@ -248,6 +258,7 @@ func (s *session) leave(k *call, err error, drop bool) error {
 		if k.watch != nil {
 			s.watches.remove(k.watch)
 		}
+		e.Ambiguous = k.again && isChange(k.op)
 	} else {
 		e.Ambiguous = isChange(k.op)
 	}
@@ -332,7 +343,7 @@ func (s *session) failTaken(calls []*call, sent uint64, err, cause error) {
 		if k.op == jute.OpCloseSession {
 			err = ErrConnectionLoss // for these calls it only means that the connection ended
 		}
-		s.fail(k, err, cause, k.frame == nil && k.seq <= sent)
+		s.fail(k, err, cause, k.again || k.frame == nil && k.seq <= sent)
 	}
 }
 

@@ -49,7 +49,19 @@ var extended = map[string][]func() record{
 	"connect response": {as[ConnectResponse], as[ExtensionResponse]},
 	"page request":     {as[RequestHeader], as[ChildrenPageRequest]},
 	"page response":    {as[ReplyHeader], as[ChildrenPageResponse]},
+	"create request":   {as[RequestHeader], as[CreateRequest], as[confirmed]},
+	"create response":  {as[ReplyHeader], as[PathResponse]},
+	"setData request":  {as[RequestHeader], as[SetDataRequest], as[confirmed]},
+	"setData response": {as[ReplyHeader], as[Stat]},
+	"delete request":   {as[RequestHeader], as[DeleteRequest], as[confirmed]},
+	"delete response":  {as[ReplyHeader]},
 }
+
+// confirmed is the end of a write of an exactly-once session.
+type confirmed int64
+
+func (c *confirmed) Append(b []byte) []byte { return AppendInt64(b, int64(*c)) }
+func (c *confirmed) Decode(d *Decoder)      { *c = confirmed(d.Int64()) }
 
 // TestExtended checks which bytes after a connect record are an extension, and that one that is
 // cut off can't be decoded.

@@ -197,6 +197,8 @@ func describeOp(op *datatree.Op) string {
 		return fmt.Sprintf("resume session, timeout %d ms", op.TimeoutMs)
 	case datatree.OpSetOwner:
 		return "the connection owns the session"
+	case datatree.OpExactlyOnce:
+		return "the session is exactly-once"
 	}
 	return fmt.Sprintf("op %d", op.Kind)
 }

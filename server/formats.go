@@ -28,5 +28,8 @@ func (s *Server) historyNeeds() uint32 {
 	if s.state.Tree.HasOwners() {
 		needs = max(needs, datatree.FormatOwner)
 	}
+	if s.state.Tree.HasExact() {
+		needs = max(needs, datatree.FormatExact)
+	}
 	return needs
 }

@@ -29,7 +29,7 @@ var laterEntries = []struct {
 	{"a later format of transactions", zab.Entry{Data: []byte{99}},
 		"transaction format 99 was written by a later version of zkd; this version reads 1"},
 	{"a later kind of operation", zab.Entry{Data: laterOp()},
-		"transaction operation kind 99 was written by a later version of zkd; this version reads 0 to 11"},
+		"transaction operation kind 99 was written by a later version of zkd; this version reads 0 to 12"},
 	{"a later type of entry", zab.Entry{Type: 9, Data: []byte{1}},
 		"entry type 9 was written by a later version of zkd; this version reads 0 to 3"},
 }

@@ -27,8 +27,8 @@ const (
 	Identity                // the identity in the log
 	Directory               // the file IDENTITY in dataDir; 2 is of a mirror
 	Snapshot                // the file of a snapshot: its buckets and their metadata
-	Tree                    // the rows of the tree in a snapshot; 2 has sessions of Apache's server, 3 owners of sessions
-	History                 // entries and transactions, in the log and between servers; 3 has zab.Member.Demoted, 4 datatree.OpAdoptSession, 5 datatree.OpSetOwner
+	Tree                    // the rows of the tree in a snapshot; 2 has sessions of Apache's server, 3 owners of sessions, 4 exactly-once sessions
+	History                 // entries and transactions, in the log and between servers; 3 has zab.Member.Demoted, 4 datatree.OpAdoptSession, 5 datatree.OpSetOwner, 6 datatree.OpExactlyOnce
 	Digest                  // the formula of the tree's digest
 	Archive                 // entries outside of a log: a segment of a backup, and the stream that it is made of
 )
@@ -44,8 +44,8 @@ var formats = [...]struct {
 	Identity:  {"log identity", Range{1, 2, 2}},
 	Directory: {"data directory", Range{1, 2, 1}},
 	Snapshot:  {"snapshot", Range{1, 2, 2}},
-	Tree:      {"snapshot of the tree", Range{1, 3, 1}},
-	History:   {"transaction", Range{1, 5, 2}},
+	Tree:      {"snapshot of the tree", Range{1, 4, 1}},
+	History:   {"transaction", Range{1, 6, 2}},
 	Digest:    {"digest", Range{1, 1, 1}},
 	Archive:   {"archived log", Range{1, 1, 1}},
 }

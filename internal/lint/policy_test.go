@@ -31,19 +31,22 @@ const ours = `
 	server/auth/sasl:  jute internal/digestmd5 internal/scram server/auth
 	server/limits:     jute
 	server/feed:       jute server/datatree
-	server/evaluate:   jute server/auth server/datatree
+	server/evaluate:   jute internal/exact server/auth server/datatree
 	server/zab:        jute internal/format internal/secret
 	server/datadirs:   internal/fault internal/format internal/secret server/zab
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/keystore server/secure server/zab
-	server/sim:        jute internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/pending server/clients/register server/datadirs server/datatree server/evaluate server/replica server/session
+	server/sim:        jute internal/exact internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/pending server/clients/register server/datadirs server/datatree server/evaluate server/replica server/session
 	                   server/snapshot server/wal server/watch server/zab
 
 	# Lists and records in memory.
 	internal/fifo:     none
 	internal/wire:     none
+
+	# The rules of exactly-once sessions.
+	internal/exact:    jute internal/fifo
 
 	# What a program was built from.
 	internal/buildinfo: none
@@ -112,7 +115,7 @@ const ours = `
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
 	server/clients/pending: internal/fifo
-	server/clients:    jute fourletter internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/register server/config server/datatree server/evaluate server/limits server/monitor
+	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/register server/config server/datatree server/evaluate server/limits server/monitor
 	                   server/replica server/secure server/session server/traces server/watch
 
 	# Assembly.
@@ -126,7 +129,7 @@ const ours = `
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
 	# files.
-	client:            jute client/sasl internal/keystore internal/ocspstatus internal/secret
+	client:            jute client/sasl internal/exact internal/keystore internal/ocspstatus internal/secret
 	client/sasl:       jute internal/digestmd5 internal/scram
 	client/sasl/kerberos: client/sasl
 	internal/login:    client/sasl client/sasl/kerberos
@@ -205,7 +208,7 @@ const ours = `
 	deploy/kubernetes/check: internal/container server/config
 	deploy/prometheus: none
 	test/crash:        jute internal/bench
-	test/cluster:      jute internal/bench
+	test/cluster:      jute client client/zktest internal/bench
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
@@ -254,7 +257,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/fifo", "internal/wire", "internal/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "internal/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

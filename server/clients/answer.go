@@ -315,10 +315,8 @@ func (a *Answers) replyLocked(c *conn, req *request, o *replica.Order, txn *data
 		return false
 	case code != 0:
 		c.endLocked(c.beginLocked(req.xid, zxid, code))
-	case txn.Multi:
-		c.endLocked(appendMulti(c.beginLocked(req.xid, zxid, 0), txn, results))
 	default:
-		c.endLocked(appendResult(c.beginLocked(req.xid, zxid, 0), req.op, &results[0]))
+		c.endLocked(datatree.AppendReply(c.beginLocked(req.xid, zxid, 0), txn, results))
 	}
 	return true
 }
@@ -366,30 +364,4 @@ func (a *Answers) answerSync(c *conn, req *request, zxid jute.Zxid) {
 	}
 	record := req.body[:len(req.body)-len(d.Rest())]
 	c.end(append(c.begin(req.xid, zxid, 0), record...))
-}
-
-// appendResult appends the response record of a single write.
-func appendResult(b []byte, op jute.OpCode, res *datatree.Result) []byte {
-	switch op {
-	case jute.OpCreate:
-		return jute.AppendString(b, res.Path)
-	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		return res.Stat.Append(jute.AppendString(b, res.Path))
-	case jute.OpSetData, jute.OpSetACL:
-		return res.Stat.Append(b)
-	}
-	return b // delete
-}
-
-// appendMulti appends a multi's results, one for each operation.
-func appendMulti(b []byte, txn *datatree.Txn, results []datatree.Result) []byte {
-	for i := range txn.Ops {
-		op, res := &txn.Ops[i], &results[i]
-		m := jute.MultiResult{Type: op.Result, Path: res.Path, Stat: res.Stat}
-		if op.Kind == datatree.OpError {
-			m = jute.MultiResult{Type: jute.OpError, Err: op.Code}
-		}
-		b = m.Append(b)
-	}
-	return jute.AppendMultiEnd(b)
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -22,9 +23,6 @@ var (
 
 	errNoRoom = errors.New("maxClientCnxns or maxCnxns is reached")
 )
-
-// offered are the extensions of the protocol that this version of zkd has.
-const offered = jute.FeaturePaging
 
 // handshake takes a connection from its first bytes to an established session. After the
 // handshake of TLS, if there is one, the first four bytes decide: they are a four-letter word, or the length of a connect request.
@@ -153,7 +151,8 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	sub := replica.Submission{
 		Kind:     replica.Write,
 		Received: c.started,
-		Request:  evaluate.Request{Op: jute.OpCreateSession, Session: r.SessionID, Origin: c.id, TimeoutMs: c.timeoutMs},
+		Request: evaluate.Request{Op: jute.OpCreateSession, Session: r.SessionID, Origin: c.id, TimeoutMs: c.timeoutMs,
+			Exact: c.asked.Features&jute.FeatureExactlyOnce != 0},
 	}
 	if r.SessionID == 0 {
 		sub.Request.Session = s.nextSession()
@@ -213,17 +212,23 @@ func (c *conn) refuseSession(hasReadOnly bool) {
 	c.endAfterFlush()
 }
 
-// sendConnectResponse tells the client which session it has, and which extensions if it asked.
+// sendConnectResponse tells the client which session it has, and which extensions if it asked. The
+// caller holds the tree lock for writing, unless the session is local or there is none.
 func (c *conn) sendConnectResponse(r *jute.ConnectResponse) {
 	b, mark := jute.BeginFrame(nil)
 	b = r.Append(b)
+	var replies []datatree.Outcome
 	if c.extended {
+		var ext jute.ExtensionResponse
 		if r.SessionID != 0 {
-			c.granted = c.asked.Features & offered
+			ext, replies = c.grant(r.SessionID)
 		}
-		b = (&jute.ExtensionResponse{Features: c.granted}).Append(b)
+		b = ext.Append(b)
 	}
 	c.send(jute.EndFrame(b, mark))
+	for i := range replies {
+		c.sendOutcome(&replies[i])
+	}
 }
 
 // answerConnect is the applier's part, called when the session has been created or

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/exact"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/pending"
@@ -32,6 +33,8 @@ type request struct {
 	// refusal is the reply to a request that a limit refuses.
 	refusal jute.Code
 	code    jute.Code // of the reply to a read, once it is answered
+	// number and confirmed are those of a write of an exactly-once session.
+	number, confirmed int64
 }
 
 // size returns approximately how much memory a waiting request takes.
@@ -70,6 +73,11 @@ func (c *conn) handle(frame []byte) error {
 	}
 	req := &c.current
 	*req = request{op: h.Type, xid: h.Xid, auth: c.credentials.Load().IDs(), body: d.Rest(), received: c.started}
+	if c.granted&jute.FeatureExactlyOnce != 0 && exact.Covers(req.op) {
+		if err := req.takeNumber(); err != nil {
+			return err
+		}
+	}
 	if req.op.Feature()&^c.granted != 0 {
 		c.reply(req.xid, -1, jute.ErrUnimplemented)
 		c.endAfterFlush()
@@ -225,6 +233,9 @@ func (c *conn) submission(req *request, service uint64) replica.Submission {
 			Origin:  c.id,
 			Auth:    req.auth,
 			Body:    req.body,
+
+			Number:    req.number,
+			Confirmed: req.confirmed,
 		},
 	}
 }

@@ -36,6 +36,9 @@ func (t *Tree) Apply(txn *Txn, out *Applied) {
 		}
 		out.Results = append(out.Results, result)
 	}
+	if txn.Number != 0 {
+		t.keepOutcome(txn, out.Results)
+	}
 	t.lastZxid, t.pruning = txn.Zxid, 0
 }
 
@@ -120,6 +123,10 @@ func (t *Tree) applyOp(txn *Txn, op *Op, out *Applied) Result {
 		t.adoptSession(txn.Session, op.TimeoutMs)
 	case OpSetOwner:
 		if !t.setOwner(txn.Session, txn.Origin) {
+			return Result{Code: jute.ErrSessionExpired}
+		}
+	case OpExactlyOnce:
+		if !t.setExact(txn.Session) {
 			return Result{Code: jute.ErrSessionExpired}
 		}
 	case OpCloseSession:

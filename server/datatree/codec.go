@@ -13,7 +13,7 @@ import (
 
 // A transaction in the log:
 //
-//	byte     format, the least that has the kinds of all ops (format.History)
+//	byte     format, the least that has the kinds of all ops, and the number (format.History)
 //	varint   zxid
 //	varint   time
 //	8 bytes  session, big-endian
@@ -21,6 +21,8 @@ import (
 //	8 bytes  origin, big-endian
 //	varint   err
 //	byte     1 for a multi, else 0
+//	uvarint  from format 6 on: number, or 0
+//	uvarint  from format 6 on: number minus confirmed
 //	uvarint  number of ops, and these
 //
 // and an op:
@@ -45,7 +47,7 @@ const MaxTxn = 96 << 20
 // than the length.
 func (txn *Txn) MaxSize() int {
 	const (
-		fixed    = 64 // format to number of ops
+		fixed    = 96 // format to number of ops
 		perOp    = 48 // all of an op but strings, data and lists
 		perEntry = 16 // of an ACL: permissions and two lengths
 		perPath  = 5  // its length
@@ -72,7 +74,8 @@ var ErrTxn = errors.New("malformed record")
 // Append appends the encoding of txn to b and returns the longer slice. It allocates only
 // to grow b.
 func (txn *Txn) Append(b []byte) []byte {
-	b = append(b, txn.format())
+	least := txn.format()
+	b = append(b, least)
 	b = binary.AppendVarint(b, int64(txn.Zxid))
 	b = binary.AppendVarint(b, txn.Time)
 	b = binary.BigEndian.AppendUint64(b, uint64(txn.Session))
@@ -80,6 +83,10 @@ func (txn *Txn) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, txn.Origin)
 	b = binary.AppendVarint(b, int64(txn.Err))
 	b = jute.AppendBool(b, txn.Multi)
+	if least >= FormatExact {
+		b = binary.AppendUvarint(b, uint64(txn.Number))
+		b = binary.AppendUvarint(b, uint64(txn.Number-txn.Confirmed))
+	}
 	b = binary.AppendUvarint(b, uint64(len(txn.Ops)))
 	for i := range txn.Ops {
 		b = txn.Ops[i].append(b)
@@ -87,9 +94,10 @@ func (txn *Txn) Append(b []byte) []byte {
 	return b
 }
 
-// format returns the least version of format.History that has the kinds of all ops.
+// format returns the least version of format.History that has the kinds of all ops, and the
+// number.
 func (txn *Txn) format() byte {
-	least := byte(1)
+	least := formatOf(txn.Number)
 	for i := range txn.Ops {
 		least = max(least, txn.Ops[i].Kind.format())
 	}
@@ -105,6 +113,16 @@ func (k OpKind) format() byte {
 		return 4
 	case OpSetOwner:
 		return FormatOwner
+	case OpExactlyOnce:
+		return FormatExact
+	}
+	return 1
+}
+
+// formatOf returns the least version of format.History with the number of a transaction.
+func formatOf(number int64) byte {
+	if number != 0 {
+		return FormatExact
 	}
 	return 1
 }
@@ -196,6 +214,7 @@ func (txn *Txn) Decode(b []byte) error {
 		Multi:   r.bool(),
 		Ops:     txn.Ops[:0],
 	}
+	txn.Number, txn.Confirmed = r.numbers(version)
 	for n := r.count(2); n > 0 && r.err == nil; n-- {
 		txn.Ops = append(txn.Ops, Op{})
 		r.op(&txn.Ops[len(txn.Ops)-1])
@@ -220,7 +239,8 @@ func CheckTxn(b []byte) error {
 	r.uint64() // Origin
 	r.int32()  // Err
 	r.bool()   // Multi
-	least := byte(1)
+	number, _ := r.numbers(version)
+	least := formatOf(number)
 	for n := r.count(2); n > 0 && r.err == nil; n-- {
 		var op Op
 		r.op(&op)
@@ -229,8 +249,22 @@ func CheckTxn(b []byte) error {
 	return r.end(version, least)
 }
 
+// numbers reads Txn.Number and Txn.Confirmed.
+func (r *reader) numbers(version byte) (number, confirmed int64) {
+	if version < FormatExact || r.err != nil {
+		return 0, 0
+	}
+	number = r.number()
+	confirmed = number - r.number()
+	if confirmed < 0 || number != 0 && confirmed == number {
+		r.fail("impossible number")
+		return 0, 0
+	}
+	return number, confirmed
+}
+
 // end returns an error unless the transaction ends here and its format is the lowest one
-// with its kinds of ops.
+// with its kinds of ops and its number.
 func (r *reader) end(version, least byte) error {
 	switch {
 	case r.left() > 0:
@@ -395,7 +429,7 @@ func (r *reader) op(op *Op) {
 		op.Path, op.Data, op.Version = r.string(), r.data(), r.int32()
 	case OpSetACL:
 		op.Path, op.ACL, op.Version = r.string(), r.acl(), r.int32()
-	case OpNone, OpCheck, OpSetOwner:
+	case OpNone, OpCheck, OpSetOwner, OpExactlyOnce:
 	case OpError:
 		op.Code = jute.Code(r.int32())
 	case OpCreateSession, OpSetTimeout, OpAdoptSession:
@@ -409,7 +443,7 @@ func (r *reader) op(op *Op) {
 		}
 	default:
 		if r.err == nil {
-			r.err = &format.VersionError{What: "transaction operation kind", Found: uint32(op.Kind), Most: uint32(OpSetOwner)}
+			r.err = &format.VersionError{What: "transaction operation kind", Found: uint32(op.Kind), Most: uint32(OpExactlyOnce)}
 		}
 		r.at = len(r.s)
 	}

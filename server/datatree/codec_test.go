@@ -37,7 +37,7 @@ var eachKind = Txn{
 }
 
 func TestTxnRoundTrip(t *testing.T) {
-	for _, txn := range []Txn{{}, eachKind, {Zxid: 1, Err: jute.ErrNodeExists}, {Multi: true}} {
+	for _, txn := range []Txn{{}, eachKind, {Zxid: 1, Err: jute.ErrNodeExists}, {Multi: true}, numbered} {
 		b := txn.Append([]byte("before"))[len("before"):]
 		if bound := txn.MaxSize(); len(b) > bound {
 			t.Errorf("%+v takes %d bytes, more than MaxSize says, which is %d", txn, len(b), bound)
@@ -57,7 +57,7 @@ func TestTxnRoundTrip(t *testing.T) {
 func TestMaxSize(t *testing.T) {
 	long := strings.Repeat("x", 1<<14) // the length takes three bytes
 	acl := []jute.ACL{{Perms: math.MinInt32, ID: jute.ID{Scheme: long, ID: long}}, {Perms: math.MaxInt32}}
-	txn := Txn{Zxid: math.MinInt64, Time: math.MinInt64, Session: -1, Cxid: math.MinInt32, Origin: math.MaxUint64, Err: math.MinInt32}
+	txn := Txn{Zxid: math.MinInt64, Time: math.MinInt64, Session: -1, Cxid: math.MinInt32, Origin: math.MaxUint64, Err: math.MinInt32, Number: math.MaxInt64}
 	for kind := OpNone; kind <= OpCloseSession; kind++ {
 		for range 1000 {
 			txn.Ops = append(txn.Ops, Op{
@@ -133,8 +133,8 @@ func TestDecodeTxnRefuses(t *testing.T) {
 		in   []byte
 		want string
 	}{
-		{append([]byte{7}, good[1:]...), "transaction format 7 was written by a later version of zkd; this version reads 1 to 5"},
-		{append(bytes.Clone(head), 1, 99, 0), "transaction operation kind 99 was written by a later version of zkd; this version reads 0 to 11"},
+		{append([]byte{7}, good[1:]...), "transaction format 7 was written by a later version of zkd; this version reads 1 to 6"},
+		{append(bytes.Clone(head), 1, 99, 0), "transaction operation kind 99 was written by a later version of zkd; this version reads 0 to 12"},
 	} {
 		if _, err := DecodeTxn(tt.in); err == nil || errors.Is(err, ErrTxn) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("got %v, want %s", err, tt.want)
@@ -153,6 +153,8 @@ func refused(err error) bool {
 func FuzzDecodeTxn(f *testing.F) {
 	f.Add(eachKind.Append(nil))
 	f.Add((&Txn{}).Append(nil))
+	f.Add(numbered.Append(nil))
+	f.Add((&Txn{Ops: []Op{{Kind: OpCreateSession}, {Kind: OpSetOwner}, {Kind: OpExactlyOnce}}}).Append(nil))
 	g := &generator{rng: rand.New(rand.NewPCG(3, 3))}
 	tree := New()
 	for range 50 {

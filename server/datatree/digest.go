@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+
+	"github.com/zkd-project/zkd/jute"
 )
 
 // Digest is a 128-bit hash of the state. Servers that applied the same transactions have
@@ -36,6 +38,7 @@ const (
 	tagStat
 	tagSession
 	tagACL
+	tagOutcome
 )
 
 // hash is the state of a hash function of two 64-bit lanes. Each lane consumes 16 bytes
@@ -123,9 +126,20 @@ func sessionPart(s *session) hash {
 	if s.apache {
 		rest |= 1 << 32
 	}
+	if s.exact {
+		rest |= 1 << 33
+	}
 	h := newHash(tagSession).words(uint64(s.id), rest)
 	if s.owner != 0 {
 		h = h.words(s.owner, 0)
 	}
 	return h.sum()
+}
+
+// outcomePart is the part for an outcome of a session.
+func outcomePart(id jute.SessionID, o *Outcome) hash {
+	return newHash(tagOutcome).
+		words(uint64(id), uint64(o.Number)).
+		words(uint64(o.Zxid), uint64(uint32(o.Code))).
+		string(o.Body).sum()
 }

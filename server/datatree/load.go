@@ -90,14 +90,23 @@ func (l *Loader) addSession(key, value []byte) error {
 		return fmt.Errorf("impossible length: %w", ErrTxn)
 	}
 	id, timeoutMs := jute.SessionID(binary.BigEndian.Uint64(key)), int32(binary.BigEndian.Uint32(value))
-	var apache bool
+	var apache, exact bool
 	var owner uint64
+	var outcomes []Outcome
 	switch rest := value[4:]; {
 	case len(rest) == 0:
 	case len(rest) == 1 && rest[0] == 1:
 		apache = true
-	case len(rest) == 1+8 && rest[0] <= 1:
-		apache, owner = rest[0] == 1, binary.BigEndian.Uint64(rest[1:])
+	case len(rest) >= 1+8 && rest[0] <= 1:
+		apache, owner, rest = rest[0] == 1, binary.BigEndian.Uint64(rest[1:]), rest[1+8:]
+		exact = len(rest) > 0
+		var err error
+		if exact {
+			outcomes, err = decodeOutcomes(rest)
+		}
+		if err != nil {
+			return err
+		}
 		if owner == 0 {
 			return fmt.Errorf("owner 0: %w", ErrTxn)
 		}
@@ -109,6 +118,12 @@ func (l *Loader) addSession(key, value []byte) error {
 	}
 	if owner != 0 {
 		l.tree.setOwner(id, owner)
+	}
+	if exact {
+		l.tree.setExact(id)
+	}
+	for _, o := range outcomes {
+		l.tree.addOutcome(l.tree.sessions.get(id), 0, o)
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ type Table uint8
 //	acls      4 bytes, number from 1 up -> ACL list
 //	sessions  8 bytes, id -> 4 bytes, timeout in ms; for a session that Apache's server
 //	          has opened, in format 2, a byte 1; for one with an owner, in format 3, that
-//	          byte, 0 or 1, and 8 bytes, owner
+//	          byte, 0 or 1, and 8 bytes, owner; for an exactly-once session, in format 4,
+//	          these, and its outcomes
 //	nodes     path with NUL for each slash -> NodeRow
 //
 // Because keys use NUL, which no path has, their order is that of the tree: each subtree
@@ -55,8 +56,9 @@ type Meta struct {
 	Digest   Digest
 	Nodes    int // the root counted once
 	Sessions int
-	Apache   bool // Apache's server has opened some of the sessions: this is format 2 or 3
-	Owners   bool // some of the sessions have owners: this is format 3
+	Apache   bool // Apache's server has opened some of the sessions: this is format 2 or higher
+	Owners   bool // some of the sessions have owners: this is format 3 or 4
+	Exact    bool // there are exactly-once sessions: this is format 4
 }
 
 // AppendMeta appends the encoding of m: a format byte (format.Tree), and the
@@ -64,6 +66,8 @@ type Meta struct {
 func AppendMeta(b []byte, m *Meta) []byte {
 	version := format.Tree.Writes()
 	switch {
+	case m.Exact:
+		version = formatExact
 	case m.Owners:
 		version = formatOwners
 	case m.Apache:
@@ -76,11 +80,13 @@ func AppendMeta(b []byte, m *Meta) []byte {
 	return b
 }
 
-// The versions of format.Tree that have sessions of Apache's server, and owners. They are
-// written only for these, so that versions of zkd which do not know them read all other trees.
+// The versions of format.Tree that have sessions of Apache's server, owners, and exactly-once
+// sessions. They are written only for these, so that versions of zkd which do not know them read
+// all other trees.
 const (
 	formatApache = 2
 	formatOwners = 3
+	formatExact  = 4
 )
 
 // DecodeMeta reads what AppendMeta wrote. Errors wrap ErrTxn or are a
@@ -101,7 +107,8 @@ func DecodeMeta(b []byte) (Meta, error) {
 		Nodes:    int(v(3)),
 		Sessions: int(v(4)),
 		Apache:   b[0] == formatApache,
-		Owners:   b[0] == formatOwners,
+		Owners:   b[0] >= formatOwners,
+		Exact:    b[0] == formatExact,
 	}, nil
 }
 

@@ -13,6 +13,8 @@ type session struct {
 	owner      uint64 // see Tree.SessionOwner
 	live       bool   // the slot is in use
 	apache     bool   // Apache's server has opened it: see Tree.FromApache
+	exact      bool   // see Tree.ExactlyOnce
+	outcomes   []Outcome
 	ephemerals idSet
 }
 
@@ -25,6 +27,7 @@ type sessionTable struct {
 
 	apache int // number of those with the flag
 	owned  int // number of those with an owner
+	exact  int // number of exactly-once sessions
 }
 
 func newSessionTable() sessionTable {
@@ -65,6 +68,9 @@ func (s *sessionTable) remove(id jute.SessionID) {
 	}
 	if s.slots[slot].owner != 0 {
 		s.owned--
+	}
+	if s.slots[slot].exact {
+		s.exact--
 	}
 	s.slots[slot] = session{}
 	s.free = append(s.free, slot)
@@ -187,9 +193,7 @@ func (t *Tree) setTimeout(id jute.SessionID, timeoutMs int32) bool {
 	if s == nil {
 		return false
 	}
-	if t.view != nil {
-		t.view.saveSession(t.sessions.byID[id])
-	}
+	t.saveSession(id)
 	t.digest.sub(sessionPart(s))
 	s.timeoutMs = timeoutMs
 	t.digest.add(sessionPart(s))
@@ -202,9 +206,7 @@ func (t *Tree) setOwner(id jute.SessionID, owner uint64) bool {
 	if s == nil {
 		return false
 	}
-	if t.view != nil {
-		t.view.saveSession(t.sessions.byID[id])
-	}
+	t.saveSession(id)
 	if s.owner != 0 {
 		t.sessions.owned--
 	}
@@ -219,9 +221,18 @@ func (t *Tree) setOwner(id jute.SessionID, owner uint64) bool {
 
 // dropSession removes a session without ephemerals.
 func (t *Tree) dropSession(id jute.SessionID) {
+	t.saveSession(id)
+	s := t.sessions.get(id)
+	t.digest.sub(sessionPart(s))
+	for i := range s.outcomes {
+		t.digest.sub(outcomePart(id, &s.outcomes[i]))
+	}
+	t.sessions.remove(id)
+}
+
+// saveSession keeps an open session for a view, before it changes.
+func (t *Tree) saveSession(id jute.SessionID) {
 	if t.view != nil {
 		t.view.saveSession(t.sessions.byID[id])
 	}
-	t.digest.sub(sessionPart(t.sessions.get(id)))
-	t.sessions.remove(id)
 }

@@ -282,6 +282,9 @@ func (t *Tree) computeDigest() Digest {
 	for i := range t.sessions.slots {
 		if s := &t.sessions.slots[i]; s.live {
 			d.add(sessionPart(s))
+			for j := range s.outcomes {
+				d.add(outcomePart(s.id, &s.outcomes[j]))
+			}
 		}
 	}
 	return d

@@ -20,7 +20,10 @@ type Txn struct {
 	// Multi is set for the transaction of a multi, even one of no or one op:
 	// its reply is a list.
 	Multi bool
-	Ops   []Op
+	// Number is the number of a write of an exactly-once session, and Confirmed that of the
+	// last request up to which the client had all replies. 0 for all other transactions.
+	Number, Confirmed int64
+	Ops               []Op
 }
 
 // OpKind determines the effect of an Op, and so which of its fields count.
@@ -50,10 +53,16 @@ const (
 	// that connection may write for the session from then on. It follows OpCreateSession or
 	// OpSetTimeout, or is alone.
 	OpSetOwner
+	// OpExactlyOnce makes the Txn's session, which is open, an exactly-once session: see Outcome.
+	// It follows OpSetOwner.
+	OpExactlyOnce
 )
 
-// FormatOwner is the version of format.History with OpSetOwner.
-const FormatOwner = 5
+// The versions of format.History with OpSetOwner, and with OpExactlyOnce and Txn.Number.
+const (
+	FormatOwner = 5
+	FormatExact = 6
+)
 
 // Op is one effect of a transaction.
 type Op struct {

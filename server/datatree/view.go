@@ -96,6 +96,7 @@ func (t *Tree) Freeze() *View {
 			Sessions: t.NumSessions(),
 			Apache:   t.sessions.apache > 0,
 			Owners:   t.HasOwners(),
+			Exact:    t.HasExact(),
 		},
 		saved:         make(map[nodeID]*savedNode),
 		savedSessions: make(map[uint32]session),
@@ -198,7 +199,7 @@ func (v *View) collectSession() {
 	}
 	v.slot++
 	if s.live {
-		v.sessions = append(v.sessions, session{id: s.id, timeoutMs: s.timeoutMs, owner: s.owner, apache: s.apache})
+		v.sessions = append(v.sessions, session{id: s.id, timeoutMs: s.timeoutMs, owner: s.owner, apache: s.apache, exact: s.exact, outcomes: s.outcomes})
 	}
 }
 
@@ -219,6 +220,9 @@ func (v *View) writeSession(b *Batch) {
 	}
 	if s.owner != 0 {
 		b.buf = binary.BigEndian.AppendUint64(b.buf, s.owner)
+	}
+	if s.exact {
+		b.buf = appendOutcomes(b.buf, s.outcomes)
 	}
 	b.endValue()
 }

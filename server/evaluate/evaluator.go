@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zkd-project/zkd/internal/exact"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -49,6 +50,10 @@ type Request struct {
 	Resumes bool
 	// Owns is set in a createSession whose Origin becomes the owner of the session.
 	Owns bool
+	// Exact is set in a createSession of an exactly-once session.
+	Exact bool
+	// Number and Confirmed are those of a write of an exactly-once session: see datatree.Txn.
+	Number, Confirmed int64
 	// Removal is the node of a deleteContainer.
 	Removal Removal
 }
@@ -67,6 +72,8 @@ type Evaluator struct {
 	schemes *auth.Schemes
 	opts    Options
 	over    overlay
+	// windows has the writes of exactly-once sessions that are accepted and not confirmed.
+	windows map[jute.SessionID]*exact.Window
 
 	// Of the current request.
 	req   *Request
@@ -83,7 +90,7 @@ type Evaluator struct {
 
 // New returns an evaluator of requests against tree, without accepted writes.
 func New(tree Tree, schemes *auth.Schemes, opts Options) *Evaluator {
-	e := &Evaluator{tree: tree, schemes: schemes, over: newOverlay()}
+	e := &Evaluator{tree: tree, schemes: schemes, over: newOverlay(), windows: make(map[jute.SessionID]*exact.Window)}
 	e.Tune(opts)
 	return e
 }
@@ -161,6 +168,14 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 	if err == nil && txn.MaxSize() > datatree.MaxTxn {
 		e.over.rollback()
 		err = jute.ErrBadArguments
+	}
+	if req.Number != 0 && err != jute.ErrSessionMoved {
+		if e.fits(txn) {
+			txn.Number, txn.Confirmed = req.Number, req.Confirmed
+		} else {
+			e.over.rollback()
+			err = jute.ErrSessionMoved
+		}
 	}
 	if err != nil {
 		txn.Ops, txn.Multi = txn.Ops[:0], false

@@ -22,6 +22,7 @@ func (oneNode) Children(string) iter.Seq[string]                  { return func(
 func (oneNode) Ephemerals(jute.SessionID) iter.Seq[string]        { return func(func(string) bool) {} }
 func (oneNode) Session(jute.SessionID) (timeoutMs int32, ok bool) { return 4000, true }
 func (oneNode) SessionOwner(jute.SessionID) uint64                { return 0 }
+func (oneNode) Outcomes(jute.SessionID) []datatree.Outcome        { return nil }
 func (oneNode) Quota(string) (datatree.Quota, bool)               { return datatree.Quota{}, false }
 
 func TestVersionsWrap(t *testing.T) {

@@ -28,4 +28,6 @@ func (m Mutant) String() string {
 }
 
 // Mutants returns all mutants.
-func Mutants() []Mutant { return []Mutant{holderOfTree, anyContender, holderUnchecked, ownerOfTree} }
+func Mutants() []Mutant {
+	return []Mutant{holderOfTree, anyContender, holderUnchecked, ownerOfTree}
+}

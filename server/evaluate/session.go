@@ -53,6 +53,9 @@ func (e *Evaluator) createSession(txn *datatree.Txn) error {
 		r.owner = e.req.Origin
 		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpSetOwner, Result: jute.OpCreateSession})
 	}
+	if e.req.Owns && e.req.Exact && !e.req.Resumes {
+		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpExactlyOnce, Result: jute.OpCreateSession})
+	}
 	e.over.putSession(s, r)
 	return nil
 }
@@ -76,6 +79,7 @@ func (e *Evaluator) closeSession(txn *datatree.Txn) {
 		e.unlisted = e.zxid
 	}
 	e.over.putSession(s, sessionRecord{})
+	delete(e.windows, s)
 	txn.Ops = append(txn.Ops, op)
 }
 

@@ -22,6 +22,8 @@ type Tree interface {
 	Session(s jute.SessionID) (timeoutMs int32, ok bool)
 	// SessionOwner returns the connection that owns s, or 0 if none is known.
 	SessionOwner(s jute.SessionID) uint64
+	// Outcomes returns the outcomes that are kept for s, an exactly-once session.
+	Outcomes(s jute.SessionID) []datatree.Outcome
 	// Quota returns the quota that applies to path, if there is one.
 	Quota(path string) (datatree.Quota, bool)
 }

@@ -365,6 +365,7 @@ func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64
 	}
 	if req.Op == jute.OpCreateSession {
 		req.Owns = r.recordsOwner(req.Session)
+		req.Exact = req.Exact && r.format >= datatree.FormatExact
 	} else {
 		r.checkOwner(req, s)
 	}
@@ -383,6 +384,9 @@ func (r *Replica) proposeOne(req *evaluate.Request, now time.Duration, wall int6
 	if !ok {
 		return 0, false
 	}
+	if mutated(confirmedEarly) && req.Number != 0 {
+		req.Confirmed = req.Number - 1
+	}
 	txn := NewTxn()
 	if !r.leading.evaluator.Evaluate(req, zxid, wall, txn) {
 		RecycleTxn(txn)
@@ -398,6 +402,7 @@ func (r *Replica) proposeOne(req *evaluate.Request, now time.Duration, wall int6
 	if mutated(doubleClose) || mutated(noSessionCheck) {
 		injectFault(req, txn)
 	}
+	r.leading.evaluator.Accept(txn)
 	data := payload.encode(txn)
 	work = len(txn.Ops) + len(data)/256
 	if len(txn.Ops) == 1 {

@@ -57,6 +57,8 @@ const (
 	earlierSubmitted
 	earlierBarriers
 	ownersForgotten
+	numberForgotten
+	confirmedEarly
 )
 
 var mutantNames = [...]string{
@@ -103,6 +105,8 @@ var mutantNames = [...]string{
 	earlierSubmitted:     "earlier-submitted",
 	earlierBarriers:      "earlier-barriers",
 	ownersForgotten:      "owners-forgotten",
+	numberForgotten:      "number-forgotten",
+	confirmedEarly:       "confirmed-early",
 }
 
 func (m Mutant) String() string {

@@ -68,6 +68,7 @@ const (
 	submissionSameAuth = 1 << iota // the same as the previous submission's
 	submissionRefused              // Refused follows
 	submissionLocal
+	submissionExact // Number and Confirmed follow, but for a createSession
 )
 
 // appendSubmission appends one submission; before is the previous one in the frame, or
@@ -85,6 +86,9 @@ func appendSubmission(b []byte, sub, before *Submission) []byte {
 	if req.Local {
 		flags |= submissionLocal
 	}
+	if req.Exact || req.Number != 0 && !mutated(numberForgotten) {
+		flags |= submissionExact
+	}
 	b = append(b, byte(sub.Kind), flags)
 	b = binary.AppendVarint(b, int64(req.Op))
 	b = binary.LittleEndian.AppendUint64(b, uint64(req.Session))
@@ -93,6 +97,10 @@ func appendSubmission(b []byte, sub, before *Submission) []byte {
 	b = binary.AppendVarint(b, int64(req.TimeoutMs))
 	if flags&submissionRefused != 0 {
 		b = binary.AppendVarint(b, int64(req.Refused))
+	}
+	if flags&submissionExact != 0 && req.Op != jute.OpCreateSession {
+		b = binary.AppendVarint(b, req.Number)
+		b = binary.AppendVarint(b, req.Confirmed)
 	}
 	if flags&submissionSameAuth == 0 {
 		b = binary.AppendUvarint(b, uint64(len(req.Auth)))
@@ -126,6 +134,16 @@ func decodeSubmissions(dst []Submission, b []byte, received time.Duration) ([]Su
 		}
 		if flags&submissionRefused != 0 {
 			req.Refused = jute.Code(f.Varint())
+		}
+		switch {
+		case flags&submissionExact == 0:
+		case req.Op == jute.OpCreateSession:
+			req.Exact = true // a server of an earlier version ignores the flag
+		default:
+			req.Number, req.Confirmed = f.Varint(), f.Varint()
+			if req.Number <= req.Confirmed || req.Confirmed < 0 {
+				return dst, wire.ErrMalformed
+			}
 		}
 		if flags&submissionSameAuth == 0 {
 			auth = decodeAuth(&f)

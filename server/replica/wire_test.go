@@ -20,6 +20,8 @@ func sampleSubmissions() []Submission {
 		{Request: evaluate.Request{Op: jute.OpCreate, Session: 0x1a, Cxid: 7, Origin: 3<<56 | 9, Auth: bob, Body: []byte("body")}},
 		{Kind: Barrier, Request: evaluate.Request{Op: jute.OpSync, Session: 0x1a, Cxid: 8, Origin: 3<<56 | 9, Auth: bob, Body: []byte{}}},
 		{Kind: Resume, Request: evaluate.Request{Op: jute.OpCreateSession, Session: -1, TimeoutMs: 30000, Origin: 1<<64 - 1, Auth: []jute.ID{}, Body: []byte("pw")}},
+		{Request: evaluate.Request{Op: jute.OpSetData, Session: 5, Number: 1 << 40, Confirmed: 1<<40 - 1, Auth: []jute.ID{}, Body: []byte{}}},
+		{Request: evaluate.Request{Op: jute.OpCreateSession, Session: 5, Exact: true, Auth: []jute.ID{}, Body: []byte{}}},
 		{Request: evaluate.Request{Op: jute.OpCloseSession, Session: 5, Cxid: -11, Local: true, Refused: jute.ErrNoAuth, Auth: bob[:1], Body: []byte{}}},
 	}
 }
@@ -182,7 +184,7 @@ func sameSubmissions(a, b []Submission) bool {
 // size that a frame allows for it.
 func TestSubmissionOverhead(t *testing.T) {
 	ids := slices.Repeat([]jute.ID{{Scheme: "digest", ID: "u:" + strings.Repeat("h", 28)}}, 64<<10/(6+30+32))
-	sub := Submission{Request: evaluate.Request{Op: -1 << 31, Cxid: -1 << 31, TimeoutMs: -1 << 31, Refused: -1 << 31, Auth: ids}}
+	sub := Submission{Request: evaluate.Request{Op: -1 << 31, Cxid: -1 << 31, TimeoutMs: -1 << 31, Refused: -1 << 31, Number: 1<<63 - 1, Confirmed: 1<<63 - 2, Auth: ids}}
 	if n := len(appendSubmission(nil, &sub, nil)); n > SubmissionOverhead {
 		t.Errorf("a request with %d identities takes %d bytes beside its body, more than %d", len(ids), n, SubmissionOverhead)
 	}

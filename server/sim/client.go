@@ -50,6 +50,9 @@ type request struct {
 	mode    watch.Mode // of the watch that an addWatch request sets
 	restore *jute.SetWatchesRequest
 	auth    []jute.ID
+
+	exact     bool  // with reqCreateSession and reqResume: the client wants exactly-once
+	confirmed int64 // of a write of an exactly-once session; with exact also here
 }
 
 var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close", "set watches", "reconfig"}
@@ -91,6 +94,11 @@ type reply struct {
 	path    string
 	exists  bool           // of a read: the node exists
 	event   jute.EventType // a watch event, which is no reply; at zxid 0 it is one that the client had missed
+
+	// Of an answer to reqCreateSession and reqResume: exactly-once is granted.
+	exact    bool
+	done     int64
+	outcomes []datatree.Outcome
 }
 
 // conn is a client's connection at a node.
@@ -106,6 +114,8 @@ type conn struct {
 	reported  int64  // the touch reported to the leader
 	last      jute.Zxid
 	watcher   watch.Watcher
+	exact     bool
+	early     []datatree.Outcome // for an injected fault
 }
 
 // waiting is a request that waits at a node for its answer.
@@ -137,6 +147,8 @@ type client struct {
 	restoring  bool      // the watches are not restored yet on this connection
 	told       jute.Zxid // by the last answer: all events up to there have come
 	writes     uint64    // answered
+	exact      bool      // the session, and so its connections, are exactly-once
+	under      []request // of earlier connections, not decided
 }
 
 // malformed is the body of a write that is refused.
@@ -166,6 +178,7 @@ func (s *Sim) clientTurn(c *client) {
 		s.lostConn(c)
 	case s.phase == phaseChaos && s.percent(s.cfg.MovePct):
 		s.lostConn(c)
+	case len(c.under) > 0: // these come first
 	case c.id == 0 && s.cfg.Loud > 0 && s.phase == phaseChaos:
 		for len(c.inFlight) < s.cfg.Loud {
 			s.sendRequest(c)
@@ -185,6 +198,7 @@ func (s *Sim) connect(c *client) {
 		s.relinquish(c.session, req.timeout)
 	}
 	req.floor, req.sent = s.ghost.acked, s.now
+	req.exact, req.confirmed = s.wantsExact(c), c.confirmed()
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
 	if s.phase == phaseLive {
 		n = s.nodes[s.core[s.rng.IntN(len(s.core))]]
@@ -207,6 +221,7 @@ func (s *Sim) sendRequest(c *client) {
 	if !s.chooseChange(c, &req) {
 		s.choose(c, &req)
 	}
+	s.number(c, &req)
 	if len(c.inFlight) == 0 {
 		c.asked = s.now
 	}
@@ -318,6 +333,7 @@ func (s *Sim) received(c *client, r *reply) {
 		s.lostConn(c)
 		c.forgetSession()
 	}
+	s.resend(c)
 }
 
 // checkReply checks a reply against the committed sequence: I9, I19.
@@ -377,9 +393,11 @@ func (s *Sim) connected(c *client, r *reply) {
 	c.seen = max(c.seen, r.zxid)
 	c.inFlight = c.inFlight[:0]
 	s.restoreWatches(c)
+	s.reattached(c, r)
 }
 
 func (c *client) forgetSession() {
+	c.exact, c.under = false, nil
 	c.session, c.seen, c.told, c.watches, c.persistent = 0, 0, 0, nil, nil
 }
 
@@ -391,9 +409,11 @@ func (s *Sim) checkSeen(c *client, z jute.Zxid) {
 
 // lostConn gives up a connection. The outstanding requests may take effect or not.
 func (s *Sim) lostConn(c *client) {
+	unsent := len(c.under) > 0
+	c.keep()
 	if c.node >= 0 {
 		if s.phase == phaseChaos && s.percent(s.cfg.HangPct) {
-			s.haunt(c)
+			s.haunt(c, !unsent)
 		} else {
 			s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: request{origin: c.origin}})
 		}
@@ -408,16 +428,22 @@ func (s *Sim) lostConn(c *client) {
 }
 
 // haunt leaves a connection that the client has given up open at its server, and lets the last
-// of the client's requests arrive there late. The server learns of the end even later.
-func (s *Sim) haunt(c *client) {
+// of the client's requests arrive there late, writes among them unless the client still had to send
+// others. The server learns of the end even later.
+func (s *Sim) haunt(c *client, writes bool) {
+	late := uint64(100)
 	for range s.rng.IntN(3) {
 		c.cxid++
 		req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked, sent: s.now}
-		if req.kind = reqRead; s.percent(70) {
+		if req.kind = reqRead; writes && s.percent(70) {
 			req.kind = reqWrite
 			s.chooseWrite(&req)
 		}
-		s.afterPacket(evToServer, s.nodes[c.node], s.between(100, s.cfg.SessionMs*500), &packet{to: c.node, client: c.id, req: req})
+		if s.number(c, &req); c.exact && req.covered() {
+			c.under = append(c.under, req)
+		}
+		late = s.between(late, s.cfg.SessionMs*500) // in their order
+		s.afterPacket(evToServer, s.nodes[c.node], late, &packet{to: c.node, client: c.id, req: req})
 	}
 	s.afterPacket(evToServer, s.nodes[c.node], s.cfg.SessionMs*1000, &packet{to: c.node, client: c.id, req: request{origin: c.origin}})
 }
@@ -470,6 +496,7 @@ func (n *node) submission(c *conn, w *waiting, service uint64) replica.Submissio
 	if w.Kind() == pending.Barrier {
 		sub.Kind, sub.Request.Op = replica.Barrier, jute.OpSync
 	}
+	c.exactSubmission(req, &sub)
 	return sub
 }
 
@@ -515,13 +542,14 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 	n.register.Add(c, "", 0, 0)
 	c.watcher = n.register.AddWatcher(c)
 	n.conns = append(n.conns, c)
+	c.early = n.tree.Outcomes(c.session)
 	c.pending.Service = n.rep.Service()
 	c.pending.Push(waiting{req: *req})
 	kind := replica.Write
 	if req.kind == reqResume {
 		kind = replica.Resume
 	}
-	s.submit(n, kind, evaluate.Request{Op: jute.OpCreateSession, Session: c.session, Origin: c.origin, TimeoutMs: req.timeout})
+	s.submit(n, kind, evaluate.Request{Op: jute.OpCreateSession, Session: c.session, Origin: c.origin, TimeoutMs: req.timeout, Exact: req.exact})
 	s.takeOutputs(n)
 }
 
@@ -640,7 +668,7 @@ func (s *Sim) answer(n *node, c *conn) {
 			r.zxid = n.applied
 			s.serveWatches(n, c, &p.req, &r)
 		}
-		sent := p.req.sent
+		sent, asked := p.req.sent, p.req
 		c.pending.Pop()
 		c.last = max(c.last, r.zxid)
 		s.checkOwner(n, c, &r)
@@ -651,6 +679,7 @@ func (s *Sim) answer(n *node, c *conn) {
 			if s.clients[c.client].attempt == c.attempt {
 				s.ghost.resumed(c.session, c.origin)
 			}
+			s.exactReply(n, c, &asked, &r)
 		}
 		if r.err == 0 && r.kind != reqClose {
 			s.promise(n, c, r.kind, sent)

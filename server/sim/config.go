@@ -89,6 +89,9 @@ type Config struct {
 	// that there is none.
 	MixedMs uint64
 
+	// Exact is every how many clients one has exactly-once sessions; 0 means none.
+	Exact int
+
 	// ChaosOnly omits the phases in which the ensemble must recover.
 	ChaosOnly bool
 	// Mutant plants a fault in the nodes.
@@ -168,6 +171,9 @@ func (c *Config) String() string {
 	if c.AdmitLearners {
 		fmt.Fprintf(&b, " admitlearners joiners=%d autopilot=%d", c.Joiners, c.AutopilotMs)
 	}
+	if c.Exact > 0 {
+		fmt.Fprintf(&b, " exact=%d", c.Exact)
+	}
 	if c.Mutant != 0 {
 		fmt.Fprintf(&b, " mutant=%s", c.Mutant)
 	}
@@ -211,6 +217,10 @@ func Draw(seed uint64, steps int) Config {
 	c.BadPct = pick(r, 0, 0, 5)
 	c.InterludeMs = c.ElectionMs * pick[uint64](r, 0, 1, 3, 3, 10)
 	c.MixedMs = c.ElectionMs * pick[uint64](r, 0, 0, 0, 0, 10, 50)
+	c.Exact = pick(r, 0, 1, 2)
+	if c.BigPct > 0 {
+		c.Exact = 0 // sent again and again, large values would exceed the rate
+	}
 	return c
 }
 

@@ -64,6 +64,9 @@ type ghost struct {
 	txn     datatree.Txn
 	applied datatree.Applied
 
+	exact      map[jute.SessionID]*exactGhost
+	exactConns map[uint64]bool // connections that have been granted exactly-once
+
 	sessions map[jute.SessionID]bool   // all sessions ever created; false once closed
 	kept     map[jute.SessionID]uint64 // until when its client was promised that it lives, µs
 	expired  map[jute.SessionID]uint64 // when its close was committed, if no client asked for it
@@ -88,6 +91,8 @@ func newGhost() ghost {
 		owner:       make(map[jute.SessionID]uint64),
 		left:        make(map[uint64]bool),
 		owners:      make(map[jute.SessionID]uint64),
+		exact:       make(map[jute.SessionID]*exactGhost),
+		exactConns:  make(map[uint64]bool),
 	}
 }
 
@@ -363,6 +368,7 @@ func (s *Sim) commit(n *node, e *chainedEntry) {
 		c.session, c.origin, c.cxid, c.err = txn.Session, txn.Origin, txn.Cxid, txn.Err
 		s.checkTxn(txn)
 		s.checkOrigin(txn)
+		s.checkNumber(txn)
 	}
 	if skipped := g.tree.Stats().Skipped; skipped > 0 {
 		s.fail("S1", "%v can't be applied: %v", e.Zxid, describeTxn(&g.txn))

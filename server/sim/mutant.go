@@ -31,6 +31,13 @@ const (
 	MutantAgainBackwards               // they are, in another order
 	MutantNotPassed                    // an answer that was lost is not made up for
 	MutantUnownedKept                  // connections wait for the next service although the history does not say that their sessions are theirs
+	MutantNotReplayed                  // outcomes of writes are not sent to the next connection
+	MutantDoneBehind                   // a client is told that its last write is not done
+	MutantDoneEarly                    // a client is told what was done when it connected, and not when its session was resumed
+	MutantReplayOfAnother              // a client is told the outcomes of another session
+	MutantOutcomesNotKept              // a snapshot has no outcomes
+	MutantResentBackwards              // a client sends writes again in another order
+	MutantNotResent                    // a client does not send writes again
 	numMutants
 )
 
@@ -39,6 +46,7 @@ var mutantNames = [numMutants]string{
 	"one-lane", "purge-joiners", "no-start-record", "event-late", "relative-ignored", "fires-twice", "conns-kept", "report-twice",
 	"touches-forgotten", "persistent-not-restored", "persistent-once", "moved-kept",
 	"not-again", "again-backwards", "not-passed", "unowned-kept",
+	"not-replayed", "done-behind", "done-early", "replay-of-another", "outcomes-not-kept", "resent-backwards", "not-resent",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

@@ -61,7 +61,7 @@ func (s *Sim) limits(n *node) replica.Limits {
 	}
 	l := replica.Limits{Waiting: 1 << 20, Proposals: 1 << 20, Backlog: 1 << 20, Log: 1 << 20}
 	if c.Backlog > 0 {
-		l.Proposals, l.Backlog, l.Waiting, l.Log = c.Backlog, c.Backlog, c.Backlog, c.Backlog
+		l.Proposals, l.Backlog, l.Waiting, l.Log = c.Backlog, c.Backlog, max(c.Backlog, 600), c.Backlog // each request has room if none waits
 	}
 	return l
 }
@@ -78,7 +78,7 @@ func (s *Sim) allRead() uint32 {
 	if ms := s.cfg.MixedMs; ms > 0 && s.now/1000/ms%2 == 0 {
 		return datatree.FormatOwner - 1
 	}
-	return datatree.FormatOwner
+	return datatree.FormatExact
 }
 
 // leading reports whether the node leads and serves.

@@ -48,6 +48,9 @@ func (s *Sim) makeSnapshot(n *node) *snapshot {
 		batch.Reset()
 		more = n.view.Step(&batch, 64<<10)
 		for row := range batch.All() {
+			if s.cfg.Mutant == MutantOutcomesNotKept && row.Table == datatree.TableSessions && len(row.Value) > 4+1+8 {
+				row.Value = append(row.Value[:4+1+8:4+1+8], 0)
+			}
 			snap.rows = append(snap.rows, datatree.Row{Table: row.Table, Key: bytes.Clone(row.Key), Value: bytes.Clone(row.Value)})
 			snap.bytes += int64(len(row.Key) + len(row.Value))
 		}

@@ -1,0 +1,190 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zkd-project/zkd/internal/exact"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// An exactly-once session (docs/extensions.md) keeps its calls when a connection is lost. The number
+// of a request in its session is the call's place in the order of all calls.
+
+// greeting is a server's answer to a connect request.
+type greeting struct {
+	jute.ConnectResponse
+	ext     jute.ExtensionResponse
+	replies []outcome // to writes of earlier connections
+}
+
+// outcome is the reply to a write.
+type outcome struct {
+	jute.ReplyHeader
+	body []byte
+}
+
+// takeReplies reads the replies that follow a connect response.
+func (g *greeting) takeReplies(in *frames) error {
+	if g.ext.Replies < 0 || g.ext.Replies > exact.MaxWrites {
+		return fmt.Errorf("the server announces %d replies to earlier writes; it can have %d", g.ext.Replies, exact.MaxWrites)
+	}
+	for range g.ext.Replies {
+		frame, err := in.next()
+		if err != nil {
+			return fmt.Errorf("replies to earlier writes: %w", err)
+		}
+		d := jute.NewDecoder(frame)
+		var o outcome
+		o.Decode(&d)
+		if o.body = slices.Clone(d.Rest()); d.Err() != nil {
+			return fmt.Errorf("reply header: %w", d.Err())
+		}
+		g.replies = append(g.replies, o)
+	}
+	return nil
+}
+
+// replyTo returns the reply to the write of a number.
+func (g *greeting) replyTo(number int64) (o *outcome, ok bool) {
+	i := slices.IndexFunc(g.replies, func(o outcome) bool { return o.Xid == exact.Xid(number) })
+	if i < 0 {
+		return nil, false
+	}
+	return &g.replies[i], true
+}
+
+// wantsLocked returns the extensions that the client asks for.
+func (s *session) wantsLocked() Features {
+	if s.opts.ExactlyOnce && (s.id == 0 || s.id != s.opts.Session.ID) {
+		return jute.FeaturePaging | jute.FeatureExactlyOnce
+	}
+	return jute.FeaturePaging
+}
+
+// confirmedLocked returns the number of the last call up to which all are complete.
+func (s *session) confirmedLocked() int64 {
+	if s.calls.n == 0 {
+		return int64(s.seq)
+	}
+	return int64(s.calls.at(0).seq) - 1
+}
+
+// cost returns what a write counts for in the window.
+func (k *call) cost(size int) int64 { return exact.Cost(len(k.multi), size) }
+
+// fitsLocked reports whether a request of that size may be sent now. In an exactly-once session the
+// servers keep only so many outcomes.
+func (s *session) fitsLocked(k *call, size int) bool {
+	return !s.exact || !exact.Covers(k.op) || s.window.Fits(k.cost(size))
+}
+
+// sendLocked completes the request of k, which begins at mark, for a connection.
+func (s *session) sendLocked(b []byte, mark int, k *call) []byte {
+	if !s.exact {
+		return b
+	}
+	k.kept = append(k.kept[:0], b[mark:]...)
+	if !exact.Covers(k.op) {
+		return b
+	}
+	s.window.Add(int64(k.seq), k.cost(len(k.kept)))
+	return jute.EndFrame(jute.AppendInt64(b, s.confirmedLocked()), mark)
+}
+
+// extraBytes returns how much longer a request may become when it is sent.
+func (s *session) extraBytes(op jute.OpCode) int {
+	if s.opts.ExactlyOnce && exact.Covers(op) {
+		return 8
+	}
+	return 0
+}
+
+// keepCallsLocked makes the calls that were sent on the connection of an exactly-once session, which
+// is lost, wait for the next one. Those whose callers have left stay as they are, and so do operations
+// that are about a connection or the ensemble.
+func (s *session) keepCallsLocked() {
+	if !s.exact {
+		return
+	}
+	for i := range s.calls.n {
+		k := s.calls.at(i)
+		if k.frame != nil || k.left() || !exact.Covers(k.op) && !repeatable(k.op) {
+			continue
+		}
+		k.again = k.again || k.seq <= s.sent
+		k.frame, k.kept = k.kept, nil
+		s.waiting += len(k.frame)
+	}
+}
+
+// repeatable reports whether an operation is a read that may be asked again.
+func repeatable(op jute.OpCode) bool {
+	switch op {
+	case jute.OpExists, jute.OpGetData, jute.OpGetChildren2, jute.OpGetACL, jute.OpGetEphemerals,
+		jute.OpGetAllChildrenNumber, jute.OpMultiRead, jute.OpSync:
+		return true
+	}
+	return false
+}
+
+// settledCall is a call of an earlier connection that is decided. reply is nil if there is no outcome.
+type settledCall struct {
+	k     *call
+	fate  exact.Fate
+	reply *outcome
+}
+
+// decideLocked takes the calls of earlier connections out of those that wait, except for those that
+// are sent again.
+func (s *session) decideLocked(g *greeting) (settled []settledCall) {
+	for _, k := range s.calls.takeAll() {
+		d := settledCall{k: k, fate: exact.Again}
+		switch number := int64(k.seq); {
+		case !k.again:
+		case s.exact:
+			replied := false
+			d.reply, replied = g.replyTo(number)
+			d.fate = exact.FateOf(number, exact.Covers(k.op), g.ext.Done, replied)
+		default:
+			d.fate = exact.Lost
+		}
+		if d.fate == exact.Again {
+			s.calls.push(k)
+			continue
+		}
+		s.waiting -= len(k.frame)
+		if k.watch != nil {
+			s.watches.remove(k.watch)
+		}
+		settled = append(settled, d)
+	}
+	return settled
+}
+
+// errReasonLost explains a refusal.
+var errReasonLost = errors.New("the server refused the operation, and its reason was lost with the connection")
+
+// errNotKept explains why the outcome of a call is not known.
+var errNotKept = errors.New("the connection was lost, and this server does not know what became of the operation")
+
+// settleAll makes the results of calls known. An error means that a reply is invalid.
+func (s *session) settleAll(calls []settledCall, server string) error {
+	var broken error
+	for _, d := range calls {
+		switch d.fate {
+		case exact.Answered:
+			body := jute.NewDecoder(d.reply.body)
+			s.mu.Lock()
+			s.lastZxid = max(s.lastZxid, d.reply.Zxid)
+			s.mu.Unlock()
+			broken = errors.Join(broken, s.answer(d.k, &d.reply.ReplyHeader, &body))
+		case exact.Refused:
+			s.fail(d.k, ErrThrottled, errReasonLost, false)
+		default:
+			s.fail(d.k, ErrConnectionLoss, &ServerError{Server: server, Err: errNotKept}, true)
+		}
+	}
+	return broken
+}
