@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes/internal/trial"
 	"github.com/zkd-project/zkd/recipes/queue"
 )
@@ -62,7 +63,8 @@ func TestSweepOfADraftThatIsOffered(t *testing.T) {
 	var once sync.Once
 	c := w.Other(func(o *client.Options) {
 		o.Trace.Request = func(_ context.Context, r client.TracedRequest) {
-			if strings.HasSuffix(r.Path, "/"+d.Item) { // it has been read, and is removed next
+			// It has been read, in a page where the server has these, and is removed next.
+			if r.Op == jute.OpChildrenPage || strings.HasSuffix(r.Path, "/"+d.Item) {
 				once.Do(func() { w.Must(producer.Offer(w.Ctx, d)) })
 			}
 		}

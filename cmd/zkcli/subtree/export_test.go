@@ -3,7 +3,7 @@ package subtree
 import "github.com/zkd-project/zkd/jute"
 
 // OpChildren is the operation that Live uses.
-const OpChildren = jute.OpGetChildren2
+const OpChildren = jute.OpChildrenPage
 
 // SameData and SameACL are what Diff goes by.
 var (
