@@ -47,14 +47,14 @@ type Options struct {
 	// from the other.
 	Session SessionKey
 
-	// ExactlyOnce makes the session an exactly-once session, if the servers offer that, as zkd's do:
-	// a write whose connection is lost waits for the next one, on which it gets the outcome of its one
-	// execution. Writes never fail with ErrConnectionLoss then. They wait as long as their
-	// contexts and the session last; after that, as after a change of the ensemble, an error may
-	// be ambiguous (IsAmbiguous). A write for which the servers end the connection each time, such as
-	// one that their jute.maxbuffer does not admit, waits likewise. Reads are asked again, unless they could then see a later write of
-	// their own session. With other servers, and in a session that is given as
-	// Options.Session, calls fail as without it.
+	// ExactlyOnce makes the session an exactly-once session, if the servers offer that, as zkd's
+	// do: a write whose connection is lost waits for the next one, on which it gets the outcome
+	// of its one execution. Writes never fail with ErrConnectionLoss then. They wait as long as
+	// their contexts and the session last; after that, as after a change of the ensemble, an error
+	// may be ambiguous (IsAmbiguous). A write for which the servers end the connection each time,
+	// such as one that their jute.maxbuffer does not admit, waits likewise. Reads are asked again,
+	// unless they could then see a later write of their own session. With other servers, and in a
+	// session that is given as Options.Session, calls fail as without it.
 	ExactlyOnce bool
 
 	// AllowReadOnly accepts a server without a quorum, which serves only reads, if no other

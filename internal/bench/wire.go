@@ -14,7 +14,7 @@ const (
 	statSize      = 68
 
 	// maxReply is the largest length of a reply that the client accepts. It is far above
-	// jute.maxbuffer, since replies to getChildren have no limit.
+	// jute.maxbuffer, since zkd.maxReply may be larger.
 	maxReply = 256 << 20
 )
 
