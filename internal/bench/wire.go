@@ -14,7 +14,7 @@ const (
 	statSize      = 68
 
 	// maxReply is the largest length of a reply that the client accepts. It is far above
-	// jute.maxbuffer, since zkd.maxReply may be larger.
+	// jute.maxbuffer, which zkd.maxReply may exceed.
 	maxReply = 256 << 20
 )
 
