@@ -50,7 +50,7 @@ func (f adminFacts) Feed(r admin.FeedRequest) (admin.Feed, int, string) {
 }
 
 // Next implements admin.Feed.
-func (c *changes) Next(ctx context.Context, yield func(*jute.Change)) (jute.Zxid, error) {
+func (c *changes) Next(ctx context.Context, yield func(*jute.Change)) error {
 	idle := time.NewTimer(feedIdle)
 	defer idle.Stop()
 	for {
@@ -62,16 +62,16 @@ func (c *changes) Next(ctx context.Context, yield func(*jute.Change)) (jute.Zxid
 			}
 		})
 		if some || err != nil {
-			return c.cursor.Zxid(), err
+			return err
 		}
 		select {
 		case <-c.history.More(c.cursor.Zxid()):
 		case <-idle.C:
-			return c.cursor.Zxid(), nil
+			return nil
 		case <-ctx.Done():
-			return 0, context.Cause(ctx)
+			return context.Cause(ctx)
 		case <-c.stopping:
-			return 0, io.EOF
+			return io.EOF
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,10 +23,10 @@ type FeedRequest struct {
 
 // Feed is a stream of changes.
 type Feed interface {
-	// Next calls yield for the changes that follow, and returns the zxid up to which there are no
-	// others. It blocks until there are some, but not for longer than a time. The error is io.EOF
-	// when the server stops, and a *jute.CompactedError if changes were forgotten.
-	Next(ctx context.Context, yield func(*jute.Change)) (upTo jute.Zxid, err error)
+	// Next calls yield for the changes of the transactions that follow. It blocks until there are
+	// some, but not for longer than a time. The error is io.EOF when the server stops, and a
+	// *jute.CompactedError if changes were forgotten: then the last transaction may lack some.
+	Next(ctx context.Context, yield func(*jute.Change)) error
 }
 
 // feedEvent is a change in JSON.
@@ -72,7 +71,7 @@ func feedEventOf(c *jute.Change, withData bool) feedEvent {
 	return e
 }
 
-// feed sends changes as server-sent events (docs/admin.md): one for each change, with the name of
+// feed sends changes as server-sent events (docs/operations.md): one for each change, with the name of
 // its kind; the last one of a transaction has the zxid as its id. So a client that reconnects with
 // Last-Event-ID gets all transactions after that one.
 func (h *handler) feed(w http.ResponseWriter, r *http.Request) {
@@ -84,12 +83,11 @@ func (h *handler) feed(w http.ResponseWriter, r *http.Request) {
 	}
 	fail := func(status int, problem string) { http.Error(w, problem, status) }
 	if after != "" {
-		n, err := strconv.ParseUint(strings.TrimPrefix(after, "0x"), 16, 63)
+		zxid, err := parseZxid(after)
 		if err != nil {
-			fail(http.StatusBadRequest, "The parameter after must be a zxid, in hex")
+			fail(http.StatusBadRequest, err.Error())
 			return
 		}
-		zxid := jute.Zxid(n)
 		request.After = &zxid
 	}
 	if request.Path == "" {
@@ -130,14 +128,14 @@ type eventWriter struct {
 // relay writes the changes that follow, or a sign of life.
 func (e *eventWriter) relay(ctx context.Context, feed Feed) error {
 	e.text.Reset()
-	_, err := feed.Next(ctx, func(c *jute.Change) {
+	err := feed.Next(ctx, func(c *jute.Change) {
 		if e.last != nil {
 			e.write(c.Zxid != e.last.Zxid)
 		}
 		e.last = c
 	})
-	if e.last != nil { // Next ends between two transactions
-		e.write(true)
+	if e.last != nil { // Next ends between two transactions, but for an error
+		e.write(err == nil)
 		e.last = nil
 	}
 	var gone *jute.CompactedError

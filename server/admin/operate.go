@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zkd-project/zkd/jute"
 )
 
 // snapshot takes a snapshot and sends it, or with ?streaming=false only says where it ends.
@@ -61,9 +63,9 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 	if allowed, _ := h.Snapshots(); !allowed {
 		return nil, http.StatusServiceUnavailable, "Log command is disabled, as snapshot is"
 	}
-	after, err := strconv.ParseUint(strings.TrimPrefix(q.args.Get("after"), "0x"), 16, 63)
+	after, err := parseZxid(q.args.Get("after"))
 	if err != nil {
-		return nil, http.StatusBadRequest, "The parameter after must be a zxid, in hex"
+		return nil, http.StatusBadRequest, err.Error()
 	}
 	if !h.enterStream(1) {
 		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d others who follow the log", maxStreams)
@@ -92,6 +94,15 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 			panic(http.ErrAbortHandler) // the connection has no other use
 		}
 	}
+}
+
+// parseZxid parses the parameter after.
+func parseZxid(text string) (jute.Zxid, error) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 63)
+	if err != nil {
+		return 0, errors.New("The parameter after must be a zxid, in hex")
+	}
+	return jute.Zxid(n), nil
 }
 
 // enterStream counts the streams of the log. It reports whether there may be n more.

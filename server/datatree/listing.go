@@ -83,7 +83,7 @@ func (l *listing) insert(a *arena, id nodeID) {
 
 // split makes room for name in leaf i: it moves the upper half of it to a new leaf. But if
 // name comes last of all, the new leaf is for it alone, so that names that are made in order
-// leave full leaves behind.
+// fill the leaves.
 func (l *listing) split(a *arena, i int, name string) {
 	ids := l.leaves[i].ids
 	a.sortByName(ids)

@@ -70,7 +70,7 @@ func (l *likeness) answer(word string) string {
 	return strings.ReplaceAll(l.texts[word], "GROWS", fmt.Sprint(l.grown))
 }
 
-// serve answers on a port of its own until the test ends.
+// serve answers on a free port until the test ends.
 func (l *likeness) serve(t *testing.T) (addr string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -119,8 +119,8 @@ func (p *Place) end(ctx context.Context) error {
 	return end(ctx, p.line.Client, p.path, settle.DeleteOptions{Insist: true, Unique: true})
 }
 
-// leaving is how long to wait for the servers after ctx has ended.
-const leaving = 2 * time.Second
+// Leaving is how long giving something up waits for the servers.
+const Leaving = 2 * time.Second
 
 // end deletes an own node, if need be in the background. The error wraps recipes.ErrLost if
 // the node did not exist any more, and is ambiguous if the deletion continues in the
@@ -136,7 +136,7 @@ func end(ctx context.Context, c *client.Client, path string, o settle.DeleteOpti
 func EndBy(ctx context.Context, c *client.Client, path string, remove func(context.Context) error) error {
 	if ctx.Err() == nil || c.State().Connected() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leaving)
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), Leaving)
 		defer cancel()
 	}
 	err := remove(ctx)

@@ -12,7 +12,7 @@ import (
 // DropWatch closes a watch whose event is not needed any more, even if ctx has ended. If it
 // has fired, that costs nothing.
 func DropWatch(ctx context.Context, w *client.Watch) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Leaving)
 	defer cancel()
 	_ = w.Close(ctx) // otherwise the server would send a useless event
 }
