@@ -57,10 +57,11 @@ func (g *greeting) replyTo(number int64) (o *outcome, ok bool) {
 
 // wantsLocked returns the extensions that the client asks for.
 func (s *session) wantsLocked() Features {
+	wants := jute.FeaturePaging | jute.FeatureOperations
 	if s.opts.ExactlyOnce && (s.id == 0 || s.id != s.opts.Session.ID) {
-		return jute.FeaturePaging | jute.FeatureExactlyOnce
+		wants |= jute.FeatureExactlyOnce
 	}
-	return jute.FeaturePaging
+	return wants
 }
 
 // confirmedLocked returns the number of the last call up to which all are complete.
@@ -72,7 +73,15 @@ func (s *session) confirmedLocked() int64 {
 }
 
 // cost returns what a write counts for in the window.
-func (k *call) cost(size int) int64 { return exact.Cost(len(k.multi), size) }
+func (k *call) cost(size int) int64 {
+	ops := len(k.multi)
+	for i := range k.multi {
+		if op := &k.multi[i]; op.Type == jute.OpDeleteTree {
+			ops += jute.TreeLimit(op.Limit)
+		}
+	}
+	return exact.Cost(ops, size)
+}
 
 // fitsLocked reports whether a request of that size may be sent now. In an exactly-once session the
 // servers keep only so many outcomes.

@@ -146,3 +146,38 @@ func TestExactlyOnceInPipelines(t *testing.T) {
 		t.Errorf("%d creates give %d, %v", writers*each, dir.Stat.Cversion, err)
 	}
 }
+
+// TestExactlyOnceDeletesATree deletes a tree whose outcome takes more than half of the room that a session has,
+// among other writes, and cuts the connection.
+func TestExactlyOnceDeletesATree(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t, exactly)
+	ctx := t.Context()
+	const nodes = 5000
+	ops := []client.Op{client.CreateOp("/d", nil, client.CreateOptions{})}
+	for i := 1; i < nodes; i++ {
+		ops = append(ops, client.CreateOp(fmt.Sprintf("/d/%d", i), nil, client.CreateOptions{}))
+	}
+	if _, err := c.Multi(ctx, ops...); err != nil {
+		t.Fatal(err)
+	}
+	cut := s.CutAfter(zktest.Nth(10, zktest.Op(jute.OpMulti)))
+	var sets []*client.Future[[]client.OpResult]
+	for i := range 40 {
+		ops := []client.Op{client.CreateOrSetOp("/n", nil, client.AnyVersion, client.CreateOptions{})}
+		if i == 8 {
+			ops = append(ops, client.DeleteTreeOp("/d", client.AnyVersion, 0))
+		}
+		sets = append(sets, c.Async().Multi(ops))
+	}
+	for i, f := range sets {
+		results, err := f.Wait(ctx)
+		if err != nil || i == 8 && results[1].Deleted != nodes {
+			t.Fatalf("multi %d: %v", i, err)
+		}
+	}
+	<-cut.Done()
+	if node, err := c.Get(ctx, "/n"); err != nil || node.Stat.Version != 39 {
+		t.Errorf("%+v, %v", node.Stat, err)
+	}
+}
