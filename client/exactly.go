@@ -110,10 +110,14 @@ func (s *session) extraBytes(op jute.OpCode) int {
 	return 0
 }
 
+// maxBlamed is how many connections may be lost before the answer to the same call.
+const maxBlamed = 10
+
 // keepCallsLocked makes the calls that were sent on the connection of an exactly-once session, which
-// is lost, wait for the next one. Those whose callers have left stay as they are, and so do operations
-// that are about a connection or the ensemble.
-func (s *session) keepCallsLocked() {
+// is lost for the reason err, wait for the next one. Those whose callers have left stay as they are,
+// and so do operations that are about a connection or the ensemble, and a call that seems to be why
+// connections end.
+func (s *session) keepCallsLocked(err error) {
 	if !s.exact {
 		return
 	}
@@ -121,6 +125,12 @@ func (s *session) keepCallsLocked() {
 		k := s.calls.at(i)
 		if k.frame != nil || k.left() || !exact.Covers(k.op) && !repeatable(k.op) {
 			continue
+		}
+		if i == 0 && k.seq <= s.sent {
+			k.blamed++
+			if _, long := errors.AsType[*longReply](err); long || k.blamed == maxBlamed {
+				continue
+			}
 		}
 		k.again = k.again || k.seq <= s.sent
 		k.frame, k.kept = k.kept, nil

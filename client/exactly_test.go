@@ -181,3 +181,40 @@ func TestExactlyOnceDeletesATree(t *testing.T) {
 		t.Errorf("%+v, %v", node.Stat, err)
 	}
 }
+
+// TestExactlyOnceGivesUp breaks each connection at the same call. The call fails in the end, and those after it are done.
+func TestExactlyOnceGivesUp(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t, exactly, func(o *client.Options) { o.MaxReply = 2000 })
+	ctx := t.Context()
+	for _, path := range []string{"/bad", "/good"} {
+		if _, err := c.Create(ctx, path, nil, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var cuts []*zktest.Cut
+	for range 10 {
+		cuts = append(cuts, s.CutBefore(zktest.Op(jute.OpDelete)))
+	}
+	bad := c.Async().Delete("/bad", client.AnyVersion)
+	good := c.Async().Set("/good", nil, client.AnyVersion)
+	if _, err := bad.Wait(ctx); !errors.Is(err, client.ErrConnectionLoss) {
+		t.Errorf("delete: %v", err)
+	}
+	if _, err := good.Wait(ctx); err != nil {
+		t.Errorf("set: %v", err)
+	}
+	for _, cut := range cuts {
+		<-cut.Done()
+	}
+
+	if _, err := c.Set(ctx, "/bad", make([]byte, 3000), client.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Get(ctx, "/bad"); !errors.Is(err, client.ErrConnectionLoss) {
+		t.Errorf("get: %v", err)
+	}
+	if node, err := c.Get(ctx, "/good"); err != nil || node.Stat.Version != 1 {
+		t.Errorf("get: version %d, %v", node.Stat.Version, err)
+	}
+}

@@ -98,7 +98,7 @@ func (s *session) lost(l *link, err error) (closing bool) {
 	s.conn = nil
 	closing = s.closing
 	if !closing {
-		s.keepCallsLocked()
+		s.keepCallsLocked(err)
 	}
 	calls, sent := s.takeCallsLocked(closing)
 	s.failedLocked(l.server, err)
