@@ -39,7 +39,7 @@ func newMirror() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mirror --from HOST:PORT,... {--to DIR --sid ID | --config FILE}",
 		Short: "Keep a copy of a running ensemble of Apache ZooKeeper",
-		Long: "Join a running ensemble of Apache ZooKeeper, 3.5 to 3.9, as an observer, and keep an exact copy\n" +
+		Long: "Join a running ensemble of Apache ZooKeeper, 3.4 to 3.9, as an observer, and keep an exact copy\n" +
 			"of its state in DIR: znodes with all of their stats and ACLs, sessions, zxids. It needs no change\n" +
 			"of Apache's configuration. It runs until it is interrupted; started again, it continues.\n\n" +
 			"HOST:PORT is a quorum port: the first port of a server's line in zoo.cfg. Name those of all\n" +

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -275,7 +276,13 @@ func (m *mirror) follow(ctx context.Context, conn net.Conn, addr string) error {
 			}
 			l.State(f)
 		}
-		if err := m.carryOut(ctx, &s); err != nil {
+		carryOut := func() error { return m.carryOut(ctx, &s) }
+		if s.Install != nil && s.Synced {
+			err = m.pinging(conn, carryOut)
+		} else {
+			err = carryOut()
+		}
+		if err != nil {
 			return err
 		}
 		if err := m.send(conn, s.Send...); err != nil {
@@ -293,6 +300,29 @@ func (m *mirror) follow(ctx context.Context, conn net.Conn, addr string) error {
 			}
 		}
 	}
+}
+
+// pinging does fn, which may take long, and pings the leader meanwhile. A leader of 3.4 has counted on a
+// learner since NEWLEADER, and gives a silent one up, when the learner begins to install the state.
+func (m *mirror) pinging(conn net.Conn, fn func() error) error {
+	done := make(chan struct{})
+	var pings sync.WaitGroup
+	pings.Go(func() {
+		tick := time.NewTicker(m.o.SyncLimit / 4)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				m.send(conn, apachelink.Packet{Type: apachelink.Ping, Data: []byte{}}) //nolint:errcheck // fn's end comes first
+			case <-done:
+				return
+			}
+		}
+	})
+	err := fn()
+	close(done)
+	pings.Wait()
+	return err
 }
 
 // carryOut does what a step says, but for sending.

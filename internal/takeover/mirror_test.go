@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -435,6 +436,32 @@ func TestUnanswered(t *testing.T) {
 		t.Errorf("logged: %s", text)
 	}
 	check(t, m.stop())
+}
+
+// TestPinging: a leader that waits gets pings, each of them well within the time after which it gives up.
+func TestPinging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leader, conn := net.Pipe()
+		go func() {
+			defer conn.Close()
+			m := &mirror{o: Options{SyncLimit: 10 * time.Second}}
+			m.pinging(conn, func() error { time.Sleep(time.Minute); return nil }) //nolint:errcheck // it is nil
+		}()
+		in, last, pings := apachelink.NewStream(leader), time.Now(), 0
+		for ; ; pings++ {
+			p, err := in.Next()
+			if err != nil {
+				break
+			}
+			if p.Type != apachelink.Ping || p.Data == nil || time.Since(last) > 5*time.Second {
+				t.Errorf("%v after %v", p.Type, time.Since(last))
+			}
+			last = time.Now()
+		}
+		if pings < 20 {
+			t.Errorf("%d pings in a minute", pings)
+		}
+	})
 }
 
 // TestFirstStatus checks that the status names the member from the first time that it is written: a

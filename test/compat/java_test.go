@@ -103,16 +103,17 @@ func runProgram(t *testing.T, name string, args ...string) {
 // clientProgram is a running client program. It prints PASS or FAIL for each group of
 // checks and exits with 0 when all passed.
 type clientProgram struct {
-	cmd *exec.Cmd
-	in  io.Closer // its standard input
-	out bytes.Buffer
+	cmd  *exec.Cmd
+	kill func()
+	in   io.Closer // its standard input
+	out  bytes.Buffer
 }
 
 func startProgram(t *testing.T, name string, args ...string) *clientProgram {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), programDeadline)
+	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	p := &clientProgram{cmd: exec.CommandContext(ctx, name, args...)}
+	p := &clientProgram{cmd: exec.CommandContext(ctx, name, args...), kill: cancel}
 	p.cmd.WaitDelay = 5 * time.Second
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	in, err := p.cmd.StdinPipe()
@@ -123,10 +124,11 @@ func startProgram(t *testing.T, name string, args ...string) *clientProgram {
 	return p
 }
 
-// finish ends the program's standard input, and waits for its result. Output is shown when
-// checks failed.
+// finish ends the program's standard input, and waits up to programDeadline for its result.
+// Output is shown when checks failed.
 func (p *clientProgram) finish(t *testing.T) {
 	t.Helper()
+	defer time.AfterFunc(programDeadline, p.kill).Stop()
 	p.in.Close() //nolint:errcheck // it may have ended
 	err := p.cmd.Wait()
 	passed, failed := 0, 0

@@ -418,7 +418,7 @@ func dumpTree(t *testing.T, addr string) []string {
 		}
 	}
 	dump("/")
-	if *apacheFlag != "" { // a server of 3.4 has no configuration node
+	if *releaseFlag != "" { // a server of 3.4 has no configuration node
 		lines = slices.DeleteFunc(lines, func(line string) bool {
 			return strings.HasPrefix(line, "/zookeeper ") || strings.HasPrefix(line, "/zookeeper/config ")
 		})

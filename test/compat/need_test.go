@@ -76,12 +76,12 @@ func versionOf(t testing.TB, k kind) string {
 	switch {
 	case k == apache39:
 		jars = filepath.Join(zookeeper39, "lib", "zookeeper-3.9.*.jar")
-	case *apacheFlag != "":
-		jars = filepath.Join(*apacheFlag, "lib", "zookeeper-3.*.jar")
+	case *releaseFlag != "":
+		jars = filepath.Join(*releaseFlag, "lib", "zookeeper-3.*.jar")
 	}
 	files, err := filepath.Glob(jars)
 	if err == nil && len(files) == 0 { // 3.4
-		files, err = filepath.Glob(filepath.Join(*apacheFlag, "zookeeper-3.*.jar"))
+		files, err = filepath.Glob(filepath.Join(*releaseFlag, "zookeeper-3.*.jar"))
 	}
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%s is %q, want one file; error %v", jars, files, err)
@@ -97,8 +97,8 @@ func classPath(k kind) string {
 	switch {
 	case k == apache39:
 		return filepath.Join(zookeeper39, "lib", "*") + ":" + filepath.Join(zookeeper39, "conf")
-	case *apacheFlag != "": // the server of 3.4 is beside lib
-		return filepath.Join(*apacheFlag, "*") + ":" + filepath.Join(*apacheFlag, "lib", "*") + ":" + filepath.Join(*apacheFlag, "conf")
+	case *releaseFlag != "": // the server of 3.4 is beside lib
+		return filepath.Join(*releaseFlag, "*") + ":" + filepath.Join(*releaseFlag, "lib", "*") + ":" + filepath.Join(*releaseFlag, "conf")
 	}
 	return serverClassPath
 }
