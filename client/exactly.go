@@ -57,10 +57,11 @@ func (g *greeting) replyTo(number int64) (o *outcome, ok bool) {
 
 // wantsLocked returns the extensions that the client asks for.
 func (s *session) wantsLocked() Features {
+	wants := jute.FeaturePaging | jute.FeatureOperations
 	if s.opts.ExactlyOnce && (s.id == 0 || s.id != s.opts.Session.ID) {
-		return jute.FeaturePaging | jute.FeatureExactlyOnce
+		wants |= jute.FeatureExactlyOnce
 	}
-	return jute.FeaturePaging
+	return wants
 }
 
 // confirmedLocked returns the number of the last call up to which all are complete.
@@ -72,7 +73,15 @@ func (s *session) confirmedLocked() int64 {
 }
 
 // cost returns what a write counts for in the window.
-func (k *call) cost(size int) int64 { return exact.Cost(len(k.multi), size) }
+func (k *call) cost(size int) int64 {
+	ops := len(k.multi)
+	for i := range k.multi {
+		if op := &k.multi[i]; op.Type == jute.OpDeleteTree {
+			ops += jute.TreeLimit(op.Limit)
+		}
+	}
+	return exact.Cost(ops, size)
+}
 
 // fitsLocked reports whether a request of that size may be sent now. In an exactly-once session the
 // servers keep only so many outcomes.
@@ -101,10 +110,14 @@ func (s *session) extraBytes(op jute.OpCode) int {
 	return 0
 }
 
+// maxBlamed is how many connections may be lost before the answer to the same call.
+const maxBlamed = 10
+
 // keepCallsLocked makes the calls that were sent on the connection of an exactly-once session, which
-// is lost, wait for the next one. Those whose callers have left stay as they are, and so do operations
-// that are about a connection or the ensemble.
-func (s *session) keepCallsLocked() {
+// is lost for the reason err, wait for the next one. Those whose callers have left stay as they are,
+// and so do operations that are about a connection or the ensemble, and a call that seems to be why
+// connections end.
+func (s *session) keepCallsLocked(err error) {
 	if !s.exact {
 		return
 	}
@@ -112,6 +125,12 @@ func (s *session) keepCallsLocked() {
 		k := s.calls.at(i)
 		if k.frame != nil || k.left() || !exact.Covers(k.op) && !repeatable(k.op) {
 			continue
+		}
+		if i == 0 && k.seq <= s.sent {
+			k.blamed++
+			if _, long := errors.AsType[*longReply](err); long || k.blamed == maxBlamed {
+				continue
+			}
 		}
 		k.again = k.again || k.seq <= s.sent
 		k.frame, k.kept = k.kept, nil

@@ -146,3 +146,75 @@ func TestExactlyOnceInPipelines(t *testing.T) {
 		t.Errorf("%d creates give %d, %v", writers*each, dir.Stat.Cversion, err)
 	}
 }
+
+// TestExactlyOnceDeletesATree deletes a tree whose outcome takes more than half of the room that a session has,
+// among other writes, and cuts the connection.
+func TestExactlyOnceDeletesATree(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t, exactly)
+	ctx := t.Context()
+	const nodes = 5000
+	ops := []client.Op{client.CreateOp("/d", nil, client.CreateOptions{})}
+	for i := 1; i < nodes; i++ {
+		ops = append(ops, client.CreateOp(fmt.Sprintf("/d/%d", i), nil, client.CreateOptions{}))
+	}
+	if _, err := c.Multi(ctx, ops...); err != nil {
+		t.Fatal(err)
+	}
+	cut := s.CutAfter(zktest.Nth(10, zktest.Op(jute.OpMulti)))
+	var sets []*client.Future[[]client.OpResult]
+	for i := range 40 {
+		ops := []client.Op{client.CreateOrSetOp("/n", nil, client.AnyVersion, client.CreateOptions{})}
+		if i == 8 {
+			ops = append(ops, client.DeleteTreeOp("/d", client.AnyVersion, 0))
+		}
+		sets = append(sets, c.Async().Multi(ops))
+	}
+	for i, f := range sets {
+		results, err := f.Wait(ctx)
+		if err != nil || i == 8 && results[1].Deleted != nodes {
+			t.Fatalf("multi %d: %v", i, err)
+		}
+	}
+	<-cut.Done()
+	if node, err := c.Get(ctx, "/n"); err != nil || node.Stat.Version != 39 {
+		t.Errorf("%+v, %v", node.Stat, err)
+	}
+}
+
+// TestExactlyOnceGivesUp breaks each connection at the same call. The call fails in the end, and those after it are done.
+func TestExactlyOnceGivesUp(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t, exactly, func(o *client.Options) { o.MaxReply = 2000 })
+	ctx := t.Context()
+	for _, path := range []string{"/bad", "/good"} {
+		if _, err := c.Create(ctx, path, nil, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var cuts []*zktest.Cut
+	for range 10 {
+		cuts = append(cuts, s.CutBefore(zktest.Op(jute.OpDelete)))
+	}
+	bad := c.Async().Delete("/bad", client.AnyVersion)
+	good := c.Async().Set("/good", nil, client.AnyVersion)
+	if _, err := bad.Wait(ctx); !errors.Is(err, client.ErrConnectionLoss) {
+		t.Errorf("delete: %v", err)
+	}
+	if _, err := good.Wait(ctx); err != nil {
+		t.Errorf("set: %v", err)
+	}
+	for _, cut := range cuts {
+		<-cut.Done()
+	}
+
+	if _, err := c.Set(ctx, "/bad", make([]byte, 3000), client.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Get(ctx, "/bad"); !errors.Is(err, client.ErrConnectionLoss) {
+		t.Errorf("get: %v", err)
+	}
+	if node, err := c.Get(ctx, "/good"); err != nil || node.Stat.Version != 1 {
+		t.Errorf("get: version %d, %v", node.Stat.Version, err)
+	}
+}

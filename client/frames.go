@@ -33,7 +33,7 @@ func (f *frames) next() ([]byte, error) {
 		if n < 0 || isText(f.buf[f.start:f.start+4]) {
 			return nil, fmt.Errorf("this is no ZooKeeper server: it says %q", f.buf[f.start:min(f.start+16, f.end)])
 		}
-		return nil, fmt.Errorf("a reply of %d bytes: the limit is %d (Options.MaxReply)", n, f.most)
+		return nil, &longReply{n, f.most}
 	}
 	if err := f.fill(4 + n); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -44,6 +44,13 @@ func (f *frames) next() ([]byte, error) {
 	payload := f.buf[f.start+4 : f.start+4+n]
 	f.start += 4 + n
 	return payload, nil
+}
+
+// longReply is a reply that is longer than the client accepts.
+type longReply struct{ bytes, limit int }
+
+func (e *longReply) Error() string {
+	return fmt.Sprintf("a reply of %d bytes: the limit is %d (Options.MaxReply)", e.bytes, e.limit)
 }
 
 // isText reports whether the bytes are letters of a text protocol such as HTTP, not a length.

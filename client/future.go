@@ -18,6 +18,8 @@ type call struct {
 	// was sent on an earlier connection.
 	kept  []byte
 	again bool
+	// blamed counts the connections that were lost while this call was the oldest one under way.
+	blamed int
 	// ctx is the context of a caller that waits: nothing is issued after it has ended. It is
 	// nil for asynchronous calls.
 	ctx     context.Context

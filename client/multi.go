@@ -1,6 +1,10 @@
 package client
 
-import "github.com/zkd-project/zkd/jute"
+import (
+	"math"
+
+	"github.com/zkd-project/zkd/jute"
+)
 
 // Op is one operation of a Multi or a MultiRead.
 type Op struct{ op jute.MultiOp }
@@ -12,6 +16,7 @@ type OpResult struct {
 	Stat     Stat   // of a set and a get; of a create only if the server returns it
 	Data     []byte
 	Children []string
+	Deleted  int // of a DeleteTreeOp: how many nodes
 	// Err is the operation's error. In a Multi that failed it is nil before the
 	// operation that failed, and ErrRuntimeInconsistency after it.
 	Err error
@@ -40,6 +45,35 @@ func CheckOp(path string, version int32) Op {
 	return Op{jute.MultiOp{Type: jute.OpCheck, Path: path, Version: version}}
 }
 
+// CheckAbsentOp fails the whole multi with ErrNodeExists if the node exists.
+//
+// It is an extension, as CreateOrSetOp and DeleteTreeOp are: on servers that do not offer
+// jute.FeatureOperations, such as Apache's, the multi fails with ErrUnimplemented.
+func CheckAbsentOp(path string) Op {
+	return Op{jute.MultiOp{Type: jute.OpCheckAbsent, Path: path}}
+}
+
+// CreateOrSetOp creates the node if it does not exist, and otherwise replaces its data if it
+// has the version; AnyVersion means any version. The result has a Path if the node was
+// created, and the Stat. The node may be persistent, ephemeral or a container.
+//
+// An ephemeral that another session owns is ErrNodeExists, and so is an ephemeral where
+// another kind is asked for, and the reverse.
+func CreateOrSetOp(path string, data []byte, version int32, o CreateOptions) Op {
+	return Op{jute.MultiOp{Type: jute.OpCreateOrSet, Path: path, Data: data, Mode: o.Mode, ACL: o.acl(), Version: version}}
+}
+
+// MaxDeleteTree is the largest number of nodes that a DeleteTreeOp deletes.
+const MaxDeleteTree = jute.MaxDeleteTree
+
+// DeleteTreeOp deletes the node, if it has the version, and all nodes below it. The result has
+// Deleted. If there are more than limit nodes, the multi fails with ErrNotEmpty; 0 means
+// MaxDeleteTree. It needs the permissions that listing and deleting each
+// of them need. A multi can have one DeleteTreeOp. Package tree deletes larger trees, in many steps.
+func DeleteTreeOp(path string, version int32, limit int) Op {
+	return Op{jute.MultiOp{Type: jute.OpDeleteTree, Path: path, Version: version, Limit: int32(min(limit, math.MaxInt32))}}
+}
+
 // GetOp reads a node, in a MultiRead.
 func GetOp(path string) Op { return Op{jute.MultiOp{Type: jute.OpGetData, Path: path}} }
 
@@ -64,7 +98,10 @@ func checkMulti(c *Client, k *call, a *args) error {
 	return nil
 }
 
-func encodeMulti(_ *Client, k *call, _ *args, b []byte) ([]byte, error) {
+func encodeMulti(c *Client, k *call, _ *args, b []byte) ([]byte, error) {
+	if l := c.s.conn; l != nil && !l.grants(k) {
+		return nil, ErrUnimplemented
+	}
 	r := jute.MultiRequest{Ops: k.multi}
 	return r.Append(b), nil
 }
@@ -80,12 +117,21 @@ func isCreate(op jute.OpCode) bool {
 func decodeMultiRead(f *Future[[]OpResult], d *jute.Decoder) {
 	var r jute.MultiResponse
 	r.Decode(d)
-	f.val = make([]OpResult, len(r.Results))
-	for i, res := range r.Results {
-		f.val[i] = OpResult{Path: f.c.strip(res.Path), Stat: res.Stat, Data: res.Data, Children: res.Children}
-		if res.Type == jute.OpError && res.Err != 0 {
-			f.val[i].Err = res.Err
+	f.val = make([]OpResult, 0, len(f.multi))
+	for len(r.Results) > 0 {
+		deleted := 0
+		if i := len(f.val); i < len(f.multi) && f.multi[i].Type == jute.OpDeleteTree {
+			for deleted < len(r.Results)-1 && r.Results[deleted].Type == jute.OpDelete {
+				deleted++
+			}
 		}
+		res := r.Results[deleted]
+		r.Results = r.Results[deleted+1:]
+		val := OpResult{Path: f.c.strip(res.Path), Stat: res.Stat, Data: res.Data, Children: res.Children, Deleted: deleted}
+		if res.Type == jute.OpError && res.Err != 0 {
+			val.Err = res.Err
+		}
+		f.val = append(f.val, val)
 	}
 }
 

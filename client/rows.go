@@ -132,7 +132,7 @@ func checkPage(c *Client, k *call, a *args) error {
 }
 
 func encodePage(c *Client, k *call, a *args, b []byte) ([]byte, error) {
-	if l := c.s.conn; l != nil && !l.grants(k.op) {
+	if l := c.s.conn; l != nil && !l.grants(k) {
 		return nil, ErrUnimplemented
 	}
 	r := jute.ChildrenPageRequest{Path: a.full, After: a.page.After, Limit: int32(a.page.Limit)}

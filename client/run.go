@@ -98,7 +98,7 @@ func (s *session) lost(l *link, err error) (closing bool) {
 	s.conn = nil
 	closing = s.closing
 	if !closing {
-		s.keepCallsLocked()
+		s.keepCallsLocked(err)
 	}
 	calls, sent := s.takeCallsLocked(closing)
 	s.failedLocked(l.server, err)
@@ -411,7 +411,7 @@ var errNotGranted = errors.New("the server does not offer this extension")
 // lacks.
 func (s *session) takeLackingLocked() (lacking []*call) {
 	for i := range s.calls.n {
-		if k := s.calls.at(i); k.frame != nil && !s.conn.grants(k.op) {
+		if k := s.calls.at(i); k.frame != nil && !s.conn.grants(k) {
 			lacking = append(lacking, k)
 		}
 	}
@@ -423,8 +423,14 @@ func (s *session) takeLackingLocked() (lacking []*call) {
 	return lacking
 }
 
-// grants reports whether the server knows op, as far as that is an extension.
-func (l *link) grants(op jute.OpCode) bool { return op.Feature()&^l.features == 0 }
+// grants reports whether the server knows the operations of k, as far as these are extensions.
+func (l *link) grants(k *call) bool {
+	needed := k.op.Feature()
+	for i := range k.multi {
+		needed |= k.multi[i].Type.Feature()
+	}
+	return needed&^l.features == 0
+}
 
 // connected makes l the session's connection. It sends the identities and watches first, then
 // the first of the waiting calls, and the others after the first answer.

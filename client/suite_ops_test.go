@@ -219,6 +219,41 @@ func TestSuiteMulti(t *testing.T) {
 	})
 }
 
+// TestSuiteOperations checks the operations of extensions, which servers of Apache refuse.
+func TestSuiteOperations(t *testing.T) {
+	inBothForms(t, func(t *testing.T, _ *world, c api) {
+		ctx := deadline(t)
+		_, err := c.Multi(ctx, client.CheckAbsentOp("/v"), client.CreateOrSetOp("/v", []byte("1"), client.AnyVersion, client.CreateOptions{}))
+		if errors.Is(err, client.ErrUnimplemented) { // and the connection is still there
+			_, err = c.Create(ctx, "/v", nil, client.CreateOptions{})
+			ok(t, err)
+			return
+		}
+		ok(t, err)
+		_, err = c.Multi(ctx, client.SetOp("/v", nil, client.AnyVersion), client.CheckAbsentOp("/v"))
+		failsWith(t, err, client.ErrNodeExists, "operation 1")
+		results, err := c.Multi(ctx, client.CreateOrSetOp("/v", []byte("2"), 0, client.CreateOptions{}), client.CreateOrSetOp("/e", nil, 7, client.CreateOptions{Mode: client.Ephemeral}))
+		ok(t, err)
+		if set, created := results[0], results[1]; set.Path != "" || set.Stat.Version != 1 || created.Path != "/e" || created.Stat.EphemeralOwner == 0 {
+			t.Errorf("create or set: %+v", results)
+		}
+		_, err = c.Multi(ctx, client.CreateOrSetOp("/v", nil, 0, client.CreateOptions{}))
+		failsWith(t, err, client.ErrBadVersion, "/v")
+
+		for _, path := range []string{"/d", "/d/a", "/d/a/b", "/d/c"} {
+			_, err = c.Create(ctx, path, nil, client.CreateOptions{})
+			ok(t, err)
+		}
+		_, err = c.Multi(ctx, client.DeleteOp("/v", client.AnyVersion), client.DeleteTreeOp("/d", client.AnyVersion, 3))
+		failsWith(t, err, client.ErrNotEmpty, "operation 1", "/d")
+		results, err = c.Multi(ctx, client.DeleteOp("/v", client.AnyVersion), client.DeleteTreeOp("/d", 0, 0), client.CreateOp("/d", nil, client.CreateOptions{}))
+		ok(t, err)
+		if len(results) != 3 || results[1].Deleted != 4 || results[2].Path != "/d" {
+			t.Errorf("delete a tree: %+v", results)
+		}
+	})
+}
+
 func TestSuiteMultiRead(t *testing.T) {
 	inBothForms(t, func(t *testing.T, _ *world, c api) {
 		ctx := deadline(t)

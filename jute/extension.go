@@ -11,9 +11,10 @@ const (
 	FeatureExactlyOnce Features = 1 << iota // no write of a session is ambiguous while the session lives
 	FeatureFeed                             // every change below a path, in order
 	FeaturePaging                           // children in pages, subtrees at one zxid
+	FeatureOperations                       // checkAbsent, createOrSet and deleteTree in a multi
 )
 
-var featureNames = []string{"exactly-once", "feed", "paging"}
+var featureNames = []string{"exactly-once", "feed", "paging", "operations"}
 
 // Names returns the names of the features that have one.
 func (f Features) Names() []string {
@@ -30,7 +31,12 @@ func (f Features) Names() []string {
 func (f Features) String() string { return strings.Join(f.Names(), ",") }
 
 // extensionOps are the operations of extensions, and the feature that each belongs to.
-var extensionOps = map[OpCode]Features{OpChildrenPage: FeaturePaging}
+var extensionOps = map[OpCode]Features{
+	OpCheckAbsent:  FeatureOperations,
+	OpCreateOrSet:  FeatureOperations,
+	OpDeleteTree:   FeatureOperations,
+	OpChildrenPage: FeaturePaging,
+}
 
 // Feature returns the feature that must be granted to a connection that sends op, or 0. The
 // opcodes 2001 to 2003 are in the range of extensions too, but need no feature.
@@ -39,6 +45,17 @@ func (op OpCode) Feature() Features {
 		return 0
 	}
 	return extensionOps[op]
+}
+
+// MaxDeleteTree is the largest number of nodes that a deleteTree deletes.
+const MaxDeleteTree = 10_000
+
+// TreeLimit returns how many nodes a deleteTree with a limit may delete.
+func TreeLimit(limit int32) int {
+	if limit <= 0 || limit > MaxDeleteTree {
+		return MaxDeleteTree
+	}
+	return int(limit)
 }
 
 // extensionMark is the beginning of a record that extends a connect request or response.

@@ -31,8 +31,8 @@ func (h *MultiHeader) Decode(d *Decoder) {
 }
 
 // MultiOp is one operation: in a multi a create, create2, createContainer, createTTL,
-// delete, setData or check, in a multiRead a getData or getChildren. Type determines
-// which fields count.
+// delete, setData or check, or one of FeatureOperations; in a multiRead a getData or
+// getChildren. Type determines which fields count.
 type MultiOp struct {
 	Type    OpCode
 	Path    string
@@ -40,7 +40,8 @@ type MultiOp struct {
 	ACL     []ACL      // create*
 	Mode    CreateMode // create*
 	TTL     int64      // createTTL, milliseconds
-	Version int32      // delete, setData, check
+	Version int32      // delete*, setData, createOrSet, check
+	Limit   int32      // deleteTree: the largest number of nodes; 0 leaves it to the server
 	Watch   bool       // getData, getChildren; without effect in a multi
 	// NullPath means that the path is null on the wire; Path is then "". Apache's server
 	// notices that only when it uses the path.
@@ -77,6 +78,12 @@ func (o *MultiOp) append(b []byte) []byte {
 	case OpCheck:
 		r := CheckVersionRequest{o.Path, o.Version}
 		return r.Append(b)
+	case OpCheckAbsent:
+		return AppendString(b, o.Path)
+	case OpCreateOrSet:
+		return AppendInt32(o.create().Append(b), o.Version)
+	case OpDeleteTree:
+		return AppendInt32(AppendInt32(AppendString(b, o.Path), o.Version), o.Limit)
 	case OpGetData, OpGetChildren:
 		r := PathWatchRequest{o.Path, o.Watch}
 		return r.Append(b)
@@ -101,10 +108,13 @@ func (o *MultiOp) decode(d *Decoder, inMulti bool) {
 	path, ok := d.NullString()
 	o.Path, o.NullPath = path, !ok
 	switch o.Type {
-	case OpCreate, OpCreate2, OpCreateContainer:
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateOrSet:
 		nullACL := o.decodeCreate(d)
 		if inMulti {
 			o.checkCreate(d, nullACL)
+		}
+		if o.Type == OpCreateOrSet {
+			o.Version = d.Int32()
 		}
 	case OpCreateTTL:
 		o.decodeCreate(d)
@@ -114,6 +124,8 @@ func (o *MultiOp) decode(d *Decoder, inMulti bool) {
 		o.Version = d.Int32()
 	case OpDelete, OpCheck:
 		o.Version = d.Int32()
+	case OpDeleteTree:
+		o.Version, o.Limit = d.Int32(), d.Int32()
 	case OpGetData, OpGetChildren:
 		o.Watch = d.Bool()
 	}
@@ -144,7 +156,8 @@ func (o *MultiOp) checkCreate(d *Decoder, nullACL bool) {
 // possible reports whether a multi or multiRead can have operations of this type.
 func (o *MultiOp) possible() bool {
 	switch o.Type {
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpCheck:
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpCheck,
+		OpCheckAbsent, OpCreateOrSet, OpDeleteTree:
 		return true
 	}
 	return reads(o.Type)
@@ -198,7 +211,9 @@ func (r *MultiRequest) Reads() bool { return len(r.Ops) > 0 && reads(r.Ops[0].Ty
 // count: OpCreate (Path), OpCreate2 (Path, Stat), OpDelete and OpCheck (none), OpSetData
 // (Stat), OpGetData (Data, Stat), OpGetChildren (Children), OpError (Err).
 //
-// The results of createContainer and createTTL have type OpCreate2. If a multi fails,
+// The results of createContainer and createTTL have type OpCreate2, that of checkAbsent has
+// OpCheck, and that of createOrSet has OpCreate2 or OpSetData. A deleteTree has a result of
+// type OpDelete for each node, and one of type OpCheck after them. If a multi fails,
 // each of its operations has a result of type OpError: 0 before the one that failed,
 // ErrRuntimeInconsistency after it.
 type MultiResult struct {

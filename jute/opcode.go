@@ -45,6 +45,9 @@ const (
 	OpTransferLeader OpCode = 2001
 	OpDrain          OpCode = 2002
 	OpConfigure      OpCode = 2003
+	OpCheckAbsent    OpCode = 2010
+	OpCreateOrSet    OpCode = 2011
+	OpDeleteTree     OpCode = 2012
 	OpChildrenPage   OpCode = 2020
 )
 
@@ -85,6 +88,9 @@ var opNames = map[OpCode]string{
 	OpTransferLeader:       "transferLeader",
 	OpDrain:                "drain",
 	OpConfigure:            "configure",
+	OpCheckAbsent:          "checkAbsent",
+	OpCreateOrSet:          "createOrSet",
+	OpDeleteTree:           "deleteTree",
 	OpChildrenPage:         "childrenPage",
 }
 

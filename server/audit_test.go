@@ -79,6 +79,12 @@ func TestAudit(t *testing.T) {
 		}})
 		a.call(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
 			{Type: jute.OpSetData, Path: "/a", Version: -1}, {Type: jute.OpDelete, Path: "/none", Version: -1}, {Type: jute.OpDelete, Path: "/a", Version: -1}}})
+		a.ok(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
+			{Type: jute.OpCreateOrSet, Path: "/t", ACL: openACL}, {Type: jute.OpCreateOrSet, Path: "/t", ACL: openACL},
+			{Type: jute.OpCreate, Path: "/t/x", ACL: openACL}, {Type: jute.OpDeleteTree, Path: "/t", Version: -1},
+			{Type: jute.OpCheckAbsent, Path: "/t"}, {Type: jute.OpCreate, Path: "/t2", ACL: openACL},
+		}})
+		a.call(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{{Type: jute.OpCheckAbsent, Path: "/t"}, {Type: jute.OpDeleteTree, Path: "/t"}}})
 		b.auth("bob:hunter2")
 		b.ok(jute.OpSetACL, &jute.SetACLRequest{Path: "/a", ACL: []jute.ACL{{Perms: 31, ID: jute.ID{Scheme: "auth", ID: "bob:hunter2"}}}, Version: -1})
 		a.call(jute.OpSetData, set("/a", "x"))
@@ -112,6 +118,13 @@ session=A user=10.0.0.2 ip=10.0.0.2 operation=create znode=/m-0000000003 znode_t
 session=A user=10.0.0.2 ip=10.0.0.2 operation=setData znode=/a result=success
 session=A user=10.0.0.2 ip=10.0.0.2 operation=delete znode=/ttl result=success
 session=A user=10.0.0.2 ip=10.0.0.2 operation=multiOperation znode=/none result=failure
+session=A user=10.0.0.2 ip=10.0.0.2 operation=create znode=/t znode_type=persistent result=success
+session=A user=10.0.0.2 ip=10.0.0.2 operation=setData znode=/t result=success
+session=A user=10.0.0.2 ip=10.0.0.2 operation=create znode=/t/x znode_type=persistent result=success
+session=A user=10.0.0.2 ip=10.0.0.2 operation=delete znode=/t/x result=success
+session=A user=10.0.0.2 ip=10.0.0.2 operation=delete znode=/t result=success
+session=A user=10.0.0.2 ip=10.0.0.2 operation=create znode=/t2 znode_type=persistent result=success
+session=A user=10.0.0.2 ip=10.0.0.2 operation=multiOperation znode=/t result=failure
 session=B user=10.0.0.2,bob ip=10.0.0.2 operation=addAuth scheme=digest result=success
 session=B user=10.0.0.2,bob ip=10.0.0.2 operation=setAcl znode=/a acl=auth:bob:x:cdrwa result=success
 session=A user=10.0.0.2 ip=10.0.0.2 operation=setData znode=/a result=failure

@@ -207,7 +207,7 @@ func (n *peerNet) heal() {
 // Whatever faults hit servers and links, acknowledged writes stay, sessions never observe
 // an older state, and in the end all servers are equal.
 func TestNothingAcknowledgedIsLost(t *testing.T) {
-	count := uint64(8)
+	count := uint64(4)
 	if testing.Short() {
 		count = 1
 	}

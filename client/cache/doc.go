@@ -50,7 +50,8 @@
 // that have changed. The goroutine reads these paths, pipelined, one read of a
 // path at a time. Only reads change the cache, in the order in which the server
 // answered them, so it can't go back, whatever the order of events. The children
-// of a new node are listed once; the watch reports later ones.
+// of a new node are listed once, in pages if they are too many for one reply; the
+// watch reports later ones.
 //
 // Servers before ZooKeeper 3.6 have no persistent watches. The cache then sets
 // two one-shot watches on each node. The promises are the same, the cost is not: two

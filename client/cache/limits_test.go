@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -272,5 +273,35 @@ func TestSystemNodes(t *testing.T) {
 	}
 	if _, ok := system.Get("/zookeeper/quota"); !ok {
 		t.Error("a cache of /zookeeper has no quota")
+	}
+}
+
+// TestLongList caches a node with more children than a server lists in one reply.
+func TestLongList(t *testing.T) {
+	s := zktest.Start(t)
+	w := newWorld(t, s.ConnectString())
+	w.create("", "top")
+	const nodes, perMulti = 5500, 500
+	name := func(i int) string { return fmt.Sprintf("%s/%s%d", w.root, strings.Repeat("n", 200), i) }
+	for i := 0; i < nodes; i += perMulti {
+		var ops []client.Op
+		for j := range perMulti {
+			ops = append(ops, client.CreateOp(name(i+j), nil, client.CreateOptions{}))
+		}
+		_, err := w.w.Multi(w.ctx, ops...)
+		w.must(err)
+	}
+	if _, err := w.w.Children(w.ctx, w.root); !errors.Is(err, client.ErrMarshalling) {
+		t.Fatalf("a list in one reply: %v", err)
+	}
+	k := w.ready(w.client(), Options{})
+	if n := len(k.Children(w.root)); n != nodes {
+		t.Errorf("%d children", n)
+	}
+	w.must(w.w.Delete(w.ctx, name(0), client.AnyVersion))
+	w.proxy.CutConnections() // it lists again
+	w.must(k.Sync(w.ctx))
+	if n := len(k.Children(w.root)); n != nodes-1 {
+		t.Errorf("%d children after a delete", n)
 	}
 }

@@ -49,6 +49,8 @@ func (f *flight) done() <-chan struct{} {
 		return f.node.Done()
 	case f.stat != nil:
 		return f.stat.Done()
+	case f.page != nil:
+		return f.page.Done()
 	}
 	return f.list.Done()
 }
@@ -58,6 +60,7 @@ type reply struct {
 	data  []byte
 	stat  client.Stat
 	names []string
+	more  bool          // there are names after these
 	watch *client.Watch // the watch that it set, or nil
 	err   error         // ErrNoNode also of an exists
 }
@@ -76,6 +79,13 @@ func (f *flight) result() (r reply, ok bool) {
 		if r.err == nil && !v.Exists {
 			r.err = client.ErrNoNode
 			return r, ok // an exists sets its watch even then
+		}
+	case f.page != nil:
+		var v client.Page
+		v, ok, r.err = f.page.Result()
+		r.names, r.stat, r.more = f.names, v.Stat, v.More
+		for i := range v.Children {
+			r.names = append(r.names, v.Children[i].Name)
 		}
 	default:
 		var v client.Listing
@@ -110,6 +120,9 @@ func (l *loop) landed(f *flight, r reply) {
 	switch {
 	case f.gen != l.gen:
 		// Everything is being read again, and this reply may be older.
+	case f.list != nil && errors.Is(r.err, client.ErrMarshalling) && !l.shots.use, r.err == nil && r.more:
+		l.startPage(f, r.names)
+		return
 	case errors.Is(r.err, client.ErrNoNode):
 		l.gone(f)
 	case errors.Is(r.err, client.ErrNoAuth):
@@ -128,6 +141,17 @@ func (l *loop) landed(f *flight, r reply) {
 		return
 	}
 	l.work.landed(f)
+}
+
+// startPage issues a read of the children after those that f has brought. The pages of a list may be
+// of different states: the watch reports what has changed between them.
+func (l *loop) startPage(f *flight, names []string) {
+	var o client.PageOptions
+	if len(names) > 0 {
+		o.After = names[len(names)-1]
+	}
+	f.list, f.names, f.page = nil, names, l.set.Async().ChildrenPage(f.t.path, o)
+	l.work.flights = append(l.work.flights, f)
 }
 
 // put sets a node of the cache.

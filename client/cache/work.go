@@ -49,6 +49,9 @@ type flight struct {
 	node *client.Future[client.Node]
 	stat *client.Future[client.Presence]
 	list *client.Future[client.Listing]
+	page *client.Future[client.Page] // of a list that is too long for one reply
+	// names are those of the pages before.
+	names []string
 }
 
 // work is what is to be read: paths with events, in the order of the events, and lists of

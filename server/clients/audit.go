@@ -253,21 +253,31 @@ func (a *auditor) put(who client, w *endedWrite, code jute.Code, txn *datatree.T
 			e.Znode = datatree.ConfigPath
 		}
 		return only(e)
-	case txn == nil || code != 0 || len(w.entries) != len(txn.Ops):
+	case txn == nil || code != 0 || len(w.entries) > len(txn.Ops):
 		return only(audit.Entry{Operation: audit.Multi})
 	}
+	part := 0 // of the request
 	for i := range txn.Ops {
-		if op := &txn.Ops[i]; op.Kind == datatree.OpError && op.Code != 0 {
-			code = op.Code
-			return only(audit.Entry{Operation: audit.Multi, Znode: w.entries[i].Znode})
+		e := w.entries[part]
+		op := &txn.Ops[i]
+		if op.Kind != datatree.OpDelete || e.Operation == audit.Delete { // else there are more of a deleteTree
+			part++
 		}
-	}
-	for i, e := range w.entries {
-		switch {
-		case e.Operation == "": // a check
+		switch op.Kind {
+		case datatree.OpError:
+			if op.Code == 0 {
+				continue
+			}
+			code = op.Code
+			return only(audit.Entry{Operation: audit.Multi, Znode: e.Znode})
+		case datatree.OpCheck:
 			continue
-		case e.Operation == audit.Create:
+		case datatree.OpCreate:
 			e.Znode = results[i].Path
+		case datatree.OpDelete:
+			e.Operation, e.Znode = audit.Delete, op.Path
+		case datatree.OpSetData:
+			e.Operation, e.ZnodeType = audit.SetData, ""
 		}
 		number = only(e)
 	}
@@ -329,7 +339,7 @@ func describeMulti(entries []audit.Entry, d jute.Decoder) []audit.Entry {
 		op := &m.Ops[i]
 		e := audit.Entry{Znode: op.Path}
 		switch op.Type {
-		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpCreateOrSet:
 			e.Operation, e.ZnodeType = audit.Create, audit.ModeName(op.Mode)
 		case jute.OpDelete:
 			e.Operation = audit.Delete

@@ -11,7 +11,7 @@ import (
 )
 
 // offered are the extensions of the protocol that this version of zkd has.
-const offered = jute.FeatureExactlyOnce | jute.FeaturePaging
+const offered = jute.FeatureExactlyOnce | jute.FeaturePaging | jute.FeatureOperations
 
 // grant decides which of the extensions that the client has asked for its connection gets. It
 // returns what the client is told, and the outcomes that it has not confirmed. The caller holds

@@ -171,7 +171,7 @@ func numEphemerals(req *request) (n int64) {
 		for i := range m.Ops {
 			op := &m.Ops[i]
 			switch op.Type {
-			case jute.OpCreate, jute.OpCreate2, jute.OpCreateTTL: // with such a mode, createTTL acts as create
+			case jute.OpCreate, jute.OpCreate2, jute.OpCreateOrSet, jute.OpCreateTTL: // with such a mode, createTTL acts as create
 				if op.Mode.Ephemeral() {
 					n++
 				}

@@ -17,28 +17,8 @@ func isSystemNode(path string) bool {
 }
 
 func (e *Evaluator) delete(op *jute.MultiOp, txn *datatree.Txn) error {
-	if err := e.checkSession(); err != nil {
-		return err
-	}
-	parentPath, err := parentOf(op)
+	r, err := e.deletable(op)
 	if err != nil {
-		return err
-	}
-	if isSystemNode(op.Path) {
-		return jute.ErrBadArguments
-	}
-	parent, ok := e.node(parentPath)
-	if !ok {
-		return jute.ErrNoNode
-	}
-	if !e.allowed(&parent, jute.PermDelete) {
-		return jute.ErrNoAuth
-	}
-	r, ok := e.node(op.Path)
-	if !ok {
-		return jute.ErrNoNode
-	}
-	if err := checkVersion(op.Version, r.version); err != nil {
 		return err
 	}
 	if r.numChildren > 0 {
@@ -46,6 +26,32 @@ func (e *Evaluator) delete(op *jute.MultiOp, txn *datatree.Txn) error {
 	}
 	e.deleteNode(strings.Clone(op.Path), txn)
 	return nil
+}
+
+// deletable returns the node that op deletes, if that is allowed but for its children.
+func (e *Evaluator) deletable(op *jute.MultiOp) (record, error) {
+	if err := e.checkSession(); err != nil {
+		return record{}, err
+	}
+	parentPath, err := parentOf(op)
+	if err != nil {
+		return record{}, err
+	}
+	if isSystemNode(op.Path) {
+		return record{}, jute.ErrBadArguments
+	}
+	parent, ok := e.node(parentPath)
+	if !ok {
+		return record{}, jute.ErrNoNode
+	}
+	if !e.allowed(&parent, jute.PermDelete) {
+		return record{}, jute.ErrNoAuth
+	}
+	r, ok := e.node(op.Path)
+	if !ok {
+		return record{}, jute.ErrNoNode
+	}
+	return r, checkVersion(op.Version, r.version)
 }
 
 // remove evaluates deleteContainer, a request of the server itself: it deletes a

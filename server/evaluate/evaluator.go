@@ -84,6 +84,7 @@ type Evaluator struct {
 	aclBytes int
 	looked   int // children, to find holders
 	passed   int // pending ephemerals that were none of these children
+	trees    int // deleteTrees
 
 	unlisted jute.Zxid // see Ready; 0 for none
 }
@@ -162,7 +163,7 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 		Origin:  req.Origin,
 		Ops:     txn.Ops[:0],
 	}
-	e.req, e.zxid, e.now, e.aclBytes, e.looked, e.passed = req, zxid, nowMs, 0, 0, 0
+	e.req, e.zxid, e.now, e.aclBytes, e.looked, e.passed, e.trees = req, zxid, nowMs, 0, 0, 0, 0
 	e.over.begin(zxid)
 	err := e.evaluate(txn)
 	if err == nil && txn.MaxSize() > datatree.MaxTxn {
@@ -239,6 +240,12 @@ func (e *Evaluator) op(op *jute.MultiOp, txn *datatree.Txn) error {
 		return e.setData(op, txn)
 	case jute.OpCheck:
 		return e.check(op, txn)
+	case jute.OpCheckAbsent:
+		return e.checkAbsent(op, txn)
+	case jute.OpCreateOrSet:
+		return e.createOrSet(op, txn)
+	case jute.OpDeleteTree:
+		return e.deleteTree(op, txn)
 	}
 	return e.create(op, txn)
 }

@@ -38,7 +38,9 @@ func (e *Evaluator) Accept(txn *datatree.Txn) {
 func costOf(txn *datatree.Txn) int64 {
 	paths := 0
 	for i := range txn.Ops {
-		paths += len(txn.Ops[i].Path)
+		if op := &txn.Ops[i]; op.Kind != datatree.OpDelete { // the reply does not have the path
+			paths += len(op.Path)
+		}
 	}
 	return exact.Cost(len(txn.Ops), paths)
 }

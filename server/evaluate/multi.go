@@ -38,7 +38,9 @@ func OnlyDeletes(body []byte) bool {
 	var multi jute.MultiRequest
 	d := jute.NewAliasDecoder(body)
 	multi.Decode(&d)
-	return d.Err() == nil && len(multi.Ops) > 0 && !slices.ContainsFunc(multi.Ops, func(op jute.MultiOp) bool { return op.Type != jute.OpDelete })
+	return d.Err() == nil && len(multi.Ops) > 0 && !slices.ContainsFunc(multi.Ops, func(op jute.MultiOp) bool {
+		return op.Type != jute.OpDelete && op.Type != jute.OpDeleteTree
+	})
 }
 
 // resolveOps gives each create its opcode in a multi, where the mode takes precedence

@@ -11,6 +11,10 @@ const (
 	anyContender                      // each contender holds
 	holderUnchecked                   // an entry for a holder allows everybody
 	ownerOfTree                       // owners of sessions are looked up in the tree, without what is accepted
+	subtreeOfTree                     // a deleteTree misses what is accepted
+	limitIgnored                      // a deleteTree has no limit
+	absentOfTree                      // a checkAbsent looks in the tree, without what is accepted
+	setsAnothers                      // a createOrSet sets the ephemeral of another session
 )
 
 var mutantNames = [...]string{
@@ -18,6 +22,10 @@ var mutantNames = [...]string{
 	anyContender:    "any-contender",
 	holderUnchecked: "holder-unchecked",
 	ownerOfTree:     "owner-of-tree",
+	subtreeOfTree:   "subtree-of-tree",
+	limitIgnored:    "limit-ignored",
+	absentOfTree:    "absent-of-tree",
+	setsAnothers:    "sets-anothers",
 }
 
 func (m Mutant) String() string {
@@ -29,5 +37,6 @@ func (m Mutant) String() string {
 
 // Mutants returns all mutants.
 func Mutants() []Mutant {
-	return []Mutant{holderOfTree, anyContender, holderUnchecked, ownerOfTree}
+	return []Mutant{holderOfTree, anyContender, holderUnchecked, ownerOfTree,
+		subtreeOfTree, limitIgnored, absentOfTree, setsAnothers}
 }

@@ -105,7 +105,7 @@ func TestFailedMulti(t *testing.T) {
 			}
 			var ops []jute.MultiOp
 			for range 1 + g.IntN(8) {
-				ops = append(ops, g.op())
+				ops = append(ops, g.inMulti())
 			}
 			ops = append(ops, jute.MultiOp{Type: jute.OpCheck, Path: "/none/such", Version: -1})
 			req := evaluate.Request{Op: jute.OpMulti, Auth: g.identities(), Session: g.session(), Body: multiBody(ops...)}

@@ -76,6 +76,24 @@ func (g generator) op() jute.MultiOp {
 	return op
 }
 
+// inMulti generates an operation of a multi.
+func (g generator) inMulti() jute.MultiOp {
+	op := g.op()
+	switch g.IntN(9) {
+	case 0, 1:
+		op.Type, op.Mode = jute.OpCheck, 0
+	case 2:
+		op.Type = jute.OpCheckAbsent
+	case 3:
+		op.Type = jute.OpCreateOrSet
+		op.Mode = pick(g, jute.ModePersistent, jute.ModePersistent, jute.ModeEphemeral, jute.ModeContainer, jute.ModeEphemeralSequential)
+	case 4:
+		op.Type = jute.OpDeleteTree
+		op.Limit = pick[int32](g, 0, 0, 1, 2, 3)
+	}
+	return op
+}
+
 // request generates any request; the server searches tree for nodes that are due.
 func (g generator) request(tree *datatree.Tree) evaluate.Request {
 	req := evaluate.Request{
@@ -97,11 +115,7 @@ func (g generator) request(tree *datatree.Tree) evaluate.Request {
 	case n < 45:
 		var ops []jute.MultiOp
 		for range g.IntN(6) {
-			op := g.op()
-			if g.IntN(5) == 0 {
-				op.Type, op.Mode = jute.OpCheck, 0
-			}
-			ops = append(ops, op)
+			ops = append(ops, g.inMulti())
 		}
 		req.Op, req.Body = jute.OpMulti, multiBody(ops...)
 	default:

@@ -209,7 +209,8 @@ func parseOps(words []string) ([]jute.MultiOp, error) {
 var opTypes = map[string]jute.OpCode{
 	"create": jute.OpCreate, "create2": jute.OpCreate2, "createContainer": jute.OpCreateContainer,
 	"createTTL": jute.OpCreateTTL, "delete": jute.OpDelete, "set": jute.OpSetData, "check": jute.OpCheck,
-	"get": jute.OpGetData,
+	"get":    jute.OpGetData,
+	"absent": jute.OpCheckAbsent, "createOrSet": jute.OpCreateOrSet, "deleteTree": jute.OpDeleteTree,
 }
 
 // parseOp parses "create /a mode=1 acl=31=world:anyone data=x ttl=5", "set /a data=x
@@ -234,6 +235,8 @@ func parseOp(words []string) (jute.MultiOp, error) {
 			op.TTL = n
 		case "version":
 			op.Version = int32(n)
+		case "limit":
+			op.Limit = int32(n)
 		default:
 			err = scenario.Unknown(words)
 		}

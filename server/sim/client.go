@@ -260,6 +260,10 @@ func (s *Sim) chooseWrite(req *request) {
 		s.chooseGuarded(req)
 		return
 	}
+	if s.cfg.TreePct > 0 && s.percent(s.cfg.TreePct) {
+		s.chooseOperations(req)
+		return
+	}
 	path := s.paths[s.rng.IntN(len(s.paths))]
 	version := int32(-1)
 	if s.percent(30) {

@@ -52,6 +52,7 @@ type Config struct {
 	ClosePct     int    // requests that end a session
 	BadPct       int    // writes that can't be decoded, and are refused
 	GuardPct     int    // writes that contend for a place, or are for its holder only
+	TreePct      int    // writes by operations of extensions
 	WatchPct     int    // reads that name a node, and set a watch
 	MovePct      int    // turns after which a client gives up its connection
 	HangPct      int    // connections that a client gives up without their server noticing
@@ -150,7 +151,7 @@ func (c *Config) String() string {
 	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
 	fmt.Fprintf(&b, " rate=%d snapbytes=%d big=%d bigpct=%d%%", c.Rate, c.SnapBytes, c.BigBytes, c.BigPct)
-	fmt.Fprintf(&b, " think=%dµs pipeline=%d loud=%d close=%d%% watch=%d%% guard=%d%% bad=%d%% doze=%d%% move=%d%% hang=%d%% mixed=%dms session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.Loud, c.ClosePct, c.WatchPct, c.GuardPct, c.BadPct, c.DozePct, c.MovePct, c.HangPct, c.MixedMs, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d loud=%d close=%d%% watch=%d%% guard=%d%% tree=%d%% bad=%d%% doze=%d%% move=%d%% hang=%d%% mixed=%dms session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.Loud, c.ClosePct, c.WatchPct, c.GuardPct, c.TreePct, c.BadPct, c.DozePct, c.MovePct, c.HangPct, c.MixedMs, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
@@ -221,6 +222,7 @@ func Draw(seed uint64, steps int) Config {
 	if c.BigPct > 0 {
 		c.Exact = 0 // sent again and again, large values would exceed the rate
 	}
+	c.TreePct = pick(r, 0, 0, 30)
 	return c
 }
 

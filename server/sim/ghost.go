@@ -359,6 +359,7 @@ func (s *Sim) commit(n *node, e *chainedEntry) {
 	c := commit{zxid: e.Zxid, chain: e.chain}
 	s.decode(&e.Entry, &g.txn)
 	s.checkGuarded(&g.txn)
+	s.checkOperations(&g.txn)
 	s.applyTxn(&e.Entry, g.tree, &g.state, &g.txn, &g.applied, func(events []datatree.Event) { g.noteChanges(e.Zxid, events) })
 	if e.Control() {
 		s.commitControl(e)

@@ -278,6 +278,10 @@ var focuses = map[string]func(*Config){
 	"holder-of-tree":       holders,
 	"any-contender":        holders,
 	"holder-unchecked":     holders,
+	"subtree-of-tree":      trees,
+	"limit-ignored":        trees,
+	"absent-of-tree":       trees,
+	"sets-anothers":        trees,
 	"loss-counts":          volumesLost,
 	"half-counts":          volumesLost,
 	"missing-is-lost":      volumesLost,
@@ -322,6 +326,9 @@ func loud(c *Config) { c.Clients, c.Pipeline, c.Loud, c.Rate = 5, 4, 100, 0 }
 
 // holders has clients that contend, and write what only the holder may write.
 func holders(c *Config) { c.Clients, c.GuardPct, c.Pipeline = 5, 80, 16 }
+
+// trees has clients that write by operations of extensions.
+func trees(c *Config) { c.Clients, c.TreePct, c.Pipeline = 5, 80, 16 }
 
 // changes has clients that change the members often.
 func changes(c *Config) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	ours "github.com/zkd-project/zkd/client"
@@ -51,7 +52,7 @@ func (w *exactWriter) count(_ any, err error) {
 	}
 }
 
-// TestExactlyOnce kills the leader, the clients' own servers and their connections while clients
+// TestExactlyOnce kills the leader and the clients' own servers, has the leader hand over, and cuts connections while clients
 // write in exactly-once sessions. No write is ambiguous, and those that succeeded are those that
 // are there.
 func TestExactlyOnce(t *testing.T) {
@@ -99,6 +100,12 @@ func TestExactlyOnce(t *testing.T) {
 		for _, fault := range []func(){
 			func() { restart(e.awaitLeader()) },
 			func() { restart(e.followers()[0]) },
+			func() {
+				leader := e.awaitLeader()
+				if !poll(func() bool { leader.signal(syscall.SIGUSR1); return leader.mode() != "leader" }) {
+					t.Error("the leader does not hand over")
+				}
+			},
 			func() {
 				for _, w := range writers {
 					w.proxy.CutConnections()

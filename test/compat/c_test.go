@@ -15,17 +15,18 @@ const cliMT = "/usr/lib/zookeeper/bin/cli_mt"
 
 // TestC compiles c/client.c against the C client library and runs it on the target.
 func TestC(t *testing.T) {
-	program := compileC(t)
+	program := compileC(t, "client")
 	runProgram(t, program, start(t, target(t), config{}).addr)
 }
 
-func compileC(t *testing.T) string {
+// compileC compiles a program in c against the C client library.
+func compileC(t *testing.T, name string) string {
 	t.Helper()
 	require(t,
 		need{"gcc", "gcc"},
 		need{"/usr/include/zookeeper/zookeeper.h", "libzookeeper-mt-dev"})
-	program := filepath.Join(t.TempDir(), "client")
-	gcc := exec.Command("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-DTHREADED", "-o", program, "c/client.c", "-lzookeeper_mt", "-lpthread")
+	program := filepath.Join(t.TempDir(), name)
+	gcc := exec.Command("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-DTHREADED", "-o", program, "c/"+name+".c", "-lzookeeper_mt", "-lpthread")
 	if out, err := gcc.CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}

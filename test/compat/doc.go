@@ -35,7 +35,8 @@
 // Our own client is held against both kinds of servers: TestClient and
 // TestEnsembleClient run the tests of client/ whose names have Suite in them with
 // ZKD_TEST_SERVERS set; and TestSurvivors is a program that writes, watches and keeps ephemeral
-// nodes while the leader is killed, and misses nothing.
+// nodes while the leader is killed, and misses nothing. TestOutlive kills the leader, or has it hand
+// over, under programs of six libraries, none of which may lose its connection to a server that lives.
 //
 // TestClientReconfig, TestKazooReconfig, TestCReconfig and TestZkCliReconfig change the
 // members of ensembles of both kinds, and TestEnsembleReconfig39 compares how changes are

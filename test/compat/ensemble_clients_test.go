@@ -44,7 +44,7 @@ func TestEnsembleCurator(t *testing.T) {
 }
 
 func TestEnsembleC(t *testing.T) {
-	program := compileC(t)
+	program := compileC(t, "client")
 	onEnsemble(t, false, func(t *testing.T, hosts ...string) { runProgram(t, program, hosts...) })
 }
 

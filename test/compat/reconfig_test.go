@@ -179,7 +179,7 @@ func TestKazooReconfig(t *testing.T) {
 
 // TestCReconfig changes the members by the C client library.
 func TestCReconfig(t *testing.T) {
-	program := compileC(t)
+	program := compileC(t, "client")
 	for _, k := range kinds(t) {
 		t.Run(string(k), func(t *testing.T) {
 			e := startEnsemble(t, k, reconfigurable)

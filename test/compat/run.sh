@@ -21,7 +21,7 @@
 set -u
 cd "$(dirname "$0")/../.."
 
-target=zkd clickhouse="" full="" tags=compat pattern="." skip="-skip ^Test(EnsembleKazoo|EnsembleRandom|EnsembleFollower|Recipes)\$|^Test(Ensemble(ReadOnly|Follower|Random|Differential)|DifferentialRandom|Moving|Takeover|Shadow)39$"
+target=zkd clickhouse="" full="" tags=compat pattern="." skip="-skip ^Test(EnsembleClient|EnsembleKazoo|EnsembleRandom|EnsembleFollower|Recipes|SASLTokens39|TLSClients39)\$|^Test(Ensemble(ReadOnly|Follower|Random|Differential)|DifferentialRandom|Moving|Takeover|Shadow)39$"
 while [ $# -gt 0 ]; do
 	case "$1" in
 	-full) full="-full" skip="" clickhouse=clickhouse-server ;;

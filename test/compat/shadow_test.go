@@ -26,7 +26,7 @@ func TestShadow39(t *testing.T) { testShadow(t, apache39) }
 func testShadow(t *testing.T, reference kind) {
 	p := startPair(t, reference, config{})
 	s := startShadow(t, p, "--walk", "/", "--walk-auth", "digest:super:secret")
-	t.Run("C", func(t *testing.T) { runProgram(t, compileC(t), s.addr) })
+	t.Run("C", func(t *testing.T) { runProgram(t, compileC(t, "client"), s.addr) })
 	if *fullFlag || reference != apache { // they take most of a minute
 		t.Run("Java", func(t *testing.T) { javaClient(t)(t, s.addr) })
 		t.Run("Curator", func(t *testing.T) { curatorPrograms(t, "CuratorProgram")(t, s.addr) })

@@ -8,7 +8,7 @@ func commands() []Command {
 		addWatchCommand(), removeWatchesCommand(), printWatchesCommand(), syncCommand(),
 		setQuotaCommand(), listQuotaCommand(), delQuotaCommand(),
 		configCommand(), reconfigCommand(), memberCommand(), backupCommand(), restoreCommand(),
-		addAuthCommand(), whoAmICommand(), connectCommand(), closeCommand(),
+		addAuthCommand(), whoAmICommand(), featuresCommand(), connectCommand(), closeCommand(),
 		historyCommand(), redoCommand(), helpCommand(), versionCommand(), quitCommand("quit"), quitCommand("exit"),
 
 		// Apache's zkCli.sh does not have these.

@@ -74,6 +74,27 @@ func identities(ids []client.Identity) Output {
 	return Output{Text: "Auth scheme: User\n" + string(raw), Data: doc, Raw: raw, Table: rows}
 }
 
+func featuresCommand() Command {
+	return Command{
+		Name: "features", Short: "Print which extensions of the protocol the server offers",
+		Long:     "docs/extensions.md has what they are. Servers of Apache offer none.",
+		Examples: []Example{{"features", "a line for each"}},
+		Setup: func(*cobra.Command) Run {
+			return func(ctx context.Context, c *Call) error {
+				zk, err := c.Client(ctx)
+				if err != nil {
+					return err
+				}
+				names := zk.Status().Features.Names()
+				return c.Emit(Output{
+					Text: strings.Join(names, "\n"), Data: map[string][]string{"features": names},
+					Raw: lines(names), Table: column("FEATURE", names),
+				})
+			}
+		},
+	}
+}
+
 func syncCommand() Command {
 	return Command{
 		Name: "sync", Synopsis: "path", Short: "Wait until the server has all changes that are committed",

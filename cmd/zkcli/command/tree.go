@@ -14,21 +14,43 @@ import (
 
 func deleteAllCommand() Command {
 	return Command{
-		Name: "deleteall", Synopsis: "path [-b batch size] [--dry-run] [--yes]", Short: "Delete a node and all below it",
+		Name: "deleteall", Synopsis: "path [-b batch size] [--at-once] [--dry-run] [--yes]", Short: "Delete a node and all below it",
 		Long: "Nodes are deleted from below, in batches of which each is done whole or not at all.\n" +
 			"If it is stopped, it says how many are gone and how many are left. At a terminal it\n" +
-			"asks before it deletes more than 10,000 nodes. Of / it deletes all but /zookeeper.",
+			"asks before it deletes more than 10,000 nodes. Of / it deletes all but /zookeeper.\n" +
+			"With --at-once all is deleted in one step, or nothing. That works for up to 10,000\n" +
+			"nodes, on servers that offer operations: see features.",
 		Examples: []Example{{"deleteall /app", "the whole subtree"}, {"deleteall --dry-run /app", "how many nodes that would be"}},
 		Args:     pathOnly(), Required: 1,
 		Setup: func(flags *cobra.Command) Run {
 			batch := flags.Flags().IntP("batch", "b", 0, "delete so many `nodes` at a time")
 			dryRun := boolFlag(flags, "dry-run", "", "only say how many nodes there are")
 			yes := boolFlag(flags, "yes", "", "don't ask")
+			atOnce := boolFlag(flags, "at-once", "", "delete all in one step, or nothing")
 			return func(ctx context.Context, c *Call) error {
+				if *atOnce && !*dryRun {
+					return c.deleteAtOnce(ctx)
+				}
 				return c.deleteAll(ctx, tree.DeleteOptions{Batch: max(0, *batch), DryRun: *dryRun}, *yes || *dryRun)
 			}
 		},
 	}
+}
+
+// deleteAtOnce deletes a subtree of bounded size in one step.
+func (c *Call) deleteAtOnce(ctx context.Context) error {
+	zk, err := c.Client(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := single(ctx, zk, client.DeleteTreeOp(c.Arg(0), client.AnyVersion, 0))
+	if errors.Is(err, client.ErrNotEmpty) {
+		return fmt.Errorf("more than %d nodes can't be deleted at once: %w", client.MaxDeleteTree, err)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Emit(Output{Data: treeChange{Path: c.Arg(0), Done: r.Deleted, Total: r.Deleted}})
 }
 
 // deleteAll deletes a subtree. With sure it does not ask.

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/bench"
 	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
@@ -21,12 +22,18 @@ func server(b *testing.B) string {
 	if addr := os.Getenv("ZKD_TEST_SERVERS"); addr != "" {
 		return addr
 	}
+	addr, _ := startServer(b, b.TempDir())
+	return addr
+}
+
+// startServer starts a server, and returns its address and the number of its process.
+func startServer(b *testing.B, data string) (addr string, pid int) {
 	bin := filepath.Join(b.TempDir(), "zkd")
 	if out, err := exec.Command("go", "build", "-o", bin, "../../../cmd/zkd").CombinedOutput(); err != nil {
 		b.Fatalf("go build: %v\n%s", err, out)
 	}
 	port := freeport.For(b, 1)[0]
-	cmd := exec.Command(bin, "--data-dir", b.TempDir(), "--port", fmt.Sprint(port))
+	cmd := exec.Command(bin, "--data-dir", data, "--port", fmt.Sprint(port))
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
@@ -34,7 +41,7 @@ func server(b *testing.B) string {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	return fmt.Sprintf("127.0.0.1:%d", port)
+	return fmt.Sprintf("127.0.0.1:%d", port), cmd.Process.Pid
 }
 
 // ours returns a connected client, and makes the node that is read.
@@ -182,4 +189,45 @@ func BenchmarkReadTree(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkSet sets 100 bytes with 256 writes under way, in a plain and in an exactly-once session, and
+// reports the CPU time of the server and of the client for each. Its data is on a memory disk.
+func BenchmarkSet(b *testing.B) {
+	data, err := os.MkdirTemp("/dev/shm", "zkd-bench-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { os.RemoveAll(data) })
+	addr, pid := startServer(b, data)
+	ours(b, addr)
+	for _, exactly := range []bool{false, true} {
+		b.Run(fmt.Sprintf("exactly-once=%v", exactly), func(b *testing.B) {
+			ctx := context.Background()
+			c, err := client.Connect(ctx, addr, client.Options{Logger: client.NoLog, Timeout: 30 * time.Second, ExactlyOnce: exactly})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close(ctx)
+			value := make([]byte, 100)
+			servers, own := cpu(b, pid), cpu(b, os.Getpid())
+			b.ResetTimer()
+			inFlight(b, b.N, func() error {
+				_, err := c.Set(ctx, "/bench", value, client.AnyVersion)
+				return err
+			})
+			b.StopTimer()
+			b.ReportMetric(float64((cpu(b, pid)-servers).Nanoseconds())/float64(b.N), "server-cpu-ns/op")
+			b.ReportMetric(float64((cpu(b, os.Getpid())-own).Nanoseconds())/float64(b.N), "client-cpu-ns/op")
+		})
+	}
+}
+
+func cpu(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	t, err := bench.ProcessCPU(pid)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return t
 }
