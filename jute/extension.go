@@ -36,6 +36,9 @@ var extensionOps = map[OpCode]Features{
 	OpCreateOrSet:  FeatureOperations,
 	OpDeleteTree:   FeatureOperations,
 	OpChildrenPage: FeaturePaging,
+	OpSubscribe:    FeatureFeed,
+	OpCredit:       FeatureFeed,
+	OpUnsubscribe:  FeatureFeed,
 }
 
 // Feature returns the feature that must be granted to a connection that sends op, or 0. The

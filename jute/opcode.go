@@ -49,6 +49,9 @@ const (
 	OpCreateOrSet    OpCode = 2011
 	OpDeleteTree     OpCode = 2012
 	OpChildrenPage   OpCode = 2020
+	OpSubscribe      OpCode = 2021
+	OpCredit         OpCode = 2022
+	OpUnsubscribe    OpCode = 2023
 )
 
 var opNames = map[OpCode]string{
@@ -92,6 +95,9 @@ var opNames = map[OpCode]string{
 	OpCreateOrSet:          "createOrSet",
 	OpDeleteTree:           "deleteTree",
 	OpChildrenPage:         "childrenPage",
+	OpSubscribe:            "subscribe",
+	OpCredit:               "credit",
+	OpUnsubscribe:          "unsubscribe",
 }
 
 func (op OpCode) String() string {

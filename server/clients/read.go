@@ -72,6 +72,12 @@ func (r *read) dispatch() (err error, known bool) {
 		err = r.multiRead()
 	case jute.OpChildrenPage:
 		err = r.childrenPage()
+	case jute.OpSubscribe:
+		err = r.subscribe()
+	case jute.OpCredit:
+		err = r.credit()
+	case jute.OpUnsubscribe:
+		err = r.unsubscribe()
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		err = r.setWatches()
 	case jute.OpAddWatch:
