@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
@@ -71,7 +72,7 @@ func TestFeed(t *testing.T) {
 // change once, in order.
 func TestFeedOverCuts(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3, zktest.Patient())
-	c, writer := e.Client(t, quietly), e.Client(t)
+	c, writer := e.Client(t, steadfast), e.Client(t, steadfast)
 	makeNode(t, writer, "/n", "")
 	const changes = 300
 	written := make(chan error, 1)
@@ -102,8 +103,10 @@ func TestFeedOverCuts(t *testing.T) {
 	ok(t, <-written)
 }
 
-// quietly is for clients that lose connections.
-func quietly(o *client.Options) { o.Logger = client.NoLog }
+// steadfast is for clients that lose connections, and must not lose their sessions or writes.
+func steadfast(o *client.Options) {
+	o.Logger, o.Timeout, o.ExactlyOnce = client.NoLog, 10*time.Minute, true
+}
 
 // A feed ends with the reason.
 func TestFeedEnds(t *testing.T) {
