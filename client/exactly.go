@@ -57,7 +57,7 @@ func (g *greeting) replyTo(number int64) (o *outcome, ok bool) {
 
 // wantsLocked returns the extensions that the client asks for.
 func (s *session) wantsLocked() Features {
-	wants := jute.FeaturePaging | jute.FeatureOperations
+	wants := jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations
 	if s.opts.ExactlyOnce && (s.id == 0 || s.id != s.opts.Session.ID) {
 		wants |= jute.FeatureExactlyOnce
 	}

@@ -23,7 +23,8 @@ type call struct {
 	// ctx is the context of a caller that waits: nothing is issued after it has ended. It is
 	// nil for asynchronous calls.
 	ctx     context.Context
-	watch   *Watch    // set by the reply, or nil
+	watch   *Watch // set by the reply, or nil
+	feed    *subscription
 	removed bool      // of removeWatches: it closed watches
 	bound   SessionID // see Client.InSession; 0 means any
 	issued  time.Time

@@ -285,6 +285,8 @@ func (l *link) readLoop(in *frames) error {
 			err = l.authReplied(h.Err)
 		case jute.XidSetWatches:
 			err = l.watchesReplied(h.Err)
+		case jute.XidFeed:
+			err = l.fed(d, len(frame))
 		default:
 			err = l.replied(&h, d)
 		}

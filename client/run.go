@@ -96,6 +96,7 @@ func (s *session) lost(l *link, err error) (closing bool) {
 	l.close(err)
 	s.mu.Lock()
 	s.conn = nil
+	s.endFeedsLocked(ErrConnectionLoss)
 	closing = s.closing
 	if !closing {
 		s.keepCallsLocked(err)

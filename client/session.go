@@ -69,6 +69,8 @@ type session struct {
 
 	auths     []*authEntry
 	watches   watches
+	feeds     map[int32]*subscription // by their numbers
+	feedID    int32                   // the last one
 	listeners []*listener
 }
 
@@ -83,6 +85,7 @@ func newSession(list []string, o Options) *session {
 	s := &session{
 		opts: o, hosts: newHosts(list, o.Fixed, o.Rand), timeout: o.Timeout,
 		ops: newTable(), changed: make(chan struct{}), finished: make(chan struct{}), watches: newWatches(),
+		feeds: map[int32]*subscription{},
 		queue: callbacks{log: o.Logger, slow: o.SlowCallback},
 	}
 	if key := o.Session; key.ID != 0 {

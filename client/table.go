@@ -44,6 +44,7 @@ type args struct {
 	members Members
 	page    PageOptions
 	subtree SubtreePageOptions
+	feed    *subscription
 	ops     []Op
 }
 
@@ -118,6 +119,9 @@ func (f *Future[T]) issue(given *args) {
 		case err == errDone{}:
 			c.s.undo(k)
 			c.s.finish(k, 0, nil)
+		case err == ErrUnimplemented:
+			c.s.undo(k)
+			c.s.finish(k, 0, &Error{Op: k.op, Path: k.path, Err: err, Cause: errNotGranted})
 		default:
 			c.s.undo(k)
 			c.s.finish(k, 0, &Error{Op: k.op, Path: k.path, Err: err})
@@ -142,6 +146,9 @@ type table struct {
 	getACL           op[Access]
 	multi, multiRead op[[]OpResult]
 	addWatch         op[*Watch]
+	subscribe        op[jute.SubscribeResponse]
+	credit           op[None]
+	unsubscribe      op[None]
 	checkWatches     op[None]
 	removeWatches    op[None]
 	forget           op[None]
@@ -178,6 +185,10 @@ func newTable() *table {
 		checkWatches:  op[None]{code: jute.OpCheckWatches, check: checkPath, encode: encodeCheckWatches},
 		removeWatches: op[None]{code: jute.OpRemoveWatches, check: checkPath, encode: encodeRemoveWatches, refused: hadWatches},
 		forget:        op[None]{code: jute.OpRemoveWatches, encode: encodeForget},
+
+		subscribe:   op[jute.SubscribeResponse]{code: jute.OpSubscribe, check: checkPath, encode: encodeSubscribe, decode: decodeSubscribed},
+		credit:      op[None]{code: jute.OpCredit, encode: encodeCredit},
+		unsubscribe: op[None]{code: jute.OpUnsubscribe, encode: encodeUnsubscribe},
 
 		ephemerals:       op[[]string]{code: jute.OpGetEphemerals, encode: encodeEphemerals, decode: decodeEphemerals},
 		countDescendants: op[int]{code: jute.OpGetAllChildrenNumber, check: checkPath, encode: encodePath, decode: decodeCount},

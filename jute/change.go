@@ -1,6 +1,7 @@
 package jute
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strconv"
 )
@@ -25,6 +26,26 @@ func (k ChangeKind) String() string {
 	}
 	return changeKinds[k]
 }
+
+// ChangeKinds is a set of kinds, the lowest bit for the first one. The empty set stands for all.
+type ChangeKinds int32
+
+// allChangeKinds has each kind.
+const allChangeKinds = 1<<ChangeACL - 1
+
+// ChangeKindsOf returns the set of some kinds.
+func ChangeKindsOf(kinds ...ChangeKind) (s ChangeKinds) {
+	for _, k := range kinds {
+		s |= 1 << (k - ChangeCreated)
+	}
+	return s
+}
+
+// Has reports whether a kind belongs to the set.
+func (s ChangeKinds) Has(k ChangeKind) bool { return s == 0 || s>>(k-ChangeCreated)&1 != 0 }
+
+// Valid reports whether the set has no kinds that don't exist.
+func (s ChangeKinds) Valid() bool { return s&^allChangeKinds == 0 }
 
 // Change is what a transaction did to a znode. It is a record of zkd's feeds, not of ZooKeeper's.
 type Change struct {
@@ -60,6 +81,52 @@ func (c *Change) Decode(d *Decoder) {
 	c.Stat.Decode(d)
 	c.Path = d.String()
 	c.Data = d.Buffer()
+}
+
+// EncodedChange is a change as Change.Append encodes it. It is only valid if it was cut from what
+// Append wrote.
+type EncodedChange []byte
+
+// The places of fields in an EncodedChange.
+const (
+	changeKindAt = 8 + 4
+	changePathAt = changeKindAt + 4 + 8 + 8 + 68
+	minChange    = changePathAt + 4 + 4
+)
+
+// CutChange returns the change with which b begins.
+func CutChange(b []byte) EncodedChange {
+	n := changePathAt
+	n += 4 + int(binary.BigEndian.Uint32(b[n:]))
+	n += 4 + max(0, int(int32(binary.BigEndian.Uint32(b[n:]))))
+	return b[:n:n]
+}
+
+// Zxid returns the zxid of the transaction.
+func (c EncodedChange) Zxid() Zxid { return Zxid(binary.BigEndian.Uint64(c)) }
+
+// Kind returns what happened.
+func (c EncodedChange) Kind() ChangeKind {
+	return ChangeKind(binary.BigEndian.Uint32(c[changeKindAt:]))
+}
+
+// Path returns the path, sharing the memory of c.
+func (c EncodedChange) Path() []byte { return c[changePathAt+4 : c.pathEnd()] }
+
+func (c EncodedChange) pathEnd() int {
+	return changePathAt + 4 + int(binary.BigEndian.Uint32(c[changePathAt:]))
+}
+
+// AppendWithoutData appends the encoding of the change with null for its data.
+func (c EncodedChange) AppendWithoutData(b []byte) []byte {
+	return AppendInt32(append(b, c[:c.pathEnd()]...), int32(-1))
+}
+
+// Change decodes the change. It shares no memory with c.
+func (c EncodedChange) Change() (change Change) {
+	d := NewDecoder(c)
+	change.Decode(&d)
+	return change
 }
 
 // CompactedError says that a server does not have all changes after a zxid, because it has

@@ -37,6 +37,9 @@ var extensionOps = map[OpCode]Features{
 	OpDeleteTree:   FeatureOperations,
 	OpChildrenPage: FeaturePaging,
 	OpSubtreePage:  FeaturePaging,
+	OpSubscribe:    FeatureFeed,
+	OpCredit:       FeatureFeed,
+	OpUnsubscribe:  FeatureFeed,
 }
 
 // Feature returns the feature that must be granted to a connection that sends op, or 0. The

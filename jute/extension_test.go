@@ -55,6 +55,14 @@ var extended = map[string][]func() record{
 	"setData response": {as[ReplyHeader], as[Stat]},
 	"delete request":   {as[RequestHeader], as[DeleteRequest], as[confirmed]},
 	"delete response":  {as[ReplyHeader]},
+
+	"subscribe request":    {as[RequestHeader], as[SubscribeRequest]},
+	"subscribe response":   {as[ReplyHeader], as[SubscribeResponse]},
+	"feed event":           {as[ReplyHeader], as[FeedEvent]},
+	"credit request":       {as[RequestHeader], as[CreditRequest]},
+	"credit response":      {as[ReplyHeader]},
+	"unsubscribe request":  {as[RequestHeader], as[UnsubscribeRequest]},
+	"unsubscribe response": {as[ReplyHeader]},
 }
 
 // confirmed is the end of a write of an exactly-once session.

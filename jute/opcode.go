@@ -49,7 +49,10 @@ const (
 	OpCreateOrSet    OpCode = 2011
 	OpDeleteTree     OpCode = 2012
 	OpChildrenPage   OpCode = 2020
-	OpSubtreePage    OpCode = 2030
+	OpSubscribe      OpCode = 2021
+	OpCredit         OpCode = 2022
+	OpUnsubscribe    OpCode = 2023
+	OpSubtreePage    OpCode = 2024
 )
 
 var opNames = map[OpCode]string{
@@ -94,6 +97,9 @@ var opNames = map[OpCode]string{
 	OpDeleteTree:           "deleteTree",
 	OpChildrenPage:         "childrenPage",
 	OpSubtreePage:          "subtreePage",
+	OpSubscribe:            "subscribe",
+	OpCredit:               "credit",
+	OpUnsubscribe:          "unsubscribe",
 }
 
 func (op OpCode) String() string {

@@ -71,6 +71,12 @@ var makers = []func() record{
 	func() record { return new(WhoAmIResponse) },
 	func() record { return new(ChildrenPageRequest) },
 	func() record { return new(ChildrenPageResponse) },
+	func() record { return new(SubscribeRequest) },
+	func() record { return new(SubscribeResponse) },
+	func() record { return new(CreditRequest) },
+	func() record { return new(UnsubscribeRequest) },
+	func() record { return new(Change) },
+	func() record { return new(FeedEvent) },
 }
 
 // bodies has the records of each operation.

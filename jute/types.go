@@ -205,4 +205,5 @@ const (
 	XidPing         int32 = -2
 	XidAuth         int32 = -4
 	XidSetWatches   int32 = -8
+	XidFeed         int32 = -16 // an event of a feed: zkd's own
 )

@@ -283,10 +283,8 @@ func (a *applier) lock() {
 // unlock unlocks the tree, and wakes the connections and the peer loop if the work since
 // lock concerns them.
 func (a *applier) unlock() {
-	if a.state.Settled == nil {
-		a.changes.Publish(a.state.Tree.LastZxid())
-	}
 	a.state.Unlock()
+	a.changes.Wake()
 	a.observeTimes()
 	a.metrics.Applying.Observe(a.now()-a.at, 1)
 	a.metrics.ApplyWork.Observe(time.Duration(a.work), 1)
@@ -328,7 +326,7 @@ func (a *applier) apply(o *replica.Order) error {
 	}
 	a.metrics.Commits.Add(1)
 	a.state.Tree.Apply(txn, &a.out)
-	a.changes.Add(txn, &a.out)
+	a.publishChanges(txn)
 	a.state.SetApplied(txn.Zxid) // before any reply shows it: its client may reconnect at once
 	a.endSlices()
 	a.countTimes(o, txn)
@@ -411,10 +409,17 @@ func (a *applier) prune(txn *datatree.Txn) {
 		a.lock()
 	}
 	for a.state.Tree.Prune(txn, &a.out, pruneStep) {
-		a.changes.Add(txn, &a.out)
+		a.publishChanges(txn)
 		a.notifyWatchers()
 		a.yield()
 	}
+}
+
+// publishChanges makes the changes of a transaction, or of a slice of one, known to feeds. So they
+// get them before the connection gets an event or a reply that shows them.
+func (a *applier) publishChanges(txn *datatree.Txn) {
+	a.changes.Add(txn, &a.out)
+	a.changes.Publish(a.state.Tree.LastZxid())
 }
 
 // endSlices resumes the requests that wait for the end of a transaction applied in slices.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
@@ -30,6 +29,14 @@ type changes struct {
 	path    string
 }
 
+// feeds returns the history of changes for feeds, or nil if there is none.
+func (s *Server) feeds() *feed.History {
+	if s.cfg.FeedHistory == 0 {
+		return nil
+	}
+	return s.changes
+}
+
 // Feed implements admin.Server.
 func (f adminFacts) Feed(r admin.FeedRequest) (admin.Feed, int, string) {
 	if f.cfg.FeedHistory == 0 {
@@ -53,21 +60,32 @@ func (f adminFacts) Feed(r admin.FeedRequest) (admin.Feed, int, string) {
 func (c *changes) Next(ctx context.Context, yield func(*jute.Change)) error {
 	idle := time.NewTimer(feedIdle)
 	defer idle.Stop()
+	var last jute.Zxid // of what was yielded
 	for {
-		some := false
-		err := c.cursor.Next(feedBytes, func(change *feed.Change) {
-			if c.wants(change) {
-				some = true
-				yield(&change.Change)
+		read, current := 0, jute.Zxid(0)
+		err := c.cursor.Next(func(r feed.Record) bool {
+			zxid := r.Zxid()
+			if zxid != current && read >= feedBytes {
+				return false
 			}
+			current = zxid
+			read += len(r.EncodedChange)
+			if c.wants(&r) {
+				last = zxid
+				change := r.Change()
+				yield(&change)
+			}
+			return true
 		})
-		if some || err != nil {
+		if last != 0 && last <= c.cursor.Zxid() || err != nil { // not within a transaction
 			return err
 		}
 		select {
 		case <-c.history.More(c.cursor.Zxid()):
 		case <-idle.C:
-			return nil
+			if last == 0 {
+				return nil
+			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-c.stopping:
@@ -76,8 +94,6 @@ func (c *changes) Next(ctx context.Context, yield func(*jute.Change)) error {
 	}
 }
 
-func (c *changes) wants(change *feed.Change) bool {
-	rest, below := strings.CutPrefix(change.Path, c.path)
-	below = below && (rest == "" || rest[0] == '/' || c.path == "/")
-	return below && c.schemes.Allowed(change.ACL, jute.PermRead, c.ids)
+func (c *changes) wants(r *feed.Record) bool {
+	return feed.Below(c.path, r.Path(), true) && c.schemes.Allowed(r.ACL, jute.PermRead, c.ids)
 }

@@ -109,13 +109,23 @@ func TestFeedRefuses(t *testing.T) {
 				t.Errorf("%s: %d %s", tt.query, status, problem)
 			}
 		}
-		s = s.restart(t) // it has no changes from before
-		if status, problem := s.feed(t, "after=0"); status != http.StatusGone || !strings.Contains(problem, "only those after 0x") {
-			t.Errorf("after a restart: %d %s", status, problem)
-		}
-		s.connect(t).create("/b", "1")
-		if status, events := s.feed(t, "after=0x1"); status != http.StatusGone {
+		s = s.restart(t) // it reads the changes in the log again
+		if status, events := s.feed(t, "after=0"); status != http.StatusOK || events != "0x2 created /a" {
 			t.Errorf("after a restart: %d %s", status, events)
+		}
+		small := startServer(t, "zkd.feedHistoryKb=1")
+		c := small.connect(t)
+		c.create("/a", "1")
+		for range 10 {
+			c.set("/a", strings.Repeat("x", 100_000))
+		}
+		for _, again := range []bool{false, true} {
+			if again {
+				small = small.restart(t)
+			}
+			if status, problem := small.feed(t, "after=0"); status != http.StatusGone || !strings.Contains(problem, "only those after 0x") {
+				t.Errorf("changes that were forgotten, restarted %v: %d %s", again, status, problem)
+			}
 		}
 		off := startServer(t, "zkd.feedHistoryKb=0")
 		if status, problem := off.feed(t, ""); status != http.StatusNotImplemented {

@@ -339,7 +339,7 @@ func (c *client) await(xid int32) reply {
 	for {
 		r := c.must()
 		switch r.Xid {
-		case jute.XidNotification:
+		case jute.XidNotification, jute.XidFeed:
 			c.events = append(c.events, r)
 			continue
 		case xid:

@@ -15,9 +15,18 @@ import (
 // paging opens a session on a connection that may read pages.
 func (s *testServer) paging(t testing.TB) *client {
 	t.Helper()
+	return s.asking(t, jute.FeaturePaging, nil)
+}
+
+// asking opens a session on a connection that asks for extensions, or resumes that of another client.
+func (s *testServer) asking(t testing.TB, features jute.Features, old *client) *client {
+	t.Helper()
 	c := s.dial(t, dialOptions{})
 	r := &jute.ConnectRequest{TimeoutMs: 10_000, Password: make([]byte, 16), HasReadOnly: true}
-	c.sendFrame((&jute.ExtensionRequest{Features: jute.FeaturePaging}).Append(r.Append(nil)))
+	if old != nil {
+		r.SessionID, r.Password = old.session, old.pass
+	}
+	c.sendFrame((&jute.ExtensionRequest{Features: features}).Append(r.Append(nil)))
 	c.established()
 	return c
 }

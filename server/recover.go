@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/wal"
@@ -30,6 +31,8 @@ type recovered struct {
 	store *snapshot.Store
 	log   *wal.Recovered
 	state *loaded
+
+	changes *feed.History // by the part of the log that was applied
 }
 
 // recoverState locks the data directories, decides whether they are this server's and
@@ -61,12 +64,13 @@ func (s *storage) recoverState(ctx context.Context) (*recovered, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.loadState(ctx, store, rec)
+	changes := feed.New(int(s.cfg.FeedHistory), 0)
+	st, err := s.loadState(ctx, store, rec, changes)
 	var unusable *unusableSnapshots
 	if errors.As(err, &unusable) && dirs.MayReplace(unusable.reasons) && ctx.Err() == nil {
 		// Its bytes are proven to be lost here, and the other servers have them.
 		if s.wal, rec, err = s.wal.SetAside(err); err == nil {
-			st, err = s.loadState(ctx, store, rec)
+			st, err = s.loadState(ctx, store, rec, changes)
 		}
 	}
 	if err != nil {
@@ -86,14 +90,14 @@ func (s *storage) recoverState(ctx context.Context) (*recovered, error) {
 	}
 	s.moveUnreferenced(ctx, store, rec, id, st)
 	s.logRecovery(rec, st, time.Since(start))
-	return &recovered{core: core, ident: id, store: store, log: rec, state: st}, nil
+	return &recovered{core: core, ident: id, store: store, log: rec, state: st, changes: changes}, nil
 }
 
 // useState makes a recovered state the server's. From here on only the log's writer writes to
 // the log.
 func (s *Server) useState(found *recovered) {
 	s.ident = found.ident
-	s.state.Tree = found.state.tree
+	s.state.Tree, s.changes = found.state.tree, found.changes
 	for session, timeoutMs := range found.state.tree.Sessions() {
 		s.tracker.Add(session, timeoutMs, millis(s.now()))
 	}
@@ -343,8 +347,9 @@ func (e *unusableSnapshots) Unwrap() error { return e.cause }
 // loadState loads the newest usable snapshot that the log refers to, and applies the log
 // after it. An older snapshot serves if the log has everything after it: then nothing is
 // lost, and the unusable files are left alone. Otherwise the error is an
-// *unusableSnapshots. A snapshot of a later version is always an error.
-func (s *storage) loadState(ctx context.Context, store *snapshot.Store, rec *wal.Recovered) (*loaded, error) {
+// *unusableSnapshots. A snapshot of a later version is always an error. What the log changes is added
+// to changes, which may be nil.
+func (s *storage) loadState(ctx context.Context, store *snapshot.Store, rec *wal.Recovered, changes *feed.History) (*loaded, error) {
 	unusable := &unusableSnapshots{}
 	st := &loaded{}
 	began := time.Now()
@@ -367,7 +372,7 @@ func (s *storage) loadState(ctx context.Context, store *snapshot.Store, rec *wal
 	}
 	s.metrics.LoadSnapshot.Observe(time.Since(began), 1)
 	began = time.Now()
-	st, err := s.replay(ctx, rec, st)
+	st, err := s.replay(ctx, rec, st, changes)
 	if err == nil {
 		s.metrics.LoadLog.Observe(time.Since(began), 1)
 		s.metrics.LoadedTxns.Observe(time.Duration(st.replayed), 1)
@@ -399,16 +404,21 @@ func (s *storage) loadReferenced(ctx context.Context, store *snapshot.Store, ref
 }
 
 // replay applies the committed entries of the log after the tree's last zxid.
-func (s *storage) replay(ctx context.Context, rec *wal.Recovered, st *loaded) (*loaded, error) {
+func (s *storage) replay(ctx context.Context, rec *wal.Recovered, st *loaded, changes *feed.History) (*loaded, error) {
 	st.ensemble = st.base.Clone()
 	upTo := rec.LastZxid
 	if s.ensemble() {
 		upTo = rec.CommitHint
 	}
+	state := history.State{Tree: st.tree, Ensemble: st.ensemble}
+	if changes != nil {
+		changes.Reset(st.tree.LastZxid())
+		state.Applied = changes.Add
+		defer func() { changes.Publish(st.tree.LastZxid()) }()
+	}
 	if upTo <= st.tree.LastZxid() {
 		return st, nil
 	}
-	state := history.State{Tree: st.tree, Ensemble: st.ensemble}
 	err := replayLog(s.wal, st.tree.LastZxid(), upTo, func(e *zab.Entry) error {
 		st.replayed++
 		return errors.Join(state.Apply(e), ctx.Err())

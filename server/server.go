@@ -258,7 +258,6 @@ func (s *Server) startLoops(found *recovered) error {
 	}
 	s.clients = s.newClients(backend{s.lifecycle, s.published, s.submissions, s.words.facts})
 	s.words.clients = s.clients
-	s.changes = feed.New(int(s.cfg.FeedHistory), s.state.Tree.LastZxid())
 	s.applier = newApplier(s, found.state.ensemble)
 	s.loop = newLoop(s, s.newCore(found), found)
 	s.loop.introduce()
@@ -320,6 +319,7 @@ func (s *Server) newClients(b clients.Backend) *clients.Clients {
 		Keys:      &s.keys,
 		Audit:     s.audit.log(),
 		Traces:    s.traces,
+		Changes:   s.feeds(),
 		TLS:       s.clientTLS,
 		Configure: s.configure,
 		Listen:    s.opts.Listen,

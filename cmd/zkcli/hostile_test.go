@@ -141,6 +141,8 @@ var hostileLines = []struct {
 	{[]string{evil}, evilShown},
 	{[]string{"--deadline", "10s", "ls", evil}, ""},
 	{[]string{"watch", "-r", "-d", "-n", "1", "/"}, evilNamed},
+	{[]string{"feed", "-d", "-n", "3", "--after", "0", "/"}, evilNamed},
+	{[]string{"feed", "--after", evil, "/"}, "is no zxid"},
 }
 
 // sessionLines are for the commands that need a session.

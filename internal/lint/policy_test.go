@@ -115,7 +115,7 @@ const ours = `
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
 	server/clients/pending: internal/fifo
-	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/register server/config server/datatree server/evaluate server/limits server/monitor
+	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/register server/config server/datatree server/evaluate server/feed server/limits server/monitor
 	                   server/replica server/secure server/session server/traces server/watch
 
 	# Assembly.

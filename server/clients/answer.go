@@ -147,20 +147,14 @@ func (a *Answers) deliverTo(w watch.Watcher) {
 	a.markDirty(c)
 }
 
-// markDirty schedules the connection's writer to be woken after the batch. The writer
-// starts with its first output: many connections never have any. While the tree lock is
-// held the reader can't have completed forget, so the group that both belong to is not
-// waited for too early.
+// markDirty schedules the connection's writer to be woken after the batch. The tree lock is held.
 func (a *Answers) markDirty(c *conn) {
 	if c.dirty {
 		return
 	}
 	c.dirty = true
 	a.dirty = append(a.dirty, c)
-	if !c.hasWriter {
-		c.hasWriter = true
-		a.clients.running.Go(c.writeLoop)
-	}
+	c.startWriter()
 }
 
 // answer replies to the oldest pending request of c, and then serves the reads that

@@ -18,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
@@ -92,6 +93,7 @@ type Options struct {
 	Keys     *atomic.Pointer[session.Keys] // of session passwords
 	Audit    *audit.Log                    // nil for none
 	Traces   *traces.Tracer                // nil for none
+	Changes  *feed.History                 // for feeds; nil for none
 	// Configure carries out a request about the server's configuration, and returns what to
 	// show. It may be called from any goroutine, and may block.
 	Configure func(jute.ConfigureRequest) (string, error)
@@ -136,6 +138,7 @@ type Clients struct {
 	configure   func(jute.ConfigureRequest) (string, error)
 	handshakes  *handshakes
 	complaints  complaints
+	feeder      *feeder
 	fenced      atomic.Uint64 // the last service that connections of earlier ones have entered
 	readOnly    atomic.Bool   // serving read-only clients because there is no leader
 	drain       drain
@@ -174,6 +177,7 @@ func New(o Options) *Clients {
 		tls:         o.TLS,
 		configure:   o.Configure,
 		handshakes:  newHandshakes(runtime.GOMAXPROCS(0)),
+		feeder:      newFeeder(o.Changes),
 		refusing:    make(chan struct{}),
 	}
 	s.complaints.bucket.set(10, time.Second, 1)

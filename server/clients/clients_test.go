@@ -206,7 +206,7 @@ func TestAnswersComeInOrder(t *testing.T) {
 	}
 	s.state.Lock()
 	a.Begin(s.now())
-	c.hasWriter = true // the test reads the buffer instead
+	c.hasWriter.Store(true) // the test reads the buffer instead
 	for _, sub := range b.submitted {
 		txn := &datatree.Txn{Zxid: 9, Cxid: sub.Request.Cxid, Origin: c.id, Ops: []datatree.Op{{Kind: datatree.OpSetData, Result: jute.OpSetData}}}
 		a.Answer(&replica.Order{}, txn, []datatree.Result{{}})

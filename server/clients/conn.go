@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth/sasl"
 	"github.com/zkd-project/zkd/server/clients/pending"
 	"github.com/zkd-project/zkd/server/clients/register"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -78,8 +79,8 @@ type conn struct {
 	touched     atomic.Int64                    // when the client was last heard of, in ms; or arriving
 	reported    int64                           // the part of touched that was reported to the leader; owned by the peer loop
 
-	dirty     bool // owned by the applier: the writer must be woken
-	hasWriter bool // owned by the applier: the writer has been started
+	dirty     bool        // owned by the applier: the writer must be woken
+	hasWriter atomic.Bool // the writer has been started
 
 	mu struct {
 		sync.Mutex
@@ -92,6 +93,7 @@ type conn struct {
 		gone     bool                   // torn down
 		mark     int                    // where the frame being appended begins
 		audited  uint64                 // the audit log's last entry about the connection; 0 for none
+		feeds    []*feed.Feed           // nil if there never was one
 		pending  pending.Queue[request] // requests from the first unanswered write on
 		stats    connStats
 	}

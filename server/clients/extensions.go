@@ -11,7 +11,7 @@ import (
 )
 
 // offered are the extensions of the protocol that this version of zkd has.
-const offered = jute.FeatureExactlyOnce | jute.FeaturePaging | jute.FeatureOperations
+const offered = jute.FeatureExactlyOnce | jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations
 
 // grant decides which of the extensions that the client has asked for its connection gets. It
 // returns what the client is told, and the outcomes that it has not confirmed. The caller holds
@@ -19,6 +19,9 @@ const offered = jute.FeatureExactlyOnce | jute.FeaturePaging | jute.FeatureOpera
 func (c *conn) grant(id jute.SessionID) (ext jute.ExtensionResponse, replies []datatree.Outcome) {
 	tree := c.clients.state.Tree
 	c.granted = c.asked.Features & offered
+	if c.clients.feeder.history == nil {
+		c.granted &^= jute.FeatureFeed
+	}
 	if c.local.Load() || !tree.ExactlyOnce(id) {
 		c.granted &^= jute.FeatureExactlyOnce
 	}

@@ -237,7 +237,7 @@ func appendPaths(list []string, op jute.OpCode, body []byte) []string {
 		for i := range m.Ops {
 			list = append(list, m.Ops[i].Path)
 		}
-	case jute.OpSetWatches, jute.OpSetWatches2, jute.OpAuth, jute.OpSASL:
+	case jute.OpSetWatches, jute.OpSetWatches2, jute.OpAuth, jute.OpSASL, jute.OpCredit, jute.OpUnsubscribe:
 	default:
 		if path := d.String(); d.Err() == nil {
 			list = append(list, path)
@@ -250,7 +250,7 @@ func appendPaths(list []string, op jute.OpCode, body []byte) []string {
 // never refused, such as to restore its watches.
 func (l *limited) refuses(req *request) bool {
 	switch {
-	case l.super, req.op == jute.OpPing, req.op == jute.OpCloseSession:
+	case l.super, req.op == jute.OpPing, req.op == jute.OpCloseSession, req.op == jute.OpCredit, req.op == jute.OpUnsubscribe:
 		return false
 	case req.op == jute.OpSetWatches, req.op == jute.OpSetWatches2:
 		l.Restored()

@@ -87,6 +87,9 @@ func (c *conn) begin(xid int32, zxid jute.Zxid, code jute.Code) []byte {
 }
 
 func (c *conn) beginLocked(xid int32, zxid jute.Zxid, code jute.Code) []byte {
+	if c.mu.feeds != nil {
+		c.feedLocked()
+	}
 	if c.mu.out == nil {
 		c.mu.out = outBuffers.Get().(*outBuffer)
 	}
@@ -110,11 +113,18 @@ func (c *conn) endLocked(b []byte) {
 	if c.mu.ending || c.mu.gone {
 		b = b[:c.mu.mark]
 	} else {
-		c.mu.stats.sent++
-		c.clients.metrics.PacketsSent.Add(1)
-		c.mu.out.observeSize(size)
+		c.mu.out.b = b
+		c.countFrameLocked(size)
+		return
 	}
 	c.mu.out.b = b
+}
+
+// countFrameLocked counts a frame that was appended.
+func (c *conn) countFrameLocked(size int) {
+	c.mu.stats.sent++
+	c.clients.metrics.PacketsSent.Add(1)
+	c.mu.out.observeSize(size)
 	c.countOutLocked()
 }
 
@@ -149,6 +159,9 @@ func (c *conn) reply(xid int32, zxid jute.Zxid, code jute.Code) {
 func (c *conn) send(frame []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.mu.feeds != nil {
+		c.feedLocked()
+	}
 	if c.mu.ending || c.mu.gone {
 		return true
 	}
@@ -176,6 +189,10 @@ func (c *conn) endSession() { c.endWith(false) }
 func (c *conn) endWith(lingers bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.endWithLocked(lingers)
+}
+
+func (c *conn) endWithLocked(lingers bool) {
 	c.mu.ending = true
 	c.mu.lingers = c.mu.lingers || lingers
 	c.interruptLocked()
@@ -243,6 +260,15 @@ func (c *conn) makeRoom() {
 		c.mu.Unlock()
 		c.flush()
 		c.mu.Lock()
+	}
+}
+
+// startWriter starts the writer with the first output that needs it: many connections never have
+// any. The caller holds the tree lock, so that the reader can't have completed forget, or is in the
+// group of goroutines itself: the group is not waited for too early.
+func (c *conn) startWriter() {
+	if !c.hasWriter.Load() && c.hasWriter.CompareAndSwap(false, true) {
+		c.clients.running.Go(c.writeLoop)
 	}
 }
 

@@ -74,6 +74,12 @@ func (r *read) dispatch() (err error, known bool) {
 		err = r.childrenPage()
 	case jute.OpSubtreePage:
 		err = r.subtreePage()
+	case jute.OpSubscribe:
+		err = r.subscribe()
+	case jute.OpCredit:
+		err = r.credit()
+	case jute.OpUnsubscribe:
+		err = r.unsubscribe()
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		err = r.setWatches()
 	case jute.OpAddWatch:

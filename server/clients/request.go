@@ -130,7 +130,7 @@ func (c *conn) needsBarrier(op jute.OpCode) bool {
 func readsTree(op jute.OpCode) bool {
 	switch op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL,
-		jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpMultiRead, jute.OpChildrenPage, jute.OpSubtreePage:
+		jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpMultiRead, jute.OpChildrenPage, jute.OpSubtreePage, jute.OpSubscribe:
 		return true
 	}
 	return false
@@ -179,7 +179,7 @@ func (c *conn) lockTree(req *request) error {
 // being applied. The tree is locked.
 func (s *Clients) beingChanged(req *request) bool {
 	switch req.op {
-	case jute.OpPing, jute.OpAuth, jute.OpWhoAmI, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpCloseSession:
+	case jute.OpPing, jute.OpAuth, jute.OpWhoAmI, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpCloseSession, jute.OpCredit, jute.OpUnsubscribe:
 		return false
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL:
 		d := jute.NewAliasDecoder(req.body)

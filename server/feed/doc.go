@@ -3,24 +3,25 @@
 // A [History] has one record for each change of one znode by one transaction, in the order of
 // zxids and within a transaction in that of its operations, up to a number of bytes. What is older
 // is forgotten: a reader that asks for it gets a [jute.CompactedError] and reads the state again. A
-// reader is a [Cursor], a position; so a slow one holds nothing up and costs no memory.
+// reader is a [Cursor], a position; so a slow one holds nothing up and costs no memory. A [Feed] is
+// the reader for one client on a connection: it chooses, and makes the frames.
 //
 // # Layout
 //
-// Records are encoded into chunks. A chunk's bytes never move and are only appended to, so readers
-// decode published records without a lock, and the garbage collector sees a few pointers for each
-// chunk and none for a record. ACL lists are the exception: a chunk has a table of those that its
-// records refer to, which the tree shares.
+// Records are encoded into chunks, as they are sent. A chunk's bytes never move and are only appended
+// to, so readers look at published records without a lock, and the garbage collector sees a few
+// pointers for each chunk and none for a record. ACL lists are the exception: a chunk has a table of
+// those that its records refer to, which the tree shares.
 //
 // # Invariants
 //
-//   - A reader sees all changes of a transaction or none: Add appends records, and Publish makes
-//     those of whole transactions visible.
 //   - A cursor that started after zxid z yields each change with a greater zxid once, or an error.
+//   - Cursor.Zxid is at least z only if all changes of transaction z have been yielded, even if a
+//     part of them was published before the others.
 //   - The bytes of all chunks exceed the limit by less than one chunk and one transaction.
 //
 // # Goroutines
 //
-// One goroutine, the applier, calls Add, Publish and Reset. Cursors may be used by other
-// goroutines, each by one at a time.
+// One goroutine, the applier, calls Add, Publish, Wake and Reset. Cursors and feeds may be used by
+// other goroutines, each by one at a time.
 package feed

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/zkd-project/zkd/jute"
@@ -32,7 +33,7 @@ type History struct {
 		end    uint64        // number of the chunk in which what is published ends
 		part   chunk         // as much of that chunk as is published
 		oldest jute.Zxid     // all changes after it are there
-		last   jute.Zxid     // the last transaction that is published, whether or not it changed a znode
+		last   jute.Zxid     // the last transaction that is published whole, whether or not it changed a znode
 		more   chan struct{} // closed when more is published; nil if nobody waits
 	}
 }
@@ -89,7 +90,7 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied) {
 		case datatree.OpDelete:
 			h.append(txn, jute.ChangeDeleted, op.Path, nil, nil, next().ACL)
 		case datatree.OpSetACL:
-			h.append(txn, jute.ChangeACL, op.Path, nil, &result.Stat, op.ACL)
+			h.append(txn, jute.ChangeACL, op.Path, nil, &result.Stat, cloned(op.ACL))
 		}
 	}
 	// What is left are the ephemerals of a session that ends.
@@ -114,6 +115,15 @@ func (h *History) append(txn *datatree.Txn, kind jute.ChangeKind, path string, d
 	}
 	at.buf = appendRecord(at.buf, &c, len(at.acls)-1)
 	at.last = c.Zxid
+}
+
+// cloned returns a copy of a list that shares no memory with it, which the transaction does not own.
+func cloned(acl []jute.ACL) []jute.ACL {
+	own := make([]jute.ACL, len(acl))
+	for i, a := range acl {
+		own[i] = jute.ACL{Perms: a.Perms, ID: jute.ID{Scheme: strings.Clone(a.ID.Scheme), ID: strings.Clone(a.ID.ID)}}
+	}
+	return own
 }
 
 // aclBytes is what a reference to an ACL list takes.
@@ -147,14 +157,24 @@ func (h *History) room(n int) *chunk {
 	return at
 }
 
-// Publish makes what was added up to a transaction visible.
+// Publish makes what was added visible. zxid is the last transaction of which all was added. Wake
+// must follow.
 func (h *History) Publish(zxid jute.Zxid) {
+	if h.limit == 0 {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.last = zxid
 	if n := len(h.mu.chunks); n > 0 {
 		h.mu.end, h.mu.part = h.mu.first+uint64(n)-1, *h.mu.chunks[n-1]
 	}
+}
+
+// Wake wakes those who wait for More.
+func (h *History) Wake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.wakeLocked()
 }
 
@@ -172,7 +192,8 @@ func (h *History) Span() (oldest, last jute.Zxid) {
 	return h.mu.oldest, h.mu.last
 }
 
-// More returns a channel that is closed when something after zxid is published.
+// More returns a channel that is closed when something after zxid, of which the caller has seen
+// everything, is published.
 func (h *History) More(zxid jute.Zxid) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -190,75 +211,3 @@ var closed = func() chan struct{} {
 	close(ch)
 	return ch
 }()
-
-// Cursor is a position in a history. It yields the changes after a zxid.
-type Cursor struct {
-	history *History
-	zxid    jute.Zxid // everything up to it has been yielded
-	chunk   uint64    // number of the chunk of the next record
-	offset  int       // of that record
-}
-
-// After returns a cursor for the changes after zxid. The history need not have reached it yet.
-func (h *History) After(zxid jute.Zxid) *Cursor { return &Cursor{history: h, zxid: zxid} }
-
-// Zxid returns the zxid up to which the cursor has yielded everything.
-func (c *Cursor) Zxid() jute.Zxid { return c.zxid }
-
-// Next calls yield for the changes that follow, until there are no more, or those of whole
-// transactions take so many bytes. The slices of a change are read only; they, and the change, are
-// valid after the call. The error is a *jute.CompactedError: then what was yielded of the last
-// transaction may not be all of it.
-func (c *Cursor) Next(bytes int, yield func(*Change)) error {
-	var current jute.Zxid // of the last record looked at
-	for read := 0; ; {
-		at, sealed, more, err := c.locate()
-		if err != nil || !more {
-			return err
-		}
-		for c.offset < len(at.buf) {
-			zxid := zxidOf(at.buf[c.offset:])
-			if zxid != current {
-				c.zxid = max(c.zxid, current)
-				if read >= bytes {
-					return nil
-				}
-				current = zxid
-			}
-			change, n := decodeRecord(at.buf[c.offset:], at.acls)
-			c.offset += n
-			if zxid > c.zxid {
-				read += n
-				yield(&change)
-			}
-		}
-		if sealed {
-			c.chunk, c.offset = c.chunk+1, 0
-		}
-	}
-}
-
-// locate returns as much as is published of the chunk with the next record, and whether there
-// will be no more of it. If there is no next record, more is false.
-func (c *Cursor) locate() (at chunk, sealed, more bool, err error) {
-	mu := &c.history.mu
-	mu.RLock()
-	defer mu.RUnlock()
-	if c.zxid < mu.oldest {
-		return at, false, false, &jute.CompactedError{After: c.zxid, Oldest: mu.oldest}
-	}
-	if c.chunk < mu.first { // a new cursor, or one that has read what was forgotten since
-		c.chunk, c.offset = mu.first, 0
-		for c.chunk < mu.end && mu.chunks[c.chunk-mu.first].last <= c.zxid {
-			c.chunk++
-		}
-	}
-	switch {
-	case c.chunk < mu.end:
-		return *mu.chunks[c.chunk-mu.first], true, true, nil
-	case c.offset < len(mu.part.buf):
-		return mu.part, false, true, nil
-	}
-	c.zxid = max(c.zxid, mu.last)
-	return at, false, false, nil
-}

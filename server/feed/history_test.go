@@ -22,8 +22,17 @@ type world struct {
 	history *History
 	zxid    jute.Zxid
 	out     datatree.Applied
-	all     []Change
+	all     []change
+	slice   func() // called when a part of a transaction has been added, if there are more
 }
+
+// change is a Record, decoded.
+type change struct {
+	jute.Change
+	ACL []jute.ACL
+}
+
+func decoded(r Record) change { return change{r.Change(), r.ACL} }
 
 func newWorld(limit int) *world {
 	return &world{tree: datatree.New(), history: New(limit, 0)}
@@ -33,8 +42,8 @@ func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
 	w.zxid++
 	txn := &datatree.Txn{Zxid: w.zxid, Time: int64(w.zxid) * 10, Session: session, Ops: ops}
 	index := int32(0)
-	want := func(kind jute.ChangeKind, path string, data []byte, acl []jute.ACL) *Change {
-		w.all = append(w.all, Change{jute.Change{Zxid: txn.Zxid, Index: index, Kind: kind, Time: txn.Time, Session: session, Path: path, Data: data}, acl})
+	want := func(kind jute.ChangeKind, path string, data []byte, acl []jute.ACL) *change {
+		w.all = append(w.all, change{jute.Change{Zxid: txn.Zxid, Index: index, Kind: kind, Time: txn.Time, Session: session, Path: path, Data: data}, acl})
 		index++
 		return &w.all[len(w.all)-1]
 	}
@@ -48,6 +57,10 @@ func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
 		w.tree.List(txn)
 		for w.tree.Prune(txn, &w.out, 3) {
 			w.history.Add(txn, &w.out)
+			if w.slice != nil {
+				w.history.Publish(w.zxid - 1)
+				w.slice()
+			}
 		}
 	}
 	// An op that can't be applied changes nothing. So the list is made of the results.
@@ -81,7 +94,7 @@ func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
 
 // upTo returns how many changes there are up to a zxid.
 func (w *world) upTo(zxid jute.Zxid) int {
-	n, _ := slices.BinarySearchFunc(w.all, zxid+1, func(c Change, z jute.Zxid) int { return cmp.Compare(c.Zxid, z) })
+	n, _ := slices.BinarySearchFunc(w.all, zxid+1, func(c change, z jute.Zxid) int { return cmp.Compare(c.Zxid, z) })
 	return n
 }
 
@@ -113,15 +126,69 @@ func (w *world) randomTxn(r *rand.Rand) {
 	w.apply(session, ops...)
 }
 
-// Cursors yield what happened after their zxids, whole transactions in their order, or say that it
-// is forgotten.
+// follower is a cursor, with the number of the changes that it has passed.
+type follower struct {
+	*Cursor
+	at int
+}
+
+// check makes the follower read, and compares what it gets with the list. It reports whether the
+// history has what follows.
+func (f *follower) check(t *testing.T, w *world, r *rand.Rand) bool {
+	t.Helper()
+	before, most := f.Zxid(), r.IntN(40)
+	var got []change
+	all := true
+	err := f.Next(func(rec Record) bool {
+		if all = len(got) < most; all {
+			got = append(got, decoded(rec))
+		}
+		return all
+	})
+	oldest, last := w.history.Span()
+	var gone *jute.CompactedError
+	switch {
+	case errors.As(err, &gone):
+		if before >= oldest || gone.Oldest != oldest {
+			t.Fatalf("%v, and the oldest is %v", err, oldest)
+		}
+		return false
+	case err != nil:
+		t.Fatal(err)
+	}
+	want := w.all[f.at:min(f.at+len(got), len(w.all))]
+	if !slices.EqualFunc(got, want, func(a, b change) bool { return reflect.DeepEqual(a, b) }) {
+		t.Fatalf("after %v up to %v: %d changes\n%v\nwant\n%v", before, f.Zxid(), len(got), got, want)
+	}
+	f.at += len(got)
+	if upTo := w.upTo(f.Zxid()); upTo > f.at || all && f.Zxid() < last {
+		t.Fatalf("up to %v, of %v, there are %d changes, and %d were yielded", f.Zxid(), last, upTo, f.at)
+	}
+	return true
+}
+
+// Cursors yield what happened after their zxids, each change once in its order, or say that it is
+// forgotten.
 func TestHistoryTwin(t *testing.T) {
 	first := seeds.First(t)
 	for seed := first; seed < first+6; seed++ {
 		r := rand.New(rand.NewPCG(seed, 0))
 		w := newWorld(200_000)
-		cursors := []*Cursor{w.history.After(0)}
+		followers := []*follower{{w.history.After(0), 0}}
 		compacted := 0
+		read := func() {
+			i := r.IntN(len(followers))
+			if followers[i].check(t, w, r) {
+				return
+			}
+			compacted++
+			followers = slices.Delete(followers, i, i+1)
+			if len(followers) == 0 {
+				_, last := w.history.Span()
+				followers = append(followers, &follower{w.history.After(last), w.upTo(last)})
+			}
+		}
+		w.slice = read
 		for range 3000 {
 			w.randomTxn(r)
 			if r.IntN(3) > 0 {
@@ -129,34 +196,10 @@ func TestHistoryTwin(t *testing.T) {
 			}
 			w.history.Publish(w.zxid)
 			if r.IntN(50) == 0 {
-				c := w.history.After(jute.Zxid(r.Int64N(int64(w.zxid) + 3)))
-				cursors = append(cursors, c)
+				zxid := jute.Zxid(r.Int64N(int64(w.zxid) + 1))
+				followers = append(followers, &follower{w.history.After(zxid), w.upTo(zxid)})
 			}
-			i := r.IntN(len(cursors))
-			c := cursors[i]
-			before := c.Zxid()
-			var got []Change
-			err := c.Next(r.IntN(3000), func(ch *Change) { got = append(got, *ch) })
-			oldest, last := w.history.Span()
-			var gone *jute.CompactedError
-			switch {
-			case errors.As(err, &gone):
-				compacted++
-				if before >= oldest || gone.Oldest != oldest {
-					t.Fatalf("seed %d: %v, and the oldest is %v", seed, err, oldest)
-				}
-				cursors = slices.Delete(cursors, i, i+1)
-				if len(cursors) == 0 {
-					cursors = append(cursors, w.history.After(last))
-				}
-			case err != nil:
-				t.Fatal(err)
-			default:
-				want := w.all[w.upTo(before):w.upTo(c.Zxid())]
-				if !slices.EqualFunc(got, want, func(a, b Change) bool { return reflect.DeepEqual(a, b) }) {
-					t.Fatalf("seed %d: after %v up to %v: %d changes, want %d\n%v\n%v", seed, before, c.Zxid(), len(got), len(want), got, want)
-				}
-			}
+			read()
 		}
 		if compacted == 0 || w.history.bytes > 200_000+2*chunkBytes {
 			t.Errorf("seed %d: forgot %d times, and has %d bytes", seed, compacted, w.history.bytes)
@@ -173,11 +216,12 @@ func TestHistoryConcurrently(t *testing.T) {
 		readers.Go(func() {
 			c, n := w.history.After(0), 0
 			for n < last {
-				if err := c.Next(10_000, func(ch *Change) {
+				if err := c.Next(func(rec Record) bool {
 					n++
-					if ch.Zxid != jute.Zxid(n) || len(ch.Data) != n%100 {
+					if ch := rec.Change(); ch.Zxid != jute.Zxid(n) || len(ch.Data) != n%100 {
 						t.Errorf("change %d has zxid %v and %d bytes", n, ch.Zxid, len(ch.Data))
 					}
+					return true
 				}); err != nil {
 					t.Error(err)
 					return
@@ -194,6 +238,7 @@ func TestHistoryConcurrently(t *testing.T) {
 		w.apply(0, datatree.Op{Kind: kind, Path: "/a", Data: make([]byte, (i+1)%100)})
 		if i%7 == 0 || i == last-1 {
 			w.history.Publish(w.zxid)
+			w.history.Wake()
 		}
 	}
 	readers.Wait()
@@ -209,15 +254,29 @@ func TestReset(t *testing.T) {
 	w.history.Reset(100)
 	<-more
 	var gone *jute.CompactedError
-	if err := c.Next(1, func(*Change) { t.Error("a change from before") }); !errors.As(err, &gone) || gone.Oldest != 100 {
+	if err := c.Next(func(Record) bool { t.Error("a change from before"); return true }); !errors.As(err, &gone) || gone.Oldest != 100 {
 		t.Errorf("error %v", err)
 	}
 	w.zxid = 100
 	w.apply(0, datatree.Op{Kind: datatree.OpDelete, Path: "/a"})
 	w.history.Publish(101)
 	n := 0
-	if err := ahead.Next(1000, func(*Change) { n++ }); err != nil || n != 1 || ahead.Zxid() != 101 {
+	if err := ahead.Next(func(Record) bool { n++; return true }); err != nil || n != 1 || ahead.Zxid() != 101 {
 		t.Errorf("%d changes up to %v, error %v", n, ahead.Zxid(), err)
+	}
+}
+
+// A record keeps the ACL list that a setACL gave, whatever becomes of the transaction's memory.
+func TestACLIsCopied(t *testing.T) {
+	w := newWorld(1 << 20)
+	acl := []jute.ACL{{Perms: jute.PermRead, ID: jute.ID{Scheme: "digest", ID: "ann"}}}
+	w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/a"})
+	w.apply(0, datatree.Op{Kind: datatree.OpSetACL, Path: "/a", ACL: acl})
+	acl[0].ID.ID = "bob"
+	w.history.Publish(w.zxid)
+	var got []string
+	if err := w.history.After(1).Next(func(r Record) bool { got = append(got, r.ACL[0].ID.ID); return true }); err != nil || !slices.Equal(got, []string{"ann"}) {
+		t.Errorf("got %v, error %v", got, err)
 	}
 }
 

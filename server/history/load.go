@@ -26,6 +26,8 @@ const (
 type State struct {
 	Tree     *datatree.Tree
 	Ensemble zab.State
+	// Applied, unless it is nil, is called with what each entry did to the znodes.
+	Applied func(*datatree.Txn, *datatree.Applied)
 
 	txn datatree.Txn
 	out datatree.Applied
@@ -40,6 +42,9 @@ func (s *State) Apply(e *zab.Entry) error {
 		return err
 	}
 	s.Tree.Apply(&s.txn, &s.out)
+	if s.Applied != nil {
+		s.Applied(&s.txn, &s.out)
+	}
 	return nil
 }
 

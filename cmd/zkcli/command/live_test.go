@@ -161,6 +161,49 @@ func TestWatchInJSON(t *testing.T) {
 	}
 }
 
+// A feed has what was before it began, and what happened while it was not connected.
+func TestFeedMissesNothing(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	create(t, c, "/f", "")
+	create(t, c, "/f/a", "one")
+	r := start(t, s.ConnectString(), "feed", "--after", "0", "-d", "-n", "4", "/f")
+	r.err.await(t, "following /f")
+	if line := r.out.await(t, "/f/a"); !strings.HasSuffix(line, `  created  /f/a  "one"`) {
+		t.Errorf("got %s", line)
+	}
+	s.CutConnections()
+	c = s.Client(t) // the other may not have seen yet that it was cut
+	if _, err := c.Set(t.Context(), "/f/a", []byte("two"), client.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), "/f/a", client.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if line := r.out.await(t, "  data  "); !strings.HasSuffix(line, `/f/a  "two"`) {
+		t.Errorf("got %s", line)
+	}
+	r.out.await(t, "  deleted  /f/a")
+	if code := <-r.code; code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+func TestFeedInJSON(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	create(t, c, "/f", "x")
+	r := start(t, s.ConnectString(), "feed", "--after", "0", "-a", "-d", "--json", "-n", "1", "/f")
+	line := r.out.await(t, "{")
+	var got fedChange
+	if err := json.Unmarshal([]byte(line), &got); err != nil || got.Kind != "created" || got.Path != "/f" || got.Data == nil || *got.Data != "x" || got.Resume == "" || got.Stat == nil {
+		t.Errorf("%s: %v", line, err)
+	}
+	if code := <-r.code; code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
 func TestTopCountsChanges(t *testing.T) {
 	s := zktest.Start(t)
 	c := s.Client(t)

@@ -1,0 +1,45 @@
+package jute
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/zkd-project/zkd/internal/testing/seeds"
+)
+
+// TestEncodedChange checks that what is read of an encoded change without decoding it is right.
+func TestEncodedChange(t *testing.T) {
+	seed := seeds.First(t)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 1000 {
+		var want Change
+		example(&want, rng)
+		if rng.IntN(4) == 0 {
+			want.Data = nil
+		}
+		encoded := want.Append(nil)
+		c := CutChange(append(want.Append(nil), make([]byte, rng.IntN(9))...))
+		if !bytes.Equal(c, encoded) || c.Zxid() != want.Zxid || c.Kind() != want.Kind || string(c.Path()) != want.Path || !reflect.DeepEqual(c.Change(), want) {
+			t.Fatalf("seed %d: %+v is cut to %x", seed, want, c)
+		}
+		want.Data = nil
+		if got := c.AppendWithoutData([]byte("before")); !bytes.Equal(got, want.Append([]byte("before"))) {
+			t.Fatalf("seed %d: %+v without its data is %x", seed, want, got)
+		}
+	}
+}
+
+func TestChangeKinds(t *testing.T) {
+	all := []ChangeKind{ChangeCreated, ChangeDeleted, ChangeData, ChangeACL}
+	some := ChangeKindsOf(ChangeDeleted, ChangeACL)
+	for _, k := range all {
+		if ChangeKinds(0).Has(k) != true || some.Has(k) != (k == ChangeDeleted || k == ChangeACL) || !ChangeKindsOf(k).Has(k) {
+			t.Errorf("%v: %b", k, some)
+		}
+	}
+	if !ChangeKindsOf(all...).Valid() || !some.Valid() || ChangeKinds(16).Valid() || ChangeKinds(-1).Valid() {
+		t.Error("valid sets")
+	}
+}

@@ -1,0 +1,227 @@
+package clients
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/feed"
+)
+
+// A connection's feeds (package feed) are cursors in the history of changes. What they have to send
+// is put into the out buffer by the feeder, and before anything else is put there that could show
+// a change which they lack: see conn.feedLocked.
+
+// maxFeeds is the largest number of feeds of a connection.
+const maxFeeds = 16
+
+// subscribe begins a feed.
+func (r *read) subscribe() error {
+	var p jute.SubscribeRequest
+	d := jute.NewDecoder(r.req.body)
+	p.Decode(&d)
+	if d.Err() != nil {
+		return jute.ErrMarshalling
+	}
+	f, err := r.feeder.history.Subscribe(&p, r.zxid)
+	var gone *jute.CompactedError
+	switch {
+	case errors.As(err, &gone):
+		r.end((&jute.SubscribeResponse{Zxid: gone.Oldest, Compacted: true}).Append(r.begin()))
+		return nil
+	case err != nil:
+		return err
+	}
+	b := r.begin()
+	if len(r.c.mu.feeds) == maxFeeds || r.c.feedAtLocked(p.Feed) >= 0 {
+		r.c.discard(b)
+		return jute.ErrBadArguments
+	}
+	r.c.mu.feeds = append(r.c.mu.feeds, f)
+	r.end((&jute.SubscribeResponse{Zxid: f.Zxid()}).Append(b))
+	r.feeder.add(r.c)
+	return nil
+}
+
+// credit adds to the credit of a feed.
+func (r *read) credit() error {
+	var p jute.CreditRequest
+	d := r.body()
+	p.Decode(&d)
+	if d.Err() != nil {
+		return jute.ErrMarshalling
+	}
+	b := r.begin()
+	err := error(jute.ErrNoWatcher)
+	if i := r.c.feedAtLocked(p.Feed); i >= 0 {
+		err = r.c.mu.feeds[i].Grant(p.Credit)
+	}
+	if err != nil {
+		r.c.discard(b)
+		return err
+	}
+	r.end(b)
+	r.feeder.wake()
+	return nil
+}
+
+// unsubscribe ends a feed.
+func (r *read) unsubscribe() error {
+	var p jute.UnsubscribeRequest
+	d := r.body()
+	p.Decode(&d)
+	if d.Err() != nil {
+		return jute.ErrMarshalling
+	}
+	b := r.begin()
+	i := r.c.feedAtLocked(p.Feed)
+	if i < 0 {
+		r.c.discard(b)
+		return jute.ErrNoWatcher
+	}
+	r.c.mu.feeds = slices.Delete(r.c.mu.feeds, i, i+1)
+	r.end(b)
+	return nil
+}
+
+// feedAtLocked returns the place of a feed in c.mu.feeds, or -1.
+func (c *conn) feedAtLocked(id int32) int {
+	return slices.IndexFunc(c.mu.feeds, func(f *feed.Feed) bool { return f.ID() == id })
+}
+
+// feedLocked puts into the out buffer what the feeds have to send that had sent everything when they
+// were last looked at. The others follow as the feeder comes to them: what it costs to read from far
+// back in the history must not delay those who hold locks.
+func (c *conn) feedLocked() {
+	for _, f := range c.mu.feeds {
+		for more := f.State() == feed.Current; more; more = f.State() == feed.Behind {
+			if c.mu.ending || c.mu.gone {
+				return
+			}
+			c.appendEventLocked(f)
+		}
+	}
+}
+
+// appendEventLocked puts the next event of a feed, if it has one, into the out buffer. A client that
+// does not take its events loses the connection.
+func (c *conn) appendEventLocked(f *feed.Feed) {
+	if c.mu.out == nil {
+		c.mu.out = outBuffers.Get().(*outBuffer)
+	}
+	b := c.mu.out.chunk()
+	begin := len(b)
+	b = f.Append(b, c.mayRead)
+	c.mu.out.b = b
+	if len(b) == begin {
+		return
+	}
+	c.countFrameLocked(len(b) - begin - 4)
+	if c.overLimitLocked() {
+		c.clients.log.Warn("closing connection: it does not take the events of its feeds",
+			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", c.clients.outBytes.Load()))
+		c.endWithLocked(false)
+	}
+}
+
+// mayRead reports whether an ACL list allows the client to read.
+func (c *conn) mayRead(acl []jute.ACL) bool {
+	return c.clients.schemes.Allowed(acl, jute.PermRead, c.present().IDs())
+}
+
+// feed puts the next event of each feed into the out buffer, and reports whether there is more.
+func (c *conn) feed() (more bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.mu.feeds {
+		if c.mu.ending || c.mu.gone {
+			return false
+		}
+		c.appendEventLocked(f)
+		more = more || f.State() == feed.Behind
+	}
+	c.mu.feeds = slices.DeleteFunc(c.mu.feeds, func(f *feed.Feed) bool { return f.State() == feed.Ended })
+	if c.mu.out != nil && c.mu.out.len() > 0 {
+		c.startWriter()
+		c.wakeWriter()
+	}
+	return more
+}
+
+// feeder gives the feeds of all connections what is published. It has a goroutine while there are
+// connections that have subscribed.
+type feeder struct {
+	history *feed.History // nil for none
+	changed chan struct{} // capacity 1: the feeds are to be looked at
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	running bool
+}
+
+func newFeeder(history *feed.History) *feeder {
+	return &feeder{history: history, changed: make(chan struct{}, 1), conns: map[*conn]struct{}{}}
+}
+
+// add makes the feeder look after a connection, until remove.
+func (f *feeder) add(c *conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conns[c] = struct{}{}
+	if !f.running {
+		f.running = true
+		c.clients.running.Go(f.run)
+	}
+	f.wake()
+}
+
+func (f *feeder) remove(c *conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.conns[c]; ok {
+		delete(f.conns, c)
+		f.wake()
+	}
+}
+
+// wake makes the feeder look at all feeds.
+func (f *feeder) wake() {
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (f *feeder) run() {
+	var conns []*conn
+	for {
+		_, last := f.history.Span()
+		if conns = f.list(conns); len(conns) == 0 {
+			return
+		}
+		more := false
+		for _, c := range conns {
+			more = c.feed() || more
+		}
+		if more {
+			continue
+		}
+		select {
+		case <-f.history.More(last):
+		case <-f.changed:
+		}
+	}
+}
+
+// list returns the connections in the memory of used. If there are none, the goroutine has to end.
+func (f *feeder) list(used []*conn) []*conn {
+	clear(used)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running = len(f.conns) > 0
+	return slices.AppendSeq(used[:0], maps.Keys(f.conns))
+}

@@ -1,0 +1,70 @@
+package feed
+
+import "github.com/zkd-project/zkd/jute"
+
+// Cursor is a position in a history. It yields the changes after a zxid.
+type Cursor struct {
+	history *History
+	zxid    jute.Zxid // everything up to it has been yielded
+	current jute.Zxid // of the last record looked at
+	chunk   uint64    // number of the chunk of the next record
+	offset  int       // of that record
+}
+
+// After returns a cursor for the changes after zxid. The history need not have reached it yet.
+func (h *History) After(zxid jute.Zxid) *Cursor { return &Cursor{history: h, zxid: zxid} }
+
+// Zxid returns the zxid up to which the cursor has yielded everything. If that is less than the
+// zxid of the last record, there is more of its transaction.
+func (c *Cursor) Zxid() jute.Zxid { return c.zxid }
+
+// Next calls yield for the records that follow, until there are no more, or yield does not take
+// one: the cursor then stays before it. The error is a *jute.CompactedError.
+func (c *Cursor) Next(yield func(Record) (taken bool)) error {
+	for {
+		at, sealed, more, err := c.locate()
+		if err != nil || !more {
+			return err
+		}
+		for c.offset < len(at.buf) {
+			record, next := at.recordAt(c.offset)
+			zxid := record.Zxid()
+			if zxid != c.current {
+				c.zxid = max(c.zxid, c.current)
+				c.current = zxid
+			}
+			if zxid > c.zxid && !yield(record) {
+				return nil
+			}
+			c.offset = next
+		}
+		if sealed {
+			c.chunk, c.offset = c.chunk+1, 0
+		}
+	}
+}
+
+// locate returns as much as is published of the chunk with the next record, and whether there
+// will be no more of it. If there is no next record, more is false.
+func (c *Cursor) locate() (at chunk, sealed, more bool, err error) {
+	mu := &c.history.mu
+	mu.RLock()
+	defer mu.RUnlock()
+	if c.zxid < mu.oldest {
+		return at, false, false, &jute.CompactedError{After: c.zxid, Oldest: mu.oldest}
+	}
+	if c.chunk < mu.first { // a new cursor, or one that has read what was forgotten since
+		c.chunk, c.offset = mu.first, 0
+		for c.chunk < mu.end && mu.chunks[c.chunk-mu.first].last <= c.zxid {
+			c.chunk++
+		}
+	}
+	switch {
+	case c.chunk < mu.end:
+		return *mu.chunks[c.chunk-mu.first], true, true, nil
+	case c.offset < len(mu.part.buf):
+		return mu.part, false, true, nil
+	}
+	c.zxid = max(c.zxid, mu.last)
+	return at, false, false, nil
+}

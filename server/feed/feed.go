@@ -1,0 +1,144 @@
+package feed
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+const (
+	// frameBytes is the length of a frame after which no further record is appended.
+	frameBytes = 64 << 10
+	// lookBytes is how much of the history is looked at for one frame.
+	lookBytes = 1 << 20
+	// progressPart is the part of a history after which a feed says how far it is if there was
+	// nothing to send, so that a client can resume it.
+	progressPart = 16
+)
+
+// Feed is what one client gets of a history: events with the changes that it has asked for, as far
+// as its credit goes. It is not safe for concurrent use.
+type Feed struct {
+	request jute.SubscribeRequest
+	cursor  *Cursor
+	credit  int // negative if the last event cost more than there was
+	looked  int // bytes of the records since the last event
+	state   State
+}
+
+// State says whether a feed has something to send.
+type State int
+
+// The states of a feed.
+const (
+	Behind  State = iota // there may be more to send
+	Current              // all that is published has been sent
+	Waiting              // for credit
+	Ended                // the history lacks what follows
+)
+
+// Subscribe makes a feed. now is the zxid that jute.FromNow stands for. The error is
+// jute.ErrBadArguments or a *jute.CompactedError.
+func (h *History) Subscribe(r *jute.SubscribeRequest, now jute.Zxid) (*Feed, error) {
+	if jute.ValidatePath(r.Path) != nil || r.After < jute.FromNow || !r.Kinds.Valid() || r.Credit < 0 || r.Credit > jute.MaxFeedCredit {
+		return nil, jute.ErrBadArguments
+	}
+	after := r.After
+	if after == jute.FromNow {
+		after = now
+	}
+	if oldest, _ := h.Span(); after < oldest {
+		return nil, &jute.CompactedError{After: after, Oldest: oldest}
+	}
+	return &Feed{request: *r, cursor: h.After(after), credit: int(r.Credit)}, nil
+}
+
+// ID returns the client's number of the feed.
+func (f *Feed) ID() int32 { return f.request.Feed }
+
+// Zxid returns the zxid up to which everything has been sent.
+func (f *Feed) Zxid() jute.Zxid { return f.cursor.Zxid() }
+
+// State returns the state as of the last call of Append or Grant.
+func (f *Feed) State() State { return f.state }
+
+// Grant adds to the credit, or fails with jute.ErrBadArguments.
+func (f *Feed) Grant(bytes int32) error {
+	if bytes < 0 || f.credit+int(bytes) > jute.MaxFeedCredit {
+		return jute.ErrBadArguments
+	}
+	f.credit += int(bytes)
+	if f.state == Waiting {
+		f.state = Behind
+	}
+	return nil
+}
+
+// eventHead is the length of an event without changes.
+const eventHead = 4 + 8 + 4 + 4 + 8 + 1 + 4
+
+// Append appends the frame of the next event, unless there is nothing to be sent now. The client
+// gets what allowed reports of an ACL list that it may read.
+func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
+	switch {
+	case f.state == Ended:
+		return b
+	case f.credit <= 0:
+		f.state = Waiting
+		return b
+	}
+	b, mark := jute.BeginFrame(b)
+	b = append(b, make([]byte, eventHead)...)
+	count, most := 0, f.looked+lookBytes
+	f.state = Current
+	err := f.cursor.Next(func(r Record) bool {
+		if len(b)-mark > frameBytes || f.looked >= most {
+			f.state = Behind
+			return false
+		}
+		f.looked += len(r.EncodedChange)
+		switch {
+		case !f.wants(r.EncodedChange), !allowed(r.ACL):
+			return true
+		case f.request.Data:
+			b = append(b, r.EncodedChange...)
+		default:
+			b = r.AppendWithoutData(b)
+		}
+		count++
+		return true
+	})
+	event := jute.FeedEvent{Feed: f.request.Feed, Zxid: f.cursor.Zxid()}
+	if gone, ok := errors.AsType[*jute.CompactedError](err); ok {
+		f.state = Ended
+		event.Zxid, event.Compacted = gone.Oldest, true
+		b, count = b[:mark+4+eventHead], 0
+	} else if count == 0 && f.looked < f.cursor.history.limit/progressPart {
+		return b[:mark]
+	}
+	f.looked = 0
+	head := jute.ReplyHeader{Xid: jute.XidFeed, Zxid: event.Zxid}
+	event.Append(head.Append(b[:mark+4])) // over the empty head
+	binary.BigEndian.PutUint32(b[mark+eventHead:], uint32(count))
+	b = jute.EndFrame(b, mark)
+	f.credit -= len(b) - mark - 4
+	return b
+}
+
+// wants reports whether the client has asked for such changes.
+func (f *Feed) wants(c jute.EncodedChange) bool {
+	return Below(f.request.Path, c.Path(), f.request.Recursive) && f.request.Kinds.Has(c.Kind())
+}
+
+// Below reports whether changed is a znode's path or, if that is to count, the path of one below it.
+func Below(path string, changed []byte, below bool) bool {
+	n := len(path)
+	switch {
+	case len(changed) < n || string(changed[:n]) != path:
+		return false
+	case len(changed) == n:
+		return true
+	}
+	return below && (changed[n] == '/' || n == 1)
+}
