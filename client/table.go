@@ -43,6 +43,7 @@ type args struct {
 	renews  bool // auth takes the place of others
 	members Members
 	page    PageOptions
+	subtree SubtreePageOptions
 	ops     []Op
 }
 
@@ -136,6 +137,7 @@ type table struct {
 	get              op[Node]
 	children         op[Listing]
 	childrenPage     op[Page]
+	subtreePage      op[SubtreePage]
 	set, setACL      op[Stat]
 	getACL           op[Access]
 	multi, multiRead op[[]OpResult]
@@ -163,6 +165,7 @@ func newTable() *table {
 		children: op[Listing]{code: jute.OpGetChildren2, check: checkPath, encode: encodeRead, decode: decodeListing},
 
 		childrenPage: op[Page]{code: jute.OpChildrenPage, check: checkPage, encode: encodePage, decode: decodePage},
+		subtreePage:  op[SubtreePage]{code: jute.OpSubtreePage, check: checkPath, encode: encodeSubtreePage, decode: decodeSubtreePage},
 
 		set:    op[Stat]{code: jute.OpSetData, check: checkPath, encode: encodeSet, decode: decodeStat},
 		getACL: op[Access]{code: jute.OpGetACL, check: checkPath, encode: encodePath, decode: decodeAccess},

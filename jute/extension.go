@@ -36,6 +36,7 @@ var extensionOps = map[OpCode]Features{
 	OpCreateOrSet:  FeatureOperations,
 	OpDeleteTree:   FeatureOperations,
 	OpChildrenPage: FeaturePaging,
+	OpSubtreePage:  FeaturePaging,
 }
 
 // Feature returns the feature that must be granted to a connection that sends op, or 0. The

@@ -49,6 +49,7 @@ const (
 	OpCreateOrSet    OpCode = 2011
 	OpDeleteTree     OpCode = 2012
 	OpChildrenPage   OpCode = 2020
+	OpSubtreePage    OpCode = 2030
 )
 
 var opNames = map[OpCode]string{
@@ -92,6 +93,7 @@ var opNames = map[OpCode]string{
 	OpCreateOrSet:          "createOrSet",
 	OpDeleteTree:           "deleteTree",
 	OpChildrenPage:         "childrenPage",
+	OpSubtreePage:          "subtreePage",
 }
 
 func (op OpCode) String() string {

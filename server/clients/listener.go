@@ -222,6 +222,7 @@ func (s *Clients) forget(c *conn) {
 		s.state.Watches.Drop(c.watcherID())
 		s.metrics.DeadWatchers.Add(1)
 	}
+	s.views.drop(c)
 	s.conns.Remove(c, c.ip())
 	s.state.RUnlock()
 	s.throttler.relax()

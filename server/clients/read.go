@@ -72,6 +72,8 @@ func (r *read) dispatch() (err error, known bool) {
 		err = r.multiRead()
 	case jute.OpChildrenPage:
 		err = r.childrenPage()
+	case jute.OpSubtreePage:
+		err = r.subtreePage()
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		err = r.setWatches()
 	case jute.OpAddWatch:
