@@ -53,6 +53,11 @@ func (a Async) Set(path string, data []byte, version int32, then ...func(Stat, e
 	return start(a.c, &a.c.s.ops.set, args{path: path, data: data, version: int64(version)}, then)
 }
 
+// SubtreePage is Client.SubtreePage.
+func (a Async) SubtreePage(path string, o SubtreePageOptions, then ...func(SubtreePage, error)) *Future[SubtreePage] {
+	return start(a.c, &a.c.s.ops.subtreePage, args{path: path, subtree: o}, then)
+}
+
 // ChildrenPage is Client.ChildrenPage.
 func (a Async) ChildrenPage(path string, o PageOptions, then ...func(Page, error)) *Future[Page] {
 	return start(a.c, &a.c.s.ops.childrenPage, args{path: path, page: o}, then)

@@ -158,7 +158,7 @@ func (l *link) greet(in *frames) (*greeting, error) {
 	frame, err := in.next()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
-			err = errors.New("the server closed the connection before the session was set up: it has no quorum, is behind what the client has seen, keeps clients away, or has too many connections")
+			err = errors.New("the server closed the connection before the session was set up: it has no quorum, is behind what the client has seen, keeps clients away, has too many connections, or takes only TLS on this port")
 		}
 		return nil, err
 	}

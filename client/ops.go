@@ -68,6 +68,17 @@ func (c *Client) ChildrenPage(ctx context.Context, path string, o PageOptions) (
 	return do(ctx, c, &c.s.ops.childrenPage, args{path: path, page: o})
 }
 
+// SubtreePage returns some of a node and all nodes below it. All pages show the state at one
+// zxid: the first page opens a view of that state, which the next ones name. A view ends with its connection, after
+// a minute, or when very many nodes have changed since; then the error is ErrOperationTimeout. A
+// server has few views at a time: if there are too many, the error is ErrThrottled.
+// tree.Frozen reads all pages.
+//
+// Servers that do not offer it, such as Apache's, answer ErrUnimplemented: see Status.Features.
+func (c *Client) SubtreePage(ctx context.Context, path string, o SubtreePageOptions) (SubtreePage, error) {
+	return do(ctx, c, &c.s.ops.subtreePage, args{path: path, subtree: o})
+}
+
 // GetACL returns a node's ACL, and its Stat.
 func (c *Client) GetACL(ctx context.Context, path string) (Access, error) {
 	return do(ctx, c, &c.s.ops.getACL, args{path: path})

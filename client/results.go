@@ -40,6 +40,14 @@ type (
 		Stat     Stat    // of the parent
 		Zxid     Zxid
 	}
+	// SubtreePage is the result of Client.SubtreePage.
+	SubtreePage struct {
+		// Nodes are the next ones, parents before their children, and these in the order in
+		// which they were created. Name is the path below the root of the subtree, which has "".
+		Nodes []Child
+		View  int64 // for the next page; 0 if this is the last one
+		Zxid  Zxid  // of the state
+	}
 	// Child is a child in a Page.
 	Child struct {
 		Name string
@@ -83,6 +91,13 @@ type PageOptions struct {
 	Limit int
 	// Stats requests the children's Stats. Data requests their data and Stats.
 	Stats, Data bool
+}
+
+// SubtreePageOptions determine what SubtreePage returns.
+type SubtreePageOptions struct {
+	View int64 // that of the page before; 0 begins
+	Data bool  // with the nodes' data
+	End  bool  // ends the view: there are no nodes in the page
 }
 
 // Members describe a change of the ensemble's members: either Joining and Leaving, or All.

@@ -152,13 +152,38 @@ func decodePage(f *Future[Page], d *jute.Decoder) {
 	for _, name := range r.Names {
 		f.val.Children = append(f.val.Children, Child{Name: name})
 	}
-	for _, c := range r.Children {
+	f.val.Children = appendChildren(f.val.Children, r.Children)
+}
+
+func appendChildren(list []Child, page []jute.PageChild) []Child {
+	for _, c := range page {
 		child := Child{Name: c.Name, Stat: c.Stat, Data: c.Data}
 		if c.Err != 0 {
 			child.Err = c.Err
 		}
-		f.val.Children = append(f.val.Children, child)
+		list = append(list, child)
 	}
+	return list
+}
+
+func encodeSubtreePage(c *Client, k *call, a *args, b []byte) ([]byte, error) {
+	if l := c.s.conn; l != nil && !l.grants(k) {
+		return nil, ErrUnimplemented
+	}
+	r := jute.SubtreePageRequest{Path: a.full, View: a.subtree.View, Show: jute.ShowStats}
+	switch {
+	case a.subtree.End:
+		r.Show = jute.ShowNames
+	case a.subtree.Data:
+		r.Show = jute.ShowData
+	}
+	return r.Append(b), nil
+}
+
+func decodeSubtreePage(f *Future[SubtreePage], d *jute.Decoder) {
+	var r jute.SubtreePageResponse
+	r.Decode(d)
+	f.val = SubtreePage{Nodes: appendChildren(make([]Child, 0, len(r.Nodes)), r.Nodes), View: r.View, Zxid: r.Zxid}
 }
 
 func encodeSet(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {

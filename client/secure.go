@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 )
 
 // secure adds TLS to a connection, if the options require it.
@@ -44,7 +45,7 @@ func explainTLS(err error) error {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return fmt.Errorf("%w: the server does not speak TLS on this port: is it the secureClientPort?", err)
 	}
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return fmt.Errorf("%w: the server has closed the connection: is this port the secureClientPort?", err)
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

@@ -44,6 +44,7 @@ type args struct {
 	members Members
 	page    PageOptions
 	feed    *subscription
+	subtree SubtreePageOptions
 	ops     []Op
 }
 
@@ -140,6 +141,7 @@ type table struct {
 	get              op[Node]
 	children         op[Listing]
 	childrenPage     op[Page]
+	subtreePage      op[SubtreePage]
 	set, setACL      op[Stat]
 	getACL           op[Access]
 	multi, multiRead op[[]OpResult]
@@ -170,6 +172,7 @@ func newTable() *table {
 		children: op[Listing]{code: jute.OpGetChildren2, check: checkPath, encode: encodeRead, decode: decodeListing},
 
 		childrenPage: op[Page]{code: jute.OpChildrenPage, check: checkPage, encode: encodePage, decode: decodePage},
+		subtreePage:  op[SubtreePage]{code: jute.OpSubtreePage, check: checkPath, encode: encodeSubtreePage, decode: decodeSubtreePage},
 
 		set:    op[Stat]{code: jute.OpSetData, check: checkPath, encode: encodeSet, decode: decodeStat},
 		getACL: op[Access]{code: jute.OpGetACL, check: checkPath, encode: encodePath, decode: decodeAccess},

@@ -39,6 +39,7 @@ var extensionOps = map[OpCode]Features{
 	OpSubscribe:    FeatureFeed,
 	OpCredit:       FeatureFeed,
 	OpUnsubscribe:  FeatureFeed,
+	OpSubtreePage:  FeaturePaging,
 }
 
 // Feature returns the feature that must be granted to a connection that sends op, or 0. The

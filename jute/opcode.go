@@ -52,6 +52,7 @@ const (
 	OpSubscribe      OpCode = 2021
 	OpCredit         OpCode = 2022
 	OpUnsubscribe    OpCode = 2023
+	OpSubtreePage    OpCode = 2030
 )
 
 var opNames = map[OpCode]string{
@@ -98,6 +99,7 @@ var opNames = map[OpCode]string{
 	OpSubscribe:            "subscribe",
 	OpCredit:               "credit",
 	OpUnsubscribe:          "unsubscribe",
+	OpSubtreePage:          "subtreePage",
 }
 
 func (op OpCode) String() string {

@@ -86,3 +86,48 @@ func (c *PageChild) Decode(d *Decoder) {
 	c.Stat.Decode(d)
 	c.Data = d.Buffer()
 }
+
+// SubtreePageRequest is the body of subtreePage, an operation of FeaturePaging.
+type SubtreePageRequest struct {
+	Path string
+	View int64 // of the page before; 0 begins
+	Show int32 // ShowStats or ShowData; with ShowNames there are no nodes, and the view ends
+}
+
+// Append appends the record.
+func (r *SubtreePageRequest) Append(b []byte) []byte {
+	return AppendInt32(AppendInt64(AppendString(b, r.Path), r.View), r.Show)
+}
+
+// Decode reads the record.
+func (r *SubtreePageRequest) Decode(d *Decoder) {
+	r.Path, r.View, r.Show = d.notNull(), d.Int64(), d.Int32()
+}
+
+// SubtreePageResponse is the response of subtreePage: some of the nodes of a subtree, parents
+// before their children. The names are the paths below the root of the subtree, which has "".
+type SubtreePageResponse struct {
+	Zxid  Zxid  // of the state, which all pages of a view show
+	View  int64 // for the next page; 0 if this is the last one
+	Nodes []PageChild
+}
+
+// Append appends the record.
+func (r *SubtreePageResponse) Append(b []byte) []byte {
+	b = AppendInt32(AppendInt64(AppendInt64(b, r.Zxid), r.View), int32(len(r.Nodes)))
+	for i := range r.Nodes {
+		b = r.Nodes[i].Append(b)
+	}
+	return b
+}
+
+// Decode reads the record.
+func (r *SubtreePageResponse) Decode(d *Decoder) {
+	r.Zxid, r.View = Zxid(d.Int64()), d.Int64()
+	if n, _ := d.Count(minPageChild); n > 0 {
+		r.Nodes = make([]PageChild, n)
+	}
+	for i := range r.Nodes {
+		r.Nodes[i].Decode(d)
+	}
+}

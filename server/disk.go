@@ -89,6 +89,9 @@ func (s *Server) watchDisk() {
 	if s.disk.update(s.snapshots.size.Load()) {
 		s.snapshots.purgeForSpace()
 	}
+	if s.disk.Full() {
+		s.snapshots.makeRoom()
+	}
 }
 
 // refusesWrites reports whether this server leads and refuses writes for lack of room.

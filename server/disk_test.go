@@ -92,6 +92,42 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestDeletesMakeRoom fills a disk with nodes and deletes most of them. Their room comes back although
+// nothing else is written; before that, no snapshot is written in vain.
+func TestDeletesMakeRoom(t *testing.T) {
+	for _, lines := range [][]string{nil, {"snapCount=30"}} {
+		synctest.Test(t, func(t *testing.T) {
+			const nodes = 40
+			fs := crashfs.New(1)
+			s := startOn(t, fs, "/data", lines...)
+			c := s.connect(t)
+			for i := range nodes {
+				c.create(fmt.Sprint("/n", i), strings.Repeat("x", 50_000))
+			}
+			time.Sleep(time.Second) // for a snapshot that is due
+			leave(t, fs, roomForDeletes)
+			snapshots := s.metrics.Snapshot.Count()
+			time.Sleep(time.Minute)
+			if now := s.metrics.Snapshot.Count(); now != snapshots {
+				t.Errorf("%v: %d snapshots of a tree that is as large as its log", lines, now-snapshots)
+			}
+			operator := s.connect(t)
+			for i := range nodes - 1 {
+				operator.ok(jute.OpDelete, del(fmt.Sprint("/n", i)))
+			}
+			time.Sleep(10 * time.Second)
+			if r := operator.call(jute.OpCreate, create("/again", "", 0)); r.Err != 0 {
+				t.Fatalf("%v: %v after %d nodes were deleted", lines, r.Err, nodes-1)
+			}
+			before := s.digest()
+			s = s.restart(t)
+			if s.digest() != before {
+				t.Errorf("%v: another tree after a restart", lines)
+			}
+		})
+	}
+}
+
 // full requires that writes are refused and reads are not.
 func (c *client) full() {
 	c.t.Helper()

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -50,6 +52,55 @@ func TestEnsembleWithoutName(t *testing.T) {
 		s := startServer(t, "authProvider.1="+apacheAuth+"EnsembleAuthenticationProvider")
 		if code := s.connect(t).addAuth("ensemble", "red"); code != 0 {
 			t.Errorf("%v", code)
+		}
+	})
+}
+
+// TestSessionMovesWithoutIdentities moves sessions between the servers of an ensemble. Neither the
+// server that answers reads nor the leader, which decides on writes, takes a client for whom it was
+// on the connection before.
+func TestSessionMovesWithoutIdentities(t *testing.T) {
+	i := newIssuer(t)
+	inBubble(t, 3, append(saslLines(t), i.lines...), func(t *testing.T, e *testEnsemble) {
+		leader, follower := e.leader(), e.follower()
+		other := 6 - leader - follower
+		for _, way := range [][2]int{{follower, leader}, {leader, follower}, {follower, other}} {
+			for scheme, prove := range map[string]func(c *client) jute.Code{
+				"digest": func(c *client) jute.Code { return c.addAuth("digest", "ann:secret") },
+				"super":  func(c *client) jute.Code { return c.login("admin", "topsecret").Err },
+				"sasl":   func(c *client) jute.Code { return c.login("bob", "secret").Err },
+				"jwt":    func(c *client) jute.Code { return c.addAuth("jwt", i.token("ann", time.Minute)) },
+			} {
+				old := e.servers[way[0]].connect(t)
+				if code := prove(old); code != 0 {
+					t.Fatalf("%s: %v", scheme, code)
+				}
+				path := fmt.Sprintf("/%s-%d-%d", scheme, way[0], way[1])
+				old.ok(jute.OpCreate, owned(path, 0))
+				old.set(path, "mine")
+
+				c := old.resumeAt(t, e.servers[way[1]])
+				if c.session != old.session {
+					t.Fatalf("%s: session %v became %v", path, old.session, c.session)
+				}
+				if got := c.whoAmI(); got != "ip:10.0.0.2" {
+					t.Errorf("%s: identities %s", path, got)
+				}
+				for op, body := range map[jute.OpCode]record{
+					jute.OpGetData: get(path, false), jute.OpSetData: set(path, "taken"), jute.OpCreate: create(path+"/child", "", 0),
+					jute.OpSetACL: &jute.SetACLRequest{Path: path, ACL: openACL, Version: -1},
+				} {
+					if r := c.call(op, body); r.Err != jute.ErrNoAuth {
+						t.Errorf("%s: %v: %v", path, op, r.Err)
+					}
+				}
+				if code := prove(c); code != 0 {
+					t.Fatalf("%s, again: %v", scheme, code)
+				}
+				if data, _ := c.get(path); data != "mine" {
+					t.Errorf("%s: data %q", path, data)
+				}
+			}
 		}
 	})
 }

@@ -12,15 +12,20 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// startSASL starts a server on which bob and the super user admin can log in.
-func startSASL(t *testing.T, lines ...string) *testServer {
+// saslLines are the settings of a server on which bob and the super user admin can log in.
+func saslLines(t *testing.T) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "jaas.conf")
 	const jaas = `Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="secret" user_admin="topsecret"; };`
 	if err := os.WriteFile(file, []byte(jaas), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return startServer(t, append(lines, "java.security.auth.login.config="+file, "superUser=admin")...)
+	return []string{"java.security.auth.login.config=" + file, "superUser=admin"}
+}
+
+func startSASL(t *testing.T, lines ...string) *testServer {
+	t.Helper()
+	return startServer(t, append(lines, saslLines(t)...)...)
 }
 
 // login logs in with DIGEST-MD5. It returns the server's last reply.

@@ -76,6 +76,9 @@ type snapshotter struct {
 	holding atomic.Bool   // something is kept for them that would have been purged
 	tight   chan struct{} // has a token when the disk is getting full meanwhile
 
+	// forRoom says that the next snapshot is to make room on a full disk: all before it goes.
+	forRoom atomic.Bool
+
 	// idle has a token while no snapshot is being written.
 	idle chan struct{}
 	size atomic.Int64 // bytes of the last snapshot, 0 if there is none
@@ -173,9 +176,9 @@ func (sn *snapshotter) run() {
 			sn.take(sn.ctx, view)
 			sn.idle <- struct{}{}
 		case <-purge.C:
-			sn.purge()
+			sn.purge(false)
 		case <-sn.tight:
-			sn.purge()
+			sn.purge(false)
 		case <-sn.reloaded:
 		case <-sn.stopping:
 			return
@@ -186,13 +189,16 @@ func (sn *snapshotter) run() {
 // take writes one snapshot. A failure is harmless: the log has all of it, and the next
 // snapshot is tried in time.
 func (sn *snapshotter) take(ctx context.Context, view frozen) {
-	start := sn.now()
+	start, forRoom := sn.now(), sn.forRoom.Swap(false) && sn.disk.Full()
 	defer func() {
 		sn.state.Lock()
 		view.Close()
 		sn.state.Unlock()
 	}()
 	ref, err := sn.write(ctx, view)
+	if err == nil && forRoom { // soon there is nothing else to start from
+		_, err = sn.store.Verify(ctx, storeRef(ref))
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			sn.metrics.SnapshotErrors.Add(1)
@@ -211,7 +217,7 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 	sn.size.Store(ref.Size)
 	sn.events.put(peerEvent{kind: evTaken, zxid: ref.Zxid, bytes: ref.Size})
 	if sn.live.Load().PurgeInterval > 0 {
-		sn.purge()
+		sn.purge(forRoom)
 	}
 }
 
@@ -397,14 +403,37 @@ func (sn *snapshotter) purgeForSpace() {
 	}
 }
 
+// makeRoom is called from time to time while the disk is full. If so much has been deleted that a
+// snapshot of the rest takes less than half of the files that it replaces, one is written, and
+// everything before it goes. Otherwise deletes would never make room: without other writes no
+// snapshot would come to be due.
+func (sn *snapshotter) makeRoom() {
+	const perRow = 256 // of a node or session, beside path and data; more than it is on average
+	space, _, err := sn.logWriter.Space(0)
+	if err != nil || sn.live.Load().PurgeInterval == 0 || len(sn.idle) == 0 {
+		return
+	}
+	sn.state.RLock()
+	tree := sn.state.Tree.Stats()
+	sn.state.RUnlock()
+	rest := tree.DataSize + perRow*int64(tree.Nodes+tree.Sessions)
+	replaced := sn.logWriter.Stats().SinceSnapRef + sn.size.Load()
+	if rest < space.Free && replaced >= 2*rest+sn.cfg.WALSegmentSize {
+		sn.forRoom.Store(true)
+		sn.orders.put(replica.Order{Kind: replica.OrderFreeze})
+	}
+}
+
 // purge removes the snapshots that are not to be kept, and the log segments that only
-// they needed.
-func (sn *snapshotter) purge() {
+// they needed. forRoom keeps the newest one alone.
+func (sn *snapshotter) purge(forRoom bool) {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
-	from := sn.purgeFrom(sn.mu.refs)
-	if from == 0 {
-		return
+	from := len(sn.mu.refs) - 1
+	if !forRoom {
+		if from = sn.purgeFrom(sn.mu.refs); from == 0 {
+			return
+		}
 	}
 	dropped, keep := sn.mu.refs[:from:from], sn.mu.refs[from:]
 	// The log forgets first, so that it never refers to a file that is gone.

@@ -86,7 +86,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 			"  zkd --config zoo.cfg --set tickTime=500\n  zkd --myid 2 zoo.cfg\n" +
 			"  zkd --join zk1:2181,zk2:2181 --advertise zk4 --data-dir /var/lib/zkd --set zkd.quorumSecretFile=/etc/zkd/secret",
 		Version:       versionLine(),
-		Args:          usageArgs(cobra.MaximumNArgs(1)),
+		Args:          usageArgs(atMostAFile),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -97,7 +97,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 			}
 			cfg, warnings, err := f.load(cmd, args)
 			if errors.Is(err, fs.ErrNotExist) && len(args) == 1 && !strings.ContainsAny(args[0], "./") {
-				err = fmt.Errorf("%q is neither a command nor a file%s", args[0], didYouMean(cmd, args[0]))
+				err = noCommand(cmd, args[0])
 			}
 			if err != nil {
 				return usageError{err}
@@ -141,13 +141,21 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// didYouMean returns a question with the commands that a word is near to, or "".
-func didYouMean(root *cobra.Command, word string) string {
+// noCommand is the error for a word that is no command, with the commands that it is near to.
+func noCommand(root *cobra.Command, word string) error {
 	root.SuggestionsMinimumDistance = 2
 	if near := root.SuggestionsFor(word); len(near) > 0 {
-		return ": did you mean zkd " + strings.Join(near, ", or zkd ") + "?"
+		return fmt.Errorf("%q is neither a command nor a file: did you mean zkd %s?", word, strings.Join(near, ", or zkd "))
 	}
-	return ""
+	return fmt.Errorf("%q is neither a command nor a file", word)
+}
+
+// atMostAFile allows a configuration file. Of several arguments, the first is taken for a misspelled command.
+func atMostAFile(root *cobra.Command, args []string) error {
+	if len(args) > 1 && !strings.ContainsAny(args[0], "./") {
+		return noCommand(root, args[0])
+	}
+	return cobra.MaximumNArgs(1)(root, args)
 }
 
 // addSettings adds the flags that set keys of the configuration.

@@ -142,9 +142,11 @@ func TestCommandLine(t *testing.T) {
 
 // A misspelled command is not taken for a file.
 func TestMisspelledCommand(t *testing.T) {
-	err := run(t.Context(), []string{"statsu"}, io.Discard, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "did you mean zkd status?") {
-		t.Errorf("zkd statsu: %v", err)
+	for _, args := range [][]string{{"statsu"}, {"statsu", "127.0.0.1:2181"}} {
+		err := run(t.Context(), args, io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "did you mean zkd status?") {
+			t.Errorf("zkd %v: %v", args, err)
+		}
 	}
 }
 

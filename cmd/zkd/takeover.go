@@ -35,11 +35,11 @@ func newTakeover() *cobra.Command {
 
 func newMirror() *cobra.Command {
 	var o takeover.Options
-	var file, listen, jaasFile, jaasSection string
+	var file, listen, jaasFile, jaasSection, service string
 	cmd := &cobra.Command{
 		Use:   "mirror --from HOST:PORT,... {--to DIR --sid ID | --config FILE}",
 		Short: "Keep a copy of a running ensemble of Apache ZooKeeper",
-		Long: "Join a running ensemble of Apache ZooKeeper, 3.5 to 3.9, as an observer, and keep an exact copy\n" +
+		Long: "Join a running ensemble of Apache ZooKeeper, 3.4 to 3.9, as an observer, and keep an exact copy\n" +
 			"of its state in DIR: znodes with all of their stats and ACLs, sessions, zxids. It needs no change\n" +
 			"of Apache's configuration. It runs until it is interrupted; started again, it continues.\n\n" +
 			"HOST:PORT is a quorum port: the first port of a server's line in zoo.cfg. Name those of all\n" +
@@ -47,8 +47,8 @@ func newMirror() *cobra.Command {
 			"FILE is the zoo.cfg of the zkd server to be. Its dataDir, dataLogDir, id, initLimit and syncLimit are\n" +
 			"taken, and with sslQuorum=true the link has TLS, with the keys of ssl.quorum.*.\n\n" +
 			"Where Apache's servers log in to each other (quorum.auth.enableSasl), --jaas names their JAAS\n" +
-			"file. Its section QuorumLearner must have a user and a password (DIGEST-MD5); Kerberos is not\n" +
-			"supported.\n\n" +
+			"file. Its section QuorumLearner must have a user and a password (DIGEST-MD5), or a keyTab and a\n" +
+			"principal, or a ticketCache (Kerberos, as $KRB5_CONFIG or /etc/krb5.conf say).\n\n" +
 			"With --listen, clients that accept a read-only server may read the copy meanwhile, as zkcli -r\n" +
 			"does. FILE then says what else holds for them: ACLs, TLS, limits. Writes are refused.",
 		Example: "  zkd takeover mirror --from zk1:2888,zk2:2888,zk3:2888 --to /var/lib/zkd --sid 101\n" +
@@ -69,7 +69,7 @@ func newMirror() *cobra.Command {
 				}
 			}
 			if jaasFile != "" {
-				login, err := takeover.ReadLogin(jaasFile, jaasSection)
+				login, err := takeover.ReadLogin(jaasFile, jaasSection, service)
 				if err != nil {
 					return usageError{fmt.Errorf("--jaas: %w", err)}
 				}
@@ -99,6 +99,7 @@ func newMirror() *cobra.Command {
 	fl.DurationVar(&o.InitLimit, "init-limit", 30*time.Second, "time for the leader to send its state: initLimit times tickTime of Apache's servers")
 	fl.StringVar(&jaasFile, "jaas", "", "JAAS `FILE` of Apache's servers, if they log in to each other")
 	fl.StringVar(&jaasSection, "jaas-section", "QuorumLearner", "section of --jaas: quorum.auth.learner.saslLoginContext of Apache's servers")
+	fl.StringVar(&service, "kerberos-service", "zkquorum/localhost", "`PRINCIPAL` of Apache's servers: their quorum.auth.kerberos.servicePrincipal; _HOST is the host in --from")
 	fl.StringVar(&listen, "listen", "", "HOST:PORT where clients may read the copy; HOST may be empty, for all addresses")
 	fl.DurationVar(&o.SyncLimit, "sync-limit", 10*time.Second, "time after which a silent leader is given up: syncLimit times tickTime")
 	return cmd

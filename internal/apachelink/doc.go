@@ -23,7 +23,7 @@
 //
 //   - Everything that a learner passes on is committed, in the order of its zxids, without gaps.
 //   - The state of a SNAP is fuzzy: see [apachefiles.Fuzzy]. What the leader sends up to NEWLEADER
-//     makes it exact, and only then it is passed on.
+//     makes it exact, or up to UPTODATE where it is of 3.4, and only then it is passed on.
 //   - A [Copy] is exact. The digest in each transaction has to match.
 //   - Whatever a leader sends gives an error or a step, and takes memory in proportion to what
 //     it has sent.

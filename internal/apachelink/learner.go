@@ -61,7 +61,7 @@ type Learner struct {
 	epoch     uint32
 	last      jute.Zxid // of what was passed on
 	label     jute.Zxid
-	fuzzy     *apachefiles.Fuzzy // until NEWLEADER after a SNAP
+	fuzzy     *apachefiles.Fuzzy // after a SNAP, until it is exact
 	window    jute.Zxid          // of the last transaction given to fuzzy, 0 for none
 	proposals []*apachefiles.Txn // not committed; oldest first
 }
@@ -245,16 +245,12 @@ func (l *Learner) newLeader(p *Packet, s *Step) error {
 	if err := l.checkConfig(p.Data); err != nil {
 		return err
 	}
-	if l.fuzzy != nil {
-		tree, found, err := l.fuzzy.Finish()
-		if err != nil {
+	// A leader of 3.4, which sends no text, has queued NEWLEADER before it wrote the state. What it
+	// applied meanwhile comes up to UPTODATE.
+	if p.Data != nil {
+		if err := l.install(s); err != nil {
 			return err
 		}
-		if tree.Last < l.last {
-			return fmt.Errorf("%w: the leader's state ends at %v, and this copy has committed transactions up to %v. "+
-				"Either the ensemble has lost what it had confirmed, or it is another ensemble", ErrStop, tree.Last, l.last)
-		}
-		s.Install, s.Found, l.last, l.fuzzy = tree, found, tree.Last, nil
 	}
 	s.Durable = true
 	s.Send = []Packet{{Ack, jute.MakeZxid(l.epoch, 0), nil}}
@@ -262,9 +258,30 @@ func (l *Learner) newLeader(p *Packet, s *Step) error {
 	return nil
 }
 
+// install passes on the state that a SNAP has brought, if there was one, and that is exact by now.
+func (l *Learner) install(s *Step) error {
+	if l.fuzzy == nil {
+		return nil
+	}
+	tree, found, err := l.fuzzy.Finish()
+	if err != nil {
+		return err
+	}
+	if tree.Last < l.last {
+		return fmt.Errorf("%w: the leader's state ends at %v, and this copy has committed transactions up to %v. "+
+			"Either the ensemble has lost what it had confirmed, or it is another ensemble", ErrStop, tree.Last, l.last)
+	}
+	s.Install, s.Found, s.Durable = tree, found, true
+	l.last, l.fuzzy = tree.Last, nil
+	return nil
+}
+
 func (l *Learner) upToDate(s *Step) error {
 	if l.phase != awaitUpToDate {
 		return errors.New("UPTODATE without NEWLEADER")
+	}
+	if err := l.install(s); err != nil {
+		return err
 	}
 	l.phase, l.proposals = following, nil
 	s.Send = []Packet{{Ack, jute.MakeZxid(l.epoch, 0), nil}}

@@ -17,7 +17,8 @@ import (
 // TestScenarios runs the pages in testdata. The commands are the leader's packets:
 //
 //	link SID EPOCH LAST           a new link of a learner that reports these
-//	leaderinfo E | diff | trunc Z | newleader E [CONFIG] | uptodate | ping Z | commit Z
+//	leaderinfo E | diff | trunc Z | uptodate | ping Z | commit Z
+//	newleader E [CONFIG|null]     a leader of 3.4 sends null
 //	snap Z [PATH@ZXID=DATA]...    SNAP and a state: the root, the system nodes and these
 //	propose|inform|activate Z OP  OP is create PATH, set PATH DATA, delete PATH, session, fail
 func TestScenarios(t *testing.T) {
@@ -66,9 +67,12 @@ func packet(words []string) (p *Packet, state []byte) {
 	case "leaderinfo":
 		p.Zxid, p.Data = p.Zxid<<32, jute.AppendInt32(nil, int32(protocolVersion))
 	case "newleader":
-		p.Zxid = p.Zxid << 32
+		p.Zxid, p.Data = p.Zxid<<32, []byte{}
 		if len(words) > 2 {
 			p.Data = []byte(words[2])
+		}
+		if string(p.Data) == "null" {
+			p.Data = nil
 		}
 	case "snap":
 		state = stateOf(words[2:])
@@ -211,6 +215,7 @@ func TestCopyDigest(t *testing.T) {
 func FuzzStream(f *testing.F) {
 	for _, script := range []string{
 		"leaderinfo 1;snap 0x100000001 /a@0x100000002=x;inform 0x100000002 create /b;newleader 1;uptodate;inform 0x100000003 set /a y;ping 0x100000003",
+		"leaderinfo 1;snap 0x100000001 /a@0x100000002=x;newleader 1 null;inform 0x100000002 create /a;uptodate;inform 0x100000003 set /a y",
 		"leaderinfo 1;diff;propose 0x100000001 create /a;commit 0x100000001;newleader 1;uptodate;activate 0x100000002 delete /a",
 	} {
 		var b []byte

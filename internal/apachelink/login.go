@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/zkd-project/zkd/internal/digestmd5"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -19,29 +18,26 @@ const (
 	maxToken       = 4096
 )
 
-// quorumURI is the service of Apache's servers among themselves, in DIGEST-MD5.
-const quorumURI = "zookeeper-quorum/zk-quorum-sasl-md5"
-
 // ErrRefused means that the leader does not know the user, or that the password is wrong.
-var ErrRefused = errors.New("the server refused the login: compare user and password with its section QuorumServer")
+var ErrRefused = errors.New("the server refused the login: compare user and password, or the principal, with its section QuorumServer; its log says more")
 
-// Login logs in to the server at the other end of a link that was just made, by SASL with
-// DIGEST-MD5. cnonce must be random text.
-func Login(link io.ReadWriter, user, password, cnonce string) error {
-	m, err := digestmd5.NewClient(user, password, quorumURI, cnonce)
-	if err != nil {
-		return err
-	}
+// Mechanism is the client's side of a login by SASL. It is that of package client/sasl.
+type Mechanism interface {
+	Step(challenge []byte) (answer []byte, done bool, err error)
+}
+
+// Login logs in to the server at the other end of a link that was just made.
+func Login(link io.ReadWriter, m Mechanism) error {
 	var token []byte
 	for success := false; ; {
 		answer, done, err := m.Step(token)
 		switch {
 		case err != nil:
 			return err
-		case done && success:
+		case success && done && answer == nil:
 			return nil
-		case done || success:
-			return errors.New("the server ended the login too early or too late")
+		case success || done && answer == nil:
+			return errEnd
 		}
 		if err := sendToken(link, answer); err != nil {
 			return err
@@ -49,8 +45,16 @@ func Login(link io.ReadWriter, user, password, cnonce string) error {
 		if token, success, err = readToken(link); err != nil {
 			return err
 		}
+		if done && !success {
+			return errEnd
+		}
+		if done {
+			return nil
+		}
 	}
 }
+
+var errEnd = errors.New("the server ended the login too early or too late")
 
 func sendToken(w io.Writer, token []byte) error {
 	b := binary.BigEndian.AppendUint64(nil, authMagic)

@@ -24,6 +24,8 @@ func authPacket(status int32, token string) string {
 	return string(jute.AppendBuffer(jute.AppendInt32(b, status), []byte(token)))
 }
 
+const quorumURI = "zookeeper-quorum/zk-quorum-sasl-md5"
+
 const quorumChallenge = `realm="zk-quorum-sasl-md5",nonce="n",charset=utf-8,algorithm=md5-sess`
 
 func TestLogin(t *testing.T) {
@@ -45,7 +47,7 @@ func TestLogin(t *testing.T) {
 	} {
 		l := &link{}
 		l.Reset([]byte(c.answers))
-		err := Login(l, "zkd", "s3cret", "c")
+		err := Login(l, digest(t))
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", c.name, err)
@@ -66,13 +68,49 @@ func TestLogin(t *testing.T) {
 	}
 }
 
+func digest(t *testing.T) Mechanism {
+	m, err := digestmd5.NewClient("zkd", "s3cret", quorumURI, "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestLastWord logs in by a mechanism in which the client has the last word, as it has in Kerberos.
+func TestLastWord(t *testing.T) {
+	for _, c := range []struct{ name, answers, want string }{
+		{"accepted", authPacket(authInProgress, "offer") + authPacket(authSuccess, ""), ""},
+		{"refused", authPacket(authInProgress, "offer") + authPacket(authError, ""), "refused"},
+		{"accepted before the last word", authPacket(authSuccess, "offer"), "too early"},
+		{"not accepted", authPacket(authInProgress, "offer") + authPacket(authInProgress, "more"), "too late"},
+	} {
+		l := &link{}
+		l.Reset([]byte(c.answers))
+		err := Login(l, &words{"ticket", "choice"})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v; want an error with %q", c.name, err, c.want)
+		}
+		if want := authPacket(authInProgress, "ticket") + authPacket(authInProgress, "choice"); c.want == "" && l.sent.String() != want {
+			t.Errorf("%s: sent %q", c.name, l.sent.String())
+		}
+	}
+}
+
+// words is a mechanism that says one word after the other, whatever it hears.
+type words []string
+
+func (w *words) Step([]byte) (answer []byte, done bool, err error) {
+	answer, *w = []byte((*w)[0]), (*w)[1:]
+	return answer, len(*w) == 0, nil
+}
+
 func FuzzLogin(f *testing.F) {
 	f.Add([]byte(authPacket(authInProgress, quorumChallenge) + authPacket(authSuccess, "rspauth=00")))
 	f.Add([]byte(authPacket(authError, "x")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l := &link{}
 		l.Reset(b)
-		if Login(l, "zkd", "s3cret", "c") == nil && !bytes.Contains(b, []byte("rspauth=")) {
+		if Login(l, digest(t)) == nil && !bytes.Contains(b, []byte("rspauth=")) {
 			t.Error("a login without the server's proof")
 		}
 	})

@@ -98,9 +98,9 @@ const ours = `
 
 	# The files of Apache's server, and what moves them to zkd and back.
 	internal/apachefiles: jute server/datatree
-	internal/apachelink: jute internal/apachefiles server/datatree internal/digestmd5
+	internal/apachelink: jute internal/apachefiles server/datatree
 	internal/moving:   jute internal/apachefiles internal/vfs server server/archive server/datadirs server/datatree server/history server/zab
-	internal/takeover: jute internal/apachefiles internal/apachelink internal/jaas internal/moving internal/secret internal/vfs server server/config server/datadirs server/datatree server/secure server/zab
+	internal/takeover: jute client/sasl/kerberos internal/apachefiles internal/apachelink internal/digestmd5 internal/jaas internal/moving internal/vfs server server/config server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
 	internal/shadow:   jute internal/fifo

@@ -9,5 +9,6 @@
 // # Goroutines
 //
 // A mirror has one goroutine that reads from the leader and writes the copy, and one that writes
-// the [Status] into a file.
+// the [Status] into a file. While the first one installs the state of a leader of 3.4, a third one
+// sends pings.
 package takeover

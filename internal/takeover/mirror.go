@@ -3,12 +3,13 @@ package takeover
 import (
 	"cmp"
 	"context"
-	crand "crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -184,7 +185,7 @@ func (m *mirror) dial(ctx context.Context, addr string) (net.Conn, error) {
 		conn, err = m.encrypt(ctx, conn, addr)
 	}
 	if err == nil && m.o.Login != nil {
-		if err = m.login(ctx, conn); err != nil {
+		if err = m.login(ctx, conn, addr); err != nil {
 			m.log.Warn("no login to a server of Apache's", zap.String("address", addr), zap.String("user", m.o.Login.User), zap.Error(err))
 			return nil, errors.Join(err, conn.Close())
 		}
@@ -193,12 +194,20 @@ func (m *mirror) dial(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 // login logs in at the other end of a link that was just made.
-func (m *mirror) login(ctx context.Context, conn net.Conn) error {
+func (m *mirror) login(ctx context.Context, conn net.Conn, addr string) error {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	mechanism, err := m.o.Login.begin(host)
+	if err != nil {
+		return err
+	}
 	if err := conn.SetDeadline(time.Now().Add(m.o.SyncLimit)); err != nil {
 		return err
 	}
-	if err := apachelink.Login(conn, m.o.Login.User, m.o.Login.Password.Reveal(), crand.Text()); err != nil {
+	if err := apachelink.Login(conn, mechanism); err != nil {
 		return err
 	}
 	return conn.SetDeadline(time.Time{})
@@ -248,6 +257,11 @@ func (m *mirror) follow(ctx context.Context, conn net.Conn, addr string) error {
 	}
 	for {
 		p, err := in.Next()
+		if err != nil && l.Epoch() == 0 && ctx.Err() == nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			m.log.Warn("a server of Apache's closed the link without an answer: perhaps it has just lost an election. Otherwise, "+
+				"where it wants a login (quorum.auth.serverRequireSasl), name its JAAS file by --jaas; "+
+				"where it wants TLS (sslQuorum), name a configuration with sslQuorum=true by --config", zap.String("address", addr))
+		}
 		if err != nil {
 			return err
 		}
@@ -262,7 +276,13 @@ func (m *mirror) follow(ctx context.Context, conn net.Conn, addr string) error {
 			}
 			l.State(f)
 		}
-		if err := m.carryOut(ctx, &s); err != nil {
+		carryOut := func() error { return m.carryOut(ctx, &s) }
+		if s.Install != nil && s.Synced {
+			err = m.pinging(conn, carryOut)
+		} else {
+			err = carryOut()
+		}
+		if err != nil {
 			return err
 		}
 		if err := m.send(conn, s.Send...); err != nil {
@@ -280,6 +300,29 @@ func (m *mirror) follow(ctx context.Context, conn net.Conn, addr string) error {
 			}
 		}
 	}
+}
+
+// pinging does fn, which may take long, and pings the leader meanwhile. A leader of 3.4 has counted on a
+// learner since NEWLEADER, and gives a silent one up, when the learner begins to install the state.
+func (m *mirror) pinging(conn net.Conn, fn func() error) error {
+	done := make(chan struct{})
+	var pings sync.WaitGroup
+	pings.Go(func() {
+		tick := time.NewTicker(m.o.SyncLimit / 4)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				m.send(conn, apachelink.Packet{Type: apachelink.Ping, Data: []byte{}}) //nolint:errcheck // fn's end comes first
+			case <-done:
+				return
+			}
+		}
+	})
+	err := fn()
+	close(done)
+	pings.Wait()
+	return err
 }
 
 // carryOut does what a step says, but for sending.

@@ -2,6 +2,7 @@ package takeover
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,9 +13,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkd-project/zkd/internal/apachefiles"
 	"github.com/zkd-project/zkd/internal/apachelink"
@@ -169,7 +172,7 @@ func start(t *testing.T, dir string, id uint8, from ...string) *running {
 }
 
 func startWith(t *testing.T, o Options) *running {
-	o.InitLimit, o.SyncLimit, o.Logger = time.Minute, time.Minute, zap.NewNop()
+	o.InitLimit, o.SyncLimit, o.Logger = time.Minute, time.Minute, cmp.Or(o.Logger, zap.NewNop())
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{cancel, make(chan error, 1)}
 	go func() { r.done <- Mirror(ctx, o) }()
@@ -413,6 +416,52 @@ func TestTLS(t *testing.T) {
 	in.activate(1)
 	in.inform(1)
 	check(t, m.stop())
+}
+
+// TestUnanswered closes a link as a server of Apache's does that wants a login or TLS: the log tells the
+// operator what may be missing.
+func TestUnanswered(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	l := newToy(t)
+	m := startWith(t, Options{From: []string{l.listener.Addr().String()}, Dir: t.TempDir(), ID: 101, Logger: zap.New(core)})
+	in := l.accept()
+	in.expect(apachelink.ObserverInfo, 0)
+	in.Close()
+	l.accept().expect(apachelink.ObserverInfo, 0)
+	var said []string
+	for _, e := range logs.All() {
+		said = append(said, e.Message)
+	}
+	if text := strings.Join(said, "\n"); !strings.Contains(text, "serverRequireSasl") || !strings.Contains(text, "--jaas") || !strings.Contains(text, "sslQuorum") {
+		t.Errorf("logged: %s", text)
+	}
+	check(t, m.stop())
+}
+
+// TestPinging: a leader that waits gets pings, each of them well within the time after which it gives up.
+func TestPinging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leader, conn := net.Pipe()
+		go func() {
+			defer conn.Close()
+			m := &mirror{o: Options{SyncLimit: 10 * time.Second}}
+			m.pinging(conn, func() error { time.Sleep(time.Minute); return nil }) //nolint:errcheck // it is nil
+		}()
+		in, last, pings := apachelink.NewStream(leader), time.Now(), 0
+		for ; ; pings++ {
+			p, err := in.Next()
+			if err != nil {
+				break
+			}
+			if p.Type != apachelink.Ping || p.Data == nil || time.Since(last) > 5*time.Second {
+				t.Errorf("%v after %v", p.Type, time.Since(last))
+			}
+			last = time.Now()
+		}
+		if pings < 20 {
+			t.Errorf("%d pings in a minute", pings)
+		}
+	})
 }
 
 // TestFirstStatus checks that the status names the member from the first time that it is written: a

@@ -424,7 +424,7 @@ func (a *auditor) putAll(c *conn, ids []jute.ID, entries []audit.Entry, code jut
 func describeRead(entries []audit.Entry, req *request) []audit.Entry {
 	e := audit.Entry{Operation: req.op.String()}
 	switch req.op {
-	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpAddWatch, jute.OpChildrenPage, jute.OpSubscribe:
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpAddWatch, jute.OpChildrenPage, jute.OpSubscribe, jute.OpSubtreePage:
 	case jute.OpGetChildren2:
 		e.Operation = jute.OpGetChildren.String()
 	case jute.OpGetACL:

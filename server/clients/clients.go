@@ -143,6 +143,7 @@ type Clients struct {
 	readOnly    atomic.Bool   // serving read-only clients because there is no leader
 	drain       drain
 	refusals    refusals
+	views       views
 
 	ports struct {
 		sync.Mutex

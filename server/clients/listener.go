@@ -223,6 +223,7 @@ func (s *Clients) forget(c *conn) {
 		s.metrics.DeadWatchers.Add(1)
 	}
 	s.feeder.remove(c)
+	s.views.drop(c)
 	s.conns.Remove(c, c.ip())
 	s.state.RUnlock()
 	s.throttler.relax()

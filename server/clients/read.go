@@ -78,6 +78,8 @@ func (r *read) dispatch() (err error, known bool) {
 		err = r.credit()
 	case jute.OpUnsubscribe:
 		err = r.unsubscribe()
+	case jute.OpSubtreePage:
+		err = r.subtreePage()
 	case jute.OpSetWatches, jute.OpSetWatches2:
 		err = r.setWatches()
 	case jute.OpAddWatch:

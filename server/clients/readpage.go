@@ -75,18 +75,24 @@ func (r *read) appendChild(b []byte, child *datatree.Child, show int32, room int
 		return jute.AppendString(b, child.Name)
 	}
 	node := child.Node()
-	shown := jute.PageChild{Name: child.Name}
+	readable := r.allowed(node.ACL, jute.PermRead) == nil
+	return appendNode(b, child.Name, &node, child.Data(), readable, show, room)
+}
+
+// appendNode appends a node of a page. Data that would not fit into any page is left out.
+func appendNode(b []byte, name string, n *datatree.Node, data []byte, readable bool, show int32, room int) []byte {
+	shown := jute.PageChild{Name: name}
 	switch {
-	case r.allowed(node.ACL, jute.PermRead) != nil:
+	case !readable:
 		shown.Err = jute.ErrNoAuth
 		return shown.Append(b)
 	case show != jute.ShowData:
-	case pageChildBytes+len(child.Name)+int(node.DataLength) > room:
+	case pageChildBytes+len(name)+int(n.DataLength) > room:
 		shown.Err = jute.ErrMarshalling
 	default:
-		shown.Data = child.Data()
+		shown.Data = data
 	}
-	shown.Stat = node.Stat()
+	shown.Stat = n.Stat()
 	return shown.Append(b)
 }
 

@@ -130,7 +130,7 @@ func (c *conn) needsBarrier(op jute.OpCode) bool {
 func readsTree(op jute.OpCode) bool {
 	switch op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL,
-		jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpMultiRead, jute.OpChildrenPage, jute.OpSubscribe:
+		jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpMultiRead, jute.OpChildrenPage, jute.OpSubscribe, jute.OpSubtreePage:
 		return true
 	}
 	return false

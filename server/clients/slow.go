@@ -114,7 +114,7 @@ func pathOf(req *request) (path string, ops int) {
 			path, ops = m.Ops[0].Path, len(m.Ops)
 		}
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpSync,
-		jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpGetAllChildrenNumber, jute.OpAddWatch, jute.OpChildrenPage, jute.OpSubscribe:
+		jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpGetAllChildrenNumber, jute.OpAddWatch, jute.OpChildrenPage, jute.OpSubscribe, jute.OpSubtreePage:
 		d := jute.NewAliasDecoder(req.body)
 		if p := d.String(); d.Err() == nil {
 			path = p

@@ -61,7 +61,7 @@ var opCodes = map[jute.OpCode]string{
 	jute.OpSetWatches: "SETW", jute.OpSetWatches2: "STW2", jute.OpAddWatch: "ADDW", jute.OpCheckWatches: "CHKW",
 	jute.OpRemoveWatches: "REMW", jute.OpMulti: "MULT", jute.OpMultiRead: "MLTR", jute.OpSync: "SYNC",
 	jute.OpCheck: "CHEC", jute.OpCloseSession: "CLOS", jute.OpReconfig: "RECO", jute.OpWhoAmI: "HOMI",
-	jute.OpGetEphemerals: "GETE", jute.OpChildrenPage: "GETCP", jute.OpSubscribe: "SUBS", jute.OpCredit: "CRED", jute.OpUnsubscribe: "UNSU",
+	jute.OpGetEphemerals: "GETE", jute.OpChildrenPage: "GETCP", jute.OpSubscribe: "SUBS", jute.OpCredit: "CRED", jute.OpUnsubscribe: "UNSU", jute.OpSubtreePage: "GETST",
 }
 
 // describe describes the connection. The asking connection is shown with no interest in

@@ -38,6 +38,10 @@ func (n *Node) Stat() jute.Stat {
 // node copies the record of id.
 func (t *Tree) node(id nodeID) Node {
 	r := t.arena.rec(id)
+	return r.node(t.acls.list(r.acl))
+}
+
+func (r *record) node(acl []jute.ACL) Node {
 	return Node{
 		Czxid:       r.czxid,
 		Mzxid:       r.mzxid,
@@ -50,7 +54,7 @@ func (t *Tree) node(id nodeID) Node {
 		Owner:       r.owner,
 		NumChildren: r.children,
 		DataLength:  int32(r.bytes()),
-		ACL:         t.acls.list(r.acl),
+		ACL:         acl,
 	}
 }
 

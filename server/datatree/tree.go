@@ -31,7 +31,8 @@ type Tree struct {
 	dataSize   int64 // bytes of paths and data
 	skipped    uint64
 
-	view *View // nil unless one is open
+	view     *View // nil unless one is open
+	subtrees []*Subtree
 }
 
 // Stats are counts for monitoring.
@@ -267,6 +268,9 @@ func (t *Tree) unlink(id nodeID) {
 func (t *Tree) change(id nodeID) *record {
 	if t.view != nil {
 		t.view.save(id)
+	}
+	for _, s := range t.subtrees {
+		s.save(id)
 	}
 	return t.arena.rec(id)
 }

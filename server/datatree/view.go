@@ -122,12 +122,15 @@ func (v *View) Meta() Meta { return v.meta }
 // is shared as long as it is not overwritten.
 func (v *View) Saved() int { return len(v.saved) }
 
-// Saved returns View.Saved of the open view, 0 if there is none.
-func (t *Tree) Saved() int {
-	if t.view == nil {
-		return 0
+// Saved returns the number of nodes whose former versions are kept for the open view and the open subtrees.
+func (t *Tree) Saved() (n int) {
+	if t.view != nil {
+		n = t.view.Saved()
 	}
-	return t.view.Saved()
+	for _, s := range t.subtrees {
+		n += len(s.saved)
+	}
+	return n
 }
 
 // save keeps the version of id, unless it is already kept. Nodes created after the freeze
@@ -136,9 +139,14 @@ func (v *View) save(id nodeID) {
 	if _, ok := v.saved[id]; ok {
 		return
 	}
-	t := v.tree
+	n := v.tree.copyOf(id)
+	v.saved[id] = &n
+}
+
+// copyOf returns id as it is now.
+func (t *Tree) copyOf(id nodeID) savedNode {
 	r := t.arena.rec(id)
-	v.saved[id] = &savedNode{rec: *r, blob: t.arena.blobOf(id, r), acl: t.acls.entries[r.acl]}
+	return savedNode{rec: *r, blob: t.arena.blobOf(id, r), acl: t.acls.entries[r.acl]}
 }
 
 func (v *View) saveSession(slot uint32) {

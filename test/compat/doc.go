@@ -48,6 +48,9 @@
 // when sessions move and servers are lost; and TestEnsembleFaults, Curator's
 // recipes while the leader is killed and started again every second or two.
 //
+// TestTakeover*, and TestKerberosTakeover, make an ensemble of zkd's of a running one of Apache's,
+// under writers, kazoo, Curator and applications.
+//
 // The target is a flag: zkd (built from the tree, or the binary named by -zkd)
 // or apache (3.8) or apache39. Running everything with -target apache compares Apache
 // with itself, which proves that the comparison is sound.

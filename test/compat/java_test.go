@@ -3,8 +3,11 @@
 package compat
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -37,18 +40,28 @@ func TestCurator(t *testing.T) {
 // curatorPrograms compiles java/curator and returns what runs one of its classes.
 func curatorPrograms(t *testing.T, class string) func(t *testing.T, args ...string) {
 	t.Helper()
+	return runner(curatorCommand(t, class))
+}
+
+// curatorCommand compiles java/curator and returns the command that runs one of its classes.
+func curatorCommand(t *testing.T, class string) []string {
+	t.Helper()
 	needJavac(t)
 	require(t,
 		need{filepath.Join(javaDir, "curator-recipes.jar"), "libcurator-recipes-java"},
 		need{filepath.Join(javaDir, "guava.jar"), "libguava-java"})
-	return compileJava(t, "curator", class,
+	return javaCommand(t, "curator", class,
 		"zookeeper", "zookeeper-jute", "curator-client", "curator-framework", "curator-recipes", "guava", "slf4j-simple")
 }
 
 // compileJava compiles the programs in java/<dir> and returns what runs one.
 func compileJava(t *testing.T, dir, class string, jars ...string) func(t *testing.T, args ...string) {
 	t.Helper()
-	java := javaCommand(t, dir, class, jars...)
+	return runner(javaCommand(t, dir, class, jars...))
+}
+
+// runner returns what runs a command of javaCommand.
+func runner(java []string) func(t *testing.T, args ...string) {
 	return func(t *testing.T, args ...string) {
 		t.Helper()
 		runProgram(t, java[0], append(java[1:], args...)...)
@@ -81,17 +94,45 @@ func javaCommand(t testing.TB, dir, class string, jars ...string) []string {
 		"-cp", classes + ":" + classPath, class})
 }
 
-// runProgram runs a client program that prints PASS or FAIL for each group of
-// checks and exits with 0 when all passed. Output is shown when it did not.
+// runProgram runs a client program to its end.
 func runProgram(t *testing.T, name string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), programDeadline)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.WaitDelay = 5 * time.Second
-	out, err := cmd.CombinedOutput()
+	startProgram(t, name, args...).finish(t)
+}
+
+// clientProgram is a running client program. It prints PASS or FAIL for each group of
+// checks and exits with 0 when all passed.
+type clientProgram struct {
+	cmd  *exec.Cmd
+	kill func()
+	in   io.Closer // its standard input
+	out  bytes.Buffer
+}
+
+func startProgram(t *testing.T, name string, args ...string) *clientProgram {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	p := &clientProgram{cmd: exec.CommandContext(ctx, name, args...), kill: cancel}
+	p.cmd.WaitDelay = 5 * time.Second
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	in, err := p.cmd.StdinPipe()
+	if err := errors.Join(err, p.cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	p.in = in
+	return p
+}
+
+// finish ends the program's standard input, and waits up to programDeadline for its result.
+// Output is shown when checks failed.
+func (p *clientProgram) finish(t *testing.T) {
+	t.Helper()
+	defer time.AfterFunc(programDeadline, p.kill).Stop()
+	p.in.Close() //nolint:errcheck // it may have ended
+	err := p.cmd.Wait()
 	passed, failed := 0, 0
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(p.out.String()) {
 		switch {
 		case strings.HasPrefix(line, "PASS "):
 			passed++
@@ -100,8 +141,8 @@ func runProgram(t *testing.T, name string, args ...string) {
 		}
 	}
 	summary(t, t.Name(), passed, failed)
-	t.Log(lastLines(string(out), 1))
+	t.Log(lastLines(p.out.String(), 3))
 	if err != nil || failed > 0 || passed == 0 {
-		t.Errorf("%s: %v\n%s", filepath.Base(name), err, lastLines(string(out), 100))
+		t.Errorf("%s: %v\n%s", filepath.Base(p.cmd.Path), err, lastLines(p.out.String(), 100))
 	}
 }

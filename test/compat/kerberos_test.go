@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -379,4 +380,22 @@ func TestKerberosKeytabs(t *testing.T) {
 			t.Errorf("%s: %v", srv.kind, err)
 		}
 	}
+}
+
+// TestKerberosTakeover takes an ensemble over whose servers log in to each other by Kerberos. So do the
+// mirrors, with the keys of Apache's servers.
+func TestKerberosTakeover(t *testing.T) {
+	k := startKerberos(t)
+	t.Setenv("KRB5_CONFIG", k.conf) // of the mirrors
+	keys := k.keytab("quorum")
+	const server, learner = "zkquorum/localhost", "learner/127.0.0.1"
+	k.run("addprinc -randkey "+server+"\naddprinc -randkey "+learner+"\nktadd -k "+keys+" "+server+" "+learner+"\n", kadmin, "-r", realm)
+	section := func(name, principal string) string {
+		return fmt.Sprintf("%s {\n  com.sun.security.auth.module.Krb5LoginModule required\n"+
+			"  useKeyTab=true storeKey=true useTicketCache=false keyTab=%q principal=\"%s@%s\";\n};\n", name, keys, principal, realm)
+	}
+	x := &takeover{T: t, r: rand.New(rand.NewPCG(1, 1)), kills: *fullFlag,
+		jaas:  k.write("quorum.jaas", section("QuorumServer", server)+section("QuorumLearner", learner)),
+		props: map[string]string{"java.security.krb5.conf": k.conf}}
+	t.Logf("no server for %v", x.run(reference(t)))
 }

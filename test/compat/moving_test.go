@@ -63,6 +63,9 @@ func testMoving(t *testing.T, k kind) {
 	holder.check(t, "/held-1")
 	kazoo.check(t, "zkd")
 	holder.write(t, "/held-2")
+	if strings.HasPrefix(versionOf(t, k), "3.4.") {
+		return // it has no containers, so there is no way back
+	}
 	storm(t, moved.addr, 4, nil)
 	want = dumpTree(t, moved.addr)
 	moved.kill()
@@ -110,7 +113,9 @@ func TestMovingEnsemble(t *testing.T) {
 		holder.check(t, "/held-0")
 	}
 	moveOn(zkd, "import")
-	moveOn(apache, "export", "--ttl-enabled")
+	if !strings.HasPrefix(versionOf(t, apache), "3.4.") {
+		moveOn(apache, "export", "--ttl-enabled")
+	}
 	summary(t, t.Name(), 2, 0)
 }
 
@@ -413,6 +418,11 @@ func dumpTree(t *testing.T, addr string) []string {
 		}
 	}
 	dump("/")
+	if *releaseFlag != "" { // a server of 3.4 has no configuration node
+		lines = slices.DeleteFunc(lines, func(line string) bool {
+			return strings.HasPrefix(line, "/zookeeper ") || strings.HasPrefix(line, "/zookeeper/config ")
+		})
+	}
 	return lines
 }
 

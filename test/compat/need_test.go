@@ -73,10 +73,16 @@ func needReference(t testing.TB, k kind) {
 func versionOf(t testing.TB, k kind) string {
 	t.Helper()
 	jars := javaDir + "/zookeeper-3.8.*.jar"
-	if k == apache39 {
+	switch {
+	case k == apache39:
 		jars = filepath.Join(zookeeper39, "lib", "zookeeper-3.9.*.jar")
+	case *releaseFlag != "":
+		jars = filepath.Join(*releaseFlag, "lib", "zookeeper-3.*.jar")
 	}
 	files, err := filepath.Glob(jars)
+	if err == nil && len(files) == 0 { // 3.4
+		files, err = filepath.Glob(filepath.Join(*releaseFlag, "zookeeper-3.*.jar"))
+	}
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%s is %q, want one file; error %v", jars, files, err)
 	}
@@ -88,8 +94,11 @@ var zookeeper39 = os.Getenv("ZOOKEEPER39")
 
 // classPath is where the classes of Apache's server are.
 func classPath(k kind) string {
-	if k == apache39 {
+	switch {
+	case k == apache39:
 		return filepath.Join(zookeeper39, "lib", "*") + ":" + filepath.Join(zookeeper39, "conf")
+	case *releaseFlag != "": // the server of 3.4 is beside lib
+		return filepath.Join(*releaseFlag, "*") + ":" + filepath.Join(*releaseFlag, "lib", "*") + ":" + filepath.Join(*releaseFlag, "conf")
 	}
 	return serverClassPath
 }

@@ -21,11 +21,11 @@
 set -u
 cd "$(dirname "$0")/../.."
 
-target=zkd clickhouse="" full="" tags=compat pattern="." skip="-skip ^Test(EnsembleClient|EnsembleKazoo|EnsembleRandom|EnsembleFollower|Recipes|SASLTokens39|TLSClients39)\$|^Test(Ensemble(ReadOnly|Follower|Random|Differential)|DifferentialRandom|Moving|Takeover|Shadow)39$"
+target=zkd clickhouse="" full="" tags=compat pattern="." skip="-skip ^Test(EnsembleClient|EnsembleKazoo|EnsembleRandom|EnsembleFollower|Recipes|SASLTokens39|TLSClients39|TakeoverCurator|KerberosTakeover)\$|^Test(Ensemble(ReadOnly|Follower|Random|Differential)|DifferentialRandom|Moving|Takeover|Shadow)39$"
 while [ $# -gt 0 ]; do
 	case "$1" in
 	-full) full="-full" skip="" clickhouse=clickhouse-server ;;
-	-apps) clickhouse=clickhouse-server full="-full" tags="compat,apps" pattern="^Test(ClickHouse|TakeoverApps|Patroni|Tooz|Taskflow|Node|GoApps)\$" ;;
+	-apps) clickhouse=clickhouse-server full="-full" tags="compat,apps" pattern="^Test(ClickHouse|TakeoverApps|TakeoverCurator|Patroni|Tooz|Taskflow|Node|GoApps)\$" ;;
 	-apache) target=apache ;;
 	-run) pattern=$2 skip="" && shift ;;
 	*) sed -n '2,21s/^# \{0,1\}//p' "$0" && exit 2 ;;

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -45,6 +46,9 @@ func testTakeovers(t *testing.T, k kind) {
 	for seed := first; seed < first+uint64(rounds); seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			x := &takeover{T: t, r: rand.New(rand.NewPCG(seed, 1)), kills: *fullFlag, apart: seed%2 == 1}
+			if k == apache39 {
+				x.jaas = digestLogins(t)
+			}
 			pauses = append(pauses, x.run(k))
 		})
 	}
@@ -53,13 +57,51 @@ func testTakeovers(t *testing.T, k kind) {
 	summary(t, t.Name(), len(pauses), 0)
 }
 
+// TestTakeoverCurator takes a running ensemble over under Curator's locks, elections, queues and
+// caches. The program says what must hold, and how long its pauses were.
+func TestTakeoverCurator(t *testing.T) {
+	curator := curatorCommand(t, "FaultsProgram")
+	x := &takeover{T: t, r: rand.New(rand.NewPCG(seeds.First(t), 1)), kills: *fullFlag}
+	x.e = startEnsemble(t, apache, config{lines: []string{"tickTime=500"}})
+	look := newHolder(t, x.e.hosts())
+	p := startProgram(t, curator[0], append(curator[1:], x.e.hosts(), "-")...)
+	defer p.finish(t)
+	x.mirror()
+	x.awaitCounts(look)
+	x.disturb()
+	x.disturb()
+	x.awaitSynced(0)
+	pause := x.cut()
+	x.awaitCounts(look)
+	t.Logf("zkd served after %v", pause)
+}
+
+// awaitCounts waits until Curator's lock and both elections were taken a few times more.
+func (x *takeover) awaitCounts(look *holder) {
+	x.Helper()
+	for _, path := range []string{"/faults/counter", "/faults/latch-terms", "/faults/selector-terms"} {
+		const more = 20
+		first := int32(-1)
+		err := x.e.servers[0].waitFor("counting in "+path, func() bool {
+			found, err := look.Steady().Exists(x.Context(), path)
+			x.check(err)
+			if found.Exists && first < 0 {
+				first = found.Stat.Version
+			}
+			return first >= 0 && found.Stat.Version >= first+more
+		})
+		x.check(err)
+	}
+}
+
 // takeover is one takeover.
 type takeover struct {
 	*testing.T
 	r       *rand.Rand
-	kills   bool   // kill something at each step
-	apart   bool   // finish as on several machines
-	jaas    string // file with which Apache's servers log in to each other; "" if they do not
+	kills   bool              // kill something at each step
+	apart   bool              // finish as on several machines
+	jaas    string            // file with which Apache's servers log in to each other; "" if they do not
+	props   map[string]string // for Apache's servers
 	e       *ensemble
 	mirrors []*server
 	readers []string // addresses where the mirrors can be read
@@ -96,8 +138,10 @@ func (w *writer) run(ctx context.Context) {
 func (x *takeover) run(k kind) (pause time.Duration) {
 	t := x.T
 	c := config{lines: []string{"tickTime=500"}, props: map[string]string{"zookeeper.snapCount": "300", "zookeeper.extendedTypesEnabled": "true"}}
-	if k == apache39 {
-		x.logins(&c)
+	maps.Copy(c.props, x.props)
+	if x.jaas != "" {
+		c.lines = append(c.lines, "quorum.auth.enableSasl=true", "quorum.auth.learnerRequireSasl=true", "quorum.auth.serverRequireSasl=true")
+		c.props["java.security.auth.login.config"], c.props["zookeeper.fips-mode"] = x.jaas, "false"
 	}
 	x.e = startEnsemble(t, k, c)
 	keeper, kazoo := newHolder(t, x.e.hosts()), newKazoo(t, x.e.hosts())
@@ -136,14 +180,15 @@ func (x *takeover) run(k kind) (pause time.Duration) {
 	return pause
 }
 
-// logins has Apache's servers, and the mirrors, log in to each other.
-func (x *takeover) logins(c *config) {
-	x.jaas = filepath.Join(x.TempDir(), "jaas.conf")
-	x.check(os.WriteFile(x.jaas, []byte(`QuorumServer { org.apache.zookeeper.server.auth.DigestLoginModule required user_zkd="s3cret"; };
+// digestLogins writes the JAAS file of servers that log in to each other by passwords.
+func digestLogins(t *testing.T) string {
+	file := filepath.Join(t.TempDir(), "jaas.conf")
+	if err := os.WriteFile(file, []byte(`QuorumServer { org.apache.zookeeper.server.auth.DigestLoginModule required user_zkd="s3cret"; };
 QuorumLearner { org.apache.zookeeper.server.auth.DigestLoginModule required username="zkd" password="s3cret"; };
-`), 0o600))
-	c.lines = append(c.lines, "quorum.auth.enableSasl=true", "quorum.auth.learnerRequireSasl=true", "quorum.auth.serverRequireSasl=true")
-	c.props["java.security.auth.login.config"], c.props["zookeeper.fips-mode"] = x.jaas, "false"
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // mirror starts the three mirrors.

@@ -21,11 +21,12 @@ import (
 )
 
 var (
-	targetFlag = flag.String("target", "zkd", "server under test: zkd, apache or apache39")
-	zkdFlag    = flag.String("zkd", "", "zkd binary; built from the tree when empty")
-	fullFlag   = flag.Bool("full", false, "longer runs: more seeds, more operations")
-	seedFlag   = flag.Uint64("seed", 0, "run the random comparison with this seed only")
-	keepFlag   = flag.Bool("keep", false, "print where servers keep their files, and leave them")
+	targetFlag  = flag.String("target", "zkd", "server under test: zkd, apache or apache39")
+	zkdFlag     = flag.String("zkd", "", "zkd binary; built from the tree when empty")
+	releaseFlag = flag.String("release", "", "directory of an Apache ZooKeeper, 3.4 to 3.9, in the place of Debian's 3.8")
+	fullFlag    = flag.Bool("full", false, "longer runs: more seeds, more operations")
+	seedFlag    = flag.Uint64("seed", 0, "run the random comparison with this seed only")
+	keepFlag    = flag.Bool("keep", false, "print where servers keep their files, and leave them")
 )
 
 const (

@@ -3,10 +3,12 @@
 package compat
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
 	"os/exec"
 	"path/filepath"
@@ -238,23 +240,55 @@ func TestTLSOpenSSL(t *testing.T) {
 	t.Parallel()
 	f := makeSecureFiles(t)
 	addr := startSecure(t, target(t), f)
-	client := func(input string, args ...string) string {
-		cmd := exec.Command("openssl", append([]string{"s_client", "-connect", addr, "-CAfile", f.ca, "-cert", f.cert, "-key", f.key}, args...)...)
-		cmd.Stdin = strings.NewReader(input)
+	client := func(args ...string) *exec.Cmd {
+		ctx, cancel := context.WithTimeout(t.Context(), programDeadline)
+		t.Cleanup(cancel)
+		return exec.CommandContext(ctx, "openssl", append([]string{"s_client", "-connect", addr, "-CAfile", f.ca, "-cert", f.cert, "-key", f.key}, args...)...)
+	}
+	ask := func(args ...string) string {
+		cmd := client(append(args, "-quiet")...)
+		cmd.Stdin = strings.NewReader("srvr")
 		out, _ := cmd.CombinedOutput() // its status is not 0 if the server closes
 		return string(out)
 	}
 	for _, version := range []string{"-tls1_2", "-tls1_3"} {
-		if out := client("srvr", "-quiet", version); !strings.Contains(out, "Mode: standalone") {
+		if out := ask(version); !strings.Contains(out, "Mode: standalone") {
 			t.Errorf("%s: srvr: %s", version, out)
 		}
 	}
-	if out := client("R\nsrvr", "-tls1_2"); target(t) == zkd && strings.Contains(out, "Mode:") {
-		t.Errorf("the server renegotiates: %s", out)
-	}
 	for _, old := range []string{"-tls1", "-tls1_1"} {
-		if out := client("srvr", "-quiet", old, "-cipher", "DEFAULT@SECLEVEL=0"); strings.Contains(out, "Mode:") {
+		if out := ask(old, "-cipher", "DEFAULT@SECLEVEL=0"); strings.Contains(out, "Mode:") {
 			t.Errorf("the server accepts %s: %s", old, out)
 		}
 	}
+	if out, asked := renegotiate(t, client("-tls1_2")); !asked || target(t) == zkd && strings.Contains(out, "Mode:") {
+		t.Errorf("openssl asks to renegotiate: %t; the server says: %s", asked, out)
+	}
+}
+
+// renegotiate lets openssl begin another handshake on its connection, and then ask for srvr. It returns what
+// openssl prints, and whether it asked for that handshake.
+func renegotiate(t *testing.T, cmd *exec.Cmd) (printed string, asked bool) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(in, "R\n")
+	for lines := bufio.NewScanner(out); lines.Scan(); printed += lines.Text() + "\n" {
+		if lines.Text() == "RENEGOTIATING" {
+			asked = true
+			io.WriteString(in, "srvr\n")
+		}
+	}
+	cmd.Wait() // its status is not 0 if the server closes
+	return printed, asked
 }

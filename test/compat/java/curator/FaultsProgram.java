@@ -26,7 +26,9 @@ import org.apache.zookeeper.data.Stat;
 
 /**
  * Uses Curator's recipes while somebody else kills and restarts servers, never more than a minority of
- * them. Arguments: a connect string, and how many seconds to go on. Exit status 0: all invariants held.
+ * them, or replaces all of them by others with the same data. Arguments: a connect string, and how many
+ * seconds to go on; or "-", to go on until the standard input ends, and have elections as well. Exit
+ * status 0: all invariants held.
  *
  * <p>A lost connection is no fault, and neither is a write whose outcome is unknown. What must hold: no
  * session ends, because the ensemble is never gone for as long as a session's time-out; so ephemeral nodes
@@ -35,11 +37,12 @@ import org.apache.zookeeper.data.Stat;
  * ends up with what is in the tree.
  */
 public final class FaultsProgram {
-    private static final int SESSION_MS = 15000;
-    private static final int CLIENTS = 4;
+    static final int CLIENTS = 4;
     private static final int CACHED = 10;
 
+    private final int sessionMs;
     private final long end;
+    private volatile boolean stopped;
     private final List<CuratorFramework> clients = new ArrayList<>();
     // It tries each operation a single time: what is offered again after a lost reply may be taken twice.
     private final CuratorFramework once;
@@ -50,7 +53,7 @@ public final class FaultsProgram {
 
     private CuratorCache cache;
     private final AtomicInteger inside = new AtomicInteger();
-    private final AtomicInteger increments = new AtomicInteger();
+    private final Counter counter = new Counter("/faults/counter");
     private final AtomicInteger added = new AtomicInteger();
     private final AtomicInteger reads = new AtomicInteger();
     private final Set<String> maybeOffered = Collections.synchronizedSet(new HashSet<>());
@@ -59,7 +62,8 @@ public final class FaultsProgram {
     private final Set<String> maybeTaken = Collections.synchronizedSet(new HashSet<>());
     private final List<String> broken = Collections.synchronizedList(new ArrayList<>());
 
-    private FaultsProgram(String servers, int seconds) throws Exception {
+    private FaultsProgram(String servers, int sessionMs, int seconds) throws Exception {
+        this.sessionMs = sessionMs;
         for (int i = 0; i < CLIENTS; i++) {
             clients.add(client(servers, new RetryNTimes(200, 100), "client " + i));
         }
@@ -68,38 +72,59 @@ public final class FaultsProgram {
     }
 
     public static void main(String[] args) throws Exception {
-        FaultsProgram p = new FaultsProgram(args[0], Integer.parseInt(args[1]));
+        if (!args[1].equals("-")) {
+            FaultsProgram p = new FaultsProgram(args[0], 15000, Integer.parseInt(args[1]));
+            p.start();
+            p.finish();
+            Checks.finish();
+        }
+        FaultsProgram p = new FaultsProgram(args[0], 60000, Integer.MAX_VALUE);
+        Elections elections = new Elections();
         p.start();
-        for (Future<?> f : p.work) {
-            f.get();
+        p.make("/faults/latch-terms", new byte[0]);
+        p.make("/faults/selector-terms", new byte[0]);
+        elections.start(p.clients, p.pool);
+        while (System.in.read() >= 0) {
+            // It goes on.
         }
-        Checks.run("no session ended", p::sessionsLive);
-        Checks.run("ephemeral nodes stayed", p::ephemeralsStayed);
-        Checks.run("lock: one holder, each increment once", p::lockHeld);
-        Checks.run("atomic long: no increment lost", p::atomicLongHeld);
-        Checks.run("queue: each element once", p::queueHeld);
-        Checks.run("reads never went back", p::readsHeld);
-        Checks.run("cache equals the tree", p::cacheHeld);
-        for (CuratorFramework c : p.clients) {
-            c.close();
-        }
-        p.once.close();
-        p.pool.shutdownNow();
-        System.out.printf("%d increments under the lock, %d of the atomic long, %d elements taken, %d unknown, %d reads%n",
-            p.increments.get(), p.added.get(), p.taken.size(), p.maybeTaken.size(), p.reads.get());
+        Checks.run("elections: one leader, each candidate at times", () -> elections.check(p.first(), CLIENTS));
+        p.stopped = true;
+        p.finish();
+        System.out.printf("%s; under the lock the longest pause was %s%n", elections, p.counter.longestPause());
         Checks.finish();
     }
 
+    /** Waits for the end of the work, and checks what must hold. */
+    private void finish() throws Exception {
+        for (Future<?> f : work) {
+            f.get();
+        }
+        Checks.run("no session ended", this::sessionsLive);
+        Checks.run("ephemeral nodes stayed", this::ephemeralsStayed);
+        Checks.run("lock: one holder, each increment once", this::lockHeld);
+        Checks.run("atomic long: no increment lost", this::atomicLongHeld);
+        Checks.run("queue: each element once", this::queueHeld);
+        Checks.run("reads never went back", this::readsHeld);
+        Checks.run("cache equals the tree", this::cacheHeld);
+        for (CuratorFramework c : clients) {
+            c.close();
+        }
+        once.close();
+        pool.shutdownNow();
+        System.out.printf("%d increments under the lock, %d of the atomic long, %d elements taken, %d unknown, %d reads%n",
+            counter.done(), added.get(), taken.size(), maybeTaken.size(), reads.get());
+    }
+
     private CuratorFramework client(String servers, RetryPolicy retry, String name) throws Exception {
-        CuratorFramework c = CuratorFrameworkFactory.builder().connectString(servers).sessionTimeoutMs(SESSION_MS)
-            .connectionTimeoutMs(SESSION_MS).retryPolicy(retry).build();
+        CuratorFramework c = CuratorFrameworkFactory.builder().connectString(servers).sessionTimeoutMs(sessionMs)
+            .connectionTimeoutMs(sessionMs).retryPolicy(retry).build();
         c.getConnectionStateListenable().addListener((client, state) -> {
             if (state == ConnectionState.LOST) {
                 lost.add(name);
             }
         });
         c.start();
-        Checks.that("connected", c.blockUntilConnected(SESSION_MS, TimeUnit.MILLISECONDS));
+        Checks.that("connected", c.blockUntilConnected(sessionMs, TimeUnit.MILLISECONDS));
         return c;
     }
 
@@ -108,7 +133,7 @@ public final class FaultsProgram {
     }
 
     private boolean going() {
-        return System.nanoTime() < end;
+        return !stopped && System.nanoTime() < end;
     }
 
     private static byte[] bytes(String s) {
@@ -198,42 +223,20 @@ public final class FaultsProgram {
         }
     }
 
-    /** Adds one to the counter's version, and makes sure that it was this worker and no other. */
+    /** Counts, and makes sure that it was this worker and no other. */
     private void underLock(CuratorFramework c, InterProcessMutex mutex, String mark) throws Exception {
         mutex.acquire();
         try {
             if (inside.incrementAndGet() != 1) {
                 broken.add("lock: two holders");
             }
-            Stat before = new Stat();
-            c.sync().forPath("/faults/counter");
-            c.getData().storingStatIn(before).forPath("/faults/counter");
-            setOnce(c, before.getVersion(), mark);
-            increments.incrementAndGet();
+            String other = counter.add(c, mark);
+            if (other != null) {
+                broken.add("lock: " + other);
+            }
         } finally {
             inside.decrementAndGet();
             mutex.release();
-        }
-    }
-
-    private void setOnce(CuratorFramework c, int version, String mark) throws Exception {
-        while (true) {
-            try {
-                c.setData().withVersion(version).forPath("/faults/counter", bytes(mark));
-                return;
-            } catch (KeeperException.BadVersionException | KeeperException.ConnectionLossException e) {
-                // The attempt before this one may have been carried out without a reply.
-                c.sync().forPath("/faults/counter");
-                Stat stat = new Stat();
-                String now = text(c.getData().storingStatIn(stat).forPath("/faults/counter"));
-                if (now.equals(mark) && stat.getVersion() == version + 1) {
-                    return;
-                }
-                if (stat.getVersion() != version) {
-                    broken.add("lock: " + mark + " holds it with version " + version + ", but " + now + " made version " + stat.getVersion());
-                    return;
-                }
-            }
         }
     }
 
@@ -289,9 +292,8 @@ public final class FaultsProgram {
     }
 
     private void lockHeld() throws Exception {
-        first().sync().forPath("/faults/counter");
-        Checks.equal("version of the counter", increments.get(), first().checkExists().forPath("/faults/counter").getVersion());
-        Checks.that("some increments", increments.get() > 20);
+        counter.check(first());
+        Checks.that("some increments", counter.done() > 20);
     }
 
     private void atomicLongHeld() throws Exception {
@@ -332,7 +334,7 @@ public final class FaultsProgram {
             tree.put("/faults/tree/" + i, text(first().getData().forPath("/faults/tree/" + i)));
         }
         Map<String, String> cached = new HashMap<>();
-        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(SESSION_MS);
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(sessionMs);
         while (!tree.equals(cached) && System.nanoTime() < deadline) {
             cached.clear();
             for (String path : tree.keySet()) {

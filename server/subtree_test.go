@@ -1,0 +1,120 @@
+package server
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// subtree reads a page of a subtree.
+func (c *client) subtree(r jute.SubtreePageRequest) (page jute.SubtreePageResponse) {
+	c.t.Helper()
+	got := c.ok(jute.OpSubtreePage, &r)
+	d := jute.NewDecoder(got.body)
+	page.Decode(&d)
+	if d.Err() != nil || len(d.Rest()) > 0 {
+		c.t.Fatalf("page of %v: error %v, %d bytes left", r, d.Err(), len(d.Rest()))
+	}
+	return page
+}
+
+// TestSubtreePages reads a subtree in small pages while it changes, with nodes that the client may not
+// read and with data that is longer than a page.
+func TestSubtreePages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, "jute.maxbuffer=4096")
+		c := s.paging(t)
+		c.create("/p", "root")
+		c.create("/p/a", "1")
+		c.create("/p/long", string(make([]byte, 3000)))
+		c.create("/p/a/b", "2")
+		closed := []jute.ACL{{Perms: jute.PermAll &^ jute.PermRead, ID: jute.WorldAnyone}}
+		c.ok(jute.OpCreate, &jute.CreateRequest{Path: "/p/closed", ACL: closed})
+		c.create("/p/closed/hidden", "")
+		c.create("/p/z", "3")
+		zxid := c.ok(jute.OpExists, get("/p", false)).Zxid
+
+		r := jute.SubtreePageRequest{Path: "/p", Show: jute.ShowData}
+		type row struct {
+			name, data string
+			err        jute.Code
+		}
+		var got []row
+		for more := true; more; more = r.View != 0 {
+			page := c.subtree(r)
+			for _, n := range page.Nodes {
+				got = append(got, row{n.Name, string(n.Data), n.Err})
+			}
+			if r.View = page.View; page.Zxid != zxid {
+				t.Errorf("state of %v, want %v", page.Zxid, zxid)
+			}
+			c.set("/p/z", "changed")
+			c.create("/p/new", "")
+			c.ok(jute.OpDelete, del("/p/new"))
+		}
+		want := []row{{"", "root", 0}, {"/a", "1", 0}, {"/a/b", "2", 0}, {"/long", "", jute.ErrMarshalling}, {"/closed", "", jute.ErrNoAuth}, {"/z", "3", 0}}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if n := s.state.Tree.NumSubtrees(); n != 0 {
+			t.Errorf("%d views are left", n)
+		}
+
+		for _, tt := range []struct {
+			r    jute.SubtreePageRequest
+			want jute.Code
+		}{
+			{jute.SubtreePageRequest{Path: "/none", Show: jute.ShowStats}, jute.ErrNoNode},
+			{jute.SubtreePageRequest{Path: "/p/closed", Show: jute.ShowStats}, jute.ErrNoAuth},
+			{jute.SubtreePageRequest{Path: "/p", Show: 3}, jute.ErrBadArguments},
+			{jute.SubtreePageRequest{Path: "/p"}, jute.ErrBadArguments},
+			{jute.SubtreePageRequest{Path: "/p", View: 99, Show: jute.ShowStats}, jute.ErrOperationTimeout},
+		} {
+			if got := c.call(jute.OpSubtreePage, &tt.r); got.Err != tt.want {
+				t.Errorf("%+v: %v, want %v", tt.r, got.Err, tt.want)
+			}
+		}
+	})
+}
+
+// TestViewsEnd opens as many views as there may be, which end by age, and with their connection.
+func TestViewsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, "jute.maxbuffer=4096")
+		a, b := s.paging(t), s.paging(t)
+		for i := range 30 {
+			a.create("/n"+string(rune('a'+i)), string(make([]byte, 200)))
+		}
+		r := jute.SubtreePageRequest{Path: "/", Show: jute.ShowData}
+		for range 4 {
+			if a.subtree(r).View == 0 {
+				t.Fatal("all is in one page")
+			}
+		}
+		if got := b.call(jute.OpSubtreePage, &r); got.Err != jute.ErrThrottledOp {
+			t.Errorf("a fifth view: %v", got.Err)
+		}
+		for range 15 { // within the sessions' timeouts
+			time.Sleep(4 * time.Second)
+			a.ok(jute.OpExists, get("/", false))
+			b.ok(jute.OpExists, get("/", false))
+		}
+		view := b.subtree(r).View
+		if n := s.state.Tree.NumSubtrees(); n != 1 {
+			t.Errorf("%d views after a minute", n)
+		}
+		other := r
+		other.View = view
+		if got := a.call(jute.OpSubtreePage, &other); got.Err != jute.ErrOperationTimeout {
+			t.Errorf("another connection's view: %v", got.Err)
+		}
+		b.nc.Close()
+		synctest.Wait()
+		if n := s.state.Tree.NumSubtrees(); n != 0 {
+			t.Errorf("%d views after their connections", n)
+		}
+	})
+}
