@@ -429,11 +429,12 @@ func (sn *snapshotter) makeRoom() {
 func (sn *snapshotter) purge(forRoom bool) {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
-	from := len(sn.mu.refs) - 1
-	if !forRoom {
-		if from = sn.purgeFrom(sn.mu.refs); from == 0 {
-			return
-		}
+	from := sn.purgeFrom(sn.mu.refs)
+	switch {
+	case forRoom && len(sn.mu.refs) > 0:
+		from = len(sn.mu.refs) - 1
+	case from == 0:
+		return
 	}
 	dropped, keep := sn.mu.refs[:from:from], sn.mu.refs[from:]
 	// The log forgets first, so that it never refers to a file that is gone.
