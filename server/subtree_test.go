@@ -57,7 +57,7 @@ func TestSubtreePages(t *testing.T) {
 		}
 		want := []row{{"", "root", 0}, {"/a", "1", 0}, {"/a/b", "2", 0}, {"/long", "", jute.ErrMarshalling}, {"/closed", "", jute.ErrNoAuth}, {"/z", "3", 0}}
 		if !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
+			t.Errorf("got %v, want %v", got, want)
 		}
 		if n := s.state.Tree.NumSubtrees(); n != 0 {
 			t.Errorf("%d views are left", n)
