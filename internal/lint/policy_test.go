@@ -191,7 +191,7 @@ const ours = `
 	internal/bench:    jute client/sasl
 	cmd/zkbench:       client internal/bench internal/buildinfo internal/console internal/login
 	test/bench:        client internal/ask internal/bench internal/testing/freeport
-	test/bench/clients: none
+	test/bench/clients: internal/bench
 
 	# For tests.
 	internal/testing/crashfs:  internal/vfs

@@ -257,7 +257,7 @@ func (o *outlived) write(p place, back func(), set func(ctx context.Context, pat
 				done++
 				back()
 			}
-			time.Sleep(5 * time.Millisecond)
+			<-time.After(5 * time.Millisecond)
 		}
 		o.total(p, done, unknown)
 	})
@@ -390,7 +390,7 @@ func (o *outlived) progress(down ...int) {
 		if len(down) > 0 && p.server == down[0] {
 			continue
 		}
-		for version := int32(-1); ; time.Sleep(5 * time.Millisecond) {
+		for version := int32(-1); ; <-time.After(5 * time.Millisecond) {
 			node, err := o.c.Exists(ctx, "/outlive/"+p.String())
 			if ctx.Err() != nil {
 				o.t.Fatalf("%s: %v does not write: %v", o.fault, p, err)
