@@ -24,7 +24,7 @@ func TestDoubleTraceEnter(t *testing.T) {
 	w.Must(settle.Ensure(w.Ctx, w.Look, "/b", client.CreateOptions{}))
 	rec := w.Record()
 	done := enter(w.Ctx, double(t, w.C, 2))
-	w.Must(rec.Await(w.Ctx, "list", func(r zktest.Traced) bool { return r.Op == jute.OpGetChildren || r.Op == jute.OpGetChildren2 }))
+	w.Must(rec.Await(w.Ctx, "list", listed))
 	w.Must(w.C.Sync(w.Ctx, "/b")) // after the list, which does not contain the other one
 	other, err := double(t, w.Other(), 2).Enter(w.Ctx)
 	w.Must(err)
@@ -45,12 +45,16 @@ func TestDoubleTraceEnter(t *testing.T) {
 	leaveAll(w, e.in, other)
 }
 
+func listed(r zktest.Traced) bool { return r.Op == jute.OpGetChildren || r.Op == jute.OpGetChildren2 }
+
 // The last one finds that they are enough, and opens the barrier with one change.
 func TestDoubleTraceOpen(t *testing.T) {
 	t.Parallel()
 	w := trial.New(t)
-	done := enter(w.Ctx, double(t, w.Other(), 2))
-	w.AwaitChildren("/b", 1)
+	other, others := w.Other(), w.RecordOthers()
+	done := enter(w.Ctx, double(t, other, 2))
+	w.Must(others.Await(w.Ctx, "list", listed))
+	w.Must(other.Sync(w.Ctx, "/b")) // after the list, which contains it alone
 	rec := w.Record()
 	in, err := double(t, w.C, 2).Enter(w.Ctx)
 	w.Must(err)

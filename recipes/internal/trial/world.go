@@ -122,6 +122,9 @@ func (w *World) Disconnect() {
 // Record begins to record the requests and events of C.
 func (w *World) Record() *zktest.Recording { return w.Proxy.Record() }
 
+// RecordOthers records the requests of the clients that Other returns, and of Look.
+func (w *World) RecordOthers() *zktest.Recording { return w.servers.Record() }
+
 // Trace returns what was recorded, with paths as the clients see them, and GUIDs and
 // numbers made readable: "create /lock/_c_GUID-lock-", "event NodeDeleted
 // /lock/_c_GUID-lock-#".
