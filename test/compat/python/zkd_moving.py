@@ -7,7 +7,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss
 from kazoo.protocol.states import KazooState
 
-client = KazooClient(sys.argv[1], timeout=300)
+# Two thirds of the timeout is how long kazoo waits for a server that stops before it has answered.
+client = KazooClient(sys.argv[1], timeout=120)
 client.start()
 session = client.client_id[0]
 client.create("/kazoo", b"mine", ephemeral=True)
