@@ -232,7 +232,7 @@ func zkdCommand(t *testing.T, args ...string) string {
 }
 
 // checkSnapshots imports from each snapshot alone, with the log after it. The result does not
-// depend on the snapshot.
+// depend on the snapshot. One that a killed server has not completed is refused.
 func checkSnapshots(t *testing.T, data string) {
 	t.Helper()
 	snapshots, err1 := filepath.Glob(filepath.Join(data, "version-2", "snapshot.*"))
@@ -240,7 +240,7 @@ func checkSnapshots(t *testing.T, data string) {
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	digests := make(map[string][]string)
+	digests, whole := make(map[string][]string), 0
 	for _, snapshot := range snapshots {
 		dir := t.TempDir()
 		if err := os.Mkdir(filepath.Join(dir, "version-2"), 0o700); err != nil {
@@ -251,18 +251,24 @@ func checkSnapshots(t *testing.T, data string) {
 				t.Fatal(err)
 			}
 		}
-		var report struct {
-			Digest           string
-			Digests, Records int
-			Dropped          []string
+		out, err := exec.Command(zkdBinary(t), "import", "--from", dir, "--check", "-o", "json").Output()
+		if e, ok := errors.AsType[*exec.ExitError](err); ok && strings.Contains(string(e.Stderr), filepath.Base(snapshot)+": at byte ") &&
+			strings.HasSuffix(strings.TrimSpace(string(e.Stderr)), "it is not complete") {
+			t.Logf("import refuses %s", filepath.Base(snapshot))
+			continue
 		}
-		if err := json.Unmarshal([]byte(zkdCommand(t, "import", "--from", dir, "--check", "-o", "json")), &report); err != nil {
+		if err != nil {
+			t.Fatalf("import from %s: %v", filepath.Base(snapshot), err)
+		}
+		whole++
+		var report struct{ Digest string }
+		if err := json.Unmarshal(out, &report); err != nil {
 			t.Fatal(err)
 		}
 		digests[report.Digest] = append(digests[report.Digest], filepath.Base(snapshot))
 	}
-	if len(digests) != 1 || len(snapshots) < 5 {
-		t.Errorf("%d snapshots give %d different trees: %v", len(snapshots), len(digests), digests)
+	if len(digests) != 1 || whole < 5 {
+		t.Errorf("%d snapshots give %d different trees: %v", whole, len(digests), digests)
 	}
 }
 
