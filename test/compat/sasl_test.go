@@ -385,20 +385,27 @@ func runSASL(t *testing.T, user, password, name string, args ...string) string {
 			"JAVA_TOOL_OPTIONS=-Djava.security.auth.login.config="+file)
 	}
 	out, err := cmd.CombinedOutput()
-	var events string
+	results, events := splitEvents(string(out))
 	said := fmt.Sprintf("zkCli.sh as %q: %v\n", user, err)
-	for line := range strings.Lines(string(out)) {
+	say := func(line string) {
 		// A client that is turned away may connect again before it quits, and the thread that prints the
 		// end of the session may be too late.
-		again := strings.Contains(line, "ConnectionLoss") || strings.Contains(line, "state:Closed") || strings.Contains(line, "state:Disconnected") || strings.Contains(said+events, line) ||
-			strings.HasPrefix(line, "Picked up JAVA_TOOL_OPTIONS")
-		if !again && (strings.HasPrefix(line, "WatchedEvent") || strings.Contains(line, "/cli") || strings.HasPrefix(line, "'") || strings.HasPrefix(line, ":")) {
-			if strings.HasPrefix(line, "WatchedEvent") { // another thread prints them
-				events += line
-				continue
+		for _, again := range []string{"ConnectionLoss", "state:Closed", "state:Disconnected"} {
+			if strings.Contains(line, again) {
+				return
 			}
-			said += line
+		}
+		if !strings.Contains(said, line) {
+			said += line + "\n"
 		}
 	}
-	return said + events
+	for _, line := range splitLines(results) {
+		if !strings.HasPrefix(line, "Picked up JAVA_TOOL_OPTIONS") && (strings.Contains(line, "/cli") || strings.HasPrefix(line, "'") || strings.HasPrefix(line, ":")) {
+			say(line)
+		}
+	}
+	for _, event := range events {
+		say(event)
+	}
+	return said
 }

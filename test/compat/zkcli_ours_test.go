@@ -61,7 +61,10 @@ var anyZxid = regexp.MustCompile(`Zxid = 0x[0-9a-f]+`)
 func conversation(s *server, script []byte, run cliRunner) []string {
 	out, errOut, _ := run(s, script)
 	lines := append([]string{"# results"}, resultsOf(out)...)
-	lines = append(append(lines, "# events"), eventsOf(out)...)
+	_, events := splitEvents(out)
+	lines = append(append(lines, "# events"), slices.DeleteFunc(events, func(event string) bool {
+		return strings.Contains(event, "type:None") // of the connection, not of a node
+	})...)
 	lines = append(append(lines, "# errors"), errorsOf(errOut)...)
 	for _, args := range [][]string{
 		{"create", "/one", "shot"}, {"create", "-s", "/one-", "two words"}, {"get", "/one"}, {"get", "-s", "/one"}, {"get", "/none"},
@@ -81,16 +84,10 @@ func conversation(s *server, script []byte, run cliRunner) []string {
 // resultsOf drops what zkCli.sh prints about itself and its connection, and watch
 // events.
 func resultsOf(out string) []string {
-	return slices.DeleteFunc(splitLines(out), func(line string) bool {
-		return line == "WATCHER::" || strings.HasPrefix(line, "WatchedEvent ") || strings.HasPrefix(line, "Connecting to ") ||
-			line == "Welcome to ZooKeeper!" || line == "JLine support is disabled" || line == "Not connected" || strings.HasPrefix(line, "ZooKeeper CLI version")
-	})
-}
-
-// eventsOf returns the events of nodes.
-func eventsOf(out string) []string {
-	return slices.DeleteFunc(splitLines(out), func(line string) bool {
-		return !strings.HasPrefix(line, "WatchedEvent ") || strings.Contains(line, "type:None")
+	results, _ := splitEvents(out)
+	return slices.DeleteFunc(splitLines(results), func(line string) bool {
+		return strings.HasPrefix(line, "Connecting to ") || line == "Welcome to ZooKeeper!" || line == "JLine support is disabled" ||
+			line == "Not connected" || strings.HasPrefix(line, "ZooKeeper CLI version")
 	})
 }
 

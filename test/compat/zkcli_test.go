@@ -86,34 +86,33 @@ func compareCli(t *testing.T, entry string, servers []*server) {
 }
 
 // cliSession returns results, watch events and errors of a scripted session,
-// each in its order. Events are printed by a separate thread, so their place
-// among the results means nothing.
+// each in its order.
 func cliSession(t *testing.T, s *server, script []byte) []string {
 	out, errOut, _ := runCli(t, s, script)
-	var results, events []string
-	for _, line := range splitLines(out) {
-		switch {
-		case line == "WATCHER::":
-		case strings.HasPrefix(line, "WatchedEvent "):
-			events = append(events, line)
-		default:
-			results = append(results, line)
-		}
-	}
-	lines := append([]string{"# results"}, results...)
+	results, events := splitEvents(out)
+	lines := append([]string{"# results"}, splitLines(results)...)
 	lines = append(append(lines, "# events"), events...)
 	return normaliseCli(append(append(lines, "# errors"), splitLines(errOut)...), s.addr)
 }
 
 func cliOnce(t *testing.T, s *server, args []string) []string {
 	out, errOut, status := runCli(t, s, nil, args...)
+	results, _ := splitEvents(out)
 	lines := []string{fmt.Sprintf("# %s: exit %d", strings.Join(args, " "), status)}
-	for _, line := range append(splitLines(out), splitLines(errOut)...) {
-		if line != "WATCHER::" && !strings.HasPrefix(line, "WatchedEvent ") {
-			lines = append(lines, line)
+	return normaliseCli(append(append(lines, splitLines(results)...), splitLines(errOut)...), s.addr)
+}
+
+var cliEvent = regexp.MustCompile(`\n(?:WATCHER::|(WatchedEvent [^\n]*))\n`)
+
+// splitEvents separates what a shell printed from its watch events. zkCli.sh prints these in a
+// thread of their own: where they stand means nothing, and it may be the middle of a line.
+func splitEvents(out string) (results string, events []string) {
+	for _, m := range cliEvent.FindAllStringSubmatch(out, -1) {
+		if m[1] != "" {
+			events = append(events, m[1])
 		}
 	}
-	return normaliseCli(lines, s.addr)
+	return cliEvent.ReplaceAllString(out, ""), events
 }
 
 // runCli runs zkCli.sh.
