@@ -160,6 +160,52 @@ func TestClickHouse(t *testing.T) {
 	}
 }
 
+// TestRollingRestart restarts one server of zkd after the other under applications that each know one
+// server only. Those of the other servers do not notice.
+func TestRollingRestart(t *testing.T) {
+	needPatroni(t)
+	needClickHouse(t)
+	e := startEnsemble(t, target(t), config{})
+	p := newPatroni(t, e.servers[0].addr, e.servers[1].addr)
+	patroniBootstraps(t, p, e)
+	replica := newClickHouse(t, "three", e.servers[2].addr)
+	complaints := []func() []string{
+		func() []string { return p.member("one").complaints(t) },
+		func() []string { return p.member("two").complaints(t) },
+		replica.complaints,
+	}
+	var in insertions
+	replica.insertMore(&in)
+	for i, s := range e.servers {
+		before := make([]int, len(complaints))
+		for client, lines := range complaints {
+			before[client] = len(lines())
+		}
+		role := s.mode()
+		p.writeWhile("one", func() {
+			replica.insertWhile(&in, func() {
+				s.stop()
+				if err := e.heal(); err != nil {
+					t.Fatal(err)
+				}
+				awaitPatroniStatus(t, e)
+			})
+			replica.insertMore(&in)
+		})
+		for client, lines := range complaints {
+			now := lines()
+			t.Logf("server %d, a %s, restarted: the client of server %d wrote %d lines about it", i+1, role, client+1, len(now)-before[client])
+			if client != i && len(now) > before[client] {
+				t.Errorf("the client of server %d noticed that server %d was restarted:\n%s", client+1, i+1, strings.Join(now[before[client]:], "\n"))
+			}
+		}
+	}
+	p.awaitRoles("the rolling restart", "one", map[string]string{"one": "leader", "two": "sync_standby"})
+	p.checkRows("two")
+	replica.checkRows(&in, true)
+	summary(t, t.Name(), len(e.servers), 0)
+}
+
 // TestTakeoverApps takes over a running ensemble of Apache's under applications.
 func TestTakeoverApps(t *testing.T) {
 	t.Run("Patroni", func(t *testing.T) { takeOverPatroni(t, apache) })

@@ -207,15 +207,4 @@ func (c *clickhouse) checkRows(in *insertions, here bool) {
 var lostConnection = regexp.MustCompile(`(?i)session (has )?expired|connection loss|zookeeper.*(exception|error)`)
 
 // complaints returns the lines of the log about a lost connection to the ensemble.
-func (c *clickhouse) complaints() (lines []string) {
-	text, err := os.ReadFile(c.logFile())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if lostConnection.MatchString(line) {
-			lines = append(lines, strings.TrimSpace(line))
-		}
-	}
-	return lines
-}
+func (c *clickhouse) complaints() []string { return linesOf(c.t, c.logFile(), lostConnection) }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,8 +96,9 @@ func needPatroni(t testing.TB) {
 		need{postgresBin + "/psql", "postgresql-client-15"})
 }
 
-// newPatroni prepares a cluster whose members keep their state on the given servers.
-func newPatroni(t *testing.T, hosts string) *patroniCluster {
+// newPatroni prepares a cluster whose members keep their state on the given servers: on the same ones,
+// or each on its own.
+func newPatroni(t *testing.T, hosts ...string) *patroniCluster {
 	t.Helper()
 	p := &patroniCluster{t: t}
 	dir, err := os.MkdirTemp("", "zkd-patroni-")
@@ -113,7 +115,7 @@ func newPatroni(t *testing.T, hosts string) *patroniCluster {
 	}
 	ports := freeport.For(t, 4)
 	for i, name := range []string{"one", "two"} {
-		m := &patroniMember{Name: name, Dir: filepath.Join(dir, name), Hosts: hosts, Bin: postgresBin,
+		m := &patroniMember{Name: name, Dir: filepath.Join(dir, name), Hosts: hosts[i%len(hosts)], Bin: postgresBin,
 			Rest: ports[2*i], Postgres: ports[2*i+1], user: attr}
 		if err := m.prepare(); err != nil {
 			t.Fatal(err)
@@ -379,4 +381,26 @@ func (p *patroniCluster) writeWhile(name string, f func()) {
 		p.t.Logf("%d rows written meanwhile", p.rows-before)
 	}()
 	f()
+}
+
+var lostByKazoo = regexp.MustCompile(`(?i)connection (dropped|lost|time-out|closed)|connectionloss|session (lost|has expired)|sessionexpired|communicating with DCS|kazootimeout`)
+
+// complaints returns the lines of the log about a lost connection to the ensemble.
+func (m *patroniMember) complaints(t *testing.T) []string {
+	return linesOf(t, m.file("log"), lostByKazoo)
+}
+
+// linesOf returns the lines of a file that match.
+func linesOf(t *testing.T, file string, match *regexp.Regexp) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if match.MatchString(line) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
 }

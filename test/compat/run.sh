@@ -27,7 +27,7 @@ target=zkd clickhouse="" full="" tags=compat pattern="." skip="-skip ^Test(Ensem
 while [ $# -gt 0 ]; do
 	case "$1" in
 	-full) full="-full" skip="" clickhouse=clickhouse-server ;;
-	-apps) clickhouse=clickhouse-server full="-full" tags="compat,apps" pattern="^Test(ClickHouse|TakeoverApps|TakeoverCurator|Patroni|Tooz|Taskflow|Node|GoApps)\$" ;;
+	-apps) clickhouse=clickhouse-server full="-full" tags="compat,apps" pattern="^Test(ClickHouse|RollingRestart|TakeoverApps|TakeoverCurator|Patroni|Tooz|Taskflow|Node|GoApps)\$" ;;
 	-apache) target=apache ;;
 	-run) pattern=$2 skip="" && shift ;;
 	*) sed -n '2,23s/^# \{0,1\}//p' "$0" && exit 2 ;;

@@ -325,6 +325,12 @@ func (s *server) kill() {
 	<-s.exited
 }
 
+// stop asks the process to end, as an operator does, and waits until it is gone.
+func (s *server) stop() {
+	s.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may be gone already
+	<-s.exited
+}
+
 // tail returns the last n lines of a file.
 func tail(file string, n int) string {
 	text, err := os.ReadFile(file)
