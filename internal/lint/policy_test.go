@@ -38,7 +38,7 @@ const ours = `
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/keystore server/secure server/zab
-	server/sim:        jute internal/exact internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/pending server/clients/register server/datadirs server/datatree server/evaluate server/replica server/session
+	server/sim:        jute internal/exact internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/pending server/clients/register server/datadirs server/datatree server/evaluate server/feed server/replica server/session
 	                   server/snapshot server/wal server/watch server/zab
 
 	# Lists and records in memory.

@@ -129,6 +129,7 @@ func (s *Sim) recovered(n *node) zab.Recovered {
 	if _, ok := h.chainAt(n.applied); !ok && n.applied < h.start {
 		s.fail("D8", "server %d has no snapshot from which its log, which begins behind %v, goes on", n.id, h.start)
 	}
+	s.beginChanges(n)
 	r.Base = n.state.Clone()
 	r.LastZxid, _ = h.last()
 	r.Commit = min(max(h.hint, n.applied), r.LastZxid)
@@ -138,17 +139,18 @@ func (s *Sim) recovered(n *node) zab.Recovered {
 			r.Control = append(r.Control, e.Entry)
 		}
 		if e.Zxid <= r.Commit {
-			s.applyEntry(&e.Entry, n.tree, &n.state, &s.txn, &s.result)
+			s.applyEntry(&e.Entry, n.tree, &n.state, &s.txn, &s.result, func([]datatree.Event) { s.addChanges(n) })
 			n.applied, n.chain = e.Zxid, e.chain
 		}
 	}
+	n.changes.Publish(n.applied)
 	return r
 }
 
 // applyEntry applies the next entry of a history.
-func (s *Sim) applyEntry(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied) {
+func (s *Sim) applyEntry(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied, notify func([]datatree.Event)) {
 	s.decode(e, txn)
-	s.applyTxn(e, tree, state, txn, out, func([]datatree.Event) {})
+	s.applyTxn(e, tree, state, txn, out, notify)
 }
 
 // decode decodes the transaction of an entry.

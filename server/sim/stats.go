@@ -27,6 +27,7 @@ type Stats struct {
 	Interludes, Kept, Again, Passed, LostRefusal int
 	Replayed, Resent                             int
 	WatchesSet, Events                           int
+	Subscribed, Fed, Levels, Compacted           int
 	Faults                                       [numFaults]int
 }
 
