@@ -14,8 +14,9 @@
 // network fails, the client connects to another server and keeps its ephemeral nodes
 // and its watches. Meanwhile:
 //
-//   - Operations that were under way fail with ErrConnectionLoss. IsAmbiguous
-//     reports whether an operation may have been done.
+//   - On zkd's servers, operations that were under way get their outcome on the next
+//     connection. On others, and with Options.PlainSession, they fail with ErrConnectionLoss.
+//     IsAmbiguous reports whether an operation that failed may have been done.
 //   - New operations wait for the connection, as long as their context lets them.
 //   - If no server is reached within the session's timeout the session counts as
 //     expired (see Options.KeepSession). All operations then fail with

@@ -58,7 +58,7 @@ func (g *greeting) replyTo(number int64) (o *outcome, ok bool) {
 // wantsLocked returns the extensions that the client asks for.
 func (s *session) wantsLocked() Features {
 	wants := jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations
-	if s.opts.ExactlyOnce && (s.id == 0 || s.id != s.opts.Session.ID) {
+	if !s.opts.PlainSession && (s.id == 0 || s.id != s.opts.Session.ID) {
 		wants |= jute.FeatureExactlyOnce
 	}
 	return wants
@@ -104,7 +104,7 @@ func (s *session) sendLocked(b []byte, mark int, k *call) []byte {
 
 // extraBytes returns how much longer a request may become when it is sent.
 func (s *session) extraBytes(op jute.OpCode) int {
-	if s.opts.ExactlyOnce && exact.Covers(op) {
+	if !s.opts.PlainSession && exact.Covers(op) {
 		return 8
 	}
 	return 0

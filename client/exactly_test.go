@@ -12,13 +12,11 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-func exactly(o *client.Options) { o.ExactlyOnce, o.Logger = true, client.NoLog }
-
 // TestExactlyOnceAtEachWrite breaks the connection before and after each kind of write. Each is
 // done once, and its caller gets its result.
 func TestExactlyOnceAtEachWrite(t *testing.T) {
 	s := zktest.Start(t)
-	c := s.Client(t, exactly)
+	c := s.Client(t)
 	ctx := t.Context()
 	if _, err := c.Create(ctx, "/n", nil, client.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -101,7 +99,7 @@ func TestExactlyOnceAtEachWrite(t *testing.T) {
 // TestExactlyOnceInPipelines cuts connections under many writes that are under way, and counts.
 func TestExactlyOnceInPipelines(t *testing.T) {
 	s := zktest.Start(t)
-	c := s.Client(t, exactly)
+	c := s.Client(t)
 	ctx := t.Context()
 	for _, path := range []string{"/n", "/s"} {
 		if _, err := c.Create(ctx, path, nil, client.CreateOptions{}); err != nil {
@@ -151,7 +149,7 @@ func TestExactlyOnceInPipelines(t *testing.T) {
 // among other writes, and cuts the connection.
 func TestExactlyOnceDeletesATree(t *testing.T) {
 	s := zktest.Start(t)
-	c := s.Client(t, exactly)
+	c := s.Client(t)
 	ctx := t.Context()
 	const nodes = 5000
 	ops := []client.Op{client.CreateOp("/d", nil, client.CreateOptions{})}
@@ -185,7 +183,7 @@ func TestExactlyOnceDeletesATree(t *testing.T) {
 // TestExactlyOnceGivesUp breaks each connection at the same call. The call fails in the end, and those after it are done.
 func TestExactlyOnceGivesUp(t *testing.T) {
 	s := zktest.Start(t)
-	c := s.Client(t, exactly, func(o *client.Options) { o.MaxReply = 2000 })
+	c := s.Client(t, func(o *client.Options) { o.MaxReply = 2000 })
 	ctx := t.Context()
 	for _, path := range []string{"/bad", "/good"} {
 		if _, err := c.Create(ctx, path, nil, client.CreateOptions{}); err != nil {

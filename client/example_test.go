@@ -172,13 +172,13 @@ func ExampleClient_Async() {
 	// version 0 <nil>
 }
 
-// What fails because the connection broke may have been done.
+// What fails in a plain session because the connection broke may have been done.
 func ExampleIsAmbiguous() {
 	t := trial.NewExample()
 	defer t.End()
 	proxy := zktest.NewProxy(t, t.Servers())
 	ctx := context.Background()
-	c, err := client.Connect(ctx, proxy.ConnectString()+t.Root, client.Options{Logger: client.NoLog})
+	c, err := client.Connect(ctx, proxy.ConnectString()+t.Root, client.Options{PlainSession: true, Logger: client.NoLog})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -59,7 +59,7 @@ func (c *fakeConn) expectNumber(op jute.OpCode, number, confirmed int64) {
 
 // lostCalls has two writes, each followed by a read, under way on a connection that is lost.
 func lostCalls(t *testing.T, n *fakeNet) (a, b *Future[Stat], x, y *Future[Node], c *Client) {
-	c = n.newClient("s1", Options{ExactlyOnce: true})
+	c = n.newClient("s1", Options{})
 	s := n.accept()
 	s.greetExactly(0)
 	a = c.Async().Set("/a", []byte("1"), AnyVersion)
@@ -145,7 +145,7 @@ func TestFatesWithoutGrant(t *testing.T) {
 func TestFatesOfAbandonedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNet(t)
-		c := n.newClient("s1", Options{ExactlyOnce: true})
+		c := n.newClient("s1", Options{})
 		s := n.accept()
 		s.greetExactly(0)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -182,7 +182,7 @@ func TestFatesOfAbandonedCalls(t *testing.T) {
 func TestFullWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNet(t)
-		c := n.newClient("s1", Options{ExactlyOnce: true})
+		c := n.newClient("s1", Options{})
 		s := n.accept()
 		s.greetExactly(0)
 		var writes []*Future[Stat]

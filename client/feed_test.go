@@ -105,7 +105,7 @@ func TestFeedOverCuts(t *testing.T) {
 
 // steadfast is for clients that lose connections, and must not lose their sessions or writes.
 func steadfast(o *client.Options) {
-	o.Logger, o.Timeout, o.ExactlyOnce = client.NoLog, 10*time.Minute, true
+	o.Logger, o.Timeout = client.NoLog, 10*time.Minute
 }
 
 // A feed ends with the reason.

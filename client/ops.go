@@ -5,8 +5,8 @@ import "context"
 // Create creates a node. Its parent must exist (ErrNoNode), and the node must not
 // (ErrNodeExists). Nil data is null, which a get distinguishes from empty data.
 //
-// If the connection breaks before the reply, the node may or may not have been created, and
-// the error IsAmbiguous. settle.Create repeats the create until it knows. settle.CreateAll
+// If the connection of a plain session breaks before the reply, the node may or may not have been
+// created, and the error IsAmbiguous. settle.Create repeats the create until it knows. settle.CreateAll
 // also creates missing parents.
 func (c *Client) Create(ctx context.Context, path string, data []byte, o CreateOptions) (Created, error) {
 	return do(ctx, c, &c.s.ops.create, args{path: path, data: data, create: o})

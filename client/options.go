@@ -47,16 +47,16 @@ type Options struct {
 	// from the other.
 	Session SessionKey
 
-	// ExactlyOnce makes the session an exactly-once session, if the servers offer that, as zkd's
-	// do: a write whose connection is lost waits for the next one, on which it gets the outcome
-	// of its one execution. Writes never fail with ErrConnectionLoss then. They wait as long as
+	// PlainSession makes writes fail with ErrConnectionLoss when their connection is lost, as they do
+	// with Apache's servers. By default the session is an exactly-once session, if the servers offer
+	// that, as zkd's do: a write whose connection is lost waits for the next one, on which it gets the
+	// outcome of its one execution. Writes never fail with ErrConnectionLoss then. They wait as long as
 	// their contexts and the session last; after that, as after a change of the ensemble, an error
 	// may be ambiguous (IsAmbiguous). A call for which the servers end ten connections one after
 	// the other, such as a write that their jute.maxbuffer does not admit, fails nevertheless, and so
 	// does one whose reply is longer than MaxReply. Reads are asked again, unless they could then see
-	// a later write of their own session. With other servers, and in a session that is given as
-	// Options.Session, calls fail as without it.
-	ExactlyOnce bool
+	// a later write of their own session. A session that is given as Options.Session is plain.
+	PlainSession bool
 
 	// AllowReadOnly accepts a server without a quorum, which serves only reads, if no other
 	// server is available. The client keeps looking for a server with a quorum.

@@ -170,13 +170,13 @@ func TestSuiteAmbiguous(t *testing.T) {
 				arm = w.CutAfter
 			}
 			for name, r := range reads {
-				c := apiOf(t, w, first.async) // one that breaks often would make pauses
+				c := apiOf(t, w, first.async, zktest.Plain) // one that breaks often would make pauses
 				cut := arm(zktest.Op(r.op))
 				failsWith(t, r.do(ctx, c), client.ErrConnectionLoss, name+" /a: ")
 				<-cut.Done()
 			}
 			for name, change := range changes {
-				c := apiOf(t, w, first.async)
+				c := apiOf(t, w, first.async, zktest.Plain)
 				cut := arm(zktest.Op(change.op))
 				err := change.do(ctx, c)
 				<-cut.Done()

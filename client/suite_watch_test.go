@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -408,6 +409,7 @@ func TestSuiteCloseOneWatch(t *testing.T) {
 // returned, and none is left at the server after the return.
 func TestSuiteFailedReadSetsNoWatch(t *testing.T) {
 	inBothForms(t, func(t *testing.T, w *world, c api) {
+		c = apiOf(t, w, c.async, zktest.Plain)
 		ctx := deadline(t)
 		makeNode(t, c.Client, "/a", "")
 		cut := w.CutAfter(func(op client.OpCode, _ string) bool { return op == jute.OpGetData })

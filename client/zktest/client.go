@@ -8,6 +8,10 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
+// Plain is an option for clients whose writes are to fail when their connection is lost, as with
+// Apache's servers: see client.Options.PlainSession.
+func Plain(o *client.Options) { o.PlainSession = true }
+
 // Client returns a connected client of the proxy's servers. It is closed at the end of t, and
 // logs to t. The functions may change its options.
 func (p *Proxy) Client(t testing.TB, opts ...func(*client.Options)) *client.Client {

@@ -3,7 +3,9 @@
 //
 //	func TestLeaderSurvives(t *testing.T) {
 //		e := zktest.StartEnsemble(t, 3)
-//		c := e.Client(t) // closed when the test ends, like the ensemble
+//		// Closed when the test ends, like the ensemble. In a session that is not plain, the
+//		// create would wait for the next connection, and succeed.
+//		c := e.Client(t, zktest.Plain)
 //
 //		cut := e.CutAfter(zktest.Op(jute.OpCreate)) // done, but without a reply
 //		_, err := c.Create(t.Context(), "/a", nil, client.CreateOptions{})

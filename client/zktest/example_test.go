@@ -11,14 +11,14 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// The reply to a create gets lost. Was the node created? Here it was.
+// The reply to a create gets lost. Was the node created? A plain session does not say; here it was.
 func Example() {
 	t := standin.Example() // your test has a *testing.T
 	defer t.End()
 	ctx := t.Context()
 
 	s := zktest.Start(t)
-	c := s.Client(t)
+	c := s.Client(t, zktest.Plain)
 	cut := s.CutAfter(zktest.Op(jute.OpCreate))
 	_, err := c.Create(ctx, "/a", nil, client.CreateOptions{})
 	fmt.Println(errors.Is(err, client.ErrConnectionLoss), client.IsAmbiguous(err), cut.Err())

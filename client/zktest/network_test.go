@@ -31,7 +31,7 @@ func TestIsolate(t *testing.T) {
 	ctx := deadline(t)
 	e := zktest.StartEnsemble(t, 3)
 	leader := e.Leader()
-	c := e.At(leader - 1).Client(t)
+	c := e.At(leader - 1).Client(t, zktest.Plain)
 	mustCreate(t, c, "/a", client.Persistent)
 	e.Isolate(leader)
 	write := c.Async().Set("/a", []byte("lost"), client.AnyVersion)

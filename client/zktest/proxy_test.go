@@ -49,7 +49,7 @@ func TestCuts(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
 			s := zktest.Start(t)
-			c := s.Client(t)
+			c := s.Client(t, zktest.Plain)
 			arm := s.CutBefore
 			if after {
 				arm = s.CutAfter
@@ -81,7 +81,7 @@ func TestCuts(t *testing.T) {
 
 func TestCutAfterAFailure(t *testing.T) {
 	s := zktest.Start(t)
-	c := s.Client(t)
+	c := s.Client(t, zktest.Plain)
 	mustCreate(t, c, "/a", client.Persistent)
 	cut := s.CutAfter(zktest.Writes())
 	_, err := c.Create(deadline(t), "/a", nil, client.CreateOptions{})
@@ -94,7 +94,7 @@ func TestCutAfterAFailure(t *testing.T) {
 func TestMatches(t *testing.T) {
 	ctx := deadline(t)
 	s := zktest.Start(t)
-	c := s.Client(t)
+	c := s.Client(t, zktest.Plain)
 	mustCreate(t, c, "/a", client.Persistent)
 
 	never := s.CutBefore(zktest.At("/a"))
@@ -144,7 +144,7 @@ func TestMatches(t *testing.T) {
 // away.
 func TestStall(t *testing.T) {
 	s := zktest.Start(t)
-	c := s.Client(t)
+	c := s.Client(t, zktest.Plain)
 	mustCreate(t, c, "/a", client.Persistent)
 	s.Stall()
 	reads := c.Async().Get("/a")

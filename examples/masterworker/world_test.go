@@ -80,7 +80,7 @@ func (w *world) lane() *lane {
 func (w *world) calm() *lane { return &lane{Proxy: w.servers, dir: w.dir} }
 
 func (l *lane) connect(ctx context.Context, o client.Options) (*client.Client, error) {
-	o.Logger = client.NoLog
+	o.Logger, o.PlainSession = client.NoLog, true // a write whose connection is lost is in doubt
 	c, err := client.Connect(ctx, l.ConnectString()+l.dir, o)
 	if err != nil {
 		return nil, err

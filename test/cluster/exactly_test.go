@@ -67,7 +67,7 @@ func TestExactlyOnce(t *testing.T) {
 	for i := range writers {
 		w := &exactWriter{proxy: zktest.NewProxy(t, e.addrs()...), path: fmt.Sprintf("/exact%d", i)}
 		w.Client = w.proxy.Client(t, func(o *ours.Options) {
-			o.ExactlyOnce, o.KeepSession, o.Timeout, o.Logger = true, true, sessionTimeout, ours.NoLog
+			o.KeepSession, o.Timeout, o.Logger = true, sessionTimeout, ours.NoLog
 		})
 		writers[i] = w
 		if f := w.Status().Features; f&jute.FeatureExactlyOnce == 0 {

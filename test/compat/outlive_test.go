@@ -290,7 +290,7 @@ func (o *outlived) ours(i int) {
 	p := place{"zkd", i}
 	lost, back := o.noted(p)
 	c, err := client.Connect(o.t.Context(), o.e.servers[i].addr, client.Options{
-		Timeout: time.Minute, ExactlyOnce: true, Logger: client.NoLog, Watcher: func(e client.Event) {
+		Timeout: time.Minute, Logger: client.NoLog, Watcher: func(e client.Event) {
 			if e.State == client.StateSuspended {
 				lost()
 			}

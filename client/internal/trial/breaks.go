@@ -91,7 +91,7 @@ func NewBreakage(ctx context.Context, t *testing.T, srv *World, look *client.Cli
 	b := &Breakage{T: t, Name: name, P: zktest.NewProxy(t, srv.Addr(), srv.Addr(), srv.Addr(), srv.Addr())}
 	dir := "/" + name
 	Must(t, settle.Ensure(ctx, look, dir, client.CreateOptions{}))
-	b.C = b.P.Client(t).WithRetry(Quick()).Namespace(srv.Root + dir)
+	b.C = b.P.Client(t, zktest.Plain).WithRetry(Quick()).Namespace(srv.Root + dir)
 	b.Look = look.Namespace(dir)
 	return b
 }
@@ -122,7 +122,7 @@ func testExpiry(t *testing.T, srv *World, look *client.Client, first, where stri
 	b := NewBreakage(ctx, t, srv, look, name)
 	var hit atomic.Bool
 	expired := make(chan struct{})
-	c := b.P.Client(t, func(o *client.Options) {
+	c := b.P.Client(t, zktest.Plain, func(o *client.Options) {
 		o.RenewSession = renew
 		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if hit.Load() {

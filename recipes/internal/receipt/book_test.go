@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/line"
 	"github.com/zkd-project/zkd/recipes/internal/receipt"
@@ -175,7 +176,7 @@ func TestDoneBehindTheLook(t *testing.T) {
 			w.Must(settle.Ensure(w.Ctx, w.Look, "/receipts", client.CreateOptions{Mode: client.Container}))
 			path := "/receipts/" + line.NewID()
 			var late []client.Op
-			c := w.Proxy.Client(t, func(o *client.Options) {
+			c := w.Proxy.Client(t, zktest.Plain, func(o *client.Options) {
 				o.Trace.Request = func(_ context.Context, r client.TracedRequest) {
 					if r.Op.String() == "exists" && strings.HasSuffix(r.Path, path) && r.Err == nil && late != nil {
 						_, err := w.Look.Multi(w.Ctx, late...)

@@ -142,14 +142,15 @@ func newStorm(t *testing.T, o Weather, seed uint64) *Storm {
 	return s
 }
 
-// Client returns the i-th client, or a new one if its session has ended and is not renewed.
+// Client returns the i-th client, or a new one if its session has ended and is not renewed. Every
+// other one has a plain session.
 func (s *Storm) Client(i int) *client.Client {
 	s.Helper()
 	l := s.lanes[i]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.c == nil || !s.renew && l.c.State().Final() {
-		l.c = l.proxy.Client(s.T, renewing(s.renew)).WithRetry(Quick()).Namespace(s.dir)
+		l.c = l.proxy.Client(s.T, renewing(s.renew), func(o *client.Options) { o.PlainSession = i%2 == 0 }).WithRetry(Quick()).Namespace(s.dir)
 	}
 	return l.c
 }

@@ -71,10 +71,10 @@ func newWorld(t *testing.T, servers *zktest.Proxy, look *client.Client) *World {
 	return w
 }
 
-// connect creates C.
+// connect creates C. Its session is plain, so that what is under way at a fault is in doubt.
 func (w *World) connect(opts ...func(*client.Options)) {
 	w.Helper()
-	w.C = w.Proxy.Client(w.T, opts...).WithRetry(Quick()).Namespace(w.dir)
+	w.C = w.Proxy.Client(w.T, append(opts, zktest.Plain)...).WithRetry(Quick()).Namespace(w.dir)
 }
 
 // addresses returns the addresses of a proxy.

@@ -204,7 +204,7 @@ func BenchmarkSet(b *testing.B) {
 	for _, exactly := range []bool{false, true} {
 		b.Run(fmt.Sprintf("exactly-once=%v", exactly), func(b *testing.B) {
 			ctx := context.Background()
-			c, err := client.Connect(ctx, addr, client.Options{Logger: client.NoLog, Timeout: 30 * time.Second, ExactlyOnce: exactly})
+			c, err := client.Connect(ctx, addr, client.Options{Logger: client.NoLog, Timeout: 30 * time.Second, PlainSession: !exactly})
 			if err != nil {
 				b.Fatal(err)
 			}
