@@ -31,6 +31,7 @@ const (
 	reqSetWatches
 	reqReconfig
 	reqFeed
+	reqView
 )
 
 // request is a request of a client.
@@ -58,7 +59,7 @@ type request struct {
 	confirmed int64 // of a write of an exactly-once session; with exact also here
 }
 
-var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close", "set watches", "reconfig", "feed"}
+var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close", "set watches", "reconfig", "feed", "page"}
 
 func (r *request) String() string {
 	switch r.kind {
@@ -100,8 +101,9 @@ type reply struct {
 	exists  bool           // of a read: the node exists
 	event   jute.EventType // a watch event, which is no reply; at zxid 0 it is one that the client had missed
 
-	frame []byte // an event of a feed, or of an answer to subscribe
-	level uint8  // ghost: bits of the feeds that have sent everything
+	frame []byte     // an event of a feed, a page, or the answer to subscribe
+	view  *viewGhost // ghost: of a page
+	level uint8      // ghost: bits of the feeds that have sent everything
 
 	// Of an answer to reqCreateSession and reqResume: exactly-once is granted.
 	exact    bool
@@ -126,6 +128,7 @@ type conn struct {
 	early     []datatree.Outcome // for an injected fault
 	feeds     feed.Set
 	fed       [2]fedGhost
+	views     []*viewGhost
 }
 
 // waiting is a request that waits at a node for its answer.
@@ -160,6 +163,7 @@ type client struct {
 	exact      bool      // the session, and so its connections, are exactly-once
 	under      []request // of earlier connections, not decided
 	feeds      []*clientFeed
+	view       clientView
 }
 
 // malformed is the body of a write that is refused.
@@ -229,7 +233,7 @@ func (s *Sim) drawTimeout() int32 {
 func (s *Sim) sendRequest(c *client) {
 	c.cxid++
 	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked, sent: s.now}
-	if !s.chooseChange(c, &req) && !s.chooseFeed(c, &req) {
+	if !s.chooseChange(c, &req) && !s.chooseFeed(c, &req) && !s.chooseView(c, &req) {
 		s.choose(c, &req)
 	}
 	s.number(c, &req)
@@ -275,7 +279,7 @@ func (s *Sim) chooseWrite(req *request) {
 		s.chooseOperations(req)
 		return
 	}
-	if s.cfg.Feeds > 0 && s.percent(20) {
+	if s.cfg.Feeds+s.cfg.Views > 0 && s.percent(20) {
 		s.chooseChanges(req)
 		return
 	}
@@ -343,6 +347,9 @@ func (s *Sim) received(c *client, r *reply) {
 	s.checkWatches(c, r.zxid)
 	s.checkFed(c, r)
 	s.gotFeedReply(c, &req, r)
+	if req.kind == reqView {
+		s.gotPage(c, r)
+	}
 	c.restoring = false
 	c.told = max(c.told, r.zxid)
 	s.noteWatch(c, &req, r)
@@ -636,7 +643,7 @@ func (c *conn) oldest() *waiting {
 
 // ordered reports whether the leader orders such requests.
 func (r *request) ordered() bool {
-	return r.barrier || r.kind != reqRead && r.kind != reqPing && r.kind != reqSetWatches && r.kind != reqFeed
+	return r.barrier || r.kind != reqRead && r.kind != reqPing && r.kind != reqSetWatches && r.kind != reqFeed && r.kind != reqView
 }
 
 // passBarrier answers a request that has no transaction.
@@ -701,6 +708,9 @@ func (s *Sim) answer(n *node, c *conn) {
 		if r.kind == reqFeed && r.err == 0 {
 			s.serveFeed(n, c, &p.req, &r)
 		}
+		if r.kind == reqView && r.err == 0 {
+			s.serveView(n, c, &p.req, &r)
+		}
 		sent, asked := p.req.sent, p.req
 		c.pending.Pop()
 		c.last = max(c.last, r.zxid)
@@ -759,5 +769,8 @@ func (n *node) forget(c *conn) {
 	n.conns = slices.DeleteFunc(n.conns, func(o *conn) bool { return o == c })
 	n.gone = append(n.gone, ghostTouch{c.session, c.timeout, c.touchedAt})
 	n.watches.Drop(c.watcher)
+	if n.s.cfg.Mutant != MutantViewKept {
+		n.views.Drop(c)
+	}
 	n.register.Remove(c, "")
 }

@@ -97,6 +97,11 @@ type Config struct {
 	Feeds     int
 	FeedBytes int // of the changes that a server keeps
 
+	// Views is every how many clients one pages through subtrees; 0 means none.
+	Views       int
+	ViewMs      uint64 // the life of a view
+	ViewChanges int    // of the tree during a view
+
 	// ChaosOnly omits the phases in which the ensemble must recover.
 	ChaosOnly bool
 	// Mutant plants a fault in the nodes.
@@ -182,6 +187,9 @@ func (c *Config) String() string {
 	if c.Feeds > 0 {
 		fmt.Fprintf(&b, " feeds=%d feedbytes=%d", c.Feeds, c.FeedBytes)
 	}
+	if c.Views > 0 {
+		fmt.Fprintf(&b, " views=%d viewms=%d viewchanges=%d", c.Views, c.ViewMs, c.ViewChanges)
+	}
 	if c.Mutant != 0 {
 		fmt.Fprintf(&b, " mutant=%s", c.Mutant)
 	}
@@ -232,6 +240,9 @@ func Draw(seed uint64, steps int) Config {
 	c.TreePct = pick(r, 0, 0, 30)
 	c.Feeds = pick(r, 0, 0, 1, 2)
 	c.FeedBytes = pick(r, 2000, 6000, 1<<18)
+	c.Views = pick(r, 0, 0, 1, 2)
+	c.ViewMs = c.SessionMs * pick[uint64](r, 1, 10, 100)
+	c.ViewChanges = pick(r, 20, 200_000)
 	return c
 }
 

@@ -77,6 +77,13 @@
 //   - C4: it ends only if the server lacks what follows, and says from where on it has all.
 //   - C5: it sends nothing without credit. At the end those with credit have everything (Liveness).
 //
+// Some clients page through subtrees while others write.
+//
+//   - P1: the pages of a view show each node of the subtree once, parents first, as it was at the view's zxid, which is
+//     that of the server when the view was opened.
+//   - P2: a view is over when its time is, when too much has changed or its connection has ended, and not before. Another
+//     one is refused only while there are as many as there may be.
+//
 // # Mutants
 //
 // Mutants measure what the simulator finds. Each mutant is a fault of the core, of the

@@ -64,7 +64,7 @@ type ghost struct {
 	txn     datatree.Txn
 	applied datatree.Applied
 
-	records []record        // of all committed transactions, for feeds
+	records []record        // of all committed transactions, for feeds and views
 	hidden  map[string]bool // the last ACL of a path does not allow to read it
 
 	exact      map[jute.SessionID]*exactGhost
@@ -366,7 +366,7 @@ func (s *Sim) commit(n *node, e *chainedEntry) {
 	s.checkOperations(&g.txn)
 	events := len(g.history)
 	s.applyTxn(&e.Entry, g.tree, &g.state, &g.txn, &g.applied, func(events []datatree.Event) { g.noteChanges(e.Zxid, events) })
-	if s.cfg.Feeds > 0 {
+	if s.cfg.Feeds+s.cfg.Views > 0 {
 		g.noteRecords(&g.txn, g.history[events:])
 	}
 	if e.Control() {

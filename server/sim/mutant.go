@@ -42,6 +42,7 @@ const (
 	MutantResetForgotten               // a history of changes goes on after an installed snapshot
 	MutantFeedLate                     // feeds do not precede what shows their changes
 	MutantFeederAsleep                 // nobody looks at feeds when there are changes
+	MutantViewKept                     // views stay open when their connections end
 	numMutants
 )
 
@@ -52,6 +53,7 @@ var mutantNames = [numMutants]string{
 	"not-again", "again-backwards", "not-passed", "unowned-kept",
 	"not-replayed", "done-behind", "done-early", "replay-of-another", "outcomes-not-kept", "resent-backwards", "not-resent",
 	"replay-not-fed", "reset-forgotten", "feed-late", "feeder-asleep",
+	"view-kept",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/replica"
@@ -165,6 +166,9 @@ func TestFindersHaveMutants(t *testing.T) {
 	for _, m := range feed.Mutants() {
 		known[m.String()] = true
 	}
+	for _, m := range datatree.Mutants() {
+		known[m.String()] = true
+	}
 	for name := range focuses {
 		if !known[name] {
 			t.Errorf("focuses has %q, which is no mutant", name)
@@ -309,6 +313,8 @@ var focuses = map[string]func(*Config){
 	"read-round-too-early": staleReads,
 	"one-lane":             slowWays,
 	"level-forgotten":      followers,
+	"children-lost":        viewers,
+	"view-kept":            viewers,
 	"replay-not-fed": func(c *Config) {
 		followers(c)
 		often(c, FaultKill)
@@ -337,6 +343,12 @@ func loud(c *Config) { c.Clients, c.Pipeline, c.Loud, c.Rate = 5, 4, 100, 0 }
 
 // followers has clients that follow changes.
 func followers(c *Config) { c.Clients, c.Feeds, c.Pipeline, c.FeedBytes = 5, 1, 4, 2000 }
+
+// viewers has clients that page through subtrees that change.
+func viewers(c *Config) {
+	trees(c)
+	c.Views, c.ViewMs, c.ViewChanges = 1, c.SessionMs*100, 200_000
+}
 
 // holders has clients that contend, and write what only the holder may write.
 func holders(c *Config) { c.Clients, c.GuardPct, c.Pipeline = 5, 80, 16 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/register"
+	"github.com/zkd-project/zkd/server/clients/views"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/replica"
@@ -110,7 +111,8 @@ type process struct {
 	tracker   *session.Tracker
 	watches   *watch.Table
 	changes   *feed.History
-	feeding   bool                     // evFeed is under way
+	feeding   bool // evFeed is under way
+	views     views.Table[*conn]
 	heard     map[jute.SessionID]int64 // ghost: global µs of the last touch that this leader knows of, less pausedFor
 	pausedAt  uint64
 	pausedFor int64 // ghost: total µs that this process was paused

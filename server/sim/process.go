@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/register"
+	"github.com/zkd-project/zkd/server/clients/views"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
@@ -18,7 +19,7 @@ func (s *Sim) start(n *node) {
 	n.process = process{
 		alive: true, began: s.now, boot: s.rng.Uint64() | 1, list: n.file,
 		sends: make(map[zab.SID]*transfer), digests: make(map[jute.Zxid]datatree.Digest), heard: make(map[jute.SessionID]int64),
-		watches: watch.New(), register: register.New[*conn](true),
+		watches: watch.New(), register: register.New[*conn](true), views: views.Table[*conn]{Limits: s.viewLimits()},
 		tracker: session.NewTracker(int64(s.cfg.SessionMs / 10)),
 	}
 	if n.old {

@@ -28,6 +28,7 @@ type Stats struct {
 	Replayed, Resent                             int
 	WatchesSet, Events                           int
 	Subscribed, Fed, Levels, Compacted           int
+	Views, ViewsLost, Pages                      int
 	Faults                                       [numFaults]int
 }
 

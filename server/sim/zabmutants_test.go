@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/replica"
@@ -55,6 +56,18 @@ func TestMutantsOfFeeds(t *testing.T) {
 			feed.SetMutant(0)
 			if on {
 				feed.SetMutant(m)
+			}
+		}})
+	}
+}
+
+// TestMutantsOfSubtrees plants each fault of subtrees at one zxid.
+func TestMutantsOfSubtrees(t *testing.T) {
+	for _, m := range datatree.Mutants() {
+		testMutant(t, mutation{name: m.String(), inCore: func(on bool) {
+			datatree.SetMutant(0)
+			if on {
+				datatree.SetMutant(m)
 			}
 		}})
 	}
