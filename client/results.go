@@ -42,8 +42,8 @@ type (
 	}
 	// SubtreePage is the result of Client.SubtreePage.
 	SubtreePage struct {
-		// Nodes are the next ones, parents before their children, and these in the order in
-		// which they were created. Name is the path below the root of the subtree, which has "".
+		// Nodes are the next ones, parents before their children, and these in no particular
+		// order. Name is the path below the root of the subtree, which has "".
 		Nodes []Child
 		View  int64 // for the next page; 0 if this is the last one
 		Zxid  Zxid  // of the state

@@ -16,7 +16,7 @@ type FrozenOptions struct {
 }
 
 // Frozen visits a node and all nodes below it as they were at one zxid: parents before their children,
-// and these in the order in which they were created. What others change meanwhile does not show.
+// and these in no particular order. What others change meanwhile does not show.
 //
 // An error that concerns one node comes with an Entry that has its Path: ErrNoAuth, then the nodes below
 // are left out, or ErrMarshalling if its data is very long; Get returns that. Any other error has

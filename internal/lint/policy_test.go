@@ -38,7 +38,7 @@ const ours = `
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/keystore server/secure server/zab
-	server/sim:        jute internal/exact internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/pending server/clients/register server/datadirs server/datatree server/evaluate server/replica server/session
+	server/sim:        jute internal/exact internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/pending server/clients/register server/clients/views server/datadirs server/datatree server/evaluate server/feed server/replica server/session
 	                   server/snapshot server/wal server/watch server/zab
 
 	# Lists and records in memory.
@@ -115,7 +115,8 @@ const ours = `
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
 	server/clients/pending: internal/fifo
-	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/register server/config server/datatree server/evaluate server/feed server/limits server/monitor
+	server/clients/views: jute server/datatree
+	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/register server/clients/views server/config server/datatree server/evaluate server/feed server/limits server/monitor
 	                   server/replica server/secure server/session server/traces server/watch
 
 	# Assembly.
@@ -257,7 +258,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "server/auth", "server/auth/certid", "server/datadirs", "server/datatree", "server/evaluate", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "internal/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "server/auth", "server/auth/certid", "server/clients/views", "server/datadirs", "server/datatree", "server/evaluate", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "internal/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/auth/sasl"
 	"github.com/zkd-project/zkd/server/clients/register"
+	"github.com/zkd-project/zkd/server/clients/views"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
@@ -143,7 +144,7 @@ type Clients struct {
 	readOnly    atomic.Bool   // serving read-only clients because there is no leader
 	drain       drain
 	refusals    refusals
-	views       views
+	views       openViews
 
 	ports struct {
 		sync.Mutex
@@ -178,6 +179,7 @@ func New(o Options) *Clients {
 		configure:   o.Configure,
 		handshakes:  newHandshakes(runtime.GOMAXPROCS(0)),
 		feeder:      newFeeder(o.Changes),
+		views:       openViews{Table: views.Table[*conn]{Limits: viewLimits}},
 		refusing:    make(chan struct{}),
 	}
 	s.complaints.bucket.set(10, time.Second, 1)

@@ -84,16 +84,16 @@ type conn struct {
 
 	mu struct {
 		sync.Mutex
-		out      *outBuffer             // nil while empty
-		writing  bool                   // a goroutine is writing the socket
-		ending   bool                   // close once out is written; nothing more is appended
-		lingers  bool                   // with ending: the client may have sent more
-		draining bool                   // answer what is pending, then end: the server stops, or moves its clients
-		exempt   uint64                 // number of the drain that leaves it alone; 0 for none
-		gone     bool                   // torn down
-		mark     int                    // where the frame being appended begins
-		audited  uint64                 // the audit log's last entry about the connection; 0 for none
-		feeds    []*feed.Feed           // nil if there never was one
+		out      *outBuffer // nil while empty
+		writing  bool       // a goroutine is writing the socket
+		ending   bool       // close once out is written; nothing more is appended
+		lingers  bool       // with ending: the client may have sent more
+		draining bool       // answer what is pending, then end: the server stops, or moves its clients
+		exempt   uint64     // number of the drain that leaves it alone; 0 for none
+		gone     bool       // torn down
+		mark     int        // where the frame being appended begins
+		audited  uint64     // the audit log's last entry about the connection; 0 for none
+		feeds    feed.Set
 		pending  pending.Queue[request] // requests from the first unanswered write on
 		stats    connStats
 	}

@@ -14,10 +14,7 @@ import (
 
 // A connection's feeds (package feed) are cursors in the history of changes. What they have to send
 // is put into the out buffer by the feeder, and before anything else is put there that could show
-// a change which they lack: see conn.feedLocked.
-
-// maxFeeds is the largest number of feeds of a connection.
-const maxFeeds = 16
+// a change which they lack: see conn.beginLocked.
 
 // subscribe begins a feed.
 func (r *read) subscribe() error {
@@ -27,22 +24,18 @@ func (r *read) subscribe() error {
 	if d.Err() != nil {
 		return jute.ErrMarshalling
 	}
-	f, err := r.feeder.history.Subscribe(&p, r.zxid)
-	var gone *jute.CompactedError
+	b := r.begin()
+	zxid, err := r.c.mu.feeds.Subscribe(r.feeder.history, &p, r.zxid)
+	gone, compacted := errors.AsType[*jute.CompactedError](err)
 	switch {
-	case errors.As(err, &gone):
-		r.end((&jute.SubscribeResponse{Zxid: gone.Oldest, Compacted: true}).Append(r.begin()))
+	case compacted:
+		r.end((&jute.SubscribeResponse{Zxid: gone.Oldest, Compacted: true}).Append(b))
 		return nil
 	case err != nil:
+		r.c.discard(b)
 		return err
 	}
-	b := r.begin()
-	if len(r.c.mu.feeds) == maxFeeds || r.c.feedAtLocked(p.Feed) >= 0 {
-		r.c.discard(b)
-		return jute.ErrBadArguments
-	}
-	r.c.mu.feeds = append(r.c.mu.feeds, f)
-	r.end((&jute.SubscribeResponse{Zxid: f.Zxid()}).Append(b))
+	r.end((&jute.SubscribeResponse{Zxid: zxid}).Append(b))
 	r.feeder.add(r.c)
 	return nil
 }
@@ -56,11 +49,7 @@ func (r *read) credit() error {
 		return jute.ErrMarshalling
 	}
 	b := r.begin()
-	err := error(jute.ErrNoWatcher)
-	if i := r.c.feedAtLocked(p.Feed); i >= 0 {
-		err = r.c.mu.feeds[i].Grant(p.Credit)
-	}
-	if err != nil {
+	if err := r.c.mu.feeds.Grant(&p); err != nil {
 		r.c.discard(b)
 		return err
 	}
@@ -78,38 +67,20 @@ func (r *read) unsubscribe() error {
 		return jute.ErrMarshalling
 	}
 	b := r.begin()
-	i := r.c.feedAtLocked(p.Feed)
-	if i < 0 {
+	if err := r.c.mu.feeds.Unsubscribe(&p); err != nil {
 		r.c.discard(b)
-		return jute.ErrNoWatcher
+		return err
 	}
-	r.c.mu.feeds = slices.Delete(r.c.mu.feeds, i, i+1)
 	r.end(b)
 	return nil
 }
 
-// feedAtLocked returns the place of a feed in c.mu.feeds, or -1.
-func (c *conn) feedAtLocked(id int32) int {
-	return slices.IndexFunc(c.mu.feeds, func(f *feed.Feed) bool { return f.ID() == id })
-}
-
-// feedLocked puts into the out buffer what the feeds have to send that had sent everything when they
-// were last looked at. The others follow as the feeder comes to them: what it costs to read from far
-// back in the history must not delay those who hold locks.
-func (c *conn) feedLocked() {
-	for _, f := range c.mu.feeds {
-		for more := f.State() == feed.Current; more; more = f.State() == feed.Behind {
-			if c.mu.ending || c.mu.gone {
-				return
-			}
-			c.appendEventLocked(f)
-		}
+// sendEventLocked puts the next event of a feed, if it has one, into the out buffer, unless the
+// connection ends. A client that does not take its events loses the connection.
+func (c *conn) sendEventLocked(f *feed.Feed) bool {
+	if c.mu.ending || c.mu.gone {
+		return false
 	}
-}
-
-// appendEventLocked puts the next event of a feed, if it has one, into the out buffer. A client that
-// does not take its events loses the connection.
-func (c *conn) appendEventLocked(f *feed.Feed) {
 	if c.mu.out == nil {
 		c.mu.out = outBuffers.Get().(*outBuffer)
 	}
@@ -118,7 +89,7 @@ func (c *conn) appendEventLocked(f *feed.Feed) {
 	b = f.Append(b, c.mayRead)
 	c.mu.out.b = b
 	if len(b) == begin {
-		return
+		return true
 	}
 	c.countFrameLocked(len(b) - begin - 4)
 	if c.overLimitLocked() {
@@ -126,6 +97,7 @@ func (c *conn) appendEventLocked(f *feed.Feed) {
 			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", c.clients.outBytes.Load()))
 		c.endWithLocked(false)
 	}
+	return true
 }
 
 // mayRead reports whether an ACL list allows the client to read.
@@ -137,15 +109,8 @@ func (c *conn) mayRead(acl []jute.ACL) bool {
 func (c *conn) feed() (more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, f := range c.mu.feeds {
-		if c.mu.ending || c.mu.gone {
-			return false
-		}
-		c.appendEventLocked(f)
-		more = more || f.State() == feed.Behind
-	}
-	c.mu.feeds = slices.DeleteFunc(c.mu.feeds, func(f *feed.Feed) bool { return f.State() == feed.Ended })
-	if c.mu.out != nil && c.mu.out.len() > 0 {
+	more = c.mu.feeds.Next(c.sendEventLocked)
+	if c.mu.out != nil && c.mu.out.len() > 0 && !c.mu.ending && !c.mu.gone {
 		c.startWriter()
 		c.wakeWriter()
 	}

@@ -87,8 +87,8 @@ func (c *conn) begin(xid int32, zxid jute.Zxid, code jute.Code) []byte {
 }
 
 func (c *conn) beginLocked(xid int32, zxid jute.Zxid, code jute.Code) []byte {
-	if c.mu.feeds != nil {
-		c.feedLocked()
+	if !c.mu.feeds.Empty() {
+		c.mu.feeds.CatchUp(c.sendEventLocked)
 	}
 	if c.mu.out == nil {
 		c.mu.out = outBuffers.Get().(*outBuffer)
@@ -159,8 +159,8 @@ func (c *conn) reply(xid int32, zxid jute.Zxid, code jute.Code) {
 func (c *conn) send(frame []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.feeds != nil {
-		c.feedLocked()
+	if !c.mu.feeds.Empty() {
+		c.mu.feeds.CatchUp(c.sendEventLocked)
 	}
 	if c.mu.ending || c.mu.gone {
 		return true

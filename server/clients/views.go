@@ -2,80 +2,40 @@ package clients
 
 import (
 	"encoding/binary"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/views"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// The bounds of what views cost: each keeps the former version of every node that changes, at some 200
-// bytes and its data.
-const (
-	maxViews    = 4
-	viewLife    = time.Minute
-	viewChanges = 200_000
-)
+// viewLimits bound what views cost.
+var viewLimits = views.Limits{Views: 4, Life: time.Minute, Changes: 200_000}
 
-// views are the subtrees that clients are reading, each at one zxid. They are used by holders of
-// the tree's lock for reading.
-type views struct {
-	mu   sync.Mutex
-	list []*view
-	last int64 // number
+// openViews are the subtrees that clients are reading. They are used by holders of the tree's lock for
+// reading.
+type openViews struct {
+	mu sync.Mutex
+	views.Table[*conn]
 }
 
-// view is a subtree that a connection reads, page by page.
-type view struct {
-	*datatree.Subtree
-	number int64
-	c      *conn
-	root   string
-	began  time.Duration
+// drop closes the views of a connection that has ended.
+func (v *openViews) drop(c *conn) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.Drop(c)
 }
 
-// get returns the view that a request is about, which it opens if need be.
-func (v *views) get(r *read, p *jute.SubtreePageRequest) (*view, error) {
-	now := r.now()
-	v.closeLocked(func(w *view) bool { return w.Lost() || now-w.began >= viewLife })
+// viewOf returns the view that a request is about, which it opens if need be.
+func (r *read) viewOf(p *jute.SubtreePageRequest) (*views.View[*conn], error) {
 	if p.View != 0 {
-		i := slices.IndexFunc(v.list, func(w *view) bool { return w.number == p.View && w.c == r.c && w.root == p.Path })
-		if i < 0 {
-			return nil, jute.ErrOperationTimeout
-		}
-		return v.list[i], nil
+		return r.views.Get(p.View, p.Path, r.c, r.now())
 	}
 	if _, err := r.readable(p.Path); err != nil {
 		return nil, err
 	}
-	if len(v.list) == maxViews {
-		return nil, jute.ErrThrottledOp
-	}
-	subtree, _ := r.state.Tree.FreezeBelow(p.Path, viewChanges)
-	v.last++
-	w := &view{subtree, v.last, r.c, strings.Clone(p.Path), now}
-	v.list = append(v.list, w)
-	return w, nil
-}
-
-// closeLocked closes the views that are over.
-func (v *views) closeLocked(over func(*view) bool) {
-	v.list = slices.DeleteFunc(v.list, func(w *view) bool {
-		if over(w) {
-			w.Close()
-			return true
-		}
-		return false
-	})
-}
-
-// drop closes the views of a connection that has ended.
-func (v *views) drop(c *conn) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.closeLocked(func(w *view) bool { return w.c == c })
+	return r.views.Open(r.state.Tree, p.Path, r.c, r.now())
 }
 
 // subtreePage lists a part of a subtree as it was when its first page was read.
@@ -91,7 +51,7 @@ func (r *read) subtreePage() error {
 	}
 	r.views.mu.Lock()
 	defer r.views.mu.Unlock()
-	w, err := r.views.get(r, &p)
+	w, err := r.viewOf(&p)
 	if err != nil {
 		return err
 	}
@@ -103,10 +63,10 @@ func (r *read) subtreePage() error {
 		page := *r // so that r does not escape: it would be allocated for each read
 		b, more = page.appendSubtree(b, w, p.Show)
 	}
-	number := w.number
+	number := w.Number()
 	if !more {
 		number = 0
-		r.views.closeLocked(func(other *view) bool { return other == w })
+		r.views.Close(w)
 	}
 	binary.BigEndian.PutUint64(b[start:], uint64(number))
 	bytes := len(b) - start
@@ -116,29 +76,20 @@ func (r *read) subtreePage() error {
 }
 
 // appendSubtree appends the number of a view, which is yet to be set, and the nodes that come next.
-func (r *read) appendSubtree(b []byte, w *view, show int32) (_ []byte, more bool) {
+func (r *read) appendSubtree(b []byte, v *views.View[*conn], show int32) (_ []byte, more bool) {
 	start, count := len(b), 0
 	b = jute.AppendInt32(jute.AppendInt64(b, int64(0)), int32(0))
 	room := r.cfg.MaxBuffer/2 - replyHeader - 8 - (len(b) - start)
-	above := len(strings.TrimSuffix(w.root, "/"))
-	more = w.Walk(func(path []byte, n *datatree.Node, data []byte) datatree.Visited {
+	readable := func(acl []jute.ACL) bool { return r.allowed(acl, jute.PermRead) == nil }
+	more = v.Walk(readable, func(name string, n *datatree.Node, data []byte, readable bool) bool {
 		end := len(b)
-		name := ""
-		if len(path) > len(w.root) {
-			name = string(path[above:])
-		}
-		readable := r.allowed(n.ACL, jute.PermRead) == nil
 		b = appendNode(b, name, n, data, readable, show, room)
-		switch {
-		case count == maxPage || len(b)-start > room && count > 0:
+		if count == maxPage || len(b)-start > room && count > 0 {
 			b = b[:end]
-			return datatree.Again
-		case !readable:
-			count++
-			return datatree.Skip
+			return false
 		}
 		count++
-		return datatree.Enter
+		return true
 	})
 	binary.BigEndian.PutUint32(b[start+8:], uint32(count))
 	return b, more

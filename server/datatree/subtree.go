@@ -55,7 +55,7 @@ func (s *Subtree) Zxid() jute.Zxid { return s.zxid }
 func (s *Subtree) Lost() bool { return s.lost }
 
 func (s *Subtree) save(id nodeID) {
-	if _, ok := s.saved[id]; ok || s.lost {
+	if _, ok := s.saved[id]; ok || s.lost || mutated(writesShow) {
 		return
 	}
 	if len(s.saved) == s.most {
@@ -84,19 +84,20 @@ const (
 	Again                // not now; the node comes next the next time
 )
 
-// Walk calls visit for each node that comes next, parents before their children and these in the
-// order in which they were created, until there are no more or visit returns Again. The path is
+// Walk calls visit for each node that comes next, parents before their children and these in no
+// particular order, until there are no more or visit returns Again. The path is
 // valid during the call. The data must not be changed. The tree must be locked for reading, and
 // the subtree must not be lost.
 func (s *Subtree) Walk(visit func(path []byte, n *Node, data []byte) Visited) (more bool) {
 	for len(s.ids) > 0 {
-		n := s.frozen(s.ids[len(s.ids)-1])
+		id := s.ids[len(s.ids)-1]
+		n := s.frozen(id)
 		node := n.rec.node(n.acl.list)
 		visited := visit(s.path, &node, dataOf(&n.rec, n.blob))
 		switch {
 		case visited == Again:
 			return true
-		case visited == Enter && n.rec.first != 0:
+		case visited == Enter && n.rec.first != 0 && !(mutated(childrenLost) && s.tree.arena.rec(id).first == 0):
 			s.push(n.rec.first)
 		default:
 			s.leave(n.rec.next)

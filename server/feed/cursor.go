@@ -33,7 +33,10 @@ func (c *Cursor) Next(yield func(Record) (taken bool)) error {
 				c.zxid = max(c.zxid, c.current)
 				c.current = zxid
 			}
-			if zxid > c.zxid && !yield(record) {
+			if (zxid > c.zxid || mutated(afterDoubled) && zxid == c.zxid) && !yield(record) {
+				if mutated(untakenLost) {
+					c.offset = next
+				}
 				return nil
 			}
 			c.offset = next
@@ -50,7 +53,7 @@ func (c *Cursor) locate() (at chunk, sealed, more bool, err error) {
 	mu := &c.history.mu
 	mu.RLock()
 	defer mu.RUnlock()
-	if c.zxid < mu.oldest {
+	if c.zxid < mu.oldest || mutated(compactedEarly) && c.zxid == mu.oldest && c.chunk == 0 {
 		return at, false, false, &jute.CompactedError{After: c.zxid, Oldest: mu.oldest}
 	}
 	if c.chunk < mu.first { // a new cursor, or one that has read what was forgotten since

@@ -4,7 +4,8 @@
 // zxids and within a transaction in that of its operations, up to a number of bytes. What is older
 // is forgotten: a reader that asks for it gets a [jute.CompactedError] and reads the state again. A
 // reader is a [Cursor], a position; so a slow one holds nothing up and costs no memory. A [Feed] is
-// the reader for one client on a connection: it chooses, and makes the frames.
+// the reader for one client on a connection: it chooses, and makes the frames. A [Set] has the feeds of a
+// connection, and says which of them precede replies.
 //
 // # Layout
 //
@@ -18,6 +19,8 @@
 //   - A cursor that started after zxid z yields each change with a greater zxid once, or an error.
 //   - Cursor.Zxid is at least z only if all changes of transaction z have been yielded, even if a
 //     part of them was published before the others.
+//   - A feed that has once sent everything, and had credit since, has sent everything again after Set.CatchUp,
+//     unless for credit.
 //   - The bytes of all chunks exceed the limit by less than one chunk and one transaction.
 //
 // # Goroutines

@@ -8,13 +8,11 @@ import (
 )
 
 const (
-	// frameBytes is the length of a frame after which no further record is appended.
+	// frameBytes is the length of a frame after which no further record is appended. Less in a small
+	// history, as lookBytes.
 	frameBytes = 64 << 10
 	// lookBytes is how much of the history is looked at for one frame.
 	lookBytes = 1 << 20
-	// progressPart is the part of a history after which a feed says how far it is if there was
-	// nothing to send, so that a client can resume it.
-	progressPart = 16
 )
 
 // Feed is what one client gets of a history: events with the changes that it has asked for, as far
@@ -25,6 +23,7 @@ type Feed struct {
 	credit  int // negative if the last event cost more than there was
 	looked  int // bytes of the records since the last event
 	state   State
+	level   bool // it has sent everything, and has had credit since: it precedes replies
 }
 
 // State says whether a feed has something to send.
@@ -85,15 +84,16 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 	case f.state == Ended:
 		return b
 	case f.credit <= 0:
-		f.state = Waiting
+		f.state, f.level = Waiting, false
 		return b
 	}
 	b, mark := jute.BeginFrame(b)
 	b = append(b, make([]byte, eventHead)...)
-	count, most := 0, f.looked+lookBytes
+	h := f.cursor.history
+	count, longest, most := 0, h.part(frameBytes), f.looked+h.part(lookBytes)
 	f.state = Current
 	err := f.cursor.Next(func(r Record) bool {
-		if len(b)-mark > frameBytes || f.looked >= most {
+		if len(b)-mark > longest || f.looked >= most {
 			f.state = Behind
 			return false
 		}
@@ -109,20 +109,26 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 		count++
 		return true
 	})
+	f.level = f.level && !mutated(levelForgotten) || f.state == Current
 	event := jute.FeedEvent{Feed: f.request.Feed, Zxid: f.cursor.Zxid()}
+	if mutated(partConfirmed) {
+		event.Zxid = max(event.Zxid, f.cursor.current)
+	}
 	if gone, ok := errors.AsType[*jute.CompactedError](err); ok {
-		f.state = Ended
+		f.state, f.level = Ended, false
 		event.Zxid, event.Compacted = gone.Oldest, true
 		b, count = b[:mark+4+eventHead], 0
-	} else if count == 0 && f.looked < f.cursor.history.limit/progressPart {
-		return b[:mark]
+	} else if count == 0 && f.looked < h.limit/minParts {
+		return b[:mark] // after more it says how far it is, so that the client can resume it
 	}
 	f.looked = 0
 	head := jute.ReplyHeader{Xid: jute.XidFeed, Zxid: event.Zxid}
 	event.Append(head.Append(b[:mark+4])) // over the empty head
 	binary.BigEndian.PutUint32(b[mark+eventHead:], uint32(count))
 	b = jute.EndFrame(b, mark)
-	f.credit -= len(b) - mark - 4
+	if !mutated(chargeless) {
+		f.credit -= len(b) - mark - 4
+	}
 	return b
 }
 

@@ -8,7 +8,11 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-const chunkBytes = 64 << 10
+const (
+	chunkBytes = 64 << 10
+	// minParts is into how many chunks, or events of a feed, even a small history is divided.
+	minParts = 16
+)
 
 // chunk is a part of the records. Only the applier changes it, and nobody when the next one exists.
 type chunk struct {
@@ -100,6 +104,9 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied) {
 }
 
 func (h *History) append(txn *datatree.Txn, kind jute.ChangeKind, path string, data []byte, stat *jute.Stat, acl []jute.ACL) {
+	if mutated(anybodyDeleted) && kind == jute.ChangeDeleted {
+		acl = nil
+	}
 	c := jute.Change{Zxid: txn.Zxid, Index: h.index, Kind: kind, Time: txn.Time, Session: txn.Session, Path: path, Data: data}
 	h.index++
 	if stat != nil {
@@ -134,6 +141,9 @@ func same(a, b []jute.ACL) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
+// part returns bytes, or less in a small history.
+func (h *History) part(bytes int) int { return min(bytes, h.limit/minParts) }
+
 // room returns the last chunk, after making one if that has no room for n bytes.
 func (h *History) room(n int) *chunk {
 	if k := len(h.mu.chunks); k > 0 { // only the applier changes it
@@ -141,7 +151,7 @@ func (h *History) room(n int) *chunk {
 			return at
 		}
 	}
-	at := &chunk{buf: make([]byte, 0, max(n, chunkBytes))}
+	at := &chunk{buf: make([]byte, 0, max(n, h.part(chunkBytes)))}
 	h.bytes += cap(at.buf)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -151,7 +161,9 @@ func (h *History) room(n int) *chunk {
 		h.mu.chunks[0] = nil
 		h.mu.chunks = h.mu.chunks[1:]
 		h.mu.first++
-		h.mu.oldest = old.last
+		if h.mu.oldest = old.last; mutated(oldestTooLow) {
+			h.mu.oldest--
+		}
 		h.bytes -= cap(old.buf) + aclBytes*len(old.acls)
 	}
 	return at

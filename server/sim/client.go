@@ -12,6 +12,7 @@ import (
 	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/watch"
 )
@@ -29,6 +30,8 @@ const (
 	reqClose
 	reqSetWatches
 	reqReconfig
+	reqFeed
+	reqView
 )
 
 // request is a request of a client.
@@ -49,19 +52,20 @@ type request struct {
 	watch   bool       // the read sets a watch
 	mode    watch.Mode // of the watch that an addWatch request sets
 	restore *jute.SetWatchesRequest
+	feed    *clientFeed // that it is about
 	auth    []jute.ID
 
 	exact     bool  // with reqCreateSession and reqResume: the client wants exactly-once
 	confirmed int64 // of a write of an exactly-once session; with exact also here
 }
 
-var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close", "set watches", "reconfig"}
+var reqNames = [...]string{"", "create session", "resume", "write", "sync", "read", "ping", "close", "set watches", "reconfig", "feed", "page"}
 
 func (r *request) String() string {
 	switch r.kind {
 	case reqCreateSession, reqResume:
 		return fmt.Sprintf("%s %v, timeout %d", reqNames[r.kind], r.session, r.timeout)
-	case reqWrite:
+	case reqWrite, reqFeed:
 		return fmt.Sprintf("%v, cxid %d", r.op, r.cxid)
 	}
 	return fmt.Sprintf("%s, cxid %d", reqNames[r.kind], r.cxid)
@@ -71,6 +75,8 @@ func (r *reply) String() string {
 	switch {
 	case r.closed:
 		return "the connection ends"
+	case r.kind == 0 && r.frame != nil:
+		return fmt.Sprintf("an event of a feed, %d bytes", len(r.frame))
 	case r.event != 0:
 		return fmt.Sprintf("event %v of %s, zxid %v", r.event, r.path, r.zxid)
 	case r.kind == reqCreateSession || r.kind == reqResume:
@@ -95,6 +101,10 @@ type reply struct {
 	exists  bool           // of a read: the node exists
 	event   jute.EventType // a watch event, which is no reply; at zxid 0 it is one that the client had missed
 
+	frame []byte     // an event of a feed, a page, or the answer to subscribe
+	view  *viewGhost // ghost: of a page
+	level uint8      // ghost: bits of the feeds that have sent everything
+
 	// Of an answer to reqCreateSession and reqResume: exactly-once is granted.
 	exact    bool
 	done     int64
@@ -116,6 +126,9 @@ type conn struct {
 	watcher   watch.Watcher
 	exact     bool
 	early     []datatree.Outcome // for an injected fault
+	feeds     feed.Set
+	fed       [2]fedGhost
+	views     []*viewGhost
 }
 
 // waiting is a request that waits at a node for its answer.
@@ -149,6 +162,8 @@ type client struct {
 	writes     uint64    // answered
 	exact      bool      // the session, and so its connections, are exactly-once
 	under      []request // of earlier connections, not decided
+	feeds      []*clientFeed
+	view       clientView
 }
 
 // malformed is the body of a write that is refused.
@@ -218,7 +233,7 @@ func (s *Sim) drawTimeout() int32 {
 func (s *Sim) sendRequest(c *client) {
 	c.cxid++
 	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked, sent: s.now}
-	if !s.chooseChange(c, &req) {
+	if !s.chooseChange(c, &req) && !s.chooseFeed(c, &req) && !s.chooseView(c, &req) {
 		s.choose(c, &req)
 	}
 	s.number(c, &req)
@@ -264,6 +279,10 @@ func (s *Sim) chooseWrite(req *request) {
 		s.chooseOperations(req)
 		return
 	}
+	if s.cfg.Feeds+s.cfg.Views > 0 && s.percent(20) {
+		s.chooseChanges(req)
+		return
+	}
 	path := s.paths[s.rng.IntN(len(s.paths))]
 	version := int32(-1)
 	if s.percent(30) {
@@ -307,7 +326,11 @@ func (s *Sim) received(c *client, r *reply) {
 		return
 	}
 	switch {
+	case r.kind == 0 && r.frame != nil:
+		s.gotChanges(c, r)
+		return
 	case r.event != 0:
+		s.checkFed(c, r)
 		s.gotEvent(c, r)
 		return
 	case r.kind == reqCreateSession || r.kind == reqResume:
@@ -322,6 +345,11 @@ func (s *Sim) received(c *client, r *reply) {
 	c.asked = s.now
 	s.checkReply(c, &req, r)
 	s.checkWatches(c, r.zxid)
+	s.checkFed(c, r)
+	s.gotFeedReply(c, &req, r)
+	if req.kind == reqView {
+		s.gotPage(c, r)
+	}
 	c.restoring = false
 	c.told = max(c.told, r.zxid)
 	s.noteWatch(c, &req, r)
@@ -425,6 +453,11 @@ func (s *Sim) lostConn(c *client) {
 	c.node, c.origin, c.restoring = -1, 0, false
 	for i := range c.persistent {
 		c.persistent[i].next = -1
+	}
+	for _, f := range c.feeds {
+		if f.state == feedOn {
+			f.state = feedOff
+		}
 	}
 	c.inFlight = c.inFlight[:0]
 	c.attempt++
@@ -610,7 +643,7 @@ func (c *conn) oldest() *waiting {
 
 // ordered reports whether the leader orders such requests.
 func (r *request) ordered() bool {
-	return r.barrier || r.kind != reqRead && r.kind != reqPing && r.kind != reqSetWatches
+	return r.barrier || r.kind != reqRead && r.kind != reqPing && r.kind != reqSetWatches && r.kind != reqFeed && r.kind != reqView
 }
 
 // passBarrier answers a request that has no transaction.
@@ -667,10 +700,16 @@ func (s *Sim) answer(n *node, c *conn) {
 			next := &c.pending.All()[1]
 			p.req, next.req = next.req, p.req
 		}
-		r := reply{kind: p.req.kind, origin: c.origin, attempt: c.attempt, cxid: p.req.cxid, session: c.session, timeout: c.timeout, zxid: p.zxid, err: p.err, refused: p.refused}
+		r := reply{kind: p.req.kind, origin: c.origin, attempt: c.attempt, cxid: p.req.cxid, session: c.session, timeout: c.timeout, zxid: p.zxid, err: p.err, refused: p.refused, level: s.catchUp(n, c)}
 		if r.kind == reqRead && p.req.path != "" || r.kind == reqSetWatches {
 			r.zxid = n.applied
 			s.serveWatches(n, c, &p.req, &r)
+		}
+		if r.kind == reqFeed && r.err == 0 {
+			s.serveFeed(n, c, &p.req, &r)
+		}
+		if r.kind == reqView && r.err == 0 {
+			s.serveView(n, c, &p.req, &r)
 		}
 		sent, asked := p.req.sent, p.req
 		c.pending.Pop()
@@ -730,5 +769,8 @@ func (n *node) forget(c *conn) {
 	n.conns = slices.DeleteFunc(n.conns, func(o *conn) bool { return o == c })
 	n.gone = append(n.gone, ghostTouch{c.session, c.timeout, c.touchedAt})
 	n.watches.Drop(c.watcher)
+	if n.s.cfg.Mutant != MutantViewKept {
+		n.views.Drop(c)
+	}
 	n.register.Remove(c, "")
 }

@@ -93,6 +93,15 @@ type Config struct {
 	// Exact is every how many clients one has exactly-once sessions; 0 means none.
 	Exact int
 
+	// Feeds is every how many clients one follows changes; 0 means none.
+	Feeds     int
+	FeedBytes int // of the changes that a server keeps
+
+	// Views is every how many clients one pages through subtrees; 0 means none.
+	Views       int
+	ViewMs      uint64 // the life of a view
+	ViewChanges int    // of the tree during a view
+
 	// ChaosOnly omits the phases in which the ensemble must recover.
 	ChaosOnly bool
 	// Mutant plants a fault in the nodes.
@@ -175,6 +184,12 @@ func (c *Config) String() string {
 	if c.Exact > 0 {
 		fmt.Fprintf(&b, " exact=%d", c.Exact)
 	}
+	if c.Feeds > 0 {
+		fmt.Fprintf(&b, " feeds=%d feedbytes=%d", c.Feeds, c.FeedBytes)
+	}
+	if c.Views > 0 {
+		fmt.Fprintf(&b, " views=%d viewms=%d viewchanges=%d", c.Views, c.ViewMs, c.ViewChanges)
+	}
 	if c.Mutant != 0 {
 		fmt.Fprintf(&b, " mutant=%s", c.Mutant)
 	}
@@ -223,6 +238,11 @@ func Draw(seed uint64, steps int) Config {
 		c.Exact = 0 // sent again and again, large values would exceed the rate
 	}
 	c.TreePct = pick(r, 0, 0, 30)
+	c.Feeds = pick(r, 0, 0, 1, 2)
+	c.FeedBytes = pick(r, 2000, 6000, 1<<18)
+	c.Views = pick(r, 0, 0, 1, 2)
+	c.ViewMs = c.SessionMs * pick[uint64](r, 1, 10, 100)
+	c.ViewChanges = pick(r, 20, 200_000)
 	return c
 }
 

@@ -67,6 +67,23 @@
 //   - W2, W3: an event comes once for each watch, and only for a change that happened.
 //   - W4: all events of a persistent watch come, in their order, while the connection lasts.
 //
+// Some clients follow changes by feeds (package feed), give them credit or let them wait, and begin them again on
+// other connections. The ghost has its own list of the changes that committed transactions make.
+//
+//   - C1: a feed has each change that its client wants and may read, in their order, each once, as it was.
+//   - C2: when it says that it is at a zxid, everything up to there has come.
+//   - C3: a feed that has once sent everything, and has credit, sends a change before other frames of the
+//     connection show it.
+//   - C4: it ends only if the server lacks what follows, and says from where on it has all.
+//   - C5: it sends nothing without credit. At the end those with credit have everything (Liveness).
+//
+// Some clients page through subtrees while others write.
+//
+//   - P1: the pages of a view show each node of the subtree once, parents first, as it was at the view's zxid, which is
+//     that of the server when the view was opened.
+//   - P2: a view is over when its time is, when too much has changed or its connection has ended, and not before. Another
+//     one is refused only while there are as many as there may be.
+//
 // # Mutants
 //
 // Mutants measure what the simulator finds. Each mutant is a fault of the core, of the

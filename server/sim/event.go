@@ -24,6 +24,7 @@ const (
 	evClient                        // arg: client whose turn it is
 	evToClient                      // packet: a reply reaches a client
 	evToServer                      // packet: a request reaches a node
+	evFeed                          // of a node: its feeds are looked at
 )
 
 // event is a future event.

@@ -64,6 +64,9 @@ type ghost struct {
 	txn     datatree.Txn
 	applied datatree.Applied
 
+	records []record        // of all committed transactions, for feeds and views
+	hidden  map[string]bool // the last ACL of a path does not allow to read it
+
 	exact      map[jute.SessionID]*exactGhost
 	exactConns map[uint64]bool // connections that have been granted exactly-once
 
@@ -91,6 +94,7 @@ func newGhost() ghost {
 		owner:       make(map[jute.SessionID]uint64),
 		left:        make(map[uint64]bool),
 		owners:      make(map[jute.SessionID]uint64),
+		hidden:      make(map[string]bool),
 		exact:       make(map[jute.SessionID]*exactGhost),
 		exactConns:  make(map[uint64]bool),
 	}
@@ -360,7 +364,11 @@ func (s *Sim) commit(n *node, e *chainedEntry) {
 	s.decode(&e.Entry, &g.txn)
 	s.checkGuarded(&g.txn)
 	s.checkOperations(&g.txn)
+	events := len(g.history)
 	s.applyTxn(&e.Entry, g.tree, &g.state, &g.txn, &g.applied, func(events []datatree.Event) { g.noteChanges(e.Zxid, events) })
+	if s.cfg.Feeds+s.cfg.Views > 0 {
+		g.noteRecords(&g.txn, g.history[events:])
+	}
 	if e.Control() {
 		s.commitControl(e)
 	}

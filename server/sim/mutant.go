@@ -38,6 +38,11 @@ const (
 	MutantOutcomesNotKept              // a snapshot has no outcomes
 	MutantResentBackwards              // a client sends writes again in another order
 	MutantNotResent                    // a client does not send writes again
+	MutantReplayNotFed                 // a history of changes lacks what a start replays
+	MutantResetForgotten               // a history of changes goes on after an installed snapshot
+	MutantFeedLate                     // feeds do not precede what shows their changes
+	MutantFeederAsleep                 // nobody looks at feeds when there are changes
+	MutantViewKept                     // views stay open when their connections end
 	numMutants
 )
 
@@ -47,6 +52,8 @@ var mutantNames = [numMutants]string{
 	"touches-forgotten", "persistent-not-restored", "persistent-once", "moved-kept",
 	"not-again", "again-backwards", "not-passed", "unowned-kept",
 	"not-replayed", "done-behind", "done-early", "replay-of-another", "outcomes-not-kept", "resent-backwards", "not-resent",
+	"replay-not-fed", "reset-forgotten", "feed-late", "feeder-asleep",
+	"view-kept",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -70,6 +72,8 @@ func find(t *testing.T, m mutation) bool {
 		case "conns-kept":
 			cfg = snapshotting()
 			cfg.Clients = 0
+		case "reset-forgotten":
+			cfg = following(snapshotting())
 		case "waiting-ignored":
 			shortSessions(&cfg)
 		case "mark-kept":
@@ -157,6 +161,12 @@ func TestFindersHaveMutants(t *testing.T) {
 		known[m.String()] = true
 	}
 	for _, m := range evaluate.Mutants() {
+		known[m.String()] = true
+	}
+	for _, m := range feed.Mutants() {
+		known[m.String()] = true
+	}
+	for _, m := range datatree.Mutants() {
 		known[m.String()] = true
 	}
 	for name := range focuses {
@@ -302,6 +312,13 @@ var focuses = map[string]func(*Config){
 	"read-without-round":   staleReads,
 	"read-round-too-early": staleReads,
 	"one-lane":             slowWays,
+	"level-forgotten":      followers,
+	"children-lost":        viewers,
+	"view-kept":            viewers,
+	"replay-not-fed": func(c *Config) {
+		followers(c)
+		often(c, FaultKill)
+	},
 	"counter-wraps":        func(c *Config) { c.InitialCounter = 0xfffffff0 },
 	"transfer-without-ack": func(c *Config) { often(c, FaultTransfer, FaultSlow, FaultStall) },
 }
@@ -323,6 +340,15 @@ func watchers(c *Config) {
 
 // loud has a client with many requests under way beside others.
 func loud(c *Config) { c.Clients, c.Pipeline, c.Loud, c.Rate = 5, 4, 100, 0 }
+
+// followers has clients that follow changes.
+func followers(c *Config) { c.Clients, c.Feeds, c.Pipeline, c.FeedBytes = 5, 1, 4, 2000 }
+
+// viewers has clients that page through subtrees that change.
+func viewers(c *Config) {
+	trees(c)
+	c.Views, c.ViewMs, c.ViewChanges = 1, c.SessionMs*100, 200_000
+}
 
 // holders has clients that contend, and write what only the holder may write.
 func holders(c *Config) { c.Clients, c.GuardPct, c.Pipeline = 5, 80, 16 }
@@ -434,6 +460,7 @@ var directed = map[string]func(*script){
 	"waiting-ignored":               sessionDue,
 	"loss-forgotten":                majorityWithoutLogs,
 	"conns-kept":                    watchOverASnapshot,
+	"reset-forgotten":               feedOverASnapshot,
 	"own-lease-waited":              longLeases,
 	"unbounded-lease":               longLeases,
 	"proposes-nothing":              changeDuringRenewal,

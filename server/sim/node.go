@@ -7,7 +7,9 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/register"
+	"github.com/zkd-project/zkd/server/clients/views"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
@@ -82,20 +84,21 @@ type process struct {
 	reportedAt uint64
 	seenCommit jute.Zxid
 
-	tree       *datatree.Tree
-	state      zab.State
-	applied    jute.Zxid
-	chain      uint64
-	digests    map[jute.Zxid]datatree.Digest
-	queue      []replica.Order // to be applied
-	backlog    *atomic.Int64   // bytes of queue, and of what the replica will add to it
-	collected  jute.Zxid       // end of queue
-	superseded jute.Zxid       // a snapshot in transit replaces the tree up to this zxid
-	applying   bool            // evApply is under way
-	view       *datatree.View
-	viewState  zab.State
-	viewChain  uint64
-	sinceSnap  int
+	tree         *datatree.Tree
+	state        zab.State
+	applied      jute.Zxid
+	chain        uint64
+	digests      map[jute.Zxid]datatree.Digest
+	queue        []replica.Order // to be applied
+	backlog      *atomic.Int64   // bytes of queue, and of what the replica will add to it
+	collected    jute.Zxid       // end of queue
+	changesSince jute.Zxid       // ghost: the state to which changes add
+	superseded   jute.Zxid       // a snapshot in transit replaces the tree up to this zxid
+	applying     bool            // evApply is under way
+	view         *datatree.View
+	viewState    zab.State
+	viewChain    uint64
+	sinceSnap    int
 
 	serving   bool
 	interlude interlude
@@ -107,6 +110,9 @@ type process struct {
 	inbox     []replica.Submission // requests of clients, not yet handed to the replica
 	tracker   *session.Tracker
 	watches   *watch.Table
+	changes   *feed.History
+	feeding   bool // evFeed is under way
+	views     views.Table[*conn]
 	heard     map[jute.SessionID]int64 // ghost: global µs of the last touch that this leader knows of, less pausedFor
 	pausedAt  uint64
 	pausedFor int64 // ghost: total µs that this process was paused

@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/register"
+	"github.com/zkd-project/zkd/server/clients/views"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
@@ -18,7 +19,7 @@ func (s *Sim) start(n *node) {
 	n.process = process{
 		alive: true, began: s.now, boot: s.rng.Uint64() | 1, list: n.file,
 		sends: make(map[zab.SID]*transfer), digests: make(map[jute.Zxid]datatree.Digest), heard: make(map[jute.SessionID]int64),
-		watches: watch.New(), register: register.New[*conn](true),
+		watches: watch.New(), register: register.New[*conn](true), views: views.Table[*conn]{Limits: s.viewLimits()},
 		tracker: session.NewTracker(int64(s.cfg.SessionMs / 10)),
 	}
 	if n.old {
@@ -129,6 +130,7 @@ func (s *Sim) recovered(n *node) zab.Recovered {
 	if _, ok := h.chainAt(n.applied); !ok && n.applied < h.start {
 		s.fail("D8", "server %d has no snapshot from which its log, which begins behind %v, goes on", n.id, h.start)
 	}
+	s.beginChanges(n)
 	r.Base = n.state.Clone()
 	r.LastZxid, _ = h.last()
 	r.Commit = min(max(h.hint, n.applied), r.LastZxid)
@@ -138,17 +140,18 @@ func (s *Sim) recovered(n *node) zab.Recovered {
 			r.Control = append(r.Control, e.Entry)
 		}
 		if e.Zxid <= r.Commit {
-			s.applyEntry(&e.Entry, n.tree, &n.state, &s.txn, &s.result)
+			s.applyEntry(&e.Entry, n.tree, &n.state, &s.txn, &s.result, func([]datatree.Event) { s.addChanges(n) })
 			n.applied, n.chain = e.Zxid, e.chain
 		}
 	}
+	n.changes.Publish(n.applied)
 	return r
 }
 
 // applyEntry applies the next entry of a history.
-func (s *Sim) applyEntry(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied) {
+func (s *Sim) applyEntry(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied, notify func([]datatree.Event)) {
 	s.decode(e, txn)
-	s.applyTxn(e, tree, state, txn, out, func([]datatree.Event) {})
+	s.applyTxn(e, tree, state, txn, out, notify)
 }
 
 // decode decodes the transaction of an entry.

@@ -280,6 +280,7 @@ func (s *Sim) applyOne(n *node, e *zab.Entry, txn *datatree.Txn) {
 		s.beforeApply(n, txn)
 	}
 	s.applyTxn(e, n.tree, &n.state, txn, &s.result, func(events []datatree.Event) {
+		s.publishChanges(n, txn)
 		if s.cfg.Mutant != MutantEventLate {
 			s.notify(n, e.Zxid, events)
 		}
@@ -316,6 +317,10 @@ func (s *Sim) install(n *node, snap *snapshot) {
 	}
 	n.sinceSnap = 0
 	n.again = true
+	if s.cfg.Mutant != MutantResetForgotten {
+		n.changes.Reset(n.applied)
+	}
+	n.changesSince = n.applied
 	s.trace(n, "install snapshot at %v", snap.zxid)
 	s.checkApplied(n)
 }

@@ -104,7 +104,12 @@ func (s *script) leadBy(n *node) *node {
 func (s *script) write(n *node) jute.Zxid {
 	s.paths++
 	op := jute.MultiOp{Type: jute.OpCreate, Path: "/n" + string(rune('A'+s.paths/26%26)) + string(rune('a'+s.paths%26)), ACL: openACL}
-	s.submit(n, replica.Write, evaluate.Request{Op: op.Type, Body: op.Append(nil)})
+	return s.submitted(n, evaluate.Request{Op: op.Type, Body: op.Append(nil)})
+}
+
+// submitted proposes the transaction of a request at a leader and returns its zxid.
+func (s *script) submitted(n *node, req evaluate.Request) jute.Zxid {
+	s.submit(n, replica.Write, req)
 	s.handOver(n)
 	n.rep.Turn()
 	n.rep.Propose()

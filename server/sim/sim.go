@@ -128,7 +128,7 @@ func newSim(cfg Config) *Sim {
 		s.paths = append(s.paths, "/"+string(rune('a'+i)))
 	}
 	for i := range cfg.Clients {
-		c := &client{id: i, node: -1}
+		c := &client{id: i, node: -1, feeds: s.newFeeds(i)}
 		s.clients = append(s.clients, c)
 		s.clientTurn(c)
 	}
@@ -239,6 +239,8 @@ func (s *Sim) dispatch(n *node, e *event) {
 		s.clientTurn(s.clients[e.arg])
 	case evToClient:
 		s.received(s.clients[e.arg], &p.rep)
+	case evFeed:
+		s.feed(n)
 	case evToServer:
 		if n.alive {
 			s.serve(n, p.client, &p.req)

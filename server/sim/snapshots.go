@@ -67,7 +67,7 @@ func (s *Sim) withLaterEntries(n *node, snap *snapshot) *snapshot {
 	tree, state, chain := s.load(snap), snap.state.Clone(), snap.chain
 	h := &n.disk.written
 	for i := h.search(snap.zxid); i < len(h.ents); i++ {
-		s.applyEntry(&h.ents[i].Entry, tree, &state, &s.txn, &s.result)
+		s.applyEntry(&h.ents[i].Entry, tree, &state, &s.txn, &s.result, func([]datatree.Event) {})
 		chain = h.ents[i].chain
 	}
 	view := tree.Freeze()

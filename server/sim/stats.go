@@ -27,6 +27,8 @@ type Stats struct {
 	Interludes, Kept, Again, Passed, LostRefusal int
 	Replayed, Resent                             int
 	WatchesSet, Events                           int
+	Subscribed, Fed, Levels, Compacted           int
+	Views, ViewsLost, Pages                      int
 	Faults                                       [numFaults]int
 }
 

@@ -121,7 +121,7 @@ func (s *Sim) notify(n *node, zxid jute.Zxid, events []datatree.Event) {
 		n.watches.Trigger(ev.Type, ev.Path, func(w watch.Watcher) {
 			c := n.register.Watcher(w)
 			s.stats.Events++
-			s.toClient(n, c.client, &reply{attempt: c.attempt, event: ev.Type, path: ev.Path, zxid: zxid})
+			s.toClient(n, c.client, &reply{attempt: c.attempt, event: ev.Type, path: ev.Path, zxid: zxid, level: s.catchUp(n, c)})
 			if s.cfg.Mutant == MutantPersistentOnce {
 				fired = append(fired, w)
 			}

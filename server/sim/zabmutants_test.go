@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -42,6 +44,30 @@ func TestMutantsOfEvaluation(t *testing.T) {
 			evaluate.SetMutant(0)
 			if on {
 				evaluate.SetMutant(m)
+			}
+		}})
+	}
+}
+
+// TestMutantsOfFeeds plants each fault of histories of changes and of feeds.
+func TestMutantsOfFeeds(t *testing.T) {
+	for _, m := range feed.Mutants() {
+		testMutant(t, mutation{name: m.String(), inCore: func(on bool) {
+			feed.SetMutant(0)
+			if on {
+				feed.SetMutant(m)
+			}
+		}})
+	}
+}
+
+// TestMutantsOfSubtrees plants each fault of subtrees at one zxid.
+func TestMutantsOfSubtrees(t *testing.T) {
+	for _, m := range datatree.Mutants() {
+		testMutant(t, mutation{name: m.String(), inCore: func(on bool) {
+			datatree.SetMutant(0)
+			if on {
+				datatree.SetMutant(m)
 			}
 		}})
 	}

@@ -1,0 +1,112 @@
+// Package views keeps the subtrees that the clients of a server are reading, each at one zxid. Servers and
+// the simulator use it. It is pure: the time comes in as an argument.
+package views
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+// Limits bound what views cost: each keeps the former version of every node that changes, at some 200 bytes
+// and its data.
+type Limits struct {
+	Views   int           // at a time
+	Life    time.Duration // of a view
+	Changes int           // of nodes of the whole tree, during a view
+}
+
+// Table has the views of connections, which are told apart by a C. The tree must be locked for reading when
+// a method is called. It is not safe for concurrent use.
+type Table[C comparable] struct {
+	Limits Limits
+	views  []*View[C]
+	last   int64 // number
+}
+
+// View is a subtree that a connection reads, page by page.
+type View[C comparable] struct {
+	subtree *datatree.Subtree
+	number  int64
+	conn    C
+	root    string
+	began   time.Duration
+}
+
+// Open opens a view of the node at root. The error is jute.ErrNoNode or jute.ErrThrottledOp.
+func (t *Table[C]) Open(tree *datatree.Tree, root string, c C, now time.Duration) (*View[C], error) {
+	t.closeOver(now)
+	if len(t.views) == t.Limits.Views {
+		return nil, jute.ErrThrottledOp
+	}
+	subtree, ok := tree.FreezeBelow(root, t.Limits.Changes)
+	if !ok {
+		return nil, jute.ErrNoNode
+	}
+	t.last++
+	v := &View[C]{subtree, t.last, c, strings.Clone(root), now}
+	t.views = append(t.views, v)
+	return v, nil
+}
+
+// Get returns the view with a number. The error is jute.ErrOperationTimeout if it is over, or is not one of this
+// connection and this root.
+func (t *Table[C]) Get(number int64, root string, c C, now time.Duration) (*View[C], error) {
+	t.closeOver(now)
+	i := slices.IndexFunc(t.views, func(v *View[C]) bool { return v.number == number && v.conn == c && v.root == root })
+	if i < 0 {
+		return nil, jute.ErrOperationTimeout
+	}
+	return t.views[i], nil
+}
+
+// Close closes a view.
+func (t *Table[C]) Close(v *View[C]) { t.close(func(other *View[C]) bool { return other == v }) }
+
+// Drop closes the views of a connection that has ended.
+func (t *Table[C]) Drop(c C) { t.close(func(v *View[C]) bool { return v.conn == c }) }
+
+// closeOver closes the views that have lived too long, or whose state is lost.
+func (t *Table[C]) closeOver(now time.Duration) {
+	t.close(func(v *View[C]) bool { return v.subtree.Lost() || now-v.began >= t.Limits.Life })
+}
+
+func (t *Table[C]) close(over func(*View[C]) bool) {
+	t.views = slices.DeleteFunc(t.views, func(v *View[C]) bool {
+		if over(v) {
+			v.subtree.Close()
+			return true
+		}
+		return false
+	})
+}
+
+// Number returns the number of the view, which is not 0.
+func (v *View[C]) Number() int64 { return v.number }
+
+// Zxid returns the zxid of the state.
+func (v *View[C]) Zxid() jute.Zxid { return v.subtree.Zxid() }
+
+// Walk calls add for the nodes that come next, until there are no more or it returns false: the node then comes
+// next the next time. Parents come before their children, and these in no particular order. Those below a
+// node that may not be read are left out. name is the path below the root.
+func (v *View[C]) Walk(readable func(acl []jute.ACL) bool, add func(name string, n *datatree.Node, data []byte, readable bool) bool) (more bool) {
+	above := len(strings.TrimSuffix(v.root, "/"))
+	return v.subtree.Walk(func(path []byte, n *datatree.Node, data []byte) datatree.Visited {
+		name := ""
+		if len(path) > len(v.root) {
+			name = string(path[above:])
+		}
+		allowed := readable(n.ACL)
+		switch {
+		case !add(name, n, data, allowed):
+			return datatree.Again
+		case !allowed:
+			return datatree.Skip
+		}
+		return datatree.Enter
+	})
+}

@@ -1,0 +1,109 @@
+package views
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+// world is a tree with /a/b and /c, and views of it by connections that are numbers.
+type world struct {
+	t     *testing.T
+	tree  *datatree.Tree
+	table Table[int]
+	zxid  jute.Zxid
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, tree: datatree.New(), table: Table[int]{Limits: Limits{Views: 2, Life: time.Minute, Changes: 3}}}
+	for _, path := range []string{"/a", "/a/b", "/c"} {
+		w.apply(datatree.Op{Kind: datatree.OpCreate, Path: path, Data: []byte(path)})
+	}
+	return w
+}
+
+func (w *world) apply(op datatree.Op) {
+	w.zxid++
+	w.tree.Apply(&datatree.Txn{Zxid: w.zxid, Ops: []datatree.Op{op}}, new(datatree.Applied))
+}
+
+func (w *world) open(root string, c int, now time.Duration, want error) *View[int] {
+	w.t.Helper()
+	v, err := w.table.Open(w.tree, root, c, now)
+	if err != want {
+		w.t.Errorf("open %s: %v, want %v", root, err, want)
+	}
+	return v
+}
+
+func (w *world) get(v *View[int], root string, c int, now time.Duration, want error) {
+	w.t.Helper()
+	if got, err := w.table.Get(v.Number(), root, c, now); err != want || err == nil && got != v {
+		w.t.Errorf("get view %d of %s for %d: %v, want %v", v.Number(), root, c, err, want)
+	}
+}
+
+func TestViewsEnd(t *testing.T) {
+	w := newWorld(t)
+	w.open("/none", 1, 0, jute.ErrNoNode)
+	first := w.open("/a", 1, 0, nil)
+	w.get(first, "/a", 1, time.Minute-1, nil)
+	w.get(first, "/a", 2, 0, jute.ErrOperationTimeout)
+	w.get(first, "/c", 1, 0, jute.ErrOperationTimeout)
+	second := w.open("/", 2, time.Second, nil)
+	w.open("/a", 3, time.Second, jute.ErrThrottledOp)
+	w.table.Drop(2)
+	w.get(second, "/", 2, time.Second, jute.ErrOperationTimeout)
+	third := w.open("/a", 3, time.Second, nil)
+	w.get(first, "/a", 1, time.Minute, jute.ErrOperationTimeout)
+	fourth := w.open("/c", 3, time.Minute, nil)
+	w.table.Close(fourth)
+	w.get(fourth, "/c", 3, time.Minute, jute.ErrOperationTimeout)
+	for i := range 4 {
+		w.apply(datatree.Op{Kind: datatree.OpCreate, Path: fmt.Sprint("/n", i)})
+		w.apply(datatree.Op{Kind: datatree.OpSetData, Path: "/a", Version: 1})
+	}
+	w.apply(datatree.Op{Kind: datatree.OpSetData, Path: "/c", Version: 1})
+	w.get(third, "/a", 3, time.Minute, jute.ErrOperationTimeout) // too much has changed
+	if n := w.tree.NumSubtrees(); n != 0 {
+		t.Errorf("%d subtrees are left", n)
+	}
+}
+
+func TestWalk(t *testing.T) {
+	w := newWorld(t)
+	hidden := []jute.ACL{{Perms: jute.PermWrite}}
+	w.apply(datatree.Op{Kind: datatree.OpSetACL, Path: "/c", ACL: hidden})
+	w.apply(datatree.Op{Kind: datatree.OpCreate, Path: "/c/d"})
+	for _, tt := range []struct{ root, want string }{
+		{"/a", `["" /a "/b" /a/b]`},
+		{"/c", `["" hidden]`},
+	} {
+		v := w.open(tt.root, 1, 0, nil)
+		var got []string
+		page := func() bool { // of one node
+			n := 0
+			return v.Walk(func(acl []jute.ACL) bool { return len(acl) == 0 || acl[0].Perms != jute.PermWrite },
+				func(name string, node *datatree.Node, data []byte, readable bool) bool {
+					if n++; n > 1 {
+						return false
+					}
+					if !readable {
+						data = []byte("hidden")
+					}
+					got = append(got, fmt.Sprintf("%q %s", name, data))
+					return true
+				})
+		}
+		for page() {
+			w.apply(datatree.Op{Kind: datatree.OpSetData, Path: "/a/b", Data: []byte("new"), Version: 1})
+		}
+		if fmt.Sprint(got) != tt.want {
+			t.Errorf("%s: %v, want %s", tt.root, got, tt.want)
+		}
+		w.table.Close(v)
+	}
+}

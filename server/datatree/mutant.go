@@ -1,0 +1,25 @@
+package datatree
+
+import "fmt"
+
+// Mutant is a fault that can be injected into subtrees, in a build with the tag zabmutants: see
+// replica.Mutant.
+type Mutant uint8
+
+const (
+	writesShow   Mutant = iota + 1 // what is written after the freeze shows
+	childrenLost                   // children that have been deleted since the freeze are lost
+	numMutants
+)
+
+var mutantNames = [...]string{writesShow: "writes-show", childrenLost: "children-lost"}
+
+func (m Mutant) String() string {
+	if m > 0 && m < numMutants {
+		return mutantNames[m]
+	}
+	return fmt.Sprintf("mutant(%d)", uint8(m))
+}
+
+// Mutants returns all mutants.
+func Mutants() []Mutant { return []Mutant{writesShow, childrenLost} }

@@ -1,0 +1,45 @@
+package feed
+
+import "fmt"
+
+// Mutant is a fault that can be injected into histories and feeds, in a build with the tag
+// zabmutants: see replica.Mutant.
+type Mutant uint8
+
+const (
+	afterDoubled   Mutant = iota + 1 // a feed begins with the changes of the zxid after which it is to begin
+	untakenLost                      // a change that has no room in an event is lost
+	partConfirmed                    // an event confirms a transaction of which more follows
+	oldestTooLow                     // a history says that it has one transaction more than it has
+	compactedEarly                   // a feed that has everything up to the oldest zxid ends
+	anybodyDeleted                   // anybody is told of deletes
+	chargeless                       // events cost no credit
+	levelForgotten                   // a feed that needs several events for what is new does not precede replies
+	numMutants
+)
+
+var mutantNames = [...]string{
+	afterDoubled:   "after-doubled",
+	untakenLost:    "untaken-lost",
+	partConfirmed:  "part-confirmed",
+	oldestTooLow:   "oldest-too-low",
+	compactedEarly: "compacted-early",
+	anybodyDeleted: "anybody-deleted",
+	chargeless:     "chargeless",
+	levelForgotten: "level-forgotten",
+}
+
+func (m Mutant) String() string {
+	if m > 0 && m < numMutants {
+		return mutantNames[m]
+	}
+	return fmt.Sprintf("mutant(%d)", uint8(m))
+}
+
+// Mutants returns all mutants.
+func Mutants() (list []Mutant) {
+	for m := Mutant(1); m < numMutants; m++ {
+		list = append(list, m)
+	}
+	return list
+}

@@ -1,0 +1,103 @@
+package feed
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+// send returns a function for a Set that counts the events of each feed.
+func send(events map[int32]int) func(*Feed) bool {
+	return func(f *Feed) bool {
+		if len(f.Append(nil, func([]jute.ACL) bool { return true })) > 0 {
+			events[f.ID()]++
+		}
+		return true
+	}
+}
+
+func TestSet(t *testing.T) {
+	h := New(1<<20, 5)
+	var s Set
+	subscribe := func(feed int32, after jute.Zxid) error {
+		_, err := s.Subscribe(h, &jute.SubscribeRequest{Path: "/", Feed: feed, After: after, Credit: 1}, 5)
+		return err
+	}
+	for id := range int32(MaxFeeds) {
+		if err := subscribe(id, jute.FromNow); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(id int32) error { return s.Unsubscribe(&jute.UnsubscribeRequest{Feed: id}) }
+	grant := func(id, credit int32) error { return s.Grant(&jute.CreditRequest{Feed: id, Credit: credit}) }
+	for _, tt := range []struct {
+		what      string
+		got, want error
+	}{
+		{"one feed too many", subscribe(99, 5), jute.ErrBadArguments},
+		{"credit", grant(3, 7), nil},
+		{"too much credit", grant(3, jute.MaxFeedCredit), jute.ErrBadArguments},
+		{"credit for no feed", grant(99, 7), jute.ErrNoWatcher},
+		{"end of no feed", remove(99), jute.ErrNoWatcher},
+		{"end", remove(3), nil},
+		{"end again", remove(3), jute.ErrNoWatcher},
+		{"a number in use", subscribe(4, 5), jute.ErrBadArguments},
+		{"a bad request", subscribe(3, -2), jute.ErrBadArguments},
+		{"the number again", subscribe(3, 5), nil},
+	} {
+		if !errors.Is(tt.got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.what, tt.got, tt.want)
+		}
+	}
+	if remove(4) != nil || s.Empty() {
+		t.Error("there are feeds left")
+	}
+	if _, ok := errors.AsType[*jute.CompactedError](subscribe(4, 4)); !ok {
+		t.Error("a feed that the history lacks begins")
+	}
+}
+
+// A feed that has sent everything precedes replies, however many events that takes, until its credit is
+// used up. Others do not.
+func TestCatchUp(t *testing.T) {
+	w := newWorld(2000) // an event for each change
+	var s Set
+	for id, credit := range []int32{10_000, 0, 1} {
+		if _, err := s.Subscribe(w.history, &jute.SubscribeRequest{Path: "/", Recursive: true, Feed: int32(id), Credit: credit}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(what string, begin func(func(*Feed) bool), want string) {
+		t.Helper()
+		events := make(map[int32]int)
+		if begin(send(events)); fmt.Sprint(events) != want {
+			t.Errorf("%s: %v, want %s", what, events, want)
+		}
+	}
+	next := func(send func(*Feed) bool) { s.Next(send) }
+	change := func(paths ...string) {
+		var ops []datatree.Op
+		for _, path := range paths {
+			ops = append(ops, datatree.Op{Kind: datatree.OpCreate, Path: path})
+		}
+		w.apply(0, ops...)
+		w.history.Publish(w.zxid)
+	}
+	check("nothing was looked at", s.CatchUp, "map[]")
+	check("nothing to send", next, "map[]")
+	change("/a", "/b", "/c")
+	check("a first event", next, "map[0:1 2:1]")
+	check("the rest, as far as there is credit", s.CatchUp, "map[0:2]")
+	change("/d")
+	if err := s.Grant(&jute.CreditRequest{Feed: 1, Credit: 10_000}); err != nil {
+		t.Fatal(err)
+	}
+	check("one is behind", s.CatchUp, "map[0:1]")
+	for s.Next(send(make(map[int32]int))) {
+	}
+	change("/e")
+	check("none is behind", s.CatchUp, "map[0:1 1:1]")
+}

@@ -1,0 +1,510 @@
+package sim
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/feed"
+)
+
+// Feeds: clients follow the changes of znodes over all their connections, give little credit or none for
+// a while, and begin again where they were. A node has the history of changes and the feeds of servers.
+// The ghost makes its own list of changes from the committed transactions: see C1 to C5.
+
+// record is a change of a committed transaction.
+type record struct {
+	jute.Change
+	hidden bool // nobody may read the znode at that moment
+}
+
+// hiddenACL allows everything but reading.
+var hiddenACL = []jute.ACL{{Perms: jute.PermAll &^ jute.PermRead, ID: jute.WorldAnyone}}
+
+// noteRecords records the changes of a committed transaction, whose events are given.
+func (g *ghost) noteRecords(txn *datatree.Txn, events []pathEvent) {
+	index := int32(0)
+	add := func(kind jute.ChangeKind, path string, data []byte, stat jute.Stat) {
+		g.records = append(g.records, record{jute.Change{
+			Zxid: txn.Zxid, Index: index, Kind: kind, Time: txn.Time, Session: txn.Session, Stat: stat, Path: strings.Clone(path), Data: bytes.Clone(data),
+		}, g.hidden[path]})
+		index++
+	}
+	for i := range txn.Ops {
+		op, result := &txn.Ops[i], &g.applied.Results[i]
+		if result.Code != 0 {
+			continue
+		}
+		switch op.Kind {
+		case datatree.OpCreate:
+			g.hide(op)
+			add(jute.ChangeCreated, op.Path, op.Data, result.Stat)
+		case datatree.OpSetData:
+			add(jute.ChangeData, op.Path, op.Data, result.Stat)
+		case datatree.OpSetACL:
+			g.hide(op)
+			add(jute.ChangeACL, op.Path, nil, result.Stat)
+		case datatree.OpDelete:
+			add(jute.ChangeDeleted, op.Path, nil, jute.Stat{})
+		case datatree.OpCloseSession:
+			for _, e := range events {
+				if e.typ == jute.EventDeleted {
+					add(jute.ChangeDeleted, e.path, nil, jute.Stat{})
+				}
+			}
+		}
+	}
+}
+
+// hide notes whether the ACL that an operation sets hides the znode.
+func (g *ghost) hide(op *datatree.Op) {
+	g.hidden[strings.Clone(op.Path)] = !slices.ContainsFunc(op.ACL, func(a jute.ACL) bool { return a.Perms&jute.PermRead != 0 && a.ID == jute.WorldAnyone })
+}
+
+// recordsAfter returns the index of the first record after a zxid.
+func (g *ghost) recordsAfter(z jute.Zxid) int {
+	return sort.Search(len(g.records), func(i int) bool { return g.records[i].Zxid > z })
+}
+
+// feedState is what a client knows of its feed.
+type feedState uint8
+
+const (
+	feedOff  feedState = iota // this connection does not have it
+	feedOn                    // this connection has it
+	feedGone                  // changes are missed: the client has to read the state
+)
+
+// clientFeed is a feed of a client, over all its connections.
+type clientFeed struct {
+	state   feedState
+	begun   bool                  // it is to be begun again after the zxid where it was
+	request jute.SubscribeRequest // the last one
+	after   jute.Zxid             // everything up to it has come
+	next    int                   // in ghost.records: what has not come on this connection
+	credit  int                   // without what is on its way
+	window  int                   // roughly the credit that the client wants it to have
+	rests   uint64                // until then the client gives no credit
+}
+
+// wants reports whether a record belongs to the feed.
+func (f *clientFeed) wants(r *record) bool {
+	path := f.request.Path
+	below := f.request.Recursive && (path == "/" || strings.HasPrefix(r.Path, path+"/"))
+	return (r.Path == path || below) && (f.request.Kinds == 0 || f.request.Kinds>>(r.Kind-1)&1 != 0) && !r.hidden
+}
+
+// following returns the next record of the feed, up to z, or nil.
+func (f *clientFeed) following(g *ghost, z jute.Zxid) *record {
+	for ; f.next < len(g.records) && g.records[f.next].Zxid <= z; f.next++ {
+		if r := &g.records[f.next]; f.wants(r) {
+			return r
+		}
+	}
+	return nil
+}
+
+// begin is called when a server has the feed.
+func (f *clientFeed) begin(g *ghost, after jute.Zxid) {
+	f.state, f.begun, f.after, f.next, f.credit = feedOn, true, after, g.recordsAfter(after), int(f.request.Credit)
+}
+
+// newFeeds returns the feeds of a client. The one with an odd number is the second one.
+func (s *Sim) newFeeds(id int) []*clientFeed {
+	if s.cfg.Feeds == 0 || id%s.cfg.Feeds != 0 {
+		return nil
+	}
+	return []*clientFeed{{}, {request: jute.SubscribeRequest{Feed: 1}}}
+}
+
+// chooseFeed makes a request be about a feed, if there is something to do for one.
+func (s *Sim) chooseFeed(c *client, req *request) bool {
+	if len(c.feeds) == 0 || !s.percent(40) {
+		return false
+	}
+	f := c.feeds[s.rng.IntN(len(c.feeds))]
+	if slices.ContainsFunc(c.inFlight, func(r request) bool { return r.feed == f }) {
+		return false
+	}
+	calm := s.phase != phaseChaos
+	switch {
+	case f.state == feedGone:
+		req.kind = reqRead
+	case f.state == feedOff:
+		s.chooseSubscribe(f)
+		req.kind, req.op, req.body = reqFeed, jute.OpSubscribe, f.request.Append(nil)
+	case !calm && s.percent(5):
+		f.begun = false
+		req.kind, req.op, req.body = reqFeed, jute.OpUnsubscribe, (&jute.UnsubscribeRequest{Feed: f.request.Feed}).Append(nil)
+	case !calm && s.percent(5):
+		f.rests = s.now + s.between(0, s.cfg.SessionMs*4000)
+		return false
+	case f.credit >= f.window || !calm && s.now < f.rests:
+		return false
+	default:
+		more := max(0, -f.credit) + 1 + s.rng.IntN(f.window)
+		req.kind, req.op, req.body = reqFeed, jute.OpCredit, (&jute.CreditRequest{Feed: f.request.Feed, Credit: int32(more)}).Append(nil)
+	}
+	req.feed = f
+	return true
+}
+
+// chooseSubscribe draws the request for a feed, or makes the one with which it is begun again.
+func (s *Sim) chooseSubscribe(f *clientFeed) {
+	r := &f.request
+	r.Feed += 2
+	r.Credit = int32(pick(s.rng, 0, 50, 1000, 20000))
+	f.window = pick(s.rng, 50, 1000, 20000)
+	if r.After = f.after; f.begun {
+		return
+	}
+	r.Path, r.Recursive, r.Data = "/", s.percent(80), s.percent(50)
+	if s.percent(30) {
+		r.Path = pick(s.rng, s.paths[s.rng.IntN(len(s.paths))], "/tree", "/line", "/tree/a")
+	}
+	if r.Kinds = 0; s.percent(30) {
+		r.Kinds = jute.ChangeKinds(s.rng.IntN(16))
+	}
+	r.After = pick(s.rng, jute.FromNow, 0, s.ghost.acked)
+	if k := len(s.ghost.records); k > 0 && s.percent(50) {
+		r.After = s.ghost.records[s.rng.IntN(k)].Zxid
+	}
+}
+
+// chooseChanges draws a write that changes who may read a znode, or changes it several times.
+func (s *Sim) chooseChanges(req *request) {
+	path, acl := s.paths[s.rng.IntN(len(s.paths))], pick(s.rng, openACL, hiddenACL)
+	create := jute.MultiOp{Type: jute.OpCreate, Path: path, ACL: acl}
+	set := jute.MultiOp{Type: jute.OpSetData, Path: path, Version: -1, Data: strconv.AppendUint(nil, s.rng.Uint64()>>40, 36)}
+	remove := jute.MultiOp{Type: jute.OpDelete, Path: path, Version: -1}
+	var ops []jute.MultiOp
+	switch s.rng.IntN(5) {
+	case 0, 1:
+		req.op, req.body = jute.OpSetACL, (&jute.SetACLRequest{Path: path, ACL: acl, Version: -1}).Append(nil)
+		return
+	case 2:
+		ops = []jute.MultiOp{create, set}
+	case 3:
+		ops = []jute.MultiOp{create, set, remove, create}
+	case 4:
+		ops = []jute.MultiOp{set, remove}
+	}
+	req.op, req.body = jute.OpMulti, (&jute.MultiRequest{Ops: ops}).Append(nil)
+}
+
+// gotFeedReply handles the answer to a request about a feed, if it is one.
+func (s *Sim) gotFeedReply(c *client, req *request, r *reply) {
+	f := req.feed
+	switch {
+	case f == nil:
+		return
+	case r.err == jute.ErrBadArguments, r.err == jute.ErrNoWatcher && f.state != feedGone:
+		s.fail("C1", "client %d is told %v for %v of feed %d", c.id, r.err, req.op, f.request.Feed)
+	case r.err != 0:
+		return
+	}
+	switch {
+	case req.kind == reqRead:
+		f.state, f.after = feedOff, r.zxid
+	case req.op == jute.OpSubscribe:
+		s.subscribed(c, f, r)
+	case req.op == jute.OpCredit:
+		var p jute.CreditRequest
+		d := jute.NewDecoder(req.body)
+		p.Decode(&d)
+		f.credit += int(p.Credit)
+	default:
+		f.state = feedOff
+	}
+}
+
+// subscribed handles the answer to a client that begins a feed.
+func (s *Sim) subscribed(c *client, f *clientFeed, r *reply) {
+	var p jute.SubscribeResponse
+	d := jute.NewDecoder(r.frame)
+	p.Decode(&d)
+	want := f.request.After
+	if want == jute.FromNow {
+		want = r.zxid
+	}
+	switch {
+	case d.Err() != nil:
+		s.fail("C1", "client %d: answer to subscribe: %v", c.id, d.Err())
+	case p.Compacted:
+		s.lacks(c, f, want, p.Zxid)
+	case p.Zxid != want:
+		s.fail("C2", "client %d begins a feed after %v, and is told %v", c.id, want, p.Zxid)
+	default:
+		s.stats.Subscribed++
+		f.begin(&s.ghost, p.Zxid)
+	}
+}
+
+// lacks handles the end of a feed at a server that lacks changes.
+func (s *Sim) lacks(c *client, f *clientFeed, after, oldest jute.Zxid) {
+	s.stats.Compacted++
+	if oldest <= after {
+		s.fail("C4", "client %d, which has the changes up to %v, is told that the server has those after %v, and gets none", c.id, after, oldest)
+	}
+	f.state, f.begun = feedGone, true
+}
+
+// gotChanges handles an event of a feed: C1, C2.
+func (s *Sim) gotChanges(c *client, r *reply) {
+	var head jute.ReplyHeader
+	var e jute.FeedEvent
+	d := jute.NewDecoder(r.frame)
+	head.Decode(&d)
+	e.Decode(&d)
+	i := slices.IndexFunc(c.feeds, func(f *clientFeed) bool { return f.state == feedOn && f.request.Feed == e.Feed })
+	if i < 0 || d.Err() != nil || head.Xid != jute.XidFeed || head.Zxid != e.Zxid {
+		s.fail("C1", "client %d has no feed for this event: %+v, %+v, %v", c.id, head, e, d.Err())
+	}
+	f := c.feeds[i]
+	f.credit -= len(r.frame)
+	if e.Compacted {
+		s.lacks(c, f, f.after, e.Zxid)
+		return
+	}
+	for i := range e.Changes {
+		s.stats.Fed++
+		want := jute.Change{}
+		if next := f.following(&s.ghost, math.MaxInt64); next != nil {
+			want = next.Change
+		}
+		if !f.request.Data {
+			want.Data = nil
+		}
+		if got := &e.Changes[i]; !bytes.Equal(got.Append(nil), want.Append(nil)) {
+			s.fail("C1", "client %d gets %+v, and the next change of feed %+v, which is at %v, is %+v", c.id, got, f.request, f.after, want)
+		}
+		f.next++
+	}
+	if missed := f.following(&s.ghost, e.Zxid); missed != nil || e.Zxid < f.after {
+		s.fail("C2", "client %d is told that feed %+v is at %v; it was at %v, and lacks %+v", c.id, f.request, e.Zxid, f.after, missed)
+	}
+	f.after = e.Zxid
+}
+
+// checkFed checks that the changes that a reply or the event of a watch shows have come from the feeds that
+// had sent everything: C3. When the event of a watch comes, others of its transaction may follow.
+func (s *Sim) checkFed(c *client, r *reply) {
+	for i, f := range c.feeds {
+		if r.level>>i&1 == 0 || f.state != feedOn {
+			continue
+		}
+		z := r.zxid
+		if r.event != 0 {
+			z--
+		}
+		missed := f.following(&s.ghost, z)
+		if r.event != 0 && missed == nil {
+			if missed = f.following(&s.ghost, r.zxid); missed != nil && missed.Path != r.path {
+				missed = nil
+			}
+		}
+		if missed != nil {
+			s.fail("C3", "client %d is shown %v (%v), and feed %+v, which had sent everything, has not sent %+v", c.id, r.zxid, r, f.request, missed)
+		}
+	}
+}
+
+// fedGhost is what the node has done for a feed of a connection.
+type fedGhost struct {
+	on     bool
+	credit int
+	level  bool // everything was sent, and there was credit since
+}
+
+// fedOf returns it for a feed, by its number.
+func (c *conn) fedOf(feed int32) *fedGhost { return &c.fed[feed&1] }
+
+// beginChanges begins the history of a process that has loaded a snapshot, or nothing.
+func (s *Sim) beginChanges(n *node) {
+	limit := s.cfg.FeedBytes
+	if s.cfg.Feeds == 0 {
+		limit = 0
+	}
+	n.changes, n.changesSince = feed.New(limit, n.applied), n.applied
+}
+
+// addChanges adds the changes of a transaction that a start replays.
+func (s *Sim) addChanges(n *node) {
+	if s.cfg.Mutant != MutantReplayNotFed {
+		n.changes.Add(&s.txn, &s.result)
+	}
+}
+
+// publishChanges makes the changes of a transaction, or of a part of one, known to the feeds.
+func (s *Sim) publishChanges(n *node, txn *datatree.Txn) {
+	if s.cfg.Feeds == 0 {
+		return
+	}
+	n.changes.Add(txn, &s.result)
+	n.changes.Publish(n.tree.LastZxid())
+	if s.cfg.Mutant != MutantFeederAsleep {
+		s.feedSoon(n)
+	}
+}
+
+// feedSoon has the feeds of a node looked at later, as another goroutine would.
+func (s *Sim) feedSoon(n *node) {
+	if !n.feeding && slices.ContainsFunc(n.conns, func(c *conn) bool { return !c.feeds.Empty() }) {
+		n.feeding = true
+		s.after(evFeed, n, s.between(1, 2*s.cfg.NetUs))
+	}
+}
+
+// feed sends the next event of each feed of a node.
+func (s *Sim) feed(n *node) {
+	n.feeding = false
+	more := false
+	for _, c := range n.conns {
+		more = c.feeds.Next(func(f *feed.Feed) bool { return s.sendEvent(n, c, f) }) || more
+	}
+	if more {
+		s.feedSoon(n)
+	}
+}
+
+// catchUp lets the feeds of a connection precede what is sent next, and returns a bit for each that has sent
+// everything.
+func (s *Sim) catchUp(n *node, c *conn) (level uint8) {
+	if c.feeds.Empty() {
+		return 0
+	}
+	if s.cfg.Mutant != MutantFeedLate {
+		c.feeds.CatchUp(func(f *feed.Feed) bool { return s.sendEvent(n, c, f) })
+	}
+	for i := range c.fed {
+		if c.fed[i].level {
+			s.stats.Levels++
+			level |= 1 << i
+		}
+	}
+	return level
+}
+
+// sendEvent sends the next event of a feed, if it has one: C5.
+func (s *Sim) sendEvent(n *node, c *conn, f *feed.Feed) bool {
+	g := c.fedOf(f.ID())
+	b := f.Append(nil, s.readable)
+	if len(b) > 0 {
+		if g.credit <= 0 {
+			s.fail("C5", "server %d sends an event of feed %d to client %d, with a credit of %d", n.id, f.ID(), c.client, g.credit)
+		}
+		g.credit -= len(b) - 4
+		s.toClient(n, c.client, &reply{attempt: c.attempt, frame: b[4:]})
+	}
+	switch {
+	case f.State() == feed.Ended:
+		s.checkHistory(n)
+		*g = fedGhost{}
+	case g.credit <= 0:
+		g.level = false
+	case f.Zxid() >= n.tree.LastZxid():
+		g.level = true
+	}
+	return true
+}
+
+// serveFeed does what a request about a feed asks for, when it is answered.
+func (s *Sim) serveFeed(n *node, c *conn, req *request, r *reply) {
+	d := jute.NewDecoder(req.body)
+	var err error
+	switch req.op {
+	case jute.OpSubscribe:
+		var p jute.SubscribeRequest
+		p.Decode(&d)
+		answer := jute.SubscribeResponse{}
+		answer.Zxid, err = c.feeds.Subscribe(n.changes, &p, n.applied)
+		if gone, ok := err.(*jute.CompactedError); ok {
+			s.checkHistory(n)
+			answer, err = jute.SubscribeResponse{Zxid: gone.Oldest, Compacted: true}, nil
+		} else if err == nil {
+			*c.fedOf(p.Feed) = fedGhost{on: true, credit: int(p.Credit)}
+		}
+		r.frame = answer.Append(nil)
+	case jute.OpCredit:
+		var p jute.CreditRequest
+		p.Decode(&d)
+		if err = c.feeds.Grant(&p); err == nil {
+			c.fedOf(p.Feed).credit += int(p.Credit)
+		}
+	default:
+		var p jute.UnsubscribeRequest
+		p.Decode(&d)
+		if err = c.feeds.Unsubscribe(&p); err == nil {
+			*c.fedOf(p.Feed) = fedGhost{}
+		}
+	}
+	r.err = jute.CodeOf(err)
+	s.feedSoon(n)
+}
+
+// checkHistory checks a history that lacks changes that a feed needs: all after its oldest zxid are there,
+// and it has forgotten others only because it is full: C4.
+func (s *Sim) checkHistory(n *node) {
+	oldest, last := n.changes.Span()
+	g := &s.ghost
+	i := g.recordsAfter(oldest)
+	err := n.changes.After(oldest).Next(func(r feed.Record) bool {
+		got := r.Change()
+		if i == len(g.records) || got.Zxid != g.records[i].Zxid || got.Index != g.records[i].Index {
+			s.fail("C4", "server %d says that it has the changes after %v, and not what precedes %+v", n.id, oldest, got)
+		}
+		i++
+		return true
+	})
+	if err != nil || i < g.recordsAfter(last) {
+		s.fail("C4", "server %d says that it has the changes after %v up to %v: %v", n.id, oldest, last, err)
+	}
+	if oldest == n.changesSince {
+		return
+	}
+	kept := 0
+	for i := g.recordsAfter(oldest - 1); i < g.recordsAfter(last); i++ {
+		kept += 100 + len(g.records[i].Path) + len(g.records[i].Data)
+	}
+	if kept < s.cfg.FeedBytes/4 {
+		s.fail("C4", "server %d has forgotten %v, and has not more than %d bytes of changes after it", n.id, oldest, kept)
+	}
+}
+
+// checkFeedsSent checks that no feed has to wait when all feeds have been looked at, unless for credit.
+func (s *Sim) checkFeedsSent() {
+	if s.cfg.Feeds == 0 {
+		return
+	}
+	s.runUntil("a feed has always more to send", func() bool {
+		return !slices.ContainsFunc(s.nodes, func(n *node) bool { return n.feeding })
+	})
+	sent := make([]jute.Zxid, len(s.nodes))
+	for i, n := range s.nodes {
+		sent[i] = n.applied
+	}
+	s.runFor(1) // until it arrives
+	for i, n := range s.nodes {
+		for _, c := range n.conns {
+			s.checkSent(c, sent[i])
+		}
+	}
+}
+
+// checkSent checks that the feeds of a connection that have credit have sent everything up to z: Liveness.
+func (s *Sim) checkSent(c *conn, z jute.Zxid) {
+	client := s.clients[c.client]
+	for i, f := range client.feeds {
+		if g := &c.fed[i]; client.origin != c.origin || !g.on || g.credit <= 0 || f.state != feedOn {
+			continue
+		}
+		if missed := f.following(&s.ghost, z); missed != nil {
+			s.fail("Liveness", "client %d waits for %+v in feed %+v, which has a credit of %d", c.client, missed, f.request, c.fed[i].credit)
+		}
+	}
+}
