@@ -66,7 +66,8 @@ type Config struct {
 	// Faults are the mean times between two faults of a kind; 0 disables the kind.
 	Faults [numFaults]uint64
 
-	Backlog int64 // bytes that the applier and a leader hold; 0 for a lot
+	Backlog  int64 // bytes that the applier and a leader hold; 0 for a lot
+	Closings int64 // replica.Limits.Closings
 	// OddFile gives one server a different list from the start. That server alone is no
 	// quorum of its list.
 	OddFile bool
@@ -157,6 +158,9 @@ func (c *Config) String() string {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
 		}
 	}
+	if c.Closings > 0 {
+		fmt.Fprintf(&b, " closings=%d", c.Closings)
+	}
 	if c.OddFile {
 		b.WriteString(" oddfile")
 	}
@@ -223,6 +227,7 @@ func Draw(seed uint64, steps int) Config {
 		c.Exact = 0 // sent again and again, large values would exceed the rate
 	}
 	c.TreePct = pick(r, 0, 0, 30)
+	c.Closings = pick[int64](r, 0, 256, 1024)
 	return c
 }
 
