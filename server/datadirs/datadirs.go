@@ -280,9 +280,9 @@ func (f *Found) recoveryAdvice() string {
 func (f *Found) foreignFilesError() error {
 	advice := "is the directory right, and is its disk mounted?"
 	if slices.ContainsFunc(f.ForeignFiles, isApacheData) {
-		advice = "version-2 is the data of Apache ZooKeeper. To move it to zkd, " + f.importAdvice() + ", and give zkd that directory"
+		advice = "version-2 is the data of Apache ZooKeeper. To move it to zkd, " + f.importAdvice() + ", and give zkd that directory."
 	}
-	return fmt.Errorf("there is no data of zkd, but there are other files: %s: %s. To begin with an empty tree beside them, make the file %s",
+	return fmt.Errorf("there is no data of zkd, but there are other files: %s: %s To begin with an empty tree beside them, make the file %s",
 		f.listForeignFiles(), advice, f.initializeFile())
 }
 
