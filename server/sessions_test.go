@@ -207,6 +207,37 @@ func TestSessionExpiresBetweenTimeoutAndATickLater(t *testing.T) {
 	}
 }
 
+// TestARackExpires has many sessions with ephemerals that expire at the same time: the leader closes
+// some, and each next one as soon as these are applied, not at the next tick of some clock.
+func TestARackExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		watcher := s.connectFor(t, 20_000)
+		watcher.ok(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/", Mode: jute.AddPersistentRecursive})
+		const sessions, each = 200, 20 // some fifty fill the smallest window
+		for i := range sessions {
+			c := s.connectFor(t, 4000)
+			for j := range each {
+				c.ephemeral(fmt.Sprintf("/e%d-%d", i, j))
+				watcher.must()
+			}
+		}
+		var began time.Time
+		for i := range sessions * each {
+			if e := watcher.must(); e.event().Type != jute.EventDeleted {
+				t.Fatalf("event %v, want NodeDeleted", e)
+			}
+			if i == 0 {
+				began = time.Now()
+			}
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the sessions are closed in %v", took)
+		}
+		s.noErrors(t)
+	})
+}
+
 // TestAnyPacketKeepsASessionAlive covers pings, reads, writes, and a connection that is
 // resumed with a new timeout.
 func TestAnyPacketKeepsASessionAlive(t *testing.T) {

@@ -33,7 +33,7 @@ type leading struct {
 	// before this one was ready to lead. They have their turns by their origins, so that a
 	// connection with many requests under way delays the others by one at a time; a request of
 	// several times longRequest lets the others have as many turns first.
-	// Lists are set aside while their first request is long and pace has it wait.
+	// Lists are set aside while pace has their first request wait.
 	waiting fifo.Turns[Submission]
 	bytes   int64 // of waiting
 	pace    pace
@@ -133,6 +133,7 @@ func (r *Replica) lead(now zab.Status) {
 		services:  r.leading.services,
 		refused:   r.leading.refused,
 		evaluator: evaluate.New(tree, r.o.Schemes, r.o.Evaluate),
+		pace:      newPace(r.o.Limits.Closings),
 	}
 	leasesEnd := r.now()
 	if r.o.Ensemble {
@@ -232,7 +233,7 @@ func (r *Replica) canPropose() bool {
 func (r *Replica) AwaitsApplied() (awaits, more bool) {
 	role, l := r.status.Role, &r.leading
 	awaits = role == zab.SyncingLeader || role == zab.SyncingFollower || l.unknown.Len() > 0 ||
-		l.evaluator != nil && !l.evaluator.Ready()
+		l.pace.closings.aside || l.evaluator != nil && !l.evaluator.Ready()
 	return awaits, awaits && r.reportedApplied < r.o.State.Applied()
 }
 
@@ -271,12 +272,12 @@ func (r *Replica) evaluate(maxWork int) (n, work int) {
 		if sub == nil {
 			break
 		}
-		if long := len(sub.Request.Body) >= longRequest; !long {
-			short = true
-		} else if l.pace.full(now) {
-			l.pace.limited = true
+		if l.pace.waits(&sub.Request, now) {
 			l.waiting.SetAside()
 			continue
+		}
+		if long := len(sub.Request.Body) >= longRequest; !long {
+			short = true
 		} else if short && l.pace.inForce(now) {
 			break // the log gets the short ones first
 		}
@@ -297,15 +298,19 @@ func (r *Replica) evaluate(maxWork int) (n, work int) {
 	return n, work
 }
 
-// keepPace gives turns again to long requests that waited for others to be committed.
+// keepPace gives turns again to requests that waited for others to be committed or applied.
 func (r *Replica) keepPace() {
 	l := &r.leading
-	if l.pace.marks.Len() == 0 {
+	if l.pace.marks.Len() == 0 && (l.pace.closings.underWay == 0 || mutated(closingsForgotten)) {
 		return
 	}
-	now := r.o.Now()
+	now, applied := r.o.Now(), r.reportedApplied
+	if mutated(closingsUntilCommit) {
+		applied = r.collected
+	}
 	l.pace.committed(r.collected, now)
-	if !l.pace.full(now) && !mutated(asideForgotten) {
+	l.pace.applied(applied, now)
+	if l.pace.opened(now) && !mutated(asideForgotten) {
 		l.waiting.Restore()
 	}
 }
@@ -404,12 +409,15 @@ func (r *Replica) proposeOne(req *evaluate.Request, now time.Duration, wall int6
 	}
 	r.leading.evaluator.Accept(txn)
 	data := payload.encode(txn)
-	work = len(txn.Ops) + len(data)/256
+	work = len(txn.Ops) + len(data)/workBytes
 	if len(txn.Ops) == 1 {
 		work += len(txn.Ops[0].Paths)
 	}
 	r.Core.Propose(txn.Zxid, data)
 	r.leading.pace.proposed(txn.Zxid, len(data), now)
+	if req.Op == jute.OpCloseSession {
+		r.leading.pace.closings.proposed(txn.Zxid, int64(work)*workBytes, now)
+	}
 	if r.o.Proposed != nil {
 		r.o.Proposed(len(data))
 	}
@@ -502,7 +510,17 @@ func (r *Replica) checkOwner(req *evaluate.Request, s *session.Session) {
 		req.Refused = jute.ErrSessionMoved
 	case req.Op == jute.OpCloseSession:
 		r.o.Tracker.MarkClosing(req.Session) // so that it does not expire as well
+	case r.doomed(s, req.Session):
+		req.Refused = jute.ErrSessionMoved
 	}
+}
+
+// doomed reports whether a session has expired, and its closing waits to be evaluated. Nothing may be done
+// for its client meanwhile, which could count on the session then. The client is not told either that
+// it has expired, since the closing may never be committed: its connection ends, and it tries again.
+func (r *Replica) doomed(s *session.Session, id jute.SessionID) bool {
+	_, open := r.leading.evaluator.Timeout(id)
+	return open && s != nil && s.Closing() && !mutated(doomedServed)
 }
 
 // resume makes the new connection the session's owner, by a transaction. From then on the
@@ -529,7 +547,7 @@ func (r *Replica) resume(req *evaluate.Request) bool {
 		b.code = jute.ErrSessionExpired
 		r.placeBarrier(b)
 		return true
-	case alive && records && full:
+	case alive && records && full, r.doomed(s, req.Session):
 		b.code = jute.ErrSessionMoved
 	case alive && !records && (full || ms == req.TimeoutMs):
 		r.resumeInMemory(req, ms)

@@ -140,7 +140,10 @@ func (r *Replica) Expire(at time.Duration) {
 		if mutated(waitingIgnored) {
 			break
 		}
-		if s := r.o.Tracker.Get(sub.Request.Session); s != nil && sub.Request.Origin != 0 {
+		if sub.Request.Origin == 0 {
+			continue
+		}
+		if s := r.o.Tracker.Get(sub.Request.Session); s != nil {
 			s.Touch(sub.Received.Milliseconds(), s.TimeoutMs())
 		}
 	}

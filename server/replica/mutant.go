@@ -59,6 +59,10 @@ const (
 	ownersForgotten
 	numberForgotten
 	confirmedEarly
+	closingsUnbounded
+	closingsUntilCommit
+	closingsForgotten
+	doomedServed
 )
 
 var mutantNames = [...]string{
@@ -107,6 +111,10 @@ var mutantNames = [...]string{
 	ownersForgotten:      "owners-forgotten",
 	numberForgotten:      "number-forgotten",
 	confirmedEarly:       "confirmed-early",
+	closingsUnbounded:    "closings-unbounded",
+	closingsUntilCommit:  "closings-until-commit",
+	closingsForgotten:    "closings-forgotten",
+	doomedServed:         "doomed-served",
 }
 
 func (m Mutant) String() string {

@@ -5,100 +5,134 @@ import (
 
 	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
 )
 
-// pace bounds how many bytes of long requests a leader has under way, which means proposed and not
-// committed, while short requests come: each of these waits for everything that was
-// proposed before it. Without short requests the only bound is Limits.Log.
+// pace bounds how much a leader has under way of what delays the requests after it:
 //
-// The bound follows from the time from an entry's proposal to its commit. base is the least of that in the last
-// seconds: a sync of the log, and a round trip to the other servers. The window of long requests
-// grows while they take little longer than base, and shrinks while they take several times
-// as long. So it is about what the disks and the links carry within base: less would not be
+//   - The bytes of long requests that are proposed and not committed, while short requests come: each of
+//     these waits for everything that was proposed before it. Without short requests the only bound is
+//     Limits.Log.
+//   - The closings of sessions that are proposed and not applied: a write is answered after the
+//     closings before it are applied, and each may delete thousands of ephemerals.
+//
+// The bounds follow from the time that these take. base is the least time from an entry's proposal
+// to its commit in the last seconds: a sync of the log, and a round trip to the other servers. A window
+// grows while what it bounds takes little longer than base, and shrinks while that takes several times
+// as long. So it is about what the disks, the links and the applier get done within base: less would not be
 // faster, and more would only wait.
-//
-// The zero pace has the smallest window.
 type pace struct {
-	window   int64 // the bound in bytes; a request may exceed it
-	underWay int64
-	marks    fifo.List[mark] // of what is under way, oldest first
-	base     time.Duration   // the least in this time and the one before; 0 if unknown
-	next     time.Duration   // the least in this time
-	renewAt  time.Duration   // when this time ends
-	shortAt  time.Duration   // when the last short request came; 0 for never
+	marks   fifo.List[mark] // of the entries that are not committed, oldest first
+	base    time.Duration   // the least in this time and the one before; 0 if unknown
+	next    time.Duration   // the least in this time
+	renewAt time.Duration   // when this time ends
+	shortAt time.Duration   // when the last short request came; 0 for never
 
-	// The window is set once in a round, which ends when everything is committed that
-	// was proposed when it began.
-	round   jute.Zxid
-	least   time.Duration // that a long request took in this round; 0 for none
-	limited bool          // a request has waited for the window in this round
+	long     window // long requests, until they are committed
+	closings window // closings, until they are applied; the work for one counts as workBytes
 }
 
-// mark is a row of entries, all short or all long, that were proposed at the same time.
+// mark is a row of entries that were proposed at the same time.
 type mark struct {
 	at   time.Duration
 	upTo jute.Zxid
-	long int64 // their bytes, if they are long
+	size int64 // of a window
+}
+
+// window bounds the size of the entries of a kind that are under way.
+type window struct {
+	size        int64 // the bound; an entry may exceed it
+	least, most int64 // bounds of size
+	underWay    int64
+	marks       fifo.List[mark] // of what is under way, oldest first
+
+	// The size is set once in a round, which ends when everything is done that was under way
+	// when it began.
+	round   jute.Zxid
+	took    time.Duration // the least that an entry took in this round; 0 for none
+	limited bool          // a request has waited for the window in this round
+
+	aside bool // lists of requests are set aside because the window was full
 }
 
 const (
 	// longRequest is the size of a long request, in bytes.
 	longRequest = 4096
+	// workBytes is how many bytes of a transaction count as much as one of its operations.
+	workBytes   = 256
 	leastWindow = 64 << 10
-	mostWindow  = 4 << 20
-	// leastDelay is how much longer than base a long request may always take: on fast disks, what
-	// the scheduler adds counts for more than the bytes.
+	// leastClosings takes an applier some milliseconds. With less, 100,000 ephemerals would take too many
+	// rounds on a machine that is so busy that each hand-over between goroutines takes milliseconds.
+	leastClosings = 1024 * workBytes
+	mostWindow    = 4 << 20
+	// leastDelay is how much longer than base an entry of a window may always take: on fast disks, what
+	// the scheduler adds counts for more than the size.
 	leastDelay = time.Millisecond
 	// baseAge is after how long base is forgotten: the path may be slower now.
 	baseAge = 10 * time.Second
-	// shortAge is how long the bound stays after a short request.
+	// shortAge is how long the bound of long requests stays after a short one.
 	shortAge = time.Second
 )
 
-// inForce reports whether there is a bound.
+// newPace returns a pace with the smallest windows. If closings is not 0, it is the size of their window.
+func newPace(closings int64) pace {
+	p := pace{long: window{size: leastWindow, least: leastWindow, most: mostWindow}}
+	p.closings = window{size: leastClosings, least: leastClosings, most: mostWindow}
+	if closings != 0 {
+		p.closings = window{size: closings, least: closings, most: closings}
+	}
+	return p
+}
+
+// inForce reports whether there is a bound of long requests.
 func (p *pace) inForce(now time.Duration) bool { return p.shortAt > 0 && now-p.shortAt < shortAge }
 
 // full reports whether a long request has to wait until others are committed.
-func (p *pace) full(now time.Duration) bool {
-	return p.inForce(now) && p.underWay > 0 && p.underWay >= max(p.window, leastWindow)
+func (p *pace) full(now time.Duration) bool { return p.inForce(now) && p.long.full() }
+
+// waits reports whether a request has to wait for its window, and notes that it does.
+func (p *pace) waits(req *evaluate.Request, now time.Duration) bool {
+	var w *window
+	switch {
+	case req.Op == jute.OpCloseSession && p.closings.full() && !mutated(closingsUnbounded):
+		w = &p.closings
+	case len(req.Body) >= longRequest && p.full(now):
+		w = &p.long
+	default:
+		return false
+	}
+	w.limited, w.aside = true, true
+	return true
+}
+
+// opened reports whether requests that were set aside need not wait any more, at least some.
+func (p *pace) opened(now time.Duration) bool {
+	if p.long.aside && !p.full(now) || p.closings.aside && !p.closings.full() {
+		p.long.aside, p.closings.aside = false, false
+		return true
+	}
+	return false
 }
 
 // proposed records an entry.
 func (p *pace) proposed(zxid jute.Zxid, bytes int, now time.Duration) {
-	n, long := p.marks.Len(), bytes >= longRequest
-	if n == 0 || p.marks.All()[n-1].at != now || p.marks.All()[n-1].long > 0 != long {
-		p.marks.Push(mark{at: now})
-		n++
-	}
-	last := &p.marks.All()[n-1]
-	last.upTo = zxid
-	if long {
-		last.long += int64(bytes)
-		p.underWay += int64(bytes)
+	record(&p.marks, zxid, 0, now)
+	if bytes >= longRequest {
+		p.long.proposed(zxid, int64(bytes), now)
 	}
 }
 
 // committed records that the entries up to zxid are committed.
 func (p *pace) committed(zxid jute.Zxid, now time.Duration) {
 	for p.marks.Len() > 0 && p.marks.Front().upTo <= zxid {
-		m := p.marks.Front()
-		took := max(now-m.at, 1)
-		p.measure(took, now)
-		if m.long > 0 && (p.least == 0 || took < p.least) {
-			p.least = took
-		}
-		p.underWay -= m.long
-		last := m.upTo
+		p.measure(max(now-p.marks.Front().at, 1), now)
 		p.marks.Pop(1)
-		if last >= p.round {
-			p.adapt()
-			p.round = zxid + 1
-			if n := p.marks.Len(); n > 0 {
-				p.round = p.marks.All()[n-1].upTo
-			}
-		}
 	}
+	p.long.done(zxid, p.base, now)
 }
+
+// applied records that the entries up to zxid are applied.
+func (p *pace) applied(zxid jute.Zxid, now time.Duration) { p.closings.done(zxid, p.base, now) }
 
 // measure updates base.
 func (p *pace) measure(took, now time.Duration) {
@@ -111,18 +145,57 @@ func (p *pace) measure(took, now time.Duration) {
 	}
 }
 
-// adapt sets the window at the end of a round.
-func (p *pace) adapt() {
-	excess, allowed := p.least-p.base, max(p.base, leastDelay)
-	w := max(p.window, leastWindow)
-	switch {
-	case !p.limited || p.least == 0: // the window was not used
-	case excess <= allowed/2:
-		p.window = min(2*w, mostWindow)
-	case excess <= allowed:
-		p.window = min(w+w/8, mostWindow)
-	default:
-		p.window = max(w/2, w*int64(allowed)/int64(excess), leastWindow)
+// record adds an entry to the last mark, or to a new one if that is of another time.
+func record(marks *fifo.List[mark], zxid jute.Zxid, size int64, now time.Duration) {
+	n := marks.Len()
+	if n == 0 || marks.All()[n-1].at != now {
+		marks.Push(mark{at: now})
+		n++
 	}
-	p.least, p.limited = 0, false
+	last := &marks.All()[n-1]
+	last.upTo = zxid
+	last.size += size
+}
+
+// full reports whether an entry has to wait until others are done.
+func (w *window) full() bool { return w.underWay > 0 && w.underWay >= w.size }
+
+// proposed records an entry.
+func (w *window) proposed(zxid jute.Zxid, size int64, now time.Duration) {
+	record(&w.marks, zxid, size, now)
+	w.underWay += size
+}
+
+// done records that the entries up to zxid are done.
+func (w *window) done(zxid jute.Zxid, base, now time.Duration) {
+	for w.marks.Len() > 0 && w.marks.Front().upTo <= zxid {
+		m := *w.marks.Front()
+		w.marks.Pop(1)
+		if took := max(now-m.at, 1); w.took == 0 || took < w.took {
+			w.took = took
+		}
+		w.underWay -= m.size
+		if m.upTo >= w.round {
+			w.adapt(base)
+			w.round = m.upTo + 1
+			if n := w.marks.Len(); n > 0 {
+				w.round = w.marks.All()[n-1].upTo
+			}
+		}
+	}
+}
+
+// adapt sets the size at the end of a round.
+func (w *window) adapt(base time.Duration) {
+	excess, allowed := w.took-base, max(base, leastDelay)
+	switch {
+	case !w.limited: // the window was not used
+	case excess <= allowed/2:
+		w.size = min(2*w.size, w.most)
+	case excess <= allowed:
+		w.size = min(w.size+w.size/8, w.most)
+	default:
+		w.size = max(w.size/2, w.size*int64(allowed)/int64(excess), w.least)
+	}
+	w.took, w.limited = 0, false
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
 )
 
 // path is what entries pass until they are committed: batches of all that was proposed while the one
@@ -33,7 +34,7 @@ func TestPace(t *testing.T) {
 		{"far away", path{50 * time.Millisecond, 20 << 20}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var p pace
+			p := newPace(0)
 			now, zxid := time.Second, jute.Zxid(0)
 			batches := func(over path) (took time.Duration) {
 				for end := now + 3*baseAge; now < end; {
@@ -47,12 +48,12 @@ func TestPace(t *testing.T) {
 						zxid++
 						p.proposed(zxid, size, now)
 					}
-					p.limited = true
-					took = over.takes(p.underWay)
+					p.long.limited = true
+					took = over.takes(p.long.underWay)
 					now += took
 					p.committed(zxid, now)
-					if p.underWay != 0 || p.marks.Len() != 0 {
-						t.Fatalf("%d bytes are under way, of %d marks", p.underWay, p.marks.Len())
+					if p.long.underWay != 0 || p.marks.Len() != 0 {
+						t.Fatalf("%d bytes are under way, of %d marks", p.long.underWay, p.marks.Len())
 					}
 				}
 				return took
@@ -60,16 +61,59 @@ func TestPace(t *testing.T) {
 			for _, over := range []path{tt.path, {10 * tt.path.perBatch, tt.path.perSecond}, tt.path} {
 				least, most := over.perBatch*13/10, max(over.perBatch*9/2, over.perBatch+2*leastDelay)
 				if took := batches(over); took < least || took > most {
-					t.Errorf("batches take %v, want from %v to %v; the window is %d", took, least, most, p.window)
+					t.Errorf("batches take %v, want from %v to %v; the window is %d", took, least, most, p.long.size)
 				}
 			}
 		})
 	}
 }
 
+// TestPaceOfClosings has many sessions with one ephemeral each to be closed, on an applier that takes 5 µs for
+// each, and short requests beside them. What is under way takes about twice what a short request takes
+// alone, and where that is a millisecond or more the applier has work most of the time.
+func TestPaceOfClosings(t *testing.T) {
+	const perClosing = 5 * time.Microsecond
+	for _, commit := range []time.Duration{300 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
+		p := newPace(0)
+		now, zxid := time.Second, jute.Zxid(0)
+		var took time.Duration
+		var closed int
+		for range 200 {
+			zxid++
+			p.proposed(zxid, 100, now)
+			n := 0
+			for ; !p.closings.full(); n++ {
+				zxid++
+				p.proposed(zxid, 100, now)
+				p.closings.proposed(zxid, 2*workBytes, now)
+			}
+			if !p.waits(&evaluate.Request{Op: jute.OpCloseSession}, now) || p.opened(now) {
+				t.Fatal("a closing does not wait")
+			}
+			p.committed(zxid, now+commit)
+			if !p.closings.full() {
+				t.Fatal("closings count until they are committed only")
+			}
+			took = commit + time.Duration(n)*perClosing
+			now, closed = now+took, n
+			p.applied(zxid, now)
+			if p.closings.underWay != 0 || p.closings.marks.Len() != 0 || !p.opened(now) || p.opened(now) {
+				t.Fatalf("%d is under way, of %d marks", p.closings.underWay, p.closings.marks.Len())
+			}
+		}
+		excess, allowed := took-commit, max(commit, leastDelay)
+		if most := allowed * 3 / 2; excess > most && closed > leastClosings/(2*workBytes) {
+			t.Errorf("commits take %v: %d closings take %v more, want %v at most", commit, closed, excess, most)
+		}
+		if least := min(allowed/3, mostWindow/(2*workBytes)*perClosing*9/10); excess < least {
+			t.Errorf("commits take %v: %d closings take only %v more, want %v", commit, closed, excess, least)
+		}
+	}
+}
+
 // Without short requests, nothing but the limits of the log bounds long ones.
 func TestPaceWithoutShort(t *testing.T) {
-	var p pace
+	p := newPace(0)
 	for i := range 100 {
 		p.proposed(jute.Zxid(i+1), 1<<20, time.Hour)
 	}

@@ -102,6 +102,9 @@ type Limits struct {
 	Backlog int64
 	// Log is for records that are not durable. Above it a leader proposes nothing.
 	Log int64
+	// Closings is for closings of sessions that are proposed and not applied, where each
+	// ephemeral counts as workBytes. 0 means that the bound follows from the time that they take.
+	Closings int64
 }
 
 // Options configure a replica.

@@ -66,7 +66,8 @@ type Config struct {
 	// Faults are the mean times between two faults of a kind; 0 disables the kind.
 	Faults [numFaults]uint64
 
-	Backlog int64 // bytes that the applier and a leader hold; 0 for a lot
+	Backlog  int64 // bytes that the applier and a leader hold; 0 for a lot
+	Closings int64 // replica.Limits.Closings
 	// OddFile gives one server a different list from the start. That server alone is no
 	// quorum of its list.
 	OddFile bool
@@ -166,6 +167,9 @@ func (c *Config) String() string {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
 		}
 	}
+	if c.Closings > 0 {
+		fmt.Fprintf(&b, " closings=%d", c.Closings)
+	}
 	if c.OddFile {
 		b.WriteString(" oddfile")
 	}
@@ -243,6 +247,7 @@ func Draw(seed uint64, steps int) Config {
 	c.Views = pick(r, 0, 0, 1, 2)
 	c.ViewMs = c.SessionMs * pick[uint64](r, 1, 10, 100)
 	c.ViewChanges = pick(r, 20, 200_000)
+	c.Closings = pick[int64](r, 0, 256, 1024)
 	return c
 }
 

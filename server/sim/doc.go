@@ -35,6 +35,8 @@
 //     everything is answered (Liveness).
 //   - F1: while a request of a connection waits at the leader, no other connection has two more
 //     requests evaluated than it has.
+//   - B3: a leader proposes the closing of a session only while those that it has proposed, and not
+//     applied, are within replica.Limits.Closings.
 //   - S3, S6: no session expires before its timeout has passed since the leader heard of
 //     it, nor before the time that an answer has promised to its client.
 //   - S7: once a session has moved to a new connection, no write of the old one takes

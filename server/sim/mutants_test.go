@@ -78,6 +78,8 @@ func find(t *testing.T, m mutation) bool {
 			shortSessions(&cfg)
 		case "mark-kept":
 			piloted(&cfg)
+		case "closings-unbounded", "closings-until-commit", "closings-forgotten", "doomed-served":
+			rack(&cfg)
 		case "change-forgotten":
 			cfg.Voters = 5
 		case "touches-forgotten":
@@ -468,6 +470,10 @@ var directed = map[string]func(*script){
 	"owners-forgotten":              keptOwner,
 	"earlier-barriers":              lateBarriers,
 	"aside-forgotten":               longRequests,
+	"closings-unbounded":            rackExpires,
+	"closings-until-commit":         rackExpires,
+	"closings-forgotten":            rackExpires,
+	"doomed-served":                 resumeOfADoomedSession,
 }
 
 // scriptConfig returns the ensemble for the scripts in directed.

@@ -65,10 +65,11 @@ type process struct {
 	rep      *replica.Replica
 	out      replica.Output
 	status   zab.Status
-	leads    uint32 // epoch that it leads, while it does
-	led      uint32 // value of leads when its outputs were last examined
-	lazy     bool   // evDrain is under way
-	again    bool   // the core got an input while its outputs were carried out
+	leads    uint32    // epoch that it leads, while it does
+	led      uint32    // value of leads when its outputs were last examined
+	lazy     bool      // evDrain is under way
+	again    bool      // the core got an input while its outputs were carried out
+	closings []closing // ghost: those that it has proposed and not applied
 	batches  []batch
 	own      []ownSnap // references to own snapshots on their way to the disk
 	inside   int       // outputs until a crash; 0 means never
@@ -232,6 +233,7 @@ func (s *Sim) survives(n *node) bool {
 // carryOut carries out the outputs, and reports whether the node is still alive.
 func (s *Sim) carryOut(n *node) bool {
 	out := &n.out
+	s.checkClosings(n)
 	if !s.carryToDisk(n) {
 		return false
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
@@ -275,5 +276,81 @@ func lateBarriers(s *script) {
 	s.wait("the answers", func() bool { return len(c.inFlight) == 0 })
 	if c.node < 0 {
 		s.fail("script", "the connection has ended")
+	}
+}
+
+// TestReg_RackExpires: many sessions with ephemerals expire at the same time. The leader closes few at a
+// time, and all in the end.
+func TestReg_RackExpires(t *testing.T) {
+	cfg := quiet(3)
+	rack(&cfg)
+	play(t, cfg, rackExpires)
+}
+
+// rack has sessions of which two may be closed at the same time, and appliers that are slower than the
+// disks and the network.
+func rack(cfg *Config) {
+	longSessions(cfg)
+	cfg.Closings, cfg.ApplyUs = 2*4*256, 5000
+}
+
+func rackExpires(s *script) {
+	leader := s.lead()
+	closings := s.stats.Closings
+	rack := s.openRack(leader)
+	s.wait("all have expired", func() bool { return leader.tree.NumSessions() == 0 })
+	if leader.status.Role != zab.Leading || s.stats.Leads != 1 || s.stats.Closings-closings != len(rack) {
+		s.fail("script", "another leader, or %d closings", s.stats.Closings-closings)
+	}
+	s.everywhere()
+}
+
+// openRack opens sessions at a server, each with a few ephemerals.
+func (s *script) openRack(n *node) (rack []jute.SessionID) {
+	before := n.tree.NumSessions()
+	for i := range 20 {
+		id := jute.SessionID(1000 + i)
+		rack = append(rack, id)
+		s.submit(n, replica.Write, evaluate.Request{
+			Op: jute.OpCreateSession, Session: id, Origin: n.newOrigin(), TimeoutMs: int32(s.cfg.SessionMs)})
+		for j := range 3 {
+			op := jute.MultiOp{Type: jute.OpCreate, Path: fmt.Sprintf("/rack-%d-%d", i, j), ACL: openACL, Mode: jute.ModeEphemeral}
+			s.submit(n, replica.Write, evaluate.Request{Op: op.Type, Session: id, Body: op.Append(nil)})
+		}
+	}
+	s.takeOutputs(n)
+	s.wait("the sessions", func() bool { return n.tree.NumSessions() == before+len(rack) })
+	s.everywhere()
+	if nodes := n.tree.Stats().Ephemerals; nodes != 3*len(rack) {
+		s.fail("script", "%d ephemerals", nodes)
+	}
+	return rack
+}
+
+// TestReg_ResumeOfADoomedSession: a client comes back after its session has expired, while its closing waits
+// for others. It is not told that its session lives.
+func TestReg_ResumeOfADoomedSession(t *testing.T) {
+	cfg := quiet(3)
+	rack(&cfg)
+	play(t, cfg, resumeOfADoomedSession)
+}
+
+func resumeOfADoomedSession(s *script) {
+	leader := s.lead()
+	c := s.touched(leader)
+	rack := s.openRack(leader)
+	s.ping(leader, c)
+	for _, id := range rack {
+		leader.tracker.Touch(id, int64(leader.localMs()), int32(s.cfg.SessionMs))
+	}
+	s.lostConn(c)
+	s.wait("the session is to be closed", func() bool { return leader.tracker.IsClosing(c.session) })
+	if leader.rep.Held().Waiting == 0 {
+		s.fail("script", "its closing does not wait")
+	}
+	s.serve(leader, c.id, &request{kind: reqResume, attempt: c.attempt, session: c.session, timeout: c.timeout, sent: s.now})
+	s.wait("the session is closed", func() bool { return !s.ghost.sessions[c.session] })
+	if c.node >= 0 {
+		s.fail("script", "the client has its session")
 	}
 }

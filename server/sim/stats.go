@@ -25,7 +25,7 @@ type Stats struct {
 	Replays, Refused                             int
 	Owners, MovedAway                            int
 	Interludes, Kept, Again, Passed, LostRefusal int
-	Replayed, Resent                             int
+	Replayed, Resent, Closings                   int
 	WatchesSet, Events                           int
 	Subscribed, Fed, Levels, Compacted           int
 	Views, ViewsLost, Pages                      int

@@ -1,6 +1,9 @@
 package sim
 
-import "github.com/zkd-project/zkd/server/zab"
+import (
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/zab"
+)
 
 // turns is what the ghost knows of the requests that wait at a leader.
 type turns struct {
@@ -43,11 +46,16 @@ func (s *Sim) propose(n *node) bool {
 	return did
 }
 
-// waiting counts the waiting requests by connection.
+// waiting counts the waiting requests by connection, up to one that ends the session: these also wait
+// for each other.
 func (n *node) waiting() map[uint64]int {
-	count := make(map[uint64]int)
+	count, ended := make(map[uint64]int), make(map[uint64]bool)
 	for sub := range n.rep.Waiting() {
-		count[sub.Request.Origin]++
+		origin := sub.Request.Origin
+		ended[origin] = ended[origin] || sub.Request.Op == jute.OpCloseSession
+		if !ended[origin] {
+			count[origin]++
+		}
 	}
 	return count
 }

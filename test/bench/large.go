@@ -72,12 +72,15 @@ func (c *campaign) largeDirectory() error {
 	})
 }
 
-// deadRack measures how the writes of one client suffer while many sessions with ephemeral
-// nodes are closed at once.
-func (c *campaign) deadRack() error {
-	const sessions = 100
+// deadRacks measures how the writes of one client suffer while sessions with many ephemerals together
+// are closed at once.
+func (c *campaign) deadRacks() error {
+	return errors.Join(c.deadRack(1), c.deadRack(100), c.deadRack(5000))
+}
+
+func (c *campaign) deadRack(sessions int64) error {
 	each := max(1, c.znodes/10/sessions)
-	what := fmt.Sprintf("%d sessions with %d ephemerals each closed at once", sessions, each)
+	what := fmt.Sprintf("sessions closed at once, %d with %d ephemerals each", sessions, each)
 	if !c.selected(what) {
 		return nil
 	}
