@@ -22,17 +22,17 @@ func (s *Sim) propose(n *node) bool {
 	if n.turns.epoch != n.status.Epoch {
 		n.turns = turns{n.status.Epoch, make(map[[2]uint64]int)}
 	}
-	before := n.waiting()
+	before, _ := n.waiting()
 	did := n.rep.Propose()
 	if len(before) < 2 {
 		clear(n.turns.ahead)
 		return did
 	}
-	after := n.waiting()
+	after, first := n.waiting()
 	for waits := range before {
 		for other := range before {
 			pair := [2]uint64{waits, other}
-			if after[waits] == 0 || waits == other {
+			if after[waits] == 0 || waits == other || first[waits] == jute.OpCloseSession {
 				delete(n.turns.ahead, pair)
 				continue
 			}
@@ -46,16 +46,15 @@ func (s *Sim) propose(n *node) bool {
 	return did
 }
 
-// waiting counts the waiting requests by connection, up to one that ends the session: these also wait
-// for each other.
-func (n *node) waiting() map[uint64]int {
-	count, ended := make(map[uint64]int), make(map[uint64]bool)
+// waiting returns the number of waiting requests of each connection, and the operation of its first
+// one. One that ends the session also waits for others of its kind.
+func (n *node) waiting() (count map[uint64]int, first map[uint64]jute.OpCode) {
+	count, first = make(map[uint64]int), make(map[uint64]jute.OpCode)
 	for sub := range n.rep.Waiting() {
 		origin := sub.Request.Origin
-		ended[origin] = ended[origin] || sub.Request.Op == jute.OpCloseSession
-		if !ended[origin] {
-			count[origin]++
+		if count[origin]++; count[origin] == 1 {
+			first[origin] = sub.Request.Op
 		}
 	}
-	return count
+	return count, first
 }
