@@ -112,7 +112,11 @@ func (f *Future[T]) issue(given *args) {
 	case o.code == jute.OpAuth: // its request is outside the order of xids
 		c.s.authenticate(k, a.auth, a.renews)
 	case c.s.begin(k):
-		b, err := o.encode(c, k, a, c.s.enc)
+		var b []byte
+		err := error(ErrUnimplemented)
+		if l := c.s.conn; l == nil || l.grants(k) {
+			b, err = o.encode(c, k, a, c.s.enc)
+		}
 		switch {
 		case err == nil:
 			c.s.end(k, b)

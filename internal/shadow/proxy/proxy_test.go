@@ -498,6 +498,35 @@ func TestWordsAndGarbage(t *testing.T) {
 	s.clean(t)
 }
 
+// TestNoExtensions has a client ask for extensions, in two parts and in one: the server does not hear of it.
+func TestNoExtensions(t *testing.T) {
+	connect := jute.ConnectRequest{TimeoutMs: 10000, Password: make([]byte, jute.PasswordLen), HasReadOnly: true}
+	plain := connect.Append(nil)
+	asked := jute.ExtensionRequest{Features: jute.FeatureFeed}
+	ping := jute.AppendBuffer(nil, []byte{0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11})
+	sent := append(jute.AppendBuffer(nil, asked.Append(plain)), ping...)
+	want := append(jute.AppendBuffer(nil, plain), ping...)
+	for cut := range len(sent) {
+		var got []byte
+		pass := withoutExtensions(func(p []byte) error {
+			got = append(got, p...)
+			return nil
+		})
+		for _, part := range [][]byte{sent[:cut], sent[cut:]} {
+			if err := pass(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(got, want) {
+			t.Fatalf("cut at %d: %x, want %x", cut, got, want)
+		}
+	}
+	server := zktest.Start(t)
+	if c := newStage(t, server.Addr(), server.Addr(), nil).client(t); c.Status().Features != 0 {
+		t.Errorf("through a relay the server offers %v", c.Status().Features)
+	}
+}
+
 // exchange sends text, closes the sending side, and returns what comes.
 func exchange(t *testing.T, addr, text string) string {
 	t.Helper()

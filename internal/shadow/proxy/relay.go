@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/shadow"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // A Tap gets copies of what a Relay passes on. Its methods don't wait.
@@ -21,7 +23,8 @@ type Tap interface {
 	Closed(id shadow.ConnID)
 }
 
-// Relay passes connections of clients on to servers, byte for byte.
+// Relay passes connections of clients on to servers, byte for byte. Only what a connect request asks for
+// beyond ZooKeeper's protocol (docs/extensions.md) is left out: other servers do not know it.
 type Relay struct {
 	Servers []string // host:port
 	Tap     Tap
@@ -91,11 +94,11 @@ func (r *Relay) relay(ctx context.Context, client net.Conn) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		// Copied before it is sent, so that no answer is copied before its request.
-		pass(client, func(p []byte) error {
+		pass(client, withoutExtensions(func(p []byte) error {
 			r.Tap.FromClient(id, bytes.Clone(p))
 			_, err := server.Write(p)
 			return err
-		})
+		}))
 		closeWrite(server)
 	})
 	pass(server, func(p []byte) error {
@@ -128,6 +131,37 @@ func pass(from net.Conn, to func([]byte) error) {
 		if n == len(buf) && n < most {
 			buf = make([]byte, 2*n)
 		}
+	}
+}
+
+// withoutExtensions returns a function that hands over to to what a client sends, without what follows its
+// connect request in the first frame. What is no frame stays as it is.
+func withoutExtensions(to func([]byte) error) func([]byte) error {
+	var first []byte
+	begun := false
+	return func(p []byte) error {
+		if begun {
+			return to(p)
+		}
+		first = append(first, p...)
+		if len(first) < 4 {
+			return nil
+		}
+		n := int64(binary.BigEndian.Uint32(first))
+		isFrame := n <= shadow.MaxFrame
+		if isFrame && int64(len(first)) < 4+n {
+			return nil
+		}
+		begun = true
+		if isFrame {
+			var connect jute.ConnectRequest
+			d := jute.NewAliasDecoder(first[4 : 4+n])
+			if connect.Decode(&d); d.Err() == nil {
+				frame := first[4 : 4+n-int64(len(d.Rest()))]
+				first = append(jute.AppendBuffer(nil, frame), first[4+n:]...)
+			}
+		}
+		return to(first)
 	}
 }
 
