@@ -44,11 +44,9 @@ func testMoving(t *testing.T, k kind) {
 	old := start(t, k, cfg)
 	holder, kazoo := newHolder(t, old.addr), newKazoo(t, old.addr)
 	for round := range 3 {
-		storm(t, old.addr, uint64(round), func() {
+		storm(t, old.addr, uint64(round), func() error {
 			old.kill()
-			if err := old.run(); err != nil {
-				t.Error(err)
-			}
+			return old.run()
 		})
 	}
 	holder.check(t, "/held-0")
@@ -91,13 +89,11 @@ func TestMovingEnsemble(t *testing.T) {
 	holder := newHolder(t, e.hosts())
 	moveOn := func(k kind, args ...string) {
 		t.Helper()
-		storm(t, e.hosts(), uint64(len(k)), func() {
+		storm(t, e.hosts(), uint64(len(k)), func() error {
 			if roles, ok := e.roles(); ok {
 				roles[leader].kill()
 			}
-			if err := e.heal(); err != nil {
-				t.Error(err)
-			}
+			return e.heal()
 		})
 		want := withoutConfig(dumpTree(t, e.hosts()))
 		for _, s := range e.servers {
@@ -318,25 +314,34 @@ func (h *holder) check(t *testing.T, path string) {
 }
 
 // storm sends random requests of all kinds from several sessions, most of which end. midway is
-// called when about half of them are sent.
-func storm(t *testing.T, addr string, seed uint64, midway func()) {
+// called when about half of them are sent; the storm is over if it fails.
+func storm(t *testing.T, addr string, seed uint64, midway func() error) {
 	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	var clients sync.WaitGroup
 	for i := range 4 {
 		clients.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
-			for left := stormOps() / 4; left > 0; {
+			for left := stormOps() / 4; left > 0 && ctx.Err() == nil; {
 				c, err := client.New(addr, client.Options{Timeout: 5 * time.Minute, KeepSession: true, Logger: client.NoLog})
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				end := func() { c.Close(context.WithoutCancel(t.Context())) } //nolint:errcheck // it was one of many
+				end := func() {
+					ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+					defer cancel()
+					c.Close(ctx) //nolint:errcheck // it was one of many
+				}
 				for n := 20 + r.IntN(100); n > 0 && left > 0; n, left = n-1, left-1 {
 					if i == 0 && left == stormOps()/8 && midway != nil {
-						midway()
+						if err := midway(); err != nil {
+							t.Error(err)
+							stop()
+						}
 					}
-					randomWrite(t.Context(), c, r)
+					randomWrite(ctx, c, r)
 				}
 				if r.IntN(4) > 0 {
 					end()

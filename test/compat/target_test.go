@@ -4,6 +4,7 @@ package compat
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -162,8 +163,26 @@ func (s *server) run() error {
 	return nil
 }
 
+// removeUnbegunLogs removes the log files that have no header yet since an Apache server was killed
+// when it made them: it does not start with one (EOFException in FileHeader.deserialize).
+func removeUnbegunLogs(dataDir string) error {
+	const header = 16
+	logs, err := filepath.Glob(filepath.Join(dataDir, "version-2", "log.*"))
+	for _, log := range logs {
+		info, statErr := os.Stat(log)
+		if statErr == nil && info.Size() < header {
+			statErr = os.Remove(log)
+		}
+		err = errors.Join(err, statErr)
+	}
+	return err
+}
+
 // launch starts the process.
 func (s *server) launch() error {
+	if err := removeUnbegunLogs(filepath.Join(s.dir, "data")); err != nil {
+		return err
+	}
 	out, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
