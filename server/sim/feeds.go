@@ -399,6 +399,7 @@ func (s *Sim) sendEvent(n *node, c *conn, f *feed.Feed) bool {
 			s.fail("C5", "server %d sends an event of feed %d to client %d, with a credit of %d", n.id, f.ID(), c.client, g.credit)
 		}
 		g.credit -= len(b) - 4
+		s.fedAt = s.now
 		s.toClient(n, c.client, &reply{attempt: c.attempt, frame: b[4:]})
 	}
 	switch {
@@ -482,16 +483,11 @@ func (s *Sim) checkFeedsSent() {
 		return
 	}
 	s.runUntil("a feed has always more to send", func() bool {
-		return !slices.ContainsFunc(s.nodes, func(n *node) bool { return n.feeding })
+		return s.now-s.fedAt >= 1000 && !slices.ContainsFunc(s.nodes, func(n *node) bool { return n.feeding })
 	})
-	sent := make([]jute.Zxid, len(s.nodes))
-	for i, n := range s.nodes {
-		sent[i] = n.applied
-	}
-	s.runFor(1) // until it arrives
-	for i, n := range s.nodes {
+	for _, n := range s.nodes {
 		for _, c := range n.conns {
-			s.checkSent(c, sent[i])
+			s.checkSent(c, n.applied)
 		}
 	}
 }

@@ -36,6 +36,7 @@ type Sim struct {
 	stats   Stats
 	free    []*packet
 	paths   []string
+	fedAt   uint64             // when the last event of a feed was sent, µs
 	plans   []zab.Members      // lists that operators are distributing
 	ordered map[jute.Zxid]bool // changes of the members that the nemesis has requested
 	schemes *auth.Schemes
