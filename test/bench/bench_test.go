@@ -36,7 +36,7 @@ func TestTable(t *testing.T) {
 
 func TestServerConfig(t *testing.T) {
 	for _, n := range []int{1, 3} {
-		e, err := newEnsemble("/bin/zkd", t.TempDir(), n)
+		e, err := newEnsemble("/bin/zkd", t.TempDir(), n, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestHealthy(t *testing.T) {
 func TestServerThatEnds(t *testing.T) {
 	program := script(t, "echo no such key\nexit 3\n")
 	for _, n := range []int{1, 3} {
-		_, err := startEnsemble(t.Context(), program, t.TempDir(), n)
+		_, err := startEnsemble(t.Context(), program, t.TempDir(), n, 0)
 		if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no such key") {
 			t.Errorf("%d servers: got %v, want the status and the output", n, err)
 		}

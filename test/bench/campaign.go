@@ -17,6 +17,7 @@ type campaign struct {
 	ctx  context.Context
 	log  io.Writer
 	rows []bench.Figure
+	far  time.Duration // one way between servers
 }
 
 // race is a workload that both systems run alternately.
@@ -84,7 +85,7 @@ func (c *campaign) selected(name string) bool { return strings.Contains(name, c.
 
 // with calls f with a fresh ensemble and removes it afterwards.
 func (c *campaign) with(program string, f func(*ensemble) error) error {
-	e, err := startEnsemble(c.ctx, program, c.dir, c.servers)
+	e, err := startEnsemble(c.ctx, program, c.dir, c.servers, c.far)
 	if err != nil {
 		return err
 	}

@@ -17,26 +17,29 @@ const startTimeout = 2 * time.Minute
 type ensemble struct {
 	program string
 	servers []*server
+	links   *links // between the servers, or nil
 	release func() // frees the ports
 }
 
 // newEnsemble prepares n servers with empty data directories below dir, on free
-// ports of the loopback interface. Their configurations have the lines, too.
-func newEnsemble(program, dir string, n int, lines ...string) (*ensemble, error) {
+// ports of the loopback interface. What they send to each other takes the time far, if that is
+// not 0. Their configurations have the lines, too.
+func newEnsemble(program, dir string, n int, far time.Duration, lines ...string) (*ensemble, error) {
 	ports, release, err := freeport.Reserve(3 * n)
 	if err != nil {
 		return nil, err
 	}
-	var members strings.Builder
-	for i := range n {
-		fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", i+1, ports[n+2*i], ports[n+2*i+1])
-	}
-	if n == 1 {
-		members.Reset()
-	}
 	e := &ensemble{program: program, release: release}
+	if far > 0 {
+		e.links = newLinks(far)
+	}
 	for i := range n {
-		s, err := newServer(program, dir, i+1, ports[i], members.String(), lines...)
+		members, err := e.members(i, ports[n:])
+		if err != nil {
+			e.remove()
+			return nil, err
+		}
+		s, err := newServer(program, dir, i+1, ports[i], members, lines...)
 		if err != nil {
 			e.remove()
 			return nil, err
@@ -46,9 +49,33 @@ func newEnsemble(program, dir string, n int, lines ...string) (*ensemble, error)
 	return e, nil
 }
 
+// members returns the lines by which a server knows the members, "" if it is alone. Each member has
+// two of the ports. If there are links, the server reaches the others by them.
+func (e *ensemble) members(server int, ports []int) (string, error) {
+	if len(ports) == 2 {
+		return "", nil
+	}
+	var lines strings.Builder
+	for i := range len(ports) / 2 {
+		quorum, election := ports[2*i], ports[2*i+1]
+		for _, port := range []*int{&quorum, &election} {
+			if e.links == nil || i == server {
+				continue
+			}
+			relay, err := e.links.to(fmt.Sprintf("127.0.0.1:%d", *port))
+			if err != nil {
+				return "", err
+			}
+			*port = relay.Port
+		}
+		fmt.Fprintf(&lines, "server.%d=127.0.0.1:%d:%d\n", i+1, quorum, election)
+	}
+	return lines.String(), nil
+}
+
 // startEnsemble returns new servers that answer reads and know their leader.
-func startEnsemble(ctx context.Context, program, dir string, n int, lines ...string) (*ensemble, error) {
-	e, err := newEnsemble(program, dir, n, lines...)
+func startEnsemble(ctx context.Context, program, dir string, n int, far time.Duration, lines ...string) (*ensemble, error) {
+	e, err := newEnsemble(program, dir, n, far, lines...)
 	if err != nil {
 		return nil, err
 	}
@@ -210,6 +237,9 @@ func (e *ensemble) remove() {
 	e.kill()
 	for _, s := range e.servers {
 		s.remove()
+	}
+	if e.links != nil {
+		_ = e.links.Close() // there is nothing left to be carried
 	}
 	e.release()
 }

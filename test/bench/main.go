@@ -6,7 +6,8 @@
 //
 // With -servers 3 both are ensembles of three, and it measures besides what
 // happens to writes when the leader or a follower fails. With -curve 1,3,5 it
-// measures throughput by the share of reads instead, for ensembles of these sizes.
+// measures throughput by the share of reads instead, for ensembles of these sizes. With
+// -wide 1,20,100 it measures ensembles whose servers are that many milliseconds from each other.
 //
 // It starts both servers itself, in directories and on ports of their own, with
 // the same settings. A server is "apache", which stands for Debian's package
@@ -43,6 +44,8 @@ type settings struct {
 	only     string
 	curve    string
 	sizes    []int // that curve names
+	distance string
+	trips    []time.Duration // that distance names
 	quick    bool
 }
 
@@ -77,6 +80,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.BoolVar(&s.quick, "quick", false, "a few minutes: smaller numbers for all flags that are not given")
 	f.StringVar(&s.only, "only", "", "run only the rows whose name contains this")
 	f.StringVar(&s.curve, "curve", "", "instead of all that: throughput by share of reads for ensembles of these `sizes`, as in 1,3,5; the first program's up to 3 only")
+	f.StringVar(&s.distance, "wide", "", "instead of all that: ensembles of three whose servers are these round `trips` from each other, in ms, as in 1,20,100")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -93,7 +97,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if s.curve != "" {
 		return c.drawCurve(stdout)
 	}
-	err := c.run()
+	measure := c.run
+	if len(s.trips) > 0 {
+		measure = c.wide
+	}
+	err := measure()
 	return errors.Join(err, writeTable(stdout, c.rows, name(s.a), name(s.b)))
 }
 
@@ -131,6 +139,9 @@ func (s *settings) prepare() error {
 	}
 	var err error
 	if s.sizes, err = parseSizes(s.curve); err != nil {
+		return err
+	}
+	if s.trips, err = parseTrips(s.distance); err != nil {
 		return err
 	}
 	if s.servers < 1 || s.servers == 2 || s.faults < 1 {
