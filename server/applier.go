@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -64,32 +65,6 @@ type applier struct {
 	// ensemble is the state of the ensemble after the entries applied so far, as the tree
 	// is the state of the znodes.
 	ensemble zab.State
-}
-
-func newApplier(s *Server, ensemble zab.State) *applier {
-	a := &applier{
-		lifecycle: s.lifecycle,
-		published: s.published,
-		handover:  s.handover,
-		id:        s.id,
-		secret:    s.ident.Secret,
-		state:     &s.state,
-		tracker:   s.tracker,
-		digests:   s.digests,
-		snapshots: s.snapshots,
-		logWriter: s.logWriter,
-		audit:     &s.audit,
-		traces:    s.traces,
-		events:    s.events,
-		changes:   s.changes,
-		ensemble:  ensemble,
-	}
-	a.answers = s.clients.NewAnswers(func() {
-		a.work++
-		a.yield()
-	})
-	a.publishEnsemble()
-	return a
 }
 
 func (a *applier) run() {
@@ -472,4 +447,17 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 		a.tracker.Remove(txn.Session)
 		a.answers.SessionClosed(txn.Session, txn.Origin)
 	}
+}
+
+// tracedOrder returns what a trace shows of a transaction of another server's client that is
+// being applied.
+func (a *applier) tracedOrder(o *replica.Order, txn *datatree.Txn) traces.Request {
+	r := traces.Request{
+		Session: txn.Session, Xid: txn.Cxid, Other: uint8(replica.ServerOf(txn.Origin)), Zxid: txn.Zxid, Code: txn.Err,
+		Logged: o.Logged, Durable: o.Durable, Committed: o.Committed, Applied: a.now(),
+	}
+	if len(txn.Ops) > 0 {
+		r.Path = strings.Clone(txn.Ops[0].Path)
+	}
+	return r
 }

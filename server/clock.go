@@ -70,3 +70,49 @@ func (c *clock) measureSuspension(lead int64) {
 	}
 	c.lead.Store(lead) // after slept: a reader that sees lead needs slept
 }
+
+// since tells for how long something has been so.
+type since struct{ at atomic.Int64 } // time.Duration plus one; 0 if it is not so
+
+// set records whether it is so now.
+func (s *since) set(is bool, now time.Duration) {
+	switch {
+	case !is:
+		s.at.Store(0)
+	case s.at.Load() == 0:
+		s.at.Store(int64(now) + 1)
+	}
+}
+
+// lasts returns for how long it has been so, at least a nanosecond, or 0 if it is not so.
+func (s *since) lasts(now time.Duration) time.Duration {
+	if at := s.at.Load(); at != 0 {
+		return max(now-time.Duration(at-1), 1)
+	}
+	return 0
+}
+
+// pulse is a ticker whose interval may change, and be 0 for none.
+type pulse struct {
+	*time.Ticker
+	interval time.Duration
+}
+
+func newPulse() *pulse {
+	p := &pulse{Ticker: time.NewTicker(time.Hour)}
+	p.Stop()
+	return p
+}
+
+// every sets the interval. The next tick comes after a whole one, unless it was the same.
+func (p *pulse) every(d time.Duration) {
+	switch {
+	case d == p.interval:
+		return
+	case d == 0:
+		p.Stop()
+	default:
+		p.Reset(d)
+	}
+	p.interval = d
+}

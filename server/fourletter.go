@@ -38,23 +38,6 @@ type words struct {
 	joiners    func(*monitor.Reading) []fourletter.Joiner
 }
 
-func newWords(s *Server) *words {
-	w := &words{
-		lifecycle:  s.lifecycle,
-		published:  s.published,
-		version:    s.opts.Version,
-		fs:         s.fs,
-		state:      &s.state,
-		tracker:    s.tracker,
-		digests:    s.digests,
-		read:       s.read,
-		diskRemark: s.diskRemark,
-		joiners:    s.joiners,
-	}
-	w.trace.Store(defaultTraceMask)
-	return w
-}
-
 // facts is a fourletter.Source: the words as one connection sees them.
 type facts struct {
 	*words

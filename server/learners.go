@@ -197,10 +197,6 @@ func (r *logReader) failed(req zab.LogRead, err error) {
 	r.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After})
 }
 
-func entryOf(rec *wal.Record) zab.Entry {
-	return zab.Entry{Zxid: rec.Zxid, Prev: rec.Prev, Type: zab.EntryType(rec.Type), Data: rec.Payload}
-}
-
 // sendSnapshot streams the newest snapshot to a learner.
 func (l *learners) sendSnapshot(ctx context.Context, req zab.SnapSend) {
 	zxid, err := l.streamSnapshot(ctx, req)

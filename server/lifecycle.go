@@ -86,3 +86,7 @@ type published struct {
 
 // leads reports whether this server is a leader in service.
 func (st *published) leads() bool { return st.role.Load().Role == zab.Leading }
+
+// memberLists are the lists of members that decide: see zab.Core.Lists. They are
+// immutable.
+type memberLists struct{ settled, newest *zab.Members }

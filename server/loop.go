@@ -6,10 +6,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/fifo"
-	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datadirs"
-	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/wal"
@@ -68,75 +66,6 @@ type loggedBatch struct {
 	entries int64
 	at      time.Duration
 }
-
-func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
-	l := &loop{
-		lifecycle:   s.lifecycle,
-		published:   s.published,
-		handover:    s.handover,
-		id:          s.id,
-		ids:         s.ids,
-		disk:        s.disk,
-		clients:     s.clients,
-		snapshots:   s.snapshots,
-		logWriter:   s.logWriter,
-		submissions: s.submissions,
-		events:      s.events,
-		again:       make(chan struct{}, 1),
-		learners:    newLearners(s.lifecycle, s.events, s.logWriter, s.snapshots),
-		arrivals:    newArrivals(s.lifecycle, s.events, s.snapshots),
-		identity:    s.ident,
-		passed:      make(map[zab.SID]bulkBytes),
-	}
-	o := replica.Options{
-		ID:           s.id,
-		Ensemble:     s.ensemble(),
-		LeaderServes: s.cfg.LeaderServes,
-		MaxWait:      s.cfg.ThrottledOpWaitTime,
-		Evaluate:     evaluateOptions(s.cfg, s.metrics),
-		Schemes:      s.schemes,
-		Limits:       s.limits.replica(),
-		State:        applierState{&s.state, s.digests},
-		Disk:         s.disk,
-		Tracker:      s.tracker,
-		Backlog:      &s.handover.backlog,
-		NewOrigin:    func() uint64 { return uint64(s.ids.Next(nil)) },
-		Now:          s.now,
-		Wall:         func() int64 { return time.Now().UnixMilli() },
-		Queued:       s.metrics.QueueTime.Observe,
-		Evaluated: func(d time.Duration, n int64) {
-			s.metrics.Evaluation.Observe(d/time.Duration(n), n)
-		},
-		Proposed: func(bytes int) {
-			s.metrics.Proposals.Add(1)
-			s.metrics.ProposalSizes.Observe(bytes)
-		},
-	}
-	if s.ensemble() {
-		o.Reads = s.allRead
-		o.Reconfigure = s.reconfigure
-		o.Autopilot = replica.Autopilot{After: s.cfg.Autopilot, Text: s.textOf, Readable: s.marksReadable, Changed: s.auditAutopilot}
-		o.Join = s.opts.Join
-	}
-	l.replica = replica.New(core, found.core.Commit, o)
-	return l
-}
-
-// applierState is a replica's view of the applier's work.
-type applierState struct {
-	state   *clients.State
-	digests *digestLog
-}
-
-func (o applierState) RLock() *datatree.Tree {
-	o.state.RLock()
-	return o.state.Tree
-}
-
-func (o applierState) RUnlock()           { o.state.RUnlock() }
-func (o applierState) Applied() jute.Zxid { return o.state.Applied() }
-
-func (o applierState) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return o.digests.at(zxid) }
 
 // coreTick is the interval at which the core learns the time. Heartbeats and elections
 // are multiples of it.
@@ -444,31 +373,6 @@ func (l *loop) persist() {
 		}
 	}
 	l.logged.Push(loggedBatch{wal: last, seq: l.out.PersistSeq, entries: n, at: now})
-}
-
-// walRecord converts a record of the core into a record of the log.
-func (l *loop) walRecord(op *zab.LogOp) wal.Record {
-	switch op.Kind {
-	case zab.LogNotes:
-		return wal.Record{Kind: wal.Notes, Payload: op.Notes.Append(nil)}
-	case zab.LogIncarnation:
-		id := &l.identity
-		if op.Incarnation != id.Incarnation {
-			id.Replaced = id.Incarnation // of dataDir, until the next start
-		}
-		id.Incarnation, id.Unproven = op.Incarnation, op.Damaged
-		return identRecord(id)
-	case zab.LogPromise:
-		return wal.Record{Kind: wal.Promise, Payload: encodePromise(op.Promise)}
-	case zab.LogTruncate:
-		return wal.Record{Kind: wal.Truncate, Zxid: op.Upto}
-	case zab.LogCommitHint:
-		return wal.Record{Kind: wal.CommitHint, Zxid: op.Upto}
-	case zab.LogSnapshot:
-		return op.Snap.Ref.(*received).ref.Record()
-	}
-	e := &op.Entry
-	return wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data}
 }
 
 // changed publishes a change of the status, and lets clients in or makes them wait: see

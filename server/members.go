@@ -15,10 +15,6 @@ import (
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
 
-// memberLists are the lists of members that decide: see zab.Core.Lists. They are
-// immutable.
-type memberLists struct{ settled, newest *zab.Members }
-
 // listed reports whether a server is a member.
 func (p *published) listed(id zab.SID) bool { return p.lists.Load().settled.Find(id) != nil }
 
@@ -186,4 +182,29 @@ func (s *Server) sameEnsemble(in *zab.Introduction, cluster zab.ID) bool {
 // of the two does not list the other.
 func (s *Server) refused(h transport.Hello) {
 	s.events.put(peerEvent{kind: evRefused, peer: h.ID, intro: h.Introduction})
+}
+
+// peerAddrs returns the addresses at which the server of a line listens for others, and
+// those that it tells them.
+func peerAddrs(cfg *config.Config, line *config.Server) (listen, advertise []string) {
+	advertise = quorumAddrs(line)
+	if cfg.QuorumListenOnAllIPs {
+		return []string{net.JoinHostPort("", strconv.Itoa(line.Addrs[0].QuorumPort))}, advertise
+	}
+	return advertise, advertise
+}
+
+// members returns a list of servers as far as quorums depend on it, with its text.
+func members(c *config.Members) zab.Members {
+	m := zab.Members{Hierarchical: c.Hierarchical, Text: []byte(c.Text())}
+	for _, srv := range c.Servers {
+		group, _ := c.Group(srv.ID)
+		m.List = append(m.List, zab.Member{
+			ID:       zab.SID(srv.ID),
+			Observer: srv.Observer,
+			Weight:   uint32(srv.Weight),
+			Group:    uint32(group),
+		})
+	}
+	return m
 }

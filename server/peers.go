@@ -1,78 +1,15 @@
 package server
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"io"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/fault"
-	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/config"
-	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
-	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
-)
-
-// peerEvent is an input of the peer loop.
-type peerEvent struct {
-	kind     peerEventKind
-	peer     zab.SID
-	gen      uint64
-	msg      zab.Message
-	intro    zab.Introduction
-	app      uint8
-	body     []byte
-	digest   datatree.Digest
-	entries  []zab.Entry
-	zxid     jute.Zxid
-	bytes    int64
-	token    uint64
-	ok       bool
-	received *received
-	taken    chan<- error
-	done     chan<- struct{}
-	at       time.Duration
-}
-
-// size returns approximately how much memory an event takes.
-func (ev *peerEvent) size() int64 {
-	n := int64(len(ev.body)) + 512
-	for i := range ev.msg.Entries {
-		n += replica.EntrySize(&ev.msg.Entries[i])
-	}
-	for i := range ev.entries {
-		n += replica.EntrySize(&ev.entries[i])
-	}
-	return n
-}
-
-type peerEventKind uint8
-
-const (
-	evUp       peerEventKind = iota // intro
-	evDown                          // gen
-	evMessage                       // msg
-	evApp                           // app, body
-	evDrained                       // a link has room again
-	evRead                          // entries after zxid; !ok: purged
-	evBegun                         // snapshot at zxid is being sent, with token
-	evSent                          // the snapshot was delivered, or !ok
-	evReceived                      // received; taken gets the result: whether it becomes the history
-	evTaken                         // snapshot at zxid, bytes
-	evPurged                        // log begins at zxid, bytes
-	evDigest                        // digest at zxid, to be sent to the leader
-	evExpire                        // close the sessions that are due at that time
-	evTransfer                      // hand over; done is closed afterwards
-	evRefused                       // intro: of a server with which there is no link
-	evReserveIDs
-	evPing   // done is closed: the loop turns
-	evReload // the live configuration has changed
 )
 
 // handle processes an event.
@@ -193,71 +130,4 @@ func (l links) Stream(peer zab.SID, header []byte, r io.Reader) error {
 		}
 	}
 	return err
-}
-
-// newTransport creates the links to the other servers of the ensemble.
-func (s *Server) newTransport() (*transport.Transport, error) {
-	o := transport.Options{
-		Self:       s.id,
-		Introduce:  func() zab.Introduction { return *s.intro.Load() },
-		Peers:      s.loop.peersOf(s.lists.Load()),
-		Stranger:   s.checkUnlisted,
-		Needs:      s.historyNeeds,
-		Refused:    s.refused,
-		ListenFunc: s.opts.ListenPeers,
-		DialFunc:   s.opts.DialPeer,
-		Secret:     []byte(s.cfg.QuorumSecret.Reveal()),
-		TLS:        peerTLS(&s.cfg.QuorumTLS),
-		MaxFrame:   maxPeerFrame,
-		QueueBytes: maxPeerQueue,
-		Handler:    links{s.loop},
-		// The frames queued before a heartbeat must not take longer than the heartbeat
-		// interval.
-		BulkDelay:  s.cfg.Heartbeat,
-		Logger:     s.log.Named("peers"),
-		Registerer: s.registry,
-	}
-	self := s.cfg.Self()
-	o.Listen, o.Advertise = peerAddrs(s.cfg, &self)
-	return transport.New(o)
-}
-
-// peerTLS returns the TLS configuration between servers; nil for none.
-func peerTLS(c *config.QuorumTLS) *transport.TLS {
-	if !c.Dial && !c.Accept {
-		return nil
-	}
-	t := &transport.TLS{
-		Mode:     transport.TLSOnly,
-		Settings: c.Settings,
-	}
-	switch {
-	case !c.Dial:
-		t.Mode = transport.AcceptTLS
-	case c.AcceptPlain:
-		t.Mode = transport.PlainAndTLS
-	}
-	return t
-}
-
-// members returns a list of servers as far as quorums depend on it, with its text.
-func members(c *config.Members) zab.Members {
-	m := zab.Members{Hierarchical: c.Hierarchical, Text: []byte(c.Text())}
-	for _, srv := range c.Servers {
-		group, _ := c.Group(srv.ID)
-		m.List = append(m.List, zab.Member{
-			ID:       zab.SID(srv.ID),
-			Observer: srv.Observer,
-			Weight:   uint32(srv.Weight),
-			Group:    uint32(group),
-		})
-	}
-	return m
-}
-
-// random64 never fails.
-func random64() uint64 {
-	var b [8]byte
-	rand.Read(b[:])
-	return binary.LittleEndian.Uint64(b[:])
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"os"
 	"strings"
 	"syscall"
@@ -31,4 +33,11 @@ func kernelVersion() string {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
+}
+
+// random64 never fails.
+func random64() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
 }

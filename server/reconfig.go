@@ -3,9 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -65,13 +63,6 @@ type membership struct {
 
 // membersRetry is the time between two attempts to follow the members.
 const membersRetry = 5 * time.Second
-
-func newMembership(s *Server) *membership {
-	return &membership{lifecycle: s.lifecycle, published: s.published, id: s.id, fs: s.fs, clients: s.clients, transport: s.transport, joins: s.opts.Join != "",
-		client:       config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort},
-		secure:       config.Endpoint{Host: s.cfg.ClientTLS.Address, Port: s.cfg.ClientTLS.Port},
-		secureByLine: s.cfg.Self().SecureClient.Port != 0}
-}
 
 func (m *membership) run() {
 	notify(m.membersChanged) // the configuration file may be older than the history
@@ -190,14 +181,4 @@ func (m *membership) save(members config.Members) error {
 		return nil
 	}
 	return config.SaveMembers(m.fs, m.cfg.File, members, int64(m.id))
-}
-
-// peerAddrs returns the addresses at which the server of a line listens for others, and
-// those that it tells them.
-func peerAddrs(cfg *config.Config, line *config.Server) (listen, advertise []string) {
-	advertise = quorumAddrs(line)
-	if cfg.QuorumListenOnAllIPs {
-		return []string{net.JoinHostPort("", strconv.Itoa(line.Addrs[0].QuorumPort))}, advertise
-	}
-	return advertise, advertise
 }

@@ -93,19 +93,6 @@ func (s *storage) recoverState(ctx context.Context) (*recovered, error) {
 	return &recovered{core: core, ident: id, store: store, log: rec, state: st, changes: changes}, nil
 }
 
-// useState makes a recovered state the server's. From here on only the log's writer writes to
-// the log.
-func (s *Server) useState(found *recovered) {
-	s.ident = found.ident
-	s.state.Tree, s.changes = found.state.tree, found.changes
-	for session, timeoutMs := range found.state.tree.Sessions() {
-		s.tracker.Add(session, timeoutMs, millis(s.now()))
-	}
-	s.logWriter = newLogWriter(s.lifecycle, s.takeLog())
-	s.disk.logWriter = s.logWriter
-	s.snapshots = newSnapshotter(s, found.store, refsUpTo(found.log.Snaps, found.state.used), found.state.used)
-}
-
 // logRecovery logs the result of the recovery.
 func (s *storage) logRecovery(rec *wal.Recovered, st *loaded, took time.Duration) {
 	s.metrics.Load.Observe(took, 1)
@@ -161,11 +148,6 @@ func coreRecovered(rec *wal.Recovered, st *loaded) (zab.Recovered, error) {
 		core.Promise, err = decodePromise(rec.Promise)
 	}
 	return core, err
-}
-
-// A promise in the log: the epoch, and the server to which it was made.
-func encodePromise(p zab.Promise) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, p.Epoch), byte(p.To))
 }
 
 func decodePromise(b []byte) (zab.Promise, error) {
@@ -279,10 +261,6 @@ func newIdent() (id datadirs.Identity) {
 	rand.Read(id.Incarnation[:])
 	rand.Read(id.Secret[:])
 	return id
-}
-
-func identRecord(id *datadirs.Identity) wal.Record {
-	return wal.Record{Kind: wal.Ident, Payload: id.Encode()}
 }
 
 // refsUpTo returns the references up to the one that was used. The later ones can't be used,

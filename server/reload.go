@@ -1,8 +1,6 @@
 package server
 
 import (
-	"time"
-
 	"go.uber.org/zap/zapcore"
 
 	"github.com/zkd-project/zkd/server/config"
@@ -61,39 +59,4 @@ func evaluateOptions(cfg *config.Config, m *monitor.Metrics) evaluate.Options {
 		ReconfigEnabled: cfg.ReconfigEnabled,
 		QuotaExceeded:   m.QuotaErrors.CountOne,
 	}
-}
-
-// pulse is a ticker whose interval may change, and be 0 for none.
-type pulse struct {
-	*time.Ticker
-	interval time.Duration
-}
-
-func newPulse() *pulse {
-	p := &pulse{Ticker: time.NewTicker(time.Hour)}
-	p.Stop()
-	return p
-}
-
-// every sets the interval. The next tick comes after a whole one, unless it was the same.
-func (p *pulse) every(d time.Duration) {
-	switch {
-	case d == p.interval:
-		return
-	case d == 0:
-		p.Stop()
-	default:
-		p.Reset(d)
-	}
-	p.interval = d
-}
-
-// HandOver makes another server the leader, if this one leads and another one can. It
-// reports whether this one has ended to lead.
-func (s *Server) HandOver() bool {
-	if !s.ensemble() || !s.leads() {
-		return false
-	}
-	s.handOver()
-	return !s.leads()
 }

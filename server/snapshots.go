@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -92,33 +91,6 @@ type frozen struct {
 	*datatree.View
 	ensemble []byte // the ensemble's state at the same zxid
 	installs int64
-}
-
-func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *wal.SnapRef) *snapshotter {
-	sn := &snapshotter{
-		lifecycle: s.lifecycle,
-		ident:     s.ident,
-		state:     &s.state,
-		disk:      s.disk,
-		logWriter: s.logWriter,
-		events:    s.events,
-		orders:    s.handover.orders,
-		store:     store,
-		views:     make(chan frozen, 1),
-		idle:      make(chan struct{}, 1),
-		tight:     make(chan struct{}, 1),
-		reloaded:  make(chan struct{}, 1),
-		bytes:     s.logWriter.Stats().SinceSnapRef,
-	}
-	if used != nil {
-		sn.size.Store(used.Size)
-	}
-	sn.mu.refs = refs
-	sn.needed.Store(math.MaxInt64)
-	sn.mu.received = make(map[string]jute.Zxid)
-	sn.idle <- struct{}{}
-	sn.schedule()
-	return sn
 }
 
 // schedule picks the number of transactions after which the next snapshot is due. It is

@@ -1,13 +1,9 @@
 package server
 
 import (
-	"strings"
-
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/monitor"
-	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/traces"
 )
 
@@ -36,17 +32,4 @@ func (s *Server) startTraces() (err error) {
 		Dropped: &s.metrics.TracesDropped,
 	})
 	return err
-}
-
-// tracedOrder returns what a trace shows of a transaction of another server's client that is
-// being applied.
-func (a *applier) tracedOrder(o *replica.Order, txn *datatree.Txn) traces.Request {
-	r := traces.Request{
-		Session: txn.Session, Xid: txn.Cxid, Other: uint8(replica.ServerOf(txn.Origin)), Zxid: txn.Zxid, Code: txn.Err,
-		Logged: o.Logged, Durable: o.Durable, Committed: o.Committed, Applied: a.now(),
-	}
-	if len(txn.Ops) > 0 {
-		r.Path = strings.Clone(txn.Ops[0].Path)
-	}
-	return r
 }

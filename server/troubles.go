@@ -4,34 +4,12 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/zab"
 )
-
-// since tells for how long something has been so.
-type since struct{ at atomic.Int64 } // time.Duration plus one; 0 if it is not so
-
-// set records whether it is so now.
-func (s *since) set(is bool, now time.Duration) {
-	switch {
-	case !is:
-		s.at.Store(0)
-	case s.at.Load() == 0:
-		s.at.Store(int64(now) + 1)
-	}
-}
-
-// lasts returns for how long it has been so, at least a nanosecond, or 0 if it is not so.
-func (s *since) lasts(now time.Duration) time.Duration {
-	if at := s.at.Load(); at != 0 {
-		return max(now-time.Duration(at-1), 1)
-	}
-	return 0
-}
 
 // missingVoters are the voters whose acknowledgements a leader does not count. The
 // housekeeper looks for them.

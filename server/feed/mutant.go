@@ -12,7 +12,7 @@ const (
 	partConfirmed                    // an event confirms a transaction of which more follows
 	oldestTooLow                     // a history says that it has one transaction more than it has
 	compactedEarly                   // a feed that has everything up to the oldest zxid ends
-	anybodyDeleted                   // anybody is told of deletes
+	anybodyDeleted                   // readers without permission get deletions
 	chargeless                       // events cost no credit
 	levelForgotten                   // a feed that needs several events for what is new does not precede replies
 	numMutants

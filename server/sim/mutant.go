@@ -39,7 +39,7 @@ const (
 	MutantResentBackwards              // a client sends writes again in another order
 	MutantNotResent                    // a client does not send writes again
 	MutantReplayNotFed                 // a history of changes lacks what a start replays
-	MutantResetForgotten               // a history of changes goes on after an installed snapshot
+	MutantResetForgotten               // an installed snapshot does not end a history of changes
 	MutantFeedLate                     // feeds do not precede what shows their changes
 	MutantFeederAsleep                 // nobody looks at feeds when there are changes
 	MutantViewKept                     // views stay open when their connections end

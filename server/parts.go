@@ -1,0 +1,265 @@
+package server
+
+import (
+	"math"
+	"time"
+
+	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/snapshot"
+	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
+	"github.com/zkd-project/zkd/server/zab/transport"
+)
+
+// The parts of a server don't know it: each gets the values and functions that it needs. This
+// file has the constructors that pick them.
+
+func (s *Server) newClients(b clients.Backend) *clients.Clients {
+	return clients.New(clients.Options{
+		Config:    s.cfg,
+		Logger:    s.log,
+		Metrics:   s.metrics,
+		Limits:    clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies},
+		Backend:   b,
+		State:     &s.state,
+		Schemes:   s.schemes,
+		IDs:       s.ids,
+		Sessions:  s.tracker,
+		Keys:      &s.keys,
+		Audit:     s.audit.log(),
+		Traces:    s.traces,
+		Changes:   s.feeds(),
+		TLS:       s.clientTLS,
+		Configure: s.configure,
+		Listen:    s.opts.Listen,
+	})
+}
+
+// backend is the part of the server that its clients need.
+type backend struct {
+	*lifecycle
+	*published
+	submissions *queue[replica.Submission]
+	facts       func(origin uint64) fourletter.Source
+}
+
+func (b backend) Submit(subs ...replica.Submission)     { b.submissions.put(subs...) }
+func (b backend) Now() time.Duration                    { return b.now() }
+func (b backend) AnswersUntil() int64                   { return b.answersUntil.Load() }
+func (b backend) Service() uint64                       { return b.service.Load() }
+func (b backend) Serving() bool                         { return b.serving.Load() }
+func (b backend) Ending() bool                          { return b.ending.Load() }
+func (b backend) IdleSince() time.Duration              { return time.Duration(b.idleSince.Load()) }
+func (b backend) Facts(origin uint64) fourletter.Source { return b.facts(origin) }
+
+func newWords(s *Server) *words {
+	w := &words{
+		lifecycle:  s.lifecycle,
+		published:  s.published,
+		version:    s.opts.Version,
+		fs:         s.fs,
+		state:      &s.state,
+		tracker:    s.tracker,
+		digests:    s.digests,
+		read:       s.read,
+		diskRemark: s.diskRemark,
+		joiners:    s.joiners,
+	}
+	w.trace.Store(defaultTraceMask)
+	return w
+}
+
+func (s *Server) newCore(found *recovered) *zab.Core {
+	o := zab.Options{ID: s.id, Boot: s.boot, Seed: random64()}
+	if s.ensemble() {
+		o.Members = members(&s.cfg.Members)
+		o.AdmitLearners = s.cfg.ReconfigEnabled
+		o.AcceptOldData = s.opts.AcceptOldData
+		o.Init = zab.ClusterInit{Cluster: s.ident.Cluster, Secret: s.ident.Secret}
+		o.Heartbeat = uint64(s.cfg.Heartbeat.Milliseconds())
+		o.ElectionTimeout = uint64(s.cfg.ElectionTimeout.Milliseconds())
+		o.QuorumTimeout = o.ElectionTimeout * 8 / 10
+		o.CacheBytes, o.WindowBytes, o.BatchBytes = s.limits.cache, s.limits.cache, batchBytes
+		o.InitLimit = uint64(s.cfg.InitLimit.Milliseconds())
+	}
+	return zab.New(o, found.core)
+}
+
+func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
+	l := &loop{
+		lifecycle:   s.lifecycle,
+		published:   s.published,
+		handover:    s.handover,
+		id:          s.id,
+		ids:         s.ids,
+		disk:        s.disk,
+		clients:     s.clients,
+		snapshots:   s.snapshots,
+		logWriter:   s.logWriter,
+		submissions: s.submissions,
+		events:      s.events,
+		again:       make(chan struct{}, 1),
+		learners:    newLearners(s.lifecycle, s.events, s.logWriter, s.snapshots),
+		arrivals:    newArrivals(s.lifecycle, s.events, s.snapshots),
+		identity:    s.ident,
+		passed:      make(map[zab.SID]bulkBytes),
+	}
+	o := replica.Options{
+		ID:           s.id,
+		Ensemble:     s.ensemble(),
+		LeaderServes: s.cfg.LeaderServes,
+		MaxWait:      s.cfg.ThrottledOpWaitTime,
+		Evaluate:     evaluateOptions(s.cfg, s.metrics),
+		Schemes:      s.schemes,
+		Limits:       s.limits.replica(),
+		State:        applierState{&s.state, s.digests},
+		Disk:         s.disk,
+		Tracker:      s.tracker,
+		Backlog:      &s.handover.backlog,
+		NewOrigin:    func() uint64 { return uint64(s.ids.Next(nil)) },
+		Now:          s.now,
+		Wall:         func() int64 { return time.Now().UnixMilli() },
+		Queued:       s.metrics.QueueTime.Observe,
+		Evaluated: func(d time.Duration, n int64) {
+			s.metrics.Evaluation.Observe(d/time.Duration(n), n)
+		},
+		Proposed: func(bytes int) {
+			s.metrics.Proposals.Add(1)
+			s.metrics.ProposalSizes.Observe(bytes)
+		},
+	}
+	if s.ensemble() {
+		o.Reads = s.allRead
+		o.Reconfigure = s.reconfigure
+		o.Autopilot = replica.Autopilot{After: s.cfg.Autopilot, Text: s.textOf, Readable: s.marksReadable, Changed: s.auditAutopilot}
+		o.Join = s.opts.Join
+	}
+	l.replica = replica.New(core, found.core.Commit, o)
+	return l
+}
+
+// applierState is a replica's view of the applier's work.
+type applierState struct {
+	state   *clients.State
+	digests *digestLog
+}
+
+func (o applierState) RLock() *datatree.Tree {
+	o.state.RLock()
+	return o.state.Tree
+}
+
+func (o applierState) RUnlock()           { o.state.RUnlock() }
+func (o applierState) Applied() jute.Zxid { return o.state.Applied() }
+
+func (o applierState) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return o.digests.at(zxid) }
+
+func newApplier(s *Server, ensemble zab.State) *applier {
+	a := &applier{
+		lifecycle: s.lifecycle,
+		published: s.published,
+		handover:  s.handover,
+		id:        s.id,
+		secret:    s.ident.Secret,
+		state:     &s.state,
+		tracker:   s.tracker,
+		digests:   s.digests,
+		snapshots: s.snapshots,
+		logWriter: s.logWriter,
+		audit:     &s.audit,
+		traces:    s.traces,
+		events:    s.events,
+		changes:   s.changes,
+		ensemble:  ensemble,
+	}
+	a.answers = s.clients.NewAnswers(func() {
+		a.work++
+		a.yield()
+	})
+	a.publishEnsemble()
+	return a
+}
+
+func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *wal.SnapRef) *snapshotter {
+	sn := &snapshotter{
+		lifecycle: s.lifecycle,
+		ident:     s.ident,
+		state:     &s.state,
+		disk:      s.disk,
+		logWriter: s.logWriter,
+		events:    s.events,
+		orders:    s.handover.orders,
+		store:     store,
+		views:     make(chan frozen, 1),
+		idle:      make(chan struct{}, 1),
+		tight:     make(chan struct{}, 1),
+		reloaded:  make(chan struct{}, 1),
+		bytes:     s.logWriter.Stats().SinceSnapRef,
+	}
+	if used != nil {
+		sn.size.Store(used.Size)
+	}
+	sn.mu.refs = refs
+	sn.needed.Store(math.MaxInt64)
+	sn.mu.received = make(map[string]jute.Zxid)
+	sn.idle <- struct{}{}
+	sn.schedule()
+	return sn
+}
+
+// newTransport creates the links to the other servers of the ensemble.
+func (s *Server) newTransport() (*transport.Transport, error) {
+	o := transport.Options{
+		Self:       s.id,
+		Introduce:  func() zab.Introduction { return *s.intro.Load() },
+		Peers:      s.loop.peersOf(s.lists.Load()),
+		Stranger:   s.checkUnlisted,
+		Needs:      s.historyNeeds,
+		Refused:    s.refused,
+		ListenFunc: s.opts.ListenPeers,
+		DialFunc:   s.opts.DialPeer,
+		Secret:     []byte(s.cfg.QuorumSecret.Reveal()),
+		TLS:        peerTLS(&s.cfg.QuorumTLS),
+		MaxFrame:   maxPeerFrame,
+		QueueBytes: maxPeerQueue,
+		Handler:    links{s.loop},
+		// The frames queued before a heartbeat must not take longer than the heartbeat
+		// interval.
+		BulkDelay:  s.cfg.Heartbeat,
+		Logger:     s.log.Named("peers"),
+		Registerer: s.registry,
+	}
+	self := s.cfg.Self()
+	o.Listen, o.Advertise = peerAddrs(s.cfg, &self)
+	return transport.New(o)
+}
+
+// peerTLS returns the TLS configuration between servers; nil for none.
+func peerTLS(c *config.QuorumTLS) *transport.TLS {
+	if !c.Dial && !c.Accept {
+		return nil
+	}
+	t := &transport.TLS{
+		Mode:     transport.TLSOnly,
+		Settings: c.Settings,
+	}
+	switch {
+	case !c.Dial:
+		t.Mode = transport.AcceptTLS
+	case c.AcceptPlain:
+		t.Mode = transport.PlainAndTLS
+	}
+	return t
+}
+
+func newMembership(s *Server) *membership {
+	return &membership{lifecycle: s.lifecycle, published: s.published, id: s.id, fs: s.fs, clients: s.clients, transport: s.transport, joins: s.opts.Join != "",
+		client:       config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort},
+		secure:       config.Endpoint{Host: s.cfg.ClientTLS.Address, Port: s.cfg.ClientTLS.Port},
+		secureByLine: s.cfg.Self().SecureClient.Port != 0}
+}

@@ -1,0 +1,295 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/secure"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/watch"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// New checks the options and makes a server. It does no I/O.
+func New(opts Options) (*Server, error) {
+	if opts.Config == nil {
+		return nil, errors.New("server: no configuration")
+	}
+	cfg := opts.Config
+	if opts.FS == nil {
+		opts.FS = vfs.OS{}
+	}
+	if opts.Logger == nil {
+		opts.Logger = zap.NewNop()
+	}
+	ids, err := newIdentities(cfg, opts.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	l := newLifecycle(cfg, opts.Logger, monitor.NewMetrics())
+	s := &Server{
+		lifecycle:   l,
+		published:   &published{membersChanged: make(chan struct{}, 1)},
+		storage:     newStorage(l, opts.FS),
+		identities:  ids,
+		opts:        opts,
+		digests:     newDigestLog(),
+		id:          standaloneID,
+		limits:      defaultLimits,
+		submissions: newQueue((*replica.Submission).Size),
+		events:      newQueue((*peerEvent).size),
+		handover:    newHandover(),
+		reloaded:    make(chan struct{}, 1),
+	}
+	s.acceptLossAfter, s.setAside = opts.AcceptLossAfter, opts.SetDataAside
+	s.disk = &disk{lifecycle: l}
+	if cfg.Replicated() {
+		s.id = zab.SID(cfg.MyID)
+	}
+	s.role.Store(&zab.Status{})
+	s.state.Watches = watch.New()
+	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
+	s.words = newWords(s)
+	s.registry.MustRegister(monitor.NewCollector(opts.Version, s.read))
+	s.registerTokens()
+	return s, nil
+}
+
+// Start recovers the state from the disk, opens the client port and serves. It returns
+// when clients can connect. Canceling ctx afterwards has no effect. After an error the
+// server is closed, and another one may be made.
+func (s *Server) Start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed || s.mu.started {
+		return ErrClosed
+	}
+	if err := s.identities.open(&s.cfg.Identities.JWT, s.log); err != nil {
+		s.mu.closed = true
+		return err
+	}
+	s.clock.begin()
+	s.boot = random64()
+	err := s.openAudit(&s.cfg.Audit)
+	if err == nil {
+		err = s.startTraces()
+	}
+	if err == nil {
+		err = s.recoverAndServe(ctx)
+	}
+	started := err == nil
+	if err = errors.Join(err, s.auditStart(err)); err != nil {
+		if started {
+			s.clients.Refuse()
+			s.clients.Close(0)
+			s.unregister()
+		}
+		s.identities.close()
+		if s.mu.started {
+			s.stopLoops()
+		}
+		s.traces.Close()
+		s.closeStorage()
+		s.mu.closed = true
+	}
+	return err
+}
+
+func (s *Server) recoverAndServe(ctx context.Context) error {
+	found, err := s.recoverState(ctx)
+	if err != nil {
+		return err
+	}
+	s.useState(found)
+	if err := s.reserveFirstIDs(); err != nil {
+		return err
+	}
+	if err := s.startLoops(found); err != nil {
+		return err
+	}
+	s.mu.started = true
+	return s.open()
+}
+
+// open registers the metrics and opens the ports for clients.
+func (s *Server) open() error {
+	if s.opts.Registerer != nil {
+		if err := s.opts.Registerer.Register(s.registry); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	err := s.clients.Listen(s.cfg.ClientPortAddress, s.cfg.ClientPort)
+	if t := &s.cfg.ClientTLS; err == nil && t.Port >= 0 {
+		err = s.clients.ListenSecure(t.Address, t.Port)
+	}
+	if err != nil {
+		s.unregister()
+	}
+	return err
+}
+
+// unregister removes the metrics, so that the registry releases the server.
+func (s *Server) unregister() {
+	if s.opts.Registerer != nil {
+		s.opts.Registerer.Unregister(s.registry)
+	}
+}
+
+// startLoops starts the goroutines that live as long as the server: the log writer, the
+// peer loop, the applier, the snapshotter, the housekeeper and the cleaner; in an
+// ensemble, also the links to the other servers and the service for learners.
+func (s *Server) startLoops(found *recovered) error {
+	s.state.SetApplied(found.core.Commit)
+	if err := s.readClientTLS(); err != nil {
+		return err
+	}
+	s.clients = s.newClients(backend{s.lifecycle, s.published, s.submissions, s.words.facts})
+	s.words.clients = s.clients
+	s.applier = newApplier(s, found.state.ensemble)
+	s.loop = newLoop(s, s.newCore(found), found)
+	s.loop.introduce()
+	if s.ensemble() {
+		t, err := s.newTransport()
+		if err != nil {
+			return err
+		}
+		s.transport = t
+		s.loop.transport, s.loop.learners.transport = t, t
+	}
+	if s.ensemble() {
+		s.loop.tick() // the core knows the time before any other input
+	} else {
+		s.loop.replica.UpdateLeases()
+		s.answersUntil.Store(s.loop.replica.AnswersUntil())
+	}
+	s.loop.carryOut() // so that a server without an ensemble serves at once
+	s.watchDisk()
+	s.loops.Go(s.loop.run)
+	s.loops.Go(s.applier.run)
+	s.loops.Go(s.snapshots.run)
+	s.loops.Go(s.runHousekeeper)
+	s.loops.Go(s.cleanUp)
+	if s.transport == nil {
+		return nil
+	}
+	s.loops.Go(s.loop.learners.run)
+	s.loops.Go(newMembership(s).run)
+	return s.transport.Start()
+}
+
+// useState makes a recovered state the server's. From here on only the log's writer writes to
+// the log.
+func (s *Server) useState(found *recovered) {
+	s.ident = found.ident
+	s.state.Tree, s.changes = found.state.tree, found.changes
+	for session, timeoutMs := range found.state.tree.Sessions() {
+		s.tracker.Add(session, timeoutMs, millis(s.now()))
+	}
+	s.logWriter = newLogWriter(s.lifecycle, s.takeLog())
+	s.disk.logWriter = s.logWriter
+	s.snapshots = newSnapshotter(s, found.store, refsUpTo(found.log.Snaps, found.state.used), found.state.used)
+}
+
+// reserveFirstIDs makes a bound of the ids of sessions and connections durable, so that
+// none is used again after a restart, whatever the clock says then. The peer loop
+// reserves more when they run short.
+func (s *Server) reserveFirstIDs() error {
+	s.ids = session.NewIDs(uint8(s.id), s.clock.start.UnixMilli(), s.ident.IDs)
+	s.ident.IDs = s.ids.Ahead()
+	if err := s.logWriter.SubmitWait(identRecord(&s.ident)); err != nil {
+		return fmt.Errorf("reserve ids of sessions: %w", err)
+	}
+	s.ids.Reserved(s.ident.IDs)
+	return nil
+}
+
+// readClientTLS reads the TLS files of the ports for clients.
+func (s *Server) readClientTLS() error {
+	if !s.cfg.ClientTLS.Used() {
+		return nil
+	}
+	t, err := secure.New(s.cfg.ClientTLS.Settings, "client", s.log)
+	if err != nil {
+		return fmt.Errorf("TLS for clients: %w", err)
+	}
+	t.Tick()
+	s.clientTLS = t
+	s.registry.MustRegister(t)
+	return nil
+}
+
+// Close stops the server. It accepts no new clients and no new requests, and finishes and
+// answers the accepted ones as far as request_throttler.shutdownTimeout allows. Sessions
+// stay in the log. Close returns when every goroutine has ended. It may be called more
+// than once and from any goroutine.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed || !s.mu.started {
+		s.mu.closed = true
+		return nil
+	}
+	s.mu.closed = true
+	s.ending.Store(true)
+	s.identities.close()
+	s.auditStop()
+	s.clients.Refuse()
+	s.handOver()
+	s.clients.Close(s.live.Load().RequestThrottle.ShutdownTimeout)
+	s.stopLoops()
+	s.traces.Close()
+	s.unregister()
+	return s.closeStorage()
+}
+
+// handOver makes another server the leader before this one stops, if possible: then
+// writes pause only for a moment.
+func (s *Server) handOver() {
+	if s.role.Load().Role != zab.Leading || !s.ensemble() {
+		return
+	}
+	done := make(chan struct{})
+	s.events.put(peerEvent{kind: evTransfer, done: done})
+	select {
+	case <-done:
+	case <-time.After(s.cfg.ElectionTimeout):
+		s.log.Warn("no other server could take over in time")
+	}
+}
+
+// HandOver makes another server the leader, if this one leads and another one can. It
+// reports whether this one has ended to lead.
+func (s *Server) HandOver() bool {
+	if !s.ensemble() || !s.leads() {
+		return false
+	}
+	s.handOver()
+	return !s.leads()
+}
+
+func (s *Server) stopLoops() {
+	s.stop()
+	if s.transport != nil {
+		s.transport.Close()
+	}
+	s.loops.Wait()
+}
+
+// closeStorage closes the log and unlocks the data directories.
+func (s *Server) closeStorage() error {
+	var err error
+	if s.logWriter != nil {
+		err = s.logWriter.Close()
+	}
+	if log := s.audit.opened.Load(); log != nil {
+		err = errors.Join(err, log.Close())
+	}
+	return errors.Join(err, s.storage.close())
+}
