@@ -428,8 +428,8 @@ func (m *modelRun) checkChanges() {
 	}
 }
 
-// checkWatches goes by the versions: who has not heard anything has not missed
-// anything, and hears of the next change.
+// checkWatches goes by the versions: a watcher that has had no event has not missed
+// a change, and gets the event of the next one.
 func (m *modelRun) checkWatches() {
 	m.s.mu.Lock()
 	for _, w := range m.watches {

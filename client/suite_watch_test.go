@@ -17,7 +17,7 @@ type watchKind struct {
 	name string
 	set  func(context.Context, api) (*client.Watch, error)
 	wt   client.WatchType // as removeWatches of all servers knows it
-	// persistent watches are told of the connection's return, and stay.
+	// persistent watches stay, and learn that the connection is back.
 	persistent bool
 	hears      []client.EventType // of what happens at /a
 	below      []client.EventType // of what happens at /a/b

@@ -17,7 +17,7 @@ type ClientUse struct {
 	Watches     int64
 }
 
-// Add adds another use. Who that was is not added.
+// Add adds the counts of another use, not its identity.
 func (u *ClientUse) Add(v *ClientUse) {
 	u.Connections += v.Connections
 	u.Requests += v.Requests

@@ -143,7 +143,3 @@ func (s *Server) SecureAddr() net.Addr {
 	}
 	return s.clients.SecureAddr()
 }
-
-// nextOrigin returns a number for a connection that no other connection has, on this or
-// another server, now or after a restart.
-func (s *Server) nextOrigin() uint64 { return uint64(s.ids.Next(nil)) }

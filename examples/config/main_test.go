@@ -56,7 +56,7 @@ func (p *program) await(text string) {
 	p.Fatalf("it ended without saying %q", text)
 }
 
-// B22: workers are told of each change and read again. Meanwhile the leader is killed,
+// B22: workers learn of each change and read again. Meanwhile the leader is killed,
 // and the workers are cut off.
 func TestWorkersFollow(t *testing.T) {
 	e := zktest.StartEnsemble(t, 3)

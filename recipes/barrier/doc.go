@@ -38,8 +38,8 @@
 //     Release returns when all have left, or failed, that were inside when it was called.
 //     The barrier can be used again at once. A "ready" that a crash left behind is
 //     recognised by its age and opens nothing.
-//   - Rendezvous: a meeting is one change: all n parties are told of it or none, and all
-//     are told the same. Each Meet is in one meeting at most. The n parties that came
+//   - Rendezvous: a meeting is one change: all n parties learn of it or none, and all
+//     learn the same. Each Meet is in one meeting at most. The n parties that came
 //     first meet; dead ones are not waited for.
 //   - Event, ManualReset: Set and Pulse release all whose Wait had read the event before,
 //     also if Reset follows at once. AutoReset: Set releases one waiter, in the order in

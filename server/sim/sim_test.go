@@ -3,6 +3,7 @@ package sim
 import (
 	"flag"
 	"os"
+	"runtime/debug"
 	"testing"
 	"time"
 )
@@ -16,6 +17,7 @@ var (
 
 // TestSim runs random ensembles. With -args -seed it is the campaign of make sim.
 func TestSim(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a run leaves little, and makes much garbage
 	first, seeds, steps := uint64(1), 300, 3000
 	if testing.Short() {
 		seeds = 50

@@ -262,7 +262,7 @@ func (c *client) put(o *op) {
 }
 
 // receive takes one reply and all that are there already, and reports whether the
-// connection goes on.
+// connection lasts.
 func (c *client) receive() bool {
 	for first := true; len(c.owed) > 0 && (first || c.conn.answered()); {
 		h, body, err := c.conn.next()

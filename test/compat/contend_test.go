@@ -31,7 +31,7 @@ const contendRounds = 20
 //	here       has how many programs take part; each begins by making a child of it,
 //	           and waits until all have
 //	it         what they contend for
-//	count      a number that is read, and written with one more, by who is alone
+//	count      a number that a program increments, by a read and a write, while it is alone
 //	inside     is there while somebody is alone
 //	holders, taken, seen, entering-<i>, entered-<i>, leaving-<i>: see the scenes
 type scene struct {
@@ -363,7 +363,7 @@ func releasing(s *stage) error {
 
 // meeting enters and leaves with all others: none is in before all have said that they
 // come, and none is out before all have said that they go.
-// Nobody leaves before all have been let in: kazoo's looks who is there only some time after
+// Nobody leaves before all have been let in: kazoo's lists the participants only some time after
 // it has joined, and waits forever if some have left again by then.
 func meeting(s *stage) error {
 	return times(func(i int) error {

@@ -68,16 +68,6 @@ func scanWord(line string, start int) (w word, end int) {
 	return w, end
 }
 
-// Quote writes a word so that Split reads it, with quotes if necessary. It returns false for
-// a word with a blank and both kinds of quote.
-func Quote(text string) (string, bool) {
-	q, ok := quoteFor(text, 0)
-	if !ok || q == 0 {
-		return text, ok
-	}
-	return string(q) + text + string(q), true
-}
-
 // quoteFor returns the quote that a word needs, 0 for none. It keeps an existing quote if
 // possible.
 func quoteFor(text string, have byte) (quote byte, ok bool) {
