@@ -388,16 +388,22 @@ func (s *storage) replay(ctx context.Context, rec *wal.Recovered, st *loaded, ch
 	if s.ensemble() {
 		upTo = rec.CommitHint
 	}
+	after := st.tree.LastZxid()
 	state := history.State{Tree: st.tree, Ensemble: st.ensemble}
 	if changes != nil {
-		changes.Reset(st.tree.LastZxid())
-		state.Applied = changes.Add
+		// A change takes about as much room there as in the log: what is older would be dropped again.
+		from := max(after, min(upTo, s.wal.Before(2*s.cfg.FeedHistory)))
+		changes.Reset(from)
+		state.Applied = func(txn *datatree.Txn, out *datatree.Applied) {
+			if txn.Zxid > from {
+				changes.Add(txn, out)
+			}
+		}
 		defer func() { changes.Publish(st.tree.LastZxid()) }()
 	}
-	if upTo <= st.tree.LastZxid() {
+	if upTo <= after {
 		return st, nil
 	}
-	after := st.tree.LastZxid()
 	n, err := state.Replay(func(add func(*zab.Entry) error) error {
 		return readLog(s.wal, after, upTo, func(e *zab.Entry) error { return errors.Join(add(e), ctx.Err()) })
 	})

@@ -26,8 +26,8 @@ type Loader struct {
 	above   []ancestor // of the last node, itself included
 	large   []nodeID   // nodes with so many children that they have a listing
 
-	hashed nodeID // the last node that is in a part
-	later  func(Part)
+	later  func(Part) // called with each part; see Offload
+	passed nodeID     // the last node of the last part
 	hashes hashes
 }
 
@@ -47,7 +47,7 @@ func NewLoader() *Loader {
 // hashedAtOnce is the number of nodes of a Part.
 const hashedAtOnce = 1024
 
-// Part is a number of nodes that a Loader has added, and whose hashes are missing.
+// Part are some nodes that a Loader has added, and whose hashes are missing.
 type Part struct {
 	arena    arena // of which only the chunks are used: the tree's may grow meanwhile
 	acls     []*aclEntry
@@ -100,11 +100,11 @@ func (p Part) Hash() {
 func (l *Loader) pass(least int) {
 	t := l.tree
 	to := nodeID(t.numNodes()) // no id was freed
-	if int(to-l.hashed) < least {
+	if int(to-l.passed) < least {
 		return
 	}
-	l.later(Part{arena: arena{chunks: t.arena.chunks}, acls: t.acls.entries, index: &t.index, from: l.hashed, to: to, hashes: &l.hashes})
-	l.hashed = to
+	l.later(Part{arena: arena{chunks: t.arena.chunks}, acls: t.acls.entries, index: &t.index, from: l.passed, to: to, hashes: &l.hashes})
+	l.passed = to
 }
 
 // Add adds one row. It keeps neither key nor value. Errors wrap ErrTxn or are a
@@ -339,7 +339,8 @@ func (l *Loader) FinishAt(zxid jute.Zxid) (*Tree, error) {
 	}
 	l.finishHashes()
 	t.lastZxid = zxid
-	t.index.reserve(t.numNodes())
+	// With room for the creates that are likely to follow: the log after a snapshot has up to half its size.
+	t.index.reserve(t.numNodes() + t.numNodes()/2)
 	for id := rootID + 1; int(id) <= t.numNodes(); id++ { // no id was freed
 		t.index.place(&t.arena, id)
 	}

@@ -84,8 +84,9 @@ func IDOf(meta *snapshot.Meta) (id ID, err error) {
 	return ID(meta.Incarnation), nil
 }
 
-// Load builds a tree and the ensemble's state from a snapshot. The tree checks
-// its counts and its digest. A second goroutine, which ends before Load returns, computes the hashes. The error is a *fault.Error, or the end of ctx.
+// Load builds a tree and the ensemble's state from a snapshot. The tree checks its counts and
+// its digest; a second goroutine, which ends before Load returns, computes the hashes. The
+// error is a *fault.Error, or the end of ctx.
 func Load(ctx context.Context, store *snapshot.Store, ref snapshot.Ref) (tree *datatree.Tree, state zab.State, err error) {
 	tables := map[string]datatree.Table{
 		SectionACLs:     datatree.TableACLs,

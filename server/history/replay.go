@@ -58,9 +58,9 @@ func (b *batch) reset() {
 var errStopped = errors.New("an entry could not be applied")
 
 // Replay applies the entries that read passes to its argument, which copies them. read is called
-// in another goroutine, which also decodes, so that the next entries are ready when one is applied. That
-// goroutine ends before Replay returns. The error is that of the first entry that can't be
-// applied, or else the one that read returns. Replay returns how many were applied, too.
+// in another goroutine, which also decodes, so that the next entries are ready when one has been
+// applied; it ends before Replay returns. The error is that of the first entry that can't be
+// applied, or else the one that read returns. Replay also returns how many entries it has applied.
 func (s *State) Replay(read func(add func(*zab.Entry) error) error) (applied int64, err error) {
 	var stopped atomic.Bool
 	var readErr error // set before the end of ahead
