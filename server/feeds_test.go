@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -130,6 +131,32 @@ func TestFeedRefuses(t *testing.T) {
 		off := startServer(t, "zkd.feedHistoryKb=0")
 		if status, problem := off.feed(t, ""); status != http.StatusNotImplemented {
 			t.Errorf("without a history: %d %s", status, problem)
+		}
+	})
+}
+
+// After a restart the history has as many of the latest changes as it has room for, without a gap,
+// although a start adds only the end of a long log to it.
+func TestFeedAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, kib = 20_000, 128
+		s := startServer(t, fmt.Sprintf("zkd.feedHistoryKb=%d", kib))
+		c := s.connect(t)
+		c.create("/a", "1")
+		for range 60 {
+			c.set("/a", strings.Repeat("x", size))
+		}
+		s = s.restart(t)
+		oldest, last := s.changes.Span()
+		if last != s.state.Applied() || (last-oldest)*size < kib<<10/2 {
+			t.Errorf("the history has what came after %v, up to %v of %v", oldest, last, s.state.Applied())
+		}
+		var want []string
+		for zxid := oldest + 1; zxid <= last; zxid++ {
+			want = append(want, fmt.Sprintf("%v data /a", zxid))
+		}
+		if status, events := s.feed(t, fmt.Sprintf("after=%v", oldest)); status != http.StatusOK || events != strings.Join(want, ", ") {
+			t.Errorf("what came after %v: %d %s, want %v", oldest, status, events, want)
 		}
 	})
 }

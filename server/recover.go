@@ -388,27 +388,36 @@ func (s *storage) replay(ctx context.Context, rec *wal.Recovered, st *loaded, ch
 	if s.ensemble() {
 		upTo = rec.CommitHint
 	}
+	after := st.tree.LastZxid()
 	state := history.State{Tree: st.tree, Ensemble: st.ensemble}
 	if changes != nil {
-		changes.Reset(st.tree.LastZxid())
-		state.Applied = changes.Add
+		// A change takes about as much room there as in the log: what is older would be dropped again.
+		from := max(after, min(upTo, s.wal.Before(2*s.cfg.FeedHistory)))
+		changes.Reset(from)
+		state.Applied = func(txn *datatree.Txn, out *datatree.Applied) {
+			if txn.Zxid > from {
+				changes.Add(txn, out)
+			}
+		}
 		defer func() { changes.Publish(st.tree.LastZxid()) }()
 	}
-	if upTo <= st.tree.LastZxid() {
+	if upTo <= after {
 		return st, nil
 	}
-	err := replayLog(s.wal, st.tree.LastZxid(), upTo, func(e *zab.Entry) error {
-		st.replayed++
-		return errors.Join(state.Apply(e), ctx.Err())
+	n, err := state.Replay(func(add func(*zab.Entry) error) error {
+		return readLog(s.wal, after, upTo, func(e *zab.Entry) error { return errors.Join(add(e), ctx.Err()) })
 	})
-	st.ensemble = state.Ensemble
+	if err != nil {
+		err = fmt.Errorf("replay the log behind %v: %w", after, err)
+	}
+	st.ensemble, st.replayed = state.Ensemble, n
 	return st, err
 }
 
 var errReplayed = errors.New("replayed as far as wanted")
 
-// replayLog calls fn with the entries of the log after zxid after, up to upTo.
-func replayLog(log interface {
+// readLog calls fn with the entries of the log after zxid after, up to upTo.
+func readLog(log interface {
 	Replay(jute.Zxid, func(wal.Record) error) error
 }, after, upTo jute.Zxid, fn func(*zab.Entry) error) error {
 	last := after
@@ -422,9 +431,9 @@ func replayLog(log interface {
 	})
 	switch {
 	case err != nil && !errors.Is(err, errReplayed):
-		return fmt.Errorf("replay the log behind %v: %w", after, err)
+		return err
 	case last != upTo:
-		return fmt.Errorf("replay the log behind %v: it ends at %v, and %v is committed", after, last, upTo)
+		return fmt.Errorf("it ends at %v, and %v is committed", last, upTo)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package datatree
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/zkd-project/zkd/jute"
@@ -146,6 +147,21 @@ func (a *arena) blobOf(id nodeID, r *record) string {
 func (a *arena) name(id nodeID) string {
 	r := a.rec(id)
 	return a.blobOf(id, r)[:r.nameLen]
+}
+
+// appendPath appends the path of id, which is empty for the root.
+func (a *arena) appendPath(b []byte, id nodeID) []byte {
+	n := len(b)
+	for i := id; i != rootID; i = a.rec(i).parent {
+		n += 1 + int(a.rec(i).nameLen)
+	}
+	b = slices.Grow(b, n-len(b))[:n]
+	for i := id; i != rootID; i = a.rec(i).parent {
+		name := a.name(i)
+		n -= copy(b[n-len(name):], name) + 1
+		b[n] = '/'
+	}
+	return b
 }
 
 // data returns the data of id, which must not be modified.

@@ -69,6 +69,12 @@ func (x *index) find(a *arena, parent nodeID, name string) nodeID {
 func (x *index) insert(a *arena, id nodeID) {
 	r := a.rec(id)
 	r.hash = x.hash(r.parent, a.name(id))
+	x.place(a, id)
+}
+
+// place adds id, whose record has its hash, too.
+func (x *index) place(a *arena, id nodeID) {
+	r := a.rec(id)
 	head := x.bucket(r.hash)
 	r.chain, *head = *head, id
 	x.count++

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/zkd-project/zkd/jute"
@@ -15,15 +16,19 @@ import (
 //
 // The order makes loading cheap: a node's parent is an ancestor of the previous node or
 // that node itself, so no look-up is needed, and the index can be filled at the end, when
-// its size is known.
+// its size is known. The hashes of a node can be computed by another goroutine: see Offload.
 type Loader struct {
 	tree    *Tree
 	acls    []aclID // by number in the snapshot
 	meta    *Meta
 	lastKey []byte
-	path    []byte
 	key     []byte     // of AddZnode
 	above   []ancestor // of the last node, itself included
+	large   []nodeID   // nodes with so many children that they have a listing
+
+	later  func(Part) // called with each part; see Offload
+	passed nodeID     // the last node of the last part
+	hashes hashes
 }
 
 // ancestor is a node that may be the parent of the next one.
@@ -36,7 +41,70 @@ type ancestor struct {
 func NewLoader() *Loader {
 	t := newEmpty()
 	t.digest, t.dataSize = Digest{}, 0
-	return &Loader{tree: t, acls: []aclID{openACLID}}
+	return &Loader{tree: t, acls: []aclID{openACLID}, later: Part.Hash}
+}
+
+// hashedAtOnce is the number of nodes of a Part.
+const hashedAtOnce = 1024
+
+// Part are some nodes that a Loader has added, and whose hashes are missing.
+type Part struct {
+	arena    arena // of which only the chunks are used: the tree's may grow meanwhile
+	acls     []*aclEntry
+	index    *index // of which only the seed is used
+	from, to nodeID // without from
+	hashes   *hashes
+}
+
+// hashes are what the parts of a loader have computed, besides record.hash.
+type hashes struct {
+	digest   Digest
+	dataSize int64
+
+	parent nodeID // of the last node
+	path   []byte // of the last node
+	prefix int    // length of the path of its parent, and of the slash after it
+}
+
+// Offload has the loader call f with each part of the nodes, instead of computing their hashes
+// itself. Part.Hash must be called for all parts, one after the other in their order, and return
+// before Finish or FinishAt; any goroutine may call it while the loader adds more.
+func (l *Loader) Offload(f func(Part)) { l.later = f }
+
+// Hash computes the hashes of the part's nodes, for the tree's digest and for its index.
+func (p Part) Hash() {
+	h := p.hashes
+	for id := p.from + 1; id <= p.to; id++ {
+		r := p.arena.rec(id)
+		blob := p.arena.blobOf(id, r)
+		name := blob[:r.nameLen]
+		switch {
+		case id == rootID:
+			h.path = append(h.path[:0], '/')
+		case r.parent != h.parent:
+			h.path = append(p.arena.appendPath(h.path[:0], r.parent), '/')
+			h.parent, h.prefix = r.parent, len(h.path)
+			fallthrough
+		default:
+			h.path = append(h.path[:h.prefix], name...)
+		}
+		at := hashPath(unsafe.String(unsafe.SliceData(h.path), len(h.path))) // which does not keep it
+		h.digest.add(dataPart(at, r, blob))
+		h.digest.add(statPart(at, r, p.acls[r.acl].hash))
+		h.dataSize += int64(len(h.path) + r.bytes())
+		r.hash = p.index.hash(r.parent, name)
+	}
+}
+
+// pass passes the nodes that were added since the last part, if there are at least so many.
+func (l *Loader) pass(least int) {
+	t := l.tree
+	to := nodeID(t.numNodes()) // no id was freed
+	if int(to-l.passed) < least {
+		return
+	}
+	l.later(Part{arena: arena{chunks: t.arena.chunks}, acls: t.acls.entries, index: &t.index, from: l.passed, to: to, hashes: &l.hashes})
+	l.passed = to
 }
 
 // Add adds one row. It keeps neither key nor value. Errors wrap ErrTxn or are a
@@ -190,19 +258,17 @@ func (l *Loader) place(key []byte, row *NodeRow, acl aclID) error {
 	r.owner = row.Owner
 	r.acl = acl
 	t.addToIndexes(id, r.owner)
-	l.path = append(l.path[:0], key...)
-	for i, c := range l.path {
-		if c == 0 {
-			l.path[i] = '/'
+	if bytes.HasPrefix(key, quotaKey) {
+		if target, name, ok := quotaTarget(strings.ReplaceAll(string(key), "\x00", "/")); ok {
+			t.noteQuota(target, name, id)
 		}
 	}
-	path := unsafe.String(unsafe.SliceData(l.path), len(l.path)) // until the next row
-	t.countNode(digestKeyOf(path, id))
-	if target, name, ok := quotaTarget(path); ok {
-		t.noteQuota(target, name, id)
-	}
+	l.pass(hashedAtOnce)
 	return nil
 }
+
+// quotaKey begins the keys of the znodes of quotas.
+var quotaKey = []byte(strings.ReplaceAll(quotaPath, "/", "\x00"))
 
 // link links a node with the key and data into the tree.
 func (l *Loader) link(key, data []byte) (nodeID, error) {
@@ -226,6 +292,9 @@ func (l *Loader) link(key, data []byte) (nodeID, error) {
 			return 0, fmt.Errorf("parent is ephemeral: %w", ErrTxn)
 		}
 		id := l.tree.attach(a.id, unsafe.String(unsafe.SliceData(name), len(name)), data)
+		if l.tree.arena.rec(a.id).children == listFrom {
+			l.large = append(l.large, a.id)
+		}
 		l.above = append(l.above[:n], ancestor{id, len(key)})
 		l.lastKey = append(l.lastKey[:0], key...)
 		return id, nil
@@ -247,6 +316,7 @@ func (l *Loader) placeRoot(key, data []byte) (nodeID, error) {
 // their content has changed, the error wraps ErrTxn.
 func (l *Loader) Finish() (*Tree, error) {
 	t := l.tree
+	l.finishHashes()
 	if l.meta == nil {
 		return nil, fmt.Errorf("load snapshot: no meta row, it is not complete: %w", ErrTxn)
 	}
@@ -267,13 +337,26 @@ func (l *Loader) FinishAt(zxid jute.Zxid) (*Tree, error) {
 	if len(l.above) == 0 {
 		return nil, fmt.Errorf("load snapshot: no root: %w", ErrTxn)
 	}
+	l.finishHashes()
 	t.lastZxid = zxid
-	t.index.reserve(t.numNodes())
-	t.makeListing(rootID)
+	// With room for the creates that are likely to follow: the log after a snapshot has up to half its size.
+	t.index.reserve(t.numNodes() + t.numNodes()/2)
 	for id := rootID + 1; int(id) <= t.numNodes(); id++ { // no id was freed
-		t.index.insert(&t.arena, id)
+		t.index.place(&t.arena, id)
+	}
+	for _, id := range l.large {
 		t.makeListing(id)
 	}
 	l.tree = nil
 	return t, nil
+}
+
+// finishHashes computes the hashes that are missing after the last part.
+func (l *Loader) finishHashes() {
+	l.later = Part.Hash
+	l.pass(1)
+	t, h := l.tree, &l.hashes
+	t.digest.add(hash{h.digest.Hi, h.digest.Lo})
+	t.dataSize += h.dataSize
+	l.hashes = hashes{}
 }

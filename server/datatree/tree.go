@@ -136,16 +136,7 @@ func (t *Tree) path(id nodeID) string {
 	if id == rootID {
 		return "/"
 	}
-	n := 0
-	for i := id; i != rootID; i = t.arena.rec(i).parent {
-		n += 1 + int(t.arena.rec(i).nameLen)
-	}
-	b := make([]byte, n)
-	for i := id; i != rootID; i = t.arena.rec(i).parent {
-		n -= copy(b[n-int(t.arena.rec(i).nameLen):], t.arena.name(i)) + 1
-		b[n] = '/'
-	}
-	return string(b)
+	return string(t.arena.appendPath(nil, id))
 }
 
 // Get returns a copy of the znode at path without its data, and whether it exists. It

@@ -184,6 +184,7 @@ func digestOf(t *testing.T, path string, n NodeRow, session Row) Digest {
 			t.Fatal(err)
 		}
 	}
+	l.finishHashes()
 	return l.tree.Digest()
 }
 

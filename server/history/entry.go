@@ -14,10 +14,7 @@ import (
 // and writes the list of members that clients can read if it has changed or was commanded.
 func TransactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
 	if data := e.Txn(); data != nil {
-		if err := txn.Decode(data); err != nil {
-			return fmt.Errorf("transaction %v: %w", e.Zxid, err)
-		}
-		return nil
+		return decodeTxn(e, data, txn)
 	}
 	*txn = datatree.Txn{Zxid: e.Zxid, Ops: txn.Ops[:0]}
 	text, commanded, err := configText(e, txn)
@@ -27,6 +24,14 @@ func TransactionOf(e *zab.Entry, tree *datatree.Tree, txn *datatree.Txn) error {
 	if data, _ := tree.Data(datatree.ConfigPath); len(text) > 0 && (commanded || !sameConfig(data, text)) {
 		data := fmt.Appendf(nil, "%sversion=%x", text, uint64(e.Zxid))
 		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpSetData, Path: datatree.ConfigPath, Data: data, Version: -1})
+	}
+	return nil
+}
+
+// decodeTxn sets txn to the transaction that an entry has as data.
+func decodeTxn(e *zab.Entry, data []byte, txn *datatree.Txn) error {
+	if err := txn.Decode(data); err != nil {
+		return fmt.Errorf("transaction %v: %w", e.Zxid, err)
 	}
 	return nil
 }

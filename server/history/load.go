@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -38,12 +39,16 @@ func (s *State) Apply(e *zab.Entry) error {
 	if err := TransactionOf(e, s.Tree, &s.txn); err != nil {
 		return err
 	}
+	return s.apply(e, &s.txn)
+}
+
+func (s *State) apply(e *zab.Entry, txn *datatree.Txn) error {
 	if err := s.Ensemble.Apply(e); err != nil {
 		return err
 	}
-	s.Tree.Apply(&s.txn, &s.out)
+	s.Tree.Apply(txn, &s.out)
 	if s.Applied != nil {
-		s.Applied(&s.txn, &s.out)
+		s.Applied(txn, &s.out)
 	}
 	return nil
 }
@@ -79,8 +84,9 @@ func IDOf(meta *snapshot.Meta) (id ID, err error) {
 	return ID(meta.Incarnation), nil
 }
 
-// Load builds a tree and the ensemble's state from a snapshot. The tree checks
-// its counts and its digest. The error is a *fault.Error, or the end of ctx.
+// Load builds a tree and the ensemble's state from a snapshot. The tree checks its counts and
+// its digest; a second goroutine, which ends before Load returns, computes the hashes. The
+// error is a *fault.Error, or the end of ctx.
 func Load(ctx context.Context, store *snapshot.Store, ref snapshot.Ref) (tree *datatree.Tree, state zab.State, err error) {
 	tables := map[string]datatree.Table{
 		SectionACLs:     datatree.TableACLs,
@@ -88,6 +94,14 @@ func Load(ctx context.Context, store *snapshot.Store, ref snapshot.Ref) (tree *d
 		SectionNodes:    datatree.TableNodes,
 	}
 	loader := datatree.NewLoader()
+	parts := make(chan datatree.Part, 16) // so that neither goroutine waits for the other one often
+	var hashing sync.WaitGroup
+	hashing.Go(func() {
+		for part := range parts {
+			part.Hash()
+		}
+	})
+	loader.Offload(func(p datatree.Part) { parts <- p })
 	meta, err := store.Load(ctx, ref, func(section string, key, value []byte) error {
 		table, ok := tables[section]
 		if !ok {
@@ -95,6 +109,8 @@ func Load(ctx context.Context, store *snapshot.Store, ref snapshot.Ref) (tree *d
 		}
 		return loader.Add(datatree.Row{Table: table, Key: key, Value: value})
 	})
+	close(parts)
+	hashing.Wait()
 	if err != nil {
 		return nil, state, err
 	}

@@ -184,3 +184,25 @@ func TestReplayFromNowhere(t *testing.T) {
 		t.Errorf("the function's error: %v", err)
 	}
 }
+
+// TestBefore compares what Before finds with the sizes of the entries.
+func TestBefore(t *testing.T) {
+	const entries, size = 200, 30_000
+	o := Options{Dir: filepath.Join(t.TempDir(), "log"), SegmentSize: 1 << 20, NoSync: true}
+	l, _ := mustOpen(t, o)
+	defer l.Close()
+	payload := string(make([]byte, size))
+	for n := range entries {
+		mustAppend(t, l, entry(n+1, payload))
+	}
+	for _, n := range []int64{0, 1, size, 10 * size, 100 * size, (entries - 20) * size} {
+		zxid := l.Before(n)
+		after := int64(entries-zxid) * size
+		if after < n || after > n+2*indexStep {
+			t.Errorf("after the zxid before %d bytes there are %d", n, after)
+		}
+	}
+	if zxid := l.Before(2 * entries * size); zxid != 0 {
+		t.Errorf("more bytes than there are: before them is zxid %v, not 0", zxid)
+	}
+}

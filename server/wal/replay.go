@@ -114,6 +114,22 @@ func (l *Log) BytesAfter(after jute.Zxid) (int64, bool) {
 	return n, true
 }
 
+// Before returns a zxid after which the log has at least n bytes of records, and at most about
+// 256 KiB more, or the zxid after which the log begins. It may be called from any goroutine.
+func (l *Log) Before(n int64) jute.Zxid {
+	h := l.history()
+	for i := len(h.segs) - 1; i >= 0; i-- {
+		seg := &h.segs[i]
+		for _, p := range slices.Backward(seg.index) {
+			if n <= seg.end-p.offset && p.seq >= h.floor.seq {
+				return p.last
+			}
+		}
+		n -= seg.end - headerSize
+	}
+	return h.floor.last
+}
+
 // walk calls fn with each record of the segment from a place on, or from the segment's
 // beginning if the place is zero.
 func walk(l *Log, seg *segment, from place, w *window, fn func(*frame) error) error {
