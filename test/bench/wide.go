@@ -44,9 +44,7 @@ func (c *campaign) wide() error {
 					return fmt.Errorf("%s: %w", r.name, err)
 				}
 			}
-			f := c.leaderFaults()[0]
-			f.name, f.count = fmt.Sprintf("%v round trip, %s", trip, f.name), c.pairs
-			return c.strikeAll([]*ensemble{a, b}, f)
+			return nil
 		})
 		if err != nil {
 			return err
