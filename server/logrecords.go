@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
+// entryOf converts a record of the log into an entry.
 func entryOf(rec *wal.Record) zab.Entry {
 	return zab.Entry{Zxid: rec.Zxid, Prev: rec.Prev, Type: zab.EntryType(rec.Type), Data: rec.Payload}
 }

@@ -43,28 +43,30 @@ const (
 	figureOwn  = "generator CPU per operation"
 )
 
+// load is a load for the time that the settings say.
+func (s *settings) load(w bench.Workload, connections, window int) bench.Config {
+	c := bench.Defaults(w)
+	c.Connections, c.Window = connections, window
+	c.Duration, c.Warmup = s.duration, min(time.Second, s.duration)
+	return c
+}
+
 func (s *settings) races() []race {
-	cfg := func(w bench.Workload, connections, window int) bench.Config {
-		c := bench.Defaults(w)
-		c.Connections, c.Window = connections, window
-		c.Duration, c.Warmup = s.duration, min(time.Second, s.duration)
-		return c
-	}
 	all := s.servers * max(1, 8/s.servers) // as many connections to each server
 	races := []race{
-		{name: "set 1 KiB, pipelined", cfg: cfg(bench.Set, all, 64), figures: []string{figureRate, figureCPU, figureP99, figureOwn}},
-		{name: "get 1 KiB, pipelined", cfg: cfg(bench.Get, all, 64), figures: []string{figureRate, figureCPU, figureP99, figureOwn}},
+		{name: "set 1 KiB, pipelined", cfg: s.load(bench.Set, all, 64), figures: []string{figureRate, figureCPU, figureP99, figureOwn}},
+		{name: "get 1 KiB, pipelined", cfg: s.load(bench.Get, all, 64), figures: []string{figureRate, figureCPU, figureP99, figureOwn}},
 	}
 	lone := []string{figureP50, figureP99}
 	if s.servers == 1 {
-		races = append(races, race{name: "lone set 1 KiB", cfg: cfg(bench.Set, 1, 1), figures: lone},
-			race{name: "lone get 1 KiB", cfg: cfg(bench.Get, 1, 1), figures: lone})
+		races = append(races, race{name: "lone set 1 KiB", cfg: s.load(bench.Set, 1, 1), figures: lone},
+			race{name: "lone get 1 KiB", cfg: s.load(bench.Get, 1, 1), figures: lone})
 	} else {
-		races = append(races, race{"lone set 1 KiB, through a follower", cfg(bench.Set, 1, 1), lone, onFollower},
-			race{"lone set 1 KiB, through the leader", cfg(bench.Set, 1, 1), lone, onLeader},
-			race{"lone get 1 KiB, from a follower", cfg(bench.Get, 1, 1), lone, onFollower})
+		races = append(races, race{"lone set 1 KiB, through a follower", s.load(bench.Set, 1, 1), lone, onFollower},
+			race{"lone set 1 KiB, through the leader", s.load(bench.Set, 1, 1), lone, onLeader},
+			race{"lone get 1 KiB, from a follower", s.load(bench.Get, 1, 1), lone, onFollower})
 	}
-	return append(races, race{name: "new sessions", cfg: cfg(bench.Sessions, 2*all, 1), figures: []string{figureRate, figureCPU, figureOwn}})
+	return append(races, race{name: "new sessions", cfg: s.load(bench.Sessions, 2*all, 1), figures: []string{figureRate, figureCPU, figureOwn}})
 }
 
 // run measures what the settings select. If it fails, the complete rows stay.

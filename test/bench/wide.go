@@ -55,17 +55,11 @@ func (c *campaign) wide() error {
 
 // wideRaces are the loads on servers with a round trip between them.
 func (c *campaign) wideRaces(trip time.Duration) []race {
-	cfg := func(connections, window int) bench.Config {
-		cfg := bench.Defaults(bench.Set)
-		cfg.Connections, cfg.Window = connections, window
-		cfg.Duration, cfg.Warmup = c.duration, min(time.Second, c.duration)
-		return cfg
-	}
 	name := func(what string) string { return fmt.Sprintf("%v round trip, %s", trip, what) }
 	lone, many := []string{figureP50, figureP99}, []string{figureRate, figureP50, figureP99}
 	return []race{
-		{name("lone set 1 KiB, through the leader"), cfg(1, 1), lone, onLeader},
-		{name("lone set 1 KiB, through a follower"), cfg(1, 1), lone, onFollower},
-		{name("set 1 KiB, 6 connections of 64"), cfg(6, 64), many, nil},
+		{name("lone set 1 KiB, through the leader"), c.load(bench.Set, 1, 1), lone, onLeader},
+		{name("lone set 1 KiB, through a follower"), c.load(bench.Set, 1, 1), lone, onFollower},
+		{name("set 1 KiB, 6 connections of 64"), c.load(bench.Set, 6, 64), many, nil},
 	}
 }
