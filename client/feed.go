@@ -22,18 +22,25 @@ const (
 
 // Change is what a transaction did to a node.
 type Change struct {
-	Zxid    Zxid
-	Kind    ChangeKind
-	Path    string // in the view that follows the feed
-	Stat    Stat   // right after the change; zero if the node was deleted
-	Data    []byte // with FeedOptions.Data, of a node that was created or got other data
-	Time    time.Time
-	Session SessionID // that made the change
+	Zxid Zxid
+	Kind ChangeKind
+	Path string // in the view that follows the feed
+	Stat Stat   // right after the change; zero if the node was deleted, or is lost: see Lost
+	Data []byte // with FeedOptions.Data, of a node that was created or got other data
+	// ParentCversion and ParentChildren are the Cversion and NumChildren of the parent's Stat right
+	// after the node was created or deleted. The parent's Pzxid is Zxid then.
+	ParentCversion, ParentChildren int32
+	Time                           time.Time
+	Session                        SessionID // that made the change
 	// Resume is the zxid up to which all changes have come, this one included. A feed with it as
 	// FeedOptions.After has the following ones. While other changes of the same transaction may
 	// follow, it is that of an earlier transaction.
 	Resume Zxid
 }
+
+// Lost reports whether the change is that the client may no longer read the node. There are no
+// further changes of it until it may again.
+func (c *Change) Lost() bool { return c.Kind == ChangeACL && c.Stat == Stat{} }
 
 // CompactedError means that a server no longer has all changes after a zxid. Read the nodes again.
 type CompactedError = jute.CompactedError
@@ -65,50 +72,113 @@ const feedWindow = 1 << 20
 //
 // An error that is yielded is the last. A *CompactedError says that changes are missed: this feed
 // was too slow, or its After is too old. Read the nodes, and begin a feed after the zxid of what was
-// read. The error is ErrUnimplemented if a server does not offer feeds, such as Apache's.
+// read. The error is ErrUnimplemented if a server does not offer feeds, such as Apache's, and
+// ErrQuotaExceeded if it has no room for one more on this connection or in all.
 func (c *Client) Feed(ctx context.Context, path string, o FeedOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		f := follower{c: c, path: path, o: o, after: o.After}
-		if err := f.run(ctx, yield); err != nil {
-			yield(Change{}, err)
+		f := c.Follow(path, o)
+		defer f.Close()
+		for {
+			changes, err := f.Next()
+			for _, change := range changes {
+				if !yield(change, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(Change{}, err)
+				return
+			}
+			if len(changes) > 0 {
+				continue
+			}
+			select {
+			case <-f.Ready():
+			case <-ctx.Done():
+				yield(Change{}, &Error{Op: jute.OpSubscribe, Path: path, Err: context.Cause(ctx)})
+				return
+			}
 		}
 	}
 }
 
-// follower is a feed over all its connections.
-type follower struct {
+// Follower is a feed for a program that waits for other things, too. One goroutine may use it at a
+// time.
+type Follower struct {
 	c     *Client
 	path  string
 	o     FeedOptions
-	after Zxid        // up to which everything has been yielded
-	last  jute.Change // the last one that was yielded
+	after Zxid        // up to which Next has returned everything
+	last  jute.Change // the last one that Next has returned
+	sub   *subscription
+	begun *Future[jute.SubscribeResponse] // of sub; nil once it has the feed
+	taken int                             // bytes of the last event
+	err   error                           // that Next has returned
 }
 
-// run yields changes. It returns nil if yield does not want more.
-func (f *follower) run(ctx context.Context, yield func(Change, error) bool) error {
-	for {
-		sub, err := f.subscribe(ctx)
-		for more := true; err == nil; {
-			var e feedEvent
-			if e, err = sub.next(ctx); err == nil {
-				more = f.yield(&e, yield)
-				sub.taken(e.bytes)
+// Follow is Feed in a form that does not wait. Close the Follower in the end.
+func (c *Client) Follow(path string, o FeedOptions) *Follower {
+	f := &Follower{c: c, path: path, o: o, after: o.After}
+	f.subscribe()
+	return f
+}
+
+// Ready returns a channel that can be received from when Next has something new.
+func (f *Follower) Ready() <-chan struct{} {
+	if f.begun != nil {
+		return f.begun.Done()
+	}
+	return f.sub.ready
+}
+
+// Next returns the changes that come next, in the order of Feed, and does not wait for them. Call it
+// until it returns none. An error is the last, and one of Feed's.
+func (f *Follower) Next() (changes []Change, err error) {
+	f.sub.consumed(f.taken)
+	f.taken = 0
+	for f.err == nil && len(changes) == 0 {
+		if f.begun != nil {
+			r, ok, err := f.begun.Result()
+			if !ok {
+				return nil, nil
 			}
-			if !more {
-				sub.end()
-				return nil
-			}
+			f.begun = nil
+			f.subscribed(r, err)
+			continue
 		}
-		sub.end()
-		if !errors.Is(err, ErrConnectionLoss) || ctx.Err() != nil {
-			return err
+		e, err := f.sub.next()
+		switch {
+		case err != nil:
+			f.failed(err)
+		case e == nil:
+			return nil, nil
+		default:
+			f.taken += e.bytes
+			changes = f.changes(e)
 		}
 	}
+	return changes, f.err
 }
 
-// yield yields the changes of an event, and reports whether more are wanted. What an earlier
-// connection has brought is left out: a part of a transaction.
-func (f *follower) yield(e *feedEvent, yield func(Change, error) bool) bool {
+// Zxid returns the zxid up to which Next has returned everything, FromNow before the feed has begun.
+// level reports whether that is all that the server has: zxid is then at least that of each reply that
+// the client has got.
+func (f *Follower) Zxid() (zxid Zxid, level bool) {
+	s := f.c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := f.sub; b.level && b.err == nil && len(b.events) == 0 {
+		return max(f.after, s.lastZxid), true
+	}
+	return f.after, false
+}
+
+// Close makes the server forget the feed.
+func (f *Follower) Close() { f.sub.end() }
+
+// changes returns the changes of an event, without what an earlier connection has brought: a part
+// of a transaction.
+func (f *Follower) changes(e *feedEvent) (changes []Change) {
 	for i := range e.Changes {
 		c := &e.Changes[i]
 		if i > 0 && e.Changes[i-1].Zxid < c.Zxid {
@@ -125,33 +195,48 @@ func (f *follower) yield(e *feedEvent, yield func(Change, error) bool) bool {
 			continue
 		}
 		f.last = jute.Change{Zxid: c.Zxid, Index: c.Index}
-		change := Change{
+		changes = append(changes, Change{
 			Zxid: c.Zxid, Kind: c.Kind, Path: f.c.strip(c.Path), Stat: c.Stat, Data: c.Data,
+			ParentCversion: c.ParentCversion, ParentChildren: c.ParentChildren,
 			Time: time.UnixMilli(c.Time), Session: c.Session, Resume: resume,
-		}
-		if !yield(change, nil) {
-			return false
-		}
+		})
 	}
 	f.after = max(f.after, e.Zxid)
-	return true
+	return changes
 }
 
-// subscribe begins the feed on a connection. The subscription is to be ended even after an error.
-func (f *follower) subscribe(ctx context.Context) (*subscription, error) {
-	sub := &subscription{c: f.c, path: f.path, ready: make(chan struct{}, 1)}
-	sub.request = jute.SubscribeRequest{
+// subscribe begins the feed on a connection.
+func (f *Follower) subscribe() {
+	f.sub = &subscription{c: f.c, path: f.path, ready: make(chan struct{}, 1)}
+	f.sub.request = jute.SubscribeRequest{
 		Recursive: !f.o.Alone, After: f.after, Data: f.o.Data, Kinds: jute.ChangeKindsOf(f.o.Kinds...), Credit: feedWindow,
 	}
-	got, err := do(ctx, f.c, &f.c.s.ops.subscribe, args{path: f.path, feed: sub})
+	f.begun = start(f.c, &f.c.s.ops.subscribe, args{path: f.path, feed: f.sub}, nil)
+}
+
+// subscribed handles the answer to subscribe.
+func (f *Follower) subscribed(r jute.SubscribeResponse, err error) {
 	switch {
 	case err != nil:
-		return sub, err
-	case got.Compacted:
-		return sub, sub.compacted(got.Zxid)
+		f.failed(err)
+	case r.Compacted:
+		f.err = f.sub.compacted(r.Zxid)
+	default:
+		f.after = r.Zxid
 	}
-	f.after = got.Zxid
-	return sub, nil
+}
+
+// failed handles an error: after the end of a connection, and of a session that is renewed, the feed
+// begins again.
+func (f *Follower) failed(err error) {
+	f.sub.end()
+	f.taken = 0
+	again := errors.Is(err, ErrSessionExpired) && f.c.s.opts.RenewSession && f.c.bound == 0
+	if again || errors.Is(err, ErrConnectionLoss) {
+		f.subscribe()
+		return
+	}
+	f.err = err
 }
 
 // feedEvent is an event of a feed, with what it has cost.
@@ -170,6 +255,7 @@ type subscription struct {
 
 	// Guarded by session.mu.
 	set    bool // the server has it
+	level  bool // each change comes before the replies that show it
 	events []feedEvent
 	err    error // there are no events after these
 }
@@ -179,35 +265,25 @@ func (b *subscription) compacted(oldest Zxid) error {
 	return &Error{Op: jute.OpSubscribe, Path: b.path, Err: &CompactedError{After: b.request.After, Oldest: oldest}}
 }
 
-// next waits for an event.
-func (b *subscription) next(ctx context.Context) (e feedEvent, err error) {
+// next returns the next event, or nil if none has come.
+func (b *subscription) next() (e *feedEvent, err error) {
 	s := b.c.s
-	for {
-		s.mu.Lock()
-		if len(b.events) > 0 {
-			e, b.events = b.events[0], b.events[1:]
-			s.mu.Unlock()
-			break
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(b.events) == 0 {
+		if b.err != nil {
+			return nil, &Error{Op: jute.OpSubscribe, Path: b.path, Err: b.err}
 		}
-		err = b.err
-		s.mu.Unlock()
-		if err != nil {
-			return e, &Error{Op: jute.OpSubscribe, Path: b.path, Err: err}
-		}
-		select {
-		case <-b.ready:
-		case <-ctx.Done():
-			return e, &Error{Op: jute.OpSubscribe, Path: b.path, Err: context.Cause(ctx)}
-		}
+		return nil, nil
 	}
-	if e.Compacted {
-		return e, b.compacted(e.Zxid)
+	if e, b.events = &b.events[0], b.events[1:]; e.Compacted {
+		return nil, b.compacted(e.Zxid)
 	}
 	return e, nil
 }
 
-// taken gives the server new credit when enough has been taken.
-func (b *subscription) taken(bytes int) {
+// consumed gives the server new credit when enough has been consumed.
+func (b *subscription) consumed(bytes int) {
 	if b.used += bytes; b.used >= feedWindow/2 {
 		start(b.c, &b.c.s.ops.credit, args{feed: b, version: int64(b.used)}, nil)
 		b.used = 0
@@ -222,7 +298,7 @@ func (b *subscription) pushLocked(e feedEvent, err error) {
 	if err != nil {
 		b.err = err
 	} else {
-		b.events = append(b.events, e)
+		b.events, b.level = append(b.events, e), e.Level
 	}
 	select {
 	case b.ready <- struct{}{}:

@@ -68,6 +68,86 @@ func TestFeed(t *testing.T) {
 	ok(t, s.AwaitRequests(t.Context(), jute.OpUnsubscribe, 5+2*len(want)))
 }
 
+// A change says what became of the parent, and a client is told once that it may no longer read a node.
+func TestFeedOfParentsAndLosses(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	makeNode(t, c, "/a", "")
+	makeNode(t, c, "/a/x", "")
+	secret := []client.ACL{{Perms: client.PermAll &^ client.PermRead, ID: client.ID{Scheme: "world", ID: "anyone"}}}
+	acl := func(acl []client.ACL) {
+		t.Helper()
+		_, err := c.SetACL(t.Context(), "/a/x", acl, -1)
+		ok(t, err)
+	}
+	set := func() {
+		t.Helper()
+		_, err := c.Set(t.Context(), "/a/x", nil, -1)
+		ok(t, err)
+	}
+	acl(secret)
+	set()
+	acl(secret)
+	acl(client.OpenACL())
+	ok(t, c.Delete(t.Context(), "/a/x", -1))
+	parent, err := c.Exists(t.Context(), "/a")
+	ok(t, err)
+	var got []string
+	for change, err := range c.Feed(t.Context(), "/a", client.FeedOptions{}) {
+		ok(t, err)
+		got = append(got, fmt.Sprintf("%v %s lost=%v", change.Kind, change.Path, change.Lost()))
+		if change.Kind != client.ChangeDeleted {
+			continue
+		}
+		if st := parent.Stat; change.ParentCversion != st.Cversion || change.ParentChildren != st.NumChildren || change.Zxid != st.Pzxid {
+			t.Errorf("a change of %+v: %+v", st, change)
+		}
+		break
+	}
+	want := "created /a lost=false, created /a/x lost=false, acl /a/x lost=true, acl /a/x lost=false, deleted /a/x lost=false"
+	if text := strings.Join(got, ", "); text != want {
+		t.Errorf("got %s, want %s", text, want)
+	}
+}
+
+// A Follower knows when it has everything that its client has seen.
+func TestFollowerIsLevel(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	makeNode(t, c, "/n", "")
+	f := c.Follow("/n", client.FeedOptions{After: client.FromNow})
+	defer f.Close()
+	level := func() client.Zxid {
+		t.Helper()
+		for {
+			changes, err := f.Next()
+			ok(t, err)
+			if zxid, level := f.Zxid(); level {
+				return zxid
+			}
+			if len(changes) == 0 {
+				<-f.Ready()
+			}
+		}
+	}
+	level()
+	for range 5 {
+		makeNode(t, c, "/other", "") // no change that the feed has
+		ok(t, c.Delete(t.Context(), "/other", -1))
+		if got, want := level(), c.Status().LastZxid; got != want {
+			t.Errorf("the feed is at %v, and the client at %v", got, want)
+		}
+		_, err := c.Set(t.Context(), "/n", nil, -1)
+		ok(t, err)
+		if zxid, level := f.Zxid(); level {
+			t.Errorf("the feed is at %v, and has not returned the last change", zxid)
+		}
+		level()
+		s.CutSession(c.Session().ID())
+		ok(t, c.WaitConnected(t.Context()))
+	}
+}
+
 // A feed whose connection is lost again and again, and which moves between servers, has each
 // change once, in order.
 func TestFeedOverCuts(t *testing.T) {

@@ -24,7 +24,7 @@ func TestEverySyncCallHasItsAsyncTwin(t *testing.T) {
 		of     reflect.Type
 		others string // what is not one operation of the protocol, or has no twin
 	}{
-		{reflect.TypeFor[*client.Client](), "Async Close Ensemble Feed InSession Namespace Options Root Session State Status Steady Unrooted WaitConnected WithInbox WithRetry"},
+		{reflect.TypeFor[*client.Client](), "Async Close Ensemble Feed Follow InSession Namespace Options Root Session State Status Steady Unrooted WaitConnected WithInbox WithRetry"},
 		{reflect.TypeFor[client.Session](), "Background ID Key States"},
 		{reflect.TypeFor[client.Ensemble](), "Configuration Configure Drain KeepAway TransferLeader Unconfigure"},
 	} {

@@ -70,7 +70,7 @@ func (c *Client) ChildrenPage(ctx context.Context, path string, o PageOptions) (
 
 // SubtreePage returns some of a node and all nodes below it. All pages show the state at one
 // zxid: the first page opens a view of that state, which the next ones name. A view ends with its connection, after
-// a minute, or when very many nodes have changed since; then the error is ErrOperationTimeout. A
+// a minute (zkd.viewSeconds) without a request, or when very many nodes have changed since; then the error is ErrOperationTimeout. A
 // server has few views at a time: if there are too many, the error is ErrThrottled.
 // tree.Frozen reads all pages.
 //

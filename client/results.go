@@ -42,17 +42,18 @@ type (
 	}
 	// SubtreePage is the result of Client.SubtreePage.
 	SubtreePage struct {
-		// Nodes are the next ones, parents before their children, and these in no particular
-		// order. Name is the path below the root of the subtree, which has "".
+		// Nodes are the next ones, parents before their children, and these in the byte order
+		// of their names. Name is the path below the root of the subtree, which has "".
 		Nodes []Child
 		View  int64 // for the next page; 0 if this is the last one
 		Zxid  Zxid  // of the state
 	}
-	// Child is a child in a Page.
+	// Child is a child in a Page, or a node in a SubtreePage.
 	Child struct {
 		Name string
 		Stat Stat
 		Data []byte
+		ACL  []ACL // with SubtreePageOptions.ACLs
 		// Err is ErrNoAuth if the child may not be read: Stat is zero and Data nil. It is
 		// ErrMarshalling if its data is too long for a page: Get returns it. It is nil if only
 		// names were asked for.
@@ -97,6 +98,7 @@ type PageOptions struct {
 type SubtreePageOptions struct {
 	View int64 // that of the page before; 0 begins
 	Data bool  // with the nodes' data
+	ACLs bool  // with their data and ACLs
 	End  bool  // ends the view: there are no nodes in the page
 }
 

@@ -149,18 +149,17 @@ func decodePage(f *Future[Page], d *jute.Decoder) {
 	for _, name := range r.Names {
 		f.val.Children = append(f.val.Children, Child{Name: name})
 	}
-	f.val.Children = appendChildren(f.val.Children, r.Children)
+	for i := range r.Children {
+		f.val.Children = append(f.val.Children, childOf(&r.Children[i]))
+	}
 }
 
-func appendChildren(list []Child, page []jute.PageChild) []Child {
-	for _, c := range page {
-		child := Child{Name: c.Name, Stat: c.Stat, Data: c.Data}
-		if c.Err != 0 {
-			child.Err = c.Err
-		}
-		list = append(list, child)
+func childOf(c *jute.PageChild) Child {
+	child := Child{Name: c.Name, Stat: c.Stat, Data: c.Data}
+	if c.Err != 0 {
+		child.Err = c.Err
 	}
-	return list
+	return child
 }
 
 func encodeSubtreePage(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
@@ -168,6 +167,8 @@ func encodeSubtreePage(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	switch {
 	case a.subtree.End:
 		r.Show = jute.ShowNames
+	case a.subtree.ACLs:
+		r.Show = jute.ShowACLs
 	case a.subtree.Data:
 		r.Show = jute.ShowData
 	}
@@ -177,7 +178,11 @@ func encodeSubtreePage(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 func decodeSubtreePage(f *Future[SubtreePage], d *jute.Decoder) {
 	var r jute.SubtreePageResponse
 	r.Decode(d)
-	f.val = SubtreePage{Nodes: appendChildren(make([]Child, 0, len(r.Nodes)), r.Nodes), View: r.View, Zxid: r.Zxid}
+	f.val = SubtreePage{Nodes: make([]Child, len(r.Nodes)), View: r.View, Zxid: r.Zxid}
+	for i := range r.Nodes {
+		f.val.Nodes[i] = childOf(&r.Nodes[i].PageChild)
+		f.val.Nodes[i].ACL = r.Nodes[i].ACL
+	}
 }
 
 func encodeSet(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {

@@ -54,10 +54,19 @@ type Change struct {
 	Kind    ChangeKind
 	Time    int64 // ms since the Unix epoch, by the leader's clock
 	Session SessionID
-	Stat    Stat // right after the change; zero if the znode was deleted
-	Path    string
-	Data    []byte // of ChangeCreated and ChangeData; nil is null
+	// Stat is that of the znode right after the change. It is zero if the znode was deleted, or if
+	// the reader may no longer read it.
+	Stat Stat
+	// ParentCversion and ParentChildren are the Cversion and NumChildren of the parent's Stat right
+	// after ChangeCreated and ChangeDeleted, else 0. Its Pzxid is Zxid then.
+	ParentCversion int32
+	ParentChildren int32
+	Path           string
+	Data           []byte // of ChangeCreated and ChangeData; nil is null
 }
+
+// Lost reports whether the change is that the reader may no longer read the znode.
+func (c *Change) Lost() bool { return c.Kind == ChangeACL && c.Stat == Stat{} }
 
 // Append appends the encoding of c.
 func (c *Change) Append(b []byte) []byte {
@@ -67,6 +76,7 @@ func (c *Change) Append(b []byte) []byte {
 	b = AppendInt64(b, c.Time)
 	b = AppendInt64(b, c.Session)
 	b = c.Stat.Append(b)
+	b = AppendInt32(AppendInt32(b, c.ParentCversion), c.ParentChildren)
 	b = AppendString(b, c.Path)
 	return AppendBuffer(b, c.Data)
 }
@@ -79,6 +89,7 @@ func (c *Change) Decode(d *Decoder) {
 	c.Time = d.Int64()
 	c.Session = SessionID(d.Int64())
 	c.Stat.Decode(d)
+	c.ParentCversion, c.ParentChildren = d.Int32(), d.Int32()
 	c.Path = d.String()
 	c.Data = d.Buffer()
 }
@@ -90,7 +101,9 @@ type EncodedChange []byte
 // The places of fields in an EncodedChange.
 const (
 	changeKindAt = 8 + 4
-	changePathAt = changeKindAt + 4 + 8 + 8 + 68
+	changeStatAt = changeKindAt + 4 + 8 + 8
+	statBytes    = 68
+	changePathAt = changeStatAt + statBytes + 4 + 4
 	minChange    = changePathAt + 4 + 4
 )
 
@@ -120,6 +133,14 @@ func (c EncodedChange) pathEnd() int {
 // AppendWithoutData appends the encoding of the change with null for its data.
 func (c EncodedChange) AppendWithoutData(b []byte) []byte {
 	return AppendInt32(append(b, c[:c.pathEnd()]...), int32(-1))
+}
+
+// AppendLost appends the encoding of the change with a zero Stat.
+func (c EncodedChange) AppendLost(b []byte) []byte {
+	at := len(b) + changeStatAt
+	b = append(b, c...)
+	clear(b[at : at+statBytes])
+	return b
 }
 
 // Change decodes the change. It shares no memory with c.

@@ -49,6 +49,8 @@ var extended = map[string][]func() record{
 	"connect response": {as[ConnectResponse], as[ExtensionResponse]},
 	"page request":     {as[RequestHeader], as[ChildrenPageRequest]},
 	"page response":    {as[ReplyHeader], as[ChildrenPageResponse]},
+	"subtree request":  {as[RequestHeader], as[SubtreePageRequest]},
+	"subtree response": {as[ReplyHeader], as[SubtreePageResponse]},
 	"create request":   {as[RequestHeader], as[CreateRequest], as[confirmed]},
 	"create response":  {as[ReplyHeader], as[PathResponse]},
 	"setData request":  {as[RequestHeader], as[SetDataRequest], as[confirmed]},

@@ -82,13 +82,16 @@ type FeedEvent struct {
 	// the server has forgotten changes before they could be sent, and has only those after Zxid.
 	Zxid      Zxid
 	Compacted bool
-	Changes   []Change
+	// Level says that everything has been sent, and that from here on each change comes before
+	// every reply that shows its zxid or a later one. It holds until an event says otherwise.
+	Level   bool
+	Changes []Change
 }
 
 // Append appends the record.
 func (e *FeedEvent) Append(b []byte) []byte {
 	b = AppendBool(AppendInt64(AppendInt32(b, e.Feed), e.Zxid), e.Compacted)
-	b = AppendInt32(b, int32(len(e.Changes)))
+	b = AppendInt32(AppendBool(b, e.Level), int32(len(e.Changes)))
 	for i := range e.Changes {
 		b = e.Changes[i].Append(b)
 	}
@@ -97,7 +100,7 @@ func (e *FeedEvent) Append(b []byte) []byte {
 
 // Decode reads the record.
 func (e *FeedEvent) Decode(d *Decoder) {
-	e.Feed, e.Zxid, e.Compacted = d.Int32(), Zxid(d.Int64()), d.Bool()
+	e.Feed, e.Zxid, e.Compacted, e.Level = d.Int32(), Zxid(d.Int64()), d.Bool(), d.Bool()
 	if n, _ := d.Count(minChange); n > 0 {
 		e.Changes = make([]Change, n)
 	}

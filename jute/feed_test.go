@@ -24,6 +24,11 @@ func TestEncodedChange(t *testing.T) {
 		if !bytes.Equal(c, encoded) || c.Zxid() != want.Zxid || c.Kind() != want.Kind || string(c.Path()) != want.Path || !reflect.DeepEqual(c.Change(), want) {
 			t.Fatalf("seed %d: %+v is cut to %x", seed, want, c)
 		}
+		want.Stat = Stat{}
+		if got := c.AppendLost([]byte("before")); !bytes.Equal(got, want.Append([]byte("before"))) {
+			t.Fatalf("seed %d: %+v without its Stat is %x", seed, want, got)
+		}
+		want = c.Change()
 		want.Data = nil
 		if got := c.AppendWithoutData([]byte("before")); !bytes.Equal(got, want.Append([]byte("before"))) {
 			t.Fatalf("seed %d: %+v without its data is %x", seed, want, got)

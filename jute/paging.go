@@ -1,10 +1,11 @@
 package jute
 
-// What a ChildrenPageRequest asks for, besides names.
+// What a ChildrenPageRequest or a SubtreePageRequest asks for, besides names.
 const (
 	ShowNames int32 = iota
 	ShowStats
 	ShowData // and stats
+	ShowACLs // and all that; of a subtree
 )
 
 // ChildrenPageRequest is the body of childrenPage, an operation of FeaturePaging.
@@ -91,7 +92,7 @@ func (c *PageChild) Decode(d *Decoder) {
 type SubtreePageRequest struct {
 	Path string
 	View int64 // of the page before; 0 begins
-	Show int32 // ShowStats or ShowData; with ShowNames there are no nodes, and the view ends
+	Show int32 // ShowStats, ShowData or ShowACLs; with ShowNames there are no nodes, and the view ends
 }
 
 // Append appends the record.
@@ -105,11 +106,30 @@ func (r *SubtreePageRequest) Decode(d *Decoder) {
 }
 
 // SubtreePageResponse is the response of subtreePage: some of the nodes of a subtree, parents
-// before their children. The names are the paths below the root of the subtree, which has "".
+// before their children, and these in the byte order of their names. The names are the paths below the root
+// of the subtree, which has "".
 type SubtreePageResponse struct {
 	Zxid  Zxid  // of the state, which all pages of a view show
 	View  int64 // for the next page; 0 if this is the last one
-	Nodes []PageChild
+	Nodes []SubtreeNode
+}
+
+// SubtreeNode is a node in a SubtreePageResponse.
+type SubtreeNode struct {
+	PageChild
+	ACL []ACL // with ShowACLs, unless it may not be read; with the hashes of digests hidden as by getACL
+}
+
+// minSubtreeNode is the least length of a SubtreeNode.
+const minSubtreeNode = minPageChild + 4
+
+// Append appends the record.
+func (n *SubtreeNode) Append(b []byte) []byte { return AppendACLs(n.PageChild.Append(b), n.ACL) }
+
+// Decode reads the record.
+func (n *SubtreeNode) Decode(d *Decoder) {
+	n.PageChild.Decode(d)
+	n.ACL = d.ACLs()
 }
 
 // Append appends the record.
@@ -124,8 +144,8 @@ func (r *SubtreePageResponse) Append(b []byte) []byte {
 // Decode reads the record.
 func (r *SubtreePageResponse) Decode(d *Decoder) {
 	r.Zxid, r.View = Zxid(d.Int64()), d.Int64()
-	if n, _ := d.Count(minPageChild); n > 0 {
-		r.Nodes = make([]PageChild, n)
+	if n, _ := d.Count(minSubtreeNode); n > 0 {
+		r.Nodes = make([]SubtreeNode, n)
 	}
 	for i := range r.Nodes {
 		r.Nodes[i].Decode(d)

@@ -67,6 +67,7 @@ func (s *Server) credentials(c admin.Claim) (*auth.Credentials, error) {
 type adminFacts struct {
 	facts
 	history     *feed.History
+	places      *feed.Places
 	schemes     *auth.Schemes
 	credentials func(admin.Claim) (*auth.Credentials, error)
 	handover    *handover
@@ -78,7 +79,7 @@ type adminFacts struct {
 }
 
 func (s *Server) adminFacts() adminFacts {
-	return adminFacts{facts{s.words, s.clients.Facts(0)}, s.changes, s.schemes, s.credentials, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots}
+	return adminFacts{facts{s.words, s.clients.Facts(0)}, s.changes, &s.places, s.schemes, s.credentials, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots}
 }
 
 // Peer implements admin.Server.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -23,6 +24,7 @@ const (
 type changes struct {
 	*lifecycle
 	history *feed.History
+	places  *feed.Places
 	cursor  *feed.Cursor
 	schemes *auth.Schemes
 	ids     []jute.ID
@@ -51,10 +53,17 @@ func (f adminFacts) Feed(r admin.FeedRequest) (admin.Feed, int, string) {
 	case r.After == nil:
 		r.After = &last
 	case *r.After < oldest:
+		f.places.Compacted()
 		return nil, http.StatusGone, (&jute.CompactedError{After: *r.After, Oldest: oldest}).Error()
 	}
-	return &changes{f.lifecycle, f.history, f.history.After(*r.After), f.schemes, creds.IDs(), r.Path}, 0, ""
+	if !f.places.Enter() {
+		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d feeds, and zkd.maxFeeds allows no more", f.places.Usage().Open)
+	}
+	return &changes{f.lifecycle, f.history, f.places, f.history.After(*r.After), f.schemes, creds.IDs(), r.Path}, 0, ""
 }
+
+// Close implements admin.Feed.
+func (c *changes) Close() { c.places.Leave() }
 
 // Next implements admin.Feed.
 func (c *changes) Next(ctx context.Context, yield func(*jute.Change)) error {
@@ -70,15 +79,27 @@ func (c *changes) Next(ctx context.Context, yield func(*jute.Change)) error {
 			}
 			current = zxid
 			read += len(r.EncodedChange)
-			if c.wants(&r) {
-				last = zxid
-				change := r.Change()
-				yield(&change)
+			if !feed.Below(c.path, r.Path(), true) {
+				return true
 			}
+			sight := r.Sight(c.mayRead)
+			if sight == feed.Nothing {
+				return true
+			}
+			last = zxid
+			change := r.Change()
+			if sight == feed.Loss {
+				change.Stat = jute.Stat{}
+			}
+			yield(&change)
 			return true
 		})
-		if last != 0 && last <= c.cursor.Zxid() || err != nil { // not within a transaction
+		if err != nil {
+			c.places.Compacted()
 			return err
+		}
+		if last != 0 && last <= c.cursor.Zxid() { // not within a transaction
+			return nil
 		}
 		select {
 		case <-c.history.More(c.cursor.Zxid()):
@@ -94,6 +115,4 @@ func (c *changes) Next(ctx context.Context, yield func(*jute.Change)) error {
 	}
 }
 
-func (c *changes) wants(r *feed.Record) bool {
-	return feed.Below(c.path, r.Path(), true) && c.schemes.Allowed(r.ACL, jute.PermRead, c.ids)
-}
+func (c *changes) mayRead(acl []jute.ACL) bool { return c.schemes.Allowed(acl, jute.PermRead, c.ids) }

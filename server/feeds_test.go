@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,14 +21,7 @@ import (
 // the kind, and the path.
 func (s *testServer) feed(t *testing.T, query string, header ...string) (status int, events string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/feed?"+query, nil)
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	w := httptest.NewRecorder()
-	s.AdminPages("/commands", "").ServeHTTP(w, r)
+	w := s.feedText(t, query, header...)
 	if w.Code != http.StatusOK {
 		return w.Code, strings.TrimSpace(w.Body.String())
 	}
@@ -38,6 +32,20 @@ func (s *testServer) feed(t *testing.T, query string, header ...string) (status 
 		}
 	}
 	return w.Code, strings.TrimSuffix(b.String(), ", ")
+}
+
+// feedText returns the answer as it came within a second.
+func (s *testServer) feedText(t *testing.T, query string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/feed?"+query, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.AdminPages("/commands", "").ServeHTTP(w, r)
+	return w
 }
 
 var feedEventText = regexp.MustCompile(`^(?:id: (0x[0-9a-f]+)\n)?event: (\w+)\ndata: .*"path":"([^"]*)"`)
@@ -131,6 +139,87 @@ func TestFeedRefuses(t *testing.T) {
 		off := startServer(t, "zkd.feedHistoryKb=0")
 		if status, problem := off.feed(t, ""); status != http.StatusNotImplemented {
 			t.Errorf("without a history: %d %s", status, problem)
+		}
+	})
+}
+
+// A feed over HTTP counts as one, until its client goes.
+func TestFeedLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, "zkd.maxFeeds=1", "zkd.feedHistoryKb=1")
+		c := s.subscriber(t, nil)
+		refused := make(chan jute.Code, 1)
+		go func() {
+			time.Sleep(500 * time.Millisecond)
+			refused <- c.call(jute.OpSubscribe, new(all(1, jute.FromNow))).Err
+		}()
+		if status, problem := s.feed(t, ""); status != http.StatusOK || <-refused != jute.ErrQuotaExceeded {
+			t.Errorf("a feed over HTTP: %d %s, and it leaves room for another one", status, problem)
+		}
+		c.subscribe(all(1, jute.FromNow))
+		if status, problem := s.feed(t, ""); status != http.StatusTooManyRequests || !strings.Contains(problem, "zkd.maxFeeds") {
+			t.Errorf("one too many over HTTP: %d %s", status, problem)
+		}
+		if m := s.mntr(t); m["feeds"] != "1" || m["feeds_refused"] != "2" || m["feed_history_bytes"] != "0" {
+			t.Errorf("feeds %s, refused %s, history %s", m["feeds"], m["feeds_refused"], m["feed_history_bytes"])
+		}
+		c.nc.Close()
+		synctest.Wait()
+		writer := s.connect(t)
+		writer.create("/a", "")
+		for range 10 {
+			writer.set("/a", strings.Repeat("x", 100_000))
+		}
+		if status, problem := s.feed(t, "after=0"); status != http.StatusGone {
+			t.Errorf("after the other one has gone: %d %s", status, problem)
+		}
+		m := s.mntr(t)
+		if bytes, _ := strconv.Atoi(m["feed_history_bytes"]); m["feeds"] != "0" || m["feeds_compacted"] != "1" || bytes < 100_000 || bytes > 300_000 {
+			t.Errorf("feeds %s, compacted %s, history %d", m["feeds"], m["feeds_compacted"], bytes)
+		}
+	})
+}
+
+// A reader that resumes at a server that has been restarted gets the changes that follow the last one it had.
+func TestFeedResumedAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := s.connect(t)
+		c.create("/a", "1")
+		_, events := s.feed(t, "after=0")
+		id, _, _ := strings.Cut(events, " ")
+		c.set("/a", "2")
+		s = s.restart(t)
+		s.connect(t).set("/a", "3")
+		if _, events := s.feed(t, "after=0", "Last-Event-ID", id); events != "0x3 data /a, 0x5 data /a" {
+			t.Errorf("after %s: %s", id, events)
+		}
+	})
+}
+
+// A reader is told once that it may no longer read a node, without its Stat.
+func TestFeedOfANodeThatIsHidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := s.connect(t)
+		c.ok(jute.OpAuth, &jute.AuthRequest{Scheme: "digest", Auth: []byte("ann:pw")})
+		c.create("/a", "1")
+		c.ok(jute.OpSetACL, &jute.SetACLRequest{Path: "/a", ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "auth"}}}, Version: -1})
+		c.set("/a", "2")
+		for _, tt := range []struct {
+			want  string
+			stats int
+			auth  []string
+		}{
+			{"0x2 created /a, 0x3 acl /a", 1, nil},
+			{"0x2 created /a, 0x3 acl /a, 0x4 data /a", 3, []string{"Authorization", "digest ann:pw"}},
+		} {
+			if status, events := s.feed(t, "after=0", tt.auth...); status != http.StatusOK || events != tt.want {
+				t.Errorf("with %v: %d %s, want %s", tt.auth, status, events, tt.want)
+			}
+			if n := strings.Count(s.feedText(t, "after=0", tt.auth...).Body.String(), `"stat":`); n != tt.stats {
+				t.Errorf("with %v: %d Stats, want %d", tt.auth, n, tt.stats)
+			}
 		}
 	})
 }

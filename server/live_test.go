@@ -83,6 +83,16 @@ func (s *liveServer) opens() (n int) {
 // lines returns how many log lines have a message.
 func (s *liveServer) lines(message string) int { return s.logged.FilterMessageSnippet(message).Len() }
 
+// manyNodes makes more nodes than fit into one page of their subtree, and returns a client with the
+// request for the first page.
+func (s *liveServer) manyNodes() (*client, jute.SubtreePageRequest) {
+	s.t.Helper()
+	for i := range 30 {
+		s.c.create("/n"+strconv.Itoa(i), strings.Repeat("x", 200))
+	}
+	return s.paging(s.t), jute.SubtreePageRequest{Path: "/", Show: jute.ShowData}
+}
+
 // metric returns a value of mntr.
 func (s *liveServer) metric(name string) int {
 	s.t.Helper()
@@ -289,6 +299,49 @@ var liveTests = map[string]liveTest{
 		s.want("a listing is too long", s.c.call(jute.OpGetChildren, get("/", false)).Err == jute.ErrMarshalling)
 		s.change()
 		s.c.ok(jute.OpGetChildren, get("/", false))
+	}},
+	"zkd.maxFeeds": {run: func(s *liveServer) {
+		c := s.subscriber(s.t, nil)
+		c.subscribe(all(1, jute.FromNow))
+		s.change("zkd.maxFeeds=1")
+		status, problem := s.feed(s.t, "")
+		s.want("another client's feed is refused", s.subscriber(s.t, nil).call(jute.OpSubscribe, new(all(1, jute.FromNow))).Err == jute.ErrQuotaExceeded)
+		s.want("one of HTTP is, too", status == http.StatusTooManyRequests && strings.Contains(problem, "zkd.maxFeeds"))
+		s.change("zkd.maxFeeds=2")
+		c.subscribe(all(2, jute.FromNow))
+	}},
+	"zkd.maxFeedsPerConnection": {lines: []string{"zkd.maxFeedsPerConnection=1"}, run: func(s *liveServer) {
+		c := s.subscriber(s.t, nil)
+		c.subscribe(all(1, jute.FromNow))
+		s.want("a second feed is refused", c.call(jute.OpSubscribe, new(all(2, jute.FromNow))).Err == jute.ErrQuotaExceeded)
+		s.change("zkd.maxFeedsPerConnection=17")
+		for id := range int32(16) {
+			c.subscribe(all(2+id, jute.FromNow))
+		}
+		s.change("zkd.maxFeedsPerConnection=5")
+		s.want("one more than there were is refused", c.call(jute.OpSubscribe, new(all(0, jute.FromNow))).Err == jute.ErrQuotaExceeded)
+		c.create("/a", "")
+		c.pinged()
+		s.want("those that were there go on", len(c.got) == 17 && len(c.got[17]) == 1)
+	}},
+	"zkd.maxViews": {lines: []string{"jute.maxbuffer=4096"}, run: func(s *liveServer) {
+		c, r := s.manyNodes()
+		for range 3 {
+			c.subtree(r)
+		}
+		s.want("a fourth view of a connection is refused", c.call(jute.OpSubtreePage, &r).Err == jute.ErrThrottledOp)
+		s.change("jute.maxbuffer=4096", "zkd.maxViews=6")
+		c.subtree(r)
+		s.change("jute.maxbuffer=4096", "zkd.maxViews=1")
+		s.want("no other client may have one", s.paging(s.t).call(jute.OpSubtreePage, &r).Err == jute.ErrThrottledOp)
+	}},
+	"zkd.viewSeconds": {lines: []string{"jute.maxbuffer=4096"}, run: func(s *liveServer) {
+		c, r := s.manyNodes()
+		again := r
+		again.View = c.subtree(r).View
+		s.change("jute.maxbuffer=4096", "zkd.viewSeconds=3")
+		time.Sleep(3 * time.Second)
+		s.want("a view ends after 3 s", c.call(jute.OpSubtreePage, &again).Err == jute.ErrOperationTimeout)
 	}},
 	"largeRequestThreshold": {lines: []string{"largeRequestMaxBytes=1000"}, run: func(s *liveServer) {
 		s.c.set("/", strings.Repeat("x", 2000))

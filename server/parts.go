@@ -34,6 +34,7 @@ func (s *Server) newClients(b clients.Backend) *clients.Clients {
 		Audit:     s.audit.log(),
 		Traces:    s.traces,
 		Changes:   s.feeds(),
+		Places:    &s.places,
 		TLS:       s.clientTLS,
 		Configure: s.configure,
 		Listen:    s.opts.Listen,

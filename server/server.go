@@ -95,6 +95,7 @@ type Server struct {
 	events      *queue[peerEvent]          // of other servers and goroutines, to the peer loop
 	handover    *handover                  // of the peer loop, to the applier
 	changes     *feed.History              // of the applier, to feeds
+	places      feed.Places                // of feeds
 	reloaded    chan struct{}              // has a token for cleanUp when the live configuration has changed
 
 	logWriter *logWriter

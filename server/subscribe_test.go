@@ -197,7 +197,7 @@ func TestSubscribeRefused(t *testing.T) {
 			{jute.OpSubscribe, &over, jute.ErrBadArguments},
 			{jute.OpSubscribe, rawBody("short"), jute.ErrMarshalling},
 			{jute.OpCredit, &jute.CreditRequest{Feed: 2, Credit: 1}, jute.ErrNoWatcher},
-			{jute.OpCredit, &jute.CreditRequest{Feed: 1, Credit: 1}, jute.ErrBadArguments},
+			{jute.OpCredit, &jute.CreditRequest{Feed: 1, Credit: jute.MaxFeedCredit}, jute.ErrBadArguments},
 			{jute.OpCredit, &jute.CreditRequest{Feed: 1, Credit: -1}, jute.ErrBadArguments},
 			{jute.OpCredit, rawBody("short"), jute.ErrMarshalling},
 			{jute.OpUnsubscribe, &jute.UnsubscribeRequest{Feed: 2}, jute.ErrNoWatcher},
@@ -210,7 +210,7 @@ func TestSubscribeRefused(t *testing.T) {
 		for feed := int32(2); feed <= 16; feed++ {
 			c.subscribe(all(feed, jute.FromNow))
 		}
-		if r := c.call(jute.OpSubscribe, new(all(17, jute.FromNow))); r.Err != jute.ErrBadArguments {
+		if r := c.call(jute.OpSubscribe, new(all(17, jute.FromNow))); r.Err != jute.ErrQuotaExceeded {
 			t.Errorf("one more feed than there may be: %v", r)
 		}
 		c.create("/b", "1")
@@ -223,6 +223,32 @@ func TestSubscribeRefused(t *testing.T) {
 	})
 }
 
+// A connection with very many feeds gets a change for each, and gives all places back.
+func TestManyFeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const feeds = 1000
+		s := startServer(t, "zkd.maxFeedsPerConnection=1000", "zkd.maxFeeds=1000")
+		c := s.subscriber(t, nil)
+		for id := range int32(feeds) {
+			c.subscribe(all(id, jute.FromNow))
+		}
+		if r := c.call(jute.OpSubscribe, new(all(feeds, jute.FromNow))); r.Err != jute.ErrQuotaExceeded {
+			t.Errorf("one more feed: %v", r)
+		}
+		s.connect(t).create("/a", "")
+		synctest.Wait()
+		c.pinged()
+		if len(c.got) != feeds || len(c.got[feeds-1]) != 1 {
+			t.Errorf("%d feeds have changes, the last one %v", len(c.got), c.got[feeds-1])
+		}
+		c.nc.Close()
+		synctest.Wait()
+		if n := s.places.Usage().Open; n != 0 {
+			t.Errorf("%d feeds of a connection that has ended", n)
+		}
+	})
+}
+
 // A feed sends no more than its credit allows, which holds nobody up. When the history has forgotten
 // what it would send, it ends.
 func TestFeedCredit(t *testing.T) {
@@ -231,7 +257,7 @@ func TestFeedCredit(t *testing.T) {
 		c := s.subscriber(t, nil)
 		c.create("/a", "1")
 		slow := all(1, jute.FromNow)
-		slow.Data, slow.Credit = true, 1
+		slow.Data, slow.Credit = true, 100 // which it uses to say that it precedes replies
 		c.subscribe(slow)
 		c.subscribe(all(0, jute.FromNow))
 		synctest.Wait()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -55,7 +56,7 @@ func TestSubtreePages(t *testing.T) {
 			c.create("/p/new", "")
 			c.ok(jute.OpDelete, del("/p/new"))
 		}
-		want := []row{{"", "root", 0}, {"/a", "1", 0}, {"/a/b", "2", 0}, {"/long", "", jute.ErrMarshalling}, {"/closed", "", jute.ErrNoAuth}, {"/z", "3", 0}}
+		want := []row{{"", "root", 0}, {"/a", "1", 0}, {"/a/b", "2", 0}, {"/closed", "", jute.ErrNoAuth}, {"/long", "", jute.ErrMarshalling}, {"/z", "3", 0}}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
@@ -69,7 +70,8 @@ func TestSubtreePages(t *testing.T) {
 		}{
 			{jute.SubtreePageRequest{Path: "/none", Show: jute.ShowStats}, jute.ErrNoNode},
 			{jute.SubtreePageRequest{Path: "/p/closed", Show: jute.ShowStats}, jute.ErrNoAuth},
-			{jute.SubtreePageRequest{Path: "/p", Show: 3}, jute.ErrBadArguments},
+			{jute.SubtreePageRequest{Path: "/p", Show: 4}, jute.ErrBadArguments},
+			{jute.SubtreePageRequest{Path: "/p", Show: -1}, jute.ErrBadArguments},
 			{jute.SubtreePageRequest{Path: "/p"}, jute.ErrBadArguments},
 			{jute.SubtreePageRequest{Path: "/p", View: 99, Show: jute.ShowStats}, jute.ErrOperationTimeout},
 		} {
@@ -80,20 +82,65 @@ func TestSubtreePages(t *testing.T) {
 	})
 }
 
+// TestSubtreeACLs reads ACLs as they were when the view was opened: with the hash of a digest hidden from who may not
+// change the ACL, and one that leaves no room for the data.
+func TestSubtreeACLs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, "jute.maxbuffer=4096")
+		c := s.paging(t)
+		digest := jute.ACL{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: "user:hash"}}
+		shown := jute.ACL{Perms: jute.PermRead, ID: jute.WorldAnyone}
+		redacted := digest
+		redacted.ID.ID = "user:x"
+		c.create("/p", "root")
+		c.ok(jute.OpCreate, &jute.CreateRequest{Path: "/p/digest", ACL: []jute.ACL{digest, shown}})
+		list := slices.Clone(openACL)
+		for i := range 50 {
+			list = append(list, jute.ACL{Perms: jute.PermRead, ID: jute.ID{Scheme: "ip", ID: fmt.Sprint("10.0.0.", i)}})
+		}
+		c.ok(jute.OpCreate, &jute.CreateRequest{Path: "/p/list", Data: make([]byte, 1000), ACL: list})
+		r := jute.SubtreePageRequest{Path: "/p", Show: jute.ShowACLs}
+		first := c.subtree(r)
+		c.ok(jute.OpSetACL, &jute.SetACLRequest{Path: "/p/list", ACL: openACL, Version: -1})
+		got := first.Nodes
+		for r.View = first.View; r.View != 0; {
+			page := c.subtree(r)
+			got, r.View = append(got, page.Nodes...), page.View
+		}
+		want := [][]jute.ACL{openACL, {redacted, shown}, list}
+		for i, n := range got {
+			if i >= len(want) || !slices.Equal(n.ACL, want[i]) {
+				t.Errorf("%s has %v", n.Name, n.ACL)
+			}
+		}
+		if n := got[len(got)-1]; len(got) != 3 || n.Name != "/list" || n.Err != jute.ErrMarshalling || n.Data != nil || n.Stat.DataLength != 1000 {
+			t.Errorf("%d nodes, the last is %s with %v: %+v", len(got), n.Name, n.Err, n.Stat)
+		}
+		r = jute.SubtreePageRequest{Path: "/p/list", Show: jute.ShowData}
+		if n := c.subtree(r).Nodes[0]; n.ACL != nil || len(n.Data) != 1000 {
+			t.Errorf("without ACLs: %v, %d bytes", n.ACL, len(n.Data))
+		}
+	})
+}
+
 // TestViewsEnd opens as many views as there may be, which end by age, and with their connection.
 func TestViewsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, "jute.maxbuffer=4096")
-		a, b := s.paging(t), s.paging(t)
+		a, b, c := s.paging(t), s.paging(t), s.paging(t)
 		for i := range 30 {
 			a.create("/n"+string(rune('a'+i)), string(make([]byte, 200)))
 		}
 		r := jute.SubtreePageRequest{Path: "/", Show: jute.ShowData}
-		for range 4 {
+		for range 3 {
 			if a.subtree(r).View == 0 {
 				t.Fatal("all is in one page")
 			}
 		}
+		if got := a.call(jute.OpSubtreePage, &r); got.Err != jute.ErrThrottledOp {
+			t.Errorf("a fourth view of a connection: %v", got.Err)
+		}
+		c.subtree(r)
 		if got := b.call(jute.OpSubtreePage, &r); got.Err != jute.ErrThrottledOp {
 			t.Errorf("a fifth view: %v", got.Err)
 		}
@@ -101,6 +148,14 @@ func TestViewsEnd(t *testing.T) {
 			time.Sleep(4 * time.Second)
 			a.ok(jute.OpExists, get("/", false))
 			b.ok(jute.OpExists, get("/", false))
+			c.ok(jute.OpExists, get("/", false))
+		}
+		synctest.Wait()
+		if n := s.state.Tree.NumSubtrees(); n != 0 {
+			t.Errorf("%d views that nobody reads after a minute", n)
+		}
+		if m := s.mntr(t); m["views_lost"] != "4" || m["views_refused"] != "2" {
+			t.Errorf("views lost: %s, refused: %s", m["views_lost"], m["views_refused"])
 		}
 		view := b.subtree(r).View
 		if n := s.state.Tree.NumSubtrees(); n != 1 {

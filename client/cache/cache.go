@@ -47,6 +47,8 @@ type Options struct {
 	// OneShot uses one-shot watches on any server. Otherwise only servers without persistent
 	// watches get them.
 	OneShot bool
+
+	noFeed bool // watches on servers that offer feeds, too
 }
 
 // Node is a node in the cache.
@@ -75,7 +77,7 @@ type Cache struct {
 	wg       sync.WaitGroup       // the loop, and the goroutines of listeners
 
 	mu      sync.RWMutex // guards what follows, which only the loop changes
-	tree    tree
+	tree    subtree
 	isReady bool
 	// unreadable has the nodes that subscribers were told to be Unreadable, and why.
 	unreadable map[string]error
@@ -107,7 +109,7 @@ func Open(ctx context.Context, c *client.Client, path string, o Options) (*Cache
 	k := &Cache{
 		client: c, opts: o, cancel: cancel,
 		syncs: make(chan chan<- struct{}), ready: make(chan struct{}), finished: make(chan struct{}),
-		tree: tree{path: path}, stale: time.Now(), subs: map[*subscription]struct{}{}, unreadable: map[string]error{},
+		tree: subtree{path: path}, stale: time.Now(), subs: map[*subscription]struct{}{}, unreadable: map[string]error{},
 	}
 	l := newLoop(k, run)
 	k.wg.Go(l.run)

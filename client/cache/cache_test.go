@@ -42,7 +42,8 @@ func addresses(t testing.TB) string {
 
 // modes are what every test of correctness runs in.
 var modes = map[string]Options{
-	"persistent": {},
+	"feed":       {},
+	"persistent": {noFeed: true},
 	"one-shot":   {OneShot: true},
 }
 

@@ -46,7 +46,7 @@ func TestParts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			eachMode(t, func(t *testing.T, mode Options) {
 				o := tt.o
-				o.OneShot = mode.OneShot
+				o.OneShot, o.noFeed = mode.OneShot, mode.noFeed
 				w := newWorld(t, addresses(t))
 				check := func(k *Cache) {
 					t.Helper()
@@ -209,7 +209,7 @@ func TestOldServer(t *testing.T) {
 	if _, err := c.AddWatch(w.ctx, w.root, client.WatchRecursive); !errors.Is(err, client.ErrUnimplemented) {
 		t.Fatalf("AddWatch = %v, want %v", err, client.ErrUnimplemented)
 	}
-	k := w.ready(c, Options{})
+	k := w.ready(c, Options{noFeed: true})
 	w.check(k)
 	w.set("/a", "2")
 	w.create("/a/b", "3")

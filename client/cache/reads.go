@@ -9,7 +9,7 @@ import (
 
 // issue sends reads until the window is full. They are answered in that order, each from a
 // state of the server that is not older than that of the previous one.
-func (l *loop) issue() {
+func (l *watching) issue() {
 	for len(l.work.flights) < l.opts.Window {
 		t := l.work.next()
 		if t == nil {
@@ -23,7 +23,7 @@ func (l *loop) issue() {
 }
 
 // start issues one read. With one-shot watches it sets the watch that the node lacks.
-func (l *loop) start(f *flight) {
+func (l *watching) start(f *flight) {
 	a, path := l.set.Async(), f.t.path
 	lacks := l.shots.use && !l.shots.has(path, f.what == wantList)
 	switch {
@@ -99,7 +99,7 @@ func (f *flight) result() (r reply, ok bool) {
 }
 
 // land takes the replies that have arrived, in the order of the requests.
-func (l *loop) land() {
+func (l *watching) land() {
 	for len(l.work.flights) > 0 {
 		f := l.work.flights[0]
 		r, ok := f.result()
@@ -112,7 +112,7 @@ func (l *loop) land() {
 	}
 }
 
-func (l *loop) landed(f *flight, r reply) {
+func (l *watching) landed(f *flight, r reply) {
 	path := f.t.path
 	if sh := (shot{path, f.what == wantList}); r.watch != nil && !l.shots.add(sh, r.watch) {
 		l.heardShot(sh)
@@ -145,7 +145,7 @@ func (l *loop) landed(f *flight, r reply) {
 
 // startPage issues a read of the children after those that f has brought. The pages of a list may be
 // of different states: the watch reports what has changed between them.
-func (l *loop) startPage(f *flight, names []string) {
+func (l *watching) startPage(f *flight, names []string) {
 	var o client.PageOptions
 	if len(names) > 0 {
 		o.After = names[len(names)-1]
@@ -155,15 +155,15 @@ func (l *loop) startPage(f *flight, names []string) {
 }
 
 // put sets a node of the cache.
-func (l *loop) put(f *flight, r reply) {
+func (l *watching) put(f *flight, r reply) {
 	path := f.t.path
 	n := l.tree.find(path)
 	if f.what == wantStat && !sameNode(n, r.stat) {
 		l.work.mark(path, wantNode, f.seg)
 		return
 	}
-	l.allow(path)
 	l.mu.Lock()
+	l.allowLocked(path)
 	switch {
 	case n != nil && older(r.stat, n.stat):
 		// Servers do not answer so: see arm. The cache never goes back.
@@ -172,18 +172,15 @@ func (l *loop) put(f *flight, r reply) {
 	case n != nil && f.what == wantStat:
 		l.setLocked(n, path, n.data, r.stat)
 	case n != nil && n.stat.Czxid == r.stat.Czxid:
-		l.setLocked(n, path, l.keep(r.data), r.stat)
+		l.setLocked(n, path, l.wanted(r.data), r.stat)
 	default:
 		if n != nil {
 			l.removeLocked(n, path)
 		}
-		n = l.addLocked(path, l.keep(r.data), r.stat)
+		n = l.addLocked(path, l.wanted(r.data), r.stat)
 	}
-	tooLarge := l.opts.MaxBytes > 0 && l.tree.bytes > l.opts.MaxBytes
+	l.checkSizeLocked()
 	l.mu.Unlock()
-	if tooLarge {
-		l.fatal = ErrTooLarge
-	}
 	if n != nil {
 		l.descend(n, path, f.seg)
 	}
@@ -199,37 +196,9 @@ func older(a, b client.Stat) bool {
 	return a.Czxid < b.Czxid || a.Czxid == b.Czxid && (a.Mzxid < b.Mzxid || a.Pzxid < b.Pzxid)
 }
 
-func (l *loop) keep(data []byte) []byte {
-	if l.opts.NoData {
-		return nil
-	}
-	return data
-}
-
-// addLocked adds a new node. It returns nil if the parent is not in the cache: if the parent
-// can be read, its children will be read with it.
-func (l *loop) addLocked(path string, data []byte, stat client.Stat) *node {
-	var parent *node
-	name := ""
-	if path != l.tree.path {
-		var above string
-		above, name = split(path)
-		if parent = l.tree.find(above); parent == nil {
-			return nil
-		}
-	}
-	n := l.tree.add(parent, name, data, stat)
-	l.tellAddedLocked(n, path)
-	return n
-}
-
-func (l *loop) removeLocked(n *node, path string) {
-	l.tree.remove(n, path, l.tellRemovedLocked)
-}
-
 // descend reads the list of a node's children, unless the cache has it. With a persistent
 // watch one reading is enough, because the watch reports all later children.
-func (l *loop) descend(n *node, path string, seg *segment) {
+func (l *watching) descend(n *node, path string, seg *segment) {
 	if n.gen == l.gen && (!l.shots.use || l.shots.has(path, true)) {
 		return
 	}
@@ -243,26 +212,18 @@ func (l *loop) descend(n *node, path string, seg *segment) {
 }
 
 // prune removes the children of n whose names are not in the sorted list.
-func (l *loop) prune(n *node, path string, names []string) {
+func (l *watching) prune(n *node, path string, names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	kept := n.kids[:0]
-	for _, kid := range n.kids {
-		if _, ok := slices.BinarySearch(names, kid.name); ok {
-			kept = append(kept, kid)
-			continue
-		}
-		l.tree.forget(kid, join(path, kid.name), l.tellRemovedLocked)
-	}
-	clear(n.kids[len(kept):])
-	if n.kids = kept; len(kept) == 0 {
-		n.kids = nil
-	}
+	l.pruneLocked(n, path, func(kid *node) bool {
+		_, ok := slices.BinarySearch(names, kid.name)
+		return ok
+	})
 }
 
 // putList applies a list of children: it removes the children that are not in it, and reads
 // the new ones. When everything is read again, it reads the others, too.
-func (l *loop) putList(f *flight, r reply) {
+func (l *watching) putList(f *flight, r reply) {
 	path := f.t.path
 	n := l.tree.find(path)
 	if n == nil {
@@ -302,50 +263,33 @@ func (l *loop) putList(f *flight, r reply) {
 
 // gone removes a node that does not exist, and all nodes below it. If some of those are new,
 // they will be read.
-func (l *loop) gone(f *flight) {
+func (l *watching) gone(f *flight) {
 	path := f.t.path
-	l.allow(path)
+	l.mu.Lock()
+	l.allowLocked(path)
 	if n := l.tree.find(path); n != nil {
-		l.mu.Lock()
 		l.removeLocked(n, path)
-		l.mu.Unlock()
 	}
+	l.mu.Unlock()
 	if l.shots.use && path == l.tree.path && !l.shots.has(path, false) {
 		l.work.mark(path, wantStat, f.seg)
 	}
 }
 
-// allow records that a node can be read, or does not exist.
-func (l *loop) allow(path string) {
-	if _, told := l.denied[path]; !told {
-		return
-	}
-	delete(l.denied, path)
-	l.mu.Lock()
-	delete(l.unreadable, path)
-	l.mu.Unlock()
-}
-
 // deny removes a node that the client may not read. If only its Stat is cached, it keeps the
 // node without children.
-func (l *loop) deny(f *flight, err error) {
+func (l *watching) deny(f *flight, err error) {
 	path := f.t.path
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forbidLocked(path, err)
 	n := l.tree.find(path)
-	if _, told := l.denied[path]; !told {
-		l.mu.Lock()
-		l.unreadable[path] = err
-		l.tellLocked(Event{Type: Unreadable, Node: Node{Path: path}, Err: err})
-		l.mu.Unlock()
-	}
-	l.denied[path] = l.gen
 	switch {
 	case n == nil:
 	case l.opts.NoData && f.what == wantList:
-		l.prune(n, path, nil)
+		l.pruneLocked(n, path, func(*node) bool { return false })
 		n.gen = l.gen
 	default:
-		l.mu.Lock()
 		l.removeLocked(n, path)
-		l.mu.Unlock()
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/zkd-project/zkd/client"
 )
 
-// tree is the subtree in memory: nodes with a pointer to their parent and their children
+// subtree is what the cache has in memory: nodes with a pointer to their parent and their children
 // sorted by name. Paths are not stored but assembled, so that a node costs its struct, its
 // name, its data and a pointer.
-type tree struct {
+type subtree struct {
 	path  string // of root
 	root  *node  // nil if it does not exist
 	len   int
@@ -60,7 +60,7 @@ func split(path string) (parent, name string) {
 
 // below returns the part of the path below the root's, without a leading /, and whether the
 // path is the root's or below it.
-func (t *tree) below(path string) (rest string, ok bool) {
+func (t *subtree) below(path string) (rest string, ok bool) {
 	if t.path == "/" {
 		return strings.CutPrefix(path, "/")
 	}
@@ -72,7 +72,7 @@ func (t *tree) below(path string) (rest string, ok bool) {
 }
 
 // depth returns the number of levels below the root's path, or -1.
-func (t *tree) depth(path string) int {
+func (t *subtree) depth(path string) int {
 	rest, ok := t.below(path)
 	switch {
 	case !ok:
@@ -84,7 +84,7 @@ func (t *tree) depth(path string) int {
 }
 
 // find returns the node at a path, or nil.
-func (t *tree) find(path string) *node {
+func (t *subtree) find(path string) *node {
 	rest, ok := t.below(path)
 	n := t.root
 	if !ok {
@@ -103,7 +103,7 @@ func (t *tree) find(path string) *node {
 }
 
 // add adds a node that does not exist. Its parent must exist, unless it is the root.
-func (t *tree) add(parent *node, name string, data []byte, stat client.Stat) *node {
+func (t *subtree) add(parent *node, name string, data []byte, stat client.Stat) *node {
 	n := &node{parent: parent, data: data, stat: stat}
 	if parent == nil {
 		t.root = n
@@ -118,14 +118,14 @@ func (t *tree) add(parent *node, name string, data []byte, stat client.Stat) *no
 }
 
 // set replaces a node's data and stat.
-func (t *tree) set(n *node, data []byte, stat client.Stat) {
+func (t *subtree) set(n *node, data []byte, stat client.Stat) {
 	t.bytes += int64(len(data) - len(n.data))
 	n.data, n.stat = data, stat
 }
 
 // remove removes a node and all nodes below it. It calls each for all of them, children
 // first.
-func (t *tree) remove(n *node, path string, each func(n *node, path string)) {
+func (t *subtree) remove(n *node, path string, each func(n *node, path string)) {
 	t.forget(n, path, each)
 	if n.parent == nil {
 		t.root = nil
@@ -136,7 +136,7 @@ func (t *tree) remove(n *node, path string, each func(n *node, path string)) {
 	}
 }
 
-func (t *tree) forget(n *node, path string, each func(n *node, path string)) {
+func (t *subtree) forget(n *node, path string, each func(n *node, path string)) {
 	for _, kid := range n.kids {
 		t.forget(kid, join(path, kid.name), each)
 	}
@@ -147,7 +147,7 @@ func (t *tree) forget(n *node, path string, each func(n *node, path string)) {
 }
 
 // list returns the nodes at a path and below, parents first.
-func (t *tree) list(path string) []Node {
+func (t *subtree) list(path string) []Node {
 	n := t.find(path)
 	if n == nil {
 		return nil

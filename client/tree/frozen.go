@@ -6,17 +6,21 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // FrozenOptions say what Frozen reads.
 type FrozenOptions struct {
 	Data bool // the nodes' data, too
+	ACLs bool // their data and ACLs, too
 	// Begun, if it is set, is called with the zxid of the state before the first node comes.
 	Begun func(client.Zxid)
 }
 
 // Frozen visits a node and all nodes below it as they were at one zxid: parents before their children,
-// and these in no particular order. What others change meanwhile does not show.
+// and these in the order of their names. What others change meanwhile does not show.
+//
+// The first page is repeated as the policy of c says, if it has one (WithRetry).
 //
 // An error that concerns one node comes with an Entry that has its Path: ErrNoAuth, then the nodes below
 // are left out, or ErrMarshalling if its data is very long; Get returns that. Any other error has
@@ -24,9 +28,9 @@ type FrozenOptions struct {
 // new walk helps. Servers that do not offer it, such as Apache's, answer ErrUnimplemented.
 func Frozen(ctx context.Context, c *client.Client, path string, o FrozenOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		next := client.SubtreePageOptions{Data: o.Data}
-		for begun := false; ; begun = true {
-			page, err := c.WithRetry(nil).SubtreePage(ctx, path, next)
+		next := client.SubtreePageOptions{Data: o.Data, ACLs: o.ACLs}
+		for c, begun := c, false; ; c, begun = c.WithRetry(nil), true {
+			page, err := c.SubtreePage(ctx, path, next)
 			if err != nil {
 				yield(Entry{}, err)
 				return
@@ -36,11 +40,15 @@ func Frozen(ctx context.Context, c *client.Client, path string, o FrozenOptions)
 			}
 			for i := range page.Nodes {
 				n := &page.Nodes[i]
-				e := Entry{Path: path, Stat: n.Stat, Data: n.Data, Depth: strings.Count(n.Name, "/")}
+				e := Entry{Path: path, Stat: n.Stat, Data: n.Data, ACL: n.ACL, Depth: strings.Count(n.Name, "/")}
 				if n.Name != "" {
 					e.Path = strings.TrimSuffix(path, "/") + n.Name
 				}
-				if !yield(e, n.Err) {
+				var err error
+				if n.Err != nil {
+					err = &client.Error{Op: jute.OpSubtreePage, Path: e.Path, Err: n.Err}
+				}
+				if !yield(e, err) {
 					if page.View != 0 {
 						c.Async().SubtreePage(path, client.SubtreePageOptions{View: page.View, End: true})
 					}

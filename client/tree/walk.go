@@ -32,8 +32,9 @@ type WalkOptions struct {
 type Entry struct {
 	Path  string
 	Stat  client.Stat
-	Data  []byte // with WalkOptions.Data
-	Depth int    // below the path where the walk began, which has 0
+	Data  []byte       // with WalkOptions.Data
+	ACL   []client.ACL // with FrozenOptions.ACLs
+	Depth int          // below the path where the walk began, which has 0
 
 	children []string // names, sorted
 }

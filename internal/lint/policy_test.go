@@ -139,7 +139,7 @@ const ours = `
 	client/tree:       jute client
 	client/typed:      client client/settle
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
-	client/cache:      client
+	client/cache:      jute client client/tree
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/zkcli:         client cmd/zkcli/command
@@ -192,7 +192,7 @@ const ours = `
 	internal/bench:    jute client/sasl
 	cmd/zkbench:       client internal/bench internal/buildinfo internal/console internal/login
 	test/bench:        client internal/ask internal/bench internal/testing/freeport
-	test/bench/clients: internal/bench
+	test/bench/clients: client/cache internal/bench
 
 	# For tests.
 	internal/testing/crashfs:  internal/vfs
@@ -240,6 +240,7 @@ const theirs = `
 	github.com/prometheus/client_golang: server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/ internal/testing/manual
 	github.com/HdrHistogram:            internal/bench
+	gonum.org/v1/plot:                  test/bench
 	go.uber.org/goleak:                 tests
 	github.com/go-zookeeper/zk:         tests
 	github.com/anishathalye/porcupine:  tests

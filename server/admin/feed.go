@@ -27,6 +27,7 @@ type Feed interface {
 	// some, but not for longer than a time. The error is io.EOF when the server stops, and a
 	// *jute.CompactedError if changes were forgotten: then the last transaction may lack some.
 	Next(ctx context.Context, yield func(*jute.Change)) error
+	Close()
 }
 
 // feedEvent is a change in JSON.
@@ -56,7 +57,7 @@ type feedStat struct {
 
 func feedEventOf(c *jute.Change, withData bool) feedEvent {
 	e := feedEvent{Zxid: c.Zxid.String(), Index: c.Index, Time: time.UnixMilli(c.Time).UTC(), Session: fmt.Sprintf("0x%x", int64(c.Session)), Path: c.Path}
-	if c.Kind != jute.ChangeDeleted {
+	if c.Kind != jute.ChangeDeleted && !c.Lost() {
 		s := &c.Stat
 		e.Stat = &feedStat{
 			Czxid: s.Czxid.String(), Mzxid: s.Mzxid.String(), Pzxid: s.Pzxid.String(), Ctime: s.Ctime, Mtime: s.Mtime,
@@ -108,6 +109,7 @@ func (h *handler) feed(w http.ResponseWriter, r *http.Request) {
 		fail(status, problem)
 		return
 	}
+	defer feed.Close()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	out := &eventWriter{w: http.NewResponseController(w), out: w, withData: args.Get("data") == "true"}

@@ -21,6 +21,8 @@ func (cutOff) Next(_ context.Context, yield func(*jute.Change)) error {
 	return &jute.CompactedError{After: 1, Oldest: 2}
 }
 
+func (cutOff) Close() {}
+
 // A transaction that is cut off has no id: a reader must not resume after it.
 func TestCutOffTransactionHasNoID(t *testing.T) {
 	w := httptest.NewRecorder()

@@ -95,6 +95,7 @@ type Options struct {
 	Audit    *audit.Log                    // nil for none
 	Traces   *traces.Tracer                // nil for none
 	Changes  *feed.History                 // for feeds; nil for none
+	Places   *feed.Places                  // of the feeds; Reload sets its limits
 	// Configure carries out a request about the server's configuration, and returns what to
 	// show. It may be called from any goroutine, and may block.
 	Configure func(jute.ConfigureRequest) (string, error)
@@ -140,6 +141,7 @@ type Clients struct {
 	handshakes  *handshakes
 	complaints  complaints
 	feeder      *feeder
+	places      *feed.Places  // of feeds
 	fenced      atomic.Uint64 // the last service that connections of earlier ones have entered
 	readOnly    atomic.Bool   // serving read-only clients because there is no leader
 	drain       drain
@@ -179,7 +181,7 @@ func New(o Options) *Clients {
 		configure:   o.Configure,
 		handshakes:  newHandshakes(runtime.GOMAXPROCS(0)),
 		feeder:      newFeeder(o.Changes),
-		views:       openViews{Table: views.Table[*conn]{Limits: viewLimits}},
+		places:      o.Places,
 		refusing:    make(chan struct{}),
 	}
 	s.complaints.bucket.set(10, time.Second, 1)
@@ -216,6 +218,8 @@ func (s *Clients) Reload(cfg *config.Config) {
 	s.newSessions.set(t.Tokens, max(t.FillTime, time.Millisecond), t.FillCount)
 	s.authLimiter.setRate(cfg.AuthFailuresPerSecond)
 	s.slow.threshold.Store(int64(cfg.SlowRequest))
+	s.places.SetLimits(cfg.MaxFeedsPerConnection, cfg.MaxFeeds)
+	s.views.setLimits(views.Limits{Views: cfg.MaxViews, Life: cfg.ViewLife, Changes: viewChanges})
 }
 
 func (s *Clients) now() time.Duration { return s.backend.Now() }
@@ -262,8 +266,8 @@ func (s *Clients) Kill(origin uint64) {
 }
 
 // Tick expires local sessions, lets read-only clients in if there is no leader, looks for
-// changed TLS files, moves clients to other servers if that was asked for, and reports the
-// limits that are exceeded and the slow requests.
+// changed TLS files, moves clients to other servers if that was asked for, closes the views that
+// are over, and reports the limits that are exceeded and the slow requests.
 func (s *Clients) Tick(now time.Duration) {
 	if s.tls != nil {
 		s.tls.Tick()
@@ -272,6 +276,7 @@ func (s *Clients) Tick(now time.Duration) {
 	s.stepDrain(now)
 	s.considerReadOnly(now)
 	s.tickLimits(now)
+	s.tickViews(now)
 	s.slow.report(s.log, now)
 }
 
@@ -308,6 +313,13 @@ func (s *Clients) Show(r *monitor.Reading) {
 	if t := s.limits.Load(); t != nil {
 		r.Limits = t.Figures()
 	}
+	feeds := s.places.Usage()
+	r.Feeds, r.FeedsRefused, r.FeedsCompacted = feeds.Open, feeds.Refused, feeds.Compacted
+	if h := s.feeder.history; h != nil {
+		r.FeedHistoryBytes = h.Bytes()
+	}
+	open := s.views.usage()
+	r.Views, r.ViewsRefused, r.ViewsLost = open.Open, open.Refused, open.Lost
 	left, until := s.draining()
 	r.ToMove, r.KeepsAway = left, until != 0
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -66,6 +67,7 @@ func newTestClients(t testing.TB) (*Clients, *standin) {
 		Backend:  b,
 		State:    &State{Tree: datatree.New(), Watches: watch.New()},
 		Schemes:  schemes,
+		Places:   new(feed.Places),
 		IDs:      ids,
 		Sessions: session.NewTracker(1000),
 		Keys:     new(atomic.Pointer[session.Keys]),

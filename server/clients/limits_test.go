@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
@@ -60,6 +61,7 @@ func newLimitedClients(t *testing.T, lines ...string) *Clients {
 		Backend:  &ticking{start: time.Now()},
 		State:    &State{Tree: datatree.New(), Watches: watch.New()},
 		Schemes:  schemes,
+		Places:   new(feed.Places),
 		IDs:      ids,
 		Sessions: session.NewTracker(1000),
 		Keys:     new(atomic.Pointer[session.Keys]),

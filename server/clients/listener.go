@@ -216,6 +216,7 @@ func (s *Clients) forget(c *conn) {
 	}
 	c.mu.pending.Clear()
 	c.mu.gone = true
+	c.mu.feeds.Close()
 	c.dropOutLocked()
 	c.mu.Unlock()
 	if w := c.watcher.Load(); w != 0 {

@@ -289,13 +289,17 @@ func (r *read) getACL() error {
 	if err := r.allowed(node.ACL, jute.PermRead|jute.PermAdmin); err != nil {
 		return err
 	}
-	acl := node.ACL
-	if r.allowed(acl, jute.PermAdmin) != nil {
-		acl = auth.Redact(acl)
-	}
 	stat := node.Stat()
-	r.end(stat.Append(jute.AppendACLs(r.begin(), acl)))
+	r.end(stat.Append(jute.AppendACLs(r.begin(), r.shownACL(node.ACL))))
 	return nil
+}
+
+// shownACL returns the ACL of a node as the client may see it.
+func (r *read) shownACL(acl []jute.ACL) []jute.ACL {
+	if r.allowed(acl, jute.PermAdmin) != nil {
+		return auth.Redact(acl)
+	}
+	return acl
 }
 
 func (r *read) getAllChildrenNumber() error {

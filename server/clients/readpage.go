@@ -76,24 +76,25 @@ func (r *read) appendChild(b []byte, child *datatree.Child, show int32, room int
 	}
 	node := child.Node()
 	readable := r.allowed(node.ACL, jute.PermRead) == nil
-	return appendNode(b, child.Name, &node, child.Data(), readable, show, room)
+	shown := pageChild(child.Name, &node, child.Data(), readable, show, room)
+	return shown.Append(b)
 }
 
-// appendNode appends a node of a page. Data that would not fit into any page is left out.
-func appendNode(b []byte, name string, n *datatree.Node, data []byte, readable bool, show int32, room int) []byte {
+// pageChild returns a node of a page. Data that would not fit into any page is left out.
+func pageChild(name string, n *datatree.Node, data []byte, readable bool, show int32, room int) jute.PageChild {
 	shown := jute.PageChild{Name: name}
 	switch {
 	case !readable:
 		shown.Err = jute.ErrNoAuth
-		return shown.Append(b)
-	case show != jute.ShowData:
+		return shown
+	case show < jute.ShowData:
 	case pageChildBytes+len(name)+int(n.DataLength) > room:
 		shown.Err = jute.ErrMarshalling
 	default:
 		shown.Data = data
 	}
 	shown.Stat = n.Stat()
-	return shown.Append(b)
+	return shown
 }
 
 // pageChildBytes is the length of a PageChild without its name and data, with the count of

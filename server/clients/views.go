@@ -10,8 +10,8 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// viewLimits bound what views cost.
-var viewLimits = views.Limits{Views: 4, Life: time.Minute, Changes: 200_000}
+// viewChanges is how many nodes may change during a view. Otherwise one may be read for as long as the client needs.
+const viewChanges = 200_000
 
 // openViews are the subtrees that clients are reading. They are used by holders of the tree's lock for
 // reading.
@@ -20,11 +20,32 @@ type openViews struct {
 	views.Table[*conn]
 }
 
+func (v *openViews) setLimits(l views.Limits) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.Limits = l
+}
+
+func (v *openViews) usage() views.Usage {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.Usage()
+}
+
 // drop closes the views of a connection that has ended.
 func (v *openViews) drop(c *conn) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.Drop(c)
+}
+
+// tickViews closes the views that are over, as their clients may never ask for more of them.
+func (s *Clients) tickViews(now time.Duration) {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	s.views.mu.Lock()
+	defer s.views.mu.Unlock()
+	s.views.Tick(now)
 }
 
 // viewOf returns the view that a request is about, which it opens if need be.
@@ -46,7 +67,7 @@ func (r *read) subtreePage() error {
 	switch {
 	case d.Err() != nil:
 		return jute.ErrMarshalling
-	case p.Show != jute.ShowStats && p.Show != jute.ShowData && (p.Show != jute.ShowNames || p.View == 0):
+	case p.Show < jute.ShowNames || p.Show > jute.ShowACLs || p.Show == jute.ShowNames && p.View == 0:
 		return jute.ErrBadArguments
 	}
 	r.views.mu.Lock()
@@ -83,7 +104,7 @@ func (r *read) appendSubtree(b []byte, v *views.View[*conn], show int32) (_ []by
 	readable := func(acl []jute.ACL) bool { return r.allowed(acl, jute.PermRead) == nil }
 	more = v.Walk(readable, func(name string, n *datatree.Node, data []byte, readable bool) bool {
 		end := len(b)
-		b = appendNode(b, name, n, data, readable, show, room)
+		b = r.appendNode(b, name, n, data, readable, show, room)
 		if count == maxPage || len(b)-start > room && count > 0 {
 			b = b[:end]
 			return false
@@ -93,4 +114,18 @@ func (r *read) appendSubtree(b []byte, v *views.View[*conn], show int32) (_ []by
 	})
 	binary.BigEndian.PutUint32(b[start+8:], uint32(count))
 	return b, more
+}
+
+// appendNode appends a node of a subtree. Data that would not fit into any page is left out.
+func (r *read) appendNode(b []byte, name string, n *datatree.Node, data []byte, readable bool, show int32, room int) []byte {
+	shown := jute.SubtreeNode{PageChild: pageChild(name, n, data, readable, show, room)}
+	if readable && show == jute.ShowACLs {
+		shown.ACL = r.shownACL(n.ACL)
+	}
+	start := len(b)
+	if b = shown.Append(b); len(b)-start > room && shown.Data != nil { // together with the ACL
+		shown.Err, shown.Data = jute.ErrMarshalling, nil
+		b = shown.Append(b[:start])
+	}
+	return b
 }

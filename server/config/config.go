@@ -206,6 +206,14 @@ type Config struct {
 	Interlude time.Duration
 	// FeedHistory is how many bytes of the latest changes are kept for feeds; 0 for none.
 	FeedHistory int64
+	// MaxFeeds is how many feeds there may be at a time; 0, the default, means no limit.
+	MaxFeeds int
+	// MaxFeedsPerConnection is how many of them a client's connection may have. Default 16.
+	MaxFeedsPerConnection int
+	// MaxViews is how many subtrees clients may read at one zxid each, at a time. Default 4.
+	MaxViews int
+	// ViewLife is how long such a subtree is kept while it is not read. Default 60 s.
+	ViewLife time.Duration
 	// Heartbeat is the interval between the leader's pings, at most a third of
 	// ElectionTimeout. Default 100 ms.
 	Heartbeat time.Duration

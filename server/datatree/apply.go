@@ -183,7 +183,7 @@ func (t *Tree) create(txn *Txn, op *Op, out *Applied) Result {
 	result := Result{Path: op.Path, Stat: t.stat(id)}
 	out.Events = append(out.Events,
 		Event{Type: jute.EventCreated, Path: op.Path, ACL: t.acls.list(r.acl)},
-		Event{Type: jute.EventChildrenChanged, Path: dir, ACL: t.acls.list(p.acl)})
+		t.childrenChanged(dir, p))
 	t.quotaCreated(op.Path, id)
 	t.charge(op.Path, 1, int64(r.bytes()))
 	return result
@@ -220,9 +220,17 @@ func (t *Tree) deleteNode(zxid jute.Zxid, id nodeID, path string, out *Applied) 
 	t.countStat(above)
 	out.Events = append(out.Events,
 		Event{Type: jute.EventDeleted, Path: path, ACL: acl},
-		Event{Type: jute.EventChildrenChanged, Path: dir, ACL: t.acls.list(p.acl)})
+		t.childrenChanged(dir, p))
 	t.quotaDeleted(path)
 	t.charge(path, -1, -bytes)
+}
+
+// childrenChanged returns the event of a node whose children have changed.
+func (t *Tree) childrenChanged(path string, r *record) Event {
+	return Event{
+		Type: jute.EventChildrenChanged, Path: path, ACL: t.acls.list(r.acl),
+		Cversion: shownCversion(r.cversion, r.children), NumChildren: r.children,
+	}
 }
 
 func (t *Tree) setData(txn *Txn, op *Op, out *Applied) Result {
@@ -262,11 +270,12 @@ func (t *Tree) setACL(op *Op) Result {
 	t.uncountStat(at)
 	r := t.change(id)
 	old := r.acl
+	was := t.acls.list(old)
 	r.acl = t.acls.intern(op.ACL)
 	t.acls.release(old)
 	r.aversion = op.Version
 	t.countStat(at)
-	return Result{Stat: t.stat(id)}
+	return Result{Stat: t.stat(id), Was: was}
 }
 
 // closeSession deletes the ephemerals that the leader found, or all if it lists none, and

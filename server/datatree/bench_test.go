@@ -34,7 +34,7 @@ func apply(tree *Tree, out *Applied, op Op) {
 	tree.Apply(&txn, out)
 }
 
-func heap() float64 {
+func heapInUse() float64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
@@ -54,9 +54,9 @@ func cpu() int64 {
 
 // BenchmarkMillion works on one of a million siblings at a time.
 func BenchmarkMillion(b *testing.B) {
-	before := heap()
+	before := heapInUse()
 	tree := millionTree()
-	perNode := (heap() - before) / million
+	perNode := (heapInUse() - before) / million
 	rng := rand.New(rand.NewPCG(1, 2))
 	paths := make([]string, 1<<16)
 	for i := range paths {

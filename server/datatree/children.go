@@ -39,10 +39,19 @@ func (t *Tree) namesBelow(id nodeID) iter.Seq[string] {
 func (t *Tree) ChildrenAfter(path, after string) iter.Seq[Child] {
 	id := t.find(path)
 	return func(yield func(Child) bool) {
+		for c := range t.childrenAfter(id, after) {
+			if !yield(Child{t.arena.name(c), t, c}) {
+				return
+			}
+		}
+	}
+}
+
+func (t *Tree) childrenAfter(id nodeID, after string) iter.Seq[nodeID] {
+	return func(yield func(nodeID) bool) {
 		var room [listFrom]nodeID
-		child := func(c nodeID) bool { return yield(Child{t.arena.name(c), t, c}) }
 		if l := t.listings[id]; l != nil {
-			l.after(&t.arena, after, room[:], child)
+			l.after(&t.arena, after, room[:], yield)
 			return
 		}
 		ids := room[:0]
@@ -53,7 +62,7 @@ func (t *Tree) ChildrenAfter(path, after string) iter.Seq[Child] {
 		}
 		t.arena.sortByName(ids)
 		for _, c := range ids {
-			if !child(c) {
+			if !yield(c) {
 				return
 			}
 		}

@@ -9,10 +9,14 @@ type Mutant uint8
 const (
 	writesShow   Mutant = iota + 1 // what is written after the freeze shows
 	childrenLost                   // children that have been deleted since the freeze are lost
+	deletedLast                    // they come after the others
+	newShow                        // children that were created since show
+	aclShows                       // an ACL that was set since shows
 	numMutants
 )
 
-var mutantNames = [...]string{writesShow: "writes-show", childrenLost: "children-lost"}
+var mutantNames = [...]string{writesShow: "writes-show", childrenLost: "children-lost", deletedLast: "deleted-last",
+	newShow: "new-show", aclShows: "acl-shows"}
 
 func (m Mutant) String() string {
 	if m > 0 && m < numMutants {
@@ -22,4 +26,6 @@ func (m Mutant) String() string {
 }
 
 // Mutants returns all mutants.
-func Mutants() []Mutant { return []Mutant{writesShow, childrenLost} }
+func Mutants() []Mutant {
+	return []Mutant{writesShow, childrenLost, deletedLast, newShow, aclShows}
+}

@@ -17,8 +17,11 @@ type Node struct {
 	ACL         []jute.ACL // shared: read only
 }
 
-// Stat returns the node's state as clients see it. Its Cversion counts creates and
-// deletes of children: the deletes are the creates minus the current children.
+// shownCversion returns the Cversion of a Stat. It counts creates and deletes of children:
+// the deletes are the creates minus the current children.
+func shownCversion(creates, children int32) int32 { return 2*creates - children }
+
+// Stat returns the node's state as clients see it.
 func (n *Node) Stat() jute.Stat {
 	return jute.Stat{
 		Czxid:          n.Czxid,
@@ -26,7 +29,7 @@ func (n *Node) Stat() jute.Stat {
 		Ctime:          n.Ctime,
 		Mtime:          n.Mtime,
 		Version:        n.Version,
-		Cversion:       2*n.Cversion - n.NumChildren,
+		Cversion:       shownCversion(n.Cversion, n.NumChildren),
 		Aversion:       n.Aversion,
 		EphemeralOwner: n.Owner.Session(),
 		DataLength:     n.DataLength,

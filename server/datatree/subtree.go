@@ -2,6 +2,7 @@ package datatree
 
 import (
 	"bytes"
+	"iter"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -9,19 +10,33 @@ import (
 // Subtree is a node and all below it, as they were at the moment of FreezeBelow, to be walked while the
 // tree changes. Like a View it consists of the tree and of the saved versions of the nodes
 // that have changed since.
+//
+// The children of a node come in the order of their names, a batch at a time: those that still exist, which
+// are the children of today that are not younger than the moment, and those that have been deleted since.
 type Subtree struct {
 	tree  *Tree
 	zxid  jute.Zxid
 	saved map[nodeID]*savedNode
-	most  int  // saved nodes
-	lost  bool // there would have been more: the state is not known any more
+	gone  map[nodeID]*deletedChildren // by parent
+	most  int                         // saved nodes
+	lost  bool                        // there would have been more: the state is not known any more
 
-	// The walk. ids are the node to be visited next and those above it, up to the root of the
-	// subtree; paths has, for each of them, the length of its path.
-	ids   []nodeID
-	paths []int
-	path  []byte
+	// The walk. levels are the node to be visited next and those above it, up to the root of the subtree.
+	levels []place
+	path   []byte // of the last of levels
 }
+
+// place is a node on the way to the one that is visited next.
+type place struct {
+	id      nodeID
+	pathLen int
+	next    []nodeID // its children to be visited, in order
+	last    nodeID   // the last one that was in next
+	more    bool     // there may be children after that
+}
+
+// batchSize is how many children are put in order at a time.
+const batchSize = listFrom
 
 // FreezeBelow opens a subtree, unless there is no node at path. It is given up when more than most
 // nodes of the whole tree have changed. The tree must be locked for reading, and no other goroutine may
@@ -31,9 +46,9 @@ func (t *Tree) FreezeBelow(path string, most int) (s *Subtree, ok bool) {
 	if id == 0 {
 		return nil, false
 	}
-	s = &Subtree{tree: t, zxid: t.lastZxid, saved: make(map[nodeID]*savedNode), most: most}
+	s = &Subtree{tree: t, zxid: t.lastZxid, saved: make(map[nodeID]*savedNode), gone: make(map[nodeID]*deletedChildren), most: most}
 	s.path = append(s.path, path...)
-	s.ids, s.paths = append(s.ids, id), append(s.paths, len(path))
+	s.levels = append(s.levels, place{id: id, pathLen: len(path)})
 	t.subtrees = append(t.subtrees, s)
 	return s, true
 }
@@ -45,7 +60,7 @@ func (s *Subtree) Close() {
 			s.tree.subtrees = append(s.tree.subtrees[:i:i], s.tree.subtrees[i+1:]...)
 		}
 	}
-	s.saved, s.ids = nil, nil
+	s.saved, s.gone, s.levels = nil, nil, nil
 }
 
 // Zxid returns the zxid of the state.
@@ -59,11 +74,27 @@ func (s *Subtree) save(id nodeID) {
 		return
 	}
 	if len(s.saved) == s.most {
-		s.saved, s.lost = nil, true
+		s.saved, s.gone, s.lost = nil, nil, true
 		return
 	}
 	n := s.tree.copyOf(id)
 	s.saved[id] = &n
+}
+
+// remove notes that id, which is saved, is about to be deleted.
+func (s *Subtree) remove(id nodeID) {
+	r := s.tree.arena.rec(id)
+	if s.lost || r.czxid > s.zxid || mutated(writesShow) {
+		return
+	}
+	n := s.saved[id]
+	n.gone = true
+	if s.gone[r.parent] == nil {
+		s.gone[r.parent] = new(deletedChildren)
+	}
+	if !mutated(childrenLost) {
+		s.gone[r.parent].push(deletedChild{n.name(), id})
+	}
 }
 
 // frozen returns id as it was.
@@ -84,52 +115,100 @@ const (
 	Again                // not now; the node comes next the next time
 )
 
-// Walk calls visit for each node that comes next, parents before their children and these in no
-// particular order, until there are no more or visit returns Again. The path is
+// Walk calls visit for each node that comes next, parents before their children and these in the byte order
+// of their names, until there are no more or visit returns Again. The path is
 // valid during the call. The data must not be changed. The tree must be locked for reading, and
 // the subtree must not be lost.
 func (s *Subtree) Walk(visit func(path []byte, n *Node, data []byte) Visited) (more bool) {
-	for len(s.ids) > 0 {
-		id := s.ids[len(s.ids)-1]
-		n := s.frozen(id)
-		node := n.rec.node(n.acl.list)
-		visited := visit(s.path, &node, dataOf(&n.rec, n.blob))
-		switch {
-		case visited == Again:
-			return true
-		case visited == Enter && n.rec.first != 0 && !(mutated(childrenLost) && s.tree.arena.rec(id).first == 0):
-			s.push(n.rec.first)
-		default:
-			s.leave(n.rec.next)
+	for len(s.levels) > 0 {
+		p := &s.levels[len(s.levels)-1]
+		n := s.frozen(p.id)
+		acl := n.acl
+		if mutated(aclShows) && !n.gone {
+			acl = s.tree.acls.entries[s.tree.arena.rec(p.id).acl]
 		}
+		node := n.rec.node(acl.list)
+		visited := visit(s.path, &node, dataOf(&n.rec, n.blob))
+		if visited == Again {
+			return true
+		}
+		p.more = visited == Enter && n.rec.children > 0
+		s.advance()
 	}
 	return false
 }
 
-// push makes a child of the node that was visited last the next one.
-func (s *Subtree) push(id nodeID) {
-	if !bytes.HasSuffix(s.path, []byte("/")) {
-		s.path = append(s.path, '/')
-	}
-	n := s.frozen(id)
-	s.path = append(s.path, n.blob[:n.rec.nameLen]...)
-	s.ids, s.paths = append(s.ids, id), append(s.paths, len(s.path))
-}
-
-// leave leaves the node that was visited last, whose next sibling is given, for the next one.
-func (s *Subtree) leave(next nodeID) {
-	for {
-		top := len(s.ids) - 1
-		s.ids, s.paths = s.ids[:top], s.paths[:top]
-		if top == 0 {
-			return // the siblings of the root are not part of it
+// advance goes to the node that comes next.
+func (s *Subtree) advance() {
+	for len(s.levels) > 0 {
+		p := &s.levels[len(s.levels)-1]
+		s.path = s.path[:p.pathLen]
+		if len(p.next) == 0 && p.more {
+			s.fill(p)
 		}
-		s.path = s.path[:s.paths[top-1]]
-		if next != 0 {
-			s.push(next)
+		if len(p.next) > 0 {
+			id := p.next[0]
+			p.next = p.next[1:]
+			if !bytes.HasSuffix(s.path, []byte("/")) {
+				s.path = append(s.path, '/')
+			}
+			n := s.frozen(id)
+			s.path = append(s.path, n.name()...)
+			s.levels = append(s.levels, place{id: id, pathLen: len(s.path)})
 			return
 		}
-		next = s.frozen(s.ids[top-1]).rec.next
+		s.levels = s.levels[:len(s.levels)-1]
+	}
+}
+
+// fill sets the children of p that come after the last one.
+func (s *Subtree) fill(p *place) {
+	after := ""
+	if p.last != 0 {
+		n := s.frozen(p.last)
+		after = n.name()
+	}
+	var ids []nodeID
+	p.more = false
+	for id := range s.childrenAfter(p.id, after) {
+		ids = append(ids, id)
+		if p.more = len(ids) == batchSize; p.more {
+			break
+		}
+	}
+	if p.next = ids; len(ids) > 0 {
+		p.last = ids[len(ids)-1]
+	}
+}
+
+// childrenAfter yields the children that id had whose names come after the given one, in order. It forgets those
+// deleted ones that it has passed.
+func (s *Subtree) childrenAfter(id nodeID, after string) iter.Seq[nodeID] {
+	return func(yield func(nodeID) bool) {
+		gone := s.gone[id]
+		for gone.upTo(after) {
+			gone.pop()
+		}
+		if n := s.saved[id]; n == nil || !n.gone { // else the record is free, or another node's
+			for c := range s.tree.childrenAfter(id, after) {
+				if s.tree.arena.rec(c).czxid > s.zxid && !mutated(newShow) {
+					continue
+				}
+				for gone.upTo(s.tree.arena.name(c)) && !mutated(deletedLast) {
+					if !yield(gone.pop()) {
+						return
+					}
+				}
+				if !yield(c) {
+					return
+				}
+			}
+		}
+		for !gone.empty() {
+			if !yield(gone.pop()) {
+				return
+			}
+		}
 	}
 }
 

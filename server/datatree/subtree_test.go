@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/testing/seeds"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // below returns what a walk of a subtree that is frozen now gives, by path, with the paths in the
@@ -20,15 +21,15 @@ func below(t *testing.T, tree *Tree, path string) (nodes map[string]string, orde
 		return nil, nil
 	}
 	defer s.Close()
-	return walkAll(t, s, func() {})
+	return walkAll(t, s, 1000, func() {})
 }
 
-// walkAll walks a subtree in steps of a few nodes, with something between them.
-func walkAll(t *testing.T, s *Subtree, between func()) (nodes map[string]string, order []string) {
+// walkAll walks a subtree in steps of so many nodes, with something between them.
+func walkAll(t *testing.T, s *Subtree, step int, between func()) (nodes map[string]string, order []string) {
 	t.Helper()
 	nodes = map[string]string{}
 	for more := true; more; between() {
-		left := 3
+		left := step
 		more = s.Walk(func(path []byte, n *Node, data []byte) Visited {
 			if left--; left < 0 {
 				return Again
@@ -42,6 +43,11 @@ func walkAll(t *testing.T, s *Subtree, between func()) (nodes map[string]string,
 		})
 	}
 	return nodes, order
+}
+
+// inTreeOrder compares paths: parents come before their children, and these in the byte order of their names.
+func inTreeOrder(a, b string) int {
+	return slices.Compare(strings.Split(strings.TrimSuffix(a, "/"), "/"), strings.Split(strings.TrimSuffix(b, "/"), "/"))
 }
 
 // TestSubtreeIsFrozen walks subtrees while the tree changes at random, two at a time and beside a View.
@@ -73,20 +79,18 @@ func TestSubtreeIsFrozen(t *testing.T) {
 			if len(want) != tree.CountDescendants(path)+1 || order[0] != path || len(all) != tree.numNodes() {
 				t.Fatalf("seed %d: %d nodes of %s, %d in all", seed, len(want), path, len(all))
 			}
-			for i, p := range order[1:] {
-				if parent := p[:max(1, strings.LastIndexByte(p, '/'))]; !slices.Contains(order[:i+1], parent) {
-					t.Fatalf("seed %d: %s comes before its parent", seed, p)
-				}
+			if !slices.IsSortedFunc(order, inTreeOrder) {
+				t.Fatalf("seed %d: not in order: %s", seed, order)
 			}
 			view := tree.Freeze()
 			a, _ := tree.FreezeBelow(path, 1<<20)
 			b, _ := tree.FreezeBelow(other, 1<<20)
-			got, _ := walkAll(t, a, change)
-			if !maps.Equal(got, want) {
+			got, gotOrder := walkAll(t, a, 3, change)
+			if !maps.Equal(got, want) || !slices.Equal(gotOrder, order) {
 				t.Fatalf("seed %d: %s is now\n%v\nand was\n%v", seed, path, got, want)
 			}
 			a.Close()
-			if got, _ := walkAll(t, b, change); !maps.Equal(got, all) {
+			if got, _ := walkAll(t, b, 3, change); !maps.Equal(got, all) {
 				t.Fatalf("seed %d: all is now\n%v\nand was\n%v", seed, got, all)
 			}
 			b.Close()
@@ -119,5 +123,52 @@ func TestSubtreeIsGivenUp(t *testing.T) {
 	}
 	if !s.Lost() {
 		t.Error("not given up")
+	}
+}
+
+// TestWideSubtreeIsFrozen walks nodes with so many children that these come in several batches, while children are
+// created and deleted, and at last all of them and the nodes.
+func TestWideSubtreeIsFrozen(t *testing.T) {
+	first := seeds.First(t)
+	for seed := first; seed < first+20; seed++ {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		tree, zxid := New(), jute.Zxid(0)
+		var out Applied
+		do := func(kind OpKind, path string) bool {
+			zxid++
+			tree.Apply(&Txn{Zxid: zxid, Ops: []Op{{Kind: kind, Path: path}}}, &out)
+			return out.Results[0].Code == 0
+		}
+		child := func() string { return fmt.Sprintf("/w/%c/%04d", 'a'+rng.IntN(2), rng.IntN(3500)) }
+		do(OpCreate, "/w")
+		do(OpCreate, "/w/a")
+		do(OpCreate, "/w/b")
+		for range 5 * batchSize {
+			do(OpCreate, child())
+		}
+		want, order := below(t, tree, "/w")
+		if !slices.IsSortedFunc(order, inTreeOrder) || len(order) != tree.CountDescendants("/w")+1 {
+			t.Fatalf("seed %d: %d nodes, or not in order", seed, len(order))
+		}
+		steps := 0
+		change := func() {
+			for range 200 {
+				do([]OpKind{OpCreate, OpDelete, OpDelete}[rng.IntN(3)], child())
+			}
+			if steps++; steps == 5 {
+				for _, child := range slices.Collect(tree.Children("/w/b")) {
+					do(OpDelete, "/w/b/"+child)
+				}
+				if !do(OpDelete, "/w/b") || !do(OpCreate, "/b") { // in its record
+					t.Fatalf("seed %d: /w/b can't be deleted", seed)
+				}
+			}
+		}
+		s, _ := tree.FreezeBelow("/w", 1<<20)
+		got, gotOrder := walkAll(t, s, 300, change)
+		if !maps.Equal(got, want) || !slices.Equal(gotOrder, order) {
+			t.Fatalf("seed %d: %d nodes were %d", seed, len(got), len(want))
+		}
+		s.Close()
 	}
 }

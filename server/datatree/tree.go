@@ -233,6 +233,9 @@ func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 // unlink removes id, which has no children, and frees it.
 func (t *Tree) unlink(id nodeID) {
 	r := t.change(id)
+	for _, s := range t.subtrees {
+		s.remove(id)
+	}
 	p := t.change(r.parent)
 	if p.first == id {
 		p.first = r.next

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -82,7 +83,7 @@ func TestDeterminism(t *testing.T) {
 			second = load(t, rowsOf(second, 1000, (*View).Sort))
 		}
 		second.Apply(&decoded, &out2)
-		if first.Digest() != second.Digest() || !slices.Equal(out.Results, out2.Results) || !equalEvents(out.Events, out2.Events) {
+		if first.Digest() != second.Digest() || !reflect.DeepEqual(out.Results, out2.Results) || !equalEvents(out.Events, out2.Events) {
 			t.Fatalf("seed %#x: txn %d %+v differs", seed, i, txn)
 		}
 	}

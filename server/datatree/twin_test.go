@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -108,14 +109,15 @@ func (w *twin) applyOp(txn *Txn, op Op) (Result, []Event) {
 		if grown != 0 {
 			w.charge(op.Path, 0, grown)
 		}
-		return Result{Stat: node.Stat()}, []Event{{jute.EventDataChanged, op.Path, n.ACL}}
+		return Result{Stat: node.Stat()}, []Event{{Type: jute.EventDataChanged, Path: op.Path, ACL: n.ACL}}
 	case OpSetACL:
 		if n == nil {
 			return w.skip("", jute.ErrNoNode)
 		}
+		was := n.ACL
 		n.ACL, n.Aversion = op.ACL, op.Version
 		node := w.get(op.Path)
-		return Result{Stat: node.Stat()}, nil
+		return Result{Stat: node.Stat(), Was: was}, nil
 	case OpError:
 		return Result{Code: op.Code}, nil
 	case OpCreateSession:
@@ -172,7 +174,7 @@ func (w *twin) create(txn *Txn, op Op) (Result, []Event) {
 	}
 	w.charge(op.Path, 1, len(op.Data))
 	return Result{Path: op.Path, Stat: node.Stat()},
-		[]Event{{jute.EventCreated, op.Path, n.ACL}, {jute.EventChildrenChanged, dir, parent.ACL}}
+		[]Event{{Type: jute.EventCreated, Path: op.Path, ACL: n.ACL}, w.childrenChanged(dir)}
 }
 
 func (w *twin) delete(txn *Txn, path string) (Result, []Event) {
@@ -191,7 +193,13 @@ func (w *twin) delete(txn *Txn, path string) (Result, []Event) {
 	parent := w.nodes[dir]
 	parent.Pzxid = max(parent.Pzxid, txn.Zxid)
 	w.charge(path, -1, -len(n.data))
-	return Result{}, []Event{{jute.EventDeleted, path, n.ACL}, {jute.EventChildrenChanged, dir, parent.ACL}}
+	return Result{}, []Event{{Type: jute.EventDeleted, Path: path, ACL: n.ACL}, w.childrenChanged(dir)}
+}
+
+func (w *twin) childrenChanged(path string) Event {
+	node := w.get(path)
+	stat := node.Stat()
+	return Event{Type: jute.EventChildrenChanged, Path: path, ACL: node.ACL, Cversion: stat.Cversion, NumChildren: stat.NumChildren}
 }
 
 func (w *twin) owned(s jute.SessionID) []string {
@@ -354,7 +362,7 @@ func equalNodes(a, b Node) bool {
 
 func equalEvents(a, b []Event) bool {
 	return slices.EqualFunc(a, b, func(a, b Event) bool {
-		return a.Type == b.Type && a.Path == b.Path && slices.Equal(a.ACL, b.ACL)
+		return a.Type == b.Type && a.Path == b.Path && slices.Equal(a.ACL, b.ACL) && a.Cversion == b.Cversion && a.NumChildren == b.NumChildren
 	})
 }
 
@@ -520,7 +528,7 @@ func TestTwin(t *testing.T) {
 			pruned := w.prune(t, tree, &txn, g)
 			tree.Apply(&txn, &out)
 			results, events := w.apply(&txn)
-			if !slices.Equal(out.Results, results) {
+			if !reflect.DeepEqual(out.Results, results) {
 				t.Fatalf("seed %#x, txn %d %+v: results %+v, want %+v", seed, i, txn, out.Results, results)
 			}
 			if !equalEvents(append(pruned, out.Events...), events) {
@@ -644,7 +652,7 @@ func TestLoadedGoesOn(t *testing.T) {
 			txn := g.txn(tree)
 			tree.Apply(&txn, &out)
 			loaded.Apply(&txn, &out2)
-			if !slices.Equal(out.Results, out2.Results) || !equalEvents(out.Events, out2.Events) {
+			if !reflect.DeepEqual(out.Results, out2.Results) || !equalEvents(out.Events, out2.Events) {
 				t.Fatalf("seed %#x round %d: %+v: %+v and %+v", seed, round, txn, out, out2)
 			}
 			if tree.Digest() != loaded.Digest() {

@@ -87,9 +87,10 @@ type Op struct {
 
 // Result is the contribution of an applied Op to the reply.
 type Result struct {
-	Path string    // OpCreate
-	Stat jute.Stat // OpCreate, OpSetData, OpSetACL: the node right after the op
-	Code jute.Code // OpError
+	Path string     // OpCreate
+	Stat jute.Stat  // OpCreate, OpSetData, OpSetACL: the node right after the op
+	Code jute.Code  // OpError
+	Was  []jute.ACL // OpSetACL: the node's list before
 }
 
 // Event is a change that watches may be waiting for.
@@ -99,4 +100,7 @@ type Event struct {
 	// ACL is the list of the node concerned: of the node created, changed or (before the
 	// delete) deleted, or of the parent for EventChildrenChanged.
 	ACL []jute.ACL
+	// Cversion and NumChildren are those of the parent's Stat, for EventChildrenChanged.
+	Cversion    int32
+	NumChildren int32
 }

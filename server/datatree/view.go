@@ -42,7 +42,10 @@ type savedNode struct {
 	rec  record
 	blob string
 	acl  *aclEntry
+	gone bool // it has been deleted since; only in a Subtree
 }
+
+func (n *savedNode) name() string { return n.blob[:n.rec.nameLen] }
 
 type phase uint8
 

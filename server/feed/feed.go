@@ -24,6 +24,7 @@ type Feed struct {
 	looked  int // bytes of the records since the last event
 	state   State
 	level   bool // it has sent everything, and has had credit since: it precedes replies
+	told    bool // the client knows that it does
 }
 
 // State says whether a feed has something to send.
@@ -75,7 +76,7 @@ func (f *Feed) Grant(bytes int32) error {
 }
 
 // eventHead is the length of an event without changes.
-const eventHead = 4 + 8 + 4 + 4 + 8 + 1 + 4
+const eventHead = 4 + 8 + 4 + 4 + 8 + 1 + 1 + 4
 
 // Append appends the frame of the next event, unless there is nothing to be sent now. The client
 // gets what allowed reports of an ACL list that it may read.
@@ -84,11 +85,14 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 	case f.state == Ended:
 		return b
 	case f.credit <= 0:
-		f.state, f.level = Waiting, false
+		f.state, f.level = Waiting, mutated(levelUntold) && f.level
+		if f.told && !f.level {
+			b, mark := begin(b)
+			return f.end(b, mark, jute.FeedEvent{Zxid: f.Zxid()}, 0)
+		}
 		return b
 	}
-	b, mark := jute.BeginFrame(b)
-	b = append(b, make([]byte, eventHead)...)
+	b, mark := begin(b)
 	h := f.cursor.history
 	count, longest, most := 0, h.part(frameBytes), f.looked+h.part(lookBytes)
 	f.state = Current
@@ -98,9 +102,14 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 			return false
 		}
 		f.looked += len(r.EncodedChange)
-		switch {
-		case !f.wants(r.EncodedChange), !allowed(r.ACL):
+		if !f.wants(r.EncodedChange) {
 			return true
+		}
+		switch sight := r.Sight(allowed); {
+		case sight == Nothing:
+			return true
+		case sight == Loss:
+			b = r.AppendLost(b)
 		case f.request.Data:
 			b = append(b, r.EncodedChange...)
 		default:
@@ -110,18 +119,30 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 		return true
 	})
 	f.level = f.level && !mutated(levelForgotten) || f.state == Current
-	event := jute.FeedEvent{Feed: f.request.Feed, Zxid: f.cursor.Zxid()}
+	if gone, ok := errors.AsType[*jute.CompactedError](err); ok {
+		f.state, f.level = Ended, false
+		return f.end(b[:mark+4+eventHead], mark, jute.FeedEvent{Zxid: gone.Oldest, Compacted: true}, 0)
+	}
+	if count == 0 && f.level == f.told && f.looked < h.limit/minParts {
+		return b[:mark] // after more it says how far it is, so that the client can resume it
+	}
+	event := jute.FeedEvent{Zxid: f.Zxid(), Level: f.level}
 	if mutated(partConfirmed) {
 		event.Zxid = max(event.Zxid, f.cursor.current)
 	}
-	if gone, ok := errors.AsType[*jute.CompactedError](err); ok {
-		f.state, f.level = Ended, false
-		event.Zxid, event.Compacted = gone.Oldest, true
-		b, count = b[:mark+4+eventHead], 0
-	} else if count == 0 && f.looked < h.limit/minParts {
-		return b[:mark] // after more it says how far it is, so that the client can resume it
-	}
-	f.looked = 0
+	return f.end(b, mark, event, count)
+}
+
+// begin appends the beginning of an event's frame, with room for the head.
+func begin(b []byte) (_ []byte, mark int) {
+	b, mark = jute.BeginFrame(b)
+	return append(b, make([]byte, eventHead)...), mark
+}
+
+// end completes the frame of an event that has so many changes.
+func (f *Feed) end(b []byte, mark int, event jute.FeedEvent, count int) []byte {
+	f.looked, f.told = 0, event.Level
+	event.Feed = f.request.Feed
 	head := jute.ReplyHeader{Xid: jute.XidFeed, Zxid: event.Zxid}
 	event.Append(head.Append(b[:mark+4])) // over the empty head
 	binary.BigEndian.PutUint32(b[mark+eventHead:], uint32(count))

@@ -20,7 +20,8 @@ type reader struct {
 	feed   *Feed
 	ids    []string // which of the users of randomTxn's ACL lists it is
 	credit int
-	at     int // the number of changes, of all, that are past
+	level  bool // it was told that the feed precedes replies
+	at     int  // the number of changes, of all, that are past
 	events int
 }
 
@@ -35,7 +36,7 @@ func (r *reader) wants(c *change) bool {
 	if path != root && !(q.Recursive && strings.HasPrefix(path, root)) && !(c.Path == "/" && q.Path == "/") {
 		return false
 	}
-	return (q.Kinds == 0 || q.Kinds&jute.ChangeKindsOf(c.Kind) != 0) && r.mayRead(c.ACL)
+	return (q.Kinds == 0 || q.Kinds&jute.ChangeKindsOf(c.Kind) != 0) && (r.mayRead(c.ACL) || r.mayRead(c.Was))
 }
 
 // next takes the next event, and reports whether there was one. It returns an error if that ends
@@ -47,9 +48,7 @@ func (r *reader) next(w *world) (some bool, err error) {
 		return false, nil
 	}
 	r.events++
-	if r.credit <= 0 {
-		r.t.Fatalf("an event without credit: %d", r.credit)
-	}
+	had := r.credit
 	r.credit -= len(frame) - 4
 	d := jute.NewDecoder(frame[4:])
 	var h jute.ReplyHeader
@@ -58,6 +57,13 @@ func (r *reader) next(w *world) (some bool, err error) {
 	e.Decode(&d)
 	if d.Err() != nil || len(d.Rest()) > 0 || h != (jute.ReplyHeader{Xid: jute.XidFeed, Zxid: e.Zxid}) || e.Feed != r.feed.ID() {
 		r.t.Fatalf("event %+v with header %+v: %v, %d bytes left", e, h, d.Err(), len(d.Rest()))
+	}
+	if had <= 0 && (!r.level || e.Level || len(e.Changes) > 0) {
+		r.t.Fatalf("an event with a credit of %d: %+v", had, e)
+	}
+	if r.level = e.Level; r.level && r.feed.State() == Current {
+		_, last := w.history.Span()
+		defer r.past(w, last)
 	}
 	if e.Compacted {
 		return true, &jute.CompactedError{After: r.feed.Zxid(), Oldest: e.Zxid}
@@ -73,6 +79,9 @@ func (r *reader) next(w *world) (some bool, err error) {
 		want := w.all[r.at].Change
 		if !r.feed.request.Data {
 			want.Data = nil
+		}
+		if !r.mayRead(w.all[r.at].ACL) {
+			want.Stat = jute.Stat{}
 		}
 		if !reflect.DeepEqual(*got, want) {
 			r.t.Fatalf("got\n%+v\nwant\n%+v", *got, want)

@@ -38,6 +38,7 @@ type History struct {
 		part   chunk         // as much of that chunk as is published
 		oldest jute.Zxid     // all changes after it are there
 		last   jute.Zxid     // the last transaction that is published whole, whether or not it changed a znode
+		bytes  int           // of all chunks, when it was published
 		more   chan struct{} // closed when more is published; nil if nobody waits
 	}
 }
@@ -59,7 +60,7 @@ func (h *History) Reset(zxid jute.Zxid) {
 	h.mu.chunks = nil
 	h.mu.end, h.mu.part = h.mu.first, chunk{}
 	h.mu.oldest, h.mu.last = zxid, zxid
-	h.bytes = 0
+	h.bytes, h.mu.bytes = 0, 0
 	h.wakeLocked()
 }
 
@@ -71,15 +72,17 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied) {
 	if txn.Zxid != h.zxid {
 		h.zxid, h.index = txn.Zxid, 0
 	}
+	// The event of a parent follows that of the child.
 	events := out.Events
 	next := func() (e *datatree.Event) {
-		for len(events) > 0 {
-			e, events = &events[0], events[1:]
-			if e.Type != jute.EventChildrenChanged {
-				return e
-			}
-		}
-		return nil
+		e, events = &events[0], events[1:]
+		return e
+	}
+	deleted := func(path string) {
+		acl, parent := next().ACL, next()
+		h.append(&jute.Change{
+			Kind: jute.ChangeDeleted, Path: path, ParentCversion: parent.Cversion, ParentChildren: parent.NumChildren,
+		}, txn, acl)
 	}
 	for i := range out.Results {
 		op, result := &txn.Ops[i], &out.Results[i]
@@ -88,39 +91,41 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied) {
 		}
 		switch op.Kind {
 		case datatree.OpCreate:
-			h.append(txn, jute.ChangeCreated, op.Path, op.Data, &result.Stat, next().ACL)
+			acl, parent := next().ACL, next()
+			h.append(&jute.Change{
+				Kind: jute.ChangeCreated, Path: op.Path, Data: op.Data, Stat: result.Stat,
+				ParentCversion: parent.Cversion, ParentChildren: parent.NumChildren,
+			}, txn, acl)
 		case datatree.OpSetData:
-			h.append(txn, jute.ChangeData, op.Path, op.Data, &result.Stat, next().ACL)
+			h.append(&jute.Change{Kind: jute.ChangeData, Path: op.Path, Data: op.Data, Stat: result.Stat}, txn, next().ACL)
 		case datatree.OpDelete:
-			h.append(txn, jute.ChangeDeleted, op.Path, nil, nil, next().ACL)
+			deleted(op.Path)
 		case datatree.OpSetACL:
-			h.append(txn, jute.ChangeACL, op.Path, nil, &result.Stat, cloned(op.ACL))
+			h.append(&jute.Change{Kind: jute.ChangeACL, Path: op.Path, Stat: result.Stat}, txn, result.Was, cloned(op.ACL))
 		}
 	}
-	// What is left are the ephemerals of a session that ends.
-	for e := next(); e != nil; e = next() {
-		h.append(txn, jute.ChangeDeleted, e.Path, nil, nil, e.ACL)
+	for len(events) > 0 { // the ephemerals of a session that ends
+		deleted(events[0].Path)
 	}
 }
 
-func (h *History) append(txn *datatree.Txn, kind jute.ChangeKind, path string, data []byte, stat *jute.Stat, acl []jute.ACL) {
-	if mutated(anybodyDeleted) && kind == jute.ChangeDeleted {
-		acl = nil
+// append completes a change of a transaction and appends it. acls is the list that says who may read of it; that
+// of a jute.ChangeACL follows the one before.
+func (h *History) append(c *jute.Change, txn *datatree.Txn, acls ...[]jute.ACL) {
+	if mutated(anybodyDeleted) && c.Kind == jute.ChangeDeleted {
+		acls = [][]jute.ACL{nil}
 	}
-	c := jute.Change{Zxid: txn.Zxid, Index: h.index, Kind: kind, Time: txn.Time, Session: txn.Session, Path: path, Data: data}
+	c.Zxid, c.Index, c.Time, c.Session = txn.Zxid, h.index, txn.Time, txn.Session
 	h.index++
-	if stat != nil {
-		c.Stat = *stat
-	}
-	if path == "" {
+	if c.Path == "" {
 		c.Path = "/" // which has the empty path in the tree
 	}
-	at := h.room(recordBytes + len(c.Path) + len(data))
-	if n := len(at.acls); n == 0 || !same(at.acls[n-1], acl) {
-		at.acls = append(at.acls, acl)
-		h.bytes += aclBytes
+	at := h.room(recordBytes + len(c.Path) + len(c.Data))
+	if n := len(at.acls); n == 0 || len(acls) > 1 || !same(at.acls[n-1], acls[0]) {
+		at.acls = append(at.acls, acls...)
+		h.bytes += aclBytes * len(acls)
 	}
-	at.buf = appendRecord(at.buf, &c, len(at.acls)-1)
+	at.buf = appendRecord(at.buf, c, len(at.acls)-1)
 	at.last = c.Zxid
 }
 
@@ -177,7 +182,7 @@ func (h *History) Publish(zxid jute.Zxid) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.last = zxid
+	h.mu.last, h.mu.bytes = zxid, h.bytes
 	if n := len(h.mu.chunks); n > 0 {
 		h.mu.end, h.mu.part = h.mu.first+uint64(n)-1, *h.mu.chunks[n-1]
 	}
@@ -202,6 +207,13 @@ func (h *History) Span() (oldest, last jute.Zxid) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.mu.oldest, h.mu.last
+}
+
+// Bytes returns the memory that the history takes.
+func (h *History) Bytes() int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.mu.bytes
 }
 
 // More returns a channel that is closed when something after zxid, of which the caller has seen

@@ -23,19 +23,22 @@ type world struct {
 	zxid    jute.Zxid
 	out     datatree.Applied
 	all     []change
-	slice   func() // called when a part of a transaction has been added, if there are more
+	root    jute.Stat // with the right numbers of children
+	slice   func()    // called when a part of a transaction has been added, if there are more
 }
 
 // change is a Record, decoded.
 type change struct {
 	jute.Change
-	ACL []jute.ACL
+	ACL, Was []jute.ACL
 }
 
-func decoded(r Record) change { return change{r.Change(), r.ACL} }
+func decoded(r Record) change { return change{r.Change(), r.ACL, r.Was} }
 
 func newWorld(limit int) *world {
-	return &world{tree: datatree.New(), history: New(limit, 0)}
+	tree := datatree.New()
+	root, _ := tree.Get("/")
+	return &world{tree: tree, history: New(limit, 0), root: root.Stat()}
 }
 
 func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
@@ -43,9 +46,21 @@ func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
 	txn := &datatree.Txn{Zxid: w.zxid, Time: int64(w.zxid) * 10, Session: session, Ops: ops}
 	index := int32(0)
 	want := func(kind jute.ChangeKind, path string, data []byte, acl []jute.ACL) *change {
-		w.all = append(w.all, change{jute.Change{Zxid: txn.Zxid, Index: index, Kind: kind, Time: txn.Time, Session: session, Path: path, Data: data}, acl})
+		w.all = append(w.all, change{jute.Change{Zxid: txn.Zxid, Index: index, Kind: kind, Time: txn.Time, Session: session, Path: path, Data: data}, acl, nil})
 		index++
-		return &w.all[len(w.all)-1]
+		c := &w.all[len(w.all)-1]
+		switch kind {
+		case jute.ChangeCreated:
+			w.root.NumChildren++
+			w.root.Cversion-- // Op.Cversion is 0, so that creates are not counted
+		case jute.ChangeDeleted:
+			w.root.NumChildren--
+			w.root.Cversion++
+		default:
+			return c
+		}
+		c.ParentCversion, c.ParentChildren = w.root.Cversion, w.root.NumChildren
+		return c
 	}
 	var paths []string
 	if len(ops) == 1 && ops[0].Kind == datatree.OpCloseSession {
@@ -83,8 +98,9 @@ func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
 		case datatree.OpSetData:
 			want(jute.ChangeData, op.Path, op.Data, acls[op.Path]).Stat = result.Stat
 		case datatree.OpSetACL:
+			c := want(jute.ChangeACL, op.Path, nil, op.ACL)
+			c.Stat, c.Was = result.Stat, acls[op.Path]
 			acls[op.Path] = op.ACL
-			want(jute.ChangeACL, op.Path, nil, op.ACL).Stat = result.Stat
 		case datatree.OpDelete:
 			want(jute.ChangeDeleted, op.Path, nil, acls[op.Path])
 		}

@@ -15,6 +15,9 @@ const (
 	anybodyDeleted                   // readers without permission get deletions
 	chargeless                       // events cost no credit
 	levelForgotten                   // a feed that needs several events for what is new does not precede replies
+	lossUntold                       // a client is not told that it may no longer read a znode
+	levelUntold                      // a client is told that a feed precedes replies when it has no credit
+	placeKept                        // a feed that a client ends keeps its place
 	numMutants
 )
 
@@ -27,6 +30,9 @@ var mutantNames = [...]string{
 	anybodyDeleted: "anybody-deleted",
 	chargeless:     "chargeless",
 	levelForgotten: "level-forgotten",
+	lossUntold:     "loss-untold",
+	levelUntold:    "level-untold",
+	placeKept:      "place-kept",
 }
 
 func (m Mutant) String() string {

@@ -1,32 +1,49 @@
 package feed
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/zkd-project/zkd/jute"
 )
 
-// MaxFeeds is the largest number of feeds in a set.
-const MaxFeeds = 16
-
 // Set has the feeds of one connection, each with its own number. It is not safe for concurrent use.
-type Set struct{ feeds []*Feed }
+type Set struct {
+	feeds  []*Feed
+	places *Places // nil before the first feed
+}
 
 // Empty reports whether there are no feeds.
 func (s *Set) Empty() bool { return len(s.feeds) == 0 }
 
 // Subscribe begins a feed, and returns the zxid after which it begins. now is the zxid that
-// jute.FromNow stands for. The error is jute.ErrBadArguments or a *jute.CompactedError.
-func (s *Set) Subscribe(h *History, r *jute.SubscribeRequest, now jute.Zxid) (jute.Zxid, error) {
+// jute.FromNow stands for. The error is jute.ErrBadArguments, jute.ErrQuotaExceeded if there is no place, or
+// a *jute.CompactedError.
+func (s *Set) Subscribe(h *History, p *Places, r *jute.SubscribeRequest, now jute.Zxid) (jute.Zxid, error) {
+	s.removeEnded() // the client may know already that they have
 	f, err := h.Subscribe(r, now)
-	if err != nil {
+	_, compacted := errors.AsType[*jute.CompactedError](err)
+	switch {
+	case compacted:
+		p.Compacted()
 		return 0, err
-	}
-	if len(s.feeds) == MaxFeeds || s.at(r.Feed) >= 0 {
+	case err != nil:
+		return 0, err
+	case s.at(r.Feed) >= 0:
 		return 0, jute.ErrBadArguments
+	case !p.enterSet(len(s.feeds)):
+		return 0, jute.ErrQuotaExceeded
 	}
-	s.feeds = append(s.feeds, f)
+	s.feeds, s.places = append(s.feeds, f), p
 	return f.Zxid(), nil
+}
+
+// Close ends the feeds.
+func (s *Set) Close() {
+	if len(s.feeds) > 0 {
+		s.places.leave(len(s.feeds))
+		s.feeds = nil
+	}
 }
 
 // Grant adds to the credit of a feed. The error is jute.ErrNoWatcher or jute.ErrBadArguments.
@@ -45,6 +62,9 @@ func (s *Set) Unsubscribe(r *jute.UnsubscribeRequest) error {
 		return jute.ErrNoWatcher
 	}
 	s.feeds = slices.Delete(s.feeds, i, i+1)
+	if !mutated(placeKept) {
+		s.places.Leave()
+	}
 	return nil
 }
 
@@ -76,6 +96,18 @@ func (s *Set) Next(send func(*Feed) bool) (more bool) {
 		}
 		more = more || f.State() == Behind
 	}
-	s.feeds = slices.DeleteFunc(s.feeds, func(f *Feed) bool { return f.State() == Ended })
+	s.removeEnded()
 	return more
+}
+
+// removeEnded removes the feeds that have ended.
+func (s *Set) removeEnded() {
+	s.feeds = slices.DeleteFunc(s.feeds, func(f *Feed) bool {
+		if f.State() != Ended {
+			return false
+		}
+		s.places.Compacted()
+		s.places.Leave()
+		return true
+	})
 }

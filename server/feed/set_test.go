@@ -21,12 +21,15 @@ func send(events map[int32]int) func(*Feed) bool {
 
 func TestSet(t *testing.T) {
 	h := New(1<<20, 5)
+	const each = 16
 	var s Set
+	var p Places
+	p.SetLimits(each, 0)
 	subscribe := func(feed int32, after jute.Zxid) error {
-		_, err := s.Subscribe(h, &jute.SubscribeRequest{Path: "/", Feed: feed, After: after, Credit: 1}, 5)
+		_, err := s.Subscribe(h, &p, &jute.SubscribeRequest{Path: "/", Feed: feed, After: after, Credit: 1}, 5)
 		return err
 	}
-	for id := range int32(MaxFeeds) {
+	for id := range int32(each) {
 		if err := subscribe(id, jute.FromNow); err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +40,7 @@ func TestSet(t *testing.T) {
 		what      string
 		got, want error
 	}{
-		{"one feed too many", subscribe(99, 5), jute.ErrBadArguments},
+		{"one feed too many", subscribe(99, 5), jute.ErrQuotaExceeded},
 		{"credit", grant(3, 7), nil},
 		{"too much credit", grant(3, jute.MaxFeedCredit), jute.ErrBadArguments},
 		{"credit for no feed", grant(99, 7), jute.ErrNoWatcher},
@@ -58,6 +61,60 @@ func TestSet(t *testing.T) {
 	if _, ok := errors.AsType[*jute.CompactedError](subscribe(4, 4)); !ok {
 		t.Error("a feed that the history lacks begins")
 	}
+	s.Close()
+	s.Close()
+	if got, want := p.Usage(), (Usage{Refused: 1, Compacted: 1}); got != want {
+		t.Errorf("in the end %+v, want %+v", got, want)
+	}
+}
+
+// Sets and other readers share the places of a server. A lower limit takes no place away.
+func TestPlaces(t *testing.T) {
+	w := newWorld(2000)
+	var a, b Set
+	var p Places
+	p.SetLimits(2, 4)
+	subscribe := func(s *Set, feed int32) error {
+		_, err := s.Subscribe(w.history, &p, &jute.SubscribeRequest{Path: "/", Recursive: true, Feed: feed, After: jute.FromNow, Credit: 10_000}, w.zxid)
+		return err
+	}
+	enters := func() error {
+		if !p.Enter() {
+			return jute.ErrQuotaExceeded
+		}
+		return nil
+	}
+	check := func(what string, got, want error, usage Usage) {
+		t.Helper()
+		if got != want || p.Usage() != usage {
+			t.Errorf("%s: %v and %+v, want %v and %+v", what, got, p.Usage(), want, usage)
+		}
+	}
+	check("a feed", subscribe(&a, 1), nil, Usage{Open: 1})
+	check("a second feed", subscribe(&a, 2), nil, Usage{Open: 2})
+	check("one too many for the set", subscribe(&a, 3), jute.ErrQuotaExceeded, Usage{Open: 2, Refused: 1})
+	check("another set", subscribe(&b, 1), nil, Usage{Open: 3, Refused: 1})
+	check("another reader", enters(), nil, Usage{Open: 4, Refused: 1})
+	check("one too many for all", subscribe(&b, 2), jute.ErrQuotaExceeded, Usage{Open: 4, Refused: 2})
+	check("one more reader", enters(), jute.ErrQuotaExceeded, Usage{Open: 4, Refused: 3})
+	p.SetLimits(1, 3)
+	check("a lower limit", b.Unsubscribe(&jute.UnsubscribeRequest{Feed: 1}), nil, Usage{Open: 3, Refused: 3})
+	check("no room under it", subscribe(&b, 2), jute.ErrQuotaExceeded, Usage{Open: 3, Refused: 4})
+	p.Leave()
+	check("room", subscribe(&b, 2), nil, Usage{Open: 3, Refused: 4})
+	for range 10 {
+		w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/n" + w.zxid.String(), Data: make([]byte, 1000)})
+		w.history.Publish(w.zxid)
+	}
+	b.CatchUp(send(make(map[int32]int))) // nothing, since it has not been level
+	for _, f := range b.feeds {
+		f.Append(nil, func([]jute.ACL) bool { return true })
+	}
+	check("a feed that was overrun, and begins before the server has removed it", subscribe(&b, 2), nil, Usage{Open: 3, Refused: 4, Compacted: 1})
+	a.Next(send(make(map[int32]int)))
+	a.Close()
+	b.Close()
+	check("the end", nil, nil, Usage{Refused: 4, Compacted: 3})
 }
 
 // A feed that has sent everything precedes replies, however many events that takes, until its credit is
@@ -65,8 +122,10 @@ func TestSet(t *testing.T) {
 func TestCatchUp(t *testing.T) {
 	w := newWorld(2000) // an event for each change
 	var s Set
+	places := new(Places)
+	places.SetLimits(3, 0)
 	for id, credit := range []int32{10_000, 0, 1} {
-		if _, err := s.Subscribe(w.history, &jute.SubscribeRequest{Path: "/", Recursive: true, Feed: int32(id), Credit: credit}, 0); err != nil {
+		if _, err := s.Subscribe(w.history, places, &jute.SubscribeRequest{Path: "/", Recursive: true, Feed: int32(id), Credit: credit}, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,9 +146,10 @@ func TestCatchUp(t *testing.T) {
 		w.history.Publish(w.zxid)
 	}
 	check("nothing was looked at", s.CatchUp, "map[]")
-	check("nothing to send", next, "map[]")
+	check("nothing to send but that they precede replies", next, "map[0:1 2:1]")
+	check("nothing to send, and one has no credit any more", next, "map[2:1]")
 	change("/a", "/b", "/c")
-	check("a first event", next, "map[0:1 2:1]")
+	check("a first event", next, "map[0:1]")
 	check("the rest, as far as there is credit", s.CatchUp, "map[0:2]")
 	change("/d")
 	if err := s.Grant(&jute.CreditRequest{Feed: 1, Credit: 10_000}); err != nil {

@@ -86,7 +86,7 @@ var numbers = []number{
 }
 
 // ownNumbers are those that ZooKeeper does not have. Prometheus shows them, and mntr
-// those about a full disk.
+// those of ownWords.
 var ownNumbers = []number{
 	{name: "zkd_skipped_operations_total", help: "Committed operations that the tree could not apply; anything but 0 is a bug.", counter: true, value: integer(func(r *Reading) int64 { return int64(r.Tree.Skipped) })},
 	{name: "zkd_waiting_requests_bytes", help: "Memory of requests that wait for the leader.", value: integer(func(r *Reading) int64 { return r.WaitingBytes })},
@@ -110,6 +110,13 @@ var ownNumbers = []number{
 	{name: "zkd_traces_dropped_total", help: "Those of these that were not sent, since too many waited for the collector.", counter: true, value: integer(func(r *Reading) int64 { return r.TracesDropped.Load() })},
 	{name: "zkd_autopilot_demoted_total", help: "Voters that autopilot has made observers, on this server as a leader.", counter: true, value: integer(func(r *Reading) int64 { return r.Demoted.Load() })},
 	{name: "zkd_autopilot_promoted_total", help: "Observers that autopilot has made voters again, on this server as a leader.", counter: true, value: integer(func(r *Reading) int64 { return r.Promoted.Load() })},
+	{name: "zkd_feeds", help: "Change feeds, with those of the admin pages.", value: integer(func(r *Reading) int64 { return r.Feeds })},
+	{name: "zkd_feeds_refused_total", help: "Change feeds refused by zkd.maxFeeds or zkd.maxFeedsPerConnection.", counter: true, value: integer(func(r *Reading) int64 { return r.FeedsRefused })},
+	{name: "zkd_feeds_compacted_total", help: "Change feeds that could not begin, or ended, because the changes that come next were forgotten: see zkd.feedHistoryKb.", counter: true, value: integer(func(r *Reading) int64 { return r.FeedsCompacted })},
+	{name: "zkd_feed_history_bytes", help: "Memory of the changes that are kept for feeds.", value: integer(func(r *Reading) int { return r.FeedHistoryBytes })},
+	{name: "zkd_views", help: "Subtrees that clients are reading at one zxid each.", value: integer(func(r *Reading) int64 { return r.Views })},
+	{name: "zkd_views_refused_total", help: "Those refused by zkd.maxViews.", counter: true, value: integer(func(r *Reading) int64 { return r.ViewsRefused })},
+	{name: "zkd_views_lost_total", help: "Those that ended before their last page: after zkd.viewSeconds, or since too much had changed.", counter: true, value: integer(func(r *Reading) int64 { return r.ViewsLost })},
 	{name: "zkd_containers", help: "Container znodes.", value: integer(func(r *Reading) int { return r.Tree.Containers })},
 	{name: "zkd_joiners", help: "Servers that a leader is bringing up to date.", value: learnersThat(func(p *zab.PeerStatus) bool { return !p.Synced })},
 	{name: "zkd_learner_reads_waiting", help: "Learners for which a leader waits for its log.", value: integer(func(r *Reading) int64 { return r.LearnerReads })},

@@ -19,10 +19,17 @@ type Reading struct {
 	Sessions         int
 	LocalSessions    int
 	Connections      int
-	WaitingRequests  int64         // requests that wait for the leader
-	WaitingBytes     int64         // their memory
-	LargeBytes       int64         // of large requests that wait
-	Stalls           int64         // times that a connection was paused
+	WaitingRequests  int64 // requests that wait for the leader
+	WaitingBytes     int64 // their memory
+	LargeBytes       int64 // of large requests that wait
+	Stalls           int64 // times that a connection was paused
+	Feeds            int64 // of changes
+	FeedsRefused     int64 // for want of a place
+	FeedsCompacted   int64 // that did not begin or ended, since changes were forgotten
+	FeedHistoryBytes int
+	Views            int64         // subtrees that clients read at one zxid each
+	ViewsRefused     int64         // for want of a place
+	ViewsLost        int64         // that ended too early for their clients
 	ToMove           int           // connections that a drain is still to end
 	KeepsAway        bool          // a drain keeps clients away
 	Uptime           time.Duration // since the server began to serve

@@ -8,6 +8,12 @@ import (
 	"github.com/zkd-project/zkd/fourletter"
 )
 
+// ownWords are the ownNumbers that mntr shows, without "zkd_" before and "_total" after them.
+var ownWords = []string{
+	"disk_full", "writes_refused",
+	"feeds", "feeds_refused_total", "feeds_compacted_total", "feed_history_bytes", "views", "views_refused_total", "views_lost_total",
+}
+
 // Words returns what mntr shows.
 func (r *Reading) Words() []fourletter.Metric {
 	var list []fourletter.Metric
@@ -18,9 +24,9 @@ func (r *Reading) Words() []fourletter.Metric {
 			list = append(list, fourletter.Int(m.name, int64(v)))
 		}
 	}
-	for _, name := range []string{"disk_full", "writes_refused"} { // as zkd_..., in Prometheus
+	for _, name := range ownWords {
 		i := slices.IndexFunc(ownNumbers, func(m number) bool { return m.name == "zkd_"+name })
-		list = append(list, fourletter.Int(name, int64(ownNumbers[i].value(r))))
+		list = append(list, fourletter.Int(strings.TrimSuffix(name, "_total"), int64(ownNumbers[i].value(r))))
 	}
 	troubles := r.Troubles()
 	list = append(list, troubles.words()...)

@@ -127,7 +127,7 @@ type conn struct {
 	exact     bool
 	early     []datatree.Outcome // for an injected fault
 	feeds     feed.Set
-	fed       [2]fedGhost
+	fed       [maxFeeds]fedGhost
 	views     []*viewGhost
 }
 
@@ -769,6 +769,7 @@ func (n *node) forget(c *conn) {
 	n.conns = slices.DeleteFunc(n.conns, func(o *conn) bool { return o == c })
 	n.gone = append(n.gone, ghostTouch{c.session, c.timeout, c.touchedAt})
 	n.watches.Drop(c.watcher)
+	c.feeds.Close()
 	if n.s.cfg.Mutant != MutantViewKept {
 		n.views.Drop(c)
 	}

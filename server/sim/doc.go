@@ -78,11 +78,12 @@
 //     connection show it.
 //   - C4: it ends only if the server lacks what follows, and says from where on it has all.
 //   - C5: it sends nothing without credit. At the end those with credit have everything (Liveness).
+//   - C6: it takes one place of its server, from its begin to its end, and is not refused.
 //
 // Some clients page through subtrees while others write.
 //
-//   - P1: the pages of a view show each node of the subtree once, parents first, as it was at the view's zxid, which is
-//     that of the server when the view was opened.
+//   - P1: the pages of a view show each node of the subtree once, parents first and children in the order of their names,
+//     as it was at the view's zxid, which is that of the server when the view was opened.
 //   - P2: a view is over when its time is, when too much has changed or its connection has ended, and not before. Another
 //     one is refused only while there are as many as there may be.
 //

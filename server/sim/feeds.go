@@ -20,7 +20,7 @@ import (
 // record is a change of a committed transaction.
 type record struct {
 	jute.Change
-	hidden bool // nobody may read the znode at that moment
+	hidden bool // nobody may read the znode at that moment, nor could right before
 }
 
 // hiddenACL allows everything but reading.
@@ -30,9 +30,11 @@ var hiddenACL = []jute.ACL{{Perms: jute.PermAll &^ jute.PermRead, ID: jute.World
 func (g *ghost) noteRecords(txn *datatree.Txn, events []pathEvent) {
 	index := int32(0)
 	add := func(kind jute.ChangeKind, path string, data []byte, stat jute.Stat) {
-		g.records = append(g.records, record{jute.Change{
+		c := jute.Change{
 			Zxid: txn.Zxid, Index: index, Kind: kind, Time: txn.Time, Session: txn.Session, Stat: stat, Path: strings.Clone(path), Data: bytes.Clone(data),
-		}, g.hidden[path]})
+		}
+		g.countChild(&c)
+		g.records = append(g.records, record{c, g.hidden[path]})
 		index++
 	}
 	for i := range txn.Ops {
@@ -47,8 +49,12 @@ func (g *ghost) noteRecords(txn *datatree.Txn, events []pathEvent) {
 		case datatree.OpSetData:
 			add(jute.ChangeData, op.Path, op.Data, result.Stat)
 		case datatree.OpSetACL:
-			g.hide(op)
-			add(jute.ChangeACL, op.Path, nil, result.Stat)
+			was, stat := g.hidden[op.Path], result.Stat
+			if g.hide(op); g.hidden[op.Path] {
+				stat = jute.Stat{} // the loss of it is shown
+			}
+			add(jute.ChangeACL, op.Path, nil, stat)
+			g.records[len(g.records)-1].hidden = was && g.hidden[op.Path]
 		case datatree.OpDelete:
 			add(jute.ChangeDeleted, op.Path, nil, jute.Stat{})
 		case datatree.OpCloseSession:
@@ -59,6 +65,30 @@ func (g *ghost) noteRecords(txn *datatree.Txn, events []pathEvent) {
 			}
 		}
 	}
+}
+
+// family is what the ghost knows of the children of a znode.
+type family struct {
+	changes int32 // how many were created or deleted
+	count   int32
+}
+
+// countChild counts a znode that was created or deleted, and completes the change.
+func (g *ghost) countChild(c *jute.Change) {
+	if c.Kind != jute.ChangeCreated && c.Kind != jute.ChangeDeleted {
+		return
+	}
+	dir := c.Path[:max(1, strings.LastIndexByte(c.Path, '/'))]
+	f := g.families[dir]
+	f.changes++
+	if c.Kind == jute.ChangeCreated {
+		f.count++
+	} else {
+		f.count--
+	}
+	g.families[dir] = f
+	delete(g.families, c.Path)
+	c.ParentCversion, c.ParentChildren = f.changes, f.count
 }
 
 // hide notes whether the ACL that an operation sets hides the znode.
@@ -88,6 +118,7 @@ type clientFeed struct {
 	after   jute.Zxid             // everything up to it has come
 	next    int                   // in ghost.records: what has not come on this connection
 	credit  int                   // without what is on its way
+	level   bool                  // the server says that it precedes replies
 	window  int                   // roughly the credit that the client wants it to have
 	rests   uint64                // until then the client gives no credit
 }
@@ -111,7 +142,7 @@ func (f *clientFeed) following(g *ghost, z jute.Zxid) *record {
 
 // begin is called when a server has the feed.
 func (f *clientFeed) begin(g *ghost, after jute.Zxid) {
-	f.state, f.begun, f.after, f.next, f.credit = feedOn, true, after, g.recordsAfter(after), int(f.request.Credit)
+	f.state, f.begun, f.after, f.next, f.credit, f.level = feedOn, true, after, g.recordsAfter(after), int(f.request.Credit), false
 }
 
 // newFeeds returns the feeds of a client. The one with an odd number is the second one.
@@ -203,7 +234,7 @@ func (s *Sim) gotFeedReply(c *client, req *request, r *reply) {
 	switch {
 	case f == nil:
 		return
-	case r.err == jute.ErrBadArguments, r.err == jute.ErrNoWatcher && f.state != feedGone:
+	case r.err == jute.ErrBadArguments, r.err == jute.ErrQuotaExceeded, r.err == jute.ErrNoWatcher && f.state != feedGone:
 		s.fail("C1", "client %d is told %v for %v of feed %d", c.id, r.err, req.op, f.request.Feed)
 	case r.err != 0:
 		return
@@ -288,14 +319,14 @@ func (s *Sim) gotChanges(c *client, r *reply) {
 	if missed := f.following(&s.ghost, e.Zxid); missed != nil || e.Zxid < f.after {
 		s.fail("C2", "client %d is told that feed %+v is at %v; it was at %v, and lacks %+v", c.id, f.request, e.Zxid, f.after, missed)
 	}
-	f.after = e.Zxid
+	f.after, f.level = e.Zxid, e.Level
 }
 
 // checkFed checks that the changes that a reply or the event of a watch shows have come from the feeds that
-// had sent everything: C3. When the event of a watch comes, others of its transaction may follow.
+// had sent everything, or say so: C3. When the event of a watch comes, others of its transaction may follow.
 func (s *Sim) checkFed(c *client, r *reply) {
 	for i, f := range c.feeds {
-		if r.level>>i&1 == 0 || f.state != feedOn {
+		if r.level>>i&1 == 0 && !f.level || f.state != feedOn {
 			continue
 		}
 		z := r.zxid
@@ -324,6 +355,9 @@ type fedGhost struct {
 // fedOf returns it for a feed, by its number.
 func (c *conn) fedOf(feed int32) *fedGhost { return &c.fed[feed&1] }
 
+// maxFeeds is how many feeds a connection has: one for each fedGhost.
+const maxFeeds = 2
+
 // beginChanges begins the history of a process that has loaded a snapshot, or nothing.
 func (s *Sim) beginChanges(n *node) {
 	limit := s.cfg.FeedBytes
@@ -331,6 +365,8 @@ func (s *Sim) beginChanges(n *node) {
 		limit = 0
 	}
 	n.changes, n.changesSince = feed.New(limit, n.applied), n.applied
+	n.places = new(feed.Places)
+	n.places.SetLimits(maxFeeds, 0)
 }
 
 // addChanges adds the changes of a transaction that a start replays.
@@ -363,9 +399,17 @@ func (s *Sim) feedSoon(n *node) {
 // feed sends the next event of each feed of a node.
 func (s *Sim) feed(n *node) {
 	n.feeding = false
-	more := false
+	more, open := false, 0
 	for _, c := range n.conns {
 		more = c.feeds.Next(func(f *feed.Feed) bool { return s.sendEvent(n, c, f) }) || more
+		for _, g := range c.fed {
+			if g.on {
+				open++
+			}
+		}
+	}
+	if got := n.places.Usage().Open; got != int64(open) {
+		s.fail("C6", "server %d counts %d feeds, and has %d", n.id, got, open)
 	}
 	if more {
 		s.feedSoon(n)
@@ -395,7 +439,7 @@ func (s *Sim) sendEvent(n *node, c *conn, f *feed.Feed) bool {
 	g := c.fedOf(f.ID())
 	b := f.Append(nil, s.readable)
 	if len(b) > 0 {
-		if g.credit <= 0 {
+		if g.credit <= 0 && !saysNotLevel(b) {
 			s.fail("C5", "server %d sends an event of feed %d to client %d, with a credit of %d", n.id, f.ID(), c.client, g.credit)
 		}
 		g.credit -= len(b) - 4
@@ -414,6 +458,16 @@ func (s *Sim) sendEvent(n *node, c *conn, f *feed.Feed) bool {
 	return true
 }
 
+// saysNotLevel reports whether an event only says that its feed no longer precedes replies.
+func saysNotLevel(frame []byte) bool {
+	var head jute.ReplyHeader
+	var e jute.FeedEvent
+	d := jute.NewDecoder(frame[4:])
+	head.Decode(&d)
+	e.Decode(&d)
+	return !e.Level && !e.Compacted && len(e.Changes) == 0
+}
+
 // serveFeed does what a request about a feed asks for, when it is answered.
 func (s *Sim) serveFeed(n *node, c *conn, req *request, r *reply) {
 	d := jute.NewDecoder(req.body)
@@ -423,7 +477,7 @@ func (s *Sim) serveFeed(n *node, c *conn, req *request, r *reply) {
 		var p jute.SubscribeRequest
 		p.Decode(&d)
 		answer := jute.SubscribeResponse{}
-		answer.Zxid, err = c.feeds.Subscribe(n.changes, &p, n.applied)
+		answer.Zxid, err = c.feeds.Subscribe(n.changes, n.places, &p, n.applied)
 		if gone, ok := err.(*jute.CompactedError); ok {
 			s.checkHistory(n)
 			answer, err = jute.SubscribeResponse{Zxid: gone.Oldest, Compacted: true}, nil
@@ -498,6 +552,9 @@ func (s *Sim) checkSent(c *conn, z jute.Zxid) {
 	for i, f := range client.feeds {
 		if g := &c.fed[i]; client.origin != c.origin || !g.on || g.credit <= 0 || f.state != feedOn {
 			continue
+		}
+		if !f.level {
+			s.fail("Liveness", "client %d is not told that feed %+v has sent everything", c.client, f.request)
 		}
 		if missed := f.following(&s.ghost, z); missed != nil {
 			s.fail("Liveness", "client %d waits for %+v in feed %+v, which has a credit of %d", c.client, missed, f.request, c.fed[i].credit)

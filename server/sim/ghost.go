@@ -66,6 +66,8 @@ type ghost struct {
 
 	records []record        // of all committed transactions, for feeds and views
 	hidden  map[string]bool // the last ACL of a path does not allow to read it
+	// families are those of znodes that have had children.
+	families map[string]family
 
 	exact      map[jute.SessionID]*exactGhost
 	exactConns map[uint64]bool // connections that have been granted exactly-once
@@ -80,11 +82,14 @@ type ghost struct {
 }
 
 func newGhost() ghost {
+	tree := datatree.New()
+	root, _ := tree.Get("/")
+	top := root.Stat()
 	return ghost{
 		born:        make(map[jute.Zxid]entryOrigin),
 		established: make(map[uint32]zab.SID),
 		promised:    make(map[uint32]map[zab.SID]uint64),
-		tree:        datatree.New(),
+		tree:        tree,
 		sessions:    make(map[jute.SessionID]bool),
 		kept:        make(map[jute.SessionID]uint64),
 		expired:     make(map[jute.SessionID]uint64),
@@ -95,6 +100,7 @@ func newGhost() ghost {
 		left:        make(map[uint64]bool),
 		owners:      make(map[jute.SessionID]uint64),
 		hidden:      make(map[string]bool),
+		families:    map[string]family{"/": {changes: top.Cversion, count: top.NumChildren}},
 		exact:       make(map[jute.SessionID]*exactGhost),
 		exactConns:  make(map[uint64]bool),
 	}

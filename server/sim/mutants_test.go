@@ -246,7 +246,7 @@ var focuses = map[string]func(*Config){
 	"higher-epoch-ignored": staleReads,
 	"relative-ignored": func(c *Config) {
 		watchers(c)
-		often(c, FaultKill, FaultBreak)
+		c.Feeds, c.Views, c.MovePct = 0, 0, 10 // clients with open watches come back to another server
 	},
 	"persistent-not-restored": watchers,
 	"persistent-once":         watchers,
@@ -315,7 +315,12 @@ var focuses = map[string]func(*Config){
 	"read-round-too-early": staleReads,
 	"one-lane":             slowWays,
 	"level-forgotten":      followers,
+	"level-untold":         followers,
+	"loss-untold":          followers,
 	"children-lost":        viewers,
+	"deleted-last":         viewers,
+	"new-show":             viewers,
+	"acl-shows":            viewers,
 	"view-kept":            viewers,
 	"replay-not-fed": func(c *Config) {
 		followers(c)

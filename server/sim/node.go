@@ -112,6 +112,7 @@ type process struct {
 	tracker   *session.Tracker
 	watches   *watch.Table
 	changes   *feed.History
+	places    *feed.Places
 	feeding   bool // evFeed is under way
 	views     views.Table[*conn]
 	heard     map[jute.SessionID]int64 // ghost: global µs of the last touch that this leader knows of, less pausedFor

@@ -15,7 +15,7 @@ import (
 // view is opened, the ghost reads what its pages must show: see P1 and P2.
 
 // maxViews is how many views a node has at a time.
-const maxViews = 2
+const maxViews = 4
 
 // clientView is the view that a client pages through.
 type clientView struct {
@@ -29,9 +29,9 @@ type viewGhost struct {
 	number int64
 	root   string
 	zxid   jute.Zxid
-	began  time.Duration
-	nodes  []jute.PageChild // with their data
-	at     int              // the next one, at the client
+	read   time.Duration      // the last time
+	nodes  []jute.SubtreeNode // with their data
+	at     int                // the next one, at the client
 	over   bool
 }
 
@@ -53,7 +53,7 @@ func (s *Sim) chooseView(c *client, req *request) bool {
 		v.show = jute.ShowNames
 	}
 	if v.number == 0 || v.show != jute.ShowNames {
-		v.show = pick(s.rng, jute.ShowStats, jute.ShowData)
+		v.show = pick(s.rng, jute.ShowStats, jute.ShowData, jute.ShowACLs)
 	}
 	p := jute.SubtreePageRequest{Path: v.root, View: v.number, Show: v.show}
 	req.kind, req.op, req.body = reqView, jute.OpSubtreePage, p.Append(nil)
@@ -97,14 +97,18 @@ func (s *Sim) viewOf(n *node, c *conn, p *jute.SubtreePageRequest) (v *views.Vie
 		g = c.views[i]
 	}
 	v, err = n.views.Get(p.View, p.Path, c, now)
-	switch ends := g == nil || now-g.began >= s.viewLimits().Life; {
+	switch ends := g == nil || now-g.read >= s.viewLimits().Life; {
 	case err == nil && ends:
 		s.fail("P2", "server %d serves view %d of %s to client %d, which has none, or not for so long: %+v", n.id, p.View, p.Path, c.client, g)
 	case err == nil || ends:
 	case 4*(s.ghost.recordsAfter(n.applied)-s.ghost.recordsAfter(g.zxid)) < s.cfg.ViewChanges: // each changes up to 4 nodes
 		s.fail("P2", "server %d does not serve view %d of %s to client %d: %v", n.id, p.View, p.Path, c.client, err)
 	}
-	if err != nil && g != nil {
+	switch {
+	case g == nil:
+	case err == nil:
+		g.read = now
+	default:
 		g.over = true
 		s.stats.ViewsLost++
 	}
@@ -119,7 +123,7 @@ func (s *Sim) openView(n *node, c *conn, root string, now time.Duration) (v *vie
 	}
 	v, err = n.views.Open(n.tree, root, c, now)
 	switch {
-	case err == jute.ErrThrottledOp && s.openViews(n, now) < maxViews, err == jute.ErrNoNode && ok:
+	case err == jute.ErrThrottledOp && s.openViews(now, n.conns...) < maxViews && s.openViews(now, c) < maxViews-1, err == jute.ErrNoNode && ok:
 		s.fail("P2", "server %d opens no view of %s: %v", n.id, root, err)
 	case err != nil:
 		return nil, nil, err
@@ -127,16 +131,16 @@ func (s *Sim) openView(n *node, c *conn, root string, now time.Duration) (v *vie
 		s.fail("P1", "server %d opens a view of %v at %v", n.id, v.Zxid(), n.applied)
 	}
 	s.stats.Views++
-	g = &viewGhost{number: v.Number(), root: strings.Clone(root), zxid: v.Zxid(), began: now, nodes: s.subtreeOf(n.tree, nil, root, "")}
+	g = &viewGhost{number: v.Number(), root: strings.Clone(root), zxid: v.Zxid(), read: now, nodes: s.subtreeOf(n.tree, nil, root, "")}
 	c.views = append(c.views, g)
 	return v, g, nil
 }
 
-// openViews returns how many views of a node may be open.
-func (s *Sim) openViews(n *node, now time.Duration) (count int) {
-	for _, c := range n.conns {
+// openViews returns how many views of some connections may be open.
+func (s *Sim) openViews(now time.Duration, conns ...*conn) (count int) {
+	for _, c := range conns {
 		for _, g := range c.views {
-			if !g.over && now-g.began < s.viewLimits().Life {
+			if !g.over && now-g.read < s.viewLimits().Life {
 				count++
 			}
 		}
@@ -145,25 +149,25 @@ func (s *Sim) openViews(n *node, now time.Duration) (count int) {
 }
 
 // subtreeOf appends the node at path, which is name below the root of a view, and those below it.
-func (s *Sim) subtreeOf(tree *datatree.Tree, list []jute.PageChild, path, name string) []jute.PageChild {
+func (s *Sim) subtreeOf(tree *datatree.Tree, list []jute.SubtreeNode, path, name string) []jute.SubtreeNode {
 	data, node, _ := tree.GetData(path)
 	list = append(list, shown(name, &node, data, s.readable(node.ACL)))
 	if !s.readable(node.ACL) {
 		return list
 	}
 	above := strings.TrimSuffix(path, "/")
-	for child := range tree.Children(path) {
+	for _, child := range slices.Sorted(tree.Children(path)) {
 		list = s.subtreeOf(tree, list, above+"/"+child, name+"/"+child)
 	}
 	return list
 }
 
 // shown returns a node as pages show it.
-func shown(name string, n *datatree.Node, data []byte, readable bool) jute.PageChild {
+func shown(name string, n *datatree.Node, data []byte, readable bool) jute.SubtreeNode {
 	if !readable {
-		return jute.PageChild{Name: name, Err: jute.ErrNoAuth}
+		return jute.SubtreeNode{PageChild: jute.PageChild{Name: name, Err: jute.ErrNoAuth}}
 	}
-	return jute.PageChild{Name: name, Stat: n.Stat(), Data: bytes.Clone(data)}
+	return jute.SubtreeNode{PageChild: jute.PageChild{Name: name, Stat: n.Stat(), Data: bytes.Clone(data)}, ACL: n.ACL}
 }
 
 // readable reports whether clients may read a node with an ACL.
@@ -184,12 +188,15 @@ func (s *Sim) gotPage(c *client, r *reply) {
 		s.fail("P1", "client %d gets a page of %s at %v, and the view is one of %v: %v", c.id, g.root, p.Zxid, g.zxid, d.Err())
 	}
 	for i := range p.Nodes {
-		var want jute.PageChild
+		var want jute.SubtreeNode
 		if g.at < len(g.nodes) {
 			want = g.nodes[g.at]
 		}
-		if v.show == jute.ShowStats {
+		if v.show < jute.ShowData {
 			want.Data, p.Nodes[i].Data = nil, nil
+		}
+		if v.show < jute.ShowACLs {
+			want.ACL, p.Nodes[i].ACL = nil, nil
 		}
 		if got := &p.Nodes[i]; !bytes.Equal(got.Append(nil), want.Append(nil)) {
 			s.fail("P1", "client %d gets %+v in a page of %s at %v; the next node is %+v", c.id, got, g.root, g.zxid, want)

@@ -36,7 +36,7 @@ func TestTable(t *testing.T) {
 
 func TestServerConfig(t *testing.T) {
 	for _, n := range []int{1, 3} {
-		e, err := newEnsemble("/bin/zkd", t.TempDir(), n, 0)
+		e, err := newEnsemble("/bin/zkd", t.TempDir(), shape{servers: n})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func read(t *testing.T, file string) string {
 func TestHealthy(t *testing.T) {
 	for modes, want := range map[string]bool{
 		"standalone": true, "leader": false, "": false,
-		"follower leader follower": true, "leader leader follower": false, "leader follower -": false, "follower follower follower": false,
+		"follower leader follower": true, "leader follower observer observer": true, "leader observer observer": false, "leader leader follower": false, "leader follower -": false, "follower follower follower": false,
 	} {
 		if got := healthy(strings.Split(modes, " ")); got != want {
 			t.Errorf("%q: %v, want %v", modes, got, want)
@@ -90,7 +90,7 @@ func TestHealthy(t *testing.T) {
 func TestServerThatEnds(t *testing.T) {
 	program := script(t, "echo no such key\nexit 3\n")
 	for _, n := range []int{1, 3} {
-		_, err := startEnsemble(t.Context(), program, t.TempDir(), n, 0)
+		_, err := startEnsemble(t.Context(), program, t.TempDir(), shape{servers: n})
 		if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no such key") {
 			t.Errorf("%d servers: got %v, want the status and the output", n, err)
 		}

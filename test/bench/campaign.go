@@ -14,10 +14,11 @@ import (
 // campaign measures all rows of the table.
 type campaign struct {
 	settings
-	ctx  context.Context
-	log  io.Writer
-	rows []bench.Figure
-	far  time.Duration // one way between servers
+	ctx       context.Context
+	log       io.Writer
+	rows      []bench.Figure
+	far       time.Duration // one way between servers
+	observing int           // servers of each ensemble
 }
 
 // race is a workload that both systems run alternately.
@@ -66,7 +67,8 @@ func (s *settings) races() []race {
 			race{"lone set 1 KiB, through the leader", s.load(bench.Set, 1, 1), lone, onLeader},
 			race{"lone get 1 KiB, from a follower", s.load(bench.Get, 1, 1), lone, onFollower})
 	}
-	return append(races, race{name: "new sessions", cfg: s.load(bench.Sessions, 2*all, 1), figures: []string{figureRate, figureCPU, figureOwn}})
+	return append(races, race{name: "new sessions", cfg: s.load(bench.Sessions, 2*all, 1), figures: []string{figureRate, figureCPU, figureOwn}},
+		race{name: "1000 watchers of one node, a set until all know", cfg: s.load(bench.Watch, 1000, 1), figures: []string{figureRate, figureCPU, figureOwn}})
 }
 
 // run measures what the settings select. If it fails, the complete rows stay.
@@ -87,7 +89,7 @@ func (c *campaign) selected(name string) bool { return strings.Contains(name, c.
 
 // with calls f with a fresh ensemble and removes it afterwards.
 func (c *campaign) with(program string, f func(*ensemble) error) error {
-	e, err := startEnsemble(c.ctx, program, c.dir, c.servers, c.far)
+	e, err := startEnsemble(c.ctx, program, c.dir, shape{c.servers, c.observing, c.far})
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (l *line) start(ctx context.Context, dir string) (err error) {
 	if l.unsynced {
 		config = append(config, "forceSync=no")
 	}
-	l.ensemble, err = startEnsemble(ctx, l.program, dir, l.size, 0, config...)
+	l.ensemble, err = startEnsemble(ctx, l.program, dir, shape{servers: l.size}, config...)
 	return err
 }
 

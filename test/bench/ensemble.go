@@ -13,6 +13,13 @@ import (
 // startTimeout is the limit for servers to reach the expected state.
 const startTimeout = 2 * time.Minute
 
+// shape says which servers an ensemble has.
+type shape struct {
+	servers   int           // that vote
+	observers int           // besides
+	far       time.Duration // what they send to each other takes this time
+}
+
 // ensemble is a number of servers of one program that form an ensemble, or a single one.
 type ensemble struct {
 	program string
@@ -21,20 +28,20 @@ type ensemble struct {
 	release func() // frees the ports
 }
 
-// newEnsemble prepares n servers with empty data directories below dir, on free
-// ports of the loopback interface. What they send to each other takes the time far, if that is
-// not 0. Their configurations have the lines, too.
-func newEnsemble(program, dir string, n int, far time.Duration, lines ...string) (*ensemble, error) {
+// newEnsemble prepares servers with empty data directories below dir, on free
+// ports of the loopback interface. Their configurations have the lines, too.
+func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, error) {
+	n := of.servers + of.observers
 	ports, release, err := freeport.Reserve(3 * n)
 	if err != nil {
 		return nil, err
 	}
 	e := &ensemble{program: program, release: release}
-	if far > 0 {
-		e.links = newLinks(far)
+	if of.far > 0 {
+		e.links = newLinks(of.far)
 	}
 	for i := range n {
-		members, err := e.members(i, ports[n:])
+		members, err := e.members(i, of.servers, ports[n:])
 		if err != nil {
 			e.remove()
 			return nil, err
@@ -50,8 +57,8 @@ func newEnsemble(program, dir string, n int, far time.Duration, lines ...string)
 }
 
 // members returns the lines by which a server knows the members, "" if it is alone. Each member has
-// two of the ports. If there are links, the server reaches the others by them.
-func (e *ensemble) members(server int, ports []int) (string, error) {
+// two of the ports; those after the voters observe. If there are links, the server reaches the others by them.
+func (e *ensemble) members(server, voters int, ports []int) (string, error) {
 	if len(ports) == 2 {
 		return "", nil
 	}
@@ -68,14 +75,18 @@ func (e *ensemble) members(server int, ports []int) (string, error) {
 			}
 			*port = relay.Port
 		}
-		fmt.Fprintf(&lines, "server.%d=127.0.0.1:%d:%d\n", i+1, quorum, election)
+		role := "participant"
+		if i >= voters {
+			role = "observer"
+		}
+		fmt.Fprintf(&lines, "server.%d=127.0.0.1:%d:%d:%s\n", i+1, quorum, election, role)
 	}
 	return lines.String(), nil
 }
 
 // startEnsemble returns new servers that answer reads and know their leader.
-func startEnsemble(ctx context.Context, program, dir string, n int, far time.Duration, lines ...string) (*ensemble, error) {
-	e, err := newEnsemble(program, dir, n, far, lines...)
+func startEnsemble(ctx context.Context, program, dir string, of shape, lines ...string) (*ensemble, error) {
+	e, err := newEnsemble(program, dir, of, lines...)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +148,7 @@ func (e *ensemble) awaitWrite(ctx context.Context, path string) error {
 	return e.await(ctx, func(ctx context.Context) error { return bench.AwaitWrite(ctx, e.target(), path) })
 }
 
-// awaitHealthy returns when one server leads and all others follow.
+// awaitHealthy returns when one server leads and all others follow or observe.
 func (e *ensemble) awaitHealthy(ctx context.Context) error {
 	return e.await(ctx, func(ctx context.Context) error {
 		tick := time.NewTicker(50 * time.Millisecond)
@@ -171,7 +182,7 @@ func healthy(modes []string) bool {
 		count[m]++
 	}
 	n := len(modes)
-	return n == 1 && count["standalone"] == 1 || n > 1 && count["leader"] == 1 && count["follower"] == n-1
+	return n == 1 && count["standalone"] == 1 || n > 1 && count["leader"] == 1 && count["follower"] > 0 && count["follower"]+count["observer"] == n-1
 }
 
 // roles returns the leader and the followers.
@@ -181,9 +192,10 @@ func (e *ensemble) roles(ctx context.Context) (leader *server, followers []*serv
 		return nil, nil, fmt.Errorf("%s: no leader with followers: %q", name(e.program), modes)
 	}
 	for i, s := range e.servers {
-		if modes[i] == "leader" {
+		switch modes[i] {
+		case "leader":
 			leader = s
-		} else {
+		case "follower":
 			followers = append(followers, s)
 		}
 	}

@@ -7,7 +7,9 @@
 // With -servers 3 both are ensembles of three, and it measures besides what
 // happens to writes when the leader or a follower fails. With -curve 1,3,5 it
 // measures throughput by the share of reads instead, for ensembles of these sizes. With
-// -wide 1,20,100 it measures ensembles whose servers are that many milliseconds from each other.
+// -wide 1,20,100 it measures ensembles whose servers are that many milliseconds from each other. With
+// -observers 0,6,12 it measures what writes cost ensembles with so many observers. With
+// -growth DIR it draws what operations cost while the number of znodes, sessions or watches grows.
 //
 // It starts both servers itself, in directories and on ports of their own, with
 // the same settings. A server is "apache", which stands for Debian's package
@@ -31,22 +33,25 @@ import (
 
 // settings are the flags.
 type settings struct {
-	a, b     string
-	servers  int
-	dir      string
-	pairs    int
-	rounds   int
-	duration time.Duration
-	warmup   time.Duration
-	idle     int
-	znodes   int64
-	faults   int
-	only     string
-	curve    string
-	sizes    []int // that curve names
-	distance string
-	trips    []time.Duration // that distance names
-	quick    bool
+	a, b      string
+	servers   int
+	dir       string
+	pairs     int
+	rounds    int
+	duration  time.Duration
+	warmup    time.Duration
+	idle      int
+	znodes    int64
+	faults    int
+	only      string
+	curve     string
+	sizes     []int // that curve names
+	distance  string
+	trips     []time.Duration // that distance names
+	growth    string
+	watching  string
+	observers []int // that watching names
+	quick     bool
 }
 
 func main() {
@@ -81,6 +86,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&s.only, "only", "", "run only the rows whose name contains this")
 	f.StringVar(&s.curve, "curve", "", "instead of all that: throughput by share of reads for ensembles of these `sizes`, as in 1,3,5; the first program's up to 3 only")
 	f.StringVar(&s.distance, "wide", "", "instead of all that: ensembles of three whose servers are these round `trips` from each other, in ms, as in 1,20,100")
+	f.StringVar(&s.watching, "observers", "", "instead of all that: what writes cost ensembles of three with these `numbers` of observers besides, as in 0,6,12")
+	f.StringVar(&s.growth, "growth", "", "instead of all that: the cost of operations over the number of znodes, sessions and watches, and the size of values, as a table and pictures in this `directory`; without the first program if that is \"\"")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -97,9 +104,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if s.curve != "" {
 		return c.drawCurve(stdout)
 	}
+	if s.growth != "" {
+		return c.grow(s.growth)
+	}
 	measure := c.run
 	if len(s.trips) > 0 {
 		measure = c.wide
+	}
+	if len(s.observers) > 0 {
+		measure = c.observe
 	}
 	err := measure()
 	return errors.Join(err, writeTable(stdout, c.rows, name(s.a), name(s.b)))
@@ -125,7 +138,7 @@ func shorten(f *flag.FlagSet) error {
 // prepare checks the settings and lets the servers have many connections.
 func (s *settings) prepare() error {
 	for _, p := range []*string{&s.a, &s.b} {
-		if *p == apache {
+		if *p == apache || *p == "" && s.growth != "" {
 			continue
 		}
 		abs, err := filepath.Abs(*p)
@@ -142,6 +155,9 @@ func (s *settings) prepare() error {
 		return err
 	}
 	if s.trips, err = parseTrips(s.distance); err != nil {
+		return err
+	}
+	if s.observers, err = parseObservers(s.watching); err != nil {
 		return err
 	}
 	if s.servers < 1 || s.servers == 2 || s.faults < 1 {

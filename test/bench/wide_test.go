@@ -70,7 +70,7 @@ func TestParseTrips(t *testing.T) {
 
 // Each server of an ensemble with links reaches the others by ports that are not theirs.
 func TestFarMembers(t *testing.T) {
-	e, err := newEnsemble("/bin/zkd", t.TempDir(), 3, time.Millisecond)
+	e, err := newEnsemble("/bin/zkd", t.TempDir(), shape{servers: 3, far: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

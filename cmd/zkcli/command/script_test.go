@@ -140,7 +140,7 @@ var (
 	zxids  = regexp.MustCompile(`([cmp]Zxid(?: = | +)|[cmp]zxid":")0x([0-9a-f]+)`)
 	times  = regexp.MustCompile(`([cm]?time(?: = | +|":"))([^"\n]*)`)
 	owners = regexp.MustCompile(`(ephemeralOwner(?: = |":"))0x[0-9a-f]{2,}`)
-	events = regexp.MustCompile(`( zxid: |"zxid":"0x)[0-9a-f]+`)
+	events = regexp.MustCompile(`( zxid: | as of zxid 0x|"zxid":"0x)[0-9a-f]+`)
 )
 
 func (n *normal) text(s string) string {

@@ -2,7 +2,9 @@ package subtree
 
 import (
 	"context"
+	"errors"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/zkd-project/zkd/client"
@@ -16,10 +18,16 @@ type ExportOptions struct {
 	// Progress is called with the number of nodes written, and approximately how many there
 	// are (0: not known). It may be nil.
 	Progress func(done, about int)
+	// Live reads each node as it is when its turn comes, also where the servers offer to read
+	// all of them as they were at one zxid.
+	Live bool
 }
 
 // Exported is what Export has written.
 type Exported struct {
+	// Zxid is the zxid of the state that was exported. It is 0 if each node is as it was at some
+	// time after the Zxid of the header.
+	Zxid  client.Zxid
 	Nodes int
 	// Bytes are those of the nodes' data.
 	Bytes int64
@@ -30,32 +38,55 @@ type Exported struct {
 	Masked []string
 }
 
-// Export writes the subtree at root to w. It is not a snapshot: each node is as it was at
-// some time after the Zxid of the header. ChangedSince reports what changed meanwhile. If
-// Export fails, its output has no trailer.
+// Export writes the subtree at root to w. Where the servers offer it, that is the subtree as it was at one
+// zxid, which is the Zxid of the header; if they lose that state, the error is a *LostError. Otherwise each
+// node is as it was at some time after the Zxid of the header: ChangedSince reports what changed
+// meanwhile. If Export fails, its output has no trailer.
 func Export(ctx context.Context, c *client.Client, root string, w io.Writer, o ExportOptions) (Exported, error) {
-	var done Exported
 	if err := c.Sync(ctx, root); err != nil {
-		return done, err
+		return Exported{}, err
 	}
-	h := Header{Source: o.Source, Path: root, Zxid: c.Status().LastZxid, Time: o.Now, About: about(ctx, c, root)}
-	out, err := NewWriter(w, h)
-	if err != nil {
-		return done, err
+	x := exporter{
+		w: w, progress: o.Progress,
+		header: Header{Source: o.Source, Path: root, Zxid: c.Status().LastZxid, Time: o.Now, About: about(ctx, c, root)},
 	}
-	for n, err := range Live(ctx, c, root, ReadOptions{Data: true, ACL: true, SkipSystem: true}) {
+	err := error(client.ErrUnimplemented)
+	if !o.Live {
+		err = x.write(Frozen(ctx, c, root, func(z client.Zxid) { x.header.Zxid, x.done.Zxid = z, z }))
+	}
+	if x.out == nil && errors.Is(err, client.ErrUnimplemented) {
+		err = x.write(Live(ctx, c, root, ReadOptions{Data: true, ACL: true, SkipSystem: true}))
+	}
+	return x.done, err
+}
+
+// exporter is an export under way.
+type exporter struct {
+	w        io.Writer
+	progress func(done, about int)
+	header   Header
+	out      *Writer // nil until the first node comes
+	done     Exported
+}
+
+// write writes the export of all nodes.
+func (x *exporter) write(nodes iter.Seq2[Node, error]) error {
+	for n, err := range nodes {
+		if err == nil && x.out == nil {
+			x.out, err = NewWriter(x.w, x.header)
+		}
 		if err != nil {
-			return done, err
+			return err
 		}
-		if err := out.Write(n); err != nil {
-			return done, err
+		if err := x.out.Write(n); err != nil {
+			return err
 		}
-		done.count(n)
-		if o.Progress != nil {
-			o.Progress(done.Nodes, h.About)
+		x.done.count(n)
+		if x.progress != nil {
+			x.progress(x.done.Nodes, x.header.About)
 		}
 	}
-	return done, out.Close()
+	return x.out.Close()
 }
 
 // about returns the number of nodes, or 0 if the servers can't count them.

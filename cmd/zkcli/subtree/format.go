@@ -23,8 +23,8 @@ type Header struct {
 	Source string
 	// Path is the root of the subtree there.
 	Path string
-	// Zxid is the zxid that the client had seen before it read the first node: each node is
-	// as it was then, or later.
+	// Zxid is the zxid of the state that was exported: see Exported. Otherwise it is one that the
+	// client had seen before it read the first node: each node is as it was then, or later.
 	Zxid client.Zxid
 	Time time.Time
 	// About is how many nodes there were at the beginning; 0 if not known.

@@ -44,13 +44,13 @@ func walk(ctx context.Context, c *client.Client, root string, o ReadOptions) ite
 	if o.Limit {
 		wo.Depth = max(o.Depth, 1)
 	}
-	system := o.SkipSystem && root == "/" && c.Root() == ""
+	skip := o.SkipSystem && skipsSystem(c, root)
 	return func(yield func(Node, error) bool) {
 		for e, err := range tree.Walk(ctx, c, root, wo) {
 			if o.Limit && e.Depth > o.Depth {
 				return // the first child, where only the root was asked for
 			}
-			if system && (e.Path == "/zookeeper" || Below(e.Path, "/zookeeper")) {
+			if skip && inSystem(e.Path) {
 				continue
 			}
 			n := Node{Path: relative(e.Path, root), Data: e.Data, Stat: e.Stat}
@@ -60,6 +60,12 @@ func walk(ctx context.Context, c *client.Client, root string, o ReadOptions) ite
 		}
 	}
 }
+
+// skipsSystem reports whether the nodes of the servers are in the subtree at root, and not asked for by it.
+func skipsSystem(c *client.Client, root string) bool { return root == "/" && c.Root() == "" }
+
+// inSystem reports whether a path belongs to the servers.
+func inSystem(path string) bool { return path == "/zookeeper" || Below(path, "/zookeeper") }
 
 // relative is the inverse of Join. An empty path stays empty.
 func relative(path, root string) string {

@@ -14,8 +14,8 @@ import (
 // Limits bound what views cost: each keeps the former version of every node that changes, at some 200 bytes
 // and its data.
 type Limits struct {
-	Views   int           // at a time
-	Life    time.Duration // of a view
+	Views   int           // at a time; a connection may have all but one of them, and at least one
+	Life    time.Duration // of a view that is not read
 	Changes int           // of nodes of the whole tree, during a view
 }
 
@@ -25,6 +25,15 @@ type Table[C comparable] struct {
 	Limits Limits
 	views  []*View[C]
 	last   int64 // number
+
+	refused, lost int64 // since the start
+}
+
+// Usage is what has become of views.
+type Usage struct {
+	Open    int64
+	Refused int64
+	Lost    int64 // not read for too long, or too much changed
 }
 
 // View is a subtree that a connection reads, page by page.
@@ -33,13 +42,14 @@ type View[C comparable] struct {
 	number  int64
 	conn    C
 	root    string
-	began   time.Duration
+	read    time.Duration // the last time
 }
 
 // Open opens a view of the node at root. The error is jute.ErrNoNode or jute.ErrThrottledOp.
 func (t *Table[C]) Open(tree *datatree.Tree, root string, c C, now time.Duration) (*View[C], error) {
-	t.closeOver(now)
-	if len(t.views) == t.Limits.Views {
+	t.Tick(now)
+	if !t.hasRoom(c) {
+		t.refused++
 		return nil, jute.ErrThrottledOp
 	}
 	subtree, ok := tree.FreezeBelow(root, t.Limits.Changes)
@@ -52,15 +62,31 @@ func (t *Table[C]) Open(tree *datatree.Tree, root string, c C, now time.Duration
 	return v, nil
 }
 
+// hasRoom reports whether a connection may have one more view.
+func (t *Table[C]) hasRoom(c C) bool {
+	own := 0
+	for _, v := range t.views {
+		if v.conn == c {
+			own++
+		}
+	}
+	return len(t.views) < t.Limits.Views && own < max(1, t.Limits.Views-1)
+}
+
+// Usage returns the counts.
+func (t *Table[C]) Usage() Usage { return Usage{int64(len(t.views)), t.refused, t.lost} }
+
 // Get returns the view with a number. The error is jute.ErrOperationTimeout if it is over, or is not one of this
 // connection and this root.
 func (t *Table[C]) Get(number int64, root string, c C, now time.Duration) (*View[C], error) {
-	t.closeOver(now)
+	t.Tick(now)
 	i := slices.IndexFunc(t.views, func(v *View[C]) bool { return v.number == number && v.conn == c && v.root == root })
 	if i < 0 {
 		return nil, jute.ErrOperationTimeout
 	}
-	return t.views[i], nil
+	v := t.views[i]
+	v.read = now
+	return v, nil
 }
 
 // Close closes a view.
@@ -69,9 +95,11 @@ func (t *Table[C]) Close(v *View[C]) { t.close(func(other *View[C]) bool { retur
 // Drop closes the views of a connection that has ended.
 func (t *Table[C]) Drop(c C) { t.close(func(v *View[C]) bool { return v.conn == c }) }
 
-// closeOver closes the views that have lived too long, or whose state is lost.
-func (t *Table[C]) closeOver(now time.Duration) {
-	t.close(func(v *View[C]) bool { return v.subtree.Lost() || now-v.began >= t.Limits.Life })
+// Tick closes the views that have not been read for too long, or whose state is lost.
+func (t *Table[C]) Tick(now time.Duration) {
+	before := len(t.views)
+	t.close(func(v *View[C]) bool { return v.subtree.Lost() || now-v.read >= t.Limits.Life })
+	t.lost += int64(before - len(t.views))
 }
 
 func (t *Table[C]) close(over func(*View[C]) bool) {
@@ -91,8 +119,8 @@ func (v *View[C]) Number() int64 { return v.number }
 func (v *View[C]) Zxid() jute.Zxid { return v.subtree.Zxid() }
 
 // Walk calls add for the nodes that come next, until there are no more or it returns false: the node then comes
-// next the next time. Parents come before their children, and these in no particular order. Those below a
-// node that may not be read are left out. name is the path below the root.
+// next the next time. Parents come before their children, and these in the byte order of their names. Those
+// below a node that may not be read are left out. name is the path below the root.
 func (v *View[C]) Walk(readable func(acl []jute.ACL) bool, add func(name string, n *datatree.Node, data []byte, readable bool) bool) (more bool) {
 	above := len(strings.TrimSuffix(v.root, "/"))
 	return v.subtree.Walk(func(path []byte, n *datatree.Node, data []byte) datatree.Visited {

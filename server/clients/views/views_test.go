@@ -57,19 +57,31 @@ func TestViewsEnd(t *testing.T) {
 	w.open("/a", 3, time.Second, jute.ErrThrottledOp)
 	w.table.Drop(2)
 	w.get(second, "/", 2, time.Second, jute.ErrOperationTimeout)
+	w.open("/a", 1, time.Second, jute.ErrThrottledOp) // one is for others
 	third := w.open("/a", 3, time.Second, nil)
-	w.get(first, "/a", 1, time.Minute, jute.ErrOperationTimeout)
-	fourth := w.open("/c", 3, time.Minute, nil)
+	w.get(third, "/a", 3, time.Minute, nil)
+	const later = 2*time.Minute - 1 // a minute after first was read
+	w.get(first, "/a", 1, later, jute.ErrOperationTimeout)
+	fourth := w.open("/c", 4, later, nil)
 	w.table.Close(fourth)
-	w.get(fourth, "/c", 3, time.Minute, jute.ErrOperationTimeout)
+	w.get(fourth, "/c", 4, later, jute.ErrOperationTimeout)
 	for i := range 4 {
 		w.apply(datatree.Op{Kind: datatree.OpCreate, Path: fmt.Sprint("/n", i)})
 		w.apply(datatree.Op{Kind: datatree.OpSetData, Path: "/a", Version: 1})
 	}
 	w.apply(datatree.Op{Kind: datatree.OpSetData, Path: "/c", Version: 1})
-	w.get(third, "/a", 3, time.Minute, jute.ErrOperationTimeout) // too much has changed
+	w.get(third, "/a", 3, later, jute.ErrOperationTimeout) // too much has changed
 	if n := w.tree.NumSubtrees(); n != 0 {
 		t.Errorf("%d subtrees are left", n)
+	}
+	w.open("/a", 4, time.Minute, nil)
+	w.table.Tick(2*time.Minute - 1)
+	if got, want := w.table.Usage(), (Usage{Open: 1, Refused: 2, Lost: 2}); got != want {
+		t.Errorf("used %+v, want %+v", got, want)
+	}
+	w.table.Tick(2 * time.Minute)
+	if n := w.tree.NumSubtrees(); n != 0 {
+		t.Errorf("%d subtrees are left that nobody reads", n)
 	}
 }
 
