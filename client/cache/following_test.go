@@ -225,7 +225,7 @@ func (c *plainConn) Write(b []byte) (int, error) {
 
 // TestOtherServers has a cache move between servers that offer feeds and those that do not.
 func TestOtherServers(t *testing.T) {
-	w := newWorld(t, addresses(t))
+	w := newWorld(t, zktest.Start(t).ConnectString())
 	w.create("", "")
 	w.create("/a", "1")
 	var old atomic.Bool
@@ -341,7 +341,7 @@ func (c *throttledConn) Read(b []byte) (int, error) {
 
 // TestFeedThrottled has a server that limits the rate of requests refuse a feed: the cache asks for it again.
 func TestFeedThrottled(t *testing.T) {
-	w := newWorld(t, addresses(t))
+	w := newWorld(t, zktest.Start(t).ConnectString())
 	w.create("", "")
 	w.create("/a", "1")
 	c := w.proxy.Client(t, throttled(2))
@@ -431,7 +431,7 @@ func (c *lossyConn) Write(b []byte) (int, error) {
 func TestLostViews(t *testing.T) {
 	for times, follows := range map[int64]bool{maxLost - 1: true, 1 << 30: false} {
 		t.Run(fmt.Sprint(follows), func(t *testing.T) {
-			w := newWorld(t, addresses(t))
+			w := newWorld(t, zktest.Start(t).ConnectString())
 			w.create("", "")
 			for range 10 {
 				var ops []client.Op
