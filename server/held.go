@@ -32,11 +32,14 @@ type limits struct {
 	// wait where connections have turns. It is less than the log writer's own limit, at which
 	// handing over records blocks.
 	log int64
+	// turn is for the requests of a connection that a leader evaluates one after the other while
+	// others wait. Replies to requests of one turn have a system call in common.
+	turn int
 }
 
 // replica returns the limits of the server's replica.
 func (l *limits) replica() replica.Limits {
-	return replica.Limits{Waiting: l.waiting, Proposals: l.proposals, Backlog: l.backlog, Log: l.log}
+	return replica.Limits{Waiting: l.waiting, Proposals: l.proposals, Backlog: l.backlog, Log: l.log, Turn: l.turn}
 }
 
 var defaultLimits = limits{
@@ -47,6 +50,7 @@ var defaultLimits = limits{
 	proposals: 16 << 20,
 	backlog:   32 << 20,
 	log:       4 << 20,
+	turn:      16 << 10,
 }
 
 // part identifies a kind of work in progress that a server holds in memory.

@@ -70,6 +70,7 @@ func smallLimits(s *Server) {
 		proposals: 128 << 10,
 		backlog:   256 << 10,
 		log:       32 << 20,
+		turn:      1 << 10,
 	}
 }
 

@@ -2,15 +2,19 @@ package fifo
 
 import "iter"
 
-// Turns has a list for each key, and removes elements by turns: one of each list, and then one
-// of the first list again. However long a list is, another one waits for one element of it. An
-// expensive element lets all other lists have some more turns first.
+// Turns has a list for each key, and removes elements by turns. In a turn, a list may spend what it
+// has saved: a quantum for each of its turns, less the costs of the elements that were removed since
+// it was last empty. So however long a list is, another one waits for elements that cost a quantum,
+// and an element that costs many quanta lets the other lists have as many turns first. (M. Shreedhar
+// and G. Varghese: Efficient Fair Queueing Using Deficit Round-Robin, 1995.)
 //
 // A list can be set aside: it has no turns until Restore.
 //
-// The zero Turns is empty. All methods but All and Restore take constant time, spread over the calls, and
-// the more the more expensive the elements are.
+// The zero Turns is empty. All methods but All and Restore take constant time, spread over the calls, and the more
+// the more quanta the elements cost.
 type Turns[T any] struct {
+	Quantum int // at least 1, which is the default
+
 	nodes []node[T]
 	free  int              // nodes without an element: the first of a list
 	lines map[uint64]*line // the lists that are not empty
@@ -23,24 +27,24 @@ type Turns[T any] struct {
 
 // node is an element of a list.
 type node[T any] struct {
-	item   T
-	passes int // turns of its list that it lets pass
-	next   int // index in nodes, plus one; 0 is the end
+	item T
+	cost int
+	next int // index in nodes, plus one; 0 is the end
 }
 
 // line is the list of a key.
 type line struct {
 	key         uint64
 	first, last int // as node.next
+	saved       int // what the list may spend before its turn ends
 }
 
 // Len returns the number of elements, those of lists that are set aside included.
 func (t *Turns[T]) Len() int { return t.n }
 
-// Push appends an element to the list of a key, which lets that many turns of the list pass,
-// unless there is no other list. A new list has its turn after all others.
-func (t *Turns[T]) Push(key uint64, item T, passes int) {
-	at := t.node(node[T]{item: item, passes: passes})
+// Push appends an element to the list of a key. A new list has its turn after all others.
+func (t *Turns[T]) Push(key uint64, item T, cost int) {
+	at := t.node(node[T]{item: item, cost: cost})
 	t.n++
 	if t.last == nil || t.last.key != key {
 		t.last = t.lines[key]
@@ -64,7 +68,7 @@ func (t *Turns[T]) line(key uint64, at int) *line {
 	} else {
 		l = new(line)
 	}
-	*l = line{key, at, at}
+	*l = line{key, at, at, max(t.Quantum, 1)}
 	t.lines[key] = l
 	t.ring.Push(l)
 	return l
@@ -86,10 +90,10 @@ func (t *Turns[T]) Front() *T {
 	for t.ring.Len() > 0 {
 		l := *t.ring.Front()
 		n := &t.nodes[l.first-1]
-		if n.passes == 0 || t.ring.Len() == 1 {
+		if n.cost <= l.saved || t.ring.Len() == 1 {
 			return &n.item
 		}
-		n.passes--
+		l.saved += max(t.Quantum, 1)
 		t.ring.Pop(1)
 		t.ring.Push(l)
 	}
@@ -112,24 +116,21 @@ func (t *Turns[T]) Restore() {
 func (t *Turns[T]) Pop() {
 	l := *t.ring.Front()
 	at := l.first
+	l.saved = max(l.saved-t.nodes[at-1].cost, 0) // less than nothing, if no other list has turns
 	l.first = t.nodes[at-1].next
 	t.nodes[at-1] = node[T]{next: t.free}
 	t.free = at
 	t.n--
-	switch {
-	case l.first == 0:
+	if l.first == 0 {
 		t.ring.Pop(1)
 		delete(t.lines, l.key)
 		t.spare = append(t.spare, l)
 		if t.last == l {
 			t.last = nil
 		}
-	case t.ring.Len() > 1:
-		t.ring.Pop(1)
-		t.ring.Push(l)
 	}
 	if t.n == 0 && len(t.nodes) > kept { // a burst costs no memory after its end
-		*t = Turns[T]{}
+		*t = Turns[T]{Quantum: t.Quantum}
 	}
 }
 

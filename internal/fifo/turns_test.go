@@ -8,24 +8,27 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/seeds"
 )
 
+const quantum = 4 // of a twin
+
 // twin is an obvious Turns: lists in the order of their turns, and then those that are set aside.
 type twin []twinList
 
 type twinList struct {
 	key   uint64
 	aside bool
+	saved int
 	items []twinItem
 }
 
-type twinItem struct{ item, passes int }
+type twinItem struct{ item, cost int }
 
-func (w *twin) push(key uint64, item, passes int) {
+func (w *twin) push(key uint64, item, cost int) {
 	i := slices.IndexFunc(*w, func(l twinList) bool { return l.key == key })
 	if i < 0 {
 		i = w.turns()
-		*w = slices.Insert(*w, i, twinList{key: key})
+		*w = slices.Insert(*w, i, twinList{key: key, saved: quantum})
 	}
-	(*w)[i].items = append((*w)[i].items, twinItem{item, passes})
+	(*w)[i].items = append((*w)[i].items, twinItem{item, cost})
 }
 
 // turns returns the number of lists that have turns.
@@ -37,25 +40,27 @@ func (w *twin) turns() int {
 	return n
 }
 
-// take removes the list that is next, once its first element is.
+// take removes the list that has its turn.
 func (w *twin) take() twinList {
 	for {
 		l := (*w)[0]
 		*w = (*w)[1:]
-		if l.items[0].passes == 0 || w.turns() == 0 {
+		if l.items[0].cost <= l.saved || w.turns() == 0 {
 			return l
 		}
-		l.items[0].passes--
+		l.saved += quantum
 		*w = slices.Insert(*w, w.turns(), l)
 	}
 }
 
 func (w *twin) pop() int {
 	l := w.take()
-	if len(l.items) > 1 {
-		*w = slices.Insert(*w, w.turns(), twinList{key: l.key, items: l.items[1:]})
+	item := l.items[0]
+	l.items, l.saved = l.items[1:], max(0, l.saved-item.cost)
+	if len(l.items) > 0 {
+		*w = slices.Insert(*w, 0, l)
 	}
-	return l.items[0].item
+	return item.item
 }
 
 func (w *twin) setAside() {
@@ -83,7 +88,7 @@ func (w *twin) all() (items []int) {
 func TestTurnsTwin(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seeds.First(t), 1))
 	for range 200 {
-		var turns Turns[int]
+		turns := Turns[int]{Quantum: quantum}
 		var w twin
 		keys, pops := 1+rnd.IntN(20), 1+rnd.IntN(10)
 		for i := range 1000 {
@@ -96,9 +101,12 @@ func TestTurnsTwin(t *testing.T) {
 			}
 			if rnd.IntN(10) >= pops || w.turns() == 0 {
 				key := uint64(rnd.IntN(keys))
-				passes := max(0, rnd.IntN(20)-15)
-				turns.Push(key, i, passes)
-				w.push(key, i, passes)
+				cost := 1 + rnd.IntN(3)
+				if rnd.IntN(5) == 0 {
+					cost = rnd.IntN(5 * quantum)
+				}
+				turns.Push(key, i, cost)
+				w.push(key, i, cost)
 				continue
 			}
 			if rnd.IntN(10) == 0 {
@@ -123,14 +131,16 @@ func TestTurnsTwin(t *testing.T) {
 	}
 }
 
-// An element of another list waits for one of a long list.
+// An element of another list waits for a quantum of a long list.
 func TestTurnsLongList(t *testing.T) {
-	var turns Turns[int]
+	turns := Turns[int]{Quantum: 8}
 	for i := range 100_000 {
-		turns.Push(1, i, 0)
+		turns.Push(1, i, 2)
 	}
-	turns.Push(2, -1, 0)
-	turns.Pop()
+	turns.Push(2, -1, 2)
+	for range 4 {
+		turns.Pop()
+	}
 	if got := *turns.Front(); got != -1 {
 		t.Errorf("the next one is %d of the long list", got)
 	}
@@ -138,17 +148,38 @@ func TestTurnsLongList(t *testing.T) {
 
 // Elements of other lists pass an expensive one, which has its turn in the end.
 func TestTurnsExpensive(t *testing.T) {
-	var turns Turns[int]
-	turns.Push(1, -1, 3)
+	turns := Turns[int]{Quantum: 2}
+	turns.Push(1, -1, 5)
 	for i := range 10 {
-		turns.Push(2, i, 0)
+		turns.Push(2, i, 1)
 	}
 	var got []int
-	for turns.Len() > 6 {
+	for turns.Len() > 4 {
 		got = append(got, *turns.Front())
 		turns.Pop()
 	}
-	if want := []int{0, 1, 2, -1, 3}; !slices.Equal(got, want) {
+	if want := []int{0, 1, 2, 3, -1, 4, 5}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A list saves nothing while it is alone or empty.
+func TestTurnsSaveNothingAlone(t *testing.T) {
+	turns := Turns[int]{Quantum: 2}
+	for i := range 100 {
+		turns.Push(1, i, 1)
+		turns.Pop()
+	}
+	for i := range 5 {
+		turns.Push(1, i, 1)
+	}
+	turns.Push(2, -1, 1)
+	var got []int
+	for range 4 {
+		got = append(got, *turns.Front())
+		turns.Pop()
+	}
+	if want := []int{0, 1, -1, 2}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -156,10 +187,10 @@ func TestTurnsExpensive(t *testing.T) {
 // Neither pushes nor pops leave garbage, whether one key is used or all have one element.
 func TestTurnsLeaveNoGarbage(t *testing.T) {
 	for _, keys := range []uint64{1, 64, 512} {
-		var turns Turns[[10]int]
+		turns := Turns[[10]int]{Quantum: 4}
 		round := func() {
 			for i := range uint64(512) {
-				turns.Push(i%keys, [10]int{}, 0)
+				turns.Push(i%keys, [10]int{}, 1)
 			}
 			for range 512 {
 				turns.Pop()
@@ -178,11 +209,11 @@ func BenchmarkTurns(b *testing.B) {
 		keys uint64
 	}{{"one", 1}, {"eight", 8}, {"each", 64}} {
 		b.Run(bench.name, func(b *testing.B) {
-			var turns Turns[[16]int]
+			turns := Turns[[16]int]{Quantum: 4}
 			b.ReportAllocs()
 			for b.Loop() {
 				for i := range uint64(64) {
-					turns.Push(i*bench.keys/64, [16]int{}, 0)
+					turns.Push(i*bench.keys/64, [16]int{}, 1)
 				}
 				for range 64 {
 					turns.Pop()

@@ -64,10 +64,13 @@ func (c *Cursor) locate() (at chunk, sealed, more bool, err error) {
 	}
 	switch {
 	case c.chunk < mu.end:
-		return *mu.chunks[c.chunk-mu.first], true, true, nil
+		at, sealed, more = *mu.chunks[c.chunk-mu.first], true, true
 	case c.offset < len(mu.part.buf):
-		return mu.part, false, true, nil
+		at, more = mu.part, true
+	default:
+		c.zxid = max(c.zxid, mu.last)
+		return at, false, false, nil
 	}
-	c.zxid = max(c.zxid, mu.last)
-	return at, false, false, nil
+	at.read.Store(true)
+	return at, sealed, more, nil
 }

@@ -12,7 +12,8 @@
 // Records are encoded into chunks, as they are sent. A chunk's bytes never move and are only appended
 // to, so readers look at published records without a lock, and the garbage collector sees a few
 // pointers for each chunk and none for a record. ACL lists are the exception: a chunk has a table of
-// those that its records refer to, which the tree shares.
+// those that its records refer to, which the tree shares. The memory of a chunk that nobody has read is
+// used again: without feeds, a history makes no garbage.
 //
 // # Invariants
 //
@@ -21,7 +22,7 @@
 //     part of them was published before the others.
 //   - A feed that has once sent everything, and had credit since, has sent everything again after Set.CatchUp,
 //     unless for credit.
-//   - The bytes of all chunks exceed the limit by less than one chunk and one transaction.
+//   - The bytes of all chunks exceed the limit by less than two chunks and one transaction.
 //
 // # Goroutines
 //

@@ -3,6 +3,7 @@ package feed
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -19,6 +20,9 @@ type chunk struct {
 	buf  []byte // its capacity never changes
 	acls [][]jute.ACL
 	last jute.Zxid // of its last record
+	// read is whether a cursor has yielded records of it, which may be in use for as long as anybody
+	// likes.
+	read *atomic.Bool
 }
 
 // History has the latest changes.
@@ -29,6 +33,7 @@ type History struct {
 	zxid  jute.Zxid // of the last record
 	index int32     // of the next record of that transaction
 	bytes int       // of all chunks
+	spare []byte    // of a chunk that was forgotten and never read, or nil
 
 	mu struct {
 		sync.RWMutex
@@ -156,13 +161,19 @@ func (h *History) room(n int) *chunk {
 			return at
 		}
 	}
-	at := &chunk{buf: make([]byte, 0, max(n, h.part(chunkBytes)))}
+	at := &chunk{buf: h.spare, read: new(atomic.Bool)}
+	if h.spare = nil; cap(at.buf) < max(n, h.part(chunkBytes)) {
+		at.buf = make([]byte, 0, max(n, h.part(chunkBytes)))
+	}
 	h.bytes += cap(at.buf)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.chunks = append(h.mu.chunks, at)
 	for h.bytes > h.limit && len(h.mu.chunks) > 2 {
 		old := h.mu.chunks[0]
+		if h.mu.first < h.mu.end && !old.read.Load() && cap(old.buf) == h.part(chunkBytes) {
+			h.spare = old.buf[:0]
+		}
 		h.mu.chunks[0] = nil
 		h.mu.chunks = h.mu.chunks[1:]
 		h.mu.first++

@@ -296,6 +296,29 @@ func TestACLIsCopied(t *testing.T) {
 	}
 }
 
+// A record stays valid when the history has forgotten it, but the memory of chunks that nobody has read is used again.
+func TestChunksUsedAgain(t *testing.T) {
+	w := newWorld(minParts * chunkBytes)
+	w.apply(1, datatree.Op{Kind: datatree.OpCreate, Path: "/a"})
+	w.history.Publish(w.zxid)
+	var kept []Record
+	cursor := w.history.After(0)
+	if err := cursor.Next(func(r Record) bool { kept = append(kept, r); return true }); err != nil || len(kept) != 1 {
+		t.Fatal(kept, err)
+	}
+	want := decoded(kept[0])
+	for range 2 * minParts * chunkBytes / 1000 {
+		w.apply(1, datatree.Op{Kind: datatree.OpSetData, Path: "/a", Data: make([]byte, 1000)})
+		w.history.Publish(w.zxid)
+	}
+	if !reflect.DeepEqual(decoded(kept[0]), want) {
+		t.Errorf("the record became %+v", decoded(kept[0]))
+	}
+	if w.history.spare == nil {
+		t.Error("the memory of chunks that nobody has read is not used again")
+	}
+}
+
 func BenchmarkAdd(b *testing.B) {
 	w := newWorld(16 << 20)
 	w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/jobs/report-000001"})

@@ -30,9 +30,8 @@ type leading struct {
 	since     uint32 // epoch in which the leadership began
 	proposals txnCache
 	// waiting requests are not evaluated yet; they include those that other servers sent
-	// before this one was ready to lead. They have their turns by their origins, so that a
-	// connection with many requests under way delays the others by one at a time; a request of
-	// several times longRequest lets the others have as many turns first.
+	// before this one was ready to lead. They have their turns by their origins: a connection
+	// with many requests under way delays the others by Limits.Turn.
 	// Lists are set aside while pace has their first request wait.
 	waiting fifo.Turns[Submission]
 	bytes   int64 // of waiting
@@ -117,7 +116,7 @@ func (l *leading) txnOf(zxid jute.Zxid) *datatree.Txn {
 }
 
 // reset drops all of it: this server no longer leads.
-func (l *leading) reset() { *l = leading{} }
+func (l *leading) reset(turn int) { *l = leading{waiting: fifo.Turns[Submission]{Quantum: turn}} }
 
 // lead starts leading. The tree has everything up to the marker. Nobody knows which
 // clients were heard of last, so all sessions get their full timeout, starting at the end
@@ -160,11 +159,10 @@ func (r *Replica) enqueue(batch []Submission) {
 		switch {
 		case origin != 0 && l.refused[origin] && !mutated(refusedServed):
 		case origin == 0 || l.bytes+size <= r.o.Limits.Waiting:
-			passes := len(sub.Request.Body) / longRequest
-			if passes == 0 {
+			if len(sub.Request.Body) < longRequest {
 				l.pace.shortAt = now
 			}
-			l.waiting.Push(turnOf(origin), *sub, passes)
+			l.waiting.Push(turnOf(origin), *sub, int(size))
 			l.bytes += size
 		default:
 			if l.refused == nil {

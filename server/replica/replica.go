@@ -102,6 +102,9 @@ type Limits struct {
 	Backlog int64
 	// Log is for records that are not durable. Above it a leader proposes nothing.
 	Log int64
+	// Turn is for the requests of a connection that a leader evaluates one after the other while
+	// other connections wait.
+	Turn int
 	// Closings is for closings of sessions that are proposed and not applied, where each
 	// ephemeral counts as workBytes. 0 means that the bound follows from the time that they take.
 	Closings int64
@@ -242,7 +245,7 @@ type Output struct {
 // New returns a replica that continues from the recovered state: all entries up to
 // applied are in the tree.
 func New(core *zab.Core, applied jute.Zxid, o Options) *Replica {
-	return &Replica{
+	r := &Replica{
 		Core:      core,
 		o:         o,
 		links:     make(map[zab.SID]uint64),
@@ -250,6 +253,8 @@ func New(core *zab.Core, applied jute.Zxid, o Options) *Replica {
 		collected: applied,
 		fed:       applied,
 	}
+	r.leading.reset(o.Limits.Turn)
+	return r
 }
 
 // Tune sets Options.MaxWait and Options.Evaluate for the requests to come.
@@ -471,7 +476,7 @@ func (r *Replica) roleChanged(out *Output) {
 		out.ServiceBegan = now.Role == zab.Following || r.o.LeaderServes || !r.o.Ensemble
 	}
 	if now.Role != zab.Leading && now.Role != zab.SyncingLeader && !mutated(keptOverRoles) {
-		r.leading.reset() // including what came too early
+		r.leading.reset(r.o.Limits.Turn) // including what came too early
 	}
 }
 

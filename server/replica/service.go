@@ -55,7 +55,7 @@ func (r *Replica) endService() {
 	if mutated(keptOverRoles) {
 		return
 	}
-	r.leading.reset()
+	r.leading.reset(r.o.Limits.Turn)
 	r.barriers.Clear()
 	clear(r.reads)
 	// The marks of a former leader are reset: a close that it proposed may be lost.

@@ -68,6 +68,7 @@ type Config struct {
 
 	Backlog  int64 // bytes that the applier and a leader hold; 0 for a lot
 	Closings int64 // replica.Limits.Closings
+	Turn     int   // replica.Limits.Turn
 	// OddFile gives one server a different list from the start. That server alone is no
 	// quorum of its list.
 	OddFile bool
@@ -161,7 +162,7 @@ func (c *Config) String() string {
 	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
 	fmt.Fprintf(&b, " rate=%d snapbytes=%d big=%d bigpct=%d%%", c.Rate, c.SnapBytes, c.BigBytes, c.BigPct)
-	fmt.Fprintf(&b, " think=%dµs pipeline=%d loud=%d close=%d%% watch=%d%% guard=%d%% tree=%d%% bad=%d%% doze=%d%% move=%d%% hang=%d%% mixed=%dms session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.Loud, c.ClosePct, c.WatchPct, c.GuardPct, c.TreePct, c.BadPct, c.DozePct, c.MovePct, c.HangPct, c.MixedMs, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d loud=%d turn=%d close=%d%% watch=%d%% guard=%d%% tree=%d%% bad=%d%% doze=%d%% move=%d%% hang=%d%% mixed=%dms session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.Loud, c.Turn, c.ClosePct, c.WatchPct, c.GuardPct, c.TreePct, c.BadPct, c.DozePct, c.MovePct, c.HangPct, c.MixedMs, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
@@ -248,6 +249,7 @@ func Draw(seed uint64, steps int) Config {
 	c.ViewMs = c.SessionMs * pick[uint64](r, 1, 10, 100)
 	c.ViewChanges = pick(r, 20, 200_000)
 	c.Closings = pick[int64](r, 0, 256, 1024)
+	c.Turn = pick(r, 1, 1000, 8192)
 	return c
 }
 
@@ -257,7 +259,7 @@ func Base(seed uint64) Config {
 		Seed: seed, Voters: 3, Clients: 2, Steps: 3000,
 		TickMs: 20, ElectionMs: 400, InitMs: 4000, RenewMs: 800, InterludeMs: 1200,
 		NetUs: 300, FsyncUs: 800, ApplyUs: 0, SnapMs: 10, ReadUs: 1000, DialMs: 50,
-		ThinkUs: 5000, Pipeline: 1, ClosePct: 1, SessionMs: 2000, SnapRetain: 2,
+		ThinkUs: 5000, Pipeline: 1, ClosePct: 1, SessionMs: 2000, SnapRetain: 2, Turn: 1,
 	}
 }
 

@@ -33,8 +33,8 @@
 //   - R2: the writes of a connection take effect in their order, each once, and without a gap.
 //     Connections outlive leaders, so that holds over changes of the leader, too. At the end
 //     everything is answered (Liveness).
-//   - F1: while a request of a connection waits at the leader, no other connection has two more
-//     requests evaluated than it has.
+//   - F1: while a request of a connection waits at the leader, no other connection has more
+//     requests evaluated than it has, by bytes, than replica.Limits.Turn and two requests.
 //   - B3: a leader proposes the closing of a session only while those that it has proposed, and not
 //     applied, are within replica.Limits.Closings.
 //   - S3, S6: no session expires before its timeout has passed since the leader heard of
