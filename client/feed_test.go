@@ -183,6 +183,26 @@ func TestFeedOverCuts(t *testing.T) {
 	ok(t, <-written)
 }
 
+// The last feed that a server has room for has it again on the next connection of its session.
+func TestFeedKeepsItsPlace(t *testing.T) {
+	s := zktest.Start(t, zktest.Config("zkd.maxFeeds=1"))
+	c, writer := s.Client(t, steadfast), s.Client(t, steadfast)
+	makeNode(t, writer, "/n", "")
+	n := 0
+	for change, err := range c.Feed(t.Context(), "/n", client.FeedOptions{After: 0}) {
+		ok(t, err)
+		if change.Kind == client.ChangeData && int(change.Stat.Version) != n {
+			t.Fatalf("got %+v, want version %d", change, n)
+		}
+		if n++; n == 20 {
+			break
+		}
+		s.CutSession(c.Session().ID())
+		_, err := writer.Set(t.Context(), "/n", nil, -1)
+		ok(t, err)
+	}
+}
+
 // steadfast is for clients that lose connections, and must not lose their sessions or writes.
 func steadfast(o *client.Options) {
 	o.Logger, o.Timeout = client.NoLog, 10*time.Minute

@@ -219,7 +219,7 @@ func (s *Clients) Reload(cfg *config.Config) {
 	s.authLimiter.setRate(cfg.AuthFailuresPerSecond)
 	s.slow.threshold.Store(int64(cfg.SlowRequest))
 	s.places.SetLimits(cfg.MaxFeedsPerConnection, cfg.MaxFeeds)
-	s.views.setLimits(views.Limits{Views: cfg.MaxViews, Life: cfg.ViewLife, Changes: viewChanges})
+	s.views.setLimits(views.Limits{Views: cfg.MaxViews, Life: cfg.ViewLife, Bytes: viewBytes})
 }
 
 func (s *Clients) now() time.Duration { return s.backend.Now() }

@@ -10,8 +10,8 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// viewChanges is how many nodes may change during a view. Otherwise one may be read for as long as the client needs.
-const viewChanges = 200_000
+// viewBytes is for what a view keeps of changed nodes. Until then it may be read for as long as the client needs.
+const viewBytes = 64 << 20
 
 // openViews are the subtrees that clients are reading. They are used by holders of the tree's lock for
 // reading.

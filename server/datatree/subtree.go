@@ -18,8 +18,8 @@ type Subtree struct {
 	zxid  jute.Zxid
 	saved map[nodeID]*savedNode
 	gone  map[nodeID]*deletedChildren // by parent
-	most  int                         // saved nodes
-	lost  bool                        // there would have been more: the state is not known any more
+	room  int                         // for more saved nodes, in bytes
+	lost  bool                        // there was no room for one: the state is not known any more
 
 	// The walk. levels are the node to be visited next and those above it, up to the root of the subtree.
 	levels []place
@@ -38,15 +38,18 @@ type place struct {
 // batchSize is how many children are put in order at a time.
 const batchSize = listFrom
 
-// FreezeBelow opens a subtree, unless there is no node at path. It is given up when more than most
-// nodes of the whole tree have changed. The tree must be locked for reading, and no other goroutine may
+// SavedBytes is what a subtree keeps of a node that has changed, roughly, besides its name and data.
+const SavedBytes = 200
+
+// FreezeBelow opens a subtree, unless there is no node at path. It is given up when the former versions of the nodes of the whole
+// tree that have changed would take more than limit bytes. The tree must be locked for reading, and no other goroutine may
 // call FreezeBelow or Subtree.Close meanwhile.
-func (t *Tree) FreezeBelow(path string, most int) (s *Subtree, ok bool) {
+func (t *Tree) FreezeBelow(path string, limit int) (s *Subtree, ok bool) {
 	id := t.find(path)
 	if id == 0 {
 		return nil, false
 	}
-	s = &Subtree{tree: t, zxid: t.lastZxid, saved: make(map[nodeID]*savedNode), gone: make(map[nodeID]*deletedChildren), most: most}
+	s = &Subtree{tree: t, zxid: t.lastZxid, saved: make(map[nodeID]*savedNode), gone: make(map[nodeID]*deletedChildren), room: limit}
 	s.path = append(s.path, path...)
 	s.levels = append(s.levels, place{id: id, pathLen: len(path)})
 	t.subtrees = append(t.subtrees, s)
@@ -73,11 +76,11 @@ func (s *Subtree) save(id nodeID) {
 	if _, ok := s.saved[id]; ok || s.lost || mutated(writesShow) {
 		return
 	}
-	if len(s.saved) == s.most {
+	n := s.tree.copyOf(id)
+	if s.room -= SavedBytes + len(n.blob); s.room < 0 {
 		s.saved, s.gone, s.lost = nil, nil, true
 		return
 	}
-	n := s.tree.copyOf(id)
 	s.saved[id] = &n
 }
 

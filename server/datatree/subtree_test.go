@@ -109,7 +109,7 @@ func TestSubtreeIsFrozen(t *testing.T) {
 // TestSubtreeIsGivenUp changes more nodes than a subtree may keep.
 func TestSubtreeIsGivenUp(t *testing.T) {
 	tree := wideTree(100)
-	s, _ := tree.FreezeBelow("/wide", 50)
+	s, _ := tree.FreezeBelow("/wide", 50*(SavedBytes+10))
 	defer s.Close()
 	var out Applied
 	for i := range 40 {
@@ -123,6 +123,24 @@ func TestSubtreeIsGivenUp(t *testing.T) {
 	}
 	if !s.Lost() {
 		t.Error("not given up")
+	}
+}
+
+// TestLongDataGivesASubtreeUp counts the data that is kept.
+func TestLongDataGivesASubtreeUp(t *testing.T) {
+	tree := wideTree(2)
+	var out Applied
+	set := func(path string, bytes int) {
+		apply(tree, &out, Op{Kind: OpSetData, Path: path, Data: make([]byte, bytes), Version: 1})
+	}
+	set("/wide/0", 10_000)
+	s, _ := tree.FreezeBelow("/wide", 10_000)
+	defer s.Close()
+	if set("/wide/1", 20_000); s.Lost() {
+		t.Error("given up for new data, which it does not keep")
+	}
+	if set("/wide/0", 0); !s.Lost() {
+		t.Error("not given up for data that it has no room for")
 	}
 }
 

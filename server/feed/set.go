@@ -11,14 +11,15 @@ import (
 type Set struct {
 	feeds  []*Feed
 	places *Places // nil before the first feed
+	closed bool
 }
 
 // Empty reports whether there are no feeds.
 func (s *Set) Empty() bool { return len(s.feeds) == 0 }
 
 // Subscribe begins a feed, and returns the zxid after which it begins. now is the zxid that
-// jute.FromNow stands for. The error is jute.ErrBadArguments, jute.ErrQuotaExceeded if there is no place, or
-// a *jute.CompactedError.
+// jute.FromNow stands for. The error is jute.ErrBadArguments, jute.ErrQuotaExceeded if there is no place,
+// jute.ErrConnectionLoss after Close, or a *jute.CompactedError.
 func (s *Set) Subscribe(h *History, p *Places, r *jute.SubscribeRequest, now jute.Zxid) (jute.Zxid, error) {
 	s.removeEnded() // the client may know already that they have
 	f, err := h.Subscribe(r, now)
@@ -31,6 +32,8 @@ func (s *Set) Subscribe(h *History, p *Places, r *jute.SubscribeRequest, now jut
 		return 0, err
 	case s.at(r.Feed) >= 0:
 		return 0, jute.ErrBadArguments
+	case s.closed:
+		return 0, jute.ErrConnectionLoss
 	case !p.enterSet(len(s.feeds)):
 		return 0, jute.ErrQuotaExceeded
 	}
@@ -38,8 +41,9 @@ func (s *Set) Subscribe(h *History, p *Places, r *jute.SubscribeRequest, now jut
 	return f.Zxid(), nil
 }
 
-// Close ends the feeds.
+// Close ends the feeds, and there will be no others.
 func (s *Set) Close() {
+	s.closed = true
 	if len(s.feeds) > 0 {
 		s.places.leave(len(s.feeds))
 		s.feeds = nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+
+	"github.com/zkd-project/zkd/server/datatree"
 )
 
 // Config is the configuration of a run. Draw makes one from a seed; scripted tests write
@@ -100,9 +102,9 @@ type Config struct {
 	FeedBytes int // of the changes that a server keeps
 
 	// Views is every how many clients one pages through subtrees; 0 means none.
-	Views       int
-	ViewMs      uint64 // the life of a view
-	ViewChanges int    // of the tree during a view
+	Views     int
+	ViewMs    uint64 // the life of a view
+	ViewBytes int    // of former versions of nodes, for a view
 
 	// ChaosOnly omits the phases in which the ensemble must recover.
 	ChaosOnly bool
@@ -193,7 +195,7 @@ func (c *Config) String() string {
 		fmt.Fprintf(&b, " feeds=%d feedbytes=%d", c.Feeds, c.FeedBytes)
 	}
 	if c.Views > 0 {
-		fmt.Fprintf(&b, " views=%d viewms=%d viewchanges=%d", c.Views, c.ViewMs, c.ViewChanges)
+		fmt.Fprintf(&b, " views=%d viewms=%d viewbytes=%d", c.Views, c.ViewMs, c.ViewBytes)
 	}
 	if c.Mutant != 0 {
 		fmt.Fprintf(&b, " mutant=%s", c.Mutant)
@@ -247,7 +249,7 @@ func Draw(seed uint64, steps int) Config {
 	c.FeedBytes = pick(r, 2000, 6000, 1<<18)
 	c.Views = pick(r, 0, 0, 1, 2)
 	c.ViewMs = c.SessionMs * pick[uint64](r, 1, 10, 100)
-	c.ViewChanges = pick(r, 20, 200_000)
+	c.ViewBytes = pick(r, 20*datatree.SavedBytes, 64<<20)
 	c.Closings = pick[int64](r, 0, 256, 1024)
 	c.Turn = pick(r, 1, 1000, 8192)
 	return c

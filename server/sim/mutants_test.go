@@ -354,7 +354,7 @@ func followers(c *Config) { c.Clients, c.Feeds, c.Pipeline, c.FeedBytes = 5, 1, 
 // viewers has clients that page through subtrees that change.
 func viewers(c *Config) {
 	trees(c)
-	c.Views, c.ViewMs, c.ViewChanges = 1, c.SessionMs*100, 200_000
+	c.Views, c.ViewMs, c.ViewBytes = 1, c.SessionMs*100, 64<<20
 }
 
 // holders has clients that contend, and write what only the holder may write.

@@ -37,7 +37,7 @@ type viewGhost struct {
 
 // viewLimits returns the limits of a node's views.
 func (s *Sim) viewLimits() views.Limits {
-	return views.Limits{Views: maxViews, Life: time.Duration(s.cfg.ViewMs) * time.Millisecond, Changes: s.cfg.ViewChanges}
+	return views.Limits{Views: maxViews, Life: time.Duration(s.cfg.ViewMs) * time.Millisecond, Bytes: s.cfg.ViewBytes}
 }
 
 // chooseView makes a request be for a page, now and then.
@@ -87,6 +87,9 @@ func (s *Sim) serveView(n *node, c *conn, req *request, r *reply) {
 	r.frame, r.view = answer.Append(nil), g
 }
 
+// viewedBytes is at least the length of a node's name and data.
+const viewedBytes = 64
+
 // viewOf returns the view that a request is about, which it opens if need be: P2.
 func (s *Sim) viewOf(n *node, c *conn, p *jute.SubtreePageRequest) (v *views.View[*conn], g *viewGhost, err error) {
 	now := time.Duration(n.localMs()) * time.Millisecond
@@ -101,7 +104,7 @@ func (s *Sim) viewOf(n *node, c *conn, p *jute.SubtreePageRequest) (v *views.Vie
 	case err == nil && ends:
 		s.fail("P2", "server %d serves view %d of %s to client %d, which has none, or not for so long: %+v", n.id, p.View, p.Path, c.client, g)
 	case err == nil || ends:
-	case 4*(s.ghost.recordsAfter(n.applied)-s.ghost.recordsAfter(g.zxid)) < s.cfg.ViewChanges: // each changes up to 4 nodes
+	case 4*(s.ghost.recordsAfter(n.applied)-s.ghost.recordsAfter(g.zxid))*(datatree.SavedBytes+viewedBytes) < s.cfg.ViewBytes: // each changes up to 4 nodes
 		s.fail("P2", "server %d does not serve view %d of %s to client %d: %v", n.id, p.View, p.Path, c.client, err)
 	}
 	switch {

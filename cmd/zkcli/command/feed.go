@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -71,6 +72,9 @@ func (c *Call) feed(ctx context.Context, path string, o client.FeedOptions, coun
 		c.App.say("following %s", path)
 	}
 	for change, err := range zk.Feed(ctx, path, o) {
+		if errors.Is(err, client.ErrQuotaExceeded) {
+			return &wordedError{"the server has as many feeds as zkd.maxFeeds allows, or this connection as zkd.maxFeedsPerConnection", err}
+		}
 		if err != nil {
 			return err
 		}

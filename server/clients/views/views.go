@@ -14,9 +14,9 @@ import (
 // Limits bound what views cost: each keeps the former version of every node that changes, at some 200 bytes
 // and its data.
 type Limits struct {
-	Views   int           // at a time; a connection may have all but one of them, and at least one
-	Life    time.Duration // of a view that is not read
-	Changes int           // of nodes of the whole tree, during a view
+	Views int           // at a time; a connection may have all but one of them, and at least one
+	Life  time.Duration // of a view that is not read
+	Bytes int           // of the former versions that a view keeps
 }
 
 // Table has the views of connections, which are told apart by a C. The tree must be locked for reading when
@@ -52,7 +52,7 @@ func (t *Table[C]) Open(tree *datatree.Tree, root string, c C, now time.Duration
 		t.refused++
 		return nil, jute.ErrThrottledOp
 	}
-	subtree, ok := tree.FreezeBelow(root, t.Limits.Changes)
+	subtree, ok := tree.FreezeBelow(root, t.Limits.Bytes)
 	if !ok {
 		return nil, jute.ErrNoNode
 	}

@@ -18,7 +18,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, tree: datatree.New(), table: Table[int]{Limits: Limits{Views: 2, Life: time.Minute, Changes: 3}}}
+	w := &world{t: t, tree: datatree.New(), table: Table[int]{Limits: Limits{Views: 2, Life: time.Minute, Bytes: 3*datatree.SavedBytes + 50}}}
 	for _, path := range []string{"/a", "/a/b", "/c"} {
 		w.apply(datatree.Op{Kind: datatree.OpCreate, Path: path, Data: []byte(path)})
 	}
