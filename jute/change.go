@@ -69,7 +69,10 @@ type Change struct {
 func (c *Change) Lost() bool { return c.Kind == ChangeACL && c.Stat == Stat{} }
 
 // Append appends the encoding of c.
-func (c *Change) Append(b []byte) []byte {
+func (c *Change) Append(b []byte) []byte { return append(c.AppendHead(b), c.Data...) }
+
+// AppendHead appends the encoding of c up to the length of its data, without the data.
+func (c *Change) AppendHead(b []byte) []byte {
 	b = AppendInt64(b, c.Zxid)
 	b = AppendInt32(b, c.Index)
 	b = AppendInt32(b, c.Kind)
@@ -78,7 +81,10 @@ func (c *Change) Append(b []byte) []byte {
 	b = c.Stat.Append(b)
 	b = AppendInt32(AppendInt32(b, c.ParentCversion), c.ParentChildren)
 	b = AppendString(b, c.Path)
-	return AppendBuffer(b, c.Data)
+	if c.Data == nil {
+		return AppendInt32(b, int32(-1))
+	}
+	return AppendInt32(b, int32(len(c.Data)))
 }
 
 // Decode reads what Append wrote.
@@ -94,11 +100,14 @@ func (c *Change) Decode(d *Decoder) {
 	c.Data = d.Buffer()
 }
 
-// EncodedChange is a change as Change.Append encodes it. It is only valid if it was cut from what
-// Append wrote.
-type EncodedChange []byte
+// EncodedChange is a change as Change.Append encodes it, in two parts. It is only valid if Head was
+// cut from what Change.AppendHead wrote, and Data has the length that this says.
+type EncodedChange struct {
+	Head []byte // everything up to the length of the data
+	Data []byte
+}
 
-// The places of fields in an EncodedChange.
+// The places of fields in EncodedChange.Head.
 const (
 	changeKindAt = 8 + 4
 	changeStatAt = changeKindAt + 4 + 8 + 8
@@ -107,45 +116,45 @@ const (
 	minChange    = changePathAt + 4 + 4
 )
 
-// CutChange returns the change with which b begins.
-func CutChange(b []byte) EncodedChange {
-	n := changePathAt
-	n += 4 + int(binary.BigEndian.Uint32(b[n:]))
-	n += 4 + max(0, int(int32(binary.BigEndian.Uint32(b[n:]))))
-	return b[:n:n]
+// CutChangeHead returns the EncodedChange.Head with which b begins, and the length of the data.
+func CutChangeHead(b []byte) (head []byte, data int) {
+	n := changePathAt + 4 + int(binary.BigEndian.Uint32(b[changePathAt:])) + 4
+	return b[:n:n], max(0, int(int32(binary.BigEndian.Uint32(b[n-4:]))))
 }
 
-// Zxid returns the zxid of the transaction.
-func (c EncodedChange) Zxid() Zxid { return Zxid(binary.BigEndian.Uint64(c)) }
+// Len returns the length of the encoding.
+func (c *EncodedChange) Len() int { return len(c.Head) + len(c.Data) }
 
-// Kind returns what happened.
-func (c EncodedChange) Kind() ChangeKind {
-	return ChangeKind(binary.BigEndian.Uint32(c[changeKindAt:]))
-}
-
-// Path returns the path, sharing the memory of c.
-func (c EncodedChange) Path() []byte { return c[changePathAt+4 : c.pathEnd()] }
-
-func (c EncodedChange) pathEnd() int {
-	return changePathAt + 4 + int(binary.BigEndian.Uint32(c[changePathAt:]))
-}
+// Append appends the encoding.
+func (c *EncodedChange) Append(b []byte) []byte { return append(append(b, c.Head...), c.Data...) }
 
 // AppendWithoutData appends the encoding of the change with null for its data.
-func (c EncodedChange) AppendWithoutData(b []byte) []byte {
-	return AppendInt32(append(b, c[:c.pathEnd()]...), int32(-1))
+func (c *EncodedChange) AppendWithoutData(b []byte) []byte {
+	return AppendInt32(append(b, c.Head[:len(c.Head)-4]...), int32(-1))
 }
 
 // AppendLost appends the encoding of the change with a zero Stat.
-func (c EncodedChange) AppendLost(b []byte) []byte {
+func (c *EncodedChange) AppendLost(b []byte) []byte {
 	at := len(b) + changeStatAt
-	b = append(b, c...)
+	b = c.Append(b)
 	clear(b[at : at+statBytes])
 	return b
 }
 
+// Zxid returns the zxid of the transaction.
+func (c *EncodedChange) Zxid() Zxid { return Zxid(binary.BigEndian.Uint64(c.Head)) }
+
+// Kind returns what happened.
+func (c *EncodedChange) Kind() ChangeKind {
+	return ChangeKind(binary.BigEndian.Uint32(c.Head[changeKindAt:]))
+}
+
+// Path returns the path, sharing the memory of c.
+func (c *EncodedChange) Path() []byte { return c.Head[changePathAt+4 : len(c.Head)-4] }
+
 // Change decodes the change. It shares no memory with c.
-func (c EncodedChange) Change() (change Change) {
-	d := NewDecoder(c)
+func (c *EncodedChange) Change() (change Change) {
+	d := NewDecoder(c.Append(nil))
 	change.Decode(&d)
 	return change
 }

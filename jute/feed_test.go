@@ -20,9 +20,10 @@ func TestEncodedChange(t *testing.T) {
 			want.Data = nil
 		}
 		encoded := want.Append(nil)
-		c := CutChange(append(want.Append(nil), make([]byte, rng.IntN(9))...))
-		if !bytes.Equal(c, encoded) || c.Zxid() != want.Zxid || c.Kind() != want.Kind || string(c.Path()) != want.Path || !reflect.DeepEqual(c.Change(), want) {
-			t.Fatalf("seed %d: %+v is cut to %x", seed, want, c)
+		head, n := CutChangeHead(append(want.AppendHead(nil), make([]byte, rng.IntN(9))...))
+		c := EncodedChange{head, want.Data}
+		if n != len(want.Data) || !bytes.Equal(c.Append(nil), encoded) || c.Len() != len(encoded) || c.Zxid() != want.Zxid || c.Kind() != want.Kind || string(c.Path()) != want.Path || !reflect.DeepEqual(c.Change(), want) {
+			t.Fatalf("seed %d: %+v is cut to %x, with %d bytes of data", seed, want, head, n)
 		}
 		want.Stat = Stat{}
 		if got := c.AppendLost([]byte("before")); !bytes.Equal(got, want.Append([]byte("before"))) {

@@ -78,7 +78,7 @@ func (c *changes) Next(ctx context.Context, yield func(*jute.Change)) error {
 				return false
 			}
 			current = zxid
-			read += len(r.EncodedChange)
+			read += r.Len()
 			if !feed.Below(c.path, r.Path(), true) {
 				return true
 			}

@@ -180,7 +180,7 @@ func (t *Tree) create(txn *Txn, op *Op, out *Applied) Result {
 	p.pzxid = txn.Zxid
 	t.countStat(above)
 
-	result := Result{Path: op.Path, Stat: t.stat(id)}
+	result := Result{Path: op.Path, Stat: t.stat(id), Data: t.arena.data(id)}
 	out.Events = append(out.Events,
 		Event{Type: jute.EventCreated, Path: op.Path, ACL: t.acls.list(r.acl)},
 		t.childrenChanged(dir, p))
@@ -245,7 +245,7 @@ func (t *Tree) setData(txn *Txn, op *Op, out *Applied) Result {
 	t.arena.setBlob(id, t.arena.name(id), op.Data)
 	r.version, r.mzxid, r.mtime = op.Version, txn.Zxid, txn.Time
 	t.countNode(at)
-	result := Result{Stat: t.stat(id)}
+	result := Result{Stat: t.stat(id), Data: t.arena.data(id)}
 	out.Events = append(out.Events,
 		Event{Type: jute.EventDataChanged, Path: eventPath(op.Path), ACL: t.acls.list(r.acl)})
 	t.quotaChanged(op.Path)

@@ -109,7 +109,7 @@ func (w *twin) applyOp(txn *Txn, op Op) (Result, []Event) {
 		if grown != 0 {
 			w.charge(op.Path, 0, grown)
 		}
-		return Result{Stat: node.Stat()}, []Event{{Type: jute.EventDataChanged, Path: op.Path, ACL: n.ACL}}
+		return Result{Stat: node.Stat(), Data: n.data}, []Event{{Type: jute.EventDataChanged, Path: op.Path, ACL: n.ACL}}
 	case OpSetACL:
 		if n == nil {
 			return w.skip("", jute.ErrNoNode)
@@ -173,7 +173,7 @@ func (w *twin) create(txn *Txn, op Op) (Result, []Event) {
 		}
 	}
 	w.charge(op.Path, 1, len(op.Data))
-	return Result{Path: op.Path, Stat: node.Stat()},
+	return Result{Path: op.Path, Stat: node.Stat(), Data: op.Data},
 		[]Event{{Type: jute.EventCreated, Path: op.Path, ACL: n.ACL}, w.childrenChanged(dir)}
 }
 

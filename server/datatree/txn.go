@@ -89,6 +89,7 @@ type Op struct {
 type Result struct {
 	Path string     // OpCreate
 	Stat jute.Stat  // OpCreate, OpSetData, OpSetACL: the node right after the op
+	Data []byte     // OpCreate, OpSetData: that of the node, in its memory, which is never modified
 	Code jute.Code  // OpError
 	Was  []jute.ACL // OpSetACL: the node's list before
 }

@@ -10,9 +10,8 @@
 // # Layout
 //
 // Records are encoded into chunks, as they are sent. A chunk's bytes never move and are only appended
-// to, so readers look at published records without a lock, and the garbage collector sees a few
-// pointers for each chunk and none for a record. ACL lists are the exception: a chunk has a table of
-// those that its records refer to, which the tree shares. The memory of a chunk that nobody has read is
+// to, so readers look at published records without a lock. ACL lists and the data of znodes are not copied: a
+// chunk has tables of those that its records refer to, which the tree shares. The memory of a chunk that nobody has read is
 // used again: without feeds, a history makes no garbage.
 //
 // # Invariants

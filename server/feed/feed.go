@@ -101,8 +101,8 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 			f.state = Behind
 			return false
 		}
-		f.looked += len(r.EncodedChange)
-		if !f.wants(r.EncodedChange) {
+		f.looked += r.Len()
+		if !f.wants(&r.EncodedChange) {
 			return true
 		}
 		switch sight := r.Sight(allowed); {
@@ -111,7 +111,7 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 		case sight == Loss:
 			b = r.AppendLost(b)
 		case f.request.Data:
-			b = append(b, r.EncodedChange...)
+			b = r.Append(b)
 		default:
 			b = r.AppendWithoutData(b)
 		}
@@ -154,7 +154,7 @@ func (f *Feed) end(b []byte, mark int, event jute.FeedEvent, count int) []byte {
 }
 
 // wants reports whether the client has asked for such changes.
-func (f *Feed) wants(c jute.EncodedChange) bool {
+func (f *Feed) wants(c *jute.EncodedChange) bool {
 	return Below(f.request.Path, c.Path(), f.request.Recursive) && f.request.Kinds.Has(c.Kind())
 }
 

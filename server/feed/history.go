@@ -19,6 +19,8 @@ const (
 type chunk struct {
 	buf  []byte // its capacity never changes
 	acls [][]jute.ACL
+	data [][]byte  // the tree's, which never modifies it
+	held int       // bytes of data
 	last jute.Zxid // of its last record
 	// read is whether a cursor has yielded records of it, which may be in use for as long as anybody
 	// likes.
@@ -33,7 +35,7 @@ type History struct {
 	zxid  jute.Zxid // of the last record
 	index int32     // of the next record of that transaction
 	bytes int       // of all chunks
-	spare []byte    // of a chunk that was forgotten and never read, or nil
+	spare *chunk    // one that was forgotten and never read, or nil
 
 	mu struct {
 		sync.RWMutex
@@ -98,11 +100,11 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied) {
 		case datatree.OpCreate:
 			acl, parent := next().ACL, next()
 			h.append(&jute.Change{
-				Kind: jute.ChangeCreated, Path: op.Path, Data: op.Data, Stat: result.Stat,
+				Kind: jute.ChangeCreated, Path: op.Path, Data: result.Data, Stat: result.Stat,
 				ParentCversion: parent.Cversion, ParentChildren: parent.NumChildren,
 			}, txn, acl)
 		case datatree.OpSetData:
-			h.append(&jute.Change{Kind: jute.ChangeData, Path: op.Path, Data: op.Data, Stat: result.Stat}, txn, next().ACL)
+			h.append(&jute.Change{Kind: jute.ChangeData, Path: op.Path, Data: result.Data, Stat: result.Stat}, txn, next().ACL)
 		case datatree.OpDelete:
 			deleted(op.Path)
 		case datatree.OpSetACL:
@@ -125,13 +127,13 @@ func (h *History) append(c *jute.Change, txn *datatree.Txn, acls ...[]jute.ACL) 
 	if c.Path == "" {
 		c.Path = "/" // which has the empty path in the tree
 	}
-	at := h.room(recordBytes + len(c.Path) + len(c.Data))
+	at := h.room(recordBytes+len(c.Path), len(c.Data))
+	before := at.bytes()
 	if n := len(at.acls); n == 0 || len(acls) > 1 || !same(at.acls[n-1], acls[0]) {
 		at.acls = append(at.acls, acls...)
-		h.bytes += aclBytes * len(acls)
 	}
-	at.buf = appendRecord(at.buf, c, len(at.acls)-1)
-	at.last = c.Zxid
+	at.appendRecord(c)
+	h.bytes += at.bytes() - before
 }
 
 // cloned returns a copy of a list that shares no memory with it, which the transaction does not own.
@@ -143,8 +145,11 @@ func cloned(acl []jute.ACL) []jute.ACL {
 	return own
 }
 
-// aclBytes is what a reference to an ACL list takes.
-const aclBytes = 24
+// bytes returns the memory that the chunk takes, without that of ACL lists.
+func (at *chunk) bytes() int {
+	const reference = 24
+	return cap(at.buf) + at.held + reference*(len(at.acls)+len(at.data))
+}
 
 // same reports whether two lists share their memory. Lists that are only equal may differ.
 func same(a, b []jute.ACL) bool {
@@ -154,34 +159,44 @@ func same(a, b []jute.ACL) bool {
 // part returns bytes, or less in a small history.
 func (h *History) part(bytes int) int { return min(bytes, h.limit/minParts) }
 
-// room returns the last chunk, after making one if that has no room for n bytes.
-func (h *History) room(n int) *chunk {
+// room returns the last chunk, after making one if that has no room for n bytes, or has data of many bytes and
+// should have more.
+func (h *History) room(n, data int) *chunk {
 	if k := len(h.mu.chunks); k > 0 { // only the applier changes it
-		if at := h.mu.chunks[k-1]; cap(at.buf)-len(at.buf) >= n {
+		at := h.mu.chunks[k-1]
+		if cap(at.buf)-len(at.buf) >= n && (at.held+data <= h.limit/minParts || at.held == 0) {
 			return at
 		}
 	}
-	at := &chunk{buf: h.spare, read: new(atomic.Bool)}
-	if h.spare = nil; cap(at.buf) < max(n, h.part(chunkBytes)) {
-		at.buf = make([]byte, 0, max(n, h.part(chunkBytes)))
+	at := h.spare
+	if h.spare = nil; at == nil || cap(at.buf) < n {
+		at = &chunk{buf: make([]byte, 0, max(n, h.part(chunkBytes))), read: new(atomic.Bool)}
 	}
-	h.bytes += cap(at.buf)
+	h.bytes += at.bytes()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.chunks = append(h.mu.chunks, at)
 	for h.bytes > h.limit && len(h.mu.chunks) > 2 {
 		old := h.mu.chunks[0]
-		if h.mu.first < h.mu.end && !old.read.Load() && cap(old.buf) == h.part(chunkBytes) {
-			h.spare = old.buf[:0]
-		}
 		h.mu.chunks[0] = nil
 		h.mu.chunks = h.mu.chunks[1:]
 		h.mu.first++
 		if h.mu.oldest = old.last; mutated(oldestTooLow) {
 			h.mu.oldest--
 		}
-		h.bytes -= cap(old.buf) + aclBytes*len(old.acls)
+		h.bytes -= old.bytes()
+		if h.mu.first <= h.mu.end && !old.read.Load() && cap(old.buf) == h.part(chunkBytes) {
+			h.spare = old.emptied()
+		}
 	}
+	return at
+}
+
+// emptied makes a chunk that nobody else uses empty, and returns it.
+func (at *chunk) emptied() *chunk {
+	clear(at.acls)
+	clear(at.data)
+	*at = chunk{buf: at.buf[:0], acls: at.acls[:0], data: at.data[:0], read: at.read}
 	return at
 }
 

@@ -307,8 +307,8 @@ func TestChunksUsedAgain(t *testing.T) {
 		t.Fatal(kept, err)
 	}
 	want := decoded(kept[0])
-	for range 2 * minParts * chunkBytes / 1000 {
-		w.apply(1, datatree.Op{Kind: datatree.OpSetData, Path: "/a", Data: make([]byte, 1000)})
+	for range 2 * minParts * chunkBytes / 100 {
+		w.apply(1, datatree.Op{Kind: datatree.OpSetData, Path: "/a"})
 		w.history.Publish(w.zxid)
 	}
 	if !reflect.DeepEqual(decoded(kept[0]), want) {
@@ -319,11 +319,28 @@ func TestChunksUsedAgain(t *testing.T) {
 	}
 }
 
+// However large the data of znodes is, the history keeps to its limit, and uses most of it.
+func TestLargeDataCounts(t *testing.T) {
+	const limit, size = 1 << 20, 50_000
+	w := newWorld(limit)
+	w.apply(1, datatree.Op{Kind: datatree.OpCreate, Path: "/a"})
+	for range 100 {
+		w.apply(1, datatree.Op{Kind: datatree.OpSetData, Path: "/a", Data: make([]byte, size)})
+		w.history.Publish(w.zxid)
+		if got, most := w.history.Bytes(), limit+2*(limit/minParts+size+chunkBytes); got > most {
+			t.Fatalf("%d bytes, and %d are allowed", got, most)
+		}
+	}
+	if oldest, last := w.history.Span(); int(last-oldest)*size < limit/4 {
+		t.Errorf("%d changes are kept", last-oldest)
+	}
+}
+
 func BenchmarkAdd(b *testing.B) {
 	w := newWorld(16 << 20)
 	w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/jobs/report-000001"})
 	txn := &datatree.Txn{Zxid: 2, Ops: []datatree.Op{{Kind: datatree.OpSetData, Path: "/a", Data: make([]byte, 100)}}}
-	out := datatree.Applied{Results: make([]datatree.Result, 1), Events: []datatree.Event{{Type: jute.EventDataChanged, Path: "/a"}}}
+	out := datatree.Applied{Results: []datatree.Result{{Data: txn.Ops[0].Data}}, Events: []datatree.Event{{Type: jute.EventDataChanged, Path: "/a"}}}
 	b.ReportAllocs()
 	for b.Loop() {
 		txn.Zxid++

@@ -35,22 +35,33 @@ func (r *Record) Sight(allowed func([]jute.ACL) bool) Sight {
 	return Nothing
 }
 
-// In a chunk, the change follows the number of its ACL list in the chunk's table, in 4 bytes. The list
-// before a jute.ChangeACL precedes that list.
+// In a chunk, the head of a change follows the numbers of its ACL list and of its data in the chunk's tables, in
+// 4 bytes each. The list before a jute.ChangeACL precedes that list. Data without bytes has no place in the table.
 
 // recordBytes is at least the size of a record without path and data.
-const recordBytes = 128
+const recordBytes = 132
 
-func appendRecord(b []byte, c *jute.Change, acl int) []byte {
-	return c.Append(binary.BigEndian.AppendUint32(b, uint32(acl)))
+func (at *chunk) appendRecord(c *jute.Change) {
+	at.buf = binary.BigEndian.AppendUint32(at.buf, uint32(len(at.acls)-1))
+	at.buf = binary.BigEndian.AppendUint32(at.buf, uint32(len(at.data)))
+	at.buf = c.AppendHead(at.buf)
+	if len(c.Data) > 0 {
+		at.data = append(at.data, c.Data)
+		at.held += len(c.Data)
+	}
+	at.last = c.Zxid
 }
 
 // recordAt returns the record that begins at an offset, and the offset after it.
 func (at *chunk) recordAt(offset int) (r Record, next int) {
-	acl := binary.BigEndian.Uint32(at.buf[offset:])
-	r = Record{EncodedChange: jute.CutChange(at.buf[offset+4:]), ACL: at.acls[acl]}
+	acl, data := binary.BigEndian.Uint32(at.buf[offset:]), binary.BigEndian.Uint32(at.buf[offset+4:])
+	head, bytes := jute.CutChangeHead(at.buf[offset+8:])
+	r = Record{EncodedChange: jute.EncodedChange{Head: head}, ACL: at.acls[acl]}
+	if bytes > 0 {
+		r.Data = at.data[data]
+	}
 	if r.Kind() == jute.ChangeACL {
 		r.Was = at.acls[acl-1]
 	}
-	return r, offset + 4 + len(r.EncodedChange)
+	return r, offset + 8 + len(head)
 }
