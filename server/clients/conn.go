@@ -331,6 +331,7 @@ func (c *conn) kill() {
 	})
 	c.mu.Lock()
 	c.mu.gone = true
+	c.mu.feeds.Close() // the next connection of the session may need their places
 	c.dropOutLocked()
 	c.mu.Unlock()
 	c.drained.Broadcast()

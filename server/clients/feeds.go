@@ -40,13 +40,6 @@ func (r *read) subscribe() error {
 	return nil
 }
 
-// endFeeds ends the feeds of a connection whose session has another one now, which will ask for their places.
-func (c *conn) endFeeds() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.feeds.Close()
-}
-
 // credit adds to the credit of a feed.
 func (r *read) credit() error {
 	var p jute.CreditRequest

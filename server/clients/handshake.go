@@ -258,7 +258,6 @@ func (s *Clients) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasR
 	}
 	if old := s.conns.Claim(id, c); old != nil && old != c {
 		old.kill()
-		old.endFeeds()
 	}
 	c.timeoutMs = timeoutMs
 	c.tracked.Store(tracked)

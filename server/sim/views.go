@@ -87,7 +87,7 @@ func (s *Sim) serveView(n *node, c *conn, req *request, r *reply) {
 	r.frame, r.view = answer.Append(nil), g
 }
 
-// viewedBytes is at least the length of a node's name and data.
+// viewedBytes is at least the length of the name and data of a node that is not large.
 const viewedBytes = 64
 
 // viewOf returns the view that a request is about, which it opens if need be: P2.
@@ -104,7 +104,7 @@ func (s *Sim) viewOf(n *node, c *conn, p *jute.SubtreePageRequest) (v *views.Vie
 	case err == nil && ends:
 		s.fail("P2", "server %d serves view %d of %s to client %d, which has none, or not for so long: %+v", n.id, p.View, p.Path, c.client, g)
 	case err == nil || ends:
-	case 4*(s.ghost.recordsAfter(n.applied)-s.ghost.recordsAfter(g.zxid))*(datatree.SavedBytes+viewedBytes) < s.cfg.ViewBytes: // each changes up to 4 nodes
+	case 4*(s.ghost.recordsAfter(n.applied)-s.ghost.recordsAfter(g.zxid))*(datatree.SavedBytes+viewedBytes+s.cfg.BigBytes) < s.cfg.ViewBytes: // each changes up to 4 nodes
 		s.fail("P2", "server %d does not serve view %d of %s to client %d: %v", n.id, p.View, p.Path, c.client, err)
 	}
 	switch {
