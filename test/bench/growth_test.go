@@ -150,8 +150,8 @@ func TestFill(t *testing.T) {
 		if err := empty(); err != nil {
 			t.Fatal(err)
 		}
-		if after := figure(f.figure); after != before {
-			t.Errorf("%s is %s, not %s, afterwards", f.figure, after, before)
+		for figure(f.figure) != before { // the server may still be ending connections
+			t.Log(f.figure, "is not as it was before, yet")
 		}
 	}
 }
