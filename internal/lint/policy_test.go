@@ -191,7 +191,7 @@ const ours = `
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute client/sasl
 	cmd/zkbench:       client internal/bench internal/buildinfo internal/console internal/login
-	test/bench:        client internal/ask internal/bench internal/testing/freeport
+	test/bench:        client internal/ask internal/bench internal/testing/freeport internal/traceid
 	test/bench/clients: client/cache internal/bench
 
 	# For tests.
@@ -234,8 +234,8 @@ const theirs = `
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/ internal/login
 	go.uber.org/zap:                    server server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest internal/takeover
-	go.opentelemetry.io:                internal/spans client/oteltrace server server/traces tests
-	google.golang.org/protobuf:         tests
+	go.opentelemetry.io:                internal/spans client/oteltrace server server/traces test/bench tests
+	google.golang.org/protobuf:         test/bench tests
 	github.com/prometheus/client_model: server/monitor
 	github.com/prometheus/client_golang: server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/ internal/testing/manual

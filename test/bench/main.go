@@ -9,7 +9,8 @@
 // measures throughput by the share of reads instead, for ensembles of these sizes. With
 // -wide 1,20,100 it measures ensembles whose servers are that many milliseconds from each other. With
 // -observers 0,6,12 it measures what writes cost ensembles with so many observers. With
-// -growth DIR it draws what operations cost while the number of znodes, sessions or watches grows.
+// -growth DIR it draws what operations cost while the number of znodes, sessions or watches grows. With -hops it shows
+// where the time of a single write goes, on its way through three servers of the second program.
 //
 // It starts both servers itself, in directories and on ports of their own, with
 // the same settings. A server is "apache", which stands for Debian's package
@@ -51,6 +52,7 @@ type settings struct {
 	growth    string
 	watching  string
 	observers []int // that watching names
+	hops      bool
 	quick     bool
 }
 
@@ -88,6 +90,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&s.distance, "wide", "", "instead of all that: ensembles of three whose servers are these round `trips` from each other, in ms, as in 1,20,100")
 	f.StringVar(&s.watching, "observers", "", "instead of all that: what writes cost ensembles of three with these `numbers` of observers besides, as in 0,6,12")
 	f.StringVar(&s.growth, "growth", "", "instead of all that: the cost of operations over the number of znodes, sessions and watches, and the size of values, as a table and pictures in this `directory`; without the first program if that is \"\"")
+	f.BoolVar(&s.hops, "hops", false, "instead of all that: where a single write is when, on its way through three servers of the second program, which must be zkd")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -106,6 +109,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if s.growth != "" {
 		return c.grow(s.growth)
+	}
+	if s.hops {
+		c.servers = 3
+		return c.drawHops(stdout)
 	}
 	measure := c.run
 	if len(s.trips) > 0 {
@@ -138,7 +145,7 @@ func shorten(f *flag.FlagSet) error {
 // prepare checks the settings and lets the servers have many connections.
 func (s *settings) prepare() error {
 	for _, p := range []*string{&s.a, &s.b} {
-		if *p == apache || *p == "" && s.growth != "" {
+		if *p == apache || *p == "" && (s.growth != "" || s.hops) {
 			continue
 		}
 		abs, err := filepath.Abs(*p)
