@@ -9,26 +9,17 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
-	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/feed"
 )
 
-const (
-	// feedBytes is roughly how much of the changes is sent at a time.
-	feedBytes = 64 << 10
-	// feedIdle is the time after which a feed without changes says so.
-	feedIdle = 15 * time.Second
-)
+// feedIdle is the time after which a feed without changes says so.
+const feedIdle = 15 * time.Second
 
-// changes is a feed of the changes below a path that its reader may read.
+// changes is a feed over HTTP.
 type changes struct {
 	*lifecycle
-	history *feed.History
-	places  *feed.Places
-	cursor  *feed.Cursor
-	schemes *auth.Schemes
-	ids     []jute.ID
-	path    string
+	reader *feed.Reader
+	places *feed.Places
 }
 
 // feeds returns the history of changes for feeds, or nil if there is none.
@@ -48,65 +39,45 @@ func (f adminFacts) Feed(r admin.FeedRequest) (admin.Feed, int, string) {
 	if err != nil {
 		return nil, http.StatusUnauthorized, "Not authenticated"
 	}
-	oldest, last := f.history.Span()
-	switch {
-	case r.After == nil:
-		r.After = &last
-	case *r.After < oldest:
+	_, after := f.history.Span()
+	if r.After != nil {
+		after = *r.After
+	}
+	ids := creds.IDs()
+	reader, err := f.history.Reader(r.Path, after, func(acl []jute.ACL) bool { return f.schemes.Allowed(acl, jute.PermRead, ids) })
+	if err != nil {
 		f.places.Compacted()
-		return nil, http.StatusGone, (&jute.CompactedError{After: *r.After, Oldest: oldest}).Error()
+		return nil, http.StatusGone, err.Error()
 	}
 	if !f.places.Enter() {
 		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d feeds, and zkd.maxFeeds allows no more", f.places.Usage().Open)
 	}
-	return &changes{f.lifecycle, f.history, f.places, f.history.After(*r.After), f.schemes, creds.IDs(), r.Path}, 0, ""
+	return &changes{f.lifecycle, reader, f.places}, 0, ""
 }
 
 // Close implements admin.Feed.
 func (c *changes) Close() { c.places.Leave() }
 
 // Next implements admin.Feed.
-func (c *changes) Next(ctx context.Context, yield func(*jute.Change)) error {
+func (c *changes) Next(ctx context.Context, yield func(c *jute.Change, ends bool)) error {
 	idle := time.NewTimer(feedIdle)
 	defer idle.Stop()
-	var last jute.Zxid // of what was yielded
-	for {
-		read, current := 0, jute.Zxid(0)
-		err := c.cursor.Next(func(r feed.Record) bool {
-			zxid := r.Zxid()
-			if zxid != current && read >= feedBytes {
-				return false
-			}
-			current = zxid
-			read += r.Len()
-			if !feed.Below(c.path, r.Path(), true) {
-				return true
-			}
-			sight := r.Sight(c.mayRead)
-			if sight == feed.Nothing {
-				return true
-			}
-			last = zxid
-			change := r.Change()
-			if sight == feed.Loss {
-				change.Stat = jute.Stat{}
-			}
-			yield(&change)
-			return true
+	for found := false; ; {
+		err := c.reader.Next(func(c *jute.Change, ends bool) {
+			found = true
+			yield(c, ends)
 		})
-		if err != nil {
+		switch {
+		case err != nil:
 			c.places.Compacted()
 			return err
-		}
-		if last != 0 && last <= c.cursor.Zxid() { // not within a transaction
+		case found:
 			return nil
 		}
 		select {
-		case <-c.history.More(c.cursor.Zxid()):
+		case <-c.reader.More():
 		case <-idle.C:
-			if last == 0 {
-				return nil
-			}
+			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-c.stopping:
@@ -114,5 +85,3 @@ func (c *changes) Next(ctx context.Context, yield func(*jute.Change)) error {
 		}
 	}
 }
-
-func (c *changes) mayRead(acl []jute.ACL) bool { return c.schemes.Allowed(acl, jute.PermRead, c.ids) }

@@ -264,7 +264,7 @@ func TestFeedCompacted(t *testing.T) {
 			c.set("/a", strings.Repeat("x", 100_000))
 		}
 		var gone *jute.CompactedError
-		if err := f.Next(t.Context(), func(*jute.Change) {}); !errors.As(err, &gone) || gone.Oldest <= gone.After {
+		if err := f.Next(t.Context(), func(*jute.Change, bool) {}); !errors.As(err, &gone) || gone.Oldest <= gone.After {
 			t.Errorf("error %v", err)
 		}
 	})

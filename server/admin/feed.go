@@ -23,10 +23,10 @@ type FeedRequest struct {
 
 // Feed is a stream of changes.
 type Feed interface {
-	// Next calls yield for the changes of the transactions that follow. It blocks until there are
-	// some, but not for longer than a time. The error is io.EOF when the server stops, and a
-	// *jute.CompactedError if changes were forgotten: then the last transaction may lack some.
-	Next(ctx context.Context, yield func(*jute.Change)) error
+	// Next calls yield for the changes that follow, and says which end their transactions. It blocks
+	// until there are some, but not for longer than a time. The error is io.EOF when the server stops, and a
+	// *jute.CompactedError if changes were forgotten.
+	Next(ctx context.Context, yield func(c *jute.Change, ends bool)) error
 	Close()
 }
 
@@ -124,22 +124,12 @@ type eventWriter struct {
 	out      io.Writer
 	withData bool
 	text     strings.Builder
-	last     *jute.Change // not written yet: it may be the last one of its transaction
 }
 
 // relay writes the changes that follow, or a sign of life.
 func (e *eventWriter) relay(ctx context.Context, feed Feed) error {
 	e.text.Reset()
-	err := feed.Next(ctx, func(c *jute.Change) {
-		if e.last != nil {
-			e.write(c.Zxid != e.last.Zxid)
-		}
-		e.last = c
-	})
-	if e.last != nil { // Next ends between two transactions, but for an error
-		e.write(err == nil)
-		e.last = nil
-	}
+	err := feed.Next(ctx, e.write)
 	var gone *jute.CompactedError
 	switch {
 	case errors.As(err, &gone):
@@ -150,13 +140,13 @@ func (e *eventWriter) relay(ctx context.Context, feed Feed) error {
 	return errors.Join(err, e.send(e.text.String()))
 }
 
-// write appends the event of the last change.
-func (e *eventWriter) write(endsTransaction bool) {
+// write appends the event of a change.
+func (e *eventWriter) write(c *jute.Change, endsTransaction bool) {
 	if endsTransaction {
-		fmt.Fprintf(&e.text, "id: %v\n", e.last.Zxid)
+		fmt.Fprintf(&e.text, "id: %v\n", c.Zxid)
 	}
-	data, _ := json.Marshal(feedEventOf(e.last, e.withData)) // it has nothing that can't be encoded
-	fmt.Fprintf(&e.text, "event: %v\ndata: %s\n\n", e.last.Kind, data)
+	data, _ := json.Marshal(feedEventOf(c, e.withData)) // it has nothing that can't be encoded
+	fmt.Fprintf(&e.text, "event: %v\ndata: %s\n\n", c.Kind, data)
 }
 
 func (e *eventWriter) send(text string) error {

@@ -14,9 +14,9 @@ import (
 // cutOff is a feed that loses changes within a transaction.
 type cutOff struct{}
 
-func (cutOff) Next(_ context.Context, yield func(*jute.Change)) error {
+func (cutOff) Next(_ context.Context, yield func(*jute.Change, bool)) error {
 	for i, zxid := range []jute.Zxid{1, 2, 2} {
-		yield(&jute.Change{Zxid: zxid, Index: int32(i), Kind: jute.ChangeData, Path: "/a"})
+		yield(&jute.Change{Zxid: zxid, Index: int32(i), Kind: jute.ChangeData, Path: "/a"}, zxid == 1)
 	}
 	return &jute.CompactedError{After: 1, Oldest: 2}
 }

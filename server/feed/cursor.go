@@ -14,6 +14,15 @@ type Cursor struct {
 // After returns a cursor for the changes after zxid. The history need not have reached it yet.
 func (h *History) After(zxid jute.Zxid) *Cursor { return &Cursor{history: h, zxid: zxid} }
 
+// from is After for a zxid after which the history should have all changes. The error is a
+// *jute.CompactedError.
+func (h *History) from(zxid jute.Zxid) (*Cursor, error) {
+	if oldest, _ := h.Span(); zxid < oldest {
+		return nil, &jute.CompactedError{After: zxid, Oldest: oldest}
+	}
+	return h.After(zxid), nil
+}
+
 // Zxid returns the zxid up to which the cursor has yielded everything. If that is less than the
 // zxid of the last record, there is more of its transaction.
 func (c *Cursor) Zxid() jute.Zxid { return c.zxid }

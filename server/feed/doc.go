@@ -5,7 +5,8 @@
 // is forgotten: a reader that asks for it gets a [jute.CompactedError] and reads the state again. A
 // reader is a [Cursor], a position; so a slow one holds nothing up and costs no memory. A [Feed] is
 // the reader for one client on a connection: it chooses, and makes the frames. A [Set] has the feeds of a
-// connection, and says which of them precede replies.
+// connection, and says which of them precede replies. A [Reader] is what a client without a connection of this
+// protocol has, over HTTP.
 //
 // # Layout
 //
@@ -19,12 +20,13 @@
 //   - A cursor that started after zxid z yields each change with a greater zxid once, or an error.
 //   - Cursor.Zxid is at least z only if all changes of transaction z have been yielded, even if a
 //     part of them was published before the others.
+//   - A reader says that a transaction ends only when all its changes have been yielded, and says so of each.
 //   - A feed that has once sent everything, and had credit since, has sent everything again after Set.CatchUp,
 //     unless for credit.
 //   - The bytes of all chunks exceed the limit by less than two chunks and one transaction.
 //
 // # Goroutines
 //
-// One goroutine, the applier, calls Add, Publish, Wake and Reset. Cursors and feeds may be used by
+// One goroutine, the applier, calls Add, Publish, Wake and Reset. Cursors, readers and feeds may be used by
 // other goroutines, each by one at a time.
 package feed

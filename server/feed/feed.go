@@ -48,10 +48,11 @@ func (h *History) Subscribe(r *jute.SubscribeRequest, now jute.Zxid) (*Feed, err
 	if after == jute.FromNow {
 		after = now
 	}
-	if oldest, _ := h.Span(); after < oldest {
-		return nil, &jute.CompactedError{After: after, Oldest: oldest}
+	cursor, err := h.from(after)
+	if err != nil {
+		return nil, err
 	}
-	return &Feed{request: *r, cursor: h.After(after), credit: int(r.Credit)}, nil
+	return &Feed{request: *r, cursor: cursor, credit: int(r.Credit)}, nil
 }
 
 // ID returns the client's number of the feed.

@@ -18,6 +18,9 @@ const (
 	lossUntold                       // a client is not told that it may no longer read a znode
 	levelUntold                      // a client is told that a feed precedes replies when it has no credit
 	placeKept                        // a feed that a client ends keeps its place
+	endsEarly                        // a reader says of each change that it is the last one of its transaction
+	endForgotten                     // a reader is not told that all of a transaction was read
+	batchLost                        // the change with which a reader stops for a while is lost
 	numMutants
 )
 
@@ -33,6 +36,9 @@ var mutantNames = [...]string{
 	lossUntold:     "loss-untold",
 	levelUntold:    "level-untold",
 	placeKept:      "place-kept",
+	endsEarly:      "ends-early",
+	endForgotten:   "end-forgotten",
+	batchLost:      "batch-lost",
 }
 
 func (m Mutant) String() string {

@@ -279,7 +279,7 @@ func (s *Sim) chooseWrite(req *request) {
 		s.chooseOperations(req)
 		return
 	}
-	if s.cfg.Feeds+s.cfg.Views > 0 && s.percent(20) {
+	if s.cfg.Feeds+s.cfg.Streams+s.cfg.Views > 0 && s.percent(20) {
 		s.chooseChanges(req)
 		return
 	}

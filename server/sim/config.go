@@ -99,6 +99,7 @@ type Config struct {
 
 	// Feeds is every how many clients one follows changes; 0 means none.
 	Feeds     int
+	Streams   int // clients that follow changes over HTTP
 	FeedBytes int // of the changes that a server keeps
 
 	// Views is every how many clients one pages through subtrees; 0 means none.
@@ -191,8 +192,8 @@ func (c *Config) String() string {
 	if c.Exact > 0 {
 		fmt.Fprintf(&b, " exact=%d", c.Exact)
 	}
-	if c.Feeds > 0 {
-		fmt.Fprintf(&b, " feeds=%d feedbytes=%d", c.Feeds, c.FeedBytes)
+	if c.Feeds+c.Streams > 0 {
+		fmt.Fprintf(&b, " feeds=%d streams=%d feedbytes=%d", c.Feeds, c.Streams, c.FeedBytes)
 	}
 	if c.Views > 0 {
 		fmt.Fprintf(&b, " views=%d viewms=%d viewbytes=%d", c.Views, c.ViewMs, c.ViewBytes)
@@ -252,6 +253,7 @@ func Draw(seed uint64, steps int) Config {
 	c.ViewBytes = pick(r, 20*datatree.SavedBytes, 64<<20)
 	c.Closings = pick[int64](r, 0, 256, 1024)
 	c.Turn = pick(r, 1, 1000, 8192)
+	c.Streams = pick(r, 0, 0, 1, 3)
 	return c
 }
 

@@ -80,6 +80,10 @@
 //   - C5: it sends nothing without credit. At the end those with credit have everything (Liveness).
 //   - C6: it takes one place of its server, from its begin to its end, and is not refused.
 //
+// Others follow changes over HTTP, and resume after the last id that they got when their connections break (C1, C4).
+//
+//   - C7: an id comes with the last change of each transaction, and with no other.
+//
 // Some clients page through subtrees while others write.
 //
 //   - P1: the pages of a view show each node of the subtree once, parents first and children in the order of their names,

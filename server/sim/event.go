@@ -25,6 +25,7 @@ const (
 	evToClient                      // packet: a reply reaches a client
 	evToServer                      // packet: a request reaches a node
 	evFeed                          // of a node: its feeds are looked at
+	evStream                        // arg: client over HTTP whose turn it is
 )
 
 // event is a future event.

@@ -194,6 +194,12 @@ func (s *Sim) chooseSubscribe(f *clientFeed) {
 	if r.After = f.after; f.begun {
 		return
 	}
+	s.drawSubject(f)
+}
+
+// drawSubject draws what a feed is of, and from where on.
+func (s *Sim) drawSubject(f *clientFeed) {
+	r := &f.request
 	r.Path, r.Recursive, r.Data = "/", s.percent(80), s.percent(50)
 	if s.percent(30) {
 		r.Path = pick(s.rng, s.paths[s.rng.IntN(len(s.paths))], "/tree", "/line", "/tree/a")
@@ -361,7 +367,7 @@ const maxFeeds = 2
 // beginChanges begins the history of a process that has loaded a snapshot, or nothing.
 func (s *Sim) beginChanges(n *node) {
 	limit := s.cfg.FeedBytes
-	if s.cfg.Feeds == 0 {
+	if s.cfg.Feeds+s.cfg.Streams == 0 {
 		limit = 0
 	}
 	n.changes, n.changesSince = feed.New(limit, n.applied), n.applied
@@ -378,7 +384,7 @@ func (s *Sim) addChanges(n *node) {
 
 // publishChanges makes the changes of a transaction, or of a part of one, known to the feeds.
 func (s *Sim) publishChanges(n *node, txn *datatree.Txn) {
-	if s.cfg.Feeds == 0 {
+	if s.cfg.Feeds+s.cfg.Streams == 0 {
 		return
 	}
 	n.changes.Add(txn, &s.result)
@@ -533,7 +539,7 @@ func (s *Sim) checkHistory(n *node) {
 
 // checkFeedsSent checks that no feed has to wait when all feeds have been looked at, unless for credit.
 func (s *Sim) checkFeedsSent() {
-	if s.cfg.Feeds == 0 {
+	if s.checkStreams(); s.cfg.Feeds == 0 {
 		return
 	}
 	s.runUntil("a feed has always more to send", func() bool {

@@ -316,6 +316,9 @@ var focuses = map[string]func(*Config){
 	"one-lane":             slowWays,
 	"level-forgotten":      followers,
 	"level-untold":         followers,
+	"ends-early":           streamers,
+	"end-forgotten":        streamers,
+	"batch-lost":           streamers,
 	"loss-untold":          followers,
 	"children-lost":        viewers,
 	"deleted-last":         viewers,
@@ -346,10 +349,13 @@ func watchers(c *Config) {
 }
 
 // loud has a client with many requests under way beside others.
-func loud(c *Config) { c.Clients, c.Pipeline, c.Loud, c.Rate = 5, 4, 100, 0 }
+func loud(c *Config) { c.Clients, c.Pipeline, c.Loud, c.Rate, c.Streams = 5, 4, 100, 0, 0 }
 
 // followers has clients that follow changes.
 func followers(c *Config) { c.Clients, c.Feeds, c.Pipeline, c.FeedBytes = 5, 1, 4, 2000 }
+
+// streamers has clients that follow changes over HTTP.
+func streamers(c *Config) { followers(c); c.Streams = 5 }
 
 // viewers has clients that page through subtrees that change.
 func viewers(c *Config) {

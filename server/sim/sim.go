@@ -26,6 +26,7 @@ type Sim struct {
 	members zab.Members // of the configuration file
 	nodes   []*node
 	clients []*client
+	streams []*stream
 	links   [16][16]*link
 	blocks  [16][16]int
 	dialing [16][16]bool
@@ -132,6 +133,10 @@ func newSim(cfg Config) *Sim {
 		c := &client{id: i, node: -1, feeds: s.newFeeds(i)}
 		s.clients = append(s.clients, c)
 		s.clientTurn(c)
+	}
+	for i := range cfg.Streams {
+		s.streams = append(s.streams, new(stream))
+		s.streamTurn(int32(i))
 	}
 	for f := range Fault(numFaults) {
 		s.scheduleFault(f)
@@ -242,6 +247,8 @@ func (s *Sim) dispatch(n *node, e *event) {
 		s.received(s.clients[e.arg], &p.rep)
 	case evFeed:
 		s.feed(n)
+	case evStream:
+		s.streamTurn(e.arg)
 	case evToServer:
 		if n.alive {
 			s.serve(n, p.client, &p.req)
