@@ -193,6 +193,7 @@ const ours = `
 	cmd/zkbench:       client internal/bench internal/buildinfo internal/console internal/login
 	test/bench:        client internal/ask internal/bench internal/testing/freeport internal/traceid
 	test/bench/clients: client/cache internal/bench
+	test/bench/etcd:   internal/bench internal/testing/freeport
 
 	# For tests.
 	internal/testing/crashfs:  internal/vfs
@@ -239,7 +240,8 @@ const theirs = `
 	github.com/prometheus/client_model: server/monitor
 	github.com/prometheus/client_golang: server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/ internal/testing/manual
-	github.com/HdrHistogram:            internal/bench
+	github.com/HdrHistogram:            internal/bench test/bench/etcd
+	go.etcd.io/etcd:                    test/bench/etcd
 	gonum.org/v1/plot:                  test/bench
 	go.uber.org/goleak:                 tests
 	github.com/go-zookeeper/zk:         tests
