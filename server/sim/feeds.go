@@ -529,7 +529,8 @@ func (s *Sim) checkHistory(n *node) {
 		return
 	}
 	kept := 0
-	for i := g.recordsAfter(oldest - 1); i < g.recordsAfter(last); i++ {
+	// A transaction that is applied in parts, of which some have been forgotten, is after last.
+	for i := g.recordsAfter(oldest - 1); i < g.recordsAfter(max(oldest, last)); i++ {
 		kept += 100 + len(g.records[i].Path) + len(g.records[i].Data)
 	}
 	if kept < s.cfg.FeedBytes/4 {

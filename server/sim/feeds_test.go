@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
 )
 
 // following has servers with small histories of changes.
@@ -47,6 +49,35 @@ func TestReg_AnswerBetweenEvents(t *testing.T) {
 			t.Errorf("after the answer the feed is at %v, and not at %v", f.after, z)
 		}
 	})
+}
+
+// The end of a session deletes more ephemerals than the history has room for, and is applied in parts. The client watches
+// them, so its feed is looked at after each part: what is to come next has been forgotten, and the transaction is not over.
+func TestReg_ForgottenWithinATransaction(t *testing.T) {
+	play(t, following(scriptConfig()), forgottenWithinATransaction)
+}
+
+func forgottenWithinATransaction(s *script) {
+	leader := s.lead()
+	for i := range 10 { // the simulator applies half of them in parts
+		id := jute.SessionID(1000 + i)
+		s.submit(leader, replica.Write, evaluate.Request{
+			Op: jute.OpCreateSession, Session: id, Origin: leader.newOrigin(), TimeoutMs: int32(s.cfg.SessionMs)})
+		for j := range 40 {
+			op := jute.MultiOp{Type: jute.OpCreate, Path: fmt.Sprintf("/e-%02d", j), ACL: openACL, Mode: jute.ModeEphemeral}
+			s.submit(leader, replica.Write, evaluate.Request{Op: op.Type, Session: id, Body: op.Append(nil)})
+		}
+		s.takeOutputs(leader)
+		s.wait("the ephemerals", func() bool { return leader.tree.Stats().Ephemerals == 40 })
+		s.everywhere()
+		c, f := s.follow(leader, leader.applied)
+		for j := range 40 {
+			s.request(c, request{kind: reqRead, op: jute.OpExists, path: fmt.Sprintf("/e-%02d", j), watch: true})
+		}
+		s.submitted(leader, evaluate.Request{Op: jute.OpCloseSession, Session: id})
+		s.everywhere()
+		s.wait("the client is told", func() bool { return f.state == feedGone })
+	}
 }
 
 // A server that gets a snapshot lacks the changes before it, although it has earlier ones.
