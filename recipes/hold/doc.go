@@ -66,9 +66,11 @@
 // # Fencing
 //
 // Stop working when Held.Context ends. Where a late write would do damage, that is not
-// enough: the process may be suspended between the check and the write. There are two
+// enough: the process may be suspended between the check and the write. There are three
 // remedies:
 //
+//   - If the data are in an ensemble of zkd's servers, Protect their nodes. The servers then
+//     refuse writes of all but the holder, by any program in any language.
 //   - If the data are in the same ensemble, write with Client.Multi and Held.Guard. The
 //     servers then perform the write only if the nodes of the Held still exist.
 //   - Otherwise send Held.Token with each write, to a store that rejects tokens lower than

@@ -109,13 +109,18 @@ func TestContext(t *testing.T) {
 func TestHolderACL(t *testing.T) {
 	w := trial.New(t)
 	first := w.Proxy.Client(t, func(o *client.Options) { o.RenewSession = true }).WithRetry(trial.Quick()).Namespace(w.Dir())
-	_, err := w.Look.Create(w.Ctx, "/open", nil, client.CreateOptions{})
-	w.Must(err)
-	_, err = w.Look.Create(w.Ctx, "/report", nil, client.CreateOptions{ACL: hold.ACL(w.Look, "/l")})
-	if err != nil { // a server of Apache
+	for _, path := range []string{"/open", "/report"} {
+		_, err := w.Look.Create(w.Ctx, path, nil, client.CreateOptions{})
+		w.Must(err)
+	}
+	if err := hold.Protect(w.Ctx, w.Look, "/l", "/report"); err != nil { // a server of Apache
 		mustBe(t, err, client.ErrInvalidACL)
+		if !strings.Contains(err.Error(), "does not know ACLs for the holder of a lock") {
+			t.Errorf("%v", err)
+		}
 		return
 	}
+	mustBe(t, hold.Protect(w.Ctx, w.Look, "/l", "/none"), client.ErrNoNode)
 	write := func(c *client.Client, path, data string) error {
 		_, err := c.Set(w.Ctx, path, []byte(data), client.AnyVersion)
 		return err

@@ -155,6 +155,10 @@ func (s *Storm) Client(i int) *client.Client {
 	return l.c
 }
 
+// Expire ends the session of the i-th client, as servers do when its process is suspended for longer than
+// its timeout.
+func (s *Storm) Expire(i int) { s.lanes[i].expire() }
+
 // Clients returns how many there are.
 func (s *Storm) Clients() int { return len(s.lanes) }
 
@@ -215,11 +219,16 @@ func (s *Storm) fault(ctx context.Context, rng *rand.Rand) {
 		cut.Cancel()
 	}
 	if kind >= 6 && ctx.Err() == nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if id := l.c.Session().ID(); id != 0 && !l.c.State().Final() {
-			l.proxy.ExpireSession(id)
-		}
+		l.expire()
+	}
+}
+
+// expire ends the session, if there is one.
+func (l *lane) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id := l.c.Session().ID(); id != 0 && !l.c.State().Final() {
+		l.proxy.ExpireSession(id)
 	}
 }
 
