@@ -350,10 +350,15 @@ func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
 		broken = fmt.Errorf("reply to %v: %w", k.op, err)
 	case h.Err == ErrNotReadOnly && !s.readOnly():
 		e.Err = ErrDiskFull
+	case h.Err == ErrMarshalling && (k.op == jute.OpGetChildren || k.op == jute.OpGetChildren2):
+		e.Cause = errManyChildren
 	}
 	s.finish(k, h.Zxid, e)
 	return broken
 }
+
+// errManyChildren is why a node's children can't be listed at once.
+var errManyChildren = errors.New("they may be too many for a reply: ChildrenPage lists them in parts")
 
 // readOnly reports whether the server is read-only because it has no quorum.
 func (s *session) readOnly() bool {

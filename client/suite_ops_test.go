@@ -335,6 +335,7 @@ func TestSuiteLargeListing(t *testing.T) {
 	list, err = c.Children(ctx, "/")
 	names := list.Names
 	if errors.Is(err, client.ErrMarshalling) {
+		failsWith(t, err, client.ErrMarshalling, "getChildren", "ChildrenPage")
 		page := client.Page{More: true}
 		for page.More {
 			o := client.PageOptions{}
