@@ -199,9 +199,10 @@ func (s *Clients) admit(nc net.Conn, kind portKind) {
 	s.running.Go(c.serve)
 }
 
-// forget removes an ended connection from all registers. Under the tree lock no watch can
-// be added for it meanwhile: its reader has ended, and the applier, which serves its
-// queued reads, needs that lock to do so.
+// forget removes an ended connection from all registers. After this hold of the tree's
+// lock no watch is added for it: its reader has ended, and the applier, which needs that lock
+// to serve its queued reads, finds none. So its watches, which may be very many, are removed
+// without the lock. Its handle is free only when they are gone.
 func (s *Clients) forget(c *conn) {
 	c.endLimits()
 	use := c.use()
@@ -219,14 +220,14 @@ func (s *Clients) forget(c *conn) {
 	c.mu.feeds.Close()
 	c.dropOutLocked()
 	c.mu.Unlock()
-	if w := c.watcher.Load(); w != 0 {
-		s.state.Watches.Drop(c.watcherID())
-		s.metrics.DeadWatchers.Add(1)
-	}
 	s.views.drop(c)
 	s.feeder.remove(c)
-	s.conns.Remove(c, c.ip())
 	s.state.RUnlock()
+	if w, ok := c.WatchHandle(); ok {
+		s.state.Watches.Drop(w)
+		s.metrics.DeadWatchers.Add(1)
+	}
+	s.conns.Remove(c, c.ip())
 	s.throttler.relax()
 }
 

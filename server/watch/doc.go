@@ -35,7 +35,8 @@
 // Each mode is one [relation] between paths and watchers. A link is 16 bytes in a slab;
 // it is in the doubly linked list of its path and in the watcher's hash set. So firing,
 // adding and removing a watch cost O(1) however many others share its path or its
-// watcher, and closing a connection costs its own watches. (A set is copied when it
+// watcher, and closing a connection costs its own watches, with the lock released after
+// each thousand of them. (A set is copied when it
 // doubles, so one connection with a million watches makes others wait for some
 // milliseconds a few times.) Only the paths are separate heap objects. The memory of
 // removed watches is kept for later ones.

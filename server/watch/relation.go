@@ -136,8 +136,26 @@ func (r *relation) forget(p uint32) {
 	r.paths.release(p)
 }
 
-// drop unlinks every link of a set, and empties it.
-func (r *relation) drop(set *index) {
-	set.each(r.unlink)
-	*set = index{}
+// drop unlinks up to most links of a set, which gets no more, and returns how many it
+// did. It goes through the slots from the last to the first, so that an id is seldom moved
+// back; the slots from end on are done, and 0 is the end of all.
+func (r *relation) drop(set *index, end *int, most int) (n int) {
+	for n < most && set.n > 0 {
+		if *end == 0 {
+			*end = len(set.tags)
+		}
+		slot := *end - 1
+		if set.tags[slot] == 0 {
+			*end = slot
+			continue
+		}
+		id := set.ids[slot]
+		set.remove(slot, r.linkHash)
+		r.unlink(id)
+		n++
+	}
+	if set.n == 0 {
+		*set = index{}
+	}
+	return n
 }

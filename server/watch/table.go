@@ -86,18 +86,35 @@ func (t *Table) Check(w Watcher, path string, typ jute.WatchType) bool {
 	return false
 }
 
-// Drop removes all watches of w, whose connection is closed.
+// Drop removes all watches of w, whose connection is closed. The table is locked for
+// some of them at a time, so that nobody waits for a connection with very many.
 func (t *Table) Drop(w Watcher) {
+	var ends [modeCount]int
+	for t.dropPart(w, &ends) {
+	}
+}
+
+// dropLen is how many watches of a connection are removed under one hold of the lock.
+const dropLen = 1024
+
+// dropPart removes the next watches of w, and reports whether there may be more. ends are
+// zero at first, then those of the last call.
+func (t *Table) dropPart(w Watcher, ends *[modeCount]int) (more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state := t.watcherLocked(w)
 	if state == nil {
-		return
+		return false
 	}
+	left := dropLen
 	for m := range t.modes {
-		t.modes[m].drop(&state.sets[m])
+		left -= t.modes[m].drop(&state.sets[m], &ends[m], left)
+	}
+	if left == 0 {
+		return true
 	}
 	t.watchers[w] = nil
+	return false
 }
 
 func (t *Table) watcherLocked(w Watcher) *watcher {

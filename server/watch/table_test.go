@@ -38,6 +38,39 @@ func TestHandleIsReused(t *testing.T) {
 	}
 }
 
+// TestDropInParts checks that the watches of a large connection are removed a part at a
+// time, and that the table works in between.
+func TestDropInParts(t *testing.T) {
+	const n = 20 * dropLen
+	table := New()
+	for i := range n {
+		table.Add(1, pathOf(i), Mode(i%modeCount))
+		table.Add(2, pathOf(i), Data)
+	}
+	var ends [modeCount]int
+	left := table.CountOf(1)
+	for i := 0; table.dropPart(1, &ends); i++ {
+		for j := i * 100; j < i*100+100; j++ { // some are fired or removed meanwhile
+			table.Trigger(jute.EventDeleted, pathOf(j), func(Watcher) {})
+			table.Remove(1, pathOf(n-1-j), jute.WatchAny)
+		}
+		now := table.CountOf(1)
+		if now < left-dropLen-200 {
+			t.Fatalf("part %d removed %d watches", i, left-now)
+		}
+		left = now
+		checkInvariants(t, table)
+	}
+	if left == n || table.CountOf(1) != 0 {
+		t.Errorf("%d watches are left after the drop", table.CountOf(1))
+	}
+	fired(table, jute.EventDataChanged, pathOf(n-1))
+	if got, want := table.CountOf(2), table.Count(); got != want {
+		t.Errorf("the other connection has %d watches of %d", got, want)
+	}
+	checkInvariants(t, table)
+}
+
 // TestMemoryIsReused fills and empties a table several times with the same watches: after
 // the first time it must not need more memory.
 func TestMemoryIsReused(t *testing.T) {

@@ -1,0 +1,41 @@
+package clients
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// TestTreeIsFreeWhileWatchesAreDropped ends a connection while its watches can't be removed,
+// as the table is busy. Meanwhile the applier gets the tree; if it didn't, this would hang.
+func TestTreeIsFreeWhileWatchesAreDropped(t *testing.T) {
+	s, _ := newTestClients(t)
+	c := newTestConn(t, s)
+	s.conns.Add(c, c.ip(), 0, 0)
+	w := c.watcherID()
+	s.state.Watches.Add(w, "/n", watch.Data)
+	s.state.Watches.Add(w, "/busy", watch.Data)
+	forgotten := make(chan struct{})
+	s.state.Watches.Trigger(jute.EventDataChanged, "/busy", func(watch.Watcher) {
+		go func() {
+			s.forget(c)
+			close(forgotten)
+		}()
+		for gone := false; !gone; runtime.Gosched() {
+			c.mu.Lock()
+			gone = c.mu.gone
+			c.mu.Unlock()
+		}
+		s.state.Lock()
+		s.state.Unlock() //nolint:staticcheck // it is enough to have had the lock
+		if s.conns.Watcher(w) != c {
+			t.Error("the handle is free although there are watches of it")
+		}
+	})
+	<-forgotten
+	if n := s.state.Watches.Count(); n != 0 || s.conns.Watcher(w) != nil {
+		t.Errorf("%d watches are left, and the handle is of %v", n, s.conns.Watcher(w))
+	}
+}
