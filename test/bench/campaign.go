@@ -73,7 +73,7 @@ func (s *settings) races() []race {
 
 // run measures what the settings select. If it fails, the complete rows stay.
 func (c *campaign) run() error {
-	steps := []func() error{c.raceAll, c.idleSessions, c.fullTree, c.largeDirectory, c.deadRacks}
+	steps := []func() error{c.raceAll, c.idleSessions, c.fullTree, c.largeDirectory, c.deadRacks, c.manyWatches}
 	if c.servers > 1 {
 		steps = slices.Insert(steps, 1, c.outages, c.disturbances, c.coldStart)
 	}
