@@ -23,9 +23,9 @@ func (t *Table) Count() int {
 	defer t.mu.Unlock()
 	n := 0
 	for m := range t.modes {
-		n += t.modes[m].links.live
+		n += t.modes[m].watches
 	}
-	return n + t.modes[Persistent].links.live
+	return n + t.modes[Persistent].watches
 }
 
 // CountOf returns the number of watches of w, of all modes.
@@ -67,7 +67,7 @@ func (t *Table) AppendPaths(dst []string, w Watcher) []string {
 		for _, m := range dataTable {
 			r := &t.modes[m]
 			state.sets[m].each(func(id uint32) {
-				dst = append(dst, pathOfKey(r.paths.at(r.links.at(id).path).path))
+				dst = append(dst, pathOfKey(r.paths.at(r.pathOf(id)).path))
 			})
 		}
 	}
@@ -147,8 +147,8 @@ func (t *Table) appendWatchersLocked(dst []Watcher, mode Mode, path string) []Wa
 	if p == 0 {
 		return dst
 	}
-	for id := r.paths.at(p).first; id != 0; id = r.links.at(id).next {
-		dst = append(dst, r.links.at(id).watcher)
+	for id := r.head(p); id != 0; id = r.next(id) {
+		dst = append(dst, r.watcherOf(id))
 	}
 	return dst
 }

@@ -27,13 +27,14 @@
 //     match.
 //   - The table owns its strings: a path may alias a buffer that is reused
 //     after the call.
-//   - A path is in a relation if and only if a watcher is linked to it there;
-//     a link is in its path's list and in its watcher's set.
+//   - A path is in a relation if and only if it has a watcher there; a watch
+//     is in its path's list and in its watcher's set.
 //
 // # Layout
 //
-// Each mode is one [relation] between paths and watchers. A link is 16 bytes in a slab;
-// it is in the doubly linked list of its path and in the watcher's hash set. So firing,
+// Each mode is one [relation] between paths and watchers. A path with one watcher names it;
+// with more, each watch is a link of 16 bytes in a slab, in the doubly linked list of its
+// path. The ids of a watcher's watches are in its hash set. So firing,
 // adding and removing a watch cost O(1) however many others share its path or its
 // watcher, and closing a connection costs its own watches, with the lock released after
 // each thousand of them. (A set is copied when it

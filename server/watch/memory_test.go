@@ -37,11 +37,11 @@ func appendPath(b []byte, i int) []byte { return fmt.Appendf(b, "/services/regis
 
 func pathOf(i int) string { return string(appendPath(nil, i)) }
 
-// TestMemory checks that a watch takes at most 100 bytes of heap, all included. There are
+// TestMemory checks that a watch takes at most 90 bytes of heap, all included. There are
 // a quarter of a million: as for the million of BenchmarkMemory, the indexes have just
 // doubled, so that this is about the worst number.
 func TestMemory(t *testing.T) {
-	const n, limit = 250_000, 100
+	const n, limit = 250_000, 90
 	for i, shape := range shapes {
 		t.Run(shape.name, func(t *testing.T) {
 			if got := bytesPerWatch(i, n); got > limit {

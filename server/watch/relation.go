@@ -3,11 +3,16 @@ package watch
 import "strings"
 
 // relation records which watchers watch which paths in one mode. A watcher's side of it
-// is an index of links, which the caller keeps and passes in.
+// is a set of the ids of its watches, which the caller keeps and passes in.
+//
+// Most paths have one watcher. The id of its watch is that of the path, marked as alone, and
+// there is no link: the path names the watcher. When a second one comes, both get links,
+// which stay until they are removed.
 type relation struct {
-	byPath [segments]index // ids in paths; segmentOf selects the index
-	paths  slab[watchedPath, *watchedPath]
-	links  slab[link, *link]
+	watches int
+	byPath  [segments]index // ids in paths; segmentOf selects the index
+	paths   slab[watchedPath, *watchedPath]
+	links   slab[link, *link]
 }
 
 // segments is the number of tables into which the index of paths is split, so that no Add
@@ -17,11 +22,14 @@ const segments = 256
 // watchedPath is a path with at least one watcher.
 type watchedPath struct {
 	path  string // "" while the record is free
-	first uint32 // head of the list of links; 0 only within a call
+	first uint32 // the watcher, marked as alone, or the head of the list of links; 0 only within a call
 	hash  uint32
 }
 
-// link is one watch.
+// alone marks the id of a watch without a link. Ids and watchers are smaller.
+const alone = 1 << 31
+
+// link is a watch of a path that has, or had, several.
 type link struct {
 	path       uint32 // in paths
 	watcher    Watcher
@@ -45,7 +53,38 @@ func hashOfID(id uint32) uint32 {
 }
 
 func (r *relation) pathHash(id uint32) uint32 { return r.paths.at(id).hash }
-func (r *relation) linkHash(id uint32) uint32 { return hashOfID(r.links.at(id).path) }
+func (r *relation) linkHash(id uint32) uint32 { return hashOfID(r.pathOf(id)) }
+
+// pathOf returns the number of the path of a watch.
+func (r *relation) pathOf(id uint32) uint32 {
+	if id&alone != 0 {
+		return id &^ alone
+	}
+	return r.links.at(id).path
+}
+
+func (r *relation) watcherOf(id uint32) Watcher {
+	if id&alone != 0 {
+		return Watcher(r.paths.at(id&^alone).first &^ alone)
+	}
+	return r.links.at(id).watcher
+}
+
+// head returns the first watch of a path.
+func (r *relation) head(path uint32) uint32 {
+	if first := r.paths.at(path).first; first&alone == 0 {
+		return first
+	}
+	return path | alone
+}
+
+// next returns the watch after this one of the same path, or 0.
+func (r *relation) next(id uint32) uint32 {
+	if id&alone != 0 {
+		return 0
+	}
+	return r.links.at(id).next
+}
 
 func (r *relation) slotOf(path string, hash uint32) int {
 	return r.byPath[segmentOf(hash)].find(hash, func(id uint32) bool {
@@ -61,10 +100,10 @@ func (r *relation) find(path string, hash uint32) uint32 {
 	return 0
 }
 
-// linkSlot returns the slot of set that holds the link to a path, or -1.
+// linkSlot returns the slot of set that holds the watch of a path, or -1.
 func (r *relation) linkSlot(set *index, path uint32) int {
 	return set.find(hashOfID(path), func(id uint32) bool {
-		return r.links.at(id).path == path
+		return r.pathOf(id) == path
 	})
 }
 
@@ -74,27 +113,45 @@ func (r *relation) has(set *index, path string, hash uint32) bool {
 	return id != 0 && r.linkSlot(set, id) >= 0
 }
 
-// add links w, whose set is given, to path, unless it is already linked.
-func (r *relation) add(w Watcher, set *index, path string, hash uint32) {
+// add lets w watch path, unless it does already. setOf returns the set of a watcher.
+func (r *relation) add(w Watcher, path string, hash uint32, setOf func(Watcher) *index) {
+	set := setOf(w)
 	p := r.find(path, hash)
 	if p == 0 {
 		p = r.paths.alloc()
-		*r.paths.at(p) = watchedPath{path: strings.Clone(path), hash: hash}
+		*r.paths.at(p) = watchedPath{path: strings.Clone(path), hash: hash, first: uint32(w) | alone}
 		r.byPath[segmentOf(hash)].insert(hash, p, r.pathHash)
-	} else if r.linkSlot(set, p) >= 0 {
+		set.insert(hashOfID(p), p|alone, r.linkHash)
+		r.watches++
 		return
 	}
-	id := r.links.alloc()
+	if r.linkSlot(set, p) >= 0 {
+		return
+	}
+	if id := r.head(p); id&alone != 0 {
+		other := r.watcherOf(id)
+		its := setOf(other)
+		slot := r.linkSlot(its, p)
+		its.ids[slot] = r.link(p, other)
+	}
+	set.insert(hashOfID(p), r.link(p, w), r.linkHash)
+	r.watches++
+}
+
+// link puts w at the head of the list of a path.
+func (r *relation) link(p uint32, w Watcher) (id uint32) {
+	id = r.links.alloc()
 	head := &r.paths.at(p).first
-	*r.links.at(id) = link{path: p, watcher: w, next: *head}
-	if *head != 0 {
+	*r.links.at(id) = link{path: p, watcher: w}
+	if *head&alone == 0 {
+		r.links.at(id).next = *head
 		r.links.at(*head).prev = id
 	}
 	*head = id
-	set.insert(hashOfID(p), id, r.linkHash)
+	return id
 }
 
-// remove undoes add, and reports whether there was a link.
+// remove undoes add, and reports whether there was a watch.
 func (r *relation) remove(set *index, path string, hash uint32) bool {
 	p := r.find(path, hash)
 	if p == 0 {
@@ -110,8 +167,13 @@ func (r *relation) remove(set *index, path string, hash uint32) bool {
 	return true
 }
 
-// unlink removes a link, which is no longer in any set, from its path.
+// unlink removes a watch, which is no longer in any set, from its path.
 func (r *relation) unlink(id uint32) {
+	r.watches--
+	if id&alone != 0 {
+		r.forget(id &^ alone)
+		return
+	}
 	l := *r.links.at(id)
 	if l.next != 0 {
 		r.links.at(l.next).prev = l.prev
@@ -136,7 +198,7 @@ func (r *relation) forget(p uint32) {
 	r.paths.release(p)
 }
 
-// drop unlinks up to most links of a set, which gets no more, and returns how many it
+// drop unlinks up to most watches of a set, which gets no more, and returns how many it
 // did. It goes through the slots from the last to the first, so that an id is seldom moved
 // back; the slots from end on are done, and 0 is the end of all.
 func (r *relation) drop(set *index, end *int, most int) (n int) {

@@ -24,7 +24,7 @@ type Table struct {
 
 // watcher is a connection's side of the relations.
 type watcher struct {
-	sets  [modeCount]index // ids of links, by path
+	sets  [modeCount]index // ids of watches, by path
 	round uint64           // the last round in which it was named
 }
 
@@ -46,7 +46,7 @@ func (t *Table) Add(w Watcher, path string, mode Mode) {
 	if t.watchers[w] == nil {
 		t.watchers[w] = new(watcher)
 	}
-	t.modes[mode].add(w, &t.watchers[w].sets[mode], path, hash)
+	t.modes[mode].add(w, path, hash, func(w Watcher) *index { return &t.watchers[w].sets[mode] })
 }
 
 // Remove removes the watches of w on exactly path that typ selects: of any mode

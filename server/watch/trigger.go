@@ -31,7 +31,7 @@ func (t *Table) Trigger(typ jute.EventType, path string, deliver func(w Watcher)
 // fireLocked fires the watches of one mode on exactly path.
 func (t *Table) fireLocked(mode Mode, path string, hash uint32, deliver func(w Watcher)) {
 	r := &t.modes[mode]
-	if r.links.live == 0 {
+	if r.watches == 0 {
 		return
 	}
 	p := r.find(path, hash)
@@ -39,13 +39,13 @@ func (t *Table) fireLocked(mode Mode, path string, hash uint32, deliver func(w W
 		return
 	}
 	var next uint32
-	for id := r.paths.at(p).first; id != 0; id = next {
-		l := r.links.at(id)
-		next = l.next
-		w := t.watchers[l.watcher]
+	for id := r.head(p); id != 0; id = next {
+		next = r.next(id)
+		watcher := r.watcherOf(id)
+		w := t.watchers[watcher]
 		if w.round != t.round {
 			w.round = t.round
-			deliver(l.watcher)
+			deliver(watcher)
 		}
 		if mode == Data || mode == Child {
 			set := &w.sets[mode]
@@ -58,7 +58,7 @@ func (t *Table) fireLocked(mode Mode, path string, hash uint32, deliver func(w W
 // fireAncestorsLocked fires the recursive watches on path and on each ancestor, including
 // the root.
 func (t *Table) fireAncestorsLocked(path string, deliver func(w Watcher)) {
-	if t.modes[PersistentRecursive].links.live == 0 {
+	if t.modes[PersistentRecursive].watches == 0 {
 		return
 	}
 	t.fireLocked(PersistentRecursive, "/", t.hash("/", PersistentRecursive), deliver)

@@ -214,14 +214,14 @@ func compare(t *testing.T, table *Table, tw twin, watchers int) {
 	}
 }
 
-// checkInvariants checks that the table's structures agree: each link is in the list of
+// checkInvariants checks that the table's structures agree: each watch is in the list of
 // its path and in the set of its watcher, each path is in the index, and there is nothing
 // else.
 func checkInvariants(t *testing.T, table *Table) {
 	t.Helper()
 	for m := range table.modes {
 		r := &table.modes[m]
-		indexed, linked := 0, 0
+		indexed, watches, linked := 0, 0, 0
 		for i := range r.byPath {
 			indexed += r.byPath[i].n
 		}
@@ -234,13 +234,19 @@ func checkInvariants(t *testing.T, table *Table) {
 				t.Errorf("%v: path %q is not found in the index", Mode(m), w.path)
 			}
 			var prev uint32
-			for id := w.first; id != 0; prev, id = id, r.links.at(id).next {
-				l := r.links.at(id)
-				linked++
-				set := &table.watchers[l.watcher].sets[m]
+			for id := r.head(p); id != 0; prev, id = id, r.next(id) {
+				watches++
+				set := &table.watchers[r.watcherOf(id)].sets[m]
 				slot := r.linkSlot(set, p)
-				if l.prev != prev || l.path != p || slot < 0 || set.ids[slot] != id {
-					t.Errorf("%v: link %d of %q is %+v, in slot %d of its watcher", Mode(m), id, w.path, *l, slot)
+				if slot < 0 || set.ids[slot] != id {
+					t.Errorf("%v: watch %d of %q is in slot %d of its watcher", Mode(m), id, w.path, slot)
+				}
+				if id&alone != 0 {
+					continue
+				}
+				linked++
+				if l := r.links.at(id); l.prev != prev || l.path != p {
+					t.Errorf("%v: link %d of %q is %+v", Mode(m), id, w.path, *l)
 				}
 			}
 		}
@@ -250,9 +256,9 @@ func checkInvariants(t *testing.T, table *Table) {
 				inSets += w.sets[m].n
 			}
 		}
-		if indexed != r.paths.live || linked != r.links.live || inSets != linked {
-			t.Errorf("%v: %d paths, %d indexed; %d links, %d in lists, %d in sets",
-				Mode(m), r.paths.live, indexed, r.links.live, linked, inSets)
+		if indexed != r.paths.live || watches != r.watches || linked != r.links.live || inSets != watches {
+			t.Errorf("%v: %d paths, %d indexed; %d watches, %d in lists, %d in sets; %d links, %d in lists",
+				Mode(m), r.paths.live, indexed, r.watches, watches, inSets, r.links.live, linked)
 		}
 	}
 }
