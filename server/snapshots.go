@@ -447,7 +447,6 @@ func (w *rowWalk) peek() (datatree.Row, bool) {
 			return datatree.Row{}, false
 		}
 		w.begun = true
-		w.view.Sort()
 		w.batch.Reset()
 		w.state.RLock()
 		w.more = w.view.Step(&w.batch, walkBudget)

@@ -114,7 +114,6 @@ func BenchmarkSnapshot(b *testing.B) {
 			for more := true; more; {
 				batch.Reset()
 				more = v.Step(&batch, 64<<10)
-				v.Sort()
 			}
 			v.Close()
 		}

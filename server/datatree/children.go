@@ -39,7 +39,8 @@ func (t *Tree) namesBelow(id nodeID) iter.Seq[string] {
 func (t *Tree) ChildrenAfter(path, after string) iter.Seq[Child] {
 	id := t.find(path)
 	return func(yield func(Child) bool) {
-		for c := range t.childrenAfter(id, after) {
+		var room [listFrom]nodeID
+		for c := range t.childrenAfter(id, after, room[:]) {
 			if !yield(Child{t.arena.name(c), t, c}) {
 				return
 			}
@@ -47,11 +48,11 @@ func (t *Tree) ChildrenAfter(path, after string) iter.Seq[Child] {
 	}
 }
 
-func (t *Tree) childrenAfter(id nodeID, after string) iter.Seq[nodeID] {
+// childrenAfter is ChildrenAfter by ids. It sorts in room, which may be nil.
+func (t *Tree) childrenAfter(id nodeID, after string, room []nodeID) iter.Seq[nodeID] {
 	return func(yield func(nodeID) bool) {
-		var room [listFrom]nodeID
 		if l := t.listings[id]; l != nil {
-			l.after(&t.arena, after, room[:], yield)
+			l.after(&t.arena, after, room, yield)
 			return
 		}
 		ids := room[:0]

@@ -24,8 +24,9 @@
 //     not on its history. A tree loaded from a snapshot has the digest of the tree that
 //     was frozen.
 //   - Blobs are never modified. The result of Data stays valid after the node is deleted.
-//   - While a [View] is open, the first change of a record saves its previous version; a
-//     walk that prefers saved versions sees the tree as it was frozen.
+//   - While a [View] is open, the first change of a record saves its previous version, and
+//     a node that is created is noted; a walk that prefers saved versions, passes over new
+//     nodes and adds deleted ones sees the tree as it was frozen.
 //
 // # Goroutines
 //

@@ -119,7 +119,7 @@ func (l *listing) join(i int) bool {
 }
 
 // after calls yield with the children whose names come after name, in order, until it
-// returns false. It sorts the children in ids, which has room for leafSize.
+// returns false. It sorts the children in ids, which should have room for leafSize.
 func (l *listing) after(a *arena, name string, ids []nodeID, yield func(nodeID) bool) {
 	for i := l.at(name); i < len(l.leaves); i++ {
 		ids = append(ids[:0], l.leaves[i].ids...)

@@ -2,7 +2,6 @@ package datatree
 
 import (
 	"bytes"
-	"iter"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -14,12 +13,10 @@ import (
 // The children of a node come in the order of their names, a batch at a time: those that still exist, which
 // are the children of today that are not younger than the moment, and those that have been deleted since.
 type Subtree struct {
-	tree  *Tree
-	zxid  jute.Zxid
-	saved map[nodeID]*savedNode
-	gone  map[nodeID]*deletedChildren // by parent
-	room  int                         // for more saved nodes, in bytes
-	lost  bool                        // there was no room for one: the state is not known any more
+	past
+	zxid jute.Zxid
+	room int  // for more saved nodes, in bytes
+	lost bool // there was no room for one: the state is not known any more
 
 	// The walk. levels are the node to be visited next and those above it, up to the root of the subtree.
 	levels []place
@@ -49,7 +46,7 @@ func (t *Tree) FreezeBelow(path string, limit int) (s *Subtree, ok bool) {
 	if id == 0 {
 		return nil, false
 	}
-	s = &Subtree{tree: t, zxid: t.lastZxid, saved: make(map[nodeID]*savedNode), gone: make(map[nodeID]*deletedChildren), room: limit}
+	s = &Subtree{past: newPast(t), zxid: t.lastZxid, room: limit}
 	s.path = append(s.path, path...)
 	s.levels = append(s.levels, place{id: id, pathLen: len(path)})
 	t.subtrees = append(t.subtrees, s)
@@ -86,19 +83,17 @@ func (s *Subtree) save(id nodeID) {
 
 // remove notes that id, which is saved, is about to be deleted.
 func (s *Subtree) remove(id nodeID) {
-	r := s.tree.arena.rec(id)
-	if s.lost || r.czxid > s.zxid || mutated(writesShow) {
+	if s.lost || s.isNew(id) || mutated(writesShow) {
 		return
 	}
-	n := s.saved[id]
-	n.gone = true
-	if s.gone[r.parent] == nil {
-		s.gone[r.parent] = new(deletedChildren)
-	}
-	if !mutated(childrenLost) {
-		s.gone[r.parent].push(deletedChild{n.name(), id})
+	s.past.remove(id)
+	if mutated(childrenLost) {
+		s.gone[s.tree.arena.rec(id).parent] = nil
 	}
 }
+
+// isNew reports whether id, which exists, was created after the moment.
+func (s *Subtree) isNew(id nodeID) bool { return s.tree.arena.rec(id).czxid > s.zxid }
 
 // frozen returns id as it was.
 func (s *Subtree) frozen(id nodeID) savedNode {
@@ -173,7 +168,7 @@ func (s *Subtree) fill(p *place) {
 	}
 	var ids []nodeID
 	p.more = false
-	for id := range s.childrenAfter(p.id, after) {
+	for id := range s.childrenAfter(p.id, after, nil, func(c nodeID) bool { return s.isNew(c) && !mutated(newShow) }) {
 		ids = append(ids, id)
 		if p.more = len(ids) == batchSize; p.more {
 			break
@@ -181,37 +176,6 @@ func (s *Subtree) fill(p *place) {
 	}
 	if p.next = ids; len(ids) > 0 {
 		p.last = ids[len(ids)-1]
-	}
-}
-
-// childrenAfter yields the children that id had whose names come after the given one, in order. It forgets those
-// deleted ones that it has passed.
-func (s *Subtree) childrenAfter(id nodeID, after string) iter.Seq[nodeID] {
-	return func(yield func(nodeID) bool) {
-		gone := s.gone[id]
-		for gone.upTo(after) {
-			gone.pop()
-		}
-		if n := s.saved[id]; n == nil || !n.gone { // else the record is free, or another node's
-			for c := range s.tree.childrenAfter(id, after) {
-				if s.tree.arena.rec(c).czxid > s.zxid && !mutated(newShow) {
-					continue
-				}
-				for gone.upTo(s.tree.arena.name(c)) && !mutated(deletedLast) {
-					if !yield(gone.pop()) {
-						return
-					}
-				}
-				if !yield(c) {
-					return
-				}
-			}
-		}
-		for !gone.empty() {
-			if !yield(gone.pop()) {
-				return
-			}
-		}
 	}
 }
 

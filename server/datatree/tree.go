@@ -212,6 +212,9 @@ func (t *Tree) link(parent nodeID, name string, data []byte) nodeID {
 // attach is like link without the index and the listing.
 func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 	id := t.arena.alloc()
+	if t.view != nil {
+		t.view.born.add(id)
+	}
 	t.arena.setBlob(id, name, data)
 	r, p := t.arena.rec(id), t.change(parent)
 	r.parent = parent
@@ -220,7 +223,7 @@ func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 	} else {
 		first := t.arena.rec(p.first)
 		r.prev = first.prev
-		t.change(first.prev).next = id
+		t.arena.rec(first.prev).next = id
 		first.prev = id
 	}
 	p.children++
@@ -233,6 +236,9 @@ func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 // unlink removes id, which has no children, and frees it.
 func (t *Tree) unlink(id nodeID) {
 	r := t.change(id)
+	if t.view != nil {
+		t.view.remove(id)
+	}
 	for _, s := range t.subtrees {
 		s.remove(id)
 	}
@@ -240,7 +246,7 @@ func (t *Tree) unlink(id nodeID) {
 	if p.first == id {
 		p.first = r.next
 	} else {
-		t.change(r.prev).next = r.next
+		t.arena.rec(r.prev).next = r.next
 	}
 	switch {
 	case r.next != 0:
@@ -258,7 +264,7 @@ func (t *Tree) unlink(id nodeID) {
 }
 
 // change returns the record of id for writing. Every write to a field that a view shows
-// or walks along must use it: all fields but prev, descendants, and those of the index.
+// must use it: all fields but next, prev, descendants, and those of the index.
 func (t *Tree) change(id nodeID) *record {
 	if t.view != nil {
 		t.view.save(id)

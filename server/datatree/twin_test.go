@@ -561,7 +561,6 @@ func drain(t *testing.T, v *View, rng *rand.Rand, change func()) []Row {
 		}
 		change()
 		if rng.IntN(2) == 0 {
-			v.Sort()
 		}
 		if len(rows) > 1e6 {
 			t.Fatal("the walk does not end")

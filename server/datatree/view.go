@@ -4,27 +4,26 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/zkd-project/zkd/jute"
 )
 
 // View is the state at the moment of Freeze, to be written to a snapshot while the tree
 // changes. It consists of the tree and of the saved versions of the nodes that have
-// changed since. One goroutine walks it:
+// changed since. The children of a node are found in the order of their names, a batch at a
+// time, so that the memory of a view does not depend on the size of the tree. One goroutine walks it:
 //
 //	view := tree.Freeze() // write lock
 //	for more := true; more; {
 //		batch.Reset()
 //		more = view.Step(&batch, 64<<10) // read lock
 //		write(&batch)                    // no lock
-//		view.Sort()                      // no lock
 //	}
 //	view.Close() // write lock
 type View struct {
-	tree          *Tree
+	past
+	born          idBits // the nodes created since
 	meta          Meta
-	saved         map[nodeID]*savedNode
 	savedSessions map[uint32]session
 	slots         uint32 // of sessions, when frozen
 
@@ -33,19 +32,10 @@ type View struct {
 	slot     uint32
 	sessions []session
 	levels   []level
-	path     []byte // key of the node at the top of levels
+	room     [leafSize]nodeID // for a part of the children
+	path     []byte           // key of the node at the top of levels
 	acls     map[string]uint32
 }
-
-// savedNode is a node as it was frozen.
-type savedNode struct {
-	rec  record
-	blob string
-	acl  *aclEntry
-	gone bool // it has been deleted since; only in a Subtree
-}
-
-func (n *savedNode) name() string { return n.blob[:n.rec.nameLen] }
 
 type phase uint8
 
@@ -57,32 +47,18 @@ const (
 	done
 )
 
-// level is a node on the path to the current place of the walk. Its children are
-// collected first, then sorted, then written one by one.
+// level is a node on the path to the current place of the walk.
 type level struct {
-	keyLen  int    // of the node's key, 0 for the root
-	collect nodeID // next child to collect, 0 when all are collected
-	left    int    // number of children to collect
-	// parts are the children collected. They are many small slices, so that none has
-	// to grow while the lock is held; Sort joins them.
-	parts    [][]child
-	children []child // sorted, to be written
-	sorted   bool
-	offered  bool // Step has returned so that the caller may sort
+	id     nodeID
+	keyLen int      // of the node's key, 0 for the root
+	next   []nodeID // its children to be written next, in order
+	buf    []nodeID // memory for these
+	after  string   // the name of the last one that was in next
+	more   bool     // there may be children after that
 }
 
-type child struct {
-	name string
-	id   nodeID
-}
-
-const (
-	// visitCost is the cost of a step of the walk besides the bytes it writes.
-	visitCost = 32
-	// partSize is the length of a part, and so the largest number of children that Step
-	// sorts itself.
-	partSize = 2048
-)
+// visitCost is the cost of a step of the walk besides the bytes it writes, and of finding a child.
+const visitCost = 32
 
 // Freeze opens a view of the current state, at a cost that does not depend on the size of
 // the tree. Only one view may be open.
@@ -91,7 +67,7 @@ func (t *Tree) Freeze() *View {
 		panic("datatree: freeze while a view is open")
 	}
 	t.view = &View{
-		tree: t,
+		past: newPast(t),
 		meta: Meta{
 			Zxid:     t.lastZxid,
 			Digest:   t.digest,
@@ -101,7 +77,6 @@ func (t *Tree) Freeze() *View {
 			Owners:   t.HasOwners(),
 			Exact:    t.HasExact(),
 		},
-		saved:         make(map[nodeID]*savedNode),
 		savedSessions: make(map[uint32]session),
 		slots:         uint32(len(t.sessions.slots)),
 		acls:          make(map[string]uint32),
@@ -136,9 +111,11 @@ func (t *Tree) Saved() (n int) {
 	return n
 }
 
-// save keeps the version of id, unless it is already kept. Nodes created after the freeze
-// are saved too when they change: no frozen node refers to them.
+// save keeps the version of id, unless it is already kept or id was created after the freeze.
 func (v *View) save(id nodeID) {
+	if v.born.has(id) {
+		return
+	}
 	if _, ok := v.saved[id]; ok {
 		return
 	}
@@ -146,10 +123,13 @@ func (v *View) save(id nodeID) {
 	v.saved[id] = &n
 }
 
-// copyOf returns id as it is now.
-func (t *Tree) copyOf(id nodeID) savedNode {
-	r := t.arena.rec(id)
-	return savedNode{rec: *r, blob: t.arena.blobOf(id, r), acl: t.acls.entries[r.acl]}
+// remove notes that id, which is saved unless it was created after the freeze, is about to be deleted.
+func (v *View) remove(id nodeID) {
+	if v.born.has(id) {
+		v.born.remove(id)
+		return
+	}
+	v.past.remove(id)
 }
 
 func (v *View) saveSession(slot uint32) {
@@ -186,10 +166,7 @@ func (v *View) Step(b *Batch, budget int) (more bool) {
 		case writeSessions:
 			v.writeSession(b)
 		case writeNodes:
-			if v.offerSort() {
-				return true
-			}
-			v.stepNodes(b)
+			budget -= visitCost * v.stepNodes(b)
 		case writeMeta:
 			v.writeMeta(b)
 		}
@@ -246,71 +223,60 @@ func (v *View) writeMeta(b *Batch) {
 	v.phase = done
 }
 
-// stepNodes advances in the deepest level: it collects a child, sorts, writes a child, or
-// leaves the level.
-func (v *View) stepNodes(b *Batch) {
+// stepNodes advances in the deepest level: it finds children, writes a child, or leaves the level. It returns how
+// many children it has found.
+func (v *View) stepNodes(b *Batch) (found int) {
 	if len(v.levels) == 0 {
 		v.phase = writeMeta
-		return
+		return 0
 	}
 	l := &v.levels[len(v.levels)-1]
 	switch {
-	case l.collect != 0:
-		v.collectChild(l)
-	case !l.sorted:
-		v.Sort()
-	case len(l.children) == 0:
-		v.levels = v.levels[:len(v.levels)-1]
+	case len(l.next) > 0:
+		id := l.next[0]
+		l.next = l.next[1:]
+		r, blob, _ := v.frozen(id)
+		v.path = append(append(v.path[:l.keyLen], 0), blob[:r.nameLen]...)
+		v.writeNode(b, id)
+	case l.more:
+		return v.fill(l)
 	default:
-		c := l.children[0]
-		l.children = l.children[1:]
-		v.path = append(append(v.path[:l.keyLen], 0), c.name...)
-		v.writeNode(b, c.id)
+		v.levels = v.levels[:len(v.levels)-1]
 	}
+	return 0
 }
 
-func (v *View) collectChild(l *level) {
-	last := len(l.parts) - 1
-	if last < 0 || len(l.parts[last]) == partSize {
-		l.parts = append(l.parts, make([]child, 0, min(l.left, partSize)))
-		last++
+// fill finds the children of l that come after the last one, and returns their number.
+func (v *View) fill(l *level) int {
+	ids := l.buf[:0]
+	l.more = false
+	for id := range v.childrenAfter(l.id, l.after, v.room[:], v.born.has) {
+		ids = append(ids, id)
+		if l.more = len(ids) == batchSize; l.more {
+			break
+		}
 	}
-	r, blob, _ := v.frozen(l.collect)
-	l.parts[last] = append(l.parts[last], child{name: blob[:r.nameLen], id: l.collect})
-	l.left--
-	l.collect = r.next
+	if n := len(ids); l.more {
+		r, blob, _ := v.frozen(ids[n-1])
+		l.after = blob[:r.nameLen]
+	}
+	l.next, l.buf = ids, ids
+	return len(ids)
 }
 
-// offerSort reports whether Step should return so that the caller may Sort
-// without the lock. It does so once for a level.
-func (v *View) offerSort() bool {
-	if len(v.levels) == 0 {
-		return false
+// enter makes id, whose key is v.path, the deepest level.
+func (v *View) enter(id nodeID) {
+	n := len(v.levels)
+	if n < cap(v.levels) {
+		v.levels = v.levels[:n+1] // whose buf is used again
+	} else {
+		v.levels = append(v.levels, level{})
 	}
-	l := &v.levels[len(v.levels)-1]
-	if l.collect != 0 || l.sorted || l.offered || len(l.parts) < 2 {
-		return false
+	l := &v.levels[n]
+	*l = level{id: id, keyLen: len(v.path), buf: l.buf, more: true}
+	if id == rootID {
+		l.keyLen = 0
 	}
-	l.offered = true
-	return true
-}
-
-// Sort sorts the children of a node if they are collected. It needs no lock; calling it
-// between Steps keeps a million siblings from being sorted under the lock.
-func (v *View) Sort() {
-	if len(v.levels) == 0 {
-		return
-	}
-	l := &v.levels[len(v.levels)-1]
-	if l.collect != 0 || l.sorted {
-		return
-	}
-	l.children = l.parts[0]
-	if len(l.parts) > 1 {
-		l.children = slices.Concat(l.parts...)
-	}
-	l.parts, l.sorted = nil, true
-	slices.SortFunc(l.children, func(a, b child) int { return strings.Compare(a.name, b.name) })
 }
 
 // writeNode writes the node id, whose key is v.path, and descends to its children if it
@@ -334,14 +300,9 @@ func (v *View) writeNode(b *Batch, id nodeID) {
 	b.endKey(TableNodes)
 	b.buf = AppendNode(b.buf, &row)
 	b.endValue()
-	if r.first == 0 {
-		return
+	if r.children > 0 {
+		v.enter(id)
 	}
-	l := level{keyLen: len(v.path), collect: r.first, left: int(r.children)}
-	if id == rootID {
-		l.keyLen = 0
-	}
-	v.levels = append(v.levels, l)
 }
 
 // writeACL returns the number of the list in the snapshot, and writes the list

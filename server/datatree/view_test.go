@@ -43,16 +43,16 @@ func equalRows(a, b Row) bool {
 	return a.Table == b.Table && bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value)
 }
 
-// TestViewRowsAreCanonical checks that the rows depend neither on the size of steps, nor
-// on where sorting happens, nor on the tree's history.
+// TestViewRowsAreCanonical checks that the rows depend neither on the size of steps nor on the
+// tree's history.
 func TestViewRowsAreCanonical(t *testing.T) {
-	tree := wideTree(3*partSize + 7)
+	tree := wideTree(3*batchSize + 7)
 	var out Applied
 	txn := Txn{Zxid: tree.LastZxid() + 1, Session: -5, Ops: []Op{{Kind: OpCreateSession, TimeoutMs: 3}}}
 	tree.Apply(&txn, &out)
 	txn = Txn{Zxid: tree.LastZxid() + 1, Session: 5, Ops: []Op{{Kind: OpCreateSession, TimeoutMs: 3}}}
 	tree.Apply(&txn, &out)
-	want := rowsOf(tree, 1<<40, (*View).Sort)
+	want := rowsOf(tree, 1<<40, func(*View) {})
 	for _, budget := range []int{1, 1000, 100_000} {
 		got := rowsOf(tree, budget, func(*View) {})
 		if !slices.EqualFunc(got, want, equalRows) {
@@ -60,7 +60,7 @@ func TestViewRowsAreCanonical(t *testing.T) {
 		}
 	}
 	loaded := load(t, want)
-	if got := rowsOf(loaded, 5000, (*View).Sort); !slices.EqualFunc(got, want, equalRows) {
+	if got := rowsOf(loaded, 5000, func(*View) {}); !slices.EqualFunc(got, want, equalRows) {
 		t.Error("the rows of a loaded tree are not those that it was loaded from")
 	}
 }
@@ -79,10 +79,34 @@ func TestStepIsBounded(t *testing.T) {
 		if b.Size() > budget+100 {
 			t.Fatalf("a step of %d wrote %d bytes", budget, b.Size())
 		}
-		v.Sort()
 	}
 	if steps < 20_000*visitCost*2/budget {
 		t.Errorf("only %d steps: collecting costs nothing?", steps)
+	}
+}
+
+// TestViewKeepsWhatChanges checks that a view keeps former versions only of nodes that it shows: of
+// those that are created while it is open, their parent's.
+func TestViewKeepsWhatChanges(t *testing.T) {
+	tree := wideTree(10)
+	v := tree.Freeze()
+	defer v.Close()
+	var out Applied
+	for i := range 100 {
+		path := fmt.Sprintf("/wide/new%d", i)
+		apply(tree, &out, Op{Kind: OpCreate, Path: path, ACL: openACL, Cversion: 100 + int32(i)})
+		apply(tree, &out, Op{Kind: OpSetData, Path: path, Data: []byte("y"), Version: 1})
+		if i%2 == 0 {
+			apply(tree, &out, Op{Kind: OpDelete, Path: path})
+		}
+	}
+	if v.Saved() != 1 {
+		t.Errorf("%d nodes are saved, want /wide alone", v.Saved())
+	}
+	apply(tree, &out, Op{Kind: OpSetData, Path: "/wide/3", Data: []byte("y"), Version: 1})
+	apply(tree, &out, Op{Kind: OpDelete, Path: "/wide/4"})
+	if v.Saved() != 3 {
+		t.Errorf("%d nodes are saved, want /wide and two children", v.Saved())
 	}
 }
 
@@ -120,7 +144,6 @@ func TestViewUnderLocks(t *testing.T) {
 			mu.RLock()
 			more = v.Step(&b, 2000)
 			mu.RUnlock()
-			v.Sort()
 			for row := range b.All() {
 				if err := l.Add(row); err != nil {
 					t.Fatal(err)

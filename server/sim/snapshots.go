@@ -54,7 +54,6 @@ func (s *Sim) makeSnapshot(n *node) *snapshot {
 			snap.rows = append(snap.rows, datatree.Row{Table: row.Table, Key: bytes.Clone(row.Key), Value: bytes.Clone(row.Value)})
 			snap.bytes += int64(len(row.Key) + len(row.Value))
 		}
-		n.view.Sort()
 	}
 	if s.cfg.Mutant == MutantDirtySnapshot {
 		return s.withLaterEntries(n, snap)

@@ -1,0 +1,87 @@
+package datatree
+
+import "iter"
+
+// past is what a View and a Subtree keep of the nodes that have changed since their moment.
+type past struct {
+	tree  *Tree
+	saved map[nodeID]*savedNode
+	gone  map[nodeID]*deletedChildren // by parent
+}
+
+func newPast(t *Tree) past {
+	return past{tree: t, saved: make(map[nodeID]*savedNode), gone: make(map[nodeID]*deletedChildren)}
+}
+
+// savedNode is a node as it was frozen.
+type savedNode struct {
+	rec  record
+	blob string
+	acl  *aclEntry
+	gone bool // it has been deleted since
+}
+
+func (n *savedNode) name() string { return n.blob[:n.rec.nameLen] }
+
+// copyOf returns id as it is now.
+func (t *Tree) copyOf(id nodeID) savedNode {
+	r := t.arena.rec(id)
+	return savedNode{rec: *r, blob: t.arena.blobOf(id, r), acl: t.acls.entries[r.acl]}
+}
+
+// remove notes that id, which is saved and existed at the moment, is about to be deleted.
+func (p *past) remove(id nodeID) {
+	n, parent := p.saved[id], p.tree.arena.rec(id).parent
+	n.gone = true
+	if p.gone[parent] == nil {
+		p.gone[parent] = new(deletedChildren)
+	}
+	p.gone[parent].push(deletedChild{n.name(), id})
+}
+
+// childrenAfter yields the children that id had whose names come after the given one, in order: those that still
+// exist, which are the children of today without the new ones, and those that have been deleted since. It forgets
+// those deleted ones that it has passed. room is memory for it to use; it may be nil.
+func (p *past) childrenAfter(id nodeID, after string, room []nodeID, isNew func(nodeID) bool) iter.Seq[nodeID] {
+	return func(yield func(nodeID) bool) {
+		gone := p.gone[id]
+		for gone.upTo(after) {
+			gone.pop()
+		}
+		if n := p.saved[id]; n == nil || !n.gone { // else the record is free, or another node's
+			for c := range p.tree.childrenAfter(id, after, room) {
+				if isNew(c) {
+					continue
+				}
+				for gone.upTo(p.tree.arena.name(c)) && !mutated(deletedLast) {
+					if !yield(gone.pop()) {
+						return
+					}
+				}
+				if !yield(c) {
+					return
+				}
+			}
+		}
+		for !gone.empty() {
+			if !yield(gone.pop()) {
+				return
+			}
+		}
+	}
+}
+
+// idBits is a set of nodes, with a bit for each id up to the largest one.
+type idBits []uint64
+
+func (b idBits) has(id nodeID) bool { return int(id/64) < len(b) && b[id/64]&(1<<(id%64)) != 0 }
+
+func (b *idBits) add(id nodeID) {
+	if n := int(id/64) + 1 - len(*b); n > 0 {
+		*b = append(*b, make(idBits, n)...)
+	}
+	(*b)[id/64] |= 1 << (id % 64)
+}
+
+// remove removes id, which is in the set.
+func (b idBits) remove(id nodeID) { b[id/64] &^= 1 << (id % 64) }
