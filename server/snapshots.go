@@ -433,7 +433,8 @@ type rowWalk struct {
 	state *clients.State
 	view  *datatree.View
 	batch datatree.Batch
-	rows  []datatree.Row // of batch, not read yet
+	all   []datatree.Row // of batch
+	rows  []datatree.Row // the part of all that is not read yet
 	more  bool
 	begun bool
 	acls  []datatree.Row
@@ -451,10 +452,8 @@ func (w *rowWalk) peek() (datatree.Row, bool) {
 		w.state.RLock()
 		w.more = w.view.Step(&w.batch, walkBudget)
 		w.state.RUnlock()
-		w.rows = w.rows[:0]
-		for row := range w.batch.All() {
-			w.rows = append(w.rows, row)
-		}
+		w.all = slices.AppendSeq(w.all[:0], w.batch.All())
+		w.rows = w.all
 	}
 	return w.rows[0], true
 }

@@ -32,7 +32,7 @@ type View struct {
 	slot     uint32
 	sessions []session
 	levels   []level
-	room     [leafSize]nodeID // for a part of the children
+	room     [listFrom]nodeID // for children that are put in order
 	path     []byte           // key of the node at the top of levels
 	acls     map[string]uint32
 }
