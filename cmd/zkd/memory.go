@@ -20,7 +20,9 @@ const (
 	gcLook     = 500 * time.Millisecond
 )
 
-// tuneMemory adjusts the collector's percentage to the live heap until ctx is done. GOGC
+// tuneMemory adjusts the collector's percentage to the live heap until ctx is done. It is called
+// when the state has been loaded: before, hardly anything becomes garbage, and a collection for each
+// gcLeast percent that the tree grows would be in vain. GOGC
 // or GOMEMLIMIT in the environment mean that the operator has chosen a value; it then
 // does nothing.
 func tuneMemory(ctx context.Context) {
@@ -28,20 +30,19 @@ func tuneMemory(ctx context.Context) {
 		return
 	}
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	percent := gcMost
-	debug.SetGCPercent(percent)
+	percent := 0
 	tick := time.NewTicker(gcLook)
 	defer tick.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 		metrics.Read(live)
 		if p := gcPercent(live[0].Value.Uint64()); p < percent*9/10 || p > percent*11/10 {
 			percent = p
 			debug.SetGCPercent(percent)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
 	}
 }

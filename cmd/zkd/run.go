@@ -299,7 +299,6 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	if err != nil {
 		return usageError{err}
 	}
-	go tuneMemory(ctx)
 	reg := prometheus.NewRegistry()
 	s, err := server.New(server.Options{
 		Config:          cfg,
@@ -319,6 +318,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	if err := s.Start(ctx); err != nil {
 		return err
 	}
+	go tuneMemory(ctx)
 	reload := &reloader{log: log, started: cfg, load: f.reload, server: s}
 	signals.serve(reload.run, s.HandOver)
 	stopHTTP, err := serveHTTP(cfg, f.pprof, reg, s.AdminPages(cfg.Admin.URL, cfg.FileText()), log)
