@@ -3,6 +3,7 @@ package line_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
@@ -56,8 +57,9 @@ func TestGuard(t *testing.T) {
 	if !ok || failed.Path != place.Path() || !errors.Is(err, client.ErrNoNode) {
 		t.Errorf("guarded create after the place was lost = %v", err)
 	}
-	if got := w.Children("/"); len(got) != 2 {
-		t.Errorf("there are %q, want a and line", got)
+	// The servers may have deleted the empty line, which is a container.
+	if got := w.Children("/"); !slices.Contains(got, "a") || slices.Contains(got, "b") {
+		t.Errorf("there are %q, want a and not b", got)
 	}
 }
 
