@@ -560,8 +560,6 @@ func drain(t *testing.T, v *View, rng *rand.Rand, change func()) []Row {
 			rows = append(rows, Row{row.Table, bytes.Clone(row.Key), bytes.Clone(row.Value)})
 		}
 		change()
-		if rng.IntN(2) == 0 {
-		}
 		if len(rows) > 1e6 {
 			t.Fatal("the walk does not end")
 		}
