@@ -115,8 +115,9 @@ const ours = `
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
 	server/clients/pending: internal/fifo
+	server/clients/readable: none
 	server/clients/views: jute server/datatree
-	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/register server/clients/views server/config server/datatree server/evaluate server/feed server/limits server/monitor
+	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/readable server/clients/register server/clients/views server/config server/datatree server/evaluate server/feed server/limits server/monitor
 	                   server/replica server/secure server/session server/traces server/watch
 
 	# Assembly.

@@ -147,6 +147,7 @@ type Clients struct {
 	drain       drain
 	refusals    refusals
 	views       openViews
+	parking     parking
 
 	ports struct {
 		sync.Mutex
@@ -155,7 +156,7 @@ type Clients struct {
 	}
 	refusing  chan struct{} // closed by Refuse
 	accepting sync.WaitGroup
-	running   sync.WaitGroup // readers and writers
+	running   sync.WaitGroup // readers and writers, and connections that are parked
 }
 
 // New returns Clients without connections.
@@ -256,6 +257,7 @@ func (s *Clients) Close(timeout time.Duration) {
 	})
 	defer late.Stop()
 	s.running.Wait()
+	s.parking.close()
 }
 
 // Kill ends a connection without a reply to its client.

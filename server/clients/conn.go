@@ -28,7 +28,8 @@ import (
 // conn is one client connection.
 //
 // A connection has two goroutines. The reader cuts requests from the socket, serves
-// reads, hands writes to the leader, and writes the output of its own work. The writer,
+// reads, hands writes to the leader, and writes the output of its own work. It ends while
+// the client is idle: see park.go. The writer,
 // which is started when it is first needed, sleeps until the applier has put something
 // into the out buffer: answers to writes, or watch events. Only one of them writes the
 // socket at a time.
@@ -56,6 +57,8 @@ type conn struct {
 	namespace      monitor.NamespaceCount // of these reads
 	started        time.Duration          // when the frames being handled were received
 	alone          bool                   // these frames may be answered without the leader
+	pinged         bool                   // these frames are one ping
+	watched        bool                   // the socket has been parked before
 
 	session     atomic.Int64                     // jute.SessionID; 0 until established
 	credentials atomic.Pointer[auth.Credentials] // only the reader stores
@@ -91,6 +94,7 @@ type conn struct {
 		draining bool       // answer what is pending, then end: the server stops, or moves its clients
 		exempt   uint64     // number of the drain that leaves it alone; 0 for none
 		gone     bool       // torn down
+		parked   bool       // there is no reader: see park.go
 		mark     int        // where the frame being appended begins
 		audited  uint64     // the audit log's last entry about the connection; 0 for none
 		feeds    feed.Set
@@ -173,10 +177,19 @@ func (c *conn) wantsSession() bool { return c.SessionID() != 0 || c.pendingLen.L
 
 func (c *conn) SessionID() jute.SessionID { return jute.SessionID(c.session.Load()) }
 
-// serve runs the connection until it ends. It is the reader.
-func (c *conn) serve() {
+// serve runs the connection until it is idle or ends. It is the reader.
+func (c *conn) serve() { c.leave(c.run()) }
+
+// resume is serve for a connection that was idle.
+func (c *conn) resume() { c.leave(c.read()) }
+
+// leave ends the reader, and also the connection unless it is parked.
+func (c *conn) leave(err error) {
+	if err == errParked {
+		return
+	}
 	defer c.tearDown()
-	if err := c.run(); !endOfConnection(err) {
+	if !endOfConnection(err) {
 		c.clients.logEnd(zap.InfoLevel, "closing connection", err, zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", c.SessionID()))
 	}
 }
@@ -197,15 +210,29 @@ func (c *conn) run() error {
 	if err := c.handshake(); err != nil {
 		return err
 	}
+	if c.park() {
+		return errParked
+	}
+	if err := c.handleBuffered(); err != nil {
+		return err
+	}
+	return c.read()
+}
+
+// read is run after the handshake. It also returns errParked.
+func (c *conn) read() error {
 	for {
-		if err := c.handleBuffered(); err != nil {
-			return err
-		}
 		n, err := c.frames.fill()
 		c.clients.metrics.BytesReceived.Add(int64(n))
 		c.bytesIn += int64(n)
 		if err != nil {
 			return err
+		}
+		if err := c.handleBuffered(); err != nil {
+			return err
+		}
+		if c.pinged && c.park() {
+			return errParked
 		}
 	}
 }
@@ -279,6 +306,7 @@ func (c *conn) finishBatch(handled int) {
 		c.traced = c.traced[:0]
 	}
 	c.mu.Unlock()
+	c.pinged = handled == 1 && c.current.op == jute.OpPing
 	c.current = request{} // releases the read buffer
 	c.namespace.Flush()
 	c.flush()
@@ -331,6 +359,7 @@ func (c *conn) kill() {
 	})
 	c.mu.Lock()
 	c.mu.gone = true
+	c.unparkLocked()
 	c.mu.feeds.Close() // the next connection of the session may need their places
 	c.dropOutLocked()
 	c.mu.Unlock()

@@ -24,9 +24,9 @@ type frameReader struct {
 	src io.Reader
 	max int // longest frame; a longer or negative one is errFrameLength
 
-	buf   []byte
-	r, w  int // buf[r:w] is read but not taken
-	small int // consecutive reads that would have fitted into an idle buffer
+	buf   []byte // nil: released
+	r, w  int    // buf[r:w] is read but not taken
+	small int    // consecutive reads that would have fitted into an idle buffer
 }
 
 func newFrameReader(src io.Reader, maxFrame int) *frameReader {
@@ -75,6 +75,15 @@ func (f *frameReader) take(n int) (b []byte, ok bool) {
 	return b, true
 }
 
+// release gives up the buffer until the next fill. It returns false if a part of a frame is in it.
+func (f *frameReader) release() bool {
+	if f.r != f.w {
+		return false
+	}
+	f.buf, f.r, f.w, f.small = nil, 0, 0, 0
+	return true
+}
+
 // fill reads at least one more byte from the source and returns the number of bytes read.
 func (f *frameReader) fill() (int, error) {
 	f.makeRoom()
@@ -100,6 +109,8 @@ func (f *frameReader) makeRoom() {
 	}
 	size, left := len(f.buf), f.w-f.r
 	switch {
+	case size == 0:
+		size = idleReadBuffer
 	case f.w == size && left == size || f.w == size && size < busyReadBuffer:
 		size = min(size*2, max(need, busyReadBuffer))
 		f.small = 0

@@ -313,6 +313,7 @@ func (c *conn) pause(d time.Duration) error {
 // interruptLocked makes the reader look at once whether the connection ends.
 func (c *conn) interruptLocked() {
 	c.nc.SetReadDeadline(time.Now())
+	c.unparkLocked()
 	if l := c.limited.Load(); l != nil && l.wake != nil {
 		close(l.wake)
 		l.wake = nil

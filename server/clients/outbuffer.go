@@ -224,6 +224,7 @@ func (c *conn) flush() {
 		if err != nil {
 			c.mu.gone = true
 			c.nc.Close() // wakes the reader, which tears the connection down
+			c.unparkLocked()
 		}
 	}
 	c.mu.writing = false
