@@ -88,7 +88,6 @@ func TestRefusedClientIsNotServed(t *testing.T) {
 	s, _ := newTestClients(t)
 	c := newTestConn(t, s)
 	c.kill() // what the applier does
-	close(c.established)
 	if err := c.establishedOrRefused(); !errors.Is(err, errHangUp) {
 		t.Errorf("a refused connection is served: %v", err)
 	}

@@ -64,7 +64,6 @@ type conn struct {
 	credentials atomic.Pointer[auth.Credentials] // only the reader stores
 	watcher     atomic.Uint64                    // watch.Watcher plus one; 0 while there is none
 	pendingLen  atomic.Int32                     // len(mu.pending); only the reader raises it
-	established chan struct{}                    // closed by the applier with the connect response
 	wake        chan struct{}                    // to the writer
 	done        chan struct{}                    // closed when the connection is being torn down
 	closeOnce   sync.Once
@@ -140,16 +139,15 @@ func (st *connStats) answered(req *request, zxid jute.Zxid) {
 
 func newConn(s *Clients, nc net.Conn, kind portKind) *conn {
 	c := &conn{
-		established: make(chan struct{}),
-		clients:     s,
-		nc:          nc,
-		stream:      nc,
-		kind:        kind,
-		id:          uint64(s.ids.Next(nil)),
-		opened:      time.Now(),
-		frames:      newFrameReader(nc, s.cfg.MaxBuffer),
-		wake:        make(chan struct{}, 1),
-		done:        make(chan struct{}),
+		clients: s,
+		nc:      nc,
+		stream:  nc,
+		kind:    kind,
+		id:      uint64(s.ids.Next(nil)),
+		opened:  time.Now(),
+		frames:  newFrameReader(nc, s.cfg.MaxBuffer),
+		wake:    make(chan struct{}, 1),
+		done:    make(chan struct{}),
 	}
 	c.drained.L = &c.mu
 	c.mu.stats.lastCxid = -1

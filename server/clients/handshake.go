@@ -174,10 +174,11 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	if r.HasReadOnly {
 		readOnly = 1
 	}
-	sub.Service = c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}, outcome: c.established})
+	established := make(chan struct{}) // closed by the applier with the connect response
+	sub.Service = c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}, outcome: established})
 	c.touched.Store(millis(c.started)) // the leader starts the session's timeout no earlier than this
 	s.backend.Submit(sub)
-	if err := c.await(c.established); err != nil {
+	if err := c.await(established); err != nil {
 		return err
 	}
 	return c.establishedOrRefused()

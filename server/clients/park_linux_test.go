@@ -213,10 +213,10 @@ func TestParkedConnectionsUnderLoad(t *testing.T) {
 	s := listening(t)
 	seed := seeds.First(t)
 	var clients sync.WaitGroup
-	for i := range 50 {
+	for i := range 20 {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		clients.Go(func() {
-			for range 10 {
+			for range 5 {
 				if err := visit(s, rng); err != nil {
 					t.Error(err)
 				}
@@ -253,7 +253,7 @@ func visit(s *Clients, rng *rand.Rand) error {
 	if !c.begin() {
 		return nil
 	}
-	for range rng.IntN(100) {
+	for range rng.IntN(50) {
 		n := rng.IntN(4)
 		ping := jute.RequestHeader{Xid: jute.XidPing, Type: jute.OpPing}
 		frames := append(numbered(n, "/none"), ping.Append(nil))
