@@ -7,7 +7,7 @@
 //	            └─ write ── Backend … Answers ────┘
 //
 // A connection has two goroutines: its reader, and a writer that starts with the first
-// answer or event. Requests of a connection are answered in their order: a read that
+// answer or event. While its client is idle, it has no reader: see park.go. Requests of a connection are answered in their order: a read that
 // follows a write waits in the connection's queue until the write is answered, and is
 // then served by the applier. The queue is package pending. It outlives the leader: see
 // interlude.go.
