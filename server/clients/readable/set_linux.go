@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // Set reports which sockets can be read.
@@ -19,13 +17,13 @@ type Set struct {
 // number of each connection that is readable, has been closed by its client, or has failed.
 // report must not block.
 func New(report func(id uint64)) (*Set, error) {
-	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("make an epoll instance: %w", err)
 	}
 	// os.NewFile has Go's poller watch a descriptor that does not block.
-	if err := unix.SetNonblock(fd, true); err != nil {
-		unix.Close(fd)
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		syscall.Close(fd)
 		return nil, fmt.Errorf("make an epoll instance: %w", err)
 	}
 	s := &Set{epoll: os.NewFile(uintptr(fd), "epoll"), done: make(chan struct{})}
@@ -40,15 +38,15 @@ func New(report func(id uint64)) (*Set, error) {
 // Await has the next readiness of a socket reported, once. again says that an earlier Await
 // of this socket succeeded. The error is net.ErrClosed if the socket or the set is closed.
 func (s *Set) Await(socket syscall.RawConn, id uint64, again bool) error {
-	op := unix.EPOLL_CTL_ADD
+	op := syscall.EPOLL_CTL_ADD
 	if again {
-		op = unix.EPOLL_CTL_MOD
+		op = syscall.EPOLL_CTL_MOD
 	}
-	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(id), Pad: int32(id >> 32)}
+	event := syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP | syscall.EPOLLONESHOT, Fd: int32(id), Pad: int32(id >> 32)}
 	var errCtl error
 	control := func(epoll uintptr) {
 		err := socket.Control(func(fd uintptr) {
-			errCtl = unix.EpollCtl(int(epoll), op, int(fd), &event)
+			errCtl = syscall.EpollCtl(int(epoll), op, int(fd), &event)
 		})
 		if err != nil {
 			errCtl = err
@@ -63,13 +61,13 @@ func (s *Set) Await(socket syscall.RawConn, id uint64, again bool) error {
 // run reports until the set is closed.
 func (s *Set) run(report func(id uint64)) {
 	defer close(s.done)
-	events := make([]unix.EpollEvent, 256)
+	events := make([]syscall.EpollEvent, 256)
 	for {
 		n := 0
 		err := s.raw.Read(func(fd uintptr) bool {
-			err := error(unix.EINTR)
-			for err == unix.EINTR {
-				n, err = unix.EpollWait(int(fd), events, 0)
+			err := error(syscall.EINTR)
+			for err == syscall.EINTR {
+				n, err = syscall.EpollWait(int(fd), events, 0)
 			}
 			return n > 0
 		})
