@@ -19,7 +19,7 @@ type Answers struct {
 	served  func() // see NewAnswers
 
 	now      time.Duration       // of the batch
-	dirty    []*conn             // to be woken after the batch
+	dirty    []*conn             // have output to be written after the batch; while there are any, Clients.running counts them as one
 	deliver  func(watch.Watcher) // deliverTo, made once
 	ev       *datatree.Event     // being delivered
 	zxid     jute.Zxid           // of the transaction that it belongs to
@@ -57,16 +57,18 @@ func (a *Answers) Written(path string, bytes int) {
 // Begin begins a batch.
 func (a *Answers) Begin(now time.Duration) { a.now = now }
 
-// Wake wakes the writers of the connections that got output in the batch. State is not
-// locked.
+// Wake has the output of the batch written. State is not locked.
 func (a *Answers) Wake() {
 	a.clients.audit.Load().wake()
-	for i, c := range a.dirty {
-		c.dirty = false
-		c.wakeWriter()
-		a.dirty[i] = nil
+	if len(a.dirty) > 0 {
+		for _, c := range a.dirty {
+			c.dirty = false
+		}
+		a.clients.flushers.add(a.dirty...)
+		a.clients.running.Done()
+		clear(a.dirty)
+		a.dirty = a.dirty[:0]
 	}
-	a.dirty = a.dirty[:0]
 	a.clients.throttler.relax()
 	a.countSame()
 	a.written.Flush()
@@ -147,14 +149,17 @@ func (a *Answers) deliverTo(w watch.Watcher) {
 	a.markDirty(c)
 }
 
-// markDirty schedules the connection's writer to be woken after the batch. The tree lock is held.
+// markDirty has the connection's output written after the batch. The tree lock is held, so the
+// connection's reader can't have completed forget, and the group of goroutines is not empty.
 func (a *Answers) markDirty(c *conn) {
 	if c.dirty {
 		return
 	}
 	c.dirty = true
+	if len(a.dirty) == 0 {
+		a.clients.running.Add(1) // until Wake
+	}
 	a.dirty = append(a.dirty, c)
-	c.startWriter()
 }
 
 // answer replies to the oldest pending request of c, and then serves the reads that

@@ -83,7 +83,7 @@ func (s *Clients) Audit(log *audit.Log, reads string) {
 }
 
 // wait blocks until the entry with this number is written. An error means that the answer
-// must not be sent. Only the goroutines of the connection call it.
+// must not be sent. Only a goroutine that may wait calls it.
 func (a *auditor) wait(c *conn, number uint64) error {
 	if number == 0 {
 		return nil

@@ -156,7 +156,8 @@ type Clients struct {
 	}
 	refusing  chan struct{} // closed by Refuse
 	accepting sync.WaitGroup
-	running   sync.WaitGroup // readers and writers, and connections that are parked
+	running   sync.WaitGroup // readers, flushers and the feeder, and connections that are parked
+	flushers  *flushers
 }
 
 // New returns Clients without connections.
@@ -185,6 +186,7 @@ func New(o Options) *Clients {
 		places:      o.Places,
 		refusing:    make(chan struct{}),
 	}
+	s.flushers = newFlushers(&s.running)
 	s.complaints.bucket.set(10, time.Second, 1)
 	s.Reload(o.Config)
 	s.ports.plain.key, s.ports.secure.key, s.ports.secure.kind = "clientPort", "secureClientPort", tlsPort

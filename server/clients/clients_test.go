@@ -207,7 +207,6 @@ func TestAnswersComeInOrder(t *testing.T) {
 	}
 	s.state.Lock()
 	a.Begin(s.now())
-	c.hasWriter.Store(true) // the test reads the buffer instead
 	for _, sub := range b.submitted {
 		txn := &datatree.Txn{Zxid: 9, Cxid: sub.Request.Cxid, Origin: c.id, Ops: []datatree.Op{{Kind: datatree.OpSetData, Result: jute.OpSetData}}}
 		a.Answer(&replica.Order{}, txn, []datatree.Result{{}})

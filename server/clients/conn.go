@@ -27,12 +27,11 @@ import (
 
 // conn is one client connection.
 //
-// A connection has two goroutines. The reader cuts requests from the socket, serves
+// A connection has one goroutine, its reader. It cuts requests from the socket, serves
 // reads, hands writes to the leader, and writes the output of its own work. It ends while
-// the client is idle: see park.go. The writer,
-// which is started when it is first needed, sleeps until the applier has put something
-// into the out buffer: answers to writes, or watch events. Only one of them writes the
-// socket at a time.
+// the client is idle: see park.go. What the applier puts into the out buffer, answers to
+// writes or watch events, is written by the flushers. Only one goroutine writes the socket
+// at a time.
 type conn struct {
 	clients *Clients
 	nc      net.Conn // the socket
@@ -64,7 +63,6 @@ type conn struct {
 	credentials atomic.Pointer[auth.Credentials] // only the reader stores
 	watcher     atomic.Uint64                    // watch.Watcher plus one; 0 while there is none
 	pendingLen  atomic.Int32                     // len(mu.pending); only the reader raises it
-	wake        chan struct{}                    // to the writer
 	done        chan struct{}                    // closed when the connection is being torn down
 	closeOnce   sync.Once
 
@@ -81,8 +79,8 @@ type conn struct {
 	touched     atomic.Int64                    // when the client was last heard of, in ms; or arriving
 	reported    int64                           // the part of touched that was reported to the leader; owned by the peer loop
 
-	dirty     bool        // owned by the applier: the writer must be woken
-	hasWriter atomic.Bool // the writer has been started
+	dirty bool // owned by the applier: it has output of the batch
+	waits bool // for a flusher; guarded by flushers.mu
 
 	mu struct {
 		sync.Mutex
@@ -146,7 +144,6 @@ func newConn(s *Clients, nc net.Conn, kind portKind) *conn {
 		id:      uint64(s.ids.Next(nil)),
 		opened:  time.Now(),
 		frames:  newFrameReader(nc, s.cfg.MaxBuffer),
-		wake:    make(chan struct{}, 1),
 		done:    make(chan struct{}),
 	}
 	c.drained.L = &c.mu

@@ -6,8 +6,9 @@
 //	            │                                 ├── out buffer ── client
 //	            └─ write ── Backend … Answers ────┘
 //
-// A connection has two goroutines: its reader, and a writer that starts with the first
-// answer or event. While its client is idle, it has no reader: see park.go. Requests of a connection are answered in their order: a read that
+// A connection has one goroutine, its reader, which also writes the replies to reads. While its
+// client is idle it has none: see park.go. Answers and events are written by a few goroutines for
+// all connections: see flushers. Requests of a connection are answered in their order: a read that
 // follows a write waits in the connection's queue until the write is answered, and is
 // then served by the applier. The queue is package pending. It outlives the leader: see
 // interlude.go.
@@ -21,7 +22,7 @@
 //
 // # Locks
 //
-// The order is: State, the watch table, the register of connections, a connection. No
-// goroutine blocks while it holds one of them. An answer takes the connection's lock
+// The order is: State, the watch table, the register of connections, a connection, the
+// flushers. No goroutine blocks while it holds one of them. An answer takes the connection's lock
 // once.
 package clients

@@ -111,8 +111,7 @@ func (c *conn) feed() (more bool) {
 	defer c.mu.Unlock()
 	more = c.mu.feeds.Next(c.sendEventLocked)
 	if c.mu.out != nil && c.mu.out.len() > 0 && !c.mu.ending && !c.mu.gone {
-		c.startWriter()
-		c.wakeWriter()
+		c.clients.flushers.add(c)
 	}
 	return more
 }

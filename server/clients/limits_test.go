@@ -325,7 +325,6 @@ func TestWatchesRefused(t *testing.T) {
 	s.state.Lock()
 	a := s.NewAnswers(func() {})
 	a.Begin(s.now())
-	c.hasWriter.Store(true) // the test reads the buffer instead
 	for _, sub := range b.submitted {
 		txn := &datatree.Txn{Zxid: 9, Cxid: sub.Request.Cxid, Origin: c.id, Ops: []datatree.Op{{Kind: datatree.OpCreate, Result: jute.OpCreate}}}
 		a.Answer(&replica.Order{}, txn, []datatree.Result{{Path: "/e"}})

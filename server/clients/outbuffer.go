@@ -27,6 +27,7 @@ type outBuffer struct {
 	fullSize int      // bytes in full
 	b        []byte   // the last chunk
 	counted  int      // bytes that are counted in Clients.outBytes
+	audited  uint64   // entry of the audit log that must be written before; 0 for none
 	// sizes of the replies in the buffer; all 0 if there are none
 	last, least, most int
 }
@@ -202,33 +203,62 @@ func (c *conn) endWithLocked(lingers bool) {
 // goroutine also writes the added bytes. flush blocks while the client does not read,
 // which pauses the reader of a slow client.
 func (c *conn) flush() {
+	if out := c.takeOut(); out != nil {
+		c.writeOut(out)
+	}
+}
+
+// takeOut returns the out buffer, and makes the caller the one that writes the socket: nextOut must
+// follow when it is written. It returns nil if there is nothing to write, or another goroutine writes.
+func (c *conn) takeOut() *outBuffer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.writing {
-		return
+		return nil
 	}
-	c.mu.writing = true
-	for c.mu.out != nil && !c.mu.gone {
-		out, audited := c.mu.out, c.mu.audited
-		c.mu.stats.bytesOut += int64(out.len())
+	return c.takeOutLocked()
+}
+
+// nextOut returns what was put into the out buffer while the last one was written, or nil: then the
+// caller no longer writes the socket. err is the outcome of that write.
+func (c *conn) nextOut(err error) *outBuffer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.mu.gone = true
+		c.nc.Close() // wakes the reader, which tears the connection down
+		c.unparkLocked()
+	}
+	out := c.takeOutLocked()
+	c.drained.Broadcast()
+	return out
+}
+
+func (c *conn) takeOutLocked() *outBuffer {
+	out := c.mu.out
+	if c.mu.gone {
+		out = nil
+	}
+	if c.mu.writing = out != nil; c.mu.writing {
 		c.mu.out = nil
+		out.audited = c.mu.audited
+		c.mu.stats.bytesOut += int64(out.len())
 		c.drained.Broadcast() // for a reader that waits for room
-		c.mu.Unlock()
 		out.showSizes(&c.clients.metrics.ResponseSizes)
-		err := c.clients.audit.Load().wait(c, audited)
+	}
+	return out
+}
+
+// writeOut writes what takeOut has returned, and what is added meanwhile.
+func (c *conn) writeOut(out *outBuffer) {
+	for out != nil {
+		err := c.clients.audit.Load().wait(c, out.audited)
 		if err == nil {
 			err = c.write(out)
 		}
 		c.clients.releaseOut(out)
-		c.mu.Lock()
-		if err != nil {
-			c.mu.gone = true
-			c.nc.Close() // wakes the reader, which tears the connection down
-			c.unparkLocked()
-		}
+		out = c.nextOut(err)
 	}
-	c.mu.writing = false
-	c.drained.Broadcast()
 }
 
 // write writes the chunks to the socket, and releases each chunk once it is written.
@@ -261,34 +291,5 @@ func (c *conn) makeRoom() {
 		c.mu.Unlock()
 		c.flush()
 		c.mu.Lock()
-	}
-}
-
-// startWriter starts the writer with the first output that needs it: many connections never have
-// any. The caller holds the tree lock, so that the reader can't have completed forget, or is in the
-// group of goroutines itself: the group is not waited for too early.
-func (c *conn) startWriter() {
-	if !c.hasWriter.Load() && c.hasWriter.CompareAndSwap(false, true) {
-		c.clients.running.Go(c.writeLoop)
-	}
-}
-
-// writeLoop is the writer goroutine.
-func (c *conn) writeLoop() {
-	for {
-		select {
-		case <-c.wake:
-			c.flush()
-		case <-c.done:
-			return
-		}
-	}
-}
-
-// wakeWriter wakes the writer.
-func (c *conn) wakeWriter() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
 	}
 }
