@@ -205,9 +205,6 @@ func (c *conn) run() error {
 	if err := c.handshake(); err != nil {
 		return err
 	}
-	if c.park() {
-		return errParked
-	}
 	if err := c.handleBuffered(); err != nil {
 		return err
 	}

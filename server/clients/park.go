@@ -14,10 +14,9 @@ import (
 // socket is in a set that all parked connections share. When the socket becomes readable, a
 // reader is started again.
 //
-// A new connection is parked when its client has its session, so that many that come at once need
-// few goroutines. Later, a ping parks a connection: clients send one when they have sent nothing
-// else for a part of their session's timeout. So a connection in use has its reader all the
-// time, and an idle one has a reader for the time of a ping.
+// A ping parks a connection: clients send one when they have sent nothing else for a part of
+// their session's timeout. So a connection in use has its reader all the time, and an idle one
+// has a reader for the time of a ping.
 //
 // Whatever wakes or stops a reader that waits for its client starts the reader of a parked
 // connection: unparkLocked. So there is no other end of a connection than by its reader.

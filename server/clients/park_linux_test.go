@@ -35,7 +35,7 @@ func closeAll(s *Clients) {
 	s.Close(time.Minute)
 }
 
-// dialIn opens a session over TCP.
+// dialIn opens a session over TCP, and sends a ping.
 func dialIn(t *testing.T, s *Clients) *limitedClient {
 	t.Helper()
 	nc, err := net.Dial("tcp", s.Addr().String())
@@ -47,6 +47,7 @@ func dialIn(t *testing.T, s *Clients) *limitedClient {
 	if !c.begin() {
 		t.Fatal("no session")
 	}
+	c.answers(jute.XidPing)
 	return c
 }
 

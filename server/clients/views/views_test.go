@@ -69,7 +69,9 @@ func TestViewsEnd(t *testing.T) {
 		w.apply(datatree.Op{Kind: datatree.OpCreate, Path: fmt.Sprint("/n", i)})
 		w.apply(datatree.Op{Kind: datatree.OpSetData, Path: "/a", Version: 1})
 	}
-	w.apply(datatree.Op{Kind: datatree.OpSetData, Path: "/c", Version: 1})
+	for _, path := range []string{"/a/b", "/c"} {
+		w.apply(datatree.Op{Kind: datatree.OpSetData, Path: path, Version: 1})
+	}
 	w.get(third, "/a", 3, later, jute.ErrOperationTimeout) // too much has changed
 	if n := w.tree.NumSubtrees(); n != 0 {
 		t.Errorf("%d subtrees are left", n)
