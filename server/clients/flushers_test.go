@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 )
 
 // TestFlushersDoNotWaitForSlowClients checks that clients get their output while another one
@@ -84,9 +83,6 @@ func newTCPConn(t *testing.T, s *Clients) (*conn, net.Conn) {
 // expect reads what must come next.
 func expect(t *testing.T, client net.Conn, want []byte) {
 	t.Helper()
-	if err := client.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(client, got); err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func (c *limitedClient) answers(xid int32) {
 	}
 }
 
-// A connection is parked once it has a session, and by each ping. It is not parked by other
+// A connection is parked by each ping. It is not parked by other
 // requests, as it would be if the next one had to start a reader.
 func TestPark(t *testing.T) {
 	s := listening(t)
