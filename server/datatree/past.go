@@ -1,7 +1,5 @@
 package datatree
 
-import "iter"
-
 // past is what a View and a Subtree keep of the nodes that have changed since their moment.
 type past struct {
 	tree  *Tree
@@ -39,36 +37,48 @@ func (p *past) remove(id nodeID) {
 	p.gone[parent].push(deletedChild{n.name(), id})
 }
 
-// childrenAfter yields the children that id had whose names come after the given one, in order: those that still
-// exist, which are the children of today without the new ones, and those that have been deleted since. It forgets
-// those deleted ones that it has passed. room is memory for it to use; it may be nil.
-func (p *past) childrenAfter(id nodeID, after string, room []nodeID, isNew func(nodeID) bool) iter.Seq[nodeID] {
-	return func(yield func(nodeID) bool) {
-		gone := p.gone[id]
-		for gone.upTo(after) {
-			gone.pop()
-		}
-		if n := p.saved[id]; n == nil || !n.gone { // else the record is free, or another node's
-			for c := range p.tree.childrenAfter(id, after, room) {
-				if isNew(c) {
-					continue
-				}
-				for gone.upTo(p.tree.arena.name(c)) && !mutated(deletedLast) {
-					if !yield(gone.pop()) {
-						return
-					}
-				}
-				if !yield(c) {
-					return
+// childrenAfter appends to ids the next children that id had, in order: those whose names come after the given
+// one, which are the children of today without the new ones, and those that have been deleted since. It looks at
+// batchSize children. If there may be more, it returns the name of the last one, after which to continue.
+// Deleted children that have been passed are forgotten. room is memory for it to use; it may be nil.
+func (p *past) childrenAfter(ids []nodeID, id nodeID, after string, room []nodeID, isNew func(nodeID) bool) (_ []nodeID, last string, more bool) {
+	gone := p.gone[id]
+	for gone.upTo(after) {
+		gone.pop()
+	}
+	seen := 0
+	full := func(name string) bool {
+		last = name
+		seen++
+		return seen == batchSize
+	}
+	addGone := func() bool {
+		c := gone.pop()
+		ids = append(ids, c)
+		return full(p.saved[c].name())
+	}
+	if n := p.saved[id]; n == nil || !n.gone { // else the record is free, or another node's
+		for c := range p.tree.childrenAfter(id, after, room) {
+			name := p.tree.arena.name(c)
+			for gone.upTo(name) && !mutated(deletedLast) {
+				if addGone() {
+					return ids, last, true
 				}
 			}
-		}
-		for !gone.empty() {
-			if !yield(gone.pop()) {
-				return
+			if !isNew(c) {
+				ids = append(ids, c)
+			}
+			if full(name) {
+				return ids, last, true
 			}
 		}
 	}
+	for !gone.empty() {
+		if addGone() {
+			return ids, last, true
+		}
+	}
+	return ids, "", false
 }
 
 // idBits is a set of nodes, with a bit for each id up to the largest one.

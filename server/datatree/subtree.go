@@ -28,11 +28,11 @@ type place struct {
 	id      nodeID
 	pathLen int
 	next    []nodeID // its children to be visited, in order
-	last    nodeID   // the last one that was in next
+	after   string   // the name of the last one that was looked at
 	more    bool     // there may be children after that
 }
 
-// batchSize is how many children are put in order at a time.
+// batchSize is how many children are looked at at a time.
 const batchSize = listFrom
 
 // SavedBytes is what a subtree keeps of a node that has changed, roughly, besides its name and data.
@@ -141,7 +141,7 @@ func (s *Subtree) advance() {
 	for len(s.levels) > 0 {
 		p := &s.levels[len(s.levels)-1]
 		s.path = s.path[:p.pathLen]
-		if len(p.next) == 0 && p.more {
+		for len(p.next) == 0 && p.more {
 			s.fill(p)
 		}
 		if len(p.next) > 0 {
@@ -161,22 +161,8 @@ func (s *Subtree) advance() {
 
 // fill sets the children of p that come after the last one.
 func (s *Subtree) fill(p *place) {
-	after := ""
-	if p.last != 0 {
-		n := s.frozen(p.last)
-		after = n.name()
-	}
-	var ids []nodeID
-	p.more = false
-	for id := range s.childrenAfter(p.id, after, nil, func(c nodeID) bool { return s.isNew(c) && !mutated(newShow) }) {
-		ids = append(ids, id)
-		if p.more = len(ids) == batchSize; p.more {
-			break
-		}
-	}
-	if p.next = ids; len(ids) > 0 {
-		p.last = ids[len(ids)-1]
-	}
+	isNew := func(c nodeID) bool { return s.isNew(c) && !mutated(newShow) }
+	p.next, p.after, p.more = s.childrenAfter(nil, p.id, p.after, nil, isNew)
 }
 
 // NumSubtrees returns the number of open subtrees.

@@ -53,7 +53,7 @@ type level struct {
 	keyLen int      // of the node's key, 0 for the root
 	next   []nodeID // its children to be written next, in order
 	buf    []nodeID // memory for these
-	after  string   // the name of the last one that was in next
+	after  string   // the name of the last one that was looked at
 	more   bool     // there may be children after that
 }
 
@@ -223,9 +223,9 @@ func (v *View) writeMeta(b *Batch) {
 	v.phase = done
 }
 
-// stepNodes advances in the deepest level: it finds children, writes a child, or leaves the level. It returns how
-// many children it has found.
-func (v *View) stepNodes(b *Batch) (found int) {
+// stepNodes advances in the deepest level: it finds children, writes a child, or leaves the level. It returns at
+// about how many children it has looked to find some.
+func (v *View) stepNodes(b *Batch) (seen int) {
 	if len(v.levels) == 0 {
 		v.phase = writeMeta
 		return 0
@@ -246,22 +246,14 @@ func (v *View) stepNodes(b *Batch) (found int) {
 	return 0
 }
 
-// fill finds the children of l that come after the last one, and returns their number.
-func (v *View) fill(l *level) int {
-	ids := l.buf[:0]
-	l.more = false
-	for id := range v.childrenAfter(l.id, l.after, v.room[:], v.born.has) {
-		ids = append(ids, id)
-		if l.more = len(ids) == batchSize; l.more {
-			break
-		}
+// fill finds the next children of l, and returns at about how many it has looked.
+func (v *View) fill(l *level) (seen int) {
+	l.buf, l.after, l.more = v.childrenAfter(l.buf[:0], l.id, l.after, v.room[:], v.born.has)
+	l.next = l.buf
+	if l.more {
+		return batchSize
 	}
-	if n := len(ids); l.more {
-		r, blob, _ := v.frozen(ids[n-1])
-		l.after = blob[:r.nameLen]
-	}
-	l.next, l.buf = ids, ids
-	return len(ids)
+	return len(l.buf)
 }
 
 // enter makes id, whose key is v.path, the deepest level.

@@ -110,6 +110,32 @@ func TestViewKeepsWhatChanges(t *testing.T) {
 	}
 }
 
+// TestViewPassesNewNodesInSteps checks that a step does not pass over any number of new nodes, under the lock.
+func TestViewPassesNewNodesInSteps(t *testing.T) {
+	tree := wideTree(10)
+	v := tree.Freeze()
+	defer v.Close()
+	const parts = 5
+	var out Applied
+	for i := range parts * batchSize {
+		apply(tree, &out, Op{Kind: OpCreate, Path: fmt.Sprintf("/wide/new%d", i), ACL: openACL, Cversion: 100 + int32(i)})
+	}
+	steps, nodes := 0, 0
+	var b Batch
+	for more := true; more; steps++ {
+		b.Reset()
+		more = v.Step(&b, visitCost*batchSize/2)
+		for row := range b.All() {
+			if row.Table == TableNodes {
+				nodes++
+			}
+		}
+	}
+	if want := v.Meta().Nodes; steps <= parts || nodes != want {
+		t.Errorf("%d steps and %d nodes, want more than %d and %d", steps, nodes, parts, want)
+	}
+}
+
 // TestViewUnderLocks walks under the read lock while another goroutine applies, as the
 // server does. It is a test for the race detector.
 func TestViewUnderLocks(t *testing.T) {
