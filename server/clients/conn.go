@@ -28,7 +28,7 @@ import (
 // conn is one client connection.
 //
 // A connection has one goroutine, its reader. It cuts requests from the socket, serves
-// reads, hands writes to the leader, and writes the output of its own work. It ends while
+// reads, hands writes to the leader, and writes the replies to reads. It ends while
 // the client is idle: see park.go. What the applier puts into the out buffer, answers to
 // writes or watch events, is written by the flushers. Only one goroutine writes the socket
 // at a time.

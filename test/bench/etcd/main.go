@@ -2,7 +2,7 @@
 //
 //	make build && go run -C test/bench/etcd . -servers 3
 //
-// It is a module of its own, so that zkd does not depend on etcd's client. The figures of zkd are those of zkbench.
+// It is a separate module, so that zkd does not depend on etcd's client. The figures of zkd are those of zkbench.
 package main
 
 import (
