@@ -27,7 +27,7 @@ func TestApacheSessions(t *testing.T) {
 	reload := func(tree *Tree, format byte) *Tree {
 		t.Helper()
 		l := NewLoader()
-		for _, row := range rowsOf(tree, 1<<20, func(*View) {}) {
+		for _, row := range rowsOf(tree, 1<<20) {
 			add(l.Add(row))
 			if row.Table == TableMeta && row.Value[0] != format {
 				t.Errorf("format %d, want %d", row.Value[0], format)

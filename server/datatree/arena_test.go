@@ -168,7 +168,7 @@ func TestDeepPath(t *testing.T) {
 	if n := tree.CountDescendants("/d"); n != 1999 {
 		t.Errorf("%d nodes below, want 1999", n)
 	}
-	if got := load(t, rowsOf(tree, 500, func(*View) {})); got.Digest() != tree.Digest() {
+	if got := load(t, rowsOf(tree, 500)); got.Digest() != tree.Digest() {
 		t.Error("digest differs after loading")
 	}
 }

@@ -174,7 +174,7 @@ func TestChildrenWander(t *testing.T) {
 		c.check(t)
 	}
 	want := namesAfter(c.tree, crowdPath, "")
-	rows := rowsOf(c.tree, 10_000, func(*View) {
+	rows := rowsBetween(c.tree, 10_000, func() {
 		for range 20 {
 			c.create(fmt.Sprint(rng.IntN(100_000)))
 			c.delete(c.list[rng.IntN(len(c.list))])

@@ -104,7 +104,7 @@ func rowsOfView(v *View) []byte {
 func reloaded(t *testing.T, tree *Tree) *Tree {
 	t.Helper()
 	l := NewLoader()
-	for _, row := range rowsOf(tree, 1<<20, func(*View) {}) {
+	for _, row := range rowsOf(tree, 1<<20) {
 		if err := l.Add(row); err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func TestOffload(t *testing.T) {
 			parents = []string{"", path}
 		}
 	}
-	rows := rowsOf(tree, 1<<40, func(*View) {})
+	rows := rowsOf(tree, 1<<40)
 
 	l, parts := NewLoader(), make(chan Part, 1)
 	l.Offload(func(p Part) { parts <- p })

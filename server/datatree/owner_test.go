@@ -23,7 +23,7 @@ func TestOwners(t *testing.T) {
 	reload := func(want byte) {
 		t.Helper()
 		l := NewLoader()
-		for _, row := range rowsOf(tree, 1<<20, func(*View) {}) {
+		for _, row := range rowsOf(tree, 1<<20) {
 			if err := l.Add(row); err != nil {
 				t.Fatal(err)
 			}

@@ -80,14 +80,14 @@ func TestDeterminism(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i%5000 == 2500 {
-			second = load(t, rowsOf(second, 1000, func(*View) {}))
+			second = load(t, rowsOf(second, 1000))
 		}
 		second.Apply(&decoded, &out2)
 		if first.Digest() != second.Digest() || !reflect.DeepEqual(out.Results, out2.Results) || !equalEvents(out.Events, out2.Events) {
 			t.Fatalf("seed %#x: txn %d %+v differs", seed, i, txn)
 		}
 	}
-	if a, b := rowsOf(first, 1<<40, func(*View) {}), rowsOf(second, 1<<40, func(*View) {}); !slices.EqualFunc(a, b, equalRows) {
+	if a, b := rowsOf(first, 1<<40), rowsOf(second, 1<<40); !slices.EqualFunc(a, b, equalRows) {
 		t.Errorf("seed %#x: snapshots differ", seed)
 	}
 }

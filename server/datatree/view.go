@@ -27,7 +27,7 @@ type View struct {
 	savedSessions map[uint32]session
 	slots         uint32 // of sessions, when frozen
 
-	// The walk. Only Step and Sort use these.
+	// The walk. Only Step uses these.
 	phase    phase
 	slot     uint32
 	sessions []session

@@ -23,7 +23,10 @@ func wideTree(n int) *Tree {
 	return tree
 }
 
-func rowsOf(tree *Tree, budget int, between func(*View)) []Row {
+func rowsOf(tree *Tree, budget int) []Row { return rowsBetween(tree, budget, func() {}) }
+
+// rowsBetween is rowsOf with a call after each step.
+func rowsBetween(tree *Tree, budget int, between func()) []Row {
 	v := tree.Freeze()
 	defer v.Close()
 	var b Batch
@@ -34,7 +37,7 @@ func rowsOf(tree *Tree, budget int, between func(*View)) []Row {
 		for row := range b.All() {
 			rows = append(rows, Row{row.Table, bytes.Clone(row.Key), bytes.Clone(row.Value)})
 		}
-		between(v)
+		between()
 	}
 	return rows
 }
@@ -52,15 +55,15 @@ func TestViewRowsAreCanonical(t *testing.T) {
 	tree.Apply(&txn, &out)
 	txn = Txn{Zxid: tree.LastZxid() + 1, Session: 5, Ops: []Op{{Kind: OpCreateSession, TimeoutMs: 3}}}
 	tree.Apply(&txn, &out)
-	want := rowsOf(tree, 1<<40, func(*View) {})
+	want := rowsOf(tree, 1<<40)
 	for _, budget := range []int{1, 1000, 100_000} {
-		got := rowsOf(tree, budget, func(*View) {})
+		got := rowsOf(tree, budget)
 		if !slices.EqualFunc(got, want, equalRows) {
 			t.Errorf("steps of %d give %d rows other than the %d of one step", budget, len(got), len(want))
 		}
 	}
 	loaded := load(t, want)
-	if got := rowsOf(loaded, 5000, func(*View) {}); !slices.EqualFunc(got, want, equalRows) {
+	if got := rowsOf(loaded, 5000); !slices.EqualFunc(got, want, equalRows) {
 		t.Error("the rows of a loaded tree are not those that it was loaded from")
 	}
 }
@@ -190,7 +193,7 @@ func TestViewUnderLocks(t *testing.T) {
 // TestViewAfterDeleteAndReuse: the ids of frozen nodes go to other nodes.
 func TestViewAfterDeleteAndReuse(t *testing.T) {
 	tree := wideTree(5000)
-	want := rowsOf(tree, 1<<40, func(*View) {})
+	want := rowsOf(tree, 1<<40)
 	v := tree.Freeze()
 	defer v.Close()
 	var out Applied
@@ -249,7 +252,7 @@ func TestLoaderRefuses(t *testing.T) {
 		txn := g.txn(tree)
 		tree.Apply(&txn, &Applied{})
 	}
-	good := rowsOf(tree, 1<<40, func(*View) {})
+	good := rowsOf(tree, 1<<40)
 	load(t, good)
 	try := func(what string, rows []Row) {
 		t.Helper()
@@ -294,7 +297,7 @@ func TestLoaderRefuses(t *testing.T) {
 // FuzzLoader adds arbitrary rows: the result is an error or a tree, never a panic.
 func FuzzLoader(f *testing.F) {
 	var seed []byte
-	for _, row := range rowsOf(New(), 1<<40, func(*View) {}) {
+	for _, row := range rowsOf(New(), 1<<40) {
 		seed = append(append(seed, byte(row.Table), byte(len(row.Key)), byte(len(row.Value))), row.Key...)
 		seed = append(seed, row.Value...)
 	}

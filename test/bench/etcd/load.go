@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -177,7 +176,7 @@ func figures(times *hdrhistogram.Histogram, worth int, cpu, took time.Duration) 
 // watch has all clients watch one key, writes it, and waits until all of them have the event.
 func (c *comparison) watch(ctx context.Context, clients []*clientv3.Client) (measured, error) {
 	const key = "/bench/watched"
-	value := string(bytes.Repeat([]byte("v"), c.load.size))
+	value := strings.Repeat("v", c.load.size)
 	seen := make(chan struct{}, len(clients))
 	for _, cl := range clients {
 		events := cl.Watch(ctx, key, clientv3.WithCreatedNotify())
