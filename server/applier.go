@@ -56,12 +56,13 @@ type applier struct {
 	events    *queue[peerEvent]
 	changes   *feed.History
 
-	out  datatree.Applied
-	at   time.Duration // of the batch
-	zxid jute.Zxid     // of the order being applied
-	wall int64         // likewise, ms since the Unix epoch
-	work int           // under the current hold of the lock
-	same sameTimes
+	out    datatree.Applied
+	at     time.Duration // of the batch
+	zxid   jute.Zxid     // of the order being applied
+	wall   int64         // likewise, ms since the Unix epoch
+	work   int           // under the current hold of the lock
+	unsent int           // work since the answers were written
+	same   sameTimes
 	// ensemble is the state of the ensemble after the entries applied so far, as the tree
 	// is the state of the znodes.
 	ensemble zab.State
@@ -84,7 +85,7 @@ func (a *applier) run() {
 			}
 			var err error
 			if n > 0 {
-				err = a.applySome(rest[:n])
+				err = a.applySome(rest[:n], n < len(rest) && rest[n].Kind <= replica.OrderBarrier)
 			} else {
 				n = 1
 				a.working.Store(int64(a.now()))
@@ -160,7 +161,7 @@ func (a *applier) replay(upTo jute.Zxid) error {
 				orders = append(orders, replica.Order{Entry: entryOf(&records[0])})
 				records = records[1:]
 			}
-			if err := a.applySome(orders); err != nil {
+			if err := a.applySome(orders, false); err != nil {
 				return err
 			}
 			a.metrics.Replayed.Add(int64(len(orders)))
@@ -216,9 +217,14 @@ func (a *applier) publishEnsemble() {
 }
 
 // applySome applies a few orders, and yields when the lock has been held long enough.
-// After an error nothing more may be applied.
-func (a *applier) applySome(orders []replica.Order) error {
-	if err := a.applyHeld(orders); err != nil {
+// more says that it is called again at once: the answers may then wait, so that a client with
+// many requests under way gets many in one write. After an error nothing more may be applied.
+func (a *applier) applySome(orders []replica.Order, more bool) error {
+	err := a.applyHeld(orders)
+	if a.unsent += a.work; !more || a.unsent >= applyWork || err != nil {
+		a.wake()
+	}
+	if err != nil {
 		return err
 	}
 	var held int64
@@ -255,16 +261,21 @@ func (a *applier) lock() {
 	a.work = 0
 }
 
-// unlock unlocks the tree, and wakes the connections and the peer loop if the work since
-// lock concerns them.
+// unlock unlocks the tree, and wakes the feeds and the peer loop if the work since lock
+// concerns them.
 func (a *applier) unlock() {
 	a.state.Unlock()
 	a.changes.Wake()
 	a.observeTimes()
 	a.metrics.Applying.Observe(a.now()-a.at, 1)
 	a.metrics.ApplyWork.Observe(time.Duration(a.work), 1)
-	a.answers.Wake()
 	a.progress()
+}
+
+// wake has the answers and events since the last call written. The tree is not locked.
+func (a *applier) wake() {
+	a.unsent = 0
+	a.answers.Wake()
 }
 
 // yield releases the tree to others for a moment if enough was done since lock. The
@@ -273,6 +284,7 @@ func (a *applier) unlock() {
 func (a *applier) yield() {
 	if a.work >= applyWork {
 		a.unlock()
+		a.wake()
 		a.lock()
 	}
 }
@@ -380,6 +392,7 @@ func (a *applier) prune(txn *datatree.Txn) {
 	a.state.Settled = make(chan struct{})
 	if len(txn.Ops[0].Paths) == 0 {
 		a.unlock()
+		a.wake()
 		a.state.Tree.List(txn) // without the lock: nobody else changes the tree
 		a.lock()
 	}

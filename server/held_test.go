@@ -236,7 +236,7 @@ func TestAReplayIsSupersededByASnapshot(t *testing.T) {
 		t.Errorf("a replay that is not needed: %v", err)
 	}
 	before := a.state.Tree.LastZxid()
-	a.applySome([]replica.Order{{Kind: replica.OrderBarrier}, {Kind: replica.OrderEntry}})
+	a.applySome([]replica.Order{{Kind: replica.OrderBarrier}, {Kind: replica.OrderEntry}}, false)
 	if a.state.Tree.LastZxid() != before {
 		t.Error("an entry was applied that a snapshot will replace")
 	}

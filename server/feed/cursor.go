@@ -60,8 +60,8 @@ func (c *Cursor) Next(yield func(Record) (taken bool)) error {
 // will be no more of it. If there is no next record, more is false.
 func (c *Cursor) locate() (at chunk, sealed, more bool, err error) {
 	mu := &c.history.mu
-	mu.RLock()
-	defer mu.RUnlock()
+	mu.Lock()
+	defer mu.Unlock()
 	if c.zxid < mu.oldest || mutated(compactedEarly) && c.zxid == mu.oldest && c.chunk == 0 {
 		return at, false, false, &jute.CompactedError{After: c.zxid, Oldest: mu.oldest}
 	}

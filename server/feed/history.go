@@ -38,7 +38,7 @@ type History struct {
 	spare *chunk    // one that was forgotten and never read, or nil
 
 	mu struct {
-		sync.RWMutex
+		sync.Mutex
 		chunks []*chunk
 		first  uint64        // number of chunks[0], from 1
 		end    uint64        // number of the chunk in which what is published ends
@@ -230,15 +230,15 @@ func (h *History) wakeLocked() {
 
 // Span returns the zxids after which, and up to which, all changes are there.
 func (h *History) Span() (oldest, last jute.Zxid) {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.mu.oldest, h.mu.last
 }
 
 // Bytes returns the memory that the history takes.
 func (h *History) Bytes() int {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.mu.bytes
 }
 
