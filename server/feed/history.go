@@ -214,7 +214,7 @@ func (h *History) Publish(zxid jute.Zxid) {
 	}
 }
 
-// Wake wakes those who wait for More.
+// Wake wakes the callers that wait for More.
 func (h *History) Wake() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -128,7 +128,7 @@ func (s *Sim) recovered(n *node) zab.Recovered {
 		r.SnapshotBytes = b.bytes
 	}
 	if _, ok := h.chainAt(n.applied); !ok && n.applied < h.start {
-		s.fail("D8", "server %d has no snapshot from which its log, which begins behind %v, goes on", n.id, h.start)
+		s.fail("D8", "server %d has no snapshot from which its log, which begins after %v, continues", n.id, h.start)
 	}
 	s.beginChanges(n)
 	r.Base = n.state.Clone()

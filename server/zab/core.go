@@ -152,7 +152,7 @@ func New(opt Options, r Recovered) *Core {
 // The ensemble may continue without it and reuse the same zxids for other entries, so this
 // history must never again pass for the ensemble's.
 func (c *Core) becomeStandalone() {
-	c.event(2, 0, fmt.Sprintf("the data is a member's of ensemble %x: alone, this server goes on with a history of its own, and can't return to that ensemble with it", c.tip.Init.Cluster))
+	c.event(2, 0, fmt.Sprintf("the data is a member's of ensemble %x: alone, this server continues with its own history, and can't return to that ensemble with it", c.tip.Init.Cluster))
 	m := Marker{Leader: c.opt.ID, Boot: c.opt.Boot, Alone: true}
 	c.append(Entry{Zxid: jute.MakeZxid(c.appended.Epoch()+1, 0), Prev: c.appended, Type: EntryMarker, Data: m.Append(nil)})
 }

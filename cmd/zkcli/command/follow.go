@@ -14,7 +14,7 @@ func watchCommand() Command {
 	return Command{
 		Name: "watch", Synopsis: "[-r] [-d] [-n count] [--json] path", Short: "Print changes as they happen, until Ctrl-C",
 		Long: "Prints a line for each change of a node or of its list of children; with -r for each\n" +
-			"node that is created, changed or deleted at or below the path. It goes on after a lost\n" +
+			"node that is created, changed or deleted at or below the path. It continues after a lost\n" +
 			"connection, and says so: changes meanwhile are not seen. It ends with the session.\n" +
 			"With -d each line has the data as it is by then: quick changes may show the same twice.",
 		Examples: []Example{

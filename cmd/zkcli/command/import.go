@@ -152,5 +152,5 @@ func stopped(root string, r subtree.Report) string {
 		s += fmt.Sprintf("; it is not known whether %s changed, from %s to %s",
 			countText(n, "node"), subtree.Join(root, r.Unknown[0]), subtree.Join(root, r.Unknown[n-1]))
 	}
-	return s + ". The same command goes on"
+	return s + ". Run the same command again to continue"
 }

@@ -30,7 +30,7 @@ func lockCommand() Command {
 			"code is the program's. If the lock is lost the program gets SIGTERM, and SIGKILL after\n" +
 			"the grace, which is no more than a fourth of the session's timeout; the exit code is 7\n" +
 			"then. When the connection is lost that is done before the servers may give the lock to\n" +
-			"somebody else. No lock is safe for a program that is stopped and goes on later: let\n" +
+			"somebody else. No lock is safe for a program that is stopped and continues later: let\n" +
 			"what it protects compare $" + envToken + ", which grows with each holder.\n" +
 			"Locks are those of Curator's InterProcessMutex.\n" +
 			"--list shows who holds the lock, or leads an election, and who waits, in order.\n" +

@@ -134,7 +134,7 @@ func (im *importer) verify(open func() (io.Reader, error)) error {
 		}
 	}
 	if len(hidden) > 0 {
-		return fmt.Errorf("the ACLs of %d nodes, the first %s, have digests that the server hid from whoever exported them: "+
+		return fmt.Errorf("the ACLs of %d nodes, the first %s, have digests that the server hid from the user of the export: "+
 			"export as someone who has the admin permission, or import without ACLs", len(hidden), hidden[0])
 	}
 	im.report.Total = im.total

@@ -315,7 +315,7 @@ func TestRestart(t *testing.T) {
 				within(t, time.Second, "a link with the new process", func() bool {
 					return linked(young, other) && other.said()[id].Boot == 77
 				})
-				if len(other.why()) != 1 || !strings.Contains(other.why()[0], "anew") {
+				if len(other.why()) != 1 || !strings.Contains(other.why()[0], "again") {
 					t.Errorf("why the old link went down: %q", other.why())
 				}
 			})

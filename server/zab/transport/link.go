@@ -10,7 +10,7 @@ import (
 
 var (
 	errQueue    = &reason{"queue", "more waits to be sent to it than may: it, or the network, is too slow"}
-	errReplaced = &reason{"replaced", "the peer has connected anew"}
+	errReplaced = &reason{"replaced", "the peer has connected again"}
 	errRemoved  = &reason{"removed", "the peer has been removed from the configuration"}
 
 	errIntroduction = &reason{"introduction", "this server has something else to say of itself"}
