@@ -119,7 +119,7 @@ func (m *Mirror) open(ctx context.Context) error {
 		return err
 	}
 	m.place.Server = m.ident.Server
-	st, err := m.disk.loadState(ctx, store, rec, nil)
+	st, err := m.disk.loadState(ctx, store, rec, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -287,7 +287,7 @@ func ReadStateAt(ctx context.Context, p Place, at history.Moment) (*State, error
 			return nil, err
 		}
 	}
-	st, err := s.loadState(ctx, store, rec, nil)
+	st, err := s.loadState(ctx, store, rec, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -60,17 +60,19 @@ func (s *storage) recoverState(ctx context.Context) (*recovered, error) {
 	if err != nil {
 		return nil, err
 	}
+	ahead := startLoadAhead(ctx, store)
+	defer ahead.stop()
 	rec, err := s.openLog(ctx, store, dirs, begin)
 	if err != nil {
 		return nil, err
 	}
 	changes := feed.New(int(s.cfg.FeedHistory), 0)
-	st, err := s.loadState(ctx, store, rec, changes)
+	st, err := s.loadState(ctx, store, rec, ahead, changes)
 	var unusable *unusableSnapshots
 	if errors.As(err, &unusable) && dirs.MayReplace(unusable.reasons) && ctx.Err() == nil {
 		// Its bytes are proven to be lost here, and the other servers have them.
 		if s.wal, rec, err = s.wal.SetAside(err); err == nil {
-			st, err = s.loadState(ctx, store, rec, changes)
+			st, err = s.loadState(ctx, store, rec, ahead, changes)
 		}
 	}
 	if err != nil {
@@ -305,10 +307,11 @@ func (s *storage) moveUnreferenced(ctx context.Context, store *snapshot.Store, r
 // loaded is a state built from the disk.
 type loaded struct {
 	tree     *datatree.Tree
-	ensemble zab.State    // at the tree's zxid
-	base     zab.State    // at the snapshot
-	used     *wal.SnapRef // the snapshot; nil for none
-	replayed int64        // entries of the log that were applied
+	ensemble zab.State     // at the tree's zxid
+	base     zab.State     // at the snapshot
+	used     *wal.SnapRef  // the snapshot; nil for none
+	took     time.Duration // to load the snapshot
+	replayed int64         // entries of the log that were applied
 }
 
 // unusableSnapshots means that the state can't be built: snapshots that the log refers to
@@ -326,15 +329,13 @@ func (e *unusableSnapshots) Unwrap() error { return e.cause }
 // after it. An older snapshot serves if the log has everything after it: then nothing is
 // lost, and the unusable files are left alone. Otherwise the error is an
 // *unusableSnapshots. A snapshot of a later version is always an error. What the log changes is added
-// to changes, which may be nil.
-func (s *storage) loadState(ctx context.Context, store *snapshot.Store, rec *wal.Recovered, changes *feed.History) (*loaded, error) {
+// to changes. Both ahead and changes may be nil.
+func (s *storage) loadState(ctx context.Context, store *snapshot.Store, rec *wal.Recovered, ahead *loadAhead, changes *feed.History) (*loaded, error) {
 	unusable := &unusableSnapshots{}
-	st := &loaded{}
-	began := time.Now()
+	var st *loaded
 	for _, ref := range slices.Backward(rec.Snaps) {
-		tree, state, err := s.loadReferenced(ctx, store, ref)
-		if err == nil {
-			*st = loaded{tree: tree, base: state, used: &ref}
+		var err error
+		if st, err = s.loadReferenced(ctx, store, ref, ahead); err == nil {
 			break
 		}
 		kind := fault.KindOf(err)
@@ -345,11 +346,12 @@ func (s *storage) loadState(ctx context.Context, store *snapshot.Store, rec *wal
 		unusable.reasons = append(unusable.reasons, kind)
 		unusable.cause = errors.Join(unusable.cause, err)
 	}
-	if st.used == nil {
-		st.tree = datatree.New()
+	if st == nil {
+		ahead.stop()
+		st = &loaded{tree: datatree.New()}
 	}
-	s.metrics.LoadSnapshot.Observe(time.Since(began), 1)
-	began = time.Now()
+	s.metrics.LoadSnapshot.Observe(st.took, 1)
+	began := time.Now()
 	st, err := s.replay(ctx, rec, st, changes)
 	if err == nil {
 		s.metrics.LoadLog.Observe(time.Since(began), 1)
@@ -366,19 +368,31 @@ func (s *storage) loadState(ctx context.Context, store *snapshot.Store, rec *wal
 	return nil, unusable
 }
 
-// loadReferenced loads a snapshot that the log refers to. A snapshot that was moved away
+// loadReferenced loads a snapshot that the log refers to, if ahead has not done so. A snapshot that was moved away
 // as unreferenced, by a log that this one has replaced, is taken back.
-func (s *storage) loadReferenced(ctx context.Context, store *snapshot.Store, ref wal.SnapRef) (*datatree.Tree, zab.State, error) {
-	tree, state, err := history.Load(ctx, store, storeRef(ref))
-	if fault.KindOf(err) != fault.Missing {
-		return tree, state, err
+func (s *storage) loadReferenced(ctx context.Context, store *snapshot.Store, ref wal.SnapRef, ahead *loadAhead) (*loaded, error) {
+	st := ahead.take(storeRef(ref))
+	if st != nil {
+		st.used = &ref
+		return st, nil
 	}
-	back, moved := store.Reclaim(ctx, storeRef(ref))
-	if moved != nil || !back {
-		return tree, state, errors.Join(err, moved)
+	st = &loaded{used: &ref}
+	began := time.Now()
+	var err error
+	st.tree, st.base, err = history.Load(ctx, store, storeRef(ref))
+	if fault.KindOf(err) == fault.Missing {
+		back, moved := store.Reclaim(ctx, storeRef(ref))
+		if moved != nil || !back {
+			return nil, errors.Join(err, moved)
+		}
+		s.log.Warn("took a snapshot back that had been moved away as unreferenced", zap.String("snapshot", ref.Name))
+		st.tree, st.base, err = history.Load(ctx, store, storeRef(ref))
 	}
-	s.log.Warn("took a snapshot back that had been moved away as unreferenced", zap.String("snapshot", ref.Name))
-	return history.Load(ctx, store, storeRef(ref))
+	st.took = time.Since(began)
+	if err != nil {
+		return nil, err
+	}
+	return st, nil
 }
 
 // replay applies the committed entries of the log after the tree's last zxid.

@@ -87,7 +87,22 @@ func IDOf(meta *snapshot.Meta) (id ID, err error) {
 // Load builds a tree and the ensemble's state from a snapshot. The tree checks its counts and
 // its digest; a second goroutine, which ends before Load returns, computes the hashes. The
 // error is a *fault.Error, or the end of ctx.
-func Load(ctx context.Context, store *snapshot.Store, ref snapshot.Ref) (tree *datatree.Tree, state zab.State, err error) {
+func Load(ctx context.Context, store *snapshot.Store, ref snapshot.Ref) (*datatree.Tree, zab.State, error) {
+	return load(store.Path(ref.Name), func(visit snapshot.Visitor) (snapshot.Meta, error) { return store.Load(ctx, ref, visit) })
+}
+
+// LoadFile is like Load for a file about which nothing is known yet. What it returns counts only if
+// the log refers to a snapshot by the Ref that it returns.
+func LoadFile(ctx context.Context, store *snapshot.Store, name string) (ref snapshot.Ref, tree *datatree.Tree, state zab.State, err error) {
+	tree, state, err = load(store.Path(name), func(visit snapshot.Visitor) (meta snapshot.Meta, err error) {
+		ref, meta, err = store.LoadFile(ctx, name, visit)
+		return meta, err
+	})
+	return ref, tree, state, err
+}
+
+// load builds a tree and the ensemble's state from the items that read delivers of the file at path.
+func load(path string, read func(snapshot.Visitor) (snapshot.Meta, error)) (tree *datatree.Tree, state zab.State, err error) {
 	tables := map[string]datatree.Table{
 		SectionACLs:     datatree.TableACLs,
 		SectionSessions: datatree.TableSessions,
@@ -102,7 +117,7 @@ func Load(ctx context.Context, store *snapshot.Store, ref snapshot.Ref) (tree *d
 		}
 	})
 	loader.Offload(func(p datatree.Part) { parts <- p })
-	meta, err := store.Load(ctx, ref, func(section string, key, value []byte) error {
+	meta, err := read(func(section string, key, value []byte) error {
 		table, ok := tables[section]
 		if !ok {
 			return fmt.Errorf("unknown section %q", section)
@@ -123,7 +138,7 @@ func Load(ctx context.Context, store *snapshot.Store, ref snapshot.Ref) (tree *d
 		err = state.Decode(meta.Extra[ExtraEnsemble])
 	}
 	if err != nil {
-		return nil, state, fault.New(fault.Inconsistent, store.Path(ref.Name), err)
+		return nil, state, fault.New(fault.Inconsistent, path, err)
 	}
 	return tree, state, nil
 }

@@ -37,8 +37,9 @@
 //     snapshot's file from a damaged one.
 //   - A file that no Ref names is moved by SetAside, and never removed, unless its owner
 //     knows that it is superfluous and removes it by name.
-//   - Load delivers nothing before it has checked size and CRC. Whatever the file contains,
-//     Load returns an error instead of crashing.
+//   - Load delivers nothing before it has checked size and CRC. LoadFile computes them before
+//     it delivers anything, and its caller checks them in the end. Whatever the file contains,
+//     both return an error instead of crashing.
 //   - After an error of Write or of a Receiver no file is left. A full disk is therefore
 //     harmless.
 //

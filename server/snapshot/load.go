@@ -50,6 +50,28 @@ func (s *Store) Load(ctx context.Context, ref Ref, visit Visitor) (Meta, error) 
 	return c.meta, nil
 }
 
+// LoadFile is like Load for the caller that does not know yet which file the log refers to. It
+// returns the Ref that fits the file called name. If the log has another Ref, the caller must
+// discard all items. If there is an error, only Load can say what it means.
+func (s *Store) LoadFile(ctx context.Context, name string, visit Visitor) (Ref, Meta, error) {
+	path := s.Path(name)
+	f, err := s.opts.FS.Open(path)
+	if err != nil {
+		return Ref{}, Meta{}, fault.IO(path, err)
+	}
+	defer f.Close() // it was only read
+	ref := Ref{Name: name}
+	if ref.Size, ref.CRC, err = measure(ctx, f); err != nil {
+		return Ref{}, Meta{}, faultOf(ctx, fault.Unreadable, path, err)
+	}
+	c, err := read(ctx, f, ref.Size, visit)
+	if err != nil {
+		return Ref{}, Meta{}, faultOf(ctx, fault.Inconsistent, path, err)
+	}
+	ref.Zxid, ref.Digest = c.meta.Zxid, c.meta.Digest
+	return ref, c.meta, nil
+}
+
 // explain returns why a file does not have the size or the CRC in ref: damage, unless the
 // file is another snapshot that is sound by its own checksums, or one of a later version.
 func explain(ctx context.Context, f vfs.File, ref *Ref, damage error) error {

@@ -59,22 +59,29 @@ func items(m map[string]string, keys []string) iter.Seq2[[]byte, []byte] {
 
 func load(t testing.TB, s *Store, ref Ref) (content, Meta) {
 	t.Helper()
-	c := make(content)
-	last := ""
-	meta, err := s.Load(t.Context(), ref, func(section string, k, v []byte) error {
-		if c[section] == nil {
-			c[section] = make(map[string]string)
-			last = ""
+	into := func(c content) Visitor {
+		last := ""
+		return func(section string, k, v []byte) error {
+			if c[section] == nil {
+				c[section] = make(map[string]string)
+				last = ""
+			}
+			if string(k) <= last {
+				t.Errorf("section %s: key %.50q comes behind %.50q", section, k, last)
+			}
+			last = string(k)
+			c[section][last] = string(v)
+			return nil
 		}
-		if string(k) <= last {
-			t.Errorf("section %s: key %.50q comes behind %.50q", section, k, last)
-		}
-		last = string(k)
-		c[section][last] = string(v)
-		return nil
-	})
+	}
+	c, same := make(content), make(content)
+	meta, err := s.Load(t.Context(), ref, into(c))
 	if err != nil {
 		t.Fatal(err)
+	}
+	found, sameMeta, err := s.LoadFile(t.Context(), ref.Name, into(same))
+	if err != nil || !found.Equal(&ref) || !equal(same, c) || fmt.Sprint(sameMeta) != fmt.Sprint(meta) {
+		t.Errorf("LoadFile returned %+v, %+v, %v and perhaps other content; Load of %+v returned %+v", found, sameMeta, err, ref, meta)
 	}
 	return c, meta
 }
@@ -361,6 +368,9 @@ func TestCancel(t *testing.T) {
 	if !errors.Is(err, why) || fault.KindOf(err) != 0 || n == 1000 {
 		t.Errorf("Load returned %v after %d items", err, n)
 	}
+	if _, _, err := s.LoadFile(ctx, ref.Name, func(string, []byte, []byte) error { return errors.New("an item") }); !errors.Is(err, why) {
+		t.Errorf("LoadFile returned %v", err)
+	}
 }
 
 // written returns the bytes of a snapshot of n nodes.
@@ -492,6 +502,10 @@ func TestInvalid(t *testing.T) {
 			f, ok := errors.AsType[*fault.Error](err)
 			if !ok || f.File != s.Path(ref.Name) || f.Kind != test.kind || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q and %v", err, test.want, test.kind)
+			}
+			found, _, err := s.LoadFile(t.Context(), ref.Name, func(string, []byte, []byte) error { return nil })
+			if err == nil && found.Equal(&test.ref) {
+				t.Errorf("LoadFile returned %+v", found)
 			}
 		})
 	}
@@ -734,6 +748,10 @@ func TestReadFaults(t *testing.T) {
 		}
 		if fault.KindOf(err) != fault.Unreadable || !errors.Is(err, errFault) {
 			t.Errorf("read %d failed, but Load returned %v", f.failAt, err)
+		}
+		f.n = 0
+		if _, _, err := s.LoadFile(t.Context(), ref.Name, func(string, []byte, []byte) error { return nil }); !errors.Is(err, errFault) {
+			t.Errorf("read %d failed, but LoadFile returned %v", f.failAt, err)
 		}
 	}
 }

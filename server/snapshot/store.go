@@ -49,6 +49,11 @@ type Ref struct {
 	Digest []byte // Meta.Digest
 }
 
+// Equal reports whether r and s name the same snapshot with the same content.
+func (r *Ref) Equal(s *Ref) bool {
+	return r.Name == s.Name && r.Zxid == s.Zxid && r.Size == s.Size && r.CRC == s.CRC && slices.Equal(r.Digest, s.Digest)
+}
+
 // Info describes a file in the directory of snapshots. The file need not be valid.
 type Info struct {
 	Name  string
