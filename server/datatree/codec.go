@@ -342,15 +342,16 @@ func (r *reader) uvarint() uint64 {
 	var v uint64
 	for i := 0; i < len(s); i++ {
 		c := s[i]
-		if i == 9 && c > 1 || c == 0 && i > 0 {
+		if c >= 0x80 && i < 9 {
+			v |= uint64(c&0x7f) << (7 * i & 63)
+			continue
+		}
+		if i == 9 && c > 1 || c == 0 { // it would not fit, or fewer bytes would do
 			r.fail("varint too long")
 			return 0
 		}
-		v |= uint64(c&0x7f) << (7 * i)
-		if c < 0x80 {
-			r.at += i + 1
-			return v
-		}
+		r.at += i + 1
+		return v | uint64(c)<<(7*i&63)
 	}
 	r.fail("truncated")
 	return 0
