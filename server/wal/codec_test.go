@@ -16,12 +16,13 @@ func TestFrameRoundTrip(t *testing.T) {
 		f := frame{Record: Record{Kind: Append, Type: uint8(n), Zxid: 1<<40 + 2, Prev: 1<<40 + 1, Payload: bytes.Repeat([]byte{7}, n)},
 			seq: 9, durable: 5, prevCRC: 77}
 		b, crc := appendFrame([]byte("12345678"), 99, &f)
-		got, err := decodeFrame(b[8:], 99)
+		var got frame
+		err := got.decode(b[8:], 99)
 		f.crc, f.size = crc, frameSize(n)
 		if f.Payload = f.Payload[:n:n]; err != nil || !reflect.DeepEqual(got, f) {
 			t.Errorf("payload of %d: got %+v, %v, want %+v", n, got, err, f)
 		}
-		if _, err := decodeFrame(b[8:], 98); !errors.Is(err, errInvalid) {
+		if err := got.decode(b[8:], 98); !errors.Is(err, errInvalid) {
 			t.Errorf("a record of another segment: %v", err)
 		}
 	}
@@ -77,7 +78,8 @@ func FuzzFrame(f *testing.F) {
 				b = append(append(append([]byte(nil), b[:44]...), byte(crc), byte(crc>>8), byte(crc>>16), byte(crc>>24)), b[48:]...)
 			}
 		}
-		got, err := decodeFrame(b, salt)
+		var got frame
+		err := got.decode(b, salt)
 		if err != nil {
 			if !errors.Is(err, errInvalid) && fault.KindOf(err) != fault.Newer {
 				t.Fatalf("unexpected error %v", err)

@@ -202,15 +202,14 @@ func (l *Log) openSegment(f vfs.File, path string, first, proven uint64) (header
 // loadUpTo reads the last segment in memory up to and with the record number
 // last.
 func (l *Log) loadUpTo(w *window, last uint64) error {
-	var f frame
 	for l.seq <= last {
 		seg := l.seg
 		at := place{last: l.st.last, seq: l.seq, offset: seg.end}
-		var err error
-		if f, err = w.expect(at.offset, seg.salt, l.seq, l.crc); err != nil {
+		f, err := w.expect(at.offset, seg.salt, l.seq, l.crc)
+		if err != nil {
 			return l.damageAt(fault.Damaged, seg.path, at.offset, last, err)
 		}
-		if err = l.loadFrame(&f, at); err != nil { // its checksum is right
+		if err = l.loadFrame(f, at); err != nil { // its checksum is right
 			return l.damageAt(fault.Inconsistent, seg.path, at.offset, last, err)
 		}
 	}

@@ -113,7 +113,8 @@ func (r *Reader) Close() error {
 // next decodes the record at the beginning of b, which is the one at the cursor. ok is set
 // if it is an entry of the history.
 func (r *Reader) next(b []byte) (rest []byte, rec Record, ok bool, err error) {
-	f, err := decodeFrame(b, r.seg.salt)
+	var f frame
+	err = f.decode(b, r.seg.salt)
 	if err == nil && (f.seq != r.seq || r.chained && f.prevCRC != r.crc) {
 		err = errOutOfPlace
 	}

@@ -134,19 +134,19 @@ func payloadLen(h []byte, room int64) (int, error) {
 	return int(n), nil
 }
 
-// decodeFrame reads the record at the start of b, which may be truncated. The payload is a
-// part of b.
-func decodeFrame(b []byte, salt uint32) (frame, error) {
+// decode reads the record at the start of b, which may be truncated. The payload is a
+// part of b. After an error f has no meaning.
+func (f *frame) decode(b []byte, salt uint32) error {
 	if len(b) < recordHeader {
-		return frame{}, invalidf("%d bytes", len(b))
+		return invalidf("%d bytes", len(b))
 	}
 	n, err := payloadLen(b, int64(len(b)))
 	if err != nil {
-		return frame{}, err
+		return err
 	}
 	size := frameSize(n)
 	b = b[:size]
-	f := frame{
+	*f = frame{
 		Record: Record{
 			Kind:    Kind(b[2]),
 			Type:    b[3],
@@ -161,21 +161,21 @@ func decodeFrame(b []byte, salt uint32) (frame, error) {
 		size:    size,
 	}
 	if crc := frameCRC(salt, b); crc != f.crc {
-		return frame{}, invalidf("crc %08x, want %08x", f.crc, crc)
+		return invalidf("crc %08x, want %08x", f.crc, crc)
 	}
 	if !f.Kind.known() {
-		return frame{}, &format.VersionError{What: "log record kind", Found: uint32(f.Kind), Least: uint32(Append), Most: uint32(lastKind)}
+		return &format.VersionError{What: "log record kind", Found: uint32(f.Kind), Least: uint32(Append), Most: uint32(lastKind)}
 	}
 	if f.Kind != Append && f.Type != 0 {
-		return frame{}, &format.VersionError{What: "type of a " + f.Kind.String() + " record", Found: uint32(f.Type)}
+		return &format.VersionError{What: "type of a " + f.Kind.String() + " record", Found: uint32(f.Type)}
 	}
 	for _, c := range b[recordHeader+n:] {
 		if c != 0 {
-			return frame{}, invalidf("padding not zero")
+			return invalidf("padding not zero")
 		}
 	}
 	if f.seq == 0 || f.durable >= f.seq {
-		return frame{}, invalidf("seq %d with durable seq %d", f.seq, f.durable)
+		return invalidf("seq %d with durable seq %d", f.seq, f.durable)
 	}
-	return f, nil
+	return nil
 }

@@ -145,16 +145,15 @@ func walk(l *Log, seg *segment, from place, w *window, fn func(*frame) error) er
 		from = seg.index[0]
 	}
 	seq, crc, first := from.seq, uint32(0), true
-	var r frame // one for all calls of fn
 	for off := from.offset; off < seg.end; seq++ {
-		r, err = w.frame(off, seg.salt)
+		r, err := w.frame(off, seg.salt)
 		if err == nil && (r.seq != seq || !first && r.prevCRC != crc) {
 			err = errOutOfPlace
 		}
 		if err != nil {
 			return fmt.Errorf("record %d in %s at offset %d: %w", seq, seg.path, off, err)
 		}
-		if err := fn(&r); err != nil {
+		if err := fn(r); err != nil {
 			return err
 		}
 		off += int64(r.size)

@@ -82,7 +82,7 @@ func newScan(f vfs.File, first uint64) (*scan, error) {
 
 // next returns the next record, which is valid until the next call. At the end of the records
 // there is an error that end explains.
-func (s *scan) next() (frame, error) {
+func (s *scan) next() (*frame, error) {
 	r, err := s.w.expect(s.off, s.h.crc, s.seq, s.crc)
 	if err == nil {
 		s.seq, s.off, s.crc = s.seq+1, s.off+int64(r.size), r.crc

@@ -101,6 +101,7 @@ type window struct {
 	limit int64 // end of the readable bytes
 	buf   []byte
 	off   int64 // of buf[0] in the file
+	last  frame // what frame has returned
 }
 
 // reset switches the window to another file.
@@ -128,37 +129,35 @@ func (w *window) at(off int64, n int) ([]byte, error) {
 	return w.buf[:min(n, got)], nil
 }
 
-// frame reads the record at off. An error that matches errInvalid means that there is none.
-func (w *window) frame(off int64, salt uint32) (frame, error) {
+// frame reads the record at off, which is valid until the next call. An error that matches
+// errInvalid means that there is none.
+func (w *window) frame(off int64, salt uint32) (*frame, error) {
 	h, err := w.at(off, recordHeader)
 	if err != nil {
-		return frame{}, err
+		return nil, err
 	}
 	if len(h) < recordHeader {
-		return frame{}, invalidf("end of segment")
+		return nil, invalidf("end of segment")
 	}
 	n, err := payloadLen(h, w.limit-off)
 	if err != nil {
-		return frame{}, err
+		return nil, err
 	}
 	b, err := w.at(off, frameSize(n))
-	if err != nil {
-		return frame{}, err
+	if err == nil {
+		err = w.last.decode(b, salt)
 	}
-	return decodeFrame(b, salt)
+	return &w.last, err
 }
 
 // expect reads the record at off, which must have the number seq and follow a record whose
 // CRC is prevCRC.
-func (w *window) expect(off int64, salt uint32, seq uint64, prevCRC uint32) (frame, error) {
+func (w *window) expect(off int64, salt uint32, seq uint64, prevCRC uint32) (*frame, error) {
 	f, err := w.frame(off, salt)
-	if err != nil {
-		return frame{}, err
+	if err == nil && (f.seq != seq || f.prevCRC != prevCRC) {
+		err = errOutOfPlace
 	}
-	if f.seq != seq || f.prevCRC != prevCRC {
-		return frame{}, errOutOfPlace
-	}
-	return f, nil
+	return f, err
 }
 
 // errOutOfPlace is a whole record that does not follow the previous one. No crash leaves
