@@ -96,7 +96,7 @@ func (t *Tree) Changing(path string) bool {
 		dir, _ := split(path)
 		id = t.find(dir)
 	}
-	return id != 0 && t.arena.rec(id).pzxid == t.pruning
+	return id != 0 && t.arena.attrs(t.arena.rec(id)).pzxid == t.pruning
 }
 
 func (t *Tree) applyOp(txn *Txn, op *Op, out *Applied) Result {
@@ -148,7 +148,7 @@ func (t *Tree) checkCreate(op *Op) (parent nodeID, name string, code jute.Code) 
 		return 0, "", jute.ErrNoNode
 	case t.index.find(&t.arena, parent, name) != 0:
 		return 0, "", jute.ErrNodeExists
-	case t.arena.rec(parent).owner.Ephemeral():
+	case t.arena.more(parent).owner.Ephemeral():
 		return 0, "", jute.ErrNoChildrenForEphemerals
 	case s != 0 && t.sessions.get(s) == nil:
 		return 0, "", jute.ErrSessionExpired
@@ -165,15 +165,14 @@ func (t *Tree) create(txn *Txn, op *Op, out *Applied) Result {
 	above := digestKeyOf(dir, parent)
 	t.uncountStat(above)
 	id := t.link(parent, name, op.Data)
-	r := t.arena.rec(id)
-	r.czxid, r.mzxid, r.pzxid = txn.Zxid, txn.Zxid, txn.Zxid
-	r.ctime, r.mtime = txn.Time, txn.Time
-	r.owner = op.Owner
-	r.acl = t.acls.intern(op.ACL)
-	t.addToIndexes(id, r.owner)
+	at := attrs{txn.Zxid, txn.Time, newRest(txn.Zxid, txn.Time)}
+	at.owner = op.Owner
+	at.acl = t.acls.intern(op.ACL)
+	t.arena.setAttrs(id, &at)
+	t.addToIndexes(id, at.owner)
 	t.countNode(digestKeyOf(op.Path, id))
 
-	p := t.arena.rec(parent) // saved by link
+	p := t.arena.extend(parent) // saved by link
 	if op.Cversion-p.cversion > 0 {
 		p.cversion = op.Cversion // the larger one, in a counter that wraps
 	}
@@ -182,10 +181,10 @@ func (t *Tree) create(txn *Txn, op *Op, out *Applied) Result {
 
 	result := Result{Path: op.Path, Stat: t.stat(id), Data: t.arena.data(id)}
 	out.Events = append(out.Events,
-		Event{Type: jute.EventCreated, Path: op.Path, ACL: t.acls.list(r.acl)},
+		Event{Type: jute.EventCreated, Path: op.Path, ACL: t.acls.list(at.acl)},
 		t.childrenChanged(dir, p))
 	t.quotaCreated(op.Path, id)
-	t.charge(op.Path, 1, int64(r.bytes()))
+	t.charge(op.Path, 1, int64(t.arena.rec(id).bytes()))
 	return result
 }
 
@@ -196,7 +195,7 @@ func (t *Tree) delete(zxid jute.Zxid, path string, out *Applied) jute.Code {
 		return jute.ErrNoNode
 	case id == rootID:
 		return jute.ErrBadArguments
-	case t.arena.rec(id).children > 0:
+	case t.arena.more(id).children > 0:
 		return jute.ErrNotEmpty
 	}
 	t.deleteNode(zxid, id, path, out)
@@ -206,16 +205,17 @@ func (t *Tree) delete(zxid jute.Zxid, path string, out *Applied) jute.Code {
 // deleteNode deletes id, which is at path and has no children.
 func (t *Tree) deleteNode(zxid jute.Zxid, id nodeID, path string, out *Applied) {
 	r := t.arena.rec(id)
-	parent, acl, bytes := r.parent, t.acls.list(r.acl), int64(r.bytes())
+	at, parent, bytes := t.arena.attrs(r), r.parent, int64(r.bytes())
+	acl := t.acls.list(at.acl)
 	dir := parentOf(path)
 	above := digestKeyOf(dir, parent)
 	t.uncountNode(digestKeyOf(path, id))
 	t.uncountStat(above)
-	t.removeFromIndexes(id, r.owner)
+	t.removeFromIndexes(id, at.owner)
 	p := t.change(parent)
 	p.pzxid = max(p.pzxid, zxid)
-	t.change(id) // saved while its ACL has an id
-	t.acls.release(r.acl)
+	t.save(id) // while its ACL has an id
+	t.acls.release(at.acl)
 	t.unlink(id)
 	t.countStat(above)
 	out.Events = append(out.Events,
@@ -226,10 +226,10 @@ func (t *Tree) deleteNode(zxid jute.Zxid, id nodeID, path string, out *Applied) 
 }
 
 // childrenChanged returns the event of a node whose children have changed.
-func (t *Tree) childrenChanged(path string, r *record) Event {
+func (t *Tree) childrenChanged(path string, x *extra) Event {
 	return Event{
-		Type: jute.EventChildrenChanged, Path: path, ACL: t.acls.list(r.acl),
-		Cversion: shownCversion(r.cversion, r.children), NumChildren: r.children,
+		Type: jute.EventChildrenChanged, Path: path, ACL: t.acls.list(x.acl),
+		Cversion: shownCversion(x.cversion, x.children), NumChildren: x.children,
 	}
 }
 
@@ -240,14 +240,15 @@ func (t *Tree) setData(txn *Txn, op *Op, out *Applied) Result {
 	}
 	at := digestKeyOf(op.Path, id)
 	t.uncountNode(at)
-	r := t.change(id)
+	x := t.change(id)
+	r := t.arena.rec(id)
 	grown := int64(len(op.Data) - r.bytes())
-	t.arena.setBlob(id, t.arena.name(id), op.Data)
-	r.version, r.mzxid, r.mtime = op.Version, txn.Zxid, txn.Time
+	r.blob = newBlob(r.name(), op.Data)
+	x.version, x.mzxid, x.mtime = op.Version, txn.Zxid, txn.Time
 	t.countNode(at)
 	result := Result{Stat: t.stat(id), Data: t.arena.data(id)}
 	out.Events = append(out.Events,
-		Event{Type: jute.EventDataChanged, Path: eventPath(op.Path), ACL: t.acls.list(r.acl)})
+		Event{Type: jute.EventDataChanged, Path: eventPath(op.Path), ACL: t.acls.list(x.acl)})
 	t.quotaChanged(op.Path)
 	t.charge(op.Path, 0, grown)
 	return result
@@ -268,12 +269,12 @@ func (t *Tree) setACL(op *Op) Result {
 	}
 	at := digestKeyOf(op.Path, id)
 	t.uncountStat(at)
-	r := t.change(id)
-	old := r.acl
+	x := t.change(id)
+	old := x.acl
 	was := t.acls.list(old)
-	r.acl = t.acls.intern(op.ACL)
+	x.acl = t.acls.intern(op.ACL)
 	t.acls.release(old)
-	r.aversion = op.Version
+	x.aversion = op.Version
 	t.countStat(at)
 	return Result{Stat: t.stat(id), Was: was}
 }
@@ -351,22 +352,23 @@ func digestKeyOf(path string, id nodeID) digestKey { return digestKey{id, hashPa
 // them before a change. countStat and uncountStat are for a change that does not affect
 // the data.
 func (t *Tree) countNode(at digestKey) {
-	r := t.arena.rec(at.id)
-	t.digest.add(dataPart(at.hash, r, t.arena.blobOf(at.id, r)))
+	r, data := t.arena.rec(at.id), t.arena.data(at.id)
+	t.digest.add(dataPart(at.hash, data))
 	t.digest.add(t.statPart(at.hash, r))
-	t.dataSize += int64(at.pathLen + r.bytes())
+	t.dataSize += int64(at.pathLen + len(data))
 }
 
 func (t *Tree) uncountNode(at digestKey) {
-	r := t.arena.rec(at.id)
-	t.digest.sub(dataPart(at.hash, r, t.arena.blobOf(at.id, r)))
+	r, data := t.arena.rec(at.id), t.arena.data(at.id)
+	t.digest.sub(dataPart(at.hash, data))
 	t.digest.sub(t.statPart(at.hash, r))
-	t.dataSize -= int64(at.pathLen + r.bytes())
+	t.dataSize -= int64(at.pathLen + len(data))
 }
 
 func (t *Tree) countStat(at digestKey)   { t.digest.add(t.statPart(at.hash, t.arena.rec(at.id))) }
 func (t *Tree) uncountStat(at digestKey) { t.digest.sub(t.statPart(at.hash, t.arena.rec(at.id))) }
 
 func (t *Tree) statPart(path hash, r *record) hash {
-	return statPart(path, r, t.acls.entries[r.acl].hash)
+	at := t.arena.attrs(r)
+	return statPart(path, &at, t.acls.entries[at.acl].hash)
 }

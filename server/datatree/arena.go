@@ -2,7 +2,6 @@ package datatree
 
 import (
 	"slices"
-	"unsafe"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -12,142 +11,110 @@ type nodeID uint32
 
 const rootID nodeID = 1
 
-// record is a znode without its name and data. It has no pointers, and its 104 bytes are
-// most of a znode's memory besides its blob.
+// record is a znode without what most znodes do not need: that is in its extra. Its 56 bytes are
+// most of a znode's memory besides its name and data.
 type record struct {
-	czxid, mzxid, pzxid jute.Zxid
-	ctime, mtime        int64
-	owner               jute.Owner
+	blob
 
-	version, cversion, aversion int32 // cversion counts only creates of children
-	acl                         aclID
+	czxid jute.Zxid
+	ctime int64
 
-	parent      nodeID
-	first       nodeID // first child
-	next        nodeID // next sibling, 0 in the last one
-	prev        nodeID // previous sibling; in the first one, the last
-	children    int32
-	descendants int32
-
-	nameLen int32
-	dataLen int32 // -1: null
+	parent nodeID
+	next   nodeID // next sibling, 0 in the last one
+	prev   nodeID // previous sibling; in the first one, the last
 
 	hash  uint32 // of (parent, name)
 	chain nodeID // next record in the bucket of the index
+
+	extra uint32 // number of its extra; 0, which has zeros, if it has none
 }
 
-// bytes is the length of the data, 0 for null.
-func (r *record) bytes() int { return int(max(r.dataLen, 0)) }
+// extra is the rest of a znode that has or had children or an owner, has another ACL list than
+// openACL, or was changed since it was created. Once it has an extra it keeps it.
+type extra struct {
+	rest
 
-const (
-	chunkBits = 10
-	chunkSize = 1 << chunkBits
-)
-
-// chunk holds records and the first bytes of their blobs. The pointers come first because
-// the garbage collector scans only up to the last pointer.
-type chunk struct {
-	blobs   [chunkSize]*byte
-	records [chunkSize]record
+	first       nodeID // first child
+	children    int32
+	descendants int32
 }
 
-// chunkUse records which records of a chunk are free.
-type chunkUse struct {
-	live  int32  // records in use
-	fresh int32  // records [fresh, chunkSize) were never in use
-	free  nodeID // list, linked by next, of freed records
+// attrs are what a znode consists of besides its name, data and children.
+type attrs struct {
+	czxid jute.Zxid
+	ctime int64
+	rest
 }
 
-// arena allocates records. Chunks with no record in use, except one, are returned to the
-// garbage collector, so a mass delete releases memory.
+// rest are those attributes that follow from the others in a znode without an extra.
+type rest struct {
+	mzxid, pzxid jute.Zxid
+	mtime        int64
+	owner        jute.Owner
+
+	version, cversion, aversion int32 // cversion counts only creates of children
+	acl                         aclID
+}
+
+// newRest returns the rest of a znode without an extra.
+func newRest(czxid jute.Zxid, ctime int64) rest {
+	return rest{mzxid: czxid, pzxid: czxid, mtime: ctime}
+}
+
+// arena stores what znodes consist of.
 type arena struct {
-	chunks []*chunk
-	use    []chunkUse
-	// partial has the number of each chunk with room, once. A chunk that was returned is
-	// nil, has room, and so is listed too.
-	partial []uint32
-	// empty is the number of a chunk that may be kept although it has no record in use,
-	// so that alternating creates and deletes do not allocate each time.
-	empty uint32
+	records slab[record]
+	extras  slab[extra]
 }
 
-func (a *arena) rec(id nodeID) *record {
-	return &a.chunks[id>>chunkBits].records[id&(chunkSize-1)]
-}
+func (a *arena) rec(id nodeID) *record { return a.records.at(uint32(id)) }
 
 // alloc returns the id of a zero record.
-func (a *arena) alloc() nodeID {
-	if len(a.partial) == 0 {
-		a.chunks = append(a.chunks, nil)
-		a.use = append(a.use, chunkUse{})
-		a.partial = append(a.partial, uint32(len(a.chunks)-1))
-	}
-	c := a.partial[len(a.partial)-1]
-	u := &a.use[c]
-	if a.chunks[c] == nil {
-		a.fill(c)
-	}
-	id := u.free
-	if id != 0 {
-		r := a.rec(id)
-		u.free, r.next = r.next, 0
-	} else {
-		id = nodeID(c<<chunkBits) + nodeID(u.fresh)
-		u.fresh++
-	}
-	u.live++
-	if u.free == 0 && u.fresh == chunkSize {
-		a.partial = a.partial[:len(a.partial)-1]
-	}
-	return id
-}
+func (a *arena) alloc() nodeID { return nodeID(a.records.alloc()) }
 
-// fill allocates chunk number c.
-func (a *arena) fill(c uint32) {
-	a.chunks[c] = new(chunk)
-	a.use[c] = chunkUse{}
-	if c == 0 { // id 0 is no node
-		a.use[c] = chunkUse{live: 1, fresh: 1}
-	}
-}
-
-// release frees the record id.
+// release frees id.
 func (a *arena) release(id nodeID) {
-	c := uint32(id >> chunkBits)
-	u := &a.use[c]
-	if u.free == 0 && u.fresh == chunkSize {
-		a.partial = append(a.partial, c)
+	if x := a.rec(id).extra; x != 0 {
+		a.extras.release(x)
 	}
-	*a.rec(id) = record{next: u.free}
-	a.chunks[c].blobs[id&(chunkSize-1)] = nil
-	u.free = id
-	u.live--
-	if u.live == 0 {
-		a.drop(c)
-	}
+	a.records.release(uint32(id))
 }
 
-// drop returns chunk number c, which has no record in use, to the garbage collector,
-// unless it is the only such chunk.
-func (a *arena) drop(c uint32) {
-	if e := a.empty; e == c || a.chunks[e] == nil || a.use[e].live > 0 {
-		a.empty = c
-		return
-	}
-	a.chunks[c] = nil
-}
-
-// blobOf returns the name and data of the record r with id id.
-func (a *arena) blobOf(id nodeID, r *record) string {
-	p := a.chunks[id>>chunkBits].blobs[id&(chunkSize-1)]
-	return unsafe.String(p, int(r.nameLen)+r.bytes())
-}
-
-// name returns the name of id. It shares the memory of the blob.
-func (a *arena) name(id nodeID) string {
+// extend returns the extra of id for writing. If id has none, it gets one.
+func (a *arena) extend(id nodeID) *extra {
 	r := a.rec(id)
-	return a.blobOf(id, r)[:r.nameLen]
+	if r.extra == 0 {
+		r.extra = a.extras.alloc()
+		a.extras.at(r.extra).rest = newRest(r.czxid, r.ctime)
+	}
+	return a.extras.at(r.extra)
 }
+
+// more returns the extra of id for reading. If it has none, the values of newRest are missing.
+func (a *arena) more(id nodeID) *extra { return a.extras.at(a.rec(id).extra) }
+
+// attrs returns the attributes of r.
+func (a *arena) attrs(r *record) attrs {
+	if r.extra == 0 {
+		return attrs{r.czxid, r.ctime, newRest(r.czxid, r.ctime)}
+	}
+	return attrs{r.czxid, r.ctime, a.extras.at(r.extra).rest}
+}
+
+// setAttrs sets the attributes of id.
+func (a *arena) setAttrs(id nodeID, to *attrs) {
+	r := a.rec(id)
+	r.czxid, r.ctime = to.czxid, to.ctime
+	if r.extra != 0 || to.rest != newRest(to.czxid, to.ctime) {
+		a.extend(id).rest = to.rest
+	}
+}
+
+// name returns the name of id.
+func (a *arena) name(id nodeID) string { return a.rec(id).name() }
+
+// data returns the data of id, which must not be modified.
+func (a *arena) data(id nodeID) []byte { return a.rec(id).data() }
 
 // appendPath appends the path of id, which is empty for the root.
 func (a *arena) appendPath(b []byte, id nodeID) []byte {
@@ -162,33 +129,4 @@ func (a *arena) appendPath(b []byte, id nodeID) []byte {
 		b[n] = '/'
 	}
 	return b
-}
-
-// data returns the data of id, which must not be modified.
-func (a *arena) data(id nodeID) []byte {
-	r := a.rec(id)
-	return dataOf(r, a.blobOf(id, r))
-}
-
-// dataOf returns the data in the blob of r as a slice that shares its memory.
-func dataOf(r *record, blob string) []byte {
-	switch {
-	case r.dataLen < 0:
-		return nil
-	case r.dataLen == 0:
-		return []byte{} // not a pointer past the end of the blob
-	}
-	return unsafe.Slice(unsafe.StringData(blob[r.nameLen:]), int(r.dataLen))
-}
-
-// setBlob gives id a new blob with copies of name and data.
-func (a *arena) setBlob(id nodeID, name string, data []byte) {
-	blob := make([]byte, len(name)+len(data))
-	copy(blob[copy(blob, name):], data)
-	r := a.rec(id)
-	r.nameLen, r.dataLen = int32(len(name)), int32(len(data))
-	if data == nil {
-		r.dataLen = -1
-	}
-	a.chunks[id>>chunkBits].blobs[id&(chunkSize-1)] = unsafe.SliceData(blob)
 }

@@ -13,8 +13,11 @@ import (
 
 // TestRecordSize guards the memory that a znode needs.
 func TestRecordSize(t *testing.T) {
-	if size := unsafe.Sizeof(record{}); size != 104 {
-		t.Errorf("a record has %d bytes, want 104", size)
+	if size := unsafe.Sizeof(record{}); size != 56 {
+		t.Errorf("a record has %d bytes, want 56", size)
+	}
+	if size := unsafe.Sizeof(extra{}); size != 64 {
+		t.Errorf("an extra has %d bytes, want 64", size)
 	}
 }
 
@@ -42,7 +45,7 @@ func TestMassDelete(t *testing.T) {
 		}
 		check(100)
 		used := 0
-		for _, c := range tree.arena.chunks {
+		for _, c := range tree.arena.records.chunks {
 			if c != nil {
 				used++
 			}
@@ -67,14 +70,14 @@ func TestChunkIsKept(t *testing.T) {
 	for i := range chunkSize - tree.numNodes() - 1 { // id 0 is no node
 		apply(tree, &out, Op{Kind: OpCreate, Path: fmt.Sprintf("/%d", i), ACL: openACL})
 	}
-	chunks := map[*chunk]bool{}
+	chunks := map[*[chunkSize]record]bool{}
 	for range 10 {
 		apply(tree, &out, Op{Kind: OpCreate, Path: "/last", ACL: openACL})
-		chunks[tree.arena.chunks[len(tree.arena.chunks)-1]] = true
+		chunks[tree.arena.records.chunks[len(tree.arena.records.chunks)-1]] = true
 		apply(tree, &out, Op{Kind: OpDelete, Path: "/last"})
 	}
-	if len(tree.arena.chunks) != 2 || len(chunks) != 1 {
-		t.Errorf("%d chunks, the last of which was allocated %d times", len(tree.arena.chunks), len(chunks))
+	if len(tree.arena.records.chunks) != 2 || len(chunks) != 1 {
+		t.Errorf("%d chunks, the last of which was allocated %d times", len(tree.arena.records.chunks), len(chunks))
 	}
 }
 

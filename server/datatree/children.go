@@ -89,20 +89,20 @@ func (t *Tree) firstChild(id nodeID) nodeID {
 	if id == 0 {
 		return 0
 	}
-	return t.arena.rec(id).first
+	return t.arena.more(id).first
 }
 
 // makeListing makes the listing of id if it has enough children.
 func (t *Tree) makeListing(id nodeID) {
-	if r := t.arena.rec(id); r.children >= listFrom {
-		t.listings[id] = newListing(&t.arena, r)
+	if x := t.arena.more(id); x.children >= listFrom {
+		t.listings[id] = newListing(&t.arena, x)
 	}
 }
 
 // addToListing adds a new child to the listing of its parent, which gets one if it has now
 // enough children.
 func (t *Tree) addToListing(parent, child nodeID) {
-	if t.arena.rec(parent).children < listBelow {
+	if t.arena.more(parent).children < listBelow {
 		return
 	}
 	if l := t.listings[parent]; l != nil {
@@ -115,7 +115,7 @@ func (t *Tree) addToListing(parent, child nodeID) {
 // removeFromListing removes a child, which its parent no longer counts, from the listing of
 // its parent, and the listing if there are few children left.
 func (t *Tree) removeFromListing(parent, child nodeID) {
-	n := t.arena.rec(parent).children
+	n := t.arena.more(parent).children
 	if n < listBelow-1 {
 		return
 	}

@@ -60,7 +60,7 @@ func checkListings(t *testing.T, tree *Tree) {
 				}
 			}
 		}
-		if n := int(tree.arena.rec(id).children); count != n || n < listBelow {
+		if n := int(tree.arena.more(id).children); count != n || n < listBelow {
 			t.Fatalf("a listing has %d children, its znode %d; there is none below %d", count, n, listBelow)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"unsafe"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -102,21 +103,21 @@ func hashPath(path string) hash {
 }
 
 // dataPart is the part for data; path is the hash of the path.
-func dataPart(path hash, r *record, blob string) hash {
-	if r.dataLen < 0 {
+func dataPart(path hash, data []byte) hash {
+	if data == nil {
 		return path.words(tagNull, 0).sum()
 	}
-	return path.words(tagData, 0).string(blob[r.nameLen:]).sum()
+	return path.words(tagData, 0).string(unsafe.String(unsafe.SliceData(data), len(data))).sum()
 }
 
 // statPart is the part for the rest of a znode, except values that follow from other
 // znodes.
-func statPart(path hash, r *record, acl hash) hash {
-	return path.words(tagStat, uint64(r.owner)).
-		words(uint64(r.czxid), uint64(r.mzxid)).
-		words(uint64(r.pzxid), uint64(r.ctime)).
-		words(uint64(r.mtime), uint64(uint32(r.version))<<32|uint64(uint32(r.cversion))).
-		words(uint64(uint32(r.aversion)), acl.a).
+func statPart(path hash, at *attrs, acl hash) hash {
+	return path.words(tagStat, uint64(at.owner)).
+		words(uint64(at.czxid), uint64(at.mzxid)).
+		words(uint64(at.pzxid), uint64(at.ctime)).
+		words(uint64(at.mtime), uint64(uint32(at.version))<<32|uint64(uint32(at.cversion))).
+		words(uint64(uint32(at.aversion)), acl.a).
 		words(acl.b, 0).sum()
 }
 

@@ -23,17 +23,18 @@ func (t *Tree) Expirable(c *ExpiryCursor, n int, nowMs, maxNeverUsedMs int64, yi
 	if !c.begun {
 		*c = ExpiryCursor{begun: true, left: t.containers.len()}
 	}
-	set, due := &t.containers, func(r *record) bool {
-		return r.cversion != 0 || maxNeverUsedMs > 0 && nowMs-r.mtime > maxNeverUsedMs
+	set, due := &t.containers, func(at *attrs) bool {
+		return at.cversion != 0 || maxNeverUsedMs > 0 && nowMs-at.mtime > maxNeverUsedMs
 	}
 	if c.ttls {
-		set, due = &t.ttls, func(r *record) bool {
-			ttl, _ := r.owner.TTL()
-			return nowMs-r.mtime > ttl
+		set, due = &t.ttls, func(at *attrs) bool {
+			ttl, _ := at.owner.TTL()
+			return nowMs-at.mtime > ttl
 		}
 	}
 	c.left = set.walk(c.left, n, func(id nodeID) {
-		if r := t.arena.rec(id); r.children == 0 && due(r) {
+		r := t.arena.rec(id)
+		if at := t.arena.attrs(r); t.arena.more(id).children == 0 && due(&at) {
 			yield(t.path(id), t.node(id))
 		}
 	})

@@ -57,7 +57,7 @@ func (x *index) find(a *arena, parent nodeID, name string) nodeID {
 	hash := x.hash(parent, name)
 	for id := *x.bucket(hash); id != 0; {
 		r := a.rec(id)
-		if r.hash == hash && r.parent == parent && int(r.nameLen) == len(name) && a.name(id) == name {
+		if r.hash == hash && r.parent == parent && int(r.nameLen) == len(name) && r.name() == name {
 			return id
 		}
 		id = r.chain

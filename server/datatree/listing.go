@@ -36,11 +36,11 @@ type leaf struct {
 	ids []nodeID
 }
 
-// newListing returns the listing of the children of r.
-func newListing(a *arena, r *record) *listing {
-	ids := make([]nodeID, 0, r.children)
+// newListing returns the listing of the children of the znode with this extra.
+func newListing(a *arena, x *extra) *listing {
+	ids := make([]nodeID, 0, x.children)
 	l := &listing{}
-	for c := r.first; c != 0; c = a.rec(c).next {
+	for c := x.first; c != 0; c = a.rec(c).next {
 		ids = append(ids, c)
 		l.bytes += int(a.rec(c).nameLen)
 	}
@@ -121,11 +121,16 @@ func (l *listing) join(i int) bool {
 // after calls yield with the children whose names come after name, in order, until it
 // returns false. It sorts the children in ids, which should have room for leafSize.
 func (l *listing) after(a *arena, name string, ids []nodeID, yield func(nodeID) bool) {
-	for i := l.at(name); i < len(l.leaves); i++ {
+	first := l.at(name)
+	for i := first; i < len(l.leaves); i++ {
 		ids = append(ids[:0], l.leaves[i].ids...)
 		a.sortByName(ids)
-		for _, id := range ids {
-			if a.name(id) > name && !yield(id) {
+		next := ids
+		if i == first {
+			next = ids[sort.Search(len(ids), func(j int) bool { return a.name(ids[j]) > name }):]
+		}
+		for _, id := range next {
+			if !yield(id) {
 				return
 			}
 		}

@@ -76,8 +76,7 @@ func (p Part) Hash() {
 	h := p.hashes
 	for id := p.from + 1; id <= p.to; id++ {
 		r := p.arena.rec(id)
-		blob := p.arena.blobOf(id, r)
-		name := blob[:r.nameLen]
+		name, data := r.name(), r.data()
 		switch {
 		case id == rootID:
 			h.path = append(h.path[:0], '/')
@@ -89,21 +88,22 @@ func (p Part) Hash() {
 			h.path = append(h.path[:h.prefix], name...)
 		}
 		at := hashPath(unsafe.String(unsafe.SliceData(h.path), len(h.path))) // which does not keep it
-		h.digest.add(dataPart(at, r, blob))
-		h.digest.add(statPart(at, r, p.acls[r.acl].hash))
-		h.dataSize += int64(len(h.path) + r.bytes())
+		h.digest.add(dataPart(at, data))
+		attrs := p.arena.attrs(r)
+		h.digest.add(statPart(at, &attrs, p.acls[attrs.acl].hash))
+		h.dataSize += int64(len(h.path) + len(data))
 		r.hash = p.index.hash(r.parent, name)
 	}
 }
 
-// pass passes the nodes that were added since the last part, if there are at least so many.
-func (l *Loader) pass(least int) {
+// pass passes the nodes up to this one that were added since the last part.
+func (l *Loader) pass(to nodeID) {
 	t := l.tree
-	to := nodeID(t.numNodes()) // no id was freed
-	if int(to-l.passed) < least {
-		return
+	seen := arena{
+		records: slab[record]{chunks: t.arena.records.chunks},
+		extras:  slab[extra]{chunks: t.arena.extras.chunks},
 	}
-	l.later(Part{arena: arena{chunks: t.arena.chunks}, acls: t.acls.entries, index: &t.index, from: l.passed, to: to, hashes: &l.hashes})
+	l.later(Part{arena: seen, acls: t.acls.entries, index: &t.index, from: l.passed, to: to, hashes: &l.hashes})
 	l.passed = to
 }
 
@@ -251,19 +251,19 @@ func (l *Loader) place(key []byte, row *NodeRow, acl aclID) error {
 		return err
 	}
 	t := l.tree
-	r := t.arena.rec(id)
-	r.czxid, r.mzxid, r.pzxid = row.Czxid, row.Mzxid, row.Pzxid
-	r.ctime, r.mtime = row.Ctime, row.Mtime
-	r.version, r.cversion, r.aversion = row.Version, row.Cversion, row.Aversion
-	r.owner = row.Owner
-	r.acl = acl
-	t.addToIndexes(id, r.owner)
+	t.arena.setAttrs(id, &attrs{row.Czxid, row.Ctime, rest{
+		mzxid: row.Mzxid, pzxid: row.Pzxid, mtime: row.Mtime, owner: row.Owner,
+		version: row.Version, cversion: row.Cversion, aversion: row.Aversion, acl: acl,
+	}})
+	t.addToIndexes(id, row.Owner)
 	if bytes.HasPrefix(key, quotaKey) {
 		if target, name, ok := quotaTarget(strings.ReplaceAll(string(key), "\x00", "/")); ok {
 			t.noteQuota(target, name, id)
 		}
 	}
-	l.pass(hashedAtOnce)
+	if last := id - 1; last-l.passed >= hashedAtOnce { // id itself may yet get an extra, with its first child
+		l.pass(last)
+	}
 	return nil
 }
 
@@ -288,11 +288,11 @@ func (l *Loader) link(key, data []byte) (nodeID, error) {
 		if a.keyLen != len(dir) || !bytes.Equal(l.lastKey[:a.keyLen], dir) {
 			continue
 		}
-		if l.tree.arena.rec(a.id).owner.Ephemeral() {
+		if l.tree.arena.more(a.id).owner.Ephemeral() {
 			return 0, fmt.Errorf("parent is ephemeral: %w", ErrTxn)
 		}
 		id := l.tree.attach(a.id, unsafe.String(unsafe.SliceData(name), len(name)), data)
-		if l.tree.arena.rec(a.id).children == listFrom {
+		if l.tree.arena.more(a.id).children == listFrom {
 			l.large = append(l.large, a.id)
 		}
 		l.above = append(l.above[:n], ancestor{id, len(key)})
@@ -306,7 +306,7 @@ func (l *Loader) placeRoot(key, data []byte) (nodeID, error) {
 	if len(key) != 1 {
 		return 0, fmt.Errorf("empty name: %w", ErrTxn)
 	}
-	l.tree.arena.setBlob(rootID, "", data)
+	l.tree.arena.rec(rootID).blob = newBlob("", data)
 	l.above = append(l.above, ancestor{rootID, 0})
 	l.lastKey = append(l.lastKey[:0], key...)
 	return rootID, nil
@@ -354,8 +354,10 @@ func (l *Loader) FinishAt(zxid jute.Zxid) (*Tree, error) {
 // finishHashes computes the hashes that are missing after the last part.
 func (l *Loader) finishHashes() {
 	l.later = Part.Hash
-	l.pass(1)
 	t, h := l.tree, &l.hashes
+	if last := nodeID(t.numNodes()); last > l.passed { // no id was freed
+		l.pass(last)
+	}
 	t.digest.add(hash{h.digest.Hi, h.digest.Lo})
 	t.dataSize += h.dataSize
 	l.hashes = hashes{}

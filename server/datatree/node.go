@@ -38,25 +38,26 @@ func (n *Node) Stat() jute.Stat {
 	}
 }
 
-// node copies the record of id.
+// node copies id.
 func (t *Tree) node(id nodeID) Node {
 	r := t.arena.rec(id)
-	return r.node(t.acls.list(r.acl))
+	at := t.arena.attrs(r)
+	return at.node(t.arena.more(id).children, r.bytes(), t.acls.list(at.acl))
 }
 
-func (r *record) node(acl []jute.ACL) Node {
+func (at *attrs) node(children int32, dataLen int, acl []jute.ACL) Node {
 	return Node{
-		Czxid:       r.czxid,
-		Mzxid:       r.mzxid,
-		Pzxid:       r.pzxid,
-		Ctime:       r.ctime,
-		Mtime:       r.mtime,
-		Version:     r.version,
-		Cversion:    r.cversion,
-		Aversion:    r.aversion,
-		Owner:       r.owner,
-		NumChildren: r.children,
-		DataLength:  int32(r.bytes()),
+		Czxid:       at.czxid,
+		Mzxid:       at.mzxid,
+		Pzxid:       at.pzxid,
+		Ctime:       at.ctime,
+		Mtime:       at.mtime,
+		Version:     at.version,
+		Cversion:    at.cversion,
+		Aversion:    at.aversion,
+		Owner:       at.owner,
+		NumChildren: children,
+		DataLength:  int32(dataLen),
 		ACL:         acl,
 	}
 }

@@ -5,6 +5,7 @@ type past struct {
 	tree  *Tree
 	saved map[nodeID]*savedNode
 	gone  map[nodeID]*deletedChildren // by parent
+	now   savedNode                   // see frozen
 }
 
 func newPast(t *Tree) past {
@@ -13,18 +14,32 @@ func newPast(t *Tree) past {
 
 // savedNode is a node as it was frozen.
 type savedNode struct {
-	rec  record
-	blob string
-	acl  *aclEntry
-	gone bool // it has been deleted since
+	attrs
+	children int32
+	name     string
+	data     []byte
+	list     *aclEntry
+	gone     bool // it has been deleted since
 }
 
-func (n *savedNode) name() string { return n.blob[:n.rec.nameLen] }
-
-// copyOf returns id as it is now.
-func (t *Tree) copyOf(id nodeID) savedNode {
+// copyTo copies id as it is now to n.
+func (t *Tree) copyTo(n *savedNode, id nodeID) {
 	r := t.arena.rec(id)
-	return savedNode{rec: *r, blob: t.arena.blobOf(id, r), acl: t.acls.entries[r.acl]}
+	n.attrs = t.arena.attrs(r)
+	n.children = t.arena.more(id).children
+	n.name, n.data = r.name(), r.data()
+	n.list = t.acls.entries[n.acl]
+}
+
+// frozen returns id as it was. The result is valid until the next call, or until the tree changes.
+func (p *past) frozen(id nodeID) *savedNode {
+	if len(p.saved) > 0 {
+		if n, ok := p.saved[id]; ok {
+			return n
+		}
+	}
+	p.tree.copyTo(&p.now, id)
+	return &p.now
 }
 
 // remove notes that id, which is saved and existed at the moment, is about to be deleted.
@@ -34,7 +49,7 @@ func (p *past) remove(id nodeID) {
 	if p.gone[parent] == nil {
 		p.gone[parent] = new(deletedChildren)
 	}
-	p.gone[parent].push(deletedChild{n.name(), id})
+	p.gone[parent].push(deletedChild{n.name, id})
 }
 
 // childrenAfter appends to ids the next children that id had, in order: those whose names come after the given
@@ -55,7 +70,7 @@ func (p *past) childrenAfter(ids []nodeID, id nodeID, after string, room []nodeI
 	addGone := func() bool {
 		c := gone.pop()
 		ids = append(ids, c)
-		return full(p.saved[c].name())
+		return full(p.saved[c].name)
 	}
 	if n := p.saved[id]; n == nil || !n.gone { // else the record is free, or another node's
 		for c := range p.tree.childrenAfter(id, after, room) {

@@ -217,8 +217,8 @@ func (t *Tree) writeUsage(q *quota, stats Limits, usage Usage) {
 	var text [96]byte
 	at := digestKeyOf(q.statsPath, q.statsID)
 	t.uncountNode(at)
-	t.change(q.statsID)
-	t.arena.setBlob(q.statsID, statsName, appendLimits(text[:0], stats))
+	t.save(q.statsID)
+	t.arena.rec(q.statsID).blob = newBlob(statsName, appendLimits(text[:0], stats))
 	t.countNode(at)
 }
 

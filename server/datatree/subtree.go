@@ -73,12 +73,13 @@ func (s *Subtree) save(id nodeID) {
 	if _, ok := s.saved[id]; ok || s.lost || mutated(writesShow) {
 		return
 	}
-	n := s.tree.copyOf(id)
-	if s.room -= SavedBytes + len(n.blob); s.room < 0 {
+	n := new(savedNode)
+	s.tree.copyTo(n, id)
+	if s.room -= SavedBytes + len(n.name) + len(n.data); s.room < 0 {
 		s.saved, s.gone, s.lost = nil, nil, true
 		return
 	}
-	s.saved[id] = &n
+	s.saved[id] = n
 }
 
 // remove notes that id, which is saved, is about to be deleted.
@@ -94,14 +95,6 @@ func (s *Subtree) remove(id nodeID) {
 
 // isNew reports whether id, which exists, was created after the moment.
 func (s *Subtree) isNew(id nodeID) bool { return s.tree.arena.rec(id).czxid > s.zxid }
-
-// frozen returns id as it was.
-func (s *Subtree) frozen(id nodeID) savedNode {
-	if n, ok := s.saved[id]; ok {
-		return *n
-	}
-	return s.tree.copyOf(id)
-}
 
 // Visited is what Subtree.Walk does after a node.
 type Visited uint8
@@ -121,16 +114,16 @@ func (s *Subtree) Walk(visit func(path []byte, n *Node, data []byte) Visited) (m
 	for len(s.levels) > 0 {
 		p := &s.levels[len(s.levels)-1]
 		n := s.frozen(p.id)
-		acl := n.acl
+		acl := n.list
 		if mutated(aclShows) && !n.gone {
-			acl = s.tree.acls.entries[s.tree.arena.rec(p.id).acl]
+			acl = s.tree.acls.entries[s.tree.arena.more(p.id).acl]
 		}
-		node := n.rec.node(acl.list)
-		visited := visit(s.path, &node, dataOf(&n.rec, n.blob))
+		node := n.node(n.children, len(n.data), acl.list)
+		visited := visit(s.path, &node, n.data)
 		if visited == Again {
 			return true
 		}
-		p.more = visited == Enter && n.rec.children > 0
+		p.more = visited == Enter && n.children > 0
 		s.advance()
 	}
 	return false
@@ -151,7 +144,7 @@ func (s *Subtree) advance() {
 				s.path = append(s.path, '/')
 			}
 			n := s.frozen(id)
-			s.path = append(s.path, n.name()...)
+			s.path = append(s.path, n.name...)
 			s.levels = append(s.levels, place{id: id, pathLen: len(s.path)})
 			return
 		}

@@ -64,7 +64,7 @@ func New() *Tree {
 	config := t.addSystemNode(ConfigPath, []jute.ACL{{Perms: jute.PermRead, ID: jute.WorldAnyone}})
 	// ZooKeeper's config node starts with aversion -1, as if its ACL were still to be
 	// set.
-	t.arena.rec(config).aversion = -1
+	t.arena.extend(config).aversion = -1
 	t.digest = t.computeDigest()
 	return t
 }
@@ -79,8 +79,8 @@ func newEmpty() *Tree {
 		rates:    make(map[string]nodeID),
 		listings: make(map[nodeID]*listing),
 	}
-	t.arena.alloc()
-	t.arena.setBlob(rootID, "", []byte{})
+	t.arena.extend(t.arena.alloc())
+	t.arena.rec(rootID).blob = newBlob("", []byte{})
 	t.dataSize = 1
 	return t
 }
@@ -90,7 +90,7 @@ func newEmpty() *Tree {
 func (t *Tree) addSystemNode(path string, acl []jute.ACL) nodeID {
 	dir, name := split(path)
 	id := t.link(t.find(dir), name, []byte{})
-	t.arena.rec(id).acl = t.acls.intern(acl)
+	t.arena.setAttrs(id, &attrs{rest: rest{acl: t.acls.intern(acl)}})
 	t.dataSize += int64(len(path))
 	return id
 }
@@ -176,7 +176,7 @@ func (t *Tree) CountDescendants(path string) int {
 	if id == 0 {
 		return 0
 	}
-	return int(t.arena.rec(id).descendants)
+	return int(t.arena.more(id).descendants)
 }
 
 // LastZxid returns the zxid of the last transaction applied, 0 if none was.
@@ -199,7 +199,7 @@ func (t *Tree) Stats() Stats {
 }
 
 // numNodes returns the number of znodes, counting the root once.
-func (t *Tree) numNodes() int { return int(t.arena.rec(rootID).descendants) + 1 }
+func (t *Tree) numNodes() int { return int(t.arena.more(rootID).descendants) + 1 }
 
 // link adds a node below parent and sets everything but its stat and ACL.
 func (t *Tree) link(parent nodeID, name string, data []byte) nodeID {
@@ -215,7 +215,7 @@ func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 	if t.view != nil {
 		t.view.born.add(id)
 	}
-	t.arena.setBlob(id, name, data)
+	t.arena.rec(id).blob = newBlob(name, data)
 	r, p := t.arena.rec(id), t.change(parent)
 	r.parent = parent
 	if p.first == 0 {
@@ -228,14 +228,15 @@ func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 	}
 	p.children++
 	for a := parent; a != 0; a = t.arena.rec(a).parent {
-		t.arena.rec(a).descendants++
+		t.arena.extend(a).descendants++
 	}
 	return id
 }
 
 // unlink removes id, which has no children, and frees it.
 func (t *Tree) unlink(id nodeID) {
-	r := t.change(id)
+	t.save(id)
+	r := t.arena.rec(id)
 	if t.view != nil {
 		t.view.remove(id)
 	}
@@ -256,23 +257,28 @@ func (t *Tree) unlink(id nodeID) {
 	}
 	p.children--
 	for a := r.parent; a != 0; a = t.arena.rec(a).parent {
-		t.arena.rec(a).descendants--
+		t.arena.extend(a).descendants--
 	}
 	t.index.remove(&t.arena, id)
 	t.removeFromListing(r.parent, id)
 	t.arena.release(id)
 }
 
-// change returns the record of id for writing. Every write to a field that a view shows
-// must use it: all fields but next, prev, descendants, and those of the index.
-func (t *Tree) change(id nodeID) *record {
+// change returns the extra of id for writing, after saving id.
+func (t *Tree) change(id nodeID) *extra {
+	t.save(id)
+	return t.arena.extend(id)
+}
+
+// save keeps id as it is for what was frozen. It must precede every write to a field that a
+// view shows: all fields but next, prev, descendants, and those of the index.
+func (t *Tree) save(id nodeID) {
 	if t.view != nil {
 		t.view.save(id)
 	}
 	for _, s := range t.subtrees {
 		s.save(id)
 	}
-	return t.arena.rec(id)
 }
 
 // computeDigest computes the digest from scratch.
@@ -280,7 +286,7 @@ func (t *Tree) computeDigest() Digest {
 	var d Digest
 	for id := rootID; id != 0; id = t.nextWithin(rootID, id) {
 		r, h := t.arena.rec(id), hashPath(t.path(id))
-		d.add(dataPart(h, r, t.arena.blobOf(id, r)))
+		d.add(dataPart(h, t.arena.data(id)))
 		d.add(t.statPart(h, r))
 	}
 	for i := range t.sessions.slots {
@@ -297,7 +303,7 @@ func (t *Tree) computeDigest() Digest {
 // nextWithin returns the node after id in the subtree of top, parents before
 // children, or 0.
 func (t *Tree) nextWithin(top, id nodeID) nodeID {
-	if first := t.arena.rec(id).first; first != 0 {
+	if first := t.firstChild(id); first != 0 {
 		return first
 	}
 	for ; id != top; id = t.arena.rec(id).parent {

@@ -119,8 +119,9 @@ func (v *View) save(id nodeID) {
 	if _, ok := v.saved[id]; ok {
 		return
 	}
-	n := v.tree.copyOf(id)
-	v.saved[id] = &n
+	n := new(savedNode)
+	v.tree.copyTo(n, id)
+	v.saved[id] = n
 }
 
 // remove notes that id, which is saved unless it was created after the freeze, is about to be deleted.
@@ -139,18 +140,6 @@ func (v *View) saveSession(slot uint32) {
 	s := v.tree.sessions.slots[slot]
 	s.ephemerals = idSet{}
 	v.savedSessions[slot] = s
-}
-
-// frozen returns id as it was when frozen.
-func (v *View) frozen(id nodeID) (r *record, blob string, acl *aclEntry) {
-	if len(v.saved) > 0 {
-		if s, ok := v.saved[id]; ok {
-			return &s.rec, s.blob, s.acl
-		}
-	}
-	t := v.tree
-	r = t.arena.rec(id)
-	return r, t.arena.blobOf(id, r), t.acls.entries[r.acl]
 }
 
 // Step adds rows to the batch until it has done work for about budget bytes, and reports
@@ -195,7 +184,7 @@ func (v *View) writeSession(b *Batch) {
 	if len(v.sessions) == 0 {
 		v.phase = writeNodes
 		v.path = append(v.path[:0], 0)
-		v.writeNode(b, rootID)
+		v.writeNode(b, rootID, v.frozen(rootID))
 		return
 	}
 	s := v.sessions[0]
@@ -235,9 +224,9 @@ func (v *View) stepNodes(b *Batch) (seen int) {
 	case len(l.next) > 0:
 		id := l.next[0]
 		l.next = l.next[1:]
-		r, blob, _ := v.frozen(id)
-		v.path = append(append(v.path[:l.keyLen], 0), blob[:r.nameLen]...)
-		v.writeNode(b, id)
+		n := v.frozen(id)
+		v.path = append(append(v.path[:l.keyLen], 0), n.name...)
+		v.writeNode(b, id, n)
 	case l.more:
 		return v.fill(l)
 	default:
@@ -271,28 +260,27 @@ func (v *View) enter(id nodeID) {
 	}
 }
 
-// writeNode writes the node id, whose key is v.path, and descends to its children if it
-// has any.
-func (v *View) writeNode(b *Batch, id nodeID) {
-	r, blob, acl := v.frozen(id)
+// writeNode writes the node id, which was n and whose key is v.path, and descends to its
+// children if it has any.
+func (v *View) writeNode(b *Batch, id nodeID, n *savedNode) {
 	row := NodeRow{
-		Czxid:    r.czxid,
-		Mzxid:    r.mzxid,
-		Pzxid:    r.pzxid,
-		Ctime:    r.ctime,
-		Mtime:    r.mtime,
-		Owner:    r.owner,
-		Version:  r.version,
-		Cversion: r.cversion,
-		Aversion: r.aversion,
-		ACL:      v.writeACL(b, acl),
-		Data:     dataOf(r, blob),
+		Czxid:    n.czxid,
+		Mzxid:    n.mzxid,
+		Pzxid:    n.pzxid,
+		Ctime:    n.ctime,
+		Mtime:    n.mtime,
+		Owner:    n.owner,
+		Version:  n.version,
+		Cversion: n.cversion,
+		Aversion: n.aversion,
+		ACL:      v.writeACL(b, n.list),
+		Data:     n.data,
 	}
 	b.buf = append(b.buf, v.path...)
 	b.endKey(TableNodes)
 	b.buf = AppendNode(b.buf, &row)
 	b.endValue()
-	if r.children > 0 {
+	if n.children > 0 {
 		v.enter(id)
 	}
 }
