@@ -368,8 +368,8 @@ func (s *storage) loadState(ctx context.Context, store *snapshot.Store, rec *wal
 	return nil, unusable
 }
 
-// loadReferenced loads a snapshot that the log refers to, if ahead has not done so. A snapshot that was moved away
-// as unreferenced, by a log that this one has replaced, is taken back.
+// loadReferenced loads a snapshot that the log refers to, if ahead has not done so. A snapshot
+// that was moved away as unreferenced, by a log that this one has replaced, is taken back.
 func (s *storage) loadReferenced(ctx context.Context, store *snapshot.Store, ref wal.SnapRef, ahead *loadAhead) (*loaded, error) {
 	st := ahead.take(storeRef(ref))
 	if st != nil {
