@@ -243,7 +243,7 @@ func (t *Tree) setData(txn *Txn, op *Op, out *Applied) Result {
 	x := t.change(id)
 	r := t.arena.rec(id)
 	grown := int64(len(op.Data) - r.bytes())
-	r.blob = newBlob(r.name(), op.Data)
+	t.arena.setBlob(id, newBlob(r.name(), op.Data))
 	x.version, x.mzxid, x.mtime = op.Version, txn.Zxid, txn.Time
 	t.countNode(at)
 	result := Result{Stat: t.stat(id), Data: t.arena.data(id)}
@@ -353,16 +353,24 @@ func digestKeyOf(path string, id nodeID) digestKey { return digestKey{id, hashPa
 // the data.
 func (t *Tree) countNode(at digestKey) {
 	r, data := t.arena.rec(at.id), t.arena.data(at.id)
-	t.digest.add(dataPart(at.hash, data))
+	part := dataPart(at.hash, data)
+	if r.extra != 0 {
+		t.arena.more(at.id).dataPart = part
+	}
+	t.digest.add(part)
 	t.digest.add(t.statPart(at.hash, r))
 	t.dataSize += int64(at.pathLen + len(data))
 }
 
 func (t *Tree) uncountNode(at digestKey) {
-	r, data := t.arena.rec(at.id), t.arena.data(at.id)
-	t.digest.sub(dataPart(at.hash, data))
+	r := t.arena.rec(at.id)
+	part := t.arena.more(at.id).dataPart
+	if part == (hash{}) {
+		part = dataPart(at.hash, r.data())
+	}
+	t.digest.sub(part)
 	t.digest.sub(t.statPart(at.hash, r))
-	t.dataSize -= int64(at.pathLen + len(data))
+	t.dataSize -= int64(at.pathLen + r.bytes())
 }
 
 func (t *Tree) countStat(at digestKey)   { t.digest.add(t.statPart(at.hash, t.arena.rec(at.id))) }

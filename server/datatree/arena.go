@@ -34,6 +34,9 @@ type record struct {
 type extra struct {
 	rest
 
+	// dataPart is what the data adds to the digest. It is zero until it was computed.
+	dataPart hash
+
 	first       nodeID // first child
 	children    int32
 	descendants int32
@@ -107,6 +110,15 @@ func (a *arena) setAttrs(id nodeID, to *attrs) {
 	r.czxid, r.ctime = to.czxid, to.ctime
 	if r.extra != 0 || to.rest != newRest(to.czxid, to.ctime) {
 		a.extend(id).rest = to.rest
+	}
+}
+
+// setBlob sets the name and data of id.
+func (a *arena) setBlob(id nodeID, b blob) {
+	r := a.rec(id)
+	r.blob = b
+	if r.extra != 0 {
+		a.extras.at(r.extra).dataPart = hash{}
 	}
 }
 

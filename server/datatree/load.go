@@ -306,7 +306,7 @@ func (l *Loader) placeRoot(key, data []byte) (nodeID, error) {
 	if len(key) != 1 {
 		return 0, fmt.Errorf("empty name: %w", ErrTxn)
 	}
-	l.tree.arena.rec(rootID).blob = newBlob("", data)
+	l.tree.arena.setBlob(rootID, newBlob("", data))
 	l.above = append(l.above, ancestor{rootID, 0})
 	l.lastKey = append(l.lastKey[:0], key...)
 	return rootID, nil

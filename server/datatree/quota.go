@@ -218,7 +218,7 @@ func (t *Tree) writeUsage(q *quota, stats Limits, usage Usage) {
 	at := digestKeyOf(q.statsPath, q.statsID)
 	t.uncountNode(at)
 	t.save(q.statsID)
-	t.arena.rec(q.statsID).blob = newBlob(statsName, appendLimits(text[:0], stats))
+	t.arena.setBlob(q.statsID, newBlob(statsName, appendLimits(text[:0], stats)))
 	t.countNode(at)
 }
 

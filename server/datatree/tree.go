@@ -80,7 +80,7 @@ func newEmpty() *Tree {
 		listings: make(map[nodeID]*listing),
 	}
 	t.arena.extend(t.arena.alloc())
-	t.arena.rec(rootID).blob = newBlob("", []byte{})
+	t.arena.setBlob(rootID, newBlob("", []byte{}))
 	t.dataSize = 1
 	return t
 }
@@ -215,7 +215,7 @@ func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 	if t.view != nil {
 		t.view.born.add(id)
 	}
-	t.arena.rec(id).blob = newBlob(name, data)
+	t.arena.setBlob(id, newBlob(name, data))
 	r, p := t.arena.rec(id), t.change(parent)
 	r.parent = parent
 	if p.first == 0 {
