@@ -2,6 +2,8 @@ package transport
 
 import (
 	"encoding/binary"
+	"strings"
+	"unsafe"
 
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -116,7 +118,9 @@ type joiner struct {
 	max  int // maximum size of a body
 	kind uint8
 	size int // of the whole body; 0 if there is none
-	body []byte
+	// body is a Builder since that does not clear its memory first, which costs 2 % of a
+	// follower's time.
+	body strings.Builder
 }
 
 // begin handles the head of a long frame.
@@ -128,25 +132,26 @@ func (j *joiner) begin(head []byte) error {
 	if j.size <= pieceSize || j.size > j.max {
 		return errFrameLength
 	}
-	j.body = make([]byte, 0, min(j.size, firstPiece))
+	j.body.Grow(min(j.size, firstPiece))
 	return nil
 }
 
 // add handles a piece. With the last one it returns the kind and the body of the frame,
 // else a nil body. The caller owns the body.
 func (j *joiner) add(piece []byte) (kind uint8, body []byte, err error) {
-	if j.size == 0 || len(piece) == 0 || len(piece) > j.size-len(j.body) {
+	have := j.body.Len()
+	if j.size == 0 || len(piece) == 0 || len(piece) > j.size-have {
 		return 0, nil, errFrameKind
 	}
-	if len(j.body)+len(piece) > cap(j.body) {
-		grown := make([]byte, len(j.body), min(j.size, 2*cap(j.body)))
-		copy(grown, j.body)
-		j.body = grown
+	if have+len(piece) > j.body.Cap() {
+		j.body.Grow(min(j.size-have, have))
 	}
-	if j.body = append(j.body, piece...); len(j.body) < j.size {
+	j.body.Write(piece)
+	if have+len(piece) < j.size {
 		return 0, nil, nil
 	}
-	kind, body = j.kind, j.body
+	text := j.body.String() // nobody else has its memory
+	kind, body = j.kind, unsafe.Slice(unsafe.StringData(text), len(text))
 	*j = joiner{max: j.max}
 	return kind, body, nil
 }
