@@ -406,8 +406,7 @@ func (a *applier) prune(txn *datatree.Txn) {
 // publishChanges makes the changes of a transaction, or of a slice of one, known to feeds. So they
 // get them before the connection gets an event or a reply that shows them.
 func (a *applier) publishChanges(txn *datatree.Txn) {
-	a.changes.Add(txn, &a.out)
-	a.changes.Publish(a.state.Tree.LastZxid())
+	a.changes.Add(txn, &a.out, a.state.Tree.LastZxid())
 }
 
 // endSlices resumes the requests that wait for the end of a transaction applied in slices.

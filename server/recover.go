@@ -410,10 +410,9 @@ func (s *storage) replay(ctx context.Context, rec *wal.Recovered, st *loaded, ch
 		changes.Reset(from)
 		state.Applied = func(txn *datatree.Txn, out *datatree.Applied) {
 			if txn.Zxid > from {
-				changes.Add(txn, out)
+				changes.Add(txn, out, txn.Zxid)
 			}
 		}
-		defer func() { changes.Publish(st.tree.LastZxid()) }()
 	}
 	if upTo <= after {
 		return st, nil

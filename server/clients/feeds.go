@@ -116,7 +116,7 @@ func (c *conn) feed() (more bool) {
 	return more
 }
 
-// feeder gives the feeds of all connections what is published. It has a goroutine while there are
+// feeder gives the feeds of all connections what is added to the history. It has a goroutine while there are
 // connections that have subscribed.
 type feeder struct {
 	history *feed.History // nil for none

@@ -56,8 +56,8 @@ func (c *Cursor) Next(yield func(Record) (taken bool)) error {
 	}
 }
 
-// locate returns as much as is published of the chunk with the next record, and whether there
-// will be no more of it. If there is no next record, more is false.
+// locate returns what there is of the chunk with the next record, and whether there will be no more of
+// it. If there is no next record, more is false.
 func (c *Cursor) locate() (at chunk, sealed, more bool, err error) {
 	mu := &c.history.mu
 	mu.Lock()
@@ -65,21 +65,19 @@ func (c *Cursor) locate() (at chunk, sealed, more bool, err error) {
 	if c.zxid < mu.oldest || mutated(compactedEarly) && c.zxid == mu.oldest && c.chunk == 0 {
 		return at, false, false, &jute.CompactedError{After: c.zxid, Oldest: mu.oldest}
 	}
-	if c.chunk < mu.first { // a new cursor, or one that has read what was forgotten since
+	open := mu.first + uint64(len(mu.chunks)) - 1 // the chunk to which more is added
+	if c.chunk < mu.first {                       // a new cursor, or one that has read what was forgotten since
 		c.chunk, c.offset = mu.first, 0
-		for c.chunk < mu.end && mu.chunks[c.chunk-mu.first].last <= c.zxid {
+		for c.chunk < open && mu.chunks[c.chunk-mu.first].last <= c.zxid {
 			c.chunk++
 		}
 	}
-	switch {
-	case c.chunk < mu.end:
-		at, sealed, more = *mu.chunks[c.chunk-mu.first], true, true
-	case c.offset < len(mu.part.buf):
-		at, more = mu.part, true
-	default:
+	sealed = c.chunk < open
+	if c.chunk > open || !sealed && c.offset == len(mu.chunks[c.chunk-mu.first].buf) {
 		c.zxid = max(c.zxid, mu.last)
 		return at, false, false, nil
 	}
-	at.read.Store(true)
-	return at, sealed, more, nil
+	found := mu.chunks[c.chunk-mu.first]
+	found.read = true
+	return *found, sealed, true, nil
 }

@@ -11,7 +11,7 @@
 // # Layout
 //
 // Records are encoded into chunks, as they are sent. A chunk's bytes never move and are only appended
-// to, so readers look at published records without a lock. ACL lists and the data of znodes are not copied: a
+// to, so readers look at records without a lock. ACL lists and the data of znodes are not copied: a
 // chunk has tables of those that its records refer to, which the tree shares. The memory of a chunk that nobody has read is
 // used again: without feeds, a history makes no garbage.
 //
@@ -19,7 +19,7 @@
 //
 //   - A cursor that started after zxid z yields each change with a greater zxid once, or an error.
 //   - Cursor.Zxid is at least z only if all changes of transaction z have been yielded, even if a
-//     part of them was published before the others.
+//     part of them was added before the others.
 //   - A reader says that a transaction ends only when all its changes have been yielded, and says so of each.
 //   - A feed that has once sent everything, and had credit since, has sent everything again after Set.CatchUp,
 //     unless for credit.
@@ -27,6 +27,6 @@
 //
 // # Goroutines
 //
-// One goroutine, the applier, calls Add, Publish, Wake and Reset. Cursors, readers and feeds may be used by
+// One goroutine, the applier, calls Add, Wake and Reset. Cursors, readers and feeds may be used by
 // other goroutines, each by one at a time.
 package feed

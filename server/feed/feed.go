@@ -33,7 +33,7 @@ type State int
 // The states of a feed.
 const (
 	Behind  State = iota // there may be more to send
-	Current              // all that is published has been sent
+	Current              // all that there is has been sent
 	Waiting              // for credit
 	Ended                // the history lacks what follows
 )

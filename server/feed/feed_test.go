@@ -171,7 +171,6 @@ func randomFeeds(t *testing.T, r *rand.Rand) (compacted, events int) {
 	for range 6000 {
 		w.randomTxn(r)
 		if r.IntN(3) == 0 {
-			w.history.Publish(w.zxid)
 			read()
 		}
 	}
@@ -189,7 +188,6 @@ func TestFeedSaysHowFar(t *testing.T) {
 	w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/a"})
 	for range 40_000 {
 		w.apply(0, datatree.Op{Kind: datatree.OpSetData, Path: "/a", Data: make([]byte, 100), Version: -1})
-		w.history.Publish(w.zxid)
 		if _, err := r.next(w); err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +206,6 @@ func TestLongTransaction(t *testing.T) {
 		ops[i] = datatree.Op{Kind: datatree.OpCreate, Path: fmt.Sprintf("/%04d", i), Data: make([]byte, 100), ACL: []jute.ACL{{Perms: jute.PermRead, ID: jute.ID{ID: "0"}}}}
 	}
 	w.apply(0, ops...)
-	w.history.Publish(1)
 	f, err := w.history.Subscribe(&jute.SubscribeRequest{Path: "/", Recursive: true, Data: true, Credit: jute.MaxFeedCredit}, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -297,8 +294,7 @@ func BenchmarkFeed(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				txn.Zxid++
-				w.history.Add(txn, &out)
-				w.history.Publish(txn.Zxid)
+				w.history.Add(txn, &out, txn.Zxid)
 				f.credit = 1 << 20
 				frame = f.Append(frame[:0], func([]jute.ACL) bool { return true })
 			}

@@ -3,7 +3,6 @@ package feed
 import (
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -15,7 +14,7 @@ const (
 	minParts = 16
 )
 
-// chunk is a part of the records. Only the applier changes it, and nobody when the next one exists.
+// chunk is a part of the records. It does not change any more when the next one exists.
 type chunk struct {
 	buf  []byte // its capacity never changes
 	acls [][]jute.ACL
@@ -24,29 +23,24 @@ type chunk struct {
 	last jute.Zxid // of its last record
 	// read is whether a cursor has yielded records of it, which may be in use for as long as anybody
 	// likes.
-	read *atomic.Bool
+	read bool
 }
 
 // History has the latest changes.
 type History struct {
 	limit int
 
-	// The applier's.
-	zxid  jute.Zxid // of the last record
-	index int32     // of the next record of that transaction
-	bytes int       // of all chunks
-	spare *chunk    // one that was forgotten and never read, or nil
-
 	mu struct {
 		sync.Mutex
 		chunks []*chunk
 		first  uint64        // number of chunks[0], from 1
-		end    uint64        // number of the chunk in which what is published ends
-		part   chunk         // as much of that chunk as is published
+		bytes  int           // of all chunks
+		spare  *chunk        // one that was forgotten and never read, or nil
 		oldest jute.Zxid     // all changes after it are there
-		last   jute.Zxid     // the last transaction that is published whole, whether or not it changed a znode
-		bytes  int           // of all chunks, when it was published
-		more   chan struct{} // closed when more is published; nil if nobody waits
+		last   jute.Zxid     // the last transaction of which all was added, whether or not it changed a znode
+		zxid   jute.Zxid     // of the last record
+		index  int32         // of the next record of that transaction
+		more   chan struct{} // closed when there is more; nil if nobody waits
 	}
 }
 
@@ -64,20 +58,22 @@ func (h *History) Reset(zxid jute.Zxid) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.first += uint64(len(h.mu.chunks))
-	h.mu.chunks = nil
-	h.mu.end, h.mu.part = h.mu.first, chunk{}
+	h.mu.chunks, h.mu.bytes = nil, 0
 	h.mu.oldest, h.mu.last = zxid, zxid
-	h.bytes, h.mu.bytes = 0, 0
 	h.wakeLocked()
 }
 
 // Add appends the changes that a transaction, or a part of it, made: out is what applying it gave.
-func (h *History) Add(txn *datatree.Txn, out *datatree.Applied) {
+// last is the last transaction of which all was added. Wake must follow.
+func (h *History) Add(txn *datatree.Txn, out *datatree.Applied, last jute.Zxid) {
 	if h.limit == 0 {
 		return
 	}
-	if txn.Zxid != h.zxid {
-		h.zxid, h.index = txn.Zxid, 0
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.last = last
+	if txn.Zxid != h.mu.zxid {
+		h.mu.zxid, h.mu.index = txn.Zxid, 0
 	}
 	// The event of a parent follows that of the child.
 	events := out.Events
@@ -87,7 +83,7 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied) {
 	}
 	deleted := func(path string) {
 		acl, parent := next().ACL, next()
-		h.append(&jute.Change{
+		h.appendLocked(&jute.Change{
 			Kind: jute.ChangeDeleted, Path: path, ParentCversion: parent.Cversion, ParentChildren: parent.NumChildren,
 		}, txn, acl)
 	}
@@ -99,16 +95,16 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied) {
 		switch op.Kind {
 		case datatree.OpCreate:
 			acl, parent := next().ACL, next()
-			h.append(&jute.Change{
+			h.appendLocked(&jute.Change{
 				Kind: jute.ChangeCreated, Path: op.Path, Data: result.Data, Stat: result.Stat,
 				ParentCversion: parent.Cversion, ParentChildren: parent.NumChildren,
 			}, txn, acl)
 		case datatree.OpSetData:
-			h.append(&jute.Change{Kind: jute.ChangeData, Path: op.Path, Data: result.Data, Stat: result.Stat}, txn, next().ACL)
+			h.appendLocked(&jute.Change{Kind: jute.ChangeData, Path: op.Path, Data: result.Data, Stat: result.Stat}, txn, next().ACL)
 		case datatree.OpDelete:
 			deleted(op.Path)
 		case datatree.OpSetACL:
-			h.append(&jute.Change{Kind: jute.ChangeACL, Path: op.Path, Stat: result.Stat}, txn, result.Was, cloned(op.ACL))
+			h.appendLocked(&jute.Change{Kind: jute.ChangeACL, Path: op.Path, Stat: result.Stat}, txn, result.Was, cloned(op.ACL))
 		}
 	}
 	for len(events) > 0 { // the ephemerals of a session that ends
@@ -116,24 +112,24 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied) {
 	}
 }
 
-// append completes a change of a transaction and appends it. acls is the list that says who may read of it; that
+// appendLocked completes a change of a transaction and appends it. acls is the list that says who may read of it; that
 // of a jute.ChangeACL follows the one before.
-func (h *History) append(c *jute.Change, txn *datatree.Txn, acls ...[]jute.ACL) {
+func (h *History) appendLocked(c *jute.Change, txn *datatree.Txn, acls ...[]jute.ACL) {
 	if mutated(anybodyDeleted) && c.Kind == jute.ChangeDeleted {
 		acls = [][]jute.ACL{nil}
 	}
-	c.Zxid, c.Index, c.Time, c.Session = txn.Zxid, h.index, txn.Time, txn.Session
-	h.index++
+	c.Zxid, c.Index, c.Time, c.Session = txn.Zxid, h.mu.index, txn.Time, txn.Session
+	h.mu.index++
 	if c.Path == "" {
 		c.Path = "/" // which has the empty path in the tree
 	}
-	at := h.room(recordBytes+len(c.Path), len(c.Data))
+	at := h.roomLocked(recordBytes+len(c.Path), len(c.Data))
 	before := at.bytes()
 	if n := len(at.acls); n == 0 || len(acls) > 1 || !same(at.acls[n-1], acls[0]) {
 		at.acls = append(at.acls, acls...)
 	}
 	at.appendRecord(c)
-	h.bytes += at.bytes() - before
+	h.mu.bytes += at.bytes() - before
 }
 
 // cloned returns a copy of a list that shares no memory with it, which the transaction does not own.
@@ -159,24 +155,22 @@ func same(a, b []jute.ACL) bool {
 // part returns bytes, or less in a small history.
 func (h *History) part(bytes int) int { return min(bytes, h.limit/minParts) }
 
-// room returns the last chunk, after making one if that has no room for n bytes, or has data of many bytes and
+// roomLocked returns the last chunk, after making one if that has no room for n bytes, or has data of many bytes and
 // should have more.
-func (h *History) room(n, data int) *chunk {
-	if k := len(h.mu.chunks); k > 0 { // only the applier changes it
+func (h *History) roomLocked(n, data int) *chunk {
+	if k := len(h.mu.chunks); k > 0 {
 		at := h.mu.chunks[k-1]
 		if cap(at.buf)-len(at.buf) >= n && (at.held+data <= h.limit/minParts || at.held == 0) {
 			return at
 		}
 	}
-	at := h.spare
-	if h.spare = nil; at == nil || cap(at.buf) < n {
-		at = &chunk{buf: make([]byte, 0, max(n, h.part(chunkBytes))), read: new(atomic.Bool)}
+	at := h.mu.spare
+	if h.mu.spare = nil; at == nil || cap(at.buf) < n {
+		at = &chunk{buf: make([]byte, 0, max(n, h.part(chunkBytes)))}
 	}
-	h.bytes += at.bytes()
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.mu.bytes += at.bytes()
 	h.mu.chunks = append(h.mu.chunks, at)
-	for h.bytes > h.limit && len(h.mu.chunks) > 2 {
+	for h.mu.bytes > h.limit && len(h.mu.chunks) > 2 {
 		old := h.mu.chunks[0]
 		h.mu.chunks[0] = nil
 		h.mu.chunks = h.mu.chunks[1:]
@@ -184,9 +178,9 @@ func (h *History) room(n, data int) *chunk {
 		if h.mu.oldest = old.last; mutated(oldestTooLow) {
 			h.mu.oldest--
 		}
-		h.bytes -= old.bytes()
-		if h.mu.first <= h.mu.end && !old.read.Load() && cap(old.buf) == h.part(chunkBytes) {
-			h.spare = old.emptied()
+		h.mu.bytes -= old.bytes()
+		if !old.read && cap(old.buf) == h.part(chunkBytes) {
+			h.mu.spare = old.emptied()
 		}
 	}
 	return at
@@ -196,22 +190,8 @@ func (h *History) room(n, data int) *chunk {
 func (at *chunk) emptied() *chunk {
 	clear(at.acls)
 	clear(at.data)
-	*at = chunk{buf: at.buf[:0], acls: at.acls[:0], data: at.data[:0], read: at.read}
+	*at = chunk{buf: at.buf[:0], acls: at.acls[:0], data: at.data[:0]}
 	return at
-}
-
-// Publish makes what was added visible. zxid is the last transaction of which all was added. Wake
-// must follow.
-func (h *History) Publish(zxid jute.Zxid) {
-	if h.limit == 0 {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.mu.last, h.mu.bytes = zxid, h.bytes
-	if n := len(h.mu.chunks); n > 0 {
-		h.mu.end, h.mu.part = h.mu.first+uint64(n)-1, *h.mu.chunks[n-1]
-	}
 }
 
 // Wake wakes the callers that wait for More.
@@ -243,7 +223,7 @@ func (h *History) Bytes() int {
 }
 
 // More returns a channel that is closed when something after zxid, of which the caller has seen
-// everything, is published.
+// everything, is there.
 func (h *History) More(zxid jute.Zxid) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -71,9 +71,8 @@ func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
 		}
 		w.tree.List(txn)
 		for w.tree.Prune(txn, &w.out, 3) {
-			w.history.Add(txn, &w.out)
+			w.history.Add(txn, &w.out, w.zxid-1)
 			if w.slice != nil {
-				w.history.Publish(w.zxid - 1)
 				w.slice()
 			}
 		}
@@ -105,7 +104,7 @@ func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
 			want(jute.ChangeDeleted, op.Path, nil, acls[op.Path])
 		}
 	}
-	w.history.Add(txn, &w.out)
+	w.history.Add(txn, &w.out, w.zxid)
 }
 
 // upTo returns how many changes there are up to a zxid.
@@ -210,15 +209,14 @@ func TestHistoryTwin(t *testing.T) {
 			if r.IntN(3) > 0 {
 				continue
 			}
-			w.history.Publish(w.zxid)
 			if r.IntN(50) == 0 {
 				zxid := jute.Zxid(r.Int64N(int64(w.zxid) + 1))
 				followers = append(followers, &follower{w.history.After(zxid), w.upTo(zxid)})
 			}
 			read()
 		}
-		if compacted == 0 || w.history.bytes > 200_000+2*chunkBytes {
-			t.Errorf("seed %d: forgot %d times, and has %d bytes", seed, compacted, w.history.bytes)
+		if compacted == 0 || w.history.mu.bytes > 200_000+2*chunkBytes {
+			t.Errorf("seed %d: forgot %d times, and has %d bytes", seed, compacted, w.history.mu.bytes)
 		}
 	}
 }
@@ -253,7 +251,6 @@ func TestHistoryConcurrently(t *testing.T) {
 		}
 		w.apply(0, datatree.Op{Kind: kind, Path: "/a", Data: make([]byte, (i+1)%100)})
 		if i%7 == 0 || i == last-1 {
-			w.history.Publish(w.zxid)
 			w.history.Wake()
 		}
 	}
@@ -264,7 +261,6 @@ func TestHistoryConcurrently(t *testing.T) {
 func TestReset(t *testing.T) {
 	w := newWorld(1 << 20)
 	w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/a"})
-	w.history.Publish(1)
 	c, ahead := w.history.After(0), w.history.After(100)
 	more := w.history.More(1)
 	w.history.Reset(100)
@@ -275,7 +271,6 @@ func TestReset(t *testing.T) {
 	}
 	w.zxid = 100
 	w.apply(0, datatree.Op{Kind: datatree.OpDelete, Path: "/a"})
-	w.history.Publish(101)
 	n := 0
 	if err := ahead.Next(func(Record) bool { n++; return true }); err != nil || n != 1 || ahead.Zxid() != 101 {
 		t.Errorf("%d changes up to %v, error %v", n, ahead.Zxid(), err)
@@ -289,7 +284,6 @@ func TestACLIsCopied(t *testing.T) {
 	w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/a"})
 	w.apply(0, datatree.Op{Kind: datatree.OpSetACL, Path: "/a", ACL: acl})
 	acl[0].ID.ID = "bob"
-	w.history.Publish(w.zxid)
 	var got []string
 	if err := w.history.After(1).Next(func(r Record) bool { got = append(got, r.ACL[0].ID.ID); return true }); err != nil || !slices.Equal(got, []string{"ann"}) {
 		t.Errorf("got %v, error %v", got, err)
@@ -300,7 +294,6 @@ func TestACLIsCopied(t *testing.T) {
 func TestChunksUsedAgain(t *testing.T) {
 	w := newWorld(minParts * chunkBytes)
 	w.apply(1, datatree.Op{Kind: datatree.OpCreate, Path: "/a"})
-	w.history.Publish(w.zxid)
 	var kept []Record
 	cursor := w.history.After(0)
 	if err := cursor.Next(func(r Record) bool { kept = append(kept, r); return true }); err != nil || len(kept) != 1 {
@@ -309,12 +302,11 @@ func TestChunksUsedAgain(t *testing.T) {
 	want := decoded(kept[0])
 	for range 2 * minParts * chunkBytes / 100 {
 		w.apply(1, datatree.Op{Kind: datatree.OpSetData, Path: "/a"})
-		w.history.Publish(w.zxid)
 	}
 	if !reflect.DeepEqual(decoded(kept[0]), want) {
 		t.Errorf("the record became %+v", decoded(kept[0]))
 	}
-	if w.history.spare == nil {
+	if w.history.mu.spare == nil {
 		t.Error("the memory of chunks that nobody has read is not used again")
 	}
 }
@@ -326,7 +318,6 @@ func TestLargeDataCounts(t *testing.T) {
 	w.apply(1, datatree.Op{Kind: datatree.OpCreate, Path: "/a"})
 	for range 100 {
 		w.apply(1, datatree.Op{Kind: datatree.OpSetData, Path: "/a", Data: make([]byte, size)})
-		w.history.Publish(w.zxid)
 		if got, most := w.history.Bytes(), limit+2*(limit/minParts+size+chunkBytes); got > most {
 			t.Fatalf("%d bytes, and %d are allowed", got, most)
 		}
@@ -344,7 +335,6 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		txn.Zxid++
-		w.history.Add(txn, &out)
-		w.history.Publish(txn.Zxid)
+		w.history.Add(txn, &out, txn.Zxid)
 	}
 }

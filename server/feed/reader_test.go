@@ -56,11 +56,9 @@ func TestReader(t *testing.T) {
 		for range 3000 {
 			w.randomTxn(r)
 			if r.IntN(3) == 0 {
-				w.history.Publish(w.zxid)
 				read()
 			}
 		}
-		w.history.Publish(w.zxid)
 		for reader == nil || len(w.changes(path, after, w.zxid)) > 0 {
 			read()
 		}
@@ -100,7 +98,6 @@ func TestReaderWithinATransaction(t *testing.T) {
 			}
 			w.apply(1, datatree.Op{Kind: datatree.OpCreateSession, TimeoutMs: 1000})
 			w.apply(1, ops...)
-			w.history.Publish(2)
 			reader, err := w.history.Reader("/", 2, everybody)
 			if err != nil {
 				t.Fatal(err)
@@ -121,7 +118,6 @@ func TestReaderWithinATransaction(t *testing.T) {
 			} else {
 				want = append(want, true)
 			}
-			w.history.Publish(w.zxid)
 			var gone *jute.CompactedError
 			if err := read(); errors.As(err, &gone) != (name == "forgotten") || !slices.Equal(ends, want) {
 				t.Errorf("%v, %v", ends, err)

@@ -104,7 +104,6 @@ func TestPlaces(t *testing.T) {
 	check("room", subscribe(&b, 2), nil, Usage{Open: 3, Refused: 4})
 	for range 10 {
 		w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/n" + w.zxid.String(), Data: make([]byte, 1000)})
-		w.history.Publish(w.zxid)
 	}
 	b.CatchUp(send(make(map[int32]int))) // nothing, since it has not been level
 	for _, f := range b.feeds {
@@ -143,7 +142,6 @@ func TestCatchUp(t *testing.T) {
 			ops = append(ops, datatree.Op{Kind: datatree.OpCreate, Path: path})
 		}
 		w.apply(0, ops...)
-		w.history.Publish(w.zxid)
 	}
 	check("nothing was looked at", s.CatchUp, "map[]")
 	check("nothing to send but that they precede replies", next, "map[0:1 2:1]")

@@ -378,17 +378,16 @@ func (s *Sim) beginChanges(n *node) {
 // addChanges adds the changes of a transaction that a start replays.
 func (s *Sim) addChanges(n *node) {
 	if s.cfg.Mutant != MutantReplayNotFed {
-		n.changes.Add(&s.txn, &s.result)
+		n.changes.Add(&s.txn, &s.result, s.txn.Zxid)
 	}
 }
 
-// publishChanges makes the changes of a transaction, or of a part of one, known to the feeds.
-func (s *Sim) publishChanges(n *node, txn *datatree.Txn) {
+// feedChanges makes the changes of a transaction, or of a part of one, known to the feeds.
+func (s *Sim) feedChanges(n *node, txn *datatree.Txn) {
 	if s.cfg.Feeds+s.cfg.Streams == 0 {
 		return
 	}
-	n.changes.Add(txn, &s.result)
-	n.changes.Publish(n.tree.LastZxid())
+	n.changes.Add(txn, &s.result, n.tree.LastZxid())
 	if s.cfg.Mutant != MutantFeederAsleep {
 		s.feedSoon(n)
 	}

@@ -144,7 +144,6 @@ func (s *Sim) recovered(n *node) zab.Recovered {
 			n.applied, n.chain = e.Zxid, e.chain
 		}
 	}
-	n.changes.Publish(n.applied)
 	return r
 }
 

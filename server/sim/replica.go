@@ -280,7 +280,7 @@ func (s *Sim) applyOne(n *node, e *zab.Entry, txn *datatree.Txn) {
 		s.beforeApply(n, txn)
 	}
 	s.applyTxn(e, n.tree, &n.state, txn, &s.result, func(events []datatree.Event) {
-		s.publishChanges(n, txn)
+		s.feedChanges(n, txn)
 		if s.cfg.Mutant != MutantEventLate {
 			s.notify(n, e.Zxid, events)
 		}
