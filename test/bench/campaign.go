@@ -56,6 +56,7 @@ func (s *settings) races() []race {
 	all := s.servers * max(1, 8/s.servers) // as many connections to each server
 	races := []race{
 		{name: "set 1 KiB, pipelined", cfg: s.load(bench.Set, all, 64), figures: []string{figureRate, figureCPU, figureP99, figureOwn}},
+		{name: "create 1 KiB, pipelined", cfg: s.load(bench.Create, all, 64), figures: []string{figureRate, figureCPU, figureP99, figureOwn}},
 		{name: "get 1 KiB, pipelined", cfg: s.load(bench.Get, all, 64), figures: []string{figureRate, figureCPU, figureP99, figureOwn}},
 	}
 	lone := []string{figureP50, figureP99}
