@@ -46,8 +46,8 @@ RACE = ./client ./server/feed ./client/cache ./client/zktest ./cmd/zkcli/servers
 # processors (golang/go#78156), as they do by the thousand here: so on one, and with fewer
 # seeds. What it finds it finds by the order of events, not by their happening at once.
 RACE_ONE = ./server
-# They take minutes there, and what they are about is no race.
-RACE_SKIP = ^Test(EverySetting|PairsOfSettings|Volumes|LargestRequests|ATurnOfTheLeaderIsShort|NothingAcknowledgedIsLost|ReconfigCutApart|NoisyNeighbour.*|StormsLeaveNothingBehind|LongWritesAlone|TheEndOfALargeSessionHoldsNothingForLong)$$
+# They take long there, and what they are about is no race.
+RACE_SKIP = ^Test(EverySetting|PairsOfSettings|Volumes|LargestRequests|ATurnOfTheLeaderIsShort|NothingAcknowledgedIsLost|ReconfigCutApart|NoisyNeighbour.*|StormsLeaveNothingBehind|LongWritesAlone|TheEndOfALargeSessionHoldsNothingForLong|ExactlyOnceBounds|LostSnapshotsAreRepaired|Pages|FullDisk|NoRoomAtAll|BurstsOverSlowLinks)$$
 # They break the connection at each of their requests: of these one in four is enough here,
 # and of the recipes those in which most happens at once. The log is compared with its model for
 # fewer steps.

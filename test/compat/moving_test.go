@@ -40,6 +40,7 @@ func TestMoving(t *testing.T) { testMoving(t, apache) }
 func TestMoving39(t *testing.T) { testMoving(t, apache39) }
 
 func testMoving(t *testing.T, k kind) {
+	t.Parallel() // kazoo may wait for 80 s
 	cfg := config{lines: longSessions, props: map[string]string{"zookeeper.snapCount": strconv.Itoa(stormOps() / 15), "zookeeper.extendedTypesEnabled": "true"}}
 	old := start(t, k, cfg)
 	holder, kazoo := newHolder(t, old.addr), newKazoo(t, old.addr)
@@ -84,6 +85,7 @@ func testMoving(t *testing.T, k kind) {
 // TestMovingEnsemble moves an ensemble of three, of which the leader is killed in the middle of
 // a storm, to zkd and back.
 func TestMovingEnsemble(t *testing.T) {
+	t.Parallel()
 	cfg := config{props: map[string]string{"zookeeper.snapCount": strconv.Itoa(stormOps() / 15), "zookeeper.extendedTypesEnabled": "true"}}
 	e := startEnsemble(t, apache, cfg)
 	holder := newHolder(t, e.hosts())
