@@ -18,9 +18,14 @@ const (
 	gcLeast    = 15       // percent of the live heap, regardless of the headroom
 	gcMost     = 800
 	gcLook     = 500 * time.Millisecond
+
+	calmBytes   = 512 << 10 // allocated between two looks at most, while there is little to do
+	calmLooks   = 4
+	worthyBytes = 16 << 20 // what is given back to the system at least
 )
 
-// tuneMemory adjusts the collector's percentage to the live heap until ctx is done. It is called
+// tuneMemory adjusts the collector's percentage to the live heap until ctx is done, and gives memory
+// that is not needed back to the system when there is little to do. It is called
 // when the state has been loaded: before, hardly anything becomes garbage, and a collection for each
 // gcLeast percent that the tree grows would be in vain. GOGC
 // or GOMEMLIMIT in the environment mean that the operator has chosen a value; it then
@@ -29,15 +34,25 @@ func tuneMemory(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	heap := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/heap/allocs:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+	}
 	percent := 0
+	var calm calmness
 	tick := time.NewTicker(gcLook)
 	defer tick.Stop()
 	for {
-		metrics.Read(live)
-		if p := gcPercent(live[0].Value.Uint64()); p < percent*9/10 || p > percent*11/10 {
+		metrics.Read(heap)
+		live, allocated := heap[0].Value.Uint64(), heap[1].Value.Uint64()
+		if p := gcPercent(live); p < percent*9/10 || p > percent*11/10 {
 			percent = p
 			debug.SetGCPercent(percent)
+		}
+		if used := heap[2].Value.Uint64() + heap[3].Value.Uint64(); calm.look(allocated) && used >= live+worthyBytes {
+			debug.FreeOSMemory()
 		}
 		select {
 		case <-ctx.Done():
@@ -45,6 +60,23 @@ func tuneMemory(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// calmness is for how long little has been allocated.
+type calmness struct {
+	allocated uint64 // bytes in all, when it was looked at last
+	looks     int    // for so many in a row little was allocated
+}
+
+// look returns whether there is little to do: little has been allocated for some time.
+func (c *calmness) look(allocated uint64) bool {
+	if allocated-c.allocated > calmBytes {
+		c.looks = 0
+	} else {
+		c.looks++
+	}
+	c.allocated = allocated
+	return c.looks >= calmLooks
 }
 
 // gcPercent returns the percentage that leaves gcHeadroom over this live heap.
