@@ -21,7 +21,7 @@ const (
 
 	calmBytes   = 512 << 10 // allocated between two looks at most, while there is little to do
 	calmLooks   = 4
-	worthyBytes = 16 << 20 // what is given back to the system at least
+	worthyBytes = 16 << 20 // what is given back to the system at least, or a sixteenth of the live heap
 )
 
 // tuneMemory adjusts the collector's percentage to the live heap until ctx is done, and gives memory
@@ -51,7 +51,7 @@ func tuneMemory(ctx context.Context) {
 			percent = p
 			debug.SetGCPercent(percent)
 		}
-		if used := heap[2].Value.Uint64() + heap[3].Value.Uint64(); calm.look(allocated) && used >= live+worthyBytes {
+		if used := heap[2].Value.Uint64() + heap[3].Value.Uint64(); calm.look(allocated) && used >= live+max(worthyBytes, live/16) {
 			debug.FreeOSMemory()
 		}
 		select {
