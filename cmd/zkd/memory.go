@@ -19,17 +19,16 @@ const (
 	gcMost     = 800
 	gcLook     = 500 * time.Millisecond
 
-	calmBytes   = 512 << 10 // allocated between two looks at most, while there is little to do
-	calmLooks   = 4
-	worthyBytes = 16 << 20 // what is given back to the system at least, or a sixteenth of the live heap
+	calmBytes    = 512 << 10 // allocated between two looks at most, while there is little to do
+	calmLooks    = 4
+	releaseLeast = 16 << 20 // bytes given back at a time, or a sixteenth of the live heap
 )
 
 // tuneMemory adjusts the collector's percentage to the live heap until ctx is done, and gives memory
-// that is not needed back to the system when there is little to do. It is called
-// when the state has been loaded: before, hardly anything becomes garbage, and a collection for each
-// gcLeast percent that the tree grows would be in vain. GOGC
-// or GOMEMLIMIT in the environment mean that the operator has chosen a value; it then
-// does nothing.
+// that is not needed back to the system when there is little to do. It is called when the state has
+// been loaded: before, hardly anything becomes garbage, and a collection for each gcLeast percent that
+// the tree grows would be in vain. GOGC or GOMEMLIMIT in the environment mean that the operator has
+// chosen a value; it then does nothing.
 func tuneMemory(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -51,7 +50,7 @@ func tuneMemory(ctx context.Context) {
 			percent = p
 			debug.SetGCPercent(percent)
 		}
-		if used := heap[2].Value.Uint64() + heap[3].Value.Uint64(); calm.look(allocated) && used >= live+max(worthyBytes, live/16) {
+		if used := heap[2].Value.Uint64() + heap[3].Value.Uint64(); calm.look(allocated) && used >= live+max(releaseLeast, live/16) {
 			debug.FreeOSMemory()
 		}
 		select {
@@ -68,7 +67,7 @@ type calmness struct {
 	looks     int    // for so many in a row little was allocated
 }
 
-// look returns whether there is little to do: little has been allocated for some time.
+// look reports whether there is little to do: little has been allocated for some time.
 func (c *calmness) look(allocated uint64) bool {
 	if allocated-c.allocated > calmBytes {
 		c.looks = 0

@@ -271,7 +271,7 @@ func (t *Tree) change(id nodeID) *extra {
 }
 
 // save keeps id as it is for what was frozen. It must precede every write to a field that a
-// view shows: all fields but next, prev, descendants, and those of the index.
+// view shows: all fields but next, prev, descendants, dataPart, and those of the index.
 func (t *Tree) save(id nodeID) {
 	if t.view != nil {
 		t.view.save(id)
