@@ -8,7 +8,7 @@
 // happens to writes when the leader or a follower fails. With -curve 1,3,5 it
 // measures throughput by the share of reads instead, for ensembles of these sizes. With
 // -wide 1,20,100 it measures ensembles whose servers are that many milliseconds from each other. With
-// -observers 0,6,12 it measures what writes cost ensembles with so many observers. With
+// -observers 1,6,12 it measures what each observer costs the leader of an ensemble with so many. With
 // -growth DIR it draws what operations cost while the number of znodes, sessions or watches grows. With -hops it shows
 // where the time of a single write goes, on its way through three servers of the second program.
 //
@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&s.only, "only", "", "run only the rows whose name contains this")
 	f.StringVar(&s.curve, "curve", "", "instead of all that: throughput by share of reads for ensembles of these `sizes`, as in 1,3,5; the first program's up to 3 only")
 	f.StringVar(&s.distance, "wide", "", "instead of all that: ensembles of three whose servers are these round `trips` from each other, in ms, as in 1,20,100")
-	f.StringVar(&s.watching, "observers", "", "instead of all that: what writes cost ensembles of three with these `numbers` of observers besides, as in 0,6,12")
+	f.StringVar(&s.watching, "observers", "", "instead of all that: what each observer costs the leader, for ensembles of three with these `numbers` of observers besides, as in 1,6,12")
 	f.StringVar(&s.growth, "growth", "", "instead of all that: the cost of operations over the number of znodes, sessions and watches, and the size of values, as a table and pictures in this `directory`; without the first program if that is \"\"")
 	f.BoolVar(&s.hops, "hops", false, "instead of all that: where a single write is when, on its way through three servers of the second program, which must be zkd")
 	if err := f.Parse(args); err != nil {

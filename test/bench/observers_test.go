@@ -7,13 +7,13 @@ import (
 )
 
 func TestParseObservers(t *testing.T) {
-	if got, err := parseObservers("0,6,12"); err != nil || !slices.Equal(got, []int{0, 6, 12}) {
+	if got, err := parseObservers("1,6,12"); err != nil || !slices.Equal(got, []int{1, 6, 12}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	if got, err := parseObservers(""); err != nil || got != nil {
 		t.Errorf("nothing: got %v, %v", got, err)
 	}
-	for _, bad := range []string{"-1", "1,,3", "x", "101"} {
+	for _, bad := range []string{"0", "-1", "1,,3", "x", "101"} {
 		if got, err := parseObservers(bad); err == nil || !strings.Contains(err.Error(), bad) {
 			t.Errorf("%q: got %v, %v, want an error that shows it", bad, got, err)
 		}
