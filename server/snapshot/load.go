@@ -14,8 +14,6 @@ import (
 
 const readSize = 1 << 20 // bytes per read of the whole file
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Visitor receives an item of a section. The bytes are valid only until it
 // returns. An error ends the load and means that the snapshot can't be used.
 type Visitor func(section string, key, value []byte) error

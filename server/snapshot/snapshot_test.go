@@ -669,13 +669,6 @@ type faultyFile struct {
 	fs *faultyFS
 }
 
-func (f *faultyFile) ReadAt(b []byte, off int64) (int, error) {
-	if err := f.fs.op("read"); err != nil {
-		return 0, err
-	}
-	return f.File.ReadAt(b, off)
-}
-
 func (f *faultyFile) WriteAt(b []byte, off int64) (int, error) {
 	if err := f.fs.op("write"); err != nil {
 		return 0, err
@@ -705,7 +698,7 @@ func (f *faultyFile) Close() error {
 // works again afterwards. The order of the operations makes a file durable before it has
 // its name, and its name durable before there is a reference.
 func TestFaults(t *testing.T) {
-	const order = "open write flush write flush write read sync close rename syncdir"
+	const order = "open write flush write flush write sync close rename syncdir"
 	for failAt := 0; ; failAt++ {
 		s := open(t, Options{FlushStep: 1})
 		f := &faultyFS{FS: s.opts.FS, failAt: failAt}

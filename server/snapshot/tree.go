@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"hash/fnv"
 
 	"github.com/zkd-project/zkd/internal/vfs"
@@ -125,6 +126,7 @@ type output struct {
 	flush func(n int) error // called after each n bytes written
 	next  uint64            // id of the next page
 	buf   []byte            // the last pages, which are not in the file yet
+	crc   uint32            // CRC32C of the pages in the file from firstPage on; at the end, of the whole file
 }
 
 // page writes a node of a level and returns its page.
@@ -165,6 +167,7 @@ func (o *output) write() error {
 	if _, err := o.file.WriteAt(o.buf, int64(o.next)*pageSize-int64(n)); err != nil {
 		return err
 	}
+	o.crc = crc32.Update(o.crc, castagnoli, o.buf)
 	o.buf = o.buf[:0]
 	return o.flush(n)
 }
@@ -188,6 +191,7 @@ func (o *output) finish(root uint64) error {
 		o.buf = native.AppendUint64(o.buf, sum.Sum64())
 		o.buf = append(o.buf, zeros[:pageSize-pageHeaderSize-metaSize]...)
 	}
+	o.crc = concatenated(crc32.Checksum(o.buf, castagnoli), o.crc, int64(o.next-firstPage)*pageSize)
 	_, err := o.file.WriteAt(o.buf, 0)
 	return err
 }
