@@ -127,14 +127,6 @@ func (OS) Space(name string) (Space, error) {
 
 type osFile struct{ *os.File }
 
-// Flush implements File.
-func (f osFile) Flush() error {
-	if err := flush(f.File); err != nil {
-		return &fs.PathError{Op: "flush", Path: f.Name(), Err: err}
-	}
-	return nil
-}
-
 // SyncData implements File.
 func (f osFile) SyncData() error {
 	if err := fdatasync(f.File); err != nil {

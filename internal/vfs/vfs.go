@@ -63,10 +63,6 @@ type File interface {
 	// SyncData is Sync without the times and the mode: the bytes and the size.
 	// On a file whose blocks are written already it costs no metadata write.
 	SyncData() error
-	// Flush waits for the bytes that its previous call sent to the disk, and sends what was
-	// written since, without waiting for it. It makes nothing durable: a later Sync has less to
-	// write, and another file's Sync does not queue up after it.
-	Flush() error
 }
 
 // Space is the room on a file system, in bytes.

@@ -100,7 +100,7 @@ func (r *Receiver) write(p []byte) error {
 	}
 	r.size += int64(len(p))
 	r.crc = crc32.Update(r.crc, castagnoli, p)
-	if r.unsynced += len(p); r.unsynced < r.s.opts.FlushStep {
+	if r.unsynced += len(p); r.unsynced < r.s.opts.SyncStep {
 		return nil
 	}
 	r.unsynced = 0

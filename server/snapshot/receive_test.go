@@ -63,7 +63,7 @@ func receive(s *Store, ref Ref, file []byte) (Ref, error) {
 
 func TestReceive(t *testing.T) {
 	from := sentSnapshot(t, 7, 2000)
-	s := open(t, Options{FlushStep: 30_000})
+	s := open(t, Options{SyncStep: 30_000})
 	own := mustWrite(t, s, 7, 10) // of the same zxid, with other content
 	var got Ref
 	for range 2 { // the second time the file exists already
@@ -203,7 +203,7 @@ func TestOpenOfWrongSize(t *testing.T) {
 // crashStore opens the store on a simulated disk.
 func crashStore(t testing.TB, fsys *crashfs.FS, reserve int64) *Store {
 	t.Helper()
-	s, err := Open("/data", Options{FS: fsys, FlushStep: 30_000, Reserve: reserve})
+	s, err := Open("/data", Options{FS: fsys, SyncStep: 30_000, Reserve: reserve})
 	if err != nil {
 		t.Fatal(err)
 	}

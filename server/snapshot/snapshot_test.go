@@ -134,7 +134,7 @@ func TestCheckFindsKeysOutOfOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	b := builder{out: &output{ctx: t.Context(), file: f, flush: func(int) error { return nil }, next: firstPage}, roots: make(map[string]uint64)}
+	b := builder{out: &output{ctx: t.Context(), file: f, wrote: func(int) error { return nil }, next: firstPage}, roots: make(map[string]uint64)}
 	wrong := tree{out: b.out}
 	for _, key := range []string{"b", "a"} {
 		wrong.last = nil // add has nothing to compare with
@@ -201,7 +201,7 @@ func randomString(r *rand.Rand, n int) string {
 func TestLoadReturnsWhatWasWritten(t *testing.T) {
 	for seed := range uint64(25) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		s := open(t, Options{FlushStep: 1 + r.IntN(1<<20)})
+		s := open(t, Options{SyncStep: 1 + r.IntN(1<<20)})
 		want := randomContent(r)
 		list := want.sections()
 		meta := Meta{Zxid: jute.Zxid(r.Uint64()), Epoch: r.Uint32(), Time: 5, Digest: []byte{1, 2},
@@ -229,15 +229,10 @@ func TestLoadReturnsWhatWasWritten(t *testing.T) {
 // TestManyPages writes more than is buffered, with several levels of branch pages.
 func TestManyPages(t *testing.T) {
 	const n = 100_000 // 20 MB
-	s := open(t, Options{FlushStep: 4 << 20})
-	flushes := 0
-	s.onFlush = func(int64) { flushes++ }
+	s := open(t, Options{})
 	ref, err := s.Write(t.Context(), Meta{Zxid: 1}, Section{Name: "sessions", Items: nodes(10)}, Section{Name: "nodes", Items: nodes(n)})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if flushes < 2 {
-		t.Errorf("%d flushes", flushes)
 	}
 	want, stop := iter.Pull2(nodes(n))
 	defer stop()
@@ -399,7 +394,7 @@ func mustWrite(t testing.TB, s *Store, zxid jute.Zxid, n int) Ref {
 
 // TestNoSpace checks the ways in which the disk may be full.
 func TestNoSpace(t *testing.T) {
-	s := open(t, Options{FlushStep: 1, Reserve: 1 << 62})
+	s := open(t, Options{SyncStep: 1, Reserve: 1 << 62})
 	if _, err := s.Write(t.Context(), Meta{}, Section{Name: "nodes", Items: nodes(100)}); !errors.Is(err, ErrNoSpace) {
 		t.Errorf("beyond the reserve: %v", err)
 	}
@@ -432,21 +427,39 @@ func (f fullFile) WriteAt(b []byte, off int64) (int, error) {
 	return f.File.WriteAt(b, off)
 }
 
-// TestPace checks the speed limit, in the bubble's time.
-func TestPace(t *testing.T) {
-	s := open(t, Options{FlushStep: 1, BytesPerSecond: 1 << 20})
+// TestRests checks that a snapshot leaves half of the disk's time to others.
+func TestRests(t *testing.T) {
+	s := open(t, Options{FS: slowFS{vfs.OS{}}})
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		mustWrite(t, s, 1, 50_000) // 10 MB
-		if d := time.Since(begin); d < 8*time.Second || d > 12*time.Second {
-			t.Errorf("10 MB took %v at 1 MiB/s", d)
+		mustWrite(t, s, 1, 50_000)
+		const steps = 50_000 * 200 / defaultSyncStep // at least so many
+		if d := time.Since(begin); d < 2*steps*slowSync {
+			t.Errorf("took %v, want %d times %v and as long without the disk", d, steps, slowSync)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), slowSync*3/2)
 		defer cancel()
 		if _, err := s.Write(ctx, Meta{Zxid: 2}, Section{Name: "nodes", Items: nodes(50_000)}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("canceled while it waits: %v", err)
+			t.Errorf("canceled while it rests: %v", err)
 		}
 	})
+}
+
+const slowSync = time.Second
+
+// slowFS has files that take slowSync to become durable.
+type slowFS struct{ vfs.FS }
+
+type slowFile struct{ vfs.File }
+
+func (f slowFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	file, err := f.FS.OpenFile(name, flag, perm)
+	return slowFile{file}, err
+}
+
+func (f slowFile) SyncData() error {
+	time.Sleep(slowSync)
+	return nil
 }
 
 // TestInvalid damages files, and the references to them.
@@ -676,11 +689,11 @@ func (f *faultyFile) WriteAt(b []byte, off int64) (int, error) {
 	return f.File.WriteAt(b, off)
 }
 
-func (f *faultyFile) Flush() error {
-	if err := f.fs.op("flush"); err != nil {
+func (f *faultyFile) SyncData() error {
+	if err := f.fs.op("syncdata"); err != nil {
 		return err
 	}
-	return f.File.Flush()
+	return f.File.SyncData()
 }
 
 func (f *faultyFile) Sync() error {
@@ -698,9 +711,9 @@ func (f *faultyFile) Close() error {
 // works again afterwards. The order of the operations makes a file durable before it has
 // its name, and its name durable before there is a reference.
 func TestFaults(t *testing.T) {
-	const order = "open write flush write flush write sync close rename syncdir"
+	const order = "open write syncdata write syncdata write sync close rename syncdir"
 	for failAt := 0; ; failAt++ {
-		s := open(t, Options{FlushStep: 1})
+		s := open(t, Options{SyncStep: 1})
 		f := &faultyFS{FS: s.opts.FS, failAt: failAt}
 		s.opts.FS = f
 		_, err := s.Write(t.Context(), Meta{Zxid: 1}, Section{Name: "nodes", Items: nodes(1500)})

@@ -22,19 +22,16 @@ const (
 	suffix    = ".db"
 	tmpPrefix = "snapshot-"
 
-	defaultFlushStep = 16 << 20
+	defaultSyncStep = 512 << 10
 )
 
 // Options are the settings of a Store.
 type Options struct {
 	// FS is the file system. nil means the operating system's.
 	FS vfs.FS
-	// FlushStep is how many bytes are written before they are sent to the disk. At most about
-	// twice that many bytes wait in memory, so that the log's fsync does not wait long. Default
-	// 16 MiB.
-	FlushStep int
-	// BytesPerSecond limits the rate of writing; 0 means no limit.
-	BytesPerSecond int64
+	// SyncStep is how many bytes are written before they are made durable: so many an fsync of
+	// the log may have to wait for. Default 512 KiB.
+	SyncStep int
 	// Reserve is the free space that Write leaves on the disk, in bytes; 0 means none.
 	Reserve int64
 }
@@ -70,8 +67,7 @@ type Store struct {
 
 	received atomic.Uint64 // number of receptions begun, for the names of their files
 
-	write   sync.Mutex    // held while Write runs
-	onFlush func(n int64) // tests: called with the bytes written so far
+	write sync.Mutex // held while Write runs
 }
 
 // Open returns the store of dataDir. It makes missing directories, and removes files that
@@ -80,8 +76,8 @@ func Open(dataDir string, opts Options) (*Store, error) {
 	if opts.FS == nil {
 		opts.FS = vfs.OS{}
 	}
-	if opts.FlushStep <= 0 {
-		opts.FlushStep = defaultFlushStep
+	if opts.SyncStep <= 0 {
+		opts.SyncStep = defaultSyncStep
 	}
 	s := &Store{opts: opts, snap: filepath.Join(dataDir, snapDir), tmp: filepath.Join(dataDir, "tmp"),
 		aside: filepath.Join(dataDir, asideDir)}

@@ -123,7 +123,7 @@ func (t *tree) finish() (root uint64, err error) {
 type output struct {
 	ctx   context.Context
 	file  vfs.File
-	flush func(n int) error // called after each n bytes written
+	wrote func(n int) error // called after each n bytes written
 	next  uint64            // id of the next page
 	buf   []byte            // the last pages, which are not in the file yet
 	crc   uint32            // CRC32C of the pages in the file from firstPage on; at the end, of the whole file
@@ -169,7 +169,7 @@ func (o *output) write() error {
 	}
 	o.crc = crc32.Update(o.crc, castagnoli, o.buf)
 	o.buf = o.buf[:0]
-	return o.flush(n)
+	return o.wrote(n)
 }
 
 // finish writes the rest of the pages and both meta pages.

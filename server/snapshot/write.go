@@ -86,8 +86,8 @@ func (s *Store) build(ctx context.Context, path string, meta Meta, sections []Se
 	if err != nil {
 		return 0, 0, err
 	}
-	flusher := flusher{ctx: ctx, s: s, file: f, begin: time.Now()}
-	b := builder{out: &output{ctx: ctx, file: f, flush: flusher.step, next: firstPage}}
+	y := syncer{ctx: ctx, s: s, file: f}
+	b := builder{out: &output{ctx: ctx, file: f, wrote: y.wrote, next: firstPage}}
 	if err = b.all(meta, sections); err == nil {
 		size, crc, err = int64(b.out.next)*pageSize, b.out.crc, f.Sync()
 	}
@@ -166,32 +166,31 @@ func (b *builder) rootBucket() (uint64, error) {
 	return t.finish()
 }
 
-// flusher sends written bytes to the disk step by step, enforces the rate limit and checks
-// the free space.
-type flusher struct {
+// syncer makes the written bytes durable step by step, leaves half of the disk's time to others,
+// and checks the free space.
+//
+// Each fsync of the log waits for everything that its disk has in its cache. Without the steps
+// that would be a large part of the snapshot, and without the rests the disk would always be busy.
+type syncer struct {
 	ctx      context.Context
 	s        *Store
 	file     vfs.File
-	begin    time.Time
-	written  int64 // total bytes
-	unsynced int   // bytes since the last flush
+	unsynced int // bytes since the last step
 }
 
-// step is called after each write, with the bytes that it wrote.
-func (f *flusher) step(n int) error {
-	f.written += int64(n)
-	f.unsynced += n
-	if f.unsynced < f.s.opts.FlushStep {
+// wrote is called after each write, with the bytes that it wrote.
+func (y *syncer) wrote(n int) error {
+	y.unsynced += n
+	if y.unsynced < y.s.opts.SyncStep {
 		return nil
 	}
-	f.unsynced = 0
-	if err := f.file.Flush(); err != nil {
+	y.unsynced = 0
+	begin := time.Now()
+	if err := y.file.SyncData(); err != nil {
 		return err
 	}
-	if f.s.onFlush != nil {
-		f.s.onFlush(f.written)
-	}
-	return errors.Join(f.s.checkSpace(0), f.pace())
+	took := time.Since(begin)
+	return errors.Join(y.s.checkSpace(0), y.rest(took))
 }
 
 // checkSpace returns ErrNoSpace if the disk has no room for the given number of bytes.
@@ -206,19 +205,14 @@ func (s *Store) checkSpace(more int64) error {
 	return err
 }
 
-// pace waits until the written bytes are within the rate limit.
-func (f *flusher) pace() error {
-	limit := f.s.opts.BytesPerSecond
-	if limit <= 0 {
-		return nil
-	}
-	due := time.Duration(float64(f.written) / float64(limit) * float64(time.Second))
-	wait := time.NewTimer(due - time.Since(f.begin))
+// rest waits for d.
+func (y *syncer) rest(d time.Duration) error {
+	wait := time.NewTimer(d)
 	defer wait.Stop()
 	select {
 	case <-wait.C:
 		return nil
-	case <-f.ctx.Done():
-		return context.Cause(f.ctx)
+	case <-y.ctx.Done():
+		return context.Cause(y.ctx)
 	}
 }

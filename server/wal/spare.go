@@ -145,7 +145,7 @@ var zeros [256 << 10]byte
 // does not queue dirty pages in front of the log's fsync. On failure it removes the file.
 // It returns ErrClosed when stopped returns true.
 func zeroFile(fsys vfs.FS, path string, size int64, stopped func() bool) (vfs.File, error) {
-	const syncStep = 16 * int64(len(zeros))
+	const syncStep = 4 * int64(len(zeros))
 	f, err := fsys.Create(path)
 	if err != nil {
 		return nil, err

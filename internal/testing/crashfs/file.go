@@ -107,8 +107,6 @@ func (f *file) Sync() error {
 
 func (f *file) SyncData() error { return f.Sync() }
 
-func (f *file) Flush() error { return nil }
-
 func (f *file) Close() error {
 	err := f.begin(OpClose, false)
 	if err != nil {
