@@ -175,7 +175,8 @@ type syncer struct {
 	ctx      context.Context
 	s        *Store
 	file     vfs.File
-	unsynced int // bytes since the last step
+	unsynced int       // bytes since the last step
+	next     time.Time // when the disk may be used again
 }
 
 // wrote is called after each write, with the bytes that it wrote.
@@ -185,12 +186,16 @@ func (y *syncer) wrote(n int) error {
 		return nil
 	}
 	y.unsynced = 0
+	if err := y.rest(); err != nil {
+		return err
+	}
 	begin := time.Now()
 	if err := y.file.SyncData(); err != nil {
 		return err
 	}
-	took := time.Since(begin)
-	return errors.Join(y.s.checkSpace(0), y.rest(took))
+	end := time.Now()
+	y.next = end.Add(end.Sub(begin))
+	return y.s.checkSpace(0)
 }
 
 // checkSpace returns ErrNoSpace if the disk has no room for the given number of bytes.
@@ -205,9 +210,9 @@ func (s *Store) checkSpace(more int64) error {
 	return err
 }
 
-// rest waits for d.
-func (y *syncer) rest(d time.Duration) error {
-	wait := time.NewTimer(d)
+// rest waits until the disk may be used again.
+func (y *syncer) rest() error {
+	wait := time.NewTimer(time.Until(y.next))
 	defer wait.Stop()
 	select {
 	case <-wait.C:
