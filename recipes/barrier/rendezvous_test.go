@@ -135,8 +135,9 @@ func TestRendezvousGivesUpWhileMeeting(t *testing.T) {
 	w := trial.New(t)
 	why := errors.New("no more time")
 	ctx, cancel := context.WithCancelCause(w.Ctx)
+	others := w.RecordOthers()
 	other := meet(w.Ctx, place(t, w.Other(), 2), "other")
-	w.AwaitChildren("/pairs", 1)
+	w.Must(others.Await(w.Ctx, "a watch", func(e zktest.Traced) bool { return e.Watch })) // it has listed the parties, and waits for another one
 	w.Proxy.CutBefore(func(op client.OpCode, _ string) bool {
 		if op == jute.OpMulti {
 			cancel(why)
