@@ -185,6 +185,7 @@ func TestFullWindow(t *testing.T) {
 		c := n.newClient("s1", Options{})
 		s := n.accept()
 		s.greetExactly(0)
+		synctest.Wait() // or the client sends a first batch only, and waits for an answer
 		var writes []*Future[Stat]
 		for range exact.MaxWrites + 10 {
 			writes = append(writes, c.Async().Set("/a", nil, AnyVersion))
