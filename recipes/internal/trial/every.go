@@ -87,16 +87,17 @@ func (w *World) harm(after bool, n int, renew bool) {
 		}
 		return found
 	}
-	w.cut = w.Proxy.CutBefore(match)
+	w.hit = hit
+	arm := w.Proxy.CutBefore
 	if after {
-		w.cut.Cancel()
-		w.cut = w.Proxy.CutAfter(match)
+		arm = w.Proxy.CutAfter
 	}
+	cut := arm(match)
 	var expiry sync.WaitGroup
 	expiry.Go(func() {
 		defer close(expired)
 		select {
-		case <-w.cut.Done():
+		case <-cut.Done():
 			if id := w.C.Session().ID(); w.Expires {
 				w.Proxy.ExpireSession(id)
 			}
@@ -104,7 +105,7 @@ func (w *World) harm(after bool, n int, renew bool) {
 		}
 	})
 	w.Cleanup(func() {
-		w.cut.Cancel()
+		cut.Cancel()
 		close(over)
 		expiry.Wait()
 	})

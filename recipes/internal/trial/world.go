@@ -37,7 +37,7 @@ type World struct {
 
 	servers *zktest.Proxy
 	dir     string
-	cut     *zktest.Cut
+	hit     <-chan struct{} // closed when the fault begins; nil without one
 }
 
 // New returns a World without a fault, with one server or as many as given.
@@ -137,13 +137,10 @@ func (w *World) Trace(r *zktest.Recording) []string {
 	return lines
 }
 
-// Hit reports whether the fault has happened.
+// Hit reports whether the fault has happened, or is under way: it does so before the client notices.
 func (w *World) Hit() bool {
-	if w.cut == nil {
-		return false
-	}
 	select {
-	case <-w.cut.Done():
+	case <-w.hit:
 		return true
 	default:
 		return false
