@@ -322,7 +322,7 @@ func (m *Mirror) finishSnapshot(t takenSnapshot) {
 	if err == nil {
 		m.removeSnapshots(m.refs, t.ref.Name)
 		m.refs = []wal.SnapRef{t.ref}
-		_, err = m.writer.Purge(t.ref.Zxid)
+		_, err = m.writer.Purge(m.disk.ctx, t.ref.Zxid)
 	}
 	if err != nil {
 		m.disk.log.Warn("a snapshot failed; the log is complete", zap.Error(err))
@@ -334,7 +334,7 @@ func (m *Mirror) removeSnapshots(refs []wal.SnapRef, keep string) {
 		if ref.Name == keep {
 			continue
 		}
-		if err := m.store.Remove(ref.Name); err != nil {
+		if err := m.store.RemoveInSteps(m.disk.ctx, ref.Name); err != nil {
 			m.disk.log.Warn("an old snapshot is left", zap.Error(err))
 		}
 	}

@@ -323,19 +323,19 @@ func (sn *snapshotter) installed(ref wal.SnapRef) {
 	sn.mu.Unlock()
 	sn.txns, sn.bytes = 0, 0
 	sn.size.Store(ref.Size)
-	if _, err := sn.remove(dropped, ref.Name); err != nil {
+	if _, err := remove(dropped, ref.Name, sn.store.Remove); err != nil {
 		sn.log.Warn("removing the snapshots of the old history is incomplete", zap.Error(err))
 	}
 }
 
 // remove removes the files of references that the log has dropped, except the one named
 // keep, and returns their names.
-func (sn *snapshotter) remove(dropped []wal.SnapRef, keep string) (removed []string, err error) {
+func remove(dropped []wal.SnapRef, keep string, file func(name string) error) (removed []string, err error) {
 	for _, ref := range dropped {
 		if ref.Name == keep {
 			continue
 		}
-		if rerr := sn.store.Remove(ref.Name); rerr != nil {
+		if rerr := file(ref.Name); rerr != nil {
 			err = errors.Join(err, rerr)
 			continue
 		}
@@ -399,6 +399,27 @@ func (sn *snapshotter) makeRoom() {
 // purge removes the snapshots that are not to be kept, and the log segments that only
 // they needed. forRoom keeps the newest one alone.
 func (sn *snapshotter) purge(forRoom bool) {
+	dropped, oldest, err := sn.forget(forRoom)
+	if err == nil && oldest == nil {
+		return
+	}
+	if err == nil {
+		var segments int
+		if segments, err = sn.logWriter.Purge(sn.ctx, oldest.Zxid); err == nil {
+			sn.events.put(peerEvent{kind: evPurged, zxid: oldest.Zxid})
+		}
+		removed, rerr := remove(dropped, oldest.Name, func(name string) error { return sn.store.RemoveInSteps(sn.ctx, name) })
+		err = errors.Join(err, rerr)
+		sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))
+	}
+	if err != nil {
+		sn.log.Warn("purge of old snapshots and log segments is incomplete", zap.Error(err))
+	}
+}
+
+// forget makes the log forget the references that purge drops, before their files go: it never refers
+// to a file that is gone. oldest is the first one that stays, or nil if there is nothing to purge.
+func (sn *snapshotter) forget(forRoom bool) (dropped []wal.SnapRef, oldest *wal.SnapRef, err error) {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
 	from := sn.purgeFrom(sn.mu.refs)
@@ -406,24 +427,14 @@ func (sn *snapshotter) purge(forRoom bool) {
 	case forRoom && len(sn.mu.refs) > 0:
 		from = len(sn.mu.refs) - 1
 	case from == 0:
-		return
+		return nil, nil, nil
 	}
 	dropped, keep := sn.mu.refs[:from:from], sn.mu.refs[from:]
-	// The log forgets first, so that it never refers to a file that is gone.
-	segments, err := 0, sn.logWriter.SubmitWait(wal.Record{Kind: wal.Forget, Zxid: keep[0].Zxid})
-	if err == nil {
-		segments, err = sn.logWriter.Purge(keep[0].Zxid)
+	if err := sn.logWriter.SubmitWait(wal.Record{Kind: wal.Forget, Zxid: keep[0].Zxid}); err != nil {
+		return nil, nil, err
 	}
-	if err == nil {
-		sn.mu.refs = keep
-		sn.events.put(peerEvent{kind: evPurged, zxid: keep[0].Zxid})
-		var removed []string
-		removed, err = sn.remove(dropped, keep[0].Name)
-		sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))
-	}
-	if err != nil {
-		sn.log.Warn("purge of old snapshots and log segments is incomplete", zap.Error(err))
-	}
+	sn.mu.refs = keep
+	return dropped, &keep[0], nil
 }
 
 // rowWalk reads a view's rows, table by table, a batch under each hold of the tree's read

@@ -134,3 +134,6 @@ func (f osFile) SyncData() error {
 	}
 	return nil
 }
+
+// Orphaned implements File.
+func (f osFile) Orphaned() bool { return orphaned(f.File) }

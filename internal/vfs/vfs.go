@@ -1,10 +1,13 @@
 package vfs
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"time"
 )
 
 // ErrLocked is returned by [FS.Lock] while another process, or another owner in
@@ -60,6 +63,9 @@ type File interface {
 	Truncate(size int64) error
 	// Sync makes the bytes and all metadata durable.
 	Sync() error
+	// Orphaned reports whether nothing else can reach the file: it has no name any more, and is
+	// open nowhere else, in this process and in others. It returns false where that cannot be known.
+	Orphaned() bool
 	// SyncData is Sync without the times and the mode: the bytes and the size.
 	// On a file whose blocks are written already it costs no metadata write.
 	SyncData() error
@@ -113,4 +119,47 @@ func Replace(fsys FS, name string, data []byte, like string) error {
 		return errors.Join(err, fsys.Remove(tmp))
 	}
 	return fsys.SyncDir(filepath.Dir(name))
+}
+
+// freeStep is how many bytes RemoveInSteps frees at once.
+const freeStep = 4 << 20
+
+// RemoveInSteps removes a file durably, and then frees its space in steps, with rests: to free
+// hundreds of megabytes at once can occupy a disk for a tenth of a second. Space that is left when
+// ctx ends is freed at once. A file that has another name, or is open elsewhere, keeps its content.
+func RemoveInSteps(ctx context.Context, fsys FS, name string) error {
+	f, openErr := fsys.OpenFile(name, os.O_WRONLY, 0)
+	err := fsys.Remove(name)
+	if err == nil {
+		err = fsys.SyncDir(filepath.Dir(name))
+	}
+	if openErr != nil {
+		return err
+	}
+	if err == nil && f.Orphaned() {
+		free(ctx, f)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// free makes a file that has no name empty, or as small as it can. Close frees the rest.
+func free(ctx context.Context, f File) {
+	info, err := f.Stat()
+	if err != nil {
+		return
+	}
+	rest := time.NewTimer(0)
+	defer rest.Stop()
+	for size := info.Size() - freeStep; size > 0; size -= freeStep {
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			return
+		}
+		begin := time.Now()
+		if f.Truncate(size) != nil || f.Sync() != nil {
+			return
+		}
+		rest.Reset(time.Since(begin))
+	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -130,7 +131,7 @@ func (w *walDisk) end(power bool, r *rand.Rand) {
 
 // purge drops everything before the snapshot at z.
 func (w *walDisk) purge(z jute.Zxid) {
-	if _, err := w.log.Purge(z); err != nil {
+	if _, err := w.log.Purge(context.Background(), z); err != nil {
 		panic(fmt.Sprintf("purge to %v: %v", z, err))
 	}
 }

@@ -183,6 +183,15 @@ func (s *Store) Remove(name string) error {
 	return nil
 }
 
+// RemoveInSteps is like Remove, and keeps others waiting less for the disk: see
+// [vfs.RemoveInSteps].
+func (s *Store) RemoveInSteps(ctx context.Context, name string) error {
+	if err := vfs.RemoveInSteps(ctx, s.opts.FS, s.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove snapshot %s: %w", name, err)
+	}
+	return nil
+}
+
 func (s *Store) remove(name string) error {
 	if err := s.opts.FS.Remove(s.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove snapshot %s: %w", name, err)

@@ -80,7 +80,7 @@ func trim(b *testing.B, l *Log) {
 	if err := l.AppendSnapRef(ref); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := l.Purge(ref.Zxid); err != nil {
+	if _, err := l.Purge(b.Context(), ref.Zxid); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -269,7 +269,7 @@ func BenchmarkSimulated(b *testing.B) {
 				l, rec := mustOpen(b, o)
 				if rec.LastZxid > 1000 {
 					mustAppend(b, l, SnapRef{Zxid: rec.LastZxid, Name: "s"}.Record())
-					if _, err := l.Purge(rec.LastZxid); err != nil {
+					if _, err := l.Purge(b.Context(), rec.LastZxid); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -137,10 +137,10 @@ func TestPurge(t *testing.T) {
 		}
 	}
 	before := l.Stats()
-	if _, err := l.Purge(50); !errors.Is(err, ErrNoSnapRef) {
+	if _, err := l.Purge(t.Context(), 50); !errors.Is(err, ErrNoSnapRef) {
 		t.Errorf("purge before what is no snapshot: %v", err)
 	}
-	n, err := l.Purge(60)
+	n, err := l.Purge(t.Context(), 60)
 	if err != nil || n == 0 {
 		t.Fatalf("purge: %d segments, %v", n, err)
 	}

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -422,7 +423,7 @@ func (d *driver) purge(v *view) error {
 		return nil
 	}
 	d.m.purged = z
-	if _, err := d.log.Purge(z); err != nil && !errors.Is(err, crashfs.ErrInjected) {
+	if _, err := d.log.Purge(context.Background(), z); err != nil && !errors.Is(err, crashfs.ErrInjected) {
 		return fmt.Errorf("purge before %s: %w", z, err)
 	}
 	return nil

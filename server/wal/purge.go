@@ -1,11 +1,13 @@
 package wal
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -23,7 +25,8 @@ func (l *Log) AppendSnapRef(r SnapRef) error {
 
 // Purge forgets the snapshot references before oldest, which must be the zxid of a durable
 // reference, and deletes the segments that are not needed to replay from there on. It
-// returns how many it deleted. It may be called from any goroutine.
+// returns how many it deleted. It may be called from any goroutine. It frees their space step
+// by step, and what is left when ctx ends at once.
 //
 // The references are forgotten permanently by a Forget record. That record has to be
 // durable before the files of these snapshots are removed; otherwise a later start would
@@ -32,13 +35,13 @@ func (l *Log) AppendSnapRef(r SnapRef) error {
 // An error means that a file could not be deleted. The log remains sound and usable, but
 // deletes nothing more before the next Open. Segments are deleted oldest first, each
 // durably before the next one, since the log must never have a hole.
-func (l *Log) Purge(oldest jute.Zxid) (int, error) {
+func (l *Log) Purge(ctx context.Context, oldest jute.Zxid) (int, error) {
 	l.purge.Lock()
 	defer l.purge.Unlock()
 	victims, err := l.purgeable(oldest)
 	n := 0
 	for ; n < len(victims) && err == nil && l.purge.err == nil; n++ {
-		l.purge.err = l.deleteFirst(victims[n])
+		l.purge.err = l.deleteFirst(ctx, victims[n])
 	}
 	if err == nil {
 		err = l.purge.err
@@ -78,11 +81,14 @@ func (l *Log) purgeable(oldest jute.Zxid) ([]string, error) {
 }
 
 // deleteFirst deletes the first segment.
-func (l *Log) deleteFirst(path string) error {
-	if err := l.o.FS.Remove(path); err != nil {
-		return err
+func (l *Log) deleteFirst(ctx context.Context, path string) error {
+	var err error
+	if l.o.NoSync {
+		err = l.o.FS.Remove(path)
+	} else {
+		err = vfs.RemoveInSteps(ctx, l.o.FS, path)
 	}
-	if err := l.syncDir(); err != nil {
+	if err != nil {
 		return err
 	}
 	l.mu.Lock()

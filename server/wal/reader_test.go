@@ -88,7 +88,7 @@ func TestReaderErrors(t *testing.T) {
 	if err := l.AppendSnapRef(SnapRef{Zxid: 80, Name: "snap"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Purge(80); err != nil {
+	if _, err := l.Purge(t.Context(), 80); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.NewReader(2); !errors.Is(err, ErrPurged) {
@@ -205,7 +205,7 @@ func TestReaderBeside(t *testing.T) {
 		}
 		if passed -= passed % every; passed > purged && passed <= n {
 			purged = passed
-			segments, err := w.Purge(jute.Zxid(purged))
+			segments, err := w.Purge(t.Context(), jute.Zxid(purged))
 			if err != nil {
 				t.Fatal(err)
 			}

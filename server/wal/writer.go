@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -310,7 +311,9 @@ func (w *Writer) prepareSpare() {
 }
 
 // Purge is Log.Purge.
-func (w *Writer) Purge(oldest jute.Zxid) (int, error) { return w.log.Purge(oldest) }
+func (w *Writer) Purge(ctx context.Context, oldest jute.Zxid) (int, error) {
+	return w.log.Purge(ctx, oldest)
+}
 
 // Replay is Log.Replay.
 func (w *Writer) Replay(after jute.Zxid, fn func(Record) error) error {

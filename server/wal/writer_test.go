@@ -305,7 +305,7 @@ func TestWriterConcurrent(t *testing.T) {
 				if err := w.SubmitWait(ref.Record()); err != nil {
 					t.Error(err)
 				}
-				if _, err := w.Purge(ref.Zxid); err != nil {
+				if _, err := w.Purge(t.Context(), ref.Zxid); err != nil {
 					t.Error(err)
 				}
 			}

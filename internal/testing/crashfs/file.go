@@ -105,6 +105,19 @@ func (f *file) Sync() error {
 	return nil
 }
 
+func (f *file) Orphaned() bool {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	for _, d := range f.fs.mu.dirs {
+		for _, node := range d.live {
+			if node == f.node {
+				return false
+			}
+		}
+	}
+	return f.node.opens == 1
+}
+
 func (f *file) SyncData() error { return f.Sync() }
 
 func (f *file) Close() error {
@@ -113,6 +126,9 @@ func (f *file) Close() error {
 		f.fs.mu.Lock()
 	}
 	defer f.fs.mu.Unlock()
-	f.closed = true
+	if !f.closed {
+		f.closed = true
+		f.node.opens--
+	}
 	return err
 }

@@ -157,6 +157,7 @@ func (f *FS) OpenFile(name string, flag int, _ fs.FileMode) (vfs.File, error) {
 	case flag&os.O_TRUNC != 0:
 		n.truncate(0, &f.mu.heap)
 	}
+	n.opens++
 	return &file{fs: f, name: name, node: n, writable: flag&(os.O_RDWR|os.O_WRONLY) != 0}, nil
 }
 
