@@ -45,10 +45,11 @@ func TestRestart(t *testing.T) {
 
 // TestRealExpiry has a session expire because nothing is heard of it.
 func TestRealExpiry(t *testing.T) {
+	t.Parallel()
 	s := zktest.Start(t)
 	watcher := s.Client(t)
 	c := zktest.NewProxy(t, s.Addr())
-	owner := c.Client(t, func(o *client.Options) { o.Timeout = 200 * time.Millisecond })
+	owner := c.Client(t, func(o *client.Options) { o.Timeout = 3 * time.Second })
 	mustCreate(t, owner, "/e", client.Ephemeral)
 	found, err := watcher.ExistsW(deadline(t), "/e")
 	if err != nil {
