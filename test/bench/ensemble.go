@@ -18,6 +18,7 @@ type shape struct {
 	servers   int           // that vote
 	observers int           // besides
 	far       time.Duration // what they send to each other takes this time
+	lost      float64       // and so many of its packets are lost
 }
 
 // ensemble is a number of servers of one program that form an ensemble, or a single one.
@@ -38,7 +39,7 @@ func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, err
 	}
 	e := &ensemble{program: program, release: release}
 	if of.far > 0 {
-		e.links = newLinks(of.far)
+		e.links = newLinks(of.far, of.lost)
 	}
 	for i := range n {
 		members, err := e.members(i, of.servers, ports[n:])

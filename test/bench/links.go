@@ -3,15 +3,20 @@ package main
 import (
 	"errors"
 	"io"
+	"math"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
 )
 
 // links are relays that delay what the servers of an ensemble send to each other, as long
-// lines do. Nothing is lost, and there is no limit of the rate.
+// lines do. There is no limit of the rate.
 type links struct {
 	delay time.Duration // one way
+	// lost is the share of the packets that are lost. TCP sends them again when it has heard
+	// nothing for two round trips, and what follows waits for them.
+	lost float64
 
 	mu        sync.Mutex
 	closed    bool
@@ -20,8 +25,8 @@ type links struct {
 	wg        sync.WaitGroup
 }
 
-func newLinks(delay time.Duration) *links {
-	return &links{delay: delay, conns: map[net.Conn]struct{}{}}
+func newLinks(delay time.Duration, lost float64) *links {
+	return &links{delay: delay, lost: lost, conns: map[net.Conn]struct{}{}}
 }
 
 // to opens a relay to an address and returns the address of the relay.
@@ -85,6 +90,9 @@ func (l *links) end(c net.Conn) {
 	c.Close()
 }
 
+// packetBytes is what a packet carries.
+const packetBytes = 1448
+
 // piece is what was read at once.
 type piece struct {
 	b   []byte
@@ -110,7 +118,11 @@ func (l *links) pump(to io.Writer, from io.ReadCloser) {
 		b := make([]byte, 64<<10)
 		n, err := from.Read(b)
 		if n > 0 {
-			pieces <- piece{b[:n:n], time.Now().Add(l.delay)}
+			due := time.Now().Add(l.delay)
+			if packets := (n + packetBytes - 1) / packetBytes; rand.Float64() > math.Pow(1-l.lost, float64(packets)) {
+				due = due.Add(4 * l.delay)
+			}
+			pieces <- piece{b[:n:n], due}
 		}
 		if err != nil {
 			break

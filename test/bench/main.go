@@ -49,6 +49,7 @@ type settings struct {
 	sizes     []int // that curve names
 	distance  string
 	trips     []time.Duration // that distance names
+	lost      float64         // percent
 	growth    string
 	watching  string
 	observers []int // that watching names
@@ -88,6 +89,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&s.only, "only", "", "run only the rows whose name contains this")
 	f.StringVar(&s.curve, "curve", "", "instead of all that: throughput by share of reads for ensembles of these `sizes`, as in 1,3,5; the first program's up to 3 only")
 	f.StringVar(&s.distance, "wide", "", "instead of all that: ensembles of three whose servers are these round `trips` from each other, in ms, as in 1,20,100")
+	f.Float64Var(&s.lost, "lost", 0, "with -wide: `percent` of the packets between the servers that are lost, and come two round trips later")
 	f.StringVar(&s.watching, "observers", "", "instead of all that: what each observer costs the leader, for ensembles of three with these `numbers` of observers besides, as in 1,6,12")
 	f.StringVar(&s.growth, "growth", "", "instead of all that: the cost of operations over the number of znodes, sessions and watches, and the size of values, as a table and pictures in this `directory`; without the first program if that is \"\"")
 	f.BoolVar(&s.hops, "hops", false, "instead of all that: where a single write is when, on its way through three servers of the second program, which must be zkd")

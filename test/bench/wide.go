@@ -44,7 +44,11 @@ func (c *campaign) wide() error {
 					return fmt.Errorf("%s: %w", r.name, err)
 				}
 			}
-			return nil
+			killed := fault{farName(trip, "leader killed with -9"), c.pairs, (*server).kill, (*server).start}
+			if !c.selected(killed.name) {
+				return nil
+			}
+			return c.strikeAll([]*ensemble{a, b}, killed)
 		})
 		if err != nil {
 			return err
@@ -53,13 +57,20 @@ func (c *campaign) wide() error {
 	return nil
 }
 
+// farName is the name of a row about servers with a round trip between them.
+func farName(trip time.Duration, what string) string {
+	return fmt.Sprintf("%v round trip, %s", trip, what)
+}
+
 // wideRaces are the loads on servers with a round trip between them.
 func (c *campaign) wideRaces(trip time.Duration) []race {
-	name := func(what string) string { return fmt.Sprintf("%v round trip, %s", trip, what) }
+	name := func(what string) string { return farName(trip, what) }
 	lone, many := []string{figureP50, figureP99}, []string{figureRate, figureP50, figureP99}
+	one := c.load(bench.Set, 1, 1)
+	one.Keys = 10 // to make a key takes a round trip or two as well
 	return []race{
-		{name("lone set 1 KiB, through the leader"), c.load(bench.Set, 1, 1), lone, onLeader},
-		{name("lone set 1 KiB, through a follower"), c.load(bench.Set, 1, 1), lone, onFollower},
+		{name("lone set 1 KiB, through the leader"), one, lone, onLeader},
+		{name("lone set 1 KiB, through a follower"), one, lone, onFollower},
 		{name("set 1 KiB, 6 connections of 64"), c.load(bench.Set, 6, 64), many, nil},
 	}
 }

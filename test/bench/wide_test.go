@@ -11,6 +11,14 @@ import (
 
 // Links carry everything in its order, no sooner than the delay, and close what remains.
 func TestLinks(t *testing.T) {
+	const delay = 20 * time.Millisecond
+	t.Run("all", func(t *testing.T) { testLinks(t, newLinks(delay, 0), 2*delay) })
+	t.Run("lossy", func(t *testing.T) { testLinks(t, newLinks(delay, 1), 2*5*delay) })
+}
+
+// testLinks sends bytes over links and back, which takes at least so long.
+func testLinks(t *testing.T, l *links, least time.Duration) {
+	t.Helper()
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -25,8 +33,6 @@ func TestLinks(t *testing.T) {
 			go func() { _, _ = io.Copy(c, c); c.Close() }()
 		}
 	}()
-	const delay = 20 * time.Millisecond
-	l := newLinks(delay)
 	relay, err := l.to(echo.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -43,8 +49,8 @@ func TestLinks(t *testing.T) {
 	if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, sent) {
 		t.Fatalf("what came back differs from what was sent, or %v", err)
 	}
-	if took := time.Since(began); took < 2*delay {
-		t.Errorf("the way there and back took %v, less than twice %v", took, delay)
+	if took := time.Since(began); took < least {
+		t.Errorf("the way there and back took %v, less than %v", took, least)
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)

@@ -12,8 +12,10 @@ const (
 	mostWindow  = 8 << 20
 
 	// windowAge is the pause after which a sender forgets what it has learned about the path: the
-	// path may be slower now. On a fast path it is learned again within a few round trips.
-	windowAge = 50 * time.Millisecond
+	// path may be slower now. On a fast path it is learned again within a few round trips. On a long
+	// one the pause is several round trips: a sender that waits for replies pauses for one.
+	windowAge   = 50 * time.Millisecond
+	windowTrips = 4
 	// baseAge is how long the window may be at its minimum before the delay that remains is taken
 	// as that of the idle path. mostBase is the maximum of that delay, since other users of the
 	// path may cause it.
@@ -76,7 +78,8 @@ func (p *pacer) unread() int { return int(p.sent - p.read) }
 
 // age forgets after a pause what was learned about the path.
 func (p *pacer) age(now time.Time) {
-	if p.unread() < creditStep && now.Sub(p.wroteAt) >= windowAge {
+	pause := max(windowAge, windowTrips*time.Duration(p.base.Load()))
+	if p.unread() < creditStep && now.Sub(p.wroteAt) >= pause {
 		p.window = min(p.window, firstWindow)
 		p.lowSince = time.Time{}
 	}
