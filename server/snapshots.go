@@ -400,25 +400,27 @@ func (sn *snapshotter) makeRoom() {
 // they needed. forRoom keeps the newest one alone.
 func (sn *snapshotter) purge(forRoom bool) {
 	dropped, oldest, err := sn.forget(forRoom)
-	if err == nil && oldest == nil {
-		return
-	}
-	if err == nil {
-		var segments int
-		if segments, err = sn.logWriter.Purge(sn.ctx, oldest.Zxid); err == nil {
-			sn.events.put(peerEvent{kind: evPurged, zxid: oldest.Zxid})
-		}
-		removed, rerr := remove(dropped, oldest.Name, func(name string) error { return sn.store.RemoveInSteps(sn.ctx, name) })
-		err = errors.Join(err, rerr)
-		sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))
+	if oldest != nil {
+		err = sn.drop(dropped, oldest)
 	}
 	if err != nil {
 		sn.log.Warn("purge of old snapshots and log segments is incomplete", zap.Error(err))
 	}
 }
 
+// drop removes the segments that only references before oldest needed, and the files of dropped.
+func (sn *snapshotter) drop(dropped []wal.SnapRef, oldest *wal.SnapRef) error {
+	segments, err := sn.logWriter.Purge(sn.ctx, oldest.Zxid)
+	if err == nil {
+		sn.events.put(peerEvent{kind: evPurged, zxid: oldest.Zxid})
+	}
+	removed, rerr := remove(dropped, oldest.Name, func(name string) error { return sn.store.RemoveInSteps(sn.ctx, name) })
+	sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))
+	return errors.Join(err, rerr)
+}
+
 // forget makes the log forget the references that purge drops, before their files go: it never refers
-// to a file that is gone. oldest is the first one that stays, or nil if there is nothing to purge.
+// to a file that is gone. oldest is the first one that stays, or nil if nothing is to be dropped.
 func (sn *snapshotter) forget(forRoom bool) (dropped []wal.SnapRef, oldest *wal.SnapRef, err error) {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()

@@ -11,7 +11,7 @@ func fdatasync(f *os.File) error {
 	return retryEINTR(func() error { return syscall.Fdatasync(int(f.Fd())) })
 }
 
-// orphaned asks for a lease, which the kernel grants for a file that is open once.
+// orphaned asks for a lease, which the kernel grants only for a file that is open once (fcntl(2), F_SETLEASE).
 func orphaned(f *os.File) bool {
 	var st unix.Stat_t
 	if unix.Fstat(int(f.Fd()), &st) != nil || st.Nlink > 0 {

@@ -63,12 +63,12 @@ type File interface {
 	Truncate(size int64) error
 	// Sync makes the bytes and all metadata durable.
 	Sync() error
-	// Orphaned reports whether nothing else can reach the file: it has no name any more, and is
-	// open nowhere else, in this process and in others. It returns false where that cannot be known.
-	Orphaned() bool
 	// SyncData is Sync without the times and the mode: the bytes and the size.
 	// On a file whose blocks are written already it costs no metadata write.
 	SyncData() error
+	// Orphaned reports whether nothing else can reach the file: it has no name any more, and is
+	// open nowhere else, in this process and in others. It returns false where that cannot be known.
+	Orphaned() bool
 }
 
 // Space is the room on a file system, in bytes.

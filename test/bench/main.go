@@ -166,6 +166,9 @@ func (s *settings) prepare() error {
 	if s.trips, err = parseTrips(s.distance); err != nil {
 		return err
 	}
+	if s.lost < 0 || s.lost > 100 || s.lost > 0 && len(s.trips) == 0 {
+		return fmt.Errorf("lost: %v: want 0 to 100 percent, and -wide with it", s.lost)
+	}
 	if s.observers, err = parseObservers(s.watching); err != nil {
 		return err
 	}

@@ -105,6 +105,8 @@ func (f *file) Sync() error {
 	return nil
 }
 
+func (f *file) SyncData() error { return f.Sync() }
+
 func (f *file) Orphaned() bool {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -117,8 +119,6 @@ func (f *file) Orphaned() bool {
 	}
 	return f.node.opens == 1
 }
-
-func (f *file) SyncData() error { return f.Sync() }
 
 func (f *file) Close() error {
 	err := f.begin(OpClose, false)

@@ -23,7 +23,7 @@ type inode struct {
 	durable image
 	pending []dirty
 	blocks  bitset // that are allocated
-	opens   int
+	opens   int    // files of it that are not closed
 }
 
 // dirty is a change of an inode since its last sync: new sectors, after which
