@@ -421,7 +421,7 @@ func (s *storage) replay(ctx context.Context, rec *wal.Recovered, st *loaded, ch
 		return readLog(s.wal, after, upTo, func(e *zab.Entry) error { return errors.Join(add(e), ctx.Err()) })
 	})
 	if err != nil {
-		err = fmt.Errorf("replay the log behind %v: %w", after, err)
+		err = fmt.Errorf("replay the log after %v: %w", after, err)
 	}
 	st.ensemble, st.replayed = state.Ensemble, n
 	return st, err

@@ -273,7 +273,7 @@ func (sn *snapshotter) newest(ctx context.Context, atLeast jute.Zxid) (wal.SnapR
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return wal.SnapRef{}, fmt.Errorf("no snapshot at %v or behind it: %w", atLeast, context.Cause(ctx))
+			return wal.SnapRef{}, fmt.Errorf("no snapshot at %v or after it: %w", atLeast, context.Cause(ctx))
 		}
 	}
 }
@@ -356,7 +356,7 @@ func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
 	}
 	tight := sn.disk.at() != wal.SpaceOK
 	began := sn.holding.Swap(held < from && !tight)
-	fields := []zap.Field{zap.Stringer("behind", needed), zap.Int("snapshots", from-held)}
+	fields := []zap.Field{zap.Stringer("after", needed), zap.Int("snapshots", from-held)}
 	switch {
 	case held == from:
 	case tight:

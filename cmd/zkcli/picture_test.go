@@ -73,7 +73,7 @@ func checkPicture(t *testing.T, drawn string) {
 	want := strings.Split(port.ReplaceAllString(string(shown), "SERVER"), "\n")
 	for i, line := range strings.Split(port.ReplaceAllString(drawn, "SERVER"), "\n") {
 		if i >= len(want) || line != want[i] {
-			t.Fatalf("docs/zkcli-session.svg is not what zkcli shows today: make it anew, see TestPicture.\nLine %d is now\n%s", i+1, line)
+			t.Fatalf("docs/zkcli-session.svg is not what zkcli shows today: make it again, see TestPicture.\nLine %d is now\n%s", i+1, line)
 		}
 	}
 }

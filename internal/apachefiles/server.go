@@ -122,7 +122,7 @@ func (s *Server) list() error {
 	return nil
 }
 
-// parseName parses the name of a snapshot or a log. What is behind the second dot is the
+// parseName parses the name of a snapshot or a log. What is after the second dot is the
 // compression of a snapshot.
 func parseName(name string) (kind string, zxid jute.Zxid, ok bool) {
 	kind, rest, _ := strings.Cut(name, ".")

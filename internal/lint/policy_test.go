@@ -227,7 +227,7 @@ const theirs = `
 	github.com/minio/minio-go:          cmd/zkcli/backup
 	github.com/johannesboyne/gofakes3:  tests
 	github.com/go-jose:                 server/auth/jwt tests
-	golang.org/x/sys:                   internal/vfs server cmd/zkcli/shell
+	golang.org/x/sys:                   internal/vfs server cmd/zkcli/shell test/bench
 	golang.org/x/crypto:                client internal/ocspstatus server/secure
 	software.sslmate.com/src/go-pkcs12: internal/keystore
 	golang.org/x/term:                  cmd/zkcli/shell

@@ -67,7 +67,7 @@ type Engine struct {
 	conns    map[ConnID]*conn
 	sessions map[jute.SessionID]*session // by Apache's id
 	order    order
-	asks     fifo.List[*op] // that Apache has not answered, and others behind them
+	asks     fifo.List[*op] // that Apache has not answered, and others after them
 	asked    uint64         // the last request's number
 	all      fifo.List[*op] // that zkd has not answered, in the order in which Apache answered
 

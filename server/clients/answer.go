@@ -234,7 +234,7 @@ func (a *Answers) serveReads(c *conn) {
 		behind := c.overLimitLocked()
 		c.mu.Unlock()
 		if behind {
-			a.clients.log.Warn("closing connection: the replies to reads behind one write are too much",
+			a.clients.log.Warn("closing connection: the replies to reads after one write are too much",
 				zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.clients.outBytes.Load()))
 			c.kill()
 			return

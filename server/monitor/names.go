@@ -96,7 +96,7 @@ var ownNumbers = []number{
 	{name: "zkd_leader_queue_length", help: "Requests that the leader has not taken yet.", value: integer(func(r *Reading) int { return r.LeaderQueue })},
 	{name: "zkd_applier_queue_length", help: "Committed transactions that are not applied yet.", value: integer(func(r *Reading) int { return r.ApplierQueue })},
 	{name: "zkd_replayed_entries_total", help: "Committed entries that were read from the log to be applied, since they were not in memory.", counter: true, value: integer(func(r *Reading) int64 { return r.Replayed.Load() })},
-	{name: "zkd_wal_since_snapshot_bytes", help: "Log behind the last snapshot: what a restart replays.", value: integer(func(r *Reading) int64 { return r.LogAfterSnapshot })},
+	{name: "zkd_wal_since_snapshot_bytes", help: "Log after the last snapshot: what a restart replays.", value: integer(func(r *Reading) int64 { return r.LogAfterSnapshot })},
 	{name: "zkd_snapshot_bytes", help: "Size of the last snapshot.", value: integer(func(r *Reading) int64 { return r.SnapshotBytes })},
 	{name: "zkd_disk_full", help: "1 while the log's disk has too little room for writes.", value: condition(func(r *Reading) bool { return r.DiskFull })},
 	{name: "zkd_writes_refused", help: "1 while this server, as a leader or alone, refuses writes for want of room on disks.", value: condition(func(r *Reading) bool { return r.RefusesWrites })},

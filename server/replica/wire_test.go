@@ -104,7 +104,7 @@ func TestPeerFramesThatEndEarly(t *testing.T) {
 		}
 	}
 	if _, _, err := decodeDigest(append(digest, 0)); err == nil {
-		t.Error("a digest with something behind it is taken")
+		t.Error("a digest with something after it is taken")
 	}
 	if _, err := decodeSubmissions(nil, []byte{byte(Resume) + 1, submissionSameAuth, 2, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0}, 0); err == nil {
 		t.Error("a submission of an unknown kind is taken")

@@ -63,7 +63,7 @@ type Config struct {
 	Timeouts     int    // a client asks for up to this many times SessionMs; 0 counts as 1
 	MaxListed    int    // evaluate.Options.MaxListed
 	SnapshotEach int    // entries applied between two snapshots; 0 for none
-	SnapRetain   int    // snapshots kept, and the log behind the oldest
+	SnapRetain   int    // snapshots kept, and the log after the oldest
 
 	// Faults are the mean times between two faults of a kind; 0 disables the kind.
 	Faults [numFaults]uint64

@@ -162,10 +162,10 @@ func mix(h, w uint64) uint64 {
 func (s *Sim) checkAppend(n *node, e *zab.Entry) chainedEntry {
 	last, chain := n.disk.written.last()
 	if e.Prev != last {
-		s.fail("I3", "server %d appends %v behind %v, but its log ends at %v", n.id, e.Zxid, e.Prev, last)
+		s.fail("I3", "server %d appends %v after %v, but its log ends at %v", n.id, e.Zxid, e.Prev, last)
 	}
 	if e.Zxid <= last || !s.follows(e) {
-		s.fail("I3", "server %d appends %v of type %d behind %v", n.id, e.Zxid, e.Type, last)
+		s.fail("I3", "server %d appends %v of type %d after %v", n.id, e.Zxid, e.Type, last)
 	}
 	r := chainedEntry{Entry: *e, chain: mix(chain, hashEntry(e))}
 	b, ok := s.ghost.born[e.Zxid]
@@ -288,7 +288,7 @@ func (s *Sim) checkTruncate(n *node, upto jute.Zxid) {
 	i := h.search(upto)
 	if i < len(h.ents) && h.ents[i].Zxid <= s.ghost.last {
 		if _, ok := s.ghost.index(h.ents[i].Zxid); ok {
-			s.fail("I14", "server %d truncates to %v, and %v behind it is committed", n.id, upto, h.ents[i].Zxid)
+			s.fail("I14", "server %d truncates to %v, and %v after it is committed", n.id, upto, h.ents[i].Zxid)
 		}
 	}
 	if upto < n.applied {
@@ -332,7 +332,7 @@ func (s *Sim) observe(n *node) {
 	n.seenCommit = c
 	h := &n.disk.written
 	if !h.has(c) || !h.has(s.ghost.last) || h.start > s.ghost.last {
-		s.fail("I12", "server %d says that %v is committed behind %v; its log has (%v, ...]", n.id, c, s.ghost.last, h.start)
+		s.fail("I12", "server %d says that %v is committed after %v; its log has (%v, ...]", n.id, c, s.ghost.last, h.start)
 	}
 	if chain, _ := h.chainAt(s.ghost.last); chain != s.ghost.lastChain() {
 		s.fail("I6", "server %d commits %v on another history than that up to %v", n.id, c, s.ghost.last)

@@ -168,7 +168,7 @@ func (s *Sim) joinLine(n *node) string {
 	return fmt.Sprintf("%d observer", n.id)
 }
 
-// parseJoin parses "server.<id>=" with the line of a node behind it.
+// parseJoin parses "server.<id>=" with the line of a node after it.
 func parseJoin(text string) (id, asks zab.SID, role string, err error) {
 	_, err = fmt.Sscanf(text, "server.%d=%d %s", &id, &asks, &role)
 	return id, asks, role, err

@@ -796,7 +796,7 @@ func TestReg_LateSummary(t *testing.T) {
 		late := zab.Message{Kind: zab.MsgFollow, Boot: learner.boot}
 		leader.core.Recv(learner.id, l.gen[l.side(leader)], &late)
 		if needs, last := leader.core.Needs(), leader.core.LastZxid(); needs >= last {
-			t.Errorf("the log behind %v is needed, the last entry is %v", needs, last)
+			t.Errorf("the log after %v is needed, the last entry is %v", needs, last)
 		}
 		s.drop(nil)
 		s.everywhere()

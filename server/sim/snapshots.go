@@ -165,7 +165,7 @@ func (s *Sim) readLog(n *node, req zab.LogRead) {
 func (s *Sim) logRead(n *node, req *zab.LogRead) {
 	list, ok := n.disk.written.read(req.After, req.MaxBytes)
 	if s.tracing {
-		s.trace(n, "log read for %d behind %v: %d entries, %v", req.Peer, req.After, len(list), ok)
+		s.trace(n, "log read for %d after %v: %d entries, %v", req.Peer, req.After, len(list), ok)
 	}
 	before := &n.read[req.Peer-1]
 	if ok {
@@ -188,7 +188,7 @@ func (s *Sim) checkHeld(n *node, req *zab.LogRead) {
 		return // it got the entries from an earlier message, which came late
 	}
 	if still := s.now - n.moved[req.Peer-1]; still < 2*s.cfg.InitMs*1000 {
-		s.fail("L3", "server %d has purged its log behind %v, and server %d, which needs it, got on %d ms ago", n.id, req.After, req.Peer, still/1000)
+		s.fail("L3", "server %d has purged its log after %v, and server %d, which needs it, got on %d ms ago", n.id, req.After, req.Peer, still/1000)
 	}
 }
 

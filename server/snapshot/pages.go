@@ -239,7 +239,7 @@ func (w *walk) leaf(page []byte) error {
 		}
 		key, value := data[pos:pos+ksize:pos+ksize], data[pos+ksize:pos+ksize+vsize:pos+ksize+vsize]
 		if bytes.Compare(key, w.last) <= 0 {
-			return fmt.Errorf("key %.100q comes behind %.100q", key, w.last)
+			return fmt.Errorf("key %.100q comes after %.100q", key, w.last)
 		}
 		if err := w.visit(key, value); err != nil {
 			return err

@@ -67,7 +67,7 @@ func load(t testing.TB, s *Store, ref Ref) (content, Meta) {
 				last = ""
 			}
 			if string(k) <= last {
-				t.Errorf("section %s: key %.50q comes behind %.50q", section, k, last)
+				t.Errorf("section %s: key %.50q comes after %.50q", section, k, last)
 			}
 			last = string(k)
 			c[section][last] = string(v)

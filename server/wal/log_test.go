@@ -45,7 +45,7 @@ func replay(t testing.TB, l *Log, after jute.Zxid) []string {
 		return nil
 	})
 	if err != nil {
-		t.Fatalf("replay behind %s: %v", after, err)
+		t.Fatalf("replay after %s: %v", after, err)
 	}
 	return got
 }
@@ -150,7 +150,7 @@ func TestPurge(t *testing.T) {
 	}
 	for _, l := range []*Log{l, reopened(t, fsys)} {
 		if got := replay(t, l, 60); len(got) != 40 {
-			t.Errorf("%d entries behind the snapshot", len(got))
+			t.Errorf("%d entries after the snapshot", len(got))
 		}
 		if err := l.Replay(1, func(Record) error { return nil }); !errors.Is(err, ErrPurged) {
 			t.Errorf("replay of what was purged: %v", err)
@@ -176,7 +176,7 @@ func TestReplayFromNowhere(t *testing.T) {
 	mustAppend(t, l, Record{Kind: Append, Zxid: 5}, Record{Kind: Append, Zxid: 9, Prev: 5})
 	for _, after := range []jute.Zxid{3, 7, 10} {
 		if err := l.Replay(after, func(Record) error { return nil }); !errors.Is(err, ErrDiscontinuous) {
-			t.Errorf("replay behind %s, which is no entry: %v", after, err)
+			t.Errorf("replay after %s, which is no entry: %v", after, err)
 		}
 	}
 	stop := errors.New("enough")

@@ -150,7 +150,7 @@ func (m *model) compare(l *Log, rec *Recovered) (int, error) {
 	}
 	for _, z := range starts {
 		if err := compare(l, z, want.behind(z)); err != nil {
-			return 0, fmt.Errorf("replay behind %s: %w", z, err)
+			return 0, fmt.Errorf("replay after %s: %w", z, err)
 		}
 	}
 	return n, nil
@@ -341,7 +341,7 @@ func (d *driver) snapshot(v *view) []Record {
 func (d *driver) replay(v *view) error {
 	z := d.start(v)
 	if err := compare(d.log, z, v.behind(z)); err != nil {
-		return fmt.Errorf("replay behind %s: %w", z, err)
+		return fmt.Errorf("replay after %s: %w", z, err)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (l *Log) NewReader(after jute.Zxid) (*Reader, error) {
 		return nil, err
 	}
 	if err := r.seek(after); err != nil {
-		return nil, errors.Join(fmt.Errorf("read behind %s: %w", after, err), r.Close())
+		return nil, errors.Join(fmt.Errorf("read after %s: %w", after, err), r.Close())
 	}
 	return r, nil
 }

@@ -61,9 +61,9 @@ func (h *history) entries(l *Log, after jute.Zxid, fn func(*frame) error) error 
 		ok, err := c.pass(f)
 		switch {
 		case err != nil:
-			return fmt.Errorf("replay behind %s: %w", after, err)
+			return fmt.Errorf("replay after %s: %w", after, err)
 		case before < after && c.at > after:
-			return fmt.Errorf("replay behind %s: entry %s follows %s: %w", after, c.at, before, ErrDiscontinuous)
+			return fmt.Errorf("replay after %s: entry %s follows %s: %w", after, c.at, before, ErrDiscontinuous)
 		case !ok || c.at <= after:
 			return nil
 		}
@@ -77,7 +77,7 @@ func (h *history) entries(l *Log, after jute.Zxid, fn func(*frame) error) error 
 		from = place{}
 	}
 	if c.at < after {
-		return fmt.Errorf("replay behind %s: the last entry is %s: %w", after, c.at, ErrDiscontinuous)
+		return fmt.Errorf("replay after %s: the last entry is %s: %w", after, c.at, ErrDiscontinuous)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (h *history) find(after jute.Zxid) (int, place, error) {
 			}
 		}
 	}
-	return 0, place{}, fmt.Errorf("entries behind %s (the log begins behind %s): %w", after, h.floor.last, ErrPurged)
+	return 0, place{}, fmt.Errorf("entries after %s (the log begins after %s): %w", after, h.floor.last, ErrPurged)
 }
 
 // BytesAfter estimates, without reading, how many bytes of records the log has after the

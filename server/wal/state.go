@@ -26,7 +26,7 @@ type state struct {
 // ErrDiscontinuous or ErrTooLarge, the state is unchanged.
 func (s *state) apply(r *Record, seq uint64) error {
 	if r.Prev != s.last {
-		return fmt.Errorf("%v %s behind %s, but the last entry is %s: %w", r.Kind, r.Zxid, r.Prev, s.last, ErrDiscontinuous)
+		return fmt.Errorf("%v %s after %s, but the last entry is %s: %w", r.Kind, r.Zxid, r.Prev, s.last, ErrDiscontinuous)
 	}
 	switch r.Kind {
 	case Append:

@@ -340,7 +340,7 @@ func TestWriterConcurrent(t *testing.T) {
 	}
 	got := replay(t, l, 2900)
 	if len(got) != 100 || !slices.IsSorted(got) {
-		t.Errorf("%d entries behind the last snapshot", len(got))
+		t.Errorf("%d entries after the last snapshot", len(got))
 	}
 }
 

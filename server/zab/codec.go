@@ -105,7 +105,7 @@ func (d *decoder) flags(known uint8, what string) uint8 {
 // end returns the first error. Bytes left over are an error.
 func (d *decoder) end(what string) error {
 	if len(d.b) > 0 {
-		d.fail(what + ": bytes behind the end")
+		d.fail(what + ": bytes after the end")
 	}
 	return d.err
 }

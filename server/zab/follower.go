@@ -73,7 +73,7 @@ func (c *Core) onSync(p *peer, m *Message) {
 	at := m.Zxid
 	switch {
 	case !c.tip.contains(at):
-		c.event(2, p.id, fmt.Sprintf("asked to go on behind %v, which this server does not have", at))
+		c.event(2, p.id, fmt.Sprintf("asked to continue after %v, which this server does not have", at))
 		c.nonce = 0 // the next summary must not match the same answer
 		return
 	case at < c.committed:
@@ -103,7 +103,7 @@ func (c *Core) truncate(z jute.Zxid) {
 	if z == c.appended {
 		return
 	}
-	c.event(1, c.promise.To, fmt.Sprintf("dropped the entries from behind %v up to %v: they never were committed", z, c.appended))
+	c.event(1, c.promise.To, fmt.Sprintf("dropped the entries after %v up to %v: they never were committed", z, c.appended))
 	c.history.truncate(z)
 	for i := range c.inFlight {
 		c.inFlight[i].last = min(c.inFlight[i].last, z)

@@ -188,7 +188,7 @@ func (s *server) fold(op *LogOp) {
 	switch op.Kind {
 	case LogAppend:
 		if s.last() != op.Entry.Prev {
-			s.t.Fatalf("server %d appends %v behind %v, names %v", s.id, op.Entry.Zxid, s.last(), op.Entry.Prev)
+			s.t.Fatalf("server %d appends %v after %v, names %v", s.id, op.Entry.Zxid, s.last(), op.Entry.Prev)
 		}
 		s.log = append(s.log, op.Entry)
 	case LogTruncate:

@@ -397,7 +397,7 @@ func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, p
 		n++
 	}
 	if n == 0 {
-		c.event(2, peer, fmt.Sprintf("the log has nothing to send behind %v", after))
+		c.event(2, peer, fmt.Sprintf("the log has nothing to send after %v", after))
 		c.restartSync(p)
 		return
 	}

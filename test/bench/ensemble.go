@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,12 +27,12 @@ type shape struct {
 type ensemble struct {
 	program string
 	servers []*server
-	links   *links // between the servers, or nil
+	wan     *wan   // between the servers, or nil
 	release func() // frees the ports
 }
 
-// newEnsemble prepares servers with empty data directories below dir, on free
-// ports of the loopback interface. Their configurations have the lines, too.
+// newEnsemble prepares servers with empty data directories below dir, on free ports: of the loopback
+// interface, unless they are far from each other. Their configurations have the lines, too.
 func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, error) {
 	n := of.servers + of.observers
 	ports, release, err := freeport.Reserve(3 * n)
@@ -38,16 +40,17 @@ func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, err
 		return nil, err
 	}
 	e := &ensemble{program: program, release: release}
+	sites := slices.Repeat([]site{here}, n)
 	if of.far > 0 {
-		e.links = newLinks(of.far, of.lost)
-	}
-	for i := range n {
-		members, err := e.members(i, of.servers, ports[n:])
-		if err != nil {
+		if e.wan, err = newWAN(ports[:n], of.far, of.lost); err != nil {
 			e.remove()
 			return nil, err
 		}
-		s, err := newServer(program, dir, i+1, ports[i], members, lines...)
+		sites = e.wan.sites
+	}
+	members := memberLines(sites, of.servers, ports[n:])
+	for i, at := range sites {
+		s, err := newServer(program, dir, at, i+1, ports[i], members, lines...)
 		if err != nil {
 			e.remove()
 			return nil, err
@@ -57,32 +60,21 @@ func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, err
 	return e, nil
 }
 
-// members returns the lines by which a server knows the members, "" if it is alone. Each member has
-// two of the ports; those after the voters observe. If there are links, the server reaches the others by them.
-func (e *ensemble) members(server, voters int, ports []int) (string, error) {
-	if len(ports) == 2 {
-		return "", nil
+// memberLines are the lines by which servers know the members, "" for a single one. Each member has
+// two of the ports; those after the voters observe.
+func memberLines(sites []site, voters int, ports []int) string {
+	if len(sites) == 1 {
+		return ""
 	}
 	var lines strings.Builder
-	for i := range len(ports) / 2 {
-		quorum, election := ports[2*i], ports[2*i+1]
-		for _, port := range []*int{&quorum, &election} {
-			if e.links == nil || i == server {
-				continue
-			}
-			relay, err := e.links.to(fmt.Sprintf("127.0.0.1:%d", *port))
-			if err != nil {
-				return "", err
-			}
-			*port = relay.Port
-		}
+	for i, at := range sites {
 		role := "participant"
 		if i >= voters {
 			role = "observer"
 		}
-		fmt.Fprintf(&lines, "server.%d=127.0.0.1:%d:%d:%s\n", i+1, quorum, election, role)
+		fmt.Fprintf(&lines, "server.%d=%s:%d:%d:%s\n", i+1, at.peers, ports[2*i], ports[2*i+1], role)
 	}
-	return lines.String(), nil
+	return lines.String()
 }
 
 // startEnsemble returns new servers that answer reads and know their leader.
@@ -251,8 +243,10 @@ func (e *ensemble) remove() {
 	for _, s := range e.servers {
 		s.remove()
 	}
-	if e.links != nil {
-		_ = e.links.Close() // there is nothing left to be carried
+	if e.wan != nil {
+		if err := e.wan.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+		}
 	}
 	e.release()
 }

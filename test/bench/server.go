@@ -29,7 +29,7 @@ const config = `tickTime=2000
 initLimit=10
 syncLimit=5
 dataDir=%s
-clientPortAddress=127.0.0.1
+clientPortAddress=%s
 clientPort=%d
 maxClientCnxns=0
 minSessionTimeout=4000
@@ -37,6 +37,16 @@ maxSessionTimeout=120000
 admin.enableServer=false
 4lw.commands.whitelist=*
 `
+
+// site is where a server runs.
+type site struct {
+	clients   string // its address for clients
+	peers     string // and for other servers
+	namespace string // of its network, or "": this process's
+}
+
+// here is beside this process.
+var here = site{clients: "127.0.0.1", peers: "127.0.0.1"}
 
 // server is a process with a separate data directory.
 type server struct {
@@ -48,10 +58,10 @@ type server struct {
 	end  error         // its outcome, when gone is closed
 }
 
-// newServer prepares a server with an empty data directory below dir. members
+// newServer prepares a server at a site, with an empty data directory below dir. members
 // are the lines of its configuration that name the ensemble, empty if it stands
 // alone; lines are any others.
-func newServer(program, dir string, id, clientPort int, members string, lines ...string) (*server, error) {
+func newServer(program, dir string, at site, id, clientPort int, members string, lines ...string) (*server, error) {
 	dir, err := os.MkdirTemp(dir, "server-")
 	if err != nil {
 		return nil, err
@@ -66,16 +76,19 @@ func newServer(program, dir string, id, clientPort int, members string, lines ..
 		}
 	}
 	file := filepath.Join(dir, "zoo.cfg")
-	text := fmt.Sprintf(config, data, clientPort) + members
+	text := fmt.Sprintf(config, data, at.clients, clientPort) + members
 	for _, line := range lines {
 		text += line + "\n"
 	}
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return nil, err
 	}
-	s := &server{argv: []string{program, file}, dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", clientPort)}
+	s := &server{argv: []string{program, file}, dir: dir, addr: fmt.Sprintf("%s:%d", at.clients, clientPort)}
 	if program == apache {
 		s.argv = append(append([]string{}, apacheCommand...), file)
+	}
+	if at.namespace != "" {
+		s.argv = append([]string{"ip", "netns", "exec", at.namespace}, s.argv...)
 	}
 	return s, nil
 }

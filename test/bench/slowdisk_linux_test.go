@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 
 // Each sync of a slow disk takes longer, and happens.
 func TestSlowDisk(t *testing.T) {
-	s, err := newServer(script(t, "for i in 1 2 3; do echo $i >> $1.out; sync -d $1.out; sync $1.out; done; echo done\n"), t.TempDir(), 1, 1, "")
+	s, err := newServer(script(t, "for i in 1 2 3; do echo $i >> $1.out; sync -d $1.out; sync $1.out; done; echo done\n"), t.TempDir(), here, 1, 1, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func checkRealTime(h *history, f *findings) {
 		case m.op.write() && m.op.zxid <= last.zxid:
 			f.add("a later write has the smaller zxid:\n\t%v\n\tafter %v", m.op, last)
 		case m.op.zxid < last.zxid:
-			f.add("a read behind a sync is late:\n\t%v\n\tafter %v", m.op, last)
+			f.add("a read after a sync is late:\n\t%v\n\tafter %v", m.op, last)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (s *tale) get(client int, path string) *op {
 	return s.op(client, o)
 }
 
-// synced is a read behind a sync.
+// synced is a read after a sync.
 func (s *tale) synced(client int, path string) *op {
 	sync := s.op(client, &op{code: jute.OpSync, path: path})
 	o := s.get(client, path)
@@ -157,7 +157,7 @@ func TestPlanted(t *testing.T) {
 			o.call, o.ret = o.call+20, o.ret+20
 			return s
 		}, ""},
-		{"late read behind a sync", func() *tale {
+		{"late read after a sync", func() *tale {
 			s := plain()
 			before := s.get(1, "/t/k0")
 			s.set(0, "/t/k0")
@@ -165,7 +165,7 @@ func TestPlanted(t *testing.T) {
 			o.got, o.stat, o.zxid = before.got, before.stat, before.zxid
 			return s
 		}, "behind a sync is late"},
-		{"late read behind a sync, for Porcupine", func() *tale {
+		{"late read after a sync, for Porcupine", func() *tale {
 			s := plain()
 			before := s.get(1, "/t/k0")
 			s.set(0, "/t/k0")

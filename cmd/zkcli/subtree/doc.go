@@ -27,7 +27,7 @@
 //
 // # Invariants
 //
-//   - Reader returns io.EOF only behind a trailer that fits; until then what it
+//   - Reader returns io.EOF only after a trailer that fits; until then what it
 //     returned may be a part of a damaged file. Import reads a file to its end
 //     before it writes anything.
 //   - A change that may or may not have happened is looked up before anything

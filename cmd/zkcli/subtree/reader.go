@@ -130,7 +130,7 @@ func (r *Reader) end(raw []byte) error {
 			return err
 		}
 		r.line++
-		return r.corrupt(errors.New("there is something behind the end of the export"))
+		return r.corrupt(errors.New("there is something after the end of the export"))
 	}
 	r.ended = true
 	return io.EOF
@@ -148,7 +148,7 @@ func (r *Reader) checkPlace(path string) error {
 		return err
 	}
 	if Compare(r.last, path) >= 0 {
-		return fmt.Errorf("node %q comes behind %q: want tree order", path, r.last)
+		return fmt.Errorf("node %q comes after %q: want tree order", path, r.last)
 	}
 	if parent := Parent(path); parent != r.last && !Below(r.last, parent) {
 		return fmt.Errorf("node %q has no parent in the file", path)

@@ -90,7 +90,7 @@ func run(t *testing.T, file, text string, command Command) string {
 		}
 	}
 	if actual != "" {
-		t.Errorf("%s: output behind the last %s: %s", file, separator, actual)
+		t.Errorf("%s: output after the last %s: %s", file, separator, actual)
 	}
 	return strings.Join(out, "\n") + "\n"
 }

@@ -119,7 +119,7 @@ func decodeRecord(rec []byte, v any) error {
 		return err
 	}
 	if d.NumBytesRead() != len(rec) {
-		return errors.New("bytes behind its end")
+		return errors.New("bytes after its end")
 	}
 	return nil
 }

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"time"
+)
+
+type wan struct{ sites []site }
+
+func newWAN([]int, time.Duration, float64) (*wan, error) {
+	return nil, errors.New("wide-area network: on Linux only")
+}
+
+func (*wan) Close() error { return nil }
