@@ -89,6 +89,8 @@ func find(t *testing.T, m mutation) bool {
 			longSessions(&cfg)
 		case "own-lease-waited", "unbounded-lease":
 			slowElections(&cfg)
+		case "rounds-cut-short":
+			farAway(&cfg)
 		}
 		return finds(t, m, cfg, play)
 	}
@@ -233,6 +235,7 @@ var focuses = map[string]func(*Config){
 		stayers(c)
 		often(c, FaultStall, FaultBreak)
 	},
+	"not-passed": func(c *Config) { stayers(c); often(c, FaultHalfOpen, FaultBlock) },
 	"unowned-kept": func(c *Config) {
 		movers(c)
 		c.MixedMs, c.InterludeMs = c.ElectionMs*100, c.ElectionMs*10
@@ -467,6 +470,7 @@ var directed = map[string]func(*script){
 	"change-forgotten":              takenOverChange,
 	"timeout-forgotten":             longerTimeout,
 	"mark-kept":                     func(s *script) { namedByCommand(s) },
+	"rounds-cut-short":              electAtOnce,
 	"promised-stands":               func(s *script) { promisedSuccessor(s) },
 	"touches-forgotten":             touchBeforePartition,
 	"lost-touches":                  touchBeforeCrash,

@@ -600,6 +600,36 @@ func promote(s *script, leader, n *node, observer bool) {
 	s.run(1500)
 }
 
+// Servers between which a round trip takes longer than a heartbeat elect a leader in the first
+// round of their election: its answers count although they come late.
+func TestReg_FarServersElectAtOnce(t *testing.T) {
+	cfg := scriptConfig()
+	farAway(&cfg)
+	play(t, cfg, electAtOnce)
+}
+
+// farAway has round trips of four heartbeats.
+func farAway(c *Config) {
+	c.TickMs = 5
+	c.HeartbeatMs = c.ElectionMs / 100
+	c.NetUs = 2 * c.HeartbeatMs * 1000
+}
+
+func electAtOnce(s *script) {
+	for range 5 {
+		first := s.lead()
+		s.everywhere()
+		s.down(first)
+		others := s.others(first)
+		s.wait("they look for another", func() bool { return others[0].status.Leader != first.id && others[1].status.Leader != first.id })
+		s.run(s.cfg.ElectionMs / 2)
+		if s.leader() == nil {
+			s.fail("script", "no leader after half of an election timeout: %s", s.describeNodes())
+		}
+		s.up(first)
+	}
+}
+
 // A leader that has promised its successor the next epoch begins no election while the
 // successor may still take over, also if another server asks it for its vote.
 func TestReg_LeaderHandsOverToItsSuccessor(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 // epoch: two quorums share a server, and that server promised the epoch only once.
 type election struct {
 	round      uint64
-	nextRound  uint64 // when the next round begins
+	nextRound  uint64 // when the next round may begin
+	answersBy  uint64 // until then it waits for the answers of all linked servers
 	fairAt     uint64 // when the counting of rounds began
 	waitUntil  uint64 // in a fair round, the end of the wait for answers of all linked servers
 	betterSeen bool   // a better server has answered in this round, or a leader is alive
@@ -95,6 +96,7 @@ func (c *Core) startRound() {
 	c.round++
 	wait := c.opt.Heartbeat * min(1+c.round/8, 10)
 	c.nextRound = c.now + wait + c.jitter(wait/2)
+	c.answersBy = c.now + c.opt.ElectionTimeout/2
 	c.waitUntil = c.now + c.opt.Heartbeat/5
 	c.betterSeen = false
 	for _, p := range c.peers {
@@ -134,12 +136,24 @@ func (c *Core) listedFlag(p *peer) uint16 {
 	return 0
 }
 
+// tickLooking begins the next round when it is due. An answer counts only in its round, so on slow
+// links a round lasts until the answers have come.
 func (c *Core) tickLooking() {
-	if c.now >= c.nextRound {
+	if c.now >= c.nextRound && (c.now >= c.answersBy || c.allAnswered() || mutated(roundsCutShort)) {
 		c.startRound()
 	} else {
 		c.countPrevotes()
 	}
+}
+
+// allAnswered reports whether each linked voter has answered in this round.
+func (c *Core) allAnswered() bool {
+	for _, p := range c.peers {
+		if p.up && !p.refused && !p.answered && c.voter(p.id) {
+			return false
+		}
+	}
+	return true
 }
 
 // liveLeader returns this server if it leads, else the leader that it still hears, or 0.
@@ -207,6 +221,7 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 	if c.status.Role != Looking {
 		return
 	}
+	p.answered = p.answered || m.Seq == c.round
 	if m.Leader != 0 && m.Leader != c.opt.ID {
 		if l := c.linked(m.Leader); l != nil {
 			c.betterSeen = true
@@ -217,7 +232,6 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 	if m.Seq != c.round {
 		return
 	}
-	p.answered = true
 	p.granted = m.Flags&FlagGranted != 0
 	if !p.granted && m.Flags&FlagCounts != 0 && c.voter(p.id) && (m.Zxid > c.appended || m.Zxid == c.appended && p.id > c.opt.ID) {
 		c.betterSeen = true
@@ -232,12 +246,7 @@ func (c *Core) yields() bool {
 	if c.round > fairRounds || c.betterSeen {
 		return c.round <= fairRounds
 	}
-	for _, p := range c.peers {
-		if p.up && !p.refused && !p.answered && c.voter(p.id) {
-			return c.now < c.waitUntil
-		}
-	}
-	return false
+	return c.now < c.waitUntil && !c.allAnswered()
 }
 
 // awaitsPromised reports whether another server still has time to become the leader of the

@@ -47,6 +47,7 @@ const (
 	secondChange
 	changeForgotten
 	promisedStands
+	roundsCutShort
 )
 
 var mutantNames = [...]string{
@@ -89,6 +90,7 @@ var mutantNames = [...]string{
 	secondChange:            "second-change",
 	changeForgotten:         "change-forgotten",
 	promisedStands:          "promised-stands",
+	roundsCutShort:          "rounds-cut-short",
 }
 
 func (m Mutant) String() string {

@@ -285,7 +285,8 @@ func (s *server) damage() {
 		}
 	}
 	s.logStart = 0
-	s.disk = append(s.disk, LogOp{Kind: LogIncarnation, Incarnation: s.newID(), Damaged: true})
+	s.incarnation, s.damaged = s.newID(), true
+	s.disk = append(s.disk, LogOp{Kind: LogIncarnation, Incarnation: s.incarnation, Damaged: true})
 }
 
 func (s *server) unlink(o *server) {
