@@ -71,6 +71,6 @@ func (c *campaign) wideRaces(trip time.Duration) []race {
 	return []race{
 		{name("lone set 1 KiB, through the leader"), one, lone, onLeader},
 		{name("lone set 1 KiB, through a follower"), one, lone, onFollower},
-		{name("set 1 KiB, 6 connections of 64"), c.load(bench.Set, 6, 64), many, nil},
+		{name("set 1 KiB, 6 connections of 512"), c.load(bench.Set, 6, 512), many, nil},
 	}
 }

@@ -164,7 +164,7 @@ func TestPlanted(t *testing.T) {
 			o := s.synced(1, "/t/k0")
 			o.got, o.stat, o.zxid = before.got, before.stat, before.zxid
 			return s
-		}, "behind a sync is late"},
+		}, "after a sync is late"},
 		{"late read after a sync, for Porcupine", func() *tale {
 			s := plain()
 			before := s.get(1, "/t/k0")
