@@ -296,7 +296,7 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 		return
 	}
 	c.stopLearner(p)
-	p.up, p.granted, p.promised = false, false, false
+	p.up, p.granted, p.answered, p.promised = false, false, false, false
 	c.refresh()
 	pending := c.promise.To == id && c.awaitsPromised()
 	if pending {

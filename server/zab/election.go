@@ -11,12 +11,11 @@ import (
 // durable, and asks the others for theirs. With durable promises from a quorum it leads the
 // epoch: two quorums share a server, and that server promised the epoch only once.
 type election struct {
-	round      uint64
-	nextRound  uint64 // when the next round may begin
-	answersBy  uint64 // until then it waits for the answers of all linked servers
-	fairAt     uint64 // when the counting of rounds began
-	waitUntil  uint64 // in a fair round, the end of the wait for answers of all linked servers
-	betterSeen bool   // a better server has answered in this round, or a leader is alive
+	round     uint64
+	nextRound uint64 // when the next round may begin
+	answersBy uint64 // until then it waits for the answers of all linked servers
+	fairAt    uint64 // when the counting of rounds began
+	waitUntil uint64 // in a fair round, the end of the wait for answers of all linked servers
 
 	// joining is the leader to which MsgFollow was sent last.
 	joining    SID
@@ -98,9 +97,8 @@ func (c *Core) startRound() {
 	c.nextRound = c.now + wait + c.jitter(wait/2)
 	c.answersBy = c.now + c.opt.ElectionTimeout/2
 	c.waitUntil = c.now + c.opt.Heartbeat/5
-	c.betterSeen = false
 	for _, p := range c.peers {
-		p.granted, p.answered = false, false
+		p.granted, p.answered, p.yieldTo = false, false, false
 		c.sendPrevote(p)
 	}
 	c.countPrevotes()
@@ -224,7 +222,7 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 	p.answered = p.answered || m.Seq == c.round
 	if m.Leader != 0 && m.Leader != c.opt.ID {
 		if l := c.linked(m.Leader); l != nil {
-			c.betterSeen = true
+			p.granted, p.yieldTo = false, true
 			c.join(l)
 		}
 		return
@@ -233,9 +231,7 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 		return
 	}
 	p.granted = m.Flags&FlagGranted != 0
-	if !p.granted && m.Flags&FlagCounts != 0 && c.voter(p.id) && (m.Zxid > c.appended || m.Zxid == c.appended && p.id > c.opt.ID) {
-		c.betterSeen = true
-	}
+	p.yieldTo = !p.granted && m.Flags&FlagCounts != 0 && c.voter(p.id) && (m.Zxid > c.appended || m.Zxid == c.appended && p.id > c.opt.ID)
 	c.countPrevotes()
 }
 
@@ -243,8 +239,13 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 // two concurrent candidates could split the promises. A linked server that hangs delays a
 // round only briefly.
 func (c *Core) yields() bool {
-	if c.round > fairRounds || c.betterSeen {
-		return c.round <= fairRounds
+	if c.round > fairRounds {
+		return false
+	}
+	for _, p := range c.peers {
+		if p.up && p.yieldTo {
+			return true
+		}
 	}
 	return c.now < c.waitUntil && !c.allAnswered()
 }

@@ -33,6 +33,7 @@ type peer struct {
 	// Election and discovery.
 	granted  bool // the pre-vote of this round
 	answered bool // it answered the pre-vote, granted or not
+	yieldTo  bool // it is a better server, or has a leader, by its last answer to the pre-vote
 	promised bool // it promised the epoch asked for
 	nacked   bool
 	summary  summary // sent with the promise
