@@ -290,3 +290,66 @@ func hotPaths() map[string]*hotPath {
 		"set":    path(jute.OpSetData, stat),
 	}
 }
+
+// fat makes requests of a size of which few fit into a batch.
+type fat struct{}
+
+func (fat) next(b []byte, p *pending) []byte {
+	p.op = jute.OpSetData
+	return append(b, make([]byte, batchBytes/4)...)
+}
+
+func (fat) check(*pending, jute.Code, []byte) error { return nil }
+
+// TestABurstOfRepliesRefillsTheWindow has a server that answers only whole windows.
+func TestABurstOfRepliesRefillsTheWindow(t *testing.T) {
+	const window, rounds = 20, 3
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		nc, err := ln.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer nc.Close()
+		for range rounds {
+			var replies []byte
+			for range window {
+				var head [8]byte // length and xid
+				if _, err := io.ReadFull(nc, head[:]); err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := io.CopyN(io.Discard, nc, int64(binary.BigEndian.Uint32(head[:]))-4); err != nil {
+					t.Error(err)
+					return
+				}
+				start := len(replies)
+				replies = append(beginFrame(replies, 0), make([]byte, 8)...)
+				endFrame(replies, start, 0)
+				copy(replies[start+4:], head[4:])
+			}
+			if _, err := nc.Write(replies); err != nil {
+				t.Error(err)
+			}
+		}
+		_, _ = io.Copy(io.Discard, nc) // until the client closes
+	})
+	nc, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := start(session{nc: nc, timeout: time.Hour}, connOptions{window: window, readBuffer: 64 << 10, clock: newClock()})
+	err = c.do(&job{src: fat{}, count: window * rounds, window: window})
+	c.stop(nil)
+	c.wg.Wait()
+	if err != nil {
+		t.Error(err)
+	}
+}

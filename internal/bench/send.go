@@ -88,13 +88,16 @@ func (c *conn) refill(now int64) bool {
 	if j == nil || j.interval > 0 || len(c.turn.out) > 0 || j.over(c.turn.sent, now) {
 		return false
 	}
-	n, _ := c.allowed(j, now)
-	if n > 0 {
+	for len(c.turn.out) == 0 {
+		n, _ := c.allowed(j, now)
+		if n <= 0 {
+			return true
+		}
 		c.fill(j, n, now)
 		c.turn.out = c.turn.raw.write(c.turn.out)
 		c.turn.wrote = true
 	}
-	return len(c.turn.out) == 0
+	return false
 }
 
 // fill puts up to n requests of j into the out buffer and the ring.
