@@ -32,7 +32,8 @@ const (
 // write of these bytes to their credit, and keeps its excess over the delay of the idle
 // path below a target. Once per round trip the window shrinks in proportion if the excess
 // was above the target all the time. It grows if the excess is below a quarter of the
-// target and the sender had to wait for the window; the further below, the faster. So a
+// target and the sender had to wait for the window; the further below, the faster, but at most
+// to twice its size: what is too much for the path is then at most what it takes per round trip. So a
 // fast path gets a window that never limits it, and a slow path the bytes that it passes in
 // a part of the target.
 //
@@ -152,8 +153,6 @@ func (p *pacer) adapt(now time.Time) {
 	case excess > p.target:
 		p.window = max(int(float64(p.window)*max(0.5, float64(p.target)/float64(excess))), leastWindow)
 	case !p.limited || p.last-base >= p.target/4:
-	case p.last-base < p.target/32:
-		p.window = min(8*p.window, mostWindow)
 	case p.last-base < p.target/8:
 		p.window = min(2*p.window, mostWindow)
 	default:

@@ -30,3 +30,26 @@ func TestWindowOverALongPath(t *testing.T) {
 		t.Errorf("after a pause there is room for %d bytes, want %d", room, firstWindow)
 	}
 }
+
+// TestWindowGrowsAsFastAsTCP has a sender with more to send than its window, over a long path
+// without a queue: the window doubles in each round trip, and no more, since the path may be full.
+func TestWindowGrowsAsFastAsTCP(t *testing.T) {
+	const trip = 200 * time.Millisecond
+	var base atomic.Int64
+	base.Store(int64(trip))
+	p := newPacer(100*time.Millisecond, &base)
+	now := time.Unix(1000, 0)
+	for want := firstWindow; want <= mostWindow; want *= 2 {
+		if p.window != want {
+			t.Fatalf("the window is %d, want %d", p.window, want)
+		}
+		p.write(0, p.room(1, now), now)
+		if room := p.room(1, now); room != 0 {
+			t.Fatalf("there is room for %d bytes in a full window", room)
+		}
+		now = now.Add(trip)
+		if !p.credit(p.sent, now) {
+			t.Fatal("the credit is refused")
+		}
+	}
+}
