@@ -308,9 +308,9 @@ func TestABurstOfRepliesRefillsTheWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	defer ln.Close()
 	wg.Go(func() {
 		nc, err := ln.Accept()
 		if err != nil {

@@ -13,9 +13,9 @@ import (
 type election struct {
 	round     uint64
 	nextRound uint64 // when the next round may begin
-	answersBy uint64 // until then it waits for the answers of all linked servers
+	answersBy uint64 // when it may begin at the latest, although linked voters have not answered
 	fairAt    uint64 // when the counting of rounds began
-	waitUntil uint64 // in a fair round, the end of the wait for answers of all linked servers
+	waitUntil uint64 // in a fair round, until when a quorum waits for the answers of the others
 
 	// joining is the leader to which MsgFollow was sent last.
 	joining    SID

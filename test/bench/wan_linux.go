@@ -61,8 +61,8 @@ func (w *wan) leave() error {
 	return err
 }
 
-// newSite makes the namespace of the site with an index. Unless the device is nil, there is something to
-// remove after an error, too.
+// newSite makes the namespace of the site with an index. If the device is not nil, the caller must
+// remove the site after an error as well.
 func newSite(index, port int) (site, *os.File, error) {
 	// One of the 65,536 pairs of addresses in 198.18.0.0/15, which RFC 2544 reserves for benchmarks.
 	near := netip.AddrFrom4([4]byte{198, byte(18 + port>>15), byte(port >> 7), byte(port << 1)})
@@ -179,7 +179,7 @@ func deliver(to io.Writer, queue <-chan packet, t *timer) {
 	}
 }
 
-// timer sleeps to some 50 us, and time.Sleep of an idle process to 1 ms.
+// timer sleeps more precisely than time.Sleep, which is late by up to 1 ms in an idle process.
 type timer struct {
 	*os.File
 	fd int

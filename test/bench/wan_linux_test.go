@@ -66,19 +66,26 @@ func TestPacketsAreDelayed(t *testing.T) {
 	}
 }
 
-// With a loss of all packets none arrives.
+// arrivals is a device from which each packet is read once.
+type arrivals [][]byte
+
+func (a *arrivals) Read(b []byte) (int, error) {
+	if len(*a) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, (*a)[0])
+	*a = (*a)[1:]
+	return n, nil
+}
+
+// All packets are lost, or none.
 func TestPacketsAreLost(t *testing.T) {
-	near, device := net.Pipe()
-	far, other := net.Pipe()
-	l, err := newLines([]io.ReadWriteCloser{device, other}, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	send(t, near, packetTo(2, 0), packetTo(2, 0))
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if n, err := far.Read(make([]byte, 100)); err != io.EOF {
-		t.Errorf("read %d bytes, %v, want the end", n, err)
+	for lost, want := range map[float64]int{0: 2, 1: 0} {
+		queue := make(chan packet, 2)
+		l := &lines{queues: []chan packet{queue}, lost: lost}
+		l.take(&arrivals{packetTo(1, 0), packetTo(1, 0)})
+		if len(queue) != want {
+			t.Errorf("with a loss of %v, %d of 2 packets are left, want %d", lost, len(queue), want)
+		}
 	}
 }
