@@ -302,7 +302,7 @@ func (e *testEnsemble) leader() int {
 	e.t.Helper()
 	for range 6000 {
 		for id, s := range e.servers {
-			if s == nil || !s.leads() {
+			if s == nil || !s.leads() || !s.serving.Load() && s.cfg.LeaderServes {
 				continue
 			}
 			if !s.ensemble() || s.lists.Load().settled.Quorum(func(other zab.SID) bool {

@@ -24,29 +24,21 @@ const (
 	// window is how far back an encoder looks for what repeats. Encoder and decoder need a few
 	// times as much memory.
 	window = 1 << 20
-	// maxWindow is that of files which another program has compressed. RFC 8878, section 3.1.1.1.2,
-	// asks decoders for so much.
+	// maxWindow is the largest window accepted in files of other programs. RFC 8878, section
+	// 3.1.1.1.2, recommends 8 MiB.
 	maxWindow = 8 << 20
 )
 
-// Encoders and decoders have tables of some MiB, which short segments should not make again each time.
-// Neither have goroutines.
-var (
-	encoders = sync.Pool{New: func() any {
-		enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
-		if err != nil {
-			panic(err) // the options are wrong
-		}
-		return enc
-	}}
-	decoders = sync.Pool{New: func() any {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			panic(err) // the options are wrong
-		}
-		return d
-	}}
-)
+// Encoders have tables of some MiB, which short segments should not make again each time.
+// They have no goroutines. Decoders are not kept: they have channels, which no bubble of
+// testing/synctest may take from another, and a new one costs less than a file.
+var encoders = sync.Pool{New: func() any {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		panic(err) // the options are wrong
+	}
+	return enc
+}}
 
 // encoder compresses. It must be closed.
 type encoder struct{ *zstd.Encoder }
@@ -86,14 +78,13 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 func newDecoder(r io.Reader) *decoder {
-	d := &decoder{decoders.Get().(*zstd.Decoder), &source{Reader: r}}
-	d.Reset(d.source) //nolint:errcheck // it says so again at the first Read
-	return d
-}
-
-func (d *decoder) Close() {
-	d.Reset(nil) //nolint:errcheck // there is nothing to read
-	decoders.Put(d.Decoder)
+	s := &source{Reader: r}
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		panic(err) // the options are wrong
+	}
+	d.Reset(s) //nolint:errcheck // it says so again at the first Read
+	return &decoder{d, s}
 }
 
 func (d *decoder) Read(p []byte) (int, error) {
