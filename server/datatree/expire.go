@@ -24,12 +24,12 @@ func (t *Tree) Expirable(c *ExpiryCursor, n int, nowMs, maxNeverUsedMs int64, yi
 		*c = ExpiryCursor{begun: true, left: t.containers.len()}
 	}
 	set, due := &t.containers, func(at *attrs) bool {
-		return at.cversion != 0 || maxNeverUsedMs > 0 && nowMs-at.mtime > maxNeverUsedMs
+		return at.cversion != 0 || maxNeverUsedMs > 0 && at.mtime < nowMs-maxNeverUsedMs
 	}
 	if c.ttls {
 		set, due = &t.ttls, func(at *attrs) bool {
 			ttl, _ := at.owner.TTL()
-			return nowMs-at.mtime > ttl
+			return at.mtime < nowMs-ttl // an imported time can be any number
 		}
 	}
 	c.left = set.walk(c.left, n, func(id nodeID) {

@@ -6,7 +6,7 @@ import "github.com/zkd-project/zkd/jute"
 type Node struct {
 	Czxid, Mzxid, Pzxid jute.Zxid
 	Ctime, Mtime        int64 // ms since the Unix epoch
-	Version             int32
+	Version             int32 // as stored, like Aversion: see DataVersion
 	// Cversion is the number of children ever created: the stored counter, not
 	// the one that a Stat shows.
 	Cversion    int32
@@ -15,6 +15,40 @@ type Node struct {
 	NumChildren int32
 	DataLength  int32      // bytes, 0 for null
 	ACL         []jute.ACL // shared: read only
+}
+
+// shownVersion returns a version of the node as clients see it. A request with -1 means any version,
+// so no node shows -1: its next write could not be made conditional. It can be stored, by Apache's
+// server, and shows as 0 then. The exception are the nodes that every tree has, as clients know
+// them: -1 is what /zookeeper/config shows after each change of the members.
+func (n *Node) shownVersion(stored int32) int32 {
+	if stored == -1 && n.Czxid != 0 {
+		return 0
+	}
+	return stored
+}
+
+// DataVersion and ACLVersion are the versions with which a request that is conditional is compared.
+func (n *Node) DataVersion() int32 { return n.shownVersion(n.Version) }
+
+// ACLVersion is described at DataVersion.
+func (n *Node) ACLVersion() int32 { return n.shownVersion(n.Aversion) }
+
+// NextVersion returns the version after v, which wraps around and leaves out -1: see Node.DataVersion.
+func NextVersion(v int32) int32 {
+	if v == -2 {
+		return 0
+	}
+	return v + 1
+}
+
+// NextCount returns the count of created children after n. It wraps around and leaves out 0, which
+// means that there never was a child. It is also the number of the next sequential child.
+func NextCount(n int32) int32 {
+	if n == -1 {
+		return 1
+	}
+	return n + 1
 }
 
 // shownCversion returns the Cversion of a Stat. It counts creates and deletes of children:
@@ -28,9 +62,9 @@ func (n *Node) Stat() jute.Stat {
 		Mzxid:          n.Mzxid,
 		Ctime:          n.Ctime,
 		Mtime:          n.Mtime,
-		Version:        n.Version,
+		Version:        n.DataVersion(),
 		Cversion:       shownCversion(n.Cversion, n.NumChildren),
-		Aversion:       n.Aversion,
+		Aversion:       n.ACLVersion(),
 		EphemeralOwner: n.Owner.Session(),
 		DataLength:     n.DataLength,
 		NumChildren:    n.NumChildren,

@@ -28,7 +28,7 @@ var rewrite = flag.Bool("rewrite", false, "write the output of scenarios into te
 //	expirable now=MS [never=MS], counts, reload
 //
 // A write is a separate transaction; "+" before it adds it to the previous one. Zxids
-// count from 1, and the time of zxid N is N*10. The driver computes the values that the
+// count from 1, and the time of zxid N is N*10, unless time=MS is given. The driver computes the values that the
 // leader would compute (versions, the count of creates, the list of a closing session),
 // unless they are given. Words after "=" have no blanks. "all" closes a session without a
 // list; prune applies a slice of a close, which the next close completes.
@@ -121,7 +121,7 @@ func (s *scenario) block(lines []string) {
 		flush()
 		if op, session := s.op(args); op.Kind != OpNone {
 			zxid := s.tree.LastZxid() + 1
-			txn = &Txn{Zxid: zxid, Time: int64(zxid) * 10, Session: session, Ops: []Op{op}}
+			txn = &Txn{Zxid: zxid, Time: s.number(args, "time", int64(zxid)*10), Session: session, Ops: []Op{op}}
 			continue
 		}
 		s.read(args[0], args[1:])

@@ -49,7 +49,7 @@ func (e *Evaluator) create(op *jute.MultiOp, txn *datatree.Txn) error {
 		Data:     op.Data,
 		ACL:      acl,
 		Owner:    owner,
-		Cversion: parent.cversion + 1,
+		Cversion: datatree.NextCount(parent.cversion),
 	})
 	return nil
 }
@@ -95,7 +95,7 @@ func (e *Evaluator) checkNew(path string, parent *record, size int64) error {
 
 // addNode records that r is created at path as a child of parent.
 func (e *Evaluator) addNode(path string, parent, r record) {
-	parent.cversion++
+	parent.cversion = datatree.NextCount(parent.cversion)
 	parent.numChildren++
 	e.over.put(jute.Parent(path), parent)
 	e.over.put(path, r)

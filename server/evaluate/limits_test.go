@@ -30,8 +30,8 @@ func TestVersionsWrap(t *testing.T) {
 		0:             1,
 		math.MaxInt32: math.MinInt32,
 		math.MinInt32: math.MinInt32 + 1,
-		-2:            -1, // as 3.9.5 does, though -1 means any version in requests
-		-1:            0,
+		-2:            0, // -1 means any version in requests
+		-1:            0, // of a system node, whose -1 clients see
 	} {
 		ev := newEvaluator(t, datatree.Node{Version: have, Aversion: have})
 		var txn datatree.Txn
@@ -60,7 +60,7 @@ func TestSequenceNumbers(t *testing.T) {
 		{math.MaxInt32, "/s-2147483647", math.MinInt32},
 		{math.MinInt32, "/s--2147483648", math.MinInt32 + 1},
 		{-5, "/s--000000005", -4},
-		{-1, "/s--000000001", 0},
+		{-1, "/s--000000001", 1}, // 0 means that there was no child
 	} {
 		ev := newEvaluator(t, datatree.Node{Cversion: tc.have})
 		var txn datatree.Txn

@@ -25,9 +25,9 @@ func (e *Evaluator) node(path string) (record, bool) {
 		mtime:       n.Mtime,
 		owner:       n.Owner,
 		acl:         n.ACL,
-		version:     n.Version,
+		version:     n.DataVersion(),
 		cversion:    n.Cversion,
-		aversion:    n.Aversion,
+		aversion:    n.ACLVersion(),
 		numChildren: n.NumChildren,
 		dataLength:  n.DataLength,
 	}, true
@@ -150,7 +150,7 @@ func (e *Evaluator) setData(op *jute.MultiOp, txn *datatree.Txn) error {
 		return err
 	}
 	path := strings.Clone(op.Path)
-	r.version++
+	r.version = datatree.NextVersion(r.version)
 	r.dataLength = length
 	r.mtime = e.now
 	e.over.put(path, r)
@@ -189,7 +189,7 @@ func (e *Evaluator) setACL(txn *datatree.Txn) error {
 		return err
 	}
 	path := strings.Clone(req.Path)
-	r.aversion++
+	r.aversion = datatree.NextVersion(r.aversion)
 	r.acl = acl
 	e.over.put(path, r)
 	txn.Ops = append(txn.Ops, datatree.Op{

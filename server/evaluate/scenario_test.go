@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/testing/scenario"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 )
 
@@ -79,6 +80,14 @@ func (d *driver) command(words []string) (string, error) {
 	// overlay: the pending records.
 	case "overlay":
 		return d.overlay(), nil
+	// stored /a version=-2 aversion=-2 cversion=-2: the applied node has these numbers.
+	case "stored":
+		return "", d.store(args)
+	// stat /a: what clients see of the applied node.
+	case "stat":
+		n, _ := d.tree.Get(args[0])
+		st := n.Stat()
+		return fmt.Sprintf("version=%d cversion=%d aversion=%d", st.Version, st.Cversion, st.Aversion), nil
 	// due /c: the server finds that /c is to be removed; its state is that of the tree.
 	case "due":
 		n, ok := d.tree.Get(args[0])
@@ -94,6 +103,30 @@ func (d *driver) command(words []string) (string, error) {
 	}
 	txn := d.do(req)
 	return format(&txn), nil
+}
+
+// store gives a node numbers that only many changes, or an import, would give it.
+func (d *driver) store(args []string) error {
+	path, child := args[0], strings.TrimSuffix(args[0], "/")+"/child"
+	txn := datatree.Txn{Zxid: d.zxid}
+	for _, arg := range args[1:] {
+		key, value, _ := strings.Cut(arg, "=")
+		n, err := strconv.ParseInt(value, 0, 32)
+		if err != nil {
+			return err
+		}
+		switch key {
+		case "version":
+			txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpSetData, Path: path, Version: int32(n)})
+		case "aversion":
+			txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpSetACL, Path: path, ACL: openACL, Version: int32(n)})
+		case "cversion":
+			txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpCreate, Path: child, ACL: openACL, Cversion: int32(n)},
+				datatree.Op{Kind: datatree.OpDelete, Path: child})
+		}
+	}
+	d.tree.Apply(&txn, &d.applied)
+	return nil
 }
 
 func maxListed(args []string) (n int) {
