@@ -58,10 +58,17 @@ func New(s Streams) *App {
 	return a
 }
 
-// Main is the whole program. It returns the exit code. SIGTERM ends it in order. Ctrl-C ends
-// a command or a script, but in an interactive session only the running command.
+// Main is the whole program. It returns the exit code. SIGTERM and SIGHUP end it in order.
+// Ctrl-C ends a command or a script, but in an interactive session only the running command.
 func Main(ctx context.Context, args []string, s Streams) int {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	if len(args) > 0 && args[0] == guardCommand {
+		return runGuard(args[1:])
+	}
+	ends := []os.Signal{syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(ctx, ends...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process if the end takes too long
 	a := New(s)

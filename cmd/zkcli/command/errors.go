@@ -27,6 +27,7 @@ const (
 	exitNotEmpty   = 9   // a node has children
 	exitQuota      = 10  // a quota does not allow it
 	exitReadOnly   = 11  // the server has no quorum
+	exitCantRun    = 126 // a program that can't be run
 	exitUnknown    = 127 // no such command, or program
 	exitInterrupt  = 130 // Ctrl-C
 )
