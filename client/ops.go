@@ -61,7 +61,7 @@ func (c *Client) ChildrenW(ctx context.Context, path string) (Listing, error) {
 
 // ChildrenPage returns some of a node's children, in the order of their names. So a node with
 // any number of children can be listed: Children fails with ErrMarshalling where the reply would
-// be longer than many clients accept. tree.Children lists all of them.
+// be longer than the server's zkd.maxReply. tree.Children lists all of them.
 //
 // Servers that do not offer it, such as Apache's, answer ErrUnimplemented: see Status.Features.
 func (c *Client) ChildrenPage(ctx context.Context, path string, o PageOptions) (Page, error) {

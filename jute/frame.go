@@ -6,6 +6,10 @@ import (
 	"io"
 )
 
+// JavaMaxBuffer is jute.maxbuffer of Java's clients, in bytes, unless they set it: they end the
+// connection at a longer reply.
+const JavaMaxBuffer = 0xfffff
+
 // BeginFrame starts a frame at the end of b: it appends room for the length, and returns
 // its offset for [EndFrame].
 func BeginFrame(b []byte) (_ []byte, mark int) {

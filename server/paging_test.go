@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
@@ -158,7 +159,70 @@ type rawBody []byte
 
 func (b rawBody) Append(to []byte) []byte { return append(to, b...) }
 
-// TestLongReplies checks that a reply which is longer than clients accept is not made, that the
+// TestLongRepliesAreSent checks that a list of any length is sent, as by Apache's server, that the log
+// says once for each connection which node it was, and that mntr shows it.
+func TestLongRepliesAreSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := s.connect(t)
+		c.create("/p", "")
+		size := 16 + 4
+		for i := 0; size <= jute.JavaMaxBuffer; i++ {
+			name := fmt.Sprintf("%s%d", strings.Repeat("n", 50_000), i)
+			c.ephemeral("/p/" + name)
+			if size += 4 + len(name); size <= jute.JavaMaxBuffer {
+				c.ok(jute.OpGetChildren, get("/p", false))
+			}
+		}
+		if n := s.logged.FilterMessageSnippet("longer than jute.maxbuffer").Len(); n != 0 {
+			t.Errorf("the log has %d lines about replies that clients accept", n)
+		}
+		if got := s.mntr(t)["long_reply_ago_ms"]; got != "" {
+			t.Errorf("mntr says that a reply was long %s ms ago", got)
+		}
+		reads := &jute.MultiRequest{Ops: []jute.MultiOp{{Type: jute.OpGetChildren, Path: "/p"}, {Type: jute.OpGetChildren, Path: "/p"}}}
+		for name, r := range map[string]reply{
+			"getChildren":   c.call(jute.OpGetChildren, get("/p", false)),
+			"getChildren2":  c.call(jute.OpGetChildren2, get("/p", false)),
+			"getEphemerals": c.call(jute.OpGetEphemerals, &jute.GetEphemeralsRequest{Prefix: "/"}),
+			"multiRead":     c.call(jute.OpMultiRead, reads),
+		} {
+			if r.Err != 0 || 16+len(r.body) < size {
+				t.Errorf("%s is answered by %v and %d bytes", name, r.Err, len(r.body))
+			}
+		}
+		time.Sleep(5 * time.Second)
+		got := s.mntr(t)
+		if got["replies_long"] != "4" || got["replies_refused"] != "0" || got["long_reply_ago_ms"] != "5000" {
+			t.Errorf("mntr has %s long and %s refused replies, the last one %s ms ago", got["replies_long"], got["replies_refused"], got["long_reply_ago_ms"])
+		}
+		if n := s.logged.FilterMessageSnippet("longer than jute.maxbuffer").Len(); n != 1 {
+			t.Errorf("the log has %d lines about it, want 1", n)
+		}
+	})
+}
+
+// TestMultiReadIsBounded checks that a multiRead of the same data, again and again, is not answered by
+// any amount of memory.
+func TestMultiReadIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := s.connect(t)
+		c.create("/p", strings.Repeat("x", 1<<20-100))
+		same := func(n int) *jute.MultiRequest {
+			return &jute.MultiRequest{Ops: slices.Repeat([]jute.MultiOp{{Type: jute.OpGetData, Path: "/p"}}, n)}
+		}
+		if r := c.call(jute.OpMultiRead, same(63)); r.Err != 0 {
+			t.Errorf("63 MiB: %v", r.Err)
+		}
+		if r := c.call(jute.OpMultiRead, same(65)); r.Err != jute.ErrMarshalling || len(r.body) > 0 {
+			t.Errorf("65 MiB: %v and %d bytes", r.Err, len(r.body))
+		}
+		c.ping()
+	})
+}
+
+// TestLongReplies checks that with zkd.maxReply a longer reply is not made, that the
 // connection lives, that no watch is set, and that the log says once where it was.
 func TestLongReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -194,7 +258,7 @@ func TestLongReplies(t *testing.T) {
 		if r := c.call(jute.OpGetEphemerals, &jute.GetEphemeralsRequest{Prefix: "/p/more"}); r.Err != 0 {
 			t.Errorf("few ephemerals: %v", r.Err)
 		}
-		if n := s.logged.FilterMessageSnippet("longer than clients accept").Len(); n != 1 {
+		if n := s.logged.FilterMessageSnippet("longer than zkd.maxReply").Len(); n != 1 {
 			t.Errorf("the log has %d lines about it, want 1", n)
 		}
 	})

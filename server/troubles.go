@@ -57,6 +57,9 @@ func (s *Server) troubles() (t monitor.Troubles) {
 		t.SnapshotError = *text
 	}
 	t.OpenRoot = s.openRoot()
+	if s.metrics.RepliesLong.Load()+s.metrics.RepliesRefused.Load() > 0 {
+		t.LongReply = max(now-time.Duration(s.metrics.LastLongReply.Load()), 1)
+	}
 	if s.leads() || !s.ensemble() {
 		t.ExpiringSessions = s.tracker.Expiring(millis(now))
 	}

@@ -278,7 +278,7 @@ func TestSystemNodes(t *testing.T) {
 
 // TestLongList caches a node with more children than a server lists in one reply.
 func TestLongList(t *testing.T) {
-	s := zktest.Start(t)
+	s := zktest.Start(t, zktest.Config("zkd.maxReply=1048575"))
 	w := newWorld(t, s.ConnectString())
 	w.create("", "top")
 	const nodes, perMulti = 5500, 500

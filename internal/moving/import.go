@@ -64,6 +64,9 @@ func (m *Import) Run(ctx context.Context) (*Report, error) {
 		return r, err
 	}
 	r.Digest = ours.Digest().String()
+	if text := LongLists(ours); text != "" {
+		r.Warnings = append(r.Warnings, text)
+	}
 	if len(places) == 0 {
 		return r, nil
 	}

@@ -51,6 +51,36 @@ func check(t *testing.T, err error) {
 	}
 }
 
+// TestLongListsAreRemarked checks that an import names the znode whose list Java's clients do not
+// accept by default.
+func TestLongListsAreRemarked(t *testing.T) {
+	for name, many := range map[string]bool{"few": false, "many": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			node := &apachefiles.Node{ACL: []jute.ACL{{Perms: 31, ID: jute.WorldAnyone}}}
+			var b bytes.Buffer
+			check(t, apachefiles.WriteSnapshot(&b, &apachefiles.State{Zxid: 5, Nodes: func(yield func(string, *apachefiles.Node) bool) {
+				_ = yield("", node) && yield("/topics", node)
+				for i := range 10 {
+					if many || i < 9 {
+						yield(fmt.Sprintf("/topics/%s%d", strings.Repeat("t", 110_000), i), node)
+					}
+				}
+				_ = yield("/zookeeper", node) && yield("/zookeeper/config", node) && yield("/zookeeper/quota", node)
+			}}))
+			check(t, os.Mkdir(filepath.Join(dir, "version-2"), 0o700))
+			check(t, os.WriteFile(filepath.Join(dir, "version-2", "snapshot.5"), b.Bytes(), 0o600))
+			r, err := (&Import{From: []string{dir}}).Run(t.Context())
+			check(t, err)
+			remarked := strings.Contains(r.Text(), `1 znodes have so many children that a list of them is longer than jute.maxbuffer of Java's clients`) &&
+				strings.Contains(r.Text(), `of "/topics"`)
+			if remarked != many {
+				t.Errorf("remarked %v: %s", remarked, r.Text())
+			}
+		})
+	}
+}
+
 // TestImportInEpoch imports the data of a member whose files of epochs are wrong, in an epoch that is given.
 func TestImportInEpoch(t *testing.T) {
 	const zxid = 0x300000005

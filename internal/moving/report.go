@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/internal/apachefiles"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/datatree"
 )
 
 // Report is what an import or an export has done.
@@ -14,6 +16,22 @@ type Report struct {
 	Chosen  string   // why the data of this server was taken, of several
 	Digest  string   // of zkd's tree
 	Written []string // directories
+}
+
+// LongLists returns a remark if some lists of children are longer than Java's clients accept by
+// default, and "" if there are none.
+func LongLists(t *datatree.Tree) string {
+	nodes, longest, most := 0, "", 0
+	for path, size := range t.LongLists(jute.JavaMaxBuffer) {
+		if nodes++; size > most {
+			longest, most = path, size
+		}
+	}
+	if nodes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d znodes have so many children that a list of them is longer than jute.maxbuffer of Java's clients, 1 MiB by default; the longest, of %q, has %d bytes. "+
+		"zkd sends it, as Apache's server does: what these clients have set by -Djute.maxbuffer, they still need. Do not set zkd.maxReply below it", nodes, longest, most)
 }
 
 // describe fills in what the state has.

@@ -201,6 +201,9 @@ func take(list *fifo.List[*op], xid int32, waits func(*op) bool) *op {
 // answered is about the next op of a connection that Apache has answered.
 func (e *Engine) answered(o *op) {
 	c, made := o.conn, false
+	if len(o.answer) > jute.JavaMaxBuffer {
+		e.sum.Long, e.sum.LongPath = e.sum.Long+1, o.path
+	}
 	if o.op.Write() || o.op == jute.OpAddWatch || o.op == jute.OpSASL {
 		a := decodeAnswer(o.op, o.answer)
 		made = o.op.Write() && a.Err == 0

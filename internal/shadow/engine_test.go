@@ -220,6 +220,24 @@ func TestCreatesAndClosesWait(t *testing.T) {
 	d.expectReports()
 }
 
+// Replies of Apache that are longer than Java's clients accept by default are counted.
+func TestLongRepliesAreCounted(t *testing.T) {
+	d := newDuo(t, nil)
+	d.open(1)
+	body := func(n int) []byte { return append(jute.AppendBuffer(nil, make([]byte, n)), statBody(nil)...) }
+	for i, n := range []int{jute.JavaMaxBuffer - 16 - 4 - 68, jute.JavaMaxBuffer - 16 - 4 - 68 + 1} {
+		xid := int32(11 + i)
+		d.client(1, get(xid, fmt.Sprint("/", i)))
+		d.apache(1, reply(xid, 6, 0, body(n)))
+		d.expect(fmt.Sprint("send 1 ", xid))
+		d.zkd(1, reply(xid, 106, 0, body(n)))
+	}
+	d.expectReports()
+	if text := d.e.sum.Text(); d.e.sum.Long != 1 || !strings.Contains(text, `1 replies, the last about "/1"`) {
+		t.Errorf("summary:\n%s", text)
+	}
+}
+
 // An answer from a server that is behind may differ, and one after which nobody waited any longer.
 func TestLateAnswers(t *testing.T) {
 	d := newDuo(t, nil)

@@ -46,15 +46,17 @@ type Summary struct {
 
 	Differences int            `json:"differences"`
 	Order       int            `json:"order"`
-	Known       map[string]int `json:"known"`    // by id
-	NotSent     map[string]int `json:"notSent"`  // requests that the shadow must not get, by reason
-	Stopped     map[string]int `json:"stopped"`  // connections that are compared no longer, by reason
-	Passed      int            `json:"passed"`   // connections that do not speak the client protocol
-	Unknown     int            `json:"unknown"`  // writes whose outcome was lost with a connection
-	Blind       bool           `json:"blind"`    // too much was lost: znodes can't be told apart from those that differ for it
-	Missing     int            `json:"missing"`  // writes that zkd did not get, as their connection is compared no longer
-	Repeated    int            `json:"repeated"` // differences like one that was reported
-	Walked      int            `json:"walked"`   // znodes compared by a walk
+	Known       map[string]int `json:"known"`                   // by id
+	NotSent     map[string]int `json:"notSent"`                 // requests that the shadow must not get, by reason
+	Stopped     map[string]int `json:"stopped"`                 // connections that are compared no longer, by reason
+	Passed      int            `json:"passed"`                  // connections that do not speak the client protocol
+	Unknown     int            `json:"unknown"`                 // writes whose outcome was lost with a connection
+	Blind       bool           `json:"blind"`                   // too much was lost: znodes can't be told apart from those that differ for it
+	Missing     int            `json:"missing"`                 // writes that zkd did not get, as their connection is compared no longer
+	Repeated    int            `json:"repeated"`                // differences like one that was reported
+	Long        int            `json:"longReplies"`             // of Apache, longer than Java's clients accept by default
+	LongPath    string         `json:"longReplyPath,omitempty"` // of the last of these
+	Walked      int            `json:"walked"`                  // znodes compared by a walk
 	WalkDiffers int            `json:"walkDiffers"`
 }
 
@@ -102,6 +104,9 @@ func (s *Summary) Text() string {
 	}
 	if s.Blind {
 		line("blind", "too much was lost: later differences can't be told from its consequences")
+	}
+	if s.Long > 0 {
+		line("long", "%d replies, the last about %q, are longer than jute.maxbuffer of Java's clients, 1 MiB by default: zkd sends them, too, unless zkd.maxReply is set", s.Long, s.LongPath)
 	}
 	if s.Walked > 0 {
 		line("walk", "%d znodes, of which %d differ", s.Walked, s.WalkDiffers)

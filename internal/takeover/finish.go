@@ -47,10 +47,12 @@ type Result struct {
 	Epoch    uint32  `json:"epoch"`
 	Znodes   int     `json:"znodes"`
 	Sessions int     `json:"sessions"`
+	Warning  string  `json:"warning,omitempty"`
 }
 
 func resultOf(m *server.Mirror, digest string) *Result {
-	return &Result{Digest: digest, Epoch: m.Tree().LastZxid().Epoch(), Znodes: m.Tree().Stats().Nodes, Sessions: m.Tree().NumSessions()}
+	return &Result{Digest: digest, Epoch: m.Tree().LastZxid().Epoch(), Znodes: m.Tree().Stats().Nodes, Sessions: m.Tree().NumSessions(),
+		Warning: moving.LongLists(m.Tree())}
 }
 
 // Run finishes the takeover. Until it decides, the mirrors stay mirrors, whatever happens. After
@@ -241,5 +243,8 @@ func (r *Result) Text() string {
 		fmt.Fprintf(&b, "server %d lacked %d transactions\n", id, r.Tail[i])
 	}
 	fmt.Fprintf(&b, "decided: with digest %s, %d znodes and %d sessions an ensemble begins in epoch %d\n", r.Digest, r.Znodes, r.Sessions, r.Epoch)
+	if r.Warning != "" {
+		fmt.Fprintf(&b, "warning: %s\n", r.Warning)
+	}
 	return b.String()
 }

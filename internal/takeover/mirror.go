@@ -346,6 +346,9 @@ func (m *mirror) carryOut(ctx context.Context, s *apachelink.Step) error {
 		for _, text := range s.Found.Dropped {
 			m.log.Warn("the leader's state had something that the copy does not have", zap.String("what", text))
 		}
+		if text := moving.LongLists(tree); text != "" {
+			m.log.Warn(text)
+		}
 		if err := disk(m.data.Install(ctx, tree)); err != nil {
 			return err
 		}

@@ -66,18 +66,18 @@ type conn struct {
 	done        chan struct{}                    // closed when the connection is being torn down
 	closeOnce   sync.Once
 
-	extended    bool                            // the client has asked for extensions; set before the session
-	asked       jute.ExtensionRequest           // what it asked for, if extended
-	granted     jute.Features                   // set before the session
-	seen        jute.Zxid                       // the last zxid that the client had seen when it connected; set before it is answered
-	readOnly    bool                            // the server had no leader when the client connected; set before the session
-	askedLeader bool                            // a request of the current batch went to the leader; owned by the reader
-	tracked     atomic.Pointer[session.Session] // set before the session
-	secure      atomic.Bool                     // with TLS
-	local       atomic.Bool                     // the session is local to this server
-	refusedLong atomic.Bool                     // the log says so: see read.refuseLong
-	touched     atomic.Int64                    // when the client was last heard of, in ms; or arriving
-	reported    int64                           // the part of touched that was reported to the leader; owned by the peer loop
+	extended     bool                            // the client has asked for extensions; set before the session
+	asked        jute.ExtensionRequest           // what it asked for, if extended
+	granted      jute.Features                   // set before the session
+	seen         jute.Zxid                       // the last zxid that the client had seen when it connected; set before it is answered
+	readOnly     bool                            // the server had no leader when the client connected; set before the session
+	askedLeader  bool                            // a request of the current batch went to the leader; owned by the reader
+	tracked      atomic.Pointer[session.Session] // set before the session
+	secure       atomic.Bool                     // with TLS
+	local        atomic.Bool                     // the session is local to this server
+	reportedLong atomic.Bool                     // see read.reportLong
+	touched      atomic.Int64                    // when the client was last heard of, in ms; or arriving
+	reported     int64                           // the part of touched that was reported to the leader; owned by the peer loop
 
 	dirty bool // owned by the applier: it has output of the batch
 	waits bool // for a flusher; guarded by flushers.mu

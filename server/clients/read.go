@@ -117,25 +117,45 @@ const statBytes = 68
 // together.
 func listBytes(node *datatree.Node, names int) int { return 4 + 4*int(node.NumChildren) + names }
 
-// fits reports whether clients accept a reply whose body has so many bytes.
-func (r *read) fits(body int) bool { return replyHeader+body <= r.live.Load().ReplyLimit() }
-
 // replyHeader is the length of a reply's header.
 const replyHeader = 4 + 8 + 4
 
-// refuseLong returns the answer to a request whose reply does not fit: see Config.ReplyLimit.
-// The log says so once for each connection.
-func (r *read) refuseLong(path string) error {
-	if r.c.refusedLong.Load() {
+// maxMultiRead bounds the reply to a multiRead, in bytes: a short request can ask for the same data
+// any number of times.
+const maxMultiRead = outLimit
+
+// mayReply returns an error if a reply to a request about path, with a body of that many bytes, is
+// longer than limit. It reports a reply that is longer than Java's clients accept.
+func (r *read) mayReply(path string, body, limit int) error {
+	size := replyHeader + body
+	if size > limit {
+		r.metrics.RepliesRefused.Add(1)
+		r.reportLong(path, size, "a reply is longer than zkd.maxReply, and is refused: zkcli and the Go client can list the children in pages; or raise zkd.maxReply here")
 		return jute.ErrMarshalling
 	}
+	r.noteLong(path, size)
+	return nil
+}
+
+// noteLong reports a reply of that size if Java's clients do not accept it.
+func (r *read) noteLong(path string, size int) {
+	if size > r.live.Load().LongReply() {
+		r.metrics.RepliesLong.Add(1)
+		r.reportLong(path, size, "a reply is longer than jute.maxbuffer: Java's clients end the connection at it, unless they set a larger jute.maxbuffer; have fewer children, or list them in pages")
+	}
+}
+
+// reportLong notes a long reply, and logs it once for each connection.
+func (r *read) reportLong(path string, size int, text string) {
+	r.metrics.LastLongReply.Store(int64(r.now()))
+	if r.c.reportedLong.Load() {
+		return
+	}
 	if more, ok := r.complaints.allow(r.now()); ok {
-		r.c.refusedLong.Store(true)
-		r.log.Warn("a reply is longer than clients accept, and is refused: zkcli and the Go client can list the children in pages; or raise zkd.maxReply here and jute.maxbuffer in the clients",
-			zap.Stringer("op", r.req.op), zap.String("path", path), zap.Int("limit_bytes", r.live.Load().ReplyLimit()),
+		r.c.reportedLong.Store(true)
+		r.log.Warn(text, zap.Stringer("op", r.req.op), zap.String("path", path), zap.Int("bytes", size),
 			zap.Stringer("remote", r.c.nc.RemoteAddr()), zap.Stringer("session", r.c.SessionID()), zap.Int("unlogged", more))
 	}
-	return jute.ErrMarshalling
 }
 
 // counted counts a node that was read, with so many bytes of data or of names of children.
@@ -258,13 +278,14 @@ func (r *read) getChildren(withStat bool) error {
 		return err
 	}
 	names := r.state.Tree.ChildNameBytes(p.Path)
-	if !r.fits(listBytes(&node, names) + statBytes) {
-		return r.refuseLong(p.Path)
+	size := listBytes(&node, names) + statBytes
+	if err := r.mayReply(p.Path, size, r.live.Load().ReplyLimit()); err != nil {
+		return err
 	}
 	if p.Watch {
 		r.watch(p.Path, watch.Child)
 	}
-	b := jute.AppendInt32(r.begin(), node.NumChildren)
+	b := jute.AppendInt32(slices.Grow(r.begin(), size), node.NumChildren)
 	for name := range r.state.Tree.Children(p.Path) {
 		b = jute.AppendString(b, name)
 	}
@@ -343,10 +364,10 @@ func (r *read) getEphemerals() error {
 			break
 		}
 	}
-	if !r.fits(size) {
-		return r.refuseLong(p.Prefix)
+	if err := r.mayReply(p.Prefix, size, limit); err != nil {
+		return err
 	}
-	b := jute.AppendInt32(r.begin(), int32(len(paths)))
+	b := jute.AppendInt32(slices.Grow(r.begin(), size), int32(len(paths)))
 	for _, path := range paths {
 		b = jute.AppendString(b, path)
 	}
@@ -371,23 +392,27 @@ func (r *read) multiRead() error {
 		understood, code = len(m.Ops), 0
 	}
 	b := r.c.begin(r.req.xid, r.zxid, code)
-	start := len(b)
+	start, limit, last := len(b), min(r.live.Load().ReplyLimit(), maxMultiRead), ""
 	for i := range m.Ops[:understood] {
-		op, fits := &m.Ops[i], false
-		if b, fits = r.appendReadResult(b, start, op); !fits {
+		op, body := &m.Ops[i], 0
+		if b, body = r.appendReadResult(b, start, limit, op); replyHeader+body > limit {
 			r.c.discard(b)
-			return r.refuseLong(op.Path)
+			return r.mayReply(op.Path, body, limit)
 		}
+		last = op.Path
 	}
-	r.end(jute.AppendMultiEnd(b))
+	b = jute.AppendMultiEnd(b)
+	size := replyHeader + len(b) - start
+	r.end(b)
+	r.noteLong(last, size)
 	return nil
 }
 
-// appendReadResult appends the result of an operation of a multiRead, unless the body of the
-// reply, which begins at start, gets too long for clients.
-func (r *read) appendReadResult(b []byte, start int, op *jute.MultiOp) (_ []byte, fits bool) {
+// appendReadResult appends the result of an operation of a multiRead, unless the reply, whose body
+// begins at start, gets longer than limit. It returns the size of the body with the result.
+func (r *read) appendReadResult(b []byte, start, limit int, op *jute.MultiOp) (_ []byte, body int) {
 	const headers = 2 * 9 // of the result and of the end
-	size := len(b) - start + headers
+	body = len(b) - start + headers
 	data, node, ok := r.state.Tree.GetData(op.Path)
 	res := jute.MultiResult{Type: op.Type}
 	switch {
@@ -396,10 +421,10 @@ func (r *read) appendReadResult(b []byte, start int, op *jute.MultiOp) (_ []byte
 	case r.allowed(node.ACL, jute.PermRead) != nil:
 		res = jute.MultiResult{Type: jute.OpError, Err: jute.ErrNoAuth}
 	case op.Type == jute.OpGetData:
-		size += 4 + len(data) + statBytes
+		body += 4 + len(data) + statBytes
 		res.Data, res.Stat = data, node.Stat()
 	default:
-		if size += listBytes(&node, r.state.Tree.ChildNameBytes(op.Path)); !r.fits(size) {
+		if body += listBytes(&node, r.state.Tree.ChildNameBytes(op.Path)); replyHeader+body > limit {
 			break
 		}
 		res.Children = make([]string, 0, node.NumChildren)
@@ -407,11 +432,11 @@ func (r *read) appendReadResult(b []byte, start int, op *jute.MultiOp) (_ []byte
 			res.Children = append(res.Children, name)
 		}
 	}
-	if !r.fits(size) {
-		return b, false
+	if replyHeader+body > limit {
+		return b, body
 	}
 	r.audit.Load().servedPartLocked(r.c, r.req, op, res.Err)
-	return res.Append(b), true
+	return res.Append(b), body
 }
 
 func (r *read) whoAmI() {

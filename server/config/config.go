@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/secret"
@@ -68,7 +69,7 @@ type Config struct {
 	// Default 1048575.
 	MaxBuffer int
 	// MaxReply is the size limit of replies that list children or ephemerals, and of those to
-	// multiRead, in bytes. 0, the default, means that of ReplyLimit.
+	// multiRead, in bytes: see ReplyLimit. 0, the default, means no limit.
 	MaxReply int
 	// LargeRequestThreshold is the size in bytes from which a request counts as large;
 	// -1, the default, turns it off.
@@ -264,17 +265,20 @@ type Config struct {
 	fileText string // with masked secrets
 }
 
-// javaMaxBuffer is jute.maxbuffer of Java's clients, unless they set it.
-const javaMaxBuffer = 0xfffff
-
-// ReplyLimit returns MaxReply or, if that is not set, MaxBuffer or what Java's clients accept,
-// whichever is more.
+// ReplyLimit returns MaxReply, or the largest int if that is not set.
 func (c *Config) ReplyLimit() int {
 	if c.MaxReply > 0 {
 		return c.MaxReply
 	}
-	return max(c.MaxBuffer, javaMaxBuffer)
+	return math.MaxInt
 }
+
+// javaMaxBuffer is jute.maxbuffer of Java's clients, unless they set it: jute.JavaMaxBuffer.
+const javaMaxBuffer = 0xfffff
+
+// LongReply returns the size in bytes that Java's clients accept of a reply, unless they set
+// jute.maxbuffer to another value than the server.
+func (c *Config) LongReply() int { return max(c.MaxBuffer, javaMaxBuffer) }
 
 // MaxRequest is the largest MaxBuffer, in bytes. The layers after the client's connection
 // (the transaction, the log, the frames between servers) accept the size that such a

@@ -86,7 +86,7 @@ func requestKeys(c *Config) []Key {
 		{Name: "jute.maxbuffer", Default: "1048575", value: bytesOf(&c.MaxBuffer, 1024, MaxRequest),
 			Doc: "Size limit of a request; 64 MiB is the most that fits into the log and the frames between servers. Clients have the same limit for replies: set it there too."},
 		{Name: "zkd.maxReply", Default: "0", Live: true, value: bytesOf(&c.MaxReply, 0, maxInt),
-			Doc: "Size limit of a reply that lists children or ephemerals, and of a multiRead's: a longer one is not made, the answer is MarshallingError (-5). Clients end the connection at a reply above their own jute.maxbuffer. 0 is the value of jute.maxbuffer, and at least 1048575, the default of Java's client."},
+			Doc: "Size limit of a reply that lists children or ephemerals, and of a multiRead's: a longer one is not made, the answer is MarshallingError (-5). 0 is no limit, as in Apache's server: Java's client ends the connection at a reply above its own jute.maxbuffer, by default 1048575, and other clients read it. A reply above jute.maxbuffer is logged and counted in any case."},
 		{Name: "zkd.maxFeeds", Default: "0", Live: true, value: count(&c.MaxFeeds, "feeds", 0, maxInt),
 			Doc: "Change feeds that this server has at a time, those of `/v1/feed` included; 0 is no limit. For each change, the server looks at each feed. One feed more is refused; a cache of the Go client then uses watches. `zkd.feedHistoryKb=0` turns feeds off."},
 		{Name: "zkd.maxFeedsPerConnection", Default: "16", Live: true, value: count(&c.MaxFeedsPerConnection, "feeds", 1, 10_000),

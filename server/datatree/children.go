@@ -84,6 +84,37 @@ func (t *Tree) ChildNameBytes(path string) int {
 	return n
 }
 
+// LongLists yields the znodes whose list of children is longer than limit, in bytes, in the reply to
+// a getChildren2, each with that length. It looks at all znodes.
+func (t *Tree) LongLists(limit int) iter.Seq2[string, int] {
+	const fixed = 4 + 8 + 4 + 4 + 68 // the reply without the names: a header, their number, a Stat
+	return func(yield func(string, int) bool) {
+		for id := rootID; id != 0; id = t.afterInWalk(id) {
+			size := fixed
+			for c := t.firstChild(id); c != 0; c = t.arena.rec(c).next {
+				size += 4 + int(t.arena.rec(c).nameLen)
+			}
+			if size > limit && !yield(t.path(id), size) {
+				return
+			}
+		}
+	}
+}
+
+// afterInWalk returns the node that comes after id in a walk in which parents come before their
+// children, or 0.
+func (t *Tree) afterInWalk(id nodeID) nodeID {
+	if first := t.firstChild(id); first != 0 {
+		return first
+	}
+	for ; id != rootID; id = t.arena.rec(id).parent {
+		if next := t.arena.rec(id).next; next != 0 {
+			return next
+		}
+	}
+	return 0
+}
+
 // firstChild returns the first child of id, the oldest one; 0 if there is none, or if id is 0.
 func (t *Tree) firstChild(id nodeID) nodeID {
 	if id == 0 {

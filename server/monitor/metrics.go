@@ -16,6 +16,8 @@ type Metrics struct {
 	AuthFailed, BadPasswords, KeptAway                atomic.Int64
 	AuthDelayed, AuthRefused                          atomic.Int64
 	ThrottledOps, LargeRejected                       atomic.Int64
+	RepliesLong, RepliesRefused                       atomic.Int64 // longer than jute.maxbuffer; than zkd.maxReply
+	LastLongReply                                     atomic.Int64 // time.Duration, of either
 	BytesReceived, BytesSent, WatchBytes              atomic.Int64
 	Proposals, Commits, SnapshotErrors, Unrecoverable atomic.Int64
 	SessionsExpired, ContainersDeleted                atomic.Int64

@@ -117,6 +117,8 @@ var ownNumbers = []number{
 	{name: "zkd_views", help: "Subtrees that clients are reading at one zxid each.", value: integer(func(r *Reading) int64 { return r.Views })},
 	{name: "zkd_views_refused_total", help: "Those refused by zkd.maxViews.", counter: true, value: integer(func(r *Reading) int64 { return r.ViewsRefused })},
 	{name: "zkd_views_lost_total", help: "Those that ended before their last page: after zkd.viewSeconds, or since too much had changed.", counter: true, value: integer(func(r *Reading) int64 { return r.ViewsLost })},
+	{name: "zkd_replies_long_total", help: "Replies longer than jute.maxbuffer, at which Java's clients end the connection unless they set a larger one.", counter: true, value: integer(func(r *Reading) int64 { return r.RepliesLong.Load() })},
+	{name: "zkd_replies_refused_total", help: "Replies that were not made because they would be longer than zkd.maxReply.", counter: true, value: integer(func(r *Reading) int64 { return r.RepliesRefused.Load() })},
 	{name: "zkd_containers", help: "Container znodes.", value: integer(func(r *Reading) int { return r.Tree.Containers })},
 	{name: "zkd_joiners", help: "Servers that a leader is bringing up to date.", value: learnersThat(func(p *zab.PeerStatus) bool { return !p.Synced })},
 	{name: "zkd_learner_reads_waiting", help: "Learners for which a leader waits for its log.", value: integer(func(r *Reading) int64 { return r.LearnerReads })},

@@ -13,13 +13,15 @@ import (
 // Troubles is what a server knows to be wrong with it, for tools that explain what is wrong
 // with an ensemble. Durations are 0 for what is not so.
 type Troubles struct {
-	Clock            time.Time     // wall clock
-	FsyncPending     time.Duration // a write to the log has not ended for so long
-	DiskFull         time.Duration
-	SnapshotsFail    time.Duration
-	SnapshotError    string // of the last one, if that failed
-	OpenRoot         bool   // everybody may change the tree
-	ExpiringSessions int    // not heard of for two thirds of their timeouts; of a leader or a server alone
+	Clock         time.Time     // wall clock
+	FsyncPending  time.Duration // a write to the log has not ended for so long
+	DiskFull      time.Duration
+	SnapshotsFail time.Duration
+	SnapshotError string // of the last one, if that failed
+	OpenRoot      bool   // everybody may change the tree
+	// LongReply is the time since a reply was longer than clients accept, or would have been; 0 if none was.
+	LongReply        time.Duration
+	ExpiringSessions int // not heard of for two thirds of their timeouts; of a leader or a server alone
 
 	// Of a leader: the voters whose acknowledgements do not count, and how long the first of
 	// them is missing.
@@ -45,6 +47,9 @@ func (t *Troubles) words() []fourletter.Metric {
 		fourletter.Int("snapshots_fail_ms", t.SnapshotsFail.Milliseconds()),
 		fourletter.Int("open_root", number(t.OpenRoot)),
 		fourletter.Int("sessions_expiring", int64(t.ExpiringSessions)),
+	}
+	if t.LongReply > 0 {
+		list = append(list, fourletter.Int("long_reply_ago_ms", t.LongReply.Milliseconds()))
 	}
 	if t.SnapshotError != "" {
 		list = append(list, fourletter.Metric{Name: "snapshot_error", Value: oneLine(t.SnapshotError)})

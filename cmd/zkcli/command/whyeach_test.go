@@ -143,6 +143,7 @@ func TestEachFindingOfRealTexts(t *testing.T) {
 		{"member-list", []*likeness{leader.with(t, "member_list_differs=1", "+members_of_file=1, 2")}},
 		{"looping-client", []*likeness{leader.with(t, "connection_request_count=GROWS")}},
 		{"many-watches", []*likeness{leader.with(t, "watch_count=2500000")}},
+		{"long-list", []*likeness{leader.with(t, "replies_long=3", "+long_reply_ago_ms=5000")}},
 		{"open-root", []*likeness{leader.with(t, "open_root=1")}},
 		{"blind", []*likeness{saying("mntr is not executed because it is not in the whitelist.\n", leader, "mntr")}},
 	}

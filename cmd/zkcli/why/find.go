@@ -50,6 +50,7 @@ const (
 	certificateSoon   = 30 * 24 * time.Hour
 	certificateUrgent = 7 * 24 * time.Hour
 	fewFiles          = 0.9 // of the limit of open files
+	longReplyOld      = time.Hour
 )
 
 // Find returns what is wrong, the worst first.
@@ -57,7 +58,7 @@ func Find(f Facts) []Finding {
 	l := &look{Facts: f}
 	for _, check := range []func(){
 		l.quorum, l.leaders, l.voters, l.unreachable, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
-		l.certificates, l.sessions, l.files, l.versions, l.lists, l.clients, l.watches, l.root, l.blind,
+		l.certificates, l.sessions, l.files, l.versions, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
 	} {
 		check()
 	}
@@ -497,6 +498,26 @@ func (l *look) watches() {
 		l.add(Finding{ID: "many-watches", Severity: Notice, Servers: []string{s.Name},
 			What: fmt.Sprintf("%s keeps %.1f million watches.", s.Name, n/1e6),
 			Do:   "Each costs memory, and a change of a node with many of them has to tell all. The word wchs counts them, wchc says which session has which. One persistent recursive watch replaces many; a limit of watches per identity is possible."})
+	}
+}
+
+// replies finds lists that are too long for clients.
+func (l *look) replies() {
+	for _, s := range l.serving() {
+		if _, ok := s.After.number("long_reply_ago_ms"); !ok || s.After.lasts("long_reply_ago_ms") > longReplyOld {
+			continue
+		}
+		long, _ := s.After.number("replies_long")
+		refused, _ := s.After.number("replies_refused")
+		f := Finding{ID: "long-list", Severity: Notice, Servers: []string{s.Name},
+			What: fmt.Sprintf("%s has sent %.0f replies that are longer than jute.maxbuffer, the last one %s ago: lists of very many children.", s.Name, long, span(s.After.lasts("long_reply_ago_ms"))),
+			Do:   "Java's clients end the connection at such a reply, connect again and ask again, unless they set a larger jute.maxbuffer. The log of the server names the nodes. Raise it in these clients, or have fewer children; zkcli and the Go client can list them in pages."}
+		if refused > 0 {
+			f.Severity = Danger
+			f.What = fmt.Sprintf("%s has refused %.0f replies that would have been longer than zkd.maxReply, and has sent %.0f that are longer than jute.maxbuffer; the last one was %s ago.", s.Name, refused, long, span(s.After.lasts("long_reply_ago_ms")))
+			f.Do = "A client whose list is refused can't work. The log of the server names the nodes. Remove zkd.maxReply, or raise it: it can change while the server runs. Or have fewer children."
+		}
+		l.add(f)
 	}
 }
 
