@@ -40,6 +40,7 @@ type Mirror struct {
 	readers  *readers       // nil for none
 	ensemble zab.State
 	founding *Founding // in the last entry; nil if that is Apache's
+	member   bool      // the owner's file says so
 	accepted uint32
 	writer   *wal.Writer
 	refs     []wal.SnapRef
@@ -127,7 +128,8 @@ func (m *Mirror) open(ctx context.Context) error {
 		e := &rec.Control[n-1]
 		m.founding = &Founding{e.Zxid, e.Prev, e.Payload}
 	}
-	if !mirror && m.founding == nil {
+	m.member = !mirror
+	if m.member && m.founding == nil {
 		return fmt.Errorf("the data in %s is not a copy of an ensemble of Apache ZooKeeper: zkd takeover mirror makes one", m.place.DataDir)
 	}
 	promise, err := decodePromise(rec.Promise)
@@ -362,6 +364,12 @@ func (f *Founding) entry() *zab.Entry {
 	return &zab.Entry{Zxid: f.Zxid, Prev: f.Prev, Type: zab.EntryMarker, Data: f.Data}
 }
 
+// Source returns the last transaction of Apache's ensemble, and the greatest epoch of it that the
+// founding knows of.
+func (f *Founding) Source() (last jute.Zxid, epoch uint32) {
+	return f.Prev, f.Zxid.Epoch() - 1 - epochMargin
+}
+
 // Founder returns the mirror's server.
 func (m *Mirror) Founder() Founder {
 	return Founder{Server: m.ID(), Incarnation: m.ident.Incarnation}
@@ -447,8 +455,13 @@ func (m *Mirror) logFounding(f *Founding) error {
 
 // becomeMember takes away what keeps servers from starting with the data.
 func (m *Mirror) becomeMember() error {
-	return writeOwner(vfs.OS{}, m.place.DataDir, datadirs.Owner{Server: m.ID(), Incarnation: m.ident.Incarnation})
+	err := writeOwner(vfs.OS{}, m.place.DataDir, datadirs.Owner{Server: m.ID(), Incarnation: m.ident.Incarnation})
+	m.member = err == nil
+	return err
 }
+
+// Member reports whether servers start with the data: Found has ended.
+func (m *Mirror) Member() bool { return m.member }
 
 // FoundEnsemble makes the data of mirrors that of the members of an ensemble of their own, in a
 // later epoch than epoch and all that they have accepted. All must be equal, or nothing is

@@ -229,20 +229,22 @@ func newFinish() *cobra.Command {
 	var f takeover.Finish
 	var out outputFlag
 	cmd := &cobra.Command{
-		Use:   "finish {--from DATADIR... | --decision FILE} DIR...",
+		Use:   "finish {--from DATADIR... | --decision FILE [--from DATADIR...]} DIR...",
 		Short: "Make the copies of a stopped ensemble the data of a zkd ensemble",
 		Long: "Make the copies in these directories the data of the members of a zkd ensemble, after the servers\n" +
 			"of Apache's ensemble were stopped, followers before the leader. Name the data directories of a\n" +
 			"majority of Apache's servers: the last transactions may be on their disks only. They are not\n" +
 			"changed. The mirrors must be stopped, and end with equal data.\n\n" +
-			"With --decision, DIR is one of the copies of an ensemble that takeover decide has decided about.\n\n" +
+			"With --decision, DIR is one of the copies of an ensemble that takeover decide has decided about, and\n" +
+			"--from names those data directories of Apache's servers that this machine has: the command refuses if\n" +
+			"these servers have run since the decision. It looks at those that were named for the decision, too.\n\n" +
 			"Until the command says that it has decided, nothing is lost by starting Apache's servers again.\n" +
 			"Afterwards zkd export is the way back. An interrupted command may be repeated.",
 		Example: "  zkd takeover finish --from zk1/data --from zk2/data --from zk3/data new/101 new/102 new/103\n" +
-			"  zkd takeover finish --decision decision /var/lib/zkd",
+			"  zkd takeover finish --decision decision --from /var/lib/zookeeper /var/lib/zkd",
 		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			if (len(f.From) == 0) != (f.Decision != "") {
+			if len(f.From) == 0 && f.Decision == "" {
 				return usageError{errors.New("takeover finish needs --from DATADIR, once for each server of a majority, or --decision FILE")}
 			}
 			f.Dirs, f.Logger = dirs, logTo(cmd.ErrOrStderr(), "", zap.WarnLevel)

@@ -44,7 +44,7 @@ func TestTakeoverRefuses(t *testing.T) {
 		{"status " + dir, exitFailure, "no running copy"},
 		{"status --output yaml " + dir, exitUsage, "text and json"},
 		{"finish a b c", exitUsage, "--from"},
-		{"finish --from x --decision y a", exitUsage, "--from"},
+		{"finish --from x --decision y a", exitFailure, "y: no such file"},
 		{"finish --from x a b", exitFailure, "three members"},
 		{"finish --decision " + single + " a", exitFailure, "single.cfg"},
 		{"decide --from x a", exitUsage, "--decision"},

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -37,13 +37,16 @@ type Decide struct {
 	// File is written. It has the secret of the ensemble.
 	File   string
 	Logger *zap.Logger
+
+	dial func(context.Context, string) error // as Finish's
 }
 
 // decision is the content of the file.
 type decision struct {
-	Format int // 1
+	Format int // 2
 	server.Founding
 	Digest string // of the tree with the marker
+	Apache source // which has ended
 	// Tail are transactions before the marker, for mirrors that lack some.
 	Tail []tailTxn
 }
@@ -53,7 +56,7 @@ type tailTxn struct {
 	Digest *uint64 `json:",omitempty"`
 }
 
-const decisionFormat = 1
+const decisionFormat = 2
 
 // memberText returns a member with the last zxid of its mirror, for Decide.Others.
 func memberText(f server.Founder, last jute.Zxid) string {
@@ -76,29 +79,33 @@ func parseMember(text string) (f server.Founder, last jute.Zxid, err error) {
 	return f, 0, fmt.Errorf("%q is no member: zkd takeover status shows it as ID:INCARNATION:ZXID", text)
 }
 
-// Run decides. The mirror stays one.
-func (d *Decide) Run(ctx context.Context) (r *Result, err error) {
-	var founders []server.Founder
-	after := jute.Zxid(0)
-	for i, text := range d.Others {
+// parseMembers returns members, and the least and the greatest zxid of their mirrors.
+func parseMembers(texts []string) (founders []server.Founder, least, most jute.Zxid, err error) {
+	for i, text := range texts {
 		f, last, err := parseMember(text)
 		if err != nil {
-			return nil, err
+			return nil, 0, 0, err
 		}
-		if founders = append(founders, f); i == 0 || last < after {
-			after = last
+		if founders = append(founders, f); i == 0 || last < least {
+			least = last
 		}
+		most = max(most, last)
 	}
 	if len(founders) < 2 {
-		return nil, fmt.Errorf("%d other members: an ensemble needs three members or more", len(founders))
+		return nil, 0, 0, fmt.Errorf("%d other members: an ensemble needs three members or more", len(founders))
 	}
-	all := &Finish{From: d.From, LogDirs: d.LogDirs, Single: d.Single, Dirs: []string{d.Dir}, Logger: d.Logger}
-	if d.LogDir != "" {
-		all.ToLogs = []string{d.LogDir}
-	}
-	best, reason, err := all.choose(ctx)
+	return founders, least, most, nil
+}
+
+// Run decides. The mirror stays one.
+func (d *Decide) Run(ctx context.Context) (r *Result, err error) {
+	founders, least, most, err := parseMembers(d.Others)
 	if err != nil {
 		return nil, err
+	}
+	all := &Finish{From: d.From, LogDirs: d.LogDirs, Single: d.Single, Dirs: []string{d.Dir}, Logger: d.Logger, dial: d.dial}
+	if d.LogDir != "" {
+		all.ToLogs = []string{d.LogDir}
 	}
 	mirrors, err := all.open(ctx)
 	defer closeAll(mirrors, &err)
@@ -109,17 +116,27 @@ func (d *Decide) Run(ctx context.Context) (r *Result, err error) {
 	if m.Founding() != nil {
 		return nil, fmt.Errorf("%s is the data of a member already: its decision stands", d.Dir)
 	}
+	best, reason, apache, err := all.choose(mirrors)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := all.checkEnded(ctx, apache, mirrors); err != nil {
+		return nil, err
+	}
+	if most > best.Last() {
+		return nil, moreThanDisks("one of the members", most, best)
+	}
 	n, err := all.catchUp(m, best)
 	if err != nil {
 		return nil, err
 	}
 	out := &decision{Format: decisionFormat}
-	err = best.Tail(min(after, m.Last()), func(x *apachefiles.Txn) error {
+	err = best.Tail(min(least, m.Last()), func(x *apachefiles.Txn) error {
 		out.Tail = append(out.Tail, tailTxn{x.Txn.Append(nil), x.Digest})
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("the mirror that has least ends at %v: %w", after, err)
+		return nil, fmt.Errorf("the mirror that has least ends at %v: %w", least, err)
 	}
 	f, err := m.NewFounding(append(founders, m.Founder()), best.Epoch())
 	if err != nil {
@@ -129,7 +146,10 @@ func (d *Decide) Run(ctx context.Context) (r *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Founding, out.Digest = *f, digest.String()
+	out.Founding, out.Digest, out.Apache = *f, digest.String(), *apache
+	if _, err := all.checkEnded(ctx, apache, mirrors); err != nil {
+		return nil, err
+	}
 	if err := out.write(d.File); err != nil {
 		return nil, err
 	}
@@ -138,18 +158,16 @@ func (d *Decide) Run(ctx context.Context) (r *Result, err error) {
 	return r, nil
 }
 
-// write writes the decision durably into a new file.
+// write writes the decision durably into a new file, or nothing.
 func (d *decision) write(name string) error {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("write the decision: %w", err)
+	if _, err := os.Lstat(name); err == nil {
+		return fmt.Errorf("write the decision: %s: %w: carry it out, or remove it if it is of an earlier attempt", name, fs.ErrExist)
 	}
-	_, err = f.Write(b)
-	return errors.Join(err, f.Sync(), f.Close(), vfs.OS{}.SyncDir(filepath.Dir(name)))
+	return vfs.Replace(vfs.OS{}, name, b, "")
 }
 
 func readDecision(name string) (*decision, error) {
@@ -161,15 +179,14 @@ func readDecision(name string) (*decision, error) {
 	if err := json.Unmarshal(b, d); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if d.Format != decisionFormat || d.Zxid == 0 {
-		return nil, fmt.Errorf("%s is no decision of zkd takeover decide", name)
+	if d.Format != decisionFormat || d.Zxid == 0 || len(d.Apache.Ports) == 0 {
+		return nil, fmt.Errorf("%s is no decision of zkd takeover decide, or one of another version of zkd: remove it, and decide again", name)
 	}
 	return d, nil
 }
 
-// carryOut makes a mirror a member by the decision, and returns how many transactions it took
-// from there.
-func (d *decision) carryOut(m *server.Mirror) (n int, err error) {
+// prepare makes a mirror equal to the decision, and returns how many transactions it took from there.
+func (d *decision) prepare(m *server.Mirror) (n int, err error) {
 	if m.Founding() == nil {
 		if n, err = d.catchUp(m); err != nil {
 			return n, err
@@ -179,10 +196,7 @@ func (d *decision) carryOut(m *server.Mirror) (n int, err error) {
 	if err == nil && digest.String() != d.Digest {
 		err = fmt.Errorf("the copy of server %d is not equal to that of the decision: its digest at %v is %v, not %s", m.ID(), d.Zxid, digest, d.Digest)
 	}
-	if err != nil {
-		return n, err
-	}
-	return n, m.Found(&d.Founding)
+	return n, err
 }
 
 // catchUp gives a mirror what it lacks up to the decision.

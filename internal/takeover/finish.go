@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,6 +15,8 @@ import (
 	"github.com/zkd-project/zkd/internal/apachefiles"
 	"github.com/zkd-project/zkd/internal/apachelink"
 	"github.com/zkd-project/zkd/internal/moving"
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/datatree"
 )
@@ -31,10 +33,14 @@ type Finish struct {
 	Dirs []string
 	// ToLogs are their log directories, in the same order; none if they are the same.
 	ToLogs []string
-	// Decision is the file of a decision to be carried out for Dirs, which need not be all; From
-	// has no meaning then. If it is empty, Finish decides itself.
+	// Decision is the file of a decision to be carried out for Dirs, which need not be all. From
+	// are then directories of Apache's servers, any number, that must have nothing after it. If
+	// it is empty, Finish decides itself.
 	Decision string
 	Logger   *zap.Logger
+
+	followed []string                            // addresses that the mirrors followed
+	dial     func(context.Context, string) error // nil for a connection by TCP
 }
 
 // Result is what Finish or Decide has done.
@@ -48,6 +54,8 @@ type Result struct {
 	Znodes   int     `json:"znodes"`
 	Sessions int     `json:"sessions"`
 	Warning  string  `json:"warning,omitempty"`
+	// Unread are directories of Apache's servers, named for the decision, that can't be read here.
+	Unread []string `json:"unread,omitempty"`
 }
 
 func resultOf(m *server.Mirror, digest string) *Result {
@@ -64,13 +72,16 @@ func (f *Finish) Run(ctx context.Context) (r *Result, err error) {
 	if len(f.Dirs) < 3 {
 		return nil, fmt.Errorf("%d copies: an ensemble needs those of three members or more", len(f.Dirs))
 	}
-	best, reason, err := f.choose(ctx)
-	if err != nil {
-		return nil, err
-	}
 	mirrors, err := f.open(ctx)
 	defer closeAll(mirrors, &err)
 	if err != nil {
+		return nil, err
+	}
+	best, reason, apache, err := f.choose(mirrors)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.checkEnded(ctx, apache, mirrors); err != nil {
 		return nil, err
 	}
 	var tail []int
@@ -81,8 +92,8 @@ func (f *Finish) Run(ctx context.Context) (r *Result, err error) {
 		}
 		tail = append(tail, n)
 	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	if _, err := f.checkEnded(ctx, apache, mirrors); err != nil {
+		return nil, err
 	}
 	if err := server.FoundEnsemble(mirrors, best.Epoch()); err != nil {
 		return nil, err
@@ -103,15 +114,69 @@ func (f *Finish) carryOut(ctx context.Context) (r *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
+	apache := d.Apache
+	apache.Last, apache.Epoch = d.Source()
+	if _, err := f.checkEnded(ctx, &apache, mirrors); err != nil {
+		return nil, err
+	}
+	if err := f.checkNothingAfter(&apache, mirrors); err != nil {
+		return nil, err
+	}
 	var tail []int
 	for _, m := range mirrors {
-		n, err := d.carryOut(m)
+		n, err := d.prepare(m)
 		if err != nil {
 			return nil, err
 		}
 		tail = append(tail, n)
 	}
-	return f.finished(mirrors, tail), nil
+	unread, err := f.checkEnded(ctx, &apache, mirrors)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mirrors {
+		if err := m.Found(&d.Founding); err != nil {
+			return nil, err
+		}
+	}
+	r = f.finished(mirrors, tail)
+	r.Unread = unread
+	return r, nil
+}
+
+// checkEnded returns an error if Apache's ensemble runs, or has run since the end of its history that
+// apache tells. Members that servers can start with already have no more to wait for. unread are the
+// directories of apache that can't be read here.
+func (f *Finish) checkEnded(ctx context.Context, apache *source, mirrors []*server.Mirror) (unread []string, err error) {
+	if !slices.ContainsFunc(mirrors, func(m *server.Mirror) bool { return !m.Member() }) {
+		return nil, nil
+	}
+	if err := apache.addPorts(f.followed, mirrors); err != nil {
+		return nil, err
+	}
+	if f.dial == nil {
+		f.dial = dial
+	}
+	if err := apache.checkStopped(ctx, f.dial, f.Logger); err != nil {
+		return nil, err
+	}
+	return apache.checkDirs()
+}
+
+// checkNothingAfter returns an error if a mirror, or one of the directories in From, has more than
+// what was decided.
+func (f *Finish) checkNothingAfter(apache *source, mirrors []*server.Mirror) error {
+	for i, m := range mirrors {
+		if err := apache.checkMirror(m, f.Dirs[i]); err != nil {
+			return err
+		}
+	}
+	named := source{Dirs: f.From, LogDirs: f.LogDirs, Last: apache.Last, Epoch: apache.Epoch}
+	unread, err := named.checkDirs()
+	if err == nil && len(unread) > 0 {
+		err = fmt.Errorf("--from: there is no directory version-2 of an Apache server in %s, or it can't be read", strings.Join(unread, ", "))
+	}
+	return err
 }
 
 // finished returns the result for mirrors that have become members.
@@ -133,53 +198,23 @@ func closeAll(mirrors []*server.Mirror, err *error) {
 	}
 }
 
-// choose checks that Apache's ensemble is stopped, and returns the most advanced of its servers.
-func (f *Finish) choose(ctx context.Context) (best *apachefiles.Server, reason string, err error) {
-	if err := f.checkStopped(ctx); err != nil {
-		return nil, "", err
-	}
+// choose returns the most advanced of Apache's servers, and their ensemble.
+func (f *Finish) choose(mirrors []*server.Mirror) (best *apachefiles.Server, reason string, apache *source, err error) {
 	best, reason, err = moving.Choose(f.From, f.LogDirs)
 	if err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
-	return best, strings.TrimSuffix(best.DataDir+": "+reason, ": "), nil
+	apache, err = newSource(best, f.From, f.LogDirs, mirrors)
+	return best, strings.TrimSuffix(best.DataDir+": "+reason, ": "), apache, err
 }
 
-// checkStopped returns an error if a leader of Apache's ensemble accepts connections, at the
-// addresses that the mirrors had.
-func (f *Finish) checkStopped(ctx context.Context) error {
-	addrs := make(map[string]bool)
+// open opens all mirrors, none of which may run.
+func (f *Finish) open(ctx context.Context) ([]*server.Mirror, error) {
 	for _, dir := range f.Dirs {
-		if s, err := ReadStatus(dir); err == nil {
-			if s.Running {
-				return fmt.Errorf("the mirror in %s is running: stop it first", dir)
-			}
-			for _, addr := range s.From {
-				addrs[addr] = true
-			}
+		if s, err := ReadStatus(dir); err == nil { // a member has none
+			f.followed = append(f.followed, s.From...)
 		}
 	}
-	var wg sync.WaitGroup
-	open := make(chan string, len(addrs))
-	for addr := range addrs {
-		wg.Go(func() {
-			if conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", addr); err == nil {
-				conn.Close() //nolint:errcheck // it was only tried
-				open <- addr
-			}
-		})
-	}
-	wg.Wait()
-	select {
-	case addr := <-open:
-		return fmt.Errorf("there is a server at the quorum port %s: stop all servers of Apache's ensemble first, followers before the leader", addr)
-	default:
-		return nil
-	}
-}
-
-// open opens all mirrors.
-func (f *Finish) open(ctx context.Context) ([]*server.Mirror, error) {
 	if len(f.ToLogs) > 0 && len(f.ToLogs) != len(f.Dirs) {
 		return nil, fmt.Errorf("%d directories of copies and %d of their logs", len(f.Dirs), len(f.ToLogs))
 	}
@@ -191,7 +226,12 @@ func (f *Finish) open(ctx context.Context) ([]*server.Mirror, error) {
 		if len(f.ToLogs) > 0 {
 			place.LogDir = f.ToLogs[i]
 		}
-		wg.Go(func() { mirrors[i], errs[i] = server.OpenMirror(ctx, place, f.Logger) })
+		wg.Go(func() {
+			mirrors[i], errs[i] = server.OpenMirror(ctx, place, f.Logger)
+			if errors.Is(errs[i], vfs.ErrLocked) {
+				errs[i] = fmt.Errorf("the mirror in %s is running: stop it first: %w", dir, errs[i])
+			}
+		})
 	}
 	wg.Wait()
 	return mirrors, errors.Join(errs...)
@@ -208,8 +248,7 @@ func (f *Finish) catchUp(m *server.Mirror, best *apachefiles.Server) (n int, err
 		return 0, err
 	}
 	if m.Last() > best.Last() {
-		return 0, fmt.Errorf("the copy of server %d has transactions up to %v, all of them confirmed, but Apache's servers only up to %v (%s): "+
-			"they have lost some, or they are others", m.ID(), m.Last(), best.Last(), best.DataDir)
+		return 0, moreThanDisks(fmt.Sprintf("the copy of server %d", m.ID()), m.Last(), best)
 	}
 	c := apachelink.NewCopy(m.Tree())
 	err = best.Tail(m.Last(), func(x *apachefiles.Txn) error {
@@ -220,6 +259,12 @@ func (f *Finish) catchUp(m *server.Mirror, best *apachefiles.Server) (n int, err
 		return n, fmt.Errorf("server %d after %v: %w. If the log does not reach back so far, let the mirrors follow a running ensemble again, or use zkd import", m.ID(), m.Last(), err)
 	}
 	return n, m.Sync()
+}
+
+// moreThanDisks returns the error for a copy that has more than Apache's servers.
+func moreThanDisks(who string, last jute.Zxid, best *apachefiles.Server) error {
+	return fmt.Errorf("%s has transactions up to %v, all of them confirmed, but Apache's servers only up to %v (%s): "+
+		"they have lost some, or they are others, or the directories are copies from before they were stopped", who, last, best.Last(), best.DataDir)
 }
 
 // appendTo gives a mirror the next transaction. c is the copy in it.
@@ -241,6 +286,9 @@ func (r *Result) Text() string {
 	}
 	for i, id := range r.Members {
 		fmt.Fprintf(&b, "server %d lacked %d transactions\n", id, r.Tail[i])
+	}
+	for _, dir := range r.Unread {
+		fmt.Fprintf(&b, "%s can't be read here: make sure that Apache's server there has not run since the decision\n", dir)
 	}
 	fmt.Fprintf(&b, "decided: with digest %s, %d znodes and %d sessions an ensemble begins in epoch %d\n", r.Digest, r.Znodes, r.Sessions, r.Epoch)
 	if r.Warning != "" {

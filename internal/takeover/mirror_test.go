@@ -43,6 +43,7 @@ type toy struct {
 	tls      *tls.Config // nil for plain links
 	exact    *apachelink.Copy
 	records  [][]byte // of the log: payloads
+	data     string   // of its znodes; "data" if it is empty
 }
 
 func newToy(t *testing.T) *toy {
@@ -62,11 +63,24 @@ func (l *toy) create(epoch uint32, wrong uint64) []byte {
 		z = jute.MakeZxid(epoch, 1)
 	}
 	root, _ := l.exact.Tree.Get("")
-	b := jute.AppendInt32(jute.AppendInt64(nil, int64(7)), int32(1))
-	b = jute.AppendInt32(jute.AppendInt64(jute.AppendInt64(b, int64(z)), int64(1000)), int32(1))
-	b = jute.AppendBuffer(jute.AppendString(b, fmt.Sprintf("/n%x", int64(z))), []byte("data"))
+	b := jute.AppendBuffer(jute.AppendString(l.header(z, 1), fmt.Sprintf("/n%x", int64(z))), []byte(cmp.Or(l.data, "data")))
 	b = jute.AppendBool(jute.AppendACLs(b, []jute.ACL{{Perms: 31, ID: jute.WorldAnyone}}), false)
-	b = jute.AppendInt32(b, root.Cversion+1)
+	return l.add(jute.AppendInt32(b, root.Cversion+1), wrong)
+}
+
+// configure adds a transaction that sets the text of the ensemble's members.
+func (l *toy) configure(text string) {
+	z := jute.MakeZxid(1, 1)
+	l.add(jute.AppendInt32(jute.AppendBuffer(jute.AppendString(l.header(z, 5), datatree.ConfigPath), []byte(text)), int32(1)), 0)
+}
+
+// header returns the header of a transaction of a type.
+func (l *toy) header(z jute.Zxid, kind int32) []byte {
+	b := jute.AppendInt32(jute.AppendInt64(nil, int64(7)), int32(1))
+	return jute.AppendInt32(jute.AppendInt64(jute.AppendInt64(b, int64(z)), int64(1000)), kind)
+}
+
+func (l *toy) add(b []byte, wrong uint64) []byte {
 	x, err := apachefiles.DecodeTxn(b)
 	check(l.T, err)
 	check(l.T, l.exact.Apply(x))
@@ -330,7 +344,7 @@ func TestDecide(t *testing.T) {
 	if err := decide(file+"3", members[:2]...); err == nil || !strings.Contains(err.Error(), "member already") {
 		t.Errorf("a decision by a member: %v", err)
 	}
-	for _, text := range []string{"", "{}", `{"Format":2,"Zxid":5}`} {
+	for _, text := range []string{"", "{}", `{"Format":1,"Zxid":5}`, `{"Format":2,"Zxid":5}`} {
 		check(t, os.WriteFile(file+"4", []byte(text), 0o600))
 		if _, err := carryOut(file+"4", dirs[0]); err == nil {
 			t.Errorf("the decision %q is carried out", text)
