@@ -135,11 +135,13 @@ func (l *loop) serversOf(list *zab.Members) []config.Server {
 	return m.Servers
 }
 
-// quorumAddrs returns the addresses on which a server listens for other servers.
+// quorumAddrs returns the addresses on which a server listens for other servers, each once.
 func quorumAddrs(s *config.Server) []string {
 	var addrs []string
 	for _, a := range s.Addrs {
-		addrs = append(addrs, net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)))
+		if addr := net.JoinHostPort(a.Host, strconv.Itoa(a.QuorumPort)); !slices.Contains(addrs, addr) {
+			addrs = append(addrs, addr)
+		}
 	}
 	return addrs
 }
@@ -189,7 +191,11 @@ func (s *Server) refused(h transport.Hello) {
 func peerAddrs(cfg *config.Config, line *config.Server) (listen, advertise []string) {
 	advertise = quorumAddrs(line)
 	if cfg.QuorumListenOnAllIPs {
-		return []string{net.JoinHostPort("", strconv.Itoa(line.Addrs[0].QuorumPort))}, advertise
+		everywhere := config.Server{Addrs: slices.Clone(line.Addrs)}
+		for i := range everywhere.Addrs {
+			everywhere.Addrs[i].Host = ""
+		}
+		return quorumAddrs(&everywhere), advertise
 	}
 	return advertise, advertise
 }

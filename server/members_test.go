@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
@@ -617,4 +618,30 @@ func TestAddressesByFiles(t *testing.T) {
 			t.Errorf("text %q", text)
 		}
 	})
+}
+
+// A server listens at each of its addresses once, and at each of its ports where it listens on all
+// addresses of the machine.
+func TestPeerAddrs(t *testing.T) {
+	for _, tc := range []struct {
+		line              string
+		all               bool
+		listen, advertise string
+	}{
+		{"a:2888:3888", false, "a:2888", "a:2888"},
+		{"a:2888:3888|b:2889:3888", false, "a:2888 b:2889", "a:2888 b:2889"},
+		{"a:2888:3888|a:2888:3889", false, "a:2888", "a:2888"},
+		{"a:2888:3888", true, ":2888", "a:2888"},
+		{"a:2888:3888|b:2888:3888", true, ":2888", "a:2888 b:2888"},
+		{"a:2888:3888|a:2889:3889", true, ":2888 :2889", "a:2888 a:2889"},
+	} {
+		m, err := config.ParseMembers("server.1=" + tc.line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listen, advertise := peerAddrs(&config.Config{QuorumListenOnAllIPs: tc.all}, &m.Servers[0])
+		if got := strings.Join(listen, " "); got != tc.listen || strings.Join(advertise, " ") != tc.advertise {
+			t.Errorf("%s, all %t: listens at %s, advertises %s, want %s and %s", tc.line, tc.all, got, advertise, tc.listen, tc.advertise)
+		}
+	}
 }

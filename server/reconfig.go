@@ -27,14 +27,15 @@ func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab
 		return zab.Members{}, fmt.Errorf("the list of all members is empty: %w", jute.ErrBadArguments)
 	}
 	asked := config.Change{Joining: change.Joining, Leaving: change.Leaving, Whole: change.NewMembers}
-	next, err := asked.Apply(present, s.cfg.ChangeOptions())
+	next, warnings, err := asked.Apply(present, s.cfg.ChangeOptions())
 	switch {
 	case errors.Is(err, config.ErrNoNumber):
 		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrMarshalling)
-	case errors.Is(err, config.ErrIDRange):
-		return zab.Members{}, fmt.Errorf("%w: %w: %w", err, replica.ErrOwnLimit, jute.ErrBadArguments)
 	case err != nil:
 		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrBadArguments)
+	}
+	for _, w := range warnings {
+		s.log.Warn("a change of the members has a server that may not get its ports", zap.Stringer("remark", w))
 	}
 	list := members(&next)
 	replica.KeepMarks(now, &list, func(id zab.SID) bool { return asked.Names(int64(id)) })

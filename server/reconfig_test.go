@@ -3,9 +3,11 @@ package server
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -113,8 +115,9 @@ func TestReconfigRefusals(t *testing.T) {
 			{jute.ReconfigRequest{Joining: "server.4=10.0.0.4:2888:3888", ConfigID: -1}, jute.ErrBadArguments},                  // no port for clients
 			{jute.ReconfigRequest{Joining: "server.4=10.0.0.3:2888:3888:participant;2181", ConfigID: -1}, jute.ErrBadArguments}, // the address of server 3
 			{*removing(1, 2, 3), jute.ErrBadArguments},
-			{*adding(4), jute.ErrNewConfigNoQuorum}, // it does not run
-			{jute.ReconfigRequest{NewMembers: spec(4, "participant"), ConfigID: -1}, jute.ErrNewConfigNoQuorum},
+			{jute.ReconfigRequest{NewMembers: spec(4, "participant"), ConfigID: -1}, jute.ErrNewConfigNoQuorum}, // it does not run
+			{jute.ReconfigRequest{Leaving: "1", Joining: adding(4, 5, 6).Joining, ConfigID: -1}, jute.ErrNewConfigNoQuorum},
+			{*adding(4), 0},   // the others are a quorum
 			{*removing(7), 0}, // unknown ids do not matter
 			{jute.ReconfigRequest{Joining: spec(4, "observer"), ConfigID: -1}, 0},
 		} {
@@ -394,8 +397,132 @@ func TestReconfigForeignData(t *testing.T) {
 				t.Error("it serves")
 			}
 		}
-		if r := e.servers[1].connect(t).call(jute.OpReconfig, adding(4)); r.Err != jute.ErrNewConfigNoQuorum {
-			t.Errorf("added: %v", r.Err)
+		c := e.servers[1].connect(t)
+		c.ok(jute.OpReconfig, adding(4)) // a quorum does not need it
+		time.Sleep(5 * time.Second)
+		if s := e.servers[4]; s != nil && s.serving.Load() {
+			t.Error("it serves as a member")
+		}
+		c.create("/ours", "")
+		if e.servers[e.leader()].connect(t).exists("/theirs") {
+			t.Error("its data came into the ensemble")
+		}
+	})
+}
+
+// A server gets a vote though it is not there, as long as the others are a quorum. The leader
+// says so, in its log and in mntr, until the server has come.
+func TestReconfigGivesAVoteToAnAbsentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 5)
+		e.change("1, 2, 3, 4, 5", adding(4, 5))
+		leader := e.servers[e.leader()]
+		if n := leader.logged.FilterMessageSnippet("gives a vote to servers that are not there or not up to date: [4 5]").Len(); n != 1 {
+			t.Errorf("the leader logged %v", leader.logged.All())
+		}
+		time.Sleep(2 * time.Second) // the housekeeper looks
+		if got := leader.mntr(t)["voters_missing"]; got != "4, 5" {
+			t.Errorf("voters missing: %q", got)
+		}
+		leader.connect(t).create("/a", "1")
+		for id := 4; id <= 5; id++ {
+			e.files[id] = idList(5)
+			e.start(id)
+			e.await("it serves", e.servers[id].serving.Load)
+		}
+		time.Sleep(10 * time.Second) // they are admitted
+		if got := leader.mntr(t)["voters_missing"]; got != "" {
+			t.Errorf("voters missing: %q", got)
+		}
+		gone := 0
+		for id := 1; gone < 2; id++ { // 4 and 5 are needed now
+			if id != e.leader() {
+				e.kill(id)
+				gone++
+			}
+		}
+		e.servers[e.leader()].connect(t).create("/b", "1")
+		if v, _ := e.servers[4].connect(t).get("/a"); v != "1" {
+			t.Errorf("read %q", v)
+		}
+	})
+}
+
+// An observer that is up to date takes the place of a voter that is down: with it there is a quorum
+// of the new members.
+func TestReconfigCountsObservers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 4)
+		e.join(4, "1 2 3")
+		down := e.follower()
+		e.kill(down)
+		time.Sleep(2 * time.Second) // the leader notices
+		e.change("1, 2, 3, 4", adding(4))
+		e.change(allBut(4, down), removing(down))
+	})
+}
+
+// A server whose new client port is taken serves at the old one, and moves when the new one is free.
+func TestReconfigPortIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 3)
+		id := e.follower()
+		e.stop(id)
+		var taken atomic.Bool
+		taken.Store(true)
+		var ports sync.Map // of *memListener
+		at := func(port string) *memListener {
+			l, _ := ports.LoadOrStore(port, newMemListener())
+			return l.(*memListener)
+		}
+		s, err := e.tryStart(id, func(o *Options) {
+			o.Listen = func(_, addr string) (net.Listener, error) {
+				if strings.HasSuffix(addr, ":2182") && taken.Load() {
+					return nil, syscall.EADDRINUSE
+				}
+				_, port, _ := net.SplitHostPort(addr)
+				return at(port), nil
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.settled()
+		e.change("1, 2, 3", &jute.ReconfigRequest{ConfigID: -1, Joining: fmt.Sprintf("server.%[1]d=10.0.0.%[1]d:2888:3888;2182", id)})
+		time.Sleep(2 * membersRetry)
+		if s.net = at("2181"); s.logged.FilterMessageSnippet("can't follow the change of the members yet").Len() != 1 {
+			t.Errorf("logged %v", s.logged.All())
+		}
+		s.connect(t).create("/old", "")
+		taken.Store(false)
+		time.Sleep(2 * membersRetry)
+		s.net = at("2182")
+		s.connect(t).create("/new", "")
+	})
+}
+
+// A client that may not change the members learns nothing but that, whatever it asks for, and
+// none of its text comes into the log.
+func TestReconfigAsksForPermissionFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startEnsemble(t, 3, "reconfigEnabled=true", superIs)
+		c := e.servers[e.leader()].connect(t)
+		for _, bad := range []jute.ReconfigRequest{
+			{Leaving: "1", ConfigID: 77},
+			{Joining: "nonsense", ConfigID: -1},
+			{EmptyMembers: true, ConfigID: -1},
+			{Leaving: "x", ConfigID: -1},
+			{Leaving: "1,2,3", ConfigID: -1},
+			{Joining: spec(7, "participant") + "," + spec(8, "participant") + "," + spec(9, "participant") + "," + spec(6, "participant"), ConfigID: -1},
+			*adding(4),
+			{NewMembers: "\n2026-11-28T00:00:00 ERROR all is lost", ConfigID: -1},
+		} {
+			if r := c.call(jute.OpReconfig, &bad); r.Err != jute.ErrNoAuth {
+				t.Errorf("%+v: %v", bad, r.Err)
+			}
+		}
+		if n := e.servers[e.leader()].logged.FilterMessageSnippet("change of the members").Len(); n != 0 {
+			t.Errorf("the leader logged %v", e.servers[e.leader()].logged.All())
 		}
 	})
 }

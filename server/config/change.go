@@ -39,39 +39,33 @@ var (
 	// ErrNoNumber means that the id of a leaving or a joining server is no number. ZooKeeper
 	// answers this one with MarshallingError, and every other error with BadArguments.
 	ErrNoNumber = errors.New("is no id of a server: write a number, such as 3")
-	// ErrIDRange means that the change is right but for the id of a server, which ZooKeeper
-	// would take.
-	ErrIDRange = errors.New("no id of a server here")
 	// ErrHierarchical means that the members have groups, which an incremental change
 	// does not say how to change.
 	ErrHierarchical = errors.New("the ensemble has groups and weights: write the whole list of members, with its group and weight lines, in place of joining and leaving servers")
 )
 
-// Apply returns the members after the change. They have version 0, since the version is
-// the zxid of the change, which the caller knows. [ParseMembers] makes equal members of
-// their text. The error is an Errors, ErrHierarchical, or wraps ErrNoNumber, or ErrIDRange and
-// an Errors.
+// Apply returns the members after the change, with remarks on them. They have version 0, since
+// the version is the zxid of the change, which the caller knows. [ParseMembers] makes equal
+// members of their text. The error is an Errors, ErrHierarchical, or wraps ErrNoNumber.
 //
 // Apply checks the result by itself. Whether its servers are up is for the caller to check.
-func (c Change) Apply(now Members, o ChangeOptions) (Members, error) {
+func (c Change) Apply(now Members, o ChangeOptions) (Members, []Warning, error) {
 	l := newLoader(nil)
 	l.c.StandaloneEnabled, l.c.ExtendedTypes, l.c.raw.multiAddress = o.StandaloneEnabled, o.ExtendedTypes, o.MultiAddress
 	if c.Whole != "" {
 		l.memberText(strings.ReplaceAll(c.Whole, ",", "\n"), "members")
 		l.keepClientPorts(now)
 	} else if err := l.incremental(c, now); err != nil {
-		return Members{}, err
+		return Members{}, nil, err
 	}
 	if len(l.errs) == 0 {
 		l.validateChange(now)
 	}
-	if len(l.errs) > 0 {
-		return Members{}, l.errs
-	}
 	if l.validateIDs(); len(l.errs) > 0 {
-		return Members{}, fmt.Errorf("%w: %w", ErrIDRange, l.errs)
+		return Members{}, nil, l.errs
 	}
-	return ParseMembers(l.c.Members.Text())
+	m, err := ParseMembers(l.c.Members.Text())
+	return m, l.warnings, err
 }
 
 // Names reports whether the change says what the member with an id is to be.
@@ -187,8 +181,10 @@ func (m *Members) quorumPossible() bool {
 	})
 }
 
-// validateEndpoints checks that no server which is new or changed uses a port of another
-// one on the same host. Conflicts among the other servers are older than this change.
+// validateEndpoints checks the ports of the servers that are new or changed. A quorum port must
+// be the only use of that port on its host, and a server can't have one port for two things.
+// Two servers that share another port get a warning: one of them can't serve clients there.
+// Conflicts among the other servers are older than this change.
 func (l *loader) validateEndpoints(now Members) {
 	var kept, changed []Server
 	for _, s := range l.c.Members.Servers {
@@ -198,42 +194,53 @@ func (l *loader) validateEndpoints(now Members) {
 			changed = append(changed, s)
 		}
 	}
-	type use struct {
-		server int64
-		port   string
-	}
-	taken := make(map[Endpoint]use)
+	taken := make(map[Endpoint][]listener)
 	for i, s := range append(kept, changed...) {
 		for _, e := range s.listeners() {
-			other, twice := taken[e.Endpoint]
-			if !twice {
-				taken[e.Endpoint] = use{s.ID, e.port}
-			} else if i >= len(kept) {
-				l.fail(s.line(), "its %s, %s, is the %s of server.%d: every server needs its own ports on a host",
-					e.port, e, other.port, other.server)
+			for _, other := range taken[e.Endpoint] {
+				if i >= len(kept) {
+					l.sharedPort(s, e, other)
+				}
 			}
+			taken[e.Endpoint] = append(taken[e.Endpoint], e)
 		}
 	}
+}
+
+// sharedPort fails or warns because a port of s is in use already, by s itself or another server.
+func (l *loader) sharedPort(s Server, e, other listener) {
+	const quorum = "quorum port"
+	if e.server == other.server || e.port == quorum || other.port == quorum {
+		l.fail(s.line(), "its %s, %s, is the %s of server.%d: every server needs its own ports on a host", e.port, e, other.port, other.server)
+		return
+	}
+	l.warn(s.line(), "its %s, %s, is the %s of server.%d: if both run on one host, only one of them can listen there", e.port, e, other.port, other.server)
 }
 
 // listener is an address on which a server listens.
 type listener struct {
 	Endpoint
-	port string // what it is for
+	server int64
+	port   string // what it is for
 }
 
-// listeners returns the addresses on which s listens, in a form that can be compared. A
-// wildcard address for clients stands for the hosts of s. So does a loopback address if
-// the ensemble is on several machines, since each machine has its own.
+// listeners returns the addresses on which s listens, each once, in a form that can be
+// compared; nothing listens on election ports. A wildcard address for clients stands for the
+// hosts of s. So does a loopback address if the ensemble is on several machines, since each
+// machine has its own.
 func (s Server) listeners() (all []listener) {
 	add := func(host string, port int, name string) {
-		all = append(all, listener{Endpoint{comparableHost(host), port}, name})
+		if one := (listener{Endpoint{comparableHost(host), port}, s.ID, name}); !slices.Contains(all, one) {
+			all = append(all, one)
+		}
 	}
 	for _, a := range s.Addrs {
 		add(a.Host, a.QuorumPort, "quorum port")
-		add(a.Host, a.ElectionPort, "election port")
 	}
-	for _, client := range []listener{{s.Client, "client port"}, {s.SecureClient, "secure client port"}} {
+	for _, client := range []struct {
+		Endpoint
+		port string
+	}{{s.Client, "client port"}, {s.SecureClient, "secure client port"}} {
 		switch {
 		case client.Port == 0:
 		case isWildcard(client.Host) || isLoopback(client.Host) && !isLoopback(s.Addrs[0].Host):

@@ -92,7 +92,7 @@ func (j *Join) members(now Members) (Members, int64, error) {
 	}
 	self.ID = cmp.Or(wanted, lowestFree(now))
 	change := Change{Joining: fmt.Sprintf("server.%d=%s", self.ID, self)}
-	all, err := change.Apply(now, ChangeOptions{ExtendedTypes: true, MultiAddress: true})
+	all, _, err := change.Apply(now, ChangeOptions{ExtendedTypes: true, MultiAddress: true})
 	return all, self.ID, err
 }
 

@@ -71,7 +71,7 @@ func TestJoinID(t *testing.T) {
 		{name: "IPv6", Join: Join{Advertise: "[::1]"}, id: 2, line: "[::1]:2888:3888:observer;0.0.0.0:2181"},
 		{name: "id in use", Join: Join{Advertise: "c", ID: 3}, err: "id 3 is in use: server.3 of the ensemble is at b:2888"},
 		{name: "address in use", Join: Join{Advertise: "b", ID: 9}, err: "server.3 of the ensemble has the address b:2888"},
-		{name: "election port in use", Join: Join{Advertise: "b:1:3888;5"}, err: "is the election port of server.3"},
+		{name: "port in use", Join: Join{Advertise: "b:2181:3889;5"}, err: "is the client port of server.3"},
 		{name: "id too high", Join: Join{Advertise: "c", ID: 300}, err: "an id is a number from 1 to 255"},
 		{name: "no address for others", Join: Join{Advertise: "0.0.0.0"}, err: "other servers can't connect to that address"},
 		{name: "several addresses", Join: Join{Advertise: "c:1:2|d:1:2"}, err: "it must be one address"},

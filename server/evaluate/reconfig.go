@@ -11,8 +11,7 @@ import (
 // Reconfig is a request to change the members, and what the tree says about it.
 type Reconfig struct {
 	jute.ReconfigRequest
-	// Allowed reports whether the caller may write /zookeeper/config. It is to be checked last,
-	// as Apache's server does.
+	// Allowed reports whether the caller may write /zookeeper/config.
 	Allowed bool
 	// Version is the version of the members that clients see, 0 if the node does not show one.
 	Version jute.Zxid

@@ -24,16 +24,20 @@ func (r *Replica) controlOf(req *evaluate.Request) func(*evaluate.Request) (done
 }
 
 // reconfigure proposes the change of the members that a request asks for. Its client is
-// answered by a barrier after the change: the change takes effect when it is applied.
+// answered by a barrier after the change: the change takes effect when it is applied. Whether
+// the client may change the members is checked first: one that may not learns nothing else.
 func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 	if _, ok := r.Core.NextZxid(); !ok {
 		return false, false
 	}
 	change, err := r.leading.evaluator.Reconfig(req)
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, true // Evaluate comes to the same error
-	}
-	if mutated(changeAnsweredEarly) {
+	case !change.Allowed && !mutated(changeByAnybody):
+		req.Refused = jute.ErrNoAuth
+		return false, true
+	case mutated(changeAnsweredEarly):
 		r.placeBarrier(barrier{origin: req.Origin})
 	}
 	zxid, err := r.changeMembers(&change)
@@ -68,10 +72,6 @@ func (r *Replica) transferLeader(req *evaluate.Request) (done, ok bool) {
 	return false, true
 }
 
-// ErrOwnLimit means that Apache's server would take the change of the members. A client that
-// may not change them is refused for that reason, as there.
-var ErrOwnLimit = errors.New("the change is beyond a limit of this server")
-
 // changeMembers proposes a change of the members. It makes its checks in the order of
 // Apache's server.
 func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
@@ -84,20 +84,17 @@ func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
 		return 0, fmt.Errorf("it is for version %x, and the present one is %x: %w", change.ConfigID, uint64(have), jute.ErrBadVersion)
 	}
 	list, err := r.o.Reconfigure(now, change.ReconfigRequest)
-	switch {
-	case errors.Is(err, ErrOwnLimit) && !change.Allowed:
-		return 0, fmt.Errorf("%v: %w", err, jute.ErrNoAuth)
-	case err != nil:
+	if err != nil {
 		return 0, err
 	}
 	list.Commanded = true
-	if change.Allowed || mutated(changeByAnybody) {
-		return r.Core.ProposeMembers(list)
+	late := r.Core.LateVoters(&list)
+	zxid, err := r.Core.ProposeMembers(list)
+	if err == nil && len(late) > 0 {
+		r.event(2, late[0], fmt.Sprintf("the change of the members at %v gives a vote to servers that are not there or not up to date: %v. "+
+			"Of %d voters a majority must be up, so fewer failures are tolerated until they are; start them, or remove them", zxid, late, list.NumVoters()))
 	}
-	if err := r.Core.CheckMembers(&list); err != nil {
-		return 0, err
-	}
-	return 0, jute.ErrNoAuth
+	return zxid, err
 }
 
 // refusalOf returns the code with which a client learns that a change is refused.
@@ -105,7 +102,7 @@ func refusalOf(err error) jute.Code {
 	switch {
 	case errors.Is(err, zab.ErrMembersPending):
 		return jute.ErrReconfigInProgress
-	case errors.Is(err, zab.ErrNoQuorum), errors.Is(err, zab.ErrLateVoters):
+	case errors.Is(err, zab.ErrNoQuorum):
 		return jute.ErrNewConfigNoQuorum
 	case errors.Is(err, zab.ErrBadMembers), errors.Is(err, zab.ErrNotPrepared):
 		return jute.ErrBadArguments

@@ -89,8 +89,8 @@ func (s *Sim) reconfigure(now *zab.Members, r jute.ReconfigRequest) (list zab.Me
 }
 
 // checkChange checks a change of the members that a leader proposes for a client: the client
-// asked for it and may do so, no other change has come first, and the servers that get a
-// vote have the leader's history: I24.
+// asked for it and may do so, no other change has come first, and a quorum of the new members
+// has the leader's history: I24.
 func (s *Sim) checkChange(n *node, e *zab.Entry) {
 	var m zab.Members
 	err := m.Decode(e.Data)
@@ -114,17 +114,26 @@ func (s *Sim) checkChange(n *node, e *zab.Entry) {
 	case want.version != 0 && want.version != now.Version:
 		s.fail("I24", "server %d changes the members by %v for a client that means those of %v; they are those of %v", n.id, e.Zxid, want.version, now.Version)
 	}
+	if late := s.late(n, now, &m); !isQuorum(&m, func(id zab.SID) bool { return !slices.Contains(late, id) }) {
+		s.fail("I24", "server %d changes the members to %v by %v, and %v are not up to date", n.id, &m, e.Zxid, late)
+	}
+}
+
+// late returns the servers to which a leader gives a vote and that lack the beginning of its
+// epoch, or do not count. The leader may not know yet that a server has crashed, or has started
+// without its disk.
+func (s *Sim) late(n *node, now, next *zab.Members) (late []zab.SID) {
 	marker := jute.MakeZxid(n.status.Epoch, 0)
-	for _, id := range ids(&m) {
+	for _, id := range ids(next) {
 		o := s.node(id)
-		// The leader may not know yet that a server has crashed, or has started without its disk.
 		if slices.Contains(ids(now), id) || id == n.id || !o.alive || s.now < o.began+s.cfg.ElectionMs*3000 {
 			continue
 		}
 		if last, _ := o.disk.durable.last(); last < marker || !s.counts(o) {
-			s.fail("I24", "server %d gives a vote to server %d by %v, which has the history up to %v and counts %t", n.id, id, e.Zxid, last, s.counts(o))
+			late = append(late, id)
 		}
 	}
+	return late
 }
 
 // commitChange takes a client's change off the list of its requests under way.

@@ -300,17 +300,15 @@ var (
 	ErrNotLeading     = errors.New("this server does not lead")
 	ErrMembersPending = errors.New("another change of the members is not committed yet")
 	ErrNoQuorum       = errors.New("no quorum of the new members is up to date")
-	ErrLateVoters     = errors.New("servers that would get a vote are not up to date")
 	ErrNotPrepared    = errors.New("the server is no voter, or not up to date")
 	ErrBadMembers     = errors.New("the members are not in order, or without a voter")
 )
 
 // ProposeMembers appends an entry that changes the members, and returns its zxid. From that
 // entry on entries need a quorum of the old and of the new members; once it is committed,
-// only the new ones count. Only one change may be under way. Each server that a command
-// makes a voter must be up to date, so that it can't cost the ensemble its quorum. After
-// ErrNoQuorum or ErrLateVoters try again: meanwhile servers that would become voters are
-// admitted if they follow; otherwise a single voter could never get others.
+// only the new ones count. Only one change may be under way, and a quorum of the new members
+// must be up to date. After ErrNoQuorum try again: meanwhile servers that would become voters
+// are admitted if they follow; otherwise a single voter could never get others.
 func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	z, ok := c.NextZxid()
 	if !ok || c.committed < c.marker || c.standalone {
@@ -320,7 +318,7 @@ func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 		return 0, ErrMembersPending
 	}
 	m.Version, m.TimeMs = z, c.wall
-	if err := c.CheckMembers(&m); err != nil {
+	if err := c.checkMembers(&m); err != nil {
 		if err != ErrBadMembers {
 			c.refusedMembers = m
 		}
@@ -331,25 +329,20 @@ func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	return z, nil
 }
 
-// CheckMembers returns the reason why ProposeMembers would refuse these members, or nil.
-func (c *Core) CheckMembers(m *Members) error {
+// checkMembers returns the reason why ProposeMembers would refuse these members, or nil.
+func (c *Core) checkMembers(m *Members) error {
 	if m.NumVoters() == 0 || new(Members).Decode(m.Append(nil)) != nil {
 		return ErrBadMembers
 	}
-	if late := c.lateVoters(m); len(late) > 0 {
-		return fmt.Errorf("%w: %v", ErrLateVoters, late)
-	}
-	if !m.Quorum(c.Ready) {
+	if !m.Quorum(c.Ready) && !mutated(changeWithoutQuorum) {
 		return ErrNoQuorum
 	}
 	return nil
 }
 
-// lateVoters returns the servers that a command's list makes voters and that are not ready.
-func (c *Core) lateVoters(list *Members) (late []SID) {
-	if !list.Commanded || mutated(lateVoterJoins) {
-		return nil
-	}
+// LateVoters returns the servers that a list makes voters and that are not ready. Until they
+// are, the ensemble tolerates fewer failures.
+func (c *Core) LateVoters(list *Members) (late []SID) {
 	for i := range list.List {
 		if id := list.List[i].ID; list.Voter(id) && !c.members().Voter(id) && !c.Ready(id) {
 			late = append(late, id)

@@ -43,7 +43,7 @@ const (
 	positionBeforeFsync
 	higherEpochIgnored
 	unboundedLease
-	lateVoterJoins
+	changeWithoutQuorum
 	secondChange
 	changeForgotten
 	promisedStands
@@ -86,7 +86,7 @@ var mutantNames = [...]string{
 	positionBeforeFsync:     "position-before-fsync",
 	higherEpochIgnored:      "higher-epoch-ignored",
 	unboundedLease:          "unbounded-lease",
-	lateVoterJoins:          "late-voter-joins",
+	changeWithoutQuorum:     "change-without-quorum",
 	secondChange:            "second-change",
 	changeForgotten:         "change-forgotten",
 	promisedStands:          "promised-stands",

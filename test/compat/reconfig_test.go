@@ -47,25 +47,27 @@ func TestEnsembleReconfig39(t *testing.T) {
 	})
 }
 
-// reconfigScenarios change nothing on either side. The authority is checked last, so a client
-// without any learns with NoAuth that its request passes all other checks.
+// reconfigScenarios change nothing on either side: each change also gives votes to so many servers
+// that do not exist that there is no quorum. That is checked after all else, so NewConfigNoQuorum
+// means that a request passes all other checks.
 func reconfigScenarios() []scenario {
 	const (
 		where    = "127.0.0.1:1:2:participant;3"
 		good     = "server.9=" + where
 		observer = "server.9=127.0.0.1:1:2:observer;3"
-		three    = good + ",server.8=127.0.0.1:4:5;6,server.7=127.0.0.1:7:8;9"
+		three    = "server.8=127.0.0.1:4:5;6,server.7=127.0.0.1:7:8;9,server.6=127.0.0.1:10:11;12"
+		many     = three + ",server.5=127.0.0.1:13:14;15"
 		later    = 0x7700000000
 	)
 	joining := func(specs ...string) (list []request) {
 		for _, s := range specs {
-			list = append(list, reconfig(s, absent, absent, -1))
+			list = append(list, reconfig(s+","+many, absent, absent, -1))
 		}
 		return list
 	}
 	leaving := func(ids ...string) (list []request) {
 		for _, s := range ids {
-			list = append(list, reconfig(absent, s, absent, -1))
+			list = append(list, reconfig(many, s, absent, -1))
 		}
 		return list
 	}
@@ -94,22 +96,26 @@ func reconfigScenarios() []scenario {
 			reconfig(absent, absent, "x", later), reconfig("", absent, "", later),
 			reconfig("some thing", absent, absent, -1), reconfig(absent, "x", absent, -1), reconfig("some thing", "x", absent, -1),
 			reconfig(absent, "1,2", absent, -1), reconfig(absent, "1,2,3", absent, -1), reconfig(absent, absent, "x", -1),
-			reconfig(three, absent, absent, -1), reconfig(three, "1", absent, -1), reconfig(absent, absent, three, -1)),
-		asked("version, without authority", false,
-			reconfig(observer, absent, absent, -1), reconfig(observer, absent, absent, later), reconfig("some thing", absent, absent, later)),
-		asked("nothing, without authority", false, append(whole("", " "), reconfig(absent, absent, absent, -1), reconfig("", "", absent, -1))...),
-		asked("joining, without authority", false, joining(
+			reconfig(many, absent, absent, -1), reconfig(three, "1", absent, -1), reconfig(absent, absent, three, -1)),
+		asked("without authority", false,
+			reconfig(good, absent, absent, -1), reconfig(absent, "7", absent, -1), reconfig(absent, "1", absent, -1), reconfig(observer, absent, absent, -1),
+			reconfig(absent, absent, absent, -1), reconfig("", "", absent, -1)),
+		asked("without authority, and wrong", false,
+			reconfig(observer, absent, absent, later), reconfig("some thing", absent, absent, -1), reconfig(absent, "x", absent, -1),
+			reconfig(absent, "1,2,3", absent, -1), reconfig(absent, absent, "", -1), reconfig(many, absent, absent, -1)),
+		asked("joining", true, joining(
 			"some thing", "server.9", "server.9=", "server.x="+where, "server.="+where, "server.9=127.0.0.1", "server.9=127.0.0.1:1", "server.9=127.0.0.1:1:2",
 			"server.9=127.0.0.1:1:2;", "server.9=127.0.0.1:1:2:leader;3", "server.9=127.0.0.1:a:2;3", "server.9=127.0.0.1:1:2:observer;x",
-			"server.9=127.0.0.1:1:2:participant;127.0.0.1", "group.1=1:2", "weight.9=1", observer+",some thing", three)...),
-		asked("joining, where Apache's server is lenient", false, joining(good, "peer.9="+where, "version=5", "clientPort=5",
+			"server.9=127.0.0.1:1:2:participant;127.0.0.1", "group.1=1:2", "weight.9=1", observer+",some thing", good, observer,
+			"server.9=127.0.0.1:1:2:observer;6")...),
+		asked("joining, where Apache's server is lenient", true, joining("peer.9="+where, "version=5", "clientPort=5",
 			"server.9=:1:2:observer;3", "server.9=127.0.0.1:99999:2:observer;3", "server.9=127.0.0.1:1:2:observer;99999",
 			"server.9=127.0.0.1:1:1:observer;3", "server.9=127.0.0.1:1:2:observer;1", observer+","+observer)...),
-		asked("ids out of the range, without authority", false, joining("server.-1=127.0.0.1:1:2:observer;3", "server.0=127.0.0.1:1:2:observer;3",
+		asked("ids out of the range", true, joining("server.-1=127.0.0.1:1:2:observer;3", "server.0=127.0.0.1:1:2:observer;3",
 			"server.255=127.0.0.1:1:2:observer;3", "server.256=127.0.0.1:1:2:observer;3")...),
-		asked("leaving, without authority", false, leaving("1", "1,2", "1,2,3", "7", "x", "1,x", "1;2", " 1 , 2 ", "1,1", "99999999999999999999", "1.5", "server.1")...),
-		asked("whole, without authority", false, whole("x", "server.9", observer, good, good+"\n"+good, three,
-			three+"\ngroup.1=8", three+"\ngroup.1=7:8:9", three+"\ngroup.1=7:8:9\ngroup.2=8", three+"\nversion=5", three+"\nclientPort=5")...),
+		asked("leaving", true, leaving("1", "1,2", "1,2,3", "7", "x", "1,x", "1;2", " 1 , 2 ", "1,1", "99999999999999999999", "1.5", "server.1")...),
+		asked("whole", true, whole("x", "server.9", observer, good, good+"\n"+good, three,
+			three+"\ngroup.1=8", three+"\ngroup.1=6:7:8", three+"\ngroup.1=6:7:8\ngroup.2=8", three+"\nversion=5", three+"\nclientPort=5")...),
 	}
 }
 

@@ -289,7 +289,7 @@ func explain(err error) error {
 		{"the servers do not allow changes of the members: set reconfigEnabled=true on all of them, and restart them one by one", client.ErrReconfigDisabled},
 		{"only the super user may change the members: say --auth digest:super:PASSWORD (DigestAuthenticationProvider.superDigest on the servers)", client.ErrNoAuth},
 		{singleServer, client.ErrUnimplemented},
-		{"the ensemble refuses these members: a port is another member's, or too few voters would be left (2 are needed, unless standaloneEnabled=false); the leader's log says why", client.ErrBadArguments},
+		{"the ensemble refuses these members: a quorum port is another member's, or too few voters would be left (2 are needed, unless standaloneEnabled=false); the leader's log says why", client.ErrBadArguments},
 	} {
 		if errors.Is(err, x.err) {
 			return &wordedError{x.text, err}

@@ -186,7 +186,7 @@ func (l *look) voters() {
 		who += "; " + name
 	}
 	f.What = fmt.Sprintf("The leader %s misses %d of %d voters%s.", leader.Name, missing, int(size), who)
-	f.Do = "Start the server again, or look at its log and at the ports between it and the leader. "
+	f.Do = "Start the server, or look at its log and at the ports between it and the leader. If it is not to come, take it out of the members: zkcli member remove. "
 	if left := int(size)/2 - missing; left > 0 {
 		f.Do += fmt.Sprintf("Until then %d further failures are tolerated.", left)
 	} else {
