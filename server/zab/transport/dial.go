@@ -16,30 +16,30 @@ const nextAddress = 250 * time.Millisecond
 
 // connect dials a peer and does the handshake. The caller must drop the connection's raw in
 // the end.
-func (t *Transport) connect(ctx context.Context, p *peer, why purpose) (*conn, Hello, error) {
+func (t *Transport) connect(ctx context.Context, p *peer, why purpose) (*conn, *handshake, error) {
 	nc, host, err := t.dialAny(ctx, p.addrs())
 	if err != nil {
-		return nil, Hello{}, err
+		return nil, nil, err
 	}
 	if !t.hold(nc) {
-		return nil, Hello{}, ErrClosed
+		return nil, nil, ErrClosed
 	}
 	unhook := context.AfterFunc(ctx, func() { nc.Close() })
-	secured, h, err := t.introduce(ctx, nc, host, p, why)
+	hs, err := t.introduce(ctx, nc, host, p, why)
 	if !unhook() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		t.drop(nc)
-		return nil, Hello{}, fmt.Errorf("%s: %w", nc.RemoteAddr(), err)
+		return nil, nil, fmt.Errorf("%s: %w", nc.RemoteAddr(), err)
 	}
-	return p.timed(secured, nc), h, nil
+	return p.timed(hs.nc, nc), hs, nil
 }
 
 // introduce does the TLS handshake, if configured, and then the transport's own.
-func (t *Transport) introduce(ctx context.Context, nc net.Conn, host string, p *peer, why purpose) (net.Conn, Hello, error) {
+func (t *Transport) introduce(ctx context.Context, nc net.Conn, host string, p *peer, why purpose) (*handshake, error) {
 	if err := nc.SetDeadline(time.Now().Add(t.o.HandshakeTimeout + t.o.ProbeTimeout)); err != nil {
-		return nil, Hello{}, err
+		return nil, err
 	}
 	setUserTimeout(nc, t.o.WriteTimeout+t.o.IdleTimeout)
 	secured := nc
@@ -48,15 +48,15 @@ func (t *Transport) introduce(ctx context.Context, nc net.Conn, host string, p *
 		err := client.HandshakeContext(ctx)
 		t.tls.Observe(err)
 		if err != nil {
-			return nil, Hello{}, &reason{"certificate", "TLS: " + logText(err)}
+			return nil, &reason{"certificate", "TLS: " + logText(err)}
 		}
 		secured = client
 	}
-	h, err := t.dialHandshake(secured, p.id, why)
+	hs, err := t.dialHandshake(secured, p.id, why)
 	if err != nil {
-		return nil, Hello{}, err
+		return nil, err
 	}
-	return secured, h, nc.SetDeadline(time.Time{})
+	return hs, nc.SetDeadline(time.Time{})
 }
 
 // dialed is the result of dialing the address with this index.

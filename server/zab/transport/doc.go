@@ -79,6 +79,9 @@
 //     bytes that the window allows in flight.
 //   - A sender never waits for a credit that does not come: with less in flight than a
 //     receiver may leave uncredited indefinitely, it writes the next frame.
+//   - A link comes up only if what this server said of itself on it is still true: Relink ends
+//     links, and the admission of a link ends the handshakes that were under way. Both sides do
+//     so, and the end of a connection is noticed by both.
 //   - A message sent with a gen uses that link or is dropped.
 //   - Send never blocks. A link that can't keep up is cut.
 //   - Bytes from the network can at worst close their own connection (ZOOKEEPER-3769), and

@@ -20,33 +20,34 @@ type handshake struct {
 	purpose       purpose
 	ours, theirs  helloRecord
 	intro         zab.Introduction // of the peer
+	said          uint64           // Transport.relinks when this server said hello
 	dialer        bool
 	dialed, accep []byte // the hellos as sent
 }
 
 // dialHandshake does the dialer's handshake on nc.
-func (t *Transport) dialHandshake(nc net.Conn, to zab.SID, why purpose) (Hello, error) {
+func (t *Transport) dialHandshake(nc net.Conn, to zab.SID, why purpose) (*handshake, error) {
 	hs := &handshake{t: t, nc: nc, purpose: why, dialer: true}
 	var err error
 	if hs.dialed, err = hs.sendHello(to); err != nil {
-		return Hello{}, err
+		return nil, err
 	}
 	if hs.theirs, hs.accep, err = readHello(nc); err != nil {
-		return Hello{}, err
+		return nil, err
 	}
 	if err := hs.checkAnswer(to); err != nil {
-		return Hello{}, hs.sendVerdict(err)
+		return nil, hs.sendVerdict(err)
 	}
 	if err := hs.sendVerdict(nil); err != nil {
-		return Hello{}, err
+		return nil, err
 	}
 	if err := hs.readVerdict(); err != nil {
 		if causeOf(err) == "id" {
 			t.o.Refused(hs.hello())
 		}
-		return Hello{}, err
+		return nil, err
 	}
-	return hs.hello(), nil
+	return hs, nil
 }
 
 // acceptHello does the part of the handshake before the acceptor's verdict. The caller
@@ -80,6 +81,7 @@ func (hs *handshake) sendOwnRefusal(err error) error {
 
 func (hs *handshake) sendHello(to zab.SID) ([]byte, error) {
 	o := &hs.t.o
+	hs.said = hs.t.relinks.Load() // before Introduce: a change in between makes the hello out of date
 	in := o.Introduce()
 	hs.ours = helloRecord{
 		Min: minVersion, Max: maxVersion, From: uint8(o.Self), To: uint8(to), Purpose: hs.purpose,
@@ -144,7 +146,7 @@ func (hs *handshake) readVerdict() error {
 // knownCause bounds the set of causes that a peer can add to the counters.
 func knownCause(c string) string {
 	switch c {
-	case "version", "cluster", "id", "target", "secret", "certificate", "direction", "duplicate", "busy", "removed":
+	case "version", "cluster", "id", "target", "secret", "certificate", "direction", "duplicate", "busy", "removed", "introduction":
 		return c
 	}
 	return "other"

@@ -190,6 +190,101 @@ func TestRelink(t *testing.T) {
 	})
 }
 
+// TestRelinkDuringHandshake changes what a server says of itself at each step of the handshake of
+// its first link, as the dialer and as the acceptor. The link that stays is one on which it has
+// said what is true.
+func TestRelinkDuringHandshake(t *testing.T) {
+	const steps = 10 // writes: of a call, of the link's hellos and verdicts, and the first frames
+	for id := zab.SID(1); id <= 2; id++ {
+		for step := range int64(steps) {
+			t.Run(fmt.Sprintf("server %d, write %d", id, step+1), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					mem := newMemNet()
+					var in atomic.Pointer[zab.Introduction]
+					in.Store(&zab.Introduction{Boot: uint64(id), Incarnation: zab.ID{10}})
+					var changing *node
+					taps := &taps{before: func(write int64) {
+						if write == step {
+							in.Store(&zab.Introduction{Boot: uint64(id), Incarnation: zab.ID{11}})
+							changing.tr.Relink()
+						}
+					}}
+					changing = newNode(t, mem, id, 2, taps.tap, func(o *Options) {
+						o.Introduce = func() zab.Introduction { return *in.Load() }
+					})
+					other := newNode(t, mem, 3-id, 2, taps.tap)
+					within(t, time.Minute, "the change", func() bool { return taps.writes.Load() >= steps })
+					time.Sleep(10 * time.Second)
+					if !linked(changing, other) || other.said()[id].Incarnation != (zab.ID{11}) {
+						t.Errorf("linked: %v; the other server knows it as %v", linked(changing, other), other.said()[id].Incarnation)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestCut ends one link, which is made again.
+func TestCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := newMemNet()
+		a, b, c := newNode(t, mem, 1, 3), newNode(t, mem, 2, 3), newNode(t, mem, 3, 3)
+		within(t, time.Second, "all links", func() bool { return linked(a, b, c) })
+		before := a.gen(2)
+		a.tr.Cut(2, before+1) // not this one
+		a.tr.Cut(2, before)
+		within(t, time.Second, "another link", func() bool { return linked(a, b, c) && a.gen(2) > before })
+		if a.links() != 3 || c.links() != 2 {
+			t.Errorf("server 1 had %d links, server 3 %d", a.links(), c.links())
+		}
+	})
+}
+
+// taps see the writes on all connections of some servers, in order.
+type taps struct {
+	writes atomic.Int64
+	before func(write int64)
+}
+
+// tap makes a server's connections tapped ones.
+func (p *taps) tap(o *Options) {
+	dial, listen := o.DialFunc, o.ListenFunc
+	o.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &tapped{nc, p}, nil
+	}
+	o.ListenFunc = func(network, addr string) (net.Listener, error) {
+		l, err := listen(network, addr)
+		return &tappedListener{l, p}, err
+	}
+}
+
+type tapped struct {
+	net.Conn
+	*taps
+}
+
+func (c *tapped) Write(b []byte) (int, error) {
+	c.before(c.writes.Add(1) - 1)
+	return c.Conn.Write(b)
+}
+
+type tappedListener struct {
+	net.Listener
+	*taps
+}
+
+func (l *tappedListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &tapped{nc, l.taps}, nil
+}
+
 // rawPeer speaks the protocol by hand.
 type rawPeer struct {
 	t  *testing.T

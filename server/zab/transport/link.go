@@ -13,6 +13,8 @@ var (
 	errReplaced = &reason{"replaced", "the peer has connected again"}
 	errRemoved  = &reason{"removed", "the peer has been removed from the configuration"}
 
+	errUseless = &reason{"useless", "this server ignores what comes over it"}
+
 	errIntroduction = &reason{"introduction", "this server has something else to say of itself"}
 )
 
@@ -21,6 +23,7 @@ type link struct {
 	t     *Transport
 	p     *peer
 	hello Hello
+	said  uint64 // Transport.relinks when this server said hello
 	conn  *conn
 	sum   bool
 	gen   uint64 // set on admission
@@ -45,8 +48,9 @@ type link struct {
 	}
 }
 
-func newLink(t *Transport, p *peer, h Hello, c *conn) *link {
-	l := &link{t: t, p: p, hello: h, conn: c, sum: !h.TLS,
+func newLink(p *peer, hs *handshake, c *conn) *link {
+	t, h := p.t, hs.hello()
+	l := &link{t: t, p: p, hello: h, said: hs.said, conn: c, sum: !h.TLS,
 		wake: make(chan struct{}, 1), echo: make(chan struct{}, 1),
 		dead: make(chan struct{}), done: make(chan struct{}),
 		joiner: joiner{max: t.o.MaxFrame}}

@@ -212,7 +212,7 @@ func (t *Transport) serveAs(p *peer, hs *handshake) error {
 }
 
 func (t *Transport) serveLink(ctx context.Context, p *peer, hs *handshake) error {
-	l := newLink(t, p, hs.hello(), p.timed(hs.nc, hs.raw))
+	l := newLink(p, hs, p.timed(hs.nc, hs.raw))
 	if err := hs.nc.SetDeadline(time.Now().Add(t.o.ProbeTimeout + t.o.HandshakeTimeout)); err != nil {
 		return err
 	}

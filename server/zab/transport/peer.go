@@ -169,7 +169,7 @@ func (p *peer) attempt(ctx context.Context) (time.Duration, error) {
 	if p.id > p.t.o.Self {
 		why = forCall
 	}
-	c, h, err := p.t.connect(ctx, p, why)
+	c, hs, err := p.t.connect(ctx, p, why)
 	if err != nil {
 		return 0, err
 	}
@@ -178,7 +178,7 @@ func (p *peer) attempt(ctx context.Context) (time.Duration, error) {
 		p.reached()
 		return 0, nil
 	}
-	l := newLink(p.t, p, h, c)
+	l := newLink(p, hs, c)
 	if err := p.admit(ctx, l); err != nil {
 		return 0, err
 	}
@@ -213,11 +213,21 @@ func (p *peer) admit(ctx context.Context, l *link) error {
 	}
 	l.gen = p.t.gen.Add(1)
 	place.Store(l)
-	if err := ctx.Err(); err != nil { // the code that ended it may not have seen the link
+	if err := p.outdated(ctx, l); err != nil {
 		l.abandon(err)
 		return err
 	}
 	return nil
+}
+
+// outdated returns why a link that has the peer's place must not come up, or nil: the peer was
+// removed, or what this server said on it is no longer true. What ends links for these reasons
+// may have looked before the link had its place.
+func (p *peer) outdated(ctx context.Context, l *link) error {
+	if l.said != p.t.relinks.Load() {
+		return errIntroduction
+	}
+	return ctx.Err()
 }
 
 // onCall handles a call: the peer has no link. If this server has one, either it is dead

@@ -67,12 +67,12 @@ func (t *Transport) OpenStream(ctx context.Context, to zab.SID, header []byte) (
 	if p == nil || len(p.addrs()) == 0 {
 		return nil, fmt.Errorf("open stream to server %d: no such peer", to)
 	}
-	c, h, err := t.connect(ctx, p, forStream)
+	c, hs, err := t.connect(ctx, p, forStream)
 	if err != nil {
 		return nil, fmt.Errorf("open stream to server %d: %w", to, err)
 	}
 	c.stall = 0 // a receiver may be slow as long as it shows life
-	s := &Stream{t: t, p: p, conn: c, sum: !h.TLS, result: make(chan struct{}), ended: make(chan struct{}),
+	s := &Stream{t: t, p: p, conn: c, sum: !encrypted(hs.nc), result: make(chan struct{}), ended: make(chan struct{}),
 		buf: make([]byte, 0, streamFrame), credited: make(chan struct{}, 1)}
 	s.mu.pace = newPacer(t.o.BulkDelay, &p.delay)
 	t.goroutines.Go(s.await)

@@ -27,6 +27,7 @@ type Transport struct {
 	tls        *secure.TLS // nil without TLS
 
 	gen        atomic.Uint64
+	relinks    atomic.Uint64             // calls of Relink: a hello from before the last one is out of date
 	links      [256]atomic.Pointer[link] // by peer; the link that is up
 	greeting   atomic.Int64              // accepted connections in their handshake
 	ctx        context.Context           // ends with Close
@@ -232,12 +233,21 @@ func validAddrs(addrs []string) []string {
 	})
 }
 
-// Relink cuts all links. They are made again, with the current result of Introduce.
+// Relink cuts all links, and ends the handshakes in which this server has said hello already.
+// They are made again, with the current result of Introduce.
 func (t *Transport) Relink() {
+	t.relinks.Add(1)
 	for i := range t.links {
 		if l := t.links[i].Load(); l != nil {
 			l.cut(errIntroduction)
 		}
+	}
+}
+
+// Cut ends the link to a peer with the given gen. It is made again if both sides agree.
+func (t *Transport) Cut(peer zab.SID, gen uint64) {
+	if l := t.link(peer, gen); l != nil {
+		l.cut(errUseless)
 	}
 }
 
