@@ -262,6 +262,9 @@ func (l *loop) carryOut() {
 	if out.Relink {
 		l.transport.Relink()
 	}
+	for _, link := range out.Cut {
+		l.transport.Cut(link.Peer, link.Gen)
+	}
 	l.endConnections()
 	l.committed()
 	l.orders.put(out.Orders...)

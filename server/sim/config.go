@@ -107,6 +107,11 @@ type Config struct {
 	ViewMs    uint64 // the life of a view
 	ViewBytes int    // of former versions of nodes, for a view
 
+	GreetPct int // handshakes that take up to an election timeout
+	// LateHellos has links admitted on which an end has said what is no longer true, as between
+	// processes of earlier builds.
+	LateHellos bool
+
 	// ChaosOnly omits the phases in which the ensemble must recover.
 	ChaosOnly bool
 	// Mutant plants a fault in the nodes.
@@ -198,6 +203,12 @@ func (c *Config) String() string {
 	if c.Views > 0 {
 		fmt.Fprintf(&b, " views=%d viewms=%d viewbytes=%d", c.Views, c.ViewMs, c.ViewBytes)
 	}
+	if c.GreetPct > 0 {
+		fmt.Fprintf(&b, " greet=%d%%", c.GreetPct)
+	}
+	if c.LateHellos {
+		b.WriteString(" latehellos")
+	}
 	if c.Mutant != 0 {
 		fmt.Fprintf(&b, " mutant=%s", c.Mutant)
 	}
@@ -254,6 +265,8 @@ func Draw(seed uint64, steps int) Config {
 	c.Closings = pick[int64](r, 0, 256, 1024)
 	c.Turn = pick(r, 1, 1000, 8192)
 	c.Streams = pick(r, 0, 0, 1, 3)
+	c.GreetPct = pick(r, 0, 5, 30)
+	c.LateHellos = r.IntN(4) == 0
 	return c
 }
 

@@ -30,20 +30,28 @@
 // replica:
 //
 //   - R1: a connection is answered in the order of its requests, each once.
+//
 //   - R2: the writes of a connection take effect in their order, each once, and without a gap.
 //     Connections outlive leaders, so that holds over changes of the leader, too. At the end
 //     everything is answered (Liveness).
+//
 //   - F1: while a request of a connection waits at the leader, no other connection has more
 //     requests evaluated than it has, by bytes, than replica.Limits.Turn and two requests.
+//
 //   - B3: a leader proposes the closing of a session only while those that it has proposed, and not
 //     applied, are within replica.Limits.Closings.
+//
 //   - S3, S6: no session expires before its timeout has passed since the leader heard of
 //     it, nor before the time that an answer has promised to its client.
+//
 //   - S7: once a session has moved to a new connection, no write of the old one takes
 //     effect, and no server that knows of the move answers the old one. A client is told
 //     that it has a session only once the history says so.
+//
 //   - B1: the bytes that a leader and the applier hold stay within replica.Limits. B2: when
 //     the clients have stopped, nothing is held (Liveness).
+//
+//   - I23: a server admits no link on which it has shown an incarnation that it has given up since.
 //
 // The cost of the checks is proportional to the changes of a step. The committed sequence
 // is applied to an additional tree, the reference: a server's digest at a zxid must be the

@@ -42,6 +42,7 @@ const (
 	MutantResetForgotten               // an installed snapshot does not end a history of changes
 	MutantFeedLate                     // feeds do not precede what shows their changes
 	MutantFeederAsleep                 // nobody looks at feeds when there are changes
+	MutantLateHello                    // a link is admitted on which an end has said what is no longer true
 	MutantViewKept                     // views stay open when their connections end
 	numMutants
 )
@@ -52,7 +53,7 @@ var mutantNames = [numMutants]string{
 	"touches-forgotten", "persistent-not-restored", "persistent-once", "moved-kept",
 	"not-again", "again-backwards", "not-passed", "unowned-kept",
 	"not-replayed", "done-behind", "done-early", "replay-of-another", "outcomes-not-kept", "resent-backwards", "not-resent",
-	"replay-not-fed", "reset-forgotten", "feed-late", "feeder-asleep",
+	"replay-not-fed", "reset-forgotten", "feed-late", "feeder-asleep", "late-hello",
 	"view-kept",
 }
 

@@ -69,6 +69,8 @@ func find(t *testing.T, m mutation) bool {
 		play := func(cfg Config) *Failure { return broken(cfg, script) }
 		cfg := scriptConfig()
 		switch m.name {
+		case "ignored-endlessly":
+			cfg.LateHellos = true
 		case "conns-kept":
 			cfg = snapshotting()
 			cfg.Clients = 0
@@ -465,6 +467,8 @@ var directed = map[string]func(*script){
 	"promise-without-history-check": lateCandidate,
 	"follow-restarts":               slowAnswers,
 	"grown-old-copy-trusted":        grownOldCopy,
+	"late-hello":                    doubtDuringHandshake,
+	"ignored-endlessly":             doubtDuringHandshake,
 	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 	"change-forgotten":              takenOverChange,

@@ -31,15 +31,16 @@ type link struct {
 	s            *Sim
 	ends         [2]int8
 	gen          [2]uint64
-	up           [2]bool      // the end knows of the link
-	dead         bool         // nothing gets through any more
-	lossy        [2]bool      // by sender: something was lost, so everything that follows is lost
-	messagesLost [2]bool      // by sender: single messages were lost, or reordered
-	next         [2][2]uint64 // by sender and lane: the next message arrives no earlier
-	framed       [2][2]uint64 // likewise: no message overtakes the last frame of a replica
-	slow         uint64       // additional delay, µs
-	opened       [2]uint64
-	intro        [2]zab.Introduction // the introduction of each end
+	up           [2]bool             // the end knows of the link
+	dead         bool                // nothing gets through any more
+	lossy        [2]bool             // by sender: something was lost, so everything that follows is lost
+	messagesLost [2]bool             // by sender: single messages were lost, or reordered
+	next         [2][2]uint64        // by sender and lane: the next message arrives no earlier
+	framed       [2][2]uint64        // likewise: no message overtakes the last frame of a replica
+	slow         uint64              // additional delay, µs
+	opened       [2]uint64           // when each end admits the link
+	intro        [2]zab.Introduction // what each end said in its hello
+	said         [2]uint64           // process.relinks of each end at that time
 }
 
 // The lanes of a link: messages in one keep their order, and control messages overtake
@@ -123,8 +124,8 @@ func (s *Sim) dialNow(lo, hi int8) {
 		}
 		n.gen++
 		l.gen[side] = n.gen
-		l.intro[side] = n.core.Introduction()
-		l.opened[side] = s.now + s.between(10, s.cfg.NetUs*2)
+		l.intro[side], l.said[side] = n.core.Introduction(), n.relinks
+		l.opened[side] = s.now + s.handshake(a, b)
 		l.next[1-side] = [2]uint64{l.opened[side], l.opened[side]}
 		s.agenda.push(event{at: l.opened[side], kind: evLinkUp, node: n.idx, life: n.life, pkt: &packet{link: l, to: int8(side)}})
 	}
@@ -132,12 +133,33 @@ func (s *Sim) dialNow(lo, hi int8) {
 	s.stats.Links++
 }
 
-// linkUp tells a node of a new link.
+// handshake returns how long a handshake takes for one end. A process that is stopped, or a slow
+// network, can make it long.
+func (s *Sim) handshake(a, b *node) uint64 {
+	took := s.between(10, s.cfg.NetUs*2)
+	switch {
+	case s.slowHandshake != nil:
+		took += s.slowHandshake(a, b)
+	case s.phase == phaseChaos && s.cfg.GreetPct > 0 && s.percent(s.cfg.GreetPct):
+		took += s.between(0, s.cfg.ElectionMs*1000)
+	}
+	return took
+}
+
+// linkUp tells a node of a new link, unless what the node said in its hello is no longer true.
 func (s *Sim) linkUp(n *node, l *link, side int) {
 	if l.dead || s.links[l.ends[0]][l.ends[1]] != l {
 		return
 	}
 	peer := s.nodes[l.ends[1-side]]
+	if l.said[side] != n.relinks && !s.cfg.LateHellos && s.cfg.Mutant != MutantLateHello {
+		s.trace(n, "does not admit the link to %d: its hello is out of date", peer.id)
+		s.breakLink(l, [2]uint64{s.between(10, s.cfg.NetUs*4), s.between(10, s.cfg.NetUs*4)})
+		return
+	}
+	if shown := l.intro[side].Incarnation; n.relinks > 0 && shown != n.shows && !s.cfg.LateHellos {
+		s.fail("I23", "server %d admits a link on which it said that it is %x; now it is %x", n.id, shown, n.shows)
+	}
 	l.up[side] = true
 	s.trace(n, "link %d to %d is up", l.gen[side], peer.id)
 	n.rep.PeerUp(peer.id, l.gen[side], l.intro[1-side])

@@ -54,6 +54,7 @@ type process struct {
 	list   zab.Members // list in the configuration file, as the process has read it
 	core   *zab.Core
 	shown  []sighting // ghost: what it has to remember about others
+	shows  zab.ID     // ghost: the incarnation for which it has made its links again
 	news   epochNews  // ghost
 	turns  turns      // ghost
 	owes   debt       // ghost
@@ -74,6 +75,7 @@ type process struct {
 	own      []ownSnap // references to own snapshots on their way to the disk
 	inside   int       // outputs until a crash; 0 means never
 
+	relinks  uint64   // how often it made all links again
 	hungry   bool     // evDrained is under way
 	gotTo    [16]bool // since the last tick: bulk bytes reached the node
 	cameFrom [16]bool
@@ -269,6 +271,12 @@ func (s *Sim) carryOut(n *node) bool {
 	if out.Relink {
 		s.relink(n)
 	}
+	for _, cut := range out.Cut {
+		if l := s.linkTo(n, cut.Peer); l != nil && l.gen[l.side(n)] == cut.Gen {
+			s.stats.Cut++
+			s.breakLink(l, [2]uint64{})
+		}
+	}
 	for _, e := range out.Events {
 		s.trace(n, "%s (peer %d)", e.Text, e.Peer)
 		if e.Lost {
@@ -281,10 +289,15 @@ func (s *Sim) carryOut(n *node) bool {
 	return true
 }
 
-// relink makes all links of a node again, because it has another incarnation.
+// relink makes all links of a node again, because it has another incarnation. Handshakes under
+// way end when it is to admit their links.
 func (s *Sim) relink(n *node) {
+	n.relinks++
+	n.shows = n.core.Introduction().Incarnation
 	for i := range s.nodes {
-		s.breakLink(s.links[n.idx][i], [2]uint64{})
+		if l := s.linkTo(n, zab.SID(i+1)); l != nil {
+			s.breakLink(l, [2]uint64{})
+		}
 	}
 }
 

@@ -63,6 +63,46 @@ func TestReg_OldCopyOfADirectory(t *testing.T) {
 	})
 }
 
+// TestReg_DoubtDuringHandshake: a server comes back with an old copy of its disk. While the
+// handshake with its leader takes long, the third server doubts it, and it gives up its
+// incarnation. The leader must not go on to ignore it for what it had said in its hello.
+func TestReg_DoubtDuringHandshake(t *testing.T) { play(t, quiet(3), doubtDuringHandshake) }
+
+// TestReg_IgnoredLink: the same with a handshake that ends well although that hello is out of
+// date. The leader ends the link after a while.
+func TestReg_IgnoredLink(t *testing.T) {
+	cfg := quiet(3)
+	cfg.LateHellos = true
+	play(t, cfg, doubtDuringHandshake)
+}
+
+func doubtDuringHandshake(s *script) {
+	leader := s.leadBy(s.nodes[2])
+	n := s.nodes[0]
+	s.down(n)
+	copied := n.disk.durable.clone()
+	s.up(n)
+	s.everywhere()
+	s.wait("the others have noted that it has started again", func() bool {
+		return !slices.ContainsFunc(s.others(n), func(o *node) bool {
+			return !slices.ContainsFunc(o.disk.durable.notes.Sightings, func(g zab.Sighting) bool { return g.Server == n.id && g.Position > copied.records })
+		})
+	})
+	s.down(n)
+	s.putBack(n, &copied)
+	s.slowHandshake = func(a, b *node) uint64 {
+		if a == n && b == leader {
+			return s.cfg.DialMs * 6000
+		}
+		return s.cfg.DialMs * 3000 // after both hellos
+	}
+	s.up(n)
+	s.wait("it has given up its incarnation", func() bool { return n.relinks > 0 })
+	s.slowHandshake = nil
+	s.wait("it is admitted again", func() bool { return s.counts(n) && s.wouldKnowCounted(n) })
+	s.committed(s.write(leader))
+}
+
 // TestReg_GrownOldCopy: an old copy is started so often without meeting another server that
 // its log gets longer than the one that others have seen. It is not the same log.
 func TestReg_GrownOldCopy(t *testing.T) { play(t, quiet(3), grownOldCopy) }

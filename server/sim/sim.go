@@ -51,6 +51,8 @@ type Sim struct {
 	lines   []string
 	// filter is called with each message of a core before it is sent; false drops it.
 	filter func(from, to *node, m *zab.Message) bool
+	// slowHandshake returns how much longer than usual the handshake of a link takes, µs.
+	slowHandshake func(a, b *node) uint64
 }
 
 // Result is the result of a run.

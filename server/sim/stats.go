@@ -8,29 +8,29 @@ import (
 
 // Stats counts events, to show that they occurred.
 type Stats struct {
-	VirtualMs                                    uint64
-	Starts, Crashes, Inside                      int
-	Elections, Leads, Epochs, Renewals           int
-	Proposals, Commits, Forwards                 int
-	Truncations, Installs                        int
-	Snapshots, Purges, LogReads, SnapSends       int
-	Wipes, Damages, Rollbacks, OldCopies, Admits int
-	TornRecords                                  int
-	RefusedStarts, NewLogs, BadSnaps             int
-	MemberChanges, Reconfigs, Joins, Pilots      int
-	Moves, Stuck                                 int
-	Links, Breaks, Messages, Dropped, Duplicates int
-	Connects, Answered, Syncs, Fences, Guarded   int
-	Expired, ToldExpired, Renegotiated           int
-	Replays, Refused                             int
-	Owners, MovedAway                            int
-	Interludes, Kept, Again, Passed, LostRefusal int
-	Replayed, Resent, Closings                   int
-	WatchesSet, Events                           int
-	Subscribed, Fed, Levels, Compacted           int
-	Streams, Streamed                            int
-	Views, ViewsLost, Pages                      int
-	Faults                                       [numFaults]int
+	VirtualMs                                         uint64
+	Starts, Crashes, Inside                           int
+	Elections, Leads, Epochs, Renewals                int
+	Proposals, Commits, Forwards                      int
+	Truncations, Installs                             int
+	Snapshots, Purges, LogReads, SnapSends            int
+	Wipes, Damages, Rollbacks, OldCopies, Admits      int
+	TornRecords                                       int
+	RefusedStarts, NewLogs, BadSnaps                  int
+	MemberChanges, Reconfigs, Joins, Pilots           int
+	Moves, Stuck                                      int
+	Links, Breaks, Cut, Messages, Dropped, Duplicates int
+	Connects, Answered, Syncs, Fences, Guarded        int
+	Expired, ToldExpired, Renegotiated                int
+	Replays, Refused                                  int
+	Owners, MovedAway                                 int
+	Interludes, Kept, Again, Passed, LostRefusal      int
+	Replayed, Resent, Closings                        int
+	WatchesSet, Events                                int
+	Subscribed, Fed, Levels, Compacted                int
+	Streams, Streamed                                 int
+	Views, ViewsLost, Pages                           int
+	Faults                                            [numFaults]int
 }
 
 // Add adds the counts of another run.

@@ -72,6 +72,7 @@ type Core struct {
 	fatal    string
 	events   []Event
 	relink   bool
+	cut      []Link
 }
 
 // batch records what becomes durable with a Seq.
@@ -223,6 +224,7 @@ func (c *Core) Tick(now uint64, wallMs int64) {
 	}
 	c.tickHint()
 	c.tickNotes()
+	c.tickIgnored()
 	switch c.status.Role {
 	case Looking:
 		c.tickLooking()
@@ -334,7 +336,7 @@ func (c *Core) Recv(from SID, gen uint64, m *Message) {
 	// A learner may first receive the history of an older ensemble of which its leader was a
 	// member, so the cluster id of a peer in ours is not checked.
 	if own := c.settled.Init.Cluster; !p.syncedHere && m.Cluster != own && m.Cluster != (ID{}) && own != (ID{}) {
-		p.refused = true
+		p.refused, p.ignoredFrom = true, c.now
 		c.event(3, from, fmt.Sprintf("a peer belongs to another ensemble: its id is %x, ours %x; one of the two has the other's data directory or address", m.Cluster, own))
 		c.stopLearner(p)
 		return
@@ -565,12 +567,13 @@ func (c *Core) Take(out *Output) {
 		Events:    append(out.Events[:0], c.events...),
 		Install:   c.install,
 		Relink:    c.relink,
+		Cut:       append(out.Cut[:0], c.cut...),
 		Changed:   c.changed,
 		Fatal:     c.fatal,
 	}
 	c.install, c.relink, c.changed = nil, false, false
 	c.readLog, c.sendSnap, c.reads = c.readLog[:0], c.sendSnap[:0], c.reads[:0]
-	c.events = c.events[:0]
+	c.events, c.cut = c.events[:0], c.cut[:0]
 	if len(persist) > 0 {
 		c.lastSeq++
 		c.busy = true
@@ -579,6 +582,18 @@ func (c *Core) Take(out *Output) {
 		out.PersistSeq = c.lastSeq
 	}
 	c.takeCommitted(out)
+}
+
+// tickIgnored ends the links over which everything has been ignored for an election timeout. What
+// the other server said at the beginning of the link is the reason, or what it said since. It may
+// have changed, and nothing but another introduction tells.
+func (c *Core) tickIgnored() {
+	for _, p := range c.peers {
+		if p.up && (p.oldCopy || p.refused) && c.now >= p.ignoredFrom+c.opt.ElectionTimeout && !mutated(ignoredEndlessly) {
+			c.cut = append(c.cut, Link{p.id, p.gen})
+			p.ignoredFrom = c.now // not with each tick, until the end of the link is reported
+		}
+	}
 }
 
 // takeCommitted outputs the entries that have become applicable since the last call.

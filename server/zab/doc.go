@@ -49,7 +49,8 @@
 //   - The history's list of members decides about quorums. It changes by an entry that a
 //     quorum of the old list and a quorum of the new list commit. While no history has a
 //     list, a server counts only the servers whose files have the same list as its own.
-//   - A server ignores another server whose log is known to be an old copy.
+//   - A server ignores another server whose log is known to be an old copy. It ends the link after
+//     a while (Output.Cut), as whatever it ignores: only the next introduction can change that.
 //   - A committed entry is never dropped. A server that is told to drop one halts.
 //   - A peer's messages can make the core ignore the peer, restart its synchronization, or
 //     halt; they never make it panic.

@@ -111,6 +111,12 @@ type Outgoing struct {
 	Msg Message
 }
 
+// Link names a link.
+type Link struct {
+	Peer SID
+	Gen  uint64
+}
+
 // LogRead asks for entries after After: at least one, about MaxBytes in total. The answer
 // goes to Core.LogRead.
 type LogRead struct {
@@ -219,6 +225,9 @@ type Output struct {
 	// Relink is set if this server has a new incarnation: all links must be made again, with a
 	// new Introduction.
 	Relink bool
+	// Cut are links over which this server has ignored all that came, for a while. They must be
+	// made again: the other server may have something else to say of itself by now.
+	Cut []Link
 	// Changed is set if Status has changed.
 	Changed bool
 	// Fatal is not empty if the server must stop now.

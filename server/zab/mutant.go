@@ -48,6 +48,7 @@ const (
 	changeForgotten
 	promisedStands
 	roundsCutShort
+	ignoredEndlessly
 )
 
 var mutantNames = [...]string{
@@ -91,6 +92,7 @@ var mutantNames = [...]string{
 	changeForgotten:         "change-forgotten",
 	promisedStands:          "promised-stands",
 	roundsCutShort:          "rounds-cut-short",
+	ignoredEndlessly:        "ignored-endlessly",
 }
 
 func (m Mutant) String() string {

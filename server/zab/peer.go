@@ -22,7 +22,9 @@ type peer struct {
 	reported      string  // the last list that was reported to differ
 	oldCopy       bool    // its data is an old copy: ignored on this link
 	knownPosition uint64  // the position that its log had before
+	doubted       uint64  // boot of its process that was last reported to run on an old copy
 	refused       bool    // it belongs to another ensemble: ignored on this link
+	ignoredFrom   uint64  // since when it is ignored
 	syncedHere    bool    // it was synchronized by this server, or the reverse, on this link
 
 	// From its last message.

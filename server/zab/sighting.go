@@ -229,12 +229,15 @@ func (c *Core) checkSighting(p *peer, in *Introduction) {
 
 // ignoreOldCopy ignores a server that runs on an old copy of its data from now on, and tells it so.
 func (c *Core) ignoreOldCopy(p *peer, why string) {
-	c.event(3, p.id, "the other server runs on an old copy of its data: "+why+". It has no vote until it has been brought up to date and is admitted again")
+	if p.doubted != p.boot {
+		p.doubted = p.boot
+		c.event(3, p.id, "the other server runs on an old copy of its data: "+why+". It has no vote until it has been brought up to date and is admitted again")
+	}
 	if mutated(doubtedHeard) {
 		return
 	}
 	c.stopLearner(p)
-	p.oldCopy = true
+	p.oldCopy, p.ignoredFrom = true, c.now
 	p.granted, p.promised, p.reportsCounted, p.match = false, false, false, 0
 	c.sendDoubt(p)
 }
