@@ -34,6 +34,9 @@ func (l *loop) listsChanged() {
 		return
 	}
 	l.addPeers()
+	for peer, gen := range l.replica.Links() {
+		l.tellMembers(peer, gen, 0) // a link may have begun before
+	}
 	notify(l.membersChanged)
 }
 

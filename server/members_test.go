@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // startFiles prepares size servers with empty disks, and starts those that have a
@@ -519,6 +520,43 @@ func TestOldCopyHasNoVote(t *testing.T) {
 		e.stop(a)
 		w.write(3)
 	})
+}
+
+// TestOldCopyDuringHandshake: a server comes back with an old copy of its data. It has said hello to
+// the leader when the third server doubts it, and the leader hears that hello only afterwards. It is
+// admitted again all the same, whether it dials the leader or the reverse.
+func TestOldCopyDuringHandshake(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("server %d", n), func(t *testing.T) {
+			inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+				e.stop(1)
+				e.stop(3)
+				e.start(1)
+				if leader := e.leader(); leader != 2 {
+					t.Fatalf("server %d leads", leader)
+				}
+				e.start(3)
+				e.settled()
+				e.stop(n)
+				copied := e.disks[n].Crash(nil)
+				e.start(n)
+				e.settled()
+				e.stop(n)
+				e.disks[n] = copied
+				release := e.net.hold(n, 2)
+				e.start(n)
+				time.Sleep(500 * time.Millisecond)
+				if !e.servers[n].said("the data of this server is an old copy") {
+					t.Errorf("server %d was not told: %v", n, e.servers[n].messages())
+				}
+				release()
+				time.Sleep(5 * time.Second)
+				if st := e.servers[n].role.Load(); st.NotCounted != "" || st.Role != zab.Following {
+					t.Errorf("it is not admitted again: %s; %s", st.NotCounted, e.roles())
+				}
+			})
+		})
+	}
 }
 
 // A whole ensemble is restored from the copies of a majority, as described in

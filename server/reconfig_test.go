@@ -367,6 +367,24 @@ func TestReconfigRemovedServerFindsOtherMembers(t *testing.T) {
 	})
 }
 
+// A removed server stays, linked to one member, when servers that it does not know become members
+// and lead: that one tells it of them, although their link began before.
+func TestReconfigRemovedServerHearsOfLaterMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 4)
+		removed := e.follower()
+		e.change(allBut(3, removed), removing(removed))
+		leader := e.leader()
+		e.net.sever(removed, leader, true)
+		e.join(4, strings.ReplaceAll(allBut(3, removed), ",", ""))
+		e.servers[leader].connect(t).ok(jute.OpReconfig, adding(4))
+		e.awaitMembers(allBut(3, removed)+", 4", removed)
+		e.kill(leader) // of equal servers the one with the highest id leads next
+		e.await("server 4 leads", func() bool { return e.leader() == 4 })
+		e.await("the removed server serves", e.servers[removed].serving.Load)
+	})
+}
+
 // All others move to other ports while a server with a larger id, which would dial them, is
 // away. That server comes back with the old addresses, and serves.
 func TestReconfigMovedAway(t *testing.T) {
