@@ -16,7 +16,6 @@ require (
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
 	golang.org/x/text v0.43.0
-	software.sslmate.com/src/go-pkcs12 v0.7.4
 )
 
 require github.com/go-jose/go-jose/v4 v4.1.8

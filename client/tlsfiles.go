@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/zkd-project/zkd/internal/keystore"
 	"github.com/zkd-project/zkd/internal/ocspstatus"
@@ -62,11 +63,12 @@ func (f TLSFiles) Load() (func(server string) (*tls.Config, error), error) {
 	if err != nil {
 		return nil, err
 	}
+	f.logSkipped(source.Contents())
 	return func(server string) (*tls.Config, error) {
 		now := source.Contents()
 		c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: server, RootCAs: now.Pool, VerifyConnection: f.checkStaple}
-		if now.Key != nil {
-			c.Certificates = []tls.Certificate{*now.Key}
+		for _, key := range now.KeysAt(time.Now()) {
+			c.Certificates = append(c.Certificates, *key)
 		}
 		return c, nil
 	}, nil
@@ -100,10 +102,17 @@ func (f TLSFiles) checkStaple(s tls.ConnectionState) error {
 }
 
 // changed logs that files have changed.
-func (f TLSFiles) changed(_ *keystore.Contents, err error) {
+func (f TLSFiles) changed(c *keystore.Contents, err error) {
 	if err != nil {
 		f.Logger.Log(context.Background(), slog.LevelError, "TLS files have changed and can't be used: staying with what they were", "err", err)
 		return
 	}
 	f.Logger.Log(context.Background(), slog.LevelInfo, "TLS files were read again", "ca", f.CA, "cert", f.Cert)
+	f.logSkipped(c)
+}
+
+func (f TLSFiles) logSkipped(c *keystore.Contents) {
+	for _, err := range c.Skipped {
+		f.Logger.Log(context.Background(), slog.LevelWarn, "a part of the TLS files can't be used", "err", err)
+	}
 }

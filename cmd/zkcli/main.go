@@ -1,3 +1,7 @@
+// Certificates of old authorities have negative serial numbers; Java accepts them.
+//
+//go:debug x509negativeserial=1
+
 // Command zkcli is a shell for ZooKeeper servers, interactive and for scripts.
 //
 //	zkcli -server HOST:PORT             interactive

@@ -1,3 +1,7 @@
+// Certificates of old authorities have negative serial numbers; Java accepts them.
+//
+//go:debug x509negativeserial=1
+
 // Command zkd is a ZooKeeper-compatible coordination server.
 //
 //	zkd                     run with built-in defaults on port 2181

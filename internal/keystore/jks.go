@@ -1,6 +1,7 @@
 package keystore
 
 import (
+	"crypto"
 	"crypto/sha1"
 	"crypto/subtle"
 	"crypto/x509"
@@ -63,7 +64,8 @@ func (r *jksReader) text() []byte {
 	return nil
 }
 
-func (r *jksReader) certificate(version uint32) *x509.Certificate {
+// certificate reads a certificate of an entry. One that can't be parsed is skipped.
+func (r *jksReader) certificate(c *contents, version uint32, alias string) []*x509.Certificate {
 	if version == 2 {
 		r.text()
 	}
@@ -71,11 +73,10 @@ func (r *jksReader) certificate(version uint32) *x509.Certificate {
 	if r.err != nil {
 		return nil
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		r.err = err
+	if cert := c.parse(der, alias); cert != nil {
+		return []*x509.Certificate{cert}
 	}
-	return cert
+	return nil
 }
 
 func decodeJKS(b []byte, password string) (c contents, err error) {
@@ -98,14 +99,14 @@ func decodeJKS(b []byte, password string) (c contents, err error) {
 	}
 	for n := r.uint32(); n > 0 && r.err == nil; n-- {
 		tag := r.uint32()
-		r.text()
+		alias := string(r.text())
 		r.bytes(8)
 		switch {
 		case r.err != nil:
 		case tag == 2:
-			c.trusted = append(c.trusted, r.certificate(version))
+			c.trusted = append(c.trusted, r.certificate(&c, version, alias)...)
 		case tag == 1:
-			r.keyEntry(&c, version, pw)
+			r.keyEntry(&c, version, alias, pw)
 		default:
 			return contents{}, errShortJKS
 		}
@@ -118,28 +119,21 @@ func decodeJKS(b []byte, password string) (c contents, err error) {
 
 // keyEntry reads a private key and its chain. As in Java, the key's own certificate is
 // trusted if the file is used as a trust store.
-func (r *jksReader) keyEntry(c *contents, version uint32, password []byte) {
+func (r *jksReader) keyEntry(c *contents, version uint32, alias string, password []byte) {
 	protected := r.bytes(uint64(r.uint32()))
-	var e keyEntry
-	for n := r.uint32(); n > 0 && r.err == nil; n-- {
-		e.certs = append(e.certs, r.certificate(version))
+	e := keyEntry{name: alias, open: func() (crypto.Signer, error) {
+		der, err := decryptJKSKey(protected, password)
+		if err != nil {
+			return nil, err
+		}
+		return parseKey(der)
+	}}
+	for i, n := uint32(0), r.uint32(); i < n && r.err == nil; i++ {
+		cert := r.certificate(c, version, alias)
+		if e.certs = append(e.certs, cert...); i == 0 {
+			c.trusted = append(c.trusted, cert...)
+		}
 	}
-	if r.err != nil {
-		return
-	}
-	if len(e.certs) > 0 {
-		c.trusted = append(c.trusted, e.certs[0])
-	}
-	der, err := decryptJKSKey(protected, password)
-	if err != nil {
-		r.err = err
-		return
-	}
-	key, err := parseKey(der)
-	if err == nil {
-		e.key, err = signer(key)
-	}
-	r.err = err
 	c.keys = append(c.keys, e)
 }
 

@@ -2,6 +2,7 @@ package keystore
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
@@ -41,56 +42,110 @@ const maxFileSize = 4 << 20
 
 // contents are the private keys and the certificates of a file.
 type contents struct {
-	keys    []keyEntry
-	trusted []*x509.Certificate // certificates on their own
+	keys     []keyEntry
+	trusted  []*x509.Certificate // those of authorities, and the keys' own
+	unmarked int                 // how many others there are, which Java does not trust
+	skipped  []error             // the certificates that can't be parsed
 }
 
 // keyEntry is a private key with the certificates beside it. In a PEM or PKCS #12 file,
 // the certificates may be in any order.
 type keyEntry struct {
-	key   crypto.Signer
+	name  string                        // "" if the file has none
+	open  func() (crypto.Signer, error) // decrypts the key
 	certs []*x509.Certificate
 }
 
-// ReadKey reads the private key and the chain of its certificate. It reads files with read,
+// parse parses a certificate. It returns nil for one that can't be parsed: files of
+// authorities often have one that nobody needs.
+func (c *contents) parse(der []byte, name string) *x509.Certificate {
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		c.skipped = append(c.skipped, fmt.Errorf("certificate%s is skipped, since it can't be parsed: %w", named(name), err))
+		return nil
+	}
+	return cert
+}
+
+func named(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" %q", name)
+}
+
+// ReadKeys reads the private keys and the chains of their certificates. Keys and certificates
+// that can't be used are skipped, with the reasons, if a key is left. It reads files with read,
 // which may be os.ReadFile.
-func (s Store) ReadKey(read func(name string) ([]byte, error)) (*tls.Certificate, error) {
+func (s Store) ReadKeys(read func(name string) ([]byte, error)) (keys []*tls.Certificate, skipped []error, err error) {
 	c, err := s.decode(read)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	name := s.File
-	if s.KeyFile != "" && s.KeyFile != s.File {
-		name = s.KeyFile
+	if len(c.keys) == 0 {
+		return nil, nil, fmt.Errorf("read the private key in %s: there is none", s.keyFile())
 	}
-	switch len(c.keys) {
-	case 0:
-		return nil, fmt.Errorf("read the private key in %s: there is none", name)
-	case 1:
-	default:
-		return nil, fmt.Errorf("read the private key in %s: there are %d; keep one (of a Java key store: keytool -delete -alias)", name, len(c.keys))
+	for _, e := range c.keys {
+		key, errKey := s.readKey(e)
+		if errKey == nil {
+			keys = append(keys, key)
+			continue
+		}
+		skipped = append(skipped, fmt.Errorf("key%s is skipped: %w", named(e.name), errKey))
+		if err == nil {
+			err = errKey
+		}
 	}
-	cert, err := c.keys[0].chain()
+	if len(keys) == 0 {
+		return nil, nil, errors.Join(append([]error{err}, s.in(c.skipped)...)...)
+	}
+	return keys, append(skipped, s.in(c.skipped)...), nil
+}
+
+// keyFile returns the name of the file with the private key.
+func (s Store) keyFile() string { return cmp.Or(s.KeyFile, s.File) }
+
+// in adds the name of the file to errors about what is in it.
+func (s Store) in(errs []error) []error {
+	list := make([]error, len(errs))
+	for i, err := range errs {
+		list[i] = fmt.Errorf("read %s: %w", s.File, err)
+	}
+	return list
+}
+
+func (s Store) readKey(e keyEntry) (*tls.Certificate, error) {
+	key, err := e.open()
 	if err != nil {
-		if name != s.File {
-			name = s.File + ", with the key in " + name
+		return nil, fmt.Errorf("read %s: %w", s.keyFile(), err)
+	}
+	cert, err := chain(key, e.certs)
+	if err != nil {
+		name := s.File
+		if s.keyFile() != s.File {
+			name += ", with the key in " + s.KeyFile
 		}
 		return nil, fmt.Errorf("read the certificate in %s: %w", name, err)
 	}
 	return cert, nil
 }
 
-// ReadTrust reads the certificates of authorities.
-func (s Store) ReadTrust(read func(name string) ([]byte, error)) ([]*x509.Certificate, error) {
+// ReadTrust reads the certificates of authorities. Those that can't be parsed are skipped, with
+// the reasons, if one is left.
+func (s Store) ReadTrust(read func(name string) ([]byte, error)) (trusted []*x509.Certificate, skipped []error, err error) {
 	s.KeyFile = ""
 	c, err := s.decode(read)
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(c.trusted) > 0:
+		return c.trusted, s.in(c.skipped), nil
+	case c.unmarked > 0:
+		err = fmt.Errorf("read %s: its certificates are not marked as trusted, so Java would not trust them either; make it with: keytool -importcert", s.File)
+	default:
+		err = fmt.Errorf("read %s: there is no certificate of an authority in it", s.File)
 	}
-	if len(c.trusted) == 0 {
-		return nil, fmt.Errorf("read %s: there is no certificate of an authority in it", s.File)
-	}
-	return c.trusted, nil
+	return nil, nil, errors.Join(append([]error{err}, s.in(c.skipped)...)...)
 }
 
 func (s Store) decode(read func(name string) ([]byte, error)) (contents, error) {
@@ -118,11 +173,7 @@ func (s Store) decode(read func(name string) ([]byte, error)) (contents, error) 
 		return c, unknown.of(s.File)
 	}
 	if err != nil {
-		name := s.File
-		if s.KeyFile != "" {
-			name = s.KeyFile
-		}
-		return c, fmt.Errorf("read %s: %w", name, err)
+		return c, fmt.Errorf("read %s: %w", s.keyFile(), err)
 	}
 	return c, nil
 }
@@ -188,41 +239,55 @@ func (e *formatError) of(name string) error {
 	return fmt.Errorf("%s is neither PEM (it has no BEGIN line) nor JKS nor PKCS12", name)
 }
 
-// chain returns the key with its own certificate, and the certificates that lead from it
-// to an authority.
-func (e keyEntry) chain() (*tls.Certificate, error) {
-	type comparable interface{ Equal(crypto.PublicKey) bool }
-	public, ok := e.key.Public().(comparable)
+// chain returns a key with its own certificate, and the certificates that lead from it
+// to an authority. certs have them, in any order, and maybe others.
+func chain(key crypto.Signer, certs []*x509.Certificate) (*tls.Certificate, error) {
+	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	if !ok {
-		return nil, fmt.Errorf("keys of type %T are not supported", e.key)
+		return nil, fmt.Errorf("keys of type %T are not supported", key)
 	}
-	if len(e.certs) == 0 {
+	if len(certs) == 0 {
 		return nil, errors.New("there is none")
 	}
-	own := slices.IndexFunc(e.certs, func(c *x509.Certificate) bool { return public.Equal(c.PublicKey) })
-	if own < 0 {
+	var leaf *x509.Certificate
+	for _, c := range certs {
+		if public.Equal(c.PublicKey) && (leaf == nil || c.NotAfter.After(leaf.NotAfter)) {
+			leaf = c
+		}
+	}
+	if leaf == nil {
 		return nil, errors.New("private key does not match public key of the certificate")
 	}
-	leaf, rest := e.certs[own], slices.Delete(slices.Clone(e.certs), own, own+1)
-	cert := &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: e.key, Leaf: leaf}
-	for last := leaf; ; {
-		next := slices.IndexFunc(rest, func(c *x509.Certificate) bool {
-			return bytes.Equal(c.RawSubject, last.RawIssuer) && !bytes.Equal(last.RawSubject, last.RawIssuer)
-		})
-		if next < 0 {
-			return cert, nil
+	cert := &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
+	for last, left := leaf, len(certs); left > 1; left-- { // certificates of two authorities may lead to each other
+		if last = issuer(last, certs); last == nil {
+			break
 		}
-		last = rest[next]
-		rest = slices.Delete(rest, next, next+1)
 		cert.Certificate = append(cert.Certificate, last.Raw)
 	}
+	return cert, nil
 }
 
-// signer returns a private key that TLS can use.
-func signer(key any) (crypto.Signer, error) {
-	s, ok := key.(crypto.Signer)
-	if !ok {
-		return nil, fmt.Errorf("a private key of type %T can't sign", key)
+// issuer returns the certificate in certs whose key signed cert: of several the one that
+// expires last. It returns nil if there is none, or cert is its own.
+func issuer(cert *x509.Certificate, certs []*x509.Certificate) (best *x509.Certificate) {
+	if bytes.Equal(cert.RawSubject, cert.RawIssuer) {
+		return nil
 	}
-	return s, nil
+	for _, c := range certs {
+		if bytes.Equal(c.RawSubject, cert.RawIssuer) && signed(c, cert) && (best == nil || c.NotAfter.After(best.NotAfter)) {
+			best = c
+		}
+	}
+	return best
+}
+
+// signed reports whether the key of parent signed cert. What a signature of an algorithm says
+// that is no longer secure is not known: then the key identifiers decide, if both have one.
+func signed(parent, cert *x509.Certificate) bool {
+	err := parent.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature)
+	if _, insecure := errors.AsType[x509.InsecureAlgorithmError](err); insecure || errors.Is(err, x509.ErrUnsupportedAlgorithm) {
+		return len(parent.SubjectKeyId) == 0 || len(cert.AuthorityKeyId) == 0 || bytes.Equal(parent.SubjectKeyId, cert.AuthorityKeyId)
+	}
+	return err == nil
 }

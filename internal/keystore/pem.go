@@ -1,46 +1,40 @@
 package keystore
 
 import (
+	"crypto"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"strings"
 )
 
 // decodePEM decodes a file with certificates, and possibly the private key of one.
 func decodePEM(b []byte, password string) (c contents, err error) {
-	var e keyEntry
-	for {
+	var key *pem.Block
+	for n := 1; ; {
 		var block *pem.Block
 		if block, b = pem.Decode(b); block == nil {
 			break
 		}
 		switch {
-		case strings.HasSuffix(block.Type, "PRIVATE KEY") && e.key == nil:
-			key, err := privateKey(block, password)
-			if err != nil {
-				return c, err
-			}
-			if e.key, err = signer(key); err != nil {
-				return c, err
-			}
+		case strings.HasSuffix(block.Type, "PRIVATE KEY") && key == nil:
+			key = block
 		case block.Type == "CERTIFICATE" || block.Type == "TRUSTED CERTIFICATE":
-			cert, err := x509.ParseCertificate(block.Bytes)
-			if err != nil {
-				return c, err
+			if cert := c.parse(block.Bytes, fmt.Sprintf("number %d", n)); cert != nil {
+				c.trusted = append(c.trusted, cert)
 			}
-			e.certs = append(e.certs, cert)
+			n++
 		}
 	}
-	c.trusted = e.certs
-	if e.key != nil {
-		c.keys = []keyEntry{e}
+	if key != nil {
+		c.keys = []keyEntry{{open: func() (crypto.Signer, error) { return privateKey(key, password) }, certs: c.trusted}}
 	}
 	return c, nil
 }
 
 // privateKey returns the private key in a block of a PEM file.
-func privateKey(block *pem.Block, password string) (any, error) {
+func privateKey(block *pem.Block, password string) (crypto.Signer, error) {
 	der := block.Bytes
 	if block.Headers["DEK-Info"] != "" {
 		return nil, errors.New("its private key is encrypted the old way, which is not secure; convert it with: openssl pkcs8 -topk8 -v2 aes256 -in old -out new")
@@ -58,17 +52,22 @@ func privateKey(block *pem.Block, password string) (any, error) {
 }
 
 // parseKey parses a private key in any of the encodings that tools write.
-func parseKey(der []byte) (any, error) {
-	if key, err := x509.ParsePKCS8PrivateKey(der); err == nil {
-		return key, nil
+func parseKey(der []byte) (crypto.Signer, error) {
+	key, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		key, err = x509.ParsePKCS1PrivateKey(der)
 	}
-	if key, err := x509.ParsePKCS1PrivateKey(der); err == nil {
-		return key, nil
+	if err != nil {
+		key, err = x509.ParseECPrivateKey(der)
 	}
-	if key, err := x509.ParseECPrivateKey(der); err == nil {
-		return key, nil
+	if err != nil {
+		return nil, errors.New("the private key has an unknown type")
 	}
-	return nil, errors.New("the private key has an unknown type")
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("a private key of type %T can't sign", key)
+	}
+	return signer, nil
 }
 
 // parseCRLs returns the certificate revocation lists in a file, which is PEM or DER.

@@ -3,6 +3,7 @@ package keystore
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/des"
 	"crypto/pbkdf2"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -14,8 +15,9 @@ import (
 	"hash"
 )
 
-// Encrypted keys, RFC 5958 section 3 and RFC 8018 (PBES2 with PBKDF2), as openssl and Java
-// write them. The standard library can't read them.
+// Encrypted keys, RFC 5958 section 3, by RFC 8018 (PBES2 with PBKDF2) or RFC 7292 (the
+// ciphers of old PKCS #12 files), as openssl and Java write them. The standard library can't
+// read them.
 
 type encryptedKey struct {
 	Algorithm pkix.AlgorithmIdentifier
@@ -70,21 +72,39 @@ func keyBytes(alg asn1.ObjectIdentifier) int {
 
 var errKeyCipher = errors.New("it is encrypted in a way that is not supported; convert it with: openssl pkcs8 -topk8 -v2 aes256 -in old -out new")
 
+func errIterations(n int) error {
+	return fmt.Errorf("%d iterations to check the password are too many", n)
+}
+
 // decryptPKCS8 returns the key in an EncryptedPrivateKeyInfo.
 func decryptPKCS8(der []byte, password string) ([]byte, error) {
+	var outer encryptedKey
+	if _, err := asn1.Unmarshal(der, &outer); err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	return decrypt(outer.Algorithm, outer.Data, password)
+}
+
+// decrypt returns the DER value that was encrypted with a password.
+func decrypt(alg pkix.AlgorithmIdentifier, data []byte, password string) (plain []byte, err error) {
+	if alg.Algorithm.Equal(oidPBES2) {
+		plain, err = decryptPBES2(alg, data, password)
+	} else {
+		plain, err = decryptPKCS12(alg, data, password)
+	}
+	if errors.Is(err, errWrongPassword) && password == "" {
+		err = ErrNoPassword
+	}
+	return plain, err
+}
+
+func decryptPBES2(alg pkix.AlgorithmIdentifier, data []byte, password string) ([]byte, error) {
 	var (
-		outer  encryptedKey
 		scheme pbes2Params
 		kdf    pbkdf2Params
 		iv     []byte
 	)
-	if _, err := asn1.Unmarshal(der, &outer); err != nil {
-		return nil, fmt.Errorf("decode: %w", err)
-	}
-	if !outer.Algorithm.Algorithm.Equal(oidPBES2) {
-		return nil, errKeyCipher
-	}
-	if _, err := asn1.Unmarshal(outer.Algorithm.Parameters.FullBytes, &scheme); err != nil {
+	if _, err := asn1.Unmarshal(alg.Parameters.FullBytes, &scheme); err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
 	size := keyBytes(scheme.Cipher.Algorithm)
@@ -98,36 +118,76 @@ func decryptPKCS8(der []byte, password string) ([]byte, error) {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
 	prf := hashOf(kdf.PRF.Algorithm)
-	if prf == nil || kdf.Iterations < 1 || kdf.Iterations > mostIterations || len(iv) != aes.BlockSize {
+	if prf == nil || kdf.Iterations < 1 || len(iv) != aes.BlockSize {
 		return nil, errKeyCipher
+	}
+	if kdf.Iterations > mostIterations {
+		return nil, errIterations(kdf.Iterations)
 	}
 	key, err := pbkdf2.Key(prf, password, kdf.Salt, kdf.Iterations, size)
 	if err != nil {
 		return nil, err
 	}
-	return decryptCBC(key, iv, outer.Data)
-}
-
-// decryptCBC decrypts and removes the padding.
-func decryptCBC(key, iv, data []byte) ([]byte, error) {
-	errWrong := errWrongPassword
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
 	}
-	if len(data) == 0 || len(data)%aes.BlockSize != 0 {
+	return decryptCBC(block, iv, data)
+}
+
+// decryptPKCS12 decrypts with the ciphers of RFC 7292, appendix C, that old tools use.
+func decryptPKCS12(alg pkix.AlgorithmIdentifier, data []byte, password string) (plain []byte, err error) {
+	var p struct {
+		Salt       []byte
+		Iterations int
+	}
+	size := map[string]int{"1.2.840.113549.1.12.1.3": 24, "1.2.840.113549.1.12.1.4": 16, "1.2.840.113549.1.12.1.5": 16, "1.2.840.113549.1.12.1.6": 5}[alg.Algorithm.String()]
+	if size == 0 {
+		return nil, errKeyCipher
+	}
+	if _, err := asn1.Unmarshal(alg.Parameters.FullBytes, &p); err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	if p.Iterations < 1 || p.Iterations > mostIterations {
+		return nil, errIterations(p.Iterations)
+	}
+	for _, pw := range bmpPasswords(password) {
+		key := pkcs12Key(sha1.New, cipherKey, pw, p.Salt, p.Iterations, size)
+		var block cipher.Block
+		switch id := alg.Algorithm[len(alg.Algorithm)-1]; id {
+		case 3:
+			block, err = des.NewTripleDESCipher(key)
+		case 4: // of two keys
+			block, err = des.NewTripleDESCipher(append(key, key[:des.BlockSize]...))
+		default:
+			block = newRC2(key)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if plain, err = decryptCBC(block, pkcs12Key(sha1.New, cipherIV, pw, p.Salt, p.Iterations, block.BlockSize()), data); err == nil {
+			return plain, nil
+		}
+	}
+	return nil, err
+}
+
+// decryptCBC decrypts a DER value and removes the padding.
+func decryptCBC(block cipher.Block, iv, data []byte) ([]byte, error) {
+	size := block.BlockSize()
+	if len(data) == 0 || len(data)%size != 0 {
 		return nil, errors.New("its encrypted part is cut short")
 	}
 	plain := make([]byte, len(data))
 	cipher.NewCBCDecrypter(block, iv).CryptBlocks(plain, data)
 	pad := int(plain[len(plain)-1])
-	if pad == 0 || pad > aes.BlockSize {
-		return nil, errWrong
+	if pad == 0 || pad > size {
+		return nil, errWrongPassword
 	}
 	plain = plain[:len(plain)-pad]
-	var any asn1.RawValue
-	if rest, err := asn1.Unmarshal(plain, &any); err != nil || len(rest) > 0 {
-		return nil, errWrong
+	var value asn1.RawValue
+	if rest, err := asn1.Unmarshal(plain, &value); err != nil || len(rest) > 0 {
+		return nil, errWrongPassword
 	}
 	return plain, nil
 }

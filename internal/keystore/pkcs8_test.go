@@ -24,7 +24,7 @@ func TestEncryptedKeys(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return c.keys[0].key, nil
+		return c.keys[0].open()
 	}
 	plain, err := key("testdata/plain.pem", "")
 	if err != nil {

@@ -5,8 +5,10 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Files are the files of one TLS configuration.
@@ -18,10 +20,33 @@ type Files struct {
 
 // Contents are what Files contain. They are not changed afterwards.
 type Contents struct {
-	Key         *tls.Certificate    // nil without Files.Key
+	Keys        []*tls.Certificate  // nil without Files.Key
 	Authorities []*x509.Certificate // nil without Files.Trust
 	Pool        *x509.CertPool      // the Authorities, nil without Files.Trust
 	CRLs        []*x509.RevocationList
+	Skipped     []error // what is in the files and can't be used
+}
+
+// KeysAt returns the keys to use at a time, in the order of the file: of those of one kind,
+// such as RSA, the one whose certificate is valid, and of several the one that expires last.
+func (c *Contents) KeysAt(now time.Time) (keys []*tls.Certificate) {
+	valid := func(k *tls.Certificate) bool { return !now.Before(k.Leaf.NotBefore) && !now.After(k.Leaf.NotAfter) }
+	for _, k := range c.Keys {
+		i := slices.IndexFunc(keys, func(other *tls.Certificate) bool {
+			return other.Leaf.PublicKeyAlgorithm == k.Leaf.PublicKeyAlgorithm
+		})
+		switch {
+		case i < 0:
+			keys = append(keys, k)
+		case valid(k) != valid(keys[i]):
+			if valid(k) {
+				keys[i] = k
+			}
+		case k.Leaf.NotAfter.After(keys[i].Leaf.NotAfter):
+			keys[i] = k
+		}
+	}
+	return keys
 }
 
 // Read reads the files with read, which may be nil for the operating system's.
@@ -32,14 +57,16 @@ func (f Files) Read(read func(name string) ([]byte, error)) (*Contents, error) {
 	c := new(Contents)
 	var err error
 	if f.Key.File != "" {
-		if c.Key, err = f.Key.ReadKey(read); err != nil {
+		if c.Keys, c.Skipped, err = f.Key.ReadKeys(read); err != nil {
 			return nil, err
 		}
 	}
 	if f.Trust.File != "" {
-		if c.Authorities, err = f.Trust.ReadTrust(read); err != nil {
+		var skipped []error
+		if c.Authorities, skipped, err = f.Trust.ReadTrust(read); err != nil {
 			return nil, err
 		}
+		c.Skipped = append(c.Skipped, skipped...)
 		c.Pool = x509.NewCertPool()
 		for _, cert := range c.Authorities {
 			c.Pool.AddCert(cert)

@@ -229,7 +229,6 @@ const theirs = `
 	github.com/go-jose:                 server/auth/jwt tests
 	golang.org/x/sys:                   internal/vfs server cmd/zkcli/shell test/bench
 	golang.org/x/crypto:                client internal/ocspstatus server/secure
-	software.sslmate.com/src/go-pkcs12: internal/keystore
 	golang.org/x/term:                  cmd/zkcli/shell
 	golang.org/x/tools:                 internal/lint
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell

@@ -26,7 +26,7 @@ func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
 	own := "zkd." + prefix
 	return []Key{
 		{Name: prefix + "keyStore.location", value: path(&s.Key.File), Protects: true,
-			Doc: "File with this server's private key and its certificate, followed by those that lead to the authority: PEM, JKS or PKCS12. It is read again when it changes."},
+			Doc: "File with this server's private key and its certificate, followed by those that lead to the authority: PEM, JKS or PKCS12. It is read again when it changes. Of several keys of one kind (RSA, EC) the one whose certificate is valid is used, and of these the one that expires last; the other side chooses the kind."},
 		{Name: prefix + "keyStore.type", value: text(&raw.keyType, storeTypes...),
 			Doc: "PEM, JKS or PKCS12. Not needed: a file is taken as what its contents are."},
 		{Name: prefix + "keyStore.password", value: hidden(&s.Key.Password, "not needed"),
@@ -34,7 +34,7 @@ func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
 		{Name: prefix + "keyStore.passwordPath", value: text(&s.Key.PasswordFile),
 			Doc: "File with that password. It wins over the password."},
 		{Name: prefix + "trustStore.location", value: path(&s.Trust.File), Protects: true,
-			Doc: "File with the certificates of the authorities that sign the certificates of the other side: PEM, JKS or PKCS12. It is read again when it changes."},
+			Doc: "File with the certificates of the authorities that sign the certificates of the other side: PEM, JKS or PKCS12; as in Java, of a file with keys also their own certificates. A certificate that can't be parsed is skipped with a warning. It is read again when it changes."},
 		{Name: prefix + "trustStore.type", value: text(&raw.caType, storeTypes...),
 			Doc: "PEM, JKS or PKCS12, as " + prefix + "keyStore.type."},
 		{Name: prefix + "trustStore.password", value: hidden(&s.Trust.Password, "not needed"),
@@ -50,7 +50,7 @@ func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
 		{Name: prefix + "ciphersuites", value: list(&raw.suites, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", ""), Protects: true,
 			Doc: "Cipher suites that may be used, by their names in Java, which are IANA's; a name that begins with SSL_ is that with TLS_. A version of TLS of which none is listed is off. Those of TLS 1.3 can only be allowed all together. Default: those that Go takes for safe."},
 		{Name: prefix + "crl", Default: "false", value: truth(&s.CRL), Protects: true,
-			Doc: "Refuse certificates that are in a revocation list: of " + own + "crlFiles, or else of the distribution points that the certificate names (HTTP). Without a valid list every certificate is refused."},
+			Doc: "Refuse certificates that are in the newest valid revocation list of their issuer: of " + own + "crlFiles, or, if these have none, of the distribution points that the certificate names (HTTP). Without a valid list every certificate is refused."},
 		{Name: own + "crlFiles", value: list(&s.CRLs), Protects: true,
 			Doc: "Files with revocation lists, PEM or DER. They are read again when they change. Needs " + prefix + "crl=true."},
 		{Name: prefix + "ocsp", Default: "false", value: truth(&s.OCSP), Protects: true,
@@ -60,7 +60,7 @@ func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
 
 var hostDocs = map[string]string{
 	clientTLSPrefix: "Must be true for ssl.clientHostnameVerification to have an effect.",
-	quorumTLSPrefix: "The certificate of a server must name the host of its server.N line, whether it dials or is dialled.",
+	quorumTLSPrefix: "The certificate of a server must name the host of its server.N line, whether it dials or is dialled: in an alternative name or, if it has none of a host, in its common name.",
 }
 
 const (

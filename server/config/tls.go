@@ -212,13 +212,14 @@ func (l *loader) keyStore(s *secure.Settings, prefix, need string) {
 	if !ok {
 		return
 	}
-	_, err := s.Key.ReadKey(l.read)
+	_, skipped, err := s.Key.ReadKeys(l.read)
 	if err != nil {
 		l.storeError(p, key, err)
 		return
 	}
+	l.skipped(p, skipped)
 	l.unneededPassword(key, s.Key, "is not needed: the private key is not encrypted", func(s keystore.Store) error {
-		_, err := s.ReadKey(l.read)
+		_, _, err := s.ReadKeys(l.read)
 		return err
 	})
 }
@@ -230,14 +231,24 @@ func (l *loader) trustStore(s *secure.Settings, prefix, need string) {
 	if !ok {
 		return
 	}
-	if _, err := s.Trust.ReadTrust(l.read); err != nil {
+	_, skipped, err := s.Trust.ReadTrust(l.read)
+	if err != nil {
 		l.storeError(p, key, err)
 		return
 	}
+	l.skipped(p, skipped)
 	l.unneededPassword(key, s.Trust, "is not needed: PEM certificates have no password", func(s keystore.Store) error {
-		_, err := s.ReadTrust(l.read)
+		_, _, err := s.ReadTrust(l.read)
 		return err
 	})
+}
+
+// skipped warns of what is in a file and can't be used.
+func (l *loader) skipped(p property, reasons []error) {
+	p.value = "" // the reasons have it
+	for _, err := range reasons {
+		l.warn(p, "%v", err)
+	}
 }
 
 // store returns the property with the name of a file.

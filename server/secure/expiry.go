@@ -51,8 +51,10 @@ func (t *TLS) Expiry() (first time.Time) {
 // certificates yields the certificates that must not expire, and what each is for.
 func certificates(c *keystore.Contents) func(yield func(kind string, cert *x509.Certificate) bool) {
 	return func(yield func(string, *x509.Certificate) bool) {
-		if c.Key != nil && !yield("server", c.Key.Leaf) {
-			return
+		for _, key := range c.KeysAt(time.Now()) {
+			if !yield("server", key.Leaf) {
+				return
+			}
 		}
 		for _, cert := range c.Authorities {
 			if !yield("authority", cert) {

@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"slices"
 	"strings"
@@ -224,29 +226,49 @@ func stapled(staple []byte, cert, issuer *x509.Certificate) (revoked bool, err e
 // list is a revocation list.
 type list struct {
 	*x509.RevocationList
-	revoked map[string]bool // by the serial number
-	issuers sync.Map        // the issuers whose signature it has, by their DER: error or nil
+	revoked  map[string]bool  // by the serial number
+	critical []pkix.Extension // of the list and of its entries
+	issuers  sync.Map         // the issuers whose signature it has, by their DER: error or nil
 }
 
 func newList(parsed *x509.RevocationList) *list {
 	l := &list{RevocationList: parsed, revoked: make(map[string]bool, len(parsed.RevokedCertificateEntries))}
+	l.addCritical(parsed.Extensions)
 	for _, e := range parsed.RevokedCertificateEntries {
-		l.revoked[string(e.SerialNumber.Bytes())] = e.ReasonCode != removeFromCRL
+		l.revoked[serial(e.SerialNumber)] = e.ReasonCode != removeFromCRL
+		l.addCritical(e.Extensions)
 	}
 	return l
 }
 
+func (l *list) addCritical(extensions []pkix.Extension) {
+	for _, e := range extensions {
+		if e.Critical {
+			l.critical = append(l.critical, e)
+		}
+	}
+}
+
+// serial returns a serial number as a key. It may be negative.
+func serial(n *big.Int) string { return n.Text(62) }
+
 const removeFromCRL = 8 // of RFC 5280, section 5.3.1
+
+// newerThan reports whether l was issued after other, a list of the same issuer.
+func (l *list) newerThan(other *list) bool {
+	if l.Number != nil && other.Number != nil && l.Number.Cmp(other.Number) != 0 {
+		return l.Number.Cmp(other.Number) > 0
+	}
+	return l.ThisUpdate.After(other.ThisUpdate)
+}
 
 // check checks that the list is one of the issuer, and valid.
 func (l *list) check(issuer *x509.Certificate) error {
 	if !bytes.Equal(l.RawIssuer, issuer.RawSubject) {
 		return fmt.Errorf("the revocation list is of %s", l.Issuer)
 	}
-	for _, e := range l.Extensions {
-		if e.Critical {
-			return fmt.Errorf("the revocation list of %s has the critical extension %v, which zkd does not know: it may not have all certificates", l.Issuer, e.Id)
-		}
+	for _, e := range l.critical {
+		return fmt.Errorf("the revocation list of %s has the critical extension %v, which zkd does not know: it may not have all certificates", l.Issuer, e.Id)
 	}
 	now := time.Now()
 	if now.After(l.NextUpdate) || l.ThisUpdate.After(now.Add(clockSkew)) {
@@ -267,29 +289,37 @@ func (l *list) check(issuer *x509.Certificate) error {
 // signature is the result of the check of a signature.
 type signature struct{ error }
 
-// lookUp looks a certificate up in the lists of files, and in those that it names.
+// lookUp looks a certificate up in the newest valid list of its issuer: of those in files, or,
+// if these have none, of those at the places that the certificate names. Lists of one number
+// and time count together.
 func (r *revocation) lookUp(cert, issuer *x509.Certificate, files []*x509.RevocationList) (revoked bool, err error) {
-	serial := string(cert.SerialNumber.Bytes())
+	var newest []*list
 	var reasons []error
-	for _, parsed := range files {
-		if !bytes.Equal(parsed.RawIssuer, issuer.RawSubject) {
-			continue
-		}
-		l := r.fileList(parsed, files)
-		if err := l.check(issuer); err == nil {
-			return l.revoked[serial], nil
-		} else {
+	consider := func(l *list, err error) {
+		switch {
+		case err != nil:
 			reasons = append(reasons, err)
+		case len(newest) == 0 || l.newerThan(newest[0]):
+			newest = []*list{l}
+		case !newest[0].newerThan(l):
+			newest = append(newest, l)
 		}
 	}
-	for _, url := range cert.CRLDistributionPoints {
-		revoked, err := r.lookUpAt(url, serial, issuer)
-		if err == nil {
-			return revoked, nil
+	for _, parsed := range files {
+		if bytes.Equal(parsed.RawIssuer, issuer.RawSubject) {
+			l := r.fileList(parsed, files)
+			consider(l, l.check(issuer))
 		}
-		reasons = append(reasons, err)
 	}
-	if len(reasons) == 0 {
+	if len(newest) == 0 {
+		for _, url := range cert.CRLDistributionPoints {
+			consider(r.listAt(url, issuer))
+		}
+	}
+	switch {
+	case len(newest) > 0:
+		return slices.ContainsFunc(newest, func(l *list) bool { return l.revoked[serial(cert.SerialNumber)] }), nil
+	case len(reasons) == 0:
 		return false, errors.New("there is no revocation list of its issuer, and it names none")
 	}
 	return false, errors.Join(reasons...)
@@ -312,11 +342,11 @@ func (r *revocation) fileList(parsed *x509.RevocationList, files []*x509.Revocat
 	return l
 }
 
-// lookUpAt looks a serial number up in the list at a URL.
-func (r *revocation) lookUpAt(url, serial string, issuer *x509.Certificate) (revoked bool, err error) {
+// listAt returns the issuer's list at a URL.
+func (r *revocation) listAt(url string, issuer *x509.Certificate) (*list, error) {
 	a := r.answerOf(url)
 	defer a.Unlock()
-	err = a.refresh(func() (until time.Time, err error) {
+	err := a.refresh(func() (until time.Time, err error) {
 		body, err := r.fetch(http.MethodGet, url, nil, maxListSize)
 		if err != nil {
 			return until, err
@@ -329,16 +359,15 @@ func (r *revocation) lookUpAt(url, serial string, issuer *x509.Certificate) (rev
 		if err := l.check(issuer); err != nil {
 			return until, fmt.Errorf("%s: %w", url, err)
 		}
-		a.list = l
-		return l.NextUpdate, nil
+		if a.list == nil || a.list.check(issuer) != nil || !a.list.newerThan(l) {
+			a.list = l
+		}
+		return a.list.NextUpdate, nil
 	})
 	if err == nil {
 		err = a.list.check(issuer)
 	}
-	if err != nil {
-		return false, err
-	}
-	return a.list.revoked[serial], nil
+	return a.list, err
 }
 
 // fetch sends a request by HTTP and returns the answer.

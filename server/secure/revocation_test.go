@@ -3,11 +3,14 @@ package secure
 import (
 	"bytes"
 	"crypto"
+	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"io"
+	"math/big"
 	"net/http"
 	"strings"
 	"testing"
@@ -197,6 +200,106 @@ func TestListFiles(t *testing.T) {
 	}
 	if n := len(r.verified); n > 2 {
 		t.Errorf("%d lists are kept", n)
+	}
+}
+
+// issued returns a revocation list of an authority with a number, from some hours ago.
+func issued(t *testing.T, by *certs.Authority, number int64, ago time.Duration, entries ...x509.RevocationListEntry) *x509.RevocationList {
+	t.Helper()
+	about := &x509.RevocationList{ThisUpdate: time.Now().Add(-ago), NextUpdate: time.Now().Add(24 * time.Hour), RevokedCertificateEntries: entries,
+		Number: big.NewInt(number)}
+	der, err := x509.CreateRevocationList(rand.Reader, about, by.Cert, by.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := x509.ParseRevocationList(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestNewestList has several valid lists of one authority, in each order: the newest decides,
+// by its number and then by its time. Lists of another authority of that name do not count.
+func TestNewestList(t *testing.T) {
+	r := newRevocations(t, true, false)
+	bad := x509.RevocationListEntry{SerialNumber: r.bad.SerialNumber, RevocationTime: time.Now().Add(-time.Hour)}
+	namesake := certs.New(t, "CA")
+	list := func(number int64, ago time.Duration, entries ...x509.RevocationListEntry) *x509.RevocationList {
+		return issued(t, r.ca, number, ago, entries...)
+	}
+	for _, test := range []struct {
+		name  string
+		files []*x509.RevocationList
+		want  string
+	}{
+		{"the newer one revokes", []*x509.RevocationList{list(1, 9*time.Hour), list(2, time.Hour, bad)}, "revoked"},
+		{"the newer one releases", []*x509.RevocationList{list(1, 9*time.Hour, bad), list(2, time.Hour)}, "good"},
+		{"of one number, by time", []*x509.RevocationList{list(1, 9*time.Hour), list(1, time.Hour, bad)}, "revoked"},
+		{"of one number and time", []*x509.RevocationList{list(1, time.Hour), list(1, time.Hour, bad)}, "revoked"},
+		{"the number, not the time", []*x509.RevocationList{list(2, 9*time.Hour, bad), list(1, time.Hour)}, "revoked"},
+		{"of a namesake", []*x509.RevocationList{list(1, 9*time.Hour, bad), issued(t, namesake, 2, time.Hour)}, "revoked"},
+		{"three", []*x509.RevocationList{list(2, 9*time.Hour), list(3, time.Hour, bad), list(1, 20*time.Hour)}, "revoked"},
+	} {
+		for range test.files {
+			test.files = append(test.files[1:], test.files[0])
+			if got := r.state(r.bad, test.files...); got != test.want {
+				t.Errorf("%s: %s, want %s", test.name, got, test.want)
+			}
+		}
+	}
+}
+
+// TestNewestListOfPlaces has a certificate that names two places, of which one is behind.
+func TestNewestListOfPlaces(t *testing.T) {
+	r := newRevocations(t, true, false)
+	cert := r.ca.Sign(&x509.Certificate{Subject: pkix.Name{CommonName: "two"}, CRLDistributionPoints: []string{listURL, listURL + "2"}}).Cert
+	page := func(list *x509.RevocationList) func([]byte) []byte { return func([]byte) []byte { return list.Raw } }
+	old := page(issued(t, r.ca, 1, 9*time.Hour))
+	now := page(issued(t, r.ca, 2, time.Hour, x509.RevocationListEntry{SerialNumber: cert.SerialNumber, RevocationTime: time.Now().Add(-time.Hour)}))
+	for _, pages := range []map[string]func([]byte) []byte{{listURL: old, listURL + "2": now}, {listURL: now, listURL + "2": old}} {
+		clear(r.answers)
+		r.web.pages = pages
+		r.want("two places", cert, "revoked")
+	}
+}
+
+// TestListEntries has entries that do not revoke, and one that only some readers understand.
+func TestListEntries(t *testing.T) {
+	r := newRevocations(t, true, false)
+	entry := func(e x509.RevocationListEntry) *x509.RevocationList {
+		e.SerialNumber, e.RevocationTime = r.bad.SerialNumber, time.Now().Add(-time.Hour)
+		return issued(t, r.ca, 1, time.Hour, e)
+	}
+	critical := x509.RevocationListEntry{ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 29}, Critical: true, Value: []byte{0x30, 0}}}}
+	for name, test := range map[string]struct {
+		list *x509.RevocationList
+		want string
+	}{
+		"removeFromCRL":   {entry(x509.RevocationListEntry{ReasonCode: removeFromCRL}), "good"},
+		"certificateHold": {entry(x509.RevocationListEntry{ReasonCode: 6}), "revoked"},
+		"no reason":       {entry(x509.RevocationListEntry{}), "revoked"},
+		"critical":        {entry(critical), "unknown"},
+	} {
+		if got := r.state(r.bad, test.list); !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+// TestRevokedAuthority has certificates below an authority that was revoked.
+func TestRevokedAuthority(t *testing.T) {
+	r := newRevocations(t, true, false)
+	below := certs.NewBelow(t, r.ca, "below")
+	chain := [][]*x509.Certificate{{below.Issue("app").Cert, below.Cert, r.ca.Cert}}
+	own := issued(t, below, 1, time.Hour)
+	entry := x509.RevocationListEntry{SerialNumber: below.Cert.SerialNumber, RevocationTime: time.Now().Add(-time.Hour)}
+	old, now := issued(t, r.ca, 1, 9*time.Hour), issued(t, r.ca, 2, time.Hour, entry)
+	if err := r.check(chain, []*x509.RevocationList{own, old}, nil); err != nil {
+		t.Error(err)
+	}
+	if err := r.check(chain, []*x509.RevocationList{own, old, now}, nil); !is[*RevokedError](err) {
+		t.Error(err)
 	}
 }
 

@@ -47,7 +47,7 @@ type resolver interface {
 // acceptConfig is the configuration of a server for some contents of the files.
 type acceptConfig struct {
 	of     *keystore.Contents
-	key    *tls.Certificate
+	keys   []*tls.Certificate
 	config *tls.Config
 }
 
@@ -63,7 +63,8 @@ func New(s Settings, port string, log *zap.Logger) (*TLS, error) {
 		return nil, err
 	}
 	if t.Staple {
-		if _, err := issuerOf(t.source.Contents()); err != nil {
+		c := t.source.Contents()
+		if _, err := issuerOf(firstOf(c.KeysAt(time.Now())), c.Authorities); err != nil {
 			return nil, fmt.Errorf("there can be no OCSP answer to staple: %w", err)
 		}
 	}
@@ -76,14 +77,18 @@ func (t *TLS) changed(c *keystore.Contents, err error) {
 		return
 	}
 	fields := []zap.Field{zap.String("port", t.port)}
-	if c.Key != nil {
-		fields = append(fields, zap.Stringer("serial", c.Key.Leaf.SerialNumber), zap.Time("until", c.Key.Leaf.NotAfter))
+	for _, key := range c.KeysAt(time.Now()) {
+		fields = append(fields, zap.Stringer("serial", key.Leaf.SerialNumber), zap.Time("until", key.Leaf.NotAfter))
+		break
 	}
 	t.log.Info("read the TLS files again", fields...)
+	for _, err := range c.Skipped {
+		t.log.Warn("a part of the TLS files can't be used", zap.String("port", t.port), zap.Error(err))
+	}
 }
 
 // base returns the settings that all roles share.
-func (t *TLS) base(key *tls.Certificate) *tls.Config {
+func (t *TLS) base(keys []*tls.Certificate) *tls.Config {
 	config := &tls.Config{
 		MinVersion:                  t.MinVersion,
 		MaxVersion:                  t.MaxVersion,
@@ -91,8 +96,8 @@ func (t *TLS) base(key *tls.Certificate) *tls.Config {
 		SessionTicketsDisabled:      true,
 		DynamicRecordSizingDisabled: true,
 	}
-	if key != nil {
-		config.Certificates = []tls.Certificate{*key}
+	for _, key := range keys {
+		config.Certificates = append(config.Certificates, *key)
 	}
 	return config
 }
@@ -102,11 +107,11 @@ func (t *TLS) base(key *tls.Certificate) *tls.Config {
 // nil for nothing. It must be the same function in each call.
 func (t *TLS) Accept(remote net.Addr, onHello func(net.Conn)) *tls.Config {
 	c := t.source.Contents()
-	key := t.key(c)
-	if a := t.accept.Load(); a != nil && a.of == c && a.key == key {
+	keys := t.keys(c)
+	if a := t.accept.Load(); a != nil && a.of == c && slices.Equal(a.keys, keys) {
 		return t.forClient(a.config, remote)
 	}
-	config := t.base(key)
+	config := t.base(keys)
 	config.ClientAuth = t.ClientAuth.tls()
 	config.ClientCAs = c.Pool
 	config.VerifyConnection = func(s tls.ConnectionState) error { return t.revocation.check(s.VerifiedChains, c.CRLs, s.OCSPResponse) }
@@ -116,7 +121,7 @@ func (t *TLS) Accept(remote net.Addr, onHello func(net.Conn)) *tls.Config {
 			return nil, nil
 		}
 	}
-	t.accept.Store(&acceptConfig{c, key, config})
+	t.accept.Store(&acceptConfig{c, keys, config})
 	return t.forClient(config, remote)
 }
 
@@ -149,7 +154,7 @@ func (t *TLS) checkAddress(leaf *x509.Certificate, remote net.Addr) error {
 		return fmt.Errorf("the address of the client, %s, is no IP address: %w", remote, err)
 	}
 	ip := at.Addr().Unmap().WithZone("")
-	err = leaf.VerifyHostname(ip.String())
+	err = VerifyHost(leaf, ip.String())
 	if err == nil || !t.ReverseDNS {
 		return err
 	}
@@ -157,7 +162,7 @@ func (t *TLS) checkAddress(leaf *x509.Certificate, remote net.Addr) error {
 	defer cancel()
 	names, errLookup := t.resolver.LookupAddr(ctx, ip.String())
 	for _, name := range names {
-		if leaf.VerifyHostname(name) != nil {
+		if VerifyHost(leaf, name) != nil {
 			continue
 		}
 		// The owner of the address can give it any name.
@@ -173,7 +178,7 @@ func (t *TLS) checkAddress(leaf *x509.Certificate, remote net.Addr) error {
 // good in either role, since servers act in both.
 func (t *TLS) Peer(host string) *tls.Config {
 	c := t.source.Contents()
-	config := t.base(c.Key)
+	config := t.base(c.KeysAt(time.Now()))
 	config.InsecureSkipVerify = true // verifyPeer does it
 	config.ClientAuth = tls.RequireAnyClientCert
 	config.ClientCAs = c.Pool
@@ -187,15 +192,36 @@ func (t *TLS) verifyPeer(s tls.ConnectionState, c *keystore.Contents, host strin
 		return errors.New("the other side has no certificate")
 	}
 	o := x509.VerifyOptions{
-		Roots: c.Pool, Intermediates: x509.NewCertPool(), DNSName: host,
+		Roots: c.Pool, Intermediates: x509.NewCertPool(),
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	}
 	for _, cert := range s.PeerCertificates[1:] {
 		o.Intermediates.AddCert(cert)
 	}
-	chains, err := s.PeerCertificates[0].Verify(o)
+	leaf := s.PeerCertificates[0]
+	chains, err := leaf.Verify(o)
 	if err != nil {
 		return err
 	}
+	if host != "" {
+		if err := VerifyHost(leaf, host); err != nil {
+			return err
+		}
+	}
 	return t.revocation.check(chains, c.CRLs, s.OCSPResponse)
+}
+
+// VerifyHost checks that a certificate is for a host, a name or an IP address. As in Apache's
+// server, the common name counts if the certificate has no alternative names of hosts.
+func VerifyHost(leaf *x509.Certificate, host string) error {
+	if cn := leaf.Subject.CommonName; len(leaf.DNSNames) == 0 && len(leaf.IPAddresses) == 0 && cn != "" {
+		named := *leaf
+		if ip := net.ParseIP(cn); ip != nil {
+			named.IPAddresses = []net.IP{ip}
+		} else {
+			named.DNSNames = []string{cn}
+		}
+		leaf = &named
+	}
+	return leaf.VerifyHostname(host)
 }

@@ -347,13 +347,44 @@ func TestMetrics(t *testing.T) {
 		return "zkd_tls_certificate_not_after_seconds of=" + of + " port=client serial=" + c.SerialNumber.Text(16) + " subject=CN=" + subject
 	}
 	want := map[string]float64{
-		"zkd_tls_handshakes_total port=client result=ok":      1,
-		"zkd_tls_handshakes_total port=client result=plain":   2,
-		"zkd_tls_reload_failures_total port=client":           0,
-		expiry("authority", "CA", ca.Cert):                    float64(ca.Cert.NotAfter.Unix()),
-		expiry("server", "zk1", p.source.Contents().Key.Leaf): float64(p.source.Contents().Key.Leaf.NotAfter.Unix()),
+		"zkd_tls_handshakes_total port=client result=ok":          1,
+		"zkd_tls_handshakes_total port=client result=plain":       2,
+		"zkd_tls_reload_failures_total port=client":               0,
+		expiry("authority", "CA", ca.Cert):                        float64(ca.Cert.NotAfter.Unix()),
+		expiry("server", "zk1", p.source.Contents().Keys[0].Leaf): float64(p.source.Contents().Keys[0].Leaf.NotAfter.Unix()),
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestVerifyHost has certificates with and without alternative names.
+func TestVerifyHost(t *testing.T) {
+	ca := certs.New(t, "CA")
+	cn := func(name string) *x509.Certificate {
+		return ca.Sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}}).Cert
+	}
+	for _, test := range []struct {
+		cert *x509.Certificate
+		host string
+		want bool
+	}{
+		{ca.Issue("zk1", "10.0.0.1").Cert, "zk1", true},
+		{ca.Issue("zk1", "10.0.0.1").Cert, "10.0.0.1", true},
+		{ca.Issue("zk1", "10.0.0.1").Cert, "zk2", false},
+		{cn("zk1"), "zk1", true},
+		{cn("zk1"), "ZK1", true},
+		{cn("zk1"), "zk2", false},
+		{cn("zk1"), "10.0.0.1", false},
+		{cn("10.0.0.1"), "10.0.0.1", true},
+		{cn("10.0.0.1"), "10.0.0.2", false},
+		{cn("*.example.com"), "zk1.example.com", true},
+		{cn("*.example.com"), "zk1.dc.example.com", false},
+		{cn(""), "zk1", false},
+		{ca.Sign(&x509.Certificate{Subject: pkix.Name{CommonName: "zk1"}, DNSNames: []string{"zk2"}}).Cert, "zk1", false},
+	} {
+		if err := VerifyHost(test.cert, test.host); (err == nil) != test.want {
+			t.Errorf("%s, %v: %v", test.host, test.cert.Subject, err)
+		}
 	}
 }

@@ -36,12 +36,21 @@ type Pair struct {
 func New(t testing.TB, name string) *Authority {
 	t.Helper()
 	a := &Authority{t: t}
-	about := &x509.Certificate{
+	a.Pair = a.Sign(about(name))
+	return a
+}
+
+// NewBelow makes an authority whose certificate another one signs.
+func NewBelow(t testing.TB, parent *Authority, name string) *Authority {
+	t.Helper()
+	return &Authority{t: t, Pair: parent.Sign(about(name))}
+}
+
+func about(name string) *x509.Certificate {
+	return &x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, SubjectKeyId: []byte(name),
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
-	a.Pair = a.Sign(about)
-	return a
 }
 
 // Sign completes a certificate with what it lacks, and signs it. Without another time, it

@@ -76,7 +76,7 @@ func (t *Transport) checkCertificate(nc net.Conn, id zab.SID) error {
 		return nil
 	}
 	for _, addr := range p.configured() {
-		if host, _, err := net.SplitHostPort(addr); err == nil && leaf.VerifyHostname(host) == nil {
+		if host, _, err := net.SplitHostPort(addr); err == nil && secure.VerifyHost(leaf, host) == nil {
 			return nil
 		}
 	}
