@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -128,5 +129,40 @@ func TestRemovedServerMovesItsClients(t *testing.T) {
 		}
 		e.change("1, 2, 3", adding(id))
 		e.await("clients are let in", func() bool { return s.letsIn(t, &jute.ConnectRequest{}) })
+	})
+}
+
+// A server that starts after a change of the members and that nobody has added yet serves clients,
+// though its own file lists it: on an empty disk, and on a disk of the time when the server with
+// this id was a member.
+func TestUnlistedServerServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startDynamic(t, 3, 4)
+		serves := func() {
+			t.Helper()
+			s := e.join(4, "1 2 3")
+			time.Sleep(3 * membersRetry)
+			if remark := s.clients.DrainRemark(); remark != "" {
+				t.Errorf("it is drained: %s", remark)
+			}
+			s.connect(t)
+		}
+		id := e.follower()
+		e.change(allBut(3, id), removing(id))
+		e.change("1, 2, 3", adding(id))
+		serves()
+		e.change("1, 2, 3, 4", adding(4))
+		e.stop(4)
+		old := e.disks[4]
+		e.change("1, 2, 3", removing(4))
+		e.disks[4] = crashfs.New(4)
+		serves()
+		e.stop(4)
+		e.disks[4] = old
+		serves()
+		e.change("1, 2, 3, 4", adding(4))
+		e.change("1, 2, 3", removing(4))
+		e.await("a removed server moves its clients", func() bool { return e.servers[4].connections() == 0 })
+		e.servers[4].refuses(t)
 	})
 }

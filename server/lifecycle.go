@@ -89,4 +89,9 @@ func (st *published) leads() bool { return st.role.Load().Role == zab.Leading }
 
 // memberLists are the lists of members that decide: see zab.Core.Lists. They are
 // immutable.
-type memberLists struct{ settled, newest *zab.Members }
+type memberLists struct {
+	settled, newest *zab.Members
+	// served means that this server has served clients as a member, since its start. A server
+	// that the settled list lacks was removed if so; otherwise nobody has added it yet.
+	served bool
+}

@@ -464,6 +464,7 @@ func (l *loop) beginService() {
 	l.service.Store(l.replica.Service())
 	if !l.ending.Load() {
 		l.serving.Store(true)
+		l.showLists()
 		l.clients.LogServing()
 	}
 }

@@ -22,8 +22,15 @@ func (p *published) listed(id zab.SID) bool { return p.lists.Load().settled.Find
 func (l *loop) introduce() {
 	in := l.replica.Core.Introduction()
 	l.intro.Store(&in)
+	l.showLists()
+}
+
+// showLists publishes the lists of members. The list of a configuration file makes no member.
+func (l *loop) showLists() {
 	var lists memberLists
 	lists.settled, lists.newest = l.replica.Core.Lists()
+	was := l.lists.Load()
+	lists.served = was != nil && was.served || l.serving.Load() && lists.settled.Version != 0 && lists.settled.Find(l.id) != nil
 	l.lists.Store(&lists)
 }
 

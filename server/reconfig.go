@@ -53,7 +53,7 @@ type membership struct {
 	transport *transport.Transport
 
 	joins   bool            // Options.Join, until it is a member
-	member  bool            // in the list that was followed last
+	away    bool            // this server was removed, and keeps clients away
 	version jute.Zxid       // followed last
 	client  config.Endpoint // clientPort
 	secure  config.Endpoint // secureClientPort
@@ -79,7 +79,7 @@ func (m *membership) run() {
 		case <-m.stopping:
 			return
 		}
-		err := m.follow(m.lists.Load().settled)
+		err := m.follow(m.lists.Load())
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -91,12 +91,12 @@ func (m *membership) run() {
 	}
 }
 
-// follow moves the ports and saves the members. A server that is no longer a member moves its
-// clients to the others. It stays where it is, and keeps its file: with a file that does not
-// list it, it could not start.
-func (m *membership) follow(list *zab.Members) error {
+// follow moves the ports and saves the members. A server that was removed moves its clients to
+// the others. It stays where it is, and keeps its file: with a file that does not list it, it
+// could not start. One that nobody has added yet serves clients, as an observer does.
+func (m *membership) follow(lists *memberLists) error {
+	list := lists.settled
 	if !list.Commanded || list.Version == m.version && m.failed == "" {
-		m.member = m.member || list.Find(m.id) != nil
 		return nil
 	}
 	parsed, err := config.ParseMembers(string(list.Text))
@@ -105,12 +105,14 @@ func (m *membership) follow(list *zab.Members) error {
 	}
 	line, listed := parsed.Server(int64(m.id))
 	switch {
-	case m.member && !listed:
+	case !listed && lists.served && !m.away:
+		m.away = true
 		m.clients.KeepAway()
-	case !m.member && listed:
+	case listed && m.away:
+		m.away = false
 		m.clients.LetIn()
 	}
-	if m.member = listed; !listed {
+	if !listed {
 		m.version = list.Version
 		return nil
 	}
