@@ -27,13 +27,13 @@ type Inside struct {
 func newInside(ctx context.Context, e *entry) *Inside {
 	in := &Inside{b: e.Double, c: e.c, own: e.own}
 	in.hold = line.NewHold(context.WithoutCancel(ctx), e.c, e.own, line.HoldOptions{Session: e.stat.EphemeralOwner})
-	in.ctx, in.end = context.WithCancel(in.hold.Context())
+	in.ctx, in.end = context.WithCancel(line.Follow(in.hold.Context(), ctx))
 	return in
 }
 
-// Context returns a context that ends with Release, or with a cause that wraps
-// recipes.ErrLost when the session has ended or the node was deleted. The others do not
-// wait for this participant then.
+// Context returns a context that ends with Release, when the context of Enter ends, or with
+// a cause that wraps recipes.ErrLost when the session has ended or the node was deleted. In
+// the last case the others do not wait for this participant.
 func (in *Inside) Context() context.Context { return in.ctx }
 
 // Release leaves the barrier, and waits until all have left that were inside when it was

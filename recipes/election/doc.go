@@ -11,7 +11,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	return lead(leadership.Context()) // ends when leadership is lost
+//	return lead(leadership.Context()) // ends when leadership is lost, and when ctx ends
 //
 // A Latch is a candidate until it is closed. Election.Run and RunAgain are for leading that
 // is one function. Election shows the candidates and the leader, also to programs that do

@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/internal/feed"
+	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
 // State is the progress of a Latch or a Campaign.
@@ -45,8 +46,9 @@ type Latch struct {
 	ctx  context.Context // ends with Close
 	done chan struct{}   // closed when it has ended after Start
 
-	mu      sync.Mutex // of Start and Close
+	mu      sync.Mutex // of Start and Close, and last
 	started bool
+	last    follower
 	status  feed.Feed[Status] // ends with the latch
 }
 
@@ -108,8 +110,8 @@ func (l *Latch) Close(ctx context.Context) error {
 	}
 }
 
-// Await waits until the latch leads, and returns its leadership. It returns
-// recipes.ErrClosed after Close, and otherwise why the latch has ended.
+// Await waits until the latch leads, and returns its leadership, whose Context also ends with
+// ctx. It returns recipes.ErrClosed after Close, and otherwise why the latch has ended.
 func (l *Latch) Await(ctx context.Context) (*Leadership, error) {
 	for status, err := range l.Follow(ctx) {
 		if err != nil {
@@ -124,7 +126,7 @@ func (l *Latch) Await(ctx context.Context) (*Leadership, error) {
 
 // Follow yields the status now and after each change, until the loop or ctx ends. If the
 // status changes faster than the loop takes it, only the latest is yielded. The last is the
-// latch's end, as an error, as with Await.
+// latch's end, as an error, as with Await. As there, Context of the leadership also ends with ctx.
 func (l *Latch) Follow(ctx context.Context) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		for status, err := range l.status.Follow(ctx) {
@@ -134,11 +136,32 @@ func (l *Latch) Follow(ctx context.Context) iter.Seq2[Status, error] {
 			if err != nil {
 				status = Status{}
 			}
+			if status.Leadership != nil {
+				status.Leadership = l.following(ctx, status.Leadership)
+			}
 			if !yield(status, err) {
 				return
 			}
 		}
 	}
+}
+
+// follower is a leadership that follows a context.
+type follower struct {
+	of   *Leadership
+	done <-chan struct{} // of the context
+	it   *Leadership
+}
+
+// following returns the leadership with a Context that also ends with ctx: the same one again
+// for the same context, as it may be asked for many times.
+func (l *Latch) following(ctx context.Context, of *Leadership) *Leadership {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if done := line.Life(ctx).Done(); l.last.of != of || l.last.done != done {
+		l.last = follower{of, done, of.following(ctx)}
+	}
+	return l.last.it
 }
 
 // set publishes a status, if it has changed. Only stand calls it.

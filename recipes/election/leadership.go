@@ -28,6 +28,13 @@ func (e *Election) lead(ctx context.Context, place *line.Place) *Leadership {
 	return l
 }
 
+// following returns the leadership with a Context that also ends when ctx does.
+func (l *Leadership) following(ctx context.Context) *Leadership {
+	follows := *l
+	follows.Held = l.Held.Following(ctx)
+	return &follows
+}
+
 // Acknowledge announces that the leader has done what it must do before it can lead: see
 // Election.WaitAcknowledged. The announcement ends with the leadership. The data are for
 // those that wait, such as an address; another call replaces them.

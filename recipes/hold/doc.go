@@ -8,7 +8,7 @@
 //		return err
 //	}
 //	defer held.Release(context.WithoutCancel(ctx))
-//	return work(held.Context()) // ends when the lock is lost
+//	return work(held.Context()) // ends when the lock is lost, and when ctx ends
 //
 // # What holding means
 //
@@ -34,9 +34,10 @@
 //     the process does not know for a moment. Err looks at the clock, and so notices
 //     earlier than Context. Only fencing closes the gap.
 //
-// The context with which it was acquired is for waiting only: its end, or the end of a
-// timeout, does not release anything. Held.Context has its values. (Leadership that a
-// Latch, a Campaign or Run has acquired also ends with these.)
+// Held.Context also ends when the context ends with which it was acquired, so that a program
+// that is asked to end does. That does not release it: it is held until the work has ended
+// and Release was called. If only the wait must end, for example after a time, use WaitOnly.
+// (Leadership that a Latch, a Campaign or Run has acquired is released when these end.)
 //
 // # Requests that break
 //

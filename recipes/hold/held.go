@@ -15,6 +15,12 @@ import (
 // Held is something that the caller holds until Release, or until it is lost. See the
 // package's documentation for what that means.
 type Held struct {
+	*state
+	ctx context.Context
+}
+
+// state is what several Helds of one tenure have in common: see Following.
+type state struct {
 	tenure Tenure
 	of     Description
 
@@ -43,21 +49,44 @@ type Description struct {
 	// return the Held, and the recipe must not expose its Guard.
 	Nodes []string
 	Token client.Zxid // the zxid at which the last node was created
+	// Follows is the context whose end ends Held.Context, for recipes; nil is that of New.
+	Follows context.Context
 }
 
 // New returns what a recipe has acquired. begin starts the tenure; its context is ctx with
 // the Held as a value, for FromContext.
 func New(ctx context.Context, of Description, begin func(ctx context.Context) Tenure) *Held {
-	h := &Held{of: of}
+	h := &Held{state: &state{of: of}}
 	if of.Path == "" {
 		h.of.Path = of.Nodes[0]
+	}
+	if of.Follows == nil {
+		h.of.Follows = ctx
 	}
 	if len(of.Nodes) > 0 {
 		ctx = context.WithValue(ctx, innermost{}, h)
 	}
 	h.tenure = begin(ctx)
+	h.ctx = line.Follow(h.tenure.Context(), h.of.Follows)
 	return h
 }
+
+// Following returns h with a Context that also ends when ctx does. It is for something that
+// was acquired with another context than that of the work. Either may be released.
+func (h *Held) Following(ctx context.Context) *Held {
+	return &Held{state: h.state, ctx: line.Follow(h.ctx, ctx)}
+}
+
+// WaitOnly returns a context for acquiring something, of which only the wait ends with wait.
+// What is acquired follows life:
+//
+//	wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+//	defer cancel()
+//	held, err := mutex.Lock(hold.WaitOnly(wait, ctx))
+func WaitOnly(wait, life context.Context) context.Context { return line.WaitOnly(wait, life) }
+
+// Follows returns the context whose end ends the Context of h. It is for recipes.
+func (h *Held) Follows() context.Context { return h.of.Follows }
 
 // innermost is the key of the Held that was acquired last.
 type innermost struct{}
@@ -70,9 +99,11 @@ func FromContext(ctx context.Context) (h *Held, ok bool) {
 	return h, ok
 }
 
-// Context returns a context that ends when h is lost, with a cause that wraps
-// recipes.ErrLost, or released. It has the values of the context with which h was acquired.
-func (h *Held) Context() context.Context { return h.tenure.Context() }
+// Context returns the context of the work under h. It ends when h is lost, with a cause that
+// wraps recipes.ErrLost; when h is released; and when the context ends with which h was
+// acquired, with that one's cause. In the last case h is still held, and must be released.
+// It has the values of the context with which h was acquired.
+func (h *Held) Context() context.Context { return h.ctx }
 
 // Token returns the zxid at which the holder's node was created: a number that is larger
 // than the tokens of all that had to release before h could be held. A store can use it to

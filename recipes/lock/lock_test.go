@@ -82,22 +82,26 @@ func TestTryLock(t *testing.T) {
 	w.Must(h.Release(w.Ctx))
 }
 
-// The end of the context that it was waited with does not end what is held; the values
-// of it stay.
+// The end of the context with which it was acquired ends the work, and does not release; the
+// values of it stay.
 func TestContext(t *testing.T) {
 	w := trial.New(t)
 	type key struct{}
 	ctx, cancel := context.WithCancel(context.WithValue(w.Ctx, key{}, "value"))
 	h, err := mutex(t, w.C, lock.Options{}).Lock(ctx)
 	w.Must(err)
-	cancel()
 	w.Must(h.Context().Err())
+	cancel()
+	<-h.Context().Done()
+	mustBe(t, context.Cause(h.Context()), context.Canceled)
 	w.Must(h.Err())
+	if got := w.Children("/l"); len(got) != 1 {
+		t.Errorf("held: %q", got)
+	}
 	if got := h.Context().Value(key{}); got != "value" {
 		t.Errorf("the context's value is %v", got)
 	}
 	w.Must(h.Release(ctx)) // though it has ended
-	mustBe(t, context.Cause(h.Context()), context.Canceled)
 	mustBe(t, h.Err(), recipes.ErrNotHeld)
 	if got := w.Children("/l"); len(got) != 0 {
 		t.Errorf("left: %q", got)

@@ -58,7 +58,7 @@ func (m *Multi) Lock(ctx context.Context) (*hold.Held, error) {
 	waiting, stop := merge(ctx, t.ctx)
 	defer stop()
 	for _, member := range m.members {
-		held, err := member.Lock(waiting)
+		held, err := member.Lock(hold.WaitOnly(waiting, t.ctx))
 		if err != nil {
 			return nil, both(err, t.End(ctx))
 		}
@@ -67,7 +67,7 @@ func (m *Multi) Lock(ctx context.Context) (*hold.Held, error) {
 	if err := t.Err(); err != nil {
 		return nil, both(err, t.End(ctx))
 	}
-	return t.held(), nil
+	return t.held(ctx), nil
 }
 
 // multiTenure is the members that are held.
@@ -78,8 +78,8 @@ type multiTenure struct {
 }
 
 // held returns the members as one.
-func (t *multiTenure) held() *hold.Held {
-	of := hold.Description{What: "several locks", Token: t.helds[len(t.helds)-1].Token()}
+func (t *multiTenure) held(ctx context.Context) *hold.Held {
+	of := hold.Description{What: "several locks", Token: t.helds[len(t.helds)-1].Token(), Follows: ctx}
 	for _, held := range t.helds {
 		of.Nodes = append(of.Nodes, held.Nodes()...)
 	}

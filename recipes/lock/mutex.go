@@ -195,7 +195,8 @@ type holding struct {
 	*line.Hold
 	m          *Mutex
 	place      *line.Place
-	notLost    func() bool // cancels the notification of a loss, and reports whether it was in time
+	follows    context.Context // see hold.Description: each Held may outlive the others
+	notLost    func() bool     // cancels the notification of a loss, and reports whether it was in time
 	mu         sync.Mutex
 	unreleased int // number of Helds
 }
@@ -211,7 +212,7 @@ type inside struct{ m *Mutex }
 
 // acquired returns what the caller holds by a place that is the first.
 func (m *Mutex) acquired(ctx context.Context, place *line.Place) *hold.Held {
-	g := &holding{m: m, place: place, notLost: func() bool { return true }}
+	g := &holding{m: m, place: place, follows: ctx, notLost: func() bool { return true }}
 	h := g.another(ctx, func(ctx context.Context) {
 		ctx = context.WithValue(context.WithoutCancel(ctx), inside{m}, g)
 		g.Hold = place.Hold(ctx, line.HoldOptions{Reserve: m.o.Reserve})
@@ -227,7 +228,7 @@ func (m *Mutex) acquired(ctx context.Context, place *line.Place) *hold.Held {
 func (g *holding) another(ctx context.Context, begin func(ctx context.Context)) *hold.Held {
 	g.unreleased++
 	s := &share{holding: g}
-	of := hold.Description{What: "lock " + g.m.Path(), Nodes: []string{g.place.Path()}, Token: g.place.Token()}
+	of := hold.Description{What: "lock " + g.m.Path(), Nodes: []string{g.place.Path()}, Token: g.place.Token(), Follows: g.follows}
 	s.held = hold.New(ctx, of, func(ctx context.Context) hold.Tenure {
 		begin(ctx)
 		return s

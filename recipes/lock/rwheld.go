@@ -86,7 +86,8 @@ func (r *rwHolding) beside(ctx context.Context) (*hold.Held, error) {
 		return nil, errors.Join(err, line.RemoveUnique(ctx, c, made.Path))
 	}
 	read := &rwHolding{rw: l, kind: Read, share: r.share, session: r.session}
-	return read.begin(ctx, hold.Description{Nodes: []string{made.Path}, Token: r.held.Token()}, func(ctx context.Context) line.Holds {
+	of := hold.Description{Nodes: []string{made.Path}, Token: r.held.Token(), Follows: r.held.Follows()} // it may outlive r
+	return read.begin(ctx, of, func(ctx context.Context) line.Holds {
 		o := line.HoldOptions{Reserve: l.o.Reserve, Changed: read.changed, Session: r.session}
 		return line.Holds{line.NewHold(ctx, l.line.Client, made.Path, o)}
 	}), nil

@@ -174,12 +174,12 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
-// A lock outlives the context that it was asked for with, but has its values.
+// A lock outlives the end of the context of the wait, but has its values.
 func TestContextOfTheWait(t *testing.T) {
 	both(t, func(w *trial.World, newLock func(*client.Client, lock.RWOptions) locker) {
 		type key struct{}
 		ctx, cancel := context.WithCancel(context.WithValue(w.Ctx, key{}, "value"))
-		h, err := newLock(w.C, lock.RWOptions{}).take(ctx, lock.Read, 0)
+		h, err := newLock(w.C, lock.RWOptions{}).take(hold.WaitOnly(ctx, w.Ctx), lock.Read, 0)
 		w.Must(err)
 		cancel()
 		w.Must(h.Err())

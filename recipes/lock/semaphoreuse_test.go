@@ -237,12 +237,12 @@ func TestContendersAndBreak(t *testing.T) {
 	empty(w)
 }
 
-// A lease outlives the context that it was asked for with, but has its values.
+// A lease outlives the end of the context of the wait, but has its values.
 func TestSemaphoreContextOfTheWait(t *testing.T) {
 	w := trial.New(t)
 	type key struct{}
 	ctx, cancel := context.WithCancel(context.WithValue(w.Ctx, key{}, "value"))
-	lease, err := newSemaphore(w, w.C, 2, hold.Options{}).Acquire(ctx, 2)
+	lease, err := newSemaphore(w, w.C, 2, hold.Options{}).Acquire(hold.WaitOnly(ctx, w.Ctx), 2)
 	w.Must(err)
 	cancel()
 	w.Must(lease.Err())

@@ -27,9 +27,7 @@ func With[T any](ctx context.Context, l Locker, fn func(ctx context.Context) (T,
 	if err != nil {
 		return result, err
 	}
-	working, stop := merge(held.Context(), ctx)
 	defer func() {
-		stop()
 		lost := held.Err()
 		released := held.Release(ctx)
 		if lost != nil {
@@ -37,7 +35,7 @@ func With[T any](ctx context.Context, l Locker, fn func(ctx context.Context) (T,
 		}
 		err = both(err, released)
 	}()
-	return fn(working)
+	return fn(held.Context())
 }
 
 // both returns one error for two. It does not repeat that something is lost.

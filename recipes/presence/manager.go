@@ -118,12 +118,8 @@ func (m *manager) own(ctx context.Context, name string) error {
 	}
 	p := m.p
 	p.update(func() { p.owned = append(p.owned, name) })
-	working, stop := context.WithCancelCause(held.Context())
-	release := context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
-	m.work(working, &Partition{name: name, held: held})
-	<-working.Done()
-	release()
-	stop(nil)
+	m.work(held.Context(), &Partition{name: name, held: held})
+	<-held.Context().Done()
 	err = held.Release(ctx)
 	p.update(func() {
 		i := slices.Index(p.owned, name)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
+	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
 // permit is held by one goroutine at a time.
@@ -42,7 +43,7 @@ type lifetime struct {
 func (l *lifetime) init() { l.ctx, l.cancel = context.WithCancel(context.Background()) }
 
 // begin returns the context of a call, which ends with ctx and when the lifetime is closed.
-// The caller must call end.
+// The caller must call end. What the call acquires follows ctx.
 func (l *lifetime) begin(ctx context.Context) (call context.Context, end func(), err error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
@@ -55,7 +56,7 @@ func (l *lifetime) begin(ctx context.Context) (call context.Context, end func(),
 	l.calls.Add(1)
 	call, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(l.ctx, func() { cancel(recipes.ErrClosed) })
-	return call, func() {
+	return line.WaitOnly(call, ctx), func() {
 		stop()
 		cancel(nil)
 		l.calls.Done()

@@ -130,10 +130,8 @@ func (q *Leased) lease(ctx context.Context, cl *claim, token client.Zxid) *Lease
 		q: q, entry: cl.entry, taken: cl.taken, version: cl.version + 1,
 		data: cl.data, token: token, c: cl.c, turn: newPermit(),
 	}
-	ctx = context.WithoutCancel(ctx)
-	l.hold = line.NewHold(ctx, cl.c, cl.taken, line.HoldOptions{})
-	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	context.AfterFunc(l.hold.Context(), func() { l.cancel(context.Cause(l.hold.Context())) })
+	l.hold = line.NewHold(context.WithoutCancel(ctx), cl.c, cl.taken, line.HoldOptions{})
+	l.ctx, l.cancel = context.WithCancelCause(line.Follow(l.hold.Context(), ctx))
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.leases[l] = true

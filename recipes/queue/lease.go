@@ -38,8 +38,8 @@ func (l *Lease) Data() []byte { return l.data }
 // kazoo.
 func (l *Lease) Attempt() int { return int(l.version) }
 
-// Context returns a context that ends when the lease does. Its cause wraps
-// recipes.ErrLost if it is lost: then another consumer may have the item.
+// Context returns a context that ends when the lease does, and when the context of Take ends.
+// Its cause wraps recipes.ErrLost if it is lost: then another consumer may have the item.
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // Token returns a number that is larger than those of all earlier leases, of any item of any
@@ -54,13 +54,15 @@ func (l *Lease) Ack(ctx context.Context) error {
 }
 
 // Release gives the item back: it is available again, at its old position. Its errors are
-// those of Ack.
+// those of Ack. Both also work when ctx has ended, and then wait two seconds at most.
 func (l *Lease) Release(ctx context.Context) error {
 	return l.end(ctx, client.CheckOp(l.entry, l.version))
 }
 
 // end does op, which fails if the item was claimed again, and deletes the claim's node.
 func (l *Lease) end(ctx context.Context, op client.Op) error {
+	ctx, cancel := grace(ctx, l.c)
+	defer cancel()
 	if err := l.turn.get(ctx); err != nil {
 		return err
 	}
@@ -68,11 +70,6 @@ func (l *Lease) end(ctx context.Context, op client.Op) error {
 	if l.over {
 		return fmt.Errorf("%w: %s has been given back", recipes.ErrNotHeld, l.entry)
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	ctx, cancel := grace(ctx, l.c)
-	defer cancel()
 	l.cancel(context.Canceled)
 	for {
 		_, err := l.c.Multi(ctx, op, client.DeleteOp(l.taken, claimed))

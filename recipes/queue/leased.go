@@ -64,8 +64,8 @@ func (q *Leased) OfferAll(ctx context.Context, items [][]byte, priority int) err
 	return q.offerRanked(ctx, int64(priority), fmt.Sprintf("the priority is %d: it should be 0 to %d", priority, q.naming.most), items)
 }
 
-// Poll leases the first item that nobody has; ok is false if there is none. The lease does
-// not end with ctx.
+// Poll leases the first item that nobody has; ok is false if there is none. The end of ctx
+// ends Lease.Context, but does not give the item back.
 func (q *Leased) Poll(ctx context.Context) (l *Lease, ok bool, err error) {
 	ctx, end, err := q.life.begin(ctx)
 	if err != nil {

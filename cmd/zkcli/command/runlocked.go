@@ -172,10 +172,7 @@ func (r *locked) run(ctx context.Context, c *Call, take take) (err error) {
 
 // under runs the program while held is held.
 func (r *locked) under(ctx context.Context, c *Call, held *hold.Held, program string, grace time.Duration) error {
-	working, stop := context.WithCancel(held.Context())
-	defer stop()
-	defer context.AfterFunc(ctx, stop)()
-	cmd := exec.CommandContext(working, program, c.Args[2:]...)
+	cmd := exec.CommandContext(held.Context(), program, c.Args[2:]...)
 	cmd.Args[0] = c.Args[1]
 	c.attach(cmd)
 	cmd.Env = append(os.Environ(), envLockPath+"="+held.Path(), fmt.Sprintf("%s=%d", envToken, int64(held.Token())))
@@ -238,7 +235,7 @@ func (r *locked) await(ctx context.Context, c *Call, take take, x *contest) (*ho
 			cancel()
 		}
 	}
-	held, giveUp, err := take(waiting, x)
+	held, giveUp, err := take(hold.WaitOnly(waiting, ctx), x)
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return nil, nil, &takenError{r.what, time.Duration(r.wait)}
 	}
