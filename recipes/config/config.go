@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -26,10 +27,13 @@ type Options[T any] struct {
 	// Validate returns what is wrong with a value. Nil accepts every value.
 	Validate func(T) error
 	// Default is the value while there is no node. It is not written. If it is nil, Open
-	// waits for the first value, and the last value stays when the node is deleted.
+	// waits for the first value, and says so in the log; and the last value stays when the
+	// node is deleted.
 	Default *T
 	// ACL is the access list of new nodes; nil means client.OpenACL.
 	ACL []client.ACL
+	// Logger logs, as a warning, why Open waits. Nil means slog.Default().
+	Logger client.Logger
 }
 
 // decode returns the value of data, or an error if it is not good.
@@ -92,7 +96,7 @@ func Open[T any](ctx context.Context, c *client.Client, path string, o Options[T
 	g := &Config[T]{c: c.Steady(), path: path, o: o, cache: k}
 	events := k.Events(context.Background()) // closed after the last one, or by the cache's Close
 	g.run.Go(func() { g.follow(events) })
-	if err := g.feed.Wait(ctx); err != nil {
+	if err := first(ctx, &g.feed, o.Logger, path); err != nil {
 		problem := g.feed.Now().Err
 		g.Close(ctx)
 		if problem != nil && !errors.Is(err, problem) {
@@ -101,6 +105,24 @@ func Open[T any](ctx context.Context, c *client.Client, path string, o Options[T
 		return nil, fmt.Errorf("wait for a configuration at %s: %w", path, err)
 	}
 	return g, nil
+}
+
+// first waits for the first value, and logs why there is none.
+func first[T any](ctx context.Context, f *feed.Feed[T], log client.Logger, path string) error {
+	if log == nil {
+		log = slog.Default()
+	}
+	for _, err := range f.Follow(ctx) {
+		switch now := f.Now(); {
+		case now.Valid:
+			return nil
+		case now.Over:
+			return now.Err
+		case ctx.Err() == nil:
+			log.Log(ctx, slog.LevelWarn, "waiting for a configuration", "path", path, "err", err)
+		}
+	}
+	return context.Cause(ctx)
 }
 
 // follow updates the feed whenever the cache changes.
@@ -208,7 +230,8 @@ func (g *Config[T]) closed(err error) error {
 
 // Follow returns the value, and then the newest value after each change. A value that is
 // not good is returned as an error with the last good value, and more follows. The last
-// item is an error: the cause of ctx's end, recipes.ErrClosed, or what ended the session.
+// item is an error: the cause of ctx's end, recipes.ErrClosed, or what ended the session. So
+// look at ctx before the error.
 func (g *Config[T]) Follow(ctx context.Context) iter.Seq2[typed.Value[T], error] {
 	return g.feed.Follow(ctx)
 }

@@ -3,6 +3,7 @@ package config_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -139,6 +140,45 @@ func TestDefault(t *testing.T) {
 		}
 		if i == 3 {
 			break
+		}
+	}
+}
+
+// logged are the problems that were logged.
+type logged chan error
+
+func (l logged) Log(_ context.Context, _ slog.Level, _ string, args ...any) {
+	l <- args[len(args)-1].(error)
+}
+
+// Without a default Open and OpenTree wait for the first good value, and say so.
+func TestOpenLogsWhatItWaitsFor(t *testing.T) {
+	w := trial.New(t)
+	for name, open := range map[string]func(ctx context.Context, log client.Logger) error{
+		"Open": func(ctx context.Context, log client.Logger) error {
+			o := options
+			o.Logger = log
+			_, err := config.Open(ctx, w.C, "/app/config", o)
+			return err
+		},
+		"OpenTree": func(ctx context.Context, log client.Logger) error {
+			_, err := config.OpenTree(ctx, w.C, "/app/keys", config.TreeOptions{Logger: log})
+			return err
+		},
+	} {
+		ctx, cancel := context.WithCancelCause(w.Ctx)
+		log := make(logged, 10)
+		opened := make(chan error)
+		go func() {
+			opened <- open(ctx, log)
+		}()
+		if err := <-log; !errors.Is(err, client.ErrNoNode) {
+			t.Errorf("%s logged %v", name, err)
+		}
+		enough := errors.New("enough")
+		cancel(enough)
+		if err := <-opened; !errors.Is(err, enough) || !errors.Is(err, client.ErrNoNode) {
+			t.Errorf("%s = %v", name, err)
 		}
 	}
 }

@@ -7,7 +7,17 @@
 //	}
 //	defer cfg.Close(context.Background())
 //	... cfg.Get().Rate ... // sends no request
-//	for limits, err := range cfg.Follow(ctx) { ... }
+//	for limits, err := range cfg.Follow(ctx) {
+//		switch {
+//		case ctx.Err() != nil:
+//			return nil // the program ends
+//		case err != nil:
+//			log.Print(err) // the last good value stays
+//		default:
+//			apply(limits.Value)
+//		}
+//	}
+//	return cfg.Problem() // the session has ended
 //
 // A Config is one node with the whole configuration: prefer that. A Tree is a directory
 // with a node for each key; several keys can be changed together.

@@ -34,6 +34,8 @@ type TreeOptions struct {
 	Default map[string]string
 	// ACL is the access list of new nodes; nil means client.OpenACL.
 	ACL []client.ACL
+	// Logger logs, as a warning, why OpenTree waits. Nil means slog.Default().
+	Logger client.Logger
 }
 
 // Snapshot is the keys and their values at one moment.
@@ -88,7 +90,7 @@ func OpenTree(ctx context.Context, c *client.Client, path string, o TreeOptions)
 	t.ctx, t.close = context.WithCancel(context.Background())
 	events := k.Events(context.Background()) // closed after the last one, or by the cache's Close
 	t.run.Go(func() { t.follow(events) })
-	if err := t.feed.Wait(ctx); err != nil {
+	if err := first(ctx, &t.feed, o.Logger, path); err != nil {
 		problem := t.feed.Now().Err
 		t.Close(ctx)
 		if problem != nil && !errors.Is(err, problem) {

@@ -1,11 +1,9 @@
-package recipes_test
+package page_test
 
 import (
 	"context"
 	"errors"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes/barrier"
@@ -15,8 +13,6 @@ import (
 	"github.com/zkd-project/zkd/recipes/lock"
 	"github.com/zkd-project/zkd/recipes/queue"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // holder is what the caller of a recipe holds.
 type holder interface {
