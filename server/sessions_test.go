@@ -125,6 +125,67 @@ func TestClientAheadIsTurnedAwayWithoutAWord(t *testing.T) {
 	})
 }
 
+// TestARefusedResumptionDisturbsNobody: whatever the reason why a session is not given to another
+// connection, at the server of its connection or at another one, that connection stays.
+func TestARefusedResumptionDisturbsNobody(t *testing.T) {
+	ahead := func(r *jute.ConnectRequest) { r.LastZxidSeen = 1 << 60 }
+	wrong := func(r *jute.ConnectRequest) { r.Password = make([]byte, 16) }
+	for _, test := range []struct {
+		name     string
+		lines    []string
+		change   func(r *jute.ConnectRequest)
+		answered bool
+	}{
+		{"ahead", nil, ahead, false},
+		{"wrong password", nil, wrong, true},
+		{"wrong password, ahead", nil, func(r *jute.ConnectRequest) { wrong(r); ahead(r) }, true},
+		{"local, ahead", upgradable, ahead, false},
+		{"local, wrong password", upgradable, wrong, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, 3, test.lines, func(t *testing.T, e *testEnsemble) {
+				for _, at := range []int{e.leader(), e.follower()} {
+					holder := e.servers[at].connect(t)
+					for _, s := range e.servers[1:] {
+						n := s.dial(t, dialOptions{})
+						r := &jute.ConnectRequest{TimeoutMs: 10_000, SessionID: holder.session, Password: holder.pass, LastZxidSeen: holder.zxid, HasReadOnly: true}
+						test.change(r)
+						n.sendFrame(r.Append(nil))
+						if test.answered {
+							if resp := n.established(); resp.SessionID != 0 {
+								t.Errorf("it got session %v", resp.SessionID)
+							}
+						}
+						n.eof(test.name)
+						holder.set("/", "still here")
+						holder.quiet("after a refused resumption")
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAReadOnlyResumptionDisturbsNobody is the same on a server without a leader that serves
+// read-only clients, while the session's connection waits for a leader.
+func TestAReadOnlyResumptionDisturbsNobody(t *testing.T) {
+	inBubble(t, 3, []string{"readonlymode.enabled=true", "zkd.interlude=60000"}, func(t *testing.T, e *testEnsemble) {
+		holder := e.servers[1].connectFor(t, 40_000)
+		e.settled()
+		e.stop(2)
+		e.stop(3)
+		time.Sleep(5 * time.Second)
+		for _, seen := range []jute.Zxid{0, 1 << 60} {
+			n := e.servers[1].dial(t, dialOptions{})
+			n.sendFrame((&jute.ConnectRequest{TimeoutMs: 10_000, SessionID: holder.session, Password: holder.pass, LastZxidSeen: seen, HasReadOnly: true, ReadOnly: true}).Append(nil))
+			n.eof("read-only")
+		}
+		e.start(2)
+		e.settled()
+		holder.set("/", "still here")
+	})
+}
+
 // TestZxidOfAReplyIsGoodForAReconnect checks that a client that reconnects at once with
 // the zxid of a reply is not rejected as being ahead, even if the transactions that were
 // committed with it take long to apply.

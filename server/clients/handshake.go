@@ -125,9 +125,10 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 		return errTooManyOpened
 	}
 	// A session is resumed after everything that the leader has ordered, so a server that
-	// lags only a little need not refuse the client: see answerConnect. Where no more
-	// entries will be applied, the check is made now.
-	if last := s.state.Applied(); r.LastZxidSeen > last && (c.readOnly || r.SessionID == 0 || !s.cfg.Replicated()) {
+	// lags only a little need not refuse the client: the leader does, if the client is ahead of
+	// it. Where the leader does not decide, the check is made now.
+	decides := r.SessionID != 0 && s.locals.Get(r.SessionID) == nil && !c.readOnly && s.cfg.Replicated()
+	if last := s.state.Applied(); r.LastZxidSeen > last && !decides {
 		return fmt.Errorf("%w: %v, here %v", errClientAhead, r.LastZxidSeen, last)
 	}
 	c.seen = r.LastZxidSeen
@@ -168,7 +169,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 			c.refuseSession(r.HasReadOnly)
 			return fmt.Errorf("resume session %v: wrong password", r.SessionID)
 		}
-		sub.Kind = replica.Resume
+		sub.Kind, sub.Seen = replica.Resume, r.LastZxidSeen
 	}
 	readOnly := byte(0)
 	if r.HasReadOnly {
@@ -239,7 +240,7 @@ func (c *conn) sendConnectResponse(r *jute.ConnectResponse) {
 func (s *Clients) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasReadOnly bool) {
 	tracked := s.tracker.Get(id)
 	timeoutMs, alive := s.state.Tree.Session(id)
-	if last := s.state.Tree.LastZxid(); c.seen > last {
+	if last := s.state.Tree.LastZxid(); c.seen > last { // a leader of an earlier version does not look
 		s.logEnd(zap.InfoLevel, "closing connection", fmt.Errorf("%w: %v, here %v", errClientAhead, c.seen, last),
 			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", id))
 		c.kill()

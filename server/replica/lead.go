@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -357,7 +358,12 @@ func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64
 		r.placeBarrier(b)
 		return 0, true
 	case Resume:
-		if last := r.Core.LastZxid(); r.o.Tracker.Get(req.Session) == nil && r.o.State.Applied() < last {
+		last := r.Core.LastZxid()
+		if sub.Seen > last && !mutated(aheadResumed) {
+			r.refuseAhead(sub, last)
+			return 0, true
+		}
+		if r.o.Tracker.Get(req.Session) == nil && r.o.State.Applied() < last {
 			r.leading.unknown.Push(unknownResume{last, *sub})
 			return 0, true
 		}
@@ -519,6 +525,15 @@ func (r *Replica) checkOwner(req *evaluate.Request, s *session.Session) {
 func (r *Replica) doomed(s *session.Session, id jute.SessionID) bool {
 	_, open := r.leading.evaluator.Timeout(id)
 	return open && s != nil && s.Closing() && !mutated(doomedServed)
+}
+
+// refuseAhead refuses to resume a session for a client that has seen a zxid after the last one,
+// as of another ensemble or of a state that was given up. Its connection ends, and the connection
+// that the session has stays.
+func (r *Replica) refuseAhead(sub *Submission, last jute.Zxid) {
+	req := &sub.Request
+	r.event(1, ServerOf(req.Origin), fmt.Sprintf("does not resume session %v: its client has seen %v, and %v is the last", req.Session, sub.Seen, last))
+	r.placeBarrier(barrier{origin: req.Origin, session: req.Session, code: jute.ErrSessionMoved})
 }
 
 // resume makes the new connection the session's owner, by a transaction. From then on the

@@ -63,6 +63,7 @@ const (
 	closingsUntilCommit
 	closingsForgotten
 	doomedServed
+	aheadResumed
 )
 
 var mutantNames = [...]string{
@@ -115,6 +116,7 @@ var mutantNames = [...]string{
 	closingsUntilCommit:  "closings-until-commit",
 	closingsForgotten:    "closings-forgotten",
 	doomedServed:         "doomed-served",
+	aheadResumed:         "ahead-resumed",
 }
 
 func (m Mutant) String() string {

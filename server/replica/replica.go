@@ -22,7 +22,9 @@ type Submission struct {
 	// no effect in another one: the connection repeats it. See service.go.
 	Service  uint64
 	Received time.Duration
-	Request  evaluate.Request
+	// Seen is the highest zxid that the client has seen, with Resume.
+	Seen    jute.Zxid
+	Request evaluate.Request
 }
 
 // Size returns approximately how much memory a submission takes.

@@ -109,6 +109,9 @@ func appendSubmission(b []byte, sub, before *Submission) []byte {
 			b = wire.AppendBytes(b, req.Auth[i].ID)
 		}
 	}
+	if sub.Kind == Resume { // a server of an earlier version ignores this body
+		return wire.AppendBytes(b, binary.LittleEndian.AppendUint64(nil, uint64(sub.Seen)))
+	}
 	return wire.AppendBytes(b, req.Body)
 }
 
@@ -153,9 +156,21 @@ func decodeSubmissions(dst []Submission, b []byte, received time.Duration) ([]Su
 		if f.Err() != nil || kind > Resume {
 			return dst, wire.ErrMalformed
 		}
-		dst = append(dst, Submission{Kind: kind, Received: received, Request: req})
+		sub := Submission{Kind: kind, Received: received, Request: req}
+		if kind == Resume {
+			sub.Seen, sub.Request.Body = decodeSeen(req.Body), nil
+		}
+		dst = append(dst, sub)
 	}
 	return dst, f.Err()
+}
+
+// decodeSeen returns the zxid in the body of a Resume, or 0 if an earlier version has sent none.
+func decodeSeen(body []byte) jute.Zxid {
+	if len(body) != 8 {
+		return 0
+	}
+	return jute.Zxid(binary.LittleEndian.Uint64(body))
 }
 
 func decodeAuth(f *wire.Reader) []jute.ID {

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -184,6 +185,9 @@ func (s *Sim) clientTurn(c *client) {
 	if c.stopped {
 		return
 	}
+	if s.phase == phaseChaos && s.cfg.AheadPct > 0 && s.percent(s.cfg.AheadPct) {
+		s.connectAhead(c)
+	}
 	patience := s.cfg.SessionMs * 1000 / 2
 	switch {
 	case c.node < 0 && (c.attempt == 0 || s.now-c.asked > patience):
@@ -220,6 +224,21 @@ func (s *Sim) connect(c *client) {
 	}
 	s.afterPacket(evToServer, n, s.between(10, 500), &packet{to: n.idx, client: c.id, req: req})
 }
+
+// connectAhead resumes the session of a client on another connection, with a zxid that is ahead of
+// all servers. That is refused, and the client notices nothing.
+func (s *Sim) connectAhead(c *client) {
+	if c.session == 0 {
+		return
+	}
+	n := s.nodes[s.rng.IntN(len(s.nodes))]
+	req := request{kind: reqResume, session: c.session, timeout: s.drawTimeout(), seen: math.MaxInt64, sent: s.now}
+	s.stats.Ahead++
+	s.afterPacket(evToServer, n, s.between(10, 500), &packet{to: n.idx, client: c.id, req: req})
+}
+
+// ahead reports whether the request is one of connectAhead.
+func (r *request) ahead() bool { return r.seen == math.MaxInt64 }
 
 // drawTimeout returns a timeout to ask for, in ms.
 func (s *Sim) drawTimeout() int32 {
@@ -567,7 +586,7 @@ func (c *conn) LastTouch() (register.LastTouch, bool) {
 
 // openConn begins a connection, with a new or an existing session.
 func (s *Sim) openConn(n *node, client int, req *request) {
-	if req.seen > n.applied {
+	if req.seen > n.applied && req.kind != reqResume {
 		s.toClient(n, client, &reply{kind: req.kind, attempt: req.attempt, closed: true})
 		return
 	}
@@ -586,7 +605,11 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 	if req.kind == reqResume {
 		kind = replica.Resume
 	}
-	s.submit(n, kind, evaluate.Request{Op: jute.OpCreateSession, Session: c.session, Origin: c.origin, TimeoutMs: req.timeout, Exact: req.exact})
+	if req.ahead() {
+		s.ghost.ahead[c.origin] = true
+	}
+	s.hand(n, replica.Submission{Kind: kind, Service: n.rep.Service(), Received: time.Duration(n.localMs()) * time.Millisecond, Seen: req.seen,
+		Request: evaluate.Request{Op: jute.OpCreateSession, Session: c.session, Origin: c.origin, TimeoutMs: req.timeout, Exact: req.exact}})
 	s.takeOutputs(n)
 }
 
@@ -606,6 +629,7 @@ func (s *Sim) afterApply(n *node, txn *datatree.Txn) {
 			s.stats.Renegotiated++
 		case datatree.OpSetOwner:
 			s.stats.Owners++
+			s.checkAhead(n, txn.Origin)
 			if c := n.register.OfSession(txn.Session); c != nil && c.origin != txn.Origin && s.cfg.Mutant != MutantMovedKept {
 				s.stats.MovedAway++
 				s.endConn(n, c)
@@ -715,6 +739,9 @@ func (s *Sim) answer(n *node, c *conn) {
 		c.pending.Pop()
 		c.last = max(c.last, r.zxid)
 		s.checkOwner(n, c, &r)
+		if r.err == 0 {
+			s.checkAhead(n, c.origin)
+		}
 		if r.err == 0 && (r.kind == reqCreateSession || r.kind == reqResume) {
 			if old := n.register.Claim(c.session, c); old != nil && old != c {
 				s.endConn(n, old)
@@ -747,6 +774,13 @@ func (s *Sim) checkOwner(n *node, c *conn, r *reply) {
 		s.fail("S7", "server %d answers connection %#x (%v), and %#x owns its session %v", n.id, c.origin, r, owner, c.session)
 	case opens && s.cfg.MixedMs == 0:
 		s.fail("S7", "server %d tells connection %#x that it has session %v, which has no owner", n.id, c.origin, c.session)
+	}
+}
+
+// checkAhead checks that nothing is done for a connection that is ahead of all servers: S8.
+func (s *Sim) checkAhead(n *node, origin uint64) {
+	if s.ghost.ahead[origin] {
+		s.fail("S8", "server %d gives a session to connection %#x, which has seen what nobody has", n.id, origin)
 	}
 }
 

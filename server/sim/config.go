@@ -107,6 +107,7 @@ type Config struct {
 	ViewMs    uint64 // the life of a view
 	ViewBytes int    // of former versions of nodes, for a view
 
+	AheadPct int // turns in which a connection ahead of all servers asks for a client's session
 	GreetPct int // handshakes that take up to an election timeout
 	// LateHellos has links admitted on which an end has said what is no longer true, as between
 	// processes of earlier builds.
@@ -203,6 +204,9 @@ func (c *Config) String() string {
 	if c.Views > 0 {
 		fmt.Fprintf(&b, " views=%d viewms=%d viewbytes=%d", c.Views, c.ViewMs, c.ViewBytes)
 	}
+	if c.AheadPct > 0 {
+		fmt.Fprintf(&b, " ahead=%d%%", c.AheadPct)
+	}
 	if c.GreetPct > 0 {
 		fmt.Fprintf(&b, " greet=%d%%", c.GreetPct)
 	}
@@ -267,6 +271,7 @@ func Draw(seed uint64, steps int) Config {
 	c.Streams = pick(r, 0, 0, 1, 3)
 	c.GreetPct = pick(r, 0, 5, 30)
 	c.LateHellos = r.IntN(4) == 0
+	c.AheadPct = pick(r, 0, 0, 2)
 	return c
 }
 

@@ -48,6 +48,8 @@
 //     effect, and no server that knows of the move answers the old one. A client is told
 //     that it has a session only once the history says so.
 //
+//   - S8: a refused resumption of a session gives it to no connection.
+//
 //   - B1: the bytes that a leader and the applier hold stay within replica.Limits. B2: when
 //     the clients have stopped, nothing is held (Liveness).
 //

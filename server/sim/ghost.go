@@ -57,6 +57,7 @@ type ghost struct {
 	events  map[string][]treeEvent    // by path, in their order
 	history []pathEvent               // all of them, in their order
 	wanted  map[string]*change        // of the members, by changeBy
+	ahead   map[uint64]bool           // connections of connectAhead
 	asked   map[uint64][]ask          // by connection: writes that were handed over and are not committed
 	owner   map[jute.SessionID]uint64 // the connection that was confirmed to the session's client
 	left    map[uint64]bool           // connections that sessions have left
@@ -87,6 +88,7 @@ func newGhost() ghost {
 	top := root.Stat()
 	return ghost{
 		born:        make(map[jute.Zxid]entryOrigin),
+		ahead:       make(map[uint64]bool),
 		established: make(map[uint32]zab.SID),
 		promised:    make(map[uint32]map[zab.SID]uint64),
 		tree:        tree,

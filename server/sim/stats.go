@@ -18,7 +18,7 @@ type Stats struct {
 	TornRecords                                       int
 	RefusedStarts, NewLogs, BadSnaps                  int
 	MemberChanges, Reconfigs, Joins, Pilots           int
-	Moves, Stuck                                      int
+	Moves, Stuck, Ahead                               int
 	Links, Breaks, Cut, Messages, Dropped, Duplicates int
 	Connects, Answered, Syncs, Fences, Guarded        int
 	Expired, ToldExpired, Renegotiated                int
