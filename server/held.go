@@ -84,9 +84,8 @@ var partNames = [numParts]string{
 //
 //   - requests: globalOutstandingLimit and limits.requests, but each connection may have
 //     one. Beyond that connections are not read.
-//   - replies: limits.replies, for events and for replies to reads queued after a write.
-//     Beyond that a connection with many unwritten bytes is disconnected. The reader of a
-//     connection makes one reply more than it has written.
+//   - replies: limits.replies. Beyond that the connections that hold most are disconnected:
+//     see package fair. The reader of a connection makes one reply more than it has written.
 //   - submitted: requests.
 //   - events: what other servers may send unasked, which is the leader's window for each
 //     learner, and the requests of the other servers' clients.

@@ -30,6 +30,7 @@ const ours = `
 	server/auth/jwt:   jute server/auth
 	server/auth/sasl:  jute internal/digestmd5 internal/scram server/auth
 	server/limits:     jute
+	server/fair:       none
 	server/feed:       jute server/datatree
 	server/evaluate:   jute internal/exact server/auth server/datatree
 	server/zab:        jute internal/format internal/secret
@@ -116,8 +117,8 @@ const ours = `
 	server/clients/register: jute server/watch
 	server/clients/pending: internal/fifo
 	server/clients/readable: none
-	server/clients/views: jute server/datatree
-	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/readable server/clients/register server/clients/views server/config server/datatree server/evaluate server/feed server/limits server/monitor
+	server/clients/views: jute server/datatree server/fair
+	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/readable server/clients/register server/clients/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/monitor
 	                   server/replica server/secure server/session server/traces server/watch
 
 	# Assembly.
@@ -261,7 +262,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "server/auth", "server/auth/certid", "server/clients/views", "server/datadirs", "server/datatree", "server/evaluate", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "internal/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "server/auth", "server/auth/certid", "server/clients/views", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "internal/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

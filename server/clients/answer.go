@@ -139,7 +139,7 @@ func (a *Answers) deliverTo(w watch.Watcher) {
 	}
 	if !c.send(a.event) {
 		a.clients.log.Warn("closing connection: it does not take its watch events",
-			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.clients.outBytes.Load()))
+			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit))
 		c.kill()
 		return
 	}
@@ -235,7 +235,7 @@ func (a *Answers) serveReads(c *conn) {
 		c.mu.Unlock()
 		if behind {
 			a.clients.log.Warn("closing connection: the replies to reads after one write are too much",
-				zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", a.clients.outBytes.Load()))
+				zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit))
 			c.kill()
 			return
 		}

@@ -76,7 +76,8 @@ type Limits struct {
 	// Requests is for the requests that wait to be answered. Above it, a connection with
 	// a waiting request is not read.
 	Requests int64
-	// Replies is for unwritten replies of connections with more than outFlush.
+	// Replies is for unwritten replies of connections with more than outFlush. Above it, the
+	// connections that have most of them end.
 	Replies int64
 }
 
@@ -110,7 +111,6 @@ type Clients struct {
 	cfg        *config.Config
 	log        *zap.Logger
 	metrics    *monitor.Metrics
-	memory     Limits
 	backend    Backend
 	state      *State
 	schemes    *auth.Schemes
@@ -135,7 +135,7 @@ type Clients struct {
 	authLimiter *authLimiter
 	superUser   string // "" for none
 	largeBytes  atomic.Int64
-	outBytes    atomic.Int64 // see Limits.Replies
+	unread      unread // see Limits.Replies
 	tls         *secure.TLS
 	configure   func(jute.ConfigureRequest) (string, error)
 	handshakes  *handshakes
@@ -166,7 +166,6 @@ func New(o Options) *Clients {
 		cfg:         o.Config,
 		log:         o.Logger,
 		metrics:     o.Metrics,
-		memory:      o.Limits,
 		backend:     o.Backend,
 		state:       o.State,
 		schemes:     o.Schemes,
@@ -187,6 +186,7 @@ func New(o Options) *Clients {
 		refusing:    make(chan struct{}),
 	}
 	s.flushers = newFlushers(&s.running)
+	s.unread.limit, s.unread.held = o.Limits.Replies, make(map[*conn]int64)
 	s.complaints.bucket.set(10, time.Second, 1)
 	s.Reload(o.Config)
 	s.ports.plain.key, s.ports.secure.key, s.ports.secure.kind = "clientPort", "secureClientPort", tlsPort
@@ -332,7 +332,7 @@ func (s *Clients) Show(r *monitor.Reading) {
 // replies, and how many connections have ended since the last call of Touches.
 func (s *Clients) Held() (requests, replies, ended monitor.Holding) {
 	requests = monitor.Holding{Items: s.throttler.waiting.Load(), Bytes: s.throttler.bytes.Load()}
-	replies = monitor.Holding{Bytes: s.outBytes.Load(), Limit: s.memory.Replies}
+	replies = monitor.Holding{Bytes: s.unread.bytes(), Limit: s.unread.limit}
 	for _, c := range s.conns.All() {
 		c.mu.Lock()
 		if c.mu.out != nil {

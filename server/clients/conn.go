@@ -79,8 +79,9 @@ type conn struct {
 	touched      atomic.Int64                    // when the client was last heard of, in ms; or arriving
 	reported     int64                           // the part of touched that was reported to the leader; owned by the peer loop
 
-	dirty bool // owned by the applier: it has output of the batch
-	waits bool // for a flusher; guarded by flushers.mu
+	cut   atomic.Bool // it is being ended, as it holds too much that is unread; unread stores it
+	dirty bool        // owned by the applier: it has output of the batch
+	waits bool        // for a flusher; guarded by flushers.mu
 
 	mu struct {
 		sync.Mutex

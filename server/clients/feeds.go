@@ -78,7 +78,7 @@ func (r *read) unsubscribe() error {
 // sendEventLocked puts the next event of a feed, if it has one, into the out buffer, unless the
 // connection ends. A client that does not take its events loses the connection.
 func (c *conn) sendEventLocked(f *feed.Feed) bool {
-	if c.mu.ending || c.mu.gone {
+	if c.isOverLocked() {
 		return false
 	}
 	if c.mu.out == nil {
@@ -94,7 +94,7 @@ func (c *conn) sendEventLocked(f *feed.Feed) bool {
 	c.countFrameLocked(len(b) - begin - 4)
 	if c.overLimitLocked() {
 		c.clients.log.Warn("closing connection: it does not take the events of its feeds",
-			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit), zap.Int64("all_clients_behind_bytes", c.clients.outBytes.Load()))
+			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit))
 		c.endWithLocked(false)
 	}
 	return true

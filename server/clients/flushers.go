@@ -95,7 +95,7 @@ func (c *conn) flushNow(w *directWriter) bool {
 			c.clients.running.Go(func() { c.writeOut(out) })
 			return true
 		}
-		c.clients.releaseOut(out)
+		c.releaseOut(out)
 		out = c.nextOut(err)
 	}
 	return true

@@ -11,7 +11,7 @@ import (
 // does not read, and that this one gets all of it, in order, when it reads.
 func TestFlushersDoNotWaitForSlowClients(t *testing.T) {
 	s, _ := newTestClients(t)
-	s.memory.Replies = 1 << 30
+	s.unread.limit = 1 << 30
 	slow, slowClient := newTCPConn(t, s)
 	s.running.Add(1) // as the applier does
 	var want []byte

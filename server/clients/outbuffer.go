@@ -12,10 +12,10 @@ const (
 	outFlush  = 64 << 10          // the reader writes the socket before it answers more requests
 	outPooled = 1 << 20           // larger buffers are left to the garbage collector
 	outFull   = 3 * outPooled / 4 // after that many bytes a new chunk begins
-	// outLimit is how many unread bytes from the applier a client may have before it is
-	// disconnected: watch events, and replies to reads after a write. It also limits one
-	// reply to a multiRead. Other requests are limited by not reading the client's next
-	// one. memory.Replies is for all clients together.
+	// outLimit is how many unread bytes from the applier a client may have, beside one reply of
+	// any length, before it is disconnected: watch events, and replies to reads after a write.
+	// Other requests are limited by not reading the client's next one. All clients together are
+	// limited by unread.
 	outLimit = 64 << 20
 )
 
@@ -26,7 +26,7 @@ type outBuffer struct {
 	full     [][]byte // chunks, the oldest first
 	fullSize int      // bytes in full
 	b        []byte   // the last chunk
-	counted  int      // bytes that are counted in Clients.outBytes
+	counted  int      // bytes that are counted in Clients.unread
 	audited  uint64   // entry of the audit log that must be written before; 0 for none
 	// sizes of the replies in the buffer; all 0 if there are none
 	last, least, most int
@@ -62,9 +62,9 @@ func (o *outBuffer) chunk() []byte {
 var outBuffers = sync.Pool{New: func() any { return &outBuffer{b: make([]byte, 0, 4<<10)} }}
 
 // releaseOut releases a buffer that was written, or will not be.
-func (s *Clients) releaseOut(o *outBuffer) {
+func (c *conn) releaseOut(o *outBuffer) {
 	if o.counted > 0 {
-		s.outBytes.Add(-int64(o.counted))
+		c.clients.unread.add(c, -int64(o.counted))
 	}
 	if cap(o.b) <= outPooled {
 		*o = outBuffer{b: o.b[:0]}
@@ -75,7 +75,7 @@ func (s *Clients) releaseOut(o *outBuffer) {
 // dropOutLocked discards the unwritten output.
 func (c *conn) dropOutLocked() {
 	if c.mu.out != nil {
-		c.clients.releaseOut(c.mu.out)
+		c.releaseOut(c.mu.out)
 		c.mu.out = nil
 	}
 }
@@ -111,15 +111,16 @@ func (c *conn) end(b []byte) {
 func (c *conn) endLocked(b []byte) {
 	size := len(b) - c.mu.mark - 4
 	binary.BigEndian.PutUint32(b[c.mu.mark:], uint32(size))
-	if c.mu.ending || c.mu.gone {
-		b = b[:c.mu.mark]
-	} else {
-		c.mu.out.b = b
-		c.countFrameLocked(size)
+	if c.isOverLocked() {
+		c.mu.out.b = b[:c.mu.mark]
 		return
 	}
 	c.mu.out.b = b
+	c.countFrameLocked(size)
 }
+
+// isOverLocked reports whether nothing more is sent on the connection.
+func (c *conn) isOverLocked() bool { return c.mu.ending || c.mu.gone || c.cut.Load() }
 
 // countFrameLocked counts a frame that was appended.
 func (c *conn) countFrameLocked(size int) {
@@ -129,19 +130,21 @@ func (c *conn) countFrameLocked(size int) {
 	c.countOutLocked()
 }
 
-// countOutLocked updates outBytes. A short buffer, as most are, does not count.
+// countOutLocked updates what is unread, and ends the connections that have too much of it. A short
+// buffer, as most are, does not count.
 func (c *conn) countOutLocked() {
 	if out := c.mu.out; out.len() > outFlush {
-		c.clients.outBytes.Add(int64(out.len() - out.counted))
+		over := c.clients.unread.add(c, int64(out.len()-out.counted))
 		out.counted = out.len()
+		c.clients.cutOff(over)
 	}
 }
 
-// overLimitLocked reports whether the client is too slow in taking its output: if its own
-// buffer is too long, or if it counts and the counted buffers are too long together.
+// overLimitLocked reports whether the client is too slow in taking its output: its buffer is too long,
+// without the longest reply in it.
 func (c *conn) overLimitLocked() bool {
 	out := c.mu.out
-	return out != nil && (out.len() > outLimit || out.counted > 0 && c.clients.outBytes.Load() > c.clients.memory.Replies)
+	return out != nil && out.len()-out.most > outLimit
 }
 
 // discard discards the frame that begin started and unlocks the connection.
@@ -163,7 +166,7 @@ func (c *conn) send(frame []byte) bool {
 	if !c.mu.feeds.Empty() {
 		c.mu.feeds.CatchUp(c.sendEventLocked)
 	}
-	if c.mu.ending || c.mu.gone {
+	if c.isOverLocked() {
 		return true
 	}
 	if c.overLimitLocked() {
@@ -256,7 +259,7 @@ func (c *conn) writeOut(out *outBuffer) {
 		if err == nil {
 			err = c.write(out)
 		}
-		c.clients.releaseOut(out)
+		c.releaseOut(out)
 		out = c.nextOut(err)
 	}
 }

@@ -56,7 +56,7 @@ func (r *read) viewOf(p *jute.SubtreePageRequest) (*views.View[*conn], error) {
 	if _, err := r.readable(p.Path); err != nil {
 		return nil, err
 	}
-	return r.views.Open(r.state.Tree, p.Path, r.c, r.now())
+	return r.views.Open(r.state.Tree, p.Path, r.c, r.c.groups(), r.now())
 }
 
 // subtreePage lists a part of a subtree as it was when its first page was read.

@@ -17,6 +17,7 @@ type Metrics struct {
 	AuthDelayed, AuthRefused                          atomic.Int64
 	ThrottledOps, LargeRejected                       atomic.Int64
 	RepliesLong, RepliesRefused                       atomic.Int64 // longer than jute.maxbuffer; than zkd.maxReply
+	UnreadClosed                                      atomic.Int64 // connections whose clients did not read
 	LastLongReply                                     atomic.Int64 // time.Duration, of either
 	BytesReceived, BytesSent, WatchBytes              atomic.Int64
 	Proposals, Commits, SnapshotErrors, Unrecoverable atomic.Int64

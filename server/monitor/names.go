@@ -117,6 +117,7 @@ var ownNumbers = []number{
 	{name: "zkd_views", help: "Subtrees that clients are reading at one zxid each.", value: integer(func(r *Reading) int64 { return r.Views })},
 	{name: "zkd_views_refused_total", help: "Those refused by zkd.maxViews.", counter: true, value: integer(func(r *Reading) int64 { return r.ViewsRefused })},
 	{name: "zkd_views_lost_total", help: "Those that ended before their last page: after zkd.viewSeconds, or since too much had changed.", counter: true, value: integer(func(r *Reading) int64 { return r.ViewsLost })},
+	{name: "zkd_unread_closed_total", help: "Connections closed since their clients did not read their replies and events.", counter: true, value: integer(func(r *Reading) int64 { return r.UnreadClosed.Load() })},
 	{name: "zkd_replies_long_total", help: "Replies longer than jute.maxbuffer, at which Java's clients end the connection unless they set a larger one.", counter: true, value: integer(func(r *Reading) int64 { return r.RepliesLong.Load() })},
 	{name: "zkd_replies_refused_total", help: "Replies that were not made because they would be longer than zkd.maxReply.", counter: true, value: integer(func(r *Reading) int64 { return r.RepliesRefused.Load() })},
 	{name: "zkd_containers", help: "Container znodes.", value: integer(func(r *Reading) int { return r.Tree.Containers })},

@@ -124,7 +124,11 @@ func (s *Sim) openView(n *node, c *conn, root string, now time.Duration) (v *vie
 	if ok && !s.readable(node.ACL) {
 		return nil, nil, jute.ErrNoAuth
 	}
-	v, err = n.views.Open(n.tree, root, c, now)
+	full, had := s.openViews(now, n.conns...) >= maxViews, s.openViews(now, c)
+	v, err = n.views.Open(n.tree, root, c, nil, now)
+	if err == nil && full {
+		s.displaced(n, had, now)
+	}
 	switch {
 	case err == jute.ErrThrottledOp && s.openViews(now, n.conns...) < maxViews && s.openViews(now, c) < maxViews-1, err == jute.ErrNoNode && ok:
 		s.fail("P2", "server %d opens no view of %s: %v", n.id, root, err)
@@ -137,6 +141,22 @@ func (s *Sim) openView(n *node, c *conn, root string, now time.Duration) (v *vie
 	g = &viewGhost{number: v.Number(), root: strings.Clone(root), zxid: v.Zxid(), read: now, nodes: s.subtreeOf(n.tree, nil, root, "")}
 	c.views = append(c.views, g)
 	return v, g, nil
+}
+
+// displaced notes the view that has ended for one that was opened, by a connection that had some. It may be
+// of a connection only that has more of them.
+func (s *Sim) displaced(n *node, had int, now time.Duration) {
+	for _, c := range n.conns {
+		if s.openViews(now, c) <= had+1 {
+			continue
+		}
+		for _, g := range c.views {
+			if !g.over && !n.views.Has(g.number) {
+				g.over = true
+				s.stats.ViewsLost++
+			}
+		}
+	}
 }
 
 // openViews returns how many views of some connections may be open.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/fair"
 )
 
 // Limits bound what views cost: each keeps the former version of every node that changes, at some 200 bytes
@@ -18,6 +19,9 @@ type Limits struct {
 	Life  time.Duration // of a view that is not read
 	Bytes int           // of the former versions that a view keeps
 }
+
+// longestLife is after how many of Life a view gives way to another connection's, although it is read.
+const longestLife = 10
 
 // Table has the views of connections, which are told apart by a C. The tree must be locked for reading when
 // a method is called. It is not safe for concurrent use.
@@ -41,36 +45,66 @@ type View[C comparable] struct {
 	subtree *datatree.Subtree
 	number  int64
 	conn    C
+	groups  []string // of the connection: see package fair
 	root    string
+	opened  time.Duration
 	read    time.Duration // the last time
 }
 
-// Open opens a view of the node at root. The error is jute.ErrNoNode or jute.ErrThrottledOp.
-func (t *Table[C]) Open(tree *datatree.Tree, root string, c C, now time.Duration) (*View[C], error) {
+// Open opens a view of the node at root for a connection that has these groups: see package fair. If there
+// is no room, another one ends for it: of those who have most, or one that has been open for very long. The
+// error is jute.ErrNoNode or jute.ErrThrottledOp.
+func (t *Table[C]) Open(tree *datatree.Tree, root string, c C, groups []string, now time.Duration) (*View[C], error) {
 	t.Tick(now)
-	if !t.hasRoom(c) {
+	if _, ok := tree.Get(root); !ok {
+		return nil, jute.ErrNoNode
+	}
+	if !t.makeRoom(c, groups, now) {
 		t.refused++
 		return nil, jute.ErrThrottledOp
 	}
-	subtree, ok := tree.FreezeBelow(root, t.Limits.Bytes)
-	if !ok {
-		return nil, jute.ErrNoNode
-	}
+	subtree, _ := tree.FreezeBelow(root, t.Limits.Bytes)
 	t.last++
-	v := &View[C]{subtree, t.last, c, strings.Clone(root), now}
+	v := &View[C]{subtree, t.last, c, groups, strings.Clone(root), now, now}
 	t.views = append(t.views, v)
 	return v, nil
 }
 
-// hasRoom reports whether a connection may have one more view.
-func (t *Table[C]) hasRoom(c C) bool {
-	own := 0
+// makeRoom reports whether a connection may have one more view, and ends another one for it if need be.
+func (t *Table[C]) makeRoom(c C, groups []string, now time.Duration) bool {
+	var holders []fair.Holder[C]
+	newcomer := fair.Holder[C]{Key: c, Groups: groups}
 	for _, v := range t.views {
-		if v.conn == c {
-			own++
+		i := slices.IndexFunc(holders, func(h fair.Holder[C]) bool { return h.Key == v.conn })
+		if i < 0 {
+			i, holders = len(holders), append(holders, fair.Holder[C]{Key: v.conn, Groups: v.groups})
+		}
+		if holders[i].Amount++; v.conn == c {
+			newcomer.Amount++
 		}
 	}
-	return len(t.views) < t.Limits.Views && own < max(1, t.Limits.Views-1)
+	switch {
+	case newcomer.Amount >= int64(max(1, t.Limits.Views-1)):
+		return false
+	case len(t.views) != t.Limits.Views: // there may be more than allowed, as the limit was lowered
+		return len(t.views) < t.Limits.Views
+	}
+	// Views are in the order in which they were opened.
+	old := slices.IndexFunc(t.views, func(v *View[C]) bool { return v.conn != c && now-v.opened >= longestLife*t.Limits.Life })
+	if i := fair.Displace(holders, newcomer); i >= 0 {
+		old = slices.IndexFunc(t.views, func(v *View[C]) bool { return v.conn == holders[i].Key })
+	}
+	if old < 0 {
+		return false
+	}
+	t.lost++
+	t.Close(t.views[old])
+	return true
+}
+
+// Has reports whether there is a view with a number.
+func (t *Table[C]) Has(number int64) bool {
+	return slices.ContainsFunc(t.views, func(v *View[C]) bool { return v.number == number })
 }
 
 // Usage returns the counts.

@@ -32,7 +32,7 @@ func (w *world) apply(op datatree.Op) {
 
 func (w *world) open(root string, c int, now time.Duration, want error) *View[int] {
 	w.t.Helper()
-	v, err := w.table.Open(w.tree, root, c, now)
+	v, err := w.table.Open(w.tree, root, c, []string{fmt.Sprint("address", c/10)}, now)
 	if err != want {
 		w.t.Errorf("open %s: %v, want %v", root, err, want)
 	}
@@ -43,6 +43,48 @@ func (w *world) get(v *View[int], root string, c int, now time.Duration, want er
 	w.t.Helper()
 	if got, err := w.table.Get(v.Number(), root, c, now); err != want || err == nil && got != v {
 		w.t.Errorf("get view %d of %s for %d: %v, want %v", v.Number(), root, c, err, want)
+	}
+}
+
+// TestViewsAreShared checks that a view ends for a newcomer if its connection, or those of its address, have
+// more, or if it has been open for very long, and else not.
+func TestViewsAreShared(t *testing.T) {
+	w := newWorld(t)
+	w.table.Limits.Views = 4
+	read := func(now time.Duration, views ...*View[int]) {
+		t.Helper()
+		for _, v := range views {
+			w.get(v, "/", v.conn, now, nil)
+		}
+	}
+	// Two connections hold all four, and read them all the time.
+	a1, b1 := w.open("/", 1, 0, nil), w.open("/", 2, 1, nil)
+	a2, b2 := w.open("/", 1, 2, nil), w.open("/", 2, 3, nil)
+	w.open("/none", 3, 4, jute.ErrNoNode)
+	read(4, a1, a2, b1, b2)
+	c := w.open("/", 3, 5, nil)
+	w.get(a1, "/", 1, 5, jute.ErrOperationTimeout)
+	w.open("/", 1, 6, jute.ErrThrottledOp) // it had its share
+	d := w.open("/", 4, 7, nil)
+	w.get(b1, "/", 2, 7, jute.ErrOperationTimeout)
+	read(8, a2, b2, c, d)
+	w.open("/", 5, 9, jute.ErrThrottledOp) // each has one, all at one address
+	e := w.open("/", 11, 10, nil)          // at another address
+	w.get(a2, "/", 1, 10, jute.ErrOperationTimeout)
+	f := w.open("/", 21, 11, nil)
+	w.get(b2, "/", 2, 11, jute.ErrOperationTimeout)
+	w.open("/", 12, 12, jute.ErrThrottledOp)
+	// They go on for very long.
+	for now := 30 * time.Second; now < 10*time.Minute; now += 30 * time.Second {
+		read(now, c, d, e, f)
+		w.open("/", 5, now, jute.ErrThrottledOp)
+	}
+	read(10*time.Minute+4, c, d, e, f)
+	g := w.open("/", 5, 10*time.Minute+5, nil)
+	w.get(c, "/", 3, 10*time.Minute+5, jute.ErrOperationTimeout)
+	read(10*time.Minute+5, d, e, f, g)
+	if u := w.table.Usage(); u.Open != 4 || u.Lost != 5 || w.tree.NumSubtrees() != 4 {
+		t.Errorf("used %+v, and the tree keeps %d", u, w.tree.NumSubtrees())
 	}
 }
 

@@ -1,0 +1,78 @@
+package clients
+
+import (
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/server/fair"
+)
+
+// unread counts what clients have not read yet, of the connections that count: see outBuffer. When it is
+// more than the limit, those who hold most lose their connections, whoever comes then.
+type unread struct {
+	limit int64
+
+	mu   sync.Mutex // innermost
+	sum  int64
+	held map[*conn]int64 // without those that were ended
+}
+
+// add counts more bytes of a connection, or fewer, and returns the connections that have to be ended.
+func (u *unread) add(c *conn, n int64) (over []*conn) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if c.cut.Load() {
+		return nil
+	}
+	u.sum += n
+	if u.held[c] += n; u.held[c] == 0 {
+		delete(u.held, c)
+	}
+	for n > 0 && u.sum > u.limit {
+		most := u.mostLocked()
+		most.cut.Store(true)
+		u.sum -= u.held[most]
+		delete(u.held, most)
+		over = append(over, most)
+	}
+	return over
+}
+
+// mostLocked returns the connection that gives way.
+func (u *unread) mostLocked() *conn {
+	holders := make([]fair.Holder[*conn], 0, len(u.held))
+	for c, n := range u.held {
+		holders = append(holders, fair.Holder[*conn]{Key: c, Groups: c.groups(), Amount: n})
+	}
+	return holders[fair.Most(holders)].Key
+}
+
+// bytes returns what is counted.
+func (u *unread) bytes() int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.sum
+}
+
+// groups returns what a connection has in common with others: its address and its identities.
+func (c *conn) groups() (list []string) {
+	for _, id := range c.credentials.Load().IDs() {
+		if id.Scheme == "ip" {
+			id.ID = fair.Network(id.ID)
+		}
+		list = append(list, id.Scheme+":"+id.ID)
+	}
+	return list
+}
+
+// cutOff ends connections that hold most of what clients have not read. Another connection may be
+// locked.
+func (s *Clients) cutOff(over []*conn) {
+	for _, c := range over {
+		s.metrics.UnreadClosed.Add(1)
+		s.log.Warn("closing connection: clients do not read, and this one has the most to read",
+			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", c.SessionID()), zap.Int64("limit_of_all_bytes", s.unread.limit))
+		s.running.Go(c.kill)
+	}
+}
