@@ -38,6 +38,9 @@ type Key struct {
 	// zkd does not honour the key, a value that asks for protection stops the start. So
 	// does a misspelling of the name.
 	Protects bool
+	// Clamp means that a number beyond the allowed ones counts as the nearest of them, with a warning:
+	// Apache's server starts with it, and takes it to mean that.
+	Clamp bool
 	// Live means that a running server can take over another value: see Config.Differences.
 	Live bool
 	// Doc is the meaning of the key, or the reason why it has no effect.

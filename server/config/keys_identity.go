@@ -173,11 +173,11 @@ func (l *loader) resolveProviders() {
 		switch scheme := providerSchemes[class]; scheme {
 		case "":
 			l.unprotected = append(l.unprotected, unprotected{p, "zkd loads no classes; of Apache's authentication providers it has " +
-				strings.Join(slices.Sorted(maps.Keys(providerSchemes)), ", ")})
+				strings.Join(slices.Sorted(maps.Keys(providerSchemes)), ", ") + ", and zkd.jwt.issuer turns on tokens of an OpenID Connect provider"})
 		case "digest", "ip": // are there anyway
 		case sasl.Scheme:
-			if !l.c.SASL.On {
-				l.unprotected = append(l.unprotected, unprotected{p, noSASL})
+			if !l.c.SASL.On && !l.c.raw.sasl.noSection { // without the section, Apache's server serves without SASL
+				l.unprotected = append(l.unprotected, unprotected{p, l.noSASL()})
 			}
 		default:
 			schemes[scheme] = true

@@ -36,6 +36,9 @@ func (l *loader) resolveMetrics() {
 	m := &c.MetricsTLS
 	c.Metrics = raw.metricsProvider == prometheusMetrics
 	used := c.Metrics && m.Port >= 0
+	if p, given := l.set["metricsProvider.className"]; given && !slices.Contains([]string{defaultMetrics, prometheusMetrics, "org.apache.zookeeper.metrics.impl.NullMetricsProvider", ""}, p.value) {
+		l.warn(p, "is not used: zkd loads no classes; it has %s", prometheusMetrics)
+	}
 	if p, given := l.set["metricsProvider.httpsPort"]; given && m.Port >= 0 && !c.Metrics {
 		l.warn(p, "has no effect without metricsProvider.className=%s", prometheusMetrics)
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/zkd-project/zkd/internal/jaas"
@@ -19,6 +20,7 @@ type rawSASL struct {
 	rules, realm         string
 	usersFile            string
 	quorum               [3]bool // the keys of quorumSASL
+	noSection            bool    // loginConfig is a file without the section
 }
 
 // quorumSASL are the keys that ask for SASL between servers.
@@ -140,13 +142,19 @@ func (l *loader) requireSASL() {
 		if c.SASL.On {
 			c.EnforceAuth, c.EnforceAuthSchemes = true, []string{sasl.Scheme}
 		} else {
-			l.unprotected = append(l.unprotected, unprotected{l.set[key], noSASL})
+			l.unprotected = append(l.unprotected, unprotected{l.set[key], l.noSASL()})
 		}
 	}
 }
 
-// noSASL is the reason why a setting that needs SASL can't be honoured, and the remedy.
-const noSASL = "SASL is not configured: name the JAAS file in java.security.auth.login.config (here: zkd has no JVM to be given it), or a file of users in zkd.sasl.users"
+// noSASL returns the reason why a setting that needs SASL can't be honoured, and the remedy.
+func (l *loader) noSASL() string {
+	if l.c.raw.sasl.noSection {
+		return fmt.Sprintf("SASL is not configured: the JAAS file has no section %s: add it, with the users or the keytab, or name a file of users in zkd.sasl.users", l.c.raw.sasl.section)
+	}
+	return "SASL is not configured: name the JAAS file in java.security.auth.login.config (here: zkd has no JVM to be given it), or a file of users in zkd.sasl.users" +
+		l.flagHint("java.security.auth.login.config")
+}
 
 // loginConfig reads the login configuration.
 func (l *loader) loginConfig(p property) {
@@ -169,7 +177,8 @@ func (l *loader) loginConfig(p property) {
 	}
 	section, ok := jaas.Find(sections, raw.section)
 	if !ok {
-		l.fail(p, "has no section %q; sasl.serverconfig names the section of the server", raw.section)
+		raw.noSection = true
+		l.warn(p, "has no section %q, so nobody can log in with SASL, as on Apache's server; sasl.serverconfig names the section of the server", raw.section)
 		return
 	}
 	if len(section.Modules) == 0 {

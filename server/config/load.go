@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -45,7 +46,9 @@ func Load(path string, on ...Setting) (*Config, []Warning, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("read configuration: %w", err)
 	}
-	c, warnings, err := newLoader(readFile).load(text, path, on)
+	l := newLoader(readFile)
+	l.around = ofSystem
+	c, warnings, err := l.load(text, path, on)
 	if err == nil {
 		c.File = path
 	}
@@ -110,6 +113,8 @@ type loader struct {
 	dir      directory
 	name     string              // of the main file
 	set      map[string]property // the last property set, by the name of its row
+	around   surroundings
+	flags    map[string]property // options of a JVM that are not in set, as that
 	warnings []Warning
 	errs     Errors
 	// unprotected are the settings that ask for a protection which zkd does not have.
@@ -129,7 +134,7 @@ type unprotected struct {
 
 func newLoader(read func(string) ([]byte, error)) *loader {
 	c := &Config{MyID: -1}
-	return &loader{read: read, c: c, dir: newDirectory(keyTable(c)), set: make(map[string]property)}
+	return &loader{read: read, c: c, dir: newDirectory(keyTable(c)), set: make(map[string]property), flags: make(map[string]property)}
 }
 
 func (l *loader) load(text []byte, name string, on []Setting) (*Config, []Warning, error) {
@@ -140,6 +145,7 @@ func (l *loader) load(text []byte, name string, on []Setting) (*Config, []Warnin
 	}
 	l.defaults()
 	members := l.assign(l.lastOfEach(props))
+	l.readJVMFlags(l.around)
 	members = append(members, l.dynamicFile(members)...)
 	l.members(members)
 	l.resolve()
@@ -172,7 +178,7 @@ func (l *loader) warn(p property, format string, args ...any) {
 }
 
 func (l *loader) fail(p property, format string, args ...any) {
-	l.errs = append(l.errs, &Error{Origin: p.origin, Key: p.key, Value: p.value, Text: fmt.Sprintf(format, args...)})
+	l.errs = append(l.errs, &Error{Origin: p.origin, Key: p.key, Value: p.value, Text: fmt.Sprintf(format, args...) + l.flagHint(p.key)})
 }
 
 // row returns the name under which a property is stored: that of its row in the table, or
@@ -204,6 +210,12 @@ func (l *loader) lastOfEach(props []property) []property {
 		}
 	}
 	return kept
+}
+
+// given reports whether a key is set.
+func (l *loader) given(key string) bool {
+	_, given := l.set[key]
+	return given
 }
 
 func (l *loader) defaults() {
@@ -264,12 +276,18 @@ func (l *loader) rejectUnprotected() {
 			continue
 		}
 		u.p.value = "" // it may be a secret
-		l.fail(u.p, "asks for protection that zkd does not have (%s): remove the line, or set zkd.ignoreSecurityKeys=true to run without it", u.reason)
+		l.fail(u.p, "asks for protection that zkd does not have (%s). To run without this protection, remove the line, or set zkd.ignoreSecurityKeys=true", u.reason)
 	}
 }
 
 func (l *loader) assignOne(k Key, p property) {
 	if k.value.set(p.value) {
+		return
+	}
+	if n, ok := parseNumber(p.value); ok && k.Clamp {
+		n = max(k.value.lo, min(n, k.value.hi))
+		k.value.set(strconv.FormatInt(n, 10))
+		l.warn(p, "counts as %d: it is %s", n, k.value.allowed)
 		return
 	}
 	if k.value.secret {
@@ -366,18 +384,25 @@ func (l *loader) readMyID() {
 		return
 	}
 	l.idFrom = property{origin: Origin{File: name, Line: 1}}
-	if err != nil {
+	// A server without an ensemble needs no id, and does not mind what the file has.
+	bad := func(p property, format string, args ...any) {
+		if !l.c.Replicated() && !l.badMember {
+			l.warn(p, "is of no use, as there is no ensemble: "+format, args...)
+			return
+		}
 		l.badID = true
-		l.fail(property{origin: Origin{File: name}}, "can't be read: %v", err)
+		l.fail(p, format, args...)
+	}
+	if err != nil {
+		bad(property{origin: Origin{File: name}}, "can't be read: %v", err)
 		return
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	id, ok := parseNumber(strings.TrimSpace(first))
 	if !ok || id < 0 {
-		l.badID = true
 		p := l.idFrom
 		p.value = strings.TrimSpace(first)
-		l.fail(p, "must be the id of this server, a number from 1 to %d", maxServerID)
+		bad(p, "must be the id of this server, a number from 1 to %d", maxServerID)
 		return
 	}
 	l.c.MyID = id

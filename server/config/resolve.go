@@ -101,8 +101,13 @@ func (l *loader) resolveAuth() {
 	for _, scheme := range c.EnforceAuthSchemes {
 		if scheme == "ensemble" || scheme != "digest" && !c.HasScheme(scheme) {
 			reason := "it has no scheme " + scheme + ", so no client can satisfy that"
-			if scheme == sasl.Scheme {
-				reason = noSASL
+			switch scheme {
+			case sasl.Scheme:
+				reason = l.noSASL()
+			case "x509":
+				reason += ": x509 needs secureClientPort or authProvider.1=" + apacheAuth + "X509AuthenticationProvider"
+			case "jwt":
+				reason += ": jwt needs zkd.jwt.issuer"
 			}
 			l.unprotected = append(l.unprotected, unprotected{l.set["enforce.auth.schemes"], reason})
 		}
@@ -169,8 +174,6 @@ func (l *loader) validate() {
 		switch p, given := l.set["clientPortAddress"]; {
 		case given:
 			l.fail(p, "needs clientPort")
-		case c.ClientTLS.Unified:
-			l.fail(l.set["client.portUnification"], "needs clientPort")
 		case c.ClientTLS.Port >= 0 || l.failed("secureClientPort"):
 		case !c.Replicated() && !l.failed("dynamicConfigFile"): // whose line of this server may have it
 			l.fail(l.missing("clientPort"), "is missing: set it to the port for clients, usually 2181")

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +16,7 @@ import (
 //
 //	file NAME       the lines that follow are of that file
 //	set KEY=VALUE   a setting from the command line
+//	env NAME=VALUE  an environment variable
 //	load            load zoo.cfg and start over; prints warnings (W), errors (E)
 //	                and the settings that are not defaults
 func TestScenarios(t *testing.T) {
@@ -28,6 +31,7 @@ type driver struct {
 	files map[string]string
 	file  string
 	set   []Setting
+	env   []string
 }
 
 func (d *driver) reset() { *d = driver{file: "zoo.cfg", files: make(map[string]string)} }
@@ -43,6 +47,8 @@ func (d *driver) command(words []string) (string, error) {
 	case "load":
 		defer d.reset()
 		return d.load(), nil
+	case "env":
+		d.env = append(d.env, line[len("env "):])
 	default:
 		d.files[d.file] += line + "\n"
 	}
@@ -58,7 +64,12 @@ func (d *driver) read(name string) ([]byte, error) {
 
 func (d *driver) load() string {
 	var out strings.Builder
-	c, warnings, err := newLoader(d.read).load([]byte(d.files["zoo.cfg"]), "zoo.cfg", d.set)
+	l := newLoader(d.read)
+	l.around = surroundings{
+		list:    func(string) []string { return slices.Sorted(maps.Keys(d.files)) },
+		environ: func() []string { return d.env },
+	}
+	c, warnings, err := l.load([]byte(d.files["zoo.cfg"]), "zoo.cfg", d.set)
 	for _, w := range warnings {
 		fmt.Fprintf(&out, "W %s\n", w)
 	}

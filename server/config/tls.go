@@ -50,6 +50,10 @@ func (t *ClientTLS) Used() bool { return t.Port >= 0 || t.Unified || t.Addable }
 func (l *loader) resolveTLS() {
 	q := &l.c.QuorumTLS
 	unified := l.c.raw.unifiedQuorum
+	if unified && !q.Dial && q.Key.File == "" {
+		l.warn(l.set["portUnification"], "has no effect without ssl.quorum.keyStore.location: only links without TLS are accepted")
+		unified = false
+	}
 	q.Accept = q.Dial || unified
 	q.AcceptPlain = !q.Dial || unified
 	admin := &l.c.raw.admin
@@ -61,11 +65,15 @@ func (l *loader) resolveTLS() {
 	if t.Port == 0 { // not set, as in Apache's server
 		t.Port = -1
 	}
+	_, keys := l.set["ssl.keyStore.location"]
+	t.Addable = keys && l.c.Replicated() && l.c.ReconfigEnabled
+	if t.Unified && l.c.ClientPort < 0 && !t.Addable && !l.failed("clientPort") {
+		l.warn(l.set["client.portUnification"], "has no effect: there is no clientPort")
+		t.Unified = false
+	}
 	t.ClientAuth = map[string]secure.ClientAuth{
 		"need": secure.NeedClientAuth, "want": secure.WantClientAuth, "none": secure.NoClientAuth,
 	}[raw.clientAuth]
-	_, keys := l.set["ssl.keyStore.location"]
-	t.Addable = keys && l.c.Replicated() && l.c.ReconfigEnabled
 	l.settings(&t.Settings, raw, t.Used(), "secureClientPort or client.portUnification=true")
 	if p := l.set["ssl.clientHostnameVerification"]; t.VerifyClientHost && !t.VerifyHost {
 		l.fail(p, "needs ssl.hostnameVerification=true")

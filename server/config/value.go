@@ -20,6 +20,7 @@ type value struct {
 	get     func() string          // returns the field in the syntax of the file
 	samples []string               // a value of each kind; nil if they depend on the machine
 	secret  bool                   // get masks the value, and errors must not show it
+	lo, hi  int64                  // the bounds of a number
 }
 
 const maxInt = math.MaxInt32 // Apache's limit for most numbers
@@ -51,6 +52,8 @@ func scaled[T ~int | ~int64](field *T, unitName string, unit T, lo, hi int64) va
 		unit:    unitName,
 		allowed: fmt.Sprintf("a number from %d to %d", lo, hi),
 		samples: samples,
+		lo:      lo,
+		hi:      hi,
 		set: func(text string) bool {
 			n, ok := parseNumber(text)
 			if !ok || n < lo || n > hi {
