@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"unicode/utf8"
 	"unsafe"
 )
 
@@ -66,7 +67,7 @@ type Decoder struct {
 // NewDecoder returns a decoder of b whose buffers and strings are copies.
 func NewDecoder(b []byte) Decoder { return Decoder{buf: b} }
 
-// NewAliasDecoder returns a decoder of b whose buffers and strings share b's memory: they
+// NewAliasDecoder returns a decoder of b whose buffers and strings may share b's memory: they
 // are valid only while b is unchanged.
 func NewAliasDecoder(b []byte) Decoder { return Decoder{buf: b, alias: true} }
 
@@ -150,36 +151,37 @@ func (d *Decoder) Buffer() []byte {
 	return append(make([]byte, 0, n), b...)
 }
 
-// String reads a ustring. It returns "" for null.
+// String reads a ustring, as Text. It returns "" for null.
 func (d *Decoder) String() string {
 	s, _ := d.NullString()
 	return s
 }
 
-// NullString reads a ustring. ok is false if it is null.
+// NullString reads a ustring, as Text. ok is false if it is null.
 func (d *Decoder) NullString() (s string, ok bool) {
 	n, null := d.length()
 	if null {
 		return "", false
 	}
-	b := d.next(n)
-	if d.alias && n > 0 {
-		return unsafe.String(&b[0], n), true
+	return d.text(d.next(n)), true
+}
+
+// text returns the text of bytes of the input.
+func (d *Decoder) text(b []byte) string {
+	if d.alias && len(b) > 0 && utf8.Valid(b) {
+		return unsafe.String(&b[0], len(b))
 	}
-	return string(b), true
+	return Text(b)
 }
 
 // stringOr reads a ustring; if it equals known, it returns known itself.
 func (d *Decoder) stringOr(known string) string {
 	n, _ := d.length()
 	b := d.next(n)
-	switch {
-	case string(b) == known:
+	if string(b) == known {
 		return known
-	case d.alias && n > 0:
-		return unsafe.String(&b[0], n)
 	}
-	return string(b)
+	return d.text(b)
 }
 
 // Count reads the count of a vector whose elements have at least elemSize bytes each, so

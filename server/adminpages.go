@@ -8,9 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
-	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
@@ -24,7 +22,7 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 		Server:        func() admin.Server { return s.adminFacts() },
 		URL:           url,
 		Configuration: text,
-		Authorize:     s.authorizeRoot,
+		Authorize:     s.authorize,
 		Snapshots: func() (bool, time.Duration) {
 			a := &s.live.Load().Admin
 			return a.Snapshots, a.SnapshotInterval / 1000 // Apache's server takes its milliseconds for microseconds
@@ -32,44 +30,12 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 	})
 }
 
-// authorizeRoot reports whether somebody proves an identity that has all permissions on the
-// root. The address is an identity for the scheme ip only, and the certificate of a
-// connection for its own scheme.
-func (s *Server) authorizeRoot(c admin.Claim) (known, allowed bool) {
-	creds, err := s.credentials(c)
-	if err != nil {
-		return false, false
-	}
-	s.state.RLock()
-	defer s.state.RUnlock()
-	root, _ := s.state.Tree.Get("/")
-	for perm := jute.PermRead; perm <= jute.PermAdmin; perm <<= 1 {
-		if !s.schemes.Allowed(root.ACL, perm, creds.IDs()) {
-			return true, false
-		}
-	}
-	return true, true
-}
-
-// credentials returns what a claim proves.
-func (s *Server) credentials(c admin.Claim) (*auth.Credentials, error) {
-	address := auth.NewCredentials(jute.ID{Scheme: "ip", ID: c.From.String()})
-	switch {
-	case c.Scheme == "ip", c.Scheme == "":
-		return address, nil
-	case c.Scheme == s.cfg.ClientTLS.AuthScheme && len(c.Certificates) > 0:
-		return s.schemes.AuthenticateCertificate(c.Scheme, c.Certificates, address)
-	}
-	return s.schemes.Authenticate(c.Scheme, []byte(c.Data), address)
-}
-
 // adminFacts is what the admin pages show.
 type adminFacts struct {
 	facts
 	history     *feed.History
 	places      *feed.Places
-	schemes     *auth.Schemes
-	credentials func(admin.Claim) (*auth.Credentials, error)
+	welcome     func(context.Context, admin.Claim) (v *visitor, status int, problem string)
 	handover    *handover
 	id          zab.SID
 	incarnation zab.ID // of the data directory
@@ -79,7 +45,7 @@ type adminFacts struct {
 }
 
 func (s *Server) adminFacts() adminFacts {
-	return adminFacts{facts{s.words, s.clients.Facts(0)}, s.changes, &s.places, s.schemes, s.credentials, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots}
+	return adminFacts{facts{s.words, s.clients.Facts(0)}, s.changes, &s.places, s.welcome, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots}
 }
 
 // Peer implements admin.Server.

@@ -364,18 +364,18 @@ func TestAdminIdentitiesOfTheConnection(t *testing.T) {
 		for _, tt := range []struct {
 			name, scheme, id string // of the ACL of the root
 			claim            admin.Claim
-			known, allowed   bool
+			status           int
 		}{
-			{"an address", "ip", "10.0.0.7", admin.Claim{Scheme: "ip", From: from}, true, true},
-			{"another address", "ip", "10.0.0.8", admin.Claim{Scheme: "ip", From: from}, true, false},
-			{"a certificate", "x509", subject, admin.Claim{Scheme: "x509", From: from, Certificates: certificate}, true, true},
-			{"another certificate", "x509", "CN=other", admin.Claim{Scheme: "x509", From: from, Certificates: certificate}, true, false},
-			{"no certificate", "x509", subject, admin.Claim{Scheme: "x509", Data: subject, From: from}, false, false},
+			{"an address", "ip", "10.0.0.7", admin.Claim{Scheme: "ip", From: from}, http.StatusOK},
+			{"another address", "ip", "10.0.0.8", admin.Claim{Scheme: "ip", From: from}, http.StatusForbidden},
+			{"a certificate", "x509", subject, admin.Claim{Scheme: "x509", From: from, Certificates: certificate}, http.StatusOK},
+			{"another certificate", "x509", "CN=other", admin.Claim{Scheme: "x509", From: from, Certificates: certificate}, http.StatusForbidden},
+			{"no certificate", "x509", subject, admin.Claim{Scheme: "x509", Data: subject, From: from}, http.StatusUnauthorized},
 		} {
 			id := jute.ID{Scheme: tt.scheme, ID: tt.id}
 			c.ok(jute.OpSetACL, &jute.SetACLRequest{Path: "/", Version: -1, ACL: []jute.ACL{{Perms: jute.PermAll, ID: id}, {Perms: jute.PermAdmin, ID: jute.WorldAnyone}}})
-			if known, allowed := s.authorizeRoot(tt.claim); known != tt.known || allowed != tt.allowed {
-				t.Errorf("%s: %v, %v", tt.name, known, allowed)
+			if _, status, problem := s.authorize(t.Context(), tt.claim); status != tt.status {
+				t.Errorf("%s: %d %s, want %d", tt.name, status, problem, tt.status)
 			}
 		}
 	})

@@ -18,8 +18,9 @@ const feedIdle = 15 * time.Second
 // changes is a feed over HTTP.
 type changes struct {
 	*lifecycle
-	reader *feed.Reader
-	places *feed.Places
+	visitor *visitor
+	reader  *feed.Reader
+	places  *feed.Places
 }
 
 // feeds returns the history of changes for feeds, or nil if there is none.
@@ -31,20 +32,19 @@ func (s *Server) feeds() *feed.History {
 }
 
 // Feed implements admin.Server.
-func (f adminFacts) Feed(r admin.FeedRequest) (admin.Feed, int, string) {
+func (f adminFacts) Feed(ctx context.Context, r admin.FeedRequest) (admin.Feed, int, string) {
 	if f.cfg.FeedHistory == 0 {
 		return nil, http.StatusNotImplemented, "This server keeps no changes: see zkd.feedHistoryKb"
 	}
-	creds, err := f.credentials(r.Claim)
-	if err != nil {
-		return nil, http.StatusUnauthorized, "Not authenticated"
+	v, status, problem := f.welcome(ctx, r.Claim)
+	if v == nil {
+		return nil, status, problem
 	}
 	_, after := f.history.Span()
 	if r.After != nil {
 		after = *r.After
 	}
-	ids := creds.IDs()
-	reader, err := f.history.Reader(r.Path, after, func(acl []jute.ACL) bool { return f.schemes.Allowed(acl, jute.PermRead, ids) })
+	reader, err := f.history.Reader(r.Path, after, v.mayRead)
 	if err != nil {
 		f.places.Compacted()
 		return nil, http.StatusGone, err.Error()
@@ -52,17 +52,28 @@ func (f adminFacts) Feed(r admin.FeedRequest) (admin.Feed, int, string) {
 	if !f.places.Enter() {
 		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d feeds, and zkd.maxFeeds allows no more", f.places.Usage().Open)
 	}
-	return &changes{f.lifecycle, reader, f.places}, 0, ""
+	return &changes{f.lifecycle, v, reader, f.places}, 0, ""
 }
 
 // Close implements admin.Feed.
 func (c *changes) Close() { c.places.Leave() }
 
+// patience returns how long to wait for changes: no longer than the identities last.
+func (c *changes) patience() time.Duration {
+	if until := c.visitor.creds.Until(); until != 0 {
+		return min(feedIdle, time.Until(time.UnixMilli(until)))
+	}
+	return feedIdle
+}
+
 // Next implements admin.Feed.
 func (c *changes) Next(ctx context.Context, yield func(c *jute.Change, ends bool)) error {
-	idle := time.NewTimer(feedIdle)
+	idle := time.NewTimer(c.patience())
 	defer idle.Stop()
 	for found := false; ; {
+		if !c.visitor.whole() || !c.visitor.admitted() {
+			return admin.ErrUnauthorized
+		}
 		err := c.reader.Next(func(c *jute.Change, ends bool) {
 			found = true
 			yield(c, ends)
@@ -77,6 +88,9 @@ func (c *changes) Next(ctx context.Context, yield func(c *jute.Change, ends bool
 		select {
 		case <-c.reader.More():
 		case <-idle.C:
+			if !c.visitor.whole() {
+				return admin.ErrUnauthorized
+			}
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)

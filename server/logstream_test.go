@@ -226,6 +226,29 @@ func TestStreamHasOnlyCommitted(t *testing.T) {
 	})
 }
 
+// TestStreamStopsBeforeWhatIsNotCommitted begins a stream at a leader whose log has an entry that no other
+// server gets, after one that is committed.
+func TestStreamStopsBeforeWhatIsNotCommitted(t *testing.T) {
+	inBubble(t, 3, []string{"zkd.interlude=0"}, func(t *testing.T, e *testEnsemble) {
+		old := e.leader()
+		s := e.servers[old]
+		c := s.connect(t)
+		e.settled()
+		at := s.state.Applied()
+		c.create("/committed", "")
+		e.settled()
+		for id := 1; id <= 3; id++ {
+			e.net.sever(old, id, true)
+		}
+		c.send(jute.OpCreate, create("/never", "", 0))
+		time.Sleep(50 * time.Millisecond) // it is in the log
+		entries := readFor(t, s.follow(t, at), time.Second)
+		if len(entries) != 1 || !bytes.Contains(entries[0].Data, []byte("/committed")) {
+			t.Errorf("%d entries were sent, want the one that is committed", len(entries))
+		}
+	})
+}
+
 // TestFollowLogRefuses asks for what a server does not have.
 func TestFollowLogRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -32,7 +32,7 @@ type Server interface {
 	FollowLog(after int64, of string) (s LogStream, status int, problem string)
 	// Feed returns a stream of changes of znodes. If there is none it returns an HTTP status and
 	// the reason.
-	Feed(r FeedRequest) (f Feed, status int, problem string)
+	Feed(ctx context.Context, r FeedRequest) (f Feed, status int, problem string)
 	// ShedConnections ends a part of the connections of clients, so that they go to other
 	// servers. It returns how many.
 	ShedConnections(percent int) int
@@ -92,8 +92,9 @@ type command struct {
 // query is a request for a command.
 type query struct {
 	Server
-	config string     // the text of the configuration file
-	args   url.Values // of the URL
+	config string      // the text of the configuration file
+	may    func() bool // of a command that changes something: whether its sender may have more
+	args   url.Values  // of the URL
 }
 
 // commands returns the table, by name.

@@ -24,11 +24,15 @@ type FeedRequest struct {
 // Feed is a stream of changes.
 type Feed interface {
 	// Next calls yield for the changes that follow, and says which end their transactions. It blocks
-	// until there are some, but not for longer than a time. The error is io.EOF when the server stops, and a
-	// *jute.CompactedError if changes were forgotten.
+	// until there are some, but not for longer than a time. The error is io.EOF when the server stops, a
+	// *jute.CompactedError if changes were forgotten, and ErrUnauthorized if an identity has ended.
 	Next(ctx context.Context, yield func(c *jute.Change, ends bool)) error
 	Close()
 }
+
+// ErrUnauthorized means that the sender of a request may have no more: an identity that it had
+// proved has ended, or clients must have another one now.
+var ErrUnauthorized = errors.New("not authenticated any more")
 
 // feedEvent is a change in JSON.
 type feedEvent struct {
@@ -104,7 +108,7 @@ func (h *handler) feed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.enterStream(-1)
-	feed, status, problem := h.Server().Feed(request)
+	feed, status, problem := h.Server().Feed(r.Context(), request)
 	if feed == nil {
 		fail(status, problem)
 		return
@@ -134,6 +138,8 @@ func (e *eventWriter) relay(ctx context.Context, feed Feed) error {
 	switch {
 	case errors.As(err, &gone):
 		fmt.Fprintf(&e.text, "event: compacted\ndata: {\"oldest\":%q}\n\n", gone.Oldest)
+	case errors.Is(err, ErrUnauthorized):
+		e.text.WriteString("event: unauthorized\ndata: {}\n\n")
 	case e.text.Len() == 0:
 		e.text.WriteString(":\n\n")
 	}

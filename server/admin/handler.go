@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"crypto/x509"
 	"fmt"
 	"net"
@@ -21,9 +22,10 @@ type Options struct {
 	URL string
 	// Configuration is the text of the configuration file, without secrets.
 	Configuration string
-	// Authorize decides whether the sender of a request may change something. known reports
-	// whether it has proved an identity, and allowed whether that may.
-	Authorize func(Claim) (known, allowed bool)
+	// Authorize decides whether the sender of a request may change something, or have all data. It
+	// may block. If not, it returns an HTTP status and the reason. Otherwise may says whether that
+	// still holds, which is asked whenever data is sent.
+	Authorize func(context.Context, Claim) (may func() bool, status int, problem string)
 	// Snapshots reports whether the command snapshot is allowed, and the least time between two
 	// of them.
 	Snapshots func() (allowed bool, interval time.Duration)
@@ -107,7 +109,7 @@ func (h *handler) command(w http.ResponseWriter, r *http.Request) {
 		problem = notServing
 	default:
 		if c.changes {
-			status, problem = h.authorize(r)
+			q.may, status, problem = h.authorize(r)
 		}
 		switch {
 		case problem != "":
@@ -141,18 +143,11 @@ func finish(answer object, name, problem string) object {
 
 // authorize checks the header by which a client authenticates: a scheme, a blank, and what
 // it would send with addAuth.
-func (h *handler) authorize(r *http.Request) (status int, problem string) {
+func (h *handler) authorize(r *http.Request) (may func() bool, status int, problem string) {
 	if r.Header.Get("Authorization") == "" {
-		return http.StatusUnauthorized, "Auth info is missing for the command"
+		return nil, http.StatusUnauthorized, "Auth info is missing for the command"
 	}
-	known, allowed := h.Authorize(claimOf(r))
-	switch {
-	case !known:
-		return http.StatusUnauthorized, "Not authenticated"
-	case !allowed:
-		return http.StatusForbidden, "Not authorized"
-	}
-	return http.StatusOK, ""
+	return h.Authorize(r.Context(), claimOf(r))
 }
 
 // claimOf returns what the sender of a request shows of itself.

@@ -34,10 +34,23 @@ func (h *handler) snapshot(q query, w http.ResponseWriter, r *http.Request) (obj
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.FormatInt(s.Size, 10))
-	if _, err := io.Copy(w, s); err != nil {
+	if _, err := io.Copy(w, permitted{s, q.may}); err != nil {
 		panic(http.ErrAbortHandler) // the client must not take what it has for all
 	}
 	return nil, 0, ""
+}
+
+// permitted is what is sent as long as its receiver may have it.
+type permitted struct {
+	io.Reader
+	may func() bool
+}
+
+func (p permitted) Read(b []byte) (int, error) {
+	if !p.may() {
+		return 0, ErrUnauthorized
+	}
+	return p.Reader.Read(b)
 }
 
 // mayTakeSnapshot reports whether the last snapshot was long enough ago, and if so counts
@@ -82,6 +95,9 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 		b, err := s.Next(r.Context())
 		if errors.Is(err, io.EOF) {
 			return nil, 0, ""
+		}
+		if err == nil && !q.may() {
+			err = ErrUnauthorized
 		}
 		if err == nil {
 			out.SetWriteDeadline(time.Now().Add(streamPatience)) // not supported by a recorder of tests

@@ -75,10 +75,11 @@ func (digestProvider) Match(id, expr string) bool {
 }
 
 // digestID converts "user:password" into "user:base64(hash)". The user ends at the first
-// colon; without one, all of it is the user. The hash covers everything.
+// colon; without one, all of it is the user. The hash covers everything, as Java reads it.
 func digestID(h hash.Hash, data []byte) string {
-	h.Write(data)
-	user, _, _ := strings.Cut(string(data), ":")
+	text := jute.Text(data)
+	h.Write([]byte(text)) // a hash returns no error
+	user, _, _ := strings.Cut(text, ":")
 	return user + ":" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 

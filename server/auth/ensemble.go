@@ -3,6 +3,8 @@ package auth
 import (
 	"errors"
 	"slices"
+
+	"github.com/zkd-project/zkd/jute"
 )
 
 // ErrOtherEnsemble means that the client expects another ensemble. Its connection must be
@@ -33,7 +35,7 @@ func (*Ensemble) Match(id, expr string) bool { return false }
 // ProvePacket fails with ErrOtherEnsemble if data is a name that the ensemble does not
 // have.
 func (e *Ensemble) ProvePacket(data []byte) (Proof, error) {
-	if len(data) > 0 && len(e.names) > 0 && !slices.Contains(e.names, string(data)) {
+	if len(data) > 0 && len(e.names) > 0 && !slices.Contains(e.names, jute.Text(data)) {
 		return Proof{}, ErrOtherEnsemble
 	}
 	return Proof{}, nil

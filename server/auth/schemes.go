@@ -112,7 +112,7 @@ func (s *Schemes) Allowed(acl []jute.ACL, perms jute.Perms, ids []jute.ID) bool 
 			return true
 		}
 	}
-	return isSuper(ids)
+	return IsSuper(ids)
 }
 
 // matches reports whether an ACL entry for this identity covers one of ids.
@@ -132,7 +132,8 @@ func (s *Schemes) matches(entry *jute.ID, ids []jute.ID) bool {
 	return false
 }
 
-func isSuper(ids []jute.ID) bool {
+// IsSuper reports whether the identities are those of a super user.
+func IsSuper(ids []jute.ID) bool {
 	for i := range ids {
 		if ids[i].Scheme == schemeSuper {
 			return true

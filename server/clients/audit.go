@@ -445,6 +445,13 @@ func (a *auditor) authenticated(c *conn, scheme string, err error) {
 	}
 }
 
+// failedElsewhere makes an entry about a failed proof of somebody without a connection.
+func (a *auditor) failedElsewhere(ip, scheme string) {
+	if !a.off() {
+		a.log.Put(&audit.Entry{IP: ip, Operation: audit.AddAuth, Scheme: scheme, Result: audit.Failure, Code: jute.ErrAuthFailed})
+	}
+}
+
 // notResumed makes an entry about a wrong password of a session.
 func (a *auditor) notResumed(c *conn, id jute.SessionID) {
 	if !a.off() {

@@ -132,8 +132,8 @@ type Clients struct {
 	slow        slowLog
 	traces      *traces.Tracer
 	ended       endedUses
-	authLimiter *authLimiter
-	superUser   string // "" for none
+	failures    *limits.Failures // of clients to authenticate, by any door
+	superUser   string           // "" for none
 	largeBytes  atomic.Int64
 	unread      unread // see Limits.Replies
 	tls         *secure.TLS
@@ -163,27 +163,27 @@ type Clients struct {
 // New returns Clients without connections.
 func New(o Options) *Clients {
 	s := &Clients{
-		cfg:         o.Config,
-		log:         o.Logger,
-		metrics:     o.Metrics,
-		backend:     o.Backend,
-		state:       o.State,
-		schemes:     o.Schemes,
-		ids:         o.IDs,
-		tracker:     o.Sessions,
-		keys:        o.Keys,
-		listenFunc:  o.Listen,
-		locals:      session.NewTracker(o.Config.TickTime.Milliseconds()),
-		conns:       register.New[*conn](o.Config.Replicated()),
-		throttler:   newThrottler(o.Limits.Requests),
-		authLimiter: newAuthLimiter(o.Config.AuthFailuresPerSecond),
-		traces:      o.Traces,
-		tls:         o.TLS,
-		configure:   o.Configure,
-		handshakes:  newHandshakes(runtime.GOMAXPROCS(0)),
-		feeder:      newFeeder(o.Changes),
-		places:      o.Places,
-		refusing:    make(chan struct{}),
+		cfg:        o.Config,
+		log:        o.Logger,
+		metrics:    o.Metrics,
+		backend:    o.Backend,
+		state:      o.State,
+		schemes:    o.Schemes,
+		ids:        o.IDs,
+		tracker:    o.Sessions,
+		keys:       o.Keys,
+		listenFunc: o.Listen,
+		locals:     session.NewTracker(o.Config.TickTime.Milliseconds()),
+		conns:      register.New[*conn](o.Config.Replicated()),
+		throttler:  newThrottler(o.Limits.Requests),
+		failures:   limits.NewFailures(o.Config.AuthFailuresPerSecond),
+		traces:     o.Traces,
+		tls:        o.TLS,
+		configure:  o.Configure,
+		handshakes: newHandshakes(runtime.GOMAXPROCS(0)),
+		feeder:     newFeeder(o.Changes),
+		places:     o.Places,
+		refusing:   make(chan struct{}),
 	}
 	s.flushers = newFlushers(&s.running)
 	s.unread.limit, s.unread.held = o.Limits.Replies, make(map[*conn]int64)
@@ -219,7 +219,7 @@ func (s *Clients) Reload(cfg *config.Config) {
 	s.throttler.setLimits(cfg.GlobalOutstandingLimit, cfg.RequestThrottle.MaxRequests)
 	t := &cfg.ConnectionThrottle
 	s.newSessions.set(t.Tokens, max(t.FillTime, time.Millisecond), t.FillCount)
-	s.authLimiter.setRate(cfg.AuthFailuresPerSecond)
+	s.failures.SetRate(cfg.AuthFailuresPerSecond)
 	s.slow.threshold.Store(int64(cfg.SlowRequest))
 	s.places.SetLimits(cfg.MaxFeedsPerConnection, cfg.MaxFeeds)
 	s.views.setLimits(views.Limits{Views: cfg.MaxViews, Life: cfg.ViewLife, Bytes: viewBytes})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/server/limits"
 )
 
 // portKind says which connections a port takes.
@@ -188,7 +190,7 @@ func (s *Clients) admit(nc net.Conn, kind portKind) {
 		nc.Close()
 		return
 	}
-	if !s.conns.Add(c, c.ip(), s.live.Load().MaxClientCnxns, s.live.Load().MaxCnxns) {
+	if !s.conns.Add(c, limits.Network(c.ip()), s.live.Load().MaxClientCnxns, s.live.Load().MaxCnxns) {
 		c.endLimits()
 		s.metrics.ConnectionRejected.Add(1)
 		s.logEnd(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns", errNoRoom,
@@ -227,7 +229,7 @@ func (s *Clients) forget(c *conn) {
 		s.state.Watches.Drop(w)
 		s.metrics.DeadWatchers.Add(1)
 	}
-	s.conns.Remove(c, c.ip())
+	s.conns.Remove(c, limits.Network(c.ip()))
 	s.throttler.relax()
 }
 

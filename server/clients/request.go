@@ -89,7 +89,7 @@ func (c *conn) handle(frame []byte) error {
 	case jute.OpSASL:
 		return c.exchangeSASL(req)
 	}
-	if !c.clients.authEnforced(req) {
+	if c.clients.Admits(req.auth) != nil {
 		c.clients.audit.Load().refused(c, req, jute.ErrSessionClosedRequireSASL)
 		c.reply(req.xid, 0, jute.ErrSessionClosedRequireSASL)
 		c.endAfterFlush()
@@ -292,26 +292,14 @@ func (c *conn) authenticate(req *request) error {
 	if d.Err() != nil {
 		return fmt.Errorf("auth packet: %w", d.Err())
 	}
-	mayFail := c.clients.mayFail(&r)
-	if mayFail {
-		if err := c.awaitAttempt(); err != nil {
-			return c.failAuth(req, r.Scheme, err)
-		}
-	}
-	creds, err := c.clients.schemes.Authenticate(r.Scheme, r.Auth, c.credentials.Load())
+	creds, wrong, err := c.clients.prove(&r, c.credentials.Load(), c.ip(), c.awaitTurn)
 	ended := errors.Is(err, auth.ErrEnded)
-	if ended {
-		err = nil
-	}
-	failed := mayFail && hasFailed(&r, creds, err)
-	if mayFail && !failed {
-		c.attemptSucceeded()
-	}
-	if err != nil {
+	if err != nil && !ended {
 		return c.failAuth(req, r.Scheme, err)
 	}
 	c.setCredentials(creds)
-	if failed || ended { // a failed one is another digest user than the super user, as on Apache's server
+	err = nil
+	if wrong || ended { // a wrong one is another digest user than the super user, as on Apache's server
 		err = jute.ErrAuthFailed
 	}
 	c.clients.audit.Load().authenticated(c, r.Scheme, err)

@@ -33,14 +33,19 @@ func (c *conn) exchangeSASL(req *request) error {
 	if c.sasl == nil {
 		c.sasl = c.clients.sasl.Begin(c.secure.Load())
 	}
-	if err := c.awaitAttempt(); err != nil {
-		return c.failSASL(req, err)
+	name := ""
+	if user := c.sasl.User(r.Token); user != "" {
+		name = sasl.Scheme + ":" + user
 	}
-	reply, proof, err := c.sasl.Step(r.Token)
+	attempt, err := c.clients.beginAttempt(c.ip(), name, c.awaitTurn)
 	if err != nil {
 		return c.failSASL(req, err)
 	}
-	c.attemptSucceeded()
+	reply, proof, err := c.sasl.Step(r.Token)
+	attempt.End(err != nil, c.clients.now())
+	if err != nil {
+		return c.failSASL(req, err)
+	}
 	if len(proof.IDs) > 0 {
 		creds, err := c.credentials.Load().With(proof)
 		if err != nil {

@@ -72,7 +72,7 @@ func (c *conn) takeCertificate(s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 || !c.clients.schemes.Has(scheme) {
 		return nil
 	}
-	more, err := c.clients.schemes.AuthenticateCertificate(scheme, s.PeerCertificates, c.credentials.Load())
+	more, err := c.clients.proveCertificate(scheme, s.PeerCertificates, c.credentials.Load(), c.ip(), c.awaitTurn)
 	if err != nil {
 		c.clients.metrics.AuthFailed.Add(1)
 		return c.refused(fmt.Errorf("the certificate of %s gives no identity of scheme %s: %w", s.PeerCertificates[0].Subject, scheme, err))

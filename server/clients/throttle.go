@@ -141,20 +141,3 @@ func (s *Clients) admitLarge(c *conn, req *request) error {
 	req.large = size
 	return nil
 }
-
-// authEnforced reports whether the connection may make this request, given
-// enforce.auth.schemes.
-func (s *Clients) authEnforced(req *request) bool {
-	live := s.live.Load()
-	if !live.EnforceAuth {
-		return true
-	}
-	for _, id := range req.auth {
-		for _, scheme := range live.EnforceAuthSchemes {
-			if id.Scheme == scheme {
-				return true
-			}
-		}
-	}
-	return false
-}

@@ -42,7 +42,7 @@ func auditKeys(c *Config) []Key {
 		{Name: "zkd.audit.maxFiles", Default: "10", value: count(&a.MaxFiles, "files", 0, maxInt),
 			Doc: "Older files that are kept; 0 keeps all."},
 		{Name: "zkd.authFailuresPerSecond", Default: "2", Live: true, value: count(&c.AuthFailuresPerSecond, "attempts", 0, 1000), Protects: true,
-			Doc: "How often clients of one IP address may fail to authenticate, and try to guess the super user's password; ten seconds' worth at once. More attempts are delayed. 0 is no limit."},
+			Doc: "How often clients of one IP address may fail to authenticate, by any door, and try to guess the super user's password; ten seconds' worth at once. For one name, all addresses together may do so four times as often. More attempts are delayed. 0 is no limit."},
 		{Name: "audit.impl.class", Status: Ignored,
 			Doc:      "zkd loads no classes: its audit log goes to zkd.audit.file, or to the server's log",
 			harmless: []string{"org.apache.zookeeper.audit.Slf4jAuditLogger"}},

@@ -58,7 +58,7 @@ func clientKeys(c *Config) []Key {
 		{Name: "maxSessionTimeout", Default: "-1", Live: true, value: millis(&c.MaxSessionTimeout, -1, maxInt),
 			Doc: "Largest session timeout that a client gets when it connects; -1 is 20 x tickTime."},
 		{Name: "maxClientCnxns", Clamp: true, Default: "60", Live: true, value: count(&c.MaxClientCnxns, "connections", 0, maxInt),
-			Doc: "Connections from one IP address; 0 is no limit."},
+			Doc: "Connections from one IP address, or from one IPv6 network of 64 bits; 0 is no limit."},
 		{Name: "maxCnxns", Clamp: true, Default: "0", Live: true, value: count(&c.MaxCnxns, "connections", 0, maxInt),
 			Doc: "Client connections in all; 0 is no limit."},
 		{Name: "nio.sessionlessCnxnTimeout", Default: "10000", Live: true, value: millis(&c.SessionlessCnxnTimeout, 1, maxInt),

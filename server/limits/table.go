@@ -172,7 +172,7 @@ func (t *Table) ofAddress(address string, resource Resource) (*rule, string) {
 			}
 		}
 	}
-	return limiting(s.bySubject[each], resource), address
+	return limiting(s.bySubject[each], resource), Network(address)
 }
 
 // ofIdentity returns the rule for an identity, or nil.

@@ -47,6 +47,15 @@ func (m *digestMD5) step(token []byte) ([]byte, string, error) {
 	return []byte("rspauth=" + r.terms.ServerProof(secret)), r.terms.User, nil
 }
 
+// user returns the name in a response.
+func (m *digestMD5) user(token []byte) string {
+	if !m.challenged {
+		return ""
+	}
+	r, _ := parseDigestResponse(token)
+	return r.terms.User
+}
+
 // passwordOf returns the password of a user. That of a user with a verifier of SCRAM is not
 // known.
 func passwordOf(all []*Users, name string) (string, bool) {

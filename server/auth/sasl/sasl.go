@@ -73,8 +73,12 @@ type Exchange struct {
 // mechanism is an exchange by one mechanism. step takes a token of the client and returns
 // the reply, and, once the client has proved it, its principal, which is not empty. No
 // step follows an error or a principal.
+//
+// user returns the name for which the next token has a password, or what proves that the
+// client knows it. It is "" if the token has none, or nobody can guess it.
 type mechanism interface {
 	step(token []byte) (reply []byte, principal string, err error)
+	user(token []byte) string
 }
 
 var (
@@ -83,6 +87,23 @@ var (
 	errUnknown  = errors.New("the SASL token begins no mechanism that is configured; PLAIN needs TLS")
 	errPassword = errors.New("wrong password")
 )
+
+// User returns the name whose password the next token proves or guesses, "" for none. It is
+// called before Step.
+func (e *Exchange) User(token []byte) string {
+	m := e.mechanism
+	switch {
+	case e.over, len(token) > maxToken:
+		return ""
+	case m == nil: // PLAIN alone has a password in its first token
+		var plain bool
+		if token, plain = bytes.CutPrefix(token, []byte("PLAIN\x00")); !plain {
+			return ""
+		}
+		m = &plainExchange{}
+	}
+	return m.user(token)
+}
 
 // Step takes the next token of the client and returns the reply, which may be nil. When
 // the client has authenticated, proof has its identities; before, proof has none. After

@@ -43,7 +43,7 @@ type scramExchange struct {
 	users  []*Users
 
 	begun    bool
-	user     string
+	name     string
 	known    bool
 	verifier scram.Verifier
 	gs2      string // the header, which the client repeats
@@ -59,17 +59,20 @@ func (m *scramExchange) step(token []byte) ([]byte, string, error) {
 	var err error
 	if m.begun {
 		if reply, err = m.final(string(token)); err == nil {
-			return reply, m.user, nil
+			return reply, m.name, nil
 		}
 	} else {
 		m.begun = true
 		reply, err = m.first(string(token))
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("%s as %.64q: %w", m.hash.Mechanism, m.user, err)
+		return nil, "", fmt.Errorf("%s as %.64q: %w", m.hash.Mechanism, m.name, err)
 	}
 	return reply, "", nil
 }
+
+// user returns the name in the first message, which the last one proves.
+func (m *scramExchange) user([]byte) string { return m.name }
 
 // first answers client-first-message.
 func (m *scramExchange) first(message string) ([]byte, error) {
@@ -85,17 +88,17 @@ func (m *scramExchange) first(message string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.user, err = scram.UnescapeName(list[0].Value); err != nil {
+	if m.name, err = scram.UnescapeName(list[0].Value); err != nil {
 		return nil, err
 	}
-	if other, err := scram.UnescapeName(strings.TrimPrefix(authzid, "a=")); err != nil || other != "" && other != m.user {
+	if other, err := scram.UnescapeName(strings.TrimPrefix(authzid, "a=")); err != nil || other != "" && other != m.name {
 		return nil, errors.New("the client asks for the id of another user")
 	}
-	if m.user == "" || list[1].Value == "" {
+	if m.name == "" || list[1].Value == "" {
 		return nil, errors.New("no name, or no nonce")
 	}
-	if m.verifier, m.known = verifierOf(m.users, m.user, m.hash); !m.known {
-		m.verifier = m.server.noVerifier(m.hash, m.user)
+	if m.verifier, m.known = verifierOf(m.users, m.name, m.hash); !m.known {
+		m.verifier = m.server.noVerifier(m.hash, m.name)
 	}
 	m.gs2, m.nonce = binding+","+authzid+",", list[1].Value+m.server.nonce()
 	reply := fmt.Sprintf("r=%s,s=%s,i=%d", m.nonce, base64.StdEncoding.EncodeToString(m.verifier.Salt), m.verifier.Iterations)
@@ -166,6 +169,14 @@ func (m *plainExchange) step(token []byte) ([]byte, string, error) {
 		return nil, "", fmt.Errorf("PLAIN as %.64q: %w", name, refusal(known))
 	}
 	return []byte{}, name, nil // a null token would be that of a server without SASL
+}
+
+// user returns the name in the token.
+func (m *plainExchange) user(token []byte) string {
+	if parts := strings.Split(string(token), "\x00"); len(parts) == 3 {
+		return parts[1]
+	}
+	return ""
 }
 
 // check reports whether the user is known, and the password is right. One password is checked at

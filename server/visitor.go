@@ -1,0 +1,86 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/admin"
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/clients"
+)
+
+// visitor is the sender of a request to the admin pages. What it may see is decided as for a
+// connection, by the same limits, schemes and requirements, and whenever something is sent:
+// its identities may end while an answer is under way.
+type visitor struct {
+	creds   *auth.Credentials
+	schemes *auth.Schemes
+	clients *clients.Clients
+}
+
+// welcome returns the visitor that a claim proves, or an HTTP status and the reason why there is
+// none. The certificate of a connection is an identity only for its own scheme.
+func (s *Server) welcome(ctx context.Context, c admin.Claim) (v *visitor, status int, problem string) {
+	creds, err := s.clients.Prove(ctx, &clients.Presented{Address: c.From.String(), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates})
+	v = &visitor{creds, s.schemes, s.clients}
+	switch {
+	case errors.Is(err, clients.ErrTooManyFailures):
+		return nil, http.StatusTooManyRequests, "Too many failed authentications"
+	case err != nil, !v.admitted():
+		return nil, http.StatusUnauthorized, "Not authenticated"
+	}
+	return v, 0, ""
+}
+
+// ids returns the identities that have not ended.
+func (v *visitor) ids() []jute.ID { return v.creds.At(time.Now().UnixMilli()).IDs() }
+
+// whole reports whether no identity has ended, which may be what the visitor's request stands on.
+func (v *visitor) whole() bool {
+	until := v.creds.Until()
+	return until == 0 || time.Now().UnixMilli() < until
+}
+
+// admitted reports whether the visitor has logged in, if clients must (enforce.auth). There
+// is no SASL over HTTP, so the super user always has.
+func (v *visitor) admitted() bool {
+	ids := v.ids()
+	return auth.IsSuper(ids) || v.clients.Admits(ids) == nil
+}
+
+// mayRead reports whether an ACL list allows the visitor to read.
+func (v *visitor) mayRead(acl []jute.ACL) bool { return v.schemes.Allowed(acl, jute.PermRead, v.ids()) }
+
+// administers reports whether the visitor has all permissions on the root.
+func (v *visitor) administers(state *clients.State) bool {
+	if !v.admitted() {
+		return false
+	}
+	ids := v.ids()
+	state.RLock()
+	defer state.RUnlock()
+	root, _ := state.Tree.Get("/")
+	for perm := jute.PermRead; perm <= jute.PermAdmin; perm <<= 1 {
+		if !v.schemes.Allowed(root.ACL, perm, ids) {
+			return false
+		}
+	}
+	return true
+}
+
+// authorize decides whether the sender of a request has all permissions on the root. may
+// decides it again.
+func (s *Server) authorize(ctx context.Context, c admin.Claim) (may func() bool, status int, problem string) {
+	v, status, problem := s.welcome(ctx, c)
+	if v == nil {
+		return nil, status, problem
+	}
+	may = func() bool { return v.administers(&s.state) }
+	if !may() {
+		return nil, http.StatusForbidden, "Not authorized"
+	}
+	return may, http.StatusOK, ""
+}
