@@ -11,16 +11,27 @@ import (
 	"syscall"
 
 	"github.com/zkd-project/zkd/internal/console"
+	"github.com/zkd-project/zkd/internal/stdio"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	stdio.Survive() // a run that is not watched any more removes what it has written
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
 	// Restore the default action after the first signal, so that a second one ends the
 	// process.
 	context.AfterFunc(ctx, stop)
 	stdout, stderr := console.Writer(os.Stdout), console.Writer(os.Stderr)
-	if err := run(ctx, os.Args[1:], stdout, stderr); err != nil {
+	err := run(ctx, os.Args[1:], stdout, stderr)
+	switch {
+	case err == nil:
+	case stdio.Unread(err):
+		os.Exit(stdio.UnreadCode)
+	default:
 		fmt.Fprintln(stderr, "zkbench:", err)
 		os.Exit(1)
 	}

@@ -86,3 +86,22 @@ func TestQuickStartLastsAsLongAsItSays(t *testing.T) {
 		}
 	}
 }
+
+// TestRunWithoutReader checks that a run whose output nobody reads, as after Ctrl-C in
+// zkbench | tee, comes to its end, which removes what it has written.
+func TestRunWithoutReader(t *testing.T) {
+	s := fake.Start(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	defer w.Close()
+	cmd := exec.Command(os.Args[0], "set", "-c", "2", "-k", "10", "-n", "50", "--warmup", "1ms", s.Addr)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Stdout, cmd.Stderr = w, w
+	err = cmd.Run()
+	if code := cmd.ProcessState.ExitCode(); code != 141 {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+}

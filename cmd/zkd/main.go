@@ -26,14 +26,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/zkd-project/zkd/internal/console"
+	"github.com/zkd-project/zkd/internal/stdio"
 )
 
 func main() {
+	stdio.Survive()
 	tuneScheduler()
 	signals := []os.Signal{syscall.SIGTERM}
 	if !signal.Ignored(os.Interrupt) { // it is ignored in the background of a script
@@ -46,9 +49,19 @@ func main() {
 	err := run(ctx, os.Args[1:], stdout, stderr)
 	stop()
 	if err != nil {
-		if _, logged := errors.AsType[loggedError](err); !logged {
-			fmt.Fprintln(stderr, "zkd:", err)
-		}
+		report(stderr, err)
 		os.Exit(exitCode(err))
 	}
+}
+
+// report writes the error that ends the program, unless somebody has it already or has
+// stopped reading what the program prints, as head does.
+func report(stderr io.Writer, err error) {
+	_, logged := errors.AsType[loggedError](err)
+	if logged || stdio.Unread(err) {
+		return
+	}
+	lines := stdio.NewLines(stderr, nil) // the end does not wait for a reader
+	fmt.Fprintln(lines, "zkd:", err)
+	lines.Close()
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/zkd-project/zkd/internal/buildinfo"
+	"github.com/zkd-project/zkd/internal/stdio"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
@@ -42,6 +42,9 @@ type loggedError struct{ error }
 func (e loggedError) Unwrap() error { return e.error }
 
 func exitCode(err error) int {
+	if stdio.Unread(err) {
+		return stdio.UnreadCode
+	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
@@ -273,11 +276,12 @@ func (f *flags) settings(cmd *cobra.Command) ([]config.Setting, error) {
 //
 // An error is returned as a loggedError if the log is read by programs.
 func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f *flags, stderr io.Writer) (err error) {
-	log, level, err := newLogger(cfg, stderr)
+	level, err := zap.ParseAtomicLevel(cfg.LogLevel)
 	if err != nil {
 		return usageError{err}
 	}
-	defer log.Sync()
+	log, lines := logTo(stderr, cfg.LogFormat, level)
+	defer lines.Close()
 	if cfg.LogFormat == "json" {
 		defer func() {
 			if err != nil {
@@ -287,7 +291,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		}()
 	}
 	logStart(log, cfg)
-	signals := handleSignals(log, stderr)
+	signals := handleSignals(log, lines)
 	defer signals.stop()
 	for _, w := range warnings {
 		log.Warn(w.String())
@@ -300,6 +304,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		return usageError{err}
 	}
 	reg := prometheus.NewRegistry()
+	registerLog(reg, lines)
 	s, err := server.New(server.Options{
 		Config:          cfg,
 		Logger:          log,
@@ -368,28 +373,4 @@ func parseZxid(s string) (*jute.Zxid, error) {
 	}
 	zxid := jute.Zxid(z)
 	return &zxid, nil
-}
-
-// newLogger returns the logger that the configuration asks for, and its level, which may
-// change.
-func newLogger(cfg *config.Config, w io.Writer) (*zap.Logger, zap.AtomicLevel, error) {
-	level, err := zap.ParseAtomicLevel(cfg.LogLevel)
-	if err != nil {
-		return nil, level, err
-	}
-	return logTo(w, cfg.LogFormat, level), level, nil
-}
-
-// logTo returns a logger in a format of the key zkd.logFormat; "" is the default.
-func logTo(w io.Writer, format string, level zapcore.LevelEnabler) *zap.Logger {
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	var encoder zapcore.Encoder
-	if format == "json" {
-		encoder = zapcore.NewJSONEncoder(enc)
-	} else {
-		enc.EncodeLevel = zapcore.CapitalLevelEncoder
-		encoder = zapcore.NewConsoleEncoder(enc)
-	}
-	return zap.New(limitRepeats(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/shadow"
 	"github.com/zkd-project/zkd/internal/shadow/proxy"
+	"github.com/zkd-project/zkd/internal/stdio"
 )
 
 // shadowOptions are the flags of zkd shadow.
@@ -50,7 +51,11 @@ func newShadow() *cobra.Command {
 			if (o.listen == "") == (o.replay == "") || o.apache == "" || o.zkd == "" {
 				return usageError{errors.New("shadow needs --listen ADDR or --replay FILE, and --apache HOSTS and --zkd HOSTS")}
 			}
-			return o.run(cmd.Context(), cmd.OutOrStdout())
+			ctx, stop := untilHangup(cmd.Context())
+			defer stop()
+			lines := stdio.NewLines(cmd.OutOrStdout(), nil) // clients don't wait for a reader
+			defer lines.Close()
+			return o.run(ctx, lines)
 		},
 	}
 	fl := cmd.Flags()
@@ -65,7 +70,7 @@ func newShadow() *cobra.Command {
 	return cmd
 }
 
-func (o *shadowOptions) run(ctx context.Context, stdout io.Writer) error {
+func (o *shadowOptions) run(ctx context.Context, stdout *stdio.Lines) error {
 	apache, root1, err1 := client.ParseServers(o.apache)
 	zkd, root2, err2 := client.ParseServers(o.zkd)
 	if err := errors.Join(err1, err2); err != nil {
@@ -133,7 +138,7 @@ func (o *shadowOptions) run(ctx context.Context, stdout io.Writer) error {
 }
 
 // finish waits until all is compared, and prints the result.
-func (o *shadowOptions) finish(ctx context.Context, stdout io.Writer, s *proxy.Shadow, apache []string) error {
+func (o *shadowOptions) finish(ctx context.Context, stdout *stdio.Lines, s *proxy.Shadow, apache []string) error {
 	const patience = 30 * time.Second
 	settling, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -146,7 +151,7 @@ func (o *shadowOptions) finish(ctx context.Context, stdout io.Writer, s *proxy.S
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(stdout, sum.Text()); err != nil {
+	if _, err := io.WriteString(stdout.Sure(), sum.Text()); err != nil {
 		return err
 	}
 	switch {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"os/signal"
@@ -17,6 +18,7 @@ import (
 //	SIGHUP   reads the configuration again
 //	SIGQUIT  writes the stacks of all goroutines, as in a JVM
 //	SIGUSR1  hands the lead over
+//	SIGUSR2  does nothing
 //
 // Go's default for all of them is to end the process.
 type signals struct {
@@ -36,7 +38,7 @@ type signals struct {
 // handleSignals begins to handle them. stop restores Go's defaults.
 func handleSignals(log *zap.Logger, stderr io.Writer) *signals {
 	s := &signals{log: log, stderr: stderr, come: make(chan os.Signal, 1), done: make(chan struct{})}
-	signal.Notify(s.come, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1)
+	signal.Notify(s.come, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	s.wg.Go(func() {
 		for {
 			select {
@@ -70,6 +72,8 @@ func (s *signals) handle(sig os.Signal) {
 	switch {
 	case sig == syscall.SIGQUIT:
 		dumpStacks(s.log, s.stderr)
+	case sig == syscall.SIGUSR2:
+		s.log.Info("SIGUSR2 does nothing: SIGHUP reads the configuration again")
 	case reload == nil:
 		s.log.Warn("the server is still starting: send the signal again", zap.Stringer("signal", sig))
 	case sig == syscall.SIGHUP:
@@ -91,4 +95,13 @@ func dumpStacks(log *zap.Logger, stderr io.Writer) {
 	}
 	log.Info("SIGQUIT: the stacks of all goroutines follow")
 	_, _ = stderr.Write(stacks.Bytes()) // if stderr is gone, nobody reads it
+}
+
+// untilHangup returns a context that also ends at SIGHUP, for commands that have nothing to
+// read again: the terminal was closed. nohup keeps the signal away.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }

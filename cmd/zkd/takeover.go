@@ -86,8 +86,12 @@ func newMirror() *cobra.Command {
 			if o.InitLimit <= 0 || o.SyncLimit <= 0 {
 				return usageError{errors.New("--init-limit and --sync-limit must be longer than 0")}
 			}
-			o.Logger = logTo(cmd.ErrOrStderr(), "", zap.InfoLevel)
-			return takeover.Mirror(cmd.Context(), o)
+			log, lines := logTo(cmd.ErrOrStderr(), "", zap.InfoLevel)
+			defer lines.Close()
+			o.Logger = log
+			ctx, stop := untilHangup(cmd.Context())
+			defer stop()
+			return takeover.Mirror(ctx, o)
 		},
 	}
 	fl := cmd.Flags()
@@ -208,7 +212,9 @@ func newDecide() *cobra.Command {
 			if len(d.From) == 0 || d.File == "" {
 				return usageError{errors.New("takeover decide needs --from DATADIR, once for each server of a majority, and --decision FILE")}
 			}
-			d.Dir, d.Logger = dirs[0], logTo(cmd.ErrOrStderr(), "", zap.WarnLevel)
+			log, lines := logTo(cmd.ErrOrStderr(), "", zap.WarnLevel)
+			defer lines.Close()
+			d.Dir, d.Logger = dirs[0], log
 			r, err := d.Run(cmd.Context())
 			if err != nil {
 				return err
@@ -247,7 +253,9 @@ func newFinish() *cobra.Command {
 			if len(f.From) == 0 && f.Decision == "" {
 				return usageError{errors.New("takeover finish needs --from DATADIR, once for each server of a majority, or --decision FILE")}
 			}
-			f.Dirs, f.Logger = dirs, logTo(cmd.ErrOrStderr(), "", zap.WarnLevel)
+			log, lines := logTo(cmd.ErrOrStderr(), "", zap.WarnLevel)
+			defer lines.Close()
+			f.Dirs, f.Logger = dirs, log
 			r, err := f.Run(cmd.Context())
 			if err != nil {
 				return err

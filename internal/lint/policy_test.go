@@ -80,6 +80,7 @@ const ours = `
 
 	# What the programs print on a terminal.
 	internal/console:  none
+	internal/stdio:    none
 
 	# Files. wal stores bytes, snapshot keys and values: neither knows the tree.
 	internal/vfs:      none
@@ -127,7 +128,7 @@ const ours = `
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/traces server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console internal/container internal/moving internal/shadow internal/shadow/proxy internal/takeover internal/vfs server server/archive server/auth/sasl server/config server/history server/secure server/zab
+	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console internal/container internal/moving internal/shadow internal/shadow/proxy internal/stdio internal/takeover internal/vfs server server/archive server/auth/sasl server/config server/history server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
@@ -192,7 +193,7 @@ const ours = `
 
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute client/sasl
-	cmd/zkbench:       client internal/bench internal/buildinfo internal/console internal/login
+	cmd/zkbench:       client internal/bench internal/buildinfo internal/console internal/login internal/stdio
 	test/bench:        client internal/ask internal/bench internal/testing/freeport internal/traceid
 	test/bench/clients: client/cache internal/bench
 	test/bench/etcd:   internal/bench internal/testing/freeport
