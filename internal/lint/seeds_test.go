@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -61,6 +62,9 @@ func TestEachSeedHasItsRow(t *testing.T) {
 		}
 		if !grounded {
 			t.Errorf("docs/seeds.md: %s: it names no test and no page: say \"not yet\" until there is one", row[1])
+		}
+		if strings.Contains(notYet.ReplaceAllString(row[2], ""), "not yet") {
+			t.Errorf("docs/seeds.md: %s: name after \"not yet\", in brackets, the file or directory that will have it", row[1])
 		}
 	}
 	if !slices.Equal(got, want) {

@@ -6,10 +6,18 @@ import "testing"
 
 // TestRecipes runs all tests of the recipes with a server of Apache's: the connection
 // breaks at each of their requests, before and after it, and the session ends at each.
-// With zkd they do so on their own. Most of the time is waiting.
+// With zkd they do so on their own. Most of the time is waiting. With -full 3.9 gets the same.
 func TestRecipes(t *testing.T) {
-	t.Parallel()
-	testPackages(t, start(t, apache, ourClient).addr, ".", "recipes/...")
+	targets := []kind{apache}
+	if *fullFlag {
+		targets = append(targets, apache39)
+	}
+	for _, k := range targets {
+		t.Run(string(k), func(t *testing.T) {
+			t.Parallel()
+			testPackages(t, start(t, k, ourClient).addr, ".", "recipes/...")
+		})
+	}
 }
 
 // TestEnsembleRecipes runs the recipes' storms with an ensemble whose leader is killed and
