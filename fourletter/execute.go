@@ -7,13 +7,10 @@ import (
 	"io"
 )
 
-// Execute writes the answer to a command to w. arg must have [Command.ArgLen] bytes. The
-// error is that of w, or says that arg is too short. The caller closes the connection in
-// any case.
+// Execute writes the answer to a command to w. arg should have [Command.ArgLen] bytes; the answer to an
+// allowed command with a shorter one says so. The error is that of w. The caller closes the connection
+// in any case.
 func Execute(w io.Writer, c Command, arg []byte, wl Whitelist, src Source) error {
-	if len(arg) < c.ArgLen() {
-		return fmt.Errorf("%v: argument has %d bytes of %d", c, len(arg), c.ArgLen())
-	}
 	b := bufio.NewWriter(w)
 	p := printer{b}
 	switch {
@@ -24,6 +21,8 @@ func Execute(w io.Writer, c Command, arg []byte, wl Whitelist, src Source) error
 		if c != Hash { // Apache's server has no line end there for hash
 			p.printf("\n")
 		}
+	case len(arg) < c.ArgLen():
+		p.printf("%v needs %d bytes after it.\n", c, c.ArgLen())
 	default:
 		p.answer(c, arg, src)
 	}

@@ -181,8 +181,15 @@ func TestEffects(t *testing.T) {
 	if err := Execute(&b, Stmk, []byte("\xff\xff\xff\xff\xff\xff\xff\xfe"), all, f); err != nil || f.mask != -2 || b.String() != "-2" {
 		t.Errorf("stmk -2: mask %d, answer %q, error %v", f.mask, b.String(), err)
 	}
-	if err := Execute(&b, Stmk, []byte("\x00\x00\x00"), all, f); err == nil || f.mask != -2 {
-		t.Errorf("stmk with 3 bytes: error %v, mask %d", err, f.mask)
+	for _, arg := range []string{"", "\x00\x00\x00"} {
+		b.Reset()
+		if err := Execute(&b, Stmk, []byte(arg), all, f); err != nil || f.mask != -2 || b.String() != "stmk needs 8 bytes after it.\n" {
+			t.Errorf("stmk with %d bytes: error %v, mask %d, %q", len(arg), err, f.mask, &b)
+		}
+	}
+	b.Reset()
+	if err := Execute(&b, Stmk, nil, nil, f); err != nil || !strings.HasSuffix(b.String(), "not in the whitelist.\n") {
+		t.Errorf("stmk that is not allowed: error %v, %q", err, &b)
 	}
 }
 

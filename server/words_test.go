@@ -89,6 +89,61 @@ func TestFourLetterWordsOverThePort(t *testing.T) {
 	})
 }
 
+// TestWordsInPieces checks that the answer to a word does not depend on how its bytes come, on what follows
+// them, and on whether the client has closed its side.
+func TestWordsInPieces(t *testing.T) {
+	const mask = "\x00\x00\x00\x00\x00\x00\x01\x32"
+	for allowed, want := range map[string]map[string]string{
+		"*": {"ruok": "imok", "isro": "rw", "gtmk": "306", "srst": "Server stats reset.\n", "stmk" + mask: "306"},
+		"srvr": {"ruok": "ruok is not executed because it is not in the whitelist.\n", "stmk": "stmk is not executed because it is not in the whitelist.\n",
+			"stmk" + mask: "stmk is not executed because it is not in the whitelist.\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := startServer(t, "4lw.commands.whitelist="+allowed)
+			for word, answer := range want {
+				for cut := range len(word) {
+					for _, after := range []string{"", "\n", "\r\n", "more than that"} {
+						for _, half := range []bool{false, true} {
+							c, began := s.dial(t, dialOptions{}), time.Now()
+							for _, piece := range []string{word[:cut], word[cut:] + after} {
+								c.nc.Write([]byte(piece))
+								time.Sleep(time.Second)
+							}
+							if half {
+								c.nc.CloseWrite()
+							}
+							c.nc.SetReadDeadline(time.Now().Add(time.Minute))
+							got, err := io.ReadAll(c.nc)
+							if took := time.Since(began); string(got) != answer || err != nil || took > 5*time.Second {
+								t.Errorf("%q in pieces of %d, then %q, half closed %v: %q, %v, after %v, want %q", word, cut, after, half, got, err, took, answer)
+							}
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestWordWithoutItsArgument checks that an allowed word waits for its argument, and not for ever.
+func TestWordWithoutItsArgument(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		const answer = "stmk needs 8 bytes after it.\n"
+		for _, sent := range []string{"stmk", "stmk\n", "stmk1234567"} {
+			for half, took := range map[bool]time.Duration{true: 0, false: 10 * time.Second} {
+				began := time.Now()
+				if got := s.ask(t, sent, half); got != answer || time.Since(began).Round(time.Second) != took {
+					t.Errorf("%q, half closed %v: %q after %v, want %v", sent, half, got, time.Since(began), took)
+				}
+			}
+		}
+		if got := s.ask(t, "gtmk", false); got != "306" {
+			t.Errorf("the mask is %s", got)
+		}
+	})
+}
+
 func (c *client) zxidText() string { return "0x" + strconv.FormatInt(int64(c.zxid), 16) }
 
 // TestFourLetterWordsThatAreOff checks that they are refused by name, and that the server

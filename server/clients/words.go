@@ -11,25 +11,37 @@ import (
 	"github.com/zkd-project/zkd/server/watch"
 )
 
-// fourLetterWord answers a four-letter word if the connection begins with one.
+// fourLetterWord answers a four-letter word if the connection begins with one. A word that is not
+// allowed is refused at once. An allowed one that needs an argument waits for it, but is answered
+// without it when the client sends no more.
 func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
 	cmd, ok := fourletter.Lookup(word)
 	if !ok {
 		return false, nil
 	}
 	c.frames.take(len(word))
-	arg, ok := c.frames.take(cmd.ArgLen())
-	for !ok {
-		if _, err := c.frames.fill(); err != nil {
-			return true, err
-		}
-		arg, ok = c.frames.take(cmd.ArgLen())
+	allowed := *c.clients.words.Load()
+	var arg []byte
+	if allowed.Allows(cmd) {
+		arg = c.wordArgument(cmd.ArgLen())
 	}
 	c.clients.log.Debug("four-letter word " + cmd.String())
 	c.nc.SetWriteDeadline(time.Now().Add(c.clients.live.Load().SessionlessCnxnTimeout))
-	err = fourletter.Execute(c.stream, cmd, arg, *c.clients.words.Load(), c.clients.backend.Facts(c.id))
+	err = fourletter.Execute(c.stream, cmd, arg, allowed, c.clients.backend.Facts(c.id))
 	c.endAfterFlush()
 	return true, err
+}
+
+// wordArgument reads the n bytes after a word, or returns nil if they do not come.
+func (c *conn) wordArgument(n int) []byte {
+	arg, ok := c.frames.take(n)
+	for !ok {
+		if _, err := c.frames.fill(); err != nil {
+			return nil
+		}
+		arg, ok = c.frames.take(n)
+	}
+	return arg
 }
 
 // Facts is the part of fourletter.Source about connections.
