@@ -130,8 +130,8 @@ session=B user=10.0.0.2,bob ip=10.0.0.2 operation=setAcl znode=/a acl=auth:bob:x
 session=A user=10.0.0.2 ip=10.0.0.2 operation=setData znode=/a result=failure
 session=A user=10.0.0.2 ip=10.0.0.2 operation=getData znode=/a result=failure
 session=A user=10.0.0.2 ip=10.0.0.2 operation=getChildren znode=/a result=failure
-session=A user=10.0.0.2 ip=10.0.0.2 operation=reconfig result=failure
-session=A user=10.0.0.2 ip=10.0.0.2 operation=drain result=failure
+session=A user=10.0.0.2 ip=10.0.0.2 operation=reconfig value=joining server.9=x:1:2;3 result=failure
+session=A user=10.0.0.2 ip=10.0.0.2 operation=drain value=200% result=failure
 session=B user=10.0.0.2,bob,super ip=10.0.0.2 operation=addAuth scheme=digest result=success
 session=B user=10.0.0.2,bob,super ip=10.0.0.2 operation=addAuth scheme=nis result=failure
 session=A user=10.0.0.2 ip=10.0.0.2 operation=resumeSession result=failure
@@ -145,6 +145,45 @@ session=A user=USER operation=ephemeralZNodeDeletionOnSessionCloseOrExpire znode
 			!strings.HasSuffix(lines[len(lines)-1], "user="+systemUser()+"\toperation=serverStop\tresult=invoked") {
 			t.Errorf("start and stop: %s\n%s", lines[0], lines[len(lines)-1])
 		}
+	})
+}
+
+// TestAuditOfConfigure checks that the audit log has which key was set to what, and how that ended, also if
+// the request turns the audit on or off, and that it has no secret.
+func TestAuditOfConfigure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := append([]string{superIs}, audited...)
+		s := startConfigurable(t, &file)
+		guest, c := s.connect(t), s.super(t)
+		guest.call(jute.OpConfigure, &jute.ConfigureRequest{Action: jute.ConfigureSet, Key: "maxCnxns", Value: "1"})
+		c.configure(jute.ConfigureShow, "", "")
+		c.configure(jute.ConfigureSet, "maxCnxns", "60\toperation=create")
+		c.configure(jute.ConfigureSet, "maxCnxns", "60")
+		c.configure(jute.ConfigureUnset, "maxCnxns", "")
+		c.configure(jute.ConfigureSet, "DigestAuthenticationProvider.superDigest", "super:hunter2")
+		c.configure(jute.ConfigureSet, "audit.enable", "false")
+		c.configure(jute.ConfigureSet, "maxCnxns", "70")
+		c.configure(jute.ConfigureSet, "audit.enable", "true")
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, line := range auditLines(t, s.fs, map[jute.SessionID]string{guest.session: "GUEST", c.session: "C"}) {
+			if strings.Contains(line, "operation=configure") {
+				got = append(got, line)
+			}
+		}
+		const of, by = "session=GUEST user=10.0.0.2 ip=10.0.0.2 operation=configure ", "session=C user=10.0.0.2,super ip=10.0.0.2 operation=configure "
+		equalLines(t, got, []string{
+			of + "key=maxCnxns value=1 result=failure",
+			by + "result=success",
+			by + `key=maxCnxns value=60\toperation=create result=failure`,
+			by + "key=maxCnxns value=60 result=success",
+			by + "key=maxCnxns result=success",
+			by + "key=DigestAuthenticationProvider.superDigest result=failure",
+			by + "key=audit.enable value=false result=success",
+			by + "key=audit.enable value=true result=success",
+		})
 	})
 }
 

@@ -53,6 +53,8 @@ type Entry struct {
 	Znode     string
 	ZnodeType string     // of Create: the mode, as ModeName has it
 	ACL       []jute.ACL // of SetACL
+	Key       string     // of Configure
+	Value     string     // of Configure, Reconfig, TransferLeader and Drain: what was asked for
 	Result    Result
 	Code      jute.Code // why it failed; in JSON only
 	Zxid      jute.Zxid // in JSON only
@@ -99,6 +101,8 @@ func AppendText(b []byte, e *Entry) []byte {
 		}
 		b = append(b, '\t')
 	}
+	b = appendField(b, "key=", e.Key)
+	b = appendField(b, "value=", e.Value)
 	b = append(b, "result="...)
 	return append(b, e.Result.String()...)
 }
@@ -245,6 +249,8 @@ func AppendJSON(b []byte, e *Entry, at []byte) []byte {
 		}
 		b = append(b, "],"...)
 	}
+	b = appendMember(b, `"key":`, e.Key)
+	b = appendMember(b, `"value":`, e.Value)
 	if e.Zxid > 0 {
 		b = append(b, `"zxid":"0x`...)
 		b = strconv.AppendUint(b, uint64(e.Zxid), 16)

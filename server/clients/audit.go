@@ -2,11 +2,15 @@ package clients
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/audit"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 )
@@ -310,14 +314,8 @@ func describe(entries []audit.Entry, op jute.OpCode, d jute.Decoder) []audit.Ent
 		var r jute.SetACLRequest
 		r.Decode(&d)
 		e = audit.Entry{Operation: audit.SetACL, Znode: r.Path, ACL: r.ACL}
-	case jute.OpReconfig:
-		e = audit.Entry{Operation: audit.Reconfig}
-	case jute.OpTransferLeader:
-		e = audit.Entry{Operation: audit.TransferLeader}
-	case jute.OpDrain:
-		e = audit.Entry{Operation: audit.Drain}
-	case jute.OpConfigure:
-		e = audit.Entry{Operation: audit.Configure}
+	case jute.OpReconfig, jute.OpTransferLeader, jute.OpDrain, jute.OpConfigure:
+		e = describeOperation(op, &d)
 	case jute.OpMulti:
 		return describeMulti(entries, d)
 	default:
@@ -327,6 +325,49 @@ func describe(entries []audit.Entry, op jute.OpCode, d jute.Decoder) []audit.Ent
 		e = audit.Entry{Operation: e.Operation}
 	}
 	return append(entries, e)
+}
+
+// describeOperation returns what a request of an operator says of itself.
+func describeOperation(op jute.OpCode, d *jute.Decoder) (e audit.Entry) {
+	switch op {
+	case jute.OpReconfig:
+		var r jute.ReconfigRequest
+		r.Decode(d)
+		e = audit.Entry{Operation: audit.Reconfig, Value: changeText(&r)}
+	case jute.OpTransferLeader:
+		var r jute.TransferLeaderRequest
+		r.Decode(d)
+		e.Operation = audit.TransferLeader
+		if r.Server != 0 {
+			e.Value = strconv.Itoa(int(r.Server))
+		}
+	case jute.OpDrain:
+		var r jute.DrainRequest
+		r.Decode(d)
+		e = audit.Entry{Operation: audit.Drain, Value: fmt.Sprintf("%d%%", r.Percent)}
+		if r.HasKeepAway {
+			e.Value = fmt.Sprintf("keep clients away for %d ms", r.KeepAwayMs)
+		}
+	case jute.OpConfigure:
+		var r jute.ConfigureRequest
+		r.Decode(d)
+		e = audit.Entry{Operation: audit.Configure, Key: r.Key}
+		if _, err := config.LiveKey(r.Key); err == nil && r.Action == jute.ConfigureSet {
+			e.Value = r.Value // of another key it may be a secret
+		}
+	}
+	return e
+}
+
+// changeText describes a change of the members.
+func changeText(r *jute.ReconfigRequest) string {
+	var parts []string
+	for _, p := range []struct{ name, value string }{{"joining", r.Joining}, {"leaving", r.Leaving}, {"members", r.NewMembers}} {
+		if p.value != "" {
+			parts = append(parts, p.name+" "+p.value)
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 func describeMulti(entries []audit.Entry, d jute.Decoder) []audit.Entry {
@@ -370,17 +411,20 @@ func (a *auditor) refused(c *conn, req *request, code jute.Code) {
 }
 
 // served makes the entries about a request that is answered from the tree: about the reads
-// that the configuration names, about a drain, and about a change of the configuration.
+// that the configuration names, and about a drain.
 func (a *auditor) served(c *conn, req *request, err error) {
 	switch {
 	case a.off():
 	case req.op == jute.OpDrain:
-		a.putNow(c, req.auth, []audit.Entry{{Operation: audit.Drain}}, codeOf(err))
-	case req.op == jute.OpConfigure:
-		a.putNow(c, req.auth, []audit.Entry{{Operation: audit.Configure}}, codeOf(err))
+		a.operated(c, req, codeOf(err))
 	case a.allReads.Load() || a.someReads.Load() && errors.Is(err, jute.ErrNoAuth):
 		a.putNow(c, req.auth, describeRead(nil, req), codeOf(err))
 	}
+}
+
+// operated makes the entry about a request of an operator to this server.
+func (a *auditor) operated(c *conn, req *request, code jute.Code) {
+	a.putNow(c, req.auth, describe(nil, req.op, jute.NewAliasDecoder(req.body)), code)
 }
 
 // servedPartLocked is served for an operation of a multiRead.

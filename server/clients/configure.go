@@ -27,12 +27,17 @@ func (c *conn) configure(req *request) error {
 	} else if !s.mayConfigure(req) {
 		code = jute.ErrNoAuth
 	}
-	s.audit.Load().served(c, req, codeError(code))
+	audited := !s.audit.Load().off() // also if it is this request that ends the audit
 	if code != 0 {
+		s.auditConfigure(c, req, audited, code)
 		c.reply(req.xid, s.state.Applied(), code)
 		return nil
 	}
 	text, err := s.configure(r)
+	if err != nil {
+		code = jute.ErrBadArguments
+	}
+	s.auditConfigure(c, req, audited, code)
 	resp := jute.ConfigureResponse{Done: err == nil, Text: text}
 	if err != nil {
 		resp.Text = err.Error()
@@ -47,12 +52,12 @@ func (c *conn) configure(req *request) error {
 	return nil
 }
 
-// codeError is a code as an error, nil for 0.
-func codeError(code jute.Code) error {
-	if code == 0 {
-		return nil
+// auditConfigure makes the entry about a request about the configuration, if it was audited before it
+// was carried out, or is now.
+func (s *Clients) auditConfigure(c *conn, req *request, audited bool, code jute.Code) {
+	if a := s.audit.Load(); audited || !a.off() {
+		a.operated(c, req, code)
 	}
-	return code
 }
 
 // mayConfigure reports whether the author of a request may change the members.
