@@ -63,18 +63,19 @@ func newProbe(p probe) *cobra.Command {
 		Long: p.short + ", 0 or 1. It prints a line.\n\n" +
 			"Without an argument the server of a configuration is asked: that of --config, or else\n" +
 			installedConfig + ". If it has an AdminServer without TLS, its page /" + p.name + "z answers. Otherwise\n" +
-			"the four-letter word srvr does, which knows less: it can't tell that a disk hangs.\n" +
+			"the four-letter word srvr does, which knows less: it can't tell that a disk hangs. A port\n" +
+			"with TLS alone is asked with the server's own certificate.\n" +
 			"HOST:PORT is a client port, and URL the address of an AdminServer.",
 		Example: "  zkd " + p.name + "\n  zkd " + p.name + " --config zoo.cfg\n  zkd " + p.name + " http://localhost:8080",
 		Args:    usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			at, err := probeTarget(file, args)
+			at, asker, err := probeTarget(file, args)
 			if err != nil {
 				return usageError{err}
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), p.timeout)
 			defer cancel()
-			note, err := p.ask(ctx, at)
+			note, err := p.ask(ctx, asker, at)
 			if err != nil {
 				return fmt.Errorf("%s is not %s: %w", at, p.name, err)
 			}
@@ -88,24 +89,25 @@ func newProbe(p probe) *cobra.Command {
 }
 
 // probeTarget returns the server to ask: the URL of an AdminServer, or a client port.
-func probeTarget(file string, args []string) (string, error) {
+func probeTarget(file string, args []string) (string, wordAsker, error) {
 	if len(args) == 0 {
 		if cfg, _, err := config.Load(file); err == nil && cfg.Admin.Enabled && cfg.Admin.AcceptPlain && cfg.Admin.Port != 0 {
-			return "http://" + net.JoinHostPort(reachable(cfg.Admin.Host), strconv.Itoa(cfg.Admin.Port)), nil
+			return "http://" + net.JoinHostPort(reachable(cfg.Admin.Host), strconv.Itoa(cfg.Admin.Port)), wordAsker{}, nil
 		}
-		return localServer(file)
+		addr, secure, err := localServer(file)
+		return addr, wordAsker{secure}, err
 	}
 	if strings.Contains(args[0], "://") {
-		return strings.TrimSuffix(args[0], "/"), nil
+		return strings.TrimSuffix(args[0], "/"), wordAsker{}, nil
 	}
 	addrs, err := clientPorts(args)
 	if err == nil && len(addrs) > 1 {
 		err = fmt.Errorf("%s: name one server", args[0])
 	}
 	if err != nil {
-		return "", err
+		return "", wordAsker{}, err
 	}
-	return addrs[0], nil
+	return addrs[0], wordAsker{}, nil
 }
 
 // reachable returns where to reach a server on this machine that listens on host.
@@ -117,9 +119,9 @@ func reachable(host string) string {
 }
 
 // ask asks the server. note is what it says although all is well.
-func (p *probe) ask(ctx context.Context, at string) (note string, err error) {
+func (p *probe) ask(ctx context.Context, a wordAsker, at string) (note string, err error) {
 	if !strings.Contains(at, "://") {
-		return "", p.word(askServer(ctx, at))
+		return "", p.word(a.server(ctx, at))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at+"/"+p.name+"z?verbose", nil)
 	if err != nil {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +72,13 @@ func TestSecure(t *testing.T) {
 			t.Fatal(err)
 		}
 		logs[i].await(t, `(user=127\.0\.0\.1,CN=app\s+ip=127\.0\.0\.1\s+operation=create\s+znode=`+path+`\s)`)
+		for command, want := range map[string]string{"status": " follower | leader ", "ready": "is ready", "live": "is live"} {
+			var out bytes.Buffer
+			err := run(t.Context(), []string{command, "--config", filepath.Join(dir, fmt.Sprint(i+1, ".cfg"))}, &out, io.Discard)
+			if err != nil || !slices.ContainsFunc(strings.Split(want, "|"), func(part string) bool { return strings.Contains(out.String(), strings.TrimSpace(part)) }) {
+				t.Errorf("%s of server %d: %v, %s", command, i+1, err, &out)
+			}
+		}
 		if strings.Contains(logs[i].String(), `"port": "clientPort"`) {
 			t.Errorf("server %d has a port without TLS:\n%s", i+1, logs[i])
 		}

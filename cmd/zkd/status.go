@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,9 +18,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/ask"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/secure"
 )
 
 // askTimeout bounds the time for the answer of one server.
@@ -47,11 +50,11 @@ func newStatus() *cobra.Command {
 		Example: "  zkd status zk1:2181 zk2:2181 zk3:2181\n  zkd status --wait 30s localhost:2181\n  zkd status --watch zk1,zk2,zk3",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				addr, err := localServer(file)
+				addr, secure, err := localServer(file)
 				if err != nil {
 					return usageError{err}
 				}
-				args = []string{addr}
+				args, o.asker = []string{addr}, wordAsker{secure}
 			}
 			addrs, err := clientPorts(args)
 			if err != nil {
@@ -78,25 +81,40 @@ type statusOptions struct {
 	strict bool
 	output outputFlag
 	watch  time.Duration // interval; 0 for once
+	asker  wordAsker
 }
 
-// localServer returns the client address of the server with this configuration on this
-// machine.
-func localServer(file string) (string, error) {
+// wordAsker asks servers by four-letter words, with TLS if it is not nil.
+type wordAsker struct{ tls *tls.Config }
+
+func (a wordAsker) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if a.tls == nil {
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	return (&tls.Dialer{Config: a.tls}).DialContext(ctx, network, addr)
+}
+
+// localServer returns the client address of the server with this configuration on this machine, and
+// the TLS for it if there is only a port with TLS.
+func localServer(file string) (string, *tls.Config, error) {
 	cfg, _, err := config.Load(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("name servers as HOST:PORT, or a configuration by --config: there is no %s", file)
+		return "", nil, fmt.Errorf("name servers as HOST:PORT, or a configuration by --config: there is no %s", file)
 	}
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	if cfg.ClientPort <= 0 && cfg.ClientTLS.Port > 0 {
-		return "", fmt.Errorf("%s has only a port with TLS for clients, which zkcli can ask: zkcli -server HOST:%d --tls-ca FILE ensemble", file, cfg.ClientTLS.Port)
+	if cfg.ClientPort > 0 {
+		return net.JoinHostPort(reachable(cfg.ClientPortAddress), strconv.Itoa(cfg.ClientPort)), nil, nil
 	}
-	if cfg.ClientPort <= 0 {
-		return "", fmt.Errorf("%s does not say which port is for clients: name the server as HOST:PORT", file)
+	if cfg.ClientTLS.Port <= 0 {
+		return "", nil, fmt.Errorf("%s does not say which port is for clients: name the server as HOST:PORT", file)
 	}
-	return net.JoinHostPort(reachable(cfg.ClientPortAddress), strconv.Itoa(cfg.ClientPort)), nil
+	s, err := secure.New(cfg.ClientTLS.Settings, "client", zap.NewNop())
+	if err != nil {
+		return "", nil, err
+	}
+	return net.JoinHostPort(reachable(cfg.ClientTLS.Address), strconv.Itoa(cfg.ClientTLS.Port)), s.Self(), nil
 }
 
 // clientPorts splits lists of addresses and adds the default port where there is none.
@@ -128,7 +146,7 @@ func status(ctx context.Context, w io.Writer, addrs []string, o statusOptions) e
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		rows := askServers(ctx, addrs)
+		rows := o.asker.servers(ctx, addrs)
 		notes := remarks(rows)
 		err := judge(rows)
 		if err == nil && o.strict && len(notes) > 0 {
@@ -151,7 +169,7 @@ func watchStatus(ctx context.Context, w io.Writer, addrs []string, o statusOptio
 	tick := time.NewTicker(o.watch)
 	defer tick.Stop()
 	for {
-		rows := askServers(ctx, addrs)
+		rows := o.asker.servers(ctx, addrs)
 		notes := remarks(rows)
 		if err := judge(rows); err != nil {
 			notes = append(notes, err.Error())
@@ -173,12 +191,12 @@ func watchStatus(ctx context.Context, w io.Writer, addrs []string, o statusOptio
 	}
 }
 
-// askServers asks all servers at once.
-func askServers(ctx context.Context, addrs []string) []serverStatus {
+// servers asks all servers at once.
+func (a wordAsker) servers(ctx context.Context, addrs []string) []serverStatus {
 	rows := make([]serverStatus, len(addrs))
 	var wg sync.WaitGroup
 	for i, addr := range addrs {
-		wg.Go(func() { rows[i] = askServer(ctx, addr) })
+		wg.Go(func() { rows[i] = a.server(ctx, addr) })
 	}
 	wg.Wait()
 	return rows
@@ -199,9 +217,9 @@ type serverStatus struct {
 	members, file string
 }
 
-func askServer(ctx context.Context, addr string) serverStatus {
+func (a wordAsker) server(ctx context.Context, addr string) serverStatus {
 	s := serverStatus{addr: addr}
-	answer, err := askWord(ctx, addr, "srvr")
+	answer, err := a.word(ctx, addr, "srvr")
 	switch {
 	case err != nil:
 		s.problem = err.Error()
@@ -214,15 +232,15 @@ func askServer(ctx context.Context, addr string) serverStatus {
 		}
 	}
 	if mode := s.fields["Mode"]; mode != "" && mode != "standalone" {
-		s.askMembers(ctx, mode == "leader")
+		s.askMembers(ctx, a, mode == "leader")
 	}
 	return s
 }
 
 // askMembers asks a server for its list of members, and a leader how many voters it
 // counts. If mntr is not enabled, both stay unknown.
-func (s *serverStatus) askMembers(ctx context.Context, leads bool) {
-	answer, err := askWord(ctx, s.addr, "mntr")
+func (s *serverStatus) askMembers(ctx context.Context, a wordAsker, leads bool) {
+	answer, err := a.word(ctx, s.addr, "mntr")
 	if err != nil {
 		return
 	}
@@ -242,15 +260,15 @@ func (s *serverStatus) askMembers(ctx context.Context, leads bool) {
 	}
 }
 
-// askWord sends a four-letter word and returns the answer. It waits for askTimeout, unless
+// word sends a four-letter word and returns the answer. It waits for askTimeout, unless
 // ctx has a deadline.
-func askWord(ctx context.Context, addr, word string) (string, error) {
+func (a wordAsker) word(ctx context.Context, addr, word string) (string, error) {
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 	}
-	answer, err := ask.Word(ctx, addr, word)
+	answer, err := ask.WordOver(ctx, a.dial, addr, word)
 	if err != nil && answer == "" {
 		return "", reason(err)
 	}

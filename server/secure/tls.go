@@ -186,6 +186,22 @@ func (t *TLS) Peer(host string) *tls.Config {
 	return config
 }
 
+// Self returns the configuration to ask the server that has these files, on the same machine. It shows
+// the server its own certificate, since it may want one, and does not check the server's: what answers at
+// an address of this machine is believed without TLS, too, and the files may be newer than the server's.
+func (t *TLS) Self() *tls.Config {
+	keys := t.source.Contents().KeysAt(time.Now())
+	config := t.base(keys)
+	config.InsecureSkipVerify = true
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if len(keys) == 0 {
+			return new(tls.Certificate), nil
+		}
+		return keys[0], nil
+	}
+	return config
+}
+
 // verifyPeer checks a server's chain, and its host if one is given.
 func (t *TLS) verifyPeer(s tls.ConnectionState, c *keystore.Contents, host string) error {
 	if len(s.PeerCertificates) == 0 {
