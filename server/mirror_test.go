@@ -226,6 +226,29 @@ func TestMirrorOfAnotherEnsemble(t *testing.T) {
 	}
 }
 
+// TestFoundingOfAnAcceptedEpoch: a mirror that has accepted an epoch becomes no member by a founding
+// that begins in that epoch, or in an earlier one: its leader may still be at work.
+func TestFoundingOfAnAcceptedEpoch(t *testing.T) {
+	for _, tt := range []struct {
+		above int // how far the accepted epoch is above the founding's
+		ok    bool
+	}{{-1, true}, {0, false}, {1, false}} {
+		mirrors := openMirrors(t, newMirrors(t)[:2])
+		for _, m := range mirrors {
+			check(t, m.Install(t.Context(), importedTree(t)))
+			follow(t, m, endOfHistory)
+		}
+		f, err := mirrors[0].NewFounding([]Founder{mirrors[0].Founder(), mirrors[1].Founder()}, 5)
+		check(t, err)
+		epoch := uint32(int(f.Zxid.Epoch()) + tt.above)
+		check(t, mirrors[1].Accept(epoch))
+		if _, err := mirrors[1].Foresee(f); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), fmt.Sprint("has accepted epoch ", epoch)) {
+			t.Errorf("a founding in epoch %d of a mirror that has accepted %d: %v", f.Zxid.Epoch(), epoch, err)
+		}
+		closeMirrors(t, mirrors)
+	}
+}
+
 // TestMirrorSnapshots takes snapshots while a mirror follows. The log before them goes.
 func TestMirrorSnapshots(t *testing.T) {
 	p := newMirrors(t)[0]

@@ -24,12 +24,16 @@ func (e *Evaluator) window(s jute.SessionID) *exact.Window {
 func (e *Evaluator) fits(txn *datatree.Txn) bool {
 	w := e.window(e.req.Session)
 	w.Confirm(e.req.Confirmed)
-	return e.req.Number > w.Done() && w.Fits(costOf(txn))
+	again := e.req.Number <= w.Done()
+	if mutated(doneAgain) {
+		again = e.req.Number < w.Done()
+	}
+	return !again && w.Fits(costOf(txn))
 }
 
 // Accept notes that the transaction of the last request will be proposed.
 func (e *Evaluator) Accept(txn *datatree.Txn) {
-	if txn.Number != 0 {
+	if txn.Number != 0 && !mutated(acceptedForgotten) {
 		e.window(txn.Session).Add(txn.Number, costOf(txn))
 	}
 }

@@ -7,14 +7,16 @@ import "fmt"
 type Mutant uint8
 
 const (
-	holderOfTree    Mutant = iota + 1 // holders are looked up in the tree, without what is accepted
-	anyContender                      // each contender holds
-	holderUnchecked                   // an entry for a holder allows everybody
-	ownerOfTree                       // owners of sessions are looked up in the tree, without what is accepted
-	subtreeOfTree                     // a deleteTree misses what is accepted
-	limitIgnored                      // a deleteTree has no limit
-	absentOfTree                      // a checkAbsent looks in the tree, without what is accepted
-	setsAnothers                      // a createOrSet sets the ephemeral of another session
+	holderOfTree      Mutant = iota + 1 // holders are looked up in the tree, without what is accepted
+	anyContender                        // each contender holds
+	holderUnchecked                     // an entry for a holder allows everybody
+	ownerOfTree                         // owners of sessions are looked up in the tree, without what is accepted
+	subtreeOfTree                       // a deleteTree misses what is accepted
+	limitIgnored                        // a deleteTree has no limit
+	absentOfTree                        // a checkAbsent looks in the tree, without what is accepted
+	setsAnothers                        // a createOrSet sets the ephemeral of another session
+	doneAgain                           // the last write of an exactly-once session is done again
+	acceptedForgotten                   // so is one that is accepted and not applied
 )
 
 var mutantNames = [...]string{
@@ -26,6 +28,9 @@ var mutantNames = [...]string{
 	limitIgnored:    "limit-ignored",
 	absentOfTree:    "absent-of-tree",
 	setsAnothers:    "sets-anothers",
+
+	doneAgain:         "done-again",
+	acceptedForgotten: "accepted-forgotten",
 }
 
 func (m Mutant) String() string {
@@ -38,5 +43,5 @@ func (m Mutant) String() string {
 // Mutants returns all mutants.
 func Mutants() []Mutant {
 	return []Mutant{holderOfTree, anyContender, holderUnchecked, ownerOfTree,
-		subtreeOfTree, limitIgnored, absentOfTree, setsAnothers}
+		subtreeOfTree, limitIgnored, absentOfTree, setsAnothers, doneAgain, acceptedForgotten}
 }

@@ -43,8 +43,8 @@ var errNotAnObserver = errors.New("a server that joins is added as an observer, 
 // hearJoin adds a server to the members, as an observer. It does nothing for a member, while
 // another change is under way, and while writes are refused: the server asks again.
 func (r *Replica) hearJoin(peer zab.SID, line string) {
-	now, newest := r.Core.Lists()
-	if r.status.Role != zab.Leading || r.o.Reconfigure == nil || now != newest || now.Find(peer) != nil || r.refusesWrites() {
+	now, _ := r.Core.Lists()
+	if r.status.Role != zab.Leading || r.o.Reconfigure == nil || now.Find(peer) != nil || r.refusesWrites() {
 		return
 	}
 	if mutated(joinsAnother) {
@@ -56,7 +56,7 @@ func (r *Replica) hearJoin(peer zab.SID, line string) {
 		_, err = r.Core.ProposeMembers(list)
 	}
 	switch {
-	case errors.Is(err, zab.ErrNotLeading):
+	case errors.Is(err, zab.ErrNotLeading), errors.Is(err, zab.ErrMembersPending):
 	case err != nil:
 		r.event(2, peer, fmt.Sprintf("a server asks to be added to the members, and is refused: %v", err))
 	default:

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
@@ -424,48 +426,46 @@ func TestReg_AckDuringALogRead(t *testing.T) {
 	})
 }
 
-func TestReg_ZK1675_SyncAtADeposedLeader(t *testing.T) {
-	play(t, quiet(3), func(s *script) { deposedReads(s) })
-}
-
-// deposedReads asks a leader for a read index while its successor commits: once before, so
-// that a round is under way, and once after. The result of the round must not answer the
-// later question.
-func deposedReads(s *script) {
-	old := s.lead()
-	s.committed(s.write(old))
-	s.everywhere()
-	s.run(s.cfg.ElectionMs)
-	s.hold(func(_, to *node, m *zab.Message) bool { return to == old && m.Kind == zab.MsgPong })
-	old.core.ReadIndex(1)
-	s.drain(old)
-	s.run(3)
-	pongs := s.filter
-	s.filter = func(from, to *node, m *zab.Message) bool {
-		return to != old && (from != old || m.Kind == zab.MsgTimeoutNow) || m.Kind == zab.MsgPong && pongs(from, to, m)
-	}
-	old.core.Transfer()
-	s.drain(old)
-	s.wait("a successor", func() bool { l := s.leader(); return l != old && l.leading() })
-	s.filter = func(from, to *node, _ *zab.Message) bool { return from != old && to != old }
-	z := s.write(s.leader())
-	s.committed(z)
-	if old.status.Role != zab.Leading {
-		s.fail("script", "the old leader knows too soon")
-	}
-	old.core.ReadIndex(2)
-	old.core.Take(&old.out.Output)
-	reads := append([]zab.ReadResult(nil), old.out.Reads...)
-	for _, h := range s.held {
-		old.core.Recv(h.from.id, h.l.gen[h.l.side(old)], &h.p.msg)
-		old.core.Take(&old.out.Output)
-		reads = append(reads, old.out.Reads...)
-	}
-	for _, r := range reads {
-		if r.ID == 2 && r.OK && r.Index < z {
-			s.fail("I19", "a question asked when %v was committed is answered %v", z, r.Index)
+// A server asks to be added to the members while a change is not committed yet. Nothing comes of
+// that, and nobody complains; it is added later.
+func TestReg_JoinDuringAChange(t *testing.T) {
+	cfg := quiet(3)
+	cfg.AdmitLearners, cfg.Joiners = true, 1
+	playFrom(t, cfg, func(s *script) {
+		joiner := s.nodes[3]
+		s.cut(joiner)
+		s.begin()
+		leader := s.leadBy(s.nodes[2])
+		s.everywhere()
+		for _, n := range s.nodes[:2] {
+			n.stallUntil = s.now + 4*s.cfg.ElectionMs*1000
 		}
-	}
+		list := *s.membersNow()
+		list.List = slices.Clone(list.List)
+		list.Find(1).Observer = true
+		list.Commanded = true
+		z, err := leader.core.ProposeMembers(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.ordered[z] = true
+		s.drain(leader)
+		for _, o := range s.nodes {
+			s.blocks[joiner.idx][o.idx], s.blocks[o.idx][joiner.idx] = 0, 0
+		}
+		asked := func() bool {
+			return slices.ContainsFunc(s.lines, func(line string) bool { return strings.Contains(line, "asks the leader to add this server") })
+		}
+		s.wait("the server asks", asked)
+		s.run(20)
+		if settled, newest := leader.core.Lists(); newest.Version != z || settled.Version == z || leader.core.LastZxid() != z {
+			t.Fatalf("the members are %v since %v; proposed are %v, and %v is the last entry", settled, settled.Version, newest, leader.core.LastZxid())
+		}
+		if slices.ContainsFunc(s.lines, func(line string) bool { return strings.Contains(line, "and is refused") }) {
+			t.Error("the leader complains")
+		}
+		s.wait("it is added", func() bool { return s.membersNow().Find(joiner.id) != nil })
+	})
 }
 
 // A late election must consider the history that exists by then.

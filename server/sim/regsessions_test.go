@@ -354,3 +354,32 @@ func resumeOfADoomedSession(s *script) {
 		s.fail("script", "the client has its session")
 	}
 }
+
+// A client of an exactly-once session sends its last write again, against the rules: before the
+// first one is applied, after it, and at the next leader. It is done once.
+func TestReg_LastWriteSentAgain(t *testing.T) { play(t, quiet(3), lastWriteAgain) }
+
+func lastWriteAgain(s *script) {
+	leader := s.leadBy(s.nodes[2])
+	id, origin := jute.SessionID(7), leader.newOrigin()
+	s.committed(s.submitted(leader, evaluate.Request{Op: jute.OpCreateSession, Session: id, Origin: origin, TimeoutMs: 1 << 30, Exact: true}))
+	s.everywhere()
+	s.ghost.exactOf(id).issued = []int32{1, 2}
+	write := func(number int64) jute.Zxid { // on one connection
+		op := jute.MultiOp{Type: jute.OpCreate, Path: fmt.Sprint("/exact", number), ACL: openACL}
+		return s.submitted(leader, evaluate.Request{Op: op.Type, Session: id, Origin: origin, Cxid: int32(number), Number: number, Confirmed: number - 1, Body: op.Append(nil)})
+	}
+	write(1)
+	s.committed(write(1))
+	s.everywhere()
+	s.committed(write(1))
+	s.leadBy(s.nodes[1])
+	for _, number := range []int64{1, 2} {
+		s.run(s.cfg.ElectionMs)
+		write(number)
+	}
+	s.wait("the next write is done", func() bool {
+		out := s.ghost.tree.Outcomes(id)
+		return len(out) == 1 && out[0].Number == 2
+	})
+}

@@ -30,6 +30,15 @@ type heldMessage struct {
 // prints the events.
 func play(t testing.TB, cfg Config, do func(s *script)) {
 	t.Helper()
+	playFrom(t, cfg, func(s *script) {
+		s.begin()
+		do(s)
+	})
+}
+
+// playFrom is like play for a script that begins before the servers start.
+func playFrom(t testing.TB, cfg Config, do func(s *script)) {
+	t.Helper()
 	cfg.Clients = 0
 	s := &script{Sim: newSim(cfg), t: t}
 	s.tracing = true
@@ -40,7 +49,6 @@ func play(t testing.TB, cfg Config, do func(s *script)) {
 			t.Fatalf("%v\n%s", f, strings.Join(lines, "\n"))
 		}
 	}()
-	s.begin()
 	do(s)
 }
 

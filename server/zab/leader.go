@@ -247,6 +247,9 @@ func (c *Core) onPong(p *peer, m *Message) {
 // quorumEchoed reports whether a quorum has answered the heartbeat seq or a later one: this
 // server was still the leader after it sent that heartbeat.
 func (c *Core) quorumEchoed(seq uint64) bool {
+	if mutated(earlierEchoConfirms) && seq == c.pingSeq && seq > 0 {
+		seq-- // the heartbeat before it, if that was of the same ms
+	}
 	return c.quorum(func(id SID) bool {
 		if id == c.opt.ID {
 			return true

@@ -49,6 +49,8 @@ const (
 	promisedStands
 	roundsCutShort
 	ignoredEndlessly
+	oldLinkAnswered
+	earlierEchoConfirms
 )
 
 var mutantNames = [...]string{
@@ -93,6 +95,8 @@ var mutantNames = [...]string{
 	promisedStands:          "promised-stands",
 	roundsCutShort:          "rounds-cut-short",
 	ignoredEndlessly:        "ignored-endlessly",
+	oldLinkAnswered:         "old-link-answered",
+	earlierEchoConfirms:     "earlier-echo-confirms",
 }
 
 func (m Mutant) String() string {

@@ -65,8 +65,8 @@ func (c *Core) answer(q question, ok bool) {
 		return
 	}
 	p := c.linked(q.peer)
-	if p == nil || p.gen != q.gen {
-		return
+	if p == nil || p.gen != q.gen && !mutated(oldLinkAnswered) {
+		return // the question was of an earlier link, perhaps of an earlier process that numbered its questions alike
 	}
 	m := Message{Kind: MsgReadIndexResp, Epoch: c.epoch, Seq: q.id, Commit: q.index}
 	if ok {
