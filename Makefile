@@ -85,7 +85,7 @@ mutants: ## are the faults planted into the core and the nodes found, and by how
 	$(GO) test -count=1 -tags zabmutants -run '^TestMutants$$' ./server/zab
 	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run '^TestMutants|^TestFinders' ./server/sim -args -mutant '$(MUTANT)' -mutantseeds $(RUNS)
 
-orders: ## starts with every order of volumes that are present, absent, empty, another server's or a later version's: minutes
+orders: ## starts with every order of volumes that are present, absent, empty, another server's, a later version's or exchanged: minutes
 	$(GO) test -count=1 -timeout 2h -v -run '^TestVolumes$$' ./server -args -orders
 
 ROUNDS ?= 100

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func examine(fsys vfs.FS, cfg *config.Config) (*datadirs.Found, error) {
 	if cfg.Replicated() {
 		d.Self = zab.SID(cfg.MyID)
 	}
-	for _, look := range []func(vfs.FS) error{d.lookAtLog, d.lookAtOwner, d.lookAtSnapshots, d.lookForForeignFiles} {
+	for _, look := range []func(vfs.FS) error{d.lookAtLog, d.lookAtOwner, d.lookAtSnapshots, d.lookForMixUp, d.lookForForeignFiles} {
 		if err := look(fsys); err != nil {
 			return nil, fmt.Errorf("data directory %s, log in %s: %w", cfg.DataDir, cfg.DataLogDir, err)
 		}
@@ -90,6 +91,45 @@ func (d *explorer) lookAtSnapshots(fsys vfs.FS) error {
 	}
 	d.Snapshots = len(files)
 	return err
+}
+
+// lookForMixUp looks for what belongs in the other directory, if they are two.
+func (d *explorer) lookForMixUp(fsys vfs.FS) error {
+	data, log := d.cfg.DataDir, d.cfg.DataLogDir
+	if same(fsys, data, log) {
+		return nil
+	}
+	if !same(fsys, logDir(data), logDir(log)) {
+		entries, err := readDir(fsys, logDir(data))
+		if err != nil {
+			return err
+		}
+		d.LogInDataDir = slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.Contains(e.Name(), ".wal") })
+	}
+	files, err := snapshot.Reading(fsys, log).List()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	d.DataInLogDir = len(files) > 0
+	for _, name := range []string{datadirs.OwnerFile, datadirs.UnfinishedFile} {
+		if _, err := fsys.Stat(filepath.Join(log, name)); err == nil {
+			d.DataInLogDir = true
+		}
+	}
+	return nil
+}
+
+// same reports whether two names are those of one directory.
+func same(fsys vfs.FS, a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	x, err := fsys.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := fsys.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // readDir lists a directory. A directory that does not exist is empty.

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // TestForeignFilesStopTheStart checks that a server without data does not start with an
@@ -67,6 +71,65 @@ func TestForeignFilesStopTheStart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMixedUpDirectories gives a server each pair of directories that it, another server, or one
+// with a single directory has used, as its dataDir and dataLogDir. It starts with those that belong
+// together, by any name, and with what is empty. Otherwise it refuses and changes nothing.
+func TestMixedUpDirectories(t *testing.T) {
+	const a, b = "a/data a/log", "b/data b/log"
+	for _, tt := range []struct {
+		name    string
+		members bool
+		starts  []string // pairs that belong together
+	}{
+		{"single servers", false, []string{a, b, "one one", "one link", "link one", "link link", "empty empty", "empty none", "none empty"}},
+		{"a member", true, []string{a, "empty empty", "empty none", "none empty"}},
+	} {
+		dir := t.TempDir()
+		lines := func(id int) []string {
+			if !tt.members {
+				return nil
+			}
+			return []string{"initLimit=10", "syncLimit=5", fmt.Sprintf("zkd.myid=%d", id), "server.1=127.0.0.1:1:2", "server.2=127.0.0.1:3:4", "server.3=127.0.0.1:5:6"}
+		}
+		config := func(id int, data, log string) *config.Config {
+			return parseConfig(t, filepath.Join(dir, data), append(lines(id), "dataLogDir="+filepath.Join(dir, log))...)
+		}
+		for id, pair := range []string{"", a, b, "one one"} {
+			if id > 0 {
+				data, log, _ := strings.Cut(pair, " ")
+				use(t, config(id, data, log))
+			}
+		}
+		check(t, os.Symlink("one", filepath.Join(dir, "link")))
+		check(t, os.Mkdir(filepath.Join(dir, "empty"), 0o700))
+		for _, data := range []string{"a/data", "a/log", "b/data", "b/log", "one", "link", "empty", "none"} {
+			for _, log := range []string{"a/data", "a/log", "b/data", "b/log", "one", "link", "empty", "none"} {
+				pair := data + " " + log
+				if pair == "none none" {
+					continue
+				}
+				err := CheckData(config(1, data, log))
+				if starts := slices.Contains(tt.starts, pair); starts != (err == nil) {
+					t.Errorf("%s: dataDir=%s dataLogDir=%s: %v; want a start: %t", tt.name, data, log, err, starts)
+				}
+			}
+		}
+	}
+}
+
+// use makes data in the directories of a configuration: with a log, a snapshot, and the file
+// IDENTITY.
+func use(t *testing.T, cfg *config.Config) {
+	t.Helper()
+	place := Place{DataDir: cfg.DataDir, LogDir: cfg.DataLogDir}
+	if cfg.Replicated() {
+		place.Server = zab.SID(cfg.MyID)
+	}
+	tree := datatree.New()
+	check(t, WriteState(t.Context(), &State{Tree: tree}, place))
+	os.Remove(filepath.Join(cfg.DataDir, "myid")) // which would tell, too
 }
 
 // TestCrashAtTheFirstStart cuts the power before each operation of a first start. The

@@ -59,9 +59,10 @@ const (
 	empty   = "empty"   // an empty directory, such as a mount point without its disk
 	others  = "others"  // that of another server
 	newer   = "newer"   // it was used by a later version of zkd
+	crossed = "crossed" // the other volume of the server; of a single one, without the log
 )
 
-var volumeStates = []string{present, absent, empty, others, newer}
+var volumeStates = []string{present, absent, empty, others, newer, crossed}
 
 // volumeOrder is three starts of servers, some of whose volumes are in a wrong state.
 type volumeOrder struct {
@@ -102,8 +103,9 @@ func volumeOrders(all bool, seed uint64) (list []volumeOrder) {
 					list = append(list, o.some(rng)...)
 					continue
 				}
-				for i := range 125 {
-					o.states = [3]string{volumeStates[i%5], volumeStates[i/5%5], volumeStates[i/25]}
+				n := len(volumeStates)
+				for i := range n * n * n {
+					o.states = [3]string{volumeStates[i%n], volumeStates[i/n%n], volumeStates[i/n/n]}
 					list = append(list, o)
 				}
 			}
@@ -117,7 +119,7 @@ func (o volumeOrder) some(rng *rand.Rand) []volumeOrder {
 	p := rng.Perm(len(volumeStates))
 	a, b := o, o
 	a.states = [3]string{volumeStates[p[0]], volumeStates[p[1]], volumeStates[p[2]]}
-	b.states = [3]string{volumeStates[p[3]], volumeStates[p[4]], volumeStates[rng.IntN(5)]}
+	b.states = [3]string{volumeStates[p[3]], volumeStates[p[4]], volumeStates[p[5]]}
 	return []volumeOrder{a, b}
 }
 
@@ -129,7 +131,7 @@ type world struct {
 }
 
 // TestVolumes starts servers three times, with volumes that are absent, empty, another
-// server's or a later version's, and then once more with everything put back. All data
+// server's, a later version's or exchanged, and then once more with everything put back. All data
 // that was ever acknowledged must then be there, and no start may have lost a file: it
 // may be moved within its volume, but only the log may replace it.
 func TestVolumes(t *testing.T) {
@@ -346,6 +348,15 @@ func (e *volumeEnsemble) mountAs(t *testing.T, w *world, own string, id int, vol
 	case newer:
 		check(t, os.CopyFS(volume, os.DirFS(home)))
 		makeNewer(t, volume)
+	case crossed:
+		other := "data"
+		if volume == e.dataDir(id) && !e.oneVolume {
+			other = "log"
+		}
+		check(t, os.CopyFS(volume, os.DirFS(filepath.Join(w.dir, fmt.Sprint(id), other))))
+		if e.oneVolume {
+			check(t, os.RemoveAll(filepath.Join(volume, "journal")))
+		}
 	}
 }
 

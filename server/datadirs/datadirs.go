@@ -42,6 +42,10 @@ type Found struct {
 	ForeignFiles []string // files that are neither zkd's nor harmless
 	Approved     bool     // there is an InitializeFile
 	Unfinished   bool     // there is an UnfinishedFile
+
+	// What belongs in the other one of two different directories: a log in DataDir, and
+	// snapshots, an OwnerFile or an UnfinishedFile in LogDir.
+	LogInDataDir, DataInLogDir bool
 }
 
 // Start is what a server starts as.
@@ -56,6 +60,9 @@ type Start struct {
 // Decide decides what a server starts as with these directories. order is the value of
 // --set-data-aside. The error tells an operator why the server must not start.
 func (f *Found) Decide(order string) (Start, error) {
+	if err := f.MixedUp(); err != nil {
+		return Start{}, err
+	}
 	if f.Unfinished {
 		return Start{}, fmt.Errorf("the data in %s is not complete: the command that was writing it, such as zkd import, was interrupted; run it again (zkd export: into an empty directory)", f.DataDir)
 	}
@@ -75,6 +82,27 @@ func (f *Found) Decide(order string) (Start, error) {
 		return Start{}, nil
 	}
 	return f.checkEmptyStart()
+}
+
+// MixedUp returns an error if one of the directories has what belongs in the other: each
+// of them may be the wrong one, or both. Apache's server refuses that, too.
+func (f *Found) MixedUp() error {
+	if mutated(rolesIgnored) {
+		return nil
+	}
+	const journal, data = "a log in its directory journal", "a file " + OwnerFile + " or snapshots in its directory snap"
+	switch {
+	case f.LogInDataDir && f.DataInLogDir:
+		return fmt.Errorf("dataDir (%s) has %s, and dataLogDir (%s) has %s: the two have been exchanged. Write dataDir=%s and dataLogDir=%s",
+			f.DataDir, journal, f.LogDir, data, f.LogDir, f.DataDir)
+	case f.LogInDataDir:
+		return fmt.Errorf("dataDir (%s) has %s, and dataLogDir is %s: are both right? If that log is what a move of the log has left, move it away",
+			f.DataDir, journal, f.LogDir)
+	case f.DataInLogDir:
+		return fmt.Errorf("dataLogDir (%s) has %s, and dataDir is %s: are both right? If that is what a move of the data has left, move it away",
+			f.LogDir, data, f.DataDir)
+	}
+	return nil
 }
 
 // incomplete returns an error if one of the directories is missing, or another than the one
@@ -99,7 +127,7 @@ func (f *Found) incomplete() error {
 // Vacant returns an error if there is data, of zkd or not.
 func (f *Found) Vacant() error {
 	switch {
-	case f.Exists || f.Owner != nil || f.OwnerError != nil || f.Snapshots > 0 || f.Remains:
+	case f.Exists || f.Owner != nil || f.OwnerError != nil || f.Snapshots > 0 || f.Remains || f.LogInDataDir || f.DataInLogDir:
 		dirs := f.DataDir
 		if f.LogDir != f.DataDir {
 			dirs += " or " + f.LogDir

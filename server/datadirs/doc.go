@@ -13,6 +13,10 @@
 //	missing   there       is refused
 //	missing   missing     starts without data, under a new incarnation
 //
+// Where they are two directories, a log in dataDir, or the content of a dataDir in dataLogDir,
+// shows that they have been exchanged, or that one of them is the wrong one. Such a start is
+// refused, whatever else is there.
+//
 // An operator who knows that data is lost orders it to be set aside. The server then starts
 // without data, and its new log says that there was some: it does not count before a leader
 // has given it everything, however often it starts before that.

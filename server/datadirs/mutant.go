@@ -13,6 +13,7 @@ const (
 	missingIsLost
 	othersRemoved
 	ownerLate
+	rolesIgnored
 )
 
 var mutantNames = [...]string{
@@ -22,6 +23,7 @@ var mutantNames = [...]string{
 	missingIsLost: "missing-is-lost",
 	othersRemoved: "others-removed",
 	ownerLate:     "owner-late",
+	rolesIgnored:  "roles-ignored",
 }
 
 func (m Mutant) String() string {

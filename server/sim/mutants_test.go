@@ -484,6 +484,7 @@ var directed = map[string]func(*script){
 	"lost-touches":                  touchBeforeCrash,
 	"waiting-ignored":               sessionDue,
 	"loss-forgotten":                majorityWithoutLogs,
+	"roles-ignored":                 directoriesExchanged,
 	"conns-kept":                    watchOverASnapshot,
 	"reset-forgotten":               feedOverASnapshot,
 	"own-lease-waited":              longLeases,

@@ -57,9 +57,10 @@ const (
 	lacksLog   volumes = 1 << iota
 	lacksData          // with the snapshots
 	lacksSnaps         // the snapshots alone
+	exchanged          // nothing, but each directory is in the place of the other
 )
 
-var volumeNames = map[volumes]string{lacksLog: "log", lacksData: "data", lacksLog | lacksData: "both", lacksSnaps: "snapshots"}
+var volumeNames = map[volumes]string{lacksLog: "log", lacksData: "data", lacksLog | lacksData: "both", lacksSnaps: "snapshots", exchanged: "exchanged"}
 
 // away is what a server lacks while volumes are missing.
 type away struct {
@@ -86,11 +87,11 @@ func (s *Sim) loseVolumes(n *node) {
 func (s *Sim) unmount(n *node, which volumes) {
 	d := &n.disk
 	a := &away{which: which}
-	if which&lacksLog != 0 {
+	if which&(lacksLog|exchanged) != 0 {
 		a.log, d.logVolume = d.logVolume, logVolume{}
 		s.ghost.tops[n.id] = 0
 	}
-	if which&lacksData != 0 {
+	if which&(lacksData|exchanged) != 0 {
 		a.data, d.data = d.data, dataDir{}
 	}
 	if which&lacksSnaps != 0 {
@@ -109,12 +110,12 @@ func (s *Sim) mount(n *node) {
 		return
 	}
 	s.trace(n, "the volumes are back: %s", volumeNames[a.which])
-	if a.which&lacksLog != 0 {
+	if a.which&(lacksLog|exchanged) != 0 {
 		d.logVolume = a.log
 		s.ghost.tops[n.id] = d.durable.promise.Epoch
 	}
 	switch a.which {
-	case lacksLog | lacksData:
+	case lacksLog | lacksData, exchanged:
 		d.data = a.data
 	case lacksData, lacksSnaps:
 		for _, f := range a.data.files {
@@ -258,6 +259,9 @@ func (n *node) found() *datadirs.Found {
 	if f.Exists {
 		id := d.identity(n.id)
 		f.Log = &id
+	}
+	if n.away != nil && n.away.which == exchanged {
+		f.LogInDataDir, f.DataInLogDir = true, true
 	}
 	for _, file := range d.data.files {
 		if !file.moved {

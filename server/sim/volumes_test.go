@@ -62,6 +62,30 @@ func TestReg_LogBackAfterTwoStarts(t *testing.T) {
 	})
 }
 
+// The directories of all servers have been exchanged: the log is where the data should be, and
+// the data is where the log should be. The servers must not begin another ensemble. Then all is
+// put right.
+func TestReg_DirectoriesExchanged(t *testing.T) { play(t, quiet(3), directoriesExchanged) }
+
+func directoriesExchanged(s *script) {
+	leader := s.lead()
+	s.committed(s.write(leader))
+	s.everywhere()
+	for _, n := range s.nodes {
+		s.down(n)
+		s.unmount(n, exchanged)
+		if start, err := n.found().Decide(""); err == nil {
+			s.fail("script", "server %d starts with exchanged directories: %+v", n.id, start)
+		}
+	}
+	for _, n := range s.nodes {
+		s.mount(n)
+		s.up(n)
+	}
+	s.everywhere()
+	s.committed(s.write(s.lead()))
+}
+
 // Both directories are missing, and the server starts without data, several times. Then they
 // are back: what it promised meanwhile must not have counted.
 func TestReg_BothDirectoriesBack(t *testing.T) {
