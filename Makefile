@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links soak compat kerberos moving takeover apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
+.PHONY: help build run run3 test race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links roll soak compat kerberos moving takeover apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,7 @@ mutants: ## are the faults planted into the core and the nodes found, and by how
 orders: ## starts with every order of volumes that are present, absent, empty, another server's, a later version's or exchanged: minutes
 	$(GO) test -count=1 -timeout 2h -v -run '^TestVolumes$$' ./server -args -orders
 
+FROM ?= release
 ROUNDS ?= 100
 crash: ## kill -9 and restart under load, checking all that was acknowledged (ROUNDS=100)
 	ZKD_SEED=fresh $(GO) test -count=1 -timeout 120m -v -run 'TestKill|TestLossIsNoticed' ./test/crash -args -rounds $(ROUNDS)
@@ -103,6 +104,9 @@ alerts: ## makes each alert of deploy/prometheus fire; a module of its own, minu
 
 links: ## servers join over links of 0.5 to 12 MB/s, with each load: some ten minutes
 	$(GO) test -count=1 -timeout 2h -v -run '^TestSlowLinks$$' ./test/cluster -args -links
+
+roll: ## real servers of the last release become servers of this version, and go back, while clients write (FROM=a commit or tag)
+	$(GO) test -count=1 -timeout 30m -v -run '^TestRoll$$' ./test/cluster -args -roll $(FROM)
 
 soak: ## ensembles under one random fault after the other, for TIME=8h
 	ZKD_SEED=fresh $(GO) test -count=1 -timeout 0 -v -run TestSoak ./test/cluster -args -fault . -time $(TIME)

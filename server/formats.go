@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/zkd-project/zkd/internal/format"
@@ -11,7 +12,7 @@ import (
 // may come back before it is upgraded; one that was never seen may read no more than the
 // history needs.
 func (s *Server) allRead() uint32 {
-	least := uint32(math.MaxUint32)
+	least := cmp.Or(s.reads, math.MaxUint32)
 	for _, p := range s.transport.Peers() {
 		least = min(least, p.Hello.Reads)
 	}

@@ -220,6 +220,7 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		Introduce:  func() zab.Introduction { return *s.intro.Load() },
 		Peers:      s.loop.peersOf(s.lists.Load()),
 		Stranger:   s.checkUnlisted,
+		Reads:      s.reads,
 		Needs:      s.historyNeeds,
 		Refused:    s.refused,
 		ListenFunc: s.opts.ListenPeers,

@@ -220,6 +220,9 @@ func (s *storage) checkRecovered(ctx context.Context, store *snapshot.Store, dir
 			return err
 		}
 	}
+	if !rec.New {
+		s.announceFormats(ctx, rec.Ident)
+	}
 	return nil
 }
 

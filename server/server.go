@@ -79,6 +79,7 @@ type Server struct {
 	identities
 	opts    Options
 	id      zab.SID
+	reads   uint32            // the highest version of format.History; 0 means all that there are. Tests lower it.
 	ident   datadirs.Identity // of the data directory, at the start
 	limits  limits
 	ids     *session.IDs // of sessions and of origins

@@ -14,6 +14,7 @@
 //	zkd ready, zkd live     the same question for the probes of a platform
 //	zkd log dump PATH       print the contents of a log
 //	zkd verify PATH         check the data of a server
+//	zkd upgrade-check       say what the first start of this version does, and whether it can be undone
 //	zkd import              make the data of Apache's servers zkd's
 //	zkd export              make the data of zkd's servers Apache's
 //	zkd takeover            take over a running ensemble of Apache's

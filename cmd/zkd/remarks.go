@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
 )
 
@@ -34,6 +36,9 @@ func configRemarks(cfg *config.Config) (remarks []string) {
 	if !cfg.DBAutoCreate && missing(cfg.DataLogDir, "journal") && missing(cfg.DataDir, "initialize") {
 		remarks = append(remarks, fmt.Sprintf("db.autocreate: %s has neither data nor the file initialize, so the server will not start: "+
 			"mount the right directory, or, for a new server, touch %s", cfg.DataDir, filepath.Join(cfg.DataDir, "initialize")))
+	}
+	if r := server.UpgradeRemark(context.Background(), cfg); r != "" {
+		remarks = append(remarks, r)
 	}
 	return remarks
 }

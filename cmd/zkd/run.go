@@ -131,6 +131,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		newContainer(stderr),
 		newLog(),
 		newVerify(),
+		newUpgradeCheck(),
 		newImport(),
 		newExport(),
 		newTakeover(),

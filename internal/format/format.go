@@ -9,9 +9,11 @@
 //
 // To add a kind, raise Most, so that servers can read it, and keep Writes until
 // all servers of an ensemble have announced that they read it. Servers announce
-// what they read of History, and what theirs needs, in the hello of each link;
-// there they also negotiate the version of their protocol, which is not listed
-// here.
+// what they read of History, and what theirs needs, in the hello of each link,
+// as they do with the versions of the protocol that they speak.
+//
+// docs/internals.md has a table of the formats, with the places where each is
+// checked.
 //
 // The package is pure.
 package format
@@ -31,6 +33,7 @@ const (
 	History                 // entries and transactions, in the log and between servers; 3 has zab.Member.Demoted, 4 datatree.OpAdoptSession, 5 datatree.OpSetOwner, 6 datatree.OpExactlyOnce
 	Digest                  // the formula of the tree's digest
 	Archive                 // entries outside of a log: a segment of a backup, and the stream that it is made of
+	Protocol                // hellos, frames and messages between servers; a link has the highest version that both speak
 )
 
 // Range is what this version reads, Least to Most, and what it writes.
@@ -48,6 +51,16 @@ var formats = [...]struct {
 	History:   {"transaction", Range{1, 6, 2}},
 	Digest:    {"digest", Range{1, 1, 1}},
 	Archive:   {"archived log", Range{1, 1, 1}},
+	Protocol:  {"protocol between servers", Range{3, 3, 3}},
+}
+
+// All returns all formats.
+func All() []Format {
+	list := make([]Format, len(formats))
+	for i := range list {
+		list[i] = Format(i)
+	}
+	return list
 }
 
 // String returns the name of the format, for messages.

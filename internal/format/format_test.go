@@ -2,6 +2,8 @@ package format
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 )
@@ -22,6 +24,20 @@ func TestCheck(t *testing.T) {
 			if err := f.Check(found); !errors.As(err, &v) || v.Found != found || !strings.Contains(err.Error(), f.String()) {
 				t.Errorf("%s, version %d: %v", f, found, err)
 			}
+		}
+	}
+}
+
+// TestFormatsAreDocumented compares the table in docs/internals.md with the formats.
+func TestFormatsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/internals.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range All() {
+		r := f.Range()
+		if row := fmt.Sprintf("\n| %s | %d | %d to %d | ", f, r.Writes, r.Least, r.Most); strings.Count(string(text), row) != 1 {
+			t.Errorf("docs/internals.md has no row %q", row)
 		}
 	}
 }

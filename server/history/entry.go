@@ -85,6 +85,19 @@ func CheckReadable(e *zab.Entry) error {
 	return nil
 }
 
+// FormatOf returns the version of format.History that a server must read to have an entry, which
+// is readable here.
+func FormatOf(e *zab.Entry) uint32 {
+	var list zab.Members
+	switch data := e.Txn(); {
+	case len(data) > 0:
+		return uint32(data[0])
+	case e.Type == zab.EntryMembers && list.Decode(e.Data) == nil:
+		return list.Format()
+	}
+	return 1
+}
+
 // sameConfig reports whether the znode's data is text followed by a version.
 func sameConfig(data, text []byte) bool {
 	rest, ok := bytes.CutPrefix(data, text)

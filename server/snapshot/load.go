@@ -97,25 +97,36 @@ func (s *Store) Verify(ctx context.Context, ref Ref) (Meta, error) {
 // Describe returns the Meta in the file with the given name, unverified: it reads nothing
 // else of the file. A *fault.Error says why the Meta can't be read.
 func (s *Store) Describe(ctx context.Context, name string) (Meta, error) {
+	c, err := s.contents(ctx, name)
+	return c.meta, err
+}
+
+// Format returns the version of format.Snapshot that a file has. It is like Describe otherwise.
+func (s *Store) Format(ctx context.Context, name string) (uint32, error) {
+	c, err := s.contents(ctx, name)
+	return c.version, err
+}
+
+func (s *Store) contents(ctx context.Context, name string) (contents, error) {
 	path := s.Path(name)
 	f, err := s.opts.FS.Open(path)
 	if err != nil {
-		return Meta{}, fault.IO(path, err)
+		return contents{}, fault.IO(path, err)
 	}
 	defer f.Close() // it was only read
 	info, err := f.Stat()
 	if err != nil {
-		return Meta{}, fault.IO(path, err)
+		return contents{}, fault.IO(path, err)
 	}
 	p, err := newPages(ctx, f, info.Size())
 	if err != nil {
-		return Meta{}, faultOf(ctx, fault.Damaged, path, err)
+		return contents{}, faultOf(ctx, fault.Damaged, path, err)
 	}
 	c, err := p.contents()
 	if err != nil {
-		return Meta{}, faultOf(ctx, fault.Damaged, path, err)
+		return contents{}, faultOf(ctx, fault.Damaged, path, err)
 	}
-	return c.meta, nil
+	return c, nil
 }
 
 // RefOf returns the Ref that fits a file as it is now. It says nothing about what the file

@@ -15,6 +15,8 @@ type Identity struct {
 	// Exists is set if there is a log: at least one segment, or one that is about to replace the
 	// segments that were set aside.
 	Exists bool
+	// Version is the format of the segment with the newest readable header, 0 for none.
+	Version uint32
 	// Ident is the identity in the newest readable header. It is nil if the headers of all
 	// segments are damaged.
 	Ident []byte
@@ -43,7 +45,7 @@ func Identify(fsys vfs.FS, dir string) (id Identity, err error) {
 	for i, name := range slices.Backward(names) {
 		h, blank, err := identify(fsys, name, firsts[i])
 		if err == nil {
-			id.Ident, id.Blank = h.state.ident, blank && len(names) == 1
+			id.Version, id.Ident, id.Blank = h.version, h.state.ident, blank && len(names) == 1
 			return id, nil
 		} else if !errors.Is(err, errInvalid) {
 			return id, err

@@ -47,6 +47,7 @@ type shape struct {
 	dynamic           bool     // the members are changed by reconfig: see reconfig_test.go
 	lines             []string // added to each zoo.cfg
 	only              []string // there instead of constantly
+	before            string   // the program that the servers start with; "" means the one under test
 	// disk makes the data directory of a server; nil is a plain one.
 	disk func(id int) string
 }
@@ -66,7 +67,7 @@ func newEnsemble(t testing.TB, of shape) *ensemble {
 			data = filepath.Join(of.disk(id), "data")
 		}
 		s := newServer(t, id, dir, data)
-		s.observer = id > of.voters && id <= members
+		s.observer, s.program = id > of.voters && id <= members, of.before
 		e.all = append(e.all, s)
 	}
 	e.servers = e.all[:members:members]

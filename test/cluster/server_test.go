@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -29,6 +30,7 @@ type server struct {
 	other    ports // that it moves to
 	observer bool
 
+	program string   // "" means the program under test
 	wrapper []string // put before the command
 	cmd     *exec.Cmd
 	exited  chan struct{} // closed when the process is gone
@@ -103,7 +105,7 @@ func (s *server) command() []string {
 	if *previous != "" && s.id%3 == 0 {
 		return []string{*previous, cfg}
 	}
-	return []string{program, cfg}
+	return []string{cmp.Or(s.program, program), cfg}
 }
 
 // start starts the process and does not wait for anything.

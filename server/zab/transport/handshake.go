@@ -189,18 +189,10 @@ func binding(nc net.Conn) []byte {
 // not make sense.
 func (hs *handshake) checkBoth() error {
 	h, us := &hs.theirs, &hs.ours
-	switch {
-	case h.Min > maxVersion:
-		return refuse("version", fmt.Sprintf("server %d speaks versions %d to %d of the protocol, server %d only %d to %d: it is too old",
-			h.From, h.Min, h.Max, us.From, minVersion, maxVersion))
-	case h.Max < minVersion:
-		return refuse("version", fmt.Sprintf("server %d speaks versions %d to %d of the protocol, server %d only %d to %d: the former is too old",
-			h.From, h.Min, h.Max, us.From, minVersion, maxVersion))
-	case h.Needs > us.Reads:
-		return tooOld(h, us)
-	case us.Needs > max(h.Reads, 1):
-		return tooOld(us, h)
-	case h.Secret != us.Secret:
+	if err := checkVersions(h, us); err != nil {
+		return err
+	}
+	if h.Secret != us.Secret {
 		return refuse("secret", fmt.Sprintf("server %d has a shared secret: %t, server %d: %t", h.From, h.Secret, us.From, us.Secret))
 	}
 	var err error
@@ -210,6 +202,24 @@ func (hs *handshake) checkBoth() error {
 	if theirs, ours := zab.ID(h.Cluster), zab.ID(us.Cluster); theirs != ours && theirs != (zab.ID{}) && ours != (zab.ID{}) {
 		return refuse("cluster", fmt.Sprintf("server %d belongs to cluster %x, server %d to cluster %x: is the address right, or has one the data of another ensemble?",
 			h.From, theirs, us.From, ours))
+	}
+	return nil
+}
+
+// checkVersions checks that two servers speak a common version of the protocol, and that each
+// reads the history of the other.
+func checkVersions(h, us *helloRecord) error {
+	switch {
+	case h.Min > us.Max:
+		return refuse("version", fmt.Sprintf("server %d speaks versions %d to %d of the protocol, server %d only %d to %d: it is too old",
+			h.From, h.Min, h.Max, us.From, us.Min, us.Max))
+	case h.Max < us.Min:
+		return refuse("version", fmt.Sprintf("server %d speaks versions %d to %d of the protocol, server %d only %d to %d: the former is too old",
+			h.From, h.Min, h.Max, us.From, us.Min, us.Max))
+	case h.Needs > us.Reads:
+		return tooOld(h, us)
+	case us.Needs > max(h.Reads, 1):
+		return tooOld(us, h)
 	}
 	return nil
 }

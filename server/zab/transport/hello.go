@@ -10,16 +10,16 @@ import (
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 
+	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-const (
-	magic = "zkd-peer"
-	// The versions of the protocol that this server speaks.
-	minVersion = 3
-	maxVersion = 3
+// The versions of the protocol that this server speaks.
+var minVersion, maxVersion = format.Protocol.Range().Least, format.Protocol.Range().Most
 
+const (
+	magic     = "zkd-peer"
 	mostHello = 16 << 10 // bytes
 	nonceSize = 32
 )
