@@ -1,6 +1,9 @@
 package server
 
 import (
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
 	"time"
 
 	"github.com/zkd-project/zkd/server/monitor"
@@ -39,6 +42,7 @@ func (s *Server) read() *monitor.Reading {
 	r.Sessions = s.state.Tree.NumSessions()
 	s.state.RUnlock()
 	r.OpenFiles, r.MaxFiles = fileDescriptors()
+	r.MemoryLive, r.MemoryLimit = memory()
 	if peers := s.peers.Load(); peers != nil && r.Role.Role == zab.Leading {
 		r.Peers = *peers
 	}
@@ -48,4 +52,15 @@ func (s *Server) read() *monitor.Reading {
 		r.FileMembers = s.intro.Load().Members.String()
 	}
 	return r
+}
+
+// memory returns what the last garbage collection has left, and the limit of the process's memory, 0 for
+// none.
+func memory() (live, limit int64) {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	if limit = debug.SetMemoryLimit(-1); limit == math.MaxInt64 {
+		limit = 0
+	}
+	return int64(sample[0].Value.Uint64()), limit
 }

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // The garbage collector lets the heap grow by a percentage of the live heap before it
@@ -23,6 +25,34 @@ const (
 	calmLooks    = 4
 	releaseLeast = 16 << 20 // bytes given back at a time, or a sixteenth of the live heap
 )
+
+// limitMemory sets the collector's limit below that of the process, if there is one: near it the
+// collector works more, before the kernel ends the process. GOMEMLIMIT in the environment stays as it is.
+func limitMemory() memoryLimit {
+	read := func(name string) (string, error) {
+		b, err := os.ReadFile(name)
+		return string(b), err
+	}
+	env := os.Getenv("GOMEMLIMIT")
+	limit := chosenLimit(env, debug.SetMemoryLimit(-1), read)
+	if env == "" && limit.bytes > 0 {
+		debug.SetMemoryLimit(limit.soft())
+	}
+	return limit
+}
+
+// warnOfMemory warns if the state that was loaded needs most of the memory that there is.
+func warnOfMemory(log *zap.Logger, limit memoryLimit) {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	if used := int64(heap[0].Value.Uint64()); memoryIsNear(used, limit.bytes) {
+		log.Warn("the data takes most of the memory that this process may have: raise the limit, on all servers, or delete data; at the limit the system ends the process, "+
+			"and other members have the same data", append(limit.fields(), zap.Int64("memory_used", used))...)
+	}
+}
+
+// memoryIsNear reports whether so much of a limit is used that little can be added. 0 is no limit.
+func memoryIsNear(used, limit int64) bool { return limit > 0 && used >= limit/4*3 }
 
 // tuneMemory adjusts the collector's percentage to the live heap until ctx is done, and gives memory
 // that is not needed back to the system when there is little to do. It is called when the state has

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -291,7 +289,8 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 			}
 		}()
 	}
-	logStart(log, cfg)
+	limit := limitMemory()
+	logStart(log, cfg, limit)
 	signals := handleSignals(log, lines)
 	defer signals.stop()
 	for _, w := range warnings {
@@ -324,6 +323,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	if err := s.Start(ctx); err != nil {
 		return err
 	}
+	warnOfMemory(log, limit)
 	go tuneMemory(ctx)
 	reload := &reloader{log: log, started: cfg, load: f.reload, server: s}
 	signals.serve(reload.run, s.HandOver)
@@ -349,7 +349,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 }
 
 // logStart writes the first line of a log.
-func logStart(log *zap.Logger, cfg *config.Config) {
+func logStart(log *zap.Logger, cfg *config.Config, limit memoryLimit) {
 	b := buildinfo.Read()
 	fields := []zap.Field{
 		zap.String("revision", b.Revision()), zap.String("built", b.Time.Format(time.DateOnly)), zap.String("speaks", "ZooKeeper "+compatVersion),
@@ -358,10 +358,7 @@ func logStart(log *zap.Logger, cfg *config.Config) {
 	if b.Version != "" {
 		fields = append(fields, zap.String("version", b.Version))
 	}
-	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
-		fields = append(fields, zap.Int64("memory_limit", limit))
-	}
-	log.Info("zkd starts", fields...)
+	log.Info("zkd starts", append(fields, limit.fields()...)...)
 }
 
 func parseZxid(s string) (*jute.Zxid, error) {

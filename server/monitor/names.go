@@ -120,6 +120,8 @@ var ownNumbers = []number{
 	{name: "zkd_unread_closed_total", help: "Connections closed since their clients did not read their replies and events.", counter: true, value: integer(func(r *Reading) int64 { return r.UnreadClosed.Load() })},
 	{name: "zkd_replies_long_total", help: "Replies longer than jute.maxbuffer, at which Java's clients end the connection unless they set a larger one.", counter: true, value: integer(func(r *Reading) int64 { return r.RepliesLong.Load() })},
 	{name: "zkd_replies_refused_total", help: "Replies that were not made because they would be longer than zkd.maxReply.", counter: true, value: integer(func(r *Reading) int64 { return r.RepliesRefused.Load() })},
+	{name: "zkd_memory_live_bytes", help: "Memory that the last garbage collection left.", value: integer(func(r *Reading) int64 { return r.MemoryLive })},
+	{name: "zkd_memory_limit_bytes", help: "Limit of the memory of the process, below that of its control group, or GOMEMLIMIT; 0 for none.", value: integer(func(r *Reading) int64 { return r.MemoryLimit })},
 	{name: "zkd_containers", help: "Container znodes.", value: integer(func(r *Reading) int { return r.Tree.Containers })},
 	{name: "zkd_joiners", help: "Servers that a leader is bringing up to date.", value: learnersThat(func(p *zab.PeerStatus) bool { return !p.Synced })},
 	{name: "zkd_learner_reads_waiting", help: "Learners for which a leader waits for its log.", value: integer(func(r *Reading) int64 { return r.LearnerReads })},

@@ -39,6 +39,8 @@ type Reading struct {
 	SnapshotBytes    int64
 	DiskFull         bool
 	RefusesWrites    bool
+	MemoryLive       int64 // bytes that the last garbage collection left
+	MemoryLimit      int64 // of the collector; 0 for none
 	OpenFiles        int64 // -1 where the system does not tell
 	MaxFiles         int64
 

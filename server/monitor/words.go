@@ -12,7 +12,7 @@ import (
 var ownWords = []string{
 	"disk_full", "writes_refused",
 	"feeds", "feeds_refused_total", "feeds_compacted_total", "feed_history_bytes", "views", "views_refused_total", "views_lost_total",
-	"replies_long_total", "replies_refused_total",
+	"replies_long_total", "replies_refused_total", "memory_live_bytes", "memory_limit_bytes",
 }
 
 // Words returns what mntr shows.
