@@ -41,7 +41,7 @@ func namedByCommand(s *script) *node {
 	text := changeBy(want.origin, want.cxid)
 	s.ghost.wanted[text] = want
 	s.ghost.asked[want.origin] = []ask{{cxid: want.cxid}}
-	body := jute.ReconfigRequest{NewMembers: text + string(want.list.Append(nil)), ConfigID: -1}
+	body := jute.ReconfigRequest{NewMembers: changeText(text, &want.list), ConfigID: -1}
 	s.submit(leader, replica.Write, evaluate.Request{Op: jute.OpReconfig, Origin: want.origin, Cxid: want.cxid, Body: body.Append(nil), Auth: []jute.ID{{Scheme: "super"}}})
 	s.takeOutputs(leader)
 	s.wait("the mark is gone", func() bool { return !s.isDemoted() })

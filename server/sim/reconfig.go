@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +22,15 @@ type change struct {
 
 // changeBy identifies a change, as the text of the list.
 func changeBy(origin uint64, cxid int32) string {
-	return string(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, origin), uint32(cxid)))
+	return fmt.Sprintf("%020d%010d", origin, cxid)
+}
+
+// changeSize is the length of what changeBy returns.
+const changeSize = 20 + 10
+
+// changeText is how a client asks for a list: as text, since strings of requests are.
+func changeText(by string, list *zab.Members) string {
+	return by + hex.EncodeToString(list.Append(nil))
 }
 
 // wantChange makes a client ask for other members with its next request.
@@ -55,7 +63,7 @@ func (s *Sim) chooseChange(c *client, req *request) bool {
 	want.origin, want.cxid = c.origin, req.cxid
 	text := changeBy(want.origin, want.cxid)
 	s.ghost.wanted[text] = want
-	body := jute.ReconfigRequest{NewMembers: text + string(want.list.Append(nil)), ConfigID: -1}
+	body := jute.ReconfigRequest{NewMembers: changeText(text, &want.list), ConfigID: -1}
 	if want.version != 0 {
 		body.ConfigID = int64(want.version)
 	}
@@ -69,17 +77,20 @@ func (s *Sim) chooseChange(c *client, req *request) bool {
 // reconfigure is replica.Options.Reconfigure. After the chaos it refuses everything, so that
 // the quorum that must make progress stays one.
 func (s *Sim) reconfigure(now *zab.Members, r jute.ReconfigRequest) (list zab.Members, err error) {
-	const n = 8 + 4
 	switch {
 	case s.phase != phaseChaos:
 		return list, jute.ErrBadArguments
 	case r.Joining != "":
 		return withJoined(now, r.Joining)
 	}
-	if err := list.Decode([]byte(r.NewMembers[n:])); err != nil {
+	text := r.NewMembers[:changeSize]
+	b, err := hex.DecodeString(r.NewMembers[changeSize:])
+	if err == nil {
+		err = list.Decode(b)
+	}
+	if err != nil {
 		return list, fmt.Errorf("%w: %w", err, jute.ErrBadArguments)
 	}
-	text := r.NewMembers[:n]
 	list.Text = []byte(text)
 	replica.KeepMarks(now, &list, func(id zab.SID) bool {
 		was := now.Find(id)
