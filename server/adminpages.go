@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/zab"
+	"github.com/zkd-project/zkd/server/zab/transport"
 )
 
 // AdminPages returns the pages of the AdminServer. url is the path of the commands, and
@@ -42,10 +43,11 @@ type adminFacts struct {
 	events      *queue[peerEvent]
 	logWriter   *logWriter
 	snapshots   *snapshotter
+	transport   *transport.Transport // nil without an ensemble
 }
 
 func (s *Server) adminFacts() adminFacts {
-	return adminFacts{facts{s.words, s.clients.Facts(0)}, s.changes, &s.places, s.welcome, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots}
+	return adminFacts{facts{s.words, s.clients.Facts(0)}, s.changes, &s.places, s.welcome, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots, s.transport}
 }
 
 // Peer implements admin.Server.
@@ -163,5 +165,16 @@ func (f adminFacts) Health() []admin.Check {
 		clients.Problem = fmt.Sprintf("no leader is known: %s (no service for %v)",
 			explainRole(*f.role.Load()), (f.now() - time.Duration(f.idleSince.Load())).Round(time.Second))
 	}
-	return []admin.Check{loop, applier, disk, clients}
+	peers := admin.Check{Name: "peers", Concern: admin.Ready}
+	if f.transport != nil {
+		if deaf := f.transport.Deaf(); deaf != "" {
+			deaf = "this server can't listen for the other servers: " + deaf
+			if clients.Problem == "" { // it has dialled enough of them
+				peers.Note = deaf
+			} else {
+				peers.Problem = deaf
+			}
+		}
+	}
+	return []admin.Check{loop, applier, disk, clients, peers}
 }

@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -155,6 +157,40 @@ func TestAdminChangesNeedAnIdentity(t *testing.T) {
 	})
 }
 
+// A server that can't listen for the others says so. The one with the largest id dials all others, and works;
+// the one with the least waits for them.
+func TestHealthOfADeafServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startEnsemble(t, 3)
+		deaf := func(id int) *testServer {
+			t.Helper()
+			e.stop(id)
+			s, err := e.tryStart(id, func(o *Options) {
+				o.ListenPeers = func(string, string) (net.Listener, error) { return nil, errors.New("no such address") }
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		const want = "this server can't listen for the other servers: "
+		s := deaf(3)
+		e.settled()
+		if status, body := s.page("/readyz", ""); status != http.StatusOK || !strings.Contains(body, "[+] peers: ok, but "+want) || !strings.Contains(body, "no such address") {
+			t.Errorf("readyz is %d %q", status, body)
+		}
+		if words := s.ask(t, "mntr", false); !strings.Contains(words, "zk_peer_listen_error\t") {
+			t.Errorf("mntr: %s", words)
+		}
+		e.stop(3)
+		s = deaf(1)
+		time.Sleep(time.Minute)
+		if status, body := s.page("/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "[-] peers: "+want) {
+			t.Errorf("readyz without a leader is %d %q", status, body)
+		}
+	})
+}
+
 // A server without a quorum lives and is not ready. One whose disk does not answer does not
 // live.
 func TestHealth(t *testing.T) {
@@ -169,7 +205,7 @@ func TestHealth(t *testing.T) {
 		}
 		check("/livez", http.StatusOK, "ok\n")
 		check("/readyz", http.StatusOK, "ok\n")
-		check("/healthz?verbose", http.StatusOK, "[+] loop: ok\n[+] applier: ok\n[+] disk: ok\n[+] clients: ok\nok\n")
+		check("/healthz?verbose", http.StatusOK, "[+] loop: ok\n[+] applier: ok\n[+] disk: ok\n[+] clients: ok\n[+] peers: ok\nok\n")
 		check("/commands/zabstate", http.StatusOK, `"zabstate" : "broadcast"`)
 		check("/commands/voting_view", http.StatusOK, `"server_addresses" : [ "10.0.0.3:2888" ],`)
 		check("/commands/leader", http.StatusOK, `"is_leader" : true,`)

@@ -17,7 +17,7 @@ func (s *Server) configure(r jute.ConfigureRequest) (string, error) {
 	var b strings.Builder
 	switch r.Action {
 	case jute.ConfigureShow:
-		err := s.live.Load().Describe(&b)
+		err := s.live.Load().Describe(&b, false)
 		return b.String(), err
 	case jute.ConfigureSet, jute.ConfigureUnset:
 	default:

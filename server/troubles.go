@@ -69,6 +69,7 @@ func (s *Server) troubles() (t monitor.Troubles) {
 	}
 	if s.transport != nil {
 		t.QuorumCertificate = s.transport.CertificateExpiry()
+		t.PeerListen = s.transport.Deaf()
 	}
 	return t
 }

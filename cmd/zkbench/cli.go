@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/bench"
 	"github.com/zkd-project/zkd/internal/buildinfo"
+	"github.com/zkd-project/zkd/internal/commands"
 	"github.com/zkd-project/zkd/internal/login"
 )
 
@@ -53,6 +54,7 @@ end. The exit code is not 0 if any reply was wrong.`,
 			return err
 		},
 	})
+	commands.Strict(root, func(err error) error { return err })
 	return root
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/server"
@@ -17,19 +18,13 @@ import (
 // configRemarks returns remarks on values that the configuration has, but that only other
 // packages and the disk can judge.
 func configRemarks(cfg *config.Config) (remarks []string) {
-	secrets := []struct{ key, file string }{
-		{"zkd.quorumSecretFile", cfg.QuorumSecretFile},
-		{"ssl.quorum.keyStore.location", cfg.QuorumTLS.Key.File},
-		{"ssl.quorum.keyStore.passwordPath", cfg.QuorumTLS.Key.PasswordFile},
-		{"ssl.keyStore.location", cfg.ClientTLS.Key.File},
-		{"ssl.keyStore.passwordPath", cfg.ClientTLS.Key.PasswordFile},
-	}
-	for _, s := range secrets {
-		if info, err := os.Stat(s.file); s.file != "" && err == nil && info.Mode().Perm()&0o077 != 0 {
+	for _, s := range cfg.SecretFiles() {
+		if info, err := os.Stat(s.File); err == nil && info.Mode().Perm()&0o077 != 0 {
 			remarks = append(remarks, fmt.Sprintf("%s: %s is a secret that other users can get at (mode %04o): chmod 600 %s",
-				s.key, s.file, info.Mode().Perm(), s.file))
+				s.Key, s.File, info.Mode().Perm(), s.File))
 		}
 	}
+	remarks = append(remarks, certificateRemarks(cfg, time.Now())...)
 	if _, unknown := fourletter.ParseWhitelist(strings.Join(cfg.FourLetterWhitelist, ",")); len(unknown) > 0 {
 		remarks = append(remarks, fmt.Sprintf("4lw.commands.whitelist: zkd has no command %s", strings.Join(unknown, ", ")))
 	}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/buildinfo"
+	"github.com/zkd-project/zkd/internal/commands"
 	"github.com/zkd-project/zkd/internal/stdio"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server"
@@ -140,6 +141,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		newSASLUser(),
 	)
 	root.AddCommand(newProbes()...)
+	commands.Strict(root, func(err error) error { return usageError{err} })
 	return root
 }
 
@@ -184,14 +186,18 @@ func newVersion() *cobra.Command {
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Work with configuration files"}
 	var f flags
-	var strict bool
+	var strict, changed bool
 	check := &cobra.Command{
-		Use:   "check FILE",
+		Use:   "check [FILE]",
 		Short: "Say what a configuration file means, and what in it is wrong",
-		Long: "Say what a configuration file means, and what in it is wrong. The exit code is 0 if a\n" +
-			"server would start with it; with --strict, if there is no warning either.",
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Long: "Say what a configuration file means, and what in it is wrong. Without FILE, it is that of\n" +
+			"--config. The exit code is 0 if a server would start with it; with --strict, if there is no\n" +
+			"warning either.",
+		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && !cmd.Flags().Changed("config") {
+				f.config = ""
+			}
 			cfg, warnings, err := f.load(cmd, args)
 			if err != nil {
 				for _, w := range warnings {
@@ -199,7 +205,7 @@ func newConfig() *cobra.Command {
 				}
 				return usageError{err}
 			}
-			err = cfg.Describe(cmd.OutOrStdout())
+			err = cfg.Describe(cmd.OutOrStdout(), changed)
 			remarks := configRemarks(cfg)
 			for _, r := range remarks {
 				fmt.Fprintln(cmd.OutOrStdout(), "warning:", r)
@@ -214,7 +220,9 @@ func newConfig() *cobra.Command {
 		},
 	}
 	f.addSettings(check)
+	check.Flags().StringVarP(&f.config, "config", "c", localConfig(os.Getenv), "configuration to check, if no file is named")
 	check.Flags().BoolVar(&strict, "strict", false, "take warnings for errors")
+	check.Flags().BoolVar(&changed, "changed", false, "show only what differs from the defaults")
 	cmd.AddCommand(check)
 	return cmd
 }

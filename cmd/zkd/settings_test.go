@@ -87,7 +87,7 @@ var settingsOfTheProcess = map[string]func(t *testing.T, value string){
 			ports := freePorts(t, 2)
 			r := serving(t, "--set", "clientPort=-1", "--set", "standaloneEnabled=false", "--set", "initLimit=5", "--set", "syncLimit=2",
 				"--set", fmt.Sprintf("server.1=127.0.0.1:%s:%s", ports[0], ports[1]), "--myid", "1")
-			if !r.says("no port for clients") || r.says("serving clients") {
+			if r.log.await(t, "(no port for clients)"); r.says("serving clients") {
 				t.Errorf("log:\n%s", r.log)
 			}
 		case "0":

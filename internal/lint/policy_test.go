@@ -80,6 +80,7 @@ const ours = `
 
 	# What the programs print on a terminal.
 	internal/console:  none
+	internal/commands: none
 	internal/stdio:    none
 
 	# Files. wal stores bytes, snapshot keys and values: neither knows the tree.
@@ -128,7 +129,7 @@ const ours = `
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/traces server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/console internal/container internal/moving internal/shadow internal/shadow/proxy internal/stdio internal/takeover internal/vfs server server/archive server/auth/sasl server/config server/history server/secure server/zab
+	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore internal/moving internal/shadow internal/shadow/proxy internal/stdio internal/takeover internal/vfs server server/archive server/auth/sasl server/config server/history server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
@@ -193,7 +194,7 @@ const ours = `
 
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute client/sasl
-	cmd/zkbench:       client internal/bench internal/buildinfo internal/console internal/login internal/stdio
+	cmd/zkbench:       client internal/bench internal/buildinfo internal/commands internal/console internal/login internal/stdio
 	test/bench:        client internal/ask internal/bench internal/testing/freeport internal/traceid
 	test/bench/clients: client/cache internal/bench
 	test/bench/etcd:   internal/bench internal/testing/freeport
@@ -241,7 +242,7 @@ const theirs = `
 	google.golang.org/protobuf:         test/bench tests
 	github.com/prometheus/client_model: server/monitor
 	github.com/prometheus/client_golang: server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
-	github.com/spf13/cobra:             cmd/ internal/testing/manual
+	github.com/spf13/cobra:             cmd/ internal/commands internal/testing/manual
 	github.com/HdrHistogram:            internal/bench test/bench/etcd
 	go.etcd.io/etcd:                    test/bench/etcd
 	gonum.org/v1/plot:                  test/bench

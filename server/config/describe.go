@@ -14,8 +14,8 @@ import (
 
 // Describe writes the effective configuration to w: every honoured key with its value in
 // the syntax of the file and its origin, then the members and a summary of them, then the
-// warnings. Secrets are masked.
-func (c *Config) Describe(w io.Writer) error {
+// warnings. Secrets are masked. If changed is true, keys with their default values are left out.
+func (c *Config) Describe(w io.Writer, changed bool) error {
 	out := bufio.NewWriter(w)
 	for _, k := range keyTable(c) {
 		if k.Status != Honoured {
@@ -26,6 +26,9 @@ func (c *Config) Describe(w io.Writer) error {
 			continue
 		}
 		shown := k.value.get()
+		if _, given := c.settings[k.Name]; changed && (!given || shown == k.Default) {
+			continue
+		}
 		setting := strings.TrimSpace(k.Name + "=" + shown + " " + c.unitOf(k, shown))
 		fmt.Fprintf(out, "%-60s %s\n", setting, c.settings[k.Name].origin)
 	}
@@ -39,6 +42,22 @@ func (c *Config) Describe(w io.Writer) error {
 		fmt.Fprintf(out, "warning: %s\n", warning)
 	}
 	return out.Flush()
+}
+
+// SecretFile is a file with a secret, and the key that names it.
+type SecretFile struct{ Key, File string }
+
+// SecretFiles returns the files with secrets that the configuration names.
+func (c *Config) SecretFiles() (list []SecretFile) {
+	for _, k := range keyTable(c) {
+		if p, given := c.settings[k.Name]; given && k.HoldsSecret && p.value != "" {
+			list = append(list, SecretFile{k.Name, p.value})
+		}
+	}
+	if keytab := c.raw.sasl.keytab; keytab != "" {
+		list = append(list, SecretFile{"java.security.auth.login.config, keyTab", keytab})
+	}
+	return list
 }
 
 // FileText returns the text of the configuration file as it was read. Secrets are masked.

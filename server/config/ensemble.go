@@ -231,9 +231,6 @@ func (l *loader) validateIDs() {
 		switch {
 		case s.ID > maxServerID || s.ID == 0:
 			l.fail(p, "an id is a number from 1 to %d: it is the top byte of the ids of the server's sessions", maxServerID)
-		case s.ID > maxTTLServerID && l.c.ExtendedTypes && !l.given("extendedTypesEnabled"):
-			l.warn(p, "TTL nodes do not allow an id above %d: extendedTypesEnabled is false", maxTTLServerID)
-			l.c.ExtendedTypes = false
 		case s.ID > maxTTLServerID && l.c.ExtendedTypes:
 			l.fail(p, "TTL nodes do not allow an id above %d: set extendedTypesEnabled=false or take another id", maxTTLServerID)
 		}

@@ -38,6 +38,8 @@ type Key struct {
 	// zkd does not honour the key, a value that asks for protection stops the start. So
 	// does a misspelling of the name.
 	Protects bool
+	// HoldsSecret means that the value is the name of a file that has a secret.
+	HoldsSecret bool
 	// Clamp means that a number beyond the allowed ones counts as the nearest of them, with a warning:
 	// Apache's server starts with it, and takes it to mean that.
 	Clamp bool

@@ -199,7 +199,7 @@ func ensembleKeys(c *Config) []Key {
 			Doc: "A local session becomes a global one when it creates an ephemeral. Needs localSessionsEnabled."},
 		{Name: "multiAddress.enabled", Default: "false", value: truth(&c.raw.multiAddress),
 			Doc: "Allow several addresses in a server.N line, with `|` between them."},
-		{Name: "zkd.quorumSecretFile", value: path(&c.QuorumSecretFile), Protects: true,
+		{Name: "zkd.quorumSecretFile", HoldsSecret: true, value: path(&c.QuorumSecretFile), Protects: true,
 			Doc: "File with a secret, the same on every server of the ensemble, that servers prove to each other to know. At least 16 bytes; white space around it does not count."},
 	}...)
 }

@@ -45,9 +45,6 @@ func (l *loader) resolveMetrics() {
 	if _, given := l.set["metricsProvider.httpPort"]; used && !given {
 		c.MetricsPort = -1
 	}
-	if used && m.Port > 0 && m.Port == c.MetricsPort {
-		l.fail(l.set["metricsProvider.httpsPort"], "is the same as metricsProvider.httpPort")
-	}
 	switch {
 	case raw.metricsNeed:
 		m.ClientAuth = secure.NeedClientAuth

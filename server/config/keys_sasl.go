@@ -21,6 +21,7 @@ type rawSASL struct {
 	usersFile            string
 	quorum               [3]bool // the keys of quorumSASL
 	noSection            bool    // loginConfig is a file without the section
+	keytab               string  // a file that loginConfig names
 }
 
 // quorumSASL are the keys that ask for SASL between servers.
@@ -56,9 +57,9 @@ func (l *loader) resolveQuorumSASL() {
 func saslKeys(c *Config) []Key {
 	s, raw := &c.SASL, &c.raw.sasl
 	return []Key{
-		{Name: "java.security.auth.login.config", value: path(&raw.loginConfig), Protects: true,
+		{Name: "java.security.auth.login.config", HoldsSecret: true, value: path(&raw.loginConfig), Protects: true,
 			Doc: "Java's login configuration (JAAS), by which clients log in with SASL; in Apache's server, an option of the JVM. zkd takes from the section sasl.serverconfig the users of DigestLoginModule, and the keytab and the principal of Krb5LoginModule. Another module stops the start."},
-		{Name: "zkd.sasl.users", value: path(&raw.usersFile), Protects: true,
+		{Name: "zkd.sasl.users", HoldsSecret: true, value: path(&raw.usersFile), Protects: true,
 			Doc: "File with users who log in with SASL, a line each, as `zkd sasl-user NAME` prints it: the name, a space, and a verifier of SCRAM-SHA-256 or SCRAM-SHA-512; or `plain:` and the password, for DIGEST-MD5. It is read again when it changes, and goes before the users of java.security.auth.login.config."},
 		{Name: "sasl.serverconfig", Default: "Server", value: text(&raw.section), Protects: true,
 			Doc: "Section of java.security.auth.login.config."},
@@ -223,7 +224,8 @@ func (l *loader) kerberos(m jaas.Module, at func(line int, key string) property)
 		return
 	}
 	p := at(keytab.Line, "keyTab")
-	k, err := sasl.OpenKerberos(strings.TrimPrefix(keytab.Value, "FILE:"), principal.Value, l.read)
+	l.c.raw.sasl.keytab = strings.TrimPrefix(keytab.Value, "FILE:")
+	k, err := sasl.OpenKerberos(l.c.raw.sasl.keytab, principal.Value, l.read)
 	if err != nil {
 		l.fail(p, "%s: %v", keytab.Value, err)
 		return

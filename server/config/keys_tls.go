@@ -25,13 +25,13 @@ func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
 	raw.prefix = prefix
 	own := "zkd." + prefix
 	return []Key{
-		{Name: prefix + "keyStore.location", value: path(&s.Key.File), Protects: true,
+		{Name: prefix + "keyStore.location", HoldsSecret: true, value: path(&s.Key.File), Protects: true,
 			Doc: "File with this server's private key and its certificate, followed by those that lead to the authority: PEM, JKS or PKCS12. It is read again when it changes. Of several keys of one kind (RSA, EC) the one whose certificate is valid is used, and of these the one that expires last; the other side chooses the kind."},
 		{Name: prefix + "keyStore.type", value: text(&raw.keyType, storeTypes...),
 			Doc: "PEM, JKS or PKCS12. Not needed: a file is taken as what its contents are."},
 		{Name: prefix + "keyStore.password", value: hidden(&s.Key.Password, "not needed"),
 			Doc: "Password of the file and of its private key. A PEM file needs one if the key is encrypted (PKCS #8)."},
-		{Name: prefix + "keyStore.passwordPath", value: text(&s.Key.PasswordFile),
+		{Name: prefix + "keyStore.passwordPath", HoldsSecret: true, value: text(&s.Key.PasswordFile),
 			Doc: "File with that password. It wins over the password."},
 		{Name: prefix + "trustStore.location", value: path(&s.Trust.File), Protects: true,
 			Doc: "File with the certificates of the authorities that sign the certificates of the other side: PEM, JKS or PKCS12; as in Java, of a file with keys also their own certificates. A certificate that can't be parsed is skipped with a warning. It is read again when it changes."},
@@ -39,7 +39,7 @@ func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
 			Doc: "PEM, JKS or PKCS12, as " + prefix + "keyStore.type."},
 		{Name: prefix + "trustStore.password", value: hidden(&s.Trust.Password, "not needed"),
 			Doc: "Password of the file. PEM files have none; a JKS file is checked with it."},
-		{Name: prefix + "trustStore.passwordPath", value: text(&s.Trust.PasswordFile),
+		{Name: prefix + "trustStore.passwordPath", HoldsSecret: true, value: text(&s.Trust.PasswordFile),
 			Doc: "File with that password. It wins over the password."},
 		{Name: prefix + "hostnameVerification", Default: "true", value: truth(&s.VerifyHost), Protects: true,
 			Doc: hostDocs[prefix]},

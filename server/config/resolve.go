@@ -35,6 +35,7 @@ func (l *loader) resolve() {
 	l.atLeast("autopurge.snapRetainCount", &c.SnapRetainCount, minSnapRetain)
 	l.resolveMetrics()
 	l.resolveSegmentSize()
+	l.resolveTTL()
 	l.resolveAdmin()
 	l.applySecure()
 	l.resolveAudit()
@@ -68,6 +69,17 @@ func (l *loader) atLeast(key string, field *int, least int) {
 	if *field < least {
 		l.warn(l.set[key], "less than %d counts as %d", least, least)
 		*field = least
+	}
+}
+
+// resolveTTL turns TTL nodes off, unless they are asked for, if a server has an id that they do not allow:
+// Apache's server has them off by default.
+func (l *loader) resolveTTL() {
+	for _, s := range l.c.Members.Servers {
+		if s.ID > maxTTLServerID && s.ID <= maxServerID && l.c.ExtendedTypes && !l.given("extendedTypesEnabled") {
+			l.warn(s.line(), "TTL nodes do not allow an id above %d: extendedTypesEnabled is false", maxTTLServerID)
+			l.c.ExtendedTypes = false
+		}
 	}
 }
 
@@ -167,9 +179,6 @@ func (l *loader) validate() {
 	if p, given := l.set["secureClientPortAddress"]; given && c.ClientTLS.Port < 0 && !l.failed("secureClientPort") {
 		l.fail(p, "needs secureClientPort")
 	}
-	if c.ClientTLS.Port > 0 && c.ClientTLS.Port == c.ClientPort && overlap(c.ClientPortAddress, c.ClientTLS.Address) {
-		l.fail(l.set["secureClientPort"], "is the same as clientPort: client.portUnification=true takes TLS and plain connections on clientPort")
-	}
 	if c.ClientPort < 0 && !l.failed("clientPort") {
 		switch p, given := l.set["clientPortAddress"]; {
 		case given:
@@ -180,12 +189,69 @@ func (l *loader) validate() {
 		}
 	}
 	l.validateMembers()
+	l.validatePorts()
+}
+
+// ownPort is a port on which this server listens.
+type ownPort struct {
+	p    property // that sets the port
+	host string
+	port int
+}
+
+// ownPorts returns the ports of this server that are not chosen by the system.
+func (l *loader) ownPorts() (list []ownPort) {
+	c := l.c
+	add := func(key string, used bool, host string, port int) {
+		p, given := l.set[key]
+		if !given {
+			p = l.missing(key)
+		}
+		p.value = ""
+		if used && port > 0 {
+			list = append(list, ownPort{p, host, port})
+		}
+	}
+	add("clientPort", true, c.ClientPortAddress, c.ClientPort)
+	add("secureClientPort", true, c.ClientTLS.Address, c.ClientTLS.Port)
+	add("metricsProvider.httpPort", c.Metrics, c.MetricsHost, c.MetricsPort)
+	add("metricsProvider.httpsPort", c.Metrics, c.MetricsHost, c.MetricsTLS.Port)
+	add("admin.serverPort", c.Admin.Enabled, c.Admin.Host, c.Admin.Port)
+	self, listed := c.Members.Server(c.MyID)
+	if !listed || !c.Replicated() {
+		return list
+	}
+	for _, a := range self.Addrs {
+		host := a.Host
+		if c.QuorumListenOnAllIPs {
+			host = ""
+		}
+		list = append(list, ownPort{self.line(), host, a.QuorumPort})
+	}
+	return list
+}
+
+// validatePorts checks that no two listeners of this server need the same port.
+func (l *loader) validatePorts() {
+	list := l.ownPorts()
+	for i, a := range list {
+		for _, b := range list[:i] {
+			if a.port != b.port || a.p.key == b.p.key || !overlap(a.host, b.host) {
+				continue
+			}
+			remedy := ""
+			if a.p.key == "secureClientPort" && b.p.key == "clientPort" {
+				remedy = ": client.portUnification=true takes TLS and plain connections on clientPort"
+			}
+			l.fail(a.p, "has the port of %s, %d%s", b.p.key, a.port, remedy)
+		}
+	}
 }
 
 // overlap reports whether one can't listen at both addresses with the same port.
 func overlap(a, b string) bool {
 	all := func(host string) bool { return host == "" || isWildcard(host) }
-	return all(a) || all(b) || a == b
+	return all(a) || all(b) || a == b || a == "localhost" && isLoopback(b) || b == "localhost" && isLoopback(a)
 }
 
 // missing returns the property of a key that is not in the file.

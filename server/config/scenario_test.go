@@ -77,7 +77,7 @@ func (d *driver) load() string {
 		return out.String() + "E " + strings.ReplaceAll(err.Error(), "\n", "\nE ")
 	}
 	var all strings.Builder
-	if err := c.Describe(&all); err != nil {
+	if err := c.Describe(&all, false); err != nil {
 		return err.Error()
 	}
 	for line := range strings.Lines(all.String()) {

@@ -28,6 +28,9 @@ type Troubles struct {
 	MissingVoters []zab.SID
 	VotersMissing time.Duration
 
+	// PeerListen says where the server can't listen for others, and why; "" if it listens.
+	PeerListen string
+
 	// When the first certificate of a port expires; zero if there is none.
 	ClientCertificate, QuorumCertificate time.Time
 }
@@ -50,6 +53,9 @@ func (t *Troubles) words() []fourletter.Metric {
 	}
 	if t.LongReply > 0 {
 		list = append(list, fourletter.Int("long_reply_ago_ms", t.LongReply.Milliseconds()))
+	}
+	if t.PeerListen != "" {
+		list = append(list, fourletter.Metric{Name: "peer_listen_error", Value: oneLine(t.PeerListen)})
 	}
 	if t.SnapshotError != "" {
 		list = append(list, fourletter.Metric{Name: "snapshot_error", Value: oneLine(t.SnapshotError)})

@@ -57,7 +57,7 @@ const (
 func Find(f Facts) []Finding {
 	l := &look{Facts: f}
 	for _, check := range []func(){
-		l.quorum, l.leaders, l.voters, l.unreachable, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
+		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
 		l.certificates, l.sessions, l.files, l.versions, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
 	} {
 		check()
@@ -212,6 +212,19 @@ func (l *look) unreachable() {
 				What: state(s) + ", while others serve.",
 				Do:   "It may be starting, or receive a snapshot: its log says so. If it stays so, it does not reach the leader: look at the ports between servers."})
 		}
+	}
+}
+
+// deaf finds servers that the others can't dial. One that serves nobody says so in its log and in readyz.
+func (l *look) deaf() {
+	for _, s := range l.serving() {
+		text := s.After.Metrics["peer_listen_error"]
+		if text == "" {
+			continue
+		}
+		l.add(Finding{ID: "peers-cant-connect", Severity: Danger, Servers: []string{s.Name},
+			What: fmt.Sprintf("%s can't listen for the other servers (%s): it is linked only with those of a lower id, which it dials itself.", s.Name, text),
+			Do:   "Free the port, which ss -ltnp names the owner of, or correct the address in the server's line; the server tries again by itself."})
 	}
 }
 

@@ -98,6 +98,8 @@ func TestFind(t *testing.T) {
 		{"Apache's leader misses one", []Server{apache(server("zk1", "leader", "quorum_size=3", "synced_followers=1"), 5)}, []string{`danger voter-missing .*misses 1 of 3 voters\.`}},
 		{"an observer can't be reached", []Server{leader, away("zk4")}, []string{`danger unreachable zk4 can't be reached`}},
 		{"one is starting", []Server{leader, looking("zk2", "")}, []string{`danger not-serving zk2 runs, and finds no quorum, while others serve`}},
+		{"a port that is taken", []Server{leader, server("zk2", "follower", "peer_listen_error=zk2:2888: address already in use")},
+			[]string{`danger peers-cant-connect zk2 can't listen for the other servers \(zk2:2888: address already in use\)`}},
 		{"a full disk", []Server{server("zk1", "standalone", "disk_full=1", "writes_refused=1", "disk_full_ms=90000")}, []string{`broken full-disk The disk of the log of zk1 is full, and .* refuses writes\..*1m30s`}},
 		{"a follower's full disk", []Server{leader, server("zk2", "follower", "disk_full=1")}, []string{`danger full-disk .*zk2 is full`}},
 		{"full disks of others", []Server{server("zk1", "leader", "quorum_size=1", "synced_followers=0", "writes_refused=1")}, []string{`broken full-disk zk1 refuses writes, because the disks`}},

@@ -243,14 +243,51 @@ func TestBindFailsAtFirst(t *testing.T) {
 		if n := a.logged("no such host"); n != 1 || len(a.tr.Addrs()) != 0 {
 			t.Errorf("%d lines about the port", n)
 		}
+		if got := a.tr.Deaf(); got != addrOf(1)+": no such host" {
+			t.Errorf("it says of the port: %q", got)
+		}
 		may.Store(true)
 		within(t, 2*time.Second, "a link", func() bool { return linked(a, b) })
+		if got := a.tr.Deaf(); got != "" {
+			t.Errorf("it listens, and says: %q", got)
+		}
 		mem.mu.Lock()
 		l := mem.listeners[addrOf(1)]
 		mem.mu.Unlock()
 		l.Close() // its interface is gone
 		mem.reset("s1", "s2")
 		within(t, 2*time.Second, "a link", func() bool { return linked(a, b) && len(a.tr.Addrs()) == 1 })
+	})
+}
+
+// TestPortIsTaken checks that a start waits a little for a port that another program has, and then
+// fails; for an address that is not there yet, the listener waits.
+func TestPortIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newNode(t, newMemNet(), 1, 2)
+		for _, tt := range []struct {
+			err      error
+			times    int // that the port can't be had
+			attempts int
+			fails    bool
+		}{
+			{syscall.EADDRINUSE, 100, bindAttempts, true},
+			{syscall.EACCES, 100, bindAttempts, true},
+			{syscall.EADDRINUSE, 2, 3, false},
+			{syscall.EADDRNOTAVAIL, 100, 1, false},
+			{errors.New("no such host"), 100, 1, false},
+		} {
+			attempts := 0
+			err := a.tr.checkPort(func(network, addr string) (net.Listener, error) {
+				if attempts++; attempts <= tt.times {
+					return nil, &net.OpError{Op: "listen", Err: tt.err}
+				}
+				return newMemNet().listen(network, addr)
+			}, addrOf(1))
+			if (err != nil) != tt.fails || err != nil && !errors.Is(err, tt.err) || attempts != tt.attempts {
+				t.Errorf("%v, %d times: %v after %d attempts", tt.err, tt.times, err, attempts)
+			}
+		}
 	})
 }
 

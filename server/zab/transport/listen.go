@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,8 +30,10 @@ func (t *Transport) listenLoop(ctx context.Context, addr string) {
 		start := time.Now()
 		err := t.listenOnce(ctx, addr, topic)
 		if ctx.Err() != nil {
+			t.setDeaf(addr, nil)
 			return
 		}
+		t.setDeaf(addr, err)
 		if t.complaints.shouldLog(topic, err.Error()) {
 			t.log.Error("can't listen for peers; trying on", zap.String("address", addr), zap.Error(err))
 		}
@@ -59,6 +64,7 @@ func (t *Transport) listenOnce(ctx context.Context, addr, topic string) error {
 	defer t.removeListener(l)
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	t.complaints.forget(topic)
+	t.setDeaf(addr, nil)
 	t.log.Info("listening for peers", zap.Stringer("address", l.Addr()))
 	for {
 		nc, err := l.Accept()
@@ -83,6 +89,54 @@ func (t *Transport) listenOnce(ctx context.Context, addr, topic string) error {
 		}
 		if t.hold(nc) {
 			t.goroutines.Go(func() { t.serve(nc) })
+		}
+	}
+}
+
+// setDeaf notes why this server does not listen at an address; nil if it does.
+func (t *Transport) setDeaf(addr string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil {
+		delete(t.mu.deaf, addr)
+	} else {
+		t.mu.deaf[addr] = logText(err)
+	}
+}
+
+// Deaf says at which addresses this server can't listen for others, and why; "" if it listens at all.
+func (t *Transport) Deaf() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []string
+	for _, addr := range slices.Sorted(maps.Keys(t.mu.deaf)) {
+		list = append(list, addr+": "+t.mu.deaf[addr])
+	}
+	return strings.Join(list, "; ")
+}
+
+const (
+	bindAttempts = 5
+	bindPause    = 500 * time.Millisecond
+)
+
+// checkPort returns an error if another program has a port, or this one may not have it. A name or an
+// address that is not there yet may come: listenLoop waits for it.
+func (t *Transport) checkPort(listen func(network, addr string) (net.Listener, error), addr string) error {
+	for attempt := 1; ; attempt++ {
+		l, err := listen("tcp", addr)
+		switch {
+		case err == nil:
+			return l.Close()
+		case !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EACCES):
+			return nil
+		case attempt == bindAttempts:
+			return fmt.Errorf("can't listen for the other servers of the ensemble: %w", err)
+		}
+		select {
+		case <-time.After(bindPause):
+		case <-t.ctx.Done():
+			return ErrClosed
 		}
 	}
 }

@@ -41,6 +41,7 @@ type Transport struct {
 		conns           map[net.Conn]struct{}
 		listeners       []net.Listener
 		listening       map[string]context.CancelFunc // by address
+		deaf            map[string]string             // the addresses of listening at which that fails, and why
 		advertised      []string
 	}
 }
@@ -63,10 +64,12 @@ func New(o Options) (*Transport, error) {
 	t.mu.peers = make(map[zab.SID]*peer)
 	t.mu.conns = make(map[net.Conn]struct{})
 	t.mu.listening = make(map[string]context.CancelFunc)
+	t.mu.deaf = make(map[string]string)
 	return t, nil
 }
 
-// Start begins to listen and to dial, without waiting for either.
+// Start begins to listen and to dial, without waiting for either. It is an error if another program has a
+// port.
 func (t *Transport) Start() error {
 	t.mu.Lock()
 	if t.mu.closed || t.mu.started {
@@ -77,6 +80,14 @@ func (t *Transport) Start() error {
 	t.mu.Unlock()
 	if err := t.metrics.register(t.o.Registerer); err != nil {
 		return err
+	}
+	for _, addr := range t.o.Listen {
+		if t.o.ListenFunc != nil {
+			break
+		}
+		if err := t.checkPort(t.listenTCP, addr); err != nil {
+			return err
+		}
 	}
 	if err := t.Listen(t.o.Listen, t.o.Advertise); err != nil {
 		return err
