@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/fault"
+	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients"
@@ -49,6 +50,9 @@ type State struct {
 	// Voters is how many members with a vote the ensemble has, 0 for a server without one.
 	// WriteState does not use it.
 	Voters int
+	// Secret is that of the passwords of the sessions, with which their clients resume them. If it is
+	// zero there are no such passwords, and WriteState draws another one.
+	Secret secret.Key
 }
 
 // WriteState makes s the data of the servers at these places, which have none: of one server
@@ -73,6 +77,9 @@ func WriteState(ctx context.Context, s *State, places ...Place) error {
 	for i, p := range places {
 		idents[i] = newIdent()
 		idents[i].Server = p.Server
+		if s.Secret != (secret.Key{}) {
+			idents[i].Secret = s.Secret
+		}
 		if p.Server != 0 {
 			ensemble.Init = zab.ClusterInit{Cluster: idents[0].Cluster, Secret: idents[0].Secret}
 			ensemble.Admitted = append(ensemble.Admitted, zab.Admission{Server: p.Server, Incarnation: idents[i].Incarnation})
@@ -291,11 +298,17 @@ func ReadStateAt(ctx context.Context, p Place, at history.Moment) (*State, error
 	if err != nil {
 		return nil, err
 	}
+	id, err := datadirs.DecodeIdentity(rec.Ident)
+	if err != nil {
+		return nil, err
+	}
 	promise := zab.Promise{}
 	if rec.Promise != nil {
 		promise, err = decodePromise(rec.Promise)
 	}
-	return &State{Tree: st.tree, Epoch: max(promise.Epoch, st.tree.LastZxid().Epoch()), Voters: voters(&st.ensemble)}, err
+	state := StateOf(st.tree, &st.ensemble, id.Secret)
+	state.Epoch = max(state.Epoch, promise.Epoch)
+	return state, err
 }
 
 // offline returns the data at p of a server that does not run. It has to be closed.
@@ -347,12 +360,21 @@ func ReadSnapshot(ctx context.Context, path string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return StateOf(tree, &ensemble), nil
+	meta, err := store.Describe(ctx, ref.Name)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := history.SecretOf(&meta)
+	return StateOf(tree, &ensemble, secret), err
 }
 
-// StateOf returns the state of a tree and of what the history says of the ensemble.
-func StateOf(tree *datatree.Tree, ensemble *zab.State) *State {
-	return &State{Tree: tree, Epoch: tree.LastZxid().Epoch(), Voters: voters(ensemble)}
+// StateOf returns the state of a tree and of what the history says of the ensemble. key is the secret
+// of the session passwords, unless the history has one.
+func StateOf(tree *datatree.Tree, ensemble *zab.State, key secret.Key) *State {
+	if ensemble.Seeded() {
+		key = ensemble.Init.Secret
+	}
+	return &State{Tree: tree, Epoch: tree.LastZxid().Epoch(), Voters: voters(ensemble), Secret: key}
 }
 
 // refOf returns the reference that a file fits: see snapshot.Store.RefOf.
@@ -385,7 +407,7 @@ func (s *storage) cutHistory(ctx context.Context, store *snapshot.Store, rec *wa
 			return ref.Zxid > at.Zxid
 		}
 		meta, err := store.Describe(ctx, ref.Name)
-		return err != nil || meta.Time > at.Time.UnixMilli()
+		return err != nil || history.LastTimeOf(&meta) > at.Time.UnixMilli()
 	})
 	last := jute.Zxid(0)
 	if n := len(rec.Snaps); n > 0 {

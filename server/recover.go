@@ -67,6 +67,9 @@ func (s *storage) recoverState(ctx context.Context) (*recovered, error) {
 		return nil, err
 	}
 	changes := feed.New(int(s.cfg.FeedHistory), 0)
+	if !s.cfg.Replicated() {
+		changes.Alone()
+	}
 	st, err := s.loadState(ctx, store, rec, ahead, changes)
 	var unusable *unusableSnapshots
 	if errors.As(err, &unusable) && dirs.MayReplace(unusable.reasons) && ctx.Err() == nil {

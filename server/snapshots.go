@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -218,6 +219,12 @@ func writeView(ctx context.Context, store *snapshot.Store, state *clients.State,
 		Digest: history.AppendDigest(nil, tree.Digest),
 		Server: uint8(id.Server), Incarnation: id.Incarnation[:],
 		Extra: map[string][]byte{history.ExtraTree: datatree.AppendMeta(nil, &tree), history.ExtraEnsemble: ensemble},
+	}
+	if tree.LastTime > 0 {
+		meta.Extra[history.ExtraTime] = binary.BigEndian.AppendUint64(nil, uint64(tree.LastTime))
+	}
+	if id.Server == 0 { // the ensemble's state has the secret of a member's sessions
+		meta.Extra[history.ExtraSecret] = id.Secret[:]
 	}
 	rows := &rowWalk{state: state, view: view}
 	ref, err := store.Write(ctx, meta,

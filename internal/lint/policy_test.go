@@ -89,8 +89,8 @@ const ours = `
 	server/wal:        jute internal/fault internal/format internal/vfs
 	server/snapshot:   jute internal/fault internal/format internal/vfs
 	# The state that a snapshot and entries give, and archives of both outside of servers.
-	server/history:    jute internal/fault server/datatree server/snapshot server/zab
-	server/archive:    jute internal/fault internal/format internal/vfs server/history server/snapshot server/zab
+	server/history:    jute internal/fault internal/secret server/datatree server/snapshot server/zab
+	server/archive:    jute internal/fault internal/format internal/secret internal/vfs server/history server/snapshot server/zab
 	server/config:     internal/jaas internal/keystore internal/secret internal/vfs server/auth/sasl server/limits server/secure
 
 	# It declares the view that it renders; the server fills it.

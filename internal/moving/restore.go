@@ -93,5 +93,5 @@ func (m *Restore) readArchive(ctx context.Context, a *archive.Archive, r *Report
 	if f.Unusable != nil {
 		r.Warnings = append(r.Warnings, f.Unusable.Error())
 	}
-	return server.StateOf(f.Tree, &f.Ensemble), nil
+	return server.StateOf(f.Tree, &f.Ensemble, f.Secret), nil
 }

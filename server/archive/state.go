@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/fault"
+	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/history"
@@ -24,12 +25,13 @@ type Found struct {
 	history.State
 	History history.ID
 	Base    Base
-	Entries int       // after the base
-	Last    time.Time // of the last one that has a time, by the clock of its leader; zero for none
+	Secret  secret.Key // of the passwords of its sessions; see history.SecretOf
+	Entries int        // after the base
+	Last    time.Time  // of the last one that has a time, by the clock of its leader; zero for none
 	// Unusable are the errors of newer bases that could not be used.
 	Unusable error
 
-	taken time.Time // when the base was taken, by the clock of its server
+	latest int64 // see history.LastTimeOf
 }
 
 // String says what the state was made of.
@@ -43,20 +45,18 @@ func (f *Found) String() string {
 var errReached = errors.New("the moment is reached")
 
 // StateAt returns the state at a moment. It begins with the newest base before it that is sound.
-// A moment that the archive does not have is an error.
+// A moment that the archive does not have is an error. Times are those of the leaders' clocks,
+// which may differ from those of the servers and machines that wrote the files.
 func (a *Archive) StateAt(ctx context.Context, at history.Moment) (*Found, error) {
 	var unusable error
-	for _, b := range slices.Backward(a.Bases) {
-		if at.Zxid != 0 && b.Zxid > at.Zxid || !at.Time.IsZero() && b.Time.After(at.Time) {
-			continue
-		}
+	for _, b := range a.before(at) {
 		f, err := a.load(ctx, &b, nil)
 		if fault.KindOf(err) != 0 {
 			unusable = errors.Join(unusable, err)
 			continue
 		}
-		if err == nil && !at.Time.IsZero() && f.taken.After(at.Time) {
-			continue // its name has the time when the request for it began
+		if err == nil && !at.Time.IsZero() && f.latest > at.Time.UnixMilli() {
+			continue
 		}
 		if err == nil {
 			f.Unusable = unusable
@@ -71,6 +71,22 @@ func (a *Archive) StateAt(ctx context.Context, at history.Moment) (*Found, error
 		return nil, fmt.Errorf("there is no backup in %s", a)
 	}
 	return nil, fmt.Errorf("the oldest backup, %s, is from after that moment", a.path(a.Bases[0].Name))
+}
+
+// before returns the bases that may be from before a moment, in the order in which to try them: those
+// first whose names say so, the newest of them first, and then the others, the oldest first.
+func (a *Archive) before(at history.Moment) (list []Base) {
+	for _, b := range slices.Backward(a.Bases) {
+		if (at.Zxid == 0 || b.Zxid <= at.Zxid) && (at.Time.IsZero() || !b.Time.After(at.Time)) {
+			list = append(list, b)
+		}
+	}
+	for _, b := range a.Bases {
+		if !at.Time.IsZero() && b.Time.After(at.Time) {
+			list = append(list, b)
+		}
+	}
+	return list
 }
 
 // load loads a base. Before it builds the tree it calls described, unless that is nil.
@@ -92,13 +108,16 @@ func (a *Archive) load(ctx context.Context, b *Base, described func(history.ID, 
 	if err != nil {
 		return nil, err
 	}
-	f = &Found{Base: *b, taken: time.UnixMilli(meta.Time)}
+	f = &Found{Base: *b, latest: history.LastTimeOf(&meta)}
 	// An early version's snapshot does not name its history, and has no segments.
 	if f.History, err = history.IDOf(&meta); err != nil && len(a.Segments) > 0 {
 		return nil, err
 	}
 	if described != nil {
 		described(f.History, &meta)
+	}
+	if f.Secret, err = history.SecretOf(&meta); err != nil {
+		return nil, err
 	}
 	f.Tree, f.Ensemble, err = history.Load(ctx, store, ref)
 	return f, err
@@ -145,14 +164,14 @@ func (a *Archive) advance(ctx context.Context, f *Found, at history.Moment) erro
 	case at.Time.IsZero():
 		return nil
 	}
-	return a.gap(f, end, at.Time)
+	return a.gap(f, end)
 }
 
-// gap returns an error if a part of the history is missing between the end of the entries after
-// a base and a moment.
-func (a *Archive) gap(f *Found, end jute.Zxid, at time.Time) error {
+// gap returns an error if a part of the history is missing after the end of the entries after a
+// base: the moment may be in it.
+func (a *Archive) gap(f *Found, end jute.Zxid) error {
 	for i := range a.Segments {
-		if s := &a.Segments[i]; s.History == f.History.String() && s.After > end && !s.Time.After(at) {
+		if s := &a.Segments[i]; s.History == f.History.String() && s.After > end {
 			return fmt.Errorf("what happened between zxid %v and %v is not in %s (the state up to the first can be had)", end, s.After, a)
 		}
 	}

@@ -40,6 +40,7 @@ func (t *Tree) Apply(txn *Txn, out *Applied) {
 		t.keepOutcome(txn, out.Results)
 	}
 	t.lastZxid, t.pruning = txn.Zxid, 0
+	t.lastTime = max(t.lastTime, txn.Time)
 }
 
 // List sets the list of ephemerals of a transaction that closes a session without naming

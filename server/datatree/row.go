@@ -59,6 +59,8 @@ type Meta struct {
 	Apache   bool // Apache's server has opened some of the sessions: this is format 2 or higher
 	Owners   bool // some of the sessions have owners: this is format 3 or 4
 	Exact    bool // there are exactly-once sessions: this is format 4
+
+	LastTime int64 // see Tree.LastTime; it is not encoded
 }
 
 // AppendMeta appends the encoding of m: a format byte (format.Tree), and the

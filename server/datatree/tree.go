@@ -24,6 +24,7 @@ type Tree struct {
 	ttls       idSet
 
 	lastZxid   jute.Zxid
+	lastTime   int64     // see LastTime
 	pruning    jute.Zxid // zxid of a transaction between Prune and Apply; 0 for none
 	pruned     int       // number of its listed paths that are deleted
 	digest     Digest
@@ -181,6 +182,13 @@ func (t *Tree) CountDescendants(path string) int {
 
 // LastZxid returns the zxid of the last transaction applied, 0 if none was.
 func (t *Tree) LastZxid() jute.Zxid { return t.lastZxid }
+
+// LastTime returns the latest time of a transaction that was applied, by the clocks of the leaders,
+// in ms since the Unix epoch; 0 if it is not known.
+func (t *Tree) LastTime() int64 { return t.lastTime }
+
+// SetLastTime sets LastTime in a tree that was loaded.
+func (t *Tree) SetLastTime(ms int64) { t.lastTime = ms }
 
 // Digest returns the hash of the state. It does not cover LastZxid.
 func (t *Tree) Digest() Digest { return t.digest }

@@ -70,6 +70,7 @@ func (t *Tree) Freeze() *View {
 		past: newPast(t),
 		meta: Meta{
 			Zxid:     t.lastZxid,
+			LastTime: t.lastTime,
 			Digest:   t.digest,
 			Nodes:    t.numNodes(),
 			Sessions: t.NumSessions(),

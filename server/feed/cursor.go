@@ -17,8 +17,8 @@ func (h *History) After(zxid jute.Zxid) *Cursor { return &Cursor{history: h, zxi
 // from is After for a zxid after which the history should have all changes. The error is a
 // *jute.CompactedError.
 func (h *History) from(zxid jute.Zxid) (*Cursor, error) {
-	if oldest, _ := h.Span(); zxid < oldest {
-		return nil, &jute.CompactedError{After: zxid, Oldest: oldest}
+	if err := h.lacks(zxid); err != nil {
+		return nil, err
 	}
 	return h.After(zxid), nil
 }
@@ -62,7 +62,7 @@ func (c *Cursor) locate() (at chunk, sealed, more bool, err error) {
 	mu := &c.history.mu
 	mu.Lock()
 	defer mu.Unlock()
-	if c.zxid < mu.oldest || mutated(compactedEarly) && c.zxid == mu.oldest && c.chunk == 0 {
+	if c.history.lacksLocked(c.zxid) || mutated(compactedEarly) && c.zxid == mu.oldest && c.chunk == 0 {
 		return at, false, false, &jute.CompactedError{After: c.zxid, Oldest: mu.oldest}
 	}
 	open := mu.first + uint64(len(mu.chunks)) - 1 // the chunk to which more is added

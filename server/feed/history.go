@@ -29,6 +29,7 @@ type chunk struct {
 // History has the latest changes.
 type History struct {
 	limit int
+	alone bool // see Alone
 
 	mu struct {
 		sync.Mutex
@@ -38,6 +39,7 @@ type History struct {
 		spare  *chunk        // one that was forgotten and never read, or nil
 		oldest jute.Zxid     // all changes after it are there
 		last   jute.Zxid     // the last transaction of which all was added, whether or not it changed a znode
+		ends   []jute.Zxid   // the last of each epoch, from that of oldest to that of last
 		zxid   jute.Zxid     // of the last record
 		index  int32         // of the next record of that transaction
 		more   chan struct{} // closed when there is more; nil if nobody waits
@@ -53,6 +55,10 @@ func New(limit int, zxid jute.Zxid) *History {
 	return h
 }
 
+// Alone says that no other server is ahead of this history: what it has not reached is of another
+// one. It must be called before the history is used.
+func (h *History) Alone() { h.alone = true }
+
 // Reset forgets everything: the state at zxid came from elsewhere.
 func (h *History) Reset(zxid jute.Zxid) {
 	h.mu.Lock()
@@ -60,6 +66,7 @@ func (h *History) Reset(zxid jute.Zxid) {
 	h.mu.first += uint64(len(h.mu.chunks))
 	h.mu.chunks, h.mu.bytes = nil, 0
 	h.mu.oldest, h.mu.last = zxid, zxid
+	h.mu.ends = append(h.mu.ends[:0], zxid)
 	h.wakeLocked()
 }
 
@@ -71,7 +78,7 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied, last jute.Zxid) 
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.last = last
+	h.extendLocked(last)
 	if txn.Zxid != h.mu.zxid {
 		h.mu.zxid, h.mu.index = txn.Zxid, 0
 	}
@@ -110,6 +117,52 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied, last jute.Zxid) 
 	for len(events) > 0 { // the ephemerals of a session that ends
 		deleted(events[0].Path)
 	}
+}
+
+// extendLocked moves the end of the history to a zxid.
+func (h *History) extendLocked(last jute.Zxid) {
+	h.mu.last = last
+	if n := len(h.mu.ends); h.mu.ends[n-1].Epoch() == last.Epoch() {
+		h.mu.ends[n-1] = last
+		return
+	}
+	h.mu.ends = append(h.mu.ends, last)
+}
+
+// startLocked moves the beginning of the history to a zxid.
+func (h *History) startLocked(oldest jute.Zxid) {
+	h.mu.oldest = oldest
+	for len(h.mu.ends) > 1 && h.mu.ends[0].Epoch() < oldest.Epoch() {
+		h.mu.ends = h.mu.ends[1:]
+	}
+}
+
+// lacksLocked reports whether the history can't continue after a zxid: it has not all changes
+// since then, or has passed it without having had it. So it is with a zxid of another history:
+// after a restore, what followed the moment that was restored is undone.
+func (h *History) lacksLocked(zxid jute.Zxid) bool {
+	if zxid < h.mu.oldest {
+		return true
+	}
+	if zxid > h.mu.last {
+		return false
+	}
+	for _, end := range h.mu.ends {
+		if end.Epoch() == zxid.Epoch() {
+			return zxid > end
+		}
+	}
+	return true
+}
+
+// lacks returns a *jute.CompactedError if the history can't continue after a zxid.
+func (h *History) lacks(zxid jute.Zxid) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lacksLocked(zxid) || h.alone && zxid > h.mu.last {
+		return &jute.CompactedError{After: zxid, Oldest: h.mu.oldest}
+	}
+	return nil
 }
 
 // appendLocked completes a change of a transaction and appends it. acls is the list that says who may read of it; that
@@ -175,7 +228,7 @@ func (h *History) roomLocked(n, data int) *chunk {
 		h.mu.chunks[0] = nil
 		h.mu.chunks = h.mu.chunks[1:]
 		h.mu.first++
-		if h.mu.oldest = old.last; mutated(oldestTooLow) {
+		if h.startLocked(old.last); mutated(oldestTooLow) {
 			h.mu.oldest--
 		}
 		h.mu.bytes -= old.bytes()

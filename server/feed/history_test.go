@@ -277,6 +277,42 @@ func TestReset(t *testing.T) {
 	}
 }
 
+// TestZxidsOfAnotherHistory asks for what follows zxids that the history has passed without having had them, as
+// after a restore, and lets it pass others.
+func TestZxidsOfAnotherHistory(t *testing.T) {
+	zxid := jute.MakeZxid
+	h := New(1<<20, zxid(3, 5))
+	add := func(z jute.Zxid) { h.Add(&datatree.Txn{Zxid: z}, &datatree.Applied{}, z) }
+	undone, ahead := h.After(zxid(3, 9)), h.After(zxid(1003, 2))
+	begin := h.After(zxid(3, 5))
+	add(zxid(1003, 0))
+	add(zxid(1003, 1))
+	for _, c := range []*Cursor{undone, ahead, begin} {
+		err := c.Next(func(Record) bool { return true })
+		gone, compacted := errors.AsType[*jute.CompactedError](err)
+		if compacted != (c == undone) || compacted && gone.Oldest != zxid(3, 5) {
+			t.Errorf("after %v: %v", c.zxid, err)
+		}
+	}
+	add(zxid(1003, 2))
+	add(zxid(1005, 0))
+	for z, has := range map[jute.Zxid]bool{
+		zxid(3, 4): false, zxid(3, 5): true, zxid(3, 6): false, zxid(4, 0): false, zxid(1002, 7): false,
+		zxid(1003, 0): true, zxid(1003, 2): true, zxid(1003, 3): false, zxid(1004, 0): false, zxid(1005, 0): true, zxid(1005, 1): true,
+	} {
+		if _, err := h.from(z); (err == nil) != has {
+			t.Errorf("after %v: %v", z, err)
+		}
+	}
+	alone := New(1<<20, 7)
+	alone.Alone()
+	for z, has := range map[jute.Zxid]bool{6: false, 7: true, 8: false} {
+		if _, err := alone.from(z); (err == nil) != has {
+			t.Errorf("alone, after %v: %v", z, err)
+		}
+	}
+}
+
 // A record keeps the ACL list that a setACL gave, whatever becomes of the transaction's memory.
 func TestACLIsCopied(t *testing.T) {
 	w := newWorld(1 << 20)

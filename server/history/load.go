@@ -8,19 +8,23 @@ import (
 	"sync"
 
 	"github.com/zkd-project/zkd/internal/fault"
+	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
 // The sections of a snapshot, and the names of what snapshot.Meta has in Extra: the tree's meta
-// row, and the state of the ensemble.
+// row, the state of the ensemble, the secret of the session passwords of a server without one, and
+// the tree's LastTime in 8 bytes.
 const (
 	SectionACLs     = "acls"
 	SectionSessions = "sessions"
 	SectionNodes    = "nodes"
 	ExtraTree       = "tree"
 	ExtraEnsemble   = "ensemble"
+	ExtraSecret     = "secret"
+	ExtraTime       = "time"
 )
 
 // State is what a history comes to: the znodes, and what it says of the ensemble.
@@ -84,6 +88,30 @@ func IDOf(meta *snapshot.Meta) (id ID, err error) {
 	return ID(meta.Incarnation), nil
 }
 
+// SecretOf returns the secret of the passwords of the sessions that a snapshot has. It is zero if an
+// early version of zkd took the snapshot, on a server without an ensemble.
+func SecretOf(meta *snapshot.Meta) (key secret.Key, err error) {
+	var ensemble zab.State
+	if err := ensemble.Decode(meta.Extra[ExtraEnsemble]); err != nil {
+		return key, err
+	}
+	if ensemble.Seeded() {
+		return ensemble.Init.Secret, nil
+	}
+	copy(key[:], meta.Extra[ExtraSecret])
+	return key, nil
+}
+
+// LastTimeOf returns the latest time of a transaction in a snapshot, by the clocks of the leaders, in ms
+// since the Unix epoch. Of an early version of zkd it is the time when the snapshot was taken, by the
+// clock of its server.
+func LastTimeOf(meta *snapshot.Meta) int64 {
+	if b := meta.Extra[ExtraTime]; len(b) == 8 {
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return meta.Time
+}
+
 // Load builds a tree and the ensemble's state from a snapshot. The tree checks its counts and
 // its digest; a second goroutine, which ends before Load returns, computes the hashes. The
 // error is a *fault.Error, or the end of ctx.
@@ -135,6 +163,9 @@ func load(path string, read func(snapshot.Visitor) (snapshot.Meta, error)) (tree
 		tree, err = loader.Finish()
 	}
 	if err == nil {
+		if len(meta.Extra[ExtraTime]) == 8 {
+			tree.SetLastTime(LastTimeOf(&meta))
+		}
 		err = state.Decode(meta.Extra[ExtraEnsemble])
 	}
 	if err != nil {

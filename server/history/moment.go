@@ -50,8 +50,13 @@ func (m *Moment) Before(e *zab.Entry) (bool, error) {
 // TimeOf returns the time of an entry by the clock of its leader, in ms since the Unix epoch, or
 // 0 if it has none.
 func TimeOf(e *zab.Entry) (int64, error) {
-	if e.Type == zab.EntryMarker {
+	switch e.Type {
+	case zab.EntryMarker:
 		var m zab.Marker
+		err := m.Decode(e.Data)
+		return m.TimeMs, err
+	case zab.EntryMembers:
+		var m zab.Members
 		err := m.Decode(e.Data)
 		return m.TimeMs, err
 	}
