@@ -18,6 +18,9 @@ import (
 	"github.com/zkd-project/zkd/internal/login"
 )
 
+// usageError is an error of the command line, for which the exit code is 2.
+type usageError struct{ error }
+
 // run is the whole program. Its error says what went wrong with the run; wrong replies count,
 // too.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -35,7 +38,8 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 reply, and reports throughput, latency and what the load cost the server.
 
 All that a run writes is below one node, /zb-XXXXXXXX, which it deletes at its
-end. The exit code is not 0 if any reply was wrong.`,
+end. The exit code is 1 if a reply was wrong or the run failed, and 2 for an
+error on the command line.`,
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -54,7 +58,9 @@ end. The exit code is not 0 if any reply was wrong.`,
 			return err
 		},
 	})
-	commands.Strict(root, func(err error) error { return err })
+	usage := func(err error) error { return usageError{err} }
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	commands.Strict(root, usage)
 	return root
 }
 

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -33,6 +34,9 @@ func main() {
 		os.Exit(stdio.UnreadCode)
 	default:
 		fmt.Fprintln(stderr, "zkbench:", err)
+		if _, usage := errors.AsType[usageError](err); usage {
+			os.Exit(2)
+		}
 		os.Exit(1)
 	}
 }

@@ -240,6 +240,37 @@ func TestFuzzyState(t *testing.T) {
 }
 
 // TestTail reads the end of a log, after each of its transactions.
+// TestFilesThatChange checks that a server whose files change while they are read is refused: it runs.
+func TestFilesThatChange(t *testing.T) {
+	w := newWorld(rand.New(rand.NewPCG(1, 3)))
+	for range 30 {
+		w.step()
+	}
+	snap := w.snapshot(0)
+	half := len(w.log)
+	for range 30 {
+		w.step()
+	}
+	for name, read := range map[string]func(*Server) error{
+		"load": func(s *Server) error { _, _, err := s.Load(Options{}); return err },
+		"tail": func(s *Server) error { return s.Tail(40, func(*Txn) error { return nil }) },
+	} {
+		for file, more := range map[string][]byte{"log.1f": append(logHeader(), w.log[half:]...), "log.100000001": logHeader(), "snapshot.100000000": snap} {
+			d := newDir(t)
+			d.write("snapshot.1e", snap)
+			d.write("log.1", w.log[:half])
+			d.write("log.1f", append(logHeader(), w.log[half:]...))
+			s, err := Find(d.path, "")
+			d.check(err)
+			d.check(read(s))
+			d.write(file, append(more, 0))
+			if err := read(s); err == nil || !strings.Contains(err.Error(), "have changed while they were read") {
+				t.Errorf("%s, when %s is written: %v", name, file, err)
+			}
+		}
+	}
+}
+
 func TestTail(t *testing.T) {
 	w := newWorld(rand.New(rand.NewPCG(1, 3)))
 	for range 30 {

@@ -10,13 +10,24 @@ import (
 )
 
 // Strict makes each command below root that has commands of its own, but does nothing itself, refuse
-// every other word, and none at all. usage makes of an error one about the usage.
+// every other word, and none at all; root alone shows its help then. usage makes of an error one about the
+// usage.
 func Strict(root *cobra.Command, usage func(error) error) {
 	root.SetHelpCommand(help(root, usage))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		strict(c, usage)
+	}
+	if root.Runnable() {
+		return
+	}
+	root.Args = cobra.ArbitraryArgs
+	root.RunE = func(root *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return root.Help()
+		}
+		return usage(noCommand(root, args[0]))
 	}
 }
 
@@ -40,9 +51,9 @@ func strict(c *cobra.Command, usage func(error) error) {
 func noCommand(c *cobra.Command, word string) error {
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(word); len(near) > 0 {
-		return fmt.Errorf("%s has no command %q: did you mean %s?", c.CommandPath(), word, strings.Join(near, ", or "))
+		return fmt.Errorf("unknown command %q for %q: did you mean %s?", word, c.CommandPath(), strings.Join(near, ", or "))
 	}
-	return fmt.Errorf("%s has no command %q; it has %s", c.CommandPath(), word, strings.Join(names(c), ", "))
+	return fmt.Errorf("unknown command %q for %q, which has %s", word, c.CommandPath(), strings.Join(names(c), ", "))
 }
 
 func names(c *cobra.Command) (list []string) {

@@ -11,21 +11,39 @@ import (
 
 type usageError struct{ error }
 
+// TestRoot checks a root that does nothing itself.
+func TestRoot(t *testing.T) {
+	for args, want := range map[string]string{"": "", "help": "", "x": `unknown command "x" for "prog", which has completion, help, run`} {
+		root := &cobra.Command{Use: "prog", SilenceErrors: true, SilenceUsage: true}
+		root.AddCommand(&cobra.Command{Use: "run", Run: func(*cobra.Command, []string) {}})
+		Strict(root, func(err error) error { return usageError{err} })
+		root.SetArgs(strings.Fields(args))
+		root.SetOut(io.Discard)
+		got := ""
+		if err := root.Execute(); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", args, got, want)
+		}
+	}
+}
+
 // TestStrict checks each command with commands below it, cobra's own among them.
 func TestStrict(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"config check", ""},
 		{"config", "prog config needs a command: check, deep"},
-		{"config chek", `prog config has no command "chek": did you mean check?`},
+		{"config chek", `unknown command "chek" for "prog config": did you mean check?`},
 		{"config deep", "prog config deep needs a command: down"},
-		{"config deep x", `prog config deep has no command "x"; it has down`},
+		{"config deep x", `unknown command "x" for "prog config deep", which has down`},
 		{"help", ""},
 		{"help config check", ""},
-		{"help config x", `prog config has no command "x"; it has check, deep`},
-		{"help x", `prog has no command "x"; it has completion, config, help`},
+		{"help config x", `unknown command "x" for "prog config", which has check, deep`},
+		{"help x", `unknown command "x" for "prog", which has completion, config, help`},
 		{"completion", "prog completion needs a command: bash, fish, powershell, zsh"},
 		{"completion bash", ""},
-		{"completion x", `prog completion has no command "x"; it has bash, fish, powershell, zsh`},
+		{"completion x", `unknown command "x" for "prog completion", which has bash, fish, powershell, zsh`},
 	} {
 		nothing := func(*cobra.Command, []string) {}
 		root := &cobra.Command{Use: "prog", Run: nothing, SilenceErrors: true, SilenceUsage: true}
