@@ -87,4 +87,19 @@ func TestSecretFilesAreRemarked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
+	file := filepath.Join(dir, "zoo.cfg")
+	write(t, file, "dataDir="+dir+"\nclientPort=2181\nDigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=\n")
+	for mode, want := range map[os.FileMode]int{0o644: 1, 0o640: 0} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		cfg, _, err := config.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := configRemarks(cfg); len(got) != want || want > 0 && !strings.Contains(got[0], "superDigest: "+file) {
+			t.Errorf("remarks on the file itself, of mode %o: %q", mode, got)
+		}
+	}
 }

@@ -19,9 +19,13 @@ import (
 // packages and the disk can judge.
 func configRemarks(cfg *config.Config) (remarks []string) {
 	for _, s := range cfg.SecretFiles() {
-		if info, err := os.Stat(s.File); err == nil && info.Mode().Perm()&0o077 != 0 {
-			remarks = append(remarks, fmt.Sprintf("%s: %s is a secret that other users can get at (mode %04o): chmod 600 %s",
-				s.Key, s.File, info.Mode().Perm(), s.File))
+		others, mode := fs.FileMode(0o077), "600"
+		if s.Group {
+			others, mode = 0o007, "640"
+		}
+		if info, err := os.Stat(s.File); err == nil && info.Mode().Perm()&others != 0 {
+			remarks = append(remarks, fmt.Sprintf("%s: %s is a secret that other users can get at (mode %04o): chmod %s %s",
+				s.Key, s.File, info.Mode().Perm(), mode, s.File))
 		}
 	}
 	remarks = append(remarks, certificateRemarks(cfg, time.Now())...)

@@ -44,18 +44,28 @@ func (c *Config) Describe(w io.Writer, changed bool) error {
 	return out.Flush()
 }
 
-// SecretFile is a file with a secret, and the key that names it.
-type SecretFile struct{ Key, File string }
+// SecretFile is a file with a secret.
+type SecretFile struct {
+	Key, File string // that names it, or that is the secret in the configuration file
+	Group     bool   // its group may read it
+}
 
 // SecretFiles returns the files with secrets that the configuration names.
 func (c *Config) SecretFiles() (list []SecretFile) {
+	var own *SecretFile
 	for _, k := range keyTable(c) {
 		if p, given := c.settings[k.Name]; given && k.HoldsSecret && p.value != "" {
-			list = append(list, SecretFile{k.Name, p.value})
+			list = append(list, SecretFile{Key: k.Name, File: p.value})
+		}
+		if p, given := c.settings[k.Name]; given && k.value.secret && p.value != "" && p.origin.File == c.File && c.File != "" {
+			own = &SecretFile{Key: k.Name, File: c.File, Group: true} // an operator's, which the server's group may read
 		}
 	}
+	if own != nil {
+		list = append(list, *own)
+	}
 	if keytab := c.raw.sasl.keytab; keytab != "" {
-		list = append(list, SecretFile{"java.security.auth.login.config, keyTab", keytab})
+		list = append(list, SecretFile{Key: "java.security.auth.login.config, keyTab", File: keytab})
 	}
 	return list
 }

@@ -76,6 +76,55 @@ func TestTakeoverCurator(t *testing.T) {
 	t.Logf("zkd served after %v", pause)
 }
 
+// TestTakeoverRanAgain starts Apache's servers again between the decision and the finish, and stops them: the
+// finish is refused while they run and afterwards, since they have acknowledged a write that the decision lacks.
+func TestTakeoverRanAgain(t *testing.T) {
+	needServer(t, apache)
+	x := &takeover{T: t, r: rand.New(rand.NewPCG(seeds.First(t), 1)), apart: true}
+	x.e = startEnsemble(t, apache, config{lines: []string{"tickTime=500"}})
+	h := newHolder(t, x.e.hosts())
+	create := func(path string) {
+		t.Helper()
+		_, err := h.Steady().Create(t.Context(), path, nil, client.CreateOptions{})
+		x.check(err)
+	}
+	create("/before")
+	x.mirror()
+	stop := func() {
+		for _, s := range x.e.servers {
+			s.kill()
+		}
+	}
+	stop()
+	for _, m := range x.mirrors {
+		m.kill()
+	}
+	var disks []string
+	for _, s := range x.e.servers {
+		disks = append(disks, "--from", filepath.Join(s.dir, "data"))
+	}
+	decision := filepath.Join(t.TempDir(), "decision")
+	args := slices.Concat([]string{"takeover", "decide", "--decision", decision}, disks)
+	for _, dir := range x.dirs[1:] {
+		args = append(args, "--member", x.status(dir).Member)
+	}
+	zkdCommand(t, append(args, x.dirs[0])...)
+	zkdCommand(t, "takeover", "finish", "--decision", decision, x.dirs[0])
+
+	x.check(x.e.heal())
+	create("/after")
+	refused := func(want string) {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), zkdBinary(t), "takeover", "finish", "--decision", decision, x.dirs[1]).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("finish: %v\n%s, want %q", err, out, want)
+		}
+	}
+	refused("quorum port")
+	stop()
+	refused("have run after")
+}
+
 // awaitCounts waits until Curator's lock and both elections were taken a few times more.
 func (x *takeover) awaitCounts(look *holder) {
 	x.Helper()
