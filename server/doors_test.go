@@ -244,3 +244,62 @@ func TestConnectionsOfANetwork(t *testing.T) {
 		}
 	})
 }
+
+// TestLimitsOfEveryIdentity sends requests as an identity whose rate is limited, which the client has proved
+// before or after another one, in fake time.
+func TestLimitsOfEveryIdentity(t *testing.T) {
+	i := newIssuer(t)
+	synctest.Test(t, func(t *testing.T) {
+		for _, rule := range []string{"identity *", "identity jwt:ann"} {
+			s := startServer(t, append(i.lines, "zkd.limit.each="+rule+" requests/s=10")...)
+			for _, digestFirst := range []bool{true, false} {
+				c := s.connect(t)
+				if digestFirst {
+					c.auth("x:y")
+				}
+				c.addAuth("jwt", i.token("ann", time.Hour))
+				c.auth("x:z")
+				began := time.Now()
+				for range 200 {
+					c.ok(jute.OpExists, get("/", false))
+				}
+				if took := time.Since(began); took < 18*time.Second || took > 22*time.Second {
+					t.Errorf("%s, digest first %v: 200 requests take %v", rule, digestFirst, took)
+				}
+				c.nc.Close()
+				time.Sleep(time.Minute)
+			}
+		}
+	})
+}
+
+// TestPingsAreCharged sends more pings than a rate allows: they are slowed down, and never refused. One a second
+// costs nothing.
+func TestPingsAreCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, "zkd.limit.each=address * requests/s=10")
+		c := s.connect(t)
+		began := time.Now()
+		for range 200 {
+			c.ping()
+		}
+		if took := time.Since(began); took < 16*time.Second || took > 22*time.Second {
+			t.Errorf("200 pings take %v", took)
+		}
+		var all []*client
+		for range 30 {
+			all = append(all, s.connect(t))
+		}
+		time.Sleep(5 * time.Second)
+		for range 3 {
+			began := time.Now()
+			for _, c := range all {
+				c.ping()
+			}
+			if took := time.Since(began); took > 0 {
+				t.Errorf("one ping of each of 30 connections takes %v", took)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}

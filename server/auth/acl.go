@@ -107,6 +107,22 @@ func Redact(acl []jute.ACL) []jute.ACL {
 	return out
 }
 
+// Principal returns the identity by which a connection is shown where there is room for one: the
+// first that somebody has issued, or else the first user of the scheme digest, which anybody
+// can make up. ok is false if the connection has none but its address.
+func Principal(ids []jute.ID) (id jute.ID, ok bool) {
+	for _, i := range ids {
+		switch {
+		case i.Scheme == schemeIP, i.Scheme == schemeSuper:
+		case i.Scheme != schemeDigest:
+			return i, true
+		case !ok:
+			id, ok = i, true
+		}
+	}
+	return id, ok
+}
+
 // User returns the name of an identity in whoAmI: for digest the user without the hash,
 // for others the id itself.
 func User(id jute.ID) string {

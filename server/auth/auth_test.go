@@ -405,6 +405,23 @@ func TestUser(t *testing.T) {
 	}
 }
 
+func TestPrincipal(t *testing.T) {
+	for _, tt := range []struct {
+		ids  []string
+		want string
+	}{
+		{[]string{"ip:1.1.1.1"}, ":"},
+		{[]string{"ip:1.1.1.1", "digest:a:1", "digest:b:2"}, "digest:a:1"},
+		{[]string{"ip:1.1.1.1", "digest:a:1", "jwt:ann"}, "jwt:ann"},
+		{[]string{"ip:1.1.1.1", "x509:CN=app", "jwt:ann"}, "x509:CN=app"},
+		{[]string{"ip:1.1.1.1", "super:", "digest:super:1"}, "digest:super:1"},
+	} {
+		if got, ok := auth.Principal(ids(tt.ids...)); got.Scheme+":"+got.ID != tt.want || ok != (tt.want != ":") {
+			t.Errorf("%v: got %v, want %s", tt.ids, got, tt.want)
+		}
+	}
+}
+
 // TestAllowedTwin compares Allowed with the rules as they are specified, one after the
 // other.
 func TestAllowedTwin(t *testing.T) {

@@ -20,6 +20,10 @@ import (
 // session's timeout is shorter, that is: a client must hear from the server in time.
 const patience = time.Second
 
+// freePing is the time in which one ping of a connection is not charged: a client without other
+// requests needs some to keep its session.
+const freePing = time.Second
+
 // leastPause is the shortest pause. Afterwards the connection may handle at once what has come
 // to its turn meanwhile, and so a high rate costs few pauses.
 const leastPause = 5 * time.Millisecond
@@ -36,11 +40,12 @@ type limited struct {
 	table   *limits.Table
 
 	// Owned by the reader.
-	creds   *auth.Credentials // from which the identity and super follow
-	super   bool              // the client is the super user, which is not limited
-	session jute.SessionID    // that Client counts
-	refusal jute.Code         // of the request being handled
-	paths   []string          // of the request being charged
+	creds    *auth.Credentials // from which the identity and super follow
+	super    bool              // the client is the super user, which is not limited
+	session  jute.SessionID    // that Client counts
+	refusal  jute.Code         // of the request being handled
+	paths    []string          // of the request being charged
+	pingFree time.Duration     // when the next ping is free
 
 	wake chan struct{} // ends a pause; guarded by conn.mu, nil without a pause
 }
@@ -143,25 +148,21 @@ func usesOf(r limits.Resource, req *request) int64 {
 	return 0
 }
 
-// identify gives the limits the identity of the connection: the first one that it has
-// proved, beyond its address.
+// identify gives the limits the identities of the connection: all that it has proved, beyond its
+// address.
 func (l *limited) identify(c *conn) error {
 	creds := c.credentials.Load()
 	if creds == l.creds {
 		return nil
 	}
-	l.creds = creds
-	var who limits.Who
-	l.super = false
+	l.creds, l.super = creds, auth.IsSuper(creds.IDs())
+	var all []limits.Who
 	for _, id := range creds.IDs() {
-		if id.Scheme == "super" {
-			l.super = true
-		}
-		if who.Name == "" && id.Scheme != "ip" {
-			who = limits.Who{Name: id.Scheme + ":" + auth.User(id), Key: id.Scheme + ":" + id.ID}
+		if id.Scheme != "ip" && id.Scheme != "super" {
+			all = append(all, limits.Who{Name: id.Scheme + ":" + auth.User(id), Key: id.Scheme + ":" + id.ID})
 		}
 	}
-	if who != l.Who() && !l.Identify(c.clients.now(), who, c.clients.sessionExists) && !l.super {
+	if !l.Identify(c.clients.now(), all, c.clients.sessionExists) && !l.super {
 		return errTooManyConnections
 	}
 	return nil
@@ -212,7 +213,7 @@ func (l *limited) charge(c *conn, frame []byte) (wait time.Duration, err error) 
 	var h jute.RequestHeader
 	d := jute.NewAliasDecoder(frame)
 	h.Decode(&d)
-	if l.super || d.Err() != nil || h.Type == jute.OpPing || h.Type == jute.OpCloseSession {
+	if l.super || d.Err() != nil || h.Type == jute.OpCloseSession || h.Type == jute.OpPing && l.freePing(c.clients.now()) {
 		return 0, nil
 	}
 	l.paths = l.paths[:0]
@@ -227,6 +228,15 @@ func (l *limited) charge(c *conn, frame []byte) (wait time.Duration, err error) 
 	return wait, nil
 }
 
+// freePing reports whether a ping costs nothing now.
+func (l *limited) freePing(now time.Duration) bool {
+	if now < l.pingFree {
+		return false
+	}
+	l.pingFree = now + freePing
+	return true
+}
+
 // appendPaths appends the paths that a request is about.
 func appendPaths(list []string, op jute.OpCode, body []byte) []string {
 	d := jute.NewAliasDecoder(body)
@@ -237,7 +247,7 @@ func appendPaths(list []string, op jute.OpCode, body []byte) []string {
 		for i := range m.Ops {
 			list = append(list, m.Ops[i].Path)
 		}
-	case jute.OpSetWatches, jute.OpSetWatches2, jute.OpAuth, jute.OpSASL, jute.OpCredit, jute.OpUnsubscribe:
+	case jute.OpPing, jute.OpSetWatches, jute.OpSetWatches2, jute.OpAuth, jute.OpSASL, jute.OpCredit, jute.OpUnsubscribe:
 	default:
 		if path := d.String(); d.Err() == nil {
 			list = append(list, path)

@@ -59,11 +59,8 @@ func (e *endedUses) addLocked(by endedBy, u *fourletter.ClientUse) {
 // use returns what the connection did. Its watches are not counted.
 func (c *conn) use() fourletter.ClientUse {
 	u := fourletter.ClientUse{Address: c.ip(), Port: int(remoteAddrPort(c).Port()), Session: int64(c.SessionID()), Connections: 1}
-	for _, id := range c.credentials.Load().IDs() {
-		if id.Scheme != "ip" {
-			u.Identity = id.Scheme + ":" + auth.User(id)
-			break
-		}
+	if id, ok := auth.Principal(c.credentials.Load().IDs()); ok {
+		u.Identity = id.Scheme + ":" + auth.User(id)
 	}
 	c.mu.Lock()
 	st := &c.mu.stats

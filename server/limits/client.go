@@ -8,16 +8,28 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Client is one connection: the meters of its address and of its identity. Only Sent may
-// be called from another goroutine than the one that owns the Client.
+// Client is one connection: the meters of its address and of each of its identities. It counts
+// for all of them, so that no client passes the limit of an identity by proving another one,
+// too. Only Sent may be called from another goroutine than the one that owns the Client.
 type Client struct {
 	table   *Table
 	uses    func(Resource) int64
-	who     Who
 	session jute.SessionID
-	meters  [2][numResources]*meter // by scope: Identity, Address
-	counted [2]bool                 // whether the meter of connections counts this one
-	sent    atomic.Int64            // bytes that are not charged yet
+	parties []party      // the address, then the identities
+	sent    atomic.Int64 // bytes that are not charged yet
+}
+
+// party is what a client counts for: its address, or one of its identities.
+type party struct {
+	who     Who // zero for the address
+	meters  [numResources]*meter
+	counted bool // whether the meter of connections counts this one
+}
+
+// Who is an identity of a client.
+type Who struct {
+	Name string // scheme:id, for rules and for the log
+	Key  string // what tells it from others of that name; it is not shown
 }
 
 // Open returns a client at an address that has no identity yet. It returns false if its
@@ -25,42 +37,45 @@ type Client struct {
 // how many watches or ephemerals the client has. It is called without locks, from any
 // goroutine, until Close.
 func (t *Table) Open(address string, uses func(Resource) int64) (c *Client, ok bool) {
-	c = &Client{table: t, uses: uses}
+	c = &Client{table: t, uses: uses, parties: make([]party, 1)}
+	at := &c.parties[0]
 	for resource := range numResources {
 		r, subject := t.ofAddress(address, resource)
-		c.meters[Address][resource] = t.hold(r, resource, subject, subject, c)
+		at.meters[resource] = t.hold(r, resource, subject, subject, c)
 	}
-	return c, c.connect(Address)
+	return c, c.connect(at)
 }
 
 // Close gives back what the connection holds. Its session is counted until it ends.
 func (c *Client) Close() {
-	c.leave(Identity)
-	c.leave(Address)
+	for i := range c.parties {
+		c.leave(&c.parties[i])
+	}
+	c.parties = nil
 }
 
-// leave releases the meters of a scope.
-func (c *Client) leave(s Scope) {
-	if c.counted[s] {
-		c.counted[s] = false
-		c.meters[s][Connections].remove(1)
+// leave releases the meters of a party.
+func (c *Client) leave(p *party) {
+	if p.counted {
+		p.counted = false
+		p.meters[Connections].remove(1)
 	}
-	for resource, m := range c.meters[s] {
+	for resource, m := range p.meters {
 		if m != nil {
 			c.table.release(m, c)
-			c.meters[s][resource] = nil
+			p.meters[resource] = nil
 		}
 	}
 }
 
 // connect counts the connection.
-func (c *Client) connect(s Scope) bool {
-	m := c.meters[s][Connections]
+func (c *Client) connect(p *party) bool {
+	m := p.meters[Connections]
 	if m == nil {
 		return true
 	}
 	ok, exceeds := m.add(1, nil)
-	c.counted[s] = ok
+	p.counted = ok
 	return c.table.note(m, ok, exceeds)
 }
 
@@ -75,41 +90,47 @@ func (t *Table) note(m *meter, ok, exceeds bool) bool {
 	return ok
 }
 
-// Who returns the client's identity.
-func (c *Client) Who() Who { return c.who }
-
-// Who is the identity of a client. The zero Who is nobody.
-type Who struct {
-	Name string // scheme:id, for rules and for the log
-	Key  string // what tells it from others of that name; it is not shown
+// Identify gives the client other identities. It returns false if one of them has too many
+// connections or sessions: the connection must end.
+func (c *Client) Identify(now time.Duration, all []Who, exists func(jute.SessionID) bool) bool {
+	stay := c.parties[:1:1]
+	for _, p := range c.parties[1:] {
+		if slices.Contains(all, p.who) {
+			stay = append(stay, p)
+			continue
+		}
+		if m := p.meters[Sessions]; m != nil {
+			m.removeSession(c.session)
+		}
+		c.leave(&p)
+	}
+	c.parties = stay
+	for _, who := range all {
+		if !slices.ContainsFunc(c.parties[1:], func(p party) bool { return p.who == who }) && !c.identifyAs(now, who, exists) {
+			return false
+		}
+	}
+	return true
 }
 
-// Identify gives the client another identity, or none. It returns false if that identity
-// has too many connections or sessions: the connection must end.
-func (c *Client) Identify(now time.Duration, who Who, exists func(jute.SessionID) bool) bool {
-	if m := c.meters[Identity][Sessions]; m != nil {
-		m.removeSession(c.session)
-	}
-	c.leave(Identity)
-	c.who = who
+// identifyAs gives the client one more identity.
+func (c *Client) identifyAs(now time.Duration, who Who, exists func(jute.SessionID) bool) bool {
+	p := party{who: who}
 	for resource := range numResources {
 		r := c.table.ofIdentity(who.Name, resource)
-		c.meters[Identity][resource] = c.table.hold(r, resource, who.Key, who.Name, c)
+		p.meters[resource] = c.table.hold(r, resource, who.Key, who.Name, c)
 	}
-	return c.connect(Identity) && (c.session == 0 || c.addSession(Identity, now, false, exists))
-}
-
-// LimitsSessions reports whether OpenSession could refuse a session, or has to count it.
-func (c *Client) LimitsSessions() bool {
-	return c.meters[Address][Sessions] != nil || c.table.byScope[Identity].limits[Sessions]
+	ok := c.connect(&p) && (c.session == 0 || c.addSession(&p, now, false, exists))
+	c.parties = append(c.parties, p)
+	return ok
 }
 
 // OpenSession counts the session that the client opens or resumes. It returns false if it
 // may open no more. A session is never refused that is resumed.
 func (c *Client) OpenSession(now time.Duration, id jute.SessionID, resumed bool, exists func(jute.SessionID) bool) bool {
 	c.session = id
-	for s := range Subtree {
-		if !c.addSession(s, now, resumed, exists) {
+	for i := range c.parties {
+		if !c.addSession(&c.parties[i], now, resumed, exists) {
 			return false
 		}
 	}
@@ -118,18 +139,18 @@ func (c *Client) OpenSession(now time.Duration, id jute.SessionID, resumed bool,
 
 // SessionOpened says that the session exists.
 func (c *Client) SessionOpened(now time.Duration) {
-	for s := range Subtree {
-		if m := c.meters[s][Sessions]; m != nil {
+	for i := range c.parties {
+		if m := c.parties[i].meters[Sessions]; m != nil {
 			m.established(now, c.session)
 		}
-		if m := c.meters[s][Ephemerals]; m != nil {
+		if m := c.parties[i].meters[Ephemerals]; m != nil {
 			m.outdated() // a session that is resumed brings its own
 		}
 	}
 }
 
-func (c *Client) addSession(s Scope, now time.Duration, resumed bool, exists func(jute.SessionID) bool) bool {
-	m := c.meters[s][Sessions]
+func (c *Client) addSession(p *party, now time.Duration, resumed bool, exists func(jute.SessionID) bool) bool {
+	m := p.meters[Sessions]
 	if m == nil {
 		return true
 	}
@@ -139,19 +160,19 @@ func (c *Client) addSession(s Scope, now time.Duration, resumed bool, exists fun
 
 // Counts reports whether watches or ephemerals are limited.
 func (c *Client) Counts(r Resource) bool {
-	return c.meters[Identity][r] != nil || c.meters[Address][r] != nil
+	return slices.ContainsFunc(c.parties, func(p party) bool { return p.meters[r] != nil })
 }
 
 // Use counts n more watches or ephemerals. It returns false if they are refused.
 func (c *Client) Use(r Resource, n int64) bool {
-	for s := range Subtree {
-		m := c.meters[s][r]
+	for i := range c.parties {
+		m := c.parties[i].meters[r]
 		if m == nil {
 			continue
 		}
 		ok, exceeds := m.add(n, func() int64 { return c.table.count(m) })
 		if !c.table.note(m, ok, exceeds) {
-			return false // what the other scope has counted is corrected by its next count
+			return false // what the other parties have counted is corrected by their next counts
 		}
 	}
 	return true
@@ -159,8 +180,8 @@ func (c *Client) Use(r Resource, n int64) bool {
 
 // Restored says that the client has got watches which Use did not count.
 func (c *Client) Restored() {
-	for s := range Subtree {
-		if m := c.meters[s][Watches]; m != nil {
+	for i := range c.parties {
+		if m := c.parties[i].meters[Watches]; m != nil {
 			m.outdated()
 		}
 	}
@@ -212,9 +233,9 @@ func (c *Client) Take(now, patience time.Duration, size int64, paths []string) (
 
 // appendRates appends the client's meters of rates.
 func (c *Client) appendRates(list []*meter) []*meter {
-	for s := range Subtree {
+	for i := range c.parties {
 		for _, r := range [...]Resource{Requests, Bytes} {
-			if m := c.meters[s][r]; m != nil {
+			if m := c.parties[i].meters[r]; m != nil {
 				list = append(list, m)
 			}
 		}

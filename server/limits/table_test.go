@@ -30,15 +30,56 @@ func noUses(Resource) int64 { return 0 }
 func open(t *testing.T, table *Table, address, identity string) *Client {
 	t.Helper()
 	c, ok := table.Open(address, noUses)
-	if !ok || identity != "" && !c.Identify(0, who(identity), none) {
+	if !ok || identity != "" && !c.Identify(0, whos(identity), none) {
 		t.Fatalf("the connection of %s %s is refused", address, identity)
 	}
 	return c
 }
 
-func who(name string) Who { return Who{name, name} }
+// whos returns identities with these names, "" for none.
+func whos(names ...string) (all []Who) {
+	for _, name := range names {
+		if name != "" {
+			all = append(all, Who{name, name})
+		}
+	}
+	return all
+}
 
 func none(jute.SessionID) bool { return false }
+
+// TestEveryIdentityCounts checks that a client with several identities has the limits of each, in whatever order
+// it has proved them, and that those which end count no longer.
+func TestEveryIdentityCounts(t *testing.T) {
+	for _, names := range [][]string{{"digest:x", "jwt:ann"}, {"jwt:ann", "digest:x"}} {
+		table := newTable(t, "identity * requests/s=10 connections=2", "identity jwt:ann watches=1")
+		used := int64(0)
+		a, _ := table.Open("h1", func(Resource) int64 { return used })
+		if !a.Identify(0, whos(names...), none) || !a.Use(Watches, 1) {
+			t.Errorf("%v: a watch is refused", names)
+		}
+		if used = 1; a.Use(Watches, 1) {
+			t.Errorf("%v: the limit of watches does not hold", names)
+		}
+		for range 11 {
+			a.Take(0, time.Second, 1, nil)
+		}
+		b := open(t, table, "h2", "jwt:ann")
+		if wait, _ := b.Take(0, time.Second, 1, nil); wait == 0 {
+			t.Errorf("%v: another connection of jwt:ann does not share the rate", names)
+		}
+		if c, _ := table.Open("h3", noUses); c.Identify(0, whos("digest:y", "jwt:ann"), none) {
+			t.Errorf("%v: a third connection of jwt:ann", names)
+		}
+		if !a.Identify(0, whos("digest:x"), none) {
+			t.Errorf("%v: refused when an identity ends", names)
+		}
+		open(t, table, "h3", "jwt:ann")
+		if wait, _ := open(t, table, "h4", "digest:x").Take(0, time.Second, 1, nil); wait == 0 {
+			t.Errorf("%v: the other identity does not count", names)
+		}
+	}
+}
 
 // TestMostSpecific checks which rule counts, and who shares a meter.
 func TestMostSpecific(t *testing.T) {
@@ -98,11 +139,11 @@ func TestConnections(t *testing.T) {
 	}
 	c.Close()
 	open(t, table, "other", "")
-	if !a.Identify(0, who("x:1"), none) || b.Identify(0, who("x:1"), none) {
+	if !a.Identify(0, whos("x:1"), none) || b.Identify(0, whos("x:1"), none) {
 		t.Fatal("an identity has two connections, or none")
 	}
 	b.Close()
-	if !a.Identify(0, who(""), none) {
+	if !a.Identify(0, whos(""), none) {
 		t.Fatal("an identity can't be given back")
 	}
 	b = open(t, table, "h", "x:1")
@@ -111,7 +152,7 @@ func TestConnections(t *testing.T) {
 	for range 2 {
 		open(t, table, "h", "")
 	}
-	if other := open(t, table, "h3", ""); !other.Identify(0, Who{"x:1", "another password"}, none) {
+	if other := open(t, table, "h3", ""); !other.Identify(0, []Who{{"x:1", "another password"}}, none) {
 		t.Fatal("others of the same name count")
 	}
 	want := []Figure{{"a", Connections, 3, 0, 1, 3}, {"b", Connections, 0, 0, 1, 2}}
@@ -175,10 +216,10 @@ func TestSessionFollowsIdentity(t *testing.T) {
 	if !a.OpenSession(0, 1, false, exists) || !b.OpenSession(0, 2, false, exists) {
 		t.Fatal("refused without an identity")
 	}
-	if !a.Identify(0, who("x:1"), exists) || b.Identify(0, who("x:1"), exists) {
+	if !a.Identify(0, whos("x:1"), exists) || b.Identify(0, whos("x:1"), exists) {
 		t.Error("an identity has two sessions, or none")
 	}
-	if !a.Identify(0, who("x:2"), exists) || !b.Identify(0, who("x:1"), exists) {
+	if !a.Identify(0, whos("x:2"), exists) || !b.Identify(0, whos("x:1"), exists) {
 		t.Error("the session still counts for the first identity")
 	}
 }
