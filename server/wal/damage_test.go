@@ -281,6 +281,36 @@ func TestSegmentsMissing(t *testing.T) {
 	}
 }
 
+// TestStrangeHeader has a header with the right checksum that makes no sense to this version: another one has
+// written it, so the log is not given up, not even by a server that could get its data from others.
+func TestStrangeHeader(t *testing.T) {
+	fsys := crashfs.New(1)
+	sample(t, fsys)
+	for _, name := range fsys.Files() {
+		if filepath.Ext(name) != ".wal" {
+			continue
+		}
+		strange := fsys.Crash(nil)
+		err := strange.Corrupt(name, func(b []byte) []byte {
+			b[12]++ // the length of the state
+			copy(b[headerCRC:], crc32cOf(b[:headerCRC]))
+			return b
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := strange.Files()
+		o := testOptions(strange)
+		o.SetAside = true
+		if _, _, err := Open(o); fault.KindOf(err) != fault.Inconsistent || !strings.Contains(err.Error(), "does not understand the header") {
+			t.Errorf("%s: open: %v, want a refusal", name, err)
+		}
+		if after := strange.Files(); !slices.Equal(after, before) {
+			t.Errorf("%s: files %v, then %v", name, before, after)
+		}
+	}
+}
+
 func TestNewerVersion(t *testing.T) {
 	fsys := crashfs.New(1)
 	sample(t, fsys)

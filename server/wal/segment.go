@@ -176,7 +176,9 @@ func readHeader(f vfs.File, first uint64) (header, error) {
 		return header{}, err
 	}
 	h, err := decodeHeader(b)
-	if errors.Is(err, errInvalid) {
+	if errors.Is(err, errInvalid) && h.sealed(b) {
+		return h, fault.New(fault.Inconsistent, f.Name(), fmt.Errorf("its header's checksum is right, and this version of zkd does not understand the header: %v", err))
+	} else if errors.Is(err, errInvalid) {
 		return h, err
 	} else if err != nil {
 		return h, fault.New(fault.Newer, f.Name(), err)
