@@ -1,5 +1,7 @@
 package fourletter
 
+import "github.com/zkd-project/zkd/internal/console"
+
 func (p printer) dump(src Source) {
 	p.printf("SessionTracker dump:\n")
 	p.sessions(src.Sessions())
@@ -72,7 +74,7 @@ func (p printer) watches(c Command, src Source) {
 		}
 	case Wchp:
 		for _, w := range src.WatchesByPath() {
-			p.printf("%s\n", w.Path)
+			p.printf("%s\n", console.Line(w.Path))
 			p.ids(w.Sessions)
 		}
 	}
@@ -81,7 +83,7 @@ func (p printer) watches(c Command, src Source) {
 
 func (p printer) lines(paths []string) {
 	for _, path := range paths {
-		p.printf("\t%s\n", path)
+		p.printf("\t%s\n", console.Line(path))
 	}
 }
 

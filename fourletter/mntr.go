@@ -3,6 +3,8 @@ package fourletter
 import (
 	"slices"
 	"strconv"
+
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 // Int returns the metric of a count.
@@ -48,4 +50,4 @@ func (p printer) mntr(version string, s Server, metrics []Metric) {
 	}
 }
 
-func (p printer) metric(m Metric) { p.printf("zk_%s\t%s\n", m.Name, m.Value) }
+func (p printer) metric(m Metric) { p.printf("zk_%s\t%s\n", m.Name, console.Line(m.Value)) }

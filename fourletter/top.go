@@ -1,6 +1,6 @@
 package fourletter
 
-import "strings"
+import "github.com/zkd-project/zkd/internal/console"
 
 // ClientUse is what a connection did since it began, or since crst. Without a Port it is the
 // sum of connections that have ended.
@@ -33,17 +33,7 @@ func (p printer) top(list []ClientUse) {
 	p.printf("address\tport\tsession\tidentity\tconnections\trequests\treplies\tbytes_in\tbytes_out\twatches\n")
 	for i := range list {
 		u := &list[i]
-		p.printf("%s\t%d\t0x%x\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", u.Address, u.Port, uint64(u.Session), plain(u.Identity),
+		p.printf("%s\t%d\t0x%x\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", u.Address, u.Port, uint64(u.Session), console.Line(u.Identity),
 			u.Connections, u.Requests, u.Replies, u.BytesIn, u.BytesOut, u.Watches)
 	}
-}
-
-// plain replaces what would break a line into fields that are not there.
-func plain(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, name)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,8 +32,8 @@ func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab
 	switch {
 	case errors.Is(err, config.ErrNoNumber):
 		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrMarshalling)
-	case err != nil:
-		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrBadArguments)
+	case err != nil: // it may have several lines
+		return zab.Members{}, fmt.Errorf("%s: %w", strings.ReplaceAll(err.Error(), "\n", "; "), jute.ErrBadArguments)
 	}
 	for _, w := range warnings {
 		s.log.Warn("a change of the members has a server that may not get its ports", zap.Stringer("remark", w))

@@ -6,8 +6,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"go.uber.org/zap/buffer"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/zkd-project/zkd/internal/console"
 	"github.com/zkd-project/zkd/internal/stdio"
 )
 
@@ -27,10 +29,24 @@ func logTo(w io.Writer, format string, level zapcore.LevelEnabler) (*zap.Logger,
 	note := encoder.Clone()
 	lines := stdio.NewLines(w, func(lost uint64, why error) []byte { return linesLost(note, lost, why) })
 	core := &auditLines{
-		Core:  zapcore.NewCore(encoder, lines, level),
+		Core:  zapcore.NewCore(lineEncoder{encoder}, lines, level),
 		audit: zapcore.NewCore(encoder.Clone(), zapcore.AddSync(lines.Sure()), level),
 	}
 	return zap.New(limitRepeats(core)), lines
+}
+
+// lineEncoder escapes what would break a line of the log. Encoders do that for the values of
+// fields, and not for messages, some of which are composed. Entries of the audit log are escaped
+// when they are made.
+type lineEncoder struct{ zapcore.Encoder }
+
+// Clone is part of zapcore.Encoder.
+func (l lineEncoder) Clone() zapcore.Encoder { return lineEncoder{l.Encoder.Clone()} }
+
+// EncodeEntry is part of zapcore.Encoder.
+func (l lineEncoder) EncodeEntry(e zapcore.Entry, fields []zapcore.Field) (*buffer.Buffer, error) {
+	e.Message = console.Line(e.Message)
+	return l.Encoder.EncodeEntry(e, fields)
 }
 
 // linesLost returns the line about lines that could not be written.
@@ -53,6 +69,14 @@ type auditLines struct {
 // With is part of zapcore.Core.
 func (a *auditLines) With(fields []zapcore.Field) zapcore.Core {
 	return &auditLines{a.Core.With(fields), a.audit.With(fields)}
+}
+
+// Check is part of zapcore.Core. That of the embedded core would write past Write.
+func (a *auditLines) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if a.Enabled(e.Level) {
+		return to.AddCore(e, a)
+	}
+	return to
 }
 
 // Write is part of zapcore.Core.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -66,6 +67,15 @@ func Escape(p []byte) []byte {
 	}
 	return append(b, p[done:]...)
 }
+
+// Line returns s with everything escaped that could end a line, or that Escape escapes, tabs too:
+// what a stranger has chosen makes no line and no field of its own.
+func Line(s string) string {
+	b := Escape([]byte(s))
+	return lines.Replace(string(b))
+}
+
+var lines = strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`)
 
 // shown reports whether the first character r of p, which has n bytes, stays unchanged.
 func shown(p []byte, r rune, n int) bool {

@@ -36,6 +36,20 @@ func TestEscape(t *testing.T) {
 	}
 }
 
+func TestLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                            "",
+		"/a/b c/\u00fc":               "/a/b c/\u00fc",
+		"a\nb\r\nc\td":                `a\nb\r\nc\td`,
+		"\x1b[2J\u2028\u202e\xff\x00": `\x1b[2J\u2028\u202e\xff\x00`,
+		"ends\r":                      `ends\x0d`,
+	} {
+		if got := Line(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
 func FuzzEscape(f *testing.F) {
 	f.Add([]byte("a\x1b[31m\u202e\xff\r\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -91,10 +91,10 @@ const ours = `
 	# The state that a snapshot and entries give, and archives of both outside of servers.
 	server/history:    jute internal/fault internal/secret server/datatree server/snapshot server/zab
 	server/archive:    jute internal/fault internal/format internal/secret internal/vfs server/history server/snapshot server/zab
-	server/config:     internal/jaas internal/keystore internal/secret internal/vfs server/auth/sasl server/limits server/secure
+	server/config:     internal/console internal/jaas internal/keystore internal/secret internal/vfs server/auth/sasl server/limits server/secure
 
 	# It declares the view that it renders; the server fills it.
-	fourletter:        none
+	fourletter:        internal/console
 
 	# What a server counts of itself, by the names that operators know.
 	server/monitor:    jute fourletter server/datatree server/limits server/zab

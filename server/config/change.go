@@ -52,6 +52,7 @@ var (
 func (c Change) Apply(now Members, o ChangeOptions) (Members, []Warning, error) {
 	l := newLoader(nil)
 	l.c.StandaloneEnabled, l.c.ExtendedTypes, l.c.raw.multiAddress = o.StandaloneEnabled, o.ExtendedTypes, o.MultiAddress
+	l.set["extendedTypesEnabled"] = property{} // servers that run have it, given or not
 	if c.Whole != "" {
 		l.memberText(strings.ReplaceAll(c.Whole, ",", "\n"), "members")
 		l.keepClientPorts(now)

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 // CommandLine is the File of a setting made with Override.
@@ -37,7 +39,7 @@ type Warning struct {
 
 // String renders w on one line.
 func (w Warning) String() string {
-	return place(w.Origin, w.Key) + w.Text
+	return console.Line(place(w.Origin, w.Key) + w.Text)
 }
 
 // Error is an error in a setting. It stops the server.
@@ -51,9 +53,9 @@ type Error struct {
 // Error renders e on one line.
 func (e *Error) Error() string {
 	if e.Value == "" {
-		return place(e.Origin, e.Key) + e.Text
+		return console.Line(place(e.Origin, e.Key) + e.Text)
 	}
-	return fmt.Sprintf("%s%q: %s", place(e.Origin, e.Key), e.Value, e.Text)
+	return console.Line(fmt.Sprintf("%s%q: %s", place(e.Origin, e.Key), e.Value, e.Text))
 }
 
 // Errors are all errors of a configuration, in the order of its lines.

@@ -61,7 +61,9 @@ func (h *header) encode() []byte {
 func headerCRCOf(b []byte) uint32 { return crc32.Checksum(b[:headerCRC], castagnoli) }
 
 // sealed reports whether a block is a header with the right checksum, which is no damage, whatever is in it.
-func (h *header) sealed(b []byte) bool { return string(b[:8]) == headerMagic && headerCRCOf(b) == h.crc }
+func (h *header) sealed(b []byte) bool {
+	return string(b[:8]) == headerMagic && headerCRCOf(b) == h.crc
+}
 
 // decodeHeader is the inverse of encode. It sets crc even if the block is not valid, so
 // that the records after it can be examined.

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// TestLogLinesStayLines logs texts with line ends and control sequences, as a message and as fields.
+func TestLogLinesStayLines(t *testing.T) {
+	const evil = "a\nFORGED\r\x1b[2J\tb"
+	for _, format := range []string{"", "json"} {
+		var out bytes.Buffer
+		log, lines := logTo(&out, format, zapcore.InfoLevel)
+		log.Named("server").Info(evil, zap.String("text", evil), zap.Error(errors.New(evil)))
+		log.With(zap.String("on", evil)).Warn(evil)
+		log.Named("audit").Info("session=0x1\tuser=ann")
+		lines.Close()
+		text := out.String()
+		if strings.Count(text, "\n") != 3 || strings.ContainsAny(text, "\r\x1b") || strings.Contains(text, "\nFORGED") {
+			t.Errorf("format %q:\n%q", format, text)
+		}
+		if format == "" && !strings.Contains(text, "session=0x1\tuser=ann") {
+			t.Errorf("an entry of the audit log is changed: %q", text)
+		}
+	}
+}
