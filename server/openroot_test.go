@@ -26,14 +26,18 @@ func TestOpenRootIsRemarked(t *testing.T) {
 		name, ip string
 		root     []jute.ACL // nil: as it is in a new tree
 		warns    int
+		schemes  []string // of enforce.auth.schemes
 	}{
-		{"open to all", "0.0.0.0", nil, 1},
-		{"open on an address", "10.0.0.1", nil, 1},
-		{"open to this machine", "127.0.0.1", nil, 0},
-		{"open to this machine, IPv6", "::1", nil, 0},
-		{"for readers", "0.0.0.0", []jute.ACL{{Perms: jute.PermRead, ID: jute.WorldAnyone}}, 0},
-		{"for creators", "0.0.0.0", []jute.ACL{{Perms: jute.PermCreate, ID: jute.WorldAnyone}}, 1},
-		{"for a user", "0.0.0.0", []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: "a:b"}}}, 0},
+		{"open to all", "0.0.0.0", nil, 1, nil},
+		{"open on an address", "10.0.0.1", nil, 1, nil},
+		{"open to this machine", "127.0.0.1", nil, 0, nil},
+		{"open to this machine, IPv6", "::1", nil, 0, nil},
+		{"for readers", "0.0.0.0", []jute.ACL{{Perms: jute.PermRead, ID: jute.WorldAnyone}}, 0, nil},
+		{"for creators", "0.0.0.0", []jute.ACL{{Perms: jute.PermCreate, ID: jute.WorldAnyone}}, 1, nil},
+		{"for a user", "0.0.0.0", []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: "a:b"}}}, 0, nil},
+		{"open to all who have proved who they are", "0.0.0.0", nil, 0, []string{"sasl"}},
+		{"open to all who claim to be somebody", "0.0.0.0", nil, 1, []string{"digest"}},
+		{"open to all that have an address", "0.0.0.0", nil, 1, []string{"ip", "sasl"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -45,7 +49,9 @@ func TestOpenRootIsRemarked(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				s := newTestServer(t, Options{FS: fs, Config: parseConfig(t, "/data")})
+				cfg := parseConfig(t, "/data")
+				cfg.EnforceAuth, cfg.EnforceAuthSchemes = tc.schemes != nil, tc.schemes
+				s := newTestServer(t, Options{FS: fs, Config: cfg})
 				s.clientListener(tc.ip)
 				if err := s.Start(t.Context()); err != nil {
 					t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -65,24 +67,66 @@ func (s *Server) troubles() (t monitor.Troubles) {
 	}
 	t.MissingVoters, t.VotersMissing = s.missing.get(), s.missing.lasts(now)
 	if s.clientTLS != nil {
-		t.ClientCertificate = s.clientTLS.Expiry()
+		t.ClientCertificate, t.ClientReload = s.clientTLS.Expiry(), s.clientTLS.ReloadFailure()
 	}
 	if s.transport != nil {
-		t.QuorumCertificate = s.transport.CertificateExpiry()
+		t.QuorumCertificate, t.QuorumReload = s.transport.CertificateExpiry(), s.transport.ReloadFailure()
 		t.PeerListen = s.transport.Deaf()
 	}
+	t.UnlistedSecurePort = s.unlistedSecurePort()
 	return t
+}
+
+// unlistedSecurePort returns this server's port with TLS for clients if its line in the list of members
+// has not got it, as that is what clients and tools find the members by; 0 if all is well.
+func (s *Server) unlistedSecurePort() int {
+	if at, ok := s.clients.SecureAddr().(*net.TCPAddr); ok && s.ensemble() {
+		return unlisted(s.members(), int64(s.id), at.Port)
+	}
+	return 0
+}
+
+// unlisted returns the port unless the line of server id has it, or there is no such line: then 0.
+func unlisted(members config.Members, id int64, port int) int {
+	for _, m := range members.Servers {
+		if m.ID == id && m.SecureClient.Port != port {
+			return port
+		}
+	}
+	return 0
+}
+
+// members returns the list of members, or that of the configuration before the server has got another
+// one.
+func (s *Server) members() config.Members {
+	s.state.RLock()
+	text, _ := s.state.Tree.Data(datatree.ConfigPath)
+	members, err := config.ParseMembers(string(text))
+	s.state.RUnlock()
+	if err != nil || len(members.Servers) == 0 {
+		return s.cfg.Members
+	}
+	return members
 }
 
 // openRoot reports whether everybody may change the tree through a port without TLS that
 // other machines reach.
 func (s *Server) openRoot() bool {
 	addr, ok := s.clients.Addr().(*net.TCPAddr)
-	if !ok || addr.IP.IsLoopback() {
+	if !ok || addr.IP.IsLoopback() || s.demandsProof() {
 		return false
 	}
 	s.state.RLock()
 	defer s.state.RUnlock()
 	root, _ := s.state.Tree.Get("/")
 	return s.schemes.Allowed(root.ACL, jute.PermAll&^jute.PermRead, nil)
+}
+
+// demandsProof reports whether clients have to prove who they are: enforce.auth.schemes has no scheme
+// whose identities anybody can take.
+func (s *Server) demandsProof() bool {
+	live := s.live.Load()
+	return live.EnforceAuth && !slices.ContainsFunc(live.EnforceAuthSchemes, func(scheme string) bool {
+		return scheme == "ip" || scheme == "digest" || scheme == "world"
+	})
 }

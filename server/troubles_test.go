@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/replica"
 )
 
@@ -105,6 +106,21 @@ func TestTroubles(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		says(t, e.servers[e.leader()], map[string]string{"voters_missing": "", "voters_missing_ms": ""})
 	})
+	in("changed certificates that can't be used", func(t *testing.T) {
+		s := startSecure(t, "secureClientPort=2281")
+		file := s.cfg.ClientTLS.Key.File
+		key, err := os.ReadFile(file)
+		check(t, err)
+		says(t, s.testServer, map[string]string{"client_certificate_reload_error": ""})
+		check(t, os.WriteFile(file, []byte("not a key"), 0o600))
+		time.Sleep(10 * time.Second)
+		if got := s.mntr(t)["client_certificate_reload_error"]; !strings.Contains(got, file) {
+			t.Errorf("why the key can't be used: %q", got)
+		}
+		check(t, os.WriteFile(file, key, 0o600))
+		time.Sleep(10 * time.Second)
+		says(t, s.testServer, map[string]string{"client_certificate_reload_error": ""})
+	})
 	in("a certificate that expires", func(t *testing.T) {
 		s := startSecure(t, "secureClientPort=2281")
 		until := s.clientTLS.Expiry()
@@ -113,4 +129,22 @@ func TestTroubles(t *testing.T) {
 		}
 		says(t, s.testServer, map[string]string{"client_certificate_until_ms": strconv.FormatInt(until.UnixMilli(), 10)})
 	})
+}
+
+// TestUnlistedSecurePort checks when a port with TLS is not in the list of members.
+func TestUnlistedSecurePort(t *testing.T) {
+	for line, want := range map[string]int{
+		"server.1=h:2888:3888":                       2281,
+		"server.1=h:2888:3888;2181":                  2281,
+		"server.1=h:2888:3888:observer;2181;h:2280":  2281,
+		"server.1=h:2888:3888:participant;2181;2281": 0,
+		"server.1=h:2888:3888;;0.0.0.0:2281":         0,
+		"server.2=h:2888:3888;2181":                  0,
+	} {
+		members, err := config.ParseMembers(line + "\nserver.3=g:2888:3888;2181\nserver.4=i:2888:3888;2181\n")
+		check(t, err)
+		if got := unlisted(members, 1, 2281); got != want {
+			t.Errorf("%s: %d, want %d", line, got, want)
+		}
+	}
 }

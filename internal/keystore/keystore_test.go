@@ -327,7 +327,7 @@ func TestSource(t *testing.T) {
 	check := func(want string, changes, failures int) {
 		t.Helper()
 		for range 2 { // the second time nothing has changed
-			if got := s.Contents().Authorities[0].Subject.CommonName; got != want || len(events) != changes || s.Failures() != int64(failures) {
+			if got := s.Contents().Authorities[0].Subject.CommonName; got != want || len(events) != changes || s.Failures() != int64(failures) || (s.Failure() != nil) != (failures > 0 && changes < 4) {
 				t.Errorf("%s, %d failures, events %q", got, s.Failures(), events)
 			}
 		}

@@ -96,6 +96,7 @@ type Source struct {
 	files   Files
 	changed func(*Contents, error)
 	fails   atomic.Int64
+	failure atomic.Pointer[error] // of the last read; nil after one that succeeded
 
 	mu struct {
 		sync.Mutex
@@ -152,8 +153,10 @@ func (s *Source) Contents() *Contents {
 	c, err := s.files.Read(nil)
 	if err != nil {
 		s.fails.Add(1)
+		s.failure.Store(&err)
 	} else {
 		s.mu.contents = c
+		s.failure.Store(nil)
 	}
 	s.changed(c, err)
 	return s.mu.contents
@@ -161,3 +164,11 @@ func (s *Source) Contents() *Contents {
 
 // Failures returns how often changed files could not be used.
 func (s *Source) Failures() int64 { return s.fails.Load() }
+
+// Failure returns why the files, as they are now, can't be used, or nil if they are.
+func (s *Source) Failure() error {
+	if err := s.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/server/fair"
+	"github.com/zkd-project/zkd/server/limits"
 )
 
 // unread counts what clients have not read yet, of the connections that count: see outBuffer. When it is
@@ -59,7 +60,7 @@ func (u *unread) bytes() int64 {
 func (c *conn) groups() (list []string) {
 	for _, id := range c.credentials.Load().IDs() {
 		if id.Scheme == "ip" {
-			id.ID = fair.Network(id.ID)
+			id.ID = limits.Network(id.ID)
 		}
 		list = append(list, id.Scheme+":"+id.ID)
 	}

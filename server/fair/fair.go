@@ -2,8 +2,6 @@
 // those who come last. It is pure.
 package fair
 
-import "net/netip"
-
 // Holder is a connection, or something like it, that holds a part of what is shared.
 type Holder[K comparable] struct {
 	Key K
@@ -74,14 +72,4 @@ func weight[K comparable](of groups, h *Holder[K]) float64 {
 		heaviest = max(heaviest, of[g])
 	}
 	return float64(h.Amount) * float64(heaviest)
-}
-
-// Network returns what an address counts as: of IPv6 the network of 64 bits, since a machine can have any
-// address in its own; otherwise itself.
-func Network(address string) string {
-	ip, err := netip.ParseAddr(address)
-	if err != nil || ip.Is4() || ip.Is4In6() {
-		return address
-	}
-	return netip.PrefixFrom(ip.WithZone(""), 64).Masked().String()
 }

@@ -33,6 +33,11 @@ type Troubles struct {
 
 	// When the first certificate of a port expires; zero if there is none.
 	ClientCertificate, QuorumCertificate time.Time
+	// Why the changed TLS files of a port can't be used, nil if there is no such reason.
+	ClientReload, QuorumReload error
+	// UnlistedSecurePort is the port with TLS for clients that the list of members does not have; 0 if
+	// there is none.
+	UnlistedSecurePort int
 }
 
 // words returns what mntr shows of them.
@@ -72,6 +77,14 @@ func (t *Troubles) words() []fourletter.Metric {
 		if !at.IsZero() {
 			list = append(list, fourletter.Int(name+"_certificate_until_ms", at.UnixMilli()))
 		}
+	}
+	for name, err := range map[string]error{"client": t.ClientReload, "quorum": t.QuorumReload} {
+		if err != nil {
+			list = append(list, fourletter.Metric{Name: name + "_certificate_reload_error", Value: oneLine(err.Error())})
+		}
+	}
+	if t.UnlistedSecurePort > 0 {
+		list = append(list, fourletter.Int("secure_port_unlisted", int64(t.UnlistedSecurePort)))
 	}
 	slices.SortFunc(list, func(a, b fourletter.Metric) int { return strings.Compare(a.Name, b.Name) })
 	return list

@@ -93,11 +93,19 @@ func (t *TLS) failuresDesc() *prometheus.Desc {
 	return t.desc("zkd_tls_reload_failures_total", "How often changed TLS files could not be used.")
 }
 
+func (t *TLS) failingDesc() *prometheus.Desc {
+	return t.desc("zkd_tls_reload_failing", "1 while changed TLS files can't be used, and those of before are.")
+}
+
+// ReloadFailure returns why changed files can't be used, or nil if there is no such reason.
+func (t *TLS) ReloadFailure() error { return t.source.Failure() }
+
 // Describe lists the metrics.
 func (t *TLS) Describe(ch chan<- *prometheus.Desc) {
 	ch <- t.expiryDesc()
 	ch <- t.handshakesDesc()
 	ch <- t.failuresDesc()
+	ch <- t.failingDesc()
 }
 
 // Collect reads the metrics.
@@ -111,6 +119,11 @@ func (t *TLS) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(t.failuresDesc(), prometheus.CounterValue, float64(t.source.Failures()))
+	failing := 0.0
+	if t.ReloadFailure() != nil {
+		failing = 1
+	}
+	ch <- prometheus.MustNewConstMetric(t.failingDesc(), prometheus.GaugeValue, failing)
 	t.handshakes.Lock()
 	defer t.handshakes.Unlock()
 	for result, n := range t.handshakes.byResult {

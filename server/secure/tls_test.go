@@ -350,6 +350,7 @@ func TestMetrics(t *testing.T) {
 		"zkd_tls_handshakes_total port=client result=ok":          1,
 		"zkd_tls_handshakes_total port=client result=plain":       2,
 		"zkd_tls_reload_failures_total port=client":               0,
+		"zkd_tls_reload_failing port=client":                      0,
 		expiry("authority", "CA", ca.Cert):                        float64(ca.Cert.NotAfter.Unix()),
 		expiry("server", "zk1", p.source.Contents().Keys[0].Leaf): float64(p.source.Contents().Keys[0].Leaf.NotAfter.Unix()),
 	}

@@ -38,6 +38,9 @@ func whyCommand() Command {
 			flags.Flags().IntVar(&e.AdminPort, "admin-port", 0, "`port` of the servers' AdminServers, which know why a server does not serve")
 			ignore := flags.Flags().StringSlice("ignore", nil, "leave out the findings with these `ids`")
 			return func(ctx context.Context, c *Call) error {
+				if err := why.CheckIDs(*ignore); err != nil {
+					return &UsageError{Text: "--ignore: " + err.Error()}
+				}
 				addrs, _, err := client.ParseServers(c.Options.Server)
 				if err != nil {
 					return &UsageError{Text: err.Error() + ". A server is written host:port, as in -server localhost:2181"}

@@ -3,6 +3,7 @@ package command
 import (
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -60,6 +61,30 @@ func TestWhy(t *testing.T) {
 	awaits("no-quorum", exitError)
 	e.Stop(1)
 	awaits("no-quorum", exitNotAsked)
+}
+
+// TestWhyAsksWhomTheyKnow names some members, of which others tell only one by one, and wants all asked before
+// it says what is wrong; an id that there is not is refused before anybody is asked.
+func TestWhyAsksWhomTheyKnow(t *testing.T) {
+	const srvr = "Zookeeper version: 3.9.5-zkd, built\nZxid: 0x100000001\nMode: "
+	texts := func(id int, mode string) *likeness {
+		return &likeness{texts: map[string]string{"srvr": srvr + mode + "\n", "mntr": "zk_quorum_size\t3\n", "conf": fmt.Sprintf("serverId=%d\n", id)}}
+	}
+	first, second, third, observer := texts(1, "follower"), texts(2, "follower"), texts(3, "leader"), texts(4, "observer")
+	at := []string{first.serve(t), second.serve(t), third.serve(t), observer.serve(t)}
+	line := func(id int, kind string) string {
+		return fmt.Sprintf("server.%d=h:2888:3888:%s;%s\n", id, kind, at[id-1])
+	}
+	first.texts["conf"] += line(2, "participant")
+	second.texts["conf"] += line(3, "participant")
+	third.texts["conf"] += line(4, "observer")
+	out, errOut, code := run(t, t.Context(), nil, "-server", at[0], "-o", "json", "why", "-i", "1", "--within", "1m")
+	if !strings.Contains(out, `"answered":4`) || strings.Contains(out, "no-quorum") {
+		t.Errorf("exit %d: %s%s", code, out, errOut)
+	}
+	if out, errOut, code := run(t, t.Context(), nil, "-server", at[0], "why", "-i", "1", "--ignore", "open-root,typo"); code != exitUsage || out != "" || !strings.Contains(errOut, `there is no finding "typo"`) {
+		t.Errorf("exit %d: %s%s", code, out, errOut)
+	}
 }
 
 // TestWordsOverTLS asks a server that has only a port with TLS and one that has TLS and plain text on

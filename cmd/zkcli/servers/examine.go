@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -35,9 +36,12 @@ func (e Examination) Examine(ctx context.Context, addrs []string) why.Facts {
 		list[i].Name, list[i].asker = addr, e.Asker
 	}
 	e.round(ctx, list, func(ctx context.Context, s *examined) { s.Before = e.first(ctx, s) })
-	known := len(list)
-	list = e.withMembers(list)
-	e.round(ctx, list[known:], func(ctx context.Context, s *examined) { s.Before = e.first(ctx, s) })
+	complete := false
+	for known := 0; known < len(list); { // those that come new may know others
+		known = len(list)
+		list, complete = e.withMembers(list)
+		e.round(ctx, list[known:], func(ctx context.Context, s *examined) { s.Before = e.first(ctx, s) })
+	}
 
 	wait := time.NewTimer(e.Interval)
 	defer wait.Stop()
@@ -46,7 +50,7 @@ func (e Examination) Examine(ctx context.Context, addrs []string) why.Facts {
 	case <-wait.C:
 	case <-ctx.Done():
 	}
-	facts := why.Facts{Interval: time.Since(began), Now: time.Now().UnixMilli()}
+	facts := why.Facts{Interval: time.Since(began), Now: time.Now().UnixMilli(), Complete: complete}
 	e.round(ctx, list, func(ctx context.Context, s *examined) {
 		if s.Unreachable == "" && !s.NotServing {
 			s.After = s.sample(ctx)
@@ -62,7 +66,13 @@ func (e Examination) Examine(ctx context.Context, addrs []string) why.Facts {
 type examined struct {
 	why.Server
 	asker   Asker
-	members map[int64]string // addresses for clients by id
+	members map[int64]member
+}
+
+// member is what a server says of a member.
+type member struct {
+	at       string // its address for clients; "" if it is not known
+	observer bool
 }
 
 // round does something with all servers at once.
@@ -76,29 +86,29 @@ func (e Examination) round(ctx context.Context, list []examined, do func(context
 	wg.Wait()
 }
 
-// withMembers appends the members that are not in the list.
-func (e Examination) withMembers(list []examined) []examined {
-	members := make(map[int64]string)
+// withMembers appends the members that are not in the list, and reports whether the members are known.
+func (e Examination) withMembers(list []examined) (_ []examined, known bool) {
+	members := make(map[int64]member)
 	for i := range list {
-		for id, at := range list[i].members {
-			members[id] = at
-		}
+		maps.Copy(members, list[i].members)
 	}
-	for id, at := range members {
-		for i := range list {
-			if list[i].ID == 0 && list[i].Name == at {
-				list[i].ID = id
+	for i := range list {
+		s := &list[i]
+		for id, m := range members {
+			if s.ID == 0 && s.Name == m.at {
+				s.ID = id
 			}
 		}
+		s.Observer = s.Observer || s.ID != 0 && members[s.ID].observer
 	}
 	var more []examined
-	for id, at := range members {
-		if !slices.ContainsFunc(list, func(s examined) bool { return s.ID == id }) {
-			more = append(more, examined{Server: why.Server{Name: at, ID: id}, asker: e.Asker})
+	for id, m := range members {
+		if m.at != "" && !slices.ContainsFunc(list, func(s examined) bool { return s.ID == id }) {
+			more = append(more, examined{Server: why.Server{Name: m.at, ID: id, Observer: m.observer}, asker: e.Asker})
 		}
 	}
 	slices.SortFunc(more, func(a, b examined) int { return int(a.ID - b.ID) })
-	return append(list, more...)
+	return append(list, more...), len(members) > 0
 }
 
 // first asks a server for the first time.
@@ -124,7 +134,7 @@ func (s *examined) sample(ctx context.Context) (sample why.Sample) {
 	}
 	var v View
 	v.readSrvr(text)
-	s.Mode, s.Version = v.Mode, v.Version
+	s.Mode, s.Version, s.Observer = v.Mode, v.Version, s.Observer || v.Mode == "observer"
 	sample.Zxid = uint64(v.LastZxid())
 	asked := time.Now()
 	text = s.word(ctx, "mntr")
@@ -155,14 +165,13 @@ func (s *examined) word(ctx context.Context, name string) string {
 
 // readConf reads the server's id and the members.
 func (s *examined) readConf(ctx context.Context) {
-	s.members = make(map[int64]string)
+	s.members = make(map[int64]member)
 	for line := range strings.Lines(s.word(ctx, "conf")) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		var id int64
 		if n, _ := fmt.Sscanf(key, "server.%d", &id); n == 1 {
-			if at := s.asker.Address(value); at != "" {
-				s.members[id] = at
-			}
+			peer, _, _ := strings.Cut(value, ";")
+			s.members[id] = member{s.asker.Address(value), strings.HasSuffix(peer, ":observer")}
 		}
 		if key == "serverId" && s.Mode != "standalone" {
 			s.ID, _ = strconv.ParseInt(value, 10, 64)

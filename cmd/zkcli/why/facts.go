@@ -9,6 +9,7 @@ import (
 // Facts are what a look at an ensemble showed. Servers were asked twice.
 type Facts struct {
 	Servers  []Server
+	Complete bool          // some server has said which members there are, and all of them were asked
 	Interval time.Duration // between the two times
 	// Now is the wall clock of this machine at the second time, in ms since 1970.
 	Now int64
@@ -27,6 +28,7 @@ type Server struct {
 	Unanswered []string
 
 	ID            int64 // of the ensemble; 0 if it did not say
+	Observer      bool  // as others say, too
 	Mode, Version string
 	Before, After Sample
 }

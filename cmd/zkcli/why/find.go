@@ -51,6 +51,7 @@ const (
 	certificateUrgent = 7 * 24 * time.Hour
 	fewFiles          = 0.9 // of the limit of open files
 	longReplyOld      = time.Hour
+	muchMemory        = 0.75 // of the limit
 )
 
 // Find returns what is wrong, the worst first.
@@ -58,7 +59,7 @@ func Find(f Facts) []Finding {
 	l := &look{Facts: f}
 	for _, check := range []func(){
 		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
-		l.certificates, l.sessions, l.files, l.versions, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
+		l.certificates, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.versions, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
 	} {
 		check()
 	}
@@ -119,13 +120,16 @@ func (l *look) quorum() {
 	}
 	f := Finding{ID: "no-quorum", Severity: Broken}
 	var states []string
-	running := 0
+	running, voters := 0, 0
 	for i := range l.Servers {
 		s := &l.Servers[i]
 		l.away(s)
 		f.Servers = append(f.Servers, s.Name)
 		states = append(states, state(s))
-		if s.Unreachable == "" {
+		if s.Observer {
+			continue
+		}
+		if voters++; s.Unreachable == "" {
 			running++
 		}
 	}
@@ -133,8 +137,10 @@ func (l *look) quorum() {
 	switch {
 	case running == 0:
 		f.Do = "Start the servers, or look whether their client ports can be reached from here. A majority of them must run."
-	case 2*running <= len(l.Servers):
-		f.Do = fmt.Sprintf("Only %d of %d servers run, and more than half are needed. Start those that can't be reached; their logs say why they ended.", running, len(l.Servers))
+	case 2*running <= voters:
+		f.Do = fmt.Sprintf("Only %d of %d voters run, and more than half are needed. Start those that can't be reached; their logs say why they ended.", running, voters)
+	case !l.Complete:
+		f.Do = fmt.Sprintf("%d of the %d servers that were asked run. Servers without a quorum do not tell which other members there are: name all of them, as in -server zk1,zk2,zk3. A majority of the voters must run.", running, voters)
 	default:
 		f.Do = "Enough servers run, and they do not find each other. Look at the ports between them (2888 and 3888 by default), at the secret or the certificates, and at the lines of their logs about elections."
 	}
@@ -386,6 +392,44 @@ func (l *look) certificates() {
 	}
 }
 
+// reloads finds changed certificates that can't be used.
+func (l *look) reloads() {
+	for _, s := range l.serving() {
+		for _, port := range []string{"client", "quorum"} {
+			if reason := s.After.Metrics[port+"_certificate_reload_error"]; reason != "" {
+				l.add(Finding{ID: "certificate-reload", Severity: Danger, Servers: []string{s.Name},
+					What: fmt.Sprintf("The changed TLS files of %s for its %s port can't be used: %s.", s.Name, port, strings.TrimSuffix(reason, ".")),
+					Do:   "The server goes on with what it had, until that expires, and does not start with these files. Put right files in place, key and certificate together: they are read again without a restart."})
+			}
+		}
+	}
+}
+
+// securePorts finds ports with TLS that clients do not find in the list of members.
+func (l *look) securePorts() {
+	for _, s := range l.serving() {
+		if port := s.After.Metrics["secure_port_unlisted"]; port != "" {
+			l.add(Finding{ID: "secure-port", Severity: Notice, Servers: []string{s.Name},
+				What: fmt.Sprintf("%s takes clients with TLS at port %s, and its line in the list of members does not have that port.", s.Name, port),
+				Do:   "Clients and tools that find the members by that list do not find the port. Write it as the second one after the address: server.N=HOST:2888:3888;CLIENTPORT;SECUREPORT, in the files of all servers or by a reconfig."})
+		}
+	}
+}
+
+// memory finds servers near the limit of their memory.
+func (l *look) memory() {
+	for _, s := range l.serving() {
+		live, _ := s.After.number("memory_live_bytes")
+		limit, _ := s.After.number("memory_limit_bytes")
+		if limit == 0 || live < muchMemory*limit {
+			continue
+		}
+		l.add(Finding{ID: "memory", Severity: Danger, Servers: []string{s.Name},
+			What: fmt.Sprintf("%s needs %.0f of the %.0f MiB of memory that it may have.", s.Name, live/(1<<20), limit/(1<<20)),
+			Do:   "At the limit of its container or unit the kernel ends the process, and the other members have the same data. Raise the limit on all servers, delete data (zkcli du shows where it is), or limit who writes by quotas."})
+	}
+}
+
 func (l *look) sessions() {
 	s := l.leader()
 	if s == nil {
@@ -579,4 +623,21 @@ func (f *Finding) Text() string {
 		text += " For " + span(f.Since) + "."
 	}
 	return text + "\n  " + f.Do + "\n  See docs/why.md#" + f.ID + "\n"
+}
+
+// ids are those that findings can have.
+var ids = []string{
+	"no-quorum", "two-leaders", "voter-missing", "unreachable", "not-serving", "peers-cant-connect", "full-disk", "slow-disk", "snapshot-fails", "slow-follower", "clock-skew",
+	"zxid-end", "certificate", "certificate-reload", "secure-port", "sessions-expiring", "open-files", "memory", "version-skew", "member-list",
+	"looping-client", "many-watches", "long-list", "open-root", "blind",
+}
+
+// CheckIDs returns an error if one of the names is not that of a finding.
+func CheckIDs(names []string) error {
+	for _, name := range names {
+		if !slices.Contains(ids, name) {
+			return fmt.Errorf("there is no finding %q: they are %s", name, strings.Join(ids, ", "))
+		}
+	}
+	return nil
 }

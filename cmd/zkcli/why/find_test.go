@@ -65,6 +65,11 @@ func apache(s Server, zxid uint64) Server {
 	return s
 }
 
+func observing(s Server) Server {
+	s.Observer = true
+	return s
+}
+
 func blind(s Server) Server {
 	s.Unanswered = []string{"mntr", "cons"}
 	return s
@@ -87,8 +92,11 @@ func TestFind(t *testing.T) {
 	}{
 		{"all is well", []Server{leader, follower, server("zk3", "follower")}, nil},
 		{"nothing runs", []Server{away("zk1"), away("zk2")}, []string{`broken no-quorum .*zk1 can't be reached \(connection refused\); zk2`}},
-		{"too few run", []Server{looking("zk1", ""), away("zk2"), away("zk3")}, []string{`broken no-quorum No server.*zk1 runs.*zk2 can't.*Only 1 of 3 servers run`}},
+		{"too few run", []Server{looking("zk1", ""), away("zk2"), away("zk3")}, []string{`broken no-quorum No server.*zk1 runs.*zk2 can't.*Only 1 of 3 voters run`}},
 		{"they are apart", []Server{looking("zk1", "looking for a leader, for 3s"), looking("zk2", ""), away("zk3")}, []string{`broken no-quorum .*no quorum: looking for a leader, for 3s;.*do not find each other`}},
+		{"observers do not make a majority", []Server{looking("zk1", ""), away("zk2"), away("zk3"), observing(looking("zk4", "")), observing(looking("zk5", ""))},
+			[]string{`broken no-quorum .*zk4 runs.*Only 1 of 3 voters run`}},
+		{"observers do not count as missing", []Server{looking("zk1", ""), looking("zk2", ""), away("zk3"), observing(away("zk4")), observing(away("zk5"))}, []string{`broken no-quorum .*do not find each other`}},
 		{"read-only", []Server{server("zk1", "read-only")}, []string{`broken no-quorum`}},
 		{"two leaders", []Server{leader, server("zk2", "leader")}, []string{`broken two-leaders zk1 and zk2`}},
 		{"a voter is missing", []Server{server("zk1", "leader", "quorum_size=3", "synced_followers=1", "voters_missing=3", "voters_missing_ms=65000"), follower, away("zk3")},
@@ -121,6 +129,11 @@ func TestFind(t *testing.T) {
 		{"a certificate that ends", []Server{server("zk1", "standalone", fmt.Sprint("quorum_certificate_until_ms=", now+3_600_000))}, []string{`danger certificate .*quorum port expires in 1h`}},
 		{"a certificate that has ended", []Server{server("zk1", "standalone", fmt.Sprint("quorum_certificate_until_ms=", now-60_000))}, []string{`broken certificate .*has expired\..*1m0s`}},
 		{"a certificate that is good", []Server{server("zk1", "standalone", fmt.Sprint("quorum_certificate_until_ms=", now+90*86400_000))}, nil},
+		{"a certificate that was changed and can't be used", []Server{server("zk1", "standalone", "client_certificate_reload_error=read /etc/zkd/key.pem: no key in it")},
+			[]string{`danger certificate-reload The changed TLS files of zk1 for its client port can't be used: read /etc/zkd/key.pem: no key in it\.`}},
+		{"a port with TLS that is not in the list", []Server{server("zk1", "leader", "secure_port_unlisted=2281")}, []string{`notice secure-port zk1 takes clients with TLS at port 2281, and its line`}},
+		{"little memory", []Server{server("zk1", "standalone", "memory_live_bytes=104857600", "memory_limit_bytes=120795955")}, []string{`danger memory zk1 needs 100 of the 115 MiB`}},
+		{"enough memory", []Server{server("zk1", "standalone", "memory_live_bytes=74", "memory_limit_bytes=100"), server("zk2", "standalone", "memory_live_bytes=74", "memory_limit_bytes=0")}, nil},
 		{"a session", []Server{server("zk1", "standalone", "sessions_expiring=1", "global_sessions=5")}, []string{`notice sessions-expiring 1 of 5 sessions`}},
 		{"a rack", []Server{server("zk1", "standalone", "sessions_expiring=100", "global_sessions=500")}, []string{`danger sessions-expiring 100 of 500`}},
 		{"open files", []Server{server("zk1", "standalone", "open_file_descriptor_count=950", "max_file_descriptor_count=1000")}, []string{`danger open-files zk1 has 950 of the 1000`}},
@@ -146,7 +159,7 @@ func TestFind(t *testing.T) {
 					s.ID = 0 // as of a server that could not say it
 				}
 			}
-			found := Find(Facts{Servers: tt.servers, Interval: 2 * time.Second, Now: now})
+			found := Find(Facts{Servers: tt.servers, Complete: true, Interval: 2 * time.Second, Now: now})
 			for i := range max(len(found), len(tt.want)) {
 				switch {
 				case i >= len(found):
@@ -162,6 +175,25 @@ func TestFind(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// As long as no server has told of the members, nobody knows whether enough run.
+func TestUnknownMembers(t *testing.T) {
+	found := Find(Facts{Servers: []Server{looking("zk1", ""), looking("zk2", "")}})
+	if len(found) != 1 || found[0].ID != "no-quorum" || !strings.Contains(found[0].Do, "2 of the 2 servers that were asked run.") || !strings.Contains(found[0].Do, "name all of them") {
+		t.Errorf("got %+v", found)
+	}
+}
+
+func TestCheckIDs(t *testing.T) {
+	if err := CheckIDs([]string{"open-root", "memory"}); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"open-roots", "", "Open-Root"} {
+		if err := CheckIDs([]string{"open-root", name}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) || !strings.Contains(err.Error(), "open-root, blind") {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }
 
@@ -192,7 +224,8 @@ func TestEachFindingHasASection(t *testing.T) {
 		slices.Sort(ids)
 		return slices.Compact(ids)
 	}
-	if ids, sections := list(`ID: "([a-z-]+)"`, source), list(`(?m)^## ([a-z-]+)$`, page); !slices.Equal(ids, sections) {
-		t.Errorf("the findings are %q, and the sections %q", ids, sections)
+	known := slices.Sorted(slices.Values(ids))
+	if found, sections := list(`ID: "([a-z-]+)"`, source), list(`(?m)^## ([a-z-]+)$`, page); !slices.Equal(found, sections) || !slices.Equal(found, known) {
+		t.Errorf("the findings are %q, the sections %q, and --ignore takes %q", found, sections, known)
 	}
 }

@@ -57,6 +57,14 @@ func (t *Transport) CertificateExpiry() time.Time {
 	return t.tls.Expiry()
 }
 
+// ReloadFailure returns why changed TLS files can't be used, or nil if there is no such reason.
+func (t *Transport) ReloadFailure() error {
+	if t.tls == nil {
+		return nil
+	}
+	return t.tls.ReloadFailure()
+}
+
 // checkCertificate checks that the peer's certificate may be that of server id. Peers
 // without TLS have been admitted by the mode.
 func (t *Transport) checkCertificate(nc net.Conn, id zab.SID) error {
