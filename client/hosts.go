@@ -19,7 +19,8 @@ const DefaultPort = 2181
 
 // ParseServers splits a connect string, "host:port,host:port/path", into the servers, each as
 // host:port, and the path at its end, which is "" if there is none or if it is "/". An IPv6
-// address with a port is written [::1]:2181.
+// address with a port is written [::1]:2181. The path may also be at the end of each server,
+// if it is always the same.
 //
 // The name of SRV records, such as _zookeeper._tcp.example.com, stands for the servers that
 // the records list. It is returned unchanged, without a port. The client looks it up when it
@@ -28,7 +29,9 @@ const DefaultPort = 2181
 func ParseServers(s string) (servers []string, root string, err error) {
 	list := s
 	if i := strings.IndexByte(s, '/'); i >= 0 {
-		list, root = s[:i], s[i:]
+		if list, root, err = splitRoot(s); err != nil {
+			return nil, "", err
+		}
 		if root = strings.TrimSuffix(root, "/"); root != "" {
 			err := jute.ValidatePath(root)
 			if err == nil && root == "/" {
@@ -56,9 +59,43 @@ func ParseServers(s string) (servers []string, root string, err error) {
 	return servers, root, nil
 }
 
+// splitRoot splits a connect string with a path. A comma may be in a path; but what follows
+// one must not look like another server.
+func splitRoot(s string) (list, root string, err error) {
+	var servers []string
+	same := true // each server has the same path
+	for i, part := range strings.Split(s, ",") {
+		server, path := part, ""
+		if at := strings.IndexByte(part, '/'); at >= 0 {
+			server, path = part[:at], strings.TrimSpace(part[at:])
+		} else {
+			same = false
+		}
+		if i == 0 {
+			root = path
+		}
+		same = same && strings.TrimSuffix(path, "/") == strings.TrimSuffix(root, "/")
+		servers = append(servers, server)
+	}
+	if same {
+		return strings.Join(servers, ","), root, nil
+	}
+	i := strings.IndexByte(s, '/')
+	for _, part := range strings.Split(s[i:], ",")[1:] {
+		server, _, rooted := strings.Cut(strings.TrimSpace(part), "/")
+		if _, err := parseServer(server); err == nil && (rooted || strings.Contains(server, ":")) {
+			return "", "", fmt.Errorf("server %q after the path in %q: the path (chroot) stands once, at the end, as in host:2181,host:2181/path", server, s)
+		}
+	}
+	return s[:i], s[i:], nil
+}
+
 func parseServer(s string) (string, error) {
 	if isSRV(s) {
 		return s, nil
+	}
+	if strings.ContainsAny(s, ";| \t") {
+		return "", errors.New("servers are separated by commas")
 	}
 	switch bracketed := strings.HasPrefix(s, "["); {
 	case net.ParseIP(s) != nil: // perhaps IPv6: its colons do not begin a port

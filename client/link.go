@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -138,7 +139,7 @@ func (l *link) greet(in *frames) (*greeting, error) {
 	s := l.s
 	s.mu.Lock()
 	req := jute.ConnectRequest{
-		LastZxidSeen: s.lastZxid, TimeoutMs: int32(s.opts.Timeout.Milliseconds()),
+		LastZxidSeen: s.lastZxid, TimeoutMs: int32(min(s.opts.Timeout.Milliseconds(), math.MaxInt32)),
 		SessionID: s.id, Password: s.password, ReadOnly: s.opts.AllowReadOnly, HasReadOnly: true,
 	}
 	if s.opts.Insist {

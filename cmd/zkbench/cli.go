@@ -177,7 +177,8 @@ func (d *doors) flags(c *cobra.Command) {
 // target parses a connection string, which begins with tls:// for connections with TLS.
 func (d *doors) target(server string) (bench.Target, error) {
 	server, secure := strings.CutPrefix(server, "tls://")
-	target, err := bench.ParseTarget(server)
+	addrs, base, err := client.ParseServers(server)
+	target := bench.Target{Addrs: addrs, Base: base}
 	if err == nil && secure {
 		target.TLS, err = d.tls.Load()
 	}

@@ -4,8 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/client/sasl"
@@ -125,27 +123,6 @@ type Security struct {
 	TLS func(host string) (*tls.Config, error)
 	// SASL returns the mechanism of a login to a host; nil means no login.
 	SASL func(host string) (sasl.Mechanism, error)
-}
-
-// ParseTarget parses a connection string, host:port[,host:port...][/chroot].
-// A host without a port gets 2181.
-func ParseTarget(s string) (Target, error) {
-	hosts, base, _ := strings.Cut(s, "/")
-	var t Target
-	if base = strings.TrimSuffix(base, "/"); base != "" {
-		t.Base = "/" + base
-	}
-	for addr := range strings.SplitSeq(hosts, ",") {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			addr = net.JoinHostPort(strings.Trim(addr, "[]"), "2181")
-		}
-		host, port, err := net.SplitHostPort(addr)
-		if err != nil || host == "" || port == "" {
-			return Target{}, fmt.Errorf("server %q in %q: want host:port", addr, s)
-		}
-		t.Addrs = append(t.Addrs, addr)
-	}
-	return t, nil
 }
 
 // addr returns the server of connection i.

@@ -158,30 +158,6 @@ func TestValues(t *testing.T) {
 	}
 }
 
-func TestParseTarget(t *testing.T) {
-	tests := []struct {
-		in    string
-		addrs []string
-		base  string
-		bad   bool
-	}{
-		{in: "h:1", addrs: []string{"h:1"}},
-		{in: "h", addrs: []string{"h:2181"}},
-		{in: "a:1,b,[::1]:3,[::2]/x/y/", addrs: []string{"a:1", "b:2181", "[::1]:3", "[::2]:2181"}, base: "/x/y"},
-		{in: "a:1/", addrs: []string{"a:1"}},
-		{in: "", bad: true},
-		{in: "a:1,", bad: true},
-		{in: ":2181", bad: true},
-		{in: "a:", bad: true},
-	}
-	for _, tt := range tests {
-		got, err := ParseTarget(tt.in)
-		if (err != nil) != tt.bad || !slices.Equal(got.Addrs, tt.addrs) || got.Base != tt.base {
-			t.Errorf("ParseTarget(%q) = %v, %v", tt.in, got, err)
-		}
-	}
-}
-
 func TestValidate(t *testing.T) {
 	for w := range workloads {
 		cfg := Defaults(w)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -170,6 +171,26 @@ func (c *handClock) advance(d time.Duration) {
 
 // Items are taken when their time has come, earliest first. A consumer waits for the
 // first one by its clock, and turns to an earlier one that comes meanwhile.
+// A time that the layout does not have is the last one, and not one that has passed.
+func TestDelayOfFarTimes(t *testing.T) {
+	w := trial.New(t)
+	q := openDelay(w, w.C, "/q", queue.Options{})
+	for _, at := range []time.Time{time.Unix(1<<40, 0), time.Unix(math.MaxInt64/1000, 0), time.Unix(1<<62, 0), time.Unix(math.MaxInt64, 0)} {
+		w.Must(q.Offer(w.Ctx, []byte("far"), at))
+	}
+	if d, ok, err := q.Poll(w.Ctx); ok || err != nil {
+		t.Errorf("poll = %q, %v, %v", d, ok, err)
+	}
+	for _, at := range []time.Time{{}, time.Unix(-1, 0), time.Unix(-1<<55, 0), time.Unix(math.MinInt64, 0)} {
+		if err := q.Offer(w.Ctx, []byte("past"), at); !errors.Is(err, client.ErrBadArguments) {
+			t.Errorf("offer at %d = %v", at.Unix(), err)
+		}
+	}
+	if d, ok, err := q.Poll(w.Ctx); ok || err != nil {
+		t.Errorf("poll = %q, %v, %v", d, ok, err)
+	}
+}
+
 func TestDelay(t *testing.T) {
 	w := trial.New(t)
 	clock := newHandClock()

@@ -67,14 +67,26 @@ func NewDelay(c *client.Client, path string, o Options) (*Delay, error) {
 }
 
 // Offer adds an item that can be taken at that time, cut to milliseconds, or later: see
-// Queue.Offer. Times before 1970 are errors.
+// Queue.Offer. Times before 1970 are errors. A time that is too far away for the layout, some
+// 292 million years, is the last one that it has.
 func (q *Delay) Offer(ctx context.Context, data []byte, at time.Time) error {
 	return q.OfferAll(ctx, [][]byte{data}, at)
 }
 
 // OfferAll adds items of one time: see Queue.OfferAll.
 func (q *Delay) OfferAll(ctx context.Context, items [][]byte, at time.Time) error {
-	return q.offerRanked(ctx, at.UnixMilli(), fmt.Sprintf("the time is %v: it should be in 1970 or later", at), items)
+	return q.offerRanked(ctx, unixMilli(at), fmt.Sprintf("the time is %v: it should be in 1970 or later", at), items)
+}
+
+// unixMilli is Time.UnixMilli that does not overflow.
+func unixMilli(t time.Time) int64 {
+	switch s := t.Unix(); {
+	case s >= math.MaxInt64/1000:
+		return math.MaxInt64
+	case s <= math.MinInt64/1000:
+		return math.MinInt64
+	}
+	return t.UnixMilli()
 }
 
 // live is the source of a queue in which a new item may have to be taken before older ones.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,15 +124,19 @@ func (c *Call) side(ctx context.Context, arg string) (nodes iter.Seq2[subtree.No
 	if err != nil {
 		return nil, nil, err
 	}
-	_, root, _ := strings.Cut(arg, "/")
-	return subtree.Live(ctx, zk, "/"+root, o), func() { zk.Close(context.WithoutCancel(ctx)) }, nil
+	_, root, err := client.ParseServers(arg)
+	return subtree.Live(ctx, zk, cmp.Or(root, "/"), o), func() { zk.Close(context.WithoutCancel(ctx)) }, err
 }
 
 // connectTo opens a session with other servers, which the caller closes. Paths are those of
 // the servers, without a chroot.
 func (c *Call) connectTo(ctx context.Context, target string) (*client.Client, error) {
+	servers, _, err := client.ParseServers(target)
+	if err != nil {
+		return nil, c.Usage("%v", err)
+	}
 	other := c.Options
-	other.Server, _, _ = strings.Cut(target, "/")
+	other.Server = strings.Join(servers, ",")
 	o, err := other.client(ctx, nil)
 	if err != nil {
 		return nil, err

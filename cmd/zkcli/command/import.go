@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
 )
 
@@ -118,7 +119,7 @@ func (c *Call) imported(root string, r subtree.Report, dryRun bool, err error) e
 			return c.badFile(err)
 		}
 		doc.Error = err.Error()
-		if emitErr := c.Emit(Output{Text: stopped(root, r), Data: doc}); emitErr != nil {
+		if emitErr := c.Emit(Output{Text: stopped(root, r, err), Data: doc}); emitErr != nil {
 			return emitErr
 		}
 		return err
@@ -143,7 +144,9 @@ func countsText(n subtree.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
-func stopped(root string, r subtree.Report) string {
+// stopped says what was done until err. To run the command again helps only if the error may
+// be another one then.
+func stopped(root string, r subtree.Report, err error) string {
 	s := fmt.Sprintf("stopped: %s; %d left", countsText(r.Counts), r.Left)
 	if r.Next != "" {
 		s += ", from " + subtree.Join(root, r.Next)
@@ -152,5 +155,17 @@ func stopped(root string, r subtree.Report) string {
 		s += fmt.Sprintf("; it is not known whether %s changed, from %s to %s",
 			countText(n, "node"), subtree.Join(root, r.Unknown[0]), subtree.Join(root, r.Unknown[n-1]))
 	}
-	return s + ". Run the same command again to continue"
+	if passing(err) {
+		return s + ". Run the same command again to continue"
+	}
+	return s + ". When that is put right, the same command continues"
+}
+
+// passing reports whether the same request may succeed later without a change.
+func passing(err error) bool {
+	if _, raced := errors.AsType[*subtree.RacedError](err); raced {
+		return true
+	}
+	return client.IsRetryable(err) || client.IsAmbiguous(err) || errors.Is(err, client.ErrSessionExpired) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

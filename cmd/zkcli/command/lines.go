@@ -31,11 +31,15 @@ func (a *App) lines(ctx context.Context) error {
 // end it, unless --stop-on-error is given, and the exit code is that of the last command.
 func (a *App) script(ctx context.Context) error {
 	in := bufio.NewReader(&interruptible{ctx, a.in})
+	first := true
 	var last error
 	for ctx.Err() == nil {
 		line, err := in.ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return unread(ctx, err) // an incomplete line is not run
+		}
+		if first {
+			line, first = strings.TrimPrefix(line, "\ufeff"), false // a byte order mark
 		}
 		if strings.TrimSpace(line) != "" {
 			last = a.Line(ctx, line)

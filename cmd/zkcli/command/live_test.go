@@ -386,7 +386,7 @@ func TestInterruptedImportSaysWhatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := start(t, s.ConnectString(), "import", "--overwrite", "-b", "1", file, "/t")
-	const want = "stopped: 1 created, 0 changed, 1 alike before; 2 left, from /t/b. Run the same command again to continue"
+	const want = "stopped: 1 created, 0 changed, 1 alike before; 2 left, from /t/b. When that is put right, the same command continues"
 	if line := r.out.await(t, ""); line != want {
 		t.Errorf("got  %s\nwant %s", line, want)
 	}

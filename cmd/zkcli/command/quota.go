@@ -151,23 +151,31 @@ func listQuotaCommand() Command {
 	}
 }
 
-// quota is the quota of a path.
+// quota is the quota of a path. The nodes of quotas are outside every chroot, and name whole
+// paths.
 type quota struct {
-	c    *Call
-	path string
-	zk   *client.Client
+	c     *Call
+	path  string         // as it was given
+	whole string         // with the chroot
+	zk    *client.Client // without a chroot
 }
 
-func (q *quota) node(name string) string { return quotaRoot + q.path + "/" + name }
+func (q *quota) node(name string) string { return quotaRoot + q.whole + "/" + name }
 
 // open connects and checks the path.
 func (q *quota) open(ctx context.Context) error {
-	if !strings.HasPrefix(q.path, "/") || q.path == "/" {
-		return q.c.Usage("%q has no quota: it should be a path below /", q.path)
+	if !strings.HasPrefix(q.path, "/") {
+		return q.c.Usage("%q is not a path: it should begin with /", q.path)
 	}
 	zk, err := q.c.Client(ctx)
-	q.zk = zk
-	return err
+	if err != nil {
+		return err
+	}
+	q.zk, q.whole = zk.Unrooted(), strings.TrimSuffix(zk.Root()+q.path, "/")
+	if q.whole == "" {
+		return q.c.Usage("%q has no quota: it should be a path below /", q.path)
+	}
+	return nil
 }
 
 // set changes the limits, or makes the quota if there is none.
@@ -175,7 +183,7 @@ func (q *quota) set(ctx context.Context, change func(*limits)) error {
 	if err := q.open(ctx); err != nil {
 		return err
 	}
-	found, err := q.zk.Exists(ctx, q.path)
+	found, err := q.zk.Exists(ctx, q.whole)
 	if err != nil {
 		return err
 	}
@@ -220,7 +228,7 @@ func (q *quota) create(ctx context.Context, change func(*limits)) error {
 	}
 	l := limits{-1, -1, -1, -1}
 	change(&l)
-	if err := q.ensure(ctx, quotaRoot+q.path); err != nil {
+	if err := q.ensure(ctx, quotaRoot+q.whole); err != nil {
 		return err
 	}
 	for _, n := range [][2]string{{limitsName, l.text()}, {statsName, "count=0,bytes=0"}} {
@@ -249,7 +257,7 @@ func (q *quota) ensure(ctx context.Context, path string) error {
 // checkNesting refuses a quota above or below another one, because it is not obvious which
 // one applies.
 func (q *quota) checkNesting(ctx context.Context) error {
-	for parent := q.path; ; {
+	for parent := q.whole; ; {
 		parent = parent[:strings.LastIndexByte(parent, '/')]
 		if parent == "" {
 			break
@@ -259,18 +267,18 @@ func (q *quota) checkNesting(ctx context.Context) error {
 			return err
 		}
 		if found.Exists {
-			return fmt.Errorf("%s has a parent %s which has a quota", q.path, parent)
+			return fmt.Errorf("%s has a parent %s which has a quota", q.whole, parent)
 		}
 	}
-	for e, err := range tree.Walk(ctx, q.zk, quotaRoot+q.path, tree.WalkOptions{}) {
+	for e, err := range tree.Walk(ctx, q.zk, quotaRoot+q.whole, tree.WalkOptions{}) {
 		if errors.Is(err, client.ErrNoNode) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if child, ok := strings.CutSuffix(strings.TrimPrefix(e.Path, quotaRoot), "/"+limitsName); ok && child != q.path {
-			return fmt.Errorf("%s has a child %s which has a quota", q.path, child)
+		if child, ok := strings.CutSuffix(strings.TrimPrefix(e.Path, quotaRoot), "/"+limitsName); ok && child != q.whole {
+			return fmt.Errorf("%s has a child %s which has a quota", q.whole, child)
 		}
 	}
 	return nil
@@ -317,7 +325,7 @@ func (q *quota) remove(ctx context.Context) error {
 	if gone == 2 {
 		return q.none()
 	}
-	for path := quotaRoot + q.path; path != quotaRoot; path = path[:strings.LastIndexByte(path, '/')] {
+	for path := quotaRoot + q.whole; path != quotaRoot; path = path[:strings.LastIndexByte(path, '/')] {
 		err := q.zk.Delete(ctx, path, client.AnyVersion)
 		if errors.Is(err, client.ErrNotEmpty) {
 			break

@@ -118,7 +118,7 @@ func (c *Call) restore(ctx context.Context, o *restoreOptions) error {
 	m.clear()
 	if err != nil {
 		doc.Error = err.Error()
-		hint := stopped(root, doc.Report)
+		hint := stopped(root, doc.Report, err)
 		if _, raced := errors.AsType[*subtree.RacedError](err); raced {
 			err = fmt.Errorf("%w: compare again, by the same command", err)
 		}

@@ -103,7 +103,7 @@ func (s *security) readProperties() error {
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
+		line := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff")) // a byte order mark begins the file
 		if line == "" || line[0] == '#' || line[0] == '!' {
 			continue
 		}
