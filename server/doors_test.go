@@ -303,3 +303,32 @@ func TestPingsAreCharged(t *testing.T) {
 		}
 	})
 }
+
+// TestSetWatchesOfAHiddenNode restores watches of a node that the client may not read: it gets no event, and its
+// watches are there, as for a node that is absent.
+func TestSetWatchesOfAHiddenNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, superIs)
+		root, c := s.super(t), s.connect(t)
+		hidden := create("/hidden", "", 0)
+		hidden.ACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: "ann:x"}}}
+		root.ok(jute.OpCreate, hidden)
+		root.create("/shown", "")
+		root.set("/hidden", "2")
+		paths := []string{"/hidden", "/shown"}
+		c.ok(jute.OpSetWatches, &jute.SetWatchesRequest{RelativeZxid: 1, Data: paths, Exist: []string{"/hidden", "/shown", "/absent"}, Child: paths})
+		for _, e := range c.events {
+			if ev := e.event(); ev.Path != "/shown" {
+				t.Errorf("event %+v", ev)
+			}
+		}
+		if len(c.events) != 3 {
+			t.Errorf("%d events, want 3 of /shown", len(c.events))
+		}
+		for _, path := range []string{"/hidden", "/absent"} {
+			if r := c.call(jute.OpCheckWatches, &jute.RemoveWatchesRequest{Path: path, Type: jute.WatchData}); r.Err != 0 {
+				t.Errorf("the watch of %s: %v", path, r)
+			}
+		}
+	})
+}

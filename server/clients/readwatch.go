@@ -46,9 +46,9 @@ func (r *read) checkOrRemoveWatches() error {
 }
 
 // setWatches restores a reconnected client's watches. A change that it missed is sent as
-// an event at once, before the reply. As on Apache's server, that is also done for a node
-// that the client may not read: its watch would be gone without an event. Comparing and
-// registering happen under one tree lock, so no change is lost between them.
+// an event at once, before the reply, unless the client may not read the node: then the watch
+// is restored. Comparing and registering happen under one tree lock, so no change is lost
+// between them.
 func (r *read) setWatches() error {
 	var p jute.SetWatchesRequest
 	d := r.body()
@@ -62,7 +62,8 @@ func (r *read) setWatches() error {
 	}
 	r.state.Watches.Restore(r.c.watcherID(), &p, func(path string) watch.Seen {
 		node, ok := r.state.Tree.Get(path)
-		return watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid}
+		hidden := ok && !r.schemes.Allowed(node.ACL, jute.PermRead, r.req.auth)
+		return watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid, Hidden: hidden}
 	}, func(event jute.EventType, path string) {
 		r.c.end(appendEvent(r.c.begin(jute.XidNotification, -1, 0), event, path))
 	})

@@ -11,7 +11,7 @@ import (
 // The operations of jute.FeatureOperations occur only in a multi. Their effects are those of
 // creates, deletes, sets and checks, so that logs and servers of earlier versions know them.
 
-// checkAbsent changes nothing. Like exists, it needs no permission.
+// checkAbsent changes nothing. Like exists, it needs READ where there is a node.
 func (e *Evaluator) checkAbsent(op *jute.MultiOp, txn *datatree.Txn) error {
 	if err := e.checkSession(); err != nil {
 		return err
@@ -19,11 +19,14 @@ func (e *Evaluator) checkAbsent(op *jute.MultiOp, txn *datatree.Txn) error {
 	if err := nodePath(op.Path); err != nil {
 		return err
 	}
-	_, ok := e.node(op.Path)
+	r, ok := e.node(op.Path)
 	if mutated(absentOfTree) {
 		_, ok = e.tree.Get(op.Path)
 	}
-	if ok {
+	switch {
+	case ok && !e.allowed(&r, jute.PermRead):
+		return jute.ErrNoAuth
+	case ok:
 		return jute.ErrNodeExists
 	}
 	txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpCheck, Result: jute.OpCheck})
@@ -39,6 +42,9 @@ func (e *Evaluator) createOrSet(op *jute.MultiOp, txn *datatree.Txn) error {
 		create := *op
 		create.Type = createInMulti(jute.OpCreate2, op.Mode)
 		return e.create(&create, txn)
+	}
+	if !e.allowed(&r, jute.PermWrite) {
+		return jute.ErrNoAuth
 	}
 	if op.Mode.Ephemeral() != r.owner.Ephemeral() || r.owner.Ephemeral() && r.owner.Session() != e.req.Session && !mutated(setsAnothers) {
 		return jute.ErrNodeExists

@@ -20,6 +20,7 @@ type Seen struct {
 	Exists bool
 	Mzxid  jute.Zxid // of a node that exists
 	Pzxid  jute.Zxid // likewise
+	Hidden bool      // the client may not read it, and gets no event about it
 }
 
 // Restore restores the watches of a client that has reconnected as w. look returns the state
@@ -39,24 +40,25 @@ func (t *Table) Restore(w Watcher, p *jute.SetWatchesRequest, look func(path str
 
 // CatchUp decides what a reconnecting client gets for a path in list l. Its last view of
 // the server was at relative. If it missed something, ok is true: the event is sent to it
-// at once, with no check of ACLs, and no watch is set. Otherwise a watch of the returned
-// mode is set.
+// at once, and no watch is set. Otherwise a watch of the returned mode is set. So it is for a
+// node that the client may not read, too: it can't tell from that whether there is one.
 //
 // The caller reads the node, calls CatchUp and adds the watch under one hold of the
 // tree's read lock; otherwise a change in between would be lost. Events that a persistent
 // watch missed are lost by design: the protocol has no catch-up for them.
 func (l List) CatchUp(node Seen, relative jute.Zxid) (event jute.EventType, mode Mode, ok bool) {
+	shown := !node.Hidden
 	switch l {
 	case DataList:
 		switch {
 		case !node.Exists:
 			return jute.EventDeleted, 0, true
-		case node.Mzxid > relative:
+		case shown && node.Mzxid > relative:
 			return jute.EventDataChanged, 0, true
 		}
 		return 0, Data, false
 	case ExistList:
-		if node.Exists {
+		if shown && node.Exists {
 			return jute.EventCreated, 0, true
 		}
 		return 0, Data, false
@@ -64,7 +66,7 @@ func (l List) CatchUp(node Seen, relative jute.Zxid) (event jute.EventType, mode
 		switch {
 		case !node.Exists:
 			return jute.EventDeleted, 0, true
-		case node.Pzxid > relative:
+		case shown && node.Pzxid > relative:
 			return jute.EventChildrenChanged, 0, true
 		}
 		return 0, Child, false

@@ -15,6 +15,7 @@ func TestCatchUp(t *testing.T) {
 		written = Seen{Exists: true, Mzxid: 101, Pzxid: 100}
 		peopled = Seen{Exists: true, Mzxid: 100, Pzxid: 101}
 	)
+	hidden := Seen{Exists: true, Mzxid: 101, Pzxid: 101, Hidden: true}
 	const register = jute.EventType(0)
 	tests := []struct {
 		name  string
@@ -33,6 +34,9 @@ func TestCatchUp(t *testing.T) {
 		{"child, child created since", ChildList, peopled, jute.EventChildrenChanged, 0},
 		{"child, written since", ChildList, written, register, Child},
 		{"child, as it was", ChildList, old, register, Child},
+		{"data, hidden", DataList, hidden, register, Data},
+		{"exist, hidden", ExistList, hidden, register, Data},
+		{"child, hidden", ChildList, hidden, register, Child},
 		{"persistent, node gone", PersistentList, absent, register, Persistent},
 		{"persistent, written since", PersistentList, written, register, Persistent},
 		{"recursive, node gone", RecursiveList, absent, register, PersistentRecursive},
