@@ -1,10 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -70,19 +72,33 @@ func (f adminFacts) Peer() (p admin.Peer, ok bool) {
 			row.Quorum = append(row.Quorum, a.String())
 			row.Election = append(row.Election, net.JoinHostPort(a.Host, strconv.Itoa(a.ElectionPort)))
 		}
-		if m.Client.Port != 0 {
+		switch {
+		case m.Client.Port != 0:
 			row.Client = m.Client.String()
+		case m.ID == int64(f.id) && f.cfg.ClientPort > 0: // of the others it does not know
+			row.Client = config.Endpoint{Host: cmp.Or(f.cfg.ClientPortAddress, "0.0.0.0"), Port: f.cfg.ClientPort}.String()
 		}
 		p.Members = append(p.Members, row)
 	}
 	if peers := f.peers.Load(); p.Leads && peers != nil {
-		for _, o := range *peers {
-			if o.Observer && o.Synced {
-				p.Observers = append(p.Observers, int64(o.ID))
-			}
-		}
+		p.Observers = f.observers(*peers)
 	}
 	return p, true
+}
+
+// observers returns the observers that follow this leader.
+func (f adminFacts) observers(peers []zab.PeerStatus) (list []admin.Observer) {
+	links := f.transport.Peers()
+	for _, o := range peers {
+		i := slices.IndexFunc(links, func(l transport.PeerStatus) bool { return l.ID == o.ID })
+		if !o.Observer || !o.Synced || i < 0 {
+			continue
+		}
+		l := &links[i]
+		list = append(list, admin.Observer{ID: int64(o.ID), Remote: l.Hello.Addr, Since: l.Since, Received: l.FramesIn, Sent: l.FramesOut,
+			Queued: l.ControlBytes + l.BulkBytes, Requests: f.requests[o.ID].Load(), Zxid: int64(o.Match)})
+	}
+	return list
 }
 
 // activityOf returns Apache's name for what a member does.

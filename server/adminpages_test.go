@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -413,6 +414,60 @@ func TestAdminIdentitiesOfTheConnection(t *testing.T) {
 			if _, status, problem := s.authorize(t.Context(), tt.claim); status != tt.status {
 				t.Errorf("%s: %d %s, want %d", tt.name, status, problem, tt.status)
 			}
+		}
+	})
+}
+
+// The commands that show members of an ensemble have the fields of Apache 3.9.5, in its order.
+func TestAdminOfAnEnsemble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 4)
+		for id := 1; id <= 4; id++ {
+			e.disks[id], e.files[id] = crashfs.New(uint64(id)), "1 2 3 4o"
+			e.start(id)
+		}
+		leader := e.servers[e.leader()]
+		e.await("the observer serves", e.servers[4].serving.Load)
+		e.servers[4].connect(t).create("/a", "")
+		time.Sleep(2 * time.Second)
+		ask := func(s *testServer, command string, v any) {
+			t.Helper()
+			status, body := s.page("/commands/"+command, "")
+			if err := json.Unmarshal([]byte(body), v); err != nil || status != http.StatusOK {
+				t.Fatalf("%s: %d, %v: %s", command, status, err, body)
+			}
+		}
+		keys := func(v any) string {
+			var names []string
+			for name := range v.(map[string]any) {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			return strings.Join(names, " ")
+		}
+		var state map[string]any
+		ask(leader, "zabstate", &state)
+		const address = "all_addresses all_host_strings all_ports all_reachable_addresses all_reachable_addresses_or_all empty one reachable_address reachable_or_one wildcard_addresses"
+		for _, kind := range []string{"quorum_address", "election_address"} {
+			if got := keys(state[kind]); got != address {
+				t.Errorf("%s has %s, want %s", kind, got, address)
+			}
+		}
+		if got := state["client_address"]; got != "0.0.0.0:2181" {
+			t.Errorf("client_address %v", got)
+		}
+		var all struct {
+			Synced    int              `json:"synced_observers"`
+			Observers []map[string]any `json:"observers"`
+		}
+		ask(leader, "observers", &all)
+		if all.Synced != 1 || len(all.Observers) != 1 {
+			t.Fatalf("observers: %+v", all)
+		}
+		o := all.Observers[0]
+		const want = "established last_zxid packets_received packets_sent queued_packets queued_packets_size remote_socket_address requests sid"
+		if got := keys(o); got != want || o["sid"] != 4.0 || o["requests"].(float64) < 2 || o["packets_sent"].(float64) < 2 || o["last_zxid"].(float64) != float64(leader.state.Applied()) {
+			t.Errorf("observer: %v, want %s", o, want)
 		}
 	})
 }

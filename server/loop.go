@@ -119,6 +119,7 @@ func (l *loop) tick() {
 		peers := l.replica.Core.Peers(nil)
 		for i := range peers {
 			peers[i].Observer = peers[i].Observer && l.listed(peers[i].ID) // others are followers without a vote
+			l.requests[peers[i].ID].Store(l.replica.Requests(peers[i].ID))
 		}
 		l.peers.Store(&peers)
 	}

@@ -62,7 +62,19 @@ type Peer struct {
 	Activity string
 	Members  []Member
 	// Observers are those that follow this leader, by id.
-	Observers []int64
+	Observers []Observer
+}
+
+// Observer is an observer that follows this leader, and the link to it.
+type Observer struct {
+	ID     int64
+	Remote string    // host:port
+	Since  time.Time // the link
+	// Received and Sent are frames, and Queued are bytes that wait to be sent.
+	Received, Sent uint64
+	Queued         int
+	Requests       uint64 // that it has forwarded
+	Zxid           int64  // it has all up to this one
 }
 
 // Member is a row of the list of members.
@@ -313,8 +325,14 @@ func number(text string) any {
 
 func (q query) observers() object {
 	p, _ := q.Peer()
-	return object{{"synced_observers", len(p.Observers)}, {"observers", listOf(p.Observers, func(id int64) any {
-		return object{{"id", id}, {"remote_socket_address", hostOf(p.member(id).Quorum)}}
+	return object{{"synced_observers", len(p.Observers)}, {"observers", listOf(p.Observers, func(o Observer) any {
+		waiting := 0
+		if o.Queued > 0 {
+			waiting = 1 // frames wait as one text
+		}
+		return object{{"remote_socket_address", "/" + o.Remote}, {"sid", o.ID}, {"established", o.Since.UnixMilli()},
+			{"queued_packets", waiting}, {"queued_packets_size", o.Queued}, {"packets_received", o.Received}, {"packets_sent", o.Sent},
+			{"requests", o.Requests}, {"last_zxid", o.Zxid}}
 	})}}
 }
 
@@ -418,19 +436,26 @@ func (p *Peer) member(id int64) Member {
 	return Member{}
 }
 
-// addresses is the part of Apache's object that scripts can use.
+// addresses shows the addresses of this server, as Apache's server does. All count as reachable: it
+// listens there.
 func addresses(list []string) object {
 	one := ""
 	if len(list) > 0 {
 		one = list[0]
 	}
+	var wildcards []string
 	hosts, ports := make(map[string]bool), make(map[int]bool)
 	for _, a := range list {
 		host, port := split(a)
+		if !ports[port] {
+			wildcards = append(wildcards, "0.0.0.0:"+strconv.Itoa(port))
+		}
 		hosts[host], ports[port] = true, true
 	}
 	return object{
-		{"empty", len(list) == 0}, {"all_addresses", listOf(list, asIs)}, {"one", one},
+		{"empty", len(list) == 0}, {"all_addresses", listOf(list, asIs)}, {"wildcard_addresses", listOf(wildcards, asIs)},
 		{"all_ports", listOf(slices.Sorted(maps.Keys(ports)), asIs)}, {"all_host_strings", listOf(slices.Sorted(maps.Keys(hosts)), asIs)},
+		{"reachable_address", one}, {"all_reachable_addresses", listOf(list, asIs)}, {"all_reachable_addresses_or_all", listOf(list, asIs)},
+		{"reachable_or_one", one}, {"one", one},
 	}
 }

@@ -131,6 +131,7 @@ func (r *Replica) hearSubmissions(peer zab.SID, epoch uint32, b []byte) error {
 		}
 		batch[i].Service = r.leading.services[peer]
 	}
+	r.requests[peer] += uint64(len(batch))
 	r.enqueue(batch)
 	return nil
 }

@@ -178,6 +178,7 @@ type Replica struct {
 
 	leading         leading
 	remote          [256]remoteTouches // by server, of a leader
+	requests        [256]uint64        // by server: how many it has forwarded to this one
 	leasedTo        int64              // until when this server answers by itself, in ms
 	peers           []zab.PeerStatus
 	fullDisk        bool      // of a leader: too few disks have room for a quorum
@@ -266,6 +267,9 @@ func (r *Replica) Tune(maxWait time.Duration, e evaluate.Options) {
 		r.leading.evaluator.Tune(e)
 	}
 }
+
+// Requests returns how many requests a server has forwarded to this one.
+func (r *Replica) Requests(from zab.SID) uint64 { return r.requests[from] }
 
 // ServerOf returns the server that a connection belongs to.
 func ServerOf(origin uint64) zab.SID { return zab.SID(origin >> 56) }
