@@ -68,7 +68,7 @@ const MaxDeleteTree = jute.MaxDeleteTree
 
 // DeleteTreeOp deletes the node, if it has the version, and all nodes below it. The result has
 // Deleted. If there are more than limit nodes, the multi fails with ErrNotEmpty; 0 means
-// MaxDeleteTree. It needs the permissions that listing and deleting each
+// MaxDeleteTree. It also does if their paths have more than 4 MiB together. It needs the permissions that listing and deleting each
 // of them need. A multi can have one DeleteTreeOp. Package tree deletes larger trees, in many steps.
 func DeleteTreeOp(path string, version int32, limit int) Op {
 	return Op{jute.MultiOp{Type: jute.OpDeleteTree, Path: path, Version: version, Limit: int32(min(limit, math.MaxInt32))}}

@@ -54,6 +54,9 @@ func (op OpCode) Feature() Features {
 // MaxDeleteTree is the largest number of nodes that a deleteTree deletes.
 const MaxDeleteTree = 10_000
 
+// MaxDeleteTreePaths is how long the paths of these nodes may be together, in bytes.
+const MaxDeleteTreePaths = 4 << 20
+
 // TreeLimit returns how many nodes a deleteTree with a limit may delete.
 func TreeLimit(limit int32) int {
 	if limit <= 0 || limit > MaxDeleteTree {

@@ -29,6 +29,8 @@ const (
 	applyBatch = 64 // orders
 	// applyWork counts orders, znodes changed, events delivered and reads answered.
 	applyWork = 2048
+	// pathWork is how many bytes of a path count as another event.
+	pathWork = 256
 	// pruneStep is the number of ephemerals of a closing session that are deleted before
 	// the work is checked. A session with fewer is closed at once.
 	pruneStep = 64
@@ -399,6 +401,7 @@ func (a *applier) prune(txn *datatree.Txn) {
 	for a.state.Tree.Prune(txn, &a.out, pruneStep) {
 		a.publishChanges(txn)
 		a.notifyWatchers()
+		a.auditEphemerals(txn.Session, a.out.Events)
 		a.yield()
 	}
 }
@@ -422,6 +425,7 @@ func (a *applier) notifyWatchers() {
 	a.work += len(a.out.Events)
 	for i := range a.out.Events {
 		ev := &a.out.Events[i]
+		a.work += len(ev.Path) / pathWork
 		if heard := a.answers.Notify(ev, a.zxid); heard > 0 {
 			a.metrics.Fired[ev.Type].Observe(time.Duration(heard), 1)
 			a.work += heard
@@ -455,7 +459,7 @@ func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 	case datatree.OpSetOwner:
 		a.answers.SessionMoved(txn.Session, txn.Origin)
 	case datatree.OpCloseSession:
-		a.auditEphemerals(txn.Session, op.Paths)
+		a.auditEphemerals(txn.Session, a.out.Events)
 		a.tracker.Remove(txn.Session)
 		a.answers.SessionClosed(txn.Session, txn.Origin)
 	}

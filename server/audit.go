@@ -98,14 +98,16 @@ func (s *Server) auditStop() {
 
 // auditEphemerals makes the entries about the ephemerals that were deleted with a session.
 // Every server makes them, as Apache's do: they are not the work of one client.
-func (a *applier) auditEphemerals(id jute.SessionID, paths []string) {
+func (a *applier) auditEphemerals(id jute.SessionID, events []datatree.Event) {
 	log := a.audit.log()
-	if log == nil || len(paths) == 0 {
+	if log == nil || len(events) == 0 {
 		return
 	}
 	e := audit.Entry{Session: id, User: systemUser(), Operation: audit.DeleteEphemeral, Zxid: a.zxid}
-	for _, e.Znode = range paths {
-		log.PutLater(&e)
+	for i := range events {
+		if e.Znode = events[i].Path; events[i].Type == jute.EventDeleted {
+			log.PutLater(&e)
+		}
 	}
 }
 

@@ -285,3 +285,37 @@ func TestATurnOfTheLeaderIsShort(t *testing.T) {
 		e.idle()
 	})
 }
+
+// What a request looks at counts in a turn, also if it is refused: many short ones must not keep the leader
+// from its heartbeats either.
+func TestRefusedRequestsCountInATurn(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		const limit, requests = 2000, 30
+		s := e.servers[e.leader()]
+		c := s.connect(t)
+		c.create("/wide", "")
+		var m jute.MultiRequest
+		for i := range limit + 10 {
+			m.Ops = append(m.Ops, jute.MultiOp{Type: jute.OpCreate, Path: "/wide/" + strconv.Itoa(i), ACL: openACL})
+		}
+		c.ok(jute.OpMulti, &m)
+		e.settled()
+		s.metrics.TurnWork.Reset()
+		release := e.stallDisks()
+		var xids []int32
+		for range requests {
+			xids = append(xids, c.send(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
+				{Type: jute.OpDeleteTree, Path: "/wide", Version: -1, Limit: limit}}}))
+		}
+		synctest.Wait()
+		release()
+		c.replies(xids)
+		if most := int64(s.metrics.TurnWork.Max()); most < limit || most > replica.EvaluateWork+limit+10 {
+			t.Errorf("the most work in a turn was %d", most)
+		}
+		if n := s.metrics.TurnWork.Count(); n < requests/3 {
+			t.Errorf("only %d turns", n)
+		}
+		e.idle()
+	})
+}

@@ -82,8 +82,8 @@ type State interface {
 	Children(path string) iter.Seq[string]
 }
 
-// MaxContenders is the number of children that may be looked at for one request. When they are
-// used up, no further entry of the scheme holder allows anything.
+// MaxContenders is the number of children that may be looked at for one request; each counts as one more for
+// every 256 bytes of its parent's path. When they are used up, no further entry of the scheme holder allows anything.
 const MaxContenders = 20_000
 
 // AllowedHolder reports whether an entry of the scheme holder allows a session an operation
@@ -125,7 +125,7 @@ func holds(expr string, session jute.SessionID, state State, looked *int) bool {
 	var first int32
 	var holder jute.SessionID
 	for name := range state.Children(p.path) {
-		if *looked++; *looked > MaxContenders {
+		if *looked += 1 + len(prefix)/256; *looked > MaxContenders {
 			return false
 		}
 		n, ok := p.number(name)

@@ -172,14 +172,14 @@ func (r *read) allowed(acl []jute.ACL, perms jute.Perms) error {
 	if r.looked == nil {
 		r.looked = new(int)
 	}
-	if r.schemes.AllowedHolder(acl, perms, r.c.SessionID(), present{r.state.Tree}, r.looked) {
+	if r.schemes.AllowedHolder(acl, perms, r.c.SessionID(), present{r.state.Tree.NewReader()}, r.looked) {
 		return nil
 	}
 	return jute.ErrNoAuth
 }
 
 // present is this server's tree, in which holders are looked up.
-type present struct{ *datatree.Tree }
+type present struct{ *datatree.Reader }
 
 func (p present) Owner(path string) (jute.Owner, bool) {
 	n, ok := p.Get(path)

@@ -1,8 +1,6 @@
 package datatree
 
 import (
-	"slices"
-
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -39,16 +37,16 @@ func (t *Tree) Apply(txn *Txn, out *Applied) {
 	if txn.Number != 0 {
 		t.keepOutcome(txn, out.Results)
 	}
+	t.settle()
 	t.lastZxid, t.pruning = txn.Zxid, 0
 	t.lastTime = max(t.lastTime, txn.Time)
 }
 
-// List sets the list of ephemerals of a transaction that closes a session without naming
-// them, in the order in which Apply deletes them. Only the goroutine that changes the
-// tree may call it; it needs no lock.
+// List puts the ephemerals that a transaction deletes in order, if it closes a session without naming
+// them. Only the goroutine that changes the tree may call it, before Prune and Apply; it needs no lock.
 func (t *Tree) List(txn *Txn) {
 	if op := closeOf(txn); op != nil && len(op.Paths) == 0 {
-		op.Paths = slices.Sorted(t.Ephemerals(txn.Session))
+		t.closing = t.byPath(t.ephemeralsOf(txn.Session))
 	}
 }
 
@@ -72,7 +70,7 @@ func closeOf(txn *Txn) *Op {
 // deletes is that of Apply, since the usage of quotas can depend on it.
 func (t *Tree) Prune(txn *Txn, out *Applied, n int) bool {
 	op := closeOf(txn)
-	if op == nil || len(op.Paths)-t.pruned <= n {
+	if op == nil || max(len(op.Paths), len(t.closing))-t.pruned <= n {
 		return false
 	}
 	s := t.sessions.get(txn.Session)
@@ -81,7 +79,8 @@ func (t *Tree) Prune(txn *Txn, out *Applied, n int) bool {
 	}
 	out.reset()
 	t.pruning = txn.Zxid
-	t.deleteListed(s, txn.Zxid, op.Paths[:t.pruned+n], out)
+	t.deleteListed(s, txn.Zxid, op.Paths, t.pruned+n, out)
+	t.settle()
 	return true
 }
 
@@ -143,7 +142,7 @@ func (t *Tree) checkCreate(op *Op) (parent nodeID, name string, code jute.Code) 
 	if name == "" || op.Path[0] != '/' {
 		return 0, "", jute.ErrBadArguments
 	}
-	parent = t.find(dir)
+	parent = t.last.find(dir)
 	switch s := op.Owner.Session(); {
 	case parent == 0:
 		return 0, "", jute.ErrNoNode
@@ -190,7 +189,7 @@ func (t *Tree) create(txn *Txn, op *Op, out *Applied) Result {
 }
 
 func (t *Tree) delete(zxid jute.Zxid, path string, out *Applied) jute.Code {
-	id := t.find(path)
+	id := t.last.find(path)
 	switch {
 	case id == 0:
 		return jute.ErrNoNode
@@ -235,7 +234,7 @@ func (t *Tree) childrenChanged(path string, x *extra) Event {
 }
 
 func (t *Tree) setData(txn *Txn, op *Op, out *Applied) Result {
-	id := t.find(op.Path)
+	id := t.last.find(op.Path)
 	if id == 0 {
 		return Result{Code: jute.ErrNoNode}
 	}
@@ -245,6 +244,9 @@ func (t *Tree) setData(txn *Txn, op *Op, out *Applied) Result {
 	r := t.arena.rec(id)
 	grown := int64(len(op.Data) - r.bytes())
 	t.arena.setBlob(id, newBlob(r.name(), op.Data))
+	if grown != 0 {
+		t.countBelow(r.parent, 0, grown)
+	}
 	x.version, x.mzxid, x.mtime = op.Version, txn.Zxid, txn.Time
 	t.countNode(at)
 	result := Result{Stat: t.stat(id), Data: t.arena.data(id)}
@@ -264,7 +266,7 @@ func eventPath(path string) string {
 }
 
 func (t *Tree) setACL(op *Op) Result {
-	id := t.find(op.Path)
+	id := t.last.find(op.Path)
 	if id == 0 {
 		return Result{Code: jute.ErrNoNode}
 	}
@@ -289,31 +291,39 @@ func (t *Tree) closeSession(txn *Txn, op *Op, out *Applied) {
 	if s == nil {
 		return
 	}
-	t.deleteListed(s, txn.Zxid, op.Paths, out)
-	t.pruned = 0
-	if s.ephemerals.len() > 0 {
-		left := slices.Sorted(t.Ephemerals(txn.Session))
-		if len(op.Paths) > 0 {
-			t.skipped += uint64(len(left))
-		}
-		for _, path := range left {
-			t.delete(txn.Zxid, path, out)
-		}
+	if len(op.Paths) == 0 && t.pruned == 0 {
+		t.closing = t.byPath(s.ephemerals.list)
 	}
+	t.deleteListed(s, txn.Zxid, op.Paths, max(len(op.Paths), len(t.closing)), out)
+	t.pruned = 0
+	if t.closing = t.byPath(s.ephemerals.list); len(t.closing) > 0 {
+		t.skipped += uint64(len(t.closing))
+		t.deleteListed(s, txn.Zxid, nil, len(t.closing), out)
+	}
+	t.pruned, t.closing = 0, nil
 	t.dropSession(txn.Session)
 }
 
-// deleteListed deletes the listed ephemerals of a session, except those at the beginning
-// of the list that Prune has deleted.
-func (t *Tree) deleteListed(s *session, zxid jute.Zxid, paths []string, out *Applied) {
-	for ; t.pruned < len(paths); t.pruned++ {
-		path := paths[t.pruned]
-		id := t.find(path)
-		if !s.ephemerals.has(id) {
-			t.skipped++
+// deleteListed deletes ephemerals of a session: those of the listed ones that come after what Prune has
+// deleted, up to this number. The list is paths or, if that is empty, t.closing.
+func (t *Tree) deleteListed(s *session, zxid jute.Zxid, paths []string, upTo int, out *Applied) {
+	var parent nodeID
+	var dir string
+	for ; t.pruned < upTo; t.pruned++ {
+		if len(paths) > 0 {
+			path := paths[t.pruned]
+			if id := t.last.find(path); s.ephemerals.has(id) {
+				t.deleteNode(zxid, id, path, out)
+			} else {
+				t.skipped++
+			}
 			continue
 		}
-		t.deleteNode(zxid, id, path, out)
+		id := t.closing[t.pruned]
+		if up := t.arena.rec(id).parent; up != parent {
+			parent, dir = up, string(append(t.arena.appendPath(nil, up), '/'))
+		}
+		t.deleteNode(zxid, id, dir+t.arena.name(id), out)
 	}
 }
 

@@ -40,6 +40,7 @@ type extra struct {
 	first       nodeID // first child
 	children    int32
 	descendants int32
+	below       int64 // bytes of the data of the descendants
 }
 
 // attrs are what a znode consists of besides its name, data and children.

@@ -16,8 +16,8 @@ func TestRecordSize(t *testing.T) {
 	if size := unsafe.Sizeof(record{}); size != 56 {
 		t.Errorf("a record has %d bytes, want 56", size)
 	}
-	if size := unsafe.Sizeof(extra{}); size != 80 {
-		t.Errorf("an extra has %d bytes, want 80", size)
+	if size := unsafe.Sizeof(extra{}); size != 88 {
+		t.Errorf("an extra has %d bytes, want 88", size)
 	}
 }
 

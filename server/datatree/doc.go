@@ -20,7 +20,7 @@
 //     operation that can't be applied (only a bug produces one) is skipped in the same
 //     way on each server, and counted in Stats.Skipped.
 //   - An ephemeral has no children and its session exists.
-//   - extra.descendants is the number of nodes below a node.
+//   - extra.descendants is the number of nodes below a node, and extra.below that of the bytes of their data.
 //   - The digest is the sum over the contents of the tree, so it depends on the state and
 //     not on its history. A tree loaded from a snapshot has the digest of the tree that
 //     was frozen.

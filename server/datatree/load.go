@@ -25,6 +25,7 @@ type Loader struct {
 	key     []byte     // of AddZnode
 	above   []ancestor // of the last node, itself included
 	large   []nodeID   // nodes with so many children that they have a listing
+	nodes   int        // their number, with the root: no id was freed, so it is the last one
 
 	later  func(Part) // called with each part; see Offload
 	passed nodeID     // the last node of the last part
@@ -41,7 +42,7 @@ type ancestor struct {
 func NewLoader() *Loader {
 	t := newEmpty()
 	t.digest, t.dataSize = Digest{}, 0
-	return &Loader{tree: t, acls: []aclID{openACLID}, later: Part.Hash}
+	return &Loader{tree: t, acls: []aclID{openACLID}, nodes: 1, later: Part.Hash}
 }
 
 // hashedAtOnce is the number of nodes of a Part.
@@ -292,6 +293,7 @@ func (l *Loader) link(key, data []byte) (nodeID, error) {
 			return 0, fmt.Errorf("parent is ephemeral: %w", ErrTxn)
 		}
 		id := l.tree.attach(a.id, unsafe.String(unsafe.SliceData(name), len(name)), data)
+		l.nodes++
 		if l.tree.arena.more(a.id).children == listFrom {
 			l.large = append(l.large, a.id)
 		}
@@ -320,9 +322,9 @@ func (l *Loader) Finish() (*Tree, error) {
 	if l.meta == nil {
 		return nil, fmt.Errorf("load snapshot: no meta row, it is not complete: %w", ErrTxn)
 	}
-	if m := l.meta; t.numNodes() != m.Nodes || t.NumSessions() != m.Sessions {
+	if m := l.meta; l.nodes != m.Nodes || t.NumSessions() != m.Sessions {
 		return nil, fmt.Errorf("load snapshot: %d nodes and %d sessions, want %d and %d: %w",
-			t.numNodes(), t.NumSessions(), m.Nodes, m.Sessions, ErrTxn)
+			l.nodes, t.NumSessions(), m.Nodes, m.Sessions, ErrTxn)
 	}
 	if t.digest != l.meta.Digest {
 		return nil, fmt.Errorf("load snapshot: digest %s, want %s: %w", t.digest, l.meta.Digest, ErrTxn)
@@ -340,9 +342,11 @@ func (l *Loader) FinishAt(zxid jute.Zxid) (*Tree, error) {
 	l.finishHashes()
 	t.lastZxid = zxid
 	// With room for the creates that are likely to follow: the log after a snapshot has up to half its size.
-	t.index.reserve(t.numNodes() + t.numNodes()/2)
-	for id := rootID + 1; int(id) <= t.numNodes(); id++ { // no id was freed
+	t.index.reserve(l.nodes + l.nodes/2)
+	for id := nodeID(l.nodes); id > rootID; id-- { // parents have lower ids than their children
 		t.index.place(&t.arena, id)
+		r, x := t.arena.rec(id), t.arena.more(id)
+		t.addBelow(r.parent, 1+x.descendants, int64(r.bytes())+x.below)
 	}
 	for _, id := range l.large {
 		t.makeListing(id)
@@ -355,7 +359,7 @@ func (l *Loader) FinishAt(zxid jute.Zxid) (*Tree, error) {
 func (l *Loader) finishHashes() {
 	l.later = Part.Hash
 	t, h := l.tree, &l.hashes
-	if last := nodeID(t.numNodes()); last > l.passed { // no id was freed
+	if last := nodeID(l.nodes); last > l.passed {
 		l.pass(last)
 	}
 	t.digest.add(hash{h.digest.Hi, h.digest.Lo})

@@ -180,19 +180,27 @@ func (t *Tree) quotaDeleted(path string) {
 	}
 }
 
-// deepest returns the active quota of path or of its nearest ancestor that has one, or
-// nil.
+// deepest returns the active quota of path or of its nearest ancestor that has one, or nil. It goes
+// down from /zookeeper/quota, as far as there are quotas.
 func (t *Tree) deepest(path string) *quota {
 	if len(t.quotas) == 0 {
 		return nil
 	}
-	for path != "" {
-		if q := t.quotas[path]; q != nil && q.limitsID != 0 {
-			return q
+	at, deepest := t.find(quotaPath), 0
+	for end := 0; end < len(path); {
+		start := end + 1
+		end = len(path)
+		if i := strings.IndexByte(path[start:], '/'); i >= 0 {
+			end = start + i
 		}
-		path, _ = split(path)
+		if at = t.index.find(&t.arena, at, path[start:end]); at == 0 {
+			break
+		}
+		if t.index.find(&t.arena, at, limitsName) != 0 {
+			deepest = end
+		}
 	}
-	return nil
+	return t.quotas[path[:deepest]]
 }
 
 // charge adds to the usage of the quota that applies to path. Its stats node changes in
@@ -218,22 +226,22 @@ func (t *Tree) writeUsage(q *quota, stats Limits, usage Usage) {
 	at := digestKeyOf(q.statsPath, q.statsID)
 	t.uncountNode(at)
 	t.save(q.statsID)
+	r := t.arena.rec(q.statsID)
+	bytes := r.bytes()
 	t.arena.setBlob(q.statsID, newBlob(statsName, appendLimits(text[:0], stats)))
+	t.countBelow(r.parent, 0, int64(r.bytes()-bytes))
 	t.countNode(at)
 }
 
-// usage counts the subtree at path; the usage of an absent one is zero.
+// usage is that of the subtree at path; the usage of an absent one is zero.
 func (t *Tree) usage(path string) Usage {
-	var u Usage
 	top := t.find(path)
 	if top == 0 {
-		return u
+		return Usage{}
 	}
-	for id := top; id != 0; id = t.nextWithin(top, id) {
-		u.Count++
-		u.Bytes += int64(t.arena.rec(id).bytes())
-	}
-	return u
+	t.settle()
+	x := t.arena.more(top)
+	return Usage{1 + int64(x.descendants), int64(t.arena.rec(top).bytes()) + x.below}
 }
 
 // Quota returns the quota that applies to path: that of path or of its nearest ancestor

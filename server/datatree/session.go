@@ -136,6 +136,14 @@ func (t *Tree) Ephemerals(s jute.SessionID) iter.Seq[string] {
 	}
 }
 
+// ephemeralsOf returns the ephemerals of session s, in no particular order.
+func (t *Tree) ephemeralsOf(s jute.SessionID) []nodeID {
+	if e := t.sessions.get(s); e != nil {
+		return e.ephemerals.list
+	}
+	return nil
+}
+
 // NumEphemerals returns the number of ephemerals of session s.
 func (t *Tree) NumEphemerals(s jute.SessionID) int {
 	if e := t.sessions.get(s); e != nil {

@@ -23,10 +23,15 @@ type Tree struct {
 	containers idSet
 	ttls       idSet
 
+	last      finder // for what changes the tree
+	uncounted uncounted
+	unlinked  uint64 // counts the nodes that were unlinked
+
 	lastZxid   jute.Zxid
 	lastTime   int64     // see LastTime
 	pruning    jute.Zxid // zxid of a transaction between Prune and Apply; 0 for none
-	pruned     int       // number of its listed paths that are deleted
+	pruned     int       // number of its listed ephemerals that are deleted
+	closing    []nodeID  // these, in order, if it does not name them
 	digest     Digest
 	ephemerals int
 	dataSize   int64 // bytes of paths and data
@@ -66,6 +71,7 @@ func New() *Tree {
 	// ZooKeeper's config node starts with aversion -1, as if its ACL were still to be
 	// set.
 	t.arena.extend(config).aversion = -1
+	t.settle()
 	t.digest = t.computeDigest()
 	return t
 }
@@ -80,6 +86,7 @@ func newEmpty() *Tree {
 		rates:    make(map[string]nodeID),
 		listings: make(map[nodeID]*listing),
 	}
+	t.last.tree = t
 	t.arena.extend(t.arena.alloc())
 	t.arena.setBlob(rootID, newBlob("", []byte{}))
 	t.dataSize = 1
@@ -212,12 +219,13 @@ func (t *Tree) numNodes() int { return int(t.arena.more(rootID).descendants) + 1
 // link adds a node below parent and sets everything but its stat and ACL.
 func (t *Tree) link(parent nodeID, name string, data []byte) nodeID {
 	id := t.attach(parent, name, data)
+	t.countBelow(parent, 1, int64(len(data)))
 	t.index.insert(&t.arena, id)
 	t.addToListing(parent, id)
 	return id
 }
 
-// attach is like link without the index and the listing.
+// attach is like link without the counts, the index and the listing.
 func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 	id := t.arena.alloc()
 	if t.view != nil {
@@ -235,10 +243,45 @@ func (t *Tree) attach(parent nodeID, name string, data []byte) nodeID {
 		first.prev = id
 	}
 	p.children++
-	for a := parent; a != 0; a = t.arena.rec(a).parent {
-		t.arena.extend(a).descendants++
-	}
 	return id
+}
+
+// uncounted are changes of what is below a node that the nodes from it upwards do not count yet.
+type uncounted struct {
+	at    nodeID // 0: there are none
+	nodes int32
+	bytes int64
+}
+
+// countBelow adds to the counts of what is below id, and below each node above it. Those above it are
+// left to settle: a transaction changes many siblings, or a node after all of its children, and the way up
+// can be long.
+func (t *Tree) countBelow(id nodeID, nodes int32, bytes int64) {
+	u := &t.uncounted
+	if u.at != id {
+		if u.at != 0 && t.arena.rec(u.at).parent == id {
+			t.addBelow(u.at, u.nodes, u.bytes)
+		} else {
+			t.settle()
+		}
+		u.at = id
+	}
+	u.nodes += nodes
+	u.bytes += bytes
+}
+
+// settle completes what countBelow has left. It must precede the use of a count, and the end of a change.
+func (t *Tree) settle() {
+	for id := t.uncounted.at; id != 0; id = t.arena.rec(id).parent {
+		t.addBelow(id, t.uncounted.nodes, t.uncounted.bytes)
+	}
+	t.uncounted = uncounted{}
+}
+
+func (t *Tree) addBelow(id nodeID, nodes int32, bytes int64) {
+	x := t.arena.extend(id)
+	x.descendants += nodes
+	x.below += bytes
 }
 
 // unlink removes id, which has no children, and frees it.
@@ -264,12 +307,12 @@ func (t *Tree) unlink(id nodeID) {
 		t.arena.rec(p.first).prev = r.prev
 	}
 	p.children--
-	for a := r.parent; a != 0; a = t.arena.rec(a).parent {
-		t.arena.extend(a).descendants--
-	}
+	t.countBelow(r.parent, -1, -int64(r.bytes()))
 	t.index.remove(&t.arena, id)
 	t.removeFromListing(r.parent, id)
 	t.arena.release(id)
+	t.unlinked++
+	t.last.forget(id)
 }
 
 // change returns the extra of id for writing, after saving id.
@@ -279,7 +322,7 @@ func (t *Tree) change(id nodeID) *extra {
 }
 
 // save keeps id as it is for what was frozen. It must precede every write to a field that a
-// view shows: all fields but next, prev, descendants, dataPart, and those of the index.
+// view shows: all fields but next, prev, descendants, below, dataPart, and those of the index.
 func (t *Tree) save(id nodeID) {
 	if t.view != nil {
 		t.view.save(id)

@@ -17,6 +17,7 @@ import (
 // twin does the same as Tree in the slowest way: a map of paths, searched completely for
 // every question.
 type twin struct {
+	reader   *Reader // of the tree that was compared last
 	nodes    map[string]*twinNode
 	sessions map[jute.SessionID]int32
 	owners   map[jute.SessionID]uint64
@@ -278,6 +279,10 @@ func (w *twin) charge(path string, count, size int) {
 func (w *twin) compare(t *testing.T, tree *Tree) {
 	t.Helper()
 	size := int64(0)
+	if w.reader == nil || w.reader.Tree != tree {
+		w.reader = tree.NewReader()
+	}
+	reader := w.reader
 	counts := Stats{Nodes: len(w.nodes) + 1, Sessions: len(w.sessions), Skipped: tree.skipped}
 	for path, n := range w.nodes {
 		data, got, ok := tree.GetData(path)
@@ -290,11 +295,18 @@ func (w *twin) compare(t *testing.T, tree *Tree) {
 			t.Fatalf("children of %s: got %q, want %q", path, got, names)
 		}
 		checkOrder(t, tree, path, names)
-		below := 0
-		for p := range w.nodes {
+		if a, b, c := tree.find(path), tree.last.find(path), reader.finder.find(path); a != b || a != c {
+			t.Fatalf("%s is found as %d, %d and %d", path, a, b, c)
+		}
+		below, bytes := 0, int64(0)
+		for p, n := range w.nodes {
 			if p != path && strings.HasPrefix(p, strings.TrimSuffix(path, "/")+"/") {
 				below++
+				bytes += int64(len(n.data))
 			}
+		}
+		if got := tree.arena.more(tree.find(path)).below; got != bytes {
+			t.Fatalf("bytes below %s: got %d, want %d", path, got, bytes)
 		}
 		if got := tree.CountDescendants(path); got != below {
 			t.Fatalf("descendants of %s: got %d, want %d", path, got, below)

@@ -85,6 +85,7 @@ type Evaluator struct {
 	looked   int // children, to find holders
 	passed   int // pending ephemerals that were none of these children
 	trees    int // deleteTrees
+	cost     int // see Cost
 
 	unlisted jute.Zxid // see Ready; 0 for none
 }
@@ -163,7 +164,7 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 		Origin:  req.Origin,
 		Ops:     txn.Ops[:0],
 	}
-	e.req, e.zxid, e.now, e.aclBytes, e.looked, e.passed, e.trees = req, zxid, nowMs, 0, 0, 0, 0
+	e.req, e.zxid, e.now, e.aclBytes, e.looked, e.passed, e.trees, e.cost = req, zxid, nowMs, 0, 0, 0, 0, 0
 	e.over.begin(zxid)
 	err := e.evaluate(txn)
 	if err == nil && txn.MaxSize() > datatree.MaxTxn {
@@ -185,6 +186,15 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 	e.req = nil
 	return !errors.Is(err, errUndecodable)
 }
+
+// Cost returns how many nodes the last call of Evaluate looked at besides those that its request names,
+// also if it was refused. 256 bytes of their paths count as another one.
+func (e *Evaluator) Cost() int { return e.cost + e.looked + e.passed/16 }
+
+// lookedAt counts a node that the request does not name.
+func (e *Evaluator) lookedAt(path string) { e.spend(1 + len(path)/256) }
+
+func (e *Evaluator) spend(n int) { e.cost += n }
 
 func (e *Evaluator) evaluate(txn *datatree.Txn) error {
 	if e.req.Refused != 0 {

@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -58,10 +59,11 @@ func (e *Evaluator) deleteTree(op *jute.MultiOp, txn *datatree.Txn) error {
 	if e.trees++; e.trees > 1 {
 		return jute.ErrBadArguments // each of them looks through all that is pending
 	}
-	if _, err := e.deletable(op); err != nil {
+	top, err := e.deletable(op)
+	if err != nil {
 		return err
 	}
-	paths, err := e.subtree(strings.Clone(op.Path), jute.TreeLimit(op.Limit))
+	paths, err := e.subtree(branch{strings.Clone(op.Path), top}, jute.TreeLimit(op.Limit))
 	if err != nil {
 		return err
 	}
@@ -72,35 +74,75 @@ func (e *Evaluator) deleteTree(op *jute.MultiOp, txn *datatree.Txn) error {
 	return nil
 }
 
-// subtree returns the paths of the node at root and of all nodes below it, parents first. It
-// fails if these are more than limit, or if the caller may not list and delete each of them.
-func (e *Evaluator) subtree(root string, limit int) ([]string, error) {
-	paths, seen := []string{root}, map[string]bool{root: true}
-	add := func(path string) (more bool) {
-		if _, ok := e.node(path); ok && !seen[path] {
-			seen[path] = true
-			paths = append(paths, path)
+// branch is a node of a subtree.
+type branch struct {
+	path string
+	record
+}
+
+// subtree returns the paths of the node top and of all nodes below it, parents first. It fails if
+// these are more than limit, or if the caller may not list and delete each of them. It also fails if the paths
+// are too long: of nodes far below the root, a short request would make a transaction of any length.
+func (e *Evaluator) subtree(top branch, limit int) (paths []string, err error) {
+	pending := e.pendingBelow(top.path)
+	bytes, denied := len(top.path), false
+	for next := []branch{top}; len(next) > 0; {
+		at := next[len(next)-1]
+		next = next[:len(next)-1]
+		paths = append(paths, at.path)
+		if at.numChildren == 0 {
+			continue
 		}
-		return len(paths) <= limit || mutated(limitIgnored)
-	}
-	for path := range e.over.nodes { // sorted below
-		if strings.HasPrefix(path, root+"/") && !mutated(subtreeOfTree) && !add(path) {
-			return nil, jute.ErrNotEmpty
-		}
-	}
-	for i := 0; i < len(paths); i++ {
-		for name := range e.tree.Children(paths[i]) {
-			if !add(paths[i] + "/" + name) {
+		denied = denied || !e.allowed(&at.record, jute.PermRead) || !e.allowed(&at.record, jute.PermDelete)
+		siblings := len(next)
+		for child := range e.childrenOf(&at, pending) {
+			next = append(next, child)
+			if bytes += len(child.path); (bytes > jute.MaxDeleteTreePaths || len(paths)+len(next) > limit) && !mutated(limitIgnored) {
 				return nil, jute.ErrNotEmpty
 			}
 		}
+		slices.SortFunc(next[siblings:], func(a, b branch) int { return strings.Compare(b.path, a.path) })
 	}
-	slices.Sort(paths)
-	for _, path := range paths {
-		r, _ := e.node(path)
-		if r.numChildren > 0 && !(e.allowed(&r, jute.PermRead) && e.allowed(&r, jute.PermDelete)) {
-			return nil, jute.ErrNoAuth
-		}
+	if denied {
+		return nil, jute.ErrNoAuth
 	}
 	return paths, nil
+}
+
+// pendingBelow returns the nodes below the one at path that accepted transactions have touched and that
+// will exist, by the paths of their parents.
+func (e *Evaluator) pendingBelow(path string) map[string][]branch {
+	below := make(map[string][]branch)
+	prefix := path + "/"
+	e.spend(len(e.over.nodes) / 16)
+	for path, r := range e.over.nodes {
+		if !r.gone && strings.HasPrefix(path, prefix) && !mutated(subtreeOfTree) {
+			parent := jute.Parent(path)
+			below[parent] = append(below[parent], branch{path, r})
+		}
+	}
+	return below
+}
+
+// childrenOf yields the children that a node will have, in any order. pending has what accepted
+// transactions have touched.
+func (e *Evaluator) childrenOf(at *branch, pending map[string][]branch) iter.Seq[branch] {
+	return func(yield func(branch) bool) {
+		for _, child := range pending[at.path] {
+			e.lookedAt(child.path)
+			if !yield(child) {
+				return
+			}
+		}
+		for name := range e.tree.Children(at.path) {
+			path := at.path + "/" + name
+			e.lookedAt(path)
+			if _, touched := e.over.nodes[path]; touched && !mutated(subtreeOfTree) {
+				continue
+			}
+			if r, ok := e.node(path); ok && !yield(branch{path, r}) {
+				return
+			}
+		}
+	}
 }

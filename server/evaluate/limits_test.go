@@ -20,6 +20,7 @@ func (n oneNode) Get(path string) (datatree.Node, bool)           { return n.Nod
 func (oneNode) Data(string) ([]byte, bool)                        { return nil, false }
 func (oneNode) Children(string) iter.Seq[string]                  { return func(func(string) bool) {} }
 func (oneNode) Ephemerals(jute.SessionID) iter.Seq[string]        { return func(func(string) bool) {} }
+func (oneNode) NumEphemerals(jute.SessionID) int                  { return 0 }
 func (oneNode) Session(jute.SessionID) (timeoutMs int32, ok bool) { return 4000, true }
 func (oneNode) SessionOwner(jute.SessionID) uint64                { return 0 }
 func (oneNode) Outcomes(jute.SessionID) []datatree.Outcome        { return nil }

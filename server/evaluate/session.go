@@ -72,9 +72,7 @@ func (e *Evaluator) closeSession(txn *datatree.Txn) {
 		for _, path := range paths {
 			e.dropNode(path)
 		}
-		if pathBytes(paths) <= maxClosePaths {
-			op.Paths = paths
-		}
+		op.Paths = paths
 	} else {
 		e.unlisted = e.zxid
 	}
@@ -83,24 +81,20 @@ func (e *Evaluator) closeSession(txn *datatree.Txn) {
 	txn.Ops = append(txn.Ops, op)
 }
 
-// maxClosePaths bounds the paths that a closeSession lists. Without a list the tree
-// deletes all ephemerals of the session, which has the same effect: the list is for
-// readers of the log.
-const maxClosePaths = 16 << 20
-
-func pathBytes(paths []string) (n int) {
-	for _, path := range paths {
-		n += len(path)
-	}
-	return n
-}
+// maxClosePaths bounds the paths that a closeSession lists, in bytes, as Options.MaxListed does their number.
+const maxClosePaths = 4 << 20
 
 // ephemerals returns, sorted, the paths of the ephemerals that s will own, or false if
-// there are about most or more. Those that the tree does not show are in the overlay's
+// there are about most or more, or if their paths are too long together. Those that the tree does not show are in the overlay's
 // list, and either may show some that will be gone.
 func (e *Evaluator) ephemerals(s jute.SessionID, most int) (paths []string, all bool) {
+	bytes := 0
+	if e.tree.NumEphemerals(s) > most {
+		return nil, false
+	}
 	for path := range e.tree.Ephemerals(s) {
-		if len(paths) == most {
+		e.lookedAt(path)
+		if bytes += len(path); bytes > maxClosePaths {
 			return nil, false
 		}
 		if r, ok := e.over.nodes[path]; !ok || r.ownedBy(s) {
@@ -112,6 +106,9 @@ func (e *Evaluator) ephemerals(s jute.SessionID, most int) (paths []string, all 
 		return nil, false
 	}
 	for _, path := range pending {
+		if bytes += len(path); bytes > maxClosePaths {
+			return nil, false
+		}
 		if r := e.over.nodes[path]; r.ownedBy(s) {
 			paths = append(paths, path)
 		}

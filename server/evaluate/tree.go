@@ -18,6 +18,8 @@ type Tree interface {
 	Children(path string) iter.Seq[string]
 	// Ephemerals yields the paths of the znodes that s owns, in any order.
 	Ephemerals(s jute.SessionID) iter.Seq[string]
+	// NumEphemerals returns their number.
+	NumEphemerals(s jute.SessionID) int
 	// Session returns the timeout of s, and whether it exists.
 	Session(s jute.SessionID) (timeoutMs int32, ok bool)
 	// SessionOwner returns the connection that owns s, or 0 if none is known.

@@ -17,6 +17,7 @@ var defaults = evaluate.Options{ExtendedTypes: true}
 // between them.
 type world struct {
 	tree    *datatree.Tree
+	reader  *datatree.Reader // of the evaluator
 	ev      *evaluate.Evaluator
 	zxid    jute.Zxid
 	now     int64
@@ -38,7 +39,8 @@ func (w *world) configure(t testing.TB, opts evaluate.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.ev = evaluate.New(w.tree, schemes, opts)
+	w.reader = w.tree.NewReader()
+	w.ev = evaluate.New(w.reader, schemes, opts)
 }
 
 // do evaluates a request; its transaction is then pending. If there is none the zxid is

@@ -246,12 +246,27 @@ func (c *Client) appendRates(list []*meter) []*meter {
 // appendPaths appends the meters of the subtrees that have paths, each once.
 func (t *Table) appendPaths(list []*meter, paths []string) []*meter {
 	from := len(list)
+	var seen map[*meter]bool // for a multi with many paths
 	for _, path := range paths {
 		for _, r := range [...]Resource{Requests, Bytes} {
-			if m := t.meterOf(path, r); m != nil && !slices.Contains(list[from:], m) {
-				list = append(list, m)
+			m := t.meterOf(path, r)
+			if m == nil || seen[m] || seen == nil && slices.Contains(list[from:], m) {
+				continue
+			}
+			list = append(list, m)
+			switch {
+			case seen != nil:
+				seen[m] = true
+			case len(list)-from == fewMeters:
+				seen = make(map[*meter]bool)
+				for _, m := range list[from:] {
+					seen[m] = true
+				}
 			}
 		}
 	}
 	return list
 }
+
+// fewMeters are looked through faster than a map.
+const fewMeters = 16

@@ -37,6 +37,7 @@ type Table struct {
 type scope struct {
 	limits    [numResources]bool // whether any rule does
 	bySubject map[string][]*rule // of identities and of subtrees; "*" and paths that end in "/*" as they are
+	longest   int                // length of the longest of bySubject
 	blocks    []block            // of addresses, the longest prefix first
 }
 
@@ -140,6 +141,7 @@ func (s *scope) add(r *rule) {
 	}
 	if r.Scope != Address || r.Subject == each {
 		s.bySubject[r.Subject] = append(s.bySubject[r.Subject], r)
+		s.longest = max(s.longest, len(r.Subject))
 		return
 	}
 	if prefix, err := parseBlock(r.Subject); err == nil { // ParseRule has checked it
@@ -188,18 +190,18 @@ func (t *Table) ofIdentity(name string, resource Resource) *rule {
 }
 
 // ofPath returns the rule of the deepest subtree with path, and its subject within the
-// rule, or nil.
+// rule, or nil. It looks up no paths that are longer than each subject: a path can have many names.
 func (t *Table) ofPath(path string, resource Resource) (*rule, string) {
 	s := t.paths.Load()
 	for at := path; strings.HasPrefix(at, "/"); {
-		if r := limiting(s.bySubject[at], resource); r != nil {
+		if r := s.of(at, "", resource); r != nil {
 			return r, at
 		}
 		if at == "/" {
 			break
 		}
 		up := at[:strings.LastIndexByte(at, '/')]
-		if r := limiting(s.bySubject[up+"/"+each], resource); r != nil {
+		if r := s.of(up, "/"+each, resource); r != nil {
 			return r, at
 		}
 		if at = up; at == "" {
@@ -207,6 +209,14 @@ func (t *Table) ofPath(path string, resource Resource) (*rule, string) {
 		}
 	}
 	return nil, ""
+}
+
+// of returns the rule for a subject, whose end is given apart, that limits a resource, or nil.
+func (s *scope) of(subject, end string, resource Resource) *rule {
+	if len(subject)+len(end) > s.longest {
+		return nil
+	}
+	return limiting(s.bySubject[subject+end], resource)
 }
 
 // hold returns the meter of a rule's subject, which the client holds from then on, or nil

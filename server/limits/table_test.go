@@ -519,3 +519,40 @@ func TestBurstsAreBounded(t *testing.T) {
 		t.Errorf("%d bursts again", n)
 	}
 }
+
+// TestLongPathsCostLittle checks that a path with many names, which anybody can send, does not cost a look-up for
+// each of its prefixes, which would take time by the square of its length.
+func TestLongPathsCostLittle(t *testing.T) {
+	table := newTable(t, "subtree /app/* requests/s=1", "subtree /app/a/b requests/s=1")
+	path := "/app/a" + strings.Repeat("/x", 100_000)
+	s := table.paths.Load()
+	if s.longest != len("/app/a/b") {
+		t.Errorf("the longest subject has %d bytes", s.longest)
+	}
+	var r *rule
+	var subject string
+	if n := testing.AllocsPerRun(1, func() { r, subject = table.ofPath(path, Requests) }); n > 10 {
+		t.Errorf("%v paths were made", n)
+	}
+	if r == nil || r.Subject != "/app/*" || subject != "/app/a" {
+		t.Errorf("%v limits the path by %q", r, subject)
+	}
+}
+
+// TestManyPathsShareMeters checks that a multi with very many paths charges each meter once.
+func TestManyPathsShareMeters(t *testing.T) {
+	table := newTable(t, "subtree /app/* requests/s=1")
+	var paths []string
+	for i := range 100 {
+		paths = append(paths, fmt.Sprintf("/app/%d", i), fmt.Sprintf("/app/%d/x", i))
+	}
+	list := table.appendPaths(nil, paths)
+	for i, m := range list {
+		if slices.Contains(list[:i], m) {
+			t.Fatalf("%s is there twice", m.subject)
+		}
+	}
+	if len(list) != 100 {
+		t.Errorf("%d meters, want 100", len(list))
+	}
+}

@@ -19,9 +19,9 @@ import (
 const (
 	EvaluateBatch = 64   // requests under one hold
 	EvaluateTurn  = 1024 // requests in a turn
-	// EvaluateWork counts, in a turn, requests, the operations that they become and every
-	// 256 bytes of these. The last request may exceed it, up to what jute.maxbuffer
-	// allows.
+	// EvaluateWork counts, in a turn, requests, the operations that they become, every 256 bytes
+	// of these, and what else their evaluation looked at, also for refused ones. The last request may
+	// exceed it, up to what jute.maxbuffer and the limits of package evaluate allow.
 	EvaluateWork = 4096
 )
 
@@ -132,7 +132,7 @@ func (r *Replica) lead(now zab.Status) {
 		bytes:     r.leading.bytes,
 		services:  r.leading.services,
 		refused:   r.leading.refused,
-		evaluator: evaluate.New(tree, r.o.Schemes, r.o.Evaluate),
+		evaluator: evaluate.New(tree.NewReader(), r.o.Schemes, r.o.Evaluate),
 		pace:      newPace(r.o.Limits.Closings),
 	}
 	leasesEnd := r.now()
@@ -400,12 +400,13 @@ func (r *Replica) proposeOne(req *evaluate.Request, now time.Duration, wall int6
 	if !r.leading.evaluator.Evaluate(req, zxid, wall, txn) {
 		RecycleTxn(txn)
 		r.placeBarrier(barrier{origin: req.Origin, code: jute.ErrMarshalling, read: r.leaseOrRead(req.Origin)})
-		return 0, true
+		return len(req.Body) / workBytes, true
 	}
+	looked, size := r.leading.evaluator.Cost(), len(req.Body)
 	if r.refusesWrites() { // a failed request must not use the disk's reserve
 		if code := failure(txn); code != 0 {
 			r.placeBarrier(barrier{origin: req.Origin, code: code, read: r.leaseOrRead(req.Origin)})
-			return 0, true
+			return looked + size/workBytes, true
 		}
 	}
 	if mutated(doubleClose) || mutated(noSessionCheck) {
@@ -413,7 +414,7 @@ func (r *Replica) proposeOne(req *evaluate.Request, now time.Duration, wall int6
 	}
 	r.leading.evaluator.Accept(txn)
 	data := payload.encode(txn)
-	work = len(txn.Ops) + len(data)/workBytes
+	work = len(txn.Ops) + max(len(data), size)/workBytes
 	if len(txn.Ops) == 1 {
 		work += len(txn.Ops[0].Paths)
 	}
@@ -430,7 +431,7 @@ func (r *Replica) proposeOne(req *evaluate.Request, now time.Duration, wall int6
 		r.barriers.All()[r.barriers.Len()-1].after = 0
 	}
 	r.leading.proposals.keep(txn, int64(len(data)), r.o.Limits.Proposals)
-	return work, true
+	return work + looked, true
 }
 
 // refusal returns the code with which a write is refused before it is evaluated, without

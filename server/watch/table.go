@@ -20,6 +20,8 @@ type Table struct {
 	modes    [modeCount]relation
 	watchers []*watcher // by handle; nil: no watches since Drop
 	round    uint64     // number of the current or last Trigger
+	longest  int        // at least the length of the longest path with a recursive watch
+	looked   int        // paths above those of events that Trigger has looked up, for tests
 }
 
 // watcher is a connection's side of the relations.
@@ -46,7 +48,18 @@ func (t *Table) Add(w Watcher, path string, mode Mode) {
 	if t.watchers[w] == nil {
 		t.watchers[w] = new(watcher)
 	}
+	if mode == PersistentRecursive {
+		t.noteLengthLocked(len(path))
+	}
 	t.modes[mode].add(w, path, hash, func(w Watcher) *index { return &t.watchers[w].sets[mode] })
+}
+
+// noteLengthLocked notes that a recursive watch is about to be set on a path of n bytes.
+func (t *Table) noteLengthLocked(n int) {
+	if t.modes[PersistentRecursive].watches == 0 {
+		t.longest = 0
+	}
+	t.longest = max(t.longest, n)
 }
 
 // Remove removes the watches of w on exactly path that typ selects: of any mode

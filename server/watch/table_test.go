@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -209,5 +210,34 @@ func TestModeOf(t *testing.T) {
 		if m, ok := ModeOf(number); ok {
 			t.Errorf("ModeOf(%d) = %v", number, m)
 		}
+	}
+}
+
+// TestLongPathsCostLittle checks that an event is looked up only as deep as there are recursive watches.
+func TestLongPathsCostLittle(t *testing.T) {
+	table, heard := New(), 0
+	deliver := func(Watcher) { heard++ }
+	path := strings.Repeat("/d", 1000)
+	table.Add(1, "/", PersistentRecursive)
+	table.Add(2, "/d/d", PersistentRecursive)
+	table.Trigger(jute.EventDeleted, path, deliver)
+	if heard != 2 || table.looked != 2 {
+		t.Errorf("%d heard of it, %d paths were looked up; want 2 and 2", heard, table.looked)
+	}
+	heard, table.looked = 0, 0
+	table.Add(3, path, PersistentRecursive)
+	table.Trigger(jute.EventDeleted, path, deliver)
+	table.Trigger(jute.EventDeleted, path+"/d", deliver)
+	if heard != 6 || table.looked != 2000 {
+		t.Errorf("%d heard of them, %d paths were looked up; want 6 and 2000", heard, table.looked)
+	}
+	for w := range Watcher(4) {
+		table.Drop(w)
+	}
+	heard, table.looked = 0, 0
+	table.Add(1, "/d", PersistentRecursive)
+	table.Trigger(jute.EventDeleted, path, deliver)
+	if heard != 1 || table.looked != 1 {
+		t.Errorf("%d heard of it, %d paths were looked up; want 1 and 1", heard, table.looked)
 	}
 }

@@ -56,7 +56,7 @@ func (t *Table) fireLocked(mode Mode, path string, hash uint32, deliver func(w W
 }
 
 // fireAncestorsLocked fires the recursive watches on path and on each ancestor, including
-// the root.
+// the root. It does not look at paths that are longer than any with such a watch: a path can have many names.
 func (t *Table) fireAncestorsLocked(path string, deliver func(w Watcher)) {
 	if t.modes[PersistentRecursive].watches == 0 {
 		return
@@ -66,6 +66,10 @@ func (t *Table) fireAncestorsLocked(path string, deliver func(w Watcher)) {
 	for end := 0; end < len(path); {
 		var name string
 		name, end = nextName(path, end)
+		if end > t.longest {
+			return
+		}
+		t.looked++
 		h = t.chain(h, name)
 		t.fireLocked(PersistentRecursive, path[:end], uint32(h), deliver)
 	}

@@ -45,7 +45,7 @@ func (c *Call) deleteAtOnce(ctx context.Context) error {
 	}
 	r, err := single(ctx, zk, client.DeleteTreeOp(c.Arg(0), client.AnyVersion, 0))
 	if errors.Is(err, client.ErrNotEmpty) {
-		return fmt.Errorf("more than %d nodes can't be deleted at once: %w", client.MaxDeleteTree, err)
+		return fmt.Errorf("more than %d nodes, or paths of more than 4 MiB, can't be deleted at once: leave out --at-once: %w", client.MaxDeleteTree, err)
 	}
 	if err != nil {
 		return err
