@@ -7,15 +7,16 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// maxExpanded bounds the size of a list after its "auth" entries are replaced: a frame
-// full of them, from a connection with many identities, would ask for their product.
-const maxExpanded = 1 << 16
+// MaxEntries bounds the entries of a list that is written, after its "auth" entries are replaced: each use of the
+// node compares them with all identities of a connection. Lists that come from elsewhere may have more.
+const MaxEntries = 1024
 
 // FixACL checks an ACL that a client with these identities wants to write, and returns
 // the list to store: it drops exact duplicates (the first stays), then replaces each
 // entry of scheme "auth" by one entry for each of ids whose scheme is personal. It fails
 // with jute.ErrInvalidACL if the list is empty, if an entry names an unknown scheme or an
-// id that its scheme refuses, or if "auth" would stand for no identity.
+// id that its scheme refuses, if "auth" would stand for no identity, or if there are more than MaxEntries
+// different entries.
 //
 // The returned list shares no memory with acl, whose strings may be in a reused buffer;
 // it must not be modified.
@@ -23,8 +24,12 @@ func (s *Schemes) FixACL(acl []jute.ACL, ids []jute.ID) ([]jute.ACL, error) {
 	if len(acl) == 1 && acl[0] == s.open[0] {
 		return s.open, nil
 	}
-	fixed := make([]jute.ACL, 0, len(acl))
-	for _, a := range distinct(acl) {
+	different := distinct(acl)
+	if len(different) > MaxEntries {
+		return nil, jute.ErrInvalidACL
+	}
+	fixed := make([]jute.ACL, 0, len(different))
+	for _, a := range different {
 		n := len(fixed)
 		switch {
 		case a.ID == jute.WorldAnyone:
@@ -35,8 +40,13 @@ func (s *Schemes) FixACL(acl []jute.ACL, ids []jute.ID) ([]jute.ACL, error) {
 			id := jute.ID{Scheme: strings.Clone(a.ID.Scheme), ID: strings.Clone(a.ID.ID)}
 			fixed = append(fixed, jute.ACL{Perms: a.Perms, ID: id})
 		}
-		if len(fixed) == n || len(fixed) > max(maxExpanded, len(acl)) {
+		if len(fixed) == n {
 			return nil, jute.ErrInvalidACL
+		}
+		if len(fixed) > MaxEntries {
+			if fixed = withoutRepeats(fixed); len(fixed) > MaxEntries {
+				return nil, jute.ErrInvalidACL
+			}
 		}
 	}
 	if len(fixed) == 0 {

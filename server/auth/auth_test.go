@@ -160,11 +160,84 @@ func TestAuthenticateBoundsIdentities(t *testing.T) {
 		}
 		have, err = s.Authenticate("digest", fmt.Appendf(nil, "user%d:pw", i), have)
 	}
-	if !errors.Is(err, jute.ErrAuthFailed) || len(have.IDs()) < 100 {
+	if !errors.Is(err, jute.ErrAuthFailed) || len(have.IDs()) != 65 {
 		t.Errorf("after %d identities: %v", len(have.IDs()), err)
 	}
 	if _, err := s.Authenticate("digest", []byte("user0:pw"), have); err != nil {
 		t.Errorf("an identity that the full connection has: %v", err)
+	}
+	name := strings.Repeat("u", 5000)
+	have, err = nil, nil
+	for i := 0; err == nil && i < 10; i++ {
+		have, err = s.Authenticate("digest", fmt.Appendf(nil, "%s%d:pw", name, i), have)
+	}
+	if !errors.Is(err, jute.ErrAuthFailed) || len(have.IDs()) != 3 {
+		t.Errorf("after %d long identities: %v", len(have.IDs()), err)
+	}
+}
+
+// A list is bounded after its entries of scheme auth are replaced, whatever the request looks like.
+func TestFixACLBoundsEntries(t *testing.T) {
+	s := newSchemes(t)
+	var list []jute.ID
+	for i := range 64 {
+		list = append(list, jute.ID{Scheme: "digest", ID: fmt.Sprintf("user%d:hash", i)})
+	}
+	fix := func(auths, others int) ([]jute.ACL, error) {
+		var in []jute.ACL
+		for i := range auths {
+			in = append(in, jute.ACL{Perms: jute.Perms(i), ID: jute.ID{Scheme: "auth"}})
+		}
+		for i := range others {
+			in = append(in, jute.ACL{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: fmt.Sprintf("other%d:hash", i)}})
+		}
+		return s.FixACL(in, list)
+	}
+	for _, tc := range []struct{ auths, others, want int }{
+		{16, 0, 1024}, {16, 1, 0}, {17, 0, 0}, {68, 0, 0}, {0, 1024, 1024}, {0, 1025, 0}, {1, 960, 1024}, {1, 961, 0}, {0, 80_000, 0},
+	} {
+		if got, err := fix(tc.auths, tc.others); len(got) != tc.want || (err != nil) != (tc.want == 0) || err != nil && !errors.Is(err, jute.ErrInvalidACL) {
+			t.Errorf("%d entries for %d identities, and %d others: %d entries, %v; want %d", tc.auths, len(list), tc.others, len(got), err, tc.want)
+		}
+	}
+	all := make([]jute.ACL, 0, 1024+64)
+	for i := range 1024 - 64 {
+		all = append(all, jute.ACL{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: fmt.Sprintf("other%d:hash", i)}})
+	}
+	for _, id := range list {
+		all = append(all, jute.ACL{Perms: jute.PermAll, ID: id})
+	}
+	all[0] = jute.ACL{Perms: jute.PermAll, ID: jute.ID{Scheme: "auth"}} // for those that follow
+	if got, err := s.FixACL(all, list); err != nil || len(got) > 1024 {
+		t.Errorf("entries that are there twice after the replacement count twice: %d, %v", len(got), err)
+	}
+}
+
+// An answer about a long list is remembered for a request, and says what it cost.
+func TestLongListsAreComparedOnce(t *testing.T) {
+	s := newSchemes(t)
+	var long []jute.ACL
+	for i := range 1000 {
+		long = append(long, jute.ACL{Perms: jute.PermRead, ID: jute.ID{Scheme: "digest", ID: fmt.Sprintf("user%d:hash", i)}})
+	}
+	one := ids("digest:user999:hash")
+	var m auth.Memory
+	for _, tc := range []struct {
+		acl    []jute.ACL
+		perms  jute.Perms
+		want   bool
+		looked int
+	}{
+		{long, jute.PermRead, true, 1000}, {long, jute.PermRead, true, 0}, {long, jute.PermWrite, false, 1000}, {long, jute.PermWrite, false, 0},
+		{long[:999], jute.PermRead, false, 999}, {long[999:], jute.PermRead, true, 0},
+	} {
+		if got, looked := s.AllowedOnce(&m, tc.acl, tc.perms, one); got != tc.want || looked != tc.looked {
+			t.Errorf("%d entries, %v: %v after %d entries, want %v after %d", len(tc.acl), tc.perms, got, looked, tc.want, tc.looked)
+		}
+	}
+	m.Forget()
+	if got, looked := s.AllowedOnce(&m, long, jute.PermRead, ids("digest:user:hash")); got || looked != 1000 {
+		t.Errorf("for another identity: %v after %d entries", got, looked)
 	}
 }
 
@@ -338,27 +411,6 @@ func TestFixACL(t *testing.T) {
 				t.Errorf("got  %v, %v\nwant %v", got, err, want)
 			}
 		})
-	}
-}
-
-// A frame can hold many entries: neither dropping repetitions nor expanding may take
-// disproportionate time or memory.
-func TestFixACLBoundsExpansion(t *testing.T) {
-	s := newSchemes(t)
-	var creds *auth.Credentials
-	for i := range 500 {
-		creds, _ = s.Authenticate("digest", fmt.Appendf(nil, "u%d:", i), creds)
-	}
-	who := creds.IDs()
-	var list []jute.ACL
-	for i := range 80_000 {
-		list = append(list, jute.ACL{Perms: jute.Perms(i), ID: jute.ID{Scheme: "auth"}})
-	}
-	if got, err := s.FixACL(list, who); !errors.Is(err, jute.ErrInvalidACL) {
-		t.Errorf("%d entries expanded to %d: %v", len(list), len(got), err)
-	}
-	if got, err := s.FixACL(list, who[:1]); err != nil || len(got) != len(list) {
-		t.Errorf("%d entries for one user give %d: %v", len(list), len(got), err)
 	}
 }
 

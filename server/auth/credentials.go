@@ -6,10 +6,11 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// maxIDBytes bounds the identities of one connection, whose client could add
-// new ones without end: names and idOverhead for each.
+// Bounds of the identities of one connection, whose client could add new ones without end. Each ACL entry is
+// compared with them, an entry of scheme auth stands for all of them, and each write takes them to the leader.
 const (
-	maxIDBytes = 64 << 10
+	maxIDs     = 1 + 64   // the first is the address
+	maxIDBytes = 16 << 10 // names, and idOverhead for each
 	idOverhead = 32
 )
 
@@ -32,7 +33,7 @@ func (c *Credentials) IDs() []jute.ID {
 
 // With returns the credentials and those of a proof, without duplicates: an identity that
 // is proved again ends as the later proof says. It fails with jute.ErrAuthFailed if the
-// connection would have more than 64 KiB of identities.
+// connection would have more than 64 identities besides its address, or more than 16 KiB of them.
 func (c *Credentials) With(p Proof) (*Credentials, error) {
 	sum := c.clone()
 	for _, id := range p.IDs {
@@ -51,7 +52,7 @@ func (c *Credentials) With(p Proof) (*Credentials, error) {
 			sum.ends[i] = p.Until
 		}
 	}
-	if len(sum.ids) > len(c.IDs()) && sizeOf(sum.ids) > maxIDBytes {
+	if len(sum.ids) > len(c.IDs()) && (len(sum.ids) > maxIDs || sizeOf(sum.ids) > maxIDBytes) {
 		return c, jute.ErrAuthFailed
 	}
 	return sum, nil

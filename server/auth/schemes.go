@@ -115,6 +115,43 @@ func (s *Schemes) Allowed(acl []jute.ACL, perms jute.Perms, ids []jute.ID) bool 
 	return IsSuper(ids)
 }
 
+// Memory has what Allowed has said about long lists, for one request with its identities: a request can have
+// thousands of operations on nodes that share a list. The zero Memory is empty.
+type Memory struct{ said map[question]bool }
+
+type question struct {
+	list  *jute.ACL // the first entry: lists are never modified
+	n     int
+	perms jute.Perms
+}
+
+// longList is the number of entries from which on an answer is remembered.
+const longList = 16
+
+// AllowedOnce is Allowed with a memory. It returns how many entries were compared with the identities, too.
+func (s *Schemes) AllowedOnce(m *Memory, acl []jute.ACL, perms jute.Perms, ids []jute.ID) (allowed bool, looked int) {
+	if len(acl) < longList {
+		return s.Allowed(acl, perms, ids), 0
+	}
+	q := question{&acl[0], len(acl), perms}
+	if allowed, ok := m.said[q]; ok {
+		return allowed, 0
+	}
+	if m.said == nil {
+		m.said = make(map[question]bool)
+	}
+	allowed = s.Allowed(acl, perms, ids)
+	m.said[q] = allowed
+	return allowed, len(acl)
+}
+
+// Forget empties the memory.
+func (m *Memory) Forget() {
+	if m.said != nil {
+		m.said = nil
+	}
+}
+
 // matches reports whether an ACL entry for this identity covers one of ids.
 func (s *Schemes) matches(entry *jute.ID, ids []jute.ID) bool {
 	if *entry == jute.WorldAnyone {

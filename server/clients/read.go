@@ -24,6 +24,7 @@ type read struct {
 	read *monitor.NamespaceCount
 
 	looked *int // children, to find holders; nil for none
+	lists  auth.Memory
 }
 
 // answerRead answers a request that needs no leader, and reports whether the connection
@@ -166,7 +167,7 @@ func (r *read) counted(path string, bytes int) {
 func (r *read) body() jute.Decoder { return jute.NewAliasDecoder(r.req.body) }
 
 func (r *read) allowed(acl []jute.ACL, perms jute.Perms) error {
-	if r.schemes.Allowed(acl, perms, r.req.auth) {
+	if allowed, _ := r.schemes.AllowedOnce(&r.lists, acl, perms, r.req.auth); allowed {
 		return nil
 	}
 	if r.looked == nil {

@@ -176,3 +176,58 @@ func TestHoldersAreBounded(t *testing.T) {
 		t.Errorf("%v: 100 operations by a holder cost %d", txn.Ops[0].Kind, cost)
 	}
 }
+
+// What auth stands for is in proportion to the bytes of the request, and a request compares long lists once.
+func TestACLsAreBounded(t *testing.T) {
+	w := newWorld(t, defaults)
+	w.do(evaluate.Request{Op: jute.OpCreateSession, Session: 1, TimeoutMs: 4000})
+	var ids []jute.ID
+	for i := range 64 {
+		ids = append(ids, jute.ID{Scheme: "digest", ID: fmt.Sprintf("user-%02d:0123456789012345678901234567", i)})
+	}
+	auths := func(n int) (acl []jute.ACL) {
+		for i := range n {
+			acl = append(acl, jute.ACL{Perms: jute.Perms(i), ID: jute.ID{Scheme: "auth"}})
+		}
+		return acl
+	}
+	multi := func(n, entries int) datatree.Txn {
+		var ops []jute.MultiOp
+		for i := range n {
+			ops = append(ops, jute.MultiOp{Type: jute.OpCreate, Path: fmt.Sprintf("/%d-%d-%d", n, entries, i), ACL: auths(entries)})
+		}
+		body := multiBody(ops...)
+		txn := w.do(evaluate.Request{Op: jute.OpMulti, Session: 1, Auth: ids, Body: body})
+		if size := len(txn.Append(nil)); size > 40<<10+9*len(body) {
+			t.Errorf("a request of %d bytes comes to %d", len(body), size)
+		}
+		w.settle()
+		return txn
+	}
+	for _, tc := range []struct {
+		n, entries int
+		want       datatree.OpKind
+	}{
+		{1, 1, datatree.OpCreate}, {10, 1, datatree.OpCreate}, {1000, 1, datatree.OpError}, {1, 10, datatree.OpCreate}, {1, 68, datatree.OpError}, {2, 12, datatree.OpError},
+	} {
+		if txn := multi(tc.n, tc.entries); txn.Ops[0].Kind != tc.want {
+			t.Errorf("%+v: kind %v, %v", tc, txn.Ops[0].Kind, txn.Ops[0].Code)
+		}
+	}
+
+	var list []jute.ACL
+	for i := range 1000 {
+		list = append(list, jute.ACL{Perms: jute.PermWrite, ID: jute.ID{Scheme: "digest", ID: fmt.Sprintf("other-%d:hash", i)}})
+	}
+	w.do(request(1, jute.MultiOp{Type: jute.OpCreate, Path: "/long", ACL: list}))
+	w.settle()
+	var sets []jute.MultiOp
+	for range 1000 {
+		sets = append(sets, jute.MultiOp{Type: jute.OpSetData, Path: "/long", Version: -1})
+	}
+	own := append(ids[:63:63], jute.ID{Scheme: "digest", ID: "other-999:hash"})
+	txn := w.do(evaluate.Request{Op: jute.OpMulti, Session: 1, Auth: own, Body: multiBody(sets...)})
+	if cost := w.ev.Cost(); txn.Ops[0].Kind != datatree.OpSetData || cost != len(list)*len(own)/256 {
+		t.Errorf("%v: 1000 sets of a node with a long list cost %d", txn.Ops[0].Kind, cost)
+	}
+}

@@ -82,10 +82,11 @@ type Evaluator struct {
 	multi jute.MultiRequest // its memory is reused
 	// aclBytes is the size of the ACL lists of the transaction so far.
 	aclBytes int
-	looked   int // children, to find holders
-	passed   int // pending ephemerals that were none of these children
-	trees    int // deleteTrees
-	cost     int // see Cost
+	lists    auth.Memory // who may do what by long lists
+	looked   int         // children, to find holders
+	passed   int         // pending ephemerals that were none of these children
+	trees    int         // deleteTrees
+	cost     int         // see Cost
 
 	unlisted jute.Zxid // see Ready; 0 for none
 }
@@ -165,6 +166,7 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 		Ops:     txn.Ops[:0],
 	}
 	e.req, e.zxid, e.now, e.aclBytes, e.looked, e.passed, e.trees, e.cost = req, zxid, nowMs, 0, 0, 0, 0, 0
+	e.lists.Forget()
 	e.over.begin(zxid)
 	err := e.evaluate(txn)
 	if err == nil && txn.MaxSize() > datatree.MaxTxn {

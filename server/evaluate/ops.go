@@ -34,7 +34,9 @@ func (e *Evaluator) node(path string) (record, bool) {
 }
 
 func (e *Evaluator) allowed(r *record, perms jute.Perms) bool {
-	return e.schemes.Allowed(r.acl, perms, e.req.Auth) || e.schemes.AllowedHolder(r.acl, perms, e.req.Session, future{e}, &e.looked)
+	allowed, looked := e.schemes.AllowedOnce(&e.lists, r.acl, perms, e.req.Auth)
+	e.spend(looked * len(e.req.Auth) / 256)
+	return allowed || e.schemes.AllowedHolder(r.acl, perms, e.req.Session, future{e}, &e.looked)
 }
 
 // future is the tree as it will be after all accepted writes.
@@ -247,10 +249,14 @@ func exceeds(usage, growth, limit int64) bool {
 	return growth != 0 && limit >= 0 && usage+growth > limit
 }
 
-// MaxACLBytes bounds the size of the ACL lists of one transaction in the log. An entry
-// with scheme auth stands for all of the caller's identities, so a request of 1 MiB could
-// ask for lists of gigabytes.
-const MaxACLBytes = 16 << 20
+// MaxACLBytes bounds the size of the ACL lists of one transaction in the log. So do expandedACLs and bytesOfACLs:
+// an entry with scheme auth stands for all of the caller's identities, and what a request comes to in memory, log
+// and history must be in proportion to its bytes.
+const (
+	MaxACLBytes  = 16 << 20
+	expandedACLs = 32 << 10 // of any request
+	bytesOfACLs  = 8        // for each of its bytes
+)
 
 // fixACL returns the list to be stored for the list in the request.
 func (e *Evaluator) fixACL(list []jute.ACL) ([]jute.ACL, error) {
@@ -261,7 +267,7 @@ func (e *Evaluator) fixACL(list []jute.ACL) ([]jute.ACL, error) {
 	for i := range acl {
 		e.aclBytes += len(acl[i].ID.Scheme) + len(acl[i].ID.ID) + 8
 	}
-	if e.aclBytes > MaxACLBytes {
+	if e.aclBytes > min(MaxACLBytes, expandedACLs+bytesOfACLs*len(e.req.Body)) {
 		return nil, jute.ErrInvalidACL
 	}
 	return acl, nil

@@ -23,7 +23,7 @@
 //   - A reader says that a transaction ends only when all its changes have been yielded, and says so of each.
 //   - A feed that has once sent everything, and had credit since, has sent everything again after Set.CatchUp,
 //     unless for credit.
-//   - The bytes of all chunks exceed the limit by less than two chunks and one transaction.
+//   - The bytes of all chunks, with the data and the ACL lists that they keep, exceed the limit by less than two chunks and one transaction.
 //
 // # Goroutines
 //

@@ -19,7 +19,7 @@ type chunk struct {
 	buf  []byte // its capacity never changes
 	acls [][]jute.ACL
 	data [][]byte  // the tree's, which never modifies it
-	held int       // bytes of data
+	held int       // bytes of data and lists
 	last jute.Zxid // of its last record
 	// read is whether a cursor has yielded records of it, which may be in use for as long as anybody
 	// likes.
@@ -176,13 +176,41 @@ func (h *History) appendLocked(c *jute.Change, txn *datatree.Txn, acls ...[]jute
 	if c.Path == "" {
 		c.Path = "/" // which has the empty path in the tree
 	}
-	at := h.roomLocked(recordBytes+len(c.Path), len(c.Data))
-	before := at.bytes()
-	if n := len(at.acls); n == 0 || len(acls) > 1 || !same(at.acls[n-1], acls[0]) {
-		at.acls = append(at.acls, acls...)
+	held := len(c.Data)
+	for _, list := range acls {
+		held += bytesOf(list)
 	}
-	at.appendRecord(c)
+	at := h.roomLocked(recordBytes+len(c.Path), held)
+	before := at.bytes()
+	at.appendRecord(c, at.place(acls))
 	h.mu.bytes += at.bytes() - before
+}
+
+// place returns the number of the last of the lists in the table of the chunk, to which it adds them, if need be.
+func (at *chunk) place(acls [][]jute.ACL) int {
+	const recent = 8 // changes of neighbours have few lists
+	if len(acls) == 1 {
+		for i := len(at.acls) - 1; i >= max(0, len(at.acls)-recent); i-- {
+			if same(at.acls[i], acls[0]) || mutated(neighboursList) {
+				return i
+			}
+		}
+	}
+	for _, list := range acls {
+		at.acls = append(at.acls, list)
+		at.held += bytesOf(list)
+	}
+	return len(at.acls) - 1
+}
+
+// bytesOf returns the memory that a list takes. Others may share it now, and may have given it up later.
+func bytesOf(list []jute.ACL) int {
+	const entry = 40
+	n := entry * len(list)
+	for i := range list {
+		n += len(list[i].ID.Scheme) + len(list[i].ID.ID)
+	}
+	return n
 }
 
 // cloned returns a copy of a list that shares no memory with it, which the transaction does not own.
@@ -194,7 +222,7 @@ func cloned(acl []jute.ACL) []jute.ACL {
 	return own
 }
 
-// bytes returns the memory that the chunk takes, without that of ACL lists.
+// bytes returns the memory that the chunk takes, with all that it keeps.
 func (at *chunk) bytes() int {
 	const reference = 24
 	return cap(at.buf) + at.held + reference*(len(at.acls)+len(at.data))
@@ -208,12 +236,12 @@ func same(a, b []jute.ACL) bool {
 // part returns bytes, or less in a small history.
 func (h *History) part(bytes int) int { return min(bytes, h.limit/minParts) }
 
-// roomLocked returns the last chunk, after making one if that has no room for n bytes, or has data of many bytes and
-// should have more.
-func (h *History) roomLocked(n, data int) *chunk {
+// roomLocked returns the last chunk, after making one if that has no room for n bytes, or keeps many bytes beside its
+// own and should keep more.
+func (h *History) roomLocked(n, more int) *chunk {
 	if k := len(h.mu.chunks); k > 0 {
 		at := h.mu.chunks[k-1]
-		if cap(at.buf)-len(at.buf) >= n && (at.held+data <= h.limit/minParts || at.held == 0) {
+		if cap(at.buf)-len(at.buf) >= n && (at.held+more <= h.limit/minParts || at.held == 0) {
 			return at
 		}
 	}

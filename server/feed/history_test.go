@@ -363,6 +363,47 @@ func TestLargeDataCounts(t *testing.T) {
 	}
 }
 
+// So it does however large the ACL lists of znodes are, which the tree may have given up, and it keeps a list once.
+func TestLargeListsCount(t *testing.T) {
+	const limit, entries = 1 << 20, 500
+	w := newWorld(limit)
+	list := func(n, entries int) (acl []jute.ACL) {
+		for i := range entries {
+			acl = append(acl, jute.ACL{Perms: jute.Perms(n), ID: jute.ID{Scheme: "digest", ID: fmt.Sprintf("user-%d:and-a-hash-of-the-password", i)}})
+		}
+		return acl
+	}
+	size := bytesOf(list(1, entries))
+	w.apply(1, datatree.Op{Kind: datatree.OpCreate, Path: "/a", ACL: list(0, entries)})
+	for i := range 100 {
+		w.apply(1, datatree.Op{Kind: datatree.OpSetACL, Path: "/a", ACL: list(i, entries)})
+		kept := 0
+		for _, c := range w.history.mu.chunks {
+			for _, list := range c.acls {
+				kept += bytesOf(list)
+			}
+		}
+		if got, most := w.history.Bytes(), limit+2*(limit/minParts+2*size+chunkBytes); got > most || got < kept {
+			t.Fatalf("%d bytes, with lists of %d; %d are allowed", got, kept, most)
+		}
+	}
+	if oldest, last := w.history.Span(); int(last-oldest)*2*size < limit/4 {
+		t.Errorf("%d changes are kept", last-oldest)
+	}
+
+	w = newWorld(limit)
+	for i := range 4 {
+		w.apply(1, datatree.Op{Kind: datatree.OpCreate, Path: fmt.Sprintf("/%d", i), ACL: list(i, 10)})
+	}
+	before := w.history.Bytes()
+	for i := range 40 {
+		w.apply(1, datatree.Op{Kind: datatree.OpSetData, Path: fmt.Sprintf("/%d", i%4)})
+	}
+	if grown := w.history.Bytes() - before; grown > bytesOf(list(1, 10)) {
+		t.Errorf("40 changes of 4 znodes take %d bytes more, which has their lists again", grown)
+	}
+}
+
 func BenchmarkAdd(b *testing.B) {
 	w := newWorld(16 << 20)
 	w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/jobs/report-000001"})

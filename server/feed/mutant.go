@@ -20,6 +20,7 @@ const (
 	placeKept                        // a feed that a client ends keeps its place
 	endsEarly                        // a reader says of each change that it is the last one of its transaction
 	endForgotten                     // a reader is not told that all of a transaction was read
+	neighboursList                   // a change has the ACL list of the one before
 	batchLost                        // the change with which a reader stops for a while is lost
 	numMutants
 )
@@ -38,6 +39,7 @@ var mutantNames = [...]string{
 	placeKept:      "place-kept",
 	endsEarly:      "ends-early",
 	endForgotten:   "end-forgotten",
+	neighboursList: "neighbours-list",
 	batchLost:      "batch-lost",
 }
 

@@ -41,8 +41,9 @@ func (r *Record) Sight(allowed func([]jute.ACL) bool) Sight {
 // recordBytes is at least the size of a record without path and data.
 const recordBytes = 132
 
-func (at *chunk) appendRecord(c *jute.Change) {
-	at.buf = binary.BigEndian.AppendUint32(at.buf, uint32(len(at.acls)-1))
+// appendRecord appends a record whose list has this number.
+func (at *chunk) appendRecord(c *jute.Change, list int) {
+	at.buf = binary.BigEndian.AppendUint32(at.buf, uint32(list))
 	at.buf = binary.BigEndian.AppendUint32(at.buf, uint32(len(at.data)))
 	at.buf = c.AppendHead(at.buf)
 	if len(c.Data) > 0 {

@@ -28,7 +28,13 @@ type Submission struct {
 }
 
 // Size returns approximately how much memory a submission takes.
-func (s *Submission) Size() int64 { return int64(len(s.Request.Body)) + 256 }
+func (s *Submission) Size() int64 {
+	n := len(s.Request.Body) + 256
+	for i := range s.Request.Auth {
+		n += len(s.Request.Auth[i].Scheme) + len(s.Request.Auth[i].ID)
+	}
+	return int64(n)
+}
 
 // Kind determines how a submission is handled.
 type Kind uint8

@@ -60,7 +60,7 @@ func beginFrame(b []byte, epoch uint32) []byte {
 }
 
 // SubmissionOverhead bounds the size of a forwarded request beside its body, including
-// the identities of its connection (auth has 64 KiB for them).
+// the identities of its connection (auth has 16 KiB for them).
 const SubmissionOverhead = 256 << 10
 
 // Flags of a submission in a frame.
