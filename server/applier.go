@@ -447,7 +447,7 @@ func (a *applier) txnOf(o *replica.Order) (*datatree.Txn, error) {
 func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
 	switch op.Kind {
 	case datatree.OpDelete:
-		if txn.Session == 0 { // by the cleaner
+		if txn.Session == 0 && len(txn.Ops) == 1 { // by the cleaner
 			a.metrics.ContainersDeleted.Add(1)
 		}
 	case datatree.OpCreateSession, datatree.OpAdoptSession:

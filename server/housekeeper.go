@@ -53,7 +53,7 @@ func (s *Server) warnOfOpenRoot() {
 	}
 }
 
-// cleanUp removes containers and TTL nodes that are due. It has a separate goroutine
+// cleanUp removes containers and TTL nodes that are due, and has quotas counted. It has a separate goroutine
 // because it takes long.
 func (s *Server) cleanUp() {
 	check := newPulse()
@@ -62,6 +62,7 @@ func (s *Server) cleanUp() {
 		check.every(s.live.Load().ContainerCheckInterval)
 		select {
 		case <-check.C:
+			s.recountQuotas()
 			if s.leads() && !s.removeExpired() {
 				return
 			}

@@ -5,8 +5,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/replica"
 )
 
 // exceededQuotas are the paths whose quota was exceeded at the last check.
@@ -37,6 +40,26 @@ func (s *Server) watchQuotas(last exceededQuotas) exceededQuotas {
 	}
 	return now
 }
+
+// recountQuotas has the usage of quotas counted again that is not that of their subtrees. The leader does it.
+func (s *Server) recountQuotas() {
+	if !s.leads() {
+		return
+	}
+	s.state.RLock()
+	drifting := slices.Sorted(s.state.Tree.Drifting())
+	s.state.RUnlock()
+	for _, path := range drifting[:min(len(drifting), maxRecounts)] {
+		s.log.Info("the usage of a quota is counted again", zap.String("path", path))
+		s.submissions.put(replica.Submission{
+			Received: s.now(),
+			Request:  evaluate.Request{Op: jute.OpDeleteContainer, Recount: path},
+		})
+	}
+}
+
+// maxRecounts is how many quotas are counted at a time: there may be many quotas in quotas.
+const maxRecounts = 100
 
 // quotas returns the quotas of each namespace.
 func (s *Server) quotas() []monitor.NamespaceQuotas {

@@ -58,6 +58,51 @@ func TestExceededQuotasAreLogged(t *testing.T) {
 	})
 }
 
+// The usage of a quota becomes that of its subtree again, at once when the quota gets limits or its usage is written,
+// else soon, on all servers.
+func TestQuotasAreCountedAgain(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		c := e.servers[e.follower()].connectFor(t, 20_000)
+		const limits, stats = "/zookeeper/quota/q/zookeeper_limits", "/zookeeper/quota/q/zookeeper_stats"
+		usage := func(when, want string) {
+			t.Helper()
+			if got, _ := c.get(stats); got != want {
+				t.Errorf("%s: the usage is %q, want %q", when, got, want)
+			}
+		}
+		c.create("/q", "12345")
+		c.create("/zookeeper/quota/q", "")
+		c.create(limits, "count=9")
+		c.create(stats, "")
+		usage("at first", "count=1,bytes=5")
+		c.ok(jute.OpDelete, &jute.DeleteRequest{Path: limits, Version: -1})
+		c.create("/q/a", "678")
+		usage("without limits", "count=1,bytes=5")
+		c.create(limits, "count=9")
+		usage("with limits again", "count=2,bytes=8")
+		c.set(stats, "count=-7,bytes=1")
+		usage("after a client has written it", "count=2,bytes=8")
+
+		c.create("/zookeeper/quota/q/a", "")
+		c.create("/zookeeper/quota/q/a/zookeeper_limits", "count=9")
+		c.create("/zookeeper/quota/q/a/zookeeper_stats", "")
+		c.create("/q/a/b", "9")
+		usage("with another quota below", "count=2,bytes=8")
+		c.create("/zookeeper/quota/zookeeper", "")
+		c.create("/zookeeper/quota/zookeeper/zookeeper_limits", "count=9")
+		c.create("/zookeeper/quota/zookeeper/zookeeper_stats", "")
+		c.stay(2 * time.Minute)
+		usage("after a while", "count=3,bytes=9")
+		e.settled()
+		zxid := e.servers[1].state.Applied()
+		c.stay(2 * time.Minute)
+		if now := e.servers[1].state.Applied(); now != zxid {
+			t.Errorf("usages that are right, or can't be, are counted again: %v, then %v", zxid, now)
+		}
+		e.idle()
+	})
+}
+
 // TestQuotasInMetrics checks that the quotas of a namespace are added up, a hard limit counts
 // before a soft one, and a limit that is not set is -1.
 func TestQuotasInMetrics(t *testing.T) {

@@ -269,7 +269,7 @@ func (l *Loader) place(key []byte, row *NodeRow, acl aclID) error {
 }
 
 // quotaKey begins the keys of the znodes of quotas.
-var quotaKey = []byte(strings.ReplaceAll(quotaPath, "/", "\x00"))
+var quotaKey = []byte(strings.ReplaceAll(QuotaPath, "/", "\x00"))
 
 // link links a node with the key and data into the tree.
 func (l *Loader) link(key, data []byte) (nodeID, error) {

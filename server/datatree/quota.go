@@ -37,9 +37,10 @@ type quota struct {
 	limits    Limits
 }
 
+// The names of the nodes of a quota, which are below QuotaPath and the path that it is for.
 const (
-	limitsName = "zookeeper_limits"
-	statsName  = "zookeeper_stats"
+	LimitsName = "zookeeper_limits"
+	StatsName  = "zookeeper_stats"
 	ratesName  = "zkd_limits"
 )
 
@@ -102,10 +103,10 @@ func appendLimits(b []byte, l Limits) []byte {
 // There is no quota on the root.
 func quotaTarget(path string) (target, name string, ok bool) {
 	dir, name := split(path)
-	if !strings.HasPrefix(dir, quotaPath+"/") || name != limitsName && name != statsName && name != ratesName {
+	if !strings.HasPrefix(dir, QuotaPath+"/") || name != LimitsName && name != StatsName && name != ratesName {
 		return "", "", false
 	}
-	return dir[len(quotaPath):], name, true
+	return dir[len(QuotaPath):], name, true
 }
 
 // quotaCreated registers a new limits or stats node. A stats node gets the current usage.
@@ -115,7 +116,7 @@ func (t *Tree) quotaCreated(path string, id nodeID) {
 		return
 	}
 	q := t.noteQuota(target, name, id)
-	if name == statsName {
+	if name == StatsName {
 		t.writeUsage(q, noLimits, t.usage(q.path))
 	}
 }
@@ -131,10 +132,10 @@ func (t *Tree) noteQuota(target, name string, id nodeID) *quota {
 	q := t.quotas[target]
 	if q == nil {
 		target = strings.Clone(target)
-		q = &quota{path: target, statsPath: quotaPath + target + "/" + statsName}
+		q = &quota{path: target, statsPath: QuotaPath + target + "/" + StatsName}
 		t.quotas[target] = q
 	}
-	if name == statsName {
+	if name == StatsName {
 		q.statsID = id
 	} else {
 		q.limitsID = id
@@ -147,7 +148,7 @@ func (t *Tree) noteQuota(target, name string, id nodeID) *quota {
 func (t *Tree) quotaChanged(path string) {
 	target, name, ok := quotaTarget(path)
 	switch {
-	case ok && name == limitsName:
+	case ok && name == LimitsName:
 		t.readLimits(t.quotas[target])
 	case ok && name == ratesName:
 		t.ratesVersion++
@@ -170,7 +171,7 @@ func (t *Tree) quotaDeleted(path string) {
 		return
 	}
 	q := t.quotas[target]
-	if name == statsName {
+	if name == StatsName {
 		q.statsID = 0
 	} else {
 		q.limitsID = 0
@@ -186,7 +187,7 @@ func (t *Tree) deepest(path string) *quota {
 	if len(t.quotas) == 0 {
 		return nil
 	}
-	at, deepest := t.find(quotaPath), 0
+	at, deepest := t.find(QuotaPath), 0
 	for end := 0; end < len(path); {
 		start := end + 1
 		end = len(path)
@@ -196,7 +197,7 @@ func (t *Tree) deepest(path string) *quota {
 		if at = t.index.find(&t.arena, at, path[start:end]); at == 0 {
 			break
 		}
-		if t.index.find(&t.arena, at, limitsName) != 0 {
+		if t.index.find(&t.arena, at, LimitsName) != 0 {
 			deepest = end
 		}
 	}
@@ -228,18 +229,23 @@ func (t *Tree) writeUsage(q *quota, stats Limits, usage Usage) {
 	t.save(q.statsID)
 	r := t.arena.rec(q.statsID)
 	bytes := r.bytes()
-	t.arena.setBlob(q.statsID, newBlob(statsName, appendLimits(text[:0], stats)))
+	t.arena.setBlob(q.statsID, newBlob(StatsName, appendLimits(text[:0], stats)))
 	t.countBelow(r.parent, 0, int64(r.bytes()-bytes))
 	t.countNode(at)
 }
 
-// usage is that of the subtree at path; the usage of an absent one is zero.
+// usage is counted while the tree changes.
 func (t *Tree) usage(path string) Usage {
+	t.settle()
+	return t.counted(path)
+}
+
+// counted is the usage of the subtree at path; that of an absent one is zero.
+func (t *Tree) counted(path string) Usage {
 	top := t.find(path)
 	if top == 0 {
 		return Usage{}
 	}
-	t.settle()
 	x := t.arena.more(top)
 	return Usage{1 + int64(x.descendants), int64(t.arena.rec(top).bytes()) + x.below}
 }
@@ -253,6 +259,28 @@ func (t *Tree) Quota(path string) (q Quota, ok bool) {
 		return Quota{}, false
 	}
 	return t.withUsage(e), true
+}
+
+// Drifts reports whether the usage that is kept for the quota of exactly this path is not that of its subtree. It
+// is if a client wrote it, if the quota had no limits for a while, or if the subtree has had quotas of its own.
+// A subtree with usages in it can't be counted: the count would be one of them.
+func (t *Tree) Drifts(path string) bool {
+	if strings.HasPrefix(QuotaPath+"/", path+"/") || strings.HasPrefix(path, QuotaPath+"/") {
+		return false
+	}
+	q := t.quotas[path]
+	return q != nil && q.limitsID != 0 && q.statsID != 0 && t.withUsage(q).Usage != t.counted(path)
+}
+
+// Drifting yields the nodes with the usage of the quotas of which Drifts reports true, in no particular order.
+func (t *Tree) Drifting() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for path, q := range t.quotas {
+			if t.Drifts(path) && !yield(q.statsPath) {
+				return
+			}
+		}
+	}
 }
 
 // withUsage returns an active quota with its usage.

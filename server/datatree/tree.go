@@ -56,7 +56,8 @@ type Stats struct {
 
 const (
 	systemPath = "/zookeeper"
-	quotaPath  = "/zookeeper/quota"
+	// QuotaPath has the quotas of each path below a node with that path.
+	QuotaPath = "/zookeeper/quota"
 	// ConfigPath is the znode that shows the members of the ensemble. Its ACL decides who may
 	// change them.
 	ConfigPath = "/zookeeper/config"
@@ -66,7 +67,7 @@ const (
 func New() *Tree {
 	t := newEmpty()
 	t.addSystemNode(systemPath, openACL)
-	t.addSystemNode(quotaPath, openACL)
+	t.addSystemNode(QuotaPath, openACL)
 	config := t.addSystemNode(ConfigPath, []jute.ACL{{Perms: jute.PermRead, ID: jute.WorldAnyone}})
 	// ZooKeeper's config node starts with aversion -1, as if its ACL were still to be
 	// set.

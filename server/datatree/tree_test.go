@@ -141,8 +141,8 @@ func TestIteratorsStop(t *testing.T) {
 		apply(Op{Kind: OpCreate, Path: path, ACL: openACL, Cversion: 1})
 	}
 	for _, q := range []string{"/zookeeper/quota/a/", "/zookeeper/quota/b/"} {
-		apply(Op{Kind: OpCreate, Path: q + limitsName, Data: []byte("count=0"), ACL: openACL, Cversion: 1},
-			Op{Kind: OpCreate, Path: q + statsName, ACL: openACL, Cversion: 2})
+		apply(Op{Kind: OpCreate, Path: q + LimitsName, Data: []byte("count=0"), ACL: openACL, Cversion: 1},
+			Op{Kind: OpCreate, Path: q + StatsName, ACL: openACL, Cversion: 2})
 	}
 	for _, path := range []string{"/a/e", "/b/e"} {
 		apply(Op{Kind: OpCreate, Path: path, ACL: openACL, Owner: 7, Cversion: 1})

@@ -41,6 +41,7 @@ func (e *Evaluator) create(op *jute.MultiOp, txn *datatree.Txn) error {
 	if !op.Mode.Sequential() {
 		path = strings.Clone(path) // it is a part of the request's body
 	}
+	e.noteQuota(path, true)
 	e.addNode(path, parent, record{owner: owner, acl: acl, dataLength: int32(len(op.Data)), mtime: e.now})
 	txn.Ops = append(txn.Ops, datatree.Op{
 		Kind:     datatree.OpCreate,

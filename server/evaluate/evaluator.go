@@ -56,6 +56,9 @@ type Request struct {
 	Number, Confirmed int64
 	// Removal is the node of a deleteContainer.
 	Removal Removal
+	// Recount is the node with the usage of a quota that the server itself has counted again: see datatree.Drifting.
+	// Such a request has nothing else.
+	Recount string
 }
 
 // Removal names a container or TTL node that is due to be removed, and its state when the
@@ -87,6 +90,7 @@ type Evaluator struct {
 	passed   int         // pending ephemerals that were none of these children
 	trees    int         // deleteTrees
 	cost     int         // see Cost
+	recounts []string    // of this request: see noteQuota
 
 	unlisted jute.Zxid // see Ready; 0 for none
 }
@@ -167,8 +171,12 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 	}
 	e.req, e.zxid, e.now, e.aclBytes, e.looked, e.passed, e.trees, e.cost = req, zxid, nowMs, 0, 0, 0, 0, 0
 	e.lists.Forget()
+	e.recounts = nil
 	e.over.begin(zxid)
 	err := e.evaluate(txn)
+	if err == nil {
+		e.recountNow(txn)
+	}
 	if err == nil && txn.MaxSize() > datatree.MaxTxn {
 		e.over.rollback()
 		err = jute.ErrBadArguments
@@ -182,7 +190,7 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 		}
 	}
 	if err != nil {
-		txn.Ops, txn.Multi = txn.Ops[:0], false
+		txn.Ops, txn.Multi, e.recounts = txn.Ops[:0], false, nil
 		txn.Err = jute.CodeOf(err)
 	}
 	e.req = nil
@@ -201,6 +209,9 @@ func (e *Evaluator) spend(n int) { e.cost += n }
 func (e *Evaluator) evaluate(txn *datatree.Txn) error {
 	if e.req.Refused != 0 {
 		return e.req.Refused
+	}
+	if e.req.Recount != "" {
+		return e.recount(e.req.Recount, txn)
 	}
 	switch e.req.Op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL,

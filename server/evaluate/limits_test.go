@@ -25,6 +25,7 @@ func (oneNode) Session(jute.SessionID) (timeoutMs int32, ok bool) { return 4000,
 func (oneNode) SessionOwner(jute.SessionID) uint64                { return 0 }
 func (oneNode) Outcomes(jute.SessionID) []datatree.Outcome        { return nil }
 func (oneNode) Quota(string) (datatree.Quota, bool)               { return datatree.Quota{}, false }
+func (oneNode) Drifts(string) bool                                { return false }
 
 func TestVersionsWrap(t *testing.T) {
 	for have, want := range map[int32]int32{

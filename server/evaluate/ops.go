@@ -152,6 +152,7 @@ func (e *Evaluator) setData(op *jute.MultiOp, txn *datatree.Txn) error {
 		return err
 	}
 	path := strings.Clone(op.Path)
+	e.noteQuota(path, false)
 	r.version = datatree.NextVersion(r.version)
 	r.dataLength = length
 	r.mtime = e.now

@@ -63,6 +63,18 @@ func (d *driver) command(words []string) (string, error) {
 	// ready: whether the evaluator accepts requests now.
 	case "ready":
 		return fmt.Sprint(d.ev.Ready()), nil
+	// recount: the server has the usage counted that is not right in the applied tree.
+	case "recount":
+		var b strings.Builder
+		for _, path := range slices.Sorted(d.tree.Drifting()) {
+			txn := d.do(evaluate.Request{Op: jute.OpDeleteContainer, Recount: path})
+			b.WriteString(format(&txn))
+		}
+		return b.String(), nil
+	// quota /q: the applied usage.
+	case "quota":
+		q, ok := d.tree.Quota(args[0])
+		return fmt.Sprintf("%v %+v", ok, q.Usage), nil
 	// timeout 1: the future timeout of a session.
 	case "timeout":
 		n, err := strconv.Atoi(args[0])

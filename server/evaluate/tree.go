@@ -28,4 +28,6 @@ type Tree interface {
 	Outcomes(s jute.SessionID) []datatree.Outcome
 	// Quota returns the quota that applies to path, if there is one.
 	Quota(path string) (datatree.Quota, bool)
+	// Drifts reports whether the usage of the quota of exactly this path is not that of its subtree.
+	Drifts(path string) bool
 }
