@@ -64,6 +64,10 @@ func (f *stoppingFS) SyncDir(name string) error {
 	return f.step(func() error { return f.fastFS.SyncDir(name) })
 }
 
+func (f *stoppingFS) OpenDir(name string) (vfs.Dir, error) {
+	return vfs.NamedDir{FS: f, Name: name}, nil
+}
+
 type stoppingFile struct {
 	vfs.File
 	fs *stoppingFS

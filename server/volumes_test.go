@@ -37,6 +37,8 @@ func (fastFile) SyncData() error { return nil }
 
 func (fastFS) SyncDir(string) error { return nil }
 
+func (f fastFS) OpenDir(name string) (vfs.Dir, error) { return vfs.NamedDir{FS: f, Name: name}, nil }
+
 func (f fastFS) Open(name string) (vfs.File, error) { return fast(f.OS.Open(name)) }
 
 func (f fastFS) Create(name string) (vfs.File, error) { return fast(f.OS.Create(name)) }

@@ -90,6 +90,15 @@ func (OS) SyncDir(name string) error {
 	return errors.Join(err, d.Close())
 }
 
+// OpenDir implements FS.
+func (OS) OpenDir(name string) (Dir, error) {
+	d, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
 // Lock implements FS. The file holds the process id of the owner, for people to read.
 func (OS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)

@@ -14,6 +14,10 @@ var errWouldBlock = errors.ErrUnsupported
 
 func isNoSpace(error) bool { return false }
 
+// IsShortage reports whether an operation failed for want of something that may be free again
+// later.
+func IsShortage(error) bool { return false }
+
 func flock(*os.File) error { return errors.ErrUnsupported }
 
 func statSpace(string) (Space, error) { return Space{}, errors.ErrUnsupported }

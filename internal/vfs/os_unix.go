@@ -13,6 +13,17 @@ const errWouldBlock = syscall.EWOULDBLOCK
 
 func isNoSpace(err error) bool { return errors.Is(err, syscall.ENOSPC) }
 
+// IsShortage reports whether an operation failed for want of something that may be free again
+// later: room or inodes of a file system, file descriptors, memory of the kernel.
+func IsShortage(err error) bool {
+	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
 func flock(f *os.File) error {
 	return retryEINTR(func() error {
 		return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -37,6 +37,9 @@ type FS interface {
 	MkdirAll(name string) error
 	// SyncDir makes the names in a directory durable.
 	SyncDir(name string) error
+	// OpenDir opens a directory to be synced again and again. Its Sync needs no further
+	// descriptor.
+	OpenDir(name string) (Dir, error)
 	// Lock acquires the exclusive lock that the named file stands for; the file is created if
 	// necessary and stays. The lock ends with Close or with the process. If the lock is held
 	// already, Lock returns an error that matches ErrLocked at once.
@@ -50,6 +53,25 @@ type FS interface {
 	// Space returns the room on the file system that holds name.
 	Space(name string) (Space, error)
 }
+
+// Dir is an open directory.
+type Dir interface {
+	io.Closer
+	// Sync makes the names in the directory durable.
+	Sync() error
+}
+
+// NamedDir is a Dir that calls FS.SyncDir by the name, for file systems without descriptors.
+type NamedDir struct {
+	FS   FS
+	Name string
+}
+
+// Sync implements Dir.
+func (d NamedDir) Sync() error { return d.FS.SyncDir(d.Name) }
+
+// Close implements Dir.
+func (NamedDir) Close() error { return nil }
 
 // File is an open file.
 type File interface {

@@ -123,6 +123,10 @@ func open(o Options, m metrics) (*Log, *Recovered, error) {
 		l.closeQuietly()
 		return nil, nil, err
 	}
+	if l.dir, err = o.FS.OpenDir(o.Dir); err != nil {
+		l.closeQuietly()
+		return nil, nil, err
+	}
 	l.describe(rec)
 	return l, rec, nil
 }

@@ -32,8 +32,11 @@ func (l *Log) begin(size int) error {
 	need := segmentFor(int64(size))
 	f, fileSize, tmp := l.spare.take(need)
 	if f == nil {
-		var err error
-		if f, fileSize, tmp, err = l.makeSegment(need); err != nil {
+		err := l.persist(func() (err error) {
+			f, fileSize, tmp, err = l.makeSegment(need)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -48,6 +51,17 @@ func (l *Log) begin(size int) error {
 	}
 	l.adopt(path, &h)
 	return nil
+}
+
+// persist repeats an operation that leaves nothing when it fails for a shortage, which may be
+// over later, until the owner gives up. So the log stands still, and keeps what it has promised.
+func (l *Log) persist(do func() error) error {
+	for {
+		err := do()
+		if err == nil || l.shortage == nil || !vfs.IsShortage(err) || !l.shortage(err) {
+			return err
+		}
+	}
 }
 
 // segmentFor returns the minimum size of a segment that can hold the given number of bytes
@@ -112,7 +126,7 @@ func (l *Log) publish(tmp, path string) error {
 			return fmt.Errorf("sync segment: %w", err)
 		}
 	}
-	if err := l.o.FS.Rename(tmp, path); err != nil {
+	if err := l.persist(func() error { return l.o.FS.Rename(tmp, path) }); err != nil {
 		return fmt.Errorf("rename segment: %w", err)
 	}
 	return l.syncDir()
@@ -122,7 +136,13 @@ func (l *Log) syncDir() error {
 	if l.o.NoSync {
 		return nil
 	}
-	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+	var err error
+	if l.dir != nil {
+		err = l.dir.Sync()
+	} else {
+		err = l.o.FS.SyncDir(l.o.Dir)
+	}
+	if err != nil {
 		return fmt.Errorf("sync log directory: %w", err)
 	}
 	return nil

@@ -31,7 +31,9 @@ type WriterOptions struct {
 	// be quick: the next batch waits for it. It must not call the Writer's
 	// Close or SubmitWait.
 	Durable func(Durable)
-	// Fatal is called once, from the writer's goroutine, with the first failed write or fsync.
+	// Fatal is called once, from the writer's goroutine, with the first failed write or fsync. A
+	// segment that can't be begun for want of room, inodes or descriptors is no failure: the
+	// writer waits, and tries again.
 	// The writer touches no file afterwards, and no further record will become durable. The
 	// process should end.
 	Fatal func(error)
@@ -51,6 +53,9 @@ type WriterOptions struct {
 // spareRetry is how long to wait after a spare segment could not be made.
 const spareRetry = 5 * time.Second
 
+// shortageRetry is how long the log waits before it tries again to begin a segment.
+const shortageRetry = time.Second
+
 // Writer writes a log from one goroutine in a loop: it takes everything queued, writes it,
 // syncs once and reports. Under load this forms batches, and at most one fsync is in
 // flight. Another goroutine keeps the spare segment ready. A Writer is safe for concurrent
@@ -60,6 +65,7 @@ type Writer struct {
 	o   WriterOptions
 
 	work  chan struct{} // has one element if there may be work
+	quit  chan struct{} // closed by Close
 	spare chan struct{} // has one element if a segment was begun
 	done  chan struct{} // closed when the writer's goroutine has ended
 	wg    sync.WaitGroup
@@ -87,9 +93,10 @@ func NewWriter(l *Log, o WriterOptions) *Writer {
 	if o.Commit == nil {
 		o.Commit = l.LastZxid
 	}
-	w := &Writer{log: l, o: o, work: make(chan struct{}, 1), spare: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &Writer{log: l, o: o, work: make(chan struct{}, 1), quit: make(chan struct{}), spare: make(chan struct{}, 1), done: make(chan struct{})}
 	w.mu.changed = sync.NewCond(&w.mu)
 	w.mu.next, w.mu.durable = l.NextSeq(), l.NextSeq()-1
+	l.shortage = w.awaitRoom
 	w.spare <- struct{}{}
 	w.wg.Go(w.write)
 	w.wg.Go(w.prepareSpare)
@@ -155,7 +162,10 @@ func notify(c chan struct{}) {
 // the log if there is one.
 func (w *Writer) Close() error {
 	w.mu.Lock()
-	w.mu.closed = true
+	if !w.mu.closed {
+		w.mu.closed = true
+		close(w.quit)
+	}
 	w.mu.changed.Broadcast()
 	w.mu.Unlock()
 	notify(w.work)
@@ -256,6 +266,18 @@ func (w *Writer) commit(batch []Record) bool {
 		notify(w.spare)
 	}
 	return true
+}
+
+// awaitRoom waits before the log tries again to begin a segment. Meanwhile nothing becomes
+// durable, and so nothing is acknowledged. It returns false if the writer is to end.
+func (w *Writer) awaitRoom(err error) bool {
+	w.log.o.Logger.Error("the log waits: no segment can be begun; trying again", zap.Error(err), zap.Duration("in", shortageRetry))
+	select {
+	case <-time.After(shortageRetry):
+		return true
+	case <-w.quit:
+		return false
+	}
 }
 
 // fail stops the writer with err.

@@ -318,6 +318,9 @@ func (f *FS) SyncDir(name string) error {
 	return err
 }
 
+// OpenDir implements vfs.FS.
+func (f *FS) OpenDir(name string) (vfs.Dir, error) { return vfs.NamedDir{FS: f, Name: name}, nil }
+
 // Lock implements vfs.FS. It leaves no file.
 func (f *FS) Lock(name string) (io.Closer, error) {
 	if err := f.begin(OpLock, name); err != nil {
