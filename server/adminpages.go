@@ -178,8 +178,12 @@ func (f adminFacts) Health() []admin.Check {
 	case f.ReadOnly():
 		clients.Problem = "no quorum is reached: only read-only clients are served"
 	case !f.Serving():
-		clients.Problem = fmt.Sprintf("no leader is known: %s (no service for %v)",
-			explainRole(*f.role.Load()), (f.now() - time.Duration(f.idleSince.Load())).Round(time.Second))
+		role := *f.role.Load()
+		text := explainRole(role)
+		if role.Awaits != "" {
+			text += "; " + role.Awaits
+		}
+		clients.Problem = fmt.Sprintf("no leader is known: %s (no service for %v)", text, (f.now() - time.Duration(f.idleSince.Load())).Round(time.Second))
 	}
 	peers := admin.Check{Name: "peers", Concern: admin.Ready}
 	if f.transport != nil {

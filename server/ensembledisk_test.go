@@ -33,6 +33,48 @@ func TestWipedServerIsTakenBack(t *testing.T) {
 	})
 }
 
+// A member starts for the first time when the others have founded the ensemble without it, and the
+// leader is killed 300 ms later: the two others elect one. If it is killed before, they wait, and
+// say for what.
+func TestLateFounder(t *testing.T) {
+	for _, test := range []struct {
+		after time.Duration
+		leads bool
+	}{{300 * time.Millisecond, true}, {5 * time.Millisecond, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEnsemble(t, 3)
+			for id := 1; id <= 3; id++ {
+				e.disks[id] = crashfs.New(uint64(id))
+			}
+			e.start(2)
+			e.start(3)
+			leader := e.leader()
+			time.Sleep(5 * time.Second)
+			e.start(1)
+			time.Sleep(test.after)
+			e.kill(leader)
+			time.Sleep(10 * time.Second)
+			other := e.servers[5-leader]
+			if test.leads {
+				if n := len(e.leaders()); n != 1 {
+					t.Fatalf("%d leaders: %s", n, e.roles())
+				}
+				other.connect(t).create("/a", "1")
+				return
+			}
+			want := fmt.Sprintf("too few voters for a majority: no link to server %d; server 1 has no vote: a leader has to admit it first", leader)
+			if !other.said("no leader for 3 s: " + want) {
+				t.Errorf("it says %q", other.messages())
+			}
+			if code, page := other.page("/readyz", ""); code != 503 || !strings.Contains(page, want) {
+				t.Errorf("/readyz: %d %s", code, page)
+			}
+			e.start(leader)
+			e.leader()
+		})
+	}
+}
+
 func TestWipedServersDoNotDecide(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		e.servers[e.leader()].connect(t).create("/a", "1")

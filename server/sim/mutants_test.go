@@ -69,6 +69,8 @@ func find(t *testing.T, m mutation) bool {
 		play := func(cfg Config) *Failure { return broken(cfg, script) }
 		cfg := scriptConfig()
 		switch m.name {
+		case "founder-votes":
+			play = func(cfg Config) *Failure { return brokenFrom(cfg, script) }
 		case "ignored-endlessly":
 			cfg.LateHellos = true
 		case "conns-kept":
@@ -468,6 +470,7 @@ var directed = map[string]func(*script){
 	"follow-restarts":               slowAnswers,
 	"grown-old-copy-trusted":        grownOldCopy,
 	"late-hello":                    doubtDuringHandshake,
+	"founder-votes":                 wipedFounder,
 	"earlier-echo-confirms":         echoBefore,
 	"old-link-answered":             oldLinkAnswer,
 	"done-again":                    lastWriteAgain,
@@ -509,11 +512,18 @@ func scriptConfig() Config {
 
 // broken plays a script and returns the failure.
 func broken(cfg Config, do func(*script)) (f *Failure) {
+	return brokenFrom(cfg, func(s *script) {
+		s.begin()
+		do(s)
+	})
+}
+
+// brokenFrom is like broken for a script that begins before the servers start.
+func brokenFrom(cfg Config, do func(*script)) (f *Failure) {
 	s := &script{Sim: newSim(cfg)}
 	defer func() {
 		f, _ = recover().(*Failure)
 	}()
-	s.begin()
 	do(s)
 	return nil
 }

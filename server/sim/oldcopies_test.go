@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/server/zab"
@@ -101,6 +102,110 @@ func doubtDuringHandshake(s *script) {
 	s.slowHandshake = nil
 	s.wait("it is admitted again", func() bool { return s.counts(n) && s.wouldKnowCounted(n) })
 	s.committed(s.write(leader))
+}
+
+// TestReg_FounderIsAdmittedAtOnce: a voter starts for the first time when the others have founded
+// the ensemble without it, and the leader dies soon. The two others elect a leader.
+func TestReg_FounderIsAdmittedAtOnce(t *testing.T) {
+	cfg := quiet(3)
+	playFrom(t, cfg, func(s *script) {
+		late := s.nodes[0]
+		for _, n := range s.others(late) {
+			s.restart(n)
+		}
+		leader := s.lead()
+		s.run(3 * s.cfg.ElectionMs)
+		s.up(late)
+		s.wait("it follows", func() bool { return late.status.Role == zab.Following })
+		s.run(2 * s.cfg.TickMs)
+		s.down(leader)
+		s.run(3 * s.cfg.ElectionMs)
+		if s.leader() == nil {
+			t.Fatal("no leader:", s.describeNodes())
+		}
+		s.committed(s.write(s.lead()))
+	})
+}
+
+// TestReg_FounderBeforeItsAdmission: as before, but the leader dies before it has admitted the late
+// voter. Without an admission nobody can tell that one from a wiped server, so it has no vote: the
+// two wait, and say for what.
+func TestReg_FounderBeforeItsAdmission(t *testing.T) {
+	playFrom(t, quiet(3), func(s *script) {
+		other, leader := founderBeforeItsAdmission(s)
+		const want = "too few voters for a majority: no link to server 3; server 1 has no vote: a leader has to admit it first"
+		if leads := s.leader(); leads != nil || !strings.HasPrefix(other.status.Awaits, want) {
+			t.Errorf("leader %v; server 2 waits for: %s", leads, other.status.Awaits)
+		}
+		if !slices.ContainsFunc(s.lines, func(line string) bool {
+			return strings.Contains(line, want) && strings.Contains(line, "no leader for 1 s")
+		}) {
+			t.Error("it does not say so")
+		}
+		s.up(leader)
+		s.committed(s.write(s.lead()))
+	})
+}
+
+func founderBeforeItsAdmission(s *script) (other, leader *node) {
+	other, leader = s.nodes[1], s.nodes[2]
+	foundWithout(s, s.nodes[0])
+	s.down(leader)
+	s.drop(nil)
+	s.run(10 * s.cfg.ElectionMs)
+	return other, leader
+}
+
+// foundWithout founds an ensemble without a server, which follows afterwards. Its admission is not
+// committed.
+func foundWithout(s *script, late *node) {
+	for _, n := range s.others(late) {
+		s.restart(n)
+	}
+	s.leadBy(s.nodes[2])
+	s.run(3 * s.cfg.ElectionMs)
+	s.drop(func(_, _ *node, m *zab.Message) bool {
+		return m.Kind == zab.MsgAppend && slices.ContainsFunc(m.Entries, func(e zab.Entry) bool { return e.Type == zab.EntryAdmit })
+	})
+	s.up(late)
+	s.wait("it follows", func() bool { return late.status.Role == zab.Following })
+}
+
+func TestReg_WipedFounder(t *testing.T) { playFrom(t, scriptConfig(), wipedFounder) }
+
+// wipedFounder: a leader that has synchronized a late voter, and not admitted it, is cut off from both
+// others. If these elect a leader, by a rule that lets the voter count because the history has no
+// admission of it, and commit a write, and then the voter is wiped and comes back to the old
+// leader alone, that one must not commit anything with it.
+func wipedFounder(s *script) {
+	late, other, leader := s.nodes[0], s.nodes[1], s.nodes[2]
+	foundWithout(s, late)
+	s.drop(nil)
+	way := func(a, b *node, blocked int) { s.blocks[a.idx][b.idx], s.blocks[b.idx][a.idx] = blocked, blocked }
+	for _, o := range s.others(leader) { // the leader learns of it late
+		way(leader, o, 1)
+		l := s.links[leader.idx][o.idx]
+		var after [2]uint64
+		after[l.side(leader)] = s.cfg.ElectionMs * 1000
+		s.breakLink(l, after)
+	}
+	s.run(s.cfg.ElectionMs / 20)
+	if other.leading() {
+		s.committed(s.write(other))
+	}
+	s.down(late)
+	late.next.wipe = true
+	s.injectDiskFault(late)
+	way(late, leader, 0)
+	way(late, other, 1)
+	s.up(late)
+	s.run(s.cfg.ElectionMs / 5)
+	if leader.leading() {
+		s.write(leader)
+	}
+	s.run(s.cfg.ElectionMs)
+	s.join()
+	s.committed(s.write(s.lead()))
 }
 
 // TestReg_GrownOldCopy: an old copy is started so often without meeting another server that

@@ -9,14 +9,14 @@ import (
 // tickAdmission admits servers that have the history but were empty or damaged before. An
 // admission is an entry that is committed without the admitted server's vote. It is
 // attached to the next transaction or, if none comes within a second, appended as an entry
-// by itself.
+// by itself. A voter that comes for the first time does not wait: see founders.go.
 func (c *Core) tickAdmission() {
 	if c.admitting.Server != 0 {
 		p := c.linked(c.admitting.Server)
 		switch {
 		case p == nil || p.incarnation != c.admitting.Incarnation || !p.synced:
 			c.admitting = Admission{}
-		case c.now >= c.admittingAt+admissionPatience:
+		case c.now >= c.admittingAt+admissionPatience || c.neverAdmitted(p.id):
 			z, ok := c.NextZxid()
 			if !ok {
 				return

@@ -50,6 +50,10 @@ type Core struct {
 	disowned     bool
 	relinkSeq    Seq
 	reportedList jute.Zxid // version of the list that reportList reported last
+	// seekingFrom is when this server began to look for a leader, and reportedAwaits the last
+	// Status.Awaits that was logged.
+	seekingFrom    uint64
+	reportedAwaits string
 
 	selfCounted bool // this server counts
 	// selfCountedAt is the zxid whose commit hint must be durable for this server to know after a
@@ -228,6 +232,7 @@ func (c *Core) Tick(now uint64, wallMs int64) {
 	switch c.status.Role {
 	case Looking:
 		c.tickLooking()
+		c.reportAwaited()
 	case Candidate:
 		c.tickCandidate()
 	case SyncingLeader, Leading:
@@ -631,7 +636,10 @@ func (c *Core) setStatus(s Status) {
 	s.Observer = !c.standalone && !c.voter(c.opt.ID)
 	c.listStatus(&s)
 	c.reportList()
-	s.NotCounted = ""
+	s.NotCounted, s.Awaits = "", ""
+	if s.Role == Looking {
+		s.Awaits = c.awaits()
+	}
 	if !s.Observer {
 		s.NotCounted = c.notCountedReason()
 	}

@@ -49,6 +49,9 @@ const fairRounds = 2
 // look gives up the current role and looks for a leader, or becomes one. The first round
 // begins after delay ms.
 func (c *Core) look(reason string, delay uint64) {
+	if c.status.Role != Looking && c.status.Role != Candidate {
+		c.seekingFrom, c.reportedAwaits = c.now, ""
+	}
 	c.leaveRole()
 	c.setStatus(Status{Role: Looking, Epoch: c.tip.Zxid.Epoch(), Reason: reason})
 	c.round, c.fairAt, c.joining = 0, c.now, 0

@@ -1,6 +1,8 @@
 package zab
 
 import (
+	"slices"
+
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -166,10 +168,8 @@ func (h *history) admits(a Admission) bool {
 	if !h.settled.Seeded() {
 		list = h.founded
 	}
-	for i := range list {
-		if list[i] == a {
-			return true
-		}
+	if mutated(founderVotes) && !slices.ContainsFunc(list, func(o Admission) bool { return o.Server == a.Server }) {
+		return true
 	}
-	return false
+	return slices.Contains(list, a)
 }

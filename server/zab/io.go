@@ -169,6 +169,8 @@ type Status struct {
 	LeaderGen uint64 // of the link to the leader, if that is another server
 	// NotCounted says why the server does not count, or is empty.
 	NotCounted string
+	// Awaits says what is missing for a leader while this server looks for one, or is empty.
+	Awaits string
 	// Reason says why the role was taken, for the log.
 	Reason string
 

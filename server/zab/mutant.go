@@ -51,6 +51,7 @@ const (
 	ignoredEndlessly
 	oldLinkAnswered
 	earlierEchoConfirms
+	founderVotes
 )
 
 var mutantNames = [...]string{
@@ -97,6 +98,7 @@ var mutantNames = [...]string{
 	ignoredEndlessly:        "ignored-endlessly",
 	oldLinkAnswered:         "old-link-answered",
 	earlierEchoConfirms:     "earlier-echo-confirms",
+	founderVotes:            "founder-votes",
 }
 
 func (m Mutant) String() string {
