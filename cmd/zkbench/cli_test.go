@@ -44,7 +44,7 @@ func TestFlagErrors(t *testing.T) {
 		{"set --nonsense", "unknown flag"},
 		{"set -o xml", `output "xml"`},
 		{"set -c 0", "connections: 0"},
-		{"set :1", "want host:port"},
+		{"set :1", "no host"},
 		{"set --compare a:1", "want two servers"},
 		{"set --compare a:1 b:1 --pid 1", "[compare pid]"},
 		{"set --compare a:1 b:1 --keep", "[compare keep]"},
