@@ -160,6 +160,9 @@ func (s *Server) startLoops(found *recovered) error {
 		if err != nil {
 			return err
 		}
+		if err := t.CheckPorts(); err != nil {
+			return errors.Join(err, t.Close())
+		}
 		s.transport = t
 		s.loop.transport, s.loop.learners.transport = t, t
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -280,5 +281,20 @@ func TestCollectorPercentage(t *testing.T) {
 		if got := gcPercent(test.live); got != test.want {
 			t.Errorf("%d MiB live: %d %%, want %d", test.live>>20, got, test.want)
 		}
+	}
+}
+
+// TestPortOfPeersIsTaken checks that a server ends, and says why, if another program has the port at which
+// the other servers find it.
+func TestPortOfPeersIsTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	err = run(t.Context(), []string{"--data-dir", t.TempDir(), "--port", "0", "--myid", "1", "--set", "standaloneEnabled=false", "--set", "initLimit=5", "--set", "syncLimit=2",
+		"--set", fmt.Sprintf("server.1=%s:1", taken.Addr())}, io.Discard, io.Discard)
+	if err == nil || exitCode(err) != exitFailure || !strings.Contains(err.Error(), "can't listen for the other servers of the ensemble: listen tcp "+taken.Addr().String()) {
+		t.Errorf("the server ended with %v", err)
 	}
 }

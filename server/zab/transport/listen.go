@@ -120,6 +120,26 @@ const (
 	bindPause    = 500 * time.Millisecond
 )
 
+// CheckPorts returns an error if another program has one of the ports at which Start would listen, for
+// longer than it takes to give it up.
+func (t *Transport) CheckPorts() error {
+	if t.o.ListenFunc != nil {
+		return nil
+	}
+	// A name server that does not answer must not delay the start for long.
+	ctx, cancel := context.WithTimeout(t.ctx, 2*bindAttempts*bindPause)
+	defer cancel()
+	listen := func(network, addr string) (net.Listener, error) {
+		return new(net.ListenConfig).Listen(ctx, network, addr)
+	}
+	for _, addr := range t.o.Listen {
+		if err := t.checkPort(listen, addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkPort returns an error if another program has a port, or this one may not have it. A name or an
 // address that is not there yet may come: listenLoop waits for it.
 func (t *Transport) checkPort(listen func(network, addr string) (net.Listener, error), addr string) error {

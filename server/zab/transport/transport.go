@@ -68,8 +68,7 @@ func New(o Options) (*Transport, error) {
 	return t, nil
 }
 
-// Start begins to listen and to dial, without waiting for either. It is an error if another program has a
-// port.
+// Start begins to listen and to dial, without waiting for either.
 func (t *Transport) Start() error {
 	t.mu.Lock()
 	if t.mu.closed || t.mu.started {
@@ -80,14 +79,6 @@ func (t *Transport) Start() error {
 	t.mu.Unlock()
 	if err := t.metrics.register(t.o.Registerer); err != nil {
 		return err
-	}
-	for _, addr := range t.o.Listen {
-		if t.o.ListenFunc != nil {
-			break
-		}
-		if err := t.checkPort(t.listenTCP, addr); err != nil {
-			return err
-		}
 	}
 	if err := t.Listen(t.o.Listen, t.o.Advertise); err != nil {
 		return err
