@@ -53,7 +53,7 @@ const ours = `
 	internal/buildinfo: none
 
 	# The four-letter words' data as JSON, over HTTP.
-	server/admin:      fourletter jute
+	server/admin:      fourletter jute server/fair server/limits
 	# The bill of materials of a release.
 	internal/sbom:     none
 	# The ids of traces and their spans.

@@ -103,12 +103,13 @@ func (h *handler) feed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	request.Claim = claimOf(r)
-	if !h.enterStream(1) {
+	ctx, leave := h.enterStream(r)
+	if leave == nil {
 		fail(http.StatusTooManyRequests, fmt.Sprintf("There are %d other streams", maxStreams))
 		return
 	}
-	defer h.enterStream(-1)
-	feed, status, problem := h.Server().Feed(r.Context(), request)
+	defer leave()
+	feed, status, problem := h.Server().Feed(ctx, request)
 	if feed == nil {
 		fail(status, problem)
 		return
@@ -117,8 +118,8 @@ func (h *handler) feed(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	out := &eventWriter{w: http.NewResponseController(w), out: w, withData: args.Get("data") == "true"}
-	for err := out.send(": changes follow\n\n"); err == nil; {
-		err = out.relay(r.Context(), feed)
+	for err := out.send(": changes follow\n\n"); err == nil && ctx.Err() == nil; {
+		err = out.relay(ctx, feed)
 	}
 }
 

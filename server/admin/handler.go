@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/zkd-project/zkd/server/fair"
 )
 
 // Options configure a Handler.
@@ -70,13 +72,13 @@ func Handler(o Options) http.Handler {
 
 type handler struct {
 	Options
-	table  []command
-	byName map[string]command
+	streams fair.Places // of the log and of feeds
+	table   []command
+	byName  map[string]command
 
 	mu struct {
 		sync.Mutex
 		snapshot time.Time // when the last one was allowed
-		streams  int       // of the log, at present
 	}
 }
 

@@ -1,16 +1,19 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/limits"
 )
 
 // snapshot takes a snapshot and sends it, or with ?streaming=false only says where it ends.
@@ -80,10 +83,11 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 	if err != nil {
 		return nil, http.StatusBadRequest, err.Error()
 	}
-	if !h.enterStream(1) {
+	ctx, leave := h.enterStream(r)
+	if leave == nil {
 		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d others who follow the log", maxStreams)
 	}
-	defer h.enterStream(-1)
+	defer leave()
 	s, status, problem := q.FollowLog(int64(after), q.args.Get("history"))
 	if s == nil {
 		return nil, status, problem
@@ -92,12 +96,15 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 	w.Header().Set("Content-Type", "application/octet-stream")
 	out := http.NewResponseController(w)
 	for {
-		b, err := s.Next(r.Context())
+		b, err := s.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return nil, 0, ""
 		}
 		if err == nil && !q.may() {
 			err = ErrUnauthorized
+		}
+		if err == nil {
+			err = context.Cause(ctx) // also of a stream that never waits
 		}
 		if err == nil {
 			out.SetWriteDeadline(time.Now().Add(streamPatience)) // not supported by a recorder of tests
@@ -121,15 +128,26 @@ func parseZxid(text string) (jute.Zxid, error) {
 	return jute.Zxid(n), nil
 }
 
-// enterStream counts the streams of the log. It reports whether there may be n more.
-func (h *handler) enterStream(n int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.mu.streams+n > maxStreams {
-		return false
+// errDisplaced ends a stream whose place somebody else gets, whose address has fewer.
+var errDisplaced = errors.New("the place is needed for a client at another address")
+
+// enterStream takes a place for a stream, which ends when ctx does, and leave must be called then. leave
+// is nil if there is none: addresses that have most give way to others.
+func (h *handler) enterStream(r *http.Request) (ctx context.Context, leave func()) {
+	ctx, end := context.WithCancelCause(r.Context())
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
 	}
-	h.mu.streams += n
-	return true
+	place := h.streams.Take(maxStreams, []string{limits.Network(host)}, func() { end(errDisplaced) })
+	if place == nil {
+		end(nil)
+		return nil, nil
+	}
+	return ctx, func() {
+		h.streams.Leave(place)
+		end(nil)
+	}
 }
 
 // whyNoRestore is the answer to restore. Apache's server replaces its tree by the one of the

@@ -1,5 +1,3 @@
-// Package fair decides who gives way where many share what is bounded: those who hold most, and not
-// those who come last. It is pure.
 package fair
 
 // Holder is a connection, or something like it, that holds a part of what is shared.

@@ -133,7 +133,7 @@ func (l *look) quorum() {
 			running++
 		}
 	}
-	f.What = "No server serves clients: " + strings.Join(states, "; ") + "."
+	f.What = "No server that was asked serves clients: " + strings.Join(states, "; ") + "."
 	switch {
 	case running == 0:
 		f.Do = "Start the servers, or look whether their client ports can be reached from here. A majority of them must run."
