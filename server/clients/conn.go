@@ -360,13 +360,29 @@ func (c *conn) kill() {
 	c.clients.throttler.relax() // its reader may be paused
 }
 
-// drain ends the connection once its pending requests are answered.
+// drain ends the connection once its pending requests are answered. A client that does not
+// read is not waited for.
 func (c *conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.draining = true
 	c.interruptLocked()
-	c.nc.SetWriteDeadline(time.Now().Add(c.clients.live.Load().RequestThrottle.ShutdownTimeout))
+	c.nc.SetWriteDeadline(time.Now().Add(lingerTimeout))
+}
+
+// writeSoon gives what is written while the server stops its time, from now on: answers may
+// come later than the stop.
+func (c *conn) writeSoon() {
+	select {
+	case <-c.clients.refusing:
+	default:
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.draining {
+		c.nc.SetWriteDeadline(time.Now().Add(lingerTimeout))
+	}
 }
 
 // readWithin sets the deadline of the handshake, unless the server is already stopping.

@@ -254,6 +254,7 @@ func (c *conn) takeOutLocked() *outBuffer {
 
 // writeOut writes what takeOut has returned, and what is added meanwhile.
 func (c *conn) writeOut(out *outBuffer) {
+	c.writeSoon()
 	for out != nil {
 		err := c.clients.audit.Load().wait(c, out.audited)
 		if err == nil {
