@@ -69,13 +69,13 @@ func testLargestRequests(t *testing.T, s *testServer, size int) {
 
 	// The scheme auth stands for each identity of the connection: the ACLs of the
 	// transaction are longer than those of the request, up to a bound.
-	const identities = 600
+	const identities = 64
 	for i := range identities {
 		c.auth(fmt.Sprintf("user-%03d-%s:pw", i, strings.Repeat("u", 20)))
 	}
 	acl := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "auth"}}}
 	multi := jute.MultiRequest{}
-	for i := range 300 {
+	for i := range 3000 {
 		multi.Ops = append(multi.Ops, jute.MultiOp{Type: jute.OpCreate, Path: fmt.Sprintf("/acl%d", i), ACL: acl})
 	}
 	room := size - len(requestFrame(1, jute.OpMulti, &multi))

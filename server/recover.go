@@ -416,7 +416,7 @@ func (s *storage) replay(ctx context.Context, rec *wal.Recovered, st *loaded, ch
 		changes.Reset(from)
 		state.Applied = func(txn *datatree.Txn, out *datatree.Applied) {
 			if txn.Zxid > from {
-				changes.Add(txn, out, txn.Zxid)
+				changes.Add(txn, out, st.tree.LastZxid())
 			}
 		}
 	}

@@ -31,7 +31,8 @@ const (
 type State struct {
 	Tree     *datatree.Tree
 	Ensemble zab.State
-	// Applied, unless it is nil, is called with what each entry did to the znodes.
+	// Applied, unless it is nil, is called with what each entry did to the znodes, or a part of an entry: the
+	// tree's zxid is then that of the entry before.
 	Applied func(*datatree.Txn, *datatree.Applied)
 
 	txn datatree.Txn
@@ -50,11 +51,23 @@ func (s *State) apply(e *zab.Entry, txn *datatree.Txn) error {
 	if err := s.Ensemble.Apply(e); err != nil {
 		return err
 	}
+	s.Tree.List(txn)
+	for s.Tree.Prune(txn, &s.out, prunedAtOnce) {
+		s.applied(txn)
+	}
 	s.Tree.Apply(txn, &s.out)
+	s.applied(txn)
+	return nil
+}
+
+// prunedAtOnce bounds the ephemerals of a session whose paths are in memory at a time. A session can have a
+// million, whose paths are long.
+const prunedAtOnce = 1024
+
+func (s *State) applied(txn *datatree.Txn) {
 	if s.Applied != nil {
 		s.Applied(txn, &s.out)
 	}
-	return nil
 }
 
 // Digest encodes the digest of a tree, as snapshots have it.

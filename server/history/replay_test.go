@@ -37,6 +37,44 @@ func entriesOf(rng *rand.Rand, n int) (list []zab.Entry) {
 	return list
 }
 
+// TestLargeCloseIsReplayedInParts checks that the paths of a session's ephemerals are not all in memory when its close is
+// replayed.
+func TestLargeCloseIsReplayedInParts(t *testing.T) {
+	const nodes = 2*prunedAtOnce + 10
+	s := &State{Tree: datatree.New()}
+	zxid, deleted, before := jute.Zxid(0), 0, jute.Zxid(0)
+	s.Applied = func(txn *datatree.Txn, out *datatree.Applied) {
+		for _, e := range out.Events {
+			if e.Type == jute.EventDeleted {
+				deleted++
+			}
+		}
+		if len(out.Events) > 2*prunedAtOnce || deleted < nodes && s.Tree.LastZxid() == zxid && len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpCloseSession {
+			t.Errorf("%d events at a time, and the tree is at %v", len(out.Events), s.Tree.LastZxid())
+		}
+		before = s.Tree.LastZxid()
+	}
+	apply := func(ops ...datatree.Op) {
+		zxid++
+		txn := datatree.Txn{Zxid: zxid, Session: 1, Multi: len(ops) > 1, Ops: ops}
+		if err := s.Apply(&zab.Entry{Zxid: zxid, Prev: zxid - 1, Data: txn.Append(nil)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(datatree.Op{Kind: datatree.OpCreateSession, TimeoutMs: 1000})
+	for i := 0; i < nodes; i += 10 {
+		var ops []datatree.Op
+		for j := range min(10, nodes-i) {
+			ops = append(ops, datatree.Op{Kind: datatree.OpCreate, Path: fmt.Sprintf("/%05d", i+j), Owner: jute.OwnerSession(1), Cversion: int32(i + j + 1)})
+		}
+		apply(ops...)
+	}
+	apply(datatree.Op{Kind: datatree.OpCloseSession})
+	if st := s.Tree.Stats(); deleted != nodes || before != zxid || st.Ephemerals+st.Sessions > 0 || st.Skipped > 0 {
+		t.Errorf("%d deleted of %d, at %v of %v, %+v", deleted, nodes, before, zxid, st)
+	}
+}
+
 // TestReplay compares Replay with applying the entries one by one. As the log does, read uses the memory of an
 // entry again for the next one.
 func TestReplay(t *testing.T) {
