@@ -187,6 +187,7 @@ const ours = `
 	# Programs of the books. They see what users see.
 	examples/masterworker/layout: client
 	examples/masterworker: client examples/masterworker/layout
+	examples:              none
 	examples/queue:        client recipes/queue
 	examples/lock:         client client/settle client/typed recipes recipes/hold recipes/lock
 	examples/config:       client recipes/config

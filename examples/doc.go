@@ -1,0 +1,2 @@
+// Package examples has only tests. The examples are in the packages below it.
+package examples
