@@ -139,6 +139,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		newHistory(),
 		newStatus(),
 		newSASLUser(),
+		newDigest(),
 	)
 	root.AddCommand(newProbes()...)
 	commands.Strict(root, func(err error) error { return usageError{err} })

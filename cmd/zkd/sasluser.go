@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,19 +14,19 @@ func newSASLUser() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sasl-user NAME",
 		Short: "Print the line of a user for the file of zkd.sasl.users",
-		Long: "Print the line of a user for the file of zkd.sasl.users. The password is the first line of\n" +
-			"the standard input. The line has a verifier of it, from which the password can only be guessed.",
+		Long: "Print the line of a user for the file of zkd.sasl.users. The password is asked for,\n" +
+			"or is the first line of the standard input. The line has a verifier of it, from which the password can only be guessed.",
 		Example: "  zkd sasl-user bob <password.txt >>/etc/zkd/users",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			password, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-			if err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("read the password: %w", err)
-			}
 			if args[0] == "" {
 				return usageError{errors.New("the name is empty")}
 			}
-			v, err := sasl.NewVerifier(mechanism, strings.TrimRight(password, "\r\n"))
+			password, err := readPassword(cmd)
+			if err != nil {
+				return err
+			}
+			v, err := sasl.NewVerifier(mechanism, password)
 			if err != nil {
 				return usageError{err}
 			}

@@ -91,7 +91,7 @@ const ours = `
 	# The state that a snapshot and entries give, and archives of both outside of servers.
 	server/history:    jute internal/fault internal/secret server/datatree server/snapshot server/zab
 	server/archive:    jute internal/fault internal/format internal/secret internal/vfs server/history server/snapshot server/zab
-	server/config:     internal/console internal/jaas internal/keystore internal/secret internal/vfs server/auth/sasl server/limits server/secure
+	server/config:     internal/console internal/jaas internal/keystore internal/secret internal/vfs server/auth server/auth/sasl server/limits server/secure
 
 	# It declares the view that it renders; the server fills it.
 	fourletter:        internal/console
@@ -129,7 +129,7 @@ const ours = `
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/traces server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore internal/moving internal/shadow internal/shadow/proxy internal/stdio internal/takeover internal/vfs server server/archive server/auth/sasl server/config server/history server/secure server/zab
+	cmd/zkd:           client cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore internal/moving internal/shadow internal/shadow/proxy internal/stdio internal/takeover internal/vfs server server/archive server/auth server/auth/sasl server/config server/history server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's

@@ -74,6 +74,30 @@ func (digestProvider) Match(id, expr string) bool {
 	return subtle.ConstantTimeCompare([]byte(id), []byte(expr)) == 1
 }
 
+// DigestID returns the identity of "user:password" in the scheme digest, with a hash by its name
+// in Java's MessageDigest.
+func DigestID(alg, credentials string) (string, error) {
+	h, err := newHash(alg)
+	if err != nil {
+		return "", err
+	}
+	return digestID(h(), []byte(credentials)), nil
+}
+
+// CheckDigestID checks that a text has the form of an identity of the scheme digest.
+func CheckDigestID(alg, id string) error {
+	h, err := newHash(alg)
+	if err != nil {
+		return err
+	}
+	user, hash, _ := strings.Cut(id, ":")
+	sum, err := base64.StdEncoding.Strict().DecodeString(hash)
+	if user == "" || err != nil || len(sum) != h().Size() {
+		return fmt.Errorf("it is not a name, a colon and %d characters of base64", base64.StdEncoding.EncodedLen(h().Size()))
+	}
+	return nil
+}
+
 // digestID converts "user:password" into "user:base64(hash)". The user ends at the first
 // colon; without one, all of it is the user. The hash covers everything, as Java reads it.
 func digestID(h hash.Hash, data []byte) string {

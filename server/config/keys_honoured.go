@@ -124,7 +124,7 @@ func securityKeys(c *Config) []Key {
 		{Name: "DigestAuthenticationProvider.enabled", Default: "true", value: truth(&c.DigestAuth),
 			Doc: "Allow the digest scheme."},
 		{Name: "DigestAuthenticationProvider.superDigest", value: hidden(&c.SuperDigest, "super:D/InIHSb7yEEbrWz8b9l71RjZJU="),
-			Doc: "`super:` and the base64 hash of `super:<password>`: a client that authenticates with it may do everything."},
+			Doc: "A name, a colon, and the base64 hash of `name:password`, as `zkd digest super` prints it: a client that authenticates with `digest` and this name and password is the super user, and may do everything."},
 		{Name: "DigestAuthenticationProvider.digestAlg", Default: "SHA1",
 			value: oneOf(&c.DigestAlg, "SHA1", "SHA-1", "SHA", "SHA-224", "SHA-256", "SHA-384", "SHA-512", "SHA3-256", "SHA3-384", "SHA3-512", "MD5"),
 			Doc:   "Hash of the digest scheme. ACLs made with another one match no more."},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/auth/sasl"
 )
 
@@ -156,6 +157,7 @@ func (l *loader) resolveIdentities() {
 	l.resolveProviders()
 	l.resolveX509()
 	l.resolveJWT()
+	l.checkSuperDigest()
 	if p, given := l.set["ensembleAuthName"]; given && p.value != "" && !l.c.HasScheme("ensemble") {
 		l.unprotected = append(l.unprotected, unprotected{p, "the scheme ensemble is off: it needs authProvider.1=" + apacheAuth + "EnsembleAuthenticationProvider"})
 	}
@@ -190,6 +192,17 @@ func (l *loader) resolveProviders() {
 		}
 	}
 	l.c.Identities.Schemes = slices.Sorted(maps.Keys(schemes))
+}
+
+// checkSuperDigest warns of a super user that nobody can be, such as one with a plain password.
+func (l *loader) checkSuperDigest() {
+	p, given := l.set["DigestAuthenticationProvider.superDigest"]
+	if !given || l.failed("DigestAuthenticationProvider.digestAlg") {
+		return
+	}
+	if err := auth.CheckDigestID(l.c.DigestAlg, l.c.SuperDigest.Reveal()); err != nil {
+		l.warn(p, "nobody can be the super user: %v; make it with: zkd digest super", err)
+	}
 }
 
 func (l *loader) resolveX509() {

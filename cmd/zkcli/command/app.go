@@ -88,7 +88,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version of zkcli")
 	err := a.execute(ctx, root, &a.opts, args)
-	return ExitCode(a.report(err, a.opts.Format))
+	return ExitCode(a.reportWhy(ctx, err, a.opts.Format))
 }
 
 // Execute runs one line of a session, given as its words, and writes its error. It also
@@ -102,7 +102,14 @@ func (a *App) Execute(ctx context.Context, words []string) error {
 	if errors.Is(err, ErrQuit) {
 		return err
 	}
-	return a.report(err, opts.Format)
+	return a.reportWhy(ctx, err, opts.Format)
+}
+
+// reportWhy is report that also explains a refusal.
+func (a *App) reportWhy(ctx context.Context, err error, format Format) error {
+	err = a.report(err, format)
+	a.explainRefusal(ctx, err, format)
+	return err
 }
 
 func (a *App) execute(ctx context.Context, root *cobra.Command, opts *Options, args []string) error {
