@@ -128,6 +128,7 @@ func TestEachFindingOfRealTexts(t *testing.T) {
 		{"unreachable", []*likeness{leader, nil}},
 		{"two-leaders", []*likeness{leader, follower.with(t, "Mode=leader")}},
 		{"voter-missing", []*likeness{leader.with(t, "synced_followers=1", "+voters_missing=3", "+voters_missing_ms=65000"), follower}},
+		{"peers-cant-connect", []*likeness{leader.with(t, "+peer_listen_error=zk1:2888: address already in use")}},
 		{"full-disk", []*likeness{leader.with(t, "disk_full=1", "writes_refused=1", "disk_full_ms=9000")}},
 		{"slow-disk", []*likeness{leader.with(t, "fsync_pending_ms=4000")}},
 		{"slow-disk", []*likeness{leader.with(t, "cnt_fsynctime=100", "sum_fsynctime=9000")}},
