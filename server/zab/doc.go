@@ -26,7 +26,8 @@
 // view of the log; state.go the state of the ensemble that the log carries. lists.go
 // decides which list of members counts, sighting.go finds old copies of a log, rival.go
 // handles other leaders, introduction.go handles what servers exchange when a link begins.
-// renewal.go, transfer.go, admission.go and reads.go each have one topic.
+// founders.go says what servers without a leader wait for. renewal.go, transfer.go, admission.go
+// and reads.go each have one topic.
 //
 // A core without an ensemble is its own quorum: it begins in epoch 0, its first entry is
 // zxid 0x1, and every durable entry is committed.
