@@ -2,6 +2,7 @@ package fourletter
 
 import (
 	"math"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -22,10 +23,21 @@ func address(a netip.AddrPort) string {
 	if !a.IsValid() {
 		return "null"
 	}
-	ip := a.Addr().Unmap()
-	port := strconv.Itoa(int(a.Port()))
-	if ip.Is4() {
-		return "/" + ip.String() + ":" + port
+	return "/" + SocketAddress(a)
+}
+
+// SocketAddress returns an address and a port as Java does, with the address as HostAddress:
+// "127.0.0.1:42318", or "[0:0:0:0:0:0:0:1]:42318".
+func SocketAddress(a netip.AddrPort) string {
+	return net.JoinHostPort(HostAddress(a.Addr()), strconv.Itoa(int(a.Port())))
+}
+
+// HostAddress returns an address as Java's InetAddress.getHostAddress does: of IPv6 with all
+// its zeros, as in the ids of the scheme ip of Apache's server.
+func HostAddress(ip netip.Addr) string {
+	ip = ip.Unmap()
+	if !ip.Is6() {
+		return ip.String()
 	}
 	b := ip.As16()
 	groups := make([]string, 8)
@@ -36,7 +48,7 @@ func address(a netip.AddrPort) string {
 	if zone := ip.Zone(); zone != "" {
 		text += "%" + zone
 	}
-	return "/[" + text + "]:" + port
+	return text
 }
 
 // double writes a number rounded to four decimals in the format of a Java double: with at

@@ -332,3 +332,32 @@ func TestSetWatchesOfAHiddenNode(t *testing.T) {
 		}
 	})
 }
+
+// TestAddressesAsJavaSpellsThem compares the spelling of IPv6 addresses where programs read them: whoAmI, the
+// words, the audit log and the AdminServer.
+func TestAddressesAsJavaSpellsThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, audited...)
+		c := s.dialFrom(t, "2001:db8::1")
+		const spelled = "2001:db8:0:0:0:0:0:1"
+		if got := c.whoAmI(); got != "ip:"+spelled {
+			t.Errorf("whoAmI: %s", got)
+		}
+		acl := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: "2001:db8::/32"}}, {Perms: jute.PermRead, ID: jute.ID{Scheme: "ip", ID: "2001:db8::1"}}}
+		c.ok(jute.OpCreate, &jute.CreateRequest{Path: "/n", ACL: acl})
+		c.ok(jute.OpGetData, get("/n", false))
+		for word, want := range map[string]string{"cons": "/[" + spelled + "]:", "stat": "/[" + spelled + "]:", "topc": spelled} {
+			if text := s.ask(t, word, false); !strings.Contains(text, want) {
+				t.Errorf("%s lacks %s:\n%s", word, want, text)
+			}
+		}
+		if _, body := s.page("/commands/connections", ""); !strings.Contains(body, `"[`+spelled+`]:`) {
+			t.Errorf("connections:\n%s", body)
+		}
+		s.Close()
+		lines := strings.Join(auditLines(t, s.fs, map[jute.SessionID]string{c.session: "C"}), "\n")
+		if !strings.Contains(lines, "user="+spelled+"\tip="+spelled) && !strings.Contains(lines, "ip="+spelled) {
+			t.Errorf("audit:\n%s", lines)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/auth"
@@ -24,7 +25,7 @@ type visitor struct {
 // welcome returns the visitor that a claim proves, or an HTTP status and the reason why there is
 // none. The certificate of a connection is an identity only for its own scheme.
 func (s *Server) welcome(ctx context.Context, c admin.Claim) (v *visitor, status int, problem string) {
-	creds, err := s.clients.Prove(ctx, &clients.Presented{Address: c.From.String(), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates})
+	creds, err := s.clients.Prove(ctx, &clients.Presented{Address: fourletter.HostAddress(c.From), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates})
 	v = &visitor{creds, s.schemes, s.clients}
 	switch {
 	case errors.Is(err, clients.ErrTooManyFailures):

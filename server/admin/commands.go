@@ -232,7 +232,7 @@ func connection(c fourletter.Connection, full bool) object {
 		interest |= 4
 	}
 	o := object{
-		{"remote_socket_address", c.Remote.String()}, {"interest_ops", interest}, {"outstanding_requests", c.Queued},
+		{"remote_socket_address", fourletter.SocketAddress(c.Remote)}, {"interest_ops", interest}, {"outstanding_requests", c.Queued},
 		{"packets_received", c.Received}, {"packets_sent", c.Sent},
 	}
 	if !full || c.Session == 0 {

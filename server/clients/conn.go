@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/tlsconn"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
@@ -153,10 +155,15 @@ func newConn(s *Clients, nc net.Conn, kind portKind) *conn {
 	return c
 }
 
+// remoteIP returns the address of the client as Apache's server spells it, which is the id of the
+// scheme ip.
 func remoteIP(nc net.Conn) string {
 	host, _, err := net.SplitHostPort(nc.RemoteAddr().String())
 	if err != nil {
 		return nc.RemoteAddr().String()
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return fourletter.HostAddress(ip)
 	}
 	return host
 }
