@@ -38,7 +38,7 @@ const ours = `
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
-	server/zab/transport: jute internal/format internal/keystore server/secure server/zab
+	server/zab/transport: jute internal/format internal/keystore server/limits server/secure server/zab
 	server/sim:        jute internal/exact internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/pending server/clients/register server/clients/views server/datadirs server/datatree server/evaluate server/feed server/replica server/session
 	                   server/snapshot server/wal server/watch server/zab
 

@@ -144,6 +144,25 @@ func (a *Attempt) End(wrong bool, now time.Duration) {
 	}
 }
 
+// Blocked reports whether an address has failed so often that what it presents is not to be
+// looked at. It is for those who can't make an attempt wait; Failed must follow a failure.
+func (f *Failures) Blocked(address string, now time.Duration) bool {
+	interval := f.interval()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return interval != 0 && f.addresses.wait(Network(address), interval, now) > 0
+}
+
+// Failed counts a failure of an address.
+func (f *Failures) Failed(address string, now time.Duration) {
+	interval := f.interval()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if interval != 0 {
+		f.addresses.take(Network(address), interval, now)
+	}
+}
+
 // noteProvedLocked remembers that an address has proved a name.
 func (f *Failures) noteProvedLocked(a *Attempt, now time.Duration) {
 	if a.name == "" {

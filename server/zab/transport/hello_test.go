@@ -362,6 +362,48 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// TestSecretsAreNotGuessed tries secrets from one address: after a burst they are not looked at. A server at
+// another address has its link, and the address may try again later.
+func TestSecretsAreNotGuessed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := newMemNet()
+		a := newNode(t, mem, 1, 2, func(o *Options) { o.Secret = []byte("sesame") })
+		synctest.Wait() // it listens
+		refused := func(cause string) uint64 {
+			a.tr.metrics.mu.Lock()
+			defer a.tr.metrics.mu.Unlock()
+			return a.tr.metrics.mu.refused[cause]
+		}
+		looked := func(tries int) (n int) {
+			for range tries {
+				h := validHello()
+				h.Secret = true
+				if v := dialRaw(t, mem, 1).tryGreet(h); v {
+					n++
+				}
+				synctest.Wait()
+			}
+			return n
+		}
+		if n := looked(500); n != 10*secretFailures || refused("secret") != 500 {
+			t.Errorf("%d of 500 secrets were looked at, %d refused", n, refused("secret"))
+		}
+		time.Sleep(time.Second)
+		if n := looked(100); n != secretFailures {
+			t.Errorf("%d were looked at a second later", n)
+		}
+	})
+}
+
+// tryGreet sends a hello with a wrong proof, and reports whether there was an answer.
+func (p *rawPeer) tryGreet(h helloRecord) bool {
+	b, _ := appendRecord([]byte(magic), &h)
+	b, _ = appendRecord(b, &verdictRecord{Proof: make([]byte, 32)})
+	p.nc.Write(b) // an error shows in the read
+	n, _ := p.nc.Read(make([]byte, 1))
+	return n > 0
+}
+
 // TestReplay replays the bytes sent by a dialer that knows the secret.
 func TestReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -22,6 +22,10 @@ import (
 // mostGreeting bounds the accepted connections whose handshake is not done.
 const mostGreeting = 256
 
+// secretFailures is how many handshakes per second of one address may fail for their secret, ten seconds'
+// worth at once, so that nobody can try many. A server with the wrong secret dials less often.
+const secretFailures = 10
+
 // listenLoop keeps listening at an address until ctx ends.
 func (t *Transport) listenLoop(ctx context.Context, addr string) {
 	topic := "listen " + addr
@@ -195,6 +199,12 @@ func (t *Transport) removeListener(l net.Listener) {
 // connection.
 func (t *Transport) serve(nc net.Conn) {
 	defer t.drop(nc)
+	host := hostOfConn(nc)
+	if t.failures.Blocked(host, time.Since(t.began)) {
+		t.greeting.Add(-1)
+		t.metrics.refuse("secret")
+		return
+	}
 	p, hs, err := t.greet(nc)
 	t.greeting.Add(-1)
 	if err == nil {
@@ -204,9 +214,8 @@ func (t *Transport) serve(nc net.Conn) {
 		return
 	}
 	t.metrics.refuse(causeOf(err))
-	host, _, splitErr := net.SplitHostPort(nc.RemoteAddr().String())
-	if splitErr != nil {
-		host = nc.RemoteAddr().String()
+	if causeOf(err) == "secret" {
+		t.failures.Failed(host, time.Since(t.began))
 	}
 	id := uint8(0)
 	if hs != nil {
@@ -218,6 +227,15 @@ func (t *Transport) serve(nc net.Conn) {
 	if t.complaints.shouldLog("accept "+host+string(rune(id)), logText(err)) {
 		t.log.Warn("refused a connection to the quorum port", zap.String("remote", host), zap.Uint8("sid", id), zap.String("err", logText(err)))
 	}
+}
+
+// hostOfConn returns the address of the peer without its port.
+func hostOfConn(nc net.Conn) string {
+	host, _, err := net.SplitHostPort(nc.RemoteAddr().String())
+	if err != nil {
+		return nc.RemoteAddr().String()
+	}
+	return host
 }
 
 // greet does the acceptor's part of the handshake except the verdict.

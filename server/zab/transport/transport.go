@@ -7,9 +7,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -24,7 +26,9 @@ type Transport struct {
 	log        *zap.Logger
 	metrics    *metrics
 	complaints complaints
-	tls        *secure.TLS // nil without TLS
+	tls        *secure.TLS      // nil without TLS
+	failures   *limits.Failures // of handshakes, for their secret
+	began      time.Time        // their clock
 
 	gen        atomic.Uint64
 	relinks    atomic.Uint64             // calls of Relink: a hello from before the last one is out of date
@@ -52,7 +56,7 @@ func New(o Options) (*Transport, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	t := &Transport{o: o, log: o.Logger}
+	t := &Transport{o: o, log: o.Logger, failures: limits.NewFailures(secretFailures), began: time.Now()}
 	if o.TLS != nil {
 		var err error
 		if t.tls, err = newTLS(o.TLS, t.log); err != nil {
