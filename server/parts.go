@@ -20,24 +20,29 @@ import (
 // file has the constructors that pick them.
 
 func (s *Server) newClients(b clients.Backend) *clients.Clients {
+	most := 0
+	if s.opts.Listen == nil { // connections of the system have descriptors
+		most = DivideDescriptors(s.cfg).Clients
+	}
 	return clients.New(clients.Options{
-		Config:    s.cfg,
-		Logger:    s.log,
-		Metrics:   s.metrics,
-		Limits:    clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies},
-		Backend:   b,
-		State:     &s.state,
-		Schemes:   s.schemes,
-		IDs:       s.ids,
-		Sessions:  s.tracker,
-		Keys:      &s.keys,
-		Audit:     s.audit.log(),
-		Traces:    s.traces,
-		Changes:   s.feeds(),
-		Places:    &s.places,
-		TLS:       s.clientTLS,
-		Configure: s.configure,
-		Listen:    s.opts.Listen,
+		MaxDescriptors: most,
+		Config:         s.cfg,
+		Logger:         s.log,
+		Metrics:        s.metrics,
+		Limits:         clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies},
+		Backend:        b,
+		State:          &s.state,
+		Schemes:        s.schemes,
+		IDs:            s.ids,
+		Sessions:       s.tracker,
+		Keys:           &s.keys,
+		Audit:          s.audit.log(),
+		Traces:         s.traces,
+		Changes:        s.feeds(),
+		Places:         &s.places,
+		TLS:            s.clientTLS,
+		Configure:      s.configure,
+		Listen:         s.opts.Listen,
 	})
 }
 

@@ -3,9 +3,12 @@ package server
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"math"
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/zkd-project/zkd/server/config"
 )
 
 // fileDescriptors returns the number of open file descriptors of the process and its
@@ -23,6 +26,37 @@ func fileDescriptors() (open, limit int64) {
 		limit = int64(r.Cur)
 	}
 	return open, limit
+}
+
+// Descriptors divides the file descriptors of the process, so that clients, pages and metrics
+// can't take those that the log, the snapshots and the links to other servers need.
+type Descriptors struct {
+	Limit   int64 // of the process; -1 if it is unknown
+	Clients int   // most connections of clients; 0 for no limit
+	HTTP    int   // most connections of each port for HTTP
+}
+
+const (
+	ownDescriptors    = 64 // of the log, its readers, snapshots, listeners and files of keys
+	memberDescriptors = 16 // of each server: links, and connections that become some
+	httpDescriptors   = 1024
+	httpPorts         = 4
+)
+
+// DivideDescriptors divides the process's limit among the parts of a server.
+func DivideDescriptors(cfg *config.Config) Descriptors {
+	_, limit := fileDescriptors()
+	return divideDescriptors(limit, len(cfg.Members.Servers))
+}
+
+func divideDescriptors(limit int64, members int) Descriptors {
+	if limit <= 0 || limit > math.MaxInt32 {
+		return Descriptors{Limit: limit, HTTP: httpDescriptors}
+	}
+	d := Descriptors{Limit: limit, HTTP: int(min(httpDescriptors, max(limit/32, 4)))}
+	reserved := int64(ownDescriptors + memberDescriptors*members + httpPorts*d.HTTP)
+	d.Clients = int(max(limit-min(reserved, limit*2/3), 1))
+	return d
 }
 
 // kernelVersion returns the release of the operating system's kernel, or "" where the

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/secure"
 )
@@ -23,7 +24,7 @@ import (
 // Prometheus endpoint (metricsProvider.httpPort), the AdminServer's pages and Go's profiles. stop closes them and
 // returns when their goroutines have ended.
 func serveHTTP(cfg *config.Config, pprofAddr string, reg *prometheus.Registry, admin http.Handler, log *zap.Logger) (stop func(), err error) {
-	var e endpoints
+	e := endpoints{most: server.DivideDescriptors(cfg).HTTP}
 	if cfg.Metrics {
 		if cfg.MetricsRuntime {
 			reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -71,6 +72,7 @@ func serveHTTP(cfg *config.Config, pprofAddr string, reg *prometheus.Registry, a
 
 // endpoints are the HTTP servers of the process.
 type endpoints struct {
+	most    int // connections of each
 	servers []*http.Server
 	wg      sync.WaitGroup
 }
@@ -80,7 +82,7 @@ func (e *endpoints) open(what, addr string, h http.Handler, log *zap.Logger) err
 	if err != nil {
 		return fmt.Errorf("listen for %s on %s: %w", what, addr, err)
 	}
-	e.serve(what, l, h, log)
+	e.serve(what, &boundedListener{Listener: l, most: int64(e.most)}, h, log)
 	return nil
 }
 
@@ -95,7 +97,7 @@ func (e *endpoints) openTLS(what string, s secure.Settings, name, addr string, p
 	if err != nil {
 		return fmt.Errorf("listen for %s on %s: %w", what, addr, err)
 	}
-	l := newTLSListener(plain, t, plainToo)
+	l := newTLSListener(&boundedListener{Listener: plain, most: int64(e.most)}, t, plainToo)
 	e.wg.Go(l.run)
 	e.serve(what, l, h, log.With(zap.Bool("tls", true)))
 	return nil

@@ -83,20 +83,22 @@ type Limits struct {
 
 // Options configure Clients.
 type Options struct {
-	Config   *config.Config
-	Logger   *zap.Logger
-	Metrics  *monitor.Metrics
-	Limits   Limits
-	Backend  Backend
-	State    *State
-	Schemes  *auth.Schemes
-	IDs      *session.IDs                  // of sessions and of connections
-	Sessions *session.Tracker              // of the ensemble
-	Keys     *atomic.Pointer[session.Keys] // of session passwords
-	Audit    *audit.Log                    // nil for none
-	Traces   *traces.Tracer                // nil for none
-	Changes  *feed.History                 // for feeds; nil for none
-	Places   *feed.Places                  // of the feeds; Reload sets its limits
+	Config *config.Config
+	// MaxDescriptors limits the connections, whatever maxCnxns is; 0 means no limit.
+	MaxDescriptors int
+	Logger         *zap.Logger
+	Metrics        *monitor.Metrics
+	Limits         Limits
+	Backend        Backend
+	State          *State
+	Schemes        *auth.Schemes
+	IDs            *session.IDs                  // of sessions and of connections
+	Sessions       *session.Tracker              // of the ensemble
+	Keys           *atomic.Pointer[session.Keys] // of session passwords
+	Audit          *audit.Log                    // nil for none
+	Traces         *traces.Tracer                // nil for none
+	Changes        *feed.History                 // for feeds; nil for none
+	Places         *feed.Places                  // of the feeds; Reload sets its limits
 	// Configure carries out a request about the server's configuration, and returns what to
 	// show. It may be called from any goroutine, and may block.
 	Configure func(jute.ConfigureRequest) (string, error)
@@ -155,6 +157,7 @@ type Clients struct {
 		closed        bool
 	}
 	refusing  chan struct{} // closed by Refuse
+	most      int           // connections, as Options.MaxDescriptors
 	accepting sync.WaitGroup
 	running   sync.WaitGroup // readers, flushers and the feeder, and connections that are parked
 	flushers  *flushers
@@ -184,6 +187,7 @@ func New(o Options) *Clients {
 		feeder:     newFeeder(o.Changes),
 		places:     o.Places,
 		refusing:   make(chan struct{}),
+		most:       o.MaxDescriptors,
 	}
 	s.flushers = newFlushers(&s.running)
 	s.unread.limit, s.unread.held = o.Limits.Replies, make(map[*conn]int64)

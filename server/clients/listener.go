@@ -190,15 +190,25 @@ func (s *Clients) admit(nc net.Conn, kind portKind) {
 		nc.Close()
 		return
 	}
-	if !s.conns.Add(c, limits.Network(c.ip()), s.live.Load().MaxClientCnxns, s.live.Load().MaxCnxns) {
+	if !s.conns.Add(c, limits.Network(c.ip()), s.live.Load().MaxClientCnxns, s.mostConnections()) {
 		c.endLimits()
 		s.metrics.ConnectionRejected.Add(1)
-		s.logEnd(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns", errNoRoom,
+		s.logEnd(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns, and the process's limit of open files", errNoRoom,
 			zap.Stringer("remote", nc.RemoteAddr()))
 		nc.Close()
 		return
 	}
 	s.running.Go(c.serve)
+}
+
+// mostConnections returns the limit of all connections, 0 for none: maxCnxns, or what the
+// process's limit of open files leaves to clients.
+func (s *Clients) mostConnections() int {
+	configured := s.live.Load().MaxCnxns
+	if s.most > 0 && (configured == 0 || configured > s.most) {
+		return s.most
+	}
+	return configured
 }
 
 // forget removes an ended connection from all registers. After this hold of the tree's
