@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/archive"
 )
@@ -358,6 +359,39 @@ func TestAddressesAsJavaSpellsThem(t *testing.T) {
 		lines := strings.Join(auditLines(t, s.fs, map[jute.SessionID]string{c.session: "C"}), "\n")
 		if !strings.Contains(lines, "user="+spelled+"\tip="+spelled) && !strings.Contains(lines, "ip="+spelled) {
 			t.Errorf("audit:\n%s", lines)
+		}
+	})
+}
+
+// TestQueuedReadAfterItsToken lets a token end while a read waits behind a write, since the disk hangs: the read
+// is answered without that identity.
+func TestQueuedReadAfterItsToken(t *testing.T) {
+	i := newIssuer(t)
+	synctest.Test(t, func(t *testing.T) {
+		disk := crashfs.New(1)
+		s := startOn(t, disk, "/data", i.lines...)
+		root, c := s.super(t), s.connect(t)
+		ann := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "jwt", ID: "ann"}}}
+		root.ok(jute.OpCreate, &jute.CreateRequest{Path: "/n", ACL: ann})
+		root.create("/open", "")
+		c.addAuth("jwt", i.token("ann", 5*time.Second))
+		well := make(chan struct{})
+		disk.SetHook(func(op crashfs.Op) error {
+			if op.Kind == crashfs.OpSync {
+				<-well
+			}
+			return nil
+		})
+		write := c.send(jute.OpSetData, set("/open", "1"))
+		read := c.send(jute.OpGetData, get("/n", false))
+		time.Sleep(6 * time.Second)
+		disk.SetHook(nil)
+		close(well)
+		if r := c.await(write); r.Err != 0 {
+			t.Errorf("the write: %v", r)
+		}
+		if r := c.await(read); r.Err != jute.ErrNoAuth {
+			t.Errorf("the read: %v", r)
 		}
 	})
 }

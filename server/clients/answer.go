@@ -239,6 +239,7 @@ func (a *Answers) serveReads(c *conn) {
 			c.kill()
 			return
 		}
+		req.auth = c.stillHeld(req.auth)
 		if !a.clients.answerRead(c, &req, &a.namespace) {
 			c.endAfterFlush()
 			return
@@ -335,6 +336,7 @@ func (a *Answers) answerSpecial(c *conn, req *request, o *replica.Order, txn *da
 	case code == jute.ErrSessionMoved:
 		c.kill() // the client is elsewhere, and must not get anything from here
 	case !replica.Ordered(req.op):
+		req.auth = c.stillHeld(req.auth)
 		if !a.clients.answerRead(c, req, &a.namespace) {
 			c.endAfterFlush()
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/exact"
@@ -318,6 +319,16 @@ func (c *conn) present() *auth.Credentials {
 		return creds
 	}
 	return creds.At(time.Now().UnixMilli())
+}
+
+// stillHeld returns the identities of a request that has waited, without those that have ended
+// meanwhile.
+func (c *conn) stillHeld(ids []jute.ID) []jute.ID {
+	if c.credentials.Load().Until() == 0 {
+		return ids
+	}
+	held := c.present().IDs()
+	return slices.DeleteFunc(slices.Clone(ids), func(id jute.ID) bool { return !slices.Contains(held, id) })
 }
 
 // failAuth answers an auth packet that proves nothing, and returns the error that ends the

@@ -95,10 +95,8 @@ func (l *slowLog) note(c *conn, req *request, r slowRequest) {
 	}
 	r.op, r.session, r.remote = req.op, c.SessionID(), c.nc.RemoteAddr().String()
 	r.path, r.ops = pathOf(req)
-	for _, id := range req.auth {
-		if id.Scheme != "ip" {
-			r.identity = id.Scheme + ":" + auth.User(id)
-		}
+	if id, ok := auth.Principal(req.auth); ok {
+		r.identity = id.Scheme + ":" + auth.User(id)
 	}
 	l.noted[into] = r
 }
