@@ -1,6 +1,7 @@
 package datatree
 
 import (
+	"fmt"
 	"hash/maphash"
 	"math/bits"
 )
@@ -88,6 +89,9 @@ func (x *index) remove(a *arena, id nodeID) {
 	r := a.rec(id)
 	link := x.bucket(r.hash)
 	for *link != id {
+		if *link == 0 {
+			panic(fmt.Sprintf("datatree: node %d is not in the index", id))
+		}
 		link = &a.rec(*link).chain
 	}
 	*link, r.chain = r.chain, 0
