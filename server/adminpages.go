@@ -58,7 +58,7 @@ func (f adminFacts) Peer() (p admin.Peer, ok bool) {
 		return p, false
 	}
 	st := f.role.Load()
-	p = admin.Peer{ID: int64(f.id), Leads: st.Role == zab.Leading, Leader: int64(st.Leader), Voter: !st.Observer, Activity: activityOf(st)}
+	p = admin.Peer{ID: int64(f.id.Number()), Leads: st.Role == zab.Leading, Leader: leaderOf(st), Voter: !st.Observer, Activity: activityOf(st)}
 	f.state.RLock()
 	text, _ := f.state.Tree.Data(datatree.ConfigPath)
 	members, err := config.ParseMembers(string(text))
@@ -75,7 +75,7 @@ func (f adminFacts) Peer() (p admin.Peer, ok bool) {
 		switch {
 		case m.Client.Port != 0:
 			row.Client = m.Client.String()
-		case m.ID == int64(f.id) && f.cfg.ClientPort > 0: // of the others it does not know
+		case m.ID == int64(f.id.Number()) && f.cfg.ClientPort > 0: // of the others it does not know
 			row.Client = config.Endpoint{Host: cmp.Or(f.cfg.ClientPortAddress, "0.0.0.0"), Port: f.cfg.ClientPort}.String()
 		}
 		p.Members = append(p.Members, row)
@@ -95,10 +95,18 @@ func (f adminFacts) observers(peers []zab.PeerStatus) (list []admin.Observer) {
 			continue
 		}
 		l := &links[i]
-		list = append(list, admin.Observer{ID: int64(o.ID), Remote: l.Hello.Addr, Since: l.Since, Received: l.FramesIn, Sent: l.FramesOut,
+		list = append(list, admin.Observer{ID: int64(o.ID.Number()), Remote: l.Hello.Addr, Since: l.Since, Received: l.FramesIn, Sent: l.FramesOut,
 			Queued: l.ControlBytes + l.BulkBytes, Requests: f.requests[o.ID].Load(), Zxid: int64(o.Match)})
 	}
 	return list
+}
+
+// leaderOf returns the id of the leader that a server follows or is, -1 for none.
+func leaderOf(st *zab.Status) int64 {
+	if st.Leader == 0 {
+		return -1
+	}
+	return int64(st.Leader.Number())
 }
 
 // activityOf returns Apache's name for what a member does.

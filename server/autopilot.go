@@ -18,7 +18,7 @@ func (s *Server) textOf(list *zab.Members) ([]byte, error) {
 	present.Servers = slices.Clone(present.Servers)
 	for i := range present.Servers {
 		one := &present.Servers[i]
-		m := list.Find(zab.SID(one.ID))
+		m := list.Find(zab.SIDOf(uint8(one.ID)))
 		if m == nil {
 			return nil, fmt.Errorf("the members have no server %d, and their text has", one.ID)
 		}

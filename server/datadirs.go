@@ -40,7 +40,7 @@ func CheckData(cfg *config.Config) error {
 func examine(fsys vfs.FS, cfg *config.Config) (*datadirs.Found, error) {
 	d := &explorer{cfg: cfg, Found: datadirs.Found{DataDir: cfg.DataDir, LogDir: cfg.DataLogDir, NoAutoCreate: !cfg.DBAutoCreate}}
 	if cfg.Replicated() {
-		d.Self = zab.SID(cfg.MyID)
+		d.Self = zab.SIDOf(uint8(cfg.MyID))
 	}
 	for _, look := range []func(vfs.FS) error{d.lookAtLog, d.lookAtOwner, d.lookAtSnapshots, d.lookForMixUp, d.lookForForeignFiles} {
 		if err := look(fsys); err != nil {

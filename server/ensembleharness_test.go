@@ -168,6 +168,7 @@ type testEnsemble struct {
 	size    int
 	lines   []string
 	files   map[int]string // by id: the members of its configuration file; all for none
+	zero    bool           // the third server has the id 0
 	vouched bool           // start with Options.AcceptOldData
 	tune    func(*Server)  // before a start; may be nil
 }
@@ -203,6 +204,9 @@ func (e *testEnsemble) serverLines(id int) (lines []string) {
 	}
 	for _, word := range strings.Fields(file) {
 		line := fmt.Sprintf("server.%[1]s=10.0.0.%[1]s:2888:3888", strings.TrimSuffix(word, "o"))
+		if e.zero {
+			line = strings.Replace(line, "server.3=", "server.0=", 1)
+		}
 		if strings.HasSuffix(word, "o") {
 			line += ":observer"
 		}
@@ -230,7 +234,11 @@ func (e *testEnsemble) tryStart(id int, change ...func(o *Options)) (*testServer
 	} else {
 		dir = fmt.Sprintf("%s/%d", dir, id)
 	}
-	cfg := parseConfig(e.t, dir, slices.Concat(e.lines, e.serverLines(id), []string{fmt.Sprintf("zkd.myid=%d", id)})...)
+	number := id
+	if e.zero {
+		number %= 3
+	}
+	cfg := parseConfig(e.t, dir, slices.Concat(e.lines, e.serverLines(id), []string{fmt.Sprintf("zkd.myid=%d", number)})...)
 	o := Options{
 		FS:            fs,
 		Config:        cfg,
@@ -297,6 +305,14 @@ func (e *testEnsemble) kill(id int) {
 	}
 }
 
+// place returns the place of a server in testEnsemble.servers.
+func place(id zab.SID) int {
+	if id == zab.Zero {
+		return 3
+	}
+	return int(id)
+}
+
 // leader waits until a leader is in service and a quorum follows it.
 func (e *testEnsemble) leader() int {
 	e.t.Helper()
@@ -306,15 +322,15 @@ func (e *testEnsemble) leader() int {
 				continue
 			}
 			if !s.ensemble() || s.lists.Load().settled.Quorum(func(other zab.SID) bool {
-				if int(other) == id {
+				if place(other) == id {
 					return true
 				}
-				f := e.servers[other]
+				f := e.servers[place(other)]
 				if f == nil {
 					return false
 				}
 				st := f.role.Load()
-				return st.Role == zab.Following && int(st.Leader) == id
+				return st.Role == zab.Following && place(st.Leader) == id
 			}) {
 				return id
 			}

@@ -73,7 +73,7 @@ type published struct {
 	lists          atomic.Pointer[memberLists]
 	membersChanged chan struct{}                    // has a token when lists has changed
 	peers          atomic.Pointer[[]zab.PeerStatus] // of a leader, updated from time to time
-	requests       [256]atomic.Uint64               // by server: what it has forwarded to this one
+	requests       [zab.Zero + 1]atomic.Uint64      // by server: what it has forwarded to this one
 	heldMetrics    held
 	answersUntil   atomic.Int64  // as zab.Core.AnswersUntil, on the clock of now
 	quorumFull     atomic.Bool   // of a leader: the disks of so many voters are full that the others are no quorum

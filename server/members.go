@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -127,7 +128,7 @@ func (l *loop) peersOf(lists *memberLists) []transport.Peer {
 	var peers []transport.Peer
 	for _, servers := range sources {
 		for i := range servers {
-			id := zab.SID(servers[i].ID)
+			id := zab.SIDOf(uint8(servers[i].ID))
 			if id != l.id && !slices.ContainsFunc(peers, func(p transport.Peer) bool { return p.ID == id }) {
 				peers = append(peers, transport.Peer{ID: id, Addrs: quorumAddrs(&servers[i]), Moves: l.cfg.ReconfigEnabled || lists.newest.Commanded})
 			}
@@ -216,11 +217,12 @@ func members(c *config.Members) zab.Members {
 	for _, srv := range c.Servers {
 		group, _ := c.Group(srv.ID)
 		m.List = append(m.List, zab.Member{
-			ID:       zab.SID(srv.ID),
+			ID:       zab.SIDOf(uint8(srv.ID)),
 			Observer: srv.Observer,
 			Weight:   uint32(srv.Weight),
 			Group:    uint32(group),
 		})
 	}
+	slices.SortFunc(m.List, func(a, b zab.Member) int { return cmp.Compare(a.ID, b.ID) })
 	return m
 }

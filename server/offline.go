@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,7 @@ func WriteState(ctx context.Context, s *State, places ...Place) error {
 			ensemble.Admitted = append(ensemble.Admitted, zab.Admission{Server: p.Server, Incarnation: idents[i].Incarnation})
 		}
 	}
+	slices.SortFunc(ensemble.Admitted, func(a, b zab.Admission) int { return cmp.Compare(a.Server, b.Server) })
 	ref, err := places[0].writeTree(ctx, s.Tree, &ensemble, &idents[0])
 	if err != nil {
 		return err

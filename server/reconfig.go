@@ -39,7 +39,7 @@ func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab
 		s.log.Warn("a change of the members has a server that may not get its ports", zap.Stringer("remark", w))
 	}
 	list := members(&next)
-	replica.KeepMarks(now, &list, func(id zab.SID) bool { return asked.Names(int64(id)) })
+	replica.KeepMarks(now, &list, func(id zab.SID) bool { return asked.Names(int64(id.Number())) })
 	return list, nil
 }
 
@@ -104,7 +104,7 @@ func (m *membership) follow(lists *memberLists) error {
 	if err != nil {
 		return err
 	}
-	line, listed := parsed.Server(int64(m.id))
+	line, listed := parsed.Server(int64(m.id.Number()))
 	switch {
 	case !listed && lists.served && !m.away:
 		m.away = true
@@ -184,5 +184,5 @@ func (m *membership) save(members config.Members) error {
 	if m.cfg.File == "" || !m.cfg.ReconfigEnabled {
 		return nil
 	}
-	return config.SaveMembers(m.fs, m.cfg.File, members, int64(m.id))
+	return config.SaveMembers(m.fs, m.cfg.File, members, int64(m.id.Number()))
 }

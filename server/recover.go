@@ -159,7 +159,7 @@ func decodePromise(b []byte) (zab.Promise, error) {
 	if len(b) != 5 {
 		return zab.Promise{}, fmt.Errorf("the log's promise has %d bytes, not 5", len(b))
 	}
-	return zab.Promise{Epoch: binary.BigEndian.Uint32(b), To: zab.SID(b[4])}, nil
+	return zab.Promise{Epoch: binary.BigEndian.Uint32(b), To: zab.SIDOf(b[4])}, nil
 }
 
 // openLog opens the log, or makes one as begin says.

@@ -51,7 +51,9 @@ func New(opts Options) (*Server, error) {
 	s.acceptLossAfter, s.setAside = opts.AcceptLossAfter, opts.SetDataAside
 	s.disk = &disk{lifecycle: l}
 	if cfg.Replicated() {
-		s.id = zab.SID(cfg.MyID)
+		s.id = zab.SIDOf(uint8(cfg.MyID))
+	} else {
+		s.id = zab.Zero
 	}
 	s.role.Store(&zab.Status{})
 	s.state.Watches = watch.New()

@@ -81,7 +81,7 @@ func (s *Server) troubles() (t monitor.Troubles) {
 // has not got it, as that is what clients and tools find the members by; 0 if all is well.
 func (s *Server) unlistedSecurePort() int {
 	if at, ok := s.clients.SecureAddr().(*net.TCPAddr); ok && s.ensemble() {
-		return unlisted(s.members(), int64(s.id), at.Port)
+		return unlisted(s.members(), int64(s.id.Number()), at.Port)
 	}
 	return 0
 }

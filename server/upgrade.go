@@ -131,7 +131,7 @@ func UpgradeRemark(ctx context.Context, cfg *config.Config) string {
 // AskPeer asks another server of the ensemble whether this version of zkd, with a history of the format needs,
 // could be linked with it. mismatch is the reason why not.
 func AskPeer(ctx context.Context, cfg *config.Config, peer *config.Server, needs uint32) (v transport.Versions, mismatch string, err error) {
-	q := transport.Question{Self: zab.SID(cfg.MyID), To: zab.SID(peer.ID), Needs: cmp.Or(needs, format.History.Writes()), TLS: peerTLS(&cfg.QuorumTLS)}
+	q := transport.Question{Self: zab.SIDOf(uint8(cfg.MyID)), To: zab.SIDOf(uint8(peer.ID)), Needs: cmp.Or(needs, format.History.Writes()), TLS: peerTLS(&cfg.QuorumTLS)}
 	for _, q.Addr = range quorumAddrs(peer) {
 		if v, mismatch, err = q.Ask(ctx); err == nil {
 			break

@@ -122,7 +122,7 @@ func parseMembers(list string) (ids []zab.SID, err error) {
 		if err != nil || n == 0 || n > 254 {
 			return nil, fmt.Errorf("--members: %q is no id of a server (1 to 254)", id)
 		}
-		ids = append(ids, zab.SID(n))
+		ids = append(ids, zab.SIDOf(uint8(n)))
 	}
 	return ids, nil
 }

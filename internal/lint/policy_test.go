@@ -287,7 +287,7 @@ const pureStd = `
 	encoding/binary: *
 	encoding/hex: *
 	errors: *
-	fmt: Errorf Sprintf Sprint Sprintln Sscanf Appendf Append Stringer
+	fmt: Errorf Sprintf Sprint Sprintln Sscanf Appendf Append Stringer State
 	hash: *
 	hash/crc32: *
 	hash/fnv: *

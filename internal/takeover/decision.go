@@ -71,7 +71,7 @@ func parseMember(text string) (f server.Founder, last jute.Zxid, err error) {
 		incarnation, err2 := hex.DecodeString(parts[1])
 		z, err3 := strconv.ParseInt(strings.TrimPrefix(parts[2], "0x"), 16, 64)
 		if errors.Join(err1, err2, err3) == nil && id > 0 && len(incarnation) == len(f.Incarnation) {
-			f.Server = zab.SID(id)
+			f.Server = zab.SIDOf(uint8(id))
 			copy(f.Incarnation[:], incarnation)
 			return f, jute.Zxid(z), nil
 		}

@@ -56,7 +56,7 @@ type LogStream interface {
 type Peer struct {
 	ID     int64
 	Leads  bool
-	Leader int64 // 0 if none is known
+	Leader int64 // -1 if none is known
 	Voter  bool
 	// Activity is election, discovery, synchronization or broadcast.
 	Activity string
@@ -288,7 +288,7 @@ func (q query) leader() object {
 		return object{{"error", "server is not initialized"}}
 	}
 	o := object{{"is_leader", p.Leads}}
-	if p.Leader != 0 {
+	if p.Leader >= 0 {
 		o = append(o, object{{"leader_id", p.Leader}, {"leader_ip", hostOf(p.member(p.Leader).Quorum)}}...)
 	}
 	return o

@@ -229,8 +229,8 @@ func (l *loader) validateIDs() {
 	for _, s := range l.c.Members.Servers {
 		p := s.line()
 		switch {
-		case s.ID > maxServerID || s.ID == 0:
-			l.fail(p, "an id is a number from 1 to %d: it is the top byte of the ids of the server's sessions", maxServerID)
+		case s.ID > maxServerID:
+			l.fail(p, "an id is a number from 0 to %d: it is the top byte of the ids of the server's sessions", maxServerID)
 		case s.ID > maxTTLServerID && l.c.ExtendedTypes:
 			l.fail(p, "TTL nodes do not allow an id above %d: set extendedTypesEnabled=false or take another id", maxTTLServerID)
 		}

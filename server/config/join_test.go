@@ -72,7 +72,7 @@ func TestJoinID(t *testing.T) {
 		{name: "id in use", Join: Join{Advertise: "c", ID: 3}, err: "id 3 is in use: server.3 of the ensemble is at b:2888"},
 		{name: "address in use", Join: Join{Advertise: "b", ID: 9}, err: "server.3 of the ensemble has the address b:2888"},
 		{name: "port in use", Join: Join{Advertise: "b:2181:3889;5"}, err: "is the client port of server.3"},
-		{name: "id too high", Join: Join{Advertise: "c", ID: 300}, err: "an id is a number from 1 to 255"},
+		{name: "id too high", Join: Join{Advertise: "c", ID: 300}, err: "an id is a number from 0 to 255"},
 		{name: "no address for others", Join: Join{Advertise: "0.0.0.0"}, err: "other servers can't connect to that address"},
 		{name: "several addresses", Join: Join{Advertise: "c:1:2|d:1:2"}, err: "it must be one address"},
 		{name: "no port", Join: Join{Advertise: "c:1"}, err: "write it as HOST:QUORUMPORT:ELECTIONPORT;CLIENTPORT"},

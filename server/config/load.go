@@ -402,7 +402,7 @@ func (l *loader) readMyID() {
 	if !ok || id < 0 {
 		p := l.idFrom
 		p.value = strings.TrimSpace(first)
-		bad(p, "must be the id of this server, a number from 1 to %d", maxServerID)
+		bad(p, "must be the id of this server, a number from 0 to %d", maxServerID)
 		return
 	}
 	l.c.MyID = id

@@ -17,8 +17,9 @@ import (
 //	bytes 1-16   cluster id: names the history
 //	bytes 17-32  incarnation: names this copy of it
 //	bytes 33-64  secret of the session passwords
-//	byte 65      1 if the log replaced a damaged one, or one that may be lost: the
+//	byte 65      bit 0: the log replaced a damaged one, or one that may be lost: the
 //	             server does not count before it is admitted to an ensemble
+//	             bit 1: the log belongs to server 0
 //	byte 66      id of the server that the log belongs to; 0 before it is a member
 //	bytes 67-82  incarnation of the log that this one replaced; zero for none
 //	bytes 83-90  bound of the ids that have been given out, big-endian: see session.IDs
@@ -40,6 +41,9 @@ type Identity struct {
 }
 
 const (
+	isUnproven   = 1
+	isServerZero = 2
+
 	identSize1 = 1 + 16 + 16 + 32 + 1
 	identSize  = identSize1 + 1 + 16 + 8
 )
@@ -51,11 +55,14 @@ func (id *Identity) Encode() []byte {
 	b = append(b, id.Cluster[:]...)
 	b = append(b, id.Incarnation[:]...)
 	b = append(b, id.Secret[:]...)
+	flags := byte(0)
 	if id.Unproven {
-		b = append(b, 1)
-	} else {
-		b = append(b, 0)
+		flags |= isUnproven
 	}
+	if id.Server == zab.Zero {
+		flags |= isServerZero
+	}
+	b = append(b, flags)
 	if id.Format == 1 {
 		return b
 	}
@@ -84,9 +91,12 @@ func DecodeIdentity(b []byte) (id Identity, err error) {
 	copy(id.Cluster[:], b[1:])
 	copy(id.Incarnation[:], b[17:])
 	copy(id.Secret[:], b[33:])
-	id.Unproven = b[65] != 0
+	id.Unproven = b[65]&isUnproven != 0
 	if id.Format > 1 {
 		id.Server = zab.SID(b[66])
+		if b[65]&isServerZero != 0 {
+			id.Server = zab.Zero
+		}
 		copy(id.Replaced[:], b[67:])
 		id.IDs = binary.BigEndian.Uint64(b[83:])
 	}

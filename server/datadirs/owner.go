@@ -46,7 +46,7 @@ func (o *Owner) Encode() []byte {
 	if o.Mirror {
 		version, last = mirrorFormat, mirrorLine
 	}
-	b := fmt.Appendf(nil, "zkd data directory, format %d\nserver %d\nincarnation %x\n%s", version, o.Server, o.Incarnation, last)
+	b := fmt.Appendf(nil, "zkd data directory, format %d\nserver %d\nincarnation %x\n%s", version, uint16(o.Server), o.Incarnation, last)
 	return fmt.Appendf(b, "crc %08x\n", crc32.ChecksumIEEE(b))
 }
 

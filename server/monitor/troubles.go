@@ -1,8 +1,8 @@
 package monitor
 
 import (
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -68,7 +68,7 @@ func (t *Troubles) words() []fourletter.Metric {
 	if len(t.MissingVoters) > 0 {
 		ids := make([]string, len(t.MissingVoters))
 		for i, id := range t.MissingVoters {
-			ids[i] = strconv.Itoa(int(id))
+			ids[i] = fmt.Sprint(id)
 		}
 		list = append(list, fourletter.Metric{Name: "voters_missing", Value: strings.Join(ids, ", ")},
 			fourletter.Int("voters_missing_ms", t.VotersMissing.Milliseconds()))

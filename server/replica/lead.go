@@ -39,7 +39,7 @@ type leading struct {
 	pace    pace
 	// services are the numbers of the servers' present services. Waiting requests of earlier ones
 	// have no effect.
-	services [256]uint64
+	services [zab.Zero + 1]uint64
 	// refused are the connections that end because one of their requests was refused.
 	refused map[uint64]bool
 	reports []digestReports // oldest first

@@ -58,7 +58,7 @@ func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 // loses its connection with all others.
 func (r *Replica) transferLeader(req *evaluate.Request) (done, ok bool) {
 	request, err := r.leading.evaluator.TransferLeader(req)
-	if to := zab.SID(request.Server); err == nil && to != r.o.ID {
+	if to := zab.SIDOf(uint8(request.Server)); err == nil && to != r.o.ID {
 		err = r.Core.TransferTo(to)
 	}
 	switch {

@@ -183,9 +183,9 @@ type Replica struct {
 	format uint32             // of a leader: the highest version of format.History that all servers read
 
 	leading         leading
-	remote          [256]remoteTouches // by server, of a leader
-	requests        [256]uint64        // by server: how many it has forwarded to this one
-	leasedTo        int64              // until when this server answers by itself, in ms
+	remote          [zab.Zero + 1]remoteTouches // by server, of a leader
+	requests        [zab.Zero + 1]uint64        // by server: how many it has forwarded to this one
+	leasedTo        int64                       // until when this server answers by itself, in ms
 	peers           []zab.PeerStatus
 	fullDisk        bool      // of a leader: too few disks have room for a quorum
 	service         uint64    // number of the present service, or of the last one
@@ -254,6 +254,9 @@ type Output struct {
 // New returns a replica that continues from the recovered state: all entries up to
 // applied are in the tree.
 func New(core *zab.Core, applied jute.Zxid, o Options) *Replica {
+	if o.ID == 0 { // without an ensemble
+		o.ID = zab.Zero
+	}
 	r := &Replica{
 		Core:      core,
 		o:         o,
@@ -278,7 +281,7 @@ func (r *Replica) Tune(maxWait time.Duration, e evaluate.Options) {
 func (r *Replica) Requests(from zab.SID) uint64 { return r.requests[from] }
 
 // ServerOf returns the server that a connection belongs to.
-func ServerOf(origin uint64) zab.SID { return zab.SID(origin >> 56) }
+func ServerOf(origin uint64) zab.SID { return zab.SIDOf(uint8(origin >> 56)) }
 
 // Status returns the status as of the last Take.
 func (r *Replica) Status() zab.Status { return r.status }

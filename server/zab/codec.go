@@ -137,7 +137,7 @@ func (a *Admission) Decode(b []byte) error {
 }
 
 func (a *Admission) decode(d *decoder) {
-	a.Server = SID(d.u8("admission"))
+	a.Server = SIDOf(d.u8("admission"))
 	a.Incarnation = d.id("admission")
 	if d.err == nil && a.Server == 0 {
 		d.fail("admission of server 0")
@@ -246,7 +246,7 @@ func (m *Marker) Decode(b []byte) error {
 	*m = Marker{}
 	flags := d.flags(hasInit|hasMembers|isAlone, "marker")
 	m.Alone = flags&isAlone != 0
-	m.Leader = SID(d.u8("marker"))
+	m.Leader = SIDOf(d.u8("marker"))
 	m.Boot = d.u64("marker")
 	m.TimeMs = int64(d.u64("marker"))
 	if flags&hasInit != 0 {
@@ -306,7 +306,7 @@ func (m *Members) decode(d *decoder) {
 	m.TimeMs = int64(d.u64("members"))
 	n := d.count(4, "members")
 	for i := range n {
-		one := Member{ID: SID(d.u8("members"))}
+		one := Member{ID: SIDOf(d.u8("members"))}
 		flags := d.flags(memberObserver|memberDemoted, "members")
 		one.Observer, one.Demoted = flags&memberObserver != 0, flags&memberDemoted != 0
 		if one.Demoted && !one.Observer {
@@ -315,7 +315,7 @@ func (m *Members) decode(d *decoder) {
 		}
 		one.Weight = d.u32("members")
 		one.Group = d.u32("members")
-		if i == 0 && one.ID == 0 || i > 0 && one.ID <= m.List[i-1].ID {
+		if i > 0 && one.ID <= m.List[i-1].ID {
 			d.fail("members out of order")
 			return
 		}

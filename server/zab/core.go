@@ -61,7 +61,7 @@ type Core struct {
 	selfCountedAt jute.Zxid
 
 	peers []*peer // sorted by id
-	byID  [256]*peer
+	byID  [Zero + 1]*peer
 
 	election
 	leadership

@@ -116,7 +116,7 @@ func TestGarbage(t *testing.T) {
 		from := SID(n.rng.IntN(4))
 		st := s.core.Status()
 		m := Message{
-			Kind: MessageKind(n.rng.IntN(int(lastMessageKind) + 3)), Leader: SID(number()), Flags: uint16(n.rng.Uint32()),
+			Kind: MessageKind(n.rng.IntN(int(lastMessageKind) + 3)), Leader: SIDOf(uint8(number())), Flags: uint16(n.rng.Uint32()),
 			Epoch: st.Epoch - 1 + uint32(n.rng.IntN(3)), Zxid: jute.Zxid(number()), Prev: jute.Zxid(number()), Commit: jute.Zxid(number()),
 			Seq: number(), Echo: number(), Nonce: number(),
 		}

@@ -3,12 +3,33 @@ package zab
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/zkd-project/zkd/jute"
 )
 
-// SID is the id of a server, 1 to 255: the number in its myid file.
-type SID uint8
+// SID identifies a server by the number in its myid file, 0 to 255. The zero value means no server,
+// so server 0 has a value of its own: Zero, the largest.
+type SID uint16
+
+// Zero is server 0.
+const Zero SID = 256
+
+// SIDOf returns the SID of the server with a number in its myid file.
+func SIDOf(number uint8) SID {
+	if number == 0 {
+		return Zero
+	}
+	return SID(number)
+}
+
+// Number returns the number in the server's myid file. It is 0 for no server, too.
+func (s SID) Number() uint8 { return uint8(s) }
+
+// Format is part of fmt.Formatter: each verb shows the number.
+func (s SID) Format(f fmt.State, _ rune) {
+	_, _ = f.Write(strconv.AppendUint(nil, uint64(s.Number()), 10)) // it is the text that is being made
+}
 
 // Member is a server of the ensemble.
 type Member struct {

@@ -268,7 +268,7 @@ func (m *Message) Decode(b []byte) error {
 func (m *Message) decodeFields(d *decoder, bits uint16) {
 	const what = "message"
 	if bits&fieldLeader != 0 {
-		m.Leader = SID(d.u8(what))
+		m.Leader = SIDOf(d.u8(what))
 	}
 	if bits&fieldFlags != 0 {
 		v := d.u32(what)

@@ -132,7 +132,7 @@ func (n *Notes) Decode(b []byte) error {
 	d := decoder{b: b}
 	*n = Notes{Starts: d.starts()}
 	for i := range d.count(sightingSize, what) {
-		s := Sighting{Server: SID(d.u8(what)), Incarnation: d.id(what), Boot: d.u64(what), Position: d.u64(what)}
+		s := Sighting{Server: SIDOf(d.u8(what)), Incarnation: d.id(what), Boot: d.u64(what), Position: d.u64(what)}
 		if s.Server == 0 || i > 0 && s.compare(&n.Sightings[i-1]) <= 0 {
 			d.fail("sightings out of order")
 		}

@@ -59,7 +59,7 @@ func (t *Transport) acceptHello(nc net.Conn) (*handshake, error) {
 		return hs, err
 	}
 	hs.purpose = hs.theirs.Purpose
-	if hs.accep, err = hs.sendHello(zab.SID(hs.theirs.From)); err != nil {
+	if hs.accep, err = hs.sendHello(zab.SIDOf(hs.theirs.From)); err != nil {
 		return hs, err
 	}
 	if err := hs.readVerdict(); err != nil {
@@ -104,7 +104,7 @@ func (hs *handshake) sendHello(to zab.SID) ([]byte, error) {
 func (hs *handshake) hello() Hello {
 	h := &hs.theirs
 	return Hello{
-		ID: zab.SID(h.From), Introduction: hs.intro, Listen: h.Listen,
+		ID: zab.SIDOf(h.From), Introduction: hs.intro, Listen: h.Listen,
 		Version: min(h.Max, maxVersion), Reads: max(h.Reads, 1), TLS: encrypted(hs.nc), Addr: hs.nc.RemoteAddr().String(),
 	}
 }
@@ -237,7 +237,7 @@ func (hs *handshake) checkAnswer(want zab.SID) error {
 	switch {
 	case h.From == hs.ours.From && h.Boot == hs.ours.Boot:
 		return refuse("target", fmt.Sprintf("the address of server %d leads to server %d itself", want, h.From))
-	case zab.SID(h.From) != want:
+	case zab.SIDOf(h.From) != want:
 		return refuse("target", fmt.Sprintf("server %d answers at the address of server %d", h.From, want))
 	}
 	if err := hs.checkBoth(); err != nil {
@@ -260,20 +260,20 @@ func (hs *handshake) checkCaller() error {
 	if err := hs.checkBoth(); err != nil {
 		return err
 	}
-	stranger := hs.t.active(zab.SID(h.From)) == nil
+	stranger := hs.t.active(zab.SIDOf(h.From)) == nil
 	if stranger {
 		if err := hs.t.o.Stranger(hs.hello()); err != nil {
 			hs.t.o.Refused(hs.hello())
 			return refuse("id", fmt.Sprintf("server %d is not in the configuration of server %d: %v", h.From, self, err))
 		}
 	}
-	if err := hs.t.checkCertificate(hs.nc, zab.SID(h.From)); err != nil {
+	if err := hs.t.checkCertificate(hs.nc, zab.SIDOf(h.From)); err != nil {
 		return err
 	}
 	if stranger {
-		hs.t.addPeer(Peer{ID: zab.SID(h.From), Addrs: h.Listen, Moves: true})
+		hs.t.addPeer(Peer{ID: zab.SIDOf(h.From), Addrs: h.Listen, Moves: true})
 	}
-	larger := h.From > self
+	larger := zab.SIDOf(h.From) > zab.SIDOf(self)
 	switch h.Purpose {
 	case forStream:
 		return nil

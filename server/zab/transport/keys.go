@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -74,7 +73,7 @@ func (t *Transport) checkCertificate(nc net.Conn, id zab.SID) error {
 	}
 	leaf := c.ConnectionState().PeerCertificates[0]
 	if name := t.o.TLS.IDName; name != "" {
-		name = strings.ReplaceAll(name, "{id}", strconv.Itoa(int(id)))
+		name = strings.ReplaceAll(name, "{id}", fmt.Sprint(id))
 		if !isNamed(leaf, name) {
 			return refuse("certificate", fmt.Sprintf("the certificate of server %d is for %s, not for %s", id, describe(leaf), name))
 		}

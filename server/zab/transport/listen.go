@@ -253,7 +253,7 @@ func (t *Transport) greet(nc net.Conn) (*peer, *handshake, error) {
 	if err != nil {
 		return nil, hs, err
 	}
-	p := t.active(zab.SID(hs.theirs.From))
+	p := t.active(zab.SIDOf(hs.theirs.From))
 	if p == nil {
 		return nil, hs, errRemoved
 	}

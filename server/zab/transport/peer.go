@@ -2,10 +2,10 @@ package transport
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -317,7 +317,7 @@ func (p *peer) reached() {
 	p.t.complaints.forget(p.topic())
 }
 
-func (p *peer) name() string { return strconv.Itoa(int(p.id)) }
+func (p *peer) name() string { return fmt.Sprint(p.id) }
 
 func (p *peer) topic() string { return "dial " + p.name() }
 

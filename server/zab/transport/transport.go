@@ -31,10 +31,10 @@ type Transport struct {
 	began      time.Time        // their clock
 
 	gen        atomic.Uint64
-	relinks    atomic.Uint64             // calls of Relink: a hello from before the last one is out of date
-	links      [256]atomic.Pointer[link] // by peer; the link that is up
-	greeting   atomic.Int64              // accepted connections in their handshake
-	ctx        context.Context           // ends with Close
+	relinks    atomic.Uint64                      // calls of Relink: a hello from before the last one is out of date
+	links      [zab.Zero + 1]atomic.Pointer[link] // by peer; the link that is up
+	greeting   atomic.Int64                       // accepted connections in their handshake
+	ctx        context.Context                    // ends with Close
 	cancel     context.CancelFunc
 	goroutines sync.WaitGroup
 
