@@ -50,7 +50,8 @@ for archive in "$release"/zkd-*-linux-*.tar.gz; do
 		cp "$ROOT/completions/$program.fish" "$STAGE/fish"
 	done
 	cp "$ROOT/README.md" "$ROOT/sbom.cdx.json" "$STAGE/doc"
-	cp "$ROOT"/zoo_*.cfg "$STAGE/doc/examples"
+	cp -r "$ROOT/docs" "$STAGE/doc"
+	cp "$ROOT"/zoo_*.cfg "$ROOT/alert-rules.yml" "$ROOT/dashboard.json" "$STAGE/doc/examples"
 	{
 		printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n'
 		printf 'Upstream-Name: zkd\nSource: https://github.com/zkd-project/zkd\n\n'

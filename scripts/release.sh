@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds the archives of a release into build/release: the programs for each platform, with
-# completions for shells, manual pages, the unit for systemd, the modules that they were built
-# from (sbom.cdx.json), and SHA256SUMS of all.
+# completions for shells, manual pages, the documentation, the unit for systemd, alert rules, a
+# dashboard, scripts named as Apache's, the modules that they were built from (sbom.cdx.json),
+# and SHA256SUMS of all.
 #
 #   scripts/release.sh linux/amd64 linux/arm64
 #
@@ -65,7 +66,11 @@ for platform in "$@"; do
 		cp "$shared/completions/$program".* "$shared/completions/_$program" "$dir/completions"
 	done
 	if [ "${platform%/*}" != windows ]; then
-		cp conf/zoo_sample.cfg conf/zoo_ensemble.cfg conf/zkd.service "$dir"
+		cp conf/zoo_sample.cfg conf/zoo_ensemble.cfg conf/zkd.service scripts/zkServer.sh "$dir"
+		cp deploy/prometheus/rules.yml "$dir/alert-rules.yml"
+		cp deploy/grafana/zkd.json "$dir/dashboard.json"
+		cp -r docs "$dir"
+		ln -s zkcli "$dir/zkCli.sh"
 		cp -r "$shared/man" "$dir"
 	fi
 	tar -C "$out" --sort=name --mtime="@$at" --owner=0 --group=0 --numeric-owner --format=ustar -cf - "$name" | gzip -9n >"$out/$name.tar.gz"
