@@ -156,3 +156,7 @@ func (e *ConnectError) Unwrap() []error {
 	}
 	return errs
 }
+
+// ErrNotZooKeeper is in a ConnectError for an address at which something else answers, such as
+// an HTTP server.
+var ErrNotZooKeeper = errors.New("this is no ZooKeeper server")

@@ -31,7 +31,7 @@ func (f *frames) next() ([]byte, error) {
 	n := int(int32(binary.BigEndian.Uint32(f.buf[f.start:])))
 	if n < 0 || n > f.most {
 		if n < 0 || isText(f.buf[f.start:f.start+4]) {
-			return nil, fmt.Errorf("this is no ZooKeeper server: it says %q", f.buf[f.start:min(f.start+16, f.end)])
+			return nil, fmt.Errorf("%w: it says %q", ErrNotZooKeeper, f.buf[f.start:min(f.start+16, f.end)])
 		}
 		return nil, &longReply{n, f.most}
 	}

@@ -172,11 +172,11 @@ func (l *link) greet(in *frames) (*greeting, error) {
 	l.features = resp.ext.Features & ask.Features
 	switch {
 	case d.Err() != nil:
-		return nil, fmt.Errorf("this is no ZooKeeper server: connect response: %w", d.Err())
+		return nil, fmt.Errorf("%w: connect response: %w", ErrNotZooKeeper, d.Err())
 	case resp.SessionID == 0 && resp.TimeoutMs <= 0:
 		return nil, fmt.Errorf("%w: %w", ErrSessionExpired, errExpiredByServer)
 	case resp.SessionID == 0 || resp.TimeoutMs <= 0:
-		return nil, fmt.Errorf("this is no ZooKeeper server: session %v with a timeout of %d ms", resp.SessionID, resp.TimeoutMs)
+		return nil, fmt.Errorf("%w: session %v with a timeout of %d ms", ErrNotZooKeeper, resp.SessionID, resp.TimeoutMs)
 	case req.SessionID != 0 && resp.SessionID != req.SessionID:
 		return nil, fmt.Errorf("the server answered with session %v, not %v", resp.SessionID, req.SessionID)
 	}

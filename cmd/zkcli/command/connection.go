@@ -44,7 +44,7 @@ func (n *connection) get(ctx context.Context, o *Options, watcher func(client.Ev
 }
 
 // wait waits for the connection. If all servers refuse it, because none listens at its
-// address or by TLS, the default time to wait is short: the address or a file is probably wrong. So
+// address, something else does, or by TLS, the default time to wait is short: the address or a file is probably wrong. So
 // it is if there is no login.
 func (n *connection) wait(ctx context.Context, o *Options) error {
 	times := []time.Duration{o.wait()}
@@ -76,7 +76,7 @@ func allRefuse(o *Options, err error) bool {
 		return false
 	}
 	for _, s := range e.Servers {
-		if !errors.Is(s, syscall.ECONNREFUSED) && !refusedByTLS(s) {
+		if !errors.Is(s, syscall.ECONNREFUSED) && !errors.Is(s, client.ErrNotZooKeeper) && !refusedByTLS(s) {
 			return false
 		}
 	}

@@ -2,6 +2,9 @@ package command
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"path"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -116,8 +119,21 @@ func (c *Call) create(ctx context.Context, n *newNode, b64 bool) error {
 	}
 	made, err := create(ctx, c.Arg(0), data, o)
 	if err != nil {
-		return aclError(err, acl)
+		return missingParent(ctx, zk, c.Arg(0), aclError(err, acl))
 	}
-	path := made.Path
-	return c.Emit(Output{Note: "Created " + path, Data: nodePath{path}, Raw: []byte(path + "\n"), Table: column("CREATED", []string{path})})
+	at := made.Path
+	return c.Emit(Output{Note: "Created " + at, Data: nodePath{at}, Raw: []byte(at + "\n"), Table: column("CREATED", []string{at})})
+}
+
+// missingParent says which node above a path that could not be created is missing.
+func missingParent(ctx context.Context, zk *client.Client, name string, err error) error {
+	if !errors.Is(err, client.ErrNoNode) {
+		return err
+	}
+	if root := zk.Root(); root != "" {
+		if found, lookErr := zk.Unrooted().Exists(ctx, root); lookErr == nil && !found.Exists {
+			return &wordedError{text: fmt.Sprintf("Node does not exist: %s. The chroot %s is missing: create it by a session without a chroot", name, root), err: err}
+		}
+	}
+	return &wordedError{text: fmt.Sprintf("Node does not exist: %s. Its parent %s is missing: -p creates it, too", name, path.Dir(name)), err: err}
 }

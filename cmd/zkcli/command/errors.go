@@ -54,9 +54,21 @@ func (e *UsageError) Error() string {
 // UnknownCommandError means that there is no such command.
 type UnknownCommandError struct{ Name, Nearest string }
 
+// meant are the commands of other shells, and of former versions of zkCli.sh.
+var meant = map[string]string{
+	"rmr": "deleteall", "rm": "delete, or for rm -r deleteall", "cat": "get", "mkdir": "create", "touch": "create",
+	"ll": "ls -s", "dir": "ls", "del": "delete", "put": "set", "ls2": "ls -s", "cp": "export and import", "mv": "export and import",
+}
+
 // Error begins as zkCli.sh's message does.
 func (e *UnknownCommandError) Error() string {
 	s := "Command not found: " + e.Name
+	if to := meant[strings.ToLower(e.Name)]; to != "" {
+		return s + ". Here it is " + to
+	}
+	if host, port, ok := strings.Cut(e.Name, ":"); ok && host != "" && port != "" || strings.Contains(e.Name, ".") || e.Name == "localhost" {
+		return s + ". If it is a server, write -server " + e.Name
+	}
 	if e.Nearest != "" {
 		return s + ". Did you mean " + e.Nearest + "?"
 	}
