@@ -1,12 +1,14 @@
 package server
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/zkd-project/zkd/client/sasl"
 	"github.com/zkd-project/zkd/jute"
@@ -220,5 +222,33 @@ func TestSASLFlood(t *testing.T) {
 			t.Errorf("login beside %d halves: %v", len(held), r)
 		}
 		c.create("/a", "")
+	})
+}
+
+// TestSASLGuessesByName guesses one user's password from a hundred addresses: together they get the rate of the
+// name, and who has logged in from his address does not wait.
+func TestSASLGuessesByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, saslLines(t)...)
+		good := func() time.Duration {
+			began := time.Now()
+			if r := s.dialFrom(t, "10.0.0.1").login("bob", "secret"); r.Err != 0 {
+				t.Fatal(r)
+			}
+			return time.Since(began)
+		}
+		good()
+		began := time.Now()
+		for n := range 100 {
+			if r := s.dialFrom(t, fmt.Sprint("10.6.7.", n)).login("bob", fmt.Sprint(n)); r.Err == 0 {
+				t.Fatal("a wrong password")
+			}
+		}
+		if took := time.Since(began); took < 2*time.Second || took > 4*time.Second {
+			t.Errorf("100 guesses took %v, want 2.5 s", took)
+		}
+		if took := good(); took > 0 {
+			t.Errorf("bob waits %v", took)
+		}
 	})
 }

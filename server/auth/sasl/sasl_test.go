@@ -424,3 +424,13 @@ func FuzzParseUsers(f *testing.F) {
 		sasl.ParseUsers(text) //nolint:errcheck // it must not panic
 	})
 }
+
+// TestUserOfATokenThatGuesses checks whom the tokens of an exchange are for, before they are checked.
+func TestUserOfATokenThatGuesses(t *testing.T) {
+	s := sasl.NewServer(sasl.Config{})
+	for token, want := range map[string]string{"": "", "PLAIN\x00\x00bob\x00pw": "bob", "PLAIN\x00bob": "", "SCRAM-SHA-256\x00n,,n=bob,r=x": "", "\x60x": ""} {
+		if got := s.Begin(true).User([]byte(token)); got != want {
+			t.Errorf("%q: %q, want %q", token, got, want)
+		}
+	}
+}
