@@ -72,6 +72,7 @@ type published struct {
 	intro          atomic.Pointer[zab.Introduction] // what hellos say
 	lists          atomic.Pointer[memberLists]
 	membersChanged chan struct{}                    // has a token when lists has changed
+	unfollowed     atomic.Pointer[string]           // why the last change of the members can't be followed; nil or "" if it is
 	peers          atomic.Pointer[[]zab.PeerStatus] // of a leader, updated from time to time
 	requests       [zab.Zero + 1]atomic.Uint64      // by server: what it has forwarded to this one
 	heldMetrics    held

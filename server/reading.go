@@ -50,6 +50,9 @@ func (s *Server) read() *monitor.Reading {
 		lists := s.lists.Load()
 		r.Voters, r.Members = lists.settled.NumVoters(), lists.settled.String()
 		r.FileMembers = s.intro.Load().Members.String()
+		if text := s.unfollowed.Load(); text != nil {
+			r.Unfollowed = *text
+		}
 	}
 	return r
 }

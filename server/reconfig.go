@@ -89,6 +89,7 @@ func (m *membership) run() {
 			m.log.Error("can't follow the change of the members yet; trying again", zap.String("err", text))
 		}
 		m.failed = text
+		m.unfollowed.Store(&text)
 	}
 }
 

@@ -576,9 +576,16 @@ func TestReconfigSavesTheMembers(t *testing.T) {
 		if now, _ := vfs.ReadFile(disk, file); string(now) != text {
 			t.Errorf("the file is %q", now)
 		}
+		mntr := func() string { return e.servers[id].ask(t, "mntr", false) }
+		if text := mntr(); !strings.Contains(text, "zk_member_list_differs\t1\n") || !strings.Contains(text, "zk_members_error\tsave the members") {
+			t.Errorf("mntr does not say that the file can't be written: %s", text)
+		}
 		e.servers[id].connect(t).create("/a", "1")
 		full.Store(false)
 		time.Sleep(2 * membersRetry)
+		if text := mntr(); !strings.Contains(text, "zk_member_list_differs\t0\n") || strings.Contains(text, "zk_members_error") {
+			t.Errorf("mntr says that the file can't be written: %s", text)
+		}
 		version := uint64(e.servers[id].lists.Load().settled.Version)
 		name := fmt.Sprintf("%s.dynamic.%x", file, version)
 		now, err := vfs.ReadFile(disk, file)

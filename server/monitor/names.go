@@ -138,8 +138,8 @@ type memberNumber struct {
 // memberNumbers have ZooKeeper's names.
 var memberNumbers = []memberNumber{
 	{number{name: "quorum_size", help: "Voters of the ensemble.", value: func(r *Reading) float64 { return float64(r.Voters) }}, false},
-	{number{name: "member_list_differs", help: "1 if the configuration file of this server has another list of members than the ensemble.", value: func(r *Reading) float64 {
-		if r.Role.FileDiffers {
+	{number{name: "member_list_differs", help: "1 if the configuration file of this server has another list of members than the ensemble, or can't be written.", value: func(r *Reading) float64 {
+		if r.Role.FileDiffers || r.Unfollowed != "" {
 			return 1
 		}
 		return 0

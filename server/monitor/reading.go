@@ -50,6 +50,7 @@ type Reading struct {
 	Role         *zab.Status
 	Members      string // the list of the history
 	FileMembers  string // the list of the configuration file
+	Unfollowed   string // why a change of the members can't be followed, such as a file that can't be written
 	Voters       int
 	Peers        []zab.PeerStatus // of a leader
 	LeaderUptime time.Duration    // of a leader

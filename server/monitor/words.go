@@ -40,6 +40,9 @@ func (r *Reading) Words() []fourletter.Metric {
 		list = append(list,
 			fourletter.Metric{Name: "members", Value: r.Members},
 			fourletter.Metric{Name: "members_of_file", Value: r.FileMembers})
+		if r.Unfollowed != "" {
+			list = append(list, fourletter.Metric{Name: "members_error", Value: oneLine(r.Unfollowed)})
+		}
 	}
 	for i := range r.Limits {
 		f := &r.Limits[i]

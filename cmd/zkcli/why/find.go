@@ -484,7 +484,11 @@ func (l *look) versions() {
 
 func (l *look) lists() {
 	for _, s := range l.serving() {
-		if s.After.is("member_list_differs") {
+		if text := s.After.Metrics["members_error"]; text != "" {
+			l.add(Finding{ID: "member-list", Severity: Danger, Servers: []string{s.Name},
+				What: fmt.Sprintf("%s can't follow the last change of the members: %s.", s.Name, text),
+				Do:   "Let the server's user write its configuration file and the directory of that file, or free the port; the server tries again by itself."})
+		} else if s.After.is("member_list_differs") {
 			l.add(Finding{ID: "member-list", Severity: Danger, Servers: []string{s.Name},
 				What: fmt.Sprintf("The configuration file of %s has the members %s; those of the ensemble are %s.", s.Name, s.After.Metrics["members_of_file"], s.After.Metrics["members"]),
 				Do:   "Give all servers the same server.N lines, or let zkcli member change them."})

@@ -138,6 +138,8 @@ func TestFind(t *testing.T) {
 		{"a rack", []Server{server("zk1", "standalone", "sessions_expiring=100", "global_sessions=500")}, []string{`danger sessions-expiring 100 of 500`}},
 		{"open files", []Server{server("zk1", "standalone", "open_file_descriptor_count=950", "max_file_descriptor_count=1000")}, []string{`danger open-files zk1 has 950 of the 1000`}},
 		{"versions", []Server{leader, old(follower)}, []string{`notice version-skew .*3.9.4-zkd on zk2; 3.9.5-zkd on zk1`}},
+		{"a file that can't be written", []Server{server("zk1", "standalone", "member_list_differs=1", "members_error=open /etc/zkd/zoo.cfg: permission denied")},
+			[]string{`danger member-list zk1 can't follow the last change of the members: open /etc/zkd/zoo.cfg: permission denied`}},
 		{"lists", []Server{server("zk1", "standalone", "member_list_differs=1", "members=1, 2, 3", "members_of_file=1, 2")}, []string{`danger member-list .*zk1 has the members 1, 2; those of the ensemble are 1, 2, 3`}},
 		{"a loop", []Server{server("zk1", "standalone").conns(many(0), many(2000))}, []string{`notice looping-client Clients at 10.0.0.9 send 3000 of the 3010 requests per second .* GETD`}},
 		{"busy, and alone", []Server{server("zk1", "standalone").conns(many(0)[:3], many(2000)[:3])}, nil},
