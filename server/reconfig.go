@@ -32,6 +32,8 @@ func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab
 	switch {
 	case errors.Is(err, config.ErrNoNumber):
 		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrMarshalling)
+	case errors.Is(err, config.ErrIDRange):
+		return zab.Members{}, fmt.Errorf("%w: %w: %w", err, replica.ErrOwnLimit, jute.ErrBadArguments)
 	case err != nil: // it may have several lines
 		return zab.Members{}, fmt.Errorf("%s: %w", strings.ReplaceAll(err.Error(), "\n", "; "), jute.ErrBadArguments)
 	}

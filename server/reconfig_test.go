@@ -521,22 +521,24 @@ func TestReconfigPortIsTaken(t *testing.T) {
 
 // A client that may not change the members learns nothing but that, whatever it asks for, and
 // none of its text comes into the log.
-func TestReconfigAsksForPermissionFirst(t *testing.T) {
+func TestReconfigAsksForPermissionBeforeTheQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := startEnsemble(t, 3, "reconfigEnabled=true", superIs)
 		c := e.servers[e.leader()].connect(t)
-		for _, bad := range []jute.ReconfigRequest{
-			{Leaving: "1", ConfigID: 77},
-			{Joining: "nonsense", ConfigID: -1},
-			{EmptyMembers: true, ConfigID: -1},
-			{Leaving: "x", ConfigID: -1},
-			{Leaving: "1,2,3", ConfigID: -1},
-			{Joining: spec(7, "participant") + "," + spec(8, "participant") + "," + spec(9, "participant") + "," + spec(6, "participant"), ConfigID: -1},
-			*adding(4),
-			{NewMembers: "\n2026-11-28T00:00:00 ERROR all is lost", ConfigID: -1},
+		for _, test := range []struct {
+			request jute.ReconfigRequest
+			want    jute.Code
+		}{
+			{jute.ReconfigRequest{Leaving: "1", ConfigID: 77}, jute.ErrBadVersion},
+			{jute.ReconfigRequest{Joining: "nonsense", ConfigID: -1}, jute.ErrBadArguments},
+			{jute.ReconfigRequest{EmptyMembers: true, ConfigID: -1}, jute.ErrBadArguments},
+			{jute.ReconfigRequest{NewMembers: "\n2026-11-28T00:00:00 ERROR all is lost", ConfigID: -1}, jute.ErrBadArguments},
+			{jute.ReconfigRequest{Joining: spec(7, "participant") + "," + spec(8, "participant") + "," + spec(9, "participant") + "," + spec(6, "participant"), ConfigID: -1}, jute.ErrNoAuth},
+			{jute.ReconfigRequest{Joining: "server.999=0.0.0.0:1234:2345:observer;3456", ConfigID: -1}, jute.ErrNoAuth},
+			{*adding(4), jute.ErrNoAuth},
 		} {
-			if r := c.call(jute.OpReconfig, &bad); r.Err != jute.ErrNoAuth {
-				t.Errorf("%+v: %v", bad, r.Err)
+			if r := c.call(jute.OpReconfig, &test.request); r.Err != test.want {
+				t.Errorf("%+v: %v, want %v", test.request, r.Err, test.want)
 			}
 		}
 		if n := e.servers[e.leader()].logged.FilterMessageSnippet("change of the members").Len(); n != 0 {

@@ -39,6 +39,9 @@ var (
 	// ErrNoNumber means that the id of a leaving or a joining server is no number. ZooKeeper
 	// answers this one with MarshallingError, and every other error with BadArguments.
 	ErrNoNumber = errors.New("is no id of a server: write a number, such as 3")
+	// ErrIDRange means that nothing is wrong with the change but the id of a server, which
+	// ZooKeeper would take.
+	ErrIDRange = errors.New("no id of a server here")
 	// ErrHierarchical means that the members have groups, which an incremental change
 	// does not say how to change.
 	ErrHierarchical = errors.New("the ensemble has groups and weights: write the whole list of members, with its group and weight lines, in place of joining and leaving servers")
@@ -46,7 +49,8 @@ var (
 
 // Apply returns the members after the change, with remarks on them. They have version 0, since
 // the version is the zxid of the change, which the caller knows. [ParseMembers] makes equal
-// members of their text. The error is an Errors, ErrHierarchical, or wraps ErrNoNumber.
+// members of their text. The error is an Errors, ErrHierarchical, or wraps ErrNoNumber
+// or ErrIDRange.
 //
 // Apply checks the result by itself. Whether its servers are up is for the caller to check.
 func (c Change) Apply(now Members, o ChangeOptions) (Members, []Warning, error) {
@@ -62,8 +66,11 @@ func (c Change) Apply(now Members, o ChangeOptions) (Members, []Warning, error) 
 	if len(l.errs) == 0 {
 		l.validateChange(now)
 	}
-	if l.validateIDs(); len(l.errs) > 0 {
+	if len(l.errs) > 0 {
 		return Members{}, nil, l.errs
+	}
+	if l.validateIDs(); len(l.errs) > 0 {
+		return Members{}, nil, fmt.Errorf("%w: %w", ErrIDRange, l.errs)
 	}
 	m, err := ParseMembers(l.c.Members.Text())
 	return m, l.warnings, err

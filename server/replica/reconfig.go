@@ -24,8 +24,7 @@ func (r *Replica) controlOf(req *evaluate.Request) func(*evaluate.Request) (done
 }
 
 // reconfigure proposes the change of the members that a request asks for. Its client is
-// answered by a barrier after the change: the change takes effect when it is applied. Whether
-// the client may change the members is checked first: one that may not learns nothing else.
+// answered by a barrier after the change: the change takes effect when it is applied.
 func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 	if _, ok := r.Core.NextZxid(); !ok {
 		return false, false
@@ -34,9 +33,6 @@ func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 	switch {
 	case err != nil:
 		return false, true // Evaluate comes to the same error
-	case !change.Allowed && !mutated(changeByAnybody):
-		req.Refused = jute.ErrNoAuth
-		return false, true
 	case mutated(changeAnsweredEarly):
 		r.placeBarrier(barrier{origin: req.Origin})
 	}
@@ -50,6 +46,9 @@ func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 		return false, false
 	}
 	req.Refused = refusalOf(err)
+	if !change.Allowed {
+		return false, true // its text is in no log
+	}
 	r.event(2, 0, fmt.Sprintf("a change of the members that session %v asked for is refused: %v", req.Session, err))
 	return false, true
 }
@@ -72,8 +71,13 @@ func (r *Replica) transferLeader(req *evaluate.Request) (done, ok bool) {
 	return false, true
 }
 
-// changeMembers proposes a change of the members. It makes its checks in the order of
-// Apache's server.
+// ErrOwnLimit means that Apache's server would take a change of the members. A client that may
+// not change them is told that, as there.
+var ErrOwnLimit = errors.New("the change is beyond a limit of this server")
+
+// changeMembers proposes a change of the members. As in Apache's server, a request with another
+// version or one that makes no sense is told so. Then comes the permission, before all that
+// depends on which servers are up.
 func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
 	now, newest := r.Core.Lists()
 	if now != newest {
@@ -84,7 +88,10 @@ func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
 		return 0, fmt.Errorf("it is for version %x, and the present one is %x: %w", change.ConfigID, uint64(have), jute.ErrBadVersion)
 	}
 	list, err := r.o.Reconfigure(now, change.ReconfigRequest)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrOwnLimit) && !change.Allowed, err == nil && !change.Allowed && !mutated(changeByAnybody):
+		return 0, jute.ErrNoAuth
+	case err != nil:
 		return 0, err
 	}
 	list.Commanded = true

@@ -43,8 +43,9 @@ const auditDifferences = `  INFO session=first user=127.0.0.1 ip=127.0.0.1 opera
 + INFO session=first user=127.0.0.1 ip=127.0.0.1 operation=create znode=/m znode_type=persistent result=success
   INFO session=first user=127.0.0.1 ip=127.0.0.1 operation=create znode=/m znode_type=ephemeral result=success
 - ERROR session=first user=127.0.0.1 ip=127.0.0.1 operation=multiOperation result=failure
+- ERROR session=first user=127.0.0.1 ip=127.0.0.1 operation=reconfig result=failure
 + ERROR session=first user=127.0.0.1 ip=127.0.0.1 operation=multiOperation znode=/none result=failure
-  ERROR session=first user=127.0.0.1 ip=127.0.0.1 operation=reconfig result=failure
++ ERROR session=first user=127.0.0.1 ip=127.0.0.1 operation=reconfig value=joining server.9=127.0.0.1:1:2;3 result=failure
 + INFO session=second user=127.0.0.1,bob ip=127.0.0.1 operation=addAuth scheme=digest result=success
 + INFO session=second user=127.0.0.1,ann,bob ip=127.0.0.1 operation=addAuth scheme=digest result=success
   INFO session=first user=127.0.0.1 ip=127.0.0.1 operation=delete znode=/b result=success

@@ -105,9 +105,12 @@ func (a *App) Execute(ctx context.Context, words []string) error {
 	return a.reportWhy(ctx, err, opts.Format)
 }
 
-// reportWhy is report that also explains a refusal.
+// reportWhy is report that also gives a hint, or explains a refusal.
 func (a *App) reportWhy(ctx context.Context, err error, format Format) error {
 	err = a.report(err, format)
+	if h, ok := errors.AsType[*hintedError](err); ok && format != FormatJSON {
+		a.say("%s", h.hint)
+	}
 	a.explainRefusal(ctx, err, format)
 	return err
 }

@@ -132,8 +132,8 @@ func missingParent(ctx context.Context, zk *client.Client, name string, err erro
 	}
 	if root := zk.Root(); root != "" {
 		if found, lookErr := zk.Unrooted().Exists(ctx, root); lookErr == nil && !found.Exists {
-			return &wordedError{text: fmt.Sprintf("Node does not exist: %s. The chroot %s is missing: create it by a session without a chroot", name, root), err: err}
+			return &hintedError{err, fmt.Sprintf("the chroot %s is missing: create it by a session without a chroot", root)}
 		}
 	}
-	return &wordedError{text: fmt.Sprintf("Node does not exist: %s. Its parent %s is missing: -p creates it, too", name, path.Dir(name)), err: err}
+	return &hintedError{err, fmt.Sprintf("its parent %s is missing: -p creates it, too", path.Dir(name))}
 }

@@ -37,6 +37,16 @@ func permissionOf(e *client.Error) (perm, node string) {
 	return "", ""
 }
 
+// hintedError is an error with a hint, which stands in a line of its own: scripts look for the
+// text of zkCli.sh in the line before.
+type hintedError struct {
+	error
+	hint string
+}
+
+// Unwrap returns the error.
+func (e *hintedError) Unwrap() error { return e.error }
+
 // explainRefusal writes who was refused a permission, what the operation needs, and how to get it.
 func (a *App) explainRefusal(ctx context.Context, err error, format Format) {
 	e, ok := errors.AsType[*client.Error](err)
