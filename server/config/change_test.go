@@ -107,7 +107,7 @@ func TestChangeRefused(t *testing.T) {
 		{"negative id", three, Change{Joining: "server.-1=d:2888:3888;2181"},
 			`joining: server.-1: "d:2888:3888;2181": what follows "server." in the key must be a number from 0`},
 		{"id 255", three, Change{Joining: "server.255=d:2888:3888;2181"},
-			`joining: server.255: TTL nodes do not allow an id above 254: set extendedTypesEnabled=false or take another id`},
+			`no id of a server here: joining: server.255: TTL nodes do not allow an id above 254: set extendedTypesEnabled=false or take another id`},
 		{"id 256", three, Change{Whole: three + "server.256=d:2888:3888;2181"},
 			`no id of a server here: members:4: server.256: an id is a number from 0 to 255: it is the top byte of the ids of the server's sessions`},
 		{"several addresses", three, Change{Joining: "server.4=d:2888:3888|e:2888:3888;2181"},
