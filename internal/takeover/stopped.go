@@ -112,7 +112,7 @@ func (s *source) checkDirs() (unread []string, err error) {
 	return unread, nil
 }
 
-// ranAgain returns the error for who has more than the end of the history.
+// ranAgain returns the error for a directory or mirror with more than the end of the history.
 func (s *source) ranAgain(who string, last jute.Zxid, epoch uint32) error {
 	return fmt.Errorf("%s has transactions up to %v and epoch %d, and the decision is about %v and epoch %d: Apache's servers have run after it, and may have acknowledged more. "+
 		"If no server of zkd has served clients yet, remove the decision and the data of each copy that is a member already; start Apache's servers and the mirrors, wait until these are synced, "+

@@ -51,7 +51,7 @@ func (c *Core) awaits() string {
 		return ""
 	}
 	var away, voteless []string
-	for id := range SID(255) {
+	for id := range Zero { // 1 to 255, and server 0
 		if id++; !c.voter(id) || has(id) {
 			continue
 		}
