@@ -24,9 +24,7 @@ type usageError struct{ error }
 // run is the whole program. Its error says what went wrong with the run; wrong replies count,
 // too.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	root := newRoot(stdout, stderr)
-	root.SetArgs(args)
-	return root.ExecuteContext(ctx)
+	return commands.Execute(ctx, newRoot(stdout, stderr), args, func(err error) error { return usageError{err} })
 }
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {

@@ -40,6 +40,8 @@ func TestFlagErrors(t *testing.T) {
 		want string
 	}{
 		{"nonsense", "unknown command"},
+		{"set -h a:1", "write zkbench set a:1"},
+		{"-h a:1", "as the argument of a command: children, clean, create"},
 		{"set a:1 b:1", "accepts at most 1 arg"},
 		{"set --nonsense", "unknown flag"},
 		{"set -o xml", `output "xml"`},

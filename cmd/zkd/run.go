@@ -71,10 +71,9 @@ type flags struct {
 // run is the whole program: it parses args and serves until ctx is done.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root := newRoot(stderr)
-	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return root.ExecuteContext(ctx)
+	return commands.Execute(ctx, root, args, func(err error) error { return usageError{err} })
 }
 
 func newRoot(stderr io.Writer) *cobra.Command {

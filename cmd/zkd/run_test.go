@@ -127,6 +127,9 @@ func TestCommandLine(t *testing.T) {
 		{"verify nothing", []string{"verify", filepath.Join(dir, "none.cfg")}, exitFailure, "", ""},
 		{"verify no data", []string{"verify", clean}, exitFailure, "NOT SOUND: .*journal: there is no log", ""},
 		{"verify a snapshot and a log", []string{"verify", "--log-dir", dir, clean}, exitUsage, "", ""},
+		{"status -h", []string{"status", "-h", "127.0.0.1:1"}, exitUsage, "^$", ""},
+		{"ready -h", []string{"ready", "-h", "127.0.0.1:1"}, exitUsage, "^$", ""},
+		{"live --host", []string{"live", "--host", "127.0.0.1:1"}, exitUsage, "^$", ""},
 		{"status of nobody", []string{"status", "--config", filepath.Join(dir, "none.cfg")}, exitUsage, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

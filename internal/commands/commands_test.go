@@ -68,3 +68,44 @@ func TestStrict(t *testing.T) {
 		}
 	}
 }
+
+// TestServerFlag checks that a server that is named by a flag is refused, with what to write.
+func TestServerFlag(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"status -h zk1:2181", "-h is no flag for a server: write prog status zk1:2181"},
+		{"status -h zk1", "-h is no flag for a server: write prog status zk1"},
+		{"status -h=zk1", "-h=zk1 is no flag for a server: write prog status zk1"},
+		{"status --server zk1:2181,zk2:2181/app", "--server is no flag for a server: write prog status zk1:2181,zk2:2181/app"},
+		{"status -server zk1:2181", "-server is no flag for a server: write prog status zk1:2181"},
+		{"status -H zk1", "-H is no flag for a server: write prog status zk1"},
+		{"-h zk1:2181", "-h is no flag for a server: write zk1:2181 as the argument of a command: load, status"},
+		{"check -h zk1:2181", "-h is no flag for a server: write zk1:2181 as the argument of a command: load, status"},
+		{"load -s 5 zk1:2181", ""},
+		{"check -h zoo.cfg", ""},
+		{"-h", ""},
+		{"-h status", ""},
+		{"status -h", ""},
+		{"status -h --strict", ""},
+		{"status -- -h zk1:2181", ""},
+	} {
+		nothing := func(*cobra.Command, []string) {}
+		root := &cobra.Command{Use: "prog", Run: nothing, SilenceErrors: true, SilenceUsage: true}
+		status := &cobra.Command{Use: "status [HOST:PORT...]", Run: nothing}
+		status.Flags().Bool("strict", false, "")
+		load := &cobra.Command{Use: "load [SERVER]", Run: nothing}
+		load.Flags().IntP("size", "s", 0, "")
+		root.AddCommand(status, load, &cobra.Command{Use: "check [FILE]", Run: nothing})
+		root.SetOut(io.Discard)
+		got := ""
+		err := Execute(t.Context(), root, strings.Fields(tt.args), func(err error) error { return usageError{err} })
+		if err != nil {
+			if _, usage := errors.AsType[usageError](err); !usage {
+				t.Errorf("%s: %v is not about the usage", tt.args, err)
+			}
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.args, got, tt.want)
+		}
+	}
+}

@@ -57,6 +57,7 @@ type UnknownCommandError struct{ Name, Nearest string }
 // meant are the commands of other shells, and of former versions of zkCli.sh.
 var meant = map[string]string{
 	"rmr": "deleteall", "rm": "delete, or for rm -r deleteall", "cat": "get", "mkdir": "create", "touch": "create",
+	"drain": "member drain", "transfer-leader": "member transfer-leader", "promote": "member promote", "demote": "member demote", "members": "member list",
 	"ll": "ls -s", "dir": "ls", "del": "delete", "put": "set", "ls2": "ls -s", "cp": "export and import", "mv": "export and import",
 }
 
@@ -66,7 +67,7 @@ func (e *UnknownCommandError) Error() string {
 	if to := meant[strings.ToLower(e.Name)]; to != "" {
 		return s + ". Here it is " + to
 	}
-	if host, port, ok := strings.Cut(e.Name, ":"); ok && host != "" && port != "" || strings.Contains(e.Name, ".") || e.Name == "localhost" {
+	if looksLikeServer(e.Name) {
 		return s + ". If it is a server, write -server " + e.Name
 	}
 	if e.Nearest != "" {

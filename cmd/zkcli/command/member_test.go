@@ -135,13 +135,14 @@ func TestMemberLeaderAndDrain(t *testing.T) {
 	}{
 		{[]string{"transfer-leader", fmt.Sprint(to)}, 0, fmt.Sprintf("Server %d leads\n", to)},
 		{[]string{"transfer-leader", fmt.Sprint(to)}, 0, fmt.Sprintf("Server %d leads\n", to)},
-		{[]string{"transfer-leader", "9"}, exitUsage, "server 9 can't take over: it is no voter"},
+		{[]string{"transfer-leader", "9"}, exitError, "server 9 is not a member: the members are 1, 2, 3\n"},
 		{[]string{"transfer-leader"}, exitUsage, "wrong number of arguments"},
 		{[]string{"drain", "--share", "1.01", fmt.Sprint(to)}, exitUsage, "--share is a part of 1, such as 0.3"},
 		{[]string{"drain", "--share", "0", fmt.Sprint(to)}, exitUsage, "--share is a part of 1, such as 0.3"},
 		{[]string{"drain", "--share", "0.5", "--end", fmt.Sprint(to)}, exitUsage, "nothing to end"},
 		{[]string{"drain", "--for", "200h", fmt.Sprint(to)}, exitUsage, "--for is a time from 1s to 168h0m0s"},
-		{[]string{"drain", "9"}, exitError, "do not say where clients reach server 9"},
+		{[]string{"drain", "9"}, exitError, "server 9 is not a member: the members are 1, 2, 3\n"},
+		{[]string{"drain", "--end", "9"}, exitError, "server 9 is not a member: the members are 1, 2, 3\n"},
 	} {
 		_, errOut, code := run(t, t.Context(), env, append([]string{"member"}, x.args...)...)
 		if code != x.code || !strings.Contains(errOut, x.says) {

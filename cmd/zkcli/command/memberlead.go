@@ -30,7 +30,7 @@ func (c *Call) transferLeader(ctx context.Context, e *memberEnsemble, id int64, 
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		st, err := member.Look(ctx, e)
+		st, err := member.Look(ctx, e, id)
 		switch {
 		case ctx.Err() == nil && lostConnection(err): // between two leaders
 		case err != nil:
@@ -81,7 +81,7 @@ func (c *Call) drain(ctx context.Context, e *memberEnsemble, id int64, o *member
 	case o.keepAway < time.Second || o.keepAway > maxKeepAway:
 		return c.Usage("--for is a time from 1s to %v", maxKeepAway)
 	}
-	st, err := member.Look(ctx, e)
+	st, err := member.Look(ctx, e, id)
 	if err != nil {
 		return err
 	}

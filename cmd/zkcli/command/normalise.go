@@ -111,6 +111,9 @@ func subcommand(cmd *cobra.Command, name string) (*cobra.Command, error) {
 // flag adds a flag, and returns how many of the following arguments are its value.
 func (n *normaliser) flag(arg string, rest []string) (used int, err error) {
 	n.cmd.InitDefaultHelpFlag()
+	if err := n.serverFlag(arg, rest); err != nil {
+		return 0, err
+	}
 	name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	if long, takes, ok := n.long(name); ok {
 		return n.add(arg, long, takes, value, has, rest)

@@ -78,6 +78,36 @@ func TestNormaliseRefuses(t *testing.T) {
 	}
 }
 
+// TestServerFlags: a flag that names a server in other programs is refused, and the error says what to write. To
+// print help would look like success.
+func TestServerFlags(t *testing.T) {
+	_, _, read := testRoot()
+	for _, c := range []struct{ in, want string }{
+		{"-h h:1", "-h prints help. To name a server write -server h:1"},
+		{"-h zk1 ls /", "-h prints help. To name a server write -server zk1"},
+		{"-h=zk1 ls /", "-h=zk1 prints help. To name a server write -server zk1"},
+		{"-h h:1,i:2/app", "write -server h:1,i:2/app"},
+		{"-r -h localhost", "write -server localhost"},
+		{"ls / -h h:1", "write -server h:1"},
+		{"get -h zk1.example.com /a", "write -server zk1.example.com"},
+		{"--host h:1 ls /", "unknown flag --host. To name a server write -server h:1"},
+		{"-host", "unknown flag -host. To name a server write -server HOST:PORT"},
+		{"-H h:1", "unknown flag -H. To name a server write -server h:1"},
+		{"--zookeeper=h:1 ls /", "To name a server write -server h:1"},
+		{"-h", ""},
+		{"-h ls", ""},
+		{"ls -h", ""},
+		{"ls -h /a.b", ""},
+		{"ls -h /", ""},
+		{"--help", ""},
+	} {
+		_, err := read(strings.Fields(c.in)...)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("normalise(%q): %v; want %q", c.in, err, c.want)
+		}
+	}
+}
+
 // FuzzNormalise checks that what is behind "--" arrives as it is, whatever the
 // rest, and that what normalise returns it leaves alone.
 func FuzzNormalise(f *testing.F) {

@@ -142,7 +142,7 @@ func (c *Change) planAdd(p *Plan, now *List) error {
 		if c.replace {
 			old, isMember := now.Server(c.remove[0])
 			if _, joined := now.Server(s.ID); !isMember && !joined {
-				return fmt.Errorf("server %d is not a member: member add adds server %d", c.remove[0], s.ID)
+				return fmt.Errorf("%w; member add adds server %d", now.stranger(c.remove[0]), s.ID)
 			}
 			if c.asOld {
 				s.Observer = old.Observer
@@ -201,7 +201,7 @@ func (c *Change) planRoles(p *Plan, now *List) error {
 	for _, id := range slices.Sorted(maps.Keys(c.roles)) {
 		i := slices.IndexFunc(p.Next.Servers, func(s Server) bool { return s.ID == id })
 		if i < 0 {
-			return fmt.Errorf("server %d is not a member", id)
+			return now.stranger(id)
 		}
 		s, observer := &p.Next.Servers[i], c.roles[id]
 		switch {
@@ -228,6 +228,9 @@ func (c *Change) planRemove(p *Plan, now *List) error {
 	for _, id := range c.remove {
 		s, ok := p.Next.Server(id)
 		if !ok {
+			if !c.replace {
+				p.Notes = append(p.Notes, fmt.Sprintf("Server %d is not a member: there is nothing to remove.", id))
+			}
 			continue
 		}
 		if !s.Observer {

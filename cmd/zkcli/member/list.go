@@ -181,6 +181,15 @@ func (l *List) Server(id int64) (Server, bool) {
 	return l.Servers[i], true
 }
 
+// stranger is the error for an id that no member has. It names those that there are.
+func (l *List) stranger(id int64) error {
+	ids := make([]string, len(l.Servers))
+	for i, s := range l.Servers {
+		ids[i] = strconv.FormatInt(s.ID, 10)
+	}
+	return fmt.Errorf("server %d is not a member: the members are %s", id, strings.Join(ids, ", "))
+}
+
 // Voters returns the members that are no observers.
 func (l *List) Voters() []Server {
 	return slices.DeleteFunc(slices.Clone(l.Servers), func(s Server) bool { return s.Observer })

@@ -325,6 +325,15 @@ func TestRunIsInterrupted(t *testing.T) {
 	}
 }
 
+// An id that no member has is an error before any server is asked.
+func TestLookOfAStranger(t *testing.T) {
+	f := fake{text: voters(3), states: map[string][]string{"zk1": {"asked", "again"}}}
+	_, err := Look(t.Context(), &f, 2, 9)
+	if err == nil || err.Error() != "server 9 is not a member: the members are 1, 2, 3" || len(f.states["zk1"]) != 2 {
+		t.Errorf("%v; the states left are %q", err, f.states["zk1"])
+	}
+}
+
 func TestMembersState(t *testing.T) {
 	f := fake{text: voters(6, 5) + "\nserver.7=zk7:2888:3888:participant",
 		states: map[string][]string{"zk1": {"leader a"}, "zk3": {"dead"}, "zk4": {"starting"}, "zk5": {"observer 9"}, "zk6": {"silent"}}}

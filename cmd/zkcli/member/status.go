@@ -25,8 +25,9 @@ type Status struct {
 	views map[int64]servers.View
 }
 
-// Look returns the state of the ensemble.
-func Look(ctx context.Context, e Ensemble) (Status, error) {
+// Look returns the state of the ensemble. It is an error, before any server is asked for its state, if one of
+// the ids is not a member's.
+func Look(ctx context.Context, e Ensemble, ids ...int64) (Status, error) {
 	text, err := e.Members(ctx)
 	if err != nil {
 		return Status{}, err
@@ -35,7 +36,15 @@ func Look(ctx context.Context, e Ensemble) (Status, error) {
 	if err == nil && len(list.Servers) == 0 {
 		err = &wordedError{singleServer, client.ErrUnimplemented}
 	}
-	return Status{list, look(ctx, e, list.Servers)}, err
+	for _, id := range ids {
+		if _, ok := list.Server(id); !ok && err == nil {
+			err = list.stranger(id)
+		}
+	}
+	if err != nil {
+		return Status{}, err
+	}
+	return Status{list, look(ctx, e, list.Servers)}, nil
 }
 
 const singleServer = "this is a single server, without members: an ensemble of one, which can grow, has one server line and standaloneEnabled=false"
