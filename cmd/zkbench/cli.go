@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/internal/buildinfo"
 	"github.com/zkd-project/zkd/internal/commands"
 	"github.com/zkd-project/zkd/internal/login"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // usageError is an error of the command line, for which the exit code is 2.
@@ -161,6 +162,7 @@ func commonFlags(c *cobra.Command, cfg *bench.Config, o *options) {
 type doors struct {
 	tls   client.TLSFiles
 	login login.Login
+	auth  []string // scheme:credentials
 }
 
 func (d *doors) flags(c *cobra.Command) {
@@ -170,7 +172,15 @@ func (d *doors) flags(c *cobra.Command) {
 	f.StringVar(&d.tls.Key, "tls-key", "", "its key, if that is in another file")
 	d.login = login.New("ZKBENCH", os.Getenv)
 	d.login.Flags(f)
+	if s := os.Getenv(envAuth); s != "" {
+		d.auth = []string{s}
+	}
+	f.StringArrayVar(&d.auth, "auth", d.auth, "identity of each session, such as digest:user:password; better in $"+envAuth)
+	f.Lookup("auth").DefValue = "" // help does not show a password
 }
+
+// envAuth is the environment variable that stands for --auth.
+const envAuth = "ZKBENCH_AUTH"
 
 // target parses a connection string, which begins with tls:// for connections with TLS.
 func (d *doors) target(server string) (bench.Target, error) {
@@ -182,6 +192,13 @@ func (d *doors) target(server string) (bench.Target, error) {
 	}
 	if err != nil {
 		return target, err
+	}
+	for _, s := range d.auth {
+		scheme, data, err := login.ParseAuth(s)
+		if err != nil {
+			return target, usageError{err}
+		}
+		target.Auth = append(target.Auth, jute.AuthRequest{Scheme: scheme, Auth: data})
 	}
 	target.SASL, err = d.login.Mechanism(secure, nil)
 	return target, err

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/sasl"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/bench"
@@ -55,6 +56,7 @@ func TestFlagErrors(t *testing.T) {
 		{"mixed --reads 2", "share of reads"},
 		{"load --path-length 9", "path length"},
 		{"set 127.0.0.1:1", "connection refused"},
+		{"set --auth secret a:1", "has no scheme"},
 		{"set --sasl-user ann", "set ZKBENCH_SASL_PASSWORD, or name a file by --sasl-password-file"},
 		{"clean --sasl ntlm --sasl-user ann", "there is no such mechanism"},
 		{"set --sasl plain --sasl-user ann --sasl-password-file none", "needs TLS"},
@@ -175,6 +177,39 @@ func TestLogin(t *testing.T) {
 	}
 	if _, _, err := zkbench(t, "set", "-n", "1", s.ConnectString()); err == nil {
 		t.Error("the server serves a client without a login")
+	}
+}
+
+// TestAuth works below a node that is closed to others, with each way in which runs connect.
+func TestAuth(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t, func(o *client.Options) {
+		o.Auth = []client.Auth{{Scheme: "digest", Data: []byte("ann:secret")}}
+	})
+	if _, err := c.Create(t.Context(), "/closed", nil, client.CreateOptions{ACL: client.CreatorACL()}); err != nil {
+		t.Fatal(err)
+	}
+	closed := s.ConnectString() + "/closed"
+	for _, args := range []string{
+		"set -c 2 -n 20 --warmup 0s", "sessions -c 2 -n 4 --ephemerals 2 --warmup 0s", "idle -c 2 -d 1ms", "outages -c 2 -n 20 --rate 0",
+		"load -n 10 --path-length 40 --keep", "clean",
+	} {
+		if out, _, err := zkbench(t, append(strings.Fields(args), "--auth", "digest:ann:secret", closed)...); err != nil {
+			t.Errorf("%s: %v\n%s", args, err, out)
+		}
+	}
+	if _, _, err := zkbench(t, "set", "-n", "1", closed); !errors.Is(err, jute.ErrNoAuth) {
+		t.Errorf("without an identity: %v", err)
+	}
+	if _, _, err := zkbench(t, "set", "-n", "1", "--auth", "nosuch:ann", closed); err == nil || !strings.Contains(err.Error(), `identity of scheme "nosuch"`) {
+		t.Errorf("with a scheme that the server does not have: %v", err)
+	}
+	t.Setenv(envAuth, "digest:ann:secret")
+	if out, _, err := zkbench(t, "set", "-n", "20", "--warmup", "0s", closed); err != nil {
+		t.Errorf("with the identity of the environment: %v\n%s", err, out)
+	}
+	if out, _, err := zkbench(t, "set", "--help"); err != nil || strings.Contains(out, "secret") {
+		t.Errorf("help shows the password: %v\n%s", err, out)
 	}
 }
 

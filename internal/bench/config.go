@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client/sasl"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // Workload is the kind of load of a run.
@@ -123,6 +124,8 @@ type Security struct {
 	TLS func(host string) (*tls.Config, error)
 	// SASL returns the mechanism of a login to a host; nil means no login.
 	SASL func(host string) (sasl.Mechanism, error)
+	// Auth are the identities that each session gets.
+	Auth []jute.AuthRequest
 }
 
 // addr returns the server of connection i.

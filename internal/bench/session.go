@@ -108,10 +108,38 @@ func handshake(nc net.Conn, host string, h hello) (session, error) {
 			return session{}, err
 		}
 	}
+	for i := range h.security.Auth {
+		if err := authenticate(nc, &in, &h.security.Auth[i]); err != nil {
+			return session{}, err
+		}
+	}
 	if len(in.rest) > 0 {
 		return session{}, fmt.Errorf("%w: %d bytes after the session is established", ErrProtocol, len(in.rest))
 	}
 	return s, nc.SetDeadline(time.Time{})
+}
+
+// authenticate gives the session an identity.
+func authenticate(nc net.Conn, in *frames, auth *jute.AuthRequest) error {
+	request := auth.Append(beginFrame(nil, jute.XidAuth))
+	endFrame(request, 0, jute.OpAuth)
+	if _, err := nc.Write(request); err != nil {
+		return fmt.Errorf("write auth request: %w", err)
+	}
+	reply, err := in.next()
+	if err != nil {
+		return fmt.Errorf("read auth response: %w", err)
+	}
+	var header jute.ReplyHeader
+	d := jute.NewAliasDecoder(reply)
+	header.Decode(&d)
+	switch {
+	case d.Err() != nil || header.Xid != jute.XidAuth:
+		return fmt.Errorf("%w: no answer to auth, but %x", ErrProtocol, reply)
+	case header.Err != 0:
+		return fmt.Errorf("the server refuses the identity of scheme %q: %w", auth.Scheme, header.Err)
+	}
+	return nil
 }
 
 // appendConnect appends the connect request.

@@ -43,6 +43,15 @@ func (e *UsageError) Error() string { return e.text }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
+// ParseAuth parses an identity for a session, such as digest:user:password.
+func ParseAuth(s string) (scheme string, data []byte, err error) {
+	scheme, rest, ok := strings.Cut(s, ":")
+	if !ok || scheme == "" {
+		return "", nil, usage("auth %q has no scheme: it should look like digest:user:password", s)
+	}
+	return scheme, []byte(rest), nil
+}
+
 // The mechanisms, as the flag has them.
 const (
 	digestMD5   = "digest-md5"

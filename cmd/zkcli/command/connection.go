@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/login"
 )
 
 // connection is the session that the commands use.
@@ -162,9 +163,9 @@ func notConnected(ctx context.Context, o *Options, err error) error {
 }
 
 func parseAuth(s string) (client.Auth, error) {
-	scheme, data, ok := strings.Cut(s, ":")
-	if !ok || scheme == "" {
-		return client.Auth{}, &UsageError{Text: fmt.Sprintf("auth %q has no scheme: it should look like digest:user:password", s)}
+	scheme, data, err := login.ParseAuth(s)
+	if err != nil {
+		return client.Auth{}, &UsageError{Text: err.Error()}
 	}
-	return client.Auth{Scheme: scheme, Data: []byte(data)}, nil
+	return client.Auth{Scheme: scheme, Data: data}, nil
 }
