@@ -124,7 +124,8 @@ func TestCommandLine(t *testing.T) {
 		{"ensemble with another's id", []string{"--myid", "4", ensemble}, exitUsage, "", ""},
 		{"config check of an ensemble", []string{"config", "check", "--myid", "2", ensemble}, 0,
 			`(?s)zkd.myid=2 .*3 voters; a quorum is 2, 1 may fail.*this server: 2, a participant`, ""},
-		{"verify nothing", []string{"verify", filepath.Join(dir, "none.cfg")}, exitFailure, "", ""},
+		{"verify nothing", []string{"verify", filepath.Join(dir, "none.cfg")}, exitUsage, "^$", ""},
+		{"verify a bad file", []string{"verify", bad}, exitUsage, "^$", ""},
 		{"verify no data", []string{"verify", clean}, exitFailure, "NOT SOUND: .*journal: there is no log", ""},
 		{"verify a snapshot and a log", []string{"verify", "--log-dir", dir, clean}, exitUsage, "", ""},
 		{"status -h", []string{"status", "-h", "127.0.0.1:1"}, exitUsage, "^$", ""},
@@ -299,5 +300,29 @@ func TestPortOfPeersIsTaken(t *testing.T) {
 		"--set", fmt.Sprintf("server.1=%s:1", taken.Addr())}, io.Discard, io.Discard)
 	if err == nil || exitCode(err) != exitFailure || !strings.Contains(err.Error(), "can't listen for the other servers of the ensemble: listen tcp "+taken.Addr().String()) {
 		t.Errorf("the server ended with %v", err)
+	}
+}
+
+// TestWithoutPath: the commands that check a server take the file of this machine's, and the error names it where
+// it is not there.
+func TestWithoutPath(t *testing.T) {
+	conf := t.TempDir()
+	t.Setenv("ZOO_CONF_DIR", conf)
+	t.Setenv("ZOO_DATA_DIR", filepath.Join(conf, "data"))
+	for _, args := range [][]string{{"verify"}, {"upgrade-check"}, {"config", "check"}} {
+		err := run(t.Context(), args, io.Discard, io.Discard)
+		if err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), "zoo.cfg") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v without a file: %v", args, err)
+		}
+	}
+	write(t, filepath.Join(conf, "zoo.cfg"), "dataDir="+conf+"/tree\nclientPort=2181\n")
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"verify"}, &out, io.Discard); exitCode(err) != exitFailure || !strings.Contains(out.String(), conf+"/tree") {
+		t.Errorf("verify: %v\n%s", err, &out)
+	}
+	for _, args := range [][]string{{"upgrade-check"}, {"config", "check"}} {
+		if err := run(t.Context(), args, io.Discard, io.Discard); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -31,7 +32,7 @@ func newUpgradeCheck() *cobra.Command {
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && f.config == "" && f.dataDir == "" {
-				args = []string{installedConfig}
+				args = []string{localConfig(os.Getenv)}
 			}
 			cfg, _, err := f.load(cmd, args)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -22,14 +23,17 @@ func newVerify() *cobra.Command {
 		Use:   "verify [PATH]",
 		Short: "Check the data of a server, or backups",
 		Long: "Read all of the data, with every checksum, and load each snapshot. PATH is a zoo.cfg\n" +
-			"(default " + installedConfig + "), a dataDir, one snapshot, such as a backup, or a directory\n" +
+			"(without PATH that of this machine's server, " + installedConfig + "), a dataDir, one snapshot, such as a backup, or a directory\n" +
 			"of zkcli backup. It changes nothing. It exits 0 if all is sound, else 1 after a line for each fault. The end of a\n" +
 			"log that a server is writing may look incomplete.",
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path := installedConfig
+			path := localConfig(os.Getenv)
 			if len(args) > 0 {
 				path = args[0]
+			}
+			if !exists(path) {
+				return usageError{fmt.Errorf("verify needs PATH, a zoo.cfg, a dataDir or a backup: there is no %s", path)}
 			}
 			return verify(cmd.Context(), cmd.OutOrStdout(), path, logDir)
 		},
@@ -75,7 +79,7 @@ func verify(ctx context.Context, w io.Writer, path, logDir string) error {
 	}
 	cfg, _, err := config.Load(path)
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	return server.VerifyConfigured(ctx, w, cfg)
 }
