@@ -97,11 +97,14 @@ func TestTerminalCompletesPaths(t *testing.T) {
 	s.shows(`get /app/config\ndata of /app/config$`)
 
 	s.Type("get /m\t")
-	s.line("CONNECTED", `get "/my node`)
-	s.Type("\t\r") // the end of the word is the other quote
+	s.shows(`get "/my node"$`) // the cursor is before the quote
+	s.Type("\r")
 	s.n++
 	s.line("CONNECTED", "")
 	s.shows(`^data of /my node$`)
+	s.Type("stat /m\t\t")
+	s.line("CONNECTED", `stat "/my node" `) // it has no children
+	s.Type("\x15")
 
 	s.Type("getAl\t")
 	s.line("CONNECTED", "getAllChildrenNumber ")

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -54,21 +55,18 @@ func placeOf(line string) place {
 	return p
 }
 
-// write returns the word in the form for the line. It returns false if no quotes allow it.
-func (p place) write(text string, open bool) (string, bool) {
+// write returns the word in the form for the line: what is before the cursor, and the quote after it that ends
+// an open word, so that the line is right if nothing follows. It returns false if no quotes allow it.
+func (p place) write(text string, open bool) (before, after string, ok bool) {
 	q, ok := quoteFor(text, p.quote)
-	switch {
-	case !ok:
-		return "", false
-	case q == 0 && open:
-		return text, true
-	case q == 0:
-		return text + " ", true
-	case open:
-		return string(q) + text, true
-	default:
-		return string(q) + text + string(q) + " ", true
+	quote := ""
+	if q != 0 {
+		quote = string(q)
 	}
+	if open {
+		return quote + text, quote, ok
+	}
+	return quote + text + quote + " ", "", ok
 }
 
 // complete inserts what is certain into the line: the only candidate, or the common beginning
@@ -84,17 +82,31 @@ func (b *buffer) complete(p place, all []Candidate) bool {
 			return false
 		}
 	}
-	written, ok := p.write(text, open)
+	written, end, ok := p.write(text, open)
 	if !ok {
 		return false
 	}
 	rest := b.text[b.pos:]
+	if p.quote != 0 && len(rest) > 0 && rest[0] == rune(p.quote) {
+		rest = rest[1:] // write ends the word
+	}
 	if !open && len(rest) > 0 && rest[0] == ' ' {
 		written = strings.TrimSuffix(written, " ") // there is a blank already
 	}
 	before := []rune(string(b.text[:b.pos])[:p.start] + written)
-	b.text, b.pos = append(before, rest...), len(before)
+	b.text, b.pos = slices.Concat(before, []rune(end), rest), len(before)
 	return true
+}
+
+// typed inserts a rune that somebody has typed. A quote that is there already, because a completion has put it
+// after the cursor, is stepped over.
+func (b *buffer) typed(r rune) {
+	if b.pos < len(b.text) && b.text[b.pos] == r && (r == '"' || r == '\'') &&
+		rune(placeOf(string(b.text[:b.pos])).quote) == r {
+		b.pos++
+		return
+	}
+	b.insert(r)
 }
 
 // common returns the common beginning of all texts.

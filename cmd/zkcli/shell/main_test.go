@@ -99,7 +99,7 @@ func terminated() (context.Context, func()) {
 
 func toyCandidates(words []string, current string) (found []Candidate) {
 	all := []Candidate{
-		{Text: "/apple"}, {Text: "/apricot", Open: true}, {Text: "/my node"}, {Text: "/日本"},
+		{Text: "/apple"}, {Text: "/apricot", Open: true}, {Text: "/my node"}, {Text: "/日本"}, {Text: "/our node", Open: true},
 	}
 	if len(words) == 0 {
 		all = []Candidate{{Text: "get", Help: "read"}, {Text: "grep", Help: "search"}}

@@ -277,7 +277,7 @@ func (t *terminal) do(key rune) {
 		}
 	default:
 		if !t.line.edit(key) && key >= ' ' && key < keyFirst {
-			t.line.insert(key)
+			t.line.typed(key)
 		}
 	}
 }

@@ -86,6 +86,25 @@ func TestComplete(t *testing.T) {
 	}
 }
 
+// A word with a blank that more may follow is a word of its own at once: Enter runs it, more can be typed, and a
+// quote or another completion ends it.
+func TestCompleteQuotesOpenWords(t *testing.T) {
+	for keys, want := range map[string]string{
+		"get /o\t":                      `ran get "/our node"`,
+		"get '/o\t":                     `ran get '/our node'`,
+		"get /o\t/child":                `ran get "/our node/child"`,
+		"get /o\t\" data":               `ran get "/our node" data`,
+		"get /o\t\t":                    `ran get "/our node"`,
+		"get /o x" + left + left + "\t": `ran get "/our node" x`,
+	} {
+		t.Run(want, func(t *testing.T) {
+			term := start(t, 60, 12)
+			term.Type(keys + "\r")
+			term.Wait(want, func(s *ptytest.Screen) bool { return strings.Contains("\n"+s.String()+"\n", "\n"+want+"\n") })
+		})
+	}
+}
+
 func TestCompleteInTheMiddle(t *testing.T) {
 	term := start(t, 60, 12)
 	term.Type("get /app x" + left + left + "\t\r")
