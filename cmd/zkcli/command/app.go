@@ -156,6 +156,9 @@ func (a *App) root(opts *Options) *cobra.Command {
 			root.SetHelpCommand(cmd) // in place of cobra's
 		}
 	}
+	if !a.session {
+		completionScripts(root)
+	}
 	return root
 }
 

@@ -242,6 +242,35 @@ func matching(prefix string, list []shell.Candidate) []shell.Candidate {
 	})
 }
 
+// bashQuotes makes cobra's completion for bash quote several names as it does one. Bash inserts what they have in
+// common, which may have blanks.
+var bashQuotes = strings.NewReplacer(`if (( ${#COMPREPLY[@]} == 1 )); then
+            COMPREPLY[0]=$(printf "%q" "${COMPREPLY[0]}")
+        fi`, `if (( ${#COMPREPLY[@]} > 0 )); then
+            IFS=$'\n' read -ra COMPREPLY -d '' < <(printf "%q\n" "${COMPREPLY[@]}")
+        fi`)
+
+// completionScripts adds cobra's command that prints the completion scripts.
+func completionScripts(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	bash, _, err := root.Find([]string{"completion", "bash"})
+	if err != nil || bash.Name() != "bash" {
+		return
+	}
+	bash.RunE = func(cmd *cobra.Command, _ []string) error {
+		plain, err := cmd.Flags().GetBool("no-descriptions")
+		if err != nil {
+			return err
+		}
+		var script strings.Builder
+		if err := root.GenBashCompletionV2(&script, !plain); err != nil {
+			return err
+		}
+		_, err = bashQuotes.WriteString(root.OutOrStdout(), script.String())
+		return err
+	}
+}
+
 // completeWait is how long completion waits for the servers.
 const completeWait = 2 * time.Second
 
