@@ -246,3 +246,11 @@ func TestPasswordIsAskedFor(t *testing.T) {
 		t.Errorf("exit %d:\n%s", code, s.Written())
 	}
 }
+
+// Help has the width of the terminal, in a session and without one.
+func TestTerminalHelpIsNarrow(t *testing.T) {
+	server := zktest.Start(t)
+	s := connect(t, server.Addr(), 40, 24, "NO_COLOR=1")
+	s.Type("help sync\r")
+	s.shows(`^Wait until the server has all changes\nthat are committed.$`)
+}

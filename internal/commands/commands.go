@@ -7,12 +7,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 // Strict makes each command below root that has commands of its own, but does nothing itself, refuse
 // every other word, and none at all; root alone shows its help then. usage makes of an error one about the
-// usage.
+// usage. Help is as wide as the terminal.
 func Strict(root *cobra.Command, usage func(error) error) {
+	root.SetHelpFunc(wrapped(root.HelpFunc()))
 	root.SetHelpCommand(help(root, usage))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -28,6 +31,18 @@ func Strict(root *cobra.Command, usage func(error) error) {
 			return root.Help()
 		}
 		return usage(noCommand(root, args[0]))
+	}
+}
+
+// wrapped is a help function whose lines fit on the terminal.
+func wrapped(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
+	return func(c *cobra.Command, args []string) {
+		out := c.OutOrStdout()
+		var text strings.Builder
+		c.SetOut(&text)
+		help(c, args)
+		c.SetOut(out)
+		fmt.Fprint(out, console.Wrap(text.String(), console.Width(out)))
 	}
 }
 

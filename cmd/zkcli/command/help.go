@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/cmd/zkcli/shell"
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 func helpCommand() Command {
@@ -17,13 +20,13 @@ func helpCommand() Command {
 			return func(_ context.Context, c *Call) error {
 				name := c.Arg(0)
 				if name == "" {
-					return c.Emit(Output{Text: c.App.helpAll(), Data: c.App.helpDocs(c.App.commands)})
+					return c.Emit(Output{Text: c.App.wrap(c.App.helpAll()), Data: c.App.helpDocs(c.App.commands)})
 				}
 				spec := c.App.find(name)
 				if spec == nil {
 					return &UnknownCommandError{Name: name, Nearest: nearest(name, c.App.names())}
 				}
-				return c.Emit(Output{Text: c.App.helpOf(spec), Data: c.App.helpDocs([]Command{*spec})})
+				return c.Emit(Output{Text: c.App.wrap(c.App.helpOf(spec)), Data: c.App.helpDocs([]Command{*spec})})
 			}
 		},
 	}
@@ -38,8 +41,14 @@ func (a *App) helpFlag(cmd *cobra.Command, _ []string) {
 	case cmd.HasParent(): // completion is a command of cobra
 		text = cmd.Long + "\n\n" + cmd.UsageString()
 	}
-	fmt.Fprint(a.out, text)
+	fmt.Fprint(a.out, a.wrap(text))
 }
+
+// wrap breaks the lines of a help by the terminal's width, if there is one.
+func (a *App) wrap(text string) string { return console.Wrap(text, a.columns()) }
+
+// columns is the width of the terminal, or 0.
+func (a *App) columns() int { return shell.Width(a.out.writer(), a.getenv) }
 
 func (a *App) names() []string {
 	names := make([]string, len(a.commands))
@@ -58,7 +67,11 @@ func (a *App) helpAll() string {
 		opts := defaults(func(string) string { return "" })
 		root := &cobra.Command{Use: "zkcli"}
 		opts.flags(root, false)
-		b.WriteString(root.PersistentFlags().FlagUsagesWrapped(100))
+		if a.columns() > 0 {
+			b.WriteString(root.PersistentFlags().FlagUsages()) // wrap breaks its lines
+		} else {
+			b.WriteString(root.PersistentFlags().FlagUsagesWrapped(100))
+		}
 		b.WriteString("\nCommands:\n")
 	}
 	width := 0

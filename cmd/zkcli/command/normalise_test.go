@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zkd-project/zkd/internal/console"
 )
 
 func testRoot() (*App, func() []string, func(args ...string) ([]string, error)) {
@@ -173,6 +175,11 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s has no example", c.Name)
 		case c.Required > len(c.Args):
 			t.Errorf("%s requires %d of %d arguments", c.Name, c.Required, len(c.Args))
+		}
+		for line := range strings.Lines(console.Wrap(a.helpOf(c), 40)) {
+			if words := strings.Fields(line); len(strings.TrimRight(line, "\n")) > 40 && len(words) > 1 {
+				t.Errorf("help %s at 40 columns has the line %q", c.Name, line)
+			}
 		}
 		if help := a.helpOf(c); !strings.Contains(help, c.usage()) {
 			t.Errorf("help %s has no usage:\n%s", c.Name, help)

@@ -49,18 +49,10 @@ func Width(w io.Writer, getenv func(string) string) int {
 	if s, ok := w.(*Shell); ok {
 		w = s.cfg.Out
 	}
-	f, ok := w.(*os.File)
-	if !ok || getenv("TERM") == "dumb" {
+	if getenv("TERM") == "dumb" {
 		return 0
 	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	switch {
-	case err != nil:
-		return 0
-	case width == 0:
-		return 80 // the terminal does not report it
-	}
-	return width
+	return console.Width(w)
 }
 
 // The sequences sent to the terminal.
