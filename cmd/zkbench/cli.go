@@ -22,6 +22,19 @@ import (
 // usageError is an error of the command line, for which the exit code is 2.
 type usageError struct{ error }
 
+// exitCode is that of the program.
+func exitCode(err error) int {
+	_, usage := errors.AsType[usageError](err)
+	_, config := errors.AsType[*bench.ConfigError](err)
+	switch {
+	case err == nil:
+		return 0
+	case usage || config:
+		return 2
+	}
+	return 1
+}
+
 // run is the whole program. Its error says what went wrong with the run; wrong replies count,
 // too.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -184,6 +197,14 @@ const envAuth = "ZKBENCH_AUTH"
 
 // target parses a connection string, which begins with tls:// for connections with TLS.
 func (d *doors) target(server string) (bench.Target, error) {
+	target, err := d.parse(server)
+	if err != nil {
+		return target, usageError{err}
+	}
+	return target, nil
+}
+
+func (d *doors) parse(server string) (bench.Target, error) {
 	server, secure := strings.CutPrefix(server, "tls://")
 	addrs, base, err := client.ParseServers(server)
 	target := bench.Target{Addrs: addrs, Base: base}
@@ -196,7 +217,7 @@ func (d *doors) target(server string) (bench.Target, error) {
 	for _, s := range d.auth {
 		scheme, data, err := login.ParseAuth(s)
 		if err != nil {
-			return target, usageError{err}
+			return target, err
 		}
 		target.Auth = append(target.Auth, jute.AuthRequest{Scheme: scheme, Auth: data})
 	}
@@ -207,7 +228,7 @@ func (d *doors) target(server string) (bench.Target, error) {
 // execute runs what the flags say and prints the outcome.
 func execute(c *cobra.Command, args []string, cfg bench.Config, o options) error {
 	if o.output != "table" && o.output != "json" {
-		return fmt.Errorf("output %q: want table or json", o.output)
+		return usageError{fmt.Errorf("output %q: want table or json", o.output)}
 	}
 	if o.compare != "" {
 		return compare(c, args, cfg, o)
@@ -233,7 +254,7 @@ func execute(c *cobra.Command, args []string, cfg bench.Config, o options) error
 
 func compare(c *cobra.Command, args []string, cfg bench.Config, o options) error {
 	if len(args) != 1 {
-		return errors.New("compare: want two servers, --compare A B")
+		return usageError{errors.New("compare: want two servers, --compare A B")}
 	}
 	a, err := o.doors.target(o.compare)
 	if err != nil {

@@ -66,6 +66,13 @@ func TestFlagErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("zkbench %s: got %v, want %q", tt.args, err, tt.want)
 		}
+		exit := 2
+		if tt.want == "connection refused" {
+			exit = 1
+		}
+		if got := exitCode(err); got != exit {
+			t.Errorf("zkbench %s: exit code %d, want %d", tt.args, got, exit)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -34,9 +33,6 @@ func main() {
 		os.Exit(stdio.UnreadCode)
 	default:
 		fmt.Fprintln(stderr, "zkbench:", err)
-		if _, usage := errors.AsType[usageError](err); usage {
-			os.Exit(2)
-		}
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
 }

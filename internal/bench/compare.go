@@ -49,7 +49,7 @@ func NewSpread(vs []float64) Spread {
 // with "A" or "B", unless seen is nil. It stops at the first error.
 func Compare(ctx context.Context, a, b Target, cfg Config, pairs int, seen func(which string, r Result)) (*Comparison, error) {
 	if pairs < 1 {
-		return nil, fmt.Errorf("pairs: %d, want at least 1", pairs)
+		return nil, &ConfigError{fmt.Errorf("pairs: %d, want at least 1", pairs)}
 	}
 	c := &Comparison{Workload: cfg.Workload}
 	one := func(which string, t Target, to *[]Result) error {

@@ -81,6 +81,15 @@ func Defaults(w Workload) Config {
 // maxRequest is the largest request that servers accept by default (jute.maxbuffer).
 const maxRequest = 1048575
 
+// ConfigError means that a configuration can't be run.
+type ConfigError struct{ err error }
+
+// Error says why.
+func (e *ConfigError) Error() string { return e.err.Error() }
+
+// Unwrap returns the reason.
+func (e *ConfigError) Unwrap() error { return e.err }
+
 // validate returns the reason why a configuration can't be run.
 func (c *Config) validate() error {
 	var errs []error
@@ -107,7 +116,10 @@ func (c *Config) validate() error {
 	bad(c.Count < 0, "count: %d, want at least 0", c.Count)
 	bad(c.Rate < 0, "rate: %v, want at least 0", c.Rate)
 	bad(c.SessionTimeout < 100*time.Millisecond, "session timeout: %v, want at least 100ms", c.SessionTimeout)
-	return errors.Join(errs...)
+	if len(errs) > 0 {
+		return &ConfigError{errors.Join(errs...)}
+	}
+	return nil
 }
 
 // Target is what a run measures.

@@ -141,8 +141,8 @@ func (r *run) load() error {
 	r.cfg.Warmup = 0
 	pad := r.cfg.PathLength - len(r.dir(0)) - 1
 	if limit := int64(loadDir) * 99_999; pad < 9 || r.cfg.Count < 1 || r.cfg.Count > limit {
-		return fmt.Errorf("load %d nodes with paths of %d bytes: want 1 to %d nodes, at least %d bytes",
-			r.cfg.Count, r.cfg.PathLength, limit, len(r.dir(0))+1+9)
+		return &ConfigError{fmt.Errorf("load %d nodes with paths of %d bytes: want 1 to %d nodes, at least %d bytes",
+			r.cfg.Count, r.cfg.PathLength, limit, len(r.dir(0))+1+9)}
 	}
 	if err := r.connect(r.cfg.Connections, func(int) connOptions { return r.options(r.cfg.Window) }); err != nil {
 		return err

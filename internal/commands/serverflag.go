@@ -11,14 +11,33 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Execute runs the command of args, with ctx. It refuses args that name a server by a flag; usage makes of an
-// error one about the usage.
+// Execute runs the command of args, with ctx. It refuses args that name a server by a flag. usage makes an error
+// one about the usage: all are that come before the command has begun.
 func Execute(ctx context.Context, root *cobra.Command, args []string, usage func(error) error) error {
 	if err := serverFlag(root, args); err != nil {
 		return usage(err)
 	}
+	begun := false
+	onRun(root, func() { begun = true })
 	root.SetArgs(args)
-	return root.ExecuteContext(ctx)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !begun {
+		return usage(err)
+	}
+	return err
+}
+
+// onRun makes c, and each command below it, call f before it runs.
+func onRun(c *cobra.Command, f func()) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			f()
+			return run(c, args)
+		}
+	}
+	for _, below := range c.Commands() {
+		onRun(below, f)
+	}
 }
 
 // serverFlags are the flags with which other programs name a server.
