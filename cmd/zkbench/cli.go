@@ -16,7 +16,6 @@ import (
 	"github.com/zkd-project/zkd/internal/buildinfo"
 	"github.com/zkd-project/zkd/internal/commands"
 	"github.com/zkd-project/zkd/internal/login"
-	"github.com/zkd-project/zkd/jute"
 )
 
 // usageError is an error of the command line, for which the exit code is 2.
@@ -219,7 +218,7 @@ func (d *doors) parse(server string) (bench.Target, error) {
 		if err != nil {
 			return target, err
 		}
-		target.Auth = append(target.Auth, jute.AuthRequest{Scheme: scheme, Auth: data})
+		target.Auth = append(target.Auth, bench.Auth{Scheme: scheme, Data: data})
 	}
 	target.SASL, err = d.login.Mechanism(secure, nil)
 	return target, err

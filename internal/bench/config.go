@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client/sasl"
-	"github.com/zkd-project/zkd/jute"
 )
 
 // Workload is the kind of load of a run.
@@ -137,7 +136,13 @@ type Security struct {
 	// SASL returns the mechanism of a login to a host; nil means no login.
 	SASL func(host string) (sasl.Mechanism, error)
 	// Auth are the identities that each session gets.
-	Auth []jute.AuthRequest
+	Auth []Auth
+}
+
+// Auth is an identity of a session.
+type Auth struct {
+	Scheme string
+	Data   []byte
 }
 
 // addr returns the server of connection i.

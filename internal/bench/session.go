@@ -108,8 +108,8 @@ func handshake(nc net.Conn, host string, h hello) (session, error) {
 			return session{}, err
 		}
 	}
-	for i := range h.security.Auth {
-		if err := authenticate(nc, &in, &h.security.Auth[i]); err != nil {
+	for _, auth := range h.security.Auth {
+		if err := authenticate(nc, &in, auth); err != nil {
 			return session{}, err
 		}
 	}
@@ -120,8 +120,9 @@ func handshake(nc net.Conn, host string, h hello) (session, error) {
 }
 
 // authenticate gives the session an identity.
-func authenticate(nc net.Conn, in *frames, auth *jute.AuthRequest) error {
-	request := auth.Append(beginFrame(nil, jute.XidAuth))
+func authenticate(nc net.Conn, in *frames, auth Auth) error {
+	body := jute.AuthRequest{Scheme: auth.Scheme, Auth: auth.Data}
+	request := body.Append(beginFrame(nil, jute.XidAuth))
 	endFrame(request, 0, jute.OpAuth)
 	if _, err := nc.Write(request); err != nil {
 		return fmt.Errorf("write auth request: %w", err)

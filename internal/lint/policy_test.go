@@ -80,7 +80,7 @@ const ours = `
 
 	# What the programs print on a terminal.
 	internal/console:  none
-	internal/commands: none
+	internal/commands: internal/console
 	internal/stdio:    none
 
 	# Files. wal stores bytes, snapshot keys and values: neither knows the tree.
@@ -206,6 +206,8 @@ const ours = `
 	internal/bench/fake: jute
 	internal/testing/ptytest:  none
 	internal/testing/manual:   none
+	# The lines of the programs in the documentation.
+	internal/testing/doclines: internal/commands
 	internal/testing/freeport: none
 	internal/testing/standin:  none
 	internal/lint:     none
@@ -219,7 +221,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/testing/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
+var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/testing/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
@@ -233,7 +235,7 @@ const theirs = `
 	github.com/go-jose:                 server/auth/jwt tests
 	golang.org/x/sys:                   internal/vfs server cmd/zkcli/shell test/bench
 	golang.org/x/crypto:                client internal/ocspstatus server/secure
-	golang.org/x/term:                  cmd/zkcli/shell
+	golang.org/x/term:                  cmd/zkcli/shell internal/console
 	golang.org/x/tools:                 internal/lint
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
@@ -243,7 +245,7 @@ const theirs = `
 	google.golang.org/protobuf:         test/bench tests
 	github.com/prometheus/client_model: server/monitor
 	github.com/prometheus/client_golang: server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
-	github.com/spf13/cobra:             cmd/ internal/commands internal/testing/manual
+	github.com/spf13/cobra:             cmd/ internal/commands internal/testing/manual internal/testing/doclines
 	github.com/HdrHistogram:            internal/bench test/bench/etcd
 	go.etcd.io/etcd:                    test/bench/etcd
 	gonum.org/v1/plot:                  test/bench
