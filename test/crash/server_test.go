@@ -87,6 +87,9 @@ func (s *server) logFile() string { return filepath.Join(s.dir, "log") }
 // launch starts the process and does not wait for anything.
 func (s *server) launch() {
 	s.t.Helper()
+	if s.running() {
+		s.t.Fatal("the test starts a server that runs")
+	}
 	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		s.t.Fatal(err)
