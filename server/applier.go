@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/traces"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
@@ -47,7 +48,7 @@ type applier struct {
 	*handover
 	id        zab.SID
 	secret    secret.Key // of session passwords, until the history has one
-	state     *clients.State
+	state     *state.State
 	answers   *clients.Answers
 	tracker   *session.Tracker
 	digests   *digestLog
@@ -317,7 +318,7 @@ func (a *applier) apply(o *replica.Order) error {
 	a.state.Tree.Apply(txn, &a.out)
 	a.publishChanges(txn)
 	a.state.SetApplied(txn.Zxid) // before any reply shows it: its client may reconnect at once
-	a.endSlices()
+	a.state.EndSlices()
 	a.countTimes(o, txn)
 	if a.digests.applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.lifecycle.ensemble() {
 		a.events.put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.Tree.Digest()})
@@ -385,13 +386,13 @@ func (a *applier) observeTimes() {
 
 // prune deletes most of the ephemerals of the session that txn closes, if there are many,
 // in slices of the tree's lock. Between two slices clients are served, except for
-// requests that would see a part of the transaction: see conn.lockTree. Events are sent
+// requests that would see a part of the transaction: see state.State.Slicing. Events are sent
 // with the deletes that they report, so no client sees a change before its event.
 func (a *applier) prune(txn *datatree.Txn) {
 	if len(txn.Ops) != 1 || txn.Ops[0].Kind != datatree.OpCloseSession || a.state.Tree.NumEphemerals(txn.Session) <= pruneStep {
 		return
 	}
-	a.state.Settled = make(chan struct{})
+	a.state.BeginSlices()
 	if len(txn.Ops[0].Paths) == 0 {
 		a.unlock()
 		a.wake()
@@ -410,14 +411,6 @@ func (a *applier) prune(txn *datatree.Txn) {
 // get them before the connection gets an event or a reply that shows them.
 func (a *applier) publishChanges(txn *datatree.Txn) {
 	a.changes.Add(txn, &a.out, a.state.Tree.LastZxid())
-}
-
-// endSlices resumes the requests that wait for the end of a transaction applied in slices.
-func (a *applier) endSlices() {
-	if a.state.Settled != nil {
-		close(a.state.Settled)
-		a.state.Settled = nil
-	}
 }
 
 // notifyWatchers delivers the events of the applied transaction to their watchers.

@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/state"
 )
 
 const defaultTraceMask = 306 // Apache's
@@ -28,7 +29,7 @@ type words struct {
 	*published
 	version    string
 	fs         vfs.FS
-	state      *clients.State
+	state      *state.State
 	tracker    *session.Tracker
 	digests    *digestLog
 	clients    *clients.Clients // set by the start

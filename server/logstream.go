@@ -11,8 +11,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/archive"
-	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/wal"
 )
 
@@ -30,7 +30,7 @@ const (
 type logStream struct {
 	*lifecycle
 	logWriter *logWriter
-	state     *clients.State
+	state     *state.State
 	enc       archive.Encoder
 	begun     []byte      // the header, until it is sent
 	at        jute.Zxid   // of the last entry that was sent

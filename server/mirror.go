@@ -15,11 +15,11 @@ import (
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/snapshot"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -36,8 +36,8 @@ type Mirror struct {
 	place    Place
 	store    *snapshot.Store
 	ident    datadirs.Identity
-	state    *clients.State // its lock is for the goroutine that writes a snapshot, and for readers
-	readers  *readers       // nil for none
+	state    *state.State // its lock is for the goroutine that writes a snapshot, and for readers
+	readers  *readers     // nil for none
 	ensemble zab.State
 	founding *Founding // in the last entry; nil if that is Apache's
 	member   bool      // the owner's file says so
@@ -93,7 +93,7 @@ func OpenMirror(ctx context.Context, p Place, logger *zap.Logger) (*Mirror, erro
 	if err != nil {
 		return nil, err
 	}
-	m := &Mirror{disk: s, place: p, state: &clients.State{}, enough: snapshotBytes}
+	m := &Mirror{disk: s, place: p, state: &state.State{}, enough: snapshotBytes}
 	if err := m.open(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -265,7 +265,7 @@ func (m *Mirror) Install(ctx context.Context, tree *datatree.Tree) error {
 	}
 	view := tree.Freeze()
 	defer view.Close()
-	ref, err := writeView(ctx, m.store, &clients.State{Tree: tree}, view, ensemble.Append(nil), &m.ident)
+	ref, err := writeView(ctx, m.store, &state.State{Tree: tree}, view, ensemble.Append(nil), &m.ident)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/state"
 )
 
 // readers are the clients that read from a mirror, as from a server in read-only mode. Their
@@ -23,7 +24,7 @@ import (
 type readers struct {
 	clients *clients.Clients
 	answers *clients.Answers
-	state   *clients.State
+	state   *state.State
 	now     func() time.Duration
 	failed  <-chan error
 	close   func() error

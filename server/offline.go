@@ -17,13 +17,13 @@ import (
 	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/snapshot"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -192,7 +192,7 @@ func (p Place) writeTree(ctx context.Context, tree *datatree.Tree, ensemble *zab
 	}
 	view := tree.Freeze()
 	defer view.Close()
-	return writeView(ctx, store, &clients.State{Tree: tree}, view, ensemble.Append(nil), id)
+	return writeView(ctx, store, &state.State{Tree: tree}, view, ensemble.Append(nil), id)
 }
 
 // complete writes the rest of the data: the snapshot, if another place has it, and the log that

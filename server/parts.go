@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/snapshot"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
@@ -151,7 +152,7 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 
 // applierState is a replica's view of the applier's work.
 type applierState struct {
-	state   *clients.State
+	state   *state.State
 	digests *digestLog
 }
 

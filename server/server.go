@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/traces"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
@@ -85,7 +86,7 @@ type Server struct {
 	ids     *session.IDs // of sessions and of origins
 	tracker *session.Tracker
 
-	state   clients.State
+	state   state.State
 	digests *digestLog
 	disk    *disk
 	missing missingVoters

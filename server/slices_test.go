@@ -172,7 +172,7 @@ func TestRequestsBetweenTwoSlices(t *testing.T) {
 		txn := datatree.Txn{Zxid: last + 1, Session: owner.session, Ops: []datatree.Op{{Kind: datatree.OpCloseSession}}}
 		a.state.Tree.List(&txn)
 		a.lock()
-		a.state.Settled = make(chan struct{})
+		a.state.BeginSlices()
 		if !a.state.Tree.Prune(&txn, &a.out, 3) { // those below /a
 			t.Fatal("nothing to prune")
 		}
@@ -209,7 +209,7 @@ func TestRequestsBetweenTwoSlices(t *testing.T) {
 		a.lock()
 		a.state.Tree.Apply(&txn, &a.out)
 		a.state.SetApplied(txn.Zxid)
-		a.endSlices()
+		a.state.EndSlices()
 		a.unlock()
 		for w, what := range waiting {
 			if r := w.must(); r.Zxid != txn.Zxid && r.Zxid != 0 {

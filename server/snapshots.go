@@ -15,12 +15,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/snapshot"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -44,7 +44,7 @@ const (
 type snapshotter struct {
 	*lifecycle
 	ident     datadirs.Identity
-	state     *clients.State
+	state     *state.State
 	disk      *disk
 	logWriter *logWriter
 	events    *queue[peerEvent]
@@ -210,7 +210,7 @@ func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, err
 
 // writeView writes a view of the tree in state, with the ensemble's state at its zxid, into a
 // snapshot by the server id.
-func writeView(ctx context.Context, store *snapshot.Store, state *clients.State, view *datatree.View, ensemble []byte, id *datadirs.Identity) (wal.SnapRef, error) {
+func writeView(ctx context.Context, store *snapshot.Store, state *state.State, view *datatree.View, ensemble []byte, id *datadirs.Identity) (wal.SnapRef, error) {
 	tree := view.Meta()
 	meta := snapshot.Meta{
 		Zxid:   tree.Zxid,
@@ -450,7 +450,7 @@ func (sn *snapshotter) forget(forRoom bool) (dropped []wal.SnapRef, oldest *wal.
 // lock. ACL lists occur between the nodes and are few, so they are set aside until all
 // nodes are read.
 type rowWalk struct {
-	state *clients.State
+	state *state.State
 	view  *datatree.View
 	batch datatree.Batch
 	all   []datatree.Row // of batch

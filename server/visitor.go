@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/state"
 )
 
 // visitor is the sender of a request to the admin pages. What it may see is decided as for a
@@ -56,7 +57,7 @@ func (v *visitor) admitted() bool {
 func (v *visitor) mayRead(acl []jute.ACL) bool { return v.schemes.Allowed(acl, jute.PermRead, v.ids()) }
 
 // administers reports whether the visitor has all permissions on the root.
-func (v *visitor) administers(state *clients.State) bool {
+func (v *visitor) administers(state *state.State) bool {
 	if !v.admitted() {
 		return false
 	}

@@ -115,20 +115,23 @@ const ours = `
 	# Who did what. It knows nothing of requests.
 	server/audit:      jute internal/vfs server/auth
 
+	# The tree with its lock and watches.
+	server/state:      jute server/datatree server/watch
+
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
 	server/clients/pending: internal/fifo
 	server/clients/readable: none
 	server/clients/views: jute server/datatree server/fair
 	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/readable server/clients/register server/clients/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/monitor
-	                   server/replica server/secure server/session server/traces server/watch
+	                   server/replica server/secure server/session server/state server/traces server/watch
 
 	# Assembly.
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
 	                   server/admin server/archive server/audit server/history
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate server/feed
-	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/traces server/wal server/watch server/zab server/zab/transport
+	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/state server/traces server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore internal/moving internal/shadow internal/shadow/proxy internal/stdio internal/takeover internal/vfs server server/archive server/auth server/auth/sasl server/config server/history server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for

@@ -18,35 +18,15 @@ import (
 	"github.com/zkd-project/zkd/server/clients/register"
 	"github.com/zkd-project/zkd/server/clients/views"
 	"github.com/zkd-project/zkd/server/config"
-	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/traces"
-	"github.com/zkd-project/zkd/server/watch"
 )
-
-// State is the data from which requests are answered. Its lock orders reads, the
-// registration of watches and the applier's changes.
-type State struct {
-	sync.RWMutex
-	Tree    *datatree.Tree
-	Watches *watch.Table // has its own lock, taken after that of State
-	// Settled is nil while the tree is at a transaction boundary. While a transaction is
-	// applied in slices, Settled is closed at its end: see conn.lockTree.
-	Settled chan struct{}
-
-	applied atomic.Int64 // jute.Zxid
-}
-
-// Applied returns the zxid of the last applied entry. It needs no lock.
-func (s *State) Applied() jute.Zxid { return jute.Zxid(s.applied.Load()) }
-
-// SetApplied is called before any effect of the entry becomes visible.
-func (s *State) SetApplied(z jute.Zxid) { s.applied.Store(int64(z)) }
 
 // Backend is the server as seen by its clients' connections. It may be called from any
 // goroutine, and does not block.
@@ -90,7 +70,7 @@ type Options struct {
 	Metrics        *monitor.Metrics
 	Limits         Limits
 	Backend        Backend
-	State          *State
+	State          *state.State
 	Schemes        *auth.Schemes
 	IDs            *session.IDs                  // of sessions and of connections
 	Sessions       *session.Tracker              // of the ensemble
@@ -114,7 +94,7 @@ type Clients struct {
 	log        *zap.Logger
 	metrics    *monitor.Metrics
 	backend    Backend
-	state      *State
+	state      *state.State
 	schemes    *auth.Schemes
 	sasl       *sasl.Server // nil if there is none
 	ids        *session.IDs

@@ -21,6 +21,7 @@ import (
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
@@ -65,7 +66,7 @@ func newTestClients(t testing.TB) (*Clients, *standin) {
 		Metrics:  monitor.NewMetrics(),
 		Limits:   Limits{Requests: 1 << 20, Replies: 1 << 20},
 		Backend:  b,
-		State:    &State{Tree: datatree.New(), Watches: watch.New()},
+		State:    &state.State{Tree: datatree.New(), Watches: watch.New()},
 		Schemes:  schemes,
 		Places:   new(feed.Places),
 		IDs:      ids,

@@ -93,14 +93,6 @@ func (c *conn) currentLimits() *limited {
 	return l
 }
 
-// hasNode reports whether there is a node.
-func (s *State) hasNode(path string) bool {
-	s.RLock()
-	defer s.RUnlock()
-	_, ok := s.Tree.Get(path)
-	return ok
-}
-
 // endLimits gives back what the connection counts for.
 func (c *conn) endLimits() {
 	if l := c.limited.Load(); l != nil {
@@ -339,7 +331,7 @@ func (s *Clients) setLimits(before, cfg *config.Config) {
 	case len(cfg.Limits) == 0 && !cfg.LimitsInQuota:
 		s.limits.Store(nil)
 	default:
-		s.limits.Store(limits.New(cfg.Limits, s.state.hasNode))
+		s.limits.Store(limits.New(cfg.Limits, s.state.HasNode))
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
@@ -59,7 +60,7 @@ func newLimitedClients(t *testing.T, lines ...string) *Clients {
 		Metrics:  monitor.NewMetrics(),
 		Limits:   Limits{Requests: 1 << 20, Replies: 1 << 20},
 		Backend:  &ticking{start: time.Now()},
-		State:    &State{Tree: datatree.New(), Watches: watch.New()},
+		State:    &state.State{Tree: datatree.New(), Watches: watch.New()},
 		Schemes:  schemes,
 		Places:   new(feed.Places),
 		IDs:      ids,

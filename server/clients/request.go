@@ -163,7 +163,7 @@ func (c *conn) lockTree(req *request) error {
 	s := c.clients
 	for {
 		s.state.RLock()
-		settled := s.state.Settled
+		settled := s.state.Slicing()
 		if settled == nil || !s.beingChanged(req) {
 			return nil
 		}

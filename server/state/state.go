@@ -1,0 +1,63 @@
+// Package state keeps the data of a running server: the tree and the watches on it, under one
+// lock.
+//
+// # Invariants
+//   - The applier alone changes the tree. Others read it, and register watches, under the read
+//     lock. So no change falls between a reply and the watch that its request sets.
+//   - While the lock is free, the tree is at the boundary of a transaction, except while
+//     [State.Slicing] returns a channel: a large transaction is applied in slices, and readers
+//     may come between two of them.
+//
+// # Goroutines
+//
+// The lock of [State] comes before that of the watches.
+package state
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// State is the data from which requests are answered. Its lock orders reads, the
+// registration of watches and the applier's changes.
+type State struct {
+	sync.RWMutex
+	Tree    *datatree.Tree
+	Watches *watch.Table // has its own lock, taken after that of State
+
+	slicing chan struct{} // closed at the end of the transaction that is applied in slices
+	applied atomic.Int64  // jute.Zxid
+}
+
+// Applied returns the zxid of the last applied entry. It needs no lock.
+func (s *State) Applied() jute.Zxid { return jute.Zxid(s.applied.Load()) }
+
+// SetApplied is called before any effect of the entry becomes visible.
+func (s *State) SetApplied(z jute.Zxid) { s.applied.Store(int64(z)) }
+
+// HasNode reports whether there is a node. It takes the lock.
+func (s *State) HasNode(path string) bool {
+	s.RLock()
+	defer s.RUnlock()
+	_, ok := s.Tree.Get(path)
+	return ok
+}
+
+// BeginSlices begins a transaction that is applied in slices. The caller holds the lock.
+func (s *State) BeginSlices() { s.slicing = make(chan struct{}) }
+
+// EndSlices ends it, if there is one. The caller holds the lock.
+func (s *State) EndSlices() {
+	if s.slicing != nil {
+		close(s.slicing)
+		s.slicing = nil
+	}
+}
+
+// Slicing returns a channel that is closed at the end of the transaction being applied in
+// slices, and nil if the tree is at a transaction boundary. The caller holds the read lock.
+func (s *State) Slicing() <-chan struct{} { return s.slicing }
