@@ -45,7 +45,7 @@ func (e Ensemble) Configuration(ctx context.Context) (string, error) {
 }
 
 // Configure sets a key of the configuration of the server of this connection, and returns a text
-// that says what has changed. It counts until the server ends or reads its configuration again.
+// that says what has changed. The value is in effect until the server restarts or reads its configuration again.
 // If the server refuses it, the error wraps ErrBadArguments and has the reason.
 func (e Ensemble) Configure(ctx context.Context, key, value string) (string, error) {
 	return e.configure(ctx, jute.ConfigureSet, key, value)

@@ -83,8 +83,8 @@ func (k *call) cost(size int) int64 {
 	return exact.Cost(ops, size)
 }
 
-// fitsLocked reports whether a request of that size may be sent now. In an exactly-once session the
-// servers keep only so many outcomes.
+// fitsLocked reports whether a request of that size may be sent now: the servers keep a bounded
+// number of outcomes of an exactly-once session.
 func (s *session) fitsLocked(k *call, size int) bool {
 	return !s.exact || !exact.Covers(k.op) || s.window.Fits(k.cost(size))
 }

@@ -35,7 +35,7 @@ type link struct {
 	work   sync.WaitGroup
 
 	read    atomic.Int64 // when the last bytes arrived, nanoseconds since began
-	written atomic.Int64 // when the last bytes were sent, likewise
+	written atomic.Int64 // when the last bytes were sent, nanoseconds since began
 
 	answered bool // there was a reply to a call; owned by the reader until it has ended
 

@@ -62,8 +62,8 @@ type Options struct {
 	// server is available. The client keeps looking for a server with a quorum.
 	AllowReadOnly bool
 
-	// Insist connects also to a server that keeps clients away (Ensemble.KeepAway). It
-	// takes that to end it.
+	// Insist also connects to a server that keeps clients away (Ensemble.KeepAway), for example
+	// to end that mode.
 	Insist bool
 
 	// Retry determines how the views of Steady, and packages settle, tree and typed, repeat

@@ -37,7 +37,7 @@ type args struct {
 	mode    WatchMode
 	typ     WatchType
 	watched bool      // the read sets a watch
-	kind    watchKind // of that watch, and of AddWatch's
+	kind    watchKind // of that watch, or of the one that AddWatch sets
 	target  *Watch    // of forget
 	auth    Auth
 	renews  bool // auth takes the place of others

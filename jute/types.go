@@ -137,7 +137,7 @@ type Stat struct {
 	Czxid          Zxid      // zxid of the create
 	Mzxid          Zxid      // zxid of the last change of the data
 	Ctime          int64     // time of the create, ms since the Unix epoch
-	Mtime          int64     // time of the last change of the data, likewise
+	Mtime          int64     // time of the last change of the data, ms since the Unix epoch
 	Version        int32     // number of changes of the data
 	Cversion       int32     // creates plus deletes of children
 	Aversion       int32     // number of changes of the ACL

@@ -126,7 +126,7 @@ func systemUser() string {
 	return strconv.Itoa(os.Getuid())
 }
 
-// logSink writes the audit log into the server's log, whatever that's level.
+// logSink writes the audit log into the server's log, whatever its level.
 type logSink struct {
 	log  *zap.Logger
 	json bool

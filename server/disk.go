@@ -15,8 +15,8 @@ import (
 // the deletes that free space, and needs no repair (zab.md section D.9). Reads and
 // sessions continue, since the operator has to act, not the clients. Each server checks
 // its own disk. A leader decides about writes: with a full disk it hands over to a server
-// that has room. It refuses writes if there is none, or if the disks of so many voters
-// are full that the others are no quorum.
+// that has room. It refuses writes if there is none, or if the voters whose disks have
+// room are no quorum.
 //
 // While writes are refused, these requests are accepted:
 //
@@ -24,7 +24,7 @@ import (
 //     Nothing is created meanwhile, so each node is deleted at most once, and all
 //     deletes together take about as much of the log as a snapshot of the nodes.
 //     Writes are turned off when the room left is that size plus two segments.
-//     A multi that only deletes is accepted likewise.
+//     So is a multi that only deletes.
 //   - closeSession, for the same reason: each session is closed once.
 //   - new sessions, but as local ones, which write nothing to the log: see
 //     answerConnect. So no number of clients can use up the reserve. While the

@@ -76,7 +76,7 @@ func (l *loop) tellMembers(peer zab.SID, gen uint64, theirs jute.Zxid) {
 func (l *loop) hearMembers(peer zab.SID, body []byte) {
 	var list zab.Members
 	if err := list.Decode(body); err != nil {
-		l.log.Error("the members that another server tells make no sense", zap.Uint8("peer", uint8(peer)), zap.Error(err))
+		l.log.Error("can't decode the list of members from another server", zap.Uint8("peer", uint8(peer)), zap.Error(err))
 		return
 	}
 	if list.Version > max(l.lists.Load().newest.Version, l.heard.Version) {
@@ -141,7 +141,7 @@ func (l *loop) peersOf(lists *memberLists) []transport.Peer {
 func (l *loop) serversOf(list *zab.Members) []config.Server {
 	m, err := config.ParseMembers(string(list.Text))
 	if err != nil {
-		l.log.Error("the addresses of the ensemble's members make no sense", zap.Stringer("version", list.Version), zap.Error(err))
+		l.log.Error("can't parse the members' addresses", zap.Stringer("version", list.Version), zap.Error(err))
 	}
 	return m.Servers
 }

@@ -382,9 +382,9 @@ func (sn *snapshotter) purgeForSpace() {
 	}
 }
 
-// makeRoom is called from time to time while the disk is full. If so much has been deleted that a
-// snapshot of the rest takes less than half of the files that it replaces, one is written, and
-// everything before it goes. Otherwise deletes would never make room: without other writes no
+// makeRoom is called from time to time while the disk is full. If a snapshot takes less than half
+// of the files that it replaces, since much has been deleted, one is written, and everything
+// before it goes. Otherwise deletes would never make room: without other writes no
 // snapshot would come to be due.
 func (sn *snapshotter) makeRoom() {
 	const perRow = 256 // of a node or session, beside path and data; more than it is on average

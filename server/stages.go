@@ -54,8 +54,8 @@ func (s *stages) persisted(upTo uint64, now time.Duration) {
 	}
 }
 
-// committed writes the times of committed entries into their orders, and tells observe of
-// the time since so many of them were handed to the log.
+// committed writes the times of committed entries into their orders, and calls observe with
+// the time since n of them were given to the log.
 func (s *stages) committed(orders []replica.Order, now time.Duration, observe func(d time.Duration, n int64)) {
 	var since time.Duration
 	var n int64

@@ -112,8 +112,8 @@ type removal struct {
 	timeout time.Duration // of the session
 	deleted int           // all rounds
 	found   int           // in this round, and gone in those before
-	left    int           // known to be there still; of this round
-	unknown int           // likewise
+	left    int           // known to be there still, in this round
+	unknown int           // with an unknown outcome, in this round
 	err     error         // the first one of this round; ErrNotEmpty if there is no other
 	stopped bool          // no more is to be sent
 	grace   time.Time     // when to stop waiting for replies; zero until ctx ends

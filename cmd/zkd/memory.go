@@ -51,7 +51,7 @@ func warnOfMemory(log *zap.Logger, limit memoryLimit) {
 	}
 }
 
-// memoryIsNear reports whether so much of a limit is used that little can be added. 0 is no limit.
+// memoryIsNear reports whether at least three quarters of a limit are used. 0 is no limit.
 func memoryIsNear(used, limit int64) bool { return limit > 0 && used >= limit/4*3 }
 
 // tuneMemory adjusts the collector's percentage to the live heap until ctx is done, and gives memory
@@ -94,18 +94,18 @@ func tuneMemory(ctx context.Context) {
 // calmness is for how long little has been allocated.
 type calmness struct {
 	allocated uint64 // bytes in all, when it was looked at last
-	looks     int    // for so many in a row little was allocated
+	calm      int    // consecutive looks with little allocation
 }
 
 // look reports whether there is little to do: little has been allocated for some time.
 func (c *calmness) look(allocated uint64) bool {
 	if allocated-c.allocated > calmBytes {
-		c.looks = 0
+		c.calm = 0
 	} else {
-		c.looks++
+		c.calm++
 	}
 	c.allocated = allocated
-	return c.looks >= calmLooks
+	return c.calm >= calmLooks
 }
 
 // gcPercent returns the percentage that leaves gcHeadroom over this live heap.

@@ -81,7 +81,7 @@ func (s *signals) handle(sig os.Signal) {
 	case handOver():
 		s.log.Info("SIGUSR1: the lead is handed over")
 	default:
-		s.log.Warn("SIGUSR1: this server does not lead, or no other can: nothing is handed over")
+		s.log.Warn("SIGUSR1: nothing to hand over: this server does not lead, or no other server can")
 	}
 }
 

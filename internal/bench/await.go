@@ -29,7 +29,7 @@ func AwaitRead(ctx context.Context, t Target, path string) error {
 	})
 }
 
-// AwaitWrite likewise tries to set the data of path, which exists.
+// AwaitWrite is AwaitRead for a write: it tries to set the data of path, which exists.
 func AwaitWrite(ctx context.Context, t Target, path string) error {
 	body := jute.AppendInt32(jute.AppendBuffer(jute.AppendString(nil, path), []byte{}), int32(-1))
 	return await(ctx, "set "+path, func(ctx context.Context, i int) error {

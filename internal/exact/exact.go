@@ -74,8 +74,8 @@ const (
 	MaxCost   = 1 << 20
 )
 
-// Cost returns an upper bound of the size of an outcome, with what is kept beside it: of a write of
-// a number of operations, with so many bytes of paths.
+// Cost bounds the memory of one kept outcome: that of a write with ops operations and bytes bytes
+// of paths.
 func Cost(ops, bytes int) int64 { return int64(128*max(ops, 1) + bytes) }
 
 // Window has the writes of a session that are not confirmed, as far as bounds concern them. The

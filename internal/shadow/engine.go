@@ -159,7 +159,7 @@ type op struct {
 	// afterACL means that it came when Apache had not answered a setACL on one of its znodes:
 	// Apache checks either list.
 	afterACL bool
-	waits    int // for so many others
+	waits    int // the number of operations that it waits for
 	waiting  []*op
 	sentAt   time.Duration
 	answered bool

@@ -108,7 +108,7 @@
 //
 // # Semaphore
 //
-// It has a number of leases, and at most so many are held at a time. The layout is that of
+// It has a number of leases, which bounds how many are held at a time. The layout is that of
 // Curator's InterProcessSemaphoreV2: Java programs take part.
 //
 //	/locks/licences                                      data: "5"; none of Java programs

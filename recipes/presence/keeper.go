@@ -109,11 +109,11 @@ func (k *keeper) live() error {
 			k.failures = 0
 		case sessionOver(err):
 			k.there, k.trouble = false, err
-			k.tell()
+			k.publish()
 			return err
 		case transient(err):
 			k.unsure, k.trouble = true, err
-			k.tell()
+			k.publish()
 			k.pause()
 		default:
 			if !errors.Is(err, errDone) {
@@ -124,8 +124,7 @@ func (k *keeper) live() error {
 	}
 }
 
-// begin takes the client's session, in which there is no node yet. It reports whether there
-// is one.
+// begin binds to the current session and reports whether there is one. It has no node there yet.
 func (k *keeper) begin() bool {
 	k.session = k.n.c.Session().ID()
 	k.c = k.n.c.InSession(k.session)
@@ -188,7 +187,7 @@ func (k *keeper) found(stat client.Stat, data []byte, written uint64) {
 	k.tried = []client.SessionID{k.session}
 	k.there, k.doubt, k.stat, k.trouble = true, false, stat, nil
 	k.data, k.had, k.written = data, true, written
-	k.tell()
+	k.publish()
 }
 
 // mine reports whether the node with that Stat is this keeper's. Other nodes may be of the
@@ -263,7 +262,7 @@ func (k *keeper) blocked(stat client.Stat) error {
 		k.trouble = theirs
 	}
 	k.there = false
-	k.tell()
+	k.publish()
 	if k.watch == nil {
 		return k.setWatch()
 	}
@@ -292,7 +291,7 @@ func (k *keeper) gone() error {
 	k.dropWatch()
 	was := k.there
 	k.there, k.doubt, k.trouble = false, false, nil
-	k.tell()
+	k.publish()
 	_, _, closing := k.n.wanted()
 	if was && k.n.o.EndIfDeleted && !closing {
 		return fmt.Errorf("%w: %s was deleted", recipes.ErrLost, k.path)
@@ -314,7 +313,7 @@ func (k *keeper) write(data []byte, asked uint64) error {
 		return nil
 	}
 	k.stat, k.data, k.written = stat, data, asked
-	k.tell()
+	k.publish()
 	return nil
 }
 
@@ -391,8 +390,8 @@ func (k *keeper) dropWatch() {
 	}
 }
 
-// tell sets the state of the Node.
-func (k *keeper) tell() {
+// publish sets the state of the Node.
+func (k *keeper) publish() {
 	s := NodeState{Path: k.path, There: k.there, Err: k.trouble}
 	if k.there {
 		s.Zxid, s.Err = k.stat.Czxid, nil

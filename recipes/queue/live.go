@@ -28,7 +28,7 @@ func NewPriority(c *client.Client, path string, o Options) (*Priority, error) {
 		return nil, fmt.Errorf("queue: Options.Layout is Apache, which has no priorities: it should be Kazoo or Book")
 	}
 	if o.Unordered {
-		return nil, fmt.Errorf("queue: Options.Unordered has no place in a priority queue")
+		return nil, fmt.Errorf("queue: Options.Unordered can't be set for a priority queue")
 	}
 	q := &Priority{}
 	if err := q.initLive(c, path, o, o.Layout.naming()); err != nil {

@@ -43,7 +43,7 @@ var encoders = sync.Pool{New: func() any {
 // encoder compresses. It must be closed.
 type encoder struct{ *zstd.Encoder }
 
-// newEncoder returns an encoder for so many bytes, 0 if that is not known.
+// newEncoder returns an encoder of a content of size bytes, 0 if that is not known.
 func newEncoder(w io.Writer, size int64) encoder {
 	enc := encoders.Get().(*zstd.Encoder)
 	enc.ResetContentSize(w, size)

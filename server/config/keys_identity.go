@@ -116,7 +116,7 @@ func identityKeys(c *Config) []Key {
 		{Name: "zkd.jwt.superUser", value: text(&j.SuperUser, "admin"),
 			Doc: "Identity of scheme jwt that may do everything."},
 		{Name: "zkd.jwt.clockSkew", Default: "60000", value: millis(&j.ClockSkew, 0, 600000),
-			Doc: "How far the clocks of the provider and of this server may differ: a token is accepted for so much longer."},
+			Doc: "How far the clocks of the provider and of this server may differ: a token is accepted that much longer."},
 		{Name: "zkd.jwt.refreshInterval", Default: "300000", value: millis(&j.Refresh, 10000, 86400000),
 			Doc: "Age at which the keys are read again. A key that the provider has withdrawn is accepted for that time, or for 24 hours if the key set can't be read."},
 		{Name: "ensembleAuthName", value: list(&c.Identities.EnsembleNames, "", "blue,green"), Protects: true,

@@ -24,7 +24,7 @@ type Loader struct {
 	lastKey []byte
 	key     []byte     // of AddZnode
 	above   []ancestor // of the last node, itself included
-	large   []nodeID   // nodes with so many children that they have a listing
+	large   []nodeID   // nodes that have a listing of their children
 	nodes   int        // their number, with the root: no id was freed, so it is the last one
 
 	later  func(Part) // called with each part; see Offload

@@ -103,7 +103,7 @@ type Visited uint8
 const (
 	Enter Visited = iota // with its children
 	Skip                 // without what is below it
-	Again                // not now; the node comes next the next time
+	Again                // stop; the next Walk begins with this node
 )
 
 // Walk calls visit for each node that comes next, parents before their children and these in the byte order

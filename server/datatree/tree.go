@@ -14,7 +14,7 @@ type Tree struct {
 	acls         aclTable
 	sessions     sessionTable
 	quotas       map[string]*quota // by the path that the quota is for
-	rates        map[string]nodeID // nodes zkd_limits, likewise
+	rates        map[string]nodeID // nodes zkd_limits, by the path that the limits are for
 	ratesVersion uint64            // counts the changes of rates and of their data
 
 	listings map[nodeID]*listing // of the znodes with many children

@@ -29,8 +29,8 @@ type record struct {
 type sessionRecord struct {
 	zxid      jute.Zxid
 	open      bool
-	timeoutMs int32  // if it is open
-	owner     uint64 // likewise; 0: not known
+	timeoutMs int32  // of an open session
+	owner     uint64 // of an open session; 0: not known
 }
 
 // overlay holds the records of nodes and sessions that accepted transactions touched and

@@ -140,7 +140,7 @@ func begin(b []byte) (_ []byte, mark int) {
 	return append(b, make([]byte, eventHead)...), mark
 }
 
-// end completes the frame of an event that has so many changes.
+// end completes the frame of an event that has count changes.
 func (f *Feed) end(b []byte, mark int, event jute.FeedEvent, count int) []byte {
 	f.looked, f.told = 0, event.Level
 	event.Feed = f.request.Feed

@@ -12,7 +12,7 @@ import (
 const (
 	batchEntries = 256
 	batchBytes   = 256 << 10
-	batches      = 4 // so many are decoded ahead
+	batches      = 4 // decoded ahead of the reader
 )
 
 // batch are entries on their way from the goroutine that reads them.

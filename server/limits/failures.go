@@ -64,7 +64,7 @@ type failures struct {
 
 type provedName struct{ network, name string }
 
-// NewFailures returns limits of so many failures per second for each address; 0 is no limit.
+// NewFailures limits each address to perSecond failures per second; 0 is no limit.
 func NewFailures(perSecond int) *Failures {
 	f := &Failures{
 		addresses: origins{share: 1, buckets: make(map[string]failures)},

@@ -204,7 +204,7 @@ func (r *Rule) limit(word string) error {
 	resource := slices.Index(resourceNames[:], name)
 	switch {
 	case resource < 0:
-		return fmt.Errorf("%q is nothing that can be limited: want %s", name, strings.Join(resourceNames[:], ", "))
+		return fmt.Errorf("unknown resource %q: want %s", name, strings.Join(resourceNames[:], ", "))
 	case r.Scope == Subtree && Resource(resource) < Requests:
 		return fmt.Errorf("%s are not limited by subtree: only %v and %v are; ZooKeeper's quotas limit the nodes and bytes of a subtree", name, Requests, Bytes)
 	case r.Limits[resource] != Limit{}:

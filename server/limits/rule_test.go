@@ -32,7 +32,7 @@ func TestParseRule(t *testing.T) {
 		{"subtree /jobs/ requests/s=1", "", "no subtree"},
 		{"subtree /*/a requests/s=1", "", "no subtree"},
 		{"subtree /jobs ephemerals=1", "", "not limited by subtree"},
-		{"identity * requests=1", "", "nothing that can be limited"},
+		{"identity * requests=1", "", "unknown resource"},
 		{"identity * watches", "", "has no value"},
 		{"identity * watches=,", "", "no limit"},
 		{"identity * watches=-1", "", "no limit"},

@@ -37,11 +37,10 @@ type condition struct {
 // not both. of returns the condition of a server.
 //
 // All voters that are gone for long become observers in one change, or as many of them as the
-// rule allows, those first that are gone for longest. The rule: of the voters that stay a quorum
-// and one more are ready. So at least 3 stay, and one of them can fail. How many can fail never
+// rule allows, those first that are gone for longest. The rule: a quorum of the remaining voters,
+// plus one, must be ready. So at least 3 stay, and one of them can fail. How many can fail never
 // becomes less: a voter that is gone is none of those that are ready, and without it the quorum
-// is not larger. Likewise a server that is ready and becomes a voter makes up for a larger
-// quorum.
+// is not larger. A server that is ready and becomes a voter makes up for a larger quorum.
 //
 // Lists with groups and weights are left alone.
 func nextRoles(list *zab.Members, after time.Duration, of func(zab.SID) condition) (demote, promote []zab.SID) {

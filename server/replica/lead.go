@@ -215,7 +215,7 @@ func (r *Replica) Work() (work int, more bool) { return r.leading.work, r.leadin
 
 // canPropose reports whether requests wait and may be proposed now. They may not while
 // the epoch is being renewed, while a close has to be applied first, or while the log has
-// so much to write that it could hold up the loop.
+// Limits.Log to write, which could hold up the loop.
 func (r *Replica) canPropose() bool {
 	if r.leading.waiting.Len() == 0 || r.status.Role != zab.Leading || r.logging >= r.o.Limits.Log {
 		return false

@@ -17,7 +17,7 @@ type Session struct {
 	deadline atomic.Int64
 	owner    atomic.Uint64 // 0: none yet
 	timeout  atomic.Int32  // ms; written under tracker.mu
-	resuming atomic.Int32  // ms, or 0; likewise: see Tracker.Resume
+	resuming atomic.Int32  // ms, or 0; written under tracker.mu: see Tracker.Resume
 
 	// Guarded by tracker.mu: where the session is in the buckets. A slot of -1
 	// means nowhere.

@@ -55,8 +55,7 @@ func namesAll(text string) bool { return text[len(text)-1]%2 == 0 }
 
 // checkRoles checks a change of the members that a leader proposes: only autopilot marks
 // servers, and only those that it makes observers; it makes voters only of marked ones; the
-// voters that it makes observers are gone, and so many of the others are there that one more
-// can fail: I26.
+// voters that it makes observers are gone, and one more of the others may fail: I26.
 func (s *Sim) checkRoles(n *node, e *zab.Entry, m *zab.Members) {
 	old := s.newestList(n)
 	pilot := string(m.Text) == pilotText

@@ -29,8 +29,8 @@ const (
 type Options struct {
 	// FS is the file system. nil means the operating system's.
 	FS vfs.FS
-	// SyncStep is how many bytes are written before they are made durable: so many an fsync of
-	// the log may have to wait for. Default 512 KiB.
+	// SyncStep is how many bytes are written before they are made durable. It bounds what an
+	// fsync of the log may have to wait for. Default 512 KiB.
 	SyncStep int
 	// Reserve is the free space that Write leaves on the disk, in bytes; 0 means none.
 	Reserve int64

@@ -47,7 +47,7 @@
 //	                      zeros up to a multiple of 8
 //
 //	payload of a snapshot reference: 1 if it was installed, else 0 (1), size (8),
-//	CRC (4), digest with a length (1) before it, name likewise
+//	CRC (4), digest and name, each with a length (1) before it
 //
 // The CRC of a record starts from that of its segment's header. This binds the record to
 // its place: neither data of clients nor a record of another segment can pass for it.

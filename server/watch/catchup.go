@@ -19,7 +19,7 @@ const (
 type Seen struct {
 	Exists bool
 	Mzxid  jute.Zxid // of a node that exists
-	Pzxid  jute.Zxid // likewise
+	Pzxid  jute.Zxid // of a node that exists
 	Hidden bool      // the client may not read it, and gets no event about it
 }
 

@@ -60,9 +60,9 @@ func backupCommand() Command {
 			var o backupOptions
 			f := flags.Flags()
 			f.StringVar(&o.admin, "admin", "", "URLs of AdminServers, with commas ($"+envAdmin+")")
-			f.StringVar(&o.rate, "rate", "", "read at most so much a second, such as 20M")
+			f.StringVar(&o.rate, "rate", "", "read at most this many bytes a second, such as 20M")
 			f.BoolVar(&o.zstd, "zstd", false, "create compresses, as it also does for a FILE.zst")
-			f.IntVar(&o.keep, "keep", 7, "prune keeps so many of the newest backups")
+			f.IntVar(&o.keep, "keep", 7, "how many of the newest backups prune keeps")
 			f.Var((*millis)(&o.age), "age", "prune keeps what is younger than this")
 			o.every, o.base = time.Second, 24*time.Hour
 			f.Var((*millis)(&o.every), "every", "follow writes at least so often")

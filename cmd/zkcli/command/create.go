@@ -37,7 +37,7 @@ func createCommand() Command {
 			flags.Flags().BoolVarP(&n.sequential, "sequential", "s", false, "append a number of ten digits to the name")
 			flags.Flags().BoolVarP(&n.ephemeral, "ephemeral", "e", false, "the node goes with the session")
 			flags.Flags().BoolVarP(&n.container, "container", "c", false, "the node goes after its last child")
-			flags.Flags().Int64VarP(&n.ttl, "ttl", "t", 0, "the node goes if it is not changed for so many `ms`")
+			flags.Flags().Int64VarP(&n.ttl, "ttl", "t", 0, "the node is deleted once it has not changed for this many `ms`")
 			flags.Flags().BoolVarP(&n.parents, "parents", "p", false, "create the missing nodes above it too, without data and with the same ACL")
 			b64 := boolFlag(flags, "base64", "b", "the data is given in base64")
 			return func(ctx context.Context, c *Call) error {

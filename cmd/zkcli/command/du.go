@@ -26,7 +26,7 @@ func duCommand() Command {
 			// Defined here, it leaves -h to the sizes.
 			flags.Flags().Bool("help", false, "help for du")
 			total := boolFlag(flags, "summarize", "s", "only the path itself")
-			depth := flags.Flags().IntP("max-depth", "d", -1, "go so many levels down")
+			depth := flags.Flags().IntP("max-depth", "d", -1, "go down at most this many levels")
 			human := boolFlag(flags, "human-readable", "h", "sizes such as 1.2 MiB")
 			return func(ctx context.Context, c *Call) error {
 				if *total {

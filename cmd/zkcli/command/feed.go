@@ -29,7 +29,7 @@ func feedCommand() Command {
 			after := stringFlag(flags, "after", "", "", "begin after this zxid, such as 0x100000a2f (default now)", Text)
 			alone := boolFlag(flags, "alone", "a", "without the nodes below")
 			data := boolFlag(flags, "data", "d", "the data that was written")
-			count := flags.Flags().IntP("count", "n", 0, "end after so many changes")
+			count := flags.Flags().IntP("count", "n", 0, "end after this many changes")
 			asJSON := boolFlag(flags, "json", "", "as -o json: a document on a line for each change")
 			return func(ctx context.Context, c *Call) error {
 				if *asJSON {

@@ -37,7 +37,7 @@ func findCommand() Command {
 			q.flags(flags.Flags())
 			annotate(flags, "newer", Path, nil)
 			annotate(flags, "type", Word, []string{"p", "e", "s", "c", "t"})
-			depth := flags.Flags().Int("maxdepth", -1, "go so many levels down")
+			depth := flags.Flags().Int("maxdepth", -1, "go down at most this many levels")
 			least := flags.Flags().Int("mindepth", 0, "leave out the levels above")
 			details := boolFlag(flags, "ls", "", "print details as tree does")
 			return func(ctx context.Context, c *Call) error {

@@ -26,7 +26,7 @@ func watchCommand() Command {
 		Setup: func(flags *cobra.Command) Run {
 			recursive := boolFlag(flags, "recursive", "r", "all nodes below, too")
 			data := boolFlag(flags, "data", "d", "read the data of nodes that were created or changed")
-			count := flags.Flags().IntP("count", "n", 0, "end after so many events")
+			count := flags.Flags().IntP("count", "n", 0, "end after this many events")
 			asJSON := boolFlag(flags, "json", "", "as -o json: a document on a line for each event")
 			return func(ctx context.Context, c *Call) error {
 				if *asJSON {

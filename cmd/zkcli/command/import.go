@@ -41,7 +41,7 @@ func importFlags(flags *cobra.Command) Run {
 	f.BoolVar(&o.NoACL, "no-acl", false, "give all nodes the open ACL world:anyone:cdrwa")
 	f.BoolVar(&o.Counters, "counters", false, "let sequential nodes go on counting where the exported ones were")
 	f.BoolVar(&o.DryRun, "dry-run", false, "only say what would be done")
-	f.IntVarP(&o.Batch, "batch", "b", 0, "change so many nodes at a time")
+	f.IntVarP(&o.Batch, "batch", "b", 0, "how many nodes to change at a time")
 	ephemerals := stringFlag(flags, "ephemerals", "", "skip", "ephemeral nodes: skip, or persistent", Word, "skip", "persistent")
 	return func(ctx context.Context, c *Call) error {
 		switch {

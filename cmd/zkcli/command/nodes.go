@@ -97,8 +97,8 @@ type printer struct {
 
 // printed is one part of a result.
 type printed struct {
-	text string // a line
-	raw  string // likewise
+	text string // a line for people
+	raw  string // a line for programs
 	data any
 	row  []string // of the table
 }

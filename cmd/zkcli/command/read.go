@@ -187,7 +187,7 @@ func (c *Call) children(ctx context.Context, zk *client.Client, path string, wat
 	return list.Names, list.Stat, err
 }
 
-// longList is children for a node with so many that the server does not list them in one reply.
+// longList is children for a node whose list the server does not send in one reply.
 func (c *Call) longList(ctx context.Context, zk *client.Client, path string) (names []string, stat client.Stat, err error) {
 	found, err := zk.Exists(ctx, path)
 	if err != nil {

@@ -36,10 +36,10 @@ func topCommand() Command {
 		Args: pathOnly(),
 		Setup: func(flags *cobra.Command) Run {
 			t := top{interval: 2 * time.Second}
-			flags.Flags().IntVarP(&t.frames, "frames", "n", 0, "end after so many frames")
+			flags.Flags().IntVarP(&t.frames, "frames", "n", 0, "end after this many frames")
 			flags.Flags().VarP((*millis)(&t.interval), "interval", "i", "time between frames")
-			flags.Flags().IntVarP(&t.depth, "depth", "d", 2, "sum up changes by so many levels below the path")
-			flags.Flags().IntVarP(&t.lines, "lines", "l", 10, "show so many connections and subtrees")
+			flags.Flags().IntVarP(&t.depth, "depth", "d", 2, "sum up changes by this many levels below the path")
+			flags.Flags().IntVarP(&t.lines, "lines", "l", 10, "how many connections and subtrees to show")
 			flags.Flags().StringVar(&t.by, "by", "", "sum up clients by session, address or identity (zkd's servers)")
 			flags.Flags().StringVar(&t.order, "order", "requests", "order these by requests, bytes or watches")
 			return func(ctx context.Context, c *Call) error {

@@ -23,7 +23,7 @@ func deleteAllCommand() Command {
 		Examples: []Example{{"deleteall /app", "the whole subtree"}, {"deleteall --dry-run /app", "how many nodes that would be"}},
 		Args:     pathOnly(), Required: 1,
 		Setup: func(flags *cobra.Command) Run {
-			batch := flags.Flags().IntP("batch", "b", 0, "delete so many `nodes` at a time")
+			batch := flags.Flags().IntP("batch", "b", 0, "how many `nodes` to delete at a time")
 			dryRun := boolFlag(flags, "dry-run", "", "only say how many nodes there are")
 			yes := boolFlag(flags, "yes", "", "don't ask")
 			atOnce := boolFlag(flags, "at-once", "", "delete all in one step, or nothing")

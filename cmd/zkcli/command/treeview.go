@@ -26,7 +26,7 @@ func treeCommand() Command {
 		},
 		Args: pathOnly(),
 		Setup: func(flags *cobra.Command) Run {
-			depth := flags.Flags().IntP("level", "L", -1, "go so many levels down")
+			depth := flags.Flags().IntP("level", "L", -1, "go down at most this many levels")
 			data := boolFlag(flags, "data", "d", "show the data, too")
 			return func(ctx context.Context, c *Call) error {
 				return c.tree(ctx, subtree.ReadOptions{Data: *data, Limit: *depth >= 0, Depth: *depth})

@@ -15,10 +15,10 @@ import (
 // Runner carries out changes of the members.
 type Runner struct {
 	Ensemble Ensemble
-	// Announce is told what will be done, before it is. An error ends the change. It is
+	// Announce is called with what will be done, before it is. An error ends the change. It is
 	// called again if the members have changed and something else is to be done now.
 	Announce func(Announcement) error
-	// Progress is told what is waited for, each time that this changes.
+	// Progress is called whenever the reason for waiting changes.
 	Progress func(text string)
 	// Timeout limits the time after the first announcement.
 	Timeout time.Duration
@@ -48,7 +48,7 @@ func (a *Announcement) String() string {
 	return b.String()
 }
 
-// Result is what became of a change.
+// Result is the outcome of a change.
 type Result struct {
 	Announcement
 	Changed bool // false if there was nothing to do

@@ -97,7 +97,7 @@ func (l statLine) stat(dataLength int) client.Stat {
 	}
 }
 
-// trailer is the last line, for so many nodes and the bytes before it.
+// trailer is the last line. It has the number of nodes, and the hash of the bytes before it.
 func trailer(nodes int, sum hash.Hash) []byte {
 	return fmt.Appendf(nil, "{\"end\":true,\"nodes\":%d,\"sha256\":\"%x\"}\n", nodes, sum.Sum(nil))
 }

@@ -71,7 +71,7 @@ func Find(f Facts) []Finding {
 type look struct {
 	Facts
 	found []Finding
-	named map[string]bool // servers of which a finding says that they are away
+	named map[string]bool // servers that a finding already reports as down
 }
 
 func (l *look) add(f Finding) { l.found = append(l.found, f) }
@@ -249,7 +249,7 @@ func (l *look) disks() {
 			f.What = "The disk of the log of " + s.Name + " is full, and the server refuses writes."
 		case refuses:
 			f.Severity = Broken
-			f.What = s.Name + " refuses writes, because the disks of so many other voters are full that the rest is no quorum."
+			f.What = s.Name + " refuses writes, because the voters whose disks have room are no quorum."
 		}
 		l.add(f)
 	}

@@ -22,7 +22,7 @@ type Server struct {
 	// connection instead. frame is the payload, header included. It is called
 	// for one request at a time, and set before the first connection.
 	Spoil func(op jute.OpCode, frame []byte) []byte
-	// Event may likewise change a watch event; nil drops it.
+	// Event may change a watch event, or return nil to drop it.
 	Event func(frame []byte) []byte
 
 	Addr string
