@@ -60,7 +60,7 @@ func TestSignals(t *testing.T) {
 	cmd.Process.Signal(syscall.SIGHUP)
 	awaitOf(t, out, ended, `(SIGHUP): the configuration can't be used, and nothing was changed.*no such file`)
 	cmd.Process.Signal(syscall.SIGUSR1)
-	awaitOf(t, out, ended, `(SIGUSR1): this server does not lead`)
+	awaitOf(t, out, ended, `(SIGUSR1): nothing to hand over`)
 	cmd.Process.Signal(syscall.SIGQUIT)
 	awaitOf(t, out, ended, `(?s)(SIGQUIT): the stacks of all goroutines follow.*(?:main|zkd)\.serve`)
 	if got := answer(t, addr, "srvr"); !strings.Contains(got, "Mode: standalone") {
