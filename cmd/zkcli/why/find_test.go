@@ -110,7 +110,7 @@ func TestFind(t *testing.T) {
 			[]string{`danger peers-cant-connect zk2 can't listen for the other servers \(zk2:2888: address already in use\)`}},
 		{"a full disk", []Server{server("zk1", "standalone", "disk_full=1", "writes_refused=1", "disk_full_ms=90000")}, []string{`broken full-disk The disk of the log of zk1 is full, and .* refuses writes\..*1m30s`}},
 		{"a follower's full disk", []Server{leader, server("zk2", "follower", "disk_full=1")}, []string{`danger full-disk .*zk2 is full`}},
-		{"full disks of others", []Server{server("zk1", "leader", "quorum_size=1", "synced_followers=0", "writes_refused=1")}, []string{`broken full-disk zk1 refuses writes, because the disks`}},
+		{"full disks of others", []Server{server("zk1", "leader", "quorum_size=1", "synced_followers=0", "writes_refused=1")}, []string{`broken full-disk zk1 refuses writes, because the voters`}},
 		{"a disk that hangs", []Server{server("zk1", "standalone", "fsync_pending_ms=4000")}, []string{`danger slow-disk The disk of zk1 has not ended a write to the log for 4.0s`}},
 		{"a disk that is slow now", []Server{server("zk1", "standalone", "cnt_fsynctime=100", "sum_fsynctime=100", "max_fsynctime=1200").then(0x100000010, "cnt_fsynctime=110", "sum_fsynctime=1300")},
 			[]string{`danger slow-disk .*zk1 is slow: a sync of the log takes 120ms now, and took 1.2s at most`}},
