@@ -14,8 +14,10 @@ const (
 	// when nothing else waits.
 	maxLines = 4096
 	maxBytes = 1 << 20
-	// patience is how long Close waits for a writer that blocks.
-	patience = time.Second
+	// Close gives up when the writer has blocked for some looks at it: a second, in which this
+	// process has run. On a busy machine that may be longer.
+	look  = 100 * time.Millisecond
+	looks = 10
 )
 
 var (
@@ -36,6 +38,7 @@ type Lines struct {
 
 	waiting atomic.Int64 // bytes in queue
 	lost    atomic.Uint64
+	tried   atomic.Uint64 // lines that were written, or could not be
 
 	// Of the goroutine:
 	noted uint64 // of lost
@@ -116,17 +119,24 @@ func (l *Lines) put(p []byte) (int, error) {
 	}
 }
 
-// Close writes what waits, but gives up after a second. Later lines are lost.
+// Close writes what waits, but gives up after a second in which no line could be written.
+// Later lines are lost.
 func (l *Lines) Close() error {
 	l.once.Do(func() { close(l.end) })
-	give := time.NewTimer(patience)
-	defer give.Stop()
-	select {
-	case <-l.done:
-		return nil
-	case <-give.C:
-		return errSlow
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	last := l.tried.Load()
+	for blocked := 0; blocked < looks; blocked++ {
+		select {
+		case <-l.done:
+			return nil
+		case <-tick.C: // a tick that nobody takes is not made up for
+		}
+		if tried := l.tried.Load(); tried != last {
+			last, blocked = tried, -1
+		}
 	}
+	return errSlow
 }
 
 func (l *Lines) run() {
@@ -157,6 +167,7 @@ func (l *Lines) write(next line) {
 		}
 	}
 	l.waiting.Add(-int64(len(next.text)))
+	l.tried.Add(1)
 	if next.written != nil {
 		next.written <- err
 	}

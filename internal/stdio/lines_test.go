@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // sink is what a program's output goes to. It can take some bytes at a time, nothing, or block.
@@ -19,12 +20,14 @@ type sink struct {
 	err     error
 	room    int           // bytes that fit before err
 	blocked chan struct{} // nil if it takes what comes
+	pause   time.Duration // of each write
 }
 
 func (s *sink) Write(p []byte) (int, error) {
 	if s.blocked != nil {
 		<-s.blocked
 	}
+	time.Sleep(s.pause)
 	if s.err == nil {
 		return s.text.Write(p)
 	}
@@ -110,6 +113,20 @@ func TestLinesDoNotWait(t *testing.T) {
 		}
 		if _, err := io.WriteString(l.Sure(), "late\n"); !errors.Is(err, errClosed) {
 			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// TestSlowReader checks that Close waits for a reader that is slow, but reads.
+func TestSlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sink{pause: 900 * time.Millisecond}
+		l := NewLines(s, nil)
+		for range 5 {
+			io.WriteString(l, "a\n")
+		}
+		if err := l.Close(); err != nil || s.text.String() != "a\na\na\na\na\n" {
+			t.Errorf("closed: %v, with %q written", err, s.text.String())
 		}
 	})
 }
