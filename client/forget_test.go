@@ -39,7 +39,7 @@ func TestCloseTakesNoOtherWatchAlong(t *testing.T) {
 		if _, err := other.Set(ctx, "/a", nil, client.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
-		wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+		wait, cancel := context.WithTimeout(ctx, time.Minute)
 		if _, err := second.Watch.Next(wait); err != nil {
 			t.Fatalf("the watch set meanwhile: %v", err)
 		}

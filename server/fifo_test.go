@@ -45,7 +45,7 @@ func TestReadBehindAFinishingWriteIsAnswered(t *testing.T) {
 			disk.Unlock()
 		}()
 		c.nc.Write(stream[end:])
-		c.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+		c.nc.SetReadDeadline(time.Now().Add(patience))
 		for xid := int32(1); xid <= 2; xid++ {
 			if r, err := c.next(); err != nil || r.Xid != xid || r.Err != 0 {
 				t.Fatalf("round %d: %v, %v; want the reply to %d (1 is the write, 2 the read)", i, r, err, xid)

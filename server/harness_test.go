@@ -366,6 +366,9 @@ func (c *client) ok(op jute.OpCode, body record) reply {
 	return r
 }
 
+// patience ends what hangs outside of bubbles.
+const patience = 5 * time.Minute
+
 // eof requires that the connection ends here, and within a given time.
 func (c *client) eof(what string) {
 	c.t.Helper()

@@ -286,7 +286,7 @@ func TestPipelinesAreAnsweredInOrder(t *testing.T) {
 				}
 				sc.add(4711, nil, expectation{err: jute.ErrUnimplemented})
 				sc.stream = append(sc.stream, bytes.Repeat(frameOf(requestFrame(9, jute.OpSetData, set(root, "after"))), 3)...)
-				c.nc.SetDeadline(time.Now().Add(20 * time.Second))
+				c.nc.SetDeadline(time.Now().Add(patience))
 				wg.Go(func() {
 					for rest := sc.stream; len(rest) > 0; {
 						k := min(len(rest), 1+rng.IntN(1+rng.IntN(2000)))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -200,13 +201,15 @@ func TestProcessUsage(t *testing.T) {
 	}
 }
 
-func TestAwaitReadGivesUp(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	err := AwaitRead(ctx, Target{Addrs: []string{"127.0.0.1:1"}}, "/")
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("got %v, want the deadline and why", err)
-	}
+func TestAwaitGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := await(ctx, "read /", func(context.Context, int) error { return errors.New("refused") })
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "read /: ") || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("got %v, want the deadline and why", err)
+		}
+	})
 }
 
 func TestNumbers(t *testing.T) {

@@ -269,7 +269,7 @@ func TestWatchEvents(t *testing.T) {
 				return tt.event(f)
 			}
 			cfg := small(Watch)
-			cfg.SessionTimeout = 300 * time.Millisecond // bounds the wait for a lost event
+			cfg.SessionTimeout = 2 * time.Second // bounds the wait for a lost event
 			_, err := Run(t.Context(), targetOf(s), cfg)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)

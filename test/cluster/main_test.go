@@ -33,6 +33,9 @@ var program string
 // a failing test waits for it.
 const patience = 60 * time.Second
 
+// answerTime bounds the wait for the answer of a server that runs.
+const answerTime = 10 * time.Second
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(buildAndRun(m))

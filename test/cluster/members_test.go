@@ -58,7 +58,7 @@ func (c *campaign) refile(s *server, members []*server) {
 
 // fact returns what mntr of a server says under a name.
 func (s *server) fact(name string) string {
-	text, err := ask.Within(time.Second, s.addr, "mntr")
+	text, err := ask.Within(answerTime, s.addr, "mntr")
 	if err != nil {
 		return ""
 	}

@@ -205,7 +205,7 @@ func (s *server) mode() string {
 	if !s.running() || s.paused {
 		return ""
 	}
-	text, err := ask.Within(time.Second, s.addr, "srvr")
+	text, err := ask.Within(answerTime, s.addr, "srvr")
 	if err != nil {
 		return ""
 	}

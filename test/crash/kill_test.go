@@ -164,7 +164,7 @@ func (c *campaign) loadSegment(n jute.Zxid) (file string, list []logRecord) {
 func TestPause(t *testing.T) {
 	s := newServer(t, constantly...)
 	s.start()
-	const timeout = time.Second
+	const timeout = 2 * time.Second
 	c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: int32(timeout.Milliseconds())})
 	if err != nil {
 		t.Fatal(err)
@@ -176,11 +176,11 @@ func TestPause(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.signal(syscall.SIGSTOP)
-		<-time.After(2 * timeout)
+		<-time.After(timeout + timeout/4)
 		s.signal(syscall.SIGCONT)
 		// The server has to see that it was paused before it looks for expired
 		// sessions, and this client must have time to say a word.
-		<-time.After(timeout / 4)
+		<-time.After(timeout / 8)
 		if err := c.ping(); err != nil {
 			t.Fatalf("round %d: session is gone after a pause: %v\n%s", round, err, s.logNow())
 		}
