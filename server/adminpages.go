@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/server/admin"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
@@ -42,22 +43,25 @@ type adminFacts struct {
 	handover    *handover
 	id          zab.SID
 	incarnation zab.ID // of the data directory
-	events      *queue[peerEvent]
+	events      *base.Queue[peerEvent]
 	logWriter   *logWriter
 	snapshots   *snapshotter
+	stopping    <-chan struct{}
+	ending      func() bool
+	cluster     func() *zab.ID
 	transport   *transport.Transport // nil without an ensemble
 }
 
 func (s *Server) adminFacts() adminFacts {
-	return adminFacts{facts{s.words, s.clients.Facts(0)}, s.changes, &s.places, s.welcome, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots, s.transport}
+	return adminFacts{facts{s.words, s.clients.Facts(0)}, s.changes, &s.places, s.welcome, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots, s.life.Stopping(), s.life.Ending, s.cluster.Load, s.transport}
 }
 
 // Peer implements admin.Server.
 func (f adminFacts) Peer() (p admin.Peer, ok bool) {
-	if !f.ensemble() {
+	if !f.cfg.Replicated() {
 		return p, false
 	}
-	st := f.role.Load()
+	st := f.standing.role.Load()
 	p = admin.Peer{ID: int64(f.id.Number()), Leads: st.Role == zab.Leading, Leader: leaderOf(st), Voter: !st.Observer, Activity: activityOf(st)}
 	f.state.RLock()
 	text, _ := f.state.Tree.Data(datatree.ConfigPath)
@@ -80,7 +84,7 @@ func (f adminFacts) Peer() (p admin.Peer, ok bool) {
 		}
 		p.Members = append(p.Members, row)
 	}
-	if peers := f.peers.Load(); p.Leads && peers != nil {
+	if peers := f.standing.peers.Load(); p.Leads && peers != nil {
 		p.Observers = f.observers(*peers)
 	}
 	return p, true
@@ -96,7 +100,7 @@ func (f adminFacts) observers(peers []zab.PeerStatus) (list []admin.Observer) {
 		}
 		l := &links[i]
 		list = append(list, admin.Observer{ID: int64(o.ID.Number()), Remote: l.Hello.Addr, Since: l.Since, Received: l.FramesIn, Sent: l.FramesOut,
-			Queued: l.ControlBytes + l.BulkBytes, Requests: f.requests[o.ID].Load(), Zxid: int64(o.Match)})
+			Queued: l.ControlBytes + l.BulkBytes, Requests: f.standing.requests[o.ID].Load(), Zxid: int64(o.Match)})
 	}
 	return list
 }
@@ -160,7 +164,7 @@ const stuckAfter = 10 * time.Second
 func (f adminFacts) Health() []admin.Check {
 	loop := admin.Check{Name: "loop", Concern: admin.Live}
 	done := make(chan struct{})
-	f.events.put(peerEvent{kind: evPing, done: done})
+	f.events.Put(peerEvent{kind: evPing, done: done})
 	select {
 	case <-done:
 	case <-f.stopping:
@@ -169,8 +173,8 @@ func (f adminFacts) Health() []admin.Check {
 		loop.Problem = fmt.Sprintf("the loop that orders requests has not answered for %v", stuckAfter)
 	}
 	applier := admin.Check{Name: "applier", Concern: admin.Live}
-	if since := time.Duration(f.handover.working.Load()); since != 0 && f.now()-since > stuckAfter {
-		applier.Problem = fmt.Sprintf("the goroutine that applies transactions has been busy with one step for %v", (f.now() - since).Round(time.Second))
+	if since := time.Duration(f.handover.working.Load()); since != 0 && f.clock.Now()-since > stuckAfter {
+		applier.Problem = fmt.Sprintf("the goroutine that applies transactions has been busy with one step for %v", (f.clock.Now() - since).Round(time.Second))
 	}
 	disk := admin.Check{Name: "disk", Concern: admin.Live}
 	if pending := f.logWriter.Stats().Pending; pending > stuckAfter {
@@ -181,17 +185,17 @@ func (f adminFacts) Health() []admin.Check {
 		clients.Note = "the disk is " + remark
 	}
 	switch {
-	case f.ending.Load():
+	case f.ending():
 		clients.Problem = "the server is stopping"
 	case f.ReadOnly():
 		clients.Problem = "no quorum is reached: only read-only clients are served"
 	case !f.Serving():
-		role := *f.role.Load()
+		role := *f.standing.role.Load()
 		text := explainRole(role)
 		if role.Awaits != "" {
 			text += "; " + role.Awaits
 		}
-		clients.Problem = fmt.Sprintf("no leader is known: %s (no service for %v)", text, (f.now() - time.Duration(f.idleSince.Load())).Round(time.Second))
+		clients.Problem = fmt.Sprintf("no leader is known: %s (no service for %v)", text, (f.clock.Now() - f.service.IdleSince()).Round(time.Second))
 	}
 	peers := admin.Check{Name: "peers", Concern: admin.Ready}
 	if f.transport != nil {

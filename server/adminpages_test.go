@@ -246,7 +246,7 @@ func TestHealthOfAStuckLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		taken := make(chan error)
-		s.events.put(peerEvent{kind: evReceived, peer: 99, received: &received{}, taken: taken})
+		s.events.Put(peerEvent{kind: evReceived, peer: 99, received: &received{}, taken: taken})
 		if status, body := s.page("/livez", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "[-] loop: the loop that orders requests has not answered for 10s") {
 			t.Errorf("livez: %d %q", status, body)
 		}
@@ -270,7 +270,7 @@ func TestHealthOfAStuckApplier(t *testing.T) {
 			}
 			return nil
 		})
-		s.handover.orders.put(replica.Order{Kind: replica.OrderReplay, Entry: zab.Entry{Zxid: s.state.Applied()}})
+		s.handover.orders.Put(replica.Order{Kind: replica.OrderReplay, Entry: zab.Entry{Zxid: s.state.Applied()}})
 		time.Sleep(stuckAfter + time.Second)
 		if status, body := s.page("/livez", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "[-] applier: ") || !strings.Contains(body, "busy with one step for 11s") {
 			t.Errorf("livez: %d %q", status, body)
@@ -427,7 +427,7 @@ func TestAdminOfAnEnsemble(t *testing.T) {
 			e.start(id)
 		}
 		leader := e.servers[e.leader()]
-		e.await("the observer serves", e.servers[4].serving.Load)
+		e.await("the observer serves", e.servers[4].service.serving.Load)
 		e.servers[4].connect(t).create("/a", "")
 		time.Sleep(2 * time.Second)
 		ask := func(s *testServer, command string, v any) {

@@ -1,19 +1,23 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/state"
@@ -43,21 +47,27 @@ const (
 // entries, triggers watches, and answers the waiting requests and the reads queued after
 // them.
 type applier struct {
-	*lifecycle
-	*published
-	*handover
-	id        zab.SID
-	secret    secret.Key // of session passwords, until the history has one
-	state     *state.State
-	answers   *clients.Answers
-	tracker   *session.Tracker
-	digests   *digestLog
-	snapshots *snapshotter
-	logWriter *logWriter
-	audit     *auditing
-	traces    *traces.Tracer
-	events    *queue[peerEvent]
-	changes   *feed.History
+	log        *zap.Logger
+	metrics    *monitor.Metrics
+	now        func() time.Duration
+	fail       func(error)
+	leads      func() bool
+	handover   *handover
+	id         zab.SID
+	replicated bool       // there are other servers
+	secret     secret.Key // of session passwords, until the history has one
+	state      *state.State
+	answers    *clients.Answers
+	tracker    *session.Tracker
+	digests    *digestLog
+	snapshots  *snapshotter
+	logWriter  *logWriter
+	audit      *auditing
+	traces     *traces.Tracer
+	events     *base.Queue[peerEvent]
+	changes    *feed.History
+	cluster    *atomic.Pointer[zab.ID]       // nil while the history does not say
+	keys       *atomic.Pointer[session.Keys] // of session passwords
 
 	out    datatree.Applied
 	at     time.Duration // of the batch
@@ -71,15 +81,15 @@ type applier struct {
 	ensemble zab.State
 }
 
-func (a *applier) run() {
+func (a *applier) run(ctx context.Context) {
 	var batch []replica.Order
 	for {
 		select {
-		case <-a.orders.ready:
-		case <-a.stopping:
+		case <-a.handover.orders.Ready:
+		case <-ctx.Done():
 			return
 		}
-		batch = a.orders.take(batch)
+		batch = a.handover.orders.Take(batch)
 		a.metrics.Orders.Observe(time.Duration(len(batch)), 1)
 		for rest := batch; len(rest) > 0; {
 			n := 0
@@ -91,24 +101,24 @@ func (a *applier) run() {
 				err = a.applySome(rest[:n], n < len(rest) && rest[n].Kind <= replica.OrderBarrier)
 			} else {
 				n = 1
-				a.working.Store(int64(a.now()))
-				err = a.control(&rest[0])
+				a.handover.working.Store(int64(a.now()))
+				err = a.control(ctx, &rest[0])
 			}
 			if err != nil {
-				if a.ctx.Err() == nil {
+				if ctx.Err() == nil {
 					a.fail(err)
 				}
 				return // nothing after it may be applied
 			}
 			rest = rest[n:]
 		}
-		batch = a.orders.done(batch)
-		a.working.Store(0)
+		batch = a.handover.orders.Done(batch)
+		a.handover.working.Store(0)
 	}
 }
 
 // control carries out an order that is not an entry.
-func (a *applier) control(o *replica.Order) error {
+func (a *applier) control(ctx context.Context, o *replica.Order) error {
 	switch o.Kind {
 	case replica.OrderInstall:
 		a.installSnapshot(o.Install.(*received))
@@ -121,15 +131,15 @@ func (a *applier) control(o *replica.Order) error {
 	case replica.OrderFence:
 		a.answers.EndInterlude(o.Origin)
 	default:
-		return a.replayTo(o.Zxid)
+		return a.replayTo(ctx, o.Zxid)
 	}
 	return nil
 }
 
 // replayTo applies committed entries that are no longer in memory, up to a zxid.
-func (a *applier) replayTo(upTo jute.Zxid) error {
+func (a *applier) replayTo(ctx context.Context, upTo jute.Zxid) error {
 	for {
-		err := a.replay(upTo)
+		err := a.replay(ctx, upTo)
 		switch {
 		case a.awaitsSnapshot():
 			return nil // errors do not matter: the entries are not needed
@@ -142,7 +152,7 @@ func (a *applier) replayTo(upTo jute.Zxid) error {
 	}
 }
 
-func (a *applier) replay(upTo jute.Zxid) error {
+func (a *applier) replay(ctx context.Context, upTo jute.Zxid) error {
 	log, err := a.logWriter.NewReader(a.state.Tree.LastZxid())
 	if err != nil {
 		return err
@@ -171,7 +181,7 @@ func (a *applier) replay(upTo jute.Zxid) error {
 			if a.state.Tree.LastZxid() >= upTo || len(orders) == 0 || a.awaitsSnapshot() {
 				return nil
 			}
-			if err := a.ctx.Err(); err != nil {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
 		}
@@ -181,7 +191,7 @@ func (a *applier) replay(upTo jute.Zxid) error {
 // awaitsSnapshot reports whether a snapshot on its way will replace the tree. Until it arrives
 // there is nothing to do, and no clients are served.
 func (a *applier) awaitsSnapshot() bool {
-	return jute.Zxid(a.superseded.Load()) > a.state.Tree.LastZxid()
+	return jute.Zxid(a.handover.superseded.Load()) > a.state.Tree.LastZxid()
 }
 
 // installSnapshot replaces the tree by the one that another server sent.
@@ -202,7 +212,7 @@ func (a *applier) installSnapshot(rec *received) {
 	a.state.SetApplied(tree.LastZxid())
 	a.changes.Reset(tree.LastZxid())
 	a.state.Unlock()
-	a.progress()
+	a.handover.progress()
 	a.snapshots.installed(rec.ref)
 	a.log.Info("snapshot installed", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes))
 }
@@ -234,7 +244,7 @@ func (a *applier) applySome(orders []replica.Order, more bool) error {
 	for i := range orders {
 		held += orders[i].Held
 	}
-	a.backlog.Add(-held)
+	a.handover.backlog.Add(-held)
 	return nil
 }
 
@@ -257,7 +267,7 @@ func (a *applier) applyHeld(orders []replica.Order) error {
 // lock locks the tree.
 func (a *applier) lock() {
 	a.at = a.now()
-	a.working.Store(int64(a.at))
+	a.handover.working.Store(int64(a.at))
 	a.state.Lock()
 	a.wall = time.Now().UnixMilli()
 	a.answers.Begin(a.at)
@@ -272,7 +282,7 @@ func (a *applier) unlock() {
 	a.observeTimes()
 	a.metrics.Applying.Observe(a.now()-a.at, 1)
 	a.metrics.ApplyWork.Observe(time.Duration(a.work), 1)
-	a.progress()
+	a.handover.progress()
 }
 
 // wake has the answers and events since the last call written. The tree is not locked.
@@ -320,8 +330,8 @@ func (a *applier) apply(o *replica.Order) error {
 	a.state.SetApplied(txn.Zxid) // before any reply shows it: its client may reconnect at once
 	a.state.EndSlices()
 	a.countTimes(o, txn)
-	if a.digests.applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.lifecycle.ensemble() {
-		a.events.put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.Tree.Digest()})
+	if a.digests.applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.replicated {
+		a.events.Put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.Tree.Digest()})
 	}
 	a.notifyWatchers()
 	for i := range txn.Ops {
@@ -379,7 +389,7 @@ func (a *applier) observeTimes() {
 	}
 	ago := time.Duration(a.wall-x.evaluated) * time.Millisecond
 	a.metrics.Propagation.Observe(ago, x.n)
-	if !a.leads() && a.lifecycle.ensemble() {
+	if !a.leads() && a.replicated {
 		a.metrics.ProposalDelay.Observe(ago-(a.at-x.logged), x.n)
 	}
 }

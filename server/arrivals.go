@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/wire"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/monitor"
@@ -68,8 +69,10 @@ func decodeSnapHeader(b []byte) (*received, error) {
 // is complete and the core still waits for it, one at a time. An arrival that does not
 // become this server's history leaves nothing.
 type arrivals struct {
-	*lifecycle
-	events    *queue[peerEvent]
+	log       *zap.Logger
+	ctx       context.Context // ends when the server stops
+	patience  time.Duration
+	events    *base.Queue[peerEvent]
 	snapshots *snapshotter
 	turn      chan struct{} // has a token while a complete snapshot is loaded and offered to the core
 
@@ -100,8 +103,8 @@ var (
 	errLinkLost    = errors.New("the link to the sender is gone")
 )
 
-func newArrivals(l *lifecycle, events *queue[peerEvent], snapshots *snapshotter) *arrivals {
-	a := &arrivals{lifecycle: l, events: events, snapshots: snapshots, turn: make(chan struct{}, 1)}
+func newArrivals(logger *zap.Logger, initLimit time.Duration, ctx context.Context, events *base.Queue[peerEvent], snapshots *snapshotter) *arrivals {
+	a := &arrivals{log: logger, patience: 10 * initLimit, ctx: ctx, events: events, snapshots: snapshots, turn: make(chan struct{}, 1)}
 	a.mu.changed = make(chan struct{})
 	a.mu.list = make(map[zab.SID]*arrival)
 	return a
@@ -160,7 +163,7 @@ func (a *arrivals) end(x *arrival) {
 
 // waitUntilWanted waits until the core waits for an arrival.
 func (a *arrivals) waitUntilWanted(x *arrival) error {
-	late := time.NewTimer(10 * a.cfg.InitLimit)
+	late := time.NewTimer(a.patience)
 	defer late.Stop()
 	for {
 		a.mu.Lock()
@@ -243,11 +246,11 @@ func (a *arrivals) loadAndInstall(x *arrival, rec *received) (err error) {
 		return err
 	}
 	taken := make(chan error, 1)
-	a.events.put(peerEvent{kind: evReceived, peer: x.from, received: rec, taken: taken})
+	a.events.Put(peerEvent{kind: evReceived, peer: x.from, received: rec, taken: taken})
 	select {
 	case err := <-taken:
 		return err
-	case <-a.stopping:
+	case <-a.ctx.Done():
 		return context.Cause(a.ctx)
 	}
 }

@@ -68,7 +68,7 @@ func (s *Server) openAudit(c *config.Audit) error {
 		Sink:   sink,
 		JSON:   c.Format == "json",
 		Bare:   c.File == "",
-		Failed: func(err error) { s.fail(fmt.Errorf("the audit log can't be written: %w", err)) },
+		Failed: func(err error) { s.life.Fail(fmt.Errorf("the audit log can't be written: %w", err)) },
 		Lost:   func(line []byte) { log.Error("not in the audit log", zap.ByteString("entry", line)) },
 	}))
 	s.audit.on.Store(true)

@@ -24,7 +24,7 @@ func (e *testEnsemble) untilDemoted() (id int) {
 	id = e.follower()
 	e.kill(id)
 	time.Sleep(9 * time.Second)
-	if now := e.servers[e.leader()].lists.Load().newest; now.NumVoters() != e.size {
+	if now := e.servers[e.leader()].standing.lists.Load().newest; now.NumVoters() != e.size {
 		e.t.Errorf("after 9 s, the members are %v", now)
 	}
 	e.await("it is demoted", func() bool { return len(e.now().Demoted()) == 1 })
@@ -35,8 +35,8 @@ func (e *testEnsemble) untilDemoted() (id int) {
 func (e *testEnsemble) now() *zab.Members {
 	var list *zab.Members
 	for _, s := range e.servers {
-		if s != nil && (list == nil || s.lists.Load().settled.Version > list.Version) {
-			list = s.lists.Load().settled
+		if s != nil && (list == nil || s.standing.lists.Load().settled.Version > list.Version) {
+			list = s.standing.lists.Load().settled
 		}
 	}
 	return list

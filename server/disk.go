@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/server/base"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/wal"
 )
 
@@ -38,9 +41,12 @@ import (
 
 // disk is the disk of the log.
 type disk struct {
-	*lifecycle
+	cfg       *config.Config
+	log       *zap.Logger
+	now       func() time.Duration
+	fail      func(error)
 	level     atomic.Int32 // wal.SpaceLevel
-	full      since        // there is too little room for writes
+	full      base.Since   // there is too little room for writes
 	logWriter *logWriter   // set by the start
 }
 
@@ -60,7 +66,7 @@ func (d *disk) update(snapshot int64) (tight bool) {
 		d.log.Warn("can't tell how full the disk is", zap.Error(err))
 		return false
 	}
-	d.full.set(level >= wal.SpaceStop, d.now())
+	d.full.Set(level >= wal.SpaceStop, d.now())
 	if was := wal.SpaceLevel(d.level.Swap(int32(level))); was == level {
 		return false
 	}
@@ -95,12 +101,14 @@ func (s *Server) watchDisk() {
 }
 
 // refusesWrites reports whether this server leads and refuses writes for lack of room.
-func (s *Server) refusesWrites() bool { return s.leads() && (s.disk.Full() || s.quorumFull.Load()) }
+func (s *Server) refusesWrites() bool {
+	return s.standing.leads() && (s.disk.Full() || s.standing.quorumFull.Load())
+}
 
 // diskRemark returns the remark on the disk that operators are shown, "" if all is well.
 func (s *Server) diskRemark() string {
 	switch full := s.disk.Full(); {
-	case full && s.leads():
+	case full && s.standing.leads():
 		return "full: the server refuses writes"
 	case full:
 		return "full: a leader would refuse writes"

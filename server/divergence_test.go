@@ -85,7 +85,7 @@ func TestDifferingTreesWithoutAMajority(t *testing.T) {
 		if e.servers[leader].logged.FilterLevelExact(zap.ErrorLevel).Len() == 0 {
 			t.Error("the leader logged no error")
 		}
-		if !e.servers[leader].serving.Load() || !e.servers[other].serving.Load() {
+		if !e.servers[leader].service.serving.Load() || !e.servers[other].service.serving.Load() {
 			t.Error("a server stopped that may be the right one")
 		}
 	})
@@ -104,7 +104,7 @@ func TestDigestsOfOtherFormulas(t *testing.T) {
 		e.settled()
 		all := s.digests.transactions()
 		zxid := all[len(all)-1].zxid
-		epoch := s.role.Load().Epoch
+		epoch := s.standing.role.Load().Epoch
 		const frameDigest, frameDiverged = 4, 6 // see server/replica/wire.go
 		frame := func(formula byte) []byte {
 			body := append(binary.LittleEndian.AppendUint32(nil, epoch), formula)
@@ -113,23 +113,23 @@ func TestDigestsOfOtherFormulas(t *testing.T) {
 		}
 		for id, f := range e.servers {
 			if f != nil && id != leader {
-				links{s.loop}.ReceiveApp(zab.SID(id), s.linkTo(id), frameDigest, frame(2))
-				st := f.role.Load()
-				links{f.loop}.ReceiveApp(st.Leader, st.LeaderGen, frameDiverged, frame(2))
+				links{s.loop, s.life.Context()}.ReceiveApp(zab.SID(id), s.linkTo(id), frameDigest, frame(2))
+				st := f.standing.role.Load()
+				links{f.loop, f.life.Context()}.ReceiveApp(st.Leader, st.LeaderGen, frameDiverged, frame(2))
 			}
 		}
 		c.create("/after", "")
 		e.settled()
 		for id, f := range e.servers {
-			if f != nil && (len(f.failed) > 0 || f.logged.FilterLevelExact(zap.ErrorLevel).Len() > 0) {
+			if f != nil && (len(f.Failed()) > 0 || f.logged.FilterLevelExact(zap.ErrorLevel).Len() > 0) {
 				t.Errorf("server %d ended, or logged %v", id, f.logged.All())
 			}
 		}
 		// Digests of the same formula are compared.
 		id := e.follower()
 		f := e.servers[id]
-		st := f.role.Load()
-		links{f.loop}.ReceiveApp(st.Leader, st.LeaderGen, frameDiverged, frame(1))
+		st := f.standing.role.Load()
+		links{f.loop, f.life.Context()}.ReceiveApp(st.Leader, st.LeaderGen, frameDiverged, frame(1))
 		if err := <-f.Failed(); !strings.Contains(err.Error(), "majority") {
 			t.Errorf("the follower ended with %v", err)
 		}

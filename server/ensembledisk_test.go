@@ -88,7 +88,7 @@ func TestWipedServersDoNotDecide(t *testing.T) {
 		e.start(2)
 		time.Sleep(time.Minute)
 		for id := 1; id <= 2; id++ {
-			if e.servers[id].serving.Load() {
+			if e.servers[id].service.serving.Load() {
 				t.Fatalf("server %d serves: %s", id, e.roles())
 			}
 		}
@@ -234,8 +234,8 @@ func TestLostSnapshotsAreRepaired(t *testing.T) {
 			}
 			e.settled()
 			time.Sleep(3 * time.Second) // admitted again
-			if s.role.Load().NotCounted != "" {
-				t.Errorf("it does not count: %s", s.role.Load().NotCounted)
+			if s.standing.role.Load().NotCounted != "" {
+				t.Errorf("it does not count: %s", s.standing.role.Load().NotCounted)
 			}
 			e.stop(hurt)
 		}
@@ -267,7 +267,7 @@ func TestAloneAndBackToAnEnsemble(t *testing.T) {
 		e.start(1)
 		e.start(2)
 		time.Sleep(time.Minute)
-		if e.servers[1].serving.Load() || e.servers[2].serving.Load() {
+		if e.servers[1].service.serving.Load() || e.servers[2].service.serving.Load() {
 			t.Fatalf("two histories were joined: %s", e.roles())
 		}
 		e.stop(1)
@@ -297,7 +297,7 @@ func TestEmptyServersWaitForData(t *testing.T) {
 		e.stop(1)
 		e.start(1)
 		time.Sleep(time.Minute)
-		if e.servers[1].serving.Load() || e.servers[2].serving.Load() {
+		if e.servers[1].service.serving.Load() || e.servers[2].service.serving.Load() {
 			t.Fatalf("empty servers made an ensemble: %s", e.roles())
 		}
 		for id := 1; id <= 2; id++ {
@@ -314,9 +314,9 @@ func TestEmptyServersWaitForData(t *testing.T) {
 		e.leader()
 		e.start(3)
 		e.settled()
-		if w := e.servers[3].role.Load().NotCounted; w != "" {
+		if w := e.servers[3].standing.role.Load().NotCounted; w != "" {
 			time.Sleep(5 * time.Second)
-			if w = e.servers[3].role.Load().NotCounted; w != "" {
+			if w = e.servers[3].standing.role.Load().NotCounted; w != "" {
 				t.Errorf("the third server does not count: %s", w)
 			}
 		}
@@ -328,15 +328,15 @@ func TestEmptyServersWaitForData(t *testing.T) {
 func TestLeaderStaysWithoutSyncs(t *testing.T) {
 	inBubble(t, 3, []string{"forceSync=no"}, func(t *testing.T, e *testEnsemble) {
 		first := e.leader()
-		epoch := e.servers[first].role.Load().Epoch
+		epoch := e.servers[first].standing.role.Load().Epoch
 		c := e.servers[first].connect(t)
 		c.create("/a", "0")
 		for i := range 20 {
 			time.Sleep(time.Second)
 			c.set("/a", fmt.Sprint(i))
 		}
-		if now := e.leader(); now != first || e.servers[now].role.Load().Epoch != epoch {
-			t.Errorf("server %d leads in epoch %d, want %d in %d", now, e.servers[now].role.Load().Epoch, first, epoch)
+		if now := e.leader(); now != first || e.servers[now].standing.role.Load().Epoch != epoch {
+			t.Errorf("server %d leads in epoch %d, want %d in %d", now, e.servers[now].standing.role.Load().Epoch, first, epoch)
 		}
 		for id := 1; id <= 3; id++ {
 			if n := e.servers[id].metrics.Fsync.Count(); n != 0 {

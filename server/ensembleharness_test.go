@@ -318,10 +318,10 @@ func (e *testEnsemble) leader() int {
 	e.t.Helper()
 	for range 6000 {
 		for id, s := range e.servers {
-			if s == nil || !s.leads() || !s.serving.Load() && s.cfg.LeaderServes {
+			if s == nil || !s.standing.leads() || !s.service.serving.Load() && s.cfg.LeaderServes {
 				continue
 			}
-			if !s.ensemble() || s.lists.Load().settled.Quorum(func(other zab.SID) bool {
+			if !s.ensemble() || s.standing.lists.Load().settled.Quorum(func(other zab.SID) bool {
 				if place(other) == id {
 					return true
 				}
@@ -329,7 +329,7 @@ func (e *testEnsemble) leader() int {
 				if f == nil {
 					return false
 				}
-				st := f.role.Load()
+				st := f.standing.role.Load()
 				return st.Role == zab.Following && place(st.Leader) == id
 			}) {
 				return id
@@ -345,7 +345,7 @@ func (e *testEnsemble) roles() string {
 	var b strings.Builder
 	for id, s := range e.servers {
 		if s != nil {
-			st := s.role.Load()
+			st := s.standing.role.Load()
 			fmt.Fprintf(&b, "%d: %s of epoch %d, leader %d (%s), applied %v; ", id, explainRole(*st), st.Epoch, st.Leader, st.Reason, s.state.Applied())
 		}
 	}
@@ -370,7 +370,7 @@ func (e *testEnsemble) agree() bool {
 	for _, s := range e.servers {
 		switch {
 		case s == nil:
-		case !s.serving.Load() && (s.cfg.LeaderServes || !s.leads()):
+		case !s.service.serving.Load() && (s.cfg.LeaderServes || !s.standing.leads()):
 			return false
 		case first == nil:
 			first = s
@@ -388,7 +388,7 @@ func (e *testEnsemble) follower() int {
 	leader := e.leader()
 	for id, s := range e.servers {
 		if s != nil && id != leader {
-			if st := s.role.Load(); st.Role == zab.Following {
+			if st := s.standing.role.Load(); st.Role == zab.Following {
 				return id
 			}
 		}

@@ -28,7 +28,7 @@ func TestBurstsOverSlowLinks(t *testing.T) {
 		t.Run(fmt.Sprintf("rate=%d/value=%d", tt.rate, tt.value), func(t *testing.T) {
 			inBubble(t, 3, []string{"jute.maxbuffer=2000000"}, func(t *testing.T, e *testEnsemble) {
 				leader := e.leader()
-				epoch := e.servers[leader].role.Load().Epoch
+				epoch := e.servers[leader].standing.role.Load().Epoch
 				w := e.servers[leader].dial(t, dialOptions{window: 64 << 20})
 				w.establish(&jute.ConnectRequest{TimeoutMs: 20_000, Password: make([]byte, 16), HasReadOnly: true})
 				w.create("/a", "")
@@ -61,7 +61,7 @@ func TestBurstsOverSlowLinks(t *testing.T) {
 					}
 					break
 				}
-				if st := e.servers[leader].role.Load(); st.Role != zab.Leading || st.Epoch != epoch {
+				if st := e.servers[leader].standing.role.Load(); st.Role != zab.Leading || st.Epoch != epoch {
 					t.Errorf("server %d led epoch %d, and is now: %s", leader, epoch, e.roles())
 				}
 				e.net.setRate(0)
@@ -105,7 +105,7 @@ func slowJoin(t *testing.T, check func(e *testEnsemble, leader *testServer, join
 		e.net.setRate(1_000_000)
 		e.start(joiner)
 		for i := range 600 {
-			if e.servers[joiner].serving.Load() {
+			if e.servers[joiner].service.serving.Load() {
 				check(e, leader, joiner)
 				e.net.setRate(0)
 				e.settled()
@@ -122,7 +122,7 @@ func slowJoin(t *testing.T, check func(e *testEnsemble, leader *testServer, join
 // kept, although many newer snapshots are taken of which only the newest is kept.
 func TestJoinerIsServedToTheEnd(t *testing.T) {
 	slowJoin(t, func(e *testEnsemble, leader *testServer, joiner int) {
-		if n := leader.metrics.SnapshotsSent.Load(); n != 1 || !leader.leads() {
+		if n := leader.metrics.SnapshotsSent.Load(); n != 1 || !leader.standing.leads() {
 			t.Errorf("%d snapshots were sent; %s", n, e.roles())
 		}
 		if leader.logged.FilterMessageSnippet("was not sent").Len() > 0 || leader.snapshots.store == nil {
@@ -315,7 +315,7 @@ func TestSnapshotThatCameInVainIsRemoved(t *testing.T) {
 		a.setWanted(leader.id, 100)
 		ended := make(chan error)
 		go func() {
-			ended <- links{e.servers[to].loop}.Stream(leader.id, appendSnapHeader(nil, 100, &ref), bytes.NewReader(b))
+			ended <- links{e.servers[to].loop, e.servers[to].life.Context()}.Stream(leader.id, appendSnapHeader(nil, 100, &ref), bytes.NewReader(b))
 		}()
 		synctest.Wait()
 		if files := e.snapFiles(to); len(files) != len(before)+1 {
@@ -340,7 +340,7 @@ func TestReaderOfTheLogForgets(t *testing.T) {
 		leader := e.servers[id]
 		l := leader.loop.learners
 		ask := func(peer zab.SID) {
-			l.reads.put(zab.LogRead{Peer: peer, Gen: 1, After: leader.state.Applied(), MaxBytes: 1000})
+			l.reads.Put(zab.LogRead{Peer: peer, Gen: 1, After: leader.state.Applied(), MaxBytes: 1000})
 			synctest.Wait()
 		}
 		want := func(n int64, when string) {
@@ -369,7 +369,7 @@ func TestReaderOfTheLogForgets(t *testing.T) {
 			}
 		}
 		time.Sleep(5 * time.Second)
-		if leader.leads() {
+		if leader.standing.leads() {
 			t.Fatal("it still leads")
 		}
 		want(0, "it does not lead any more")

@@ -58,7 +58,7 @@ func (b *believer) move(t *testing.T, to int) {
 // lives reports whether no server has closed the session.
 func (b *believer) lives() bool {
 	for _, s := range b.e.servers {
-		if s == nil || !s.serving.Load() {
+		if s == nil || !s.service.serving.Load() {
 			continue
 		}
 		if _, ok := s.globalSession(b.session); !ok {

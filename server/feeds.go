@@ -17,10 +17,10 @@ const feedIdle = 15 * time.Second
 
 // changes is a feed over HTTP.
 type changes struct {
-	*lifecycle
-	visitor *visitor
-	reader  *feed.Reader
-	places  *feed.Places
+	stopping <-chan struct{}
+	visitor  *visitor
+	reader   *feed.Reader
+	places   *feed.Places
 }
 
 // feeds returns the history of changes for feeds, or nil if there is none.
@@ -52,7 +52,7 @@ func (f adminFacts) Feed(ctx context.Context, r admin.FeedRequest) (admin.Feed, 
 	if !f.places.Enter() {
 		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d feeds, and zkd.maxFeeds allows no more", f.places.Usage().Open)
 	}
-	return &changes{f.lifecycle, v, reader, f.places}, 0, ""
+	return &changes{f.stopping, v, reader, f.places}, 0, ""
 }
 
 // Close implements admin.Feed.

@@ -22,7 +22,7 @@ func (s *Server) allRead() uint32 {
 // historyNeeds returns the version of format.History that a server must read to share the
 // history of this one.
 func (s *Server) historyNeeds() uint32 {
-	lists := s.lists.Load()
+	lists := s.standing.lists.Load()
 	needs := max(format.History.Writes(), lists.settled.Format(), lists.newest.Format())
 	s.state.RLock()
 	defer s.state.RUnlock()

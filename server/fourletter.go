@@ -14,7 +14,9 @@ import (
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/state"
@@ -25,8 +27,12 @@ const defaultTraceMask = 306 // Apache's
 // words is what a server tells of itself, by four-letter words and by the pages of the
 // AdminServer.
 type words struct {
-	*lifecycle
-	*published
+	cfg        *config.Config
+	live       func() *config.Config
+	metrics    *monitor.Metrics
+	clock      *base.Clock
+	standing   *standing
+	service    serviceView
 	version    string
 	fs         vfs.FS
 	state      *state.State
@@ -48,8 +54,8 @@ type facts struct {
 // facts returns the Source for a connection.
 func (w *words) facts(origin uint64) fourletter.Source { return facts{w, w.clients.Facts(origin)} }
 
-func (f facts) Serving() bool   { return f.serving.Load() || f.clients.ReadOnly() }
-func (f facts) ReadOnly() bool  { return f.clients.ReadOnly() && !f.serving.Load() }
+func (f facts) Serving() bool   { return f.service.Serving() || f.clients.ReadOnly() }
+func (f facts) ReadOnly() bool  { return f.clients.ReadOnly() && !f.service.Serving() }
 func (f facts) Version() string { return f.version }
 
 func (f facts) Environment() []fourletter.KV {
@@ -90,9 +96,9 @@ func (f facts) Settings() fourletter.Settings {
 		DataDirBytes:        data,
 		DataLogBytes:        log,
 		TickTimeMs:          int(f.cfg.TickTime.Milliseconds()),
-		MaxClientCnxns:      f.live.Load().MaxClientCnxns,
-		MinSessionTimeoutMs: int(f.live.Load().MinSessionTimeout.Milliseconds()),
-		MaxSessionTimeoutMs: int(f.live.Load().MaxSessionTimeout.Milliseconds()),
+		MaxClientCnxns:      f.live().MaxClientCnxns,
+		MinSessionTimeoutMs: int(f.live().MinSessionTimeout.Milliseconds()),
+		MaxSessionTimeoutMs: int(f.live().MaxSessionTimeout.Milliseconds()),
 		ListenBacklog:       f.cfg.ClientPortListenBacklog,
 	}
 }
@@ -180,7 +186,7 @@ func dirSize(fsys vfs.FS, dir string) (size int64) {
 
 // wallTime converts a time of the session tracker into wall clock time.
 func (f facts) wallTime(ms int64) time.Time {
-	return f.clock.start.Add(time.Duration(ms) * time.Millisecond).UTC()
+	return f.clock.Start().Add(time.Duration(ms) * time.Millisecond).UTC()
 }
 
 func (f facts) Sessions() fourletter.Sessions {
@@ -188,7 +194,7 @@ func (f facts) Sessions() fourletter.Sessions {
 	if s.LocalEnabled = f.cfg.LocalSessions; s.LocalEnabled {
 		s.Local = f.sessionBuckets(f.clients.LocalBuckets())
 	}
-	if s.Learner = f.ensemble() && !f.leads(); s.Learner {
+	if s.Learner = f.cfg.Replicated() && !f.standing.leads(); s.Learner {
 		s.Timeouts = f.learnerSessions()
 		return s
 	}
@@ -246,7 +252,7 @@ func (f facts) ConnectionDeadlines() []fourletter.ConnectionBucket {
 	}
 	var list []fourletter.ConnectionBucket
 	if len(without) > 0 {
-		at := f.now() + f.live.Load().SessionlessCnxnTimeout
+		at := f.clock.Now() + f.live().SessionlessCnxnTimeout
 		list = append(list, fourletter.ConnectionBucket{Expires: f.wallTime(millis(at)), Connections: without})
 	}
 	for _, b := range f.tracker.Buckets() {

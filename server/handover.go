@@ -4,13 +4,14 @@ import (
 	"sync/atomic"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/replica"
 )
 
 // handover connects the peer loop and the applier: orders go one way, the progress of
 // applying them goes the other way.
 type handover struct {
-	orders *queue[replica.Order]
+	orders *base.Queue[replica.Order]
 	// backlog is the size in bytes of the committed entries in memory that are not
 	// applied. The replica adds to it, up to limits.backlog. Entries beyond that stay in
 	// the log.
@@ -27,7 +28,7 @@ type handover struct {
 }
 
 func newHandover() *handover {
-	return &handover{orders: newQueue[replica.Order](nil), moved: make(chan struct{}, 1)}
+	return &handover{orders: base.NewQueue[replica.Order](nil), moved: make(chan struct{}, 1)}
 }
 
 // supersede tells the applier that a snapshot at zxid will replace the history.
@@ -36,6 +37,6 @@ func (h *handover) supersede(zxid jute.Zxid) { h.superseded.Store(int64(zxid)) }
 // progress tells the peer loop that more is applied, if it waits for that.
 func (h *handover) progress() {
 	if h.awaited.Load() {
-		notify(h.moved)
+		base.Notify(h.moved)
 	}
 }

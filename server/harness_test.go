@@ -96,9 +96,9 @@ func newTestServer(t testing.TB, opts Options) *testServer {
 		t.Fatalf("new: %v", err)
 	}
 	slept := new(atomic.Int64)
-	s.clock.suspendedTotal = func() time.Duration { return time.Duration(slept.Load()) }
-	s.clock.read = func() (time.Duration, time.Time) {
-		mono, wall := s.clock.system()
+	s.clock.SuspendedTotal = func() time.Duration { return time.Duration(slept.Load()) }
+	s.clock.Read = func() (time.Duration, time.Time) {
+		mono, wall := s.clock.System()
 		return mono, wall.Add(time.Duration(slept.Load()))
 	}
 	return &testServer{Server: s, t: t, opts: opts, net: l, secure: secure, logged: logged, slept: slept}

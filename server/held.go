@@ -114,15 +114,15 @@ func (h *held) show(p part, items int, bytes int64) {
 // showHeld publishes what the peer loop holds.
 func (l *loop) showHeld() {
 	h := l.replica.Held()
-	l.heldMetrics.show(heldWaiting, h.Waiting, h.WaitingBytes)
-	l.heldMetrics.show(heldProposals, h.Proposals, h.ProposalBytes)
-	l.heldMetrics.show(heldOverlay, h.Overlay, 0)
+	l.standing.held.show(heldWaiting, h.Waiting, h.WaitingBytes)
+	l.standing.held.show(heldProposals, h.Proposals, h.ProposalBytes)
+	l.standing.held.show(heldOverlay, h.Overlay, 0)
 	entries, bytes := l.replica.Core.Held()
-	l.heldMetrics.show(heldEntries, entries, int64(bytes))
-	l.heldMetrics.show(heldLog, h.Log, h.LogBytes)
-	l.heldMetrics.show(heldBarriers, h.Barriers, 0)
-	l.heldMetrics.show(heldReads, h.Reads, 0)
-	l.heldMetrics.show(heldReady, h.Ready, 0)
+	l.standing.held.show(heldEntries, entries, int64(bytes))
+	l.standing.held.show(heldLog, h.Log, h.LogBytes)
+	l.standing.held.show(heldBarriers, h.Barriers, 0)
+	l.standing.held.show(heldReads, h.Reads, 0)
+	l.standing.held.show(heldReady, h.Ready, 0)
 	l.metrics.PendingSyncs.Store(int64(h.Reads))
 }
 
@@ -130,15 +130,15 @@ func (l *loop) showHeld() {
 func (s *Server) holdings() []monitor.Holding {
 	list := make([]monitor.Holding, numParts)
 	for p := range list {
-		list[p] = monitor.Holding{Items: s.heldMetrics[p].items.Load(), Bytes: s.heldMetrics[p].bytes.Load()}
+		list[p] = monitor.Holding{Items: s.standing.held[p].items.Load(), Bytes: s.standing.held[p].bytes.Load()}
 	}
 	set := func(p part, items int, bytes int64) {
 		list[p].Items, list[p].Bytes = int64(items), bytes
 	}
 	list[heldRequests], list[heldReplies], list[heldEnded] = s.clients.Held()
-	items, bytes := s.submissions.held()
+	items, bytes := s.submissions.Held()
 	set(heldSubmitted, items, bytes)
-	items, bytes = s.events.held()
+	items, bytes = s.events.Held()
 	set(heldEvents, items, bytes)
 	list[heldWaiting].Limit = s.limits.waiting
 	list[heldProposals].Limit = s.limits.proposals
@@ -147,7 +147,7 @@ func (s *Server) holdings() []monitor.Holding {
 		list[heldEntries].Limit = s.limits.log // nobody asks for older ones
 	}
 	list[heldLog].Limit = s.limits.log
-	set(heldBacklog, s.handover.orders.len(), s.handover.backlog.Load())
+	set(heldBacklog, s.handover.orders.Len(), s.handover.backlog.Load())
 	list[heldBacklog].Limit = s.limits.backlog
 	s.state.RLock()
 	list[heldView].Items = int64(s.state.Tree.Saved())

@@ -231,8 +231,8 @@ func TestAReplayIsSupersededByASnapshot(t *testing.T) {
 	}
 	// The applier's goroutine has ended; the test takes its place.
 	a := s.applier
-	a.superseded.Store(int64(a.state.Tree.LastZxid() + 100))
-	if err := a.replayTo(a.state.Tree.LastZxid() + 50); err != nil {
+	a.handover.superseded.Store(int64(a.state.Tree.LastZxid() + 100))
+	if err := a.replayTo(t.Context(), a.state.Tree.LastZxid()+50); err != nil {
 		t.Errorf("a replay that is not needed: %v", err)
 	}
 	before := a.state.Tree.LastZxid()
@@ -240,8 +240,8 @@ func TestAReplayIsSupersededByASnapshot(t *testing.T) {
 	if a.state.Tree.LastZxid() != before {
 		t.Error("an entry was applied that a snapshot will replace")
 	}
-	a.superseded.Store(0)
-	if err := a.replayTo(before + 50); err == nil || !strings.Contains(err.Error(), "from the log") {
+	a.handover.superseded.Store(0)
+	if err := a.replayTo(t.Context(), before+50); err == nil || !strings.Contains(err.Error(), "from the log") {
 		t.Errorf("a replay of what the log does not have: %v", err)
 	}
 }

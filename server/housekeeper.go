@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
@@ -27,20 +28,20 @@ func (s *Server) runHousekeeper() {
 			last = now
 			s.watchDisk()
 			s.watchVoters(now)
-			if !looked && s.serving.Load() {
+			if !looked && s.service.serving.Load() {
 				looked = true
 				s.warnOfOpenRoot()
 			}
 			if s.ids.Short() {
-				s.events.put(peerEvent{kind: evReserveIDs})
+				s.events.Put(peerEvent{kind: evReserveIDs})
 			}
 			exceeded = s.watchQuotas(exceeded)
-			s.events.put(peerEvent{kind: evExpire, at: now})
+			s.events.Put(peerEvent{kind: evExpire, at: now})
 			s.clients.Tick(now)
 			if s.transport != nil {
 				s.transport.Tick()
 			}
-		case <-s.stopping:
+		case <-s.life.Stopping():
 			return
 		}
 	}
@@ -56,18 +57,18 @@ func (s *Server) warnOfOpenRoot() {
 // cleanUp removes containers and TTL nodes that are due, and has quotas counted. It has a separate goroutine
 // because it takes long.
 func (s *Server) cleanUp() {
-	check := newPulse()
+	check := base.NewPulse()
 	defer check.Stop()
 	for {
-		check.every(s.live.Load().ContainerCheckInterval)
+		check.Every(s.live.Load().ContainerCheckInterval)
 		select {
 		case <-check.C:
 			s.recountQuotas()
-			if s.leads() && !s.removeExpired() {
+			if s.standing.leads() && !s.removeExpired() {
 				return
 			}
 		case <-s.reloaded:
-		case <-s.stopping:
+		case <-s.life.Stopping():
 			return
 		}
 	}
@@ -98,17 +99,17 @@ func (s *Server) removeExpired() bool {
 	for more := true; more; {
 		due, more = s.dueForRemoval(&cursor, due[:0])
 		for _, r := range due {
-			for wait := true; wait; wait = s.submissions.len() >= expireSlice { // the leader is busy
+			for wait := true; wait; wait = s.submissions.Len() >= expireSlice { // the leader is busy
 				select {
 				case <-pace.C:
-				case <-s.stopping:
+				case <-s.life.Stopping():
 					return false
 				}
 			}
-			if !s.leads() {
+			if !s.standing.leads() {
 				return true
 			}
-			s.submissions.put(replica.Submission{
+			s.submissions.Put(replica.Submission{
 				Received: s.now(),
 				Request:  evaluate.Request{Op: jute.OpDeleteContainer, Removal: r},
 			})

@@ -80,7 +80,7 @@ func TestServerZero(t *testing.T) {
 		for round := range 3 {
 			for id := 1; id <= 3; id++ {
 				s := e.servers[id]
-				e.await("it serves", s.serving.Load)
+				e.await("it serves", s.service.serving.Load)
 				c := s.connect(t)
 				c.ephemeral(fmt.Sprintf("/e%d-%d", round, id))
 				c.create(fmt.Sprintf("/n%d-%d", round, id), "x")

@@ -183,7 +183,7 @@ func TestInterludeEnds(t *testing.T) {
 			t.Error("the lease has not ended, and a read finds nothing")
 		}
 		begin := time.Now()
-		for e.servers[follower].serving.Load() {
+		for e.servers[follower].service.serving.Load() {
 			time.Sleep(10 * time.Millisecond)
 		}
 		ended := time.Since(begin)

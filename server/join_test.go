@@ -53,7 +53,7 @@ func TestJoin(t *testing.T) {
 		}
 		e.settled()
 		time.Sleep(2 * time.Second) // it is admitted
-		if list := e.servers[1].lists.Load().settled; list.String() != "1, 2, 3, 4 (observer), 5 (observer)" {
+		if list := e.servers[1].standing.lists.Load().settled; list.String() != "1, 2, 3, 4 (observer), 5 (observer)" {
 			t.Errorf("the members are %v", list)
 		}
 		e.change("1, 2, 3, 4, 5", adding(4, 5))

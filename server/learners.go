@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
@@ -24,13 +25,15 @@ import (
 // Bounds: for each learner one request for entries, one place in the log, and one
 // snapshot. All of them end with the link to the learner, and with the role.
 type learners struct {
-	*lifecycle
-	events    *queue[peerEvent]
+	log       *zap.Logger
+	metrics   *monitor.Metrics
+	life      *base.Life // of the work for learners
+	events    *base.Queue[peerEvent]
 	logWriter *logWriter
 	snapshots *snapshotter
 	transport *transport.Transport // set by the start
 
-	reads   *queue[zab.LogRead]
+	reads   *base.Queue[zab.LogRead]
 	waiting atomic.Int64                   // requests for entries that are not in the log yet
 	sends   map[zab.SID]context.CancelFunc // owned by the peer loop
 
@@ -46,24 +49,24 @@ type sending struct {
 	size  int64
 }
 
-func newLearners(c *lifecycle, events *queue[peerEvent], log *logWriter, snapshots *snapshotter) *learners {
-	l := &learners{lifecycle: c, events: events, logWriter: log, snapshots: snapshots,
-		reads: newQueue[zab.LogRead](nil), sends: make(map[zab.SID]context.CancelFunc)}
+func newLearners(logger *zap.Logger, m *monitor.Metrics, life *base.Life, events *base.Queue[peerEvent], log *logWriter, snapshots *snapshotter) *learners {
+	l := &learners{log: logger, metrics: m, life: life, events: events, logWriter: log, snapshots: snapshots,
+		reads: base.NewQueue[zab.LogRead](nil), sends: make(map[zab.SID]context.CancelFunc)}
 	l.mu.sending = make(map[zab.SID]*sending)
 	return l
 }
 
 // serveLearners starts the work that the core requests for learners.
 func (l *loop) serveLearners() {
-	l.learners.reads.put(l.out.ReadLog...)
+	l.learners.reads.Put(l.out.ReadLog...)
 	for _, send := range l.out.SendSnap {
 		l.learners.stopSending(send.Peer)
 		if send.Stop {
 			continue
 		}
-		ctx, cancel := context.WithCancel(l.ctx)
+		ctx, cancel := context.WithCancel(l.learners.life.Context())
 		l.learners.sends[send.Peer] = cancel
-		l.loops.Go(func() { l.learners.sendSnapshot(ctx, send) })
+		l.learners.life.Go(func() { l.learners.sendSnapshot(ctx, send) })
 	}
 }
 
@@ -83,7 +86,7 @@ func (l *learners) forget(peer zab.SID) {
 			l.stopSending(id)
 		}
 	}
-	l.reads.put(zab.LogRead{Peer: peer, Gen: forgetReads})
+	l.reads.Put(zab.LogRead{Peer: peer, Gen: forgetReads})
 }
 
 // forgetReads, in place of a link's number, makes the log reader forget a peer.
@@ -111,8 +114,8 @@ func (l *learners) run() {
 	var batch []zab.LogRead
 	for {
 		select {
-		case <-l.reads.ready:
-			batch = l.reads.take(batch)
+		case <-l.reads.Ready:
+			batch = l.reads.Take(batch)
 			for _, req := range batch {
 				if req.Gen == forgetReads {
 					r.forget(req.Peer)
@@ -120,12 +123,12 @@ func (l *learners) run() {
 					r.read(req)
 				}
 			}
-			batch = l.reads.done(batch)
+			batch = l.reads.Done(batch)
 		case <-l.logWriter.logged:
 			for _, req := range r.waiting {
 				r.read(req)
 			}
-		case <-l.stopping:
+		case <-l.life.Stopping():
 			return
 		}
 		l.waiting.Store(int64(len(r.waiting)))
@@ -167,7 +170,7 @@ func (r *logReader) read(req zab.LogRead) {
 		entries[i] = entryOf(&records[i])
 		place.after = records[i].Zxid
 	}
-	r.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After, entries: entries, ok: true})
+	r.events.Put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After, entries: entries, ok: true})
 }
 
 // place returns the place in the log where a request begins.
@@ -194,7 +197,7 @@ func (r *logReader) failed(req zab.LogRead, err error) {
 	if !errors.Is(err, wal.ErrPurged) {
 		r.log.Warn("reading the log for another server failed", zap.Uint8("peer", uint8(req.Peer)), zap.Stringer("after", req.After), zap.Error(err))
 	}
-	r.events.put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After})
+	r.events.Put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After})
 }
 
 // sendSnapshot streams the newest snapshot to a learner.
@@ -203,7 +206,7 @@ func (l *learners) sendSnapshot(ctx context.Context, req zab.SnapSend) {
 	if err != nil && ctx.Err() == nil {
 		l.log.Warn("snapshot was not sent", zap.Uint8("peer", uint8(req.Peer)), zap.Error(err))
 	}
-	l.events.put(peerEvent{kind: evSent, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: zxid, ok: err == nil})
+	l.events.Put(peerEvent{kind: evSent, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: zxid, ok: err == nil})
 }
 
 func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Zxid, error) {
@@ -211,7 +214,7 @@ func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Z
 	if err != nil {
 		return 0, err
 	}
-	l.events.put(peerEvent{kind: evBegun, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: ref.Zxid})
+	l.events.Put(peerEvent{kind: evBegun, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: ref.Zxid})
 	file, err := l.snapshots.store.Open(storeRef(ref))
 	if err != nil {
 		return 0, err

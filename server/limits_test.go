@@ -37,10 +37,10 @@ func TestLargestRequests(t *testing.T) {
 	t.Run("three", func(t *testing.T) {
 		inBubble(t, 3, []string{maxBuffer}, func(t *testing.T, e *testEnsemble) {
 			id := e.follower()
-			before := *e.servers[id].role.Load()
+			before := *e.servers[id].standing.role.Load()
 			testLargestRequests(t, e.servers[id], size)
 			e.settled()
-			after := *e.servers[id].role.Load()
+			after := *e.servers[id].standing.role.Load()
 			if after.Leader != before.Leader || after.LeaderGen != before.LeaderGen || after.Epoch != before.Epoch {
 				t.Errorf("the leader or the link to it is another one: was %+v, is %+v", before, after)
 			}

@@ -288,7 +288,7 @@ var liveTests = map[string]liveTest{
 	}},
 	"throttled_op_wait_time": {unreal: true, run: func(s *liveServer) {
 		s.change("throttled_op_wait_time=10")
-		for s.events.len() > 0 { // until the loop has the new value
+		for s.events.Len() > 0 { // until the loop has the new value
 			runtime.Gosched()
 		}
 		s.throttlesOps(s.t, 10*time.Millisecond)

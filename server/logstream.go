@@ -28,7 +28,8 @@ const (
 // logStream reads the committed entries of the log for somebody who keeps them: see package
 // archive. It belongs to the goroutine of an HTTP request.
 type logStream struct {
-	*lifecycle
+	now       func() time.Duration
+	stopping  <-chan struct{}
 	logWriter *logWriter
 	state     *state.State
 	enc       archive.Encoder
@@ -42,7 +43,7 @@ type logStream struct {
 
 // historyID names the history of this server.
 func (f adminFacts) historyID() history.ID {
-	if cluster := f.cluster.Load(); cluster != nil {
+	if cluster := f.cluster(); cluster != nil {
 		return history.ID(*cluster)
 	}
 	return history.ID(f.incarnation)
@@ -57,7 +58,7 @@ func (f adminFacts) FollowLog(after int64, of string) (admin.LogStream, int, str
 	if applied := f.state.Applied(); zxid > applied {
 		return nil, http.StatusServiceUnavailable, fmt.Sprintf("This server has applied what is up to %v", applied)
 	}
-	l := &logStream{lifecycle: f.lifecycle, logWriter: f.logWriter, state: f.state, at: zxid, behind: true}
+	l := &logStream{now: f.clock.Now, stopping: f.stopping, logWriter: f.logWriter, state: f.state, at: zxid, behind: true}
 	l.begun = l.enc.AppendHeader(nil, &archive.Header{History: id, After: zxid})
 	switch err := l.open(); {
 	case errors.Is(err, wal.ErrPurged):

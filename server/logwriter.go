@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/wal"
 )
 
@@ -18,14 +19,14 @@ type logWriter struct {
 	logged   chan struct{} // likewise, for the reader of the log for learners
 }
 
-func newLogWriter(l *lifecycle, log *wal.Log) *logWriter {
+func newLogWriter(log *wal.Log, replicated bool, m *monitor.Metrics, fail func(error)) *logWriter {
 	w := &logWriter{log: log, progress: make(chan struct{}, 1), logged: make(chan struct{}, 1)}
 	o := wal.WriterOptions{
 		Durable: func(d wal.Durable) {
 			if d.Synced {
-				l.metrics.Fsync.Observe(d.Took, 1)
+				m.Fsync.Observe(d.Took, 1)
 			}
-			l.metrics.Batch.Observe(time.Duration(d.Records), 1)
+			m.Batch.Observe(time.Duration(d.Records), 1)
 			w.durable.Store(d.Seq)
 			for _, hears := range [...]chan struct{}{w.progress, w.logged} {
 				select {
@@ -34,9 +35,9 @@ func newLogWriter(l *lifecycle, log *wal.Log) *logWriter {
 				}
 			}
 		},
-		Fatal: l.fail,
+		Fatal: fail,
 	}
-	if l.ensemble() {
+	if replicated {
 		o.Commit = func() jute.Zxid { return 0 } // the core knows, and writes its hints itself
 	}
 	w.Writer = wal.NewWriter(log, o)

@@ -1,13 +1,17 @@
 package server
 
 import (
+	"context"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/fifo"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/wal"
@@ -21,9 +25,16 @@ import (
 // A turn of the loop is short however much there is to do, because heartbeats are sent
 // between two turns.
 type loop struct {
-	*lifecycle
-	*published
-	*handover
+	cfg       *config.Config
+	live      func() *config.Config
+	log       *zap.Logger
+	metrics   *monitor.Metrics
+	now       func() time.Duration
+	ending    func() bool
+	fail      func(error)
+	standing  *standing
+	service   *service
+	handover  *handover
 	id        zab.SID
 	ids       *session.IDs
 	disk      *disk
@@ -31,10 +42,11 @@ type loop struct {
 	snapshots *snapshotter
 	logWriter *logWriter
 	transport *transport.Transport // set by the start; nil without an ensemble
+	listsNew  func()               // the lists of members have changed
 
 	replica     *replica.Replica
-	submissions *queue[replica.Submission]
-	events      *queue[peerEvent]
+	submissions *base.Queue[replica.Submission]
+	events      *base.Queue[peerEvent]
 	again       chan struct{} // has a token when the leader can propose more
 	out         replica.Output
 	records     []wal.Record // being handed to the log writer
@@ -71,9 +83,9 @@ type loggedBatch struct {
 // are multiples of it.
 const coreTick = 20 * time.Millisecond
 
-func (l *loop) run() {
+func (l *loop) run(ctx context.Context) {
 	var tick <-chan time.Time
-	if l.ensemble() {
+	if l.cfg.Replicated() {
 		t := time.NewTicker(coreTick)
 		defer t.Stop()
 		tick = t.C
@@ -82,28 +94,28 @@ func (l *loop) run() {
 	var events []peerEvent
 	for {
 		select {
-		case <-l.submissions.ready:
+		case <-l.submissions.Ready:
 			l.replica.Advance()
-			batch = l.submissions.take(batch)
+			batch = l.submissions.Take(batch)
 			l.metrics.Taken.Observe(time.Duration(len(batch)), 1)
 			l.metrics.EvaluationQueued.Add(int64(len(batch)))
 			l.replica.Submit(batch)
-			batch = l.submissions.done(batch)
-		case <-l.events.ready:
+			batch = l.submissions.Done(batch)
+		case <-l.events.Ready:
 			l.replica.Advance()
-			events = l.events.take(events)
+			events = l.events.Take(events)
 			for i := range events {
 				l.handle(&events[i])
 			}
-			events = l.events.done(events)
+			events = l.events.Done(events)
 		case <-l.logWriter.progress:
 			l.replica.Advance()
 			l.persisted(l.logWriter.durable.Load())
-		case <-l.moved:
+		case <-l.handover.moved:
 		case <-l.again:
 		case <-tick:
 			l.tick()
-		case <-l.stopping:
+		case <-ctx.Done():
 			return
 		}
 		l.turn()
@@ -115,16 +127,16 @@ func (l *loop) tick() {
 	l.noteProgress()
 	l.replica.Tick()
 	l.snapshots.needed.Store(int64(l.replica.Core.Needs()))
-	if l.leads() {
+	if l.standing.leads() {
 		peers := l.replica.Core.Peers(nil)
 		for i := range peers {
-			peers[i].Observer = peers[i].Observer && l.listed(peers[i].ID) // others are followers without a vote
-			l.requests[peers[i].ID].Store(l.replica.Requests(peers[i].ID))
+			peers[i].Observer = peers[i].Observer && l.standing.listed(peers[i].ID) // others are followers without a vote
+			l.standing.requests[peers[i].ID].Store(l.replica.Requests(peers[i].ID))
 		}
-		l.peers.Store(&peers)
+		l.standing.peers.Store(&peers)
 	}
-	l.answersUntil.Store(l.replica.AnswersUntil())
-	l.quorumFull.Store(l.replica.QuorumFull())
+	l.service.answersUntil.Store(l.replica.AnswersUntil())
+	l.standing.quorumFull.Store(l.replica.QuorumFull())
 	l.dropUnlisted()
 	l.checkInterlude()
 	if now := millis(l.now()); now-l.reportedAt >= millis(l.cfg.TickTime)/2 {
@@ -225,12 +237,12 @@ func (l *loop) turn() {
 		l.metrics.TurnWork.Observe(time.Duration(work), 1)
 	}
 	if more {
-		notify(l.again)
+		base.Notify(l.again)
 	}
 	awaits, _ := l.replica.AwaitsApplied()
-	l.awaited.Store(awaits)
+	l.handover.awaited.Store(awaits)
 	if _, more := l.replica.AwaitsApplied(); more {
-		notify(l.moved) // it moved before awaited was set
+		base.Notify(l.handover.moved) // it moved before awaited was set
 	}
 	l.showHeld()
 }
@@ -268,7 +280,7 @@ func (l *loop) carryOut() {
 	}
 	l.endConnections()
 	l.committed()
-	l.orders.put(out.Orders...)
+	l.handover.orders.Put(out.Orders...)
 	l.serveLearners()
 	l.count()
 	if out.Fatal != "" {
@@ -288,7 +300,7 @@ func (l *loop) committed() {
 	if len(l.out.Orders) == 0 {
 		return
 	}
-	leads := l.leads()
+	leads := l.standing.leads()
 	l.stages.committed(l.out.Orders, l.now(), func(d time.Duration, n int64) {
 		l.metrics.Committed.Observe(d, n)
 		if leads {
@@ -355,13 +367,13 @@ func (l *loop) persist() {
 		op := &l.out.Persist[i]
 		if op.Kind == zab.LogSnapshot {
 			l.snapshots.replacing()
-			l.supersede(op.Snap.Zxid) // before the log forgets what preceded it
+			l.handover.supersede(op.Snap.Zxid) // before the log forgets what preceded it
 		}
 		l.records = append(l.records, l.walRecord(op))
 	}
 	last, err := l.logWriter.Submit(l.records...)
 	clear(l.records)
-	if cap(l.records) > keptItems {
+	if cap(l.records) > base.KeptItems {
 		l.records = nil
 	}
 	if err != nil {
@@ -383,17 +395,17 @@ func (l *loop) persist() {
 // replica.Output.
 func (l *loop) changed() {
 	was, now := l.out.Was, l.out.Status
-	if now.Observer && !l.listed(l.id) {
+	if now.Observer && !l.standing.listed(l.id) {
 		now.Observer = l.cfg.Self().Observer // as its file has it, like Apache's servers
 	}
-	l.role.Store(&now)
+	l.standing.role.Store(&now)
 	if was.List != now.List || was.Settled != now.Settled {
 		l.listsChanged()
 	}
 	if was.Role == now.Role && was.Leader == now.Leader && was.LeaderGen == now.LeaderGen && was.Reason == now.Reason {
 		return
 	}
-	if l.ensemble() {
+	if l.cfg.Replicated() {
 		l.log.Info("now "+explainRole(now), zap.Uint32("epoch", now.Epoch), zap.Uint8("leader", uint8(now.Leader)),
 			zap.Stringer("zxid", l.replica.Core.LastZxid()), zap.String("reason", now.Reason))
 	}
@@ -453,18 +465,18 @@ func (l *loop) timeRoles(was zab.Role, now *zab.Status) {
 // beginService lets clients in.
 func (l *loop) beginService() {
 	now := l.now()
-	l.servingFrom.Store(int64(now))
-	if l.ensemble() {
-		without := now - time.Duration(l.idleSince.Load())
+	l.service.from.Store(int64(now))
+	if l.cfg.Replicated() {
+		without := now - time.Duration(l.service.idleSince.Load())
 		l.metrics.Unavailable.Observe(without, 1)
-		if l.leads() {
+		if l.standing.leads() {
 			l.metrics.LeaderUnavailable.Observe(without, 1)
 		}
 		l.clients.EndReadOnly()
 	}
-	l.service.Store(l.replica.Service())
-	if !l.ending.Load() {
-		l.serving.Store(true)
+	l.service.number.Store(l.replica.Service())
+	if !l.ending() {
+		l.service.serving.Store(true)
 		l.showLists()
 		l.clients.LogServing()
 	}
@@ -473,21 +485,21 @@ func (l *loop) beginService() {
 // endService begins an interlude: the connections wait for the next service, but not for long.
 func (l *loop) endService() {
 	now := l.now()
-	if l.clients.Fenced() == l.service.Swap(0) {
+	if l.clients.Fenced() == l.service.number.Swap(0) {
 		l.interludeEnds = 0
 	}
 	if l.interludeEnds == 0 {
 		l.interludeEnds = now + l.cfg.Interlude
 	}
-	l.serving.Store(false)
-	l.idleSince.Store(int64(now))
+	l.service.serving.Store(false)
+	l.service.idleSince.Store(int64(now))
 	l.clients.StopServing()
 	l.checkInterlude()
 }
 
 // checkInterlude ends the connections that have waited for too long for a service.
 func (l *loop) checkInterlude() {
-	service := l.service.Load()
+	service := l.service.number.Load()
 	switch {
 	case l.interludeEnds == 0:
 	case service != 0 && l.clients.Fenced() == service:

@@ -16,13 +16,10 @@ import (
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
 
-// listed reports whether a server is a member.
-func (p *published) listed(id zab.SID) bool { return p.lists.Load().settled.Find(id) != nil }
-
 // introduce publishes the content of hellos, and the members that decide.
 func (l *loop) introduce() {
 	in := l.replica.Core.Introduction()
-	l.intro.Store(&in)
+	l.standing.intro.Store(&in)
 	l.showLists()
 }
 
@@ -30,9 +27,9 @@ func (l *loop) introduce() {
 func (l *loop) showLists() {
 	var lists memberLists
 	lists.settled, lists.newest = l.replica.Core.Lists()
-	was := l.lists.Load()
-	lists.served = was != nil && was.served || l.serving.Load() && lists.settled.Version != 0 && lists.settled.Find(l.id) != nil
-	l.lists.Store(&lists)
+	was := l.standing.lists.Load()
+	lists.served = was != nil && was.served || l.service.serving.Load() && lists.settled.Version != 0 && lists.settled.Find(l.id) != nil
+	l.standing.lists.Store(&lists)
 }
 
 // listsChanged adds the servers that are new in the lists of members. Removed servers are
@@ -45,12 +42,12 @@ func (l *loop) listsChanged() {
 	for peer, gen := range l.replica.Links() {
 		l.tellMembers(peer, gen, 0) // a link may have begun before
 	}
-	notify(l.membersChanged)
+	l.listsNew()
 }
 
 // addPeers links the listed servers, and drops the others later.
 func (l *loop) addPeers() {
-	peers := l.peersOf(l.lists.Load())
+	peers := l.peersOf(l.standing.lists.Load())
 	for _, p := range l.transport.Peers() {
 		if !slices.ContainsFunc(peers, func(q transport.Peer) bool { return q.ID == p.ID }) {
 			peers = append(peers, transport.Peer{ID: p.ID, Addrs: p.Addrs, Moves: true})
@@ -67,7 +64,7 @@ const frameMembers = 128
 
 // tellMembers tells the members to a server whose newest list has the version theirs.
 func (l *loop) tellMembers(peer zab.SID, gen uint64, theirs jute.Zxid) {
-	if list := l.lists.Load().settled; list.Commanded && theirs < list.Version {
+	if list := l.standing.lists.Load().settled; list.Commanded && theirs < list.Version {
 		l.transport.SendApp(peer, gen, transport.Bulk, frameMembers, list.Append(nil))
 	}
 }
@@ -79,7 +76,7 @@ func (l *loop) hearMembers(peer zab.SID, body []byte) {
 		l.log.Error("can't decode the list of members from another server", zap.Uint8("peer", uint8(peer)), zap.Error(err))
 		return
 	}
-	if list.Version > max(l.lists.Load().newest.Version, l.heard.Version) {
+	if list.Version > max(l.standing.lists.Load().newest.Version, l.heard.Version) {
 		l.log.Info("another server has a newer list of the members: looking for them", zap.Uint8("peer", uint8(peer)),
 			zap.Stringer("members", &list), zap.Stringer("version", list.Version))
 		l.heard = list
@@ -95,7 +92,7 @@ func (l *loop) dropUnlisted() {
 		return
 	}
 	l.dropPeers = 0
-	peers := l.peersOf(l.lists.Load())
+	peers := l.peersOf(l.standing.lists.Load())
 	for _, p := range l.transport.Peers() {
 		listed := slices.ContainsFunc(peers, func(q transport.Peer) bool { return q.ID == p.ID })
 		if !listed && p.Up && l.cfg.ReconfigEnabled {
@@ -161,7 +158,7 @@ func quorumAddrs(s *config.Server) []string {
 // history: a change that this server has missed may have made it a member. It must have a
 // later list of the same ensemble.
 func (s *Server) checkUnlisted(h transport.Hello) error {
-	in := s.intro.Load()
+	in := s.standing.intro.Load()
 	switch {
 	case h.List > in.List && s.sameEnsemble(in, h.Cluster):
 		s.log.Info("links with a server that is a member by a later list", zap.Uint8("sid", uint8(h.ID)), zap.Stringer("version", h.List))
@@ -174,7 +171,7 @@ func (s *Server) checkUnlisted(h transport.Hello) error {
 	}
 	// The message is short enough for the other side to log it whole.
 	return fmt.Errorf("the members are %v since %v, and its file does not list it either; set reconfigEnabled=true here, or put it into the files",
-		s.lists.Load().settled, in.List)
+		s.standing.lists.Load().settled, in.List)
 }
 
 // sameEnsemble reports whether cluster is that of this server or, while it has no history,
@@ -194,7 +191,7 @@ func (s *Server) sameEnsemble(in *zab.Introduction, cluster zab.ID) bool {
 // refused receives the introduction of a server with which there is no link, because one
 // of the two does not list the other.
 func (s *Server) refused(h transport.Hello) {
-	s.events.put(peerEvent{kind: evRefused, peer: h.ID, intro: h.Introduction})
+	s.events.Put(peerEvent{kind: evRefused, peer: h.ID, intro: h.Introduction})
 }
 
 // peerAddrs returns the addresses at which the server of a line listens for others, and

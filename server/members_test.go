@@ -50,8 +50,8 @@ func (e *testEnsemble) awaitMembers(want string, but ...int) {
 			if s == nil || slices.Contains(but, id) {
 				continue
 			}
-			list := s.lists.Load().settled
-			if list.String() != want || s.role.Load().Settled == 0 || !s.serving.Load() {
+			list := s.standing.lists.Load().settled
+			if list.String() != want || s.standing.role.Load().Settled == 0 || !s.service.serving.Load() {
 				return false
 			}
 		}
@@ -65,7 +65,7 @@ func (e *testEnsemble) awaitMembers(want string, but ...int) {
 	}
 	for id, s := range e.servers {
 		if s != nil {
-			e.t.Logf("server %d: %v, file %v, serving %v", id, s.lists.Load().settled, &s.intro.Load().Members, s.serving.Load())
+			e.t.Logf("server %d: %v, file %v, serving %v", id, s.standing.lists.Load().settled, &s.standing.intro.Load().Members, s.service.serving.Load())
 		}
 	}
 	e.t.Fatalf("the members are not %s within a minute: %s", want, e.roles())
@@ -83,7 +83,7 @@ func (e *testEnsemble) split(a, b []int, cut bool) {
 // leaders returns the servers that lead and serve.
 func (e *testEnsemble) leaders() (list []int) {
 	for id, s := range e.servers {
-		if s != nil && s.leads() && s.serving.Load() {
+		if s != nil && s.standing.leads() && s.service.serving.Load() {
 			list = append(list, id)
 		}
 	}
@@ -182,8 +182,8 @@ func TestDifferentFilesFoundNothing(t *testing.T) {
 		e := startFiles(t, 5, map[int]string{1: "1 2 3", 2: "1 2 3", 3: "1 2 3 4 5", 4: "1 2 3 4 5", 5: "1 2 3 4 5"})
 		time.Sleep(time.Minute)
 		for id := 1; id <= 5; id++ {
-			if s := e.servers[id]; s.serving.Load() || !s.said("no history says yet which list is right") {
-				t.Errorf("server %d: serving %v, says %v", id, s.serving.Load(), s.messages())
+			if s := e.servers[id]; s.service.serving.Load() || !s.said("no history says yet which list is right") {
+				t.Errorf("server %d: serving %v, says %v", id, s.service.serving.Load(), s.messages())
 			}
 		}
 		e.restart(1, "1 2 3 4 5")
@@ -257,7 +257,7 @@ func TestGrowByFiles(t *testing.T) {
 			if strings.Count(text, "server.") != 5 || !strings.Contains(text, "server.5=10.0.0.5:2888:3888:participant\nversion=") {
 				t.Errorf("server %d shows clients %q", id, text)
 			}
-			st := e.servers[id].role.Load()
+			st := e.servers[id].standing.role.Load()
 			if st.FileDiffers || st.OtherFiles != 0 || st.NotCounted != "" || st.Observer {
 				t.Errorf("server %d: %+v", id, st)
 			}
@@ -303,7 +303,7 @@ func TestGrowInAnyOrderUnderPartitions(t *testing.T) {
 	}
 }
 
-func (e *testEnsemble) lead(id int) uint32 { return e.servers[id].role.Load().Epoch }
+func (e *testEnsemble) lead(id int) uint32 { return e.servers[id].standing.role.Load().Epoch }
 
 // TestShrinkByFiles: from five servers to three, in a mixed order, with a cut.
 func TestShrinkByFiles(t *testing.T) {
@@ -335,8 +335,8 @@ func TestShrinkByFiles(t *testing.T) {
 		epoch := e.lead(e.leader())
 		e.start(4)
 		time.Sleep(10 * time.Second)
-		if e.servers[4].serving.Load() || !e.servers[4].said("refused by the other side: server 4 is not in the configuration") {
-			t.Errorf("the removed server: serving %v, says %v", e.servers[4].serving.Load(), e.servers[4].messages())
+		if e.servers[4].service.serving.Load() || !e.servers[4].said("refused by the other side: server 4 is not in the configuration") {
+			t.Errorf("the removed server: serving %v, says %v", e.servers[4].service.serving.Load(), e.servers[4].messages())
 		}
 		if now := e.lead(e.leader()); now != epoch {
 			t.Errorf("epoch %d became %d", epoch, now)
@@ -402,7 +402,7 @@ func TestOldFileChangesNothing(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		e.awaitMembers("1, 2, 3, 4, 5")
 		w.check()
-		if !e.servers[1].role.Load().FileDiffers {
+		if !e.servers[1].standing.role.Load().FileDiffers {
 			t.Error("server 1 does not know that its file differs")
 		}
 	})
@@ -412,7 +412,7 @@ func TestOldFileChangesNothing(t *testing.T) {
 func (e *testEnsemble) leader2(ids ...int) {
 	e.t.Helper()
 	for range 3000 {
-		if !slices.ContainsFunc(ids, func(id int) bool { return e.servers[id].serving.Load() }) {
+		if !slices.ContainsFunc(ids, func(id int) bool { return e.servers[id].service.serving.Load() }) {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -456,7 +456,7 @@ func TestNewServersFoundNothing(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		for id := 4; id <= 7; id++ {
-			if e.servers[id].serving.Load() {
+			if e.servers[id].service.serving.Load() {
 				t.Fatalf("server %d serves: %s", id, e.roles())
 			}
 		}
@@ -499,7 +499,7 @@ func TestOldCopyHasNoVote(t *testing.T) {
 				t.Fatalf("%v lead without 20 acknowledged writes: %s", l, e.roles())
 			}
 		}
-		if st := e.servers[b].role.Load(); st.NotCounted == "" || !e.servers[b].said("the data of this server is an old copy") {
+		if st := e.servers[b].standing.role.Load(); st.NotCounted == "" || !e.servers[b].said("the data of this server is an old copy") {
 			t.Errorf("the old copy counts: %+v, says %v", st, e.servers[b].messages())
 		}
 		if !e.servers[c].said("the other server runs on an old copy of its data") {
@@ -511,7 +511,7 @@ func TestOldCopyHasNoVote(t *testing.T) {
 		e.leader()
 		w.check()
 		time.Sleep(3 * time.Second)
-		if w := e.servers[b].role.Load().NotCounted; w != "" {
+		if w := e.servers[b].standing.role.Load().NotCounted; w != "" {
 			t.Errorf("the copy is not admitted again: %s", w)
 		}
 		e.stop(b) // and it stays so
@@ -551,7 +551,7 @@ func TestOldCopyDuringHandshake(t *testing.T) {
 				}
 				release()
 				time.Sleep(5 * time.Second)
-				if st := e.servers[n].role.Load(); st.NotCounted != "" || st.Role != zab.Following {
+				if st := e.servers[n].standing.role.Load(); st.NotCounted != "" || st.Role != zab.Following {
 					t.Errorf("it is not admitted again: %s; %s", st.NotCounted, e.roles())
 				}
 			})
@@ -604,7 +604,7 @@ func TestRestoredEnsembleNeedsAcceptOldData(t *testing.T) {
 			e.stop(id)
 			e.start(id)
 			e.settled()
-			if w := e.servers[id].role.Load().NotCounted; w != "" {
+			if w := e.servers[id].standing.role.Load().NotCounted; w != "" {
 				t.Errorf("server %d: %s", id, w)
 			}
 		}
@@ -614,7 +614,7 @@ func TestRestoredEnsembleNeedsAcceptOldData(t *testing.T) {
 // Without forceSync the end of a log may be lost by a crash: nothing is compared.
 func TestUnsyncedLogIsNotDoubted(t *testing.T) {
 	inBubble(t, 3, []string{"forceSync=no"}, func(t *testing.T, e *testEnsemble) {
-		if in := e.servers[1].intro.Load(); len(in.Starts) != 0 {
+		if in := e.servers[1].standing.intro.Load(); len(in.Starts) != 0 {
 			t.Errorf("starts %v are shown", in.Starts)
 		}
 		id := e.follower()
@@ -637,7 +637,7 @@ func TestUnsyncedLogIsNotDoubted(t *testing.T) {
 func TestAddressesByFiles(t *testing.T) {
 	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
 		e.servers[e.leader()].connect(t).create("/a", "1")
-		version := e.servers[1].role.Load().Settled
+		version := e.servers[1].standing.role.Load().Settled
 		for id := 1; id <= 3; id++ {
 			e.stop(id)
 		}
@@ -649,10 +649,10 @@ func TestAddressesByFiles(t *testing.T) {
 			e.start(id)
 		}
 		e.settled()
-		if now := e.servers[1].role.Load().Settled; now != version || now == 0 {
+		if now := e.servers[1].standing.role.Load().Settled; now != version || now == 0 {
 			t.Errorf("the version of the list was %v and is %v", version, now)
 		}
-		if text := string(e.servers[2].lists.Load().settled.Text); !strings.HasPrefix(text, "server.1=10.0.0.1:2888:3888:participant\n") {
+		if text := string(e.servers[2].standing.lists.Load().settled.Text); !strings.HasPrefix(text, "server.1=10.0.0.1:2888:3888:participant\n") {
 			t.Errorf("text %q", text)
 		}
 	})

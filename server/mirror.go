@@ -305,7 +305,7 @@ func (m *Mirror) takeSnapshot() {
 	m.state.Unlock()
 	ensemble, taken := m.ensemble.Append(nil), m.taken
 	go func() {
-		ref, err := writeView(m.disk.ctx, m.store, m.state, view, ensemble, &m.ident)
+		ref, err := writeView(context.Background(), m.store, m.state, view, ensemble, &m.ident)
 		m.state.Lock()
 		view.Close()
 		m.state.Unlock()
@@ -324,7 +324,7 @@ func (m *Mirror) finishSnapshot(t takenSnapshot) {
 	if err == nil {
 		m.removeSnapshots(m.refs, t.ref.Name)
 		m.refs = []wal.SnapRef{t.ref}
-		_, err = m.writer.Purge(m.disk.ctx, t.ref.Zxid)
+		_, err = m.writer.Purge(context.Background(), t.ref.Zxid)
 	}
 	if err != nil {
 		m.disk.log.Warn("a snapshot failed; the log is complete", zap.Error(err))
@@ -336,7 +336,7 @@ func (m *Mirror) removeSnapshots(refs []wal.SnapRef, keep string) {
 		if ref.Name == keep {
 			continue
 		}
-		if err := m.store.RemoveInSteps(m.disk.ctx, ref.Name); err != nil {
+		if err := m.store.RemoveInSteps(context.Background(), ref.Name); err != nil {
 			m.disk.log.Warn("an old snapshot is left", zap.Error(err))
 		}
 	}

@@ -47,7 +47,7 @@ func (m *Mirror) ServeReaders(o Options) error {
 		return errors.Join(err, s.closeForReaders())
 	}
 	m.state = &s.state
-	m.readers = &readers{s.clients, s.clients.NewAnswers(func() {}), &s.state, s.now, s.failed, s.closeForReaders}
+	m.readers = &readers{s.clients, s.clients.NewAnswers(func() {}), &s.state, s.now, s.life.Failed(), s.closeForReaders}
 	return nil
 }
 
@@ -57,8 +57,8 @@ func (s *Server) startForReaders(id uint8, copied bool) error {
 	if err := s.identities.open(&s.cfg.Identities.JWT, s.log); err != nil {
 		return err
 	}
-	s.clock.begin()
-	s.ids = session.NewIDs(id, s.clock.start.UnixMilli(), 0)
+	s.clock.Begin()
+	s.ids = session.NewIDs(id, s.clock.Start().UnixMilli(), 0)
 	s.ids.Reserved(math.MaxUint64) // nothing that lasts has one of them
 	s.keys.Store(session.NewKeys(newIdent().Secret))
 	if err := s.openAudit(&s.cfg.Audit); err != nil {
@@ -68,12 +68,12 @@ func (s *Server) startForReaders(id uint8, copied bool) error {
 		return err
 	}
 	s.words.read, s.words.diskRemark = s.readForReaders, func() string { return "" }
-	s.clients = s.newClients(readersBackend{backend{s.lifecycle, s.published, nil, s.words.factsForReaders}})
+	s.clients = s.newClients(readersBackend{backend{&s.service, s.now, s.life.Ending, nil, s.words.factsForReaders}})
 	s.words.clients = s.clients
 	if copied {
 		s.clients.BeginReadOnly()
 	}
-	s.loops.Go(s.tickForReaders)
+	s.life.Go(s.tickForReaders)
 	return errors.Join(s.auditStart(nil), s.open())
 }
 
@@ -84,14 +84,14 @@ func (s *Server) tickForReaders() {
 		select {
 		case <-tick.C:
 			s.clients.Tick(s.now())
-		case <-s.stopping:
+		case <-s.life.Stopping():
 			return
 		}
 	}
 }
 
 func (s *Server) closeForReaders() error {
-	s.ending.Store(true)
+	s.life.End()
 	s.identities.close()
 	s.auditStop()
 	if s.clients != nil {
@@ -105,7 +105,7 @@ func (s *Server) closeForReaders() error {
 
 // readForReaders is read for a server that has clients only.
 func (s *Server) readForReaders() *monitor.Reading {
-	r := &monitor.Reading{Metrics: s.metrics, Ensemble: s.ensemble(), Role: s.role.Load()}
+	r := &monitor.Reading{Metrics: s.metrics, Ensemble: s.ensemble(), Role: s.standing.role.Load()}
 	s.clients.Show(r)
 	s.state.RLock()
 	r.Tree = s.state.Tree.Stats()

@@ -52,7 +52,7 @@ func TestLaterEntryStopsAFollower(t *testing.T) {
 			e.settled()
 			id := e.follower()
 			s := e.servers[id]
-			status, last := s.role.Load(), s.state.Applied()
+			status, last := s.standing.role.Load(), s.state.Applied()
 			entry := tt.entry
 			entry.Zxid, entry.Prev = last+1, last
 			m := zab.Message{Kind: zab.MsgAppend, Epoch: status.Epoch, Prev: last, Commit: last + 1, Entries: []zab.Entry{entry}}
@@ -61,7 +61,7 @@ func TestLaterEntryStopsAFollower(t *testing.T) {
 			if err := came.Decode(m.Append(nil)); err != nil {
 				t.Fatalf("%s: %v", tt.name, err)
 			}
-			links{s.loop}.Receive(status.Leader, status.LeaderGen, &came)
+			links{s.loop, s.life.Context()}.Receive(status.Leader, status.LeaderGen, &came)
 			err := s.mustFail(t)
 			if fault.KindOf(err) != fault.Newer || !strings.Contains(err.Error(), tt.want) ||
 				!strings.Contains(err.Error(), fmt.Sprintf("server %d sent what this server can't read", status.Leader)) {
@@ -137,7 +137,7 @@ func TestLaterSnapshotFromTheLeaderStopsAFollower(t *testing.T) {
 		before := inventory(t, []string{s.cfg.DataDir})
 		synctest.Wait() // the peer loop also updates the wanted snapshot after a turn
 		s.loop.arrivals.setWanted(2, 1)
-		if err := (links{s.loop}).Stream(2, appendSnapHeader(nil, 1, &ref), bytes.NewReader(b)); fault.KindOf(err) != fault.Newer {
+		if err := (links{s.loop, s.life.Context()}).Stream(2, appendSnapHeader(nil, 1, &ref), bytes.NewReader(b)); fault.KindOf(err) != fault.Newer {
 			t.Errorf("the stream: %v", err)
 		}
 		const want = "snapshot format 99 was written by a later version of zkd; this version reads 1 to 2"

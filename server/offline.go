@@ -323,7 +323,7 @@ func (p Place) offline(logger *zap.Logger) (*storage, error) {
 	if logger == nil {
 		logger = zap.NewNop()
 	}
-	return newStorage(newLifecycle(cfg, logger, monitor.NewMetrics()), vfs.OS{}), nil
+	return newStorage(cfg, logger, monitor.NewMetrics(), vfs.OS{}), nil
 }
 
 // lockAndExamine keeps other processes out of the directories, and examines them.

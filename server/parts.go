@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -49,25 +50,26 @@ func (s *Server) newClients(b clients.Backend) *clients.Clients {
 
 // backend is the part of the server that its clients need.
 type backend struct {
-	*lifecycle
-	*published
-	submissions *queue[replica.Submission]
+	serviceView
+	now         func() time.Duration
+	ending      func() bool
+	submissions *base.Queue[replica.Submission]
 	facts       func(origin uint64) fourletter.Source
 }
 
-func (b backend) Submit(subs ...replica.Submission)     { b.submissions.put(subs...) }
+func (b backend) Submit(subs ...replica.Submission)     { b.submissions.Put(subs...) }
 func (b backend) Now() time.Duration                    { return b.now() }
-func (b backend) AnswersUntil() int64                   { return b.answersUntil.Load() }
-func (b backend) Service() uint64                       { return b.service.Load() }
-func (b backend) Serving() bool                         { return b.serving.Load() }
-func (b backend) Ending() bool                          { return b.ending.Load() }
-func (b backend) IdleSince() time.Duration              { return time.Duration(b.idleSince.Load()) }
+func (b backend) Ending() bool                          { return b.ending() }
 func (b backend) Facts(origin uint64) fourletter.Source { return b.facts(origin) }
 
 func newWords(s *Server) *words {
 	w := &words{
-		lifecycle:  s.lifecycle,
-		published:  s.published,
+		cfg:        s.cfg,
+		live:       s.live.Load,
+		metrics:    s.metrics,
+		clock:      &s.clock,
+		standing:   &s.standing,
+		service:    &s.service,
 		version:    s.opts.Version,
 		fs:         s.fs,
 		state:      &s.state,
@@ -99,9 +101,17 @@ func (s *Server) newCore(found *recovered) *zab.Core {
 
 func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 	l := &loop{
-		lifecycle:   s.lifecycle,
-		published:   s.published,
+		cfg:         s.cfg,
+		live:        s.live.Load,
+		log:         s.log,
+		metrics:     s.metrics,
+		now:         s.now,
+		ending:      s.life.Ending,
+		fail:        s.life.Fail,
+		standing:    &s.standing,
+		service:     &s.service,
 		handover:    s.handover,
+		listsNew:    func() { base.Notify(s.following.changed) },
 		id:          s.id,
 		ids:         s.ids,
 		disk:        s.disk,
@@ -111,8 +121,8 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 		submissions: s.submissions,
 		events:      s.events,
 		again:       make(chan struct{}, 1),
-		learners:    newLearners(s.lifecycle, s.events, s.logWriter, s.snapshots),
-		arrivals:    newArrivals(s.lifecycle, s.events, s.snapshots),
+		learners:    newLearners(s.log, s.metrics, s.life, s.events, s.logWriter, s.snapshots),
+		arrivals:    newArrivals(s.log, s.cfg.InitLimit, s.life.Context(), s.events, s.snapshots),
 		identity:    s.ident,
 		passed:      make(map[zab.SID]bulkBytes),
 	}
@@ -168,21 +178,27 @@ func (o applierState) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return 
 
 func newApplier(s *Server, ensemble zab.State) *applier {
 	a := &applier{
-		lifecycle: s.lifecycle,
-		published: s.published,
-		handover:  s.handover,
-		id:        s.id,
-		secret:    s.ident.Secret,
-		state:     &s.state,
-		tracker:   s.tracker,
-		digests:   s.digests,
-		snapshots: s.snapshots,
-		logWriter: s.logWriter,
-		audit:     &s.audit,
-		traces:    s.traces,
-		events:    s.events,
-		changes:   s.changes,
-		ensemble:  ensemble,
+		log:        s.log,
+		metrics:    s.metrics,
+		now:        s.now,
+		fail:       s.life.Fail,
+		leads:      s.standing.leads,
+		handover:   s.handover,
+		replicated: s.cfg.Replicated(),
+		id:         s.id,
+		secret:     s.ident.Secret,
+		state:      &s.state,
+		tracker:    s.tracker,
+		digests:    s.digests,
+		snapshots:  s.snapshots,
+		logWriter:  s.logWriter,
+		audit:      &s.audit,
+		traces:     s.traces,
+		events:     s.events,
+		changes:    s.changes,
+		cluster:    &s.cluster,
+		keys:       &s.keys,
+		ensemble:   ensemble,
 	}
 	a.answers = s.clients.NewAnswers(func() {
 		a.work++
@@ -194,13 +210,17 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 
 func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *wal.SnapRef) *snapshotter {
 	sn := &snapshotter{
-		lifecycle: s.lifecycle,
+		cfg:       s.cfg,
+		live:      s.live.Load,
+		log:       s.log,
+		metrics:   s.metrics,
+		now:       s.now,
 		ident:     s.ident,
 		state:     &s.state,
 		disk:      s.disk,
 		logWriter: s.logWriter,
 		events:    s.events,
-		orders:    s.handover.orders,
+		askFor:    func() { s.handover.orders.Put(replica.Order{Kind: replica.OrderFreeze}) },
 		store:     store,
 		views:     make(chan frozen, 1),
 		idle:      make(chan struct{}, 1),
@@ -223,8 +243,8 @@ func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *
 func (s *Server) newTransport() (*transport.Transport, error) {
 	o := transport.Options{
 		Self:       s.id,
-		Introduce:  func() zab.Introduction { return *s.intro.Load() },
-		Peers:      s.loop.peersOf(s.lists.Load()),
+		Introduce:  func() zab.Introduction { return *s.standing.intro.Load() },
+		Peers:      s.loop.peersOf(s.standing.lists.Load()),
 		Stranger:   s.checkUnlisted,
 		Reads:      s.reads,
 		Needs:      s.historyNeeds,
@@ -235,7 +255,7 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		TLS:        peerTLS(&s.cfg.QuorumTLS),
 		MaxFrame:   maxPeerFrame,
 		QueueBytes: maxPeerQueue,
-		Handler:    links{s.loop},
+		Handler:    links{s.loop, s.life.Context()},
 		// The frames queued before a heartbeat must not take longer than the heartbeat
 		// interval.
 		BulkDelay:  s.cfg.Heartbeat,
@@ -266,7 +286,7 @@ func peerTLS(c *config.QuorumTLS) *transport.TLS {
 }
 
 func newMembership(s *Server) *membership {
-	return &membership{lifecycle: s.lifecycle, published: s.published, id: s.id, fs: s.fs, clients: s.clients, transport: s.transport, joins: s.opts.Join != "",
+	return &membership{cfg: s.cfg, log: s.log, fail: s.life.Fail, lists: s.standing.lists.Load, following: &s.following, id: s.id, fs: s.fs, clients: s.clients, transport: s.transport, joins: s.opts.Join != "",
 		client:       config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort},
 		secure:       config.Endpoint{Host: s.cfg.ClientTLS.Address, Port: s.cfg.ClientTLS.Port},
 		secureByLine: s.cfg.Self().SecureClient.Port != 0}

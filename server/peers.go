@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -63,7 +64,7 @@ func (l *loop) handle(ev *peerEvent) {
 	case evPing:
 		close(ev.done)
 	case evReload:
-		cfg := l.live.Load()
+		cfg := l.live()
 		l.replica.Tune(cfg.ThrottledOpWaitTime, evaluateOptions(cfg, l.metrics))
 	case evRefused:
 		core.Heard(ev.peer, ev.intro)
@@ -71,14 +72,17 @@ func (l *loop) handle(ev *peerEvent) {
 }
 
 // links is a server's transport.Handler: it queues messages for the peer loop.
-type links struct{ *loop }
+type links struct {
+	*loop
+	ctx context.Context // ends when the server stops
+}
 
 func (l links) PeerUp(peer zab.SID, gen uint64, h transport.Hello) {
-	l.events.put(peerEvent{kind: evUp, peer: peer, gen: gen, intro: h.Introduction})
+	l.events.Put(peerEvent{kind: evUp, peer: peer, gen: gen, intro: h.Introduction})
 }
 
 func (l links) PeerDown(peer zab.SID, gen uint64, _ error) {
-	l.events.put(peerEvent{kind: evDown, peer: peer, gen: gen})
+	l.events.Put(peerEvent{kind: evDown, peer: peer, gen: gen})
 }
 
 // Receive receives a message of a core. Entries that this version of zkd does not
@@ -89,7 +93,7 @@ func (l links) Receive(peer zab.SID, gen uint64, m *zab.Message) {
 		l.failOn(peer, err)
 		return
 	}
-	l.events.put(peerEvent{kind: evMessage, peer: peer, gen: gen, msg: *m})
+	l.events.Put(peerEvent{kind: evMessage, peer: peer, gen: gen, msg: *m})
 	m.Entries, m.Epochs = nil, nil // they are the core's
 }
 
@@ -113,11 +117,11 @@ func (l links) failOn(peer zab.SID, err error) {
 }
 
 func (l links) ReceiveApp(peer zab.SID, gen uint64, kind uint8, body []byte) {
-	l.events.put(peerEvent{kind: evApp, peer: peer, gen: gen, app: kind, body: body})
+	l.events.Put(peerEvent{kind: evApp, peer: peer, gen: gen, app: kind, body: body})
 }
 
 func (l links) Drained(peer zab.SID, gen uint64) {
-	l.events.put(peerEvent{kind: evDrained, peer: peer, gen: gen})
+	l.events.Put(peerEvent{kind: evDrained, peer: peer, gen: gen})
 }
 
 // Stream receives a snapshot from the leader.

@@ -24,14 +24,14 @@ func modeOf(st *zab.Status) (mode, doing string) {
 
 // describeRole fills in the part of srvr about the ensemble.
 func (f facts) describeRole(view *fourletter.Server) {
-	if !f.ensemble() {
+	if !f.cfg.Replicated() {
 		return
 	}
 	if f.ReadOnly() {
 		view.Mode = "read-only"
 		return
 	}
-	st := f.role.Load()
+	st := f.standing.role.Load()
 	view.Mode, view.PeerState = modeOf(st)
 	if st.Role == zab.Leading {
 		p := &f.metrics.ProposalSizes
@@ -44,7 +44,7 @@ func (f facts) describeRole(view *fourletter.Server) {
 
 // quorumSettings returns the part of conf about the ensemble.
 func (f facts) quorumSettings() *fourletter.Quorum {
-	if !f.ensemble() {
+	if !f.cfg.Replicated() {
 		return nil
 	}
 	self := f.cfg.Self()

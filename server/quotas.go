@@ -19,7 +19,7 @@ type exceededQuotas map[string]bool
 // longer are. A soft limit has no other effect (semantics.md section 12). The leader does
 // it for all servers; other servers forget.
 func (s *Server) watchQuotas(last exceededQuotas) exceededQuotas {
-	if !s.leads() {
+	if !s.standing.leads() {
 		return nil
 	}
 	s.state.RLock()
@@ -43,7 +43,7 @@ func (s *Server) watchQuotas(last exceededQuotas) exceededQuotas {
 
 // recountQuotas has the usage of quotas counted again that is not that of their subtrees. The leader does it.
 func (s *Server) recountQuotas() {
-	if !s.leads() {
+	if !s.standing.leads() {
 		return
 	}
 	s.state.RLock()
@@ -51,7 +51,7 @@ func (s *Server) recountQuotas() {
 	s.state.RUnlock()
 	for _, path := range drifting[:min(len(drifting), maxRecounts)] {
 		s.log.Info("the usage of a quota is counted again", zap.String("path", path))
-		s.submissions.put(replica.Submission{
+		s.submissions.Put(replica.Submission{
 			Received: s.now(),
 			Request:  evaluate.Request{Op: jute.OpDeleteContainer, Recount: path},
 		})

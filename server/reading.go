@@ -18,16 +18,16 @@ func (s *Server) read() *monitor.Reading {
 		Metrics:          s.metrics,
 		Now:              now,
 		Watches:          s.state.Watches.Count(),
-		Uptime:           now - time.Duration(s.servingFrom.Load()),
-		LeaderQueue:      s.submissions.len(),
-		ApplierQueue:     s.handover.orders.len(),
+		Uptime:           now - time.Duration(s.service.from.Load()),
+		LeaderQueue:      s.submissions.Len(),
+		ApplierQueue:     s.handover.orders.Len(),
 		LogAfterSnapshot: s.logWriter.Stats().SinceSnapRef,
 		SnapshotBytes:    s.snapshots.size.Load(),
 		DiskFull:         s.disk.Full(),
 		RefusesWrites:    s.refusesWrites(),
 		Ensemble:         s.ensemble(),
-		Serving:          s.serving.Load(),
-		Role:             s.role.Load(),
+		Serving:          s.service.serving.Load(),
+		Role:             s.standing.role.Load(),
 		LeaderUptime:     now - time.Duration(s.metrics.LeadsFrom.Load()),
 		LearnerReads:     s.loop.learners.waiting.Load(),
 		Sending:          s.loop.learners.sizes(),
@@ -43,14 +43,14 @@ func (s *Server) read() *monitor.Reading {
 	s.state.RUnlock()
 	r.OpenFiles, r.MaxFiles = fileDescriptors()
 	r.MemoryLive, r.MemoryLimit = memory()
-	if peers := s.peers.Load(); peers != nil && r.Role.Role == zab.Leading {
+	if peers := s.standing.peers.Load(); peers != nil && r.Role.Role == zab.Leading {
 		r.Peers = *peers
 	}
 	if r.Ensemble {
-		lists := s.lists.Load()
+		lists := s.standing.lists.Load()
 		r.Voters, r.Members = lists.settled.NumVoters(), lists.settled.String()
-		r.FileMembers = s.intro.Load().Members.String()
-		if text := s.unfollowed.Load(); text != nil {
+		r.FileMembers = s.standing.intro.Load().Members.String()
+		if text := s.following.problem.Load(); text != nil {
 			r.Unfollowed = *text
 		}
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/replica"
@@ -48,8 +50,11 @@ func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab
 // membership makes this server follow the members that a command has made: its ports move
 // to the addresses in its line, and its configuration file gets the members.
 type membership struct {
-	*lifecycle
-	*published
+	cfg       *config.Config
+	log       *zap.Logger
+	fail      func(error)
+	lists     func() *memberLists
+	following *following
 	id        zab.SID
 	fs        vfs.FS
 	clients   *clients.Clients
@@ -68,21 +73,21 @@ type membership struct {
 // membersRetry is the time between two attempts to follow the members.
 const membersRetry = 5 * time.Second
 
-func (m *membership) run() {
-	notify(m.membersChanged) // the configuration file may be older than the history
+func (m *membership) run(ctx context.Context) {
+	base.Notify(m.following.changed) // the configuration file may be older than the history
 	retry := time.NewTicker(membersRetry)
 	defer retry.Stop()
 	for {
 		select {
-		case <-m.membersChanged:
+		case <-m.following.changed:
 		case <-retry.C:
 			if m.failed == "" {
 				continue
 			}
-		case <-m.stopping:
+		case <-ctx.Done():
 			return
 		}
-		err := m.follow(m.lists.Load())
+		err := m.follow(m.lists())
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -91,7 +96,7 @@ func (m *membership) run() {
 			m.log.Error("can't follow the change of the members yet; trying again", zap.String("err", text))
 		}
 		m.failed = text
-		m.unfollowed.Store(&text)
+		m.following.problem.Store(&text)
 	}
 }
 

@@ -59,7 +59,7 @@ func (e *testEnsemble) join(id int, members string) *testServer {
 	e.t.Helper()
 	e.files[id] = fmt.Sprint(members, " ", id)
 	s := e.start(id)
-	e.await(fmt.Sprintf("server %d learns", id), s.serving.Load)
+	e.await(fmt.Sprintf("server %d learns", id), s.service.serving.Load)
 	time.Sleep(2 * time.Second) // it is admitted
 	return s
 }
@@ -237,7 +237,7 @@ func TestReconfigLeaderKilled(t *testing.T) {
 				e.start(leader)
 				e.servers[e.leader()].connect(t).create("/b", "1")
 				e.settled()
-				list := e.servers[leader].lists.Load()
+				list := e.servers[leader].standing.lists.Load()
 				if n := list.settled.NumVoters(); n != 3 && n != 4 || list.settled.Version != list.newest.Version {
 					t.Errorf("the members are %v, and %v are under way", list.settled, list.newest)
 				}
@@ -253,7 +253,7 @@ func TestReconfigTwoAtOnce(t *testing.T) {
 		e := startDynamic(t, 3, 5)
 		e.join(4, "1 2 3")
 		e.join(5, "1 2 3")
-		version := int64(e.servers[1].lists.Load().settled.Version)
+		version := int64(e.servers[1].standing.lists.Load().settled.Version)
 		var clients []*client
 		for id := 4; id <= 5; id++ {
 			c := e.servers[id].connect(t)
@@ -279,13 +279,15 @@ func TestReconfigRemovedServer(t *testing.T) {
 		e := startDynamic(t, 3, 3)
 		id := e.follower()
 		e.change(allBut(3, id), removing(id))
-		epoch := e.servers[e.leader()].role.Load().Epoch
+		epoch := e.servers[e.leader()].standing.role.Load().Epoch
 		served := 0
 		for tries := 0; served < 3; tries++ {
 			e.kill(id)
 			e.start(id)
 			s := e.servers[id]
-			e.await("the removed server serves, and knows", func() bool { return s.serving.Load() && s.lists.Load().settled.Find(zab.SID(id)) == nil })
+			e.await("the removed server serves, and knows", func() bool {
+				return s.service.serving.Load() && s.standing.lists.Load().settled.Find(zab.SID(id)) == nil
+			})
 			synctest.Wait()
 			if s.clients.DrainRemark() != "" && tries < 10 {
 				continue // it learned of its removal only now, since the crash had taken that, and sends clients away
@@ -301,7 +303,7 @@ func TestReconfigRemovedServer(t *testing.T) {
 		if !e.servers[id].said("this server is not a member") {
 			t.Errorf("it said %q", e.servers[id].messages())
 		}
-		if st := e.servers[e.leader()].role.Load(); st.Epoch != epoch {
+		if st := e.servers[e.leader()].standing.role.Load(); st.Epoch != epoch {
 			t.Errorf("epoch %d, before it was %d", st.Epoch, epoch)
 		}
 		time.Sleep(2 * time.Second)
@@ -361,7 +363,7 @@ func TestReconfigRemovedServerFindsOtherMembers(t *testing.T) {
 			Joining: spec(3, "observer") + "," + spec(4, "participant") + "," + spec(5, "participant")})
 		e.stop(2)
 		e.start(1) // its file and its history have 1, 2 and 3
-		e.await("server 1 serves", e.servers[1].serving.Load)
+		e.await("server 1 serves", e.servers[1].service.serving.Load)
 		time.Sleep(2 * time.Second)
 		e.change("1, 3 (observer), 4, 5", adding(1))
 	})
@@ -381,7 +383,7 @@ func TestReconfigRemovedServerHearsOfLaterMembers(t *testing.T) {
 		e.awaitMembers(allBut(3, removed)+", 4", removed)
 		e.kill(leader) // of equal servers the one with the highest id leads next
 		e.await("server 4 leads", func() bool { return e.leader() == 4 })
-		e.await("the removed server serves", e.servers[removed].serving.Load)
+		e.await("the removed server serves", e.servers[removed].service.serving.Load)
 	})
 }
 
@@ -396,7 +398,7 @@ func TestReconfigMovedAway(t *testing.T) {
 				Joining: fmt.Sprintf("server.%[1]d=10.0.0.%[1]d:2889:3889:participant;2181", id)})
 		}
 		e.start(3)
-		e.await("server 3 serves", e.servers[3].serving.Load)
+		e.await("server 3 serves", e.servers[3].service.serving.Load)
 	})
 }
 
@@ -411,14 +413,14 @@ func TestReconfigForeignData(t *testing.T) {
 		e.files[4] = "1 2 3 4"
 		if s, err := e.tryStart(4); err == nil { // with another id the data may not even start
 			time.Sleep(5 * time.Second)
-			if s.serving.Load() {
+			if s.service.serving.Load() {
 				t.Error("it serves")
 			}
 		}
 		c := e.servers[1].connect(t)
 		c.ok(jute.OpReconfig, adding(4)) // a quorum does not need it
 		time.Sleep(5 * time.Second)
-		if s := e.servers[4]; s != nil && s.serving.Load() {
+		if s := e.servers[4]; s != nil && s.service.serving.Load() {
 			t.Error("it serves as a member")
 		}
 		c.create("/ours", "")
@@ -446,7 +448,7 @@ func TestReconfigGivesAVoteToAnAbsentServer(t *testing.T) {
 		for id := 4; id <= 5; id++ {
 			e.files[id] = idList(5)
 			e.start(id)
-			e.await("it serves", e.servers[id].serving.Load)
+			e.await("it serves", e.servers[id].service.serving.Load)
 		}
 		time.Sleep(10 * time.Second) // they are admitted
 		if got := leader.mntr(t)["voters_missing"]; got != "" {
@@ -588,7 +590,7 @@ func TestReconfigSavesTheMembers(t *testing.T) {
 		if text := mntr(); !strings.Contains(text, "zk_member_list_differs\t0\n") || strings.Contains(text, "zk_members_error") {
 			t.Errorf("mntr says that the file can't be written: %s", text)
 		}
-		version := uint64(e.servers[id].lists.Load().settled.Version)
+		version := uint64(e.servers[id].standing.lists.Load().settled.Version)
 		name := fmt.Sprintf("%s.dynamic.%x", file, version)
 		now, err := vfs.ReadFile(disk, file)
 		if want := "# the file of an operator\ndataDir=/data\ndynamicConfigFile=" + name + "\nclientPort=2181\n"; string(now) != want {
@@ -623,10 +625,10 @@ func TestTransferLeaderAndDrain(t *testing.T) {
 		}
 		c.ok(jute.OpTransferLeader, &jute.TransferLeaderRequest{Server: int32(leader)})
 		c.send(jute.OpTransferLeader, &jute.TransferLeaderRequest{Server: int32(to)})
-		e.await("the leader changes", func() bool { return e.servers[to].leads() })
+		e.await("the leader changes", func() bool { return e.servers[to].standing.leads() })
 
 		s := e.servers[to]
-		e.await("it serves", s.serving.Load)
+		e.await("it serves", s.service.serving.Load)
 		c = s.connect(t)
 		for range 10 {
 			s.connect(t)

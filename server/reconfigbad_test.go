@@ -78,7 +78,7 @@ func TestReconfigDuringAnElection(t *testing.T) {
 				e.start(leader)
 				e.awaitMembers("1, 2, 3, 4")
 				e.settled()
-				if list := e.servers[leader].lists.Load(); list.settled.Version != list.newest.Version {
+				if list := e.servers[leader].standing.lists.Load(); list.settled.Version != list.newest.Version {
 					t.Errorf("the members are %v, and %v are under way", list.settled, list.newest)
 				}
 			})
@@ -108,7 +108,7 @@ func TestReconfigCutApart(t *testing.T) {
 					if len(list) > 1 {
 						t.Fatalf("%v lead: %s", list, e.roles())
 					}
-					if len(list) == 1 && e.servers[list[0]].serving.Load() {
+					if len(list) == 1 && e.servers[list[0]].service.serving.Load() {
 						e.servers[list[0]].connect(t).create(fmt.Sprint("/w", written), "")
 						written++
 					}
@@ -121,7 +121,7 @@ func TestReconfigCutApart(t *testing.T) {
 						t.Errorf("/w%d is lost", i)
 					}
 				}
-				switch list := e.servers[e.leader()].lists.Load().settled.String(); list {
+				switch list := e.servers[e.leader()].standing.lists.Load().settled.String(); list {
 				case "1, 2, 3", "3, 4, 5":
 					t.Logf("the members are %s, and there were %d writes", list, written)
 				default:

@@ -87,7 +87,7 @@ func (s *storage) recoverState(ctx context.Context) (*recovered, error) {
 	}
 	core, err := coreRecovered(rec, st)
 	core.Incarnation, core.Damaged = id.Incarnation, id.Unproven
-	if err == nil && s.ensemble() {
+	if err == nil && s.cfg.Replicated() {
 		core.Notes, err = s.recordStart(rec.Notes)
 	}
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *storage) openLog(ctx context.Context, store *snapshot.Store, dirs *data
 		NoSync:          !s.cfg.ForceSync,
 		FsyncWarn:       s.cfg.FsyncWarningThreshold,
 		AcceptLossAfter: s.acceptLossAfter,
-		SetAside:        s.ensemble(),
+		SetAside:        s.cfg.Replicated(),
 		Ident:           fresh.Encode(),
 		SetAsideIdent:   repaired.Encode(),
 		CheckEntry:      checkEntry,
@@ -405,7 +405,7 @@ func (s *storage) loadReferenced(ctx context.Context, store *snapshot.Store, ref
 func (s *storage) replay(ctx context.Context, rec *wal.Recovered, st *loaded, changes *feed.History) (*loaded, error) {
 	st.ensemble = st.base.Clone()
 	upTo := rec.LastZxid
-	if s.ensemble() {
+	if s.cfg.Replicated() {
 		upTo = rec.CommitHint
 	}
 	after := st.tree.LastZxid()

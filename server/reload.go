@@ -41,7 +41,7 @@ func (s *Server) takeOverLocked(cfg *config.Config) ([]config.Difference, error)
 	s.clients.Reload(cfg)
 	s.traces.SetRatio(cfg.Traces.Ratio)
 	s.logWriter.log.SetFsyncWarn(cfg.FsyncWarningThreshold)
-	s.events.put(peerEvent{kind: evReload})
+	s.events.Put(peerEvent{kind: evReload})
 	for _, reloaded := range []chan struct{}{s.snapshots.reloaded, s.reloaded} {
 		select {
 		case reloaded <- struct{}{}:

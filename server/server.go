@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -12,10 +14,12 @@ import (
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/feed"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
@@ -74,9 +78,13 @@ type Options struct {
 
 // Server is a zkd server. New makes it, Start runs it, Close ends it.
 type Server struct {
-	*lifecycle
-	*published
 	*storage
+	cfg     *config.Config                // as it was at the start
+	live    atomic.Pointer[config.Config] // cfg with the values that live keys have by now
+	log     *zap.Logger
+	metrics *monitor.Metrics
+	clock   base.Clock
+	life    *base.Life
 	identities
 	opts    Options
 	id      zab.SID
@@ -86,6 +94,12 @@ type Server struct {
 	ids     *session.IDs // of sessions and of origins
 	tracker *session.Tracker
 
+	standing  standing
+	service   service
+	following following
+	cluster   atomic.Pointer[zab.ID]       // nil while the history does not say
+	keys      atomic.Pointer[session.Keys] // of session passwords
+
 	state   state.State
 	digests *digestLog
 	disk    *disk
@@ -93,12 +107,12 @@ type Server struct {
 	words   *words
 
 	// The parts communicate through these queues.
-	submissions *queue[replica.Submission] // of clients, to the peer loop
-	events      *queue[peerEvent]          // of other servers and goroutines, to the peer loop
-	handover    *handover                  // of the peer loop, to the applier
-	changes     *feed.History              // of the applier, to feeds
-	places      feed.Places                // of feeds
-	reloaded    chan struct{}              // has a token for cleanUp when the live configuration has changed
+	submissions *base.Queue[replica.Submission] // of clients, to the peer loop
+	events      *base.Queue[peerEvent]          // of other servers and goroutines, to the peer loop
+	handover    *handover                       // of the peer loop, to the applier
+	changes     *feed.History                   // of the applier, to feeds
+	places      feed.Places                     // of feeds
+	reloaded    chan struct{}                   // has a token for cleanUp when the live configuration has changed
 
 	logWriter *logWriter
 	audit     auditing
@@ -124,7 +138,7 @@ type Server struct {
 // Failed returns a channel that gets the error of a server that can no longer keep its
 // promises, such as a failed fsync. The process must then end: no write that was not
 // durable has been acknowledged, and none will be.
-func (s *Server) Failed() <-chan error { return s.failed }
+func (s *Server) Failed() <-chan error { return s.life.Failed() }
 
 // Addr returns the address of the client port, or nil before Start and without one. It
 // waits for a Start or Close under way.
@@ -145,4 +159,18 @@ func (s *Server) SecureAddr() net.Addr {
 		return nil
 	}
 	return s.clients.SecureAddr()
+}
+
+// now is the server's clock, for leases, sessions and the core. It does not go backwards,
+// and does not stand still while the machine is suspended.
+func (s *Server) now() time.Duration { return s.clock.Now() }
+
+// ensemble reports whether there are other servers.
+func (s *Server) ensemble() bool { return s.cfg.Replicated() }
+
+// failed is called once, when the server can no longer keep its promises.
+func (s *Server) failed(err error) {
+	s.metrics.Unrecoverable.Add(1)
+	s.service.serving.Store(false)
+	s.log.Error("stopping: the server can't keep its promises", zap.Error(err))
 }

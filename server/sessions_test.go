@@ -531,7 +531,7 @@ func TestResumeOfAnExpiringSession(t *testing.T) {
 		again := jute.ConnectRequest{TimeoutMs: 10_000, SessionID: c.session, Password: c.pass}
 		early.sendFrame(again.Append(nil))
 		early.eof("a session that is about to be closed")
-		s.submissions.put(replica.Submission{Request: evaluate.Request{Op: jute.OpCloseSession, Session: c.session}})
+		s.submissions.Put(replica.Submission{Request: evaluate.Request{Op: jute.OpCloseSession, Session: c.session}})
 		if r := s.dial(t, dialOptions{}).establish(&again); r.SessionID != 0 {
 			t.Errorf("resumed the closed session: %+v", r)
 		}

@@ -362,7 +362,7 @@ func (e *testEnsemble) works(s setting) {
 		}
 	}
 	leader := e.leader()
-	epoch := e.servers[leader].role.Load().Epoch
+	epoch := e.servers[leader].standing.role.Load().Epoch
 	var clients []*worker
 	for id := 1; id <= 3; id++ {
 		if !s.noClients && !(s.noClientsOfLeader && id == leader) {
@@ -391,8 +391,8 @@ func (e *testEnsemble) works(s setting) {
 	for _, w := range clients {
 		w.check(e)
 	}
-	if now := e.leader(); now != leader || e.servers[now].role.Load().Epoch != epoch {
-		t.Errorf("server %d leads in epoch %d; server %d had begun, in epoch %d", now, e.servers[now].role.Load().Epoch, leader, epoch)
+	if now := e.leader(); now != leader || e.servers[now].standing.role.Load().Epoch != epoch {
+		t.Errorf("server %d leads in epoch %d; server %d had begun, in epoch %d", now, e.servers[now].standing.role.Load().Epoch, leader, epoch)
 	}
 	e.settled()
 	for id := 1; id <= 3; id++ {
@@ -410,7 +410,7 @@ func (e *testEnsemble) inService() bool {
 	leads, follows := 0, 0
 	for _, s := range e.servers {
 		if s != nil {
-			switch s.role.Load().Role {
+			switch s.standing.role.Load().Role {
 			case zab.Leading:
 				leads++
 			case zab.Following:

@@ -15,9 +15,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/base"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/state"
@@ -42,13 +45,17 @@ const (
 // supersede. The applier freezes the tree; the snapshotter's goroutine walks the frozen
 // view.
 type snapshotter struct {
-	*lifecycle
+	cfg       *config.Config
+	live      func() *config.Config
+	log       *zap.Logger
+	metrics   *monitor.Metrics
+	now       func() time.Duration
 	ident     datadirs.Identity
 	state     *state.State
 	disk      *disk
 	logWriter *logWriter
-	events    *queue[peerEvent]
-	orders    *queue[replica.Order]
+	events    *base.Queue[peerEvent]
+	askFor    func() // asks the applier to freeze the tree
 	store     *snapshot.Store
 	views     chan frozen // from the applier; holds one
 
@@ -83,7 +90,7 @@ type snapshotter struct {
 	idle chan struct{}
 	size atomic.Int64 // bytes of the last snapshot, 0 if there is none
 	// The last ones failed, and the error of the last one.
-	fails   since
+	fails   base.Since
 	failure atomic.Pointer[string]
 }
 
@@ -97,7 +104,7 @@ type frozen struct {
 // schedule picks the number of transactions after which the next snapshot is due. It is
 // random, so that the servers do not all write at once.
 func (sn *snapshotter) schedule() {
-	half := max(sn.live.Load().SnapCount/2, 1)
+	half := max(sn.live().SnapCount/2, 1)
 	sn.next = half + 1 + rand.IntN(half)
 }
 
@@ -130,7 +137,7 @@ func (sn *snapshotter) freeze(ensemble *zab.State) {
 
 // due reports whether enough has happened for a snapshot.
 func (sn *snapshotter) due() bool {
-	live := sn.live.Load()
+	live := sn.live()
 	if live.SnapSizeLimit > 0 && sn.bytes >= live.SnapSizeLimit {
 		return true
 	}
@@ -139,21 +146,21 @@ func (sn *snapshotter) due() bool {
 }
 
 // run writes a snapshot of each view and purges, until the server stops.
-func (sn *snapshotter) run() {
-	purge := newPulse()
+func (sn *snapshotter) run(ctx context.Context) {
+	purge := base.NewPulse()
 	defer purge.Stop()
 	for {
-		purge.every(sn.live.Load().PurgeInterval)
+		purge.Every(sn.live().PurgeInterval)
 		select {
 		case view := <-sn.views:
-			sn.take(sn.ctx, view)
+			sn.take(ctx, view)
 			sn.idle <- struct{}{}
 		case <-purge.C:
-			sn.purge(false)
+			sn.purge(ctx, false)
 		case <-sn.tight:
-			sn.purge(false)
+			sn.purge(ctx, false)
 		case <-sn.reloaded:
-		case <-sn.stopping:
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -177,20 +184,20 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 			sn.metrics.SnapshotErrors.Add(1)
 			text := err.Error()
 			sn.failure.Store(&text)
-			sn.fails.set(true, sn.now())
+			sn.fails.Set(true, sn.now())
 			sn.log.Error("snapshot failed; the log is complete, and another will be tried later", zap.Error(err))
 		}
 		return
 	}
-	sn.fails.set(false, 0)
+	sn.fails.Set(false, 0)
 	took := sn.now() - start
 	sn.metrics.Snapshot.Observe(took, 1)
 	sn.log.Info("snapshot written", zap.String("name", ref.Name), zap.Stringer("zxid", ref.Zxid),
 		zap.Int64("bytes", ref.Size), zap.Duration("took", took))
 	sn.size.Store(ref.Size)
-	sn.events.put(peerEvent{kind: evTaken, zxid: ref.Zxid, bytes: ref.Size})
-	if sn.live.Load().PurgeInterval > 0 {
-		sn.purge(forRoom)
+	sn.events.Put(peerEvent{kind: evTaken, zxid: ref.Zxid, bytes: ref.Size})
+	if sn.live().PurgeInterval > 0 {
+		sn.purge(ctx, forRoom)
 	}
 }
 
@@ -275,7 +282,7 @@ func (sn *snapshotter) newest(ctx context.Context, atLeast jute.Zxid) (wal.SnapR
 			return refs[n-1], nil
 		}
 		if turn%20 == 0 { // the one being written now may be too old
-			sn.orders.put(replica.Order{Kind: replica.OrderFreeze})
+			sn.askFor()
 		}
 		select {
 		case <-look.C:
@@ -356,7 +363,7 @@ func remove(dropped []wal.SnapRef, keep string, file func(name string) error) (r
 // synchronized. Such a learner may need one for a long time, and would have to start over
 // without it. When the disk is getting full it is purged nevertheless.
 func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
-	from := max(0, len(refs)-sn.live.Load().SnapRetainCount)
+	from := max(0, len(refs)-sn.live().SnapRetainCount)
 	needed, held := jute.Zxid(sn.needed.Load()), from
 	for held > 0 && refs[held].Zxid > needed {
 		held--
@@ -378,7 +385,7 @@ func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
 // purgeForSpace purges what is kept for learners, because the disk is getting full.
 func (sn *snapshotter) purgeForSpace() {
 	if sn.holding.Load() {
-		notify(sn.tight)
+		base.Notify(sn.tight)
 	}
 }
 
@@ -389,7 +396,7 @@ func (sn *snapshotter) purgeForSpace() {
 func (sn *snapshotter) makeRoom() {
 	const perRow = 256 // of a node or session, beside path and data; more than it is on average
 	space, _, err := sn.logWriter.Space(0)
-	if err != nil || sn.live.Load().PurgeInterval == 0 || len(sn.idle) == 0 {
+	if err != nil || sn.live().PurgeInterval == 0 || len(sn.idle) == 0 {
 		return
 	}
 	sn.state.RLock()
@@ -399,16 +406,16 @@ func (sn *snapshotter) makeRoom() {
 	replaced := sn.logWriter.Stats().SinceSnapRef + sn.size.Load()
 	if rest < space.Free && replaced >= 2*rest+sn.cfg.WALSegmentSize {
 		sn.forRoom.Store(true)
-		sn.orders.put(replica.Order{Kind: replica.OrderFreeze})
+		sn.askFor()
 	}
 }
 
 // purge removes the snapshots that are not to be kept, and the log segments that only
 // they needed. forRoom keeps the newest one alone.
-func (sn *snapshotter) purge(forRoom bool) {
+func (sn *snapshotter) purge(ctx context.Context, forRoom bool) {
 	dropped, oldest, err := sn.forget(forRoom)
 	if oldest != nil {
-		err = sn.drop(dropped, oldest)
+		err = sn.drop(ctx, dropped, oldest)
 	}
 	if err != nil {
 		sn.log.Warn("purge of old snapshots and log segments is incomplete", zap.Error(err))
@@ -416,12 +423,12 @@ func (sn *snapshotter) purge(forRoom bool) {
 }
 
 // drop removes the segments that only references before oldest needed, and the files of dropped.
-func (sn *snapshotter) drop(dropped []wal.SnapRef, oldest *wal.SnapRef) error {
-	segments, err := sn.logWriter.Purge(sn.ctx, oldest.Zxid)
+func (sn *snapshotter) drop(ctx context.Context, dropped []wal.SnapRef, oldest *wal.SnapRef) error {
+	segments, err := sn.logWriter.Purge(ctx, oldest.Zxid)
 	if err == nil {
-		sn.events.put(peerEvent{kind: evPurged, zxid: oldest.Zxid})
+		sn.events.Put(peerEvent{kind: evPurged, zxid: oldest.Zxid})
 	}
-	removed, rerr := remove(dropped, oldest.Name, func(name string) error { return sn.store.RemoveInSteps(sn.ctx, name) })
+	removed, rerr := remove(dropped, oldest.Name, func(name string) error { return sn.store.RemoveInSteps(ctx, name) })
 	sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))
 	return errors.Join(err, rerr)
 }

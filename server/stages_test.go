@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
@@ -97,8 +96,7 @@ func BenchmarkMetricsOfWrites(b *testing.B) {
 			}
 			ops, orders := appended(zxids...), ordered(zxids...)
 			m := monitor.NewMetrics()
-			a := &applier{lifecycle: &lifecycle{metrics: m, cfg: &config.Config{}}, published: &published{}, id: 1}
-			a.role.Store(&zab.Status{Role: zab.Leading})
+			a := &applier{metrics: m, leads: func() bool { return true }, id: 1}
 			txn := &datatree.Txn{Origin: 1<<56 | 1, Time: 1}
 			var s stages
 			now := time.Duration(1)

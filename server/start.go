@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
@@ -33,29 +34,33 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	l := newLifecycle(cfg, opts.Logger, monitor.NewMetrics())
+	metrics := monitor.NewMetrics()
 	s := &Server{
-		lifecycle:   l,
-		published:   &published{membersChanged: make(chan struct{}, 1)},
-		storage:     newStorage(l, opts.FS),
+		storage:     newStorage(cfg, opts.Logger, metrics, opts.FS),
+		cfg:         cfg,
+		log:         opts.Logger,
+		metrics:     metrics,
+		following:   following{changed: make(chan struct{}, 1)},
 		identities:  ids,
 		opts:        opts,
 		digests:     newDigestLog(),
 		id:          standaloneID,
 		limits:      defaultLimits,
-		submissions: newQueue((*replica.Submission).Size),
-		events:      newQueue((*peerEvent).size),
+		submissions: base.NewQueue((*replica.Submission).Size),
+		events:      base.NewQueue((*peerEvent).size),
 		handover:    newHandover(),
 		reloaded:    make(chan struct{}, 1),
 	}
 	s.acceptLossAfter, s.setAside = opts.AcceptLossAfter, opts.SetDataAside
-	s.disk = &disk{lifecycle: l}
+	s.live.Store(cfg)
+	s.life = base.NewLife(s.failed)
+	s.disk = &disk{cfg: cfg, log: s.log, now: s.now, fail: s.life.Fail}
 	if cfg.Replicated() {
 		s.id = zab.SIDOf(uint8(cfg.MyID))
 	} else {
 		s.id = zab.Zero
 	}
-	s.role.Store(&zab.Status{})
+	s.standing.role.Store(&zab.Status{})
 	s.state.Watches = watch.New()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
 	s.words = newWords(s)
@@ -77,7 +82,7 @@ func (s *Server) Start(ctx context.Context) error {
 		s.mu.closed = true
 		return err
 	}
-	s.clock.begin()
+	s.clock.Begin()
 	s.boot = random64()
 	err := s.openAudit(&s.cfg.Audit)
 	if err == nil {
@@ -152,7 +157,7 @@ func (s *Server) startLoops(found *recovered) error {
 	if err := s.readClientTLS(); err != nil {
 		return err
 	}
-	s.clients = s.newClients(backend{s.lifecycle, s.published, s.submissions, s.words.facts})
+	s.clients = s.newClients(backend{&s.service, s.now, s.life.Ending, s.submissions, s.words.facts})
 	s.words.clients = s.clients
 	s.applier = newApplier(s, found.state.ensemble)
 	s.loop = newLoop(s, s.newCore(found), found)
@@ -172,20 +177,21 @@ func (s *Server) startLoops(found *recovered) error {
 		s.loop.tick() // the core knows the time before any other input
 	} else {
 		s.loop.replica.UpdateLeases()
-		s.answersUntil.Store(s.loop.replica.AnswersUntil())
+		s.service.answersUntil.Store(s.loop.replica.AnswersUntil())
 	}
 	s.loop.carryOut() // so that a server without an ensemble serves at once
 	s.watchDisk()
-	s.loops.Go(s.loop.run)
-	s.loops.Go(s.applier.run)
-	s.loops.Go(s.snapshots.run)
-	s.loops.Go(s.runHousekeeper)
-	s.loops.Go(s.cleanUp)
+	for _, run := range []func(context.Context){s.loop.run, s.applier.run, s.snapshots.run} {
+		s.life.Go(func() { run(s.life.Context()) })
+	}
+	s.life.Go(s.runHousekeeper)
+	s.life.Go(s.cleanUp)
 	if s.transport == nil {
 		return nil
 	}
-	s.loops.Go(s.loop.learners.run)
-	s.loops.Go(newMembership(s).run)
+	s.life.Go(s.loop.learners.run)
+	follow := newMembership(s)
+	s.life.Go(func() { follow.run(s.life.Context()) })
 	return s.transport.Start()
 }
 
@@ -197,7 +203,7 @@ func (s *Server) useState(found *recovered) {
 	for session, timeoutMs := range found.state.tree.Sessions() {
 		s.tracker.Add(session, timeoutMs, millis(s.now()))
 	}
-	s.logWriter = newLogWriter(s.lifecycle, s.takeLog())
+	s.logWriter = newLogWriter(s.takeLog(), s.ensemble(), s.metrics, s.life.Fail)
 	s.disk.logWriter = s.logWriter
 	s.snapshots = newSnapshotter(s, found.store, refsUpTo(found.log.Snaps, found.state.used), found.state.used)
 }
@@ -206,7 +212,7 @@ func (s *Server) useState(found *recovered) {
 // none is used again after a restart, whatever the clock says then. The peer loop
 // reserves more when they run short.
 func (s *Server) reserveFirstIDs() error {
-	s.ids = session.NewIDs(uint8(s.id), s.clock.start.UnixMilli(), s.ident.IDs)
+	s.ids = session.NewIDs(uint8(s.id), s.clock.Start().UnixMilli(), s.ident.IDs)
 	s.ident.IDs = s.ids.Ahead()
 	if err := s.logWriter.SubmitWait(identRecord(&s.ident)); err != nil {
 		return fmt.Errorf("reserve ids of sessions: %w", err)
@@ -242,7 +248,7 @@ func (s *Server) Close() error {
 		return nil
 	}
 	s.mu.closed = true
-	s.ending.Store(true)
+	s.life.End()
 	s.identities.close()
 	s.auditStop()
 	s.clients.Refuse()
@@ -257,11 +263,11 @@ func (s *Server) Close() error {
 // handOver makes another server the leader before this one stops, if possible: then
 // writes pause only for a moment.
 func (s *Server) handOver() {
-	if s.role.Load().Role != zab.Leading || !s.ensemble() {
+	if s.standing.role.Load().Role != zab.Leading || !s.ensemble() {
 		return
 	}
 	done := make(chan struct{})
-	s.events.put(peerEvent{kind: evTransfer, done: done})
+	s.events.Put(peerEvent{kind: evTransfer, done: done})
 	select {
 	case <-done:
 	case <-time.After(s.cfg.ElectionTimeout):
@@ -272,19 +278,19 @@ func (s *Server) handOver() {
 // HandOver makes another server the leader, if this one leads and another one can. It
 // reports whether this one has ended to lead.
 func (s *Server) HandOver() bool {
-	if !s.ensemble() || !s.leads() {
+	if !s.ensemble() || !s.standing.leads() {
 		return false
 	}
 	s.handOver()
-	return !s.leads()
+	return !s.standing.leads()
 }
 
 func (s *Server) stopLoops() {
-	s.stop()
+	s.life.Stop()
 	if s.transport != nil {
 		s.transport.Close()
 	}
-	s.loops.Wait()
+	s.life.Wait()
 }
 
 // closeStorage closes the log and unlocks the data directories.

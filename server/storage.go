@@ -9,17 +9,22 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/wal"
 )
 
 // storage is the data of a server on the disk: the directories, which it locks, and the log and
 // the snapshots, from which it recovers the state. Tools use it without a server.
 type storage struct {
-	*lifecycle
+	cfg      *config.Config
+	log      *zap.Logger
+	metrics  *monitor.Metrics
 	fs       vfs.FS
 	registry *prometheus.Registry // of all metrics, the log's too
 	boot     uint64               // of this start
@@ -31,8 +36,8 @@ type storage struct {
 	wal   *wal.Log    // nil before openLog and after takeLog
 }
 
-func newStorage(l *lifecycle, fsys vfs.FS) *storage {
-	return &storage{lifecycle: l, fs: fsys, registry: prometheus.NewRegistry()}
+func newStorage(cfg *config.Config, log *zap.Logger, metrics *monitor.Metrics, fsys vfs.FS) *storage {
+	return &storage{cfg: cfg, log: log, metrics: metrics, fs: fsys, registry: prometheus.NewRegistry()}
 }
 
 // takeLog returns the log, which the caller now owns and closes.

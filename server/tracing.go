@@ -21,7 +21,7 @@ func (s *Server) startTraces() (err error) {
 		Server:      uint8(s.id),
 		Version:     s.opts.Version,
 		Role: func() string {
-			r := monitor.Reading{Ensemble: s.ensemble(), Role: s.role.Load()}
+			r := monitor.Reading{Ensemble: s.ensemble(), Role: s.standing.role.Load()}
 			return r.RoleName()
 		},
 		Now: s.now,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/monitor"
@@ -16,7 +17,7 @@ import (
 // missingVoters are the voters whose acknowledgements a leader does not count. The
 // housekeeper looks for them.
 type missingVoters struct {
-	since
+	base.Since
 	mu struct {
 		sync.Mutex
 		ids []zab.SID
@@ -32,7 +33,7 @@ func (m *missingVoters) get() []zab.SID {
 // watchVoters looks for voters that are missing.
 func (s *Server) watchVoters(now time.Duration) {
 	var ids []zab.SID
-	if peers, lists := s.peers.Load(), s.lists.Load(); s.ensemble() && s.leads() && peers != nil && lists != nil {
+	if peers, lists := s.standing.peers.Load(), s.standing.lists.Load(); s.ensemble() && s.standing.leads() && peers != nil && lists != nil {
 		for _, m := range lists.settled.List {
 			if !lists.settled.Voter(m.ID) || m.ID == s.id {
 				continue
@@ -42,7 +43,7 @@ func (s *Server) watchVoters(now time.Duration) {
 			}
 		}
 	}
-	s.missing.set(len(ids) > 0, now)
+	s.missing.Set(len(ids) > 0, now)
 	s.missing.mu.Lock()
 	s.missing.mu.ids = ids
 	s.missing.mu.Unlock()
@@ -53,8 +54,8 @@ func (s *Server) troubles() (t monitor.Troubles) {
 	now := s.now()
 	t.Clock = time.Now()
 	t.FsyncPending = s.logWriter.Stats().Pending
-	t.DiskFull = s.disk.full.lasts(now)
-	t.SnapshotsFail = s.snapshots.fails.lasts(now)
+	t.DiskFull = s.disk.full.Lasts(now)
+	t.SnapshotsFail = s.snapshots.fails.Lasts(now)
 	if text := s.snapshots.failure.Load(); text != nil && t.SnapshotsFail > 0 {
 		t.SnapshotError = *text
 	}
@@ -62,10 +63,10 @@ func (s *Server) troubles() (t monitor.Troubles) {
 	if s.metrics.RepliesLong.Load()+s.metrics.RepliesRefused.Load() > 0 {
 		t.LongReply = max(now-time.Duration(s.metrics.LastLongReply.Load()), 1)
 	}
-	if s.leads() || !s.ensemble() {
+	if s.standing.leads() || !s.ensemble() {
 		t.ExpiringSessions = s.tracker.Expiring(millis(now))
 	}
-	t.MissingVoters, t.VotersMissing = s.missing.get(), s.missing.lasts(now)
+	t.MissingVoters, t.VotersMissing = s.missing.get(), s.missing.Lasts(now)
 	if s.clientTLS != nil {
 		t.ClientCertificate, t.ClientReload = s.clientTLS.Expiry(), s.clientTLS.ReloadFailure()
 	}

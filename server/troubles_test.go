@@ -67,7 +67,7 @@ func TestTroubles(t *testing.T) {
 		check(t, os.RemoveAll(tmp))
 		check(t, os.WriteFile(tmp, nil, 0o600)) // in place of the directory
 		freeze := func() {
-			s.handover.orders.put(replica.Order{Kind: replica.OrderFreeze})
+			s.handover.orders.Put(replica.Order{Kind: replica.OrderFreeze})
 			time.Sleep(time.Second)
 		}
 		freeze()

@@ -66,7 +66,7 @@ func TestRollingUpgrade(t *testing.T) {
 				if s == nil {
 					continue
 				}
-				e.await("it serves", s.serving.Load)
+				e.await("it serves", s.service.serving.Load)
 				c := s.connect(t) // opens a session
 				for range 5 {
 					c.create(fmt.Sprint("/w", written), "")
@@ -130,7 +130,7 @@ func TestRollingUpgrade(t *testing.T) {
 		reads = earlier
 		e.start(first)
 		time.Sleep(10 * time.Second)
-		if e.servers[first].serving.Load() {
+		if e.servers[first].service.serving.Load() {
 			t.Error("a server of the earlier version serves")
 		}
 	})

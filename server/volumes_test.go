@@ -366,7 +366,7 @@ func (e *volumeEnsemble) mountAs(t *testing.T, w *world, own string, id int, vol
 // that an empty ensemble acknowledges belongs to another ensemble.
 func (e *volumeEnsemble) write(t *testing.T, acked map[string]string, n int) {
 	for id, s := range e.servers {
-		if s == nil || !s.leads() || !e.followed(id) {
+		if s == nil || !s.standing.leads() || !e.followed(id) {
 			continue
 		}
 		c := s.connect(t)
@@ -385,7 +385,7 @@ func (e *volumeEnsemble) followed(leader int) bool {
 	following := 1
 	for id, s := range e.servers {
 		if s != nil && id != leader {
-			if st := s.role.Load(); st.Role == zab.Following && int(st.Leader) == leader {
+			if st := s.standing.role.Load(); st.Role == zab.Following && int(st.Leader) == leader {
 				following++
 			}
 		}

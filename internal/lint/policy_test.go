@@ -127,8 +127,10 @@ const ours = `
 	                   server/replica server/secure server/session server/state server/traces server/watch
 
 	# Assembly.
+	# What the parts of a server may have: its clock, queues, and life.
+	server/base:       none
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
-	                   server/admin server/archive server/audit server/history
+	                   server/admin server/archive server/audit server/base server/history
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/state server/traces server/wal server/watch server/zab server/zab/transport
@@ -236,7 +238,7 @@ const theirs = `
 	github.com/minio/minio-go:          cmd/zkcli/backup
 	github.com/johannesboyne/gofakes3:  tests
 	github.com/go-jose:                 server/auth/jwt tests
-	golang.org/x/sys:                   internal/vfs server cmd/zkcli/shell test/bench
+	golang.org/x/sys:                   internal/vfs server/base cmd/zkcli/shell test/bench
 	golang.org/x/crypto:                client internal/ocspstatus server/secure
 	golang.org/x/term:                  cmd/zkcli/shell internal/console
 	golang.org/x/tools:                 internal/lint

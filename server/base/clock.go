@@ -1,0 +1,77 @@
+package base
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Clock measures the time since the server's start, including the time for which the
+// machine was suspended. Leases and sessions need that: to clients and other servers a
+// suspended server is silent, but Linux's monotonic clock stands still meanwhile, so a
+// lease would look valid after any length of time.
+//
+// A suspension moves the wall clock ahead of the monotonic clock by its length, at the
+// same moment (see timekeeping_resume in the kernel). So each reading of the wall clock
+// shows whether something may have happened, at the cost of a memory access. Only then
+// the system is asked whether the cause was a suspension or a change of the clock.
+type Clock struct {
+	// Read returns the monotonic and the wall clock, the first since the start. Nil means the
+	// system's.
+	Read func() (mono time.Duration, wall time.Time)
+	// SuspendedTotal returns how long the machine has been suspended since boot; it is constant
+	// where the system does not report that. Nil means the system's.
+	SuspendedTotal func() time.Duration
+
+	start time.Time
+	lead  atomic.Int64 // of the wall clock over the monotonic one, at the last call of SuspendedTotal
+	slept atomic.Int64 // growth of SuspendedTotal since the start
+
+	mu     sync.Mutex // guards before, and writes of lead and slept
+	before time.Duration
+}
+
+// clockTolerance is how far the two clocks may drift unnoticed. They are not read at the
+// same instant, so small differences come and go.
+const clockTolerance = 10 * time.Millisecond
+
+// Begin starts the clock at zero. Nothing else may be called before.
+func (c *Clock) Begin() {
+	c.start = time.Now()
+	if c.Read == nil {
+		c.Read = c.System
+	}
+	if c.SuspendedTotal == nil {
+		c.SuspendedTotal = suspendedTotal
+	}
+	c.before = c.SuspendedTotal()
+}
+
+// System is Read of the system's clocks.
+func (c *Clock) System() (time.Duration, time.Time) {
+	now := time.Now()
+	return now.Sub(c.start), now
+}
+
+// Start returns the wall clock at the start.
+func (c *Clock) Start() time.Time { return c.start }
+
+// Now returns the time since Begin. It never goes backwards.
+func (c *Clock) Now() time.Duration {
+	mono, wall := c.Read()
+	lead := wall.UnixNano() - c.start.UnixNano() - int64(mono)
+	if moved := lead - c.lead.Load(); moved > int64(clockTolerance) || moved < -int64(clockTolerance) {
+		c.measureSuspension(lead)
+	}
+	return mono + time.Duration(c.slept.Load())
+}
+
+// measureSuspension determines how long the machine was suspended.
+func (c *Clock) measureSuspension(lead int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slept := int64(c.SuspendedTotal() - c.before); slept > c.slept.Load()+int64(clockTolerance) {
+		c.slept.Store(slept)
+	}
+	c.lead.Store(lead) // after slept: a reader that sees lead needs slept
+}

@@ -1,0 +1,84 @@
+package base
+
+import (
+	"testing"
+	"time"
+)
+
+// fakeClocks are the clocks of a machine, controlled by the test.
+type fakeClocks struct {
+	mono, asleep time.Duration
+	wall         time.Time
+	asked        int // how often the system was asked whether it was suspended
+}
+
+func (f *fakeClocks) pass(d time.Duration) {
+	f.mono += d
+	f.wall = f.wall.Add(d)
+}
+
+func (f *fakeClocks) suspend(d time.Duration) {
+	f.asleep += d
+	f.wall = f.wall.Add(d)
+}
+
+func TestClockCountsSuspensions(t *testing.T) {
+	f := &fakeClocks{wall: time.Now(), asleep: time.Hour}
+	c := Clock{
+		Read:           func() (time.Duration, time.Time) { return f.mono, f.wall },
+		SuspendedTotal: func() time.Duration { f.asked++; return f.asleep },
+	}
+	c.Begin()
+	c.start = f.wall
+	f.asked = 0
+	var want time.Duration
+	check := func(what string, asked int) {
+		t.Helper()
+		if got := c.Now(); got != want || f.asked != asked {
+			t.Errorf("%s: the clock shows %v and the system was asked %d times, want %v and %d", what, got, f.asked, want, asked)
+		}
+		f.asked = 0
+	}
+	check("at the start", 0)
+	f.pass(time.Second)
+	want += time.Second
+	check("after a second", 0)
+	f.suspend(time.Hour)
+	want += time.Hour
+	check("after a suspension", 1)
+	check("a moment later", 0)
+	f.pass(time.Minute)
+	want += time.Minute
+	check("a minute later", 0)
+	f.wall = f.wall.Add(-3 * time.Hour)
+	check("after somebody has set the wall clock back", 1)
+	f.suspend(3 * time.Hour)
+	want += 3 * time.Hour
+	check("after a suspension as long as that", 1)
+	f.wall = f.wall.Add(24 * time.Hour)
+	check("after somebody has set the wall clock ahead", 1)
+	for range 100 { // too short to be noticed alone
+		f.suspend(clockTolerance / 10)
+		want += clockTolerance / 10
+	}
+	if lag := want - c.Now(); lag < 0 || lag > 2*clockTolerance {
+		t.Errorf("short suspensions of %v in all left the clock %v behind", 100*clockTolerance/10, lag)
+	}
+}
+
+// The system's own clocks: a test's machine is not suspended.
+func TestClockOfTheSystem(t *testing.T) {
+	var c Clock
+	c.Begin()
+	last := c.Now()
+	for range 10_000 {
+		now := c.Now()
+		if now < last {
+			t.Fatalf("the clock went back from %v to %v", last, now)
+		}
+		last = now
+	}
+	if real := time.Since(c.start); last > real {
+		t.Errorf("the clock shows %v, and %v have passed", last, real)
+	}
+}
