@@ -45,16 +45,9 @@
 //
 // # Without bbolt
 //
-// bbolt maps a file into memory and trusts its contents: a read error arrives as SIGBUS, a
-// wrong page as a panic, and a page that is its own descendant as a stack overflow, which
-// can't be recovered. So Load reads the pages itself (pages.go), in about a hundred lines
-// that check every offset. It reads pages through vfs.FS into one buffer, so no mapping
-// stays resident.
-//
-// Write builds the trees itself, too (tree.go). bbolt is made for changes of a database: it
-// collects a transaction's items in memory, splits pages at the commit, and copies pages that
-// change again. With items in order each page can be written once, at a third of the CPU time
-// and without memory that grows with the file.
+// Load reads the pages itself (pages.go) and checks every offset: bbolt trusts a file, and maps it. Write builds
+// the trees itself (tree.go): with items in order each page is written once, at a third of the CPU time and in
+// constant memory. See docs/dev/decisions/004-bbolt-snapshots.md.
 //
 // The tests compare both with bbolt, and Check reads a file with it.
 //

@@ -11,13 +11,7 @@
 // complete.go). Without a terminal, or on one that cannot move its cursor (TERM=dumb),
 // lines are read as they come.
 //
-// Two libraries that have all of this were tried in its place, with the tests of this
-// package. With github.com/reeflective/readline v1.3.0, a call that prints above the line
-// from another goroutine is a data race, nothing ends ReadLine when a context does, and
-// keys typed before the terminal has answered a query for the cursor can be lost.
-// github.com/ergochat/readline (January 2025) takes the tabs of a paste for keys, waits
-// forever for a terminal that does not answer that query, draws the line only at the next
-// key after the window has changed, and leaves a goroutine.
+// docs/dev/decisions/016-shell-on-x-term.md says why no library for the whole is used.
 //
 // # Invariants
 //
