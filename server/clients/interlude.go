@@ -98,7 +98,7 @@ func (s *Clients) enter(c *conn, service uint64) bool {
 	switch {
 	case q.Service >= service, q.Len() == 0 && id == 0:
 		return true
-	case !owns || !q.Survives():
+	case !owns || !q.Repeatable(uint64(s.state.Tree.MembersZxid())):
 		return false
 	}
 	var again []replica.Submission

@@ -36,6 +36,7 @@ type request struct {
 	code    jute.Code // of the reply to a read, once it is answered
 	// number and confirmed are those of a write of an exactly-once session.
 	number, confirmed int64
+	members           jute.Zxid // of a change of the members: of the list when it was submitted
 }
 
 // size returns approximately how much memory a waiting request takes.
@@ -46,8 +47,10 @@ func (r request) Kind() pending.Kind {
 	switch {
 	case !r.ordered:
 		return pending.Read
-	case r.outcome != nil, r.op == jute.OpReconfig, r.op == jute.OpTransferLeader:
+	case r.outcome != nil:
 		return pending.Bound
+	case r.op == jute.OpReconfig:
+		return pending.Change
 	case r.op == jute.OpSync || !replica.Ordered(r.op):
 		return pending.Barrier
 	}
@@ -56,6 +59,9 @@ func (r request) Kind() pending.Kind {
 
 // Number returns the request's xid.
 func (r request) Number() int32 { return r.xid }
+
+// Members returns, for a change of the members, the zxid of the list when it was submitted.
+func (r request) Members() uint64 { return uint64(r.members) }
 
 // errShortHeader means that a frame is too short for a request header.
 var errShortHeader = errors.New("frame is too short for a request header")
@@ -212,6 +218,11 @@ func (c *conn) submit(req *request) error {
 	c.askedLeader = true
 	req.ordered = true
 	req.body = c.copyBody(req.body)
+	if req.op == jute.OpReconfig {
+		c.clients.state.RLock()
+		req.members = c.clients.state.Tree.MembersZxid()
+		c.clients.state.RUnlock()
+	}
 	c.batch = append(c.batch, c.submission(req, c.push(*req)))
 	return nil
 }

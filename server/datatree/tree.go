@@ -178,6 +178,12 @@ func (t *Tree) Data(path string) ([]byte, bool) {
 	return t.arena.data(id), true
 }
 
+// MembersZxid returns the zxid of the last change of the node that shows the members.
+func (t *Tree) MembersZxid() jute.Zxid {
+	_, node, _ := t.GetData(ConfigPath)
+	return node.Stat().Mzxid
+}
+
 // CountDescendants returns the number of znodes below path, 0 if there is no
 // such znode. For the root it includes the system nodes.
 func (t *Tree) CountDescendants(path string) int {

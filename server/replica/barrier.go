@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"slices"
+
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -13,6 +15,7 @@ type barrier struct {
 	code    jute.Code
 	session jute.SessionID
 	read    uint64 // the quorum read that it waits for; 0 for none
+	kept    bool   // of an earlier service: see keepConfirmed
 }
 
 // answers are the frames for one follower that are being built.
@@ -120,6 +123,7 @@ func (r *Replica) feed(out *Output) {
 		r.interlude = false
 		orders = append(orders, Order{Kind: OrderInterlude})
 	}
+	r.dropDead()
 	ready, barriers := r.ready.All(), r.barriers.All()
 	n, b := 0, 0
 	for {
@@ -152,6 +156,42 @@ func (r *Replica) feed(out *Output) {
 	out.Orders = orders
 	r.ready.Pop(n)
 	r.barriers.Pop(b)
+}
+
+// keepConfirmed keeps the barriers that depend on the history alone, when a service ends. Dropped are
+// those that wait for a quorum to confirm the leader, and those of the same connections after them.
+func (r *Replica) keepConfirmed() {
+	all := slices.Clone(r.barriers.All())
+	r.barriers.Clear()
+	var dropped map[uint64]bool
+	for _, b := range all {
+		_, waits := r.reads[b.read]
+		switch {
+		case waits && dropped == nil:
+			dropped = map[uint64]bool{b.origin: true}
+		case waits:
+			dropped[b.origin] = true
+		case b.origin == r.service, dropped[b.origin]:
+		default:
+			b.read, b.kept = 0, true
+			r.barriers.Push(b)
+		}
+	}
+}
+
+// dropDead drops the barriers of earlier services that come after entries which the history has
+// given up since.
+func (r *Replica) dropDead() {
+	if r.barriers.Len() == 0 || !r.barriers.Front().kept || mutated(deadBarriersKept) {
+		return
+	}
+	all := slices.Clone(r.barriers.All())
+	r.barriers.Clear()
+	for _, b := range all {
+		if !b.kept || r.Core.Has(b.after) {
+			r.barriers.Push(b)
+		}
+	}
 }
 
 // keptOrders is the number of orders for which an Output keeps memory.

@@ -64,6 +64,7 @@ const (
 	closingsForgotten
 	doomedServed
 	aheadResumed
+	deadBarriersKept
 )
 
 var mutantNames = [...]string{
@@ -117,6 +118,7 @@ var mutantNames = [...]string{
 	closingsForgotten:    "closings-forgotten",
 	doomedServed:         "doomed-served",
 	aheadResumed:         "ahead-resumed",
+	deadBarriersKept:     "dead-barriers-kept",
 }
 
 func (m Mutant) String() string {

@@ -53,8 +53,8 @@ func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 	return false, true
 }
 
-// transferLeader makes another server the leader. The client is answered before that, and
-// loses its connection with all others.
+// transferLeader makes another server the leader. The client is answered before that. If the answer is
+// lost, the next leader is asked again, which may be that server.
 func (r *Replica) transferLeader(req *evaluate.Request) (done, ok bool) {
 	request, err := r.leading.evaluator.TransferLeader(req)
 	if to := zab.SIDOf(uint8(request.Server)); err == nil && to != r.o.ID {

@@ -25,8 +25,10 @@ import (
 //   - They are on their way to this leader. On the same link they precede the fence. Those that
 //     come over an earlier link are dropped.
 //
-// The answers without a transaction that the leader gave in earlier services are lost: the
-// server ignores those that still arrive before its fence has come back. So in an interlude,
+// The answers without a transaction that the leader gave in earlier services are valid if the server has
+// them when the service ends, and if they need nothing but the entries that precede them: when these
+// are applied. All others are lost: the server ignores those that still arrive before its fence has
+// come back. So in an interlude,
 // which begins with OrderInterlude and ends with OrderFence, a transaction can follow requests
 // whose answers were lost: see pending.Queue.Overtaken.
 
@@ -56,7 +58,7 @@ func (r *Replica) endService() {
 		return
 	}
 	r.leading.reset(r.o.Limits.Turn)
-	r.barriers.Clear()
+	r.keepConfirmed()
 	clear(r.reads)
 	// The marks of a former leader are reset: a close that it proposed may be lost.
 	r.o.Tracker.Reset(r.now(), nil)

@@ -139,6 +139,7 @@ type waiting struct {
 	zxid    jute.Zxid
 	err     jute.Code
 	refused bool // there is no transaction
+	members jute.Zxid
 }
 
 // client is a model of a ZooKeeper client: one session at a time, kept across connections
@@ -527,7 +528,7 @@ func (s *Sim) serve(n *node, client int, req *request) {
 	}
 	alone := s.arrive(n, c)
 	req.barrier = !req.ordered() && (!alone || c.hasBarrier())
-	w := waiting{req: *req}
+	w := waiting{req: *req, members: n.membersZxid()}
 	service := c.pending.Push(w)
 	if !req.ordered() {
 		s.answer(n, c)
@@ -565,12 +566,17 @@ func (w waiting) Kind() pending.Kind {
 		return pending.Barrier
 	case w.req.kind == reqWrite || w.req.kind == reqClose:
 		return pending.Write
+	case w.req.kind == reqReconfig:
+		return pending.Change
 	}
 	return pending.Bound
 }
 
 // Number returns the request's xid.
 func (w waiting) Number() int32 { return w.req.cxid }
+
+// Members returns the zxid of the list of members when a change of them was submitted.
+func (w waiting) Members() uint64 { return uint64(w.members) }
 
 func (n *node) conn(origin uint64) *conn {
 	return n.register.Get(origin)

@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/pending"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
@@ -22,6 +23,14 @@ func (s *Sim) endService(n *node) {
 		n.interlude.ends = n.localMs() + s.cfg.InterludeMs
 	}
 	s.checkInterlude(n)
+}
+
+// membersZxid returns the zxid of the list of members that a node has applied.
+func (n *node) membersZxid() jute.Zxid {
+	if n.state.Members == nil {
+		return 0
+	}
+	return n.state.Members.Version
 }
 
 // checkInterlude ends the connections that have waited for too long for a service.
@@ -83,7 +92,7 @@ func (s *Sim) endInterlude(n *node, service uint64) {
 	}
 	s.endConns(n, func(c *conn) bool {
 		owns := n.tree.SessionOwner(c.session) == c.origin || s.cfg.Mutant == MutantUnownedKept
-		return c.pending.Service < service && (!owns || !c.pending.Survives())
+		return c.pending.Service < service && (!owns || !c.pending.Repeatable(uint64(n.membersZxid())) && s.cfg.Mutant != MutantChangeAgain)
 	})
 	for _, c := range n.conns {
 		if c.pending.Service >= service {

@@ -44,6 +44,7 @@ const (
 	MutantFeederAsleep                 // nobody looks at feeds when there are changes
 	MutantLateHello                    // a link is admitted on which an end has said what is no longer true
 	MutantViewKept                     // views stay open when their connections end
+	MutantChangeAgain                  // a change of the members is submitted again although it may have been made
 	numMutants
 )
 
@@ -54,7 +55,7 @@ var mutantNames = [numMutants]string{
 	"not-again", "again-backwards", "not-passed", "unowned-kept",
 	"not-replayed", "done-behind", "done-early", "replay-of-another", "outcomes-not-kept", "resent-backwards", "not-resent",
 	"replay-not-fed", "reset-forgotten", "feed-late", "feeder-asleep", "late-hello",
-	"view-kept",
+	"view-kept", "change-again",
 }
 
 func (m Mutant) String() string { return mutantNames[m] }

@@ -89,7 +89,7 @@ func find(t *testing.T, m mutation) bool {
 		case "touches-forgotten":
 			longSessions(&cfg)
 			cfg.InterludeMs = 0
-		case "lost-touches", "timeout-forgotten", "owners-forgotten", "earlier-barriers":
+		case "lost-touches", "timeout-forgotten", "owners-forgotten", "earlier-barriers", "dead-barriers-kept":
 			longSessions(&cfg)
 		case "own-lease-waited", "unbounded-lease":
 			slowElections(&cfg)
@@ -479,6 +479,8 @@ var directed = map[string]func(*script){
 	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 	"change-forgotten":              takenOverChange,
+	"change-again":                  changeWithoutAnswer,
+	"dead-barriers-kept":            givenUpChange,
 	"timeout-forgotten":             longerTimeout,
 	"mark-kept":                     func(s *script) { namedByCommand(s) },
 	"rounds-cut-short":              electAtOnce,

@@ -17,11 +17,16 @@ func (s *script) attach(n *node) *client {
 
 // request sends a request of a client, and waits for the answer or the end of the connection.
 func (s *script) request(c *client, req request) {
+	s.ask(c, req)
+	s.wait("an answer", func() bool { return len(c.inFlight) == 0 })
+}
+
+// ask sends a request of a client.
+func (s *script) ask(c *client, req request) {
 	c.cxid++
 	req.origin, req.attempt, req.cxid, req.session, req.sent = c.origin, c.attempt, c.cxid, c.session, s.now
 	c.inFlight = append(c.inFlight, req)
 	s.serve(s.nodes[c.node], c.id, &req)
-	s.wait("an answer", func() bool { return len(c.inFlight) == 0 })
 }
 
 // A client watches at a server that is cut off and then gets a snapshot. No entry between the

@@ -544,6 +544,10 @@ func (c *Core) Committed() jute.Zxid { return c.committed }
 // LastZxid returns the zxid of the last entry, durable or not.
 func (c *Core) LastZxid() jute.Zxid { return c.appended }
 
+// Has reports whether an entry is in the history. If the history has a later one that is committed,
+// so is that entry.
+func (c *Core) Has(z jute.Zxid) bool { return c.tip.contains(z) }
+
 // Held returns the number of entries kept in memory and their bytes: about
 // Options.CacheBytes at most, or twice that while entries are not committed.
 func (c *Core) Held() (entries, bytes int) { return c.entries.n, c.entries.bytes }

@@ -14,6 +14,7 @@ const (
 	Read    Kind = iota // by this server, in its turn
 	Barrier             // by a barrier from the leader
 	Write               // by a transaction, or by a barrier that refuses it
+	Change              // of the members: by a barrier after an entry that does not name the request
 	Bound               // in this service or never: a connection that waits for it ends with the service
 )
 
@@ -21,6 +22,8 @@ const (
 type Request interface {
 	Kind() Kind
 	Number() int32 // its xid
+	// Members returns, for a Change, the zxid of the list of members when it was submitted.
+	Members() uint64
 }
 
 // Queue has the requests of one connection, in their order. The zero Queue is empty, and of no
@@ -56,6 +59,13 @@ func (q *Queue[R]) Clear() { q.list.Clear() }
 // Survives reports whether the connection may wait for the next service, when one ends.
 func (q *Queue[R]) Survives() bool {
 	return !slices.ContainsFunc(q.list.All(), func(r R) bool { return r.Kind() == Bound })
+}
+
+// Repeatable reports whether the requests can be submitted again, when the fence of a service has passed
+// and the present list of members is of a zxid. If that is another list than when a Change was
+// submitted, the Change may be what made it, and its answer is lost: so the connection ends.
+func (q *Queue[R]) Repeatable(members uint64) bool {
+	return q.Survives() && !slices.ContainsFunc(q.list.All(), func(r R) bool { return r.Kind() == Change && r.Members() != members })
 }
 
 // Again begins a service, when its fence has passed: none of the requests was done, and none

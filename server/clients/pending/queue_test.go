@@ -10,8 +10,9 @@ type request struct {
 	number int32
 }
 
-func (r request) Kind() Kind    { return r.kind }
-func (r request) Number() int32 { return r.number }
+func (r request) Kind() Kind      { return r.kind }
+func (r request) Number() int32   { return r.number }
+func (r request) Members() uint64 { return 0x100000000 + uint64(r.number) }
 
 func queueOf(list ...request) *Queue[request] {
 	q := new(Queue[request])
@@ -58,6 +59,28 @@ func TestSurvives(t *testing.T) {
 	}
 }
 
+// A change of the members is submitted again only if nothing has changed them since.
+func TestRepeatable(t *testing.T) {
+	for _, tt := range []struct {
+		list []request
+		want bool
+	}{
+		{nil, true},
+		{[]request{{Write, 1}, {Barrier, 2}}, true},
+		{[]request{{Write, 1}, {Change, 5}}, true},
+		{[]request{{Change, 4}}, false},
+		{[]request{{Change, 5}, {Read, 6}, {Change, 4}}, false},
+		{[]request{{Bound, 5}}, false},
+	} {
+		if got := queueOf(tt.list...).Repeatable(0x100000005); got != tt.want {
+			t.Errorf("%v, members of 0x100000005: repeatable %v, want %v", tt.list, got, tt.want)
+		}
+		if got := queueOf(tt.list...).Survives(); got != (len(tt.list) == 0 || tt.list[0].kind != Bound) {
+			t.Errorf("%v survives the end of the service: %v", tt.list, got)
+		}
+	}
+}
+
 // TestOvertaken says what becomes of the oldest request when a transaction is about to be
 // applied.
 func TestOvertaken(t *testing.T) {
@@ -71,6 +94,7 @@ func TestOvertaken(t *testing.T) {
 		{request{Barrier, 5}, 6, Passed},
 		{request{Barrier, 5}, 5, Passed}, // two requests of a client with one number
 		{request{Write, 5}, 6, Refused},
+		{request{Change, 5}, 6, Refused},
 		{request{Bound, 0}, 6, Refused},
 	} {
 		if got := queueOf(tt.oldest, request{Write, 6}).Overtaken(tt.number); got != tt.want {
