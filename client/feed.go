@@ -71,9 +71,10 @@ const feedWindow = 1 << 20
 // When the connection is lost, it continues where it was, at any server.
 //
 // An error that is yielded is the last. A *CompactedError says that changes are missed: this feed
-// was too slow, or its After is too old. Read the nodes, and begin a feed after the zxid of what was
-// read. The error is ErrUnimplemented if a server does not offer feeds, such as Apache's, and
-// ErrQuotaExceeded if it has no room for one more on this connection or in all.
+// was too slow, its After is too old, or the server has given its place to a client with fewer feeds.
+// Read the nodes, and begin a feed after the zxid of what was read. The error is ErrUnimplemented if a
+// server does not offer feeds, such as Apache's, and ErrQuotaExceeded if it has no room for one more on
+// this connection or in all.
 func (c *Client) Feed(ctx context.Context, path string, o FeedOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		f := c.Follow(path, o)

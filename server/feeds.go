@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
+	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/feed"
 )
 
@@ -17,10 +18,12 @@ const feedIdle = 15 * time.Second
 
 // changes is a feed over HTTP.
 type changes struct {
-	stopping <-chan struct{}
-	visitor  *visitor
-	reader   *feed.Reader
-	places   *feed.Places
+	stopping  <-chan struct{}
+	visitor   *visitor
+	reader    *feed.Reader
+	places    *feed.Places
+	place     *feed.Place
+	displaced chan struct{} // is closed when another feed needs the place
 }
 
 // feeds returns the history of changes for feeds, or nil if there is none.
@@ -49,14 +52,15 @@ func (f adminFacts) Feed(ctx context.Context, r admin.FeedRequest) (admin.Feed, 
 		f.places.Compacted()
 		return nil, http.StatusGone, err.Error()
 	}
-	if !f.places.Enter() {
+	c := &changes{stopping: f.stopping, visitor: v, reader: reader, places: f.places, displaced: make(chan struct{})}
+	if c.place = f.places.Enter(c, clients.Groups(v.creds), func() { close(c.displaced) }); c.place == nil {
 		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d feeds, and zkd.maxFeeds allows no more", f.places.Usage().Open)
 	}
-	return &changes{f.stopping, v, reader, f.places}, 0, ""
+	return c, 0, ""
 }
 
 // Close implements admin.Feed.
-func (c *changes) Close() { c.places.Leave() }
+func (c *changes) Close() { c.places.Leave(c.place) }
 
 // patience returns how long to wait for changes: no longer than the identities last.
 func (c *changes) patience() time.Duration {
@@ -94,6 +98,8 @@ func (c *changes) Next(ctx context.Context, yield func(c *jute.Change, ends bool
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-c.displaced:
+			return admin.ErrDisplaced
 		case <-c.stopping:
 			return io.EOF
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -176,6 +177,58 @@ func TestFeedLimit(t *testing.T) {
 		m := s.mntr(t)
 		if bytes, _ := strconv.Atoi(m["feed_history_bytes"]); m["feeds"] != "0" || m["feeds_compacted"] != "1" || bytes < 100_000 || bytes > 300_000 {
 			t.Errorf("feeds %s, compacted %s, history %d", m["feeds"], m["feeds_compacted"], bytes)
+		}
+	})
+}
+
+// At zkd.maxFeeds, who has most feeds gives one up to who has fewer, over HTTP, too.
+func TestFeedsGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, "zkd.maxFeeds=3")
+		a, b := s.subscriber(t, nil), s.subscriber(t, nil)
+		for id := range int32(3) {
+			a.subscribe(all(id, jute.FromNow))
+		}
+		synctest.Wait()
+		displaced := func() (list []int32) {
+			a.pinged()
+			for id := range int32(3) {
+				if a.ended[id] {
+					list = append(list, id)
+				}
+			}
+			return list
+		}
+		b.create("/a", "")
+		synctest.Wait()
+		b.subscribe(all(7, jute.FromNow))
+		synctest.Wait()
+		if got := displaced(); !slices.Equal(got, []int32{0}) || a.at[0] != 3 || text(a.got[0]) != "0x3 created /a" {
+			t.Errorf("%v have given way, and the first has %s up to %v", got, text(a.got[0]), a.at[0])
+		}
+		ended := make(chan string)
+		go func() {
+			_, events := s.feed(t, "after=0") // of another address
+			ended <- events
+		}()
+		synctest.Wait()
+		if got := displaced(); !slices.Equal(got, []int32{0, 1}) {
+			t.Errorf("%v have given way to a feed over HTTP", got)
+		}
+		b.create("/b", "")
+		a.pinged()
+		if text(a.got[2]) != "0x3 created /a, 0x4 created /b" {
+			t.Errorf("the feed that is left has %s", text(a.got[2]))
+		}
+		c := s.subscriber(t, nil)
+		if err := c.call(jute.OpSubscribe, new(all(1, jute.FromNow))).Err; err != jute.ErrQuotaExceeded {
+			t.Errorf("a client that would have as many: %v", err)
+		}
+		if m := s.mntr(t); m["feeds"] != "3" || m["feeds_displaced"] != "2" || m["feeds_refused"] != "1" || m["feeds_compacted"] != "0" {
+			t.Errorf("feeds %s, displaced %s, refused %s, compacted %s", m["feeds"], m["feeds_displaced"], m["feeds_refused"], m["feeds_compacted"])
+		}
+		if events := <-ended; events != "0x3 created /a, 0x4 created /b" {
+			t.Errorf("the feed over HTTP has %s", events)
 		}
 	})
 }

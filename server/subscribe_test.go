@@ -17,6 +17,8 @@ type subscriber struct {
 	*client
 	got map[int32][]jute.Change // by feed
 	at  map[int32]jute.Zxid     // up to which everything has come
+	// ended are the feeds that the server has ended.
+	ended map[int32]bool
 	// shown are the replies and the events of watches.
 	shown []shown
 }
@@ -30,7 +32,9 @@ type shown struct {
 
 func (s *testServer) subscriber(t testing.TB, old *client) *subscriber {
 	t.Helper()
-	return &subscriber{client: s.asking(t, jute.FeatureFeed, old), got: map[int32][]jute.Change{}, at: map[int32]jute.Zxid{}}
+	return &subscriber{
+		client: s.asking(t, jute.FeatureFeed, old), got: map[int32][]jute.Change{}, at: map[int32]jute.Zxid{}, ended: map[int32]bool{},
+	}
 }
 
 // subscribe begins a feed, and returns what the server says of it.
@@ -64,7 +68,7 @@ func (c *subscriber) event(r reply) (e jute.FeedEvent) {
 		list = append(list, change)
 	}
 	c.got[e.Feed] = list
-	if !e.Compacted {
+	if c.ended[e.Feed] = e.Compacted; !e.Compacted {
 		c.at[e.Feed] = e.Zxid
 	}
 	return e

@@ -31,7 +31,7 @@ const ours = `
 	server/auth/sasl:  jute internal/digestmd5 internal/scram server/auth
 	server/limits:     jute
 	server/fair:       none
-	server/feed:       jute server/datatree
+	server/feed:       jute server/datatree server/fair
 	server/evaluate:   jute internal/exact server/auth server/datatree
 	server/zab:        jute internal/format internal/secret
 	server/datadirs:   internal/fault internal/format internal/secret server/zab
@@ -281,6 +281,7 @@ const pureStd = `
 	bytes: *
 	cmp: *
 	container/heap: *
+	container/list: *
 	crypto/hmac: *
 	crypto/md5: *
 	crypto/sha1: *

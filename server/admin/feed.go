@@ -25,7 +25,8 @@ type FeedRequest struct {
 type Feed interface {
 	// Next calls yield for the changes that follow, and says which end their transactions. It blocks
 	// until there are some, but not for longer than a time. The error is io.EOF when the server stops, a
-	// *jute.CompactedError if changes were forgotten, and ErrUnauthorized if an identity has ended.
+	// *jute.CompactedError if changes were forgotten, ErrUnauthorized if an identity has ended, and
+	// ErrDisplaced if another client needs the place.
 	Next(ctx context.Context, yield func(c *jute.Change, ends bool)) error
 	Close()
 }

@@ -72,7 +72,7 @@ func Handler(o Options) http.Handler {
 
 type handler struct {
 	Options
-	streams fair.Places // of the log and of feeds
+	streams fair.Places[*http.Request] // of the log and of feeds
 	table   []command
 	byName  map[string]command
 

@@ -128,8 +128,8 @@ func parseZxid(text string) (jute.Zxid, error) {
 	return jute.Zxid(n), nil
 }
 
-// errDisplaced ends a stream whose place somebody else gets, whose address has fewer.
-var errDisplaced = errors.New("the place is needed for a client at another address")
+// ErrDisplaced ends a stream whose place a client gets that has fewer.
+var ErrDisplaced = errors.New("the place is needed for a client that has fewer")
 
 // enterStream takes a place for a stream, which ends when ctx does, and leave must be called then. leave
 // is nil if there is none: addresses that have most give way to others.
@@ -139,7 +139,7 @@ func (h *handler) enterStream(r *http.Request) (ctx context.Context, leave func(
 	if err != nil {
 		host = r.RemoteAddr
 	}
-	place := h.streams.Take(maxStreams, []string{limits.Network(host)}, func() { end(errDisplaced) })
+	place := h.streams.Take(maxStreams, r, []string{limits.Network(host)}, func() { end(ErrDisplaced) })
 	if place == nil {
 		end(nil)
 		return nil, nil

@@ -31,7 +31,7 @@ func TestStreamsAreShared(t *testing.T) {
 		t.Error("one more of the same network is let in")
 	}
 	ctx, end := enter("10.0.0.2:1000")
-	if end == nil || context.Cause(first) != errDisplaced || last.Err() != nil || ctx.Err() != nil {
+	if end == nil || context.Cause(first) != ErrDisplaced || last.Err() != nil || ctx.Err() != nil {
 		t.Fatalf("another one is let in: %v; the first stream: %v, the last: %v", end != nil, context.Cause(first), context.Cause(last))
 	}
 	leave()

@@ -169,6 +169,7 @@ func New(o Options) *Clients {
 		refusing:   make(chan struct{}),
 		most:       o.MaxDescriptors,
 	}
+	s.places.Displaced = s.feeder.wake
 	s.flushers = newFlushers(&s.running)
 	s.unread.limit, s.unread.held = o.Limits.Replies, make(map[*conn]int64)
 	s.complaints.bucket.set(10, time.Second, 1)
@@ -302,7 +303,7 @@ func (s *Clients) Show(r *monitor.Reading) {
 		r.Limits = t.Figures()
 	}
 	feeds := s.places.Usage()
-	r.Feeds, r.FeedsRefused, r.FeedsCompacted = feeds.Open, feeds.Refused, feeds.Compacted
+	r.Feeds, r.FeedsRefused, r.FeedsDisplaced, r.FeedsCompacted = feeds.Open, feeds.Refused, feeds.Displaced, feeds.Compacted
 	if h := s.feeder.history; h != nil {
 		r.FeedHistoryBytes = h.Bytes()
 	}

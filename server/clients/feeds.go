@@ -25,7 +25,7 @@ func (r *read) subscribe() error {
 		return jute.ErrMarshalling
 	}
 	b := r.begin()
-	zxid, err := r.c.mu.feeds.Subscribe(r.feeder.history, r.places, &p, r.zxid)
+	zxid, err := r.c.mu.feeds.Subscribe(r.feeder.history, r.places, r.c.groups(), &p, r.zxid)
 	gone, compacted := errors.AsType[*jute.CompactedError](err)
 	switch {
 	case compacted:

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/fair"
 	"github.com/zkd-project/zkd/server/limits"
 )
@@ -56,9 +57,11 @@ func (u *unread) bytes() int64 {
 	return u.sum
 }
 
-// groups returns what a connection has in common with others: its address and its identities.
-func (c *conn) groups() (list []string) {
-	for _, id := range c.credentials.Load().IDs() {
+func (c *conn) groups() []string { return Groups(c.credentials.Load()) }
+
+// Groups returns what a client has in common with others: its address and its identities. See package fair.
+func Groups(creds *auth.Credentials) (list []string) {
+	for _, id := range creds.IDs() {
 		if id.Scheme == "ip" {
 			id.ID = limits.Network(id.ID)
 		}

@@ -88,7 +88,7 @@ func requestKeys(c *Config) []Key {
 		{Name: "zkd.maxReply", Default: "0", Live: true, value: bytesOf(&c.MaxReply, 0, maxInt),
 			Doc: "Size limit of a reply that lists children or ephemerals, and of a multiRead's: a longer one is not made, the answer is MarshallingError (-5). 0 is no limit, as in Apache's server: Java's client ends the connection at a reply above its own jute.maxbuffer, by default 1048575, and other clients read it. A reply above jute.maxbuffer is logged and counted in any case."},
 		{Name: "zkd.maxFeeds", Default: "0", Live: true, value: count(&c.MaxFeeds, "feeds", 0, maxInt),
-			Doc: "Change feeds that this server has at a time, those of `/v1/feed` included; 0 is no limit. For each change, the server looks at each feed. One feed more is refused; a cache of the Go client then uses watches. `zkd.feedHistoryKb=0` turns feeds off."},
+			Doc: "Change feeds that this server has at a time, those of `/v1/feed` included; 0 is no limit. For each change, the server looks at each feed. One feed more ends one of those who have most, by connection, address and identity; where nobody has more, it is refused. A cache of the Go client that has no feed uses watches. `zkd.feedHistoryKb=0` turns feeds off."},
 		{Name: "zkd.maxFeedsPerConnection", Default: "16", Live: true, value: count(&c.MaxFeedsPerConnection, "feeds", 1, 10_000),
 			Doc: "Change feeds that a client's connection may have at a time."},
 		{Name: "zkd.maxViews", Default: "4", Live: true, value: count(&c.MaxViews, "views", 1, 1000),

@@ -1,51 +1,77 @@
 package fair
 
 import (
-	"slices"
+	"container/list"
 	"sync"
 )
 
-// Places are a number of places that others hold for a time. It is safe for concurrent use. The zero
-// Places are free.
-type Places struct {
+// Places are a number of places that others hold for a time, each holder one or more: it is known by its key.
+// They are safe for concurrent use. The zero Places are free.
+type Places[K comparable] struct {
 	mu    sync.Mutex
-	taken []*Place // the oldest first
+	taken list.List // of *Place[K], the oldest first
 }
 
 // Place is a place that is held.
-type Place struct {
+type Place[K comparable] struct {
+	key    K
 	groups []string
 	end    func()
+	taken  *list.Element // nil after its holder has given way, or left
 }
 
-// Take takes one of most places for a holder with these groups: see Holder. If all are taken, one of those
-// gives way whose groups have more, as Displace says: its end is called, once. Take returns nil if none
-// does.
-func (p *Places) Take(most int, groups []string, end func()) *Place {
+// Take takes one of most places for a holder with this key and these groups: see Holder. If all are taken,
+// a holder that has more gives way, as Displace says: the end of its oldest place is called, once. Take
+// returns nil if none does, and if more than most are taken, since there were more of them before.
+func (p *Places[K]) Take(most int, key K, groups []string, end func()) *Place[K] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	x := &Place{groups, end}
-	if len(p.taken) >= most {
-		holders := make([]Holder[*Place], len(p.taken))
-		for i, t := range p.taken {
-			holders[i] = Holder[*Place]{t, t.groups, 1}
-		}
-		i := Displace(holders, Holder[*Place]{x, groups, 0})
-		if i < 0 {
-			return nil
-		}
-		p.taken[i].end()
-		p.taken = slices.Delete(p.taken, i, i+1)
+	if p.taken.Len() >= most && (p.taken.Len() > most || !p.displaceLocked(key, groups)) {
+		return nil
 	}
-	p.taken = append(p.taken, x)
+	x := &Place[K]{key: key, groups: groups, end: end}
+	x.taken = p.taken.PushBack(x)
 	return x
 }
 
+// displaceLocked ends a place for a newcomer, and reports whether there was one.
+func (p *Places[K]) displaceLocked(key K, groups []string) bool {
+	holders := Count(func(yield func(K, []string) bool) {
+		for e := p.taken.Front(); e != nil; e = e.Next() {
+			x := e.Value.(*Place[K])
+			yield(x.key, x.groups)
+		}
+	})
+	i := Displace(holders, Newcomer(holders, key, groups))
+	if i < 0 {
+		return false
+	}
+	for e := p.taken.Front(); ; e = e.Next() {
+		if x := e.Value.(*Place[K]); x.key == holders[i].Key {
+			x.end()
+			p.leaveLocked(x)
+			return true
+		}
+	}
+}
+
 // Leave gives a place back, which may have been given to another holder already.
-func (p *Places) Leave(x *Place) {
+func (p *Places[K]) Leave(x *Place[K]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i := slices.Index(p.taken, x); i >= 0 {
-		p.taken = slices.Delete(p.taken, i, i+1)
+	p.leaveLocked(x)
+}
+
+func (p *Places[K]) leaveLocked(x *Place[K]) {
+	if x.taken != nil {
+		p.taken.Remove(x.taken)
+		x.taken = nil
 	}
+}
+
+// Len returns how many places are taken.
+func (p *Places[K]) Len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken.Len()
 }

@@ -1,14 +1,17 @@
 package fair
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // TestPlaces takes places for two addresses.
 func TestPlaces(t *testing.T) {
-	var p Places
+	var p Places[string]
 	ended := make(map[string]int)
-	take := func(name, address string, want bool) *Place {
+	take := func(name, address string, want bool) *Place[string] {
 		t.Helper()
-		x := p.Take(4, []string{address}, func() { ended[name]++ })
+		x := p.Take(4, name, []string{address}, func() { ended[name]++ })
 		if (x != nil) != want {
 			t.Errorf("%s gets a place: %v, want %v", name, x != nil, want)
 		}
@@ -30,7 +33,36 @@ func TestPlaces(t *testing.T) {
 	}
 	p.Leave(b1)
 	p.Leave(b1)
-	if n := len(p.taken); n != 4-1+ended["b1"] {
+	if n := p.Len(); n != 4-1+ended["b1"] {
 		t.Errorf("%d are taken", n)
+	}
+}
+
+// TestPlacesOfOneAddress takes places for connections of one address: one that has most gives way.
+func TestPlacesOfOneAddress(t *testing.T) {
+	var p Places[string]
+	var ended []string
+	take := func(most int, key, place string) bool {
+		return p.Take(most, key, []string{"a"}, func() { ended = append(ended, place) }) != nil
+	}
+	for _, tt := range []struct {
+		most       int
+		key, place string
+		want       bool
+		ended      string
+	}{
+		{3, "x", "x1", true, "[]"},
+		{3, "x", "x2", true, "[]"},
+		{3, "x", "x3", true, "[]"},
+		{3, "x", "x4", false, "[]"},
+		{3, "y", "y1", true, "[x1]"},
+		{3, "y", "y2", false, "[x1]"},
+		{3, "z", "z1", true, "[x1 x2]"},
+		{2, "v", "v1", false, "[x1 x2]"}, // there are more than 2
+		{4, "v", "v1", true, "[x1 x2]"},
+	} {
+		if got := take(tt.most, tt.key, tt.place); got != tt.want || fmt.Sprint(ended) != tt.ended {
+			t.Errorf("%s: %v, and %v have ended; want %v, %s", tt.place, got, ended, tt.want, tt.ended)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package feed
 import (
 	"encoding/binary"
 	"errors"
+	"sync/atomic"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -25,6 +26,9 @@ type Feed struct {
 	state   State
 	level   bool // it has sent everything, and has had credit since: it precedes replies
 	told    bool // the client knows that it does
+
+	place     *Place
+	displaced atomic.Bool // it has to end, so that another one can begin
 }
 
 // State says whether a feed has something to send.
@@ -35,7 +39,7 @@ const (
 	Behind  State = iota // there may be more to send
 	Current              // all that there is has been sent
 	Waiting              // for credit
-	Ended                // the history lacks what follows
+	Ended                // the history lacks what follows, or another feed has its place
 )
 
 // Subscribe makes a feed. now is the zxid that jute.FromNow stands for. The error is
@@ -85,6 +89,9 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 	switch {
 	case f.state == Ended:
 		return b
+	case f.displaced.Load():
+		b, mark := begin(b)
+		return f.endFeed(b, mark, f.Zxid())
 	case f.credit <= 0:
 		f.state, f.level = Waiting, mutated(levelUntold) && f.level
 		if f.told && !f.level {
@@ -121,8 +128,7 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 	})
 	f.level = f.level && !mutated(levelForgotten) || f.state == Current
 	if gone, ok := errors.AsType[*jute.CompactedError](err); ok {
-		f.state, f.level = Ended, false
-		return f.end(b[:mark+4+eventHead], mark, jute.FeedEvent{Zxid: gone.Oldest, Compacted: true}, 0)
+		return f.endFeed(b[:mark+4+eventHead], mark, gone.Oldest)
 	}
 	if count == 0 && f.level == f.told && f.looked < h.limit/minParts {
 		return b[:mark] // after more it says how far it is, so that the client can resume it
@@ -138,6 +144,13 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 func begin(b []byte) (_ []byte, mark int) {
 	b, mark = jute.BeginFrame(b)
 	return append(b, make([]byte, eventHead)...), mark
+}
+
+// endFeed completes the frame of the last event, which says that there is nothing else but what follows
+// oldest.
+func (f *Feed) endFeed(b []byte, mark int, oldest jute.Zxid) []byte {
+	f.state, f.level = Ended, false
+	return f.end(b, mark, jute.FeedEvent{Zxid: oldest, Compacted: true}, 0)
 }
 
 // end completes the frame of an event that has count changes.

@@ -1,19 +1,34 @@
 package feed
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/zkd-project/zkd/server/fair"
+)
 
 // Places bounds how many feeds a server has, and counts them. All sets of the server share it. It is safe
-// for concurrent use. The zero Places has room for no feed: call SetLimits.
+// for concurrent use. The zero Places has no limit for all, and no room in a set: call SetLimits.
 type Places struct {
+	// Displaced, if it is set before the first feed, is called when a feed of a set has given way to
+	// another one: Next of its set tells the client, and removes it. It must not block.
+	Displaced func()
+
 	perSet, limit atomic.Int64
 
-	open, refused, compacted atomic.Int64
+	taken fair.Places[any] // by *Set, or by a key of a reader
+
+	refused, displaced, compacted atomic.Int64
 }
+
+// Place is a place that is taken.
+type Place = fair.Place[any]
 
 // Usage is what has become of a server's feeds.
 type Usage struct {
 	Open      int64
 	Refused   int64 // for want of a place
+	Displaced int64 // ended so that another one could begin
 	Compacted int64 // did not begin or ended, since the history lacks changes
 }
 
@@ -26,32 +41,43 @@ func (p *Places) SetLimits(perSet, all int) {
 
 // Usage returns the counts.
 func (p *Places) Usage() Usage {
-	return Usage{p.open.Load(), p.refused.Load(), p.compacted.Load()}
+	return Usage{int64(p.taken.Len()), p.refused.Load(), p.displaced.Load(), p.compacted.Load()}
 }
 
-// Enter takes a place for a reader that is in no set, if there is one. Leave must follow.
-func (p *Places) Enter() bool {
-	if n, most := p.open.Add(1), p.limit.Load(); most == 0 || n <= most {
-		return true
+// Enter takes a place for a reader that is in no set, of a client that has this key and these groups: see
+// package fair. If there is none, a client that has more gives way. Enter returns nil if none does. When
+// this reader has to give way, end is called, once; it must not block. Leave must follow.
+func (p *Places) Enter(key any, groups []string, end func()) *Place {
+	most := math.MaxInt
+	if limit := p.limit.Load(); limit > 0 {
+		most = int(limit)
 	}
-	p.open.Add(-1)
-	p.refused.Add(1)
-	return false
-}
-
-// enterSet is Enter for one more feed in a set that has some.
-func (p *Places) enterSet(others int) bool {
-	if int64(others) < p.perSet.Load() {
-		return p.Enter()
+	place := p.taken.Take(most, key, groups, func() {
+		p.displaced.Add(1)
+		end()
+	})
+	if place == nil {
+		p.refused.Add(1)
 	}
-	p.refused.Add(1)
-	return false
+	return place
 }
 
-// Leave gives a place back.
-func (p *Places) Leave() { p.leave(1) }
+// enterSet is Enter for one more feed of a set.
+func (p *Places) enterSet(s *Set, groups []string, f *Feed) *Place {
+	if int64(len(s.feeds)) >= p.perSet.Load() {
+		p.refused.Add(1)
+		return nil
+	}
+	return p.Enter(s, groups, func() {
+		f.displaced.Store(true)
+		if p.Displaced != nil {
+			p.Displaced()
+		}
+	})
+}
 
-func (p *Places) leave(n int) { p.open.Add(int64(-n)) }
+// Leave gives a place back, which may have been given to another feed already.
+func (p *Places) Leave(x *Place) { p.taken.Leave(x) }
 
 // Compacted counts a feed that the history lacks changes for.
 func (p *Places) Compacted() { p.compacted.Add(1) }

@@ -18,9 +18,10 @@ type Set struct {
 func (s *Set) Empty() bool { return len(s.feeds) == 0 }
 
 // Subscribe begins a feed, and returns the zxid after which it begins. now is the zxid that
-// jute.FromNow stands for. The error is jute.ErrBadArguments, jute.ErrQuotaExceeded if there is no place,
-// jute.ErrConnectionLoss after Close, or a *jute.CompactedError.
-func (s *Set) Subscribe(h *History, p *Places, r *jute.SubscribeRequest, now jute.Zxid) (jute.Zxid, error) {
+// jute.FromNow stands for. groups are what the client has in common with others: see package fair. The
+// error is jute.ErrBadArguments, jute.ErrQuotaExceeded if there is no place, jute.ErrConnectionLoss after
+// Close, or a *jute.CompactedError.
+func (s *Set) Subscribe(h *History, p *Places, groups []string, r *jute.SubscribeRequest, now jute.Zxid) (jute.Zxid, error) {
 	s.removeEnded() // the client may know already that they have
 	f, err := h.Subscribe(r, now)
 	_, compacted := errors.AsType[*jute.CompactedError](err)
@@ -34,7 +35,8 @@ func (s *Set) Subscribe(h *History, p *Places, r *jute.SubscribeRequest, now jut
 		return 0, jute.ErrBadArguments
 	case s.closed:
 		return 0, jute.ErrConnectionLoss
-	case !p.enterSet(len(s.feeds)):
+	}
+	if f.place = p.enterSet(s, groups, f); f.place == nil {
 		return 0, jute.ErrQuotaExceeded
 	}
 	s.feeds, s.places = append(s.feeds, f), p
@@ -44,10 +46,10 @@ func (s *Set) Subscribe(h *History, p *Places, r *jute.SubscribeRequest, now jut
 // Close ends the feeds, and there will be no others.
 func (s *Set) Close() {
 	s.closed = true
-	if len(s.feeds) > 0 {
-		s.places.leave(len(s.feeds))
-		s.feeds = nil
+	for _, f := range s.feeds {
+		s.places.Leave(f.place)
 	}
+	s.feeds = nil
 }
 
 // Grant adds to the credit of a feed. The error is jute.ErrNoWatcher or jute.ErrBadArguments.
@@ -65,10 +67,10 @@ func (s *Set) Unsubscribe(r *jute.UnsubscribeRequest) error {
 	if i < 0 {
 		return jute.ErrNoWatcher
 	}
-	s.feeds = slices.Delete(s.feeds, i, i+1)
 	if !mutated(placeKept) {
-		s.places.Leave()
+		s.places.Leave(s.feeds[i].place)
 	}
+	s.feeds = slices.Delete(s.feeds, i, i+1)
 	return nil
 }
 
@@ -110,8 +112,10 @@ func (s *Set) removeEnded() {
 		if f.State() != Ended {
 			return false
 		}
-		s.places.Compacted()
-		s.places.Leave()
+		if !f.displaced.Load() {
+			s.places.Compacted()
+		}
+		s.places.Leave(f.place)
 		return true
 	})
 }

@@ -26,7 +26,7 @@ func TestSet(t *testing.T) {
 	var p Places
 	p.SetLimits(each, 0)
 	subscribe := func(feed int32, after jute.Zxid) error {
-		_, err := s.Subscribe(h, &p, &jute.SubscribeRequest{Path: "/", Feed: feed, After: after, Credit: 1}, 5)
+		_, err := s.Subscribe(h, &p, nil, &jute.SubscribeRequest{Path: "/", Feed: feed, After: after, Credit: 1}, 5)
 		return err
 	}
 	for id := range int32(each) {
@@ -75,13 +75,16 @@ func TestPlaces(t *testing.T) {
 	var p Places
 	p.SetLimits(2, 4)
 	subscribe := func(s *Set, feed int32) error {
-		_, err := s.Subscribe(w.history, &p, &jute.SubscribeRequest{Path: "/", Recursive: true, Feed: feed, After: jute.FromNow, Credit: 10_000}, w.zxid)
+		_, err := s.Subscribe(w.history, &p, []string{"ip"}, &jute.SubscribeRequest{Path: "/", Recursive: true, Feed: feed, After: jute.FromNow, Credit: 10_000}, w.zxid)
 		return err
 	}
-	enters := func() error {
-		if !p.Enter() {
+	var reader *Place
+	enters := func(key string) error {
+		x := p.Enter(key, []string{"ip"}, func() { t.Errorf("%s gives way", key) })
+		if x == nil {
 			return jute.ErrQuotaExceeded
 		}
+		reader = x
 		return nil
 	}
 	check := func(what string, got, want error, usage Usage) {
@@ -94,13 +97,14 @@ func TestPlaces(t *testing.T) {
 	check("a second feed", subscribe(&a, 2), nil, Usage{Open: 2})
 	check("one too many for the set", subscribe(&a, 3), jute.ErrQuotaExceeded, Usage{Open: 2, Refused: 1})
 	check("another set", subscribe(&b, 1), nil, Usage{Open: 3, Refused: 1})
-	check("another reader", enters(), nil, Usage{Open: 4, Refused: 1})
+	check("another reader", enters("1"), nil, Usage{Open: 4, Refused: 1})
 	check("one too many for all", subscribe(&b, 2), jute.ErrQuotaExceeded, Usage{Open: 4, Refused: 2})
-	check("one more reader", enters(), jute.ErrQuotaExceeded, Usage{Open: 4, Refused: 3})
-	p.SetLimits(1, 3)
+	check("one more reader", enters("1"), jute.ErrQuotaExceeded, Usage{Open: 4, Refused: 3})
+	p.SetLimits(1, 2)
 	check("a lower limit", b.Unsubscribe(&jute.UnsubscribeRequest{Feed: 1}), nil, Usage{Open: 3, Refused: 3})
 	check("no room under it", subscribe(&b, 2), jute.ErrQuotaExceeded, Usage{Open: 3, Refused: 4})
-	p.Leave()
+	p.SetLimits(1, 3)
+	p.Leave(reader)
 	check("room", subscribe(&b, 2), nil, Usage{Open: 3, Refused: 4})
 	for range 10 {
 		w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/n" + w.zxid.String(), Data: make([]byte, 1000)})
@@ -116,6 +120,66 @@ func TestPlaces(t *testing.T) {
 	check("the end", nil, nil, Usage{Refused: 4, Compacted: 3})
 }
 
+// Who holds most feeds gives one up to others, who would have fewer. Its client is told.
+func TestDisplaced(t *testing.T) {
+	w := newWorld(1 << 20)
+	var p Places
+	told := 0
+	p.Displaced = func() { told++ }
+	p.SetLimits(3, 4)
+	var a, b, c Set
+	subscribe := func(s *Set, id int32, address string) error {
+		_, err := s.Subscribe(w.history, &p, []string{address}, &jute.SubscribeRequest{Path: "/", Recursive: true, Feed: id, After: jute.FromNow, Credit: 10_000}, w.zxid)
+		return err
+	}
+	check := func(what string, got, want error, usage Usage) {
+		t.Helper()
+		if got != want || p.Usage() != usage || int64(told) != usage.Displaced {
+			t.Errorf("%s: %v and %+v, %d times told; want %v and %+v", what, got, p.Usage(), told, want, usage)
+		}
+	}
+	for id := range int32(3) {
+		check("feeds", subscribe(&a, id, "1"), nil, Usage{Open: int64(id) + 1})
+	}
+	check("one more of the address", subscribe(&b, 0, "1"), nil, Usage{Open: 4})
+	a.Next(send(make(map[int32]int)))
+	w.apply(0, datatree.Op{Kind: datatree.OpCreate, Path: "/a"})
+	check("one of another connection", subscribe(&b, 1, "1"), nil, Usage{Open: 4, Displaced: 1})
+	check("it has as many now", subscribe(&b, 2, "1"), jute.ErrQuotaExceeded, Usage{Open: 4, Displaced: 1, Refused: 1})
+	events := make(map[int32]jute.FeedEvent)
+	a.CatchUp(func(f *Feed) bool {
+		d, e := jute.NewDecoder(f.Append(nil, func([]jute.ACL) bool { return true })), jute.FeedEvent{}
+		new(jute.ReplyHeader).Decode(skipLength(&d))
+		e.Decode(&d)
+		events[f.ID()] = e
+		return true
+	})
+	if e := events[0]; !e.Compacted || e.Zxid != 0 || len(events[1].Changes) != 1 || events[2].Compacted {
+		t.Errorf("the oldest feed ends with %+v, and the others have %+v, %+v", e, events[1], events[2])
+	}
+	if a.Next(send(make(map[int32]int))); len(a.feeds) != 2 {
+		t.Errorf("%d feeds are left", len(a.feeds))
+	}
+	check("another address", subscribe(&c, 0, "2"), nil, Usage{Open: 4, Displaced: 2, Refused: 1})
+	if err := a.Unsubscribe(&jute.UnsubscribeRequest{Feed: 1}); err != nil { // before it is told
+		t.Error(err)
+	}
+	check("the end of a feed that has given way", nil, nil, Usage{Open: 4, Displaced: 2, Refused: 1})
+	x := p.Enter("reader", []string{"3"}, func() { told++ })
+	check("a reader", nil, nil, Usage{Open: 4, Displaced: 3, Refused: 1})
+	for _, s := range []*Set{&a, &b, &c} {
+		s.Close()
+	}
+	p.Leave(x)
+	check("all have ended", nil, nil, Usage{Displaced: 3, Refused: 1})
+}
+
+// skipLength skips the length of a frame.
+func skipLength(d *jute.Decoder) *jute.Decoder {
+	d.Int32()
+	return d
+}
+
 // A feed that has sent everything precedes replies, however many events that takes, until its credit is
 // used up. Others do not.
 func TestCatchUp(t *testing.T) {
@@ -124,7 +188,7 @@ func TestCatchUp(t *testing.T) {
 	places := new(Places)
 	places.SetLimits(3, 0)
 	for id, credit := range []int32{10_000, 0, 1} {
-		if _, err := s.Subscribe(w.history, places, &jute.SubscribeRequest{Path: "/", Recursive: true, Feed: int32(id), Credit: credit}, 0); err != nil {
+		if _, err := s.Subscribe(w.history, places, nil, &jute.SubscribeRequest{Path: "/", Recursive: true, Feed: int32(id), Credit: credit}, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

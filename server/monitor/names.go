@@ -112,6 +112,7 @@ var ownNumbers = []number{
 	{name: "zkd_autopilot_promoted_total", help: "Observers that autopilot has made voters again, on this server as a leader.", counter: true, value: integer(func(r *Reading) int64 { return r.Promoted.Load() })},
 	{name: "zkd_feeds", help: "Change feeds, with those of the admin pages.", value: integer(func(r *Reading) int64 { return r.Feeds })},
 	{name: "zkd_feeds_refused_total", help: "Change feeds refused by zkd.maxFeeds or zkd.maxFeedsPerConnection.", counter: true, value: integer(func(r *Reading) int64 { return r.FeedsRefused })},
+	{name: "zkd_feeds_displaced_total", help: "Change feeds ended by zkd.maxFeeds, so that a client with fewer could begin one.", counter: true, value: integer(func(r *Reading) int64 { return r.FeedsDisplaced })},
 	{name: "zkd_feeds_compacted_total", help: "Change feeds that could not begin, or ended, because the changes that come next were forgotten: see zkd.feedHistoryKb.", counter: true, value: integer(func(r *Reading) int64 { return r.FeedsCompacted })},
 	{name: "zkd_feed_history_bytes", help: "Memory of the changes that are kept for feeds.", value: integer(func(r *Reading) int { return r.FeedHistoryBytes })},
 	{name: "zkd_views", help: "Subtrees that clients are reading at one zxid each.", value: integer(func(r *Reading) int64 { return r.Views })},

@@ -25,6 +25,7 @@ type Reading struct {
 	Stalls           int64 // times that a connection was paused
 	Feeds            int64 // of changes
 	FeedsRefused     int64 // for want of a place
+	FeedsDisplaced   int64 // ended so that another one could begin
 	FeedsCompacted   int64 // that did not begin or ended, since changes were forgotten
 	FeedHistoryBytes int
 	Views            int64         // subtrees that clients read at one zxid each

@@ -482,7 +482,7 @@ func (s *Sim) serveFeed(n *node, c *conn, req *request, r *reply) {
 		var p jute.SubscribeRequest
 		p.Decode(&d)
 		answer := jute.SubscribeResponse{}
-		answer.Zxid, err = c.feeds.Subscribe(n.changes, n.places, &p, n.applied)
+		answer.Zxid, err = c.feeds.Subscribe(n.changes, n.places, nil, &p, n.applied)
 		if gone, ok := err.(*jute.CompactedError); ok {
 			s.checkHistory(n)
 			answer, err = jute.SubscribeResponse{Zxid: gone.Oldest, Compacted: true}, nil

@@ -72,17 +72,12 @@ func (t *Table[C]) Open(tree *datatree.Tree, root string, c C, groups []string, 
 
 // makeRoom reports whether a connection may have one more view, and ends another one for it if need be.
 func (t *Table[C]) makeRoom(c C, groups []string, now time.Duration) bool {
-	var holders []fair.Holder[C]
-	newcomer := fair.Holder[C]{Key: c, Groups: groups}
-	for _, v := range t.views {
-		i := slices.IndexFunc(holders, func(h fair.Holder[C]) bool { return h.Key == v.conn })
-		if i < 0 {
-			i, holders = len(holders), append(holders, fair.Holder[C]{Key: v.conn, Groups: v.groups})
+	holders := fair.Count(func(yield func(C, []string) bool) {
+		for _, v := range t.views {
+			yield(v.conn, v.groups)
 		}
-		if holders[i].Amount++; v.conn == c {
-			newcomer.Amount++
-		}
-	}
+	})
+	newcomer := fair.Newcomer(holders, c, groups)
 	switch {
 	case newcomer.Amount >= int64(max(1, t.Limits.Views-1)):
 		return false
