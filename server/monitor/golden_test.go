@@ -1,0 +1,164 @@
+package monitor
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/limits"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// numberOf returns a number that belongs to a name, so that each field has another one and keeps
+// it when others come or go.
+func numberOf(name string) int64 {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return int64(h.Sum32() % 100_000)
+}
+
+// fill sets the numbers of a struct, and what its histograms have observed.
+func fill(v reflect.Value, prefix string) {
+	for i := range v.NumField() {
+		name, f := v.Type().Field(i).Name, v.Field(i)
+		if !v.Type().Field(i).IsExported() {
+			continue
+		}
+		n := numberOf(prefix + name)
+		switch x := f.Addr().Interface().(type) {
+		case *atomic.Int64:
+			x.Store(n)
+		case *Histogram:
+			x.Observe(time.Duration(n)*time.Microsecond, 3)
+			x.Observe(time.Duration(n), 2)
+		case *time.Duration:
+			*x = time.Duration(n) * time.Millisecond
+		case *int:
+			*x = int(n)
+		case *int64:
+			*x = n
+		case *uint64:
+			*x = uint64(n)
+		case *Sizes:
+			x.ObserveAll(n, n/2, 2*n)
+		}
+	}
+}
+
+// exampleMetrics returns counters that are all different.
+func exampleMetrics() *Metrics {
+	m := NewMetrics()
+	fill(reflect.ValueOf(m).Elem(), "")
+	for i, x := range ops {
+		m.Requests.Observe(x.op, 0, time.Duration(i+1)*time.Millisecond, int64(i+1))
+		m.Requests.Observe(x.op, jute.ErrNoNode, time.Duration(i+1)*time.Microsecond, 1)
+	}
+	for i := range m.Fired {
+		m.Fired[i].Observe(time.Duration(i), 2)
+	}
+	for _, n := range []*Namespaces{&m.ReadPerNamespace, &m.WritePerNamespace} {
+		var c NamespaceCount
+		c.Add(n, "/app/config", 100)
+		c.Add(n, "/app/config", 50)
+		c.Add(n, "/other", 7)
+		c.Flush()
+	}
+	m.QuotaErrors.CountOne("/app/config")
+	return m
+}
+
+// example returns a reading of a server with a role.
+func example(st *zab.Status) *Reading {
+	r := &Reading{Metrics: exampleMetrics(), Role: st, Serving: true}
+	fill(reflect.ValueOf(r).Elem(), "")
+	fill(reflect.ValueOf(&r.Tree).Elem(), "Tree.")
+	r.Troubles = func() Troubles { return Troubles{Clock: time.UnixMilli(1_700_000_000_123)} }
+	r.Quotas = func() []NamespaceQuotas {
+		return ByNamespace([]datatree.Quota{{Path: "/app", Limits: datatree.Limits{Count: 5, Bytes: -1, CountHard: -1, BytesHard: 700}}})
+	}
+	r.Held = func() []Holding { return []Holding{{"requests", 3, 400, 0}, {"log", 2, 300, 4000}} }
+	r.Limits = []limits.Figure{{Rule: "all", Resource: 0, Over: 1, Slowed: 2, Refused: 3, Subjects: 4}}
+	r.Ensemble = true
+	r.Members, r.FileMembers = "1, 2, 3", "1, 2"
+	return r
+}
+
+// examples are readings of servers in different states.
+func examples() []struct {
+	name string
+	r    *Reading
+} {
+	leader := example(&zab.Status{Role: zab.Leading, FileDiffers: true, OtherFiles: 2})
+	leader.DiskFull, leader.RefusesWrites, leader.KeepsAway = true, true, true
+	leader.Peers = []zab.PeerStatus{{ID: 2, Synced: true, Counted: true}, {ID: 3, Synced: true}, {ID: 4, Synced: true, Observer: true}, {ID: 5}}
+	leader.Sending, leader.Unfollowed = []Transfer{{5, 10, 100}}, "open zoo.cfg:\n\tno permission"
+	leader.Troubles = func() Troubles {
+		return Troubles{
+			Clock: time.UnixMilli(1_700_000_000_456), FsyncPending: time.Second, DiskFull: 2 * time.Second, SnapshotsFail: 3 * time.Second,
+			SnapshotError: "no\nroom", OpenRoot: true, LongReply: 4 * time.Second, ExpiringSessions: 5, MissingVoters: []zab.SID{2, 3}, VotersMissing: 6 * time.Second,
+			PeerListen: "in use", ClientCertificate: time.UnixMilli(1e12), QuorumCertificate: time.UnixMilli(2e12),
+			ClientReload: errors.New("a"), QuorumReload: errors.New("b"), UnlistedSecurePort: 2281,
+		}
+	}
+	looking := example(&zab.Status{Role: zab.Looking})
+	looking.Serving, looking.Arriving = false, []Transfer{{1, 5, 50}}
+	alone := example(&zab.Status{})
+	alone.Ensemble = false
+	return []struct {
+		name string
+		r    *Reading
+	}{{"leader", leader}, {"looking", looking}, {"alone", alone},
+		{"observer", example(&zab.Status{Role: zab.Following, Observer: true})}}
+}
+
+var build = regexp.MustCompile(`(?m)^zkd_build_info\{.*`)
+
+// TestOutput compares all of mntr and of Prometheus's text with testdata.
+func TestOutput(t *testing.T) {
+	for _, x := range examples() {
+		t.Run(x.name, func(t *testing.T) {
+			var got strings.Builder
+			for _, m := range x.r.Words() {
+				fmt.Fprintf(&got, "zk_%s\t%s\n", m.Name, m.Value)
+			}
+			registry := prometheus.NewRegistry()
+			registry.MustRegister(NewCollector("3.9.5-x, built on 2026-01-31 12:00 UTC", func() *Reading { return x.r }))
+			answer := httptest.NewRecorder()
+			promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+			for line := range strings.Lines(build.ReplaceAllString(answer.Body.String(), "zkd_build_info")) {
+				if x.name == "leader" || !strings.Contains(line, "_bucket{") { // all have the same buckets
+					got.WriteString(line)
+				}
+			}
+			file := "testdata/" + x.name + ".golden"
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gotLines, wantLines := strings.Split(got.String(), "\n"), strings.Split(string(want), "\n")
+			for i := range max(len(gotLines), len(wantLines)) {
+				if i >= len(gotLines) || i >= len(wantLines) || gotLines[i] != wantLines[i] {
+					t.Fatalf("%s:%d differs; got all:\n%s", file, i+1, got.String())
+				}
+			}
+		})
+	}
+}
