@@ -21,8 +21,11 @@ const ours = `
 	internal/format:   none
 	internal/fault:    internal/format
 
+	# Faults planted into the rules of pure packages, in builds with a tag.
+	internal/mutant:   none
+
 	# The core. Pure: see below.
-	server/datatree:   jute internal/format
+	server/datatree:   jute internal/format internal/mutant
 	server/watch:      jute
 	server/session:    jute internal/secret
 	server/auth:       jute
@@ -31,15 +34,15 @@ const ours = `
 	server/auth/sasl:  jute internal/digestmd5 internal/scram server/auth
 	server/limits:     jute
 	server/fair:       none
-	server/feed:       jute server/datatree server/fair
-	server/evaluate:   jute internal/exact server/auth server/datatree
-	server/zab:        jute internal/format internal/secret
-	server/datadirs:   internal/fault internal/format internal/secret server/zab
+	server/feed:       jute internal/mutant server/datatree server/fair
+	server/evaluate:   jute internal/exact internal/mutant server/auth server/datatree
+	server/zab:        jute internal/format internal/mutant internal/secret
+	server/datadirs:   internal/fault internal/format internal/mutant internal/secret server/zab
 	# What a server does with requests, above zab. The simulator runs it, too.
-	server/replica:    jute internal/fifo internal/format internal/wire server/auth server/datatree server/evaluate
+	server/replica:    jute internal/fifo internal/format internal/mutant internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/keystore server/limits server/secure server/zab
-	server/sim:        jute internal/exact internal/fault internal/testing/crashfs internal/vfs server/auth server/clients/pending server/clients/register server/clients/views server/datadirs server/datatree server/evaluate server/feed server/replica server/session
+	server/sim:        jute internal/exact internal/fault internal/mutant internal/testing/crashfs internal/vfs server/auth server/clients/pending server/clients/register server/clients/views server/datadirs server/datatree server/evaluate server/feed server/replica server/session
 	                   server/snapshot server/wal server/watch server/zab
 
 	# Lists and records in memory.
@@ -272,7 +275,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "server/auth", "server/auth/certid", "server/clients/views", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "internal/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/views", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "internal/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

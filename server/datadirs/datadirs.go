@@ -73,7 +73,7 @@ func (f *Found) Decide(order string) (Start, error) {
 		return Start{}, err
 	}
 	if aside, err := f.setAsideOrdered(order); aside || err != nil {
-		return Start{Aside: aside, New: aside, Unproven: aside && !mutated(lossCounts)}, err
+		return Start{Aside: aside, New: aside, Unproven: aside && !lossCounts.Planted()}, err
 	}
 	if err := f.incomplete(); err != nil {
 		return Start{}, err
@@ -87,7 +87,7 @@ func (f *Found) Decide(order string) (Start, error) {
 // MixedUp returns an error if one of the directories has what belongs in the other: each
 // of them may be the wrong one, or both. Apache's server refuses that, too.
 func (f *Found) MixedUp() error {
-	if mutated(rolesIgnored) {
+	if rolesIgnored.Planted() {
 		return nil
 	}
 	const journal, data = "a log in its directory journal", "a file " + OwnerFile + " or snapshots in its directory snap"
@@ -109,7 +109,7 @@ func (f *Found) MixedUp() error {
 // with which the other has worked.
 func (f *Found) incomplete() error {
 	switch {
-	case mutated(halfCounts):
+	case halfCounts.Planted():
 		return nil
 	case !f.Exists && (f.Owner != nil || f.OwnerError != nil || f.Snapshots > 0 || f.Remains):
 		return fmt.Errorf("there is no log in %s, but there is %s: is dataLogDir right, and is its disk mounted? "+
@@ -167,7 +167,7 @@ func (f *Found) NewLog(s Start, drawn Identity) Identity {
 func (f *Found) Replacement(drawn Identity) Identity {
 	drawn.Server, drawn.Unproven = f.Self, true
 	drawn.Replaced, _ = f.Incarnation()
-	if mutated(lossCounts) {
+	if lossCounts.Planted() {
 		drawn.Unproven, drawn.Incarnation = false, drawn.Replaced
 	}
 	return drawn
@@ -178,7 +178,7 @@ func (f *Found) Replacement(drawn Identity) Identity {
 // All of them must be proven to be damaged, and other servers must have the data: what is
 // missing may come back.
 func (f *Found) MayReplace(reasons []fault.Kind) bool {
-	lost := func(k fault.Kind) bool { return k == fault.Damaged || mutated(missingIsLost) }
+	lost := func(k fault.Kind) bool { return k == fault.Damaged || missingIsLost.Planted() }
 	return f.Self != 0 && !slices.ContainsFunc(reasons, func(k fault.Kind) bool { return !lost(k) })
 }
 
@@ -190,7 +190,7 @@ func (f *Found) Settle(log Identity) (Identity, Owner) {
 	if log.Server == 0 {
 		log.Server = f.Self
 	}
-	if mutated(lossForgotten) && f.Exists {
+	if lossForgotten.Planted() && f.Exists {
 		log.Unproven = false
 	}
 	return log, Owner{Server: log.Server, Incarnation: log.Incarnation}
@@ -200,7 +200,7 @@ func (f *Found) Settle(log Identity) (Identity, Owner) {
 // ran, and reports whether it changed. The start must write the file before it opens the log:
 // a log that replaces this one names only this one's incarnation.
 func (f *Found) CatchUp() bool {
-	if f.Owner == nil || f.Log == nil || f.Owner.Incarnation == f.Log.Incarnation || mutated(ownerLate) {
+	if f.Owner == nil || f.Log == nil || f.Owner.Incarnation == f.Log.Incarnation || ownerLate.Planted() {
 		return false
 	}
 	f.Owner = &Owner{Server: f.Owner.Server, Incarnation: f.Log.Incarnation}
@@ -210,7 +210,7 @@ func (f *Found) CatchUp() bool {
 // Superseded reports whether a snapshot that the log does not refer to is of no use: this log
 // took it, and has its history. Any other one may be the last copy of something.
 func Superseded(log *Identity, incarnation []byte, covered bool) bool {
-	return string(incarnation) == string(log.Incarnation[:]) && covered || mutated(othersRemoved)
+	return string(incarnation) == string(log.Incarnation[:]) && covered || othersRemoved.Planted()
 }
 
 // Incarnation returns the incarnation of the data that is there, if it is known.

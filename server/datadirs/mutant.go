@@ -1,43 +1,14 @@
 package datadirs
 
-import "fmt"
+import "github.com/zkd-project/zkd/internal/mutant"
 
-// Mutant is a fault that can be injected into the decisions, in a build with the tag
-// zabmutants: see replica.Mutant.
-type Mutant uint8
-
-const (
-	lossCounts Mutant = iota + 1
-	lossForgotten
-	halfCounts
-	missingIsLost
-	othersRemoved
-	ownerLate
-	rolesIgnored
+// Faults of the decisions.
+var (
+	lossCounts    = mutant.New("loss-counts")
+	lossForgotten = mutant.New("loss-forgotten")
+	halfCounts    = mutant.New("half-counts")
+	missingIsLost = mutant.New("missing-is-lost")
+	othersRemoved = mutant.New("others-removed")
+	ownerLate     = mutant.New("owner-late")
+	rolesIgnored  = mutant.New("roles-ignored")
 )
-
-var mutantNames = [...]string{
-	lossCounts:    "loss-counts",
-	lossForgotten: "loss-forgotten",
-	halfCounts:    "half-counts",
-	missingIsLost: "missing-is-lost",
-	othersRemoved: "others-removed",
-	ownerLate:     "owner-late",
-	rolesIgnored:  "roles-ignored",
-}
-
-func (m Mutant) String() string {
-	if int(m) < len(mutantNames) && m > 0 {
-		return mutantNames[m]
-	}
-	return fmt.Sprintf("mutant(%d)", uint8(m))
-}
-
-// Mutants returns all mutants.
-func Mutants() []Mutant {
-	list := make([]Mutant, 0, len(mutantNames)-1)
-	for m := lossCounts; int(m) < len(mutantNames); m++ {
-		list = append(list, m)
-	}
-	return list
-}

@@ -68,7 +68,7 @@ func (f *finder) back(path string) (id nodeID, end int) {
 
 // forget notes that id, which has no children, has just been unlinked.
 func (f *finder) forget(id nodeID) {
-	if n := len(f.levels); n > 0 && f.levels[n-1].id == id && !mutated(unlinkedKept) {
+	if n := len(f.levels); n > 0 && f.levels[n-1].id == id && !unlinkedKept.Planted() {
 		f.levels = f.levels[:n-1]
 	}
 	f.unlinked = f.tree.unlinked

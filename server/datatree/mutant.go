@@ -1,32 +1,13 @@
 package datatree
 
-import "fmt"
+import "github.com/zkd-project/zkd/internal/mutant"
 
-// Mutant is a fault that can be injected into a tree or its subtrees, in a build with the tag zabmutants: see
-// replica.Mutant.
-type Mutant uint8
-
-const (
-	writesShow   Mutant = iota + 1 // what is written after the freeze shows
-	childrenLost                   // children that have been deleted since the freeze are lost
-	deletedLast                    // they come after the others
-	newShow                        // children that were created since show
-	aclShows                       // an ACL that was set since shows
-	unlinkedKept                   // a finder continues from a node that is gone
-	numMutants
+// Faults of a tree and of its subtrees.
+var (
+	writesShow   = mutant.New("writes-show")   // what is written after the freeze shows
+	childrenLost = mutant.New("children-lost") // children that have been deleted since the freeze are lost
+	deletedLast  = mutant.New("deleted-last")  // they come after the others
+	newShow      = mutant.New("new-show")      // children that were created since show
+	aclShows     = mutant.New("acl-shows")     // an ACL that was set since shows
+	unlinkedKept = mutant.New("unlinked-kept") // a finder continues from a node that is gone
 )
-
-var mutantNames = [...]string{writesShow: "writes-show", childrenLost: "children-lost", deletedLast: "deleted-last",
-	newShow: "new-show", aclShows: "acl-shows", unlinkedKept: "unlinked-kept"}
-
-func (m Mutant) String() string {
-	if m > 0 && m < numMutants {
-		return mutantNames[m]
-	}
-	return fmt.Sprintf("mutant(%d)", uint8(m))
-}
-
-// Mutants returns all mutants.
-func Mutants() []Mutant {
-	return []Mutant{writesShow, childrenLost, deletedLast, newShow, aclShows, unlinkedKept}
-}

@@ -70,7 +70,7 @@ func (s *Subtree) Zxid() jute.Zxid { return s.zxid }
 func (s *Subtree) Lost() bool { return s.lost }
 
 func (s *Subtree) save(id nodeID) {
-	if _, ok := s.saved[id]; ok || s.lost || mutated(writesShow) {
+	if _, ok := s.saved[id]; ok || s.lost || writesShow.Planted() {
 		return
 	}
 	n := new(savedNode)
@@ -84,11 +84,11 @@ func (s *Subtree) save(id nodeID) {
 
 // remove notes that id, which is saved, is about to be deleted.
 func (s *Subtree) remove(id nodeID) {
-	if s.lost || s.isNew(id) || mutated(writesShow) {
+	if s.lost || s.isNew(id) || writesShow.Planted() {
 		return
 	}
 	s.past.remove(id)
-	if mutated(childrenLost) {
+	if childrenLost.Planted() {
 		s.gone[s.tree.arena.rec(id).parent] = nil
 	}
 }
@@ -115,7 +115,7 @@ func (s *Subtree) Walk(visit func(path []byte, n *Node, data []byte) Visited) (m
 		p := &s.levels[len(s.levels)-1]
 		n := s.frozen(p.id)
 		acl := n.list
-		if mutated(aclShows) && !n.gone {
+		if aclShows.Planted() && !n.gone {
 			acl = s.tree.acls.entries[s.tree.arena.more(p.id).acl]
 		}
 		node := n.node(n.children, len(n.data), acl.list)
@@ -154,7 +154,7 @@ func (s *Subtree) advance() {
 
 // fill sets the children of p that come after the last one.
 func (s *Subtree) fill(p *place) {
-	isNew := func(c nodeID) bool { return s.isNew(c) && !mutated(newShow) }
+	isNew := func(c nodeID) bool { return s.isNew(c) && !newShow.Planted() }
 	p.next, p.after, p.more = s.childrenAfter(nil, p.id, p.after, nil, isNew)
 }
 

@@ -25,7 +25,7 @@ func (e *Evaluator) fits(txn *datatree.Txn) bool {
 	w := e.window(e.req.Session)
 	w.Confirm(e.req.Confirmed)
 	again := e.req.Number <= w.Done()
-	if mutated(doneAgain) {
+	if doneAgain.Planted() {
 		again = e.req.Number < w.Done()
 	}
 	return !again && w.Fits(costOf(txn))
@@ -33,7 +33,7 @@ func (e *Evaluator) fits(txn *datatree.Txn) bool {
 
 // Accept notes that the transaction of the last request will be proposed.
 func (e *Evaluator) Accept(txn *datatree.Txn) {
-	if txn.Number != 0 && !mutated(acceptedForgotten) {
+	if txn.Number != 0 && !acceptedForgotten.Planted() {
 		e.window(txn.Session).Add(txn.Number, costOf(txn))
 	}
 }

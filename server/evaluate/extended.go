@@ -21,7 +21,7 @@ func (e *Evaluator) checkAbsent(op *jute.MultiOp, txn *datatree.Txn) error {
 		return err
 	}
 	r, ok := e.node(op.Path)
-	if mutated(absentOfTree) {
+	if absentOfTree.Planted() {
 		_, ok = e.tree.Get(op.Path)
 	}
 	switch {
@@ -47,7 +47,7 @@ func (e *Evaluator) createOrSet(op *jute.MultiOp, txn *datatree.Txn) error {
 	if !e.allowed(&r, jute.PermWrite) {
 		return jute.ErrNoAuth
 	}
-	if op.Mode.Ephemeral() != r.owner.Ephemeral() || r.owner.Ephemeral() && r.owner.Session() != e.req.Session && !mutated(setsAnothers) {
+	if op.Mode.Ephemeral() != r.owner.Ephemeral() || r.owner.Ephemeral() && r.owner.Session() != e.req.Session && !setsAnothers.Planted() {
 		return jute.ErrNodeExists
 	}
 	return e.setData(op, txn)
@@ -97,7 +97,7 @@ func (e *Evaluator) subtree(top branch, limit int) (paths []string, err error) {
 		siblings := len(next)
 		for child := range e.childrenOf(&at, pending) {
 			next = append(next, child)
-			if bytes += len(child.path); (bytes > jute.MaxDeleteTreePaths || len(paths)+len(next) > limit) && !mutated(limitIgnored) {
+			if bytes += len(child.path); (bytes > jute.MaxDeleteTreePaths || len(paths)+len(next) > limit) && !limitIgnored.Planted() {
 				return nil, jute.ErrNotEmpty
 			}
 		}
@@ -116,7 +116,7 @@ func (e *Evaluator) pendingBelow(path string) map[string][]branch {
 	prefix := path + "/"
 	e.spend(len(e.over.nodes) / 16)
 	for path, r := range e.over.nodes {
-		if !r.gone && strings.HasPrefix(path, prefix) && !mutated(subtreeOfTree) {
+		if !r.gone && strings.HasPrefix(path, prefix) && !subtreeOfTree.Planted() {
 			parent := jute.Parent(path)
 			below[parent] = append(below[parent], branch{path, r})
 		}
@@ -137,7 +137,7 @@ func (e *Evaluator) childrenOf(at *branch, pending map[string][]branch) iter.Seq
 		for name := range e.tree.Children(at.path) {
 			path := at.path + "/" + name
 			e.lookedAt(path)
-			if _, touched := e.over.nodes[path]; touched && !mutated(subtreeOfTree) {
+			if _, touched := e.over.nodes[path]; touched && !subtreeOfTree.Planted() {
 				continue
 			}
 			if r, ok := e.node(path); ok && !yield(branch{path, r}) {

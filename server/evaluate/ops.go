@@ -44,10 +44,10 @@ type future struct{ *Evaluator }
 
 func (f future) Owner(path string) (jute.Owner, bool) {
 	switch {
-	case mutated(holderOfTree):
+	case holderOfTree.Planted():
 		n, ok := f.tree.Get(path)
 		return n.Owner, ok
-	case mutated(holderUnchecked):
+	case holderUnchecked.Planted():
 		return jute.OwnerSession(f.req.Session), true
 	}
 	r, ok := f.node(path)
@@ -63,7 +63,7 @@ func (f future) Children(path string) iter.Seq[string] {
 	prefix := strings.TrimSuffix(path, "/") + "/"
 	return func(yield func(string) bool) {
 		for name := range f.tree.Children(path) {
-			if mutated(anyContender) {
+			if anyContender.Planted() {
 				if r, _ := f.node(prefix + name); r.owner.Session() != f.req.Session {
 					continue
 				}

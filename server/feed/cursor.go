@@ -42,8 +42,8 @@ func (c *Cursor) Next(yield func(Record) (taken bool)) error {
 				c.zxid = max(c.zxid, c.current)
 				c.current = zxid
 			}
-			if (zxid > c.zxid || mutated(afterDoubled) && zxid == c.zxid) && !yield(record) {
-				if mutated(untakenLost) {
+			if (zxid > c.zxid || afterDoubled.Planted() && zxid == c.zxid) && !yield(record) {
+				if untakenLost.Planted() {
 					c.offset = next
 				}
 				return nil
@@ -62,7 +62,7 @@ func (c *Cursor) locate() (at chunk, sealed, more bool, err error) {
 	mu := &c.history.mu
 	mu.Lock()
 	defer mu.Unlock()
-	if c.history.lacksLocked(c.zxid) || mutated(compactedEarly) && c.zxid == mu.oldest && c.chunk == 0 {
+	if c.history.lacksLocked(c.zxid) || compactedEarly.Planted() && c.zxid == mu.oldest && c.chunk == 0 {
 		return at, false, false, &jute.CompactedError{After: c.zxid, Oldest: mu.oldest}
 	}
 	open := mu.first + uint64(len(mu.chunks)) - 1 // the chunk to which more is added

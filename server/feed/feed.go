@@ -93,7 +93,7 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 		b, mark := begin(b)
 		return f.endFeed(b, mark, f.Zxid())
 	case f.credit <= 0:
-		f.state, f.level = Waiting, mutated(levelUntold) && f.level
+		f.state, f.level = Waiting, levelUntold.Planted() && f.level
 		if f.told && !f.level {
 			b, mark := begin(b)
 			return f.end(b, mark, jute.FeedEvent{Zxid: f.Zxid()}, 0)
@@ -126,7 +126,7 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 		count++
 		return true
 	})
-	f.level = f.level && !mutated(levelForgotten) || f.state == Current
+	f.level = f.level && !levelForgotten.Planted() || f.state == Current
 	if gone, ok := errors.AsType[*jute.CompactedError](err); ok {
 		return f.endFeed(b[:mark+4+eventHead], mark, gone.Oldest)
 	}
@@ -134,7 +134,7 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 		return b[:mark] // after more it says how far it is, so that the client can resume it
 	}
 	event := jute.FeedEvent{Zxid: f.Zxid(), Level: f.level}
-	if mutated(partConfirmed) {
+	if partConfirmed.Planted() {
 		event.Zxid = max(event.Zxid, f.cursor.current)
 	}
 	return f.end(b, mark, event, count)
@@ -161,7 +161,7 @@ func (f *Feed) end(b []byte, mark int, event jute.FeedEvent, count int) []byte {
 	event.Append(head.Append(b[:mark+4])) // over the empty head
 	binary.BigEndian.PutUint32(b[mark+eventHead:], uint32(count))
 	b = jute.EndFrame(b, mark)
-	if !mutated(chargeless) {
+	if !chargeless.Planted() {
 		f.credit -= len(b) - mark - 4
 	}
 	return b

@@ -168,7 +168,7 @@ func (h *History) lacks(zxid jute.Zxid) error {
 // appendLocked completes a change of a transaction and appends it. acls is the list that says who may read of it; that
 // of a jute.ChangeACL follows the one before.
 func (h *History) appendLocked(c *jute.Change, txn *datatree.Txn, acls ...[]jute.ACL) {
-	if mutated(anybodyDeleted) && c.Kind == jute.ChangeDeleted {
+	if anybodyDeleted.Planted() && c.Kind == jute.ChangeDeleted {
 		acls = [][]jute.ACL{nil}
 	}
 	c.Zxid, c.Index, c.Time, c.Session = txn.Zxid, h.mu.index, txn.Time, txn.Session
@@ -191,7 +191,7 @@ func (at *chunk) place(acls [][]jute.ACL) int {
 	const recent = 8 // changes of neighbours have few lists
 	if len(acls) == 1 {
 		for i := len(at.acls) - 1; i >= max(0, len(at.acls)-recent); i-- {
-			if same(at.acls[i], acls[0]) || mutated(neighboursList) {
+			if same(at.acls[i], acls[0]) || neighboursList.Planted() {
 				return i
 			}
 		}
@@ -256,7 +256,7 @@ func (h *History) roomLocked(n, more int) *chunk {
 		h.mu.chunks[0] = nil
 		h.mu.chunks = h.mu.chunks[1:]
 		h.mu.first++
-		if h.startLocked(old.last); mutated(oldestTooLow) {
+		if h.startLocked(old.last); oldestTooLow.Planted() {
 			h.mu.oldest--
 		}
 		h.mu.bytes -= old.bytes()

@@ -32,7 +32,7 @@ func (r *Reader) Next(yield func(c *jute.Change, ends bool)) error {
 	err := r.cursor.Next(func(record Record) bool {
 		zxid := record.Zxid()
 		if zxid != current && read >= longest {
-			return mutated(batchLost)
+			return batchLost.Planted()
 		}
 		current = zxid
 		read += record.Len()
@@ -44,7 +44,7 @@ func (r *Reader) Next(yield func(c *jute.Change, ends bool)) error {
 			return true
 		}
 		if r.held != nil {
-			yield(r.held, zxid != r.held.Zxid || mutated(endsEarly))
+			yield(r.held, zxid != r.held.Zxid || endsEarly.Planted())
 		}
 		change := record.Change()
 		if sight == Loss {
@@ -55,7 +55,7 @@ func (r *Reader) Next(yield func(c *jute.Change, ends bool)) error {
 	})
 	whole := r.held != nil && r.held.Zxid <= r.cursor.Zxid()
 	if r.held != nil && (whole || err != nil) {
-		yield(r.held, whole && !mutated(endForgotten))
+		yield(r.held, whole && !endForgotten.Planted())
 		r.held = nil
 	}
 	return err

@@ -29,7 +29,7 @@ func (r *Record) Sight(allowed func([]jute.ACL) bool) Sight {
 	switch {
 	case allowed(r.ACL):
 		return Change
-	case r.Kind() == jute.ChangeACL && allowed(r.Was) && !mutated(lossUntold):
+	case r.Kind() == jute.ChangeACL && allowed(r.Was) && !lossUntold.Planted():
 		return Loss
 	}
 	return Nothing

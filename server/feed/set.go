@@ -67,7 +67,7 @@ func (s *Set) Unsubscribe(r *jute.UnsubscribeRequest) error {
 	if i < 0 {
 		return jute.ErrNoWatcher
 	}
-	if !mutated(placeKept) {
+	if !placeKept.Planted() {
 		s.places.Leave(s.feeds[i].place)
 	}
 	s.feeds = slices.Delete(s.feeds, i, i+1)

@@ -50,9 +50,9 @@ func nextRoles(list *zab.Members, after time.Duration, of func(zab.SID) conditio
 	for i := range list.List {
 		m := &list.List[i]
 		switch c := of(m.ID); {
-		case (m.Demoted || m.Observer && mutated(promotesAnother)) && c.ready:
+		case (m.Demoted || m.Observer && promotesAnother.Planted()) && c.ready:
 			promote = append(promote, m.ID)
-		case !m.Observer && !c.ready && (c.silent >= after || mutated(demotesSoon)):
+		case !m.Observer && !c.ready && (c.silent >= after || demotesSoon.Planted()):
 			demote = append(demote, m.ID)
 		}
 	}
@@ -61,7 +61,7 @@ func nextRoles(list *zab.Members, after time.Duration, of func(zab.SID) conditio
 	}
 	slices.SortStableFunc(demote, func(a, b zab.SID) int { return cmp.Compare(of(b).silent, of(a).silent) })
 	for ; len(demote) > 0; demote = demote[:len(demote)-1] {
-		if next := withRoles(list, demote, nil); spareVoters(&next, of) > 0 || mutated(demotesTooMany) {
+		if next := withRoles(list, demote, nil); spareVoters(&next, of) > 0 || demotesTooMany.Planted() {
 			return demote, nil
 		}
 	}
@@ -86,7 +86,7 @@ func withRoles(list *zab.Members, demote, promote []zab.SID) zab.Members {
 	for i := range next.List {
 		switch m := &next.List[i]; {
 		case slices.Contains(demote, m.ID):
-			m.Observer, m.Demoted = true, !mutated(markForgotten)
+			m.Observer, m.Demoted = true, !markForgotten.Planted()
 		case slices.Contains(promote, m.ID):
 			m.Observer, m.Demoted = false, false
 		}
@@ -154,6 +154,6 @@ func KeepMarks(now, next *zab.Members, names func(zab.SID) bool) {
 	for i := range next.List {
 		m := &next.List[i]
 		was := now.Find(m.ID)
-		m.Demoted = was != nil && was.Demoted && m.Observer && (!names(m.ID) || mutated(markKept))
+		m.Demoted = was != nil && was.Demoted && m.Observer && (!names(m.ID) || markKept.Planted())
 	}
 }

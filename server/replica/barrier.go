@@ -54,10 +54,10 @@ func (r *Replica) answersFor(to zab.SID) *answers {
 // client.
 func (r *Replica) placeBarrier(b barrier) {
 	b.after = r.Core.LastZxid()
-	if mutated(fenceEarly) && b.origin == r.leading.services[ServerOf(b.origin)] || mutated(barrierEarly) || mutated(expiredEarly) && b.code == jute.ErrSessionExpired {
+	if fenceEarly.Planted() && b.origin == r.leading.services[ServerOf(b.origin)] || barrierEarly.Planted() || expiredEarly.Planted() && b.code == jute.ErrSessionExpired {
 		b.after = 0
 	}
-	if mutated(wrongConnection) && r.placed != 0 && ServerOf(r.placed) == ServerOf(b.origin) {
+	if wrongConnection.Planted() && r.placed != 0 && ServerOf(r.placed) == ServerOf(b.origin) {
 		b.origin, r.placed = r.placed, b.origin
 	}
 	r.placed = b.origin
@@ -85,7 +85,7 @@ func (r *Replica) readQuorum(origin uint64) uint64 {
 // leaseOrRead returns 0 while the leader's lease holds, and otherwise the number of the
 // quorum read that the barrier of a connection must wait for.
 func (r *Replica) leaseOrRead(origin uint64) uint64 {
-	if r.now() < r.leasedTo || mutated(leaseForEver) {
+	if r.now() < r.leasedTo || leaseForEver.Planted() {
 		return 0
 	}
 	return r.readQuorum(origin)
@@ -144,7 +144,7 @@ func (r *Replica) feed(out *Output) {
 			break
 		}
 		next := &ready[n]
-		if next.Kind == OrderReplay && !mutated(replayPassesBarriers) && b < len(barriers) && barriers[b].after < next.Zxid {
+		if next.Kind == OrderReplay && !replayPassesBarriers.Planted() && b < len(barriers) && barriers[b].after < next.Zxid {
 			r.fed = barriers[b].after
 			orders = append(orders, Order{Kind: OrderReplay, Entry: zab.Entry{Zxid: r.fed}})
 			continue
@@ -182,7 +182,7 @@ func (r *Replica) keepConfirmed() {
 // dropDead drops the barriers of earlier services that come after entries which the history has
 // given up since.
 func (r *Replica) dropDead() {
-	if r.barriers.Len() == 0 || !r.barriers.Front().kept || mutated(deadBarriersKept) {
+	if r.barriers.Len() == 0 || !r.barriers.Front().kept || deadBarriersKept.Planted() {
 		return
 	}
 	all := slices.Clone(r.barriers.All())

@@ -31,11 +31,11 @@ func (r *Replica) forward(batch []Submission) {
 	var before *Submission
 	for i := range batch {
 		sub := &batch[i]
-		if mutated(forwardDrops) && sub.Request.Cxid%8 == 7 {
+		if forwardDrops.Planted() && sub.Request.Cxid%8 == 7 {
 			continue
 		}
 		r.buf = appendSubmission(r.buf, sub, before)
-		if mutated(forwardedTwice) && sub.Request.Cxid%8 == 7 {
+		if forwardedTwice.Planted() && sub.Request.Cxid%8 == 7 {
 			r.buf = appendSubmission(r.buf, sub, nil)
 		}
 		before = sub

@@ -47,7 +47,7 @@ func (r *Replica) hearJoin(peer zab.SID, line string) {
 	if r.status.Role != zab.Leading || r.o.Reconfigure == nil || now.Find(peer) != nil || r.refusesWrites() {
 		return
 	}
-	if mutated(joinsAnother) {
+	if joinsAnother.Planted() {
 		peer = peer%4 + 1
 	}
 	list, err := r.withObserver(now, peer, line)
@@ -79,7 +79,7 @@ func (r *Replica) withObserver(now *zab.Members, id zab.SID, line string) (zab.M
 	}
 	others := list
 	others.List = slices.DeleteFunc(slices.Clone(list.List), func(m zab.Member) bool { return m.ID == id })
-	if m := list.Find(id); (m == nil || !m.Observer || !others.Same(now)) && !mutated(joinsWithVote) {
+	if m := list.Find(id); (m == nil || !m.Observer || !others.Same(now)) && !joinsWithVote.Planted() {
 		return zab.Members{}, errNotAnObserver
 	}
 	return list, nil

@@ -96,7 +96,7 @@ func (p *txnCache) pop() *datatree.Txn {
 
 // dropCommitted drops the proposals up to zxid: they are committed, and come from the log.
 func (l *leading) dropCommitted(zxid jute.Zxid) {
-	if mutated(proposalsKept) {
+	if proposalsKept.Planted() {
 		return
 	}
 	for l.proposals.kept.Len() > 0 && l.proposals.kept.Front().zxid <= zxid {
@@ -107,7 +107,7 @@ func (l *leading) dropCommitted(zxid jute.Zxid) {
 // txnOf returns the transaction that was proposed here under zxid, or nil if it is not
 // kept. Zxids must be passed in rising order.
 func (l *leading) txnOf(zxid jute.Zxid) *datatree.Txn {
-	if !mutated(proposalsKept) {
+	if !proposalsKept.Planted() {
 		l.dropCommitted(zxid - 1)
 	}
 	if l.proposals.kept.Len() == 0 || l.proposals.kept.Front().zxid != zxid {
@@ -139,11 +139,11 @@ func (r *Replica) lead(now zab.Status) {
 	if r.o.Ensemble {
 		leasesEnd += zab.MaxLease
 	}
-	if mutated(ownLeaseWaited) {
+	if ownLeaseWaited.Planted() {
 		leasesEnd = r.now() + int64(r.Core.LongestLease())
 	}
 	owner := tree.SessionOwner
-	if mutated(ownersForgotten) {
+	if ownersForgotten.Planted() {
 		owner = nil
 	}
 	r.o.Tracker.Reset(leasesEnd, owner)
@@ -158,7 +158,7 @@ func (r *Replica) enqueue(batch []Submission) {
 		sub, l := &batch[i], &r.leading
 		origin, size := sub.Request.Origin, sub.Size()
 		switch {
-		case origin != 0 && l.refused[origin] && !mutated(refusedServed):
+		case origin != 0 && l.refused[origin] && !refusedServed.Planted():
 		case origin == 0 || l.bytes+size <= r.o.Limits.Waiting:
 			if len(sub.Request.Body) < longRequest {
 				l.pace.shortAt = now
@@ -178,9 +178,9 @@ func (r *Replica) enqueue(batch []Submission) {
 // turnOf returns the number of the list in which a request waits.
 func turnOf(origin uint64) uint64 {
 	switch {
-	case mutated(firstComeFirstServed):
+	case firstComeFirstServed.Planted():
 		return 0
-	case mutated(turnsOfServers):
+	case turnsOfServers.Planted():
 		return uint64(ServerOf(origin))
 	}
 	return origin
@@ -206,7 +206,7 @@ func (r *Replica) Propose() bool {
 	}
 	n, w := r.evaluate(EvaluateWork - l.work)
 	l.requests, l.work = l.requests+n, l.work+w
-	return n > 0 || mutated(proposesNothing)
+	return n > 0 || proposesNothing.Planted()
 }
 
 // Work returns the amount of work in the turn, and whether the turn ended with work left
@@ -300,16 +300,16 @@ func (r *Replica) evaluate(maxWork int) (n, work int) {
 // keepPace gives turns again to requests that waited for others to be committed or applied.
 func (r *Replica) keepPace() {
 	l := &r.leading
-	if l.pace.marks.Len() == 0 && (l.pace.closings.underWay == 0 || mutated(closingsForgotten)) {
+	if l.pace.marks.Len() == 0 && (l.pace.closings.underWay == 0 || closingsForgotten.Planted()) {
 		return
 	}
 	now, applied := r.o.Now(), r.reportedApplied
-	if mutated(closingsUntilCommit) {
+	if closingsUntilCommit.Planted() {
 		applied = r.collected
 	}
 	l.pace.committed(r.collected, now)
 	l.pace.applied(applied, now)
-	if l.pace.opened(now) && !mutated(asideForgotten) {
+	if l.pace.opened(now) && !asideForgotten.Planted() {
 		l.waiting.Restore()
 	}
 }
@@ -359,7 +359,7 @@ func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64
 		return 0, true
 	case Resume:
 		last := r.Core.LastZxid()
-		if sub.Seen > last && !mutated(aheadResumed) {
+		if sub.Seen > last && !aheadResumed.Planted() {
 			r.refuseAhead(sub, last)
 			return 0, true
 		}
@@ -393,7 +393,7 @@ func (r *Replica) proposeOne(req *evaluate.Request, now time.Duration, wall int6
 	if !ok {
 		return 0, false
 	}
-	if mutated(confirmedEarly) && req.Number != 0 {
+	if confirmedEarly.Planted() && req.Number != 0 {
 		req.Confirmed = req.Number - 1
 	}
 	txn := NewTxn()
@@ -409,7 +409,7 @@ func (r *Replica) proposeOne(req *evaluate.Request, now time.Duration, wall int6
 			return looked + size/workBytes, true
 		}
 	}
-	if mutated(doubleClose) || mutated(noSessionCheck) {
+	if doubleClose.Planted() || noSessionCheck.Planted() {
 		injectFault(req, txn)
 	}
 	r.leading.evaluator.Accept(txn)
@@ -426,7 +426,7 @@ func (r *Replica) proposeOne(req *evaluate.Request, now time.Duration, wall int6
 	if r.o.Proposed != nil {
 		r.o.Proposed(len(data))
 	}
-	if mutated(replyBeforeCommit) && ServerOf(req.Origin) == r.o.ID && req.Op != jute.OpCreateSession {
+	if replyBeforeCommit.Planted() && ServerOf(req.Origin) == r.o.ID && req.Op != jute.OpCreateSession {
 		r.placeBarrier(barrier{origin: req.Origin})
 		r.barriers.All()[r.barriers.Len()-1].after = 0
 	}
@@ -492,16 +492,16 @@ func failure(txn *datatree.Txn) jute.Code {
 // recordsOwner reports whether the history is to have the owner of a session: all servers can
 // read that, or it has one already.
 func (r *Replica) recordsOwner(id jute.SessionID) bool {
-	if mutated(ownerUnrecorded) {
+	if ownerUnrecorded.Planted() {
 		return false
 	}
-	return r.format >= datatree.FormatOwner || r.leading.evaluator.Owner(id) != 0 && !mutated(ownerForgotten)
+	return r.format >= datatree.FormatOwner || r.leading.evaluator.Owner(id) != 0 && !ownerForgotten.Planted()
 }
 
 // checkOwner refuses a request that a client sent before it moved to another connection.
 // The evaluator checks whether the session is open.
 func (r *Replica) checkOwner(req *evaluate.Request, s *session.Session) {
-	if req.Origin == 0 || mutated(ownerUnchecked) {
+	if req.Origin == 0 || ownerUnchecked.Planted() {
 		return
 	}
 	moved := false
@@ -525,7 +525,7 @@ func (r *Replica) checkOwner(req *evaluate.Request, s *session.Session) {
 // it has expired, since the closing may never be committed: its connection ends, and it tries again.
 func (r *Replica) doomed(s *session.Session, id jute.SessionID) bool {
 	_, open := r.leading.evaluator.Timeout(id)
-	return open && s != nil && s.Closing() && !mutated(doomedServed)
+	return open && s != nil && s.Closing() && !doomedServed.Planted()
 }
 
 // refuseAhead refuses to resume a session for a client that has seen a zxid after the last one,
@@ -557,7 +557,7 @@ func (r *Replica) resume(req *evaluate.Request) bool {
 	full := r.refusesWrites() && !r.o.Disk.RoomForDeletes()
 	b := barrier{origin: req.Origin, session: req.Session}
 	switch {
-	case mutated(expiredEarly) && s != nil && s.Closing():
+	case expiredEarly.Planted() && s != nil && s.Closing():
 		b.code = jute.ErrSessionExpired
 		r.placeBarrier(b)
 		return true
@@ -584,7 +584,7 @@ func (r *Replica) proposeResumption(req *evaluate.Request, ms int32, records boo
 	} else {
 		r.resumeInMemory(req, req.TimeoutMs)
 	}
-	if mutated(timeoutForgotten) {
+	if timeoutForgotten.Planted() {
 		req.TimeoutMs = ms
 	}
 	req.Resumes, req.Owns = true, records

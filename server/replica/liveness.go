@@ -30,7 +30,7 @@ import (
 // LateAfter returns how long a client may be silent, in ms, and still be answered without
 // the leader. Client libraries ping after a third of the timeout.
 func LateAfter(timeoutMs int32) int64 {
-	if mutated(leaseForEver) {
+	if leaseForEver.Planted() {
 		return 1 << 62
 	}
 	return int64(timeoutMs) / 3 * 2
@@ -55,7 +55,7 @@ func (r *Replica) AnswersUntil() int64 { return r.leasedTo }
 // when the others do, before they learn of it.
 func (r *Replica) UpdateLeases() {
 	r.leasedTo = int64(r.Core.AnswersUntil())
-	if mutated(leaseForEver) {
+	if leaseForEver.Planted() {
 		r.leasedTo = 1 << 62
 	}
 	for i := range r.peers {
@@ -92,7 +92,7 @@ func (r *Replica) hearTouches(peer zab.SID, b []byte) error {
 	}
 	now := r.now()
 	for _, t := range touches {
-		if mutated(touchesDropped) && t.Session%2 == 0 {
+		if touchesDropped.Planted() && t.Session%2 == 0 {
 			continue
 		}
 		r.o.Tracker.Touch(t.Session, now-t.AgeMs, t.TimeoutMs)
@@ -116,7 +116,7 @@ func (r *Replica) touch(req *evaluate.Request, now time.Duration) (s *session.Se
 // that the session must not expire yet.
 func (r *Replica) mayBeAlive(owner uint64, deadline int64, timeoutMs int32) bool {
 	at := ServerOf(owner)
-	if owner == 0 || at == r.o.ID || mutated(nothingHeld) {
+	if owner == 0 || at == r.o.ID || nothingHeld.Planted() {
 		return false
 	}
 	h := &r.remote[at]
@@ -125,7 +125,7 @@ func (r *Replica) mayBeAlive(owner uint64, deadline int64, timeoutMs int32) bool
 
 // lostLink compensates for the reports of a server that were lost with the link.
 func (r *Replica) lostLink(to zab.SID) {
-	if r.status.Role == zab.Leading && !mutated(lostTouches) {
+	if r.status.Role == zab.Leading && !lostTouches.Planted() {
 		r.o.Tracker.TouchOwned(func(owner uint64) bool { return owner != 0 && ServerOf(owner) == to }, r.remote[to].until)
 	}
 }
@@ -137,7 +137,7 @@ func (r *Replica) Expire(at time.Duration) {
 		return
 	}
 	for sub := range r.Waiting() {
-		if mutated(waitingIgnored) {
+		if waitingIgnored.Planted() {
 			break
 		}
 		if sub.Request.Origin == 0 {

@@ -94,7 +94,7 @@ func (p *pace) full(now time.Duration) bool { return p.inForce(now) && p.long.fu
 func (p *pace) waits(req *evaluate.Request, now time.Duration) bool {
 	var w *window
 	switch {
-	case req.Op == jute.OpCloseSession && p.closings.full() && !mutated(closingsUnbounded):
+	case req.Op == jute.OpCloseSession && p.closings.full() && !closingsUnbounded.Planted():
 		w = &p.closings
 	case len(req.Body) >= longRequest && p.full(now):
 		w = &p.long

@@ -33,7 +33,7 @@ func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 	switch {
 	case err != nil:
 		return false, true // Evaluate comes to the same error
-	case mutated(changeAnsweredEarly):
+	case changeAnsweredEarly.Planted():
 		r.placeBarrier(barrier{origin: req.Origin})
 	}
 	zxid, err := r.changeMembers(&change)
@@ -84,12 +84,12 @@ func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
 		return 0, zab.ErrMembersPending
 	}
 	have := max(change.Version, now.Version) // the tree may not have the newest members yet
-	if change.ConfigID != -1 && jute.Zxid(change.ConfigID) != have && !mutated(anyVersion) {
+	if change.ConfigID != -1 && jute.Zxid(change.ConfigID) != have && !anyVersion.Planted() {
 		return 0, fmt.Errorf("it is for version %x, and the present one is %x: %w", change.ConfigID, uint64(have), jute.ErrBadVersion)
 	}
 	list, err := r.o.Reconfigure(now, change.ReconfigRequest)
 	switch {
-	case errors.Is(err, ErrOwnLimit) && !change.Allowed, err == nil && !change.Allowed && !mutated(changeByAnybody):
+	case errors.Is(err, ErrOwnLimit) && !change.Allowed, err == nil && !change.Allowed && !changeByAnybody.Planted():
 		return 0, jute.ErrNoAuth
 	case err != nil:
 		return 0, err

@@ -444,7 +444,7 @@ func (r *Replica) collect(out *Output) {
 		e := &out.Committed[i]
 		r.replayTo(e.Prev)
 		size := EntrySize(e)
-		if taken+size > room && !mutated(backlogUnbounded) {
+		if taken+size > room && !backlogUnbounded.Planted() {
 			r.replayTo(e.Zxid)
 			continue
 		}
@@ -490,7 +490,7 @@ func (r *Replica) roleChanged(out *Output) {
 		r.beginService()
 		out.ServiceBegan = now.Role == zab.Following || r.o.LeaderServes || !r.o.Ensemble
 	}
-	if now.Role != zab.Leading && now.Role != zab.SyncingLeader && !mutated(keptOverRoles) {
+	if now.Role != zab.Leading && now.Role != zab.SyncingLeader && !keptOverRoles.Planted() {
 		r.leading.reset(r.o.Limits.Turn) // including what came too early
 	}
 }

@@ -54,7 +54,7 @@ func (r *Replica) beginService() {
 // endService forgets the pending requests of clients.
 func (r *Replica) endService() {
 	r.interlude = true
-	if mutated(keptOverRoles) {
+	if keptOverRoles.Planted() {
 		return
 	}
 	r.leading.reset(r.o.Limits.Turn)
@@ -71,7 +71,7 @@ func (r *Replica) ofThisService(batch []Submission) []Submission {
 	for i := range batch {
 		sub := &batch[i]
 		switch origin := sub.Request.Origin; {
-		case origin == 0 && role == zab.Leading, origin != 0 && serves(role) && (sub.Service == r.service || mutated(earlierSubmitted)):
+		case origin == 0 && role == zab.Leading, origin != 0 && serves(role) && (sub.Service == r.service || earlierSubmitted.Planted()):
 			kept = append(kept, *sub)
 		case sub.Request.Op == jute.OpCreateSession:
 			r.end = append(r.end, origin)
@@ -111,12 +111,12 @@ func (r *Replica) fence(service uint64) {
 // ofEarlierService reports whether a waiting request is of a service that has ended.
 func (r *Replica) ofEarlierService(sub *Submission) bool {
 	origin := sub.Request.Origin
-	return origin != 0 && sub.Service < r.leading.services[ServerOf(origin)] && !mutated(earlierServed)
+	return origin != 0 && sub.Service < r.leading.services[ServerOf(origin)] && !earlierServed.Planted()
 }
 
 // precedesFence reports whether a barrier from the leader is the answer to a request of an earlier
 // service. It notes when the fence comes back.
 func (r *Replica) precedesFence(b *barrier) bool {
 	r.fenced = r.fenced || b.origin == r.service
-	return !r.fenced && b.origin < r.service && !mutated(earlierBarriers)
+	return !r.fenced && b.origin < r.service && !earlierBarriers.Planted()
 }

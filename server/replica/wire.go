@@ -45,7 +45,7 @@ const (
 // core's entries: a barrier precedes the entries that follow it, a confirmation follows
 // its barrier, and requests stay in the order of their clients.
 func urgent(kind uint8) bool {
-	return kind == frameTouches || mutated(confirmedFirst) && kind == frameConfirmed
+	return kind == frameTouches || confirmedFirst.Planted() && kind == frameConfirmed
 }
 
 // Touch is a sign of life of a session.
@@ -86,7 +86,7 @@ func appendSubmission(b []byte, sub, before *Submission) []byte {
 	if req.Local {
 		flags |= submissionLocal
 	}
-	if req.Exact || req.Number != 0 && !mutated(numberForgotten) {
+	if req.Exact || req.Number != 0 && !numberForgotten.Planted() {
 		flags |= submissionExact
 	}
 	b = append(b, byte(sub.Kind), flags)

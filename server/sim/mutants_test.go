@@ -3,13 +3,6 @@ package sim
 import (
 	"flag"
 	"testing"
-
-	"github.com/zkd-project/zkd/server/datadirs"
-	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/evaluate"
-	"github.com/zkd-project/zkd/server/feed"
-	"github.com/zkd-project/zkd/server/replica"
-	"github.com/zkd-project/zkd/server/zab"
 )
 
 var (
@@ -25,22 +18,20 @@ const mutantLimit = 1000
 // TestMutantsOfNodes plants each fault of the nodes. A script or a random run must find it.
 func TestMutantsOfNodes(t *testing.T) {
 	for _, m := range Mutants() {
-		testMutant(t, mutation{name: m.String(), inRun: m, inCore: func(bool) {}})
+		testMutant(t, mutation{name: m.String(), inRun: m, plant: func() func() { return func() {} }})
 	}
 }
 
-// mutation is a fault to plant: in the nodes of a run, or in the core for the whole
-// process.
+// mutation is a fault to plant: in the nodes of a run, or in the packages that they run, for the whole process.
 type mutation struct {
-	name   string
-	inRun  Mutant
-	inCore func(on bool)
+	name  string
+	inRun Mutant
+	plant func() (remove func())
 }
 
 // during calls run with the fault planted, and returns the failure noticed.
 func (m *mutation) during(cfg Config, run func(Config) *Failure) *Failure {
-	m.inCore(true)
-	defer m.inCore(false)
+	defer m.plant()()
 	cfg.Mutant = m.inRun
 	return run(cfg)
 }
@@ -151,42 +142,6 @@ func countFinds(t *testing.T, m mutation) (found bool) {
 		}
 	}
 	return found
-}
-
-// TestFindersHaveMutants checks that the mutant of each focus and of each script exists.
-func TestFindersHaveMutants(t *testing.T) {
-	known := make(map[string]bool)
-	for _, m := range Mutants() {
-		known[m.String()] = true
-	}
-	for _, m := range zab.Mutants() {
-		known[m.String()] = true
-	}
-	for _, m := range datadirs.Mutants() {
-		known[m.String()] = true
-	}
-	for _, m := range replica.Mutants() {
-		known[m.String()] = true
-	}
-	for _, m := range evaluate.Mutants() {
-		known[m.String()] = true
-	}
-	for _, m := range feed.Mutants() {
-		known[m.String()] = true
-	}
-	for _, m := range datatree.Mutants() {
-		known[m.String()] = true
-	}
-	for name := range focuses {
-		if !known[name] {
-			t.Errorf("focuses has %q, which is no mutant", name)
-		}
-	}
-	for name := range directed {
-		if !known[name] {
-			t.Errorf("directed has %q, which is no mutant", name)
-		}
-	}
 }
 
 // often makes faults occur about once per election.

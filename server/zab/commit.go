@@ -8,7 +8,7 @@ func (c *Core) matched(id SID) jute.Zxid {
 		if !c.selfCounts() {
 			return 0
 		}
-		if mutated(leaderCountsBeforeFsync) {
+		if leaderCountsBeforeFsync.Planted() {
 			return c.appended
 		}
 		return c.durable
@@ -24,7 +24,7 @@ func (c *Core) matched(id SID) jute.Zxid {
 // would know that after a restart. Otherwise it could hold entries that were committed with
 // its help, but neither vote nor be voted for.
 func (c *Core) reliesOn(p *peer) bool {
-	return c.counts(p) && (p.reportsCounted || mutated(damagedCounted))
+	return c.counts(p) && (p.reportsCounted || damagedCounted.Planted())
 }
 
 // advanceCommit commits the entries that are durable on a quorum of each configuration in
@@ -56,7 +56,7 @@ func (c *Core) committable() (best jute.Zxid) {
 
 // tryCommit returns z if z is above best and committed by counting, and best otherwise.
 func (c *Core) tryCommit(best, z jute.Zxid) jute.Zxid {
-	if z <= best || z <= c.committed || z < c.marker && !mutated(oldEpochByCounting) {
+	if z <= best || z <= c.committed || z < c.marker && !oldEpochByCounting.Planted() {
 		return best
 	}
 	has := func(id SID) bool { return c.matched(id) >= z }
@@ -65,7 +65,7 @@ func (c *Core) tryCommit(best, z jute.Zxid) jute.Zxid {
 		if c.pending[i].Version > z {
 			break
 		}
-		if mutated(oneConfigQuorum) {
+		if oneConfigQuorum.Planted() {
 			old = &c.pending[i].Members
 		} else if !c.pending[i].Quorum(has) {
 			return best
@@ -110,7 +110,7 @@ func (c *Core) addHint() {
 // slower.
 func (c *Core) hint() {
 	z := min(c.committed, c.durable)
-	if mutated(hintAheadOfCommit) {
+	if hintAheadOfCommit.Planted() {
 		z = c.appended
 	}
 	if z <= c.hinted {

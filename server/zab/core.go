@@ -406,7 +406,7 @@ func (c *Core) NextZxid() (jute.Zxid, bool) {
 	if z.Counter() == 0 {
 		z += jute.Zxid(c.opt.InitialCounter)
 	}
-	return z + 1, z.Counter() < lastCounter || mutated(counterWraps)
+	return z + 1, z.Counter() < lastCounter || counterWraps.Planted()
 }
 
 // Propose appends a transaction. zxid must equal NextZxid, else Propose panics. The core
@@ -598,7 +598,7 @@ func (c *Core) Take(out *Output) {
 // have changed, and nothing but another introduction tells.
 func (c *Core) tickIgnored() {
 	for _, p := range c.peers {
-		if p.up && (p.oldCopy || p.refused) && c.now >= p.ignoredFrom+c.opt.ElectionTimeout && !mutated(ignoredEndlessly) {
+		if p.up && (p.oldCopy || p.refused) && c.now >= p.ignoredFrom+c.opt.ElectionTimeout && !ignoredEndlessly.Planted() {
 			c.cut = append(c.cut, Link{p.id, p.gen})
 			p.ignoredFrom = c.now // not with each tick, until the end of the link is reported
 		}

@@ -140,7 +140,7 @@ func (c *Core) listedFlag(p *peer) uint16 {
 // tickLooking begins the next round when it is due. An answer counts only in its round, so on slow
 // links a round lasts until the answers have come.
 func (c *Core) tickLooking() {
-	if c.now >= c.nextRound && (c.now >= c.answersBy || c.allAnswered() || mutated(roundsCutShort)) {
+	if c.now >= c.nextRound && (c.now >= c.answersBy || c.allAnswered() || roundsCutShort.Planted()) {
 		c.startRound()
 	} else {
 		c.countPrevotes()
@@ -184,8 +184,8 @@ func (c *Core) mayVote(p *peer, flags uint16) bool {
 	switch {
 	case flags&FlagAnchored == 0 && !c.agreed(p):
 		return false
-	case mutated(wipedVotes) || c.selfCounts():
-		return c.tip.Seeded() || flags&(FlagSeeded|FlagListed) != FlagSeeded || mutated(wipedVotes)
+	case wipedVotes.Planted() || c.selfCounts():
+		return c.tip.Seeded() || flags&(FlagSeeded|FlagListed) != FlagSeeded || wipedVotes.Planted()
 	}
 	return flags&FlagListed != 0 && !c.damaged && !c.tip.Seeded()
 }
@@ -258,7 +258,7 @@ func (c *Core) yields() bool {
 func (c *Core) awaitsPromised() bool { return c.now < c.promisedUntil }
 
 func (c *Core) countPrevotes() {
-	if c.status.Role != Looking || !c.electable() || c.yields() || c.awaitsUnheardVoter() || c.awaitsPromised() && !mutated(promisedStands) {
+	if c.status.Role != Looking || !c.electable() || c.yields() || c.awaitsUnheardVoter() || c.awaitsPromised() && !promisedStands.Planted() {
 		return
 	}
 	ok := c.quorum(func(id SID) bool {
@@ -281,7 +281,7 @@ func (c *Core) nextEpoch() uint32 {
 			e = max(e, p.promise)
 		}
 	}
-	if mutated(epochReusedAfterRestart) && !c.ran && c.promise.To == c.opt.ID && e == c.promise.Epoch {
+	if epochReusedAfterRestart.Planted() && !c.ran && c.promise.To == c.opt.ID && e == c.promise.Epoch {
 		return e
 	}
 	return e + 1
@@ -312,7 +312,7 @@ func (c *Core) askPromises(e uint32) {
 	c.foundBy = c.now + c.opt.Heartbeat
 	c.promisedUntil = 0
 	c.setPromise(Promise{e, c.opt.ID})
-	if mutated(newEpochBeforeFsync) {
+	if newEpochBeforeFsync.Planted() {
 		c.sendNewEpochs()
 	}
 }
@@ -352,7 +352,7 @@ func (c *Core) sendNewEpochs() {
 }
 
 func (c *Core) sendNewEpoch(p *peer) {
-	if !c.voter(p.id) || c.persisted < c.promiseSeq && !mutated(newEpochBeforeFsync) {
+	if !c.voter(p.id) || c.persisted < c.promiseSeq && !newEpochBeforeFsync.Planted() {
 		return
 	}
 	m := Message{Kind: MsgNewEpoch, Epoch: c.promise.Epoch, Zxid: c.appended, Flags: c.selfFlags() | c.listedFlag(p)}
@@ -432,9 +432,9 @@ func (c *Core) refuses(p *peer, m *Message) bool {
 	switch {
 	case m.Epoch < c.promise.Epoch || m.Epoch > maxEpoch || m.Epoch <= c.appended.Epoch() && !established:
 		return true
-	case m.Epoch == c.promise.Epoch && c.promise.To != p.id && !established && !mutated(promiseRepointed):
+	case m.Epoch == c.promise.Epoch && c.promise.To != p.id && !established && !promiseRepointed.Planted():
 		return true
-	case m.Zxid < c.appended && !mutated(promiseWithoutHistory):
+	case m.Zxid < c.appended && !promiseWithoutHistory.Planted():
 		return true
 	case leader != 0 && leader != p.id && !transfer:
 		return true
@@ -445,7 +445,7 @@ func (c *Core) refuses(p *peer, m *Message) bool {
 // sendAckEpoch acknowledges the promise to the server that it was made to, once it is
 // durable.
 func (c *Core) sendAckEpoch() {
-	if c.persisted < c.promiseSeq && !mutated(ackEpochBeforeFsync) {
+	if c.persisted < c.promiseSeq && !ackEpochBeforeFsync.Planted() {
 		return
 	}
 	c.ackEpochDue = false
@@ -463,7 +463,7 @@ func (c *Core) sendAckEpoch() {
 // answer would cut off entries acknowledged since. A repeated summary keeps its nonce, so
 // that an answer already on its way still counts.
 func (c *Core) summarize(kind MessageKind) Message {
-	if c.nonce == 0 || c.nonceVersion != c.version || c.noncePromise != c.promise || mutated(followRestarts) {
+	if c.nonce == 0 || c.nonceVersion != c.version || c.noncePromise != c.promise || followRestarts.Planted() {
 		c.nonces++
 		c.nonce, c.nonceVersion, c.noncePromise = c.nonces, c.version, c.promise
 	}
@@ -491,7 +491,7 @@ func (c *Core) onAckEpoch(p *peer, m *Message) {
 	c.noteState(p, m)
 	switch {
 	case c.asking() && m.Epoch == c.promise.Epoch:
-		if c.persisted >= c.promiseSeq || mutated(newEpochBeforeFsync) {
+		if c.persisted >= c.promiseSeq || newEpochBeforeFsync.Planted() {
 			p.promised = true
 			if !p.summary.stale(m) {
 				p.summary = summaryOf(m)
@@ -529,7 +529,7 @@ func (c *Core) checkCandidacy() {
 // countPromises makes this server the leader of the epoch when a quorum's promises are
 // durable.
 func (c *Core) countPromises() {
-	if c.persisted < c.promiseSeq && !mutated(newEpochBeforeFsync) {
+	if c.persisted < c.promiseSeq && !newEpochBeforeFsync.Planted() {
 		return
 	}
 	ok := c.quorum(func(id SID) bool {
@@ -542,7 +542,7 @@ func (c *Core) countPromises() {
 	if ok && c.awaitsFounders() {
 		return
 	}
-	if ok || c.renewing && mutated(renewalWithoutQuorum) {
+	if ok || c.renewing && renewalWithoutQuorum.Planted() {
 		c.establish()
 	}
 }

@@ -67,7 +67,7 @@ func (c *Core) isLeader(p *peer) bool { return c.follows() && c.status.Leader ==
 // or can be committed in any earlier epoch.
 func (c *Core) onSync(p *peer, m *Message) {
 	fresh := m.Nonce != 0 && m.Nonce == c.nonce && m.Boot == c.opt.Boot && c.nonceVersion == c.version
-	if c.promise != (Promise{m.Epoch, p.id}) || !fresh && !mutated(staleSyncObeyed) || c.leads() || c.status.Role == Candidate {
+	if c.promise != (Promise{m.Epoch, p.id}) || !fresh && !staleSyncObeyed.Planted() || c.leads() || c.status.Role == Candidate {
 		return
 	}
 	at := m.Zxid
@@ -139,7 +139,7 @@ func (c *Core) onAppend(p *peer, m *Message) {
 		}
 	}
 	c.learnCommit(m.Commit)
-	if mutated(ackBeforeFsync) {
+	if ackBeforeFsync.Planted() {
 		c.sendAck()
 	}
 	if len(c.control) > 0 {
@@ -149,7 +149,7 @@ func (c *Core) onAppend(p *peer, m *Message) {
 
 // acceptable checks an entry from the leader.
 func (c *Core) acceptable(e *Entry) error {
-	if mutated(appendWithoutPrev) && e.Prev != c.appended && e.Zxid > c.appended {
+	if appendWithoutPrev.Planted() && e.Prev != c.appended && e.Zxid > c.appended {
 		e.Prev = c.appended
 	}
 	if e.Zxid.Epoch() > c.epoch {
@@ -239,7 +239,7 @@ func (c *Core) stopServing() {
 func (c *Core) sendAck() {
 	z := c.durable
 	ready := c.streaming && c.persisted >= c.ackSeq
-	if mutated(ackBeforeFsync) {
+	if ackBeforeFsync.Planted() {
 		z, ready = c.appended, c.streaming
 	}
 	p := c.linked(c.status.Leader)
@@ -286,7 +286,7 @@ func (c *Core) onPing(p *peer, m *Message) {
 		// arrived, those up to m.Commit are committed: while this server streams, the leader has
 		// them too.
 		c.learnCommit(m.Commit)
-		if mutated(gapCheckByPing) {
+		if gapCheckByPing.Planted() {
 			c.checkGap(p, m.Zxid)
 		}
 	}

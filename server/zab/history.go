@@ -123,7 +123,7 @@ func (h *history) derivePending() {
 		switch e.Type {
 		case EntryMembers:
 			p := pendingMembers{prev: e.Prev}
-			if mutated(changeForgotten) && e.Zxid.Epoch() < h.tip.Zxid.Epoch() {
+			if changeForgotten.Planted() && e.Zxid.Epoch() < h.tip.Zxid.Epoch() {
 				continue
 			}
 			if p.Decode(e.Data) == nil {
@@ -168,7 +168,7 @@ func (h *history) admits(a Admission) bool {
 	if !h.settled.Seeded() {
 		list = h.founded
 	}
-	if mutated(founderVotes) && !slices.ContainsFunc(list, func(o Admission) bool { return o.Server == a.Server }) {
+	if founderVotes.Planted() && !slices.ContainsFunc(list, func(o Admission) bool { return o.Server == a.Server }) {
 		return true
 	}
 	return slices.Contains(list, a)

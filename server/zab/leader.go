@@ -198,7 +198,7 @@ func (c *Core) ping(lease func(*peer) uint32) {
 			continue
 		}
 		m := Message{Kind: MsgPing, Epoch: c.epoch, Commit: c.committed, Seq: c.pingSeq, Echo: p.pongSeq, Ms: lease(p)}
-		if mutated(gapCheckByPing) && p.state == learnerStream {
+		if gapCheckByPing.Planted() && p.state == learnerStream {
 			m.Zxid = p.next
 		}
 		c.post(p, m)
@@ -247,7 +247,7 @@ func (c *Core) onPong(p *peer, m *Message) {
 // quorumEchoed reports whether a quorum has answered the heartbeat seq or a later one: this
 // server was still the leader after it sent that heartbeat.
 func (c *Core) quorumEchoed(seq uint64) bool {
-	if mutated(earlierEchoConfirms) && seq == c.pingSeq && seq > 0 {
+	if earlierEchoConfirms.Planted() && seq == c.pingSeq && seq > 0 {
 		seq-- // the heartbeat before it, if that was of the same ms
 	}
 	return c.quorum(func(id SID) bool {
@@ -317,7 +317,7 @@ func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	if !ok || c.committed < c.marker || c.standalone {
 		return 0, ErrNotLeading
 	}
-	if len(c.pending) > 0 && !mutated(secondChange) {
+	if len(c.pending) > 0 && !secondChange.Planted() {
 		return 0, ErrMembersPending
 	}
 	m.Version, m.TimeMs = z, c.wall
@@ -337,7 +337,7 @@ func (c *Core) checkMembers(m *Members) error {
 	if m.NumVoters() == 0 || new(Members).Decode(m.Append(nil)) != nil {
 		return ErrBadMembers
 	}
-	if !m.Quorum(c.Ready) && !mutated(changeWithoutQuorum) {
+	if !m.Quorum(c.Ready) && !changeWithoutQuorum.Planted() {
 		return ErrNoQuorum
 	}
 	return nil

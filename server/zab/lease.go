@@ -48,7 +48,7 @@ const MaxLease = 2000
 // next heartbeat.
 func (c *Core) LongestLease() uint64 {
 	longest := max(c.opt.ElectionTimeout, 6*c.opt.Heartbeat)
-	if mutated(unboundedLease) {
+	if unboundedLease.Planted() {
 		return longest
 	}
 	return min(longest, MaxLease)

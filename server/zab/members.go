@@ -158,7 +158,7 @@ func (m *Members) Quorum(in func(SID) bool) bool {
 	for i := range m.List {
 		one := &m.List[i]
 		if one.Observer {
-			if mutated(observerCounted) && in(one.ID) {
+			if observerCounted.Planted() && in(one.ID) {
 				n++
 			}
 			continue

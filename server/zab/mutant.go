@@ -1,118 +1,51 @@
 package zab
 
-import "fmt"
+import "github.com/zkd-project/zkd/internal/mutant"
 
-// Mutant is a deliberate fault in the core, in a build with the tag zabmutants. Each mutant
-// removes one rule that safety depends on, and the simulator must notice. In other builds
-// the compiler removes them.
-type Mutant uint8
-
-const (
-	ackBeforeFsync Mutant = iota + 1
-	ackEpochBeforeFsync
-	newEpochBeforeFsync
-	leaderCountsBeforeFsync
-	oldEpochByCounting
-	promiseWithoutHistory
-	epochReusedAfterRestart
-	promiseRepointed
-	appendWithoutPrev
-	staleSyncObeyed
-	wipedVotes
-	damagedCounted
-	observerCounted
-	oneConfigQuorum
-	readWithoutRound
-	readRoundTooEarly
-	counterWraps
-	renewalWithoutQuorum
-	transferWithoutAck
-	hintAheadOfCommit
-	gapCheckByPing
-	followRestarts
-	fileDecides
-	markerWithoutList
-	markerReplacesList
-	filesNotCompared
-	oneFileMoves
-	doubtedHeard
-	oldCopyTrusted
-	grownCopyTrusted
-	notesNotWritten
-	doubtNotTold
-	positionBeforeFsync
-	higherEpochIgnored
-	unboundedLease
-	changeWithoutQuorum
-	secondChange
-	changeForgotten
-	promisedStands
-	roundsCutShort
-	ignoredEndlessly
-	oldLinkAnswered
-	earlierEchoConfirms
-	founderVotes
+// Faults of the core. Each one removes one rule that safety depends on, and the simulator must notice.
+var (
+	ackBeforeFsync          = mutant.New("ack-before-fsync")
+	ackEpochBeforeFsync     = mutant.New("ackepoch-before-fsync")
+	newEpochBeforeFsync     = mutant.New("newepoch-before-fsync")
+	leaderCountsBeforeFsync = mutant.New("leader-counts-itself-before-fsync")
+	oldEpochByCounting      = mutant.New("old-epoch-committed-by-counting")
+	promiseWithoutHistory   = mutant.New("promise-without-history-check")
+	epochReusedAfterRestart = mutant.New("epoch-reused-after-restart")
+	promiseRepointed        = mutant.New("promise-repointed")
+	appendWithoutPrev       = mutant.New("append-without-prev-check")
+	staleSyncObeyed         = mutant.New("stale-sync-obeyed")
+	wipedVotes              = mutant.New("wiped-server-votes")
+	damagedCounted          = mutant.New("damaged-counted-before-admit")
+	observerCounted         = mutant.New("observer-counted")
+	oneConfigQuorum         = mutant.New("one-configs-quorum")
+	readWithoutRound        = mutant.New("read-without-round")
+	readRoundTooEarly       = mutant.New("read-round-too-early")
+	counterWraps            = mutant.New("counter-wraps")
+	renewalWithoutQuorum    = mutant.New("renewal-without-quorum")
+	transferWithoutAck      = mutant.New("transfer-without-ack")
+	hintAheadOfCommit       = mutant.New("hint-ahead-of-commit")
+	gapCheckByPing          = mutant.New("gap-check-by-ping")
+	followRestarts          = mutant.New("follow-restarts")
+	fileDecides             = mutant.New("file-decides")
+	markerWithoutList       = mutant.New("marker-without-list")
+	markerReplacesList      = mutant.New("marker-replaces-list")
+	filesNotCompared        = mutant.New("files-not-compared")
+	oneFileMoves            = mutant.New("one-file-moves-the-ensemble")
+	doubtedHeard            = mutant.New("doubted-server-heard")
+	oldCopyTrusted          = mutant.New("old-copy-trusted")
+	grownCopyTrusted        = mutant.New("grown-old-copy-trusted")
+	notesNotWritten         = mutant.New("notes-not-written")
+	doubtNotTold            = mutant.New("doubt-not-told")
+	positionBeforeFsync     = mutant.New("position-before-fsync")
+	higherEpochIgnored      = mutant.New("higher-epoch-ignored")
+	unboundedLease          = mutant.New("unbounded-lease")
+	changeWithoutQuorum     = mutant.New("change-without-quorum")
+	secondChange            = mutant.New("second-change")
+	changeForgotten         = mutant.New("change-forgotten")
+	promisedStands          = mutant.New("promised-stands")
+	roundsCutShort          = mutant.New("rounds-cut-short")
+	ignoredEndlessly        = mutant.New("ignored-endlessly")
+	oldLinkAnswered         = mutant.New("old-link-answered")
+	earlierEchoConfirms     = mutant.New("earlier-echo-confirms")
+	founderVotes            = mutant.New("founder-votes")
 )
-
-var mutantNames = [...]string{
-	ackBeforeFsync:          "ack-before-fsync",
-	ackEpochBeforeFsync:     "ackepoch-before-fsync",
-	newEpochBeforeFsync:     "newepoch-before-fsync",
-	leaderCountsBeforeFsync: "leader-counts-itself-before-fsync",
-	oldEpochByCounting:      "old-epoch-committed-by-counting",
-	promiseWithoutHistory:   "promise-without-history-check",
-	epochReusedAfterRestart: "epoch-reused-after-restart",
-	promiseRepointed:        "promise-repointed",
-	appendWithoutPrev:       "append-without-prev-check",
-	staleSyncObeyed:         "stale-sync-obeyed",
-	wipedVotes:              "wiped-server-votes",
-	damagedCounted:          "damaged-counted-before-admit",
-	observerCounted:         "observer-counted",
-	oneConfigQuorum:         "one-configs-quorum",
-	readWithoutRound:        "read-without-round",
-	readRoundTooEarly:       "read-round-too-early",
-	counterWraps:            "counter-wraps",
-	renewalWithoutQuorum:    "renewal-without-quorum",
-	transferWithoutAck:      "transfer-without-ack",
-	hintAheadOfCommit:       "hint-ahead-of-commit",
-	gapCheckByPing:          "gap-check-by-ping",
-	followRestarts:          "follow-restarts",
-	fileDecides:             "file-decides",
-	markerWithoutList:       "marker-without-list",
-	markerReplacesList:      "marker-replaces-list",
-	filesNotCompared:        "files-not-compared",
-	oneFileMoves:            "one-file-moves-the-ensemble",
-	doubtedHeard:            "doubted-server-heard",
-	oldCopyTrusted:          "old-copy-trusted",
-	grownCopyTrusted:        "grown-old-copy-trusted",
-	notesNotWritten:         "notes-not-written",
-	doubtNotTold:            "doubt-not-told",
-	positionBeforeFsync:     "position-before-fsync",
-	higherEpochIgnored:      "higher-epoch-ignored",
-	unboundedLease:          "unbounded-lease",
-	changeWithoutQuorum:     "change-without-quorum",
-	secondChange:            "second-change",
-	changeForgotten:         "change-forgotten",
-	promisedStands:          "promised-stands",
-	roundsCutShort:          "rounds-cut-short",
-	ignoredEndlessly:        "ignored-endlessly",
-	oldLinkAnswered:         "old-link-answered",
-	earlierEchoConfirms:     "earlier-echo-confirms",
-	founderVotes:            "founder-votes",
-}
-
-func (m Mutant) String() string {
-	if int(m) < len(mutantNames) && m > 0 {
-		return mutantNames[m]
-	}
-	return fmt.Sprintf("mutant(%d)", uint8(m))
-}
-
-// Mutants returns all of them.
-func Mutants() []Mutant {
-	list := make([]Mutant, 0, len(mutantNames)-1)
-	for m := ackBeforeFsync; int(m) < len(mutantNames); m++ {
-		list = append(list, m)
-	}
-	return list
-}

@@ -5,6 +5,8 @@ package zab
 import (
 	"fmt"
 	"testing"
+
+	"github.com/zkd-project/zkd/internal/mutant"
 )
 
 // failure is the report of a random run.
@@ -19,7 +21,7 @@ func (c catcher) Fatalf(f string, a ...any) { panic(failure(fmt.Sprintf(f, a...)
 
 // randomFinds are the mutants that TestRandom would find: at least one in thirty of its
 // runs does. The simulator, server/sim, finds all mutants.
-var randomFinds = []Mutant{
+var randomFinds = []mutant.Mutant{
 	appendWithoutPrev, staleSyncObeyed, damagedCounted, observerCounted, readWithoutRound, hintAheadOfCommit,
 }
 
@@ -28,8 +30,7 @@ var randomFinds = []Mutant{
 func TestMutants(t *testing.T) {
 	for _, m := range randomFinds {
 		t.Run(m.String(), func(t *testing.T) {
-			SetMutant(m)
-			defer SetMutant(0)
+			defer m.Plant()()
 			for seed := range uint64(300) {
 				if why := noticed(t, seed); why != "" {
 					t.Logf("seed %d: %s", seed, why)

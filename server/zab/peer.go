@@ -92,7 +92,7 @@ func (c *Core) linked(id SID) *peer {
 // current incarnation. Before there is an ensemble, a server counts that has no data and
 // has lost none.
 func (c *Core) counts(p *peer) bool {
-	if mutated(damagedCounted) || mutated(wipedVotes) || mutated(observerCounted) && !c.voter(p.id) {
+	if damagedCounted.Planted() || wipedVotes.Planted() || observerCounted.Planted() && !c.voter(p.id) {
 		return true
 	}
 	if p.oldCopy || !c.agreed(p) {

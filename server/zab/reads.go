@@ -48,11 +48,11 @@ func (c *Core) ReadIndex(id uint64) {
 // ask queues a question at the leader.
 func (c *Core) ask(q question) {
 	q.index = c.committed
-	if c.standalone || mutated(readWithoutRound) {
+	if c.standalone || readWithoutRound.Planted() {
 		c.answer(q, true)
 		return
 	}
-	if c.readRound != 0 && mutated(readRoundTooEarly) {
+	if c.readRound != 0 && readRoundTooEarly.Planted() {
 		c.inRound = append(c.inRound, q)
 		return
 	}
@@ -65,7 +65,7 @@ func (c *Core) answer(q question, ok bool) {
 		return
 	}
 	p := c.linked(q.peer)
-	if p == nil || p.gen != q.gen && !mutated(oldLinkAnswered) {
+	if p == nil || p.gen != q.gen && !oldLinkAnswered.Planted() {
 		return // the question was of an earlier link, perhaps of an earlier process that numbered its questions alike
 	}
 	m := Message{Kind: MsgReadIndexResp, Epoch: c.epoch, Seq: q.id, Commit: q.index}

@@ -30,7 +30,7 @@ type rivals struct {
 
 // onHigherEpoch handles the news of an epoch above the leader's own.
 func (c *Core) onHigherEpoch(p *peer, epoch uint32) {
-	if !c.leads() || epoch <= max(c.promise.Epoch, c.others.heard) || mutated(higherEpochIgnored) {
+	if !c.leads() || epoch <= max(c.promise.Epoch, c.others.heard) || higherEpochIgnored.Planted() {
 		return
 	}
 	c.others.heard = epoch

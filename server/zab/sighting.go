@@ -217,7 +217,7 @@ func (c *Core) checkSighting(p *peer, in *Introduction) {
 	case old.shows(in.Starts):
 	case in.Vouched:
 		c.event(2, p.id, fmt.Sprintf("the log of the server was at record %d, and this is an older state of it; its operator vouches for it", old.Position))
-	case mutated(oldCopyTrusted) || p.start > old.Position && mutated(grownCopyTrusted):
+	case oldCopyTrusted.Planted() || p.start > old.Position && grownCopyTrusted.Planted():
 	default:
 		p.knownPosition = old.Position
 		c.ignoreOldCopy(p, fmt.Sprintf("its log had come to record %d, and what it shows is an older state, or continues one", old.Position))
@@ -233,7 +233,7 @@ func (c *Core) ignoreOldCopy(p *peer, why string) {
 		p.doubted = p.boot
 		c.event(3, p.id, "the other server runs on an old copy of its data: "+why+". It has no vote until it has been brought up to date and is admitted again")
 	}
-	if mutated(doubtedHeard) {
+	if doubtedHeard.Planted() {
 		return
 	}
 	c.stopLearner(p)
@@ -243,7 +243,7 @@ func (c *Core) ignoreOldCopy(p *peer, why string) {
 }
 
 func (c *Core) sendDoubt(p *peer) {
-	if !mutated(doubtNotTold) {
+	if !doubtNotTold.Planted() {
 		c.post(p, Message{Kind: MsgDoubt, Boot: p.boot, Seq: p.knownPosition, Zxid: p.acked})
 	}
 }
@@ -305,7 +305,7 @@ func (c *Core) tickNotes() {
 func (c *Core) writeNotes() {
 	c.seen.Sightings = slices.DeleteFunc(c.seen.Sightings, c.outdated)
 	c.seen.dirty, c.seen.due = false, c.now+notesEvery
-	if !mutated(notesNotWritten) {
+	if !notesNotWritten.Planted() {
 		notes := Notes{Starts: c.seen.Starts, Sightings: slices.Clone(c.seen.Sightings)}
 		c.unpersisted = append(c.unpersisted, LogOp{Kind: LogNotes, Notes: notes})
 	}
@@ -326,7 +326,7 @@ func (c *Core) position() uint64 {
 	if c.start == 0 {
 		return 0
 	}
-	if mutated(positionBeforeFsync) {
+	if positionBeforeFsync.Planted() {
 		n := len(c.unpersisted)
 		for i := range c.inFlight {
 			n += c.inFlight[i].records

@@ -59,7 +59,7 @@ func (c *Core) tryHandOver() {
 		return // the successor is taking over
 	}
 	p := c.bestSuccessor(c.handTo)
-	if p == nil || p.match < c.appended && !mutated(transferWithoutAck) {
+	if p == nil || p.match < c.appended && !transferWithoutAck.Planted() {
 		return
 	}
 	c.successor, c.timeoutNowAt, p.timeoutNowSent = p.id, c.now, true
