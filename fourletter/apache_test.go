@@ -23,6 +23,9 @@ func TestApache(t *testing.T) {
 	for _, file := range files {
 		word := strings.TrimSuffix(filepath.Base(file), ".txt")
 		kind := filepath.Base(filepath.Dir(file))
+		if kind == "notserving" && word == "conf" {
+			continue // zkd tells it: TestNotServing
+		}
 		t.Run(kind+"/"+word, func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			if err != nil {

@@ -35,7 +35,7 @@ func Execute(w io.Writer, c Command, arg []byte, wl Whitelist, src Source) error
 // needsService reports whether c has no answer while there is no quorum.
 func needsService(c Command) bool {
 	switch c {
-	case Ruok, Isro, Gtmk, Stmk, Envi, TelnetClose:
+	case Ruok, Isro, Gtmk, Stmk, Envi, Conf, TelnetClose:
 		return false
 	}
 	return true

@@ -228,13 +228,13 @@ func TestWhitelist(t *testing.T) {
 	}
 }
 
-// TestNotServing checks that without a quorum only five words call the Source.
+// TestNotServing checks that without a quorum only six words call the Source.
 func TestNotServing(t *testing.T) {
 	for _, c := range words {
 		f := &fake{env: []KV{{"a", "b"}}, mask: 306}
 		got := execute(t, c.String(), f)
 		refused := strings.HasPrefix(got, "This ZooKeeper instance is not currently serving requests")
-		if want := !slices.Contains([]Command{Ruok, Isro, Gtmk, Stmk, Envi}, c); refused != want {
+		if want := !slices.Contains([]Command{Ruok, Isro, Gtmk, Stmk, Envi, Conf}, c); refused != want {
 			t.Errorf("%v answers %q", c, got)
 		}
 		if refused && f.calls > 0 {

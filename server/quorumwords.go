@@ -59,8 +59,11 @@ func (f facts) quorumSettings() *fourletter.Quorum {
 	if !f.ReadOnly() {
 		f.state.RLock()
 		text, _ := f.state.Tree.Data(datatree.ConfigPath)
-		q.Membership = string(text)
 		f.state.RUnlock()
+		if len(text) == 0 && !f.Serving() { // the ensemble is not founded yet
+			text = f.standing.lists.Load().newest.Text
+		}
+		q.Membership = string(text)
 	}
 	return q
 }

@@ -17,9 +17,10 @@ func ensembleCommand() Command {
 	return Command{
 		Name: "ensemble", Synopsis: "[-a] [--within time]", Short: "Show all servers in one table",
 		Long: "Asks each server of the connect string by the four-letter words srvr and mntr, which\n" +
-			"mntr may have to be allowed by 4lw.commands.whitelist. -a finds the servers in the\n" +
-			"ensemble's own configuration. LAG is how many transactions a server is behind the\n" +
-			"leader. The exit code is 7 if a server could not be reached or does not serve.",
+			"mntr may have to be allowed by 4lw.commands.whitelist. -a finds the servers by the\n" +
+			"word conf, also without a quorum, or else in the ensemble's own configuration. LAG is\n" +
+			"how many transactions a server is behind the leader. The exit code is 7 if a server\n" +
+			"could not be reached or does not serve.",
 		Examples: []Example{
 			{"-server zk1,zk2,zk3 ensemble", "three servers"},
 			{"-server zk1 ensemble -a", "all that zk1 knows of"},
@@ -34,7 +35,7 @@ func ensembleCommand() Command {
 				if err != nil {
 					return err
 				}
-				addrs, err := c.servers(ctx, asker, *all)
+				addrs, err := c.servers(ctx, asker, *all, limit)
 				if err != nil {
 					return err
 				}
@@ -45,13 +46,16 @@ func ensembleCommand() Command {
 }
 
 // servers returns the addresses to ask.
-func (c *Call) servers(ctx context.Context, asker servers.Asker, all bool) ([]string, error) {
+func (c *Call) servers(ctx context.Context, asker servers.Asker, all bool, limit time.Duration) ([]string, error) {
 	addrs, _, err := client.ParseServers(c.Options.Server)
 	if err != nil {
 		return nil, &UsageError{Text: err.Error() + ". A server is written host:port, as in -server localhost:2181"}
 	}
 	if !all {
 		return addrs, nil
+	}
+	if members := asker.Members(ctx, addrs, limit); len(members) > 0 {
+		return members, nil
 	}
 	zk, err := c.Client(ctx)
 	if err != nil {

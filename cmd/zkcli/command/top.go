@@ -127,7 +127,7 @@ func (t *top) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	addrs, err := t.c.servers(ctx, asker, false)
+	addrs, err := t.c.servers(ctx, asker, false, t.interval)
 	if err != nil {
 		return err
 	}

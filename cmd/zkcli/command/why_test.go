@@ -87,6 +87,30 @@ func TestWhyAsksWhomTheyKnow(t *testing.T) {
 	}
 }
 
+// TestOneWithoutAQuorum names one server of three, which finds no quorum. It tells who the others are, and
+// one of them runs.
+func TestOneWithoutAQuorum(t *testing.T) {
+	const refusal = "This ZooKeeper instance is not currently serving requests\n"
+	first, second := &likeness{texts: map[string]string{"srvr": refusal}}, &likeness{texts: map[string]string{"srvr": refusal}}
+	at := []string{first.serve(t), second.serve(t), "127.0.0.1:1"}
+	conf := "serverId=1\nmembership: \n"
+	for i, addr := range at {
+		conf += fmt.Sprintf("server.%d=h:2888:3888:participant;%s\n", i+1, addr)
+	}
+	first.texts["conf"], second.texts["conf"] = conf, refusal
+	for command, want := range map[string][]string{
+		"why -i 1 --within 1m":    {`"servers":3`, `"answered":2`, "no-quorum", at[1] + " runs"},
+		"ensemble -a --within 1m": {at[0], at[1], at[2]},
+	} {
+		out, errOut, code := run(t, t.Context(), nil, slices.Concat([]string{"-server", at[0], "-o", "json"}, strings.Fields(command))...)
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				t.Errorf("%s: exit %d, no %s: %s%s", command, code, w, out, errOut)
+			}
+		}
+	}
+}
+
 // TestWordsOverTLS asks a server that has only a port with TLS and one that has TLS and plain text on
 // one port. The first of them does not serve, and its admin pages, with TLS as well, say why.
 func TestWordsOverTLS(t *testing.T) {

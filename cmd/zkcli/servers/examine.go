@@ -117,7 +117,7 @@ func (e Examination) first(ctx context.Context, s *examined) why.Sample {
 	if s.NotServing && e.AdminPort != 0 {
 		s.Detail = e.detail(ctx, s.Name)
 	}
-	if s.Unreachable == "" && !s.NotServing {
+	if s.Unreachable == "" {
 		s.readConf(ctx)
 	}
 	return sample

@@ -241,6 +241,21 @@ func measureLag(views []View) {
 	}
 }
 
+// Members returns where the Asker reaches the members of which the first server tells that does, or
+// nothing. Servers without a quorum tell, too.
+func (a Asker) Members(ctx context.Context, servers []string, limit time.Duration) []string {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for _, server := range servers {
+		if text, err := a.word(ctx, server, "conf"); err == nil {
+			if list := a.Addresses(text); len(list) > 0 {
+				return list
+			}
+		}
+	}
+	return nil
+}
+
 // Addresses returns where the Asker reaches the servers of an ensemble's configuration. A
 // line is server.1=host:2888:3888[|…]:participant;[address:]port[;[address:]port for TLS].
 func (a Asker) Addresses(config string) []string {
