@@ -8,10 +8,10 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links roll soak compat kerberos moving takeover apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
+.PHONY: help build run run3 test processes nightly race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links roll soak compat compat-all kerberos moving takeover apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 BIN ?= bin
 build: ## the programs, static, into bin/
@@ -37,8 +37,25 @@ run: build ## one server on conf/zoo_sample.cfg, its data in ./build/run (PORT=2
 		--set metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider \
 		--set metricsProvider.httpPort=$(METRICS_PORT) conf/zoo_sample.cfg
 
-test: ## all tests (PKG=./server/wal for one package)
-	$(GO) test $(PKG)
+# Tests end early only when something hangs: how long they take is the machine's.
+LIMIT = -timeout 30m
+# In short runs the random tests have fewer seeds, the tests of recipes one of the four faults at
+# each request, and the largest requests 8 MiB. Real processes have a target of their own; those
+# packages that take longest begin first.
+QUICK = $(GO) test -short $(LIMIT)
+PROCESSES = ./test/crash ./test/cluster
+test: ## the tests, in short runs; all that PKG=./server/wal has
+	$(if $(findstring command,$(origin PKG)),$(GO) test $(LIMIT) $(PKG),$(QUICK) ./server ./client $$($(GO) list ./... | grep -v '/test/crash$$\|/test/cluster$$'))
+
+processes: ## real servers that are killed, cut off, and out of disk: the main faults once
+	$(GO) test $(LIMIT) $(PROCESSES)
+
+nightly: ## everything in full, and what CI leaves out: hours; before each release
+	$(GO) test -count=1 -timeout 2h ./...
+	$(MAKE) race
+	$(MAKE) -j 2 sim mutants SEED=100000 SEEDS=20000
+	$(MAKE) crash cluster
+	test/compat/run.sh -full
 
 # Where several goroutines share something.
 RACE = ./client ./internal/stdio ./server/feed ./client/cache ./client/zktest ./cmd/zkcli/servers ./cmd/zkcli/shell ./cmd/zkcli/subtree ./server/clients ./server/monitor ./server/zab/transport ./server/session ./server/snapshot ./server/watch ./fourletter ./internal/bench ./internal/testing/crashfs ./internal/vfs
@@ -48,19 +65,19 @@ RACE = ./client ./internal/stdio ./server/feed ./client/cache ./client/zktest ./
 RACE_ONE = ./server
 # They take long there, and what they are about is no race.
 RACE_SKIP = ^Test(EverySetting|PairsOfSettings|Volumes|LargestRequests|ATurnOfTheLeaderIsShort|NothingAcknowledgedIsLost|ReconfigCutApart|NoisyNeighbour.*|StormsLeaveNothingBehind|LongWritesAlone|TheEndOfALargeSessionHoldsNothingForLong|ExactlyOnceBounds|LostSnapshotsAreRepaired|Pages|FullDisk|NoRoomAtAll|BurstsOverSlowLinks)$$
-# They break the connection at each of their requests: of these one in four is enough here,
-# and of the recipes those in which most happens at once. The log is compared with its model for
-# fewer steps.
+# They break the connection at each of their requests: of these one in four is enough here, not
+# the same as in make test, and of the recipes those in which most happens at once. The log is
+# compared with its model for fewer steps.
 RACE_SHORT = ./recipes/election ./recipes/lock ./recipes/queue ./server/wal
 race: ## tests under the race detector, of the packages with goroutines (or PKG=); needs a C compiler
-	$(if $(findstring command,$(origin PKG)),CGO_ENABLED=1 $(GO) test -race $(PKG),$(MAKE) -j 2 race-one race-others)
+	$(if $(findstring command,$(origin PKG)),CGO_ENABLED=1 $(GO) test $(LIMIT) -race $(PKG),$(MAKE) -j 2 race-one race-others)
 
 race-one:
-	CGO_ENABLED=1 $(GO) test -race -short -cpu 1 -skip '$(RACE_SKIP)' $(RACE_ONE)
+	CGO_ENABLED=1 $(QUICK) -race -cpu 1 -skip '$(RACE_SKIP)' $(RACE_ONE)
 
 race-others:
-	CGO_ENABLED=1 $(GO) test -race $(RACE)
-	CGO_ENABLED=1 $(GO) test -race -short $(RACE_SHORT)
+	CGO_ENABLED=1 $(GO) test $(LIMIT) -race $(RACE)
+	CGO_ENABLED=1 $(QUICK) -race $(RACE_SHORT)
 
 # Packages whose tests compare with files and can rewrite these.
 SCENARIOS = ./cmd/zkcli/command ./fourletter ./jute ./server/config ./server/datatree ./server/evaluate ./server/session ./server/sim ./server/watch ./server/zab
@@ -111,8 +128,11 @@ roll: ## real servers of the last release become servers of this version, and go
 soak: ## ensembles under one random fault after the other, for TIME=8h
 	ZKD_SEED=fresh $(GO) test -count=1 -timeout 0 -v -run TestSoak ./test/cluster -args -fault . -time $(TIME)
 
-compat: ## other people's clients, and a comparison with Apache's server
+compat: ## other people's clients, and a comparison with Apache's server of 3.9: what each change must pass
 	test/compat/run.sh
+
+compat-all: ## compat, and the comparison with 3.8, kazoo's suite, moves and takeovers
+	test/compat/run.sh -all
 
 kerberos: ## logins with Kerberos, good and bad, beside Apache's server; with a key distribution center of its own
 	test/compat/run.sh -run TestKerberos
@@ -144,10 +164,11 @@ benchcmp: ## benchmarks of REF=commit against this tree (PKG=./jute BENCH=. COUN
 	done
 	$(GO) run $(BENCHSTAT) build/benchcmp/old.txt build/benchcmp/new.txt
 
+# The flags are those of make test, which has the result from the cache then.
 lint: ## vet, and the project's own rules
 	$(GO) vet ./...
 	$(GO) vet -tags compat,apps ./test/compat
-	$(GO) test ./internal/lint
+	$(QUICK) ./internal/lint
 
 fmt: ## format the code
 	gofmt -w $(SOURCES)

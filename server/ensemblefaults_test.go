@@ -209,7 +209,7 @@ func (n *peerNet) heal() {
 func TestNothingAcknowledgedIsLost(t *testing.T) {
 	count := uint64(4)
 	if testing.Short() {
-		count = 1
+		count = 2
 	}
 	first := seeds.First(t)
 	for seed := first; seed < first+count; seed++ {

@@ -178,11 +178,7 @@ func (e *testEnsemble) strike(rng *rand.Rand) {
 // and servers die: meanwhile no part exceeds its bound, and afterwards nothing is left.
 // The limits are so small that they are reached.
 func TestStormsLeaveNothingBehind(t *testing.T) {
-	n := *storms
-	if testing.Short() {
-		n = min(n, 1)
-	}
-	for seed := range n {
+	for seed := range *storms {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { storm(t, seed, 5) })
 	}
 }

@@ -437,7 +437,7 @@ func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	if *moreSeeds > 0 {
 		n = *moreSeeds
 	} else if testing.Short() {
-		n = max(1, n/10)
+		n = max(1, n/4)
 	}
 	for seed := range uint64(n) {
 		if t.Failed() {

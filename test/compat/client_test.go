@@ -18,13 +18,21 @@ var ourClient = config{
 	props: map[string]string{checkInterval: "100", "zookeeper.extendedTypesEnabled": "true"},
 }
 
-// TestClient runs all tests of our own client, its examples and its cache with a
-// server of its own; those that are not about servers are run along.
+// TestClient runs the tests of our own client's promises, its examples and its cache with a
+// server of its own. With -full the tests of the client that bring their own servers, or need
+// none, are run along.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds(t) {
 		t.Run(string(k), func(t *testing.T) {
-			testOurClient(t, start(t, k, ourClient).addr, ".")
+			t.Parallel() // most of it is waiting for sessions to expire
+			addr := start(t, k, ourClient).addr
+			if *fullFlag {
+				testOurClient(t, addr, ".")
+				return
+			}
+			testPackages(t, addr, "Suite|Example", "client")
+			testPackages(t, addr, ".", "client/cache")
 		})
 	}
 }

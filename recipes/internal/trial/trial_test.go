@@ -51,8 +51,12 @@ func TestEveryHitsEachRequest(t *testing.T) {
 	})
 	slices.Sort(hit)
 	want := "cut-after-1 cut-after-2 cut-before-1 cut-before-2 expired-after-1 expired-after-2 expired-before-1 expired-before-2 unharmed"
-	if testing.Short() {
-		want = "cut-after-2 expired-after-1 unharmed"
+	if testing.Short() { // one kind for each request
+		for i, fault := range hit {
+			hit[i] = fault[strings.LastIndex(fault, "-")+1:]
+		}
+		slices.Sort(hit)
+		want = "1 2 unharmed"
 	}
 	if got := strings.Join(hit, " "); got != want {
 		t.Errorf("runs were %s, want %s", got, want)
