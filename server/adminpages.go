@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/zab"
@@ -146,7 +147,7 @@ func (f adminFacts) TakeSnapshot(ctx context.Context) (admin.Snapshot, error) {
 	if err != nil {
 		return admin.Snapshot{}, err
 	}
-	file, err := f.snapshots.store.Open(storeRef(ref))
+	file, err := f.snapshots.store.Open(data.StoreRef(ref))
 	if err != nil {
 		return admin.Snapshot{}, err
 	}

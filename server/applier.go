@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/history"
@@ -171,7 +172,7 @@ func (a *applier) replay(ctx context.Context, upTo jute.Zxid) error {
 			clear(orders)
 			orders = orders[:0]
 			for len(records) > 0 && len(orders) < applyBatch && records[0].Zxid <= upTo {
-				orders = append(orders, replica.Order{Entry: entryOf(&records[0])})
+				orders = append(orders, replica.Order{Entry: data.EntryOf(&records[0])})
 				records = records[1:]
 			}
 			if err := a.applySome(orders, false); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/internal/wire"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/base"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/monitor"
@@ -204,7 +205,7 @@ func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
 	if err := a.waitUntilWanted(x); err != nil {
 		return err
 	}
-	in, err := a.snapshots.store.Receive(storeRef(rec.ref))
+	in, err := a.snapshots.store.Receive(data.StoreRef(rec.ref))
 	if err != nil {
 		return err
 	}
@@ -242,7 +243,7 @@ func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
 // snapshot that can't be loaded must not become the history. offer returns errNotNow if
 // the core does not wait for it at the moment.
 func (a *arrivals) loadAndInstall(x *arrival, rec *received) (err error) {
-	if rec.tree, rec.state, err = history.Load(x.ctx, a.snapshots.store, storeRef(rec.ref)); err != nil {
+	if rec.tree, rec.state, err = history.Load(x.ctx, a.snapshots.store, data.StoreRef(rec.ref)); err != nil {
 		return err
 	}
 	taken := make(chan error, 1)

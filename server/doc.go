@@ -1,5 +1,5 @@
 // Package server implements a zkd server. It assembles the parts, which have their own
-// packages: it recovers the state, runs the peer loop, the applier and the snapshotter,
+// packages: it recovers the state (package data), runs the peer loop, the applier and the snapshotter,
 // and serves clients.
 //
 // # The path of a request

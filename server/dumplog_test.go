@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zkd-project/zkd/server/data"
 )
 
 // TestDumpLog dumps the log of a member with every kind of record: each record and entry
@@ -30,13 +32,13 @@ func TestDumpLog(t *testing.T) {
 			journal := filepath.Join(e.dataDir(id), "journal")
 			segments := mustGlob(t, filepath.Join(journal, "*.wal"))
 			var whole, inside strings.Builder
-			check(t, DumpLog(&whole, e.dataDir(id)))
-			check(t, DumpLog(&inside, journal))
+			check(t, data.DumpLog(&whole, e.dataDir(id)))
+			check(t, data.DumpLog(&inside, journal))
 			if whole.String() != inside.String() {
 				t.Errorf("dataDir:\n%s\njournal:\n%s", whole.String(), inside.String())
 			}
 			var one strings.Builder
-			check(t, DumpLog(&one, segments[len(segments)-1]))
+			check(t, data.DumpLog(&one, segments[len(segments)-1]))
 			if one.Len() == 0 || !strings.Contains(whole.String(), one.String()) {
 				t.Errorf("one segment:\n%s", one.String())
 			}
@@ -61,7 +63,7 @@ func TestDumpLog(t *testing.T) {
 			}
 		}
 	})
-	if err := DumpLog(&strings.Builder{}, t.TempDir()); err == nil || !strings.Contains(err.Error(), "no segments") {
+	if err := data.DumpLog(&strings.Builder{}, t.TempDir()); err == nil || !strings.Contains(err.Error(), "no segments") {
 		t.Errorf("an empty directory: %v", err)
 	}
 }

@@ -26,8 +26,10 @@ func TestFormat1DataIsRead(t *testing.T) {
 		if b, _ := c.get("/b"); a != "snapshot" || b != "log" {
 			t.Errorf("/a is %q, /b is %q", a, b)
 		}
-		o, err := readOwner(fastFS{}, s.cfg.DataDir)
-		if err != nil || o == nil || *o != (datadirs.Owner{Server: server, Incarnation: s.ident.Incarnation}) {
+		text, err := os.ReadFile(filepath.Join(s.cfg.DataDir, datadirs.OwnerFile))
+		check(t, err)
+		o, err := datadirs.DecodeOwner(text)
+		if err != nil || o != (datadirs.Owner{Server: server, Incarnation: s.ident.Incarnation}) {
 			t.Errorf("the directory's owner is %+v, %v; want server %d", o, err, server)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/state"
@@ -161,13 +162,13 @@ func (f facts) Digests() []fourletter.Digest {
 	return list
 }
 
-func (f facts) DirSizes() (data, log int64) {
-	data = dirSize(f.fs, filepath.Join(f.cfg.DataDir, "snap"))
-	log = dirSize(f.fs, logDir(f.cfg.DataLogDir))
+func (f facts) DirSizes() (snapshots, log int64) {
+	snapshots = dirSize(f.fs, filepath.Join(f.cfg.DataDir, "snap"))
+	log = dirSize(f.fs, data.LogDir(f.cfg.DataLogDir))
 	if f.cfg.DataDir == f.cfg.DataLogDir { // Apache counts the same directory twice
-		return data + log, data + log
+		return snapshots + log, snapshots + log
 	}
-	return data, log
+	return snapshots, log
 }
 
 // dirSize returns the sum of the sizes of a directory's files.

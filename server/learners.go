@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/base"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
@@ -167,7 +168,7 @@ func (r *logReader) read(req zab.LogRead) {
 	}
 	entries := make([]zab.Entry, len(records))
 	for i := range records {
-		entries[i] = entryOf(&records[i])
+		entries[i] = data.EntryOf(&records[i])
 		place.after = records[i].Zxid
 	}
 	r.events.Put(peerEvent{kind: evRead, peer: req.Peer, gen: req.Gen, zxid: req.After, entries: entries, ok: true})
@@ -215,7 +216,7 @@ func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Z
 		return 0, err
 	}
 	l.events.Put(peerEvent{kind: evBegun, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: ref.Zxid})
-	file, err := l.snapshots.store.Open(storeRef(ref))
+	file, err := l.snapshots.store.Open(data.StoreRef(ref))
 	if err != nil {
 		return 0, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/wal"
@@ -146,7 +147,7 @@ func (l *logStream) read(applied jute.Zxid) (b []byte, err error) {
 		if records[i].Zxid > l.known {
 			return b, l.Close() // it is read again when it is committed
 		}
-		e := entryOf(&records[i])
+		e := data.EntryOf(&records[i])
 		b = l.enc.AppendEntry(b, &e)
 		l.at = e.Zxid
 	}

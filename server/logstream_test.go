@@ -20,6 +20,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/zab"
@@ -175,11 +176,11 @@ func TestArchive(t *testing.T) {
 			t.Errorf("the archive ends at %v, of ensemble %x", end.Tree.LastZxid(), end.Ensemble.Init.Cluster)
 		}
 		var report strings.Builder
-		if err := VerifyArchive(t.Context(), &report, got); err != nil || !strings.Contains(report.String(), "in 8 segments") {
+		if err := data.VerifyArchive(t.Context(), &report, got); err != nil || !strings.Contains(report.String(), "in 8 segments") {
 			t.Errorf("verify: %v\n%s", err, &report)
 		}
 		check(t, os.Truncate(filepath.Join(string(a.dir), got.Segments[7].Name), got.Segments[7].Bytes-1))
-		if err := VerifyArchive(t.Context(), io.Discard, got); !errors.Is(err, ErrUnsound) {
+		if err := data.VerifyArchive(t.Context(), io.Discard, got); !errors.Is(err, data.ErrUnsound) {
 			t.Errorf("a segment lacks a byte: %v", err)
 		}
 		if _, err := got.StateAt(t.Context(), history.Moment{}); err == nil || !strings.Contains(err.Error(), "can be had") {

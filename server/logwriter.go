@@ -6,8 +6,10 @@ import (
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // logWriter is the log's writer with the state that the peer loop needs to follow it.
@@ -47,4 +49,28 @@ func newLogWriter(log *wal.Log, replicated bool, m *monitor.Metrics, fail func(e
 // Space returns the room on the log's disk and its level.
 func (w *logWriter) Space(snapshotBytes int64) (vfs.Space, wal.SpaceLevel, error) {
 	return w.log.Space(snapshotBytes)
+}
+
+// walRecord converts a record of the core into a record of the log.
+func (l *loop) walRecord(op *zab.LogOp) wal.Record {
+	switch op.Kind {
+	case zab.LogNotes:
+		return wal.Record{Kind: wal.Notes, Payload: op.Notes.Append(nil)}
+	case zab.LogIncarnation:
+		id := &l.identity
+		if op.Incarnation != id.Incarnation {
+			id.Replaced = id.Incarnation // of dataDir, until the next start
+		}
+		id.Incarnation, id.Unproven = op.Incarnation, op.Damaged
+		return data.IdentityRecord(id)
+	case zab.LogPromise:
+		return data.PromiseRecord(op.Promise)
+	case zab.LogTruncate:
+		return wal.Record{Kind: wal.Truncate, Zxid: op.Upto}
+	case zab.LogCommitHint:
+		return wal.Record{Kind: wal.CommitHint, Zxid: op.Upto}
+	case zab.LogSnapshot:
+		return op.Snap.Ref.(*received).ref.Record()
+	}
+	return data.EntryRecord(&op.Entry)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
@@ -219,7 +220,7 @@ func (l *loop) reserveIDs() {
 		return
 	}
 	l.identity.IDs = l.ids.Ahead()
-	if n, err := l.logWriter.Submit(identRecord(&l.identity)); err == nil { // on an error the log has failed, and the server ends
+	if n, err := l.logWriter.Submit(data.IdentityRecord(&l.identity)); err == nil { // on an error the log has failed, and the server ends
 		l.reserving = n
 	}
 }

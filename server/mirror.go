@@ -6,15 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
@@ -32,8 +31,9 @@ import (
 //
 // One goroutine at a time may use a Mirror, but for Durable.
 type Mirror struct {
-	disk     *storage
-	place    Place
+	dirs     *data.Dirs
+	place    data.Place
+	log      *zap.Logger
 	store    *snapshot.Store
 	ident    datadirs.Identity
 	state    *state.State // its lock is for the goroutine that writes a snapshot, and for readers
@@ -55,95 +55,33 @@ type takenSnapshot struct {
 	err error
 }
 
-// NewMirror makes the data of a mirror without any transaction at a place that has no data.
-func NewMirror(p Place) error {
-	if err := p.begin(); err != nil {
-		return err
-	}
-	id := newIdent()
-	id.Server = p.Server
-	log, _, err := wal.Open(wal.Options{Dir: logDir(p.LogDir), Ident: id.Encode()})
-	if err != nil {
-		return err
-	}
-	// A log without records passes for one that may be replaced.
-	err = log.Append([]wal.Record{{Kind: wal.Promise, Payload: encodePromise(zab.Promise{})}})
-	if err == nil {
-		_, err = log.Sync()
-	}
-	if err := errors.Join(err, log.Close()); err != nil {
-		return err
-	}
-	return p.own(datadirs.Owner{Server: id.Server, Incarnation: id.Incarnation, Mirror: true})
-}
-
-// IsMirror reports whether the data at a place is that of a mirror.
-func IsMirror(p Place) (bool, error) {
-	o, err := readOwner(vfs.OS{}, p.DataDir)
-	if _, unfinished := os.Stat(p.mark()); unfinished == nil {
-		return false, nil
-	}
-	return o != nil && o.Mirror, err
-}
-
 // OpenMirror opens the data of a mirror, also if Found was interrupted or has ended. It
 // must be closed.
-func OpenMirror(ctx context.Context, p Place, logger *zap.Logger) (*Mirror, error) {
-	s, err := p.offline(logger)
+func OpenMirror(ctx context.Context, p data.Place, logger *zap.Logger) (*Mirror, error) {
+	if logger == nil {
+		logger = zap.NewNop()
+	}
+	dirs, found, mirror, err := data.OpenMirror(ctx, p, logger)
 	if err != nil {
 		return nil, err
 	}
-	m := &Mirror{disk: s, place: p, state: &state.State{}, enough: snapshotBytes}
-	if err := m.open(ctx); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	return m, nil
-}
-
-func (m *Mirror) open(ctx context.Context) error {
-	dirs, err := m.disk.lockAndExamine(ctx)
-	if err != nil {
-		return err
-	}
-	mirror := dirs.Owner != nil && dirs.Owner.Mirror
-	if mirror {
-		owner := *dirs.Owner
-		owner.Mirror = false
-		dirs.Owner = &owner
-	}
-	store, rec, err := m.disk.openOffline(ctx, dirs)
-	if err != nil {
-		return err
-	}
-	m.store = store
-	if m.ident, err = datadirs.DecodeIdentity(rec.Ident); err != nil {
-		return err
-	}
+	m := &Mirror{dirs: dirs, place: p, log: logger, store: found.Store, ident: found.Identity, member: !mirror, enough: snapshotBytes,
+		accepted: found.Core.Promise.Epoch, state: &state.State{Tree: found.Tree}, ensemble: found.Ensemble, refs: found.Snapshots}
 	m.place.Server = m.ident.Server
-	st, err := m.disk.loadState(ctx, store, rec, nil, nil)
-	if err != nil {
-		return err
-	}
-	if n := len(rec.Control); n > 0 && st.ensemble.Seeded() && rec.Control[n-1].Zxid == rec.LastZxid {
+	rec := found.Log
+	if n := len(rec.Control); n > 0 && m.ensemble.Seeded() && rec.Control[n-1].Zxid == rec.LastZxid {
 		e := &rec.Control[n-1]
 		m.founding = &Founding{e.Zxid, e.Prev, e.Payload}
 	}
-	m.member = !mirror
 	if m.member && m.founding == nil {
-		return fmt.Errorf("the data in %s is not a copy of an ensemble of Apache ZooKeeper: zkd takeover mirror makes one", m.place.DataDir)
+		return nil, errors.Join(fmt.Errorf("the data in %s is not a copy of an ensemble of Apache ZooKeeper: zkd takeover mirror makes one", p.DataDir), dirs.Close())
 	}
-	promise, err := decodePromise(rec.Promise)
-	if err != nil {
-		return err
-	}
-	m.accepted = promise.Epoch
-	m.state.Tree, m.ensemble, m.refs = st.tree, st.ensemble, refsUpTo(rec.Snaps, st.used)
 	m.durable.Store(int64(rec.LastZxid))
-	m.writer = wal.NewWriter(m.disk.takeLog(), wal.WriterOptions{
+	m.writer = wal.NewWriter(dirs.TakeLog(), wal.WriterOptions{
 		Durable: func(d wal.Durable) { m.durable.Store(int64(d.Zxid)) },
 		Fatal:   func(err error) { m.failure.Store(&err) },
 	})
-	return nil
+	return m, nil
 }
 
 // Close disconnects readers, makes everything durable and closes the data.
@@ -155,7 +93,7 @@ func (m *Mirror) Close() error {
 	if m.taken != nil {
 		m.finishSnapshot(<-m.taken)
 	}
-	return errors.Join(err, m.writer.Close(), m.disk.close())
+	return errors.Join(err, m.writer.Close(), m.dirs.Close())
 }
 
 // Last returns the zxid of the last transaction, and Durable that of the last durable one.
@@ -178,7 +116,7 @@ func (m *Mirror) Accept(epoch uint32) error {
 }
 
 func (m *Mirror) promise() wal.Record {
-	return wal.Record{Kind: wal.Promise, Payload: encodePromise(zab.Promise{Epoch: m.accepted})}
+	return data.PromiseRecord(zab.Promise{Epoch: m.accepted})
 }
 
 // Append calls apply, which applies the next transaction to the tree and returns its events, and
@@ -187,7 +125,7 @@ func (m *Mirror) promise() wal.Record {
 func (m *Mirror) Append(x *datatree.Txn, apply func() ([]datatree.Event, error)) error {
 	var batch []wal.Record
 	add := func(e zab.Entry) error {
-		batch = append(batch, wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data})
+		batch = append(batch, data.EntryRecord(&e))
 		return m.ensemble.Apply(&e)
 	}
 	err := m.change(x.Zxid, apply)
@@ -265,7 +203,7 @@ func (m *Mirror) Install(ctx context.Context, tree *datatree.Tree) error {
 	}
 	view := tree.Freeze()
 	defer view.Close()
-	ref, err := writeView(ctx, m.store, &state.State{Tree: tree}, view, ensemble.Append(nil), &m.ident)
+	ref, err := data.WriteSnapshot(ctx, m.store, &state.State{Tree: tree}, view, ensemble.Append(nil), &m.ident)
 	if err != nil {
 		return err
 	}
@@ -305,7 +243,7 @@ func (m *Mirror) takeSnapshot() {
 	m.state.Unlock()
 	ensemble, taken := m.ensemble.Append(nil), m.taken
 	go func() {
-		ref, err := writeView(context.Background(), m.store, m.state, view, ensemble, &m.ident)
+		ref, err := data.WriteSnapshot(context.Background(), m.store, m.state, view, ensemble, &m.ident)
 		m.state.Lock()
 		view.Close()
 		m.state.Unlock()
@@ -327,7 +265,7 @@ func (m *Mirror) finishSnapshot(t takenSnapshot) {
 		_, err = m.writer.Purge(context.Background(), t.ref.Zxid)
 	}
 	if err != nil {
-		m.disk.log.Warn("a snapshot failed; the log is complete", zap.Error(err))
+		m.log.Warn("a snapshot failed; the log is complete", zap.Error(err))
 	}
 }
 
@@ -337,7 +275,7 @@ func (m *Mirror) removeSnapshots(refs []wal.SnapRef, keep string) {
 			continue
 		}
 		if err := m.store.RemoveInSteps(context.Background(), ref.Name); err != nil {
-			m.disk.log.Warn("an old snapshot is left", zap.Error(err))
+			m.log.Warn("an old snapshot is left", zap.Error(err))
 		}
 	}
 }
@@ -449,13 +387,13 @@ func (m *Mirror) logFounding(f *Founding) error {
 	}
 	m.founding, m.accepted = f, f.Zxid.Epoch()
 	return m.writer.SubmitWait(m.promise(),
-		wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data},
+		data.EntryRecord(e),
 		wal.Record{Kind: wal.CommitHint, Zxid: e.Zxid})
 }
 
 // becomeMember takes away what keeps servers from starting with the data.
 func (m *Mirror) becomeMember() error {
-	err := writeOwner(vfs.OS{}, m.place.DataDir, datadirs.Owner{Server: m.ID(), Incarnation: m.ident.Incarnation})
+	err := data.EndMirror(m.place, &m.ident)
 	m.member = err == nil
 	return err
 }

@@ -9,22 +9,23 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
 // newMirrors makes the data of three mirrors.
-func newMirrors(t *testing.T) (places []Place) {
+func newMirrors(t *testing.T) (places []data.Place) {
 	t.Helper()
 	for id := zab.SID(101); id <= 103; id++ {
 		dir := filepath.Join(t.TempDir(), fmt.Sprint(id))
-		places = append(places, Place{DataDir: dir, LogDir: dir, Server: id})
-		check(t, NewMirror(places[len(places)-1]))
+		places = append(places, data.Place{DataDir: dir, LogDir: dir, Server: id})
+		check(t, data.CreateMirror(places[len(places)-1]))
 	}
 	return places
 }
 
-func openMirrors(t *testing.T, places []Place) (mirrors []*Mirror) {
+func openMirrors(t *testing.T, places []data.Place) (mirrors []*Mirror) {
 	t.Helper()
 	for _, p := range places {
 		m, err := OpenMirror(t.Context(), p, nil)
@@ -90,13 +91,13 @@ func TestMirror(t *testing.T) {
 	closeMirrors(t, mirrors)
 	for _, p := range places {
 		cfg := parseConfig(t, p.DataDir)
-		if err := CheckData(cfg); err == nil || !strings.Contains(err.Error(), "zkd takeover finish") {
+		if err := data.Check(cfg); err == nil || !strings.Contains(err.Error(), "zkd takeover finish") {
 			t.Errorf("a server starts as a mirror, or: %v", err)
 		}
-		if err := NewMirror(p); err == nil {
+		if err := data.CreateMirror(p); err == nil {
 			t.Error("a mirror is made over another one")
 		}
-		if yes, err := IsMirror(p); !yes || err != nil {
+		if yes, err := data.IsMirror(p); !yes || err != nil {
 			t.Errorf("no mirror: %v", err)
 		}
 	}
@@ -121,14 +122,14 @@ func TestMirror(t *testing.T) {
 }
 
 // checkFounded checks that these are the members of an ensemble that begins in an epoch.
-func checkFounded(t *testing.T, places []Place, epoch uint32) {
+func checkFounded(t *testing.T, places []data.Place, epoch uint32) {
 	t.Helper()
-	var first *State
+	var first *data.Contents
 	for _, p := range places {
-		if yes, err := IsMirror(p); yes || err != nil {
+		if yes, err := data.IsMirror(p); yes || err != nil {
 			t.Errorf("server %d is a mirror: %v", p.Server, err)
 		}
-		s, err := ReadState(t.Context(), p)
+		s, err := data.Read(t.Context(), p)
 		check(t, err)
 		if first == nil {
 			first = s
@@ -174,7 +175,7 @@ func TestFoundingIsInterrupted(t *testing.T) {
 		}
 		closeMirrors(t, mirrors)
 		for i, p := range places {
-			if yes, err := IsMirror(p); yes != (2*i+1 > stop) || err != nil {
+			if yes, err := data.IsMirror(p); yes != (2*i+1 > stop) || err != nil {
 				t.Errorf("after step %d mirror %d is one: %t, %v", stop, i, yes, err)
 			}
 		}
@@ -189,7 +190,7 @@ func TestFoundingIsInterrupted(t *testing.T) {
 // TestMirrorOfAnotherEnsemble refuses copies that can't be members of one ensemble.
 func TestMirrorOfAnotherEnsemble(t *testing.T) {
 	one, other := newMirrors(t), newMirrors(t)
-	for _, places := range [][]Place{one, other} {
+	for _, places := range [][]data.Place{one, other} {
 		mirrors := openMirrors(t, places)
 		for _, m := range mirrors {
 			check(t, m.Install(t.Context(), importedTree(t)))
@@ -201,11 +202,11 @@ func TestMirrorOfAnotherEnsemble(t *testing.T) {
 		closeMirrors(t, mirrors)
 	}
 	for _, tt := range []struct {
-		places []Place
+		places []data.Place
 		want   string
 	}{
-		{[]Place{one[0], one[1], one[1]}, "another zkd uses it"},
-		{[]Place{one[0], one[1], other[2]}, "founded without"},
+		{[]data.Place{one[0], one[1], one[1]}, "another zkd uses it"},
+		{[]data.Place{one[0], one[1], other[2]}, "founded without"},
 	} {
 		var mirrors []*Mirror
 		var err error
@@ -252,7 +253,7 @@ func TestFoundingOfAnAcceptedEpoch(t *testing.T) {
 // TestMirrorSnapshots takes snapshots while a mirror follows. The log before them goes.
 func TestMirrorSnapshots(t *testing.T) {
 	p := newMirrors(t)[0]
-	m := openMirrors(t, []Place{p})[0]
+	m := openMirrors(t, []data.Place{p})[0]
 	m.enough = 1000
 	check(t, m.Install(t.Context(), importedTree(t)))
 	for z := jute.Zxid(0x500000001); z <= endOfHistory; z++ {
@@ -260,7 +261,7 @@ func TestMirrorSnapshots(t *testing.T) {
 	}
 	want := m.Tree().Digest()
 	check(t, m.Close())
-	m = openMirrors(t, []Place{p})[0]
+	m = openMirrors(t, []data.Place{p})[0]
 	if m.Last() != endOfHistory || m.Tree().Digest() != want || len(m.refs) != 1 || m.refs[0].Zxid < 0x500000001 {
 		t.Errorf("at %v, with snapshots %v", m.Last(), m.refs)
 	}
@@ -276,7 +277,7 @@ func TestMirrorSnapshots(t *testing.T) {
 // before.
 func TestForeseeDuringASnapshot(t *testing.T) {
 	p := newMirrors(t)[0]
-	m := openMirrors(t, []Place{p})[0]
+	m := openMirrors(t, []data.Place{p})[0]
 	check(t, m.Install(t.Context(), importedTree(t)))
 	follow(t, m, 0x500000010)
 	want := m.Tree().Digest()
@@ -290,7 +291,7 @@ func TestForeseeDuringASnapshot(t *testing.T) {
 	_, err = m.Foresee(f)
 	check(t, err)
 	check(t, m.Close())
-	m = openMirrors(t, []Place{p})[0]
+	m = openMirrors(t, []data.Place{p})[0]
 	if m.Last() != 0x500000010 || m.Tree().Digest() != want || m.refs[len(m.refs)-1].Zxid != m.Last() {
 		t.Errorf("at %v, with snapshots %v", m.Last(), m.refs)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
@@ -60,7 +61,7 @@ func (s *Server) startForReaders(id uint8, copied bool) error {
 	s.clock.Begin()
 	s.ids = session.NewIDs(id, s.clock.Start().UnixMilli(), 0)
 	s.ids.Reserved(math.MaxUint64) // nothing that lasts has one of them
-	s.keys.Store(session.NewKeys(newIdent().Secret))
+	s.keys.Store(session.NewKeys(data.NewIdentity().Secret))
 	if err := s.openAudit(&s.cfg.Audit); err != nil {
 		return err
 	}

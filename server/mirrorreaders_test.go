@@ -9,12 +9,13 @@ import (
 
 	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/session"
 )
 
 // readMirror opens a mirror that clients may read.
-func readMirror(t *testing.T, p Place, lines ...string) (*Mirror, *testServer) {
+func readMirror(t *testing.T, p data.Place, lines ...string) (*Mirror, *testServer) {
 	t.Helper()
 	m, err := OpenMirror(t.Context(), p, nil)
 	check(t, err)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
 )
 
-// TestReadStateAt reads the states between some writes, by their zxids and by times, and is
+// TestReadAt reads the states between some writes, by their zxids and by times, and is
 // refused those that the history does not have.
-func TestReadStateAt(t *testing.T) {
+func TestReadAt(t *testing.T) {
 	dir := t.TempDir()
 	s := startOn(t, vfs.OS{}, dir, "snapCount=20", "forceSync=no")
 	c := s.connect(t)
@@ -36,12 +37,12 @@ func TestReadStateAt(t *testing.T) {
 		}
 	}
 	check(t, s.Close())
-	place := Place{DataDir: dir, LogDir: dir}
+	place := data.Place{DataDir: dir, LogDir: dir}
 	reached := 0
 	for i := 0; i < len(states); i += 9 {
 		want := states[i]
 		for _, at := range []history.Moment{{Zxid: want.zxid}, {Time: want.at}} {
-			got, err := ReadStateAt(t.Context(), place, at)
+			got, err := data.ReadAt(t.Context(), place, at)
 			if err != nil && strings.Contains(err.Error(), "no snapshot is from before that moment") {
 				continue // it was purged
 			}
@@ -56,7 +57,7 @@ func TestReadStateAt(t *testing.T) {
 		t.Error("no state could be read")
 	}
 	for _, at := range []history.Moment{{Zxid: states[99].zxid + 1000}, {Time: states[0].at.Add(-time.Hour)}} {
-		if got, err := ReadStateAt(t.Context(), place, at); err == nil {
+		if got, err := data.ReadAt(t.Context(), place, at); err == nil {
 			t.Errorf("%+v: zxid %v", at, got.Tree.LastZxid())
 		}
 	}

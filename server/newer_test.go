@@ -13,7 +13,9 @@ import (
 
 	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/wal"
@@ -85,8 +87,8 @@ func TestLaterEntryInTheLogStopsTheStart(t *testing.T) {
 	for _, tt := range laterEntries {
 		for _, lines := range [][]string{nil, {"initLimit=5", "syncLimit=2", "zkd.myid=1", "server.1=a:1:2", "server.2=b:1:2", "server.3=c:1:2"}} {
 			fs := crashfs.New(1)
-			ident := newIdent()
-			log, _, err := wal.Open(wal.Options{FS: fs, Dir: logDir("/data"), SegmentSize: 128 << 10, Ident: ident.Encode()})
+			ident := data.NewIdentity()
+			log, _, err := wal.Open(wal.Options{FS: fs, Dir: data.LogDir("/data"), SegmentSize: 128 << 10, Ident: ident.Encode()})
 			check(t, err)
 			sound := datatree.Txn{Zxid: 1, Err: jute.ErrNoNode}
 			check(t, log.Append([]wal.Record{
@@ -96,7 +98,8 @@ func TestLaterEntryInTheLogStopsTheStart(t *testing.T) {
 			_, err = log.Sync()
 			check(t, err)
 			check(t, log.Close())
-			check(t, writeOwner(fs, "/data", datadirs.Owner{Incarnation: ident.Incarnation}))
+			owner := datadirs.Owner{Incarnation: ident.Incarnation}
+			check(t, vfs.Replace(fs, "/data/"+datadirs.OwnerFile, owner.Encode(), ""))
 			before := fs.Files()
 			s := newTestServer(t, Options{FS: fs, Config: parseConfig(t, "/data", lines...)})
 			err = s.Start(t.Context())

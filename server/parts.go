@@ -9,11 +9,10 @@ import (
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
-	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/state"
-	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
@@ -83,7 +82,7 @@ func newWords(s *Server) *words {
 	return w
 }
 
-func (s *Server) newCore(found *recovered) *zab.Core {
+func (s *Server) newCore(found *data.Recovered) *zab.Core {
 	o := zab.Options{ID: s.id, Boot: s.boot, Seed: random64()}
 	if s.ensemble() {
 		o.Members = members(&s.cfg.Members)
@@ -96,10 +95,10 @@ func (s *Server) newCore(found *recovered) *zab.Core {
 		o.CacheBytes, o.WindowBytes, o.BatchBytes = s.limits.cache, s.limits.cache, batchBytes
 		o.InitLimit = uint64(s.cfg.InitLimit.Milliseconds())
 	}
-	return zab.New(o, found.core)
+	return zab.New(o, found.Core)
 }
 
-func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
+func newLoop(s *Server, core *zab.Core, found *data.Recovered) *loop {
 	l := &loop{
 		cfg:         s.cfg,
 		live:        s.live.Load,
@@ -156,7 +155,7 @@ func newLoop(s *Server, core *zab.Core, found *recovered) *loop {
 		o.Autopilot = replica.Autopilot{After: s.cfg.Autopilot, Text: s.textOf, Readable: s.marksReadable, Changed: s.auditAutopilot}
 		o.Join = s.opts.Join
 	}
-	l.replica = replica.New(core, found.core.Commit, o)
+	l.replica = replica.New(core, found.Core.Commit, o)
 	return l
 }
 
@@ -208,7 +207,7 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 	return a
 }
 
-func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *wal.SnapRef) *snapshotter {
+func newSnapshotter(s *Server, found *data.Recovered) *snapshotter {
 	sn := &snapshotter{
 		cfg:       s.cfg,
 		live:      s.live.Load,
@@ -221,17 +220,17 @@ func newSnapshotter(s *Server, store *snapshot.Store, refs []wal.SnapRef, used *
 		logWriter: s.logWriter,
 		events:    s.events,
 		askFor:    func() { s.handover.orders.Put(replica.Order{Kind: replica.OrderFreeze}) },
-		store:     store,
+		store:     found.Store,
 		views:     make(chan frozen, 1),
 		idle:      make(chan struct{}, 1),
 		tight:     make(chan struct{}, 1),
 		reloaded:  make(chan struct{}, 1),
 		bytes:     s.logWriter.Stats().SinceSnapRef,
 	}
-	if used != nil {
-		sn.size.Store(used.Size)
+	if found.Used != nil {
+		sn.size.Store(found.Used.Size)
 	}
-	sn.mu.refs = refs
+	sn.mu.refs = found.Snapshots
 	sn.needed.Store(math.MaxInt64)
 	sn.mu.received = make(map[string]jute.Zxid)
 	sn.idle <- struct{}{}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/fault"
+	"github.com/zkd-project/zkd/internal/format"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
@@ -134,4 +137,16 @@ func (l links) Stream(peer zab.SID, header []byte, r io.Reader) error {
 		}
 	}
 	return err
+}
+
+// AskPeer asks another server of the ensemble whether this version of zkd, with a history of the format needs,
+// could be linked with it. mismatch is the reason why not.
+func AskPeer(ctx context.Context, cfg *config.Config, peer *config.Server, needs uint32) (v transport.Versions, mismatch string, err error) {
+	q := transport.Question{Self: zab.SIDOf(uint8(cfg.MyID)), To: zab.SIDOf(uint8(peer.ID)), Needs: cmp.Or(needs, format.History.Writes()), TLS: peerTLS(&cfg.QuorumTLS)}
+	for _, q.Addr = range quorumAddrs(peer) {
+		if v, mismatch, err = q.Ask(ctx); err == nil {
+			break
+		}
+	}
+	return v, mismatch, err
 }

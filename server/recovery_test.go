@@ -15,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/wal"
 )
@@ -277,9 +278,9 @@ func TestServerOutlivesAnEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := crashfs.New(1)
 		s := newTestServer(t, Options{FS: fs, Config: parseConfig(t, "/data")})
-		ident := newIdent()
+		ident := data.NewIdentity()
 		ident.Format = 1 // which had no file IDENTITY in dataDir
-		log, _, err := wal.Open(wal.Options{FS: fs, Dir: logDir("/data"), SegmentSize: s.cfg.WALSegmentSize, Ident: ident.Encode()})
+		log, _, err := wal.Open(wal.Options{FS: fs, Dir: data.LogDir("/data"), SegmentSize: s.cfg.WALSegmentSize, Ident: ident.Encode()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,4 +309,27 @@ func TestServerOutlivesAnEpoch(t *testing.T) {
 		c.create("/b", "")
 		s.noErrors(t)
 	})
+}
+
+// TestCrashAtTheFirstStart cuts the power before each operation of a first start. The
+// next start always works.
+func TestCrashAtTheFirstStart(t *testing.T) {
+	fs := crashfs.New(1)
+	var images []*crashfs.FS
+	fs.SetHook(func(op crashfs.Op) error {
+		if op.Kind.Mutates() {
+			images = append(images, fs.Crash(nil), fs.Kill())
+		}
+		return nil
+	})
+	s := startOn(t, fs, "/data")
+	fs.SetHook(nil)
+	check(t, s.Close())
+	for i, image := range images {
+		again := newTestServer(t, Options{FS: image, Config: parseConfig(t, "/data")})
+		if err := again.Start(t.Context()); err != nil {
+			t.Fatalf("image %d of %d: %v", i, len(images), err)
+		}
+		check(t, again.Close())
+	}
 }

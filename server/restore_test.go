@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/zab"
@@ -22,12 +23,12 @@ import (
 type restorable struct {
 	client   *client
 	backup   string // at the moment to go back to
-	place    Place
+	place    data.Place
 	at, last jute.Zxid // that moment, and what came after it
 }
 
 // loseAfterBackup lets a client write before and after a backup of a server.
-func loseAfterBackup(t *testing.T, s *testServer, place Place) *restorable {
+func loseAfterBackup(t *testing.T, s *testServer, place data.Place) *restorable {
 	t.Helper()
 	c := s.connect(t)
 	c.create("/kept", "")
@@ -83,7 +84,7 @@ func (l *restorable) check(t *testing.T, name string, s *testServer, ahead bool)
 // without one.
 func TestRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		single := Place{DataDir: t.TempDir()}
+		single := data.Place{DataDir: t.TempDir()}
 		single.LogDir = single.DataDir
 		s := startOn(t, fastFS{}, single.DataDir)
 		losses := map[string]*restorable{"a server": loseAfterBackup(t, s, single)}
@@ -96,7 +97,7 @@ func TestRestored(t *testing.T) {
 		}
 		id := e.leader()
 		time.Sleep(2 * time.Second) // all are admitted
-		member := Place{DataDir: fmt.Sprintf("%s/%d", e.dir, id), Server: zab.SID(id)}
+		member := data.Place{DataDir: fmt.Sprintf("%s/%d", e.dir, id), Server: zab.SID(id)}
 		member.LogDir = member.DataDir
 		losses["a member"] = loseAfterBackup(t, e.servers[id], member)
 		e.close()
@@ -110,11 +111,11 @@ func TestRestored(t *testing.T) {
 }
 
 // state returns what is restored.
-func (l *restorable) state(t *testing.T, backup bool) *State {
+func (l *restorable) state(t *testing.T, backup bool) *data.Contents {
 	t.Helper()
-	st, err := ReadStateAt(t.Context(), l.place, history.Moment{Zxid: l.at})
+	st, err := data.ReadAt(t.Context(), l.place, history.Moment{Zxid: l.at})
 	if backup {
-		st, err = ReadSnapshot(t.Context(), l.backup)
+		st, err = data.ReadSnapshot(t.Context(), l.backup)
 	}
 	check(t, err)
 	return st
@@ -122,23 +123,23 @@ func (l *restorable) state(t *testing.T, backup bool) *State {
 
 func (l *restorable) restore(t *testing.T, name string, backup bool) {
 	t.Helper()
-	alone := Place{DataDir: t.TempDir()}
+	alone := data.Place{DataDir: t.TempDir()}
 	alone.LogDir = alone.DataDir
-	check(t, WriteState(t.Context(), l.state(t, backup), alone))
+	check(t, data.Write(t.Context(), l.state(t, backup), alone))
 	s := startOn(t, fastFS{}, alone.DataDir)
 	l.check(t, name+" for a server", s, false)
 	check(t, s.Close())
 
 	e := newEnsemble(t, 3, "forceSync=no")
 	e.dir = t.TempDir()
-	var places []Place
+	var places []data.Place
 	for id := 1; id <= 3; id++ {
 		dir := fmt.Sprintf("%s/%d", e.dir, id)
-		places = append(places, Place{DataDir: dir, LogDir: dir, Server: zab.SID(id)})
+		places = append(places, data.Place{DataDir: dir, LogDir: dir, Server: zab.SID(id)})
 	}
 	st := l.state(t, backup)
 	st.Epoch += 1000 // as zkd restore does
-	check(t, WriteState(t.Context(), st, places...))
+	check(t, data.Write(t.Context(), st, places...))
 	for id := 1; id <= 3; id++ {
 		e.start(id)
 	}
@@ -165,10 +166,10 @@ func TestMomentsAreOfTheLeadersClock(t *testing.T) {
 			tree := importedTree(t)
 			tree.Apply(&datatree.Txn{Zxid: tree.LastZxid() + 1, Time: now.Add(tt.leader).UnixMilli(), Ops: []datatree.Op{{Kind: datatree.OpError}}}, new(datatree.Applied))
 			dir := t.TempDir()
-			place := Place{DataDir: dir, LogDir: dir}
-			check(t, WriteState(t.Context(), &State{Tree: tree, Epoch: 4}, place))
+			place := data.Place{DataDir: dir, LogDir: dir}
+			check(t, data.Write(t.Context(), &data.Contents{Tree: tree, Epoch: 4}, place))
 			at := history.Moment{Time: now.Add(tt.at)}
-			if _, err := ReadStateAt(t.Context(), place, at); (err == nil) != tt.before {
+			if _, err := data.ReadAt(t.Context(), place, at); (err == nil) != tt.before {
 				t.Errorf("of a dataDir: %v", err)
 			}
 			files, err := filepath.Glob(filepath.Join(dir, "snap", "*.db"))

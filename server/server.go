@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/monitor"
@@ -78,13 +79,16 @@ type Options struct {
 
 // Server is a zkd server. New makes it, Start runs it, Close ends it.
 type Server struct {
-	*storage
-	cfg     *config.Config                // as it was at the start
-	live    atomic.Pointer[config.Config] // cfg with the values that live keys have by now
-	log     *zap.Logger
-	metrics *monitor.Metrics
-	clock   base.Clock
-	life    *base.Life
+	dirs     *data.Dirs // of the start
+	fs       vfs.FS
+	registry *prometheus.Registry          // of all metrics, the log\'s too
+	boot     uint64                        // of this start
+	cfg      *config.Config                // as it was at the start
+	live     atomic.Pointer[config.Config] // cfg with the values that live keys have by now
+	log      *zap.Logger
+	metrics  *monitor.Metrics
+	clock    base.Clock
+	life     *base.Life
 	identities
 	opts    Options
 	id      zab.SID

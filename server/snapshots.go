@@ -2,10 +2,8 @@ package server
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -17,9 +15,9 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/snapshot"
@@ -36,9 +34,6 @@ const (
 	// about the time that it takes to load the snapshot: an entry of the log takes twice as long
 	// as a row of the same size.
 	snapshotShare = 2
-	// walkBudget is roughly the number of bytes of a view collected under one hold of the
-	// read lock.
-	walkBudget = 64 << 10
 )
 
 // snapshotter writes snapshots while the server runs, and removes those that they
@@ -177,7 +172,7 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 	}()
 	ref, err := sn.write(ctx, view)
 	if err == nil && forRoom { // soon there is nothing else to start from
-		_, err = sn.store.Verify(ctx, storeRef(ref))
+		_, err = sn.store.Verify(ctx, data.StoreRef(ref))
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -204,7 +199,7 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 // write writes the view's rows into a file and makes the reference to it durable in the
 // log. Only then the snapshot counts.
 func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, error) {
-	ref, err := writeView(ctx, sn.store, sn.state, view.View, view.ensemble, &sn.ident)
+	ref, err := data.WriteSnapshot(ctx, sn.store, sn.state, view.View, view.ensemble, &sn.ident)
 	if err != nil {
 		return ref, err
 	}
@@ -213,33 +208,6 @@ func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, err
 		err = errors.Join(err, sn.store.Remove(ref.Name))
 	}
 	return ref, err
-}
-
-// writeView writes a view of the tree in state, with the ensemble's state at its zxid, into a
-// snapshot by the server id.
-func writeView(ctx context.Context, store *snapshot.Store, state *state.State, view *datatree.View, ensemble []byte, id *datadirs.Identity) (wal.SnapRef, error) {
-	tree := view.Meta()
-	meta := snapshot.Meta{
-		Zxid:   tree.Zxid,
-		Epoch:  tree.Zxid.Epoch(),
-		Time:   time.Now().UnixMilli(),
-		Digest: history.AppendDigest(nil, tree.Digest),
-		Server: uint8(id.Server), Incarnation: id.Incarnation[:],
-		Extra: map[string][]byte{history.ExtraTree: datatree.AppendMeta(nil, &tree), history.ExtraEnsemble: ensemble},
-	}
-	if tree.LastTime > 0 {
-		meta.Extra[history.ExtraTime] = binary.BigEndian.AppendUint64(nil, uint64(tree.LastTime))
-	}
-	if id.Server == 0 { // the ensemble's state has the secret of a member's sessions
-		meta.Extra[history.ExtraSecret] = id.Secret[:]
-	}
-	rows := &rowWalk{state: state, view: view}
-	ref, err := store.Write(ctx, meta,
-		snapshot.Section{Name: history.SectionSessions, Items: rows.rowsOf(datatree.TableSessions)},
-		snapshot.Section{Name: history.SectionNodes, Items: rows.rowsOf(datatree.TableNodes)},
-		snapshot.Section{Name: history.SectionACLs, Items: rows.lists(), Early: true},
-	)
-	return wal.SnapRef{Zxid: ref.Zxid, Name: ref.Name, Size: ref.Size, CRC: ref.CRC, Digest: ref.Digest}, err
 }
 
 var errReplaced = errors.New("the history was replaced meanwhile")
@@ -363,23 +331,20 @@ func remove(dropped []wal.SnapRef, keep string, file func(name string) error) (r
 // synchronized. Such a learner may need one for a long time, and would have to start over
 // without it. When the disk is getting full it is purged nevertheless.
 func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
-	from := max(0, len(refs)-sn.live().SnapRetainCount)
-	needed, held := jute.Zxid(sn.needed.Load()), from
-	for held > 0 && refs[held].Zxid > needed {
-		held--
-	}
+	needed := jute.Zxid(sn.needed.Load())
+	first, held := datadirs.FirstKept(refs, func(r wal.SnapRef) jute.Zxid { return r.Zxid }, sn.live().SnapRetainCount, needed)
 	tight := sn.disk.at() != wal.SpaceOK
-	began := sn.holding.Swap(held < from && !tight)
-	fields := []zap.Field{zap.Stringer("after", needed), zap.Int("snapshots", from-held)}
+	began := sn.holding.Swap(held > 0 && !tight)
+	fields := []zap.Field{zap.Stringer("after", needed), zap.Int("snapshots", held)}
 	switch {
-	case held == from:
+	case held == 0:
 	case tight:
 		sn.log.Warn("the disk is getting full: purging the log although a server that joins needs it, which now gets another snapshot", fields...)
-		return from
+		return first + held
 	case !began:
 		sn.log.Info("keeping the log for a server that joins", fields...)
 	}
-	return held
+	return first
 }
 
 // purgeForSpace purges what is kept for learners, because the disk is getting full.
@@ -451,67 +416,4 @@ func (sn *snapshotter) forget(forRoom bool) (dropped []wal.SnapRef, oldest *wal.
 	}
 	sn.mu.refs = keep
 	return dropped, &keep[0], nil
-}
-
-// rowWalk reads a view's rows, table by table, a batch under each hold of the tree's read
-// lock. ACL lists occur between the nodes and are few, so they are set aside until all
-// nodes are read.
-type rowWalk struct {
-	state *state.State
-	view  *datatree.View
-	batch datatree.Batch
-	all   []datatree.Row // of batch
-	rows  []datatree.Row // the part of all that is not read yet
-	more  bool
-	begun bool
-	acls  []datatree.Row
-}
-
-// peek returns the next row without taking it, or false at the end. The row stays valid
-// until the batch is used up.
-func (w *rowWalk) peek() (datatree.Row, bool) {
-	for len(w.rows) == 0 {
-		if w.begun && !w.more {
-			return datatree.Row{}, false
-		}
-		w.begun = true
-		w.batch.Reset()
-		w.state.RLock()
-		w.more = w.view.Step(&w.batch, walkBudget)
-		w.state.RUnlock()
-		w.all = slices.AppendSeq(w.all[:0], w.batch.All())
-		w.rows = w.all
-	}
-	return w.rows[0], true
-}
-
-// rowsOf yields the rows of one table up to the first row of another.
-func (w *rowWalk) rowsOf(table datatree.Table) iter.Seq2[[]byte, []byte] {
-	return func(yield func(k, v []byte) bool) {
-		for {
-			row, ok := w.peek()
-			switch {
-			case !ok:
-				return
-			case row.Table == datatree.TableACLs:
-				w.acls = append(w.acls, datatree.Row{Key: append([]byte(nil), row.Key...), Value: append([]byte(nil), row.Value...)})
-			case row.Table != table:
-				return
-			case !yield(row.Key, row.Value):
-				return
-			}
-			w.rows = w.rows[1:]
-		}
-	}
-}
-
-// lists yields the ACL lists.
-func (w *rowWalk) lists() iter.Seq2[[]byte, []byte] {
-	return func(yield func(k, v []byte) bool) {
-		for _, row := range w.acls {
-			if !yield(row.Key, row.Value) {
-				return
-			}
-		}
-	}
 }

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/base"
+	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
@@ -36,7 +39,8 @@ func New(opts Options) (*Server, error) {
 	}
 	metrics := monitor.NewMetrics()
 	s := &Server{
-		storage:     newStorage(cfg, opts.Logger, metrics, opts.FS),
+		fs:          opts.FS,
+		registry:    prometheus.NewRegistry(),
 		cfg:         cfg,
 		log:         opts.Logger,
 		metrics:     metrics,
@@ -51,7 +55,6 @@ func New(opts Options) (*Server, error) {
 		handover:    newHandover(),
 		reloaded:    make(chan struct{}, 1),
 	}
-	s.acceptLossAfter, s.setAside = opts.AcceptLossAfter, opts.SetDataAside
 	s.live.Store(cfg)
 	s.life = base.NewLife(s.failed)
 	s.disk = &disk{cfg: cfg, log: s.log, now: s.now, fail: s.life.Fail}
@@ -110,7 +113,13 @@ func (s *Server) Start(ctx context.Context) error {
 }
 
 func (s *Server) recoverAndServe(ctx context.Context) error {
-	found, err := s.recoverState(ctx)
+	s.dirs = data.New(data.Options{Config: s.cfg, FS: s.fs, Logger: s.log, Registerer: s.registry, Boot: s.boot,
+		AcceptLossAfter: s.opts.AcceptLossAfter, SetAside: s.opts.SetDataAside})
+	s.changes = feed.New(int(s.cfg.FeedHistory), 0)
+	if !s.ensemble() {
+		s.changes.Alone()
+	}
+	found, err := s.dirs.Recover(ctx, s.changes)
 	if err != nil {
 		return err
 	}
@@ -152,14 +161,14 @@ func (s *Server) unregister() {
 // startLoops starts the goroutines that live as long as the server: the log writer, the
 // peer loop, the applier, the snapshotter, the housekeeper and the cleaner; in an
 // ensemble, also the links to the other servers and the service for learners.
-func (s *Server) startLoops(found *recovered) error {
-	s.state.SetApplied(found.core.Commit)
+func (s *Server) startLoops(found *data.Recovered) error {
+	s.state.SetApplied(found.Core.Commit)
 	if err := s.readClientTLS(); err != nil {
 		return err
 	}
 	s.clients = s.newClients(backend{&s.service, s.now, s.life.Ending, s.submissions, s.words.facts})
 	s.words.clients = s.clients
-	s.applier = newApplier(s, found.state.ensemble)
+	s.applier = newApplier(s, found.Ensemble)
 	s.loop = newLoop(s, s.newCore(found), found)
 	s.loop.introduce()
 	if s.ensemble() {
@@ -197,15 +206,18 @@ func (s *Server) startLoops(found *recovered) error {
 
 // useState makes a recovered state the server's. From here on only the log's writer writes to
 // the log.
-func (s *Server) useState(found *recovered) {
-	s.ident = found.ident
-	s.state.Tree, s.changes = found.state.tree, found.changes
-	for session, timeoutMs := range found.state.tree.Sessions() {
+func (s *Server) useState(found *data.Recovered) {
+	s.metrics.Load.Observe(found.Took, 1)
+	s.metrics.LoadSnapshot.Observe(found.TookSnapshot, 1)
+	s.metrics.LoadLog.Observe(found.TookLog, 1)
+	s.metrics.LoadedTxns.Observe(time.Duration(found.Replayed), 1)
+	s.ident, s.state.Tree = found.Identity, found.Tree
+	for session, timeoutMs := range found.Tree.Sessions() {
 		s.tracker.Add(session, timeoutMs, millis(s.now()))
 	}
-	s.logWriter = newLogWriter(s.takeLog(), s.ensemble(), s.metrics, s.life.Fail)
+	s.logWriter = newLogWriter(s.dirs.TakeLog(), s.ensemble(), s.metrics, s.life.Fail)
 	s.disk.logWriter = s.logWriter
-	s.snapshots = newSnapshotter(s, found.store, refsUpTo(found.log.Snaps, found.state.used), found.state.used)
+	s.snapshots = newSnapshotter(s, found)
 }
 
 // reserveFirstIDs makes a bound of the ids of sessions and connections durable, so that
@@ -214,7 +226,7 @@ func (s *Server) useState(found *recovered) {
 func (s *Server) reserveFirstIDs() error {
 	s.ids = session.NewIDs(uint8(s.id), s.clock.Start().UnixMilli(), s.ident.IDs)
 	s.ident.IDs = s.ids.Ahead()
-	if err := s.logWriter.SubmitWait(identRecord(&s.ident)); err != nil {
+	if err := s.logWriter.SubmitWait(data.IdentityRecord(&s.ident)); err != nil {
 		return fmt.Errorf("reserve ids of sessions: %w", err)
 	}
 	s.ids.Reserved(s.ident.IDs)
@@ -302,5 +314,8 @@ func (s *Server) closeStorage() error {
 	if log := s.audit.opened.Load(); log != nil {
 		err = errors.Join(err, log.Close())
 	}
-	return errors.Join(err, s.storage.close())
+	if s.dirs != nil {
+		err = errors.Join(err, s.dirs.Close())
+	}
+	return err
 }

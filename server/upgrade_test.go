@@ -8,9 +8,23 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/wal"
 )
+
+// historyFormat returns the version of format.History that the log needs.
+func historyFormat(fsys vfs.FS, dataLogDir string) (needs uint32, err error) {
+	_, err = wal.Verify(wal.Options{FS: fsys, Dir: data.LogDir(dataLogDir), CheckEntry: func(r *wal.Record) error {
+		e := data.EntryOf(r)
+		needs = max(needs, history.FormatOf(&e))
+		return nil
+	}})
+	return needs, err
+}
 
 // TestUpgradeIsAnnounced has the data of an earlier version. Before the first start of this one a check says
 // that it is final, and the start logs that; the second start does neither.
@@ -19,10 +33,11 @@ func TestUpgradeIsAnnounced(t *testing.T) {
 	unpack(t, "testdata/format1.tar.gz", dir)
 	cfg := parseConfig(t, dir)
 	const want = "log segment 1 becomes 2, log identity 1 becomes 2, snapshot 1 becomes 2"
-	if remark := UpgradeRemark(t.Context(), cfg); !strings.Contains(remark, "log segment 1 becomes 2, snapshot 1 becomes 2") {
+	if remark := data.UpgradeRemark(t.Context(), cfg); !strings.Contains(remark, "log segment 1 becomes 2, snapshot 1 becomes 2") {
 		t.Errorf("before the start: %q", remark)
 	}
-	if found, err := DataFormats(t.Context(), cfg); err != nil || olderFormats(found) != want {
+	found, err := data.Formats(t.Context(), cfg)
+	if got := data.OlderFormats(found); err != nil || got != want {
 		t.Errorf("before the start: %v, %v, want %q", found, err, want)
 	}
 	announced := func(s *testServer) (list []string) {
@@ -43,7 +58,7 @@ func TestUpgradeIsAnnounced(t *testing.T) {
 		}
 		check(t, s.Close())
 	})
-	if needs, _, err := readFormats(fastFS{}, logDir(dir)); err != nil || needs < datatree.FormatOwner {
+	if needs, err := historyFormat(fastFS{}, dir); err != nil || needs < datatree.FormatOwner {
 		t.Errorf("the log has format %d, %v", needs, err)
 	}
 }
@@ -88,7 +103,7 @@ func TestRollingUpgrade(t *testing.T) {
 			t.Helper()
 			e.settled()
 			for id := 1; id <= 3; id++ {
-				if needs, _, err := readFormats(e.disks[id], logDir(e.dir)); err != nil || needs > earlier {
+				if needs, err := historyFormat(e.disks[id], e.dir); err != nil || needs > earlier {
 					t.Errorf("%s: the history of server %d needs format %d, %v", when, id, needs, err)
 				}
 			}
@@ -117,7 +132,7 @@ func TestRollingUpgrade(t *testing.T) {
 		e.settled()
 		write()
 		e.settled()
-		if needs, _, err := readFormats(e.disks[1], logDir(e.dir)); err != nil || needs < datatree.FormatOwner {
+		if needs, err := historyFormat(e.disks[1], e.dir); err != nil || needs < datatree.FormatOwner {
 			t.Errorf("all are upgraded: the history needs format %d, %v", needs, err)
 		}
 		c := e.servers[e.leader()].connect(t)

@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/internal/testing/fastfs"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -26,33 +26,8 @@ var (
 	orderSeed  = flag.Uint64("orderseed", 1, "seed by which TestVolumes picks orders")
 )
 
-// fastFS is the operating system's files without waiting for the disk: these tests make
-// no power cuts.
-type fastFS struct{ vfs.OS }
-
-type fastFile struct{ vfs.File }
-
-func (fastFile) Sync() error     { return nil }
-func (fastFile) SyncData() error { return nil }
-
-func (fastFS) SyncDir(string) error { return nil }
-
-func (f fastFS) OpenDir(name string) (vfs.Dir, error) { return vfs.NamedDir{FS: f, Name: name}, nil }
-
-func (f fastFS) Open(name string) (vfs.File, error) { return fast(f.OS.Open(name)) }
-
-func (f fastFS) Create(name string) (vfs.File, error) { return fast(f.OS.Create(name)) }
-
-func (f fastFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
-	return fast(f.OS.OpenFile(name, flag, perm))
-}
-
-func fast(f vfs.File, err error) (vfs.File, error) {
-	if err != nil {
-		return nil, err
-	}
-	return fastFile{f}, nil
-}
+// fastFS waits for no disk: these tests make no power cuts.
+type fastFS = fastfs.FS
 
 // The states of a volume at a start.
 const (

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/history"
 )
 
@@ -31,7 +31,7 @@ func newHistory() *cobra.Command {
 			if from == "" {
 				return usageError{errors.New("history needs --from DIR")}
 			}
-			changes, spans, err := server.LogHistory(from, args[0], below)
+			changes, spans, err := data.LogHistory(from, args[0], below)
 			w := cmd.OutOrStdout()
 			for i := range changes {
 				if out.json {

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/data"
 )
 
 // newLog returns the commands that inspect a log without a server.
@@ -17,7 +17,7 @@ func newLog() *cobra.Command {
 			"changes nothing, and works on a damaged log and on that of a running server.",
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return server.DumpLog(cmd.OutOrStdout(), args[0])
+			return data.DumpLog(cmd.OutOrStdout(), args[0])
 		},
 	})
 	return cmd

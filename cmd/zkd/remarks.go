@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/fourletter"
-	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
 )
 
 // configRemarks returns remarks on values that the configuration has, but that only other
@@ -36,7 +36,7 @@ func configRemarks(cfg *config.Config) (remarks []string) {
 		remarks = append(remarks, fmt.Sprintf("db.autocreate: %s has neither data nor the file initialize, so the server will not start: "+
 			"mount the right directory, or, for a new server, touch %s", cfg.DataDir, filepath.Join(cfg.DataDir, "initialize")))
 	}
-	if r := server.UpgradeRemark(context.Background(), cfg); r != "" {
+	if r := data.UpgradeRemark(context.Background(), cfg); r != "" {
 		remarks = append(remarks, r)
 	}
 	return remarks

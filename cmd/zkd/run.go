@@ -22,6 +22,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
 )
 
 // Exit codes, the same as Apache's server where it has one.
@@ -210,7 +211,7 @@ func newConfig() *cobra.Command {
 			for _, r := range remarks {
 				fmt.Fprintln(cmd.OutOrStdout(), "warning:", r)
 			}
-			if problem := server.CheckData(cfg); problem != nil {
+			if problem := data.Check(cfg); problem != nil {
 				return usageError{fmt.Errorf("the server would not start with its directories: %w", problem)}
 			}
 			if n := len(warnings) + len(remarks); strict && n > 0 && err == nil {

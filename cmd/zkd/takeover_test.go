@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/data"
 )
 
 // TestTakeoverRefuses checks what the commands say to what they can't do.
@@ -60,7 +60,7 @@ func TestTakeoverRefuses(t *testing.T) {
 // TestServerRefusesMirror starts a server with the directory of a mirror.
 func TestServerRefusesMirror(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "101")
-	if err := server.NewMirror(server.Place{DataDir: dir, LogDir: dir, Server: 101}); err != nil {
+	if err := data.CreateMirror(data.Place{DataDir: dir, LogDir: dir, Server: 101}); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
 )
 
 // askPeerTimeout is how long another server may take to say which versions it speaks.
@@ -46,7 +47,7 @@ func newUpgradeCheck() *cobra.Command {
 }
 
 func upgradeCheck(ctx context.Context, w io.Writer, cfg *config.Config) error {
-	found, err := server.DataFormats(ctx, cfg)
+	found, err := data.Formats(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func askPeer(ctx context.Context, cfg *config.Config, peer *config.Server, needs
 }
 
 // printFormats prints a table of the formats of the data.
-func printFormats(w io.Writer, found []server.DataFormat) {
+func printFormats(w io.Writer, found []data.Format) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "FORMAT\tON DISK\tWRITTEN BY THIS VERSION\tREAD BY IT")
 	for _, f := range found {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
 )
 
 // newVerify returns the command that checks data without a server.
@@ -53,12 +53,12 @@ func verify(ctx context.Context, w io.Writer, path, logDir string) error {
 			return err
 		}
 		if len(a.Bases) > 0 {
-			return server.VerifyArchive(ctx, w, a)
+			return data.VerifyArchive(ctx, w, a)
 		}
 		if logDir == "" {
 			logDir = path
 		}
-		return server.Verify(ctx, w, path, logDir)
+		return data.Verify(ctx, w, path, logDir)
 	}
 	if logDir != "" {
 		return usageError{errors.New("--log-dir goes with a dataDir")}
@@ -68,20 +68,20 @@ func verify(ctx context.Context, w io.Writer, path, logDir string) error {
 		if err != nil {
 			return err
 		}
-		return server.VerifyArchive(ctx, w, a)
+		return data.VerifyArchive(ctx, w, a)
 	}
 	text, err := isText(path)
 	switch {
 	case err != nil:
 		return err
 	case !text:
-		return server.VerifySnapshot(ctx, w, path)
+		return data.VerifySnapshot(ctx, w, path)
 	}
 	cfg, _, err := config.Load(path)
 	if err != nil {
 		return usageError{err}
 	}
-	return server.VerifyConfigured(ctx, w, cfg)
+	return data.VerifyConfigured(ctx, w, cfg)
 }
 
 // isText reports whether a file is text, as a configuration is: a snapshot has zeros in its

@@ -37,7 +37,7 @@ const ours = `
 	server/feed:       jute internal/mutant server/datatree server/fair
 	server/evaluate:   jute internal/exact internal/mutant server/auth server/datatree
 	server/zab:        jute internal/format internal/mutant internal/secret
-	server/datadirs:   internal/fault internal/format internal/mutant internal/secret server/zab
+	server/datadirs:   jute internal/fault internal/format internal/mutant internal/secret server/zab
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/mutant internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
@@ -105,8 +105,8 @@ const ours = `
 	# The files of Apache's server, and what moves them to zkd and back.
 	internal/apachefiles: jute server/datatree
 	internal/apachelink: jute internal/apachefiles server/datatree
-	internal/moving:   jute internal/apachefiles internal/vfs server server/archive server/datadirs server/datatree server/history server/zab
-	internal/takeover: jute client/sasl/kerberos internal/apachefiles internal/apachelink internal/digestmd5 internal/jaas internal/moving internal/vfs server server/config server/datadirs server/datatree server/secure server/zab
+	internal/moving:   jute internal/apachefiles internal/vfs server/archive server/data server/datadirs server/datatree server/history server/zab
+	internal/takeover: jute client/sasl/kerberos internal/apachefiles internal/apachelink internal/digestmd5 internal/jaas internal/moving internal/vfs server server/config server/data server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
 	internal/shadow:   jute internal/fifo
@@ -120,6 +120,10 @@ const ours = `
 
 	# The tree with its lock and watches.
 	server/state:      jute server/datatree server/watch
+
+	# A server's directories at rest. Tools that read or write data import it, and not server.
+	server/data:       jute internal/fault internal/format internal/secret internal/vfs server/archive server/config server/datadirs server/datatree server/feed
+	                   server/history server/snapshot server/state server/wal server/zab
 
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/register: jute server/watch
@@ -135,9 +139,9 @@ const ours = `
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
 	                   server/admin server/archive server/audit server/base server/history
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
-	                   server/config server/datadirs server/datatree server/evaluate server/feed
+	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/state server/traces server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore internal/moving internal/shadow internal/shadow/proxy internal/stdio internal/takeover internal/vfs server server/archive server/auth server/auth/sasl server/config server/history server/secure server/zab
+	cmd/zkd:           client cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore internal/moving internal/shadow internal/shadow/proxy internal/stdio internal/takeover internal/vfs server server/archive server/auth server/auth/sasl server/config server/data server/history server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
@@ -211,6 +215,7 @@ const ours = `
 	# For tests.
 	internal/testing/crashfs:  internal/vfs
 	internal/testing/scenario: none
+	internal/testing/fastfs: internal/vfs
 	internal/bench/fake: jute
 	internal/testing/ptytest:  none
 	internal/testing/manual:   none
@@ -219,7 +224,7 @@ const ours = `
 	internal/testing/freeport: none
 	internal/testing/standin:  none
 	internal/lint:     none
-	test/compat:       server server/datatree recipes/barrier recipes/election recipes/hold recipes/lock recipes/presence
+	test/compat:       server/data server/datatree recipes/barrier recipes/election recipes/hold recipes/lock recipes/presence
 	                   recipes/queue recipes/value
 	test/compat/apps:  none
 	deploy/kubernetes/check: internal/container server/config
@@ -229,7 +234,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/testing/crashfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
+var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/testing/crashfs", "internal/testing/fastfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
@@ -248,11 +253,11 @@ const theirs = `
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/ internal/login
-	go.uber.org/zap:                    server server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest internal/takeover
+	go.uber.org/zap:                    server server/data server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest internal/takeover
 	go.opentelemetry.io:                internal/spans client/oteltrace server server/traces test/bench tests
 	google.golang.org/protobuf:         test/bench tests
 	github.com/prometheus/client_model: server/monitor
-	github.com/prometheus/client_golang: server server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
+	github.com/prometheus/client_golang: server server/data server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/ internal/commands internal/testing/manual internal/testing/doclines
 	github.com/HdrHistogram:            internal/bench test/bench/etcd
 	go.etcd.io/etcd:                    test/bench/etcd

@@ -13,7 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/apachefiles"
 	"github.com/zkd-project/zkd/internal/vfs"
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
@@ -92,18 +92,18 @@ func (e *Export) targets() (map[zab.SID]string, error) {
 }
 
 // read reads the data of all servers, and returns that of the most advanced one.
-func (e *Export) read(ctx context.Context) (best *server.State, r *Report, err error) {
+func (e *Export) read(ctx context.Context) (best *data.Contents, r *Report, err error) {
 	if len(e.LogDirs) > 0 && len(e.LogDirs) != len(e.From) {
 		return nil, nil, fmt.Errorf("%d directories of data and %d of logs", len(e.From), len(e.LogDirs))
 	}
 	r = &Report{}
 	epoch := uint32(0)
 	for i, dir := range e.From {
-		place := server.Place{DataDir: dir, LogDir: dir}
+		place := data.Place{DataDir: dir, LogDir: dir}
 		if len(e.LogDirs) > 0 {
 			place.LogDir = e.LogDirs[i]
 		}
-		s, err := server.ReadState(ctx, place)
+		s, err := data.Read(ctx, place)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/internal/apachefiles"
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -45,7 +45,7 @@ func (m *Import) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := server.Vacant(places...); err != nil {
+	if err := data.CheckEmpty(places...); err != nil {
 		return nil, err
 	}
 	tree, sum, err := source.Load(m.Options)
@@ -70,7 +70,7 @@ func (m *Import) Run(ctx context.Context) (*Report, error) {
 	if len(places) == 0 {
 		return r, nil
 	}
-	if err := server.WriteState(ctx, &server.State{Tree: ours, Epoch: r.Epoch}, places...); err != nil {
+	if err := data.Write(ctx, &data.Contents{Tree: ours, Epoch: r.Epoch}, places...); err != nil {
 		return r, err
 	}
 	for _, p := range places {
@@ -123,7 +123,7 @@ func Choose(from, logDirs []string) (best *apachefiles.Server, reason string, er
 }
 
 // places returns where to write.
-func (m *Import) places() (list []server.Place, err error) {
+func (m *Import) places() (list []data.Place, err error) {
 	if m.To == "" {
 		return nil, nil
 	}
@@ -134,17 +134,17 @@ func (m *Import) places() (list []server.Place, err error) {
 }
 
 // placesIn returns the directories of a server, or below to those of each member of an ensemble.
-func placesIn(to, toLog string, members []zab.SID) (list []server.Place, err error) {
+func placesIn(to, toLog string, members []zab.SID) (list []data.Place, err error) {
 	log := cmp.Or(toLog, to)
 	if len(members) == 0 {
-		return []server.Place{{DataDir: to, LogDir: log}}, nil
+		return []data.Place{{DataDir: to, LogDir: log}}, nil
 	}
 	for _, id := range members {
 		name := strconv.Itoa(int(id))
-		list = append(list, server.Place{DataDir: filepath.Join(to, name), LogDir: filepath.Join(log, name), Server: id})
+		list = append(list, data.Place{DataDir: filepath.Join(to, name), LogDir: filepath.Join(log, name), Server: id})
 	}
-	slices.SortFunc(list, func(a, b server.Place) int { return cmp.Compare(a.Server, b.Server) })
-	if len(slices.CompactFunc(slices.Clone(list), func(a, b server.Place) bool { return a == b })) < len(list) {
+	slices.SortFunc(list, func(a, b data.Place) int { return cmp.Compare(a.Server, b.Server) })
+	if len(slices.CompactFunc(slices.Clone(list), func(a, b data.Place) bool { return a == b })) < len(list) {
 		return nil, errors.New("a member comes twice")
 	}
 	return list, nil

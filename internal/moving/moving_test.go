@@ -10,7 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/apachefiles"
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -101,7 +101,7 @@ func TestImportInEpoch(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	_, err := run(Import{From: []string{dir}, Epoch: 9, To: to, Members: []zab.SID{1, 2, 3}})
 	check(t, err)
-	s, err := server.ReadState(t.Context(), server.Place{DataDir: filepath.Join(to, "2"), LogDir: filepath.Join(to, "2")})
+	s, err := data.Read(t.Context(), data.Place{DataDir: filepath.Join(to, "2"), LogDir: filepath.Join(to, "2")})
 	check(t, err)
 	if s.Epoch != 9 {
 		t.Errorf("the members have promised epoch %d", s.Epoch)
@@ -149,7 +149,7 @@ func TestDroppedSessions(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "data")
 	_, err := (&Import{From: []string{apacheDir(t, 7, 0, "")}, To: to}).Run(t.Context())
 	check(t, err)
-	state, err := server.ReadState(t.Context(), server.Place{DataDir: to, LogDir: to})
+	state, err := data.Read(t.Context(), data.Place{DataDir: to, LogDir: to})
 	check(t, err)
 	e := &Export{DropSessions: true}
 	var r Report
@@ -248,9 +248,9 @@ func TestExportIsInterrupted(t *testing.T) {
 		}
 		for _, err := range []error{
 			func() error { _, err := (&Export{To: dir}).targets(); return err }(),
-			server.Place{DataDir: dir, LogDir: dir}.Vacant(),
+			data.Place{DataDir: dir, LogDir: dir}.CheckEmpty(),
 			func() error {
-				_, err := server.ReadState(t.Context(), server.Place{DataDir: dir, LogDir: dir})
+				_, err := data.Read(t.Context(), data.Place{DataDir: dir, LogDir: dir})
 				return err
 			}(),
 		} {

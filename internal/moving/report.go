@@ -6,7 +6,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/apachefiles"
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
@@ -35,7 +35,7 @@ func LongLists(t *datatree.Tree) string {
 }
 
 // describe fills in what the state has.
-func (r *Report) describe(s *server.State) {
+func (r *Report) describe(s *data.Contents) {
 	stats := s.Tree.Stats()
 	r.Zxid, r.Epoch, r.Digest = s.Tree.LastZxid(), s.Epoch, s.Tree.Digest().String()
 	r.Nodes, r.Sessions = stats.Nodes-1, stats.Sessions

@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -47,7 +47,7 @@ func (m *Restore) Run(ctx context.Context) (*Report, error) {
 	}
 	r.DataDir, r.LogDir = m.From, cmp.Or(m.LogDir, m.From)
 	r.describe(state)
-	if err := server.WriteState(ctx, state, places...); err != nil {
+	if err := data.Write(ctx, state, places...); err != nil {
 		return r, err
 	}
 	for _, p := range places {
@@ -56,7 +56,7 @@ func (m *Restore) Run(ctx context.Context) (*Report, error) {
 	return r, nil
 }
 
-func (m *Restore) read(ctx context.Context, r *Report) (*server.State, error) {
+func (m *Restore) read(ctx context.Context, r *Report) (*data.Contents, error) {
 	info, err := os.Stat(m.From)
 	switch {
 	case err != nil:
@@ -69,7 +69,7 @@ func (m *Restore) read(ctx context.Context, r *Report) (*server.State, error) {
 		if len(a.Bases) > 0 {
 			return m.readArchive(ctx, a, r)
 		}
-		return server.ReadStateAt(ctx, server.Place{DataDir: m.From, LogDir: cmp.Or(m.LogDir, m.From)}, m.At)
+		return data.ReadAt(ctx, data.Place{DataDir: m.From, LogDir: cmp.Or(m.LogDir, m.From)}, m.At)
 	case m.At != (history.Moment{}):
 		return nil, fmt.Errorf("%s has one state, without a log: name a dataDir to go back to another", m.From)
 	}
@@ -80,11 +80,11 @@ func (m *Restore) read(ctx context.Context, r *Report) (*server.State, error) {
 		}
 		return m.readArchive(ctx, a, r)
 	}
-	return server.ReadSnapshot(ctx, m.From)
+	return data.ReadSnapshot(ctx, m.From)
 }
 
 // readArchive returns the state of an archive at the moment.
-func (m *Restore) readArchive(ctx context.Context, a *archive.Archive, r *Report) (*server.State, error) {
+func (m *Restore) readArchive(ctx context.Context, a *archive.Archive, r *Report) (*data.Contents, error) {
 	f, err := a.StateAt(ctx, m.At)
 	if err != nil {
 		return nil, err
@@ -93,5 +93,5 @@ func (m *Restore) readArchive(ctx context.Context, a *archive.Archive, r *Report
 	if f.Unusable != nil {
 		r.Warnings = append(r.Warnings, f.Unusable.Error())
 	}
-	return server.StateOf(f.Tree, &f.Ensemble, f.Secret), nil
+	return data.ContentsOf(f.Tree, &f.Ensemble, f.Secret), nil
 }

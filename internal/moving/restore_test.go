@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -26,7 +26,7 @@ func backupOf(t *testing.T) (path string, digest datatree.Digest) {
 		tree.Apply(&datatree.Txn{Zxid: jute.MakeZxid(5, uint32(i+1)), Time: 1, Session: 7, Ops: []datatree.Op{op}}, &out)
 	}
 	dir := t.TempDir()
-	if err := server.WriteState(t.Context(), &server.State{Tree: tree, Epoch: 5}, server.Place{DataDir: dir, LogDir: dir}); err != nil {
+	if err := data.Write(t.Context(), &data.Contents{Tree: tree, Epoch: 5}, data.Place{DataDir: dir, LogDir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "snap", "*.db"))
@@ -56,7 +56,7 @@ func TestRestore(t *testing.T) {
 		}
 		for _, name := range tt.dirs {
 			dir := filepath.Join(to, name)
-			s, err := server.ReadState(t.Context(), server.Place{DataDir: dir, LogDir: dir})
+			s, err := data.Read(t.Context(), data.Place{DataDir: dir, LogDir: dir})
 			if err != nil || s.Tree.Digest() != digest || s.Tree.LastZxid() != jute.MakeZxid(5, 3) || s.Epoch != tt.epoch {
 				t.Errorf("%s: %+v, %v", dir, s, err)
 			}

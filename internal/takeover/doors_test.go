@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/internal/apachelink"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
@@ -80,15 +81,15 @@ func (c *cut) stop(from int, epoch uint32) {
 func (c *cut) copy(dir string, id uint8, records ...[]byte) {
 	c.Helper()
 	check(c.T, os.RemoveAll(dir))
-	place := server.Place{DataDir: dir, LogDir: dir, Server: zab.SID(id)}
-	check(c.T, server.NewMirror(place))
+	place := data.Place{DataDir: dir, LogDir: dir, Server: zab.SID(id)}
+	check(c.T, data.CreateMirror(place))
 	c.append(dir, records...)
 }
 
 // append lets a mirror follow for some more records.
 func (c *cut) append(dir string, records ...[]byte) {
 	c.Helper()
-	m, err := server.OpenMirror(c.Context(), server.Place{DataDir: dir, LogDir: dir}, zap.NewNop())
+	m, err := server.OpenMirror(c.Context(), data.Place{DataDir: dir, LogDir: dir}, zap.NewNop())
 	check(c.T, err)
 	own := apachelink.NewCopy(m.Tree())
 	for _, r := range records {

@@ -18,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
@@ -222,7 +223,7 @@ func (f *Finish) open(ctx context.Context) ([]*server.Mirror, error) {
 	errs := make([]error, len(f.Dirs))
 	var wg sync.WaitGroup
 	for i, dir := range f.Dirs {
-		place := server.Place{DataDir: dir, LogDir: dir}
+		place := data.Place{DataDir: dir, LogDir: dir}
 		if len(f.ToLogs) > 0 {
 			place.LogDir = f.ToLogs[i]
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/internal/moving"
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/zab"
@@ -73,19 +74,19 @@ type mirror struct {
 
 // Mirror keeps a copy of a running ensemble until ctx is done, or an operator is needed.
 func Mirror(ctx context.Context, o Options) (err error) {
-	place := server.Place{DataDir: o.Dir, LogDir: cmp.Or(o.LogDir, o.Dir), Server: zab.SID(o.ID)}
-	there, err := server.IsMirror(place)
+	place := data.Place{DataDir: o.Dir, LogDir: cmp.Or(o.LogDir, o.Dir), Server: zab.SID(o.ID)}
+	there, err := data.IsMirror(place)
 	if err != nil {
 		return err
 	}
 	if !there {
-		if err := place.Vacant(); err != nil {
+		if err := place.CheckEmpty(); err != nil {
 			return err
 		}
 		if o.ID == 0 {
 			return fmt.Errorf("there is no copy in %s yet: --sid has to say which id the new server has", o.Dir)
 		}
-		if err := server.NewMirror(place); err != nil {
+		if err := data.CreateMirror(place); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/certs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/secure"
 )
@@ -264,7 +265,7 @@ func TestMirrorFollows(t *testing.T) {
 	}
 	check(t, finish(t, disks, dirs...))
 	for _, dir := range dirs {
-		s, err := server.ReadState(t.Context(), server.Place{DataDir: dir, LogDir: dir})
+		s, err := data.Read(t.Context(), data.Place{DataDir: dir, LogDir: dir})
 		check(t, err)
 		if again := apachelink.NewCopy(s.Tree); again.Digest() != l.exact.Digest() {
 			t.Errorf("%s: digest %x, want %x", dir, again.Digest(), l.exact.Digest())
@@ -482,8 +483,8 @@ func TestPinging(t *testing.T) {
 // mirror that is killed right after its start leaves that.
 func TestFirstStatus(t *testing.T) {
 	dir := t.TempDir()
-	place := server.Place{DataDir: dir, LogDir: dir, Server: 101}
-	check(t, server.NewMirror(place))
+	place := data.Place{DataDir: dir, LogDir: dir, Server: 101}
+	check(t, data.CreateMirror(place))
 	data, err := server.OpenMirror(t.Context(), place, nil)
 	check(t, err)
 	m := &mirror{o: Options{Dir: dir, ID: 101}, data: data, copy: apachelink.NewCopy(data.Tree())}

@@ -177,9 +177,9 @@ func (f *Found) Replacement(drawn Identity) Identity {
 // without an order, because the snapshots that it refers to can't be used for these reasons.
 // All of them must be proven to be damaged, and other servers must have the data: what is
 // missing may come back.
-func (f *Found) MayReplace(reasons []fault.Kind) bool {
-	lost := func(k fault.Kind) bool { return k == fault.Damaged || missingIsLost.Planted() }
-	return f.Self != 0 && !slices.ContainsFunc(reasons, func(k fault.Kind) bool { return !lost(k) })
+func (f *Found) MayReplace(reasons []error) bool {
+	lost := func(err error) bool { return fault.KindOf(err) == fault.Damaged || missingIsLost.Planted() }
+	return f.Self != 0 && !slices.ContainsFunc(reasons, func(err error) bool { return !lost(err) })
 }
 
 // Settle returns the identity of the log, and the owner of dataDir, that a start leaves. A log

@@ -1,6 +1,7 @@
 // Package datadirs decides whether a server may start with what it finds in dataDir and
-// dataLogDir, and what it starts as. It does no I/O: the server fills a [Found], and acts on
-// the decision; the simulator does the same with its own disks.
+// dataLogDir, what it starts as, and which snapshots a start uses and a purge keeps. It does no
+// I/O: package data fills a [Found], and acts on the decision; the simulator does the same with its
+// own disks.
 //
 // The log is in dataLogDir, the snapshots are in dataDir. [Identity] is in the log, and
 // [Owner] is the file IDENTITY in dataDir. Both name an incarnation: this copy of the data.

@@ -157,13 +157,9 @@ func (h *history) apply(r *logRecord) {
 	}
 }
 
-// purge drops all but the newest keep snapshots, and the entries before them. It reports
-// whether it dropped anything.
-func (h *history) purge(keep int) bool {
-	n := len(h.snaps) - keep
-	if n <= 0 {
-		return false
-	}
+// purge drops the first n snapshots, and the entries before the next one. It reports whether it
+// dropped entries.
+func (h *history) purge(n int) bool {
 	h.snaps = h.snaps[n:]
 	oldest := h.snaps[0]
 	if oldest.zxid <= h.start {

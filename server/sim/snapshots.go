@@ -2,8 +2,10 @@ package sim
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -113,7 +115,6 @@ func (s *Sim) ownSnapDurable(n *node, snap *snapshot) {
 
 func (s *Sim) purge(n *node) {
 	d := &n.disk
-	keep := s.cfg.SnapRetain
 	if s.cfg.Mutant == MutantPurgeBase && len(d.written.snaps) > 0 {
 		// The log is kept up to the applied zxid, not only up to that of a snapshot.
 		for _, h := range []*history{&d.written, &d.durable} {
@@ -126,22 +127,22 @@ func (s *Sim) purge(n *node) {
 		return
 	}
 	// Only data that a durable reference covers may be purged.
-	if len(d.durable.snaps) <= keep || d.durable.base() != d.written.base() || len(d.durable.snaps) != len(d.written.snaps) {
+	if d.durable.base() != d.written.base() || len(d.durable.snaps) != len(d.written.snaps) {
 		return
 	}
 	if len(d.pending) > 0 {
 		return // simpler: purge later
 	}
-	if s.cfg.Mutant != MutantPurgeJoiners {
-		for needs := n.core.Needs(); keep < len(d.durable.snaps) && d.durable.snaps[len(d.durable.snaps)-keep].zxid > needs; {
-			keep++
-		}
+	needed := n.core.Needs()
+	if s.cfg.Mutant == MutantPurgeJoiners {
+		needed = math.MaxInt64
 	}
-	if keep >= len(d.durable.snaps) {
-		return // like the server: the log is kept with the snapshots
+	first, _ := datadirs.FirstKept(d.durable.snaps, func(snap *snapshot) jute.Zxid { return snap.zxid }, s.cfg.SnapRetain, needed)
+	if first == 0 {
+		return // the log is kept with the snapshots
 	}
-	purged := d.durable.purge(keep)
-	d.written.purge(keep)
+	purged := d.durable.purge(first)
+	d.written.purge(first)
 	d.data.removeBefore(d.written.snaps[0].zxid)
 	if d.real != nil {
 		d.real.purge(d.durable.snaps[0].zxid)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/zkd-project/zkd/internal/fault"
@@ -298,27 +299,27 @@ func (s *Sim) beginLog(n *node, id datadirs.Identity) {
 // built from what is left, it replaces the log, or returns the reason why it may not.
 func (s *Sim) useSnapshots(n *node, f *datadirs.Found, drawn datadirs.Identity) error {
 	d := &n.disk
-	list := d.written.snaps
-	var reasons []fault.Kind
-	for len(list) > 0 {
-		file := d.data.find(list[len(list)-1])
-		if file != nil && !n.badSnaps {
-			file.moved = false // taken back
-			break
+	used, reasons, err := datadirs.NewestUsable(d.written.snaps, func(snap *snapshot) error {
+		file := d.data.find(snap)
+		switch {
+		case file == nil:
+			return fault.New(fault.Missing, f.DataDir, errors.New("a snapshot is missing"))
+		case n.badSnaps:
+			return fault.New(fault.Damaged, f.DataDir, errors.New("a snapshot is damaged"))
 		}
-		reasons = append(reasons, fault.Missing)
-		if file != nil {
-			reasons[len(reasons)-1] = fault.Damaged
-		}
-		list = list[:len(list)-1]
-	}
+		file.moved = false // taken back
+		return nil
+	})
+	list := d.written.snaps[:used+1]
 	switch {
+	case err != nil:
+		return err
 	case len(reasons) == 0:
 	case len(list) > 0 || d.written.start == 0:
 		d.written.snaps, d.durable.snaps = slices.Clone(list), slices.Clone(list)
 	case !f.MayReplace(reasons):
-		return fault.New(reasons[0], f.DataDir, errors.New("no snapshot can be used, and the log does not reach back to the beginning"))
-	case slices.Contains(reasons, fault.Missing):
+		return fmt.Errorf("no snapshot can be used, and the log does not reach back to the beginning: %w", reasons[0])
+	case slices.ContainsFunc(reasons, func(err error) bool { return fault.KindOf(err) == fault.Missing }):
 		s.fail("V2", "server %d gives up its log, because its snapshots are missing", n.id)
 	default:
 		s.beginLog(n, f.Replacement(drawn))

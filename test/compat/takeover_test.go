@@ -24,7 +24,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/testing/freeport"
 	"github.com/zkd-project/zkd/internal/testing/seeds"
-	zkdserver "github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
@@ -444,7 +444,7 @@ func (x *takeover) compare(copied string) {
 	zkdCommand(x.T, args...)
 	var digests []string
 	for _, dir := range []string{copied, filepath.Join(args[4], "1")} {
-		state, err := zkdserver.ReadState(x.Context(), zkdserver.Place{DataDir: dir, LogDir: dir})
+		state, err := data.Read(x.Context(), data.Place{DataDir: dir, LogDir: dir})
 		x.check(err)
 		// Each server of Apache's writes the configuration for itself, and the takeover writes another.
 		var out datatree.Applied

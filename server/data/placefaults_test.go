@@ -1,4 +1,4 @@
-package server
+package data
 
 import (
 	"errors"
@@ -89,10 +89,10 @@ func (f *stoppingFile) Sync() error { return f.fs.step(func() error { return nil
 
 func (f *stoppingFile) SyncData() error { return f.Sync() }
 
-// TestWriteStateIsStopped ends WriteState at each of its changes, for one server and for the members of an
+// TestWriteIsStopped ends Write at each of its changes, for one server and for the members of an
 // ensemble. No server starts with what is there, unless that is all of the data; and another attempt
 // completes it, or says which directories to remove.
-func TestWriteStateIsStopped(t *testing.T) {
+func TestWriteIsStopped(t *testing.T) {
 	for _, members := range []int{1, 2} {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +111,7 @@ func TestWriteStateIsStopped(t *testing.T) {
 					p.fs = f
 					places = append(places, p)
 				}
-				err := WriteState(t.Context(), &State{Tree: tree, Epoch: 4}, places...)
+				err := Write(t.Context(), &Contents{Tree: tree, Epoch: 4}, places...)
 				if completed = err == nil; !completed && !errors.Is(err, errStopped) {
 					t.Fatalf("change %d: %v", n, err)
 				}
@@ -127,14 +127,14 @@ func TestWriteStateIsStopped(t *testing.T) {
 	}
 }
 
-// checkStopped checks what WriteState has left, and returns at how many places that is complete.
+// checkStopped checks what Write has left, and returns at how many places that is complete.
 func checkStopped(t *testing.T, what string, places []Place) (whole int) {
 	t.Helper()
 	want := importedTree(t).Digest()
 	marked := 0
 	for _, p := range places {
 		cfg := parseConfig(t, p.DataDir, "dataLogDir="+p.LogDir)
-		err := CheckData(cfg)
+		err := Check(cfg)
 		_, stat := vfs.OS{}.Stat(p.mark())
 		switch {
 		case stat == nil:
@@ -144,9 +144,9 @@ func checkStopped(t *testing.T, what string, places []Place) (whole int) {
 			}
 		case err != nil:
 			t.Errorf("%s: %v", what, err)
-		case p.Vacant() != nil:
+		case p.CheckEmpty() != nil:
 			whole++
-			s, err := ReadState(t.Context(), p)
+			s, err := Read(t.Context(), p)
 			if err != nil || s.Tree.Digest() != want || s.Epoch != 4 {
 				t.Errorf("%s: %+v, %v", what, s, err)
 			}
@@ -162,7 +162,7 @@ func checkStopped(t *testing.T, what string, places []Place) (whole int) {
 	for i := range places {
 		places[i].fs = fastFS{}
 	}
-	err := WriteState(t.Context(), &State{Tree: importedTree(t), Epoch: 4}, places...)
+	err := Write(t.Context(), &Contents{Tree: importedTree(t), Epoch: 4}, places...)
 	switch {
 	case whole > 0:
 		if err == nil || !strings.Contains(err.Error(), "remove both directories") || marked == 0 {

@@ -1,4 +1,4 @@
-package server
+package data
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 func LogHistory(dataLogDir, path string, below bool) (changes []history.Change, spans []history.Span, err error) {
 	dir := dataLogDir
 	if !wal.HasSegments(vfs.OS{}, dir) {
-		dir = logDir(dataLogDir)
+		dir = LogDir(dataLogDir)
 	}
 	if !wal.HasSegments(vfs.OS{}, dir) {
 		return nil, nil, errors.New("there are no segments of a log in " + dataLogDir)
@@ -26,7 +26,7 @@ func LogHistory(dataLogDir, path string, below bool) (changes []history.Change, 
 		spans = addRecord(spans, &r)
 		switch r.Kind {
 		case wal.Append:
-			e := entryOf(&r)
+			e := EntryOf(&r)
 			more, err := history.ChangesOf(&e, path, below)
 			changes = append(changes, more...)
 			return err

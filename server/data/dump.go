@@ -1,4 +1,4 @@
-package server
+package data
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ func DumpLog(w io.Writer, path string) error {
 	case !info.IsDir():
 		return wal.DumpSegment(w, fsys, path, describe)
 	case !wal.HasSegments(fsys, path):
-		path = logDir(path)
+		path = LogDir(path)
 	}
 	if !wal.HasSegments(fsys, path) {
 		return fmt.Errorf("dump log: there are no segments of a log in %s", path)
@@ -39,7 +39,7 @@ func describe(r wal.Record) string {
 	text, err := "", error(nil)
 	switch r.Kind {
 	case wal.Append:
-		text, err = describeEntry(entryOf(&r))
+		text, err = describeEntry(EntryOf(&r))
 	case wal.Promise:
 		text, err = describePromise(r.Payload)
 	case wal.Ident:

@@ -1,4 +1,4 @@
-package server
+package data
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -43,14 +42,8 @@ func TestForeignFilesStopTheStart(t *testing.T) {
 				}
 			}
 			cfg := parseConfig(t, filepath.Join(dir, "data"), "dataLogDir="+filepath.Join(dir, "log"))
-			start := func() error {
-				s := newTestServer(t, Options{FS: fastFS{}, Config: cfg})
-				if err := s.Start(t.Context()); err != nil {
-					return err
-				}
-				return s.Close()
-			}
-			for what, err := range map[string]error{"CheckData": CheckData(cfg), "Start": start()} {
+			start := func() error { return recoverOnce(t, cfg) }
+			for what, err := range map[string]error{"Check": Check(cfg), "Recover": start()} {
 				if (err != nil) != (tt.want != "") || !strings.Contains(fmt.Sprint(err), tt.want) {
 					t.Errorf("%s: %v, want %q", what, err, tt.want)
 				}
@@ -110,7 +103,7 @@ func TestMixedUpDirectories(t *testing.T) {
 				if pair == "none none" {
 					continue
 				}
-				err := CheckData(config(1, data, log))
+				err := Check(config(1, data, log))
 				if starts := slices.Contains(tt.starts, pair); starts != (err == nil) {
 					t.Errorf("%s: dataDir=%s dataLogDir=%s: %v; want a start: %t", tt.name, data, log, err, starts)
 				}
@@ -128,29 +121,6 @@ func use(t *testing.T, cfg *config.Config) {
 		place.Server = zab.SID(cfg.MyID)
 	}
 	tree := datatree.New()
-	check(t, WriteState(t.Context(), &State{Tree: tree}, place))
+	check(t, Write(t.Context(), &Contents{Tree: tree}, place))
 	os.Remove(filepath.Join(cfg.DataDir, "myid")) // which would tell, too
-}
-
-// TestCrashAtTheFirstStart cuts the power before each operation of a first start. The
-// next start always works.
-func TestCrashAtTheFirstStart(t *testing.T) {
-	fs := crashfs.New(1)
-	var images []*crashfs.FS
-	fs.SetHook(func(op crashfs.Op) error {
-		if op.Kind.Mutates() {
-			images = append(images, fs.Crash(nil), fs.Kill())
-		}
-		return nil
-	})
-	s := startOn(t, fs, "/data")
-	fs.SetHook(nil)
-	check(t, s.Close())
-	for i, image := range images {
-		again := newTestServer(t, Options{FS: image, Config: parseConfig(t, "/data")})
-		if err := again.Start(t.Context()); err != nil {
-			t.Fatalf("image %d of %d: %v", i, len(images), err)
-		}
-		check(t, again.Close())
-	}
 }

@@ -1,39 +1,38 @@
-package server
+package data
 
 import (
 	"fmt"
 	"testing"
 
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/wal"
 )
 
 // TestLogHistory reads the changes of a node from the log of a server that runs, and of one that does not.
 func TestLogHistory(t *testing.T) {
-	dir := t.TempDir()
-	s := startOn(t, vfs.OS{}, dir, "forceSync=no")
-	c := s.connect(t)
-	c.create("/a", "")
-	c.create("/a/b", "")
-	zxid := c.set("/a", "12345").Zxid
+	w := newLogged(t)
+	w.add(datatree.Op{Kind: datatree.OpCreate, Path: "/a"})
+	w.add(datatree.Op{Kind: datatree.OpCreate, Path: "/a/b"})
+	zxid := w.add(datatree.Op{Kind: datatree.OpSetData, Path: "/a", Data: []byte("12345"), Version: 1})
+	w.sync()
 	look := func() {
 		t.Helper()
-		changes, spans, err := LogHistory(dir, "/a", false)
+		changes, spans, err := LogHistory(w.dir, "/a", false)
 		check(t, err)
-		if len(changes) != 2 || changes[0].Op != "create" || changes[1].Zxid != zxid || changes[1].Bytes != 5 || changes[1].Session != c.session {
+		if len(changes) != 2 || changes[0].Op != "create" || changes[1].Zxid != zxid || changes[1].Bytes != 5 || changes[1].Session != loggedSession {
 			t.Errorf("%+v", changes)
 		}
-		if len(spans) != 1 || spans[0].After != 0 || spans[0].Last < zxid {
+		if len(spans) != 1 || spans[0].After != w.first || spans[0].Last < zxid {
 			t.Errorf("%+v", spans)
 		}
-		if changes, _, err = LogHistory(dir, "/a", true); err != nil || len(changes) != 3 {
+		if changes, _, err = LogHistory(w.dir, "/a", true); err != nil || len(changes) != 3 {
 			t.Errorf("%+v, %v", changes, err)
 		}
 	}
 	look()
-	check(t, s.Close())
+	w.close()
 	look()
 	if _, _, err := LogHistory(t.TempDir(), "/a", false); err == nil {
 		t.Error("no log, and no error")

@@ -1,4 +1,4 @@
-package server
+package data
 
 import (
 	"errors"
@@ -30,22 +30,7 @@ func readOwner(fsys vfs.FS, dataDir string) (*datadirs.Owner, error) {
 // writeOwner writes o to the file durably.
 func writeOwner(fsys vfs.FS, dataDir string, o datadirs.Owner) error {
 	name := filepath.Join(dataDir, datadirs.OwnerFile)
-	tmp := name + ".tmp"
-	f, err := fsys.Create(tmp)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	_, err = f.WriteAt(o.Encode(), 0)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = fsys.Rename(tmp, name)
-	}
-	if err == nil {
-		err = fsys.SyncDir(dataDir)
-	}
-	if err != nil {
+	if err := vfs.Replace(fsys, name, o.Encode(), ""); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil

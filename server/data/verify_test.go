@@ -1,4 +1,4 @@
-package server
+package data
 
 import (
 	"errors"
@@ -7,23 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/zkd-project/zkd/internal/vfs"
 )
-
-// dataWithSnapshots makes the data of a server that has stopped: a log and snapshots.
-func dataWithSnapshots(t *testing.T) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	s := startOn(t, vfs.OS{}, dir, "snapCount=50", "forceSync=no")
-	for s.metrics.Snapshot.Count() < 2 {
-		s.work(t, 3, 1, 100)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
 
 // filesIn returns the contents of all files below dir.
 func filesIn(t *testing.T, dir string) map[string]string {

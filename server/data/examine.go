@@ -1,4 +1,4 @@
-package server
+package data
 
 import (
 	"errors"
@@ -24,10 +24,10 @@ type explorer struct {
 	datadirs.Found
 }
 
-// CheckData returns the reason why a server would not start with the configured
+// Check returns the reason why a server would not start with the configured
 // directories, or nil, as far as an inspection shows it. It changes nothing, and may be
 // called while a server runs.
-func CheckData(cfg *config.Config) error {
+func Check(cfg *config.Config) error {
 	d, err := examine(vfs.OS{}, cfg)
 	if err == nil {
 		_, err = d.Decide("")
@@ -55,7 +55,7 @@ func examine(fsys vfs.FS, cfg *config.Config) (*datadirs.Found, error) {
 }
 
 func (d *explorer) lookAtLog(fsys vfs.FS) (err error) {
-	dir := logDir(d.cfg.DataLogDir)
+	dir := LogDir(d.cfg.DataLogDir)
 	log, err := wal.Identify(fsys, dir)
 	if err != nil {
 		return err
@@ -99,8 +99,8 @@ func (d *explorer) lookForMixUp(fsys vfs.FS) error {
 	if same(fsys, data, log) {
 		return nil
 	}
-	if !same(fsys, logDir(data), logDir(log)) {
-		entries, err := readDir(fsys, logDir(data))
+	if !same(fsys, LogDir(data), LogDir(log)) {
+		entries, err := readDir(fsys, LogDir(data))
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package server
+package data
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func Verify(ctx context.Context, w io.Writer, dataDir, dataLogDir string) error 
 // they are those of the server that the configuration describes.
 func VerifyConfigured(ctx context.Context, w io.Writer, cfg *config.Config) error {
 	v := verifier{ctx: ctx, w: w, fsys: vfs.OS{}}
-	if err := CheckData(cfg); err != nil {
+	if err := Check(cfg); err != nil {
 		v.bad("a server would not start: %v", err)
 	}
 	v.directories(cfg.DataDir, cfg.DataLogDir)
@@ -108,7 +108,7 @@ func (v *verifier) log(dir string) []wal.SnapRef {
 }
 
 func (v *verifier) directories(dataDir, dataLogDir string) {
-	refs := v.log(logDir(dataLogDir))
+	refs := v.log(LogDir(dataLogDir))
 	v.snapshots(snapshot.Reading(v.fsys, dataDir), refs)
 }
 
@@ -140,7 +140,7 @@ func (v *verifier) snapshot(store *snapshot.Store, name string, ref *wal.SnapRef
 		}
 		ref = &own
 	}
-	tree, _, err := history.Load(v.ctx, store, storeRef(*ref))
+	tree, _, err := history.Load(v.ctx, store, StoreRef(*ref))
 	if err == nil {
 		err = store.Check(name)
 	}
