@@ -23,11 +23,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	switch os.Getenv(asProgram) {
+	case "":
+		goleak.VerifyTestMain(m)
+	case wanderer:
+		wander()
+	default:
 		main()
-		return
 	}
-	goleak.VerifyTestMain(m)
 }
 
 // output collects the log of a running server, and reports when a pattern occurs.

@@ -20,11 +20,17 @@ const (
 	relaxed = "ZKD_TIMERS_RELAXED"
 )
 
+// init keeps main in the process's first thread, for relaxTimers. When another thread executes
+// a program, the kernel ends the first one before that, and the process looks like a zombie to
+// a supervisor that asks then.
+func init() { runtime.LockOSThread() }
+
 // relaxTimers sets the process's timer slack. A thread inherits the slack of the thread
 // that starts it, and the watchdog is started before main, so the process executes itself
 // again, with the same id, arguments and standard files, which takes milliseconds. Where
 // that is not possible, the server only needs more CPU.
 func relaxTimers() {
+	defer runtime.UnlockOSThread() // init's
 	if os.Getenv(relaxed) != "" {
 		_ = os.Unsetenv(relaxed) // fails only for invalid names
 		return

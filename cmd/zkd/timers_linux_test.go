@@ -54,6 +54,19 @@ func TestSchedulerIsTuned(t *testing.T) {
 	}
 }
 
+// A process is executed again by its first thread, so that it never looks like a zombie.
+func TestMainStaysInTheFirstThread(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), asProgram+"="+wanderer)
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "first thread: true\n" {
+		t.Errorf("%v, %q", err, out)
+	}
+}
+
 // begunAnew reports whether relaxTimers has restarted this process: the watchdog has the
 // slack only then, and only root may read that.
 func begunAnew(t *testing.T) bool {

@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"go/ast"
+	"go/types"
 	"path"
 	"regexp"
 	"slices"
@@ -96,11 +97,21 @@ func checkInit(f *file) (messages []string) {
 		return nil
 	}
 	for _, decl := range f.syn.Decls {
-		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" && !locksThread(fn) {
 			messages = append(messages, fmt.Sprintf(":%d: init: nothing may happen at import; make it in the constructor", f.line(fn)))
 		}
 	}
 	return messages
+}
+
+// locksThread reports whether a function only keeps main in the first thread, which no other
+// place can do.
+func locksThread(fn *ast.FuncDecl) bool {
+	if len(fn.Body.List) != 1 {
+		return false
+	}
+	expr, ok := fn.Body.List[0].(*ast.ExprStmt)
+	return ok && types.ExprString(expr.X) == "runtime.LockOSThread()"
 }
 
 func checkSleep(f *file) (messages []string) {
@@ -257,6 +268,8 @@ func TestRulesCanFail(t *testing.T) {
 		{"default registry", "a/b.go", `package a; import "github.com/prometheus/client_golang/prometheus"; func f() { prometheus.MustRegister() }`, checkCalls, "MustRegister"},
 		{"own registry", "a/b.go", `package a; func f(reg R) { reg.MustRegister() }`, checkCalls, ""},
 		{"init", "a/b.go", `package a; func init() {}`, checkInit, "init"},
+		{"init for a thread", "a/b.go", `package a; import "runtime"; func init() { runtime.LockOSThread() }`, checkInit, ""},
+		{"init for a thread, and more", "a/b.go", `package a; import "runtime"; func init() { runtime.LockOSThread(); f() }`, checkInit, "init"},
 		{"method init", "a/b.go", `package a; func (t T) init() {}`, checkInit, ""},
 		{"sleep", "a/b_test.go", `package a; import "time"; func f() { time.Sleep(1) }`, checkSleep, "time.Sleep"},
 		{"fake sleep", "a/b_test.go", `package a; import ("time"; "testing/synctest"); func f() { synctest.Wait(); time.Sleep(1) }`, checkSleep, ""},
