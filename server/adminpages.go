@@ -178,8 +178,12 @@ func (f adminFacts) Health() []admin.Check {
 		applier.Problem = fmt.Sprintf("the goroutine that applies transactions has been busy with one step for %v", (f.clock.Now() - since).Round(time.Second))
 	}
 	disk := admin.Check{Name: "disk", Concern: admin.Live}
-	if pending := f.logWriter.Stats().Pending; pending > stuckAfter {
-		disk.Problem = fmt.Sprintf("a write to the log has not ended for %v: see the disk of %s", pending.Round(time.Second), f.cfg.DataLogDir)
+	log := admin.Check{Name: "log", Concern: admin.Ready}
+	switch stats := f.logWriter.Stats(); {
+	case stats.Lacks != nil: // a restart brings no room
+		log.Problem = fmt.Sprintf("the log waits, no segment can be begun: %v", stats.Lacks)
+	case stats.Pending > stuckAfter:
+		disk.Problem = fmt.Sprintf("a write to the log has not ended for %v: see the disk of %s", stats.Pending.Round(time.Second), f.cfg.DataLogDir)
 	}
 	clients := admin.Check{Name: "clients", Concern: admin.Ready}
 	if remark := f.diskRemark(); remark != "" {
@@ -209,5 +213,5 @@ func (f adminFacts) Health() []admin.Check {
 			}
 		}
 	}
-	return []admin.Check{loop, applier, disk, clients, peers}
+	return []admin.Check{loop, applier, disk, log, clients, peers}
 }

@@ -206,7 +206,7 @@ func TestHealth(t *testing.T) {
 		}
 		check("/livez", http.StatusOK, "ok\n")
 		check("/readyz", http.StatusOK, "ok\n")
-		check("/healthz?verbose", http.StatusOK, "[+] loop: ok\n[+] applier: ok\n[+] disk: ok\n[+] clients: ok\n[+] peers: ok\nok\n")
+		check("/healthz?verbose", http.StatusOK, "[+] loop: ok\n[+] applier: ok\n[+] disk: ok\n[+] log: ok\n[+] clients: ok\n[+] peers: ok\nok\n")
 		check("/commands/zabstate", http.StatusOK, `"zabstate" : "broadcast"`)
 		check("/commands/voting_view", http.StatusOK, `"server_addresses" : [ "10.0.0.3:2888" ],`)
 		check("/commands/leader", http.StatusOK, `"is_leader" : true,`)

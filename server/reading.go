@@ -14,6 +14,7 @@ import (
 // recovered, from any goroutine.
 func (s *Server) read() *monitor.Reading {
 	now := s.now()
+	log := s.logWriter.Stats()
 	r := &monitor.Reading{
 		Metrics:          s.metrics,
 		Now:              now,
@@ -21,9 +22,10 @@ func (s *Server) read() *monitor.Reading {
 		Uptime:           now - time.Duration(s.service.from.Load()),
 		LeaderQueue:      s.submissions.Len(),
 		ApplierQueue:     s.handover.orders.Len(),
-		LogAfterSnapshot: s.logWriter.Stats().SinceSnapRef,
+		LogAfterSnapshot: log.SinceSnapRef,
 		SnapshotBytes:    s.snapshots.size.Load(),
 		DiskFull:         s.disk.Full(),
+		LogWaits:         log.Lacks != nil,
 		RefusesWrites:    s.refusesWrites(),
 		Ensemble:         s.ensemble(),
 		Serving:          s.service.serving.Load(),

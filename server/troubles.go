@@ -53,7 +53,8 @@ func (s *Server) watchVoters(now time.Duration) {
 func (s *Server) troubles() (t monitor.Troubles) {
 	now := s.now()
 	t.Clock = time.Now()
-	t.FsyncPending = s.logWriter.Stats().Pending
+	stats := s.logWriter.Stats()
+	t.FsyncPending, t.LogLacks = stats.Pending, stats.Lacks
 	t.DiskFull = s.disk.full.Lasts(now)
 	t.SnapshotsFail = s.snapshots.fails.Lasts(now)
 	if text := s.snapshots.failure.Load(); text != nil && t.SnapshotsFail > 0 {

@@ -2,10 +2,12 @@ package server
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +50,39 @@ func TestTroubles(t *testing.T) {
 		leave(t, fs, lotsOfRoom)
 		time.Sleep(time.Second)
 		says(t, s, map[string]string{"disk_full": "0", "disk_full_ms": "0"})
+	})
+	in("a log that waits", func(t *testing.T) {
+		fs := crashfs.New(1)
+		s := startOn(t, fs, "/data")
+		c := s.connect(t)
+		c.create("/a", "")
+		says(t, s, map[string]string{"log_waits": "0", "log_waits_for": ""})
+		fs.SetHook(func(op crashfs.Op) error {
+			if op.Kind == crashfs.OpCreate {
+				return syscall.EMFILE
+			}
+			return nil
+		})
+		for range 20 { // the present segment and the next one, which is ready
+			c.send(jute.OpSetData, &jute.SetDataRequest{Path: "/a", Data: make([]byte, 900_000), Version: -1})
+		}
+		time.Sleep(12 * time.Second)
+		got := s.mntr(t)
+		if got["log_waits"] != "1" || !strings.Contains(got["log_waits_for"], "too many open files") || len(got["fsync_pending_ms"]) != 5 {
+			t.Errorf("the log waits: %s, for %q, since %s ms", got["log_waits"], got["log_waits_for"], got["fsync_pending_ms"])
+		}
+		for page, want := range map[string]int{"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
+			if status, text := s.page(page, ""); status != want {
+				t.Errorf("%s: %d %s", page, status, text)
+			}
+		}
+		fs.SetHook(nil)
+		time.Sleep(2 * time.Second)
+		s.connect(t).set("/a", "")
+		says(t, s, map[string]string{"log_waits": "0", "log_waits_for": "", "fsync_pending_ms": "0"})
+		if status, text := s.page("/readyz", ""); status != http.StatusOK {
+			t.Errorf("afterwards: %d %s", status, text)
+		}
 	})
 	in("a disk that hangs", func(t *testing.T) {
 		e := startEnsemble(t, 1, "standaloneEnabled=false")

@@ -99,6 +99,7 @@ var ownNumbers = []number{
 	{name: "zkd_wal_since_snapshot_bytes", help: "Log after the last snapshot: what a restart replays.", value: integer(func(r *Reading) int64 { return r.LogAfterSnapshot })},
 	{name: "zkd_snapshot_bytes", help: "Size of the last snapshot.", value: integer(func(r *Reading) int64 { return r.SnapshotBytes })},
 	{name: "zkd_disk_full", help: "1 while the log's disk has too little room for writes.", value: condition(func(r *Reading) bool { return r.DiskFull })},
+	{name: "zkd_log_waits", help: "1 while no segment of the log can be begun for want of room, inodes or descriptors, so that this server has nothing durable.", value: condition(func(r *Reading) bool { return r.LogWaits })},
 	{name: "zkd_writes_refused", help: "1 while this server, as a leader or alone, refuses writes for want of room on disks.", value: condition(func(r *Reading) bool { return r.RefusesWrites })},
 	{name: "zkd_connections_to_move", help: "Connections that a drain is still to end.", value: integer(func(r *Reading) int { return r.ToMove })},
 	{name: "zkd_keeps_clients_away", help: "1 while a drain keeps clients away.", value: condition(func(r *Reading) bool { return r.KeepsAway })},

@@ -39,6 +39,7 @@ type Reading struct {
 	LogAfterSnapshot int64         // bytes
 	SnapshotBytes    int64
 	DiskFull         bool
+	LogWaits         bool // for room, inodes or descriptors
 	RefusesWrites    bool
 	MemoryLive       int64 // bytes that the last garbage collection left
 	MemoryLimit      int64 // of the collector; 0 for none

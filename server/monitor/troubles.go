@@ -15,6 +15,7 @@ import (
 type Troubles struct {
 	Clock         time.Time     // wall clock
 	FsyncPending  time.Duration // a write to the log has not ended for so long
+	LogLacks      error         // why no segment of the log can be begun, which it waits for; nil if it does not wait
 	DiskFull      time.Duration
 	SnapshotsFail time.Duration
 	SnapshotError string // of the last one, if that failed
@@ -58,6 +59,9 @@ func (t *Troubles) words() []fourletter.Metric {
 	}
 	if t.LongReply > 0 {
 		list = append(list, fourletter.Int("long_reply_ago_ms", t.LongReply.Milliseconds()))
+	}
+	if t.LogLacks != nil {
+		list = append(list, fourletter.Metric{Name: "log_waits_for", Value: oneLine(t.LogLacks.Error())})
 	}
 	if t.PeerListen != "" {
 		list = append(list, fourletter.Metric{Name: "peer_listen_error", Value: oneLine(t.PeerListen)})

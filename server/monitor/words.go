@@ -10,7 +10,7 @@ import (
 
 // ownWords are the ownNumbers that mntr shows, without "zkd_" before and "_total" after them.
 var ownWords = []string{
-	"disk_full", "writes_refused",
+	"disk_full", "log_waits", "writes_refused",
 	"feeds", "feeds_refused_total", "feeds_displaced_total", "feeds_compacted_total", "feed_history_bytes", "views", "views_refused_total", "views_lost_total",
 	"replies_long_total", "replies_refused_total", "memory_live_bytes", "memory_limit_bytes",
 }

@@ -28,19 +28,20 @@ type Log struct {
 	epoch   time.Time // of the durations in busySince; in the past, so none is 0
 
 	// Used by the owner only, which appends. Invariant: durable <= written < seq.
-	f        vfs.File         // of the last segment
-	dir      vfs.Dir          // the directory of the segments, once Open has ended
-	seg      *segment         // the last one; changed with mu held, so the owner may read it without mu
-	st       state            // after the last record in buf, or the last one written if buf is empty
-	buf      []byte           // encoded, not yet written
-	seq      uint64           // of the next record
-	crc      uint32           // of the last record
-	written  uint64           // seq of the last record written
-	durable  uint64           // seq of the last record synced
-	pending  []place          // index entries for the records in buf
-	failed   error            // the first failure; nothing works after it
-	shortage func(error) bool // reports whether to try again, after a wait; nil means no
-	control  *control         // only while Open runs
+	f        vfs.File              // of the last segment
+	dir      vfs.Dir               // the directory of the segments, once Open has ended
+	seg      *segment              // the last one; changed with mu held, so the owner may read it without mu
+	st       state                 // after the last record in buf, or the last one written if buf is empty
+	buf      []byte                // encoded, not yet written
+	seq      uint64                // of the next record
+	crc      uint32                // of the last record
+	written  uint64                // seq of the last record written
+	durable  uint64                // seq of the last record synced
+	pending  []place               // index entries for the records in buf
+	failed   error                 // the first failure; nothing works after it
+	shortage func(error) bool      // reports whether to try again, after a wait; nil means no
+	lacks    atomic.Pointer[error] // what shortage waits for the end of; nil if it does not wait
+	control  *control              // only while Open runs
 
 	synced    atomic.Uint64 // durable, for other goroutines
 	busySince atomic.Int64  // when the Append began whose Sync has not returned, as a time since epoch; 0: none

@@ -49,6 +49,9 @@ type Stats struct {
 	// It grows while the disk is stuck in any operation: a write, an fsync, or the change to a
 	// new segment.
 	Pending time.Duration
+	// Lacks is why no segment can be begun, while the log waits for that: see Writer. Nil if it does
+	// not wait.
+	Lacks error
 }
 
 // Stats may be called from any goroutine.
@@ -63,6 +66,9 @@ func (l *Log) Stats() Stats {
 	s.FileBytes += l.spare.bytes()
 	if t := l.busySince.Load(); t != 0 {
 		s.Pending = time.Since(l.epoch) - time.Duration(t)
+	}
+	if lacks := l.lacks.Load(); lacks != nil {
+		s.Lacks = *lacks
 	}
 	return s
 }

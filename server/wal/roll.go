@@ -56,9 +56,14 @@ func (l *Log) begin(size int) error {
 // persist repeats an operation that leaves nothing when it fails for a shortage, which may be
 // over later, until the owner gives up. So the log stands still, and keeps what it has promised.
 func (l *Log) persist(do func() error) error {
+	defer l.lacks.Store(nil)
 	for {
 		err := do()
-		if err == nil || l.shortage == nil || !vfs.IsShortage(err) || !l.shortage(err) {
+		if err == nil || l.shortage == nil || !vfs.IsShortage(err) {
+			return err
+		}
+		l.lacks.Store(&err)
+		if !l.shortage(err) {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -75,6 +76,9 @@ func testShortage(t *testing.T, kind crashfs.OpKind, short error, ends bool) {
 	if len(r.fatal) > 0 || r.last().Zxid >= entry(n, "").Zxid {
 		t.Fatalf("after a minute without: failed with %v, durable up to %v of %d", r.fatal, r.last().Zxid, n)
 	}
+	if s := w.Stats(); !errors.Is(s.Lacks, short) || s.Pending < time.Minute {
+		t.Errorf("the log lacks %v for %v, want %v", s.Lacks, s.Pending, short)
+	}
 	if !ends {
 		n--
 		if err := w.Close(); !vfs.IsShortage(err) {
@@ -85,6 +89,9 @@ func testShortage(t *testing.T, kind crashfs.OpKind, short error, ends bool) {
 		n++
 		if err := w.SubmitWait(entry(n, "x")); err != nil || len(r.fatal) > 0 {
 			t.Errorf("afterwards: %v, %v", err, r.fatal)
+		}
+		if s := w.Stats(); s.Lacks != nil || s.Pending != 0 {
+			t.Errorf("afterwards the log lacks %v for %v", s.Lacks, s.Pending)
 		}
 		if err := w.Close(); err != nil {
 			t.Errorf("close: %v", err)

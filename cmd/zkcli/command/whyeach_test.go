@@ -129,6 +129,7 @@ func TestEachFindingOfRealTexts(t *testing.T) {
 		{"two-leaders", []*likeness{leader, follower.with(t, "Mode=leader")}},
 		{"voter-missing", []*likeness{leader.with(t, "synced_followers=1", "+voters_missing=3", "+voters_missing_ms=65000"), follower}},
 		{"peers-cant-connect", []*likeness{leader.with(t, "+peer_listen_error=zk1:2888: address already in use")}},
+		{"log-waits", []*likeness{leader.with(t, "log_waits=1", "+log_waits_for=no space left on device", "fsync_pending_ms=4000")}},
 		{"full-disk", []*likeness{leader.with(t, "disk_full=1", "writes_refused=1", "disk_full_ms=9000")}},
 		{"slow-disk", []*likeness{leader.with(t, "fsync_pending_ms=4000")}},
 		{"slow-disk", []*likeness{leader.with(t, "cnt_fsynctime=100", "sum_fsynctime=9000")}},

@@ -58,7 +58,7 @@ const (
 func Find(f Facts) []Finding {
 	l := &look{Facts: f}
 	for _, check := range []func(){
-		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
+		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.logs, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
 		l.certificates, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.versions, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
 	} {
 		check()
@@ -255,8 +255,27 @@ func (l *look) disks() {
 	}
 }
 
+// logs finds logs that wait for what they need to continue.
+func (l *look) logs() {
+	for _, s := range l.serving() {
+		if !s.After.is("log_waits") {
+			continue
+		}
+		f := Finding{ID: "log-waits", Severity: Danger, Servers: []string{s.Name}, Since: s.After.lasts("fsync_pending_ms"),
+			What: fmt.Sprintf("The log of %s waits, as it can't begin its next segment (%s): the server acknowledges nothing.", s.Name, cmp.Or(s.After.Metrics["log_waits_for"], "the server's log says why")),
+			Do:   "No space left: make room on the disk of dataLogDir; df -i tells whether it lacks inodes. Too many open files: raise LimitNOFILE for the next start, and end clients. The server tries again each second; a restart brings no room."}
+		if s.Mode == "standalone" {
+			f.Severity = Broken
+		}
+		l.add(f)
+	}
+}
+
 func (l *look) slowDisks() {
 	for _, s := range l.serving() {
+		if s.After.is("log_waits") {
+			continue
+		}
 		f := Finding{ID: "slow-disk", Severity: Danger, Servers: []string{s.Name},
 			Do: "Look what else uses the disk of dataLogDir (iostat -x 1), and give the log a disk to itself with fast fsync. While one follower is slow, writes wait for the others only; a slow leader slows every write: zkcli member transfer-leader moves the lead."}
 		if pending := s.After.lasts("fsync_pending_ms"); pending > stuckFsync {
@@ -631,7 +650,7 @@ func (f *Finding) Text() string {
 
 // ids are those that findings can have.
 var ids = []string{
-	"no-quorum", "two-leaders", "voter-missing", "unreachable", "not-serving", "peers-cant-connect", "full-disk", "slow-disk", "snapshot-fails", "slow-follower", "clock-skew",
+	"no-quorum", "two-leaders", "voter-missing", "unreachable", "not-serving", "peers-cant-connect", "log-waits", "full-disk", "slow-disk", "snapshot-fails", "slow-follower", "clock-skew",
 	"zxid-end", "certificate", "certificate-reload", "secure-port", "sessions-expiring", "open-files", "memory", "version-skew", "member-list",
 	"looping-client", "many-watches", "long-list", "open-root", "blind",
 }
