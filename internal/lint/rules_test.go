@@ -29,6 +29,7 @@ var rules = []rule{
 	{"branch", checkBranch},
 	{"machine", checkMachine},
 	{"owner", checkOwner},
+	{"fault", checkFaults},
 }
 
 func TestRules(t *testing.T) {

@@ -73,7 +73,9 @@ func (f *Found) Decide(order string) (Start, error) {
 		return Start{}, err
 	}
 	if aside, err := f.setAsideOrdered(order); aside || err != nil {
-		return Start{Aside: aside, New: aside, Unproven: aside && !lossCounts.Planted()}, err
+		unproven := aside
+		unproven = unproven && !lossCounts.Planted()
+		return Start{Aside: aside, New: aside, Unproven: unproven}, err
 	}
 	if err := f.incomplete(); err != nil {
 		return Start{}, err
@@ -178,8 +180,11 @@ func (f *Found) Replacement(drawn Identity) Identity {
 // All of them must be proven to be damaged, and other servers must have the data: what is
 // missing may come back.
 func (f *Found) MayReplace(reasons []error) bool {
-	lost := func(err error) bool { return fault.KindOf(err) == fault.Damaged || missingIsLost.Planted() }
-	return f.Self != 0 && !slices.ContainsFunc(reasons, func(err error) bool { return !lost(err) })
+	notLost := func(err error) bool {
+		other := fault.KindOf(err) != fault.Damaged
+		return other && !missingIsLost.Planted()
+	}
+	return f.Self != 0 && !slices.ContainsFunc(reasons, notLost)
 }
 
 // Settle returns the identity of the log, and the owner of dataDir, that a start leaves. A log
@@ -200,7 +205,10 @@ func (f *Found) Settle(log Identity) (Identity, Owner) {
 // ran, and reports whether it changed. The start must write the file before it opens the log:
 // a log that replaces this one names only this one's incarnation.
 func (f *Found) CatchUp() bool {
-	if f.Owner == nil || f.Log == nil || f.Owner.Incarnation == f.Log.Incarnation || ownerLate.Planted() {
+	if f.Owner == nil || f.Log == nil || f.Owner.Incarnation == f.Log.Incarnation {
+		return false
+	}
+	if ownerLate.Planted() {
 		return false
 	}
 	f.Owner = &Owner{Server: f.Owner.Server, Incarnation: f.Log.Incarnation}
@@ -210,7 +218,8 @@ func (f *Found) CatchUp() bool {
 // Superseded reports whether a snapshot that the log does not refer to is of no use: this log
 // took it, and has its history. Any other one may be the last copy of something.
 func Superseded(log *Identity, incarnation []byte, covered bool) bool {
-	return string(incarnation) == string(log.Incarnation[:]) && covered || othersRemoved.Planted()
+	useless := string(incarnation) == string(log.Incarnation[:]) && covered
+	return useless || othersRemoved.Planted()
 }
 
 // Incarnation returns the incarnation of the data that is there, if it is known.

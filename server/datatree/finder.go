@@ -68,7 +68,10 @@ func (f *finder) back(path string) (id nodeID, end int) {
 
 // forget notes that id, which has no children, has just been unlinked.
 func (f *finder) forget(id nodeID) {
-	if n := len(f.levels); n > 0 && f.levels[n-1].id == id && !unlinkedKept.Planted() {
+	n := len(f.levels)
+	deepest := n > 0 && f.levels[n-1].id == id
+	deepest = deepest && !unlinkedKept.Planted()
+	if deepest {
 		f.levels = f.levels[:n-1]
 	}
 	f.unlinked = f.tree.unlinked

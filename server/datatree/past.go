@@ -75,7 +75,10 @@ func (p *past) childrenAfter(ids []nodeID, id nodeID, after string, room []nodeI
 	if n := p.saved[id]; n == nil || !n.gone { // else the record is free, or another node's
 		for c := range p.tree.childrenAfter(id, after, room) {
 			name := p.tree.arena.name(c)
-			for gone.upTo(name) && !deletedLast.Planted() {
+			for gone.upTo(name) {
+				if deletedLast.Planted() {
+					break
+				}
 				if addGone() {
 					return ids, last, true
 				}

@@ -70,7 +70,10 @@ func (s *Subtree) Zxid() jute.Zxid { return s.zxid }
 func (s *Subtree) Lost() bool { return s.lost }
 
 func (s *Subtree) save(id nodeID) {
-	if _, ok := s.saved[id]; ok || s.lost || writesShow.Planted() {
+	if _, ok := s.saved[id]; ok || s.lost {
+		return
+	}
+	if writesShow.Planted() {
 		return
 	}
 	n := new(savedNode)
@@ -84,7 +87,10 @@ func (s *Subtree) save(id nodeID) {
 
 // remove notes that id, which is saved, is about to be deleted.
 func (s *Subtree) remove(id nodeID) {
-	if s.lost || s.isNew(id) || writesShow.Planted() {
+	if s.lost || s.isNew(id) {
+		return
+	}
+	if writesShow.Planted() {
 		return
 	}
 	s.past.remove(id)
@@ -154,7 +160,10 @@ func (s *Subtree) advance() {
 
 // fill sets the children of p that come after the last one.
 func (s *Subtree) fill(p *place) {
-	isNew := func(c nodeID) bool { return s.isNew(c) && !newShow.Planted() }
+	isNew := func(c nodeID) bool {
+		hidden := s.isNew(c)
+		return hidden && !newShow.Planted()
+	}
 	p.next, p.after, p.more = s.childrenAfter(nil, p.id, p.after, nil, isNew)
 }
 

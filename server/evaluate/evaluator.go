@@ -139,7 +139,9 @@ func (e *Evaluator) Timeout(s jute.SessionID) (ms int32, ok bool) {
 
 // Owner returns the connection that will own session s, or 0 if none is known.
 func (e *Evaluator) Owner(s jute.SessionID) uint64 {
-	if r, ok := e.over.sessions[s]; ok && !ownerOfTree.Planted() {
+	r, accepted := e.over.sessions[s]
+	accepted = accepted && !ownerOfTree.Planted()
+	if accepted {
 		return r.owner
 	}
 	return e.tree.SessionOwner(s)

@@ -33,7 +33,9 @@ func (e *Evaluator) fits(txn *datatree.Txn) bool {
 
 // Accept notes that the transaction of the last request will be proposed.
 func (e *Evaluator) Accept(txn *datatree.Txn) {
-	if txn.Number != 0 && !acceptedForgotten.Planted() {
+	numbered := txn.Number != 0
+	numbered = numbered && !acceptedForgotten.Planted()
+	if numbered {
 		e.window(txn.Session).Add(txn.Number, costOf(txn))
 	}
 }

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"iter"
+	"math"
 	"slices"
 	"strings"
 
@@ -47,7 +48,9 @@ func (e *Evaluator) createOrSet(op *jute.MultiOp, txn *datatree.Txn) error {
 	if !e.allowed(&r, jute.PermWrite) {
 		return jute.ErrNoAuth
 	}
-	if op.Mode.Ephemeral() != r.owner.Ephemeral() || r.owner.Ephemeral() && r.owner.Session() != e.req.Session && !setsAnothers.Planted() {
+	anothers := r.owner.Ephemeral() && r.owner.Session() != e.req.Session
+	anothers = anothers && !setsAnothers.Planted()
+	if anothers || op.Mode.Ephemeral() != r.owner.Ephemeral() {
 		return jute.ErrNodeExists
 	}
 	return e.setData(op, txn)
@@ -85,7 +88,10 @@ type branch struct {
 // are too long: of nodes far below the root, a short request would make a transaction of any length.
 func (e *Evaluator) subtree(top branch, limit int) (paths []string, err error) {
 	pending := e.pendingBelow(top.path)
-	bytes, denied := len(top.path), false
+	bytes, longest, denied := len(top.path), jute.MaxDeleteTreePaths, false
+	if limitIgnored.Planted() {
+		longest, limit = math.MaxInt, math.MaxInt
+	}
 	for next := []branch{top}; len(next) > 0; {
 		at := next[len(next)-1]
 		next = next[:len(next)-1]
@@ -97,7 +103,8 @@ func (e *Evaluator) subtree(top branch, limit int) (paths []string, err error) {
 		siblings := len(next)
 		for child := range e.childrenOf(&at, pending) {
 			next = append(next, child)
-			if bytes += len(child.path); (bytes > jute.MaxDeleteTreePaths || len(paths)+len(next) > limit) && !limitIgnored.Planted() {
+			bytes += len(child.path)
+			if bytes > longest || len(paths)+len(next) > limit {
 				return nil, jute.ErrNotEmpty
 			}
 		}
@@ -116,12 +123,20 @@ func (e *Evaluator) pendingBelow(path string) map[string][]branch {
 	prefix := path + "/"
 	e.spend(len(e.over.nodes) / 16)
 	for path, r := range e.over.nodes {
-		if !r.gone && strings.HasPrefix(path, prefix) && !subtreeOfTree.Planted() {
+		included := !r.gone && strings.HasPrefix(path, prefix)
+		included = included && !subtreeOfTree.Planted()
+		if included {
 			parent := jute.Parent(path)
 			below[parent] = append(below[parent], branch{path, r})
 		}
 	}
 	return below
+}
+
+// touched reports whether accepted transactions have touched the node at path.
+func (e *Evaluator) touched(path string) bool {
+	_, touched := e.over.nodes[path]
+	return touched && !subtreeOfTree.Planted()
 }
 
 // childrenOf yields the children that a node will have, in any order. pending has what accepted
@@ -137,7 +152,7 @@ func (e *Evaluator) childrenOf(at *branch, pending map[string][]branch) iter.Seq
 		for name := range e.tree.Children(at.path) {
 			path := at.path + "/" + name
 			e.lookedAt(path)
-			if _, touched := e.over.nodes[path]; touched && !subtreeOfTree.Planted() {
+			if e.touched(path) {
 				continue
 			}
 			if r, ok := e.node(path); ok && !yield(branch{path, r}) {

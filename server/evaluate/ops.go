@@ -58,15 +58,22 @@ func (f future) Owner(path string) (jute.Owner, bool) {
 // ACL may have thousands of entries, and each of them looks through all pending ephemerals.
 const maxPassed = 1 << 18
 
+// omits reports whether a fault leaves out a child.
+func (f future) omits(prefix, name string) bool {
+	if anyContender.Planted() {
+		r, _ := f.node(prefix + name)
+		return r.owner.Session() != f.req.Session
+	}
+	return false
+}
+
 // Children also yields the ephemerals that accepted writes create.
 func (f future) Children(path string) iter.Seq[string] {
 	prefix := strings.TrimSuffix(path, "/") + "/"
 	return func(yield func(string) bool) {
 		for name := range f.tree.Children(path) {
-			if anyContender.Planted() {
-				if r, _ := f.node(prefix + name); r.owner.Session() != f.req.Session {
-					continue
-				}
+			if f.omits(prefix, name) {
+				continue
 			}
 			if !yield(name) {
 				return

@@ -42,7 +42,9 @@ func (c *Cursor) Next(yield func(Record) (taken bool)) error {
 				c.zxid = max(c.zxid, c.current)
 				c.current = zxid
 			}
-			if (zxid > c.zxid || afterDoubled.Planted() && zxid == c.zxid) && !yield(record) {
+			after := zxid > c.zxid
+			after = after || afterDoubled.Planted() && zxid == c.zxid
+			if after && !yield(record) {
 				if untakenLost.Planted() {
 					c.offset = next
 				}
@@ -62,7 +64,9 @@ func (c *Cursor) locate() (at chunk, sealed, more bool, err error) {
 	mu := &c.history.mu
 	mu.Lock()
 	defer mu.Unlock()
-	if c.history.lacksLocked(c.zxid) || compactedEarly.Planted() && c.zxid == mu.oldest && c.chunk == 0 {
+	lacking := c.history.lacksLocked(c.zxid)
+	lacking = lacking || compactedEarly.Planted() && c.zxid == mu.oldest && c.chunk == 0
+	if lacking {
 		return at, false, false, &jute.CompactedError{After: c.zxid, Oldest: mu.oldest}
 	}
 	open := mu.first + uint64(len(mu.chunks)) - 1 // the chunk to which more is added

@@ -93,7 +93,10 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 		b, mark := begin(b)
 		return f.endFeed(b, mark, f.Zxid())
 	case f.credit <= 0:
-		f.state, f.level = Waiting, levelUntold.Planted() && f.level
+		f.state = Waiting
+		if !levelUntold.Planted() {
+			f.level = false
+		}
 		if f.told && !f.level {
 			b, mark := begin(b)
 			return f.end(b, mark, jute.FeedEvent{Zxid: f.Zxid()}, 0)
@@ -126,7 +129,10 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 		count++
 		return true
 	})
-	f.level = f.level && !levelForgotten.Planted() || f.state == Current
+	if levelForgotten.Planted() {
+		f.level = false
+	}
+	f.level = f.level || f.state == Current
 	if gone, ok := errors.AsType[*jute.CompactedError](err); ok {
 		return f.endFeed(b[:mark+4+eventHead], mark, gone.Oldest)
 	}

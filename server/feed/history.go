@@ -191,7 +191,9 @@ func (at *chunk) place(acls [][]jute.ACL) int {
 	const recent = 8 // changes of neighbours have few lists
 	if len(acls) == 1 {
 		for i := len(at.acls) - 1; i >= max(0, len(at.acls)-recent); i-- {
-			if same(at.acls[i], acls[0]) || neighboursList.Planted() {
+			found := same(at.acls[i], acls[0])
+			found = found || neighboursList.Planted()
+			if found {
 				return i
 			}
 		}
@@ -256,7 +258,8 @@ func (h *History) roomLocked(n, more int) *chunk {
 		h.mu.chunks[0] = nil
 		h.mu.chunks = h.mu.chunks[1:]
 		h.mu.first++
-		if h.startLocked(old.last); oldestTooLow.Planted() {
+		h.startLocked(old.last)
+		if oldestTooLow.Planted() {
 			h.mu.oldest--
 		}
 		h.mu.bytes -= old.bytes()

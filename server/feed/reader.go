@@ -32,7 +32,10 @@ func (r *Reader) Next(yield func(c *jute.Change, ends bool)) error {
 	err := r.cursor.Next(func(record Record) bool {
 		zxid := record.Zxid()
 		if zxid != current && read >= longest {
-			return batchLost.Planted()
+			if batchLost.Planted() {
+				return true
+			}
+			return false
 		}
 		current = zxid
 		read += record.Len()
@@ -44,7 +47,9 @@ func (r *Reader) Next(yield func(c *jute.Change, ends bool)) error {
 			return true
 		}
 		if r.held != nil {
-			yield(r.held, zxid != r.held.Zxid || endsEarly.Planted())
+			last := zxid != r.held.Zxid
+			last = last || endsEarly.Planted()
+			yield(r.held, last)
 		}
 		change := record.Change()
 		if sight == Loss {
@@ -55,7 +60,9 @@ func (r *Reader) Next(yield func(c *jute.Change, ends bool)) error {
 	})
 	whole := r.held != nil && r.held.Zxid <= r.cursor.Zxid()
 	if r.held != nil && (whole || err != nil) {
-		yield(r.held, whole && !endForgotten.Planted())
+		last := whole
+		last = last && !endForgotten.Planted()
+		yield(r.held, last)
 		r.held = nil
 	}
 	return err

@@ -29,7 +29,9 @@ func (r *Record) Sight(allowed func([]jute.ACL) bool) Sight {
 	switch {
 	case allowed(r.ACL):
 		return Change
-	case r.Kind() == jute.ChangeACL && allowed(r.Was) && !lossUntold.Planted():
+	case lossUntold.Planted():
+		return Nothing
+	case r.Kind() == jute.ChangeACL && allowed(r.Was):
 		return Loss
 	}
 	return Nothing

@@ -49,10 +49,15 @@ func nextRoles(list *zab.Members, after time.Duration, of func(zab.SID) conditio
 	}
 	for i := range list.List {
 		m := &list.List[i]
-		switch c := of(m.ID); {
-		case (m.Demoted || m.Observer && promotesAnother.Planted()) && c.ready:
+		c := of(m.ID)
+		marked := m.Demoted
+		marked = marked || promotesAnother.Planted() && m.Observer
+		gone := c.silent >= after
+		gone = gone || demotesSoon.Planted()
+		switch {
+		case marked && c.ready:
 			promote = append(promote, m.ID)
-		case !m.Observer && !c.ready && (c.silent >= after || demotesSoon.Planted()):
+		case gone && !m.Observer && !c.ready:
 			demote = append(demote, m.ID)
 		}
 	}
@@ -61,7 +66,10 @@ func nextRoles(list *zab.Members, after time.Duration, of func(zab.SID) conditio
 	}
 	slices.SortStableFunc(demote, func(a, b zab.SID) int { return cmp.Compare(of(b).silent, of(a).silent) })
 	for ; len(demote) > 0; demote = demote[:len(demote)-1] {
-		if next := withRoles(list, demote, nil); spareVoters(&next, of) > 0 || demotesTooMany.Planted() {
+		next := withRoles(list, demote, nil)
+		spare := spareVoters(&next, of) > 0
+		spare = spare || demotesTooMany.Planted()
+		if spare {
 			return demote, nil
 		}
 	}
@@ -86,7 +94,10 @@ func withRoles(list *zab.Members, demote, promote []zab.SID) zab.Members {
 	for i := range next.List {
 		switch m := &next.List[i]; {
 		case slices.Contains(demote, m.ID):
-			m.Observer, m.Demoted = true, !markForgotten.Planted()
+			m.Observer, m.Demoted = true, true
+			if markForgotten.Planted() {
+				m.Demoted = false
+			}
 		case slices.Contains(promote, m.ID):
 			m.Observer, m.Demoted = false, false
 		}
@@ -154,6 +165,8 @@ func KeepMarks(now, next *zab.Members, names func(zab.SID) bool) {
 	for i := range next.List {
 		m := &next.List[i]
 		was := now.Find(m.ID)
-		m.Demoted = was != nil && was.Demoted && m.Observer && (!names(m.ID) || markKept.Planted())
+		named := names(m.ID)
+		named = named && !markKept.Planted()
+		m.Demoted = was != nil && was.Demoted && m.Observer && !named
 	}
 }

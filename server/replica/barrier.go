@@ -85,7 +85,9 @@ func (r *Replica) readQuorum(origin uint64) uint64 {
 // leaseOrRead returns 0 while the leader's lease holds, and otherwise the number of the
 // quorum read that the barrier of a connection must wait for.
 func (r *Replica) leaseOrRead(origin uint64) uint64 {
-	if r.now() < r.leasedTo || leaseForEver.Planted() {
+	leased := r.now() < r.leasedTo
+	leased = leased || leaseForEver.Planted()
+	if leased {
 		return 0
 	}
 	return r.readQuorum(origin)
@@ -144,7 +146,9 @@ func (r *Replica) feed(out *Output) {
 			break
 		}
 		next := &ready[n]
-		if next.Kind == OrderReplay && !replayPassesBarriers.Planted() && b < len(barriers) && barriers[b].after < next.Zxid {
+		passes := next.Kind == OrderReplay && b < len(barriers) && barriers[b].after < next.Zxid
+		passes = passes && !replayPassesBarriers.Planted()
+		if passes {
 			r.fed = barriers[b].after
 			orders = append(orders, Order{Kind: OrderReplay, Entry: zab.Entry{Zxid: r.fed}})
 			continue
@@ -182,7 +186,10 @@ func (r *Replica) keepConfirmed() {
 // dropDead drops the barriers of earlier services that come after entries which the history has
 // given up since.
 func (r *Replica) dropDead() {
-	if r.barriers.Len() == 0 || !r.barriers.Front().kept || deadBarriersKept.Planted() {
+	if r.barriers.Len() == 0 || !r.barriers.Front().kept {
+		return
+	}
+	if deadBarriersKept.Planted() {
 		return
 	}
 	all := slices.Clone(r.barriers.All())

@@ -79,7 +79,10 @@ func (r *Replica) withObserver(now *zab.Members, id zab.SID, line string) (zab.M
 	}
 	others := list
 	others.List = slices.DeleteFunc(slices.Clone(list.List), func(m zab.Member) bool { return m.ID == id })
-	if m := list.Find(id); (m == nil || !m.Observer || !others.Same(now)) && !joinsWithVote.Planted() {
+	m := list.Find(id)
+	more := m == nil || !m.Observer || !others.Same(now)
+	more = more && !joinsWithVote.Planted()
+	if more {
 		return zab.Members{}, errNotAnObserver
 	}
 	return list, nil

@@ -157,8 +157,10 @@ func (r *Replica) enqueue(batch []Submission) {
 	for i := range batch {
 		sub, l := &batch[i], &r.leading
 		origin, size := sub.Request.Origin, sub.Size()
+		refused := origin != 0 && l.refused[origin]
+		refused = refused && !refusedServed.Planted()
 		switch {
-		case origin != 0 && l.refused[origin] && !refusedServed.Planted():
+		case refused:
 		case origin == 0 || l.bytes+size <= r.o.Limits.Waiting:
 			if len(sub.Request.Body) < longRequest {
 				l.pace.shortAt = now
@@ -206,7 +208,8 @@ func (r *Replica) Propose() bool {
 	}
 	n, w := r.evaluate(EvaluateWork - l.work)
 	l.requests, l.work = l.requests+n, l.work+w
-	return n > 0 || proposesNothing.Planted()
+	evaluated := n > 0
+	return evaluated || proposesNothing.Planted()
 }
 
 // Work returns the amount of work in the turn, and whether the turn ended with work left
@@ -300,7 +303,9 @@ func (r *Replica) evaluate(maxWork int) (n, work int) {
 // keepPace gives turns again to requests that waited for others to be committed or applied.
 func (r *Replica) keepPace() {
 	l := &r.leading
-	if l.pace.marks.Len() == 0 && (l.pace.closings.underWay == 0 || closingsForgotten.Planted()) {
+	closing := l.pace.closings.underWay > 0
+	closing = closing && !closingsForgotten.Planted()
+	if l.pace.marks.Len() == 0 && !closing {
 		return
 	}
 	now, applied := r.o.Now(), r.reportedApplied
@@ -309,7 +314,9 @@ func (r *Replica) keepPace() {
 	}
 	l.pace.committed(r.collected, now)
 	l.pace.applied(applied, now)
-	if l.pace.opened(now) && !asideForgotten.Planted() {
+	opened := l.pace.opened(now)
+	opened = opened && !asideForgotten.Planted()
+	if opened {
 		l.waiting.Restore()
 	}
 }
@@ -359,7 +366,9 @@ func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64
 		return 0, true
 	case Resume:
 		last := r.Core.LastZxid()
-		if sub.Seen > last && !aheadResumed.Planted() {
+		ahead := sub.Seen > last
+		ahead = ahead && !aheadResumed.Planted()
+		if ahead {
 			r.refuseAhead(sub, last)
 			return 0, true
 		}
@@ -495,13 +504,18 @@ func (r *Replica) recordsOwner(id jute.SessionID) bool {
 	if ownerUnrecorded.Planted() {
 		return false
 	}
-	return r.format >= datatree.FormatOwner || r.leading.evaluator.Owner(id) != 0 && !ownerForgotten.Planted()
+	recorded := r.leading.evaluator.Owner(id) != 0
+	recorded = recorded && !ownerForgotten.Planted()
+	return recorded || r.format >= datatree.FormatOwner
 }
 
 // checkOwner refuses a request that a client sent before it moved to another connection.
 // The evaluator checks whether the session is open.
 func (r *Replica) checkOwner(req *evaluate.Request, s *session.Session) {
-	if req.Origin == 0 || ownerUnchecked.Planted() {
+	if req.Origin == 0 {
+		return
+	}
+	if ownerUnchecked.Planted() {
 		return
 	}
 	moved := false
@@ -525,7 +539,8 @@ func (r *Replica) checkOwner(req *evaluate.Request, s *session.Session) {
 // it has expired, since the closing may never be committed: its connection ends, and it tries again.
 func (r *Replica) doomed(s *session.Session, id jute.SessionID) bool {
 	_, open := r.leading.evaluator.Timeout(id)
-	return open && s != nil && s.Closing() && !doomedServed.Planted()
+	closing := open && s != nil && s.Closing()
+	return closing && !doomedServed.Planted()
 }
 
 // refuseAhead refuses to resume a session for a client that has seen a zxid after the last one,

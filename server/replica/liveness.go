@@ -116,7 +116,10 @@ func (r *Replica) touch(req *evaluate.Request, now time.Duration) (s *session.Se
 // that the session must not expire yet.
 func (r *Replica) mayBeAlive(owner uint64, deadline int64, timeoutMs int32) bool {
 	at := ServerOf(owner)
-	if owner == 0 || at == r.o.ID || nothingHeld.Planted() {
+	if owner == 0 || at == r.o.ID {
+		return false
+	}
+	if nothingHeld.Planted() {
 		return false
 	}
 	h := &r.remote[at]
@@ -125,7 +128,9 @@ func (r *Replica) mayBeAlive(owner uint64, deadline int64, timeoutMs int32) bool
 
 // lostLink compensates for the reports of a server that were lost with the link.
 func (r *Replica) lostLink(to zab.SID) {
-	if r.status.Role == zab.Leading && !lostTouches.Planted() {
+	leads := r.status.Role == zab.Leading
+	leads = leads && !lostTouches.Planted()
+	if leads {
 		r.o.Tracker.TouchOwned(func(owner uint64) bool { return owner != 0 && ServerOf(owner) == to }, r.remote[to].until)
 	}
 }

@@ -64,7 +64,10 @@ var (
 
 // TimeoutForgotten reports whether that fault is injected: the server then also answers
 // with the timeout that the client has requested.
-func TimeoutForgotten() bool { return timeoutForgotten.Planted() }
+func TimeoutForgotten() bool {
+	forgotten := false
+	return forgotten || timeoutForgotten.Planted()
+}
 
 // injectFault applies the evaluator's faults to a transaction.
 func injectFault(req *evaluate.Request, txn *datatree.Txn) {

@@ -92,9 +92,11 @@ func (p *pace) full(now time.Duration) bool { return p.inForce(now) && p.long.fu
 
 // waits reports whether a request has to wait for its window, and notes that it does.
 func (p *pace) waits(req *evaluate.Request, now time.Duration) bool {
+	closing := req.Op == jute.OpCloseSession && p.closings.full()
+	closing = closing && !closingsUnbounded.Planted()
 	var w *window
 	switch {
-	case req.Op == jute.OpCloseSession && p.closings.full() && !closingsUnbounded.Planted():
+	case closing:
 		w = &p.closings
 	case len(req.Body) >= longRequest && p.full(now):
 		w = &p.long

@@ -84,12 +84,16 @@ func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
 		return 0, zab.ErrMembersPending
 	}
 	have := max(change.Version, now.Version) // the tree may not have the newest members yet
-	if change.ConfigID != -1 && jute.Zxid(change.ConfigID) != have && !anyVersion.Planted() {
+	outdated := change.ConfigID != -1 && jute.Zxid(change.ConfigID) != have
+	outdated = outdated && !anyVersion.Planted()
+	if outdated {
 		return 0, fmt.Errorf("it is for version %x, and the present one is %x: %w", change.ConfigID, uint64(have), jute.ErrBadVersion)
 	}
 	list, err := r.o.Reconfigure(now, change.ReconfigRequest)
+	forbidden := err == nil && !change.Allowed
+	forbidden = forbidden && !changeByAnybody.Planted()
 	switch {
-	case errors.Is(err, ErrOwnLimit) && !change.Allowed, err == nil && !change.Allowed && !changeByAnybody.Planted():
+	case errors.Is(err, ErrOwnLimit) && !change.Allowed, forbidden:
 		return 0, jute.ErrNoAuth
 	case err != nil:
 		return 0, err

@@ -444,7 +444,9 @@ func (r *Replica) collect(out *Output) {
 		e := &out.Committed[i]
 		r.replayTo(e.Prev)
 		size := EntrySize(e)
-		if taken+size > room && !backlogUnbounded.Planted() {
+		full := taken+size > room
+		full = full && !backlogUnbounded.Planted()
+		if full {
 			r.replayTo(e.Zxid)
 			continue
 		}
@@ -490,7 +492,9 @@ func (r *Replica) roleChanged(out *Output) {
 		r.beginService()
 		out.ServiceBegan = now.Role == zab.Following || r.o.LeaderServes || !r.o.Ensemble
 	}
-	if now.Role != zab.Leading && now.Role != zab.SyncingLeader && !keptOverRoles.Planted() {
+	stopped := now.Role != zab.Leading && now.Role != zab.SyncingLeader
+	stopped = stopped && !keptOverRoles.Planted()
+	if stopped {
 		r.leading.reset(r.o.Limits.Turn) // including what came too early
 	}
 }

@@ -71,7 +71,7 @@ func (r *Replica) ofThisService(batch []Submission) []Submission {
 	for i := range batch {
 		sub := &batch[i]
 		switch origin := sub.Request.Origin; {
-		case origin == 0 && role == zab.Leading, origin != 0 && serves(role) && (sub.Service == r.service || earlierSubmitted.Planted()):
+		case origin == 0 && role == zab.Leading, origin != 0 && serves(role) && r.submittedNow(sub):
 			kept = append(kept, *sub)
 		case sub.Request.Op == jute.OpCreateSession:
 			r.end = append(r.end, origin)
@@ -108,15 +108,23 @@ func (r *Replica) fence(service uint64) {
 	r.placeBarrier(barrier{origin: service})
 }
 
+// submittedNow reports whether a request of a client was submitted in the present service.
+func (r *Replica) submittedNow(sub *Submission) bool {
+	present := sub.Service == r.service
+	return present || earlierSubmitted.Planted()
+}
+
 // ofEarlierService reports whether a waiting request is of a service that has ended.
 func (r *Replica) ofEarlierService(sub *Submission) bool {
 	origin := sub.Request.Origin
-	return origin != 0 && sub.Service < r.leading.services[ServerOf(origin)] && !earlierServed.Planted()
+	earlier := origin != 0 && sub.Service < r.leading.services[ServerOf(origin)]
+	return earlier && !earlierServed.Planted()
 }
 
 // precedesFence reports whether a barrier from the leader is the answer to a request of an earlier
 // service. It notes when the fence comes back.
 func (r *Replica) precedesFence(b *barrier) bool {
 	r.fenced = r.fenced || b.origin == r.service
-	return !r.fenced && b.origin < r.service && !earlierBarriers.Planted()
+	earlier := !r.fenced && b.origin < r.service
+	return earlier && !earlierBarriers.Planted()
 }

@@ -45,7 +45,8 @@ const (
 // core's entries: a barrier precedes the entries that follow it, a confirmation follows
 // its barrier, and requests stay in the order of their clients.
 func urgent(kind uint8) bool {
-	return kind == frameTouches || confirmedFirst.Planted() && kind == frameConfirmed
+	touches := kind == frameTouches
+	return touches || confirmedFirst.Planted() && kind == frameConfirmed
 }
 
 // Touch is a sign of life of a session.
@@ -86,7 +87,9 @@ func appendSubmission(b []byte, sub, before *Submission) []byte {
 	if req.Local {
 		flags |= submissionLocal
 	}
-	if req.Exact || req.Number != 0 && !numberForgotten.Planted() {
+	numbered := req.Number != 0
+	numbered = numbered && !numberForgotten.Planted()
+	if req.Exact || numbered {
 		flags |= submissionExact
 	}
 	b = append(b, byte(sub.Kind), flags)

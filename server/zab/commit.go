@@ -24,7 +24,9 @@ func (c *Core) matched(id SID) jute.Zxid {
 // would know that after a restart. Otherwise it could hold entries that were committed with
 // its help, but neither vote nor be voted for.
 func (c *Core) reliesOn(p *peer) bool {
-	return c.counts(p) && (p.reportsCounted || damagedCounted.Planted())
+	knows := p.reportsCounted
+	knows = knows || damagedCounted.Planted()
+	return c.counts(p) && knows
 }
 
 // advanceCommit commits the entries that are durable on a quorum of each configuration in
@@ -56,22 +58,24 @@ func (c *Core) committable() (best jute.Zxid) {
 
 // tryCommit returns z if z is above best and committed by counting, and best otherwise.
 func (c *Core) tryCommit(best, z jute.Zxid) jute.Zxid {
-	if z <= best || z <= c.committed || z < c.marker && !oldEpochByCounting.Planted() {
+	earlier := z < c.marker
+	earlier = earlier && !oldEpochByCounting.Planted()
+	if z <= best || z <= c.committed || earlier {
 		return best
 	}
 	has := func(id SID) bool { return c.matched(id) >= z }
-	old := c.members()
+	members := c.members()
 	for i := range c.pending {
 		if c.pending[i].Version > z {
 			break
 		}
 		if oneConfigQuorum.Planted() {
-			old = &c.pending[i].Members
+			members = &c.pending[i].Members
 		} else if !c.pending[i].Quorum(has) {
 			return best
 		}
 	}
-	if !old.Quorum(has) {
+	if !members.Quorum(has) {
 		return best
 	}
 	return z

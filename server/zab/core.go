@@ -406,7 +406,9 @@ func (c *Core) NextZxid() (jute.Zxid, bool) {
 	if z.Counter() == 0 {
 		z += jute.Zxid(c.opt.InitialCounter)
 	}
-	return z + 1, z.Counter() < lastCounter || counterWraps.Planted()
+	more := z.Counter() < lastCounter
+	more = more || counterWraps.Planted()
+	return z + 1, more
 }
 
 // Propose appends a transaction. zxid must equal NextZxid, else Propose panics. The core
@@ -598,7 +600,9 @@ func (c *Core) Take(out *Output) {
 // have changed, and nothing but another introduction tells.
 func (c *Core) tickIgnored() {
 	for _, p := range c.peers {
-		if p.up && (p.oldCopy || p.refused) && c.now >= p.ignoredFrom+c.opt.ElectionTimeout && !ignoredEndlessly.Planted() {
+		due := p.up && (p.oldCopy || p.refused) && c.now >= p.ignoredFrom+c.opt.ElectionTimeout
+		due = due && !ignoredEndlessly.Planted()
+		if due {
 			c.cut = append(c.cut, Link{p.id, p.gen})
 			p.ignoredFrom = c.now // not with each tick, until the end of the link is reported
 		}

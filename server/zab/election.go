@@ -140,7 +140,9 @@ func (c *Core) listedFlag(p *peer) uint16 {
 // tickLooking begins the next round when it is due. An answer counts only in its round, so on slow
 // links a round lasts until the answers have come.
 func (c *Core) tickLooking() {
-	if c.now >= c.nextRound && (c.now >= c.answersBy || c.allAnswered() || roundsCutShort.Planted()) {
+	complete := c.now >= c.answersBy || c.allAnswered()
+	complete = complete || roundsCutShort.Planted()
+	if complete && c.now >= c.nextRound {
 		c.startRound()
 	} else {
 		c.countPrevotes()
@@ -184,8 +186,10 @@ func (c *Core) mayVote(p *peer, flags uint16) bool {
 	switch {
 	case flags&FlagAnchored == 0 && !c.agreed(p):
 		return false
-	case wipedVotes.Planted() || c.selfCounts():
-		return c.tip.Seeded() || flags&(FlagSeeded|FlagListed) != FlagSeeded || wipedVotes.Planted()
+	case wipedVotes.Planted():
+		return true
+	case c.selfCounts():
+		return c.tip.Seeded() || flags&(FlagSeeded|FlagListed) != FlagSeeded
 	}
 	return flags&FlagListed != 0 && !c.damaged && !c.tip.Seeded()
 }
@@ -258,7 +262,9 @@ func (c *Core) yields() bool {
 func (c *Core) awaitsPromised() bool { return c.now < c.promisedUntil }
 
 func (c *Core) countPrevotes() {
-	if c.status.Role != Looking || !c.electable() || c.yields() || c.awaitsUnheardVoter() || c.awaitsPromised() && !promisedStands.Planted() {
+	awaited := c.awaitsPromised()
+	awaited = awaited && !promisedStands.Planted()
+	if c.status.Role != Looking || !c.electable() || c.yields() || c.awaitsUnheardVoter() || awaited {
 		return
 	}
 	ok := c.quorum(func(id SID) bool {
@@ -352,7 +358,9 @@ func (c *Core) sendNewEpochs() {
 }
 
 func (c *Core) sendNewEpoch(p *peer) {
-	if !c.voter(p.id) || c.persisted < c.promiseSeq && !newEpochBeforeFsync.Planted() {
+	unsynced := c.persisted < c.promiseSeq
+	unsynced = unsynced && !newEpochBeforeFsync.Planted()
+	if unsynced || !c.voter(p.id) {
 		return
 	}
 	m := Message{Kind: MsgNewEpoch, Epoch: c.promise.Epoch, Zxid: c.appended, Flags: c.selfFlags() | c.listedFlag(p)}
@@ -429,12 +437,14 @@ func (c *Core) refuses(p *peer, m *Message) bool {
 	established := m.Flags&FlagEstablished != 0
 	transfer := m.Flags&FlagTransfer != 0 && m.Promise == c.status.Epoch && c.status.Role >= SyncingLeader
 	leader := c.liveLeader()
+	repointed := m.Epoch == c.promise.Epoch && c.promise.To != p.id && !established
+	repointed = repointed && !promiseRepointed.Planted()
+	behind := m.Zxid < c.appended
+	behind = behind && !promiseWithoutHistory.Planted()
 	switch {
+	case repointed || behind:
+		return true
 	case m.Epoch < c.promise.Epoch || m.Epoch > maxEpoch || m.Epoch <= c.appended.Epoch() && !established:
-		return true
-	case m.Epoch == c.promise.Epoch && c.promise.To != p.id && !established && !promiseRepointed.Planted():
-		return true
-	case m.Zxid < c.appended && !promiseWithoutHistory.Planted():
 		return true
 	case leader != 0 && leader != p.id && !transfer:
 		return true
@@ -445,7 +455,9 @@ func (c *Core) refuses(p *peer, m *Message) bool {
 // sendAckEpoch acknowledges the promise to the server that it was made to, once it is
 // durable.
 func (c *Core) sendAckEpoch() {
-	if c.persisted < c.promiseSeq && !ackEpochBeforeFsync.Planted() {
+	unsynced := c.persisted < c.promiseSeq
+	unsynced = unsynced && !ackEpochBeforeFsync.Planted()
+	if unsynced {
 		return
 	}
 	c.ackEpochDue = false
@@ -463,7 +475,9 @@ func (c *Core) sendAckEpoch() {
 // answer would cut off entries acknowledged since. A repeated summary keeps its nonce, so
 // that an answer already on its way still counts.
 func (c *Core) summarize(kind MessageKind) Message {
-	if c.nonce == 0 || c.nonceVersion != c.version || c.noncePromise != c.promise || followRestarts.Planted() {
+	changed := c.nonce == 0 || c.nonceVersion != c.version || c.noncePromise != c.promise
+	changed = changed || followRestarts.Planted()
+	if changed {
 		c.nonces++
 		c.nonce, c.nonceVersion, c.noncePromise = c.nonces, c.version, c.promise
 	}
@@ -491,7 +505,9 @@ func (c *Core) onAckEpoch(p *peer, m *Message) {
 	c.noteState(p, m)
 	switch {
 	case c.asking() && m.Epoch == c.promise.Epoch:
-		if c.persisted >= c.promiseSeq || newEpochBeforeFsync.Planted() {
+		synced := c.persisted >= c.promiseSeq
+		synced = synced || newEpochBeforeFsync.Planted()
+		if synced {
 			p.promised = true
 			if !p.summary.stale(m) {
 				p.summary = summaryOf(m)
@@ -529,7 +545,9 @@ func (c *Core) checkCandidacy() {
 // countPromises makes this server the leader of the epoch when a quorum's promises are
 // durable.
 func (c *Core) countPromises() {
-	if c.persisted < c.promiseSeq && !newEpochBeforeFsync.Planted() {
+	unsynced := c.persisted < c.promiseSeq
+	unsynced = unsynced && !newEpochBeforeFsync.Planted()
+	if unsynced {
 		return
 	}
 	ok := c.quorum(func(id SID) bool {
@@ -542,7 +560,8 @@ func (c *Core) countPromises() {
 	if ok && c.awaitsFounders() {
 		return
 	}
-	if ok || c.renewing && renewalWithoutQuorum.Planted() {
+	ok = ok || renewalWithoutQuorum.Planted() && c.renewing
+	if ok {
 		c.establish()
 	}
 }

@@ -67,7 +67,8 @@ func (c *Core) isLeader(p *peer) bool { return c.follows() && c.status.Leader ==
 // or can be committed in any earlier epoch.
 func (c *Core) onSync(p *peer, m *Message) {
 	fresh := m.Nonce != 0 && m.Nonce == c.nonce && m.Boot == c.opt.Boot && c.nonceVersion == c.version
-	if c.promise != (Promise{m.Epoch, p.id}) || !fresh && !staleSyncObeyed.Planted() || c.leads() || c.status.Role == Candidate {
+	fresh = fresh || staleSyncObeyed.Planted()
+	if c.promise != (Promise{m.Epoch, p.id}) || !fresh || c.leads() || c.status.Role == Candidate {
 		return
 	}
 	at := m.Zxid

@@ -317,7 +317,9 @@ func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	if !ok || c.committed < c.marker || c.standalone {
 		return 0, ErrNotLeading
 	}
-	if len(c.pending) > 0 && !secondChange.Planted() {
+	pending := len(c.pending) > 0
+	pending = pending && !secondChange.Planted()
+	if pending {
 		return 0, ErrMembersPending
 	}
 	m.Version, m.TimeMs = z, c.wall
@@ -337,7 +339,9 @@ func (c *Core) checkMembers(m *Members) error {
 	if m.NumVoters() == 0 || new(Members).Decode(m.Append(nil)) != nil {
 		return ErrBadMembers
 	}
-	if !m.Quorum(c.Ready) && !changeWithoutQuorum.Planted() {
+	ready := m.Quorum(c.Ready)
+	ready = ready || changeWithoutQuorum.Planted()
+	if !ready {
 		return ErrNoQuorum
 	}
 	return nil

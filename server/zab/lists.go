@@ -53,7 +53,8 @@ func (c *Core) Lists() (settled, newest *Members) {
 // agreed reports whether the lists allow a server to count: the history decides, or both
 // files have the same list.
 func (c *Core) agreed(p *peer) bool {
-	return c.anchored() || p.sameFile || filesNotCompared.Planted()
+	same := c.anchored() || p.sameFile
+	return same || filesNotCompared.Planted()
 }
 
 // voter reports whether a server has a vote in a list in force: the committed list, and the
@@ -74,7 +75,10 @@ func (c *Core) voter(id SID) bool {
 // their files may form a quorum of that list. A server counts as one of them unless it is
 // known to have this list or a third one.
 func (c *Core) otherListMayDecide() bool {
-	if c.anchored() || filesNotCompared.Planted() {
+	if c.anchored() {
+		return false
+	}
+	if filesNotCompared.Planted() {
 		return false
 	}
 	for _, p := range c.peers {
@@ -112,8 +116,8 @@ func (c *Core) mayCount(id SID) bool {
 // quorum reports whether the servers for which in is true are a quorum in each list in
 // force.
 func (c *Core) quorum(in func(SID) bool) bool {
-	if n := len(c.pending); n > 0 && oneConfigQuorum.Planted() {
-		return c.pending[n-1].Quorum(in)
+	if oneConfigQuorum.Planted() && len(c.pending) > 0 {
+		return c.pending[len(c.pending)-1].Quorum(in)
 	}
 	if !c.members().Quorum(in) {
 		return false
@@ -185,7 +189,9 @@ func (c *Core) tickMembers() {
 		p := c.linked(id)
 		return id == c.opt.ID || p != nil && !p.refused && !p.oldCopy && p.sameFile
 	}
-	if !(c.members().Quorum(has) && file.Quorum(has)) && !oneFileMoves.Planted() {
+	both := c.members().Quorum(has) && file.Quorum(has)
+	both = both || oneFileMoves.Planted()
+	if !both {
 		return
 	}
 	if !c.refusedMembers.Same(file) {
@@ -204,7 +210,10 @@ func (c *Core) tickMembers() {
 
 // proposedList returns the list that a new marker has to carry, nil for none.
 func (c *Core) proposedList() *Members {
-	if c.anchored() && !markerReplacesList.Planted() || markerWithoutList.Planted() {
+	anchored := c.anchored()
+	anchored = anchored && !markerReplacesList.Planted()
+	anchored = anchored || markerWithoutList.Planted()
+	if anchored {
 		return nil
 	}
 	list := c.opt.Members.bare()

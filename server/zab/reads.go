@@ -48,11 +48,13 @@ func (c *Core) ReadIndex(id uint64) {
 // ask queues a question at the leader.
 func (c *Core) ask(q question) {
 	q.index = c.committed
-	if c.standalone || readWithoutRound.Planted() {
+	decides := c.standalone
+	decides = decides || readWithoutRound.Planted()
+	if decides {
 		c.answer(q, true)
 		return
 	}
-	if c.readRound != 0 && readRoundTooEarly.Planted() {
+	if readRoundTooEarly.Planted() && c.readRound != 0 {
 		c.inRound = append(c.inRound, q)
 		return
 	}
@@ -65,7 +67,12 @@ func (c *Core) answer(q question, ok bool) {
 		return
 	}
 	p := c.linked(q.peer)
-	if p == nil || p.gen != q.gen && !oldLinkAnswered.Planted() {
+	if p == nil {
+		return
+	}
+	earlier := p.gen != q.gen
+	earlier = earlier && !oldLinkAnswered.Planted()
+	if earlier {
 		return // the question was of an earlier link, perhaps of an earlier process that numbered its questions alike
 	}
 	m := Message{Kind: MsgReadIndexResp, Epoch: c.epoch, Seq: q.id, Commit: q.index}

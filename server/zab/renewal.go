@@ -37,7 +37,8 @@ func (c *Core) tickRenewal() {
 	if c.handingOver || c.committed < c.marker || c.quorumLostAt != 0 || c.unconfirmed != 0 {
 		return
 	}
-	full := c.appended.Counter() >= renewalCounter && !counterWraps.Planted()
+	full := c.appended.Counter() >= renewalCounter
+	full = full && !counterWraps.Planted()
 	stuck := c.renewTo > c.promise.Epoch && (!c.renewed || c.now >= c.lastRenewal+c.opt.RenewInterval)
 	if full || stuck {
 		c.renew()

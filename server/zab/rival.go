@@ -30,7 +30,10 @@ type rivals struct {
 
 // onHigherEpoch handles the news of an epoch above the leader's own.
 func (c *Core) onHigherEpoch(p *peer, epoch uint32) {
-	if !c.leads() || epoch <= max(c.promise.Epoch, c.others.heard) || higherEpochIgnored.Planted() {
+	if !c.leads() || epoch <= max(c.promise.Epoch, c.others.heard) {
+		return
+	}
+	if higherEpochIgnored.Planted() {
 		return
 	}
 	c.others.heard = epoch

@@ -217,7 +217,7 @@ func (c *Core) checkSighting(p *peer, in *Introduction) {
 	case old.shows(in.Starts):
 	case in.Vouched:
 		c.event(2, p.id, fmt.Sprintf("the log of the server was at record %d, and this is an older state of it; its operator vouches for it", old.Position))
-	case oldCopyTrusted.Planted() || p.start > old.Position && grownCopyTrusted.Planted():
+	case oldCopyTrusted.Planted() || grownCopyTrusted.Planted() && p.start > old.Position:
 	default:
 		p.knownPosition = old.Position
 		c.ignoreOldCopy(p, fmt.Sprintf("its log had come to record %d, and what it shows is an older state, or continues one", old.Position))

@@ -131,7 +131,7 @@ func (s *State) Apply(e *Entry) error {
 func (s *State) setList(m *Marker, z jute.Zxid) {
 	var list Members
 	switch {
-	case m.Members != nil && (s.Members == nil || markerReplacesList.Planted()):
+	case m.Members != nil && s.Members == nil, markerReplacesList.Planted() && m.Members != nil:
 		list = *m.Members
 		list.Version, list.Text = z, nil
 	case s.Members != nil && len(m.App) > 0:
@@ -161,7 +161,9 @@ func (s *State) follows(e *Entry) error {
 	default:
 		ok = ok && last.Counter() == ^uint32(0) && z == jute.MakeZxid(last.Epoch()+1, 1)
 	}
-	if !ok && !counterWraps.Planted() && !appendWithoutPrev.Planted() {
+	ok = ok || counterWraps.Planted()
+	ok = ok || appendWithoutPrev.Planted()
+	if !ok {
 		return fmt.Errorf("entry %v of type %d can't follow %v", z, e.Type, last)
 	}
 	return nil

@@ -98,8 +98,9 @@ func (c *Core) onFollow(p *peer, m *Message) {
 // sendingSnapshot reports whether a snapshot chosen for the given history is queued or being sent
 // to a learner.
 func (c *Core) sendingSnapshot(p *peer, last jute.Zxid, epochs []EpochEnd) bool {
-	return (p.state == learnerQueued || p.state == learnerSnapshot && !p.delivered) &&
-		p.served.last == last && slices.Equal(p.served.epochs, epochs) && !followRestarts.Planted()
+	sending := (p.state == learnerQueued || p.state == learnerSnapshot && !p.delivered) &&
+		p.served.last == last && slices.Equal(p.served.epochs, epochs)
+	return sending && !followRestarts.Planted()
 }
 
 // answerSummary answers a learner's summary of its history. If the learner asks again for what is
@@ -144,7 +145,9 @@ func (c *Core) startSync(p *peer) {
 	p.echoedAt, p.heardAt, p.pongSeq, p.leasedSeq = c.now, c.now, 0, 0
 	p.progressAt = c.now
 	at := commonPoint(c.tip.Epochs, s.epochs)
-	if at < p.acked && p.by != p.boot && p.start != 0 && !oldCopyTrusted.Planted() {
+	oldCopy := at < p.acked && p.by != p.boot && p.start != 0
+	oldCopy = oldCopy && !oldCopyTrusted.Planted()
+	if oldCopy {
 		c.ignoreOldCopy(p, fmt.Sprintf("it had acknowledged everything up to %v, and has this history up to %v only", p.acked, at))
 		return
 	}

@@ -59,7 +59,9 @@ func (c *Core) tryHandOver() {
 		return // the successor is taking over
 	}
 	p := c.bestSuccessor(c.handTo)
-	if p == nil || p.match < c.appended && !transferWithoutAck.Planted() {
+	complete := p != nil && p.match >= c.appended
+	complete = complete || transferWithoutAck.Planted() && p != nil
+	if !complete {
 		return
 	}
 	c.successor, c.timeoutNowAt, p.timeoutNowSent = p.id, c.now, true
