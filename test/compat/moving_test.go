@@ -86,7 +86,7 @@ func testMoving(t *testing.T, k kind) {
 // a storm, to zkd and back.
 func TestMovingEnsemble(t *testing.T) {
 	t.Parallel()
-	cfg := config{props: map[string]string{"zookeeper.snapCount": strconv.Itoa(stormOps() / 15), "zookeeper.extendedTypesEnabled": "true"}}
+	cfg := config{lines: longSessions, props: map[string]string{"zookeeper.snapCount": strconv.Itoa(stormOps() / 15), "zookeeper.extendedTypesEnabled": "true"}}
 	e := startEnsemble(t, apache, cfg)
 	holder := newHolder(t, e.hosts())
 	moveOn := func(k kind, args ...string) {

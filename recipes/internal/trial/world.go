@@ -17,7 +17,7 @@ import (
 )
 
 // patience ends tests that hang.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // World is the environment of a run.
 type World struct {
