@@ -5,7 +5,7 @@ GO   ?= go
 PKG  ?= ./...
 TIME ?= 30s
 SHELL = /bin/sh
-SOURCES = client cmd deploy examples fourletter internal jute recipes server test
+SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test
 
 .DEFAULT_GOAL := help
 .PHONY: help build run run3 test processes nightly race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links roll soak compat compat-all kerberos moving takeover apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean

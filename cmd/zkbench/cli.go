@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/internal/login"
 	"github.com/zkd-project/zkd/internal/bench"
 	"github.com/zkd-project/zkd/internal/buildinfo"
 	"github.com/zkd-project/zkd/internal/commands"
-	"github.com/zkd-project/zkd/internal/login"
 )
 
 // usageError is an error of the command line, for which the exit code is 2.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zkd-project/zkd/internal/moving"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/migrate/moving"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/zab"
 )

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/zkd-project/zkd/internal/moving"
+	"github.com/zkd-project/zkd/migrate/moving"
 	"github.com/zkd-project/zkd/server/history"
 )
 

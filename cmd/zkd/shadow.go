@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/internal/shadow"
-	"github.com/zkd-project/zkd/internal/shadow/proxy"
 	"github.com/zkd-project/zkd/internal/stdio"
+	"github.com/zkd-project/zkd/migrate/shadow"
+	"github.com/zkd-project/zkd/migrate/shadow/proxy"
 )
 
 // shadowOptions are the flags of zkd shadow.

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/internal/takeover"
+	"github.com/zkd-project/zkd/migrate/takeover"
 	"github.com/zkd-project/zkd/server/config"
 )
 

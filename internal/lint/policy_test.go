@@ -102,16 +102,6 @@ const ours = `
 	# What a server counts of itself, by the names that operators know.
 	server/monitor:    jute fourletter server/datatree server/limits server/zab
 
-	# The files of Apache's server, and what moves them to zkd and back.
-	internal/apachefiles: jute server/datatree
-	internal/apachelink: jute internal/apachefiles server/datatree
-	internal/moving:   jute internal/apachefiles internal/vfs server/archive server/data server/datadirs server/datatree server/history server/zab
-	internal/takeover: jute client/sasl/kerberos internal/apachefiles internal/apachelink internal/digestmd5 internal/jaas internal/moving internal/vfs server server/config server/data server/datadirs server/datatree server/secure server/zab
-
-	# The comparison of two ensembles, pure, and the connections that it is about.
-	internal/shadow:   jute internal/fifo
-	internal/shadow/proxy: jute client internal/shadow
-
 	# What it sends of sampled requests to a collector.
 	server/traces:     jute internal/spans internal/traceid
 
@@ -141,7 +131,7 @@ const ours = `
 	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/state server/traces server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore internal/moving internal/shadow internal/shadow/proxy internal/stdio internal/takeover internal/vfs server server/archive server/auth server/auth/sasl server/config server/data server/history server/secure server/zab
+	cmd/zkd:           client cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/archive server/auth server/auth/sasl server/config server/data server/history server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
@@ -149,7 +139,6 @@ const ours = `
 	client:            jute client/sasl internal/exact internal/keystore internal/ocspstatus internal/secret
 	client/sasl:       jute internal/digestmd5 internal/scram
 	client/sasl/kerberos: client/sasl
-	internal/login:    client/sasl client/sasl/kerberos
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
 	client/settle:     jute client
 	client/tree:       jute client
@@ -158,9 +147,10 @@ const ours = `
 	client/cache:      jute client client/tree
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
+	cmd/internal/login: client/sasl client/sasl/kerberos
 	cmd/zkcli:         client cmd/zkcli/command
 	cmd/zkcli/backup:  internal/vfs jute cmd/zkcli/subtree server/archive server/datatree server/history server/snapshot server/zab
-	cmd/zkcli/command: client client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console internal/login internal/shadow/proxy internal/vfs server/archive server/history server/zab
+	cmd/zkcli/command: client client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console cmd/internal/login migrate/shadow/proxy internal/vfs server/archive server/history server/zab
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/member:  client cmd/zkcli/servers
 	cmd/zkcli/servers: client cmd/zkcli/why internal/ask
@@ -196,6 +186,17 @@ const ours = `
 	recipes/cacheview:     client client/cache client/typed recipes recipes/internal/line
 	recipes/twopc:         client client/settle recipes recipes/internal/line
 
+	# Moving from Apache's servers, and back: above server and client. First the files of Apache's server, and
+	# what moves them to zkd and back.
+	migrate/apachefiles: jute server/datatree
+	migrate/apachelink: jute migrate/apachefiles server/datatree
+	migrate/moving:   jute migrate/apachefiles internal/vfs server/archive server/data server/datadirs server/datatree server/history server/zab
+	migrate/takeover: jute client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas migrate/moving internal/vfs server server/config server/data server/datadirs server/datatree server/secure server/zab
+
+	# The comparison of two ensembles, pure, and the connections that it is about.
+	migrate/shadow:   jute internal/fifo
+	migrate/shadow/proxy: jute client migrate/shadow
+
 	# Programs of the books. They see what users see.
 	examples/masterworker/layout: client
 	examples/masterworker: client examples/masterworker/layout
@@ -207,7 +208,7 @@ const ours = `
 
 	# The load generator is a client: it knows nothing of server/.
 	internal/bench:    jute client/sasl
-	cmd/zkbench:       client internal/bench internal/buildinfo internal/commands internal/console internal/login internal/stdio
+	cmd/zkbench:       client internal/bench internal/buildinfo internal/commands internal/console cmd/internal/login internal/stdio
 	test/bench:        client internal/ask internal/bench internal/testing/freeport internal/traceid
 	test/bench/clients: client/cache internal/bench
 	test/bench/etcd:   internal/bench internal/testing/freeport
@@ -242,7 +243,7 @@ const theirs = `
 	github.com/jcmturner/gokrb5:        server/auth/sasl client/sasl/kerberos tests
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
-	github.com/klauspost/compress:      internal/apachefiles server/archive
+	github.com/klauspost/compress:      migrate/apachefiles server/archive
 	github.com/minio/minio-go:          cmd/zkcli/backup
 	github.com/johannesboyne/gofakes3:  tests
 	github.com/go-jose:                 server/auth/jwt tests
@@ -252,8 +253,8 @@ const theirs = `
 	golang.org/x/tools:                 internal/lint
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
-	github.com/spf13/pflag:             cmd/ internal/login
-	go.uber.org/zap:                    server server/data server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest internal/takeover
+	github.com/spf13/pflag:             cmd/
+	go.uber.org/zap:                    server server/data server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest migrate/takeover
 	go.opentelemetry.io:                internal/spans client/oteltrace server server/traces test/bench tests
 	google.golang.org/protobuf:         test/bench tests
 	github.com/prometheus/client_model: server/monitor
@@ -280,7 +281,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/views", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "internal/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/views", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "migrate/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/internal/login"
+	"github.com/zkd-project/zkd/cmd/internal/login"
 )
 
 // connection is the session that the commands use.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/internal/login"
+	"github.com/zkd-project/zkd/cmd/internal/login"
 )
 
 // The environment variables that stand for flags.

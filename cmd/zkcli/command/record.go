@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/internal/shadow/proxy"
+	"github.com/zkd-project/zkd/migrate/shadow/proxy"
 )
 
 func recordCommand() Command {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/internal/login"
 	"github.com/zkd-project/zkd/cmd/zkcli/servers"
-	"github.com/zkd-project/zkd/internal/login"
 )
 
 // envKeyPassword is the environment variable for the password of a key. As a flag it would be

@@ -1,0 +1,209 @@
+package takeover
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/migrate/apachelink"
+	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/datadirs"
+)
+
+// StatusFile is the file in the directory of a mirror with its Status. It counts for nothing
+// but the status.
+const StatusFile = "mirror.status"
+
+// Status is how far a mirror is.
+type Status struct {
+	Dir    string   `json:"dir"`
+	From   []string `json:"from"`
+	Server uint8    `json:"server"`
+	// Member names the member to be for takeover decide.
+	Member  string `json:"member"`
+	Running bool   `json:"running"`
+	// State is connecting, synchronizing, synced, or stopped.
+	State   string    `json:"state"`
+	Leader  string    `json:"leader,omitempty"`
+	Epoch   uint32    `json:"epoch"`
+	Zxid    string    `json:"zxid"`
+	Durable string    `json:"durableZxid"`
+	Lag     int64     `json:"lag"` // proposals of the leader that the copy did not have at the last ping
+	Heard   time.Time `json:"heard"`
+	// Digest is Apache's digest of the copy at Zxid, in hex. Digests counts the transactions
+	// whose digest was right, and Unfit those that did not fit.
+	Digest  string `json:"apacheDigest"`
+	Digests int64  `json:"digests"`
+	Unfit   int64  `json:"unfit"`
+
+	Transactions int64     `json:"transactions"`
+	Snaps        int64     `json:"snaps"`
+	Diffs        int64     `json:"diffs"`
+	Znodes       int       `json:"znodes"`
+	Sessions     int       `json:"sessions"`
+	Ephemerals   int       `json:"ephemerals"`
+	Written      time.Time `json:"written"`
+}
+
+// reporter writes the status of a running mirror into its file, in a separate goroutine.
+type reporter struct {
+	file string
+	stop chan struct{}
+	done sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		Status
+		zxid, durable jute.Zxid
+		digest        uint64
+		founder       server.Founder
+	}
+}
+
+const statusInterval = 500 * time.Millisecond
+
+func newReporter(m *mirror) *reporter {
+	r := &reporter{file: filepath.Join(m.o.Dir, StatusFile), stop: make(chan struct{})}
+	r.mu.Status = Status{Dir: m.o.Dir, From: m.o.From, Server: m.o.ID, State: "connecting"}
+	r.copied(m) // before the first write, which replaces what the last run has left
+	r.done.Go(r.run)
+	return r
+}
+
+func (r *reporter) run() {
+	tick := time.NewTicker(statusInterval)
+	defer tick.Stop()
+	for {
+		r.write()
+		select {
+		case <-tick.C:
+		case <-r.stop:
+			r.write()
+			return
+		}
+	}
+}
+
+func (r *reporter) write() {
+	r.mu.Lock()
+	s := r.mu.Status
+	s.Member = memberText(r.mu.founder, r.mu.durable)
+	s.Zxid, s.Durable, s.Digest = r.mu.zxid.String(), r.mu.durable.String(), fmt.Sprintf("%x", r.mu.digest)
+	r.mu.Unlock()
+	s.Written = time.Now()
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err == nil {
+		err = os.WriteFile(r.file+".tmp", append(b, '\n'), 0o600)
+	}
+	if err == nil {
+		os.Rename(r.file+".tmp", r.file) //nolint:errcheck // the next one may work
+	}
+}
+
+func (r *reporter) close() {
+	r.mu.Lock()
+	r.mu.State, r.mu.Leader = "stopped", ""
+	r.mu.Unlock()
+	close(r.stop)
+	r.done.Wait()
+}
+
+// copied notes what the copy has.
+func (r *reporter) copied(m *mirror) {
+	stats := m.data.Tree().Stats()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.founder = m.data.Founder()
+	r.mu.zxid, r.mu.durable = m.data.Last(), m.data.Durable()
+	r.mu.digest, r.mu.Digests = m.copy.Digest(), m.copy.Digests
+	r.mu.Znodes, r.mu.Sessions, r.mu.Ephemerals = stats.Nodes, stats.Sessions, stats.Ephemerals
+}
+
+// followed notes a packet that was carried out.
+func (r *reporter) followed(m *mirror, l *apachelink.Learner, p *apachelink.Packet, s *apachelink.Step, addr string) {
+	r.copied(m)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.Leader, r.mu.Epoch, r.mu.Heard = addr, l.Epoch(), time.Now()
+	r.mu.Transactions += int64(len(s.Txns))
+	switch p.Type {
+	case apachelink.LeaderInfo:
+		r.mu.State = "synchronizing"
+	case apachelink.Diff:
+		r.mu.Diffs++
+	case apachelink.Snap:
+		r.mu.Snaps++
+	}
+	if s.Synced {
+		r.mu.State = "synced"
+	}
+	if s.Proposed != 0 {
+		r.mu.Lag = 0
+		if z := m.data.Last(); s.Proposed.Epoch() == z.Epoch() {
+			r.mu.Lag = max(0, int64(s.Proposed-z))
+		}
+	}
+}
+
+func (r *reporter) unfit() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.Unfit++
+}
+
+func (r *reporter) lost() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.State, r.mu.Leader = "connecting", ""
+}
+
+// ReadStatus returns the status of the mirror in dir.
+func ReadStatus(dir string) (*Status, error) {
+	b, err := os.ReadFile(filepath.Join(dir, StatusFile))
+	if err != nil {
+		return nil, fmt.Errorf("there is no running copy in %s: %w", dir, err)
+	}
+	s := &Status{}
+	if err := json.Unmarshal(b, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, StatusFile), err)
+	}
+	lock, err := vfs.OS{}.Lock(filepath.Join(dir, datadirs.LockFile))
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		s.Running = true
+	case err != nil:
+		return nil, err
+	default:
+		lock.Close() //nolint:errcheck // it was only tried
+		s.State, s.Leader = "stopped", ""
+	}
+	return s, nil
+}
+
+// Text returns the status for people.
+func (s *Status) Text() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-14s"+format+"\n", append([]any{name}, args...)...)
+	}
+	line("copy", "%s, of server %d", s.Dir, s.Server)
+	state := s.State
+	if s.Leader != "" {
+		state += fmt.Sprintf(" with %s, epoch %d", s.Leader, s.Epoch)
+	}
+	line("state", "%s", state)
+	line("member", "%s", s.Member)
+	line("zxid", "%s, on disk %s", s.Zxid, s.Durable)
+	line("lag", "%d transactions", s.Lag)
+	line("digests", "%d right, %d wrong; of the tree %s", s.Digests, s.Unfit, s.Digest)
+	line("received", "%d transactions, %d SNAP, %d DIFF", s.Transactions, s.Snaps, s.Diffs)
+	line("state has", "%d znodes, %d ephemerals, %d sessions", s.Znodes, s.Ephemerals, s.Sessions)
+	return b.String()
+}
