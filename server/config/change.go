@@ -52,8 +52,14 @@ var (
 // members of their text. The error is an Errors, ErrHierarchical, or wraps ErrNoNumber
 // or ErrIDRange.
 //
+// Apply refuses texts of more than maxChange bytes, and takes time in proportion to theirs: the leader
+// applies what any client sends.
+//
 // Apply checks the result by itself. Whether its servers are up is for the caller to check.
 func (c Change) Apply(now Members, o ChangeOptions) (Members, []Warning, error) {
+	if n := len(c.Whole) + len(c.Joining) + len(c.Leaving); n > maxChange {
+		return Members{}, nil, Errors{{Text: fmt.Sprintf("the change has %d bytes, and at most %d are taken", n, maxChange)}}
+	}
 	l := newLoader(nil)
 	l.c.StandaloneEnabled, l.c.ExtendedTypes, l.c.raw.multiAddress = o.StandaloneEnabled, o.ExtendedTypes, o.MultiAddress
 	l.set["extendedTypesEnabled"] = property{} // servers that run have it, given or not
@@ -75,6 +81,9 @@ func (c Change) Apply(now Members, o ChangeOptions) (Members, []Warning, error) 
 	m, err := ParseMembers(l.c.Members.Text())
 	return m, l.warnings, err
 }
+
+// maxChange is the length of a change, in bytes. It has room for 255 servers with lines of 256 bytes.
+const maxChange = 64 << 10
 
 // Names reports whether the change says what the member with an id is to be.
 func (c Change) Names(id int64) bool {
@@ -202,23 +211,31 @@ func (l *loader) validateEndpoints(now Members) {
 			changed = append(changed, s)
 		}
 	}
-	taken := make(map[Endpoint][]listener)
+	// One other use of each is enough to know: a quorum port or else the last one, which is the server's
+	// own if that has it twice.
+	quorum, last := make(map[Endpoint]listener), make(map[Endpoint]listener)
 	for i, s := range append(kept, changed...) {
 		for _, e := range s.listeners() {
-			for _, other := range taken[e.Endpoint] {
-				if i >= len(kept) {
-					l.sharedPort(s, e, other)
-				}
+			other, taken := quorum[e.Endpoint]
+			if !taken {
+				other, taken = last[e.Endpoint]
 			}
-			taken[e.Endpoint] = append(taken[e.Endpoint], e)
+			if taken && i >= len(kept) {
+				l.sharedPort(s, e, other)
+			}
+			if e.port == quorumPort {
+				quorum[e.Endpoint] = e
+			}
+			last[e.Endpoint] = e
 		}
 	}
 }
 
+const quorumPort = "quorum port"
+
 // sharedPort fails or warns because a port of s is in use already, by s itself or another server.
 func (l *loader) sharedPort(s Server, e, other listener) {
-	const quorum = "quorum port"
-	if e.server == other.server || e.port == quorum || other.port == quorum {
+	if e.server == other.server || e.port == quorumPort || other.port == quorumPort {
 		l.fail(s.line(), "its %s, %s, is the %s of server.%d: every server needs its own ports on a host", e.port, e, other.port, other.server)
 		return
 	}
@@ -237,13 +254,15 @@ type listener struct {
 // hosts of s. So does a loopback address if the ensemble is on several machines, since each
 // machine has its own.
 func (s Server) listeners() (all []listener) {
+	seen := make(map[listener]bool)
 	add := func(host string, port int, name string) {
-		if one := (listener{Endpoint{comparableHost(host), port}, s.ID, name}); !slices.Contains(all, one) {
+		if one := (listener{Endpoint{comparableHost(host), port}, s.ID, name}); !seen[one] {
+			seen[one] = true
 			all = append(all, one)
 		}
 	}
 	for _, a := range s.Addrs {
-		add(a.Host, a.QuorumPort, "quorum port")
+		add(a.Host, a.QuorumPort, quorumPort)
 	}
 	for _, client := range []struct {
 		Endpoint
