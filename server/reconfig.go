@@ -21,30 +21,30 @@ import (
 )
 
 // reconfigure is replica.Options.Reconfigure.
-func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (zab.Members, error) {
+func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (_ zab.Members, remarks []string, _ error) {
 	present, err := s.present(now)
 	if err != nil {
-		return zab.Members{}, fmt.Errorf("the present members: %w: %w", err, jute.ErrSystemError)
+		return zab.Members{}, nil, fmt.Errorf("the present members: %w: %w", err, jute.ErrSystemError)
 	}
 	if change.EmptyMembers {
-		return zab.Members{}, fmt.Errorf("the list of all members is empty: %w", jute.ErrBadArguments)
+		return zab.Members{}, nil, fmt.Errorf("the list of all members is empty: %w", jute.ErrBadArguments)
 	}
 	asked := config.Change{Joining: change.Joining, Leaving: change.Leaving, Whole: change.NewMembers}
 	next, warnings, err := asked.Apply(present, s.cfg.ChangeOptions())
 	switch {
 	case errors.Is(err, config.ErrNoNumber):
-		return zab.Members{}, fmt.Errorf("%w: %w", err, jute.ErrMarshalling)
+		return zab.Members{}, nil, fmt.Errorf("%w: %w", err, jute.ErrMarshalling)
 	case errors.Is(err, config.ErrIDRange):
-		return zab.Members{}, fmt.Errorf("%w: %w: %w", err, replica.ErrOwnLimit, jute.ErrBadArguments)
+		return zab.Members{}, nil, fmt.Errorf("%w: %w: %w", err, replica.ErrOwnLimit, jute.ErrBadArguments)
 	case err != nil: // it may have several lines
-		return zab.Members{}, fmt.Errorf("%s: %w", strings.ReplaceAll(err.Error(), "\n", "; "), jute.ErrBadArguments)
+		return zab.Members{}, nil, fmt.Errorf("%s: %w", strings.ReplaceAll(err.Error(), "\n", "; "), jute.ErrBadArguments)
 	}
 	for _, w := range warnings {
-		s.log.Warn("a change of the members has a server that may not get its ports", zap.Stringer("remark", w))
+		remarks = append(remarks, "a change of the members has a server that may not get its ports: "+w.String())
 	}
 	list := members(&next)
 	replica.KeepMarks(now, &list, func(id zab.SID) bool { return asked.Names(int64(id.Number())) })
-	return list, nil
+	return list, remarks, nil
 }
 
 // membership makes this server follow the members that a command has made: its ports move

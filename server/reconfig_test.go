@@ -527,6 +527,7 @@ func TestReconfigAsksForPermissionBeforeTheQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := startEnsemble(t, 3, "reconfigEnabled=true", superIs)
 		c := e.servers[e.leader()].connect(t)
+		sharing := jute.ReconfigRequest{Joining: "server.7=10.0.0.7:2888:3888:observer;2181,server.8=10.0.0.7:2889:3889:observer;2181", ConfigID: -1}
 		for _, test := range []struct {
 			request jute.ReconfigRequest
 			want    jute.Code
@@ -538,6 +539,7 @@ func TestReconfigAsksForPermissionBeforeTheQuorum(t *testing.T) {
 			{jute.ReconfigRequest{Joining: spec(7, "participant") + "," + spec(8, "participant") + "," + spec(9, "participant") + "," + spec(6, "participant"), ConfigID: -1}, jute.ErrNoAuth},
 			{jute.ReconfigRequest{Joining: "server.999=0.0.0.0:1234:2345:observer;3456", ConfigID: -1}, jute.ErrNoAuth},
 			{*adding(4), jute.ErrNoAuth},
+			{sharing, jute.ErrNoAuth},
 		} {
 			if r := c.call(jute.OpReconfig, &test.request); r.Err != test.want {
 				t.Errorf("%+v: %v, want %v", test.request, r.Err, test.want)
@@ -545,6 +547,11 @@ func TestReconfigAsksForPermissionBeforeTheQuorum(t *testing.T) {
 		}
 		if n := e.servers[e.leader()].logged.FilterMessageSnippet("change of the members").Len(); n != 0 {
 			t.Errorf("the leader logged %v", e.servers[e.leader()].logged.All())
+		}
+		admin := e.servers[e.leader()].connect(t)
+		admin.ok(jute.OpAuth, &jute.AuthRequest{Scheme: "digest", Auth: []byte("super:secret")})
+		if r := admin.call(jute.OpReconfig, &sharing); r.Err != 0 || e.servers[e.leader()].logged.FilterMessageSnippet("may not get its ports").Len() != 1 {
+			t.Errorf("an administrator: %v, the leader logged %v", r.Err, e.servers[e.leader()].logged.All())
 		}
 	})
 }

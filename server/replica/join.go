@@ -73,7 +73,7 @@ func (r *Replica) withObserver(now *zab.Members, id zab.SID, line string) (zab.M
 	case slices.ContainsFunc([]byte(line), func(b byte) bool { return b == ',' || b < ' ' }): // more than one line
 		return zab.Members{}, errNotAnObserver
 	}
-	list, err := r.o.Reconfigure(now, jute.ReconfigRequest{Joining: fmt.Sprintf("server.%d=%s", id, line), ConfigID: -1})
+	list, _, err := r.o.Reconfigure(now, jute.ReconfigRequest{Joining: fmt.Sprintf("server.%d=%s", id, line), ConfigID: -1})
 	if err != nil {
 		return zab.Members{}, err
 	}

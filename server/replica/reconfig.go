@@ -89,7 +89,7 @@ func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
 	if outdated {
 		return 0, fmt.Errorf("it is for version %x, and the present one is %x: %w", change.ConfigID, uint64(have), jute.ErrBadVersion)
 	}
-	list, err := r.o.Reconfigure(now, change.ReconfigRequest)
+	list, remarks, err := r.o.Reconfigure(now, change.ReconfigRequest)
 	forbidden := err == nil && !change.Allowed
 	forbidden = forbidden && !changeByAnybody.Planted()
 	switch {
@@ -97,6 +97,9 @@ func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
 		return 0, jute.ErrNoAuth
 	case err != nil:
 		return 0, err
+	}
+	for _, remark := range remarks {
+		r.event(2, 0, remark)
 	}
 	list.Commanded = true
 	late := r.Core.LateVoters(&list)

@@ -136,7 +136,7 @@ type Options struct {
 	// Reconfigure returns the members that a request to change them asks for, given the
 	// present ones. Its error is a jute.Code, or wraps one. Nil means that there is no
 	// ensemble to change.
-	Reconfigure func(now *zab.Members, change jute.ReconfigRequest) (zab.Members, error)
+	Reconfigure func(now *zab.Members, change jute.ReconfigRequest) (_ zab.Members, remarks []string, _ error)
 
 	Autopilot Autopilot
 

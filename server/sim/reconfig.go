@@ -76,12 +76,13 @@ func (s *Sim) chooseChange(c *client, req *request) bool {
 
 // reconfigure is replica.Options.Reconfigure. After the chaos it refuses everything, so that
 // the quorum that must make progress stays one.
-func (s *Sim) reconfigure(now *zab.Members, r jute.ReconfigRequest) (list zab.Members, err error) {
+func (s *Sim) reconfigure(now *zab.Members, r jute.ReconfigRequest) (list zab.Members, remarks []string, err error) {
 	switch {
 	case s.phase != phaseChaos:
-		return list, jute.ErrBadArguments
+		return list, nil, jute.ErrBadArguments
 	case r.Joining != "":
-		return withJoined(now, r.Joining)
+		list, err = withJoined(now, r.Joining)
+		return list, nil, err
 	}
 	text := r.NewMembers[:changeSize]
 	b, err := hex.DecodeString(r.NewMembers[changeSize:])
@@ -89,14 +90,14 @@ func (s *Sim) reconfigure(now *zab.Members, r jute.ReconfigRequest) (list zab.Me
 		err = list.Decode(b)
 	}
 	if err != nil {
-		return list, fmt.Errorf("%w: %w", err, jute.ErrBadArguments)
+		return list, nil, fmt.Errorf("%w: %w", err, jute.ErrBadArguments)
 	}
 	list.Text = []byte(text)
 	replica.KeepMarks(now, &list, func(id zab.SID) bool {
 		was := now.Find(id)
 		return namesAll(text) || was != nil && was.Observer != list.Find(id).Observer
 	})
-	return list, nil
+	return list, nil, nil
 }
 
 // checkChange checks a change of the members that a leader proposes for a client: the client
