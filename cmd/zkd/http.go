@@ -82,7 +82,7 @@ func (e *endpoints) open(what, addr string, h http.Handler, log *zap.Logger) err
 	if err != nil {
 		return fmt.Errorf("listen for %s on %s: %w", what, addr, err)
 	}
-	e.serve(what, &boundedListener{Listener: l, most: int64(e.most)}, h, log)
+	e.serve(what, &boundedListener{Listener: l, most: e.most}, h, log)
 	return nil
 }
 
@@ -97,14 +97,14 @@ func (e *endpoints) openTLS(what string, s secure.Settings, name, addr string, p
 	if err != nil {
 		return fmt.Errorf("listen for %s on %s: %w", what, addr, err)
 	}
-	l := newTLSListener(&boundedListener{Listener: plain, most: int64(e.most)}, t, plainToo)
+	l := newTLSListener(&boundedListener{Listener: plain, most: e.most}, t, plainToo)
 	e.wg.Go(l.run)
 	e.serve(what, l, h, log.With(zap.Bool("tls", true)))
 	return nil
 }
 
 func (e *endpoints) serve(what string, l net.Listener, h http.Handler, log *zap.Logger) {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: debugLog(log)}
+	s := &http.Server{Handler: hurried(h), ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: debugLog(log)}
 	e.servers = append(e.servers, s)
 	e.wg.Go(func() { s.Serve(l) }) // returns when it is closed
 	log.Info("serving "+what, zap.Stringer("address", l.Addr()))

@@ -2,21 +2,30 @@ package main
 
 import (
 	"net"
-	"sync"
-	"sync/atomic"
+	"net/http"
 	"time"
+
+	"github.com/zkd-project/zkd/server/fair"
+	"github.com/zkd-project/zkd/server/limits"
 )
 
-// writeTimeout is the time in which the reader of a page has to take what is written at once.
-const writeTimeout = 30 * time.Second
+const (
+	// writeTimeout is the time in which the reader of a page has to take what is written at once.
+	writeTimeout = 30 * time.Second
+	// headerTimeout is the time in which the head of a request has to come.
+	headerTimeout = 10 * time.Second
+	// bodyTimeout is the time in which the body of a request has to come after its head. No page needs
+	// a large one.
+	bodyTimeout = 10 * time.Second
+)
 
 // boundedListener limits the connections of an HTTP server, which take descriptors that the
-// log and the links to other servers need: one too many is closed at once. A connection whose
-// reader does not read ends.
+// log and the links to other servers need. With one too many, one of the address that has most
+// ends, or the new one if no address has more. A connection whose reader does not read ends.
 type boundedListener struct {
 	net.Listener
-	most int64
-	open atomic.Int64
+	most   int
+	places fair.Places[*boundedConn]
 }
 
 // Accept returns the next connection for which there is room.
@@ -26,18 +35,27 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.open.Add(1) <= l.most {
-			return &boundedConn{Conn: nc, from: l}, nil
+		c := &boundedConn{Conn: nc, from: l}
+		if c.place = l.places.Take(l.most, c, []string{network(nc.RemoteAddr())}, func() { nc.Close() }); c.place != nil {
+			return c, nil
 		}
-		l.open.Add(-1)
 		nc.Close()
 	}
 }
 
+// network returns that by which connections of an address are counted.
+func network(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return limits.Network(host)
+}
+
 type boundedConn struct {
 	net.Conn
-	from *boundedListener
-	once sync.Once
+	from  *boundedListener
+	place *fair.Place[*boundedConn]
 }
 
 // Write writes p, or fails if it is not taken in time.
@@ -50,6 +68,18 @@ func (c *boundedConn) Write(p []byte) (int, error) {
 
 // Close closes the connection, and makes room for another.
 func (c *boundedConn) Close() error {
-	c.once.Do(func() { c.from.open.Add(-1) })
+	c.from.places.Leave(c.place)
 	return c.Conn.Close()
+}
+
+// hurried is a handler to whose requests the body has to come in time, whether it is read or not. Other
+// requests may last, as streams do.
+func hurried(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			// Without support for deadlines, there is no connection that could be held.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+		}
+		h.ServeHTTP(w, r)
+	})
 }
