@@ -34,6 +34,7 @@ type Descriptors struct {
 	Limit   int64 // of the process; -1 if it is unknown
 	Clients int   // most connections of clients; 0 for no limit
 	HTTP    int   // most connections of each port for HTTP
+	Own     int   // at least for the log, snapshots and links; 0 without a limit
 }
 
 const (
@@ -56,6 +57,7 @@ func divideDescriptors(limit int64, members int) Descriptors {
 	d := Descriptors{Limit: limit, HTTP: int(min(httpDescriptors, max(limit/32, 4)))}
 	reserved := int64(ownDescriptors + memberDescriptors*members + httpPorts*d.HTTP)
 	d.Clients = int(max(limit-min(reserved, limit*2/3), 1))
+	d.Own = int(max(limit-int64(d.Clients+httpPorts*d.HTTP), 0))
 	return d
 }
 

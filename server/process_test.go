@@ -21,5 +21,8 @@ func TestDescriptorsAreReserved(t *testing.T) {
 		if d.Clients != tt.clients || d.HTTP != tt.http {
 			t.Errorf("%d, %d members: %+v, want %d and %d", tt.limit, tt.members, d, tt.clients, tt.http)
 		}
+		if want := int(tt.limit) - d.Clients - httpPorts*d.HTTP; d.Clients > 0 && d.Own != max(want, 0) {
+			t.Errorf("%d, %d members: %d are left, want %d", tt.limit, tt.members, d.Own, want)
+		}
 	}
 }

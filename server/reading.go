@@ -44,6 +44,8 @@ func (s *Server) read() *monitor.Reading {
 	r.Sessions = s.state.Tree.NumSessions()
 	s.state.RUnlock()
 	r.OpenFiles, r.MaxFiles = fileDescriptors()
+	division := divideDescriptors(r.MaxFiles, len(s.cfg.Members.Servers))
+	r.FilesForClients, r.FilesForHTTP, r.FilesForOwn = division.Clients, division.HTTP, division.Own
 	r.MemoryLive, r.MemoryLimit = memory()
 	if peers := s.standing.peers.Load(); peers != nil && r.Role.Role == zab.Leading {
 		r.Peers = *peers

@@ -43,8 +43,11 @@ type Reading struct {
 	RefusesWrites    bool
 	MemoryLive       int64 // bytes that the last garbage collection left
 	MemoryLimit      int64 // of the collector; 0 for none
-	OpenFiles        int64 // -1 where the system does not tell
-	MaxFiles         int64
+	// FilesForClients and FilesForHTTP are what connections may have of MaxFiles, all of clients and those of
+	// each HTTP port; FilesForOwn is left for the log and the links. 0 means no limit.
+	FilesForClients, FilesForHTTP, FilesForOwn int
+	OpenFiles                                  int64 // -1 where the system does not tell
+	MaxFiles                                   int64
 
 	// Of a member of an ensemble.
 	Ensemble     bool

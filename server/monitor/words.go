@@ -12,6 +12,7 @@ import (
 var ownWords = []string{
 	"disk_full", "log_waits", "writes_refused",
 	"feeds", "feeds_refused_total", "feeds_displaced_total", "feeds_compacted_total", "feed_history_bytes", "views", "views_refused_total", "views_lost_total",
+	"descriptors_clients", "descriptors_http", "descriptors_own",
 	"replies_long_total", "replies_refused_total", "memory_live_bytes", "memory_limit_bytes",
 }
 
