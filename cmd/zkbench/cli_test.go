@@ -15,8 +15,8 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/sasl"
 	"github.com/zkd-project/zkd/client/zktest"
-	"github.com/zkd-project/zkd/internal/bench"
-	"github.com/zkd-project/zkd/internal/bench/fake"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench/fake"
 	"github.com/zkd-project/zkd/jute"
 )
 

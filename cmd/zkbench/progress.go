@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 	"github.com/zkd-project/zkd/internal/console"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/bench"
-	"github.com/zkd-project/zkd/internal/bench/fake"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench/fake"
 	"github.com/zkd-project/zkd/internal/testing/ptytest"
 )
 

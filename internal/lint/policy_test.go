@@ -207,17 +207,17 @@ const ours = `
 	examples/group:        client recipes/presence
 
 	# The load generator is a client: it knows nothing of server/.
-	internal/bench:    jute client/sasl
-	cmd/zkbench:       client internal/bench internal/buildinfo internal/commands internal/console cmd/internal/login internal/stdio
-	test/bench:        client internal/ask internal/bench internal/testing/freeport internal/traceid
-	test/bench/clients: client/cache internal/bench
-	test/bench/etcd:   internal/bench internal/testing/freeport
+	cmd/zkbench/bench:    jute client/sasl
+	cmd/zkbench:       client cmd/zkbench/bench internal/buildinfo internal/commands internal/console cmd/internal/login internal/stdio
+	test/bench:        client internal/ask cmd/zkbench/bench internal/testing/freeport internal/traceid
+	test/bench/clients: client/cache cmd/zkbench/bench
+	test/bench/etcd:   cmd/zkbench/bench internal/testing/freeport
 
 	# For tests.
 	internal/testing/crashfs:  internal/vfs
 	internal/testing/scenario: none
 	internal/testing/fastfs: internal/vfs
-	internal/bench/fake: jute
+	cmd/zkbench/bench/fake: jute
 	internal/testing/ptytest:  none
 	internal/testing/manual:   none
 	# The lines of the programs in the documentation.
@@ -230,12 +230,12 @@ const ours = `
 	test/compat/apps:  none
 	deploy/kubernetes/check: internal/container server/config
 	deploy/prometheus: none
-	test/crash:        jute internal/bench
-	test/cluster:      jute client client/zktest internal/bench
+	test/crash:        jute cmd/zkbench/bench
+	test/cluster:      jute client client/zktest cmd/zkbench/bench
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/testing/crashfs", "internal/testing/fastfs", "internal/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
+var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
@@ -260,7 +260,7 @@ const theirs = `
 	github.com/prometheus/client_model: server/monitor
 	github.com/prometheus/client_golang: server server/data server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/ internal/commands internal/testing/manual internal/testing/doclines
-	github.com/HdrHistogram:            internal/bench test/bench/etcd
+	github.com/HdrHistogram:            cmd/zkbench/bench test/bench/etcd
 	go.etcd.io/etcd:                    test/bench/etcd
 	gonum.org/v1/plot:                  test/bench
 	go.uber.org/goleak:                 tests

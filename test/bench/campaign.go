@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 )
 
 // campaign measures all rows of the table.

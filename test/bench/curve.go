@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 )
 
 // shares are the shares of reads for which a curve has points.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 )
 
 // growth is something that a server may have few or many of.

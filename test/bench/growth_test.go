@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 	"github.com/zkd-project/zkd/internal/ask"
-	"github.com/zkd-project/zkd/internal/bench"
 )
 
 var rewrite = flag.Bool("rewrite", false, "draw the pictures in docs/growth from their table")

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 )
 
 // observedVoters is how many servers vote in the ensembles that have observers.

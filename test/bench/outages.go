@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 )
 
 // fault is a fault of the leader.

@@ -16,7 +16,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 )
 
 // costsFile is the table from which the pictures in its directory are drawn.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 )
 
 // manyWatches measures the memory of very many watches, each of another node, and how long

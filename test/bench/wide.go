@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 )
 
 // wideServers is the size of the ensembles whose servers are far from each other.

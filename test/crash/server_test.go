@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 	"github.com/zkd-project/zkd/internal/ask"
-	"github.com/zkd-project/zkd/internal/bench"
 	"github.com/zkd-project/zkd/internal/testing/freeport"
 	"github.com/zkd-project/zkd/jute"
 )

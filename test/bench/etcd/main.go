@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/bench"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 )
 
 type settings struct {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/bench/fake"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench/fake"
 	"github.com/zkd-project/zkd/jute"
 )
 
