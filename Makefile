@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test
 
 .DEFAULT_GOAL := help
-.PHONY: help build run run3 test processes nightly race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links roll soak compat compat-all kerberos moving takeover apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
+.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links roll soak compat compat-all kerberos moving takeover apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ help: ## this list
 BIN ?= bin
 build: ## the programs, static, into bin/
 	CGO_ENABLED=0 $(GO) build -o $(BIN)/ ./cmd/...
+
+campaign: ## bin/bench, which compares two servers: test/bench, a module of its own
+	CGO_ENABLED=0 $(GO) build -C test/bench -o $(abspath $(BIN))/bench .
 
 run3: build ## an ensemble of three servers, as in conf/run3: client ports 2181 to 2183, data in ./build/run3
 	@scripts/run3.sh
@@ -46,6 +49,7 @@ QUICK = $(GO) test -short $(LIMIT)
 PROCESSES = ./test/crash ./test/cluster
 test: ## the tests, in short runs; all that PKG=./server/wal has
 	$(if $(findstring command,$(origin PKG)),$(GO) test $(LIMIT) $(PKG),$(QUICK) ./server ./client $$($(GO) list ./... | grep -v '/test/crash$$\|/test/cluster$$'))
+	$(if $(findstring command,$(origin PKG)),,$(GO) -C test/bench test -short $(LIMIT) ./...)
 
 processes: ## real servers that are killed, cut off, and out of disk: the main faults once
 	$(GO) test $(LIMIT) $(PROCESSES)
@@ -168,6 +172,7 @@ benchcmp: ## benchmarks of REF=commit against this tree (PKG=./jute BENCH=. COUN
 lint: ## vet, and the project's own rules
 	$(GO) vet ./...
 	$(GO) vet -tags compat,apps ./test/compat
+	$(GO) -C test/bench vet ./...
 	$(QUICK) ./internal/lint
 
 fmt: ## format the code
@@ -175,6 +180,7 @@ fmt: ## format the code
 
 tidy: ## what go.mod needs, no more and no less
 	$(GO) mod tidy
+	$(GO) -C test/bench mod tidy
 
 cover: ## which statements the tests run, into build/cover.out
 	@mkdir -p build
@@ -186,6 +192,7 @@ check: ## what .ci/run begins with: format, vet, rules, go.mod, tests, race
 	@unformatted=$$(gofmt -l $(SOURCES)); \
 		test -z "$$unformatted" || { echo "not formatted; make fmt: $$unformatted" >&2; exit 1; }
 	$(GO) mod tidy -diff
+	$(GO) -C test/bench mod tidy -diff
 	$(MAKE) lint test race
 
 # The database of vulnerabilities is on the network: VULNDB=URL, or file:///DIR, names another copy.

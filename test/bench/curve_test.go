@@ -129,7 +129,7 @@ func transactions(t *testing.T, c *client.Client, fn func()) int64 {
 }
 
 // BenchmarkCurve has the points of the curve on ensembles in memory, in this process.
-// `go run ./test/bench -curve` measures those of servers that are programs with disks.
+// `bin/bench -curve` measures those of servers that are programs with disks.
 func BenchmarkCurve(b *testing.B) {
 	for _, n := range []int{1, 3, 5} {
 		servers := startServers(b, n)

@@ -43,7 +43,7 @@ func TestGrowthPictures(t *testing.T) {
 	for _, g := range growths {
 		file := g.name + ".svg"
 		if read(t, filepath.Join(dir, file)) != read(t, filepath.Join(docs, file)) {
-			t.Errorf("docs/growth/%s does not show the table: go test ./test/bench -run TestGrowthPictures -rewrite", file)
+			t.Errorf("docs/growth/%s does not show the table: go test -C test/bench -run TestGrowthPictures -rewrite", file)
 		}
 	}
 }

@@ -2,7 +2,7 @@
 // prints a Markdown table: throughput, latency, CPU time, memory, and the time
 // from kill -9 to the first read.
 //
-//	go run ./test/bench -b bin/zkd
+//	make build campaign && bin/bench -b bin/zkd
 //
 // With -servers 3 both are ensembles of three, and it measures besides what
 // happens to writes when the leader or a follower fails. With -curve 1,3,5 it
@@ -104,7 +104,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "Made by `go run ./test/bench %s` on %s.\n\n", strings.Join(args, " "), machine())
+	fmt.Fprintf(stdout, "Made by `bin/bench %s` on %s.\n\n", strings.Join(args, " "), machine())
 	c := &campaign{ctx: ctx, settings: s, log: stderr}
 	if s.curve != "" {
 		return c.drawCurve(stdout)
