@@ -231,3 +231,87 @@ func TestACLsAreBounded(t *testing.T) {
 		t.Errorf("%v: 1000 sets of a node with a long list cost %d", txn.Ops[0].Kind, cost)
 	}
 }
+
+// measured are operations whose cost is measured, and in what requests they can be.
+var measured = []struct {
+	name          string
+	exists        bool // the node has to be there before
+	single, multi bool
+	op            jute.MultiOp
+}{
+	{"create", false, true, true, jute.MultiOp{Type: jute.OpCreate, ACL: openACL}},
+	{"create2", false, true, true, jute.MultiOp{Type: jute.OpCreate2, ACL: openACL}},
+	{"create of an ephemeral", false, true, true, jute.MultiOp{Type: jute.OpCreate, ACL: openACL, Mode: jute.ModeEphemeral}},
+	{"create of a sequential node", false, true, true, jute.MultiOp{Type: jute.OpCreate, ACL: openACL, Mode: jute.ModePersistentSequential}},
+	{"createContainer", false, true, true, jute.MultiOp{Type: jute.OpCreateContainer, ACL: openACL, Mode: jute.ModeContainer}},
+	{"createTTL", false, true, true, jute.MultiOp{Type: jute.OpCreateTTL, ACL: openACL, Mode: jute.ModePersistentTTL, TTL: 1000}},
+	{"createOrSet of a new node", false, false, true, jute.MultiOp{Type: jute.OpCreateOrSet, ACL: openACL, Version: -1}},
+	{"createOrSet", true, false, true, jute.MultiOp{Type: jute.OpCreateOrSet, ACL: openACL, Version: -1}},
+	{"checkAbsent", false, false, true, jute.MultiOp{Type: jute.OpCheckAbsent}},
+	{"check", true, false, true, jute.MultiOp{Type: jute.OpCheck, Version: -1}},
+	{"setData", true, true, true, jute.MultiOp{Type: jute.OpSetData, Version: -1}},
+	{"setACL", true, true, false, jute.MultiOp{Type: jute.OpSetACL, ACL: openACL, Version: -1}},
+	{"delete", true, true, true, jute.MultiOp{Type: jute.OpDelete, Version: -1}},
+}
+
+// What each operation looks up is in proportion to the bytes of its request, however deep its node is and
+// however many siblings it has; and a row of them in a multi looks the way down to them up once. For
+// deleteTree and closeSession see above.
+func TestEachOperationIsLinear(t *testing.T) {
+	for _, world := range []struct {
+		name          string
+		depth, leaves int
+	}{{"deep", 1500, 10}, {"wide", 1, 5000}} {
+		w, bottom := deepWorld(t, world.depth, world.leaves, jute.ModePersistent)
+		next := 0
+		for _, k := range measured {
+			prepared := func() jute.MultiOp {
+				next++
+				o := k.op
+				o.Path = fmt.Sprintf("%s/x-%d-", bottom, next)
+				if k.exists {
+					w.do(request(1, jute.MultiOp{Type: jute.OpCreate, Path: o.Path, ACL: openACL}))
+					w.settle()
+				}
+				return o
+			}
+			if o := prepared(); k.single && k.op.Type == jute.OpSetACL {
+				r := jute.SetACLRequest{Path: o.Path, ACL: o.ACL, Version: o.Version}
+				w.measure(t, world.name+": "+k.name, evaluate.Request{Op: o.Type, Session: 1, Body: r.Append(nil)}, world.depth+8)
+			} else if k.single {
+				w.measure(t, world.name+": "+k.name, request(1, o), world.depth+8)
+			}
+			if k.multi {
+				ops := make([]jute.MultiOp, 200)
+				for i := range ops {
+					ops[i] = prepared()
+				}
+				w.measure(t, world.name+": a multi of "+k.name, evaluate.Request{Op: jute.OpMulti, Session: 1, Body: multiBody(ops...)}, world.depth+4*len(ops))
+			}
+		}
+	}
+}
+
+// measure evaluates and applies a request, which may look up most names.
+func (w *world) measure(t *testing.T, what string, r evaluate.Request, most int) {
+	t.Helper()
+	w.do(request(1, jute.MultiOp{Type: jute.OpCreate, Path: "/elsewhere", ACL: openACL})) // the way down is not known
+	w.settle()
+	lookups := w.reader.Lookups()
+	txn := w.do(r)
+	if txn.Err != 0 || len(txn.Ops) == 0 || txn.Ops[0].Kind == datatree.OpError {
+		t.Fatalf("%s fails: %v", what, txn.Err)
+	}
+	n, cost := w.reader.Lookups()-lookups, w.ev.Cost()
+	t.Logf("%s: %d bytes, %d look-ups, cost %d", what, len(r.Body), n, cost)
+	if n > most {
+		t.Errorf("%s: %d look-ups, want %d at most, in a request of %d bytes", what, n, most, len(r.Body))
+	}
+	if cost > len(r.Body)/16 {
+		t.Errorf("%s: the cost is said to be %d for %d bytes", what, cost, len(r.Body))
+	}
+	w.settle()
+	if s := w.tree.Stats(); s.Skipped > 0 {
+		t.Errorf("%s: %d operations are skipped", what, s.Skipped)
+	}
+}
