@@ -29,12 +29,8 @@ const (
 // limitMemory sets the collector's limit below that of the process, if there is one: near it the
 // collector works more, before the kernel ends the process. GOMEMLIMIT in the environment stays as it is.
 func limitMemory() memoryLimit {
-	read := func(name string) (string, error) {
-		b, err := os.ReadFile(name)
-		return string(b), err
-	}
 	env := os.Getenv("GOMEMLIMIT")
-	limit := chosenLimit(env, debug.SetMemoryLimit(-1), read)
+	limit := chosenLimit(env, debug.SetMemoryLimit(-1), readText)
 	if env == "" && limit.bytes > 0 {
 		debug.SetMemoryLimit(limit.soft())
 	}

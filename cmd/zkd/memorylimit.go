@@ -27,9 +27,20 @@ func (l memoryLimit) fields() []zap.Field {
 	return []zap.Field{zap.Int64("memory_limit", l.bytes), zap.String("memory_limit_from", l.source)}
 }
 
-// cgroupLimit returns the least memory limit of the control groups of the process, of both versions:
-// its own and those above it, as far as they are visible. read reads a file.
-func cgroupLimit(read func(name string) (string, error)) (least memoryLimit) {
+// controller is a controller of control groups with the files that have a limit, in both versions.
+type controller struct {
+	name   string
+	v1, v2 []string
+}
+
+var (
+	memoryController  = controller{"memory", []string{"memory.limit_in_bytes"}, []string{"memory.max", "memory.high"}}
+	threadsController = controller{"pids", []string{"pids.max"}, []string{"pids.max"}}
+)
+
+// cgroupLimit returns the least limit of a controller for the process, and the file that has it: of its own
+// control groups and those above it, as far as they are visible. 0 is no limit. read reads a file.
+func cgroupLimit(c controller, read func(name string) (string, error)) (least int64, source string) {
 	groups, _ := read("/proc/self/cgroup")
 	mounts, _ := read("/proc/self/mountinfo")
 	for line := range strings.Lines(groups) {
@@ -41,17 +52,17 @@ func cgroupLimit(read func(name string) (string, error)) (least memoryLimit) {
 		kind, files := "", []string{}
 		switch {
 		case controllers == "":
-			kind, files = "cgroup2", []string{"memory.max", "memory.high"}
-		case hasWord(controllers, "memory"):
-			kind, files = "cgroup", []string{"memory.limit_in_bytes"}
+			kind, files = "cgroup2", c.v2
+		case hasWord(controllers, c.name):
+			kind, files = "cgroup", c.v1
 		}
-		for _, m := range cgroupMounts(mounts, kind) {
+		for _, m := range cgroupMounts(mounts, kind, c.name) {
 			for dir := m.dir(group); ; dir = path.Dir(dir) {
 				for _, file := range files {
 					name := path.Join(dir, file)
 					text, err := read(name)
-					if bytes := limitOf(text); err == nil && bytes > 0 && (least.bytes == 0 || bytes < least.bytes) {
-						least = memoryLimit{bytes, name}
+					if n := limitOf(text); err == nil && n > 0 && (least == 0 || n < least) {
+						least, source = n, name
 					}
 				}
 				if len(dir) <= len(m.point) {
@@ -60,7 +71,7 @@ func cgroupLimit(read func(name string) (string, error)) (least memoryLimit) {
 			}
 		}
 	}
-	return least
+	return least, source
 }
 
 // limitOf returns the number in a file, or 0 if there is none, or so large a one that it means no limit.
@@ -86,14 +97,14 @@ func (m cgroupMount) dir(group string) string {
 	return path.Join(m.point, rest)
 }
 
-// cgroupMounts returns the mounts of a kind, of version 1 those with the memory controller, from the text
-// of /proc/self/mountinfo.
-func cgroupMounts(text, kind string) (list []cgroupMount) {
+// cgroupMounts returns the mounts of a kind, of version 1 those with a controller, from the text of
+// /proc/self/mountinfo.
+func cgroupMounts(text, kind, controller string) (list []cgroupMount) {
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	for line := range strings.Lines(text) {
 		before, after, ok := strings.Cut(line, " - ")
 		mount, fs := strings.Fields(before), strings.Fields(after)
-		if !ok || len(mount) < 5 || len(fs) < 3 || fs[0] != kind || kind == "cgroup" && !hasWord(fs[2], "memory") {
+		if !ok || len(mount) < 5 || len(fs) < 3 || fs[0] != kind || kind == "cgroup" && !hasWord(fs[2], controller) {
 			continue
 		}
 		list = append(list, cgroupMount{unescape.Replace(mount[3]), unescape.Replace(mount[4])})
@@ -109,7 +120,8 @@ func hasWord(list, word string) bool { return strings.Contains(","+list+",", ","
 func chosenLimit(env string, current int64, read func(name string) (string, error)) memoryLimit {
 	switch {
 	case env == "":
-		return cgroupLimit(read)
+		bytes, source := cgroupLimit(memoryController, read)
+		return memoryLimit{bytes, source}
 	case current == math.MaxInt64: // off
 		return memoryLimit{}
 	}

@@ -55,8 +55,8 @@ func TestMemoryLimit(t *testing.T) {
 				}
 				return text, nil
 			}
-			if got := cgroupLimit(read); got != (memoryLimit{tt.bytes, tt.source}) {
-				t.Errorf("got %d from %q, want %d from %q", got.bytes, got.source, tt.bytes, tt.source)
+			if n, source := cgroupLimit(memoryController, read); n != tt.bytes || source != tt.source {
+				t.Errorf("got %d from %q, want %d from %q", n, source, tt.bytes, tt.source)
 			}
 			for env, want := range map[string]memoryLimit{"": {tt.bytes, tt.source}, "64MiB": {64 * mib, "GOMEMLIMIT"}, "off": {}} {
 				current := int64(math.MaxInt64)
@@ -68,6 +68,30 @@ func TestMemoryLimit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestThreadLimit finds the limit of threads, of both versions.
+func TestThreadLimit(t *testing.T) {
+	for _, tt := range []struct {
+		group, mount, limits string
+		want                 int64
+	}{
+		{"0::/a\n", "29 23 0:26 / /cg rw - cgroup2 cgroup2 rw\n", "/cg/a/pids.max", 64},
+		{"7:pids:/a\n4:memory:/\n", "35 31 0:32 / /cg/memory rw - cgroup cgroup rw,memory\n36 31 0:33 / /cg/pids rw - cgroup cgroup rw,pids\n", "/cg/pids/a/pids.max", 64},
+		{"7:pids:/a\n", "36 31 0:33 / /cg/pids rw - cgroup cgroup rw,pids\n", "/cg/pids/pids.other", 0},
+	} {
+		files := map[string]string{"/proc/self/cgroup": tt.group, "/proc/self/mountinfo": tt.mount, tt.limits: "64\n", "/cg/pids/pids.max": "max\n"}
+		got, _ := cgroupLimit(threadsController, func(name string) (string, error) {
+			text, ok := files[name]
+			if !ok {
+				return "", fs.ErrNotExist
+			}
+			return text, nil
+		})
+		if got != tt.want {
+			t.Errorf("%q: %d, want %d", tt.group, got, tt.want)
+		}
 	}
 }
 

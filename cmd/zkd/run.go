@@ -333,6 +333,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		return err
 	}
 	warnOfMemory(log, limit)
+	warnOfThreads(log)
 	go tuneMemory(ctx)
 	reload := &reloader{log: log, started: cfg, load: f.reload, server: s}
 	signals.serve(reload.run, s.HandOver)
