@@ -106,7 +106,7 @@ var workloads = []workload{
 	{bench.Idle, "Hold sessions that do nothing", nil},
 	{bench.Outages, "Set nodes while servers come and go, and find the longest times without a write", nil},
 	{bench.Load, "Fill the tree with nodes (--count)", func(c *cobra.Command, cfg *bench.Config) {
-		c.Flags().IntVar(&cfg.PathLength, "path-length", cfg.PathLength, "bytes of each path")
+		c.Flags().IntVar(&cfg.PathLength, "path-length", cfg.PathLength, "bytes of each path, without the chroot")
 	}},
 }
 

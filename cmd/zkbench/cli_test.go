@@ -199,7 +199,7 @@ func TestAuth(t *testing.T) {
 	closed := s.ConnectString() + "/closed"
 	for _, args := range []string{
 		"set -c 2 -n 20 --warmup 0s", "sessions -c 2 -n 4 --ephemerals 2 --warmup 0s", "idle -c 2 -d 1ms", "outages -c 2 -n 20 --rate 0",
-		"load -n 10 --path-length 40 --keep", "clean",
+		"load -n 10 --keep", "clean",
 	} {
 		if out, _, err := zkbench(t, append(strings.Fields(args), "--auth", "digest:ann:secret", closed)...); err != nil {
 			t.Errorf("%s: %v\n%s", args, err, out)
@@ -217,6 +217,31 @@ func TestAuth(t *testing.T) {
 	}
 	if out, _, err := zkbench(t, "set", "--help"); err != nil || strings.Contains(out, "secret") {
 		t.Errorf("help shows the password: %v\n%s", err, out)
+	}
+}
+
+// TestLoadBelowAChroot checks that the length of paths is without the chroot, so that the
+// default fits below any.
+func TestLoadBelowAChroot(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	const chroot = "/application"
+	if _, err := c.Create(t.Context(), chroot, nil, client.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, err := zkbench(t, "load", "-n", "1", "--keep", s.ConnectString()+chroot); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	path := chroot
+	for depth := range 3 { // the run, the directory, the node
+		list, err := c.Children(t.Context(), path)
+		if err != nil || len(list.Names) != 1 {
+			t.Fatalf("level %d: %q, %v", depth, list.Names, err)
+		}
+		path += "/" + list.Names[0]
+	}
+	if want := len(chroot) + bench.Defaults(bench.Load).PathLength; len(path) != want {
+		t.Errorf("%s has %d bytes, want %d", path, len(path), want)
 	}
 }
 

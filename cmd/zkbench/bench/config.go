@@ -40,7 +40,7 @@ type Config struct {
 	Children       int           // Children: size of the listed node
 	Batch          int           // Multi: sets in each
 	Ephemerals     int           // Sessions: ephemeral nodes that each session creates
-	PathLength     int           // Load: bytes of each path
+	PathLength     int           // Load: bytes of each path, without Target.Base
 	Duration       time.Duration // of the measurement, unless Count is set
 	Warmup         time.Duration // same load before the measurement; none for Idle and Load
 	Count          int64         // operations; 0: as many as Duration allows. Load: nodes

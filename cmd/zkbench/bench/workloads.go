@@ -135,14 +135,15 @@ const loadDir = 1000
 // minPathLength leaves room for the names of nodes: /zb-xxxxxxxx/ddddd/iiiiiiiiii.
 const minPathLength = 1 + len(rootPrefix) + 8 + 1 + dirDigits + 1 + digits - 1
 
-// load creates Count nodes with paths of PathLength bytes. There is no warm-up:
-// it would leave nodes that are not counted.
+// load creates Count nodes with paths of PathLength bytes below the target's base. There is no
+// warm-up: it would leave nodes that are not counted.
 func (r *run) load() error {
 	r.cfg.Warmup = 0
-	pad := r.cfg.PathLength - len(r.dir(0)) - 1
+	parent := len(r.dir(0)) - len(r.target.Base) + 1
+	pad := r.cfg.PathLength - parent
 	if limit := int64(loadDir) * 99_999; pad < 9 || r.cfg.Count < 1 || r.cfg.Count > limit {
 		return &ConfigError{fmt.Errorf("load %d nodes with paths of %d bytes: want 1 to %d nodes, at least %d bytes",
-			r.cfg.Count, r.cfg.PathLength, limit, len(r.dir(0))+1+9)}
+			r.cfg.Count, r.cfg.PathLength, limit, parent+9)}
 	}
 	if err := r.connect(r.cfg.Connections, func(int) connOptions { return r.options(r.cfg.Window) }); err != nil {
 		return err
