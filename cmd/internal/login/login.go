@@ -80,6 +80,23 @@ func (l *Login) Flags(f *pflag.FlagSet) {
 	f.StringVar(&l.service, "kerberos-service", "", "the servers' principals: `name`/host, or a whole principal (default zookeeper)")
 }
 
+// Pass returns the flags and the environment with which another of our programs logs in in the
+// same way. program is as for New. A password that the user was asked for is passed, too.
+func (l *Login) Pass(program string) (flags, env []string) {
+	for _, f := range []struct{ name, value string }{
+		{"sasl", l.mechanism}, {"sasl-user", l.user}, {"sasl-password-file", l.file}, {"kerberos-keytab", l.keytab},
+		{"kerberos-cache", l.cache}, {"kerberos-config", l.krb5conf}, {"kerberos-service", l.service},
+	} {
+		if f.value != "" {
+			flags = append(flags, "--"+f.name+"="+f.value)
+		}
+	}
+	if l.password != "" {
+		env = append(env, program+"_SASL_PASSWORD="+l.password)
+	}
+	return flags, env
+}
+
 // Mechanism returns the value for client.Options.SASL, which is nil without a login. tls means
 // that the connections have TLS. ask asks the user for the password, if there is none; it is nil, or
 // its error is errors.ErrUnsupported, where nobody can be asked. The user is asked once.
