@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/data"
@@ -63,7 +64,7 @@ type applier struct {
 	digests    *digestLog
 	snapshots  *snapshotter
 	logWriter  *logWriter
-	audit      *auditing
+	audit      *audit.Trail
 	traces     *traces.Tracer
 	events     *base.Queue[peerEvent]
 	changes    *feed.History
@@ -480,4 +481,19 @@ func (a *applier) tracedOrder(o *replica.Order, txn *datatree.Txn) traces.Reques
 		r.Path = strings.Clone(txn.Ops[0].Path)
 	}
 	return r
+}
+
+// auditEphemerals makes the entries about the ephemerals that were deleted with a session.
+// Every server makes them, as Apache's do: they are not the work of one client.
+func (a *applier) auditEphemerals(id jute.SessionID, events []datatree.Event) {
+	log := a.audit.Log()
+	if log == nil || len(events) == 0 {
+		return
+	}
+	e := audit.Entry{Session: id, User: audit.SystemUser(), Operation: audit.DeleteEphemeral, Zxid: a.zxid}
+	for i := range events {
+		if e.Znode = events[i].Path; events[i].Type == jute.EventDeleted {
+			log.PutLater(&e)
+		}
+	}
 }

@@ -135,14 +135,14 @@ session=A user=10.0.0.2 ip=10.0.0.2 operation=drain value=200% result=failure
 session=B user=10.0.0.2,bob,super ip=10.0.0.2 operation=addAuth scheme=digest result=success
 session=B user=10.0.0.2,bob,super ip=10.0.0.2 operation=addAuth scheme=nis result=failure
 session=A user=10.0.0.2 ip=10.0.0.2 operation=resumeSession result=failure
-session=A user=USER operation=ephemeralZNodeDeletionOnSessionCloseOrExpire znode=/m-0000000003 result=success`, "USER", systemUser()), "\n"))
+session=A user=USER operation=ephemeralZNodeDeletionOnSessionCloseOrExpire znode=/m-0000000003 result=success`, "USER", audit.SystemUser()), "\n"))
 		text, _ := vfs.ReadFile(s.fs, auditFile)
 		if strings.Contains(string(text), "hunter2") || strings.Contains(string(text), "secret") {
 			t.Errorf("a secret in\n%s", text)
 		}
 		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		if !strings.HasSuffix(lines[0], "user="+systemUser()+"\toperation=serverStart\tresult=success") ||
-			!strings.HasSuffix(lines[len(lines)-1], "user="+systemUser()+"\toperation=serverStop\tresult=invoked") {
+		if !strings.HasSuffix(lines[0], "user="+audit.SystemUser()+"\toperation=serverStart\tresult=success") ||
+			!strings.HasSuffix(lines[len(lines)-1], "user="+audit.SystemUser()+"\toperation=serverStop\tresult=invoked") {
 			t.Errorf("start and stop: %s\n%s", lines[0], lines[len(lines)-1])
 		}
 	})
@@ -417,7 +417,7 @@ func TestAuditOfEnsemble(t *testing.T) {
 				continue
 			}
 			s.Close()
-			want := []string{"session=C user=" + systemUser() + " operation=" + audit.DeleteEphemeral + " znode=/e result=success"}
+			want := []string{"session=C user=" + audit.SystemUser() + " operation=" + audit.DeleteEphemeral + " znode=/e result=success"}
 			if id == f {
 				want = append([]string{
 					"session=C user=10.0.0.2 ip=10.0.0.2 operation=create znode=/e znode_type=ephemeral result=success",

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -44,4 +46,11 @@ func (s *Server) marksReadable() bool {
 		}
 	}
 	return true
+}
+
+// auditAutopilot makes the entry of a change of the members that this server makes for itself.
+func (s *Server) auditAutopilot() {
+	if log := s.audit.Log(); log != nil {
+		log.Put(&audit.Entry{User: audit.SystemUser(), Operation: audit.Reconfig, Znode: datatree.ConfigPath})
+	}
 }

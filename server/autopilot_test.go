@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -68,7 +69,7 @@ func TestAutopilot(t *testing.T) {
 			t.Errorf("the members are %q", text)
 		}
 		synctest.Wait()
-		change := "user=" + systemUser() + " operation=reconfig znode=/zookeeper/config result=success"
+		change := "user=" + audit.SystemUser() + " operation=reconfig znode=/zookeeper/config result=success"
 		equalLines(t, slices.DeleteFunc(auditLines(t, leader.fs, nil), func(line string) bool { return !strings.Contains(line, "reconfig") }),
 			[]string{change, change})
 	})

@@ -55,14 +55,14 @@ func (m *Mirror) ServeReaders(o Options) error {
 // startForReaders starts what read-only clients need of a server, and serves them if there is a copy
 // already.
 func (s *Server) startForReaders(id uint8, copied bool) error {
-	if err := s.identities.open(&s.cfg.Identities.JWT, s.log); err != nil {
+	if err := s.identities.Open(); err != nil {
 		return err
 	}
 	s.clock.Begin()
 	s.ids = session.NewIDs(id, s.clock.Start().UnixMilli(), 0)
 	s.ids.Reserved(math.MaxUint64) // nothing that lasts has one of them
 	s.keys.Store(session.NewKeys(data.NewIdentity().Secret))
-	if err := s.openAudit(&s.cfg.Audit); err != nil {
+	if err := s.audit.Open(&s.cfg.Audit); err != nil {
 		return err
 	}
 	if err := s.readClientTLS(); err != nil {
@@ -75,7 +75,7 @@ func (s *Server) startForReaders(id uint8, copied bool) error {
 		s.clients.BeginReadOnly()
 	}
 	s.life.Go(s.tickForReaders)
-	return errors.Join(s.auditStart(nil), s.open())
+	return errors.Join(s.audit.Start(nil), s.open())
 }
 
 func (s *Server) tickForReaders() {
@@ -93,8 +93,8 @@ func (s *Server) tickForReaders() {
 
 func (s *Server) closeForReaders() error {
 	s.life.End()
-	s.identities.close()
-	s.auditStop()
+	s.identities.Close()
+	s.audit.Stop()
 	if s.clients != nil {
 		s.clients.Refuse()
 		s.clients.Close(s.live.Load().RequestThrottle.ShutdownTimeout)

@@ -28,9 +28,10 @@ func (s *Server) Reload(cfg *config.Config) ([]config.Difference, error) {
 // takeOverLocked makes a configuration the live one. Most parts read it when they need a value;
 // it tells the others.
 func (s *Server) takeOverLocked(cfg *config.Config) ([]config.Difference, error) {
-	if err := s.switchAudit(&cfg.Audit); err != nil {
+	if err := s.audit.Switch(&cfg.Audit); err != nil {
 		return nil, err
 	}
+	s.clients.Audit(s.audit.Log(), cfg.Audit.Reads)
 	changes := s.live.Load().Differences(cfg)
 	s.live.Store(cfg)
 	if s.opts.Level != nil {

@@ -14,12 +14,14 @@ import (
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/feed"
+	"github.com/zkd-project/zkd/server/identities"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
@@ -79,24 +81,24 @@ type Options struct {
 
 // Server is a zkd server. New makes it, Start runs it, Close ends it.
 type Server struct {
-	dirs     *data.Dirs // of the start
-	fs       vfs.FS
-	registry *prometheus.Registry          // of all metrics, the log\'s too
-	boot     uint64                        // of this start
-	cfg      *config.Config                // as it was at the start
-	live     atomic.Pointer[config.Config] // cfg with the values that live keys have by now
-	log      *zap.Logger
-	metrics  *monitor.Metrics
-	clock    base.Clock
-	life     *base.Life
-	identities
-	opts    Options
-	id      zab.SID
-	reads   uint32            // the highest version of format.History; 0 means all that there are. Tests lower it.
-	ident   datadirs.Identity // of the data directory, at the start
-	limits  limits
-	ids     *session.IDs // of sessions and of origins
-	tracker *session.Tracker
+	dirs       *data.Dirs // of the start
+	fs         vfs.FS
+	registry   *prometheus.Registry          // of all metrics, the log\'s too
+	boot       uint64                        // of this start
+	cfg        *config.Config                // as it was at the start
+	live       atomic.Pointer[config.Config] // cfg with the values that live keys have by now
+	log        *zap.Logger
+	metrics    *monitor.Metrics
+	clock      base.Clock
+	life       *base.Life
+	identities *identities.Identities
+	opts       Options
+	id         zab.SID
+	reads      uint32            // the highest version of format.History; 0 means all that there are. Tests lower it.
+	ident      datadirs.Identity // of the data directory, at the start
+	limits     limits
+	ids        *session.IDs // of sessions and of origins
+	tracker    *session.Tracker
 
 	standing  standing
 	service   service
@@ -119,7 +121,7 @@ type Server struct {
 	reloaded    chan struct{}                   // has a token for cleanUp when the live configuration has changed
 
 	logWriter *logWriter
-	audit     auditing
+	audit     *audit.Trail
 	traces    *traces.Tracer // nil without traces
 	snapshots *snapshotter
 	clients   *clients.Clients

@@ -10,9 +10,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/feed"
+	"github.com/zkd-project/zkd/server/identities"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
@@ -33,7 +35,7 @@ func New(opts Options) (*Server, error) {
 	if opts.Logger == nil {
 		opts.Logger = zap.NewNop()
 	}
-	ids, err := newIdentities(cfg, opts.Logger)
+	ids, err := identities.New(cfg, opts.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
@@ -68,7 +70,8 @@ func New(opts Options) (*Server, error) {
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
 	s.words = newWords(s)
 	s.registry.MustRegister(monitor.NewCollector(opts.Version, s.read))
-	s.registerTokens()
+	s.registry.MustRegister(ids.Metrics()...)
+	s.audit = audit.NewTrail(opts.FS, opts.Logger, s.registry, s.life.Fail)
 	return s, nil
 }
 
@@ -81,13 +84,13 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.mu.closed || s.mu.started {
 		return ErrClosed
 	}
-	if err := s.identities.open(&s.cfg.Identities.JWT, s.log); err != nil {
+	if err := s.identities.Open(); err != nil {
 		s.mu.closed = true
 		return err
 	}
 	s.clock.Begin()
 	s.boot = random64()
-	err := s.openAudit(&s.cfg.Audit)
+	err := s.audit.Open(&s.cfg.Audit)
 	if err == nil {
 		err = s.startTraces()
 	}
@@ -95,13 +98,13 @@ func (s *Server) Start(ctx context.Context) error {
 		err = s.recoverAndServe(ctx)
 	}
 	started := err == nil
-	if err = errors.Join(err, s.auditStart(err)); err != nil {
+	if err = errors.Join(err, s.audit.Start(err)); err != nil {
 		if started {
 			s.clients.Refuse()
 			s.clients.Close(0)
 			s.unregister()
 		}
-		s.identities.close()
+		s.identities.Close()
 		if s.mu.started {
 			s.stopLoops()
 		}
@@ -261,8 +264,8 @@ func (s *Server) Close() error {
 	}
 	s.mu.closed = true
 	s.life.End()
-	s.identities.close()
-	s.auditStop()
+	s.identities.Close()
+	s.audit.Stop()
 	s.clients.Refuse()
 	s.handOver()
 	s.clients.Close(s.live.Load().RequestThrottle.ShutdownTimeout)
@@ -311,9 +314,7 @@ func (s *Server) closeStorage() error {
 	if s.logWriter != nil {
 		err = s.logWriter.Close()
 	}
-	if log := s.audit.opened.Load(); log != nil {
-		err = errors.Join(err, log.Close())
-	}
+	err = errors.Join(err, s.audit.Close())
 	if s.dirs != nil {
 		err = errors.Join(err, s.dirs.Close())
 	}

@@ -121,7 +121,7 @@ func (s *Server) openRoot() bool {
 	s.state.RLock()
 	defer s.state.RUnlock()
 	root, _ := s.state.Tree.Get("/")
-	return s.schemes.Allowed(root.ACL, jute.PermAll&^jute.PermRead, nil)
+	return s.identities.Schemes.Allowed(root.ACL, jute.PermAll&^jute.PermRead, nil)
 }
 
 // demandsProof reports whether clients have to prove who they are: enforce.auth.schemes has no scheme

@@ -27,7 +27,7 @@ type visitor struct {
 // none. The certificate of a connection is an identity only for its own scheme.
 func (s *Server) welcome(ctx context.Context, c admin.Claim) (v *visitor, status int, problem string) {
 	creds, err := s.clients.Prove(ctx, &clients.Presented{Address: fourletter.HostAddress(c.From), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates})
-	v = &visitor{creds, s.schemes, s.clients}
+	v = &visitor{creds, s.identities.Schemes, s.clients}
 	switch {
 	case errors.Is(err, clients.ErrTooManyFailures):
 		return nil, http.StatusTooManyRequests, "Too many failed authentications"

@@ -19,7 +19,7 @@ import (
 // digestID is the identity of user:password in the digest scheme.
 func (s *testServer) digestID(t *testing.T, userPassword string) jute.ID {
 	t.Helper()
-	creds, err := s.schemes.Authenticate("digest", []byte(userPassword), nil)
+	creds, err := s.identities.Schemes.Authenticate("digest", []byte(userPassword), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,10 @@ const ours = `
 	server/traces:     jute internal/spans internal/traceid
 
 	# Who did what. It knows nothing of requests.
-	server/audit:      jute internal/vfs server/auth
+	server/audit:      jute internal/vfs server/auth server/config
+
+	# Who a client is, as the configuration says.
+	server/identities: server/auth server/auth/certid server/auth/jwt server/auth/sasl server/config
 
 	# The tree with its lock and watches.
 	server/state:      jute server/datatree server/watch
@@ -128,7 +131,7 @@ const ours = `
 	server/base:       none
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
 	                   server/admin server/archive server/audit server/base server/history
-	                   server/auth server/auth/certid server/auth/jwt server/auth/sasl
+	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/state server/traces server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/archive server/auth server/auth/sasl server/config server/data server/fair server/history server/limits server/secure server/zab
@@ -254,11 +257,11 @@ const theirs = `
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/
-	go.uber.org/zap:                    server server/data server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest migrate/takeover
+	go.uber.org/zap:                    server server/audit server/identities server/data server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest migrate/takeover
 	go.opentelemetry.io:                internal/spans client/oteltrace server server/traces test/bench tests
 	google.golang.org/protobuf:         test/bench tests
 	github.com/prometheus/client_model: server/monitor
-	github.com/prometheus/client_golang: server server/data server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
+	github.com/prometheus/client_golang: server server/audit server/identities server/data server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/ internal/commands internal/testing/manual internal/testing/doclines
 	github.com/HdrHistogram:            cmd/zkbench/bench test/bench/etcd
 	go.etcd.io/etcd:                    test/bench/etcd

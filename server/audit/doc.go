@@ -8,6 +8,9 @@
 // are pure. What clients send stands in it escaped, so that nobody can forge a line or a
 // field, and without passwords: see AppendText.
 //
+// A [Trail] is the log that a server's configuration asks for: it opens the log, switches it on and
+// off, and makes the entries of a start and a stop.
+//
 // # Invariants
 //
 //   - Lines are written in the order of Put.

@@ -1,4 +1,4 @@
-package server
+package audit
 
 import (
 	"slices"
@@ -7,8 +7,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
-
-	"github.com/zkd-project/zkd/server/audit"
 )
 
 // TestAuditInTheLog checks the level of entries in the server's own log: an operation that
@@ -16,11 +14,11 @@ import (
 func TestAuditInTheLog(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		core, logs := observer.New(zap.InfoLevel)
-		l := audit.Open(audit.Options{Sink: logSink{log: zap.New(core), json: json}, JSON: json, Bare: true})
-		for _, e := range []audit.Entry{
-			{Operation: audit.Create, Znode: "/result=failure"},
-			{Operation: audit.Create, Znode: "/a", Result: audit.Failure},
-			{Operation: audit.ServerStop, Result: audit.Invoked},
+		l := Open(Options{Sink: logSink{log: zap.New(core), json: json}, JSON: json, Bare: true})
+		for _, e := range []Entry{
+			{Operation: Create, Znode: "/result=failure"},
+			{Operation: Create, Znode: "/a", Result: Failure},
+			{Operation: ServerStop, Result: Invoked},
 		} {
 			l.Put(&e)
 		}
