@@ -75,6 +75,9 @@ func find(t *testing.T, m mutation) bool {
 			piloted(&cfg)
 		case "closings-unbounded", "closings-until-commit", "closings-forgotten", "doomed-served":
 			rack(&cfg)
+		case "places-kept":
+			cfg = crowding()
+			cfg.Observers = 2
 		case "change-forgotten":
 			cfg.Voters = 5
 		case "touches-forgotten":
@@ -434,6 +437,7 @@ var directed = map[string]func(*script){
 	"damaged-counted-before-admit":  emptiedServer,
 	"one-configs-quorum":            func(s *script) { fewerVoters(s) },
 	"change-forgotten":              takenOverChange,
+	"places-kept":                   deafObservers,
 	"change-again":                  changeWithoutAnswer,
 	"dead-barriers-kept":            givenUpChange,
 	"timeout-forgotten":             longerTimeout,

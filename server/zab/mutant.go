@@ -48,4 +48,5 @@ var (
 	oldLinkAnswered         = mutant.New("old-link-answered")
 	earlierEchoConfirms     = mutant.New("earlier-echo-confirms")
 	founderVotes            = mutant.New("founder-votes")
+	placesKept              = mutant.New("places-kept")
 )

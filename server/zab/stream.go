@@ -35,6 +35,8 @@ type learner struct {
 	token     uint64    // of the snapshot
 	snapAt    jute.Zxid // the snapshot's zxid, while it is being sent; 0 before
 	delivered bool      // the whole snapshot
+	since     uint64    // when it was queued for a snapshot, or when that began
+	yields    uint64    // until when it has no precedence: a transfer to it had made no progress
 
 	inflight      []sent
 	inflightBytes int
@@ -158,7 +160,7 @@ func (c *Core) startSync(p *peer) {
 	if c.needsSnapshot(at) {
 		c.nonces++
 		p.token = max(c.opt.Boot+c.nonces, 1) // distinct from those of an earlier process
-		p.state = learnerQueued
+		p.state, p.since = learnerQueued, c.now
 	}
 	p.sentCommit = c.committed
 	if !c.voter(p.id) {
@@ -207,23 +209,89 @@ func (c *Core) needsSnapshot(z jute.Zxid) bool {
 	return bytes > smallLog && bytes > float64(c.snapBytes)/3 && c.snapBytes > 0
 }
 
-// startSnapshots begins to send queued snapshots, to voters first.
+// startSnapshots begins to send queued snapshots, to voters first, and then to who has waited longest. If
+// there is no place, a voter gets that of an observer, and anybody that of a transfer without progress;
+// that learner begins again. So no voter waits for servers that don't read.
 func (c *Core) startSnapshots() {
-	free := maxSnapshots
+	for {
+		next := c.nextSnapshot()
+		if next == nil {
+			return
+		}
+		if !c.snapshotPlace(next) {
+			return
+		}
+		next.state, next.since, next.progressAt = learnerSnapshot, c.now, c.now
+		c.sendSnap = append(c.sendSnap, SnapSend{Peer: next.id, Gen: next.gen, AtLeast: max(c.logStart, next.next), Token: next.token})
+	}
+}
+
+// nextSnapshot returns the learner whose queued snapshot is sent next, or nil.
+func (c *Core) nextSnapshot() (next *peer) {
 	for _, p := range c.peers {
-		if p.state == learnerSnapshot {
-			free--
+		if p.state != learnerQueued {
+			continue
+		}
+		first := next == nil || c.precedes(p, next)
+		if first || !c.precedes(next, p) && p.since < next.since {
+			next = p
 		}
 	}
-	for _, voters := range [...]bool{true, false} {
-		for _, p := range c.peers {
-			if free > 0 && p.state == learnerQueued && c.voter(p.id) == voters {
-				free--
-				p.state = learnerSnapshot
-				c.sendSnap = append(c.sendSnap, SnapSend{Peer: p.id, Gen: p.gen, AtLeast: max(c.logStart, p.next), Token: p.token})
-			}
+	return next
+}
+
+// precedes reports whether a learner gets a snapshot before another one, however long that has waited.
+func (c *Core) precedes(a, b *peer) bool {
+	rank := func(p *peer) int {
+		switch {
+		case c.now < p.yields:
+			return 0
+		case !c.voter(p.id):
+			return 1
+		}
+		return 2
+	}
+	return rank(a) > rank(b)
+}
+
+// snapshotPlace reports whether there is a place for the snapshot of a learner, and makes one if possible.
+func (c *Core) snapshotPlace(next *peer) bool {
+	taken := 0
+	var gives *peer
+	for _, p := range c.peers {
+		if p.state != learnerSnapshot {
+			continue
+		}
+		taken++
+		switch idle := c.idle(p); {
+		case !idle && (p.delivered || !c.precedes(next, p)):
+		case gives == nil, idle && !c.idle(gives), idle == c.idle(gives) && p.since > gives.since:
+			gives = p
 		}
 	}
+	if taken < maxSnapshots {
+		return true
+	}
+	full := gives == nil
+	full = full || placesKept.Planted()
+	if full {
+		return false
+	}
+	if c.idle(gives) {
+		gives.yields = c.now + joinerPatience*c.opt.InitLimit
+	}
+	c.event(1, gives.id, fmt.Sprintf("the snapshot that is sent to it begins again later: server %d needs one", next.id))
+	c.askAgain(gives)
+	return true
+}
+
+// idle reports whether a transfer has made no progress for long.
+func (c *Core) idle(p *peer) bool {
+	patience := c.opt.InitLimit
+	if p.delivered { // it has to be loaded
+		patience *= joinerPatience
+	}
+	return c.now >= p.progressAt+patience
 }
 
 // snapshotLearner returns the learner to which the snapshot with the given token is being sent, or
@@ -271,10 +339,15 @@ func (c *Core) snapshotAcknowledged(p *peer) {
 
 // restartSync makes a learner start its synchronization again.
 func (c *Core) restartSync(p *peer) {
+	c.askAgain(p)
+	c.startSnapshots()
+}
+
+// askAgain ends what is being done for a learner, and makes it ask again.
+func (c *Core) askAgain(p *peer) {
 	c.stopLearner(p)
 	p.invited = true
 	c.post(p, Message{Kind: MsgRejoin, Epoch: c.epoch, Leader: c.opt.ID})
-	c.startSnapshots()
 }
 
 // feedLearners sends entries that are due to all learners.
