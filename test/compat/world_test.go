@@ -28,7 +28,7 @@ const (
 	// nothing is sent on an idle connection. In ms; a server alone allows 40,000.
 	timeout, longTimeout = 30_000, 600_000
 	// silence is how long a scenario waits where no reply is expected.
-	silence = 700 * time.Millisecond
+	silence = 2 * time.Second
 
 	eventXid = -1
 	pingXid  = -2
