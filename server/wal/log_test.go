@@ -158,6 +158,31 @@ func TestPurge(t *testing.T) {
 	}
 }
 
+// TestPurgeWaitsForTheReference: a crash may lose a reference that is not durable, and then the
+// log begins with the one before.
+func TestPurgeWaitsForTheReference(t *testing.T) {
+	l, _ := mustOpen(t, testOptions(crashfs.New(1)))
+	for n := 1; n <= 20; n++ {
+		mustAppend(t, l, entry(n, fmt.Sprintf("%1000d", n)))
+		if n == 10 {
+			mustAppend(t, l, (&SnapRef{Zxid: 10, Name: "snap10"}).Record())
+		}
+	}
+	ref := SnapRef{Zxid: 20, Name: "snap20"}
+	if err := l.Append([]Record{ref.Record()}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := l.Purge(t.Context(), 20); n != 0 || !errors.Is(err, ErrNoSnapRef) {
+		t.Errorf("%d segments are deleted for a reference that is not synced: %v", n, err)
+	}
+	if _, err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := l.Purge(t.Context(), 20); n == 0 || err != nil {
+		t.Errorf("%d segments are deleted: %v", n, err)
+	}
+}
+
 func reopened(t *testing.T, fsys *crashfs.FS) *Log {
 	l, rec := mustOpen(t, testOptions(fsys))
 	var names []string

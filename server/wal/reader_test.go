@@ -151,6 +151,35 @@ func TestReaderDamage(t *testing.T) {
 	}
 }
 
+// TestReaderOutOfPlace: a whole record that does not follow the one before it is no entry, neither
+// for a reader nor for a replay.
+func TestReaderOutOfPlace(t *testing.T) {
+	fsys := crashfs.New(1)
+	l, _ := mustOpen(t, testOptions(fsys))
+	mustAppend(t, l, entry(1, "one"))
+	stray, _ := appendFrame(nil, l.seg.salt, &frame{Record: entry(2, "TWO"), seq: 2, durable: 1, prevCRC: l.crc + 1})
+	mustAppend(t, l, entry(2, "two"), entry(3, "three"))
+	err := fsys.Corrupt(fsys.Files()[0], func(b []byte) []byte {
+		copy(b[headerSize+56:], stray)
+		return b
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustRead(t, l, 0)
+	for range 3 {
+		_, err = r.Next(1)
+	}
+	if !errors.Is(err, errOutOfPlace) || r.at != 1 {
+		t.Errorf("a reader is at %s: %v", r.at, err)
+	}
+	var last jute.Zxid
+	err = l.Replay(0, func(r Record) error { last = r.Zxid; return nil })
+	if !errors.Is(err, errOutOfPlace) || last != 1 {
+		t.Errorf("a replay is at %s: %v", last, err)
+	}
+}
+
 // TestReaderKeeps: the caller owns the results of a call.
 func TestReaderKeeps(t *testing.T) {
 	l, _ := mustOpen(t, testOptions(crashfs.New(1)))
