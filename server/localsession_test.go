@@ -48,6 +48,23 @@ type expected struct {
 	xid  int32
 }
 
+// A local session that is resumed on another connection leaves the first one, which is closed.
+func TestALocalSessionHasOneConnection(t *testing.T) {
+	inBubble(t, 3, []string{"localSessionsEnabled=true"}, func(t *testing.T, e *testEnsemble) {
+		s := e.servers[e.leader()]
+		first := s.connect(t)
+		if len(s.clients.LocalBuckets()) == 0 {
+			t.Fatalf("session %v is not local", first.session)
+		}
+		second := first.resume(t, first.timeout)
+		if second.session != first.session {
+			t.Fatalf("session %v is resumed as %v", first.session, second.session)
+		}
+		first.eof("the first connection")
+		second.ping()
+	})
+}
+
 // While the disk is full the session of an ephemeral can't be upgraded. The refusal used
 // to replace another answer: replies were shifted by one, and afterwards the connection
 // could not write, since its session was neither local nor global.

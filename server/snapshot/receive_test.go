@@ -261,6 +261,23 @@ func TestReceiveCrash(t *testing.T) {
 	}
 }
 
+// What was removed does not come back after a crash: the log may have forgotten it.
+func TestRemoveIsDurable(t *testing.T) {
+	from := sentSnapshot(t, 7, 500)
+	fsys := crashfs.New(1)
+	s := crashStore(t, fsys, 0)
+	got, err := receive(s, from.ref, from.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove(got.Name); err != nil {
+		t.Fatal(err)
+	}
+	if infos, err := crashStore(t, fsys.Crash(nil), 0).List(); len(infos) > 0 || err != nil {
+		t.Errorf("after a crash there is %v, %v", infos, err)
+	}
+}
+
 // TestReceiveFaults fails each operation in turn. Nothing is left except what the failed
 // operation itself may leave, and a second try works.
 func TestReceiveFaults(t *testing.T) {
