@@ -381,6 +381,61 @@ func checkOurs(rows map[string][]string, f *file) (messages []string) {
 	return messages
 }
 
+// floors are the folders of the top level, from the ground up. Nothing runs back up, whatever ours says:
+// a package imports what is on its own floor or below it.
+var floors = []string{"jute", "internal", "fourletter", "server", "client", "recipes", "migrate", "cmd", "examples", "deploy", "test"}
+
+func TestFloors(t *testing.T) {
+	for _, f := range goFiles(t) {
+		for _, msg := range checkFloor(f) {
+			t.Errorf("%s: %s", f.path, msg)
+		}
+	}
+}
+
+func checkFloor(f *file) (messages []string) {
+	top, _, _ := strings.Cut(f.dir(), "/")
+	floor := slices.Index(floors, top)
+	if floor < 0 {
+		return []string{"the folder " + top + " is on no floor: decide what it stands on, and add it to floors in policy_test.go"}
+	}
+	for _, p := range f.imports() {
+		pkg, ok := strings.CutPrefix(p, module)
+		if !ok || f.isTest() && slices.Contains(testHelpers, pkg) {
+			continue
+		}
+		if below, _, _ := strings.Cut(pkg, "/"); slices.Index(floors, below) > floor {
+			messages = append(messages, "imports "+pkg+", which is on a floor above "+top)
+		}
+	}
+	return messages
+}
+
+// TestCheckFloor checks the check.
+func TestCheckFloor(t *testing.T) {
+	for _, tt := range []struct {
+		path, imports string
+		want          int
+	}{
+		{"server/data/x.go", "internal/vfs", 0},
+		{"server/data/x.go", "server", 0},
+		{"server/data/x.go", "migrate/moving", 1},
+		{"internal/x/x.go", "client", 1},
+		{"internal/x/x.go", "jute", 0},
+		{"server/x_test.go", "client/zktest", 0},
+		{"server/x_test.go", "cmd/zkd", 1},
+		{"elsewhere/x.go", "jute", 1},
+	} {
+		f, err := parse(tt.path, "package x\n\nimport _ \""+module+tt.imports+"\"\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := checkFloor(f); len(got) != tt.want {
+			t.Errorf("%s imports %s: %q, want %d complaints", tt.path, tt.imports, got, tt.want)
+		}
+	}
+}
+
 func TestImportsOfTheirs(t *testing.T) {
 	rows := table(theirs)
 	for _, f := range goFiles(t) {
