@@ -16,9 +16,11 @@ import (
 	"os"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/command"
+	"github.com/zkd-project/zkd/internal/stdio"
 )
 
 func main() {
+	stdio.Survive() // without a reader it closes its session, and gives up what it holds
 	os.Exit(command.Main(context.Background(), os.Args[1:], command.Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
 	}))

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/stdio"
 )
 
 // The exit codes. docs/zkcli.md has the table.
@@ -263,15 +264,18 @@ func classOf(err error) *class {
 
 // ExitCode returns the exit code of an error: 0 for nil.
 func ExitCode(err error) int {
-	if err == nil || errors.Is(err, ErrQuit) {
+	switch {
+	case err == nil || errors.Is(err, ErrQuit):
 		return 0
+	case stdio.Unread(err):
+		return stdio.UnreadCode
 	}
 	return describe(err).Exit
 }
 
 // report writes an error on stderr, and returns it.
 func (a *App) report(err error, format Format) error {
-	if err == nil || errors.Is(err, ErrQuit) {
+	if err == nil || errors.Is(err, ErrQuit) || stdio.Unread(err) {
 		return err
 	}
 	if _, ok := errors.AsType[*ExitError](err); ok {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/shell"
+	"github.com/zkd-project/zkd/internal/stdio"
 )
 
 // lines runs the commands in the input, one per line: interactively at a terminal, and
@@ -28,7 +29,8 @@ func (a *App) lines(ctx context.Context) error {
 }
 
 // script runs the lines of a file or a pipe. As with zkCli.sh, a command that fails does not
-// end it, unless --stop-on-error is given, and the exit code is that of the last command.
+// end it, unless --stop-on-error is given or nobody reads the results any more. The exit code is
+// that of the last command.
 func (a *App) script(ctx context.Context) error {
 	in := bufio.NewReader(&interruptible{ctx, a.in})
 	first := true
@@ -44,7 +46,7 @@ func (a *App) script(ctx context.Context) error {
 		if strings.TrimSpace(line) != "" {
 			last = a.Line(ctx, line)
 		}
-		if errors.Is(last, ErrQuit) || errors.Is(err, io.EOF) || last != nil && a.opts.stopOnError {
+		if errors.Is(last, ErrQuit) || errors.Is(err, io.EOF) || stdio.Unread(last) || last != nil && a.opts.stopOnError {
 			return reported(last)
 		}
 	}
