@@ -62,7 +62,7 @@ nightly: ## everything in full, and what CI leaves out: hours; before each relea
 	test/compat/run.sh -full
 
 # Where several goroutines share something.
-RACE = ./client ./internal/stdio ./server/feed ./client/cache ./client/zktest ./cmd/zkcli/servers ./cmd/zkcli/shell ./cmd/zkcli/subtree ./server/clients ./server/monitor ./server/zab/transport ./server/session ./server/snapshot ./server/watch ./fourletter ./cmd/zkbench/bench ./internal/testing/crashfs ./internal/vfs
+RACE = ./client ./internal/stdio ./server/feed ./client/cache ./client/zktest ./cmd/zkcli/servers ./cmd/zkcli/shell ./cmd/zkcli/subtree ./server/clients ./server/monitor ./server/show ./server/zab/transport ./server/session ./server/snapshot ./server/watch ./fourletter ./cmd/zkbench/bench ./internal/testing/crashfs ./internal/vfs
 # The race detector of Go 1.26 crashes where timers of testing/synctest fire on two
 # processors (golang/go#78156), as they do by the thousand here: so on one, and with fewer
 # seeds. What it finds it finds by the order of events, not by their happening at once.
@@ -84,7 +84,7 @@ race-others:
 	CGO_ENABLED=1 $(QUICK) -race $(RACE_SHORT)
 
 # Packages whose tests compare with files and can rewrite these.
-SCENARIOS = ./cmd/zkcli/command ./fourletter ./jute ./server/config ./server/datatree ./server/evaluate ./server/session ./server/sim ./server/watch ./server/zab
+SCENARIOS = ./cmd/zkcli/command ./jute ./server/config ./server/datatree ./server/evaluate ./server/session ./server/show ./server/sim ./server/watch ./server/zab
 scenario: ## text scenarios and golden files; REWRITE=1 writes the actual output into them
 	$(GO) test -count=1 -run '^Test(Docs|Golden|Scenarios|Scripts|Vectors)$$' $(SCENARIOS) $(if $(REWRITE),-args -rewrite)
 

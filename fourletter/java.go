@@ -11,15 +11,15 @@ import (
 
 // This file formats values like Java's toString.
 
-// id writes a session id or zxid.
-func id(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
+// ID writes a session id or zxid.
+func ID(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
 
-// date writes a time in the format of java.util.Date.
-func date(t time.Time) string { return t.Format("Mon Jan 02 15:04:05 MST 2006") }
+// Date writes a time in the format of java.util.Date.
+func Date(t time.Time) string { return t.Format("Mon Jan 02 15:04:05 MST 2006") }
 
-// address writes a client's address: "/127.0.0.1:42318", or, with all the zeros of IPv6,
+// Address writes a client's address: "/127.0.0.1:42318", or, with all the zeros of IPv6,
 // "/[0:0:0:0:0:0:0:1]:42318".
-func address(a netip.AddrPort) string {
+func Address(a netip.AddrPort) string {
 	if !a.IsValid() {
 		return "null"
 	}
@@ -51,9 +51,9 @@ func HostAddress(ip netip.Addr) string {
 	return text
 }
 
-// double writes a number rounded to four decimals in the format of a Java double: with at
+// Double writes a number rounded to four decimals in the format of a Java double: with at
 // least one decimal, and with an exponent outside of 0.001 to 10,000,000.
-func double(v float64) string {
+func Double(v float64) string {
 	if r := math.Round(v*1e4) / 1e4; !math.IsInf(r, 0) {
 		v = r
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
@@ -37,7 +38,8 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 
 // adminFacts is what the admin pages show.
 type adminFacts struct {
-	facts
+	source
+	diskRemark  func() string
 	history     *feed.History
 	places      *feed.Places
 	welcome     func(context.Context, admin.Claim) (v *visitor, status int, problem string)
@@ -54,16 +56,23 @@ type adminFacts struct {
 }
 
 func (s *Server) adminFacts() adminFacts {
-	return adminFacts{facts{s.words, s.clients.Facts(0)}, s.changes, &s.places, s.welcome, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots, s.life.Stopping(), s.life.Ending, s.cluster.Load, s.transport}
+	return adminFacts{source{s.words, s.clients.Facts(0)}, s.diskRemark, s.changes, &s.places, s.welcome, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots, s.life.Stopping(), s.life.Ending, s.cluster.Load, s.transport}
 }
 
-// Peer implements admin.Server.
-func (f adminFacts) Peer() (p admin.Peer, ok bool) {
+// View implements show.Source.
+func (f adminFacts) View() *show.View {
+	v := f.source.View()
+	v.Peer, v.LastSnapshot = f.peer, f.lastSnapshot
+	return v
+}
+
+// peer returns this server's part in its ensemble; nil if it is standalone.
+func (f adminFacts) peer() *show.Peer {
 	if !f.cfg.Replicated() {
-		return p, false
+		return nil
 	}
 	st := f.standing.role.Load()
-	p = admin.Peer{ID: int64(f.id.Number()), Leads: st.Role == zab.Leading, Leader: leaderOf(st), Voter: !st.Observer, Activity: activityOf(st)}
+	p := &show.Peer{ID: int64(f.id.Number()), Leads: st.Role == zab.Leading, Leader: leaderOf(st), Voter: !st.Observer, Activity: activityOf(st)}
 	f.state.RLock()
 	text, _ := f.state.Tree.Data(datatree.ConfigPath)
 	members, err := config.ParseMembers(string(text))
@@ -72,7 +81,7 @@ func (f adminFacts) Peer() (p admin.Peer, ok bool) {
 		members = f.cfg.Members // nothing has been received yet
 	}
 	for _, m := range members.Servers {
-		row := admin.Member{ID: m.ID, Observer: m.Observer}
+		row := show.Member{ID: m.ID, Observer: m.Observer}
 		for _, a := range m.Addrs {
 			row.Quorum = append(row.Quorum, a.String())
 			row.Election = append(row.Election, net.JoinHostPort(a.Host, strconv.Itoa(a.ElectionPort)))
@@ -88,11 +97,11 @@ func (f adminFacts) Peer() (p admin.Peer, ok bool) {
 	if peers := f.standing.peers.Load(); p.Leads && peers != nil {
 		p.Observers = f.observers(*peers)
 	}
-	return p, true
+	return p
 }
 
 // observers returns the observers that follow this leader.
-func (f adminFacts) observers(peers []zab.PeerStatus) (list []admin.Observer) {
+func (f adminFacts) observers(peers []zab.PeerStatus) (list []show.Observer) {
 	links := f.transport.Peers()
 	for _, o := range peers {
 		i := slices.IndexFunc(links, func(l transport.PeerStatus) bool { return l.ID == o.ID })
@@ -100,7 +109,7 @@ func (f adminFacts) observers(peers []zab.PeerStatus) (list []admin.Observer) {
 			continue
 		}
 		l := &links[i]
-		list = append(list, admin.Observer{ID: int64(o.ID.Number()), Remote: l.Hello.Addr, Since: l.Since, Received: l.FramesIn, Sent: l.FramesOut,
+		list = append(list, show.Observer{ID: int64(o.ID.Number()), Remote: l.Hello.Addr, Since: l.Since, Received: l.FramesIn, Sent: l.FramesOut,
 			Queued: l.ControlBytes + l.BulkBytes, Requests: f.standing.requests[o.ID].Load(), Zxid: int64(o.Match)})
 	}
 	return list
@@ -129,16 +138,17 @@ func activityOf(st *zab.Status) string {
 	return ""
 }
 
-// LastSnapshot implements admin.Server.
-func (f adminFacts) LastSnapshot() (zxid int64, at time.Time) {
+// lastSnapshot returns the newest snapshot; zeros if there is none.
+func (f adminFacts) lastSnapshot() show.Snapshot {
 	ref, ok := f.snapshots.last()
 	if !ok {
-		return 0, at
+		return show.Snapshot{}
 	}
+	s := show.Snapshot{Zxid: int64(ref.Zxid)}
 	if info, err := f.fs.Stat(f.snapshots.store.Path(ref.Name)); err == nil {
-		at = info.ModTime()
+		s.At = info.ModTime()
 	}
-	return int64(ref.Zxid), at
+	return s
 }
 
 // TakeSnapshot implements admin.Server.
@@ -162,8 +172,8 @@ func (f adminFacts) ShedConnections(percent int) int { return f.clients.Shed(per
 const stuckAfter = 10 * time.Second
 
 // Health implements admin.Server.
-func (f adminFacts) Health() []admin.Check {
-	loop := admin.Check{Name: "loop", Concern: admin.Live}
+func (f adminFacts) Health() []show.Check {
+	loop := show.Check{Name: "loop", Concern: show.Live}
 	done := make(chan struct{})
 	f.events.Put(peerEvent{kind: evPing, done: done})
 	select {
@@ -173,19 +183,19 @@ func (f adminFacts) Health() []admin.Check {
 	case <-time.After(stuckAfter):
 		loop.Problem = fmt.Sprintf("the loop that orders requests has not answered for %v", stuckAfter)
 	}
-	applier := admin.Check{Name: "applier", Concern: admin.Live}
+	applier := show.Check{Name: "applier", Concern: show.Live}
 	if since := time.Duration(f.handover.working.Load()); since != 0 && f.clock.Now()-since > stuckAfter {
 		applier.Problem = fmt.Sprintf("the goroutine that applies transactions has been busy with one step for %v", (f.clock.Now() - since).Round(time.Second))
 	}
-	disk := admin.Check{Name: "disk", Concern: admin.Live}
-	log := admin.Check{Name: "log", Concern: admin.Ready}
+	disk := show.Check{Name: "disk", Concern: show.Live}
+	log := show.Check{Name: "log", Concern: show.Ready}
 	switch stats := f.logWriter.Stats(); {
 	case stats.Lacks != nil: // a restart brings no room
 		log.Problem = fmt.Sprintf("the log waits, no segment can be begun: %v", stats.Lacks)
 	case stats.Pending > stuckAfter:
 		disk.Problem = fmt.Sprintf("a write to the log has not ended for %v: see the disk of %s", stats.Pending.Round(time.Second), f.cfg.DataLogDir)
 	}
-	clients := admin.Check{Name: "clients", Concern: admin.Ready}
+	clients := show.Check{Name: "clients", Concern: show.Ready}
 	if remark := f.diskRemark(); remark != "" {
 		clients.Note = "the disk is " + remark
 	}
@@ -202,7 +212,7 @@ func (f adminFacts) Health() []admin.Check {
 		}
 		clients.Problem = fmt.Sprintf("no leader is known: %s (no service for %v)", text, (f.clock.Now() - f.service.IdleSince()).Round(time.Second))
 	}
-	peers := admin.Check{Name: "peers", Concern: admin.Ready}
+	peers := show.Check{Name: "peers", Concern: show.Ready}
 	if f.transport != nil {
 		if deaf := f.transport.Deaf(); deaf != "" {
 			deaf = "this server can't listen for the other servers: " + deaf
@@ -213,5 +223,5 @@ func (f adminFacts) Health() []admin.Check {
 			}
 		}
 	}
-	return []admin.Check{loop, applier, disk, log, clients, peers}
+	return []show.Check{loop, applier, disk, log, clients, peers}
 }

@@ -380,7 +380,7 @@ func TestAdminSnapshotsCanBeOff(t *testing.T) {
 func TestAdminOverview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
-		s.words.version = "1<script>"
+		s.Server.opts.Version = "1<script>"
 		status, body := s.page("/", "")
 		for _, want := range []string{"<td>Role<td>standalone\n", "1&lt;script&gt;", "<td>Check of disk<td>ok\n", `<a href="/commands/monitor">monitor</a>`} {
 			if status != http.StatusOK || !strings.Contains(body, want) {

@@ -19,7 +19,7 @@ import (
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
-	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -184,11 +184,11 @@ func (a *arrivals) waitUntilWanted(x *arrival) error {
 }
 
 // sizes returns the progress of each arrival.
-func (a *arrivals) sizes() (list []monitor.Transfer) {
+func (a *arrivals) sizes() (list []show.Transfer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, x := range a.mu.list {
-		list = append(list, monitor.Transfer{Peer: x.from, Done: x.bytes.Load(), Size: x.size})
+		list = append(list, show.Transfer{Peer: x.from, Done: x.bytes.Load(), Size: x.size})
 	}
 	slices.SortFunc(list, byPeer)
 	return list
@@ -278,7 +278,7 @@ func (a *arrivals) discard(name string) error {
 	return a.snapshots.discard(name)
 }
 
-func byPeer(x, y monitor.Transfer) int { return int(x.Peer) - int(y.Peer) }
+func byPeer(x, y show.Transfer) int { return int(x.Peer) - int(y.Peer) }
 
 // countingReader counts the bytes read, and logs the progress from time to time.
 type countingReader struct {

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
@@ -20,46 +19,62 @@ import (
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
 )
 
 const defaultTraceMask = 306 // Apache's
 
-// words is what a server tells of itself, by four-letter words and by the pages of the
+// words makes what a server shows of itself, by four-letter words and by the pages of the
 // AdminServer.
 type words struct {
-	cfg        *config.Config
-	live       func() *config.Config
-	metrics    *monitor.Metrics
-	clock      *base.Clock
-	standing   *standing
-	service    serviceView
-	version    string
-	fs         vfs.FS
-	state      *state.State
-	tracker    *session.Tracker
-	digests    *digestLog
-	clients    *clients.Clients // set by the start
-	trace      atomic.Int64     // the trace mask, which has no effect
-	read       func() *monitor.Reading
-	diskRemark func() string
-	joiners    func(*monitor.Reading) []fourletter.Joiner
+	cfg      *config.Config
+	live     func() *config.Config
+	metrics  *monitor.Metrics
+	clock    *base.Clock
+	standing *standing
+	service  serviceView
+	fs       vfs.FS
+	state    *state.State
+	tracker  *session.Tracker
+	digests  *digestLog
+	clients  *clients.Clients // set by the start
+	trace    atomic.Int64     // the trace mask, which has no effect
+	read     func() *show.View
+	joiners  func(*show.View) []show.Joiner
 }
 
-// facts is a fourletter.Source: the words as one connection sees them.
-type facts struct {
+// source is a show.Source: the server as one connection sees it.
+type source struct {
 	*words
-	clients.Facts
+	connections clients.Facts
 }
 
-// facts returns the Source for a connection.
-func (w *words) facts(origin uint64) fourletter.Source { return facts{w, w.clients.Facts(origin)} }
+// source returns the Source for a connection.
+func (w *words) source(origin uint64) show.Source { return source{w, w.clients.Facts(origin)} }
 
-func (f facts) Serving() bool   { return f.service.Serving() || f.clients.ReadOnly() }
-func (f facts) ReadOnly() bool  { return f.clients.ReadOnly() && !f.service.Serving() }
-func (f facts) Version() string { return f.version }
+func (f source) Serving() bool           { return f.service.Serving() || f.clients.ReadOnly() }
+func (f source) ReadOnly() bool          { return f.clients.ReadOnly() && !f.service.Serving() }
+func (f source) SetTraceMask(mask int64) { f.trace.Store(mask) }
+func (f source) ResetServerStats()       { show.ResetStats(f.metrics) }
+func (f source) ResetConnectionStats()   { f.connections.ResetConnectionStats() }
 
-func (f facts) Environment() []fourletter.KV {
+// View looks at the server, and adds the lists to what it has read.
+func (f source) View() *show.View {
+	v := f.read()
+	v.TraceMask = f.trace.Load()
+	v.Environment = func() []show.KV { return environment(v.Version) }
+	v.Settings, v.DirSizes = f.settings, f.dirSizes
+	v.Conns, v.Clients = f.connections.Connections, f.connections.Clients
+	v.WatchCount, v.WatchesBySession, v.WatchesByPath = f.watchCount, f.connections.WatchesBySession, f.connections.WatchesByPath
+	v.AllSessions, v.ConnectionDeadlines = func() show.Sessions { return f.sessions(v.Copy) }, f.connectionDeadlines
+	v.Ephemerals, v.Digests = f.ephemerals, f.kept
+	v.Joiners = func() []show.Joiner { return f.joiners(v) }
+	return v
+}
+
+// environment returns the lines of envi.
+func environment(version string) []show.KV {
 	host, _ := os.Hostname()
 	dir, _ := os.Getwd()
 	name, home := "", ""
@@ -69,8 +84,8 @@ func (f facts) Environment() []fourletter.KV {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	mb := func(n uint64) string { return strconv.FormatUint(n>>20, 10) + "MB" }
-	return []fourletter.KV{
-		{Key: "zookeeper.version", Value: f.version},
+	return []show.KV{
+		{Key: "zookeeper.version", Value: version},
 		{Key: "host.name", Value: host},
 		{Key: "go.version", Value: runtime.Version()},
 		{Key: "os.name", Value: runtime.GOOS},
@@ -85,17 +100,17 @@ func (f facts) Environment() []fourletter.KV {
 	}
 }
 
-func (f facts) Settings() fourletter.Settings {
-	data, log := f.DirSizes()
-	return fourletter.Settings{
+func (f source) settings() show.Settings {
+	size := f.dirSizes()
+	return show.Settings{
 		ServerID:            max(f.cfg.MyID, 0),
 		Quorum:              f.quorumSettings(),
 		ClientPort:          actualPort(f.clients.Addr(), f.cfg.ClientPort),
 		SecureClientPort:    actualPort(f.clients.SecureAddr(), f.cfg.ClientTLS.Port),
 		DataDir:             f.cfg.DataDir,
 		DataLogDir:          f.cfg.DataLogDir,
-		DataDirBytes:        data,
-		DataLogBytes:        log,
+		DataDirBytes:        size.Data,
+		DataLogBytes:        size.Log,
 		TickTimeMs:          int(f.cfg.TickTime.Milliseconds()),
 		MaxClientCnxns:      f.live().MaxClientCnxns,
 		MinSessionTimeoutMs: int(f.live().MinSessionTimeout.Milliseconds()),
@@ -112,37 +127,16 @@ func actualPort(at net.Addr, configured int) int {
 	return configured
 }
 
-func (f facts) Server() fourletter.Server {
-	r := f.read()
-	view := fourletter.Server{
-		Mode:         "standalone",
-		MinLatencyMs: r.MinLatency(),
-		AvgLatencyMs: r.AvgLatency(),
-		MaxLatencyMs: r.MaxLatency(),
-		Received:     f.metrics.PacketsReceived.Load(),
-		Sent:         f.metrics.PacketsSent.Load(),
-		Connections:  r.Connections,
-		Outstanding:  r.WaitingRequests,
-		Zxid:         int64(f.state.Applied()),
-		Nodes:        int64(r.Tree.Nodes),
-		Disk:         f.diskRemark(),
-		Drain:        f.clients.DrainRemark(),
-		Joiners:      f.joiners(r),
-	}
-	f.describeRole(&view)
-	return view
-}
-
 // joiners returns the servers that a leader brings up to date.
-func (s *Server) joiners(r *monitor.Reading) (list []fourletter.Joiner) {
-	for i := range r.Peers {
-		p := &r.Peers[i]
+func (s *Server) joiners(v *show.View) (list []show.Joiner) {
+	for i := range v.Peers {
+		p := &v.Peers[i]
 		if p.Synced {
 			continue
 		}
 		left, ok := s.logWriter.BytesAfter(p.Match)
-		j := fourletter.Joiner{ID: int64(p.ID), Snapshot: !ok, LogLeft: left}
-		for _, x := range r.Sending {
+		j := show.Joiner{ID: int64(p.ID), Snapshot: !ok, LogLeft: left}
+		for _, x := range v.Sending {
 			if x.Peer == p.ID {
 				j.Snapshot, j.Sent, j.Size = true, x.Done, x.Size
 			}
@@ -152,23 +146,22 @@ func (s *Server) joiners(r *monitor.Reading) (list []fourletter.Joiner) {
 	return list
 }
 
-func (f facts) Metrics() []fourletter.Metric { return f.read().Words() }
-
-func (f facts) Digests() []fourletter.Digest {
-	var list []fourletter.Digest
+// kept returns the digests that are kept.
+func (f source) kept() []show.Digest {
+	var list []show.Digest
 	for _, e := range f.digests.transactions() {
-		list = append(list, fourletter.Digest{Zxid: int64(e.zxid), Value: int64(e.digest.Lo)})
+		list = append(list, show.Digest{Zxid: int64(e.zxid), Value: int64(e.digest.Lo)})
 	}
 	return list
 }
 
-func (f facts) DirSizes() (snapshots, log int64) {
-	snapshots = dirSize(f.fs, filepath.Join(f.cfg.DataDir, "snap"))
-	log = dirSize(f.fs, data.LogDir(f.cfg.DataLogDir))
+func (f source) dirSizes() show.Dirs {
+	snapshots := dirSize(f.fs, filepath.Join(f.cfg.DataDir, "snap"))
+	log := dirSize(f.fs, data.LogDir(f.cfg.DataLogDir))
 	if f.cfg.DataDir == f.cfg.DataLogDir { // Apache counts the same directory twice
-		return snapshots + log, snapshots + log
+		return show.Dirs{Data: snapshots + log, Log: snapshots + log}
 	}
-	return snapshots, log
+	return show.Dirs{Data: snapshots, Log: log}
 }
 
 // dirSize returns the sum of the sizes of a directory's files.
@@ -186,12 +179,16 @@ func dirSize(fsys vfs.FS, dir string) (size int64) {
 }
 
 // wallTime converts a time of the session tracker into wall clock time.
-func (f facts) wallTime(ms int64) time.Time {
+func (f source) wallTime(ms int64) time.Time {
 	return f.clock.Start().Add(time.Duration(ms) * time.Millisecond).UTC()
 }
 
-func (f facts) Sessions() fourletter.Sessions {
-	var s fourletter.Sessions
+// sessions returns all sessions. Of a copy they are those of the ensemble that it copies.
+func (f source) sessions(ofCopy bool) show.Sessions {
+	var s show.Sessions
+	if ofCopy {
+		return show.Sessions{Learner: true, Timeouts: f.learnerSessions()}
+	}
 	if s.LocalEnabled = f.cfg.LocalSessions; s.LocalEnabled {
 		s.Local = f.sessionBuckets(f.clients.LocalBuckets())
 	}
@@ -203,9 +200,9 @@ func (f facts) Sessions() fourletter.Sessions {
 	return s
 }
 
-func (f facts) sessionBuckets(buckets []session.Bucket) (list []fourletter.SessionBucket) {
+func (f source) sessionBuckets(buckets []session.Bucket) (list []show.SessionBucket) {
 	for _, b := range buckets {
-		out := fourletter.SessionBucket{Expires: f.wallTime(b.At)}
+		out := show.SessionBucket{Expires: f.wallTime(b.At)}
 		for _, id := range b.Sessions {
 			out.Sessions = append(out.Sessions, int64(id))
 		}
@@ -214,50 +211,46 @@ func (f facts) sessionBuckets(buckets []session.Bucket) (list []fourletter.Sessi
 	return list
 }
 
-func (f facts) Ephemerals() []fourletter.SessionPaths {
-	var list []fourletter.SessionPaths
+func (f source) ephemerals() []show.SessionPaths {
+	var list []show.SessionPaths
 	f.state.RLock()
 	defer f.state.RUnlock()
 	for id := range f.state.Tree.EphemeralOwners() {
-		s := fourletter.SessionPaths{Session: int64(id)}
+		s := show.SessionPaths{Session: int64(id)}
 		for path := range f.state.Tree.Ephemerals(id) {
 			s.Paths = append(s.Paths, path)
 		}
 		slices.Sort(s.Paths)
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b fourletter.SessionPaths) int { return cmp.Compare(a.Session, b.Session) })
+	slices.SortFunc(list, func(a, b show.SessionPaths) int { return cmp.Compare(a.Session, b.Session) })
 	return list
 }
 
-func (f facts) WatchCount() fourletter.WatchCount {
+func (f source) watchCount() show.WatchCount {
 	s := f.state.Watches.Summary()
-	return fourletter.WatchCount{Connections: s.Connections, Paths: s.Paths, Watches: s.Watches}
+	return show.WatchCount{Connections: s.Connections, Paths: s.Paths, Watches: s.Watches}
 }
 
-func (f facts) TraceMask() int64        { return f.trace.Load() }
-func (f facts) SetTraceMask(mask int64) { f.trace.Store(mask) }
-func (f facts) ResetServerStats()       { f.metrics.ResetStats() }
-
-// ConnectionDeadlines lists connections with the deadlines of their sessions: zkd closes
+// connectionDeadlines lists connections with the deadlines of their sessions: zkd closes
 // a silent connection when its session expires.
-func (f facts) ConnectionDeadlines() []fourletter.ConnectionBucket {
-	bySession := make(map[int64]fourletter.ConnectionID)
-	var without []fourletter.ConnectionID
-	for _, id := range f.ConnectionIDs() {
+func (f source) connectionDeadlines() []show.ConnectionBucket {
+	bySession := make(map[int64]show.ConnectionID)
+	var without []show.ConnectionID
+	for _, id := range f.connections.ConnectionIDs() {
 		if id.Session == 0 {
 			without = append(without, id)
 		} else {
 			bySession[id.Session] = id
 		}
 	}
-	var list []fourletter.ConnectionBucket
+	var list []show.ConnectionBucket
 	if len(without) > 0 {
 		at := f.clock.Now() + f.live().SessionlessCnxnTimeout
-		list = append(list, fourletter.ConnectionBucket{Expires: f.wallTime(millis(at)), Connections: without})
+		list = append(list, show.ConnectionBucket{Expires: f.wallTime(millis(at)), Connections: without})
 	}
 	for _, b := range f.tracker.Buckets() {
-		out := fourletter.ConnectionBucket{Expires: f.wallTime(b.At)}
+		out := show.ConnectionBucket{Expires: f.wallTime(b.At)}
 		for _, id := range b.Sessions {
 			if c, ok := bySession[int64(id)]; ok {
 				out.Connections = append(out.Connections, c)
@@ -267,6 +260,6 @@ func (f facts) ConnectionDeadlines() []fourletter.ConnectionBucket {
 			list = append(list, out)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b fourletter.ConnectionBucket) int { return a.Expires.Compare(b.Expires) })
+	slices.SortStableFunc(list, func(a, b show.ConnectionBucket) int { return a.Expires.Compare(b.Expires) })
 	return list
 }

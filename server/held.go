@@ -3,8 +3,8 @@ package server
 import (
 	"sync/atomic"
 
-	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/show"
 )
 
 // limits bound the memory that a server holds for work in progress, in bytes. Tests lower
@@ -127,10 +127,10 @@ func (l *loop) showHeld() {
 }
 
 // holdings returns the items and bytes of every part.
-func (s *Server) holdings() []monitor.Holding {
-	list := make([]monitor.Holding, numParts)
+func (s *Server) holdings() []show.Holding {
+	list := make([]show.Holding, numParts)
 	for p := range list {
-		list[p] = monitor.Holding{Items: s.standing.held[p].items.Load(), Bytes: s.standing.held[p].bytes.Load()}
+		list[p] = show.Holding{Items: s.standing.held[p].items.Load(), Bytes: s.standing.held[p].bytes.Load()}
 	}
 	set := func(p part, items int, bytes int64) {
 		list[p].Items, list[p].Bytes = int64(items), bytes

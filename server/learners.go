@@ -15,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
@@ -258,11 +259,11 @@ func (l *learners) endSending(peer zab.SID, x *sending) {
 }
 
 // sizes returns the progress of each snapshot.
-func (l *learners) sizes() (list []monitor.Transfer) {
+func (l *learners) sizes() (list []show.Transfer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for peer, x := range l.mu.sending {
-		list = append(list, monitor.Transfer{Peer: peer, Done: x.bytes.Load(), Size: x.size})
+		list = append(list, show.Transfer{Peer: peer, Done: x.bytes.Load(), Size: x.size})
 	}
 	slices.SortFunc(list, byPeer)
 	return list

@@ -7,14 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
 )
 
@@ -68,8 +67,8 @@ func (s *Server) startForReaders(id uint8, copied bool) error {
 	if err := s.readClientTLS(); err != nil {
 		return err
 	}
-	s.words.read, s.words.diskRemark = s.readForReaders, func() string { return "" }
-	s.clients = s.newClients(readersBackend{backend{&s.service, s.now, s.life.Ending, nil, s.words.factsForReaders}})
+	s.words.read = s.readForReaders
+	s.clients = s.newClients(readersBackend{backend{&s.service, s.now, s.life.Ending, nil, s.words.source}})
 	s.words.clients = s.clients
 	if copied {
 		s.clients.BeginReadOnly()
@@ -105,13 +104,23 @@ func (s *Server) closeForReaders() error {
 }
 
 // readForReaders is read for a server that has clients only.
-func (s *Server) readForReaders() *monitor.Reading {
-	r := &monitor.Reading{Metrics: s.metrics, Ensemble: s.ensemble(), Role: s.standing.role.Load()}
-	s.clients.Show(r)
+func (s *Server) readForReaders() *show.View {
+	v := &show.View{
+		Metrics:  s.metrics,
+		Version:  s.opts.Version,
+		Copy:     true,
+		ReadOnly: s.clients.ReadOnly(),
+		Zxid:     int64(s.state.Applied()),
+		Latency:  s.metrics.Requests.Latency(),
+		Drain:    s.clients.DrainRemark(),
+		Ensemble: s.ensemble(),
+		Role:     s.standing.role.Load(),
+	}
+	s.clients.Show(v)
 	s.state.RLock()
-	r.Tree = s.state.Tree.Stats()
+	v.Tree = s.state.Tree.Stats()
 	s.state.RUnlock()
-	return r
+	return v
 }
 
 // changed publishes a transaction that was applied, with its events. The state is locked.
@@ -140,23 +149,4 @@ func (readersBackend) Submit(subs ...replica.Submission) {
 	if len(subs) > 0 {
 		panic(fmt.Sprintf("server: a reader of a mirror has asked for %v", subs[0].Request.Op))
 	}
-}
-
-// readersFacts are the facts of a server that has clients only.
-type readersFacts struct{ facts }
-
-func (w *words) factsForReaders(origin uint64) fourletter.Source {
-	return readersFacts{facts{w, w.clients.Facts(origin)}}
-}
-
-func (f readersFacts) Server() fourletter.Server {
-	s := f.facts.Server()
-	s.Mode = "read-only"
-	return s
-}
-
-func (f readersFacts) Metrics() []fourletter.Metric { return nil }
-
-func (f readersFacts) Sessions() fourletter.Sessions {
-	return fourletter.Sessions{Learner: true, Timeouts: f.learnerSessions()}
 }

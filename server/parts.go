@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
@@ -12,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
@@ -53,30 +53,28 @@ type backend struct {
 	now         func() time.Duration
 	ending      func() bool
 	submissions *base.Queue[replica.Submission]
-	facts       func(origin uint64) fourletter.Source
+	shows       func(origin uint64) show.Source
 }
 
-func (b backend) Submit(subs ...replica.Submission)     { b.submissions.Put(subs...) }
-func (b backend) Now() time.Duration                    { return b.now() }
-func (b backend) Ending() bool                          { return b.ending() }
-func (b backend) Facts(origin uint64) fourletter.Source { return b.facts(origin) }
+func (b backend) Submit(subs ...replica.Submission) { b.submissions.Put(subs...) }
+func (b backend) Now() time.Duration                { return b.now() }
+func (b backend) Ending() bool                      { return b.ending() }
+func (b backend) Shows(origin uint64) show.Source   { return b.shows(origin) }
 
 func newWords(s *Server) *words {
 	w := &words{
-		cfg:        s.cfg,
-		live:       s.live.Load,
-		metrics:    s.metrics,
-		clock:      &s.clock,
-		standing:   &s.standing,
-		service:    &s.service,
-		version:    s.opts.Version,
-		fs:         s.fs,
-		state:      &s.state,
-		tracker:    s.tracker,
-		digests:    s.digests,
-		read:       s.read,
-		diskRemark: s.diskRemark,
-		joiners:    s.joiners,
+		cfg:      s.cfg,
+		live:     s.live.Load,
+		metrics:  s.metrics,
+		clock:    &s.clock,
+		standing: &s.standing,
+		service:  &s.service,
+		fs:       s.fs,
+		state:    &s.state,
+		tracker:  s.tracker,
+		digests:  s.digests,
+		read:     s.read,
+		joiners:  s.joiners,
 	}
 	w.trace.Store(defaultTraceMask)
 	return w

@@ -4,51 +4,18 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// modeOf returns the names that clients and operators use for a role in service and for
-// its activity.
-func modeOf(st *zab.Status) (mode, doing string) {
-	switch {
-	case st.Role == zab.Leading:
-		return "leader", "leading - broadcast"
-	case st.Observer:
-		return "observer", "observing - broadcast"
-	default:
-		return "follower", "following - broadcast"
-	}
-}
-
-// describeRole fills in the part of srvr about the ensemble.
-func (f facts) describeRole(view *fourletter.Server) {
-	if !f.cfg.Replicated() {
-		return
-	}
-	if f.ReadOnly() {
-		view.Mode = "read-only"
-		return
-	}
-	st := f.standing.role.Load()
-	view.Mode, view.PeerState = modeOf(st)
-	if st.Role == zab.Leading {
-		p := &f.metrics.ProposalSizes
-		view.ProposalSizes = &fourletter.ProposalSizes{Last: p.Last.Load(), Min: p.Least.Load(), Max: p.Most.Load()}
-	}
-	if st.Observer {
-		view.ObserverMaster = int64(st.Leader)
-	}
-}
-
 // quorumSettings returns the part of conf about the ensemble.
-func (f facts) quorumSettings() *fourletter.Quorum {
+func (f source) quorumSettings() *show.Quorum {
 	if !f.cfg.Replicated() {
 		return nil
 	}
 	self := f.cfg.Self()
-	q := &fourletter.Quorum{
+	q := &show.Quorum{
 		InitLimit:    int(f.cfg.InitLimit / f.cfg.TickTime),
 		SyncLimit:    int(f.cfg.SyncLimit / f.cfg.TickTime),
 		ElectionAlg:  3,
@@ -70,14 +37,14 @@ func (f facts) quorumSettings() *fourletter.Quorum {
 
 // learnerSessions lists all sessions with their timeouts, which is all that a server
 // knows that does not lead.
-func (f facts) learnerSessions() []fourletter.SessionTimeout {
-	var list []fourletter.SessionTimeout
+func (f source) learnerSessions() []show.SessionTimeout {
+	var list []show.SessionTimeout
 	f.state.RLock()
 	defer f.state.RUnlock()
 	for id, timeoutMs := range f.state.Tree.Sessions() {
-		list = append(list, fourletter.SessionTimeout{Session: int64(id), TimeoutMs: int64(timeoutMs)})
+		list = append(list, show.SessionTimeout{Session: int64(id), TimeoutMs: int64(timeoutMs)})
 	}
-	slices.SortFunc(list, func(a, b fourletter.SessionTimeout) int { return int(min(max(a.Session-b.Session, -1), 1)) })
+	slices.SortFunc(list, func(a, b show.SessionTimeout) int { return int(min(max(a.Session-b.Session, -1), 1)) })
 	return list
 }
 
@@ -93,7 +60,7 @@ func explainRole(st zab.Status) string {
 	case zab.SyncingFollower:
 		return "learner, not yet in service"
 	case zab.Leading, zab.Following:
-		mode, _ := modeOf(&st)
+		mode, _ := show.ModeOf(&st)
 		return mode
 	}
 	return fmt.Sprintf("halted: %s", st.Reason)

@@ -8,8 +8,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
-	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/show"
 )
 
 // exceededQuotas are the paths whose quota was exceeded at the last check.
@@ -62,11 +62,11 @@ func (s *Server) recountQuotas() {
 const maxRecounts = 100
 
 // quotas returns the quotas of each namespace.
-func (s *Server) quotas() []monitor.NamespaceQuotas {
+func (s *Server) quotas() []show.NamespaceQuotas {
 	s.state.RLock()
 	list := slices.Collect(s.state.Tree.Quotas())
 	s.state.RUnlock()
-	return monitor.ByNamespace(list)
+	return show.ByNamespace(list)
 }
 
 // quotaFields returns the usage and the limits that are set.

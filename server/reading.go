@@ -6,16 +6,16 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// read returns all values shown of the server. It may be called once the state has been
-// recovered, from any goroutine.
-func (s *Server) read() *monitor.Reading {
+// read looks at the server. This is where a show.View is filled; a source adds the lists of words and
+// pages. It may be called once the state has been recovered, from any goroutine.
+func (s *Server) read() *show.View {
 	now := s.now()
 	log := s.logWriter.Stats()
-	r := &monitor.Reading{
+	v := &show.View{
 		Metrics:          s.metrics,
 		Now:              now,
 		Watches:          s.state.Watches.Count(),
@@ -34,31 +34,35 @@ func (s *Server) read() *monitor.Reading {
 		LearnerReads:     s.loop.learners.waiting.Load(),
 		Sending:          s.loop.learners.sizes(),
 		Arriving:         s.loop.arrivals.sizes(),
-		Held:             s.holdings,
-		Troubles:         s.troubles,
-		Quotas:           s.quotas,
+		Version:          s.opts.Version,
+		ReadOnly:         s.clients.ReadOnly() && !s.service.Serving(),
+		Zxid:             int64(s.state.Applied()),
+		Latency:          s.metrics.Requests.Latency(),
+		Disk:             s.diskRemark(),
+		Drain:            s.clients.DrainRemark(),
+		Lists:            show.Lists{Held: s.holdings, Troubles: s.troubles, Quotas: s.quotas},
 	}
-	s.clients.Show(r)
+	s.clients.Show(v)
 	s.state.RLock()
-	r.Tree = s.state.Tree.Stats()
-	r.Sessions = s.state.Tree.NumSessions()
+	v.Tree = s.state.Tree.Stats()
+	v.Sessions = s.state.Tree.NumSessions()
 	s.state.RUnlock()
-	r.OpenFiles, r.MaxFiles = fileDescriptors()
-	division := divideDescriptors(r.MaxFiles, len(s.cfg.Members.Servers))
-	r.FilesForClients, r.FilesForHTTP, r.FilesForOwn = division.Clients, division.HTTP, division.Own
-	r.MemoryLive, r.MemoryLimit = memory()
-	if peers := s.standing.peers.Load(); peers != nil && r.Role.Role == zab.Leading {
-		r.Peers = *peers
+	v.OpenFiles, v.MaxFiles = fileDescriptors()
+	division := divideDescriptors(v.MaxFiles, len(s.cfg.Members.Servers))
+	v.FilesForClients, v.FilesForHTTP, v.FilesForOwn = division.Clients, division.HTTP, division.Own
+	v.MemoryLive, v.MemoryLimit = memory()
+	if peers := s.standing.peers.Load(); peers != nil && v.Role.Role == zab.Leading {
+		v.Peers = *peers
 	}
-	if r.Ensemble {
+	if v.Ensemble {
 		lists := s.standing.lists.Load()
-		r.Voters, r.Members = lists.settled.NumVoters(), lists.settled.String()
-		r.FileMembers = s.standing.intro.Load().Members.String()
+		v.Voters, v.Members = lists.settled.NumVoters(), lists.settled.String()
+		v.FileMembers = s.standing.intro.Load().Members.String()
 		if text := s.following.problem.Load(); text != nil {
-			r.Unfollowed = *text
+			v.Unfollowed = *text
 		}
 	}
-	return r
+	return v
 }
 
 // memory returns what the last garbage collection has left, and the limit of the process's memory, 0 for

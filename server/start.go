@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -69,7 +70,7 @@ func New(opts Options) (*Server, error) {
 	s.state.Watches = watch.New()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
 	s.words = newWords(s)
-	s.registry.MustRegister(monitor.NewCollector(opts.Version, s.read))
+	s.registry.MustRegister(show.NewCollector(opts.Version, s.read))
 	s.registry.MustRegister(ids.Metrics()...)
 	s.audit = audit.NewTrail(opts.FS, opts.Logger, s.registry, s.life.Fail)
 	return s, nil
@@ -169,7 +170,7 @@ func (s *Server) startLoops(found *data.Recovered) error {
 	if err := s.readClientTLS(); err != nil {
 		return err
 	}
-	s.clients = s.newClients(backend{&s.service, s.now, s.life.Ending, s.submissions, s.words.facts})
+	s.clients = s.newClients(backend{&s.service, s.now, s.life.Ending, s.submissions, s.words.source})
 	s.words.clients = s.clients
 	s.applier = newApplier(s, found.Ensemble)
 	s.loop = newLoop(s, s.newCore(found), found)

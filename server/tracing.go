@@ -3,7 +3,7 @@ package server
 import (
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/traces"
 )
 
@@ -21,8 +21,8 @@ func (s *Server) startTraces() (err error) {
 		Server:      uint8(s.id),
 		Version:     s.opts.Version,
 		Role: func() string {
-			r := monitor.Reading{Ensemble: s.ensemble(), Role: s.standing.role.Load()}
-			return r.RoleName()
+			v := show.View{Ensemble: s.ensemble(), Role: s.standing.role.Load()}
+			return v.RoleName()
 		},
 		Now: s.now,
 		Lost: func(spans int, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -50,7 +50,7 @@ func (s *Server) watchVoters(now time.Duration) {
 }
 
 // troubles returns what the server knows to be wrong with it.
-func (s *Server) troubles() (t monitor.Troubles) {
+func (s *Server) troubles() (t show.Troubles) {
 	now := s.now()
 	t.Clock = time.Now()
 	stats := s.logWriter.Stats()

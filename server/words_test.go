@@ -14,10 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -406,9 +405,9 @@ func TestSrvrShowsJoiners(t *testing.T) {
 	s.connect(t).create("/a", "1")
 	r := s.read()
 	r.Peers = []zab.PeerStatus{{ID: 4, Synced: true}, {ID: 5}, {ID: 6, Match: s.state.Applied()}}
-	r.Sending = []monitor.Transfer{{Peer: 5, Done: 10, Size: 100}}
+	r.Sending = []show.Transfer{{Peer: 5, Done: 10, Size: 100}}
 	list := s.joiners(r)
-	if len(list) != 2 || list[0] != (fourletter.Joiner{ID: 5, Snapshot: true, Sent: 10, Size: 100, LogLeft: list[0].LogLeft}) ||
+	if len(list) != 2 || list[0] != (show.Joiner{ID: 5, Snapshot: true, Sent: 10, Size: 100, LogLeft: list[0].LogLeft}) ||
 		list[1].ID != 6 || list[1].Snapshot || list[1].LogLeft > list[0].LogLeft {
 		t.Errorf("joiners %+v", list)
 	}

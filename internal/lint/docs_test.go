@@ -149,7 +149,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"server/monitor/names.go", "server/monitor/native.go", "server/monitor/collector.go", "server/wal/metrics.go"} {
+	for _, name := range []string{"server/show/histograms.go", "server/show/collector.go", "server/wal/metrics.go"} {
 		text, err := os.ReadFile(path.Join(root, name))
 		if err != nil {
 			t.Fatal(err)

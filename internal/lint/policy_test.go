@@ -56,7 +56,7 @@ const ours = `
 	internal/buildinfo: none
 
 	# The four-letter words' data as JSON, over HTTP.
-	server/admin:      fourletter jute server/fair server/limits
+	server/admin:      fourletter jute server/fair server/limits server/monitor server/show server/zab
 	# The bill of materials of a release.
 	internal/sbom:     none
 	# The ids of traces and their spans.
@@ -97,10 +97,12 @@ const ours = `
 	server/config:     internal/console internal/jaas internal/keystore internal/secret internal/vfs server/auth server/auth/sasl server/limits server/secure
 
 	# It declares the view that it renders; the server fills it.
-	fourletter:        internal/console
+	fourletter:        none
 
 	# What a server counts of itself, by the names that operators know.
-	server/monitor:    jute fourletter server/datatree server/limits server/zab
+	server/monitor:    jute
+	# One view of a server, which the words, the pages and the metrics show.
+	server/show:       fourletter internal/console jute server/datatree server/limits server/monitor server/zab
 
 	# What it sends of sampled requests to a collector.
 	server/traces:     jute internal/spans internal/traceid
@@ -124,7 +126,7 @@ const ours = `
 	server/clients/readable: none
 	server/clients/views: jute server/datatree server/fair
 	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/readable server/clients/register server/clients/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/monitor
-	                   server/replica server/secure server/session server/state server/traces server/watch
+	                   server/replica server/secure server/session server/show server/state server/traces server/watch
 
 	# Assembly.
 	# What the parts of a server may have: its clock, queues, and life.
@@ -133,7 +135,7 @@ const ours = `
 	                   server/admin server/archive server/audit server/base server/history
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
-	                   server/clients server/monitor server/replica server/secure server/session server/snapshot server/state server/traces server/wal server/watch server/zab server/zab/transport
+	                   server/clients server/monitor server/replica server/secure server/session server/show server/snapshot server/state server/traces server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/archive server/auth server/auth/sasl server/config server/data server/fair server/history server/limits server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
@@ -261,7 +263,7 @@ const theirs = `
 	go.opentelemetry.io:                internal/spans client/oteltrace server server/traces test/bench tests
 	google.golang.org/protobuf:         test/bench tests
 	github.com/prometheus/client_model: server/monitor
-	github.com/prometheus/client_golang: server server/audit server/identities server/data server/monitor server/secure server/zab/transport server/wal server/snapshot cmd/zkd
+	github.com/prometheus/client_golang: server server/audit server/identities server/data server/monitor server/secure server/show server/zab/transport server/wal server/snapshot cmd/zkd
 	github.com/spf13/cobra:             cmd/ internal/commands internal/testing/manual internal/testing/doclines
 	github.com/HdrHistogram:            cmd/zkbench/bench test/bench/etcd
 	go.etcd.io/etcd:                    test/bench/etcd

@@ -10,20 +10,16 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/server/show"
 )
 
-// Server is what the commands show of a server besides its four-letter words.
+// Server is what the commands need of a server.
 type Server interface {
-	fourletter.Source
-	// Peer returns the server's part in its ensemble; false if it is standalone.
-	Peer() (Peer, bool)
-	// LastSnapshot returns the newest snapshot; zeros if there is none.
-	LastSnapshot() (zxid int64, at time.Time)
-	// Health returns the checks of livez and readyz.
-	Health() []Check
+	show.Source
+	// Health returns the checks of livez and readyz. It waits for no lock that a stuck part may hold.
+	Health() []show.Check
 	// TakeSnapshot writes a snapshot of all that is applied now, and opens it.
 	TakeSnapshot(ctx context.Context) (Snapshot, error)
 	// FollowLog returns a stream of what is committed after a zxid, encoded as an archive is, if
@@ -52,39 +48,6 @@ type LogStream interface {
 	Close() error
 }
 
-// Peer is a server's part in its ensemble. Addresses are host:port.
-type Peer struct {
-	ID     int64
-	Leads  bool
-	Leader int64 // -1 if none is known
-	Voter  bool
-	// Activity is election, discovery, synchronization or broadcast.
-	Activity string
-	Members  []Member
-	// Observers are those that follow this leader, by id.
-	Observers []Observer
-}
-
-// Observer is an observer that follows this leader, and the link to it.
-type Observer struct {
-	ID     int64
-	Remote string    // host:port
-	Since  time.Time // the link
-	// Received and Sent are frames, and Queued are bytes that wait to be sent.
-	Received, Sent uint64
-	Queued         int
-	Requests       uint64 // that it has forwarded
-	Zxid           int64  // it has all up to this one
-}
-
-// Member is a row of the list of members.
-type Member struct {
-	ID               int64
-	Quorum, Election []string
-	Client           string
-	Observer         bool
-}
-
 // command is a row of the table of commands.
 type command struct {
 	name    string
@@ -104,9 +67,10 @@ type command struct {
 // query is a request for a command.
 type query struct {
 	Server
-	config string      // the text of the configuration file
-	may    func() bool // of a command that changes something: whether its sender may have more
-	args   url.Values  // of the URL
+	*show.View             // of a command with run
+	config     string      // the text of the configuration file
+	may        func() bool // of a command that changes something: whether its sender may have more
+	args       url.Values  // of the URL
 }
 
 // commands returns the table, by name.
@@ -118,10 +82,10 @@ func commands() []command {
 		{name: "dirs", run: query.dirs},
 		{name: "dump", run: query.dump},
 		{name: "environment", aliases: []string{"env", "envi"}, anytime: true, run: query.environment},
-		{name: "get_trace_mask", aliases: []string{"gtmk"}, anytime: true, run: func(q query) object { return object{{"tracemask", q.TraceMask()}} }},
+		{name: "get_trace_mask", aliases: []string{"gtmk"}, anytime: true, run: func(q query) object { return object{{"tracemask", q.TraceMask}} }},
 		{name: "hash", run: query.hash},
 		{name: "initial_configuration", aliases: []string{"icfg"}, run: func(q query) object { return object{{"initial_configuration", q.config}} }},
-		{name: "is_read_only", aliases: []string{"isro"}, run: func(q query) object { return object{{"read_only", q.ReadOnly()}} }},
+		{name: "is_read_only", aliases: []string{"isro"}, run: func(q query) object { return object{{"read_only", q.View.ReadOnly}} }},
 		{name: "last_snapshot", aliases: []string{"lsnp"}, run: query.lastSnapshot},
 		{name: "leader", aliases: []string{"lead"}, run: query.leader},
 		{name: "log", changes: true, serve: (*handler).log},
@@ -168,7 +132,7 @@ func (q query) configuration() object {
 // connections lists the connections, in full or only their traffic.
 func (q query) connections(full bool) object {
 	var plain, secure list
-	for _, c := range q.Server.Connections() {
+	for _, c := range q.Conns() {
 		if c.Secure {
 			secure = append(secure, connection(c, full))
 		} else {
@@ -184,27 +148,27 @@ func (q query) connections(full bool) object {
 func (q query) top() object {
 	by, order := cmp.Or(q.args.Get("by"), "address"), cmp.Or(q.args.Get("order"), "requests")
 	n, err := strconv.Atoi(cmp.Or(q.args.Get("n"), "20"))
-	name := map[string]func(u *fourletter.ClientUse) string{
-		"session":  func(u *fourletter.ClientUse) string { return "0x" + strconv.FormatUint(uint64(u.Session), 16) },
-		"address":  func(u *fourletter.ClientUse) string { return u.Address },
-		"identity": func(u *fourletter.ClientUse) string { return u.Identity },
+	name := map[string]func(u *show.ClientUse) string{
+		"session":  func(u *show.ClientUse) string { return "0x" + strconv.FormatUint(uint64(u.Session), 16) },
+		"address":  func(u *show.ClientUse) string { return u.Address },
+		"identity": func(u *show.ClientUse) string { return u.Identity },
 	}[by]
-	amount := map[string]func(u *fourletter.ClientUse) int64{
-		"requests": func(u *fourletter.ClientUse) int64 { return u.Requests },
-		"bytes":    func(u *fourletter.ClientUse) int64 { return u.BytesIn + u.BytesOut },
-		"watches":  func(u *fourletter.ClientUse) int64 { return u.Watches },
+	amount := map[string]func(u *show.ClientUse) int64{
+		"requests": func(u *show.ClientUse) int64 { return u.Requests },
+		"bytes":    func(u *show.ClientUse) int64 { return u.BytesIn + u.BytesOut },
+		"watches":  func(u *show.ClientUse) int64 { return u.Watches },
 	}[order]
 	if name == nil || amount == nil || err != nil || n < 0 {
 		return object{{"error", "by is session, address or identity; order is requests, bytes or watches; n is a number"}}
 	}
-	sums := make(map[string]*fourletter.ClientUse)
+	sums := make(map[string]*show.ClientUse)
 	for _, u := range q.Clients() {
 		if by == "session" && u.Session == 0 {
 			continue
 		}
 		sum := sums[name(&u)]
 		if sum == nil {
-			sum = &fourletter.ClientUse{}
+			sum = &show.ClientUse{}
 			sums[name(&u)] = sum
 		}
 		sum.Add(&u)
@@ -223,7 +187,7 @@ func (q query) top() object {
 	return object{{"by", by}, {"order", order}, {"top", rows}}
 }
 
-func connection(c fourletter.Connection, full bool) object {
+func connection(c show.Connection, full bool) object {
 	interest := 0
 	if c.Reading {
 		interest |= 1
@@ -247,13 +211,13 @@ func connection(c fourletter.Connection, full bool) object {
 }
 
 func (q query) dirs() object {
-	data, log := q.DirSizes()
-	return object{{"datadir_size", data}, {"logdir_size", log}}
+	size := q.DirSizes()
+	return object{{"datadir_size", size.Data}, {"logdir_size", size.Log}}
 }
 
 func (q query) dump() object {
 	expiries, owners := object{}, object{}
-	for _, b := range q.Sessions().Buckets {
+	for _, b := range q.AllSessions().Buckets {
 		expiries = append(expiries, field{strconv.FormatInt(b.Expires.UnixMilli(), 10), listOf(b.Sessions, asIs)})
 	}
 	for _, e := range q.Ephemerals() {
@@ -272,42 +236,41 @@ func (q query) environment() (o object) {
 }
 
 func (q query) hash() object {
-	return object{{"digests", listOf(q.Digests(), func(d fourletter.Digest) any {
+	return object{{"digests", listOf(q.Digests(), func(d show.Digest) any {
 		return object{{"zxid", d.Zxid}, {"digest", d.Value}, {"digest_version", 2}}
 	})}}
 }
 
 func (q query) lastSnapshot() object {
-	zxid, at := q.LastSnapshot()
-	return object{{"zxid", strconv.FormatInt(zxid, 16)}, {"timestamp", max(at.Unix(), 0)}}
+	s := q.LastSnapshot()
+	return object{{"zxid", strconv.FormatInt(s.Zxid, 16)}, {"timestamp", max(s.At.Unix(), 0)}}
 }
 
 func (q query) leader() object {
-	p, ok := q.Peer()
-	if !ok {
+	p := q.Peer()
+	if p == nil {
 		return object{{"error", "server is not initialized"}}
 	}
 	o := object{{"is_leader", p.Leads}}
 	if p.Leader >= 0 {
-		o = append(o, object{{"leader_id", p.Leader}, {"leader_ip", hostOf(p.member(p.Leader).Quorum)}}...)
+		o = append(o, object{{"leader_id", p.Leader}, {"leader_ip", hostOf(p.Member(p.Leader).Quorum)}}...)
 	}
 	return o
 }
 
 // monitor shows the keys of mntr.
 func (q query) monitor() object {
-	o := object{{"version", q.Version()}}
-	if q.Serving() {
-		s := q.Server.Server()
-		o = append(o, field{"server_state", s.Mode})
-		if s.PeerState != "" {
-			o = append(o, field{"peer_state", s.PeerState})
+	o := object{{"version", q.Version}}
+	if q.Server.Serving() {
+		o = append(o, field{"server_state", q.Mode()})
+		if state := q.PeerState(); state != "" {
+			o = append(o, field{"peer_state", state})
 		}
-		if s.ObserverMaster != 0 {
-			o = append(o, field{"observer_master_id", s.ObserverMaster})
+		if id := q.ObserverMaster(); id != 0 {
+			o = append(o, field{"observer_master_id", id})
 		}
 	}
-	for _, m := range q.Metrics() {
+	for _, m := range q.Words() {
 		o = append(o, field{m.Name, number(m.Value)})
 	}
 	return o
@@ -324,8 +287,8 @@ func number(text string) any {
 }
 
 func (q query) observers() object {
-	p, _ := q.Peer()
-	return object{{"synced_observers", len(p.Observers)}, {"observers", listOf(p.Observers, func(o Observer) any {
+	p := cmp.Or(q.Peer(), &show.Peer{})
+	return object{{"synced_observers", len(p.Observers)}, {"observers", listOf(p.Observers, func(o show.Observer) any {
 		waiting := 0
 		if o.Queued > 0 {
 			waiting = 1 // frames wait as one text
@@ -337,10 +300,9 @@ func (q query) observers() object {
 }
 
 func (q query) serverStats() object {
-	s := q.Server.Server()
-	data, log := q.DirSizes()
+	size := q.DirSizes()
 	metrics := make(map[string]any)
-	for _, m := range q.Metrics() {
+	for _, m := range q.Words() {
 		metrics[m.Name] = number(m.Value)
 	}
 	sizes := func(what string) object {
@@ -350,20 +312,20 @@ func (q query) serverStats() object {
 		}
 		return o
 	}
-	o := object{{"version", q.Version()}, {"read_only", q.ReadOnly()}, {"server_stats", object{
-		{"packets_sent", s.Sent}, {"packets_received", s.Received}, {"fsync_threshold_exceed_count", cmp.Or(metrics["fsync_threshold_exceed_count"], any(0))},
+	o := object{{"version", q.Version}, {"read_only", q.View.ReadOnly}, {"server_stats", object{
+		{"packets_sent", q.PacketsSent.Load()}, {"packets_received", q.PacketsReceived.Load()}, {"fsync_threshold_exceed_count", cmp.Or(metrics["fsync_threshold_exceed_count"], any(0))},
 		{"client_response_stats", sizes("client_response")},
-		{"data_dir_size", data}, {"log_dir_size", log}, {"provider_null", false}, {"server_state", s.Mode},
-		{"last_processed_zxid", s.Zxid}, {"outstanding_requests", s.Outstanding},
-		{"avg_latency", s.AvgLatencyMs}, {"max_latency", s.MaxLatencyMs}, {"min_latency", s.MinLatencyMs},
-		{"num_alive_client_connections", s.Connections}, {"uptime", metrics["uptime"]},
+		{"data_dir_size", size.Data}, {"log_dir_size", size.Log}, {"provider_null", false}, {"server_state", q.Mode()},
+		{"last_processed_zxid", q.Zxid}, {"outstanding_requests", q.WaitingRequests},
+		{"avg_latency", q.Latency.Avg}, {"max_latency", q.Latency.Max}, {"min_latency", q.Latency.Min},
+		{"num_alive_client_connections", q.View.Connections}, {"uptime", metrics["uptime"]},
 		{"auth_failed_count", cmp.Or(metrics["auth_failed_count"], any(0))}, {"non_mtlsremote_conn_count", cmp.Or(metrics["non_mtls_remote_conn_count"], any(0))},
 		{"non_mtlslocal_conn_count", cmp.Or(metrics["non_mtls_local_conn_count"], any(0))},
 	}}, {"client_response", sizes("client_response")}}
-	if p := s.ProposalSizes; p != nil {
-		o = append(o, field{"proposal_stats", object{{"last_buffer_size", p.Last}, {"min_buffer_size", p.Min}, {"max_buffer_size", p.Max}}})
+	if p := q.LeaderProposals(); p != nil {
+		o = append(o, field{"proposal_stats", object{{"last_buffer_size", p.Last.Load()}, {"min_buffer_size", p.Least.Load()}, {"max_buffer_size", p.Most.Load()}}})
 	}
-	return append(o, field{"node_count", s.Nodes})
+	return append(o, field{"node_count", q.Tree.Nodes})
 }
 
 func (q query) setTraceMask() object {
@@ -376,7 +338,7 @@ func (q query) setTraceMask() object {
 }
 
 func (q query) votingView() object {
-	p, _ := q.Peer()
+	p := cmp.Or(q.Peer(), &show.Peer{})
 	view := object{}
 	for _, m := range p.Members {
 		if m.Observer {
@@ -412,28 +374,18 @@ func (q query) watchesByPath() object {
 }
 
 func (q query) zabState() object {
-	p, ok := q.Peer()
-	if !ok {
+	p := q.Peer()
+	if p == nil {
 		return object{{"voting", false}, {"zabstate", ""}}
 	}
-	self := p.member(p.ID)
-	zxid := uint64(q.Server.Server().Zxid)
+	self := p.Member(p.ID)
+	zxid := uint64(q.Zxid)
 	return object{
 		{"myid", p.ID}, {"is_leader", p.Leads},
 		{"quorum_address", addresses(self.Quorum)}, {"election_address", addresses(self.Election)}, {"client_address", self.Client},
 		{"voting", p.Voter}, {"last_zxid", "0x" + strconv.FormatUint(zxid, 16)},
 		{"zab_epoch", zxid >> 32}, {"zab_counter", zxid & 0xffffffff}, {"zabstate", p.Activity},
 	}
-}
-
-// member returns the member with an id, or one without addresses.
-func (p *Peer) member(id int64) Member {
-	for _, m := range p.Members {
-		if m.ID == id {
-			return m
-		}
-	}
-	return Member{}
 }
 
 // addresses shows the addresses of this server, as Apache's server does. All count as reachable: it

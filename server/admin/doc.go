@@ -8,7 +8,7 @@
 //	GET /readyz            200 if this server serves clients now
 //	GET /healthz           both; ?verbose lists each check with its reason
 //
-// The commands show the same data as the four-letter words, from a fourletter.Source.
+// The commands show the same data as the four-letter words, from a show.View.
 // Those that change something need an identity with all permissions on the root: see
 // Options.Authorize. Headers that a proxy adds are ignored.
 //

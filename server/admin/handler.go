@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/server/fair"
+	"github.com/zkd-project/zkd/server/show"
 )
 
 // Options configure a Handler.
@@ -58,9 +59,9 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET "+o.URL+"/{name}", h.command)
 	mux.HandleFunc("POST "+o.URL+"/{name}", h.command)
 	mux.HandleFunc("GET /v1/feed", h.feed)
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, Live) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, Ready) })
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, Live|Ready) })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, show.Live) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, show.Ready) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { h.health(w, r, show.Live|show.Ready) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodTrace {
 			w.WriteHeader(http.StatusForbidden)
@@ -107,7 +108,7 @@ func (h *handler) command(w http.ResponseWriter, r *http.Request) {
 		problem = "Unknown command: " + name
 	case (r.Method == http.MethodPost) != c.posted:
 		status, problem = http.StatusMethodNotAllowed, "The method "+r.Method+" is not that of this command"
-	case !c.anytime && !q.Serving():
+	case !c.anytime && !q.Server.Serving():
 		problem = notServing
 	default:
 		if c.changes {
@@ -120,6 +121,7 @@ func (h *handler) command(w http.ResponseWriter, r *http.Request) {
 				return // it has answered
 			}
 		default:
+			q.View = q.Server.View()
 			answer = c.run(q)
 		}
 	}

@@ -3,30 +3,13 @@ package admin
 import (
 	"fmt"
 	"net/http"
+
+	"github.com/zkd-project/zkd/server/show"
 )
-
-// Concern says which pages a check belongs to.
-type Concern int
-
-// The concerns of a check.
-const (
-	Live  Concern = 1 << iota // the process makes progress; if not, it should be restarted
-	Ready                     // this server serves clients now
-)
-
-// Check is a part of a server's health.
-type Check struct {
-	Name    string
-	Concern Concern
-	// Problem is the reason why the check fails; "" if it passes.
-	Problem string
-	// Note is something that an operator should know although the check passes.
-	Note string
-}
 
 // health answers 200 if the checks of the concern pass, and else 503. The answer has the
 // reasons of failed checks and all notes, and other checks only with ?verbose.
-func (h *handler) health(w http.ResponseWriter, r *http.Request, of Concern) {
+func (h *handler) health(w http.ResponseWriter, r *http.Request, of show.Concern) {
 	failed := 0
 	text := ""
 	verbose := r.URL.Query().Has("verbose")

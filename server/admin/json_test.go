@@ -1,6 +1,8 @@
 package admin
 
-import "testing"
+import (
+	"testing"
+)
 
 // The wanted text is what Apache's server prints for such values.
 func TestJSON(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 
 // overview is the page at / for people.
 func (h *handler) overview(w http.ResponseWriter, _ *http.Request) {
-	q := h.Server()
+	s := h.Server()
+	v := s.View()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	var b strings.Builder
@@ -18,16 +19,15 @@ func (h *handler) overview(w http.ResponseWriter, _ *http.Request) {
 	row := func(name, value string) {
 		fmt.Fprintf(&b, "<tr><td>%s<td>%s\n", name, html.EscapeString(value))
 	}
-	row("Version", q.Version())
-	if q.Serving() {
-		s := q.Server()
-		row("Role", s.Mode)
-		row("Last transaction", fmt.Sprintf("0x%x", s.Zxid))
-		row("Nodes", fmt.Sprint(s.Nodes))
-		row("Connections", fmt.Sprint(s.Connections))
-		row("Latency min/avg/max", fmt.Sprintf("%d/%.4g/%d ms", s.MinLatencyMs, s.AvgLatencyMs, s.MaxLatencyMs))
+	row("Version", v.Version)
+	if s.Serving() {
+		row("Role", v.Mode())
+		row("Last transaction", fmt.Sprintf("0x%x", v.Zxid))
+		row("Nodes", fmt.Sprint(v.Tree.Nodes))
+		row("Connections", fmt.Sprint(v.Connections))
+		row("Latency min/avg/max", fmt.Sprintf("%d/%.4g/%d ms", v.Latency.Min, v.Latency.Avg, v.Latency.Max))
 	}
-	for _, c := range q.Health() {
+	for _, c := range s.Health() {
 		text := "ok"
 		switch {
 		case c.Problem != "":

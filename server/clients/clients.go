@@ -24,6 +24,7 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/traces"
 )
@@ -48,7 +49,7 @@ type Backend interface {
 	// IdleSince returns when the server last stopped serving, if it does not serve.
 	IdleSince() time.Duration
 	// Facts returns the data that the four-letter words show to a connection.
-	Facts(origin uint64) fourletter.Source
+	Shows(origin uint64) show.Source
 }
 
 // Limits bound the memory held by connections, in bytes.
@@ -292,32 +293,32 @@ func (s *Clients) ReadOnly() bool { return s.readOnly.Load() }
 // LocalBuckets returns the local sessions by their deadlines.
 func (s *Clients) LocalBuckets() []session.Bucket { return s.locals.Buckets() }
 
-// Show sets the fields of a reading that concern the clients.
-func (s *Clients) Show(r *monitor.Reading) {
-	r.LocalSessions = s.locals.Len()
-	r.Connections = s.conns.Len()
-	r.WaitingRequests, r.WaitingBytes = s.throttler.waiting.Load(), s.throttler.bytes.Load()
-	r.LargeBytes = s.largeBytes.Load()
-	r.Stalls = s.throttler.stalls.Load()
+// Show sets the fields of a view that concern the clients.
+func (s *Clients) Show(v *show.View) {
+	v.LocalSessions = s.locals.Len()
+	v.Connections = s.conns.Len()
+	v.WaitingRequests, v.WaitingBytes = s.throttler.waiting.Load(), s.throttler.bytes.Load()
+	v.LargeBytes = s.largeBytes.Load()
+	v.Stalls = s.throttler.stalls.Load()
 	if t := s.limits.Load(); t != nil {
-		r.Limits = t.Figures()
+		v.Limits = t.Figures()
 	}
 	feeds := s.places.Usage()
-	r.Feeds, r.FeedsRefused, r.FeedsDisplaced, r.FeedsCompacted = feeds.Open, feeds.Refused, feeds.Displaced, feeds.Compacted
+	v.Feeds, v.FeedsRefused, v.FeedsDisplaced, v.FeedsCompacted = feeds.Open, feeds.Refused, feeds.Displaced, feeds.Compacted
 	if h := s.feeder.history; h != nil {
-		r.FeedHistoryBytes = h.Bytes()
+		v.FeedHistoryBytes = h.Bytes()
 	}
 	open := s.views.usage()
-	r.Views, r.ViewsRefused, r.ViewsLost = open.Open, open.Refused, open.Lost
+	v.Views, v.ViewsRefused, v.ViewsLost = open.Open, open.Refused, open.Lost
 	left, until := s.draining()
-	r.ToMove, r.KeepsAway = left, until != 0
+	v.ToMove, v.KeepsAway = left, until != 0
 }
 
 // Held returns what the connections hold: waiting requests, connections with unwritten
 // replies, and how many connections have ended since the last call of Touches.
-func (s *Clients) Held() (requests, replies, ended monitor.Holding) {
-	requests = monitor.Holding{Items: s.throttler.waiting.Load(), Bytes: s.throttler.bytes.Load()}
-	replies = monitor.Holding{Bytes: s.unread.bytes(), Limit: s.unread.limit}
+func (s *Clients) Held() (requests, replies, ended show.Holding) {
+	requests = show.Holding{Items: s.throttler.waiting.Load(), Bytes: s.throttler.bytes.Load()}
+	replies = show.Holding{Bytes: s.unread.bytes(), Limit: s.unread.limit}
 	for _, c := range s.conns.All() {
 		c.mu.Lock()
 		if c.mu.out != nil {

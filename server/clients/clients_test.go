@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/auth"
@@ -21,6 +20,7 @@ import (
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/watch"
 )
@@ -38,13 +38,13 @@ func (b *standin) Submit(subs ...replica.Submission) {
 	}
 }
 
-func (b *standin) Now() time.Duration             { return time.Second }
-func (b *standin) AnswersUntil() int64            { return 1 << 40 }
-func (b *standin) Service() uint64                { return 1 }
-func (b *standin) Serving() bool                  { return true }
-func (b *standin) Ending() bool                   { return false }
-func (b *standin) IdleSince() time.Duration       { return 0 }
-func (b *standin) Facts(uint64) fourletter.Source { return nil }
+func (b *standin) Now() time.Duration       { return time.Second }
+func (b *standin) AnswersUntil() int64      { return 1 << 40 }
+func (b *standin) Service() uint64          { return 1 }
+func (b *standin) Serving() bool            { return true }
+func (b *standin) Ending() bool             { return false }
+func (b *standin) IdleSince() time.Duration { return 0 }
+func (b *standin) Shows(uint64) show.Source { return nil }
 
 // newTestClients returns Clients on an empty tree.
 func newTestClients(t testing.TB) (*Clients, *standin) {

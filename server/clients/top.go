@@ -5,15 +5,15 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/show"
 )
 
 // endedUses is what connections did that have ended, by address and identity. It has at most
 // maxEndedUses rows: the smallest of more are added to one row.
 type endedUses struct {
 	mu   sync.Mutex
-	rows map[endedBy]*fourletter.ClientUse
+	rows map[endedBy]*show.ClientUse
 }
 
 type endedBy struct{ address, identity string }
@@ -24,14 +24,14 @@ const maxEndedUses = 256
 const othersUse = "(others)"
 
 // add adds the use of a connection that ended.
-func (e *endedUses) add(u *fourletter.ClientUse) {
+func (e *endedUses) add(u *show.ClientUse) {
 	if u.Requests == 0 {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.rows == nil {
-		e.rows = make(map[endedBy]*fourletter.ClientUse)
+		e.rows = make(map[endedBy]*show.ClientUse)
 	}
 	e.addLocked(endedBy{u.Address, u.Identity}, u)
 	for len(e.rows) > maxEndedUses {
@@ -47,18 +47,18 @@ func (e *endedUses) add(u *fourletter.ClientUse) {
 	}
 }
 
-func (e *endedUses) addLocked(by endedBy, u *fourletter.ClientUse) {
+func (e *endedUses) addLocked(by endedBy, u *show.ClientUse) {
 	row := e.rows[by]
 	if row == nil {
-		row = &fourletter.ClientUse{Address: by.address, Identity: by.identity}
+		row = &show.ClientUse{Address: by.address, Identity: by.identity}
 		e.rows[by] = row
 	}
 	row.Add(u)
 }
 
 // use returns what the connection did. Its watches are not counted.
-func (c *conn) use() fourletter.ClientUse {
-	u := fourletter.ClientUse{Address: c.ip(), Port: int(remoteAddrPort(c).Port()), Session: int64(c.SessionID()), Connections: 1}
+func (c *conn) use() show.ClientUse {
+	u := show.ClientUse{Address: c.ip(), Port: int(remoteAddrPort(c).Port()), Session: int64(c.SessionID()), Connections: 1}
 	if id, ok := auth.Principal(c.credentials.Load().IDs()); ok {
 		u.Identity = id.Scheme + ":" + auth.User(id)
 	}
@@ -69,8 +69,8 @@ func (c *conn) use() fourletter.ClientUse {
 	return u
 }
 
-// Clients implements fourletter.Source.
-func (f Facts) Clients() (list []fourletter.ClientUse) {
+// Clients is that of show.Lists.
+func (f Facts) Clients() (list []show.ClientUse) {
 	for _, c := range f.clients.conns.All() {
 		if c.id == f.asker {
 			continue
@@ -87,7 +87,7 @@ func (f Facts) Clients() (list []fourletter.ClientUse) {
 		list = append(list, *row)
 	}
 	e.mu.Unlock()
-	slices.SortFunc(list, func(a, b fourletter.ClientUse) int {
+	slices.SortFunc(list, func(a, b show.ClientUse) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Session, b.Session), cmp.Compare(a.Identity, b.Identity))
 	})
 	return list

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/show"
 )
 
 func TestClientsOfConnections(t *testing.T) {
@@ -16,7 +16,7 @@ func TestClientsOfConnections(t *testing.T) {
 	c.session.Store(7)
 	c.mu.stats = connStats{received: 3, sent: 4, bytesIn: 50, bytesOut: 60}
 	s.conns.Add(c, c.ip(), 0, 0)
-	want := fourletter.ClientUse{Address: "10.0.0.1", Session: 7, Identity: "digest:ann", Connections: 1, Requests: 3, Replies: 4, BytesIn: 50, BytesOut: 60}
+	want := show.ClientUse{Address: "10.0.0.1", Session: 7, Identity: "digest:ann", Connections: 1, Requests: 3, Replies: 4, BytesIn: 50, BytesOut: 60}
 	if got := s.Facts(0).Clients(); len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -35,18 +35,18 @@ func TestClientsOfConnections(t *testing.T) {
 func TestEndedClientsAreBounded(t *testing.T) {
 	var e endedUses
 	const clients = 3 * maxEndedUses
-	e.add(&fourletter.ClientUse{Address: "idle", Connections: 1}) // has sent nothing
+	e.add(&show.ClientUse{Address: "idle", Connections: 1}) // has sent nothing
 	for i := range clients {
 		requests := int64(1)
 		if i%100 == 0 {
 			requests = 1000
 		}
-		e.add(&fourletter.ClientUse{Address: fmt.Sprint(i), Connections: 1, Requests: requests})
+		e.add(&show.ClientUse{Address: fmt.Sprint(i), Connections: 1, Requests: requests})
 	}
 	if n := len(e.rows); n > maxEndedUses {
 		t.Errorf("%d rows, want at most %d", n, maxEndedUses)
 	}
-	sum := fourletter.ClientUse{}
+	sum := show.ClientUse{}
 	for _, row := range e.rows {
 		sum.Add(row)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
@@ -27,7 +28,7 @@ func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
 	}
 	c.clients.log.Debug("four-letter word " + cmd.String())
 	c.nc.SetWriteDeadline(time.Now().Add(c.clients.live.Load().SessionlessCnxnTimeout))
-	err = fourletter.Execute(c.stream, cmd, arg, allowed, c.clients.backend.Facts(c.id))
+	err = show.Execute(c.stream, cmd, arg, allowed, c.clients.backend.Shows(c.id))
 	c.endAfterFlush()
 	return true, err
 }
@@ -44,7 +45,7 @@ func (c *conn) wordArgument(n int) []byte {
 	return arg
 }
 
-// Facts is the part of fourletter.Source about connections.
+// Facts are what is shown of the connections.
 type Facts struct {
 	clients *Clients
 	asker   uint64
@@ -53,11 +54,11 @@ type Facts struct {
 // Facts returns the data shown to the connection asker.
 func (s *Clients) Facts(asker uint64) Facts { return Facts{s, asker} }
 
-// Connections implements fourletter.Source.
-func (f Facts) Connections() []fourletter.Connection {
+// Connections is show.Lists.Conns.
+func (f Facts) Connections() []show.Connection {
 	list := f.clients.conns.All()
 	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
-	out := make([]fourletter.Connection, len(list))
+	out := make([]show.Connection, len(list))
 	for i, c := range list {
 		out[i] = c.describe(c.id == f.asker)
 	}
@@ -78,11 +79,11 @@ var opCodes = map[jute.OpCode]string{
 
 // describe describes the connection. The asking connection is shown with no interest in
 // input, as in Apache.
-func (c *conn) describe(asks bool) fourletter.Connection {
+func (c *conn) describe(asks bool) show.Connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := &c.mu.stats
-	f := fourletter.Connection{
+	f := show.Connection{
 		Remote:        remoteAddrPort(c),
 		Reading:       !asks,
 		Writing:       c.mu.out != nil,
@@ -118,35 +119,35 @@ func remoteAddrPort(c *conn) netip.AddrPort {
 }
 
 // ConnectionIDs returns the connections, in no particular order.
-func (f Facts) ConnectionIDs() []fourletter.ConnectionID {
-	var list []fourletter.ConnectionID
+func (f Facts) ConnectionIDs() []show.ConnectionID {
+	var list []show.ConnectionID
 	for _, c := range f.clients.conns.All() {
-		list = append(list, fourletter.ConnectionID{Remote: remoteAddrPort(c), Session: c.session.Load()})
+		list = append(list, show.ConnectionID{Remote: remoteAddrPort(c), Session: c.session.Load()})
 	}
 	return list
 }
 
-// WatchesBySession implements fourletter.Source.
-func (f Facts) WatchesBySession() []fourletter.SessionPaths {
-	var list []fourletter.SessionPaths
+// WatchesBySession is that of show.Lists.
+func (f Facts) WatchesBySession() []show.SessionPaths {
+	var list []show.SessionPaths
 	for _, c := range f.clients.conns.All() {
 		w := c.watcher.Load()
 		if w == 0 {
 			continue
 		}
 		if paths := f.clients.state.Watches.AppendPaths(nil, watch.Watcher(w-1)); len(paths) > 0 {
-			list = append(list, fourletter.SessionPaths{Session: c.session.Load(), Paths: paths})
+			list = append(list, show.SessionPaths{Session: c.session.Load(), Paths: paths})
 		}
 	}
-	slices.SortFunc(list, func(a, b fourletter.SessionPaths) int { return cmp.Compare(a.Session, b.Session) })
+	slices.SortFunc(list, func(a, b show.SessionPaths) int { return cmp.Compare(a.Session, b.Session) })
 	return list
 }
 
-// WatchesByPath implements fourletter.Source.
-func (f Facts) WatchesByPath() []fourletter.PathSessions {
-	var list []fourletter.PathSessions
+// WatchesByPath is that of show.Lists.
+func (f Facts) WatchesByPath() []show.PathSessions {
+	var list []show.PathSessions
 	for path, watchers := range f.clients.state.Watches.ByPath() {
-		p := fourletter.PathSessions{Path: path}
+		p := show.PathSessions{Path: path}
 		for _, w := range watchers {
 			if c := f.clients.conns.Watcher(w); c != nil {
 				p.Sessions = append(p.Sessions, c.session.Load())
@@ -154,11 +155,11 @@ func (f Facts) WatchesByPath() []fourletter.PathSessions {
 		}
 		list = append(list, p)
 	}
-	slices.SortFunc(list, func(a, b fourletter.PathSessions) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(list, func(a, b show.PathSessions) int { return cmp.Compare(a.Path, b.Path) })
 	return list
 }
 
-// ResetConnectionStats implements fourletter.Source.
+// ResetConnectionStats is that of show.Source.
 func (f Facts) ResetConnectionStats() {
 	for _, c := range f.clients.conns.All() {
 		c.mu.Lock()

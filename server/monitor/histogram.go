@@ -158,10 +158,10 @@ func (d *Distribution) since(before *Distribution) *Distribution {
 	return later
 }
 
-// window turns the distribution of all observations into that of the recent ones: of the
+// Window turns the distribution of all observations into that of the recent ones: of the
 // current interval and the one before. An interval begins with the first look after the end
 // of the previous one.
-type window struct {
+type Window struct {
 	began        time.Duration
 	before, prev *Distribution // at the beginnings of the previous interval, and of this one
 }
@@ -169,8 +169,8 @@ type window struct {
 // interval is that of Apache's provider of metrics for Prometheus.
 const interval = time.Minute
 
-// recent returns the recent part of d, the distribution at the time now.
-func (w *window) recent(d *Distribution, now time.Duration) *Distribution {
+// Recent returns the recent part of d, the distribution at the time now.
+func (w *Window) Recent(d *Distribution, now time.Duration) *Distribution {
 	if now-w.began >= interval {
 		w.before, w.prev, w.began = w.prev, d, now
 	}

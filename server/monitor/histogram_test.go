@@ -64,8 +64,8 @@ func TestSumOfHistograms(t *testing.T) {
 // A window shows the interval before and this one, so what is older than two minutes goes.
 func TestWindowForgets(t *testing.T) {
 	var h Histogram
-	var w window
-	look := func(at time.Duration) int64 { return w.recent(Of(&h), at).Count }
+	var w Window
+	look := func(at time.Duration) int64 { return w.Recent(Of(&h), at).Count }
 	h.Observe(time.Second, 1)
 	steps := []struct {
 		at      time.Duration

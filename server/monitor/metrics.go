@@ -6,9 +6,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Metrics are a server's counters. Those with ZooKeeper's names are read
-// through the table of zkMetrics, for mntr and Prometheus alike; the zkd_* ones
-// are Prometheus' own.
+// Metrics are a server's counters. Package show has their names.
 type Metrics struct {
 	PacketsReceived, PacketsSent                      atomic.Int64
 	ConnectionRequests, ConnectionDrops               atomic.Int64
@@ -105,19 +103,4 @@ func NewMetrics() *Metrics {
 	m.ProposalSizes.Reset()
 	m.ResponseSizes.Reset()
 	return m
-}
-
-// ResetStats is the four-letter word srst.
-func (m *Metrics) ResetStats() {
-	m.Requests.reset()
-	for i := range summaries {
-		if h := summaries[i].of; h != nil {
-			h(m).Reset()
-		}
-	}
-	m.ReadPerNamespace.reset()
-	m.WritePerNamespace.reset()
-	m.PacketsReceived.Store(0)
-	m.PacketsSent.Store(0)
-	m.ResponseSizes.Reset()
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Namespaces counts the bytes of operations by namespace, which is the first name of a path,
-// such as app of /app/config. There are at most maxNamespaces; those that come after these
+// such as app of /app/config. There are at most MaxNamespaces; those that come after these
 // are counted under the name otherNamespaces. The zero value is ready to use.
 type Namespaces struct {
 	mu     sync.RWMutex
@@ -16,7 +16,7 @@ type Namespaces struct {
 }
 
 const (
-	maxNamespaces   = 1000
+	MaxNamespaces   = 1000
 	otherNamespaces = "(others)"
 )
 
@@ -93,7 +93,7 @@ func (n *Namespaces) of(name string) *namespace {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.byName[name] == nil && len(n.byName) >= maxNamespaces {
+	if n.byName[name] == nil && len(n.byName) >= MaxNamespaces {
 		name = otherNamespaces
 	}
 	if n.byName == nil {
@@ -125,7 +125,8 @@ func (n *Namespaces) All() (list []NamespaceBytes) {
 	return list
 }
 
-func (n *Namespaces) reset() {
+// Reset forgets the operations (the four-letter word srst).
+func (n *Namespaces) Reset() {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	for _, x := range n.byName {

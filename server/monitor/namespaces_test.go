@@ -32,13 +32,13 @@ func TestNamespaces(t *testing.T) {
 func TestNamespacesAreBounded(t *testing.T) {
 	var all Namespaces
 	var c NamespaceCount
-	for i := range maxNamespaces + 10 {
+	for i := range MaxNamespaces + 10 {
 		c.Add(&all, fmt.Sprintf("/n%d", i), 1)
 	}
 	c.Flush()
 	got := all.All()
-	if len(got) != maxNamespaces+1 || got[0].Name != otherNamespaces || got[0].Count != 10 {
-		t.Errorf("%d namespaces, the first is %v; want %d, and 10 for %s", len(got), got[0], maxNamespaces+1, otherNamespaces)
+	if len(got) != MaxNamespaces+1 || got[0].Name != otherNamespaces || got[0].Count != 10 {
+		t.Errorf("%d namespaces, the first is %v; want %d, and 10 for %s", len(got), got[0], MaxNamespaces+1, otherNamespaces)
 	}
 }
 

@@ -61,8 +61,15 @@ func (r *Requests) Observe(op jute.OpCode, code jute.Code, d time.Duration, n in
 	}
 }
 
-// of returns the distribution of all reads, or of all requests that the leader ordered.
-func (r *Requests) of(writes bool) *Distribution {
+// Each calls yield with each operation; jute.OpError is all others.
+func (r *Requests) Each(yield func(op jute.OpCode, ok, failed *Histogram)) {
+	for i, x := range ops {
+		yield(x.op, &r[i].ok, &r[i].failed)
+	}
+}
+
+// Of returns the distribution of all reads, or of all requests that the leader ordered.
+func (r *Requests) Of(writes bool) *Distribution {
 	d := &Distribution{}
 	for i, x := range ops {
 		if x.writes == writes {
@@ -73,7 +80,24 @@ func (r *Requests) of(writes bool) *Distribution {
 	return d
 }
 
-func (r *Requests) reset() {
+// Latency is the time from requests to their replies.
+type Latency struct {
+	Min, Max int64   // ms; 0 before the first request
+	Avg      float64 // ms
+}
+
+// Latency returns that of all requests.
+func (r *Requests) Latency() Latency {
+	d := &Distribution{}
+	r.Each(func(_ jute.OpCode, ok, failed *Histogram) {
+		ok.addTo(d)
+		failed.addTo(d)
+	})
+	return Latency{Min: d.Min.Milliseconds(), Avg: d.Mean() / 1e6, Max: d.Max.Milliseconds()}
+}
+
+// Reset forgets all requests (the four-letter word srst).
+func (r *Requests) Reset() {
 	for i := range r {
 		r[i].ok.Reset()
 		r[i].failed.Reset()

@@ -1,67 +1,9 @@
-package fourletter
+package show
 
 import (
 	"net/netip"
 	"time"
 )
-
-// Source provides the data that the commands show. A command calls only the methods that
-// it needs. Slices that a Source returns belong to the caller.
-type Source interface {
-	// Serving reports whether the server serves clients: it is standalone, belongs to a
-	// quorum, or is read-only.
-	Serving() bool
-	// ReadOnly reports whether the server has no quorum and serves read-only.
-	ReadOnly() bool
-	// Version returns release and build date, in a form that clients parse:
-	// "3.9.5-1a2b3c4, built on 2026-01-31 12:00 UTC".
-	Version() string
-	// Environment returns the lines of envi, with Version as "zookeeper.version" first.
-	Environment() []KV
-	// Settings returns the effective configuration.
-	Settings() Settings
-
-	// Server returns the figures of srvr.
-	Server() Server
-	// Connections returns all connections, including that of the command.
-	Connections() []Connection
-	// Clients returns what each connection did, without that of the command, and what those
-	// did that have ended, most requests first.
-	Clients() []ClientUse
-	// Metrics returns the metrics that mntr shows after version and state: see Int, Float
-	// and Metric.
-	Metrics() []Metric
-	// Digests returns the digests of the tree that are kept, oldest first.
-	Digests() []Digest
-	// DirSizes returns the bytes on disk of snapshots and of the log.
-	DirSizes() (data, log int64)
-
-	// Sessions returns the sessions and their deadlines.
-	Sessions() Sessions
-	// ConnectionDeadlines returns the times when idle connections are closed, soonest
-	// first.
-	ConnectionDeadlines() []ConnectionBucket
-	// Ephemerals returns the ephemeral nodes of each session that has any.
-	Ephemerals() []SessionPaths
-
-	// WatchCount returns the number of watches. This and the next two methods cover only
-	// data watches, as in Apache's server.
-	WatchCount() WatchCount
-	// WatchesBySession returns the watched paths of each connection that has a watch, by
-	// its session.
-	WatchesBySession() []SessionPaths
-	// WatchesByPath returns the sessions that watch each watched path.
-	WatchesByPath() []PathSessions
-
-	// TraceMask returns the mask set by SetTraceMask, initially 306. It has no other
-	// effect.
-	TraceMask() int64
-	SetTraceMask(mask int64)
-	// ResetServerStats zeroes the latencies and packet counts of the server.
-	ResetServerStats()
-	// ResetConnectionStats zeroes the statistics of each connection.
-	ResetConnectionStats()
-}
 
 // KV is a line of envi.
 type KV struct{ Key, Value string }
@@ -91,36 +33,6 @@ type Quorum struct {
 	Membership string
 }
 
-// Server is the content of srvr.
-type Server struct {
-	Mode string // standalone, leader, follower, observer or read-only
-	// PeerState is its activity in the ensemble: "leading - broadcast", "following -
-	// broadcast" or "observing - broadcast", since it serves only then; "" if standalone
-	// or read-only.
-	PeerState string
-	// ObserverMaster is the id of the server that an observer follows, shown by
-	// mntr; 0 for all others.
-	ObserverMaster int64
-	MinLatencyMs   int64
-	AvgLatencyMs   float64
-	MaxLatencyMs   int64
-	Received       int64 // packets
-	Sent           int64 // packets
-	Connections    int
-	Outstanding    int64 // requests not answered yet
-	Zxid           int64 // last one applied
-	Nodes          int64
-	ProposalSizes  *ProposalSizes // of a leader; nil for others
-	// Disk describes a problem with the disk of the log, such as "full: ...". It is shown
-	// only if it is not empty, and only where Apache's server shows nothing.
-	Disk string
-	// Drain describes how the server moves its clients to others, likewise.
-	Drain string
-	// Joiners are the servers that a leader brings up to date. They are shown under the same
-	// condition.
-	Joiners []Joiner
-}
-
 // Joiner is a server that gets a snapshot, or else the log.
 type Joiner struct {
 	ID         int64
@@ -128,9 +40,6 @@ type Joiner struct {
 	Sent, Size int64 // bytes of the snapshot; both 0 before it is sent
 	LogLeft    int64 // bytes of the log that the server does not have yet
 }
-
-// ProposalSizes has sizes in bytes, -1 before the first proposal.
-type ProposalSizes struct{ Last, Min, Max int64 }
 
 // Connection is a connection of a client. If Session is 0 only the fields up to
 // Sent are shown.

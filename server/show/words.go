@@ -1,16 +1,36 @@
-package fourletter
+package show
 
 import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
 	"io"
+
+	"github.com/zkd-project/zkd/fourletter"
 )
 
-// Execute writes the answer to a command to w. arg should have [Command.ArgLen] bytes; the answer to an
+// Source is a server, as one connection sees it.
+type Source interface {
+	// Serving reports whether the server serves clients: it is standalone, belongs to a
+	// quorum, or is read-only.
+	Serving() bool
+	// ReadOnly reports whether the server has no quorum and serves read-only.
+	ReadOnly() bool
+	// View looks at the server.
+	View() *View
+
+	// SetTraceMask sets View.TraceMask, initially 306. It has no other effect.
+	SetTraceMask(mask int64)
+	// ResetServerStats zeroes the latencies and packet counts of the server.
+	ResetServerStats()
+	// ResetConnectionStats zeroes the statistics of each connection.
+	ResetConnectionStats()
+}
+
+// Execute writes the answer to a command to w. arg should have [fourletter.Command.ArgLen] bytes; the answer to an
 // allowed command with a shorter one says so. The error is that of w. The caller closes the connection
 // in any case.
-func Execute(w io.Writer, c Command, arg []byte, wl Whitelist, src Source) error {
+func Execute(w io.Writer, c fourletter.Command, arg []byte, wl fourletter.Whitelist, src Source) error {
 	b := bufio.NewWriter(w)
 	p := printer{b}
 	switch {
@@ -18,7 +38,7 @@ func Execute(w io.Writer, c Command, arg []byte, wl Whitelist, src Source) error
 		p.printf("%v is not executed because it is not in the whitelist.\n", c)
 	case needsService(c) && !src.Serving():
 		p.printf("This ZooKeeper instance is not currently serving requests")
-		if c != Hash { // Apache's server has no line end there for hash
+		if c != fourletter.Hash { // Apache's server has no line end there for hash
 			p.printf("\n")
 		}
 	case len(arg) < c.ArgLen():
@@ -33,9 +53,9 @@ func Execute(w io.Writer, c Command, arg []byte, wl Whitelist, src Source) error
 }
 
 // needsService reports whether c has no answer while there is no quorum.
-func needsService(c Command) bool {
+func needsService(c fourletter.Command) bool {
 	switch c {
-	case Ruok, Isro, Gtmk, Stmk, Envi, Conf, TelnetClose:
+	case fourletter.Ruok, fourletter.Isro, fourletter.Gtmk, fourletter.Stmk, fourletter.Envi, fourletter.Conf, fourletter.TelnetClose:
 		return false
 	}
 	return true
@@ -46,46 +66,47 @@ type printer struct{ w *bufio.Writer }
 
 func (p printer) printf(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
 
-func (p printer) answer(c Command, arg []byte, src Source) {
+func (p printer) answer(c fourletter.Command, arg []byte, src Source) {
 	switch c {
-	case Ruok:
+	case fourletter.Ruok:
 		p.printf("imok")
-	case Isro:
+	case fourletter.Isro:
 		p.isro(src)
-	case Gtmk:
-		p.printf("%d", src.TraceMask())
-	case Stmk:
+	case fourletter.Gtmk:
+		p.printf("%d", src.View().TraceMask)
+	case fourletter.Stmk:
 		mask := int64(binary.BigEndian.Uint64(arg))
 		src.SetTraceMask(mask)
 		p.printf("%d", mask)
-	case Crst:
+	case fourletter.Crst:
 		src.ResetConnectionStats()
 		p.printf("Connection stats reset.\n")
-	case Srst:
+	case fourletter.Srst:
 		src.ResetServerStats()
 		p.printf("Server stats reset.\n")
-	case Conf:
-		p.conf(src.Settings())
-	case Envi:
-		p.envi(src.Environment())
-	case Dirs:
-		data, log := src.DirSizes()
-		p.printf("datadir_size: %d\nlogdir_size: %d\n", data, log)
-	case Hash:
-		p.hash(src.Digests())
-	case Srvr, Stat:
-		p.server(src, c == Stat)
-	case Cons:
-		p.cons(src.Connections())
-	case Topc:
-		p.top(src.Clients())
-	case Dump:
-		p.dump(src)
-	case Mntr:
-		p.mntr(src.Version(), src.Server(), src.Metrics())
-	case Wchs, Wchc, Wchp:
-		p.watches(c, src)
-	case TelnetClose: // no answer
+	case fourletter.Conf:
+		p.conf(src.View().Settings())
+	case fourletter.Envi:
+		p.envi(src.View().Environment())
+	case fourletter.Dirs:
+		size := src.View().DirSizes()
+		p.printf("datadir_size: %d\nlogdir_size: %d\n", size.Data, size.Log)
+	case fourletter.Hash:
+		p.hash(src.View().Digests())
+	case fourletter.Srvr, fourletter.Stat:
+		p.server(src.View(), c == fourletter.Stat)
+	case fourletter.Cons:
+		p.cons(src.View().Conns())
+	case fourletter.Topc:
+		p.top(src.View().Clients())
+	case fourletter.Dump:
+		p.dump(src.View())
+	case fourletter.Mntr:
+		v := src.View()
+		p.mntr(v, v.Words())
+	case fourletter.Wchs, fourletter.Wchc, fourletter.Wchp:
+		p.watches(c, src.View())
+	case fourletter.TelnetClose: // no answer
 	}
 }
 

@@ -1,19 +1,22 @@
-package fourletter
+package show
 
-import "github.com/zkd-project/zkd/internal/console"
+import (
+	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/internal/console"
+)
 
-func (p printer) dump(src Source) {
+func (p printer) dump(v *View) {
 	p.printf("SessionTracker dump:\n")
-	p.sessions(src.Sessions())
+	p.sessions(v.AllSessions())
 	p.printf("ephemeral nodes dump:\n")
-	owners := src.Ephemerals()
+	owners := v.Ephemerals()
 	p.printf("Sessions with Ephemerals (%d):\n", len(owners))
 	for _, o := range owners {
-		p.printf("%s:\n", id(o.Session))
+		p.printf("%s:\n", fourletter.ID(o.Session))
 		p.lines(o.Paths)
 	}
 	p.printf("Connections dump:\n")
-	p.connectionBuckets(src.ConnectionDeadlines())
+	p.connectionBuckets(v.ConnectionDeadlines())
 }
 
 func (p printer) sessions(s Sessions) {
@@ -24,7 +27,7 @@ func (p printer) sessions(s Sessions) {
 	if s.Learner {
 		p.printf("Global Sessions(%d):\n", len(s.Timeouts))
 		for _, t := range s.Timeouts {
-			p.printf("%s\t%dms\n", id(t.Session), t.TimeoutMs)
+			p.printf("%s\t%dms\n", fourletter.ID(t.Session), t.TimeoutMs)
 		}
 		return
 	}
@@ -41,7 +44,7 @@ func (p printer) sessionBuckets(buckets []SessionBucket) {
 	}
 	p.printf("Session Sets (%d)/(%d):\n", len(buckets), n)
 	for _, b := range buckets {
-		p.printf("%d expire at %s:\n", len(b.Sessions), date(b.Expires))
+		p.printf("%d expire at %s:\n", len(b.Sessions), fourletter.Date(b.Expires))
 		p.ids(b.Sessions)
 	}
 }
@@ -53,27 +56,27 @@ func (p printer) connectionBuckets(buckets []ConnectionBucket) {
 	}
 	p.printf("Connections Sets (%d)/(%d):\n", len(buckets), n)
 	for _, b := range buckets {
-		p.printf("%d expire at %s:\n", len(b.Connections), date(b.Expires))
+		p.printf("%d expire at %s:\n", len(b.Connections), fourletter.Date(b.Expires))
 		for _, c := range b.Connections {
-			p.printf("\tip: %s sessionId: %s\n", address(c.Remote), id(c.Session))
+			p.printf("\tip: %s sessionId: %s\n", fourletter.Address(c.Remote), fourletter.ID(c.Session))
 		}
 	}
 }
 
 // watches answers wchs, wchc and wchp.
-func (p printer) watches(c Command, src Source) {
+func (p printer) watches(c fourletter.Command, v *View) {
 	switch c {
-	case Wchs:
-		n := src.WatchCount()
+	case fourletter.Wchs:
+		n := v.WatchCount()
 		p.printf("%d connections watching %d paths\nTotal watches:%d\n", n.Connections, n.Paths, n.Watches)
 		return
-	case Wchc:
-		for _, w := range src.WatchesBySession() {
-			p.printf("%s\n", id(w.Session))
+	case fourletter.Wchc:
+		for _, w := range v.WatchesBySession() {
+			p.printf("%s\n", fourletter.ID(w.Session))
 			p.lines(w.Paths)
 		}
-	case Wchp:
-		for _, w := range src.WatchesByPath() {
+	case fourletter.Wchp:
+		for _, w := range v.WatchesByPath() {
 			p.printf("%s\n", console.Line(w.Path))
 			p.ids(w.Sessions)
 		}
@@ -88,7 +91,7 @@ func (p printer) lines(paths []string) {
 }
 
 func (p printer) ids(ids []int64) {
-	for _, v := range ids {
-		p.printf("\t%s\n", id(v))
+	for _, id := range ids {
+		p.printf("\t%s\n", fourletter.ID(id))
 	}
 }

@@ -1,10 +1,9 @@
-package monitor
+package show
 
 import (
 	"math"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,22 +12,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/zkd-project/zkd/server/limits"
+	"github.com/zkd-project/zkd/server/monitor"
 )
 
 // transferNumbers tell how far snapshots on their way have got.
 var transferNumbers = []struct {
 	done, size *prometheus.Desc
-	list       func(*Reading) []Transfer
+	list       func(*View) []Transfer
 }{
 	{
 		prometheus.NewDesc("zkd_snapshot_sent_bytes", "Bytes of the snapshot on its way to a server that have been sent.", []string{"peer"}, nil),
 		prometheus.NewDesc("zkd_snapshot_sending_bytes", "Size of the snapshot on its way to a server.", []string{"peer"}, nil),
-		func(r *Reading) []Transfer { return r.Sending },
+		func(v *View) []Transfer { return v.Sending },
 	},
 	{
 		prometheus.NewDesc("zkd_snapshot_received_bytes", "Bytes of the snapshot on its way from a server that have come.", []string{"peer"}, nil),
 		prometheus.NewDesc("zkd_snapshot_receiving_bytes", "Size of the snapshot on its way from a server.", []string{"peer"}, nil),
-		func(r *Reading) []Transfer { return r.Arriving },
+		func(v *View) []Transfer { return v.Arriving },
 	},
 }
 
@@ -58,12 +58,10 @@ func limitDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, []string{"rule", "resource"}, nil)
 }
 
-// collector shows what a server's readings have to Prometheus.
+// collector shows what views of a server have to Prometheus.
 type collector struct {
-	read      func() *Reading
-	table     []number
-	metrics   []*prometheus.Desc
-	members   []*prometheus.Desc // of memberNumbers
+	view      func() *View
+	figures   []*prometheus.Desc
 	summaries []*prometheus.Desc
 	spaces    []*prometheus.Desc // of namespaceSummaries
 	quotas    []*prometheus.Desc // of quotaNumbers
@@ -71,7 +69,7 @@ type collector struct {
 	build     []string // values of buildInfo's labels
 
 	mu      sync.Mutex
-	windows []window // of summaries
+	windows []monitor.Window // of summaries
 }
 
 var (
@@ -80,10 +78,10 @@ var (
 	roleInfo      = prometheus.NewDesc("zkd_role", "1 for the role that this server has, 0 for the others.", []string{"role"}, nil)
 )
 
-// NewCollector returns a collector that calls read each time that it is asked. version is
+// NewCollector returns a collector that calls view each time that it is asked. version is
 // that of the program.
-func NewCollector(version string, read func() *Reading) prometheus.Collector {
-	c := &collector{read: read, created: time.Now(), windows: make([]window, len(summaries))}
+func NewCollector(version string, view func() *View) prometheus.Collector {
+	c := &collector{view: view, created: time.Now(), windows: make([]monitor.Window, len(summaries))}
 	version, _, _ = strings.Cut(version, ",") // without the date
 	c.build = []string{version, revision(), runtime.Version()}
 	for _, m := range namespaceSummaries {
@@ -92,12 +90,8 @@ func NewCollector(version string, read func() *Reading) prometheus.Collector {
 	for _, m := range quotaNumbers {
 		c.quotas = append(c.quotas, prometheus.NewDesc(m.name, m.help, []string{"key"}, nil))
 	}
-	c.table = slices.Concat(numbers, ownNumbers)
-	for _, m := range memberNumbers {
-		c.members = append(c.members, prometheus.NewDesc(m.name, m.help, nil, nil))
-	}
-	for _, m := range c.table {
-		c.metrics = append(c.metrics, prometheus.NewDesc(m.name, m.help, nil, nil))
+	for _, f := range figures {
+		c.figures = append(c.figures, prometheus.NewDesc(f.name, f.help, nil, nil))
 	}
 	for _, m := range summaries {
 		c.summaries = append(c.summaries, prometheus.NewDesc(m.name, m.help, nil, nil))
@@ -119,10 +113,7 @@ func revision() string {
 
 // Describe is part of prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.metrics {
-		ch <- d
-	}
-	for _, d := range c.members {
+	for _, d := range c.figures {
 		ch <- d
 	}
 	for _, d := range c.summaries {
@@ -154,51 +145,48 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect is part of prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	r := c.read()
-	for i, m := range c.table {
-		kind := prometheus.GaugeValue
-		if m.counter {
+	v := c.view()
+	for i := range figures {
+		f, kind := &figures[i], prometheus.GaugeValue
+		if f.kind == counter {
 			kind = prometheus.CounterValue
 		}
-		ch <- prometheus.MustNewConstMetric(c.metrics[i], kind, m.value(r))
-	}
-	for i := range memberNumbers {
-		if m := &memberNumbers[i]; m.shown(r) {
-			ch <- prometheus.MustNewConstMetric(c.members[i], prometheus.GaugeValue, m.value(r))
+		if f.of.shows(v) {
+			ch <- prometheus.MustNewConstMetric(c.figures[i], kind, f.value(v))
 		}
 	}
 	for _, m := range transferNumbers {
-		for _, x := range m.list(r) {
+		for _, x := range m.list(v) {
 			peer := strconv.Itoa(int(x.Peer))
 			ch <- prometheus.MustNewConstMetric(m.done, prometheus.GaugeValue, float64(x.Done), peer)
 			ch <- prometheus.MustNewConstMetric(m.size, prometheus.GaugeValue, float64(x.Size), peer)
 		}
 	}
-	held := r.Held()
+	held := v.Held()
 	for i := range held {
 		for _, m := range heldNumbers {
 			h := &held[i]
 			ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(m.value(h)), h.Part)
 		}
 	}
-	for i := range r.Limits {
+	for i := range v.Limits {
 		for _, m := range limitNumbers {
-			f := &r.Limits[i]
+			f := &v.Limits[i]
 			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, float64(m.value(f)), f.Rule, f.Resource.String())
 		}
 	}
-	for _, q := range r.Quotas() {
+	for _, q := range v.Quotas() {
 		for i, m := range quotaNumbers {
 			ch <- prometheus.MustNewConstMetric(c.quotas[i], prometheus.GaugeValue, float64(m.value(&q)), q.Name)
 		}
 	}
-	for _, x := range r.QuotaErrors.All() {
+	for _, x := range v.QuotaErrors.All() {
 		ch <- prometheus.MustNewConstMetric(quotaErrorsOf, prometheus.CounterValue, float64(x.Count), x.Name)
 	}
-	c.collectSummaries(r, ch)
-	c.collectHistograms(r, ch)
+	c.collectSummaries(v, ch)
+	c.collectHistograms(v, ch)
 	ch <- prometheus.MustNewConstMetric(buildInfo, prometheus.GaugeValue, 1, c.build...)
-	role := r.RoleName()
+	role := v.RoleName()
 	for _, name := range roles {
 		value := 0.0
 		if name == role {
@@ -210,13 +198,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 
 // collectSummaries shows the distributions with ZooKeeper's names. Their quantiles are those
 // of the last minute or two.
-func (c *collector) collectSummaries(r *Reading, ch chan<- prometheus.Metric) {
+func (c *collector) collectSummaries(v *View, ch chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range summaries {
 		m := &summaries[i]
-		all := m.read(r.Metrics)
-		recent := c.windows[i].recent(all, r.Now)
+		all := m.read(v.Metrics)
+		recent := c.windows[i].Recent(all, v.Now)
 		at := []float64{0.5}
 		if m.advanced {
 			at = []float64{0.5, 0.9, 0.95, 0.99, 0.999}
@@ -231,23 +219,23 @@ func (c *collector) collectSummaries(r *Reading, ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstSummary(c.summaries[i], uint64(all.Count), float64(all.Sum)*m.scale, quantiles)
 	}
 	for i, m := range namespaceSummaries {
-		for _, x := range m.of(r.Metrics).All() {
+		for _, x := range m.of(v.Metrics).All() {
 			ch <- prometheus.MustNewConstSummary(c.spaces[i], uint64(x.Count), float64(x.Sum), nil, x.Name)
 		}
 	}
 }
 
-func (c *collector) collectHistograms(r *Reading, ch chan<- prometheus.Metric) {
+func (c *collector) collectHistograms(v *View, ch chan<- prometheus.Metric) {
 	for i := range histograms {
 		m := &histograms[i]
-		m.list(r.Metrics, func(h *Histogram, labels ...string) {
-			if d := Of(h); d.Count > 0 || len(labels) == 0 {
-				ch <- d.metric(m.desc, c.created, labels)
+		m.list(v.Metrics, func(h *monitor.Histogram, labels ...string) {
+			if d := monitor.Of(h); d.Count > 0 || len(labels) == 0 {
+				ch <- d.Metric(m.desc, c.created, labels)
 			}
 		})
 	}
 }
 
-func (m *summary) quantile(d *Distribution, q float64) float64 {
+func (m *summary) quantile(d *monitor.Distribution, q float64) float64 {
 	return float64(d.Quantile(q)) * m.scale
 }

@@ -1,6 +1,8 @@
-package fourletter
+package show
 
-import "github.com/zkd-project/zkd/internal/console"
+import (
+	"github.com/zkd-project/zkd/internal/console"
+)
 
 // ClientUse is what a connection did since it began, or since crst. Without a Port it is the
 // sum of connections that have ended.

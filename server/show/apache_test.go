@@ -1,4 +1,4 @@
-package fourletter
+package show
 
 import (
 	"math/rand/v2"
@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // TestApache parses the answers of real servers into facts, and renders the facts: that
@@ -31,7 +34,8 @@ func TestApache(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			src := &fake{serving: kind != "notserving", readOnly: kind == "readonly", mask: 306}
+			src := newFake(kind != "notserving")
+			src.view.ReadOnly = kind == "readonly"
 			if src.serving {
 				takeApart(t, src, word, string(text))
 			}
@@ -64,8 +68,8 @@ func takeApart(t *testing.T, f *fake, word, text string) {
 			f.env = append(f.env, KV{m[0], m[1]})
 		}
 	case "dirs":
-		f.data = s.num(s.match(`datadir_size: (\d+)`)[0])
-		f.log = s.num(s.match(`logdir_size: (\d+)`)[0])
+		f.dirs.Data = s.num(s.match(`datadir_size: (\d+)`)[0])
+		f.dirs.Log = s.num(s.match(`logdir_size: (\d+)`)[0])
 	case "wchs":
 		m := s.match(`(\d+) connections watching (\d+) paths`)
 		total := s.num(s.match(`Total watches:(\d+)`)[0])
@@ -80,24 +84,24 @@ func takeApart(t *testing.T, f *fake, word, text string) {
 }
 
 func scanServer(s *scanner, f *fake) {
-	f.version = s.match(`Zookeeper version: (.*)`)[0]
+	f.view.Version = s.match(`Zookeeper version: (.*)`)[0]
 	s.try(`READ-ONLY mode.*`)
 	if s.try(`Clients:`) != nil {
 		f.conns = scanConnections(s)
 		s.match(``)
 	}
-	v := &f.server
+	v := &f.view
 	m := s.match(`Latency min/avg/max: (\d+)/([\d.]+)/(\d+)`)
-	v.MinLatencyMs, v.AvgLatencyMs, v.MaxLatencyMs = s.num(m[0]), s.float(m[1]), s.num(m[2])
-	v.Received = s.num(s.match(`Received: (\d+)`)[0])
-	v.Sent = s.num(s.match(`Sent: (\d+)`)[0])
+	v.Latency = monitor.Latency{Min: s.num(m[0]), Avg: s.float(m[1]), Max: s.num(m[2])}
+	v.PacketsReceived.Store(s.num(s.match(`Received: (\d+)`)[0]))
+	v.PacketsSent.Store(s.num(s.match(`Sent: (\d+)`)[0]))
 	v.Connections = int(s.num(s.match(`Connections: (\d+)`)[0]))
-	v.Outstanding = s.num(s.match(`Outstanding: (\d+)`)[0])
+	v.WaitingRequests = s.num(s.match(`Outstanding: (\d+)`)[0])
 	v.Zxid = s.hex(s.match(`Zxid: 0x(\w+)`)[0])
-	v.Mode = s.match(`Mode: (.*)`)[0]
-	v.Nodes = s.num(s.match(`Node count: (\d+)`)[0])
+	v.be(s.match(`Mode: (.*)`)[0])
+	v.Tree.Nodes = int(s.num(s.match(`Node count: (\d+)`)[0]))
 	if m := s.try(`Proposal sizes last/min/max: (-?\d+)/(-?\d+)/(-?\d+)`); m != nil {
-		v.ProposalSizes = &ProposalSizes{s.num(m[0]), s.num(m[1]), s.num(m[2])}
+		v.ProposalSizes.ObserveAll(s.num(m[0]), s.num(m[1]), s.num(m[2]))
 	}
 }
 
@@ -187,13 +191,11 @@ func scanSettings(s *scanner) Settings {
 
 // scanMetrics shuffles the metrics whose order the renderer determines.
 func scanMetrics(s *scanner, f *fake) {
-	f.version = s.match(`zk_version\t(.*)`)[0]
-	f.server.Mode = s.match(`zk_server_state\t(.*)`)[0]
-	if m := s.try(`zk_peer_state\t(.*)`); m != nil {
-		f.server.PeerState = m[0]
-	}
+	f.view.Version = s.match(`zk_version\t(.*)`)[0]
+	f.view.be(s.match(`zk_server_state\t(.*)`)[0])
+	s.try(`zk_peer_state\t(.*)`)
 	if m := s.try(`zk_observer_master_id\t(\d+)`); m != nil {
-		f.server.ObserverMaster = s.num(m[0])
+		f.view.Role.Leader = zab.SID(s.num(m[0]))
 	}
 	for m := s.try(`zk_(\w+)\t(.*)`); m != nil; m = s.try(`zk_(\w+)\t(.*)`) {
 		metric := Metric{m[0], m[1]}

@@ -1,4 +1,4 @@
-package monitor
+package show
 
 import (
 	"maps"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/monitor"
 )
 
 // NamespaceQuotas are the quotas of a namespace together.
@@ -27,7 +28,7 @@ var quotaNumbers = []struct {
 	{"quota_bytes_usage_per_namespace", "Bytes of data for which the quotas of a namespace count.", func(q *NamespaceQuotas) int64 { return q.Bytes }},
 }
 
-// ByNamespace adds up quotas by namespace, in the order of names. What is beyond maxNamespaces
+// ByNamespace adds up quotas by namespace, in the order of names. What is beyond monitor.MaxNamespaces
 // is left out.
 func ByNamespace(quotas []datatree.Quota) []NamespaceQuotas {
 	byName := make(map[string]*NamespaceQuotas)
@@ -53,7 +54,7 @@ func ByNamespace(quotas []datatree.Quota) []NamespaceQuotas {
 	}
 	var list []NamespaceQuotas
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		if len(list) < maxNamespaces {
+		if len(list) < monitor.MaxNamespaces {
 			list = append(list, *byName[name])
 		}
 	}

@@ -1,4 +1,4 @@
-package monitor
+package show
 
 import (
 	"flag"
@@ -45,11 +45,10 @@ func TestEveryReferenceName(t *testing.T) {
 		t.Fatal(err)
 	}
 	here, help := make(map[string]string), make(map[string]string)
-	for _, m := range numbers {
-		here[m.name], help[m.name] = "number", m.help
-	}
-	for _, m := range memberNumbers {
-		here[m.name], help[m.name] = "number", m.help
+	for _, f := range figures {
+		if !strings.HasPrefix(f.name, "zkd_") {
+			here[f.name], help[f.name] = "number", f.help
+		}
 	}
 	for _, m := range summaries {
 		here[m.name], help[m.name] = "basic", m.help
@@ -102,16 +101,33 @@ func TestEveryReferenceName(t *testing.T) {
 			t.Errorf("%s: not a name of Apache's server", name)
 		}
 	}
-	checkPage(t, n, page.String(), missing.String())
+	checkPage(t, n, page.String(), missing.String(), ownPage())
 }
 
-func checkPage(t *testing.T, n int, present, missing string) {
+// ownPage returns the rows of the figures that Apache's server does not have.
+func ownPage() string {
+	var rows strings.Builder
+	for i := range figures {
+		f := &figures[i]
+		if !strings.HasPrefix(f.name, "zkd_") {
+			continue
+		}
+		word := ""
+		if f.own {
+			word = "`zk_" + f.word() + "`"
+		}
+		fmt.Fprintf(&rows, "| `%s` | %s | %s |\n", f.name, word, f.help)
+	}
+	return rows.String()
+}
+
+func checkPage(t *testing.T, n int, present, missing, own string) {
 	const file = "../../docs/metrics.md"
 	want := fmt.Sprintf(`# Metrics of Apache ZooKeeper
 
 What three servers of Apache ZooKeeper 3.9.5 show in `+"`mntr`"+`, and what zkd shows under the same names. [operations.md](operations.md#metrics)
-explains how to get at them, and has zkd's own, whose names begin with `+"`zkd_`"+`. This page is made by
-`+"`go test ./server/monitor -run TestEveryReferenceName -rewrite`"+`.
+explains how to get at them, and says what to watch. This page is made by
+`+"`go test ./server/show -run TestEveryReferenceName -rewrite`"+`.
 
 `+"`mntr`"+` puts `+"`zk_`"+` before each name. Of a distribution x it has `+"`avg_x`, `min_x`, `max_x`, `cnt_x` and `sum_x`"+`; if that is about latency, also
 `+"`p50_x`, `p95_x`, `p99_x` and `p999_x`"+`. They are about everything since the start, or since the word `+"`srst`"+`. In Prometheus it is a summary x, and
@@ -129,7 +145,14 @@ what comes later counts as `+"`(others)`"+`. The word `+"`srst`"+` resets distri
 
 | name | why |
 |---|---|
-%s`, n, present, missing)
+%s
+## zkd's own
+
+Figures that Apache's server does not have. Prometheus has them all, and `+"`mntr`"+` those with a name in the second column.
+
+| name | in `+"`mntr`"+` | what it is |
+|---|---|---|
+%s`, n, present, missing, own)
 	if *rewrite {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -137,6 +160,6 @@ what comes later counts as `+"`(others)`"+`. The word `+"`srst`"+` resets distri
 		return
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
-		t.Errorf("docs/metrics.md is out of date (%v): go test ./server/monitor -run TestEveryReferenceName -rewrite", err)
+		t.Errorf("docs/metrics.md is out of date (%v): go test ./server/show -run TestEveryReferenceName -rewrite", err)
 	}
 }

@@ -1,9 +1,10 @@
-package fourletter
+package show
 
 import (
 	"slices"
 	"strconv"
 
+	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/console"
 )
 
@@ -11,7 +12,7 @@ import (
 func Int(name string, v int64) Metric { return Metric{name, strconv.FormatInt(v, 10)} }
 
 // Float returns the metric of a mean or a fraction. It shows four decimals.
-func Float(name string, v float64) Metric { return Metric{name, double(v)} }
+func Float(name string, v float64) Metric { return Metric{name, fourletter.Double(v)} }
 
 // coreMetrics is the order in which Apache's mntr shows the metrics of its server and of
 // its leader. In Java it results from hashing the names.
@@ -35,14 +36,15 @@ func coreRank(m Metric) int {
 	return len(coreMetrics)
 }
 
-func (p printer) mntr(version string, s Server, metrics []Metric) {
-	p.metric(Metric{"version", version})
-	p.metric(Metric{"server_state", s.Mode})
-	if s.PeerState != "" {
-		p.metric(Metric{"peer_state", s.PeerState})
+// mntr answers mntr with metrics that come after the state.
+func (p printer) mntr(v *View, metrics []Metric) {
+	p.metric(Metric{"version", v.Version})
+	p.metric(Metric{"server_state", v.Mode()})
+	if state := v.PeerState(); state != "" {
+		p.metric(Metric{"peer_state", state})
 	}
-	if s.ObserverMaster != 0 {
-		p.metric(Int("observer_master_id", s.ObserverMaster))
+	if id := v.ObserverMaster(); id != 0 {
+		p.metric(Int("observer_master_id", id))
 	}
 	slices.SortStableFunc(metrics, func(a, b Metric) int { return coreRank(a) - coreRank(b) })
 	for _, m := range metrics {

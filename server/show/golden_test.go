@@ -1,4 +1,4 @@
-package monitor
+package show
 
 import (
 	"errors"
@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/limits"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -41,7 +42,7 @@ func fill(v reflect.Value, prefix string) {
 		switch x := f.Addr().Interface().(type) {
 		case *atomic.Int64:
 			x.Store(n)
-		case *Histogram:
+		case *monitor.Histogram:
 			x.Observe(time.Duration(n)*time.Microsecond, 3)
 			x.Observe(time.Duration(n), 2)
 		case *time.Duration:
@@ -52,25 +53,27 @@ func fill(v reflect.Value, prefix string) {
 			*x = n
 		case *uint64:
 			*x = uint64(n)
-		case *Sizes:
+		case *monitor.Sizes:
 			x.ObserveAll(n, n/2, 2*n)
 		}
 	}
 }
 
 // exampleMetrics returns counters that are all different.
-func exampleMetrics() *Metrics {
-	m := NewMetrics()
+func exampleMetrics() *monitor.Metrics {
+	m := monitor.NewMetrics()
 	fill(reflect.ValueOf(m).Elem(), "")
-	for i, x := range ops {
-		m.Requests.Observe(x.op, 0, time.Duration(i+1)*time.Millisecond, int64(i+1))
-		m.Requests.Observe(x.op, jute.ErrNoNode, time.Duration(i+1)*time.Microsecond, 1)
-	}
+	i := time.Duration(0)
+	m.Requests.Each(func(op jute.OpCode, ok, failed *monitor.Histogram) {
+		i++
+		m.Requests.Observe(op, 0, i*time.Millisecond, int64(i))
+		m.Requests.Observe(op, jute.ErrNoNode, i*time.Microsecond, 1)
+	})
 	for i := range m.Fired {
 		m.Fired[i].Observe(time.Duration(i), 2)
 	}
-	for _, n := range []*Namespaces{&m.ReadPerNamespace, &m.WritePerNamespace} {
-		var c NamespaceCount
+	for _, n := range []*monitor.Namespaces{&m.ReadPerNamespace, &m.WritePerNamespace} {
+		var c monitor.NamespaceCount
 		c.Add(n, "/app/config", 100)
 		c.Add(n, "/app/config", 50)
 		c.Add(n, "/other", 7)
@@ -80,11 +83,12 @@ func exampleMetrics() *Metrics {
 	return m
 }
 
-// example returns a reading of a server with a role.
-func example(st *zab.Status) *Reading {
-	r := &Reading{Metrics: exampleMetrics(), Role: st, Serving: true}
+// viewOf returns a view of a server with a role.
+func viewOf(st *zab.Status) *View {
+	r := &View{Metrics: exampleMetrics(), Role: st, Serving: true}
 	fill(reflect.ValueOf(r).Elem(), "")
 	fill(reflect.ValueOf(&r.Tree).Elem(), "Tree.")
+	r.Latency = r.Requests.Latency()
 	r.Troubles = func() Troubles { return Troubles{Clock: time.UnixMilli(1_700_000_000_123)} }
 	r.Quotas = func() []NamespaceQuotas {
 		return ByNamespace([]datatree.Quota{{Path: "/app", Limits: datatree.Limits{Count: 5, Bytes: -1, CountHard: -1, BytesHard: 700}}})
@@ -96,12 +100,12 @@ func example(st *zab.Status) *Reading {
 	return r
 }
 
-// examples are readings of servers in different states.
+// examples are views of servers in different states.
 func examples() []struct {
 	name string
-	r    *Reading
+	v    *View
 } {
-	leader := example(&zab.Status{Role: zab.Leading, FileDiffers: true, OtherFiles: 2})
+	leader := viewOf(&zab.Status{Role: zab.Leading, FileDiffers: true, OtherFiles: 2})
 	leader.DiskFull, leader.LogWaits, leader.RefusesWrites, leader.KeepsAway = true, true, true, true
 	leader.Peers = []zab.PeerStatus{{ID: 2, Synced: true, Counted: true}, {ID: 3, Synced: true}, {ID: 4, Synced: true, Observer: true}, {ID: 5}}
 	leader.Sending, leader.Unfollowed = []Transfer{{5, 10, 100}}, "open zoo.cfg:\n\tno permission"
@@ -113,15 +117,15 @@ func examples() []struct {
 			ClientReload: errors.New("a"), QuorumReload: errors.New("b"), UnlistedSecurePort: 2281,
 		}
 	}
-	looking := example(&zab.Status{Role: zab.Looking})
+	looking := viewOf(&zab.Status{Role: zab.Looking})
 	looking.Serving, looking.Arriving = false, []Transfer{{1, 5, 50}}
-	alone := example(&zab.Status{})
+	alone := viewOf(&zab.Status{})
 	alone.Ensemble = false
 	return []struct {
 		name string
-		r    *Reading
+		v    *View
 	}{{"leader", leader}, {"looking", looking}, {"alone", alone},
-		{"observer", example(&zab.Status{Role: zab.Following, Observer: true})}}
+		{"observer", viewOf(&zab.Status{Role: zab.Following, Observer: true})}}
 }
 
 var build = regexp.MustCompile(`(?m)^zkd_build_info\{.*`)
@@ -131,11 +135,11 @@ func TestOutput(t *testing.T) {
 	for _, x := range examples() {
 		t.Run(x.name, func(t *testing.T) {
 			var got strings.Builder
-			for _, m := range x.r.Words() {
+			for _, m := range x.v.Words() {
 				fmt.Fprintf(&got, "zk_%s\t%s\n", m.Name, m.Value)
 			}
 			registry := prometheus.NewRegistry()
-			registry.MustRegister(NewCollector("3.9.5-x, built on 2026-01-31 12:00 UTC", func() *Reading { return x.r }))
+			registry.MustRegister(NewCollector("3.9.5-x, built on 2026-01-31 12:00 UTC", func() *View { return x.v }))
 			answer := httptest.NewRecorder()
 			promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 			for line := range strings.Lines(build.ReplaceAllString(answer.Body.String(), "zkd_build_info")) {

@@ -1,76 +1,107 @@
-package fourletter
+package show
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
-	"flag"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-)
 
-var rewrite = flag.Bool("rewrite", false, "rewrite testdata/*.golden")
+	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/zab"
+)
 
 // fake is a Source with fixed facts.
 type fake struct {
-	clients           []ClientUse
-	serving, readOnly bool
-	version           string
-	env               []KV
-	settings          Settings
-	server            Server
-	conns             []Connection
-	metrics           []Metric
-	digests           []Digest
-	data, log         int64
-	sessions          Sessions
-	deadlines         []ConnectionBucket
-	ephemerals        []SessionPaths
-	count             WatchCount
-	bySession         []SessionPaths
-	byPath            []PathSessions
-	mask              int64
-	resets            string
-	calls             int // of all methods except Serving
+	view     View
+	serving  bool
+	resets   string
+	settings Settings
+	env      []KV
+	dirs     Dirs
+	conns    []Connection
+	clients  []ClientUse
+	metrics  []Metric // of mntr, in place of those of the view
+	digests  []Digest
+	sessions Sessions
+
+	deadlines             []ConnectionBucket
+	ephemerals, bySession []SessionPaths
+	byPath                []PathSessions
+	count                 WatchCount
+	joiners               []Joiner
+	calls                 int // of all methods except Serving
 }
 
-func (f *fake) Serving() bool                           { return f.serving }
-func (f *fake) ReadOnly() bool                          { f.calls++; return f.readOnly }
-func (f *fake) Version() string                         { f.calls++; return f.version }
-func (f *fake) Environment() []KV                       { f.calls++; return f.env }
-func (f *fake) Settings() Settings                      { f.calls++; return f.settings }
-func (f *fake) Server() Server                          { f.calls++; return f.server }
-func (f *fake) Connections() []Connection               { f.calls++; return slices.Clone(f.conns) }
-func (f *fake) Metrics() []Metric                       { f.calls++; return slices.Clone(f.metrics) }
-func (f *fake) Digests() []Digest                       { f.calls++; return f.digests }
-func (f *fake) DirSizes() (data, log int64)             { f.calls++; return f.data, f.log }
-func (f *fake) Sessions() Sessions                      { f.calls++; return f.sessions }
-func (f *fake) ConnectionDeadlines() []ConnectionBucket { f.calls++; return f.deadlines }
-func (f *fake) Ephemerals() []SessionPaths              { f.calls++; return f.ephemerals }
-func (f *fake) WatchCount() WatchCount                  { f.calls++; return f.count }
-func (f *fake) Clients() []ClientUse                    { f.calls++; return f.clients }
-func (f *fake) WatchesBySession() []SessionPaths        { f.calls++; return f.bySession }
-func (f *fake) WatchesByPath() []PathSessions           { f.calls++; return f.byPath }
-func (f *fake) TraceMask() int64                        { f.calls++; return f.mask }
-func (f *fake) SetTraceMask(mask int64)                 { f.calls++; f.mask = mask }
-func (f *fake) ResetServerStats()                       { f.calls++; f.resets += "server " }
-func (f *fake) ResetConnectionStats()                   { f.calls++; f.resets += "connections " }
+func newFake(serving bool) *fake {
+	return &fake{serving: serving, view: View{Metrics: monitor.NewMetrics(), Role: &zab.Status{}, TraceMask: 306}}
+}
+
+func (f *fake) Serving() bool           { return f.serving }
+func (f *fake) ReadOnly() bool          { f.calls++; return f.view.ReadOnly }
+func (f *fake) SetTraceMask(mask int64) { f.calls++; f.view.TraceMask = mask }
+func (f *fake) ResetServerStats()       { f.calls++; f.resets += "server " }
+func (f *fake) ResetConnectionStats()   { f.calls++; f.resets += "connections " }
+
+func (f *fake) View() *View {
+	f.calls++
+	v := f.view
+	v.Lists = Lists{
+		Environment:         func() []KV { return f.env },
+		Settings:            func() Settings { return f.settings },
+		DirSizes:            func() Dirs { return f.dirs },
+		Conns:               func() []Connection { return slices.Clone(f.conns) },
+		Clients:             func() []ClientUse { return f.clients },
+		AllSessions:         func() Sessions { return f.sessions },
+		ConnectionDeadlines: func() []ConnectionBucket { return f.deadlines },
+		Ephemerals:          func() []SessionPaths { return f.ephemerals },
+		WatchCount:          func() WatchCount { return f.count },
+		WatchesBySession:    func() []SessionPaths { return f.bySession },
+		WatchesByPath:       func() []PathSessions { return f.byPath },
+		Digests:             func() []Digest { return f.digests },
+		Joiners:             func() []Joiner { return f.joiners },
+		Troubles:            func() (t Troubles) { return t },
+		Quotas:              func() []NamespaceQuotas { return nil },
+	}
+	return &v
+}
+
+// be makes a view that of a server with a mode.
+func (v *View) be(mode string) {
+	v.Role = &zab.Status{Role: zab.Following, Leader: 3}
+	v.Ensemble, v.ReadOnly = mode != "standalone", mode == "read-only"
+	switch mode {
+	case "leader":
+		v.Role.Role = zab.Leading
+	case "observer":
+		v.Role.Observer = true
+	}
+}
 
 // execute returns the answer to a word with all words enabled; stmk sets the
 // mask to 306.
 func execute(t *testing.T, word string, src Source) string {
 	t.Helper()
-	c, ok := Lookup([4]byte([]byte(word)))
+	c, ok := fourletter.Lookup([4]byte([]byte(word)))
 	if !ok {
 		t.Fatalf("no command %q", word)
 	}
-	all, _ := ParseWhitelist("*")
+	all, _ := fourletter.ParseWhitelist("*")
 	var b bytes.Buffer
 	arg := []byte{0, 0, 0, 0, 0, 0, 1, 50}
+	if f, ok := src.(*fake); ok && c == fourletter.Mntr && f.serving {
+		w := bufio.NewWriter(&b)
+		printer{w}.mntr(f.View(), slices.Clone(f.metrics))
+		w.Flush()
+		return b.String()
+	}
 	if err := Execute(&b, c, arg[:c.ArgLen()], all, src); err != nil {
 		t.Fatal(err)
 	}
@@ -84,19 +115,22 @@ func example() *fake {
 	v4, v6 := netip.MustParseAddrPort("10.0.0.7:40000"), netip.MustParseAddrPort("[fe80::1:0:2]:40001")
 	mapped := netip.MustParseAddrPort("[::ffff:10.0.0.8]:40002")
 	const session, negative = 0x100000a323e0013, -0x1fffffffffffffe
-	return &fake{
-		serving: true,
-		version: "3.9.5-1a2b3c4, built on 2026-01-31 12:00 UTC",
-		env:     []KV{{"zookeeper.version", "3.9.5-1a2b3c4, built on 2026-01-31 12:00 UTC"}, {"host.name", "node7"}, {"os.name", "linux"}},
+	f := newFake(true)
+	v := &f.view
+	v.Version = "3.9.5-1a2b3c4, built on 2026-01-31 12:00 UTC"
+	v.be("leader")
+	v.Latency = monitor.Latency{Avg: 1.26834, Max: 22}
+	v.PacketsReceived.Store(472)
+	v.PacketsSent.Store(519)
+	v.Connections, v.WaitingRequests, v.Zxid, v.Tree.Nodes = 3, 7, 0x15e00000001, 1000005
+	*f = fake{serving: true, view: f.view,
+		env: []KV{{"zookeeper.version", "3.9.5-1a2b3c4, built on 2026-01-31 12:00 UTC"}, {"host.name", "node7"}, {"os.name", "linux"}},
 		settings: Settings{ClientPort: 2181, SecureClientPort: -1, DataDir: "/d", DataLogDir: "/l",
 			DataDirBytes: 5e9, DataLogBytes: 64, TickTimeMs: 2000, MaxClientCnxns: 0, MinSessionTimeoutMs: 4000,
 			MaxSessionTimeoutMs: 40000, ListenBacklog: -1, ServerID: 254, Quorum: &Quorum{InitLimit: 20, SyncLimit: 10,
 				ElectionAlg: 3, ElectionPort: 3888, QuorumPort: 2888, Observer: true,
 				Membership: "server.1=a:2888:3888:participant;0.0.0.0:2181\nversion=100000000"}},
-		server: Server{Mode: "leader", PeerState: "leading - broadcast", MinLatencyMs: 0, AvgLatencyMs: 1.26834,
-			MaxLatencyMs: 22, Received: 472, Sent: 519, Connections: 3, Outstanding: 7, Zxid: 0x15e00000001,
-			Nodes: 1000005, ProposalSizes: &ProposalSizes{-1, -1, -1},
-			Joiners: []Joiner{{ID: 4, Snapshot: true, Sent: 1 << 20, Size: 4 << 20}, {ID: 5, LogLeft: 3 << 20}}},
+		joiners: []Joiner{{ID: 4, Snapshot: true, Sent: 1 << 20, Size: 4 << 20}, {ID: 5, LogLeft: 3 << 20}},
 		conns: []Connection{
 			{Remote: v4, Reading: true, Queued: 3, Received: 10, Sent: 7, Session: session, LastOp: "EXIS",
 				Established: at, TimeoutMs: 10000, LastCxid: 5, LastZxid: 0x15d, LastReplyMs: 1095676,
@@ -113,7 +147,7 @@ func example() *fake {
 		metrics: []Metric{Int("op_count_create", 3), Float("avg_fsynctime", 0.5), Int("quorum_size", 3),
 			Int("znode_count", 1000005), Int("ephemerals_count", 2)},
 		digests: []Digest{{0x15e, -7}, {0x15f, 1371985504}},
-		data:    67109337, log: 5e9,
+		dirs:    Dirs{67109337, 5e9},
 		sessions: Sessions{LocalEnabled: true,
 			Local:   []SessionBucket{{Expires: at, Sessions: []int64{7}}},
 			Buckets: []SessionBucket{{Expires: at}, {Expires: at.Add(2 * time.Second), Sessions: []int64{session, negative}}}},
@@ -123,8 +157,15 @@ func example() *fake {
 		count:      WatchCount{2, 3, 4},
 		bySession:  []SessionPaths{{session, []string{"/a", "/b"}}, {negative, []string{"/c"}}},
 		byPath:     []PathSessions{{"/a", []int64{session, negative}}, {"/b", []int64{session}}},
-		mask:       306,
 	}
+	return f
+}
+
+// bare makes a server one with a mode that has done nothing.
+func bare(f *fake, mode string) {
+	f.view = View{Metrics: monitor.NewMetrics(), Version: f.view.Version, TraceMask: 306}
+	f.view.be(mode)
+	f.joiners = nil
 }
 
 // TestGolden renders the example as it is, as a learner (dump), as a read-only server
@@ -134,14 +175,14 @@ func TestGolden(t *testing.T) {
 	learner.sessions.Learner = true
 	learner.sessions.Timeouts = []SessionTimeout{{0x100000a323e0013, 10000}, {-0x1fffffffffffffe, 4000}}
 	readOnly := example()
-	readOnly.readOnly, readOnly.server = true, Server{Mode: "read-only"}
+	bare(readOnly, "read-only")
 	observer := example()
-	observer.server = Server{Mode: "observer", PeerState: "observing - broadcast", ObserverMaster: 3}
+	bare(observer, "observer")
 	var got strings.Builder
 	show := func(title, word string, src Source) {
 		got.WriteString("==== " + title + "\n" + execute(t, word, src) + "\n")
 	}
-	for _, c := range words {
+	for _, c := range allWords() {
 		show(c.String(), c.String(), example())
 	}
 	show("dump of a learner", "dump", learner)
@@ -170,43 +211,43 @@ func TestGolden(t *testing.T) {
 
 // TestEffects checks that each command with an effect has only that effect.
 func TestEffects(t *testing.T) {
-	f := &fake{serving: true}
+	f := newFake(true)
 	execute(t, "crst", f)
 	execute(t, "srst", f)
 	if f.resets != "connections server " {
 		t.Errorf("crst and srst reset %q", f.resets)
 	}
-	all, _ := ParseWhitelist("*")
+	all, _ := fourletter.ParseWhitelist("*")
 	var b bytes.Buffer
-	if err := Execute(&b, Stmk, []byte("\xff\xff\xff\xff\xff\xff\xff\xfe"), all, f); err != nil || f.mask != -2 || b.String() != "-2" {
-		t.Errorf("stmk -2: mask %d, answer %q, error %v", f.mask, b.String(), err)
+	if err := Execute(&b, fourletter.Stmk, []byte("\xff\xff\xff\xff\xff\xff\xff\xfe"), all, f); err != nil || f.view.TraceMask != -2 || b.String() != "-2" {
+		t.Errorf("stmk -2: mask %d, answer %q, error %v", f.view.TraceMask, b.String(), err)
 	}
 	for _, arg := range []string{"", "\x00\x00\x00"} {
 		b.Reset()
-		if err := Execute(&b, Stmk, []byte(arg), all, f); err != nil || f.mask != -2 || b.String() != "stmk needs 8 bytes after it.\n" {
-			t.Errorf("stmk with %d bytes: error %v, mask %d, %q", len(arg), err, f.mask, &b)
+		if err := Execute(&b, fourletter.Stmk, []byte(arg), all, f); err != nil || f.view.TraceMask != -2 || b.String() != "stmk needs 8 bytes after it.\n" {
+			t.Errorf("stmk with %d bytes: error %v, mask %d, %q", len(arg), err, f.view.TraceMask, &b)
 		}
 	}
 	b.Reset()
-	if err := Execute(&b, Stmk, nil, nil, f); err != nil || !strings.HasSuffix(b.String(), "not in the whitelist.\n") {
+	if err := Execute(&b, fourletter.Stmk, nil, nil, f); err != nil || !strings.HasSuffix(b.String(), "not in the whitelist.\n") {
 		t.Errorf("stmk that is not allowed: error %v, %q", err, &b)
 	}
 }
 
 // TestWhitelist checks that disabled words are refused before the Source is called.
 func TestWhitelist(t *testing.T) {
-	wl, unknown := ParseWhitelist(" ruok, stat ,,kill,mntrx,\u00e9\u00e9")
+	wl, unknown := fourletter.ParseWhitelist(" ruok, stat ,,kill,mntrx,\u00e9\u00e9")
 	if !slices.Equal(unknown, []string{"kill", "mntrx", "éé"}) {
 		t.Errorf("unknown words %q", unknown)
 	}
-	for _, c := range append(words[:], TelnetClose) {
-		f := &fake{serving: true}
+	for _, c := range append(allWords(), fourletter.TelnetClose) {
+		f := newFake(true)
 		var b bytes.Buffer
 		if err := Execute(&b, c, make([]byte, c.ArgLen()), wl, f); err != nil {
 			t.Fatal(err)
 		}
 		refusal := c.String() + " is not executed because it is not in the whitelist.\n"
-		enabled := c == Ruok || c == Stat || c == Srvr || c == TelnetClose
+		enabled := c == fourletter.Ruok || c == fourletter.Stat || c == fourletter.Srvr || c == fourletter.TelnetClose
 		if (b.String() != refusal) != enabled || wl.Allows(c) != enabled {
 			t.Errorf("%v: answer %q, allowed %v, want %v", c, b.String(), wl.Allows(c), enabled)
 		}
@@ -214,11 +255,11 @@ func TestWhitelist(t *testing.T) {
 			t.Errorf("%v: refused, but the source was asked", c)
 		}
 	}
-	if none := Whitelist(nil); none.Allows(Ruok) || !none.Allows(Srvr) {
+	if none := fourletter.Whitelist(nil); none.Allows(fourletter.Ruok) || !none.Allows(fourletter.Srvr) {
 		t.Error("a nil whitelist must allow srvr alone")
 	}
-	all, unknown := ParseWhitelist("*, ruok")
-	for _, c := range words {
+	all, unknown := fourletter.ParseWhitelist("*, ruok")
+	for _, c := range allWords() {
 		if !all.Allows(c) {
 			t.Errorf("* does not allow %v", c)
 		}
@@ -230,11 +271,12 @@ func TestWhitelist(t *testing.T) {
 
 // TestNotServing checks that without a quorum only six words call the Source.
 func TestNotServing(t *testing.T) {
-	for _, c := range words {
-		f := &fake{env: []KV{{"a", "b"}}, mask: 306}
+	for _, c := range allWords() {
+		f := newFake(false)
+		f.env = []KV{{"a", "b"}}
 		got := execute(t, c.String(), f)
 		refused := strings.HasPrefix(got, "This ZooKeeper instance is not currently serving requests")
-		if want := !slices.Contains([]Command{Ruok, Isro, Gtmk, Stmk, Envi, Conf}, c); refused != want {
+		if want := !slices.Contains([]fourletter.Command{fourletter.Ruok, fourletter.Isro, fourletter.Gtmk, fourletter.Stmk, fourletter.Envi, fourletter.Conf}, c); refused != want {
 			t.Errorf("%v answers %q", c, got)
 		}
 		if refused && f.calls > 0 {
@@ -243,40 +285,16 @@ func TestNotServing(t *testing.T) {
 	}
 }
 
-func TestLookup(t *testing.T) {
-	for _, c := range words {
-		if got, ok := Lookup([4]byte([]byte(c.String()))); got != c || !ok {
-			t.Errorf("Lookup(%v) = %v, %v", c, got, ok)
-		}
-		if c < 0x61000000 {
-			t.Errorf("%v could be the length of a frame", c)
-		}
-	}
-	if c, ok := Lookup([4]byte{0xff, 0xf4, 0xff, 0xfd}); c != TelnetClose || !ok || c.String() != "telnet close" {
-		t.Errorf("telnet's interrupt is %v, %v", c, ok)
-	}
-	if got := execute(t, "\xff\xf4\xff\xfd", &fake{}); got != "" {
-		t.Errorf("telnet's interrupt is answered with %q", got)
-	}
-	for _, first := range []string{"kill", "RUOK", "\x00\x00\x00\x2d", "ruo\n", "\xff\xff\xff\xff"} {
-		if c, ok := Lookup([4]byte([]byte(first))); ok {
-			t.Errorf("Lookup(%q) = %v", first, c)
-		}
-	}
+// allWords are all words that a whitelist may have.
+func allWords() (list []fourletter.Command) {
+	all, _ := fourletter.ParseWhitelist("*")
+	return slices.Sorted(maps.Keys(all))
 }
 
-func TestDouble(t *testing.T) {
-	for _, c := range []struct {
-		in   float64
-		want string
-	}{
-		{0, "0.0"}, {1, "1.0"}, {-1.5, "-1.5"}, {1.26834, "1.2683"}, {1.26835, "1.2684"}, {0.00004, "0.0"},
-		{0.0001, "1.0E-4"}, {0.001, "0.001"}, {9999999, "9999999.0"}, {1e7, "1.0E7"}, {12345678.5, "1.23456785E7"},
-		{1e300, "1.0E300"},
-	} {
-		if got := double(c.in); got != c.want {
-			t.Errorf("double(%v) = %s, want %s", c.in, got, c.want)
-		}
+// TestTelnet checks that telnet's interrupt is answered with nothing.
+func TestTelnet(t *testing.T) {
+	if got := execute(t, "\xff\xf4\xff\xfd", newFake(false)); got != "" {
+		t.Errorf("telnet's interrupt is answered with %q", got)
 	}
 }
 
@@ -284,7 +302,7 @@ func TestDouble(t *testing.T) {
 func TestWriteError(t *testing.T) {
 	r, w := io.Pipe()
 	r.Close()
-	if err := Execute(w, Srvr, nil, nil, example()); !errors.Is(err, io.ErrClosedPipe) {
+	if err := Execute(w, fourletter.Srvr, nil, nil, example()); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("error %v, want %v", err, io.ErrClosedPipe)
 	}
 }

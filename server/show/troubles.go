@@ -1,0 +1,119 @@
+package show
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Troubles is what a server knows to be wrong with it, for tools that explain what is wrong
+// with an ensemble. Durations are 0 for what is not so.
+type Troubles struct {
+	Clock         time.Time     // wall clock
+	FsyncPending  time.Duration // a write to the log has not ended for so long
+	LogLacks      error         // why no segment of the log can be begun, which it waits for; nil if it does not wait
+	DiskFull      time.Duration
+	SnapshotsFail time.Duration
+	SnapshotError string // of the last one, if that failed
+	OpenRoot      bool   // everybody may change the tree
+	// LongReply is the time since a reply was longer than clients accept, or would have been; 0 if none was.
+	LongReply        time.Duration
+	ExpiringSessions int // not heard of for two thirds of their timeouts; of a leader or a server alone
+
+	// Of a leader: the voters whose acknowledgements do not count, and how long the first of
+	// them is missing.
+	MissingVoters []zab.SID
+	VotersMissing time.Duration
+
+	// PeerListen says where the server can't listen for others, and why; "" if it listens.
+	PeerListen string
+
+	// When the first certificate of a port expires; zero if there is none.
+	ClientCertificate, QuorumCertificate time.Time
+	// Why the changed TLS files of a port can't be used, nil if there is no such reason.
+	ClientReload, QuorumReload error
+	// UnlistedSecurePort is the port with TLS for clients that the list of members does not have; 0 if
+	// there is none.
+	UnlistedSecurePort int
+}
+
+// trouble is a line of mntr about Troubles. A new one is a field of Troubles, with its line where
+// the server fills it, and a row of the table.
+type trouble struct {
+	name string
+	text func(*Troubles) string // "" hides the line
+}
+
+// troubles are in the order of mntr.
+var troubles = []trouble{
+	{"client_certificate_reload_error", func(t *Troubles) string { return errorText(t.ClientReload) }},
+	{"client_certificate_until_ms", func(t *Troubles) string { return timeText(t.ClientCertificate) }},
+	{"clock_ms", func(t *Troubles) string { return strconv.FormatInt(t.Clock.UnixMilli(), 10) }},
+	{"disk_full_ms", func(t *Troubles) string { return millis(t.DiskFull) }},
+	{"fsync_pending_ms", func(t *Troubles) string { return millis(t.FsyncPending) }},
+	{"log_waits_for", func(t *Troubles) string { return errorText(t.LogLacks) }},
+	{"long_reply_ago_ms", func(t *Troubles) string {
+		if t.LongReply <= 0 {
+			return ""
+		}
+		return millis(t.LongReply)
+	}},
+	{"open_root", func(t *Troubles) string {
+		if t.OpenRoot {
+			return "1"
+		}
+		return "0"
+	}},
+	{"peer_listen_error", func(t *Troubles) string { return oneLine(t.PeerListen) }},
+	{"quorum_certificate_reload_error", func(t *Troubles) string { return errorText(t.QuorumReload) }},
+	{"quorum_certificate_until_ms", func(t *Troubles) string { return timeText(t.QuorumCertificate) }},
+	{"secure_port_unlisted", func(t *Troubles) string {
+		if t.UnlistedSecurePort <= 0 {
+			return ""
+		}
+		return strconv.Itoa(t.UnlistedSecurePort)
+	}},
+	{"sessions_expiring", func(t *Troubles) string { return strconv.Itoa(t.ExpiringSessions) }},
+	{"snapshot_error", func(t *Troubles) string { return oneLine(t.SnapshotError) }},
+	{"snapshots_fail_ms", func(t *Troubles) string { return millis(t.SnapshotsFail) }},
+	{"voters_missing", func(t *Troubles) string {
+		ids := make([]string, len(t.MissingVoters))
+		for i, id := range t.MissingVoters {
+			ids[i] = fmt.Sprint(id)
+		}
+		return strings.Join(ids, ", ")
+	}},
+	{"voters_missing_ms", func(t *Troubles) string {
+		if len(t.MissingVoters) == 0 {
+			return ""
+		}
+		return millis(t.VotersMissing)
+	}},
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// timeText returns a time in ms since the Unix epoch, "" for none.
+func timeText(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(at.UnixMilli(), 10)
+}
+
+// errorText returns the beginning of an error, "" for none.
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return oneLine(err.Error())
+}
+
+// oneLine returns the beginning of a text without line breaks and tabs.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	return text[:min(len(text), 500)]
+}
