@@ -236,12 +236,16 @@ func TestContextEndsInFlight(t *testing.T) {
 
 func TestRequestTooLarge(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
-		c := n.newClient("a", Options{MaxRequest: 1000})
+		const limit = 1000
+		// Of data: a header, the path, the data's length, the version, and the request's number in
+		// the session are sent, too.
+		const most = limit - 8 - 6 - 4 - 4 - 8
+		c := n.newClient("a", Options{MaxRequest: limit})
 		conn := n.connect()
 		waitState(t, c, StateConnected)
 		before := goErr(func() error { _, err := c.Exists(bg, "/before"); return err })
 		first := conn.expect(jute.OpExists)
-		_, err := c.Set(bg, "/x", make([]byte, 1000), -1)
+		_, err := c.Set(bg, "/x", make([]byte, most+1), -1)
 		if !errors.Is(err, ErrBadArguments) || IsAmbiguous(err) || !strings.Contains(err.Error(), "1000") {
 			t.Errorf("set: %v", err)
 		}
@@ -249,7 +253,7 @@ func TestRequestTooLarge(t *testing.T) {
 		if !errors.Is(err, ErrBadArguments) || node.Watch != nil || tableSize(c) != 0 {
 			t.Errorf("GetW: %v, %v, %d watches", node.Watch, err, tableSize(c))
 		}
-		after := goErr(func() error { _, err := c.Set(bg, "/x", make([]byte, 900), -1); return err })
+		after := goErr(func() error { _, err := c.Set(bg, "/x", make([]byte, most), -1); return err })
 		r := conn.expect(jute.OpSetData)
 		conn.reply(first, 1, &Stat{})
 		conn.reply(r, 2, &Stat{})
