@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -100,6 +101,38 @@ func TestQuotasAreCountedAgain(t *testing.T) {
 			t.Errorf("usages that are right, or can't be, are counted again: %v, then %v", zxid, now)
 		}
 		e.idle()
+	})
+}
+
+// TestFewQuotasAreCountedAtATime has more usages that drift than are counted again at a time: the
+// others come next.
+func TestFewQuotasAreCountedAtATime(t *testing.T) {
+	const more = 20
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		leader := e.servers[e.leader()]
+		c := leader.connect(t)
+		quota := func(path string) {
+			c.create(path, "")
+			c.create("/zookeeper/quota"+path, "")
+			c.create("/zookeeper/quota"+path+"/zookeeper_limits", "count=9")
+			c.create("/zookeeper/quota"+path+"/zookeeper_stats", "")
+		}
+		for i := range maxRecounts + more {
+			path := fmt.Sprintf("/q%03d", i)
+			quota(path)
+			quota(path + "/below")
+			c.create(path+"/below/a", "") // counts for the lower quota alone
+		}
+		for _, want := range []jute.Zxid{maxRecounts, more, 0} {
+			e.settled()
+			before := leader.state.Applied()
+			leader.recountQuotas()
+			time.Sleep(100 * time.Millisecond)
+			e.settled()
+			if got := leader.state.Applied() - before; got != want {
+				t.Errorf("%d quotas are counted again, want %d", got, want)
+			}
+		}
 	})
 }
 
