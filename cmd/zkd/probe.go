@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zkd-project/zkd/cmd/zkcli/servers"
 	"github.com/zkd-project/zkd/server/config"
 )
 
@@ -89,25 +90,25 @@ func newProbe(p probe) *cobra.Command {
 }
 
 // probeTarget returns the server to ask: the URL of an AdminServer, or a client port.
-func probeTarget(file string, args []string) (string, wordAsker, error) {
+func probeTarget(file string, args []string) (string, servers.Asker, error) {
 	if len(args) == 0 {
 		if cfg, _, err := config.Load(file); err == nil && cfg.Admin.Enabled && cfg.Admin.AcceptPlain && cfg.Admin.Port != 0 {
-			return "http://" + net.JoinHostPort(reachable(cfg.Admin.Host), strconv.Itoa(cfg.Admin.Port)), wordAsker{}, nil
+			return "http://" + net.JoinHostPort(reachable(cfg.Admin.Host), strconv.Itoa(cfg.Admin.Port)), servers.Asker{}, nil
 		}
 		addr, secure, err := localServer(file)
-		return addr, wordAsker{secure}, err
+		return addr, askerOver(secure), err
 	}
 	if strings.Contains(args[0], "://") {
-		return strings.TrimSuffix(args[0], "/"), wordAsker{}, nil
+		return strings.TrimSuffix(args[0], "/"), servers.Asker{}, nil
 	}
 	addrs, err := clientPorts(args)
 	if err == nil && len(addrs) > 1 {
 		err = fmt.Errorf("%s: name one server", args[0])
 	}
 	if err != nil {
-		return "", wordAsker{}, err
+		return "", servers.Asker{}, err
 	}
-	return addrs[0], wordAsker{}, nil
+	return addrs[0], servers.Asker{}, nil
 }
 
 // reachable returns where to reach a server on this machine that listens on host.
@@ -119,9 +120,9 @@ func reachable(host string) string {
 }
 
 // ask asks the server. note is what it says although all is well.
-func (p *probe) ask(ctx context.Context, a wordAsker, at string) (note string, err error) {
+func (p *probe) ask(ctx context.Context, a servers.Asker, at string) (note string, err error) {
 	if !strings.Contains(at, "://") {
-		return "", p.word(a.server(ctx, at))
+		return "", p.word(askOne(ctx, a, at))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at+"/"+p.name+"z?verbose", nil)
 	if err != nil {

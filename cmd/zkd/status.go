@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/internal/ask"
+	"github.com/zkd-project/zkd/cmd/zkcli/servers"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/secure"
 )
@@ -54,7 +54,7 @@ func newStatus() *cobra.Command {
 				if err != nil {
 					return usageError{err}
 				}
-				args, o.asker = []string{addr}, wordAsker{secure}
+				args, o.asker = []string{addr}, askerOver(secure)
 			}
 			addrs, err := clientPorts(args)
 			if err != nil {
@@ -81,17 +81,15 @@ type statusOptions struct {
 	strict bool
 	output outputFlag
 	watch  time.Duration // interval; 0 for once
-	asker  wordAsker
+	asker  servers.Asker
 }
 
-// wordAsker asks servers by four-letter words, with TLS if it is not nil.
-type wordAsker struct{ tls *tls.Config }
-
-func (a wordAsker) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	if a.tls == nil {
-		return new(net.Dialer).DialContext(ctx, network, addr)
+// askerOver returns an asker with this TLS for each server; nil means none.
+func askerOver(c *tls.Config) servers.Asker {
+	if c == nil {
+		return servers.Asker{}
 	}
-	return (&tls.Dialer{Config: a.tls}).DialContext(ctx, network, addr)
+	return servers.Asker{TLS: func(string) (*tls.Config, error) { return c, nil }}
 }
 
 // localServer returns the client address of the server with this configuration on this machine, and
@@ -146,7 +144,7 @@ func status(ctx context.Context, w io.Writer, addrs []string, o statusOptions) e
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		rows := o.asker.servers(ctx, addrs)
+		rows := askAll(ctx, o.asker, addrs)
 		notes := remarks(rows)
 		err := judge(rows)
 		if err == nil && o.strict && len(notes) > 0 {
@@ -169,7 +167,7 @@ func watchStatus(ctx context.Context, w io.Writer, addrs []string, o statusOptio
 	tick := time.NewTicker(o.watch)
 	defer tick.Stop()
 	for {
-		rows := o.asker.servers(ctx, addrs)
+		rows := askAll(ctx, o.asker, addrs)
 		notes := remarks(rows)
 		if err := judge(rows); err != nil {
 			notes = append(notes, err.Error())
@@ -191,12 +189,12 @@ func watchStatus(ctx context.Context, w io.Writer, addrs []string, o statusOptio
 	}
 }
 
-// servers asks all servers at once.
-func (a wordAsker) servers(ctx context.Context, addrs []string) []serverStatus {
+// askAll asks all servers at once.
+func askAll(ctx context.Context, a servers.Asker, addrs []string) []serverStatus {
 	rows := make([]serverStatus, len(addrs))
 	var wg sync.WaitGroup
 	for i, addr := range addrs {
-		wg.Go(func() { rows[i] = a.server(ctx, addr) })
+		wg.Go(func() { rows[i] = askOne(ctx, a, addr) })
 	}
 	wg.Wait()
 	return rows
@@ -217,16 +215,18 @@ type serverStatus struct {
 	members, file string
 }
 
-func (a wordAsker) server(ctx context.Context, addr string) serverStatus {
+func askOne(ctx context.Context, a servers.Asker, addr string) serverStatus {
 	s := serverStatus{addr: addr}
-	answer, err := a.word(ctx, addr, "srvr")
+	answer, err := askWord(ctx, a, addr, "srvr")
 	switch {
 	case err != nil:
 		s.problem = err.Error()
 	case strings.Contains(answer, "not currently serving"):
 		s.problem, s.answers = "does not serve: it is starting, or finds no quorum", true
 	default:
-		s.fields = ask.Fields(answer, ": ")
+		var v servers.View
+		v.ReadSrvr(answer)
+		s.fields = v.Srvr
 		if s.fields["Mode"] == "" {
 			s.problem = "answers, but not as a server of the protocol"
 		}
@@ -239,19 +239,19 @@ func (a wordAsker) server(ctx context.Context, addr string) serverStatus {
 
 // askMembers asks a server for its list of members, and a leader how many voters it
 // counts. If mntr is not enabled, both stay unknown.
-func (s *serverStatus) askMembers(ctx context.Context, a wordAsker, leads bool) {
-	answer, err := a.word(ctx, s.addr, "mntr")
+func (s *serverStatus) askMembers(ctx context.Context, a servers.Asker, leads bool) {
+	answer, err := askWord(ctx, a, s.addr, "mntr")
 	if err != nil {
 		return
 	}
-	fields := ask.Fields(answer, "\t")
-	text := func(key string) string { return fields["zk_"+key] }
+	var v servers.View
+	v.ReadMntr(answer)
 	number := func(key string) int {
-		n, _ := strconv.Atoi(text(key))
+		n, _ := strconv.Atoi(v.Mntr[key])
 		return n
 	}
 	if number("member_list_differs") > 0 {
-		s.members, s.file = text("members"), text("members_of_file")
+		s.members, s.file = v.Mntr["members"], v.Mntr["members_of_file"]
 	}
 	if s.voters = number("quorum_size"); !leads {
 		s.voters = 0
@@ -260,15 +260,15 @@ func (s *serverStatus) askMembers(ctx context.Context, a wordAsker, leads bool) 
 	}
 }
 
-// word sends a four-letter word and returns the answer. It waits for askTimeout, unless
+// askWord sends a four-letter word and returns the answer. It waits for askTimeout, unless
 // ctx has a deadline.
-func (a wordAsker) word(ctx context.Context, addr, word string) (string, error) {
+func askWord(ctx context.Context, a servers.Asker, addr, word string) (string, error) {
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 	}
-	answer, err := ask.WordOver(ctx, a.dial, addr, word)
+	answer, err := a.Text(ctx, addr, word)
 	if err != nil && answer == "" {
 		return "", reason(err)
 	}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/why"
-	"github.com/zkd-project/zkd/internal/ask"
 )
 
 // Examination says how to examine an ensemble.
@@ -133,18 +132,14 @@ func (s *examined) sample(ctx context.Context) (sample why.Sample) {
 		return sample
 	}
 	var v View
-	v.readSrvr(text)
+	v.ReadSrvr(text)
 	s.Mode, s.Version, s.Observer = v.Mode, v.Version, s.Observer || v.Mode == "observer"
 	sample.Zxid = uint64(v.LastZxid())
 	asked := time.Now()
 	text = s.word(ctx, "mntr")
 	took := time.Since(asked)
-	sample.Metrics = make(map[string]string)
-	for key, value := range ask.Fields(text, "\t") {
-		if name, ok := strings.CutPrefix(key, "zk_"); ok {
-			sample.Metrics[name] = value
-		}
-	}
+	v.ReadMntr(text)
+	sample.Metrics = v.Mntr
 	if ms, err := strconv.ParseInt(sample.Metrics["clock_ms"], 10, 64); err == nil {
 		sample.Skew, sample.Doubt = time.UnixMilli(ms).Sub(asked.Add(took/2)), took/2
 	}

@@ -37,9 +37,15 @@ func (a Asker) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return d.DialContext(ctx, network, addr)
 }
 
-// word asks a server by a four-letter word.
+// Text asks a server by a four-letter word, and returns the answer as it is. With an error it returns
+// what has arrived before.
+func (a Asker) Text(ctx context.Context, server, word string) (string, error) {
+	return ask.WordOver(ctx, a.dial, server, word)
+}
+
+// word asks a server by a four-letter word. An answer that is none is an error.
 func (a Asker) word(ctx context.Context, server, word string) (string, error) {
-	answer, err := ask.WordOver(ctx, a.dial, server, word)
+	answer, err := a.Text(ctx, server, word)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%s: no answer in time", word)
 	}
@@ -93,6 +99,9 @@ type View struct {
 	Sent        int64   `json:"sent"`
 	Problem     string  `json:"problem,omitempty"`
 
+	// Srvr and Mntr are the fields of the two words by their names, those of mntr without zk_.
+	Srvr map[string]string `json:"-"`
+	Mntr map[string]string `json:"-"`
 	// Silent means that the server takes connections, and does not answer srvr.
 	Silent bool `json:"-"`
 	// NonVoting is how many followers without a vote a leader has; nil if mntr does not say.
@@ -144,21 +153,22 @@ func (a Asker) Look(ctx context.Context, server string) View {
 		return v
 	}
 	v.Reachable = true
-	v.readSrvr(text)
+	v.ReadSrvr(text)
 	text, err = a.word(ctx, server, "mntr")
 	if err != nil {
 		v.Problem = err.Error()
 		return v
 	}
-	v.readMntr(text)
+	v.ReadMntr(text)
 	return v
 }
 
-func (v *View) readSrvr(text string) {
-	fields := ask.Fields(text, ": ")
+// ReadSrvr reads the answer to srvr. What is missing or not a number stays 0.
+func (v *View) ReadSrvr(text string) {
+	v.Srvr = ask.Fields(text, ": ")
+	fields := v.Srvr
 	v.Version, _, _ = strings.Cut(fields["Zookeeper version"], ",")
 	v.Mode, v.Zxid = fields["Mode"], fields["Zxid"]
-	// What is missing or not a number stays 0.
 	fmt.Sscanf(fields["Latency min/avg/max"], "%g/%g/%g", &v.LatencyMin, &v.LatencyAvg, &v.LatencyMax)
 	fmt.Sscan(fields["Received"], &v.Received)
 	fmt.Sscan(fields["Sent"], &v.Sent)
@@ -192,17 +202,23 @@ func (v *View) readJoiners(fields map[string]string) {
 	}
 }
 
-func (v *View) readMntr(text string) {
-	fields := ask.Fields(text, "\t")
+// ReadMntr reads the answer to mntr.
+func (v *View) ReadMntr(text string) {
+	v.Mntr = make(map[string]string)
+	for key, value := range ask.Fields(text, "\t") {
+		if name, ok := strings.CutPrefix(key, "zk_"); ok {
+			v.Mntr[name] = value
+		}
+	}
 	number := func(key string) *int64 {
 		var n int64
-		if _, err := fmt.Sscan(fields[key], &n); err != nil {
+		if _, err := fmt.Sscan(v.Mntr[key], &n); err != nil {
 			return nil
 		}
 		return &n
 	}
-	v.Watches, v.Sessions = number("zk_watch_count"), number("zk_global_sessions")
-	v.NonVoting = number("zk_synced_non_voting_followers")
+	v.Watches, v.Sessions = number("watch_count"), number("global_sessions")
+	v.NonVoting = number("synced_non_voting_followers")
 }
 
 // LookAll asks all servers at once, each by a function such as Look, and waits for them
