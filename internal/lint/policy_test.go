@@ -42,7 +42,7 @@ const ours = `
 	server/replica:    jute internal/fifo internal/format internal/mutant internal/wire server/auth server/datatree server/evaluate
 	                   server/session server/zab
 	server/zab/transport: jute internal/format internal/keystore server/limits server/secure server/zab
-	server/sim:        jute internal/exact internal/fault internal/mutant internal/testing/crashfs internal/vfs server/auth server/clients/pending server/clients/register server/clients/views server/datadirs server/datatree server/evaluate server/feed server/replica server/session
+	server/sim:        jute internal/exact internal/fault internal/mutant internal/testing/crashfs internal/vfs server/auth server/clients/line/pending server/clients/line/register server/clients/line/views server/datadirs server/datatree server/evaluate server/feed server/replica server/session
 	                   server/snapshot server/wal server/watch server/zab
 
 	# Lists and records in memory.
@@ -121,11 +121,11 @@ const ours = `
 	                   server/history server/snapshot server/state server/wal server/zab
 
 	# The clients' connections. What they ask of the server is clients.Backend.
-	server/clients/register: jute server/watch
-	server/clients/pending: internal/fifo
+	server/clients/line/register: jute server/watch
+	server/clients/line/pending: internal/fifo
 	server/clients/readable: none
-	server/clients/views: jute server/datatree server/fair
-	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/pending server/clients/readable server/clients/register server/clients/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/monitor
+	server/clients/line/views: jute server/datatree server/fair
+	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/line/pending server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/monitor
 	                   server/replica server/secure server/session server/show server/state server/traces server/watch
 
 	# Assembly.
@@ -286,7 +286,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/views", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "migrate/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line/views", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "migrate/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

@@ -3,7 +3,7 @@ package clients
 import (
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/server/clients/pending"
+	"github.com/zkd-project/zkd/server/clients/line/pending"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 )

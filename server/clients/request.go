@@ -10,7 +10,7 @@ import (
 	"github.com/zkd-project/zkd/internal/exact"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
-	"github.com/zkd-project/zkd/server/clients/pending"
+	"github.com/zkd-project/zkd/server/clients/line/pending"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
 )

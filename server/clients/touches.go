@@ -1,7 +1,7 @@
 package clients
 
 import (
-	"github.com/zkd-project/zkd/server/clients/register"
+	"github.com/zkd-project/zkd/server/clients/line/register"
 	"github.com/zkd-project/zkd/server/replica"
 )
 

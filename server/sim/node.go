@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/clients/register"
-	"github.com/zkd-project/zkd/server/clients/views"
+	"github.com/zkd-project/zkd/server/clients/line/register"
+	"github.com/zkd-project/zkd/server/clients/line/views"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/replica"

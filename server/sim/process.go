@@ -2,8 +2,8 @@ package sim
 
 import (
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/clients/register"
-	"github.com/zkd-project/zkd/server/clients/views"
+	"github.com/zkd-project/zkd/server/clients/line/register"
+	"github.com/zkd-project/zkd/server/clients/line/views"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/clients/register"
+	"github.com/zkd-project/zkd/server/clients/line/register"
 	"github.com/zkd-project/zkd/server/replica"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/clients/views"
+	"github.com/zkd-project/zkd/server/clients/line/views"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
