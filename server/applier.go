@@ -328,26 +328,18 @@ func (a *applier) apply(o *replica.Order) error {
 	}
 	a.metrics.Commits.Add(1)
 	a.state.Tree.Apply(txn, &a.out)
-	a.publishChanges(txn)
 	a.state.SetApplied(txn.Zxid) // before any reply shows it: its client may reconnect at once
 	a.state.EndSlices()
 	a.countTimes(o, txn)
 	if a.digests.applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.replicated {
 		a.events.Put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.Tree.Digest()})
 	}
-	a.notifyWatchers()
 	for i := range txn.Ops {
-		op := &txn.Ops[i]
-		a.sessionEffect(txn, op)
-		if op.Kind == datatree.OpCreate || op.Kind == datatree.OpDelete || op.Kind == datatree.OpSetData {
-			a.answers.Written(op.Path, len(op.Data))
-		}
+		a.countOperation(txn, &txn.Ops[i])
 	}
-	switch from := replica.ServerOf(txn.Origin); {
-	case txn.Origin == 0:
-	case from == a.id:
-		a.answers.Answer(o, txn, a.out.Results)
-	case o.Logged != 0 && a.traces.Samples(txn.Session, txn.Cxid):
+	here := replica.ServerOf(txn.Origin) == a.id
+	a.answers.Applied(o, txn, &a.out, here)
+	if txn.Origin != 0 && !here && o.Logged != 0 && a.traces.Samples(txn.Session, txn.Cxid) {
 		a.traces.Add(a.tracedOrder(o, txn))
 	}
 	replica.RecycleTxn(txn)
@@ -412,29 +404,17 @@ func (a *applier) prune(txn *datatree.Txn) {
 		a.lock()
 	}
 	for a.state.Tree.Prune(txn, &a.out, pruneStep) {
-		a.publishChanges(txn)
-		a.notifyWatchers()
+		a.answers.Events(txn, &a.out)
 		a.auditEphemerals(txn.Session, a.out.Events)
 		a.yield()
 	}
 }
 
-// publishChanges makes the changes of a transaction, or of a slice of one, known to feeds. So they
-// get them before the connection gets an event or a reply that shows them.
-func (a *applier) publishChanges(txn *datatree.Txn) {
-	a.changes.Add(txn, &a.out, a.state.Tree.LastZxid())
-}
-
-// notifyWatchers delivers the events of the applied transaction to their watchers.
-func (a *applier) notifyWatchers() {
-	a.work += len(a.out.Events)
-	for i := range a.out.Events {
-		ev := &a.out.Events[i]
-		a.work += len(ev.Path) / pathWork
-		if heard := a.answers.Notify(ev, a.zxid); heard > 0 {
-			a.metrics.Fired[ev.Type].Observe(time.Duration(heard), 1)
-			a.work += heard
-		}
+// fired counts an event of the applied transaction, and its watchers.
+func (a *applier) fired(ev *datatree.Event, heard int) {
+	a.work += 1 + len(ev.Path)/pathWork + heard
+	if heard > 0 {
+		a.metrics.Fired[ev.Type].Observe(time.Duration(heard), 1)
 	}
 }
 
@@ -447,26 +427,22 @@ func (a *applier) txnOf(o *replica.Order) (*datatree.Txn, error) {
 	return o.Txn, history.TransactionOf(&o.Entry, a.state.Tree, o.Txn)
 }
 
-// sessionEffect keeps the tracker and the connections in step with the tree's session
-// table.
-func (a *applier) sessionEffect(txn *datatree.Txn, op *datatree.Op) {
+// countOperation counts an operation of the applied transaction, and makes the audit log's entries about
+// ephemerals of a closed session.
+func (a *applier) countOperation(txn *datatree.Txn, op *datatree.Op) {
 	switch op.Kind {
 	case datatree.OpDelete:
 		if txn.Session == 0 && len(txn.Ops) == 1 { // by the cleaner
 			a.metrics.ContainersDeleted.Add(1)
 		}
-	case datatree.OpCreateSession, datatree.OpAdoptSession:
-		a.tracker.Add(txn.Session, op.TimeoutMs, millis(a.at))
-		a.tracker.SetOwner(txn.Session, txn.Origin)
-		a.answers.SessionOpened(txn.Session, txn.Origin)
-	case datatree.OpSetTimeout:
-		a.tracker.SetTimeout(txn.Session, op.TimeoutMs, txn.Origin, millis(a.at))
-	case datatree.OpSetOwner:
-		a.answers.SessionMoved(txn.Session, txn.Origin)
 	case datatree.OpCloseSession:
 		a.auditEphemerals(txn.Session, a.out.Events)
-		a.tracker.Remove(txn.Session)
-		a.answers.SessionClosed(txn.Session, txn.Origin)
+	case datatree.OpCreate, datatree.OpSetData:
+	default:
+		return
+	}
+	if op.Kind != datatree.OpCloseSession {
+		a.answers.Written(op.Path, len(op.Data))
 	}
 }
 

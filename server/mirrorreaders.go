@@ -47,7 +47,7 @@ func (m *Mirror) ServeReaders(o Options) error {
 		return errors.Join(err, s.closeForReaders())
 	}
 	m.state = &s.state
-	m.readers = &readers{s.clients, s.clients.NewAnswers(func() {}), &s.state, s.now, s.life.Failed(), s.closeForReaders}
+	m.readers = &readers{s.clients, s.clients.NewAnswers(func() {}, func(*datatree.Event, int) {}), &s.state, s.now, s.life.Failed(), s.closeForReaders}
 	return nil
 }
 

@@ -200,7 +200,7 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 	a.answers = s.clients.NewAnswers(func() {
 		a.work++
 		a.yield()
-	})
+	}, a.fired)
 	a.publishEnsemble()
 	return a
 }

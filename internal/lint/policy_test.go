@@ -125,7 +125,9 @@ const ours = `
 	server/clients/line/pending: internal/fifo
 	server/clients/readable: none
 	server/clients/line/views: jute server/datatree server/fair
-	server/clients:    jute fourletter internal/exact internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/line/pending server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/monitor
+	server/clients/line: jute internal/exact internal/mutant server/auth server/clients/line/pending server/clients/line/register server/clients/line/views
+	                   server/datatree server/evaluate server/feed server/replica server/session server/show server/state server/watch
+	server/clients:    jute fourletter internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/line server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/monitor
 	                   server/replica server/secure server/session server/show server/state server/traces server/watch
 
 	# Assembly.
@@ -286,7 +288,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line/views", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "migrate/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "migrate/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/audit"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
@@ -59,7 +60,7 @@ type client struct {
 	ip      string
 }
 
-func (c *conn) client() client { return client{c.SessionID(), c.ip()} }
+func (c *conn) client() client { return client{c.line.SessionID(), c.ip()} }
 
 func newAuditor(log *audit.Log, firstOrigin uint64) *auditor {
 	a := &auditor{log: log, firstOrigin: firstOrigin}
@@ -105,19 +106,19 @@ func (a *auditor) wake() {
 // makeRoom pauses the reader while too many entries wait to be written, if its client may
 // cause more of them.
 func (a *auditor) makeRoom(c *conn) {
-	if !a.off() && a.log.IsFull() && (a.allReads.Load() || c.pendingLen.Load() > 0) {
+	if !a.off() && a.log.IsFull() && (a.allReads.Load() || c.line.Waiting() > 0) {
 		c.submitBatch()
 		a.log.WaitRoom(c.done)
 	}
 }
 
 // answeredLocked makes the entries about a request that is being answered by the applier.
-func (a *auditor) answeredLocked(c *conn, req *request, o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
+func (a *auditor) answeredLocked(c *conn, req *line.Request, o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
 	if a.off() {
 		return
 	}
-	a.scratch = describe(a.scratch[:0], req.op, jute.NewAliasDecoder(req.body))
-	w := endedWrite{op: req.op, ids: req.auth, entries: a.scratch}
+	a.scratch = describe(a.scratch[:0], req.Op, jute.NewAliasDecoder(req.Body))
+	w := endedWrite{op: req.Op, ids: req.Auth, entries: a.scratch}
 	if number := a.put(c.client(), &w, o.Code, txn, results); number > 0 {
 		c.mu.audited = number
 	}
@@ -130,12 +131,12 @@ func (a *auditor) unansweredLocked(c *conn, txn *datatree.Txn, results []datatre
 	if a.off() || txn == nil {
 		return
 	}
-	for i, req := range c.mu.pending.All() {
-		if req.ordered && req.xid == txn.Cxid && req.outcome == nil {
-			w := endedWrite{op: req.op, ids: req.auth, entries: describe(nil, req.op, jute.NewAliasDecoder(req.body))}
+	for i, req := range c.line.Queued() {
+		if req.Ordered() && req.Xid == txn.Cxid && !req.Own() {
+			w := endedWrite{op: req.Op, ids: req.Auth, entries: describe(nil, req.Op, jute.NewAliasDecoder(req.Body))}
 			a.put(c.client(), &w, 0, txn, results)
 			for range i + 1 {
-				c.clients.dropLocked(c)
+				c.line.Drop()
 			}
 			return
 		}
@@ -148,12 +149,12 @@ func (a *auditor) keepLocked(c *conn) {
 		return
 	}
 	var writes []endedWrite
-	for _, req := range c.mu.pending.All() {
-		if !req.ordered || req.outcome != nil {
+	for _, req := range c.line.Queued() {
+		if !req.Ordered() || req.Own() {
 			continue
 		}
-		if entries := describe(nil, req.op, jute.NewDecoder(req.body)); len(entries) > 0 {
-			writes = append(writes, endedWrite{xid: req.xid, op: req.op, ids: req.auth, entries: entries})
+		if entries := describe(nil, req.Op, jute.NewDecoder(req.Body)); len(entries) > 0 {
+			writes = append(writes, endedWrite{xid: req.Xid, op: req.Op, ids: req.Auth, entries: entries})
 		}
 	}
 	if len(writes) == 0 {
@@ -161,8 +162,8 @@ func (a *auditor) keepLocked(c *conn) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.mu.ended[c.id] = &endedConn{who: c.client(), writes: writes}
-	a.mu.order = append(a.mu.order, c.id)
+	a.mu.ended[c.line.Origin()] = &endedConn{who: c.client(), writes: writes}
+	a.mu.order = append(a.mu.order, c.line.Origin())
 	a.mu.writes += len(writes)
 	for a.mu.writes > maxEndedWrites {
 		a.dropLocked(a.mu.order[0])
@@ -393,44 +394,40 @@ func describeMulti(entries []audit.Entry, d jute.Decoder) []audit.Entry {
 }
 
 // refused makes an entry about a request that this server refuses by itself.
-func (a *auditor) refused(c *conn, req *request, code jute.Code) {
+func (a *auditor) refused(c *conn, req *line.Request, code jute.Code) {
 	if a.off() {
 		return
 	}
-	entries := describe(nil, req.op, jute.NewAliasDecoder(req.body))
+	entries := describe(nil, req.Op, jute.NewAliasDecoder(req.Body))
 	if len(entries) == 0 && a.someReads.Load() {
 		entries = describeRead(nil, req)
 	}
 	switch {
 	case len(entries) == 0:
 		return
-	case req.op == jute.OpMulti:
+	case req.Op == jute.OpMulti:
 		entries = []audit.Entry{{Operation: audit.Multi}}
 	}
-	a.putNow(c, req.auth, entries, code)
+	a.putNow(c, req.Auth, entries, code)
 }
 
-// served makes the entries about a request that is answered from the tree: about the reads
-// that the configuration names, and about a drain.
-func (a *auditor) served(c *conn, req *request, err error) {
-	switch {
-	case a.off():
-	case req.op == jute.OpDrain:
-		a.operated(c, req, codeOf(err))
-	case a.allReads.Load() || a.someReads.Load() && errors.Is(err, jute.ErrNoAuth):
-		a.putNow(c, req.auth, describeRead(nil, req), codeOf(err))
+// servedLocked makes the entries about a request that is answered from the tree, of the reads
+// that the configuration names.
+func (a *auditor) servedLocked(c *conn, req *line.Request, err error) {
+	if !a.off() && (a.allReads.Load() || a.someReads.Load() && errors.Is(err, jute.ErrNoAuth)) {
+		a.noteLocked(c, a.putAll(c, req.Auth, describeRead(nil, req), codeOf(err)))
 	}
 }
 
 // operated makes the entry about a request of an operator to this server.
-func (a *auditor) operated(c *conn, req *request, code jute.Code) {
-	a.putNow(c, req.auth, describe(nil, req.op, jute.NewAliasDecoder(req.body)), code)
+func (a *auditor) operated(c *conn, req *line.Request, code jute.Code) {
+	a.putNow(c, req.Auth, describe(nil, req.Op, jute.NewAliasDecoder(req.Body)), code)
 }
 
 // servedPartLocked is served for an operation of a multiRead.
-func (a *auditor) servedPartLocked(c *conn, req *request, op *jute.MultiOp, code jute.Code) {
+func (a *auditor) servedPartLocked(c *conn, req *line.Request, op *jute.MultiOp, code jute.Code) {
 	if !a.off() && (a.allReads.Load() || a.someReads.Load() && code == jute.ErrNoAuth) {
-		c.mu.audited = a.putAll(c, req.auth, []audit.Entry{{Operation: op.Type.String(), Znode: op.Path}}, code)
+		c.mu.audited = a.putAll(c, req.Auth, []audit.Entry{{Operation: op.Type.String(), Znode: op.Path}}, code)
 	}
 }
 
@@ -444,17 +441,22 @@ func codeOf(err error) jute.Code {
 // putNow puts entries about one request.
 func (a *auditor) putNow(c *conn, ids []jute.ID, entries []audit.Entry, code jute.Code) {
 	number := a.putAll(c, ids, entries, code)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a.noteLocked(c, number)
+}
+
+// noteLocked makes what is sent on the connection wait for an entry, unless its number is 0.
+func (a *auditor) noteLocked(c *conn, number uint64) {
 	if number > 0 {
-		c.mu.Lock()
 		c.mu.audited = number
-		c.mu.Unlock()
 	}
 }
 
 func (a *auditor) putAll(c *conn, ids []jute.ID, entries []audit.Entry, code jute.Code) (number uint64) {
 	for i := range entries {
 		e := &entries[i]
-		e.Session, e.IP, e.IDs = c.SessionID(), c.ip(), ids
+		e.Session, e.IP, e.IDs = c.line.SessionID(), c.ip(), ids
 		if code != 0 {
 			e.Result, e.Code = audit.Failure, code
 		}
@@ -465,9 +467,9 @@ func (a *auditor) putAll(c *conn, ids []jute.ID, entries []audit.Entry, code jut
 
 // describeRead appends what a read says of itself. It appends nothing if req is no read that
 // has entries, as a multiRead, whose operations have them.
-func describeRead(entries []audit.Entry, req *request) []audit.Entry {
-	e := audit.Entry{Operation: req.op.String()}
-	switch req.op {
+func describeRead(entries []audit.Entry, req *line.Request) []audit.Entry {
+	e := audit.Entry{Operation: req.Op.String()}
+	switch req.Op {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpAddWatch, jute.OpChildrenPage, jute.OpSubtreePage, jute.OpSubscribe:
 	case jute.OpGetChildren2:
 		e.Operation = jute.OpGetChildren.String()
@@ -476,7 +478,7 @@ func describeRead(entries []audit.Entry, req *request) []audit.Entry {
 	default:
 		return entries
 	}
-	d := jute.NewAliasDecoder(req.body)
+	d := jute.NewAliasDecoder(req.Body)
 	e.Znode = d.String()
 	return append(entries, e)
 }

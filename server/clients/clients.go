@@ -15,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/auth/sasl"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/clients/line/register"
 	"github.com/zkd-project/zkd/server/clients/line/views"
 	"github.com/zkd-project/zkd/server/config"
@@ -107,7 +108,8 @@ type Clients struct {
 
 	audit       atomic.Pointer[auditor] // nil while there has been no audit log
 	locals      *session.Tracker        // of local sessions
-	conns       *register.Register[*conn]
+	lines       *line.Lines
+	conns       *register.Register[*line.Line] // of lines
 	throttler   *throttler
 	limits      atomic.Pointer[limits.Table] // nil without rules
 	quotaRates  quotaRates
@@ -124,12 +126,11 @@ type Clients struct {
 	handshakes  *handshakes
 	complaints  complaints
 	feeder      *feeder
-	places      *feed.Places  // of feeds
-	fenced      atomic.Uint64 // the last service that connections of earlier ones have entered
-	readOnly    atomic.Bool   // serving read-only clients because there is no leader
+	places      *feed.Places // of feeds
+	readOnly    atomic.Bool  // serving read-only clients because there is no leader
 	drain       drain
 	refusals    refusals
-	views       openViews
+	viewsLock   sync.Mutex // of lines.Views
 	parking     parking
 
 	ports struct {
@@ -158,7 +159,7 @@ func New(o Options) *Clients {
 		keys:       o.Keys,
 		listenFunc: o.Listen,
 		locals:     session.NewTracker(o.Config.TickTime.Milliseconds()),
-		conns:      register.New[*conn](o.Config.Replicated()),
+		conns:      register.New[*line.Line](o.Config.Replicated()),
 		throttler:  newThrottler(o.Limits.Requests),
 		failures:   limits.NewFailures(o.Config.AuthFailuresPerSecond),
 		traces:     o.Traces,
@@ -171,6 +172,11 @@ func New(o Options) *Clients {
 		most:       o.MaxDescriptors,
 	}
 	s.places.Displaced = s.feeder.wake
+	s.lines = &line.Lines{
+		Server: lineServer{s}, State: s.state, Schemes: s.schemes, Sessions: s.tracker, Locals: s.locals, Keys: s.keys, Register: s.conns,
+		Views: line.Views{Lock: &s.viewsLock}, History: o.Changes, Places: o.Places,
+		LocalSessions: o.Config.LocalSessions, Upgrading: o.Config.LocalSessionsUpgrading,
+	}
 	s.flushers = newFlushers(&s.running)
 	s.unread.limit, s.unread.held = o.Limits.Replies, make(map[*conn]int64)
 	s.complaints.bucket.set(10, time.Second, 1)
@@ -208,7 +214,9 @@ func (s *Clients) Reload(cfg *config.Config) {
 	s.failures.SetRate(cfg.AuthFailuresPerSecond)
 	s.slow.threshold.Store(int64(cfg.SlowRequest))
 	s.places.SetLimits(cfg.MaxFeedsPerConnection, cfg.MaxFeeds)
-	s.views.setLimits(views.Limits{Views: cfg.MaxViews, Life: cfg.ViewLife, Bytes: viewBytes})
+	s.viewsLock.Lock()
+	defer s.viewsLock.Unlock()
+	s.lines.Views.Limits = views.Limits{Views: cfg.MaxViews, Life: cfg.ViewLife, Bytes: viewBytes}
 }
 
 func (s *Clients) now() time.Duration { return s.backend.Now() }
@@ -234,12 +242,12 @@ func (s *Clients) Refuse() {
 // After timeout it ends the remaining ones without an answer, such as a handshake whose
 // outcome a failed log never reports. Refuse must be called before.
 func (s *Clients) Close(timeout time.Duration) {
-	for _, c := range s.conns.All() {
+	for _, c := range s.all() {
 		c.drain()
 	}
 	s.throttler.relax()
 	late := time.AfterFunc(timeout, func() {
-		for _, c := range s.conns.All() {
+		for _, c := range s.all() {
 			c.kill()
 		}
 	})
@@ -250,7 +258,7 @@ func (s *Clients) Close(timeout time.Duration) {
 
 // Kill ends a connection without a reply to its client.
 func (s *Clients) Kill(origin uint64) {
-	if c := s.conns.Get(origin); c != nil {
+	if c := connOf(s.conns.Get(origin)); c != nil {
 		c.kill()
 	}
 }
@@ -266,7 +274,9 @@ func (s *Clients) Tick(now time.Duration) {
 	s.stepDrain(now)
 	s.considerReadOnly(now)
 	s.tickLimits(now)
-	s.tickViews(now)
+	s.state.RLock()
+	s.lines.TickViews(now)
+	s.state.RUnlock()
 	s.slow.report(s.log, now)
 }
 
@@ -308,7 +318,9 @@ func (s *Clients) Show(v *show.View) {
 	if h := s.feeder.history; h != nil {
 		v.FeedHistoryBytes = h.Bytes()
 	}
-	open := s.views.usage()
+	s.viewsLock.Lock()
+	open := s.lines.Views.Usage()
+	s.viewsLock.Unlock()
 	v.Views, v.ViewsRefused, v.ViewsLost = open.Open, open.Refused, open.Lost
 	left, until := s.draining()
 	v.ToMove, v.KeepsAway = left, until != 0
@@ -319,9 +331,9 @@ func (s *Clients) Show(v *show.View) {
 func (s *Clients) Held() (requests, replies, ended show.Holding) {
 	requests = show.Holding{Items: s.throttler.waiting.Load(), Bytes: s.throttler.bytes.Load()}
 	replies = show.Holding{Bytes: s.unread.bytes(), Limit: s.unread.limit}
-	for _, c := range s.conns.All() {
+	for _, c := range s.all() {
 		c.mu.Lock()
-		if c.mu.out != nil {
+		if c.line.Out() != nil {
 			replies.Items++
 		}
 		c.mu.Unlock()
@@ -329,3 +341,34 @@ func (s *Clients) Held() (requests, replies, ended show.Holding) {
 	ended.Items = int64(s.conns.NumEnded())
 	return requests, replies, ended
 }
+
+// all returns the live connections in no particular order.
+func (s *Clients) all() []*conn {
+	lines := s.conns.All()
+	list := make([]*conn, len(lines))
+	for i, l := range lines {
+		list[i] = connOf(l)
+	}
+	return list
+}
+
+// EndEarlier ends the connections that have sent any request, except those of the given service.
+func (s *Clients) EndEarlier(service uint64) { s.lines.EndEarlier(service) }
+
+// Fenced returns the last service whose fence has passed.
+func (s *Clients) Fenced() uint64 { return s.lines.Fenced() }
+
+// Touches appends to list the sessions that were heard of since the last call, including
+// those on connections that have ended since.
+func (s *Clients) Touches(list []replica.Touch, now int64) []replica.Touch {
+	return s.lines.Touches(list, now)
+}
+
+// KeepTouches replaces a call of Touches while this server follows nobody.
+func (s *Clients) KeepTouches(now int64) { s.lines.KeepTouches(now) }
+
+// ForgetTouches replaces a call of Touches while this server leads.
+func (s *Clients) ForgetTouches() { s.lines.ForgetTouches() }
+
+// viewBytes is for what a view keeps of changed nodes. Until then it may be read for as long as the client needs.
+const viewBytes = 64 << 20

@@ -60,6 +60,8 @@ func newTestClients(t testing.TB) (*Clients, *standin) {
 	b := &standin{}
 	ids := session.NewIDs(1, 1, 0)
 	ids.Reserved(ids.Ahead())
+	keys := new(atomic.Pointer[session.Keys])
+	keys.Store(session.NewKeys([32]byte{}))
 	return New(Options{
 		Config:   cfg,
 		Logger:   zap.NewNop(),
@@ -71,7 +73,7 @@ func newTestClients(t testing.TB) (*Clients, *standin) {
 		Places:   new(feed.Places),
 		IDs:      ids,
 		Sessions: session.NewTracker(1000),
-		Keys:     new(atomic.Pointer[session.Keys]),
+		Keys:     keys,
 	}), b
 }
 
@@ -104,7 +106,7 @@ func TestReadsAllocateNothing(t *testing.T) {
 		}}}, &out)
 	}
 	c := newTestConn(t, s)
-	c.alone = true
+	establish(t, c, 1)
 	frame := func(xid int32, op jute.OpCode, path string) []byte {
 		h := jute.RequestHeader{Xid: xid, Type: op}
 		b := h.Append(nil)
@@ -127,7 +129,7 @@ func TestReadsAllocateNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.mu.Lock()
-			c.mu.out.b = c.mu.out.b[:0]
+			c.line.Out().Written(len(c.line.Out().Last()))
 			c.mu.Unlock()
 		})
 		if n != 0 {
@@ -150,9 +152,8 @@ func TestWritesAreHandedOverTogether(t *testing.T) {
 			s.Audit(log, "none")
 		}
 		c := newTestConn(t, s)
-		tracked, _ := session.NewTracker(1000).Add(1, 30_000, 0)
-		c.tracked.Store(tracked)
-		s.conns.Add(c, c.ip(), 0, 0)
+		establish(t, c, 1)
+		s.conns.Add(&c.line, c.ip(), 0, 0)
 		var input []byte
 		for xid := range int32(3) {
 			var mark int
@@ -185,9 +186,9 @@ func (discard) Close() error                                      { return nil }
 func TestAnswersComeInOrder(t *testing.T) {
 	s, b := newTestClients(t)
 	c := newTestConn(t, s)
-	c.tracked.Store(&session.Session{})
-	s.conns.Add(c, c.ip(), 0, 0)
-	a := s.NewAnswers(func() {})
+	establish(t, c, 1)
+	s.conns.Add(&c.line, c.ip(), 0, 0)
+	a := s.NewAnswers(func() {}, func(*datatree.Event, int) {})
 	write := func(xid int32) {
 		h := jute.RequestHeader{Xid: xid, Type: jute.OpSetData}
 		r := jute.SetDataRequest{Path: "/", Version: -1}
@@ -203,18 +204,18 @@ func TestAnswersComeInOrder(t *testing.T) {
 	}
 	write(3)
 	c.submitBatch()
-	if len(b.submitted) != 2 || c.mu.out != nil {
-		t.Fatalf("%d requests were handed over, want the 2 writes; replies %v", len(b.submitted), c.mu.out)
+	if len(b.submitted) != 2 || c.line.Out() != nil {
+		t.Fatalf("%d requests were handed over, want the 2 writes; replies %v", len(b.submitted), c.line.Out())
 	}
 	s.state.Lock()
 	a.Begin(s.now())
 	for _, sub := range b.submitted {
-		txn := &datatree.Txn{Zxid: 9, Cxid: sub.Request.Cxid, Origin: c.id, Ops: []datatree.Op{{Kind: datatree.OpSetData, Result: jute.OpSetData}}}
-		a.Answer(&replica.Order{}, txn, []datatree.Result{{}})
+		txn := &datatree.Txn{Zxid: 9, Cxid: sub.Request.Cxid, Origin: c.line.Origin(), Ops: []datatree.Op{{Kind: datatree.OpSetData, Result: jute.OpSetData}}}
+		a.Applied(&replica.Order{}, txn, &datatree.Applied{Results: []datatree.Result{{}}}, true)
 	}
 	s.state.Unlock()
 	var xids []int32
-	for rest := c.mu.out.b; len(rest) > 0; {
+	for rest := c.line.Out().Last(); len(rest) > 0; {
 		n := int(rest[0])<<24 | int(rest[1])<<16 | int(rest[2])<<8 | int(rest[3])
 		var reply jute.ReplyHeader
 		d := jute.NewDecoder(rest[4 : 4+n])
@@ -225,7 +226,7 @@ func TestAnswersComeInOrder(t *testing.T) {
 	if len(xids) != 3 || xids[0] != 1 || xids[1] != 2 || xids[2] != 3 {
 		t.Errorf("replies to %v, want 1, 2, 3", xids)
 	}
-	if n := c.pendingLen.Load(); n != 0 || s.throttler.waiting.Load() != 0 {
+	if n := c.line.Waiting(); n != 0 || s.throttler.waiting.Load() != 0 {
 		t.Errorf("%d requests wait", n)
 	}
 }

@@ -17,39 +17,61 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/auth/sasl"
-	"github.com/zkd-project/zkd/server/clients/line/pending"
-	"github.com/zkd-project/zkd/server/clients/line/register"
-	"github.com/zkd-project/zkd/server/feed"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
-	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/traces"
-	"github.com/zkd-project/zkd/server/watch"
 )
 
-// conn is one client connection.
+// conn is one client connection: the socket of a line (package line), which has the requests that wait and
+// what is sent.
 //
 // A connection has one goroutine, its reader. It cuts requests from the socket, serves
 // reads, hands writes to the leader, and writes the replies to reads. It ends while
-// the client is idle: see park.go. What the applier puts into the out buffer, answers to
+// the client is idle: see park.go. What the applier puts into the line's buffer, answers to
 // writes or watch events, is written by the flushers. Only one goroutine writes the socket
 // at a time.
 type conn struct {
 	clients *Clients
-	nc      net.Conn // the socket
-	stream  net.Conn // what requests and replies pass through: nc, or TLS above it
+	line    line.Line // mu is its lock
+	nc      net.Conn  // the socket
+	stream  net.Conn  // what requests and replies pass through: nc, or TLS above it
 	kind    portKind
-	id      uint64 // origin of its requests, unique over servers and restarts
 	opened  time.Time
-	frames  *frameReader
-	// limited is nil without rules that limit clients. Only the reader stores it.
-	limited atomic.Pointer[limited]
 
-	// Owned by the reader.
+	readerState // owned by the reader
+
+	// limited is nil without rules that limit clients. Only the reader stores it.
+	limited      atomic.Pointer[limited]
+	credentials  atomic.Pointer[auth.Credentials] // only the reader stores
+	secure       atomic.Bool                      // with TLS
+	reportedLong atomic.Bool                      // see Clients.LongReply
+	done         chan struct{}                    // closed when the connection is being torn down
+	closeOnce    sync.Once
+
+	dirty bool // owned by the applier: it has output of the batch
+	waits bool // for a flusher; guarded by flushers.mu
+
+	mu struct {
+		sync.Mutex
+		writing  bool   // a goroutine is writing the socket
+		draining bool   // answer what is pending, then end: the server stops, or moves its clients
+		exempt   uint64 // number of the drain that leaves it alone; 0 for none
+		parked   bool   // there is no reader: see park.go
+		audited  uint64 // the audit log's last entry about the connection; 0 for none
+		stats    connStats
+	}
+	drained sync.Cond // on mu: the buffer was written, the queue got shorter, or the connection is gone
+}
+
+// readerState is what the reader of a connection owns.
+type readerState struct {
+	frames         *frameReader
 	sasl           *sasl.Exchange         // nil if the client sent no SASL token
 	credentialsEnd time.Duration          // when some of the credentials end; 0 is never
-	timeoutMs      int32                  // negotiated; set before the session, by the applier
-	current        request                // being handled; a field, since it would be allocated elsewhere
+	current        line.Request           // being handled; a field, since it would be allocated elsewhere
+	outcome        line.Read              // its outcome, likewise
+	decided        chan struct{}          // closed when the line's own request is decided
 	batch          []replica.Submission   // writes of the frames being handled, not yet handed over
 	arena          []byte                 // where request bodies of this batch are copied to
 	reads          []sameResults          // answered since the last settle
@@ -57,51 +79,8 @@ type conn struct {
 	bytesIn        int64                  // read and not counted in mu.stats
 	namespace      monitor.NamespaceCount // of these reads
 	started        time.Duration          // when the frames being handled were received
-	alone          bool                   // these frames may be answered without the leader
 	pinged         bool                   // these frames are one ping
 	watched        bool                   // the socket has been parked before
-
-	session     atomic.Int64                     // jute.SessionID; 0 until established
-	credentials atomic.Pointer[auth.Credentials] // only the reader stores
-	watcher     atomic.Uint64                    // watch.Watcher plus one; 0 while there is none
-	pendingLen  atomic.Int32                     // len(mu.pending); only the reader raises it
-	done        chan struct{}                    // closed when the connection is being torn down
-	closeOnce   sync.Once
-
-	extended     bool                            // the client has asked for extensions; set before the session
-	asked        jute.ExtensionRequest           // what it asked for, if extended
-	granted      jute.Features                   // set before the session
-	seen         jute.Zxid                       // the last zxid that the client had seen when it connected; set before it is answered
-	readOnly     bool                            // the server had no leader when the client connected; set before the session
-	askedLeader  bool                            // a request of the current batch went to the leader; owned by the reader
-	tracked      atomic.Pointer[session.Session] // set before the session
-	secure       atomic.Bool                     // with TLS
-	local        atomic.Bool                     // the session is local to this server
-	reportedLong atomic.Bool                     // see read.reportLong
-	touched      atomic.Int64                    // when the client was last heard of, in ms; or arriving
-	reported     int64                           // the part of touched that was reported to the leader; owned by the peer loop
-
-	cut   atomic.Bool // it is being ended, as it holds too much that is unread; unread stores it
-	dirty bool        // owned by the applier: it has output of the batch
-	waits bool        // for a flusher; guarded by flushers.mu
-
-	mu struct {
-		sync.Mutex
-		out      *outBuffer // nil while empty
-		writing  bool       // a goroutine is writing the socket
-		ending   bool       // close once out is written; nothing more is appended
-		lingers  bool       // with ending: the client may have sent more
-		draining bool       // answer what is pending, then end: the server stops, or moves its clients
-		exempt   uint64     // number of the drain that leaves it alone; 0 for none
-		gone     bool       // torn down
-		parked   bool       // there is no reader: see park.go
-		mark     int        // where the frame being appended begins
-		audited  uint64     // the audit log's last entry about the connection; 0 for none
-		feeds    feed.Set
-		pending  pending.Queue[request] // requests from the first unanswered write on
-		stats    connStats
-	}
-	drained sync.Cond // on mu: out was written, pending got shorter, or the connection is gone
 }
 
 // connStats are the values of a connection that cons, stat and the latency lines show.
@@ -131,24 +110,24 @@ func (st *connStats) observe(latency time.Duration, n int64) {
 }
 
 // answered records the reply to a request.
-func (st *connStats) answered(req *request, zxid jute.Zxid) {
-	st.lastOp, st.lastZxid = req.op, zxid
-	if req.xid >= 0 {
-		st.lastCxid = int64(req.xid)
+func (st *connStats) answered(req *line.Request, zxid jute.Zxid) {
+	st.lastOp, st.lastZxid = req.Op, zxid
+	if req.Xid >= 0 {
+		st.lastCxid = int64(req.Xid)
 	}
 }
 
 func newConn(s *Clients, nc net.Conn, kind portKind) *conn {
 	c := &conn{
-		clients: s,
-		nc:      nc,
-		stream:  nc,
-		kind:    kind,
-		id:      uint64(s.ids.Next(nil)),
-		opened:  time.Now(),
-		frames:  newFrameReader(nc, s.cfg.MaxBuffer),
-		done:    make(chan struct{}),
+		clients:     s,
+		nc:          nc,
+		stream:      nc,
+		kind:        kind,
+		opened:      time.Now(),
+		readerState: readerState{frames: newFrameReader(nc, s.cfg.MaxBuffer)},
+		done:        make(chan struct{}),
 	}
+	c.line.Begin(s.lines, (*host)(c), uint64(s.ids.Next(nil)))
 	c.drained.L = &c.mu
 	c.mu.stats.lastCxid = -1
 	c.credentials.Store(auth.NewCredentials(jute.ID{Scheme: "ip", ID: remoteIP(nc)}))
@@ -172,13 +151,8 @@ func remoteIP(nc net.Conn) string {
 func (c *conn) isOver() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.mu.gone || c.mu.ending || c.mu.draining
+	return c.line.Ends() || c.mu.draining
 }
-
-// wantsSession reports whether the connection has a session or has requested one.
-func (c *conn) wantsSession() bool { return c.SessionID() != 0 || c.pendingLen.Load() > 0 }
-
-func (c *conn) SessionID() jute.SessionID { return jute.SessionID(c.session.Load()) }
 
 // serve runs the connection until it is idle or ends. It is the reader.
 func (c *conn) serve() { c.leave(c.run()) }
@@ -193,7 +167,7 @@ func (c *conn) leave(err error) {
 	}
 	defer c.tearDown()
 	if !endOfConnection(err) {
-		c.clients.logEnd(zap.InfoLevel, "closing connection", err, zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", c.SessionID()))
+		c.clients.logEnd(zap.InfoLevel, "closing connection", err, zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", c.line.SessionID()))
 	}
 }
 
@@ -240,7 +214,6 @@ func (c *conn) read() error {
 // handleBuffered handles all requests that have been read already, then hands over and
 // writes out the results.
 func (c *conn) handleBuffered() error {
-	c.askedLeader = false
 	handled := 0
 	defer func() {
 		c.finishBatch(handled)
@@ -257,7 +230,7 @@ func (c *conn) handleBuffered() error {
 			}
 			if wait > 0 {
 				c.finishBatch(handled)
-				c.askedLeader, handled = false, 0
+				handled = 0
 				if err := c.pause(wait); err != nil {
 					return err
 				}
@@ -293,7 +266,7 @@ func (c *conn) finishBatch(handled int) {
 		for _, r := range c.reads {
 			c.mu.stats.observe(latency, r.n)
 			c.clients.metrics.Requests.Observe(r.op, r.code, latency, r.n)
-			if c.clients.slow.is(latency) && r.op == c.current.op {
+			if c.clients.slow.is(latency) && r.op == c.current.Op {
 				c.clients.slow.note(c, &c.current, slowRequest{code: r.code, took: latency, reads: r.n})
 			}
 		}
@@ -306,8 +279,8 @@ func (c *conn) finishBatch(handled int) {
 		c.traced = c.traced[:0]
 	}
 	c.mu.Unlock()
-	c.pinged = handled == 1 && c.current.op == jute.OpPing
-	c.current = request{} // releases the read buffer
+	c.pinged = handled == 1 && c.current.Op == jute.OpPing
+	c.current = line.Request{} // releases the read buffer
 	c.namespace.Flush()
 	c.flush()
 }
@@ -320,15 +293,15 @@ type sameResults struct {
 }
 
 // countRead counts a read that was answered.
-func (c *conn) countRead(req *request) {
-	if c.clients.traces.Samples(c.SessionID(), req.xid) {
-		c.traced = append(c.traced, tracedRequest(c, req, req.code, nil))
+func (c *conn) countRead(req *line.Request) {
+	if c.clients.traces.Samples(c.line.SessionID(), req.Xid) {
+		c.traced = append(c.traced, tracedRequest(c, req, req.Code, nil))
 	}
-	if n := len(c.reads); n > 0 && c.reads[n-1].op == req.op && c.reads[n-1].code == req.code {
+	if n := len(c.reads); n > 0 && c.reads[n-1].op == req.Op && c.reads[n-1].code == req.Code {
 		c.reads[n-1].n++
 		return
 	}
-	c.reads = append(c.reads, sameResults{req.op, req.code, 1})
+	c.reads = append(c.reads, sameResults{req.Op, req.Code, 1})
 }
 
 // submitBatch hands the batch's writes to the leader.
@@ -351,6 +324,14 @@ func (c *conn) copyBody(body []byte) []byte {
 	return c.arena[n:len(c.arena):len(c.arena)]
 }
 
+// recordTouch records that the client was heard of, before the first request of a batch is
+// handled.
+func (c *conn) recordTouch() {
+	last := c.line.Arriving()
+	c.started = c.clients.now()
+	c.line.Arrived(last, c.started, c.clients.backend.AnswersUntil())
+}
+
 // kill ends the connection from any goroutine, without a reply to the client.
 func (c *conn) kill() {
 	c.closeOnce.Do(func() {
@@ -358,10 +339,8 @@ func (c *conn) kill() {
 		c.nc.Close()
 	})
 	c.mu.Lock()
-	c.mu.gone = true
 	c.unparkLocked()
-	c.mu.feeds.Close() // the next connection of the session may need their places
-	c.dropOutLocked()
+	c.releaseOut(c.line.Kill())
 	c.mu.Unlock()
 	c.drained.Broadcast()
 	c.clients.throttler.relax() // its reader may be paused
@@ -439,12 +418,12 @@ const lingerTimeout = time.Second
 func (c *conn) finish() (lingers bool) {
 	c.mu.Lock()
 	if c.mu.draining {
-		for c.mu.pending.Len() > 0 && !c.mu.ending && !c.mu.gone {
+		for c.line.Waiting() > 0 && !c.line.Ends() {
 			c.drained.Wait()
 		}
-		c.mu.ending = true
+		c.line.End(false)
 	}
-	owed := c.mu.ending && !c.mu.gone
+	owed := !c.line.Gone() && c.line.Ends()
 	c.mu.Unlock()
 	if !owed {
 		return false
@@ -452,10 +431,10 @@ func (c *conn) finish() (lingers bool) {
 	c.nc.SetWriteDeadline(time.Now().Add(lingerTimeout))
 	c.flush()
 	c.mu.Lock()
-	for c.mu.writing && !c.mu.gone {
+	for c.mu.writing && !c.line.Gone() {
 		c.drained.Wait()
 	}
-	lingers = c.mu.lingers || c.mu.draining
+	lingers = c.line.Lingers() || c.mu.draining
 	c.mu.Unlock()
 	if t, ok := c.stream.(*tlsconn.Conn); ok {
 		t.CloseWrite() // tells the client that no bytes are missing
@@ -477,30 +456,3 @@ func (c *conn) linger() {
 
 // ip returns the client's address without the port.
 func (c *conn) ip() string { return c.credentials.Load().IDs()[0].ID }
-
-// watcherID returns the connection's handle in the watch table, which is allocated with
-// its first watch. The caller holds the tree lock.
-func (c *conn) watcherID() watch.Watcher {
-	if w := c.watcher.Load(); w != 0 {
-		return watch.Watcher(w - 1)
-	}
-	w := c.clients.conns.AddWatcher(c)
-	c.watcher.Store(uint64(w) + 1)
-	return w
-}
-
-// Origin returns the number of the connection.
-func (c *conn) Origin() uint64 { return c.id }
-
-// LastTouch returns what is reported when the connection has ended. A local session's leader
-// is not told of it.
-func (c *conn) LastTouch() (register.LastTouch, bool) {
-	s := c.SessionID()
-	return register.LastTouch{Session: s, TimeoutMs: c.timeoutMs, At: c.touched.Load()}, s != 0 && !c.local.Load()
-}
-
-// WatchHandle returns the handle in the watch table.
-func (c *conn) WatchHandle() (watch.Watcher, bool) {
-	w := c.watcher.Load()
-	return watch.Watcher(w - 1), w != 0
-}

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/clients/line"
 )
 
 // drain moves clients to other servers: it ends connections, a part of them at each Tick, and
@@ -36,35 +36,45 @@ const (
 	forever    = time.Duration(math.MaxInt64) // of drain.mu.until: the server is no member
 )
 
-// drain serves the request. Those may ask for it who may change the members.
-func (r *read) drain() error {
-	var req jute.DrainRequest
-	d := r.body()
-	req.Decode(&d)
-	keep := time.Duration(req.KeepAwayMs) * time.Millisecond
+// serveDrain serves a request for a drain. The tree is locked. Those may ask for it who may change the members.
+func (s *Clients) serveDrain(c *conn, req *line.Request) {
+	left, err := s.carryOutDrain(c, req)
+	if a := s.audit.Load(); !a.off() {
+		a.operated(c, req, codeOf(err))
+	}
+	zxid := s.state.Tree.LastZxid()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.stats.answered(req, zxid)
+	if req.Code = codeOf(err); err != nil {
+		c.line.ReplyCode(req.Xid, zxid, req.Code)
+		return
+	}
+	c.line.Finish(jute.AppendInt32(c.line.Reply(req.Xid, zxid, 0), int32(left)))
+}
+
+// carryOutDrain does what a request for a drain asks for. It returns how many connections will end.
+func (s *Clients) carryOutDrain(c *conn, req *line.Request) (left int, err error) {
+	var p jute.DrainRequest
+	d := jute.NewAliasDecoder(req.Body)
+	p.Decode(&d)
+	keep := time.Duration(p.KeepAwayMs) * time.Millisecond
 	switch {
 	case d.Err() != nil:
-		return jute.ErrMarshalling
-	case req.HasKeepAway && (req.Percent != 0 || req.KeepAwayMs < 0 || req.KeepAwayMs > maxKeepAway.Milliseconds()):
-		return jute.ErrBadArguments
-	case !req.HasKeepAway && (req.Percent < 1 || req.Percent > 100):
-		return jute.ErrBadArguments
-	}
-	config, _ := r.state.Tree.Get(datatree.ConfigPath)
-	if err := r.allowed(config.ACL, jute.PermWrite); err != nil {
-		return err
-	}
-	left := 0
-	switch {
-	case !req.HasKeepAway:
-		left = r.Clients.beginDrain(int(req.Percent), r.c)
+		return 0, jute.ErrMarshalling
+	case p.HasKeepAway && (p.Percent != 0 || p.KeepAwayMs < 0 || p.KeepAwayMs > maxKeepAway.Milliseconds()):
+		return 0, jute.ErrBadArguments
+	case !p.HasKeepAway && (p.Percent < 1 || p.Percent > 100):
+		return 0, jute.ErrBadArguments
+	case !s.lines.MayOperate(&c.line, req):
+		return 0, jute.ErrNoAuth
+	case !p.HasKeepAway:
+		return s.beginDrain(int(p.Percent), c), nil
 	case keep == 0:
-		r.Clients.LetIn()
-	default:
-		left = r.Clients.keepAway(r.Clients.now()+keep, r.c)
+		s.LetIn()
+		return 0, nil
 	}
-	r.end(jute.AppendInt32(r.begin(), int32(left)))
-	return nil
+	return s.keepAway(s.now()+keep, c), nil
 }
 
 // maxKeepAway is the longest time for which an operator can have clients kept away.
@@ -126,11 +136,11 @@ func (s *Clients) LetIn() {
 // movable returns the connections of clients that a drain may end.
 func (s *Clients) movable() (list []*conn) {
 	drain := s.drain.count.Load()
-	for _, c := range s.conns.All() {
+	for _, c := range s.all() {
 		c.mu.Lock()
-		ok := c.mu.exempt != drain && !c.mu.draining && !c.mu.ending && !c.mu.gone
+		ok := c.mu.exempt != drain && !c.mu.draining && !c.line.Ends()
 		c.mu.Unlock()
-		if ok && c.wantsSession() {
+		if ok && c.line.WantsSession() {
 			list = append(list, c)
 		}
 	}
@@ -157,7 +167,7 @@ func (s *Clients) stepDrain(now time.Duration) {
 	list = list[:n]
 	for _, c := range list {
 		if s.drain.mu.sent != nil {
-			s.drain.mu.sent[c.SessionID()] = now
+			s.drain.mu.sent[c.line.SessionID()] = now
 		}
 	}
 	s.drain.mu.Unlock()
@@ -169,7 +179,7 @@ func (s *Clients) stepDrain(now time.Duration) {
 // keepsAway reports whether a client is to go to another server. A session is let in when it
 // still comes after a third of its timeout: the client seems to have no other server.
 func (s *Clients) keepsAway(c *conn, r *jute.ConnectRequest) bool {
-	if !s.drain.keeps.Load() || c.readOnly {
+	if !s.drain.keeps.Load() || c.line.ReadOnly() {
 		return false
 	}
 	if r.ProtocolVersion == jute.ProtocolOperator {
@@ -187,7 +197,7 @@ func (s *Clients) keepsAway(c *conn, r *jute.ConnectRequest) bool {
 		first, ok := s.drain.mu.sent[r.SessionID]
 		if !ok {
 			s.drain.mu.sent[r.SessionID] = now
-		} else if now-first >= time.Duration(c.timeoutMs)*time.Millisecond/3 {
+		} else if now-first >= time.Duration(c.line.TimeoutMs())*time.Millisecond/3 {
 			delete(s.drain.mu.sent, r.SessionID)
 			c.exempt()
 			return false

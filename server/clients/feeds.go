@@ -1,116 +1,19 @@
 package clients
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"sync"
 
-	"go.uber.org/zap"
-
-	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/feed"
 )
 
-// A connection's feeds (package feed) are cursors in the history of changes. What they have to send
-// is put into the out buffer by the feeder, and before anything else is put there that could show
-// a change which they lack: see conn.beginLocked.
-
-// subscribe begins a feed.
-func (r *read) subscribe() error {
-	var p jute.SubscribeRequest
-	d := jute.NewDecoder(r.req.body)
-	p.Decode(&d)
-	if d.Err() != nil {
-		return jute.ErrMarshalling
-	}
-	b := r.begin()
-	zxid, err := r.c.mu.feeds.Subscribe(r.feeder.history, r.places, r.c.groups(), &p, r.zxid)
-	gone, compacted := errors.AsType[*jute.CompactedError](err)
-	switch {
-	case compacted:
-		r.end((&jute.SubscribeResponse{Zxid: gone.Oldest, Compacted: true}).Append(b))
-		return nil
-	case err != nil:
-		r.c.discard(b)
-		return err
-	}
-	r.end((&jute.SubscribeResponse{Zxid: zxid}).Append(b))
-	r.feeder.add(r.c)
-	return nil
-}
-
-// credit adds to the credit of a feed.
-func (r *read) credit() error {
-	var p jute.CreditRequest
-	d := r.body()
-	p.Decode(&d)
-	if d.Err() != nil {
-		return jute.ErrMarshalling
-	}
-	b := r.begin()
-	if err := r.c.mu.feeds.Grant(&p); err != nil {
-		r.c.discard(b)
-		return err
-	}
-	r.end(b)
-	r.feeder.wake()
-	return nil
-}
-
-// unsubscribe ends a feed.
-func (r *read) unsubscribe() error {
-	var p jute.UnsubscribeRequest
-	d := r.body()
-	p.Decode(&d)
-	if d.Err() != nil {
-		return jute.ErrMarshalling
-	}
-	b := r.begin()
-	if err := r.c.mu.feeds.Unsubscribe(&p); err != nil {
-		r.c.discard(b)
-		return err
-	}
-	r.end(b)
-	return nil
-}
-
-// sendEventLocked puts the next event of a feed, if it has one, into the out buffer, unless the
-// connection ends. A client that does not take its events loses the connection.
-func (c *conn) sendEventLocked(f *feed.Feed) bool {
-	if c.isOverLocked() {
-		return false
-	}
-	if c.mu.out == nil {
-		c.mu.out = outBuffers.Get().(*outBuffer)
-	}
-	b := c.mu.out.chunk()
-	begin := len(b)
-	b = f.Append(b, c.mayRead)
-	c.mu.out.b = b
-	if len(b) == begin {
-		return true
-	}
-	c.countFrameLocked(len(b) - begin - 4)
-	if c.overLimitLocked() {
-		c.clients.log.Warn("closing connection: it does not take the events of its feeds",
-			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Int("limit_bytes", outLimit))
-		c.endWithLocked(false)
-	}
-	return true
-}
-
-// mayRead reports whether an ACL list allows the client to read.
-func (c *conn) mayRead(acl []jute.ACL) bool {
-	return c.clients.schemes.Allowed(acl, jute.PermRead, c.present().IDs())
-}
-
-// feed puts the next event of each feed into the out buffer, and reports whether there is more.
+// feed puts the next event of each feed into the buffer, and reports whether there is more.
 func (c *conn) feed() (more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	more = c.mu.feeds.Next(c.sendEventLocked)
-	if c.mu.out != nil && c.mu.out.len() > 0 && !c.mu.ending && !c.mu.gone {
+	more = c.line.Feed()
+	if out := c.line.Out(); out != nil && out.Len() > 0 && !c.line.Ends() {
 		c.clients.flushers.add(c)
 	}
 	return more

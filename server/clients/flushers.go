@@ -81,17 +81,17 @@ func (c *conn) flushNow(w *directWriter) bool {
 		return false
 	}
 	for out := c.takeOut(); out != nil; {
-		if len(out.full) > 0 || out.audited != 0 {
+		if len(out.Full()) > 0 || out.Audited != 0 {
 			c.clients.running.Go(func() { c.writeOut(out) })
 			return true
 		}
-		n, err := w.write(tcp, out.b)
+		n, err := w.write(tcp, out.Last())
 		c.clients.metrics.BytesSent.Add(int64(n))
 		if l := c.limited.Load(); l != nil {
 			l.Sent(int64(n))
 		}
-		if n < len(out.b) && err == nil {
-			out.b = out.b[:copy(out.b, out.b[n:])]
+		if n < len(out.Last()) && err == nil {
+			out.Written(n)
 			c.clients.running.Go(func() { c.writeOut(out) })
 			return true
 		}

@@ -39,7 +39,7 @@ func TestFlushersDoNotWaitForSlowClients(t *testing.T) {
 	s.running.Wait()
 	slow.mu.Lock()
 	defer slow.mu.Unlock()
-	if slow.mu.writing || slow.mu.out != nil || slow.mu.stats.bytesOut != int64(len(want)) {
+	if slow.mu.writing || slow.line.Out() != nil || slow.mu.stats.bytesOut != int64(len(want)) {
 		t.Errorf("still writing: %v, %d bytes taken, want %d", slow.mu.writing, slow.mu.stats.bytesOut, len(want))
 	}
 }

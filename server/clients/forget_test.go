@@ -13,10 +13,10 @@ import (
 func TestTreeIsFreeWhileWatchesAreDropped(t *testing.T) {
 	s, _ := newTestClients(t)
 	c := newTestConn(t, s)
-	s.conns.Add(c, c.ip(), 0, 0)
-	w := c.watcherID()
-	s.state.Watches.Add(w, "/n", watch.Data)
-	s.state.Watches.Add(w, "/busy", watch.Data)
+	s.conns.Add(&c.line, c.ip(), 0, 0)
+	establish(t, c, 1)
+	watching(t, c, "/n", "/busy")
+	w, _ := c.line.WatchHandle()
 	forgotten := make(chan struct{})
 	s.state.Watches.Trigger(jute.EventDataChanged, "/busy", func(watch.Watcher) {
 		go func() {
@@ -25,12 +25,12 @@ func TestTreeIsFreeWhileWatchesAreDropped(t *testing.T) {
 		}()
 		for gone := false; !gone; runtime.Gosched() {
 			c.mu.Lock()
-			gone = c.mu.gone
+			gone = c.line.Gone()
 			c.mu.Unlock()
 		}
 		s.state.Lock()
 		s.state.Unlock() //nolint:staticcheck // it is enough to have had the lock
-		if s.conns.Watcher(w) != c {
+		if s.conns.Watcher(w) != &c.line {
 			t.Error("the handle is free although there are watches of it")
 		}
 	})

@@ -5,18 +5,13 @@ import (
 	"fmt"
 	"os"
 
-	"go.uber.org/zap"
-
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/evaluate"
-	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/session"
 )
 
 var (
-	errNotServing    = errors.New("server is not serving")
-	errClientAhead   = errors.New("client has seen a later zxid than this server")
+	errNotServing    = line.ErrNotServing
 	errBadConnect    = errors.New("first frame is no connect request")
 	errSessionless   = errors.New("no connect request in time")
 	errTooManyOpened = errors.New("more new sessions than the connection throttle allows")
@@ -52,8 +47,10 @@ func (c *conn) handshake() error {
 	var r jute.ConnectRequest
 	d := jute.NewDecoder(frame)
 	r.Decode(&d)
-	if c.extended = jute.Extended(&d); c.extended {
-		c.asked.Decode(&d)
+	if jute.Extended(&d) {
+		var asked jute.ExtensionRequest
+		asked.Decode(&d)
+		c.line.Extend(asked)
 	}
 	if d.Err() != nil {
 		return fmt.Errorf("%w: %w", errBadConnect, d.Err())
@@ -107,34 +104,25 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 	if r.SessionID != 0 {
 		s.metrics.Revalidations.Add(1)
 	}
-	service := s.backend.Service()
+	admission := line.Admission{
+		Service: s.backend.Service(), Serving: s.backend.Serving(), Alone: !s.cfg.Replicated(),
+		ReadOnly: s.readOnly.Load(), AllowsRO: r.ReadOnly, ID: r.SessionID, Seen: r.LastZxidSeen,
+	}
+	if s.backend.Ending() {
+		s.metrics.NotServing.Add(1)
+		return errNotServing
+	}
+	err := s.lines.Admit(&c.line, &admission)
 	switch {
-	case s.backend.Ending():
+	case err == line.ErrClientAhead:
+		return fmt.Errorf("%w: %v, here %v", err, r.LastZxidSeen, s.state.Applied())
+	case err != nil:
 		s.metrics.NotServing.Add(1)
-		return errNotServing
-	case c.id < service && s.fenced.Load() < service: // what it asks for could not be told from what earlier connections did
-		s.metrics.NotServing.Add(1)
-		return errNotServing
-	case !s.backend.Serving():
-		if c.readOnly = s.readOnly.Load() && r.ReadOnly; !c.readOnly {
-			s.metrics.NotServing.Add(1)
-			return errNotServing
-		}
-	case !s.newSessions.take(s.now()):
+		return err
+	case admission.Serving && !s.newSessions.take(s.now()):
 		s.metrics.ConnectionDrops.Add(1)
 		return errTooManyOpened
 	}
-	// A session is resumed after everything that the leader has ordered, so a server that
-	// lags only a little need not refuse the client: the leader does, if the client is ahead of
-	// it. Where the leader does not decide, the check is made now.
-	decides := r.SessionID != 0 && s.locals.Get(r.SessionID) == nil && !c.readOnly && s.cfg.Replicated()
-	if last := s.state.Applied(); r.LastZxidSeen > last && !decides {
-		return fmt.Errorf("%w: %v, here %v", errClientAhead, r.LastZxidSeen, last)
-	}
-	c.seen = r.LastZxidSeen
-	c.mu.Lock()
-	c.mu.pending.Service = service
-	c.mu.Unlock()
 	return nil
 }
 
@@ -142,44 +130,34 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 func (c *conn) connect(r *jute.ConnectRequest) error {
 	s := c.clients
 	live := s.live.Load()
-	c.timeoutMs = session.Negotiate(r.TimeoutMs, int32(live.MinSessionTimeout.Milliseconds()), int32(live.MaxSessionTimeout.Milliseconds()))
+	c.line.SetTimeout(session.Negotiate(r.TimeoutMs, int32(live.MinSessionTimeout.Milliseconds()), int32(live.MaxSessionTimeout.Milliseconds())))
 	if s.keepsAway(c, r) {
 		return errHangUp
 	}
 	if done, err := c.connectLocal(r); done || err != nil {
 		return err
 	}
-	sub := replica.Submission{
-		Kind:     replica.Write,
-		Received: c.started,
-		Request: evaluate.Request{Op: jute.OpCreateSession, Session: r.SessionID, Origin: c.id, TimeoutMs: c.timeoutMs,
-			Exact: c.asked.Features&jute.FeatureExactlyOnce != 0},
-	}
-	if r.SessionID == 0 {
-		sub.Request.Session = s.nextSession()
-		if err := c.mayOpen(sub.Request.Session); err != nil {
+	id := r.SessionID
+	if id == 0 {
+		id = s.nextSession()
+		if err := c.mayOpen(id); err != nil {
 			return err
 		}
-	} else {
+	} else if !s.verify(id, r.Password) {
 		// The password is checked first: knowing an id must not be enough to disconnect
 		// its owner, as it is in Apache's server.
-		if !s.verify(r.SessionID, r.Password) {
-			s.metrics.BadPasswords.Add(1)
-			s.audit.Load().notResumed(c, r.SessionID)
-			c.refuseSession(r.HasReadOnly)
-			return fmt.Errorf("resume session %v: wrong password", r.SessionID)
-		}
-		sub.Kind, sub.Seen = replica.Resume, r.LastZxidSeen
+		s.metrics.BadPasswords.Add(1)
+		s.audit.Load().notResumed(c, id)
+		c.refuseSession(r.HasReadOnly)
+		return fmt.Errorf("resume session %v: wrong password", id)
 	}
-	readOnly := byte(0)
-	if r.HasReadOnly {
-		readOnly = 1
-	}
-	established := make(chan struct{}) // closed by the applier with the connect response
-	sub.Service = c.push(request{op: jute.OpCreateSession, received: c.started, ordered: true, body: []byte{readOnly}, outcome: established})
-	c.touched.Store(millis(c.started)) // the leader starts the session's timeout no earlier than this
+	c.decided = make(chan struct{})
+	c.mu.Lock()
+	sub := c.line.Open(id, r.SessionID != 0, r.HasReadOnly, c.started)
+	c.enterOwnLocked()
+	c.mu.Unlock()
 	s.backend.Submit(sub)
-	if err := c.await(established); err != nil {
+	if err := c.await(c.decided); err != nil {
 		return err
 	}
 	return c.establishedOrRefused()
@@ -187,7 +165,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 
 func (c *conn) establishedOrRefused() error {
 	c.mu.Lock()
-	over := c.mu.ending || c.mu.gone
+	over := c.line.Ends()
 	c.mu.Unlock()
 	if over {
 		return errHangUp
@@ -210,70 +188,7 @@ func (s *Clients) verify(id jute.SessionID, password []byte) bool {
 // refuseSession tells the client that its session no longer exists, and ends the
 // connection.
 func (c *conn) refuseSession(hasReadOnly bool) {
-	c.sendConnectResponse(&jute.ConnectResponse{Password: make([]byte, jute.PasswordLen), HasReadOnly: hasReadOnly, ReadOnly: c.readOnly})
-	c.endAfterFlush()
-}
-
-// sendConnectResponse tells the client which session it has, and which extensions if it asked. The
-// caller holds the tree lock for writing, unless the session is local or there is none.
-func (c *conn) sendConnectResponse(r *jute.ConnectResponse) {
-	b, mark := jute.BeginFrame(nil)
-	b = r.Append(b)
-	var replies []datatree.Outcome
-	if c.extended {
-		var ext jute.ExtensionResponse
-		if r.SessionID != 0 {
-			ext, replies = c.grant(r.SessionID)
-		}
-		b = ext.Append(b)
-	}
-	c.send(jute.EndFrame(b, mark))
-	for i := range replies {
-		c.sendOutcome(&replies[i])
-	}
-}
-
-// answerConnect is the applier's part, called when the session has been created or
-// resumed, or when a barrier has passed because it could not be. The session exists
-// then, or it never will again. The client is told the timeout in the tree, which holds
-// on all servers. The caller holds the tree lock for writing.
-func (s *Clients) answerConnect(c *conn, id jute.SessionID, code jute.Code, hasReadOnly bool) {
-	tracked := s.tracker.Get(id)
-	timeoutMs, alive := s.state.Tree.Session(id)
-	if last := s.state.Tree.LastZxid(); c.seen > last { // a leader of an earlier version does not look
-		s.logEnd(zap.InfoLevel, "closing connection", fmt.Errorf("%w: %v, here %v", errClientAhead, c.seen, last),
-			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", id))
-		c.kill()
-		return
-	}
-	if code == jute.ErrNotReadOnly {
-		c.openUnlogged(hasReadOnly)
-		return
-	}
-	if !alive || code != 0 || tracked == nil {
-		c.refuseSession(hasReadOnly)
-		return
-	}
-	if tracked.Closing() {
-		c.kill() // neither open nor closed: the client tries again
-		return
-	}
-	if old := s.conns.Claim(id, c); old != nil && old != c {
-		old.kill()
-	}
-	c.timeoutMs = timeoutMs
-	c.tracked.Store(tracked)
-	c.session.Store(int64(id))
-	password := s.keys.Load().Password(id)
-	if s.state.Tree.FromApache(id) {
-		password = session.ApachePassword(id)
-	}
-	c.sendConnectResponse(&jute.ConnectResponse{
-		TimeoutMs:   c.timeoutMs,
-		SessionID:   id,
-		Password:    password[:],
-		HasReadOnly: hasReadOnly,
-	})
-	s.log.Debug("session established", zap.Stringer("session", id), zap.Stringer("remote", c.nc.RemoteAddr()),
-		zap.Int32("timeout_ms", c.timeoutMs))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.line.Refuse(hasReadOnly)
 }

@@ -10,10 +10,10 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/limits"
-	"github.com/zkd-project/zkd/server/watch"
 )
 
 // patience is the longest time for which a rate makes a request wait. Where a third of the
@@ -106,16 +106,16 @@ func (c *conn) uses(r limits.Resource) (n int64) {
 	state := c.clients.state
 	if r == limits.Ephemerals {
 		state.RLock()
-		n = int64(state.Tree.NumEphemerals(c.SessionID()))
+		n = int64(state.Tree.NumEphemerals(c.line.SessionID()))
 		state.RUnlock()
-	} else if w := c.watcher.Load(); w != 0 {
-		n = int64(state.Watches.CountOf(watch.Watcher(w - 1)))
+	} else if w, ok := c.line.WatchHandle(); ok {
+		n = int64(state.Watches.CountOf(w))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	pending := c.mu.pending.All()
+	pending := c.line.Queued()
 	for i := range pending {
-		if pending[i].refusal == 0 {
+		if pending[i].Refusal == 0 {
 			n += usesOf(r, &pending[i])
 		}
 	}
@@ -123,16 +123,16 @@ func (c *conn) uses(r limits.Resource) (n int64) {
 }
 
 // usesOf returns how many watches a request sets, or how many ephemerals it creates.
-func usesOf(r limits.Resource, req *request) int64 {
+func usesOf(r limits.Resource, req *line.Request) int64 {
 	if r == limits.Ephemerals {
-		return numEphemerals(req)
+		return req.Ephemerals()
 	}
-	switch req.op {
+	switch req.Op {
 	case jute.OpAddWatch:
 		return 1
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
 		var p jute.PathWatchRequest
-		d := jute.NewAliasDecoder(req.body)
+		d := jute.NewAliasDecoder(req.Body)
 		if p.Decode(&d); d.Err() == nil && p.Watch {
 			return 1
 		}
@@ -188,7 +188,7 @@ func (c *conn) sessionOpened() {
 	if l == nil {
 		return
 	}
-	if id := c.SessionID(); id != l.session {
+	if id := c.line.SessionID(); id != l.session {
 		l.session = id
 		l.OpenSession(c.started, id, true, c.clients.sessionExists)
 	}
@@ -212,7 +212,7 @@ func (l *limited) charge(c *conn, frame []byte) (wait time.Duration, err error) 
 	if l.table.LimitsPaths() {
 		l.paths = appendPaths(l.paths, h.Type, d.Rest())
 	}
-	most := min(patience, time.Duration(c.timeoutMs)*time.Millisecond/3)
+	most := min(patience, time.Duration(c.line.TimeoutMs())*time.Millisecond/3)
 	wait, ok := l.Take(c.clients.now(), most, int64(4+len(frame)), l.paths)
 	if !ok {
 		l.refusal = c.clients.limitCode(jute.ErrThrottledOp)
@@ -250,15 +250,15 @@ func appendPaths(list []string, op jute.OpCode, body []byte) []string {
 
 // refuses decides whether the limits refuse a request. What a client can't do without is
 // never refused, such as to restore its watches.
-func (l *limited) refuses(req *request) bool {
+func (l *limited) refuses(req *line.Request) bool {
 	switch {
-	case l.super, req.op == jute.OpPing, req.op == jute.OpCloseSession, req.op == jute.OpCredit, req.op == jute.OpUnsubscribe:
+	case l.super, req.Op == jute.OpPing, req.Op == jute.OpCloseSession, req.Op == jute.OpCredit, req.Op == jute.OpUnsubscribe:
 		return false
-	case req.op == jute.OpSetWatches, req.op == jute.OpSetWatches2:
+	case req.Op == jute.OpSetWatches, req.Op == jute.OpSetWatches2:
 		l.Restored()
 		return false
 	case l.refusal != 0:
-		req.refusal = l.refusal
+		req.Refusal = l.refusal
 		return true
 	}
 	for _, r := range [...]limits.Resource{limits.Watches, limits.Ephemerals} {
@@ -266,7 +266,7 @@ func (l *limited) refuses(req *request) bool {
 			continue
 		}
 		if n := usesOf(r, req); n > 0 && !l.Use(r, n) {
-			req.refusal = l.clients.limitCode(jute.ErrQuotaExceeded)
+			req.Refusal = l.clients.limitCode(jute.ErrQuotaExceeded)
 			return true
 		}
 	}
@@ -290,7 +290,7 @@ func (s *Clients) limitCode(exact jute.Code) jute.Code {
 func (c *conn) pause(d time.Duration) error {
 	wake, l := make(chan struct{}), c.limited.Load()
 	c.mu.Lock()
-	over := c.mu.gone || c.mu.ending || c.mu.draining
+	over := c.line.Ends() || c.mu.draining
 	l.wake = wake
 	c.mu.Unlock()
 	if over {

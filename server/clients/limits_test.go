@@ -210,7 +210,7 @@ func paused(t *testing.T, s *Clients) (*limitedClient, *conn) {
 		c.reply()
 	}
 	synctest.Wait()
-	list := s.conns.All()
+	list := s.all()
 	list[0].mu.Lock()
 	defer list[0].mu.Unlock()
 	if len(list) != 1 || list[0].limited.Load().wake == nil {
@@ -297,9 +297,8 @@ func TestWatchesRefused(t *testing.T) {
 	s := newLimitedClients(t, "zkd.limit.some=address * watches=2 ephemerals=1")
 	c := newTestConn(t, s)
 	s.limitConnection(c)
-	c.tracked.Store(&session.Session{})
-	c.alone = true
-	s.conns.Add(c, c.ip(), 0, 0)
+	establish(t, c, 1)
+	s.conns.Add(&c.line, c.ip(), 0, 0)
 	handle := func(frame []byte) {
 		t.Helper()
 		if err := c.handle(frame); err != nil {
@@ -324,11 +323,11 @@ func TestWatchesRefused(t *testing.T) {
 		t.Fatalf("%d writes were handed over, want 2", len(b.submitted))
 	}
 	s.state.Lock()
-	a := s.NewAnswers(func() {})
+	a := s.NewAnswers(func() {}, func(*datatree.Event, int) {})
 	a.Begin(s.now())
 	for _, sub := range b.submitted {
-		txn := &datatree.Txn{Zxid: 9, Cxid: sub.Request.Cxid, Origin: c.id, Ops: []datatree.Op{{Kind: datatree.OpCreate, Result: jute.OpCreate}}}
-		a.Answer(&replica.Order{}, txn, []datatree.Result{{Path: "/e"}})
+		txn := &datatree.Txn{Zxid: 9, Cxid: sub.Request.Cxid, Origin: c.line.Origin(), Ops: []datatree.Op{{Kind: datatree.OpCreate, Result: jute.OpCreate}}}
+		a.Applied(&replica.Order{}, txn, &datatree.Applied{Results: []datatree.Result{{Path: "/e"}}}, true)
 	}
 	s.state.Unlock()
 	h := jute.RequestHeader{Xid: jute.XidSetWatches, Type: jute.OpSetWatches}
@@ -339,7 +338,7 @@ func TestWatchesRefused(t *testing.T) {
 		xid  int32
 		code jute.Code
 	}{{1, jute.ErrNoNode}, {2, 0}, {3, 0}, {4, jute.ErrNoAuth}, {5, jute.ErrNoNode}, {6, jute.ErrNoAuth}, {7, 0}}
-	for rest := c.mu.out.b; len(want) > 0; want = want[1:] {
+	for rest := c.line.Out().Last(); len(want) > 0; want = want[1:] {
 		n := binary.BigEndian.Uint32(rest)
 		var reply jute.ReplyHeader
 		d := jute.NewDecoder(rest[4 : 4+n])
@@ -413,7 +412,7 @@ func TestLimitedReadsAllocateNothing(t *testing.T) {
 	s := newLimitedClients(t, "zkd.limit.a=address * requests/s=1000000000 bytes/s=1000000000000 watches=5", "zkd.limit.p=subtree /n requests/s=1000000000")
 	c := newTestConn(t, s)
 	s.limitConnection(c)
-	c.alone, c.timeoutMs = true, 10_000
+	establish(t, c, 1)
 	frame := pathFrame(1, jute.OpExists, "/n/m", false)
 	n := testing.AllocsPerRun(200, func() {
 		if wait, err := c.limited.Load().charge(c, frame); wait != 0 || err != nil {
@@ -423,7 +422,7 @@ func TestLimitedReadsAllocateNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.mu.Lock()
-		c.mu.out.b = c.mu.out.b[:0]
+		c.line.Out().Written(len(c.line.Out().Last()))
 		c.mu.Unlock()
 	})
 	if n != 0 {

@@ -190,7 +190,7 @@ func (s *Clients) admit(nc net.Conn, kind portKind) {
 		nc.Close()
 		return
 	}
-	if !s.conns.Add(c, limits.Network(c.ip()), s.live.Load().MaxClientCnxns, s.mostConnections()) {
+	if !s.conns.Add(&c.line, limits.Network(c.ip()), s.live.Load().MaxClientCnxns, s.mostConnections()) {
 		c.endLimits()
 		s.metrics.ConnectionRejected.Add(1)
 		s.logEnd(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns, and the process's limit of open files", errNoRoom,
@@ -222,24 +222,21 @@ func (s *Clients) forget(c *conn) {
 	s.state.RLock()
 	c.mu.Lock()
 	s.audit.Load().keepLocked(c)
-	for i := range c.mu.pending.All() {
-		req := &c.mu.pending.All()[i]
-		s.largeBytes.Add(-req.large)
-		s.throttler.leave(req.size())
+	for i := range c.line.Queued() {
+		req := &c.line.Queued()[i]
+		s.largeBytes.Add(-req.Large)
+		s.throttler.leave(req.Size())
 	}
-	c.mu.pending.Clear()
-	c.mu.gone = true
-	c.mu.feeds.Close()
-	c.dropOutLocked()
+	c.releaseOut(c.line.Forget())
 	c.mu.Unlock()
-	s.views.drop(c)
+	s.lines.Views.DropLine(&c.line)
 	s.feeder.remove(c)
 	s.state.RUnlock()
-	if w, ok := c.WatchHandle(); ok {
+	if w, ok := c.line.WatchHandle(); ok {
 		s.state.Watches.Drop(w)
 		s.metrics.DeadWatchers.Add(1)
 	}
-	s.conns.Remove(c, limits.Network(c.ip()))
+	s.conns.Remove(&c.line, limits.Network(c.ip()))
 	s.throttler.relax()
 }
 

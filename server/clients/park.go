@@ -70,15 +70,15 @@ func (c *conn) park() bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.gone || c.mu.ending || c.mu.draining || c.mu.pending.Len() > 0 || !c.frames.release() {
+	if c.line.Ends() || c.mu.draining || c.line.Waiting() > 0 || !c.frames.release() {
 		return false
 	}
-	if err := set.Await(socket, c.id, c.watched); err != nil {
+	if err := set.Await(socket, c.line.Origin(), c.watched); err != nil {
 		return false // closed, or the system's limit of such sockets is reached
 	}
 	c.watched = true
 	c.batch, c.reads, c.traced = nil, nil, nil
-	c.mu.pending.Clear() // releases its memory
+	c.line.Rest()
 	c.clients.running.Add(1)
 	c.mu.parked = true
 	return true
@@ -87,7 +87,7 @@ func (c *conn) park() bool {
 // unpark is called when the socket of a connection has become readable. The connection may have
 // ended, or have a reader already.
 func (s *Clients) unpark(id uint64) {
-	if c := s.conns.Get(id); c != nil {
+	if c := connOf(s.conns.Get(id)); c != nil {
 		c.mu.Lock()
 		c.unparkLocked()
 		c.mu.Unlock()

@@ -54,7 +54,7 @@ func dialIn(t *testing.T, s *Clients) *limitedClient {
 // allParked waits until all connections are parked.
 func allParked(s *Clients) []*conn {
 	for {
-		list := s.conns.All()
+		list := s.all()
 		parked := 0
 		for _, c := range list {
 			c.mu.Lock()
@@ -133,7 +133,7 @@ func TestParkedConnectionEnds(t *testing.T) {
 			client.nc.(*net.TCPConn).SetLinger(0)
 			client.nc.Close()
 		},
-		"kill":           func(s *Clients, c *conn, _ *limitedClient) { s.Kill(c.id) },
+		"kill":           func(s *Clients, c *conn, _ *limitedClient) { s.Kill(c.line.Origin()) },
 		"drain":          func(_ *Clients, c *conn, _ *limitedClient) { c.drain() },
 		"end":            func(_ *Clients, c *conn, _ *limitedClient) { c.endSession() },
 		"kill and drain": func(_ *Clients, c *conn, _ *limitedClient) { c.kill(); c.drain(); c.kill() },
@@ -168,7 +168,7 @@ func TestParkedConnectionEnds(t *testing.T) {
 
 func endAtOnce(s *Clients, c *conn, client *limitedClient) {
 	var all sync.WaitGroup
-	for _, end := range []func(){c.kill, c.drain, c.endAfterFlush, func() { client.nc.Close() }, func() { s.unpark(c.id) }, func() { s.unpark(c.id) }} {
+	for _, end := range []func(){c.kill, c.drain, c.endAfterFlush, func() { client.nc.Close() }, func() { s.unpark(c.line.Origin()) }, func() { s.unpark(c.line.Origin()) }} {
 		all.Go(end)
 	}
 	all.Wait()
@@ -227,8 +227,8 @@ func TestParkedConnectionsUnderLoad(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { clients.Wait(); close(ended) }()
 	for i := 0; ; i++ {
-		for j, c := range s.conns.All() {
-			s.unpark(c.id) // as by a late report
+		for j, c := range s.all() {
+			s.unpark(c.line.Origin()) // as by a late report
 			if (i+j)%500 == 0 {
 				c.kill()
 			}

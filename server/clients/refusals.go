@@ -7,6 +7,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/zkd-project/zkd/server/clients/line"
 )
 
 // refusals log why clients are turned away. There may be thousands of them in a second, when a
@@ -16,7 +18,7 @@ type refusals [len(refusalReasons)]struct {
 	skipped atomic.Int64 // since the last one
 }
 
-var refusalReasons = [...]error{errNotServing, errClientAhead, errBadConnect, errSessionless, errTooManyOpened, errNoRoom}
+var refusalReasons = [...]error{errNotServing, line.ErrClientAhead, errBadConnect, errSessionless, errTooManyOpened, errNoRoom}
 
 // refusalPace is the time between two lines with the same reason.
 const refusalPace = 10 * time.Second

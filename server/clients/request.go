@@ -4,64 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/exact"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
-	"github.com/zkd-project/zkd/server/clients/line/pending"
-	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/replica"
 )
-
-// request is one request of a connection, from its arrival to its reply.
-type request struct {
-	op       jute.OpCode
-	xid      int32
-	auth     []jute.ID // the connection's credentials when the request arrived
-	body     []byte    // without the header
-	received time.Duration
-	large    int64 // bytes that count against largeRequestMaxBytes, or 0
-	// ordered requests are answered in the leader's order: the writes, sync and connect.
-	// The others are served locally, but only after the ordered requests before them have
-	// been answered.
-	ordered bool
-	// outcome is set in a createSession made by the connection itself, for which the
-	// reader waits. It is closed when the outcome is known. (A client can send an op of
-	// the same number.)
-	outcome chan struct{}
-	// refusal is the reply to a request that a limit refuses.
-	refusal jute.Code
-	code    jute.Code // of the reply to a read, once it is answered
-	// number and confirmed are those of a write of an exactly-once session.
-	number, confirmed int64
-	members           jute.Zxid // of a change of the members: of the list when it was submitted
-}
-
-// size returns approximately how much memory a waiting request takes.
-func (r *request) size() int64 { return int64(len(r.body)) + 256 }
-
-// Kind returns how the request gets its outcome.
-func (r request) Kind() pending.Kind {
-	switch {
-	case !r.ordered:
-		return pending.Read
-	case r.outcome != nil:
-		return pending.Bound
-	case r.op == jute.OpReconfig:
-		return pending.Change
-	case r.op == jute.OpSync || !replica.Ordered(r.op):
-		return pending.Barrier
-	}
-	return pending.Write
-}
-
-// Number returns the request's xid.
-func (r request) Number() int32 { return r.xid }
-
-// Members returns, for a change of the members, the zxid of the list when it was submitted.
-func (r request) Members() uint64 { return uint64(r.members) }
 
 // errShortHeader means that a frame is too short for a request header.
 var errShortHeader = errors.New("frame is too short for a request header")
@@ -76,96 +25,92 @@ func (c *conn) handle(frame []byte) error {
 		return errShortHeader
 	}
 	if c.credentialsEnd != 0 && c.started >= c.credentialsEnd {
-		c.setCredentials(c.present())
+		c.setCredentials((*host)(c).Present())
 	}
 	req := &c.current
-	*req = request{op: h.Type, xid: h.Xid, auth: c.credentials.Load().IDs(), body: d.Rest(), received: c.started}
-	if c.granted&jute.FeatureExactlyOnce != 0 && exact.Covers(req.op) {
-		if err := req.takeNumber(); err != nil {
-			return err
-		}
+	*req = line.Request{Op: h.Type, Xid: h.Xid, Auth: c.credentials.Load().IDs(), Body: d.Rest(), Received: c.started}
+	if err := c.line.Accept(req); err != nil {
+		return hangUp(err)
 	}
-	if req.op.Feature()&^c.granted != 0 {
-		c.reply(req.xid, -1, jute.ErrUnimplemented)
-		c.endAfterFlush()
-		return errHangUp
-	}
-	switch req.op {
+	switch req.Op {
 	case jute.OpAuth:
 		return c.authenticate(req)
 	case jute.OpSASL:
 		return c.exchangeSASL(req)
 	}
-	if c.clients.Admits(req.auth) != nil {
+	if c.clients.Admits(req.Auth) != nil {
 		c.clients.audit.Load().refused(c, req, jute.ErrSessionClosedRequireSASL)
-		c.reply(req.xid, 0, jute.ErrSessionClosedRequireSASL)
+		c.reply(req.Xid, 0, jute.ErrSessionClosedRequireSASL)
 		c.endAfterFlush()
 		return errHangUp
 	}
-	switch l := c.limited.Load(); {
-	case l != nil && l.refuses(req):
-		if replica.Ordered(req.op) { // reads are audited where they are served
-			c.clients.audit.Load().refused(c, req, req.refusal)
-		}
-		return c.serveInOrder(req)
-	case req.op == jute.OpCloseSession && c.local.Load():
-		return c.serveInOrder(req)
-	case c.readOnly && replica.Ordered(req.op):
-		c.clients.audit.Load().refused(c, req, jute.ErrNotReadOnly)
-		c.reply(req.xid, c.clients.state.Applied(), jute.ErrNotReadOnly)
-		return nil
-	case replica.Ordered(req.op), c.needsBarrier(req.op):
-		return c.submit(req)
+	if l := c.limited.Load(); l != nil && l.refuses(req) && replica.Ordered(req.Op) { // reads are audited where they are served
+		c.clients.audit.Load().refused(c, req, req.Refusal)
 	}
-	if req.op == jute.OpConfigure {
+	switch way := c.line.WayOf(req, c.clients.live.Load().LinearizableReads); {
+	case way == line.Submit:
+		return c.submit(req)
+	case way == line.Reject:
+		c.clients.audit.Load().refused(c, req, jute.ErrNotReadOnly)
+		c.reply(req.Xid, c.clients.state.Applied(), jute.ErrNotReadOnly)
+		return nil
+	case req.Op == jute.OpConfigure && req.Refusal == 0:
 		return c.configure(req)
 	}
 	return c.serveInOrder(req)
 }
 
-// needsBarrier reports whether the leader must confirm a request that does not need it
-// otherwise: reads where zkd.linearizableReads is set, and any request that this server
-// may not answer alone. One confirmation serves all requests that arrived with it.
-func (c *conn) needsBarrier(op jute.OpCode) bool {
-	if c.askedLeader || c.readOnly {
-		return false
+// hangUp translates an error of the line.
+func hangUp(err error) error {
+	if err == line.ErrHangUp {
+		return errHangUp
 	}
-	return !c.alone || c.clients.live.Load().LinearizableReads && readsTree(op)
-}
-
-// readsTree reports whether op reads the tree.
-func readsTree(op jute.OpCode) bool {
-	switch op {
-	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL,
-		jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpMultiRead, jute.OpChildrenPage, jute.OpSubtreePage, jute.OpSubscribe:
-		return true
-	}
-	return false
+	return err
 }
 
 // serveInOrder answers a read now if no request is ahead of it, and queues it otherwise.
-func (c *conn) serveInOrder(req *request) error {
-	if c.pendingLen.Load() > 0 && c.queueRead(req) {
+func (c *conn) serveInOrder(req *line.Request) error {
+	if c.line.Waiting() > 0 && c.queueRead(req) {
 		return nil
 	}
 	if err := c.lockTree(req); err != nil {
 		return err
 	}
-	keep := c.clients.answerRead(c, req, &c.namespace)
+	keep := c.serveRead(req)
 	c.clients.state.RUnlock()
 	c.countRead(req)
 	if !keep {
-		c.endAfterFlush()
 		return errHangUp
 	}
 	return nil
+}
+
+// serveRead answers a request from the tree, which is locked, and reports whether the connection continues.
+func (c *conn) serveRead(req *line.Request) bool {
+	if c.line.ServedByHost(req) {
+		c.clients.serveDrain(c, req)
+		return true
+	}
+	c.outcome = line.Read{}
+	c.mu.Lock()
+	keep := c.line.Serve(req, c.started, &c.outcome)
+	if !keep {
+		c.line.End(true)
+	} else {
+		c.mu.stats.answered(req, c.outcome.Zxid)
+	}
+	c.mu.Unlock()
+	if r := &c.outcome; r.Path != "" {
+		c.namespace.Add(&c.clients.metrics.ReadPerNamespace, r.Path, r.Bytes)
+	}
+	return keep
 }
 
 // lockTree locks the tree for reading, for a request that is to be answered from it. If a
 // transaction is being applied in slices, and the answer could show a part of it, the
 // request waits for its end. So each answer shows a state between two transactions, that
 // of the zxid in its header.
-func (c *conn) lockTree(req *request) error {
+func (c *conn) lockTree(req *line.Request) error {
 	s := c.clients
 	for {
 		s.state.RLock()
@@ -184,12 +129,12 @@ func (c *conn) lockTree(req *request) error {
 
 // beingChanged reports whether the answer to a request could show a part of the transaction
 // being applied. The tree is locked.
-func (s *Clients) beingChanged(req *request) bool {
-	switch req.op {
+func (s *Clients) beingChanged(req *line.Request) bool {
+	switch req.Op {
 	case jute.OpPing, jute.OpAuth, jute.OpWhoAmI, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpCloseSession, jute.OpCredit, jute.OpUnsubscribe:
 		return false
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL:
-		d := jute.NewAliasDecoder(req.body)
+		d := jute.NewAliasDecoder(req.Body)
 		path := d.String()
 		return d.Err() == nil && s.state.Tree.Changing(path)
 	}
@@ -207,7 +152,7 @@ func (c *conn) await(happened <-chan struct{}) error {
 }
 
 // submit queues an ordered request and adds it to the batch for the leader.
-func (c *conn) submit(req *request) error {
+func (c *conn) submit(req *line.Request) error {
 	if err := c.clients.admitLarge(c, req); err != nil {
 		c.clients.audit.Load().refused(c, req, jute.ErrThrottledOp)
 		return err
@@ -215,69 +160,54 @@ func (c *conn) submit(req *request) error {
 	if err := c.upgrade(req); err != nil {
 		return err
 	}
-	c.askedLeader = true
-	req.ordered = true
-	req.body = c.copyBody(req.body)
-	if req.op == jute.OpReconfig {
+	req.Body = c.copyBody(req.Body)
+	if req.Op == jute.OpReconfig {
 		c.clients.state.RLock()
-		req.members = c.clients.state.Tree.MembersZxid()
-		c.clients.state.RUnlock()
+		defer c.clients.state.RUnlock()
 	}
-	c.batch = append(c.batch, c.submission(req, c.push(*req)))
+	c.mu.Lock()
+	c.clients.throttler.enter(req.Size())
+	sub := c.line.Submit(req)
+	c.mu.Unlock()
+	c.batch = append(c.batch, sub)
 	return nil
 }
 
-// submission returns a waiting request as the leader gets it.
-func (c *conn) submission(req *request, service uint64) replica.Submission {
-	kind, op := replica.Write, req.op
-	if req.Kind() == pending.Barrier {
-		kind, op = replica.Barrier, jute.OpSync
+// upgrade has the leader make the connection's local session a global one, if the request needs that, and
+// waits for the outcome.
+func (c *conn) upgrade(req *line.Request) error {
+	if !c.line.Upgrades(req) {
+		return nil
 	}
-	return replica.Submission{
-		Kind:     kind,
-		Service:  service,
-		Received: req.received,
-		Request: evaluate.Request{
-			Op:      op,
-			Local:   c.local.Load(),
-			Session: c.SessionID(),
-			Cxid:    req.xid,
-			Origin:  c.id,
-			Auth:    req.auth,
-			Body:    req.body,
-
-			Number:    req.number,
-			Confirmed: req.confirmed,
-		},
-	}
-}
-
-// push appends to the pending requests, and returns the service in which the request has to be
-// submitted. Only the reader calls it.
-func (c *conn) push(req request) (service uint64) {
+	c.decided = make(chan struct{})
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pushLocked(req)
+	sub := c.line.Upgrade(req.Received)
+	c.enterOwnLocked()
+	c.mu.Unlock()
+	c.batch = append(c.batch, sub)
+	c.submitBatch()
+	c.flush()
+	return c.await(c.decided)
 }
 
-// queueRead appends a read to the pending requests if there are any: the applier serves
+// enterOwnLocked counts the request that the line itself has put into its queue.
+func (c *conn) enterOwnLocked() {
+	queued := c.line.Queued()
+	c.clients.throttler.enter(queued[len(queued)-1].Size())
+}
+
+// queueRead appends a read to the waiting requests if there are any: the applier serves
 // it after it has answered the one ahead. If there are none, nobody would serve it.
-func (c *conn) queueRead(req *request) bool {
+func (c *conn) queueRead(req *line.Request) bool {
 	queued := *req
-	queued.body = c.copyBody(req.body)
+	queued.Body = c.copyBody(req.Body)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.pending.Len() == 0 {
+	if !c.line.Queue(queued) {
 		return false
 	}
-	c.pushLocked(queued)
+	c.clients.throttler.enter(queued.Size())
 	return true
-}
-
-func (c *conn) pushLocked(req request) (service uint64) {
-	c.pendingLen.Add(1)
-	c.clients.throttler.enter(req.size())
-	return c.mu.pending.Push(req)
 }
 
 // throttle pauses the reader while the client is slow to read its replies, or while too
@@ -286,7 +216,7 @@ func (c *conn) pushLocked(req request) (service uint64) {
 func (c *conn) throttle() error {
 	c.makeRoom()
 	c.clients.audit.Load().makeRoom(c)
-	if c.pendingLen.Load() == 0 || !c.clients.throttler.over() {
+	if c.line.Waiting() == 0 || !c.clients.throttler.over() {
 		return nil
 	}
 	c.submitBatch()
@@ -297,9 +227,9 @@ func (c *conn) throttle() error {
 // authenticate handles an auth packet. It is answered at once, before requests that still
 // wait, and applies to the requests after it. A packet that can't be decoded ends the
 // connection without a reply, as in Apache's server.
-func (c *conn) authenticate(req *request) error {
+func (c *conn) authenticate(req *line.Request) error {
 	var r jute.AuthRequest
-	d := jute.NewDecoder(req.body)
+	d := jute.NewDecoder(req.Body)
 	r.Decode(&d)
 	if d.Err() != nil {
 		return fmt.Errorf("auth packet: %w", d.Err())
@@ -315,36 +245,16 @@ func (c *conn) authenticate(req *request) error {
 		err = jute.ErrAuthFailed
 	}
 	c.clients.audit.Load().authenticated(c, r.Scheme, err)
-	if c.needsBarrier(req.op) {
+	if c.line.NeedsBarrier(req.Op, c.clients.live.Load().LinearizableReads) {
 		return c.submit(req)
 	}
-	c.reply(req.xid, 0, 0)
+	c.reply(req.Xid, 0, 0)
 	return nil
-}
-
-// present returns the credentials without those that have ended. It may be called from any
-// goroutine.
-func (c *conn) present() *auth.Credentials {
-	creds := c.credentials.Load()
-	if creds.Until() == 0 {
-		return creds
-	}
-	return creds.At(time.Now().UnixMilli())
-}
-
-// stillHeld returns the identities of a request that has waited, without those that have ended
-// meanwhile.
-func (c *conn) stillHeld(ids []jute.ID) []jute.ID {
-	if c.credentials.Load().Until() == 0 {
-		return ids
-	}
-	held := c.present().IDs()
-	return slices.DeleteFunc(slices.Clone(ids), func(id jute.ID) bool { return !slices.Contains(held, id) })
 }
 
 // failAuth answers an auth packet that proves nothing, and returns the error that ends the
 // connection.
-func (c *conn) failAuth(req *request, scheme string, err error) error {
+func (c *conn) failAuth(req *line.Request, scheme string, err error) error {
 	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) {
 		return err
 	}
@@ -355,7 +265,7 @@ func (c *conn) failAuth(req *request, scheme string, err error) error {
 	if errors.Is(err, auth.ErrOtherEnsemble) {
 		return err
 	}
-	c.reply(req.xid, 0, code)
+	c.reply(req.Xid, 0, code)
 	c.endAfterFlush()
 	return fmt.Errorf("auth packet with scheme %q: %w", scheme, err)
 }

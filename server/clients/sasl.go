@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth/sasl"
+	"github.com/zkd-project/zkd/server/clients/line"
 )
 
 // errNullToken means that a SASL request has no token.
@@ -17,9 +18,9 @@ var errNullToken = errors.New("SASL request with a null token")
 // answered at once, before requests that still wait, and the identities that it yields
 // apply to the requests after it. A request without a token ends the connection without a
 // reply, as in Apache's server.
-func (c *conn) exchangeSASL(req *request) error {
+func (c *conn) exchangeSASL(req *line.Request) error {
 	var r jute.SASLToken
-	d := jute.NewAliasDecoder(req.body)
+	d := jute.NewAliasDecoder(req.Body)
 	r.Decode(&d)
 	switch {
 	case d.Err() != nil:
@@ -59,7 +60,7 @@ func (c *conn) exchangeSASL(req *request) error {
 }
 
 // failSASL refuses a login, which ends the connection unless allowSaslFailedClients is set.
-func (c *conn) failSASL(req *request, err error) error {
+func (c *conn) failSASL(req *line.Request, err error) error {
 	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) {
 		return err
 	}
@@ -82,6 +83,8 @@ func (c *conn) failSASL(req *request, err error) error {
 	return fmt.Errorf("SASL: %w", err)
 }
 
-func (c *conn) replySASL(req *request, token []byte, code jute.Code) {
-	c.end(jute.AppendBuffer(c.begin(req.xid, 0, code), token))
+func (c *conn) replySASL(req *line.Request, token []byte, code jute.Code) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.line.Finish(jute.AppendBuffer(c.line.Reply(req.Xid, 0, code), token))
 }

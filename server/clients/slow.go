@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/replica"
 )
 
@@ -75,7 +76,7 @@ func (l *slowLog) is(took time.Duration) bool {
 }
 
 // note notes a slow request of c. The request is still there; nothing of it is kept.
-func (l *slowLog) note(c *conn, req *request, r slowRequest) {
+func (l *slowLog) note(c *conn, req *line.Request, r slowRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	into := len(l.noted)
@@ -93,9 +94,9 @@ func (l *slowLog) note(c *conn, req *request, r slowRequest) {
 			return
 		}
 	}
-	r.op, r.session, r.remote = req.op, c.SessionID(), c.nc.RemoteAddr().String()
+	r.op, r.session, r.remote = req.Op, c.line.SessionID(), c.nc.RemoteAddr().String()
 	r.path, r.ops = pathOf(req)
-	if id, ok := auth.Principal(req.auth); ok {
+	if id, ok := auth.Principal(req.Auth); ok {
 		r.identity = id.Scheme + ":" + auth.User(id)
 	}
 	l.noted[into] = r
@@ -103,17 +104,17 @@ func (l *slowLog) note(c *conn, req *request, r slowRequest) {
 
 // pathOf returns a copy of the path that a request names, or of the first one of a multi,
 // and the number of operations of that.
-func pathOf(req *request) (path string, ops int) {
-	switch req.op {
+func pathOf(req *line.Request) (path string, ops int) {
+	switch req.Op {
 	case jute.OpMulti, jute.OpMultiRead:
 		var m jute.MultiRequest
-		d := jute.NewAliasDecoder(req.body)
+		d := jute.NewAliasDecoder(req.Body)
 		if m.Decode(&d); d.Err() == nil && len(m.Ops) > 0 {
 			path, ops = m.Ops[0].Path, len(m.Ops)
 		}
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpSync,
 		jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpGetAllChildrenNumber, jute.OpAddWatch, jute.OpChildrenPage, jute.OpSubtreePage, jute.OpSubscribe:
-		d := jute.NewAliasDecoder(req.body)
+		d := jute.NewAliasDecoder(req.Body)
 		if p := d.String(); d.Err() == nil {
 			path = p
 		}

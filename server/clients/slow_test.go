@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/replica"
 )
 
@@ -20,9 +21,9 @@ func TestSlowRequestTellsWhereTheTimeWent(t *testing.T) {
 	}
 	c := newTestConn(t, s)
 	body := (&jute.SetDataRequest{Path: "/a/b", Data: []byte("x"), Version: -1}).Append(nil)
-	req := &request{op: jute.OpSetData, body: body, auth: []jute.ID{{Scheme: "ip", ID: "1.2.3.4"}, {Scheme: "digest", ID: "ann:hash"}}, received: 10 * time.Second}
+	req := &line.Request{Op: jute.OpSetData, Body: body, Auth: []jute.ID{{Scheme: "ip", ID: "1.2.3.4"}, {Scheme: "digest", ID: "ann:hash"}}, Received: 10 * time.Second}
 	o := &replica.Order{Logged: 11 * time.Second, Durable: 13 * time.Second, Committed: 16 * time.Second}
-	s.slow.note(c, req, slowRequest{took: 10 * time.Second, stages: stagesOf(o, req.received, 20*time.Second)})
+	s.slow.note(c, req, slowRequest{took: 10 * time.Second, stages: stagesOf(o, req.Received, 20*time.Second)})
 
 	core, logs := observer.New(zapcore.InfoLevel)
 	s.slow.report(zap.New(core), time.Second)
@@ -65,7 +66,7 @@ func TestSlowRequestsAreLimited(t *testing.T) {
 	s, _ := newTestClients(t)
 	c := newTestConn(t, s)
 	for i := range 100 {
-		s.slow.note(c, &request{op: jute.OpPing}, slowRequest{took: time.Duration(i*37%100) * time.Second})
+		s.slow.note(c, &line.Request{Op: jute.OpPing}, slowRequest{took: time.Duration(i*37%100) * time.Second})
 	}
 	core, logs := observer.New(zapcore.InfoLevel)
 	s.slow.report(zap.New(core), time.Second)
@@ -82,7 +83,7 @@ func TestSlowRequestsAreLimited(t *testing.T) {
 		t.Errorf("the last line counts %v more, want 95", got)
 	}
 
-	s.slow.note(c, &request{op: jute.OpPing}, slowRequest{took: time.Second})
+	s.slow.note(c, &line.Request{Op: jute.OpPing}, slowRequest{took: time.Second})
 	s.slow.report(zap.New(core), slowPeriod)
 	if n := logs.Len(); n != 0 {
 		t.Errorf("%d lines soon after the last ones", n)
@@ -96,17 +97,17 @@ func TestSlowRequestsAreLimited(t *testing.T) {
 func TestPathsOfRequests(t *testing.T) {
 	multi := (&jute.MultiRequest{Ops: []jute.MultiOp{{Type: jute.OpCheck, Path: "/x", Version: 1}, {Type: jute.OpDelete, Path: "/y", Version: -1}}}).Append(nil)
 	for _, x := range []struct {
-		req  request
+		req  line.Request
 		path string
 		ops  int
 	}{
-		{request{op: jute.OpMulti, body: multi}, "/x", 2},
-		{request{op: jute.OpMulti, body: []byte{1}}, "", 0},
-		{request{op: jute.OpGetData, body: []byte{0, 0, 0, 9}}, "", 0},
-		{request{op: jute.OpPing}, "", 0},
+		{line.Request{Op: jute.OpMulti, Body: multi}, "/x", 2},
+		{line.Request{Op: jute.OpMulti, Body: []byte{1}}, "", 0},
+		{line.Request{Op: jute.OpGetData, Body: []byte{0, 0, 0, 9}}, "", 0},
+		{line.Request{Op: jute.OpPing}, "", 0},
 	} {
 		if path, ops := pathOf(&x.req); path != x.path || ops != x.ops {
-			t.Errorf("%v: %q, %d; want %q, %d", x.req.op, path, ops, x.path, x.ops)
+			t.Errorf("%v: %q, %d; want %q, %d", x.req.Op, path, ops, x.path, x.ops)
 		}
 	}
 }

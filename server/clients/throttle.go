@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/zkd-project/zkd/server/clients/line"
 )
 
 // throttler implements the back-pressure of globalOutstandingLimit: while more requests
@@ -63,7 +65,7 @@ func (t *throttler) wait(c *conn) error {
 	defer t.mu.Unlock()
 	t.paused.Add(1)
 	defer t.paused.Add(-1)
-	for t.over() && c.pendingLen.Load() > 0 {
+	for t.over() && c.line.Waiting() > 0 {
 		if c.isOver() {
 			return errHangUp
 		}
@@ -127,8 +129,8 @@ var errTooMuchInFlight = errors.New("large requests in flight exceed largeReques
 // admitLarge bounds the memory that large requests hold until they are answered
 // (largeRequestThreshold, off by default). A request that exceeds the bound ends its
 // connection.
-func (s *Clients) admitLarge(c *conn, req *request) error {
-	size := int64(len(req.body) + 8)
+func (s *Clients) admitLarge(c *conn, req *line.Request) error {
+	size := int64(len(req.Body) + 8)
 	cfg := s.live.Load()
 	if cfg.LargeRequestThreshold < 0 || size <= int64(cfg.LargeRequestThreshold) {
 		return nil
@@ -136,8 +138,8 @@ func (s *Clients) admitLarge(c *conn, req *request) error {
 	if s.largeBytes.Add(size) > int64(cfg.LargeRequestMaxBytes) {
 		s.largeBytes.Add(-size)
 		s.metrics.LargeRejected.Add(1)
-		return fmt.Errorf("%v of %d bytes: %w", req.op, size, errTooMuchInFlight)
+		return fmt.Errorf("%v of %d bytes: %w", req.Op, size, errTooMuchInFlight)
 	}
-	req.large = size
+	req.Large = size
 	return nil
 }

@@ -58,7 +58,7 @@ func (e *endedUses) addLocked(by endedBy, u *show.ClientUse) {
 
 // use returns what the connection did. Its watches are not counted.
 func (c *conn) use() show.ClientUse {
-	u := show.ClientUse{Address: c.ip(), Port: int(remoteAddrPort(c).Port()), Session: int64(c.SessionID()), Connections: 1}
+	u := show.ClientUse{Address: c.ip(), Port: int(remoteAddrPort(c).Port()), Session: int64(c.line.SessionID()), Connections: 1}
 	if id, ok := auth.Principal(c.credentials.Load().IDs()); ok {
 		u.Identity = id.Scheme + ":" + auth.User(id)
 	}
@@ -71,12 +71,12 @@ func (c *conn) use() show.ClientUse {
 
 // Clients is that of show.Lists.
 func (f Facts) Clients() (list []show.ClientUse) {
-	for _, c := range f.clients.conns.All() {
-		if c.id == f.asker {
+	for _, c := range f.clients.all() {
+		if c.line.Origin() == f.asker {
 			continue
 		}
 		u := c.use()
-		if w, ok := c.WatchHandle(); ok {
+		if w, ok := c.line.WatchHandle(); ok {
 			u.Watches = int64(f.clients.state.Watches.CountOf(w))
 		}
 		list = append(list, u)

@@ -13,14 +13,14 @@ func TestClientsOfConnections(t *testing.T) {
 	s, _ := newTestClients(t)
 	c := newTestConn(t, s)
 	c.credentials.Store(auth.NewCredentials(jute.ID{Scheme: "ip", ID: "10.0.0.1"}, jute.ID{Scheme: "digest", ID: "ann:hash"}))
-	c.session.Store(7)
+	establish(t, c, 7)
 	c.mu.stats = connStats{received: 3, sent: 4, bytesIn: 50, bytesOut: 60}
-	s.conns.Add(c, c.ip(), 0, 0)
+	s.conns.Add(&c.line, c.ip(), 0, 0)
 	want := show.ClientUse{Address: "10.0.0.1", Session: 7, Identity: "digest:ann", Connections: 1, Requests: 3, Replies: 4, BytesIn: 50, BytesOut: 60}
 	if got := s.Facts(0).Clients(); len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := s.Facts(c.id).Clients(); len(got) != 0 {
+	if got := s.Facts(c.line.Origin()).Clients(); len(got) != 0 {
 		t.Errorf("the asking connection is shown: %+v", got)
 	}
 	s.forget(c)

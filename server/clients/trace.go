@@ -2,22 +2,23 @@ package clients
 
 import (
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/traces"
 )
 
 // tracedRequest returns what a trace shows of a request of c that is being answered: with an
 // order, of one that the leader has ordered. Nothing of req is kept.
-func tracedRequest(c *conn, req *request, code jute.Code, o *replica.Order) traces.Request {
+func tracedRequest(c *conn, req *line.Request, code jute.Code, o *replica.Order) traces.Request {
 	path, _ := pathOf(req)
 	r := traces.Request{
-		Session: c.SessionID(), Xid: req.xid, Op: req.op, Path: path, Code: code,
-		Received: req.received, Applied: c.clients.now(),
+		Session: c.line.SessionID(), Xid: req.Xid, Op: req.Op, Path: path, Code: code,
+		Received: req.Received, Applied: c.clients.now(),
 	}
 	if o != nil {
 		r.Zxid = o.Zxid
 	}
-	if o != nil && o.Logged >= req.received { // otherwise the log had it before this connection asked
+	if o != nil && o.Logged >= req.Received { // otherwise the log had it before this connection asked
 		r.Logged, r.Durable, r.Committed = o.Logged, o.Durable, o.Committed
 	}
 	return r

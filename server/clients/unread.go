@@ -24,7 +24,7 @@ type unread struct {
 func (u *unread) add(c *conn, n int64) (over []*conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if c.cut.Load() {
+	if c.line.IsCut() {
 		return nil
 	}
 	u.sum += n
@@ -33,7 +33,7 @@ func (u *unread) add(c *conn, n int64) (over []*conn) {
 	}
 	for n > 0 && u.sum > u.limit {
 		most := u.mostLocked()
-		most.cut.Store(true)
+		most.line.Cut()
 		u.sum -= u.held[most]
 		delete(u.held, most)
 		over = append(over, most)
@@ -45,7 +45,7 @@ func (u *unread) add(c *conn, n int64) (over []*conn) {
 func (u *unread) mostLocked() *conn {
 	holders := make([]fair.Holder[*conn], 0, len(u.held))
 	for c, n := range u.held {
-		holders = append(holders, fair.Holder[*conn]{Key: c, Groups: c.groups(), Amount: n})
+		holders = append(holders, fair.Holder[*conn]{Key: c, Groups: (*host)(c).Groups(), Amount: n})
 	}
 	return holders[fair.Most(holders)].Key
 }
@@ -57,7 +57,16 @@ func (u *unread) bytes() int64 {
 	return u.sum
 }
 
-func (c *conn) groups() []string { return Groups(c.credentials.Load()) }
+// cutOff ends connections that hold most of what clients have not read. Another connection may be
+// locked.
+func (s *Clients) cutOff(over []*conn) {
+	for _, c := range over {
+		s.metrics.UnreadClosed.Add(1)
+		s.log.Warn("closing connection: clients do not read, and this one has the most to read",
+			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", c.line.SessionID()), zap.Int64("limit_of_all_bytes", s.unread.limit))
+		s.running.Go(c.kill)
+	}
+}
 
 // Groups returns what a client has in common with others: its address and its identities. See package fair.
 func Groups(creds *auth.Credentials) (list []string) {
@@ -68,15 +77,4 @@ func Groups(creds *auth.Credentials) (list []string) {
 		list = append(list, id.Scheme+":"+id.ID)
 	}
 	return list
-}
-
-// cutOff ends connections that hold most of what clients have not read. Another connection may be
-// locked.
-func (s *Clients) cutOff(over []*conn) {
-	for _, c := range over {
-		s.metrics.UnreadClosed.Add(1)
-		s.log.Warn("closing connection: clients do not read, and this one has the most to read",
-			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", c.SessionID()), zap.Int64("limit_of_all_bytes", s.unread.limit))
-		s.running.Go(c.kill)
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/clients/line"
 )
 
 // TestThoseWhoHoldMostAreCutOff checks that clients which do not read are cut off when there is too much
@@ -76,8 +77,8 @@ func TestThoseWhoHoldMostAreCutOff(t *testing.T) {
 			held := int64(0)
 			for _, c := range append(silent, watchers...) {
 				c.mu.Lock()
-				if c.mu.out != nil {
-					held += int64(c.mu.out.counted)
+				if c.line.Out() != nil {
+					held += int64(c.line.Out().Counted)
 				}
 				c.mu.Unlock()
 			}
@@ -128,9 +129,11 @@ func TestUnreadIsCountedUntilItIsWritten(t *testing.T) {
 // not more of these than others.
 func TestLongReplyIsNotTooMuch(t *testing.T) {
 	s, _ := newTestClients(t)
-	s.unread.limit = 10 * outLimit
+	s.unread.limit = 10 * line.UnreadLimit
 	c := newTestConn(t, s)
-	c.end(append(c.begin(1, 1, 0), make([]byte, 2*outLimit)...))
+	c.mu.Lock()
+	c.line.Finish(append(c.line.Reply(1, 1, 0), make([]byte, 2*line.UnreadLimit)...))
+	c.mu.Unlock()
 	for i := range 65 {
 		if ok := c.send(make([]byte, 1<<20)); ok != (i < 65-1) {
 			t.Fatalf("event %d of 1 MiB: %v", i, ok)

@@ -9,7 +9,6 @@ import (
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/show"
-	"github.com/zkd-project/zkd/server/watch"
 )
 
 // fourLetterWord answers a four-letter word if the connection begins with one. A word that is not
@@ -28,7 +27,7 @@ func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
 	}
 	c.clients.log.Debug("four-letter word " + cmd.String())
 	c.nc.SetWriteDeadline(time.Now().Add(c.clients.live.Load().SessionlessCnxnTimeout))
-	err = show.Execute(c.stream, cmd, arg, allowed, c.clients.backend.Shows(c.id))
+	err = show.Execute(c.stream, cmd, arg, allowed, c.clients.backend.Shows(c.line.Origin()))
 	c.endAfterFlush()
 	return true, err
 }
@@ -56,11 +55,11 @@ func (s *Clients) Facts(asker uint64) Facts { return Facts{s, asker} }
 
 // Connections is show.Lists.Conns.
 func (f Facts) Connections() []show.Connection {
-	list := f.clients.conns.All()
-	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
+	list := f.clients.all()
+	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.line.Origin(), b.line.Origin()) })
 	out := make([]show.Connection, len(list))
 	for i, c := range list {
-		out[i] = c.describe(c.id == f.asker)
+		out[i] = c.describe(c.line.Origin() == f.asker)
 	}
 	return out
 }
@@ -86,12 +85,12 @@ func (c *conn) describe(asks bool) show.Connection {
 	f := show.Connection{
 		Remote:        remoteAddrPort(c),
 		Reading:       !asks,
-		Writing:       c.mu.out != nil,
+		Writing:       c.line.Out() != nil,
 		Secure:        c.secure.Load(),
-		Queued:        int64(c.mu.pending.Len()),
+		Queued:        int64(c.line.Waiting()),
 		Received:      st.received,
 		Sent:          st.sent,
-		Session:       c.session.Load(),
+		Session:       int64(c.line.SessionID()),
 		LastOp:        "NA",
 		Established:   c.opened,
 		LastCxid:      st.lastCxid,
@@ -102,7 +101,7 @@ func (c *conn) describe(asks bool) show.Connection {
 		MaxLatencyMs:  millis(st.maxLatency),
 	}
 	if f.Session != 0 { // the timeout was set before the session
-		f.TimeoutMs = int64(c.timeoutMs)
+		f.TimeoutMs = int64(c.line.TimeoutMs())
 	}
 	if name, ok := opCodes[st.lastOp]; ok {
 		f.LastOp = name
@@ -121,8 +120,8 @@ func remoteAddrPort(c *conn) netip.AddrPort {
 // ConnectionIDs returns the connections, in no particular order.
 func (f Facts) ConnectionIDs() []show.ConnectionID {
 	var list []show.ConnectionID
-	for _, c := range f.clients.conns.All() {
-		list = append(list, show.ConnectionID{Remote: remoteAddrPort(c), Session: c.session.Load()})
+	for _, c := range f.clients.all() {
+		list = append(list, show.ConnectionID{Remote: remoteAddrPort(c), Session: int64(c.line.SessionID())})
 	}
 	return list
 }
@@ -130,13 +129,13 @@ func (f Facts) ConnectionIDs() []show.ConnectionID {
 // WatchesBySession is that of show.Lists.
 func (f Facts) WatchesBySession() []show.SessionPaths {
 	var list []show.SessionPaths
-	for _, c := range f.clients.conns.All() {
-		w := c.watcher.Load()
-		if w == 0 {
+	for _, c := range f.clients.all() {
+		w, ok := c.line.WatchHandle()
+		if !ok {
 			continue
 		}
-		if paths := f.clients.state.Watches.AppendPaths(nil, watch.Watcher(w-1)); len(paths) > 0 {
-			list = append(list, show.SessionPaths{Session: c.session.Load(), Paths: paths})
+		if paths := f.clients.state.Watches.AppendPaths(nil, w); len(paths) > 0 {
+			list = append(list, show.SessionPaths{Session: int64(c.line.SessionID()), Paths: paths})
 		}
 	}
 	slices.SortFunc(list, func(a, b show.SessionPaths) int { return cmp.Compare(a.Session, b.Session) })
@@ -150,7 +149,7 @@ func (f Facts) WatchesByPath() []show.PathSessions {
 		p := show.PathSessions{Path: path}
 		for _, w := range watchers {
 			if c := f.clients.conns.Watcher(w); c != nil {
-				p.Sessions = append(p.Sessions, c.session.Load())
+				p.Sessions = append(p.Sessions, int64(c.SessionID()))
 			}
 		}
 		list = append(list, p)
@@ -161,7 +160,7 @@ func (f Facts) WatchesByPath() []show.PathSessions {
 
 // ResetConnectionStats is that of show.Source.
 func (f Facts) ResetConnectionStats() {
-	for _, c := range f.clients.conns.All() {
+	for _, c := range f.clients.all() {
 		c.mu.Lock()
 		c.mu.stats = connStats{lastCxid: -1}
 		c.mu.Unlock()

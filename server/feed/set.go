@@ -119,3 +119,6 @@ func (s *Set) removeEnded() {
 		return true
 	})
 }
+
+// All returns the feeds. They are valid until the next call of another method.
+func (s *Set) All() []*Feed { return s.feeds }

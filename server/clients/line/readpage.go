@@ -1,4 +1,4 @@
-package clients
+package line
 
 import (
 	"encoding/binary"
@@ -52,9 +52,9 @@ func (r *read) appendPage(b []byte, p *jute.ChildrenPageRequest) (_ []byte, more
 	}
 	start, count := len(b), 0
 	const others = replyHeader + 8 + statBytes + 4 + 1 // the rest of the reply
-	room := r.cfg.MaxBuffer/2 - others
+	room := r.Server.Limits().Page - others
 	b = jute.AppendInt32(b, int32(0))
-	for child := range r.state.Tree.ChildrenAfter(p.Path, p.After) {
+	for child := range r.State.Tree.ChildrenAfter(p.Path, p.After) {
 		end := len(b)
 		if count < limit {
 			b = r.appendChild(b, &child, p.Show, room)

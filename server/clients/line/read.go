@@ -1,60 +1,69 @@
-package clients
+package line
 
 import (
 	"slices"
 	"strings"
-
-	"go.uber.org/zap"
+	"time"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/watch"
 )
+
+// Read is the outcome of a request that was answered from the tree.
+type Read struct {
+	Zxid  jute.Zxid // in the reply
+	Path  string    // of the node that was read, "" for none; valid as long as the request
+	Bytes int       // of the path and what was read
+}
 
 // read is one request that is answered from the current tree. The tree lock is held, for
 // reading or writing, from the look-up until the reply and the watch are in place, so no
 // change can come between them.
 type read struct {
-	*Clients
-	c    *conn
-	req  *request
+	*Lines
+	l    *Line
+	req  *Request
 	zxid jute.Zxid
-	read *monitor.NamespaceCount
+	now  time.Duration
+	out  *Read
 
 	looked *int // children, to find holders; nil for none
 	lists  auth.Memory
 }
 
-// answerRead answers a request that needs no leader, and reports whether the connection
-// continues. The caller holds the tree lock, and owns the count.
-func (s *Clients) answerRead(c *conn, req *request, count *monitor.NamespaceCount) (keep bool) {
-	r := read{Clients: s, c: c, req: req, zxid: s.state.Tree.LastZxid(), read: count}
-	err, known := r.dispatch()
+// ServedByHost reports whether Host.Operate answers a request.
+func (l *Line) ServedByHost(req *Request) bool { return req.Op == jute.OpDrain && req.Refusal == 0 }
+
+// Serve answers a request that needs no leader, and reports whether the connection
+// continues. The caller holds the tree lock and the line's lock.
+func (l *Line) Serve(req *Request, now time.Duration, out *Read) (keep bool) {
+	r := read{Lines: l.lines, l: l, req: req, zxid: l.lines.State.Tree.LastZxid(), now: now, out: out}
+	known, err := r.dispatch()
 	if !known {
-		c.reply(req.xid, -1, jute.ErrUnimplemented)
+		l.ReplyCode(req.Xid, -1, jute.ErrUnimplemented)
 		return false
 	}
-	s.audit.Load().served(c, req, err)
+	r.Server.Served(l, req, err)
 	if err != nil {
-		req.code = jute.CodeOf(err)
-		r.reply(req.xid, r.zxid, req.code)
+		req.Code = jute.CodeOf(err)
+		r.reply(req.Xid, r.zxid, req.Code)
 	}
 	return true
 }
 
 // dispatch serves the request: it appends the reply, or returns the error to be sent as
 // the reply. Ops that a client can't send are unknown.
-func (r *read) dispatch() (err error, known bool) {
-	if r.req.refusal != 0 {
-		return r.req.refusal, true
+func (r *read) dispatch() (known bool, err error) {
+	if r.req.Refusal != 0 {
+		return true, r.req.Refusal
 	}
-	switch r.req.op {
+	switch r.req.Op {
 	case jute.OpPing:
 		r.reply(jute.XidPing, r.zxid, 0)
 	case jute.OpAuth: // it was processed on arrival
-		r.reply(r.req.xid, 0, 0)
+		r.reply(r.req.Xid, 0, 0)
 	case jute.OpGetData:
 		err = r.getData()
 	case jute.OpExists:
@@ -91,24 +100,22 @@ func (r *read) dispatch() (err error, known bool) {
 		r.whoAmI()
 	case jute.OpCloseSession: // of a local session
 		r.closeLocal()
-	case jute.OpDrain:
-		err = r.drain()
 	default:
-		return nil, false
+		return false, nil
 	}
-	return err, true
+	return true, err
 }
 
-// begin starts the reply, and locks the connection until end.
-func (r *read) begin() []byte { return r.c.begin(r.req.xid, r.zxid, 0) }
+// begin starts the reply.
+func (r *read) begin() []byte { return r.l.Reply(r.req.Xid, r.zxid, 0) }
 
 func (r *read) end(b []byte) {
-	r.c.mu.stats.answered(r.req, r.zxid)
-	r.c.end(b)
+	r.out.Zxid = r.zxid
+	r.l.Finish(b)
 }
 
 func (r *read) reply(xid int32, zxid jute.Zxid, code jute.Code) {
-	r.end(r.c.begin(xid, zxid, code))
+	r.end(r.l.Reply(xid, zxid, code))
 }
 
 // statBytes is what ZooKeeper counts for a Stat.
@@ -123,15 +130,14 @@ const replyHeader = 4 + 8 + 4
 
 // maxMultiRead bounds the reply to a multiRead, in bytes: a short request can ask for the same data
 // any number of times.
-const maxMultiRead = outLimit
+const maxMultiRead = UnreadLimit
 
 // mayReply returns an error if a reply to a request about path, with a body of that many bytes, is
 // longer than limit. It reports a reply that is longer than Java's clients accept.
 func (r *read) mayReply(path string, body, limit int) error {
 	size := replyHeader + body
 	if size > limit {
-		r.metrics.RepliesRefused.Add(1)
-		r.reportLong(path, size, "a reply is longer than zkd.maxReply, and is refused: zkcli and the Go client can list the children in pages; or raise zkd.maxReply here")
+		r.Server.LongReply(r.l, r.req, path, size, true)
 		return jute.ErrMarshalling
 	}
 	r.noteLong(path, size)
@@ -140,40 +146,26 @@ func (r *read) mayReply(path string, body, limit int) error {
 
 // noteLong reports a reply of that size if Java's clients do not accept it.
 func (r *read) noteLong(path string, size int) {
-	if size > r.live.Load().LongReply() {
-		r.metrics.RepliesLong.Add(1)
-		r.reportLong(path, size, "a reply is longer than jute.maxbuffer: Java's clients end the connection at it, unless they set a larger jute.maxbuffer; have fewer children, or list them in pages")
+	if size > r.Server.Limits().LongReply {
+		r.Server.LongReply(r.l, r.req, path, size, false)
 	}
 }
 
-// reportLong notes a long reply, and logs it once for each connection.
-func (r *read) reportLong(path string, size int, text string) {
-	r.metrics.LastLongReply.Store(int64(r.now()))
-	if r.c.reportedLong.Load() {
-		return
-	}
-	if more, ok := r.complaints.allow(r.now()); ok {
-		r.c.reportedLong.Store(true)
-		r.log.Warn(text, zap.Stringer("op", r.req.op), zap.String("path", path), zap.Int("bytes", size),
-			zap.Stringer("remote", r.c.nc.RemoteAddr()), zap.Stringer("session", r.c.SessionID()), zap.Int("unlogged", more))
-	}
-}
-
-// counted counts a node that was read, with so many bytes of data or of names of children.
+// counted notes that a node was read, with so many bytes of data or of names of children.
 func (r *read) counted(path string, bytes int) {
-	r.read.Add(&r.metrics.ReadPerNamespace, path, len(path)+bytes+statBytes)
+	r.out.Path, r.out.Bytes = path, len(path)+bytes+statBytes
 }
 
-func (r *read) body() jute.Decoder { return jute.NewAliasDecoder(r.req.body) }
+func (r *read) body() jute.Decoder { return jute.NewAliasDecoder(r.req.Body) }
 
 func (r *read) allowed(acl []jute.ACL, perms jute.Perms) error {
-	if allowed, _ := r.schemes.AllowedOnce(&r.lists, acl, perms, r.req.auth); allowed {
+	if allowed, _ := r.Schemes.AllowedOnce(&r.lists, acl, perms, r.req.Auth); allowed {
 		return nil
 	}
 	if r.looked == nil {
 		r.looked = new(int)
 	}
-	if r.schemes.AllowedHolder(acl, perms, r.c.SessionID(), present{r.state.Tree.NewReader()}, r.looked) {
+	if r.Schemes.AllowedHolder(acl, perms, r.l.SessionID(), present{r.State.Tree.NewReader()}, r.looked) {
 		return nil
 	}
 	return jute.ErrNoAuth
@@ -188,12 +180,12 @@ func (p present) Owner(path string) (jute.Owner, bool) {
 }
 
 func (r *read) watch(path string, mode watch.Mode) {
-	r.state.Watches.Add(r.c.watcherID(), path, mode)
+	r.State.Watches.Add(r.l.watcherID(), path, mode)
 }
 
 // readable looks up a node that the client may read.
 func (r *read) readable(path string) (datatree.Node, error) {
-	node, ok := r.state.Tree.Get(path)
+	node, ok := r.State.Tree.Get(path)
 	if !ok {
 		return node, jute.ErrNoNode
 	}
@@ -226,7 +218,7 @@ func (r *read) getData() error {
 	if err != nil {
 		return err
 	}
-	data, node, ok := r.state.Tree.GetData(p.Path)
+	data, node, ok := r.State.Tree.GetData(p.Path)
 	if !ok {
 		return jute.ErrNoNode
 	}
@@ -250,7 +242,7 @@ func (r *read) exists() error {
 	if strings.IndexByte(p.Path, 0) >= 0 {
 		return jute.ErrBadArguments
 	}
-	node, ok := r.state.Tree.Get(p.Path)
+	node, ok := r.State.Tree.Get(p.Path)
 	if ok {
 		// Checked since ZOOKEEPER-4799; before that, everyone could test existence.
 		if err := r.allowed(node.ACL, jute.PermRead); err != nil {
@@ -278,16 +270,16 @@ func (r *read) getChildren(withStat bool) error {
 	if err != nil {
 		return err
 	}
-	names := r.state.Tree.ChildNameBytes(p.Path)
+	names := r.State.Tree.ChildNameBytes(p.Path)
 	size := listBytes(&node, names) + statBytes
-	if err := r.mayReply(p.Path, size, r.live.Load().ReplyLimit()); err != nil {
+	if err := r.mayReply(p.Path, size, r.Server.Limits().Reply); err != nil {
 		return err
 	}
 	if p.Watch {
 		r.watch(p.Path, watch.Child)
 	}
 	b := jute.AppendInt32(slices.Grow(r.begin(), size), node.NumChildren)
-	for name := range r.state.Tree.Children(p.Path) {
+	for name := range r.State.Tree.Children(p.Path) {
 		b = jute.AppendString(b, name)
 	}
 	if withStat {
@@ -304,7 +296,7 @@ func (r *read) getACL() error {
 	if err != nil {
 		return err
 	}
-	node, ok := r.state.Tree.Get(path)
+	node, ok := r.State.Tree.Get(path)
 	if !ok {
 		return jute.ErrNoNode
 	}
@@ -332,7 +324,7 @@ func (r *read) getAllChildrenNumber() error {
 	if _, err := r.readable(path); err != nil {
 		return err
 	}
-	n := r.state.Tree.CountDescendants(path)
+	n := r.State.Tree.CountDescendants(path)
 	if path == "" { // another name of the root, which Apache's server counts as a node below it
 		n++
 	}
@@ -355,8 +347,8 @@ func (r *read) getEphemerals() error {
 		prefix = ""
 	}
 	var paths []string
-	size, limit := 4, r.live.Load().ReplyLimit()
-	for path := range r.state.Tree.Ephemerals(r.c.SessionID()) {
+	size, limit := 4, r.Server.Limits().Reply
+	for path := range r.State.Tree.Ephemerals(r.l.SessionID()) {
 		if !strings.HasPrefix(path, prefix) {
 			continue
 		}
@@ -392,12 +384,12 @@ func (r *read) multiRead() error {
 	if understood < 0 {
 		understood, code = len(m.Ops), 0
 	}
-	b := r.c.begin(r.req.xid, r.zxid, code)
-	start, limit, last := len(b), min(r.live.Load().ReplyLimit(), maxMultiRead), ""
+	b := r.l.Reply(r.req.Xid, r.zxid, code)
+	start, limit, last := len(b), min(r.Server.Limits().Reply, maxMultiRead), ""
 	for i := range m.Ops[:understood] {
 		op, body := &m.Ops[i], 0
 		if b, body = r.appendReadResult(b, start, limit, op); replyHeader+body > limit {
-			r.c.discard(b)
+			r.l.Discard(b)
 			return r.mayReply(op.Path, body, limit)
 		}
 		last = op.Path
@@ -414,7 +406,7 @@ func (r *read) multiRead() error {
 func (r *read) appendReadResult(b []byte, start, limit int, op *jute.MultiOp) (_ []byte, body int) {
 	const headers = 2 * 9 // of the result and of the end
 	body = len(b) - start + headers
-	data, node, ok := r.state.Tree.GetData(op.Path)
+	data, node, ok := r.State.Tree.GetData(op.Path)
 	res := jute.MultiResult{Type: op.Type}
 	switch {
 	case !ok:
@@ -425,26 +417,34 @@ func (r *read) appendReadResult(b []byte, start, limit int, op *jute.MultiOp) (_
 		body += 4 + len(data) + statBytes
 		res.Data, res.Stat = data, node.Stat()
 	default:
-		if body += listBytes(&node, r.state.Tree.ChildNameBytes(op.Path)); replyHeader+body > limit {
+		if body += listBytes(&node, r.State.Tree.ChildNameBytes(op.Path)); replyHeader+body > limit {
 			break
 		}
 		res.Children = make([]string, 0, node.NumChildren)
-		for name := range r.state.Tree.Children(op.Path) {
+		for name := range r.State.Tree.Children(op.Path) {
 			res.Children = append(res.Children, name)
 		}
 	}
 	if replyHeader+body > limit {
 		return b, body
 	}
-	r.audit.Load().servedPartLocked(r.c, r.req, op, res.Err)
+	r.Server.ServedPart(r.l, r.req, op, res.Err)
 	return res.Append(b), body
 }
 
 func (r *read) whoAmI() {
-	b := jute.AppendInt32(r.begin(), int32(len(r.req.auth)))
-	for _, id := range r.req.auth {
+	b := jute.AppendInt32(r.begin(), int32(len(r.req.Auth)))
+	for _, id := range r.req.Auth {
 		b = jute.AppendString(b, id.Scheme)
 		b = jute.AppendString(b, auth.User(id))
 	}
 	r.end(b)
+}
+
+// MayOperate reports whether the client may have this server do what a request asks for: those may who may
+// change the members. The tree is locked.
+func (s *Lines) MayOperate(l *Line, req *Request) bool {
+	r := read{Lines: s, l: l, req: req}
+	config, _ := s.State.Tree.Get(datatree.ConfigPath)
+	return r.allowed(config.ACL, jute.PermWrite) == nil
 }

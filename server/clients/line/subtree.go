@@ -1,8 +1,7 @@
-package clients
+package line
 
 import (
 	"encoding/binary"
-	"sync"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
@@ -10,53 +9,23 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// viewBytes is for what a view keeps of changed nodes. Until then it may be read for as long as the client needs.
-const viewBytes = 64 << 20
-
-// openViews are the subtrees that clients are reading. They are used by holders of the tree's lock for
-// reading.
-type openViews struct {
-	mu sync.Mutex
-	views.Table[*conn]
-}
-
-func (v *openViews) setLimits(l views.Limits) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.Limits = l
-}
-
-func (v *openViews) usage() views.Usage {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.Usage()
-}
-
-// drop closes the views of a connection that has ended.
-func (v *openViews) drop(c *conn) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.Drop(c)
-}
-
-// tickViews closes the views that are over, as their clients may never ask for more of them.
-func (s *Clients) tickViews(now time.Duration) {
-	s.state.RLock()
-	defer s.state.RUnlock()
-	s.views.mu.Lock()
-	defer s.views.mu.Unlock()
-	s.views.Tick(now)
+// TickViews closes the views that are over, as their clients may never ask for more of them. The tree
+// is locked for reading.
+func (s *Lines) TickViews(now time.Duration) {
+	s.Views.Lock.Lock()
+	defer s.Views.Lock.Unlock()
+	s.Views.Tick(now)
 }
 
 // viewOf returns the view that a request is about, which it opens if need be.
-func (r *read) viewOf(p *jute.SubtreePageRequest) (*views.View[*conn], error) {
+func (r *read) viewOf(p *jute.SubtreePageRequest) (*views.View[*Line], error) {
 	if p.View != 0 {
-		return r.views.Get(p.View, p.Path, r.c, r.now())
+		return r.Views.Get(p.View, p.Path, r.l, r.now)
 	}
 	if _, err := r.readable(p.Path); err != nil {
 		return nil, err
 	}
-	return r.views.Open(r.state.Tree, p.Path, r.c, r.c.groups(), r.now())
+	return r.Views.Open(r.State.Tree, p.Path, r.l, r.l.host.Groups(), r.now)
 }
 
 // subtreePage lists a part of a subtree as it was when its first page was read.
@@ -70,8 +39,8 @@ func (r *read) subtreePage() error {
 	case p.Show < jute.ShowNames || p.Show > jute.ShowACLs || p.Show == jute.ShowNames && p.View == 0:
 		return jute.ErrBadArguments
 	}
-	r.views.mu.Lock()
-	defer r.views.mu.Unlock()
+	r.Views.Lock.Lock()
+	defer r.Views.Lock.Unlock()
 	w, err := r.viewOf(&p)
 	if err != nil {
 		return err
@@ -87,7 +56,7 @@ func (r *read) subtreePage() error {
 	number := w.Number()
 	if !more {
 		number = 0
-		r.views.Close(w)
+		r.Views.Close(w)
 	}
 	binary.BigEndian.PutUint64(b[start:], uint64(number))
 	bytes := len(b) - start
@@ -97,10 +66,10 @@ func (r *read) subtreePage() error {
 }
 
 // appendSubtree appends the number of a view, which is yet to be set, and the nodes that come next.
-func (r *read) appendSubtree(b []byte, v *views.View[*conn], show int32) (_ []byte, more bool) {
+func (r *read) appendSubtree(b []byte, v *views.View[*Line], show int32) (_ []byte, more bool) {
 	start, count := len(b), 0
 	b = jute.AppendInt32(jute.AppendInt64(b, int64(0)), int32(0))
-	room := r.cfg.MaxBuffer/2 - replyHeader - 8 - (len(b) - start)
+	room := r.Server.Limits().Page - replyHeader - 8 - (len(b) - start)
 	readable := func(acl []jute.ACL) bool { return r.allowed(acl, jute.PermRead) == nil }
 	more = v.Walk(readable, func(name string, n *datatree.Node, data []byte, readable bool) bool {
 		end := len(b)

@@ -1,6 +1,8 @@
-package clients
+package line
 
 import (
+	"math"
+
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/watch"
 )
@@ -28,20 +30,20 @@ func (r *read) checkOrRemoveWatches() error {
 	if d.Err() != nil {
 		return jute.ErrMarshalling
 	}
-	if r.c.watcher.Load() == 0 {
+	if r.l.watcher.Load() == 0 {
 		return jute.ErrNoWatcher
 	}
-	w := r.c.watcherID()
+	w := r.l.watcherID()
 	found := false
-	if r.req.op == jute.OpCheckWatches {
-		found = r.state.Watches.Check(w, p.Path, p.Type)
+	if r.req.Op == jute.OpCheckWatches {
+		found = r.State.Watches.Check(w, p.Path, p.Type)
 	} else {
-		found = r.state.Watches.Remove(w, p.Path, p.Type)
+		found = r.State.Watches.Remove(w, p.Path, p.Type)
 	}
 	if !found {
 		return jute.ErrNoWatcher
 	}
-	r.reply(r.req.xid, r.zxid, 0)
+	r.reply(r.req.Xid, r.zxid, 0)
 	return nil
 }
 
@@ -52,7 +54,7 @@ func (r *read) checkOrRemoveWatches() error {
 func (r *read) setWatches() error {
 	var p jute.SetWatchesRequest
 	d := r.body()
-	if r.req.op == jute.OpSetWatches2 {
+	if r.req.Op == jute.OpSetWatches2 {
 		p.Decode2(&d)
 	} else {
 		p.Decode(&d)
@@ -60,19 +62,19 @@ func (r *read) setWatches() error {
 	if d.Err() != nil {
 		return jute.ErrMarshalling
 	}
-	r.state.Watches.Restore(r.c.watcherID(), &p, func(path string) watch.Seen {
-		node, ok := r.state.Tree.Get(path)
-		hidden := ok && !r.schemes.Allowed(node.ACL, jute.PermRead, r.req.auth)
+	if relativeIgnored.Planted() {
+		p.RelativeZxid = math.MaxInt64
+	}
+	if persistentNotRestored.Planted() {
+		p.Persistent, p.PersistentRecursive = nil, nil
+	}
+	r.State.Watches.Restore(r.l.watcherID(), &p, func(path string) watch.Seen {
+		node, ok := r.State.Tree.Get(path)
+		hidden := ok && !r.Schemes.Allowed(node.ACL, jute.PermRead, r.req.Auth)
 		return watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid, Hidden: hidden}
 	}, func(event jute.EventType, path string) {
-		r.c.end(appendEvent(r.c.begin(jute.XidNotification, -1, 0), event, path))
+		r.l.Finish(appendEvent(r.l.Reply(jute.XidNotification, -1, 0), event, path))
 	})
-	r.reply(r.req.xid, r.zxid, 0)
+	r.reply(r.req.Xid, r.zxid, 0)
 	return nil
-}
-
-// appendEvent appends the body of a notification.
-func appendEvent(b []byte, typ jute.EventType, path string) []byte {
-	e := jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}
-	return e.Append(b)
 }

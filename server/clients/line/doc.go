@@ -1,0 +1,30 @@
+// Package line has the rules of a client's connection: in which order its requests are answered, what is sent on
+// it and when it ends. Servers (package clients) and the simulator both run it.
+//
+//	requests ── Accept ── WayOf ─┬─ Serve ──────────────────────────┐
+//	                             ├─ Queue ──┐                       ├── Buffer ── client
+//	                             └─ Submit ─┴─ the queue … Answers ─┘
+//	                                  └── the leader ────┘
+//
+// A line gets requests that have been cut from the socket, and puts the frames of replies and events into its
+// [Buffer], which its host writes. It reads no clock, has no socket and starts no goroutine.
+//
+// # Invariants
+//   - Requests are answered in their order, each once. A read that follows a write waits in the queue until the
+//     write is answered, and is then served.
+//   - An event precedes each reply that shows its change; what feeds lack precedes both.
+//   - The queue outlives the leader: see interlude.go. A request takes effect once, or the line ends.
+//   - After the answer to closeSession, and in a line that has ended, nothing is sent.
+//
+// # Goroutines and locks
+//
+// The host's lock guards a line, except for the fields that say otherwise. The order of locks is: the tree's, a line's,
+// then those of the watch table, of the register and of the views. (An event is delivered with the table's lock held:
+// the applier has the tree's lock for writing then, and no reader of the tree waits for the table.) Only the applier
+// calls [Answers]. It holds the lock of one line at a time, and none when it ends another one.
+//
+// # Mutants
+//
+// A mutant is a fault that is planted in these rules, in builds with the tag zabmutants. A page of text in
+// testdata or a run of the simulator finds each.
+package line

@@ -1,0 +1,125 @@
+package line
+
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/server/clients/line/pending"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/replica"
+)
+
+// An interlude is the time from the end of a service until the fence of the next one has passed
+// (package replica). The connections stay, and their requests are read and wait.
+
+// EndEarlier ends the connections that have sent any request, except those of the given service.
+func (s *Lines) EndEarlier(service uint64) {
+	for _, l := range s.Register.All() {
+		l.host.Lock()
+		stays := service != 0 && l.queue.Service == service
+		l.host.Unlock()
+		if !stays && l.WantsSession() {
+			l.host.Kill()
+		}
+	}
+}
+
+// BeginInterlude ends the connections that can't wait for the next service. The tree is not locked.
+func (a *Answers) BeginInterlude() {
+	a.interlude = true
+	for _, l := range a.Register.All() {
+		l.host.Lock()
+		stays := l.queue.Survives()
+		stays = stays || boundKept.Planted()
+		l.host.Unlock()
+		if !stays {
+			l.host.Kill()
+		}
+	}
+}
+
+// BeforeApply answers the requests whose barriers were lost in an interlude, and that precede the
+// request of a transaction which is about to be applied.
+func (a *Answers) BeforeApply(txn *datatree.Txn) {
+	between := a.interlude
+	between = between && !notPassed.Planted()
+	if !between {
+		return
+	}
+	for l := a.Register.Get(txn.Origin); l != nil; {
+		fate := pending.Done
+		l.host.Lock()
+		if !l.Ends() && l.queue.Len() > 0 {
+			fate = l.queue.Overtaken(txn.Cxid)
+		}
+		l.host.Unlock()
+		switch fate {
+		case pending.Passed:
+			a.answer(l, &replica.Order{Kind: replica.OrderBarrier, Origin: l.id}, nil, nil)
+			continue
+		case pending.Refused:
+			if refusedWaits.Planted() {
+				return
+			}
+			a.applier.Ends(l, LostRefusal, nil, nil)
+			l.host.Kill()
+		}
+		return
+	}
+}
+
+// EndInterlude submits the waiting requests of earlier services again, when the fence of a service
+// has passed. Connections end whose session belongs to another connection, or to none that the
+// history knows: a leader could not tell their requests from those that it has to refuse. The tree
+// is not locked.
+func (a *Answers) EndInterlude(service uint64) {
+	a.interlude = false
+	a.fenced.Store(service)
+	for _, l := range a.Register.All() {
+		l.host.Lock()
+		enters := a.enter(l, service)
+		l.host.Unlock()
+		if !enters {
+			l.host.Kill()
+		}
+	}
+}
+
+// owns reports whether the session of a line is its own. The applier is the caller, so the tree does
+// not change.
+func (s *Lines) owns(l *Line) bool {
+	return l.local.Load() || s.State.Tree.SessionOwner(l.SessionID()) == l.id
+}
+
+// enter makes a line continue in a service, and reports whether it may.
+func (s *Lines) enter(l *Line, service uint64) bool {
+	q := &l.queue
+	owns := s.owns(l)
+	owns = owns || unownedKept.Planted()
+	asked := q.Len() > 0 || l.SessionID() != 0
+	asked = asked || silentEnded.Planted()
+	repeatable := q.Repeatable(uint64(s.State.Tree.MembersZxid()))
+	repeatable = repeatable || changeAgain.Planted() && q.Survives()
+	switch {
+	case q.Service >= service, !asked:
+		return true
+	case !owns || !repeatable:
+		return false
+	}
+	var again []replica.Submission
+	q.Again(service, func(req *Request) { again = append(again, l.submission(req, service)) })
+	if againBackwards.Planted() {
+		slices.Reverse(again)
+	}
+	if !notAgain.Planted() {
+		s.Server.Submit(again...) // before the reader submits later ones
+	}
+	return true
+}
+
+// EndAll ends the connections that have sent any request: a snapshot has replaced the tree, and
+// what it skips was neither answered nor told to watchers.
+func (a *Answers) EndAll() {
+	if !connsKept.Planted() {
+		a.EndEarlier(0)
+	}
+}

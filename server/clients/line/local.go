@@ -1,0 +1,121 @@
+package line
+
+import (
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/replica"
+)
+
+// A local session is known only to its server. It costs the ensemble nothing, and owns no
+// ephemerals. Clients get one where local sessions are configured, where a server without a leader
+// serves read-only clients, and while the disk is full.
+
+// openUnlogged opens a local session for a client that asked for an ordinary one, while
+// the disk has no room to log that one. When there is room again, it becomes an ordinary
+// session with its first ephemeral. The tree is locked.
+func (a *Answers) openUnlogged(l *Line, readOnly bool) {
+	id := a.Server.NextSession()
+	a.Locals.Add(id, l.timeoutMs, l.touched.Load())
+	if !l.OpenLocal(id, readOnly, l.touched.Load(), a.end) {
+		a.end(l)
+	}
+}
+
+// OpenLocal makes l the line of a local session, and puts the response into the buffer. It calls end
+// with the line that had the session before. It returns false if the session has just expired. now is in ms.
+func (l *Line) OpenLocal(id jute.SessionID, readOnly bool, now int64, end func(*Line)) bool {
+	s := l.lines
+	if !s.Locals.Renew(id, l.timeoutMs, now) {
+		return false
+	}
+	if old := s.Register.Claim(id, l); old != nil && old != l {
+		end(old)
+	}
+	l.local.Store(true)
+	l.tracked.Store(s.Locals.Get(id))
+	l.session.Store(int64(id))
+	password := s.Keys.Load().Password(id)
+	l.respond(&jute.ConnectResponse{TimeoutMs: l.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly, ReadOnly: l.readOnly})
+	return true
+}
+
+// closeLocal closes a local session at its client's request.
+func (r *read) closeLocal() {
+	id := r.l.SessionID()
+	if !localKept.Planted() {
+		r.Locals.Remove(id)
+		r.Register.Release(id)
+	}
+	r.reply(r.req.Xid, r.zxid, 0)
+	r.l.endSession()
+}
+
+// ExpireLocals closes the local sessions whose clients have not been heard of in time, calls expired for
+// each, and ends their connections.
+func (s *Lines) ExpireLocals(now int64, expired func(jute.SessionID)) {
+	for _, id := range s.Locals.Expire(now, nil) {
+		expired(id)
+		s.Locals.Remove(id)
+		if l := s.Register.Release(id); l != nil {
+			l.host.Kill()
+		}
+	}
+}
+
+// EndLocals ends the local sessions, with their connections: there is a leader, or the state is wrong.
+func (s *Lines) EndLocals() {
+	for _, l := range s.Register.All() {
+		if l.local.Load() {
+			s.Locals.Remove(l.SessionID())
+			l.host.Kill()
+		}
+	}
+}
+
+// Upgrades reports whether the local session has to become a global one before a request: it
+// creates an ephemeral, and the configuration allows that. Where local sessions are
+// not configured, this one is local only because the disk was full.
+func (l *Line) Upgrades(req *Request) bool {
+	allowed := l.lines.Upgrading || !l.lines.LocalSessions
+	needed := l.local.Load() && allowed && req.Ephemerals() > 0
+	return needed && !notUpgraded.Planted()
+}
+
+// Upgrade returns what asks the leader to make the local session a global one. The reader waits for
+// Host.Decided: the session is then global, or still local if that was refused, and the
+// request that needed it belongs to that session.
+func (l *Line) Upgrade(at time.Duration) replica.Submission {
+	service := l.push(Request{Op: jute.OpCreateSession, Xid: replica.UpgradeXid, Received: at, ordered: true, own: upgradesOwn})
+	return replica.Submission{
+		Kind:     replica.Write,
+		Service:  service,
+		Received: at,
+		Request: evaluate.Request{Op: jute.OpCreateSession, Session: l.SessionID(), Origin: l.id, Cxid: replica.UpgradeXid,
+			TimeoutMs: l.timeoutMs},
+	}
+}
+
+// sessionOpened is called when the creation of a session is applied. A line that
+// had it as a local session has a global one from then on. If another line than
+// origin has resumed it meanwhile, that one ends: the leader does not know it as the
+// owner, and perhaps not its timeout. Its client resumes the global session.
+func (a *Answers) sessionOpened(id jute.SessionID, origin uint64) {
+	if !a.Locals.Remove(id) {
+		return
+	}
+	l := a.Register.OfSession(id)
+	if l == nil {
+		return
+	}
+	resumed := l.id != origin
+	resumed = resumed && !resumerKept.Planted()
+	if resumed {
+		l.host.Kill()
+	}
+	l.tracked.Store(a.Sessions.Get(id))
+	if !staysLocal.Planted() {
+		l.local.Store(false)
+	}
+}

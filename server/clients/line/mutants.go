@@ -1,0 +1,52 @@
+package line
+
+import "github.com/zkd-project/zkd/internal/mutant"
+
+// Faults of lines.
+var (
+	replyUnordered        = mutant.New("reply-unordered")         // answers leave in another order than requests came
+	readOvertakes         = mutant.New("read-overtakes")          // a read is answered before the requests that came before it
+	servedAlone           = mutant.New("served-alone")            // requests are answered without the leader's confirmation, although it is needed
+	eventLate             = mutant.New("event-late")              // an event leaves after the answer that shows the change
+	firesTwice            = mutant.New("fires-twice")             // each event is sent twice
+	persistentOnce        = mutant.New("persistent-once")         // a persistent watch that has fired is removed
+	relativeIgnored       = mutant.New("relative-ignored")        // setWatches does not look for what the client has missed
+	persistentNotRestored = mutant.New("persistent-not-restored") // setWatches forgets persistent watches
+	connsKept             = mutant.New("conns-kept")              // lines survive a snapshot that replaces the tree
+	movedKept             = mutant.New("moved-kept")              // a line survives at its server when another one becomes the owner of its session
+	movedAnswered         = mutant.New("moved-answered")          // a line whose session is elsewhere gets the refusal as an answer, and goes on
+	otherKept             = mutant.New("other-kept")              // a line stays when another one resumes its session at the same server
+	closerKilled          = mutant.New("closer-killed")           // the line that closes its session ends before it has the answer
+	closedOpen            = mutant.New("closed-open")             // the line of a closed session is open after the answer
+	boundKept             = mutant.New("bound-kept")              // a line waits for the next service with a request that can't be repeated
+	silentEnded           = mutant.New("silent-ended")            // a connection that has asked for nothing ends with an interlude
+	earlierAdmitted       = mutant.New("earlier-admitted")        // a connection from before an interlude may open a session before the fence has passed
+	notAgain              = mutant.New("not-again")               // requests are not submitted again in the next service
+	againBackwards        = mutant.New("again-backwards")         // they are, in another order
+	notPassed             = mutant.New("not-passed")              // an answer that was lost is not made up for
+	refusedWaits          = mutant.New("refused-waits")           // a request whose refusal was lost waits on
+	unownedKept           = mutant.New("unowned-kept")            // lines wait for the next service although the history does not say that their sessions are theirs
+	changeAgain           = mutant.New("change-again")            // a change of the members is submitted again although another list is there
+	aheadServed           = mutant.New("ahead-served")            // a session is given to a client that has seen a later state
+	closingServed         = mutant.New("closing-served")          // a session that is being closed is given to a client
+	notReplayed           = mutant.New("not-replayed")            // outcomes of writes are not sent to the next line
+	doneBehind            = mutant.New("done-behind")             // a client is told that its last write is not done
+	doneEarly             = mutant.New("done-early")              // a client is told what was done in the last state that it has seen, and not when its session was resumed
+	replayOfAnother       = mutant.New("replay-of-another")       // a client is told the outcomes of another session
+	confirmedReplayed     = mutant.New("confirmed-replayed")      // outcomes that a client has confirmed are sent again
+	reportTwice           = mutant.New("report-twice")            // a report looks at live and at ended lines at different times
+	touchesForgotten      = mutant.New("touches-forgotten")       // the last touches of lines that end with the role are not reported
+	touchedNow            = mutant.New("touched-now")             // a report says that all sessions were heard of just now
+	arrivingMissed        = mutant.New("arriving-missed")         // a report leaves out a touch while the clock is read for it
+	localReported         = mutant.New("local-reported")          // touches of local sessions are reported
+	notUpgraded           = mutant.New("not-upgraded")            // a local session stays one when its client creates an ephemeral
+	staysLocal            = mutant.New("stays-local")             // a session that has become a global one is taken for a local one
+	resumerKept           = mutant.New("resumer-kept")            // a line that has resumed a local session stays when another one has made that a global one
+	localKept             = mutant.New("local-kept")              // a local session outlives its closing
+	slowKept              = mutant.New("slow-kept")               // a client that does not take its events stays connected
+	slowReadsKept         = mutant.New("slow-reads-kept")         // a client that does not take replies stays connected
+	slowFeedKept          = mutant.New("slow-feed-kept")          // a client that does not take the events of its feeds stays connected
+	feedLate              = mutant.New("feed-late")               // feeds do not precede what shows their changes
+	feederAsleep          = mutant.New("feeder-asleep")           // nobody looks at feeds when there are changes
+	viewKept              = mutant.New("view-kept")               // views stay open when their lines end
+)

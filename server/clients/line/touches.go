@@ -1,0 +1,62 @@
+package line
+
+import (
+	"github.com/zkd-project/zkd/server/clients/line/register"
+	"github.com/zkd-project/zkd/server/replica"
+)
+
+// toReport reports whether the leader has to hear of the touches of a line: it knows no local sessions.
+func (l *Line) toReport() bool {
+	global := !l.local.Load()
+	return global || localReported.Planted()
+}
+
+// Touches appends to list the sessions that were heard of since the last call, including
+// those of lines that have ended since. Only one goroutine at a time may call it.
+func (s *Lines) Touches(list []replica.Touch, now int64) []replica.Touch {
+	live, ended := s.Register.LiveAndEnded()
+	if reportTwice.Planted() {
+		live = s.Register.All()
+	}
+	for _, l := range live {
+		list = l.appendTouch(list, now)
+	}
+	for _, t := range ended {
+		list = append(list, replica.Touch{Session: t.Session, TimeoutMs: t.TimeoutMs, AgeMs: now - t.At})
+	}
+	return list
+}
+
+// appendTouch appends the last touch of a line unless it was reported before.
+func (l *Line) appendTouch(list []replica.Touch, now int64) []replica.Touch {
+	at, id := l.touched.Load(), l.SessionID()
+	if at == l.reported || id == 0 || !l.toReport() {
+		return list
+	}
+	if arrivingMissed.Planted() && at == arriving {
+		return list
+	}
+	l.reported = at
+	if at == arriving {
+		at = now
+	}
+	if touchedNow.Planted() {
+		at = now
+	}
+	return append(list, replica.Touch{Session: id, TimeoutMs: l.timeoutMs, AgeMs: now - at})
+}
+
+// KeepTouches replaces a call of Touches while this server follows nobody. The touches of
+// lines that ended with the role are kept for the next report: the leader may still
+// be the same, over the same link, and counts on hearing of all of them.
+func (s *Lines) KeepTouches(now int64) {
+	s.Register.DropEnded(func(t register.LastTouch) bool {
+		useless := t.Useless(now)
+		return useless || touchesForgotten.Planted()
+	})
+}
+
+// ForgetTouches replaces a call of Touches while this server leads.
+func (s *Lines) ForgetTouches() {
+	s.Register.DropEnded(func(register.LastTouch) bool { return true })
+}
