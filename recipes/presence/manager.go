@@ -69,27 +69,31 @@ var errReassigned = errors.New("the members have changed, and the partition is a
 func (m *manager) assign(members []string) {
 	p := m.p
 	own := p.o.Assign(p.o.ID, slices.Clone(members), slices.Clone(p.partitions))
-	own = slices.DeleteFunc(slices.Clone(own), func(name string) bool { return p.locks[name] == nil })
-	p.update(func() { p.members, p.own = members, own })
+	own = slices.Compact(slices.Sorted(slices.Values(own)))
+	own = slices.DeleteFunc(own, func(name string) bool { return p.locks[name] == nil })
+	begun := slices.DeleteFunc(slices.Clone(own), func(name string) bool { return m.tenures[name] != nil })
+	p.update(func() { p.members, p.own, p.tenures = members, own, append(p.tenures, begun...) })
 	for name, end := range m.tenures {
 		if !slices.Contains(own, name) {
 			end(errReassigned)
 			delete(m.tenures, name)
 		}
 	}
-	for _, name := range own {
-		if m.tenures[name] != nil {
-			continue
-		}
+	for _, name := range begun {
 		ctx, end := context.WithCancelCause(m.ctx)
 		m.tenures[name] = end
-		p.update(func() { p.tenures++ })
 		m.running.Go(func() {
 			m.tenure(ctx, name)
 			end(nil)
-			p.update(func() { p.tenures-- })
+			p.update(func() { p.tenures = without(p.tenures, name) })
 		})
 	}
+}
+
+// without returns list without one of the elements that are name.
+func without(list []string, name string) []string {
+	i := slices.Index(list, name)
+	return slices.Delete(list, i, i+1)
 }
 
 // tenure owns the partition, again and again if it is lost, until ctx ends.
@@ -121,9 +125,6 @@ func (m *manager) own(ctx context.Context, name string) error {
 	m.work(held.Context(), &Partition{name: name, held: held})
 	<-held.Context().Done()
 	err = held.Release(ctx)
-	p.update(func() {
-		i := slices.Index(p.owned, name)
-		p.owned = slices.Delete(p.owned, i, i+1)
-	})
+	p.update(func() { p.owned = without(p.owned, name) })
 	return err
 }

@@ -49,7 +49,7 @@ type Partitioner struct {
 	members []string
 	own     []string // those assigned to this member
 	owned   []string // those of which it has the locks
-	tenures int      // that run
+	tenures []string // a name for each one that runs; those that end, too
 	err     error    // why the last Run has ended
 	failed  bool     // the last Run did not end because of its context
 }
@@ -187,17 +187,27 @@ func (p *Partitioner) look() (PartitionerState, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := PartitionerState{Members: slices.Clone(p.members), Assigned: slices.Sorted(slices.Values(p.own)), Owned: slices.Sorted(slices.Values(p.owned)), Err: p.err}
+	s.Phase = p.phase()
+	return s, p.mu.changedLocked(), nil
+}
+
+func (p *Partitioner) phase() Phase {
+	assigned := func(name string) bool { return slices.Contains(p.own, name) }
+	held := func(name string) bool { return slices.Contains(p.owned, name) }
 	switch {
 	case !p.running && p.failed:
-		s.Phase = Failed
+		return Failed
 	case !p.running:
-		s.Phase = Stopped
-	case p.tenures > len(p.own):
-		s.Phase = Releasing
-	case len(p.owned) < len(p.own) || len(p.members) == 0:
-		s.Phase = Allocating
-	default:
-		s.Phase = Acquired
+		return Stopped
+	case len(p.tenures) > len(p.own) || !all(p.tenures, assigned):
+		return Releasing
+	case len(p.members) == 0 || !all(p.own, held):
+		return Allocating
 	}
-	return s, p.mu.changedLocked(), nil
+	return Acquired
+}
+
+// all reports whether each element satisfies a condition.
+func all(list []string, fits func(string) bool) bool {
+	return !slices.ContainsFunc(list, func(name string) bool { return !fits(name) })
 }
