@@ -155,6 +155,9 @@ func TestPurge(t *testing.T) {
 		if err := l.Replay(1, func(Record) error { return nil }); !errors.Is(err, ErrPurged) {
 			t.Errorf("replay of what was purged: %v", err)
 		}
+		if err := l.Replay(l.Before(1<<40), func(Record) error { return nil }); err != nil {
+			t.Errorf("replay of all that is left: %v", err)
+		}
 	}
 }
 
