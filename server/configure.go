@@ -14,22 +14,14 @@ import (
 // server ends or reads its configuration again (Reload): the file stays as it is, since it may
 // be another program's or read-only, and one place should say what a server starts with.
 func (s *Server) configure(r jute.ConfigureRequest) (string, error) {
-	var b strings.Builder
-	switch r.Action {
-	case jute.ConfigureShow:
-		err := s.live.Load().Describe(&b, false)
-		return b.String(), err
-	case jute.ConfigureSet, jute.ConfigureUnset:
-	default:
-		return "", errors.New("this server does not know what to do: it is older than the client")
+	if s.opts.Load == nil || r.Action == jute.ConfigureShow {
+		return showConfiguration(s.live.Load(), r)
 	}
-	key, err := config.LiveKey(r.Key)
+	key, err := keyToChange(r)
 	if err != nil {
 		return "", err
 	}
-	if s.opts.Load == nil {
-		return "", errors.New("the configuration of this server can't change")
-	}
+	var b strings.Builder
 	s.configured.Lock()
 	defer s.configured.Unlock()
 	settings := slices.DeleteFunc(slices.Clone(s.configured.settings), func(o config.Setting) bool { return o.Key() == key })
@@ -58,4 +50,25 @@ func (s *Server) configure(r jute.ConfigureRequest) (string, error) {
 		}
 	}
 	return b.String(), nil
+}
+
+// showConfiguration carries out a request about a configuration that can't change.
+func showConfiguration(cfg *config.Config, r jute.ConfigureRequest) (string, error) {
+	if r.Action == jute.ConfigureShow {
+		var b strings.Builder
+		err := cfg.Describe(&b, false)
+		return b.String(), err
+	}
+	if _, err := keyToChange(r); err != nil {
+		return "", err
+	}
+	return "", errors.New("the configuration of this server can't change")
+}
+
+// keyToChange returns the key that a request sets or unsets.
+func keyToChange(r jute.ConfigureRequest) (string, error) {
+	if r.Action != jute.ConfigureSet && r.Action != jute.ConfigureUnset {
+		return "", errors.New("this server does not know what to do: it is older than the client")
+	}
+	return config.LiveKey(r.Key)
 }

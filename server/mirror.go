@@ -177,7 +177,7 @@ func (m *Mirror) Sync() error {
 func (m *Mirror) Failure() error {
 	if m.readers != nil {
 		select {
-		case err := <-m.readers.failed:
+		case err := <-m.readers.life.Failed():
 			m.failure.Store(&err)
 		default:
 		}

@@ -5,128 +5,226 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/audit"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/feed"
+	"github.com/zkd-project/zkd/server/identities"
+	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
+	"github.com/zkd-project/zkd/server/watch"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // readers are the clients that read from a mirror, as from a server in read-only mode. Their
-// sessions exist on their connections only. Nothing of theirs can get into the mirror's log: the
-// server that has their connections is not started, so it has neither a log nor a peer loop, and
-// its Backend takes no requests.
+// sessions exist on their connections only. Nothing of theirs can get into the mirror's log: they
+// have the tree alone, and their Backend takes no requests.
 type readers struct {
-	clients *clients.Clients
-	answers *clients.Answers
-	state   *state.State
-	now     func() time.Duration
-	failed  <-chan error
-	close   func() error
+	cfg        *config.Config
+	version    string
+	log        *zap.Logger
+	metrics    *monitor.Metrics
+	clock      base.Clock
+	life       *base.Life
+	identities *identities.Identities
+	audit      *audit.Trail
+	state      *state.State
+	words      *words
+	keys       atomic.Pointer[session.Keys]
+	places     feed.Places
+	clients    *clients.Clients // nil before start
+	answers    *clients.Answers
 }
 
 // ServeReaders opens the ports that o configures to read-only clients, and serves them as long as
 // the copy is exact. It must be called before anything changes the mirror.
 func (m *Mirror) ServeReaders(o Options) error {
-	cfg := *o.Config
-	cfg.ReadOnlyMode = false // which begins by itself; a mirror begins when it has a copy
-	cfg.FourLetterWhitelist = append(slices.Clone(cfg.FourLetterWhitelist), "isro")
-	o.Config, o.Load = &cfg, nil
-	s, err := New(o)
+	r, err := newReaders(o, m.state.Tree, m.Last())
 	if err != nil {
 		return err
 	}
-	s.state.Tree = m.state.Tree
-	s.state.SetApplied(m.Last())
-	if err := s.startForReaders(uint8(m.ID()), m.Last() != 0); err != nil {
-		return errors.Join(err, s.closeForReaders())
+	if err := r.start(o, uint8(m.ID())); err != nil {
+		return errors.Join(err, r.close())
 	}
-	m.state = &s.state
-	m.readers = &readers{s.clients, s.clients.NewAnswers(func() {}, func(*datatree.Event, int) {}), &s.state, s.now, s.life.Failed(), s.closeForReaders}
+	m.state, m.readers = r.state, r
 	return nil
 }
 
-// startForReaders starts what read-only clients need of a server, and serves them if there is a copy
-// already.
-func (s *Server) startForReaders(id uint8, copied bool) error {
-	if err := s.identities.Open(); err != nil {
-		return err
+func newReaders(o Options, tree *datatree.Tree, applied jute.Zxid) (*readers, error) {
+	cfg := *o.Config
+	cfg.ReadOnlyMode = false // which begins by itself; a mirror begins when it has a copy
+	cfg.FourLetterWhitelist = append(slices.Clone(cfg.FourLetterWhitelist), "isro")
+	log := o.Logger
+	if log == nil {
+		log = zap.NewNop()
 	}
-	s.clock.Begin()
-	s.ids = session.NewIDs(id, s.clock.Start().UnixMilli(), 0)
-	s.ids.Reserved(math.MaxUint64) // nothing that lasts has one of them
-	s.keys.Store(session.NewKeys(data.NewIdentity().Secret))
-	if err := s.audit.Open(&s.cfg.Audit); err != nil {
-		return err
+	ids, err := identities.New(&cfg, log)
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
 	}
-	if err := s.readClientTLS(); err != nil {
-		return err
-	}
-	s.words.read = s.readForReaders
-	s.clients = s.newClients(readersBackend{backend{&s.service, s.now, s.life.Ending, nil, s.words.source}})
-	s.words.clients = s.clients
-	if copied {
-		s.clients.BeginReadOnly()
-	}
-	s.life.Go(s.tickForReaders)
-	return errors.Join(s.audit.Start(nil), s.open())
+	r := &readers{cfg: &cfg, version: o.Version, log: log, metrics: monitor.NewMetrics(), identities: ids, state: &state.State{Tree: tree, Watches: watch.New()}}
+	r.life = base.NewLife(func(err error) {
+		log.Error("stopping: the server can't keep its promises", zap.Error(err))
+	})
+	r.audit = audit.NewTrail(vfs.OS{}, log, prometheus.NewRegistry(), r.life.Fail)
+	r.state.SetApplied(applied)
+	return r, nil
 }
 
-func (s *Server) tickForReaders() {
-	tick := time.NewTicker(s.cfg.TickTime / 2)
+// start opens the ports, and serves clients if there is a copy already.
+func (r *readers) start(o Options, id uint8) error {
+	if err := r.identities.Open(); err != nil {
+		return err
+	}
+	r.clock.Begin()
+	if err := r.audit.Open(&r.cfg.Audit); err != nil {
+		return err
+	}
+	tls, err := r.tls()
+	if err != nil {
+		return err
+	}
+	ids := session.NewIDs(id, r.clock.Start().UnixMilli(), 0)
+	ids.Reserved(math.MaxUint64) // nothing that lasts has one of them
+	r.keys.Store(session.NewKeys(data.NewIdentity().Secret))
+	tracker := session.NewTracker(r.cfg.TickTime.Milliseconds())
+	r.words = r.newWords(tracker)
+	most := 0
+	if o.Listen == nil {
+		most = DivideDescriptors(r.cfg).Clients
+	}
+	r.clients = clients.New(clients.Options{
+		MaxDescriptors: most,
+		Config:         r.cfg,
+		Logger:         r.log,
+		Metrics:        r.metrics,
+		Limits:         clients.Limits{Requests: defaultLimits.requests, Replies: defaultLimits.replies},
+		Backend:        readersBackend{r},
+		State:          r.state,
+		Schemes:        r.identities.Schemes,
+		IDs:            ids,
+		Sessions:       tracker,
+		Keys:           &r.keys,
+		Audit:          r.audit.Log(),
+		Places:         &r.places,
+		TLS:            tls,
+		Configure:      func(q jute.ConfigureRequest) (string, error) { return showConfiguration(r.cfg, q) },
+		Listen:         o.Listen,
+	})
+	r.words.clients, r.answers = r.clients, r.clients.NewAnswers(func() {}, func(*datatree.Event, int) {})
+	if r.state.Applied() != 0 {
+		r.clients.BeginReadOnly()
+	}
+	r.life.Go(r.tick)
+	return errors.Join(r.audit.Start(nil), r.listen())
+}
+
+// newWords returns what is shown of the readers: there are no members, and no log.
+func (r *readers) newWords(tracker *session.Tracker) *words {
+	w := &words{
+		cfg:      r.cfg,
+		live:     func() *config.Config { return r.cfg },
+		metrics:  r.metrics,
+		clock:    &r.clock,
+		standing: &standing{},
+		service:  &service{},
+		fs:       vfs.OS{},
+		state:    r.state,
+		tracker:  tracker,
+		digests:  newDigestLog(),
+		read:     r.read,
+		joiners:  func(*show.View) []show.Joiner { return nil },
+	}
+	w.standing.role.Store(&zab.Status{})
+	w.trace.Store(defaultTraceMask)
+	return w
+}
+
+func (r *readers) tls() (*secure.TLS, error) {
+	if !r.cfg.ClientTLS.Used() {
+		return nil, nil
+	}
+	t, err := secure.New(r.cfg.ClientTLS.Settings, "client", r.log)
+	if err != nil {
+		return nil, fmt.Errorf("TLS for clients: %w", err)
+	}
+	t.Tick()
+	return t, nil
+}
+
+func (r *readers) listen() error {
+	err := r.clients.Listen(r.cfg.ClientPortAddress, r.cfg.ClientPort)
+	if t := &r.cfg.ClientTLS; err == nil && t.Port >= 0 {
+		err = r.clients.ListenSecure(t.Address, t.Port)
+	}
+	return err
+}
+
+func (r *readers) tick() {
+	tick := time.NewTicker(r.cfg.TickTime / 2)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			s.clients.Tick(s.now())
-		case <-s.life.Stopping():
+			r.clients.Tick(r.clock.Now())
+		case <-r.life.Stopping():
 			return
 		}
 	}
 }
 
-func (s *Server) closeForReaders() error {
-	s.life.End()
-	s.identities.Close()
-	s.audit.Stop()
-	if s.clients != nil {
-		s.clients.Refuse()
-		s.clients.Close(s.live.Load().RequestThrottle.ShutdownTimeout)
-		s.stopLoops()
-		s.unregister()
+func (r *readers) close() error {
+	r.life.End()
+	r.identities.Close()
+	r.audit.Stop()
+	if r.clients != nil {
+		r.clients.Refuse()
+		r.clients.Close(r.cfg.RequestThrottle.ShutdownTimeout)
+		r.life.Stop()
+		r.life.Wait()
 	}
-	return s.closeStorage()
+	return r.audit.Close()
 }
 
-// readForReaders is read for a server that has clients only.
-func (s *Server) readForReaders() *show.View {
+// read looks at the readers.
+func (r *readers) read() *show.View {
 	v := &show.View{
-		Metrics:  s.metrics,
-		Version:  s.opts.Version,
+		Metrics:  r.metrics,
+		Version:  r.version,
 		Copy:     true,
-		ReadOnly: s.clients.ReadOnly(),
-		Zxid:     int64(s.state.Applied()),
-		Latency:  s.metrics.Requests.Latency(),
-		Drain:    s.clients.DrainRemark(),
-		Ensemble: s.ensemble(),
-		Role:     s.standing.role.Load(),
+		ReadOnly: r.clients.ReadOnly(),
+		Zxid:     int64(r.state.Applied()),
+		Latency:  r.metrics.Requests.Latency(),
+		Drain:    r.clients.DrainRemark(),
+		Ensemble: r.cfg.Replicated(),
+		Role:     &zab.Status{},
 	}
-	s.clients.Show(v)
-	s.state.RLock()
-	v.Tree = s.state.Tree.Stats()
-	s.state.RUnlock()
+	r.clients.Show(v)
+	r.state.RLock()
+	v.Tree = r.state.Tree.Stats()
+	r.state.RUnlock()
 	return v
 }
 
 // changed publishes a transaction that was applied, with its events. The state is locked.
 func (r *readers) changed(zxid jute.Zxid, events []datatree.Event) {
 	r.state.SetApplied(zxid)
-	r.answers.Begin(r.now())
+	r.answers.Begin(r.clock.Now())
 	for i := range events {
 		r.answers.Notify(&events[i], zxid)
 	}
@@ -141,8 +239,16 @@ func (r *readers) installed(zxid jute.Zxid) {
 	r.clients.BeginReadOnly()
 }
 
-// readersBackend takes no requests.
-type readersBackend struct{ backend }
+// readersBackend is what a connection has of the server: no service, and no way to order a request.
+type readersBackend struct{ *readers }
+
+func (b readersBackend) Now() time.Duration              { return b.clock.Now() }
+func (readersBackend) AnswersUntil() int64               { return 0 }
+func (readersBackend) Service() uint64                   { return 0 }
+func (readersBackend) Serving() bool                     { return false }
+func (b readersBackend) Ending() bool                    { return b.life.Ending() }
+func (readersBackend) IdleSince() time.Duration          { return 0 }
+func (b readersBackend) Shows(origin uint64) show.Source { return b.words.source(origin) }
 
 // Submit panics if there is a request: a connection of a read-only client has none.
 func (readersBackend) Submit(subs ...replica.Submission) {
