@@ -217,7 +217,7 @@ func (f source) ephemerals() []show.SessionPaths {
 	defer f.state.RUnlock()
 	for id := range f.state.Tree.EphemeralOwners() {
 		s := show.SessionPaths{Session: int64(id)}
-		for path := range f.state.Tree.Ephemerals(id) {
+		for path := range f.state.Tree.Ephemerals(id, "") {
 			s.Paths = append(s.Paths, path)
 		}
 		slices.Sort(s.Paths)

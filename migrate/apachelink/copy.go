@@ -90,7 +90,7 @@ func (c *Copy) touch(x *apachefiles.Txn, o *datatree.Op) error {
 	case datatree.OpDelete, datatree.OpSetData, datatree.OpSetACL:
 		note(o.Path)
 	case datatree.OpCloseSession:
-		for path := range c.Tree.Ephemerals(x.Session) {
+		for path := range c.Tree.Ephemerals(x.Session, "") {
 			note(path)
 		}
 	}

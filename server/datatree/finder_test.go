@@ -55,9 +55,30 @@ func TestDepthDoesNotCount(t *testing.T) {
 
 	tree, bottom = deepTree(depth, leaves)
 	begin = tree.last.lookups
-	tree.Apply(&Txn{Zxid: tree.LastZxid() + 1, Session: 1, Ops: []Op{{Kind: OpCloseSession, Paths: slices.Sorted(tree.Ephemerals(1))}}}, &out)
+	tree.Apply(&Txn{Zxid: tree.LastZxid() + 1, Session: 1, Ops: []Op{{Kind: OpCloseSession, Paths: slices.Sorted(tree.Ephemerals(1, ""))}}}, &out)
 	if n := tree.last.lookups - begin; n > depth+leaves || tree.Stats().Ephemerals > 0 {
 		t.Errorf("%d look-ups for the close of a session with %d listed ephemerals at depth %d", n, leaves, depth)
+	}
+}
+
+// TestEphemeralsOfAPrefix: ephemerals that don't match cost no path, however far they are from the root.
+func TestEphemeralsOfAPrefix(t *testing.T) {
+	const depth, leaves = 1000, 200
+	tree, bottom := deepTree(depth, leaves)
+	all := slices.Sorted(tree.Ephemerals(1, ""))
+	for _, prefix := range []string{"", "/", bottom[:3], bottom, bottom + "/", all[0], all[0] + "x", bottom + "/leaf-1", "/none", "x"} {
+		want := slices.DeleteFunc(slices.Clone(all), func(path string) bool { return !strings.HasPrefix(path, prefix) })
+		if got := slices.Sorted(tree.Ephemerals(1, prefix)); !slices.Equal(got, want) {
+			t.Errorf("prefix of %d bytes: %d ephemerals, want %d", len(prefix), len(got), len(want))
+		}
+	}
+	none := func() {
+		for path := range tree.Ephemerals(1, "/none") {
+			t.Error(path)
+		}
+	}
+	if n := testing.AllocsPerRun(10, none); n > 10 {
+		t.Errorf("%v allocations to pass over %d ephemerals", n, len(all))
 	}
 }
 
@@ -116,7 +137,7 @@ func TestByPath(t *testing.T) {
 		for _, id := range tree.byPath(tree.ephemeralsOf(1)) {
 			got = append(got, tree.path(id))
 		}
-		if want := slices.Sorted(tree.Ephemerals(1)); len(want) == 0 || !slices.Equal(got, want) {
+		if want := slices.Sorted(tree.Ephemerals(1, "")); len(want) == 0 || !slices.Equal(got, want) {
 			t.Fatalf("seed %d: got the order %q, want %q", seed, got, want)
 		}
 	}

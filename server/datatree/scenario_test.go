@@ -221,7 +221,7 @@ func (s *scenario) op(args []string) (Op, jute.SessionID) {
 		case len(paths) == 1 && paths[0] == "all":
 			paths = nil
 		case len(paths) == 0:
-			paths = slices.Sorted(s.tree.Ephemerals(session))
+			paths = slices.Sorted(s.tree.Ephemerals(session, ""))
 		}
 		return Op{Kind: OpCloseSession, Paths: paths}, session
 	}
@@ -306,7 +306,7 @@ func (s *scenario) read(command string, args []string) {
 		}
 		fmt.Fprintf(&s.out, "version %d\n", s.tree.RatesVersion())
 	case "ephemerals":
-		fmt.Fprintf(&s.out, "%q\n", slices.Sorted(s.tree.Ephemerals(jute.SessionID(s.parse(args[0])))))
+		fmt.Fprintf(&s.out, "%q\n", slices.Sorted(s.tree.Ephemerals(jute.SessionID(s.parse(args[0])), "")))
 	case "session":
 		timeout, ok := s.tree.Session(jute.SessionID(s.parse(args[0])))
 		fmt.Fprintf(&s.out, "%v timeout=%d\n", ok, timeout)

@@ -2,6 +2,7 @@ package datatree
 
 import (
 	"iter"
+	"strings"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -120,16 +121,25 @@ func (t *Tree) Sessions() iter.Seq2[jute.SessionID, int32] {
 	}
 }
 
-// Ephemerals yields the paths of the ephemerals of session s, in no particular
-// order.
-func (t *Tree) Ephemerals(s jute.SessionID) iter.Seq[string] {
+// Ephemerals yields the paths of the ephemerals of session s that begin with prefix, in no
+// particular order. Each parent's path is made once, and no path of another ephemeral is.
+func (t *Tree) Ephemerals(s jute.SessionID, prefix string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		e := t.sessions.get(s)
 		if e == nil {
 			return
 		}
+		parents := make(map[nodeID]string)
 		for _, id := range e.ephemerals.list {
-			if !yield(t.path(id)) {
+			parent := t.arena.rec(id).parent
+			above, ok := parents[parent]
+			if !ok {
+				above = string(append(t.arena.appendPath(nil, parent), '/'))
+				parents[parent] = above
+			}
+			name := t.arena.name(id)
+			n := min(len(above), len(prefix))
+			if above[:n] == prefix[:n] && strings.HasPrefix(name, prefix[n:]) && !yield(above+name) {
 				return
 			}
 		}

@@ -152,7 +152,7 @@ func TestIteratorsStop(t *testing.T) {
 		seen++
 		break
 	}
-	for range tree.Ephemerals(7) {
+	for range tree.Ephemerals(7, "") {
 		seen++
 		break
 	}

@@ -325,7 +325,7 @@ func (w *twin) compare(t *testing.T, tree *Tree) {
 		t.Fatalf("sessions: got %v, want %v", got, w.sessions)
 	}
 	for s := range w.sessions {
-		if got, want := slices.Sorted(tree.Ephemerals(s)), w.owned(s); !slices.Equal(got, want) {
+		if got, want := slices.Sorted(tree.Ephemerals(s, "")), w.owned(s); !slices.Equal(got, want) {
 			t.Fatalf("ephemerals of %s: got %q, want %q", s, got, want)
 		}
 		if n := len(w.owned(s)); tree.NumEphemerals(s) != n {
@@ -467,7 +467,7 @@ func (g *generator) op(tree *Tree, session jute.SessionID) Op {
 		op.Kind = OpSetOwner
 	default:
 		op.Kind = OpCloseSession
-		op.Paths = slices.Sorted(tree.Ephemerals(session))
+		op.Paths = slices.Sorted(tree.Ephemerals(session, ""))
 		if g.rng.IntN(5) == 0 {
 			op.Paths = append(op.Paths[len(op.Paths)/2:], "/a")
 		}
@@ -481,7 +481,7 @@ func (g *generator) txn(tree *Tree) Txn {
 	if g.rng.IntN(50) == 0 { // as the leader closes sessions
 		txn.Ops = []Op{{Kind: OpCloseSession}}
 		if g.rng.IntN(2) == 0 {
-			txn.Ops[0].Paths = slices.Sorted(tree.Ephemerals(txn.Session))
+			txn.Ops[0].Paths = slices.Sorted(tree.Ephemerals(txn.Session, ""))
 		}
 		return txn
 	}

@@ -16,16 +16,16 @@ import (
 // by requests.
 type oneNode struct{ datatree.Node }
 
-func (n oneNode) Get(path string) (datatree.Node, bool)           { return n.Node, path == "/" }
-func (oneNode) Data(string) ([]byte, bool)                        { return nil, false }
-func (oneNode) Children(string) iter.Seq[string]                  { return func(func(string) bool) {} }
-func (oneNode) Ephemerals(jute.SessionID) iter.Seq[string]        { return func(func(string) bool) {} }
-func (oneNode) NumEphemerals(jute.SessionID) int                  { return 0 }
-func (oneNode) Session(jute.SessionID) (timeoutMs int32, ok bool) { return 4000, true }
-func (oneNode) SessionOwner(jute.SessionID) uint64                { return 0 }
-func (oneNode) Outcomes(jute.SessionID) []datatree.Outcome        { return nil }
-func (oneNode) Quota(string) (datatree.Quota, bool)               { return datatree.Quota{}, false }
-func (oneNode) Drifts(string) bool                                { return false }
+func (n oneNode) Get(path string) (datatree.Node, bool)            { return n.Node, path == "/" }
+func (oneNode) Data(string) ([]byte, bool)                         { return nil, false }
+func (oneNode) Children(string) iter.Seq[string]                   { return func(func(string) bool) {} }
+func (oneNode) Ephemerals(jute.SessionID, string) iter.Seq[string] { return func(func(string) bool) {} }
+func (oneNode) NumEphemerals(jute.SessionID) int                   { return 0 }
+func (oneNode) Session(jute.SessionID) (timeoutMs int32, ok bool)  { return 4000, true }
+func (oneNode) SessionOwner(jute.SessionID) uint64                 { return 0 }
+func (oneNode) Outcomes(jute.SessionID) []datatree.Outcome         { return nil }
+func (oneNode) Quota(string) (datatree.Quota, bool)                { return datatree.Quota{}, false }
+func (oneNode) Drifts(string) bool                                 { return false }
 
 func TestVersionsWrap(t *testing.T) {
 	for have, want := range map[int32]int32{

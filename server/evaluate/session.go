@@ -92,7 +92,7 @@ func (e *Evaluator) ephemerals(s jute.SessionID, most int) (paths []string, all 
 	if e.tree.NumEphemerals(s) > most {
 		return nil, false
 	}
-	for path := range e.tree.Ephemerals(s) {
+	for path := range e.tree.Ephemerals(s, "") {
 		e.lookedAt(path)
 		if bytes += len(path); bytes > maxClosePaths {
 			return nil, false

@@ -16,8 +16,8 @@ type Tree interface {
 	Data(path string) ([]byte, bool)
 	// Children yields the names of the children of the znode at path, in any order.
 	Children(path string) iter.Seq[string]
-	// Ephemerals yields the paths of the znodes that s owns, in any order.
-	Ephemerals(s jute.SessionID) iter.Seq[string]
+	// Ephemerals yields the paths of the znodes that s owns and that begin with prefix, in any order.
+	Ephemerals(s jute.SessionID, prefix string) iter.Seq[string]
 	// NumEphemerals returns their number.
 	NumEphemerals(s jute.SessionID) int
 	// Session returns the timeout of s, and whether it exists.

@@ -64,7 +64,7 @@ func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
 	}
 	var paths []string
 	if len(ops) == 1 && ops[0].Kind == datatree.OpCloseSession {
-		paths = slices.Sorted(w.tree.Ephemerals(session))
+		paths = slices.Sorted(w.tree.Ephemerals(session, ""))
 		for _, path := range paths {
 			node, _ := w.tree.Get(path)
 			want(jute.ChangeDeleted, path, nil, node.ACL)

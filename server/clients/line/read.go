@@ -348,10 +348,7 @@ func (r *read) getEphemerals() error {
 	}
 	var paths []string
 	size, limit := 4, r.Server.Limits().Reply
-	for path := range r.State.Tree.Ephemerals(r.l.SessionID()) {
-		if !strings.HasPrefix(path, prefix) {
-			continue
-		}
+	for path := range r.State.Tree.Ephemerals(r.l.SessionID(), prefix) {
 		paths = append(paths, path)
 		if size += 4 + len(path); size > limit {
 			break
