@@ -13,11 +13,13 @@ type lineServer struct{ s *Clients }
 
 func (v lineServer) Limits() line.Limits {
 	live := v.s.live.Load()
-	return line.Limits{Reply: live.ReplyLimit(), LongReply: live.LongReply(), Page: v.s.cfg.MaxBuffer / 2}
+	return line.Limits{Reply: live.ReplyLimit(), LongReply: live.LongReply(), Page: v.s.cfg.MaxBuffer / 2, PageNodes: 4096}
 }
 
 func (v lineServer) NextSession() jute.SessionID       { return v.s.nextSessionLocked() }
 func (v lineServer) Submit(subs ...replica.Submission) { v.s.backend.Submit(subs...) }
+
+func (v lineServer) Members() jute.Zxid { return v.s.state.Tree.MembersZxid() }
 
 // Subscribed makes the feeder look at the feeds.
 func (v lineServer) Subscribed(l *line.Line, begun bool) {

@@ -84,7 +84,7 @@ func (l *Line) Queue(req Request) bool {
 // tree is locked.
 func (l *Line) Submit(req *Request) replica.Submission {
 	if req.Op == jute.OpReconfig {
-		req.members = l.lines.State.Tree.MembersZxid()
+		req.members = l.lines.Server.Members()
 	}
 	l.askedLeader = true
 	req.ordered = true

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/zkd-project/zkd/server/clients/line/pending"
@@ -11,9 +12,16 @@ import (
 // An interlude is the time from the end of a service until the fence of the next one has passed
 // (package replica). The connections stay, and their requests are read and wait.
 
+// ordered returns the lines in the order of their numbers.
+func (s *Lines) ordered() []*Line {
+	list := s.Register.All()
+	slices.SortFunc(list, func(a, b *Line) int { return cmp.Compare(a.id, b.id) })
+	return list
+}
+
 // EndEarlier ends the connections that have sent any request, except those of the given service.
 func (s *Lines) EndEarlier(service uint64) {
-	for _, l := range s.Register.All() {
+	for _, l := range s.ordered() {
 		l.host.Lock()
 		stays := service != 0 && l.queue.Service == service
 		l.host.Unlock()
@@ -26,7 +34,7 @@ func (s *Lines) EndEarlier(service uint64) {
 // BeginInterlude ends the connections that can't wait for the next service. The tree is not locked.
 func (a *Answers) BeginInterlude() {
 	a.interlude = true
-	for _, l := range a.Register.All() {
+	for _, l := range a.ordered() {
 		l.host.Lock()
 		stays := l.queue.Survives()
 		stays = stays || boundKept.Planted()
@@ -74,7 +82,7 @@ func (a *Answers) BeforeApply(txn *datatree.Txn) {
 func (a *Answers) EndInterlude(service uint64) {
 	a.interlude = false
 	a.fenced.Store(service)
-	for _, l := range a.Register.All() {
+	for _, l := range a.ordered() {
 		l.host.Lock()
 		enters := a.enter(l, service)
 		l.host.Unlock()
@@ -97,10 +105,12 @@ func (s *Lines) enter(l *Line, service uint64) bool {
 	owns = owns || unownedKept.Planted()
 	asked := q.Len() > 0 || l.SessionID() != 0
 	asked = asked || silentEnded.Planted()
-	repeatable := q.Repeatable(uint64(s.State.Tree.MembersZxid()))
+	repeatable := q.Repeatable(uint64(s.Server.Members()))
 	repeatable = repeatable || changeAgain.Planted() && q.Survives()
+	ended := l.Ends() // what is answered then stays in the queue, and must not be done again
+	ended = ended && !endedAgain.Planted()
 	switch {
-	case q.Service >= service, !asked:
+	case q.Service >= service, !asked, ended:
 		return true
 	case !owns || !repeatable:
 		return false

@@ -21,6 +21,7 @@ type Limits struct {
 	Reply     int // the longest reply
 	LongReply int // a longer reply is reported
 	Page      int // the longest page
+	PageNodes int // the most nodes of a page, so that the tree is not locked for long
 }
 
 // Server is what lines ask of the server around them, and tell it. The line's lock is held in all calls with one.
@@ -28,6 +29,8 @@ type Server interface {
 	Limits() Limits
 	// NextSession returns a fresh session id. The tree is locked.
 	NextSession() jute.SessionID
+	// Members returns the zxid of the present list of members. The tree is locked, or does not change.
+	Members() jute.Zxid
 	// Submit hands over requests to be ordered, after all that were handed over before.
 	Submit(...replica.Submission)
 	// Subscribed is called when a line has a feed or another one has credit.

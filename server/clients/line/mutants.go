@@ -21,6 +21,7 @@ var (
 	boundKept             = mutant.New("bound-kept")              // a line waits for the next service with a request that can't be repeated
 	silentEnded           = mutant.New("silent-ended")            // a connection that has asked for nothing ends with an interlude
 	earlierAdmitted       = mutant.New("earlier-admitted")        // a connection from before an interlude may open a session before the fence has passed
+	endedAgain            = mutant.New("ended-again")             // requests of a line that has ended, of which some are done, are submitted again
 	notAgain              = mutant.New("not-again")               // requests are not submitted again in the next service
 	againBackwards        = mutant.New("again-backwards")         // they are, in another order
 	notPassed             = mutant.New("not-passed")              // an answer that was lost is not made up for
@@ -34,7 +35,7 @@ var (
 	doneEarly             = mutant.New("done-early")              // a client is told what was done in the last state that it has seen, and not when its session was resumed
 	replayOfAnother       = mutant.New("replay-of-another")       // a client is told the outcomes of another session
 	confirmedReplayed     = mutant.New("confirmed-replayed")      // outcomes that a client has confirmed are sent again
-	reportTwice           = mutant.New("report-twice")            // a report looks at live and at ended lines at different times
+	reportTwice           = mutant.New("report-twice")            // a report looks at live and at ended lines at different times: those that end meanwhile are in neither
 	touchesForgotten      = mutant.New("touches-forgotten")       // the last touches of lines that end with the role are not reported
 	touchedNow            = mutant.New("touched-now")             // a report says that all sessions were heard of just now
 	arrivingMissed        = mutant.New("arriving-missed")         // a report leaves out a touch while the clock is read for it

@@ -7,10 +7,6 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// maxPage is the largest number of children in a page, so that the tree is not locked for
-// long.
-const maxPage = 4096
-
 // childrenPage lists children in the order of their names, as many as fit into a page.
 func (r *read) childrenPage() error {
 	var p jute.ChildrenPageRequest
@@ -46,7 +42,7 @@ func (r *read) childrenPage() error {
 // appendPage appends the vector of children, and reports whether there are more of them. It
 // has one child at least, if there is any.
 func (r *read) appendPage(b []byte, p *jute.ChildrenPageRequest) (_ []byte, more bool) {
-	limit := maxPage
+	limit := r.Server.Limits().PageNodes
 	if p.Limit > 0 {
 		limit = min(limit, int(p.Limit))
 	}

@@ -69,12 +69,13 @@ func (r *read) subtreePage() error {
 func (r *read) appendSubtree(b []byte, v *views.View[*Line], show int32) (_ []byte, more bool) {
 	start, count := len(b), 0
 	b = jute.AppendInt32(jute.AppendInt64(b, int64(0)), int32(0))
-	room := r.Server.Limits().Page - replyHeader - 8 - (len(b) - start)
+	limits := r.Server.Limits()
+	most, room := limits.PageNodes, limits.Page-replyHeader-8-(len(b)-start)
 	readable := func(acl []jute.ACL) bool { return r.allowed(acl, jute.PermRead) == nil }
 	more = v.Walk(readable, func(name string, n *datatree.Node, data []byte, readable bool) bool {
 		end := len(b)
 		b = r.appendNode(b, name, n, data, readable, show, room)
-		if count == maxPage || len(b)-start > room && count > 0 {
+		if count == most || len(b)-start > room && count > 0 {
 			b = b[:end]
 			return false
 		}

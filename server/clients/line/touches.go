@@ -16,7 +16,7 @@ func (l *Line) toReport() bool {
 func (s *Lines) Touches(list []replica.Touch, now int64) []replica.Touch {
 	live, ended := s.Register.LiveAndEnded()
 	if reportTwice.Planted() {
-		live = s.Register.All()
+		ended = nil
 	}
 	for _, l := range live {
 		list = l.appendTouch(list, now)
