@@ -15,8 +15,9 @@
 //
 // A node does the work of server/loop.go and server/applier.go, without goroutines and
 // sockets: it hands inputs to the replica, takes its outputs, carries them out one by one
-// (a crash may come between any two), applies the orders, and answers clients. It decides
-// nothing: no ordering rule is implemented twice.
+// (a crash may come between any two), and applies the orders. Clients are answered by the lines
+// of servers (server/clients/line): the node hands them requests as their frames have them, and decodes
+// the frames that they send as clients do. It decides nothing: no ordering rule is implemented twice.
 //
 // A run has phases. Chaos lasts for Config.Steps steps. Then a quorum is healed and must
 // make progress while all others stay broken. Finally everything is healed, and all servers

@@ -6,7 +6,6 @@ import (
 	"github.com/zkd-project/zkd/internal/exact"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/replica"
 )
 
 // A client of exactly-once sessions numbers its requests by their cxids. The invariants: E1, each of
@@ -65,38 +64,6 @@ func (c *client) keep() {
 		return !req.covered() && req.kind != reqSync && (req.kind != reqRead || req.path != "")
 	})
 	c.under = append(kept, c.under...)
-}
-
-// exactReply says in the answer to a client that connects what became of its writes.
-func (s *Sim) exactReply(n *node, c *conn, req *request, r *reply) {
-	c.exact = req.exact && n.tree.ExactlyOnce(c.session)
-	if r.exact = c.exact; !c.exact {
-		return
-	}
-	s.ghost.exactConns[c.origin] = true
-	id := c.session
-	if s.cfg.Mutant == MutantReplayOfAnother {
-		for other := range n.tree.Sessions() {
-			if len(n.tree.Outcomes(other)) > 0 && other != id {
-				id = other
-				break
-			}
-		}
-	}
-	list := n.tree.Outcomes(id)
-	if s.cfg.Mutant == MutantDoneEarly {
-		list = c.early
-	}
-	if k := len(list); k > 0 {
-		r.done = list[k-1].Number
-	}
-	r.outcomes = slices.DeleteFunc(slices.Clone(list), func(o datatree.Outcome) bool { return o.Number <= req.confirmed })
-	switch s.cfg.Mutant {
-	case MutantNotReplayed:
-		r.outcomes = nil
-	case MutantDoneBehind:
-		r.done--
-	}
 }
 
 // reattached decides what became of the requests under way, and sends again what was not done: all at
@@ -185,12 +152,5 @@ func (s *Sim) checkNumber(txn *datatree.Txn) {
 	e.issued = e.issued[i+1:]
 	if list := g.tree.Outcomes(txn.Session); len(list) > 0 {
 		e.outcomes[xid] = list[len(list)-1]
-	}
-}
-
-// exactSubmission adds what makes a write of an exactly-once session be done once.
-func (c *conn) exactSubmission(req *request, sub *replica.Submission) {
-	if c.exact && req.covered() {
-		sub.Request.Number, sub.Request.Confirmed = int64(req.cxid), req.confirmed
 	}
 }

@@ -93,7 +93,12 @@ func (g *ghost) countChild(c *jute.Change) {
 
 // hide notes whether the ACL that an operation sets hides the znode.
 func (g *ghost) hide(op *datatree.Op) {
-	g.hidden[strings.Clone(op.Path)] = !slices.ContainsFunc(op.ACL, func(a jute.ACL) bool { return a.Perms&jute.PermRead != 0 && a.ID == jute.WorldAnyone })
+	g.hidden[strings.Clone(op.Path)] = hides(op.ACL)
+}
+
+// hides reports whether an ACL list keeps clients from reading.
+func hides(acl []jute.ACL) bool {
+	return !slices.ContainsFunc(acl, func(a jute.ACL) bool { return a.Perms&jute.PermRead != 0 && a.ID == jute.WorldAnyone })
 }
 
 // recordsAfter returns the index of the first record after a zxid.
@@ -215,7 +220,10 @@ func (s *Sim) drawSubject(f *clientFeed) {
 
 // chooseChanges draws a write that changes who may read a znode, or changes it several times.
 func (s *Sim) chooseChanges(req *request) {
-	path, acl := s.paths[s.rng.IntN(len(s.paths))], pick(s.rng, openACL, hiddenACL)
+	path, acl := pick(s.rng, "/hidden", "/secret"), pick(s.rng, openACL, hiddenACL) // nobody watches these alone
+	if s.percent(30) {
+		path, acl = s.paths[s.rng.IntN(len(s.paths))], openACL
+	}
 	create := jute.MultiOp{Type: jute.OpCreate, Path: path, ACL: acl}
 	set := jute.MultiOp{Type: jute.OpSetData, Path: path, Version: -1, Data: strconv.AppendUint(nil, s.rng.Uint64()>>40, 36)}
 	remove := jute.MultiOp{Type: jute.OpDelete, Path: path, Version: -1}
@@ -382,20 +390,9 @@ func (s *Sim) addChanges(n *node) {
 	}
 }
 
-// feedChanges makes the changes of a transaction, or of a part of one, known to the feeds.
-func (s *Sim) feedChanges(n *node, txn *datatree.Txn) {
-	if s.cfg.Feeds+s.cfg.Streams == 0 {
-		return
-	}
-	n.changes.Add(txn, &s.result, n.tree.LastZxid())
-	if s.cfg.Mutant != MutantFeederAsleep {
-		s.feedSoon(n)
-	}
-}
-
 // feedSoon has the feeds of a node looked at later, as another goroutine would.
 func (s *Sim) feedSoon(n *node) {
-	if !n.feeding && slices.ContainsFunc(n.conns, func(c *conn) bool { return !c.feeds.Empty() }) {
+	if !n.feeding && slices.ContainsFunc(n.conns, func(c *conn) bool { return len(c.line.Feeds()) > 0 }) {
 		n.feeding = true
 		s.after(evFeed, n, s.between(1, 2*s.cfg.NetUs))
 	}
@@ -405,8 +402,10 @@ func (s *Sim) feedSoon(n *node) {
 func (s *Sim) feed(n *node) {
 	n.feeding = false
 	more, open := false, 0
-	for _, c := range n.conns {
-		more = c.feeds.Next(func(f *feed.Feed) bool { return s.sendEvent(n, c, f) }) || more
+	for _, c := range slices.Clone(n.conns) {
+		more = c.line.Feed() || more
+		c.noteLevels()
+		c.flush()
 		for _, g := range c.fed {
 			if g.on {
 				open++
@@ -421,15 +420,17 @@ func (s *Sim) feed(n *node) {
 	}
 }
 
-// catchUp lets the feeds of a connection precede what is sent next, and returns a bit for each that has sent
-// everything.
-func (s *Sim) catchUp(n *node, c *conn) (level uint8) {
-	if c.feeds.Empty() {
-		return 0
+// noteLevels notes which feeds of a connection have sent everything, after all have been looked at.
+func (c *conn) noteLevels() {
+	for _, f := range c.line.Feeds() {
+		if g := c.fedOf(f.ID()); g.credit > 0 && f.State() != feed.Ended && f.Zxid() >= c.n.tree.LastZxid() {
+			g.level = true
+		}
 	}
-	if s.cfg.Mutant != MutantFeedLate {
-		c.feeds.CatchUp(func(f *feed.Feed) bool { return s.sendEvent(n, c, f) })
-	}
+}
+
+// levelOf returns a bit for each feed of a connection that has sent everything.
+func (s *Sim) levelOf(c *conn) (level uint8) {
 	for i := range c.fed {
 		if c.fed[i].level {
 			s.stats.Levels++
@@ -439,71 +440,53 @@ func (s *Sim) catchUp(n *node, c *conn) (level uint8) {
 	return level
 }
 
-// sendEvent sends the next event of a feed, if it has one: C5.
-func (s *Sim) sendEvent(n *node, c *conn, f *feed.Feed) bool {
-	g := c.fedOf(f.ID())
-	b := f.Append(nil, s.readable)
-	if len(b) > 0 {
-		if g.credit <= 0 && !saysNotLevel(b) {
-			s.fail("C5", "server %d sends an event of feed %d to client %d, with a credit of %d", n.id, f.ID(), c.client, g.credit)
-		}
-		g.credit -= len(b) - 4
-		s.fedAt = s.now
-		s.toClient(n, c.client, &reply{attempt: c.attempt, frame: b[4:]})
-	}
-	switch {
-	case f.State() == feed.Ended:
-		s.checkHistory(n)
-		*g = fedGhost{}
-	case g.credit <= 0:
-		g.level = false
-	case f.Zxid() >= n.tree.LastZxid():
-		g.level = true
-	}
-	return true
-}
-
-// saysNotLevel reports whether an event only says that its feed no longer precedes replies.
-func saysNotLevel(frame []byte) bool {
+// sentFeed handles an event of a feed: C5.
+func (s *Sim) sentFeed(n *node, c *conn, frame []byte) {
 	var head jute.ReplyHeader
 	var e jute.FeedEvent
-	d := jute.NewDecoder(frame[4:])
+	d := jute.NewAliasDecoder(frame)
 	head.Decode(&d)
 	e.Decode(&d)
-	return !e.Level && !e.Compacted && len(e.Changes) == 0
+	g := c.fedOf(e.Feed)
+	if g.credit <= 0 && (e.Level || e.Compacted || len(e.Changes) > 0) && !e.Compacted {
+		s.fail("C5", "server %d sends an event of feed %d to client %d, with a credit of %d", n.id, e.Feed, c.client, g.credit)
+	}
+	g.credit -= len(frame)
+	s.fedAt = s.now
+	if g.credit <= 0 {
+		g.level = false
+	}
+	if e.Compacted {
+		s.checkHistory(n)
+		*g = fedGhost{}
+	}
+	s.toClient(n, c.client, &reply{attempt: c.attempt, frame: bytes.Clone(frame)})
 }
 
-// serveFeed does what a request about a feed asks for, when it is answered.
-func (s *Sim) serveFeed(n *node, c *conn, req *request, r *reply) {
-	d := jute.NewDecoder(req.body)
-	var err error
+// sentFeedReply handles the answer to a request about a feed.
+func (s *Sim) sentFeedReply(n *node, c *conn, req *request, code jute.Code) {
+	if code != 0 {
+		return
+	}
+	d := jute.NewAliasDecoder(req.body)
 	switch req.op {
 	case jute.OpSubscribe:
 		var p jute.SubscribeRequest
 		p.Decode(&d)
-		answer := jute.SubscribeResponse{}
-		answer.Zxid, err = c.feeds.Subscribe(n.changes, n.places, nil, &p, n.applied)
-		if gone, ok := err.(*jute.CompactedError); ok {
-			s.checkHistory(n)
-			answer, err = jute.SubscribeResponse{Zxid: gone.Oldest, Compacted: true}, nil
-		} else if err == nil {
+		if slices.ContainsFunc(c.line.Feeds(), func(f *feed.Feed) bool { return f.ID() == p.Feed }) {
 			*c.fedOf(p.Feed) = fedGhost{on: true, credit: int(p.Credit)}
+		} else {
+			s.checkHistory(n)
 		}
-		r.frame = answer.Append(nil)
 	case jute.OpCredit:
 		var p jute.CreditRequest
 		p.Decode(&d)
-		if err = c.feeds.Grant(&p); err == nil {
-			c.fedOf(p.Feed).credit += int(p.Credit)
-		}
+		c.fedOf(p.Feed).credit += int(p.Credit)
 	default:
 		var p jute.UnsubscribeRequest
 		p.Decode(&d)
-		if err = c.feeds.Unsubscribe(&p); err == nil {
-			*c.fedOf(p.Feed) = fedGhost{}
-		}
+		*c.fedOf(p.Feed) = fedGhost{}
 	}
-	r.err = jute.CodeOf(err)
 	s.feedSoon(n)
 }
 

@@ -197,7 +197,8 @@ var focuses = map[string]func(*Config){
 		stayers(c)
 		often(c, FaultStall, FaultBreak)
 	},
-	"not-passed": func(c *Config) { stayers(c); often(c, FaultHalfOpen, FaultBlock) },
+	"ended-again": func(c *Config) { stayers(c); c.MovePct = 10; often(c, FaultBlock, FaultBreak) },
+	"not-passed":  func(c *Config) { stayers(c); often(c, FaultHalfOpen, FaultBlock) },
 	"unowned-kept": func(c *Config) {
 		movers(c)
 		c.MixedMs, c.InterludeMs = c.ElectionMs*100, c.ElectionMs*10

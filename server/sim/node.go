@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/clients/line/register"
-	"github.com/zkd-project/zkd/server/clients/line/views"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/replica"
@@ -106,8 +106,9 @@ type process struct {
 	serving   bool
 	interlude interlude
 	conns     []*conn
-	register  *register.Register[*conn]
-	gone      []ghostTouch // ghost: of connections that have ended
+	register  *register.Register[*line.Line]
+	lines     *line.Lines
+	answers   *line.Answers
 	lastConn  uint32
 	telling   []ghostTouch         // in the report under construction
 	inbox     []replica.Submission // requests of clients, not yet handed to the replica
@@ -115,8 +116,7 @@ type process struct {
 	watches   *watch.Table
 	changes   *feed.History
 	places    *feed.Places
-	feeding   bool // evFeed is under way
-	views     views.Table[*conn]
+	feeding   bool                     // evFeed is under way
 	heard     map[jute.SessionID]int64 // ghost: global µs of the last touch that this leader knows of, less pausedFor
 	pausedAt  uint64
 	pausedFor int64 // ghost: total µs that this process was paused

@@ -2,8 +2,8 @@ package sim
 
 import (
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/clients/line/register"
-	"github.com/zkd-project/zkd/server/clients/line/views"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
@@ -19,7 +19,7 @@ func (s *Sim) start(n *node) {
 	n.process = process{
 		alive: true, began: s.now, boot: s.rng.Uint64() | 1, list: n.file,
 		sends: make(map[zab.SID]*transfer), digests: make(map[jute.Zxid]datatree.Digest), heard: make(map[jute.SessionID]int64),
-		watches: watch.New(), register: register.New[*conn](true), views: views.Table[*conn]{Limits: s.viewLimits()},
+		watches: watch.New(), register: register.New[*line.Line](true),
 		tracker: session.NewTracker(int64(s.cfg.SessionMs / 10)),
 	}
 	if n.old {
@@ -35,6 +35,7 @@ func (s *Sim) start(n *node) {
 	for id, ms := range n.tree.Sessions() {
 		n.tracker.Add(id, ms, int64(n.localMs()))
 	}
+	s.newLines(n)
 	n.rep = s.newReplica(n, r)
 	n.collected = n.applied
 	s.after(evTick, n, 0)
@@ -165,6 +166,12 @@ func (s *Sim) decode(e *zab.Entry, txn *datatree.Txn) {
 
 // applyTxn applies an entry whose transaction is txn, and calls notify with its events.
 func (s *Sim) applyTxn(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied, notify func([]datatree.Event)) {
+	s.applyParts(e, tree, state, txn, out, notify)
+	notify(out.Events)
+}
+
+// applyParts is applyTxn without the last events. Those before are of parts of the transaction.
+func (s *Sim) applyParts(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn *datatree.Txn, out *datatree.Applied, notify func([]datatree.Event)) {
 	if err := state.Apply(e); err != nil {
 		s.fail("I10", "%v", err)
 	}
@@ -175,7 +182,6 @@ func (s *Sim) applyTxn(e *zab.Entry, tree *datatree.Tree, state *zab.State, txn 
 		}
 	}
 	tree.Apply(txn, out)
-	notify(out.Events)
 }
 
 // crash ends the process; with power, also the machine.
@@ -188,6 +194,9 @@ func (s *Sim) crash(n *node, power bool) {
 	n.alive = false
 	n.hadFile = fileSpan{n.list, s.now}
 	for _, c := range n.conns {
+		if c.killed {
+			continue
+		}
 		s.toClient(n, c.client, &reply{attempt: c.attempt, closed: true})
 	}
 	n.process = process{}

@@ -172,7 +172,7 @@ func (s *Sim) carryOrders(n *node) {
 	}
 	for _, origin := range n.out.End {
 		if c := n.conn(origin); c != nil {
-			s.endConn(n, c)
+			c.Kill()
 		}
 	}
 	limits := s.limits(n)
@@ -223,7 +223,7 @@ func (s *Sim) applyAll(n *node) {
 		case replica.OrderEntry:
 			n.backlog.Add(-o.Held)
 			if !skips {
-				s.applyOne(n, &o.Entry, o.Txn)
+				s.applyOne(n, &o, o.Txn)
 			}
 		case replica.OrderReplay:
 			if !skips {
@@ -233,12 +233,14 @@ func (s *Sim) applyAll(n *node) {
 			s.install(n, o.Install.(*snapshot))
 		case replica.OrderBarrier:
 			if !skips {
-				s.passBarrier(n, &o)
+				n.answers.Begin(n.localTime())
+				n.answers.Barrier(&o)
 			}
 		case replica.OrderInterlude:
-			s.beginInterlude(n)
+			n.answers.BeginInterlude()
 		case replica.OrderFence:
-			s.endInterlude(n, o.Origin)
+			n.answers.EndInterlude(o.Origin)
+			s.checkInterlude(n)
 		}
 	}
 	if each := s.cfg.SnapshotEach; each > 0 && n.sinceSnap >= each {
@@ -257,13 +259,14 @@ func (s *Sim) replay(n *node, upTo jute.Zxid) {
 	s.stats.Replays++
 	for i := range list {
 		if list[i].Zxid <= upTo {
-			s.applyOne(n, &list[i], nil)
+			s.applyOne(n, &replica.Order{Entry: list[i]}, nil)
 		}
 	}
 }
 
 // applyOne applies an entry. txn is its transaction, or nil if it has to be decoded.
-func (s *Sim) applyOne(n *node, e *zab.Entry, txn *datatree.Txn) {
+func (s *Sim) applyOne(n *node, o *replica.Order, txn *datatree.Txn) {
+	e := &o.Entry
 	if e.Prev != n.applied {
 		s.fail("I10", "server %d applies %v, which follows %v, after %v", n.id, e.Zxid, e.Prev, n.applied)
 	}
@@ -276,16 +279,15 @@ func (s *Sim) applyOne(n *node, e *zab.Entry, txn *datatree.Txn) {
 	} else {
 		defer replica.RecycleTxn(txn)
 	}
+	n.answers.Begin(n.localTime())
 	if e.Txn() != nil {
-		s.beforeApply(n, txn)
+		n.answers.BeforeApply(txn)
 	}
-	s.applyTxn(e, n.tree, &n.state, txn, &s.result, func(events []datatree.Event) {
-		s.feedChanges(n, txn)
-		if s.cfg.Mutant != MutantEventLate {
-			s.notify(n, e.Zxid, events)
-		}
+	s.applyParts(e, n.tree, &n.state, txn, &s.result, func([]datatree.Event) {
+		n.answers.Events(txn, &s.result)
 	})
 	n.applied = e.Zxid
+	n.lines.State.SetApplied(e.Zxid)
 	n.chain = mix(n.chain, hashEntry(e))
 	n.sinceSnap++
 	s.checkApplied(n)
@@ -293,12 +295,9 @@ func (s *Sim) applyOne(n *node, e *zab.Entry, txn *datatree.Txn) {
 		n.digests[e.Zxid] = n.tree.Digest()
 		n.rep.Digest(e.Zxid, n.tree.Digest())
 	}
-	if e.Txn() != nil {
-		s.afterApply(n, txn)
-	}
-	if s.cfg.Mutant == MutantEventLate {
-		s.notify(n, e.Zxid, s.result.Events)
-	}
+	s.noteSessions(n, txn)
+	n.answers.Applied(o, txn, &s.result, replica.ServerOf(txn.Origin) == n.id)
+	s.feedSoon(n)
 }
 
 // install replaces a node's state by a received snapshot.
@@ -310,8 +309,10 @@ func (s *Sim) install(n *node, snap *snapshot) {
 	for id := range n.tree.Sessions() {
 		n.tracker.Remove(id)
 	}
-	s.endConns(n, func(*conn) bool { return s.cfg.Mutant != MutantConnsKept })
+	n.answers.EndAll()
 	n.tree, n.state, n.applied, n.chain = s.load(snap), snap.state.Clone(), snap.zxid, snap.chain
+	n.lines.State.Tree = n.tree
+	n.lines.State.SetApplied(n.applied)
 	for id, ms := range n.tree.Sessions() {
 		n.tracker.Add(id, ms, int64(n.localMs()))
 	}

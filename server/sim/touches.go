@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/clients/line/register"
 	"github.com/zkd-project/zkd/server/replica"
 )
 
@@ -16,85 +15,37 @@ type ghostTouch struct {
 	at      uint64 // µs
 }
 
-// arrive records that a client was heard of, and reports whether the node may answer it
-// without the leader.
-func (s *Sim) arrive(n *node, c *conn) (alone bool) {
-	now, last := int64(n.localMs()), c.touchedMs
-	c.touchedMs, c.touchedAt = now, s.now
-	lives := n.tracker.Touch(c.session, now, c.timeout)
-	if lives && n.leading() {
-		s.noteTouch(n, c.session, c.timeout, s.now)
-	}
-	return lives && now < n.rep.AnswersUntil() && now-last < replica.LateAfter(c.timeout)
-}
-
-// hasBarrier reports whether a request waits for the leader's confirmation although a node
-// could answer it alone.
-func (c *conn) hasBarrier() bool {
-	return slices.ContainsFunc(c.pending.All(), func(w waiting) bool { return w.req.barrier })
-}
-
 // reportTouches tells the leader which sessions were heard of.
 func (s *Sim) reportTouches(n *node) {
 	now := int64(n.localMs())
-	if !n.rep.Follows() {
-		i, leads := -1, n.rep.Leads()
-		kept := n.gone[:0]
-		n.register.DropEnded(func(t register.LastTouch) bool {
-			i++
-			if leads || t.Useless(now) || s.cfg.Mutant == MutantTouchesForgotten {
-				return true
-			}
-			kept = append(kept, n.gone[i])
-			return false
-		})
-		n.gone = kept
+	switch {
+	case n.rep.Leads():
+		n.lines.ForgetTouches()
+		return
+	case !n.rep.Follows():
+		n.lines.KeepTouches(now)
 		return
 	}
-	live, ended := n.register.LiveAndEnded()
-	if s.cfg.Mutant == MutantReportTwice && len(n.conns) > 0 && s.percent(30) {
-		s.endConn(n, n.conns[s.rng.IntN(len(n.conns))])
-		live, _ = n.register.LiveAndEnded()
-	}
-	gone := n.gone
-	n.gone = nil
-	slices.SortFunc(live, func(a, b *conn) int { return cmp.Compare(a.origin, b.origin) })
-	var touches []replica.Touch
+	touches := n.lines.Touches(nil, now)
+	slices.SortFunc(touches, func(a, b replica.Touch) int {
+		return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.AgeMs, b.AgeMs))
+	})
 	n.telling = nil
-	for _, c := range live {
-		if c.touchedMs != c.reported {
-			c.reported = c.touchedMs
-			touches = append(touches, replica.Touch{Session: c.session, TimeoutMs: c.timeout, AgeMs: now - c.touchedMs})
-			n.telling = append(n.telling, ghostTouch{c.session, c.timeout, c.touchedAt})
-		}
-	}
-	for i, t := range ended {
-		touches = append(touches, replica.Touch{Session: t.Session, TimeoutMs: t.TimeoutMs, AgeMs: now - t.At})
-		n.telling = append(n.telling, gone[i])
+	for _, t := range touches {
+		n.telling = append(n.telling, ghostTouch{t.Session, t.TimeoutMs, s.now - min(s.now, n.localUs(uint64(t.AgeMs)))})
 	}
 	n.rep.ReportTouches(touches)
-}
-
-// closeSession ends the connections of a closed session, except the one that requested it.
-// There is a second connection if the client came back before the end of the first was
-// known.
-func (s *Sim) closeSession(n *node, id jute.SessionID, origin uint64) {
-	for _, c := range slices.Clone(n.conns) {
-		if c.session == id && c.origin != origin {
-			s.endConn(n, c)
-		}
-	}
 }
 
 // promise records that a client was answered and counts on its session until the timeout
 // after its request: S6. The answer to a resumption may change the timeout. A client does
 // not receive answers on a connection that it has given up.
 func (s *Sim) promise(n *node, c *conn, kind reqKind, sent uint64) {
-	g, id := &s.ghost, c.session
+	g, id := &s.ghost, c.line.SessionID()
 	if s.clients[c.client].attempt != c.attempt {
 		return
 	}
-	until := sent + s.shortest(c.timeout)
+	until := sent + s.shortest(c.line.TimeoutMs())
 	if kind != reqResume {
 		until = max(until, g.kept[id])
 	}

@@ -60,87 +60,77 @@ func (s *Sim) chooseView(c *client, req *request) bool {
 	return true
 }
 
-// serveView serves a page, when it is answered.
-func (s *Sim) serveView(n *node, c *conn, req *request, r *reply) {
+// sentPage handles the answer to a request for a page.
+func (s *Sim) sentPage(n *node, c *conn, req *request, r *reply, body []byte) {
 	var p jute.SubtreePageRequest
-	d := jute.NewDecoder(req.body)
+	d := jute.NewAliasDecoder(req.body)
 	p.Decode(&d)
-	v, g, err := s.viewOf(n, c, &p)
-	if r.err = jute.CodeOf(err); err != nil {
-		return
+	var answer jute.SubtreePageResponse
+	if r.err == 0 {
+		d := jute.NewAliasDecoder(body)
+		answer.Zxid, answer.View = jute.Zxid(d.Int64()), d.Int64()
+		r.frame = bytes.Clone(body)
 	}
-	answer, more := jute.SubtreePageResponse{Zxid: v.Zxid(), View: v.Number()}, false
-	if p.Show != jute.ShowNames {
-		most := 1 + s.rng.IntN(4)
-		more = v.Walk(s.readable, func(name string, node *datatree.Node, data []byte, readable bool) bool {
-			if len(answer.Nodes) == most {
-				return false
-			}
-			answer.Nodes = append(answer.Nodes, shown(name, node, data, readable))
-			return true
-		})
+	if p.View == 0 {
+		r.view = s.viewOpened(n, c, p.Path, &answer, r.err)
+	} else {
+		r.view = s.viewRead(n, c, &p, r.err)
 	}
-	if g.over = !more; g.over {
-		answer.View = 0
-		n.views.Close(v)
+	if r.view != nil && r.err == 0 {
+		r.view.over = answer.View == 0
 	}
-	r.frame, r.view = answer.Append(nil), g
 }
 
 // viewedBytes is at least the length of the name and data of a node that is not large.
 const viewedBytes = 64
 
-// viewOf returns the view that a request is about, which it opens if need be: P2.
-func (s *Sim) viewOf(n *node, c *conn, p *jute.SubtreePageRequest) (v *views.View[*conn], g *viewGhost, err error) {
-	now := time.Duration(n.localMs()) * time.Millisecond
-	if p.View == 0 {
-		return s.openView(n, c, p.Path, now)
-	}
+// viewRead handles the outcome of a request for the next page of a view: P2.
+func (s *Sim) viewRead(n *node, c *conn, p *jute.SubtreePageRequest, code jute.Code) (g *viewGhost) {
+	now := n.localTime()
 	if i := slices.IndexFunc(c.views, func(g *viewGhost) bool { return g.number == p.View && g.root == p.Path && !g.over }); i >= 0 {
 		g = c.views[i]
 	}
-	v, err = n.views.Get(p.View, p.Path, c, now)
 	switch ends := g == nil || now-g.read >= s.viewLimits().Life; {
-	case err == nil && ends:
+	case code == 0 && ends:
 		s.fail("P2", "server %d serves view %d of %s to client %d, which has none, or not for so long: %+v", n.id, p.View, p.Path, c.client, g)
-	case err == nil || ends:
+	case code == 0 || ends:
 	case 4*(s.ghost.recordsAfter(n.applied)-s.ghost.recordsAfter(g.zxid))*(datatree.SavedBytes+viewedBytes+s.cfg.BigBytes) < s.cfg.ViewBytes: // each changes up to 4 nodes
-		s.fail("P2", "server %d does not serve view %d of %s to client %d: %v", n.id, p.View, p.Path, c.client, err)
+		s.fail("P2", "server %d does not serve view %d of %s to client %d: %v", n.id, p.View, p.Path, c.client, code)
 	}
 	switch {
 	case g == nil:
-	case err == nil:
+	case code == 0:
 		g.read = now
 	default:
 		g.over = true
 		s.stats.ViewsLost++
 	}
-	return v, g, err
+	return g
 }
 
-// openView opens a view, and reads what it must show.
-func (s *Sim) openView(n *node, c *conn, root string, now time.Duration) (v *views.View[*conn], g *viewGhost, err error) {
+// viewOpened handles the outcome of a request for the first page, and reads what the view must show.
+func (s *Sim) viewOpened(n *node, c *conn, root string, p *jute.SubtreePageResponse, code jute.Code) *viewGhost {
+	now := n.localTime()
 	node, ok := n.tree.Get(root)
-	if ok && !s.readable(node.ACL) {
-		return nil, nil, jute.ErrNoAuth
+	if code == jute.ErrNoAuth && ok && !s.readable(node.ACL) {
+		return nil
 	}
 	full, had := s.openViews(now, n.conns...) >= maxViews, s.openViews(now, c)
-	v, err = n.views.Open(n.tree, root, c, nil, now)
-	if err == nil && full {
+	if code == 0 && full {
 		s.displaced(n, had, now)
 	}
 	switch {
-	case err == jute.ErrThrottledOp && s.openViews(now, n.conns...) < maxViews && s.openViews(now, c) < maxViews-1, err == jute.ErrNoNode && ok:
-		s.fail("P2", "server %d opens no view of %s: %v", n.id, root, err)
-	case err != nil:
-		return nil, nil, err
-	case v.Zxid() != n.applied:
-		s.fail("P1", "server %d opens a view of %v at %v", n.id, v.Zxid(), n.applied)
+	case code == jute.ErrThrottledOp && s.openViews(now, n.conns...) < maxViews && s.openViews(now, c) < maxViews-1, code == jute.ErrNoNode && ok:
+		s.fail("P2", "server %d opens no view of %s: %v", n.id, root, code)
+	case code != 0:
+		return nil
+	case p.Zxid != n.applied:
+		s.fail("P1", "server %d opens a view of %v at %v", n.id, p.Zxid, n.applied)
 	}
 	s.stats.Views++
-	g = &viewGhost{number: v.Number(), root: strings.Clone(root), zxid: v.Zxid(), read: now, nodes: s.subtreeOf(n.tree, nil, root, "")}
+	g := &viewGhost{number: p.View, root: strings.Clone(root), zxid: p.Zxid, read: now, nodes: s.subtreeOf(n.tree, nil, root, "")}
 	c.views = append(c.views, g)
-	return v, g, nil
+	return g
 }
 
 // displaced notes the view that has ended for one that was opened, by a connection that had some. It may be
@@ -151,7 +141,7 @@ func (s *Sim) displaced(n *node, had int, now time.Duration) {
 			continue
 		}
 		for _, g := range c.views {
-			if !g.over && !n.views.Has(g.number) {
+			if !g.over && !n.lines.Views.Has(g.number) {
 				g.over = true
 				s.stats.ViewsLost++
 			}

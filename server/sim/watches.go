@@ -78,69 +78,14 @@ func (s *Sim) restoreWatches(c *client) {
 	s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: req})
 }
 
-// serveWatches does the part of a read that concerns watches, when it is answered.
-func (s *Sim) serveWatches(n *node, c *conn, req *request, r *reply) {
-	switch {
-	case req.kind == reqSetWatches:
-		p := *req.restore
-		if s.cfg.Mutant == MutantRelativeIgnored {
-			p.RelativeZxid = math.MaxInt64
-		}
-		if s.cfg.Mutant == MutantPersistentNotRestored {
-			p.Persistent, p.PersistentRecursive = nil, nil
-		}
-		n.watches.Restore(c.watcher, &p, func(path string) watch.Seen {
-			node, ok := n.tree.Get(path)
-			return watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid}
-		}, func(typ jute.EventType, path string) {
-			s.toClient(n, c.client, &reply{attempt: c.attempt, event: typ, path: path})
-		})
-	case req.op == jute.OpAddWatch:
-		if req.watch {
-			n.watches.Add(c.watcher, req.path, req.mode)
-		}
-	case req.kind == reqRead && req.path != "":
-		_, ok := n.tree.Get(req.path)
-		r.path, r.exists = req.path, ok
-		if !ok && req.op != jute.OpExists || !req.watch {
-			return
-		}
-		mode := watch.Data
-		if req.op == jute.OpGetChildren {
-			mode = watch.Child
-		}
-		n.watches.Add(c.watcher, req.path, mode)
-	}
-}
-
-// notify sends the events of a transaction, or of a part of one, to the watchers.
-func (s *Sim) notify(n *node, zxid jute.Zxid, events []datatree.Event) {
-	for i := range events {
-		ev := &events[i]
-		var fired []watch.Watcher
-		n.watches.Trigger(ev.Type, ev.Path, func(w watch.Watcher) {
-			c := n.register.Watcher(w)
-			s.stats.Events++
-			s.toClient(n, c.client, &reply{attempt: c.attempt, event: ev.Type, path: ev.Path, zxid: zxid, level: s.catchUp(n, c)})
-			if s.cfg.Mutant == MutantPersistentOnce {
-				fired = append(fired, w)
-			}
-			if s.cfg.Mutant == MutantFiresTwice {
-				s.toClient(n, c.client, &reply{attempt: c.attempt, event: ev.Type, path: ev.Path, zxid: zxid})
-			}
-		})
-		for _, w := range fired {
-			n.watches.Remove(w, ev.Path, jute.WatchPersistent)
-		}
-	}
-}
-
 // noteChanges records the events of a committed transaction.
 func (g *ghost) noteChanges(zxid jute.Zxid, events []datatree.Event) {
 	for i := range events {
 		path := events[i].Path
 		g.events[path] = append(g.events[path], treeEvent{zxid, events[i].Type})
-		g.history = append(g.history, pathEvent{treeEvent{zxid, events[i].Type}, path})
+		if !hides(events[i].ACL) { // or else nobody is told
+			g.history = append(g.history, pathEvent{treeEvent{zxid, events[i].Type}, path})
+		}
 	}
 }
 
