@@ -50,10 +50,13 @@ func (l *Line) appendTouch(list []replica.Touch, now int64) []replica.Touch {
 // lines that ended with the role are kept for the next report: the leader may still
 // be the same, over the same link, and counts on hearing of all of them.
 func (s *Lines) KeepTouches(now int64) {
-	s.Register.DropEnded(func(t register.LastTouch) bool {
-		useless := t.Useless(now)
-		return useless || touchesForgotten.Planted()
-	})
+	s.Register.DropEnded(func(t register.LastTouch) bool { return isUseless(t, now) })
+}
+
+// isUseless reports whether the leader need not hear of a touch any more.
+func isUseless(t register.LastTouch, now int64) bool {
+	useless := t.Useless(now)
+	return useless || touchesForgotten.Planted()
 }
 
 // ForgetTouches replaces a call of Touches while this server leads.
