@@ -86,9 +86,7 @@ func (l *Line) sendEvent(f *feed.Feed) bool {
 	}
 	l.out.observeSize(size)
 	l.host.Sent(size)
-	slow := l.tooSlow()
-	slow = slow && !slowFeedKept.Planted()
-	if slow {
+	if l.tooSlow() {
 		l.lines.Server.Slow(l, Feeds)
 		l.End(false)
 	}

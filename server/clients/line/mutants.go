@@ -46,7 +46,6 @@ var (
 	localKept             = mutant.New("local-kept")              // a local session outlives its closing
 	slowKept              = mutant.New("slow-kept")               // a client that does not take its events stays connected
 	slowReadsKept         = mutant.New("slow-reads-kept")         // a client that does not take replies stays connected
-	slowFeedKept          = mutant.New("slow-feed-kept")          // a client that does not take the events of its feeds stays connected
 	feedLate              = mutant.New("feed-late")               // feeds do not precede what shows their changes
 	feederAsleep          = mutant.New("feeder-asleep")           // nobody looks at feeds when there are changes
 	viewKept              = mutant.New("view-kept")               // views stay open when their lines end
