@@ -198,6 +198,7 @@ var focuses = map[string]func(*Config){
 		often(c, FaultStall, FaultBreak)
 	},
 	"ended-again": func(c *Config) { stayers(c); c.MovePct = 10; often(c, FaultBlock, FaultBreak) },
+	"fence-early": func(c *Config) { stayers(c); c.ApplyUs = 2000; often(c, FaultStall, FaultBreak) },
 	"not-passed":  func(c *Config) { stayers(c); often(c, FaultHalfOpen, FaultBlock) },
 	"unowned-kept": func(c *Config) {
 		movers(c)

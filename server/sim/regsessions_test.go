@@ -348,7 +348,8 @@ func resumeOfADoomedSession(s *script) {
 	if leader.rep.Held().Waiting == 0 {
 		s.fail("script", "its closing does not wait")
 	}
-	s.serve(leader, c.id, &request{kind: reqResume, attempt: c.attempt, session: c.session, timeout: c.timeout, sent: s.now})
+	other := s.others(leader)[0] // which does not know that it is to be closed
+	s.serve(other, c.id, &request{kind: reqResume, attempt: c.attempt, session: c.session, timeout: c.timeout, sent: s.now})
 	s.wait("the session is closed", func() bool { return !s.ghost.sessions[c.session] })
 	if c.node >= 0 {
 		s.fail("script", "the client has its session")

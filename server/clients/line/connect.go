@@ -129,6 +129,9 @@ func (a *Answers) opened(l *Line, req *Request, id jute.SessionID, code jute.Cod
 	if replaced {
 		a.end(old)
 	}
+	if replica.TimeoutForgotten() {
+		timeoutMs = l.timeoutMs
+	}
 	l.timeoutMs = timeoutMs
 	l.tracked.Store(tracked)
 	l.session.Store(int64(id))
