@@ -10,8 +10,7 @@
 // client is idle it has none: see park.go. Answers and events are written by a few goroutines for
 // all connections: see flushers. Requests of a connection are answered in their order: a read that
 // follows a write waits in the connection's queue until the write is answered, and is
-// then served by the applier. The queue is package pending. It outlives the leader: see
-// interlude.go.
+// then served by the applier. These rules are those of package line, of which a connection is the host.
 //
 // # Callers
 //
@@ -22,7 +21,8 @@
 //
 // # Locks
 //
-// The order is: State, the watch table, the register of connections, a connection, the
-// flushers. No goroutine blocks while it holds one of them. An answer takes the connection's lock
-// once.
+// The order is: State, a connection, then the flushers, the watch table, the register of connections and the views.
+// The applier delivers an event with the watch table locked, and locks a connection then: it has State locked for
+// writing, so no reader that has a connection waits for the table. No goroutine blocks while it holds one of these locks, or
+// has two connections locked. An answer takes the connection's lock once.
 package clients
