@@ -51,9 +51,8 @@ test: ## the tests, in short runs; all that PKG=./server/wal has
 	$(if $(findstring command,$(origin PKG)),$(GO) test $(LIMIT) $(PKG),$(QUICK) ./server ./client $$($(GO) list ./... | grep -v '/test/crash$$\|/test/cluster$$'))
 	$(if $(findstring command,$(origin PKG)),,$(GO) -C test/bench test -short $(LIMIT) ./...)
 
-# TestDamagedSnapshots counts on a purge that may not have come when its server is killed: in make nightly.
 processes: ## real servers that are killed, cut off, and out of disk: the main faults once
-	$(GO) test $(LIMIT) -skip '^TestDamagedSnapshots$$' $(PROCESSES)
+	$(GO) test $(LIMIT) $(PROCESSES)
 
 nightly: ## everything in full, and what CI leaves out: hours; before each release
 	$(GO) test -count=1 -timeout 2h ./...
