@@ -2,22 +2,19 @@ package admin
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/testing/scenario"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite testdata/*.golden")
 
 // fake is a Server with a fixed view.
 type fake struct {
@@ -157,22 +154,7 @@ func TestPages(t *testing.T) {
 		}
 		get(http.MethodGet, "/commands/top?by=session&order=bytes&n=1")
 	}
-	const file = "testdata/pages.golden"
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gotLines, wantLines := strings.Split(got.String(), "\n"), strings.Split(string(want), "\n")
-	for i := range max(len(gotLines), len(wantLines)) {
-		if i >= len(gotLines) || i >= len(wantLines) || gotLines[i] != wantLines[i] {
-			t.Fatalf("%s:%d differs; got all:\n%s", file, i+1, got.String())
-		}
-	}
+	scenario.Golden(t, "testdata/pages.golden", got.String())
 }
 
 // TestMonitor checks that the page monitor has all of mntr, in its order.

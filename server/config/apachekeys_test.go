@@ -1,12 +1,13 @@
 package config
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zkd-project/zkd/internal/testing/scenario"
 )
 
 // TestApacheKeys checks what zkd does with each key of Apache's server, of its administrator's guide and of
@@ -54,7 +55,7 @@ func TestApacheKeys(t *testing.T) {
 		}
 		fmt.Fprintf(&want, "%s %s\n", name, does)
 	}
-	if flag.Lookup("rewrite").Value.String() == "true" { // the flag of internal/testing/scenario
+	if scenario.Rewrites() {
 		if err := os.WriteFile(file, []byte(want.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -2,13 +2,14 @@ package config
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zkd-project/zkd/internal/testing/scenario"
 )
 
 // TestDocs checks that docs/configuration.md matches the table of keys. To write it:
@@ -18,7 +19,7 @@ func TestDocs(t *testing.T) {
 	const file = "../../docs/configuration.md"
 	var want bytes.Buffer
 	writeDocs(&want)
-	if flag.Lookup("rewrite").Value.String() == "true" { // the flag of internal/testing/scenario
+	if scenario.Rewrites() {
 		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}

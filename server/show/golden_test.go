@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http/httptest"
-	"os"
 	"reflect"
 	"regexp"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/zkd-project/zkd/internal/testing/scenario"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/limits"
@@ -147,22 +147,7 @@ func TestOutput(t *testing.T) {
 					got.WriteString(line)
 				}
 			}
-			file := "testdata/" + x.name + ".golden"
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			gotLines, wantLines := strings.Split(got.String(), "\n"), strings.Split(string(want), "\n")
-			for i := range max(len(gotLines), len(wantLines)) {
-				if i >= len(gotLines) || i >= len(wantLines) || gotLines[i] != wantLines[i] {
-					t.Fatalf("%s:%d differs; got all:\n%s", file, i+1, got.String())
-				}
-			}
+			scenario.Golden(t, "testdata/"+x.name+".golden", got.String())
 		})
 	}
 }

@@ -1,14 +1,13 @@
 package show
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
-)
 
-var rewrite = flag.Bool("rewrite", false, "rewrite docs/metrics.md")
+	"github.com/zkd-project/zkd/internal/testing/scenario"
+)
 
 // absent are the names of Apache's server that zkd does not have, with the reason.
 var absent = []struct{ reason, names string }{
@@ -153,7 +152,7 @@ Figures that Apache's server does not have. Prometheus has them all, and `+"`mnt
 | name | in `+"`mntr`"+` | what it is |
 |---|---|---|
 %s`, n, present, missing, own)
-	if *rewrite {
+	if scenario.Rewrites() {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -7,13 +7,13 @@ import (
 	"io"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/internal/testing/scenario"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -191,22 +191,7 @@ func TestGolden(t *testing.T) {
 	show("mntr of an observer", "mntr", observer)
 	show("isro of a read-only server", "isro", readOnly)
 
-	const file = "testdata/example.golden"
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gotLines, wantLines := strings.Split(got.String(), "\n"), strings.Split(string(want), "\n")
-	for i := range max(len(gotLines), len(wantLines)) {
-		if i >= len(gotLines) || i >= len(wantLines) || gotLines[i] != wantLines[i] {
-			t.Fatalf("%s:%d differs; got all:\n%s", file, i+1, got.String())
-		}
-	}
+	scenario.Golden(t, "testdata/example.golden", got.String())
 }
 
 // TestEffects checks that each command with an effect has only that effect.

@@ -52,6 +52,29 @@ func Run(t *testing.T, pattern string, start func(t *testing.T) Command) {
 	}
 }
 
+// Rewrites reports whether files are to get the actual output.
+func Rewrites() bool { return *rewrite }
+
+// Golden compares output with a file, line by line.
+func Golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	for i := range max(len(gotLines), len(wantLines)) {
+		if i >= len(gotLines) || i >= len(wantLines) || gotLines[i] != wantLines[i] {
+			t.Fatalf("%s:%d differs; got all:\n%s", file, i+1, got)
+		}
+	}
+}
+
 const separator = "----"
 
 // run runs the blocks of a file and returns the file with the actual output.
