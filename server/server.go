@@ -83,7 +83,7 @@ type Options struct {
 type Server struct {
 	dirs       *data.Dirs // of the start
 	fs         vfs.FS
-	registry   *prometheus.Registry          // of all metrics, the log\'s too
+	registry   *prometheus.Registry          // of all metrics, the log's too
 	boot       uint64                        // of this start
 	cfg        *config.Config                // as it was at the start
 	live       atomic.Pointer[config.Config] // cfg with the values that live keys have by now

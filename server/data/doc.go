@@ -23,6 +23,6 @@
 //
 // # Goroutines
 //
-// A [Dirs] belongs to one goroutine. While Recover reads the log, a goroutine of its own loads the
+// A [Dirs] belongs to one goroutine. While Recover reads the log, another goroutine loads the
 // newest snapshot; it ends before Recover returns.
 package data

@@ -120,7 +120,7 @@ func TestPlaces(t *testing.T) {
 	check("the end", nil, nil, Usage{Refused: 4, Compacted: 3})
 }
 
-// Who holds most feeds gives one up to others, who would have fewer. Its client is told.
+// TestDisplaced: the holder of most feeds gives one up to a holder that would have fewer, and its client gets an event.
 func TestDisplaced(t *testing.T) {
 	w := newWorld(1 << 20)
 	var p Places

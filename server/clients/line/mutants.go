@@ -14,7 +14,7 @@ var (
 	persistentNotRestored = mutant.New("persistent-not-restored") // setWatches forgets persistent watches
 	connsKept             = mutant.New("conns-kept")              // lines survive a snapshot that replaces the tree
 	movedKept             = mutant.New("moved-kept")              // a line survives at its server when another one becomes the owner of its session
-	movedAnswered         = mutant.New("moved-answered")          // a line whose session is elsewhere gets the refusal as an answer, and goes on
+	movedAnswered         = mutant.New("moved-answered")          // a line whose session is elsewhere gets the refusal as an answer, and continues
 	otherKept             = mutant.New("other-kept")              // a line stays when another one resumes its session at the same server
 	closerKilled          = mutant.New("closer-killed")           // the line that closes its session ends before it has the answer
 	closedOpen            = mutant.New("closed-open")             // the line of a closed session is open after the answer
