@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
@@ -245,30 +246,37 @@ const retained = 3
 
 // withSnapshots returns a server that was killed, with nodes, some snapshots and
 // a log that is purged or not. A purge cuts the log before it removes the snapshots that
-// need what was cut: the server is not killed between the two.
+// need what was cut: the server is not killed between the two, but stopped in each state
+// that looks right until one is.
 func withSnapshots(t *testing.T, purgeInterval int) *server {
 	t.Helper()
 	s := newServer(t, "snapCount=200", fmt.Sprintf("autopurge.purgeInterval=%d", purgeInterval), "zkd.walSegmentSizeKb=4096", "jute.maxbuffer=131072", "tickTime=100")
 	s.start()
 	fillWith(t, s, manyNodes, 2000)
-	for {
-		c := s.connect()
-		if !s.poll(func() bool { // until there are snapshots, and the log is purged if it is to be
-			check(t, c.set("/n000000", make([]byte, 100_000)))
-			first := filepath.Base(segments(t, s.data)[0])
-			return len(snapshotFiles(t, s)) >= retained && (purgeInterval == 0 || first != "00000000000000000001.wal")
-		}) {
-			t.Fatal("the log is not purged")
-		}
-		s.kill()
-		switch n := len(snapshotFiles(t, s)); {
-		case n < retained:
-			t.Fatalf("%d snapshots", n)
-		case purgeInterval == 0 || n == retained:
-			return s
-		}
-		s.start() // once more: a purge was due, or under way
+	purged := func() bool {
+		return filepath.Base(segments(t, s.data)[0]) != "00000000000000000001.wal" && len(snapshotFiles(t, s)) == retained
 	}
+	ready := func() bool { return len(snapshotFiles(t, s)) >= retained }
+	if purgeInterval != 0 {
+		ready = purged
+	}
+	c := s.connect()
+	if !s.poll(func() bool {
+		check(t, c.set("/n000000", make([]byte, 100_000)))
+		if !ready() {
+			return false
+		}
+		s.signal(syscall.SIGSTOP)
+		if ready() {
+			return true
+		}
+		s.signal(syscall.SIGCONT)
+		return false
+	}) {
+		t.Fatalf("no state that the tests need: snapshots %q, segments %q", snapshotFiles(t, s), segments(t, s.data))
+	}
+	s.kill()
+	return s
 }
 
 func snapshotFiles(t *testing.T, s *server) []string {
