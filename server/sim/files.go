@@ -100,7 +100,7 @@ func (s *Sim) couldFound(wiped *node) bool {
 			if o == nil || !sameList(&o.file, &n.file) && !sameList(&o.list, &n.file) {
 				return false
 			}
-			return o == wiped || o.disk.empty()
+			return o == wiped || o.disk.durable.empty()
 		}
 		if isQuorum(&n.file, empty) {
 			return true
@@ -110,9 +110,9 @@ func (s *Sim) couldFound(wiped *node) bool {
 }
 
 // empty reports whether a log has no data, and does not say that it had some.
-func (v *logVolume) empty() bool {
-	last, _ := v.durable.last()
-	return last == 0 && !v.durable.damaged
+func (h *history) empty() bool {
+	last, _ := h.last()
+	return last == 0 && !h.damaged
 }
 
 // sameList compares the lists except versions and texts.

@@ -218,7 +218,7 @@ func (s *Sim) planDiskFault(n *node, f Fault) {
 		n.copy = &h
 		return
 	}
-	if !s.mayLoseDisk(n) || f == FaultOldCopy && !s.knownToBeOld(n) || f == FaultWipe && s.couldFound(n) {
+	if !s.mayLoseDisk(n) || f == FaultOldCopy && !s.knownToBeOld(n) || n.leavesNothing(f) && s.couldFound(n) {
 		return
 	}
 	s.trace(n, "fault: %v", f)
@@ -237,6 +237,13 @@ func (s *Sim) planDiskFault(n *node, f Fault) {
 	}
 	s.injectDiskFault(n)
 	s.restartLater(n)
+}
+
+// leavesNothing reports whether a fault leaves a server like a new one: without data, and unknown to
+// the others. A copy from before the founding, put back under another incarnation, is no more than an
+// empty disk. Put back under its own incarnation it is recognized, so that nobody founds with it.
+func (n *node) leavesNothing(f Fault) bool {
+	return f == FaultWipe || f == FaultRollback && n.copy.empty()
 }
 
 // mayLoseDisk reports whether a server's disk may be lost now. While a server runs on an old

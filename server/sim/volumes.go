@@ -107,7 +107,7 @@ func (s *Sim) unmount(n *node, which volumes) {
 func (s *Sim) mount(n *node) {
 	a, d := n.away, &n.disk
 	n.away = nil
-	if a == nil || a.which&lacksLog != 0 && (s.counts(n) || d.durable.exists && a.log.empty() && s.couldFound(n)) {
+	if a == nil || a.which&lacksLog != 0 && (s.counts(n) || d.durable.exists && a.log.durable.empty() && s.couldFound(n)) {
 		return
 	}
 	s.trace(n, "the volumes are back: %s", volumeNames[a.which])
