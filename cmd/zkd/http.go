@@ -104,10 +104,16 @@ func (e *endpoints) openTLS(what string, s secure.Settings, name, addr string, p
 }
 
 func (e *endpoints) serve(what string, l net.Listener, h http.Handler, log *zap.Logger) {
-	s := &http.Server{Handler: hurried(h), ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: debugLog(log)}
+	s := newHTTPServer(h)
+	s.ErrorLog = debugLog(log)
 	e.servers = append(e.servers, s)
 	e.wg.Go(func() { s.Serve(l) }) // returns when it is closed
 	log.Info("serving "+what, zap.Stringer("address", l.Addr()))
+}
+
+// newHTTPServer returns a server for connections of a boundedListener.
+func newHTTPServer(h http.Handler) *http.Server {
+	return &http.Server{Handler: hurried(h), ConnState: follow, ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 }
 
 func (e *endpoints) close() {

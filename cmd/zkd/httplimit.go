@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"time"
@@ -21,7 +22,8 @@ const (
 
 // boundedListener limits the connections of an HTTP server, which take descriptors that the
 // log and the links to other servers need. With one too many, one of the address that has most
-// ends, or the new one if no address has more. A connection whose reader does not read ends.
+// ends. If no address has more, the oldest one without a request does, and if there is none, the new one. A
+// connection whose reader does not read ends.
 type boundedListener struct {
 	net.Listener
 	most   int
@@ -37,6 +39,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 		c := &boundedConn{Conn: nc, from: l}
 		if c.place = l.places.Take(l.most, c, []string{network(nc.RemoteAddr())}, func() { nc.Close() }); c.place != nil {
+			l.places.SetIdle(c.place, true)
 			return c, nil
 		}
 		nc.Close()
@@ -70,6 +73,29 @@ func (c *boundedConn) Write(p []byte) (int, error) {
 func (c *boundedConn) Close() error {
 	c.from.places.Leave(c.place)
 	return c.Conn.Close()
+}
+
+// follow notes whether there is a request on a connection of an HTTP server.
+func follow(nc net.Conn, state http.ConnState) {
+	if c := boundedBelow(nc); c != nil {
+		c.from.places.SetIdle(c.place, state == http.StateNew || state == http.StateIdle)
+	}
+}
+
+// boundedBelow returns the connection of a boundedListener that is below nc, or nil.
+func boundedBelow(nc net.Conn) *boundedConn {
+	for {
+		switch c := nc.(type) {
+		case *boundedConn:
+			return c
+		case *begunConn:
+			nc = c.Conn
+		case *tls.Conn:
+			nc = c.NetConn()
+		default:
+			return nil
+		}
+	}
 }
 
 // hurried is a handler to whose requests the body has to come in time, whether it is read or not. Other

@@ -1,15 +1,25 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/keystore"
+	"github.com/zkd-project/zkd/internal/testing/certs"
+	"github.com/zkd-project/zkd/server/secure"
 )
 
 // pipes is a listener whose connections are pipes.
@@ -57,11 +67,12 @@ func TestHTTPConnectionsAreBounded(t *testing.T) {
 		l := &boundedListener{Listener: from, most: 3}
 		accepted := make(chan net.Conn, 8)
 		go func() {
-			for {
+			for { // a request comes at once
 				nc, err := l.Accept()
 				if err != nil {
 					return
 				}
+				follow(nc, http.StateActive)
 				accepted <- nc
 			}
 		}()
@@ -100,6 +111,98 @@ func TestHTTPConnectionsAreBounded(t *testing.T) {
 		}
 		close(from)
 	})
+}
+
+// TestSilentConnectionsGiveWay has all connections of a port taken by clients that send no request, again and
+// again: others get their pages at once, and who gets one already is not disturbed.
+func TestSilentConnectionsGiveWay(t *testing.T) {
+	dir, ca := t.TempDir(), certs.New(t, "CA")
+	key := certs.Write(t, dir, "key.pem", ca.Issue("localhost").PEM(t))
+	settings := secure.Settings{Files: keystore.Files{Key: keystore.Store{File: key}}, ClientAuth: secure.NoClientAuth}
+	const most = 100
+	for _, tt := range []struct {
+		name    string
+		tls     bool
+		address string // of silent ones, %d is a number
+	}{
+		{"plain, one address", false, "10.0.0.1:%d"},
+		{"plain, an address for each", false, "10.0.1.%d:1"},
+		{"TLS, one address", true, "10.0.0.1:%d"},
+		{"TLS, an address for each", true, "10.0.1.%d:1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				from := make(pipes, 4*most)
+				var l net.Listener = &boundedListener{Listener: from, most: most}
+				var running sync.WaitGroup
+				if tt.tls {
+					keys, err := secure.New(settings, "admin", zap.NewNop())
+					if err != nil {
+						t.Fatal(err)
+					}
+					over := newTLSListener(l, keys, true)
+					running.Go(over.run)
+					l = over
+				}
+				pages := http.NewServeMux()
+				pages.HandleFunc("GET /page", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "page") })
+				begun, finish := make(chan bool), make(chan bool)
+				pages.HandleFunc("GET /long", func(w http.ResponseWriter, _ *http.Request) {
+					begun <- true
+					<-finish
+					io.WriteString(w, "long")
+				})
+				s := newHTTPServer(pages)
+				running.Go(func() { s.Serve(l) })
+				get := func(address, page string) string {
+					nc := from.dial(address)
+					defer nc.Close()
+					if tt.tls {
+						pool := x509.NewCertPool()
+						pool.AddCert(ca.Cert)
+						nc = tls.Client(nc, &tls.Config{RootCAs: pool, ServerName: "localhost"})
+					}
+					began := time.Now()
+					nc.SetDeadline(began.Add(time.Minute))
+					io.WriteString(nc, "GET "+page+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+					text, err := io.ReadAll(nc)
+					if took := time.Since(began); took > 0 {
+						t.Errorf("%s from %s after %v: %v", page, address, took, err)
+					}
+					return string(text)
+				}
+				long := make(chan string)
+				go func() { long <- get("10.0.0.1:9999", "/long") }()
+				<-begun
+				for range 3 {
+					var silent []net.Conn
+					for i := range most {
+						silent = append(silent, from.dial(fmt.Sprintf(tt.address, i+1)))
+						synctest.Wait()
+					}
+					for _, address := range []string{"10.0.0.1:9999", "10.0.0.2:1", "[2001:db8::1]:1"} {
+						if text := get(address, "/page"); !strings.HasSuffix(text, "page") {
+							t.Errorf("the page from %s is %q", address, text)
+						}
+						synctest.Wait() // its connection has ended on both sides
+					}
+					defer func() {
+						for _, nc := range silent {
+							nc.Close()
+						}
+					}()
+				}
+				finish <- true
+				if text := <-long; !strings.HasSuffix(text, "long") {
+					t.Errorf("the page that lasts is %q", text)
+				}
+				l.Close()
+				close(from)
+				s.Close()
+				running.Wait()
+			})
+		})
+	}
 }
 
 // TestBodiesInTime sends the body of a request byte by byte: the connection ends. A page without a body may

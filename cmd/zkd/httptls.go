@@ -20,21 +20,17 @@ type tlsListener struct {
 	ctx   context.Context // ended by Close
 	end   context.CancelFunc
 	ready chan net.Conn
-	slots chan struct{} // for connections that have sent nothing yet
 }
 
 const (
 	// detectionTimeout is the time in which a client has to send its first byte.
 	detectionTimeout = 5 * time.Second
-	// mostSilent is how many connections may have sent nothing yet. More of them wait to be
-	// accepted.
-	mostSilent = 64
 	// tlsRecord is the first byte of a connection with TLS. No HTTP request begins with it.
 	tlsRecord = 0x16
 )
 
 func newTLSListener(l net.Listener, t *secure.TLS, plain bool) *tlsListener {
-	tl := &tlsListener{Listener: l, tls: t, plain: plain, ready: make(chan net.Conn), slots: make(chan struct{}, mostSilent)}
+	tl := &tlsListener{Listener: l, tls: t, plain: plain, ready: make(chan net.Conn)}
 	tl.ctx, tl.end = context.WithCancel(context.Background())
 	return tl
 }
@@ -45,20 +41,12 @@ func (l *tlsListener) run() {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
-		select {
-		case l.slots <- struct{}{}:
-		case <-l.ctx.Done():
-			return
-		}
 		nc, err := l.Listener.Accept()
 		if err != nil {
 			l.Close()
 			return
 		}
-		wg.Go(func() {
-			defer func() { <-l.slots }()
-			l.begin(nc)
-		})
+		wg.Go(func() { l.begin(nc) })
 	}
 }
 

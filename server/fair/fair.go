@@ -89,6 +89,14 @@ func (of groups) add(names []string, amount int64) {
 	}
 }
 
+// largest returns the amount of the largest group.
+func (of groups) largest() (most int64) {
+	for _, n := range of {
+		most = max(most, n)
+	}
+	return most
+}
+
 // weight returns the weight of a holder.
 func weight[K comparable](of groups, h *Holder[K]) float64 {
 	heaviest := h.Amount

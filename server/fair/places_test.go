@@ -2,6 +2,7 @@ package fair
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -63,6 +64,40 @@ func TestPlacesOfOneAddress(t *testing.T) {
 	} {
 		if got := take(tt.most, tt.key, tt.place); got != tt.want || fmt.Sprint(ended) != tt.ended {
 			t.Errorf("%s: %v, and %v have ended; want %v, %s", tt.place, got, ended, tt.want, tt.ended)
+		}
+	}
+}
+
+// TestIdlePlaces takes places where no holder has more than another: one that is idle gives way, but not to an
+// address that has more.
+func TestIdlePlaces(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		taken string // address, and + for one that is busy
+		from  string
+		ended string // index
+	}{
+		{"one address", "a a a", "a", "0"},
+		{"busy ones stay", "a+ a a", "a", "1"},
+		{"all are busy", "a+ a+ a+", "a", ""},
+		{"an address for each", "a+ b c", "d", "1"},
+		{"an address that has most does not take that of another", "b a a", "a", "1"},
+		{"nor if its own are busy", "b a+ a+", "a", ""},
+		{"another address takes what an address with most has, an idle one first", "b a+ a", "c", "2"},
+		{"a busy one if there is no idle one", "b a+ a+", "c", "1"},
+	} {
+		var p Places[int]
+		ended := ""
+		take := func(i int, address string) *Place[int] {
+			return p.Take(3, i, []string{address}, func() { ended += fmt.Sprint(i) })
+		}
+		for i, address := range strings.Fields(tt.taken) {
+			x := take(i, address[:1])
+			p.SetIdle(x, true)
+			p.SetIdle(x, len(address) == 1)
+		}
+		if x := take(3, tt.from); ended != tt.ended || (x != nil) != (ended != "") {
+			t.Errorf("%s: %q ends, want %q", tt.name, ended, tt.ended)
 		}
 	}
 }
