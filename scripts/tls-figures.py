@@ -10,7 +10,7 @@ backwards, so that a drift of the machine meets all of them. A ratio is made of 
 round; the table has its median and range. New sessions have a full handshake each, none is
 resumed. Memory is that of fresh servers.
 
-It needs java, openssl, and what test/compat/zookeeper39.sh builds, or ZOOKEEPER39.
+It needs java, openssl and Maven, which fetches Apache ZooKeeper (test/world/fetch.sh).
 """
 
 import argparse
@@ -124,7 +124,7 @@ ssl.trustStore.location={ca}
 def main():
     a = arguments()
     began = time.monotonic()
-    zookeeper = run("sh", ROOT / "test/compat/zookeeper39.sh").strip()
+    zookeeper = run("sh", ROOT / "test/world/fetch.sh", "zookeeper").strip()
     commands = {
         "zkd": [str(pathlib.Path(a.bin).resolve() / "zkd")],
         "Apache": ["java", "-Xmx1000m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{zookeeper}/lib/*",

@@ -5,7 +5,6 @@ package compat
 import (
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -19,8 +18,7 @@ var showFlag = flag.Bool("show", false, "show the transcripts of the scenarios o
 
 var rewriteFlag = flag.Bool("rewrite", false, "rewrite testdata/known-*.txt with what differs now")
 
-// knownFile lists what differs from a line of releases, "3.9", or what differs from one of
-// them, "3.9.3", in other ways.
+// knownFile lists what differs from a line of releases, as "3.9".
 func knownFile(release string) string { return "testdata/known-" + release + ".txt" }
 
 // scenario is one conversation that is held with both servers.
@@ -339,11 +337,7 @@ func edits(a, b []string) []edit {
 // readKnown reads what is known to differ from a reference.
 func readKnown(t *testing.T, reference kind) map[string]difference {
 	t.Helper()
-	known := readKnownFile(t, knownFile(releases[reference]))
-	if exact := knownFile(versionOf(t, reference)); isFile(exact) {
-		maps.Copy(known, readKnownFile(t, exact))
-	}
-	return known
+	return readKnownFile(t, knownFile(releases[reference]))
 }
 
 // readKnownFile reads entries of a line "== scenario [id id]", followed by the

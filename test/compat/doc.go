@@ -19,9 +19,9 @@
 //     one that is gone. docs/compat.md gives the reasons.
 //   - TestMalformed39: the same for seeded malformed requests of every opcode.
 //
-// Apache is 3.8.0, as Debian 12 has it, and in tests with 39 in their names a 3.9: what
-// zookeeper39.sh builds, or the installation that the environment variable ZOOKEEPER39
-// names. Without it these tests are skipped.
+// Apache is 3.8.0, as Debian 12 has it, and in tests with 39 in their names the 3.9 in the
+// directory that the environment variable ZOOKEEPER39 names, which test/world/fetch.sh makes.
+// Without it these tests are skipped.
 //
 // Applications that keep their state in ZooKeeper run as they are: TestPatroni is a
 // PostgreSQL cluster whose leader is elected in an ensemble, TestTooz and TestTaskflow are

@@ -4,7 +4,7 @@
 set -eu
 
 packages="$* python3-pure-sasl zookeeper zookeeper-bin libzookeeper-java libzookeeper-mt-dev libcurator-recipes-java libguava-java
-libslf4j-java python3-kazoo python3-pytest python3-objgraph gcc libc6-dev default-jdk-headless
+libslf4j-java python3-kazoo python3-pytest python3-objgraph gcc libc6-dev libssl-dev default-jdk-headless maven npm
 krb5-kdc krb5-admin-server krb5-user python3-kerberos
 patroni postgresql-15 python3-tooz python3-taskflow python3-testscenarios python3-oslotest python3-zake"
 
@@ -12,9 +12,12 @@ missing=""
 for p in $packages; do
 	dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q "ok installed" || missing="$missing $p"
 done
-# Any JDK will do, not only the default one.
-command -v javac >/dev/null 2>&1 && missing=$(echo "$missing" | sed 's/ default-jdk-headless//')
-command -v gcc >/dev/null 2>&1 && missing=$(echo "$missing" | sed 's/ gcc//')
+# has PROGRAM PACKAGE: the program will do, wherever it is from.
+has() { command -v "$1" >/dev/null 2>&1 && missing=$(echo "$missing" | sed "s/ $2\\>//"); true; }
+has javac default-jdk-headless
+has gcc gcc
+has mvn maven
+has npm npm
 if [ -z "$missing" ]; then
 	echo "compat: all packages are installed"
 	exit 0

@@ -89,7 +89,7 @@ func versionOf(t testing.TB, k kind) string {
 	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(files[0]), "zookeeper-"), ".jar")
 }
 
-// zookeeper39 is the directory of an Apache ZooKeeper 3.9: what zookeeper39.sh prints.
+// zookeeper39 is the directory of an Apache ZooKeeper 3.9: what test/world/fetch.sh prints.
 var zookeeper39 = os.Getenv("ZOOKEEPER39")
 
 // classPath is where the classes of Apache's server are.
@@ -109,7 +109,7 @@ func needServer(t testing.TB, k kind) {
 	t.Helper()
 	switch {
 	case k == apache39 && zookeeper39 == "":
-		t.Skip("MISSING Apache ZooKeeper 3.9: set ZOOKEEPER39 to what test/compat/zookeeper39.sh prints")
+		t.Skip("MISSING Apache ZooKeeper 3.9: set ZOOKEEPER39 to what test/world/fetch.sh zookeeper prints")
 	case k == apache39:
 		require(t, need{"java", "default-jre-headless"})
 	case k == apache:

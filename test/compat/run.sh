@@ -21,8 +21,9 @@
 # that lack something fail if CI=true, and are skipped with a reason otherwise.
 # A test that fails runs once more, alone: these are other people's programs in real time, and
 # some lose a race of their own on a busy machine. If it passes then, the table says FLAKY.
-# ZooKeeper 3.9 is built from source, see zookeeper39.sh. Where that is not
+# ZooKeeper 3.9 and the C client with TLS are fetched by test/world/fetch.sh. Where that is not
 # possible, the suites with 39 in their names are skipped and reported as MISSING.
+# ZOOKEEPER39=/path/to/apache-zookeeper-3.9.x-bin names another installation.
 set -u
 cd "$(dirname "$0")/../.."
 
@@ -42,15 +43,16 @@ while [ $# -gt 0 ]; do
 	-apps) clickhouse=clickhouse-server full="-full" set=full tags="compat,apps" pattern="^Test(ClickHouse|RollingRestart|TakeoverApps|TakeoverCurator|Patroni|Tooz|Taskflow|Node|GoApps)\$" ;;
 	-apache) target=apache ;;
 	-run) pattern=$2 set=full && shift ;;
-	*) sed -n '2,26s/^# \{0,1\}//p' "$0" && exit 2 ;;
+	*) sed -n '2,27s/^# \{0,1\}//p' "$0" && exit 2 ;;
 	esac
 	shift
 done
 
 # shellcheck disable=SC2086 # nothing, or a package
 sh test/compat/install.sh $clickhouse || echo "compat: going on with what is there" >&2
-ZOOKEEPER39=$(sh test/compat/zookeeper39.sh) || ZOOKEEPER39=""
-export ZOOKEEPER39
+ZOOKEEPER39=${ZOOKEEPER39:-$(sh test/world/fetch.sh zookeeper)}
+C_CLIENT=$(sh test/world/fetch.sh c-client)
+export ZOOKEEPER39 C_CLIENT
 case $set in
 full) skip="" ;;
 all) skip="-skip ^Test($deep|$newer)\$" ;;

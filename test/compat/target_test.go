@@ -41,7 +41,7 @@ type kind string
 
 const (
 	apache   kind = "apache"   // 3.8, as Debian 12 has it
-	apache39 kind = "apache39" // 3.9, see zookeeper39.sh
+	apache39 kind = "apache39" // 3.9, see test/world/fetch.sh
 	zkd      kind = "zkd"
 )
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -186,12 +187,12 @@ func TestTLSKazoo(t *testing.T) {
 	}
 }
 
-// TestTLSC runs the C client's shell of 3.9 with TLS, on Apache's server and on the target.
+// TestTLSC runs the C client's shell with TLS, on Apache's server and on the target.
 func TestTLSC(t *testing.T) {
 	t.Parallel()
 	needReference(t, apache39)
-	program := filepath.Join(zookeeper39, "bin", "cli_mt")
-	require(t, need{program, "gcc libssl-dev"})
+	program := filepath.Join(os.Getenv("C_CLIENT"), "bin", "cli_mt")
+	require(t, need{program, "gcc libssl-dev npm, and C_CLIENT as test/world/fetch.sh c-client prints it"})
 	f := makeSecureFiles(t)
 	stranger := certs.Write(t, t.TempDir(), "ca.pem", certs.New(t, "another").CertPEM())
 	for _, k := range []kind{apache39, target(t)} {
