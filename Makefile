@@ -54,7 +54,10 @@ test: ## the tests, in short runs; all that PKG=./server/wal has
 processes: ## real servers that are killed, cut off, and out of disk: the main faults once
 	$(GO) test $(LIMIT) $(PROCESSES)
 
+# Of what deadcode finds, AwaitWrite is called by test/bench, another module.
 nightly: ## everything in full, and what CI leaves out: hours; before each release
+	$(TOOL) staticcheck ./...
+	unreachable=$$($(TOOL) deadcode -test ./... | grep -v ': AwaitWrite$$'); test -z "$$unreachable" || { echo "$$unreachable" >&2; exit 1; }
 	$(GO) test -count=1 -timeout 2h ./...
 	$(MAKE) race
 	$(MAKE) -j 2 sim mutants SEED=100000 SEEDS=20000
@@ -169,10 +172,12 @@ benchcmp: ## benchmarks of REF=commit against this tree (PKG=./jute BENCH=. COUN
 	$(GO) run $(BENCHSTAT) build/benchcmp/old.txt build/benchcmp/new.txt
 
 # The flags are those of make test, which has the result from the cache then.
-lint: ## vet, and the project's own rules
+TOOL = $(GO) tool -modfile=tools/go.mod
+lint: ## vet, staticcheck, and the project's own rules
 	$(GO) vet ./...
 	$(GO) vet -tags compat,apps ./test/compat
 	$(GO) -C test/bench vet ./...
+	$(TOOL) staticcheck -tests=false ./...
 	$(QUICK) ./internal/lint
 
 fmt: ## format the code
@@ -181,6 +186,7 @@ fmt: ## format the code
 tidy: ## what go.mod needs, no more and no less
 	$(GO) mod tidy
 	$(GO) -C test/bench mod tidy
+	$(GO) -C tools mod tidy
 
 cover: ## which statements the tests run, into build/cover.out
 	@mkdir -p build

@@ -126,7 +126,7 @@ func (p *RetryPolicy) Again(ctx context.Context, attempt int, err error) error {
 // when its context ended: the context's, as if the context had ended while there was no
 // connection.
 func interrupted(err, cause error) error {
-	e, ok := err.(*Error) //nolint:errorlint // keep everything that other errors wrap
+	e, ok := err.(*Error) // keep everything that other errors wrap
 	if !ok {
 		return fmt.Errorf("%w: %w", cause, err)
 	}

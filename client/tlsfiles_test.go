@@ -108,9 +108,9 @@ func pemBlock(typ string, b []byte) []byte {
 }
 
 // shake makes a TLS connection to a server with the certificate, as the session
-// would to the host, and returns what the client said of it, what the server
-// said, and the client's certificate as the server saw it.
-func shake(t *testing.T, o Options, host string, server *tls.Config) (clientErr, serverErr error, seen *x509.Certificate) {
+// would to the host, and returns the client's certificate as the server saw it, what
+// the client said of the connection, and what the server said.
+func shake(t *testing.T, o Options, host string, server *tls.Config) (seen *x509.Certificate, clientErr, serverErr error) {
 	t.Helper()
 	ours, theirs := tcpPair(t)
 	served := make(chan error, 1)
@@ -133,7 +133,8 @@ func shake(t *testing.T, o Options, host string, server *tls.Config) (clientErr,
 		clientErr = explainTLS(clientErr)
 	}
 	ours.Close()
-	return clientErr, <-served, seen
+	serverErr = <-served
+	return seen, clientErr, serverErr
 }
 
 // tcpPair returns the two ends of a connection. Those of net.Pipe have no buffer,
@@ -196,7 +197,7 @@ func TestTLSFilesVerify(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cert, key := c.by.issue("server", c.cert)
-			err, _, _ := shake(t, Options{TLSFor: tlsFor}, c.host, &tls.Config{Certificates: loadPair(t, cert, key)})
+			_, err, _ := shake(t, Options{TLSFor: tlsFor}, c.host, &tls.Config{Certificates: loadPair(t, cert, key)})
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("host %s: %v; want %q", c.host, err, c.want)
 			}
@@ -237,7 +238,7 @@ func TestTLSFilesClientCertificate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err, _, seen := shake(t, Options{TLSFor: tlsFor}, "zk1", server)
+			seen, err, _ := shake(t, Options{TLSFor: tlsFor}, "zk1", server)
 			switch {
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("error %v, want %q", err, c.want)
@@ -268,10 +269,10 @@ func TestTLSFilesReload(t *testing.T) {
 	oldServer, newServer := server(old), server(renewed)
 	check := func(when string, with, without *tls.Config, name string) {
 		t.Helper()
-		if err, _, seen := shake(t, o, "zk1", with); err != nil || seen.Subject.CommonName != name {
+		if seen, err, _ := shake(t, o, "zk1", with); err != nil || seen.Subject.CommonName != name {
 			t.Errorf("%s: %v, the server saw %v", when, err, seen)
 		}
-		if err, _, _ := shake(t, o, "zk1", without); err == nil {
+		if _, err, _ := shake(t, o, "zk1", without); err == nil {
 			t.Errorf("%s: the other authority is believed", when)
 		}
 	}
@@ -378,8 +379,8 @@ func TestTLSFilesErrors(t *testing.T) {
 func TestTLSPlainServer(t *testing.T) {
 	ours, theirs := tcpPair(t)
 	go func() {
-		theirs.Read(make([]byte, 1<<16))   //nolint:errcheck // the client tells
-		theirs.Write([]byte("plain text")) //nolint:errcheck // likewise
+		theirs.Read(make([]byte, 1<<16))   // the client tells
+		theirs.Write([]byte("plain text")) // likewise
 		theirs.Close()
 	}()
 	s := &session{opts: Options{TLS: &tls.Config{}}}
@@ -437,7 +438,7 @@ func TestTLSFilesStaple(t *testing.T) {
 				}
 				server := pair[0]
 				server.OCSPStaple = c.staple
-				err, _, _ = shake(t, Options{TLSFor: tlsFor}, "zk1", &tls.Config{Certificates: []tls.Certificate{server}})
+				_, err, _ = shake(t, Options{TLSFor: tlsFor}, "zk1", &tls.Config{Certificates: []tls.Certificate{server}})
 				if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 					t.Errorf("RequireStaple=%t: %v; want %q", require, err, want)
 				}

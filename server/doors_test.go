@@ -33,7 +33,7 @@ func (s *testServer) visit(t testing.TB, d time.Duration, from, path, authorizat
 	w := httptest.NewRecorder()
 	func() {
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+			if p := recover(); p != nil && p != http.ErrAbortHandler { // as net/http compares it
 				panic(p)
 			}
 		}()

@@ -23,7 +23,6 @@ type counter struct {
 	c       *client
 	acked   int // the highest number that was acknowledged
 	tried   int // the highest number that it tried to write
-	lock    string
 	expired int
 }
 

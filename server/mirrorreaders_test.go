@@ -168,8 +168,8 @@ func TestReadersCanSendNothing(t *testing.T) {
 		for _, body := range append(bodies, garbage(rng)) {
 			c := reader(t, s)
 			c.send(op, body)
-			c.nc.Write(frameOf(requestFrame(1, jute.OpPing, nil))) //nolint:errcheck // some operations end the connection
-			c.next()                                               //nolint:errcheck // likewise
+			c.nc.Write(frameOf(requestFrame(1, jute.OpPing, nil))) // some operations end the connection
+			c.next()                                               // likewise
 			c.nc.Close()
 		}
 	}

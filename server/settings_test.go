@@ -36,8 +36,7 @@ var (
 type setting struct {
 	key, value string
 
-	lines []string              // what the value needs to be allowed, or to have an effect
-	own   func(id int) []string // lines of one server
+	lines []string // what the value needs to be allowed, or to have an effect
 	// contradicts means that the value and the defaults of other keys contradict each
 	// other, and that the configuration is therefore refused.
 	contradicts bool

@@ -74,7 +74,7 @@ func saslWith(t *testing.T, begin func(string) (Mechanism, error), optional bool
 			if !a.short {
 				b = jute.AppendBuffer(b, a.token)
 			}
-			theirs.Write(jute.EndFrame(b, mark)) //nolint:errcheck // the client tells
+			theirs.Write(jute.EndFrame(b, mark)) // the client tells
 		}
 		served <- nil
 	}()

@@ -130,7 +130,7 @@ func TestMetricsWithTLS(t *testing.T) {
 			if body, err := getTLS(ca, "http://"+at+"/metrics"); err == nil {
 				t.Errorf("without TLS: %q", body)
 			}
-			r.stop() //nolint:errcheck // the test's end reports it; the log is complete now
+			r.stop() // the test's end reports it; the log is complete now
 			if n := strings.Count(r.log.String(), "serving metrics"); n != 1 {
 				t.Errorf("%d endpoints are open", n)
 			}

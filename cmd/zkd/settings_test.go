@@ -75,7 +75,7 @@ func (r *running) answers(host string) {
 
 // says ends the server, whose log is complete then, and reports whether the log contains a text.
 func (r *running) says(text string) bool {
-	r.stop() //nolint:errcheck // the test's end reports it
+	r.stop() // the test's end reports it
 	return strings.Contains(r.log.String(), text)
 }
 

@@ -227,18 +227,18 @@ func serveShadowStatus(addr string, s *proxy.Shadow) (end func(), err error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", answer(func(w http.ResponseWriter, sum *shadow.Summary) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		io.WriteString(w, sum.Text()) //nolint:errcheck // the client is gone
+		io.WriteString(w, sum.Text()) // the client is gone
 	}))
 	mux.HandleFunc("GET /json", answer(func(w http.ResponseWriter, sum *shadow.Summary) {
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(sum) //nolint:errcheck // the client is gone
+		json.NewEncoder(w).Encode(sum) // the client is gone
 	}))
 	const headers = 5 * time.Second
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headers}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		srv.Serve(l) //nolint:errcheck // it ends when it is closed
+		srv.Serve(l) // it ends when it is closed
 	}()
 	return func() {
 		srv.Close()

@@ -30,6 +30,7 @@ var rules = []rule{
 	{"machine", checkMachine},
 	{"owner", checkOwner},
 	{"fault", checkFaults},
+	{"nolint", checkNolint},
 }
 
 func TestRules(t *testing.T) {
@@ -141,6 +142,17 @@ func checkSkip(f *file) (messages []string) {
 			messages = append(messages, fmt.Sprintf(":%d: %s.%s: a skipped test tests nothing; make it run everywhere, or remove it", f.line(at), x, name))
 		}
 	})
+	return messages
+}
+
+// checkNolint looks for comments to a linter that is not run.
+func checkNolint(f *file) (messages []string) {
+	n := 0
+	for line := range strings.Lines(f.text) {
+		if n++; f.syn != nil && strings.Contains(line, "//nolint") {
+			messages = append(messages, fmt.Sprintf(":%d: a comment to a linter that is not run: say why in words, or //lint:ignore for staticcheck", n))
+		}
+	}
 	return messages
 }
 
@@ -275,6 +287,7 @@ func TestRulesCanFail(t *testing.T) {
 		{"sleep", "a/b_test.go", `package a; import "time"; func f() { time.Sleep(1) }`, checkSleep, "time.Sleep"},
 		{"fake sleep", "a/b_test.go", `package a; import ("time"; "testing/synctest"); func f() { synctest.Wait(); time.Sleep(1) }`, checkSleep, ""},
 		{"skip", "a/b_test.go", `package a; func f(t *testing.T) { t.Skip() }`, checkSkip, "t.Skip"},
+		{"nolint", "a/b.go", "package a\nfunc f() { f() } //nolint:errcheck // why", checkNolint, ":2: a comment"},
 		{"empty branch", "a/b.go", `package a; func f(x bool) { if x { } }`, checkBranch, "an if without a body"},
 		{"branch", "a/b.go", `package a; func f(x bool) { if x { f(x) } }`, checkBranch, ""},
 		{"owner", "server/b.go", `package server; type part struct { x int; *Server }`, checkOwner, "holds *Server"},

@@ -62,7 +62,7 @@ func TestLinesComeBack(t *testing.T) {
 				if n, err := io.WriteString(l, text); n != len(text) || err != nil {
 					t.Errorf("writing %q: %d, %v", text, n, err)
 				}
-				l.Sync() //nolint:errcheck // the note may not fit
+				l.Sync() // the note may not fit
 			}
 			put("a\n")
 			s.err, s.room = tt.err, tt.room

@@ -136,8 +136,8 @@ var compressors = map[string]func([]byte) []byte{
 	".gz": func(b []byte) []byte {
 		var out bytes.Buffer
 		z := gzip.NewWriter(&out)
-		z.Write(b) //nolint:errcheck // a buffer takes everything
-		z.Close()  //nolint:errcheck // likewise
+		z.Write(b) // a buffer takes everything
+		z.Close()  // likewise
 		return out.Bytes()
 	},
 	".snappy": func(b []byte) []byte {
@@ -180,7 +180,7 @@ func TestCompressedSnapshots(t *testing.T) {
 				d.check(try(append(compress(s.snapshot[:150]), compress(s.snapshot[150:])...)))
 			}
 			for i := range whole {
-				try(flipped(whole, i)) //nolint:errcheck // unused bits of a header may change
+				try(flipped(whole, i)) // unused bits of a header may change
 				if err := try(whole[:i]); err == nil && end == ".gz" {
 					t.Errorf("%d bytes of %d, and no error", i, len(whole))
 				}
@@ -300,7 +300,7 @@ func TestWrite(t *testing.T) {
 
 // all yields all nodes.
 func (t *Tree) all(yield func(string, *Node) bool) {
-	//nolint:errcheck // that yield ends it is no error
+	// that yield ends it is no error
 	t.Walk(func(path string, n *Node) error {
 		if !yield(path, n) {
 			return errUntil
@@ -366,7 +366,7 @@ func FuzzLog(f *testing.F) {
 		}
 		findRecord(b, 0)
 		var sum Summary
-		tree.finish(&sum) //nolint:errcheck // zkd can't have each tree
+		tree.finish(&sum) // zkd can't have each tree
 		digest := uint64(0)
 		for path, n := range tree.all {
 			digest += n.hash(path)

@@ -83,7 +83,7 @@ func (x *Txn) String() string {
 func (t *Tree) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "zxid %v, digest %x, sessions %v\n", t.Last, t.digest, t.Sessions)
-	//nolint:errcheck // fn returns none
+	// fn returns none
 	t.Walk(func(path string, n *Node) error {
 		fmt.Fprintf(&b, "%s %q %t %v %+v\n", path, n.Data, n.Data == nil, n.ACL, n.Stat)
 		return nil

@@ -108,7 +108,7 @@ func (w *world) snapshot(n int) []byte {
 		b = jute.AppendInt32(jute.AppendInt64(b, id), timeout)
 	}
 	lists := &aclNumbers{numbers: make(map[string]int64)}
-	//nolint:errcheck // fn returns none
+	// fn returns none
 	w.tree.Walk(func(_ string, n *Node) error {
 		lists.number(n.ACL)
 		return nil

@@ -129,7 +129,7 @@ func (t *Tree) attach(parent *Node, path, name string, n *Node) {
 
 // detach removes the node name of parent, which is at path, and everything below it.
 func (t *Tree) detach(parent *Node, path, name string) {
-	//nolint:errcheck // fn returns none
+	// fn returns none
 	walk(path, parent.children[name], func(path string, n *Node) error {
 		t.nodes--
 		t.digest -= n.hash(path)
@@ -235,7 +235,7 @@ func (t *Tree) countQuotas(path string, n *Node) (quotas int) {
 	if stats := n.children["zookeeper_stats"]; stats != nil && n.children["zookeeper_limits"] != nil {
 		var count, bytes int
 		if top := t.find(path[len(quotaPath):]); top != nil {
-			//nolint:errcheck // fn returns none
+			// fn returns none
 			walk("", top, func(_ string, n *Node) error {
 				count, bytes = count+1, bytes+len(n.Data)
 				return nil

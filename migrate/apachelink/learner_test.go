@@ -138,7 +138,7 @@ func render(s Step, err error) string {
 	}
 	if s.Install != nil {
 		line("install %v", s.Install.Last)
-		s.Install.Walk(func(path string, n *apachefiles.Node) error { //nolint:errcheck // fn returns none
+		s.Install.Walk(func(path string, n *apachefiles.Node) error { // fn returns none
 			if !strings.HasPrefix(path+"/", "/zookeeper/") {
 				line("  %s@%v=%s pzxid %v", path, n.Mzxid, n.Data, n.Pzxid)
 			}

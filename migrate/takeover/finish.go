@@ -186,7 +186,7 @@ func (f *Finish) finished(mirrors []*server.Mirror, tail []int) *Result {
 	r.Tail = tail
 	for i, m := range mirrors {
 		r.Members = append(r.Members, uint8(m.ID()))
-		os.Remove(filepath.Join(f.Dirs[i], StatusFile)) //nolint:errcheck // it counts for nothing
+		os.Remove(filepath.Join(f.Dirs[i], StatusFile)) // it counts for nothing
 	}
 	return r
 }

@@ -314,7 +314,7 @@ func (m *mirror) pinging(conn net.Conn, fn func() error) error {
 		for {
 			select {
 			case <-tick.C:
-				m.send(conn, apachelink.Packet{Type: apachelink.Ping, Data: []byte{}}) //nolint:errcheck // fn's end comes first
+				m.send(conn, apachelink.Packet{Type: apachelink.Ping, Data: []byte{}}) // fn's end comes first
 			case <-done:
 				return
 			}

@@ -93,8 +93,7 @@ func (l *toy) add(b []byte, wrong uint64) []byte {
 // state returns the tree as a leader sends it.
 func (l *toy) state() []byte {
 	var b bytes.Buffer
-	var nodes func(yield func(string, *apachefiles.Node) bool)
-	nodes = func(yield func(string, *apachefiles.Node) bool) {
+	nodes := func(yield func(string, *apachefiles.Node) bool) {
 		var walk func(path string) bool
 		walk = func(path string) bool {
 			data, n, _ := l.exact.Tree.GetData(path)
@@ -460,7 +459,7 @@ func TestPinging(t *testing.T) {
 		go func() {
 			defer conn.Close()
 			m := &mirror{o: Options{SyncLimit: 10 * time.Second}}
-			m.pinging(conn, func() error { time.Sleep(time.Minute); return nil }) //nolint:errcheck // it is nil
+			m.pinging(conn, func() error { time.Sleep(time.Minute); return nil }) // it is nil
 		}()
 		in, last, pings := apachelink.NewStream(leader), time.Now(), 0
 		for ; ; pings++ {

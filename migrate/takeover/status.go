@@ -103,7 +103,7 @@ func (r *reporter) write() {
 		err = os.WriteFile(r.file+".tmp", append(b, '\n'), 0o600)
 	}
 	if err == nil {
-		os.Rename(r.file+".tmp", r.file) //nolint:errcheck // the next one may work
+		os.Rename(r.file+".tmp", r.file) // the next one may work
 	}
 }
 
@@ -181,7 +181,7 @@ func ReadStatus(dir string) (*Status, error) {
 	case err != nil:
 		return nil, err
 	default:
-		lock.Close() //nolint:errcheck // it was only tried
+		lock.Close() // it was only tried
 		s.State, s.Leader = "stopped", ""
 	}
 	return s, nil

@@ -53,7 +53,7 @@ func (s *source) addPorts(followed []string, mirrors []*server.Mirror) error {
 func dial(ctx context.Context, addr string) error {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", addr)
 	if err == nil {
-		conn.Close() //nolint:errcheck // it was only tried
+		conn.Close() // it was only tried
 	}
 	return err
 }

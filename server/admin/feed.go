@@ -158,7 +158,7 @@ func (e *eventWriter) write(c *jute.Change, endsTransaction bool) {
 }
 
 func (e *eventWriter) send(text string) error {
-	e.w.SetWriteDeadline(time.Now().Add(streamPatience)) //nolint:errcheck // not supported by a recorder of tests
+	e.w.SetWriteDeadline(time.Now().Add(streamPatience)) // not supported by a recorder of tests
 	if _, err := io.WriteString(e.out, text); err != nil {
 		return err
 	}

@@ -123,6 +123,7 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 func parseZxid(text string) (jute.Zxid, error) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 63)
 	if err != nil {
+		//lint:ignore ST1005 it is the page that answers
 		return 0, errors.New("The parameter after must be a zxid, in hex")
 	}
 	return jute.Zxid(n), nil

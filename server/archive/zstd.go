@@ -83,7 +83,7 @@ func newDecoder(r io.Reader) *decoder {
 	if err != nil {
 		panic(err) // the options are wrong
 	}
-	d.Reset(s) //nolint:errcheck // it says so again at the first Read
+	d.Reset(s) // it says so again at the first Read
 	return &decoder{d, s}
 }
 

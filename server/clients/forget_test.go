@@ -29,7 +29,8 @@ func TestTreeIsFreeWhileWatchesAreDropped(t *testing.T) {
 			c.mu.Unlock()
 		}
 		s.state.Lock()
-		s.state.Unlock() //nolint:staticcheck // it is enough to have had the lock
+		//lint:ignore SA2001 it is enough to have had the lock
+		s.state.Unlock()
 		if s.conns.Watcher(w) != &c.line {
 			t.Error("the handle is free although there are watches of it")
 		}

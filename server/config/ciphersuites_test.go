@@ -51,7 +51,7 @@ func negotiated(t *testing.T, lines string, client *tls.Config) string {
 	defer near.Close()
 	go func() {
 		defer far.Close()
-		tls.Server(far, port.Accept(far.RemoteAddr(), nil)).Handshake() //nolint:errcheck // the client tells
+		tls.Server(far, port.Accept(far.RemoteAddr(), nil)).Handshake() // the client tells
 	}()
 	stream := tls.Client(near, client)
 	if stream.Handshake() != nil {
@@ -84,7 +84,7 @@ func TestCipherSuites(t *testing.T) {
 		}
 	}
 	client := func(version uint16) *tls.Config {
-		return &tls.Config{InsecureSkipVerify: true, CipherSuites: all, MaxVersion: version} //nolint:gosec // the server is no question here
+		return &tls.Config{InsecureSkipVerify: true, CipherSuites: all, MaxVersion: version} // the server is no question here
 	}
 	check := func(lines string, version uint16, want string) {
 		t.Helper()

@@ -31,12 +31,12 @@ func deepTree(depth, leaves int) (tree *Tree, bottom string) {
 func TestDepthDoesNotCount(t *testing.T) {
 	const depth, leaves = 1000, 200
 	var out Applied
-	tree, bottom := deepTree(depth, 0)
+	tree, _ := deepTree(depth, 0)
 	if n := tree.last.lookups; n > 2*depth {
 		t.Errorf("%d look-ups for a chain of %d nodes", n, depth)
 	}
 
-	tree, bottom = deepTree(depth, leaves)
+	tree, bottom := deepTree(depth, leaves)
 	begin := tree.last.lookups
 	txn := Txn{Zxid: tree.LastZxid() + 1, Session: 1}
 	for i := range leaves {
@@ -53,7 +53,7 @@ func TestDepthDoesNotCount(t *testing.T) {
 		t.Errorf("%d look-ups for changes of %d leaves and the delete of %d levels, %d skipped", n, leaves, depth, tree.skipped)
 	}
 
-	tree, bottom = deepTree(depth, leaves)
+	tree, _ = deepTree(depth, leaves)
 	begin = tree.last.lookups
 	tree.Apply(&Txn{Zxid: tree.LastZxid() + 1, Session: 1, Ops: []Op{{Kind: OpCloseSession, Paths: slices.Sorted(tree.Ephemerals(1, ""))}}}, &out)
 	if n := tree.last.lookups - begin; n > depth+leaves || tree.Stats().Ephemerals > 0 {

@@ -32,10 +32,8 @@ func (r *Reader) Next(yield func(c *jute.Change, ends bool)) error {
 	err := r.cursor.Next(func(record Record) bool {
 		zxid := record.Zxid()
 		if zxid != current && read >= longest {
-			if batchLost.Planted() {
-				return true
-			}
-			return false
+			takes := false
+			return takes || batchLost.Planted()
 		}
 		current = zxid
 		read += record.Len()

@@ -38,7 +38,6 @@ type request struct {
 	seen    jute.Zxid // highest zxid that the client has seen
 	floor   jute.Zxid // ghost: highest zxid that any client had seen
 	sent    uint64    // ghost: time of sending, µs
-	barrier bool      // at its node: it needs the leader's confirmation, though a node could answer it
 	timeout int32     // asked for with reqCreateSession and reqResume, ms
 	op      jute.OpCode
 	body    []byte

@@ -439,15 +439,6 @@ func (s *Sim) toClient(n *node, client int, r *reply) {
 	s.agenda.push(event{at: s.now + 100, kind: evToClient, node: -1, arg: int32(client), pkt: &packet{from: n.idx, rep: *r}})
 }
 
-// endConns ends the connections that satisfy a condition.
-func (s *Sim) endConns(n *node, ends func(*conn) bool) {
-	for _, c := range slices.Clone(n.conns) {
-		if ends(c) {
-			c.Kill()
-		}
-	}
-}
-
 // forget removes a connection that has ended.
 func (n *node) forget(c *conn) {
 	i := slices.Index(n.conns, c)

@@ -84,14 +84,6 @@ func (s *Sim) allRead() uint32 {
 // leading reports whether the node leads and serves.
 func (n *node) leading() bool { return n.alive && n.status.Role == zab.Leading }
 
-// submit submits a request of this node's clients in the present service.
-func (s *Sim) submit(n *node, kind replica.Kind, req evaluate.Request) {
-	s.hand(n, replica.Submission{Kind: kind, Service: n.rep.Service(), Received: time.Duration(n.localMs()) * time.Millisecond, Request: req})
-	if kind == replica.Write && req.Op != jute.OpCreateSession {
-		s.ghost.asked[req.Origin] = append(s.ghost.asked[req.Origin], ask{cxid: req.Cxid})
-	}
-}
-
 // hand adds a request to those that the replica gets next.
 func (s *Sim) hand(n *node, sub replica.Submission) {
 	if n.status.Role == zab.Following {

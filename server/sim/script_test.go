@@ -3,6 +3,7 @@ package sim
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
@@ -210,4 +211,12 @@ func quiet(voters int) Config {
 	c.Voters = voters
 	c.SnapshotEach = 0
 	return c
+}
+
+// submit submits a request of this node's clients in the present service.
+func (s *Sim) submit(n *node, kind replica.Kind, req evaluate.Request) {
+	s.hand(n, replica.Submission{Kind: kind, Service: n.rep.Service(), Received: time.Duration(n.localMs()) * time.Millisecond, Request: req})
+	if kind == replica.Write && req.Op != jute.OpCreateSession {
+		s.ghost.asked[req.Origin] = append(s.ghost.asked[req.Origin], ask{cxid: req.Cxid})
+	}
 }

@@ -43,7 +43,6 @@ type Sim struct {
 	schemes *auth.Schemes
 
 	txn         datatree.Txn // scratch
-	making      datatree.Txn
 	result      datatree.Applied
 	emptyDigest datatree.Digest
 

@@ -160,8 +160,6 @@ const (
 	fieldCluster
 	fieldEpochs
 	fieldEntries
-
-	knownFields = fieldEntries<<1 - 1
 )
 
 // fields returns the bits of the fields that are not zero.

@@ -255,7 +255,6 @@ type connLog struct {
 	session jute.SessionID
 	seen    jute.Zxid // what the client had seen before
 	call    int64     // when the connect request was sent
-	ret     int64     // when its answer came
 	frames  []frame
 }
 

@@ -371,7 +371,7 @@ func (c *campaign) changeTwice() {
 	addr := c.e.awaitLeader().addr
 	var wg sync.WaitGroup
 	for _, ch := range both {
-		wg.Go(func() { ch.attempt(addr) }) //nolint:errcheck // a refusal is an answer
+		wg.Go(func() { ch.attempt(addr) }) // a refusal is an answer
 	}
 	wg.Wait()
 	if v := both[0].won; v != 0 && v == both[1].won {

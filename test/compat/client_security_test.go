@@ -34,7 +34,7 @@ func dialClient(t *testing.T, addr string, opts client.Options) (*client.Client,
 	opts.Logger = client.NoLog
 	c, err := client.Connect(ctx, addr, opts)
 	if c != nil {
-		t.Cleanup(func() { c.Close(context.Background()) }) //nolint:errcheck // the test is over
+		t.Cleanup(func() { c.Close(context.Background()) }) // the test is over
 	}
 	return c, err
 }
@@ -49,7 +49,7 @@ func refused(t *testing.T, addr string, opts client.Options, text string) error 
 		c, err := client.Connect(ctx, addr, opts)
 		cancel()
 		if err == nil {
-			c.Close(context.Background()) //nolint:errcheck // the test has failed
+			c.Close(context.Background()) // the test has failed
 			t.Fatalf("connected to %s; want an error with %q", addr, text)
 		}
 		if strings.Contains(err.Error(), text) {

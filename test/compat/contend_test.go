@@ -85,7 +85,7 @@ func TestContend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(context.Background()) //nolint:errcheck // it tried
+	defer c.Close(context.Background()) // it tried
 	args := map[string][]string{}
 	for _, sc := range scenes {
 		if err := (&stage{scene: sc, c: c, ctx: ctx}).prepare(); err != nil {
@@ -417,7 +417,7 @@ func queueing(layout queue.Layout) func(s *stage) error {
 		if err != nil {
 			return err
 		}
-		defer q.Close(s.ctx) //nolint:errcheck // the items are what counts
+		defer q.Close(s.ctx) // the items are what counts
 		offer := func(i int) error { return q.Offer(s.ctx, fmt.Appendf(nil, "go-%d", i)) }
 		if err := times(offer); err != nil {
 			return err
@@ -437,7 +437,7 @@ func leasing(s *stage) error {
 	if err != nil {
 		return err
 	}
-	defer q.Close(s.ctx) //nolint:errcheck // the items are what counts
+	defer q.Close(s.ctx) // the items are what counts
 	err = times(func(i int) error { return q.Offer(s.ctx, fmt.Appendf(nil, "go-%d", i)) })
 	if err != nil {
 		return err

@@ -129,7 +129,7 @@ func startProgram(t *testing.T, name string, args ...string) *clientProgram {
 func (p *clientProgram) finish(t *testing.T) {
 	t.Helper()
 	defer time.AfterFunc(programDeadline, p.kill).Stop()
-	p.in.Close() //nolint:errcheck // it may have ended
+	p.in.Close() // it may have ended
 	err := p.cmd.Wait()
 	passed, failed := 0, 0
 	for line := range strings.Lines(p.out.String()) {

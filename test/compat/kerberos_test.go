@@ -87,7 +87,7 @@ func (k *kerberos) serve(realm, address string) {
 		k.t.Fatal(err)
 	}
 	exited := make(chan struct{})
-	go func() { cmd.Wait(); close(exited) }() //nolint:errcheck // its log says how it ended
+	go func() { cmd.Wait(); close(exited) }() // its log says how it ended
 	k.t.Cleanup(func() { cmd.Process.Kill(); <-exited })
 	err := (&server{exited: exited}).waitFor("listening", func() bool {
 		nc, err := net.Dial("tcp", address)

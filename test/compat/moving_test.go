@@ -163,9 +163,9 @@ func newKazoo(t *testing.T, addr string) *kazooHolder {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		in.Close()         //nolint:errcheck // this ends it
-		cmd.Process.Kill() //nolint:errcheck // if it does not end by itself
-		cmd.Wait()         //nolint:errcheck // how it ended does not matter
+		in.Close()         // this ends it
+		cmd.Process.Kill() // if it does not end by itself
+		cmd.Wait()         // how it ended does not matter
 	})
 	k := &kazooHolder{in, bufio.NewScanner(out)}
 	k.expectPass(t)
@@ -283,7 +283,7 @@ func newHolder(t *testing.T, addr string, paths ...string) *holder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) }) //nolint:errcheck // the server may be gone
+	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) }) // the server may be gone
 	h := &holder{Client: c}
 	h.id = c.Session().ID()
 	if len(paths) == 0 {
@@ -334,7 +334,7 @@ func storm(t *testing.T, addr string, seed uint64, midway func() error) {
 				end := func() {
 					ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 					defer cancel()
-					c.Close(ctx) //nolint:errcheck // it was one of many
+					c.Close(ctx) // it was one of many
 				}
 				for n := 20 + r.IntN(100); n > 0 && left > 0; n, left = n-1, left-1 {
 					if i == 0 && left == stormOps()/8 && midway != nil {
@@ -383,23 +383,23 @@ func randomWrite(ctx context.Context, c *client.Client, r *rand.Rand) {
 	// Errors are a part of the storm.
 	switch r.IntN(20) {
 	default:
-		c.Create(ctx, path, data, o) //nolint:errcheck // see above
+		c.Create(ctx, path, data, o) // see above
 	case 0: // a subtree
 		if list, err := c.Children(ctx, path); err == nil {
 			for _, name := range list.Names {
-				c.Delete(ctx, path+"/"+name, -1) //nolint:errcheck // see above
+				c.Delete(ctx, path+"/"+name, -1) // see above
 			}
 		}
-		c.Delete(ctx, path, -1) //nolint:errcheck // see above
+		c.Delete(ctx, path, -1) // see above
 	case 1, 2, 3:
-		c.Delete(ctx, path, -1) //nolint:errcheck // see above
+		c.Delete(ctx, path, -1) // see above
 	case 4, 5, 6, 7:
-		c.Set(ctx, path, data, -1) //nolint:errcheck // see above
+		c.Set(ctx, path, data, -1) // see above
 	case 8:
-		c.SetACL(ctx, path, stormACLs[r.IntN(len(stormACLs))], -1) //nolint:errcheck // see above
+		c.SetACL(ctx, path, stormACLs[r.IntN(len(stormACLs))], -1) // see above
 	case 10, 11:
-		c.Create(ctx, "/s", nil, client.CreateOptions{})                                                                   //nolint:errcheck // see above
-		c.Multi(ctx, client.CreateOp(path, data, o), client.SetOp("/s", data, -1), client.CheckOp(path, int32(r.IntN(2))), //nolint:errcheck // see above
+		c.Create(ctx, "/s", nil, client.CreateOptions{})                                                                   // see above
+		c.Multi(ctx, client.CreateOp(path, data, o), client.SetOp("/s", data, -1), client.CheckOp(path, int32(r.IntN(2))), // see above
 			client.DeleteOp(path+"/0", -1))
 	}
 }
@@ -411,7 +411,7 @@ func dumpTree(t *testing.T, addr string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(t.Context()) //nolint:errcheck // it was only read
+	defer c.Close(t.Context()) // it was only read
 	if err := c.Sync(t.Context(), "/"); err != nil {
 		t.Fatal(err)
 	}

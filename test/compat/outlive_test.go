@@ -104,7 +104,7 @@ func (o *outlived) connect() {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	o.t.Cleanup(func() { c.Close(context.Background()) }) //nolint:errcheck // servers may be down after a failure
+	o.t.Cleanup(func() { c.Close(context.Background()) }) // servers may be down after a failure
 	o.c = c
 }
 
@@ -143,7 +143,7 @@ func (o *outlived) program(command []string) {
 	if err := cmd.Start(); err != nil {
 		o.t.Fatal(err)
 	}
-	o.t.Cleanup(func() { cmd.Process.Kill() }) //nolint:errcheck // it may be gone already
+	o.t.Cleanup(func() { cmd.Process.Kill() }) // it may be gone already
 	o.stops = append(o.stops, func() { in.Close() })
 	o.running.Go(func() {
 		o.listen(out)
@@ -299,7 +299,7 @@ func (o *outlived) ours(i int) {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	o.t.Cleanup(func() { c.Close(context.Background()) }) //nolint:errcheck // servers may be down after a failure
+	o.t.Cleanup(func() { c.Close(context.Background()) }) // servers may be down after a failure
 	o.write(p, back, func(ctx context.Context, path string) (bool, error) {
 		_, err := c.Set(ctx, path, nil, client.AnyVersion)
 		return false, err

@@ -187,7 +187,7 @@ func (m *patroniMember) start(t *testing.T) {
 	}
 	m.cmd, m.exited = cmd, exited
 	go func() {
-		cmd.Wait() //nolint:errcheck // how it ended is in its log
+		cmd.Wait() // how it ended is in its log
 		close(exited)
 	}()
 }
@@ -197,7 +197,7 @@ func (m *patroniMember) kill() {
 	if m.cmd == nil {
 		return
 	}
-	m.cmd.Process.Kill() //nolint:errcheck // it may be gone already
+	m.cmd.Process.Kill() // it may be gone already
 	<-m.exited
 	text, err := os.ReadFile(m.file("data/postmaster.pid"))
 	if err != nil {
@@ -205,7 +205,7 @@ func (m *patroniMember) kill() {
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	if pid, err := strconv.Atoi(first); err == nil && pid > 1 {
-		syscall.Kill(pid, syscall.SIGKILL) //nolint:errcheck // it may be gone already
+		syscall.Kill(pid, syscall.SIGKILL) // it may be gone already
 	}
 }
 

@@ -143,7 +143,7 @@ func testClientReconfig(t *testing.T, k kind) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { c.Close(context.Background()) }) //nolint:errcheck // it tried
+		t.Cleanup(func() { c.Close(context.Background()) }) // it tried
 		return c
 	}
 	if _, err := connect(client.Options{}).Ensemble().Reconfig(ctx, client.Members{Leaving: fmt.Sprint(leaves)}, -1); !errors.Is(err, client.ErrNoAuth) {
@@ -297,7 +297,7 @@ func (s *server) config() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer c.Close(context.Background()) //nolint:errcheck // it tried
+	defer c.Close(context.Background()) // it tried
 	node, err := c.Unrooted().Get(ctx, client.ConfigPath)
 	return string(node.Data), err
 }

@@ -65,7 +65,7 @@ func dialSASL(t *testing.T, srv *server) *saslConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(startDeadline)) //nolint:errcheck // the reads tell
+	nc.SetDeadline(time.Now().Add(startDeadline)) // the reads tell
 	r := jute.ConnectRequest{TimeoutMs: 30_000, Password: make([]byte, jute.PasswordLen)}
 	b, mark := jute.BeginFrame(nil)
 	if _, err := nc.Write(jute.EndFrame(r.Append(b), mark)); err != nil {

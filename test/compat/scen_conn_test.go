@@ -150,7 +150,7 @@ func frameScenarios() []scenario {
 			for _, hexBytes := range []string{"ffffffff", "80000000", "00100000", "7fffffff"} {
 				c := w.connect("A")
 				w.logf("%s", hexBytes)
-				b, _ := hex.DecodeString(hexBytes) //nolint:errcheck // constants
+				b, _ := hex.DecodeString(hexBytes) // constants
 				c.write(b)
 				c.expectEnd()
 			}

@@ -74,7 +74,7 @@ func startShadow(t *testing.T, p pair, args ...string) *runningShadow {
 	s.out = bufio.NewReader(out)
 	t.Cleanup(func() {
 		cancel()
-		s.cmd.Wait() //nolint:errcheck // finish has looked at it
+		s.cmd.Wait() // finish has looked at it
 	})
 	line, err := s.out.ReadString('\n')
 	addr, found := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
@@ -92,7 +92,7 @@ func (s *runningShadow) finish(t *testing.T) {
 		t.Fatal(err)
 	}
 	const patience = time.Minute
-	defer time.AfterFunc(patience, func() { s.cmd.Process.Kill() }).Stop() //nolint:errcheck // then the wait fails
+	defer time.AfterFunc(patience, func() { s.cmd.Process.Kill() }).Stop() // then the wait fails
 	text, err := io.ReadAll(s.out)
 	if err := errors.Join(err, s.cmd.Wait()); err != nil {
 		t.Errorf("the shadow: %v", err)

@@ -97,7 +97,7 @@ func startSurvivors(t *testing.T, e *ensemble) *survivors {
 		cancel()
 		p.work.Wait()
 		for _, c := range append(append(p.writers, p.watchers...), p.owners...) {
-			c.Close(context.Background()) //nolint:errcheck // servers may be down after a failure
+			c.Close(context.Background()) // servers may be down after a failure
 		}
 	})
 	t.Cleanup(p.stop)

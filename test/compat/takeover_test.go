@@ -337,7 +337,7 @@ func (x *takeover) cut() time.Duration {
 			m.kill()
 			continue
 		}
-		m.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may be gone already
+		m.cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
 		<-m.exited
 	}
 	var disks []string

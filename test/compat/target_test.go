@@ -196,7 +196,7 @@ func (s *server) launch() error {
 	}
 	s.cmd, s.exited = cmd, exited
 	go func() {
-		cmd.Wait() //nolint:errcheck // how it ended is in its log
+		cmd.Wait() // how it ended is in its log
 		close(exited)
 	}()
 	return nil
@@ -340,13 +340,13 @@ func (s *server) dying() bool {
 
 // kill ends the process at once and waits until it is gone.
 func (s *server) kill() {
-	s.cmd.Process.Kill() //nolint:errcheck // it may be gone already
+	s.cmd.Process.Kill() // it may be gone already
 	<-s.exited
 }
 
 // stop asks the process to end, as an operator does, and waits until it is gone.
 func (s *server) stop() {
-	s.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may be gone already
+	s.cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
 	<-s.exited
 }
 

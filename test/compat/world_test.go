@@ -335,8 +335,8 @@ func (c *conn) write(b []byte) {
 	if c.gone {
 		return
 	}
-	c.nc.SetWriteDeadline(time.Now().Add(replyDeadline)) //nolint:errcheck // the write tells
-	c.nc.Write(b)                                        //nolint:errcheck // the read that follows tells
+	c.nc.SetWriteDeadline(time.Now().Add(replyDeadline)) // the write tells
+	c.nc.Write(b)                                        // the read that follows tells
 }
 
 func (c *conn) close() {

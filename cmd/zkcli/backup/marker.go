@@ -35,7 +35,6 @@ var errTaken = errors.New("another backup follow works there")
 type marker struct {
 	*objects
 	claim claim
-	etag  string
 	pause func(context.Context, time.Duration) error
 }
 
@@ -120,7 +119,7 @@ func (m *marker) renew(ctx context.Context) error {
 // release removes the marker, if it is still this follower's. If that fails, the next follower waits.
 func (m *marker) release(ctx context.Context) {
 	if now, _, err := m.read(ctx); err == nil && now.Run == m.claim.Run {
-		m.Remove(ctx, markerName) //nolint:errcheck // see above
+		m.Remove(ctx, markerName) // see above
 	}
 }
 

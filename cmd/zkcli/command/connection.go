@@ -25,6 +25,7 @@ type connection struct {
 	auth []client.Auth
 }
 
+//lint:ignore ST1005 it is what Apache's zkCli prints
 var errNotConnected = errors.New("Not connected")
 
 // get returns the connected client.

@@ -76,7 +76,7 @@ func (s *stage) client(t *testing.T) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close(context.Background()) }) //nolint:errcheck // it may be closed already
+	t.Cleanup(func() { c.Close(context.Background()) }) // it may be closed already
 	return c
 }
 
@@ -251,7 +251,7 @@ func spoil(t *testing.T, zkd string, f fault) (addr string) {
 				}
 				defer z.Close()
 				wg.Go(func() {
-					io.Copy(z, c) //nolint:errcheck // the shadow has closed it
+					io.Copy(z, c) // the shadow has closed it
 					z.Close()
 				})
 				var split shadow.Splitter
@@ -274,7 +274,7 @@ func spoil(t *testing.T, zkd string, f fault) (addr string) {
 							return
 						}
 						for _, frame := range frames {
-							c.Write(jute.AppendBuffer(nil, frame)) //nolint:errcheck // the shadow has closed it
+							c.Write(jute.AppendBuffer(nil, frame)) // the shadow has closed it
 						}
 					}
 				}
@@ -535,7 +535,7 @@ func exchange(t *testing.T, addr, text string) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	io.WriteString(c, text) //nolint:errcheck // the answer tells
+	io.WriteString(c, text) // the answer tells
 	closeWrite(c)
 	answer, _ := io.ReadAll(c) // some servers reset
 	return string(answer)

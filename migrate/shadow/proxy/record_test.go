@@ -37,7 +37,7 @@ func record(t *testing.T, secrets bool, use func(*client.Client) error) (text, p
 	if err := use(c); err != nil {
 		t.Error(err)
 	}
-	c.Close(t.Context()) //nolint:errcheck // use may have closed it
+	c.Close(t.Context()) // use may have closed it
 	end()
 	if err := errors.Join(<-served, recorder.Close()); err != nil {
 		t.Fatal(err)

@@ -110,7 +110,7 @@ func (r *Relay) relay(ctx context.Context, client net.Conn) {
 	// once would take the last answer away if another request has just arrived.
 	closeWrite(client)
 	const linger = 2 * time.Second
-	client.SetReadDeadline(time.Now().Add(linger)) //nolint:errcheck // then it is closed already
+	client.SetReadDeadline(time.Now().Add(linger)) // then it is closed already
 	wg.Wait()
 }
 
@@ -167,7 +167,7 @@ func withoutExtensions(to func([]byte) error) func([]byte) error {
 
 func closeWrite(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		half.CloseWrite() //nolint:errcheck // the other side is gone
+		half.CloseWrite() // the other side is gone
 	}
 }
 

@@ -72,7 +72,7 @@ func (r *replay) step(s step) error {
 		return nil // it has broken
 	}
 	const patience = time.Minute
-	p.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // then the next call fails
+	p.SetDeadline(time.Now().Add(patience)) // then the next call fails
 	var err error
 	switch s.Do {
 	case doRequest:

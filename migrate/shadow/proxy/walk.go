@@ -23,7 +23,7 @@ func (s *Shadow) Walk(ctx context.Context, apache []string, root string, auth []
 		if err != nil {
 			return fmt.Errorf("walk: %w", err)
 		}
-		defer c.Close(ctx) //nolint:errcheck // it was only read
+		defer c.Close(ctx) // it was only read
 		if err := c.Sync(ctx, "/"); err != nil {
 			return fmt.Errorf("walk: %w", err)
 		}

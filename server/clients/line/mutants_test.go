@@ -5,6 +5,7 @@ package line
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/mutant"
@@ -43,4 +44,37 @@ func TestMutants(t *testing.T) {
 			t.Errorf("no page finds %v", m)
 		}
 	}
+}
+
+// deviates reports whether a page shows something else than its file says.
+func deviates(text string) (found bool) {
+	defer func() {
+		if recover() != nil {
+			found = true
+		}
+	}()
+	command, got := newPage().command, ""
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i := 0; i < len(lines); i++ {
+		switch line := lines[i]; {
+		case line == "----":
+			want := ""
+			for i+1 < len(lines) && lines[i+1] != "" {
+				i++
+				want += lines[i] + "\n"
+			}
+			if got != want {
+				return true
+			}
+			got = ""
+		case line == "" || strings.HasPrefix(line, "#"):
+		default:
+			out, err := command(strings.Fields(line))
+			if err != nil {
+				return true
+			}
+			got += out
+		}
+	}
+	return false
 }

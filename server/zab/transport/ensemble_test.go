@@ -39,7 +39,6 @@ type node struct {
 	mu      sync.Mutex
 	up      map[zab.SID]uint64
 	hello   map[zab.SID]Hello
-	last    uint64 // gen
 	seen    map[uint64]bool
 	ups     int
 	downs   []string // reasons

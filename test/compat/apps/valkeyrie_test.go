@@ -36,6 +36,6 @@ func valkeyrieStore(t *testing.T) store.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { kv.Close() }) //nolint:errcheck // the test is over
+	t.Cleanup(func() { kv.Close() }) // the test is over
 	return kv
 }
