@@ -62,13 +62,6 @@ var (
 	deadBarriersKept     = mutant.New("dead-barriers-kept")
 )
 
-// TimeoutForgotten reports whether that fault is injected: the server then also answers
-// with the timeout that the client has requested.
-func TimeoutForgotten() bool {
-	forgotten := false
-	return forgotten || timeoutForgotten.Planted()
-}
-
 // injectFault applies the evaluator's faults to a transaction.
 func injectFault(req *evaluate.Request, txn *datatree.Txn) {
 	switch {

@@ -232,9 +232,13 @@ func TestReg_TimeoutOutlivesTheLeader(t *testing.T) {
 func longerTimeout(s *script) {
 	leader := s.lead()
 	c := s.touched(leader)
+	longer := 3 * c.timeout
 	s.lostConn(c)
-	s.serve(leader, c.id, &request{kind: reqResume, attempt: c.attempt, session: c.session, timeout: 3 * c.timeout, sent: s.now})
+	s.serve(leader, c.id, &request{kind: reqResume, attempt: c.attempt, session: c.session, timeout: longer, sent: s.now})
 	s.wait("it is resumed", func() bool { return c.node >= 0 })
+	if c.timeout != longer {
+		s.fail("script", "the client has asked for a timeout of %d ms and was told %d", longer, c.timeout)
+	}
 	s.down(leader)
 	s.wait("the session expires", func() bool { return !s.ghost.sessions[c.session] })
 }

@@ -51,6 +51,7 @@ var byPages = []string{
 	"unowned-kept",
 	"ahead-served",
 	"closing-served",
+	"requested-timeout",
 	"confirmed-replayed",
 	"touched-now",
 	"arriving-missed",

@@ -129,7 +129,7 @@ func (a *Answers) opened(l *Line, req *Request, id jute.SessionID, code jute.Cod
 	if replaced {
 		a.end(old)
 	}
-	if replica.TimeoutForgotten() {
+	if requestedTimeout.Planted() {
 		timeoutMs = l.timeoutMs
 	}
 	l.timeoutMs = timeoutMs

@@ -30,6 +30,7 @@ var (
 	changeAgain           = mutant.New("change-again")            // a change of the members is submitted again although another list is there
 	aheadServed           = mutant.New("ahead-served")            // a session is given to a client that has seen a later state
 	closingServed         = mutant.New("closing-served")          // a session that is being closed is given to a client
+	requestedTimeout      = mutant.New("requested-timeout")       // a client that resumes a session is told the timeout that it has requested, and not the session's
 	notReplayed           = mutant.New("not-replayed")            // outcomes of writes are not sent to the next line
 	doneBehind            = mutant.New("done-behind")             // a client is told that its last write is not done
 	doneEarly             = mutant.New("done-early")              // a client is told what was done in the last state that it has seen, and not when its session was resumed

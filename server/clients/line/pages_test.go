@@ -27,7 +27,7 @@ import (
 //
 //	server [local] [old]     a server, with local sessions, or with a history that has no owners of sessions
 //	service S                the present service; without a number there is none
-//	open N [ID] [seen=Z] [confirmed=C] [silent]  line N opens a session, or resumes session ID
+//	open N [ID] [seen=Z] [confirmed=C] [timeout=MS] [silent]  line N opens a session, or resumes session ID
 //	asks N OP [PATH]         its client sends a request: create, ephemeral, set, get, watch, reconfig, close, ping
 //	arrives N                the client of line N is heard of, and the clock is not read yet
 //	order [MEMBERS]          the oldest submission becomes a transaction, which is applied; MEMBERS is that of a reconfig
@@ -253,6 +253,9 @@ func (p *page) open(name string, words []string) {
 			a.Seen = jute.Zxid(n)
 		} else if n, ok := strings.CutPrefix(w, "confirmed="); ok {
 			l.asked.Confirmed, _ = strconv.ParseInt(n, 10, 64)
+		} else if ms, ok := strings.CutPrefix(w, "timeout="); ok {
+			n, _ := strconv.Atoi(ms)
+			l.SetTimeout(int32(n))
 		} else if w != "silent" {
 			n, _ := strconv.Atoi(w)
 			a.ID = jute.SessionID(n)
