@@ -9,6 +9,7 @@ import (
 	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
@@ -53,10 +54,9 @@ type loop struct {
 	records     []wal.Record // being handed to the log writer
 	logged      fifo.List[loggedBatch]
 	stages      stages
-	lookingFrom time.Duration // when the present election began
-	syncingFrom time.Duration // when a leader began to bring this server up to date
-	// interludeEnds is when the connections end that wait for a service; 0 if none does.
-	interludeEnds time.Duration
+	lookingFrom time.Duration  // when the present election began
+	syncingFrom time.Duration  // when a leader began to bring this server up to date
+	interlude   line.Interlude // of the connections that wait for a service
 
 	learners   *learners
 	arrivals   *arrivals
@@ -425,7 +425,7 @@ func (l *loop) changed() {
 	case l.out.ServiceBegan:
 		l.beginService()
 	case now.Role == zab.Leading && was.Role != zab.Leading: // leaderServes=no
-		l.interludeEnds = 0
+		l.interlude.Stop()
 		l.clients.EndEarlier(0)
 	}
 	if now.Role != zab.Looking && now.Role != zab.SyncingFollower {
@@ -486,12 +486,7 @@ func (l *loop) beginService() {
 // endService begins an interlude: the connections wait for the next service, but not for long.
 func (l *loop) endService() {
 	now := l.now()
-	if l.clients.Fenced() == l.service.number.Swap(0) {
-		l.interludeEnds = 0
-	}
-	if l.interludeEnds == 0 {
-		l.interludeEnds = now + l.cfg.Interlude
-	}
+	l.interlude.Begin(now, l.cfg.Interlude, l.clients.Fenced() == l.service.number.Swap(0))
 	l.service.serving.Store(false)
 	l.service.idleSince.Store(int64(now))
 	l.clients.StopServing()
@@ -501,12 +496,7 @@ func (l *loop) endService() {
 // checkInterlude ends the connections that have waited for too long for a service.
 func (l *loop) checkInterlude() {
 	service := l.service.number.Load()
-	switch {
-	case l.interludeEnds == 0:
-	case service != 0 && l.clients.Fenced() == service:
-		l.interludeEnds = 0
-	case l.now() >= l.interludeEnds:
-		l.interludeEnds = 0
+	if l.interlude.Over(l.now(), service != 0 && l.clients.Fenced() == service) {
 		l.clients.EndEarlier(service)
 	}
 }

@@ -137,7 +137,7 @@ const ours = `
 	                   server/admin server/archive server/audit server/base server/history
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
-	                   server/clients server/monitor server/replica server/secure server/session server/show server/snapshot server/state server/traces server/wal server/watch server/zab server/zab/transport
+	                   server/clients server/clients/line server/monitor server/replica server/secure server/session server/show server/snapshot server/state server/traces server/wal server/watch server/zab server/zab/transport
 	cmd/zkd:           client cmd/zkcli/servers cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/archive server/auth server/auth/sasl server/config server/data server/fair server/history server/limits server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for

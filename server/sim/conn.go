@@ -184,7 +184,7 @@ func (s *Sim) serve(n *node, client int, req *request) {
 		return
 	}
 	switch opens := req.kind == reqCreateSession || req.kind == reqResume; {
-	case opens && n.serving:
+	case opens && n.service != 0:
 		s.openConn(n, client, req)
 		return
 	case opens || c == nil:
@@ -279,7 +279,7 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 		asked.Features |= jute.FeatureExactlyOnce
 	}
 	c.line.Extend(asked)
-	admission := line.Admission{Service: n.rep.Service(), Serving: n.serving, ID: req.session, Seen: req.seen}
+	admission := line.Admission{Service: n.service, Serving: n.service != 0, ID: req.session, Seen: req.seen}
 	if n.lines.Admit(&c.line, &admission) != nil {
 		s.toClient(n, client, &reply{kind: req.kind, attempt: req.attempt, closed: true})
 		return

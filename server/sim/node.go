@@ -103,8 +103,8 @@ type process struct {
 	viewChain    uint64
 	sinceSnap    int
 
-	serving   bool
-	interlude interlude
+	service   uint64 // the present one; 0 if clients are not served
+	interlude line.Interlude
 	conns     []*conn
 	register  *register.Register[*line.Line]
 	lines     *line.Lines

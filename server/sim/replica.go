@@ -181,7 +181,7 @@ func (s *Sim) serviceChanged(n *node) {
 	if !n.out.ServiceBegan {
 		return
 	}
-	n.serving = true
+	n.service = n.rep.Service()
 	if n.status.Role == zab.Leading {
 		s.trace(n, "leads epoch %d", n.status.Epoch)
 		s.stats.Leads++

@@ -3,6 +3,7 @@ package line
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/zkd-project/zkd/server/clients/line/pending"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -11,6 +12,33 @@ import (
 
 // An interlude is the time from the end of a service until the fence of the next one has passed
 // (package replica). The connections stay, and their requests are read and wait.
+
+// Interlude bounds the time for which connections wait for the next service. The owner is the loop that follows the server's role.
+// The zero value is that of a server whose connections do not wait.
+type Interlude struct {
+	ends time.Duration // when the connections end that still wait; 0 if none waits
+}
+
+// Begin is called when a service has ended. fenced: its fence had passed, so no connection waited any more. Otherwise those
+// that waited already do not get more time. length is that of a whole interlude.
+func (i *Interlude) Begin(now, length time.Duration, fenced bool) {
+	if fenced || i.ends == 0 {
+		i.ends = now + length
+	}
+}
+
+// Over reports whether the connections have to end that have not entered the present service. It reports that once.
+// fenced: there is a service, and its fence has passed.
+func (i *Interlude) Over(now time.Duration, fenced bool) bool {
+	over := i.ends != 0 && !fenced && now >= i.ends
+	if over || fenced {
+		i.ends = 0
+	}
+	return over
+}
+
+// Stop ends the interlude: the connections do not wait.
+func (i *Interlude) Stop() { i.ends = 0 }
 
 // ordered returns the lines in the order of their numbers.
 func (s *Lines) ordered() []*Line {
