@@ -25,7 +25,7 @@ type probe struct {
 	short   string
 	timeout time.Duration
 	// word judges the answer to srvr, where there is no admin page.
-	word func(s serverStatus) error
+	word func(v *servers.View) error
 }
 
 // newProbes returns the commands ready and live.
@@ -33,11 +33,11 @@ func newProbes() []*cobra.Command {
 	return []*cobra.Command{
 		newProbe(probe{
 			name: "ready", short: "Tell by the exit code whether a server serves clients now", timeout: 5 * time.Second,
-			word: func(s serverStatus) error {
+			word: func(v *servers.View) error {
 				switch {
-				case s.problem != "":
-					return errors.New(s.problem)
-				case !s.serves():
+				case v.Err != nil:
+					return errors.New(problem(v))
+				case !v.Serves():
 					return errors.New("no quorum is reached: only read-only clients are served")
 				}
 				return nil
@@ -46,9 +46,9 @@ func newProbes() []*cobra.Command {
 		newProbe(probe{
 			// Longer than a server waits for its own parts.
 			name: "live", short: "Tell by the exit code whether a server makes progress", timeout: 15 * time.Second,
-			word: func(s serverStatus) error {
-				if s.problem != "" && !s.answers {
-					return errors.New(s.problem)
+			word: func(v *servers.View) error {
+				if v.Err != nil && !v.Reachable {
+					return errors.New(problem(v))
 				}
 				return nil
 			},
@@ -122,7 +122,8 @@ func reachable(host string) string {
 // ask asks the server. note is what it says although all is well.
 func (p *probe) ask(ctx context.Context, a servers.Asker, at string) (note string, err error) {
 	if !strings.Contains(at, "://") {
-		return "", p.word(askOne(ctx, a, at))
+		v := a.Look(ctx, at)
+		return "", p.word(&v)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at+"/"+p.name+"z?verbose", nil)
 	if err != nil {
@@ -133,7 +134,7 @@ func (p *probe) ask(ctx context.Context, a servers.Asker, at string) (note strin
 		if ctx.Err() != nil {
 			return "", fmt.Errorf("no answer within %v", p.timeout)
 		}
-		return "", reason(err)
+		return "", errors.New(servers.Reason(err))
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))

@@ -10,10 +10,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -144,15 +142,15 @@ func status(ctx context.Context, w io.Writer, addrs []string, o statusOptions) e
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		rows := askAll(ctx, o.asker, addrs)
-		notes := remarks(rows)
-		err := judge(rows)
+		views := servers.LookAll(ctx, addrs, askTimeout, o.asker.Look)
+		notes := remarks(views)
+		err := judge(views)
 		if err == nil && o.strict && len(notes) > 0 {
 			err = errors.New(notes[0])
 			notes = notes[1:]
 		}
 		if err == nil || !time.Now().Before(deadline) {
-			return errors.Join(o.show(w, rows, notes), err)
+			return errors.Join(o.show(w, views, notes), err)
 		}
 		select {
 		case <-ctx.Done():
@@ -167,9 +165,9 @@ func watchStatus(ctx context.Context, w io.Writer, addrs []string, o statusOptio
 	tick := time.NewTicker(o.watch)
 	defer tick.Stop()
 	for {
-		rows := askAll(ctx, o.asker, addrs)
-		notes := remarks(rows)
-		if err := judge(rows); err != nil {
+		views := servers.LookAll(ctx, addrs, askTimeout, o.asker.Look)
+		notes := remarks(views)
+		if err := judge(views); err != nil {
 			notes = append(notes, err.Error())
 		}
 		if ctx.Err() != nil {
@@ -178,7 +176,7 @@ func watchStatus(ctx context.Context, w io.Writer, addrs []string, o statusOptio
 		if !o.output.json {
 			fmt.Fprintf(w, "%s\n", time.Now().Format(time.TimeOnly))
 		}
-		if err := o.show(w, rows, notes); err != nil {
+		if err := o.show(w, views, notes); err != nil {
 			return err
 		}
 		select {
@@ -189,195 +187,111 @@ func watchStatus(ctx context.Context, w io.Writer, addrs []string, o statusOptio
 	}
 }
 
-// askAll asks all servers at once.
-func askAll(ctx context.Context, a servers.Asker, addrs []string) []serverStatus {
-	rows := make([]serverStatus, len(addrs))
-	var wg sync.WaitGroup
-	for i, addr := range addrs {
-		wg.Go(func() { rows[i] = askOne(ctx, a, addr) })
-	}
-	wg.Wait()
-	return rows
-}
-
-// serverStatus is a row of the table.
-type serverStatus struct {
-	addr    string
-	problem string            // the reason why there are no fields
-	answers bool              // with a problem: it speaks the protocol nevertheless
-	fields  map[string]string // of srvr, by their names
-
-	// Of a leader that reports them: the number of voters, including itself, and how many
-	// of them it counts.
-	voters, counted int
-	// Of a server whose configuration file has another list of members than the ensemble:
-	// both lists.
-	members, file string
-}
-
-func askOne(ctx context.Context, a servers.Asker, addr string) serverStatus {
-	s := serverStatus{addr: addr}
-	answer, err := askWord(ctx, a, addr, "srvr")
+// problem returns why there is no state of a server to show, "" if there is.
+func problem(v *servers.View) string {
 	switch {
-	case err != nil:
-		s.problem = err.Error()
-	case strings.Contains(answer, "not currently serving"):
-		s.problem, s.answers = "does not serve: it is starting, or finds no quorum", true
-	default:
-		var v servers.View
-		v.ReadSrvr(answer)
-		s.fields = v.Srvr
-		if s.fields["Mode"] == "" {
-			s.problem = "answers, but not as a server of the protocol"
-		}
+	case v.Err == nil:
+		return ""
+	case errors.Is(v.Err, servers.ErrNotServing):
+		return "does not serve: it is starting, or finds no quorum"
+	case errors.Is(v.Err, servers.ErrNoAnswer):
+		return servers.ErrNoServer.Error()
 	}
-	if mode := s.fields["Mode"]; mode != "" && mode != "standalone" {
-		s.askMembers(ctx, a, mode == "leader")
-	}
-	return s
-}
-
-// askMembers asks a server for its list of members, and a leader how many voters it
-// counts. If mntr is not enabled, both stay unknown.
-func (s *serverStatus) askMembers(ctx context.Context, a servers.Asker, leads bool) {
-	answer, err := askWord(ctx, a, s.addr, "mntr")
-	if err != nil {
-		return
-	}
-	var v servers.View
-	v.ReadMntr(answer)
-	number := func(key string) int {
-		n, _ := strconv.Atoi(v.Mntr[key])
-		return n
-	}
-	if number("member_list_differs") > 0 {
-		s.members, s.file = v.Mntr["members"], v.Mntr["members_of_file"]
-	}
-	if s.voters = number("quorum_size"); !leads {
-		s.voters = 0
-	} else if s.voters > 0 {
-		s.counted = 1 + number("synced_followers")
-	}
-}
-
-// askWord sends a four-letter word and returns the answer. It waits for askTimeout, unless
-// ctx has a deadline.
-func askWord(ctx context.Context, a servers.Asker, addr, word string) (string, error) {
-	if _, limited := ctx.Deadline(); !limited {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, askTimeout)
-		defer cancel()
-	}
-	answer, err := a.Text(ctx, addr, word)
-	if err != nil && answer == "" {
-		return "", reason(err)
-	}
-	return answer, nil
-}
-
-// reason removes the addresses, which the table shows, from an error of a socket.
-func reason(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Err
-	}
-	return err
+	return servers.Reason(v.Err)
 }
 
 // judge returns an error unless one of the servers serves, and no two say that they lead.
-func judge(rows []serverStatus) error {
+func judge(views []servers.View) error {
 	serving, leaders := 0, 0
-	for _, r := range rows {
-		if r.serves() {
+	for i := range views {
+		if views[i].Serves() {
 			serving++
 		}
-		if r.fields["Mode"] == "leader" {
+		if views[i].Mode == "leader" {
 			leaders++
 		}
 	}
 	switch {
 	case serving == 0:
-		return fmt.Errorf("0 of %d servers serve clients", len(rows))
+		return fmt.Errorf("0 of %d servers serve clients", len(views))
 	case leaders > 1:
 		return fmt.Errorf("%d servers say that they lead: ask again, and if that stays, they are of different ensembles", leaders)
 	}
 	return nil
 }
 
-// serves reports whether the server takes reads and writes of clients.
-func (s *serverStatus) serves() bool { return s.problem == "" && s.fields["Mode"] != "read-only" }
-
 // remarks describes problems of servers that serve nevertheless.
-func remarks(rows []serverStatus) (notes []string) {
+func remarks(views []servers.View) (notes []string) {
 	var missing []string
-	for _, r := range rows {
-		if !r.serves() {
-			missing = append(missing, r.addr)
+	for i := range views {
+		v := &views[i]
+		if !v.Serves() {
+			missing = append(missing, v.Server)
 		}
-		if !r.serves() && r.problem == "" {
-			notes = append(notes, r.addr+": finds no quorum, and serves only reads of clients that accept it")
+		if v.Mode == "read-only" {
+			notes = append(notes, v.Server+": finds no quorum, and serves only reads of clients that accept it")
 		}
 	}
-	if n := len(missing); 0 < n && n < len(rows) {
-		notes = append(notes, fmt.Sprintf("%s: no service; %d of %d servers serve clients", strings.Join(missing, ", "), len(rows)-n, len(rows)))
+	if n := len(missing); 0 < n && n < len(views) {
+		notes = append(notes, fmt.Sprintf("%s: no service; %d of %d servers serve clients", strings.Join(missing, ", "), len(views)-n, len(views)))
 	}
-	for _, r := range rows {
-		if r.counted < r.voters {
-			notes = append(notes, fmt.Sprintf("%s: %d of %d voters count: another failure may cost more than one server", r.addr, r.counted, r.voters))
+	for i := range views {
+		v := &views[i]
+		if counted, voters := v.Counted(); counted < voters {
+			notes = append(notes, fmt.Sprintf("%s: %d of %d voters count: another failure may cost more than one server", v.Server, counted, voters))
 		}
-		if r.file != r.members {
-			notes = append(notes, fmt.Sprintf("%s: its configuration file has the members %s; those of the ensemble are %s", r.addr, r.file, r.members))
+		if v.ListDiffers > 0 && v.FileMembers != v.Members {
+			notes = append(notes, fmt.Sprintf("%s: its configuration file has the members %s; those of the ensemble are %s", v.Server, v.FileMembers, v.Members))
 		}
-		if disk := r.fields["Disk"]; disk != "" {
-			notes = append(notes, fmt.Sprintf("%s: the disk is %s", r.addr, disk))
+		if v.Disk != "" {
+			notes = append(notes, fmt.Sprintf("%s: the disk is %s", v.Server, v.Disk))
 		}
 	}
 	return notes
 }
 
-var avgMax = regexp.MustCompile(`^[^/]*/([^/]*)/([^/]*)$`)
-
 // show writes the servers and the remarks.
-func (o statusOptions) show(w io.Writer, rows []serverStatus, notes []string) error {
+func (o statusOptions) show(w io.Writer, views []servers.View, notes []string) error {
 	if !o.output.json {
-		return showStatus(w, rows, notes)
+		return showStatus(w, views, notes)
 	}
 	type server struct {
 		Server  string            `json:"server"`
 		Serves  bool              `json:"serves"`
 		Mode    string            `json:"mode,omitempty"`
 		Problem string            `json:"problem,omitempty"`
-		Voters  int               `json:"voters,omitempty"`
-		Counted int               `json:"counted,omitempty"`
+		Voters  int64             `json:"voters,omitempty"`
+		Counted int64             `json:"counted,omitempty"`
 		Fields  map[string]string `json:"srvr,omitempty"`
 	}
 	document := struct {
 		Serves  bool     `json:"serves"`
 		Servers []server `json:"servers"`
 		Notes   []string `json:"notes"`
-	}{judge(rows) == nil, []server{}, append([]string{}, notes...)}
-	for _, r := range rows {
-		document.Servers = append(document.Servers, server{r.addr, r.serves(), r.fields["Mode"], r.problem, r.voters, r.counted, r.fields})
+	}{judge(views) == nil, []server{}, append([]string{}, notes...)}
+	for i := range views {
+		v := &views[i]
+		counted, voters := v.Counted()
+		document.Servers = append(document.Servers, server{v.Server, v.Serves(), v.Mode, problem(v), voters, counted, v.Srvr})
 	}
 	return json.NewEncoder(w).Encode(document)
 }
 
-func showStatus(w io.Writer, rows []serverStatus, notes []string) error {
+func showStatus(w io.Writer, views []servers.View, notes []string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "SERVER\tMODE\tVOTERS\tZXID\tCLIENTS\tNODES\tAVG/MAX ms\tVERSION")
-	for _, r := range rows {
-		if r.problem != "" {
-			fmt.Fprintf(t, "%s\t-\t\t-\t-\t-\t-\t%s\n", r.addr, r.problem)
+	for i := range views {
+		v := &views[i]
+		if problem := problem(v); problem != "" {
+			fmt.Fprintf(t, "%s\t-\t\t-\t-\t-\t-\t%s\n", v.Server, problem)
 			continue
 		}
-		f := r.fields
-		clients, _ := strconv.Atoi(f["Connections"])
-		version, _, _ := strings.Cut(f["Zookeeper version"], ",")
-		voters := ""
-		if r.voters > 0 {
-			voters = fmt.Sprintf("%d/%d", r.counted, r.voters)
+		text := ""
+		if counted, voters := v.Counted(); voters > 0 {
+			text = fmt.Sprintf("%d/%d", counted, voters)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", r.addr, f["Mode"], voters, f["Zxid"], max(clients-1, 0), // without this command's
-			f["Node count"], avgMax.ReplaceAllString(f["Latency min/avg/max"], "$1/$2"), version)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%g/%g\t%s\n", v.Server, v.Mode, text, v.Zxid, max(v.Connections-1, 0), // without this command's
+			v.Nodes, v.LatencyAvg, v.LatencyMax, v.Version)
 	}
 	if err := t.Flush(); err != nil {
 		return err

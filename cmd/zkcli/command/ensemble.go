@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,7 +78,7 @@ func (c *Call) ensemble(views []servers.View) error {
 	rows := [][]string{ensembleHeading}
 	var notes []string
 	for _, v := range views {
-		rows = append(rows, row(v))
+		rows = append(rows, row(&v))
 		if v.Problem != "" {
 			notes = append(notes, v.Server+": "+v.Problem)
 		}
@@ -104,7 +103,7 @@ func (c *Call) ensemble(views []servers.View) error {
 	return nil
 }
 
-func row(v servers.View) []string {
+func row(v *servers.View) []string {
 	if v.Mode == "" {
 		state := "unreachable"
 		if v.Reachable {
@@ -112,11 +111,15 @@ func row(v servers.View) []string {
 		}
 		return append([]string{v.Server, state}, slices.Repeat([]string{"-"}, len(ensembleHeading)-2)...)
 	}
-	version, _, _ := strings.Cut(v.Version, "-")
-	return []string{
-		v.Server, v.Mode, version, v.Zxid, known(v.Lag), fmt.Sprintf("%g/%g/%g", v.LatencyMin, v.LatencyAvg, v.LatencyMax),
-		fmt.Sprint(v.Connections), known(v.Sessions), known(v.Watches), fmt.Sprint(v.Nodes), fmt.Sprint(v.Outstanding),
+	return cells(v, ensembleHeading)
+}
+
+// cells returns a server's row of a table with these columns.
+func cells(v *servers.View, headings []string) (row []string) {
+	for _, heading := range headings {
+		row = append(row, v.Cell(heading))
 	}
+	return row
 }
 
 func known(n *int64) string {

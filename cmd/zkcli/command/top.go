@@ -350,7 +350,8 @@ func rate(now, before int64, seconds float64) float64 {
 }
 
 func (f *topFrame) text(now time.Time) string {
-	rows := [][]string{{"SERVER", "MODE", "REQUESTS/S", "REPLIES/S", "LATENCY", "CONNS", "OUTSTANDING", "WATCHES"}}
+	columns := []string{"LATENCY", "CONNS", "OUTSTANDING", "WATCHES"}
+	rows := [][]string{append([]string{"SERVER", "MODE", "REQUESTS/S", "REPLIES/S"}, columns...)}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %.1f changes/s\n\n", now.Format("15:04:05"), f.Changes)
 	for _, s := range f.Servers {
@@ -358,8 +359,8 @@ func (f *topFrame) text(now time.Time) string {
 			rows = append(rows, []string{s.Server, s.Problem})
 			continue
 		}
-		rows = append(rows, []string{s.Server, s.Mode, fmt.Sprintf("%.1f", s.Requests), fmt.Sprintf("%.1f", s.Replies),
-			fmt.Sprintf("%g/%g/%g", s.LatencyMin, s.LatencyAvg, s.LatencyMax), fmt.Sprint(s.Connections), fmt.Sprint(s.Outstanding), known(s.Watches)})
+		row := []string{s.Server, s.Mode, fmt.Sprintf("%.1f", s.Requests), fmt.Sprintf("%.1f", s.Replies)}
+		rows = append(rows, append(row, cells(&s.View, columns)...))
 	}
 	b.Write(table(rows, false))
 	for _, s := range f.Servers {

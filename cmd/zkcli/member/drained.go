@@ -12,7 +12,7 @@ import (
 // Welcomes reports whether another member than but serves and lets clients in.
 func (s *Status) Welcomes(but int64) bool {
 	for id, v := range s.views {
-		if id != but && v.Mode != "" && v.Mode != "read-only" && !keepsAway(&v) {
+		if id != but && v.Serves() && !keepsAway(&v) {
 			return true
 		}
 	}

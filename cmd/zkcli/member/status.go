@@ -90,7 +90,7 @@ func (s *Status) head() (z client.Zxid) {
 // or has no address to ask, is taken to serve.
 func (s *Status) up(id int64) bool {
 	v, asked := s.views[id]
-	return !asked || v.Silent || v.Mode != "" && v.Mode != "read-only"
+	return !asked || v.Silent || v.Serves()
 }
 
 // Tolerance returns what the ensemble can lose.

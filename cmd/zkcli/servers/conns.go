@@ -1,37 +1,15 @@
 package servers
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/zkd-project/zkd/cmd/zkcli/why"
 )
 
 // Conn is a connection, as a server shows it by the word cons.
-type Conn struct {
-	Client, Session, LastOp string
-	Queued, Received, Sent  int64
-}
-
-// LookClosely is Look with the server's connections.
-func (a Asker) LookClosely(ctx context.Context, server string) View {
-	v := a.Look(ctx, server)
-	if v.Mode == "" {
-		return v
-	}
-	text, err := a.word(ctx, server, "cons")
-	if err != nil {
-		if v.Problem == "" {
-			v.Problem = err.Error()
-		}
-		return v
-	}
-	v.Conns = readCons(text)
-	if text, err := a.word(ctx, server, "topc"); err == nil { // Apache's servers do not know it
-		v.Uses = readTop(text)
-	}
-	return v
-}
+type Conn = why.Conn
 
 // Use is what a client did: a connection, or with a Port of 0 those of an address and
 // identity that have ended.

@@ -3,12 +3,10 @@ package servers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/why"
+	"github.com/zkd-project/zkd/internal/ask"
 )
 
 // Examination says how to examine an ensemble.
@@ -123,66 +122,43 @@ func (e Examination) first(ctx context.Context, s *examined) why.Sample {
 }
 
 // sample asks for the state. It sets what is the same in each sample, too.
-func (s *examined) sample(ctx context.Context) (sample why.Sample) {
-	text, err := s.asker.word(ctx, s.Name, "srvr")
-	if err != nil {
-		if s.NotServing = errors.Is(err, errNotServing); !s.NotServing {
-			s.Unreachable = unreachable(err)
-		}
-		return sample
+func (s *examined) sample(ctx context.Context) why.Sample {
+	v := s.asker.look(ctx, s.Name, "cons")
+	s.notAllowed(v.Unanswered...)
+	if s.NotServing = errors.Is(v.Err, ErrNotServing); s.NotServing {
+		return why.Sample{}
 	}
-	var v View
-	v.ReadSrvr(text)
+	if v.Err != nil {
+		s.Unreachable = Reason(v.Err)
+		return why.Sample{}
+	}
 	s.Mode, s.Version, s.Observer = v.Mode, v.Version, s.Observer || v.Mode == "observer"
-	sample.Zxid = uint64(v.LastZxid())
-	asked := time.Now()
-	text = s.word(ctx, "mntr")
-	took := time.Since(asked)
-	v.ReadMntr(text)
-	sample.Metrics = v.Mntr
-	if ms, err := strconv.ParseInt(sample.Metrics["clock_ms"], 10, 64); err == nil {
-		sample.Skew, sample.Doubt = time.UnixMilli(ms).Sub(asked.Add(took/2)), took/2
-	}
-	for _, c := range readCons(s.word(ctx, "cons")) {
-		sample.Conns = append(sample.Conns, why.Conn{Client: c.Client, Session: c.Session, Received: c.Received, LastOp: c.LastOp})
-	}
-	return sample
+	return why.Sample{Zxid: uint64(v.LastZxid()), Metrics: v.Mntr, Skew: v.Skew, Doubt: v.Doubt, Conns: v.Conns}
 }
 
-// word asks for what not every server answers. It notes which words are not allowed.
-func (s *examined) word(ctx context.Context, name string) string {
-	text, err := s.asker.word(ctx, s.Name, name)
-	if _, notListed := errors.AsType[*notListedError](err); notListed && !slices.Contains(s.Unanswered, name) {
-		s.Unanswered = append(s.Unanswered, name)
+// notAllowed notes words that the server is configured not to answer.
+func (s *examined) notAllowed(words ...string) {
+	for _, word := range words {
+		if !slices.Contains(s.Unanswered, word) {
+			s.Unanswered = append(s.Unanswered, word)
+		}
 	}
-	return text
 }
 
 // readConf reads the server's id and the members.
 func (s *examined) readConf(ctx context.Context) {
+	text, err := s.asker.word(ctx, s.Name, "conf")
+	if _, notListed := errors.AsType[*notListedError](err); notListed {
+		s.notAllowed("conf")
+	}
 	s.members = make(map[int64]member)
-	for line := range strings.Lines(s.word(ctx, "conf")) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		var id int64
-		if n, _ := fmt.Sscanf(key, "server.%d", &id); n == 1 {
-			peer, _, _ := strings.Cut(value, ";")
-			s.members[id] = member{s.asker.Address(value), strings.HasSuffix(peer, ":observer")}
-		}
-		if key == "serverId" && s.Mode != "standalone" {
-			s.ID, _ = strconv.ParseInt(value, 10, 64)
-		}
+	for id, value := range serverLines(text) {
+		peer, _, _ := strings.Cut(value, ";")
+		s.members[id] = member{s.asker.Address(value), strings.HasSuffix(peer, ":observer")}
 	}
-}
-
-// unreachable shortens an error: the address is known.
-func unreachable(err error) string {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		err = op.Err
+	if s.Mode != "standalone" {
+		s.ID, _ = strconv.ParseInt(ask.Fields(text, "=")["serverId"], 10, 64)
 	}
-	if call, ok := errors.AsType[*os.SyscallError](err); ok {
-		err = call.Err
-	}
-	return err.Error()
 }
 
 // detail asks the admin pages why a server does not serve. It returns "" if they do not say.

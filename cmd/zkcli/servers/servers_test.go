@@ -2,10 +2,13 @@ package servers
 
 import (
 	"crypto/tls"
+	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +72,7 @@ func answering(t *testing.T, text string) string {
 // not there.
 func TestLookTellsSilentServers(t *testing.T) {
 	for text, want := range map[string]View{
+		"HTTP/1.1 400 Bad Request\r\n\r\n":                           {},
 		"srvr is not executed because it is not in the whitelist.\n": {Silent: true},
 		"": {Silent: true},
 		"This ZooKeeper instance is not currently serving requests\n":   {Reachable: true},
@@ -81,6 +85,32 @@ func TestLookTellsSilentServers(t *testing.T) {
 		if v.Mode != "" && (v.LastZxid() != 0x1f || v.NonVoting == nil || *v.NonVoting != 2) {
 			t.Errorf("%q: %+v", text, v)
 		}
+	}
+}
+
+// TestLook has answers with each figure that a View has.
+func TestLook(t *testing.T) {
+	v := Asker{}.Look(t.Context(), answering(t, "Zookeeper version: 3.9.5-zkd.1, built on x\nLatency min/avg/max: 1/2.5/30\n"+
+		"Received: 4\nSent: 5\nConnections: 6\nOutstanding: 7\nZxid: 0x8\nMode: leader\nNode count: 9\nDisk: full\nDrain: 10 connections left\n"+
+		"zk_watch_count\t11\nzk_global_sessions\t12\nzk_quorum_size\t3\nzk_synced_followers\t1\nzk_synced_non_voting_followers\t13\n"+
+		"zk_member_list_differs\t1\nzk_members\t1, 2, 3\nzk_members_of_file\t1, 2\n"))
+	v.Server = "s"
+	const want = `{"server":"s","reachable":true,"mode":"leader","version":"3.9.5-zkd.1","zxid":"0x8","lag":null,"latencyMinMs":1,"latencyAvgMs":2.5,"latencyMaxMs":30,` +
+		`"connections":6,"sessions":12,"watches":11,"nodes":9,"outstanding":7,"received":4,"sent":5}`
+	if got, err := json.Marshal(v); string(got) != want || err != nil {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	counted, voters := v.Counted()
+	rest := fmt.Sprint(counted, voters, *v.NonVoting, v.ListDiffers, v.Members, "/", v.FileMembers, "/", v.Disk, "/", v.Drain)
+	if want := "2 3 13 11, 2, 3/1, 2/full/10 connections left"; rest != want {
+		t.Errorf("got  %s\nwant %s", rest, want)
+	}
+	var cells []string
+	for _, heading := range []string{"SERVER", "MODE", "VERSION", "ZXID", "LAG", "LATENCY", "CONNS", "SESSIONS", "WATCHES", "NODES", "OUTSTANDING"} {
+		cells = append(cells, v.Cell(heading))
+	}
+	if got, want := strings.Join(cells, " "), "s leader 3.9.5 0x8 ? 1/2.5/30 6 12 11 9 7"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

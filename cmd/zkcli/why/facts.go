@@ -44,10 +44,8 @@ type Sample struct {
 
 // Conn is a client's connection.
 type Conn struct {
-	Client   string // host:port
-	Session  string
-	Received int64
-	LastOp   string
+	Client, Session, LastOp string // Client is host:port
+	Queued, Received, Sent  int64
 }
 
 // serves reports whether clients can write through the server.
