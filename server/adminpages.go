@@ -39,6 +39,8 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 // adminFacts is what the admin pages show.
 type adminFacts struct {
 	source
+	peers       func() *[]zab.PeerStatus // of a leader
+	requests    func(zab.SID) uint64     // that a server has forwarded to this one
 	diskRemark  func() string
 	history     *feed.History
 	places      *feed.Places
@@ -56,7 +58,7 @@ type adminFacts struct {
 }
 
 func (s *Server) adminFacts() adminFacts {
-	return adminFacts{source{s.words, s.clients.Facts(0)}, s.diskRemark, s.changes, &s.places, s.welcome, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots, s.life.Stopping(), s.life.Ending, s.cluster.Load, s.transport}
+	return adminFacts{source{s.words, s.clients.Facts(0)}, s.standing.peers.Load, s.standing.forwarded, s.diskRemark, s.changes, &s.places, s.welcome, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots, s.life.Stopping(), s.life.Ending, s.cluster.Load, s.transport}
 }
 
 // View implements show.Source.
@@ -71,7 +73,7 @@ func (f adminFacts) peer() *show.Peer {
 	if !f.cfg.Replicated() {
 		return nil
 	}
-	st := f.standing.role.Load()
+	st := f.role()
 	p := &show.Peer{ID: int64(f.id.Number()), Leads: st.Role == zab.Leading, Leader: leaderOf(st), Voter: !st.Observer, Activity: activityOf(st)}
 	f.state.RLock()
 	text, _ := f.state.Tree.Data(datatree.ConfigPath)
@@ -94,7 +96,7 @@ func (f adminFacts) peer() *show.Peer {
 		}
 		p.Members = append(p.Members, row)
 	}
-	if peers := f.standing.peers.Load(); p.Leads && peers != nil {
+	if peers := f.peers(); p.Leads && peers != nil {
 		p.Observers = f.observers(*peers)
 	}
 	return p
@@ -110,7 +112,7 @@ func (f adminFacts) observers(peers []zab.PeerStatus) (list []show.Observer) {
 		}
 		l := &links[i]
 		list = append(list, show.Observer{ID: int64(o.ID.Number()), Remote: l.Hello.Addr, Since: l.Since, Received: l.FramesIn, Sent: l.FramesOut,
-			Queued: l.ControlBytes + l.BulkBytes, Requests: f.standing.requests[o.ID].Load(), Zxid: int64(o.Match)})
+			Queued: l.ControlBytes + l.BulkBytes, Requests: f.requests(o.ID), Zxid: int64(o.Match)})
 	}
 	return list
 }
@@ -205,7 +207,7 @@ func (f adminFacts) Health() []show.Check {
 	case f.ReadOnly():
 		clients.Problem = "no quorum is reached: only read-only clients are served"
 	case !f.Serving():
-		role := *f.standing.role.Load()
+		role := *f.role()
 		text := explainRole(role)
 		if role.Awaits != "" {
 			text += "; " + role.Awaits

@@ -21,6 +21,7 @@ import (
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 const defaultTraceMask = 306 // Apache's
@@ -28,20 +29,21 @@ const defaultTraceMask = 306 // Apache's
 // words makes what a server shows of itself, by four-letter words and by the pages of the
 // AdminServer.
 type words struct {
-	cfg      *config.Config
-	live     func() *config.Config
-	metrics  *monitor.Metrics
-	clock    *base.Clock
-	standing *standing
-	service  serviceView
-	fs       vfs.FS
-	state    *state.State
-	tracker  *session.Tracker
-	digests  *digestLog
-	clients  *clients.Clients // set by the start
-	trace    atomic.Int64     // the trace mask, which has no effect
-	read     func() *show.View
-	joiners  func(*show.View) []show.Joiner
+	cfg     *config.Config
+	live    func() *config.Config
+	metrics *monitor.Metrics
+	clock   *base.Clock
+	role    func() *zab.Status
+	lists   func() *memberLists
+	service serviceView
+	fs      vfs.FS
+	state   *state.State
+	tracker *session.Tracker
+	digests *digestLog
+	clients *clients.Clients // set by the start
+	trace   atomic.Int64     // the trace mask, which has no effect
+	read    func() *show.View
+	joiners func(*show.View) []show.Joiner
 }
 
 // source is a show.Source: the server as one connection sees it.
@@ -192,7 +194,7 @@ func (f source) sessions(ofCopy bool) show.Sessions {
 	if s.LocalEnabled = f.cfg.LocalSessions; s.LocalEnabled {
 		s.Local = f.sessionBuckets(f.clients.LocalBuckets())
 	}
-	if s.Learner = f.cfg.Replicated() && !f.standing.leads(); s.Learner {
+	if s.Learner = f.cfg.Replicated() && f.role().Role != zab.Leading; s.Learner {
 		s.Timeouts = f.learnerSessions()
 		return s
 	}

@@ -137,20 +137,20 @@ func (r *readers) start(o Options, id uint8) error {
 // newWords returns what is shown of the readers: there are no members, and no log.
 func (r *readers) newWords(tracker *session.Tracker) *words {
 	w := &words{
-		cfg:      r.cfg,
-		live:     func() *config.Config { return r.cfg },
-		metrics:  r.metrics,
-		clock:    &r.clock,
-		standing: &standing{},
-		service:  &service{},
-		fs:       vfs.OS{},
-		state:    r.state,
-		tracker:  tracker,
-		digests:  newDigestLog(),
-		read:     r.read,
-		joiners:  func(*show.View) []show.Joiner { return nil },
+		cfg:     r.cfg,
+		live:    func() *config.Config { return r.cfg },
+		metrics: r.metrics,
+		clock:   &r.clock,
+		role:    func() *zab.Status { return &zab.Status{} },
+		lists:   func() *memberLists { return nil },
+		service: &service{},
+		fs:      vfs.OS{},
+		state:   r.state,
+		tracker: tracker,
+		digests: newDigestLog(),
+		read:    r.read,
+		joiners: func(*show.View) []show.Joiner { return nil },
 	}
-	w.standing.role.Store(&zab.Status{})
 	w.trace.Store(defaultTraceMask)
 	return w
 }

@@ -63,18 +63,19 @@ func (b backend) Shows(origin uint64) show.Source   { return b.shows(origin) }
 
 func newWords(s *Server) *words {
 	w := &words{
-		cfg:      s.cfg,
-		live:     s.live.Load,
-		metrics:  s.metrics,
-		clock:    &s.clock,
-		standing: &s.standing,
-		service:  &s.service,
-		fs:       s.fs,
-		state:    &s.state,
-		tracker:  s.tracker,
-		digests:  s.digests,
-		read:     s.read,
-		joiners:  s.joiners,
+		cfg:     s.cfg,
+		live:    s.live.Load,
+		metrics: s.metrics,
+		clock:   &s.clock,
+		role:    s.standing.role.Load,
+		lists:   s.standing.lists.Load,
+		service: &s.service,
+		fs:      s.fs,
+		state:   &s.state,
+		tracker: s.tracker,
+		digests: s.digests,
+		read:    s.read,
+		joiners: s.joiners,
 	}
 	w.trace.Store(defaultTraceMask)
 	return w

@@ -28,7 +28,7 @@ func (f source) quorumSettings() *show.Quorum {
 		text, _ := f.state.Tree.Data(datatree.ConfigPath)
 		f.state.RUnlock()
 		if len(text) == 0 && !f.Serving() { // the ensemble is not founded yet
-			text = f.standing.lists.Load().newest.Text
+			text = f.lists().newest.Text
 		}
 		q.Membership = string(text)
 	}

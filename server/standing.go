@@ -29,6 +29,9 @@ func (st *standing) leads() bool { return st.role.Load().Role == zab.Leading }
 // listed reports whether a server is a member.
 func (st *standing) listed(id zab.SID) bool { return st.lists.Load().settled.Find(id) != nil }
 
+// forwarded returns how many requests a server has forwarded to this one.
+func (st *standing) forwarded(by zab.SID) uint64 { return st.requests[by].Load() }
+
 // memberLists are the lists of members that decide: see zab.Core.Lists. They are
 // immutable.
 type memberLists struct {
