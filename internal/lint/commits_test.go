@@ -3,6 +3,7 @@ package lint
 import (
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -60,6 +61,23 @@ func TestWrongMessage(t *testing.T) {
 	} {
 		if got := wrongMessage(test.message); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
 			t.Errorf("%q: %q, want %q", test.message, got, test.want)
+		}
+	}
+}
+
+// TestNoPrograms checks that no program that was built in a folder of the project is in a commit.
+func TestNoPrograms(t *testing.T) {
+	const most = 1 << 20
+	out, err := exec.Command("git", "-C", root, "ls-tree", "-r", "-l", "-z", "HEAD").Output()
+	if err != nil {
+		t.Log("the history is not here")
+		return
+	}
+	for entry := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		about, name, _ := strings.Cut(entry, "\t")
+		fields := strings.Fields(about) // mode, type, object, size
+		if size, err := strconv.Atoi(fields[len(fields)-1]); err != nil || size > most {
+			t.Errorf("%s has %d bytes, more than %d (%v)", name, size, most, err)
 		}
 	}
 }
