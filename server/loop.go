@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/server/base"
@@ -340,6 +341,9 @@ type HaltError struct{ Reason string }
 
 func (e *HaltError) Error() string { return "replication: " + e.Reason }
 
+// levels are the logger's levels of the core's events.
+var levels = [...]zapcore.Level{zab.Debug: zap.DebugLevel, zab.Info: zap.InfoLevel, zab.Warn: zap.WarnLevel, zab.Error: zap.ErrorLevel}
+
 // logEvents logs the core's events.
 func (l *loop) logEvents() {
 	for _, e := range l.out.Events {
@@ -347,16 +351,7 @@ func (l *loop) logEvents() {
 		if e.Peer != 0 {
 			fields = append(fields, zap.Uint8("peer", uint8(e.Peer)))
 		}
-		switch e.Level {
-		case 0:
-			l.log.Debug(e.Text, fields...)
-		case 1:
-			l.log.Info(e.Text, fields...)
-		case 2:
-			l.log.Warn(e.Text, fields...)
-		default:
-			l.log.Error(e.Text, fields...)
-		}
+		l.log.Log(levels[e.Level], e.Text, fields...)
 	}
 }
 

@@ -139,16 +139,16 @@ func (r *Replica) runAutopilot() {
 	switch {
 	case errors.Is(err, zab.ErrNotLeading):
 	case err != nil:
-		r.event(2, 0, fmt.Sprintf("autopilot can't change the members to %v: %v", &next, err))
+		r.event(zab.Warn, 0, fmt.Sprintf("autopilot can't change the members to %v: %v", &next, err))
 	case len(demote) > 0:
 		pilot.Changed()
 		r.stats.Demoted += int64(len(demote))
-		r.event(1, demote[0], fmt.Sprintf("autopilot makes observers of the voters %v, which are gone for longer than %v; the voters left are %d, and %d of them can fail",
+		r.event(zab.Info, demote[0], fmt.Sprintf("autopilot makes observers of the voters %v, which are gone for longer than %v; the voters left are %d, and %d of them can fail",
 			demote, pilot.After, next.NumVoters(), (next.NumVoters()-1)/2))
 	default:
 		pilot.Changed()
 		r.stats.Promoted += int64(len(promote))
-		r.event(1, promote[0], fmt.Sprintf("autopilot makes voters of %v again, which are back and up to date", promote))
+		r.event(zab.Info, promote[0], fmt.Sprintf("autopilot makes voters of %v again, which are back and up to date", promote))
 	}
 }
 
@@ -156,7 +156,7 @@ func (r *Replica) runAutopilot() {
 func (r *Replica) warnOfGroups(list *zab.Members) {
 	if list.Hierarchical && !r.leading.warned {
 		r.leading.warned = true
-		r.event(2, 0, "the members have groups or weights: autopilot does nothing")
+		r.event(zab.Warn, 0, "the members have groups or weights: autopilot does nothing")
 	}
 }
 

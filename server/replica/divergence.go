@@ -55,7 +55,7 @@ func (r *Replica) compareDigests(rep *digestReports) {
 	r.stats.DigestMismatches++
 	right, ok := r.majorityDigest(rep)
 	if !ok {
-		r.event(3, 0, fmt.Sprintf("the trees of servers differ at %v, and no majority agrees yet: compare their digests (four-letter word hash)", rep.zxid))
+		r.event(zab.Error, 0, fmt.Sprintf("the trees of servers differ at %v, and no majority agrees yet: compare their digests (four-letter word hash)", rep.zxid))
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(rep.digests)) {
@@ -65,7 +65,7 @@ func (r *Replica) compareDigests(rep *digestReports) {
 			r.Core.Transfer() // if no server can take over, an election follows
 			r.diverged(rep.zxid)
 		default:
-			r.event(3, id, fmt.Sprintf("the tree of the server at %v differs from those of a majority: it has to stop", rep.zxid))
+			r.event(zab.Error, id, fmt.Sprintf("the tree of the server at %v differs from those of a majority: it has to stop", rep.zxid))
 			r.send(id, r.links[id], frameDiverged, appendDigest(beginFrame(nil, r.status.Epoch), rep.zxid, right))
 		}
 	}

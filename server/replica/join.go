@@ -30,7 +30,7 @@ func (r *Replica) askToJoin() {
 		return
 	}
 	r.joinAt = now + joinRetry
-	r.event(1, r.status.Leader, "asks the leader to add this server to the members, as an observer")
+	r.event(zab.Info, r.status.Leader, "asks the leader to add this server to the members, as an observer")
 	begin := r.beginFrame()
 	r.buf = append(r.buf, r.o.Join...)
 	r.toLeader(frameJoin, begin)
@@ -58,9 +58,9 @@ func (r *Replica) hearJoin(peer zab.SID, line string) {
 	switch {
 	case errors.Is(err, zab.ErrNotLeading), errors.Is(err, zab.ErrMembersPending):
 	case err != nil:
-		r.event(2, peer, fmt.Sprintf("a server asks to be added to the members, and is refused: %v", err))
+		r.event(zab.Warn, peer, fmt.Sprintf("a server asks to be added to the members, and is refused: %v", err))
 	default:
-		r.event(1, peer, "adds a server that asked for it to the members, as an observer")
+		r.event(zab.Info, peer, "adds a server that asked for it to the members, as an observer")
 	}
 }
 

@@ -548,7 +548,7 @@ func (r *Replica) doomed(s *session.Session, id jute.SessionID) bool {
 // that the session has stays.
 func (r *Replica) refuseAhead(sub *Submission, last jute.Zxid) {
 	req := &sub.Request
-	r.event(1, ServerOf(req.Origin), fmt.Sprintf("does not resume session %v: its client has seen %v, and %v is the last", req.Session, sub.Seen, last))
+	r.event(zab.Info, ServerOf(req.Origin), fmt.Sprintf("does not resume session %v: its client has seen %v, and %v is the last", req.Session, sub.Seen, last))
 	r.placeBarrier(barrier{origin: req.Origin, session: req.Session, code: jute.ErrSessionMoved})
 }
 

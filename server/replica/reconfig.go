@@ -39,7 +39,7 @@ func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 	zxid, err := r.changeMembers(&change)
 	switch {
 	case err == nil:
-		r.event(1, 0, fmt.Sprintf("session %v changes the members at %v", req.Session, zxid))
+		r.event(zab.Info, 0, fmt.Sprintf("session %v changes the members at %v", req.Session, zxid))
 		r.placeBarrier(barrier{origin: req.Origin})
 		return true, true
 	case errors.Is(err, zab.ErrNotLeading):
@@ -49,7 +49,7 @@ func (r *Replica) reconfigure(req *evaluate.Request) (done, ok bool) {
 	if !change.Allowed {
 		return false, true // its text is in no log
 	}
-	r.event(2, 0, fmt.Sprintf("a change of the members that session %v asked for is refused: %v", req.Session, err))
+	r.event(zab.Warn, 0, fmt.Sprintf("a change of the members that session %v asked for is refused: %v", req.Session, err))
 	return false, true
 }
 
@@ -99,13 +99,13 @@ func (r *Replica) changeMembers(change *evaluate.Reconfig) (jute.Zxid, error) {
 		return 0, err
 	}
 	for _, remark := range remarks {
-		r.event(2, 0, remark)
+		r.event(zab.Warn, 0, remark)
 	}
 	list.Commanded = true
 	late := r.Core.LateVoters(&list)
 	zxid, err := r.Core.ProposeMembers(list)
 	if err == nil && len(late) > 0 {
-		r.event(2, late[0], fmt.Sprintf("the change of the members at %v gives a vote to servers that are not there or not up to date: %v. "+
+		r.event(zab.Warn, late[0], fmt.Sprintf("the change of the members at %v gives a vote to servers that are not there or not up to date: %v. "+
 			"Of %d voters a majority must be up, so fewer failures are tolerated until they are; start them, or remove them", zxid, late, list.NumVoters()))
 	}
 	return zxid, err

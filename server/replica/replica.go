@@ -290,7 +290,7 @@ func (r *Replica) Stats() Stats { return r.stats }
 
 func (r *Replica) now() int64 { return r.o.Now().Milliseconds() }
 
-func (r *Replica) event(level uint8, peer zab.SID, text string) {
+func (r *Replica) event(level zab.Level, peer zab.SID, text string) {
 	r.events = append(r.events, zab.Event{Level: level, Peer: peer, Text: text})
 }
 
@@ -319,9 +319,9 @@ func (r *Replica) watchQuorumDisks() {
 	}
 	r.fullDisk = full
 	if full {
-		r.event(3, 0, "the disks of too many servers are full for a quorum: writes are refused until there is room")
+		r.event(zab.Error, 0, "the disks of too many servers are full for a quorum: writes are refused until there is room")
 	} else {
-		r.event(1, 0, "a quorum has room on its disks")
+		r.event(zab.Info, 0, "a quorum has room on its disks")
 	}
 }
 

@@ -56,6 +56,6 @@ func (c *Core) attachAdmission(e *Entry) {
 
 // admit records that the entry z admits the waiting server.
 func (c *Core) admit(z jute.Zxid) {
-	c.event(1, c.admitting.Server, fmt.Sprintf("a server that had no data, or lost some, is admitted at %v", z))
+	c.event(Info, c.admitting.Server, fmt.Sprintf("a server that had no data, or lost some, is admitted at %v", z))
 	c.admitting = Admission{}
 }

@@ -157,7 +157,7 @@ func New(opt Options, r Recovered) *Core {
 // The ensemble may continue without it and reuse the same zxids for other entries, so this
 // history must never again pass for the ensemble's.
 func (c *Core) becomeStandalone() {
-	c.event(2, 0, fmt.Sprintf("the data is a member's of ensemble %x: alone, this server continues with its own history, and can't return to that ensemble with it", c.tip.Init.Cluster))
+	c.event(Warn, 0, fmt.Sprintf("the data is a member's of ensemble %x: alone, this server continues with its own history, and can't return to that ensemble with it", c.tip.Init.Cluster))
 	m := Marker{Leader: c.opt.ID, Boot: c.opt.Boot, Alone: true}
 	c.append(Entry{Zxid: jute.MakeZxid(c.appended.Epoch()+1, 0), Prev: c.appended, Type: EntryMarker, Data: m.Append(nil)})
 }
@@ -246,7 +246,7 @@ func (c *Core) Tick(now uint64, wallMs int64) {
 // onPause handles a stop of the process for gap ms. No peer counts as silent for that time.
 // A leader may have been replaced meanwhile, so a quorum has to confirm it.
 func (c *Core) onPause(gap uint64) {
-	c.event(2, 0, fmt.Sprintf("stopped for %d ms", gap))
+	c.event(Warn, 0, fmt.Sprintf("stopped for %d ms", gap))
 	switch c.status.Role {
 	case SyncingLeader, Leading:
 		c.ledAt = c.now
@@ -269,7 +269,7 @@ func (c *Core) PeerUp(id SID, gen uint64, in Introduction) {
 		return
 	}
 	if id == 0 || id == c.opt.ID {
-		c.event(3, id, "a peer shows the id of this server: two servers have the same myid, or the address is this server's own")
+		c.event(Error, id, "a peer shows the id of this server: two servers have the same myid, or the address is this server's own")
 		return
 	}
 	p := c.addPeer(id)
@@ -342,7 +342,7 @@ func (c *Core) Recv(from SID, gen uint64, m *Message) {
 	// member, so the cluster id of a peer in ours is not checked.
 	if own := c.settled.Init.Cluster; !p.syncedHere && m.Cluster != own && m.Cluster != (ID{}) && own != (ID{}) {
 		p.refused, p.ignoredFrom = true, c.now
-		c.event(3, from, fmt.Sprintf("a peer belongs to another ensemble: its id is %x, ours %x; one of the two has the other's data directory or address", m.Cluster, own))
+		c.event(Error, from, fmt.Sprintf("a peer belongs to another ensemble: its id is %x, ours %x; one of the two has the other's data directory or address", m.Cluster, own))
 		c.stopLearner(p)
 		return
 	}
@@ -660,7 +660,7 @@ func (c *Core) setStatus(s Status) {
 // refresh updates the status after the history or the peers changed.
 func (c *Core) refresh() { c.setStatus(c.status) }
 
-func (c *Core) event(level uint8, peer SID, text string) {
+func (c *Core) event(level Level, peer SID, text string) {
 	c.events = append(c.events, Event{Level: level, Text: text, Peer: peer})
 }
 
@@ -668,7 +668,7 @@ func (c *Core) event(level uint8, peer SID, text string) {
 // operator can decide which data to keep.
 func (c *Core) halt(reason string) {
 	c.leaveRole()
-	c.event(3, 0, "halted: "+reason)
+	c.event(Error, 0, "halted: "+reason)
 	c.setStatus(Status{Role: Halted, Epoch: c.appended.Epoch(), Reason: reason})
 }
 

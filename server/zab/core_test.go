@@ -150,7 +150,7 @@ func TestForeigners(t *testing.T) {
 	l.take()
 	bad := 0
 	for _, e := range l.events {
-		if e.Level == 3 {
+		if e.Level == Error {
 			bad++
 		}
 	}

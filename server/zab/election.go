@@ -298,7 +298,7 @@ func (c *Core) nextEpoch() uint32 {
 func (c *Core) campaign(transfer uint32) {
 	e := c.nextEpoch()
 	if e > maxEpoch {
-		c.event(3, 0, fmt.Sprintf("no epochs are left: the highest is %d", e-1))
+		c.event(Error, 0, fmt.Sprintf("no epochs are left: the highest is %d", e-1))
 		return
 	}
 	c.leaveRole()

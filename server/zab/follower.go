@@ -74,7 +74,7 @@ func (c *Core) onSync(p *peer, m *Message) {
 	at := m.Zxid
 	switch {
 	case !c.tip.contains(at):
-		c.event(2, p.id, fmt.Sprintf("asked to continue after %v, which this server does not have", at))
+		c.event(Warn, p.id, fmt.Sprintf("asked to continue after %v, which this server does not have", at))
 		c.nonce = 0 // the next summary must not match the same answer
 		return
 	case at < c.committed:
@@ -104,7 +104,7 @@ func (c *Core) truncate(z jute.Zxid) {
 	if z == c.appended {
 		return
 	}
-	c.event(1, c.promise.To, fmt.Sprintf("dropped the entries after %v up to %v: they never were committed", z, c.appended))
+	c.event(Info, c.promise.To, fmt.Sprintf("dropped the entries after %v up to %v: they never were committed", z, c.appended))
 	c.history.truncate(z)
 	for i := range c.inFlight {
 		c.inFlight[i].last = min(c.inFlight[i].last, z)
@@ -164,13 +164,13 @@ func (c *Core) acceptable(e *Entry) error {
 
 // entriesLost handles the loss of entries that the leader sent.
 func (c *Core) entriesLost(p *peer, why string) {
-	c.events = append(c.events, Event{Level: 2, Peer: p.id, Text: "entries were lost on the way: " + why, Lost: true})
+	c.events = append(c.events, Event{Level: Warn, Peer: p.id, Text: "entries were lost on the way: " + why, Lost: true})
 	c.requestSync(p, why)
 }
 
 // requestSync asks the leader to synchronize this server again.
 func (c *Core) requestSync(p *peer, why string) {
-	c.event(0, p.id, "has to be synchronized again: "+why)
+	c.event(Debug, p.id, "has to be synchronized again: "+why)
 	c.streaming, c.snapToken = false, 0
 	c.sendFollow(p)
 }
@@ -368,7 +368,7 @@ func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) bool {
 		c.requestSync(p, fmt.Sprintf("the snapshot at %v is of no use: up to %v all is here", snap.Zxid, max(c.committed, c.common)))
 		return false
 	}
-	c.event(1, from, fmt.Sprintf("installs the snapshot at %v", snap.Zxid))
+	c.event(Info, from, fmt.Sprintf("installs the snapshot at %v", snap.Zxid))
 	c.replace(&snap)
 	c.durable = c.handed
 	for i := range c.inFlight {

@@ -34,7 +34,7 @@ func (c *Core) reportAwaited() {
 		return
 	}
 	c.reportedAwaits = waits
-	c.event(2, 0, fmt.Sprintf("no leader for %d s: %s", (c.now-c.seekingFrom)/1000, waits))
+	c.event(Warn, 0, fmt.Sprintf("no leader for %d s: %s", (c.now-c.seekingFrom)/1000, waits))
 }
 
 // awaits returns what is missing for a leader, as far as this server can see, or "" if nothing is:

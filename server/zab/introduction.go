@@ -81,7 +81,7 @@ func (c *Core) compareFiles(p *peer, in *Introduction) {
 	}
 	p.reported = text
 	if p.sameFile {
-		c.event(1, p.id, fmt.Sprintf("the configuration files of both servers have the same members now: %v", &c.opt.Members))
+		c.event(Info, p.id, fmt.Sprintf("the configuration files of both servers have the same members now: %v", &c.opt.Members))
 		return
 	}
 	if c.anchored() && c.tip.Members.Commanded || c.opt.AdmitLearners && (c.anchored() || in.List != 0) {
@@ -94,5 +94,5 @@ func (c *Core) compareFiles(p *peer, in *Introduction) {
 	case c.anchored():
 		counts = fmt.Sprintf("what counts are the members %v, which the history has had since %v", c.tip.Members, c.tip.Members.Version)
 	}
-	c.event(3, p.id, fmt.Sprintf("the configuration files differ: that of the other server has the members %v, that of this one %v; %s", text, &c.opt.Members, counts))
+	c.event(Error, p.id, fmt.Sprintf("the configuration files differ: that of the other server has the members %v, that of this one %v; %s", text, &c.opt.Members, counts))
 }

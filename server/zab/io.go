@@ -197,9 +197,21 @@ type PeerStatus struct {
 	AnswersUntil uint64
 }
 
+// Level is the level of an Event in the log.
+type Level uint8
+
+const (
+	Debug Level = iota
+	Info
+	Warn
+	Error
+)
+
+func (l Level) String() string { return [...]string{"debug", "info", "warn", "error"}[l] }
+
 // Event is a message for the log.
 type Event struct {
-	Level uint8 // 0 debug, 1 info, 2 warning, 3 error
+	Level Level
 	Text  string
 	Peer  SID // 0 if it concerns no peer
 	// Lost means that entries from a leader did not arrive, or arrived out of order. A correct

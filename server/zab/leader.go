@@ -68,7 +68,7 @@ func (c *Core) establish() {
 		s := c.status
 		s.Epoch = c.epoch
 		c.setStatus(s)
-		c.event(1, 0, fmt.Sprintf("renewed the epoch: %d", c.epoch))
+		c.event(Info, 0, fmt.Sprintf("renewed the epoch: %d", c.epoch))
 	} else {
 		c.since = c.epoch
 		c.beginLeading()

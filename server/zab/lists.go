@@ -159,19 +159,19 @@ func (c *Core) reportList() {
 		if c.opt.AdmitLearners {
 			advice = "use reconfig"
 		}
-		c.event(2, 0, fmt.Sprintf("this server is not a member: the members are %v since %v. It has the data and serves clients, but has no vote. "+
+		c.event(Warn, 0, fmt.Sprintf("this server is not a member: the members are %v since %v. It has the data and serves clients, but has no vote. "+
 			"If it was removed, stop it; to add it, %s", list, list.Version, advice))
 		return
 	}
 	same := list.Same(&c.opt.Members)
 	switch {
 	case list.Commanded && first && !same:
-		c.event(2, 0, fmt.Sprintf("the members are %v since %v, by a command or autopilot, and the configuration file of this server has %v: the former count",
+		c.event(Warn, 0, fmt.Sprintf("the members are %v since %v, by a command or autopilot, and the configuration file of this server has %v: the former count",
 			list, list.Version, &c.opt.Members))
 	case list.Commanded && !first:
-		c.event(1, 0, fmt.Sprintf("the members are %v since %v, by a command or autopilot", list, list.Version))
+		c.event(Info, 0, fmt.Sprintf("the members are %v since %v, by a command or autopilot", list, list.Version))
 	case !same:
-		c.event(2, 0, fmt.Sprintf("the members are %v since %v, and the configuration file of this server has %v: the former count. "+
+		c.event(Warn, 0, fmt.Sprintf("the members are %v since %v, and the configuration file of this server has %v: the former count. "+
 			"Files change the members when those of a majority, and the leader's, have the same new list", list, list.Version, &c.opt.Members))
 	}
 }
@@ -195,7 +195,7 @@ func (c *Core) tickMembers() {
 		return
 	}
 	if !c.refusedMembers.Same(file) {
-		c.event(1, 0, fmt.Sprintf("the configuration files of a majority have the members %v instead of %v: the ensemble is going to change to them", file, c.members()))
+		c.event(Info, 0, fmt.Sprintf("the configuration files of a majority have the members %v instead of %v: the ensemble is going to change to them", file, c.members()))
 		c.refusedMembers = *file
 	}
 	for _, p := range c.peers {
@@ -204,7 +204,7 @@ func (c *Core) tickMembers() {
 		}
 	}
 	if z, err := c.ProposeMembers(*file); err == nil {
-		c.event(1, 0, fmt.Sprintf("changes the members to %v at %v", file, z))
+		c.event(Info, 0, fmt.Sprintf("changes the members to %v at %v", file, z))
 	}
 }
 

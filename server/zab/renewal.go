@@ -48,11 +48,11 @@ func (c *Core) tickRenewal() {
 func (c *Core) renew() {
 	e := max(c.nextEpoch(), c.renewTo+1)
 	if e > maxEpoch {
-		c.event(3, 0, fmt.Sprintf("no epochs are left: the highest is %d", e-1))
+		c.event(Error, 0, fmt.Sprintf("no epochs are left: the highest is %d", e-1))
 		c.renewTo = 0
 		return
 	}
-	c.event(1, 0, fmt.Sprintf("renews its epoch: %d instead of %d", e, c.epoch))
+	c.event(Info, 0, fmt.Sprintf("renews its epoch: %d instead of %d", e, c.epoch))
 	c.renewing, c.renewed, c.lastRenewal, c.renewTo = true, true, c.now, 0
 	c.askPromises(e)
 }

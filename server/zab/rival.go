@@ -37,7 +37,7 @@ func (c *Core) onHigherEpoch(p *peer, epoch uint32) {
 		return
 	}
 	c.others.heard = epoch
-	c.event(2, p.id, fmt.Sprintf("heard of epoch %d while leading epoch %d: confirms nothing until a majority says that this server still leads", epoch, c.epoch))
+	c.event(Warn, p.id, fmt.Sprintf("heard of epoch %d while leading epoch %d: confirms nothing until a majority says that this server still leads", epoch, c.epoch))
 	c.requireConfirmation()
 }
 
@@ -97,5 +97,5 @@ func (c *Core) twoLeaders(p *peer, epoch uint32, list jute.Zxid) {
 		c.halt(text)
 		return
 	}
-	c.event(3, p.id, text)
+	c.event(Error, p.id, text)
 }

@@ -334,8 +334,8 @@ func (s *server) listLog() string {
 func (s *server) warnings() string {
 	var list []string
 	for _, e := range s.events {
-		if e.Level >= 2 {
-			list = append(list, fmt.Sprintf("%d: %s", e.Level, e.Text))
+		if e.Level >= Warn {
+			list = append(list, fmt.Sprintf("%v: %s", e.Level, e.Text))
 		}
 	}
 	s.events = nil

@@ -216,7 +216,7 @@ func (c *Core) checkSighting(p *peer, in *Introduction) {
 		return
 	case old.shows(in.Starts):
 	case in.Vouched:
-		c.event(2, p.id, fmt.Sprintf("the log of the server was at record %d, and this is an older state of it; its operator vouches for it", old.Position))
+		c.event(Warn, p.id, fmt.Sprintf("the log of the server was at record %d, and this is an older state of it; its operator vouches for it", old.Position))
 	case oldCopyTrusted.Planted() || grownCopyTrusted.Planted() && p.start > old.Position:
 	default:
 		p.knownPosition = old.Position
@@ -231,7 +231,7 @@ func (c *Core) checkSighting(p *peer, in *Introduction) {
 func (c *Core) ignoreOldCopy(p *peer, why string) {
 	if p.doubted != p.boot {
 		p.doubted = p.boot
-		c.event(3, p.id, "the other server runs on an old copy of its data: "+why+". It has no vote until it has been brought up to date and is admitted again")
+		c.event(Error, p.id, "the other server runs on an old copy of its data: "+why+". It has no vote until it has been brought up to date and is admitted again")
 	}
 	if doubtedHeard.Planted() {
 		return
@@ -261,7 +261,7 @@ func (c *Core) onDoubt(p *peer, m *Message) {
 	if m.Zxid > c.appended {
 		seen = fmt.Sprintf("has seen it acknowledge %v, and its history ends at %v", m.Zxid, c.appended)
 	}
-	c.event(3, p.id, "the data of this server is an old copy: the other server "+seen+". "+
+	c.event(Error, p.id, "the data of this server is an old copy: the other server "+seen+". "+
 		"It has no vote until a leader has brought it up to date and it is admitted again, which happens by itself while a majority of the others is up. "+
 		"If all servers were restored from copies, and what came later is to be given up, start it with --accept-old-data")
 	c.disowned, c.damaged = true, true
@@ -276,10 +276,10 @@ func (c *Core) onDoubt(p *peer, m *Message) {
 func (c *Core) acceptOldData() {
 	i := slices.IndexFunc(c.tip.Admitted, func(a Admission) bool { return a.Server == c.opt.ID })
 	if i < 0 {
-		c.event(2, 0, "--accept-old-data has no effect: no ensemble has ever admitted the data of this server")
+		c.event(Warn, 0, "--accept-old-data has no effect: no ensemble has ever admitted the data of this server")
 		return
 	}
-	c.event(2, 0, "the operator vouches for the data of this server (--accept-old-data): it counts, although it may have forgotten what it confirmed")
+	c.event(Warn, 0, "the operator vouches for the data of this server (--accept-old-data): it counts, although it may have forgotten what it confirmed")
 	if a := c.tip.Admitted[i]; a.Incarnation != c.incarnation || c.damaged {
 		c.incarnation, c.damaged = a.Incarnation, false
 		c.unpersisted = append(c.unpersisted, LogOp{Kind: LogIncarnation, Incarnation: c.incarnation})

@@ -154,7 +154,7 @@ func (c *Core) startSync(p *peer) {
 		return
 	}
 	if at < s.commit {
-		c.event(3, p.id, fmt.Sprintf("the server says that %v is committed, but only up to %v it has the history of this one", s.commit, at))
+		c.event(Error, p.id, fmt.Sprintf("the server says that %v is committed, but only up to %v it has the history of this one", s.commit, at))
 	}
 	p.state, p.next, p.common = learnerStream, at, at
 	if c.needsSnapshot(at) {
@@ -280,7 +280,7 @@ func (c *Core) snapshotPlace(next *peer) bool {
 	if c.idle(gives) {
 		gives.yields = c.now + joinerPatience*c.opt.InitLimit
 	}
-	c.event(1, gives.id, fmt.Sprintf("the snapshot that is sent to it begins again later: server %d needs one", next.id))
+	c.event(Info, gives.id, fmt.Sprintf("the snapshot that is sent to it begins again later: server %d needs one", next.id))
 	c.askAgain(gives)
 	return true
 }
@@ -324,7 +324,7 @@ func (c *Core) SnapshotSent(peer SID, gen, token uint64, zxid jute.Zxid, ok bool
 		c.snapshotAcknowledged(p)
 		return
 	}
-	c.event(2, peer, "a snapshot was not delivered")
+	c.event(Warn, peer, "a snapshot was not delivered")
 	c.restartSync(p)
 }
 
@@ -473,7 +473,7 @@ func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, p
 		n++
 	}
 	if n == 0 {
-		c.event(2, peer, fmt.Sprintf("the log has nothing to send after %v", after))
+		c.event(Warn, peer, fmt.Sprintf("the log has nothing to send after %v", after))
 		c.restartSync(p)
 		return
 	}

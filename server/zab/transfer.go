@@ -27,7 +27,7 @@ func (c *Core) handOver(why string, to SID) {
 	if c.status.Role != Leading || c.handingOver || c.renewing || c.bestSuccessor(to) == nil {
 		return
 	}
-	c.event(1, 0, "hands over: "+why)
+	c.event(Info, 0, "hands over: "+why)
 	c.handingOver, c.handTo, c.successor = true, to, 0
 	c.handDeadline = c.now + c.opt.ElectionTimeout
 	for _, p := range c.peers {
@@ -93,7 +93,7 @@ func (c *Core) tickHandOver() {
 		return
 	}
 	c.handingOver, c.successor = false, 0
-	c.event(2, 0, "could not hand over in time")
+	c.event(Warn, 0, "could not hand over in time")
 	if !c.members().Voter(c.opt.ID) {
 		c.look("this server is no voter any more", 1)
 	}
