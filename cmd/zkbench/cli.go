@@ -51,11 +51,9 @@ reply, and reports throughput, latency and what the load cost the server.
 All that a run writes is below one node, /zb-XXXXXXXX, which it deletes at its
 end. The exit code is 1 if a reply was wrong or the run failed, and 2 for an
 error on the command line.`,
-		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SetVersionTemplate("{{.Version}}")
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	for _, w := range workloads {
@@ -72,6 +70,7 @@ error on the command line.`,
 	usage := func(err error) error { return usageError{err} }
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	commands.Strict(root, usage)
+	commands.Version(root, version)
 	return root
 }
 

@@ -87,7 +87,6 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		Example: "  zkd conf/zoo_sample.cfg\n  zkd --port 2182 --data-dir /tmp/zkd\n" +
 			"  zkd --config zoo.cfg --set tickTime=500\n  zkd --myid 2 zoo.cfg\n" +
 			"  zkd --join zk1:2181,zk2:2181 --advertise zk4 --data-dir /var/lib/zkd --set zkd.quorumSecretFile=/etc/zkd/secret",
-		Version:       versionLine(),
 		Args:          usageArgs(atMostAFile),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -109,7 +108,6 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.SetVersionTemplate("{{.Version}}")
 	fl := root.Flags()
 	fl.StringVarP(&f.config, "config", "c", "", "configuration file (zoo.cfg syntax)")
 	f.addSettings(root)
@@ -143,6 +141,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 	)
 	root.AddCommand(newProbes()...)
 	commands.Strict(root, func(err error) error { return usageError{err} })
+	commands.Version(root, versionLine())
 	return root
 }
 

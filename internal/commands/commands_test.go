@@ -109,3 +109,24 @@ func TestServerFlag(t *testing.T) {
 		}
 	}
 }
+
+// TestVersion asks for the version, whatever the root's arguments are, and runs the root otherwise.
+func TestVersion(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"--version", "prog 1\n"}, {"-v", "prog 1\n"}, {"--version x y", "prog 1\n"}, {"x", "ran"}, {"x y", "error"},
+	} {
+		var out strings.Builder
+		root := &cobra.Command{Use: "prog", Args: cobra.MaximumNArgs(1), SilenceErrors: true, SilenceUsage: true,
+			RunE: func(c *cobra.Command, _ []string) error { c.Print("ran"); return nil }}
+		Version(root, "prog 1\n")
+		root.SetArgs(strings.Fields(tt.args))
+		root.SetOut(&out)
+		root.SetErr(&out)
+		if err := root.Execute(); err != nil {
+			out.WriteString("error")
+		}
+		if out.String() != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.args, &out, tt.want)
+		}
+	}
+}

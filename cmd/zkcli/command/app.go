@@ -83,10 +83,14 @@ func (a *App) Close() { a.conn.close() }
 // returns the exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
 	root := a.root(&a.opts)
-	root.RunE = func(*cobra.Command, []string) error { return a.lines(ctx) }
-	root.Version = versionText()
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.Flags().Bool("version", false, "print the version of zkcli")
+	version := root.Flags().Bool("version", false, "print the version of zkcli")
+	root.RunE = func(*cobra.Command, []string) error {
+		if *version { // see commands.Version
+			_, err := fmt.Fprintln(a.out, versionText())
+			return err
+		}
+		return a.lines(ctx)
+	}
 	err := a.execute(ctx, root, &a.opts, args)
 	return ExitCode(a.reportWhy(ctx, err, a.opts.Format))
 }
