@@ -251,7 +251,7 @@ const theirs = `
 	github.com/hashicorp/go-msgpack:    server/datatree server/snapshot server/zab/transport
 	go.etcd.io/bbolt:                   server/snapshot
 	github.com/klauspost/compress:      migrate/apachefiles server/archive
-	github.com/minio/minio-go:          cmd/zkcli/backup
+	github.com/aws:                     cmd/zkcli/backup
 	github.com/johannesboyne/gofakes3:  tests
 	github.com/go-jose:                 server/auth/jwt tests
 	golang.org/x/sys:                   internal/vfs server/base cmd/zkcli/shell test/bench

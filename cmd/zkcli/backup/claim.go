@@ -25,7 +25,7 @@ func (f *Follower) Claim(ctx context.Context, to archive.Storage) error {
 		f.To = stagedDir{s, work}
 	case *objects:
 		name := fnv.New64a()
-		fmt.Fprint(name, s.client.EndpointURL(), s)
+		fmt.Fprintf(name, "%s %s", s.endpoint(), s)
 		work = filepath.Join(os.TempDir(), fmt.Sprintf("zkd-follow-%d-%x", os.Getuid(), name.Sum64()))
 		f.To, marked = stagedBucket{s, work}, newMarker(s)
 	default:

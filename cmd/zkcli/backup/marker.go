@@ -14,7 +14,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/minio/minio-go/v7"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
 const (
@@ -131,43 +132,37 @@ func (m *marker) write(ctx context.Context, etag string) error {
 	if err != nil {
 		return err
 	}
-	condition := minio.PutObjectOptions{}
-	if etag == "" {
-		condition.SetMatchETagExcept("*")
-	} else {
-		condition.SetMatchETag(etag)
-	}
-	put := func(o minio.PutObjectOptions) error {
-		_, err := m.client.PutObject(ctx, m.bucket, m.prefix+markerName, bytes.NewReader(b), int64(len(b)), o)
+	put := func(match, noneMatch *string) error {
+		_, err := m.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &m.bucket, Key: m.key(markerName), Body: bytes.NewReader(b), IfMatch: match, IfNoneMatch: noneMatch})
 		return err
 	}
-	err = put(condition)
-	switch status := minio.ToErrorResponse(err).StatusCode; {
+	if etag == "" {
+		err = put(nil, new("*"))
+	} else {
+		err = put(&etag, nil)
+	}
+	switch status := statusOf(err); {
 	case status == http.StatusPreconditionFailed, status == http.StatusConflict, status == http.StatusNotFound && etag != "":
 		return errTaken
 	case status == http.StatusNotImplemented:
-		err = put(minio.PutObjectOptions{})
+		err = put(nil, nil)
 	}
 	return m.failed("write", markerName, err)
 }
 
 // read returns the marker.
 func (m *marker) read(ctx context.Context) (c claim, etag string, err error) {
-	object, err := m.client.GetObject(ctx, m.bucket, m.prefix+markerName, minio.GetObjectOptions{})
+	object, err := m.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &m.bucket, Key: m.key(markerName)})
 	if err != nil {
 		return c, "", m.failed("read", markerName, err)
 	}
-	defer object.Close() // it was only read
-	info, err := object.Stat()
-	if err != nil {
-		return c, "", m.failed("read", markerName, err)
-	}
-	b, err := io.ReadAll(io.LimitReader(object, 4<<10))
+	defer object.Body.Close() // it was only read
+	b, err := io.ReadAll(io.LimitReader(object.Body, 4<<10))
 	if err == nil {
 		err = json.Unmarshal(b, &c)
 	}
 	if err != nil {
 		return c, "", fmt.Errorf("%v/%s is no marker of a follower: %w: if none works there, remove it", m.objects, markerName, err)
 	}
-	return c, cmp.Or(info.ETag, "-"), nil
+	return c, cmp.Or(aws.ToString(object.ETag), "-"), nil
 }

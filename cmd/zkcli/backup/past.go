@@ -16,7 +16,7 @@ import (
 
 // StateAt returns the state at a moment in an archive, or that of one backup in a file.
 func StateAt(ctx context.Context, from string, getenv func(string) string, at history.Moment) (*archive.Found, error) {
-	s, err := Storage(from, getenv)
+	s, err := Storage(ctx, from, getenv)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,17 +11,35 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
-	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/zkd-project/zkd/server/archive"
 )
 
-// Storage returns the storage that a name stands for: s3://BUCKET/PREFIX, or a directory. getenv
-// has what AWS's own tools read: AWS_ENDPOINT_URL, AWS_REGION, and the credentials, which may also be in
-// the file ~/.aws/credentials or come from the machine.
-func Storage(name string, getenv func(string) string) (archive.Storage, error) {
+const (
+	// partBytes is the size of the parts in which a larger file is uploaded. There may be maxParts.
+	partBytes = 16 << 20
+	maxParts  = 10_000
+	// uploads is how many parts are under way at a time.
+	uploads = 4
+	// attempts bounds how often a request is made.
+	attempts = 10
+)
+
+// Storage returns the storage with a name: s3://BUCKET/PREFIX, or a directory. getenv has AWS_ENDPOINT_URL
+// and AWS_REGION. All else is as AWS's own tools have it, from the environment, the files in ~/.aws and the
+// machine.
+func Storage(ctx context.Context, name string, getenv func(string) string) (archive.Storage, error) {
 	rest, ok := strings.CutPrefix(name, "s3://")
 	if !ok {
 		return archive.Dir(name), nil
@@ -29,29 +48,77 @@ func Storage(name string, getenv func(string) string) (archive.Storage, error) {
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		prefix += "/"
 	}
-	endpoint := getenv("AWS_ENDPOINT_URL")
-	if endpoint == "" {
-		endpoint = "https://s3.amazonaws.com"
-	}
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("AWS_ENDPOINT_URL is %q, which is no URL", endpoint)
-	}
-	client, err := minio.New(u.Host, &minio.Options{
-		Creds:  credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}}),
-		Secure: u.Scheme == "https",
-		Region: getenv("AWS_REGION"),
-	})
+	client, err := newClient(ctx, bucket, getenv("AWS_ENDPOINT_URL"), getenv("AWS_REGION"))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &objects{client: client, bucket: bucket, prefix: prefix}, nil
+	return &objects{client: client, bucket: bucket, prefix: prefix, part: partBytes}, nil
+}
+
+// newClient returns a client for a bucket. Without an endpoint it is one of AWS.
+func newClient(ctx context.Context, bucket, endpoint, region string) (*s3.Client, error) {
+	if u, err := url.Parse(endpoint); endpoint != "" && (err != nil || u.Host == "") {
+		return nil, fmt.Errorf("AWS_ENDPOINT_URL is %q, which is no URL", endpoint)
+	}
+	cfg, err := config.LoadDefaultConfig(ctx,
+		config.WithBaseEndpoint(endpoint),
+		config.WithRegion(region),
+		config.WithRetryMaxAttempts(attempts),
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.ResponseHeaderTimeout = time.Minute })),
+		// Other servers than AWS's refuse checksums that they do not know.
+		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
+		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired))
+	if err != nil {
+		return nil, err
+	}
+	options := func(o *s3.Options) {
+		o.UsePathStyle = o.BaseEndpoint != nil && takesPaths(*o.BaseEndpoint)
+		o.HTTPSignerV4 = signer{o.HTTPSignerV4}
+	}
+	if cfg.Region == "" {
+		cfg.Region = "us-east-1"
+		cfg.Region = cmp.Or(regionOf(ctx, s3.NewFromConfig(cfg, options), bucket), cfg.Region)
+	}
+	return s3.NewFromConfig(cfg, options), nil
+}
+
+// takesPaths reports whether a server takes the bucket in the path of a URL. Alibaba's takes it in the name of
+// the host only. Servers without a name for each bucket take it in the path only.
+func takesPaths(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	return err != nil || !strings.HasSuffix(u.Hostname(), ".aliyuncs.com")
+}
+
+// regionOf returns the region of a bucket, which signatures contain; "" if the server does not say it.
+func regionOf(ctx context.Context, client *s3.Client, bucket string) string {
+	out, err := client.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &bucket}, func(o *s3.Options) { o.RetryMaxAttempts = 1 })
+	if err == nil {
+		return aws.ToString(out.BucketRegion)
+	}
+	if r, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+		return r.Response.Header.Get("X-Amz-Bucket-Region")
+	}
+	return ""
+}
+
+// signer leaves a header out of signatures that proxies change: Google's would refuse each request.
+type signer struct{ s3.HTTPSignerV4 }
+
+// SignHTTP implements s3.HTTPSignerV4.
+func (s signer) SignHTTP(ctx context.Context, c aws.Credentials, r *http.Request, hash, service, region string, at time.Time, options ...func(*v4.SignerOptions)) error {
+	const name = "Accept-Encoding"
+	if accepts, ok := r.Header[name]; ok {
+		delete(r.Header, name)
+		defer func() { r.Header[name] = accepts }()
+	}
+	return s.HTTPSignerV4.SignHTTP(ctx, c, r, hash, service, region, at, options...)
 }
 
 // objects is a storage in a bucket of S3. An object appears as a whole, and is durable then.
 type objects struct {
-	client         *minio.Client
+	client         *s3.Client
 	bucket, prefix string
+	part           int64 // partBytes, but for tests
 }
 
 // String implements archive.Storage.
@@ -59,30 +126,37 @@ func (o *objects) String() string {
 	return "s3://" + o.bucket + "/" + strings.TrimSuffix(o.prefix, "/")
 }
 
+// endpoint returns the URL of the server.
+func (o *objects) endpoint() string {
+	return cmp.Or(aws.ToString(o.client.Options().BaseEndpoint), "https://s3.amazonaws.com")
+}
+
+// key returns the name of a file's object in the bucket.
+func (o *objects) key(name string) *string { return new(o.prefix + name) }
+
 // List implements archive.Storage.
 func (o *objects) List(ctx context.Context) (map[string]int64, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // it ends the listing
 	files := make(map[string]int64)
-	for info := range o.client.ListObjects(ctx, o.bucket, minio.ListObjectsOptions{Prefix: o.prefix}) {
-		if info.Err != nil {
-			return nil, o.failed("list", "", info.Err)
+	pages := s3.NewListObjectsV2Paginator(o.client, &s3.ListObjectsV2Input{Bucket: &o.bucket, Prefix: &o.prefix})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, o.failed("list", "", err)
 		}
-		files[strings.TrimPrefix(info.Key, o.prefix)] = info.Size
+		for _, object := range page.Contents {
+			files[strings.TrimPrefix(aws.ToString(object.Key), o.prefix)] = aws.ToInt64(object.Size)
+		}
 	}
 	return files, nil
 }
 
 // Open implements archive.Storage.
 func (o *objects) Open(ctx context.Context, name string) (io.ReadCloser, error) {
-	object, err := o.client.GetObject(ctx, o.bucket, o.prefix+name, minio.GetObjectOptions{})
-	if err == nil {
-		_, err = object.Stat() // before that nothing is asked
-	}
+	object, err := o.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &o.bucket, Key: o.key(name)})
 	if err != nil {
 		return nil, o.failed("read", name, err)
 	}
-	return object, nil
+	return object.Body, nil
 }
 
 // Create implements archive.Storage.
@@ -92,18 +166,66 @@ func (o *objects) Create() (*os.File, error) { return os.CreateTemp("", "zkd-bac
 func (o *objects) Put(ctx context.Context, f *os.File, name string) error {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err == nil {
-		_, err = o.client.PutObject(ctx, o.bucket, o.prefix+name, f, size, minio.PutObjectOptions{ContentType: "application/octet-stream"})
-		err = o.failed("write", name, err)
+		err = o.failed("write", name, o.upload(ctx, f, size, o.key(name)))
 	}
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
+var contentType = new("application/octet-stream")
+
+// upload makes an object of a file, in parts if it is large.
+func (o *objects) upload(ctx context.Context, f io.ReaderAt, size int64, key *string) error {
+	if size <= o.part {
+		_, err := o.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &o.bucket, Key: key, ContentType: contentType, Body: io.NewSectionReader(f, 0, size)})
+		return err
+	}
+	begun, err := o.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &o.bucket, Key: key, ContentType: contentType})
+	if err != nil {
+		return err
+	}
+	parts, err := o.uploadParts(ctx, f, size, &s3.UploadPartInput{Bucket: &o.bucket, Key: key, UploadId: begun.UploadId})
+	if err == nil {
+		_, err = o.client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: &o.bucket, Key: key, UploadId: begun.UploadId,
+			MultipartUpload: &types.CompletedMultipartUpload{Parts: parts}})
+	}
+	if err != nil { // the parts would stay, and cost
+		_, aborted := o.client.AbortMultipartUpload(context.WithoutCancel(ctx), &s3.AbortMultipartUploadInput{Bucket: &o.bucket, Key: key, UploadId: begun.UploadId})
+		err = errors.Join(err, aborted)
+	}
+	return err
+}
+
+// uploadParts uploads the parts of a file to an upload, some at a time.
+func (o *objects) uploadParts(ctx context.Context, f io.ReaderAt, size int64, to *s3.UploadPartInput) ([]types.CompletedPart, error) {
+	bytes := max(o.part, (size+maxParts-1)/maxParts)
+	parts := make([]types.CompletedPart, (size+bytes-1)/bytes)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var work sync.WaitGroup
+	for range min(uploads, len(parts)) {
+		work.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(parts)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				in := *to
+				in.PartNumber = new(int32(i + 1))
+				in.Body = io.NewSectionReader(f, i*bytes, min(bytes, size-i*bytes))
+				out, err := o.client.UploadPart(ctx, &in)
+				if err != nil {
+					cancel(err)
+					return
+				}
+				parts[i] = types.CompletedPart{ETag: out.ETag, PartNumber: in.PartNumber}
+			}
+		})
+	}
+	work.Wait()
+	return parts, context.Cause(ctx)
+}
+
 // Remove implements archive.Storage.
 func (o *objects) Remove(ctx context.Context, name string) error {
-	return o.failed("remove", name, o.client.RemoveObject(ctx, o.bucket, o.prefix+name, minio.RemoveObjectOptions{}))
+	_, err := o.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &o.bucket, Key: o.key(name)})
+	return o.failed("remove", name, err)
 }
 
 // failed returns the error of an operation, if there is one, in the terms of files.
@@ -111,7 +233,11 @@ func (o *objects) failed(what, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	switch minio.ToErrorResponse(err).StatusCode {
+	status := statusOf(err)
+	if api, ok := errors.AsType[smithy.APIError](err); ok { // the rest says how it was asked
+		err = api
+	}
+	switch status {
 	case http.StatusNotFound:
 		err = fmt.Errorf("%w (%w)", err, fs.ErrNotExist)
 	case http.StatusForbidden:
@@ -120,60 +246,10 @@ func (o *objects) failed(what, name string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, strings.TrimSuffix(o.String()+"/"+name, "/"), err)
 }
 
-// Copy copies what an archive has and a directory does not have. It verifies each file, and returns what
-// it has copied.
-func Copy(ctx context.Context, from *archive.Archive, to archive.Dir) (copied archive.Archive, err error) {
-	copied.Storage = to
-	has, err := to.List(ctx)
-	if err != nil {
-		return copied, err
+// statusOf returns the HTTP status of an error that the server has sent, otherwise 0.
+func statusOf(err error) int {
+	if r, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+		return r.HTTPStatusCode()
 	}
-	one := func(name string, size int64, verify func() error) (fresh bool, err error) {
-		if n, ok := has[name]; ok && n == size {
-			return false, nil
-		}
-		if err := copyFile(ctx, from, to, name); err != nil {
-			return false, err
-		}
-		if err := verify(); err != nil { // another copy must find that it is missing
-			return false, errors.Join(err, to.Remove(ctx, name))
-		}
-		return true, nil
-	}
-	local := &archive.Archive{Storage: to}
-	for _, b := range from.Bases {
-		fresh, err := one(b.Name, b.Bytes, func() error { return local.VerifyBase(ctx, &b) })
-		if err != nil {
-			return copied, err
-		}
-		if fresh {
-			copied.Bases = append(copied.Bases, b)
-		}
-	}
-	for _, s := range from.Segments {
-		fresh, err := one(s.Name, s.Bytes, func() error { return local.VerifySegment(ctx, &s) })
-		if err != nil {
-			return copied, err
-		}
-		if fresh {
-			copied.Segments = append(copied.Segments, s)
-		}
-	}
-	return copied, nil
-}
-
-func copyFile(ctx context.Context, from *archive.Archive, to archive.Dir, name string) error {
-	r, err := from.Open(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer r.Close() // it was only read
-	f, err := to.Create()
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(f, r); err != nil {
-		return errors.Join(err, f.Close(), os.Remove(f.Name()))
-	}
-	return to.Put(ctx, f, name)
+	return 0
 }

@@ -3,10 +3,14 @@ package backup
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
+	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/johannesboyne/gofakes3"
@@ -19,16 +23,28 @@ import (
 // bucket starts an S3 server with a bucket, and returns a storage there.
 func bucket(t *testing.T) archive.Storage {
 	t.Helper()
+	return seenBucket(t, "us-east-1", func(http.ResponseWriter, *http.Request) bool { return true })
+}
+
+// seenBucket is bucket where see gets each request first. It answers those for which it returns false.
+func seenBucket(t *testing.T, region string, see func(w http.ResponseWriter, r *http.Request) bool) archive.Storage {
+	t.Helper()
 	backend := s3mem.New()
 	if err := backend.CreateBucket("backups"); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(gofakes3.New(backend).Server())
+	s3 := gofakes3.New(backend).Server()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if see(w, r) {
+			s3.ServeHTTP(w, r)
+		}
+	}))
 	t.Cleanup(server.Close)
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	env := map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1"}
-	s, err := Storage("s3://backups/of/zkd", func(name string) string { return env[name] })
+	t.Setenv("HOME", t.TempDir()) // without settings
+	env := map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": region}
+	s, err := Storage(t.Context(), "s3://backups/of/zkd", func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,13 +146,105 @@ func TestCopyOfDamage(t *testing.T) {
 
 // TestStorage reads names.
 func TestStorage(t *testing.T) {
-	none := func(string) string { return "" }
+	none := func(name string) string { return map[string]string{"AWS_REGION": "us-east-1"}[name] }
 	for name, want := range map[string]string{"/backup": "/backup", "s3://b": "s3://b/", "s3://b/p/q/": "s3://b/p/q"} {
-		if s, err := Storage(name, none); err != nil || s.String() != want {
+		if s, err := Storage(t.Context(), name, none); err != nil || s.String() != want {
 			t.Errorf("%s: %v, %v", name, s, err)
 		}
 	}
-	if _, err := Storage("s3://b", func(string) string { return "here" }); err == nil {
+	if _, err := Storage(t.Context(), "s3://b", func(string) string { return "here" }); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestParts stores files of several sizes, in parts, and reads them. The parts of one that failed go.
+func TestParts(t *testing.T) {
+	var refuse atomic.Bool
+	var aborted atomic.Int32
+	to := seenBucket(t, "us-east-1", func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete {
+			aborted.Add(1)
+		}
+		if refuse.Load() && r.URL.Query().Get("partNumber") == "3" {
+			http.Error(w, "no", http.StatusForbidden)
+			return false
+		}
+		return true
+	}).(*objects)
+	to.part = 1000
+	put := func(content []byte) error {
+		f, err := to.Create()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(content); err != nil {
+			t.Fatal(err)
+		}
+		return to.Put(t.Context(), f, "file")
+	}
+	for _, size := range []int{0, 1, 1000, 1001, 2000, 9500} {
+		content := make([]byte, size)
+		rand.Read(content)
+		if err := put(content); err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		r, err := to.Open(t.Context(), "file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(r)
+		if err = errors.Join(err, r.Close()); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("%d bytes: read %d others, %v", size, len(got), err)
+		}
+		if files, err := to.List(t.Context()); err != nil || files["file"] != int64(size) {
+			t.Errorf("%d bytes: %v, %v", size, files, err)
+		}
+	}
+	refuse.Store(true)
+	if err := put(make([]byte, 5000)); !errors.Is(err, fs.ErrPermission) || aborted.Load() != 1 {
+		t.Errorf("error %v, %d uploads were aborted", err, aborted.Load())
+	}
+	if files, err := to.List(t.Context()); err != nil || files["file"] != 9500 {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// TestSignatures signs for the region of the bucket, which the server says if no setting does. It does not
+// sign the header that proxies change.
+func TestSignatures(t *testing.T) {
+	for _, tt := range []struct{ set, says, want string }{
+		{"eu-west-1", "eu-central-1", "eu-west-1"},
+		{"", "eu-central-1", "eu-central-1"},
+		{"", "", "us-east-1"},
+	} {
+		for _, status := range []int{http.StatusOK, http.StatusMovedPermanently} {
+			var signatures []string
+			to := seenBucket(t, tt.set, func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodHead {
+					signatures = append(signatures, r.Header.Get("Authorization"))
+					return true
+				}
+				if tt.says != "" {
+					w.Header().Set("X-Amz-Bucket-Region", tt.says)
+				}
+				w.WriteHeader(status)
+				return false
+			})
+			if _, err := to.List(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(signatures) != 1 || !strings.Contains(signatures[0], "/"+tt.want+"/s3/") || strings.Contains(signatures[0], "accept-encoding") {
+				t.Errorf("%+v: signed %q", tt, signatures)
+			}
+		}
+	}
+}
+
+// TestTakesPaths tells where the name of a bucket goes.
+func TestTakesPaths(t *testing.T) {
+	for endpoint, want := range map[string]bool{"http://localhost:9000": true, "https://storage.googleapis.com": true, "https://oss-cn-hangzhou.aliyuncs.com": false} {
+		if got := takesPaths(endpoint); got != want {
+			t.Errorf("%s: %t", endpoint, got)
+		}
 	}
 }

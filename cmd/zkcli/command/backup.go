@@ -108,7 +108,7 @@ func (c *Call) backup(ctx context.Context, o *backupOptions) error {
 
 // archive lists an archive.
 func (c *Call) archive(ctx context.Context, name string) (*archive.Archive, error) {
-	s, err := backup.Storage(name, c.App.getenv)
+	s, err := backup.Storage(ctx, name, c.App.getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) er
 	m := c.meter()
 	source.Progress = m.showBytes
 	var b *archive.Base
-	dir, err := backup.Storage(at, c.App.getenv)
+	dir, err := backup.Storage(ctx, at, c.App.getenv)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (c *Call) backupFollow(ctx context.Context, o *backupOptions, at string) er
 	if err != nil {
 		return err
 	}
-	to, err := backup.Storage(at, c.App.getenv)
+	to, err := backup.Storage(ctx, at, c.App.getenv)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (c *Call) backupSource(o *backupOptions) (*backup.Source, error) {
 
 // backupVerify verifies a backup, or all of a directory.
 func (c *Call) backupVerify(ctx context.Context, at string) error {
-	to, err := backup.Storage(at, c.App.getenv)
+	to, err := backup.Storage(ctx, at, c.App.getenv)
 	if err != nil {
 		return err
 	}
