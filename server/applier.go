@@ -92,7 +92,7 @@ func (a *applier) run(ctx context.Context) {
 			return
 		}
 		batch = a.handover.orders.Take(batch)
-		a.metrics.Orders.Observe(time.Duration(len(batch)), 1)
+		a.metrics.Orders.Observe(len(batch))
 		for rest := batch; len(rest) > 0; {
 			n := 0
 			for n < len(rest) && n < applyBatch && rest[n].Kind <= replica.OrderBarrier {
@@ -283,7 +283,7 @@ func (a *applier) unlock() {
 	a.changes.Wake()
 	a.observeTimes()
 	a.metrics.Applying.Observe(a.now()-a.at, 1)
-	a.metrics.ApplyWork.Observe(time.Duration(a.work), 1)
+	a.metrics.ApplyWork.Observe(a.work)
 	a.handover.progress()
 }
 
@@ -414,7 +414,7 @@ func (a *applier) prune(txn *datatree.Txn) {
 func (a *applier) fired(ev *datatree.Event, heard int) {
 	a.work += 1 + len(ev.Path)/pathWork + heard
 	if heard > 0 {
-		a.metrics.Fired[ev.Type].Observe(time.Duration(heard), 1)
+		a.metrics.Fired[ev.Type].Observe(heard)
 	}
 }
 

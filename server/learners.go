@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -246,7 +245,7 @@ func (l *learners) beginSending(peer zab.SID, size int64) *sending {
 	defer l.mu.Unlock()
 	x := &sending{size: size}
 	l.mu.sending[peer] = x
-	l.metrics.SendingSnapshots.Observe(time.Duration(len(l.mu.sending)), 1)
+	l.metrics.SendingSnapshots.Observe(len(l.mu.sending))
 	return x
 }
 

@@ -2,7 +2,6 @@ package server
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
@@ -28,7 +27,7 @@ func newLogWriter(log *wal.Log, replicated bool, m *monitor.Metrics, fail func(e
 			if d.Synced {
 				m.Fsync.Observe(d.Took, 1)
 			}
-			m.Batch.Observe(time.Duration(d.Records), 1)
+			m.Batch.Observe(d.Records)
 			w.durable.Store(d.Seq)
 			for _, hears := range [...]chan struct{}{w.progress, w.logged} {
 				select {

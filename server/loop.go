@@ -99,7 +99,7 @@ func (l *loop) run(ctx context.Context) {
 		case <-l.submissions.Ready:
 			l.replica.Advance()
 			batch = l.submissions.Take(batch)
-			l.metrics.Taken.Observe(time.Duration(len(batch)), 1)
+			l.metrics.Taken.Observe(len(batch))
 			l.metrics.EvaluationQueued.Add(int64(len(batch)))
 			l.replica.Submit(batch)
 			batch = l.submissions.Done(batch)
@@ -236,7 +236,7 @@ func (l *loop) turn() {
 	}
 	work, more := l.replica.Work()
 	if work > 0 {
-		l.metrics.TurnWork.Observe(time.Duration(work), 1)
+		l.metrics.TurnWork.Observe(work)
 	}
 	if more {
 		base.Notify(l.again)
@@ -379,7 +379,7 @@ func (l *loop) persist() {
 	n := l.stages.toLog(l.out.Persist, last, now)
 	if n > 0 {
 		l.metrics.LogQueued.Add(n)
-		l.metrics.Unlogged.Observe(time.Duration(l.stages.logging), 1)
+		l.metrics.Unlogged.Observe(int(l.stages.logging))
 		if !l.replica.Leads() {
 			l.metrics.LearnerProposals.Add(n)
 		}

@@ -109,7 +109,7 @@ func BenchmarkMetricsOfWrites(b *testing.B) {
 				}
 				m.QueueTime.Observe(now, int64(size))
 				m.Evaluation.Observe(now, int64(size))
-				m.Unlogged.Observe(now, 1)
+				m.Unlogged.Observe(size)
 				s.toLog(ops, 1, now)
 				m.Logged.Observe(now, int64(size))
 				s.persisted(1, now)
@@ -117,14 +117,14 @@ func BenchmarkMetricsOfWrites(b *testing.B) {
 					m.Committed.Observe(d, n)
 					m.QuorumAck.Observe(d, n)
 				})
-				m.Orders.Observe(now, 1)
+				m.Orders.Observe(size)
 				a.at, a.wall = now, 2
 				for i := range orders {
 					a.countTimes(&orders[i], txn)
 				}
 				a.observeTimes()
 				m.Applying.Observe(now, 1)
-				m.WaitingWrites.Observe(now, 1)
+				m.WaitingWrites.Observe(size)
 				m.Requests.Observe(jute.OpSetData, 0, now, int64(size))
 			}
 		})

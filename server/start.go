@@ -214,7 +214,7 @@ func (s *Server) useState(found *data.Recovered) {
 	s.metrics.Load.Observe(found.Took, 1)
 	s.metrics.LoadSnapshot.Observe(found.TookSnapshot, 1)
 	s.metrics.LoadLog.Observe(found.TookLog, 1)
-	s.metrics.LoadedTxns.Observe(time.Duration(found.Replayed), 1)
+	s.metrics.LoadedTxns.Observe(int(found.Replayed))
 	s.ident, s.state.Tree = found.Identity, found.Tree
 	for session, timeoutMs := range found.Tree.Sessions() {
 		s.tracker.Add(session, timeoutMs, millis(s.now()))

@@ -63,7 +63,7 @@ func (a *Answers) Wake() {
 	a.clients.throttler.relax()
 	a.countSame()
 	a.written.Flush()
-	a.clients.metrics.WaitingWrites.Observe(time.Duration(a.clients.throttler.waiting.Load()), 1)
+	a.clients.metrics.WaitingWrites.Observe(int(a.clients.throttler.waiting.Load()))
 }
 
 // countSame counts the answers that applier.Answered has collected.
@@ -138,7 +138,7 @@ func (a applier) Yield() { a.yield() }
 // ServedAll counts the reads that had waited for one answer.
 func (a applier) ServedAll(n int) {
 	a.namespace.Flush()
-	a.clients.metrics.ReadsAfterWrite.Observe(time.Duration(n), 1)
+	a.clients.metrics.ReadsAfterWrite.Observe(n)
 }
 
 // Fired passes on how many watchers got an event.

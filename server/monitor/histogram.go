@@ -7,13 +7,43 @@ import (
 	"time"
 )
 
-// Histogram counts durations. An observation costs two atomic additions, takes no lock and
-// allocates nothing; there may be any number of observers.
+// Histogram is a Durations or a Counts.
+type Histogram interface {
+	Reset()
+	addTo(*Distribution)
+}
+
+// Durations is a histogram of durations.
+type Durations struct{ histogram }
+
+// Observe records n durations of d each.
+func (h *Durations) Observe(d time.Duration, n int64) { h.observe(int64(d), n) }
+
+// Max returns the longest duration.
+func (h *Durations) Max() time.Duration { return time.Duration(h.max.Load()) }
+
+// addTo adds what was observed so far to d.
+func (h *Durations) addTo(d *Distribution) { h.histogram.addTo(d, Nanoseconds) }
+
+// Counts is a histogram of numbers of things.
+type Counts struct{ histogram }
+
+// Observe records one number.
+func (h *Counts) Observe(n int) { h.observe(int64(n), 1) }
+
+// Max returns the largest number.
+func (h *Counts) Max() int64 { return h.max.Load() }
+
+// addTo adds what was observed so far to d.
+func (h *Counts) addTo(d *Distribution) { h.histogram.addTo(d, Things) }
+
+// histogram counts values of one unit. An observation costs two atomic additions, takes no
+// lock and allocates nothing; there may be any number of observers.
 //
 // Its buckets are those of Prometheus's native histograms with schema 2, four for each power
-// of two of a second, so a quantile is at most a fifth above the truth. Numbers other than
-// durations are counted as so many nanoseconds.
-type Histogram struct {
+// of two of 1e9, which is a second in nanoseconds, so a quantile is at most a fifth above the
+// truth.
+type histogram struct {
 	sum, max atomic.Int64
 	min      atomic.Int64 // plus one; 0 means none yet
 	buckets  [numBuckets]atomic.Int64
@@ -26,7 +56,7 @@ const (
 	numBuckets       = (lastOctave-firstOctave)*bucketsPerOctave + 1
 )
 
-// bucketTops are the largest values of the buckets, in ns. Small ones repeat: no integer
+// bucketTops are the largest values of the buckets. Small ones repeat: no integer
 // lies between them.
 var bucketTops = func() (tops [numBuckets]int64) {
 	for i := range tops {
@@ -58,9 +88,9 @@ func bucketOf(v int64) int {
 	return i
 }
 
-// Observe records n durations of d each.
-func (h *Histogram) Observe(d time.Duration, n int64) {
-	v := max(int64(d), 0)
+// observe records a value n times.
+func (h *histogram) observe(v, n int64) {
+	v = max(v, 0)
 	h.sum.Add(v * n)
 	h.buckets[bucketOf(v)].Add(n)
 	for old := h.max.Load(); v > old && !h.max.CompareAndSwap(old, v); {
@@ -72,14 +102,16 @@ func (h *Histogram) Observe(d time.Duration, n int64) {
 }
 
 // Count returns the number of observations.
-func (h *Histogram) Count() int64 { return Of(h).Count }
-
-// Max returns the largest observation.
-func (h *Histogram) Max() time.Duration { return time.Duration(h.max.Load()) }
+func (h *histogram) Count() (n int64) {
+	for i := range h.buckets {
+		n += h.buckets[i].Load()
+	}
+	return n
+}
 
 // Reset forgets all observations (the four-letter word srst). One that comes at
 // the same time may be lost in part.
-func (h *Histogram) Reset() {
+func (h *histogram) Reset() {
 	h.sum.Store(0)
 	h.max.Store(0)
 	h.min.Store(0)
@@ -88,17 +120,18 @@ func (h *Histogram) Reset() {
 	}
 }
 
-// addTo adds what was observed so far to d.
-func (h *Histogram) addTo(d *Distribution) {
+// addTo adds what was observed so far, in a unit, to d.
+func (h *histogram) addTo(d *Distribution, u Unit) {
+	d.Unit = u
 	least := h.min.Load() - 1
 	if least < 0 {
 		return // nothing was observed
 	}
-	if d.Count == 0 || time.Duration(least) < d.Min {
-		d.Min = time.Duration(least)
+	if d.Count == 0 || least < d.Min {
+		d.Min = least
 	}
-	d.Max = max(d.Max, h.Max())
-	d.Sum += time.Duration(h.sum.Load())
+	d.Max = max(d.Max, h.max.Load())
+	d.Sum += h.sum.Load()
 	for i := range h.buckets {
 		n := h.buckets[i].Load()
 		d.buckets[i] += n
@@ -106,15 +139,24 @@ func (h *Histogram) addTo(d *Distribution) {
 	}
 }
 
-// Distribution is what one or several histograms had observed at some time.
+// Unit is the unit of a distribution's values.
+type Unit uint8
+
+const (
+	Nanoseconds Unit = iota // of a Durations
+	Things                  // of a Counts
+)
+
+// Distribution is what one or several histograms of one unit had observed at some time.
 type Distribution struct {
+	Unit          Unit
 	Count         int64
-	Sum, Min, Max time.Duration // 0 if Count is
+	Sum, Min, Max int64 // 0 if Count is
 	buckets       [numBuckets]int64
 }
 
 // Of returns the sum of histograms.
-func Of(list ...*Histogram) *Distribution {
+func Of(list ...Histogram) *Distribution {
 	d := &Distribution{}
 	for _, h := range list {
 		h.addTo(d)
@@ -122,19 +164,18 @@ func Of(list ...*Histogram) *Distribution {
 	return d
 }
 
-// Quantile returns the duration that a share q of the observations do not
-// exceed.
-func (d *Distribution) Quantile(q float64) time.Duration {
+// Quantile returns the value that a share q of the observations do not exceed.
+func (d *Distribution) Quantile(q float64) int64 {
 	want := int64(math.Ceil(q * float64(d.Count)))
 	for i, n := range d.buckets {
 		if want -= n; want <= 0 {
-			return min(time.Duration(bucketTops[i]), d.Max)
+			return min(bucketTops[i], d.Max)
 		}
 	}
 	return d.Max
 }
 
-// Mean returns the mean, in ns.
+// Mean returns the mean.
 func (d *Distribution) Mean() float64 {
 	if d.Count == 0 {
 		return 0
@@ -148,7 +189,7 @@ func (d *Distribution) since(before *Distribution) *Distribution {
 	if before == nil || d.Count < before.Count {
 		return d
 	}
-	later := &Distribution{Count: d.Count - before.Count, Sum: d.Sum - before.Sum, Min: d.Min, Max: d.Max}
+	later := &Distribution{Unit: d.Unit, Count: d.Count - before.Count, Sum: d.Sum - before.Sum, Min: d.Min, Max: d.Max}
 	for i := range later.buckets {
 		if d.buckets[i] < before.buckets[i] {
 			return d

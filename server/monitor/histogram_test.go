@@ -27,11 +27,11 @@ func TestHistogramBucketsCoverAllValues(t *testing.T) {
 
 func TestHistogramQuantiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	var l Histogram
-	var all []time.Duration
+	var l Durations
+	var all []int64
 	for range 10_000 {
 		d := time.Duration(rng.ExpFloat64() * 1e6)
-		all = append(all, d)
+		all = append(all, int64(d))
 		l.Observe(d, 1)
 	}
 	slices.Sort(all)
@@ -51,19 +51,29 @@ func TestHistogramQuantiles(t *testing.T) {
 	}
 }
 
+// Numbers are numbers: they are never shown as times.
+func TestCounts(t *testing.T) {
+	var c Counts
+	c.Observe(3)
+	c.Observe(5)
+	if d := Of(&c); d.Unit != Things || d.Count != 2 || d.Sum != 8 || d.Min != 3 || d.Max != 5 || c.Max() != 5 || c.Count() != 2 {
+		t.Errorf("got %d numbers in unit %d, sum %d, %d to %d", d.Count, d.Unit, d.Sum, d.Min, d.Max)
+	}
+}
+
 func TestSumOfHistograms(t *testing.T) {
-	var a, b, empty Histogram
+	var a, b, empty Durations
 	a.Observe(2*time.Millisecond, 3)
 	b.Observe(time.Millisecond, 1)
 	d := Of(&empty, &a, &b)
-	if d.Count != 4 || d.Sum != 7*time.Millisecond || d.Min != time.Millisecond || d.Max != 2*time.Millisecond {
+	if d.Count != 4 || d.Sum != 7e6 || d.Min != 1e6 || d.Max != 2e6 {
 		t.Errorf("got %d observations, sum %v, %v to %v", d.Count, d.Sum, d.Min, d.Max)
 	}
 }
 
 // A window shows the interval before and this one, so what is older than two minutes goes.
 func TestWindowForgets(t *testing.T) {
-	var h Histogram
+	var h Durations
 	var w Window
 	look := func(at time.Duration) int64 { return w.Recent(Of(&h), at).Count }
 	h.Observe(time.Second, 1)
@@ -95,7 +105,7 @@ func TestWindowForgets(t *testing.T) {
 }
 
 func BenchmarkObserve(b *testing.B) {
-	var h Histogram
+	var h Durations
 	b.ReportAllocs()
 	for i := range b.N {
 		h.Observe(time.Duration(i&0xfffff), 1)
@@ -103,7 +113,7 @@ func BenchmarkObserve(b *testing.B) {
 }
 
 func TestObserveAllocatesNothing(t *testing.T) {
-	var h Histogram
+	var h Durations
 	if n := testing.AllocsPerRun(100, func() { h.Observe(time.Millisecond, 1) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -39,32 +39,33 @@ type Metrics struct {
 
 	// Of an entry, on each server: from its arrival there until it is durable; until it is
 	// known to be committed; and from then until it is applied.
-	Logged, Committed          Histogram
-	AppliedOwn, AppliedOthers  Histogram // by whether its client is connected here
-	QuorumAck                  Histogram // Committed, of a leader
-	Propagation, ProposalDelay Histogram // from the leader's clock at its evaluation until it is applied; until it arrives at a follower
-	QueueTime, Evaluation      Histogram // of a request in the leader's queue; of a request while it is evaluated
-	Fsync                      Histogram
-	Snapshot                   Histogram
-	Load                       Histogram // of the state at the start
-	LoadSnapshot, LoadLog      Histogram // its two parts
-	LoadedTxns                 Histogram // entries of the log that were applied then, counted as nanoseconds
-	Election                   Histogram // time without a leader, from the beginning of an election
-	Unavailable                Histogram // from one role in service to the next
-	LeaderUnavailable          Histogram // likewise, of a server that leads afterwards
-	FollowerSync, ObserverSync Histogram // until a leader has brought this server up to date
-	Applying                   Histogram // one hold of the tree's lock
-	Batch                      Histogram // transactions per fsync, counted as nanoseconds
-	Unlogged                   Histogram // entries at the log that are not durable, likewise
-	Taken                      Histogram // requests per turn of the leader, likewise
-	Orders                     Histogram // orders that the applier takes at once, likewise
-	WaitingWrites              Histogram // requests of clients that wait for the leader, likewise
-	ReadsAfterWrite            Histogram // reads served after a write of their connection was, likewise
-	SendingSnapshots           Histogram // snapshots on their way when one is sent, likewise
-	ApplyWork                  Histogram // what is done under one hold of the tree's lock, likewise
-	TurnWork                   Histogram // what a leader evaluates in one turn of the peer loop, likewise
-	// Fired is how many heard of an event, by its type, likewise.
-	Fired [jute.EventChildrenChanged + 1]Histogram
+	Logged, Committed          Durations
+	AppliedOwn, AppliedOthers  Durations // by whether its client is connected here
+	QuorumAck                  Durations // Committed, of a leader
+	Propagation, ProposalDelay Durations // from the leader's clock at its evaluation until it is applied; until it arrives at a follower
+	QueueTime, Evaluation      Durations // of a request in the leader's queue; of a request while it is evaluated
+	Fsync                      Durations
+	Snapshot                   Durations
+	Load                       Durations // of the state at the start
+	LoadSnapshot, LoadLog      Durations // its two parts
+	Election                   Durations // time without a leader, from the beginning of an election
+	Unavailable                Durations // from one role in service to the next
+	LeaderUnavailable          Durations // Unavailable, of a server that leads afterwards
+	FollowerSync, ObserverSync Durations // until a leader has brought this server up to date
+	Applying                   Durations // one hold of the tree's lock
+
+	LoadedTxns       Counts // entries of the log that were applied at the start
+	Batch            Counts // transactions per fsync
+	Unlogged         Counts // entries at the log that are not durable
+	Taken            Counts // requests per turn of the leader
+	Orders           Counts // orders that the applier takes at once
+	WaitingWrites    Counts // requests of clients that wait for the leader
+	ReadsAfterWrite  Counts // reads served after a write of their connection was
+	SendingSnapshots Counts // snapshots on their way when one is sent
+	ApplyWork        Counts // units of work under one hold of the tree's lock
+	TurnWork         Counts // units of work that a leader evaluates in one turn of the peer loop
+	// Fired counts the watchers notified of an event, by its type.
+	Fired [jute.EventChildrenChanged + 1]Counts
 }
 
 // Sizes are the sizes of things in bytes: of the last one, the smallest and the

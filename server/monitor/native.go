@@ -22,7 +22,7 @@ type shown struct {
 	classic []*dto.Bucket
 }
 
-// Metric returns the distribution for Prometheus.
+// Metric returns the distribution, which is one of durations, for Prometheus.
 func (d *Distribution) Metric(desc *prometheus.Desc, created time.Time, labels []string) prometheus.Metric {
 	native := make(map[int]int64)
 	for i, n := range d.buckets[1:] {
@@ -30,7 +30,7 @@ func (d *Distribution) Metric(desc *prometheus.Desc, created time.Time, labels [
 			native[firstOctave*bucketsPerOctave+1+i] = n
 		}
 	}
-	s := shown{Metric: prometheus.MustNewConstNativeHistogram(desc, uint64(d.Count), d.Sum.Seconds(), native, nil,
+	s := shown{Metric: prometheus.MustNewConstNativeHistogram(desc, uint64(d.Count), time.Duration(d.Sum).Seconds(), native, nil,
 		uint64(d.buckets[0]), 2, 1.0/(1<<-firstOctave), created, labels...)}
 	next, upTo := 0, uint64(0)
 	for octave := classicFirst; octave <= classicLast; octave += classicStep {

@@ -39,7 +39,7 @@ const (
 )
 
 // Requests has the time from the arrival of a request to its reply, by operation and result.
-type Requests [len(ops)]struct{ ok, failed Histogram }
+type Requests [len(ops)]struct{ ok, failed Durations }
 
 // Observe records n requests of an operation that took d each.
 func (r *Requests) Observe(op jute.OpCode, code jute.Code, d time.Duration, n int64) {
@@ -62,7 +62,7 @@ func (r *Requests) Observe(op jute.OpCode, code jute.Code, d time.Duration, n in
 }
 
 // Each calls yield with each operation; jute.OpError is all others.
-func (r *Requests) Each(yield func(op jute.OpCode, ok, failed *Histogram)) {
+func (r *Requests) Each(yield func(op jute.OpCode, ok, failed *Durations)) {
 	for i, x := range ops {
 		yield(x.op, &r[i].ok, &r[i].failed)
 	}
@@ -89,11 +89,11 @@ type Latency struct {
 // Latency returns that of all requests.
 func (r *Requests) Latency() Latency {
 	d := &Distribution{}
-	r.Each(func(_ jute.OpCode, ok, failed *Histogram) {
+	r.Each(func(_ jute.OpCode, ok, failed *Durations) {
 		ok.addTo(d)
 		failed.addTo(d)
 	})
-	return Latency{Min: d.Min.Milliseconds(), Avg: d.Mean() / 1e6, Max: d.Max.Milliseconds()}
+	return Latency{Min: time.Duration(d.Min).Milliseconds(), Avg: d.Mean() / 1e6, Max: time.Duration(d.Max).Milliseconds()}
 }
 
 // Reset forgets all requests (the four-letter word srst).

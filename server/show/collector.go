@@ -213,10 +213,10 @@ func (c *collector) collectSummaries(v *View, ch chan<- prometheus.Metric) {
 		for _, q := range at {
 			quantiles[q] = math.NaN()
 			if recent.Count > 0 {
-				quantiles[q] = m.quantile(recent, q)
+				quantiles[q] = inUnit(recent, float64(recent.Quantile(q)))
 			}
 		}
-		ch <- prometheus.MustNewConstSummary(c.summaries[i], uint64(all.Count), float64(all.Sum)*m.scale, quantiles)
+		ch <- prometheus.MustNewConstSummary(c.summaries[i], uint64(all.Count), inUnit(all, float64(all.Sum)), quantiles)
 	}
 	for i, m := range namespaceSummaries {
 		for _, x := range m.of(v.Metrics).All() {
@@ -228,7 +228,7 @@ func (c *collector) collectSummaries(v *View, ch chan<- prometheus.Metric) {
 func (c *collector) collectHistograms(v *View, ch chan<- prometheus.Metric) {
 	for i := range histograms {
 		m := &histograms[i]
-		m.list(v.Metrics, func(h *monitor.Histogram, labels ...string) {
+		m.list(v.Metrics, func(h *monitor.Durations, labels ...string) {
 			if d := monitor.Of(h); d.Count > 0 || len(labels) == 0 {
 				ch <- d.Metric(m.desc, c.created, labels)
 			}
@@ -236,6 +236,10 @@ func (c *collector) collectHistograms(v *View, ch chan<- prometheus.Metric) {
 	}
 }
 
-func (m *summary) quantile(d *monitor.Distribution, q float64) float64 {
-	return float64(d.Quantile(q)) * m.scale
+// inUnit returns a value of a distribution in the unit in which ZooKeeper shows it: durations in ms.
+func inUnit(d *monitor.Distribution, v float64) float64 {
+	if d.Unit == monitor.Nanoseconds {
+		return v * 1e-6
+	}
+	return v
 }

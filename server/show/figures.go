@@ -215,12 +215,9 @@ type summary struct {
 	name     string
 	help     string
 	advanced bool // with high quantiles
-	scale    float64
-	of       func(*monitor.Metrics) *monitor.Histogram
+	of       func(*monitor.Metrics) monitor.Histogram
 	sum      func(*monitor.Metrics) *monitor.Distribution // instead of of, where that is several histograms
 }
-
-const inMs = 1e-6
 
 // read returns what was observed so far.
 func (m *summary) read(from *monitor.Metrics) *monitor.Distribution {
@@ -232,43 +229,43 @@ func (m *summary) read(from *monitor.Metrics) *monitor.Distribution {
 
 // summaries are the distributions with ZooKeeper's names.
 var summaries = []summary{
-	{"readlatency", "Time from a read's arrival to its reply, ms.", true, inMs, nil, func(m *monitor.Metrics) *monitor.Distribution { return m.Requests.Of(false) }},
-	{"updatelatency", "Time from the arrival of a write, sync or connect to its reply, ms.", true, inMs, nil, func(m *monitor.Metrics) *monitor.Distribution { return m.Requests.Of(true) }},
-	{"propagation_latency", "Time from the leader's evaluation of a write until it is applied here, ms, by both servers' wall clocks.", true, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.Propagation }, nil},
-	{"proposal_latency", "Time from the leader's evaluation of a write until it arrives at this follower, ms, by both servers' wall clocks.", true, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.ProposalDelay }, nil},
-	{"proposal_ack_creation_latency", "Time from the arrival of a proposal, or at the leader from its creation, until it is durable here, ms.", true, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.Logged }, nil},
-	{"quorum_ack_latency", "Time from the creation of a proposal until a quorum has it, ms; of a leader.", true, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.QuorumAck }, nil},
-	{"prep_processor_queue_time_ms", "Time that a request waits at the leader to be evaluated, ms.", true, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.QueueTime }, nil},
-	{"local_write_committed_time_ms", "Time from a write's commit until it is applied, ms; of this server's clients.", true, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.AppliedOwn }, nil},
-	{"server_write_committed_time_ms", "Time from a write's commit until it is applied, ms; of other servers' clients.", true, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.AppliedOthers }, nil},
-	{"sync_processor_queue_and_flush_time_ms", "Time from the hand-over of an entry to the log until it is durable, ms.", true, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.Logged }, nil},
-	{"sync_processor_queue_flush_time_ms", "Time of a sync of the log, ms.", true, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.Fsync }, nil},
+	{"readlatency", "Time from a read's arrival to its reply, ms.", true, nil, func(m *monitor.Metrics) *monitor.Distribution { return m.Requests.Of(false) }},
+	{"updatelatency", "Time from the arrival of a write, sync or connect to its reply, ms.", true, nil, func(m *monitor.Metrics) *monitor.Distribution { return m.Requests.Of(true) }},
+	{"propagation_latency", "Time from the leader's evaluation of a write until it is applied here, ms, by both servers' wall clocks.", true, func(m *monitor.Metrics) monitor.Histogram { return &m.Propagation }, nil},
+	{"proposal_latency", "Time from the leader's evaluation of a write until it arrives at this follower, ms, by both servers' wall clocks.", true, func(m *monitor.Metrics) monitor.Histogram { return &m.ProposalDelay }, nil},
+	{"proposal_ack_creation_latency", "Time from the arrival of a proposal, or at the leader from its creation, until it is durable here, ms.", true, func(m *monitor.Metrics) monitor.Histogram { return &m.Logged }, nil},
+	{"quorum_ack_latency", "Time from the creation of a proposal until a quorum has it, ms; of a leader.", true, func(m *monitor.Metrics) monitor.Histogram { return &m.QuorumAck }, nil},
+	{"prep_processor_queue_time_ms", "Time that a request waits at the leader to be evaluated, ms.", true, func(m *monitor.Metrics) monitor.Histogram { return &m.QueueTime }, nil},
+	{"local_write_committed_time_ms", "Time from a write's commit until it is applied, ms; of this server's clients.", true, func(m *monitor.Metrics) monitor.Histogram { return &m.AppliedOwn }, nil},
+	{"server_write_committed_time_ms", "Time from a write's commit until it is applied, ms; of other servers' clients.", true, func(m *monitor.Metrics) monitor.Histogram { return &m.AppliedOthers }, nil},
+	{"sync_processor_queue_and_flush_time_ms", "Time from the hand-over of an entry to the log until it is durable, ms.", true, func(m *monitor.Metrics) monitor.Histogram { return &m.Logged }, nil},
+	{"sync_processor_queue_flush_time_ms", "Time of a sync of the log, ms.", true, func(m *monitor.Metrics) monitor.Histogram { return &m.Fsync }, nil},
 
-	{"fsynctime", "Time of a sync of the log, ms.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.Fsync }, nil},
-	{"snapshottime", "Time to write a snapshot, ms.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.Snapshot }, nil},
-	{"dbinittime", "Time to load the state at the start, ms.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.Load }, nil},
-	{"startup_snap_load_time", "Time to load the snapshot at the start, ms.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.LoadSnapshot }, nil},
-	{"startup_txns_load_time", "Time to apply the log after the snapshot at the start, ms.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.LoadLog }, nil},
-	{"startup_txns_loaded", "Entries of the log applied at the start.", false, 1, func(m *monitor.Metrics) *monitor.Histogram { return &m.LoadedTxns }, nil},
-	{"election_time", "Time of an election, ms.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.Election }, nil},
-	{"unavailable_time", "Time for which this server served no clients for want of a leader, ms.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.Unavailable }, nil},
-	{"leader_unavailable_time", "The same, of a server that leads afterwards, ms.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.LeaderUnavailable }, nil},
-	{"follower_sync_time", "Time until a leader had brought this follower up to date, ms.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.FollowerSync }, nil},
-	{"observer_sync_time", "Time until a leader had brought this observer up to date, ms.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.ObserverSync }, nil},
-	{"prep_process_time", "Time to evaluate a request, ms; of a leader.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.Evaluation }, nil},
-	{"prep_processor_queue_size", "Requests that the leader took from its queue at once.", false, 1, func(m *monitor.Metrics) *monitor.Histogram { return &m.Taken }, nil},
-	{"commit_process_time", "Time for which the tree was locked to apply what is committed, ms.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.Applying }, nil},
-	{"write_batch_time_in_commit_processor", "Time for which the tree was locked to apply what is committed, ms.", false, inMs, func(m *monitor.Metrics) *monitor.Histogram { return &m.Applying }, nil},
-	{"commit_commit_proc_req_queued", "Committed transactions and barriers that waited when the applier looked.", false, 1, func(m *monitor.Metrics) *monitor.Histogram { return &m.Orders }, nil},
-	{"write_commit_proc_req_queued", "Requests of this server's clients that waited for the leader when the applier looked.", false, 1, func(m *monitor.Metrics) *monitor.Histogram { return &m.WaitingWrites }, nil},
-	{"reads_after_write_in_session_queue", "Reads served after a write of the same connection that they had waited for.", false, 1, func(m *monitor.Metrics) *monitor.Histogram { return &m.ReadsAfterWrite }, nil},
-	{"sync_processor_batch_size", "Transactions made durable by one sync.", false, 1, func(m *monitor.Metrics) *monitor.Histogram { return &m.Batch }, nil},
-	{"sync_processor_queue_size", "Entries at the log that were not durable when more came.", false, 1, func(m *monitor.Metrics) *monitor.Histogram { return &m.Unlogged }, nil},
-	{"inflight_snap_count", "Snapshots on their way to learners when one was sent.", false, 1, func(m *monitor.Metrics) *monitor.Histogram { return &m.SendingSnapshots }, nil},
-	{"node_created_watch_count", "Watches fired by a create.", false, 1, func(m *monitor.Metrics) *monitor.Histogram { return &m.Fired[jute.EventCreated] }, nil},
-	{"node_deleted_watch_count", "Watches fired by a delete.", false, 1, func(m *monitor.Metrics) *monitor.Histogram { return &m.Fired[jute.EventDeleted] }, nil},
-	{"node_changed_watch_count", "Watches fired by a change of data.", false, 1, func(m *monitor.Metrics) *monitor.Histogram { return &m.Fired[jute.EventDataChanged] }, nil},
-	{"node_children_watch_count", "Watches fired by a change of children.", false, 1, func(m *monitor.Metrics) *monitor.Histogram { return &m.Fired[jute.EventChildrenChanged] }, nil},
+	{"fsynctime", "Time of a sync of the log, ms.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Fsync }, nil},
+	{"snapshottime", "Time to write a snapshot, ms.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Snapshot }, nil},
+	{"dbinittime", "Time to load the state at the start, ms.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Load }, nil},
+	{"startup_snap_load_time", "Time to load the snapshot at the start, ms.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.LoadSnapshot }, nil},
+	{"startup_txns_load_time", "Time to apply the log after the snapshot at the start, ms.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.LoadLog }, nil},
+	{"startup_txns_loaded", "Entries of the log applied at the start.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.LoadedTxns }, nil},
+	{"election_time", "Time of an election, ms.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Election }, nil},
+	{"unavailable_time", "Time for which this server served no clients for want of a leader, ms.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Unavailable }, nil},
+	{"leader_unavailable_time", "The same, of a server that leads afterwards, ms.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.LeaderUnavailable }, nil},
+	{"follower_sync_time", "Time until a leader had brought this follower up to date, ms.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.FollowerSync }, nil},
+	{"observer_sync_time", "Time until a leader had brought this observer up to date, ms.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.ObserverSync }, nil},
+	{"prep_process_time", "Time to evaluate a request, ms; of a leader.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Evaluation }, nil},
+	{"prep_processor_queue_size", "Requests that the leader took from its queue at once.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Taken }, nil},
+	{"commit_process_time", "Time for which the tree was locked to apply what is committed, ms.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Applying }, nil},
+	{"write_batch_time_in_commit_processor", "Time for which the tree was locked to apply what is committed, ms.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Applying }, nil},
+	{"commit_commit_proc_req_queued", "Committed transactions and barriers that waited when the applier looked.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Orders }, nil},
+	{"write_commit_proc_req_queued", "Requests of this server's clients that waited for the leader when the applier looked.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.WaitingWrites }, nil},
+	{"reads_after_write_in_session_queue", "Reads served after a write of the same connection that they had waited for.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.ReadsAfterWrite }, nil},
+	{"sync_processor_batch_size", "Transactions made durable by one sync.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Batch }, nil},
+	{"sync_processor_queue_size", "Entries at the log that were not durable when more came.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Unlogged }, nil},
+	{"inflight_snap_count", "Snapshots on their way to learners when one was sent.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.SendingSnapshots }, nil},
+	{"node_created_watch_count", "Watches fired by a create.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Fired[jute.EventCreated] }, nil},
+	{"node_deleted_watch_count", "Watches fired by a delete.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Fired[jute.EventDeleted] }, nil},
+	{"node_changed_watch_count", "Watches fired by a change of data.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Fired[jute.EventDataChanged] }, nil},
+	{"node_children_watch_count", "Watches fired by a change of children.", false, func(m *monitor.Metrics) monitor.Histogram { return &m.Fired[jute.EventChildrenChanged] }, nil},
 }
 
 // namespaceSummaries are the distributions that ZooKeeper has for each namespace.

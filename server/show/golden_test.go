@@ -42,9 +42,13 @@ func fill(v reflect.Value, prefix string) {
 		switch x := f.Addr().Interface().(type) {
 		case *atomic.Int64:
 			x.Store(n)
-		case *monitor.Histogram:
+		case *monitor.Durations:
 			x.Observe(time.Duration(n)*time.Microsecond, 3)
 			x.Observe(time.Duration(n), 2)
+		case *monitor.Counts:
+			for _, v := range []int64{1000 * n, 1000 * n, 1000 * n, n, n} {
+				x.Observe(int(v))
+			}
 		case *time.Duration:
 			*x = time.Duration(n) * time.Millisecond
 		case *int:
@@ -64,13 +68,14 @@ func exampleMetrics() *monitor.Metrics {
 	m := monitor.NewMetrics()
 	fill(reflect.ValueOf(m).Elem(), "")
 	i := time.Duration(0)
-	m.Requests.Each(func(op jute.OpCode, ok, failed *monitor.Histogram) {
+	m.Requests.Each(func(op jute.OpCode, ok, failed *monitor.Durations) {
 		i++
 		m.Requests.Observe(op, 0, i*time.Millisecond, int64(i))
 		m.Requests.Observe(op, jute.ErrNoNode, i*time.Microsecond, 1)
 	})
 	for i := range m.Fired {
-		m.Fired[i].Observe(time.Duration(i), 2)
+		m.Fired[i].Observe(i)
+		m.Fired[i].Observe(i)
 	}
 	for _, n := range []*monitor.Namespaces{&m.ReadPerNamespace, &m.WritePerNamespace} {
 		var c monitor.NamespaceCount

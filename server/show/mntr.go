@@ -3,7 +3,6 @@ package show
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/zkd-project/zkd/server/monitor"
 )
@@ -74,9 +73,9 @@ func (v *View) Words() (list []Metric) {
 // words returns what mntr shows of a distribution: all since the start, or since srst.
 func (m *summary) words(from *monitor.Metrics) []Metric {
 	d := m.read(from)
-	at := func(v time.Duration) int64 { return int64(float64(v) * m.scale) }
+	at := func(v int64) int64 { return int64(inUnit(d, float64(v))) }
 	list := []Metric{
-		Float("avg_"+m.name, d.Mean()*m.scale),
+		Float("avg_"+m.name, inUnit(d, d.Mean())),
 		Int("min_"+m.name, at(d.Min)),
 		Int("max_"+m.name, at(d.Max)),
 		Int("cnt_"+m.name, d.Count),
@@ -89,7 +88,7 @@ func (m *summary) words(from *monitor.Metrics) []Metric {
 		name string
 		q    float64
 	}{{"p50_", 0.5}, {"p95_", 0.95}, {"p99_", 0.99}, {"p999_", 0.999}} {
-		list = append(list, Int(q.name+m.name, int64(m.quantile(d, q.q))))
+		list = append(list, Int(q.name+m.name, at(d.Quantile(q.q))))
 	}
 	return list
 }
