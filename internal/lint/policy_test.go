@@ -24,17 +24,20 @@ const ours = `
 	# Faults planted into the rules of pure packages, in builds with a tag.
 	internal/mutant:   none
 
+	# Counts of the work of a request, for tests.
+	internal/steps:    none
+
 	# The core. Pure: see below.
-	server/datatree:   jute internal/format internal/mutant
-	server/watch:      jute
+	server/datatree:   jute internal/format internal/mutant internal/steps
+	server/watch:      jute internal/steps
 	server/session:    jute internal/secret
-	server/auth:       jute
+	server/auth:       jute internal/steps
 	server/auth/certid: jute server/auth
 	server/auth/jwt:   jute server/auth
 	server/auth/sasl:  jute internal/digestmd5 internal/scram server/auth
 	server/limits:     jute
 	server/fair:       none
-	server/feed:       jute internal/mutant server/datatree server/fair
+	server/feed:       jute internal/mutant internal/steps server/datatree server/fair
 	server/evaluate:   jute internal/exact internal/mutant server/auth server/datatree
 	server/zab:        jute internal/format internal/mutant internal/secret
 	server/datadirs:   jute internal/fault internal/format internal/mutant internal/secret server/zab
@@ -242,7 +245,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
+var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

@@ -3,6 +3,7 @@ package datatree
 import (
 	"slices"
 
+	"github.com/zkd-project/zkd/internal/steps"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -69,6 +70,7 @@ func newRest(czxid jute.Zxid, ctime int64) rest {
 type arena struct {
 	records slab[record]
 	extras  slab[extra]
+	steps   *steps.Counter
 }
 
 func (a *arena) rec(id nodeID) *record { return a.records.at(uint32(id)) }
@@ -133,6 +135,7 @@ func (a *arena) data(id nodeID) []byte { return a.rec(id).data() }
 func (a *arena) appendPath(b []byte, id nodeID) []byte {
 	n := len(b)
 	for i := id; i != rootID; i = a.rec(i).parent {
+		a.steps.Add(1)
 		n += 1 + int(a.rec(i).nameLen)
 	}
 	b = slices.Grow(b, n-len(b))[:n]

@@ -25,6 +25,7 @@ func (t *Tree) Children(path string) iter.Seq[string] {
 func (t *Tree) namesBelow(id nodeID) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for c := t.firstChild(id); c != 0; c = t.arena.rec(c).next {
+			t.arena.steps.Add(1)
 			if !yield(t.arena.name(c)) {
 				return
 			}
@@ -57,6 +58,7 @@ func (t *Tree) childrenAfter(id nodeID, after string, room []nodeID) iter.Seq[no
 		}
 		ids := room[:0]
 		for c := t.firstChild(id); c != 0; c = t.arena.rec(c).next {
+			t.arena.steps.Add(1)
 			if t.arena.name(c) > after {
 				ids = append(ids, c)
 			}
@@ -79,6 +81,7 @@ func (t *Tree) ChildNameBytes(path string) int {
 	}
 	n := 0
 	for c := t.firstChild(id); c != 0; c = t.arena.rec(c).next {
+		t.arena.steps.Add(1)
 		n += int(t.arena.rec(c).nameLen)
 	}
 	return n

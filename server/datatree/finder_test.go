@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/steps"
 	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -61,12 +62,17 @@ func TestDepthDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestEphemeralsOfAPrefix: ephemerals that don't match cost no path, however far they are from the root.
+// TestEphemeralsOfAPrefix: ephemerals that don't match cost no path, however far they and their parents are from
+// the root.
 func TestEphemeralsOfAPrefix(t *testing.T) {
 	const depth, leaves = 1000, 200
 	tree, bottom := deepTree(depth, leaves)
+	for path := bottom; path != ""; path = path[2:] { // one on each level
+		var out Applied
+		tree.Apply(&Txn{Zxid: tree.LastZxid() + 1, Session: 1, Ops: []Op{{Kind: OpCreate, Path: path + "/leaf-", Owner: jute.OwnerSession(1)}}}, &out)
+	}
 	all := slices.Sorted(tree.Ephemerals(1, ""))
-	for _, prefix := range []string{"", "/", bottom[:3], bottom, bottom + "/", all[0], all[0] + "x", bottom + "/leaf-1", "/none", "x"} {
+	for _, prefix := range []string{"", "/", bottom[:3], bottom, bottom + "/", all[0], all[0] + "x", bottom + "/leaf-1", bottom + "/leaf", bottom[4:] + "/l", "/d/", "//d", "/d//d", "/none", "/no/ne", "d", "x"} {
 		want := slices.DeleteFunc(slices.Clone(all), func(path string) bool { return !strings.HasPrefix(path, prefix) })
 		if got := slices.Sorted(tree.Ephemerals(1, prefix)); !slices.Equal(got, want) {
 			t.Errorf("prefix of %d bytes: %d ephemerals, want %d", len(prefix), len(got), len(want))
@@ -77,8 +83,10 @@ func TestEphemeralsOfAPrefix(t *testing.T) {
 			t.Error(path)
 		}
 	}
-	if n := testing.AllocsPerRun(10, none); n > 10 {
-		t.Errorf("%v allocations to pass over %d ephemerals", n, len(all))
+	var c steps.Counter
+	tree.CountSteps(&c)
+	if none(); c.Total() > int64(2*len(all)+depth) {
+		t.Errorf("%d steps to pass over %d ephemerals below %d nodes", c.Total(), len(all), depth)
 	}
 }
 

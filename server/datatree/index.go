@@ -55,6 +55,7 @@ func (x *index) at(b uint32) *nodeID { return &x.buckets[b>>bucketBits][b&(bucke
 
 // find returns the child name of parent, or 0.
 func (x *index) find(a *arena, parent nodeID, name string) nodeID {
+	a.steps.Add(1)
 	hash := x.hash(parent, name)
 	for id := *x.bucket(hash); id != 0; {
 		r := a.rec(id)

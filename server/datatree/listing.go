@@ -124,6 +124,7 @@ func (l *listing) after(a *arena, name string, ids []nodeID, yield func(nodeID) 
 	first := l.at(name)
 	for i := first; i < len(l.leaves); i++ {
 		ids = append(ids[:0], l.leaves[i].ids...)
+		a.steps.Add(len(ids))
 		a.sortByName(ids)
 		next := ids
 		if i == first {

@@ -122,27 +122,67 @@ func (t *Tree) Sessions() iter.Seq2[jute.SessionID, int32] {
 }
 
 // Ephemerals yields the paths of the ephemerals of session s that begin with prefix, in no
-// particular order. Each parent's path is made once, and no path of another ephemeral is.
+// particular order. Each parent's path is made once, and no path of another ephemeral is; each node
+// above an ephemeral is looked at once.
 func (t *Tree) Ephemerals(s jute.SessionID, prefix string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		e := t.sessions.get(s)
 		if e == nil {
 			return
 		}
+		begins := t.beginsWith(prefix)
 		parents := make(map[nodeID]string)
 		for _, id := range e.ephemerals.list {
+			if !begins(id) {
+				continue
+			}
 			parent := t.arena.rec(id).parent
 			above, ok := parents[parent]
 			if !ok {
 				above = string(append(t.arena.appendPath(nil, parent), '/'))
 				parents[parent] = above
 			}
-			name := t.arena.name(id)
-			n := min(len(above), len(prefix))
-			if above[:n] == prefix[:n] && strings.HasPrefix(name, prefix[n:]) && !yield(above+name) {
+			if !yield(above + t.arena.name(id)) {
 				return
 			}
 		}
+	}
+}
+
+// beginsWith returns a function that reports whether the path of a node, which is not the root, begins with
+// prefix. It makes no paths, and looks at each node once.
+func (t *Tree) beginsWith(prefix string) func(nodeID) bool {
+	if prefix == "" {
+		return func(nodeID) bool { return true }
+	}
+	dir, rest := split(prefix)
+	top := t.find(dir)
+	if top == 0 || prefix[0] != '/' || dir == "/" {
+		return func(nodeID) bool { return false }
+	}
+	known := make(map[nodeID]bool)
+	return func(id nodeID) bool {
+		begins := false
+		for x := id; x != rootID; {
+			t.arena.steps.Add(1)
+			up := t.arena.rec(x).parent
+			if up == top {
+				begins = strings.HasPrefix(t.arena.name(x), rest)
+				break
+			}
+			var ok bool
+			if begins, ok = known[up]; ok {
+				break
+			}
+			x = up
+		}
+		for x := t.arena.rec(id).parent; x != rootID && x != top; x = t.arena.rec(x).parent {
+			if _, ok := known[x]; ok {
+				break
+			}
+			known[x] = begins
+		}
+		return begins
 	}
 }
 

@@ -3,6 +3,7 @@ package datatree
 import (
 	"strings"
 
+	"github.com/zkd-project/zkd/internal/steps"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -118,6 +119,9 @@ func parentOf(path string) string {
 	}
 	return dir
 }
+
+// CountSteps has the tree count its work. It must precede the use of the tree by others.
+func (t *Tree) CountSteps(c *steps.Counter) { t.arena.steps = c }
 
 // find returns the node at path, or 0. Both "" and "/" are the root.
 func (t *Tree) find(path string) nodeID {
@@ -286,6 +290,7 @@ func (t *Tree) settle() {
 }
 
 func (t *Tree) addBelow(id nodeID, nodes int32, bytes int64) {
+	t.arena.steps.Add(1)
 	x := t.arena.extend(id)
 	x.descendants += nodes
 	x.below += bytes

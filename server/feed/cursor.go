@@ -36,6 +36,7 @@ func (c *Cursor) Next(yield func(Record) (taken bool)) error {
 			return err
 		}
 		for c.offset < len(at.buf) {
+			c.history.steps.Add(1)
 			record, next := at.recordAt(c.offset)
 			zxid := record.Zxid()
 			if zxid != c.current {
@@ -73,6 +74,7 @@ func (c *Cursor) locate() (at chunk, sealed, more bool, err error) {
 	if c.chunk < mu.first {                       // a new cursor, or one that has read what was forgotten since
 		c.chunk, c.offset = mu.first, 0
 		for c.chunk < open && mu.chunks[c.chunk-mu.first].last <= c.zxid {
+			c.history.steps.Add(1)
 			c.chunk++
 		}
 	}

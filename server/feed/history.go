@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/zkd-project/zkd/internal/steps"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 )
@@ -30,6 +31,7 @@ type chunk struct {
 type History struct {
 	limit int
 	alone bool // see Alone
+	steps *steps.Counter
 
 	mu struct {
 		sync.Mutex
@@ -45,6 +47,9 @@ type History struct {
 		more   chan struct{} // closed when there is more; nil if nobody waits
 	}
 }
+
+// CountSteps has the history count the records that are looked at. It must precede its use by others.
+func (h *History) CountSteps(c *steps.Counter) { h.steps = c }
 
 // New returns a history of up to limit bytes, with nothing before zxid. With the limit 0 it
 // stays empty.

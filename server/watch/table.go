@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/zkd-project/zkd/internal/steps"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -22,6 +23,7 @@ type Table struct {
 	round    uint64     // number of the current or last Trigger
 	longest  int        // at least the length of the longest path with a recursive watch
 	looked   int        // paths above those of events that Trigger has looked up, for tests
+	steps    *steps.Counter
 }
 
 // watcher is a connection's side of the relations.
@@ -33,6 +35,9 @@ type watcher struct {
 // New returns an empty table.
 func New() *Table { return &Table{seed: maphash.MakeSeed()} }
 
+// CountSteps has the table count its work. It must precede the table's use by others.
+func (t *Table) CountSteps(c *steps.Counter) { t.steps = c }
+
 // Add registers a watch of w on path. A second one of the same mode changes nothing. The
 // path is copied and need not be valid. No event is on "", so a watch there never fires,
 // as in Apache's server. After the Drop of w, Add must not be called for it until the
@@ -40,6 +45,7 @@ func New() *Table { return &Table{seed: maphash.MakeSeed()} }
 func (t *Table) Add(w Watcher, path string, mode Mode) {
 	path = tableKey(path)
 	hash := t.hash(path, mode)
+	t.steps.Add(1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for int(w) >= len(t.watchers) {
@@ -75,6 +81,7 @@ func (t *Table) Remove(w Watcher, path string, typ jute.WatchType) bool {
 	}
 	removed := false
 	for m := range Mode(modeCount) {
+		t.steps.Add(1)
 		if m.selectedBy(typ) && t.modes[m].remove(&state.sets[m], path, t.hash(path, m)) {
 			removed = true
 		}
@@ -92,6 +99,7 @@ func (t *Table) Check(w Watcher, path string, typ jute.WatchType) bool {
 		return false
 	}
 	for m := range Mode(modeCount) {
+		t.steps.Add(1)
 		if m.selectedBy(typ) && t.modes[m].has(&state.sets[m], path, t.hash(path, m)) {
 			return true
 		}
@@ -164,6 +172,7 @@ func (t *Table) hash(path string, mode Mode) uint32 {
 	}
 	var h uint64
 	for end := 0; end < len(path); {
+		t.steps.Add(1)
 		var name string
 		name, end = nextName(path, end)
 		h = t.chain(h, name)

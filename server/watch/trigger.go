@@ -40,6 +40,7 @@ func (t *Table) fireLocked(mode Mode, path string, hash uint32, deliver func(w W
 	}
 	var next uint32
 	for id := r.head(p); id != 0; id = next {
+		t.steps.Add(1)
 		next = r.next(id)
 		watcher := r.watcherOf(id)
 		w := t.watchers[watcher]
@@ -70,6 +71,7 @@ func (t *Table) fireAncestorsLocked(path string, deliver func(w Watcher)) {
 			return
 		}
 		t.looked++
+		t.steps.Add(1)
 		h = t.chain(h, name)
 		t.fireLocked(PersistentRecursive, path[:end], uint32(h), deliver)
 	}
