@@ -78,6 +78,7 @@ func (c *changes) Next(ctx context.Context, yield func(c *jute.Change, ends bool
 		if !c.visitor.whole() || !c.visitor.admitted() {
 			return admin.ErrUnauthorized
 		}
+		c.visitor.lists.Forget()
 		err := c.reader.Next(func(c *jute.Change, ends bool) {
 			found = true
 			yield(c, ends)

@@ -21,13 +21,14 @@ type visitor struct {
 	creds   *auth.Credentials
 	schemes *auth.Schemes
 	clients *clients.Clients
+	lists   auth.Memory // of mayRead
 }
 
 // welcome returns the visitor that a claim proves, or an HTTP status and the reason why there is
 // none. The certificate of a connection is an identity only for its own scheme.
 func (s *Server) welcome(ctx context.Context, c admin.Claim) (v *visitor, status int, problem string) {
 	creds, err := s.clients.Prove(ctx, &clients.Presented{Address: fourletter.HostAddress(c.From), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates})
-	v = &visitor{creds, s.identities.Schemes, s.clients}
+	v = &visitor{creds: creds, schemes: s.identities.Schemes, clients: s.clients}
 	switch {
 	case errors.Is(err, clients.ErrTooManyFailures):
 		return nil, http.StatusTooManyRequests, "Too many failed authentications"
@@ -38,7 +39,12 @@ func (s *Server) welcome(ctx context.Context, c admin.Claim) (v *visitor, status
 }
 
 // ids returns the identities that have not ended.
-func (v *visitor) ids() []jute.ID { return v.creds.At(time.Now().UnixMilli()).IDs() }
+func (v *visitor) ids() []jute.ID {
+	if v.whole() {
+		return v.creds.IDs()
+	}
+	return v.creds.At(time.Now().UnixMilli()).IDs()
+}
 
 // whole reports whether no identity has ended, which may be what the visitor's request stands on.
 func (v *visitor) whole() bool {
@@ -53,8 +59,11 @@ func (v *visitor) admitted() bool {
 	return auth.IsSuper(ids) || v.clients.Admits(ids) == nil
 }
 
-// mayRead reports whether an ACL list allows the visitor to read.
-func (v *visitor) mayRead(acl []jute.ACL) bool { return v.schemes.Allowed(acl, jute.PermRead, v.ids()) }
+// mayRead reports whether an ACL list allows the visitor to read. One goroutine calls it.
+func (v *visitor) mayRead(acl []jute.ACL) bool {
+	allowed, _ := v.schemes.AllowedOnce(&v.lists, acl, jute.PermRead, v.ids())
+	return allowed
+}
 
 // administers reports whether the visitor has all permissions on the root.
 func (v *visitor) administers(state *state.State) bool {

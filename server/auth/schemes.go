@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"fmt"
 
+	"github.com/zkd-project/zkd/internal/steps"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -41,7 +42,8 @@ type Config struct {
 type Schemes struct {
 	table   map[string]Provider
 	skipACL bool
-	open    []jute.ACL // everything to everybody, the ACL of most nodes
+	steps   *steps.Counter // of comparisons
+	open    []jute.ACL     // everything to everybody, the ACL of most nodes
 }
 
 // New returns the schemes that cfg configures, or an error if it names an unknown hash or
@@ -97,6 +99,9 @@ func (s *Schemes) AuthenticateCertificate(scheme string, chain []*x509.Certifica
 	return have.With(proof)
 }
 
+// CountSteps has the schemes count their work. It must precede their use by others.
+func (s *Schemes) CountSteps(c *steps.Counter) { s.steps = c }
+
 // Has reports whether a scheme is configured.
 func (s *Schemes) Has(scheme string) bool { return s.table[scheme] != nil }
 
@@ -115,40 +120,54 @@ func (s *Schemes) Allowed(acl []jute.ACL, perms jute.Perms, ids []jute.ID) bool 
 	return IsSuper(ids)
 }
 
-// Memory has what Allowed has said about long lists, for one request with its identities: a request can have
-// thousands of operations on nodes that share a list. The zero Memory is empty.
-type Memory struct{ said map[question]bool }
+// Memory has what Allowed has said about long lists, for what is done at a time: a request can have thousands of operations
+// on nodes that share a list, and a transaction as many changes of them that a connection hears of. The zero Memory
+// is empty.
+type Memory struct {
+	first   question
+	allowed bool              // the answer to first
+	more    map[question]bool // the answers to others
+}
 
 type question struct {
 	list  *jute.ACL // the first entry: lists are never modified
 	n     int
 	perms jute.Perms
+	ids   *jute.ID // likewise
 }
 
-// longList is the number of entries from which on an answer is remembered.
-const longList = 16
+// longList is the number of comparisons from which on an answer is remembered.
+const longList = 64
 
-// AllowedOnce is Allowed with a memory. It returns how many entries were compared with the identities, too.
+// AllowedOnce is Allowed with a memory. It returns how many entries were compared with the identities, too, if that
+// is worth counting.
 func (s *Schemes) AllowedOnce(m *Memory, acl []jute.ACL, perms jute.Perms, ids []jute.ID) (allowed bool, looked int) {
-	if len(acl) < longList {
+	if len(acl)*len(ids) < longList {
 		return s.Allowed(acl, perms, ids), 0
 	}
-	q := question{&acl[0], len(acl), perms}
-	if allowed, ok := m.said[q]; ok {
+	q := question{&acl[0], len(acl), perms, &ids[0]}
+	if q == m.first {
+		return m.allowed, 0
+	}
+	if allowed, ok := m.more[q]; ok {
 		return allowed, 0
 	}
-	if m.said == nil {
-		m.said = make(map[question]bool)
-	}
 	allowed = s.Allowed(acl, perms, ids)
-	m.said[q] = allowed
+	switch {
+	case m.first.list == nil:
+		m.first, m.allowed = q, allowed
+	case m.more == nil:
+		m.more = map[question]bool{q: allowed}
+	default:
+		m.more[q] = allowed
+	}
 	return allowed, len(acl)
 }
 
 // Forget empties the memory.
 func (m *Memory) Forget() {
-	if m.said != nil {
-		m.said = nil
+	if m.first.list != nil {
+		*m = Memory{}
 	}
 }
 
@@ -161,6 +180,7 @@ func (s *Schemes) matches(entry *jute.ID, ids []jute.ID) bool {
 	if !ok {
 		return false
 	}
+	s.steps.Add(len(ids))
 	for i := range ids {
 		if ids[i].Scheme == entry.Scheme && p.Match(ids[i].ID, entry.ID) {
 			return true

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/line/pending"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
@@ -27,6 +28,7 @@ type Answers struct {
 	zxid     jute.Zxid           // of the transaction that it belongs to
 	event    []byte              // its notification, encoded once; empty until a watcher is found
 	notified int                 // how many watchers it was sent to
+	lists    auth.Memory         // which of them may read the nodes of the transaction
 	late     []heldEvent         // of a planted fault
 	fired    []watch.Watcher     // of another one
 }

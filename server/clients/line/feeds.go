@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/feed"
 )
 
@@ -78,7 +79,8 @@ func (l *Line) sendEvent(f *feed.Feed) bool {
 	}
 	b := l.chunk()
 	begin := len(b)
-	b = f.Append(b, l.mayRead)
+	sight := &sight{schemes: l.lines.Schemes, ids: l.host.Present().IDs()}
+	b = f.Append(b, sight.mayRead)
 	l.out.b = b
 	size := len(b) - begin - 4
 	if size < 0 {
@@ -93,9 +95,17 @@ func (l *Line) sendEvent(f *feed.Feed) bool {
 	return true
 }
 
+// sight decides what a client sees of the changes in one event.
+type sight struct {
+	schemes *auth.Schemes
+	ids     []jute.ID
+	lists   auth.Memory
+}
+
 // mayRead reports whether an ACL list allows the client to read.
-func (l *Line) mayRead(acl []jute.ACL) bool {
-	return l.lines.Schemes.Allowed(acl, jute.PermRead, l.host.Present().IDs())
+func (s *sight) mayRead(acl []jute.ACL) bool {
+	allowed, _ := s.schemes.AllowedOnce(&s.lists, acl, jute.PermRead, s.ids)
+	return allowed
 }
 
 // Feed puts the next event of each feed into the buffer, and reports whether there is more.

@@ -11,6 +11,9 @@ import (
 // Notify sends an event of a transaction to its watchers that may read the node. It returns
 // their number.
 func (a *Answers) Notify(ev *datatree.Event, zxid jute.Zxid) (notified int) {
+	if zxid != a.zxid {
+		a.lists.Forget()
+	}
 	a.ev, a.zxid, a.event, a.notified = ev, zxid, a.event[:0], 0
 	a.State.Watches.Trigger(ev.Type, ev.Path, a.deliver)
 	if persistentOnce.Planted() {
@@ -25,7 +28,7 @@ func (a *Answers) Notify(ev *datatree.Event, zxid jute.Zxid) (notified int) {
 // deliverTo sends the event to one watcher. The watch table is locked.
 func (a *Answers) deliverTo(w watch.Watcher) {
 	l := a.Register.Watcher(w)
-	if l == nil || !a.Schemes.Allowed(a.ev.ACL, jute.PermRead, l.host.Present().IDs()) {
+	if l == nil || !a.mayRead(l) {
 		return
 	}
 	if len(a.event) == 0 {
@@ -44,6 +47,12 @@ func (a *Answers) deliverTo(w watch.Watcher) {
 	if firesTwice.Planted() {
 		a.sendEvent(l, a.event)
 	}
+}
+
+// mayRead reports whether the client of a line may read the node of the event.
+func (a *Answers) mayRead(l *Line) bool {
+	allowed, _ := a.Schemes.AllowedOnce(&a.lists, a.ev.ACL, jute.PermRead, l.host.Present().IDs())
+	return allowed
 }
 
 // sendEvent sends an event to a line, and ends the line if its client does not take its events.

@@ -70,7 +70,7 @@ func (r *read) setWatches() error {
 	}
 	r.State.Watches.Restore(r.l.watcherID(), &p, func(path string) watch.Seen {
 		node, ok := r.State.Tree.Get(path)
-		hidden := ok && !r.Schemes.Allowed(node.ACL, jute.PermRead, r.req.Auth)
+		hidden := ok && r.allowed(node.ACL, jute.PermRead) != nil
 		return watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid, Hidden: hidden}
 	}, func(event jute.EventType, path string) {
 		r.l.Finish(appendEvent(r.l.Reply(jute.XidNotification, -1, 0), event, path))
