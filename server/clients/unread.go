@@ -31,23 +31,27 @@ func (u *unread) add(c *conn, n int64) (over []*conn) {
 	if u.held[c] += n; u.held[c] == 0 {
 		delete(u.held, c)
 	}
-	for n > 0 && u.sum > u.limit {
-		most := u.mostLocked()
-		most.line.Cut()
-		u.sum -= u.held[most]
-		delete(u.held, most)
-		over = append(over, most)
+	if n > 0 && u.sum > u.limit {
+		over = u.heaviestLocked(u.sum - u.limit)
+	}
+	for _, c := range over {
+		c.line.Cut()
+		u.sum -= u.held[c]
+		delete(u.held, c)
 	}
 	return over
 }
 
-// mostLocked returns the connection that gives way.
-func (u *unread) mostLocked() *conn {
+// heaviestLocked returns the connections that give way.
+func (u *unread) heaviestLocked(tooMuch int64) (over []*conn) {
 	holders := make([]fair.Holder[*conn], 0, len(u.held))
 	for c, n := range u.held {
 		holders = append(holders, fair.Holder[*conn]{Key: c, Groups: (*host)(c).Groups(), Amount: n})
 	}
-	return holders[fair.Most(holders)].Key
+	for _, i := range fair.Release(holders, tooMuch) {
+		over = append(over, holders[i].Key)
+	}
+	return over
 }
 
 // bytes returns what is counted.
@@ -68,13 +72,5 @@ func (s *Clients) cutOff(over []*conn) {
 	}
 }
 
-// Groups returns what a client has in common with others: its address and its identities. See package fair.
-func Groups(creds *auth.Credentials) (list []string) {
-	for _, id := range creds.IDs() {
-		if id.Scheme == "ip" {
-			id.ID = limits.Network(id.ID)
-		}
-		list = append(list, id.Scheme+":"+id.ID)
-	}
-	return list
-}
+// Groups returns what a client has in common with others. See package fair.
+func Groups(creds *auth.Credentials) []string { return limits.Groups(creds.IDs()) }

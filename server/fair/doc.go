@@ -1,7 +1,7 @@
 // Package fair decides who gives way where many share what is bounded: those who hold most, and not
 // those who come last.
 //
-//	Most ─────── of all that hold a part, who ends when it is too much
+//	Release ──── of all that hold a part, who ends when it is too much
 //	Displace ─── who gives one up to a newcomer
 //	Places ───── a number of places, shared by Displace
 //

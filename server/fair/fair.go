@@ -35,73 +35,107 @@ func Newcomer[K comparable](holders []Holder[K], key K, groups []string) Holder[
 	return Holder[K]{Key: key, Groups: groups}
 }
 
-// Most returns the index of the holder that gives way, or -1 if there are none: the one that weighs
-// most, and of equals the first.
+// Release returns the indexes of the holders that give way, until these have held what is too much: each
+// time the one that weighs most of those that are left, and of equals the first.
 //
 // The weight of a holder is its amount times that of its heaviest group, with all holders in it. So
 // somebody who holds much gives way before those who hold little behind one address, and so does one
 // of many connections that hold little each and much together.
-func Most[K comparable](holders []Holder[K]) int { return heaviest(groupsOf(holders), holders) }
-
-func heaviest[K comparable](of groups, holders []Holder[K]) int {
-	most, heaviest := -1, -1.0
-	for i := range holders {
-		if w := weight(of, &holders[i]); w > heaviest {
-			most, heaviest = i, w
-		}
+func Release[K comparable](holders []Holder[K], tooMuch int64) (over []int) {
+	s := newScale(holders)
+	for tooMuch > 0 && len(over) < len(holders) {
+		most := s.heaviest()
+		tooMuch -= s.amounts[most]
+		s.remove(most)
+		over = append(over, most)
 	}
-	return most
+	return over
 }
 
 // Displace returns the index of the holder that gives one up to a newcomer, or -1 if the newcomer has to
 // wait. A newcomer that holds some already is one of the holders. It must not weigh as much afterwards as
 // the other does before, so two never take the same from each other in turns.
 func Displace[K comparable](holders []Holder[K], newcomer Holder[K]) int {
-	of := groupsOf(holders)
-	most := heaviest(of, holders)
+	s := newScale(holders)
+	most := s.heaviest()
 	if most < 0 || holders[most].Key == newcomer.Key {
 		return -1
 	}
-	before := weight(of, &holders[most])
-	of.add(holders[most].Groups, -1)
-	of.add(newcomer.Groups, 1)
-	newcomer.Amount++
-	if weight(of, &newcomer) >= before {
+	before := s.weight(most)
+	for _, g := range s.of[most] {
+		s.sums[g]--
+	}
+	after := newcomer.Amount + 1
+	heaviest := after
+	for _, name := range newcomer.Groups {
+		heaviest = max(heaviest, s.sums[s.group(name)]+1)
+	}
+	if float64(after)*float64(heaviest) >= before {
 		return -1
 	}
 	return most
 }
 
-// groups are the amounts of groups.
-type groups map[string]int64
+// scale weighs holders, which have the indexes that they have in their list.
+type scale struct {
+	amounts []int64
+	of      [][]int        // their groups, as indexes in sums
+	sums    []int64        // the amounts of groups
+	groups  map[string]int // by name, the same indexes
+}
 
-func groupsOf[K comparable](holders []Holder[K]) groups {
-	of := make(groups)
+func newScale[K comparable](holders []Holder[K]) *scale {
+	s := &scale{amounts: make([]int64, len(holders)), of: make([][]int, len(holders)), groups: make(map[string]int)}
 	for i := range holders {
-		of.add(holders[i].Groups, holders[i].Amount)
+		s.amounts[i] = holders[i].Amount
+		for _, name := range holders[i].Groups {
+			g := s.group(name)
+			s.of[i] = append(s.of[i], g)
+			s.sums[g] += holders[i].Amount
+		}
 	}
-	return of
+	return s
 }
 
-func (of groups) add(names []string, amount int64) {
-	for _, g := range names {
-		of[g] += amount
+// group returns the index of a group.
+func (s *scale) group(name string) int {
+	g, known := s.groups[name]
+	if !known {
+		g = len(s.sums)
+		s.groups[name], s.sums = g, append(s.sums, 0)
 	}
+	return g
 }
 
-// largest returns the amount of the largest group.
-func (of groups) largest() (most int64) {
-	for _, n := range of {
-		most = max(most, n)
+// remove takes away what a holder has. It is not chosen again.
+func (s *scale) remove(i int) {
+	for _, g := range s.of[i] {
+		s.sums[g] -= s.amounts[i]
+	}
+	s.amounts[i] = removed
+}
+
+const removed = -1
+
+// heaviest returns the holder that weighs most, or -1 if there is none.
+func (s *scale) heaviest() int {
+	most, heaviest := -1, -1.0
+	for i := range s.amounts {
+		if w := s.weight(i); w > heaviest && s.amounts[i] != removed {
+			most, heaviest = i, w
+		}
 	}
 	return most
 }
 
+// largest reports whether no group holds more than the one with a name.
+func (s *scale) largest(name string) bool { return s.sums[s.group(name)] == slices.Max(s.sums) }
+
 // weight returns the weight of a holder.
-func weight[K comparable](of groups, h *Holder[K]) float64 {
-	heaviest := h.Amount
-	for _, g := range h.Groups {
-		heaviest = max(heaviest, of[g])
+func (s *scale) weight(i int) float64 {
+	heaviest := s.amounts[i]
+	for _, g := range s.of[i] {
+		heaviest = max(heaviest, s.sums[g])
 	}
-	return float64(h.Amount) * float64(heaviest)
+	return float64(s.amounts[i]) * float64(heaviest)
 }

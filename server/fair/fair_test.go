@@ -3,6 +3,7 @@ package fair
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -20,7 +21,7 @@ func several(n int, name string, amount int64, groups ...string) (list []Holder[
 	return list
 }
 
-func TestMost(t *testing.T) {
+func TestRelease(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		holders []Holder[string]
@@ -45,13 +46,34 @@ func TestMost(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := ""
-			if i := Most(tt.holders); i >= 0 {
-				got = tt.holders[i].Key
+			if over := Release(tt.holders, 1); len(over) > 0 {
+				got = tt.holders[over[0]].Key
 			}
 			if got != tt.want {
 				t.Errorf("%s gives way, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// As many give way as have held what is too much, each the heaviest of those that are left.
+func TestReleaseUntilEnough(t *testing.T) {
+	holders := []Holder[string]{holder("a", 10, "x"), holder("b", 8, "y"), holder("c", 8, "y"), holder("d", 0, "z"), holder("e", 11)}
+	for _, tt := range []struct {
+		tooMuch int64
+		want    string
+	}{
+		{-1, ""}, {0, ""}, {1, "b"}, {8, "b"},
+		{9, "b e"}, // c's group holds less now
+		{20, "b e a"}, {30, "b e a c"}, {1000, "b e a c d"},
+	} {
+		var got []string
+		for _, i := range Release(holders, tt.tooMuch) {
+			got = append(got, holders[i].Key)
+		}
+		if got := strings.Join(got, " "); got != tt.want {
+			t.Errorf("%d too much: %q give way, want %q", tt.tooMuch, got, tt.want)
+		}
 	}
 }
 

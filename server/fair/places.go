@@ -49,11 +49,8 @@ func (p *Places[K]) displaceLocked(key K, groups []string) bool {
 			}
 		}
 	})
-	of := groupsOf(holders)
-	largest := of.largest()
-	gives := func(x *Place[K]) bool {
-		return x.idle && slices.ContainsFunc(x.groups, func(g string) bool { return of[g] == largest })
-	}
+	of := newScale(holders)
+	gives := func(x *Place[K]) bool { return x.idle && slices.ContainsFunc(x.groups, of.largest) }
 	if i := Displace(holders, Newcomer(holders, key, groups)); i >= 0 {
 		gives = func(x *Place[K]) bool { return x.key == holders[i].Key }
 	}
