@@ -1,6 +1,9 @@
 package fifo
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Turns has a list for each key, and removes elements by turns. In a turn, a list may spend what it
 // has saved: a quantum for each of its turns, less the costs of the elements that were removed since
@@ -10,7 +13,7 @@ import "iter"
 //
 // A list can be set aside: it has no turns until Restore.
 //
-// The zero Turns is empty. All methods but All and Restore take constant time, spread over the calls, and the more
+// The zero Turns is empty. All methods but All, Lists, Remove and Restore take constant time, spread over the calls, and the more
 // the more quanta the elements cost.
 type Turns[T any] struct {
 	Quantum int // at least 1, which is the default
@@ -37,6 +40,7 @@ type line struct {
 	key         uint64
 	first, last int // as node.next
 	saved       int // what the list may spend before its turn ends
+	cost        int // of its elements
 }
 
 // Len returns the number of elements, those of lists that are set aside included.
@@ -52,9 +56,10 @@ func (t *Turns[T]) Push(key uint64, item T, cost int) {
 	if l := t.last; l != nil {
 		t.nodes[l.last-1].next = at
 		l.last = at
-		return
+	} else {
+		t.last = t.line(key, at)
 	}
-	t.last = t.line(key, at)
+	t.last.cost += cost
 }
 
 // line adds the list of a key.
@@ -68,7 +73,7 @@ func (t *Turns[T]) line(key uint64, at int) *line {
 	} else {
 		l = new(line)
 	}
-	*l = line{key, at, at, max(t.Quantum, 1)}
+	*l = line{key: key, first: at, last: at, saved: max(t.Quantum, 1)}
 	t.lines[key] = l
 	t.ring.Push(l)
 	return l
@@ -115,23 +120,80 @@ func (t *Turns[T]) Restore() {
 // Pop removes the element that Front has returned.
 func (t *Turns[T]) Pop() {
 	l := *t.ring.Front()
+	l.saved = max(l.saved-t.nodes[l.first-1].cost, 0) // less than nothing, if no other list has turns
+	t.drop(l)
+	if l.first == 0 {
+		t.ring.Pop(1)
+		t.forget(l)
+	}
+	t.shrink()
+}
+
+// drop removes the first element of a list.
+func (t *Turns[T]) drop(l *line) {
 	at := l.first
-	l.saved = max(l.saved-t.nodes[at-1].cost, 0) // less than nothing, if no other list has turns
 	l.first = t.nodes[at-1].next
+	l.cost -= t.nodes[at-1].cost
 	t.nodes[at-1] = node[T]{next: t.free}
 	t.free = at
 	t.n--
-	if l.first == 0 {
-		t.ring.Pop(1)
-		delete(t.lines, l.key)
-		t.spare = append(t.spare, l)
-		if t.last == l {
-			t.last = nil
-		}
+}
+
+// forget keeps the memory of an empty list that has no turns.
+func (t *Turns[T]) forget(l *line) {
+	delete(t.lines, l.key)
+	t.spare = append(t.spare, l)
+	if t.last == l {
+		t.last = nil
 	}
-	if t.n == 0 && len(t.nodes) > kept { // a burst costs no memory after its end
+}
+
+// shrink gives back the memory of a burst after its end.
+func (t *Turns[T]) shrink() {
+	if t.n == 0 && len(t.nodes) > kept {
 		*t = Turns[T]{Quantum: t.Quantum}
 	}
+}
+
+// Remove removes the list of a key, after it has called each with its elements in their order. It takes
+// time in proportion to the number of lists.
+func (t *Turns[T]) Remove(key uint64, each func(*T)) {
+	l := t.lines[key]
+	if l == nil {
+		return
+	}
+	for l.first != 0 {
+		each(&t.nodes[l.first-1].item)
+		t.drop(l)
+	}
+	for _, list := range [...]*List[*line]{&t.ring, &t.aside} {
+		if i := slices.Index(list.All(), l); i >= 0 {
+			copy(list.All()[1:], list.All()[:i])
+			list.Pop(1)
+		}
+	}
+	t.forget(l)
+	t.shrink()
+}
+
+// Lists returns the lists: their keys, the first element of each, and the costs of all its elements.
+func (t *Turns[T]) Lists() iter.Seq[Line[T]] {
+	return func(yield func(Line[T]) bool) {
+		for _, lists := range [...][]*line{t.ring.All(), t.aside.All()} {
+			for _, l := range lists {
+				if !yield(Line[T]{l.key, &t.nodes[l.first-1].item, l.cost}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Line is a list of Turns that is not empty. First is valid until the next Push, Pop or Remove.
+type Line[T any] struct {
+	Key   uint64
+	First *T
+	Cost  int
 }
 
 // All returns the elements: those of one list after the other, each list in its order.

@@ -63,6 +63,29 @@ func (w *twin) pop() int {
 	return item.item
 }
 
+func (w *twin) remove(key uint64) (items []int) {
+	i := slices.IndexFunc(*w, func(l twinList) bool { return l.key == key })
+	if i < 0 {
+		return nil
+	}
+	for _, item := range (*w)[i].items {
+		items = append(items, item.item)
+	}
+	*w = slices.Delete(*w, i, i+1)
+	return items
+}
+
+func (w *twin) lists() (lists []Line[int]) {
+	for _, l := range *w {
+		one := Line[int]{Key: l.key, First: &l.items[0].item}
+		for _, item := range l.items {
+			one.Cost += item.cost
+		}
+		lists = append(lists, one)
+	}
+	return lists
+}
+
 func (w *twin) setAside() {
 	l := w.take()
 	l.aside = true
@@ -99,6 +122,14 @@ func TestTurnsTwin(t *testing.T) {
 			if w.turns() == 0 && turns.Front() != nil {
 				t.Fatalf("%d keys, step %d: a list that is set aside has turns", keys, i)
 			}
+			if rnd.IntN(50) == 0 {
+				key := uint64(rnd.IntN(keys))
+				var got []int
+				turns.Remove(key, func(item *int) { got = append(got, *item) })
+				if want := w.remove(key); !slices.Equal(got, want) {
+					t.Fatalf("%d keys, step %d: removed %d, want %d", keys, i, got, want)
+				}
+			}
 			if rnd.IntN(10) >= pops || w.turns() == 0 {
 				key := uint64(rnd.IntN(keys))
 				cost := 1 + rnd.IntN(3)
@@ -120,6 +151,10 @@ func TestTurnsTwin(t *testing.T) {
 			if got != want {
 				t.Fatalf("%d keys, step %d: got %d, want %d", keys, i, got, want)
 			}
+		}
+		same := func(a, b Line[int]) bool { return a.Key == b.Key && *a.First == *b.First && a.Cost == b.Cost }
+		if got, want := slices.Collect(turns.Lists()), w.lists(); !slices.EqualFunc(got, want, same) {
+			t.Fatalf("%d keys: lists %+v, want %+v", keys, got, want)
 		}
 		var all []int
 		for item := range turns.All() {
