@@ -19,8 +19,8 @@ type limits struct {
 	// replies is for unwritten replies of connections with more than outFlush: see
 	// outBuffer.
 	replies int64
-	// waiting is for the requests that a leader has not evaluated. Requests beyond it are
-	// refused.
+	// waiting is for the requests that a leader has not evaluated. Beyond that the connections
+	// that have most of them end.
 	waiting int64
 	// proposals is for the decoded transactions of a leader that are not committed. Those
 	// beyond it are decoded again when they are applied.
@@ -89,7 +89,7 @@ var partNames = [numParts]string{
 //   - submitted: requests.
 //   - events: what other servers may send unasked, which is the leader's window for each
 //     learner, and the requests of the other servers' clients.
-//   - waiting: limits.waiting. Beyond that requests are refused: their connections end.
+//   - waiting: limits.waiting. Beyond that the connections that have most of it end: see package fair.
 //   - proposals: limits.proposals. Those beyond it are decoded again.
 //   - overlay: the entries, including those beyond limits.cache, which are in the log.
 //   - entries: twice limits.cache, and the entries of one turn. Those beyond it are read

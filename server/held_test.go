@@ -1,7 +1,9 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -295,6 +297,53 @@ func TestClientsThatTakeNothingAreCutOff(t *testing.T) {
 		time.Sleep(2*time.Second + 7*time.Millisecond)
 		synctest.Wait()
 		s.idle(t)
+	})
+}
+
+// A leader that can't propose for a while accepts requests up to a bound. Beyond it the connection with
+// most of them ends, and not the one that has sent the last, wherever their clients are.
+func TestALeaderEndsWhoHasMostWaiting(t *testing.T) {
+	tune := func(s *Server) {
+		smallLimits(s)
+		s.limits.log, s.limits.waiting = 256<<10, 1<<20
+	}
+	inTunedBubble(t, 3, tune, nil, func(t *testing.T, e *testEnsemble) {
+		leader := e.servers[e.leader()]
+		heavy := e.servers[e.follower()].connect(t)
+		heavy.create("/heavy", "")
+		small := []*client{leader.connect(t), e.servers[e.follower()].connect(t)}
+		release := e.stallDisks()
+		waiting := func() int64 { return leader.holdings()[heldWaiting].Bytes }
+		for range 60 { // the leader proposes the first ones
+			if waiting() < 1<<20-100_000 {
+				heavy.send(jute.OpSetData, set("/heavy", strings.Repeat("x", 50_000)))
+				synctest.Wait()
+			}
+		}
+		if n := waiting(); n < 1<<20-100_000 || n > 1<<20 {
+			t.Errorf("%d bytes wait", n)
+		}
+		xids := make([][]int32, len(small))
+		for i, c := range small {
+			for range 10 {
+				xids[i] = append(xids[i], c.send(jute.OpSetData, set("/heavy", strings.Repeat("y", 15_000))))
+			}
+		}
+		synctest.Wait()
+		e.bounded()
+		release()
+		for i, c := range small {
+			c.replies(xids[i])
+		}
+		for answered := 0; ; answered++ {
+			heavy.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+			if _, err := heavy.next(); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("the connection with most requests has %d replies and does not end", answered)
+			} else if err != nil {
+				break
+			}
+		}
+		e.idle()
 	})
 }
 

@@ -43,7 +43,7 @@ const ours = `
 	server/datadirs:   jute internal/fault internal/format internal/mutant internal/secret server/zab
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/mutant internal/wire server/auth server/datatree server/evaluate
-	                   server/session server/zab
+	                   server/fair server/limits server/session server/zab
 	server/zab/transport: jute internal/format internal/keystore server/limits server/secure server/zab
 	server/sim:        jute internal/exact internal/fault internal/mutant internal/testing/crashfs server/auth server/clients/line server/clients/line/register server/clients/line/views server/datadirs server/datatree server/evaluate server/feed server/replica server/session
 	                   server/snapshot server/state server/wal server/watch server/zab

@@ -149,45 +149,6 @@ func (r *Replica) lead(now zab.Status) {
 	r.o.Tracker.Reset(leasesEnd, owner)
 }
 
-// enqueue adds requests to be evaluated and proposed in their turn. If too many wait,
-// clients' requests are refused: their connections end, and later requests of these
-// connections have no effect.
-func (r *Replica) enqueue(batch []Submission) {
-	now := r.o.Now()
-	for i := range batch {
-		sub, l := &batch[i], &r.leading
-		origin, size := sub.Request.Origin, sub.Size()
-		refused := origin != 0 && l.refused[origin]
-		refused = refused && !refusedServed.Planted()
-		switch {
-		case refused:
-		case origin == 0 || l.bytes+size <= r.o.Limits.Waiting:
-			if len(sub.Request.Body) < longRequest {
-				l.pace.shortAt = now
-			}
-			l.waiting.Push(turnOf(origin), *sub, int(size))
-			l.bytes += size
-		default:
-			if l.refused == nil {
-				l.refused = make(map[uint64]bool)
-			}
-			l.refused[origin] = true
-			r.placeBarrier(barrier{origin: origin, code: jute.ErrSessionMoved})
-		}
-	}
-}
-
-// turnOf returns the number of the list in which a request waits.
-func turnOf(origin uint64) uint64 {
-	switch {
-	case firstComeFirstServed.Planted():
-		return 0
-	case turnsOfServers.Planted():
-		return uint64(ServerOf(origin))
-	}
-	return origin
-}
-
 // Turn begins a turn: it resets the limits of Propose.
 func (r *Replica) Turn() { r.leading.requests, r.leading.work, r.leading.more = 0, 0, false }
 

@@ -28,6 +28,8 @@ var (
 	waitingIgnored       = mutant.New("waiting-ignored")
 	touchesDropped       = mutant.New("touches-dropped")
 	refusedServed        = mutant.New("refused-served")
+	refusedSilently      = mutant.New("refused-silently")
+	lastRefused          = mutant.New("last-refused")
 	backlogUnbounded     = mutant.New("backlog-unbounded")
 	forwardDrops         = mutant.New("forward-drops")
 	ownLeaseWaited       = mutant.New("own-lease-waited")

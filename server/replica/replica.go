@@ -99,8 +99,8 @@ type Disk interface {
 
 // Limits bound the memory that a replica holds, in bytes.
 type Limits struct {
-	// Waiting is for the requests that a leader has not evaluated. It refuses requests
-	// beyond that.
+	// Waiting is for the requests that a leader has not evaluated. Beyond that it ends the
+	// connections that have most of them.
 	Waiting int64
 	// Proposals is for the decoded transactions of a leader that are not committed. Those
 	// beyond it are decoded again when they are applied.

@@ -75,6 +75,8 @@ func find(t *testing.T, m mutation) bool {
 			piloted(&cfg)
 		case "closings-unbounded", "closings-until-commit", "closings-forgotten", "doomed-served":
 			rack(&cfg)
+		case "last-refused", "refused-silently":
+			cfg = waitingLimited()
 		case "places-kept":
 			cfg = crowding()
 			cfg.Observers = 2
@@ -460,6 +462,8 @@ var directed = map[string]func(*script){
 	"owners-forgotten":              keptOwner,
 	"earlier-barriers":              lateBarriers,
 	"aside-forgotten":               longRequests,
+	"last-refused":                  latecomer,
+	"refused-silently":              latecomer,
 	"closings-unbounded":            rackExpires,
 	"closings-until-commit":         rackExpires,
 	"closings-forgotten":            rackExpires,

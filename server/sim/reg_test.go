@@ -762,9 +762,8 @@ func takenOverChange(s *script) {
 	s.run(s.cfg.ElectionMs)
 }
 
-// A leader that has no room for a request refuses it, and the connection ends when
-// everything before it is applied. Later requests of the connection must not be executed: a
-// client's writes take effect in their order and without a gap.
+// A leader without room for what waits ends the connection that has most of it. Later requests of the
+// connection must not be executed: a client's writes take effect in their order and without a gap.
 func TestReg_NothingFollowsARefusedRequest(t *testing.T) {
 	cfg := quiet(3)
 	cfg.Backlog = 600
@@ -772,10 +771,11 @@ func TestReg_NothingFollowsARefusedRequest(t *testing.T) {
 		leader := s.lead()
 		origin := leader.newOrigin()
 		for cxid, size := range []int{0, 1000, 0} {
-			op := jute.MultiOp{Type: jute.OpSetData, Path: "/", Data: make([]byte, size), Version: -1}
-			s.submit(leader, replica.Write, evaluate.Request{Op: op.Type, Origin: origin, Cxid: int32(cxid), Body: op.Append(nil)})
+			s.set(leader, origin, int32(cxid), size)
+			if cxid != 1 {
+				s.takeOutputs(leader)
+			}
 		}
-		s.takeOutputs(leader)
 		s.committed(s.write(leader)) // from another connection
 		if asked := s.ghost.asked[origin]; len(asked) != 2 || asked[0].cxid != 1 {
 			t.Errorf("of three requests, %d are not done", len(asked))
@@ -783,20 +783,56 @@ func TestReg_NothingFollowsARefusedRequest(t *testing.T) {
 	})
 }
 
+// set submits a write with so many bytes.
+func (s *script) set(n *node, origin uint64, cxid int32, size int) {
+	op := jute.MultiOp{Type: jute.OpSetData, Path: "/", Data: make([]byte, size), Version: -1}
+	s.submit(n, replica.Write, evaluate.Request{Op: op.Type, Origin: origin, Cxid: cxid, Body: op.Append(nil)})
+}
+
+// A leader that can't propose has requests waiting up to a limit. Who comes then is served, if others
+// have more of what waits.
+func TestReg_WhoHasMostWaitingGivesWay(t *testing.T) { play(t, waitingLimited(), latecomer) }
+
+func waitingLimited() Config {
+	cfg := quiet(3)
+	cfg.Backlog = 20_000
+	return cfg
+}
+
+func latecomer(s *script) {
+	leader := s.lead()
+	many, large, late := leader.newOrigin(), leader.newOrigin(), leader.newOrigin()
+	for cxid := range int32(5) {
+		s.set(leader, many, cxid, 0)
+	}
+	for cxid := range int32(10) {
+		s.set(leader, large, cxid, 1500)
+	}
+	for cxid := range int32(5) {
+		s.set(leader, late, cxid, 500)
+	}
+	s.handOver(leader)
+	if held := leader.rep.Held(); held.Waiting != 10 || held.WaitingBytes > s.cfg.Backlog || held.Barriers != 1 {
+		s.fail("script", "%d requests with %d bytes wait, and %d connections are told", held.Waiting, held.WaitingBytes, held.Barriers)
+	}
+	s.committed(s.write(leader))
+	for origin, left := range map[uint64]int{many: 0, large: 10, late: 0} {
+		if asked := s.ghost.asked[origin]; len(asked) != left {
+			s.fail("script", "connection %#x has %d requests that are not done, want %d", origin, len(asked), left)
+		}
+	}
+}
+
 // While short requests come, few long ones are under way at a time. All are done in the end.
 func TestReg_LongRequestsAreDone(t *testing.T) { play(t, quiet(3), longRequests) }
 
 func longRequests(s *script) {
 	leader := s.lead()
-	submit := func(origin uint64, cxid int32, size int) {
-		op := jute.MultiOp{Type: jute.OpSetData, Path: "/", Data: make([]byte, size), Version: -1}
-		s.submit(leader, replica.Write, evaluate.Request{Op: op.Type, Origin: origin, Cxid: cxid, Body: op.Append(nil)})
-	}
 	long := leader.newOrigin()
 	for cxid := range int32(20) {
-		submit(long, cxid, 16<<10)
+		s.set(leader, long, cxid, 16<<10)
 	}
-	submit(leader.newOrigin(), 0, 0)
+	s.set(leader, leader.newOrigin(), 0, 0)
 	s.takeOutputs(leader)
 	if leader.rep.Held().Waiting == 0 {
 		s.fail("script", "all long requests are under way at the same time")

@@ -1,0 +1,86 @@
+package replica
+
+import (
+	"fmt"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/fair"
+	"github.com/zkd-project/zkd/server/limits"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// enqueue adds requests to be evaluated and proposed in their turn. Later requests of a connection that
+// is to end have no effect.
+func (r *Replica) enqueue(batch []Submission) {
+	now := r.o.Now()
+	for i := range batch {
+		sub, l := &batch[i], &r.leading
+		origin, size := sub.Request.Origin, sub.Size()
+		refused := origin != 0 && l.refused[origin]
+		refused = refused && !refusedServed.Planted()
+		if refused {
+			continue
+		}
+		if len(sub.Request.Body) < longRequest {
+			l.pace.shortAt = now
+		}
+		l.waiting.Push(turnOf(origin), *sub, int(size))
+		l.bytes += size
+		if lastRefused.Planted() && origin != 0 && l.bytes > r.o.Limits.Waiting {
+			l.waiting.Remove(origin, r.refuse)
+		}
+	}
+	r.makeRoom()
+}
+
+// turnOf returns the number of the list in which a request waits.
+func turnOf(origin uint64) uint64 {
+	switch {
+	case firstComeFirstServed.Planted():
+		return 0
+	case turnsOfServers.Planted():
+		return uint64(ServerOf(origin))
+	}
+	return origin
+}
+
+// makeRoom ends connections if more than Limits.Waiting waits: those that have most of it, by themselves
+// and with others of their address or identity, whichever came last. None of their waiting requests is
+// done, and none after these: so what is done of a connection has no gap, and its client learns
+// that it does not know. The requests of the servers themselves stay.
+func (r *Replica) makeRoom() {
+	l := &r.leading
+	tooMuch := l.bytes - r.o.Limits.Waiting
+	if tooMuch <= 0 {
+		return
+	}
+	var holders []fair.Holder[uint64]
+	for list := range l.waiting.Lists() {
+		if list.Key != 0 {
+			holders = append(holders, fair.Holder[uint64]{Key: list.Key, Groups: limits.Groups(list.First.Request.Auth), Amount: int64(list.Cost)})
+		}
+	}
+	over := fair.Release(holders, tooMuch)
+	for _, i := range over {
+		l.waiting.Remove(holders[i].Key, r.refuse)
+	}
+	if len(over) > 0 {
+		r.event(zab.Warn, 0, fmt.Sprintf("more than %d bytes of requests wait: ends %d connections that have most of them", r.o.Limits.Waiting, len(over)))
+	}
+}
+
+// refuse ends the connection of a waiting request, which is removed.
+func (r *Replica) refuse(sub *Submission) {
+	l, origin := &r.leading, sub.Request.Origin
+	l.bytes -= sub.Size()
+	if l.refused[origin] {
+		return
+	}
+	if l.refused == nil {
+		l.refused = make(map[uint64]bool)
+	}
+	l.refused[origin] = true
+	if !refusedSilently.Planted() {
+		r.placeBarrier(barrier{origin: origin, code: jute.ErrSessionMoved})
+	}
+}
