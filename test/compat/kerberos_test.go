@@ -133,12 +133,18 @@ func (k *kerberos) run(input, name string, args ...string) string {
 }
 
 func (k *kerberos) tryRun(input, name string, args ...string) (string, error) {
+	return k.typeInto(typed{then: input}, name, args...)
+}
+
+// typeInto runs a program that has what is typed, and returns what it prints.
+func (k *kerberos) typeInto(in typed, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(k.t.Context(), zkCliDeadline)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env, cmd.Stdin = k.env, strings.NewReader(input)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	out := in.into(ctx, cmd)
+	cmd.Env, cmd.Stderr = k.env, out
+	err := cmd.Run()
+	return out.String(), err
 }
 
 // newServiceKey gives the servers' principal a new key, and writes that to a keytab.
@@ -220,7 +226,7 @@ func (k *kerberos) zkCli(addr, id string) string {
 		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Djava.security.auth.login.config=" + jaas, "-Djava.security.krb5.conf=" + k.conf,
 		"-cp", classPath(reference(k.t)) + ":" + filepath.Join(javaDir, "commons-cli.jar"), "org.apache.zookeeper.ZooKeeperMain", "-server", addr,
 	}
-	out, err := k.tryRun("create /cli x sasl:"+id+":cdrwa\nget /cli\ngetAcl /cli\ndelete /cli\nquit\n", "java", java...)
+	out, err := k.typeInto(typed{"create /cli x sasl:" + id + ":cdrwa\nget /cli\ngetAcl /cli\ndelete /cli\n", "state:SaslAuthenticated", "quit\n"}, "java", java...)
 	var said []string
 	for line := range strings.Lines(out) {
 		if strings.Contains(line, "SaslAuthenticated") || strings.Contains(line, "AuthFailed") || strings.HasPrefix(line, "Created") || strings.HasPrefix(line, "'sasl") || line == "x\n" {

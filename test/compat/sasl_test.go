@@ -290,18 +290,28 @@ func TestSASLTokens39(t *testing.T) {
 const kazooLogins = `
 import logging, sys
 from kazoo.client import KazooClient
+from kazoo.protocol.states import KeeperState
 from kazoo.security import make_acl
 logging.disable(logging.CRITICAL)
+
+class Client(KazooClient):
+    refused = False
+    def _session_callback(self, state):
+        self.refused = self.refused or state == KeeperState.AUTH_FAILED
+        super()._session_callback(state)
+
 for login in sys.argv[2:]:
     user, _, password = login.partition(":")
     options = {"mechanism": "DIGEST-MD5", "username": user, "password": password} if user else None
-    zk = KazooClient(sys.argv[1], sasl_options=options, connection_retry={"max_tries": 0}, command_retry={"max_tries": 0})
+    zk = Client(sys.argv[1], sasl_options=options, connection_retry={"max_tries": 0}, command_retry={"max_tries": 0})
     try:
         zk.start(timeout=20)
         zk.create("/kazoo", b"x", acl=[make_acl("sasl", user or "bob", all=True)])
         print(login, zk.get("/kazoo")[0])
     except Exception as e:
-        print(login, type(e).__name__)
+        # Of a login that is refused start may see the connection before it, or only its end: then
+        # it raises a time-out at once.
+        print(login, "AuthFailedError" if zk.refused else type(e).__name__)
     zk.stop()
     zk.close()
 `
@@ -374,7 +384,16 @@ func runSASL(t *testing.T, user, password, name string, args ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), zkCliDeadline)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stdin = strings.NewReader("create /cli x sasl:bob:cdrwa\ngetAcl /cli\nget /cli\ndelete /cli\nquit\n")
+	// The last event of the login is awaited. Requests before it may find the connection lost, those after it can't.
+	last := "state:SyncConnected"
+	switch {
+	case password == "wrong":
+		last = "state:AuthFailed"
+	case user != "":
+		last = "state:SaslAuthenticated"
+	}
+	out := typed{"create /cli x sasl:bob:cdrwa\ngetAcl /cli\nget /cli\ndelete /cli\n", last, "get /cli\nquit\n"}.into(ctx, cmd)
+	cmd.Stderr = out
 	if user != "" {
 		file := filepath.Join(t.TempDir(), "client.conf")
 		const form = "Client { org.apache.zookeeper.server.auth.DigestLoginModule required username=%q password=%q; };\n"
@@ -384,8 +403,8 @@ func runSASL(t *testing.T, user, password, name string, args ...string) string {
 		cmd.Env = append(os.Environ(), "JVMFLAGS=-Djava.security.auth.login.config="+file, "CLIENT_JVMFLAGS=-Djava.security.auth.login.config="+file,
 			"JAVA_TOOL_OPTIONS=-Djava.security.auth.login.config="+file)
 	}
-	out, err := cmd.CombinedOutput()
-	results, events := splitEvents(string(out))
+	err := cmd.Run()
+	results, events := splitEvents(out.String())
 	said := fmt.Sprintf("zkCli.sh as %q: %v\n", user, err)
 	say := func(line string) {
 		// A client that is turned away may connect again before it quits, and the thread that prints the

@@ -25,11 +25,11 @@ func TestZkcliBesideZkCli(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := buildZkcli(t)
-	run := func(s *server, stdin []byte, args ...string) (string, string, int) {
-		return runTool(t, s, bin, stdin, args)
+	run := func(s *server, in typed, args ...string) (string, string, int) {
+		return runTool(t, s, bin, in, args)
 	}
-	theirs := func(s *server, stdin []byte, args ...string) (string, string, int) {
-		return runCli(t, s, stdin, args...)
+	theirs := func(s *server, in typed, args ...string) (string, string, int) {
+		return runTool(t, s, zkCli, in, args, cliEnv...)
 	}
 	var transcripts [2][]string
 	var wg sync.WaitGroup
@@ -50,7 +50,7 @@ func TestZkcliBesideZkCli(t *testing.T) {
 }
 
 // cliRunner runs a shell and returns what it printed, and its exit code.
-type cliRunner func(s *server, stdin []byte, args ...string) (out, errOut string, status int)
+type cliRunner func(s *server, in typed, args ...string) (out, errOut string, status int)
 
 // anyZxid masks the zxids of single commands: zkCli.sh leaves the session of one to
 // expire, and zkcli closes it.
@@ -59,7 +59,7 @@ var anyZxid = regexp.MustCompile(`Zxid = 0x[0-9a-f]+`)
 // conversation returns results, events and errors of the script, and then the
 // results and exit codes of single commands.
 func conversation(s *server, script []byte, run cliRunner) []string {
-	out, errOut, _ := run(s, script)
+	out, errOut, _ := run(s, scripted(script))
 	lines := append([]string{"# results"}, resultsOf(out)...)
 	_, events := splitEvents(out)
 	lines = append(append(lines, "# events"), slices.DeleteFunc(events, func(event string) bool {
@@ -71,7 +71,7 @@ func conversation(s *server, script []byte, run cliRunner) []string {
 		{"set", "-s", "/one", "x"}, {"stat", "/one"}, {"ls", "/"}, {"ls", "-R", "/zookeeper"}, {"getAcl", "/one"}, {"delete", "/one"},
 		{"-timeout", "5000", "-r", "ls", "/"}, {"ls"}, {"nosuchcommand"}, {"quit"},
 	} {
-		out, _, status := run(s, nil, args...)
+		out, _, status := run(s, typed{}, args...)
 		// Any failure will do: ours has an exit code for each class.
 		lines = append(lines, fmt.Sprintf("# %s: exit %d", strings.Join(args, " "), min(status, 1)))
 		for _, line := range resultsOf(out) {

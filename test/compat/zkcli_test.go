@@ -3,10 +3,10 @@
 package compat
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,7 +88,7 @@ func compareCli(t *testing.T, entry string, servers []*server) {
 // cliSession returns results, watch events and errors of a scripted session,
 // each in its order.
 func cliSession(t *testing.T, s *server, script []byte) []string {
-	out, errOut, _ := runCli(t, s, script)
+	out, errOut, _ := runTool(t, s, zkCli, scripted(script), nil, cliEnv...)
 	results, events := splitEvents(out)
 	lines := append([]string{"# results"}, splitLines(results)...)
 	lines = append(append(lines, "# events"), events...)
@@ -115,22 +115,75 @@ func splitEvents(out string) (results string, events []string) {
 	return cliEvent.ReplaceAllString(out, ""), events
 }
 
+// typed is what is typed into a shell: lines, and further lines once it has printed a text. The last
+// line should be the shell's end, for zkCli.sh does not wait then for the thread that prints events.
+type typed struct{ lines, until, then string }
+
+// scripted is how testdata/zkcli.txt is typed: it turns events off once its last one has been printed.
+func scripted(script []byte) typed {
+	before, after, _ := strings.Cut(string(script), "printwatches off\n")
+	return typed{before, "type:DataWatchRemoved", "printwatches off\n" + after}
+}
+
+// into makes a command type this, and returns what the command prints to stdout.
+func (in typed) into(ctx context.Context, cmd *exec.Cmd) *printed {
+	out := &printed{until: in.until, seen: make(chan struct{})}
+	cmd.Stdin, cmd.Stdout = io.MultiReader(strings.NewReader(in.lines), seenBy{ctx, out.seen}, strings.NewReader(in.then)), out
+	out.look()
+	return out
+}
+
+// printed is what a command has printed. seen is closed when a text is in it.
+type printed struct {
+	strings.Builder
+	until string
+	seen  chan struct{}
+	over  bool
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	defer p.look()
+	return p.Builder.Write(b)
+}
+
+func (p *printed) look() {
+	if !p.over && strings.Contains(p.String(), p.until) {
+		p.over = true
+		close(p.seen)
+	}
+}
+
+// seenBy is a reader without bytes that ends with a context, or when something is seen before.
+type seenBy struct {
+	ctx  context.Context
+	seen <-chan struct{}
+}
+
+func (s seenBy) Read([]byte) (int, error) {
+	select {
+	case <-s.seen:
+	case <-s.ctx.Done():
+	}
+	return 0, io.EOF
+}
+
+var cliEnv = []string{"LC_ALL=C.UTF-8", "CLIENT_JVMFLAGS=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
 // runCli runs zkCli.sh.
 func runCli(t *testing.T, s *server, stdin []byte, args ...string) (out, errOut string, status int) {
-	return runTool(t, s, zkCli, stdin, args, "LC_ALL=C.UTF-8", "CLIENT_JVMFLAGS=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+	return runTool(t, s, zkCli, typed{then: string(stdin)}, args, cliEnv...)
 }
 
 // runTool runs a command-line client on a server. env is what is to be in its
 // environment beside ours.
-func runTool(t *testing.T, s *server, tool string, stdin []byte, args []string, env ...string) (out, errOut string, status int) {
+func runTool(t *testing.T, s *server, tool string, in typed, args []string, env ...string) (out, errOut string, status int) {
 	ctx, cancel := context.WithTimeout(t.Context(), zkCliDeadline)
 	defer cancel()
 	name := filepath.Base(tool)
 	cmd := exec.CommandContext(ctx, tool, append([]string{"-server", s.addr}, args...)...)
 	cmd.Env = append(append(os.Environ(), "TZ=UTC"), env...)
-	cmd.Stdin = bytes.NewReader(stdin)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	stdout, stderr := in.into(ctx, cmd), new(strings.Builder)
+	cmd.Stderr = stderr
 	cmd.WaitDelay = 5 * time.Second
 	var exit *exec.ExitError
 	switch err := cmd.Run(); {
