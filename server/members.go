@@ -62,9 +62,11 @@ func (l *loop) addPeers() {
 // replica's.
 const frameMembers = 128
 
-// tellMembers tells the members to a server whose newest list has the version theirs.
+// tellMembers tells the members to a server whose newest list has the version theirs. A list
+// of files is news only to a server without a history, whose own file may be an older one.
 func (l *loop) tellMembers(peer zab.SID, gen uint64, theirs jute.Zxid) {
-	if list := l.standing.lists.Load().settled; list.Commanded && theirs < list.Version {
+	list := l.standing.lists.Load().settled
+	if theirs < list.Version && (list.Commanded || theirs == 0) {
 		l.transport.SendApp(peer, gen, transport.Bulk, frameMembers, list.Append(nil))
 	}
 }
@@ -76,12 +78,21 @@ func (l *loop) hearMembers(peer zab.SID, body []byte) {
 		l.log.Error("can't decode the list of members from another server", zap.Uint8("peer", uint8(peer)), zap.Error(err))
 		return
 	}
-	if list.Version > max(l.standing.lists.Load().newest.Version, l.heard.Version) {
+	newer := list.Version > max(l.standing.lists.Load().newest.Version, l.heard.Version)
+	if newer && (list.Commanded || l.namesStrangers(&list)) {
 		l.log.Info("another server has a newer list of the members: looking for them", zap.Uint8("peer", uint8(peer)),
 			zap.Stringer("members", &list), zap.Stringer("version", list.Version))
 		l.heard = list
 		l.addPeers()
 	}
+}
+
+// namesStrangers reports whether a list has a server that this one has no address of.
+func (l *loop) namesStrangers(list *zab.Members) bool {
+	known := l.transport.Peers()
+	return slices.ContainsFunc(list.List, func(m zab.Member) bool {
+		return m.ID != l.id && !slices.ContainsFunc(known, func(p transport.PeerStatus) bool { return p.ID == m.ID })
+	})
 }
 
 // dropUnlisted drops the servers that are in neither the lists of members nor the
@@ -119,8 +130,12 @@ func (l *loop) peersOf(lists *memberLists) []transport.Peer {
 	if lists.newest.Commanded {
 		sources = append(sources[1:], sources[0])
 	}
-	if l.heard.Version > lists.newest.Version {
-		sources = append([][]config.Server{l.serversOf(&l.heard)}, sources...)
+	switch heard := l.serversOf(&l.heard); {
+	case l.heard.Version <= lists.newest.Version:
+	case l.heard.Commanded:
+		sources = append([][]config.Server{heard}, sources...)
+	default:
+		sources = append(sources, heard)
 	}
 	var peers []transport.Peer
 	for _, servers := range sources {

@@ -193,6 +193,28 @@ func TestDifferentFilesFoundNothing(t *testing.T) {
 	})
 }
 
+// One server of a new ensemble has an older file than the others, as after a restore of
+// its configuration: the list that a majority of its members has counts, and that server
+// takes it from them.
+func TestAnOldFileFollowsTheMajority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startFiles(t, 5, map[int]string{1: "1 2 3", 2: "1 2 3 4 5", 3: "1 2 3 4 5", 4: "1 2 3 4 5", 5: "1 2 3 4 5"})
+		if l := e.leader(); l == 1 {
+			t.Errorf("server 1 leads, with a list that its file alone has")
+		}
+		e.settled()
+		if s := e.servers[1]; !s.said("the members are 1, 2, 3, 4, 5 since 0x100000000, and the configuration file of this server has 1, 2, 3") {
+			t.Errorf("server 1 says %v", s.messages())
+		}
+		first := e.servers[1].configNode(t)
+		for id := 2; id <= 5; id++ {
+			if got := e.servers[id].configNode(t); got != first || strings.Count(got, "server.") != 5 {
+				t.Errorf("server %d has the members\n%s\nand server 1\n%s", id, got, first)
+			}
+		}
+	})
+}
+
 // writer writes at the current leader until stop; it records every acknowledged value.
 type writer struct {
 	e     *testEnsemble

@@ -140,7 +140,7 @@ func (h *history) derivePending() {
 			}
 			if m.Members != nil && h.settled.Members == nil && len(h.pending) == 0 {
 				p := pendingMembers{Members: *m.Members, prev: e.Prev}
-				p.Version = e.Zxid
+				p.Version, p.Text = e.Zxid, m.App
 				h.pending = append(h.pending, p)
 			}
 		}
