@@ -59,6 +59,20 @@ type boundedConn struct {
 	net.Conn
 	from  *boundedListener
 	place *fair.Place[*boundedConn]
+	begun bool // something was read
+}
+
+// Read reads. The first byte of a ZooKeeper client is 0, as its frames have a length. It sends no line end and
+// waits for an answer, so what it has sent is made a line, which HTTP refuses at once.
+func (c *boundedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.begun {
+		c.begun = true
+		if p[0] == 0 {
+			p[n-1] = '\n'
+		}
+	}
+	return n, err
 }
 
 // Write writes p, or fails if it is not taken in time.

@@ -113,6 +113,52 @@ func TestHTTPConnectionsAreBounded(t *testing.T) {
 	})
 }
 
+// TestZooKeeperClientsAreToldAtOnce has a client of ZooKeeper connect to ports for HTTP: it waits for the answer to its
+// first frame, and must not wait until HTTP gives up.
+func TestZooKeeperClientsAreToldAtOnce(t *testing.T) {
+	dir, ca := t.TempDir(), certs.New(t, "CA")
+	key := certs.Write(t, dir, "key.pem", ca.Issue("localhost").PEM(t))
+	keys, err := secure.New(secure.Settings{Files: keystore.Files{Key: keystore.Store{File: key}}, ClientAuth: secure.NoClientAuth}, "admin", zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name       string
+		tls, plain bool
+		want       string
+	}{
+		{"plain", false, true, "HTTP/1.1 400 Bad Request"},
+		{"TLS", true, false, ""},
+		{"both", true, true, "HTTP/1.1 400 Bad Request"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				from := make(pipes, 1)
+				var l net.Listener = &boundedListener{Listener: from, most: 1}
+				var running sync.WaitGroup
+				if tt.tls {
+					over := newTLSListener(l, keys, tt.plain)
+					running.Go(over.run)
+					l = over
+				}
+				s := newHTTPServer(http.NotFoundHandler())
+				running.Go(func() { s.Serve(l) })
+				nc := from.dial("10.0.0.1:1")
+				began := time.Now()
+				go nc.Write(append([]byte{0, 0, 0, 45}, make([]byte, 45)...)) // may not be read to its end
+				text, _ := io.ReadAll(nc)                                     // its error is how the other side closes
+				if first, _, _ := strings.Cut(string(text), "\r\n"); first != tt.want || time.Since(began) > 0 {
+					t.Errorf("%q after %v, want %q at once", first, time.Since(began), tt.want)
+				}
+				nc.Close()
+				close(from)
+				s.Close()
+				running.Wait()
+			})
+		})
+	}
+}
+
 // TestSilentConnectionsGiveWay has all connections of a port taken by clients that send no request, again and
 // again: others get their pages at once, and who gets one already is not disturbed.
 func TestSilentConnectionsGiveWay(t *testing.T) {
