@@ -38,8 +38,8 @@ type Change struct {
 	Resume Zxid
 }
 
-// Lost reports whether the change is that the client may no longer read the node. There are no
-// further changes of it until it may again.
+// Lost reports whether the client has lost permission to read the node. There are no further
+// changes of it until the client may read it again.
 func (c *Change) Lost() bool { return c.Kind == ChangeACL && c.Stat == Stat{} }
 
 // CompactedError means that a server no longer has all changes after a zxid. Read the nodes again.

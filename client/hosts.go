@@ -22,7 +22,7 @@ const DefaultPort = 2181
 // address with a port is written [::1]:2181. The path may also be at the end of each server,
 // if it is always the same.
 //
-// The name of SRV records, such as _zookeeper._tcp.example.com, stands for the servers that
+// The name of SRV records, such as _zookeeper._tcp.example.com, means the servers that
 // the records list. It is returned unchanged, without a port. The client looks it up when it
 // connects, and again before each further round over the servers, and so finds servers that
 // were added. See Options.ResolveSRV.

@@ -84,7 +84,7 @@ type Options struct {
 	// way.
 	SASLOptional bool
 
-	// TLS secures the connections. An empty ServerName stands for the server's host name. Nil
+	// TLS secures the connections. An empty ServerName means the server's host name. Nil
 	// means plain TCP.
 	TLS *tls.Config
 

@@ -27,7 +27,7 @@ func (k ChangeKind) String() string {
 	return changeKinds[k]
 }
 
-// ChangeKinds is a set of kinds, the lowest bit for the first one. The empty set stands for all.
+// ChangeKinds is a set of kinds, the lowest bit for the first one. The empty set means all.
 type ChangeKinds int32
 
 // allChangeKinds has each kind.
@@ -65,7 +65,7 @@ type Change struct {
 	Data           []byte // of ChangeCreated and ChangeData; nil is null
 }
 
-// Lost reports whether the change is that the reader may no longer read the znode.
+// Lost reports whether the reader has lost permission to read the znode.
 func (c *Change) Lost() bool { return c.Kind == ChangeACL && c.Stat == Stat{} }
 
 // Append appends the encoding of c.

@@ -25,7 +25,7 @@ func Text(b []byte) string {
 	return text.String()
 }
 
-// malformed returns how many bytes one U+FFFD stands for, at the beginning of b, which is no
+// malformed returns how many bytes one U+FFFD replaces, at the beginning of b, which is no
 // character.
 func malformed(b []byte) int {
 	n, surrogate := 1, b[0] == 0xed

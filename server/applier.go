@@ -74,7 +74,7 @@ type applier struct {
 	out    datatree.Applied
 	at     time.Duration // of the batch
 	zxid   jute.Zxid     // of the order being applied
-	wall   int64         // likewise, ms since the Unix epoch
+	wall   int64         // at, in ms since the Unix epoch
 	work   int           // under the current hold of the lock
 	unsent int           // work since the answers were written
 	same   sameTimes

@@ -17,7 +17,7 @@ type logWriter struct {
 	log      *wal.Log
 	durable  atomic.Uint64 // number of the last durable record
 	progress chan struct{} // has a token when durable has grown
-	logged   chan struct{} // likewise, for the reader of the log for learners
+	logged   chan struct{} // progress, for the reader of the log for learners
 }
 
 func newLogWriter(log *wal.Log, replicated bool, m *monitor.Metrics, fail func(error)) *logWriter {

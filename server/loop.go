@@ -67,7 +67,7 @@ type loop struct {
 	reportedAt int64                 // time of the last report of touches to the leader, ms
 	touches    []replica.Touch       // being reported
 	left       []chan<- struct{}     // to be closed when this server does not lead
-	heard      zab.Members           // the newest list that another server has told; it decides nothing
+	heard      zab.Members           // the newest list received from another server; it decides nothing
 	dropPeers  time.Duration         // when to drop the peers that are no longer listed; 0 for never
 	counted    replica.Stats         // as already added to the metrics
 }

@@ -121,10 +121,9 @@ func (l *loop) setPeers(peers []transport.Peer) {
 }
 
 // peersOf returns the servers of the configuration file, of the lists of members, and of a
-// newer list that another server has told. The
-// addresses of a server in several are those of the first: of the file, or, once a command
-// has made the members, of the newest list. Then a server may be elsewhere, by a command that
-// this server or that one has missed.
+// newer list received from another server. A server in several of them has the addresses of
+// the first: of the file, or, once a command has made the members, of the newest list. Then a
+// server may be elsewhere, by a command that this server or that one has missed.
 func (l *loop) peersOf(lists *memberLists) []transport.Peer {
 	sources := [][]config.Server{l.cfg.Members.Servers, l.serversOf(lists.newest), l.serversOf(lists.settled)}
 	if lists.newest.Commanded {

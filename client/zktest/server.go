@@ -87,7 +87,7 @@ func (s *Server) FillDisk(full bool) { s.t().Helper(); s.node.fillDisk(full) }
 
 func (s *Server) t() testing.TB { return s.hub.t }
 
-// node stands for one server process, with a disk in memory.
+// node plays one server process, with a disk in memory.
 type node struct {
 	t    testing.TB
 	door *door

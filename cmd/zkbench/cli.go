@@ -190,7 +190,7 @@ func (d *doors) flags(c *cobra.Command) {
 	f.Lookup("auth").DefValue = "" // help does not show a password
 }
 
-// envAuth is the environment variable that stands for --auth.
+// envAuth is the environment variable that is used without --auth.
 const envAuth = "ZKBENCH_AUTH"
 
 // target parses a connection string, which begins with tls:// for connections with TLS.

@@ -168,7 +168,7 @@ func (p *parser) module() Module {
 func expand(s string) (string, error) {
 	s = strings.ReplaceAll(s, "${/}", "/")
 	if strings.Contains(s, "${") {
-		return "", errors.New("${...} stands for a property of Java, which is not known here: write the value")
+		return "", errors.New("${...} means a property of Java, which is not known here: write the value")
 	}
 	return s, nil
 }

@@ -96,7 +96,7 @@ func TestErrors(t *testing.T) {
 		{"Server { M required user_bob=\"secret\n\";\n};", `line 1: a quoted string has no end on its line`},
 		{"Server { M required user_bob=\"secret\\", `line 1: a quoted string has no end on its line`},
 		{"Server { M required user_bob='secret';\n};", `line 1: '\'' has no meaning here: quote the word`},
-		{"Server { M required\n\nkeyTab=\"${user.home}/x\";\n};", `line 3: option keyTab: ${...} stands for a property of Java`},
+		{"Server { M required\n\nkeyTab=\"${user.home}/x\";\n};", `line 3: option keyTab: ${...} means a property of Java`},
 		{"Server { M required user_bob=\"\xff\";\n};", `line 1: the file must be in UTF-8`},
 		{"Server { M required user_bob=\xff;\n};", `line 1: the file must be in UTF-8`},
 		{"/* \n\n Server", `line 1: the comment has no end`},

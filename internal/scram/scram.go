@@ -209,7 +209,7 @@ func UnescapeName(sent string) (string, error) {
 			b.WriteByte('=')
 			after = after[2:]
 		default:
-			return "", errors.New("the name has an equals sign that stands for nothing")
+			return "", errors.New("the name has an equals sign that begins no escape sequence")
 		}
 		sent = after
 	}

@@ -40,7 +40,7 @@ type FS interface {
 	// OpenDir opens a directory to be synced again and again. Its Sync needs no further
 	// descriptor.
 	OpenDir(name string) (Dir, error)
-	// Lock acquires the exclusive lock that the named file stands for; the file is created if
+	// Lock acquires the exclusive lock of the named file; the file is created if
 	// necessary and stays. The lock ends with Close or with the process. If the lock is held
 	// already, Lock returns an error that matches ErrLocked at once.
 	Lock(name string) (io.Closer, error)

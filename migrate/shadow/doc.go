@@ -26,7 +26,7 @@
 // # What must be equal
 //
 // Ids and times can't be: those of one side stand for those of the other. A zxid or a session
-// id stands for the one in the same place of the first answer that has it, and from then on
+// id matches the one in the same place of the first answer that has it, and from then on
 // for no other. Answers that are sets (children, ACLs, identities) are compared as sets.
 // Events must be the same for each path, in order. The events and answers of one connection
 // never go back in zxids on the shadow.

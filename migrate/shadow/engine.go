@@ -90,7 +90,7 @@ const (
 	forever  = time.Duration(math.MaxInt64)
 )
 
-// session is a session of Apache's, and the one of zkd's that stands for it.
+// session is a session of Apache's, and the one of zkd's that matches it.
 type session struct {
 	id       jute.SessionID
 	zkd      jute.SessionID

@@ -15,7 +15,7 @@ func newPairs[T ~int64](most int) *pairs[T] {
 
 func newHalves[T ~int64]() halves[T] { return halves[T]{map[T]T{}, map[T]T{}} }
 
-// of returns what stands for an id of Apache's.
+// of returns the id that matches one of Apache's.
 func (p *pairs[T]) of(a T) (z T, ok bool) {
 	if z, ok = p.new.apache[a]; !ok {
 		z, ok = p.old.apache[a]
@@ -24,7 +24,7 @@ func (p *pairs[T]) of(a T) (z T, ok bool) {
 }
 
 // agree reports whether a and z can stand for each other: they do already, or neither
-// stands for another.
+// matches another.
 func (p *pairs[T]) agree(a, z T) bool {
 	if a == 0 || z == 0 {
 		return a == z

@@ -70,7 +70,7 @@ func (e *Election) Latch() *Latch {
 	return l
 }
 
-// Election returns the election that it stands for.
+// Election returns the election in which it is a candidate.
 func (l *Latch) Election() *Election { return l.e }
 
 // Start joins the candidates, in a goroutine that runs until Close. It does not wait. It

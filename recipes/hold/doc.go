@@ -1,5 +1,5 @@
 // Package hold is the contract of everything that a client can hold: a lock, leases of a
-// semaphore, leadership. It has the type that stands for what is held, Held, the list of
+// semaphore, leadership. It has the type of what is held, Held, the list of
 // its contenders, and the options that all recipes have in common. Packages lock and
 // election return Helds and add nothing to what is said here.
 //

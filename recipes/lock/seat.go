@@ -22,7 +22,7 @@ type seat struct {
 	place, grant string
 }
 
-// node returns the name of the node that stands for the seat: it ends with it.
+// node returns the name of the node of the seat: it ends with it.
 func (s *seat) node() string {
 	if s.place != "" {
 		return s.place

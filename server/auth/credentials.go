@@ -7,7 +7,7 @@ import (
 )
 
 // Bounds of the identities of one connection, whose client could add new ones without end. Each ACL entry is
-// compared with them, an entry of scheme auth stands for all of them, and each write takes them to the leader.
+// compared with them, an entry of scheme auth means all of them, and each write takes them to the leader.
 const (
 	maxIDs     = 1 + 64   // the first is the address
 	maxIDBytes = 16 << 10 // names, and idOverhead for each

@@ -24,7 +24,7 @@ func (holderProvider) Match(_, _ string) bool { return false }
 // place is what an entry of the scheme holder names.
 type place struct {
 	path    string // a znode, or the parent of the contenders
-	pattern string // of the contenders' names, ending with *, which stands for any characters; "" if any name counts
+	pattern string // of the contenders' names, ending with *, which matches any characters; "" if any name counts
 }
 
 // parsePlace parses the id of an entry: the path of a znode. If its last element has a *, the
@@ -56,7 +56,7 @@ func (p *place) number(name string) (n int32, ok bool) {
 	return n, ok
 }
 
-// matches reports whether a name matches a pattern, in which * stands for any characters.
+// matches reports whether a name matches a pattern, in which * matches any characters.
 func matches(name, pattern string) bool {
 	first, rest, star := strings.Cut(pattern, "*")
 	if !star {

@@ -15,7 +15,7 @@ type Provider interface {
 	// Scheme returns the name of the scheme.
 	Scheme() string
 	// Personal reports whether the scheme distinguishes users: the pseudo scheme "auth"
-	// stands for their identities.
+	// means their identities.
 	Personal() bool
 	// Valid reports whether an entry of an ACL may have expr.
 	Valid(expr string) bool

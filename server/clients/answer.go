@@ -37,7 +37,7 @@ func (s *Clients) NewAnswers(yield func(), fired func(ev *datatree.Event, heard 
 	return a
 }
 
-// Written counts a write to a node, of so many bytes of data.
+// Written counts a write to a node. bytes is the length of the data.
 func (a *Answers) Written(path string, bytes int) {
 	a.written.Add(&a.clients.metrics.WritePerNamespace, path, len(path)+bytes)
 }

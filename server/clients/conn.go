@@ -70,7 +70,7 @@ type readerState struct {
 	sasl           *sasl.Exchange         // nil if the client sent no SASL token
 	credentialsEnd time.Duration          // when some of the credentials end; 0 is never
 	current        line.Request           // being handled; a field, since it would be allocated elsewhere
-	outcome        line.Read              // its outcome, likewise
+	outcome        line.Read              // the outcome of current
 	decided        chan struct{}          // closed when the line's own request is decided
 	batch          []replica.Submission   // writes of the frames being handled, not yet handed over
 	arena          []byte                 // where request bodies of this batch are copied to

@@ -24,7 +24,7 @@ type drain struct {
 	mu struct {
 		sync.Mutex
 		left  int           // connections that are still to end
-		part  int           // so many at a time
+		part  int           // how many end at a time
 		until time.Duration // when clients are let in again; 0 if they are not kept away
 		// sent has when a session was first sent away. It is nil if clients are not kept away.
 		sent map[jute.SessionID]time.Duration

@@ -11,7 +11,7 @@ import (
 )
 
 // unread counts what clients have not read yet, of the connections that count: see outBuffer. When it is
-// more than the limit, those who hold most lose their connections, whoever comes then.
+// more than the limit, those who hold most lose their connections, and not those who come then.
 type unread struct {
 	limit int64
 

@@ -250,7 +250,7 @@ type listener struct {
 }
 
 // listeners returns the addresses on which s listens, each once, in a form that can be
-// compared; nothing listens on election ports. A wildcard address for clients stands for the
+// compared; nothing listens on election ports. A wildcard address for clients means the
 // hosts of s. So does a loopback address if the ensemble is on several machines, since each
 // machine has its own.
 func (s Server) listeners() (all []listener) {

@@ -93,7 +93,7 @@ func maskSecrets(text []byte) string {
 	return b.String()
 }
 
-// describePattern writes the settings of a row that stands for several keys.
+// describePattern writes the settings of a row of several keys.
 func (c *Config) describePattern(out io.Writer, k Key) {
 	prefix, isPattern := strings.CutSuffix(k.Name, "*")
 	for _, name := range slices.Sorted(maps.Keys(c.settings)) {

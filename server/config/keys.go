@@ -25,7 +25,7 @@ func (s Status) String() string {
 
 // Key is a row of the table of keys.
 type Key struct {
-	// Name is the key as it is written in zoo.cfg. A name that ends in "*" stands for
+	// Name is the key as it is written in zoo.cfg. A name that ends in "*" is the row of
 	// every key with the part before the "*" as its prefix.
 	Name string
 	// Aliases are other names that are accepted. The prefix "zookeeper." is

@@ -57,7 +57,7 @@ func (c *Config) takeOver(o *Config, key string) *Config {
 	return &next
 }
 
-// sets reports whether a key was given a value other than -1, which stands for a default.
+// sets reports whether a key was given a value other than -1, which means the default.
 func (c *Config) sets(key string) bool {
 	p, given := c.settings[key]
 	return given && p.value != "-1"

@@ -182,7 +182,7 @@ func (l *loader) fail(p property, format string, args ...any) {
 }
 
 // row returns the name under which a property is stored: that of its row in the table, or
-// its own if the row stands for several keys or there is none.
+// its own if the row is that of several keys or there is none.
 func (l *loader) row(p property) (Key, string, bool) {
 	k, known := l.dir.find(p.key)
 	if !known || strings.HasSuffix(k.Name, "*") {

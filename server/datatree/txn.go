@@ -41,7 +41,7 @@ const (
 	OpError                // Code: an op of a rejected multi
 	OpCreateSession        // TimeoutMs; the session is the Txn's
 	// OpCloseSession closes the Txn's session. Paths are the ephemerals deleted with it,
-	// for readers of the log, and as a check; an empty list stands for all of them.
+	// for readers of the log, and as a check; an empty list means all of them.
 	OpCloseSession
 	// OpSetTimeout changes the Txn's session, which exists: TimeoutMs is the timeout that
 	// its client has negotiated when it resumed the session.

@@ -258,7 +258,7 @@ func exceeds(usage, growth, limit int64) bool {
 }
 
 // MaxACLBytes bounds the size of the ACL lists of one transaction in the log. So do expandedACLs and bytesOfACLs:
-// an entry with scheme auth stands for all of the caller's identities, and what a request comes to in memory, log
+// an entry with scheme auth means all of the caller's identities, and what a request comes to in memory, log
 // and history must be in proportion to its bytes.
 const (
 	MaxACLBytes  = 16 << 20

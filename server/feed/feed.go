@@ -42,7 +42,7 @@ const (
 	Ended                // the history lacks what follows, or another feed has its place
 )
 
-// Subscribe makes a feed. now is the zxid that jute.FromNow stands for. The error is
+// Subscribe makes a feed. now is the zxid that jute.FromNow means. The error is
 // jute.ErrBadArguments or a *jute.CompactedError.
 func (h *History) Subscribe(r *jute.SubscribeRequest, now jute.Zxid) (*Feed, error) {
 	if jute.ValidatePath(r.Path) != nil || r.After < jute.FromNow || !r.Kinds.Valid() || r.Credit < 0 || r.Credit > jute.MaxFeedCredit {

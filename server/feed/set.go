@@ -18,7 +18,7 @@ type Set struct {
 func (s *Set) Empty() bool { return len(s.feeds) == 0 }
 
 // Subscribe begins a feed, and returns the zxid after which it begins. now is the zxid that
-// jute.FromNow stands for. groups are what the client has in common with others: see package fair. The
+// jute.FromNow means. groups are what the client has in common with others: see package fair. The
 // error is jute.ErrBadArguments, jute.ErrQuotaExceeded if there is no place, jute.ErrConnectionLoss after
 // Close, or a *jute.CompactedError.
 func (s *Set) Subscribe(h *History, p *Places, groups []string, r *jute.SubscribeRequest, now jute.Zxid) (jute.Zxid, error) {

@@ -73,7 +73,7 @@ func ParseRule(name, text string) (Rule, error) {
 		return r, fmt.Errorf("the name of a rule has 1 to %d letters, digits, '-' and '_'", maxName)
 	}
 	if name == Followed {
-		return r, fmt.Errorf("the name %s stands for the limits in /zookeeper/quota: choose another one", name)
+		return r, fmt.Errorf("the name %s means the limits in /zookeeper/quota: choose another one", name)
 	}
 	err := r.parse(words, quotes)
 	return r, err
@@ -168,7 +168,7 @@ func subject(scope Scope, s string) (string, error) {
 	return s, nil
 }
 
-// each is the subject that stands for each one by itself.
+// each is the subject that means each one by itself.
 const each = "*"
 
 func validPath(path string) bool {

@@ -33,7 +33,7 @@ type NamespaceCount struct {
 	count, sum, least, most int64
 }
 
-// Add counts an operation on a path, of so many bytes. The root belongs to no namespace.
+// Add counts an operation on a path that read or wrote a number of bytes. The root belongs to no namespace.
 func (c *NamespaceCount) Add(all *Namespaces, path string, bytes int) {
 	if !c.in(path) {
 		name := strings.TrimPrefix(path, "/")

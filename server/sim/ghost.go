@@ -52,7 +52,7 @@ type ghost struct {
 	commits []commit // the longest committed sequence ever seen
 	last    jute.Zxid
 	tree    *datatree.Tree            // the reference, after the last commit
-	state   zab.State                 // likewise
+	state   zab.State                 // of the members, after the last commit
 	changes []memberChange            // among commits
 	events  map[string][]treeEvent    // by path, in their order
 	history []pathEvent               // all of them, in their order
@@ -276,7 +276,7 @@ func (s *Sim) checkStanding(n *node, p zab.Promise) {
 	}
 	o, l := s.node(owes.promise.To), s.linkTo(n, owes.promise.To)
 	if o.alive && o.core.Status().Role != zab.Looking && o.core.Status().Epoch == owes.promise.Epoch && l != nil && l.gen[l.side(n)] == owes.gen {
-		s.fail("I25", "server %d stands for epoch %d, and has promised %v only %d ms before", n.id, p.Epoch, owes.promise, (s.now-owes.at)/1000)
+		s.fail("I25", "server %d is a candidate for epoch %d, and has promised %v only %d ms before", n.id, p.Epoch, owes.promise, (s.now-owes.at)/1000)
 	}
 }
 

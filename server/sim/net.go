@@ -36,7 +36,7 @@ type link struct {
 	lossy        [2]bool             // by sender: something was lost, so everything that follows is lost
 	messagesLost [2]bool             // by sender: single messages were lost, or reordered
 	next         [2][2]uint64        // by sender and lane: the next message arrives no earlier
-	framed       [2][2]uint64        // likewise: no message overtakes the last frame of a replica
+	framed       [2][2]uint64        // next, of frames: no message overtakes the last frame of a replica
 	slow         uint64              // additional delay, µs
 	opened       [2]uint64           // when each end admits the link
 	intro        [2]zab.Introduction // what each end said in its hello

@@ -145,7 +145,7 @@ func (t *Table) watcherLocked(w Watcher) *watcher {
 	return nil
 }
 
-// emptyPath stands for "", which marks free records. No znode's path has a NUL.
+// emptyPath takes the place of "", which marks free records. No znode's path has a NUL.
 const emptyPath = "\x00"
 
 // tableKey returns the key of a path in the table.

@@ -20,7 +20,7 @@ type shape struct {
 	servers   int           // that vote
 	observers int           // besides
 	far       time.Duration // what they send to each other takes this time
-	lost      float64       // and so many of its packets are lost
+	lost      float64       // share of its packets that are lost
 }
 
 // ensemble is a number of servers of one program that form an ensemble, or a single one.

@@ -30,7 +30,7 @@ var growths = []growth{
 	}, (*campaign).plant},
 	{"sessions", "sessions, all with one request at a time", []int{10, 100, 1000, 10_000}, func(c *bench.Config, n int) {
 		c.Connections, c.Window, c.Keys = n, 1, max(n, c.Keys)
-		c.Count = int64(20_000 + 4*n) // so many connections take their time to begin
+		c.Count = int64(20_000 + 4*n) // many connections take their time to begin
 	}, nil},
 	{"watches", "watches of other nodes", []int{0, 1e4, 1e5, 1e6}, nil, (*campaign).watch},
 	{"value-size", "bytes of a value", []int{0, 100, 1 << 10, 10 << 10, 100 << 10}, func(c *bench.Config, n int) {

@@ -8,12 +8,12 @@
 // happens to writes when the leader or a follower fails. With -curve 1,3,5 it
 // measures throughput by the share of reads instead, for ensembles of these sizes. With
 // -wide 1,20,100 it measures ensembles whose servers are that many milliseconds from each other. With
-// -observers 1,6,12 it measures what each observer costs the leader of an ensemble with so many. With
+// -observers 1,6,12 it measures what each observer costs the leader of an ensemble that has this many. With
 // -growth DIR it draws what operations cost while the number of znodes, sessions or watches grows. With -hops it shows
 // where the time of a single write goes, on its way through three servers of the second program.
 //
 // It starts both servers itself, in directories and on ports of their own, with
-// the same settings. A server is "apache", which stands for Debian's package
+// the same settings. A server is "apache", which means Debian's package
 // "zookeeper", or the path of a program that takes the name of a zoo.cfg as its
 // argument. Nothing else should run on the machine meanwhile.
 package main
@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&s.a, "a", apache, "first server: apache, or a program")
-	f.StringVar(&s.b, "b", "bin/zkd", "second server, likewise")
+	f.StringVar(&s.b, "b", "bin/zkd", "second server: apache, or a program")
 	f.IntVar(&s.servers, "servers", 1, "servers of each ensemble: 1, or 3 and more")
 	f.StringVar(&s.dir, "dir", "", "where the servers' files go, on a real disk (default: the directory for temporary files)")
 	f.IntVar(&s.pairs, "pairs", 5, "pairs of runs for each row about speed")

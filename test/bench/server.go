@@ -12,7 +12,7 @@ import (
 	"github.com/zkd-project/zkd/internal/ask"
 )
 
-// apache is the program name that stands for the Apache ZooKeeper that
+// apache is the program name that means the Apache ZooKeeper that
 // Debian's package "zookeeper" installs.
 const apache = "apache"
 

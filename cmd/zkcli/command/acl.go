@@ -116,12 +116,12 @@ func (c *Call) parseACL(s string) ([]client.ACL, error) {
 	return acl, nil
 }
 
-// aclError explains a refusal of the scheme auth, which stands for the identities of the
+// aclError explains a refusal of the scheme auth, which means the identities of the
 // client.
 func aclError(err error, acl []client.ACL) error {
 	isAuth := func(a client.ACL) bool { return a.ID.Scheme == "auth" }
 	if !errors.Is(err, client.ErrInvalidACL) || !slices.ContainsFunc(acl, isAuth) {
 		return err
 	}
-	return &wordedError{describe(err).Error + ". auth: stands for the identities of addauth, or --auth: is there one?", err}
+	return &wordedError{describe(err).Error + ". auth: means the identities of addauth, or --auth: is there one?", err}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/zkd-project/zkd/server/archive"
 )
 
-// envAdmin is the environment variable that stands for --admin.
+// envAdmin is the environment variable that is used without --admin.
 const envAdmin = "ZKCLI_ADMIN"
 
 // backupOptions are the flags of backup.

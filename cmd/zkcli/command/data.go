@@ -11,7 +11,7 @@ import (
 )
 
 // readData returns the data that an argument specifies: the text itself, with @FILE the
-// content of the file, with - that of stdin. @@ stands for a @ at the beginning. With
+// content of the file, with - that of stdin. @@ means a @ at the beginning. With
 // isBase64 the data is decoded.
 func (c *Call) readData(ctx context.Context, arg string, isBase64 bool) ([]byte, error) {
 	data, err := c.rawData(ctx, arg)

@@ -418,7 +418,7 @@ func (l *look) reloads() {
 			if reason := s.After.Metrics[port+"_certificate_reload_error"]; reason != "" {
 				l.add(Finding{ID: "certificate-reload", Severity: Danger, Servers: []string{s.Name},
 					What: fmt.Sprintf("The changed TLS files of %s for its %s port can't be used: %s.", s.Name, port, strings.TrimSuffix(reason, ".")),
-					Do:   "The server goes on with what it had, until that expires, and does not start with these files. Put right files in place, key and certificate together: they are read again without a restart."})
+					Do:   "The server keeps using what it had, until that expires, and does not start with these files. Put right files in place, key and certificate together: they are read again without a restart."})
 			}
 		}
 	}

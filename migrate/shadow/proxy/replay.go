@@ -118,7 +118,7 @@ func (r *replay) request(p *player, s step) error {
 	return err
 }
 
-// connect returns a connect request for the session of the replay that the record's stands for.
+// connect returns a connect request for the session of the replay that the record's matches.
 func (r *replay) connect(frame []byte) []byte {
 	var c jute.ConnectRequest
 	d := jute.NewDecoder(frame)

@@ -20,7 +20,7 @@ type Answers struct {
 	now       time.Duration
 	interlude bool    // see BeginInterlude
 	req       Request // being answered; a field, since it would be allocated elsewhere
-	read      Read    // its outcome, likewise
+	read      Read    // the outcome of req
 	ends      []*Line // to end when the lock of the line being answered is free
 
 	deliver  func(watch.Watcher) // deliverTo, made once

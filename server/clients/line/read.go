@@ -121,8 +121,7 @@ func (r *read) reply(xid int32, zxid jute.Zxid, code jute.Code) {
 // statBytes is what ZooKeeper counts for a Stat.
 const statBytes = 68
 
-// listBytes returns the length of a list of the children's names, which have so many bytes
-// together.
+// listBytes returns the length of a list of the children's names. names is their total length.
 func listBytes(node *datatree.Node, names int) int { return 4 + 4*int(node.NumChildren) + names }
 
 // replyHeader is the length of a reply's header.
@@ -151,7 +150,7 @@ func (r *read) noteLong(path string, size int) {
 	}
 }
 
-// counted notes that a node was read, with so many bytes of data or of names of children.
+// counted notes that a node was read. bytes is the length of its data or of its children's names.
 func (r *read) counted(path string, bytes int) {
 	r.out.Path, r.out.Bytes = path, len(path)+bytes+statBytes
 }

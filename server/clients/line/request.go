@@ -40,7 +40,7 @@ type own uint8
 
 const (
 	connects    own = iota + 1 // opens or resumes the session
-	connectsRO                 // likewise, for a client that sent the flag readOnly
+	connectsRO                 // connects, for a client that sent the flag readOnly
 	upgradesOwn                // makes the local session a global one
 )
 

@@ -147,8 +147,8 @@ func (v *View[C]) Number() int64 { return v.number }
 // Zxid returns the zxid of the state.
 func (v *View[C]) Zxid() jute.Zxid { return v.subtree.Zxid() }
 
-// Walk calls add for the nodes that come next, until there are no more or it returns false: the node then comes
-// next the next time. Parents come before their children, and these in the byte order of their names. Those
+// Walk calls add for the nodes that come next, until there are no more or it returns false: the next Walk then
+// begins with this node. Parents come before their children, and these in the byte order of their names. Those
 // below a node that may not be read are left out. name is the path below the root.
 func (v *View[C]) Walk(readable func(acl []jute.ACL) bool, add func(name string, n *datatree.Node, data []byte, readable bool) bool) (more bool) {
 	above := len(strings.TrimSuffix(v.root, "/"))
