@@ -134,3 +134,22 @@ func TestCleanupIsPacedAndSessionsStillExpire(t *testing.T) {
 		s.closeWithin(t, time.Second)
 	})
 }
+
+// TestOnlyTheLeaderRemovesWhatIsDue has a node that is due, and no other check before the one that is made
+// here. The removal of a node takes time, since it is paced.
+func TestOnlyTheLeaderRemovesWhatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := startEnsemble(t, 3, "znode.container.checkIntervalMs=3600000")
+		c := e.servers[e.leader()].connect(t)
+		c.ttl("/due", time.Second)
+		time.Sleep(2 * time.Second)
+		e.settled()
+		for _, s := range e.servers[1:] {
+			begun := time.Now()
+			s.removeExpired()
+			if removes := time.Since(begun) > 0; removes != s.standing.leads() {
+				t.Errorf("server %d, leading %v, removes: %v", s.id, s.standing.leads(), removes)
+			}
+		}
+	})
+}

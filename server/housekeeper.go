@@ -64,7 +64,7 @@ func (s *Server) cleanUp() {
 		select {
 		case <-check.C:
 			s.recountQuotas()
-			if s.standing.leads() && !s.removeExpired() {
+			if !s.removeExpired() {
 				return
 			}
 		case <-s.reloaded:
@@ -90,13 +90,13 @@ func (s *Server) postponeExpiry(sinceLast time.Duration) {
 const expireSlice = 1024
 
 // removeExpired proposes to remove empty containers and TTL nodes that are due, no faster
-// than znode.container.maxPerMinute. It reports whether the server is still running.
+// than znode.container.maxPerMinute. The leader does it. It reports whether the server is still running.
 func (s *Server) removeExpired() bool {
 	pace := time.NewTicker(max(time.Minute/time.Duration(max(s.live.Load().ContainerMaxPerMinute, 1)), time.Microsecond))
 	defer pace.Stop()
 	var cursor datatree.ExpiryCursor
 	var due []evaluate.Removal
-	for more := true; more; {
+	for more := true; more && s.standing.leads(); {
 		due, more = s.dueForRemoval(&cursor, due[:0])
 		for _, r := range due {
 			for wait := true; wait; wait = s.submissions.Len() >= expireSlice { // the leader is busy
@@ -105,9 +105,6 @@ func (s *Server) removeExpired() bool {
 				case <-s.life.Stopping():
 					return false
 				}
-			}
-			if !s.standing.leads() {
-				return true
 			}
 			s.submissions.Put(replica.Submission{
 				Received: s.now(),

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 func (s *testServer) digest() datatree.Digest {
@@ -66,6 +69,36 @@ func (s *testServer) work(t *testing.T, seed uint64, clients, requests int) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestASnapshotOfAReplacedHistoryIsNotKept replaces the history while a snapshot of it is written, as a
+// snapshot from the leader does.
+func TestASnapshotOfAReplacedHistoryIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		s.connect(t).create("/a", "")
+		sn := s.snapshots
+		s.state.Lock()
+		view := frozen{s.state.Tree.Freeze(), new(zab.State).Append(nil), sn.installs.Load()}
+		s.state.Unlock()
+		defer func() {
+			s.state.Lock()
+			view.Close()
+			s.state.Unlock()
+		}()
+		before, _ := sn.last()
+		sn.replacing()
+		ref, err := sn.write(t.Context(), view)
+		if !errors.Is(err, errReplaced) {
+			t.Errorf("got %v, want %v", err, errReplaced)
+		}
+		if now, _ := sn.last(); now.Name != before.Name {
+			t.Errorf("the log refers to %v", now)
+		}
+		if _, err := s.fs.Stat(sn.store.Path(ref.Name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the file %s is left: %v", ref.Name, err)
+		}
+	})
 }
 
 // TestRestartsUnderSnapshots checks that with a snapshot every few transactions, taken
