@@ -275,3 +275,29 @@ func TestReg_CopyOfARunningServer(t *testing.T) {
 		s.wait("it is admitted again", func() bool { return s.counts(n) && s.wouldKnowCounted(n) })
 	})
 }
+
+// TestNemesisSparesTheEnsemble: the files of server 1 and of a new server have a list of which the two are
+// a majority. If server 1 loses what it has they may found another ensemble, and nothing in an ensemble
+// prevents that. So the nemesis does not put a copy of server 1 back that was made before the founding.
+func TestNemesisSparesTheEnsemble(t *testing.T) {
+	cfg := quiet(3)
+	cfg.AdmitLearners, cfg.Joiners = true, 1
+	play(t, cfg, func(s *script) {
+		s.lead()
+		s.everywhere()
+		n, joiner := s.nodes[0], s.nodes[3]
+		files := zab.Members{List: []zab.Member{{ID: 1}, {ID: 2}, {ID: 4}}}
+		copied := n.disk.durable.clone()
+		for range 50 {
+			n.copy, n.file, joiner.file = &history{exists: true}, files, files
+			joiner.disk = disk{}
+			if s.planDiskFault(n, FaultRollback); !n.alive {
+				t.Fatal("server 1 has lost all its data")
+			}
+		}
+		for n.alive { // a copy with the ensemble's history is put back
+			n.copy = &copied
+			s.planDiskFault(n, FaultRollback)
+		}
+	})
+}
