@@ -60,7 +60,6 @@ type applier struct {
 	secret     secret.Key // of session passwords, until the history has one
 	state      *state.State
 	answers    *clients.Answers
-	tracker    *session.Tracker
 	digests    *digestLog
 	snapshots  *snapshotter
 	logWriter  *logWriter
@@ -201,18 +200,9 @@ func (a *applier) installSnapshot(rec *received) {
 	tree := rec.tree
 	a.answers.EndAll()
 	a.state.Lock()
-	for id := range a.state.Tree.Sessions() {
-		a.tracker.Remove(id)
-	}
-	a.state.Tree = tree
 	a.ensemble = rec.state
 	a.publishEnsemble()
-	now := millis(a.now())
-	for id, timeoutMs := range tree.Sessions() {
-		a.tracker.Add(id, timeoutMs, now)
-	}
-	a.state.SetApplied(tree.LastZxid())
-	a.changes.Reset(tree.LastZxid())
+	a.answers.Install(tree, a.now())
 	a.state.Unlock()
 	a.handover.progress()
 	a.snapshots.installed(rec.ref)

@@ -131,8 +131,8 @@ func TestJoinerIsServedToTheEnd(t *testing.T) {
 	})
 }
 
-// TestPurgeFrom tests which references are purged while a server is being synchronized.
-func TestPurgeFrom(t *testing.T) {
+// TestPlanPurge tests which references are purged while a server is being synchronized.
+func TestPlanPurge(t *testing.T) {
 	s := startServer(t, "autopurge.snapRetainCount=3")
 	refs := make([]wal.SnapRef, 5)
 	for i := range refs {
@@ -155,7 +155,7 @@ func TestPurgeFrom(t *testing.T) {
 	} {
 		s.snapshots.needed.Store(int64(tt.needed))
 		s.disk.level.Store(int32(tt.level))
-		if from := s.snapshots.purgeFrom(refs); from != tt.from {
+		if from := s.snapshots.planPurge(refs, false).Drop; from != tt.from {
 			t.Errorf("behind %v is needed, room %v: keeps from %d on, want %d", tt.needed, tt.level, from, tt.from)
 		}
 		if holding := s.snapshots.holding.Load(); holding != (tt.from < 2) {

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/session"
 )
 
 // runHousekeeper does the periodic work of each tick: it expires sessions, and checks the disk
@@ -78,10 +79,11 @@ func (s *Server) cleanUp() {
 // anybody because it was stopped or starved: they expire late, never early (zab.md
 // section E, rule 4).
 func (s *Server) postponeExpiry(sinceLast time.Duration) {
-	if gap := sinceLast - s.cfg.TickTime/2; gap > s.cfg.TickTime/2 {
-		s.log.Warn("process was paused: sessions get the time back", zap.Duration("pause", gap))
-		s.tracker.Postpone(millis(gap))
-		s.clients.Postpone(gap)
+	if ms := session.Pause(millis(sinceLast), millis(s.cfg.TickTime/2)); ms > 0 {
+		pause := time.Duration(ms) * time.Millisecond
+		s.log.Warn("process was paused: sessions get the time back", zap.Duration("pause", pause))
+		s.tracker.Postpone(ms)
+		s.clients.Postpone(pause)
 	}
 }
 

@@ -186,7 +186,6 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 		id:         s.id,
 		secret:     s.ident.Secret,
 		state:      &s.state,
-		tracker:    s.tracker,
 		digests:    s.digests,
 		snapshots:  s.snapshots,
 		logWriter:  s.logWriter,

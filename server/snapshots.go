@@ -326,25 +326,29 @@ func remove(dropped []wal.SnapRef, keep string, file func(name string) error) (r
 	return removed, err
 }
 
-// purgeFrom returns the index of the first reference to keep: the newest
-// autopurge.snapRetainCount are kept, and those that learners need that are being
-// synchronized. Such a learner may need one for a long time, and would have to start over
-// without it. When the disk is getting full it is purged nevertheless.
-func (sn *snapshotter) purgeFrom(refs []wal.SnapRef) int {
-	needed := jute.Zxid(sn.needed.Load())
-	first, held := datadirs.FirstKept(refs, func(r wal.SnapRef) jute.Zxid { return r.Zxid }, sn.live().SnapRetainCount, needed)
-	tight := sn.disk.at() != wal.SpaceOK
-	began := sn.holding.Swap(held > 0 && !tight)
-	fields := []zap.Field{zap.Stringer("after", needed), zap.Int("snapshots", held)}
+// planPurge plans a purge of references: the newest autopurge.snapRetainCount are kept, and those that
+// learners need that are being synchronized. Such a learner may need one for a long time, and would
+// have to start over without it. When the disk is getting full it is purged nevertheless.
+func (sn *snapshotter) planPurge(refs []wal.SnapRef, forRoom bool) datadirs.Purge {
+	need := datadirs.Routine
 	switch {
-	case held == 0:
-	case tight:
+	case forRoom:
+		need = datadirs.Full
+	case sn.disk.at() != wal.SpaceOK:
+		need = datadirs.Tight
+	}
+	needed := jute.Zxid(sn.needed.Load())
+	plan := datadirs.PlanPurge(refs, func(r wal.SnapRef) jute.Zxid { return r.Zxid }, sn.live().SnapRetainCount, needed, need)
+	began := sn.holding.Swap(plan.Held > 0 && need == datadirs.Routine)
+	fields := []zap.Field{zap.Stringer("after", needed), zap.Int("snapshots", plan.Held)}
+	switch {
+	case plan.Held == 0:
+	case need != datadirs.Routine:
 		sn.log.Warn("the disk is getting full: purging the log although a server that joins needs it, which now gets another snapshot", fields...)
-		return first + held
 	case !began:
 		sn.log.Info("keeping the log for a server that joins", fields...)
 	}
-	return first
+	return plan
 }
 
 // purgeForSpace purges what is kept for learners, because the disk is getting full.
@@ -378,42 +382,44 @@ func (sn *snapshotter) makeRoom() {
 // purge removes the snapshots that are not to be kept, and the log segments that only
 // they needed. forRoom keeps the newest one alone.
 func (sn *snapshotter) purge(ctx context.Context, forRoom bool) {
-	dropped, oldest, err := sn.forget(forRoom)
-	if oldest != nil {
-		err = sn.drop(ctx, dropped, oldest)
+	dropped, plan, err := sn.forget(forRoom)
+	if err == nil && plan.Log != 0 {
+		err = sn.drop(ctx, dropped, plan.Log)
 	}
 	if err != nil {
 		sn.log.Warn("purge of old snapshots and log segments is incomplete", zap.Error(err))
 	}
 }
 
-// drop removes the segments that only references before oldest needed, and the files of dropped.
-func (sn *snapshotter) drop(ctx context.Context, dropped []wal.SnapRef, oldest *wal.SnapRef) error {
-	segments, err := sn.logWriter.Purge(ctx, oldest.Zxid)
+// drop removes the segments of the log that have only entries up to a zxid, and the files of dropped.
+func (sn *snapshotter) drop(ctx context.Context, dropped []wal.SnapRef, upTo jute.Zxid) error {
+	segments, err := sn.logWriter.Purge(ctx, upTo)
 	if err == nil {
-		sn.events.Put(peerEvent{kind: evPurged, zxid: oldest.Zxid})
+		sn.events.Put(peerEvent{kind: evPurged, zxid: upTo})
 	}
-	removed, rerr := remove(dropped, oldest.Name, func(name string) error { return sn.store.RemoveInSteps(ctx, name) })
+	removed, rerr := remove(dropped, "", func(name string) error { return sn.store.RemoveInSteps(ctx, name) })
 	sn.log.Info("purged", zap.Int("segments", segments), zap.Strings("snapshots", removed))
 	return errors.Join(err, rerr)
 }
 
 // forget makes the log forget the references that purge drops, before their files go: it never refers
-// to a file that is gone. oldest is the first one that stays, or nil if nothing is to be dropped.
-func (sn *snapshotter) forget(forRoom bool) (dropped []wal.SnapRef, oldest *wal.SnapRef, err error) {
+// to a file that is gone. dropped are the references of which nobody needs the file any more.
+func (sn *snapshotter) forget(forRoom bool) (dropped []wal.SnapRef, plan datadirs.Purge, err error) {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
-	from := sn.purgeFrom(sn.mu.refs)
-	switch {
-	case forRoom && len(sn.mu.refs) > 0:
-		from = len(sn.mu.refs) - 1
-	case from == 0:
-		return nil, nil, nil
+	plan = sn.planPurge(sn.mu.refs, forRoom)
+	if plan.Log == 0 {
+		return nil, plan, nil
 	}
-	dropped, keep := sn.mu.refs[:from:from], sn.mu.refs[from:]
+	keep := sn.mu.refs[plan.Drop:]
 	if err := sn.logWriter.SubmitWait(wal.Record{Kind: wal.Forget, Zxid: keep[0].Zxid}); err != nil {
-		return nil, nil, err
+		return nil, plan, err
+	}
+	for _, ref := range sn.mu.refs[:plan.Drop] {
+		if ref.Name != keep[0].Name {
+			dropped = append(dropped, ref)
+		}
 	}
 	sn.mu.refs = keep
-	return dropped, &keep[0], nil
+	return dropped, plan, nil
 }

@@ -55,8 +55,12 @@ const (
 // the number of the session's last write that has an outcome, and replied means that the
 // server has sent the reply to the request.
 func FateOf(number int64, covered bool, done int64, replied bool) Fate {
+	again := number > done
+	if notResent.Planted() && covered {
+		again = false
+	}
 	switch {
-	case number > done:
+	case again:
 		return Again
 	case !covered:
 		return Lost

@@ -30,7 +30,7 @@ const ours = `
 	# The core. Pure: see below.
 	server/datatree:   jute internal/format internal/mutant internal/steps
 	server/watch:      jute internal/steps
-	server/session:    jute internal/secret
+	server/session:    jute internal/mutant internal/secret
 	server/auth:       jute internal/steps
 	server/auth/certid: jute server/auth
 	server/auth/jwt:   jute server/auth
@@ -53,7 +53,7 @@ const ours = `
 	internal/wire:     none
 
 	# The rules of exactly-once sessions.
-	internal/exact:    jute internal/fifo
+	internal/exact:    jute internal/fifo internal/mutant
 
 	# What a program was built from.
 	internal/buildinfo: none
@@ -92,7 +92,7 @@ const ours = `
 	# Files. wal stores bytes, snapshot keys and values: neither knows the tree.
 	internal/vfs:      none
 	internal/testing/seeds:    none
-	server/wal:        jute internal/fault internal/format internal/vfs
+	server/wal:        jute internal/fault internal/format internal/mutant internal/vfs
 	server/snapshot:   jute internal/fault internal/format internal/vfs
 	# The state that a snapshot and entries give, and archives of both outside of servers.
 	server/history:    jute internal/fault internal/secret server/datatree server/snapshot server/zab

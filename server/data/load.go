@@ -110,14 +110,9 @@ func (d *Dirs) replay(ctx context.Context, rec *wal.Recovered, st *loaded, chang
 	after := st.tree.LastZxid()
 	state := history.State{Tree: st.tree, Ensemble: st.ensemble}
 	if changes != nil {
-		// A change takes about as much room there as in the log: what is older would be dropped again.
-		from := max(after, min(upTo, d.wal.Before(2*d.cfg.FeedHistory)))
-		changes.Reset(from)
-		state.Applied = func(txn *datatree.Txn, out *datatree.Applied) {
-			if txn.Zxid > from {
-				changes.Add(txn, out, st.tree.LastZxid())
-			}
-		}
+		// A change takes about as much room there as in the log.
+		add := changes.Replay(after, upTo, d.wal.Before(2*d.cfg.FeedHistory))
+		state.Applied = func(txn *datatree.Txn, out *datatree.Applied) { add(txn, out, st.tree.LastZxid()) }
 	}
 	if upTo <= after {
 		return st, nil

@@ -117,8 +117,7 @@ func newRecovered(store *snapshot.Store, log *wal.Recovered, st *loaded) *Recove
 }
 
 // recordStart records the start of this process in the log, so that other servers can
-// recognize an old copy of the log: see zab.Notes. If the log is not synced, a crash may
-// lose its end, and it does not record starts.
+// recognize an old copy of the log: see zab.Notes.
 func (d *Dirs) recordStart(payload []byte) (zab.Notes, error) {
 	var notes zab.Notes
 	if payload != nil {
@@ -126,11 +125,9 @@ func (d *Dirs) recordStart(payload []byte) (zab.Notes, error) {
 			return notes, fmt.Errorf("the log's notes: %w", err)
 		}
 	}
-	if !d.cfg.ForceSync {
-		notes.Starts = nil
+	if !notes.Begin(zab.Start{Boot: d.o.Boot, Position: d.wal.NextSeq()}, d.cfg.ForceSync) {
 		return notes, nil
 	}
-	notes.AddStart(zab.Start{Boot: d.o.Boot, Position: d.wal.NextSeq()})
 	if err := d.wal.Append([]wal.Record{{Kind: wal.Notes, Payload: notes.Append(nil)}}); err != nil {
 		return notes, err
 	}

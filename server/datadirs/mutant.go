@@ -11,4 +11,7 @@ var (
 	othersRemoved = mutant.New("others-removed")
 	ownerLate     = mutant.New("owner-late")
 	rolesIgnored  = mutant.New("roles-ignored")
+	allCommitted  = mutant.New("all-committed") // a start applies entries that may not be committed
+	purgeBase     = mutant.New("purge-base")    // the log begins at the newest snapshot, and older ones are kept
+	purgeJoiners  = mutant.New("purge-joiners") // the log is purged although learners need it
 )

@@ -30,19 +30,66 @@ func NewestUsable[S any](snaps []S, load func(S) error) (used int, unusable []er
 // Committed returns up to where a server applies its log at a start: a member as far as it knows that
 // the entries are committed, a server without an ensemble all of it.
 func Committed(member bool, last, hint jute.Zxid) jute.Zxid {
-	if member {
+	known := member
+	known = known && !allCommitted.Planted()
+	if known {
 		return hint
 	}
 	return last
 }
 
-// FirstKept returns the index of the first one to keep of the snapshots to which a log refers, oldest
-// first, with the log after it: the newest retain are kept, and more if learners need the log after
-// needed. held is how many are kept for the learners alone.
-func FirstKept[S any](snaps []S, zxid func(S) jute.Zxid, retain int, needed jute.Zxid) (first, held int) {
-	from := max(0, len(snaps)-retain)
-	for first = from; first > 0 && zxid(snaps[first]) > needed; {
+// Need says why a purge needs room.
+type Need uint8
+
+// The needs.
+const (
+	Routine Need = iota // the newest snapshots stay, and what learners need
+	Tight               // the disk is getting full: what only learners need goes, too
+	Full                // the newest snapshot was written to make room: it alone stays
+)
+
+// Purge is what a purge drops.
+type Purge struct {
+	Drop int       // the number of snapshots to which the log refers, from the oldest on
+	Log  jute.Zxid // entries up to this zxid; 0 if nothing is to be dropped
+	Held int       // how many snapshots learners alone need; they are kept if the purge is Routine
+}
+
+// PlanPurge plans a purge that keeps the newest retain snapshots, at least one, and more if learners need
+// the log after needed. A start may have to load any of those that it keeps, and the log then has to
+// continue from there: it begins at the oldest one. As long as none is dropped all of the log is kept,
+// too, if the purge is not to make room.
+func PlanPurge[S any](snaps []S, zxid func(S) jute.Zxid, retain int, needed jute.Zxid, need Need) (p Purge) {
+	if len(snaps) == 0 {
+		return p
+	}
+	spare := max(0, len(snaps)-retain)
+	p.Drop = firstNeeded(snaps[:spare+1], zxid, needed)
+	p.Held = spare - p.Drop
+	switch need {
+	case Tight:
+		p.Drop = spare
+	case Full:
+		p.Drop = len(snaps) - 1
+	}
+	if p.Drop == 0 && need != Full {
+		return p
+	}
+	p.Log = zxid(snaps[p.Drop])
+	if purgeBase.Planted() {
+		p.Log = zxid(snaps[len(snaps)-1])
+	}
+	return p
+}
+
+// firstNeeded returns the index of the newest snapshot at which the log after needed is all there, or 0.
+func firstNeeded[S any](snaps []S, zxid func(S) jute.Zxid, needed jute.Zxid) int {
+	first := len(snaps) - 1
+	if purgeJoiners.Planted() {
+		return first
+	}
+	for first > 0 && zxid(snaps[first]) > needed {
 		first--
 	}
-	return first, from - first
+	return first
 }

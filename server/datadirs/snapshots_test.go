@@ -2,7 +2,6 @@ package datadirs
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/fault"
@@ -45,28 +44,32 @@ func TestNewestUsable(t *testing.T) {
 	}
 }
 
-// TestFirstKept keeps snapshots at 10, 20, 30 and 40.
-func TestFirstKept(t *testing.T) {
-	snaps := []jute.Zxid{10, 20, 30, 40}
+// TestPlanPurge purges snapshots at 10, 20, 30 and 40.
+func TestPlanPurge(t *testing.T) {
+	all := []jute.Zxid{10, 20, 30, 40}
+	zxid := func(z jute.Zxid) jute.Zxid { return z }
 	for _, tt := range []struct {
+		snaps  []jute.Zxid
 		retain int
 		needed jute.Zxid
-		want   string // the first, and how many for learners alone
+		need   Need
+		want   Purge
 	}{
-		{3, 100, "1 0"},
-		{1, 100, "3 0"},
-		{9, 100, "0 0"},
-		{1, 40, "3 0"}, // what follows 40 is after the snapshot at 40
-		{1, 39, "2 1"},
-		{1, 20, "1 2"},
-		{2, 5, "0 2"}, // nothing reaches so far: all stays
+		{all, 3, 100, Routine, Purge{Drop: 1, Log: 20}},
+		{all, 1, 100, Routine, Purge{Drop: 3, Log: 40}},
+		{all, 9, 100, Routine, Purge{}},
+		{all, 1, 40, Routine, Purge{Drop: 3, Log: 40}}, // what follows 40 is after the snapshot at 40
+		{all, 1, 39, Routine, Purge{Drop: 2, Held: 1, Log: 30}},
+		{all, 1, 20, Routine, Purge{Drop: 1, Held: 2, Log: 20}},
+		{all, 2, 5, Routine, Purge{Held: 2}}, // nothing reaches so far: all stays
+		{all, 1, 20, Tight, Purge{Drop: 3, Held: 2, Log: 40}},
+		{all, 3, 100, Tight, Purge{Drop: 1, Log: 20}},
+		{all, 3, 5, Full, Purge{Drop: 3, Held: 1, Log: 40}},
+		{all[:1], 1, 5, Full, Purge{Log: 10}},
+		{nil, 3, 0, Full, Purge{}},
 	} {
-		first, held := FirstKept(snaps, func(z jute.Zxid) jute.Zxid { return z }, tt.retain, tt.needed)
-		if got := fmt.Sprint(first, held); got != tt.want {
-			t.Errorf("retain %d, needed after %v: %s, want %s", tt.retain, tt.needed, got, tt.want)
+		if got := PlanPurge(tt.snaps, zxid, tt.retain, tt.needed, tt.need); got != tt.want {
+			t.Errorf("%v, retain %d, needed after %v, need %d: %+v, want %+v", tt.snaps, tt.retain, tt.needed, tt.need, got, tt.want)
 		}
-	}
-	if first, held := FirstKept(nil, func(z jute.Zxid) jute.Zxid { return z }, 3, 0); first != 0 || held != 0 {
-		t.Errorf("of no snapshots: %d, %d", first, held)
 	}
 }

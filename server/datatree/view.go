@@ -200,7 +200,11 @@ func (v *View) writeSession(b *Batch) {
 		b.buf = binary.BigEndian.AppendUint64(b.buf, s.owner)
 	}
 	if s.exact {
-		b.buf = appendOutcomes(b.buf, s.outcomes)
+		outcomes := s.outcomes
+		if outcomesNotKept.Planted() {
+			outcomes = nil
+		}
+		b.buf = appendOutcomes(b.buf, outcomes)
 	}
 	b.endValue()
 }

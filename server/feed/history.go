@@ -75,6 +75,26 @@ func (h *History) Reset(zxid jute.Zxid) {
 	h.wakeLocked()
 }
 
+// Replay begins the history of a server that is about to apply its log after a zxid, up to upTo. room is a
+// zxid after which the log has about as much as the history may hold: what is older would be dropped
+// again. It returns the function that adds the changes of each transaction, with the last transaction
+// of which all was added, as for Add.
+func (h *History) Replay(after, upTo, room jute.Zxid) (add func(txn *datatree.Txn, out *datatree.Applied, last jute.Zxid)) {
+	from := max(after, min(upTo, room))
+	h.Reset(from)
+	return func(txn *datatree.Txn, out *datatree.Applied, last jute.Zxid) {
+		if h.wants(txn.Zxid, from) {
+			h.Add(txn, out, last)
+		}
+	}
+}
+
+// wants reports whether a history that begins after from has a place for a transaction that is replayed.
+func (h *History) wants(zxid, from jute.Zxid) bool {
+	later := zxid > from
+	return later && !replayNotFed.Planted()
+}
+
 // Add appends the changes that a transaction, or a part of it, made: out is what applying it gave.
 // last is the last transaction of which all was added. Wake must follow.
 func (h *History) Add(txn *datatree.Txn, out *datatree.Applied, last jute.Zxid) {

@@ -19,4 +19,5 @@ var (
 	endForgotten   = mutant.New("end-forgotten")   // a reader is not told that all of a transaction was read
 	neighboursList = mutant.New("neighbours-list") // a change has the ACL list of the one before
 	batchLost      = mutant.New("batch-lost")      // the change with which a reader stops for a while is lost
+	replayNotFed   = mutant.New("replay-not-fed")  // a history lacks what a start replays
 )

@@ -238,6 +238,18 @@ func (t *Tracker) TouchOwned(match func(owner uint64) bool, now int64) {
 	}
 }
 
+// Pause returns for how many ms a process heard of nobody because it was stopped or starved. It looks at
+// the clock each periodMs, and last did so sinceMs ago. It is 0 for a process that is only a little late.
+func Pause(sinceMs, periodMs int64) int64 {
+	gap := sinceMs - periodMs
+	late := gap > periodMs
+	late = late && !noPostpone.Planted()
+	if !late {
+		return 0
+	}
+	return gap
+}
+
 // Postpone moves all deadlines gapMs later, because no client could be heard of for that
 // long. gapMs is positive. It is exact, so that many short gaps do not keep a dead
 // session alive.

@@ -115,8 +115,6 @@ type Config struct {
 
 	// ChaosOnly omits the phases in which the ensemble must recover.
 	ChaosOnly bool
-	// Mutant plants a fault in the nodes.
-	Mutant Mutant
 }
 
 // Fault is a kind of fault that the nemesis causes.
@@ -212,9 +210,6 @@ func (c *Config) String() string {
 	}
 	if c.LateHellos {
 		b.WriteString(" latehellos")
-	}
-	if c.Mutant != 0 {
-		fmt.Fprintf(&b, " mutant=%s", c.Mutant)
 	}
 	return b.String()
 }

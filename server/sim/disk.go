@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -157,17 +158,15 @@ func (h *history) apply(r *logRecord) {
 	}
 }
 
-// purge drops the first n snapshots, and the entries before the next one. It reports whether it
-// dropped entries.
-func (h *history) purge(n int) bool {
-	h.snaps = h.snaps[n:]
-	oldest := h.snaps[0]
-	if oldest.zxid <= h.start {
+// purge drops snapshots and entries as planned. It reports whether it dropped entries.
+func (h *history) purge(p *datadirs.Purge) bool {
+	h.snaps = h.snaps[p.Drop:]
+	if p.Log <= h.start {
 		return false
 	}
-	i := h.search(oldest.zxid)
-	h.ents = append([]chainedEntry(nil), h.ents[i:]...)
-	h.start, h.startChain = oldest.zxid, oldest.chain
+	h.startChain, _ = h.chainAt(p.Log)
+	h.ents = append([]chainedEntry(nil), h.ents[h.search(p.Log):]...)
+	h.start = p.Log
 	return true
 }
 

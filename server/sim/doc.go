@@ -17,7 +17,9 @@
 // sockets: it hands inputs to the replica, takes its outputs, carries them out one by one
 // (a crash may come between any two), and applies the orders. Clients are answered by the lines
 // of servers (server/clients/line): the node hands them requests as their frames have them, and decodes
-// the frames that they send as clients do. It decides nothing: no ordering rule is implemented twice.
+// the frames that they send as clients do. What a start may do with its directories, which snapshot it
+// uses, how far it applies the log and what a purge drops are decisions of package datadirs. The node
+// decides nothing: no rule is implemented twice.
 //
 // A run has phases. Chaos lasts for Config.Steps steps. Then a quorum is healed and must
 // make progress while all others stay broken. Finally everything is healed, and all servers
@@ -104,6 +106,7 @@
 //
 // # Mutants
 //
-// Mutants measure what the simulator finds. Each mutant is a fault of the core, of the
-// replica or of the node that some run must find: see TestMutants.
+// Mutants measure what the simulator finds. Each mutant is a fault that some run must find, planted
+// into the rule of a server that it breaks, by internal/mutant: see TestMutants. A few are faults of
+// the model instead: see mutant.go.
 package sim

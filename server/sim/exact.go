@@ -74,7 +74,7 @@ func (s *Sim) reattached(c *client, r *reply) {
 	if c.exact = r.exact; !c.exact {
 		return
 	}
-	if s.cfg.Mutant == MutantResentBackwards {
+	if resentBackwards.Planted() {
 		slices.Reverse(under)
 	}
 	for _, req := range under {
@@ -96,10 +96,9 @@ func (s *Sim) reattached(c *client, r *reply) {
 		case fate == exact.Refused && !s.refuses():
 			s.fail("E2", "client %d concludes that its write %d was refused: done %d", c.id, req.cxid, r.done)
 		}
-		if fate != exact.Again || s.cfg.Mutant == MutantNotResent && req.covered() {
-			continue
+		if fate == exact.Again {
+			c.under = append(c.under, req)
 		}
-		c.under = append(c.under, req)
 	}
 	for s.resend(c) && s.cfg.Backlog == 0 {
 	}

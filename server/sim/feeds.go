@@ -378,16 +378,9 @@ func (s *Sim) beginChanges(n *node) {
 	if s.cfg.Feeds+s.cfg.Streams == 0 {
 		limit = 0
 	}
-	n.changes, n.changesSince = feed.New(limit, n.applied), n.applied
+	n.changes, n.changesSince = feed.New(limit, 0), n.applied
 	n.places = new(feed.Places)
 	n.places.SetLimits(maxFeeds, 0)
-}
-
-// addChanges adds the changes of a transaction that a start replays.
-func (s *Sim) addChanges(n *node) {
-	if s.cfg.Mutant != MutantReplayNotFed {
-		n.changes.Add(&s.txn, &s.result, s.txn.Zxid)
-	}
 }
 
 // feedSoon has the feeds of a node looked at later, as another goroutine would.

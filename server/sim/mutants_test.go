@@ -1,8 +1,13 @@
+//go:build zabmutants
+
 package sim
 
 import (
 	"flag"
+	"slices"
 	"testing"
+
+	"github.com/zkd-project/zkd/internal/mutant"
 )
 
 var (
@@ -15,33 +20,46 @@ var (
 // which gives each seed another run, might hide it.
 const mutantLimit = 1000
 
-// TestMutantsOfNodes plants each fault of the nodes. A script or a random run must find it.
-func TestMutantsOfNodes(t *testing.T) {
-	for _, m := range Mutants() {
-		testMutant(t, mutation{name: m.String(), inRun: m, plant: func() func() { return func() {} }})
+// TestMutants plants each fault of the packages that the simulator runs. A script or a random run must find it.
+func TestMutants(t *testing.T) {
+	for _, m := range mutant.All() {
+		if slices.Contains(byPages, m.String()) {
+			continue
+		}
+		testMutant(t, m)
 	}
 }
 
-// mutation is a fault to plant: in the nodes of a run, or in the packages that they run, for the whole process.
-type mutation struct {
-	name  string
-	inRun Mutant
-	plant func() (remove func())
+// TestFindersHaveMutants checks that the mutant of each focus and of each script exists.
+func TestFindersHaveMutants(t *testing.T) {
+	known := make(map[string]bool)
+	for _, m := range mutant.All() {
+		known[m.String()] = true
+	}
+	for name := range focuses {
+		if !known[name] {
+			t.Errorf("focuses has %q, which is no mutant", name)
+		}
+	}
+	for name := range directed {
+		if !known[name] {
+			t.Errorf("directed has %q, which is no mutant", name)
+		}
+	}
 }
 
 // during calls run with the fault planted, and returns the failure noticed.
-func (m *mutation) during(cfg Config, run func(Config) *Failure) *Failure {
-	defer m.plant()()
-	cfg.Mutant = m.inRun
+func during(m mutant.Mutant, cfg Config, run func(Config) *Failure) *Failure {
+	defer m.Plant()()
 	return run(cfg)
 }
 
 // testMutant checks that a planted fault is found.
-func testMutant(t *testing.T, m mutation) {
-	if *mutantFlag != "" && *mutantFlag != m.name {
+func testMutant(t *testing.T, m mutant.Mutant) {
+	if *mutantFlag != "" && *mutantFlag != m.String() {
 		return
 	}
-	t.Run(m.name, func(t *testing.T) {
+	t.Run(m.String(), func(t *testing.T) {
 		found := find(t, m)
 		if *mutantSeeds > 0 {
 			found = countFinds(t, m) || found
@@ -54,12 +72,12 @@ func testMutant(t *testing.T, m mutation) {
 
 // find reports whether a planted fault is found. If there is a script for the fault, only
 // the script is used.
-func find(t *testing.T, m mutation) bool {
+func find(t *testing.T, m mutant.Mutant) bool {
 	t.Helper()
-	if script := directed[m.name]; script != nil {
+	if script := directed[m.String()]; script != nil {
 		play := func(cfg Config) *Failure { return broken(cfg, script) }
 		cfg := scriptConfig()
-		switch m.name {
+		switch m.String() {
 		case "founder-votes":
 			play = func(cfg Config) *Failure { return brokenFrom(cfg, script) }
 		case "ignored-endlessly":
@@ -95,7 +113,7 @@ func find(t *testing.T, m mutation) bool {
 		return finds(t, m, cfg, play)
 	}
 	for seed := range uint64(mutantLimit) {
-		if finds(t, m, drawFor(seed+1, focuses[m.name]), random) {
+		if finds(t, m, drawFor(seed+1, focuses[m.String()]), random) {
 			return true
 		}
 	}
@@ -104,9 +122,9 @@ func find(t *testing.T, m mutation) bool {
 
 // finds reports whether a run notices a planted fault. The same run without the fault must
 // notice nothing.
-func finds(t *testing.T, m mutation, cfg Config, run func(Config) *Failure) bool {
+func finds(t *testing.T, m mutant.Mutant, cfg Config, run func(Config) *Failure) bool {
 	t.Helper()
-	f := m.during(cfg, run)
+	f := during(m, cfg, run)
 	if f == nil {
 		return false
 	}
@@ -131,18 +149,18 @@ func drawFor(seed uint64, focus func(*Config)) Config {
 
 // countFinds measures the strength of the simulator: how many random runs find a planted
 // fault, with its focus and without. It reports whether any does.
-func countFinds(t *testing.T, m mutation) (found bool) {
+func countFinds(t *testing.T, m mutant.Mutant) (found bool) {
 	t.Helper()
-	for _, focus := range []func(*Config){nil, focuses[m.name]} {
+	for _, focus := range []func(*Config){nil, focuses[m.String()]} {
 		count := 0
 		for seed := range uint64(*mutantSeeds) {
-			if m.during(drawFor(seed+1, focus), random) != nil {
+			if during(m, drawFor(seed+1, focus), random) != nil {
 				count++
 			}
 		}
 		t.Logf("found by %d of %d runs (with focus: %v)", count, *mutantSeeds, focus != nil)
 		found = found || count > 0
-		if focuses[m.name] == nil {
+		if focuses[m.String()] == nil {
 			break
 		}
 	}
@@ -170,6 +188,15 @@ var focuses = map[string]func(*Config){
 		c.Voters, c.Observers, c.SessionMs, c.Faults = 3, 0, c.ElectionMs, [numFaults]uint64{}
 		often(c, FaultPause)
 	},
+	"no-resync": func(c *Config) { // to the real log
+		c.WAL = true
+		often(c, FaultKill, FaultPower, FaultBadSync)
+	},
+	"purge-base": func(c *Config) {
+		c.SnapshotEach, c.SnapRetain = 5, 3
+		often(c, FaultBadSnaps)
+	},
+	"purge-joiners": lateJoiners,
 	"early-install": func(c *Config) {
 		c.SnapshotEach, c.SnapRetain, c.CacheBytes = 5, 1, 1
 		c.ThinkUs = c.ElectionMs * 500
@@ -308,6 +335,15 @@ func volumesLost(c *Config) {
 	c.Faults = [numFaults]uint64{}
 	often(c, FaultVolumes, FaultPower)
 	c.Faults[FaultVolumes] *= 4
+}
+
+// lateJoiners has servers that come back and read the log slowly, while a leader takes snapshots often.
+func lateJoiners(c *Config) {
+	c.SnapshotEach, c.SnapRetain, c.SnapMs, c.CacheBytes, c.WindowBytes, c.BatchBytes, c.ReadUs = 5, 1, 1, 1, 200, 300, 20000
+	c.Clients, c.Pipeline, c.ThinkUs = 3, 1, c.ElectionMs*50
+	c.Faults = [numFaults]uint64{}
+	often(c, FaultKill, FaultGone)
+	c.Faults[FaultKill] *= 2
 }
 
 // watchers has clients that watch many nodes, and sessions that outlive the faults.
@@ -470,13 +506,6 @@ var directed = map[string]func(*script){
 	"doomed-served":                 resumeOfADoomedSession,
 }
 
-// scriptConfig returns the ensemble for the scripts in directed.
-func scriptConfig() Config {
-	cfg := quiet(3)
-	cfg.Clients, cfg.ElectionMs = 0, 2000
-	return cfg
-}
-
 // broken plays a script and returns the failure.
 func broken(cfg Config, do func(*script)) (f *Failure) {
 	return brokenFrom(cfg, func(s *script) {
@@ -493,4 +522,28 @@ func brokenFrom(cfg Config, do func(*script)) (f *Failure) {
 	}()
 	do(s)
 	return nil
+}
+
+// byPages are faults of package line that its pages find: see TestMutants there.
+var byPages = []string{
+	"other-kept",
+	"closer-killed",
+	"closed-open",
+	"bound-kept",
+	"silent-ended",
+	"earlier-admitted",
+	"unowned-kept",
+	"ahead-served",
+	"closing-served",
+	"requested-timeout",
+	"confirmed-replayed",
+	"touched-now",
+	"arriving-missed",
+	"local-reported",
+	"not-upgraded",
+	"stays-local",
+	"resumer-kept",
+	"local-kept",
+	"slow-kept",
+	"slow-reads-kept",
 }

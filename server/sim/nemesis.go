@@ -206,7 +206,7 @@ func (s *Sim) partition() {
 // count and keep their disks must still be a quorum. An old copy is put back under its own
 // incarnation only if all others would recognize it.
 func (s *Sim) planDiskFault(n *node, f Fault) {
-	if n.away != nil || n.torn || n.badSnaps {
+	if n.away != nil || n.torn || n.badSnaps || n.badNewest {
 		return
 	}
 	old := f == FaultRollback || f == FaultOldCopy
@@ -293,13 +293,14 @@ func (s *Sim) injectDiskFault(n *node) {
 		before := d.durable.incarnation
 		d.logVolume, d.data = logVolume{}, dataDir{}
 		s.ghost.tops[n.id] = 0
-		if s.cfg.Mutant != MutantSameIncarnation {
+		if !sameIncarnation.Planted() {
 			return
 		}
 		d.durable.exists, d.durable.incarnation = true, before
 	case plan.badSnaps:
 		s.stats.BadSnaps++
-		n.badSnaps = true
+		n.badNewest = (len(d.durable.snaps) > 1 || d.durable.start == 0) && s.percent(50)
+		n.badSnaps = !n.badNewest
 		return
 	case plan.rollback:
 		s.stats.Rollbacks++
@@ -319,7 +320,9 @@ func (s *Sim) injectDiskFault(n *node) {
 	default:
 		return
 	}
-	if plan.rollback && s.cfg.Mutant != MutantSameIncarnation {
+	renamed := plan.rollback
+	renamed = renamed && !sameIncarnation.Planted()
+	if renamed {
 		d.durable.incarnation = s.newID()
 	}
 	if !n.torn {
@@ -340,7 +343,10 @@ func (s *Sim) injectDiskFault(n *node) {
 func (s *Sim) damage(n *node) {
 	d := &n.disk
 	h := &d.durable
-	h.damaged = s.cfg.Mutant != MutantDamageUnseen
+	h.damaged = true
+	if damageUnseen.Planted() {
+		h.damaged = false
+	}
 	if h.damaged {
 		h.notes = zab.Notes{} // the log that replaces it is empty
 	}

@@ -50,9 +50,9 @@ const (
 	laneBulk
 )
 
-// lane returns the lane of a packet.
-func (s *Sim) lane(p *packet) int {
-	if p.bulk || s.cfg.Mutant == MutantOneLane {
+// lane returns the lane of the packet.
+func (p *packet) lane() int {
+	if p.bulk {
 		return laneBulk
 	}
 	return laneControl
@@ -152,7 +152,7 @@ func (s *Sim) linkUp(n *node, l *link, side int) {
 		return
 	}
 	peer := s.nodes[l.ends[1-side]]
-	if l.said[side] != n.relinks && !s.cfg.LateHellos && s.cfg.Mutant != MutantLateHello {
+	if !zab.IntroductionStands(l.said[side], n.relinks) && !s.cfg.LateHellos {
 		s.trace(n, "does not admit the link to %d: its hello is out of date", peer.id)
 		s.breakLink(l, [2]uint64{s.between(10, s.cfg.NetUs*4), s.between(10, s.cfg.NetUs*4)})
 		return
@@ -301,7 +301,7 @@ func (s *Sim) put(n *node, l *link, side int, p *packet, astray bool) {
 	} else if s.rng.Uint32()&63 == 0 {
 		delay *= 10
 	}
-	lane := s.lane(p)
+	lane := p.lane()
 	at := s.deliveryTime(n, s.nodes[p.to], p.size(), lane) + delay
 	if astray {
 		at = max(at+s.between(0, s.cfg.NetUs*20), l.framed[side][lane])

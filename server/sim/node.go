@@ -27,6 +27,7 @@ type node struct {
 	next       plans       // for the next start
 	torn       bool        // the next start finds the log damaged
 	badSnaps   bool        // the next start finds the snapshots damaged
+	badNewest  bool        // the next start finds the newest snapshot damaged, and can do without it
 	away       *away       // the volumes that it lacks, or nil
 	order      string      // --set-data-aside
 	old        bool        // ghost: the disk is an old copy, and does not say so
@@ -75,7 +76,8 @@ type process struct {
 	own      []ownSnap // references to own snapshots on their way to the disk
 	inside   int       // outputs until a crash; 0 means never
 
-	relinks  uint64   // how often it made all links again
+	squeezed bool     // ghost: it has purged what learners need, since its disk is full
+	relinks  uint64   // how often it made all links again: see zab.IntroductionStands
 	hungry   bool     // evDrained is under way
 	gotTo    [16]bool // since the last tick: bulk bytes reached the node
 	cameFrom [16]bool
@@ -146,9 +148,10 @@ func (n *node) localUs(ms uint64) uint64 {
 // tick advances a node's time.
 func (s *Sim) tick(n *node) {
 	now := n.localMs()
-	gap := int64(now) - int64(n.lastTick) - int64(s.cfg.TickMs)
-	if n.lastTick > 0 && gap > int64(s.cfg.TickMs)*4 && s.cfg.Mutant != MutantNoPostpone {
-		n.tracker.Postpone(gap)
+	if n.lastTick > 0 {
+		if pause := session.Pause(int64(now-n.lastTick), int64(s.cfg.TickMs)); pause > 0 {
+			n.tracker.Postpone(pause)
+		}
 	}
 	n.lastTick = now
 	var oldest uint64

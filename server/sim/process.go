@@ -4,6 +4,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/clients/line/register"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
@@ -77,10 +78,8 @@ func (s *Sim) openLog(n *node) {
 	if d.real != nil {
 		s.recoverReal(n)
 	}
-	if s.cfg.Mutant != MutantNoResync {
-		for len(d.pending) > 0 { // made durable again before any server learns of it
-			s.makeDurable(n, d.durableCount()+1)
-		}
+	for len(d.pending) > 0 { // made durable again before any server learns of it
+		s.makeDurable(n, d.durableCount()+1)
 	}
 }
 
@@ -105,8 +104,7 @@ func (s *Sim) recover(n *node) zab.Recovered {
 func (s *Sim) markStart(n *node) zab.Notes {
 	d := &n.disk
 	notes := d.written.notes
-	notes.AddStart(zab.Start{Boot: n.boot, Position: d.written.records + 1})
-	if s.cfg.Mutant == MutantNoStartRecord || !s.write(n, logRecord{kind: recNotes, notes: notes}) || s.cfg.Mutant == MutantNoResync {
+	if !notes.Begin(zab.Start{Boot: n.boot, Position: d.written.records + 1}, true) || !s.write(n, logRecord{kind: recNotes, notes: notes}) {
 		return notes
 	}
 	if d.real != nil && !d.real.sync() {
@@ -134,14 +132,18 @@ func (s *Sim) recovered(n *node) zab.Recovered {
 	s.beginChanges(n)
 	r.Base = n.state.Clone()
 	r.LastZxid, _ = h.last()
-	r.Commit = min(max(h.hint, n.applied), r.LastZxid)
+	r.Commit = max(datadirs.Committed(true, r.LastZxid, h.hint), n.applied)
+	if r.Commit > r.LastZxid {
+		s.fail("D8", "the log of server %d ends at %v, and %v is committed", n.id, r.LastZxid, r.Commit)
+	}
+	add := n.changes.Replay(n.applied, r.Commit, n.applied)
 	for i := h.search(n.applied); i < len(h.ents); i++ {
 		e := &h.ents[i]
 		if e.Control() {
 			r.Control = append(r.Control, e.Entry)
 		}
 		if e.Zxid <= r.Commit {
-			s.applyEntry(&e.Entry, n.tree, &n.state, &s.txn, &s.result, func([]datatree.Event) { s.addChanges(n) })
+			s.applyEntry(&e.Entry, n.tree, &n.state, &s.txn, &s.result, func([]datatree.Event) { add(&s.txn, &s.result, s.txn.Zxid) })
 			n.applied, n.chain = e.Zxid, e.chain
 		}
 	}

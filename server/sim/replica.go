@@ -298,21 +298,11 @@ func (s *Sim) install(n *node, snap *snapshot) {
 		n.view.Close()
 		n.view = nil
 	}
-	for id := range n.tree.Sessions() {
-		n.tracker.Remove(id)
-	}
-	n.answers.EndAll()
 	n.tree, n.state, n.applied, n.chain = s.load(snap), snap.state.Clone(), snap.zxid, snap.chain
-	n.lines.State.Tree = n.tree
-	n.lines.State.SetApplied(n.applied)
-	for id, ms := range n.tree.Sessions() {
-		n.tracker.Add(id, ms, int64(n.localMs()))
-	}
+	n.answers.EndAll()
+	n.answers.Install(n.tree, n.localTime())
 	n.sinceSnap = 0
 	n.again = true
-	if s.cfg.Mutant != MutantResetForgotten {
-		n.changes.Reset(n.applied)
-	}
 	n.changesSince = n.applied
 	s.trace(n, "install snapshot at %v", snap.zxid)
 	s.checkApplied(n)

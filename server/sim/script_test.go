@@ -220,3 +220,10 @@ func (s *Sim) submit(n *node, kind replica.Kind, req evaluate.Request) {
 		s.ghost.asked[req.Origin] = append(s.ghost.asked[req.Origin], ask{cxid: req.Cxid})
 	}
 }
+
+// scriptConfig returns the ensemble for scripts that find planted faults.
+func scriptConfig() Config {
+	cfg := quiet(3)
+	cfg.Clients, cfg.ElectionMs = 0, 2000
+	return cfg
+}

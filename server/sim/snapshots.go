@@ -2,7 +2,6 @@ package sim
 
 import (
 	"bytes"
-	"math"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datadirs"
@@ -50,35 +49,11 @@ func (s *Sim) makeSnapshot(n *node) *snapshot {
 		batch.Reset()
 		more = n.view.Step(&batch, 64<<10)
 		for row := range batch.All() {
-			if s.cfg.Mutant == MutantOutcomesNotKept && row.Table == datatree.TableSessions && len(row.Value) > 4+1+8 {
-				row.Value = append(row.Value[:4+1+8:4+1+8], 0)
-			}
 			snap.rows = append(snap.rows, datatree.Row{Table: row.Table, Key: bytes.Clone(row.Key), Value: bytes.Clone(row.Value)})
 			snap.bytes += int64(len(row.Key) + len(row.Value))
 		}
 	}
-	if s.cfg.Mutant == MutantDirtySnapshot {
-		return s.withLaterEntries(n, snap)
-	}
 	return snap
-}
-
-// withLaterEntries adds the later entries of the log to a snapshot, committed or not.
-func (s *Sim) withLaterEntries(n *node, snap *snapshot) *snapshot {
-	tree, state, chain := s.load(snap), snap.state.Clone(), snap.chain
-	h := &n.disk.written
-	for i := h.search(snap.zxid); i < len(h.ents); i++ {
-		s.applyEntry(&h.ents[i].Entry, tree, &state, &s.txn, &s.result, func([]datatree.Event) {})
-		chain = h.ents[i].chain
-	}
-	view := tree.Freeze()
-	defer view.Close()
-	c := *n
-	c.view, c.viewState, c.viewChain = view, state, chain
-	mutant := s.cfg.Mutant
-	s.cfg.Mutant = 0
-	defer func() { s.cfg.Mutant = mutant }()
-	return s.makeSnapshot(&c)
 }
 
 // checkSnapshot checks that a snapshot is the committed state at its zxid: I15.
@@ -115,17 +90,6 @@ func (s *Sim) ownSnapDurable(n *node, snap *snapshot) {
 
 func (s *Sim) purge(n *node) {
 	d := &n.disk
-	if s.cfg.Mutant == MutantPurgeBase && len(d.written.snaps) > 0 {
-		// The log is kept up to the applied zxid, not only up to that of a snapshot.
-		for _, h := range []*history{&d.written, &d.durable} {
-			if i := h.search(n.applied); i > 0 {
-				h.start, h.startChain = h.ents[i-1].Zxid, h.ents[i-1].chain
-				h.ents = h.ents[i:]
-			}
-		}
-		n.core.LogPurged(d.written.start, d.written.bytes())
-		return
-	}
 	// Only data that a durable reference covers may be purged.
 	if d.durable.base() != d.written.base() || len(d.durable.snaps) != len(d.written.snaps) {
 		return
@@ -133,19 +97,20 @@ func (s *Sim) purge(n *node) {
 	if len(d.pending) > 0 {
 		return // simpler: purge later
 	}
-	needed := n.core.Needs()
-	if s.cfg.Mutant == MutantPurgeJoiners {
-		needed = math.MaxInt64
+	need := datadirs.Routine
+	if n.full {
+		need = datadirs.Tight
 	}
-	first, _ := datadirs.FirstKept(d.durable.snaps, func(snap *snapshot) jute.Zxid { return snap.zxid }, s.cfg.SnapRetain, needed)
-	if first == 0 {
-		return // the log is kept with the snapshots
+	plan := datadirs.PlanPurge(d.durable.snaps, func(snap *snapshot) jute.Zxid { return snap.zxid }, s.cfg.SnapRetain, n.core.Needs(), need)
+	if plan.Log == 0 {
+		return
 	}
-	purged := d.durable.purge(first)
-	d.written.purge(first)
+	n.squeezed = n.squeezed || need == datadirs.Tight && plan.Held > 0
+	purged := d.durable.purge(&plan)
+	d.written.purge(&plan)
 	d.data.removeBefore(d.written.snaps[0].zxid)
 	if d.real != nil {
-		d.real.purge(d.durable.snaps[0].zxid)
+		d.real.purge(plan.Log)
 	}
 	if purged {
 		s.stats.Purges++
@@ -182,7 +147,7 @@ func (s *Sim) logRead(n *node, req *zab.LogRead) {
 // has: L3.
 func (s *Sim) checkHeld(n *node, req *zab.LogRead) {
 	l := s.linkTo(n, req.Peer)
-	if n.leads == 0 || l == nil || l.gen[l.side(n)] != req.Gen || !n.inLog[req.Peer-1] {
+	if n.leads == 0 || l == nil || l.gen[l.side(n)] != req.Gen || !n.inLog[req.Peer-1] || n.squeezed {
 		return
 	}
 	if last, _ := s.node(req.Peer).disk.written.last(); last > req.After {
@@ -296,9 +261,6 @@ func (s *Sim) xferEnd(n *node, x *transfer, ok bool) {
 func (s *Sim) snapGot(n *node, x *transfer) {
 	snap := x.snap
 	info := zab.SnapInfo{Zxid: snap.zxid, State: snap.state.Clone(), Bytes: snap.bytes, Ref: snap}
-	if s.cfg.Mutant == MutantEarlyInstall && snap.zxid > n.applied {
-		s.install(n, snap)
-	}
 	if from, token := n.core.WantsSnapshot(); from != x.from.id || token != x.req.Token {
 		s.afterPacket(evXfer, x.from, 1, &packet{xfer: x}) // it waits until it is wanted again
 		return

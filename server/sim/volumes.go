@@ -74,7 +74,7 @@ type away struct {
 // loseVolumes takes volumes away from a server, until the operator acts.
 func (s *Sim) loseVolumes(n *node) {
 	which := pick(s.rng, lacksLog, lacksData, lacksLog|lacksData, lacksSnaps)
-	if !s.ghost.state.Seeded() || n.away != nil || n.old || n.torn || n.badSnaps || !n.disk.durable.exists ||
+	if !s.ghost.state.Seeded() || n.away != nil || n.old || n.torn || n.badSnaps || n.badNewest || !n.disk.durable.exists ||
 		which == lacksLog|lacksData && s.couldFound(n) {
 		return
 	}
@@ -304,7 +304,7 @@ func (s *Sim) useSnapshots(n *node, f *datadirs.Found, drawn datadirs.Identity) 
 		switch {
 		case file == nil:
 			return fault.New(fault.Missing, f.DataDir, errors.New("a snapshot is missing"))
-		case n.badSnaps:
+		case n.badSnaps, n.badNewest && snap == d.written.base():
 			return fault.New(fault.Damaged, f.DataDir, errors.New("a snapshot is damaged"))
 		}
 		file.moved = false // taken back
@@ -324,7 +324,7 @@ func (s *Sim) useSnapshots(n *node, f *datadirs.Found, drawn datadirs.Identity) 
 	default:
 		s.beginLog(n, f.Replacement(drawn))
 	}
-	n.badSnaps = false
+	n.badSnaps, n.badNewest = false, false
 	return nil
 }
 

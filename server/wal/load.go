@@ -274,6 +274,9 @@ func (l *Log) loadLast(w *window, path string, first uint64) (tailInfo, error) {
 		return tailInfo{}, &damage{kind: fault.Damaged, path: path, offset: end.offset, seq: end.seq + 1,
 			proven: end.provenDurable, zxid: end.zxidAfter, cause: end.bad}
 	}
+	if noResync.Planted() {
+		end.durable = end.seq
+	}
 	if err := l.loadUpTo(w, end.durable); err != nil {
 		return tailInfo{}, err
 	}

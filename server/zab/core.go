@@ -589,6 +589,11 @@ func (c *Core) Take(out *Output) {
 		c.lastSeq++
 		c.busy = true
 		c.inFlight = append(c.inFlight, batch{seq: c.lastSeq, last: c.appended, records: len(persist), snap: c.arriving})
+		if earlyInstall.Planted() && c.arriving != nil {
+			out.Install = c.arriving
+			c.handed, c.applied = c.arriving.Zxid, c.arriving.Zxid
+			c.inFlight[len(c.inFlight)-1].snap = nil
+		}
 		c.arriving = nil
 		out.PersistSeq = c.lastSeq
 	}

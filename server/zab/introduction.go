@@ -31,6 +31,13 @@ func (c *Core) Introduction() Introduction {
 	}
 }
 
+// IntroductionStands reports whether a link may come up: what this server said of itself on it is still
+// true. It said so when its core had asked for said Output.Relinks, and now there have been relinks.
+func IntroductionStands(said, relinks uint64) bool {
+	stands := said == relinks
+	return stands || lateHello.Planted()
+}
+
 // Heard reports the introduction of a server to which there is no link because one of the
 // two does not list the other. If that server has a history, this server must not found
 // another ensemble; and its list of members may contest this server's.

@@ -86,7 +86,10 @@ var messageNames = [...]string{
 // Bulk reports whether messages of this kind are ordered in the stream of entries to a
 // learner: they keep their order and wait for each other. All other messages may overtake
 // them. See the package comment.
-func (k MessageKind) Bulk() bool { return k == MsgSync || k == MsgAppend || k == MsgCommit }
+func (k MessageKind) Bulk() bool {
+	ordered := k == MsgSync || k == MsgAppend || k == MsgCommit
+	return ordered || oneLane.Planted()
+}
 
 func (k MessageKind) String() string {
 	if k == 0 || k > lastMessageKind {

@@ -49,4 +49,8 @@ var (
 	earlierEchoConfirms     = mutant.New("earlier-echo-confirms")
 	founderVotes            = mutant.New("founder-votes")
 	placesKept              = mutant.New("places-kept")
+	earlyInstall            = mutant.New("early-install")
+	noStartRecord           = mutant.New("no-start-record")
+	lateHello               = mutant.New("late-hello")
+	oneLane                 = mutant.New("one-lane")
 )

@@ -124,7 +124,7 @@ func (s *server) start() {
 	s.boots++
 	r := s.recover()
 	boot := uint64(s.id)<<32 | s.boots
-	r.Notes.AddStart(Start{boot, uint64(len(s.disk) + 1)})
+	r.Notes.Begin(Start{boot, uint64(len(s.disk) + 1)}, true)
 	s.disk = append(s.disk, LogOp{Kind: LogNotes, Notes: r.Notes})
 	opt := Options{
 		ID: s.id, Boot: boot, Seed: s.rng.Uint64(), Members: s.file, AcceptOldData: s.vouched,

@@ -57,8 +57,20 @@ const (
 	notesEvery = 10_000
 )
 
-// AddStart adds the start of the present process.
-func (n *Notes) AddStart(s Start) {
+// Begin adds the start of the present process to the notes of its log, and reports whether they must
+// be on the disk, as the record at s.Position, before another server hears of the process. If the log
+// is not synced, a crash may lose its end, and it does not record starts.
+func (n *Notes) Begin(s Start, synced bool) (record bool) {
+	if !synced {
+		n.Starts = nil
+		return false
+	}
+	n.addStart(s)
+	record = true
+	return record && !noStartRecord.Planted()
+}
+
+func (n *Notes) addStart(s Start) {
 	n.Starts = append(slices.Clone(n.Starts[max(0, len(n.Starts)-MaxStarts+1):]), s)
 }
 

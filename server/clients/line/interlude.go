@@ -154,6 +154,24 @@ func (s *Lines) enter(l *Line, service uint64) bool {
 	return true
 }
 
+// Install replaces the tree by the one of a snapshot, and the sessions by those that are there. Before the
+// tree is locked for it, EndAll has ended the connections.
+func (a *Answers) Install(tree *datatree.Tree, now time.Duration) {
+	for id := range a.State.Tree.Sessions() {
+		a.Sessions.Remove(id)
+	}
+	a.State.Tree = tree
+	for id, timeoutMs := range tree.Sessions() {
+		a.Sessions.Add(id, timeoutMs, millis(now))
+	}
+	a.State.SetApplied(tree.LastZxid())
+	follows := a.History != nil
+	follows = follows && !resetForgotten.Planted()
+	if follows {
+		a.History.Reset(tree.LastZxid())
+	}
+}
+
 // EndAll ends the connections that have sent any request: a snapshot has replaced the tree, and
 // what it skips was neither answered nor told to watchers.
 func (a *Answers) EndAll() {

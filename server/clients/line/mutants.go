@@ -50,4 +50,5 @@ var (
 	feedLate              = mutant.New("feed-late")               // feeds do not precede what shows their changes
 	feederAsleep          = mutant.New("feeder-asleep")           // nobody looks at feeds when there are changes
 	viewKept              = mutant.New("view-kept")               // views stay open when their lines end
+	resetForgotten        = mutant.New("reset-forgotten")         // the history of changes does not end with a snapshot that replaces the tree
 )

@@ -224,7 +224,7 @@ func (p *peer) admit(ctx context.Context, l *link) error {
 // removed, or what this server said on it is no longer true. What ends links for these reasons
 // may have looked before the link had its place.
 func (p *peer) outdated(ctx context.Context, l *link) error {
-	if l.said != p.t.relinks.Load() {
+	if !zab.IntroductionStands(l.said, p.t.relinks.Load()) {
 		return errIntroduction
 	}
 	return ctx.Err()
