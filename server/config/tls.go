@@ -176,10 +176,13 @@ func (l *loader) cipherSuites(s *secure.Settings, raw *rawTLS) {
 			}
 		}
 	}
-	if len(unknown) > 0 {
+	if len(unknown) > 0 && len(s.CipherSuites)+chosen13 == 0 {
 		safe := slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(name string) bool { return known[name].Insecure })
-		l.fail(p, "zkd has no cipher suite %s: remove it; there are %s", strings.Join(unknown, ", "), strings.Join(safe, ", "))
+		l.fail(p, "zkd has no cipher suite %s: name others; there are %s", strings.Join(unknown, ", "), strings.Join(safe, ", "))
 		return
+	}
+	if len(unknown) > 0 {
+		l.warn(p, "only the others are used, as zkd has no cipher suite %s", strings.Join(unknown, ", "))
 	}
 	if len(unsafe) > 0 {
 		l.warn(p, "%s is not safe", strings.Join(unsafe, ", "))
