@@ -37,6 +37,7 @@ public class TestingZooKeeperServer implements Closeable {
 
     private boolean started; // and not made ready for a restart
     private boolean closed;
+    private int port; // 0 before the first start if the test has left it open
     private Process process;
 
     public TestingZooKeeperServer(QuorumConfigBuilder config) {
@@ -46,6 +47,7 @@ public class TestingZooKeeperServer implements Closeable {
     public TestingZooKeeperServer(QuorumConfigBuilder config, int index) {
         this.config = config;
         this.index = index;
+        this.port = getInstanceSpec().getPort();
         Runtime.getRuntime().addShutdownHook(atExit);
     }
 
@@ -57,13 +59,23 @@ public class TestingZooKeeperServer implements Closeable {
         return config.getInstanceSpecs();
     }
 
+    public synchronized int getLocalPort() {
+        if (port == 0) {
+            throw new IllegalStateException("the server has no port before it is started");
+        }
+        return port;
+    }
+
     /** Starts the process, unless it was started before; one that stands alone serves then. */
     public synchronized void start() throws Exception {
         if (started) {
             return;
         }
         started = true;
-        File log = new File(System.getProperty("zkd.logs"), getInstanceSpec().getPort() + ".log");
+        if (port == 0) {
+            port = InstanceSpec.getRandomPort();
+        }
+        File log = new File(System.getProperty("zkd.logs"), port + ".log");
         process = new ProcessBuilder(System.getProperty("zkd"), zooCfg().toString())
                 .redirectErrorStream(true)
                 .redirectOutput(ProcessBuilder.Redirect.appendTo(log))
@@ -111,6 +123,7 @@ public class TestingZooKeeperServer implements Closeable {
 
     private Path zooCfg() throws Exception {
         Properties lines = config.buildConfigProperties(index);
+        lines.setProperty("clientPort", Integer.toString(port));
         lines.setProperty("admin.enableServer", "false");
         SETTINGS.forEach((property, key) -> {
             String value = System.getProperty(property);
@@ -144,7 +157,7 @@ public class TestingZooKeeperServer implements Closeable {
 
     private boolean serves() {
         try (Socket socket = new Socket()) {
-            socket.connect(new InetSocketAddress(getInstanceSpec().getHostname(), getInstanceSpec().getPort()), 2000);
+            socket.connect(new InetSocketAddress(getInstanceSpec().getHostname(), port), 2000);
             socket.setSoTimeout(2000);
             socket.getOutputStream().write("srvr".getBytes(StandardCharsets.US_ASCII));
             return new String(socket.getInputStream().readAllBytes(), StandardCharsets.US_ASCII).contains("Mode: ");
