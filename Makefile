@@ -42,14 +42,16 @@ run: build ## one server on conf/zoo_sample.cfg, its data in ./build/run (PORT=2
 
 # Tests end early only when something hangs: how long they take is the machine's.
 LIMIT = -timeout 30m
+# Many packages wait for the disk and for programs, so there are more at a time than processors.
+AT_ONCE = -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # In short runs the random tests have fewer seeds, the tests of recipes one of the four faults at
 # each request, and the largest requests 8 MiB. Real processes have a target of their own; those
 # packages that take longest begin first.
-QUICK = $(GO) test -short $(LIMIT)
+QUICK = $(GO) test -short $(LIMIT) $(AT_ONCE)
 PROCESSES = ./test/crash ./test/cluster
 test: ## the tests, in short runs; all that PKG=./server/wal has
 	$(if $(findstring command,$(origin PKG)),$(GO) test $(LIMIT) $(PKG),$(QUICK) ./server ./client $$($(GO) list ./... | grep -v '/test/crash$$\|/test/cluster$$'))
-	$(if $(findstring command,$(origin PKG)),,$(GO) -C test/bench test -short $(LIMIT) ./...)
+	$(if $(findstring command,$(origin PKG)),,$(GO) -C test/bench test -short $(LIMIT) $(AT_ONCE) ./...)
 
 processes: ## real servers that are killed, cut off, and out of disk: the main faults once
 	$(GO) test $(LIMIT) $(PROCESSES)

@@ -242,6 +242,7 @@ func TestDoors(t *testing.T) {
 				continue
 			}
 			t.Run(x.name+"/"+d.name, func(t *testing.T) {
+				t.Parallel()                          // most of the time is waiting for the disk
 				synctest.Test(t, func(t *testing.T) { // a command waits some seconds for a lock
 					c := newCut(t)
 					check(t, d.before(c))
