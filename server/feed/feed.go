@@ -86,10 +86,12 @@ const eventHead = 4 + 8 + 4 + 4 + 8 + 1 + 1 + 4
 // Append appends the frame of the next event, unless there is nothing to be sent now. The client
 // gets what allowed reports of an ACL list that it may read.
 func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
+	displaced := f.displaced.Load()
+	displaced = displaced && !displacedKept.Planted()
 	switch {
 	case f.state == Ended:
 		return b
-	case f.displaced.Load():
+	case displaced:
 		b, mark := begin(b)
 		return f.endFeed(b, mark, f.Zxid())
 	case f.credit <= 0:

@@ -14,6 +14,9 @@ var (
 	levelForgotten = mutant.New("level-forgotten") // a feed that needs several events for what is new does not precede replies
 	lossUntold     = mutant.New("loss-untold")     // a client is not told that it may no longer read a znode
 	levelUntold    = mutant.New("level-untold")    // a client is told that a feed precedes replies when it has no credit
+	placesIgnored  = mutant.New("places-ignored")  // a server has more feeds than it may
+	addressIgnored = mutant.New("address-ignored") // a client with several connections has more places than others
+	displacedKept  = mutant.New("displaced-kept")  // a feed whose place another one has does not end
 	placeKept      = mutant.New("place-kept")      // a feed that a client ends keeps its place
 	endsEarly      = mutant.New("ends-early")      // a reader says of each change that it is the last one of its transaction
 	endForgotten   = mutant.New("end-forgotten")   // a reader is not told that all of a transaction was read

@@ -49,8 +49,14 @@ func (p *Places) Usage() Usage {
 // this reader has to give way, end is called, once; it must not block. Leave must follow.
 func (p *Places) Enter(key any, groups []string, end func()) *Place {
 	most := math.MaxInt
-	if limit := p.limit.Load(); limit > 0 {
+	limit := p.limit.Load()
+	limited := limit > 0
+	limited = limited && !placesIgnored.Planted()
+	if limited {
 		most = int(limit)
+	}
+	if addressIgnored.Planted() {
+		groups = nil
 	}
 	place := p.taken.Take(most, key, groups, func() {
 		p.displaced.Add(1)

@@ -98,6 +98,8 @@ type reply struct {
 	view  *viewGhost // ghost: of a page
 	level uint8      // ghost: bits of the feeds that have sent everything
 
+	displaced bool // ghost: of the last event of a feed: another one has its place
+
 	// Of an answer to reqCreateSession and reqResume: exactly-once is granted.
 	exact    bool
 	done     int64

@@ -101,6 +101,7 @@ type Config struct {
 	Feeds     int
 	Streams   int // clients that follow changes over HTTP
 	FeedBytes int // of the changes that a server keeps
+	MaxFeeds  int // of a server; 0 means no limit
 
 	// Views is every how many clients one pages through subtrees; 0 means none.
 	Views     int
@@ -197,7 +198,7 @@ func (c *Config) String() string {
 		fmt.Fprintf(&b, " exact=%d", c.Exact)
 	}
 	if c.Feeds+c.Streams > 0 {
-		fmt.Fprintf(&b, " feeds=%d streams=%d feedbytes=%d", c.Feeds, c.Streams, c.FeedBytes)
+		fmt.Fprintf(&b, " feeds=%d streams=%d feedbytes=%d maxfeeds=%d", c.Feeds, c.Streams, c.FeedBytes, c.MaxFeeds)
 	}
 	if c.Views > 0 {
 		fmt.Fprintf(&b, " views=%d viewms=%d viewbytes=%d", c.Views, c.ViewMs, c.ViewBytes)
@@ -267,6 +268,7 @@ func Draw(seed uint64, steps int) Config {
 	c.GreetPct = pick(r, 0, 5, 30)
 	c.LateHellos = r.IntN(4) == 0
 	c.AheadPct = pick(r, 0, 0, 2)
+	c.MaxFeeds = pick(r, 0, 1, 2, 3)
 	return c
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -50,9 +51,13 @@ func (c *conn) Decided()                     {}
 func (c *conn) Operate(*line.Request)        {}
 func (c *conn) Left(_, _ int64)              {}
 func (c *conn) Ending()                      { c.ending = true }
-func (c *conn) Groups() []string             { return nil }
 func (c *conn) Present() *auth.Credentials   { return anyone }
 func (c *conn) Held(ids []jute.ID) []jute.ID { return ids }
+
+// Groups has the address of the client: every other one has the same.
+func (c *conn) Groups() []string { return []string{addressOf(c.client)} }
+
+func addressOf(client int) string { return strconv.Itoa(client % 2) }
 
 // Kill ends the connection, and tells its client. The node forgets it a little later, as a reader that ends does.
 func (c *conn) Kill() {

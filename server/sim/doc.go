@@ -89,9 +89,12 @@
 //   - C2: when it says that it is at a zxid, everything up to there has come.
 //   - C3: a feed that has once sent everything, and has credit, sends a change before other frames of the
 //     connection show it.
-//   - C4: it ends only if the server lacks what follows, and says from where on it has all.
+//   - C4: it ends only if the server lacks what follows, and says from where on it has all, or if another feed
+//     has its place.
 //   - C5: it sends nothing without credit. At the end those with credit have everything (Liveness).
-//   - C6: it takes one place of its server, from its begin to its end, and is not refused.
+//   - C6: it takes one place of its server, from its begin to its end, and a server has no more than it may have.
+//   - C8: it is refused only if there is no place, and its client's address has one or each address has no more than
+//     one. It ends for another one only if one has its place.
 //
 // Others follow changes over HTTP, and resume after the last id that they got when their connections break (C1, C4).
 //

@@ -248,7 +248,7 @@ func (s *Sim) gotFeedReply(c *client, req *request, r *reply) {
 	switch {
 	case f == nil:
 		return
-	case r.err == jute.ErrBadArguments, r.err == jute.ErrQuotaExceeded, r.err == jute.ErrNoWatcher && f.state != feedGone:
+	case r.err == jute.ErrBadArguments, r.err == jute.ErrQuotaExceeded && s.cfg.MaxFeeds == 0, r.err == jute.ErrNoWatcher && f.state == feedOn:
 		s.fail("C1", "client %d is told %v for %v of feed %d", c.id, r.err, req.op, f.request.Feed)
 	case r.err != 0:
 		return
@@ -312,7 +312,7 @@ func (s *Sim) gotChanges(c *client, r *reply) {
 	}
 	f := c.feeds[i]
 	f.credit -= len(r.frame)
-	if e.Compacted {
+	if e.Compacted && !r.displaced {
 		s.lacks(c, f, f.after, e.Zxid)
 		return
 	}
@@ -334,6 +334,9 @@ func (s *Sim) gotChanges(c *client, r *reply) {
 		s.fail("C2", "client %d is told that feed %+v is at %v; it was at %v, and lacks %+v", c.id, f.request, e.Zxid, f.after, missed)
 	}
 	f.after, f.level = e.Zxid, e.Level
+	if r.displaced {
+		f.state, f.begun = feedOff, true
+	}
 }
 
 // checkFed checks that the changes that a reply or the event of a watch shows have come from the feeds that
@@ -379,8 +382,9 @@ func (s *Sim) beginChanges(n *node) {
 		limit = 0
 	}
 	n.changes, n.changesSince = feed.New(limit, 0), n.applied
-	n.places = new(feed.Places)
-	n.places.SetLimits(maxFeeds, 0)
+	n.places, n.displaced = new(feed.Places), 0
+	n.places.Displaced = func() { s.feedSoon(n) }
+	n.places.SetLimits(maxFeeds, s.cfg.MaxFeeds)
 }
 
 // feedSoon has the feeds of a node looked at later, as another goroutine would.
@@ -394,19 +398,18 @@ func (s *Sim) feedSoon(n *node) {
 // feed sends the next event of each feed of a node.
 func (s *Sim) feed(n *node) {
 	n.feeding = false
-	more, open := false, 0
+	more := false
 	for _, c := range slices.Clone(n.conns) {
 		more = c.line.Feed() || more
 		c.noteLevels()
 		c.flush()
-		for _, g := range c.fed {
-			if g.on {
-				open++
-			}
-		}
 	}
+	_, open := n.openFeeds()
 	if got := n.places.Usage().Open; got != int64(open) {
 		s.fail("C6", "server %d counts %d feeds, and has %d", n.id, got, open)
+	}
+	if most := s.cfg.MaxFeeds; most > 0 && open > most {
+		s.fail("C6", "server %d has %d feeds, of which %d are allowed", n.id, open, most)
 	}
 	if more {
 		s.feedSoon(n)
@@ -449,15 +452,60 @@ func (s *Sim) sentFeed(n *node, c *conn, frame []byte) {
 	if g.credit <= 0 {
 		g.level = false
 	}
-	if e.Compacted {
+	displaced := e.Compacted && e.Zxid == c.cursorOf(e.Feed)
+	switch {
+	case displaced:
+		if n.displaced++; n.displaced > n.places.Usage().Displaced {
+			s.fail("C8", "server %d ends a feed of client %d, and no other one has its place", n.id, c.client)
+		}
+		s.stats.Displaced++
+		*g = fedGhost{}
+	case e.Compacted:
 		s.checkHistory(n)
 		*g = fedGhost{}
 	}
-	s.toClient(n, c.client, &reply{attempt: c.attempt, frame: bytes.Clone(frame)})
+	s.toClient(n, c.client, &reply{attempt: c.attempt, frame: bytes.Clone(frame), displaced: displaced})
+}
+
+// cursorOf returns the zxid up to which a feed of a connection has sent everything.
+func (c *conn) cursorOf(id int32) jute.Zxid {
+	i := slices.IndexFunc(c.line.Feeds(), func(f *feed.Feed) bool { return f.ID() == id })
+	return c.line.Feeds()[i].Zxid()
+}
+
+// openFeeds returns how many feeds the clients of each address have, and all.
+func (n *node) openFeeds() (of map[string]int, all int) {
+	of = make(map[string]int)
+	for _, c := range n.conns {
+		for _, g := range c.fed {
+			if g.on {
+				of[addressOf(c.client)]++
+				all++
+			}
+		}
+	}
+	return of, all
+}
+
+// checkRefused checks that a client whose feed is refused has had a share of a server's feeds: C8.
+func (s *Sim) checkRefused(n *node, c *conn) {
+	s.stats.FeedsRefused++
+	of, open := n.openFeeds()
+	switch {
+	case n.places.Usage().Open != int64(open): // one that has to end is not told yet
+	case open < s.cfg.MaxFeeds:
+		s.fail("C8", "server %d refuses a feed of client %d, and has %d", n.id, c.client, open)
+	case of[addressOf(c.client)] > 0:
+	case open > len(of):
+		s.fail("C8", "server %d refuses the only feed of an address, to client %d; addresses have %v", n.id, c.client, of)
+	}
 }
 
 // sentFeedReply handles the answer to a request about a feed.
 func (s *Sim) sentFeedReply(n *node, c *conn, req *request, code jute.Code) {
+	if code == jute.ErrQuotaExceeded {
+		s.checkRefused(n, c)
+	}
 	if code != 0 {
 		return
 	}

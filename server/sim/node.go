@@ -118,6 +118,7 @@ type process struct {
 	watches   *watch.Table
 	changes   *feed.History
 	places    *feed.Places
+	displaced int64                    // feeds that were told to end, since others have their places
 	feeding   bool                     // evFeed is under way
 	heard     map[jute.SessionID]int64 // ghost: global µs of the last touch that this leader knows of, less pausedFor
 	pausedAt  uint64

@@ -28,6 +28,7 @@ type Stats struct {
 	Replayed, Resent, Closings                        int
 	WatchesSet, Events                                int
 	Subscribed, Fed, Levels, Compacted                int
+	Displaced, FeedsRefused                           int
 	Streams, Streamed                                 int
 	Views, ViewsLost, Pages                           int
 	Faults                                            [numFaults]int

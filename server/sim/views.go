@@ -115,9 +115,8 @@ func (s *Sim) viewOpened(n *node, c *conn, root string, p *jute.SubtreePageRespo
 	if code == jute.ErrNoAuth && ok && !s.readable(node.ACL) {
 		return nil
 	}
-	full, had := s.openViews(now, n.conns...) >= maxViews, s.openViews(now, c)
-	if code == 0 && full {
-		s.displaced(n, had, now)
+	if full := s.openViews(now, n.conns...) >= maxViews; code == 0 && full {
+		s.displaced(n, c, now)
 	}
 	switch {
 	case code == jute.ErrThrottledOp && s.openViews(now, n.conns...) < maxViews && s.openViews(now, c) < maxViews-1, code == jute.ErrNoNode && ok:
@@ -133,11 +132,20 @@ func (s *Sim) viewOpened(n *node, c *conn, root string, p *jute.SubtreePageRespo
 	return g
 }
 
-// displaced notes the view that has ended for one that was opened, by a connection that had some. It may be
-// of a connection only that has more of them.
-func (s *Sim) displaced(n *node, had int, now time.Duration) {
+// displaced notes the view that has ended for one that a connection has opened. It may be of a connection only
+// that has more of them, by itself and with others of its address.
+func (s *Sim) displaced(n *node, newcomer *conn, now time.Duration) {
+	of := make(map[string]int)
 	for _, c := range n.conns {
-		if s.openViews(now, c) <= had+1 {
+		of[addressOf(c.client)] += s.openViews(now, c)
+	}
+	had := s.openViews(now, newcomer)
+	for _, c := range n.conns {
+		address, most := addressOf(c.client), of[addressOf(newcomer.client)]
+		if address != addressOf(newcomer.client) {
+			most++
+		}
+		if s.openViews(now, c)*of[address] <= (had+1)*most {
 			continue
 		}
 		for _, g := range c.views {
