@@ -45,18 +45,21 @@ func (s *testServer) tryConnect(t *testing.T, ip string) (*client, bool) {
 func TestConnectionLimits(t *testing.T) {
 	for _, test := range []struct {
 		lines []string
-		want  []int // admitted of 4 from each of three addresses
+		most  int   // of each of three addresses
+		want  []int // admitted
 	}{
-		{[]string{"maxClientCnxns=0"}, []int{4, 4, 4}},
-		{[]string{"maxClientCnxns=3"}, []int{3, 3, 3}},
-		{[]string{"maxClientCnxns=3", "maxCnxns=5"}, []int{3, 2, 0}},
+		{[]string{"maxClientCnxns=0"}, 4, []int{4, 4, 4}},
+		{[]string{"maxClientCnxns=3"}, 4, []int{3, 3, 3}},
+		{[]string{"maxClientCnxns=3", "maxCnxns=5"}, 4, []int{3, 2, 0}},
+		{[]string{"maxClientCnxns=0", "maxCnxns=16"}, 20, []int{16, 0, 0}},
+		{[]string{"maxClientCnxns=0", "maxCnxns=40"}, 40, []int{38, 2, 0}}, // the last ones are not for an address with many
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := startServer(t, test.lines...)
 			var first *client
 			for i, want := range test.want {
 				got := 0
-				for range 4 {
+				for range test.most {
 					c, ok := s.tryConnect(t, fmt.Sprintf("10.0.1.%d", i))
 					if ok {
 						got++

@@ -124,7 +124,7 @@ const ours = `
 	                   server/history server/snapshot server/state server/wal server/zab
 
 	# The clients' connections. What they ask of the server is clients.Backend.
-	server/clients/line/register: jute server/watch
+	server/clients/line/register: jute server/fair server/watch
 	server/clients/line/pending: internal/fifo
 	server/clients/readable: none
 	server/clients/line/views: jute server/datatree server/fair

@@ -60,7 +60,7 @@ func clientKeys(c *Config) []Key {
 		{Name: "maxClientCnxns", Clamp: true, Default: "60", Live: true, value: count(&c.MaxClientCnxns, "connections", 0, maxInt),
 			Doc: "Connections from one IP address, or from one IPv6 network of 64 bits; 0 is no limit."},
 		{Name: "maxCnxns", Clamp: true, Default: "0", Live: true, value: count(&c.MaxCnxns, "connections", 0, maxInt),
-			Doc: "Client connections in all; 0 is no limit."},
+			Doc: "Client connections in all; 0 is no limit. Of more than 16, an address does not get the last ones: it has at most 16 times as many as are free."},
 		{Name: "nio.sessionlessCnxnTimeout", Default: "10000", Live: true, value: millis(&c.SessionlessCnxnTimeout, 1, maxInt),
 			Doc: "A connection that has not begun a session in that time is closed."},
 		{Name: "connection_throttle_tokens", Aliases: []string{"connectionMaxTokens"}, Default: "0", Live: true, value: count(&t.Tokens, "connections", 0, maxInt),

@@ -127,3 +127,31 @@ func TestDisplacingEnds(t *testing.T) {
 		}
 	}
 }
+
+// However many places one takes, others who come later have some, and all of a few places are for whoever wants them.
+func TestEnters(t *testing.T) {
+	for _, tt := range []struct {
+		places int
+		want   []int // what each of those gets that take all they can, one after the other
+	}{
+		{0, []int{0}},
+		{1, []int{1, 0}},
+		{16, []int{16, 0}},
+		{17, []int{16, 1, 0}},
+		{40, []int{38, 2, 0}},
+		{1000, []int{942, 55, 3, 0}},
+		{65536, []int{61681, 3629, 213, 13, 0}},
+	} {
+		free := tt.places
+		for i, want := range tt.want {
+			has := 0
+			for Enters(has, free) {
+				has++
+				free--
+			}
+			if has != want {
+				t.Errorf("%d places: number %d gets %d, want %d", tt.places, i, has, want)
+			}
+		}
+	}
+}

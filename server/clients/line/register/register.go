@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/fair"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
@@ -55,11 +56,12 @@ func New[C Conn](reports bool) *Register[C] {
 	}
 }
 
-// Add registers a new connection unless a limit is reached (0 means no limit).
+// Add registers a new connection unless a limit is reached (0 means no limit). No connection ends for it, since
+// its session would have to look for another server: instead, an address does not get the last places of all.
 func (r *Register[C]) Add(c C, ip string, perIP, total int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if perIP > 0 && r.byIP[ip] >= perIP || total > 0 && len(r.byOrigin) >= total {
+	if perIP > 0 && r.byIP[ip] >= perIP || total > 0 && !fair.Enters(r.byIP[ip], total-len(r.byOrigin)) {
 		return false
 	}
 	r.byIP[ip]++
