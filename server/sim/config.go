@@ -69,6 +69,7 @@ type Config struct {
 	Faults [numFaults]uint64
 
 	Backlog  int64 // bytes that the applier and a leader hold; 0 for a lot
+	Waiting  int64 // replica.Limits.Waiting; 0 for a lot
 	Closings int64 // replica.Limits.Closings
 	Turn     int   // replica.Limits.Turn
 	// OddFile gives one server a different list from the start. That server alone is no
@@ -179,6 +180,9 @@ func (c *Config) String() string {
 	if c.Closings > 0 {
 		fmt.Fprintf(&b, " closings=%d", c.Closings)
 	}
+	if c.Waiting > 0 {
+		fmt.Fprintf(&b, " waiting=%d", c.Waiting)
+	}
 	if c.OddFile {
 		b.WriteString(" oddfile")
 	}
@@ -269,6 +273,7 @@ func Draw(seed uint64, steps int) Config {
 	c.LateHellos = r.IntN(4) == 0
 	c.AheadPct = pick(r, 0, 0, 2)
 	c.MaxFeeds = pick(r, 0, 1, 2, 3)
+	c.Waiting = pick[int64](r, 0, 0, 600, 3000) // each request has room if none waits
 	return c
 }
 

@@ -100,7 +100,7 @@ func (s *Sim) reattached(c *client, r *reply) {
 			c.under = append(c.under, req)
 		}
 	}
-	for s.resend(c) && s.cfg.Backlog == 0 {
+	for s.resend(c) && s.cfg.Waiting == 0 {
 	}
 }
 

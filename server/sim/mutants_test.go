@@ -226,7 +226,7 @@ var focuses = map[string]func(*Config){
 		stayers(c)
 		often(c, FaultStall, FaultBreak)
 	},
-	"ended-again": func(c *Config) { stayers(c); c.MovePct = 10; often(c, FaultBlock, FaultBreak) },
+	"ended-again": func(c *Config) { stayers(c); c.BadPct = 30; often(c, FaultBlock, FaultBreak) },
 	"fence-early": func(c *Config) { stayers(c); c.ApplyUs = 2000; often(c, FaultStall, FaultBreak) },
 	"not-passed":  func(c *Config) { stayers(c); often(c, FaultHalfOpen, FaultBlock) },
 	"unowned-kept": func(c *Config) {
@@ -442,7 +442,7 @@ func movers(c *Config) {
 // are slow, and which let requests wait, and connections that outlive the faults.
 func stayers(c *Config) {
 	c.Voters, c.Observers, c.Groups, c.Clients, c.Pipeline, c.MovePct, c.MixedMs, c.DozePct = 3, 0, 0, 5, 16, 0, 0, 0
-	c.Backlog, c.FsyncUs, c.NetUs, c.DialMs, c.Rate = 600, 15000, 2000, 5, 0
+	c.Backlog, c.Waiting, c.FsyncUs, c.NetUs, c.DialMs, c.Rate = 600, 0, 15000, 2000, 5, 0
 	c.DropPct, c.DupPct, c.ReorderPct = 0, 0, 0
 	c.ThinkUs, c.SessionMs, c.InterludeMs = c.ElectionMs*50, c.ElectionMs*8, c.ElectionMs*10
 	c.Steps = 6000

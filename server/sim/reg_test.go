@@ -766,7 +766,7 @@ func takenOverChange(s *script) {
 // connection must not be executed: a client's writes take effect in their order and without a gap.
 func TestReg_NothingFollowsARefusedRequest(t *testing.T) {
 	cfg := quiet(3)
-	cfg.Backlog = 600
+	cfg.Waiting = 600
 	play(t, cfg, func(s *script) {
 		leader := s.lead()
 		origin := leader.newOrigin()
@@ -795,7 +795,7 @@ func TestReg_WhoHasMostWaitingGivesWay(t *testing.T) { play(t, waitingLimited(),
 
 func waitingLimited() Config {
 	cfg := quiet(3)
-	cfg.Backlog = 20_000
+	cfg.Waiting = 20_000
 	return cfg
 }
 
@@ -812,7 +812,7 @@ func latecomer(s *script) {
 		s.set(leader, late, cxid, 500)
 	}
 	s.handOver(leader)
-	if held := leader.rep.Held(); held.Waiting != 10 || held.WaitingBytes > s.cfg.Backlog || held.Barriers != 1 {
+	if held := leader.rep.Held(); held.Waiting != 10 || held.WaitingBytes > s.cfg.Waiting || held.Barriers != 1 {
 		s.fail("script", "%d requests with %d bytes wait, and %d connections are told", held.Waiting, held.WaitingBytes, held.Barriers)
 	}
 	s.committed(s.write(leader))

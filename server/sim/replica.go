@@ -61,7 +61,10 @@ func (s *Sim) limits(n *node) replica.Limits {
 	}
 	l := replica.Limits{Waiting: 1 << 20, Proposals: 1 << 20, Backlog: 1 << 20, Log: 1 << 20, Closings: c.Closings, Turn: c.Turn}
 	if c.Backlog > 0 {
-		l.Proposals, l.Backlog, l.Waiting, l.Log = c.Backlog, c.Backlog, max(c.Backlog, 600), c.Backlog // each request has room if none waits
+		l.Proposals, l.Backlog, l.Log = c.Backlog, c.Backlog, c.Backlog
+	}
+	if c.Waiting > 0 {
+		l.Waiting = c.Waiting
 	}
 	return l
 }
