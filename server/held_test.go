@@ -408,6 +408,44 @@ func TestALeaderRefusesWhatIsTooMuch(t *testing.T) {
 	})
 }
 
+// A client with a few requests under way is read, while another one has all that globalOutstandingLimit
+// allows. From twice the limit on, each connection has one.
+func TestWhoHasFewRequestsIsRead(t *testing.T) {
+	inBubble(t, 3, []string{"globalOutstandingLimit=20"}, func(t *testing.T, e *testEnsemble) {
+		s := e.servers[e.leader()]
+		clients := make([]*client, 6)
+		for i := range clients {
+			clients[i] = s.connect(t)
+		}
+		synctest.Wait()
+		release := e.stallDisks()
+		var sent [6][]int32
+		send := func(i, n, want int) {
+			for range n {
+				sent[i] = append(sent[i], clients[i].send(jute.OpSetData, set("/", "")))
+			}
+			synctest.Wait()
+			if got := s.read().WaitingRequests; got != int64(want) {
+				t.Errorf("after client %d has sent %d, %d requests wait, want %d", i, n, got, want)
+			}
+		}
+		send(0, 60, 21)
+		send(1, 8, 29)
+		send(2, 8, 29+20/3)
+		send(3, 8, 35+20/4)
+		send(4, 8, 41)
+		send(5, 8, 42)
+		release()
+		for i, c := range clients {
+			c.replies(sent[i])
+		}
+		e.idle()
+		if n := s.read().WaitingRequests; n != 0 {
+			t.Errorf("%d requests are left", n)
+		}
+	})
+}
+
 // A paused reader ends with its connection. It used to wait for the next batch to be
 // applied, which may not come while there is no leader.
 func TestAPausedReaderEndsWithItsConnection(t *testing.T) {

@@ -43,7 +43,7 @@ func (h *host) Left(large, size int64) {
 	if large > 0 {
 		h.clients.largeBytes.Add(-large)
 	}
-	h.clients.throttler.leave(size)
+	h.clients.throttler.leave(size, h.line.Waiting() == 0)
 	if h.mu.draining {
 		h.drained.Broadcast()
 	}

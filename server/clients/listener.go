@@ -222,10 +222,10 @@ func (s *Clients) forget(c *conn) {
 	s.state.RLock()
 	c.mu.Lock()
 	s.audit.Load().keepLocked(c)
-	for i := range c.line.Queued() {
-		req := &c.line.Queued()[i]
-		s.largeBytes.Add(-req.Large)
-		s.throttler.leave(req.Size())
+	queued := c.line.Queued()
+	for i := range queued {
+		s.largeBytes.Add(-queued[i].Large)
+		s.throttler.leave(queued[i].Size(), i == len(queued)-1)
 	}
 	c.releaseOut(c.line.Forget())
 	c.mu.Unlock()

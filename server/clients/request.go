@@ -166,7 +166,7 @@ func (c *conn) submit(req *line.Request) error {
 		defer c.clients.state.RUnlock()
 	}
 	c.mu.Lock()
-	c.clients.throttler.enter(req.Size())
+	c.clients.throttler.enter(req.Size(), c.line.Waiting() == 0)
 	sub := c.line.Submit(req)
 	c.mu.Unlock()
 	c.batch = append(c.batch, sub)
@@ -193,7 +193,7 @@ func (c *conn) upgrade(req *line.Request) error {
 // enterOwnLocked counts the request that the line itself has put into its queue.
 func (c *conn) enterOwnLocked() {
 	queued := c.line.Queued()
-	c.clients.throttler.enter(queued[len(queued)-1].Size())
+	c.clients.throttler.enter(queued[len(queued)-1].Size(), len(queued) == 1)
 }
 
 // queueRead appends a read to the waiting requests if there are any: the applier serves
@@ -206,17 +206,17 @@ func (c *conn) queueRead(req *line.Request) bool {
 	if !c.line.Queue(queued) {
 		return false
 	}
-	c.clients.throttler.enter(queued.Size())
+	c.clients.throttler.enter(queued.Size(), false) // it has one already
 	return true
 }
 
 // throttle pauses the reader while the client is slow to read its replies, or while too
-// many requests wait in the server and this connection has one of them
+// many requests wait in the server and this connection has its share of them
 // (globalOutstandingLimit). TCP then slows the client down.
 func (c *conn) throttle() error {
 	c.makeRoom()
 	c.clients.audit.Load().makeRoom(c)
-	if c.line.Waiting() == 0 || !c.clients.throttler.over() {
+	if !c.clients.throttler.over(c.line.Waiting()) {
 		return nil
 	}
 	c.submitBatch()

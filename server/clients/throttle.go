@@ -11,13 +11,16 @@ import (
 )
 
 // throttler implements the back-pressure of globalOutstandingLimit: while more requests
-// wait than the limit, a connection with a waiting request is not read. Each connection
-// can always have one, so none is starved (semantics.md section 16).
+// wait than the limit, a connection is not read that has its share of the limit waiting, or
+// more: the limit by the number of connections with waiting requests. From twice the limit on, and
+// beyond the limit in bytes, a share is one request. Each connection can always have one, so none
+// is starved (semantics.md section 16), and no request is refused.
 // request_throttle_max_requests is a second limit with the same effect.
 type throttler struct {
 	limit    atomic.Int64 // 0 means none
 	maxBytes int64        // Limits.Requests
 	waiting  atomic.Int64 // requests
+	holders  atomic.Int64 // connections that have them
 	bytes    atomic.Int64 // of their bodies
 	stalls   atomic.Int64 // times that a reader had to wait
 	paused   atomic.Int64
@@ -42,22 +45,39 @@ func (t *throttler) setLimits(outstanding, requests int) {
 	t.relax()
 }
 
-func (t *throttler) enter(size int64) {
+// enter counts a request that waits; first says that it is the only one of its connection.
+func (t *throttler) enter(size int64, first bool) {
 	t.waiting.Add(1)
 	t.bytes.Add(size)
+	if first {
+		t.holders.Add(1)
+	}
 }
 
-func (t *throttler) leave(size int64) {
+// leave counts a request that no longer waits; last says that it was the only one left of its connection.
+func (t *throttler) leave(size int64, last bool) {
 	t.waiting.Add(-1)
 	t.bytes.Add(-size)
+	if last {
+		t.holders.Add(-1)
+	}
 }
 
-func (t *throttler) over() bool {
-	limit := t.limit.Load()
-	return limit > 0 && t.waiting.Load() > limit || t.bytes.Load() > t.maxBytes
+// over reports whether a connection with so many waiting requests is not to be read.
+func (t *throttler) over(own int) bool {
+	limit, waiting := t.limit.Load(), t.waiting.Load()
+	switch {
+	case own == 0:
+		return false
+	case t.bytes.Load() > t.maxBytes:
+		return true
+	case limit == 0 || waiting <= limit:
+		return false
+	}
+	return waiting > 2*limit || int64(own) >= limit/max(1, t.holders.Load())
 }
 
-// wait blocks c's reader until the server has less work, no request of c waits, or c is
+// wait blocks c's reader until the server has less work, c has fewer waiting requests, or c is
 // over, for which it returns errHangUp.
 func (t *throttler) wait(c *conn) error {
 	t.stalls.Add(1)
@@ -65,7 +85,7 @@ func (t *throttler) wait(c *conn) error {
 	defer t.mu.Unlock()
 	t.paused.Add(1)
 	defer t.paused.Add(-1)
-	for t.over() && c.line.Waiting() > 0 {
+	for t.over(c.line.Waiting()) {
 		if c.isOver() {
 			return errHangUp
 		}

@@ -76,7 +76,7 @@ func requestKeys(c *Config) []Key {
 	t := &c.RequestThrottle
 	return []Key{
 		{Name: "globalOutstandingLimit", Clamp: true, Default: "1000", Live: true, value: count(&c.GlobalOutstandingLimit, "requests", 1, maxInt),
-			Doc: "With more requests in work, the server reads no further ones from clients."},
+			Doc: "With more requests in work, the server reads no further ones from clients that have their share of them; with twice as many, from no client that has one."},
 		{Name: "request_throttle_max_requests", Clamp: true, Aliases: []string{"requestThrottleLimit"}, Default: "0", Live: true, value: count(&t.MaxRequests, "requests", 0, maxInt),
 			Doc: "Requests in work beyond which further ones are stalled; 0 is no limit."},
 		{Name: "request_throttler.shutdownTimeout", Default: "10000", Live: true, value: millis(&t.ShutdownTimeout, 0, maxInt),
