@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -150,27 +151,38 @@ func (s snippet) check(imports, exports map[string]string) (errs []error) {
 // of all packages.
 func exported(t *testing.T) (imports, exports map[string]string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.Name}} {{.ImportPath}} {{.Export}}",
-		"github.com/zkd-project/zkd/client/...", "github.com/zkd-project/zkd/recipes/...", "github.com/zkd-project/zkd/jute", "log", "testing", "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", "go.opentelemetry.io/otel/sdk/trace").Output()
+	list, err := listed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	imports, exports = make(map[string]string), make(map[string]string)
+	return list.imports, list.exports
+}
+
+type exports struct{ imports, exports map[string]string }
+
+// listed asks go once: that takes seconds.
+var listed = sync.OnceValues(func() (exports, error) {
+	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.Name}} {{.ImportPath}} {{.Export}}",
+		"github.com/zkd-project/zkd/client/...", "github.com/zkd-project/zkd/recipes/...", "github.com/zkd-project/zkd/jute", "log", "testing", "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", "go.opentelemetry.io/otel/sdk/trace").Output()
+	if err != nil {
+		return exports{}, err
+	}
+	l := exports{make(map[string]string), make(map[string]string)}
 	for line := range strings.Lines(string(out)) {
 		words := strings.Fields(line)
 		if len(words) < 3 {
 			continue
 		}
-		exports[words[1]] = words[2]
+		l.exports[words[1]] = words[2]
 		public := !strings.Contains(words[1], "internal/") && !strings.Contains(words[1], "vendor/")
 		ours := strings.HasPrefix(words[1], "github.com/zkd-project/zkd/")
-		if public && (imports[words[0]] == "" || ours) {
-			imports[words[0]] = words[1]
+		if public && (l.imports[words[0]] == "" || ours) {
+			l.imports[words[0]] = words[1]
 		}
 	}
-	imports["sdktrace"] = "go.opentelemetry.io/otel/sdk/trace"
-	return imports, exports
-}
+	l.imports["sdktrace"] = "go.opentelemetry.io/otel/sdk/trace"
+	return l, nil
+})
 
 // A snippet that does not compile is found, with its place.
 func TestSnippetsAreChecked(t *testing.T) {
