@@ -58,7 +58,7 @@ func Release[K comparable](holders []Holder[K], tooMuch int64) (over []int) {
 func Displace[K comparable](holders []Holder[K], newcomer Holder[K]) int {
 	s := newScale(holders)
 	most := s.heaviest()
-	if most < 0 || holders[most].Key == newcomer.Key {
+	if most < 0 {
 		return -1
 	}
 	before := s.weight(most)
