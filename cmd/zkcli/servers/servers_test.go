@@ -114,6 +114,29 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// TestLag compares the zxids of servers that answered at different moments, one of them in an earlier epoch.
+func TestLag(t *testing.T) {
+	views := []View{{Zxid: "0x100000009", Mode: "follower"}, {Zxid: "0x200000005", Mode: "leader"}, {Zxid: "0x200000003", Mode: "follower"}, {Zxid: "0x200000007", Mode: "follower"}, {}}
+	measureLag(views)
+	var got []string
+	for i := range views {
+		got = append(got, views[i].Cell("LAG"))
+	}
+	if want := "? 0 2 0 ?"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// TestSkew has a clock that is 250 ms ahead of the middle between the question and the answer.
+func TestSkew(t *testing.T) {
+	asked := time.UnixMilli(1000)
+	var v View
+	v.read("mntr", "zk_clock_ms\t1350\n", asked, 200*time.Millisecond)
+	if v.Skew != 250*time.Millisecond || v.Doubt != 100*time.Millisecond {
+		t.Errorf("skew %v, doubt %v", v.Skew, v.Doubt)
+	}
+}
+
 func TestReadJoiners(t *testing.T) {
 	v := Asker{}.Look(t.Context(), answering(t, "Mode: leader\nJoiner 4: snapshot 1572864/4194304\nJoiner 5: log 3145728 left\n"+
 		"Joiner 6: snapshot 0/0\nJoiner 7: x\nJoiner x: log 1 left\n"))
