@@ -28,7 +28,7 @@ const ours = `
 	internal/steps:    none
 
 	# The core. Pure: see below.
-	server/datatree:   jute internal/format internal/mutant internal/steps
+	server/datatree:   jute internal/format internal/mutant internal/steps internal/wire
 	server/watch:      jute internal/steps
 	server/session:    jute internal/mutant internal/secret
 	server/auth:       jute internal/steps
@@ -39,7 +39,7 @@ const ours = `
 	server/fair:       none
 	server/feed:       jute internal/mutant internal/steps server/datatree server/fair
 	server/evaluate:   jute internal/exact internal/mutant server/auth server/datatree
-	server/zab:        jute internal/format internal/mutant internal/secret
+	server/zab:        jute internal/format internal/mutant internal/secret internal/wire
 	server/datadirs:   jute internal/fault internal/format internal/mutant internal/secret server/zab
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/mutant internal/wire server/auth server/datatree server/evaluate

@@ -1,6 +1,7 @@
 package datatree
 
 import (
+	"github.com/zkd-project/zkd/internal/wire"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -37,7 +38,7 @@ func newACLTable() aclTable {
 }
 
 func newACLEntry(key string) *aclEntry {
-	d := reader{s: key}
+	d := reader{wire.NewStringReader(key)}
 	return &aclEntry{list: d.acl(), key: key, hash: newHash(tagACL).string(key)}
 }
 

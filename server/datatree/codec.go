@@ -2,12 +2,11 @@ package datatree
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"math"
 	"unsafe"
 
 	"github.com/zkd-project/zkd/internal/format"
+	"github.com/zkd-project/zkd/internal/wire"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -69,7 +68,7 @@ func (txn *Txn) MaxSize() int {
 // ErrTxn is wrapped by each error of decoding a transaction or a snapshot's row, unless
 // the error is a *format.VersionError: then a later version of zkd wrote it, and it may
 // be valid.
-var ErrTxn = errors.New("malformed record")
+var ErrTxn = wire.ErrMalformed
 
 // Append appends the encoding of txn to b and returns the longer slice. It allocates only
 // to grow b.
@@ -196,26 +195,26 @@ func DecodeTxn(b []byte) (Txn, error) {
 // Decode is like DecodeTxn but reuses txn.Ops: reading a log of transactions of one op
 // does not allocate.
 func (txn *Txn) Decode(b []byte) error {
-	r := newReader(b)
-	version := r.byte()
-	if r.err == nil {
+	r := reader{wire.NewReader(b)}
+	version := r.Byte()
+	if r.Err() == nil {
 		if err := format.History.Check(uint32(version)); err != nil {
 			return fmt.Errorf("decode txn: %w", err)
 		}
 	}
 	clear(txn.Ops)
 	*txn = Txn{
-		Zxid:    jute.Zxid(r.varint()),
-		Time:    r.varint(),
-		Session: jute.SessionID(r.uint64()),
-		Cxid:    r.int32(),
-		Origin:  r.uint64(),
-		Err:     jute.Code(r.int32()),
-		Multi:   r.bool(),
+		Zxid:    jute.Zxid(r.Varint()),
+		Time:    r.Varint(),
+		Session: jute.SessionID(r.BigUint64()),
+		Cxid:    r.Varint32(),
+		Origin:  r.BigUint64(),
+		Err:     jute.Code(r.Varint32()),
+		Multi:   r.Bool(),
 		Ops:     txn.Ops[:0],
 	}
 	txn.Number, txn.Confirmed = r.numbers(version)
-	for n := r.count(2); n > 0 && r.err == nil; n-- {
+	for n := r.Count(2); n > 0 && r.Err() == nil; n-- {
 		txn.Ops = append(txn.Ops, Op{})
 		r.op(&txn.Ops[len(txn.Ops)-1])
 	}
@@ -225,23 +224,23 @@ func (txn *Txn) Decode(b []byte) error {
 // CheckTxn returns the error of DecodeTxn, and keeps nothing of the transaction. It is
 // called for each entry that a server receives.
 func CheckTxn(b []byte) error {
-	r := newReader(b)
-	version := r.byte()
-	if r.err == nil {
+	r := reader{wire.NewReader(b)}
+	version := r.Byte()
+	if r.Err() == nil {
 		if err := format.History.Check(uint32(version)); err != nil {
 			return fmt.Errorf("decode txn: %w", err)
 		}
 	}
-	r.varint() // Zxid
-	r.varint() // Time
-	r.uint64() // Session
-	r.int32()  // Cxid
-	r.uint64() // Origin
-	r.int32()  // Err
-	r.bool()   // Multi
+	r.Varint()    // Zxid
+	r.Varint()    // Time
+	r.BigUint64() // Session
+	r.Varint32()  // Cxid
+	r.BigUint64() // Origin
+	r.Varint32()  // Err
+	r.Bool()      // Multi
 	number, _ := r.numbers(version)
 	least := formatOf(number)
-	for n := r.count(2); n > 0 && r.err == nil; n-- {
+	for n := r.Count(2); n > 0 && r.Err() == nil; n-- {
 		var op Op
 		r.op(&op)
 		least = max(least, op.Kind.format())
@@ -251,13 +250,13 @@ func CheckTxn(b []byte) error {
 
 // numbers reads Txn.Number and Txn.Confirmed.
 func (r *reader) numbers(version byte) (number, confirmed int64) {
-	if version < FormatExact || r.err != nil {
+	if version < FormatExact || r.Err() != nil {
 		return 0, 0
 	}
 	number = r.number()
 	confirmed = number - r.number()
 	if confirmed < 0 || number != 0 && confirmed == number {
-		r.fail("impossible number")
+		r.Malformed("impossible number")
 		return 0, 0
 	}
 	return number, confirmed
@@ -266,186 +265,80 @@ func (r *reader) numbers(version byte) (number, confirmed int64) {
 // end returns an error unless the transaction ends here and its format is the lowest one
 // with its kinds of ops and its number.
 func (r *reader) end(version, least byte) error {
-	switch {
-	case r.left() > 0:
-		r.fail("bytes after the end")
-	case version != least:
-		r.fail("an op that its format does not have, or a higher format than it needs")
+	err := r.End()
+	if err == nil && version != least {
+		r.Malformed("an op that its format does not have, or a higher format than it needs")
+		err = r.Err()
 	}
-	if r.err != nil {
-		return fmt.Errorf("decode txn: %w", r.err)
+	if err != nil {
+		return fmt.Errorf("decode txn: %w", err)
 	}
 	return nil
 }
 
-// reader decodes a string, which its results share. After the first error it returns zero
-// values.
-type reader struct {
-	s   string
-	at  int // offset in s of the next byte
-	err error
-}
-
-func newReader(b []byte) reader { return reader{s: unsafe.String(unsafe.SliceData(b), len(b))} }
-
-// left returns the number of unread bytes.
-func (r *reader) left() int { return len(r.s) - r.at }
-
-func (r *reader) fail(what string) {
-	if r.err == nil {
-		r.err = fmt.Errorf("%s: %w", what, ErrTxn)
-	}
-	r.at = len(r.s)
-}
-
-func (r *reader) take(n int) string {
-	if n > r.left() {
-		r.fail("truncated")
-		return ""
-	}
-	r.at += n
-	return r.s[r.at-n : r.at]
-}
-
-func (r *reader) byte() byte {
-	if r.at < len(r.s) {
-		r.at++
-		return r.s[r.at-1]
-	}
-	r.fail("truncated")
-	return 0
-}
-
-func (r *reader) bool() bool {
-	v := r.byte()
-	if v > 1 {
-		r.fail("flag is neither 0 nor 1")
-	}
-	return v == 1
-}
-
-func (r *reader) uint64() uint64 {
-	if r.left() < 8 {
-		r.fail("truncated")
-		return 0
-	}
-	r.at += 8
-	return binary.BigEndian.Uint64([]byte(r.s[r.at-8 : r.at]))
-}
-
-func (r *reader) uvarint() uint64 {
-	s := r.s[r.at:]
-	if s != "" && s[0] < 0x80 { // the most common case
-		r.at++
-		return uint64(s[0])
-	}
-	var v uint64
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 0x80 && i < 9 {
-			v |= uint64(c&0x7f) << (7 * i & 63)
-			continue
-		}
-		if i == 9 && c > 1 || c == 0 { // it would not fit, or fewer bytes would do
-			r.fail("varint too long")
-			return 0
-		}
-		r.at += i + 1
-		return v | uint64(c)<<(7*i&63)
-	}
-	r.fail("truncated")
-	return 0
-}
-
-func (r *reader) varint() int64 {
-	u := r.uvarint()
-	return int64(u>>1) ^ -int64(u&1)
-}
-
-func (r *reader) int32() int32 {
-	v := r.varint()
-	if v < math.MinInt32 || v > math.MaxInt32 {
-		r.fail("number out of range")
-		return 0
-	}
-	return int32(v)
-}
-
-// count reads the number of the elements that follow, each of at least size bytes.
-func (r *reader) count(size int) int {
-	n := r.uvarint()
-	if n > uint64(r.left()/size) {
-		r.fail("impossible count")
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) string() string { return r.take(r.count(1)) }
+// reader decodes transactions and rows.
+type reader struct{ wire.Reader }
 
 func (r *reader) data() []byte {
-	n := r.uvarint()
+	n := r.Uvarint()
 	switch {
 	case n == 0:
 		return nil
 	case n == 1:
 		return []byte{}
-	case n-1 > uint64(r.left()):
-		r.fail("truncated")
+	case n-1 > uint64(r.Left()):
+		r.Malformed("truncated")
 		return nil
 	}
-	s := r.take(int(n - 1))
+	s := r.Take(int(n - 1))
 	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
 func (r *reader) acl() []jute.ACL {
-	n := r.uvarint()
+	n := r.Uvarint()
 	if n == 0 {
 		return openACL
 	}
-	if n--; n > uint64(r.left()/3) {
-		r.fail("impossible count")
+	if n--; n > uint64(r.Left()/3) {
+		r.Malformed("impossible count")
 		return nil
 	}
 	list := make([]jute.ACL, n)
 	for i := range list {
-		list[i] = jute.ACL{Perms: jute.Perms(r.int32()), ID: jute.ID{Scheme: r.string(), ID: r.string()}}
+		list[i] = jute.ACL{Perms: jute.Perms(r.Varint32()), ID: jute.ID{Scheme: r.Text(), ID: r.Text()}}
 	}
 	if isOpenACL(list) {
-		r.fail("long form of the open ACL")
+		r.Malformed("long form of the open ACL")
 	}
 	return list
 }
 
 // op reads an op into a zero Op.
 func (r *reader) op(op *Op) {
-	op.Kind, op.Result = OpKind(r.byte()), jute.OpCode(r.int32())
+	op.Kind, op.Result = OpKind(r.Byte()), jute.OpCode(r.Varint32())
 	switch op.Kind {
 	case OpCreate:
-		op.Path, op.Data, op.ACL = r.string(), r.data(), r.acl()
-		op.Owner, op.Cversion = jute.Owner(r.varint()), r.int32()
+		op.Path, op.Data, op.ACL = r.Text(), r.data(), r.acl()
+		op.Owner, op.Cversion = jute.Owner(r.Varint()), r.Varint32()
 	case OpDelete:
-		op.Path = r.string()
+		op.Path = r.Text()
 	case OpSetData:
-		op.Path, op.Data, op.Version = r.string(), r.data(), r.int32()
+		op.Path, op.Data, op.Version = r.Text(), r.data(), r.Varint32()
 	case OpSetACL:
-		op.Path, op.ACL, op.Version = r.string(), r.acl(), r.int32()
+		op.Path, op.ACL, op.Version = r.Text(), r.acl(), r.Varint32()
 	case OpNone, OpCheck, OpSetOwner, OpExactlyOnce:
 	case OpError:
-		op.Code = jute.Code(r.int32())
+		op.Code = jute.Code(r.Varint32())
 	case OpCreateSession, OpSetTimeout, OpAdoptSession:
-		op.TimeoutMs = r.int32()
+		op.TimeoutMs = r.Varint32()
 	case OpCloseSession:
-		if n := r.count(1); n > 0 {
+		if n := r.Count(1); n > 0 {
 			op.Paths = make([]string, n)
 		}
 		for i := range op.Paths {
-			op.Paths[i] = r.string()
+			op.Paths[i] = r.Text()
 		}
 	default:
-		if r.err == nil {
-			r.err = &format.VersionError{What: "transaction operation kind", Found: uint32(op.Kind), Most: uint32(OpExactlyOnce)}
-		}
-		r.at = len(r.s)
+		r.Fail(&format.VersionError{What: "transaction operation kind", Found: uint32(op.Kind), Most: uint32(OpExactlyOnce)})
 	}
 }

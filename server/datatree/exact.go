@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/zkd-project/zkd/internal/wire"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -127,28 +128,18 @@ func appendOutcomes(b []byte, list []Outcome) []byte {
 
 // decodeOutcomes reads what appendOutcomes has written. It shares no memory with b.
 func decodeOutcomes(b []byte) ([]Outcome, error) {
-	r := reader{s: string(b)}
-	list := make([]Outcome, r.count(4))
+	r := reader{wire.NewStringReader(string(b))}
+	list := make([]Outcome, r.Count(4))
 	last := int64(0)
 	for i := range list {
-		list[i] = Outcome{Number: r.number(), Zxid: jute.Zxid(r.varint()), Code: jute.Code(r.int32()), Body: r.string()}
-		if r.err == nil && list[i].Number <= last {
-			r.fail("outcomes out of order")
+		list[i] = Outcome{Number: r.number(), Zxid: jute.Zxid(r.Varint()), Code: jute.Code(r.Varint32()), Body: r.Text()}
+		if r.Err() == nil && list[i].Number <= last {
+			r.Malformed("outcomes out of order")
 		}
 		last = list[i].Number
 	}
-	if r.left() > 0 {
-		r.fail("bytes after the end")
-	}
-	return slices.Clip(list), r.err
+	return slices.Clip(list), r.End()
 }
 
 // number reads the number of a request.
-func (r *reader) number() int64 {
-	u := r.uvarint()
-	if u > math.MaxInt64 {
-		r.fail("number out of range")
-		return 0
-	}
-	return int64(u)
-}
+func (r *reader) number() int64 { return int64(r.UvarintTo(math.MaxInt64)) }

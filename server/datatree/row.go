@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/zkd-project/zkd/internal/format"
+	"github.com/zkd-project/zkd/internal/wire"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -185,13 +186,13 @@ func DecodeNode(b []byte) (NodeRow, error) {
 // decodeACLRow checks an ACL list, which is encoded as in the log.
 func decodeACLRow(b []byte) (string, error) {
 	key := string(b)
-	r := reader{s: key}
+	r := reader{wire.NewStringReader(key)}
 	list := r.acl()
-	if r.left() > 0 || isOpenACL(list) {
-		r.fail("not an ACL list")
+	if r.Left() > 0 || isOpenACL(list) {
+		r.Malformed("not an ACL list")
 	}
-	if r.err != nil {
-		return "", fmt.Errorf("decode ACL list: %w", r.err)
+	if r.Err() != nil {
+		return "", fmt.Errorf("decode ACL list: %w", r.Err())
 	}
 	return key, nil
 }

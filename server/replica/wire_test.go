@@ -18,11 +18,11 @@ func sampleSubmissions() []Submission {
 	bob := []jute.ID{{Scheme: "ip", ID: "10.0.0.1"}, {Scheme: "digest", ID: "bob:x"}}
 	return []Submission{
 		{Request: evaluate.Request{Op: jute.OpCreate, Session: 0x1a, Cxid: 7, Origin: 3<<56 | 9, Auth: bob, Body: []byte("body")}},
-		{Kind: Barrier, Request: evaluate.Request{Op: jute.OpSync, Session: 0x1a, Cxid: 8, Origin: 3<<56 | 9, Auth: bob, Body: []byte{}}},
+		{Kind: Barrier, Request: evaluate.Request{Op: jute.OpSync, Session: 0x1a, Cxid: 8, Origin: 3<<56 | 9, Auth: bob}},
 		{Kind: Resume, Seen: 1 << 40, Request: evaluate.Request{Op: jute.OpCreateSession, Session: -1, TimeoutMs: 30000, Origin: 1<<64 - 1, Auth: []jute.ID{}}},
-		{Request: evaluate.Request{Op: jute.OpSetData, Session: 5, Number: 1 << 40, Confirmed: 1<<40 - 1, Auth: []jute.ID{}, Body: []byte{}}},
-		{Request: evaluate.Request{Op: jute.OpCreateSession, Session: 5, Exact: true, Auth: []jute.ID{}, Body: []byte{}}},
-		{Request: evaluate.Request{Op: jute.OpCloseSession, Session: 5, Cxid: -11, Local: true, Refused: jute.ErrNoAuth, Auth: bob[:1], Body: []byte{}}},
+		{Request: evaluate.Request{Op: jute.OpSetData, Session: 5, Number: 1 << 40, Confirmed: 1<<40 - 1, Auth: []jute.ID{}}},
+		{Request: evaluate.Request{Op: jute.OpCreateSession, Session: 5, Exact: true, Auth: []jute.ID{}}},
+		{Request: evaluate.Request{Op: jute.OpCloseSession, Session: 5, Cxid: -11, Local: true, Refused: jute.ErrNoAuth, Auth: bob[:1]}},
 	}
 }
 

@@ -2,126 +2,51 @@ package zab
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"math"
 
 	"github.com/zkd-project/zkd/internal/format"
+	"github.com/zkd-project/zkd/internal/wire"
 	"github.com/zkd-project/zkd/jute"
 )
 
 // ErrMalformed is returned, wrapped, by all decoders of this package for bytes that no
 // encoder produces. For a kind or a flag that a later version may have added they return a
 // *format.VersionError instead.
-var ErrMalformed = errors.New("malformed")
+var ErrMalformed = wire.ErrMalformed
 
 // The encodings are canonical: each value has exactly one encoding, and bytes that decode
 // without an error encode to the same bytes. Fixed-width numbers are big endian; lengths
-// and most other numbers are uvarints in their shortest form.
+// and most other numbers are uvarints.
 
-// decoder reads from b and remembers the first error.
-type decoder struct {
-	b   []byte
-	err error
-}
+// decoder decodes what this package encodes.
+type decoder struct{ wire.Reader }
 
-func (d *decoder) fail(what string) {
-	if d.err == nil {
-		d.err = fmt.Errorf("%s: %w", what, ErrMalformed)
-	}
-	d.b = nil
-}
+func (d *decoder) zxid() jute.Zxid { return jute.Zxid(d.BigUint64()) }
 
-func (d *decoder) bytes(n int, what string) []byte {
-	if n > len(d.b) {
-		d.fail(what)
-		return nil
-	}
-	p := d.b[:n:n]
-	d.b = d.b[n:]
-	return p
-}
+func (d *decoder) u32() uint32 { return uint32(d.UvarintTo(math.MaxUint32)) }
 
-func (d *decoder) u8(what string) uint8 {
-	if p := d.bytes(1, what); p != nil {
-		return p[0]
-	}
-	return 0
-}
-
-func (d *decoder) u64(what string) uint64 {
-	if p := d.bytes(8, what); p != nil {
-		return binary.BigEndian.Uint64(p)
-	}
-	return 0
-}
-
-func (d *decoder) zxid(what string) jute.Zxid { return jute.Zxid(d.u64(what)) }
-
-func (d *decoder) uvarint(what string) uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 || n > 1 && d.b[n-1] == 0 { // truncated, too long, or not the shortest form
-		d.fail(what)
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) u32(what string) uint32 {
-	v := d.uvarint(what)
-	if v > 1<<32-1 {
-		d.fail(what)
-		return 0
-	}
-	return uint32(v)
-}
-
-// count reads a number of elements that take at least size bytes each.
-func (d *decoder) count(size int, what string) int {
-	v := d.uvarint(what)
-	if v > uint64(len(d.b)/size) {
-		d.fail(what)
-		return 0
-	}
-	return int(v)
-}
-
-func (d *decoder) id(what string) (id ID) {
-	copy(id[:], d.bytes(len(id), what))
+func (d *decoder) id() (id ID) {
+	copy(id[:], d.Take(len(id)))
 	return id
 }
 
 // flags reads a byte in which only the bits in known may be set. A later version sets other
-// bits when it adds fields.
+// bits when it adds fields. what is the record that has them.
 func (d *decoder) flags(known uint8, what string) uint8 {
-	v := d.u8(what)
+	v := d.Byte()
 	if v&^known != 0 {
-		d.err = &format.VersionError{What: what + " flags", Found: uint32(v), Most: uint32(known)}
-		d.b = nil
+		d.Fail(&format.VersionError{What: what + " flags", Found: uint32(v), Most: uint32(known)})
 	}
 	return v
 }
 
 // end returns the first error. Bytes left over are an error.
 func (d *decoder) end(what string) error {
-	if len(d.b) > 0 {
-		d.fail(what + ": bytes after the end")
+	if err := d.End(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	return d.err
-}
-
-func appendBytes(b, p []byte) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(p))), p...)
-}
-
-// text reads a length and that many bytes, which alias the input. It returns nil for length
-// 0.
-func (d *decoder) text(what string) []byte {
-	n := d.count(1, what)
-	if n == 0 {
-		return nil
-	}
-	return d.bytes(n, what)
+	return nil
 }
 
 // Append appends the admission's encoding to b: always 17 bytes.
@@ -131,16 +56,16 @@ func (a *Admission) Append(b []byte) []byte {
 
 // Decode sets a from the first bytes of b.
 func (a *Admission) Decode(b []byte) error {
-	d := decoder{b: b}
+	d := decoder{wire.NewReader(b)}
 	a.decode(&d)
-	return d.err
+	return d.Err()
 }
 
 func (a *Admission) decode(d *decoder) {
-	a.Server = SIDOf(d.u8("admission"))
-	a.Incarnation = d.id("admission")
-	if d.err == nil && a.Server == 0 {
-		d.fail("admission of server 0")
+	a.Server = SIDOf(d.Byte())
+	a.Incarnation = d.id()
+	if d.Err() == nil && a.Server == 0 {
+		d.Malformed("admission of server 0")
 	}
 }
 
@@ -153,7 +78,7 @@ func appendAdmissions(b []byte, list []Admission) []byte {
 }
 
 func (d *decoder) admissions() []Admission {
-	n := d.count(admissionSize, "admissions")
+	n := d.Count(admissionSize)
 	if n == 0 {
 		return nil
 	}
@@ -161,7 +86,7 @@ func (d *decoder) admissions() []Admission {
 	for i := range list {
 		list[i].decode(d)
 		if i > 0 && list[i].Server <= list[i-1].Server {
-			d.fail("admissions out of order")
+			d.Malformed("admissions out of order")
 		}
 	}
 	return list
@@ -177,15 +102,15 @@ func appendEpochs(b []byte, list []EpochEnd) []byte {
 }
 
 func (d *decoder) epochs(dst []EpochEnd) []EpochEnd {
-	n := d.count(2, "epochs")
+	n := d.Count(2)
 	if n == 0 {
 		return nil
 	}
 	list := dst[:0]
 	for i := range n {
-		list = append(list, EpochEnd{Epoch: d.u32("epochs"), Last: d.u32("epochs")})
+		list = append(list, EpochEnd{Epoch: d.u32(), Last: d.u32()})
 		if i > 0 && list[i].Epoch <= list[i-1].Epoch {
-			d.fail("epochs out of order")
+			d.Malformed("epochs out of order")
 		}
 	}
 	return list
@@ -208,10 +133,10 @@ func (i *ClusterInit) append(b []byte) []byte {
 }
 
 func (i *ClusterInit) decode(d *decoder) {
-	i.Cluster = d.id("init")
-	copy(i.Secret[:], d.bytes(len(i.Secret), "init"))
-	if d.err == nil && i.Cluster == (ID{}) {
-		d.fail("init without cluster id")
+	i.Cluster = d.id()
+	copy(i.Secret[:], d.Take(len(i.Secret)))
+	if d.Err() == nil && i.Cluster == (ID{}) {
+		d.Malformed("init without cluster id")
 	}
 }
 
@@ -237,18 +162,18 @@ func (m *Marker) Append(b []byte) []byte {
 	if m.Members != nil {
 		b = m.Members.Append(b)
 	}
-	return appendBytes(b, m.App)
+	return wire.AppendBytes(b, m.App)
 }
 
 // Decode sets m from all of b. App aliases it.
 func (m *Marker) Decode(b []byte) error {
-	d := decoder{b: b}
+	d := decoder{wire.NewReader(b)}
 	*m = Marker{}
 	flags := d.flags(hasInit|hasMembers|isAlone, "marker")
 	m.Alone = flags&isAlone != 0
-	m.Leader = SIDOf(d.u8("marker"))
-	m.Boot = d.u64("marker")
-	m.TimeMs = int64(d.u64("marker"))
+	m.Leader = SIDOf(d.Byte())
+	m.Boot = d.BigUint64()
+	m.TimeMs = int64(d.BigUint64())
 	if flags&hasInit != 0 {
 		m.Init = new(ClusterInit)
 		m.Init.decode(&d)
@@ -258,7 +183,7 @@ func (m *Marker) Decode(b []byte) error {
 		m.Members = new(Members)
 		m.Members.decode(&d)
 	}
-	m.App = d.text("marker")
+	m.App = d.Bytes()
 	return d.end("marker")
 }
 
@@ -288,12 +213,12 @@ func (m *Members) Append(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(one.Weight))
 		b = binary.AppendUvarint(b, uint64(one.Group))
 	}
-	return appendBytes(b, m.Text)
+	return wire.AppendBytes(b, m.Text)
 }
 
 // Decode sets m from all of b. Text aliases it.
 func (m *Members) Decode(b []byte) error {
-	d := decoder{b: b}
+	d := decoder{wire.NewReader(b)}
 	m.decode(&d)
 	return d.end("members")
 }
@@ -302,26 +227,26 @@ func (m *Members) decode(d *decoder) {
 	*m = Members{}
 	flags := d.flags(membersHierarchical|membersCommanded, "members")
 	m.Hierarchical, m.Commanded = flags&membersHierarchical != 0, flags&membersCommanded != 0
-	m.Version = d.zxid("members")
-	m.TimeMs = int64(d.u64("members"))
-	n := d.count(4, "members")
+	m.Version = d.zxid()
+	m.TimeMs = int64(d.BigUint64())
+	n := d.Count(4)
 	for i := range n {
-		one := Member{ID: SIDOf(d.u8("members"))}
+		one := Member{ID: SIDOf(d.Byte())}
 		flags := d.flags(memberObserver|memberDemoted, "members")
 		one.Observer, one.Demoted = flags&memberObserver != 0, flags&memberDemoted != 0
 		if one.Demoted && !one.Observer {
-			d.fail("members with a demoted voter")
+			d.Malformed("demoted voter")
 			return
 		}
-		one.Weight = d.u32("members")
-		one.Group = d.u32("members")
+		one.Weight = d.u32()
+		one.Group = d.u32()
 		if i > 0 && one.ID <= m.List[i-1].ID {
-			d.fail("members out of order")
+			d.Malformed("members out of order")
 			return
 		}
 		m.List = append(m.List, one)
 	}
-	m.Text = d.text("members")
+	m.Text = d.Bytes()
 }
 
 // Append appends the state's encoding to b.
@@ -348,10 +273,10 @@ func (s *State) Append(b []byte) []byte {
 
 // Decode sets s from all of b. The text of the members aliases it.
 func (s *State) Decode(b []byte) error {
-	d := decoder{b: b}
+	d := decoder{wire.NewReader(b)}
 	*s = State{}
 	flags := d.flags(hasInit|hasMembers, "state")
-	s.Zxid = d.zxid("state")
+	s.Zxid = d.zxid()
 	if flags&hasInit != 0 {
 		s.Init.decode(&d)
 	}

@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/zkd-project/zkd/internal/format"
+	"github.com/zkd-project/zkd/internal/wire"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -233,7 +235,7 @@ func appendEntries(b []byte, entries []Entry) []byte {
 		e := &entries[i]
 		b = append(b, byte(e.Type))
 		b = binary.BigEndian.AppendUint64(b, uint64(e.Zxid))
-		b = appendBytes(b, e.Data)
+		b = wire.AppendBytes(b, e.Data)
 	}
 	return b
 }
@@ -245,19 +247,16 @@ const entrySize = 1 + 8 + 1
 // m.Epochs is reused. An entry that only a later version of zkd understands is no error
 // here: Entry.Check reports it.
 func (m *Message) Decode(b []byte) error {
-	d := decoder{b: b}
+	d := decoder{wire.NewReader(b)}
 	*m = Message{Epochs: m.Epochs[:0], Entries: m.Entries[:0]}
-	m.Kind = MessageKind(d.u8("message"))
-	if d.err == nil && (m.Kind == 0 || m.Kind > lastMessageKind) {
-		d.fail("message of an unknown kind")
+	m.Kind = MessageKind(d.Byte())
+	if d.Err() == nil && (m.Kind == 0 || m.Kind > lastMessageKind) {
+		d.Malformed("message of an unknown kind")
 	}
-	var bits uint16
-	if p := d.bytes(2, "message"); p != nil {
-		bits = binary.BigEndian.Uint16(p)
-	}
+	bits := d.BigUint16()
 	m.decodeFields(&d, bits)
-	if d.err == nil && (m.fields() != bits || m.Flags&^knownFlags != 0) {
-		d.fail(m.Kind.String())
+	if d.Err() == nil && (m.fields() != bits || m.Flags&^knownFlags != 0) {
+		d.Malformed("fields that the kind does not have, or zero ones")
 	}
 	if err := d.end(m.Kind.String()); err != nil {
 		*m = Message{}
@@ -267,34 +266,29 @@ func (m *Message) Decode(b []byte) error {
 }
 
 func (m *Message) decodeFields(d *decoder, bits uint16) {
-	const what = "message"
 	if bits&fieldLeader != 0 {
-		m.Leader = SIDOf(d.u8(what))
+		m.Leader = SIDOf(d.Byte())
 	}
 	if bits&fieldFlags != 0 {
-		v := d.u32(what)
-		if v > 1<<16-1 {
-			d.fail("flags")
-		}
-		m.Flags = uint16(v)
+		m.Flags = uint16(d.UvarintTo(math.MaxUint16))
 	}
 	for i, p := range [...]*uint32{&m.Epoch, &m.Promise, &m.CRC, &m.Ms} {
 		if bits&(fieldEpoch<<i) != 0 {
-			*p = d.u32(what)
+			*p = d.u32()
 		}
 	}
 	for i, p := range [...]*jute.Zxid{&m.Zxid, &m.Prev, &m.Commit} {
 		if bits&(fieldZxid<<i) != 0 {
-			*p = d.zxid(what)
+			*p = d.zxid()
 		}
 	}
 	for i, p := range [...]*uint64{&m.Seq, &m.Echo, &m.Boot, &m.Nonce} {
 		if bits&(fieldSeq<<i) != 0 {
-			*p = d.uvarint(what)
+			*p = d.Uvarint()
 		}
 	}
 	if bits&fieldCluster != 0 {
-		m.Cluster = d.id(what)
+		m.Cluster = d.id()
 	}
 	if bits&fieldEpochs != 0 {
 		m.Epochs = d.epochs(m.Epochs)
@@ -306,13 +300,13 @@ func (m *Message) decodeFields(d *decoder, bits uint16) {
 
 func (m *Message) decodeEntries(d *decoder) {
 	prev := m.Prev
-	for range d.count(entrySize, "entries") {
-		e := Entry{Prev: prev, Type: EntryType(d.u8("entry")), Zxid: d.zxid("entry"), Data: d.text("entry")}
-		if d.err != nil {
+	for range d.Count(entrySize) {
+		e := Entry{Prev: prev, Type: EntryType(d.Byte()), Zxid: d.zxid(), Data: d.Bytes()}
+		if d.Err() != nil {
 			return
 		}
 		if err := e.Check(); err != nil && !isNewer(err) {
-			d.fail(err.Error())
+			d.Malformed(err.Error())
 			return
 		}
 		m.Entries = append(m.Entries, e)

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+
+	"github.com/zkd-project/zkd/internal/wire"
 )
 
 // An old copy of a server's directory lacks what the server has acknowledged and promised
@@ -103,16 +105,15 @@ func AppendStarts(b []byte, list []Start) []byte {
 }
 
 func (d *decoder) starts() (list []Start) {
-	const what = "starts"
-	n := d.count(startSize, what)
+	n := d.Count(startSize)
 	if n > MaxStarts {
-		d.fail(what)
+		d.Malformed("too many starts")
 		return nil
 	}
 	for i := range n {
-		list = append(list, Start{Boot: d.u64(what), Position: d.u64(what)})
+		list = append(list, Start{Boot: d.BigUint64(), Position: d.BigUint64()})
 		if list[i].Position == 0 || i > 0 && list[i].Position <= list[i-1].Position {
-			d.fail("starts out of order")
+			d.Malformed("starts out of order")
 		}
 	}
 	return list
@@ -120,7 +121,7 @@ func (d *decoder) starts() (list []Start) {
 
 // DecodeStarts is the inverse of AppendStarts, for all of b.
 func DecodeStarts(b []byte) ([]Start, error) {
-	d := decoder{b: b}
+	d := decoder{wire.NewReader(b)}
 	list := d.starts()
 	return list, d.end("starts")
 }
@@ -140,17 +141,16 @@ func (n *Notes) Append(b []byte) []byte {
 
 // Decode sets n from all of b.
 func (n *Notes) Decode(b []byte) error {
-	const what = "sightings"
-	d := decoder{b: b}
+	d := decoder{wire.NewReader(b)}
 	*n = Notes{Starts: d.starts()}
-	for i := range d.count(sightingSize, what) {
-		s := Sighting{Server: SIDOf(d.u8(what)), Incarnation: d.id(what), Boot: d.u64(what), Position: d.u64(what)}
+	for i := range d.Count(sightingSize) {
+		s := Sighting{Server: SIDOf(d.Byte()), Incarnation: d.id(), Boot: d.BigUint64(), Position: d.BigUint64()}
 		if s.Server == 0 || i > 0 && s.compare(&n.Sightings[i-1]) <= 0 {
-			d.fail("sightings out of order")
+			d.Malformed("sightings out of order")
 		}
 		n.Sightings = append(n.Sightings, s)
 	}
-	return d.end(what)
+	return d.end("sightings")
 }
 
 // sightings is what a core remembers of the logs of others and of its own.
