@@ -5,7 +5,7 @@ GO   ?= go
 PKG  ?= ./...
 TIME ?= 30s
 SHELL = /bin/sh
-SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test
+SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
 .PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links roll soak compat compat-all kerberos moving takeover apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
@@ -51,7 +51,7 @@ QUICK = $(GO) test -short $(LIMIT) $(AT_ONCE)
 PROCESSES = ./test/crash ./test/cluster
 test: ## the tests, in short runs; all that PKG=./server/wal has
 	$(if $(findstring command,$(origin PKG)),$(GO) test $(LIMIT) $(PKG),$(QUICK) ./server ./client $$($(GO) list ./... | grep -v '/test/crash$$\|/test/cluster$$'))
-	$(if $(findstring command,$(origin PKG)),,$(GO) -C test/bench test -short $(LIMIT) $(AT_ONCE) ./...)
+	$(if $(findstring command,$(origin PKG)),,$(GO) -C test/bench test -short $(LIMIT) $(AT_ONCE) ./... && $(GO) -C tools test ./...)
 
 processes: ## real servers that are killed, cut off, and out of disk: the main faults once
 	$(GO) test $(LIMIT) $(PROCESSES)
@@ -179,6 +179,7 @@ lint: ## vet, staticcheck, and the project's own rules
 	$(GO) vet ./...
 	$(GO) vet -tags compat,apps ./test/compat
 	$(GO) -C test/bench vet ./...
+	$(GO) -C tools vet ./...
 	$(TOOL) staticcheck -tests=false ./...
 	$(QUICK) ./internal/lint
 

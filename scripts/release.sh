@@ -58,7 +58,7 @@ for platform in "$@"; do
 		files="$files $dir/$program$suffix"
 	done
 	# shellcheck disable=SC2086 # the files are words
-	go run ./internal/sbom -version "${tag:-$version}" -commit "$commit" -time "$(date -u -d "@$at" +%FT%TZ)" \
+	go -C tools run ./sbom -version "${tag:-$version}" -commit "$commit" -time "$(date -u -d "@$at" +%FT%TZ)" \
 		$files >"$dir/sbom.cdx.json"
 	cp LICENSE README.md "$dir"
 	mkdir "$dir/completions"

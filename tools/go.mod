@@ -1,4 +1,4 @@
-// The tools of make lint. They are a module of their own, so that nothing of them enters zkd's.
+// The tools of make lint and of releases. They are a module of their own, so that nothing of them enters zkd's.
 module github.com/zkd-project/zkd/tools
 
 go 1.26.0
@@ -7,6 +7,8 @@ tool (
 	golang.org/x/tools/cmd/deadcode
 	honnef.co/go/tools/cmd/staticcheck
 )
+
+require github.com/CycloneDX/cyclonedx-go v0.12.0
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect

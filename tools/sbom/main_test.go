@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/CycloneDX/cyclonedx-go"
 )
 
 // TestOwn makes the bill of this test program.
@@ -25,18 +28,18 @@ func TestOwn(t *testing.T) {
 	if once.String() != twice.String() {
 		t.Errorf("a module is listed for each program:\n%s", &twice)
 	}
-	var b bom
+	var b cyclonedx.BOM
 	if err := json.Unmarshal(once.Bytes(), &b); err != nil {
 		t.Fatal(err)
 	}
-	if len(b.Components) == 0 || !strings.HasPrefix(b.Components[0].PURL, "pkg:golang/std@1.") {
+	if b.Components == nil || !slices.ContainsFunc(*b.Components, func(c cyclonedx.Component) bool { return strings.HasPrefix(c.PackageURL, "pkg:golang/std@1.") }) {
 		t.Errorf("no standard library:\n%s", &once)
 	}
 	var named bytes.Buffer
 	if err := run([]string{"-version", "v1.2.3", "-commit", "abc", "-time", "2026-01-02T03:04:05Z", self}, &named); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"purl": "pkg:golang/github.com/zkd-project/zkd@v1.2.3"`, `"value": "abc"`, `"timestamp": "2026-01-02T03:04:05Z"`} {
+	for _, want := range []string{`"purl": "pkg:golang/github.com/zkd-project/zkd/tools@v1.2.3"`, `"value": "abc"`, `"timestamp": "2026-01-02T03:04:05Z"`} {
 		if !strings.Contains(named.String(), want) {
 			t.Errorf("the flags give no %s:\n%s", want, &named)
 		}
@@ -62,16 +65,15 @@ func TestDescribe(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got strings.Builder
-	enc := json.NewEncoder(&got)
-	if err := enc.Encode(b); err != nil {
+	if err := cyclonedx.NewBOMEncoder(&got, cyclonedx.BOMFileFormatJSON).EncodeVersion(b, cyclonedx.SpecVersion1_6); err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"bomFormat":"CycloneDX","specVersion":"1.6","version":1,"metadata":{"timestamp":"2026-01-02T03:04:05Z","component":` +
-		`{"type":"application","bom-ref":"pkg:golang/example.org/main@v1.2.3","name":"example.org/main","version":"v1.2.3",` +
+	const want = `{"$schema":"http://cyclonedx.org/schema/bom-1.6.schema.json","bomFormat":"CycloneDX","specVersion":"1.6","version":1,"metadata":{"timestamp":"2026-01-02T03:04:05Z","component":` +
+		`{"bom-ref":"pkg:golang/example.org/main@v1.2.3","type":"application","name":"example.org/main","version":"v1.2.3",` +
 		`"purl":"pkg:golang/example.org/main@v1.2.3","properties":[{"name":"go:vcs.revision","value":"abc"}]}},"components":[` +
-		`{"type":"library","bom-ref":"pkg:golang/example.org/lib@v0.1.0","name":"example.org/lib","version":"v0.1.0","purl":"pkg:golang/example.org/lib@v0.1.0","properties":[{"name":"go:sum","value":"h1:abc="}]},` +
-		`{"type":"library","bom-ref":"pkg:golang/example.org/new@v2.0.0","name":"example.org/new","version":"v2.0.0","purl":"pkg:golang/example.org/new@v2.0.0"},` +
-		`{"type":"library","bom-ref":"pkg:golang/std@1.26.0","name":"std","version":"1.26.0","purl":"pkg:golang/std@1.26.0"}],` +
+		`{"bom-ref":"pkg:golang/example.org/lib@v0.1.0","type":"library","name":"example.org/lib","version":"v0.1.0","purl":"pkg:golang/example.org/lib@v0.1.0","properties":[{"name":"go:sum","value":"h1:abc="}]},` +
+		`{"bom-ref":"pkg:golang/example.org/new@v2.0.0","type":"library","name":"example.org/new","version":"v2.0.0","purl":"pkg:golang/example.org/new@v2.0.0"},` +
+		`{"bom-ref":"pkg:golang/std@1.26.0","type":"library","name":"std","version":"1.26.0","purl":"pkg:golang/std@1.26.0"}],` +
 		`"dependencies":[{"ref":"pkg:golang/example.org/main@v1.2.3","dependsOn":["pkg:golang/example.org/lib@v0.1.0","pkg:golang/example.org/new@v2.0.0","pkg:golang/std@1.26.0"]}]}` + "\n"
 	if got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &got, want)

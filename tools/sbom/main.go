@@ -1,8 +1,8 @@
 // Sbom prints the bill of materials of Go programs: the modules that they were built from, as
 // Go has recorded them in the programs, in the CycloneDX format.
 //
-//	go run ./internal/sbom bin/zkd bin/zkcli > sbom.cdx.json
-//	go run ./internal/sbom -version v1.2.3 -commit 0123456789ab -time 2026-01-02T03:04:05Z bin/zkd
+//	go -C tools run ./sbom $PWD/bin/zkd $PWD/bin/zkcli > sbom.cdx.json
+//	go -C tools run ./sbom -version v1.2.3 -commit 0123456789ab -time 2026-01-02T03:04:05Z $PWD/bin/zkd
 //
 // The flags are for programs in which Go has not recorded the source, as with -buildvcs=false.
 // The output depends on the programs and the flags alone: it has no serial number, and its
@@ -12,7 +12,6 @@ package main
 import (
 	"cmp"
 	"debug/buildinfo"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,6 +20,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"github.com/CycloneDX/cyclonedx-go"
 )
 
 func main() {
@@ -28,40 +29,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
-}
-
-// bom is the part of CycloneDX 1.6 that is used here. See https://cyclonedx.org/docs/1.6/json/.
-type bom struct {
-	Format       string       `json:"bomFormat"`
-	SpecVersion  string       `json:"specVersion"`
-	Version      int          `json:"version"`
-	Metadata     metadata     `json:"metadata"`
-	Components   []component  `json:"components"`
-	Dependencies []dependency `json:"dependencies"`
-}
-
-type metadata struct {
-	Timestamp string    `json:"timestamp,omitempty"`
-	Component component `json:"component"`
-}
-
-type component struct {
-	Type       string     `json:"type"`
-	Ref        string     `json:"bom-ref"`
-	Name       string     `json:"name"`
-	Version    string     `json:"version"`
-	PURL       string     `json:"purl"`
-	Properties []property `json:"properties,omitempty"`
-}
-
-type property struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-type dependency struct {
-	Ref       string   `json:"ref"`
-	DependsOn []string `json:"dependsOn"`
 }
 
 // source is what the flags say about the source. An empty field leaves what Go has recorded.
@@ -95,10 +62,7 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(b)
+	return cyclonedx.NewBOMEncoder(out, cyclonedx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false).EncodeVersion(b, cyclonedx.SpecVersion1_6)
 }
 
 // setIn replaces what Go has recorded about the source.
@@ -115,19 +79,42 @@ func (s source) setIn(info *debug.BuildInfo) {
 }
 
 // describe returns the bill of programs of one module.
-func describe(infos []*debug.BuildInfo) (*bom, error) {
+func describe(infos []*debug.BuildInfo) (*cyclonedx.BOM, error) {
 	first := infos[0]
-	b := &bom{Format: "CycloneDX", SpecVersion: "1.6", Version: 1}
-	b.Metadata.Component = module("application", first.Main)
+	program := component(cyclonedx.ComponentTypeApplication, first.Main)
+	b := cyclonedx.NewBOM()
+	b.Metadata = &cyclonedx.Metadata{Component: &program}
+	var properties []cyclonedx.Property
 	for _, s := range first.Settings {
 		switch s.Key {
 		case "vcs.time":
 			b.Metadata.Timestamp = s.Value
 		case "vcs.revision", "vcs.modified", "GOOS", "GOARCH", "CGO_ENABLED":
-			b.Metadata.Component.Properties = append(b.Metadata.Component.Properties, property{"go:" + s.Key, s.Value})
+			properties = append(properties, cyclonedx.Property{Name: "go:" + s.Key, Value: s.Value})
 		}
 	}
-	b.add(module("library", debug.Module{Path: "std", Version: strings.TrimPrefix(first.GoVersion, "go")}))
+	if properties != nil {
+		program.Properties = &properties
+	}
+	modules, err := modulesOf(infos)
+	if err != nil {
+		return nil, err
+	}
+	var components []cyclonedx.Component
+	var refs []string
+	for _, m := range modules {
+		c := component(cyclonedx.ComponentTypeLibrary, m)
+		components, refs = append(components, c), append(refs, c.BOMRef)
+	}
+	b.Components = &components
+	b.Dependencies = &[]cyclonedx.Dependency{{Ref: program.BOMRef, Dependencies: &refs}}
+	return b, nil
+}
+
+// modulesOf returns the modules that programs of one module were built from, each once.
+func modulesOf(infos []*debug.BuildInfo) ([]debug.Module, error) {
+	first := infos[0]
+	all := []debug.Module{{Path: "std", Version: strings.TrimPrefix(first.GoVersion, "go")}}
 	for _, info := range infos {
 		if info.Main != first.Main || info.GoVersion != first.GoVersion {
 			return nil, fmt.Errorf("%s and %s are not of one build", first.Path, info.Path)
@@ -136,30 +123,19 @@ func describe(infos []*debug.BuildInfo) (*bom, error) {
 			if dep.Replace != nil {
 				dep = dep.Replace
 			}
-			b.add(module("library", *dep))
+			all = append(all, *dep)
 		}
 	}
-	slices.SortFunc(b.Components, func(x, y component) int { return cmp.Compare(x.Ref, y.Ref) })
-	all := dependency{Ref: b.Metadata.Component.Ref}
-	for _, c := range b.Components {
-		all.DependsOn = append(all.DependsOn, c.Ref)
-	}
-	b.Dependencies = []dependency{all}
-	return b, nil
+	slices.SortFunc(all, func(x, y debug.Module) int { return cmp.Compare(purl(x), purl(y)) })
+	return slices.CompactFunc(all, func(x, y debug.Module) bool { return purl(x) == purl(y) }), nil
 }
 
-// add adds a component once.
-func (b *bom) add(c component) {
-	if !slices.ContainsFunc(b.Components, func(other component) bool { return other.Ref == c.Ref }) {
-		b.Components = append(b.Components, c)
-	}
-}
+func purl(m debug.Module) string { return "pkg:golang/" + m.Path + "@" + m.Version }
 
-func module(kind string, m debug.Module) component {
-	purl := "pkg:golang/" + m.Path + "@" + m.Version
-	c := component{Type: kind, Ref: purl, Name: m.Path, Version: m.Version, PURL: purl}
+func component(kind cyclonedx.ComponentType, m debug.Module) cyclonedx.Component {
+	c := cyclonedx.Component{Type: kind, BOMRef: purl(m), Name: m.Path, Version: m.Version, PackageURL: purl(m)}
 	if m.Sum != "" {
-		c.Properties = []property{{"go:sum", m.Sum}}
+		c.Properties = &[]cyclonedx.Property{{Name: "go:sum", Value: m.Sum}}
 	}
 	return c
 }
