@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
 )
 
 var (
@@ -142,7 +143,7 @@ func treeOf(ctx context.Context, t testing.TB, c *client.Client, path string) ma
 			t.Fatal(err)
 		}
 		for _, name := range list.Names {
-			todo = append(todo, join(path, name))
+			todo = append(todo, jute.Join(path, name))
 		}
 	}
 	return all
@@ -202,7 +203,7 @@ func consistent(t *testing.T, k *Cache, all map[string]Node) {
 			t.Fatalf("Get(%s) = %+v, %v, Nodes has %+v", path, g, ok, n)
 		}
 		for _, name := range k.Children(path) {
-			if _, ok := all[join(path, name)]; !ok {
+			if _, ok := all[jute.Join(path, name)]; !ok {
 				t.Fatalf("Children(%s) has %s, Nodes doesn't", path, name)
 			}
 		}

@@ -306,7 +306,7 @@ func (l *following) sweepLocked(n *node, path string) {
 	}
 	l.pruneLocked(n, path, func(kid *node) bool { return kid.gen == l.gen })
 	for _, kid := range n.kids {
-		l.sweepLocked(kid, join(path, kid.name))
+		l.sweepLocked(kid, jute.Join(path, kid.name))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // retryAfter is the pause before a read is repeated that failed at the server; lagPause is
@@ -177,7 +178,7 @@ func (l *loop) pruneLocked(n *node, path string, keep func(kid *node) bool) {
 			kept = append(kept, kid)
 			continue
 		}
-		l.tree.forget(kid, join(path, kid.name), l.tellRemovedLocked)
+		l.tree.forget(kid, jute.Join(path, kid.name), l.tellRemovedLocked)
 	}
 	clear(n.kids[len(kept):])
 	if n.kids = kept; len(kept) == 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // issue sends reads until the window is full. They are answered in that order, each from a
@@ -245,13 +246,13 @@ func (l *watching) putList(f *flight, r reply) {
 	if l.tree.depth(path) >= l.levels() {
 		return
 	}
-	names := slices.DeleteFunc(r.names, func(name string) bool { return !l.takes(join(path, name)) })
+	names := slices.DeleteFunc(r.names, func(name string) bool { return !l.takes(jute.Join(path, name)) })
 	slices.Sort(names)
 	l.prune(n, path, names)
 	var held []string
 	names = slices.DeleteFunc(names, func(name string) bool {
 		_, ok := n.kid(name)
-		if ok && again && (!l.shots.use || l.shots.has(join(path, name), false)) {
+		if ok && again && (!l.shots.use || l.shots.has(jute.Join(path, name), false)) {
 			held = append(held, name)
 			return true
 		}

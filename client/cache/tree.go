@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // subtree is what the cache has in memory: nodes with a pointer to their parent and their children
@@ -42,14 +43,6 @@ func (n *node) kid(name string) (int, bool) {
 		return len(n.kids), false // children that come in order are appended
 	}
 	return slices.BinarySearchFunc(n.kids, name, func(k *node, name string) int { return strings.Compare(k.name, name) })
-}
-
-// join returns the path of a child.
-func join(parent, name string) string {
-	if parent == "/" {
-		return "/" + name
-	}
-	return parent + "/" + name
 }
 
 // split returns the path of the parent, and the name.
@@ -138,7 +131,7 @@ func (t *subtree) remove(n *node, path string, each func(n *node, path string)) 
 
 func (t *subtree) forget(n *node, path string, each func(n *node, path string)) {
 	for _, kid := range n.kids {
-		t.forget(kid, join(path, kid.name), each)
+		t.forget(kid, jute.Join(path, kid.name), each)
 	}
 	n.kids = nil
 	t.len--
@@ -162,7 +155,7 @@ func (t *subtree) list(path string) []Node {
 func (n *node) appendTo(nodes []Node, path string) []Node {
 	nodes = append(nodes, n.at(path))
 	for _, kid := range n.kids {
-		nodes = kid.appendTo(nodes, join(path, kid.name))
+		nodes = kid.appendTo(nodes, jute.Join(path, kid.name))
 	}
 	return nodes
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // want is a set of things to read about a node.
@@ -114,7 +115,7 @@ func (w *work) push(parent string, names []string, what want, seg *segment) {
 func (w *work) next() *task {
 	for len(w.queue) == 0 && len(w.scans) > 0 {
 		s := w.scans[len(w.scans)-1]
-		w.mark(join(s.parent, s.names[0]), s.what, s.seg)
+		w.mark(jute.Join(s.parent, s.names[0]), s.what, s.seg)
 		if s.names = s.names[1:]; len(s.names) == 0 {
 			s.seg.left--
 			w.scans = w.scans[:len(w.scans)-1]

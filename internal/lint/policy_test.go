@@ -85,6 +85,7 @@ const ours = `
 
 	# What the programs print on a terminal.
 	internal/console:  none
+	internal/similar:  none
 	internal/commands: internal/console
 	internal/stdio:    none
 
@@ -96,7 +97,7 @@ const ours = `
 	# The state that a snapshot and entries give, and archives of both outside of servers.
 	server/history:    jute internal/fault internal/secret server/datatree server/snapshot server/zab
 	server/archive:    jute internal/fault internal/format internal/secret internal/vfs server/history server/snapshot server/zab
-	server/config:     internal/console internal/jaas internal/keystore internal/secret internal/vfs server/auth server/auth/sasl server/limits server/secure
+	server/config:     internal/console internal/jaas internal/keystore internal/secret internal/similar internal/vfs server/auth server/auth/sasl server/limits server/secure
 
 	# It declares the view that it renders; the server fills it.
 	fourletter:        none
@@ -159,7 +160,7 @@ const ours = `
 	cmd/internal/login: client/sasl client/sasl/kerberos
 	cmd/zkcli:         client cmd/zkcli/command internal/stdio
 	cmd/zkcli/backup:  internal/vfs jute cmd/zkcli/subtree server/archive server/datatree server/history server/snapshot server/zab
-	cmd/zkcli/command: client client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/history server/zab
+	cmd/zkcli/command: client client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/history server/zab
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/member:  client cmd/zkcli/servers
 	cmd/zkcli/servers: client cmd/zkcli/why internal/ask

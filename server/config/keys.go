@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"github.com/zkd-project/zkd/internal/similar"
 )
 
 // Status is zkd's handling of a key.
@@ -134,33 +136,11 @@ func (d directory) nearest(name string) (best string, key Key) {
 	bestDistance := 1 + max(1, len(short)/4)
 	for _, k := range d.keys {
 		for _, known := range append([]string{k.Name}, k.Aliases...) {
-			dist := editDistance(short, strings.ToLower(known))
+			dist := similar.Distance(short, strings.ToLower(known))
 			if dist < bestDistance && !strings.HasSuffix(known, "*") {
 				best, key, bestDistance = known, k, dist
 			}
 		}
 	}
 	return best, key
-}
-
-// editDistance counts the insertions, deletions and replacements of bytes that
-// turn a into b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

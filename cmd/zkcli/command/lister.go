@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
 )
 
 // listWindow is how many listings lister has under way at a time.
@@ -103,7 +104,7 @@ type nodePath struct {
 func childPaths(parent string, names []string) []string {
 	paths := make([]string, len(names))
 	for i, name := range names {
-		paths[i] = join(parent, name)
+		paths[i] = subtree.Join(parent, "/"+name)
 	}
 	slices.Sort(paths)
 	return paths

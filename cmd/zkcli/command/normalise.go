@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zkd-project/zkd/internal/similar"
 )
 
 // normalise rewrites a command line of zkCli.sh for cobra, in an unambiguous form: the
@@ -200,34 +202,9 @@ const rootUsage = "zkcli [-server host:port,...] [flags] [command arguments...]"
 func nearest(name string, names []string) string {
 	best, most := "", max(1, len(name)/3)+1
 	for _, n := range names {
-		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < most {
+		if d := similar.Distance(strings.ToLower(name), strings.ToLower(n)); d < most {
 			best, most = n, d
 		}
 	}
 	return best
-}
-
-// distance returns how many insertions, deletions, replacements and swaps of neighbours
-// turn a into b.
-func distance(a, b string) int {
-	before, row := []int(nil), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next := make([]int, len(b)+1)
-		next[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next[j+1] = min(row[j]+cost, row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(b)]
 }

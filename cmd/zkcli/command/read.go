@@ -204,11 +204,3 @@ func (c *Call) longList(ctx context.Context, zk *client.Client, path string) (na
 
 // bracketed formats a list like Java.
 func bracketed(list []string) string { return "[" + strings.Join(list, ", ") + "]" }
-
-// join returns the path of a child.
-func join(parent, name string) string {
-	if parent == "/" {
-		return "/" + name
-	}
-	return parent + "/" + name
-}

@@ -24,9 +24,4 @@ func Parent(path string) string { return jute.Parent(path) }
 func Base(path string) string { return jute.Base(path) }
 
 // Join returns the path of a child.
-func Join(dir, name string) string {
-	if dir == "/" {
-		return "/" + name
-	}
-	return dir + "/" + name
-}
+func Join(dir, name string) string { return jute.Join(dir, name) }
