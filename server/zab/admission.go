@@ -11,19 +11,19 @@ import (
 // attached to the next transaction or, if none comes within a second, appended as an entry
 // by itself. A voter that comes for the first time does not wait: see founders.go.
 func (c *Core) tickAdmission() {
-	if c.admitting.Server != 0 {
-		p := c.linked(c.admitting.Server)
+	if c.lead.admitting.Server != 0 {
+		p := c.linked(c.lead.admitting.Server)
 		switch {
-		case p == nil || p.incarnation != c.admitting.Incarnation || !p.synced:
-			c.admitting = Admission{}
-		case c.now >= c.admittingAt+admissionPatience || c.neverAdmitted(p.id):
+		case p == nil || p.incarnation != c.lead.admitting.Incarnation || !p.synced:
+			c.lead.admitting = Admission{}
+		case c.now >= c.lead.admittingAt+admissionPatience || c.neverAdmitted(p.id):
 			z, ok := c.NextZxid()
 			if !ok {
 				return
 			}
-			data := c.admitting.Append(nil)
+			data := c.lead.admitting.Append(nil)
 			c.admit(z)
-			c.append(Entry{Zxid: z, Prev: c.appended, Type: EntryAdmit, Data: data})
+			c.append(Entry{Zxid: z, Prev: c.log.appended, Type: EntryAdmit, Data: data})
 		}
 		return
 	}
@@ -32,12 +32,12 @@ func (c *Core) tickAdmission() {
 
 // nextAdmission selects a server to be admitted.
 func (c *Core) nextAdmission() {
-	if c.admitting.Server != 0 || !c.leads() {
+	if c.lead.admitting.Server != 0 || !c.leads() {
 		return
 	}
 	for _, p := range c.peers {
-		if a := (Admission{p.id, p.incarnation}); p.up && p.synced && (c.voter(p.id) || c.refusedMembers.Voter(p.id) || c.opt.AdmitLearners) && !c.tip.Admits(a.Server, a.Incarnation) {
-			c.admitting, c.admittingAt = a, c.now
+		if a := (Admission{p.id, p.incarnation}); p.up && p.synced && (c.voter(p.id) || c.lead.refusedMembers.Voter(p.id) || c.opt.AdmitLearners) && !c.log.tip.Admits(a.Server, a.Incarnation) {
+			c.lead.admitting, c.lead.admittingAt = a, c.now
 			return
 		}
 	}
@@ -49,13 +49,13 @@ const admissionPatience = 1000
 // attachAdmission puts the waiting admission in front of a transaction.
 func (c *Core) attachAdmission(e *Entry) {
 	data := make([]byte, 0, admissionSize+len(e.Data))
-	e.Data = append(c.admitting.Append(data), e.Data...)
+	e.Data = append(c.lead.admitting.Append(data), e.Data...)
 	e.Type = EntryTxn | EntryAdmits
 	c.admit(e.Zxid)
 }
 
 // admit records that the entry z admits the waiting server.
 func (c *Core) admit(z jute.Zxid) {
-	c.event(Info, c.admitting.Server, fmt.Sprintf("a server that had no data, or lost some, is admitted at %v", z))
-	c.admitting = Admission{}
+	c.event(Info, c.lead.admitting.Server, fmt.Sprintf("a server that had no data, or lost some, is admitted at %v", z))
+	c.lead.admitting = Admission{}
 }

@@ -23,9 +23,9 @@ func TestAdmissionIsDurable(t *testing.T) {
 	two.start()
 	n.until(2000, "it is back", n.settledDown)
 	admit := l.core.LastZxid() + 1
-	n.until(20, "an admission waits", func() bool { return l.core.admitting.Server == two.id })
+	n.until(20, "an admission waits", func() bool { return l.core.lead.admitting.Server == two.id })
 	l.propose("with the admission")
-	n.until(100, "the other has acknowledged it", func() bool { return one.core.acked == admit })
+	n.until(100, "the other has acknowledged it", func() bool { return one.core.following.acked == admit })
 	one.frozen = true // but the leader does not know that yet
 	l.propose("counted on the newcomer")
 	last := l.core.LastZxid()
@@ -68,7 +68,7 @@ func TestAdmissionKnownToOther(t *testing.T) {
 	n.until(3000, "it counts again", func() bool { p := l.core.peer(2); return p.reportsCounted && l.core.reliesOn(p) })
 	two.frozen = true
 	l.propose("not on the newcomer")
-	n.until(100, "the other has it", func() bool { return one.core.acked == l.core.LastZxid() })
+	n.until(100, "the other has it", func() bool { return one.core.following.acked == l.core.LastZxid() })
 	for _, s := range n.servers {
 		s.crash()
 	}

@@ -6,7 +6,7 @@ import "fmt"
 // core, regardless of the messages received. Check is cheap enough to be called after each
 // input.
 func (c *Core) Check() error {
-	h := &c.history
+	h := &c.log
 	switch {
 	case h.handed > h.committed:
 		return fmt.Errorf("handed out %v, committed %v", h.handed, h.committed)
@@ -36,20 +36,20 @@ func (c *Core) Check() error {
 func (c *Core) checkRole() error {
 	s := &c.status
 	switch {
-	case c.leads() && s.Epoch != c.epoch, c.follows() && s.Epoch != c.epoch:
-		return fmt.Errorf("%d in epoch %d, says %d", s.Role, c.epoch, s.Epoch)
-	case c.leads() && c.appended.Epoch() != c.epoch:
-		return fmt.Errorf("leads epoch %d, the last entry is %v", c.epoch, c.appended)
-	case c.leads() && c.promise.Epoch < c.epoch:
-		return fmt.Errorf("leads epoch %d, promised %d", c.epoch, c.promise.Epoch)
+	case c.leads() && s.Epoch != c.lead.epoch, c.follows() && s.Epoch != c.lead.epoch:
+		return fmt.Errorf("%d in epoch %d, says %d", s.Role, c.lead.epoch, s.Epoch)
+	case c.leads() && c.log.appended.Epoch() != c.lead.epoch:
+		return fmt.Errorf("leads epoch %d, the last entry is %v", c.lead.epoch, c.log.appended)
+	case c.leads() && c.promise.Epoch < c.lead.epoch:
+		return fmt.Errorf("leads epoch %d, promised %d", c.lead.epoch, c.promise.Epoch)
 	case c.leads() && c.promise.To != c.opt.ID:
-		return fmt.Errorf("leads epoch %d, promised %d to server %d", c.epoch, c.promise.Epoch, c.promise.To)
-	case s.Role == Leading && c.committed < c.marker && !c.renewed:
-		return fmt.Errorf("leads epoch %d actively, committed is %v", c.epoch, c.committed)
-	case c.follows() && c.streaming && c.promise != (Promise{c.epoch, s.Leader}):
-		return fmt.Errorf("follows server %d in epoch %d, promised %d to %d", s.Leader, c.epoch, c.promise.Epoch, c.promise.To)
-	case c.tip.Seeded() && c.appended.Epoch() > c.promise.Epoch: // a standalone server makes no promises
-		return fmt.Errorf("the last entry is %v, promised is epoch %d", c.appended, c.promise.Epoch)
+		return fmt.Errorf("leads epoch %d, promised %d to server %d", c.lead.epoch, c.promise.Epoch, c.promise.To)
+	case s.Role == Leading && c.log.committed < c.lead.marker && !c.lead.renewed:
+		return fmt.Errorf("leads epoch %d actively, committed is %v", c.lead.epoch, c.log.committed)
+	case c.follows() && c.following.streaming && c.promise != (Promise{c.lead.epoch, s.Leader}):
+		return fmt.Errorf("follows server %d in epoch %d, promised %d to %d", s.Leader, c.lead.epoch, c.promise.Epoch, c.promise.To)
+	case c.log.tip.Seeded() && c.log.appended.Epoch() > c.promise.Epoch: // a standalone server makes no promises
+		return fmt.Errorf("the last entry is %v, promised is epoch %d", c.log.appended, c.promise.Epoch)
 	}
 	if !c.leads() {
 		return nil

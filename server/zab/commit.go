@@ -9,9 +9,9 @@ func (c *Core) matched(id SID) jute.Zxid {
 			return 0
 		}
 		if leaderCountsBeforeFsync.Planted() {
-			return c.appended
+			return c.log.appended
 		}
-		return c.durable
+		return c.log.durable
 	}
 	p := c.byID[id]
 	if p == nil || !c.reliesOn(p) {
@@ -34,9 +34,9 @@ func (c *Core) reliesOn(p *peer) bool {
 // entries are committed with the epoch's marker. The quorum need not include the leader's
 // own disk.
 func (c *Core) advanceCommit() {
-	for c.leads() && c.unconfirmed == 0 {
+	for c.leads() && c.lead.unconfirmed == 0 {
 		z := c.committable()
-		if z <= c.committed {
+		if z <= c.log.committed {
 			break
 		}
 		c.commitAsLeader(z)
@@ -50,28 +50,28 @@ func (c *Core) committable() (best jute.Zxid) {
 		best = c.tryCommit(best, c.matched(p.id))
 	}
 	best = c.tryCommit(best, c.matched(c.opt.ID))
-	for i := range c.pending { // up to this entry the previous configuration may suffice
-		best = c.tryCommit(best, c.pending[i].prev)
+	for i := range c.log.pending { // up to this entry the previous configuration may suffice
+		best = c.tryCommit(best, c.log.pending[i].prev)
 	}
 	return best
 }
 
 // tryCommit returns z if z is above best and committed by counting, and best otherwise.
 func (c *Core) tryCommit(best, z jute.Zxid) jute.Zxid {
-	earlier := z < c.marker
+	earlier := z < c.lead.marker
 	earlier = earlier && !oldEpochByCounting.Planted()
-	if z <= best || z <= c.committed || earlier {
+	if z <= best || z <= c.log.committed || earlier {
 		return best
 	}
 	has := func(id SID) bool { return c.matched(id) >= z }
 	members := c.members()
-	for i := range c.pending {
-		if c.pending[i].Version > z {
+	for i := range c.log.pending {
+		if c.log.pending[i].Version > z {
 			break
 		}
 		if oneConfigQuorum.Planted() {
-			members = &c.pending[i].Members
-		} else if !c.pending[i].Quorum(has) {
+			members = &c.log.pending[i].Members
+		} else if !c.log.pending[i].Quorum(has) {
 			return best
 		}
 	}
@@ -82,14 +82,14 @@ func (c *Core) tryCommit(best, z jute.Zxid) jute.Zxid {
 }
 
 func (c *Core) commitAsLeader(z jute.Zxid) {
-	first := c.committed < c.marker
-	control := c.commit(z)
+	first := c.log.committed < c.lead.marker
+	control := c.log.commit(z)
 	if control {
 		c.controlCommitted()
 	}
 	if first {
 		for _, p := range c.peers {
-			p.synced = p.state == learnerStream && p.match >= c.marker
+			p.synced = p.state == learnerStream && p.match >= c.lead.marker
 		}
 		c.nextAdmission()
 	}
@@ -97,7 +97,7 @@ func (c *Core) commitAsLeader(z jute.Zxid) {
 
 // controlCommitted handles a change of the ensemble's committed state.
 func (c *Core) controlCommitted() {
-	c.hintTo = c.committed
+	c.hintTo = c.log.committed
 	c.refresh()
 	c.handOverIfNoVoter()
 }
@@ -113,9 +113,9 @@ func (c *Core) addHint() {
 // hint persists the committed zxid. Nothing waits for it: an old hint only makes a restart
 // slower.
 func (c *Core) hint() {
-	z := min(c.committed, c.durable)
+	z := min(c.log.committed, c.log.durable)
 	if hintAheadOfCommit.Planted() {
-		z = c.appended
+		z = c.log.appended
 	}
 	if z <= c.hinted {
 		return
@@ -127,7 +127,7 @@ func (c *Core) hint() {
 
 // hintDue reports whether to persist a hint at once, because an entry that changes which
 // servers count was committed.
-func (c *Core) hintDue() bool { return c.hinted < c.hintTo && c.durable >= c.hintTo }
+func (c *Core) hintDue() bool { return c.hinted < c.hintTo && c.log.durable >= c.hintTo }
 
 // tickHint persists a hint if nothing was persisted since the last Tick.
 func (c *Core) tickHint() {

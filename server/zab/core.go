@@ -27,7 +27,7 @@ type Core struct {
 	ran    bool   // has been a candidate since the start
 	lease  uint64 // see AnswersUntil
 
-	history
+	log history
 
 	promise    Promise
 	promiseSeq Seq // the batch that makes the promise durable
@@ -63,10 +63,10 @@ type Core struct {
 	peers []*peer // sorted by id
 	byID  [Zero + 1]*peer
 
-	election
-	leadership
-	following
-	barriers
+	vote      election
+	lead      leadership
+	following following
+	barriers  barriers
 
 	send     []Outgoing
 	readLog  []LogRead
@@ -143,10 +143,10 @@ func New(opt Options, r Recovered) *Core {
 	case err != nil:
 		c.halt("recovered history: " + err.Error())
 	case c.standalone:
-		if c.tip.Seeded() {
+		if c.log.tip.Seeded() {
 			c.becomeStandalone()
 		}
-		c.setStatus(Status{Role: Leading, Epoch: c.appended.Epoch(), Leader: opt.ID})
+		c.setStatus(Status{Role: Leading, Epoch: c.log.appended.Epoch(), Leader: opt.ID})
 	default:
 		c.look("started", 0)
 	}
@@ -157,14 +157,14 @@ func New(opt Options, r Recovered) *Core {
 // The ensemble may continue without it and reuse the same zxids for other entries, so this
 // history must never again pass for the ensemble's.
 func (c *Core) becomeStandalone() {
-	c.event(Warn, 0, fmt.Sprintf("the data is a member's of ensemble %x: alone, this server continues with its own history, and can't return to that ensemble with it", c.tip.Init.Cluster))
+	c.event(Warn, 0, fmt.Sprintf("the data is a member's of ensemble %x: alone, this server continues with its own history, and can't return to that ensemble with it", c.log.tip.Init.Cluster))
 	m := Marker{Leader: c.opt.ID, Boot: c.opt.Boot, Alone: true}
-	c.append(Entry{Zxid: jute.MakeZxid(c.appended.Epoch()+1, 0), Prev: c.appended, Type: EntryMarker, Data: m.Append(nil)})
+	c.append(Entry{Zxid: jute.MakeZxid(c.log.appended.Epoch()+1, 0), Prev: c.log.appended, Type: EntryMarker, Data: m.Append(nil)})
 }
 
 // recover sets the history from r.
 func (c *Core) recover(r *Recovered) error {
-	h := &c.history
+	h := &c.log
 	h.appended, h.durable = r.LastZxid, r.LastZxid
 	h.logStart, h.logBytes = r.LogStart, r.LogBytes
 	h.snapZxid, h.snapBytes = r.Base.Zxid, r.SnapshotBytes
@@ -249,7 +249,7 @@ func (c *Core) onPause(gap uint64) {
 	c.event(Warn, 0, fmt.Sprintf("stopped for %d ms", gap))
 	switch c.status.Role {
 	case SyncingLeader, Leading:
-		c.ledAt = c.now
+		c.lead.ledAt = c.now
 		grace := c.now - min(c.now, c.opt.QuorumTimeout) + 3*c.opt.Heartbeat
 		for _, p := range c.peers {
 			p.echoedAt = max(p.echoedAt, grace)
@@ -257,8 +257,8 @@ func (c *Core) onPause(gap uint64) {
 		c.requireConfirmation()
 	case SyncingFollower, Following:
 		grace := c.now - min(c.now, c.opt.ElectionTimeout) + 3*c.opt.Heartbeat
-		c.heardAt = max(c.heardAt, grace)
-		c.echoedAt = max(c.echoedAt, grace)
+		c.following.heardAt = max(c.following.heardAt, grace)
+		c.following.echoedAt = max(c.following.echoedAt, grace)
 	}
 }
 
@@ -290,7 +290,7 @@ func (c *Core) PeerUp(id SID, gen uint64, in Introduction) {
 	case Candidate:
 		c.sendNewEpoch(p)
 	case SyncingLeader, Leading:
-		if c.renewing {
+		if c.lead.renewing {
 			c.sendNewEpoch(p)
 		}
 	}
@@ -307,7 +307,7 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 	c.refresh()
 	pending := c.promise.To == id && c.awaitsPromised()
 	if pending {
-		c.promisedUntil = 0
+		c.vote.promisedUntil = 0
 	}
 	switch c.status.Role {
 	case Looking:
@@ -321,7 +321,7 @@ func (c *Core) PeerDown(id SID, gen uint64) {
 			c.look("lost the link to the leader", 0)
 		}
 	case SyncingLeader, Leading:
-		if c.handingOver && c.successor == id {
+		if c.lead.handingOver && c.lead.successor == id {
 			c.successorLost()
 		}
 		c.checkLinks()
@@ -340,7 +340,7 @@ func (c *Core) Recv(from SID, gen uint64, m *Message) {
 	}
 	// A learner may first receive the history of an older ensemble of which its leader was a
 	// member, so the cluster id of a peer in ours is not checked.
-	if own := c.settled.Init.Cluster; !p.syncedHere && m.Cluster != own && m.Cluster != (ID{}) && own != (ID{}) {
+	if own := c.log.settled.Init.Cluster; !p.syncedHere && m.Cluster != own && m.Cluster != (ID{}) && own != (ID{}) {
 		p.refused, p.ignoredFrom = true, c.now
 		c.event(Error, from, fmt.Sprintf("a peer belongs to another ensemble: its id is %x, ours %x; one of the two has the other's data directory or address", m.Cluster, own))
 		c.stopLearner(p)
@@ -393,7 +393,7 @@ func (c *Core) Recv(from SID, gen uint64, m *Message) {
 // NextZxid returns the zxid of the next proposal. It returns false if this server can't
 // propose now: it does not lead, or its epoch is being renewed.
 func (c *Core) NextZxid() (jute.Zxid, bool) {
-	z := c.appended
+	z := c.log.appended
 	if c.standalone {
 		if z.Counter() == ^uint32(0) {
 			z = jute.MakeZxid(z.Epoch()+1, 0)
@@ -417,8 +417,8 @@ func (c *Core) Propose(zxid jute.Zxid, data []byte) {
 	if next, ok := c.NextZxid(); !ok || zxid != next {
 		panic(fmt.Sprintf("zab: proposal %v, next is %v", zxid, next))
 	}
-	e := Entry{Zxid: zxid, Prev: c.appended, Data: data}
-	if c.admitting.Server != 0 {
+	e := Entry{Zxid: zxid, Prev: c.log.appended, Data: data}
+	if c.lead.admitting.Server != 0 {
 		c.attachAdmission(&e)
 	}
 	c.append(e)
@@ -429,7 +429,7 @@ func (c *Core) Propose(zxid jute.Zxid, data []byte) {
 
 // append adds an entry to the history and to the batch to be persisted.
 func (c *Core) append(e Entry) {
-	if err := c.push(e); err != nil {
+	if err := c.log.push(e); err != nil {
 		c.fail(fmt.Sprintf("append: %v", err))
 		return
 	}
@@ -449,12 +449,12 @@ func (c *Core) PersistDone(seq Seq) {
 	c.persisted = seq
 	n := 0
 	for n < len(c.inFlight) && c.inFlight[n].seq <= seq {
-		c.durable = c.inFlight[n].last
+		c.log.durable = c.inFlight[n].last
 		c.recorded += uint64(c.inFlight[n].records)
 		if s := c.inFlight[n].snap; s != nil {
 			c.install = s
-			c.handed, c.applied = s.Zxid, s.Zxid
-			c.durable = max(c.durable, s.Zxid) // last is smaller if another snapshot came since
+			c.log.handed, c.log.applied = s.Zxid, s.Zxid
+			c.log.durable = max(c.log.durable, s.Zxid) // last is smaller if another snapshot came since
 		}
 		n++
 	}
@@ -462,7 +462,7 @@ func (c *Core) PersistDone(seq Seq) {
 	clear(c.inFlight[rest:])
 	c.inFlight = c.inFlight[:rest]
 	if c.standalone {
-		c.history.commit(c.durable)
+		c.log.commit(c.log.durable)
 		return
 	}
 	if before < c.promiseSeq && c.promiseSeq <= seq {
@@ -473,7 +473,7 @@ func (c *Core) PersistDone(seq Seq) {
 	}
 	if c.selfCountedAt != 0 && c.hinted >= c.selfCountedAt && c.hintSeq <= seq {
 		c.selfCountedAt = 0
-		c.acked = 0 // acknowledge again, because it counts now
+		c.following.acked = 0 // acknowledge again, because it counts now
 	}
 	switch c.status.Role {
 	case SyncingLeader, Leading:
@@ -493,7 +493,7 @@ func (c *Core) pendingSeq() Seq {
 
 // Applied reports up to which zxid the shell has applied committed entries.
 func (c *Core) Applied(upto jute.Zxid) {
-	c.applied = max(c.applied, upto)
+	c.log.applied = max(c.log.applied, upto)
 	switch c.status.Role {
 	case SyncingLeader:
 		c.activate()
@@ -504,13 +504,13 @@ func (c *Core) Applied(upto jute.Zxid) {
 
 // SnapshotTaken reports a snapshot made by this server whose reference is durable.
 func (c *Core) SnapshotTaken(zxid jute.Zxid, bytes int64) {
-	if zxid > c.snapZxid {
-		c.snapZxid, c.snapBytes = zxid, bytes
+	if zxid > c.log.snapZxid {
+		c.log.snapZxid, c.log.snapBytes = zxid, bytes
 	}
 }
 
 // LogPurged reports the zxid after which the log can still be read.
-func (c *Core) LogPurged(start jute.Zxid, bytes int64) { c.logStart, c.logBytes = start, bytes }
+func (c *Core) LogPurged(start jute.Zxid, bytes int64) { c.log.logStart, c.log.logBytes = start, bytes }
 
 // DiskHealth reports the age of the oldest unfinished fsync, in ms, and whether the disk is
 // full.
@@ -541,18 +541,18 @@ func (c *Core) RoomInQuorum() bool {
 func (c *Core) Status() Status { return c.status }
 
 // Committed returns the highest zxid known to be committed.
-func (c *Core) Committed() jute.Zxid { return c.committed }
+func (c *Core) Committed() jute.Zxid { return c.log.committed }
 
 // LastZxid returns the zxid of the last entry, durable or not.
-func (c *Core) LastZxid() jute.Zxid { return c.appended }
+func (c *Core) LastZxid() jute.Zxid { return c.log.appended }
 
 // Has reports whether an entry is in the history. If the history has a later one that is committed,
 // so is that entry.
-func (c *Core) Has(z jute.Zxid) bool { return c.tip.contains(z) }
+func (c *Core) Has(z jute.Zxid) bool { return c.log.tip.contains(z) }
 
 // Held returns the number of entries kept in memory and their bytes: about
 // Options.CacheBytes at most, or twice that while entries are not committed.
-func (c *Core) Held() (entries, bytes int) { return c.entries.n, c.entries.bytes }
+func (c *Core) Held() (entries, bytes int) { return c.log.entries.n, c.log.entries.bytes }
 
 // Take moves everything produced since the last Take to out, reusing its memory.
 func (c *Core) Take(out *Output) {
@@ -588,13 +588,13 @@ func (c *Core) Take(out *Output) {
 	if len(persist) > 0 {
 		c.lastSeq++
 		c.busy = true
-		c.inFlight = append(c.inFlight, batch{seq: c.lastSeq, last: c.appended, records: len(persist), snap: c.arriving})
-		if earlyInstall.Planted() && c.arriving != nil {
-			out.Install = c.arriving
-			c.handed, c.applied = c.arriving.Zxid, c.arriving.Zxid
+		c.inFlight = append(c.inFlight, batch{seq: c.lastSeq, last: c.log.appended, records: len(persist), snap: c.following.arriving})
+		if earlyInstall.Planted() && c.following.arriving != nil {
+			out.Install = c.following.arriving
+			c.log.handed, c.log.applied = c.following.arriving.Zxid, c.following.arriving.Zxid
 			c.inFlight[len(c.inFlight)-1].snap = nil
 		}
-		c.arriving = nil
+		c.following.arriving = nil
 		out.PersistSeq = c.lastSeq
 	}
 	c.takeCommitted(out)
@@ -616,29 +616,29 @@ func (c *Core) tickIgnored() {
 
 // takeCommitted outputs the entries that have become applicable since the last call.
 func (c *Core) takeCommitted(out *Output) {
-	out.CommitTo = max(c.handed, min(c.committed, c.durable))
-	for i := c.entries.firstAbove(c.handed); i < c.entries.n; i++ {
-		e := c.entries.at(i)
+	out.CommitTo = max(c.log.handed, min(c.log.committed, c.log.durable))
+	for i := c.log.entries.firstAbove(c.log.handed); i < c.log.entries.n; i++ {
+		e := c.log.entries.at(i)
 		if e.Zxid > out.CommitTo {
 			break
 		}
 		out.Committed = append(out.Committed, *e)
 	}
-	c.handed = out.CommitTo
+	c.log.handed = out.CommitTo
 	keep := c.opt.CacheBytes
 	if c.standalone {
 		keep = 0
 	}
-	c.shrink(keep)
+	c.log.shrink(keep)
 }
 
 // updateSelfCounted updates whether this server counts. If an entry that was committed made it
 // count, a hint has to make that durable.
 func (c *Core) updateSelfCounted() {
 	counts := c.selfCounts()
-	if counts && !c.selfCounted && c.settled.Seeded() {
-		c.selfCountedAt = c.committed
-		c.hintTo = c.committed
+	if counts && !c.selfCounted && c.log.settled.Seeded() {
+		c.selfCountedAt = c.log.committed
+		c.hintTo = c.log.committed
 	}
 	c.selfCounted = counts
 }
@@ -674,7 +674,7 @@ func (c *Core) event(level Level, peer SID, text string) {
 func (c *Core) halt(reason string) {
 	c.leaveRole()
 	c.event(Error, 0, "halted: "+reason)
-	c.setStatus(Status{Role: Halted, Epoch: c.appended.Epoch(), Reason: reason})
+	c.setStatus(Status{Role: Halted, Epoch: c.log.appended.Epoch(), Reason: reason})
 }
 
 // fail stops the process because the core contradicts itself.

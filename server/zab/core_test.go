@@ -185,8 +185,8 @@ func TestFromEnsembleToAlone(t *testing.T) {
 	three := Members{List: []Member{{ID: 1, Weight: 1}, {ID: 2, Weight: 1}, {ID: 3, Weight: 1}}}
 	member := New(Options{ID: 1, Members: three, Init: ClusterInit{Cluster: ID{2}}},
 		Recovered{Control: history, LastZxid: jute.MakeZxid(4, 9), Incarnation: ID{7}})
-	if member.tip.Seeded() || member.Committed() != jute.MakeZxid(4, 9) {
-		t.Errorf("as a member it belongs to ensemble %x and has committed %v", member.tip.Init.Cluster, member.Committed())
+	if member.log.tip.Seeded() || member.Committed() != jute.MakeZxid(4, 9) {
+		t.Errorf("as a member it belongs to ensemble %x and has committed %v", member.log.tip.Init.Cluster, member.Committed())
 	}
 }
 
@@ -200,9 +200,9 @@ func TestPromiseAfterAPause(t *testing.T) {
 	at := c.origin + c.now + c.opt.ElectionTimeout/2 - 1
 	c.Advance(at)
 	c.Recv(successor.id, successor.gen, &Message{
-		Kind: MsgNewEpoch, Epoch: c.epoch + 1, Promise: c.epoch, Zxid: c.appended, Flags: FlagTransfer | FlagSeeded | FlagCounts | FlagAnchored,
+		Kind: MsgNewEpoch, Epoch: c.lead.epoch + 1, Promise: c.lead.epoch, Zxid: c.log.appended, Flags: FlagTransfer | FlagSeeded | FlagCounts | FlagAnchored,
 	})
-	if c.promise != (Promise{c.epoch + 1, successor.id}) {
+	if c.promise != (Promise{c.lead.epoch + 1, successor.id}) {
 		t.Fatalf("no promise: %v", c.promise)
 	}
 	c.Tick(at+c.opt.ElectionTimeout-1, 0)

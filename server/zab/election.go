@@ -53,12 +53,12 @@ func (c *Core) look(reason string, delay uint64) {
 		c.seekingFrom, c.reportedAwaits = c.now, ""
 	}
 	c.leaveRole()
-	c.setStatus(Status{Role: Looking, Epoch: c.tip.Zxid.Epoch(), Reason: reason})
-	c.round, c.fairAt, c.joining = 0, c.now, 0
+	c.setStatus(Status{Role: Looking, Epoch: c.log.tip.Zxid.Epoch(), Reason: reason})
+	c.vote.round, c.vote.fairAt, c.vote.joining = 0, c.now, 0
 	for _, p := range c.peers {
 		p.granted = false
 	}
-	c.nextRound = c.now + delay
+	c.vote.nextRound = c.now + delay
 	if delay == 0 {
 		c.startRound()
 	}
@@ -69,23 +69,23 @@ func (c *Core) look(reason string, delay uint64) {
 func (c *Core) leaveRole() {
 	switch c.status.Role {
 	case SyncingLeader, Leading:
-		c.failures = 0
+		c.vote.failures = 0
 		c.leaveLeading()
 	case SyncingFollower, Following:
-		c.failures = 0
+		c.vote.failures = 0
 		c.leaveFollowing()
 	}
 	c.failReads()
-	c.transfer = 0
-	c.renewing = false
+	c.vote.transfer = 0
+	c.lead.renewing = false
 }
 
 // loseCandidacy ends a candidacy, and looks for a leader after a random time. Its range
 // doubles with each failure: servers whose links are slow, or whose clocks tick rarely, would
 // otherwise become candidates at the same time again and again.
 func (c *Core) loseCandidacy(reason string) {
-	c.failures++
-	c.look(reason, 1+c.jitter(min(c.opt.Heartbeat<<min(c.failures-1, 8), c.opt.ElectionTimeout)))
+	c.vote.failures++
+	c.look(reason, 1+c.jitter(min(c.opt.Heartbeat<<min(c.vote.failures-1, 8), c.opt.ElectionTimeout)))
 }
 
 // electable reports whether this server may become leader.
@@ -95,11 +95,11 @@ func (c *Core) electable() bool {
 
 // startRound sends a pre-vote request to every peer.
 func (c *Core) startRound() {
-	c.round++
-	wait := c.opt.Heartbeat * min(1+c.round/8, 10)
-	c.nextRound = c.now + wait + c.jitter(wait/2)
-	c.answersBy = c.now + c.opt.ElectionTimeout/2
-	c.waitUntil = c.now + c.opt.Heartbeat/5
+	c.vote.round++
+	wait := c.opt.Heartbeat * min(1+c.vote.round/8, 10)
+	c.vote.nextRound = c.now + wait + c.jitter(wait/2)
+	c.vote.answersBy = c.now + c.opt.ElectionTimeout/2
+	c.vote.waitUntil = c.now + c.opt.Heartbeat/5
 	for _, p := range c.peers {
 		p.granted, p.answered, p.yieldTo = false, false, false
 		c.sendPrevote(p)
@@ -111,16 +111,16 @@ func (c *Core) startRound() {
 // enough ago, it restarts them. Otherwise this server, which had no peer to ask, and the
 // new one would become candidates at the same time.
 func (c *Core) prevoteNewPeer(p *peer) {
-	if c.now < c.fairAt+c.opt.ElectionTimeout || !c.voter(p.id) {
+	if c.now < c.vote.fairAt+c.opt.ElectionTimeout || !c.voter(p.id) {
 		c.sendPrevote(p)
 		return
 	}
-	c.round, c.fairAt = 0, c.now
+	c.vote.round, c.vote.fairAt = 0, c.now
 	c.startRound()
 }
 
 func (c *Core) sendPrevote(p *peer) {
-	m := Message{Kind: MsgPrevote, Epoch: c.nextEpoch(), Promise: c.promise.Epoch, Zxid: c.appended, Commit: c.committed, Seq: c.round,
+	m := Message{Kind: MsgPrevote, Epoch: c.nextEpoch(), Promise: c.promise.Epoch, Zxid: c.log.appended, Commit: c.log.committed, Seq: c.vote.round,
 		Flags: c.selfFlags() | c.listedFlag(p)}
 	if !c.electable() {
 		m.Flags |= FlagAsking
@@ -131,7 +131,7 @@ func (c *Core) sendPrevote(p *peer) {
 // listedFlag returns FlagListed if the uncommitted first marker lists the peer. The peer
 // may then help to commit the marker although it has no data.
 func (c *Core) listedFlag(p *peer) uint16 {
-	if !c.settled.Seeded() && c.tip.Seeded() && c.admits(Admission{p.id, p.incarnation}) {
+	if !c.log.settled.Seeded() && c.log.tip.Seeded() && c.log.admits(Admission{p.id, p.incarnation}) {
 		return FlagListed
 	}
 	return 0
@@ -140,9 +140,9 @@ func (c *Core) listedFlag(p *peer) uint16 {
 // tickLooking begins the next round when it is due. An answer counts only in its round, so on slow
 // links a round lasts until the answers have come.
 func (c *Core) tickLooking() {
-	complete := c.now >= c.answersBy || c.allAnswered()
+	complete := c.now >= c.vote.answersBy || c.allAnswered()
 	complete = complete || roundsCutShort.Planted()
-	if complete && c.now >= c.nextRound {
+	if complete && c.now >= c.vote.nextRound {
 		c.startRound()
 	} else {
 		c.countPrevotes()
@@ -165,7 +165,7 @@ func (c *Core) liveLeader() SID {
 	case SyncingLeader, Leading:
 		return c.opt.ID
 	case SyncingFollower, Following:
-		if c.now < c.heardAt+c.opt.ElectionTimeout {
+		if c.now < c.following.heardAt+c.opt.ElectionTimeout {
 			return c.status.Leader
 		}
 	}
@@ -175,7 +175,7 @@ func (c *Core) liveLeader() SID {
 // ranksAbove reports whether this server is a better leader than server id with the last zxid
 // z, in the given round.
 func (c *Core) ranksAbove(id SID, z jute.Zxid, round uint64) bool {
-	return c.appended > z || c.appended == z && round <= fairRounds && c.opt.ID > id && c.electable()
+	return c.log.appended > z || c.log.appended == z && round <= fairRounds && c.opt.ID > id && c.electable()
 }
 
 // mayVote reports whether this server's vote for a candidate with the given flags would be
@@ -189,17 +189,17 @@ func (c *Core) mayVote(p *peer, flags uint16) bool {
 	case wipedVotes.Planted():
 		return true
 	case c.selfCounts():
-		return c.tip.Seeded() || flags&(FlagSeeded|FlagListed) != FlagSeeded
+		return c.log.tip.Seeded() || flags&(FlagSeeded|FlagListed) != FlagSeeded
 	}
-	return flags&FlagListed != 0 && !c.damaged && !c.tip.Seeded()
+	return flags&FlagListed != 0 && !c.damaged && !c.log.tip.Seeded()
 }
 
 func (c *Core) onPrevote(p *peer, m *Message) {
 	c.noteState(p, m)
 	if c.promise.To == p.id && c.promise.Epoch <= m.Promise {
-		c.promisedUntil = 0 // the peer gave up
+		c.vote.promisedUntil = 0 // the peer gave up
 	}
-	resp := Message{Kind: MsgPrevoteResp, Seq: m.Seq, Zxid: c.appended, Commit: c.committed, Promise: c.promise.Epoch, Flags: c.selfFlags()}
+	resp := Message{Kind: MsgPrevoteResp, Seq: m.Seq, Zxid: c.log.appended, Commit: c.log.committed, Promise: c.promise.Epoch, Flags: c.selfFlags()}
 	if !c.voter(c.opt.ID) {
 		resp.Promise = 0 // epochs of an observer do not matter
 	}
@@ -226,7 +226,7 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 	if c.status.Role != Looking {
 		return
 	}
-	p.answered = p.answered || m.Seq == c.round
+	p.answered = p.answered || m.Seq == c.vote.round
 	if m.Leader != 0 && m.Leader != c.opt.ID {
 		if l := c.linked(m.Leader); l != nil {
 			p.granted, p.yieldTo = false, true
@@ -234,11 +234,11 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 		}
 		return
 	}
-	if m.Seq != c.round {
+	if m.Seq != c.vote.round {
 		return
 	}
 	p.granted = m.Flags&FlagGranted != 0
-	p.yieldTo = !p.granted && m.Flags&FlagCounts != 0 && c.voter(p.id) && (m.Zxid > c.appended || m.Zxid == c.appended && p.id > c.opt.ID)
+	p.yieldTo = !p.granted && m.Flags&FlagCounts != 0 && c.voter(p.id) && (m.Zxid > c.log.appended || m.Zxid == c.log.appended && p.id > c.opt.ID)
 	c.countPrevotes()
 }
 
@@ -246,7 +246,7 @@ func (c *Core) onPrevoteResp(p *peer, m *Message) {
 // two concurrent candidates could split the promises. A linked server that hangs delays a
 // round only briefly.
 func (c *Core) yields() bool {
-	if c.round > fairRounds {
+	if c.vote.round > fairRounds {
 		return false
 	}
 	for _, p := range c.peers {
@@ -254,12 +254,12 @@ func (c *Core) yields() bool {
 			return true
 		}
 	}
-	return c.now < c.waitUntil && !c.allAnswered()
+	return c.now < c.vote.waitUntil && !c.allAnswered()
 }
 
 // awaitsPromised reports whether another server still has time to become the leader of the
 // epoch that this one has promised it.
-func (c *Core) awaitsPromised() bool { return c.now < c.promisedUntil }
+func (c *Core) awaitsPromised() bool { return c.now < c.vote.promisedUntil }
 
 func (c *Core) countPrevotes() {
 	awaited := c.awaitsPromised()
@@ -281,7 +281,7 @@ func (c *Core) countPrevotes() {
 
 // nextEpoch returns an epoch above all epochs known to be promised.
 func (c *Core) nextEpoch() uint32 {
-	e := max(c.promise.Epoch, c.appended.Epoch())
+	e := max(c.promise.Epoch, c.log.appended.Epoch())
 	for _, p := range c.peers {
 		if c.voter(p.id) {
 			e = max(e, p.promise)
@@ -302,7 +302,7 @@ func (c *Core) campaign(transfer uint32) {
 		return
 	}
 	c.leaveRole()
-	c.transfer = transfer
+	c.vote.transfer = transfer
 	c.setStatus(Status{Role: Candidate, Epoch: e, Reason: "a quorum would accept it"})
 	c.askPromises(e)
 }
@@ -314,9 +314,9 @@ func (c *Core) askPromises(e uint32) {
 	for _, p := range c.peers {
 		p.promised, p.nacked = false, false
 	}
-	c.deadline = c.now + c.opt.ElectionTimeout
-	c.foundBy = c.now + c.opt.Heartbeat
-	c.promisedUntil = 0
+	c.vote.deadline = c.now + c.opt.ElectionTimeout
+	c.vote.foundBy = c.now + c.opt.Heartbeat
+	c.vote.promisedUntil = 0
 	c.setPromise(Promise{e, c.opt.ID})
 	if newEpochBeforeFsync.Planted() {
 		c.sendNewEpochs()
@@ -327,14 +327,14 @@ func (c *Core) askPromises(e uint32) {
 // when it is durable.
 func (c *Core) setPromise(to Promise) {
 	c.promise = to
-	c.ackEpochDue = false
+	c.vote.ackEpochDue = false
 	c.unpersisted = append(c.unpersisted, LogOp{Kind: LogPromise, Promise: to})
 	c.promiseSeq = c.pendingSeq()
 }
 
 // asking reports whether this server is asking for promises.
 func (c *Core) asking() bool {
-	return (c.status.Role == Candidate || c.renewing) && c.promise.To == c.opt.ID
+	return (c.status.Role == Candidate || c.lead.renewing) && c.promise.To == c.opt.ID
 }
 
 // promiseDurable continues the steps that waited for the promise to be durable.
@@ -343,13 +343,13 @@ func (c *Core) promiseDurable() {
 		c.sendNewEpochs()
 		c.countPromises()
 	}
-	if c.ackEpochDue {
+	if c.vote.ackEpochDue {
 		c.sendAckEpoch()
 	}
 }
 
 func (c *Core) sendNewEpochs() {
-	c.resendAt = c.now + c.opt.Heartbeat
+	c.vote.resendAt = c.now + c.opt.Heartbeat
 	for _, p := range c.peers {
 		if !p.promised {
 			c.sendNewEpoch(p)
@@ -363,22 +363,22 @@ func (c *Core) sendNewEpoch(p *peer) {
 	if unsynced || !c.voter(p.id) {
 		return
 	}
-	m := Message{Kind: MsgNewEpoch, Epoch: c.promise.Epoch, Zxid: c.appended, Flags: c.selfFlags() | c.listedFlag(p)}
+	m := Message{Kind: MsgNewEpoch, Epoch: c.promise.Epoch, Zxid: c.log.appended, Flags: c.selfFlags() | c.listedFlag(p)}
 	switch {
-	case c.transfer != 0:
+	case c.vote.transfer != 0:
 		m.Flags |= FlagTransfer
-		m.Promise = c.transfer
-	case c.renewing:
-		m.Promise = c.since
+		m.Promise = c.vote.transfer
+	case c.lead.renewing:
+		m.Promise = c.lead.since
 	}
 	c.post(p, m)
 }
 
 func (c *Core) tickCandidate() {
 	switch {
-	case c.now >= c.deadline:
+	case c.now >= c.vote.deadline:
 		c.loseCandidacy("a quorum did not promise in time")
-	case c.now >= c.resendAt:
+	case c.now >= c.vote.resendAt:
 		c.countPromises()
 		c.sendNewEpochs()
 	}
@@ -387,7 +387,7 @@ func (c *Core) tickCandidate() {
 // awaitsFounders reports whether to wait a moment for more promises although there is already a
 // quorum: a server that takes part in founding an ensemble need not be admitted later.
 func (c *Core) awaitsFounders() bool {
-	if c.tip.Seeded() || c.now >= c.foundBy {
+	if c.log.tip.Seeded() || c.now >= c.vote.foundBy {
 		return false
 	}
 	for _, p := range c.peers {
@@ -400,13 +400,13 @@ func (c *Core) awaitsFounders() bool {
 
 func (c *Core) onNewEpoch(p *peer, m *Message) {
 	if refusal := c.refuses(p, m); refusal {
-		c.post(p, Message{Kind: MsgNackEpoch, Epoch: m.Epoch, Promise: c.promise.Epoch, Zxid: c.appended, Flags: c.selfFlags()})
+		c.post(p, Message{Kind: MsgNackEpoch, Epoch: m.Epoch, Promise: c.promise.Epoch, Zxid: c.log.appended, Flags: c.selfFlags()})
 		return
 	}
 	wanted := Promise{m.Epoch, p.id}
 	if c.promise == wanted {
-		if !(c.isLeader(p) && c.streaming && c.epoch == m.Epoch) {
-			c.ackEpochDue = true
+		if !(c.isLeader(p) && c.following.streaming && c.lead.epoch == m.Epoch) {
+			c.vote.ackEpochDue = true
 			c.sendAckEpoch()
 		}
 		return
@@ -414,15 +414,15 @@ func (c *Core) onNewEpoch(p *peer, m *Message) {
 	c.setPromise(wanted)
 	switch {
 	case c.isLeader(p) && leadsSince(m, c.status.Epoch):
-		c.streaming = false // until the peer synchronizes this server in its new epoch
-		c.joinedAt = c.now
+		c.following.streaming = false // until the peer synchronizes this server in its new epoch
+		c.vote.joinedAt = c.now
 	case c.status.Role != Looking:
 		c.look(fmt.Sprintf("server %d leads epoch %d", p.id, m.Epoch), c.opt.ElectionTimeout)
 	}
-	c.nonce = 0
-	c.nextRound = max(c.nextRound, c.now+c.opt.Heartbeat)
-	c.promisedUntil = c.now + c.opt.ElectionTimeout
-	c.ackEpochDue = true
+	c.vote.nonce = 0
+	c.vote.nextRound = max(c.vote.nextRound, c.now+c.opt.Heartbeat)
+	c.vote.promisedUntil = c.now + c.opt.ElectionTimeout
+	c.vote.ackEpochDue = true
 	c.sendAckEpoch()
 }
 
@@ -439,12 +439,12 @@ func (c *Core) refuses(p *peer, m *Message) bool {
 	leader := c.liveLeader()
 	repointed := m.Epoch == c.promise.Epoch && c.promise.To != p.id && !established
 	repointed = repointed && !promiseRepointed.Planted()
-	behind := m.Zxid < c.appended
+	behind := m.Zxid < c.log.appended
 	behind = behind && !promiseWithoutHistory.Planted()
 	switch {
 	case repointed || behind:
 		return true
-	case m.Epoch < c.promise.Epoch || m.Epoch > maxEpoch || m.Epoch <= c.appended.Epoch() && !established:
+	case m.Epoch < c.promise.Epoch || m.Epoch > maxEpoch || m.Epoch <= c.log.appended.Epoch() && !established:
 		return true
 	case leader != 0 && leader != p.id && !transfer:
 		return true
@@ -460,7 +460,7 @@ func (c *Core) sendAckEpoch() {
 	if unsynced {
 		return
 	}
-	c.ackEpochDue = false
+	c.vote.ackEpochDue = false
 	p := c.linked(c.promise.To)
 	if p == nil {
 		return
@@ -475,29 +475,29 @@ func (c *Core) sendAckEpoch() {
 // answer would cut off entries acknowledged since. A repeated summary keeps its nonce, so
 // that an answer already on its way still counts.
 func (c *Core) summarize(kind MessageKind) Message {
-	changed := c.nonce == 0 || c.nonceVersion != c.version || c.noncePromise != c.promise
+	changed := c.vote.nonce == 0 || c.vote.nonceVersion != c.log.version || c.vote.noncePromise != c.promise
 	changed = changed || followRestarts.Planted()
 	if changed {
-		c.nonces++
-		c.nonce, c.nonceVersion, c.noncePromise = c.nonces, c.version, c.promise
+		c.vote.nonces++
+		c.vote.nonce, c.vote.nonceVersion, c.vote.noncePromise = c.vote.nonces, c.log.version, c.promise
 	}
 	return Message{
 		Kind: kind, Promise: c.promise.Epoch, Leader: c.promise.To, Flags: c.selfFlags(),
-		Zxid: c.appended, Commit: c.committed, Epochs: append([]EpochEnd(nil), c.tip.Epochs...),
-		Boot: c.opt.Boot, Nonce: c.nonce,
+		Zxid: c.log.appended, Commit: c.log.committed, Epochs: append([]EpochEnd(nil), c.log.tip.Epochs...),
+		Boot: c.opt.Boot, Nonce: c.vote.nonce,
 	}
 }
 
 // join asks an established leader for synchronization.
 func (c *Core) join(p *peer) {
-	if c.joining == p.id && c.joiningGen == p.gen && c.now < c.joinedAt+5*c.opt.Heartbeat {
+	if c.vote.joining == p.id && c.vote.joiningGen == p.gen && c.now < c.vote.joinedAt+5*c.opt.Heartbeat {
 		return // the leader has not had time to answer
 	}
 	c.sendFollow(p)
 }
 
 func (c *Core) sendFollow(p *peer) {
-	c.joining, c.joiningGen, c.joinedAt = p.id, p.gen, c.now
+	c.vote.joining, c.vote.joiningGen, c.vote.joinedAt = p.id, p.gen, c.now
 	c.post(p, c.summarize(MsgFollow))
 }
 
@@ -514,7 +514,7 @@ func (c *Core) onAckEpoch(p *peer, m *Message) {
 			}
 			c.countPromises()
 		}
-	case c.leads() && m.Epoch == c.epoch:
+	case c.leads() && m.Epoch == c.lead.epoch:
 		c.answerSummary(p, m)
 	}
 }
@@ -560,7 +560,7 @@ func (c *Core) countPromises() {
 	if ok && c.awaitsFounders() {
 		return
 	}
-	ok = ok || renewalWithoutQuorum.Planted() && c.renewing
+	ok = ok || renewalWithoutQuorum.Planted() && c.lead.renewing
 	if ok {
 		c.establish()
 	}

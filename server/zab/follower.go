@@ -32,7 +32,7 @@ type following struct {
 	arriving  *SnapInfo // becomes the history with the next batch
 }
 
-func (c *Core) leaveFollowing() { c.following = following{arriving: c.arriving} }
+func (c *Core) leaveFollowing() { c.following = following{arriving: c.following.arriving} }
 
 // follow makes p the leader, or continues with it in a new epoch.
 func (c *Core) follow(p *peer, epoch uint32) {
@@ -42,16 +42,16 @@ func (c *Core) follow(p *peer, epoch uint32) {
 	} else {
 		c.leaveRole()
 		c.following = following{
-			arriving: c.arriving, heardAt: c.now, echoedAt: c.now,
+			arriving: c.following.arriving, heardAt: c.now, echoedAt: c.now,
 			leaderTimeout: c.opt.ElectionTimeout + c.jitter(c.opt.ElectionTimeout/2),
 		}
 		c.setStatus(Status{Role: SyncingFollower, Epoch: epoch, Leader: p.id, LeaderGen: p.gen, Reason: "the leader synchronizes it"})
 	}
 	p.syncedHere = true
-	c.epoch, c.marker = epoch, jute.MakeZxid(epoch, 0)
-	c.heardAt, c.echoedAt = c.now, c.now
-	c.nonce, c.joining, c.promisedUntil = 0, 0, 0
-	c.acked, c.target, c.snapToken = 0, 0, 0
+	c.lead.epoch, c.lead.marker = epoch, jute.MakeZxid(epoch, 0)
+	c.following.heardAt, c.following.echoedAt = c.now, c.now
+	c.vote.nonce, c.vote.joining, c.vote.promisedUntil = 0, 0, 0
+	c.following.acked, c.following.target, c.following.snapToken = 0, 0, 0
 }
 
 // follows reports whether this server follows a leader.
@@ -66,46 +66,46 @@ func (c *Core) isLeader(p *peer) bool { return c.follows() && c.status.Leader ==
 // that the leader's history lacks. That is safe because the leader has every entry that was
 // or can be committed in any earlier epoch.
 func (c *Core) onSync(p *peer, m *Message) {
-	fresh := m.Nonce != 0 && m.Nonce == c.nonce && m.Boot == c.opt.Boot && c.nonceVersion == c.version
+	fresh := m.Nonce != 0 && m.Nonce == c.vote.nonce && m.Boot == c.opt.Boot && c.vote.nonceVersion == c.log.version
 	fresh = fresh || staleSyncObeyed.Planted()
 	if c.promise != (Promise{m.Epoch, p.id}) || !fresh || c.leads() || c.status.Role == Candidate {
 		return
 	}
 	at := m.Zxid
 	switch {
-	case !c.tip.contains(at):
+	case !c.log.tip.contains(at):
 		c.event(Warn, p.id, fmt.Sprintf("asked to continue after %v, which this server does not have", at))
-		c.nonce = 0 // the next summary must not match the same answer
+		c.vote.nonce = 0 // the next summary must not match the same answer
 		return
-	case at < c.committed:
-		c.halt(fmt.Sprintf("the leader, server %d, has the history of this server only up to %v, but %v is committed: data was lost, here or there", p.id, at, c.committed))
+	case at < c.log.committed:
+		c.halt(fmt.Sprintf("the leader, server %d, has the history of this server only up to %v, but %v is committed: data was lost, here or there", p.id, at, c.log.committed))
 		return
 	}
-	if e := c.entries.find(at); m.Flags&FlagCRC != 0 && e != nil && e.crc() != m.CRC {
+	if e := c.log.entries.find(at); m.Flags&FlagCRC != 0 && e != nil && e.crc() != m.CRC {
 		c.halt(fmt.Sprintf("entry %v differs from that of the leader, server %d", at, p.id))
 		return
 	}
 	c.follow(p, m.Epoch)
 	if m.Flags&FlagSnapshot != 0 {
-		c.streaming = false
+		c.following.streaming = false
 		c.stopServing()
-		c.snapToken, c.snapFrom, c.common = m.Seq, c.now, at
+		c.following.snapToken, c.following.snapFrom, c.following.common = m.Seq, c.now, at
 		return
 	}
 	c.truncate(at)
-	c.streaming = true
-	c.ackSeq = c.pendingSeq()
+	c.following.streaming = true
+	c.following.ackSeq = c.pendingSeq()
 	c.refresh()
 	c.sendAck()
 }
 
 // truncate drops the entries after z, by a record in the log.
 func (c *Core) truncate(z jute.Zxid) {
-	if z == c.appended {
+	if z == c.log.appended {
 		return
 	}
-	c.event(Info, c.promise.To, fmt.Sprintf("dropped the entries after %v up to %v: they never were committed", z, c.appended))
-	c.history.truncate(z)
+	c.event(Info, c.promise.To, fmt.Sprintf("dropped the entries after %v up to %v: they never were committed", z, c.log.appended))
+	c.log.truncate(z)
 	for i := range c.inFlight {
 		c.inFlight[i].last = min(c.inFlight[i].last, z)
 	}
@@ -113,7 +113,7 @@ func (c *Core) truncate(z jute.Zxid) {
 }
 
 // heardFrom records that the leader is alive.
-func (c *Core) heardFrom() { c.heardAt = c.now }
+func (c *Core) heardFrom() { c.following.heardAt = c.now }
 
 // onAppend adds entries that directly follow this server's history.
 func (c *Core) onAppend(p *peer, m *Message) {
@@ -121,13 +121,13 @@ func (c *Core) onAppend(p *peer, m *Message) {
 		c.refuseOld(p, m.Epoch)
 		return
 	}
-	if !c.isLeader(p) || !c.streaming || m.Epoch != c.epoch || c.promise.Epoch != m.Epoch {
+	if !c.isLeader(p) || !c.following.streaming || m.Epoch != c.lead.epoch || c.promise.Epoch != m.Epoch {
 		return
 	}
 	c.heardFrom()
 	for i := range m.Entries {
 		e := m.Entries[i]
-		if e.Zxid <= c.appended && c.tip.contains(e.Zxid) {
+		if e.Zxid <= c.log.appended && c.log.tip.contains(e.Zxid) {
 			continue // sent twice
 		}
 		if err := c.acceptable(&e); err != nil {
@@ -143,23 +143,23 @@ func (c *Core) onAppend(p *peer, m *Message) {
 	if ackBeforeFsync.Planted() {
 		c.sendAck()
 	}
-	if len(c.control) > 0 {
+	if len(c.log.control) > 0 {
 		c.refresh()
 	}
 }
 
 // acceptable checks an entry from the leader.
 func (c *Core) acceptable(e *Entry) error {
-	if appendWithoutPrev.Planted() && e.Prev != c.appended && e.Zxid > c.appended {
-		e.Prev = c.appended
+	if appendWithoutPrev.Planted() && e.Prev != c.log.appended && e.Zxid > c.log.appended {
+		e.Prev = c.log.appended
 	}
-	if e.Zxid.Epoch() > c.epoch {
+	if e.Zxid.Epoch() > c.lead.epoch {
 		return fmt.Errorf("entry %v is of a later epoch", e.Zxid)
 	}
 	if err := e.Check(); err != nil {
 		return fmt.Errorf("entry %v: %w", e.Zxid, err)
 	}
-	return c.tip.follows(e)
+	return c.log.tip.follows(e)
 }
 
 // entriesLost handles the loss of entries that the leader sent.
@@ -171,17 +171,17 @@ func (c *Core) entriesLost(p *peer, why string) {
 // requestSync asks the leader to synchronize this server again.
 func (c *Core) requestSync(p *peer, why string) {
 	c.event(Debug, p.id, "has to be synchronized again: "+why)
-	c.streaming, c.snapToken = false, 0
+	c.following.streaming, c.following.snapToken = false, 0
 	c.sendFollow(p)
 }
 
 // refuseOld tells a leader that its epoch is over.
 func (c *Core) refuseOld(p *peer, epoch uint32) {
-	c.post(p, Message{Kind: MsgNackEpoch, Epoch: epoch, Promise: c.promise.Epoch, Zxid: c.appended, Flags: c.selfFlags()})
+	c.post(p, Message{Kind: MsgNackEpoch, Epoch: epoch, Promise: c.promise.Epoch, Zxid: c.log.appended, Flags: c.selfFlags()})
 }
 
 func (c *Core) onCommit(p *peer, m *Message) {
-	if !c.isLeader(p) || m.Epoch != c.epoch {
+	if !c.isLeader(p) || m.Epoch != c.lead.epoch {
 		return
 	}
 	c.heardFrom()
@@ -192,22 +192,22 @@ func (c *Core) onCommit(p *peer, m *Message) {
 // checkGap checks that this server has all entries up to sent. The message that carries
 // sent must be ordered after the entries.
 func (c *Core) checkGap(p *peer, sent jute.Zxid) {
-	if c.streaming && sent > c.appended {
-		c.entriesLost(p, fmt.Sprintf("%v was sent, and %v is the last here", sent, c.appended))
+	if c.following.streaming && sent > c.log.appended {
+		c.entriesLost(p, fmt.Sprintf("%v was sent, and %v is the last here", sent, c.log.appended))
 	}
 }
 
 // learnCommit updates the committed zxid from the leader's.
 func (c *Core) learnCommit(z jute.Zxid) {
-	if !c.streaming {
+	if !c.following.streaming {
 		return
 	}
-	if z >= c.marker && c.target == 0 {
-		c.target = z
+	if z >= c.lead.marker && c.following.target == 0 {
+		c.following.target = z
 	}
-	if known := min(z, c.appended); known > c.committed && c.tip.contains(known) {
-		if c.commit(known) {
-			c.hintTo = c.committed
+	if known := min(z, c.log.appended); known > c.log.committed && c.log.tip.contains(known) {
+		if c.log.commit(known) {
+			c.hintTo = c.log.committed
 			c.refresh()
 		}
 	}
@@ -217,8 +217,8 @@ func (c *Core) learnCommit(z jute.Zxid) {
 // checkFollowing begins to serve clients when the marker is durable here and known to be
 // committed, and the entries that the leader had committed by then are applied.
 func (c *Core) checkFollowing() {
-	if c.status.Role != SyncingFollower || !c.streaming || c.target == 0 ||
-		c.acked < c.marker || c.committed < c.marker || c.applied < c.target {
+	if c.status.Role != SyncingFollower || !c.following.streaming || c.following.target == 0 ||
+		c.following.acked < c.lead.marker || c.log.committed < c.lead.marker || c.log.applied < c.following.target {
 		return
 	}
 	s := c.status
@@ -238,17 +238,17 @@ func (c *Core) stopServing() {
 
 // sendAck tells the leader up to which zxid this server's history is durable.
 func (c *Core) sendAck() {
-	z := c.durable
-	ready := c.streaming && c.persisted >= c.ackSeq
+	z := c.log.durable
+	ready := c.following.streaming && c.persisted >= c.following.ackSeq
 	if ackBeforeFsync.Planted() {
-		z, ready = c.appended, c.streaming
+		z, ready = c.log.appended, c.following.streaming
 	}
 	p := c.linked(c.status.Leader)
-	if !ready || p == nil || z <= c.acked {
+	if !ready || p == nil || z <= c.following.acked {
 		return
 	}
-	c.acked = z
-	c.post(p, Message{Kind: MsgAck, Epoch: c.epoch, Zxid: z, Flags: c.uncountedFlag()})
+	c.following.acked = z
+	c.post(p, Message{Kind: MsgAck, Epoch: c.lead.epoch, Zxid: z, Flags: c.uncountedFlag()})
 	c.checkFollowing()
 }
 
@@ -262,7 +262,7 @@ func (c *Core) uncountedFlag() uint16 {
 
 func (c *Core) onPing(p *peer, m *Message) {
 	switch {
-	case c.isLeader(p) && (m.Epoch == c.epoch || m.Epoch == c.promise.Epoch):
+	case c.isLeader(p) && (m.Epoch == c.lead.epoch || m.Epoch == c.promise.Epoch):
 	case m.Epoch < c.promise.Epoch:
 		c.refuseOld(p, m.Epoch)
 		return
@@ -276,13 +276,13 @@ func (c *Core) onPing(p *peer, m *Message) {
 		return
 	}
 	c.heardFrom()
-	if m.Echo > c.echoedSeq {
-		c.echoedSeq, c.echoedAt = min(m.Echo, c.pongSeq), c.now
+	if m.Echo > c.following.echoedSeq {
+		c.following.echoedSeq, c.following.echoedAt = min(m.Echo, c.following.pongSeq), c.now
 	}
-	c.beat = max(c.beat, m.Seq)
+	c.following.beat = max(c.following.beat, m.Seq)
 	c.extendLease(m)
 	c.pong(p, m)
-	if c.streaming && m.Epoch == c.epoch {
+	if c.following.streaming && m.Epoch == c.lead.epoch {
 		// Entries sent before the ping may still be on their way. Of the entries that have
 		// arrived, those up to m.Commit are committed: while this server streams, the leader has
 		// them too.
@@ -297,10 +297,10 @@ func (c *Core) onPing(p *peer, m *Message) {
 // while MsgSync of that epoch is still on its way: a new leader must not give up because
 // that takes long.
 func (c *Core) pong(p *peer, m *Message) {
-	c.pongSeq = c.stamp(c.pongSeq)
-	pong := Message{Kind: MsgPong, Epoch: m.Epoch, Seq: c.pongSeq, Echo: m.Seq, Ms: uint32(min(c.diskMs, 1<<32-1))}
-	if c.streaming && m.Epoch == c.epoch {
-		pong.Zxid, pong.Flags = c.acked, c.uncountedFlag() // an earlier acknowledgement may have been lost
+	c.following.pongSeq = c.stamp(c.following.pongSeq)
+	pong := Message{Kind: MsgPong, Epoch: m.Epoch, Seq: c.following.pongSeq, Echo: m.Seq, Ms: uint32(min(c.diskMs, 1<<32-1))}
+	if c.following.streaming && m.Epoch == c.lead.epoch {
+		pong.Zxid, pong.Flags = c.following.acked, c.uncountedFlag() // an earlier acknowledgement may have been lost
 	}
 	if c.full {
 		pong.Flags |= FlagFull
@@ -313,15 +313,15 @@ func (c *Core) pong(p *peer, m *Message) {
 // one has given up. It may arrive before the MsgSync that it cancels.
 func (c *Core) onRejoin(p *peer, m *Message) {
 	switch {
-	case c.isLeader(p) && m.Epoch == c.epoch && m.Leader == 0 && m.Promise > m.Epoch:
+	case c.isLeader(p) && m.Epoch == c.lead.epoch && m.Leader == 0 && m.Promise > m.Epoch:
 		c.look("the leader has handed over", c.opt.ElectionTimeout) // the successor asks for a promise
-	case c.isLeader(p) && m.Epoch == c.epoch && m.Leader == 0:
+	case c.isLeader(p) && m.Epoch == c.lead.epoch && m.Leader == 0:
 		c.look("the leader gave up", 0)
-	case c.isLeader(p) && m.Epoch == c.epoch:
-		c.nonce = 0
+	case c.isLeader(p) && m.Epoch == c.lead.epoch:
+		c.vote.nonce = 0
 		c.requestSync(p, "the leader wants it")
-	case c.status.Role == Looking && c.joining == p.id && c.joiningGen == p.gen && m.Leader != 0:
-		c.nonce = 0
+	case c.status.Role == Looking && c.vote.joining == p.id && c.vote.joiningGen == p.gen && m.Leader != 0:
+		c.vote.nonce = 0
 		c.sendFollow(p)
 	}
 }
@@ -330,16 +330,16 @@ func (c *Core) onRejoin(p *peer, m *Message) {
 func (c *Core) tickLearner() {
 	p := c.linked(c.status.Leader)
 	switch {
-	case p == nil || c.now >= c.heardAt+c.leaderTimeout:
+	case p == nil || c.now >= c.following.heardAt+c.following.leaderTimeout:
 		c.look("no word from the leader", 0)
-	case c.now >= c.echoedAt+c.leaderTimeout+c.opt.Heartbeat:
+	case c.now >= c.following.echoedAt+c.following.leaderTimeout+c.opt.Heartbeat:
 		c.look("the leader does not hear this server", 0)
-	case c.streaming:
-	case c.snapToken != 0:
-		if c.now >= c.snapFrom+10*c.opt.InitLimit {
+	case c.following.streaming:
+	case c.following.snapToken != 0:
+		if c.now >= c.following.snapFrom+10*c.opt.InitLimit {
 			c.requestSync(p, "no snapshot came")
 		}
-	case c.now >= c.joinedAt+5*c.opt.Heartbeat:
+	case c.now >= c.vote.joinedAt+5*c.opt.Heartbeat:
 		c.sendFollow(p)
 	}
 }
@@ -348,10 +348,10 @@ func (c *Core) tickLearner() {
 // 0. After 0 the same token may come back, for example when the leader has renewed its
 // epoch.
 func (c *Core) WantsSnapshot() (from SID, token uint64) {
-	if !c.follows() || c.snapToken == 0 || c.promise != (Promise{c.epoch, c.status.Leader}) {
+	if !c.follows() || c.following.snapToken == 0 || c.promise != (Promise{c.lead.epoch, c.status.Leader}) {
 		return 0, 0
 	}
-	return c.status.Leader, c.snapToken
+	return c.status.Leader, c.following.snapToken
 }
 
 // SnapshotReceived reports that the snapshot named by WantsSnapshot is complete, verified
@@ -361,23 +361,23 @@ func (c *Core) SnapshotReceived(from SID, token uint64, snap SnapInfo) bool {
 	if wants, t := c.WantsSnapshot(); p == nil || token == 0 || from != wants || token != t {
 		return false
 	}
-	c.snapToken = 0
-	if snap.Zxid < max(c.committed, c.common) || snap.Zxid != snap.State.Zxid {
+	c.following.snapToken = 0
+	if snap.Zxid < max(c.log.committed, c.following.common) || snap.Zxid != snap.State.Zxid {
 		// The entries that the snapshot would drop may be committed, counting on this server,
 		// even if they are not known to be.
-		c.requestSync(p, fmt.Sprintf("the snapshot at %v is of no use: up to %v all is here", snap.Zxid, max(c.committed, c.common)))
+		c.requestSync(p, fmt.Sprintf("the snapshot at %v is of no use: up to %v all is here", snap.Zxid, max(c.log.committed, c.following.common)))
 		return false
 	}
 	c.event(Info, from, fmt.Sprintf("installs the snapshot at %v", snap.Zxid))
-	c.replace(&snap)
-	c.durable = c.handed
+	c.log.replace(&snap)
+	c.log.durable = c.log.handed
 	for i := range c.inFlight {
-		c.inFlight[i].last = c.handed
+		c.inFlight[i].last = c.log.handed
 	}
-	c.arriving = &snap
+	c.following.arriving = &snap
 	c.unpersisted = append(c.unpersisted, LogOp{Kind: LogSnapshot, Upto: snap.Zxid, Snap: snap})
-	c.streaming = true
-	c.ackSeq = c.pendingSeq()
+	c.following.streaming = true
+	c.following.ackSeq = c.pendingSeq()
 	c.refresh()
 	return true
 }

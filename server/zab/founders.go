@@ -24,7 +24,7 @@ import (
 // neverAdmitted reports whether a server is a voter that the history has not admitted with any
 // incarnation.
 func (c *Core) neverAdmitted(id SID) bool {
-	return c.voter(id) && !slices.ContainsFunc(c.tip.Admitted, func(a Admission) bool { return a.Server == id })
+	return c.voter(id) && !slices.ContainsFunc(c.log.tip.Admitted, func(a Admission) bool { return a.Server == id })
 }
 
 // reportAwaited says in the log what a server that has looked for a leader for long waits for.
@@ -87,7 +87,7 @@ func (p *peer) withoutVote(c *Core) string {
 		return "its configuration file has other members"
 	case c.counts(p):
 		return ""
-	case c.tip.Seeded():
+	case c.log.tip.Seeded():
 		return "a leader has to admit it first, as its data is new or lost some"
 	case p.damaged:
 		return "it has lost data"

@@ -26,7 +26,7 @@ type Introduction struct {
 // Status, and before Output.Relink.
 func (c *Core) Introduction() Introduction {
 	return Introduction{
-		Cluster: c.settled.Init.Cluster, Incarnation: c.incarnation, Boot: c.opt.Boot, Starts: c.seen.Starts,
+		Cluster: c.log.settled.Init.Cluster, Incarnation: c.incarnation, Boot: c.opt.Boot, Starts: c.seen.Starts,
 		Vouched: c.opt.AcceptOldData, Members: c.opt.Members.bare(), List: c.status.List,
 	}
 }
@@ -91,15 +91,15 @@ func (c *Core) compareFiles(p *peer, in *Introduction) {
 		c.event(Info, p.id, fmt.Sprintf("the configuration files of both servers have the same members now: %v", &c.opt.Members))
 		return
 	}
-	if c.anchored() && c.tip.Members.Commanded || c.opt.AdmitLearners && (c.anchored() || in.List != 0) {
+	if c.log.anchored() && c.log.tip.Members.Commanded || c.opt.AdmitLearners && (c.log.anchored() || in.List != 0) {
 		return // files do not decide here
 	}
 	counts := "no history says yet which list is right, so neither server votes for the other; make the server lines the same and restart"
 	switch {
-	case !c.anchored() && in.List != 0:
+	case !c.log.anchored() && in.List != 0:
 		counts = fmt.Sprintf("what counts is the list that the history of the other server has had since %v", in.List)
-	case c.anchored():
-		counts = fmt.Sprintf("what counts are the members %v, which the history has had since %v", c.tip.Members, c.tip.Members.Version)
+	case c.log.anchored():
+		counts = fmt.Sprintf("what counts are the members %v, which the history has had since %v", c.log.tip.Members, c.log.tip.Members.Version)
 	}
 	c.event(Error, p.id, fmt.Sprintf("the configuration files differ: that of the other server has the members %v, that of this one %v; %s", text, &c.opt.Members, counts))
 }

@@ -45,7 +45,7 @@ func (c *Core) leads() bool { return c.status.Role == SyncingLeader || c.status.
 
 // proposing reports whether the leader accepts proposals.
 func (c *Core) proposing() bool {
-	return c.status.Role == Leading && !c.renewing && !c.handingOver && c.unconfirmed == 0
+	return c.status.Role == Leading && !c.lead.renewing && !c.lead.handingOver && c.lead.unconfirmed == 0
 }
 
 // establish begins the epoch that a quorum has promised to this server. The server's
@@ -53,12 +53,12 @@ func (c *Core) proposing() bool {
 // does not commit the older entries, since an entry of an old epoch can still be
 // overwritten.
 func (c *Core) establish() {
-	renewal := c.renewing
-	c.renewing = false
-	c.epoch = c.promise.Epoch
-	c.marker = jute.MakeZxid(c.epoch, 0)
-	c.initDeadline = c.now + c.opt.InitLimit
-	if c.appended.Epoch() < c.epoch {
+	renewal := c.lead.renewing
+	c.lead.renewing = false
+	c.lead.epoch = c.promise.Epoch
+	c.lead.marker = jute.MakeZxid(c.lead.epoch, 0)
+	c.lead.initDeadline = c.now + c.opt.InitLimit
+	if c.log.appended.Epoch() < c.lead.epoch {
 		c.appendMarker()
 	}
 	if c.status.Role == Halted {
@@ -66,11 +66,11 @@ func (c *Core) establish() {
 	}
 	if renewal {
 		s := c.status
-		s.Epoch = c.epoch
+		s.Epoch = c.lead.epoch
 		c.setStatus(s)
-		c.event(Info, 0, fmt.Sprintf("renewed the epoch: %d", c.epoch))
+		c.event(Info, 0, fmt.Sprintf("renewed the epoch: %d", c.lead.epoch))
 	} else {
-		c.since = c.epoch
+		c.lead.since = c.lead.epoch
 		c.beginLeading()
 	}
 	for _, p := range c.peers {
@@ -84,17 +84,17 @@ func (c *Core) establish() {
 			c.inviteLearner(p)
 		}
 	}
-	c.nextPing = c.now
+	c.lead.nextPing = c.now
 	c.advanceCommit()
 }
 
 // beginLeading initializes a new leader.
 func (c *Core) beginLeading() {
-	c.setStatus(Status{Role: SyncingLeader, Epoch: c.epoch, Leader: c.opt.ID, Reason: "a quorum promised the epoch"})
-	c.ledAt = c.now
-	c.quorumLostAt, c.unconfirmed, c.renewTo, c.renewed = 0, 0, 0, false
-	c.handingOver, c.successor = false, 0
-	c.admitting, c.refusedMembers, c.others = Admission{}, Members{}, rivals{}
+	c.setStatus(Status{Role: SyncingLeader, Epoch: c.lead.epoch, Leader: c.opt.ID, Reason: "a quorum promised the epoch"})
+	c.lead.ledAt = c.now
+	c.lead.quorumLostAt, c.lead.unconfirmed, c.lead.renewTo, c.lead.renewed = 0, 0, 0, false
+	c.lead.handingOver, c.lead.successor = false, 0
+	c.lead.admitting, c.lead.refusedMembers, c.lead.others = Admission{}, Members{}, rivals{}
 	for _, p := range c.peers {
 		p.learner = learner{echoedAt: c.now, heardAt: c.now}
 	}
@@ -102,14 +102,14 @@ func (c *Core) beginLeading() {
 
 func (c *Core) appendMarker() {
 	m := Marker{Leader: c.opt.ID, Boot: c.opt.Boot, TimeMs: c.wall, Members: c.proposedList()}
-	if m.Members != nil || c.anchored() && !c.tip.Members.Commanded && c.tip.Members.Same(&c.opt.Members) {
+	if m.Members != nil || c.log.anchored() && !c.log.tip.Members.Commanded && c.log.tip.Members.Same(&c.opt.Members) {
 		m.App = c.opt.Members.Text
 	}
-	if !c.tip.Seeded() {
+	if !c.log.tip.Seeded() {
 		m.Init = &c.opt.Init
 		m.Admitted = c.founders()
 	}
-	c.append(Entry{Zxid: c.marker, Prev: c.appended, Type: EntryMarker, Data: m.Append(nil)})
+	c.append(Entry{Zxid: c.lead.marker, Prev: c.log.appended, Type: EntryMarker, Data: m.Append(nil)})
 }
 
 // founders returns the servers that an ensemble begins with: the voters that promised its
@@ -133,7 +133,7 @@ func (c *Core) founders() (list []Admission) {
 
 // leaveLeading ends the leadership.
 func (c *Core) leaveLeading() {
-	end := Message{Kind: MsgRejoin, Epoch: c.epoch}
+	end := Message{Kind: MsgRejoin, Epoch: c.lead.epoch}
 	if c.promise.To != c.opt.ID {
 		end.Promise = c.promise.Epoch
 	}
@@ -144,23 +144,23 @@ func (c *Core) leaveLeading() {
 		}
 		p.learner = learner{}
 	}
-	c.handingOver, c.unconfirmed = false, 0
-	c.admitting = Admission{}
+	c.lead.handingOver, c.lead.unconfirmed = false, 0
+	c.lead.admitting = Admission{}
 }
 
 // activate makes a leader active when its history is on a quorum and applied here.
 func (c *Core) activate() {
-	if c.status.Role != SyncingLeader || c.committed < c.marker || c.applied < c.marker {
+	if c.status.Role != SyncingLeader || c.log.committed < c.lead.marker || c.log.applied < c.lead.marker {
 		return
 	}
-	c.setStatus(Status{Role: Leading, Epoch: c.epoch, Leader: c.opt.ID, Reason: "a quorum has its history"})
+	c.setStatus(Status{Role: Leading, Epoch: c.lead.epoch, Leader: c.opt.ID, Reason: "a quorum has its history"})
 }
 
 // tickLeader runs the leader's periodic work.
 func (c *Core) tickLeader() {
 	c.renewLease()
-	if c.now >= c.nextPing {
-		c.nextPing = c.now + c.opt.Heartbeat
+	if c.now >= c.lead.nextPing {
+		c.lead.nextPing = c.now + c.opt.Heartbeat
 		c.ping(c.leaseFor)
 		c.sendCommits()
 		c.sendLead()
@@ -172,7 +172,7 @@ func (c *Core) tickLeader() {
 	if c.checkLinks(); !c.leads() {
 		return
 	}
-	if c.committed < c.marker && c.now >= c.initDeadline {
+	if c.log.committed < c.lead.marker && c.now >= c.lead.initDeadline {
 		c.look("a quorum was not synchronized in time", 1+c.jitter(c.opt.Heartbeat))
 		return
 	}
@@ -192,12 +192,12 @@ func (c *Core) tickLeader() {
 
 // ping sends a heartbeat to all learners, with the value of lease.
 func (c *Core) ping(lease func(*peer) uint32) {
-	c.pingSeq = c.stamp(c.pingSeq)
+	c.lead.pingSeq = c.stamp(c.lead.pingSeq)
 	for _, p := range c.peers {
 		if p.state == learnerNone {
 			continue
 		}
-		m := Message{Kind: MsgPing, Epoch: c.epoch, Commit: c.committed, Seq: c.pingSeq, Echo: p.pongSeq, Ms: lease(p)}
+		m := Message{Kind: MsgPing, Epoch: c.lead.epoch, Commit: c.log.committed, Seq: c.lead.pingSeq, Echo: p.pongSeq, Ms: lease(p)}
 		if gapCheckByPing.Planted() && p.state == learnerStream {
 			m.Zxid = p.next
 		}
@@ -218,12 +218,12 @@ func (c *Core) sendCommits() {
 // sendCommit sends a learner the committed zxid and the last entry sent. The message is ordered
 // among the entries.
 func (c *Core) sendCommit(p *peer) {
-	p.sentCommit = c.committed
-	c.post(p, Message{Kind: MsgCommit, Epoch: c.epoch, Commit: c.committed, Zxid: p.next})
+	p.sentCommit = c.log.committed
+	c.post(p, Message{Kind: MsgCommit, Epoch: c.lead.epoch, Commit: c.log.committed, Zxid: p.next})
 }
 
 func (c *Core) onPong(p *peer, m *Message) {
-	if !c.leads() || m.Epoch != c.epoch || p.state == learnerNone || m.Echo > c.pingSeq {
+	if !c.leads() || m.Epoch != c.lead.epoch || p.state == learnerNone || m.Echo > c.lead.pingSeq {
 		return
 	}
 	p.heardAt = c.now
@@ -235,7 +235,7 @@ func (c *Core) onPong(p *peer, m *Message) {
 	if m.Zxid != 0 {
 		c.acknowledged(p, m)
 	}
-	if c.unconfirmed != 0 && c.quorumEchoed(c.unconfirmed) {
+	if c.lead.unconfirmed != 0 && c.quorumEchoed(c.lead.unconfirmed) {
 		c.onConfirmed()
 		if !c.leads() {
 			return
@@ -247,7 +247,7 @@ func (c *Core) onPong(p *peer, m *Message) {
 // quorumEchoed reports whether a quorum has answered the heartbeat seq or a later one: this
 // server was still the leader after it sent that heartbeat.
 func (c *Core) quorumEchoed(seq uint64) bool {
-	if earlierEchoConfirms.Planted() && seq == c.pingSeq && seq > 0 {
+	if earlierEchoConfirms.Planted() && seq == c.lead.pingSeq && seq > 0 {
 		seq-- // the heartbeat before it, if that was of the same ms
 	}
 	return c.quorum(func(id SID) bool {
@@ -277,14 +277,14 @@ func (c *Core) checkLinks() {
 			return true
 		}
 		p := c.linked(id)
-		return p != nil && (p.state != learnerNone || c.renewing || p.invited) && c.counts(p)
+		return p != nil && (p.state != learnerNone || c.lead.renewing || p.invited) && c.counts(p)
 	})
 	switch {
 	case ok:
-		c.quorumLostAt = 0
-	case c.quorumLostAt == 0:
-		c.quorumLostAt = max(c.now, 1)
-	case c.now >= c.quorumLostAt+c.opt.Heartbeat:
+		c.lead.quorumLostAt = 0
+	case c.lead.quorumLostAt == 0:
+		c.lead.quorumLostAt = max(c.now, 1)
+	case c.now >= c.lead.quorumLostAt+c.opt.Heartbeat:
 		c.look("lost the links to a quorum", 1+c.jitter(c.opt.Heartbeat/4))
 	}
 }
@@ -292,8 +292,8 @@ func (c *Core) checkLinks() {
 // requireConfirmation makes a quorum confirm this leader before it commits or proposes anything more.
 func (c *Core) requireConfirmation() {
 	c.ping(noLease)
-	c.unconfirmed = c.pingSeq
-	if c.quorumEchoed(c.unconfirmed) { // no other server is needed
+	c.lead.unconfirmed = c.lead.pingSeq
+	if c.quorumEchoed(c.lead.unconfirmed) { // no other server is needed
 		c.onConfirmed()
 	}
 }
@@ -314,10 +314,10 @@ var (
 // are admitted if they follow; otherwise a single voter could never get others.
 func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	z, ok := c.NextZxid()
-	if !ok || c.committed < c.marker || c.standalone {
+	if !ok || c.log.committed < c.lead.marker || c.standalone {
 		return 0, ErrNotLeading
 	}
-	pending := len(c.pending) > 0
+	pending := len(c.log.pending) > 0
 	pending = pending && !secondChange.Planted()
 	if pending {
 		return 0, ErrMembersPending
@@ -325,11 +325,11 @@ func (c *Core) ProposeMembers(m Members) (jute.Zxid, error) {
 	m.Version, m.TimeMs = z, c.wall
 	if err := c.checkMembers(&m); err != nil {
 		if err != ErrBadMembers {
-			c.refusedMembers = m
+			c.lead.refusedMembers = m
 		}
 		return 0, err
 	}
-	c.append(Entry{Zxid: z, Prev: c.appended, Type: EntryMembers, Data: m.Append(nil)})
+	c.append(Entry{Zxid: z, Prev: c.log.appended, Type: EntryMembers, Data: m.Append(nil)})
 	c.refresh()
 	return z, nil
 }
@@ -366,7 +366,7 @@ func (c *Core) Ready(id SID) bool {
 	}
 	p := c.linked(id)
 	return p != nil && p.synced && c.reliesOn(p) && c.now < p.echoedAt+3*c.opt.Heartbeat &&
-		p.next >= c.committed && p.inflightBytes < c.opt.WindowBytes/2
+		p.next >= c.log.committed && p.inflightBytes < c.opt.WindowBytes/2
 }
 
 // Silent returns for how many ms this leader has heard nothing of a server: since its last
@@ -375,7 +375,7 @@ func (c *Core) Silent(id SID) uint64 {
 	if id == c.opt.ID {
 		return 0
 	}
-	heard := c.ledAt
+	heard := c.lead.ledAt
 	if p := c.peer(id); p != nil {
 		heard = max(heard, p.echoedAt)
 	}

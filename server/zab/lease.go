@@ -55,7 +55,7 @@ func (c *Core) LongestLease() uint64 {
 }
 
 // Beat returns the newest heartbeat that this learner has received from its leader.
-func (c *Core) Beat() uint64 { return c.beat }
+func (c *Core) Beat() uint64 { return c.following.beat }
 
 // BeatTime returns when this leader sent a heartbeat, or a slightly earlier time, in ms on
 // the clock of Tick.
@@ -93,6 +93,6 @@ func noLease(*peer) uint32 { return 0 }
 // extendLease extends this learner's lease by what the leader sent.
 func (c *Core) extendLease(m *Message) {
 	if m.Ms != 0 {
-		c.lease = max(c.lease, stampTime(min(m.Echo, c.pongSeq))+uint64(m.Ms))
+		c.lease = max(c.lease, stampTime(min(m.Echo, c.following.pongSeq))+uint64(m.Ms))
 	}
 }

@@ -30,7 +30,7 @@ func TestTwoSnapshots(t *testing.T) {
 		state := one.state.Clone()
 		state.skipTo(l.core.LastZxid() + 10*(i+1))
 		one.core.requestSync(one.core.peer(l.id), "test")
-		m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: uint64(7 + i), Boot: one.core.opt.Boot, Nonce: one.core.nonce}
+		m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: uint64(7 + i), Boot: one.core.opt.Boot, Nonce: one.core.vote.nonce}
 		one.core.Recv(l.id, one.links[l.id], &m)
 		one.core.SnapshotReceived(l.id, uint64(7+i), SnapInfo{Zxid: state.Zxid, State: state})
 		one.core.Take(&one.out)
@@ -41,7 +41,7 @@ func TestTwoSnapshots(t *testing.T) {
 			t.Errorf("batch %d: %v", seq, err)
 		}
 	}
-	if one.core.durable != one.core.appended {
-		t.Errorf("durable is %v, the last is %v", one.core.durable, one.core.appended)
+	if one.core.log.durable != one.core.log.appended {
+		t.Errorf("durable is %v, the last is %v", one.core.log.durable, one.core.log.appended)
 	}
 }

@@ -31,10 +31,10 @@ import (
 func (c *Core) members() *Members {
 	switch {
 	case fileDecides.Planted():
-	case c.settled.Members != nil:
-		return c.settled.Members
-	case len(c.pending) > 0:
-		return &c.pending[0].Members
+	case c.log.settled.Members != nil:
+		return c.log.settled.Members
+	case len(c.log.pending) > 0:
+		return &c.log.pending[0].Members
 	}
 	return &c.opt.Members
 }
@@ -44,8 +44,8 @@ func (c *Core) members() *Members {
 // not change them.
 func (c *Core) Lists() (settled, newest *Members) {
 	settled = c.members()
-	if n := len(c.pending); n > 0 {
-		return settled, &c.pending[n-1].Members
+	if n := len(c.log.pending); n > 0 {
+		return settled, &c.log.pending[n-1].Members
 	}
 	return settled, settled
 }
@@ -53,7 +53,7 @@ func (c *Core) Lists() (settled, newest *Members) {
 // agreed reports whether the lists allow a server to count: the history decides, or both
 // files have the same list.
 func (c *Core) agreed(p *peer) bool {
-	same := c.anchored() || p.sameFile
+	same := c.log.anchored() || p.sameFile
 	return same || filesNotCompared.Planted()
 }
 
@@ -63,8 +63,8 @@ func (c *Core) voter(id SID) bool {
 	if c.members().Voter(id) {
 		return true
 	}
-	for i := range c.pending {
-		if c.pending[i].Voter(id) {
+	for i := range c.log.pending {
+		if c.log.pending[i].Voter(id) {
 			return true
 		}
 	}
@@ -75,7 +75,7 @@ func (c *Core) voter(id SID) bool {
 // their files may form a quorum of that list. A server counts as one of them unless it is
 // known to have this list or a third one.
 func (c *Core) otherListMayDecide() bool {
-	if c.anchored() {
+	if c.log.anchored() {
 		return false
 	}
 	if filesNotCompared.Planted() {
@@ -98,7 +98,7 @@ func (c *Core) otherListMayDecide() bool {
 // awaitsUnheardVoter reports whether to wait for a voter of the file that has not been heard of since
 // the start: its list may differ, or it may have data.
 func (c *Core) awaitsUnheardVoter() bool {
-	if c.anchored() || c.now >= c.opt.ElectionTimeout {
+	if c.log.anchored() || c.now >= c.opt.ElectionTimeout {
 		return false
 	}
 	return slices.ContainsFunc(c.opt.Members.List, func(m Member) bool {
@@ -110,20 +110,20 @@ func (c *Core) awaitsUnheardVoter() bool {
 // mayCount reports whether a server could count by its data: either there is no ensemble
 // yet, or the ensemble has admitted the server.
 func (c *Core) mayCount(id SID) bool {
-	return !c.tip.Seeded() || slices.ContainsFunc(c.tip.Admitted, func(a Admission) bool { return a.Server == id })
+	return !c.log.tip.Seeded() || slices.ContainsFunc(c.log.tip.Admitted, func(a Admission) bool { return a.Server == id })
 }
 
 // quorum reports whether the servers for which in is true are a quorum in each list in
 // force.
 func (c *Core) quorum(in func(SID) bool) bool {
-	if oneConfigQuorum.Planted() && len(c.pending) > 0 {
-		return c.pending[len(c.pending)-1].Quorum(in)
+	if oneConfigQuorum.Planted() && len(c.log.pending) > 0 {
+		return c.log.pending[len(c.log.pending)-1].Quorum(in)
 	}
 	if !c.members().Quorum(in) {
 		return false
 	}
-	for i := range c.pending {
-		if !c.pending[i].Quorum(in) {
+	for i := range c.log.pending {
+		if !c.log.pending[i].Quorum(in) {
 			return false
 		}
 	}
@@ -134,7 +134,7 @@ func (c *Core) quorum(in func(SID) bool) bool {
 func (c *Core) listStatus(s *Status) {
 	settled, newest := c.Lists()
 	s.List, s.Settled = newest.Version, 0
-	if c.settled.Members != nil {
+	if c.log.settled.Members != nil {
 		s.Settled = settled.Version
 	}
 	s.FileDiffers = !newest.Commanded && !newest.Same(&c.opt.Members)
@@ -148,7 +148,7 @@ func (c *Core) listStatus(s *Status) {
 
 // reportList reports, once, what a newly committed list means for this server.
 func (c *Core) reportList() {
-	list := c.settled.Members
+	list := c.log.settled.Members
 	if c.standalone || list == nil || list.Version == c.reportedList {
 		return
 	}
@@ -182,7 +182,7 @@ func (c *Core) reportList() {
 // linked.
 func (c *Core) tickMembers() {
 	file := &c.opt.Members
-	if len(c.pending) > 0 || c.committed < c.marker || c.members().Commanded || c.members().Same(file) {
+	if len(c.log.pending) > 0 || c.log.committed < c.lead.marker || c.members().Commanded || c.members().Same(file) {
 		return
 	}
 	has := func(id SID) bool {
@@ -194,9 +194,9 @@ func (c *Core) tickMembers() {
 	if !both {
 		return
 	}
-	if !c.refusedMembers.Same(file) {
+	if !c.lead.refusedMembers.Same(file) {
 		c.event(Info, 0, fmt.Sprintf("the configuration files of a majority have the members %v instead of %v: the ensemble is going to change to them", file, c.members()))
-		c.refusedMembers = *file
+		c.lead.refusedMembers = *file
 	}
 	for _, p := range c.peers {
 		if file.Voter(p.id) && has(p.id) && !c.Ready(p.id) {
@@ -210,7 +210,7 @@ func (c *Core) tickMembers() {
 
 // proposedList returns the list that a new marker has to carry, nil for none.
 func (c *Core) proposedList() *Members {
-	anchored := c.anchored()
+	anchored := c.log.anchored()
 	anchored = anchored && !markerReplacesList.Planted()
 	anchored = anchored || markerWithoutList.Planted()
 	if anchored {
@@ -222,8 +222,8 @@ func (c *Core) proposedList() *Members {
 
 // listVersion returns the version of the committed list, 0 for none.
 func (c *Core) listVersion() jute.Zxid {
-	if c.settled.Members == nil {
+	if c.log.settled.Members == nil {
 		return 0
 	}
-	return c.settled.Members.Version
+	return c.log.settled.Members.Version
 }

@@ -375,7 +375,7 @@ func (s *server) take() {
 			s.unlink(o)
 		}
 	}
-	if !s.noApply && s.core.applied < s.state.Zxid {
+	if !s.noApply && s.core.log.applied < s.state.Zxid {
 		s.core.Applied(s.state.Zxid)
 		s.take()
 	}
@@ -704,7 +704,7 @@ func (n *network) dump() string {
 		}
 		st := s.core.Status()
 		b = fmt.Appendf(b, "%d %v epoch %d leader %d last %v durable %v committed %v applied %v promise %d to %d %s (%s)\n", s.id, roleNames[st.Role], st.Epoch, st.Leader,
-			s.core.appended, s.core.durable, s.core.committed, s.core.applied, s.core.promise.Epoch, s.core.promise.To, st.NotCounted, st.Reason)
+			s.core.log.appended, s.core.log.durable, s.core.log.committed, s.core.log.applied, s.core.promise.Epoch, s.core.promise.To, st.NotCounted, st.Reason)
 	}
 	return string(b)
 }

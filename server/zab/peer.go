@@ -98,8 +98,8 @@ func (c *Core) counts(p *peer) bool {
 	if p.oldCopy || !c.agreed(p) {
 		return false
 	}
-	if c.tip.Seeded() {
-		return c.admits(Admission{p.id, p.incarnation})
+	if c.log.tip.Seeded() {
+		return c.log.admits(Admission{p.id, p.incarnation})
 	}
 	return !p.seeded && !p.damaged
 }
@@ -112,9 +112,9 @@ func (c *Core) notCountedReason() string {
 	switch {
 	case c.standalone:
 		return ""
-	case c.tip.Seeded():
+	case c.log.tip.Seeded():
 		switch {
-		case c.admits(Admission{c.opt.ID, c.incarnation}):
+		case c.log.admits(Admission{c.opt.ID, c.incarnation}):
 			return ""
 		case c.disowned:
 			return "on an old copy of its data, and not admitted again yet"
@@ -155,28 +155,28 @@ func (c *Core) noteState(p *peer, m *Message) {
 // both have an entry, they are equal up to it. After a restart with an old hint, a server
 // without a leader may need that to know which servers count.
 func (c *Core) takeCommit(m *Message) {
-	ours := m.Cluster != (ID{}) && m.Cluster == c.tip.Init.Cluster
-	if !ours || c.leads() || c.follows() || m.Commit <= c.committed || !c.tip.contains(m.Commit) {
+	ours := m.Cluster != (ID{}) && m.Cluster == c.log.tip.Init.Cluster
+	if !ours || c.leads() || c.follows() || m.Commit <= c.log.committed || !c.log.tip.contains(m.Commit) {
 		return
 	}
-	if c.commit(m.Commit) {
-		c.hintTo = c.committed
+	if c.log.commit(m.Commit) {
+		c.hintTo = c.log.committed
 		c.refresh()
 	}
 }
 
 // selfFlags returns the flags that describe this server.
 func (c *Core) selfFlags() (f uint16) {
-	if c.tip.Seeded() {
+	if c.log.tip.Seeded() {
 		f |= FlagSeeded
 	}
-	if c.damaged && !(c.tip.Seeded() && c.selfCounts()) {
+	if c.damaged && !(c.log.tip.Seeded() && c.selfCounts()) {
 		f |= FlagDamaged
 	}
 	if c.selfCounts() {
 		f |= FlagCounts
 	}
-	if c.anchored() {
+	if c.log.anchored() {
 		f |= FlagAnchored
 	}
 	return f
@@ -190,7 +190,7 @@ func (c *Core) post(p *peer, m Message) {
 	switch m.Kind {
 	case MsgAppend, MsgAck, MsgCommit:
 	default:
-		m.Cluster = c.settled.Init.Cluster
+		m.Cluster = c.log.settled.Init.Cluster
 	}
 	c.send = append(c.send, Outgoing{To: p.id, Gen: p.gen, Msg: m})
 }

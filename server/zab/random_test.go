@@ -189,6 +189,6 @@ func (n *network) coldStart() {
 func (n *network) expendable(s *server) bool {
 	l := n.leader()
 	return l != nil && l.core.quorum(func(id SID) bool {
-		return id != s.id && l.core.settled.Admits(id, n.server(id).incarnation) && n.server(id).state.Admits(id, n.server(id).incarnation)
+		return id != s.id && l.core.log.settled.Admits(id, n.server(id).incarnation) && n.server(id).state.Admits(id, n.server(id).incarnation)
 	})
 }

@@ -39,7 +39,7 @@ func (c *Core) ReadIndex(id uint64) {
 	case c.status.Role == Leading:
 		c.ask(question{id: id})
 	case c.status.Role == Following:
-		c.forward = append(c.forward, id)
+		c.barriers.forward = append(c.barriers.forward, id)
 	default:
 		c.reads = append(c.reads, ReadResult{ID: id})
 	}
@@ -47,18 +47,18 @@ func (c *Core) ReadIndex(id uint64) {
 
 // ask queues a question at the leader.
 func (c *Core) ask(q question) {
-	q.index = c.committed
+	q.index = c.log.committed
 	decides := c.standalone
 	decides = decides || readWithoutRound.Planted()
 	if decides {
 		c.answer(q, true)
 		return
 	}
-	if readRoundTooEarly.Planted() && c.readRound != 0 {
-		c.inRound = append(c.inRound, q)
+	if readRoundTooEarly.Planted() && c.barriers.readRound != 0 {
+		c.barriers.inRound = append(c.barriers.inRound, q)
 		return
 	}
-	c.asked = append(c.asked, q)
+	c.barriers.asked = append(c.barriers.asked, q)
 }
 
 func (c *Core) answer(q question, ok bool) {
@@ -75,7 +75,7 @@ func (c *Core) answer(q question, ok bool) {
 	if earlier {
 		return // the question was of an earlier link, perhaps of an earlier process that numbered its questions alike
 	}
-	m := Message{Kind: MsgReadIndexResp, Epoch: c.epoch, Seq: q.id, Commit: q.index}
+	m := Message{Kind: MsgReadIndexResp, Epoch: c.lead.epoch, Seq: q.id, Commit: q.index}
 	if ok {
 		m.Flags = FlagGranted
 	}
@@ -84,31 +84,31 @@ func (c *Core) answer(q question, ok bool) {
 
 // startReadRound sends a heartbeat for the waiting questions.
 func (c *Core) startReadRound() {
-	if len(c.asked) == 0 || c.readRound != 0 || c.status.Role != Leading {
+	if len(c.barriers.asked) == 0 || c.barriers.readRound != 0 || c.status.Role != Leading {
 		return
 	}
-	c.asked, c.inRound = c.inRound[:0], c.asked
+	c.barriers.asked, c.barriers.inRound = c.barriers.inRound[:0], c.barriers.asked
 	c.ping(noLease)
-	c.readRound = c.pingSeq
+	c.barriers.readRound = c.lead.pingSeq
 	c.finishReadRound()
 }
 
 // finishReadRound answers when a quorum has confirmed the heartbeat.
 func (c *Core) finishReadRound() {
-	if c.readRound == 0 || !c.quorumEchoed(c.readRound) {
+	if c.barriers.readRound == 0 || !c.quorumEchoed(c.barriers.readRound) {
 		return
 	}
-	c.readRound = 0
-	for _, q := range c.inRound {
+	c.barriers.readRound = 0
+	for _, q := range c.barriers.inRound {
 		c.answer(q, true)
 	}
-	c.inRound = c.inRound[:0]
+	c.barriers.inRound = c.barriers.inRound[:0]
 	c.startReadRound()
 }
 
 func (c *Core) onReadIndex(p *peer, m *Message) {
 	q := question{peer: p.id, gen: p.gen, id: m.Seq}
-	if c.status.Role != Leading || m.Epoch != c.epoch {
+	if c.status.Role != Leading || m.Epoch != c.lead.epoch {
 		c.answer(q, false)
 		return
 	}
@@ -117,26 +117,26 @@ func (c *Core) onReadIndex(p *peer, m *Message) {
 
 // sendReadIndex asks the leader, once for all questions since the last call.
 func (c *Core) sendReadIndex() {
-	if len(c.forward) == 0 {
+	if len(c.barriers.forward) == 0 {
 		return
 	}
 	p := c.linked(c.status.Leader)
 	if p == nil {
 		return // about to look for another leader
 	}
-	c.batches++
-	c.forwards = append(c.forwards, forwarded{c.batches, c.forward, c.now})
-	c.forward = nil
-	c.post(p, Message{Kind: MsgReadIndex, Epoch: c.epoch, Seq: c.batches})
+	c.barriers.batches++
+	c.barriers.forwards = append(c.barriers.forwards, forwarded{c.barriers.batches, c.barriers.forward, c.now})
+	c.barriers.forward = nil
+	c.post(p, Message{Kind: MsgReadIndex, Epoch: c.lead.epoch, Seq: c.barriers.batches})
 }
 
 func (c *Core) onReadIndexResp(p *peer, m *Message) {
 	if !c.isLeader(p) {
 		return
 	}
-	for i := range c.forwards {
-		if f := c.forwards[i]; f.batch == m.Seq {
-			c.forwards = append(c.forwards[:i], c.forwards[i+1:]...)
+	for i := range c.barriers.forwards {
+		if f := c.barriers.forwards[i]; f.batch == m.Seq {
+			c.barriers.forwards = append(c.barriers.forwards[:i], c.barriers.forwards[i+1:]...)
 			c.resolve(f.ids, m.Flags&FlagGranted != 0, m.Commit)
 			return
 		}
@@ -154,23 +154,23 @@ func (c *Core) resolve(ids []uint64, ok bool, index jute.Zxid) {
 
 // tickReads fails questions whose answer must have been lost.
 func (c *Core) tickReads() {
-	for len(c.forwards) > 0 && c.now >= c.forwards[0].at+c.opt.ElectionTimeout {
-		c.resolve(c.forwards[0].ids, false, 0)
-		c.forwards = c.forwards[1:]
+	for len(c.barriers.forwards) > 0 && c.now >= c.barriers.forwards[0].at+c.opt.ElectionTimeout {
+		c.resolve(c.barriers.forwards[0].ids, false, 0)
+		c.barriers.forwards = c.barriers.forwards[1:]
 	}
 }
 
 // failReads fails all open questions when the role ends.
 func (c *Core) failReads() {
-	for _, list := range [...][]question{c.inRound, c.asked} {
+	for _, list := range [...][]question{c.barriers.inRound, c.barriers.asked} {
 		for _, q := range list {
 			q.index = 0
 			c.answer(q, false)
 		}
 	}
-	for _, f := range c.forwards {
+	for _, f := range c.barriers.forwards {
 		c.resolve(f.ids, false, 0)
 	}
-	c.resolve(c.forward, false, 0)
-	c.inRound, c.asked, c.forwards, c.forward, c.readRound = c.inRound[:0], c.asked[:0], nil, nil, 0
+	c.resolve(c.barriers.forward, false, 0)
+	c.barriers.inRound, c.barriers.asked, c.barriers.forwards, c.barriers.forward, c.barriers.readRound = c.barriers.inRound[:0], c.barriers.asked[:0], nil, nil, 0
 }

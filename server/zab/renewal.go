@@ -15,8 +15,8 @@ const (
 // case the stray can follow again only when the leader's epoch is higher still.
 func (c *Core) onHigherPromise(p *peer) {
 	c.stopLearner(p)
-	if c.renewTo < p.promise {
-		c.renewTo = p.promise
+	if c.lead.renewTo < p.promise {
+		c.lead.renewTo = p.promise
 	}
 	c.checkLinks()
 }
@@ -25,34 +25,34 @@ func (c *Core) onHigherPromise(p *peer) {
 // higher epoch and continues after a new marker. Learners keep their role and their
 // clients.
 func (c *Core) tickRenewal() {
-	if c.renewing {
+	if c.lead.renewing {
 		switch {
-		case c.now >= c.deadline:
+		case c.now >= c.vote.deadline:
 			c.look("a quorum did not promise the new epoch in time", 1+c.jitter(c.opt.Heartbeat))
-		case c.now >= c.resendAt:
+		case c.now >= c.vote.resendAt:
 			c.sendNewEpochs()
 		}
 		return
 	}
-	if c.handingOver || c.committed < c.marker || c.quorumLostAt != 0 || c.unconfirmed != 0 {
+	if c.lead.handingOver || c.log.committed < c.lead.marker || c.lead.quorumLostAt != 0 || c.lead.unconfirmed != 0 {
 		return
 	}
-	full := c.appended.Counter() >= renewalCounter
+	full := c.log.appended.Counter() >= renewalCounter
 	full = full && !counterWraps.Planted()
-	stuck := c.renewTo > c.promise.Epoch && (!c.renewed || c.now >= c.lastRenewal+c.opt.RenewInterval)
+	stuck := c.lead.renewTo > c.promise.Epoch && (!c.lead.renewed || c.now >= c.lead.lastRenewal+c.opt.RenewInterval)
 	if full || stuck {
 		c.renew()
 	}
 }
 
 func (c *Core) renew() {
-	e := max(c.nextEpoch(), c.renewTo+1)
+	e := max(c.nextEpoch(), c.lead.renewTo+1)
 	if e > maxEpoch {
 		c.event(Error, 0, fmt.Sprintf("no epochs are left: the highest is %d", e-1))
-		c.renewTo = 0
+		c.lead.renewTo = 0
 		return
 	}
-	c.event(Info, 0, fmt.Sprintf("renews its epoch: %d instead of %d", e, c.epoch))
-	c.renewing, c.renewed, c.lastRenewal, c.renewTo = true, true, c.now, 0
+	c.event(Info, 0, fmt.Sprintf("renews its epoch: %d instead of %d", e, c.lead.epoch))
+	c.lead.renewing, c.lead.renewed, c.lead.lastRenewal, c.lead.renewTo = true, true, c.now, 0
 	c.askPromises(e)
 }

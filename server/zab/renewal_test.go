@@ -56,7 +56,7 @@ func TestStoppedLeader(t *testing.T) {
 	l.frozen = true
 	n.run(600)
 	l.frozen = false
-	n.until(20, "it notices", func() bool { return l.core.unconfirmed != 0 })
+	n.until(20, "it notices", func() bool { return l.core.lead.unconfirmed != 0 })
 	if l.propose("a") {
 		t.Error("proposes although it may have been replaced")
 	}

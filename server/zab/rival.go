@@ -30,14 +30,14 @@ type rivals struct {
 
 // onHigherEpoch handles the news of an epoch above the leader's own.
 func (c *Core) onHigherEpoch(p *peer, epoch uint32) {
-	if !c.leads() || epoch <= max(c.promise.Epoch, c.others.heard) {
+	if !c.leads() || epoch <= max(c.promise.Epoch, c.lead.others.heard) {
 		return
 	}
 	if higherEpochIgnored.Planted() {
 		return
 	}
-	c.others.heard = epoch
-	c.event(Warn, p.id, fmt.Sprintf("heard of epoch %d while leading epoch %d: confirms nothing until a majority says that this server still leads", epoch, c.epoch))
+	c.lead.others.heard = epoch
+	c.event(Warn, p.id, fmt.Sprintf("heard of epoch %d while leading epoch %d: confirms nothing until a majority says that this server still leads", epoch, c.lead.epoch))
 	c.requireConfirmation()
 }
 
@@ -47,9 +47,9 @@ func (c *Core) sendLead() {
 		if !p.up || p.state != learnerNone || p.invited {
 			continue
 		}
-		m := Message{Kind: MsgLead, Epoch: c.epoch, Zxid: c.listVersion(), Flags: c.selfFlags()}
-		if c.others.judged && c.others.rival == p.id {
-			m.Promise = c.others.epoch
+		m := Message{Kind: MsgLead, Epoch: c.lead.epoch, Zxid: c.listVersion(), Flags: c.selfFlags()}
+		if c.lead.others.judged && c.lead.others.rival == p.id {
+			m.Promise = c.lead.others.epoch
 		}
 		c.post(p, m)
 	}
@@ -59,11 +59,11 @@ func (c *Core) sendLead() {
 func (c *Core) onLead(p *peer, m *Message) {
 	switch {
 	case c.leads() && m.Epoch > c.promise.Epoch:
-		if m.Epoch > c.others.epoch {
-			c.others = rivals{rival: p.id, epoch: m.Epoch, list: m.Zxid}
+		if m.Epoch > c.lead.others.epoch {
+			c.lead.others = rivals{rival: p.id, epoch: m.Epoch, list: m.Zxid}
 			c.onHigherEpoch(p, m.Epoch)
 		}
-	case c.leads() && m.Promise >= c.epoch && c.others.reported != p.id:
+	case c.leads() && m.Promise >= c.lead.epoch && c.lead.others.reported != p.id:
 		c.twoLeaders(p, m.Epoch, m.Zxid)
 	case m.Epoch < c.promise.Epoch && !c.isLeader(p):
 		c.refuseOld(p, m.Epoch)
@@ -74,11 +74,11 @@ func (c *Core) onLead(p *peer, m *Message) {
 
 // onConfirmed handles the confirmation of this leader by a quorum.
 func (c *Core) onConfirmed() {
-	c.unconfirmed = 0
-	if o := &c.others; o.epoch > c.epoch && !o.judged {
+	c.lead.unconfirmed = 0
+	if o := &c.lead.others; o.epoch > c.lead.epoch && !o.judged {
 		o.judged = true
 		if p := c.linked(o.rival); p != nil {
-			c.post(p, Message{Kind: MsgLead, Epoch: c.epoch, Zxid: c.listVersion(), Promise: o.epoch, Flags: c.selfFlags()})
+			c.post(p, Message{Kind: MsgLead, Epoch: c.lead.epoch, Zxid: c.listVersion(), Promise: o.epoch, Flags: c.selfFlags()})
 			c.twoLeaders(p, o.epoch, o.list)
 		}
 	}
@@ -87,13 +87,13 @@ func (c *Core) onConfirmed() {
 
 // twoLeaders handles two leaders of the same ensemble that quorums have both confirmed.
 func (c *Core) twoLeaders(p *peer, epoch uint32, list jute.Zxid) {
-	c.others.reported = p.id
+	c.lead.others.reported = p.id
 	own := c.listVersion()
 	text := fmt.Sprintf("servers %d and %d both lead this ensemble, and a majority has confirmed each: server %d leads epoch %d, with the members of %v and %v in its file; "+
 		"server %d leads epoch %d, with the members %v of %v and %v in its file. Each may have confirmed writes that the other does not have. "+
 		"Find out which data is to be kept before you remove any",
-		c.opt.ID, p.id, p.id, epoch, list, &p.file, c.opt.ID, c.epoch, c.members(), own, &c.opt.Members)
-	if own < list || own == list && c.epoch < epoch {
+		c.opt.ID, p.id, p.id, epoch, list, &p.file, c.opt.ID, c.lead.epoch, c.members(), own, &c.opt.Members)
+	if own < list || own == list && c.lead.epoch < epoch {
 		c.halt(text)
 		return
 	}

@@ -371,7 +371,7 @@ func (s *stage) inject(args []string) (string, error) {
 			m.Prev = jute.Zxid(number(value)) - 1
 			m.Entries = []Entry{{Zxid: m.Prev + 1, Prev: m.Prev, Data: []byte("injected")}}
 		case "fresh":
-			m.Nonce, m.Boot = to.core.nonce, to.core.opt.Boot
+			m.Nonce, m.Boot = to.core.vote.nonce, to.core.opt.Boot
 		case "established":
 			m.Flags |= FlagEstablished
 		case "seeded":

@@ -203,7 +203,7 @@ func (c *Core) dropShortest(server SID) bool {
 			continue
 		}
 		count++
-		if !c.tip.Admits(server, s.Incarnation) && (shortest < 0 || s.Position < t.Sightings[shortest].Position) {
+		if !c.log.tip.Admits(server, s.Incarnation) && (shortest < 0 || s.Position < t.Sightings[shortest].Position) {
 			shortest = i
 		}
 	}
@@ -270,8 +270,8 @@ func (c *Core) onDoubt(p *peer, m *Message) {
 		return // the operator knows; the next introduction tells the other server
 	}
 	seen := fmt.Sprintf("has seen a later state of its log, at record %d", m.Seq)
-	if m.Zxid > c.appended {
-		seen = fmt.Sprintf("has seen it acknowledge %v, and its history ends at %v", m.Zxid, c.appended)
+	if m.Zxid > c.log.appended {
+		seen = fmt.Sprintf("has seen it acknowledge %v, and its history ends at %v", m.Zxid, c.log.appended)
 	}
 	c.event(Error, p.id, "the data of this server is an old copy: the other server "+seen+". "+
 		"It has no vote until a leader has brought it up to date and it is admitted again, which happens by itself while a majority of the others is up. "+
@@ -286,13 +286,13 @@ func (c *Core) onDoubt(p *peer, m *Message) {
 // acceptOldData restores the incarnation under which the ensemble has admitted this server,
 // as far as its data shows.
 func (c *Core) acceptOldData() {
-	i := slices.IndexFunc(c.tip.Admitted, func(a Admission) bool { return a.Server == c.opt.ID })
+	i := slices.IndexFunc(c.log.tip.Admitted, func(a Admission) bool { return a.Server == c.opt.ID })
 	if i < 0 {
 		c.event(Warn, 0, "--accept-old-data has no effect: no ensemble has ever admitted the data of this server")
 		return
 	}
 	c.event(Warn, 0, "the operator vouches for the data of this server (--accept-old-data): it counts, although it may have forgotten what it confirmed")
-	if a := c.tip.Admitted[i]; a.Incarnation != c.incarnation || c.damaged {
+	if a := c.log.tip.Admitted[i]; a.Incarnation != c.incarnation || c.damaged {
 		c.incarnation, c.damaged = a.Incarnation, false
 		c.unpersisted = append(c.unpersisted, LogOp{Kind: LogIncarnation, Incarnation: c.incarnation})
 	}
@@ -329,7 +329,7 @@ func (c *Core) writeNotes() {
 // lack the end of the history.
 func (c *Core) outdated(s Sighting) bool {
 	p := c.peer(s.Server)
-	return p != nil && p.incarnation != s.Incarnation && c.tip.Admits(s.Server, p.incarnation)
+	return p != nil && p.incarnation != s.Incarnation && c.log.tip.Admits(s.Server, p.incarnation)
 }
 
 // position returns the number of durable records of this server's log, or 0 if the log is

@@ -47,7 +47,7 @@ func TestSnapshotBehindCommonPoint(t *testing.T) {
 	l.frozen = true
 	last := one.last()
 	one.core.requestSync(one.core.peer(l.id), "test")
-	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: last, Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.nonce}
+	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: last, Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.vote.nonce}
 	one.core.Recv(l.id, one.links[l.id], &m)
 	one.core.SnapshotReceived(l.id, 7, *old)
 	one.take()
@@ -70,14 +70,14 @@ func TestQueuedSnapshot(t *testing.T) {
 	l.propose("a")
 	n.run(100)
 	l.core.LogPurged(l.state.Zxid, 0)
-	l.core.entries = cache{}
+	l.core.log.entries = cache{}
 	n.fsync = 100
 	for _, s := range late {
 		s.start()
 	}
 	n.until(500, "one is queued", func() bool {
 		p := l.core.peer(late[2].id)
-		return p.state == learnerQueued && late[2].core.snapToken != 0
+		return p.state == learnerQueued && late[2].core.following.snapToken != 0
 	})
 	late[0].crash()
 	late[1].crash()
@@ -107,7 +107,7 @@ func TestUnwantedSnapshots(t *testing.T) {
 	}
 	unwanted(l.id, 7)
 	one.core.requestSync(one.core.peer(l.id), "test")
-	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.nonce}
+	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.vote.nonce}
 	one.core.Recv(l.id, one.links[l.id], &m)
 	if from, token := one.core.WantsSnapshot(); from != l.id || token != 7 {
 		t.Errorf("wants snapshot %d of server %d, not 7 of server %d", token, from, l.id)
@@ -132,7 +132,7 @@ func TestNoServiceOverASnapshot(t *testing.T) {
 	n.serve()
 	one, l := n.server(1), n.leader()
 	one.core.requestSync(one.core.peer(l.id), "test")
-	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.nonce}
+	m := Message{Kind: MsgSync, Flags: FlagSnapshot, Epoch: 1, Zxid: one.core.LastZxid(), Seq: 7, Boot: one.core.opt.Boot, Nonce: one.core.vote.nonce}
 	one.core.Recv(l.id, one.links[l.id], &m)
 	if role := one.core.Status().Role; role != SyncingFollower {
 		t.Errorf("a server that waits for a snapshot is %v", role)

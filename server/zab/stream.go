@@ -83,11 +83,11 @@ func (c *Core) onFollow(p *peer, m *Message) {
 	}
 	p.heardAt = c.now
 	switch {
-	case c.renewing:
+	case c.lead.renewing:
 	case p.summary.later(m): // the work under way for the later summary is not cancelled
 	case m.Promise > c.promise.Epoch:
 		c.onHigherPromise(p)
-	case m.Promise == c.epoch && m.Leader == c.opt.ID:
+	case m.Promise == c.lead.epoch && m.Leader == c.opt.ID:
 		c.answerSummary(p, m)
 	default:
 		if !c.sendingSnapshot(p, m.Zxid, m.Epochs) {
@@ -134,7 +134,7 @@ func (c *Core) synchronize(p *peer) {
 // epoch, so the server may do so even if it promised it to another.
 func (c *Core) inviteLearner(p *peer) {
 	p.invited = true
-	c.post(p, Message{Kind: MsgNewEpoch, Epoch: c.epoch, Promise: c.since, Zxid: c.appended, Flags: FlagEstablished | c.selfFlags()})
+	c.post(p, Message{Kind: MsgNewEpoch, Epoch: c.lead.epoch, Promise: c.lead.since, Zxid: c.log.appended, Flags: FlagEstablished | c.selfFlags()})
 }
 
 // startSync decides how to bring a learner up to date, and sets the cursor in the same
@@ -146,7 +146,7 @@ func (c *Core) startSync(p *peer) {
 	p.match, p.snapAt, p.delivered = 0, 0, false
 	p.echoedAt, p.heardAt, p.pongSeq, p.leasedSeq = c.now, c.now, 0, 0
 	p.progressAt = c.now
-	at := commonPoint(c.tip.Epochs, s.epochs)
+	at := commonPoint(c.log.tip.Epochs, s.epochs)
 	oldCopy := at < p.acked && p.by != p.boot && p.start != 0
 	oldCopy = oldCopy && !oldCopyTrusted.Planted()
 	if oldCopy {
@@ -158,23 +158,23 @@ func (c *Core) startSync(p *peer) {
 	}
 	p.state, p.next, p.common = learnerStream, at, at
 	if c.needsSnapshot(at) {
-		c.nonces++
-		p.token = max(c.opt.Boot+c.nonces, 1) // distinct from those of an earlier process
+		c.vote.nonces++
+		p.token = max(c.opt.Boot+c.vote.nonces, 1) // distinct from those of an earlier process
 		p.state, p.since = learnerQueued, c.now
 	}
-	p.sentCommit = c.committed
+	p.sentCommit = c.log.committed
 	if !c.voter(p.id) {
-		p.next = min(p.next, c.committed)
+		p.next = min(p.next, c.log.committed)
 	}
 	c.sendSync(p)
-	c.post(p, Message{Kind: MsgPing, Epoch: c.epoch, Commit: c.committed, Seq: c.pingSeq})
+	c.post(p, Message{Kind: MsgPing, Epoch: c.lead.epoch, Commit: c.log.committed, Seq: c.lead.pingSeq})
 	c.startSnapshots()
 }
 
 // sendSync tells a learner where its stream begins.
 func (c *Core) sendSync(p *peer) {
-	m := Message{Kind: MsgSync, Epoch: c.epoch, Zxid: p.common, Boot: p.summary.boot, Nonce: p.summary.nonce, Commit: c.committed}
-	if e := c.entries.find(p.common); e != nil {
+	m := Message{Kind: MsgSync, Epoch: c.lead.epoch, Zxid: p.common, Boot: p.summary.boot, Nonce: p.summary.nonce, Commit: c.log.committed}
+	if e := c.log.entries.find(p.common); e != nil {
 		m.CRC, m.Flags = e.crc(), FlagCRC
 	}
 	if p.state != learnerStream {
@@ -193,20 +193,20 @@ const smallLog = 64 << 20
 // acknowledgements after it may have been counted, and the learner would lack these entries
 // until they were sent again.
 func (c *Core) needsSnapshot(z jute.Zxid) bool {
-	if _, ok := c.entries.after(z); ok || z == c.appended {
+	if _, ok := c.log.entries.after(z); ok || z == c.log.appended {
 		return false
 	}
-	if z < c.logStart {
+	if z < c.log.logStart {
 		return true
 	}
-	if c.snapZxid < z {
+	if c.log.snapZxid < z {
 		return false
 	}
-	bytes := float64(c.logBytes)
-	if e := z.Epoch(); e == c.logStart.Epoch() && e == c.appended.Epoch() && c.appended > c.logStart {
-		bytes *= float64(c.appended-z) / float64(c.appended-c.logStart)
+	bytes := float64(c.log.logBytes)
+	if e := z.Epoch(); e == c.log.logStart.Epoch() && e == c.log.appended.Epoch() && c.log.appended > c.log.logStart {
+		bytes *= float64(c.log.appended-z) / float64(c.log.appended-c.log.logStart)
 	}
-	return bytes > smallLog && bytes > float64(c.snapBytes)/3 && c.snapBytes > 0
+	return bytes > smallLog && bytes > float64(c.log.snapBytes)/3 && c.log.snapBytes > 0
 }
 
 // startSnapshots begins to send queued snapshots, to voters first, and then to who has waited longest. If
@@ -222,7 +222,7 @@ func (c *Core) startSnapshots() {
 			return
 		}
 		next.state, next.since, next.progressAt = learnerSnapshot, c.now, c.now
-		c.sendSnap = append(c.sendSnap, SnapSend{Peer: next.id, Gen: next.gen, AtLeast: max(c.logStart, next.next), Token: next.token})
+		c.sendSnap = append(c.sendSnap, SnapSend{Peer: next.id, Gen: next.gen, AtLeast: max(c.log.logStart, next.next), Token: next.token})
 	}
 }
 
@@ -347,12 +347,12 @@ func (c *Core) restartSync(p *peer) {
 func (c *Core) askAgain(p *peer) {
 	c.stopLearner(p)
 	p.invited = true
-	c.post(p, Message{Kind: MsgRejoin, Epoch: c.epoch, Leader: c.opt.ID})
+	c.post(p, Message{Kind: MsgRejoin, Epoch: c.lead.epoch, Leader: c.opt.ID})
 }
 
 // feedLearners sends entries that are due to all learners.
 func (c *Core) feedLearners() {
-	if !c.leads() || c.renewing {
+	if !c.leads() || c.lead.renewing {
 		return
 	}
 	for _, p := range c.peers {
@@ -365,22 +365,22 @@ func (c *Core) feedLearners() {
 // feed sends a learner entries as far as its window allows, and the committed zxid if no
 // entries carry it.
 func (c *Core) feed(p *peer) {
-	end := c.appended
+	end := c.log.appended
 	if !c.voter(p.id) {
-		end = c.committed
+		end = c.log.committed
 	}
 	for p.next < end && !p.reading && p.inflightBytes < c.opt.WindowBytes && p.room > 0 {
 		batch := min(c.opt.BatchBytes, p.room)
-		i, ok := c.entries.after(p.next)
+		i, ok := c.log.entries.after(p.next)
 		if !ok {
 			p.reading, p.readAfter = true, p.next
 			c.readLog = append(c.readLog, LogRead{Peer: p.id, Gen: p.gen, After: p.next, MaxBytes: batch})
 			break
 		}
-		entries, bytes := c.entries.run(i, end, batch)
+		entries, bytes := c.log.entries.run(i, end, batch)
 		c.sendEntries(p, entries, bytes)
 	}
-	if p.sentCommit < c.committed {
+	if p.sentCommit < c.log.committed {
 		c.sendCommit(p)
 	}
 }
@@ -403,11 +403,11 @@ func (c *Core) Progress(peer SID, gen uint64) {
 	case p == nil || p.gen != gen:
 	case c.isLeader(p):
 		c.heardFrom()
-		c.snapFrom = c.now
+		c.following.snapFrom = c.now
 	case c.leads() && p.state != learnerNone:
 		p.progressAt = c.now
 		if c.voter(p.id) && c.counts(p) {
-			c.initDeadline = max(c.initDeadline, c.now+c.opt.InitLimit)
+			c.lead.initDeadline = max(c.lead.initDeadline, c.now+c.opt.InitLimit)
 		}
 	}
 }
@@ -421,7 +421,7 @@ const joinerPatience = 3
 // brought up to date, as long as they make progress. It returns the last zxid if there are
 // none.
 func (c *Core) Needs() jute.Zxid {
-	needs := c.appended
+	needs := c.log.appended
 	if !c.leads() {
 		return needs
 	}
@@ -439,12 +439,12 @@ func (c *Core) Needs() jute.Zxid {
 
 func (c *Core) sendEntries(p *peer, entries []Entry, bytes int) {
 	last := entries[len(entries)-1].Zxid
-	c.post(p, Message{Kind: MsgAppend, Epoch: c.epoch, Prev: p.next, Commit: c.committed, Entries: entries})
+	c.post(p, Message{Kind: MsgAppend, Epoch: c.lead.epoch, Prev: p.next, Commit: c.log.committed, Entries: entries})
 	p.inflight = append(p.inflight, sent{last, bytes})
 	p.inflightBytes += bytes
 	p.room -= min(p.room, bytes)
 	p.next = last
-	p.sentCommit = c.committed
+	p.sentCommit = c.log.committed
 }
 
 // LogRead answers Output.ReadLog with entries after a zxid. purged means that the log no
@@ -462,12 +462,12 @@ func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, p
 		c.restartSync(p)
 		return
 	}
-	end := c.appended
+	end := c.log.appended
 	if !c.voter(p.id) {
-		end = c.committed
+		end = c.log.committed
 	}
 	prev, n, bytes := after, 0, 0
-	for n < len(entries) && entries[n].Prev == prev && entries[n].Zxid <= end && c.tip.contains(entries[n].Zxid) {
+	for n < len(entries) && entries[n].Prev == prev && entries[n].Zxid <= end && c.log.tip.contains(entries[n].Zxid) {
 		prev = entries[n].Zxid
 		bytes += entryBytes(&entries[n])
 		n++
@@ -481,7 +481,7 @@ func (c *Core) LogRead(peer SID, gen uint64, after jute.Zxid, entries []Entry, p
 }
 
 func (c *Core) onAck(p *peer, m *Message) {
-	if c.leads() && m.Epoch == c.epoch {
+	if c.leads() && m.Epoch == c.lead.epoch {
 		c.acknowledged(p, m)
 	}
 }
@@ -489,7 +489,7 @@ func (c *Core) onAck(p *peer, m *Message) {
 // acknowledged handles a learner's report that everything up to m.Zxid is durable.
 func (c *Core) acknowledged(p *peer, m *Message) {
 	z, counts := m.Zxid, m.Flags&FlagUncounted == 0
-	if p.state == learnerNone || p.state == learnerQueued || !c.tip.contains(z) {
+	if p.state == learnerNone || p.state == learnerQueued || !c.log.tip.contains(z) {
 		return
 	}
 	p.heardAt = c.now
@@ -512,7 +512,7 @@ func (c *Core) acknowledged(p *peer, m *Message) {
 	}
 	p.inflight = append(p.inflight[:0], p.inflight[n:]...)
 	c.advanceCommit()
-	if !p.synced && p.match >= c.marker && c.committed >= c.marker {
+	if !p.synced && p.match >= c.lead.marker && c.log.committed >= c.lead.marker {
 		p.synced = true
 		c.nextAdmission()
 	}

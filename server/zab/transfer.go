@@ -24,12 +24,12 @@ func (c *Core) TransferTo(id SID) error {
 // at once, and the others promise it an epoch although they still hear this leader. to is
 // the only possible successor, or 0.
 func (c *Core) handOver(why string, to SID) {
-	if c.status.Role != Leading || c.handingOver || c.renewing || c.bestSuccessor(to) == nil {
+	if c.status.Role != Leading || c.lead.handingOver || c.lead.renewing || c.bestSuccessor(to) == nil {
 		return
 	}
 	c.event(Info, 0, "hands over: "+why)
-	c.handingOver, c.handTo, c.successor = true, to, 0
-	c.handDeadline = c.now + c.opt.ElectionTimeout
+	c.lead.handingOver, c.lead.handTo, c.lead.successor = true, to, 0
+	c.lead.handDeadline = c.now + c.opt.ElectionTimeout
 	for _, p := range c.peers {
 		p.timeoutNowSent = false
 	}
@@ -55,23 +55,23 @@ func (c *Core) bestSuccessor(to SID) (best *peer) {
 }
 
 func (c *Core) tryHandOver() {
-	if c.successor != 0 && c.now < c.timeoutNowAt+3*c.opt.Heartbeat {
+	if c.lead.successor != 0 && c.now < c.lead.timeoutNowAt+3*c.opt.Heartbeat {
 		return // the successor is taking over
 	}
-	p := c.bestSuccessor(c.handTo)
-	complete := p != nil && p.match >= c.appended
+	p := c.bestSuccessor(c.lead.handTo)
+	complete := p != nil && p.match >= c.log.appended
 	complete = complete || transferWithoutAck.Planted() && p != nil
 	if !complete {
 		return
 	}
-	c.successor, c.timeoutNowAt, p.timeoutNowSent = p.id, c.now, true
-	c.post(p, Message{Kind: MsgTimeoutNow, Epoch: c.epoch, Zxid: p.match, Commit: c.committed})
+	c.lead.successor, c.lead.timeoutNowAt, p.timeoutNowSent = p.id, c.now, true
+	c.post(p, Message{Kind: MsgTimeoutNow, Epoch: c.lead.epoch, Zxid: p.match, Commit: c.log.committed})
 }
 
 // successorLost chooses another successor: the link to the server that was told to take
 // over is gone, and the message may not have arrived.
 func (c *Core) successorLost() {
-	c.successor = 0
+	c.lead.successor = 0
 	c.tryHandOver()
 }
 
@@ -85,14 +85,14 @@ func (c *Core) handOverIfNoVoter() {
 
 func (c *Core) tickHandOver() {
 	c.handOverIfNoVoter()
-	if !c.handingOver {
+	if !c.lead.handingOver {
 		return
 	}
-	if c.now < c.handDeadline {
+	if c.now < c.lead.handDeadline {
 		c.tryHandOver()
 		return
 	}
-	c.handingOver, c.successor = false, 0
+	c.lead.handingOver, c.lead.successor = false, 0
 	c.event(Warn, 0, "could not hand over in time")
 	if !c.members().Voter(c.opt.ID) {
 		c.look("this server is no voter any more", 1)
@@ -101,8 +101,8 @@ func (c *Core) tickHandOver() {
 
 // onTimeoutNow takes over from the leader.
 func (c *Core) onTimeoutNow(p *peer, m *Message) {
-	if !c.isLeader(p) || m.Epoch != c.epoch || c.promise != (Promise{m.Epoch, p.id}) || !c.electable() ||
-		c.appended != m.Zxid {
+	if !c.isLeader(p) || m.Epoch != c.lead.epoch || c.promise != (Promise{m.Epoch, p.id}) || !c.electable() ||
+		c.log.appended != m.Zxid {
 		return
 	}
 	c.campaign(m.Epoch)
