@@ -10,13 +10,17 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/base"
+	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/show"
+	"github.com/zkd-project/zkd/server/state"
+	"github.com/zkd-project/zkd/server/words"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
@@ -30,7 +34,7 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 		Configuration: text,
 		Authorize:     s.authorize,
 		Snapshots: func() (bool, time.Duration) {
-			a := &s.live.Load().Admin
+			a := &s.settings.Live().Admin
 			return a.Snapshots, a.SnapshotInterval / 1000 // Apache's server takes its milliseconds for microseconds
 		},
 	})
@@ -38,7 +42,14 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 
 // adminFacts is what the admin pages show.
 type adminFacts struct {
-	source
+	words.Source
+	cfg         *config.Config
+	fs          vfs.FS
+	now         func() time.Duration
+	state       *state.State
+	service     serviceView
+	clients     *clients.Clients
+	role        func() *zab.Status
 	peers       func() *[]zab.PeerStatus // of a leader
 	requests    func(zab.SID) uint64     // that a server has forwarded to this one
 	diskRemark  func() string
@@ -58,12 +69,37 @@ type adminFacts struct {
 }
 
 func (s *Server) adminFacts() adminFacts {
-	return adminFacts{source{s.words, s.clients.Facts(0)}, s.standing.peers.Load, s.standing.forwarded, s.diskRemark, s.changes, &s.places, s.welcome, s.handover, s.id, s.ident.Incarnation, s.events, s.logWriter, s.snapshots, s.life.Stopping(), s.life.Ending, s.cluster.Load, s.transport}
+	return adminFacts{
+		Source:      s.words.Source(0),
+		cfg:         s.cfg,
+		fs:          s.fs,
+		now:         s.now,
+		state:       &s.state,
+		service:     &s.service,
+		clients:     s.clients,
+		role:        s.standing.role.Load,
+		peers:       s.standing.peers.Load,
+		requests:    s.standing.forwarded,
+		diskRemark:  s.diskRemark,
+		history:     s.changes,
+		places:      &s.places,
+		welcome:     s.welcome,
+		handover:    s.handover,
+		id:          s.id,
+		incarnation: s.ident.Incarnation,
+		events:      s.events,
+		logWriter:   s.logWriter,
+		snapshots:   s.snapshots,
+		stopping:    s.life.Stopping(),
+		ending:      s.life.Ending,
+		cluster:     s.cluster.Load,
+		transport:   s.transport,
+	}
 }
 
 // View implements show.Source.
 func (f adminFacts) View() *show.View {
-	v := f.source.View()
+	v := f.Source.View()
 	v.Peer, v.LastSnapshot = f.peer, f.lastSnapshot
 	return v
 }
@@ -186,8 +222,8 @@ func (f adminFacts) Health() []show.Check {
 		loop.Problem = fmt.Sprintf("the loop that orders requests has not answered for %v", stuckAfter)
 	}
 	applier := show.Check{Name: "applier", Concern: show.Live}
-	if since := time.Duration(f.handover.working.Load()); since != 0 && f.clock.Now()-since > stuckAfter {
-		applier.Problem = fmt.Sprintf("the goroutine that applies transactions has been busy with one step for %v", (f.clock.Now() - since).Round(time.Second))
+	if since := time.Duration(f.handover.working.Load()); since != 0 && f.now()-since > stuckAfter {
+		applier.Problem = fmt.Sprintf("the goroutine that applies transactions has been busy with one step for %v", (f.now() - since).Round(time.Second))
 	}
 	disk := show.Check{Name: "disk", Concern: show.Live}
 	log := show.Check{Name: "log", Concern: show.Ready}
@@ -212,7 +248,7 @@ func (f adminFacts) Health() []show.Check {
 		if role.Awaits != "" {
 			text += "; " + role.Awaits
 		}
-		clients.Problem = fmt.Sprintf("no leader is known: %s (no service for %v)", text, (f.clock.Now() - f.service.IdleSince()).Round(time.Second))
+		clients.Problem = fmt.Sprintf("no leader is known: %s (no service for %v)", text, (f.now() - f.service.IdleSince()).Round(time.Second))
 	}
 	peers := show.Check{Name: "peers", Concern: show.Ready}
 	if f.transport != nil {

@@ -5,38 +5,21 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/data"
-	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/datatree/treetest"
 	"github.com/zkd-project/zkd/server/session"
 )
-
-// importedTree returns a tree as an import makes it.
-func importedTree(t *testing.T) *datatree.Tree {
-	l := datatree.NewLoader()
-	check(t, l.AddSession(0x100002d57e4000d, 30000, true))
-	check(t, l.AddSession(7, 30000, false))
-	for _, path := range []string{"", "/a", "/a/b", "/a-b", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
-		row := datatree.NodeRow{Czxid: 5, Mzxid: 0x300000002, Version: -7, Cversion: 9, Data: []byte(path)}
-		if path == "/a/b" {
-			row.Owner = jute.OwnerSession(0x100002d57e4000d)
-		}
-		check(t, l.AddZnode(path, &row, []jute.ACL{{Perms: 31, ID: jute.ID{Scheme: "world", ID: "anyone"}}}))
-	}
-	tree, err := l.FinishAt(0x300000005)
-	check(t, err)
-	return tree
-}
 
 // TestApachePassword resumes a session that Apache's server has opened, with the password of
 // that server, which the client also gets back. Such a password is of no use for a session of
 // zkd.
 func TestApachePassword(t *testing.T) {
 	dir := t.TempDir()
-	check(t, data.Write(t.Context(), &data.Contents{Tree: importedTree(t)}, data.Place{DataDir: dir, LogDir: dir}))
+	check(t, data.Write(t.Context(), &data.Contents{Tree: treetest.Imported(t)}, data.Place{DataDir: dir, LogDir: dir}))
 	s := startOn(t, fastFS{}, dir)
 	resume := func(id jute.SessionID, password session.Password) jute.ConnectResponse {
 		return s.dial(t, dialOptions{}).establish(&jute.ConnectRequest{TimeoutMs: 30000, SessionID: id, Password: password[:]})
 	}
-	const moved, own jute.SessionID = 0x100002d57e4000d, 7
+	const moved, own = treetest.ApachesSession, treetest.OwnSession
 	r := resume(moved, session.ApachePassword(moved))
 	if r.SessionID != moved || session.Password(r.Password) != session.ApachePassword(moved) {
 		t.Errorf("the session was resumed as %v, password %x", r.SessionID, r.Password)

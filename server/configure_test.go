@@ -61,7 +61,7 @@ func TestConfigure(t *testing.T) {
 		want(set, "snapCount", "1", true, "snapCount=2 (was 100000)\nwarning: less than 2 counts as 2\n")
 		want(set, "maxCnxns", "60", true, "")
 		want(set, "zkd.limit.a", "address * watches=9", true, "zkd.limit.a=address * watches=9 (was )\n")
-		if now := s.live.Load(); now.MaxCnxns != 60 || now.ConnectionThrottle.Tokens != 7 || len(now.Limits) != 2 {
+		if now := s.settings.Live(); now.MaxCnxns != 60 || now.ConnectionThrottle.Tokens != 7 || len(now.Limits) != 2 {
 			t.Errorf("now %d, %d, %v", now.MaxCnxns, now.ConnectionThrottle.Tokens, now.Limits)
 		}
 
@@ -83,7 +83,7 @@ func TestConfigure(t *testing.T) {
 		want(unset, "maxCnxns", "", true, "maxCnxns=51 (was 60)\n")
 		want(unset, "zkd.limit.a", "", true, "zkd.limit.a= (was address * watches=9)\n")
 		want(set, "zkd.limit.b", "address * sessions=8", false, "rules file and b both limit the sessions")
-		if now := s.live.Load(); now.EnforceQuota || len(now.Limits) != 1 {
+		if now := s.settings.Live(); now.EnforceQuota || len(now.Limits) != 1 {
 			t.Error("another key of the file counts")
 		}
 		file = []string{superIs, "maxCnxns=none"}
@@ -95,11 +95,11 @@ func TestConfigure(t *testing.T) {
 		check(t, err)
 		_, err = s.Reload(cfg)
 		check(t, err)
-		if now := s.live.Load(); now.MaxCnxns != 52 || now.ConnectionThrottle.Tokens != 0 || len(now.Limits) != 0 || now.SnapCount != 100000 {
+		if now := s.settings.Live(); now.MaxCnxns != 52 || now.ConnectionThrottle.Tokens != 0 || len(now.Limits) != 0 || now.SnapCount != 100000 {
 			t.Errorf("after a reload %d, %d, %v, %d", now.MaxCnxns, now.ConnectionThrottle.Tokens, now.Limits, now.SnapCount)
 		}
 		want(set, "snapCount", "90", true, "snapCount=90")
-		if n := s.live.Load().MaxCnxns; n != 52 {
+		if n := s.settings.Live().MaxCnxns; n != 52 {
 			t.Errorf("a setting from before the reload counts again: %d", n)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -98,12 +99,12 @@ func TestDigestsOfOtherFormulas(t *testing.T) {
 		leader := e.leader()
 		s := e.servers[leader]
 		c := s.connect(t)
-		for i := range 2 * digestEvery {
+		for i := range 2 * state.DigestEvery {
 			c.create(fmt.Sprintf("/n%d", i), "")
 		}
 		e.settled()
-		all := s.digests.transactions()
-		zxid := all[len(all)-1].zxid
+		all := s.digests.Transactions()
+		zxid := all[len(all)-1].Zxid
 		epoch := s.standing.role.Load().Epoch
 		const frameDigest, frameDiverged = 4, 6 // see server/replica/wire.go
 		frame := func(formula byte) []byte {

@@ -61,7 +61,7 @@ func (s *Server) cleanUp() {
 	check := base.NewPulse()
 	defer check.Stop()
 	for {
-		check.Every(s.live.Load().ContainerCheckInterval)
+		check.Every(s.settings.Live().ContainerCheckInterval)
 		select {
 		case <-check.C:
 			s.recountQuotas()
@@ -94,7 +94,7 @@ const expireSlice = 1024
 // removeExpired proposes to remove empty containers and TTL nodes that are due, no faster
 // than znode.container.maxPerMinute. The leader does it. It reports whether the server is still running.
 func (s *Server) removeExpired() bool {
-	pace := time.NewTicker(max(time.Minute/time.Duration(max(s.live.Load().ContainerMaxPerMinute, 1)), time.Microsecond))
+	pace := time.NewTicker(max(time.Minute/time.Duration(max(s.settings.Live().ContainerMaxPerMinute, 1)), time.Microsecond))
 	defer pace.Stop()
 	var cursor datatree.ExpiryCursor
 	var due []evaluate.Removal
@@ -122,7 +122,7 @@ func (s *Server) removeExpired() bool {
 func (s *Server) dueForRemoval(cursor *datatree.ExpiryCursor, due []evaluate.Removal) (_ []evaluate.Removal, more bool) {
 	s.state.RLock()
 	defer s.state.RUnlock()
-	more = s.state.Tree.Expirable(cursor, expireSlice, time.Now().UnixMilli(), s.live.Load().ContainerMaxNeverUsed.Milliseconds(),
+	more = s.state.Tree.Expirable(cursor, expireSlice, time.Now().UnixMilli(), s.settings.Live().ContainerMaxNeverUsed.Milliseconds(),
 		func(path string, n datatree.Node) {
 			due = append(due, evaluate.Removal{Path: path, Cversion: n.Cversion, Mtime: n.Mtime})
 		})

@@ -570,7 +570,7 @@ func TestReloadKeepsTheRest(t *testing.T) {
 		s := startServer(t, "jute.maxbuffer=5000")
 		_, err := s.Reload(parseConfig(t, "/elsewhere", "jute.maxbuffer=9000", "maxCnxns=5", "skipACL=yes"))
 		check(t, err)
-		now := s.live.Load()
+		now := s.settings.Live()
 		if now.MaxBuffer != 5000 || now.DataDir != "/data" || now.SkipACL || now.MaxCnxns != 5 {
 			t.Errorf("maxbuffer %d, dataDir %s, skipACL %v, maxCnxns %d", now.MaxBuffer, now.DataDir, now.SkipACL, now.MaxCnxns)
 		}
@@ -591,8 +591,8 @@ func TestReloadWithoutAuditLog(t *testing.T) {
 			return nil
 		})
 		_, err := s.Reload(parseConfig(t, "/data", "audit.enable=true", "maxCnxns=5"))
-		if err == nil || s.live.Load().MaxCnxns != 0 {
-			t.Errorf("%v, and maxCnxns=%d", err, s.live.Load().MaxCnxns)
+		if err == nil || s.settings.Live().MaxCnxns != 0 {
+			t.Errorf("%v, and maxCnxns=%d", err, s.settings.Live().MaxCnxns)
 		}
 		s.connect(t).create("/a", "")
 	})

@@ -59,7 +59,7 @@ func (f adminFacts) FollowLog(after int64, of string) (admin.LogStream, int, str
 	if applied := f.state.Applied(); zxid > applied {
 		return nil, http.StatusServiceUnavailable, fmt.Sprintf("This server has applied what is up to %v", applied)
 	}
-	l := &logStream{now: f.clock.Now, stopping: f.stopping, logWriter: f.logWriter, state: f.state, at: zxid, behind: true}
+	l := &logStream{now: f.now, stopping: f.stopping, logWriter: f.logWriter, state: f.state, at: zxid, behind: true}
 	l.begun = l.enc.AppendHeader(nil, &archive.Header{History: id, After: zxid})
 	switch err := l.open(); {
 	case errors.Is(err, wal.ErrPurged):

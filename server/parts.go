@@ -1,6 +1,8 @@
 package server
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"math"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
+	"github.com/zkd-project/zkd/server/words"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
@@ -23,7 +26,8 @@ import (
 func (s *Server) newClients(b clients.Backend) *clients.Clients {
 	most := 0
 	if s.opts.Listen == nil { // connections of the system have descriptors
-		most = DivideDescriptors(s.cfg).Clients
+		_, limit := base.FileDescriptors()
+		most = base.DivideDescriptors(limit, len(s.cfg.Members.Servers)).Clients
 	}
 	return clients.New(clients.Options{
 		MaxDescriptors: most,
@@ -42,7 +46,7 @@ func (s *Server) newClients(b clients.Backend) *clients.Clients {
 		Changes:        s.feeds(),
 		Places:         &s.places,
 		TLS:            s.clientTLS,
-		Configure:      s.configure,
+		Configure:      s.settings.Configure,
 		Listen:         s.opts.Listen,
 	})
 }
@@ -53,32 +57,30 @@ type backend struct {
 	now         func() time.Duration
 	ending      func() bool
 	submissions *base.Queue[replica.Submission]
-	shows       func(origin uint64) show.Source
+	words       *words.Words
 }
 
 func (b backend) Submit(subs ...replica.Submission) { b.submissions.Put(subs...) }
 func (b backend) Now() time.Duration                { return b.now() }
 func (b backend) Ending() bool                      { return b.ending() }
-func (b backend) Shows(origin uint64) show.Source   { return b.shows(origin) }
+func (b backend) Shows(origin uint64) show.Source   { return b.words.Source(origin) }
 
-func newWords(s *Server) *words {
-	w := &words{
-		cfg:     s.cfg,
-		live:    s.live.Load,
-		metrics: s.metrics,
-		clock:   &s.clock,
-		role:    s.standing.role.Load,
-		lists:   s.standing.lists.Load,
-		service: &s.service,
-		fs:      s.fs,
-		state:   &s.state,
-		tracker: s.tracker,
-		digests: s.digests,
-		read:    s.read,
-		joiners: s.joiners,
-	}
-	w.trace.Store(defaultTraceMask)
-	return w
+func newWords(s *Server) *words.Words {
+	return words.New(words.Options{
+		Config:   s.cfg,
+		Live:     s.settings.Live,
+		Metrics:  s.metrics,
+		Clock:    &s.clock,
+		FS:       s.fs,
+		State:    &s.state,
+		Tracker:  s.tracker,
+		Digests:  s.digests,
+		Read:     s.read,
+		Serving:  s.service.Serving,
+		Leads:    s.standing.leads,
+		Founders: func() []byte { return s.standing.lists.Load().newest.Text },
+		Joiners:  s.joiners,
+	})
 }
 
 func (s *Server) newCore(found *data.Recovered) *zab.Core {
@@ -100,7 +102,7 @@ func (s *Server) newCore(found *data.Recovered) *zab.Core {
 func newLoop(s *Server, core *zab.Core, found *data.Recovered) *loop {
 	l := &loop{
 		cfg:         s.cfg,
-		live:        s.live.Load,
+		live:        s.settings.Live,
 		log:         s.log,
 		metrics:     s.metrics,
 		now:         s.now,
@@ -161,7 +163,7 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered) *loop {
 // applierState is a replica's view of the applier's work.
 type applierState struct {
 	state   *state.State
-	digests *digestLog
+	digests *state.Digests
 }
 
 func (o applierState) RLock() *datatree.Tree {
@@ -172,7 +174,7 @@ func (o applierState) RLock() *datatree.Tree {
 func (o applierState) RUnlock()           { o.state.RUnlock() }
 func (o applierState) Applied() jute.Zxid { return o.state.Applied() }
 
-func (o applierState) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return o.digests.at(zxid) }
+func (o applierState) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return o.digests.At(zxid) }
 
 func newApplier(s *Server, ensemble zab.State) *applier {
 	a := &applier{
@@ -208,7 +210,7 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 func newSnapshotter(s *Server, found *data.Recovered) *snapshotter {
 	sn := &snapshotter{
 		cfg:       s.cfg,
-		live:      s.live.Load,
+		live:      s.settings.Live,
 		log:       s.log,
 		metrics:   s.metrics,
 		now:       s.now,
@@ -287,4 +289,11 @@ func newMembership(s *Server) *membership {
 		client:       config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort},
 		secure:       config.Endpoint{Host: s.cfg.ClientTLS.Address, Port: s.cfg.ClientTLS.Port},
 		secureByLine: s.cfg.Self().SecureClient.Port != 0}
+}
+
+// random64 never fails.
+func random64() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
 }

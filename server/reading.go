@@ -6,6 +6,7 @@ import (
 	"runtime/metrics"
 	"time"
 
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -47,8 +48,8 @@ func (s *Server) read() *show.View {
 	v.Tree = s.state.Tree.Stats()
 	v.Sessions = s.state.Tree.NumSessions()
 	s.state.RUnlock()
-	v.OpenFiles, v.MaxFiles = fileDescriptors()
-	division := divideDescriptors(v.MaxFiles, len(s.cfg.Members.Servers))
+	v.OpenFiles, v.MaxFiles = base.FileDescriptors()
+	division := base.DivideDescriptors(v.MaxFiles, len(s.cfg.Members.Servers))
 	v.FilesForClients, v.FilesForHTTP, v.FilesForOwn = division.Clients, division.HTTP, division.Own
 	v.MemoryLive, v.MemoryLimit = memory()
 	if peers := s.standing.peers.Load(); peers != nil && v.Role.Role == zab.Leading {
@@ -74,4 +75,23 @@ func memory() (live, limit int64) {
 		limit = 0
 	}
 	return int64(sample[0].Value.Uint64()), limit
+}
+
+// joiners returns the servers that a leader brings up to date.
+func (s *Server) joiners(v *show.View) (list []show.Joiner) {
+	for i := range v.Peers {
+		p := &v.Peers[i]
+		if p.Synced {
+			continue
+		}
+		left, ok := s.logWriter.BytesAfter(p.Match)
+		j := show.Joiner{ID: int64(p.ID), Snapshot: !ok, LogLeft: left}
+		for _, x := range v.Sending {
+			if x.Peer == p.ID {
+				j.Snapshot, j.Sent, j.Size = true, x.Done, x.Size
+			}
+		}
+		list = append(list, j)
+	}
+	return list
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/datatree/treetest"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -163,7 +164,7 @@ func TestMomentsAreOfTheLeadersClock(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			now := time.Now()
-			tree := importedTree(t)
+			tree := treetest.Imported(t)
 			tree.Apply(&datatree.Txn{Zxid: tree.LastZxid() + 1, Time: now.Add(tt.leader).UnixMilli(), Ops: []datatree.Op{{Kind: datatree.OpError}}}, new(datatree.Applied))
 			dir := t.TempDir()
 			place := data.Place{DataDir: dir, LogDir: dir}

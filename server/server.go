@@ -26,8 +26,10 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/settings"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/traces"
+	"github.com/zkd-project/zkd/server/words"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
@@ -83,10 +85,10 @@ type Options struct {
 type Server struct {
 	dirs       *data.Dirs // of the start
 	fs         vfs.FS
-	registry   *prometheus.Registry          // of all metrics, the log's too
-	boot       uint64                        // of this start
-	cfg        *config.Config                // as it was at the start
-	live       atomic.Pointer[config.Config] // cfg with the values that live keys have by now
+	registry   *prometheus.Registry // of all metrics, the log's too
+	boot       uint64               // of this start
+	cfg        *config.Config       // as it was at the start
+	settings   *settings.Settings   // cfg with the values that live keys have by now
 	log        *zap.Logger
 	metrics    *monitor.Metrics
 	clock      base.Clock
@@ -107,10 +109,10 @@ type Server struct {
 	keys      atomic.Pointer[session.Keys] // of session passwords
 
 	state   state.State
-	digests *digestLog
+	digests *state.Digests
 	disk    *disk
 	missing missingVoters
-	words   *words
+	words   *words.Words
 
 	// The parts communicate through these queues.
 	submissions *base.Queue[replica.Submission] // of clients, to the peer loop
@@ -133,11 +135,6 @@ type Server struct {
 	mu struct {
 		sync.Mutex
 		started, closed bool
-	}
-
-	configured struct {
-		sync.Mutex                  // also held while the live configuration changes
-		settings   []config.Setting // of clients, since Reload
 	}
 }
 

@@ -59,9 +59,9 @@ func (s setting) String() string { return s.key + "=" + s.value }
 // settingsFiles are files that values of keys name.
 type settingsFiles struct{ secret, dynamic, store, trust, password, keys, crl, jaas string }
 
-// settings returns every honoured key with each kind of its values. A key without values
+// allSettings returns every honoured key with each kind of its values. A key without values
 // is an error: the table of keys, or the map below, must list them for a new key.
-func settings(t *testing.T, f *settingsFiles) []setting {
+func allSettings(t *testing.T, f *settingsFiles) []setting {
 	t.Helper()
 	values := map[string][]string{ // of keys whose values depend on the machine
 		"dataDir":                                     {"/elsewhere"},
@@ -266,7 +266,7 @@ func (s *setting) know(f *settingsFiles) {
 // for ten seconds, in fake time. The checks are in works.
 func TestEverySetting(t *testing.T) {
 	f := makeSettingsFiles(t)
-	for _, s := range settings(t, f) {
+	for _, s := range allSettings(t, f) {
 		t.Run(strings.ReplaceAll(s.key+"="+filepath.Base(s.value), "/", "_"), func(t *testing.T) { trySettings(t, s) })
 	}
 }
@@ -274,7 +274,7 @@ func TestEverySetting(t *testing.T) {
 // TestPairsOfSettings does the same with two keys at a time: 30 of the tens of thousands
 // of pairs, always the same ones unless flags change that.
 func TestPairsOfSettings(t *testing.T) {
-	list := settings(t, makeSettingsFiles(t))
+	list := allSettings(t, makeSettingsFiles(t))
 	rng := rand.New(rand.NewPCG(*pairSeed, 0))
 	for range *pairs {
 		a, b := list[rng.IntN(len(list))], list[rng.IntN(len(list))]

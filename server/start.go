@@ -12,6 +12,7 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/base"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/identities"
@@ -19,7 +20,9 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/settings"
 	"github.com/zkd-project/zkd/server/show"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -50,7 +53,7 @@ func New(opts Options) (*Server, error) {
 		following:   following{changed: make(chan struct{}, 1)},
 		identities:  ids,
 		opts:        opts,
-		digests:     newDigestLog(),
+		digests:     new(state.Digests),
 		id:          standaloneID,
 		limits:      defaultLimits,
 		submissions: base.NewQueue((*replica.Submission).Size),
@@ -58,7 +61,11 @@ func New(opts Options) (*Server, error) {
 		handover:    newHandover(),
 		reloaded:    make(chan struct{}, 1),
 	}
-	s.live.Store(cfg)
+	s.settings = settings.New(settings.Options{
+		Config: cfg, Load: opts.Load,
+		Prepare: func(cfg *config.Config) error { return s.audit.Switch(&cfg.Audit) },
+		Changed: s.tellSettings,
+	})
 	s.life = base.NewLife(s.failed)
 	s.disk = &disk{cfg: cfg, log: s.log, now: s.now, fail: s.life.Fail}
 	if cfg.Replicated() {
@@ -170,8 +177,8 @@ func (s *Server) startLoops(found *data.Recovered) error {
 	if err := s.readClientTLS(); err != nil {
 		return err
 	}
-	s.clients = s.newClients(backend{&s.service, s.now, s.life.Ending, s.submissions, s.words.source})
-	s.words.clients = s.clients
+	s.clients = s.newClients(backend{&s.service, s.now, s.life.Ending, s.submissions, s.words})
+	s.words.Clients(s.clients)
 	s.applier = newApplier(s, found.Ensemble)
 	s.loop = newLoop(s, s.newCore(found), found)
 	s.loop.introduce()
@@ -269,7 +276,7 @@ func (s *Server) Close() error {
 	s.audit.Stop()
 	s.clients.Refuse()
 	s.handOver()
-	s.clients.Close(s.live.Load().RequestThrottle.ShutdownTimeout)
+	s.clients.Close(s.settings.Live().RequestThrottle.ShutdownTimeout)
 	s.stopLoops()
 	s.traces.Close()
 	s.unregister()

@@ -127,7 +127,7 @@ func (s *Server) openRoot() bool {
 // demandsProof reports whether clients have to prove who they are: enforce.auth.schemes has no scheme
 // whose identities anybody can take.
 func (s *Server) demandsProof() bool {
-	live := s.live.Load()
+	live := s.settings.Live()
 	return live.EnforceAuth && !slices.ContainsFunc(live.EnforceAuthSchemes, func(scheme string) bool {
 		return scheme == "ip" || scheme == "digest" || scheme == "world"
 	})

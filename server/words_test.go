@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/show"
+	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -377,7 +378,7 @@ func TestHashListsTransactionsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := startEnsemble(t, 3)
 		c := e.servers[e.leader()].connect(t)
-		for range 2 * digestEvery {
+		for range 2 * state.DigestEvery {
 			c.set("/zookeeper/quota", "")
 		}
 		e.settled()
@@ -389,10 +390,10 @@ func TestHashListsTransactionsOnly(t *testing.T) {
 				zxid, _, _ := strings.Cut(line, ":")
 				zxids = append(zxids, zxid)
 			}
-			if want := fmt.Sprintf("%x %x", int64(first+digestEvery), int64(first+2*digestEvery)); strings.Join(zxids, " ") != want {
+			if want := fmt.Sprintf("%x %x", int64(first+state.DigestEvery), int64(first+2*state.DigestEvery)); strings.Join(zxids, " ") != want {
 				t.Errorf("server %d lists the zxids %q, want %q; hash says:\n%s", i+1, zxids, want, got)
 			}
-			if _, ok := s.digests.at(first); !ok {
+			if _, ok := s.digests.At(first); !ok {
 				t.Errorf("server %d has no digest at %v to compare", i+1, first)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/secure"
 )
@@ -24,7 +24,8 @@ import (
 // Prometheus endpoint (metricsProvider.httpPort), the AdminServer's pages and Go's profiles. stop closes them and
 // returns when their goroutines have ended.
 func serveHTTP(cfg *config.Config, pprofAddr string, reg *prometheus.Registry, admin http.Handler, log *zap.Logger) (stop func(), err error) {
-	e := endpoints{most: server.DivideDescriptors(cfg).HTTP}
+	_, limit := base.FileDescriptors()
+	e := endpoints{most: base.DivideDescriptors(limit, len(cfg.Members.Servers)).HTTP}
 	if cfg.Metrics {
 		if cfg.MetricsRuntime {
 			reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -136,12 +136,15 @@ const ours = `
 	# Assembly.
 	# What the parts of a server may have: its clock, queues, and life.
 	server/base:       none
+	server/datatree/treetest: jute server/datatree
+	server/settings:   jute server/config
+	server/words:      internal/vfs server/base server/clients server/config server/data server/datatree server/monitor server/session server/show server/state
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
 	                   server/admin server/archive server/audit server/base server/history
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
-	                   server/clients server/clients/line server/monitor server/replica server/secure server/session server/show server/snapshot server/state server/traces server/wal server/watch server/zab server/zab/transport
-	cmd/zkd:           client cmd/zkcli/servers cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/archive server/auth server/auth/sasl server/config server/data server/fair server/history server/limits server/secure server/zab
+	                   server/clients server/clients/line server/monitor server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
+	cmd/zkd:           client cmd/zkcli/servers cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
@@ -201,7 +204,10 @@ const ours = `
 	migrate/apachefiles: jute server/datatree
 	migrate/apachelink: jute migrate/apachefiles server/datatree
 	migrate/moving:   jute migrate/apachefiles internal/vfs server/archive server/data server/datadirs server/datatree server/history server/zab
-	migrate/takeover: jute client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas migrate/moving internal/vfs server server/config server/data server/datadirs server/datatree server/secure server/zab
+	migrate/mirror:   jute internal/vfs server/audit server/base server/clients server/config server/data server/datadirs server/datatree server/feed
+	                  server/history server/identities server/monitor server/replica server/secure server/session server/settings server/show
+	                  server/snapshot server/state server/wal server/watch server/words server/zab
+	migrate/takeover: jute migrate/mirror client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas migrate/moving internal/vfs server/config server/data server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
 	migrate/shadow:   jute internal/fifo
@@ -247,7 +253,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "internal/testing/certs", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
+var testHelpers = []string{"jute", "server/datatree/treetest", "internal/testing/certs", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
@@ -266,11 +272,11 @@ const theirs = `
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/
-	go.uber.org/zap:                    server server/audit server/identities server/data server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest migrate/takeover
+	go.uber.org/zap:                    server server/audit server/identities server/data server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest migrate/mirror migrate/takeover
 	go.opentelemetry.io:                internal/spans client/oteltrace server server/traces test/bench tests
 	google.golang.org/protobuf:         test/bench tests
 	github.com/prometheus/client_model: server/monitor
-	github.com/prometheus/client_golang: server server/audit server/identities server/data server/monitor server/secure server/show server/zab/transport server/wal server/snapshot cmd/zkd
+	github.com/prometheus/client_golang: server server/audit server/identities server/data server/monitor server/secure server/show server/zab/transport server/wal server/snapshot cmd/zkd migrate/mirror
 	github.com/spf13/cobra:             cmd/ internal/commands internal/testing/manual internal/testing/doclines
 	github.com/HdrHistogram:            cmd/zkbench/bench test/bench/etcd
 	go.etcd.io/etcd:                    test/bench/etcd

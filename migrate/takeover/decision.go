@@ -17,7 +17,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/apachefiles"
 	"github.com/zkd-project/zkd/migrate/apachelink"
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -44,7 +44,7 @@ type Decide struct {
 // decision is the content of the file.
 type decision struct {
 	Format int // 2
-	server.Founding
+	mirror.Founding
 	Digest string // of the tree with the marker
 	Apache source // which has ended
 	// Tail are transactions before the marker, for mirrors that lack some.
@@ -59,12 +59,12 @@ type tailTxn struct {
 const decisionFormat = 2
 
 // memberText returns a member with the last zxid of its mirror, for Decide.Others.
-func memberText(f server.Founder, last jute.Zxid) string {
+func memberText(f mirror.Founder, last jute.Zxid) string {
 	return fmt.Sprintf("%d:%x:%v", f.Server, f.Incarnation[:], last)
 }
 
 // parseMember is the inverse of memberText.
-func parseMember(text string) (f server.Founder, last jute.Zxid, err error) {
+func parseMember(text string) (f mirror.Founder, last jute.Zxid, err error) {
 	parts := strings.Split(text, ":")
 	if len(parts) == 3 {
 		id, err1 := strconv.ParseUint(parts[0], 10, 8)
@@ -80,7 +80,7 @@ func parseMember(text string) (f server.Founder, last jute.Zxid, err error) {
 }
 
 // parseMembers returns members, and the least and the greatest zxid of their mirrors.
-func parseMembers(texts []string) (founders []server.Founder, least, most jute.Zxid, err error) {
+func parseMembers(texts []string) (founders []mirror.Founder, least, most jute.Zxid, err error) {
 	for i, text := range texts {
 		f, last, err := parseMember(text)
 		if err != nil {
@@ -142,7 +142,7 @@ func (d *Decide) Run(ctx context.Context) (r *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	digest, err := m.Foresee(f)
+	digest, err := m.ExpectedDigest(f)
 	if err != nil {
 		return nil, err
 	}
@@ -186,13 +186,13 @@ func readDecision(name string) (*decision, error) {
 }
 
 // prepare makes a mirror equal to the decision, and returns how many transactions it took from there.
-func (d *decision) prepare(m *server.Mirror) (n int, err error) {
+func (d *decision) prepare(m *mirror.Mirror) (n int, err error) {
 	if m.Founding() == nil {
 		if n, err = d.catchUp(m); err != nil {
 			return n, err
 		}
 	}
-	digest, err := m.Foresee(&d.Founding)
+	digest, err := m.ExpectedDigest(&d.Founding)
 	if err == nil && digest.String() != d.Digest {
 		err = fmt.Errorf("the copy of server %d is not equal to that of the decision: its digest at %v is %v, not %s", m.ID(), d.Zxid, digest, d.Digest)
 	}
@@ -200,7 +200,7 @@ func (d *decision) prepare(m *server.Mirror) (n int, err error) {
 }
 
 // catchUp gives a mirror what it lacks up to the decision.
-func (d *decision) catchUp(m *server.Mirror) (n int, err error) {
+func (d *decision) catchUp(m *mirror.Mirror) (n int, err error) {
 	c := apachelink.NewCopy(m.Tree())
 	for _, t := range d.Tail {
 		txn, err := datatree.DecodeTxn(t.Txn)

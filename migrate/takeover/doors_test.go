@@ -18,7 +18,7 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/migrate/apachefiles"
 	"github.com/zkd-project/zkd/migrate/apachelink"
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -89,7 +89,7 @@ func (c *cut) copy(dir string, id uint8, records ...[]byte) {
 // append lets a mirror follow for some more records.
 func (c *cut) append(dir string, records ...[]byte) {
 	c.Helper()
-	m, err := server.OpenMirror(c.Context(), data.Place{DataDir: dir, LogDir: dir}, zap.NewNop())
+	m, err := mirror.Open(c.Context(), data.Place{DataDir: dir, LogDir: dir}, zap.NewNop())
 	check(c.T, err)
 	own := apachelink.NewCopy(m.Tree())
 	for _, r := range records {
@@ -98,7 +98,7 @@ func (c *cut) append(dir string, records ...[]byte) {
 		check(c.T, appendTo(m, own, x))
 	}
 	check(c.T, m.Sync())
-	newReporter(&mirror{o: Options{Dir: dir, ID: uint8(m.ID()), From: []string{"followed:2888"}}, data: m, copy: own}).close()
+	newReporter(&follower{o: Options{Dir: dir, ID: uint8(m.ID()), From: []string{"followed:2888"}}, data: m, copy: own}).close()
 	check(c.T, m.Close())
 }
 

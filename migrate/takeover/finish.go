@@ -16,8 +16,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/apachefiles"
 	"github.com/zkd-project/zkd/migrate/apachelink"
+	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/migrate/moving"
-	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 )
@@ -59,7 +59,7 @@ type Result struct {
 	Unread []string `json:"unread,omitempty"`
 }
 
-func resultOf(m *server.Mirror, digest string) *Result {
+func resultOf(m *mirror.Mirror, digest string) *Result {
 	return &Result{Digest: digest, Epoch: m.Tree().LastZxid().Epoch(), Znodes: m.Tree().Stats().Nodes, Sessions: m.Tree().NumSessions(),
 		Warning: moving.LongLists(m.Tree())}
 }
@@ -96,7 +96,7 @@ func (f *Finish) Run(ctx context.Context) (r *Result, err error) {
 	if _, err := f.checkEnded(ctx, apache, mirrors); err != nil {
 		return nil, err
 	}
-	if err := server.FoundEnsemble(mirrors, best.Epoch()); err != nil {
+	if err := mirror.MakeEnsemble(mirrors, best.Epoch()); err != nil {
 		return nil, err
 	}
 	r = f.finished(mirrors, tail)
@@ -136,7 +136,7 @@ func (f *Finish) carryOut(ctx context.Context) (r *Result, err error) {
 		return nil, err
 	}
 	for _, m := range mirrors {
-		if err := m.Found(&d.Founding); err != nil {
+		if err := m.BecomeMember(&d.Founding); err != nil {
 			return nil, err
 		}
 	}
@@ -148,8 +148,8 @@ func (f *Finish) carryOut(ctx context.Context) (r *Result, err error) {
 // checkEnded returns an error if Apache's ensemble runs, or has run since the end of its history that
 // apache tells. Members that servers can start with already have no more to wait for. unread are the
 // directories of apache that can't be read here.
-func (f *Finish) checkEnded(ctx context.Context, apache *source, mirrors []*server.Mirror) (unread []string, err error) {
-	if !slices.ContainsFunc(mirrors, func(m *server.Mirror) bool { return !m.Member() }) {
+func (f *Finish) checkEnded(ctx context.Context, apache *source, mirrors []*mirror.Mirror) (unread []string, err error) {
+	if !slices.ContainsFunc(mirrors, func(m *mirror.Mirror) bool { return !m.Member() }) {
 		return nil, nil
 	}
 	if err := apache.addPorts(f.followed, mirrors); err != nil {
@@ -166,7 +166,7 @@ func (f *Finish) checkEnded(ctx context.Context, apache *source, mirrors []*serv
 
 // checkNothingAfter returns an error if a mirror, or one of the directories in From, has more than
 // what was decided.
-func (f *Finish) checkNothingAfter(apache *source, mirrors []*server.Mirror) error {
+func (f *Finish) checkNothingAfter(apache *source, mirrors []*mirror.Mirror) error {
 	for i, m := range mirrors {
 		if err := apache.checkMirror(m, f.Dirs[i]); err != nil {
 			return err
@@ -181,7 +181,7 @@ func (f *Finish) checkNothingAfter(apache *source, mirrors []*server.Mirror) err
 }
 
 // finished returns the result for mirrors that have become members.
-func (f *Finish) finished(mirrors []*server.Mirror, tail []int) *Result {
+func (f *Finish) finished(mirrors []*mirror.Mirror, tail []int) *Result {
 	r := resultOf(mirrors[0], mirrors[0].Tree().Digest().String())
 	r.Tail = tail
 	for i, m := range mirrors {
@@ -191,7 +191,7 @@ func (f *Finish) finished(mirrors []*server.Mirror, tail []int) *Result {
 	return r
 }
 
-func closeAll(mirrors []*server.Mirror, err *error) {
+func closeAll(mirrors []*mirror.Mirror, err *error) {
 	for _, m := range mirrors {
 		if m != nil {
 			*err = errors.Join(*err, m.Close())
@@ -200,7 +200,7 @@ func closeAll(mirrors []*server.Mirror, err *error) {
 }
 
 // choose returns the most advanced of Apache's servers, and their ensemble.
-func (f *Finish) choose(mirrors []*server.Mirror) (best *apachefiles.Server, reason string, apache *source, err error) {
+func (f *Finish) choose(mirrors []*mirror.Mirror) (best *apachefiles.Server, reason string, apache *source, err error) {
 	best, reason, err = moving.Choose(f.From, f.LogDirs)
 	if err != nil {
 		return nil, "", nil, err
@@ -210,7 +210,7 @@ func (f *Finish) choose(mirrors []*server.Mirror) (best *apachefiles.Server, rea
 }
 
 // open opens all mirrors, none of which may run.
-func (f *Finish) open(ctx context.Context) ([]*server.Mirror, error) {
+func (f *Finish) open(ctx context.Context) ([]*mirror.Mirror, error) {
 	for _, dir := range f.Dirs {
 		if s, err := ReadStatus(dir); err == nil { // a member has none
 			f.followed = append(f.followed, s.From...)
@@ -219,7 +219,7 @@ func (f *Finish) open(ctx context.Context) ([]*server.Mirror, error) {
 	if len(f.ToLogs) > 0 && len(f.ToLogs) != len(f.Dirs) {
 		return nil, fmt.Errorf("%d directories of copies and %d of their logs", len(f.Dirs), len(f.ToLogs))
 	}
-	mirrors := make([]*server.Mirror, len(f.Dirs))
+	mirrors := make([]*mirror.Mirror, len(f.Dirs))
 	errs := make([]error, len(f.Dirs))
 	var wg sync.WaitGroup
 	for i, dir := range f.Dirs {
@@ -228,7 +228,7 @@ func (f *Finish) open(ctx context.Context) ([]*server.Mirror, error) {
 			place.LogDir = f.ToLogs[i]
 		}
 		wg.Go(func() {
-			mirrors[i], errs[i] = server.OpenMirror(ctx, place, f.Logger)
+			mirrors[i], errs[i] = mirror.Open(ctx, place, f.Logger)
 			if errors.Is(errs[i], vfs.ErrLocked) {
 				errs[i] = fmt.Errorf("the mirror in %s is running: stop it first: %w", dir, errs[i])
 			}
@@ -240,7 +240,7 @@ func (f *Finish) open(ctx context.Context) ([]*server.Mirror, error) {
 
 // catchUp gives a mirror what it lacks of the log of the most advanced server, and returns how
 // many transactions that were.
-func (f *Finish) catchUp(m *server.Mirror, best *apachefiles.Server) (n int, err error) {
+func (f *Finish) catchUp(m *mirror.Mirror, best *apachefiles.Server) (n int, err error) {
 	if m.Founding() != nil {
 		return 0, nil
 	}
@@ -269,7 +269,7 @@ func moreThanDisks(who string, last jute.Zxid, best *apachefiles.Server) error {
 }
 
 // appendTo gives a mirror the next transaction. c is the copy in it.
-func appendTo(m *server.Mirror, c *apachelink.Copy, x *apachefiles.Txn) error {
+func appendTo(m *mirror.Mirror, c *apachelink.Copy, x *apachefiles.Txn) error {
 	return m.Append(&x.Txn, func() ([]datatree.Event, error) {
 		err := c.Follows(x)
 		if err == nil {

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/migrate/apachelink"
+	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/migrate/moving"
-	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -56,11 +56,11 @@ const (
 	unfitSpan = 10 * time.Minute
 )
 
-// mirror is a running mirror.
-type mirror struct {
+// follower is a running mirror: it follows the leader of Apache's servers.
+type follower struct {
 	o      Options
 	log    *zap.Logger
-	data   *server.Mirror
+	data   *mirror.Mirror
 	copy   *apachelink.Copy
 	tls    *secure.TLS // nil for a plain link
 	status *reporter
@@ -90,7 +90,7 @@ func Mirror(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
-	data, err := server.OpenMirror(ctx, place, o.Logger)
+	data, err := mirror.Open(ctx, place, o.Logger)
 	if err != nil {
 		return err
 	}
@@ -104,11 +104,11 @@ func Mirror(ctx context.Context, o Options) (err error) {
 	}
 	o.ID = id
 	if o.Readers != nil {
-		if err := data.ServeReaders(server.Options{Config: o.Readers, Version: o.Version, Logger: o.Logger}); err != nil {
+		if err := data.ServeReaders(mirror.Options{Config: o.Readers, Version: o.Version, Logger: o.Logger}); err != nil {
 			return err
 		}
 	}
-	m := &mirror{o: o, log: o.Logger, data: data, copy: apachelink.NewCopy(data.Tree())}
+	m := &follower{o: o, log: o.Logger, data: data, copy: apachelink.NewCopy(data.Tree())}
 	m.status = newReporter(m)
 	defer func() {
 		err = errors.Join(err, data.Sync())
@@ -129,7 +129,7 @@ func Mirror(ctx context.Context, o Options) (err error) {
 }
 
 // run follows one leader after the other.
-func (m *mirror) run(ctx context.Context) error {
+func (m *follower) run(ctx context.Context) error {
 	pause := dialPause
 	for i := 0; ; i++ {
 		addr := m.o.From[i%len(m.o.From)]
@@ -171,7 +171,7 @@ func (m *mirror) run(ctx context.Context) error {
 
 // mayStartOver reports whether to make the copy again after a transaction that did not fit: at
 // most twice, unless it fitted for a while.
-func (m *mirror) mayStartOver(now time.Time) bool {
+func (m *follower) mayStartOver(now time.Time) bool {
 	if now.Sub(m.unfitAt) > unfitSpan {
 		m.unfit = 0
 	}
@@ -180,7 +180,7 @@ func (m *mirror) mayStartOver(now time.Time) bool {
 }
 
 // dial opens a connection to a quorum port, if the server there leads, and logs in.
-func (m *mirror) dial(ctx context.Context, addr string) (net.Conn, error) {
+func (m *follower) dial(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", addr)
 	if err == nil && m.tls != nil {
 		conn, err = m.encrypt(ctx, conn, addr)
@@ -195,7 +195,7 @@ func (m *mirror) dial(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 // login logs in at the other end of a link that was just made.
-func (m *mirror) login(ctx context.Context, conn net.Conn, addr string) error {
+func (m *follower) login(ctx context.Context, conn net.Conn, addr string) error {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -215,7 +215,7 @@ func (m *mirror) login(ctx context.Context, conn net.Conn, addr string) error {
 }
 
 // encrypt makes a connection one with TLS.
-func (m *mirror) encrypt(ctx context.Context, conn net.Conn, addr string) (net.Conn, error) {
+func (m *follower) encrypt(ctx context.Context, conn net.Conn, addr string) (net.Conn, error) {
 	m.tls.Tick()
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -235,7 +235,7 @@ func (m *mirror) encrypt(ctx context.Context, conn net.Conn, addr string) (net.C
 var errDisk = errors.New("the copy can't be written")
 
 // follow follows the leader at the other end of a link until it ends.
-func (m *mirror) follow(ctx context.Context, conn net.Conn, addr string) error {
+func (m *follower) follow(ctx context.Context, conn net.Conn, addr string) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if err := m.data.Sync(); err != nil {
@@ -305,7 +305,7 @@ func (m *mirror) follow(ctx context.Context, conn net.Conn, addr string) error {
 
 // pinging does fn, which may take long, and pings the leader meanwhile. A leader of 3.4 has counted on a
 // learner since NEWLEADER, and gives a silent one up, when the learner begins to install the state.
-func (m *mirror) pinging(conn net.Conn, fn func() error) error {
+func (m *follower) pinging(conn net.Conn, fn func() error) error {
 	done := make(chan struct{})
 	var pings sync.WaitGroup
 	pings.Go(func() {
@@ -327,7 +327,7 @@ func (m *mirror) pinging(conn net.Conn, fn func() error) error {
 }
 
 // carryOut does what a step says, but for sending.
-func (m *mirror) carryOut(ctx context.Context, s *apachelink.Step) error {
+func (m *follower) carryOut(ctx context.Context, s *apachelink.Step) error {
 	disk := func(err error) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", errDisk, err)
@@ -377,7 +377,7 @@ func (m *mirror) carryOut(ctx context.Context, s *apachelink.Step) error {
 	return nil
 }
 
-func (m *mirror) send(conn net.Conn, packets ...apachelink.Packet) error {
+func (m *follower) send(conn net.Conn, packets ...apachelink.Packet) error {
 	if len(packets) == 0 {
 		return nil
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/apachefiles"
 	"github.com/zkd-project/zkd/migrate/apachelink"
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/secure"
@@ -458,7 +458,7 @@ func TestPinging(t *testing.T) {
 		leader, conn := net.Pipe()
 		go func() {
 			defer conn.Close()
-			m := &mirror{o: Options{SyncLimit: 10 * time.Second}}
+			m := &follower{o: Options{SyncLimit: 10 * time.Second}}
 			m.pinging(conn, func() error { time.Sleep(time.Minute); return nil }) // it is nil
 		}()
 		in, last, pings := apachelink.NewStream(leader), time.Now(), 0
@@ -484,9 +484,9 @@ func TestFirstStatus(t *testing.T) {
 	dir := t.TempDir()
 	place := data.Place{DataDir: dir, LogDir: dir, Server: 101}
 	check(t, data.CreateMirror(place))
-	data, err := server.OpenMirror(t.Context(), place, nil)
+	data, err := mirror.Open(t.Context(), place, nil)
 	check(t, err)
-	m := &mirror{o: Options{Dir: dir, ID: 101}, data: data, copy: apachelink.NewCopy(data.Tree())}
+	m := &follower{o: Options{Dir: dir, ID: 101}, data: data, copy: apachelink.NewCopy(data.Tree())}
 	r := newReporter(m)
 	if f, last, err := parseMember(memberText(r.mu.founder, r.mu.durable)); f != data.Founder() || last != 0 || err != nil {
 		t.Errorf("the first status names %v, %v", f, err)
@@ -528,7 +528,7 @@ func TestRefusals(t *testing.T) {
 // TestUnfitCopiesAreForgotten: a copy is made again twice, and twice again after a time in which
 // everything fitted.
 func TestUnfitCopiesAreForgotten(t *testing.T) {
-	m := &mirror{}
+	m := &follower{}
 	now := time.Unix(1_000_000, 0)
 	for i, step := range []struct {
 		after time.Duration

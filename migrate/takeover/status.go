@@ -13,7 +13,7 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/apachelink"
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/datadirs"
 )
 
@@ -63,13 +63,13 @@ type reporter struct {
 		Status
 		zxid, durable jute.Zxid
 		digest        uint64
-		founder       server.Founder
+		founder       mirror.Founder
 	}
 }
 
 const statusInterval = 500 * time.Millisecond
 
-func newReporter(m *mirror) *reporter {
+func newReporter(m *follower) *reporter {
 	r := &reporter{file: filepath.Join(m.o.Dir, StatusFile), stop: make(chan struct{})}
 	r.mu.Status = Status{Dir: m.o.Dir, From: m.o.From, Server: m.o.ID, State: "connecting"}
 	r.copied(m) // before the first write, which replaces what the last run has left
@@ -116,7 +116,7 @@ func (r *reporter) close() {
 }
 
 // copied notes what the copy has.
-func (r *reporter) copied(m *mirror) {
+func (r *reporter) copied(m *follower) {
 	stats := m.data.Tree().Stats()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +127,7 @@ func (r *reporter) copied(m *mirror) {
 }
 
 // followed notes a packet that was carried out.
-func (r *reporter) followed(m *mirror, l *apachelink.Learner, p *apachelink.Packet, s *apachelink.Step, addr string) {
+func (r *reporter) followed(m *follower, l *apachelink.Learner, p *apachelink.Packet, s *apachelink.Step, addr string) {
 	r.copied(m)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/apachefiles"
-	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
@@ -34,7 +34,7 @@ type source struct {
 }
 
 // addPorts adds the addresses that mirrors followed, and those in the configuration that they have copied.
-func (s *source) addPorts(followed []string, mirrors []*server.Mirror) error {
+func (s *source) addPorts(followed []string, mirrors []*mirror.Mirror) error {
 	s.Ports = append(s.Ports, followed...)
 	for _, m := range mirrors {
 		config, _ := m.Tree().Data(datatree.ConfigPath)
@@ -82,7 +82,7 @@ func (s *source) checkStopped(ctx context.Context, dial func(context.Context, st
 }
 
 // checkMirror returns an error if a mirror has followed Apache's servers after the end of their history.
-func (s *source) checkMirror(m *server.Mirror, dir string) error {
+func (s *source) checkMirror(m *mirror.Mirror, dir string) error {
 	if m.Founding() != nil || m.Last() <= s.Last && m.Accepted() <= s.Epoch {
 		return nil
 	}
@@ -133,7 +133,7 @@ func absolute(dirs []string) ([]string, error) {
 
 // newSource returns the ensemble of which best is the most advanced server, and dirs are directories.
 // If some of the mirrors are members already, their founding says where its history has ended.
-func newSource(best *apachefiles.Server, dirs, logDirs []string, mirrors []*server.Mirror) (s *source, err error) {
+func newSource(best *apachefiles.Server, dirs, logDirs []string, mirrors []*mirror.Mirror) (s *source, err error) {
 	s = &source{Last: best.Last(), Epoch: best.Epoch()}
 	for _, m := range mirrors {
 		if f := m.Founding(); f != nil {

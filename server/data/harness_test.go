@@ -12,6 +12,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/datatree/treetest"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/wal"
@@ -50,23 +51,6 @@ func recoverOnce(t testing.TB, cfg *config.Config) error {
 	return err
 }
 
-// importedTree returns a tree as an import makes it.
-func importedTree(t testing.TB) *datatree.Tree {
-	l := datatree.NewLoader()
-	check(t, l.AddSession(0x100002d57e4000d, 30000, true))
-	check(t, l.AddSession(7, 30000, false))
-	for _, path := range []string{"", "/a", "/a/b", "/a-b", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
-		row := datatree.NodeRow{Czxid: 5, Mzxid: 0x300000002, Version: -7, Cversion: 9, Data: []byte(path)}
-		if path == "/a/b" {
-			row.Owner = jute.OwnerSession(0x100002d57e4000d)
-		}
-		check(t, l.AddZnode(path, &row, []jute.ACL{{Perms: 31, ID: jute.ID{Scheme: "world", ID: "anyone"}}}))
-	}
-	tree, err := l.FinishAt(0x300000005)
-	check(t, err)
-	return tree
-}
-
 // logged is the data of a server that has no ensemble and serves no clients: its entries are the test's.
 type logged struct {
 	t     testing.TB
@@ -84,7 +68,7 @@ const loggedSession = 0x77
 func newLogged(t testing.TB) *logged {
 	t.Helper()
 	dir := t.TempDir()
-	check(t, Write(t.Context(), &Contents{Tree: importedTree(t)}, Place{DataDir: dir, LogDir: dir, fs: fastFS{}}))
+	check(t, Write(t.Context(), &Contents{Tree: treetest.Imported(t)}, Place{DataDir: dir, LogDir: dir, fs: fastFS{}}))
 	d := newDirs(parseConfig(t, dir))
 	r, err := d.Recover(t.Context(), nil)
 	check(t, err)

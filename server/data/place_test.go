@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/datatree/treetest"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
 // TestWrite writes a state for a single server and for an ensemble, recovers it as a start
 // does, and reads it again.
 func TestWrite(t *testing.T) {
-	tree := importedTree(t)
+	tree := treetest.Imported(t)
 	dir := t.TempDir()
 	place := Place{DataDir: filepath.Join(dir, "data"), LogDir: filepath.Join(dir, "log")}
 	check(t, Write(t.Context(), &Contents{Tree: tree, Epoch: 4}, place))
@@ -49,7 +50,7 @@ func TestWrite(t *testing.T) {
 // TestWriteIsAllOrNothing interrupts Write: no server starts with what is there, and
 // the next Write succeeds. It never touches a directory that has data.
 func TestWriteIsAllOrNothing(t *testing.T) {
-	tree := importedTree(t)
+	tree := treetest.Imported(t)
 	dir := t.TempDir()
 	place := Place{DataDir: dir, LogDir: dir}
 	start := func() error { return recoverOnce(t, parseConfig(t, dir)) }

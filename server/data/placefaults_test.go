@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/server/datatree/treetest"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -96,7 +97,7 @@ func TestWriteIsStopped(t *testing.T) {
 	for _, members := range []int{1, 2} {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {
 			t.Parallel()
-			tree, completed := importedTree(t), false
+			tree, completed := treetest.Imported(t), false
 			for n := 1; !completed; n++ {
 				f := &stoppingFS{n: n}
 				var places, plain []Place
@@ -130,7 +131,7 @@ func TestWriteIsStopped(t *testing.T) {
 // checkStopped checks what Write has left, and returns at how many places that is complete.
 func checkStopped(t *testing.T, what string, places []Place) (whole int) {
 	t.Helper()
-	want := importedTree(t).Digest()
+	want := treetest.Imported(t).Digest()
 	marked := 0
 	for _, p := range places {
 		cfg := parseConfig(t, p.DataDir, "dataLogDir="+p.LogDir)
@@ -162,7 +163,7 @@ func checkStopped(t *testing.T, what string, places []Place) (whole int) {
 	for i := range places {
 		places[i].fs = fastFS{}
 	}
-	err := Write(t.Context(), &Contents{Tree: importedTree(t), Epoch: 4}, places...)
+	err := Write(t.Context(), &Contents{Tree: treetest.Imported(t), Epoch: 4}, places...)
 	switch {
 	case whole > 0:
 		if err == nil || !strings.Contains(err.Error(), "remove both directories") || marked == 0 {

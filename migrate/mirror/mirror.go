@@ -1,4 +1,4 @@
-package server
+package mirror
 
 import (
 	"bytes"
@@ -23,13 +23,11 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// Mirror is the data of a server that is to be, while it is a copy of a running ensemble of
-// Apache's. It has the form of a member's data, with Apache's transactions and their zxids in
-// the log, but no server starts with it before Found. Its log is a function of Apache's
-// history, so all mirrors of an ensemble have the same entries: before the first transaction of
-// an epoch there is a marker with the time of that transaction, and no leader.
-//
-// One goroutine at a time may use a Mirror, but for Durable.
+// snapshotBytes of log are enough for a snapshot.
+const snapshotBytes = 256 << 20
+
+// Mirror is a future member's data directory that copies a running ensemble of Apache's. One
+// goroutine at a time may use it, but for Durable.
 type Mirror struct {
 	dirs     *data.Dirs
 	place    data.Place
@@ -55,9 +53,9 @@ type takenSnapshot struct {
 	err error
 }
 
-// OpenMirror opens the data of a mirror, also if Found was interrupted or has ended. It
-// must be closed.
-func OpenMirror(ctx context.Context, p data.Place, logger *zap.Logger) (*Mirror, error) {
+// Open opens the data of a mirror, also if BecomeMember was interrupted or has ended. It must be
+// closed.
+func Open(ctx context.Context, p data.Place, logger *zap.Logger) (*Mirror, error) {
 	if logger == nil {
 		logger = zap.NewNop()
 	}
@@ -336,9 +334,10 @@ func (m *Mirror) NewFounding(founders []Founder, epoch uint32) (*Founding, error
 // Founding returns how the mirror has become a member, nil if it has not.
 func (m *Mirror) Founding() *Founding { return m.founding }
 
-// Foresee applies f to the tree only, and returns the digest that Found expects of it. An error
-// means that m can't become a member by f. After Foresee, m can only be closed or founded.
-func (m *Mirror) Foresee(f *Founding) (datatree.Digest, error) {
+// ExpectedDigest applies f to the tree only, and returns the digest that a member has after
+// BecomeMember. An error means that m can't become a member by f. After ExpectedDigest, m can only
+// become a member, or be closed.
+func (m *Mirror) ExpectedDigest(f *Founding) (datatree.Digest, error) {
 	if m.founding != nil {
 		if m.founding.Zxid != f.Zxid || !bytes.Equal(m.founding.Data, f.Data) {
 			return datatree.Digest{}, fmt.Errorf("the data in %s is that of a member of another ensemble", m.place.DataDir)
@@ -369,12 +368,12 @@ func (m *Mirror) Foresee(f *Founding) (datatree.Digest, error) {
 	return m.Tree().Digest(), nil
 }
 
-// Found makes the data that of a member. It may be called again after a crash.
-func (m *Mirror) Found(f *Founding) error {
+// BecomeMember makes the data that of a member. It may be called again after a crash.
+func (m *Mirror) BecomeMember(f *Founding) error {
 	if err := m.logFounding(f); err != nil {
 		return err
 	}
-	return m.becomeMember()
+	return m.endMirror()
 }
 
 func (m *Mirror) logFounding(f *Founding) error {
@@ -391,20 +390,20 @@ func (m *Mirror) logFounding(f *Founding) error {
 		wal.Record{Kind: wal.CommitHint, Zxid: e.Zxid})
 }
 
-// becomeMember takes away what keeps servers from starting with the data.
-func (m *Mirror) becomeMember() error {
+// endMirror takes away what keeps servers from starting with the data.
+func (m *Mirror) endMirror() error {
 	err := data.EndMirror(m.place, &m.ident)
 	m.member = err == nil
 	return err
 }
 
-// Member reports whether servers start with the data: Found has ended.
+// Member reports whether servers start with the data: BecomeMember has ended.
 func (m *Mirror) Member() bool { return m.member }
 
-// FoundEnsemble makes the data of mirrors that of the members of an ensemble of their own, in a
+// MakeEnsemble makes the data of mirrors that of the members of an ensemble of their own, in a
 // later epoch than epoch and all that they have accepted. All must be equal, or nothing is
-// changed. It may be called again after a crash: what the first call has decided stands.
-func FoundEnsemble(mirrors []*Mirror, epoch uint32) error {
+// changed. It may be called again after a crash: what the first call has decided is carried out.
+func MakeEnsemble(mirrors []*Mirror, epoch uint32) error {
 	var f *Founding
 	var founders []Founder
 	for _, m := range mirrors {
@@ -422,7 +421,7 @@ func FoundEnsemble(mirrors []*Mirror, epoch uint32) error {
 	}
 	var first datatree.Digest
 	for i, m := range mirrors {
-		d, err := m.Foresee(f)
+		d, err := m.ExpectedDigest(f)
 		if err != nil {
 			return err
 		}
@@ -435,7 +434,7 @@ func FoundEnsemble(mirrors []*Mirror, epoch uint32) error {
 		}
 	}
 	for _, m := range mirrors {
-		if err := m.Found(f); err != nil {
+		if err := m.BecomeMember(f); err != nil {
 			return fmt.Errorf("%s: %w. The takeover is decided: repeat the command", m.place.DataDir, err)
 		}
 	}

@@ -1,19 +1,14 @@
-package server
+package base
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"math"
 	"os"
-	"strings"
 	"syscall"
-
-	"github.com/zkd-project/zkd/server/config"
 )
 
-// fileDescriptors returns the number of open file descriptors of the process and its
+// FileDescriptors returns the number of open file descriptors of the process and its
 // limit; -1 where the system does not report them.
-func fileDescriptors() (open, limit int64) {
+func FileDescriptors() (open, limit int64) {
 	open, limit = -1, -1
 	if d, err := os.Open("/proc/self/fd"); err == nil {
 		if names, err := d.Readdirnames(-1); err == nil {
@@ -44,13 +39,8 @@ const (
 	httpPorts         = 4
 )
 
-// DivideDescriptors divides the process's limit among the parts of a server.
-func DivideDescriptors(cfg *config.Config) Descriptors {
-	_, limit := fileDescriptors()
-	return divideDescriptors(limit, len(cfg.Members.Servers))
-}
-
-func divideDescriptors(limit int64, members int) Descriptors {
+// DivideDescriptors divides the limit of a process among the parts of a server of an ensemble.
+func DivideDescriptors(limit int64, members int) Descriptors {
 	if limit <= 0 || limit > math.MaxInt32 {
 		return Descriptors{Limit: limit, HTTP: httpDescriptors}
 	}
@@ -59,21 +49,4 @@ func divideDescriptors(limit int64, members int) Descriptors {
 	d.Clients = int(max(limit-min(reserved, limit*2/3), 1))
 	d.Own = int(max(limit-int64(d.Clients+httpPorts*d.HTTP), 0))
 	return d
-}
-
-// kernelVersion returns the release of the operating system's kernel, or "" where the
-// system does not report it.
-func kernelVersion() string {
-	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}
-
-// random64 never fails.
-func random64() uint64 {
-	var b [8]byte
-	rand.Read(b[:])
-	return binary.LittleEndian.Uint64(b[:])
 }

@@ -1,4 +1,4 @@
-package server
+package mirror
 
 import (
 	"fmt"
@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/datatree/treetest"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -28,7 +30,7 @@ func newMirrors(t *testing.T) (places []data.Place) {
 func openMirrors(t *testing.T, places []data.Place) (mirrors []*Mirror) {
 	t.Helper()
 	for _, p := range places {
-		m, err := OpenMirror(t.Context(), p, nil)
+		m, err := Open(t.Context(), p, nil)
 		check(t, err)
 		mirrors = append(mirrors, m)
 	}
@@ -71,6 +73,21 @@ func follow(t *testing.T, m *Mirror, upTo jute.Zxid) {
 
 const endOfHistory = 0x500000028
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func parseConfig(t testing.TB, dir string, lines ...string) *config.Config {
+	t.Helper()
+	text := "dataDir=" + dir + "\nclientPort=2181\ntickTime=1000\n4lw.commands.whitelist=*\n" + strings.Join(lines, "\n")
+	cfg, _, err := config.Parse(strings.NewReader(text), "zoo.cfg")
+	check(t, err)
+	return cfg
+}
+
 // TestMirror makes mirrors at different times of a history, interrupts them, and makes an
 // ensemble of them when they are equal.
 func TestMirror(t *testing.T) {
@@ -81,10 +98,10 @@ func TestMirror(t *testing.T) {
 			t.Errorf("a new mirror is of server %d, at %v", m.ID(), m.Last())
 		}
 		check(t, m.Accept(3))
-		check(t, m.Install(t.Context(), importedTree(t)))
+		check(t, m.Install(t.Context(), treetest.Imported(t)))
 		follow(t, m, 0x500000003+jute.Zxid(i))
 	}
-	if err := mirrors[0].Install(t.Context(), importedTree(t)); err == nil {
+	if err := mirrors[0].Install(t.Context(), treetest.Imported(t)); err == nil {
 		t.Error("a state replaces a later one")
 	}
 	check(t, mirrors[2].Accept(6))
@@ -105,18 +122,18 @@ func TestMirror(t *testing.T) {
 	mirrors = openMirrors(t, places)
 	follow(t, mirrors[0], endOfHistory)
 	follow(t, mirrors[1], endOfHistory)
-	if err := FoundEnsemble(mirrors, 2); err == nil || !strings.Contains(err.Error(), "not equal") {
+	if err := MakeEnsemble(mirrors, 2); err == nil || !strings.Contains(err.Error(), "not equal") {
 		t.Errorf("mirrors that are not equal: %v", err)
 	}
 	closeMirrors(t, mirrors)
 	mirrors = openMirrors(t, places)
 	follow(t, mirrors[2], endOfHistory)
-	check(t, FoundEnsemble(mirrors, 2))
+	check(t, MakeEnsemble(mirrors, 2))
 	closeMirrors(t, mirrors)
 	checkFounded(t, places, 6+1+epochMargin)
 
 	mirrors = openMirrors(t, places) // the command may be repeated
-	check(t, FoundEnsemble(mirrors, 2))
+	check(t, MakeEnsemble(mirrors, 2))
 	closeMirrors(t, mirrors)
 	checkFounded(t, places, 6+1+epochMargin)
 }
@@ -146,14 +163,14 @@ func checkFounded(t *testing.T, places []data.Place, epoch uint32) {
 	}
 }
 
-// TestFoundingIsInterrupted ends FoundEnsemble after each of its steps. No undecided mirror is
+// TestFoundingIsInterrupted ends MakeEnsemble after each of its steps. No undecided mirror is
 // taken for a member, and the next call ends what was begun.
 func TestFoundingIsInterrupted(t *testing.T) {
 	for stop := range 6 {
 		places := newMirrors(t)
 		mirrors := openMirrors(t, places)
 		for _, m := range mirrors {
-			check(t, m.Install(t.Context(), importedTree(t)))
+			check(t, m.Install(t.Context(), treetest.Imported(t)))
 			follow(t, m, endOfHistory)
 		}
 		var founders []Founder
@@ -163,14 +180,14 @@ func TestFoundingIsInterrupted(t *testing.T) {
 		f, err := mirrors[0].NewFounding(founders, 5)
 		check(t, err)
 		for _, m := range mirrors {
-			_, err := m.Foresee(f)
+			_, err := m.ExpectedDigest(f)
 			check(t, err)
 		}
 		for i := range stop + 1 {
 			if m := mirrors[i/2]; i%2 == 0 {
 				check(t, m.logFounding(f))
 			} else {
-				check(t, m.becomeMember())
+				check(t, m.endMirror())
 			}
 		}
 		closeMirrors(t, mirrors)
@@ -181,7 +198,7 @@ func TestFoundingIsInterrupted(t *testing.T) {
 		}
 		slices.Reverse(places) // the one that has decided need not be the first
 		mirrors = openMirrors(t, places)
-		check(t, FoundEnsemble(mirrors, 99))
+		check(t, MakeEnsemble(mirrors, 99))
 		closeMirrors(t, mirrors)
 		checkFounded(t, places, 5+1+epochMargin)
 	}
@@ -193,11 +210,11 @@ func TestMirrorOfAnotherEnsemble(t *testing.T) {
 	for _, places := range [][]data.Place{one, other} {
 		mirrors := openMirrors(t, places)
 		for _, m := range mirrors {
-			check(t, m.Install(t.Context(), importedTree(t)))
+			check(t, m.Install(t.Context(), treetest.Imported(t)))
 			follow(t, m, endOfHistory)
 		}
 		if places[0] == other[0] {
-			check(t, FoundEnsemble(mirrors, 5))
+			check(t, MakeEnsemble(mirrors, 5))
 		}
 		closeMirrors(t, mirrors)
 	}
@@ -212,13 +229,13 @@ func TestMirrorOfAnotherEnsemble(t *testing.T) {
 		var err error
 		for _, p := range tt.places {
 			var m *Mirror
-			if m, err = OpenMirror(t.Context(), p, nil); err != nil {
+			if m, err = Open(t.Context(), p, nil); err != nil {
 				break
 			}
 			mirrors = append(mirrors, m)
 		}
 		if err == nil {
-			err = FoundEnsemble(mirrors, 5)
+			err = MakeEnsemble(mirrors, 5)
 		}
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("got %v, want %s", err, tt.want)
@@ -236,14 +253,14 @@ func TestFoundingOfAnAcceptedEpoch(t *testing.T) {
 	}{{-1, true}, {0, false}, {1, false}} {
 		mirrors := openMirrors(t, newMirrors(t)[:2])
 		for _, m := range mirrors {
-			check(t, m.Install(t.Context(), importedTree(t)))
+			check(t, m.Install(t.Context(), treetest.Imported(t)))
 			follow(t, m, endOfHistory)
 		}
 		f, err := mirrors[0].NewFounding([]Founder{mirrors[0].Founder(), mirrors[1].Founder()}, 5)
 		check(t, err)
 		epoch := uint32(int(f.Zxid.Epoch()) + tt.above)
 		check(t, mirrors[1].Accept(epoch))
-		if _, err := mirrors[1].Foresee(f); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), fmt.Sprint("has accepted epoch ", epoch)) {
+		if _, err := mirrors[1].ExpectedDigest(f); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), fmt.Sprint("has accepted epoch ", epoch)) {
 			t.Errorf("a founding in epoch %d of a mirror that has accepted %d: %v", f.Zxid.Epoch(), epoch, err)
 		}
 		closeMirrors(t, mirrors)
@@ -255,7 +272,7 @@ func TestMirrorSnapshots(t *testing.T) {
 	p := newMirrors(t)[0]
 	m := openMirrors(t, []data.Place{p})[0]
 	m.enough = 1000
-	check(t, m.Install(t.Context(), importedTree(t)))
+	check(t, m.Install(t.Context(), treetest.Imported(t)))
 	for z := jute.Zxid(0x500000001); z <= endOfHistory; z++ {
 		follow(t, m, z)
 	}
@@ -273,12 +290,12 @@ func TestMirrorSnapshots(t *testing.T) {
 	}
 }
 
-// TestForeseeDuringASnapshot foresees a founding while a snapshot may be being written: it has the state
+// TestExpectedDigestDuringASnapshot computes the digest of a member while a snapshot may be being written: it has the state
 // before.
-func TestForeseeDuringASnapshot(t *testing.T) {
+func TestExpectedDigestDuringASnapshot(t *testing.T) {
 	p := newMirrors(t)[0]
 	m := openMirrors(t, []data.Place{p})[0]
-	check(t, m.Install(t.Context(), importedTree(t)))
+	check(t, m.Install(t.Context(), treetest.Imported(t)))
 	follow(t, m, 0x500000010)
 	want := m.Tree().Digest()
 	m.enough = 0
@@ -288,7 +305,7 @@ func TestForeseeDuringASnapshot(t *testing.T) {
 	}
 	f, err := m.NewFounding([]Founder{m.Founder()}, 0)
 	check(t, err)
-	_, err = m.Foresee(f)
+	_, err = m.ExpectedDigest(f)
 	check(t, err)
 	check(t, m.Close())
 	m = openMirrors(t, []data.Place{p})[0]

@@ -1,4 +1,4 @@
-package server
+package base
 
 import "testing"
 
@@ -17,7 +17,7 @@ func TestDescriptorsAreReserved(t *testing.T) {
 		{1024, 3, 784, 32},
 		{65536, 5, 61296, 1024},
 	} {
-		d := divideDescriptors(tt.limit, tt.members)
+		d := DivideDescriptors(tt.limit, tt.members)
 		if d.Clients != tt.clients || d.HTTP != tt.http {
 			t.Errorf("%d, %d members: %+v, want %d and %d", tt.limit, tt.members, d, tt.clients, tt.http)
 		}

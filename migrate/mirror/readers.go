@@ -1,9 +1,10 @@
-package server
+package mirror
 
 import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -25,10 +26,29 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/settings"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/watch"
+	"github.com/zkd-project/zkd/server/words"
 	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Options configure the readers of a mirror.
+type Options struct {
+	Config *config.Config // of their ports, identities and limits
+	// Logger may be nil for none.
+	Logger *zap.Logger
+	// Version is the text that srvr and envi show after "Zookeeper version: ".
+	Version string
+	// Listen opens the ports; nil means TCP.
+	Listen func(network, address string) (net.Listener, error)
+}
+
+// What readers hold in memory, in bytes.
+const (
+	maxRequests = 128 << 20
+	maxReplies  = 256 << 20
 )
 
 // readers are the clients that read from a mirror, as from a server in read-only mode. Their
@@ -44,7 +64,7 @@ type readers struct {
 	identities *identities.Identities
 	audit      *audit.Trail
 	state      *state.State
-	words      *words
+	words      *words.Words
 	keys       atomic.Pointer[session.Keys]
 	places     feed.Places
 	clients    *clients.Clients // nil before start
@@ -75,11 +95,11 @@ func newReaders(o Options, tree *datatree.Tree, applied jute.Zxid) (*readers, er
 	}
 	ids, err := identities.New(&cfg, log)
 	if err != nil {
-		return nil, fmt.Errorf("server: %w", err)
+		return nil, fmt.Errorf("readers: %w", err)
 	}
 	r := &readers{cfg: &cfg, version: o.Version, log: log, metrics: monitor.NewMetrics(), identities: ids, state: &state.State{Tree: tree, Watches: watch.New()}}
 	r.life = base.NewLife(func(err error) {
-		log.Error("stopping: the server can't keep its promises", zap.Error(err))
+		log.Error("stopping: readers can't be served", zap.Error(err))
 	})
 	r.audit = audit.NewTrail(vfs.OS{}, log, prometheus.NewRegistry(), r.life.Fail)
 	r.state.SetApplied(applied)
@@ -106,14 +126,15 @@ func (r *readers) start(o Options, id uint8) error {
 	r.words = r.newWords(tracker)
 	most := 0
 	if o.Listen == nil {
-		most = DivideDescriptors(r.cfg).Clients
+		_, limit := base.FileDescriptors()
+		most = base.DivideDescriptors(limit, len(r.cfg.Members.Servers)).Clients
 	}
 	r.clients = clients.New(clients.Options{
 		MaxDescriptors: most,
 		Config:         r.cfg,
 		Logger:         r.log,
 		Metrics:        r.metrics,
-		Limits:         clients.Limits{Requests: defaultLimits.requests, Replies: defaultLimits.replies},
+		Limits:         clients.Limits{Requests: maxRequests, Replies: maxReplies},
 		Backend:        readersBackend{r},
 		State:          r.state,
 		Schemes:        r.identities.Schemes,
@@ -123,10 +144,11 @@ func (r *readers) start(o Options, id uint8) error {
 		Audit:          r.audit.Log(),
 		Places:         &r.places,
 		TLS:            tls,
-		Configure:      func(q jute.ConfigureRequest) (string, error) { return showConfiguration(r.cfg, q) },
+		Configure:      settings.New(settings.Options{Config: r.cfg}).Configure,
 		Listen:         o.Listen,
 	})
-	r.words.clients, r.answers = r.clients, r.clients.NewAnswers(func() {}, func(*datatree.Event, int) {})
+	r.words.Clients(r.clients)
+	r.answers = r.clients.NewAnswers(func() {}, func(*datatree.Event, int) {})
 	if r.state.Applied() != 0 {
 		r.clients.BeginReadOnly()
 	}
@@ -135,24 +157,23 @@ func (r *readers) start(o Options, id uint8) error {
 }
 
 // newWords returns what is shown of the readers: there are no members, and no log.
-func (r *readers) newWords(tracker *session.Tracker) *words {
-	w := &words{
-		cfg:     r.cfg,
-		live:    func() *config.Config { return r.cfg },
-		metrics: r.metrics,
-		clock:   &r.clock,
-		role:    func() *zab.Status { return &zab.Status{} },
-		lists:   func() *memberLists { return nil },
-		service: &service{},
-		fs:      vfs.OS{},
-		state:   r.state,
-		tracker: tracker,
-		digests: newDigestLog(),
-		read:    r.read,
-		joiners: func(*show.View) []show.Joiner { return nil },
-	}
-	w.trace.Store(defaultTraceMask)
-	return w
+func (r *readers) newWords(tracker *session.Tracker) *words.Words {
+	never := func() bool { return false }
+	return words.New(words.Options{
+		Config:   r.cfg,
+		Live:     func() *config.Config { return r.cfg },
+		Metrics:  r.metrics,
+		Clock:    &r.clock,
+		FS:       vfs.OS{},
+		State:    r.state,
+		Tracker:  tracker,
+		Digests:  new(state.Digests),
+		Read:     r.read,
+		Serving:  never,
+		Leads:    never,
+		Founders: func() []byte { return nil },
+		Joiners:  func(*show.View) []show.Joiner { return nil },
+	})
 }
 
 func (r *readers) tls() (*secure.TLS, error) {
@@ -248,11 +269,11 @@ func (readersBackend) Service() uint64                   { return 0 }
 func (readersBackend) Serving() bool                     { return false }
 func (b readersBackend) Ending() bool                    { return b.life.Ending() }
 func (readersBackend) IdleSince() time.Duration          { return 0 }
-func (b readersBackend) Shows(origin uint64) show.Source { return b.words.source(origin) }
+func (b readersBackend) Shows(origin uint64) show.Source { return b.words.Source(origin) }
 
-// Submit panics if there is a request: a connection of a read-only client has none.
-func (readersBackend) Submit(subs ...replica.Submission) {
+// Submit fails if there is a request: a connection of a read-only client has none.
+func (b readersBackend) Submit(subs ...replica.Submission) {
 	if len(subs) > 0 {
-		panic(fmt.Sprintf("server: a reader of a mirror has asked for %v", subs[0].Request.Op))
+		b.life.Fail(fmt.Errorf("a reader has asked for %v, which changes the copy", subs[0].Request.Op))
 	}
 }

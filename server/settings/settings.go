@@ -1,0 +1,138 @@
+// Package settings keeps the configuration of a running server, some keys of which change while it
+// runs: when the file is read again, and by requests of clients.
+//
+// # Goroutines
+//
+// There are none. All methods may be called from any goroutine.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/config"
+)
+
+// Options say how Settings change.
+type Options struct {
+	Config *config.Config // at the start
+	// Load reads the configuration again, with further settings. Nil means that clients can't
+	// change it.
+	Load func(...config.Setting) (*config.Config, []config.Warning, error)
+	// Prepare is called before a configuration becomes the live one. An error prevents that.
+	Prepare func(*config.Config) error
+	// Changed tells the parts of a server that a configuration has become the live one. Most
+	// parts read it when they need a value.
+	Changed func(*config.Config)
+}
+
+// Settings are the configuration of a running server.
+type Settings struct {
+	o    Options
+	live atomic.Pointer[config.Config] // changes under mu
+
+	mu  sync.Mutex
+	set []config.Setting // by clients, since Reload
+}
+
+// New returns the settings of a server that starts.
+func New(o Options) *Settings {
+	s := &Settings{o: o}
+	s.live.Store(o.Config)
+	return s
+}
+
+// Live returns the configuration of the start, with the values that live keys have by now.
+func (s *Settings) Live() *config.Config { return s.live.Load() }
+
+// Reload takes over the live keys of another configuration. It returns what has changed. What clients
+// have set before no longer counts. An error means that nothing has changed.
+func (s *Settings) Reload(cfg *config.Config) ([]config.Difference, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, err := s.Live().TakeOver(cfg, "")
+	if err != nil {
+		return nil, err
+	}
+	changes, err := s.change(next)
+	if err == nil {
+		s.set = nil
+	}
+	return changes, err
+}
+
+// change makes a configuration the live one. mu is held.
+func (s *Settings) change(cfg *config.Config) ([]config.Difference, error) {
+	if err := s.o.Prepare(cfg); err != nil {
+		return nil, err
+	}
+	changes := s.Live().Differences(cfg)
+	s.live.Store(cfg)
+	s.o.Changed(cfg)
+	return changes, nil
+}
+
+// Configure carries out a client's request about the configuration. A setting is in effect until the
+// server ends or reads its configuration again (Reload): the file stays as it is, since it may
+// be another program's or read-only, and one place should say what a server starts with.
+func (s *Settings) Configure(r jute.ConfigureRequest) (string, error) {
+	if r.Action == jute.ConfigureShow {
+		var b strings.Builder
+		err := s.Live().Describe(&b, false)
+		return b.String(), err
+	}
+	key, err := keyToChange(r)
+	if err != nil {
+		return "", err
+	}
+	if s.o.Load == nil {
+		return "", errors.New("the configuration of this server can't change")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set := slices.DeleteFunc(slices.Clone(s.set), func(o config.Setting) bool { return o.Key() == key })
+	if r.Action == jute.ConfigureSet {
+		set = append(set, config.SetWhileRunning(key, r.Value))
+	}
+	cfg, warnings, err := s.o.Load(set...)
+	if err != nil {
+		return "", err
+	}
+	next, err := s.Live().TakeOver(cfg, key)
+	if err != nil {
+		return "", err
+	}
+	changes, err := s.change(next)
+	if err != nil {
+		return "", err
+	}
+	s.set = set
+	return answer(changes, warnings, key), nil
+}
+
+// answer says what has become of a change of a key.
+func answer(changes []config.Difference, warnings []config.Warning, key string) string {
+	var b strings.Builder
+	for _, c := range changes {
+		fmt.Fprintf(&b, "%s=%s (was %s)\n", c.Key, c.After, c.Before)
+	}
+	for _, w := range warnings {
+		if w.Key == key {
+			fmt.Fprintf(&b, "warning: %s\n", w.Text)
+		}
+	}
+	return b.String()
+}
+
+// keyToChange returns the key that a request sets or unsets.
+func keyToChange(r jute.ConfigureRequest) (string, error) {
+	if r.Action != jute.ConfigureSet && r.Action != jute.ConfigureUnset {
+		return "", errors.New("this server does not know what to do: it is older than the client")
+	}
+	return config.LiveKey(r.Key)
+}
