@@ -72,7 +72,7 @@ func TestRollingUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := uint32(earlier)
 		e := newEnsemble(t, 3)
-		e.tune = func(s *Server) { s.reads = reads }
+		e.tune = func(s *Server) { s.rules.reads = reads }
 		written := 0
 		write := func() {
 			t.Helper()
@@ -93,6 +93,7 @@ func TestRollingUpgrade(t *testing.T) {
 		restart := func(id int, as uint32) {
 			t.Helper()
 			e.stop(id)
+			e.leader() // the others have noticed if it was the leader
 			write()
 			reads = as
 			e.start(id)
