@@ -80,7 +80,7 @@ func (s *Server) adminFacts() adminFacts {
 		role:        s.standing.role.Load,
 		peers:       s.standing.peers.Load,
 		requests:    s.standing.forwarded,
-		diskRemark:  s.diskRemark,
+		diskRemark:  s.overview.diskRemark,
 		history:     s.changes,
 		places:      &s.places,
 		welcome:     s.welcome,

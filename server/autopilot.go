@@ -12,8 +12,8 @@ import (
 
 // textOf is replica.Autopilot.Text: the lines of the list that decides now, with the roles of
 // another one of the same servers.
-func (s *Server) textOf(list *zab.Members) ([]byte, error) {
-	present, err := s.present(list)
+func textOf(cfg *config.Config, list *zab.Members) ([]byte, error) {
+	present, err := presentMembers(cfg, list)
 	if err != nil {
 		return nil, err
 	}
@@ -29,28 +29,18 @@ func (s *Server) textOf(list *zab.Members) ([]byte, error) {
 	return []byte(present.Text()), nil
 }
 
-// present returns the members in the text of a list, or, if it has none, in the configuration
+// presentMembers returns the members in the text of a list, or, if it has none, in the configuration
 // file.
-func (s *Server) present(list *zab.Members) (config.Members, error) {
+func presentMembers(cfg *config.Config, list *zab.Members) (config.Members, error) {
 	if len(list.Text) == 0 {
-		return s.cfg.Members, nil
+		return cfg.Members, nil
 	}
 	return config.ParseMembers(string(list.Text))
 }
 
-// marksReadable is replica.Autopilot.Readable.
-func (s *Server) marksReadable() bool {
-	for _, p := range s.transport.Peers() {
-		if p.Up && p.Hello.Reads < zab.FormatDemoted {
-			return false
-		}
-	}
-	return true
-}
-
 // auditAutopilot makes the entry of a change of the members that this server makes for itself.
-func (s *Server) auditAutopilot() {
-	if log := s.audit.Log(); log != nil {
+func auditAutopilot(trail *audit.Trail) {
+	if log := trail.Log(); log != nil {
 		log.Put(&audit.Entry{User: audit.SystemUser(), Operation: audit.Reconfig, Znode: datatree.ConfigPath})
 	}
 }

@@ -146,7 +146,7 @@ func TestOnlyTheLeaderRemovesWhatIsDue(t *testing.T) {
 		e.settled()
 		for _, s := range e.servers[1:] {
 			begun := time.Now()
-			s.removeExpired()
+			newCleaner(s.Server).removeExpired()
 			if removes := time.Since(begun) > 0; removes != s.standing.leads() {
 				t.Errorf("server %d, leading %v, removes: %v", s.id, s.standing.leads(), removes)
 			}

@@ -90,30 +90,3 @@ func (d *disk) RoomForDeletes() bool {
 	leastReserve := min(1<<20, d.cfg.WALSegmentSize/4)
 	return d.at() < wal.SpaceOut || d.logWriter.Reserve() >= leastReserve
 }
-
-func (s *Server) watchDisk() {
-	if s.disk.update(s.snapshots.size.Load()) {
-		s.snapshots.purgeForSpace()
-	}
-	if s.disk.Full() {
-		s.snapshots.makeRoom()
-	}
-}
-
-// refusesWrites reports whether this server leads and refuses writes for lack of room.
-func (s *Server) refusesWrites() bool {
-	return s.standing.leads() && (s.disk.Full() || s.standing.quorumFull.Load())
-}
-
-// diskRemark returns the remark on the disk that operators are shown, "" if all is well.
-func (s *Server) diskRemark() string {
-	switch full := s.disk.Full(); {
-	case full && s.standing.leads():
-		return "full: the server refuses writes"
-	case full:
-		return "full: a leader would refuse writes"
-	case s.refusesWrites():
-		return "full on too many servers for a quorum: the server refuses writes"
-	}
-	return ""
-}

@@ -153,7 +153,7 @@ func (r reply) event() (e jute.WatcherEvent) {
 }
 
 // connections returns how many clients are connected.
-func (s *Server) connections() int { return s.read().Connections }
+func (s *Server) connections() int { return s.overview.read().Connections }
 
 // globalSession looks for a session of the ensemble, and returns its timeout.
 func (s *Server) globalSession(id jute.SessionID) (timeoutMs int32, ok bool) {

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/zkd-project/zkd/server/replica"
-	"github.com/zkd-project/zkd/server/show"
 )
 
 // limits bound the memory that a server holds for work in progress, in bytes. Tests lower
@@ -124,36 +123,4 @@ func (l *loop) showHeld() {
 	l.standing.held.show(heldReads, h.Reads, 0)
 	l.standing.held.show(heldReady, h.Ready, 0)
 	l.metrics.PendingSyncs.Store(int64(h.Reads))
-}
-
-// holdings returns the items and bytes of every part.
-func (s *Server) holdings() []show.Holding {
-	list := make([]show.Holding, numParts)
-	for p := range list {
-		list[p] = show.Holding{Items: s.standing.held[p].items.Load(), Bytes: s.standing.held[p].bytes.Load()}
-	}
-	set := func(p part, items int, bytes int64) {
-		list[p].Items, list[p].Bytes = int64(items), bytes
-	}
-	list[heldRequests], list[heldReplies], list[heldEnded] = s.clients.Held()
-	items, bytes := s.submissions.Held()
-	set(heldSubmitted, items, bytes)
-	items, bytes = s.events.Held()
-	set(heldEvents, items, bytes)
-	list[heldWaiting].Limit = s.limits.waiting
-	list[heldProposals].Limit = s.limits.proposals
-	list[heldEntries].Limit = 2 * int64(s.limits.cache)
-	if !s.ensemble() {
-		list[heldEntries].Limit = s.limits.log // nobody asks for older ones
-	}
-	list[heldLog].Limit = s.limits.log
-	set(heldBacklog, s.handover.orders.Len(), s.handover.backlog.Load())
-	list[heldBacklog].Limit = s.limits.backlog
-	s.state.RLock()
-	list[heldView].Items = int64(s.state.Tree.Saved())
-	s.state.RUnlock()
-	for p := range list {
-		list[p].Part = partNames[p]
-	}
-	return list
 }

@@ -21,7 +21,7 @@ import (
 func (s *testServer) bounded(t testing.TB) {
 	t.Helper()
 	turn := int64(replica.EvaluateWork*256 + 2*s.cfg.MaxBuffer)
-	for _, h := range s.holdings() {
+	for _, h := range s.overview.holdings() {
 		if h.Limit > 0 && h.Bytes > h.Limit+turn {
 			t.Errorf("%s: %d bytes are held, the limit is %d", h.Part, h.Bytes, h.Limit)
 		}
@@ -31,7 +31,7 @@ func (s *testServer) bounded(t testing.TB) {
 // idle checks the second half. The core keeps entries for late learners.
 func (s *testServer) idle(t testing.TB) {
 	t.Helper()
-	for p, h := range s.holdings() {
+	for p, h := range s.overview.holdings() {
 		if part(p) == heldEntries {
 			h.Items, h.Bytes = 0, max(h.Bytes-int64(s.limits.cache), 0)
 		}
@@ -313,7 +313,7 @@ func TestALeaderEndsWhoHasMostWaiting(t *testing.T) {
 		heavy.create("/heavy", "")
 		small := []*client{leader.connect(t), e.servers[e.follower()].connect(t)}
 		release := e.stallDisks()
-		waiting := func() int64 { return leader.holdings()[heldWaiting].Bytes }
+		waiting := func() int64 { return leader.overview.holdings()[heldWaiting].Bytes }
 		for range 60 { // the leader proposes the first ones
 			if waiting() < 1<<20-100_000 {
 				heavy.send(jute.OpSetData, set("/heavy", strings.Repeat("x", 50_000)))
@@ -425,7 +425,7 @@ func TestWhoHasFewRequestsIsRead(t *testing.T) {
 				sent[i] = append(sent[i], clients[i].send(jute.OpSetData, set("/", "")))
 			}
 			synctest.Wait()
-			if got := s.read().WaitingRequests; got != int64(want) {
+			if got := s.overview.read().WaitingRequests; got != int64(want) {
 				t.Errorf("after client %d has sent %d, %d requests wait, want %d", i, n, got, want)
 			}
 		}
@@ -440,7 +440,7 @@ func TestWhoHasFewRequestsIsRead(t *testing.T) {
 			c.replies(sent[i])
 		}
 		e.idle()
-		if n := s.read().WaitingRequests; n != 0 {
+		if n := s.overview.read().WaitingRequests; n != 0 {
 			t.Errorf("%d requests are left", n)
 		}
 	})
@@ -458,7 +458,7 @@ func TestAPausedReaderEndsWithItsConnection(t *testing.T) {
 			c.send(jute.OpSetData, set("/", ""))
 		}
 		synctest.Wait()
-		if s.read().Stalls == 0 {
+		if s.overview.read().Stalls == 0 {
 			t.Fatal("the reader is not paused")
 		}
 		for id := range e.servers {
@@ -466,7 +466,7 @@ func TestAPausedReaderEndsWithItsConnection(t *testing.T) {
 		}
 		c.eof("the connection to a leader that steps down")
 		synctest.Wait()
-		if n, waiting := s.connections(), s.read().WaitingRequests; n != 0 || waiting != 0 {
+		if n, waiting := s.connections(), s.overview.read().WaitingRequests; n != 0 || waiting != 0 {
 			t.Errorf("%d connections with %d requests are left", n, waiting)
 		}
 		release()

@@ -1,130 +1,184 @@
 package server
 
 import (
+	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/base"
+	"github.com/zkd-project/zkd/server/clients"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/evaluate"
-	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/state"
+	"github.com/zkd-project/zkd/server/zab"
+	"github.com/zkd-project/zkd/server/zab/transport"
 )
 
-// runHousekeeper does the periodic work of each tick: it expires sessions, and checks the disk
+// housekeeper does the periodic work of a server.
+type housekeeper struct {
+	cfg       *config.Config
+	log       *zap.Logger
+	now       func() time.Duration
+	stopping  <-chan struct{}
+	id        zab.SID
+	standing  *standing
+	serving   func() bool
+	openRoot  func() bool
+	state     *state.State
+	ids       *session.IDs
+	tracker   *session.Tracker
+	disk      *disk
+	snapshots *snapshotter
+	clients   *clients.Clients
+	transport *transport.Transport // nil without an ensemble
+	events    *base.Queue[peerEvent]
+	missing   missingVoters
+}
+
+// run does the periodic work of each tick: it expires sessions, and checks the disk
 // and the quotas.
-func (s *Server) runHousekeeper() {
-	tick := time.NewTicker(s.cfg.TickTime / 2)
+func (h *housekeeper) run() {
+	tick := time.NewTicker(h.cfg.TickTime / 2)
 	defer tick.Stop()
-	last := s.now()
+	last := h.now()
 	var exceeded exceededQuotas
 	looked := false
 	for {
 		select {
 		case <-tick.C:
-			now := s.now()
-			s.postponeExpiry(now - last)
+			now := h.now()
+			h.postponeExpiry(now - last)
 			last = now
-			s.watchDisk()
-			s.watchVoters(now)
-			if !looked && s.service.serving.Load() {
+			h.watchDisk()
+			h.watchVoters(now)
+			if !looked && h.serving() {
 				looked = true
-				s.warnOfOpenRoot()
+				h.warnOfOpenRoot()
 			}
-			if s.ids.Short() {
-				s.events.Put(peerEvent{kind: evReserveIDs})
+			if h.ids.Short() {
+				h.events.Put(peerEvent{kind: evReserveIDs})
 			}
-			exceeded = s.watchQuotas(exceeded)
-			s.events.Put(peerEvent{kind: evExpire, at: now})
-			s.clients.Tick(now)
-			if s.transport != nil {
-				s.transport.Tick()
+			exceeded = h.watchQuotas(exceeded)
+			h.events.Put(peerEvent{kind: evExpire, at: now})
+			h.clients.Tick(now)
+			if h.transport != nil {
+				h.transport.Tick()
 			}
-		case <-s.life.Stopping():
+		case <-h.stopping:
 			return
 		}
 	}
 }
 
 // warnOfOpenRoot warns if everybody may change the tree through a port without TLS.
-func (s *Server) warnOfOpenRoot() {
-	if s.openRoot() {
-		s.log.Warn("everybody who reaches the client port may change the tree: see ACLs in docs/security.md", zap.Stringer("address", s.clients.Addr()))
-	}
-}
-
-// cleanUp removes containers and TTL nodes that are due, and has quotas counted. It has a separate goroutine
-// because it takes long.
-func (s *Server) cleanUp() {
-	check := base.NewPulse()
-	defer check.Stop()
-	for {
-		check.Every(s.settings.Live().ContainerCheckInterval)
-		select {
-		case <-check.C:
-			s.recountQuotas()
-			if !s.removeExpired() {
-				return
-			}
-		case <-s.reloaded:
-		case <-s.life.Stopping():
-			return
-		}
+func (h *housekeeper) warnOfOpenRoot() {
+	if h.openRoot() {
+		h.log.Warn("everybody who reaches the client port may change the tree: see ACLs in docs/security.md", zap.Stringer("address", h.clients.Addr()))
 	}
 }
 
 // postponeExpiry extends sessions by the time in which this process could not hear from
 // anybody because it was stopped or starved: they expire late, never early (zab.md
 // section E, rule 4).
-func (s *Server) postponeExpiry(sinceLast time.Duration) {
-	if ms := session.Pause(millis(sinceLast), millis(s.cfg.TickTime/2)); ms > 0 {
+func (h *housekeeper) postponeExpiry(sinceLast time.Duration) {
+	if ms := session.Pause(millis(sinceLast), millis(h.cfg.TickTime/2)); ms > 0 {
 		pause := time.Duration(ms) * time.Millisecond
-		s.log.Warn("process was paused: sessions get the time back", zap.Duration("pause", pause))
-		s.tracker.Postpone(ms)
-		s.clients.Postpone(pause)
+		h.log.Warn("process was paused: sessions get the time back", zap.Duration("pause", pause))
+		h.tracker.Postpone(ms)
+		h.clients.Postpone(pause)
 	}
 }
 
-// expireSlice is the number of containers and TTL nodes examined under one hold of the
-// tree's lock.
-const expireSlice = 1024
-
-// removeExpired proposes to remove empty containers and TTL nodes that are due, no faster
-// than znode.container.maxPerMinute. The leader does it. It reports whether the server is still running.
-func (s *Server) removeExpired() bool {
-	pace := time.NewTicker(max(time.Minute/time.Duration(max(s.settings.Live().ContainerMaxPerMinute, 1)), time.Microsecond))
-	defer pace.Stop()
-	var cursor datatree.ExpiryCursor
-	var due []evaluate.Removal
-	for more := true; more && s.standing.leads(); {
-		due, more = s.dueForRemoval(&cursor, due[:0])
-		for _, r := range due {
-			for wait := true; wait; wait = s.submissions.Len() >= expireSlice { // the leader is busy
-				select {
-				case <-pace.C:
-				case <-s.life.Stopping():
-					return false
-				}
+// watchVoters looks for voters that are missing.
+func (h *housekeeper) watchVoters(now time.Duration) {
+	var ids []zab.SID
+	if peers, lists := h.standing.peers.Load(), h.standing.lists.Load(); h.cfg.Replicated() && h.standing.leads() && peers != nil && lists != nil {
+		for _, m := range lists.settled.List {
+			if !lists.settled.Voter(m.ID) || m.ID == h.id {
+				continue
 			}
-			s.submissions.Put(replica.Submission{
-				Received: s.now(),
-				Request:  evaluate.Request{Op: jute.OpDeleteContainer, Removal: r},
-			})
+			if !slices.ContainsFunc(*peers, func(p zab.PeerStatus) bool { return p.ID == m.ID && p.Synced && p.Counted }) {
+				ids = append(ids, m.ID)
+			}
 		}
 	}
-	return true
+	h.missing.Set(len(ids) > 0, now)
+	h.missing.mu.Lock()
+	h.missing.mu.ids = ids
+	h.missing.mu.Unlock()
 }
 
-// dueForRemoval appends the candidates among the next nodes that may expire. The leader's
-// evaluator checks them again, so a node that is used meanwhile stays.
-func (s *Server) dueForRemoval(cursor *datatree.ExpiryCursor, due []evaluate.Removal) (_ []evaluate.Removal, more bool) {
-	s.state.RLock()
-	defer s.state.RUnlock()
-	more = s.state.Tree.Expirable(cursor, expireSlice, time.Now().UnixMilli(), s.settings.Live().ContainerMaxNeverUsed.Milliseconds(),
-		func(path string, n datatree.Node) {
-			due = append(due, evaluate.Removal{Path: path, Cversion: n.Cversion, Mtime: n.Mtime})
-		})
-	return due, more
+// watchDisk looks how full the disk is, and makes room on a full one.
+func (h *housekeeper) watchDisk() {
+	if h.disk.update(h.snapshots.size.Load()) {
+		h.snapshots.purgeForSpace()
+	}
+	if h.disk.Full() {
+		h.snapshots.makeRoom()
+	}
+}
+
+// exceededQuotas are the paths whose quota was exceeded at the last check.
+type exceededQuotas map[string]bool
+
+// watchQuotas logs the quotas that are exceeded since the last check, and those that no
+// longer are. A soft limit has no other effect (semantics.md section 12). The leader does
+// it for all servers; other servers forget.
+func (h *housekeeper) watchQuotas(last exceededQuotas) exceededQuotas {
+	if !h.standing.leads() {
+		return nil
+	}
+	h.state.RLock()
+	list := slices.Collect(h.state.Tree.Exceeded())
+	h.state.RUnlock()
+	now := make(exceededQuotas, len(list))
+	for i := range list {
+		q := &list[i]
+		now[q.Path] = true
+		if !last[q.Path] {
+			h.log.Warn("a quota is exceeded", quotaFields(q)...)
+		}
+	}
+	for path := range last {
+		if !now[path] {
+			h.log.Info("a quota is not exceeded any more", zap.String("path", path))
+		}
+	}
+	return now
+}
+
+// quotaFields returns the usage and the limits that are set.
+func quotaFields(q *datatree.Quota) []zap.Field {
+	fields := []zap.Field{zap.String("path", q.Path), zap.Int64("nodes", q.Usage.Count), zap.Int64("bytes", q.Usage.Bytes)}
+	for _, limit := range []struct {
+		name  string
+		value int64
+	}{
+		{"soft_nodes", q.Limits.Count}, {"soft_bytes", q.Limits.Bytes},
+		{"hard_nodes", q.Limits.CountHard}, {"hard_bytes", q.Limits.BytesHard},
+	} {
+		if limit.value >= 0 {
+			fields = append(fields, zap.Int64(limit.name, limit.value))
+		}
+	}
+	return fields
+}
+
+// missingVoters are the voters whose acknowledgements a leader does not count. The
+// housekeeper looks for them.
+type missingVoters struct {
+	base.Since
+	mu struct {
+		sync.Mutex
+		ids []zab.SID
+	}
+}
+
+func (m *missingVoters) get() []zab.SID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.ids
 }

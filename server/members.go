@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -166,46 +165,6 @@ func quorumAddrs(s *config.Server) []string {
 		}
 	}
 	return addrs
-}
-
-// checkUnlisted decides about a server that is in neither the configuration file nor the
-// history: a change that this server has missed may have made it a member. It must have a
-// later list of the same ensemble.
-func (s *Server) checkUnlisted(h transport.Hello) error {
-	in := s.standing.intro.Load()
-	switch {
-	case h.List > in.List && s.sameEnsemble(in, h.Cluster):
-		s.log.Info("links with a server that is a member by a later list", zap.Uint8("sid", uint8(h.ID)), zap.Stringer("version", h.List))
-		return nil
-	case in.List == 0:
-		return errors.New("its configuration file does not list it")
-	case s.cfg.ReconfigEnabled && h.List <= in.List && (h.Cluster == zab.ID{} || h.Cluster == in.Cluster):
-		s.log.Info("links with a server that is no member: it learns, and reconfig can add it", zap.Uint8("sid", uint8(h.ID)))
-		return nil
-	}
-	// The message is short enough for the other side to log it whole.
-	return fmt.Errorf("the members are %v since %v, and its file does not list it either; set reconfigEnabled=true here, or put it into the files",
-		s.standing.lists.Load().settled, in.List)
-}
-
-// sameEnsemble reports whether cluster is that of this server or, while it has no history,
-// of a server in its configuration file.
-func (s *Server) sameEnsemble(in *zab.Introduction, cluster zab.ID) bool {
-	if in.Cluster != (zab.ID{}) || cluster == (zab.ID{}) {
-		return in.Cluster == cluster && cluster != zab.ID{}
-	}
-	for _, p := range s.transport.Peers() {
-		if _, listed := s.cfg.Members.Server(int64(p.ID)); listed && p.Up && p.Hello.Cluster == cluster {
-			return true
-		}
-	}
-	return false
-}
-
-// refused receives the introduction of a server with which there is no link, because one
-// of the two does not list the other.
-func (s *Server) refused(h transport.Hello) {
-	s.events.Put(peerEvent{kind: evRefused, peer: h.ID, intro: h.Introduction})
 }
 
 // peerAddrs returns the addresses at which the server of a line listens for others, and

@@ -309,7 +309,7 @@ func TestPipelinesAreAnsweredInOrder(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
-			if n, b := s.read().WaitingRequests, s.read().WaitingBytes; n != 0 || b != 0 {
+			if n, b := s.overview.read().WaitingRequests, s.overview.read().WaitingBytes; n != 0 || b != 0 {
 				t.Errorf("%d requests of %d bytes count as waiting in the end", n, b)
 			}
 		})

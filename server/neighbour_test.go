@@ -116,7 +116,7 @@ func writesBeside(t *testing.T, n neighbour, calm bool) (p99 time.Duration, rate
 			loud.Go(func() { io.Copy(io.Discard, c.nc) })
 		}
 		time.Sleep(2 * time.Second)
-		if under := s.read().WaitingBytes; n.bytes > 0 && n.perSecond == 0 && under < 8<<20 {
+		if under := s.overview.read().WaitingBytes; n.bytes > 0 && n.perSecond == 0 && under < 8<<20 {
 			t.Errorf("the loud connections have only %d bytes under way", under)
 		}
 		began, before := time.Now(), s.state.Applied()

@@ -75,11 +75,11 @@ func newWords(s *Server) *words.Words {
 		State:    &s.state,
 		Tracker:  s.tracker,
 		Digests:  s.digests,
-		Read:     s.read,
+		Read:     func() *show.View { return s.overview.read() },
 		Serving:  s.service.Serving,
 		Leads:    s.standing.leads,
 		Founders: func() []byte { return s.standing.lists.Load().newest.Text },
-		Joiners:  s.joiners,
+		Joiners:  func(v *show.View) []show.Joiner { return s.overview.joiners(v) },
 	})
 }
 
@@ -151,13 +151,80 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered) *loop {
 		},
 	}
 	if s.ensemble() {
-		o.Reads = s.allRead
-		o.Reconfigure = s.reconfigure
-		o.Autopilot = replica.Autopilot{After: s.cfg.Autopilot, Text: s.textOf, Readable: s.marksReadable, Changed: s.auditAutopilot}
+		o.Reads = s.rules.allRead
+		o.Reconfigure = func(now *zab.Members, change jute.ReconfigRequest) (zab.Members, []string, error) {
+			return reconfigure(s.cfg, now, change)
+		}
+		o.Autopilot = replica.Autopilot{After: s.cfg.Autopilot,
+			Text:     func(list *zab.Members) ([]byte, error) { return textOf(s.cfg, list) },
+			Readable: s.rules.marksReadable,
+			Changed:  func() { auditAutopilot(s.audit) },
+		}
 		o.Join = s.opts.Join
 	}
 	l.replica = replica.New(core, found.Core.Commit, o)
 	return l
+}
+
+func newPeerRules(s *Server) *peerRules {
+	return &peerRules{cfg: s.cfg, log: s.log, standing: &s.standing, state: &s.state, events: s.events,
+		peers: func() []transport.PeerStatus { return s.transport.Peers() }}
+}
+
+func newHousekeeper(s *Server) *housekeeper {
+	return &housekeeper{
+		cfg:       s.cfg,
+		log:       s.log,
+		now:       s.now,
+		stopping:  s.life.Stopping(),
+		id:        s.id,
+		standing:  &s.standing,
+		serving:   s.service.Serving,
+		openRoot:  func() bool { return s.overview.openRoot() },
+		state:     &s.state,
+		ids:       s.ids,
+		tracker:   s.tracker,
+		disk:      s.disk,
+		snapshots: s.snapshots,
+		clients:   s.clients,
+		transport: s.transport,
+		events:    s.events,
+	}
+}
+
+func newCleaner(s *Server) *cleaner {
+	return &cleaner{log: s.log, live: s.settings.Live, now: s.now, leads: s.standing.leads, stopping: s.life.Stopping(), reloaded: s.reloaded,
+		state: &s.state, submissions: s.submissions}
+}
+
+func newOverview(s *Server, missing *missingVoters) *overview {
+	return &overview{
+		cfg:         s.cfg,
+		live:        s.settings.Live,
+		version:     s.opts.Version,
+		id:          s.id,
+		now:         s.now,
+		metrics:     s.metrics,
+		limits:      &s.limits,
+		standing:    &s.standing,
+		service:     &s.service,
+		following:   &s.following,
+		missing:     missing,
+		state:       &s.state,
+		tracker:     s.tracker,
+		schemes:     s.identities.Schemes,
+		disk:        s.disk,
+		logWriter:   s.logWriter,
+		snapshots:   s.snapshots,
+		submissions: s.submissions,
+		events:      s.events,
+		handover:    s.handover,
+		learners:    s.loop.learners,
+		arrivals:    s.loop.arrivals,
+		clients:     s.clients,
+		clientTLS:   s.clientTLS,
+		transport:   s.transport,
+	}
 }
 
 // applierState is a replica's view of the applier's work.
@@ -244,10 +311,10 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		Self:       s.id,
 		Introduce:  func() zab.Introduction { return *s.standing.intro.Load() },
 		Peers:      s.loop.peersOf(s.standing.lists.Load()),
-		Stranger:   s.checkUnlisted,
-		Reads:      s.reads,
-		Needs:      s.historyNeeds,
-		Refused:    s.refused,
+		Stranger:   s.rules.checkUnlisted,
+		Reads:      s.rules.reads,
+		Needs:      s.rules.historyNeeds,
+		Refused:    s.rules.refused,
 		ListenFunc: s.opts.ListenPeers,
 		DialFunc:   s.opts.DialPeer,
 		Secret:     []byte(s.cfg.QuorumSecret.Reveal()),

@@ -126,7 +126,7 @@ func TestFewQuotasAreCountedAtATime(t *testing.T) {
 		for _, want := range []jute.Zxid{maxRecounts, more, 0} {
 			e.settled()
 			before := leader.state.Applied()
-			leader.recountQuotas()
+			newCleaner(leader.Server).recountQuotas()
 			time.Sleep(100 * time.Millisecond)
 			e.settled()
 			if got := leader.state.Applied() - before; got != want {

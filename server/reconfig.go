@@ -20,9 +20,9 @@ import (
 	"github.com/zkd-project/zkd/server/zab/transport"
 )
 
-// reconfigure is replica.Options.Reconfigure.
-func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (_ zab.Members, remarks []string, _ error) {
-	present, err := s.present(now)
+// reconfigure is replica.Options.Reconfigure of a server with a configuration.
+func reconfigure(cfg *config.Config, now *zab.Members, change jute.ReconfigRequest) (_ zab.Members, remarks []string, _ error) {
+	present, err := presentMembers(cfg, now)
 	if err != nil {
 		return zab.Members{}, nil, fmt.Errorf("the present members: %w: %w", err, jute.ErrSystemError)
 	}
@@ -30,7 +30,7 @@ func (s *Server) reconfigure(now *zab.Members, change jute.ReconfigRequest) (_ z
 		return zab.Members{}, nil, fmt.Errorf("the list of all members is empty: %w", jute.ErrBadArguments)
 	}
 	asked := config.Change{Joining: change.Joining, Leaving: change.Leaving, Whole: change.NewMembers}
-	next, warnings, err := asked.Apply(present, s.cfg.ChangeOptions())
+	next, warnings, err := asked.Apply(present, cfg.ChangeOptions())
 	switch {
 	case errors.Is(err, config.ErrNoNumber):
 		return zab.Members{}, nil, fmt.Errorf("%w: %w", err, jute.ErrMarshalling)

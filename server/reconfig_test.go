@@ -313,7 +313,7 @@ func TestReconfigRemovedServer(t *testing.T) {
 
 // nonVoting returns the synced_non_voting_followers of mntr.
 func (s *testServer) nonVoting() int64 {
-	for _, m := range s.read().Words() {
+	for _, m := range s.overview.read().Words() {
 		if m.Name == "synced_non_voting_followers" {
 			n, _ := strconv.ParseInt(m.Value, 10, 64)
 			return n

@@ -96,7 +96,6 @@ type Server struct {
 	identities *identities.Identities
 	opts       Options
 	id         zab.SID
-	reads      uint32            // the highest version of format.History; 0 means all that there are. Tests lower it.
 	ident      datadirs.Identity // of the data directory, at the start
 	limits     limits
 	ids        *session.IDs // of sessions and of origins
@@ -108,11 +107,12 @@ type Server struct {
 	cluster   atomic.Pointer[zab.ID]       // nil while the history does not say
 	keys      atomic.Pointer[session.Keys] // of session passwords
 
-	state   state.State
-	digests *state.Digests
-	disk    *disk
-	missing missingVoters
-	words   *words.Words
+	state    state.State
+	digests  *state.Digests
+	disk     *disk
+	words    *words.Words
+	rules    *peerRules
+	overview *overview // set by the start
 
 	// The parts communicate through these queues.
 	submissions *base.Queue[replica.Submission] // of clients, to the peer loop

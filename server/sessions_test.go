@@ -453,7 +453,7 @@ func TestSessionsStorm(t *testing.T) {
 		if n, c := s.numSessions(), s.connections(); n != 1 || c != 1 {
 			t.Errorf("%d sessions and %d connections are left, want the keeper's", n, c)
 		}
-		if n := s.read().WaitingRequests; n != 0 {
+		if n := s.overview.read().WaitingRequests; n != 0 {
 			t.Errorf("%d requests count as waiting", n)
 		}
 		if n := s.tracker.Len(); n != 1 {

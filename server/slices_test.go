@@ -235,9 +235,9 @@ func TestTheCleanerHoldsTheTreeForAMoment(t *testing.T) {
 		time.Sleep(time.Second)
 		var cursor datatree.ExpiryCursor
 		var due []evaluate.Removal
-		total, slices := 0, 0
+		clean, total, slices := newCleaner(s.Server), 0, 0
 		for more := true; more; slices++ {
-			due, more = s.dueForRemoval(&cursor, due[:0])
+			due, more = clean.dueForRemoval(&cursor, due[:0])
 			if total += len(due); len(due) > expireSlice {
 				t.Errorf("%d nodes under one hold of the lock", len(due))
 			}

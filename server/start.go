@@ -76,8 +76,8 @@ func New(opts Options) (*Server, error) {
 	s.standing.role.Store(&zab.Status{})
 	s.state.Watches = watch.New()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
-	s.words = newWords(s)
-	s.registry.MustRegister(show.NewCollector(opts.Version, s.read))
+	s.words, s.rules = newWords(s), newPeerRules(s)
+	s.registry.MustRegister(show.NewCollector(opts.Version, func() *show.View { return s.overview.read() }))
 	s.registry.MustRegister(ids.Metrics()...)
 	s.audit = audit.NewTrail(opts.FS, opts.Logger, s.registry, s.life.Fail)
 	return s, nil
@@ -200,12 +200,14 @@ func (s *Server) startLoops(found *data.Recovered) error {
 		s.service.answersUntil.Store(s.loop.replica.AnswersUntil())
 	}
 	s.loop.carryOut() // so that a server without an ensemble serves at once
-	s.watchDisk()
+	keeper, cleaner := newHousekeeper(s), newCleaner(s)
+	s.overview = newOverview(s, &keeper.missing)
+	keeper.watchDisk()
 	for _, run := range []func(context.Context){s.loop.run, s.applier.run, s.snapshots.run} {
 		s.life.Go(func() { run(s.life.Context()) })
 	}
-	s.life.Go(s.runHousekeeper)
-	s.life.Go(s.cleanUp)
+	s.life.Go(keeper.run)
+	s.life.Go(cleaner.run)
 	if s.transport == nil {
 		return nil
 	}

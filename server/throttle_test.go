@@ -140,7 +140,7 @@ func TestLargeRequestsAreBounded(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if n := s.read().LargeBytes; n != 0 {
+	if n := s.overview.read().LargeBytes; n != 0 {
 		t.Errorf("%d bytes count as being in work in the end", n)
 	}
 	if n := s.metrics.LargeRejected.Load(); n != 1 {

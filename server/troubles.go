@@ -3,87 +3,49 @@ package server
 import (
 	"net"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/show"
-	"github.com/zkd-project/zkd/server/zab"
 )
 
-// missingVoters are the voters whose acknowledgements a leader does not count. The
-// housekeeper looks for them.
-type missingVoters struct {
-	base.Since
-	mu struct {
-		sync.Mutex
-		ids []zab.SID
-	}
-}
-
-func (m *missingVoters) get() []zab.SID {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mu.ids
-}
-
-// watchVoters looks for voters that are missing.
-func (s *Server) watchVoters(now time.Duration) {
-	var ids []zab.SID
-	if peers, lists := s.standing.peers.Load(), s.standing.lists.Load(); s.ensemble() && s.standing.leads() && peers != nil && lists != nil {
-		for _, m := range lists.settled.List {
-			if !lists.settled.Voter(m.ID) || m.ID == s.id {
-				continue
-			}
-			if !slices.ContainsFunc(*peers, func(p zab.PeerStatus) bool { return p.ID == m.ID && p.Synced && p.Counted }) {
-				ids = append(ids, m.ID)
-			}
-		}
-	}
-	s.missing.Set(len(ids) > 0, now)
-	s.missing.mu.Lock()
-	s.missing.mu.ids = ids
-	s.missing.mu.Unlock()
-}
-
 // troubles returns what the server knows to be wrong with it.
-func (s *Server) troubles() (t show.Troubles) {
-	now := s.now()
+func (o *overview) troubles() (t show.Troubles) {
+	now := o.now()
 	t.Clock = time.Now()
-	stats := s.logWriter.Stats()
+	stats := o.logWriter.Stats()
 	t.FsyncPending, t.LogLacks = stats.Pending, stats.Lacks
-	t.DiskFull = s.disk.full.Lasts(now)
-	t.SnapshotsFail = s.snapshots.fails.Lasts(now)
-	if text := s.snapshots.failure.Load(); text != nil && t.SnapshotsFail > 0 {
+	t.DiskFull = o.disk.full.Lasts(now)
+	t.SnapshotsFail = o.snapshots.fails.Lasts(now)
+	if text := o.snapshots.failure.Load(); text != nil && t.SnapshotsFail > 0 {
 		t.SnapshotError = *text
 	}
-	t.OpenRoot = s.openRoot()
-	if s.metrics.RepliesLong.Load()+s.metrics.RepliesRefused.Load() > 0 {
-		t.LongReply = max(now-time.Duration(s.metrics.LastLongReply.Load()), 1)
+	t.OpenRoot = o.openRoot()
+	if o.metrics.RepliesLong.Load()+o.metrics.RepliesRefused.Load() > 0 {
+		t.LongReply = max(now-time.Duration(o.metrics.LastLongReply.Load()), 1)
 	}
-	if s.standing.leads() || !s.ensemble() {
-		t.ExpiringSessions = s.tracker.Expiring(millis(now))
+	if o.standing.leads() || !o.cfg.Replicated() {
+		t.ExpiringSessions = o.tracker.Expiring(millis(now))
 	}
-	t.MissingVoters, t.VotersMissing = s.missing.get(), s.missing.Lasts(now)
-	if s.clientTLS != nil {
-		t.ClientCertificate, t.ClientReload = s.clientTLS.Expiry(), s.clientTLS.ReloadFailure()
+	t.MissingVoters, t.VotersMissing = o.missing.get(), o.missing.Lasts(now)
+	if o.clientTLS != nil {
+		t.ClientCertificate, t.ClientReload = o.clientTLS.Expiry(), o.clientTLS.ReloadFailure()
 	}
-	if s.transport != nil {
-		t.QuorumCertificate, t.QuorumReload = s.transport.CertificateExpiry(), s.transport.ReloadFailure()
-		t.PeerListen = s.transport.Deaf()
+	if o.transport != nil {
+		t.QuorumCertificate, t.QuorumReload = o.transport.CertificateExpiry(), o.transport.ReloadFailure()
+		t.PeerListen = o.transport.Deaf()
 	}
-	t.UnlistedSecurePort = s.unlistedSecurePort()
+	t.UnlistedSecurePort = o.unlistedSecurePort()
 	return t
 }
 
 // unlistedSecurePort returns this server's port with TLS for clients if its line in the list of members
 // has not got it, as that is what clients and tools find the members by; 0 if all is well.
-func (s *Server) unlistedSecurePort() int {
-	if at, ok := s.clients.SecureAddr().(*net.TCPAddr); ok && s.ensemble() {
-		return unlisted(s.members(), int64(s.id.Number()), at.Port)
+func (o *overview) unlistedSecurePort() int {
+	if at, ok := o.clients.SecureAddr().(*net.TCPAddr); ok && o.cfg.Replicated() {
+		return unlisted(o.members(), int64(o.id.Number()), at.Port)
 	}
 	return 0
 }
@@ -100,34 +62,34 @@ func unlisted(members config.Members, id int64, port int) int {
 
 // members returns the list of members, or that of the configuration before the server has got another
 // one.
-func (s *Server) members() config.Members {
-	s.state.RLock()
-	text, _ := s.state.Tree.Data(datatree.ConfigPath)
+func (o *overview) members() config.Members {
+	o.state.RLock()
+	text, _ := o.state.Tree.Data(datatree.ConfigPath)
 	members, err := config.ParseMembers(string(text))
-	s.state.RUnlock()
+	o.state.RUnlock()
 	if err != nil || len(members.Servers) == 0 {
-		return s.cfg.Members
+		return o.cfg.Members
 	}
 	return members
 }
 
 // openRoot reports whether everybody may change the tree through a port without TLS that
 // other machines reach.
-func (s *Server) openRoot() bool {
-	addr, ok := s.clients.Addr().(*net.TCPAddr)
-	if !ok || addr.IP.IsLoopback() || s.demandsProof() {
+func (o *overview) openRoot() bool {
+	addr, ok := o.clients.Addr().(*net.TCPAddr)
+	if !ok || addr.IP.IsLoopback() || o.demandsProof() {
 		return false
 	}
-	s.state.RLock()
-	defer s.state.RUnlock()
-	root, _ := s.state.Tree.Get("/")
-	return s.identities.Schemes.Allowed(root.ACL, jute.PermAll&^jute.PermRead, nil)
+	o.state.RLock()
+	defer o.state.RUnlock()
+	root, _ := o.state.Tree.Get("/")
+	return o.schemes.Allowed(root.ACL, jute.PermAll&^jute.PermRead, nil)
 }
 
 // demandsProof reports whether clients have to prove who they are: enforce.auth.schemes has no scheme
 // whose identities anybody can take.
-func (s *Server) demandsProof() bool {
-	live := s.settings.Live()
+func (o *overview) demandsProof() bool {
+	live := o.live()
 	return live.EnforceAuth && !slices.ContainsFunc(live.EnforceAuthSchemes, func(scheme string) bool {
 		return scheme == "ip" || scheme == "digest" || scheme == "world"
 	})

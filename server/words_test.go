@@ -404,10 +404,10 @@ func TestHashListsTransactionsOnly(t *testing.T) {
 func TestSrvrShowsJoiners(t *testing.T) {
 	s := startServer(t)
 	s.connect(t).create("/a", "1")
-	r := s.read()
+	r := s.overview.read()
 	r.Peers = []zab.PeerStatus{{ID: 4, Synced: true}, {ID: 5}, {ID: 6, Match: s.state.Applied()}}
 	r.Sending = []show.Transfer{{Peer: 5, Done: 10, Size: 100}}
-	list := s.joiners(r)
+	list := s.overview.joiners(r)
 	if len(list) != 2 || list[0] != (show.Joiner{ID: 5, Snapshot: true, Sent: 10, Size: 100, LogLeft: list[0].LogLeft}) ||
 		list[1].ID != 6 || list[1].Snapshot || list[1].LogLeft > list[0].LogLeft {
 		t.Errorf("joiners %+v", list)
