@@ -22,6 +22,7 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
+	"github.com/zkd-project/zkd/server/pages"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -233,7 +234,7 @@ func TestHealthOfAStuckDisk(t *testing.T) {
 		c := s.connect(t)
 		release := e.stallDisks()
 		c.send(jute.OpCreate, create("/a", "", 0))
-		time.Sleep(stuckAfter + time.Second)
+		time.Sleep(pages.StuckAfter + time.Second)
 		if status, body := s.page("/livez", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "[-] disk: a write to the log has not ended for 11s") {
 			t.Errorf("livez: %d %q", status, body)
 		}
@@ -271,7 +272,7 @@ func TestHealthOfAStuckApplier(t *testing.T) {
 			return nil
 		})
 		s.handover.orders.Put(replica.Order{Kind: replica.OrderReplay, Entry: zab.Entry{Zxid: s.state.Applied()}})
-		time.Sleep(stuckAfter + time.Second)
+		time.Sleep(pages.StuckAfter + time.Second)
 		if status, body := s.page("/livez", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "[-] applier: ") || !strings.Contains(body, "busy with one step for 11s") {
 			t.Errorf("livez: %d %q", status, body)
 		}
@@ -332,7 +333,7 @@ func TestAdminOperations(t *testing.T) {
 
 		zxid := fmt.Sprintf("0x%x", int64(s.state.Applied()))
 		w := do("GET", "/commands/snapshot", "", http.StatusOK)
-		ref, _ := s.snapshots.last()
+		ref, _ := s.snapshots.Last()
 		onDisk, err := os.ReadFile(s.snapshots.store.Path(ref.Name))
 		check(t, err)
 		if !bytes.Equal(w.Body.Bytes(), onDisk) || w.Header().Get("last_zxid") != zxid || w.Header().Get("snapshot_size") != fmt.Sprint(len(onDisk)) {
@@ -380,7 +381,7 @@ func TestAdminSnapshotsCanBeOff(t *testing.T) {
 func TestAdminOverview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
-		s.Server.opts.Version = "1<script>"
+		s.overview.version = "1<script>"
 		status, body := s.page("/", "")
 		for _, want := range []string{"<td>Role<td>standalone\n", "1&lt;script&gt;", "<td>Check of disk<td>ok\n", `<a href="/commands/monitor">monitor</a>`} {
 			if status != http.StatusOK || !strings.Contains(body, want) {
@@ -411,7 +412,7 @@ func TestAdminIdentitiesOfTheConnection(t *testing.T) {
 		} {
 			id := jute.ID{Scheme: tt.scheme, ID: tt.id}
 			c.ok(jute.OpSetACL, &jute.SetACLRequest{Path: "/", Version: -1, ACL: []jute.ACL{{Perms: jute.PermAll, ID: id}, {Perms: jute.PermAdmin, ID: jute.WorldAnyone}}})
-			if _, status, problem := s.authorize(t.Context(), tt.claim); status != tt.status {
+			if _, status, problem := s.pages().Authorize(t.Context(), tt.claim); status != tt.status {
 				t.Errorf("%s: %d %s, want %d", tt.name, status, problem, tt.status)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -346,7 +347,7 @@ func (e *testEnsemble) roles() string {
 	for id, s := range e.servers {
 		if s != nil {
 			st := s.standing.role.Load()
-			fmt.Fprintf(&b, "%d: %s of epoch %d, leader %d (%s), applied %v; ", id, explainRole(*st), st.Epoch, st.Leader, st.Reason, s.state.Applied())
+			fmt.Fprintf(&b, "%d: %s of epoch %d, leader %d (%s), applied %v; ", id, show.DescribeRole(st), st.Epoch, st.Leader, st.Reason, s.state.Applied())
 		}
 	}
 	return b.String()

@@ -301,7 +301,7 @@ func TestSnapshotThatCameInVainIsRemoved(t *testing.T) {
 		}
 		leader, to := e.servers[e.leader()], e.follower()
 		time.Sleep(2 * time.Second)
-		ref, err := leader.snapshots.newest(t.Context(), 0)
+		ref, err := leader.snapshots.Newest(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

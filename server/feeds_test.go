@@ -309,7 +309,7 @@ func TestFeedCompacted(t *testing.T) {
 		s := startServer(t, "zkd.feedHistoryKb=1")
 		c := s.connect(t)
 		c.create("/a", "")
-		f, status, problem := s.adminFacts().Feed(t.Context(), admin.FeedRequest{Path: "/"})
+		f, status, problem := s.pages().Feed(t.Context(), admin.FeedRequest{Path: "/"})
 		if f == nil {
 			t.Fatal(status, problem)
 		}

@@ -211,7 +211,7 @@ func (l *learners) sendSnapshot(ctx context.Context, req zab.SnapSend) {
 }
 
 func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Zxid, error) {
-	ref, err := l.snapshots.newest(ctx, req.AtLeast)
+	ref, err := l.snapshots.Newest(ctx, req.AtLeast)
 	if err != nil {
 		return 0, err
 	}

@@ -29,8 +29,8 @@ import (
 // follow opens a stream of a server's log.
 func (s *testServer) follow(t *testing.T, after jute.Zxid) admin.LogStream {
 	t.Helper()
-	id := s.adminFacts().historyID()
-	stream, status, problem := s.adminFacts().FollowLog(int64(after), fmt.Sprintf("%x", id[:]))
+	id := s.pages().HistoryID()
+	stream, status, problem := s.pages().FollowLog(int64(after), fmt.Sprintf("%x", id[:]))
 	if stream == nil {
 		t.Fatalf("%d %s", status, problem)
 	}
@@ -77,7 +77,7 @@ type archiver struct {
 // base takes a snapshot of a server into the archive.
 func (a *archiver) base(s *testServer) {
 	a.t.Helper()
-	snap, err := s.adminFacts().TakeSnapshot(a.t.Context())
+	snap, err := s.pages().TakeSnapshot(a.t.Context())
 	check(a.t, err)
 	b, err := io.ReadAll(snap)
 	check(a.t, errors.Join(err, snap.Close()))
@@ -86,8 +86,8 @@ func (a *archiver) base(s *testServer) {
 	check(a.t, os.WriteFile(filepath.Join(string(a.dir), base.Name), b, 0o600))
 	id, err := (&archive.Archive{Storage: a.dir}).HistoryOf(a.t.Context(), &base)
 	check(a.t, err)
-	if id != s.adminFacts().historyID() {
-		a.t.Errorf("the snapshot is from history %x, and the server has %x", id, s.adminFacts().historyID())
+	if id != s.pages().HistoryID() {
+		a.t.Errorf("the snapshot is from history %x, and the server has %x", id, s.pages().HistoryID())
 	}
 	a.id, a.last = id, base.Zxid
 }
@@ -172,7 +172,7 @@ func TestArchive(t *testing.T) {
 		}
 		end, err := got.StateAt(t.Context(), history.Moment{})
 		check(t, err)
-		if s := e.servers[e.leader()]; end.Tree.LastZxid() != a.last || history.ID(end.Ensemble.Init.Cluster) != s.adminFacts().historyID() {
+		if s := e.servers[e.leader()]; end.Tree.LastZxid() != a.last || history.ID(end.Ensemble.Init.Cluster) != s.pages().HistoryID() {
 			t.Errorf("the archive ends at %v, of ensemble %x", end.Tree.LastZxid(), end.Ensemble.Init.Cluster)
 		}
 		var report strings.Builder
@@ -262,7 +262,7 @@ func TestFollowLogRefuses(t *testing.T) {
 		}
 		for range 5 {
 			c.set("/a", "")
-			snap, err := s.adminFacts().TakeSnapshot(t.Context())
+			snap, err := s.pages().TakeSnapshot(t.Context())
 			check(t, errors.Join(err, snap.Close()))
 		}
 		time.Sleep(2 * time.Hour) // a purge
@@ -276,7 +276,7 @@ func TestFollowLogRefuses(t *testing.T) {
 			{"ahead", s.state.Applied() + 1, "", http.StatusServiceUnavailable},
 			{"purged", begin, "", http.StatusGone},
 		} {
-			if stream, status, problem := s.adminFacts().FollowLog(int64(tt.after), tt.of); stream != nil || status != tt.status {
+			if stream, status, problem := s.pages().FollowLog(int64(tt.after), tt.of); stream != nil || status != tt.status {
 				t.Errorf("%s: %d %s, want %d", tt.name, status, problem, tt.status)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 	"github.com/zkd-project/zkd/server/zab/transport"
@@ -402,7 +403,7 @@ func (l *loop) changed() {
 		return
 	}
 	if l.cfg.Replicated() {
-		l.log.Info("now "+explainRole(now), zap.Uint32("epoch", now.Epoch), zap.Uint8("leader", uint8(now.Leader)),
+		l.log.Info("now "+show.DescribeRole(&now), zap.Uint32("epoch", now.Epoch), zap.Uint8("leader", uint8(now.Leader)),
 			zap.Stringer("zxid", l.replica.Core.LastZxid()), zap.String("reason", now.Reason))
 	}
 	if l.out.ServiceEnded {

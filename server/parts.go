@@ -1,17 +1,21 @@
 package server
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"math"
+	"net/http"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/pages"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
@@ -24,6 +28,10 @@ import (
 // file has the constructors that pick them.
 
 func (s *Server) newClients(b clients.Backend) *clients.Clients {
+	changes := s.changes
+	if s.cfg.FeedHistory == 0 {
+		changes = nil
+	}
 	most := 0
 	if s.opts.Listen == nil { // connections of the system have descriptors
 		_, limit := base.FileDescriptors()
@@ -43,7 +51,7 @@ func (s *Server) newClients(b clients.Backend) *clients.Clients {
 		Keys:           &s.keys,
 		Audit:          s.audit.Log(),
 		Traces:         s.traces,
-		Changes:        s.feeds(),
+		Changes:        changes,
 		Places:         &s.places,
 		TLS:            s.clientTLS,
 		Configure:      s.settings.Configure,
@@ -224,6 +232,54 @@ func newOverview(s *Server, missing *missingVoters) *overview {
 		clients:     s.clients,
 		clientTLS:   s.clientTLS,
 		transport:   s.transport,
+	}
+}
+
+// AdminPages returns the pages of the AdminServer. url is the path of the commands, and
+// text the configuration file that they show. It may be called before Start.
+func (s *Server) AdminPages(url, text string) http.Handler {
+	return admin.Handler(admin.Options{
+		Server:        func() admin.Server { return s.pages() },
+		URL:           url,
+		Configuration: text,
+		Authorize: func(ctx context.Context, c admin.Claim) (may func() bool, status int, problem string) {
+			return s.pages().Authorize(ctx, c)
+		},
+		Snapshots: func() (bool, time.Duration) {
+			a := &s.settings.Live().Admin
+			return a.Snapshots, a.SnapshotInterval / 1000 // Apache's server takes its milliseconds for microseconds
+		},
+	})
+}
+
+// pages returns what the pages need of the server.
+func (s *Server) pages() *pages.Server {
+	return &pages.Server{
+		Source:      s.words.Source(0),
+		Config:      s.cfg,
+		FS:          s.fs,
+		Now:         s.now,
+		State:       &s.state,
+		Clients:     s.clients,
+		Schemes:     s.identities.Schemes,
+		Changes:     s.changes,
+		Places:      &s.places,
+		Log:         s.logWriter.Writer,
+		Snapshots:   s.snapshots,
+		Store:       s.snapshots.store,
+		Transport:   s.transport,
+		ID:          s.id,
+		Incarnation: s.ident.Incarnation,
+		Cluster:     s.cluster.Load,
+		Role:        s.standing.role.Load,
+		Peers:       s.standing.peers.Load,
+		Requests:    s.standing.forwarded,
+		IdleSince:   s.service.IdleSince,
+		DiskRemark:  s.overview.diskRemark,
+		Ping:        func(done chan<- struct{}) { s.events.Put(peerEvent{kind: evPing, done: done}) },
+		Working:     func() time.Duration { return time.Duration(s.handover.working.Load()) },
+		Stopping:    s.life.Stopping(),
+		Ending:      s.life.Ending,
 	}
 }
 

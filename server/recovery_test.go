@@ -86,13 +86,13 @@ func TestASnapshotOfAReplacedHistoryIsNotKept(t *testing.T) {
 			view.Close()
 			s.state.Unlock()
 		}()
-		before, _ := sn.last()
+		before, _ := sn.Last()
 		sn.replacing()
 		ref, err := sn.write(t.Context(), view)
 		if !errors.Is(err, errReplaced) {
 			t.Errorf("got %v, want %v", err, errReplaced)
 		}
-		if now, _ := sn.last(); now.Name != before.Name {
+		if now, _ := sn.Last(); now.Name != before.Name {
 			t.Errorf("the log refers to %v", now)
 		}
 		if _, err := s.fs.Stat(sn.store.Path(ref.Name)); !errors.Is(err, fs.ErrNotExist) {

@@ -35,7 +35,7 @@ func loseAfterBackup(t *testing.T, s *testServer, place data.Place) *restorable 
 	c.create("/kept", "")
 	c.ephemeral("/mine")
 	l := &restorable{client: c, place: place, at: c.set("/kept", "1").Zxid}
-	snap, err := s.adminFacts().TakeSnapshot(t.Context())
+	snap, err := s.pages().TakeSnapshot(t.Context())
 	check(t, err)
 	b, err := io.ReadAll(snap)
 	check(t, errors.Join(err, snap.Close()))

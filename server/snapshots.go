@@ -226,8 +226,8 @@ func (sn *snapshotter) refer(ref wal.SnapRef, view frozen) error {
 	return nil
 }
 
-// last returns the newest reference, if there is one.
-func (sn *snapshotter) last() (ref wal.SnapRef, ok bool) {
+// Last returns the newest reference, if there is one.
+func (sn *snapshotter) Last() (ref wal.SnapRef, ok bool) {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
 	n := len(sn.mu.refs)
@@ -237,9 +237,9 @@ func (sn *snapshotter) last() (ref wal.SnapRef, ok bool) {
 	return sn.mu.refs[n-1], true
 }
 
-// newest returns the newest reference, for a learner that needs the entries after
+// Newest returns the newest reference, for a learner that needs the entries after
 // atLeast. If there is none so new, a snapshot is taken.
-func (sn *snapshotter) newest(ctx context.Context, atLeast jute.Zxid) (wal.SnapRef, error) {
+func (sn *snapshotter) Newest(ctx context.Context, atLeast jute.Zxid) (wal.SnapRef, error) {
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
 	for turn := 0; ; turn++ {

@@ -1,11 +1,9 @@
 package server
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
-	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -70,22 +68,4 @@ type serviceView interface {
 type following struct {
 	changed chan struct{}          // has a token when the lists have changed
 	problem atomic.Pointer[string] // why the last change can't be followed; nil or "" if it is
-}
-
-// explainRole returns the log's description of a server's part in the ensemble.
-func explainRole(st zab.Status) string {
-	switch st.Role {
-	case zab.Looking:
-		return "looking for a leader"
-	case zab.Candidate:
-		return "candidate"
-	case zab.SyncingLeader:
-		return "leader, not yet in service"
-	case zab.SyncingFollower:
-		return "learner, not yet in service"
-	case zab.Leading, zab.Following:
-		mode, _ := show.ModeOf(&st)
-		return mode
-	}
-	return fmt.Sprintf("halted: %s", st.Reason)
 }

@@ -138,12 +138,13 @@ const ours = `
 	server/base:       none
 	server/datatree/treetest: jute server/datatree
 	server/settings:   jute server/config
+	server/pages:      jute fourletter internal/vfs server/admin server/archive server/auth server/clients server/config server/data server/datatree server/feed server/history server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
 	server/words:      internal/vfs server/base server/clients server/config server/data server/datatree server/monitor server/session server/show server/state
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
 	                   server/admin server/archive server/audit server/base server/history
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
-	                   server/clients server/clients/line server/monitor server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
+	                   server/clients server/clients/line server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
 	cmd/zkd:           client cmd/zkcli/servers cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/zkd-project/zkd/server/datatree"
@@ -220,4 +221,22 @@ func (v *View) RoleName() string {
 		return "starting"
 	}
 	return "looking"
+}
+
+// DescribeRole returns the log's description of a server's part in the ensemble.
+func DescribeRole(st *zab.Status) string {
+	switch st.Role {
+	case zab.Looking:
+		return "looking for a leader"
+	case zab.Candidate:
+		return "candidate"
+	case zab.SyncingLeader:
+		return "leader, not yet in service"
+	case zab.SyncingFollower:
+		return "learner, not yet in service"
+	case zab.Leading, zab.Following:
+		mode, _ := ModeOf(st)
+		return mode
+	}
+	return fmt.Sprintf("halted: %s", st.Reason)
 }

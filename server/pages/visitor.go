@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"context"
@@ -26,9 +26,9 @@ type visitor struct {
 
 // welcome returns the visitor that a claim proves, or an HTTP status and the reason why there is
 // none. The certificate of a connection is an identity only for its own scheme.
-func (s *Server) welcome(ctx context.Context, c admin.Claim) (v *visitor, status int, problem string) {
-	creds, err := s.clients.Prove(ctx, &clients.Presented{Address: fourletter.HostAddress(c.From), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates})
-	v = &visitor{creds: creds, schemes: s.identities.Schemes, clients: s.clients}
+func (f *Server) welcome(ctx context.Context, c admin.Claim) (v *visitor, status int, problem string) {
+	creds, err := f.Clients.Prove(ctx, &clients.Presented{Address: fourletter.HostAddress(c.From), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates})
+	v = &visitor{creds: creds, schemes: f.Schemes, clients: f.Clients}
 	switch {
 	case errors.Is(err, clients.ErrTooManyFailures):
 		return nil, http.StatusTooManyRequests, "Too many failed authentications"
@@ -82,14 +82,14 @@ func (v *visitor) administers(state *state.State) bool {
 	return true
 }
 
-// authorize decides whether the sender of a request has all permissions on the root. may
+// Authorize decides whether the sender of a request has all permissions on the root. may
 // decides it again.
-func (s *Server) authorize(ctx context.Context, c admin.Claim) (may func() bool, status int, problem string) {
-	v, status, problem := s.welcome(ctx, c)
+func (f *Server) Authorize(ctx context.Context, c admin.Claim) (may func() bool, status int, problem string) {
+	v, status, problem := f.welcome(ctx, c)
 	if v == nil {
 		return nil, status, problem
 	}
-	may = func() bool { return v.administers(&s.state) }
+	may = func() bool { return v.administers(f.State) }
 	if !may() {
 		return nil, http.StatusForbidden, "Not authorized"
 	}

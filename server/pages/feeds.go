@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"context"
@@ -26,35 +26,27 @@ type changes struct {
 	displaced chan struct{} // is closed when another feed needs the place
 }
 
-// feeds returns the history of changes for feeds, or nil if there is none.
-func (s *Server) feeds() *feed.History {
-	if s.cfg.FeedHistory == 0 {
-		return nil
-	}
-	return s.changes
-}
-
 // Feed implements admin.Server.
-func (f adminFacts) Feed(ctx context.Context, r admin.FeedRequest) (admin.Feed, int, string) {
-	if f.cfg.FeedHistory == 0 {
+func (f *Server) Feed(ctx context.Context, r admin.FeedRequest) (admin.Feed, int, string) {
+	if f.Config.FeedHistory == 0 {
 		return nil, http.StatusNotImplemented, "This server keeps no changes: see zkd.feedHistoryKb"
 	}
 	v, status, problem := f.welcome(ctx, r.Claim)
 	if v == nil {
 		return nil, status, problem
 	}
-	_, after := f.history.Span()
+	_, after := f.Changes.Span()
 	if r.After != nil {
 		after = *r.After
 	}
-	reader, err := f.history.Reader(r.Path, after, v.mayRead)
+	reader, err := f.Changes.Reader(r.Path, after, v.mayRead)
 	if err != nil {
-		f.places.Compacted()
+		f.Places.Compacted()
 		return nil, http.StatusGone, err.Error()
 	}
-	c := &changes{stopping: f.stopping, visitor: v, reader: reader, places: f.places, displaced: make(chan struct{})}
-	if c.place = f.places.Enter(c, clients.Groups(v.creds), func() { close(c.displaced) }); c.place == nil {
-		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d feeds, and zkd.maxFeeds allows no more", f.places.Usage().Open)
+	c := &changes{stopping: f.Stopping, visitor: v, reader: reader, places: f.Places, displaced: make(chan struct{})}
+	if c.place = f.Places.Enter(c, clients.Groups(v.creds), func() { close(c.displaced) }); c.place == nil {
+		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d feeds, and zkd.maxFeeds allows no more", f.Places.Usage().Open)
 	}
 	return c, 0, ""
 }

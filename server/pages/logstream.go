@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"context"
@@ -29,37 +29,37 @@ const (
 // logStream reads the committed entries of the log for somebody who keeps them: see package
 // archive. It belongs to the goroutine of an HTTP request.
 type logStream struct {
-	now       func() time.Duration
-	stopping  <-chan struct{}
-	logWriter *logWriter
-	state     *state.State
-	enc       archive.Encoder
-	begun     []byte      // the header, until it is sent
-	at        jute.Zxid   // of the last entry that was sent
-	reader    *wal.Reader // after at; nil between two looks
-	known     jute.Zxid   // the entries of reader up to this one are committed
-	told      time.Duration
-	behind    bool // no position was sent since the last entry
+	now      func() time.Duration
+	stopping <-chan struct{}
+	log      *wal.Writer
+	state    *state.State
+	enc      archive.Encoder
+	begun    []byte      // the header, until it is sent
+	at       jute.Zxid   // of the last entry that was sent
+	reader   *wal.Reader // after at; nil between two looks
+	known    jute.Zxid   // the entries of reader up to this one are committed
+	told     time.Duration
+	behind   bool // no position was sent since the last entry
 }
 
-// historyID names the history of this server.
-func (f adminFacts) historyID() history.ID {
-	if cluster := f.cluster(); cluster != nil {
+// HistoryID names the history of this server.
+func (f *Server) HistoryID() history.ID {
+	if cluster := f.Cluster(); cluster != nil {
 		return history.ID(*cluster)
 	}
-	return history.ID(f.incarnation)
+	return history.ID(f.Incarnation)
 }
 
 // FollowLog implements admin.Server.
-func (f adminFacts) FollowLog(after int64, of string) (admin.LogStream, int, string) {
-	id, zxid := f.historyID(), jute.Zxid(after)
+func (f *Server) FollowLog(after int64, of string) (admin.LogStream, int, string) {
+	id, zxid := f.HistoryID(), jute.Zxid(after)
 	if of != "" && of != fmt.Sprintf("%x", id[:]) {
 		return nil, http.StatusConflict, fmt.Sprintf("The history of this server is %v, another one", id)
 	}
-	if applied := f.state.Applied(); zxid > applied {
+	if applied := f.State.Applied(); zxid > applied {
 		return nil, http.StatusServiceUnavailable, fmt.Sprintf("This server has applied what is up to %v", applied)
 	}
-	l := &logStream{now: f.now, stopping: f.stopping, logWriter: f.logWriter, state: f.state, at: zxid, behind: true}
+	l := &logStream{now: f.Now, stopping: f.Stopping, log: f.Log, state: f.State, at: zxid, behind: true}
 	l.begun = l.enc.AppendHeader(nil, &archive.Header{History: id, After: zxid})
 	switch err := l.open(); {
 	case errors.Is(err, wal.ErrPurged):
@@ -74,7 +74,7 @@ func (f adminFacts) FollowLog(after int64, of string) (admin.LogStream, int, str
 
 // open makes a reader of the entries after at.
 func (l *logStream) open() (err error) {
-	l.reader, err = l.logWriter.NewReader(l.at)
+	l.reader, err = l.log.NewReader(l.at)
 	return err
 }
 
@@ -123,7 +123,7 @@ func (l *logStream) Next(ctx context.Context) ([]byte, error) {
 // it has the history up to it, and nothing else: each entry names the one before.
 func (l *logStream) read(applied jute.Zxid) (b []byte, err error) {
 	if l.at >= l.known {
-		probe, err := l.logWriter.NewReader(applied)
+		probe, err := l.log.NewReader(applied)
 		if errors.Is(err, wal.ErrDiscontinuous) {
 			return nil, nil // it is not written yet
 		} else if err != nil {
