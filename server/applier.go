@@ -60,7 +60,6 @@ type applier struct {
 	secret     secret.Key // of session passwords, until the history has one
 	state      *state.State
 	answers    *clients.Answers
-	digests    *state.Digests
 	snapshots  *snapshotter
 	logWriter  *logWriter
 	audit      *audit.Trail
@@ -321,7 +320,7 @@ func (a *applier) apply(o *replica.Order) error {
 	a.state.SetApplied(txn.Zxid) // before any reply shows it: its client may reconnect at once
 	a.state.EndSlices()
 	a.countTimes(o, txn)
-	if a.digests.Applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.replicated {
+	if a.state.Digests.Applied(txn.Zxid, a.state.Tree, o.Entry.Txn() != nil) && a.replicated {
 		a.events.Put(peerEvent{kind: evDigest, zxid: txn.Zxid, digest: a.state.Tree.Digest()})
 	}
 	for i := range txn.Ops {

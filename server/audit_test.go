@@ -103,7 +103,7 @@ func TestAudit(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		equalLines(t, auditLines(t, s.fs, map[jute.SessionID]string{a.session: "A", b.session: "B"}), strings.Split(strings.ReplaceAll(
+		equalLines(t, auditLines(t, s.opts.FS, map[jute.SessionID]string{a.session: "A", b.session: "B"}), strings.Split(strings.ReplaceAll(
 			`session=A user=10.0.0.2 ip=10.0.0.2 operation=create znode=/a znode_type=persistent result=success
 session=A user=10.0.0.2 ip=10.0.0.2 operation=create znode=/a znode_type=persistent result=failure
 session=A user=10.0.0.2 ip=10.0.0.2 operation=create znode=/a/s-0000000000 znode_type=persistent_sequential result=success
@@ -136,7 +136,7 @@ session=B user=10.0.0.2,bob,super ip=10.0.0.2 operation=addAuth scheme=digest re
 session=B user=10.0.0.2,bob,super ip=10.0.0.2 operation=addAuth scheme=nis result=failure
 session=A user=10.0.0.2 ip=10.0.0.2 operation=resumeSession result=failure
 session=A user=USER operation=ephemeralZNodeDeletionOnSessionCloseOrExpire znode=/m-0000000003 result=success`, "USER", audit.SystemUser()), "\n"))
-		text, _ := vfs.ReadFile(s.fs, auditFile)
+		text, _ := vfs.ReadFile(s.opts.FS, auditFile)
 		if strings.Contains(string(text), "hunter2") || strings.Contains(string(text), "secret") {
 			t.Errorf("a secret in\n%s", text)
 		}
@@ -168,7 +168,7 @@ func TestAuditOfConfigure(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, line := range auditLines(t, s.fs, map[jute.SessionID]string{guest.session: "GUEST", c.session: "C"}) {
+		for _, line := range auditLines(t, s.opts.FS, map[jute.SessionID]string{guest.session: "GUEST", c.session: "C"}) {
 			if strings.Contains(line, "operation=configure") {
 				got = append(got, line)
 			}
@@ -289,7 +289,7 @@ func TestAuditIsComplete(t *testing.T) {
 		}
 		got := map[string][]string{}
 		unheard := 0
-		for _, line := range auditLines(t, s.fs, nil) {
+		for _, line := range auditLines(t, s.opts.FS, nil) {
 			id, rest, _ := strings.Cut(strings.TrimPrefix(line, "session="), " ")
 			if strings.Contains(line, audit.DeleteEphemeral) {
 				continue
@@ -424,7 +424,7 @@ func TestAuditOfEnsemble(t *testing.T) {
 					"session=C user=10.0.0.2 ip=10.0.0.2 operation=delete znode=/none result=failure",
 				}, want...)
 			}
-			equalLines(t, auditLines(t, s.fs, names), want)
+			equalLines(t, auditLines(t, s.opts.FS, names), want)
 		}
 	})
 }
@@ -446,7 +446,7 @@ func TestAuditOfTokens(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		equalLines(t, auditLines(t, s.fs, map[jute.SessionID]string{c.session: "C"}), []string{
+		equalLines(t, auditLines(t, s.opts.FS, map[jute.SessionID]string{c.session: "C"}), []string{
 			"session=C user=10.0.0.2,ann ip=10.0.0.2 operation=addAuth scheme=jwt result=success",
 			"session=C user=10.0.0.2 ip=10.0.0.2 operation=addAuth scheme=jwt result=failure",
 		})

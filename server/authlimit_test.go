@@ -152,7 +152,7 @@ func TestAuthFailureInAudit(t *testing.T) {
 		c.auth("super:guess")
 		c.auth("super:secret")
 		s.Close()
-		lines := auditLines(t, s.fs, map[jute.SessionID]string{c.session: "C"})
+		lines := auditLines(t, s.opts.FS, map[jute.SessionID]string{c.session: "C"})
 		if len(lines) != 2 || !strings.HasSuffix(lines[0], "operation=addAuth scheme=digest result=failure") ||
 			!strings.HasSuffix(lines[1], "operation=addAuth scheme=digest result=success") {
 			t.Errorf("got\n%s", strings.Join(lines, "\n"))

@@ -70,7 +70,7 @@ func TestAutopilot(t *testing.T) {
 		}
 		synctest.Wait()
 		change := "user=" + audit.SystemUser() + " operation=reconfig znode=/zookeeper/config result=success"
-		equalLines(t, slices.DeleteFunc(auditLines(t, leader.fs, nil), func(line string) bool { return !strings.Contains(line, "reconfig") }),
+		equalLines(t, slices.DeleteFunc(auditLines(t, leader.opts.FS, nil), func(line string) bool { return !strings.Contains(line, "reconfig") }),
 			[]string{change, change})
 	})
 }

@@ -103,7 +103,7 @@ func TestDigestsOfOtherFormulas(t *testing.T) {
 			c.create(fmt.Sprintf("/n%d", i), "")
 		}
 		e.settled()
-		all := s.digests.Transactions()
+		all := s.state.Digests.Transactions()
 		zxid := all[len(all)-1].Zxid
 		epoch := s.standing.role.Load().Epoch
 		const frameDigest, frameDiverged = 4, 6 // see server/replica/wire.go

@@ -356,7 +356,7 @@ func TestAddressesAsJavaSpellsThem(t *testing.T) {
 			t.Errorf("connections:\n%s", body)
 		}
 		s.Close()
-		lines := strings.Join(auditLines(t, s.fs, map[jute.SessionID]string{c.session: "C"}), "\n")
+		lines := strings.Join(auditLines(t, s.opts.FS, map[jute.SessionID]string{c.session: "C"}), "\n")
 		if !strings.Contains(lines, "user="+spelled+"\tip="+spelled) && !strings.Contains(lines, "ip="+spelled) {
 			t.Errorf("audit:\n%s", lines)
 		}

@@ -424,7 +424,7 @@ var liveTests = map[string]liveTest{
 		s.c.create("/between", "")
 		s.change("zkd.audit.file="+auditFile, "audit.enable=true")
 		s.c.create("/again", "")
-		text, err := vfs.ReadFile(s.fs, auditFile)
+		text, err := vfs.ReadFile(s.opts.FS, auditFile)
 		check(s.t, err)
 		for path, is := range map[string]bool{"/before": false, "/during": true, "/between": false, "/again": true} {
 			s.want(path+" is in the audit log or not", strings.Contains(string(text), "znode="+path+"\t") == is)
@@ -434,7 +434,7 @@ var liveTests = map[string]liveTest{
 		s.c.exists("/before")
 		s.change("audit.enable=true", "zkd.audit.file="+auditFile, "zkd.audit.reads=all")
 		s.c.exists("/during")
-		text, err := vfs.ReadFile(s.fs, auditFile)
+		text, err := vfs.ReadFile(s.opts.FS, auditFile)
 		check(s.t, err)
 		s.want("only the second read is in the audit log", strings.Contains(string(text), "/during") && !strings.Contains(string(text), "/before"))
 	}},

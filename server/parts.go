@@ -17,6 +17,7 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/pages"
 	"github.com/zkd-project/zkd/server/replica"
+	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/words"
@@ -27,7 +28,7 @@ import (
 // The parts of a server don't know it: each gets the values and functions that it needs. This
 // file has the constructors that pick them.
 
-func (s *Server) newClients(b clients.Backend) *clients.Clients {
+func (s *Server) newClients(tls *secure.TLS, b clients.Backend) *clients.Clients {
 	changes := s.changes
 	if s.cfg.FeedHistory == 0 {
 		changes = nil
@@ -53,7 +54,7 @@ func (s *Server) newClients(b clients.Backend) *clients.Clients {
 		Traces:         s.traces,
 		Changes:        changes,
 		Places:         &s.places,
-		TLS:            s.clientTLS,
+		TLS:            tls,
 		Configure:      s.settings.Configure,
 		Listen:         s.opts.Listen,
 	})
@@ -79,10 +80,9 @@ func newWords(s *Server) *words.Words {
 		Live:     s.settings.Live,
 		Metrics:  s.metrics,
 		Clock:    &s.clock,
-		FS:       s.fs,
+		FS:       s.opts.FS,
 		State:    &s.state,
 		Tracker:  s.tracker,
-		Digests:  s.digests,
 		Read:     func() *show.View { return s.overview.read() },
 		Serving:  s.service.Serving,
 		Leads:    s.standing.leads,
@@ -91,8 +91,8 @@ func newWords(s *Server) *words.Words {
 	})
 }
 
-func (s *Server) newCore(found *data.Recovered) *zab.Core {
-	o := zab.Options{ID: s.id, Boot: s.boot, Seed: random64()}
+func (s *Server) newCore(found *data.Recovered, boot uint64) *zab.Core {
+	o := zab.Options{ID: s.id, Boot: boot, Seed: random64()}
 	if s.ensemble() {
 		o.Members = members(&s.cfg.Members)
 		o.AdmitLearners = s.cfg.ReconfigEnabled
@@ -107,7 +107,7 @@ func (s *Server) newCore(found *data.Recovered) *zab.Core {
 	return zab.New(o, found.Core)
 }
 
-func newLoop(s *Server, core *zab.Core, found *data.Recovered) *loop {
+func newLoop(s *Server, core *zab.Core, found *data.Recovered, following *following) *loop {
 	l := &loop{
 		cfg:         s.cfg,
 		live:        s.settings.Live,
@@ -119,7 +119,7 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered) *loop {
 		standing:    &s.standing,
 		service:     &s.service,
 		handover:    s.handover,
-		listsNew:    func() { base.Notify(s.following.changed) },
+		listsNew:    func() { base.Notify(following.changed) },
 		id:          s.id,
 		ids:         s.ids,
 		disk:        s.disk,
@@ -142,7 +142,7 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered) *loop {
 		Evaluate:     evaluateOptions(s.cfg, s.metrics),
 		Schemes:      s.identities.Schemes,
 		Limits:       s.limits.replica(),
-		State:        applierState{&s.state, s.digests},
+		State:        applierState{&s.state},
 		Disk:         s.disk,
 		Tracker:      s.tracker,
 		Backlog:      &s.handover.backlog,
@@ -205,7 +205,7 @@ func newCleaner(s *Server) *cleaner {
 		state: &s.state, submissions: s.submissions}
 }
 
-func newOverview(s *Server, missing *missingVoters) *overview {
+func newOverview(s *Server, missing *missingVoters, following *following, clientTLS *secure.TLS) *overview {
 	return &overview{
 		cfg:         s.cfg,
 		live:        s.settings.Live,
@@ -216,7 +216,7 @@ func newOverview(s *Server, missing *missingVoters) *overview {
 		limits:      &s.limits,
 		standing:    &s.standing,
 		service:     &s.service,
-		following:   &s.following,
+		following:   following,
 		missing:     missing,
 		state:       &s.state,
 		tracker:     s.tracker,
@@ -230,7 +230,7 @@ func newOverview(s *Server, missing *missingVoters) *overview {
 		learners:    s.loop.learners,
 		arrivals:    s.loop.arrivals,
 		clients:     s.clients,
-		clientTLS:   s.clientTLS,
+		clientTLS:   clientTLS,
 		transport:   s.transport,
 	}
 }
@@ -257,7 +257,7 @@ func (s *Server) pages() *pages.Server {
 	return &pages.Server{
 		Source:      s.words.Source(0),
 		Config:      s.cfg,
-		FS:          s.fs,
+		FS:          s.opts.FS,
 		Now:         s.now,
 		State:       &s.state,
 		Clients:     s.clients,
@@ -285,8 +285,7 @@ func (s *Server) pages() *pages.Server {
 
 // applierState is a replica's view of the applier's work.
 type applierState struct {
-	state   *state.State
-	digests *state.Digests
+	state *state.State
 }
 
 func (o applierState) RLock() *datatree.Tree {
@@ -297,7 +296,9 @@ func (o applierState) RLock() *datatree.Tree {
 func (o applierState) RUnlock()           { o.state.RUnlock() }
 func (o applierState) Applied() jute.Zxid { return o.state.Applied() }
 
-func (o applierState) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) { return o.digests.At(zxid) }
+func (o applierState) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) {
+	return o.state.Digests.At(zxid)
+}
 
 func newApplier(s *Server, ensemble zab.State) *applier {
 	a := &applier{
@@ -311,7 +312,6 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 		id:         s.id,
 		secret:     s.ident.Secret,
 		state:      &s.state,
-		digests:    s.digests,
 		snapshots:  s.snapshots,
 		logWriter:  s.logWriter,
 		audit:      s.audit,
@@ -407,8 +407,8 @@ func peerTLS(c *config.QuorumTLS) *transport.TLS {
 	return t
 }
 
-func newMembership(s *Server) *membership {
-	return &membership{cfg: s.cfg, log: s.log, fail: s.life.Fail, lists: s.standing.lists.Load, following: &s.following, id: s.id, fs: s.fs, clients: s.clients, transport: s.transport, joins: s.opts.Join != "",
+func newMembership(s *Server, following *following) *membership {
+	return &membership{cfg: s.cfg, log: s.log, fail: s.life.Fail, lists: s.standing.lists.Load, following: following, id: s.id, fs: s.opts.FS, clients: s.clients, transport: s.transport, joins: s.opts.Join != "",
 		client:       config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort},
 		secure:       config.Endpoint{Host: s.cfg.ClientTLS.Address, Port: s.cfg.ClientTLS.Port},
 		secureByLine: s.cfg.Self().SecureClient.Port != 0}

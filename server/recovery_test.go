@@ -95,7 +95,7 @@ func TestASnapshotOfAReplacedHistoryIsNotKept(t *testing.T) {
 		if now, _ := sn.Last(); now.Name != before.Name {
 			t.Errorf("the log refers to %v", now)
 		}
-		if _, err := s.fs.Stat(sn.store.Path(ref.Name)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := s.opts.FS.Stat(sn.store.Path(ref.Name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the file %s is left: %v", ref.Name, err)
 		}
 	})

@@ -24,7 +24,6 @@ import (
 	"github.com/zkd-project/zkd/server/identities"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
-	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/settings"
 	"github.com/zkd-project/zkd/server/state"
@@ -83,10 +82,8 @@ type Options struct {
 
 // Server is a zkd server. New makes it, Start runs it, Close ends it.
 type Server struct {
-	dirs       *data.Dirs // of the start
-	fs         vfs.FS
+	dirs       *data.Dirs           // of the start
 	registry   *prometheus.Registry // of all metrics, the log's too
-	boot       uint64               // of this start
 	cfg        *config.Config       // as it was at the start
 	settings   *settings.Settings   // cfg with the values that live keys have by now
 	log        *zap.Logger
@@ -101,14 +98,12 @@ type Server struct {
 	ids        *session.IDs // of sessions and of origins
 	tracker    *session.Tracker
 
-	standing  standing
-	service   service
-	following following
-	cluster   atomic.Pointer[zab.ID]       // nil while the history does not say
-	keys      atomic.Pointer[session.Keys] // of session passwords
+	standing standing
+	service  service
+	cluster  atomic.Pointer[zab.ID]       // nil while the history does not say
+	keys     atomic.Pointer[session.Keys] // of session passwords
 
 	state    state.State
-	digests  *state.Digests
 	disk     *disk
 	words    *words.Words
 	rules    *peerRules
@@ -127,7 +122,6 @@ type Server struct {
 	traces    *traces.Tracer // nil without traces
 	snapshots *snapshotter
 	clients   *clients.Clients
-	clientTLS *secure.TLS // nil without a port for it
 	applier   *applier
 	loop      *loop
 	transport *transport.Transport // nil without an ensemble

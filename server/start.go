@@ -22,7 +22,6 @@ import (
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/settings"
 	"github.com/zkd-project/zkd/server/show"
-	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/watch"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -45,15 +44,12 @@ func New(opts Options) (*Server, error) {
 	}
 	metrics := monitor.NewMetrics()
 	s := &Server{
-		fs:          opts.FS,
 		registry:    prometheus.NewRegistry(),
 		cfg:         cfg,
 		log:         opts.Logger,
 		metrics:     metrics,
-		following:   following{changed: make(chan struct{}, 1)},
 		identities:  ids,
 		opts:        opts,
-		digests:     new(state.Digests),
 		id:          standaloneID,
 		limits:      defaultLimits,
 		submissions: base.NewQueue((*replica.Submission).Size),
@@ -97,7 +93,6 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	}
 	s.clock.Begin()
-	s.boot = random64()
 	err := s.audit.Open(&s.cfg.Audit)
 	if err == nil {
 		err = s.startTraces()
@@ -124,7 +119,8 @@ func (s *Server) Start(ctx context.Context) error {
 }
 
 func (s *Server) recoverAndServe(ctx context.Context) error {
-	s.dirs = data.New(data.Options{Config: s.cfg, FS: s.fs, Logger: s.log, Registerer: s.registry, Boot: s.boot,
+	boot := random64()
+	s.dirs = data.New(data.Options{Config: s.cfg, FS: s.opts.FS, Logger: s.log, Registerer: s.registry, Boot: boot,
 		AcceptLossAfter: s.opts.AcceptLossAfter, SetAside: s.opts.SetDataAside})
 	s.changes = feed.New(int(s.cfg.FeedHistory), 0)
 	if !s.ensemble() {
@@ -138,7 +134,7 @@ func (s *Server) recoverAndServe(ctx context.Context) error {
 	if err := s.reserveFirstIDs(); err != nil {
 		return err
 	}
-	if err := s.startLoops(found); err != nil {
+	if err := s.startLoops(found, boot); err != nil {
 		return err
 	}
 	s.mu.started = true
@@ -172,15 +168,17 @@ func (s *Server) unregister() {
 // startLoops starts the goroutines that live as long as the server: the log writer, the
 // peer loop, the applier, the snapshotter, the housekeeper and the cleaner; in an
 // ensemble, also the links to the other servers and the service for learners.
-func (s *Server) startLoops(found *data.Recovered) error {
+func (s *Server) startLoops(found *data.Recovered, boot uint64) error {
 	s.state.SetApplied(found.Core.Commit)
-	if err := s.readClientTLS(); err != nil {
+	clientTLS, err := s.readClientTLS()
+	if err != nil {
 		return err
 	}
-	s.clients = s.newClients(backend{&s.service, s.now, s.life.Ending, s.submissions, s.words})
+	following := &following{changed: make(chan struct{}, 1)}
+	s.clients = s.newClients(clientTLS, backend{&s.service, s.now, s.life.Ending, s.submissions, s.words})
 	s.words.Clients(s.clients)
 	s.applier = newApplier(s, found.Ensemble)
-	s.loop = newLoop(s, s.newCore(found), found)
+	s.loop = newLoop(s, s.newCore(found, boot), found, following)
 	s.loop.introduce()
 	if s.ensemble() {
 		t, err := s.newTransport()
@@ -201,7 +199,7 @@ func (s *Server) startLoops(found *data.Recovered) error {
 	}
 	s.loop.carryOut() // so that a server without an ensemble serves at once
 	keeper, cleaner := newHousekeeper(s), newCleaner(s)
-	s.overview = newOverview(s, &keeper.missing)
+	s.overview = newOverview(s, &keeper.missing, following, clientTLS)
 	keeper.watchDisk()
 	for _, run := range []func(context.Context){s.loop.run, s.applier.run, s.snapshots.run} {
 		s.life.Go(func() { run(s.life.Context()) })
@@ -212,7 +210,7 @@ func (s *Server) startLoops(found *data.Recovered) error {
 		return nil
 	}
 	s.life.Go(s.loop.learners.run)
-	follow := newMembership(s)
+	follow := newMembership(s, following)
 	s.life.Go(func() { follow.run(s.life.Context()) })
 	return s.transport.Start()
 }
@@ -246,19 +244,18 @@ func (s *Server) reserveFirstIDs() error {
 	return nil
 }
 
-// readClientTLS reads the TLS files of the ports for clients.
-func (s *Server) readClientTLS() error {
+// readClientTLS reads the TLS files of the ports for clients; nil if none uses them.
+func (s *Server) readClientTLS() (*secure.TLS, error) {
 	if !s.cfg.ClientTLS.Used() {
-		return nil
+		return nil, nil
 	}
 	t, err := secure.New(s.cfg.ClientTLS.Settings, "client", s.log)
 	if err != nil {
-		return fmt.Errorf("TLS for clients: %w", err)
+		return nil, fmt.Errorf("TLS for clients: %w", err)
 	}
 	t.Tick()
-	s.clientTLS = t
 	s.registry.MustRegister(t)
-	return nil
+	return t, nil
 }
 
 // Close stops the server. It accepts no new clients and no new requests, and finishes and

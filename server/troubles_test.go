@@ -158,7 +158,7 @@ func TestTroubles(t *testing.T) {
 	})
 	in("a certificate that expires", func(t *testing.T) {
 		s := startSecure(t, "secureClientPort=2281")
-		until := s.clientTLS.Expiry()
+		until := s.overview.clientTLS.Expiry()
 		if until.IsZero() {
 			t.Fatal("no certificate")
 		}

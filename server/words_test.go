@@ -393,7 +393,7 @@ func TestHashListsTransactionsOnly(t *testing.T) {
 			if want := fmt.Sprintf("%x %x", int64(first+state.DigestEvery), int64(first+2*state.DigestEvery)); strings.Join(zxids, " ") != want {
 				t.Errorf("server %d lists the zxids %q, want %q; hash says:\n%s", i+1, zxids, want, got)
 			}
-			if _, ok := s.digests.At(first); !ok {
+			if _, ok := s.state.Digests.At(first); !ok {
 				t.Errorf("server %d has no digest at %v to compare", i+1, first)
 			}
 		}

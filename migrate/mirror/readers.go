@@ -167,7 +167,6 @@ func (r *readers) newWords(tracker *session.Tracker) *words.Words {
 		FS:       vfs.OS{},
 		State:    r.state,
 		Tracker:  tracker,
-		Digests:  new(state.Digests),
 		Read:     r.read,
 		Serving:  never,
 		Leads:    never,

@@ -15,6 +15,7 @@ type State struct {
 	sync.RWMutex
 	Tree    *datatree.Tree
 	Watches *watch.Table // has its own lock, taken after that of State
+	Digests Digests      // of the tree; has its own lock
 
 	slicing chan struct{} // closed at the end of the transaction that is applied in slices
 	applied atomic.Int64  // jute.Zxid

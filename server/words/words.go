@@ -35,7 +35,6 @@ type Options struct {
 	FS      vfs.FS // of the data directories
 	State   *state.State
 	Tracker *session.Tracker // of the ensemble's sessions
-	Digests *state.Digests
 	// Read returns a view without its lists.
 	Read func() *show.View
 	// Serving reports whether a leader is known, or this server is the leader.
@@ -160,7 +159,7 @@ func actualPort(at net.Addr, configured int) int {
 // kept returns the digests that are kept.
 func (f Source) kept() []show.Digest {
 	var list []show.Digest
-	for _, e := range f.w.o.Digests.Transactions() {
+	for _, e := range f.w.o.State.Digests.Transactions() {
 		list = append(list, show.Digest{Zxid: int64(e.Zxid), Value: int64(e.Digest.Lo)})
 	}
 	return list
