@@ -142,7 +142,7 @@ func TestUnlistedServerServes(t *testing.T) {
 			t.Helper()
 			s := e.join(4, "1 2 3")
 			time.Sleep(3 * membersRetry)
-			if remark := s.clients.DrainRemark(); remark != "" {
+			if remark := s.clients.Drain().Remark(); remark != "" {
 				t.Errorf("it is drained: %s", remark)
 			}
 			s.connect(t)

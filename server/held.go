@@ -16,7 +16,7 @@ type limits struct {
 	// requests is for the waiting requests of this server's clients: see throttler.
 	requests int64
 	// replies is for unwritten replies of connections with more than outFlush: see
-	// outBuffer.
+	// clients.Limits.
 	replies int64
 	// waiting is for the requests that a leader has not evaluated. Beyond that the connections
 	// that have most of them end.

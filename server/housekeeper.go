@@ -76,7 +76,7 @@ func (h *housekeeper) run() {
 // warnOfOpenRoot warns if everybody may change the tree through a port without TLS.
 func (h *housekeeper) warnOfOpenRoot() {
 	if h.openRoot() {
-		h.log.Warn("everybody who reaches the client port may change the tree: see ACLs in docs/security.md", zap.Stringer("address", h.clients.Addr()))
+		h.log.Warn("everybody who reaches the client port may change the tree: see ACLs in docs/security.md", zap.Stringer("address", h.clients.Ports().Addr()))
 	}
 }
 

@@ -475,7 +475,7 @@ func (l *loop) beginService() {
 	if !l.ending() {
 		l.service.serving.Store(true)
 		l.showLists()
-		l.clients.LogServing()
+		l.clients.Ports().LogServing()
 	}
 }
 

@@ -79,7 +79,7 @@ func (o *overview) read() *show.View {
 		Zxid:             int64(o.state.Applied()),
 		Latency:          o.metrics.Requests.Latency(),
 		Disk:             o.diskRemark(),
-		Drain:            o.clients.DrainRemark(),
+		Drain:            o.clients.Drain().Remark(),
 		Lists:            show.Lists{Held: o.holdings, Troubles: o.troubles, Quotas: o.quotas},
 	}
 	o.clients.Show(v)

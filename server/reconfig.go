@@ -116,10 +116,10 @@ func (m *membership) follow(lists *memberLists) error {
 	switch {
 	case !listed && lists.served && !m.away:
 		m.away = true
-		m.clients.KeepAway()
+		m.clients.Drain().KeepAway()
 	case listed && m.away:
 		m.away = false
-		m.clients.LetIn()
+		m.clients.Drain().LetIn()
 	}
 	if !listed {
 		m.version = list.Version
@@ -145,7 +145,7 @@ func (m *membership) moveQuorumPort(line *config.Server) error {
 }
 
 func (m *membership) moveClientPort(line *config.Server) error {
-	return m.move("the client port moves", &m.client, line.Client, m.clients.Listen)
+	return m.move("the client port moves", &m.client, line.Client, m.clients.Ports().Listen)
 }
 
 // moveSecurePort moves the secure port, and opens or closes it if the server's line now has
@@ -160,7 +160,7 @@ func (m *membership) moveSecurePort(line *config.Server) error {
 			"set ssl.keyStore.location and ssl.trustStore.location, without which it will not start again", zap.Stringer("port", to))
 		return nil
 	}
-	err := m.move("the secure client port moves", &m.secure, to, m.clients.ListenSecure)
+	err := m.move("the secure client port moves", &m.secure, to, m.clients.Ports().ListenSecure)
 	if err == nil {
 		m.secureByLine = line.SecureClient.Port != 0
 	}

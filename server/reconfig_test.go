@@ -289,7 +289,7 @@ func TestReconfigRemovedServer(t *testing.T) {
 				return s.service.serving.Load() && s.standing.lists.Load().settled.Find(zab.SID(id)) == nil
 			})
 			synctest.Wait()
-			if s.clients.DrainRemark() != "" && tries < 10 {
+			if s.clients.Drain().Remark() != "" && tries < 10 {
 				continue // it learned of its removal only now, since the crash had taken that, and sends clients away
 			}
 			served++

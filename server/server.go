@@ -145,7 +145,7 @@ func (s *Server) Addr() net.Addr {
 	if s.clients == nil {
 		return nil
 	}
-	return s.clients.Addr()
+	return s.clients.Ports().Addr()
 }
 
 // SecureAddr is Addr for secureClientPort.
@@ -155,7 +155,7 @@ func (s *Server) SecureAddr() net.Addr {
 	if s.clients == nil {
 		return nil
 	}
-	return s.clients.SecureAddr()
+	return s.clients.Ports().SecureAddr()
 }
 
 // now is the server's clock, for leases, sessions and the core. It does not go backwards,

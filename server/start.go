@@ -148,9 +148,9 @@ func (s *Server) open() error {
 			return fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	err := s.clients.Listen(s.cfg.ClientPortAddress, s.cfg.ClientPort)
+	err := s.clients.Ports().Listen(s.cfg.ClientPortAddress, s.cfg.ClientPort)
 	if t := &s.cfg.ClientTLS; err == nil && t.Port >= 0 {
-		err = s.clients.ListenSecure(t.Address, t.Port)
+		err = s.clients.Ports().ListenSecure(t.Address, t.Port)
 	}
 	if err != nil {
 		s.unregister()

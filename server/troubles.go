@@ -44,7 +44,7 @@ func (o *overview) troubles() (t show.Troubles) {
 // unlistedSecurePort returns this server's port with TLS for clients if its line in the list of members
 // has not got it, as that is what clients and tools find the members by; 0 if all is well.
 func (o *overview) unlistedSecurePort() int {
-	if at, ok := o.clients.SecureAddr().(*net.TCPAddr); ok && o.cfg.Replicated() {
+	if at, ok := o.clients.Ports().SecureAddr().(*net.TCPAddr); ok && o.cfg.Replicated() {
 		return unlisted(o.members(), int64(o.id.Number()), at.Port)
 	}
 	return 0
@@ -76,7 +76,7 @@ func (o *overview) members() config.Members {
 // openRoot reports whether everybody may change the tree through a port without TLS that
 // other machines reach.
 func (o *overview) openRoot() bool {
-	addr, ok := o.clients.Addr().(*net.TCPAddr)
+	addr, ok := o.clients.Ports().Addr().(*net.TCPAddr)
 	if !ok || addr.IP.IsLoopback() || o.demandsProof() {
 		return false
 	}

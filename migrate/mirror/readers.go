@@ -188,9 +188,9 @@ func (r *readers) tls() (*secure.TLS, error) {
 }
 
 func (r *readers) listen() error {
-	err := r.clients.Listen(r.cfg.ClientPortAddress, r.cfg.ClientPort)
+	err := r.clients.Ports().Listen(r.cfg.ClientPortAddress, r.cfg.ClientPort)
 	if t := &r.cfg.ClientTLS; err == nil && t.Port >= 0 {
-		err = r.clients.ListenSecure(t.Address, t.Port)
+		err = r.clients.Ports().ListenSecure(t.Address, t.Port)
 	}
 	return err
 }
@@ -230,7 +230,7 @@ func (r *readers) read() *show.View {
 		ReadOnly: r.clients.ReadOnly(),
 		Zxid:     int64(r.state.Applied()),
 		Latency:  r.metrics.Requests.Latency(),
-		Drain:    r.clients.DrainRemark(),
+		Drain:    r.clients.Drain().Remark(),
 		Ensemble: r.cfg.Replicated(),
 		Role:     &zab.Status{},
 	}

@@ -16,12 +16,12 @@ import (
 // applier calls its methods, with State locked for writing except in Wake.
 type Answers struct {
 	*line.Answers
-	clients *Clients
-	yield   func() // see NewAnswers
-	fired   func(ev *datatree.Event, heard int)
+	shared *shared
+	yield  func() // see NewAnswers
+	fired  func(ev *datatree.Event, heard int)
 
 	now   time.Duration // of the batch
-	dirty []*conn       // have output to be written after the batch; while there are any, Clients.running counts them as one
+	dirty []*writer     // have output to be written after the batch; while there are any, shared.running counts them as one
 
 	same               sameResults            // answers to writes in a row with the same latency
 	latency            time.Duration          // of these
@@ -32,14 +32,14 @@ type Answers struct {
 // that had waited for an answer. It may unlock State for a while. fired is called for each event, with the
 // number of watchers that it was sent to.
 func (s *Clients) NewAnswers(yield func(), fired func(ev *datatree.Event, heard int)) *Answers {
-	a := &Answers{clients: s, yield: yield, fired: fired}
+	a := &Answers{shared: &s.shared, yield: yield, fired: fired}
 	a.Answers = s.lines.NewAnswers(applier{a})
 	return a
 }
 
 // Written counts a write to a node. bytes is the length of the data.
 func (a *Answers) Written(path string, bytes int) {
-	a.written.Add(&a.clients.metrics.WritePerNamespace, path, len(path)+bytes)
+	a.written.Add(&a.shared.metrics.WritePerNamespace, path, len(path)+bytes)
 }
 
 // Begin begins a batch.
@@ -50,26 +50,26 @@ func (a *Answers) Begin(now time.Duration) {
 
 // Wake has the output of the batch written. State is not locked.
 func (a *Answers) Wake() {
-	a.clients.audit.Load().wake()
+	a.shared.audit.Load().wake()
 	if len(a.dirty) > 0 {
-		for _, c := range a.dirty {
-			c.dirty = false
+		for _, w := range a.dirty {
+			w.dirty = false
 		}
-		a.clients.flushers.add(a.dirty...)
-		a.clients.running.Done()
+		a.shared.flushers.add(a.dirty...)
+		a.shared.running.Done()
 		clear(a.dirty)
 		a.dirty = a.dirty[:0]
 	}
-	a.clients.throttler.relax()
+	a.shared.throttler.relax()
 	a.countSame()
 	a.written.Flush()
-	a.clients.metrics.WaitingWrites.Observe(int(a.clients.throttler.waiting.Load()))
+	a.shared.metrics.WaitingWrites.Observe(int(a.shared.throttler.waiting.Load()))
 }
 
 // countSame counts the answers that applier.Answered has collected.
 func (a *Answers) countSame() {
 	if a.same.n > 0 {
-		a.clients.metrics.Requests.Observe(a.same.op, a.same.code, a.latency, a.same.n)
+		a.shared.metrics.Requests.Observe(a.same.op, a.same.code, a.latency, a.same.n)
 		a.same.n = 0
 	}
 }
@@ -80,17 +80,22 @@ type applier struct{ *Answers }
 
 // Answering makes the audit log's entries.
 func (a applier) Answering(l *line.Line, req *line.Request, o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
-	a.clients.audit.Load().answeredLocked(connOf(l), req, o, txn, results)
+	if log := a.shared.audit.Load(); !log.off() {
+		c := connOf(l)
+		c.line.waitForLocked(log.answered(c.author(nil), req, o, txn, results))
+	}
 }
 
 // Unanswered makes them for a connection that is ending.
 func (a applier) Unanswered(l *line.Line, txn *datatree.Txn, results []datatree.Result) {
-	a.clients.audit.Load().unansweredLocked(connOf(l), txn, results)
+	if log := a.shared.audit.Load(); !log.off() && txn != nil {
+		log.unansweredLocked(l, connOf(l).author(nil), txn, results)
+	}
 }
 
 // Unheard makes them for a connection that has ended.
 func (a applier) Unheard(txn *datatree.Txn, results []datatree.Result) {
-	if log := a.clients.audit.Load(); !log.off() {
+	if log := a.shared.audit.Load(); !log.off() {
 		log.unheard(txn, results)
 	}
 }
@@ -99,36 +104,36 @@ func (a applier) Unheard(txn *datatree.Txn, results []datatree.Result) {
 func (a applier) Answered(l *line.Line, req *line.Request, o *replica.Order, code jute.Code) {
 	c := connOf(l)
 	latency := a.now - req.Received
-	if a.clients.slow.is(latency) {
-		a.clients.slow.note(c, req, slowRequest{code: code, took: latency, stages: stagesOf(o, req.Received, a.now)})
+	if a.shared.tallies.slow.is(latency) {
+		a.shared.tallies.slow.note(l.SessionID(), c.socket.remote(), req, slowRequest{code: code, took: latency, stages: stagesOf(o, req.Received, a.now)})
 	}
-	if a.clients.traces.Samples(l.SessionID(), req.Xid) {
-		a.clients.traces.Add(tracedRequest(c, req, code, o))
+	if a.shared.tallies.traces.Samples(l.SessionID(), req.Xid) {
+		a.shared.tallies.traces.Add(tracedRequest(l.SessionID(), req, code, o, a.shared.now()))
 	}
 	if a.same.op != req.Op || a.same.code != code || a.latency != latency {
 		a.countSame()
 		a.same.op, a.same.code, a.latency = req.Op, code, latency
 	}
 	a.same.n++
-	c.mu.stats.answered(req, a.clients.state.Tree.LastZxid())
-	c.mu.stats.observe(latency, 1)
-	c.mu.stats.lastResponse = a.now
+	c.stats.answered(req, a.shared.state.Tree.LastZxid())
+	c.stats.observe(latency, 1)
+	c.stats.lastResponse = a.now
 }
 
 // ServedLate counts a read that has waited.
 func (a applier) ServedLate(l *line.Line, req *line.Request, read *line.Read) {
 	c := connOf(l)
-	c.mu.stats.answered(req, read.Zxid)
+	c.stats.answered(req, read.Zxid)
 	took := a.now - req.Received
-	a.clients.metrics.Requests.Observe(req.Op, req.Code, took, 1)
-	if a.clients.slow.is(took) {
-		a.clients.slow.note(c, req, slowRequest{code: req.Code, took: took})
+	a.shared.metrics.Requests.Observe(req.Op, req.Code, took, 1)
+	if a.shared.tallies.slow.is(took) {
+		a.shared.tallies.slow.note(l.SessionID(), c.socket.remote(), req, slowRequest{code: req.Code, took: took})
 	}
-	if a.clients.traces.Samples(l.SessionID(), req.Xid) {
-		a.clients.traces.Add(tracedRequest(c, req, req.Code, nil))
+	if a.shared.tallies.traces.Samples(l.SessionID(), req.Xid) {
+		a.shared.tallies.traces.Add(tracedRequest(l.SessionID(), req, req.Code, nil, a.shared.now()))
 	}
 	if read.Path != "" {
-		a.namespace.Add(&a.clients.metrics.ReadPerNamespace, read.Path, read.Bytes)
+		a.namespace.Add(&a.shared.metrics.ReadPerNamespace, read.Path, read.Bytes)
 	}
 }
 
@@ -138,7 +143,7 @@ func (a applier) Yield() { a.yield() }
 // ServedAll counts the reads that had waited for one answer.
 func (a applier) ServedAll(n int) {
 	a.namespace.Flush()
-	a.clients.metrics.ReadsAfterWrite.Observe(n)
+	a.shared.metrics.ReadsAfterWrite.Observe(n)
 }
 
 // Fired passes on how many watchers got an event.
@@ -146,27 +151,27 @@ func (a applier) Fired(ev *datatree.Event, heard int) { a.fired(ev, heard) }
 
 // Notified counts an event.
 func (a applier) Notified(_ *line.Line, size int) {
-	a.clients.metrics.ResponseSizes.Observe(size - 4) // without the frame's length
-	a.clients.metrics.WatchBytes.Add(int64(size))
+	a.shared.metrics.ResponseSizes.Observe(size - 4) // without the frame's length
+	a.shared.metrics.WatchBytes.Add(int64(size))
 }
 
 // Dirty has the line's output written after the batch. The tree lock is held, so the
 // connection's reader can't have completed forget, and the group of goroutines is not empty.
 func (a applier) Dirty(l *line.Line) {
-	c := connOf(l)
-	if c.dirty {
+	w := &connOf(l).out
+	if w.dirty {
 		return
 	}
-	c.dirty = true
+	w.dirty = true
 	if len(a.dirty) == 0 {
-		a.clients.running.Add(1) // until Wake
+		a.shared.running.Add(1) // until Wake
 	}
-	a.Answers.dirty = append(a.dirty, c)
+	a.Answers.dirty = append(a.dirty, w)
 }
 
 // Established notes a session in the log.
 func (a applier) Established(l *line.Line) {
-	a.clients.log.Debug("session established", zap.Stringer("session", l.SessionID()), zap.Stringer("remote", connOf(l).nc.RemoteAddr()),
+	a.shared.log.Debug("session established", zap.Stringer("session", l.SessionID()), zap.Stringer("remote", connOf(l).socket.remote()),
 		zap.Int32("timeout_ms", l.TimeoutMs()))
 }
 
@@ -175,11 +180,11 @@ func (a applier) Ends(l *line.Line, why line.Ending, req *line.Request, o *repli
 	c := connOf(l)
 	switch why {
 	case line.Misfit:
-		a.clients.log.Error("answer does not belong to the oldest request: closing the connection; report this",
+		a.shared.log.Error("answer does not belong to the oldest request: closing the connection; report this",
 			zap.Stringer("zxid", o.Zxid), zap.Int32("xid", req.Xid), zap.Stringer("op", req.Op))
 	case line.LostRefusal:
-		a.clients.log.Info("closing connection: the answer to a refused request was lost with the leader", zap.Stringer("session", l.SessionID()))
+		a.shared.log.Info("closing connection: the answer to a refused request was lost with the leader", zap.Stringer("session", l.SessionID()))
 	case line.Ahead:
-		a.clients.logEnd(zap.InfoLevel, "closing connection", line.ErrClientAhead, zap.Stringer("remote", c.nc.RemoteAddr()))
+		a.shared.refusals.note(zap.InfoLevel, "closing connection", line.ErrClientAhead, zap.Stringer("remote", c.socket.remote()))
 	}
 }

@@ -39,7 +39,7 @@ type auditor struct {
 
 // endedConn has what is known of the writes of an ended connection without an answer.
 type endedConn struct {
-	who    client
+	who    author // without ids
 	writes []endedWrite
 }
 
@@ -54,13 +54,12 @@ type endedWrite struct {
 // answered. An entry about an older one does not name the user.
 const maxEndedWrites = 1 << 16
 
-// client is the author of an operation.
-type client struct {
+// author is the author of an operation.
+type author struct {
 	session jute.SessionID
 	ip      string
+	ids     []jute.ID
 }
-
-func (c *conn) client() client { return client{c.line.SessionID(), c.ip()} }
 
 func newAuditor(log *audit.Log, firstOrigin uint64) *auditor {
 	a := &auditor{log: log, firstOrigin: firstOrigin}
@@ -71,29 +70,13 @@ func newAuditor(log *audit.Log, firstOrigin uint64) *auditor {
 // off reports whether no entries are made.
 func (a *auditor) off() bool { return a == nil || !a.on.Load() }
 
-// Audit sets the audit log, nil for none, and of which reads it has entries (zkd.audit.reads).
-// It is always the same log if it is not nil.
-func (s *Clients) Audit(log *audit.Log, reads string) {
-	a := s.audit.Load()
-	if a == nil {
-		if log == nil {
-			return
-		}
-		a = newAuditor(log, uint64(s.ids.Next(nil)))
-		s.audit.Store(a)
-	}
-	a.allReads.Store(reads == "all")
-	a.someReads.Store(reads != "none")
-	a.on.Store(log != nil)
-}
-
-// wait blocks until the entry with this number is written. An error means that the answer
+// wait blocks until the entry with this number is written, or done is closed. An error means that the answer
 // must not be sent. Only a goroutine that may wait calls it.
-func (a *auditor) wait(c *conn, number uint64) error {
+func (a *auditor) wait(number uint64, done <-chan struct{}) error {
 	if number == 0 {
 		return nil
 	}
-	return a.log.Wait(number, c.done)
+	return a.log.Wait(number, done)
 }
 
 // wake has the entries of a batch of the applier written.
@@ -103,40 +86,31 @@ func (a *auditor) wake() {
 	}
 }
 
-// makeRoom pauses the reader while too many entries wait to be written, if its client may
-// cause more of them.
-func (a *auditor) makeRoom(c *conn) {
-	if !a.off() && a.log.IsFull() && (a.allReads.Load() || c.line.Waiting() > 0) {
-		c.submitBatch()
-		a.log.WaitRoom(c.done)
-	}
+// isFull reports whether too many entries wait to be written, and a client may cause more of them.
+// waits: it has a request that waits. WaitRoom of the log waits for room.
+func (a *auditor) isFull(waits bool) bool {
+	return !a.off() && a.log.IsFull() && (a.allReads.Load() || waits)
 }
 
-// answeredLocked makes the entries about a request that is being answered by the applier.
-func (a *auditor) answeredLocked(c *conn, req *line.Request, o *replica.Order, txn *datatree.Txn, results []datatree.Result) {
-	if a.off() {
-		return
-	}
+// answered makes the entries about a request that is being answered by the applier, and returns the
+// number of the last one, 0 if there is none.
+func (a *auditor) answered(who author, req *line.Request, o *replica.Order, txn *datatree.Txn, results []datatree.Result) (number uint64) {
 	a.scratch = describe(a.scratch[:0], req.Op, jute.NewAliasDecoder(req.Body))
 	w := endedWrite{op: req.Op, ids: req.Auth, entries: a.scratch}
-	if number := a.put(c.client(), &w, o.Code, txn, results); number > 0 {
-		c.mu.audited = number
-	}
+	number = a.put(who, &w, o.Code, txn, results)
 	clear(a.scratch)
+	return number
 }
 
 // unansweredLocked makes the entries about a write whose connection is ending, and so gets
 // no answer.
-func (a *auditor) unansweredLocked(c *conn, txn *datatree.Txn, results []datatree.Result) {
-	if a.off() || txn == nil {
-		return
-	}
-	for i, req := range c.line.Queued() {
+func (a *auditor) unansweredLocked(l *line.Line, who author, txn *datatree.Txn, results []datatree.Result) {
+	for i, req := range l.Queued() {
 		if req.Ordered() && req.Xid == txn.Cxid && !req.Own() {
 			w := endedWrite{op: req.Op, ids: req.Auth, entries: describe(nil, req.Op, jute.NewAliasDecoder(req.Body))}
-			a.put(c.client(), &w, 0, txn, results)
+			a.put(who, &w, 0, txn, results)
 			for range i + 1 {
-				c.line.Drop()
+				l.Drop()
 			}
 			return
 		}
@@ -144,12 +118,12 @@ func (a *auditor) unansweredLocked(c *conn, txn *datatree.Txn, results []datatre
 }
 
 // keepLocked keeps what unheard needs of a connection that is being forgotten.
-func (a *auditor) keepLocked(c *conn) {
+func (a *auditor) keepLocked(l *line.Line, who author) {
 	if a.off() {
 		return
 	}
 	var writes []endedWrite
-	for _, req := range c.line.Queued() {
+	for _, req := range l.Queued() {
 		if !req.Ordered() || req.Own() {
 			continue
 		}
@@ -162,8 +136,8 @@ func (a *auditor) keepLocked(c *conn) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.mu.ended[c.line.Origin()] = &endedConn{who: c.client(), writes: writes}
-	a.mu.order = append(a.mu.order, c.line.Origin())
+	a.mu.ended[l.Origin()] = &endedConn{who: who, writes: writes}
+	a.mu.order = append(a.mu.order, l.Origin())
 	a.mu.writes += len(writes)
 	for a.mu.writes > maxEndedWrites {
 		a.dropLocked(a.mu.order[0])
@@ -230,7 +204,7 @@ func (a *auditor) putAnonymous(txn *datatree.Txn, results []datatree.Result) {
 
 // put completes the entries of a write with its outcome, and returns the number of the last
 // one, 0 if there is none.
-func (a *auditor) put(who client, w *endedWrite, code jute.Code, txn *datatree.Txn, results []datatree.Result) (number uint64) {
+func (a *auditor) put(who author, w *endedWrite, code jute.Code, txn *datatree.Txn, results []datatree.Result) (number uint64) {
 	if len(w.entries) == 0 {
 		return 0
 	}
@@ -393,10 +367,10 @@ func describeMulti(entries []audit.Entry, d jute.Decoder) []audit.Entry {
 	return entries
 }
 
-// refused makes an entry about a request that this server refuses by itself.
-func (a *auditor) refused(c *conn, req *line.Request, code jute.Code) {
+// refused makes an entry about a request that this server refuses by itself, and returns its number, 0 if there is none.
+func (a *auditor) refused(who author, req *line.Request, code jute.Code) (number uint64) {
 	if a.off() {
-		return
+		return 0
 	}
 	entries := describe(nil, req.Op, jute.NewAliasDecoder(req.Body))
 	if len(entries) == 0 && a.someReads.Load() {
@@ -404,31 +378,33 @@ func (a *auditor) refused(c *conn, req *line.Request, code jute.Code) {
 	}
 	switch {
 	case len(entries) == 0:
-		return
+		return 0
 	case req.Op == jute.OpMulti:
 		entries = []audit.Entry{{Operation: audit.Multi}}
 	}
-	a.putNow(c, req.Auth, entries, code)
+	return a.putAll(who, entries, code)
 }
 
-// servedLocked makes the entries about a request that is answered from the tree, of the reads
-// that the configuration names.
-func (a *auditor) servedLocked(c *conn, req *line.Request, err error) {
-	if !a.off() && (a.allReads.Load() || a.someReads.Load() && errors.Is(err, jute.ErrNoAuth)) {
-		a.noteLocked(c, a.putAll(c, req.Auth, describeRead(nil, req), codeOf(err)))
+// served makes the entries about a request that is answered from the tree, of the reads
+// that the configuration names. It returns the number of the last one.
+func (a *auditor) served(who author, req *line.Request, err error) (number uint64) {
+	if a.allReads.Load() || a.someReads.Load() && errors.Is(err, jute.ErrNoAuth) {
+		return a.putAll(who, describeRead(nil, req), codeOf(err))
 	}
+	return 0
 }
 
-// operated makes the entry about a request of an operator to this server.
-func (a *auditor) operated(c *conn, req *line.Request, code jute.Code) {
-	a.putNow(c, req.Auth, describe(nil, req.Op, jute.NewAliasDecoder(req.Body)), code)
-}
-
-// servedPartLocked is served for an operation of a multiRead.
-func (a *auditor) servedPartLocked(c *conn, req *line.Request, op *jute.MultiOp, code jute.Code) {
-	if !a.off() && (a.allReads.Load() || a.someReads.Load() && code == jute.ErrNoAuth) {
-		c.mu.audited = a.putAll(c, req.Auth, []audit.Entry{{Operation: op.Type.String(), Znode: op.Path}}, code)
+// servedPart is served for an operation of a multiRead.
+func (a *auditor) servedPart(who author, op *jute.MultiOp, code jute.Code) (number uint64) {
+	if a.allReads.Load() || a.someReads.Load() && code == jute.ErrNoAuth {
+		return a.putAll(who, []audit.Entry{{Operation: op.Type.String(), Znode: op.Path}}, code)
 	}
+	return 0
+}
+
+// operated makes the entry about a request of an operator to this server, and returns its number.
+func (a *auditor) operated(who author, req *line.Request, code jute.Code) (number uint64) {
+	return a.putAll(who, describe(nil, req.Op, jute.NewAliasDecoder(req.Body)), code)
 }
 
 func codeOf(err error) jute.Code {
@@ -438,25 +414,11 @@ func codeOf(err error) jute.Code {
 	return jute.CodeOf(err)
 }
 
-// putNow puts entries about one request.
-func (a *auditor) putNow(c *conn, ids []jute.ID, entries []audit.Entry, code jute.Code) {
-	number := a.putAll(c, ids, entries, code)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a.noteLocked(c, number)
-}
-
-// noteLocked makes what is sent on the connection wait for an entry, unless its number is 0.
-func (a *auditor) noteLocked(c *conn, number uint64) {
-	if number > 0 {
-		c.mu.audited = number
-	}
-}
-
-func (a *auditor) putAll(c *conn, ids []jute.ID, entries []audit.Entry, code jute.Code) (number uint64) {
+// putAll puts entries about one request, and returns the number of the last one, 0 if there are none.
+func (a *auditor) putAll(who author, entries []audit.Entry, code jute.Code) (number uint64) {
 	for i := range entries {
 		e := &entries[i]
-		e.Session, e.IP, e.IDs = c.line.SessionID(), c.ip(), ids
+		e.Session, e.IP, e.IDs = who.session, who.ip, who.ids
 		if code != 0 {
 			e.Result, e.Code = audit.Failure, code
 		}
@@ -483,12 +445,13 @@ func describeRead(entries []audit.Entry, req *line.Request) []audit.Entry {
 	return append(entries, e)
 }
 
-// authenticated makes an entry about a proof of identities that the connection has offered:
-// err says how it ended.
-func (a *auditor) authenticated(c *conn, scheme string, err error) {
-	if !a.off() {
-		a.putNow(c, c.credentials.Load().IDs(), []audit.Entry{{Operation: audit.AddAuth, Scheme: scheme}}, codeOf(err))
+// authenticated makes an entry about a proof of identities that a client has offered, and returns its number, 0
+// if there is none.
+func (a *auditor) authenticated(who author, scheme string, code jute.Code) (number uint64) {
+	if a.off() {
+		return 0
 	}
+	return a.putAll(who, []audit.Entry{{Operation: audit.AddAuth, Scheme: scheme}}, code)
 }
 
 // failedElsewhere makes an entry about a failed proof of somebody without a connection.
@@ -498,9 +461,9 @@ func (a *auditor) failedElsewhere(ip, scheme string) {
 	}
 }
 
-// notResumed makes an entry about a wrong password of a session.
-func (a *auditor) notResumed(c *conn, id jute.SessionID) {
+// notResumed makes an entry about a wrong password of the author's session.
+func (a *auditor) notResumed(who author) {
 	if !a.off() {
-		a.log.Put(&audit.Entry{Session: id, IP: c.ip(), IDs: c.credentials.Load().IDs(), Operation: audit.ResumeSession, Result: audit.Failure})
+		a.log.Put(&audit.Entry{Session: who.session, IP: who.ip, IDs: who.ids, Operation: audit.ResumeSession, Result: audit.Failure})
 	}
 }

@@ -82,7 +82,7 @@ func newTestConn(t *testing.T, s *Clients) *conn {
 	t.Helper()
 	nc, peer := net.Pipe()
 	t.Cleanup(func() { peer.Close() })
-	return newConn(s, nc, plainPort)
+	return newConn(&s.shared, nc, plainPort)
 }
 
 // TestRefusedClientIsNotServed checks that requests sent right after a connect request
@@ -91,7 +91,7 @@ func TestRefusedClientIsNotServed(t *testing.T) {
 	s, _ := newTestClients(t)
 	c := newTestConn(t, s)
 	c.kill() // what the applier does
-	if err := c.establishedOrRefused(); !errors.Is(err, errHangUp) {
+	if err := c.established(); !errors.Is(err, errHangUp) {
 		t.Errorf("a refused connection is served: %v", err)
 	}
 }
@@ -123,19 +123,19 @@ func TestReadsAllocateNothing(t *testing.T) {
 		"getChildren2": frame(1, jute.OpGetChildren2, "/n"),
 		"ping":         frame(jute.XidPing, jute.OpPing, ""),
 	} {
-		replies := c.mu.stats.sent
+		replies := c.stats.sent
 		n := testing.AllocsPerRun(200, func() {
 			if err := c.handle(frame); err != nil {
 				t.Fatal(err)
 			}
-			c.mu.Lock()
+			c.line.Lock()
 			c.line.Out().Written(len(c.line.Out().Last()))
-			c.mu.Unlock()
+			c.line.Unlock()
 		})
 		if n != 0 {
 			t.Errorf("%s allocates %v times, want none", name, n)
 		}
-		if c.mu.stats.sent == replies {
+		if c.stats.sent == replies {
 			t.Errorf("%s has no reply", name)
 		}
 	}
@@ -153,7 +153,7 @@ func TestWritesAreHandedOverTogether(t *testing.T) {
 		}
 		c := newTestConn(t, s)
 		establish(t, c, 1)
-		s.conns.Add(&c.line, c.ip(), 0, 0)
+		s.register.Add(&c.line.Line, c.identity.ip(), 0, 0)
 		var input []byte
 		for xid := range int32(3) {
 			var mark int
@@ -187,7 +187,7 @@ func TestAnswersComeInOrder(t *testing.T) {
 	s, b := newTestClients(t)
 	c := newTestConn(t, s)
 	establish(t, c, 1)
-	s.conns.Add(&c.line, c.ip(), 0, 0)
+	s.register.Add(&c.line.Line, c.identity.ip(), 0, 0)
 	a := s.NewAnswers(func() {}, func(*datatree.Event, int) {})
 	write := func(xid int32) {
 		h := jute.RequestHeader{Xid: xid, Type: jute.OpSetData}
@@ -203,7 +203,7 @@ func TestAnswersComeInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(3)
-	c.submitBatch()
+	c.batch.submit()
 	if len(b.submitted) != 2 || c.line.Out() != nil {
 		t.Fatalf("%d requests were handed over, want the 2 writes; replies %v", len(b.submitted), c.line.Out())
 	}

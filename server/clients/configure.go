@@ -7,81 +7,48 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/state"
 )
 
-// configure serves a request about the configuration of this server. Unlike reads it is not
-// served under the tree's lock, since it reads files: the requests before it are answered
-// first. A client that may change the members may ask for it.
-func (c *conn) configure(req *line.Request) error {
-	if err := c.awaitAnswers(); err != nil {
-		return err
-	}
-	s := c.clients
+// configurer serves requests about the configuration of this server. It may be used from any goroutine.
+type configurer struct {
+	log      *zap.Logger
+	state    *state.State
+	schemes  *auth.Schemes
+	carryOut func(jute.ConfigureRequest) (string, error) // Options.Configure
+}
+
+// serve carries out a request, if its author may change the members. The response is nil for one that is refused. code is the
+// outcome, also of a request that could not be carried out, whose response says why.
+func (f *configurer) serve(req *line.Request, session jute.SessionID, remote net.Addr) (resp *jute.ConfigureResponse, code jute.Code) {
 	var r jute.ConfigureRequest
 	d := jute.NewDecoder(req.Body)
 	r.Decode(&d)
-	code := jute.Code(0)
-	if d.Err() != nil {
-		code = jute.ErrMarshalling
-	} else if !s.mayConfigure(req) {
-		code = jute.ErrNoAuth
+	switch {
+	case d.Err() != nil:
+		return nil, jute.ErrMarshalling
+	case !f.allows(req):
+		return nil, jute.ErrNoAuth
 	}
-	audited := !s.audit.Load().off() // also if it is this request that ends the audit
-	if code != 0 {
-		s.auditConfigure(c, req, audited, code)
-		c.reply(req.Xid, s.state.Applied(), code)
-		return nil
-	}
-	text, err := s.configure(r)
+	text, err := f.carryOut(r)
+	resp = &jute.ConfigureResponse{Done: err == nil, Text: text}
 	if err != nil {
-		code = jute.ErrBadArguments
-	}
-	s.auditConfigure(c, req, audited, code)
-	resp := jute.ConfigureResponse{Done: err == nil, Text: text}
-	if err != nil {
-		resp.Text = err.Error()
+		code, resp.Text = jute.ErrBadArguments, err.Error()
 	}
 	if r.Action != jute.ConfigureShow {
-		s.log.Info("a client configures the server", zap.String("key", r.Key), zap.Bool("done", resp.Done), zap.String("result", strings.TrimSpace(resp.Text)),
-			zap.Stringer("session", c.line.SessionID()), zap.Stringer("remote", c.nc.RemoteAddr()))
+		f.log.Info("a client configures the server", zap.String("key", r.Key), zap.Bool("done", resp.Done), zap.String("result", strings.TrimSpace(resp.Text)),
+			zap.Stringer("session", session), zap.Stringer("remote", remote))
 	}
-	applied := s.state.Applied()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.stats.answered(req, applied)
-	c.line.Finish(resp.Append(c.line.Reply(req.Xid, applied, 0)))
-	return nil
+	return resp, code
 }
 
-// auditConfigure makes the entry about a request about the configuration, if it was audited before it
-// was carried out, or is now.
-func (s *Clients) auditConfigure(c *conn, req *line.Request, audited bool, code jute.Code) {
-	if a := s.audit.Load(); audited || !a.off() {
-		a.operated(c, req, code)
-	}
-}
-
-// mayConfigure reports whether the author of a request may change the members.
-func (s *Clients) mayConfigure(req *line.Request) bool {
-	s.state.RLock()
-	defer s.state.RUnlock()
-	config, _ := s.state.Tree.Get(datatree.ConfigPath)
-	return s.schemes.Allowed(config.ACL, jute.PermWrite, req.Auth)
-}
-
-// awaitAnswers makes the reader wait until no request of the connection is pending.
-func (c *conn) awaitAnswers() error {
-	c.submitBatch()
-	c.flush()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.line.Waiting() > 0 {
-		if c.line.Ends() {
-			return net.ErrClosed
-		}
-		c.drained.Wait()
-	}
-	return nil
+// allows reports whether the author of a request may change the members.
+func (f *configurer) allows(req *line.Request) bool {
+	f.state.RLock()
+	defer f.state.RUnlock()
+	config, _ := f.state.Tree.Get(datatree.ConfigPath)
+	return f.schemes.Allowed(config.ACL, jute.PermWrite, req.Auth)
 }

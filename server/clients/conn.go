@@ -1,157 +1,70 @@
 package clients
 
 import (
-	"errors"
-	"io"
 	"net"
-	"net/netip"
-	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/fourletter"
-	"github.com/zkd-project/zkd/internal/tlsconn"
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/auth"
-	"github.com/zkd-project/zkd/server/auth/sasl"
 	"github.com/zkd-project/zkd/server/clients/line"
-	"github.com/zkd-project/zkd/server/monitor"
-	"github.com/zkd-project/zkd/server/replica"
-	"github.com/zkd-project/zkd/server/traces"
+	"github.com/zkd-project/zkd/server/limits"
+	"github.com/zkd-project/zkd/server/show"
 )
 
-// conn is one client connection: the socket of a line (package line), which has the requests that wait and
-// what is sent.
+// conn is one client connection: a line (package line), and the parts that bring its requests and take its output.
 //
 // A connection has one goroutine, its reader. It cuts requests from the socket, serves
 // reads, hands writes to the leader, and writes the replies to reads. It ends while
 // the client is idle: see park.go. What the applier puts into the line's buffer, answers to
-// writes or watch events, is written by the flushers. Only one goroutine writes the socket
-// at a time.
+// writes or watch events, is written by the flushers. Each part says who may use it.
 type conn struct {
-	clients *Clients
-	line    line.Line // mu is its lock
-	nc      net.Conn  // the socket
-	stream  net.Conn  // what requests and replies pass through: nc, or TLS above it
-	kind    portKind
-	opened  time.Time
+	shared *shared
+	kind   portKind
+	opened time.Time
 
-	readerState // owned by the reader
+	line     guardedLine
+	socket   socket
+	identity identity
+	limits   limiter
+	out      writer
 
-	// limited is nil without rules that limit clients. Only the reader stores it.
-	limited      atomic.Pointer[limited]
-	credentials  atomic.Pointer[auth.Credentials] // only the reader stores
-	secure       atomic.Bool                      // with TLS
-	reportedLong atomic.Bool                      // see Clients.LongReply
-	done         chan struct{}                    // closed when the connection is being torn down
-	closeOnce    sync.Once
+	stats  connStats // guarded by line
+	parked bool      // there is no reader: see park.go; guarded by line
 
-	dirty bool // owned by the applier: it has output of the batch
-	waits bool // for a flusher; guarded by flushers.mu
+	// Owned by the reader.
+	frames    *frameReader
+	login     login
+	batch     batch
+	tally     tally
+	current   line.Request  // being handled; a field, since it would be allocated elsewhere
+	outcome   line.Read     // of the read being served; a field for the same reason
+	decided   chan struct{} // closed when the line's own request is decided
+	batchAt   time.Duration // when the frames being handled were received
+	bytesIn   int64         // read and not counted in stats
+	onlyPing  bool          // these frames are one ping
+	wasParked bool          // the socket has been in the set of parked ones
 
-	mu struct {
-		sync.Mutex
-		writing  bool   // a goroutine is writing the socket
-		draining bool   // answer what is pending, then end: the server stops, or moves its clients
-		exempt   uint64 // number of the drain that leaves it alone; 0 for none
-		parked   bool   // there is no reader: see park.go
-		audited  uint64 // the audit log's last entry about the connection; 0 for none
-		stats    connStats
-	}
-	drained sync.Cond // on mu: the buffer was written, the queue got shorter, or the connection is gone
+	reportedLong bool // a long reply was logged: see lineServer.LongReply; guarded by line
 }
 
-// readerState is what the reader of a connection owns.
-type readerState struct {
-	frames         *frameReader
-	sasl           *sasl.Exchange         // nil if the client sent no SASL token
-	credentialsEnd time.Duration          // when some of the credentials end; 0 is never
-	current        line.Request           // being handled; a field, since it would be allocated elsewhere
-	outcome        line.Read              // the outcome of current
-	decided        chan struct{}          // closed when the line's own request is decided
-	batch          []replica.Submission   // writes of the frames being handled, not yet handed over
-	arena          []byte                 // where request bodies of this batch are copied to
-	reads          []sameResults          // answered since the last settle
-	traced         []traces.Request       // those of these reads that are sampled
-	bytesIn        int64                  // read and not counted in mu.stats
-	namespace      monitor.NamespaceCount // of these reads
-	started        time.Duration          // when the frames being handled were received
-	pinged         bool                   // these frames are one ping
-	watched        bool                   // the socket has been parked before
-}
-
-// connStats are the values of a connection that cons, stat and the latency lines show.
-type connStats struct {
-	received, sent int64
-	bytesIn        int64
-	bytesOut       int64
-	lastOp         jute.OpCode
-	lastCxid       int64 // negative: none
-	lastZxid       jute.Zxid
-	lastResponse   time.Duration
-	lastLatency    time.Duration
-	minLatency     time.Duration
-	maxLatency     time.Duration
-	totalLatency   time.Duration
-	count          int64
-}
-
-func (st *connStats) observe(latency time.Duration, n int64) {
-	if st.count == 0 || latency < st.minLatency {
-		st.minLatency = latency
-	}
-	st.maxLatency = max(st.maxLatency, latency)
-	st.lastLatency = latency
-	st.totalLatency += latency * time.Duration(n)
-	st.count += n
-}
-
-// answered records the reply to a request.
-func (st *connStats) answered(req *line.Request, zxid jute.Zxid) {
-	st.lastOp, st.lastZxid = req.Op, zxid
-	if req.Xid >= 0 {
-		st.lastCxid = int64(req.Xid)
-	}
-}
-
-func newConn(s *Clients, nc net.Conn, kind portKind) *conn {
-	c := &conn{
-		clients:     s,
-		nc:          nc,
-		stream:      nc,
-		kind:        kind,
-		opened:      time.Now(),
-		readerState: readerState{frames: newFrameReader(nc, s.cfg.MaxBuffer)},
-		done:        make(chan struct{}),
-	}
-	c.line.Begin(s.lines, (*host)(c), uint64(s.ids.Next(nil)))
-	c.drained.L = &c.mu
-	c.mu.stats.lastCxid = -1
-	c.credentials.Store(auth.NewCredentials(jute.ID{Scheme: "ip", ID: remoteIP(nc)}))
+func newConn(s *shared, nc net.Conn, kind portKind) *conn {
+	c := &conn{shared: s, kind: kind, opened: time.Now(), frames: newFrameReader(nc, s.cfg.MaxBuffer)}
+	c.line.Begin(s.lines, (*host)(c), uint64(s.sessions.ids.Next(nil)))
+	c.line.changed.L = &c.line.Mutex
+	c.socket.init(nc, s.stopping)
+	c.identity.init(nc)
+	c.limits.rules, c.limits.line, c.limits.identity = &s.rules, &c.line, &c.identity
+	c.out.shared, c.out.line, c.out.socket, c.out.limits = &s.writers, &c.line, &c.socket, &c.limits
+	c.login.proofs, c.login.identity, c.login.line = s.proofs, &c.identity, &c.line
+	c.batch.backend, c.tally.shared = s.backend, &s.tallies
+	c.stats.lastCxid = -1
 	return c
 }
 
-// remoteIP returns the address of the client as Apache's server spells it, which is the id of the
-// scheme ip.
-func remoteIP(nc net.Conn) string {
-	host, _, err := net.SplitHostPort(nc.RemoteAddr().String())
-	if err != nil {
-		return nc.RemoteAddr().String()
-	}
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return fourletter.HostAddress(ip)
-	}
-	return host
-}
-
-// isOver reports whether further requests of the connection are ignored.
-func (c *conn) isOver() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.line.Ends() || c.mu.draining
+// author returns the connection as the author of an operation, with the identities that it had then.
+func (c *conn) author(ids []jute.ID) author {
+	return author{c.line.SessionID(), c.identity.ip(), ids}
 }
 
 // serve runs the connection until it is idle or ends. It is the reader.
@@ -167,20 +80,9 @@ func (c *conn) leave(err error) {
 	}
 	defer c.tearDown()
 	if !endOfConnection(err) {
-		c.clients.logEnd(zap.InfoLevel, "closing connection", err, zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", c.line.SessionID()))
+		c.shared.refusals.note(zap.InfoLevel, "closing connection", err, zap.Stringer("remote", c.socket.remote()), zap.Stringer("session", c.line.SessionID()))
 	}
 }
-
-// endOfConnection reports whether err is a usual end, which is not worth a line in the
-// log.
-func endOfConnection(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) ||
-		errors.Is(err, errHangUp) || isReset(err)
-}
-
-// errHangUp ends a connection that is complete: its last bytes are written or on their
-// way.
-var errHangUp = errors.New("connection is done")
 
 // run handles requests until the connection ends, and returns the reason.
 func (c *conn) run() error {
@@ -197,7 +99,7 @@ func (c *conn) run() error {
 func (c *conn) read() error {
 	for {
 		n, err := c.frames.fill()
-		c.clients.metrics.BytesReceived.Add(int64(n))
+		c.shared.metrics.BytesReceived.Add(int64(n))
 		c.bytesIn += int64(n)
 		if err != nil {
 			return err
@@ -205,7 +107,7 @@ func (c *conn) read() error {
 		if err := c.handleBuffered(); err != nil {
 			return err
 		}
-		if c.pinged && c.park() {
+		if c.onlyPing && c.park() {
 			return errParked
 		}
 	}
@@ -223,21 +125,19 @@ func (c *conn) handleBuffered() error {
 		if !ok || err != nil {
 			return err
 		}
-		if l := c.currentLimits(); l != nil {
-			wait, err := l.charge(c, frame)
-			if err != nil {
+		wait, err := c.limits.charge(frame)
+		if err != nil {
+			return err
+		}
+		if wait > 0 {
+			c.finishBatch(handled)
+			handled = 0
+			if err := c.limits.pause(wait, c.socket.done); err != nil {
 				return err
-			}
-			if wait > 0 {
-				c.finishBatch(handled)
-				handled = 0
-				if err := c.pause(wait); err != nil {
-					return err
-				}
 			}
 		}
 		if handled++; handled == 1 {
-			c.recordTouch()
+			c.beginBatch()
 		}
 		if err := c.handle(frame); err != nil {
 			return err
@@ -248,211 +148,160 @@ func (c *conn) handleBuffered() error {
 	}
 }
 
+// beginBatch records that the client was heard of, before the first request of a batch is
+// handled.
+func (c *conn) beginBatch() {
+	last := c.line.Arriving()
+	c.batchAt = c.shared.now()
+	c.line.Arrived(last, c.batchAt, c.shared.backend.AnswersUntil())
+}
+
 // finishBatch ends a batch of requests: it hands the writes to the leader in one piece, writes
-// the out buffer to the socket, and updates the counters with one reading of the clock.
+// the buffer to the socket, and updates the counters with one reading of the clock.
 func (c *conn) finishBatch(handled int) {
 	if handled == 0 {
 		return
 	}
-	c.submitBatch()
-	c.clients.metrics.PacketsReceived.Add(int64(handled))
-	c.mu.Lock()
-	c.mu.stats.received += int64(handled)
-	c.mu.stats.bytesIn += c.bytesIn
+	c.batch.submit()
+	c.shared.metrics.PacketsReceived.Add(int64(handled))
+	c.line.Lock()
+	c.stats.received += int64(handled)
+	c.stats.bytesIn += c.bytesIn
 	c.bytesIn = 0
-	if len(c.reads) > 0 {
-		c.mu.stats.lastResponse = c.clients.now()
-		latency := c.mu.stats.lastResponse - c.started
-		for _, r := range c.reads {
-			c.mu.stats.observe(latency, r.n)
-			c.clients.metrics.Requests.Observe(r.op, r.code, latency, r.n)
-			if c.clients.slow.is(latency) && r.op == c.current.Op {
-				c.clients.slow.note(c, &c.current, slowRequest{code: r.code, took: latency, reads: r.n})
-			}
-		}
-		c.reads = c.reads[:0]
-		for _, r := range c.traced {
-			r.Applied = c.mu.stats.lastResponse
-			c.clients.traces.Add(r)
-		}
-		clear(c.traced)
-		c.traced = c.traced[:0]
+	if len(c.tally.reads) > 0 {
+		c.stats.lastResponse = c.shared.now()
+		c.tally.settleLocked(&c.stats, c.batchAt, c.line.SessionID(), c.socket.remote(), &c.current)
 	}
-	c.mu.Unlock()
-	c.pinged = handled == 1 && c.current.Op == jute.OpPing
+	c.line.Unlock()
+	c.onlyPing = handled == 1 && c.current.Op == jute.OpPing
 	c.current = line.Request{} // releases the read buffer
-	c.namespace.Flush()
-	c.flush()
+	c.tally.namespace.Flush()
+	c.out.flush()
 }
 
-// sameResults are requests with the same result, one after the other.
-type sameResults struct {
-	op   jute.OpCode
-	code jute.Code
-	n    int64
-}
-
-// countRead counts a read that was answered.
-func (c *conn) countRead(req *line.Request) {
-	if c.clients.traces.Samples(c.line.SessionID(), req.Xid) {
-		c.traced = append(c.traced, tracedRequest(c, req, req.Code, nil))
+// park parks the connection, and reports whether it did: then the reader has to end, and
+// touches nothing of the connection any more. The caller is the reader.
+func (c *conn) park() bool {
+	raw, ok := c.shared.parking.socketOf(&c.socket)
+	if !ok {
+		return false
 	}
-	if n := len(c.reads); n > 0 && c.reads[n-1].op == req.Op && c.reads[n-1].code == req.Code {
-		c.reads[n-1].n++
-		return
+	c.line.Lock()
+	defer c.line.Unlock()
+	if c.line.endsLocked() || c.line.Waiting() > 0 || !c.frames.release() || !c.shared.parking.add(raw, c.line.Origin(), c.wasParked) {
+		return false
 	}
-	c.reads = append(c.reads, sameResults{req.Op, req.Code, 1})
+	c.wasParked = true
+	c.batch.rest()
+	c.tally.rest()
+	c.line.Rest()
+	c.shared.running.Add(1)
+	c.parked = true
+	return true
 }
 
-// submitBatch hands the batch's writes to the leader.
-func (c *conn) submitBatch() {
-	c.clients.backend.Submit(c.batch...)
-	clear(c.batch)
-	c.batch = c.batch[:0]
-	c.arena = nil
-}
-
-// copyBody returns a copy of body that lives as long as the request. Bodies of one batch
-// share an allocation.
-func (c *conn) copyBody(body []byte) []byte {
-	if cap(c.arena)-len(c.arena) < len(body) {
-		// The other bytes read are likely to be kept too.
-		c.arena = make([]byte, 0, max(len(body), min(c.frames.w-c.frames.r+len(body), busyReadBuffer)))
+// unparkLocked starts the reader if the connection is parked.
+func (c *conn) unparkLocked() {
+	if c.parked {
+		c.parked = false
+		c.shared.running.Go(c.resume)
+		c.shared.running.Done()
 	}
-	n := len(c.arena)
-	c.arena = append(c.arena, body...)
-	return c.arena[n:len(c.arena):len(c.arena)]
 }
 
-// recordTouch records that the client was heard of, before the first request of a batch is
-// handled.
-func (c *conn) recordTouch() {
-	last := c.line.Arriving()
-	c.started = c.clients.now()
-	c.line.Arrived(last, c.started, c.clients.backend.AnswersUntil())
+// interruptLocked makes the reader look at once whether the connection ends.
+func (c *conn) interruptLocked() {
+	if c.line.draining {
+		c.socket.hurry()
+	}
+	c.socket.interrupt()
+	c.unparkLocked()
+	c.limits.wakeLocked()
 }
 
 // kill ends the connection from any goroutine, without a reply to the client.
 func (c *conn) kill() {
-	c.closeOnce.Do(func() {
-		close(c.done)
-		c.nc.Close()
-	})
-	c.mu.Lock()
+	c.socket.close()
+	c.line.Lock()
 	c.unparkLocked()
-	c.releaseOut(c.line.Kill())
-	c.mu.Unlock()
-	c.drained.Broadcast()
-	c.clients.throttler.relax() // its reader may be paused
-}
-
-// drain ends the connection once its pending requests are answered. A client that does not
-// read is not waited for.
-func (c *conn) drain() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.draining = true
-	c.interruptLocked()
-	c.nc.SetWriteDeadline(time.Now().Add(lingerTimeout))
-}
-
-// writeSoon gives what is written while the server stops its time, from now on: answers may
-// come later than the stop.
-func (c *conn) writeSoon() {
-	select {
-	case <-c.clients.refusing:
-	default:
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.draining {
-		c.nc.SetWriteDeadline(time.Now().Add(lingerTimeout))
-	}
-}
-
-// readWithin sets the deadline of the handshake, unless the server is already stopping.
-func (c *conn) readWithin(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.mu.draining {
-		c.nc.SetReadDeadline(time.Now().Add(d))
-	}
-}
-
-// readWithoutDeadline removes the deadline of the handshake, unless the server is already
-// stopping.
-func (c *conn) readWithoutDeadline() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.mu.draining {
-		c.nc.SetReadDeadline(time.Time{})
-	}
-}
-
-// writeWithoutDeadline removes the deadline of a TLS handshake, unless the server is already
-// stopping.
-func (c *conn) writeWithoutDeadline() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.mu.draining {
-		c.nc.SetWriteDeadline(time.Time{})
-	}
+	c.out.release(c.line.Kill())
+	c.line.Unlock()
+	c.line.changed.Broadcast()
+	c.shared.throttler.relax() // its reader may be paused
 }
 
 // tearDown runs when the reader ends.
 func (c *conn) tearDown() {
 	lingers := c.finish()
-	c.clients.forget(c) // the connection no longer counts
+	c.forget() // the connection no longer counts
 	if lingers {
-		c.linger()
+		c.socket.linger()
 	}
 	c.kill()
 }
 
-// lingerTimeout bounds the time in which a client may read its last bytes.
-const lingerTimeout = time.Second
-
 // finish sends a client the remaining replies: those to its requests when the server
 // stops, or the last reply of a connection that is ending. It reports whether to linger.
 func (c *conn) finish() (lingers bool) {
-	c.mu.Lock()
-	if c.mu.draining {
+	c.line.Lock()
+	if c.line.draining {
 		for c.line.Waiting() > 0 && !c.line.Ends() {
-			c.drained.Wait()
+			c.line.changed.Wait()
 		}
 		c.line.End(false)
 	}
 	owed := !c.line.Gone() && c.line.Ends()
-	c.mu.Unlock()
+	c.line.Unlock()
 	if !owed {
 		return false
 	}
-	c.nc.SetWriteDeadline(time.Now().Add(lingerTimeout))
-	c.flush()
-	c.mu.Lock()
-	for c.mu.writing && !c.line.Gone() {
-		c.drained.Wait()
-	}
-	lingers = c.line.Lingers() || c.mu.draining
-	c.mu.Unlock()
-	if t, ok := c.stream.(*tlsconn.Conn); ok {
-		t.CloseWrite() // tells the client that no bytes are missing
-	}
+	c.out.finish()
+	c.line.Lock()
+	lingers = c.line.Lingers() || c.line.draining
+	c.line.Unlock()
+	c.socket.endStream()
 	return lingers
 }
 
-// linger closes the sending side and discards further input from the client: a close with
-// unread bytes would reset the connection, and the client would lose the last reply.
-func (c *conn) linger() {
-	tcp, ok := c.nc.(*net.TCPConn)
-	if !ok {
-		return
+// forget removes an ended connection from all registers. After this hold of the tree's
+// lock no watch is added for it: its reader has ended, and the applier, which needs that lock
+// to serve its queued reads, finds none. So its watches, which may be very many, are removed
+// without the lock. Its handle is free only when they are gone.
+func (c *conn) forget() {
+	s := c.shared
+	c.limits.end()
+	use := c.use()
+	s.ended.add(&use)
+	s.state.RLock()
+	c.line.Lock()
+	if a := s.audit.Load(); !a.off() {
+		a.keepLocked(&c.line.Line, c.author(nil))
 	}
-	tcp.CloseWrite()
-	tcp.SetReadDeadline(time.Now().Add(lingerTimeout))
-	io.Copy(io.Discard, tcp)
+	queued := c.line.Queued()
+	for i := range queued {
+		s.large.bytes.Add(-queued[i].Large)
+		s.throttler.leave(queued[i].Size(), i == len(queued)-1)
+	}
+	c.out.release(c.line.Forget())
+	c.line.Unlock()
+	s.lines.Views.DropLine(&c.line.Line)
+	s.feeder.remove(&c.out)
+	s.state.RUnlock()
+	if w, ok := c.line.WatchHandle(); ok {
+		s.state.Watches.Drop(w)
+		s.metrics.DeadWatchers.Add(1)
+	}
+	s.register.Remove(&c.line.Line, limits.Network(c.identity.ip()))
+	s.throttler.relax()
 }
 
-// ip returns the client's address without the port.
-func (c *conn) ip() string { return c.credentials.Load().IDs()[0].ID }
+// use returns what the connection did. Its watches are not counted.
+func (c *conn) use() show.ClientUse {
+	u := show.ClientUse{Address: c.identity.ip(), Port: int(c.socket.remotePort().Port()), Session: int64(c.line.SessionID()), Connections: 1,
+		Identity: c.identity.name()}
+	c.line.Lock()
+	defer c.line.Unlock()
+	st := &c.stats
+	u.Requests, u.Replies, u.BytesIn, u.BytesOut = st.received, st.sent, st.bytesIn, c.out.taken
+	return u
+}

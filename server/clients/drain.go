@@ -11,205 +11,194 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/line"
+	"github.com/zkd-project/zkd/server/monitor"
 )
 
-// drain moves clients to other servers: it ends connections, a part of them at each Tick, and
-// then may keep clients away for a time.
+// Drain moves clients to other servers: it ends connections, a part of them at each tick, and
+// then may keep clients away for a time. It may be used from any goroutine.
 //
-// No session expires for that: see Clients.keepsAway.
-type drain struct {
+// No session expires for that: see keepsAway.
+type Drain struct {
+	log      *zap.Logger
+	metrics  *monitor.Metrics
+	now      func() time.Duration
+	sessions *sessions
+	lines    func() []*guardedLine // of all connections
+
 	keeps atomic.Bool   // clients are kept away: until is not 0
 	count atomic.Uint64 // of drains that have begun
 
-	mu struct {
-		sync.Mutex
-		left  int           // connections that are still to end
-		part  int           // how many end at a time
-		until time.Duration // when clients are let in again; 0 if they are not kept away
-		// sent has when a session was first sent away. It is nil if clients are not kept away.
-		sent map[jute.SessionID]time.Duration
-	}
+	mu    sync.Mutex
+	left  int           // connections that are still to end
+	part  int           // that end at a time
+	until time.Duration // when clients are let in again; 0 if they are not kept away
+	// sent has when a session was first sent away. It is nil if clients are not kept away.
+	sent map[jute.SessionID]time.Duration
 }
 
 const (
 	drainParts = 10                           // in which connections end
-	forever    = time.Duration(math.MaxInt64) // of drain.mu.until: the server is no member
+	forever    = time.Duration(math.MaxInt64) // of Drain.until: the server is no member
 )
 
-// serveDrain serves a request for a drain. The tree is locked. Those may ask for it who may change the members.
-func (s *Clients) serveDrain(c *conn, req *line.Request) {
-	left, err := s.carryOutDrain(c, req)
-	if a := s.audit.Load(); !a.off() {
-		a.operated(c, req, codeOf(err))
-	}
-	zxid := s.state.Tree.LastZxid()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.stats.answered(req, zxid)
-	if req.Code = codeOf(err); err != nil {
-		c.line.ReplyCode(req.Xid, zxid, req.Code)
-		return
-	}
-	c.line.Finish(jute.AppendInt32(c.line.Reply(req.Xid, zxid, 0), int32(left)))
-}
-
-// carryOutDrain does what a request for a drain asks for. It returns how many connections will end.
-func (s *Clients) carryOutDrain(c *conn, req *line.Request) (left int, err error) {
-	var p jute.DrainRequest
-	d := jute.NewAliasDecoder(req.Body)
-	p.Decode(&d)
-	keep := time.Duration(p.KeepAwayMs) * time.Millisecond
+// serve does what a request for a drain asks for. It returns how many connections will end. allowed: its author
+// may change the members. The connection that asks stays.
+func (d *Drain) serve(l *guardedLine, req *line.Request, allowed bool) (left int, err error) {
+	var r jute.DrainRequest
+	decoder := jute.NewAliasDecoder(req.Body)
+	r.Decode(&decoder)
+	keep := time.Duration(r.KeepAwayMs) * time.Millisecond
 	switch {
-	case d.Err() != nil:
+	case decoder.Err() != nil:
 		return 0, jute.ErrMarshalling
-	case p.HasKeepAway && (p.Percent != 0 || p.KeepAwayMs < 0 || p.KeepAwayMs > maxKeepAway.Milliseconds()):
+	case r.HasKeepAway && (r.Percent != 0 || r.KeepAwayMs < 0 || r.KeepAwayMs > maxKeepAway.Milliseconds()):
 		return 0, jute.ErrBadArguments
-	case !p.HasKeepAway && (p.Percent < 1 || p.Percent > 100):
+	case !r.HasKeepAway && (r.Percent < 1 || r.Percent > 100):
 		return 0, jute.ErrBadArguments
-	case !s.lines.MayOperate(&c.line, req):
+	case !allowed:
 		return 0, jute.ErrNoAuth
-	case !p.HasKeepAway:
-		return s.beginDrain(int(p.Percent), c), nil
+	case !r.HasKeepAway:
+		return d.begin(int(r.Percent), l), nil
 	case keep == 0:
-		s.LetIn()
+		d.LetIn()
 		return 0, nil
 	}
-	return s.keepAway(s.now()+keep, c), nil
+	return d.keepAway(d.now()+keep, l), nil
 }
 
 // maxKeepAway is the longest time for which an operator can have clients kept away.
 const maxKeepAway = 7 * 24 * time.Hour
 
 // KeepAway moves all clients to other servers, and keeps clients away until LetIn is called.
-func (s *Clients) KeepAway() { s.keepAway(forever, nil) }
+func (d *Drain) KeepAway() { d.keepAway(forever, nil) }
 
 // keepAway moves all clients but one to other servers, and keeps clients away for a time. It
 // returns how many connections will end.
-func (s *Clients) keepAway(until time.Duration, but *conn) int {
-	s.drain.mu.Lock()
-	s.drain.mu.until = max(s.drain.mu.until, until)
-	if s.drain.mu.sent == nil {
-		s.drain.mu.sent = make(map[jute.SessionID]time.Duration)
+func (d *Drain) keepAway(until time.Duration, but *guardedLine) int {
+	d.mu.Lock()
+	d.until = max(d.until, until)
+	if d.sent == nil {
+		d.sent = make(map[jute.SessionID]time.Duration)
 	}
-	s.drain.keeps.Store(true)
-	s.drain.mu.Unlock()
-	return s.beginDrain(100, but)
+	d.keeps.Store(true)
+	d.mu.Unlock()
+	return d.begin(100, but)
 }
 
 // Shed moves a part of the clients, in percent, to other servers. It returns how many.
-func (s *Clients) Shed(percent int) int { return s.beginDrain(percent, nil) }
+func (d *Drain) Shed(percent int) int { return d.begin(percent, nil) }
 
-// beginDrain begins to end percent of the connections but one, and at least one of several. It
+// begin begins to end percent of the connections but one, and at least one of several. It
 // returns how many.
-func (s *Clients) beginDrain(percent int, but *conn) int {
-	s.drain.count.Add(1)
+func (d *Drain) begin(percent int, but *guardedLine) int {
+	d.count.Add(1)
 	if but != nil {
-		but.exempt()
+		d.exempt(but)
 	}
-	n := (len(s.movable())*percent + 99) / 100
-	s.drain.mu.Lock()
-	s.drain.mu.left, s.drain.mu.part = n, (n+drainParts-1)/drainParts
-	s.drain.mu.Unlock()
-	s.log.Info("moves clients to other servers", zap.Int("connections", n), zap.Bool("keeps_away", s.drain.keeps.Load()))
+	n := (len(d.movable())*percent + 99) / 100
+	d.mu.Lock()
+	d.left, d.part = n, (n+drainParts-1)/drainParts
+	d.mu.Unlock()
+	d.log.Info("moves clients to other servers", zap.Int("connections", n), zap.Bool("keeps_away", d.keeps.Load()))
 	return n
 }
 
 // exempt makes the present drain leave the connection alone.
-func (c *conn) exempt() {
-	c.mu.Lock()
-	c.mu.exempt = c.clients.drain.count.Load()
-	c.mu.Unlock()
+func (d *Drain) exempt(l *guardedLine) {
+	l.Lock()
+	l.exempt = d.count.Load()
+	l.Unlock()
 }
 
 // LetIn ends a drain.
-func (s *Clients) LetIn() {
-	s.drain.mu.Lock()
-	kept := s.drain.mu.until != 0
-	s.drain.keeps.Store(false)
-	s.drain.mu.left, s.drain.mu.until, s.drain.mu.sent = 0, 0, nil
-	s.drain.mu.Unlock()
+func (d *Drain) LetIn() {
+	d.mu.Lock()
+	kept := d.until != 0
+	d.keeps.Store(false)
+	d.left, d.until, d.sent = 0, 0, nil
+	d.mu.Unlock()
 	if kept {
-		s.log.Info("lets clients in again")
+		d.log.Info("lets clients in again")
 	}
 }
 
 // movable returns the connections of clients that a drain may end.
-func (s *Clients) movable() (list []*conn) {
-	drain := s.drain.count.Load()
-	for _, c := range s.all() {
-		c.mu.Lock()
-		ok := c.mu.exempt != drain && !c.mu.draining && !c.line.Ends()
-		c.mu.Unlock()
-		if ok && c.line.WantsSession() {
-			list = append(list, c)
+func (d *Drain) movable() (list []*guardedLine) {
+	present := d.count.Load()
+	for _, l := range d.lines() {
+		l.Lock()
+		ok := l.exempt != present && !l.endsLocked()
+		l.Unlock()
+		if ok && l.WantsSession() {
+			list = append(list, l)
 		}
 	}
 	return list
 }
 
-// stepDrain ends the next part of the connections.
-func (s *Clients) stepDrain(now time.Duration) {
-	left, until := s.draining()
+// tick ends the next part of the connections.
+func (d *Drain) tick(now time.Duration) {
+	left, until := d.state()
 	if until != 0 && now >= until {
-		s.LetIn()
+		d.LetIn()
 		return
 	}
 	if left == 0 && until == 0 {
 		return
 	}
-	list := s.movable()
-	s.drain.mu.Lock()
-	n := min(s.drain.mu.left, s.drain.mu.part, len(list))
+	list := d.movable()
+	d.mu.Lock()
+	n := min(d.left, d.part, len(list))
 	if left == 0 {
 		n = len(list) // they came while the drain began
 	}
-	s.drain.mu.left = min(s.drain.mu.left, len(list)) - n
+	d.left = min(d.left, len(list)) - n
 	list = list[:n]
-	for _, c := range list {
-		if s.drain.mu.sent != nil {
-			s.drain.mu.sent[c.line.SessionID()] = now
+	for _, l := range list {
+		if d.sent != nil {
+			d.sent[l.SessionID()] = now
 		}
 	}
-	s.drain.mu.Unlock()
-	for _, c := range list {
-		c.drain()
+	d.mu.Unlock()
+	for _, l := range list {
+		l.drain()
 	}
 }
 
 // keepsAway reports whether a client is to go to another server. A session is let in when it
 // still comes after a third of its timeout: the client seems to have no other server.
-func (s *Clients) keepsAway(c *conn, r *jute.ConnectRequest) bool {
-	if !s.drain.keeps.Load() || c.line.ReadOnly() {
+func (d *Drain) keepsAway(l *guardedLine, r *jute.ConnectRequest) bool {
+	if !d.keeps.Load() || l.ReadOnly() {
 		return false
 	}
 	if r.ProtocolVersion == jute.ProtocolOperator {
-		c.exempt()
+		d.exempt(l)
 		return false
 	}
-	known := r.SessionID != 0 && s.verify(r.SessionID, r.Password)
-	now := s.now()
-	s.drain.mu.Lock()
-	defer s.drain.mu.Unlock()
-	if s.drain.mu.sent == nil {
+	known := r.SessionID != 0 && d.sessions.verify(r.SessionID, r.Password)
+	now := d.now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.sent == nil {
 		return false
 	}
 	if known {
-		first, ok := s.drain.mu.sent[r.SessionID]
+		first, ok := d.sent[r.SessionID]
 		if !ok {
-			s.drain.mu.sent[r.SessionID] = now
-		} else if now-first >= time.Duration(c.line.TimeoutMs())*time.Millisecond/3 {
-			delete(s.drain.mu.sent, r.SessionID)
-			c.exempt()
+			d.sent[r.SessionID] = now
+		} else if now-first >= time.Duration(l.TimeoutMs())*time.Millisecond/3 {
+			delete(d.sent, r.SessionID)
+			d.exempt(l)
 			return false
 		}
 	}
-	s.metrics.KeptAway.Add(1)
+	d.metrics.KeptAway.Add(1)
 	return true
 }
 
-// DrainRemark returns what operators are shown of a drain, or "".
-func (s *Clients) DrainRemark() string {
-	left, until := s.draining()
+// Remark returns what operators are shown of a drain, or "".
+func (d *Drain) Remark() string {
+	left, until := d.state()
 	text := ""
 	switch until {
 	case 0:
@@ -219,15 +208,15 @@ func (s *Clients) DrainRemark() string {
 	case forever:
 		text = ", keeps clients away: it is no member"
 	default:
-		text = fmt.Sprintf(", keeps clients away for %d s", (until-s.now()+time.Second-1)/time.Second)
+		text = fmt.Sprintf(", keeps clients away for %d s", (until-d.now()+time.Second-1)/time.Second)
 	}
 	return fmt.Sprintf("%d connections left%s", left, text)
 }
 
-// draining returns how many connections are still to end, and when clients are let in again,
+// state returns how many connections are still to end, and when clients are let in again,
 // or 0 if they are not kept away.
-func (s *Clients) draining() (left int, until time.Duration) {
-	s.drain.mu.Lock()
-	defer s.drain.mu.Unlock()
-	return s.drain.mu.left, s.drain.mu.until
+func (d *Drain) state() (left int, until time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.left, d.until
 }

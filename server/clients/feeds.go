@@ -8,49 +8,39 @@ import (
 	"github.com/zkd-project/zkd/server/feed"
 )
 
-// feed puts the next event of each feed into the buffer, and reports whether there is more.
-func (c *conn) feed() (more bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	more = c.line.Feed()
-	if out := c.line.Out(); out != nil && out.Len() > 0 && !c.line.Ends() {
-		c.clients.flushers.add(c)
-	}
-	return more
-}
-
 // feeder gives the feeds of all connections what is added to the history. It has a goroutine while there are
 // connections that have subscribed.
 type feeder struct {
-	history *feed.History // nil for none
-	changed chan struct{} // capacity 1: the feeds are to be looked at
+	history  *feed.History // nil for none
+	flushers *flushers
+	changed  chan struct{} // capacity 1: the feeds are to be looked at
 
 	mu      sync.Mutex
-	conns   map[*conn]struct{}
+	writers map[*writer]struct{} // of these connections
 	running bool
 }
 
-func newFeeder(history *feed.History) *feeder {
-	return &feeder{history: history, changed: make(chan struct{}, 1), conns: map[*conn]struct{}{}}
+func newFeeder(history *feed.History, flushers *flushers) *feeder {
+	return &feeder{history: history, flushers: flushers, changed: make(chan struct{}, 1), writers: map[*writer]struct{}{}}
 }
 
 // add makes the feeder look after a connection, until remove.
-func (f *feeder) add(c *conn) {
+func (f *feeder) add(w *writer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.conns[c] = struct{}{}
+	f.writers[w] = struct{}{}
 	if !f.running {
 		f.running = true
-		c.clients.running.Go(f.run)
+		f.flushers.running.Go(f.run)
 	}
 	f.wake()
 }
 
-func (f *feeder) remove(c *conn) {
+func (f *feeder) remove(w *writer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, ok := f.conns[c]; ok {
-		delete(f.conns, c)
+	if _, ok := f.writers[w]; ok {
+		delete(f.writers, w)
 		f.wake()
 	}
 }
@@ -64,15 +54,15 @@ func (f *feeder) wake() {
 }
 
 func (f *feeder) run() {
-	var conns []*conn
+	var list []*writer
 	for {
 		_, last := f.history.Span()
-		if conns = f.list(conns); len(conns) == 0 {
+		if list = f.list(list); len(list) == 0 {
 			return
 		}
 		more := false
-		for _, c := range conns {
-			more = c.feed() || more
+		for _, w := range list {
+			more = f.feed(w) || more
 		}
 		if more {
 			continue
@@ -85,10 +75,21 @@ func (f *feeder) run() {
 }
 
 // list returns the connections in the memory of used. If there are none, the goroutine has to end.
-func (f *feeder) list(used []*conn) []*conn {
+func (f *feeder) list(used []*writer) []*writer {
 	clear(used)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.running = len(f.conns) > 0
-	return slices.AppendSeq(used[:0], maps.Keys(f.conns))
+	f.running = len(f.writers) > 0
+	return slices.AppendSeq(used[:0], maps.Keys(f.writers))
+}
+
+// feed puts the next event of each feed of a connection into its buffer, and reports whether there is more.
+func (f *feeder) feed(w *writer) (more bool) {
+	w.line.Lock()
+	defer w.line.Unlock()
+	more = w.line.Feed()
+	if out := w.line.Out(); out != nil && out.Len() > 0 && !w.line.Ends() {
+		f.flushers.add(w)
+	}
+	return more
 }

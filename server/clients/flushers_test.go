@@ -11,7 +11,7 @@ import (
 // does not read, and that this one gets all of it, in order, when it reads.
 func TestFlushersDoNotWaitForSlowClients(t *testing.T) {
 	s, _ := newTestClients(t)
-	s.unread.limit = 1 << 30
+	s.writers.unread.limit = 1 << 30
 	slow, slowClient := newTCPConn(t, s)
 	s.running.Add(1) // as the applier does
 	var want []byte
@@ -21,26 +21,26 @@ func TestFlushersDoNotWaitForSlowClients(t *testing.T) {
 		if !slow.send(frame) {
 			t.Fatal("the client is cut off")
 		}
-		s.flushers.add(slow)
+		s.flushers.add(&slow.out)
 	}
-	var conns []*conn
+	var writers []*writer
 	var clients []net.Conn
 	for range 3 * flushPart {
 		c, client := newTCPConn(t, s)
 		c.send([]byte("event"))
-		conns, clients = append(conns, c), append(clients, client)
+		writers, clients = append(writers, &c.out), append(clients, client)
 	}
-	s.flushers.add(conns...)
+	s.flushers.add(writers...)
 	s.running.Done()
 	for _, client := range clients {
 		expect(t, client, []byte("event"))
 	}
 	expect(t, slowClient, want)
 	s.running.Wait()
-	slow.mu.Lock()
-	defer slow.mu.Unlock()
-	if slow.mu.writing || slow.line.Out() != nil || slow.mu.stats.bytesOut != int64(len(want)) {
-		t.Errorf("still writing: %v, %d bytes taken, want %d", slow.mu.writing, slow.mu.stats.bytesOut, len(want))
+	slow.line.Lock()
+	defer slow.line.Unlock()
+	if slow.out.writing || slow.line.Out() != nil || slow.out.taken != int64(len(want)) {
+		t.Errorf("still writing: %v, %d bytes taken, want %d", slow.out.writing, slow.out.taken, len(want))
 	}
 }
 
@@ -48,13 +48,13 @@ func TestFlushersDoNotWaitForSlowClients(t *testing.T) {
 func TestFlushersEndBrokenConnections(t *testing.T) {
 	s, _ := newTestClients(t)
 	c, _ := newTCPConn(t, s)
-	c.nc.Close()
+	c.socket.nc.Close()
 	s.running.Add(1)
 	c.send([]byte("event"))
-	s.flushers.add(c)
+	s.flushers.add(&c.out)
 	s.running.Done()
 	s.running.Wait()
-	if !c.isOver() {
+	if !c.line.isOver() {
 		t.Error("the connection continues")
 	}
 }
@@ -77,7 +77,7 @@ func newTCPConn(t *testing.T, s *Clients) (*conn, net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	return newConn(s, nc, plainPort), client
+	return newConn(&s.shared, nc, plainPort), client
 }
 
 // expect reads what must come next.

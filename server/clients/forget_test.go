@@ -13,30 +13,30 @@ import (
 func TestTreeIsFreeWhileWatchesAreDropped(t *testing.T) {
 	s, _ := newTestClients(t)
 	c := newTestConn(t, s)
-	s.conns.Add(&c.line, c.ip(), 0, 0)
+	s.register.Add(&c.line.Line, c.identity.ip(), 0, 0)
 	establish(t, c, 1)
 	watching(t, c, "/n", "/busy")
 	w, _ := c.line.WatchHandle()
 	forgotten := make(chan struct{})
 	s.state.Watches.Trigger(jute.EventDataChanged, "/busy", func(watch.Watcher) {
 		go func() {
-			s.forget(c)
+			c.forget()
 			close(forgotten)
 		}()
 		for gone := false; !gone; runtime.Gosched() {
-			c.mu.Lock()
+			c.line.Lock()
 			gone = c.line.Gone()
-			c.mu.Unlock()
+			c.line.Unlock()
 		}
 		s.state.Lock()
 		//lint:ignore SA2001 it is enough to have had the lock
 		s.state.Unlock()
-		if s.conns.Watcher(w) != &c.line {
+		if s.register.Watcher(w) != &c.line.Line {
 			t.Error("the handle is free although there are watches of it")
 		}
 	})
 	<-forgotten
-	if n := s.state.Watches.Count(); n != 0 || s.conns.Watcher(w) != nil {
-		t.Errorf("%d watches are left, and the handle is of %v", n, s.conns.Watcher(w))
+	if n := s.state.Watches.Count(); n != 0 || s.register.Watcher(w) != nil {
+		t.Errorf("%d watches are left, and the handle is of %v", n, s.register.Watcher(w))
 	}
 }

@@ -65,6 +65,63 @@ func (f *frameReader) word() (w [4]byte, ok bool) {
 	return [4]byte(f.buf[f.r:]), true
 }
 
+// awaitWord returns the next four bytes without taking them, once they have been read.
+func (f *frameReader) awaitWord() (w [4]byte, err error) {
+	for {
+		if w, ok := f.word(); ok {
+			return w, nil
+		}
+		if _, err := f.fill(); err != nil {
+			return w, err
+		}
+	}
+}
+
+// awaitFrame returns the next frame once it has been read.
+func (f *frameReader) awaitFrame() ([]byte, error) {
+	for {
+		frame, ok, err := f.next()
+		if ok || err != nil {
+			return frame, err
+		}
+		if _, err := f.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// awaitBytes consumes the next n bytes once they have been read. It returns nil if they do not come.
+func (f *frameReader) awaitBytes(n int) []byte {
+	b, ok := f.take(n)
+	for !ok {
+		if _, err := f.fill(); err != nil {
+			return nil
+		}
+		b, ok = f.take(n)
+	}
+	return b
+}
+
+// awaitFirst returns the first byte without taking it, once it has been read.
+func (f *frameReader) awaitFirst() (byte, error) {
+	for f.r == f.w {
+		if _, err := f.fill(); err != nil {
+			return 0, err
+		}
+	}
+	return f.buf[f.r], nil
+}
+
+// takeAll consumes a copy of all that has been read.
+func (f *frameReader) takeAll() []byte {
+	b := append([]byte(nil), f.buf[f.r:f.w]...)
+	f.r, f.w = 0, 0
+	return b
+}
+
+// buffered returns how many bytes have been read but not taken.
+func (f *frameReader) buffered() int { return f.w - f.r }
+
 // take consumes n bytes that have been read already.
 func (f *frameReader) take(n int) (b []byte, ok bool) {
 	if f.w-f.r < n {

@@ -5,18 +5,12 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/line"
+	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
-)
-
-var (
-	errNotServing    = line.ErrNotServing
-	errBadConnect    = errors.New("first frame is no connect request")
-	errSessionless   = errors.New("no connect request in time")
-	errTooManyOpened = errors.New("more new sessions than the connection throttle allows")
-
-	errNoRoom = errors.New("maxClientCnxns or maxCnxns is reached")
+	"github.com/zkd-project/zkd/server/show"
 )
 
 // handshake takes a connection from its first bytes to an established session. After the
@@ -26,23 +20,23 @@ func (c *conn) handshake() error {
 	if err := c.secureIfTLS(); err != nil {
 		return err
 	}
-	c.readWithin(c.clients.live.Load().SessionlessCnxnTimeout)
-	word, err := c.firstWord()
+	c.socket.readWithin(c.shared.live.Load().SessionlessCnxnTimeout)
+	word, err := c.frames.awaitWord()
 	if err != nil {
 		return c.sessionless(err)
 	}
 	if word[0] == tlsRecord && word[1] == 3 && c.kind == plainPort {
-		return c.refused(errTLSOnPlain)
+		return c.shared.complaints.refused(c.socket.remote(), errTLSOnPlain)
 	}
 	if done, err := c.fourLetterWord(word); done || err != nil {
 		return errors.Join(err, errHangUp)
 	}
-	frame, err := c.firstFrame()
+	frame, err := c.frames.awaitFrame()
 	if err != nil {
 		return c.sessionless(err)
 	}
-	c.readWithoutDeadline()
-	c.started = c.clients.now()
+	c.socket.readWithoutDeadline()
+	c.batchAt = c.shared.now()
 
 	var r jute.ConnectRequest
 	d := jute.NewDecoder(frame)
@@ -55,51 +49,79 @@ func (c *conn) handshake() error {
 	if d.Err() != nil {
 		return fmt.Errorf("%w: %w", errBadConnect, d.Err())
 	}
-	if err := c.clients.admitConnect(c, &r); err != nil {
+	if err := c.admit(&r); err != nil {
 		return err
 	}
 	if err := c.connect(&r); err != nil {
 		return err
 	}
-	c.sessionOpened()
+	c.limits.sessionOpened()
+	return nil
+}
+
+// secureIfTLS makes the connection one with TLS if that is what its port is for or, on a
+// port for both, if the client begins with TLS.
+func (c *conn) secureIfTLS() error {
+	if c.kind == plainPort {
+		return nil
+	}
+	door := &c.shared.tls
+	c.socket.readWithin(door.DetectionTimeout)
+	first, err := c.frames.awaitFirst()
+	switch {
+	case err != nil:
+		return c.sessionless(err)
+	case first == tlsRecord:
+	case c.kind == bothPort:
+		return nil
+	default:
+		door.Observe(secure.ErrPlain)
+		return c.shared.complaints.refused(c.socket.remote(), errPlainOnTLS)
+	}
+	state, err := door.accept(&c.socket, c.frames)
+	if err == nil {
+		err = c.login.certificate(state, c.awaitTurn)
+	}
+	if err != nil {
+		return c.shared.complaints.refused(c.socket.remote(), err)
+	}
 	return nil
 }
 
 // sessionless returns the error for a client that never sent a connect request.
 func (c *conn) sessionless(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.clients.metrics.Sessionless.Add(1)
+		c.shared.metrics.Sessionless.Add(1)
 		return errSessionless
 	}
 	return err
 }
 
-func (c *conn) firstWord() (w [4]byte, err error) {
-	for {
-		if w, ok := c.frames.word(); ok {
-			return w, nil
-		}
-		if _, err := c.frames.fill(); err != nil {
-			return w, err
-		}
+// fourLetterWord answers a four-letter word if the connection begins with one. A word that is not
+// allowed is refused at once. An allowed one that needs an argument waits for it, but is answered
+// without it when the client sends no more.
+func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
+	cmd, ok := fourletter.Lookup(word)
+	if !ok {
+		return false, nil
 	}
+	c.frames.take(len(word))
+	allowed := *c.shared.words.Load()
+	var arg []byte
+	if allowed.Allows(cmd) {
+		arg = c.frames.awaitBytes(cmd.ArgLen())
+	}
+	c.shared.log.Debug("four-letter word " + cmd.String())
+	c.socket.writeWithin(c.shared.live.Load().SessionlessCnxnTimeout)
+	err = show.Execute(c.socket.stream, cmd, arg, allowed, c.shared.backend.Shows(c.line.Origin()))
+	c.line.endAfterFlush()
+	return true, err
 }
 
-func (c *conn) firstFrame() ([]byte, error) {
-	for {
-		frame, ok, err := c.frames.next()
-		if ok || err != nil {
-			return frame, err
-		}
-		if _, err := c.frames.fill(); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// admitConnect checks a connect request before any work is done for it. A refusal closes
+// admit checks a connect request before any work is done for it. A refusal closes
 // the connection without a reply, so the client tries another server (wire.md section 3).
-func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
+func (c *conn) admit(r *jute.ConnectRequest) error {
+	s := c.shared
 	s.metrics.ConnectionRequests.Add(1)
 	if r.SessionID != 0 {
 		s.metrics.Revalidations.Add(1)
@@ -112,7 +134,7 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 		s.metrics.NotServing.Add(1)
 		return errNotServing
 	}
-	err := s.lines.Admit(&c.line, &admission)
+	err := s.lines.Admit(&c.line.Line, &admission)
 	switch {
 	case err == line.ErrClientAhead:
 		return fmt.Errorf("%w: %v, here %v", err, r.LastZxidSeen, s.state.Applied())
@@ -128,10 +150,10 @@ func (s *Clients) admitConnect(c *conn, r *jute.ConnectRequest) error {
 
 // connect creates or resumes the session and waits for the outcome.
 func (c *conn) connect(r *jute.ConnectRequest) error {
-	s := c.clients
+	s := c.shared
 	live := s.live.Load()
 	c.line.SetTimeout(session.Negotiate(r.TimeoutMs, int32(live.MinSessionTimeout.Milliseconds()), int32(live.MaxSessionTimeout.Milliseconds())))
-	if s.keepsAway(c, r) {
+	if s.drain.keepsAway(&c.line, r) {
 		return errHangUp
 	}
 	if done, err := c.connectLocal(r); done || err != nil {
@@ -139,56 +161,82 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	}
 	id := r.SessionID
 	if id == 0 {
-		id = s.nextSession()
-		if err := c.mayOpen(id); err != nil {
+		id = s.sessions.next()
+		if err := c.limits.mayOpen(id); err != nil {
 			return err
 		}
-	} else if !s.verify(id, r.Password) {
+	} else if !s.sessions.verify(id, r.Password) {
 		// The password is checked first: knowing an id must not be enough to disconnect
 		// its owner, as it is in Apache's server.
 		s.metrics.BadPasswords.Add(1)
-		s.audit.Load().notResumed(c, id)
-		c.refuseSession(r.HasReadOnly)
+		s.audit.Load().notResumed(author{id, c.identity.ip(), c.identity.ids()})
+		c.line.refuseSession(r.HasReadOnly)
 		return fmt.Errorf("resume session %v: wrong password", id)
 	}
 	c.decided = make(chan struct{})
-	c.mu.Lock()
-	sub := c.line.Open(id, r.SessionID != 0, r.HasReadOnly, c.started)
-	c.enterOwnLocked()
-	c.mu.Unlock()
+	c.line.Lock()
+	sub := c.line.Open(id, r.SessionID != 0, r.HasReadOnly, c.batchAt)
+	s.throttler.enterLast(c.line.Queued())
+	c.line.Unlock()
 	s.backend.Submit(sub)
-	if err := c.await(c.decided); err != nil {
+	if err := c.socket.await(c.decided); err != nil {
 		return err
 	}
-	return c.establishedOrRefused()
+	return c.established()
 }
 
-func (c *conn) establishedOrRefused() error {
-	c.mu.Lock()
+// established writes the response to the connect request, unless the client was refused without one.
+func (c *conn) established() error {
+	c.line.Lock()
 	over := c.line.Ends()
-	c.mu.Unlock()
+	c.line.Unlock()
 	if over {
 		return errHangUp
 	}
-	c.flush()
+	c.out.flush()
 	return nil
 }
 
-// verify reports whether password is that of the session. A session that Apache's server has
-// opened keeps the password of that server, so that its client may also go back there.
-func (s *Clients) verify(id jute.SessionID, password []byte) bool {
-	if s.keys.Load().Verify(id, password) {
-		return true
+// connectLocal opens or resumes a local session, and reports whether the request was for one.
+func (c *conn) connectLocal(r *jute.ConnectRequest) (done bool, err error) {
+	s := c.shared
+	id, locals := r.SessionID, s.sessions.locals
+	switch {
+	case id == 0 && (c.line.ReadOnly() || s.cfg.LocalSessions):
+		id = s.sessions.next()
+		if err := c.limits.mayOpen(id); err != nil {
+			return true, err
+		}
+		locals.Add(id, c.line.TimeoutMs(), millis(c.batchAt))
+	case id == 0:
+		return false, nil
+	case locals.Get(id) == nil && !c.line.ReadOnly():
+		return false, nil
+	case !s.sessions.verify(id, r.Password):
+		return false, nil // refused like any wrong password
+	case locals.Get(id) == nil:
+		if s.sessions.isGlobal(id) {
+			return true, errNotServing // a server with a leader can resume it
+		}
+		c.line.refuseSession(r.HasReadOnly)
+		return true, errHangUp
 	}
-	s.state.RLock()
-	defer s.state.RUnlock()
-	return s.state.Tree.FromApache(id) && session.VerifyApache(id, password)
+	c.openLocal(id, r.HasReadOnly)
+	return true, nil
 }
 
-// refuseSession tells the client that its session no longer exists, and ends the
-// connection.
-func (c *conn) refuseSession(hasReadOnly bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.line.Refuse(hasReadOnly)
+// openLocal makes c the connection of a local session, and replies to its client.
+func (c *conn) openLocal(id jute.SessionID, hasReadOnly bool) {
+	var old *line.Line
+	c.line.Lock()
+	ok := c.line.OpenLocal(id, hasReadOnly, millis(c.batchAt), func(l *line.Line) { old = l })
+	c.line.Unlock()
+	if !ok {
+		c.kill() // it has just expired
+		return
+	}
+	if old != nil {
+		old.Host().Kill()
+	}
+	c.out.flush()
 }

@@ -9,35 +9,35 @@ import (
 
 // send puts a frame into a connection's buffer, as the applier does. It returns false if the client is too slow.
 func (c *conn) send(frame []byte) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.line.Lock()
+	defer c.line.Unlock()
 	return c.line.Send(frame)
 }
 
 // endSession ends a connection as after the reply to a closeSession.
 func (c *conn) endSession() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.line.Lock()
+	defer c.line.Unlock()
 	c.line.End(false)
 }
 
 // establish gives a connection a local session, and drops the response. Its requests may be answered without the leader.
 func establish(t testing.TB, c *conn, id jute.SessionID) {
 	t.Helper()
-	s := c.clients
+	s := c.shared
 	c.line.SetTimeout(10_000)
-	s.locals.Add(id, c.line.TimeoutMs(), millis(s.now()))
-	c.mu.Lock()
+	s.sessions.locals.Add(id, c.line.TimeoutMs(), millis(s.now()))
+	c.line.Lock()
 	if !c.line.OpenLocal(id, false, millis(s.now()), func(*line.Line) {}) {
 		t.Fatal("no session")
 	}
-	c.mu.Unlock()
+	c.line.Unlock()
 	c.line.Arriving()
 	c.line.Arrived(0, s.now(), s.backend.AnswersUntil())
-	c.mu.Lock()
-	c.releaseOut(c.line.Take())
-	c.mu.stats.sent = 0
-	c.mu.Unlock()
+	c.line.Lock()
+	c.out.release(c.line.Take())
+	c.stats.sent = 0
+	c.line.Unlock()
 }
 
 // watching sets watches of the data of some nodes that do not exist.

@@ -1,9 +1,6 @@
 package clients
 
 import (
-	"slices"
-	"time"
-
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/line"
@@ -22,52 +19,48 @@ func connOf(l *line.Line) *conn {
 	return l.Host().(*host).conn()
 }
 
-func (h *host) Lock()    { h.mu.Lock() }
-func (h *host) Unlock()  { h.mu.Unlock() }
+func (h *host) Lock()    { h.line.Lock() }
+func (h *host) Unlock()  { h.line.Unlock() }
 func (h *host) Kill()    { h.conn().kill() }
 func (h *host) Decided() { close(h.decided) }
 func (h *host) Ending()  { h.conn().interruptLocked() }
 
-// Operate answers a drain.
-func (h *host) Operate(req *line.Request) { h.clients.serveDrain(h.conn(), req) }
+// Operate answers a request for a drain.
+func (h *host) Operate(req *line.Request) {
+	s := h.shared
+	left, err := s.drain.serve(&h.line, req, s.lines.MayOperate(&h.line.Line, req))
+	if a := s.audit.Load(); !a.off() {
+		h.line.waitFor(a.operated(h.conn().author(req.Auth), req, codeOf(err)))
+	}
+	zxid := s.state.Tree.LastZxid()
+	h.line.Lock()
+	defer h.line.Unlock()
+	h.stats.answered(req, zxid)
+	if req.Code = codeOf(err); err != nil {
+		h.line.ReplyCode(req.Xid, zxid, req.Code)
+		return
+	}
+	h.line.Finish(jute.AppendInt32(h.line.Reply(req.Xid, zxid, 0), int32(left)))
+}
 
 // Sent counts a frame.
 func (h *host) Sent(int) {
-	h.mu.stats.sent++
-	h.clients.metrics.PacketsSent.Add(1)
-	h.conn().countOutLocked()
+	h.stats.sent++
+	h.shared.metrics.PacketsSent.Add(1)
+	h.out.countLocked()
 }
 
 // Left gives back what a waiting request counts for.
 func (h *host) Left(large, size int64) {
 	if large > 0 {
-		h.clients.largeBytes.Add(-large)
+		h.shared.large.bytes.Add(-large)
 	}
-	h.clients.throttler.leave(size, h.line.Waiting() == 0)
-	if h.mu.draining {
-		h.drained.Broadcast()
+	h.shared.throttler.leave(size, h.line.Waiting() == 0)
+	if h.line.draining {
+		h.line.changed.Broadcast()
 	}
 }
 
-// Groups returns what a connection has in common with others: its address and its identities.
-func (h *host) Groups() []string { return Groups(h.credentials.Load()) }
-
-// Present returns the credentials without those that have ended. It may be called from any
-// goroutine.
-func (h *host) Present() *auth.Credentials {
-	creds := h.credentials.Load()
-	if creds.Until() == 0 {
-		return creds
-	}
-	return creds.At(time.Now().UnixMilli())
-}
-
-// Held returns the identities of a request that has waited, without those that have ended
-// meanwhile.
-func (h *host) Held(ids []jute.ID) []jute.ID {
-	if h.credentials.Load().Until() == 0 {
-		return ids
-	}
-	held := h.Present().IDs()
-	return slices.DeleteFunc(slices.Clone(ids), func(id jute.ID) bool { return !slices.Contains(held, id) })
-}
+func (h *host) Groups() []string             { return Groups(h.identity.credentials.Load()) }
+func (h *host) Present() *auth.Credentials   { return h.identity.present() }
+func (h *host) Held(ids []jute.ID) []jute.ID { return h.identity.held(ids) }

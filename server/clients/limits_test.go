@@ -67,7 +67,7 @@ func newLimitedClients(t *testing.T, lines ...string) *Clients {
 		Sessions: session.NewTracker(1000),
 		Keys:     new(atomic.Pointer[session.Keys]),
 	})
-	s.keys.Store(session.NewKeys([32]byte{1}))
+	s.sessions.keys.Store(session.NewKeys([32]byte{1}))
 	return s
 }
 
@@ -192,7 +192,7 @@ func TestRateRefuses(t *testing.T) {
 					}
 					s.Tick(s.now())
 				}
-				if f := s.limits.Load().Figures(); len(f) != 1 || f[0].Refused != 19 {
+				if f := s.rules.table.Load().Figures(); len(f) != 1 || f[0].Refused != 19 {
 					t.Errorf("figures %v, want 19 refused", f)
 				}
 			})
@@ -211,9 +211,9 @@ func paused(t *testing.T, s *Clients) (*limitedClient, *conn) {
 	}
 	synctest.Wait()
 	list := s.all()
-	list[0].mu.Lock()
-	defer list[0].mu.Unlock()
-	if len(list) != 1 || list[0].limited.Load().wake == nil {
+	list[0].line.Lock()
+	defer list[0].line.Unlock()
+	if len(list) != 1 || list[0].limits.present.Load().wake == nil {
 		t.Fatal("the connection is not paused")
 	}
 	return c, list[0]
@@ -243,11 +243,11 @@ func TestPausedConnectionEnds(t *testing.T) {
 				if took := time.Since(start); took != test.after {
 					t.Errorf("the connection ends after %v, want %v", took, test.after)
 				}
-				if s.conns.Len() != 0 {
+				if s.register.Len() != 0 {
 					t.Error("the connection is still registered")
 				}
-				s.limits.Load().Tick(s.now()+time.Hour, s.sessionExists)
-				if f := s.limits.Load().Figures(); f[0].Subjects != 0 {
+				s.rules.table.Load().Tick(s.now()+time.Hour, s.sessions.exists)
+				if f := s.rules.table.Load().Figures(); f[0].Subjects != 0 {
 					t.Errorf("meters are left: %v", f)
 				}
 			})
@@ -296,9 +296,9 @@ func TestConnectionsAndSessionsRefused(t *testing.T) {
 func TestWatchesRefused(t *testing.T) {
 	s := newLimitedClients(t, "zkd.limit.some=address * watches=2 ephemerals=1")
 	c := newTestConn(t, s)
-	s.limitConnection(c)
+	c.limits.admit()
 	establish(t, c, 1)
-	s.conns.Add(&c.line, c.ip(), 0, 0)
+	s.register.Add(&c.line.Line, c.identity.ip(), 0, 0)
 	handle := func(frame []byte) {
 		t.Helper()
 		if err := c.handle(frame); err != nil {
@@ -317,7 +317,7 @@ func TestWatchesRefused(t *testing.T) {
 	handle(pathFrame(5, jute.OpExists, "/c", false)) // sets no watch
 	create(6, jute.ModeEphemeral)                    // refused
 	create(7, jute.ModePersistent)
-	c.submitBatch()
+	c.batch.submit()
 	b := s.backend.(*ticking)
 	if len(b.submitted) != 2 {
 		t.Fatalf("%d writes were handed over, want 2", len(b.submitted))
@@ -348,7 +348,7 @@ func TestWatchesRefused(t *testing.T) {
 		}
 		rest = rest[4+n:]
 	}
-	if n := c.uses(0xff); n < 5 {
+	if n := c.limits.uses(0xff); n < 5 {
 		t.Errorf("the client has %d watches, want those restored, too", n)
 	}
 }
@@ -392,7 +392,7 @@ func TestLimitsInQuota(t *testing.T) {
 			t.Errorf("with another limit: %v", took)
 		}
 		apply(datatree.OpSetData, node, "no limit")
-		if f := s.limits.Load().Figures(); len(f) != 2 || f[0].Rule != limits.Followed || f[0].Slowed != 2 {
+		if f := s.rules.table.Load().Figures(); len(f) != 2 || f[0].Rule != limits.Followed || f[0].Slowed != 2 {
 			t.Errorf("figures %v, want 2 slowed down", f)
 		}
 		if took := replies(); took != 0 {
@@ -411,19 +411,19 @@ func TestLimitsInQuota(t *testing.T) {
 func TestLimitedReadsAllocateNothing(t *testing.T) {
 	s := newLimitedClients(t, "zkd.limit.a=address * requests/s=1000000000 bytes/s=1000000000000 watches=5", "zkd.limit.p=subtree /n requests/s=1000000000")
 	c := newTestConn(t, s)
-	s.limitConnection(c)
+	c.limits.admit()
 	establish(t, c, 1)
 	frame := pathFrame(1, jute.OpExists, "/n/m", false)
 	n := testing.AllocsPerRun(200, func() {
-		if wait, err := c.limited.Load().charge(c, frame); wait != 0 || err != nil {
+		if wait, err := c.limits.charge(frame); wait != 0 || err != nil {
 			t.Fatal(wait, err)
 		}
 		if err := c.handle(frame); err != nil {
 			t.Fatal(err)
 		}
-		c.mu.Lock()
+		c.line.Lock()
 		c.line.Out().Written(len(c.line.Out().Last()))
-		c.mu.Unlock()
+		c.line.Unlock()
 	})
 	if n != 0 {
 		t.Errorf("a read allocates %v times, want none", n)

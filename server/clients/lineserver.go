@@ -9,14 +9,14 @@ import (
 )
 
 // lineServer is the server as its lines see it: see line.Server.
-type lineServer struct{ s *Clients }
+type lineServer struct{ s *shared }
 
 func (v lineServer) Limits() line.Limits {
 	live := v.s.live.Load()
 	return line.Limits{Reply: live.ReplyLimit(), LongReply: live.LongReply(), Page: v.s.cfg.MaxBuffer / 2, PageNodes: 4096}
 }
 
-func (v lineServer) NextSession() jute.SessionID       { return v.s.nextSessionLocked() }
+func (v lineServer) NextSession() jute.SessionID       { return v.s.sessions.nextLocked() }
 func (v lineServer) Submit(subs ...replica.Submission) { v.s.backend.Submit(subs...) }
 
 func (v lineServer) Members() jute.Zxid { return v.s.state.Tree.MembersZxid() }
@@ -24,7 +24,7 @@ func (v lineServer) Members() jute.Zxid { return v.s.state.Tree.MembersZxid() }
 // Subscribed makes the feeder look at the feeds.
 func (v lineServer) Subscribed(l *line.Line, begun bool) {
 	if begun {
-		v.s.feeder.add(connOf(l))
+		v.s.feeder.add(&connOf(l).out)
 	} else {
 		v.s.feeder.wake()
 	}
@@ -33,14 +33,16 @@ func (v lineServer) Subscribed(l *line.Line, begun bool) {
 // Served makes the audit log's entry.
 func (v lineServer) Served(l *line.Line, req *line.Request, err error) {
 	if a := v.s.audit.Load(); !a.off() {
-		a.servedLocked(connOf(l), req, err)
+		c := connOf(l)
+		c.line.waitForLocked(a.served(c.author(req.Auth), req, err))
 	}
 }
 
 // ServedPart makes the entry about an operation of a multiRead.
 func (v lineServer) ServedPart(l *line.Line, req *line.Request, op *jute.MultiOp, code jute.Code) {
 	if a := v.s.audit.Load(); !a.off() {
-		a.servedPartLocked(connOf(l), req, op, code)
+		c := connOf(l)
+		c.line.waitForLocked(a.servedPart(c.author(req.Auth), op, code))
 	}
 }
 
@@ -53,7 +55,7 @@ var slowTexts = [...]string{
 
 // Slow notes in the log that a client is too slow.
 func (v lineServer) Slow(l *line.Line, what line.Output) {
-	v.s.log.Warn(slowTexts[what], zap.Stringer("remote", connOf(l).nc.RemoteAddr()), zap.Int("limit_bytes", line.UnreadLimit))
+	v.s.log.Warn(slowTexts[what], zap.Stringer("remote", connOf(l).socket.remote()), zap.Int("limit_bytes", line.UnreadLimit))
 }
 
 // LongReply counts a long reply, and logs it once for each connection.
@@ -67,12 +69,12 @@ func (v lineServer) LongReply(l *line.Line, req *line.Request, path string, size
 		s.metrics.RepliesLong.Add(1)
 	}
 	s.metrics.LastLongReply.Store(int64(s.now()))
-	if c.reportedLong.Load() {
+	if c.reportedLong {
 		return
 	}
-	if more, ok := s.complaints.allow(s.now()); ok {
-		c.reportedLong.Store(true)
+	if more, ok := s.complaints.allow(); ok {
+		c.reportedLong = true
 		s.log.Warn(text, zap.Stringer("op", req.Op), zap.String("path", path), zap.Int("bytes", size),
-			zap.Stringer("remote", c.nc.RemoteAddr()), zap.Stringer("session", l.SessionID()), zap.Int("unlogged", more))
+			zap.Stringer("remote", c.socket.remote()), zap.Stringer("session", l.SessionID()), zap.Int("unlogged", more))
 	}
 }

@@ -19,7 +19,7 @@ import (
 func listening(t *testing.T) *Clients {
 	t.Helper()
 	s := newLimitedClients(t)
-	if err := s.Listen("127.0.0.1", 0); err != nil {
+	if err := s.ports.Listen("127.0.0.1", 0); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeAll(s) })
@@ -28,7 +28,7 @@ func listening(t *testing.T) *Clients {
 
 func closeAll(s *Clients) {
 	select {
-	case <-s.refusing:
+	case <-s.stopping:
 	default:
 		s.Refuse()
 	}
@@ -38,7 +38,7 @@ func closeAll(s *Clients) {
 // dialIn opens a session over TCP, and sends a ping.
 func dialIn(t *testing.T, s *Clients) *limitedClient {
 	t.Helper()
-	nc, err := net.Dial("tcp", s.Addr().String())
+	nc, err := net.Dial("tcp", s.ports.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +57,11 @@ func allParked(s *Clients) []*conn {
 		list := s.all()
 		parked := 0
 		for _, c := range list {
-			c.mu.Lock()
-			if c.mu.parked {
+			c.line.Lock()
+			if c.parked {
 				parked++
 			}
-			c.mu.Unlock()
+			c.line.Unlock()
 		}
 		if parked == len(list) {
 			return list
@@ -91,17 +91,17 @@ func TestPark(t *testing.T) {
 	c := allParked(s)[0]
 	for xid := range int32(100) {
 		client.answers(xid + 1)
-		if c.mu.Lock(); c.mu.parked {
+		if c.line.Lock(); c.parked {
 			t.Error("parked by a read")
 		}
-		c.mu.Unlock()
+		c.line.Unlock()
 		client.answers(jute.XidPing)
 		allParked(s)
-		c.mu.Lock()
+		c.line.Lock()
 		if c.frames.buf != nil {
 			t.Error("a parked connection has a read buffer")
 		}
-		c.mu.Unlock()
+		c.line.Unlock()
 		client.answers(jute.XidPing)
 		allParked(s)
 	}
@@ -134,12 +134,12 @@ func TestParkedConnectionEnds(t *testing.T) {
 			client.nc.Close()
 		},
 		"kill":           func(s *Clients, c *conn, _ *limitedClient) { s.Kill(c.line.Origin()) },
-		"drain":          func(_ *Clients, c *conn, _ *limitedClient) { c.drain() },
+		"drain":          func(_ *Clients, c *conn, _ *limitedClient) { c.line.drain() },
 		"end":            func(_ *Clients, c *conn, _ *limitedClient) { c.endSession() },
-		"kill and drain": func(_ *Clients, c *conn, _ *limitedClient) { c.kill(); c.drain(); c.kill() },
+		"kill and drain": func(_ *Clients, c *conn, _ *limitedClient) { c.kill(); c.line.drain(); c.kill() },
 		"last reply": func(_ *Clients, c *conn, client *limitedClient) {
-			c.reply(last.Xid, 0, 0)
-			c.endAfterFlush()
+			c.line.reply(last.Xid, 0, 0)
+			c.line.endAfterFlush()
 			if xid, _ := client.reply(); xid != last.Xid {
 				client.t.Errorf("reply to %d, want %d", xid, last.Xid)
 			}
@@ -159,7 +159,7 @@ func TestParkedConnectionEnds(t *testing.T) {
 			}
 			client.nc.Close()
 			s.running.Wait()
-			if n := s.conns.Len(); n != 0 {
+			if n := s.register.Len(); n != 0 {
 				t.Errorf("%d connections are left", n)
 			}
 		})
@@ -168,7 +168,7 @@ func TestParkedConnectionEnds(t *testing.T) {
 
 func endAtOnce(s *Clients, c *conn, client *limitedClient) {
 	var all sync.WaitGroup
-	for _, end := range []func(){c.kill, c.drain, c.endAfterFlush, func() { client.nc.Close() }, func() { s.unpark(c.line.Origin()) }, func() { s.unpark(c.line.Origin()) }} {
+	for _, end := range []func(){c.kill, c.line.drain, c.line.endAfterFlush, func() { client.nc.Close() }, func() { s.unpark(c.line.Origin()) }, func() { s.unpark(c.line.Origin()) }} {
 		all.Go(end)
 	}
 	all.Wait()
@@ -178,9 +178,9 @@ func endAtOnce(s *Clients, c *conn, client *limitedClient) {
 func TestParkAfterTheEnd(t *testing.T) {
 	for name, end := range map[string]func(*conn){
 		"kill":   (*conn).kill,
-		"drain":  (*conn).drain,
-		"end":    (*conn).endAfterFlush,
-		"closed": func(c *conn) { c.nc.Close() },
+		"drain":  func(c *conn) { c.line.drain() },
+		"end":    func(c *conn) { c.line.endAfterFlush() },
+		"closed": func(c *conn) { c.socket.nc.Close() },
 	} {
 		s := listening(t)
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -195,7 +195,7 @@ func TestParkAfterTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newConn(s, nc, plainPort)
+		c := newConn(&s.shared, nc, plainPort)
 		end(c)
 		if c.park() {
 			t.Errorf("%s: parked", name)
@@ -245,7 +245,7 @@ func TestParkedConnectionsUnderLoad(t *testing.T) {
 
 // visit is one connection of TestParkedConnectionsUnderLoad. The server may end it at any time.
 func visit(s *Clients, rng *rand.Rand) error {
-	nc, err := net.Dial("tcp", s.Addr().String())
+	nc, err := net.Dial("tcp", s.ports.Addr().String())
 	if err != nil {
 		return err
 	}

@@ -4,16 +4,19 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/auth/sasl"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/limits"
+	"github.com/zkd-project/zkd/server/monitor"
 )
 
 // ErrTooManyFailures means that too many credentials that came from an address, or that were for
@@ -23,40 +26,78 @@ var ErrTooManyFailures = errors.New("too many failed authentications from this a
 // errNoLogin means that credentials prove none of the identities that enforce.auth.schemes asks for.
 var errNoLogin = errors.New("none of the identities that enforce.auth.schemes asks for")
 
+// Proofs takes what clients present to prove who they are, by whatever door they come: connections, and the HTTP
+// ports. They share one limit of failures.
+type Proofs struct {
+	log          *zap.Logger
+	metrics      *monitor.Metrics
+	schemes      *auth.Schemes
+	live         *atomic.Pointer[config.Config]
+	audit        *atomic.Pointer[auditor]
+	now          func() time.Duration
+	stopping     <-chan struct{}  // closed when the server stops
+	failures     *limits.Failures // by address, and by name
+	superUser    string           // "" for none
+	certificates string           // the scheme for certificates
+	sasl         *sasl.Server     // nil if there is none
+	saslMayFail  bool             // a client whose login by SASL fails stays
+}
+
+func newProofs(o *Options, live *atomic.Pointer[config.Config], audit *atomic.Pointer[auditor], stopping <-chan struct{}) *Proofs {
+	p := &Proofs{
+		log: o.Logger, metrics: o.Metrics, schemes: o.Schemes, live: live, audit: audit, now: o.Backend.Now, stopping: stopping,
+		failures: limits.NewFailures(o.Config.AuthFailuresPerSecond), certificates: o.Config.ClientTLS.AuthScheme, saslMayFail: o.Config.SASL.AllowFailed,
+	}
+	p.superUser, _, _ = strings.Cut(o.Config.SuperDigest.Reveal(), ":")
+	if !o.Config.SASL.On {
+		return p
+	}
+	p.sasl = sasl.NewServer(o.Config.SASL.Config)
+	if f := o.Config.SASL.UsersFile; f != nil {
+		f.OnError(func(err error) { p.log.Warn("the users of before may still log in", zap.Error(err)) })
+	}
+	if k := o.Config.SASL.Kerberos; k != nil {
+		k.OnError(func(err error) {
+			p.log.Warn("the changed keytab can't be used: staying with what it was", zap.Error(err))
+		})
+	}
+	return p
+}
+
 // beginAttempt begins an attempt to prove an identity, and calls wait if its turn has yet to
 // come. name is whom the credential is for, "" for nobody in particular. Each door by which
 // clients present credentials begins with it, and calls End of what it returns.
-func (s *Clients) beginAttempt(address, name string, wait func(time.Duration) error) (limits.Attempt, error) {
-	a, ok := s.failures.Begin(address, name, s.now())
+func (p *Proofs) beginAttempt(address, name string, wait func(time.Duration) error) (limits.Attempt, error) {
+	a, ok := p.failures.Begin(address, name, p.now())
 	if a.First {
-		s.log.Warn("many failed authentications from one address, or for one name: further attempts are delayed",
-			zap.String("address", address), zap.String("name", name), zap.Int("failures_per_second", s.live.Load().AuthFailuresPerSecond))
+		p.log.Warn("many failed authentications from one address, or for one name: further attempts are delayed",
+			zap.String("address", address), zap.String("name", name), zap.Int("failures_per_second", p.live.Load().AuthFailuresPerSecond))
 	}
 	switch {
 	case !ok:
-		s.metrics.AuthRefused.Add(1)
+		p.metrics.AuthRefused.Add(1)
 		return a, ErrTooManyFailures
 	case a.Delay == 0:
 		return a, nil
 	}
-	s.metrics.AuthDelayed.Add(1)
+	p.metrics.AuthDelayed.Add(1)
 	return a, wait(a.Delay)
 }
 
 // prove adds what an auth packet proves to the credentials of its sender. wrong says that it
 // was a failed guess, which need not be an error: the name of the super user with another
 // password is another user.
-func (s *Clients) prove(r *jute.AuthRequest, have *auth.Credentials, address string, wait func(time.Duration) error) (creds *auth.Credentials, wrong bool, err error) {
-	name, mayFail := s.guessable(r)
+func (p *Proofs) prove(r *jute.AuthRequest, have *auth.Credentials, address string, wait func(time.Duration) error) (creds *auth.Credentials, wrong bool, err error) {
+	name, mayFail := p.guessable(r)
 	if !mayFail {
-		creds, err = s.schemes.Authenticate(r.Scheme, r.Auth, have)
+		creds, err = p.schemes.Authenticate(r.Scheme, r.Auth, have)
 		return creds, false, err
 	}
-	attempt, err := s.beginAttempt(address, name, wait)
+	attempt, err := p.beginAttempt(address, name, wait)
 	if err != nil {
 		return have, true, err
 	}
-	creds, err = s.schemes.Authenticate(r.Scheme, r.Auth, have)
+	creds, err = p.schemes.Authenticate(r.Scheme, r.Auth, have)
 	switch {
 	case errors.Is(err, auth.ErrEnded):
 	case err != nil:
@@ -64,31 +105,31 @@ func (s *Clients) prove(r *jute.AuthRequest, have *auth.Credentials, address str
 	default:
 		wrong = r.Scheme == "digest" && !auth.IsSuper(creds.IDs())
 	}
-	attempt.End(wrong, s.now())
+	attempt.End(wrong, p.now())
 	return creds, wrong, err
 }
 
 // guessable reports whether an auth packet can be wrong, and for whom it is. Each name and
 // password is an identity of the digest scheme, but only one is the super user.
-func (s *Clients) guessable(r *jute.AuthRequest) (name string, mayFail bool) {
+func (p *Proofs) guessable(r *jute.AuthRequest) (name string, mayFail bool) {
 	switch r.Scheme {
 	case "ip", "ensemble": // there is nothing to be guessed
 		return "", false
 	case "digest":
 		user, _, _ := strings.Cut(jute.Text(r.Auth), ":")
-		return "digest:" + user, s.superUser != "" && user == s.superUser
+		return "digest:" + user, p.superUser != "" && user == p.superUser
 	}
 	return "", true
 }
 
 // proveCertificate adds what a certificate proves, which TLS has verified.
-func (s *Clients) proveCertificate(scheme string, chain []*x509.Certificate, have *auth.Credentials, address string, wait func(time.Duration) error) (*auth.Credentials, error) {
-	attempt, err := s.beginAttempt(address, "", wait)
+func (p *Proofs) proveCertificate(scheme string, chain []*x509.Certificate, have *auth.Credentials, address string, wait func(time.Duration) error) (*auth.Credentials, error) {
+	attempt, err := p.beginAttempt(address, "", wait)
 	if err != nil {
 		return have, err
 	}
-	creds, err := s.schemes.AuthenticateCertificate(scheme, chain, have)
-	attempt.End(err != nil, s.now())
+	creds, err := p.schemes.AuthenticateCertificate(scheme, chain, have)
+	attempt.End(err != nil, p.now())
 	return creds, err
 }
 
@@ -103,15 +144,15 @@ type Presented struct {
 // Prove returns the credentials that somebody without a connection of this protocol proves, under
 // the same limit of failures as connections. It waits for the turn of the attempt. The error is
 // ErrTooManyFailures, the end of ctx, or the reason why nothing is proved.
-func (s *Clients) Prove(ctx context.Context, p *Presented) (*auth.Credentials, error) {
-	have := auth.NewCredentials(jute.ID{Scheme: "ip", ID: p.Address})
+func (p *Proofs) Prove(ctx context.Context, of *Presented) (*auth.Credentials, error) {
+	have := auth.NewCredentials(jute.ID{Scheme: "ip", ID: of.Address})
 	wait := func(d time.Duration) error {
 		turn := time.NewTimer(d)
 		defer turn.Stop()
 		select {
 		case <-turn.C:
 			return nil
-		case <-s.refusing:
+		case <-p.stopping:
 			return errHangUp
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -120,26 +161,26 @@ func (s *Clients) Prove(ctx context.Context, p *Presented) (*auth.Credentials, e
 	var wrong bool
 	var err error
 	switch {
-	case p.Scheme == "":
+	case of.Scheme == "":
 		return have, nil
-	case p.Scheme == s.cfg.ClientTLS.AuthScheme && len(p.Certificates) > 0:
-		have, err = s.proveCertificate(p.Scheme, p.Certificates, have, p.Address, wait)
+	case of.Scheme == p.certificates && len(of.Certificates) > 0:
+		have, err = p.proveCertificate(of.Scheme, of.Certificates, have, of.Address, wait)
 	default:
-		have, wrong, err = s.prove(&jute.AuthRequest{Scheme: p.Scheme, Auth: []byte(p.Data)}, have, p.Address, wait)
+		have, wrong, err = p.prove(&jute.AuthRequest{Scheme: of.Scheme, Auth: []byte(of.Data)}, have, of.Address, wait)
 	}
 	if err != nil {
-		s.metrics.AuthFailed.Add(1)
+		p.metrics.AuthFailed.Add(1)
 	}
 	if wrong || err != nil {
-		s.audit.Load().failedElsewhere(p.Address, p.Scheme)
+		p.audit.Load().failedElsewhere(of.Address, of.Scheme)
 	}
 	return have, err
 }
 
 // Admits returns an error unless clients with these identities may make requests, given
 // enforce.auth.schemes.
-func (s *Clients) Admits(ids []jute.ID) error {
-	live := s.live.Load()
+func (p *Proofs) Admits(ids []jute.ID) error {
+	live := p.live.Load()
 	if !live.EnforceAuth {
 		return nil
 	}
@@ -149,21 +190,4 @@ func (s *Clients) Admits(ids []jute.ID) error {
 		}
 	}
 	return errNoLogin
-}
-
-// awaitTurn waits for the turn of an attempt of the connection's client. It blocks only the
-// connection's own reader.
-func (c *conn) awaitTurn(delay time.Duration) error {
-	c.submitBatch()
-	c.flush()
-	turn := time.NewTimer(delay)
-	defer turn.Stop()
-	select {
-	case <-turn.C:
-		return nil
-	case <-c.clients.refusing:
-		return errHangUp
-	case <-c.done:
-		return net.ErrClosed
-	}
 }

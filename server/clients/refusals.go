@@ -2,6 +2,8 @@ package clients
 
 import (
 	"errors"
+	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,9 +15,13 @@ import (
 
 // refusals log why clients are turned away. There may be thousands of them in a second, when a
 // server has no leader, so of each reason a line is logged once in a while.
-type refusals [len(refusalReasons)]struct {
-	next    atomic.Int64 // when the next line may be logged
-	skipped atomic.Int64 // since the last one
+type refusals struct {
+	log *zap.Logger
+	now func() time.Duration
+	of  [len(refusalReasons)]struct {
+		next    atomic.Int64 // when the next line may be logged
+		skipped atomic.Int64 // since the last one
+	}
 }
 
 var refusalReasons = [...]error{errNotServing, line.ErrClientAhead, errBadConnect, errSessionless, errTooManyOpened, errNoRoom}
@@ -23,14 +29,14 @@ var refusalReasons = [...]error{errNotServing, line.ErrClientAhead, errBadConnec
 // refusalPace is the time between two lines with the same reason.
 const refusalPace = 10 * time.Second
 
-// logEnd logs why a connection is closed.
-func (s *Clients) logEnd(level zapcore.Level, text string, err error, fields ...zap.Field) {
+// note logs why a connection is closed.
+func (s *refusals) note(level zapcore.Level, text string, err error, fields ...zap.Field) {
 	fields = append(fields, zap.Error(err))
 	for i, reason := range refusalReasons {
 		if !errors.Is(err, reason) {
 			continue
 		}
-		r, now := &s.refusals[i], int64(s.now())
+		r, now := &s.of[i], int64(s.now())
 		if next := r.next.Load(); next > now || !r.next.CompareAndSwap(next, now+int64(refusalPace)) {
 			r.skipped.Add(1)
 			level = zap.DebugLevel
@@ -41,4 +47,35 @@ func (s *Clients) logEnd(level zapcore.Level, text string, err error, fields ...
 		}
 	}
 	s.log.Log(level, text, fields...)
+}
+
+// complaints bounds the rate of log lines that clients can cause.
+type complaints struct {
+	log *zap.Logger
+	now func() time.Duration
+
+	mu       sync.Mutex
+	bucket   tokenBucket
+	unlogged int
+}
+
+// refused logs the end of a connection that did not get past its first bytes, and returns
+// the error that ends it. A flood of such connections does not flood the log.
+func (c *complaints) refused(remote net.Addr, err error) error {
+	if more, ok := c.allow(); ok {
+		c.log.Warn("closing a connection of a client", zap.Stringer("remote", remote), zap.Error(err), zap.Int("unlogged", more))
+	}
+	return errHangUp
+}
+
+// allow reports whether a line may be logged, and how many were not since the last one.
+func (c *complaints) allow() (unlogged int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.bucket.take(c.now()) {
+		c.unlogged++
+		return 0, false
+	}
+	unlogged, c.unlogged = c.unlogged, 0
+	return unlogged, true
 }

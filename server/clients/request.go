@@ -2,13 +2,12 @@ package clients
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/line"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 )
 
@@ -24,11 +23,9 @@ func (c *conn) handle(frame []byte) error {
 	if d.Err() != nil {
 		return errShortHeader
 	}
-	if c.credentialsEnd != 0 && c.started >= c.credentialsEnd {
-		c.setCredentials((*host)(c).Present())
-	}
+	c.identity.dropEnded(c.batchAt)
 	req := &c.current
-	*req = line.Request{Op: h.Type, Xid: h.Xid, Auth: c.credentials.Load().IDs(), Body: d.Rest(), Received: c.started}
+	*req = line.Request{Op: h.Type, Xid: h.Xid, Auth: c.identity.ids(), Body: d.Rest(), Received: c.batchAt}
 	if err := c.line.Accept(req); err != nil {
 		return hangUp(err)
 	}
@@ -36,23 +33,21 @@ func (c *conn) handle(frame []byte) error {
 	case jute.OpAuth:
 		return c.authenticate(req)
 	case jute.OpSASL:
-		return c.exchangeSASL(req)
+		return c.login.sasl(req, c.socket.secure.Load(), c.awaitTurn)
 	}
-	if c.clients.Admits(req.Auth) != nil {
-		c.clients.audit.Load().refused(c, req, jute.ErrSessionClosedRequireSASL)
-		c.reply(req.Xid, 0, jute.ErrSessionClosedRequireSASL)
-		c.endAfterFlush()
+	if c.shared.proofs.Admits(req.Auth) != nil {
+		c.refuse(req, 0, jute.ErrSessionClosedRequireSASL)
+		c.line.endAfterFlush()
 		return errHangUp
 	}
-	if l := c.limited.Load(); l != nil && l.refuses(req) && replica.Ordered(req.Op) { // reads are audited where they are served
-		c.clients.audit.Load().refused(c, req, req.Refusal)
+	if c.limits.refuses(req) && replica.Ordered(req.Op) { // reads are audited where they are served
+		c.line.waitFor(c.shared.audit.Load().refused(c.author(req.Auth), req, req.Refusal))
 	}
-	switch way := c.line.WayOf(req, c.clients.live.Load().LinearizableReads); {
+	switch way := c.line.WayOf(req, c.shared.live.Load().LinearizableReads); {
 	case way == line.Submit:
 		return c.submit(req)
 	case way == line.Reject:
-		c.clients.audit.Load().refused(c, req, jute.ErrNotReadOnly)
-		c.reply(req.Xid, c.clients.state.Applied(), jute.ErrNotReadOnly)
+		c.refuse(req, c.shared.state.Applied(), jute.ErrNotReadOnly)
 		return nil
 	case req.Op == jute.OpConfigure && req.Refusal == 0:
 		return c.configure(req)
@@ -68,6 +63,12 @@ func hangUp(err error) error {
 	return err
 }
 
+// refuse answers a request that this server refuses by itself.
+func (c *conn) refuse(req *line.Request, zxid jute.Zxid, code jute.Code) {
+	c.line.waitFor(c.shared.audit.Load().refused(c.author(req.Auth), req, code))
+	c.line.reply(req.Xid, zxid, code)
+}
+
 // serveInOrder answers a read now if no request is ahead of it, and queues it otherwise.
 func (c *conn) serveInOrder(req *line.Request) error {
 	if c.line.Waiting() > 0 && c.queueRead(req) {
@@ -77,8 +78,8 @@ func (c *conn) serveInOrder(req *line.Request) error {
 		return err
 	}
 	keep := c.serveRead(req)
-	c.clients.state.RUnlock()
-	c.countRead(req)
+	c.shared.state.RUnlock()
+	c.tally.count(c.line.SessionID(), req)
 	if !keep {
 		return errHangUp
 	}
@@ -88,21 +89,19 @@ func (c *conn) serveInOrder(req *line.Request) error {
 // serveRead answers a request from the tree, which is locked, and reports whether the connection continues.
 func (c *conn) serveRead(req *line.Request) bool {
 	if c.line.ServedByHost(req) {
-		c.clients.serveDrain(c, req)
+		c.line.Host().Operate(req)
 		return true
 	}
 	c.outcome = line.Read{}
-	c.mu.Lock()
-	keep := c.line.Serve(req, c.started, &c.outcome)
+	c.line.Lock()
+	keep := c.line.Serve(req, c.batchAt, &c.outcome)
 	if !keep {
 		c.line.End(true)
 	} else {
-		c.mu.stats.answered(req, c.outcome.Zxid)
+		c.stats.answered(req, c.outcome.Zxid)
 	}
-	c.mu.Unlock()
-	if r := &c.outcome; r.Path != "" {
-		c.namespace.Add(&c.clients.metrics.ReadPerNamespace, r.Path, r.Bytes)
-	}
+	c.line.Unlock()
+	c.tally.countNamespace(c.outcome.Path, c.outcome.Bytes)
 	return keep
 }
 
@@ -111,17 +110,17 @@ func (c *conn) serveRead(req *line.Request) bool {
 // request waits for its end. So each answer shows a state between two transactions, that
 // of the zxid in its header.
 func (c *conn) lockTree(req *line.Request) error {
-	s := c.clients
+	state := c.shared.state
 	for {
-		s.state.RLock()
-		settled := s.state.Slicing()
-		if settled == nil || !s.beingChanged(req) {
+		state.RLock()
+		settled := state.Slicing()
+		if settled == nil || !beingChanged(state.Tree, req) {
 			return nil
 		}
-		s.state.RUnlock()
-		c.submitBatch()
-		c.flush()
-		if err := c.await(settled); err != nil {
+		state.RUnlock()
+		c.batch.submit()
+		c.out.flush()
+		if err := c.socket.await(settled); err != nil {
 			return err
 		}
 	}
@@ -129,47 +128,37 @@ func (c *conn) lockTree(req *line.Request) error {
 
 // beingChanged reports whether the answer to a request could show a part of the transaction
 // being applied. The tree is locked.
-func (s *Clients) beingChanged(req *line.Request) bool {
+func beingChanged(tree *datatree.Tree, req *line.Request) bool {
 	switch req.Op {
 	case jute.OpPing, jute.OpAuth, jute.OpWhoAmI, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpCloseSession, jute.OpCredit, jute.OpUnsubscribe:
 		return false
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL:
 		d := jute.NewAliasDecoder(req.Body)
 		path := d.String()
-		return d.Err() == nil && s.state.Tree.Changing(path)
+		return d.Err() == nil && tree.Changing(path)
 	}
 	return true
 }
 
-// await blocks the reader until happened is closed or the connection is over.
-func (c *conn) await(happened <-chan struct{}) error {
-	select {
-	case <-happened:
-		return nil
-	case <-c.done:
-		return net.ErrClosed
-	}
-}
-
 // submit queues an ordered request and adds it to the batch for the leader.
 func (c *conn) submit(req *line.Request) error {
-	if err := c.clients.admitLarge(c, req); err != nil {
-		c.clients.audit.Load().refused(c, req, jute.ErrThrottledOp)
+	if err := c.shared.large.admit(req, c.shared.live.Load()); err != nil {
+		c.line.waitFor(c.shared.audit.Load().refused(c.author(req.Auth), req, jute.ErrThrottledOp))
 		return err
 	}
 	if err := c.upgrade(req); err != nil {
 		return err
 	}
-	req.Body = c.copyBody(req.Body)
+	req.Body = c.batch.copy(req.Body, c.frames.buffered())
 	if req.Op == jute.OpReconfig {
-		c.clients.state.RLock()
-		defer c.clients.state.RUnlock()
+		c.shared.state.RLock()
+		defer c.shared.state.RUnlock()
 	}
-	c.mu.Lock()
-	c.clients.throttler.enter(req.Size(), c.line.Waiting() == 0)
+	c.line.Lock()
+	c.shared.throttler.enter(req.Size(), c.line.Waiting() == 0)
 	sub := c.line.Submit(req)
-	c.mu.Unlock()
-	c.batch = append(c.batch, sub)
+	c.line.Unlock()
+	c.batch.add(sub)
 	return nil
 }
 
@@ -180,102 +169,103 @@ func (c *conn) upgrade(req *line.Request) error {
 		return nil
 	}
 	c.decided = make(chan struct{})
-	c.mu.Lock()
+	c.line.Lock()
 	sub := c.line.Upgrade(req.Received)
-	c.enterOwnLocked()
-	c.mu.Unlock()
-	c.batch = append(c.batch, sub)
-	c.submitBatch()
-	c.flush()
-	return c.await(c.decided)
-}
-
-// enterOwnLocked counts the request that the line itself has put into its queue.
-func (c *conn) enterOwnLocked() {
-	queued := c.line.Queued()
-	c.clients.throttler.enter(queued[len(queued)-1].Size(), len(queued) == 1)
+	c.shared.throttler.enterLast(c.line.Queued())
+	c.line.Unlock()
+	c.batch.add(sub)
+	c.batch.submit()
+	c.out.flush()
+	return c.socket.await(c.decided)
 }
 
 // queueRead appends a read to the waiting requests if there are any: the applier serves
 // it after it has answered the one ahead. If there are none, nobody would serve it.
 func (c *conn) queueRead(req *line.Request) bool {
 	queued := *req
-	queued.Body = c.copyBody(req.Body)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	queued.Body = c.batch.copy(req.Body, c.frames.buffered())
+	c.line.Lock()
+	defer c.line.Unlock()
 	if !c.line.Queue(queued) {
 		return false
 	}
-	c.clients.throttler.enter(queued.Size(), false) // it has one already
+	c.shared.throttler.enter(queued.Size(), false) // it has one already
 	return true
 }
 
-// throttle pauses the reader while the client is slow to read its replies, or while too
-// many requests wait in the server and this connection has its share of them
+// throttle pauses the reader while the client is slow to read its replies, while too many entries wait for the audit log, or
+// while too many requests wait in the server and this connection has its share of them
 // (globalOutstandingLimit). TCP then slows the client down.
 func (c *conn) throttle() error {
-	c.makeRoom()
-	c.clients.audit.Load().makeRoom(c)
-	if !c.clients.throttler.over(c.line.Waiting()) {
+	c.out.makeRoom()
+	if a := c.shared.audit.Load(); a.isFull(c.line.Waiting() > 0) {
+		c.batch.submit()
+		a.log.WaitRoom(c.socket.done)
+	}
+	if !c.shared.throttler.over(c.line.Waiting()) {
 		return nil
 	}
-	c.submitBatch()
-	c.flush()
-	return c.clients.throttler.wait(c)
+	c.batch.submit()
+	c.out.flush()
+	return c.shared.throttler.wait(&c.line)
 }
 
-// authenticate handles an auth packet. It is answered at once, before requests that still
-// wait, and applies to the requests after it. A packet that can't be decoded ends the
-// connection without a reply, as in Apache's server.
+// authenticate handles an auth packet.
 func (c *conn) authenticate(req *line.Request) error {
-	var r jute.AuthRequest
-	d := jute.NewDecoder(req.Body)
-	r.Decode(&d)
-	if d.Err() != nil {
-		return fmt.Errorf("auth packet: %w", d.Err())
+	if err := c.login.auth(req, c.awaitTurn); err != nil {
+		return err
 	}
-	creds, wrong, err := c.clients.prove(&r, c.credentials.Load(), c.ip(), c.awaitTurn)
-	ended := errors.Is(err, auth.ErrEnded)
-	if err != nil && !ended {
-		return c.failAuth(req, r.Scheme, err)
-	}
-	c.setCredentials(creds)
-	err = nil
-	if wrong || ended { // a wrong one is another digest user than the super user, as on Apache's server
-		err = jute.ErrAuthFailed
-	}
-	c.clients.audit.Load().authenticated(c, r.Scheme, err)
-	if c.line.NeedsBarrier(req.Op, c.clients.live.Load().LinearizableReads) {
+	if c.line.NeedsBarrier(req.Op, c.shared.live.Load().LinearizableReads) {
 		return c.submit(req)
 	}
-	c.reply(req.Xid, 0, 0)
+	c.line.reply(req.Xid, 0, 0)
 	return nil
 }
 
-// failAuth answers an auth packet that proves nothing, and returns the error that ends the
-// connection.
-func (c *conn) failAuth(req *line.Request, scheme string, err error) error {
-	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	code := jute.ErrAuthFailed
-	errors.As(err, &code)
-	c.clients.metrics.AuthFailed.Add(1)
-	c.clients.audit.Load().authenticated(c, scheme, code)
-	if errors.Is(err, auth.ErrOtherEnsemble) {
-		return err
-	}
-	c.reply(req.Xid, 0, code)
-	c.endAfterFlush()
-	return fmt.Errorf("auth packet with scheme %q: %w", scheme, err)
+// awaitTurn waits for the turn of an attempt of the connection's client to log in. It blocks only the
+// connection's own reader.
+func (c *conn) awaitTurn(delay time.Duration) error {
+	c.batch.submit()
+	c.out.flush()
+	return c.socket.sleep(delay)
 }
 
-// setCredentials replaces the credentials, for the requests that follow. Only the reader
-// calls it.
-func (c *conn) setCredentials(creds *auth.Credentials) {
-	c.credentials.Store(creds)
-	c.credentialsEnd = 0
-	if until := creds.Until(); until != 0 {
-		c.credentialsEnd = max(1, c.clients.now()+time.Until(time.UnixMilli(until)))
+// awaitAnswers makes the reader wait until no request of the connection is pending.
+func (c *conn) awaitAnswers() error {
+	c.batch.submit()
+	c.out.flush()
+	c.line.Lock()
+	defer c.line.Unlock()
+	for c.line.Waiting() > 0 {
+		if c.line.Ends() {
+			return net.ErrClosed
+		}
+		c.line.changed.Wait()
 	}
+	return nil
+}
+
+// configure answers a request about the configuration of this server. Unlike reads it is not
+// served under the tree's lock, since it reads files: the requests before it are answered
+// first.
+func (c *conn) configure(req *line.Request) error {
+	if err := c.awaitAnswers(); err != nil {
+		return err
+	}
+	s := c.shared
+	audited := !s.audit.Load().off()
+	resp, code := s.configurer.serve(req, c.line.SessionID(), c.socket.remote())
+	if a := s.audit.Load(); audited || !a.off() { // also if it is this request that begins or ends the audit
+		c.line.waitFor(a.operated(c.author(req.Auth), req, code))
+	}
+	applied := s.state.Applied()
+	if resp == nil {
+		c.line.reply(req.Xid, applied, code)
+		return nil
+	}
+	c.line.Lock()
+	defer c.line.Unlock()
+	c.stats.answered(req, applied)
+	c.line.Finish(resp.Append(c.line.Reply(req.Xid, applied, 0)))
+	return nil
 }

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/tlsconn"
 	"github.com/zkd-project/zkd/server/secure"
@@ -25,69 +22,30 @@ var (
 // four-letter word begins with it.
 const tlsRecord = 0x16
 
-// secureIfTLS makes the connection one with TLS if that is what its port is for or, on a
-// port for both, if the client begins with TLS.
-func (c *conn) secureIfTLS() error {
-	if c.kind == plainPort {
-		return nil
-	}
-	timeout := c.clients.tls.DetectionTimeout
-	c.readWithin(timeout)
-	for c.frames.w == 0 {
-		if _, err := c.frames.fill(); err != nil {
-			return c.sessionless(err)
-		}
-	}
-	switch isTLS := c.frames.buf[0] == tlsRecord; {
-	case isTLS:
-	case c.kind == bothPort:
-		return nil
-	default:
-		c.clients.tls.Observe(secure.ErrPlain)
-		return c.refused(errPlainOnTLS)
-	}
-	first := append([]byte(nil), c.frames.buf[:c.frames.w]...)
-	c.frames.r, c.frames.w = 0, 0
-	below := &belowTLS{Conn: c.nc, first: first, shaking: c.clients.handshakes}
-	stream := tlsconn.Server(below, c.clients.tls.Accept(c.nc.RemoteAddr(), beginFlight))
-	c.nc.SetWriteDeadline(time.Now().Add(timeout))
+// tlsDoor makes connections ones with TLS.
+type tlsDoor struct {
+	*secure.TLS // nil if no port has TLS
+	handshakes  *handshakes
+}
+
+// accept makes the handshake of a connection whose first bytes have been read.
+func (d *tlsDoor) accept(s *socket, frames *frameReader) (tls.ConnectionState, error) {
+	below := &belowTLS{Conn: s.nc, first: frames.takeAll(), shaking: d.handshakes}
+	stream := tlsconn.Server(below, d.Accept(s.remote(), beginFlight))
+	s.writeWithin(d.DetectionTimeout)
 	err := stream.Handshake()
 	below.finish()
 	if err != nil && below.crowdedOut {
 		err = errCrowdedOut
 	}
-	c.clients.tls.Observe(err)
+	d.Observe(err)
 	if err != nil {
-		return c.refused(fmt.Errorf("TLS handshake: %w", err))
+		return tls.ConnectionState{}, fmt.Errorf("TLS handshake: %w", err)
 	}
-	c.writeWithoutDeadline()
-	c.stream, c.frames.src = stream, stream
-	c.secure.Store(true)
-	return c.takeCertificate(stream.ConnectionState())
-}
-
-// takeCertificate gives the connection the identities of its client's certificate.
-func (c *conn) takeCertificate(s tls.ConnectionState) error {
-	scheme := c.clients.cfg.ClientTLS.AuthScheme
-	if len(s.PeerCertificates) == 0 || !c.clients.schemes.Has(scheme) {
-		return nil
-	}
-	more, err := c.clients.proveCertificate(scheme, s.PeerCertificates, c.credentials.Load(), c.ip(), c.awaitTurn)
-	if err != nil {
-		c.clients.metrics.AuthFailed.Add(1)
-		return c.refused(fmt.Errorf("the certificate of %s gives no identity of scheme %s: %w", s.PeerCertificates[0].Subject, scheme, err))
-	}
-	c.setCredentials(more)
-	return nil
-}
-
-// refused logs the end of a connection that did not get past its first bytes, and returns
-// the error that ends it. A flood of such connections does not flood the log.
-func (c *conn) refused(err error) error {
-	if more, ok := c.clients.complaints.allow(c.clients.now()); ok {
-		c.clients.log.Warn("closing a connection of a client", zap.Stringer("remote", c.nc.RemoteAddr()), zap.Error(err), zap.Int("unlogged", more))
-	}
-	return errHangUp
+	s.writeWithoutDeadline()
+	s.stream, frames.src = stream, stream
+	s.secure.Store(true)
+	return stream.ConnectionState(), nil
 }
 
 // belowTLS is the connection below that of TLS. During the handshake, it bounds what many
@@ -179,23 +137,4 @@ func (h *handshakes) resume(e *list.Element) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waiting.Remove(e)
-}
-
-// complaints bounds the rate of log lines that clients can cause.
-type complaints struct {
-	sync.Mutex
-	bucket   tokenBucket
-	unlogged int
-}
-
-// allow reports whether a line may be logged, and how many were not since the last one.
-func (c *complaints) allow(now time.Duration) (unlogged int, ok bool) {
-	c.Lock()
-	defer c.Unlock()
-	if !c.bucket.take(now) {
-		c.unlogged++
-		return 0, false
-	}
-	unlogged, c.unlogged = c.unlogged, 0
-	return unlogged, true
 }

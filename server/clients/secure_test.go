@@ -47,20 +47,20 @@ func FuzzDetection(f *testing.F) {
 		f.Fatal(err)
 	}
 	s, _ := newTestClients(f)
-	s.tls = port
+	s.tls.TLS = port
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, kind := range []portKind{tlsPort, bothPort} {
-			c := newConn(s, sent{Reader: bytes.NewReader(b)}, kind)
+			c := newConn(&s.shared, sent{Reader: bytes.NewReader(b)}, kind)
 			err := c.secureIfTLS()
 			plain := kind == bothPort && len(b) > 0 && b[0] != tlsRecord
-			if (err == nil) != plain || c.secure.Load() {
-				t.Errorf("port %d, %q: %v, secure: %t", kind, b, err, c.secure.Load())
+			if (err == nil) != plain || c.socket.secure.Load() {
+				t.Errorf("port %d, %q: %v, secure: %t", kind, b, err, c.socket.secure.Load())
 			}
 			if plain && !bytes.HasPrefix(b, c.frames.buf[:c.frames.w]) {
 				t.Errorf("%q was read, not %q", c.frames.buf[:c.frames.w], b)
 			}
-			if len(s.handshakes.places) > 0 || s.handshakes.waiting.Len() > 0 {
-				t.Fatalf("%q: %d handshakes compute and %d wait", b, len(s.handshakes.places), s.handshakes.waiting.Len())
+			if len(s.tls.handshakes.places) > 0 || s.tls.handshakes.waiting.Len() > 0 {
+				t.Fatalf("%q: %d handshakes compute and %d wait", b, len(s.tls.handshakes.places), s.tls.handshakes.waiting.Len())
 			}
 		}
 	})

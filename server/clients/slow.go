@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/replica"
 )
@@ -75,8 +75,8 @@ func (l *slowLog) is(took time.Duration) bool {
 	return threshold > 0 && took >= threshold
 }
 
-// note notes a slow request of c. The request is still there; nothing of it is kept.
-func (l *slowLog) note(c *conn, req *line.Request, r slowRequest) {
+// note notes a slow request of a session. The request is still there; nothing of it is kept.
+func (l *slowLog) note(session jute.SessionID, remote net.Addr, req *line.Request, r slowRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	into := len(l.noted)
@@ -94,11 +94,9 @@ func (l *slowLog) note(c *conn, req *line.Request, r slowRequest) {
 			return
 		}
 	}
-	r.op, r.session, r.remote = req.Op, c.line.SessionID(), c.nc.RemoteAddr().String()
+	r.op, r.session, r.remote = req.Op, session, remote.String()
 	r.path, r.ops = pathOf(req)
-	if id, ok := auth.Principal(req.Auth); ok {
-		r.identity = id.Scheme + ":" + auth.User(id)
-	}
+	r.identity = nameOf(req.Auth)
 	l.noted[into] = r
 }
 

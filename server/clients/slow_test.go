@@ -15,18 +15,18 @@ import (
 
 func TestSlowRequestTellsWhereTheTimeWent(t *testing.T) {
 	s, _ := newTestClients(t)
-	s.slow.threshold.Store(int64(time.Second))
-	if s.slow.is(time.Second-1) || !s.slow.is(time.Second) || (&slowLog{}).is(time.Hour) {
+	s.tallies.slow.threshold.Store(int64(time.Second))
+	if s.tallies.slow.is(time.Second-1) || !s.tallies.slow.is(time.Second) || (&slowLog{}).is(time.Hour) {
 		t.Error("the threshold is not one second, or a threshold of 0 is one")
 	}
 	c := newTestConn(t, s)
 	body := (&jute.SetDataRequest{Path: "/a/b", Data: []byte("x"), Version: -1}).Append(nil)
 	req := &line.Request{Op: jute.OpSetData, Body: body, Auth: []jute.ID{{Scheme: "ip", ID: "1.2.3.4"}, {Scheme: "digest", ID: "ann:hash"}}, Received: 10 * time.Second}
 	o := &replica.Order{Logged: 11 * time.Second, Durable: 13 * time.Second, Committed: 16 * time.Second}
-	s.slow.note(c, req, slowRequest{took: 10 * time.Second, stages: stagesOf(o, req.Received, 20*time.Second)})
+	s.tallies.slow.note(c.line.SessionID(), c.socket.remote(), req, slowRequest{took: 10 * time.Second, stages: stagesOf(o, req.Received, 20*time.Second)})
 
 	core, logs := observer.New(zapcore.InfoLevel)
-	s.slow.report(zap.New(core), time.Second)
+	s.tallies.slow.report(zap.New(core), time.Second)
 	got := logs.TakeAll()
 	if len(got) != 1 {
 		t.Fatalf("%d lines, want one", len(got))
@@ -66,10 +66,10 @@ func TestSlowRequestsAreLimited(t *testing.T) {
 	s, _ := newTestClients(t)
 	c := newTestConn(t, s)
 	for i := range 100 {
-		s.slow.note(c, &line.Request{Op: jute.OpPing}, slowRequest{took: time.Duration(i*37%100) * time.Second})
+		s.tallies.slow.note(c.line.SessionID(), c.socket.remote(), &line.Request{Op: jute.OpPing}, slowRequest{took: time.Duration(i*37%100) * time.Second})
 	}
 	core, logs := observer.New(zapcore.InfoLevel)
-	s.slow.report(zap.New(core), time.Second)
+	s.tallies.slow.report(zap.New(core), time.Second)
 	lines := logs.TakeAll()
 	if len(lines) != maxSlow+1 {
 		t.Fatalf("%d lines, want %d", len(lines), maxSlow+1)
@@ -83,12 +83,12 @@ func TestSlowRequestsAreLimited(t *testing.T) {
 		t.Errorf("the last line counts %v more, want 95", got)
 	}
 
-	s.slow.note(c, &line.Request{Op: jute.OpPing}, slowRequest{took: time.Second})
-	s.slow.report(zap.New(core), slowPeriod)
+	s.tallies.slow.note(c.line.SessionID(), c.socket.remote(), &line.Request{Op: jute.OpPing}, slowRequest{took: time.Second})
+	s.tallies.slow.report(zap.New(core), slowPeriod)
 	if n := logs.Len(); n != 0 {
 		t.Errorf("%d lines soon after the last ones", n)
 	}
-	s.slow.report(zap.New(core), slowPeriod+time.Second)
+	s.tallies.slow.report(zap.New(core), slowPeriod+time.Second)
 	if n := logs.Len(); n != 1 {
 		t.Errorf("%d lines after %v, want one", n, slowPeriod)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/server/clients/line"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/monitor"
 )
 
 // throttler implements the back-pressure of globalOutstandingLimit: while more requests
@@ -54,6 +56,11 @@ func (t *throttler) enter(size int64, first bool) {
 	}
 }
 
+// enterLast counts the request that a line itself has put into its queue.
+func (t *throttler) enterLast(queued []line.Request) {
+	t.enter(queued[len(queued)-1].Size(), len(queued) == 1)
+}
+
 // leave counts a request that no longer waits; last says that it was the only one left of its connection.
 func (t *throttler) leave(size int64, last bool) {
 	t.waiting.Add(-1)
@@ -63,7 +70,7 @@ func (t *throttler) leave(size int64, last bool) {
 	}
 }
 
-// over reports whether a connection with so many waiting requests is not to be read.
+// over reports whether a connection is not to be read. own is how many requests of it wait.
 func (t *throttler) over(own int) bool {
 	limit, waiting := t.limit.Load(), t.waiting.Load()
 	switch {
@@ -77,16 +84,16 @@ func (t *throttler) over(own int) bool {
 	return waiting > 2*limit || int64(own) >= limit/max(1, t.holders.Load())
 }
 
-// wait blocks c's reader until the server has less work, c has fewer waiting requests, or c is
-// over, for which it returns errHangUp.
-func (t *throttler) wait(c *conn) error {
+// wait blocks a connection's reader until the server has less work, the connection has fewer waiting requests, or it is
+// over, for which wait returns errHangUp.
+func (t *throttler) wait(l *guardedLine) error {
 	t.stalls.Add(1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.paused.Add(1)
 	defer t.paused.Add(-1)
-	for t.over(c.line.Waiting()) {
-		if c.isOver() {
+	for t.over(l.Waiting()) {
+		if l.isOver() {
 			return errHangUp
 		}
 		t.cond.Wait()
@@ -146,18 +153,22 @@ func (b *tokenBucket) take(now time.Duration) bool {
 
 var errTooMuchInFlight = errors.New("large requests in flight exceed largeRequestMaxBytes")
 
-// admitLarge bounds the memory that large requests hold until they are answered
-// (largeRequestThreshold, off by default). A request that exceeds the bound ends its
-// connection.
-func (s *Clients) admitLarge(c *conn, req *line.Request) error {
+// largeRequests bounds the memory that large requests hold until they are answered
+// (largeRequestThreshold, off by default).
+type largeRequests struct {
+	bytes   atomic.Int64
+	metrics *monitor.Metrics
+}
+
+// admit counts a request if it is large. One that exceeds the bound ends its connection.
+func (r *largeRequests) admit(req *line.Request, cfg *config.Config) error {
 	size := int64(len(req.Body) + 8)
-	cfg := s.live.Load()
 	if cfg.LargeRequestThreshold < 0 || size <= int64(cfg.LargeRequestThreshold) {
 		return nil
 	}
-	if s.largeBytes.Add(size) > int64(cfg.LargeRequestMaxBytes) {
-		s.largeBytes.Add(-size)
-		s.metrics.LargeRejected.Add(1)
+	if r.bytes.Add(size) > int64(cfg.LargeRequestMaxBytes) {
+		r.bytes.Add(-size)
+		r.metrics.LargeRejected.Add(1)
 		return fmt.Errorf("%v of %d bytes: %w", req.Op, size, errTooMuchInFlight)
 	}
 	req.Large = size

@@ -30,10 +30,10 @@ func TestThoseWhoHoldMostAreCutOff(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, _ := newTestClients(t)
-			s.unread.limit = limit
+			s.writers.unread.limit = limit
 			of := func(address string) *conn {
 				c := newTestConn(t, s)
-				c.credentials.Store(auth.NewCredentials(jute.ID{Scheme: "ip", ID: address}))
+				c.identity.credentials.Store(auth.NewCredentials(jute.ID{Scheme: "ip", ID: address}))
 				return c
 			}
 			fill := func(c *conn, bytes_ int) {
@@ -58,13 +58,13 @@ func TestThoseWhoHoldMostAreCutOff(t *testing.T) {
 				}
 			}
 			for i, w := range watchers {
-				if w.isOver() {
+				if w.line.isOver() {
 					t.Errorf("watcher %d is cut off", i)
 				}
 			}
 			left := 0
 			for _, c := range silent {
-				if !c.isOver() {
+				if !c.line.isOver() {
 					left++
 				}
 			}
@@ -76,13 +76,13 @@ func TestThoseWhoHoldMostAreCutOff(t *testing.T) {
 			}
 			held := int64(0)
 			for _, c := range append(silent, watchers...) {
-				c.mu.Lock()
+				c.line.Lock()
 				if c.line.Out() != nil {
 					held += int64(c.line.Out().Counted)
 				}
-				c.mu.Unlock()
+				c.line.Unlock()
 			}
-			if got := s.unread.bytes(); got != held || got > limit {
+			if got := s.writers.unread.bytes(); got != held || got > limit {
 				t.Errorf("%d bytes are counted, and the buffers have %d; the limit is %d", got, held, limit)
 			}
 		})
@@ -93,35 +93,35 @@ func TestThoseWhoHoldMostAreCutOff(t *testing.T) {
 // does afterwards, and that a connection which was cut off counts no more, whatever it still does.
 func TestUnreadIsCountedUntilItIsWritten(t *testing.T) {
 	s, _ := newTestClients(t)
-	s.unread.limit = 3 << 20
+	s.writers.unread.limit = 3 << 20
 	c, other := newTestConn(t, s), newTestConn(t, s)
 	want := func(bytes int64) {
 		t.Helper()
-		if got := s.unread.bytes(); got != bytes {
+		if got := s.writers.unread.bytes(); got != bytes {
 			t.Errorf("%d bytes are counted, want %d", got, bytes)
 		}
 	}
 	frame := make([]byte, 1<<20)
 	c.send(frame)
 	want(1 << 20)
-	out := c.takeOut()
+	out := c.out.take()
 	want(1 << 20)
 	c.send(frame)
 	want(2 << 20)
-	c.releaseOut(out)
+	c.out.release(out)
 	want(1 << 20)
-	out = c.nextOut(nil)
+	out = c.out.next(nil)
 	other.send(frame)
 	c.send(frame)
 	want(3 << 20)
 	other.send(frame[:1]) // one too many: c gives way
 	s.running.Wait()
-	if !c.isOver() || other.isOver() {
-		t.Errorf("the one with more is cut off: %v, the other: %v", c.isOver(), other.isOver())
+	if !c.line.isOver() || other.line.isOver() {
+		t.Errorf("the one with more is cut off: %v, the other: %v", c.line.isOver(), other.line.isOver())
 	}
 	want(1<<20 + 1)
 	c.send(frame)
-	c.releaseOut(out)
+	c.out.release(out)
 	want(1<<20 + 1)
 }
 
@@ -129,11 +129,11 @@ func TestUnreadIsCountedUntilItIsWritten(t *testing.T) {
 // not more of these than others.
 func TestLongReplyIsNotTooMuch(t *testing.T) {
 	s, _ := newTestClients(t)
-	s.unread.limit = 10 * line.UnreadLimit
+	s.writers.unread.limit = 10 * line.UnreadLimit
 	c := newTestConn(t, s)
-	c.mu.Lock()
+	c.line.Lock()
 	c.line.Finish(append(c.line.Reply(1, 1, 0), make([]byte, 2*line.UnreadLimit)...))
-	c.mu.Unlock()
+	c.line.Unlock()
 	for i := range 65 {
 		if ok := c.send(make([]byte, 1<<20)); ok != (i < 65-1) {
 			t.Fatalf("event %d of 1 MiB: %v", i, ok)

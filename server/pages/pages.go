@@ -173,7 +173,7 @@ func (f *Server) TakeSnapshot(ctx context.Context) (admin.Snapshot, error) {
 }
 
 // ShedConnections implements admin.Server.
-func (f *Server) ShedConnections(percent int) int { return f.Clients.Shed(percent) }
+func (f *Server) ShedConnections(percent int) int { return f.Clients.Drain().Shed(percent) }
 
 // StuckAfter is the time after which a part of the server that does not answer counts as
 // stuck. It is longer than any pause that a slow disk or a busy machine explains.

@@ -27,7 +27,7 @@ type visitor struct {
 // welcome returns the visitor that a claim proves, or an HTTP status and the reason why there is
 // none. The certificate of a connection is an identity only for its own scheme.
 func (f *Server) welcome(ctx context.Context, c admin.Claim) (v *visitor, status int, problem string) {
-	creds, err := f.Clients.Prove(ctx, &clients.Presented{Address: fourletter.HostAddress(c.From), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates})
+	creds, err := f.Clients.Proofs().Prove(ctx, &clients.Presented{Address: fourletter.HostAddress(c.From), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates})
 	v = &visitor{creds: creds, schemes: f.Schemes, clients: f.Clients}
 	switch {
 	case errors.Is(err, clients.ErrTooManyFailures):
@@ -56,7 +56,7 @@ func (v *visitor) whole() bool {
 // is no SASL over HTTP, so the super user always has.
 func (v *visitor) admitted() bool {
 	ids := v.ids()
-	return auth.IsSuper(ids) || v.clients.Admits(ids) == nil
+	return auth.IsSuper(ids) || v.clients.Proofs().Admits(ids) == nil
 }
 
 // mayRead reports whether an ACL list allows the visitor to read. One goroutine calls it.

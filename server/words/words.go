@@ -134,8 +134,8 @@ func (f Source) settings() show.Settings {
 	return show.Settings{
 		ServerID:            max(f.w.o.Config.MyID, 0),
 		Quorum:              f.quorumSettings(),
-		ClientPort:          actualPort(f.w.clients.Addr(), f.w.o.Config.ClientPort),
-		SecureClientPort:    actualPort(f.w.clients.SecureAddr(), f.w.o.Config.ClientTLS.Port),
+		ClientPort:          actualPort(f.w.clients.Ports().Addr(), f.w.o.Config.ClientPort),
+		SecureClientPort:    actualPort(f.w.clients.Ports().SecureAddr(), f.w.o.Config.ClientTLS.Port),
 		DataDir:             f.w.o.Config.DataDir,
 		DataLogDir:          f.w.o.Config.DataLogDir,
 		DataDirBytes:        size.Data,

@@ -2,47 +2,11 @@ package clients
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
-	"time"
 
-	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/show"
 )
-
-// fourLetterWord answers a four-letter word if the connection begins with one. A word that is not
-// allowed is refused at once. An allowed one that needs an argument waits for it, but is answered
-// without it when the client sends no more.
-func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
-	cmd, ok := fourletter.Lookup(word)
-	if !ok {
-		return false, nil
-	}
-	c.frames.take(len(word))
-	allowed := *c.clients.words.Load()
-	var arg []byte
-	if allowed.Allows(cmd) {
-		arg = c.wordArgument(cmd.ArgLen())
-	}
-	c.clients.log.Debug("four-letter word " + cmd.String())
-	c.nc.SetWriteDeadline(time.Now().Add(c.clients.live.Load().SessionlessCnxnTimeout))
-	err = show.Execute(c.stream, cmd, arg, allowed, c.clients.backend.Shows(c.line.Origin()))
-	c.endAfterFlush()
-	return true, err
-}
-
-// wordArgument reads the n bytes after a word, or returns nil if they do not come.
-func (c *conn) wordArgument(n int) []byte {
-	arg, ok := c.frames.take(n)
-	for !ok {
-		if _, err := c.frames.fill(); err != nil {
-			return nil
-		}
-		arg, ok = c.frames.take(n)
-	}
-	return arg
-}
 
 // Facts are what is shown of the connections.
 type Facts struct {
@@ -59,7 +23,7 @@ func (f Facts) Connections() []show.Connection {
 	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.line.Origin(), b.line.Origin()) })
 	out := make([]show.Connection, len(list))
 	for i, c := range list {
-		out[i] = c.describe(c.line.Origin() == f.asker)
+		out[i] = f.describe(c)
 	}
 	return out
 }
@@ -76,17 +40,17 @@ var opCodes = map[jute.OpCode]string{
 	jute.OpGetEphemerals: "GETE", jute.OpChildrenPage: "GETCP", jute.OpSubtreePage: "GETST", jute.OpSubscribe: "SUBS", jute.OpCredit: "CRED", jute.OpUnsubscribe: "UNSU",
 }
 
-// describe describes the connection. The asking connection is shown with no interest in
+// describe describes a connection. The asking connection is shown with no interest in
 // input, as in Apache.
-func (c *conn) describe(asks bool) show.Connection {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	st := &c.mu.stats
-	f := show.Connection{
-		Remote:        remoteAddrPort(c),
-		Reading:       !asks,
+func (f Facts) describe(c *conn) show.Connection {
+	c.line.Lock()
+	defer c.line.Unlock()
+	st := &c.stats
+	d := show.Connection{
+		Remote:        c.socket.remotePort(),
+		Reading:       c.line.Origin() != f.asker,
 		Writing:       c.line.Out() != nil,
-		Secure:        c.secure.Load(),
+		Secure:        c.socket.secure.Load(),
 		Queued:        int64(c.line.Waiting()),
 		Received:      st.received,
 		Sent:          st.sent,
@@ -100,28 +64,23 @@ func (c *conn) describe(asks bool) show.Connection {
 		MinLatencyMs:  millis(st.minLatency),
 		MaxLatencyMs:  millis(st.maxLatency),
 	}
-	if f.Session != 0 { // the timeout was set before the session
-		f.TimeoutMs = int64(c.line.TimeoutMs())
+	if d.Session != 0 { // the timeout was set before the session
+		d.TimeoutMs = int64(c.line.TimeoutMs())
 	}
 	if name, ok := opCodes[st.lastOp]; ok {
-		f.LastOp = name
+		d.LastOp = name
 	}
 	if st.count > 0 {
-		f.AvgLatencyMs = millis(st.totalLatency) / st.count
+		d.AvgLatencyMs = millis(st.totalLatency) / st.count
 	}
-	return f
-}
-
-func remoteAddrPort(c *conn) netip.AddrPort {
-	ap, _ := netip.ParseAddrPort(c.nc.RemoteAddr().String()) // zero if it is not a TCP connection
-	return ap
+	return d
 }
 
 // ConnectionIDs returns the connections, in no particular order.
 func (f Facts) ConnectionIDs() []show.ConnectionID {
 	var list []show.ConnectionID
 	for _, c := range f.clients.all() {
-		list = append(list, show.ConnectionID{Remote: remoteAddrPort(c), Session: int64(c.line.SessionID())})
+		list = append(list, show.ConnectionID{Remote: c.socket.remotePort(), Session: int64(c.line.SessionID())})
 	}
 	return list
 }
@@ -148,7 +107,7 @@ func (f Facts) WatchesByPath() []show.PathSessions {
 	for path, watchers := range f.clients.state.Watches.ByPath() {
 		p := show.PathSessions{Path: path}
 		for _, w := range watchers {
-			if c := f.clients.conns.Watcher(w); c != nil {
+			if c := f.clients.register.Watcher(w); c != nil {
 				p.Sessions = append(p.Sessions, int64(c.SessionID()))
 			}
 		}
@@ -161,8 +120,27 @@ func (f Facts) WatchesByPath() []show.PathSessions {
 // ResetConnectionStats is that of show.Source.
 func (f Facts) ResetConnectionStats() {
 	for _, c := range f.clients.all() {
-		c.mu.Lock()
-		c.mu.stats = connStats{lastCxid: -1}
-		c.mu.Unlock()
+		c.line.Lock()
+		c.stats, c.out.taken = connStats{lastCxid: -1}, 0
+		c.line.Unlock()
 	}
+}
+
+// Clients is that of show.Lists.
+func (f Facts) Clients() (list []show.ClientUse) {
+	for _, c := range f.clients.all() {
+		if c.line.Origin() == f.asker {
+			continue
+		}
+		u := c.use()
+		if w, ok := c.line.WatchHandle(); ok {
+			u.Watches = int64(f.clients.state.Watches.CountOf(w))
+		}
+		list = append(list, u)
+	}
+	list = f.clients.ended.appendTo(list)
+	slices.SortFunc(list, func(a, b show.ClientUse) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Session, b.Session), cmp.Compare(a.Identity, b.Identity))
+	})
+	return list
 }

@@ -12,10 +12,10 @@ import (
 func TestClientsOfConnections(t *testing.T) {
 	s, _ := newTestClients(t)
 	c := newTestConn(t, s)
-	c.credentials.Store(auth.NewCredentials(jute.ID{Scheme: "ip", ID: "10.0.0.1"}, jute.ID{Scheme: "digest", ID: "ann:hash"}))
+	c.identity.credentials.Store(auth.NewCredentials(jute.ID{Scheme: "ip", ID: "10.0.0.1"}, jute.ID{Scheme: "digest", ID: "ann:hash"}))
 	establish(t, c, 7)
-	c.mu.stats = connStats{received: 3, sent: 4, bytesIn: 50, bytesOut: 60}
-	s.conns.Add(&c.line, c.ip(), 0, 0)
+	c.stats, c.out.taken = connStats{received: 3, sent: 4, bytesIn: 50}, 60
+	s.register.Add(&c.line.Line, c.identity.ip(), 0, 0)
 	want := show.ClientUse{Address: "10.0.0.1", Session: 7, Identity: "digest:ann", Connections: 1, Requests: 3, Replies: 4, BytesIn: 50, BytesOut: 60}
 	if got := s.Facts(0).Clients(); len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -23,7 +23,7 @@ func TestClientsOfConnections(t *testing.T) {
 	if got := s.Facts(c.line.Origin()).Clients(); len(got) != 0 {
 		t.Errorf("the asking connection is shown: %+v", got)
 	}
-	s.forget(c)
+	c.forget()
 	want.Session = 0
 	if got := s.Facts(0).Clients(); len(got) != 1 || got[0] != want {
 		t.Errorf("after its end: got %+v, want %+v", got, want)

@@ -1,11 +1,8 @@
 package clients
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 
-	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/show"
 )
 
@@ -56,39 +53,12 @@ func (e *endedUses) addLocked(by endedBy, u *show.ClientUse) {
 	row.Add(u)
 }
 
-// use returns what the connection did. Its watches are not counted.
-func (c *conn) use() show.ClientUse {
-	u := show.ClientUse{Address: c.ip(), Port: int(remoteAddrPort(c).Port()), Session: int64(c.line.SessionID()), Connections: 1}
-	if id, ok := auth.Principal(c.credentials.Load().IDs()); ok {
-		u.Identity = id.Scheme + ":" + auth.User(id)
-	}
-	c.mu.Lock()
-	st := &c.mu.stats
-	u.Requests, u.Replies, u.BytesIn, u.BytesOut = st.received, st.sent, st.bytesIn, st.bytesOut
-	c.mu.Unlock()
-	return u
-}
-
-// Clients is that of show.Lists.
-func (f Facts) Clients() (list []show.ClientUse) {
-	for _, c := range f.clients.all() {
-		if c.line.Origin() == f.asker {
-			continue
-		}
-		u := c.use()
-		if w, ok := c.line.WatchHandle(); ok {
-			u.Watches = int64(f.clients.state.Watches.CountOf(w))
-		}
-		list = append(list, u)
-	}
-	e := &f.clients.ended
+// appendTo appends the rows to list.
+func (e *endedUses) appendTo(list []show.ClientUse) []show.ClientUse {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, row := range e.rows {
 		list = append(list, *row)
 	}
-	e.mu.Unlock()
-	slices.SortFunc(list, func(a, b show.ClientUse) int {
-		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Session, b.Session), cmp.Compare(a.Identity, b.Identity))
-	})
 	return list
 }
