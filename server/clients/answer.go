@@ -93,10 +93,10 @@ func (a applier) Unanswered(l *line.Line, txn *datatree.Txn, results []datatree.
 	}
 }
 
-// Unheard makes them for a connection that has ended.
-func (a applier) Unheard(txn *datatree.Txn, results []datatree.Result) {
+// AnswerLost makes them for a connection that has ended.
+func (a applier) AnswerLost(txn *datatree.Txn, results []datatree.Result) {
 	if log := a.shared.audit.Load(); !log.off() {
-		log.unheard(txn, results)
+		log.answerLost(txn, results)
 	}
 }
 

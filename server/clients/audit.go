@@ -117,7 +117,7 @@ func (a *auditor) unansweredLocked(l *line.Line, who author, txn *datatree.Txn, 
 	}
 }
 
-// keepLocked keeps what unheard needs of a connection that is being forgotten.
+// keepLocked keeps what answerLost needs of a connection that is being forgotten.
 func (a *auditor) keepLocked(l *line.Line, who author) {
 	if a.off() {
 		return
@@ -154,9 +154,9 @@ func (a *auditor) dropLocked(origin uint64) {
 	}
 }
 
-// unheard makes the entries about a transaction whose connection has ended. Those of a
-// connection of an earlier start of the server have none: they may have been made then.
-func (a *auditor) unheard(txn *datatree.Txn, results []datatree.Result) {
+// answerLost makes the entries about a transaction whose connection has ended. Writes of connections from before the
+// last start are skipped: their entries may already exist.
+func (a *auditor) answerLost(txn *datatree.Txn, results []datatree.Result) {
 	if txn.Origin < a.firstOrigin {
 		return
 	}

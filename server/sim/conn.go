@@ -120,7 +120,7 @@ func (v nodeLines) Served(*line.Line, *line.Request, error)                     
 func (v nodeLines) ServedPart(*line.Line, *line.Request, *jute.MultiOp, jute.Code) {}
 func (v nodeLines) Slow(*line.Line, line.Output)                                   {}
 func (v nodeLines) Unanswered(*line.Line, *datatree.Txn, []datatree.Result)        {}
-func (v nodeLines) Unheard(*datatree.Txn, []datatree.Result)                       {}
+func (v nodeLines) AnswerLost(*datatree.Txn, []datatree.Result)                    {}
 func (v nodeLines) ServedLate(*line.Line, *line.Request, *line.Read)               {}
 func (v nodeLines) Yield()                                                         {}
 func (v nodeLines) ServedAll(int)                                                  {}

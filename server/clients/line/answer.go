@@ -126,7 +126,7 @@ func (a *Answers) answerTxn(o *replica.Order, txn *datatree.Txn, results []datat
 	if l := a.Register.Get(txn.Origin); l != nil {
 		a.answer(l, o, txn, results)
 	} else {
-		a.applier.Unheard(txn, results)
+		a.applier.AnswerLost(txn, results)
 	}
 }
 

@@ -63,9 +63,9 @@ func (l *Line) NeedsBarrier(op jute.OpCode, linearizable bool) bool {
 	if l.askedLeader || l.readOnly {
 		return false
 	}
-	alone := l.alone
-	alone = alone || servedAlone.Planted()
-	return !alone || linearizable && readsTree(op)
+	locally := l.mayAnswerLocally
+	locally = locally || servedAlone.Planted()
+	return !locally || linearizable && readsTree(op)
 }
 
 // Queue appends a read to the requests that wait, if there are any: it is served after the one
@@ -136,7 +136,7 @@ func (l *Line) Arrived(last int64, at time.Duration, answersUntil int64) {
 	now := millis(at)
 	l.touched.Store(now)
 	lives := l.tracked.Load().Touch(now, l.timeoutMs)
-	l.alone = l.local.Load() || lives && now < answersUntil && now-last < replica.LateAfter(l.timeoutMs)
+	l.mayAnswerLocally = l.local.Load() || lives && now < answersUntil && now-last < replica.LateAfter(l.timeoutMs)
 	l.askedLeader = false
 }
 

@@ -16,6 +16,16 @@
 //   - The queue outlives the leader: see interlude.go. A request takes effect once, or the line ends.
 //   - After the answer to closeSession, and in a line that has ended, nothing is sent.
 //
+// # Words
+//
+//   - The reader is the host's goroutine that brings the requests. It is the only one that makes the queue longer.
+//   - A request is ordered if the leader orders its answer: writes, sync and connect. All others are reads here.
+//   - The line's own requests come from no client: to open or resume a session, and to upgrade a local one. The reader waits for them.
+//   - A service is a time in which the server has a leader; its fence is the point from which on nothing of earlier services can
+//     take effect; the time between is an interlude (package replica).
+//   - A touch is the time when a client was last heard of. Servers report touches to the leader, which expires sessions.
+//   - A barrier is an answer of the leader without a transaction.
+//
 // # Goroutines and locks
 //
 // The host's lock guards a line, except for the fields that say otherwise. The order of locks is: the tree's, a line's,

@@ -51,8 +51,8 @@ type Line struct {
 	granted   jute.Features
 
 	// Owned by the reader.
-	alone       bool // the requests being handled may be answered without the leader
-	askedLeader bool // one of them went to the leader
+	mayAnswerLocally bool // the requests being handled may be answered without the leader
+	askedLeader      bool // one of them went to the leader
 
 	// Read by all.
 	session atomic.Int64                    // jute.SessionID; 0 until established

@@ -110,8 +110,8 @@ type Applier interface {
 	Answered(l *Line, req *Request, o *replica.Order, code jute.Code)
 	// Unanswered is called for a transaction of a line that ends, with its lock.
 	Unanswered(l *Line, txn *datatree.Txn, results []datatree.Result)
-	// Unheard is called for a transaction whose line has ended.
-	Unheard(txn *datatree.Txn, results []datatree.Result)
+	// AnswerLost is called for a transaction whose line has ended.
+	AnswerLost(txn *datatree.Txn, results []datatree.Result)
 	// ServedLate is called when a read was answered that has waited.
 	ServedLate(l *Line, req *Request, read *Read)
 	// Yield is called between two reads. It may unlock the tree for a while.

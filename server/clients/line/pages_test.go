@@ -137,7 +137,7 @@ func (p *page) Slow(*Line, Output)                                              
 func (p *page) Answering(*Line, *Request, *replica.Order, *datatree.Txn, []datatree.Result) {}
 func (p *page) Answered(*Line, *Request, *replica.Order, jute.Code)                         {}
 func (p *page) Unanswered(*Line, *datatree.Txn, []datatree.Result)                          {}
-func (p *page) Unheard(*datatree.Txn, []datatree.Result)                                    {}
+func (p *page) AnswerLost(*datatree.Txn, []datatree.Result)                                 {}
 func (p *page) ServedLate(*Line, *Request, *Read)                                           {}
 func (p *page) Yield()                                                                      {}
 func (p *page) ServedAll(int)                                                               {}
