@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -31,7 +32,8 @@ func (f *frames) next() ([]byte, error) {
 	n := int(int32(binary.BigEndian.Uint32(f.buf[f.start:])))
 	if n < 0 || n > f.most {
 		if n < 0 || isText(f.buf[f.start:f.start+4]) {
-			return nil, fmt.Errorf("%w: it says %q", ErrNotZooKeeper, f.buf[f.start:min(f.start+16, f.end)])
+			line, _, _ := bytes.Cut(f.buf[f.start:min(f.start+80, f.end)], []byte("\r"))
+			return nil, fmt.Errorf("%w: it says %q", ErrNotZooKeeper, line)
 		}
 		return nil, &longReply{n, f.most}
 	}

@@ -201,6 +201,15 @@ func TestWrongPort(t *testing.T) {
 		for _, first := range []string{"ruok", "\x00\x00\x00\x2c", "GET / HTTP/1.1\r\n\r\n"} {
 			nc := s.raw(t, s.secure)
 			nc.Write([]byte(first))
+			if first[0] == 0 { // told, as it would wait for an answer
+				text := make([]byte, 8)
+				if _, err := io.ReadFull(nc, text); err != nil || string(text) != "TLS only" {
+					t.Errorf("a client is told %q: %v", text, err)
+				}
+				nc.Close()
+				synctest.Wait()
+				continue
+			}
 			ends(t, nc)
 		}
 		if n := s.logged.FilterFieldKey("error").Len(); n != 3 || !s.said("does not speak TLS") {

@@ -24,6 +24,9 @@ const ours = `
 	# Faults planted into the rules of pure packages, in builds with a tag.
 	internal/mutant:   none
 
+	# What clients are told at a port that is for something else.
+	internal/misdial:  none
+
 	# Counts of the work of a request, for tests.
 	internal/steps:    none
 
@@ -44,7 +47,7 @@ const ours = `
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/mutant internal/wire server/auth server/datatree server/evaluate
 	                   server/fair server/limits server/session server/zab
-	server/zab/transport: jute internal/format internal/keystore server/limits server/secure server/zab
+	server/zab/transport: jute internal/format internal/keystore internal/misdial server/limits server/secure server/zab
 	server/sim:        jute internal/exact internal/fault internal/mutant internal/testing/crashfs server/auth server/clients/line server/clients/line/register server/clients/line/views server/datadirs server/datatree server/evaluate server/feed server/replica server/session
 	                   server/snapshot server/state server/wal server/watch server/zab
 
@@ -130,7 +133,7 @@ const ours = `
 	server/clients/line/views: jute server/datatree server/fair
 	server/clients/line: jute internal/exact internal/mutant server/auth server/clients/line/pending server/clients/line/register server/clients/line/views
 	                   server/datatree server/evaluate server/feed server/replica server/session server/show server/state server/watch
-	server/clients:    jute fourletter internal/fifo internal/tlsconn server/audit server/auth server/auth/sasl server/clients/line server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/monitor
+	server/clients:    jute fourletter internal/fifo internal/misdial internal/tlsconn server/audit server/auth server/auth/sasl server/clients/line server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/monitor
 	                   server/replica server/secure server/session server/show server/state server/traces server/watch
 
 	# Assembly.

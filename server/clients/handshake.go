@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/internal/misdial"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/secure"
@@ -76,6 +77,9 @@ func (c *conn) secureIfTLS() error {
 		return nil
 	default:
 		door.Observe(secure.ErrPlain)
+		if first == misdial.Client {
+			misdial.Tell(c.socket.nc, "TLS only: this is the secureClientPort")
+		}
 		return c.shared.complaints.refused(c.socket.remote(), errPlainOnTLS)
 	}
 	state, err := door.accept(&c.socket, c.frames)

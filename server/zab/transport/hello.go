@@ -153,6 +153,9 @@ func midHello(err error, n int) error {
 	return err
 }
 
+// aClient says that the sender is a client.
+const aClient = "it is a ZooKeeper client: that belongs to the client port"
+
 // stranger returns a description of the sender if these first bytes are not those of a
 // hello. It returns "" as long as they may be.
 func stranger(b []byte) string {
@@ -179,7 +182,7 @@ func stranger(b []byte) string {
 	case begins("\x00\x00\x00\x0b", "\x00\x00\x00\x10"):
 		return "it is an Apache ZooKeeper server that wants to follow: the two can't form one ensemble"
 	case begins("\x00\x00\x00"):
-		return "it is a ZooKeeper client: that belongs to the client port"
+		return aClient
 	case len(b) >= 4 && isWord(b[:4]):
 		return "it sent a four-letter word, " + string(b[:4]) + ": that belongs to the client port"
 	}

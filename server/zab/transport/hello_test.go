@@ -475,7 +475,10 @@ func TestStrangers(t *testing.T) {
 					p.nc.(*memConn).out.ended = true // no more data follows
 					p.nc.(*memConn).out.change.Broadcast()
 					p.nc.(*memConn).out.mu.Unlock()
-					io.Copy(io.Discard, p.nc)
+					told, _ := io.ReadAll(p.nc)
+					if client := tt.name == "client"; strings.HasPrefix(string(told), "zkd: this port is for other servers") != client {
+						t.Errorf("it is told %q", told)
+					}
 				}
 				want := 1
 				if tt.want == "" {

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/misdial"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -212,6 +213,9 @@ func (t *Transport) serve(nc net.Conn) {
 	}
 	if err == nil || t.ctx.Err() != nil {
 		return
+	}
+	if why, ok := errors.AsType[*reason](err); ok && why.text == aClient {
+		misdial.Tell(nc, "zkd: this port is for other servers: clients belong to the client port")
 	}
 	t.metrics.refuse(causeOf(err))
 	if causeOf(err) == "secret" {
