@@ -3,7 +3,9 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -334,4 +336,76 @@ func TestMultiOnAFullDisk(t *testing.T) {
 			t.Error("the wrong nodes are deleted")
 		}
 	})
+}
+
+// TestSynchronizedOnAFullDisk has a follower come back that lacks more of the history than its disk, its inodes or
+// its descriptors allow to keep: it waits and says so, the others serve, and it is synchronized once it can
+// be, without a restart.
+func TestSynchronizedOnAFullDisk(t *testing.T) {
+	fails := func(err error, kinds ...crashfs.OpKind) func(t *testing.T, disk *crashfs.FS) {
+		return func(_ *testing.T, disk *crashfs.FS) {
+			disk.SetHook(func(op crashfs.Op) error {
+				if slices.Contains(kinds, op.Kind) {
+					return err
+				}
+				return nil
+			})
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		lack func(t *testing.T, disk *crashfs.FS)
+	}{
+		{"space", func(t *testing.T, disk *crashfs.FS) { leave(t, disk, roomForDeletes) }},
+		{"no space", func(t *testing.T, disk *crashfs.FS) { leave(t, disk, roomForNoDelete) }},
+		{"inodes", fails(syscall.ENOSPC, crashfs.OpCreate, crashfs.OpMkdir)},
+		{"descriptors", fails(syscall.EMFILE, crashfs.OpCreate, crashfs.OpOpen, crashfs.OpReadDir)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+				late := e.follower()
+				e.stop(late)
+				c := e.servers[e.leader()].connectFor(t, 20_000)
+				value := strings.Repeat("x", 16_000)
+				for i := range 60 { // some segments
+					c.create(fmt.Sprintf("/node-%d", i), value)
+				}
+				for id := 1; id <= 3; id++ {
+					e.net.sever(late, id, true)
+				}
+				e.start(late)
+				tt.lack(t, e.disks[late])
+				for id := 1; id <= 3; id++ {
+					e.net.sever(late, id, false)
+				}
+				s := e.servers[late]
+				for range 30 {
+					time.Sleep(time.Second)
+					c.set("/node-0", "y")
+				}
+				select {
+				case err := <-s.Failed():
+					t.Fatalf("the server has ended: %v", err)
+				default:
+				}
+				if s.logWriter.Stats().Lacks == nil {
+					t.Errorf("it does not wait: it has applied %v, others %v", s.state.Applied(), e.servers[e.leader()].state.Applied())
+				}
+				e.disks[late].SetHook(nil)
+				leave(t, e.disks[late], lotsOfRoom)
+				e.settled()
+				time.Sleep(3 * time.Second) // it is admitted
+				if lacks := s.logWriter.Stats().Lacks; lacks != nil {
+					t.Errorf("it still waits: %v", lacks)
+				}
+				e.kill(6 - late - e.leader())
+				e.settled()
+				d := s.connect(t)
+				d.set("/node-1", "z")
+				if v, _ := d.get("/node-59"); v != value {
+					t.Error("it lacks data")
+				}
+			})
+		})
+	}
 }
