@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -108,12 +109,23 @@ func (t *Transport) dialAny(ctx context.Context, addrs []string) (net.Conn, stri
 func (t *Transport) attempt(ctx context.Context, at int, addr string, results chan<- dialed) {
 	nc, err := t.dial(ctx, addr)
 	select {
-	case results <- dialed{at, nc, err}:
+	case results <- dialed{at, nc, withShortage(err)}:
 	case <-ctx.Done():
 		if err == nil {
 			nc.Close()
 		}
 	}
+}
+
+// withShortage says what this machine is short of, if an error means that.
+func withShortage(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%w: no local port is free on this machine: see net.ipv4.ip_local_port_range, and what has so many connections", err)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return fmt.Errorf("%w: no descriptor is free: raise the limit of open files", err)
+	}
+	return err
 }
 
 func (t *Transport) dial(ctx context.Context, addr string) (net.Conn, error) {

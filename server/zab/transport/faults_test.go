@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -90,6 +91,39 @@ func TestSeveralAddresses(t *testing.T) {
 		a.tr.SetPeers([]Peer{{ID: 2, Addrs: []string{addrOf(2)}}})
 		within(t, time.Second, "a link", func() bool { return linked(a, b) })
 	})
+}
+
+// TestNoLocalPort: while a machine has no local port or descriptor for a link, its server tries on and says what is
+// lacking. When there is one again, the link is made.
+func TestNoLocalPort(t *testing.T) {
+	for lack, says := range map[syscall.Errno]string{syscall.EADDRNOTAVAIL: "no local port is free", syscall.EMFILE: "no descriptor is free"} {
+		t.Run(says, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var lacks atomic.Bool
+				lacks.Store(true)
+				short := func(o *Options) {
+					dial := o.DialFunc
+					o.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+						if lacks.Load() {
+							return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", lack)}
+						}
+						return dial(ctx, network, addr)
+					}
+				}
+				mem := newMemNet()
+				a, b := newNode(t, mem, 1, 2, short), newNode(t, mem, 2, 2, short)
+				time.Sleep(time.Minute)
+				if linked(a, b) {
+					t.Fatal("they are linked")
+				}
+				if n := a.logged(says) + b.logged(says); n < 1 || n > 10 {
+					t.Errorf("%d lines say that %s", n, says)
+				}
+				lacks.Store(false)
+				within(t, 5*time.Second, "a link", func() bool { return linked(a, b) })
+			})
+		})
+	}
 }
 
 // TestMoved: a server is at another address than the other one knows. Whichever of the two
