@@ -3,6 +3,7 @@ package main
 import (
 	"io/fs"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -73,6 +74,8 @@ func TestMemoryLimit(t *testing.T) {
 
 // TestThreadLimit finds the limit of threads, of both versions.
 func TestThreadLimit(t *testing.T) {
+	const user = "Limit                     Soft Limit           Hard Limit           Units     \n" +
+		"Max processes             40                   100                  processes \nMax open files            1024                 4096                 files     \n"
 	for _, tt := range []struct {
 		group, mount, limits string
 		want                 int64
@@ -82,16 +85,25 @@ func TestThreadLimit(t *testing.T) {
 		{"7:pids:/a\n", "36 31 0:33 / /cg/pids rw - cgroup cgroup rw,pids\n", "/cg/pids/pids.other", 0},
 	} {
 		files := map[string]string{"/proc/self/cgroup": tt.group, "/proc/self/mountinfo": tt.mount, tt.limits: "64\n", "/cg/pids/pids.max": "max\n"}
-		got, _ := cgroupLimit(threadsController, func(name string) (string, error) {
+		read := func(name string) (string, error) {
 			text, ok := files[name]
 			if !ok {
 				return "", fs.ErrNotExist
 			}
 			return text, nil
-		})
-		if got != tt.want {
-			t.Errorf("%q: %d, want %d", tt.group, got, tt.want)
 		}
+		check := func(root bool, want int64) {
+			t.Helper()
+			if got, source := threadLimit(root, read); got != want {
+				t.Errorf("%q: %d of %s, want %d", tt.group, got, source, want)
+			}
+		}
+		check(false, tt.want)
+		files["/proc/self/limits"] = strings.Replace(user, "40 ", "unlimited ", 1)
+		check(false, tt.want)
+		files["/proc/self/limits"] = user
+		check(true, tt.want)
+		check(false, 40)
 	}
 }
 
