@@ -18,7 +18,8 @@ type Subtree struct {
 	room int  // for more saved nodes, in bytes
 	lost bool // there was no room for one: the state is not known any more
 
-	// The walk. levels are the node to be visited next and those above it, up to the root of the subtree.
+	// The walk. levels are the node that is visited next, or was visited last, and those above it, up to the
+	// root of the subtree.
 	levels []place
 	path   []byte // of the last of levels
 }
@@ -30,7 +31,11 @@ type place struct {
 	next    []nodeID // its children to be visited, in order
 	after   string   // the name of the last one that was looked at
 	more    bool     // there may be children after that
+	visited bool
 }
+
+// mostLooked is at about how many children one Walk looks, so that the tree is not locked for long.
+const mostLooked = 64 << 10
 
 // batchSize is how many children are looked at at a time.
 const batchSize = listFrom
@@ -113,12 +118,20 @@ const (
 )
 
 // Walk calls visit for each node that comes next, parents before their children and these in the byte order
-// of their names, until there are no more or visit returns Again. The path is
+// of their names, until there are no more or visit returns Again. It also returns, and may have visited none, when it has
+// looked at many children that are younger than the moment. The path is
 // valid during the call. The data must not be changed. The tree must be locked for reading, and
 // the subtree must not be lost.
 func (s *Subtree) Walk(visit func(path []byte, n *Node, data []byte) Visited) (more bool) {
-	for len(s.levels) > 0 {
+	for looked := 0; len(s.levels) > 0; {
 		p := &s.levels[len(s.levels)-1]
+		if p.visited {
+			if looked >= mostLooked {
+				return true
+			}
+			looked += s.seek(p)
+			continue
+		}
 		n := s.frozen(p.id)
 		acl := n.list
 		if aclShows.Planted() && !n.gone {
@@ -129,42 +142,48 @@ func (s *Subtree) Walk(visit func(path []byte, n *Node, data []byte) Visited) (m
 		if visited == Again {
 			return true
 		}
-		p.more = visited == Enter && n.children > 0
-		s.advance()
+		p.visited, p.more = true, visited == Enter && n.children > 0
 	}
 	return false
 }
 
-// advance goes to the node that comes next.
-func (s *Subtree) advance() {
-	for len(s.levels) > 0 {
-		p := &s.levels[len(s.levels)-1]
-		s.path = s.path[:p.pathLen]
-		for len(p.next) == 0 && p.more {
-			s.fill(p)
+// seek does a step from p, which has been visited, towards the node that comes next, and returns at about how many
+// children it has looked.
+func (s *Subtree) seek(p *place) (looked int) {
+	s.path = s.path[:p.pathLen]
+	switch {
+	case len(p.next) > 0:
+		id := p.next[0]
+		p.next = p.next[1:]
+		if !bytes.HasSuffix(s.path, []byte("/")) {
+			s.path = append(s.path, '/')
 		}
-		if len(p.next) > 0 {
-			id := p.next[0]
-			p.next = p.next[1:]
-			if !bytes.HasSuffix(s.path, []byte("/")) {
-				s.path = append(s.path, '/')
-			}
-			n := s.frozen(id)
-			s.path = append(s.path, n.name...)
-			s.levels = append(s.levels, place{id: id, pathLen: len(s.path)})
-			return
-		}
+		n := s.frozen(id)
+		s.path = append(s.path, n.name...)
+		s.levels = append(s.levels, place{id: id, pathLen: len(s.path)})
+	case p.more:
+		return s.fill(p)
+	default:
 		s.levels = s.levels[:len(s.levels)-1]
 	}
+	return 0
 }
 
-// fill sets the children of p that come after the last one.
-func (s *Subtree) fill(p *place) {
+// fill sets the children of p that come after the last one, and returns at about how many it has looked.
+func (s *Subtree) fill(p *place) (looked int) {
 	isNew := func(c nodeID) bool {
 		hidden := s.isNew(c)
 		return hidden && !newShow.Planted()
 	}
 	p.next, p.after, p.more = s.childrenAfter(nil, p.id, p.after, nil, isNew)
+	n := s.saved[p.id]
+	switch gone := n != nil && n.gone; {
+	case p.more:
+		return batchSize
+	case gone:
+		return len(p.next)
+	}
+	return min(batchSize, int(s.tree.arena.more(p.id).children))
 }
 
 // NumSubtrees returns the number of open subtrees.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/steps"
 	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -22,6 +23,41 @@ func below(t *testing.T, tree *Tree, path string) (nodes map[string]string, orde
 	}
 	defer s.Close()
 	return walkAll(t, s, 1000, func() {})
+}
+
+// TestYoungChildren walks a subtree of which a node has got very many children since: one walk does not look at all.
+func TestYoungChildren(t *testing.T) {
+	tree := New()
+	var out Applied
+	create := func(path string) {
+		tree.Apply(&Txn{Zxid: tree.LastZxid() + 1, Ops: []Op{{Kind: OpCreate, Path: path, ACL: openACL}}}, &out)
+	}
+	for _, path := range []string{"/p", "/p/a", "/p/z", "/p/z/x"} {
+		create(path)
+	}
+	s, _ := tree.FreezeBelow("/p", 1<<20)
+	defer s.Close()
+	const young = 4 * mostLooked
+	for i := range young {
+		create(fmt.Sprintf("/p/young-%07d", i))
+	}
+	var c steps.Counter
+	tree.CountSteps(&c)
+	var paths []string
+	walks := 0
+	for more := true; more; walks++ {
+		before := c.Total()
+		more = s.Walk(func(path []byte, _ *Node, _ []byte) Visited {
+			paths = append(paths, string(path))
+			return Enter
+		})
+		if n := c.Total() - before; n > 2*mostLooked {
+			t.Errorf("a walk has looked at %d nodes", n)
+		}
+	}
+	if got := strings.Join(paths, " "); got != "/p /p/a /p/z /p/z/x" || walks < young/mostLooked || walks > 2*young/mostLooked {
+		t.Errorf("%d walks have visited %s", walks, got)
+	}
 }
 
 // walkAll walks a subtree in steps of so many nodes, with something between them.
