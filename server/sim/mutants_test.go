@@ -227,6 +227,11 @@ var focuses = map[string]func(*Config){
 		often(c, FaultStall, FaultBreak)
 	},
 	"ended-again": func(c *Config) { stayers(c); c.BadPct = 30; often(c, FaultBlock, FaultBreak) },
+	"refused-waits": func(c *Config) {
+		stayers(c)
+		c.BadPct = 20
+		often(c, FaultHalfOpen, FaultBlock)
+	},
 	"fence-early": func(c *Config) { stayers(c); c.ApplyUs = 2000; often(c, FaultStall, FaultBreak) },
 	"not-passed":  func(c *Config) { stayers(c); often(c, FaultHalfOpen, FaultBlock) },
 	"unowned-kept": func(c *Config) {
