@@ -122,7 +122,7 @@ crash: ## kill -9 and restart under load, checking all that was acknowledged (RO
 cluster: ## ensembles of real servers: all faults once, kill -9 over and over (ROUNDS=100)
 	ZKD_SEED=fresh $(GO) test -count=1 -timeout 12h -parallel 3 -v ./test/cluster -args -fault . -rounds $(ROUNDS)
 
-members: build ## the walk-through of docs/operations.md: a real ensemble changes its members while a client writes
+members: build ## the walk-through of docs/members.md: a real ensemble changes its members while a client writes
 	@scripts/members.sh
 
 alerts: ## makes each alert of deploy/prometheus fire; a module of its own, minutes to build for the first time

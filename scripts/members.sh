@@ -1,5 +1,5 @@
 #!/bin/sh
-# Changes the members of a real ensemble while a client writes, as docs/operations.md describes
+# Changes the members of a real ensemble while a client writes, as docs/members.md describes
 # it: three servers become five, a dead one is replaced, all five move to other machines, and
 # the ensemble shrinks to three. A machine is a directory and ports of 127.0.0.1 here. The
 # script ends with 0 if nothing acknowledged is lost. Run it from the project's directory:

@@ -347,7 +347,7 @@ func TestAdminOperations(t *testing.T) {
 		}
 		do("POST", "/commands/snapshot", "", http.StatusMethodNotAllowed)
 
-		do("POST", "/commands/restore", "data", http.StatusServiceUnavailable, "a running server does not replace its data", "Backup in docs/operations.md")
+		do("POST", "/commands/restore", "data", http.StatusServiceUnavailable, "a running server does not replace its data", "docs/backup.md")
 
 		for body, want := range map[string]string{
 			"": "such as", "{}": "such as", `{"percentage": "x"}`: "such as", `{"percentage": 101}`: "is 101", `{"percentage": -1}`: "is -1",

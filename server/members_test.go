@@ -253,7 +253,7 @@ func (s *testServer) configNode(t *testing.T) string {
 	return text
 }
 
-// TestGrowByFiles follows the procedure of docs/operations.md: from three servers to
+// TestGrowByFiles follows the procedure of docs/members.md: from three servers to
 // five.
 func TestGrowByFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -582,7 +582,7 @@ func TestOldCopyDuringHandshake(t *testing.T) {
 }
 
 // A whole ensemble is restored from the copies of a majority, as described in
-// docs/operations.md. They were made one after the other, so the later copy remembers a
+// docs/members.md. They were made one after the other, so the later copy remembers a
 // later state of the other server than the restored one: no server leads until the
 // operator declares that later data is given up.
 func TestRestoredEnsembleNeedsAcceptOldData(t *testing.T) {

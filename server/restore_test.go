@@ -47,7 +47,7 @@ func loseAfterBackup(t *testing.T, s *testServer, place data.Place) *restorable 
 	return l
 }
 
-// check compares what a server of the restored data does with docs/operations.md: sessions in the backup
+// check compares what a server of the restored data does with docs/backup.md: sessions in the backup
 // continue, what came after it is gone, and a feed that has seen that is told so.
 func (l *restorable) check(t *testing.T, name string, s *testServer, ahead bool) {
 	t.Helper()

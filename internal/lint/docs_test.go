@@ -145,7 +145,7 @@ func TestMakeTargetsExist(t *testing.T) {
 var metric = regexp.MustCompile(`(?mi)(?:\bname:\s*|^\t\{|Histogram\(|NewDesc\()"([a-z_]+)"`)
 
 func TestMetricsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(path.Join(root, "docs/operations.md"))
+	page, err := os.ReadFile(path.Join(root, "docs/monitor.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 		for _, m := range found {
 			if !strings.Contains(string(page), "`"+m[1]+"`") {
-				t.Errorf("%s: metric %s is not in docs/operations.md: say there what it tells an operator", name, m[1])
+				t.Errorf("%s: metric %s is not in docs/monitor.md: say there what it tells an operator", name, m[1])
 			}
 		}
 	}

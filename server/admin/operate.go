@@ -155,7 +155,7 @@ func (h *handler) enterStream(r *http.Request) (ctx context.Context, leave func(
 // request while it runs: other servers and the clients of its sessions do not know of it, and
 // zxids go back. No care of an operator can make that safe in an ensemble.
 const whyNoRestore = "Restore command is disabled: a running server does not replace its data. " +
-	"Stop the servers and put back a copy of their directories (Backup in docs/operations.md), or load a part with zkcli import"
+	"Stop the servers and put back a copy of their directories (docs/backup.md), or load a part with zkcli import"
 
 func (h *handler) restore(query, http.ResponseWriter, *http.Request) (object, int, string) {
 	return nil, http.StatusServiceUnavailable, whyNoRestore

@@ -37,7 +37,7 @@ zkd reads zoo.cfg, the configuration file of Apache ZooKeeper:
     zkd --config zoo.cfg            # or: zkd zoo.cfg
     zkd config check zoo.cfg        # show what would be in effect, and why
     zkd                             # no file: port 2181, data in ~/.local/state/zkd
-    zkd --join zk1:2181,zk2:2181 --advertise zk4 --data-dir DIR    # writes DIR/zoo.cfg: see operations.md, Join without a list
+    zkd --join zk1:2181,zk2:2181 --advertise zk4 --data-dir DIR    # writes DIR/zoo.cfg: see members.md
 
 The syntax is that of Java's .properties files. Backslashes are escapes, ` + "`#`" + ` begins a
 comment only at the start of a line, text is ISO-8859-1, and the last of two lines with one key

@@ -28,7 +28,7 @@ func auditKeys(c *Config) []Key {
 	a := &c.Audit
 	return []Key{
 		{Name: "audit.enable", Default: "false", Live: true, value: truth(&a.Enable), Protects: true,
-			Doc: "Write the audit log: who did what, of writes and of what was refused. See operations.md."},
+			Doc: "Write the audit log: who did what, of writes and of what was refused. See monitor.md."},
 		{Name: "zkd.audit.file", value: path(&a.File), Protects: true,
 			Doc: "File of the audit log. Default: the server's own log, under the name `audit`."},
 		{Name: "zkd.audit.format", Default: "text", value: oneOf(&a.Format, "text", "json"),

@@ -15,11 +15,11 @@ const limitPrefix = "zkd.limit."
 func limitKeys(c *Config) []Key {
 	return []Key{
 		{Name: limitPrefix + "*", Protects: true, Live: true,
-			Doc: "`zkd.limit.<name>=<subject> <limits>`: a rule that limits what clients may use, such as `identity * requests/s=1000,2000 watches=500`. See operations.md, Limits."},
+			Doc: "`zkd.limit.<name>=<subject> <limits>`: a rule that limits what clients may use, such as `identity * requests/s=1000,2000 watches=500`. See limits.md."},
 		{Name: "zkd.limitCodes", Default: "common", Live: true, value: oneOf(&c.LimitCodes, "common", "exact"),
 			Doc: "Replies to requests that a rule refuses: `common` is OperationTimeout for rates and NoAuth for counts, which all clients know; `exact` is ThrottledOp and QuotaExceeded, which end kazoo's connection thread for good."},
 		{Name: "zkd.limitsInQuota", Default: "false", Live: true, value: truth(&c.LimitsInQuota),
-			Doc: "Follow the limits of rates in znodes `/zookeeper/quota/<path>/zkd_limits`. See operations.md, Limits."},
+			Doc: "Follow the limits of rates in znodes `/zookeeper/quota/<path>/zkd_limits`. See limits.md."},
 		{Name: strings.TrimSuffix(limitPrefix, ".") + "*", Status: Later, Protects: true,
 			Doc: "there is no such key; a rule is zkd.limit.<name>"},
 	}

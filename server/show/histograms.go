@@ -23,7 +23,7 @@ var histograms = []struct {
 			show(failed, name, "error")
 		})
 	}},
-	{ownHistogram("zkd_stage_seconds", "Time of a write in each stage: see docs/operations.md.", "stage"), func(m *monitor.Metrics, show func(*monitor.Durations, ...string)) {
+	{ownHistogram("zkd_stage_seconds", "Time of a write in each stage: see docs/monitor.md.", "stage"), func(m *monitor.Metrics, show func(*monitor.Durations, ...string)) {
 		show(&m.QueueTime, "queue")
 		show(&m.Evaluation, "evaluate")
 		show(&m.Logged, "log")

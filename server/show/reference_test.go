@@ -33,7 +33,7 @@ var absent = []struct{ reason, names string }{
 	{"attempts of the scheme `ensemble` are in the log; those that fail are in `auth_failed_count`", "ensemble_auth_fail ensemble_auth_skip ensemble_auth_success"},
 	{"a leader that loses its quorum steps down for one reason, which the log has: `looking_count`", "quit_leading_due_to_disloyal_voter"},
 	{"`connection_revalidate_count` of the server of the client counts it", "revalidate_count"},
-	{"a backup is taken and restored by a tool: see operations.md", "restore_error_count restore_rate_limited_count restore_time snapshot_rate_limited_count"},
+	{"a backup is taken and restored by a tool: see backup.md", "restore_error_count restore_rate_limited_count restore_time snapshot_rate_limited_count"},
 }
 
 // TestEveryReferenceName checks that each name of Apache's server is here with the same kind,
@@ -124,7 +124,7 @@ func checkPage(t *testing.T, n int, present, missing, own string) {
 	const file = "../../docs/metrics.md"
 	want := fmt.Sprintf(`# Metrics of Apache ZooKeeper
 
-What three servers of Apache ZooKeeper 3.9.5 show in `+"`mntr`"+`, and what zkd shows under the same names. [operations.md](operations.md#metrics)
+What three servers of Apache ZooKeeper 3.9.5 show in `+"`mntr`"+`, and what zkd shows under the same names. [monitor.md](monitor.md#metrics)
 explains how to get at them, and says what to watch. This page is made by
 `+"`go test ./server/show -run TestEveryReferenceName -rewrite`"+`.
 

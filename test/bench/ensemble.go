@@ -49,7 +49,7 @@ func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, err
 		sites = e.wan.sites
 	}
 	if of.lost > 0 {
-		lines = append(lines, "zkd.electionTimeout=3000") // as docs/operations.md says; Apache's syncLimit is 10 s
+		lines = append(lines, "zkd.electionTimeout=3000") // as docs/run.md says; Apache's syncLimit is 10 s
 	}
 	members := memberLines(sites, of.servers, ports[n:])
 	for i, at := range sites {

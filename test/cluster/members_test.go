@@ -11,7 +11,7 @@ import (
 	"github.com/zkd-project/zkd/internal/ask"
 )
 
-// TestMembers changes the members of an ensemble as docs/operations.md says: by
+// TestMembers changes the members of an ensemble as docs/members.md says: by
 // configuration files and restarts, in the right order and in wrong ones, while
 // clients write.
 func TestMembers(t *testing.T) {

@@ -544,7 +544,7 @@ func (l *look) clients() {
 		if n := requests[host]; n > busyRequests && n > total/2 && len(requests) > 1 {
 			l.add(Finding{ID: "looping-client", Severity: Notice, Servers: []string{host},
 				What: fmt.Sprintf("Clients at %s send %.0f of the %.0f requests per second that all clients send; the last one was %s.", host, n, total, lastOp[host]),
-				Do:   "Look whether that program asks in a loop instead of a watch; zkcli top shows its sessions and the nodes that change. A limit for its address keeps the others safe: see Limits in docs/operations.md."})
+				Do:   "Look whether that program asks in a loop instead of a watch; zkcli top shows its sessions and the nodes that change. A limit for its address keeps the others safe: see docs/limits.md."})
 		}
 	}
 	for _, s := range l.serving() {
