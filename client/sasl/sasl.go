@@ -51,7 +51,7 @@ type Conn struct {
 
 // Authenticate runs the exchange of the mechanism that begin returns for the server.
 // If optional is true, it returns nil for a server that has no SASL. The frames are
-// described in section 17 of docs/spec/wire.md.
+// described in section 17 of docs/dev/spec/wire.md.
 func Authenticate(c Conn, server string, begin func(server string) (Mechanism, error), optional bool) error {
 	m, err := begin(server)
 	if err != nil {

@@ -12,7 +12,7 @@
 // what they read of History, and what theirs needs, in the hello of each link,
 // as they do with the versions of the protocol that they speak.
 //
-// docs/internals.md has a table of the formats, with the places where each is
+// docs/dev/internals.md has a table of the formats, with the places where each is
 // checked.
 //
 // The package is pure.

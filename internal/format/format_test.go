@@ -28,16 +28,16 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestFormatsAreDocumented compares the table in docs/internals.md with the formats.
+// TestFormatsAreDocumented compares the table in docs/dev/internals.md with the formats.
 func TestFormatsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/internals.md")
+	text, err := os.ReadFile("../../docs/dev/internals.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range All() {
 		r := f.Range()
 		if row := fmt.Sprintf("\n| %s | %d | %d to %d | ", f, r.Writes, r.Least, r.Most); strings.Count(string(text), row) != 1 {
-			t.Errorf("docs/internals.md has no row %q", row)
+			t.Errorf("docs/dev/internals.md has no row %q", row)
 		}
 	}
 }

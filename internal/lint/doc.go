@@ -7,7 +7,7 @@
 //   - docs_test.go: what the documents say must be so: links lead somewhere,
 //     tests and make targets that they name exist, metrics are explained,
 //     goroutines are in the table.
-//   - seeds_test.go: docs/seeds.md has each row, and what it promises exists.
+//   - seeds_test.go: docs/dev/seeds.md has each row, and what it promises exists.
 //   - static_linux_test.go: the programs need no library.
 //   - systems_test.go: the programs and the client fit macOS, the client and
 //     zkcli Windows.

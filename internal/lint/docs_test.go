@@ -28,7 +28,7 @@ func documents(t *testing.T) []*file {
 	t.Helper()
 	var list []*file
 	for _, f := range project(t) {
-		if path.Ext(f.path) == ".md" && f.dir() != "docs/spec" {
+		if path.Ext(f.path) == ".md" && f.dir() != "docs/dev/spec" {
 			list = append(list, f)
 		}
 	}
@@ -167,9 +167,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 }
 
 // TestGoroutinesAreInTheTable checks that each file of the server, the shadow, the client and the
-// recipes that starts a goroutine is in the table of docs/internals.md, and no other file.
+// recipes that starts a goroutine is in the table of docs/dev/internals.md, and no other file.
 func TestGoroutinesAreInTheTable(t *testing.T) {
-	text, err := os.ReadFile(path.Join(root, "docs/internals.md"))
+	text, err := os.ReadFile(path.Join(root, "docs/dev/internals.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,13 +185,13 @@ func TestGoroutinesAreInTheTable(t *testing.T) {
 	}
 	for _, p := range slices.Sorted(maps.Keys(starts)) {
 		if !strings.Contains(section, "`"+p+"`") {
-			t.Errorf("%s starts a goroutine that is not in the table of docs/internals.md: "+
+			t.Errorf("%s starts a goroutine that is not in the table of docs/dev/internals.md: "+
 				"add its owner, when it stops, its queue, and what happens when that is full", p)
 		}
 	}
 	for _, m := range quoted.FindAllStringSubmatch(section, -1) {
 		if strings.HasSuffix(m[1], ".go") && !starts[m[1]] {
-			t.Errorf("the table of goroutines in docs/internals.md has %s, which starts none", m[1])
+			t.Errorf("the table of goroutines in docs/dev/internals.md has %s, which starts none", m[1])
 		}
 	}
 }

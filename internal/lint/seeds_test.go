@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// seedRows is how many rows docs/seeds.md has of each document.
+// seedRows is how many rows docs/dev/seeds.md has of each document.
 var seedRows = []struct {
 	document string
 	rows     int
@@ -28,11 +28,11 @@ var (
 	grounds = regexp.MustCompile(`\]\(|\bas [A-Z]\d+|not yet`)
 )
 
-// TestEachSeedHasItsRow checks that docs/seeds.md leaves nothing out, that each test and
+// TestEachSeedHasItsRow checks that docs/dev/seeds.md leaves nothing out, that each test and
 // each file of scenarios that it names is in the directory that it names before, and
 // that no row is without grounds.
 func TestEachSeedHasItsRow(t *testing.T) {
-	page, err := os.ReadFile(path.Join(root, "docs/seeds.md"))
+	page, err := os.ReadFile(path.Join(root, "docs/dev/seeds.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +50,10 @@ func TestEachSeedHasItsRow(t *testing.T) {
 			switch name := m[1]; {
 			case scenario.MatchString(name):
 				if !hasScenario(dir, name) {
-					t.Errorf("docs/seeds.md: %s: there is no %s in testdata of %q", row[1], name, dir)
+					t.Errorf("docs/dev/seeds.md: %s: there is no %s in testdata of %q", row[1], name, dir)
 				}
 			case proof.MatchString(name) && !tests[dir][name]:
-				t.Errorf("docs/seeds.md: %s: there is no %s in %q, the directory named before it", row[1], name, dir)
+				t.Errorf("docs/dev/seeds.md: %s: there is no %s in %q, the directory named before it", row[1], name, dir)
 			case proof.MatchString(name):
 				grounded = true
 			case dirInRow.MatchString(name) && tests[name] != nil:
@@ -61,14 +61,14 @@ func TestEachSeedHasItsRow(t *testing.T) {
 			}
 		}
 		if !grounded {
-			t.Errorf("docs/seeds.md: %s: it names no test and no page: say \"not yet\" until there is one", row[1])
+			t.Errorf("docs/dev/seeds.md: %s: it names no test and no page: say \"not yet\" until there is one", row[1])
 		}
 		if strings.Contains(notYet.ReplaceAllString(row[2], ""), "not yet") {
-			t.Errorf("docs/seeds.md: %s: name after \"not yet\", in brackets, the file or directory that will have it", row[1])
+			t.Errorf("docs/dev/seeds.md: %s: name after \"not yet\", in brackets, the file or directory that will have it", row[1])
 		}
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("docs/seeds.md: the rows are %v, want %v", got, want)
+		t.Errorf("docs/dev/seeds.md: the rows are %v, want %v", got, want)
 	}
 }
 

@@ -3,7 +3,7 @@ package datatree
 import "github.com/zkd-project/zkd/jute"
 
 // Txn is a transaction: the effect of a request as the leader decided it, in absolute
-// values (docs/spec/zab.md A.15). Applying it decides nothing: it checks no ACL, version,
+// values (docs/dev/spec/zab.md A.15). Applying it decides nothing: it checks no ACL, version,
 // quota or clock, and it never fails.
 type Txn struct {
 	Zxid    jute.Zxid

@@ -42,5 +42,5 @@
 //   - Limits bounds the memory held.
 //
 // It builds on zab (agreement), evaluate (requests into transactions), session (liveness)
-// and datatree. The rules are those of docs/spec/zab.md, section E.
+// and datatree. The rules are those of docs/dev/spec/zab.md, section E.
 package replica

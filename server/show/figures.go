@@ -74,7 +74,7 @@ func condition(f func(*View) bool) func(*View) float64 {
 }
 
 // figures are the gauges and counters, in mntr's order: first those with ZooKeeper's names
-// (docs/spec/admin.md section 9). What zkd has no equivalent of is left out.
+// (docs/dev/spec/admin.md section 9). What zkd has no equivalent of is left out.
 var figures = []figure{
 	{name: "avg_latency", help: "Mean time from request to reply, ms.", kind: fraction, value: func(v *View) float64 { return v.Latency.Avg }},
 	{name: "max_latency", help: "Longest time from request to reply, ms.", value: integer(func(v *View) int64 { return v.Latency.Max })},

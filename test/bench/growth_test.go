@@ -17,11 +17,11 @@ import (
 	"github.com/zkd-project/zkd/internal/ask"
 )
 
-var rewrite = flag.Bool("rewrite", false, "draw the pictures in docs/growth from their table")
+var rewrite = flag.Bool("rewrite", false, "draw the pictures in docs/dev/growth from their table")
 
 // The pictures in the documents show the table beside them.
 func TestGrowthPictures(t *testing.T) {
-	const docs = "../../docs/growth"
+	const docs = "../../docs/dev/growth"
 	f, err := os.Open(filepath.Join(docs, costsFile))
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestGrowthPictures(t *testing.T) {
 	for _, g := range growths {
 		file := g.name + ".svg"
 		if read(t, filepath.Join(dir, file)) != read(t, filepath.Join(docs, file)) {
-			t.Errorf("docs/growth/%s does not show the table: go test -C test/bench -run TestGrowthPictures -rewrite", file)
+			t.Errorf("docs/dev/growth/%s does not show the table: go test -C test/bench -run TestGrowthPictures -rewrite", file)
 		}
 	}
 }
