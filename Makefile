@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links roll soak compat compat-all kerberos moving takeover apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts clean
+.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links roll soak compat compat-all kerberos moving takeover apps bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -233,6 +233,11 @@ image: ## the files of deploy/docker/Dockerfile, run as an ensemble of three wit
 charts: ## render the Helm chart, compare it with the manifests, and check both; REWRITE=1 writes them
 	$(GO) -C deploy/kubernetes/check vet -mod=mod .
 	$(GO) -C deploy/kubernetes/check test -mod=mod -count=1 . $(if $(REWRITE),-args -rewrite)
+
+site: ## the pages of docs/ as a site with a search, into build/site; needs Python, and PyPI once
+	[ -x build/site-tools/bin/mkdocs ] || python3 -m venv build/site-tools
+	build/site-tools/bin/pip install --quiet --disable-pip-version-check -r scripts/site.txt
+	NO_MKDOCS_2_WARNING=1 build/site-tools/bin/mkdocs build --quiet
 
 clean: ## remove bin/ and build/, with the data of make run
 	rm -rf bin build
