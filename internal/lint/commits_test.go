@@ -9,7 +9,7 @@ import (
 )
 
 // toldSince is the commit from which on messages are checked.
-const toldSince = "8c3cdfab7b38b731774dca686611506e1544c8e1"
+const toldSince = "f70a3f914c34a472da42367a48e6ed3a98c67c7b"
 
 // subject is the form of the first line of a message: a package, a folder or a topic, and what the commit does there.
 var subject = regexp.MustCompile(`^[A-Za-z0-9_.,/ *-]+: \S.{2,}[^.]$`)
