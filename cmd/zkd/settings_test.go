@@ -260,6 +260,12 @@ func TestEveryFlag(t *testing.T) {
 		},
 		"join":      TestJoin,
 		"advertise": TestJoinSaysWhyItCannot,
+		"version": func(t *testing.T) {
+			var out strings.Builder
+			if err := run(t.Context(), []string{"--version"}, &out, io.Discard); err != nil || out.String() != versionLine() {
+				t.Errorf("it prints %q, and ends with %v", out.String(), err)
+			}
+		},
 		"pprof": func(t *testing.T) {
 			r := serving(t, "--pprof", "127.0.0.1:0")
 			fetch(t, "http://"+r.log.await(t, `serving profiles.*"address": "([^"]*)"`)+"/debug/pprof/")
