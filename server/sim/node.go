@@ -60,10 +60,10 @@ type process struct {
 	turns  turns      // ghost
 	owes   debt       // ghost
 
-	heardAt  [16]uint64      // ghost: when a server last answered a heartbeat, µs
-	askedAt  [16]uint64      // ghost: when it last asked to follow
-	ledSince uint64          // ghost: when it began to lead, µs
-	read     [16]zab.LogRead // ghost: by learner, the last read for it
+	heardAt  [16]uint64 // ghost: when a server last answered a heartbeat, µs
+	askedAt  [16]uint64 // ghost: when it last asked to follow
+	ledSince uint64     // ghost: when it began to lead, µs
+	read     [16]reads  // ghost: by learner, where reads for it began
 	rep      *replica.Replica
 	out      replica.Output
 	status   zab.Status

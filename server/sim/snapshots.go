@@ -133,15 +133,31 @@ func (s *Sim) logRead(n *node, req *zab.LogRead) {
 	if s.tracing {
 		s.trace(n, "log read for %d after %v: %d entries, %v", req.Peer, req.After, len(list), ok)
 	}
-	before := &n.read[req.Peer-1]
-	if ok {
-		*before = *req
-	} else if before.Gen != req.Gen || before.After != req.After { // else a second request for the same entries
+	switch before := &n.read[req.Peer-1]; {
+	case ok:
+		before.add(req)
+	case !before.have(req): // else the learner has had these entries
 		s.checkHeld(n, req)
 	}
 	n.core.LogRead(req.Peer, req.Gen, req.After, list, !ok)
 	s.takeOutputs(n)
 }
+
+// reads is where reads of the log for a learner have begun, over one link.
+type reads struct {
+	gen   uint64
+	after map[jute.Zxid]bool
+}
+
+func (r *reads) add(req *zab.LogRead) {
+	if r.gen != req.Gen || r.after == nil {
+		r.gen, r.after = req.Gen, make(map[jute.Zxid]bool)
+	}
+	r.after[req.After] = true
+}
+
+// have reports whether there was a read for the same entries: a second one is for a message that came late.
+func (r *reads) have(req *zab.LogRead) bool { return r.gen == req.Gen && r.after[req.After] }
 
 // checkHeld checks that a learner that makes progress needs no entry that the log no longer
 // has: L3.
