@@ -119,9 +119,12 @@ func splitEvents(out string) (results string, events []string) {
 // line should be the shell's end, for zkCli.sh does not wait then for the thread that prints events.
 type typed struct{ lines, until, then string }
 
-// scripted is how testdata/zkcli.txt is typed: it turns events off once its last one has been printed.
+// scripted is how a script is typed. testdata/zkcli.txt turns events off once its last one has been printed.
 func scripted(script []byte) typed {
-	before, after, _ := strings.Cut(string(script), "printwatches off\n")
+	before, after, found := strings.Cut(string(script), "printwatches off\n")
+	if !found {
+		return typed{then: string(script)}
+	}
 	return typed{before, "type:DataWatchRemoved", "printwatches off\n" + after}
 }
 
