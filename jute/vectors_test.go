@@ -3,14 +3,13 @@ package jute
 import (
 	"bytes"
 	"encoding/hex"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
-)
 
-var rewrite = flag.Bool("rewrite", false, "rewrite testdata/vectors.golden")
+	"github.com/zkd-project/zkd/internal/testing/scenario"
+)
 
 // TestVectors decodes frames that real clients and a real server exchanged
 // (testdata/vectors.txt), and encodes the records to the same bytes. The records must
@@ -51,7 +50,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("no vector has operation %s", op)
 		}
 	}
-	compareGolden(t, "testdata/vectors.golden", got.String())
+	scenario.Golden(t, "testdata/vectors.golden", got.String())
 }
 
 // decodeFrame decodes a payload into its header, if it has one, and its body.
@@ -78,26 +77,4 @@ func decodeFrame(op, direction string, payload []byte) (parts []record, rest []b
 	r := body()
 	r.Decode(&d)
 	return append(parts, r), d.Rest(), d.Err()
-}
-
-func compareGolden(t *testing.T, file, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-	for i := range min(len(gotLines), len(wantLines)) {
-		if gotLines[i] != wantLines[i] {
-			t.Fatalf("%s:%d\n got %s\nwant %s", file, i+1, gotLines[i], wantLines[i])
-		}
-	}
-	if len(gotLines) != len(wantLines) {
-		t.Fatalf("%d lines, %s has %d", len(gotLines), file, len(wantLines))
-	}
 }

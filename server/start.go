@@ -12,13 +12,13 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/base"
+	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/identities"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
-	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/settings"
 	"github.com/zkd-project/zkd/server/show"
@@ -170,9 +170,12 @@ func (s *Server) unregister() {
 // ensemble, also the links to the other servers and the service for learners.
 func (s *Server) startLoops(found *data.Recovered, boot uint64) error {
 	s.state.SetApplied(found.Core.Commit)
-	clientTLS, err := s.readClientTLS()
+	clientTLS, err := clients.ReadTLS(&s.cfg.ClientTLS, s.log)
 	if err != nil {
 		return err
+	}
+	if clientTLS != nil {
+		s.registry.MustRegister(clientTLS)
 	}
 	following := &following{changed: make(chan struct{}, 1)}
 	s.clients = s.newClients(clientTLS, backend{&s.service, s.now, s.life.Ending, s.submissions, s.words})
@@ -242,20 +245,6 @@ func (s *Server) reserveFirstIDs() error {
 	}
 	s.ids.Reserved(s.ident.IDs)
 	return nil
-}
-
-// readClientTLS reads the TLS files of the ports for clients; nil if none uses them.
-func (s *Server) readClientTLS() (*secure.TLS, error) {
-	if !s.cfg.ClientTLS.Used() {
-		return nil, nil
-	}
-	t, err := secure.New(s.cfg.ClientTLS.Settings, "client", s.log)
-	if err != nil {
-		return nil, fmt.Errorf("TLS for clients: %w", err)
-	}
-	t.Tick()
-	s.registry.MustRegister(t)
-	return t, nil
 }
 
 // Close stops the server. It accepts no new clients and no new requests, and finishes and

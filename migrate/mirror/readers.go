@@ -24,7 +24,6 @@ import (
 	"github.com/zkd-project/zkd/server/identities"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
-	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/settings"
 	"github.com/zkd-project/zkd/server/show"
@@ -115,7 +114,7 @@ func (r *readers) start(o Options, id uint8) error {
 	if err := r.audit.Open(&r.cfg.Audit); err != nil {
 		return err
 	}
-	tls, err := r.tls()
+	tls, err := clients.ReadTLS(&r.cfg.ClientTLS, r.log)
 	if err != nil {
 		return err
 	}
@@ -173,18 +172,6 @@ func (r *readers) newWords(tracker *session.Tracker) *words.Words {
 		Founders: func() []byte { return nil },
 		Joiners:  func(*show.View) []show.Joiner { return nil },
 	})
-}
-
-func (r *readers) tls() (*secure.TLS, error) {
-	if !r.cfg.ClientTLS.Used() {
-		return nil, nil
-	}
-	t, err := secure.New(r.cfg.ClientTLS.Settings, "client", r.log)
-	if err != nil {
-		return nil, fmt.Errorf("TLS for clients: %w", err)
-	}
-	t.Tick()
-	return t, nil
 }
 
 func (r *readers) listen() error {

@@ -8,7 +8,10 @@ import (
 	"net"
 	"sync"
 
+	"go.uber.org/zap"
+
 	"github.com/zkd-project/zkd/internal/tlsconn"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/secure"
 )
 
@@ -21,6 +24,19 @@ var (
 // tlsRecord is the first byte of a connection with TLS. No connect request and no
 // four-letter word begins with it.
 const tlsRecord = 0x16
+
+// ReadTLS reads the TLS files of the ports for clients; nil if no port uses them.
+func ReadTLS(settings *config.ClientTLS, log *zap.Logger) (*secure.TLS, error) {
+	if !settings.Used() {
+		return nil, nil
+	}
+	t, err := secure.New(settings.Settings, "client", log)
+	if err != nil {
+		return nil, fmt.Errorf("TLS for clients: %w", err)
+	}
+	t.Tick()
+	return t, nil
+}
 
 // tlsDoor makes connections ones with TLS.
 type tlsDoor struct {

@@ -79,7 +79,7 @@ func Displace[K comparable](holders []Holder[K], newcomer Holder[K]) int {
 // shareOfFree is how many places one may have for each that is free.
 const shareOfFree = 16
 
-// Enters reports whether somebody who has some places already may take one more, where nobody gives up a place
+// Enters reports whether a holder of some places may take one more, where nobody gives up a place
 // for another one. One may have up to 16 times as many as are free, so that whatever one takes, and others
 // after it, some places are left for those who have few. Of 16 places and fewer, one may take all. (A. K.
 // Choudhury and E. L. Hahne: Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, 1998.)

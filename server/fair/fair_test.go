@@ -128,7 +128,7 @@ func TestDisplacingEnds(t *testing.T) {
 	}
 }
 
-// However many places one takes, others who come later have some, and all of a few places are for whoever wants them.
+// However many places one holder takes, some are left for later ones; of a few places, one holder may take all.
 func TestEnters(t *testing.T) {
 	for _, tt := range []struct {
 		places int

@@ -789,8 +789,8 @@ func (s *script) set(n *node, origin uint64, cxid int32, size int) {
 	s.submit(n, replica.Write, evaluate.Request{Op: op.Type, Origin: origin, Cxid: cxid, Body: op.Append(nil)})
 }
 
-// A leader that can't propose has requests waiting up to a limit. Who comes then is served, if others
-// have more of what waits.
+// A leader that can't propose has requests waiting up to a limit. A connection that sends its first
+// request then is served, since others have more of what waits.
 func TestReg_WhoHasMostWaitingGivesWay(t *testing.T) { play(t, waitingLimited(), latecomer) }
 
 func waitingLimited() Config {
