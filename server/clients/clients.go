@@ -54,7 +54,7 @@ func New(o Options) *Clients {
 	s.newOutput(&o)
 	s.lines = &line.Lines{
 		Server: lineServer{&s.shared}, State: s.state, Schemes: s.schemes, Sessions: s.tracker, Locals: s.sessions.locals, Keys: o.Keys, Register: s.register,
-		Views: line.Views{Lock: &s.viewsLock}, History: o.Changes, Places: o.Places,
+		Views: line.Views{Lock: &s.viewsLock}, History: o.Changes, Places: o.Places, Unread: line.UnreadLimit,
 		LocalSessions: o.Config.LocalSessions, Upgrading: o.Config.LocalSessionsUpgrading,
 	}
 	s.ports.init(&o, s.stopping, s.admit)

@@ -144,7 +144,8 @@ func (a *Answers) opened(l *Line, req *Request, id jute.SessionID, code jute.Cod
 }
 
 // respond tells the client which session it has, and which extensions if it asked. The
-// tree is locked for writing, unless the session is local or there is none.
+// tree is locked for writing, unless the session is local or there is none. The response and the
+// outcomes are one answer, of bounded length (package exact), and so come whole or not at all.
 func (l *Line) respond(r *jute.ConnectResponse) {
 	b, mark := jute.BeginFrame(nil)
 	b = r.Append(b)
@@ -156,7 +157,7 @@ func (l *Line) respond(r *jute.ConnectResponse) {
 		}
 		b = ext.Append(b)
 	}
-	l.Send(jute.EndFrame(b, mark))
+	l.put(jute.EndFrame(b, mark))
 	for i := range replies {
 		l.sendOutcome(&replies[i])
 	}
@@ -203,7 +204,10 @@ func (l *Line) grant(id jute.SessionID) (ext jute.ExtensionResponse, replies []d
 
 // sendOutcome sends the reply to a write of an earlier connection of the session.
 func (l *Line) sendOutcome(o *datatree.Outcome) {
+	if outcomesCut.Planted() && l.tooSlow() {
+		return
+	}
 	b, mark := jute.BeginFrame(nil)
 	h := jute.ReplyHeader{Xid: exact.Xid(o.Number), Zxid: o.Zxid, Err: o.Code}
-	l.Send(jute.EndFrame(append(h.Append(b), o.Body...), mark))
+	l.put(jute.EndFrame(append(h.Append(b), o.Body...), mark))
 }

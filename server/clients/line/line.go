@@ -30,9 +30,7 @@ type Host interface {
 	Held([]jute.ID) []jute.ID
 }
 
-// UnreadLimit is how many unread bytes from the applier a client may have, beside one reply of
-// any length, before it is disconnected: events, and replies to reads after a write. Other requests
-// are limited by not reading the client's next one.
+// UnreadLimit is Lines.Unread of a server.
 const UnreadLimit = 64 << 20
 
 // Line is one connection of a client, without its socket: the requests that wait, and what is sent,
@@ -234,23 +232,27 @@ func (l *Line) ReplyCode(xid int32, zxid jute.Zxid, code jute.Code) {
 // without the longest reply in it.
 func (l *Line) tooSlow() bool {
 	out := l.out
-	return out != nil && out.Len()-out.most > UnreadLimit
+	return out != nil && out.Len()-out.most > l.lines.Unread
 }
 
-// Send appends a complete frame, including its length prefix. It returns false if the client is too
-// slow to be sent any more.
+// Send appends a complete frame that its client has not asked for, including its length prefix. It
+// returns false if the client is too slow to be sent any more.
 func (l *Line) Send(frame []byte) bool {
 	l.catchUp()
-	if l.IsOver() {
-		return true
-	}
-	slow := l.tooSlow()
+	slow := l.tooSlow() && !l.IsOver()
 	slow = slow && !slowKept.Planted()
-	if slow {
-		return false
+	if !slow {
+		l.put(frame)
+	}
+	return !slow
+}
+
+// put appends a complete frame, including its length prefix, unless the line is over.
+func (l *Line) put(frame []byte) {
+	if l.IsOver() {
+		return
 	}
 	b := append(l.chunk(), frame...)
 	l.out.b = b
 	l.host.Sent(len(frame) - 4)
-	return true
 }

@@ -67,6 +67,10 @@ type Lines struct {
 	Views    Views
 	History  *feed.History // of changes, for feeds; nil for none
 	Places   *feed.Places  // of feeds
+	// Unread is how many unread bytes from the applier a client may have, beside one reply of any
+	// length, before it is disconnected: events, and replies to reads after a write. Other requests are
+	// limited by not reading the client's next one.
+	Unread int
 	// LocalSessions: sessions are local at first. Upgrading: they become global with their first ephemeral.
 	LocalSessions, Upgrading bool
 

@@ -36,6 +36,7 @@ var (
 	doneEarly             = mutant.New("done-early")              // a client is told what was done in the last state that it has seen, and not when its session was resumed
 	replayOfAnother       = mutant.New("replay-of-another")       // a client is told the outcomes of another session
 	confirmedReplayed     = mutant.New("confirmed-replayed")      // outcomes that a client has confirmed are sent again
+	outcomesCut           = mutant.New("outcomes-cut")            // outcomes that the response has promised are left out if they are long
 	reportTwice           = mutant.New("report-twice")            // a report looks at live and at ended lines at different times: those that end meanwhile are in neither
 	touchesForgotten      = mutant.New("touches-forgotten")       // the last touches of lines that end with the role are not reported
 	touchedNow            = mutant.New("touched-now")             // a report says that all sessions were heard of just now

@@ -162,6 +162,11 @@ func (p *page) command(words []string) (string, error) {
 	case "server":
 		p.begin(slices.Contains(words, "local"))
 		p.old = slices.Contains(words, "old")
+		for _, w := range words {
+			if n, ok := strings.CutPrefix(w, "unread="); ok {
+				p.lines.Unread, _ = strconv.Atoi(n)
+			}
+		}
 	case "service":
 		p.service = uint64(number(1))
 	case "open":
@@ -222,7 +227,7 @@ func (p *page) begin(local bool) {
 	p.lines = &Lines{
 		Server: p, State: &state.State{Tree: datatree.New(), Watches: watch.New()}, Schemes: schemes, Sessions: session.NewTracker(100),
 		Locals: session.NewTracker(100), Keys: new(atomic.Pointer[session.Keys]), Register: register.New[*Line](true), Places: new(feed.Places),
-		Views: Views{Lock: new(sync.Mutex)}, LocalSessions: local, Upgrading: local,
+		Views: Views{Lock: new(sync.Mutex)}, LocalSessions: local, Upgrading: local, Unread: UnreadLimit,
 	}
 	p.lines.Keys.Store(session.NewKeys([32]byte{}))
 	p.answers = p.lines.NewAnswers(p)
