@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/zkd-project/zkd/jute"
@@ -130,6 +131,7 @@ type client struct {
 	under      []request // of earlier connections, not decided
 	feeds      []*clientFeed
 	view       clientView
+	deaf       uint64 // until when it reads and sends nothing, µs
 }
 
 // malformed is the body of a write that is refused.
@@ -147,8 +149,11 @@ func (s *Sim) clientTurn(c *client) {
 		us = max(us, s.cfg.SessionMs*1000, uint64(c.timeout)*1000) // it may come in time, or too late
 	}
 	s.agenda.push(event{at: s.now + s.between(us/2, us*3/2) + 1, kind: evClient, node: -1, arg: int32(c.id)})
-	if c.stopped {
+	if c.stopped || s.now < c.deaf {
 		return
+	}
+	if s.phase == phaseChaos && s.cfg.DeafPct > 0 && c.id%2 == 1 && s.percent(s.cfg.DeafPct) {
+		s.deafen(c)
 	}
 	if s.phase == phaseChaos && s.cfg.AheadPct > 0 && s.percent(s.cfg.AheadPct) {
 		s.connectAhead(c)
@@ -170,6 +175,22 @@ func (s *Sim) clientTurn(c *client) {
 	case len(c.inFlight) < s.cfg.Pipeline:
 		s.sendRequest(c)
 	}
+}
+
+// deafen lets a client read nothing for a while: what servers send it stays in their buffers.
+func (s *Sim) deafen(c *client) {
+	s.stats.Deaf++
+	us := s.between(s.cfg.SessionMs*50, s.cfg.SessionMs*1500)
+	c.deaf = s.now + us
+	s.afterUndo(us, func() {
+		for _, n := range s.nodes {
+			for _, open := range slices.Clone(n.conns) {
+				if open.client == c.id {
+					open.flush()
+				}
+			}
+		}
+	})
 }
 
 // connect tries to connect to a random node.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
@@ -109,6 +110,9 @@ type Config struct {
 	ViewMs    uint64 // the life of a view
 	ViewBytes int    // of former versions of nodes, for a view
 
+	DeafPct int // turns after which a client, one of every two, reads and sends nothing for a while
+	Unread  int // line.Lines.Unread
+
 	AheadPct int // turns in which a connection ahead of all servers asks for a client's session
 	GreetPct int // handshakes that take up to an election timeout
 	// LateHellos has links admitted on which an end has said what is no longer true, as between
@@ -210,6 +214,9 @@ func (c *Config) String() string {
 	if c.AheadPct > 0 {
 		fmt.Fprintf(&b, " ahead=%d%%", c.AheadPct)
 	}
+	if c.DeafPct > 0 {
+		fmt.Fprintf(&b, " deaf=%d%% unread=%d", c.DeafPct, c.Unread)
+	}
 	if c.GreetPct > 0 {
 		fmt.Fprintf(&b, " greet=%d%%", c.GreetPct)
 	}
@@ -222,7 +229,7 @@ func (c *Config) String() string {
 // Draw returns the configuration for a seed.
 func Draw(seed uint64, steps int) Config {
 	r := rand.New(rand.NewPCG(seed, 0x5eed))
-	c := Config{Seed: seed, Steps: steps}
+	c := Config{Seed: seed, Steps: steps, Unread: line.UnreadLimit}
 	c.Voters = pick(r, 3, 3, 3, 3, 3, 5, 5, 7)
 	c.Observers = pick(r, 0, 0, 0, 1, 1, 2)
 	c.Clients = pick(r, 1, 2, 3, 3, 5)
@@ -274,6 +281,12 @@ func Draw(seed uint64, steps int) Config {
 	c.AheadPct = pick(r, 0, 0, 2)
 	c.MaxFeeds = pick(r, 0, 1, 2, 3)
 	c.Waiting = pick[int64](r, 0, 0, 600, 3000) // each request has room if none waits
+	if c.DeafPct = pick(r, 0, 0, 1, 5); c.DeafPct > 0 {
+		c.Unread = pick(r, 2500, line.UnreadLimit) // more than the events that a client can have missed
+		if c.WatchPct == 0 && c.Pipeline <= 4 && c.Loud == 0 {
+			c.Unread = 600 // more than the replies to the reads that it has under way after one write
+		}
+	}
 	return c
 }
 
@@ -283,7 +296,7 @@ func Base(seed uint64) Config {
 		Seed: seed, Voters: 3, Clients: 2, Steps: 3000,
 		TickMs: 20, ElectionMs: 400, InitMs: 4000, RenewMs: 800, InterludeMs: 1200,
 		NetUs: 300, FsyncUs: 800, ApplyUs: 0, SnapMs: 10, ReadUs: 1000, DialMs: 50,
-		ThinkUs: 5000, Pipeline: 1, ClosePct: 1, SessionMs: 2000, SnapRetain: 2, Turn: 1,
+		ThinkUs: 5000, Pipeline: 1, ClosePct: 1, SessionMs: 2000, SnapRetain: 2, Turn: 1, Unread: line.UnreadLimit,
 	}
 }
 

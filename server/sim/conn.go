@@ -47,7 +47,7 @@ var anyone = auth.NewCredentials()
 // What a line asks of its host. There is one goroutine, and so no lock.
 func (c *conn) Lock()                        {}
 func (c *conn) Unlock()                      {}
-func (c *conn) Decided()                     {}
+func (c *conn) Decided()                     { c.flush() }
 func (c *conn) Operate(*line.Request)        {}
 func (c *conn) Left(_, _ int64)              {}
 func (c *conn) Ending()                      { c.ending = true }
@@ -77,10 +77,13 @@ func (c *conn) Sent(size int) {
 	c.n.s.sent(c.n, c, out[len(out)-size:])
 }
 
-// flush ends a connection whose last frame was sent, and drops what Sent has taken.
+// flush ends a connection whose last frame was sent, and drops what Sent has taken, unless the client does
+// not read.
 func (c *conn) flush() {
-	if out := c.line.Take(); out != nil {
-		out.Release()
+	if s := c.n.s; s.now >= s.clients[c.client].deaf {
+		if out := c.line.Take(); out != nil {
+			out.Release()
+		}
 	}
 	if c.ending {
 		c.Kill()
@@ -118,7 +121,6 @@ func (v nodeLines) Subscribed(*line.Line, bool)                                 
 func (v nodeLines) LongReply(*line.Line, *line.Request, string, int, bool)         {}
 func (v nodeLines) Served(*line.Line, *line.Request, error)                        {}
 func (v nodeLines) ServedPart(*line.Line, *line.Request, *jute.MultiOp, jute.Code) {}
-func (v nodeLines) Slow(*line.Line, line.Output)                                   {}
 func (v nodeLines) Unanswered(*line.Line, *datatree.Txn, []datatree.Result)        {}
 func (v nodeLines) AnswerLost(*datatree.Txn, []datatree.Result)                    {}
 func (v nodeLines) ServedLate(*line.Line, *line.Request, *line.Read)               {}
@@ -129,6 +131,22 @@ func (v nodeLines) Established(*line.Line)                                      
 func (v nodeLines) Notified(*line.Line, int)                                       { v.n.s.stats.Events++ }
 func (v nodeLines) Dirty(l *line.Line)                                             { l.Host().(*conn).flush() }
 func (v nodeLines) Answered(*line.Line, *line.Request, *replica.Order, jute.Code)  {}
+
+// Slow checks that a line that ends for this reason has too much output: B4.
+func (v nodeLines) Slow(l *line.Line, what line.Output) {
+	v.n.s.stats.Slow++
+	if _, _, most := l.Out().Sizes(); l.Out().Len()-most <= v.n.s.cfg.Unread {
+		v.n.s.fail("B4", "server %d ends a line with %d bytes of output: %d", v.n.id, l.Out().Len(), what)
+	}
+}
+
+// checkUnread checks that a line had room for an event that it sends: B4.
+func (s *Sim) checkUnread(c *conn, frame []byte) {
+	_, _, most := c.line.Out().Sizes()
+	if before := c.line.Out().Len() - 4 - len(frame) - most; before > s.cfg.Unread {
+		s.fail("B4", "server %d sends an event to client %d, which has not taken %d bytes", c.n.id, c.client, before)
+	}
+}
 
 // Answering notes whether there is a transaction.
 func (v nodeLines) Answering(l *line.Line, _ *line.Request, o *replica.Order, txn *datatree.Txn, _ []datatree.Result) {
@@ -153,7 +171,7 @@ func (s *Sim) newLines(n *node) {
 	n.lines = &line.Lines{
 		Server: nodeLines{n}, State: &state.State{Tree: n.tree, Watches: n.watches}, Schemes: s.schemes, Sessions: n.tracker,
 		Locals: session.NewTracker(int64(s.cfg.SessionMs / 10)), Keys: new(atomic.Pointer[session.Keys]), Register: n.register,
-		Views: line.Views{Lock: noLock{}}, History: n.changes, Places: n.places,
+		Views: line.Views{Lock: noLock{}}, History: n.changes, Places: n.places, Unread: s.cfg.Unread,
 	}
 	n.lines.Keys.Store(session.NewKeys([32]byte{}))
 	n.lines.Views.Limits = s.viewLimits()
@@ -326,6 +344,7 @@ func (s *Sim) sent(n *node, c *conn, frame []byte) {
 	case jute.XidNotification:
 		var e jute.WatcherEvent
 		e.Decode(&d)
+		s.checkUnread(c, frame)
 		s.toClient(n, c.client, &reply{attempt: c.attempt, event: e.Type, path: strings.Clone(e.Path), zxid: max(0, h.Zxid), level: s.levelOf(c)})
 	case jute.XidFeed:
 		s.sentFeed(n, c, frame)
@@ -436,12 +455,12 @@ func (s *Sim) checkAhead(n *node, origin uint64) {
 	}
 }
 
-// toClient sends a reply.
+// toClient sends a reply, which a client that does not read gets later.
 func (s *Sim) toClient(n *node, client int, r *reply) {
 	if s.tracing {
 		s.trace(n, "answer client %d: %v", client, r)
 	}
-	s.agenda.push(event{at: s.now + 100, kind: evToClient, node: -1, arg: int32(client), pkt: &packet{from: n.idx, rep: *r}})
+	s.agenda.push(event{at: max(s.now, s.clients[client].deaf) + 100, kind: evToClient, node: -1, arg: int32(client), pkt: &packet{from: n.idx, rep: *r}})
 }
 
 // forget removes a connection that has ended.

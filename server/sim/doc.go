@@ -56,6 +56,9 @@
 //   - B1: the bytes that a leader and the applier hold stay within replica.Limits. B2: when
 //     the clients have stopped, nothing is held (Liveness).
 //
+//   - B4: a line sends no event to a client that has not taken more than line.Lines.Unread, beside one reply, and
+//     ends for that reason only then.
+//
 //   - I23: a server admits no link on which it has shown an incarnation that it has given up since.
 //
 // The cost of the checks is proportional to the changes of a step. The committed sequence

@@ -549,6 +549,7 @@ var byPages = []string{
 	"stays-local",
 	"resumer-kept",
 	"local-kept",
+	"outcomes-cut",
 	"slow-kept",
 	"slow-reads-kept",
 }
