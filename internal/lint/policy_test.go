@@ -252,8 +252,9 @@ const ours = `
 	test/compat/apps:  none
 	deploy/kubernetes/check: internal/container server/config
 	deploy/prometheus: none
-	test/crash:        jute cmd/zkbench/bench
-	test/cluster:      jute client client/zktest cmd/zkbench/bench
+	test/internal/process: jute
+	test/crash:        jute cmd/zkbench/bench test/internal/process
+	test/cluster:      jute client client/zktest cmd/zkbench/bench test/internal/process
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // TestBadWorlds puts an ensemble among what should not be there. Each time it must
@@ -61,8 +62,8 @@ func (c *campaign) goesOn() {
 func (c *campaign) says(pattern string, servers ...*server) {
 	c.Helper()
 	want := regexp.MustCompile(pattern)
-	if !poll(func() bool {
-		return slices.ContainsFunc(servers, func(s *server) bool { return want.MatchString(s.log()) })
+	if !process.Poll(func() bool {
+		return slices.ContainsFunc(servers, func(s *server) bool { return want.MatchString(s.Log()) })
 	}) {
 		c.Errorf("no server says %q", pattern)
 	}
@@ -120,13 +121,13 @@ func stranger(c *campaign) {
 	theirs := &campaign{TB: c.TB, rng: c.rng, e: other, began: c.began, rounds: 1}
 	theirs.awaitWrite()
 	for _, s := range other.servers {
-		s.kill()
+		s.Kill()
 	}
 	s := c.e.servers[2]
-	s.kill()
-	own := s.data + ".own"
-	c.must(os.Rename(s.data, own))
-	c.must(os.CopyFS(s.data, os.DirFS(other.servers[2].data)))
+	s.Kill()
+	own := s.Data + ".own"
+	c.must(os.Rename(s.Data, own))
+	c.must(os.CopyFS(s.Data, os.DirFS(other.servers[2].Data)))
 	s.start()
 	c.awaitWrite()
 	c.says("another ensemble", c.e.servers...)
@@ -134,9 +135,9 @@ func stranger(c *campaign) {
 	if got := s.mode(); got == "follower" || got == "leader" {
 		c.Errorf("a server with another ensemble's data is %s", got)
 	}
-	s.kill()
-	c.must(os.RemoveAll(s.data))
-	c.must(os.Rename(own, s.data))
+	s.Kill()
+	c.must(os.RemoveAll(s.Data))
+	c.must(os.Rename(own, s.Data))
 	s.start()
 	c.goesOn()
 }
@@ -146,7 +147,7 @@ func twin(c *campaign) {
 	s := c.pick(c.e.followers())
 	dir := filepath.Join(c.e.dir, "twin")
 	two := newServer(c, s.id, dir, filepath.Join(dir, "data"))
-	c.Cleanup(two.kill)
+	c.Cleanup(two.Kill)
 	lines := c.e.members(s)
 	own := fmt.Sprintf("server.%d=", s.id)
 	for i, line := range lines {
@@ -158,7 +159,7 @@ func twin(c *campaign) {
 	two.start()
 	c.says("same (my)?id", append(slices.Clone(c.e.servers), two)...)
 	c.awaitWrite()
-	two.kill()
+	two.Kill()
 	c.goesOn()
 }
 
@@ -170,11 +171,11 @@ func (c *campaign) refusal(prepare func(s *server)) string {
 	s := newServer(c, 9, dir, filepath.Join(dir, "data"))
 	prepare(s)
 	s.start()
-	c.Cleanup(s.kill)
-	if code := s.awaitExit(); code == 0 {
-		c.Errorf("the server ends without an error: %s", s.log())
+	c.Cleanup(s.Kill)
+	if code := s.AwaitExit(); code == 0 {
+		c.Errorf("the server ends without an error: %s", s.Log())
 	}
-	return s.log()
+	return s.Log()
 }
 
 func missing(c *campaign) {
@@ -187,7 +188,7 @@ func missing(c *campaign) {
 func nameless(c *campaign) {
 	log := c.refusal(func(s *server) {
 		s.configure(append(slices.Clone(c.e.lines), c.e.members(c.e.servers[0])...))
-		c.must(os.Remove(filepath.Join(s.data, "myid")))
+		c.must(os.Remove(filepath.Join(s.Data, "myid")))
 	})
 	if !strings.Contains(log, "myid") {
 		c.Errorf("a server without an id says %q", log)
@@ -199,7 +200,7 @@ func nameless(c *campaign) {
 func unresolved(c *campaign) {
 	third := c.e.servers[2]
 	for _, s := range c.e.servers {
-		s.kill()
+		s.Kill()
 	}
 	for _, s := range c.e.servers[:2] {
 		lines := c.e.members(s)
@@ -212,20 +213,20 @@ func unresolved(c *campaign) {
 	third.start()
 	c.goesOn()
 	for _, s := range c.e.servers[:2] {
-		s.kill()
+		s.Kill()
 		s.configure(append(slices.Clone(c.e.lines), c.e.members(s)...))
 		s.start()
 		c.e.awaitAll()
 	}
 	// Now the third can't reach the others, who can't reach it: it says why.
-	third.kill()
+	third.Kill()
 	lines := c.e.members(third)
 	lines[0], lines[1] = "server.1=first.invalid:2888:3888", "server.2=second.invalid:2888:3888"
 	third.configure(append(slices.Clone(c.e.lines), lines...))
 	third.start()
 	c.says(`first\.invalid`, third)
 	c.awaitWrite()
-	third.kill()
+	third.Kill()
 	third.configure(append(slices.Clone(c.e.lines), c.e.members(third)...))
 	third.start()
 	c.goesOn()

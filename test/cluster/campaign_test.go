@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // campaign is an ensemble that goes from one fault to the next, and the clients
@@ -26,7 +27,7 @@ type campaign struct {
 
 	kept struct { // of the round before
 		prefix string
-		nodes  map[string]node
+		nodes  map[string]process.Node
 	}
 	sum     totals
 	changes changes
@@ -114,7 +115,7 @@ func (c *campaign) round(f fault) {
 func (c *campaign) admin(ops ...*op) (last jute.Zxid) {
 	c.Helper()
 	var err error
-	if !poll(func() bool {
+	if !process.Poll(func() bool {
 		last, err = c.try(ops)
 		return err == nil
 	}) {
@@ -128,7 +129,7 @@ func (c *campaign) try(ops []*op) (last jute.Zxid, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer conn.close()
+	defer conn.Close()
 	for _, o := range append(ops, &op{code: jute.OpCloseSession}) {
 		if err := conn.do(o); err != nil && err != jute.ErrNodeExists && err != jute.ErrNoNode {
 			return 0, fmt.Errorf("%v: %w", o, err)
@@ -188,7 +189,7 @@ func (c *campaign) check(f fault, prefix string, before jute.Zxid) {
 func (c *campaign) converge() (worlds []*world) {
 	c.Helper()
 	var problem string
-	if !poll(func() bool {
+	if !process.Poll(func() bool {
 		worlds, problem = nil, ""
 		for _, s := range c.e.servers {
 			w, err := readWorld(s)
@@ -266,9 +267,9 @@ func (c *campaign) checkKept(prefix string, w *world) {
 	for p, n := range c.kept.nodes {
 		have, ok := now[p]
 		// Ephemerals below a node may have gone.
-		a, b := n.stat, have.stat
+		a, b := n.Stat, have.Stat
 		a.Cversion, a.NumChildren, a.Pzxid = b.Cversion, b.NumChildren, b.Pzxid
-		if !ok || have.data != n.data || a != b {
+		if !ok || have.Data != n.Data || a != b {
 			c.Errorf("%s was %+v after the round before, and is %+v (%v)", p, n, have, ok)
 		}
 	}

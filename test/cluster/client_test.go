@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // sessionTimeout is that of the clients: longer than any fault, so that they keep
@@ -74,7 +75,7 @@ func (c *client) begin(prefix string) {
 func (c *client) run(stop <-chan struct{}) {
 	defer func() {
 		if c.conn != nil {
-			c.conn.close()
+			c.conn.Close()
 			c.conn = nil
 		}
 	}()
@@ -100,22 +101,22 @@ func (c *client) connect() bool {
 	}
 	log := &connLog{client: c.id, server: server + 1, seen: c.last, call: c.now()}
 	conn, err := dial(c.addrs[server], r, silence)
-	if errors.Is(err, errExpired) {
+	if errors.Is(err, process.ErrExpired) {
 		c.expire()
 		return false
 	}
 	if err != nil {
 		return false
 	}
-	log.session = conn.session
+	log.session = conn.Session
 	if c.life == nil {
-		c.life = &life{id: conn.session, timeout: int64(conn.timeout), begun: log.call}
+		c.life = &life{id: conn.Session, timeout: int64(conn.Timeout), begun: log.call}
 		c.lives = append(c.lives, c.life)
-	} else if conn.session != c.life.id {
-		c.err = fmt.Errorf("client %d: session %v was asked for, and %v came", c.id, c.life.id, conn.session)
+	} else if conn.Session != c.life.id {
+		c.err = fmt.Errorf("client %d: session %v was asked for, and %v came", c.id, c.life.id, conn.Session)
 	}
 	c.life.touch(log.call, true)
-	c.password, c.conn, c.log = conn.password, conn, log
+	c.password, c.conn, c.log = conn.Password, conn, log
 	c.logs = append(c.logs, log)
 	return c.rewatch()
 }
@@ -148,12 +149,12 @@ func (c *client) rewatch() bool {
 		list := map[watchKind]*[]string{onData: &r.Data, onExist: &r.Exist, onChild: &r.Child}[w.kind]
 		*list = append(*list, w.path)
 	}
-	c.conn.put(jute.XidSetWatches, jute.OpSetWatches, r)
-	if c.conn.flush() != nil {
+	c.conn.PutXid(jute.XidSetWatches, jute.OpSetWatches, r)
+	if c.conn.Flush() != nil {
 		return false
 	}
 	for {
-		h, body, err := c.conn.next()
+		h, body, err := c.conn.Next()
 		if err != nil {
 			return false
 		}
@@ -204,7 +205,7 @@ func (k watchKind) hears(e jute.EventType) bool {
 // closed, or stop is closed and all replies have come.
 func (c *client) drive(stop <-chan struct{}) {
 	defer func() {
-		c.conn.close()
+		c.conn.Close()
 		c.conn, c.owed, c.xids = nil, nil, nil
 	}()
 	leave := false
@@ -220,7 +221,7 @@ func (c *client) drive(stop <-chan struct{}) {
 		if !leave {
 			leave = c.send()
 		}
-		if c.conn.flush() != nil || !c.receive() {
+		if c.conn.Flush() != nil || !c.receive() {
 			return
 		}
 		if c.pace > 0 && !leave {
@@ -254,8 +255,7 @@ func (c *client) send() bool {
 func (c *client) put(o *op) {
 	o.client, o.conn, o.session = c.id, c.log, c.life.id
 	o.call, o.ret = c.now(), forever
-	xid := c.conn.nextXid()
-	c.conn.put(xid, o.code, o.request())
+	xid := c.conn.Put(o.code, o.request())
 	c.ops = append(c.ops, o)
 	c.owed = append(c.owed, o)
 	c.xids = append(c.xids, xid)
@@ -264,8 +264,8 @@ func (c *client) put(o *op) {
 // receive takes one reply and all that are there already, and reports whether the
 // connection lasts.
 func (c *client) receive() bool {
-	for first := true; len(c.owed) > 0 && (first || c.conn.answered()); {
-		h, body, err := c.conn.next()
+	for first := true; len(c.owed) > 0 && (first || c.conn.Answered()); {
+		h, body, err := c.conn.Next()
 		if err != nil {
 			return false
 		}

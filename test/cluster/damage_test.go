@@ -10,9 +10,9 @@ import (
 
 // wipe takes all data of a server away.
 func (c *campaign) wipe(s *server) {
-	s.kill()
-	c.must(os.RemoveAll(s.data))
-	c.must(os.MkdirAll(s.data, 0o755))
+	s.Kill()
+	c.must(os.RemoveAll(s.Data))
+	c.must(os.MkdirAll(s.Data, 0o755))
 	s.identify(s.id)
 	c.wait(c.between(0, 300*time.Millisecond))
 	s.start()
@@ -22,7 +22,7 @@ func (c *campaign) wipe(s *server) {
 
 // flip changes bits in a file of a server.
 func (c *campaign) flip(s *server) {
-	s.kill()
+	s.Kill()
 	c.damage(s)
 	s.start()
 	c.awaitWrite()
@@ -31,7 +31,7 @@ func (c *campaign) flip(s *server) {
 
 // damage changes bits in a file of a server that does not run.
 func (c *campaign) damage(s *server) {
-	files := c.files(s.data)
+	files := c.files(s.Data)
 	name := files[c.rng.IntN(len(files))]
 	b, err := os.ReadFile(name)
 	c.must(err)
@@ -40,7 +40,7 @@ func (c *campaign) damage(s *server) {
 		if used > 0 {
 			at := c.rng.IntN(used)
 			b[at] ^= 1 << c.rng.IntN(8)
-			c.Logf("server %d: a bit flipped at byte %d of %d (%d in use) of %s", s.id, at, len(b), used, strings.TrimPrefix(name, s.data))
+			c.Logf("server %d: a bit flipped at byte %d of %d (%d in use) of %s", s.id, at, len(b), used, strings.TrimPrefix(name, s.Data))
 		}
 	}
 	c.must(os.WriteFile(name, b, 0o644))
@@ -49,10 +49,10 @@ func (c *campaign) damage(s *server) {
 // oldCopy puts back a copy of a server's data that is some time old.
 func oldCopy(c *campaign) {
 	s := c.pick(c.e.voters())
-	s.kill()
-	backup := s.data + ".old"
+	s.Kill()
+	backup := s.Data + ".old"
 	c.must(os.RemoveAll(backup))
-	c.must(os.CopyFS(backup, os.DirFS(s.data)))
+	c.must(os.CopyFS(backup, os.DirFS(s.Data)))
 	s.start()
 	c.e.awaitAll()
 	if c.rng.IntN(2) == 0 {
@@ -60,9 +60,9 @@ func oldCopy(c *campaign) {
 		c.e.awaitAll()
 	}
 	c.wait(c.between(300*time.Millisecond, time.Second))
-	s.kill()
-	c.must(os.RemoveAll(s.data))
-	c.must(os.Rename(backup, s.data))
+	s.Kill()
+	c.must(os.RemoveAll(s.Data))
+	c.must(os.Rename(backup, s.Data))
 	s.start()
 	c.says("the data of this server is an old copy", s)
 	c.awaitWrite()

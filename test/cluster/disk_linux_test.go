@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // disk is a small file system of its own in a file, for the data of one server. It
@@ -103,30 +104,8 @@ func (d *disk) freeze() error { return d.control(fiFreeze) }
 func (d *disk) thaw() error   { return d.control(fiThaw) }
 
 // fill leaves that many bytes free.
-func (d *disk) fill(leave int64) error {
-	f, err := os.OpenFile(filepath.Join(d.dir, "ballast"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for block := make([]byte, 256<<10); ; {
-		var fs syscall.Statfs_t
-		if err := syscall.Statfs(d.dir, &fs); err != nil {
-			return err
-		}
-		free := int64(fs.Bavail) * fs.Bsize
-		if free <= leave {
-			return nil
-		}
-		if _, err := f.Write(block[:min(int64(len(block)), free-leave)]); errors.Is(err, syscall.ENOSPC) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-}
-
-func (d *disk) empty() error { return os.Remove(filepath.Join(d.dir, "ballast")) }
+func (d *disk) fill(leave int64) error { return process.Fill(d.dir, leave) }
+func (d *disk) empty() error           { return process.Empty(d.dir) }
 
 // groups are where the control groups of the first version limit block devices.
 const groups = "/sys/fs/cgroup/blkio"
@@ -201,7 +180,7 @@ func diskFaults(disks map[int]*disk) []fault {
 			c.shortage.to = c.now()
 		}},
 		on("disk is full at the start", follower, func(c *campaign, s *server, d *disk) {
-			s.kill()
+			s.Kill()
 			c.must(d.fill(int64(c.rng.IntN(3)) << 20))
 			s.start()
 			c.wait(c.between(time.Second, 2*time.Second))
@@ -209,9 +188,9 @@ func diskFaults(disks map[int]*disk) []fault {
 			c.wait(c.between(0, 2*time.Second))
 		}),
 		on("disk is full, and the data gone", follower, func(c *campaign, s *server, d *disk) {
-			s.kill()
-			c.must(os.RemoveAll(s.data))
-			c.must(os.MkdirAll(s.data, 0o755))
+			s.Kill()
+			c.must(os.RemoveAll(s.Data))
+			c.must(os.MkdirAll(s.Data, 0o755))
 			s.identify(s.id)
 			c.must(d.fill(int64(c.rng.IntN(6)) << 20))
 			s.start()
@@ -222,10 +201,10 @@ func diskFaults(disks map[int]*disk) []fault {
 		on("killed while its disk hangs", follower, func(c *campaign, s *server, d *disk) {
 			c.must(d.freeze())
 			c.wait(c.between(100*time.Millisecond, 2*time.Second))
-			s.signal(syscall.SIGKILL)
+			s.Signal(syscall.SIGKILL)
 			c.wait(c.between(100*time.Millisecond, 500*time.Millisecond))
 			c.must(d.thaw())
-			s.kill()
+			s.Kill()
 		}),
 		on("disk of follower is slow", follower, slow),
 		on("disk of leader is slow", leader, slow),
@@ -247,13 +226,13 @@ func fill(c *campaign, s *server, d *disk) {
 	c.must(d.empty())
 	c.wait(c.between(500*time.Millisecond, 2*time.Second))
 	c.shortage.to = c.now()
-	if !s.running() {
-		c.Logf("server %d has ended on a full disk: %s", s.id, lastLine(s.logNow()))
+	if !s.Running() {
+		c.Logf("server %d has ended on a full disk: %s", s.id, lastLine(s.LogNow()))
 	}
 }
 
 func slow(c *campaign, s *server, d *disk) {
-	pid := s.cmd.Process.Pid
+	pid := s.ID()
 	if err := d.slow(pid, 5+c.rng.IntN(40)); err != nil {
 		c.Logf("NOT TESTED: slow disk: %v", err)
 		return

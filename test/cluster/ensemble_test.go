@@ -1,14 +1,14 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // tick is the tickTime of all servers, in ms.
@@ -125,14 +125,16 @@ func (e *ensemble) lists(s *server, members []*server) []string {
 
 func (e *ensemble) end() {
 	for _, s := range e.all {
-		s.kill()
+		s.Kill()
 	}
 	for _, s := range e.all {
-		s.checkLog()
+		if !apache() {
+			s.CheckLog()
+		}
 	}
 	if e.t.Failed() {
 		for _, s := range e.all {
-			e.t.Logf("end of the log of server %d:\n%s", s.id, tail(s.log(), 6000))
+			e.t.Logf("end of the log of server %d:\n%s", s.id, process.Tail(s.Log(), 6000))
 		}
 	}
 }
@@ -141,26 +143,10 @@ func (e *ensemble) end() {
 func (e *ensemble) start() {
 	e.t.Helper()
 	for _, s := range e.servers {
-		if !s.running() {
+		if !s.Running() {
 			s.start()
 		}
 	}
-}
-
-// poll asks until done says yes, and returns false if it never does.
-func poll(done func() bool) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	t := time.NewTicker(5 * time.Millisecond)
-	defer t.Stop()
-	for !done() {
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
 }
 
 // modes returns the role of each server.
@@ -177,10 +163,10 @@ func (e *ensemble) modes() []string {
 func (e *ensemble) awaitAll() {
 	e.t.Helper()
 	var modes []string
-	if !poll(func() bool {
+	if !process.Poll(func() bool {
 		modes = e.modes()
 		for i, s := range e.servers {
-			if want := s.running(); want && modes[i] == "" {
+			if want := s.Running(); want && modes[i] == "" {
 				return false
 			}
 		}
@@ -194,7 +180,7 @@ func (e *ensemble) awaitAll() {
 func (e *ensemble) awaitLeader() *server {
 	e.t.Helper()
 	var leader *server
-	if !poll(func() bool { leader = e.leader(); return leader != nil }) {
+	if !process.Poll(func() bool { leader = e.leader(); return leader != nil }) {
 		e.fatalf("there is no leader: roles are %q", e.modes())
 	}
 	return leader

@@ -13,6 +13,7 @@ import (
 	ours "github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 var exactlyRounds = flag.Int("exactly", 1, "TestExactlyOnce: times that each fault happens")
@@ -85,13 +86,13 @@ func TestExactlyOnce(t *testing.T) {
 	written := func(n int64) {
 		for _, w := range writers {
 			before := w.done.Load()
-			if !poll(func() bool { return w.done.Load() >= before+n || w.unknown.Load() > 0 }) {
+			if !process.Poll(func() bool { return w.done.Load() >= before+n || w.unknown.Load() > 0 }) {
 				t.Errorf("%s: %d writes, and no more", w.path, w.done.Load())
 			}
 		}
 	}
 	restart := func(s *server) {
-		s.kill()
+		s.Kill()
 		written(20)
 		s.start()
 		e.awaitAll()
@@ -102,7 +103,7 @@ func TestExactlyOnce(t *testing.T) {
 			func() { restart(e.followers()[0]) },
 			func() {
 				leader := e.awaitLeader()
-				if !poll(func() bool { leader.signal(syscall.SIGUSR1); return leader.mode() != "leader" }) {
+				if !process.Poll(func() bool { leader.Signal(syscall.SIGUSR1); return leader.mode() != "leader" }) {
 					t.Error("the leader does not hand over")
 				}
 			},

@@ -26,7 +26,7 @@ var faults = []fault{
 	{"kill majority", func(c *campaign) {
 		voters := shuffle(c.rng, c.e.voters())[:len(c.e.voters())/2+1]
 		for _, s := range voters {
-			s.kill()
+			s.Kill()
 		}
 		c.wait(c.between(10*time.Millisecond, 800*time.Millisecond))
 		c.e.start()
@@ -48,11 +48,11 @@ var faults = []fault{
 	{"pause follower", func(c *campaign) { c.pause(c.pick(c.e.followers())) }},
 	{"pause all", func(c *campaign) {
 		for _, s := range c.e.servers {
-			s.pause()
+			s.Pause()
 		}
 		c.wait(c.between(100*time.Millisecond, 3*time.Second))
 		for _, s := range shuffle(c.rng, c.e.servers) {
-			s.resume()
+			s.Resume()
 		}
 	}},
 	{"hold leader", func(c *campaign) { c.partition(c.e.awaitLeader(), c.e.net.hold) }},
@@ -135,7 +135,7 @@ func shuffle(rng *rand.Rand, list []*server) []*server {
 
 // restart kills a server and starts it some time later.
 func (c *campaign) restart(s *server) {
-	s.kill()
+	s.Kill()
 	c.wait(c.between(10*time.Millisecond, time.Second))
 	if c.rng.IntN(2) == 0 {
 		c.awaitWrite()
@@ -145,15 +145,15 @@ func (c *campaign) restart(s *server) {
 
 // terminate stops a server in an orderly way and starts it again.
 func (c *campaign) terminate(s *server) {
-	s.stop()
+	s.Stop()
 	c.wait(c.between(0, 500*time.Millisecond))
 	s.start()
 }
 
 func (c *campaign) pause(s *server) {
-	s.pause()
+	s.Pause()
 	c.wait(c.between(100*time.Millisecond, 4*time.Second))
-	s.resume()
+	s.Resume()
 	c.wait(c.between(0, 500*time.Millisecond))
 }
 
@@ -169,10 +169,10 @@ func (c *campaign) partition(s *server, how func(a, b int)) {
 
 func killEach(c *campaign) {
 	for _, s := range c.e.servers {
-		s.signal(9)
+		s.Signal(9)
 	}
 	for _, s := range c.e.servers {
-		s.kill()
+		s.Kill()
 	}
 }
 

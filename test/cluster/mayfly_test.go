@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // mayfly is a session with a short timeout and one ephemeral. Its client comes
@@ -37,7 +38,7 @@ func (m *mayfly) run(stop <-chan struct{}) {
 	for {
 		if c := m.connect(); c != nil {
 			m.visit(c, stop)
-			c.close()
+			c.Close()
 		}
 		wait := 5 * time.Millisecond
 		switch {
@@ -66,18 +67,18 @@ func (m *mayfly) connect() *conn {
 	}
 	call := m.now()
 	c, err := dial(m.addrs[m.rng.IntN(len(m.addrs))], r, silence)
-	if errors.Is(err, errExpired) {
+	if errors.Is(err, process.ErrExpired) {
 		m.life.expired = m.now()
 	}
 	if err != nil {
 		return nil
 	}
 	if m.life == nil {
-		m.life = &life{id: c.session, timeout: int64(c.timeout), begun: call}
+		m.life = &life{id: c.Session, timeout: int64(c.Timeout), begun: call}
 	} else {
 		m.resumed++
 	}
-	m.password = c.password
+	m.password = c.Password
 	m.life.touch(call, true)
 	return c
 }
@@ -103,15 +104,15 @@ func (m *mayfly) visit(c *conn, stop <-chan struct{}) {
 // send sends an op and takes its reply.
 func (m *mayfly) send(c *conn, o *op) bool {
 	call := m.now()
-	xid := c.nextXid()
 	if o.code == jute.OpPing {
-		xid = jute.XidPing
+		c.PutXid(jute.XidPing, o.code, nil)
+	} else {
+		c.Put(o.code, o.request())
 	}
-	c.put(xid, o.code, o.request())
-	if c.flush() != nil {
+	if c.Flush() != nil {
 		return false
 	}
-	h, body, err := c.next()
+	h, body, err := c.Next()
 	if err != nil || o.answer(h, body) != nil {
 		return false
 	}
@@ -150,12 +151,12 @@ func checkMayflies(h *history, flies []*mayfly, slack time.Duration) (f findings
 func awaitGone(s *server, prefix string) error {
 	var left []string
 	var last error
-	if !poll(func() bool {
+	if !process.Poll(func() bool {
 		c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 10_000}, silence)
 		if last = err; err != nil {
 			return false
 		}
-		defer c.close()
+		defer c.Close()
 		o := &op{code: jute.OpGetChildren2, path: prefix + "/may"}
 		last = errors.Join(c.do(&op{code: jute.OpSync, path: "/"}), c.do(o), c.do(&op{code: jute.OpCloseSession}))
 		left = o.names

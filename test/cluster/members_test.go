@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/ask"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // TestMembers changes the members of an ensemble as docs/members.md says: by
@@ -48,8 +49,8 @@ func (c *campaign) file(s *server, members []*server) {
 // refile restarts a server with other members in its file, and waits for it.
 func (c *campaign) refile(s *server, members []*server) {
 	c.Helper()
-	if s.running() {
-		s.stop()
+	if s.Running() {
+		s.Stop()
 	}
 	c.file(s, members)
 	s.start()
@@ -75,8 +76,8 @@ func (c *campaign) awaitMembers(members ...*server) {
 		names = append(names, fmt.Sprint(s.id))
 	}
 	want := strings.Join(names, ", ")
-	if !poll(func() bool {
-		return !slices.ContainsFunc(c.e.servers, func(s *server) bool { return s.running() && s.fact("members") != want })
+	if !process.Poll(func() bool {
+		return !slices.ContainsFunc(c.e.servers, func(s *server) bool { return s.Running() && s.fact("members") != want })
 	}) {
 		for _, s := range c.e.servers {
 			c.Logf("server %d: members %q, in its file %q", s.id, s.fact("members"), s.fact("members_of_file"))
@@ -106,7 +107,7 @@ func twoLists(c *campaign) {
 		if leader == all[2] {
 			break
 		}
-		leader.stop()
+		leader.Stop()
 		leader.start()
 		c.e.awaitAll()
 	}
@@ -115,7 +116,7 @@ func twoLists(c *campaign) {
 			c.e.net.cut(a.id, b.id)
 		}
 	}
-	if !poll(func() bool { return all[2].mode() == "" }) {
+	if !process.Poll(func() bool { return all[2].mode() == "" }) {
 		c.Error("server 3 serves, cut off from the two others of its ensemble")
 	}
 	c.wait(2 * time.Second) // servers 3 to 5 look for a leader
@@ -162,8 +163,8 @@ func oldFile(c *campaign) {
 // serves.
 func shrinkWrongly(c *campaign) {
 	all := c.e.all
-	all[3].stop()
-	all[4].stop()
+	all[3].Stop()
+	all[4].Stop()
 	for _, s := range c.leaderLast(all[:3]) {
 		c.refile(s, all[:3])
 	}
@@ -171,26 +172,26 @@ func shrinkWrongly(c *campaign) {
 	c.awaitMembers(all[:3]...)
 	// One that was removed starts again: nobody follows it, and it says why.
 	all[3].start()
-	if !poll(func() bool { return strings.Contains(all[3].logNow(), "not in the configuration of server") }) {
+	if !process.Poll(func() bool { return strings.Contains(all[3].LogNow(), "not in the configuration of server") }) {
 		c.Error("the removed server does not say that it was removed")
 	}
-	all[3].stop()
+	all[3].Stop()
 }
 
 // replace puts an empty server with a new id in the place of one that is lost.
 func replace(c *campaign) {
 	all := c.e.all
 	dead := c.pick(all[:3])
-	dead.kill()
+	dead.Kill()
 	s := all[4]
-	c.must(os.RemoveAll(s.data))
-	c.must(os.MkdirAll(s.data, 0o755))
+	c.must(os.RemoveAll(s.Data))
+	c.must(os.MkdirAll(s.Data, 0o755))
 	members := append(slices.DeleteFunc(slices.Clone(all[:3]), func(s *server) bool { return s == dead }), s)
 	c.file(s, members)
 	s.start()
 	c.e.servers = members
 	for _, s := range members[:2] {
-		s.stop() // there is no quorum until it is back
+		s.Stop() // there is no quorum until it is back
 		c.file(s, members)
 		s.start()
 		c.awaitWrite()

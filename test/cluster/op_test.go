@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // outcome is what a client knows of one of its requests.
@@ -113,11 +114,8 @@ func (o *op) create() bool { return o.code == jute.OpCreate || o.code == jute.Op
 // tagOf returns the part of a node's data that names the op which wrote it.
 func tagOf(data string) string { return data[strings.LastIndexByte(data, ',')+1:] }
 
-// record is a request body.
-type record interface{ Append(b []byte) []byte }
-
 // request returns the body of the op's request.
-func (o *op) request() record {
+func (o *op) request() process.Record {
 	switch o.code {
 	case jute.OpCreate2:
 		return &jute.CreateRequest{Path: o.path, Data: []byte(o.data), ACL: openACL, Mode: o.mode}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // tale makes up a history as a server without faults gives it. Each op takes 10 ns
@@ -105,10 +106,10 @@ func (s *tale) verdict() (f findings) {
 	l := newLedger(s.h, s.reads)
 	f = l.check()
 	l.found = nil
-	w := &world{nodes: make(map[string]node)}
+	w := &world{nodes: make(map[string]process.Node)}
 	for _, o := range s.reads {
 		l.checkRead(o)
-		w.nodes[o.path] = node{data: o.got, stat: o.stat, reply: o.zxid}
+		w.nodes[o.path] = process.Node{Data: o.got, Stat: o.stat, Reply: o.zxid}
 	}
 	linear, _ := checkLinearizable(s.h)
 	for _, more := range []findings{l.found, checkOrder(s.h), checkWatches(l), checkPresence(l, w), checkExpiry(s.h, 0), linear} {

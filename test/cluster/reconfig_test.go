@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // commanded are the lines of servers whose members any client may change.
@@ -106,7 +107,7 @@ type change struct {
 func (c *campaign) newChange(next []*server) *change {
 	ch := &change{want: listOf(next)}
 	for _, s := range c.e.all {
-		if s.running() && !s.paused {
+		if s.Running() && !s.Paused() {
 			ch.addrs = append(ch.addrs, s.addr, s.other.addr)
 		}
 	}
@@ -143,7 +144,7 @@ func (ch *change) attempt(addr string) (reached bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer conn.close()
+	defer conn.Close()
 	read := &op{code: jute.OpGetData, path: "/zookeeper/config"}
 	if err := errors.Join(conn.do(&op{code: jute.OpSync, path: "/"}), conn.do(read)); err != nil {
 		return false, err
@@ -191,11 +192,11 @@ func versionOf(text string) (int64, error) {
 
 // reconfig sends the request and returns the text of the new members.
 func (c *conn) reconfig(r *jute.ReconfigRequest) (text string, err error) {
-	c.put(c.nextXid(), jute.OpReconfig, r)
-	if err := c.flush(); err != nil {
+	c.Put(jute.OpReconfig, r)
+	if err := c.Flush(); err != nil {
 		return "", err
 	}
-	h, body, err := c.next()
+	h, body, err := c.Next()
 	if err != nil {
 		return "", err
 	}
@@ -242,21 +243,21 @@ func (c *campaign) dismiss(s *server) {
 // handle SIGTERM yet.
 func (s *server) end(orderly bool) {
 	if orderly && s.mode() != "" {
-		s.stop()
+		s.Stop()
 	} else {
-		s.kill()
+		s.Kill()
 	}
 }
 
 // ready starts a server that is to join, with its old file and data or with none.
 func (c *campaign) ready(s *server, wipe bool) {
-	if s.running() && !wipe {
+	if s.Running() && !wipe {
 		return
 	}
-	s.kill()
-	if _, err := os.Stat(filepath.Join(s.dir, "zoo.cfg")); wipe || err != nil {
-		c.must(os.RemoveAll(s.data))
-		c.must(os.MkdirAll(s.data, 0o755))
+	s.Kill()
+	if _, err := os.Stat(filepath.Join(s.Dir, "zoo.cfg")); wipe || err != nil {
+		c.must(os.RemoveAll(s.Data))
+		c.must(os.MkdirAll(s.Data, 0o755))
 		c.file(s, append(slices.Clone(c.e.servers), s))
 	}
 	s.start()
@@ -345,7 +346,7 @@ func (c *campaign) disturbance(next []*server) func() {
 		if leader := c.e.leader(); leads && leader != nil {
 			some = leader
 		}
-		if some.running() {
+		if some.Running() {
 			do(some)
 		}
 	}
@@ -383,7 +384,7 @@ func (c *campaign) changeTwice() {
 	}
 	c.newMembers(next, func() {})
 	if c.rng.IntN(2) == 0 && !slices.Contains(next, joiner) {
-		joiner.kill()
+		joiner.Kill()
 	}
 }
 
@@ -408,7 +409,7 @@ func joinerKilled(c *campaign) {
 	c.newMembers(append(slices.Clone(c.e.servers), s), func() {
 		for range 5 {
 			c.wait(c.between(0, 300*time.Millisecond))
-			s.kill()
+			s.Kill()
 			s.start()
 		}
 	})
@@ -437,7 +438,7 @@ func (c *campaign) checkFiles() {
 	want := listOf(c.e.servers)
 	for _, s := range c.e.servers {
 		var have list
-		if !poll(func() bool { have = s.saved(); return maps.Equal(have, want) }) {
+		if !process.Poll(func() bool { have = s.saved(); return maps.Equal(have, want) }) {
 			c.Errorf("the file of server %d has %v, want %v", s.id, have, want)
 		}
 	}
@@ -445,7 +446,7 @@ func (c *campaign) checkFiles() {
 
 // saved returns the members in the file that zoo.cfg names, or nil if it names none.
 func (s *server) saved() list {
-	cfg, _ := os.ReadFile(filepath.Join(s.dir, "zoo.cfg"))
+	cfg, _ := os.ReadFile(filepath.Join(s.Dir, "zoo.cfg"))
 	_, rest, _ := strings.Cut(string(cfg), "dynamicConfigFile=")
 	name, _, _ := strings.Cut(rest, "\n")
 	text, err := os.ReadFile(name)
@@ -510,6 +511,6 @@ func (c *campaign) shrink(gone ...*server) {
 	}
 	c.e.servers = next
 	for _, s := range gone {
-		s.kill()
+		s.Kill()
 	}
 }

@@ -36,7 +36,7 @@ func TestRoll(t *testing.T) {
 			}
 			c.round(fault{fmt.Sprintf("server %d: %s", s.id, name), func(c *campaign) {
 				c.e.awaitAll()
-				s.stop()
+				s.Stop()
 				s.program = program
 				s.start()
 				c.e.awaitAll()

@@ -82,19 +82,19 @@ func (n narrow) run(t *testing.T) {
 	w := newWriter(t, leader, 100)
 	size := min(3*n.rate, 12_000_000)
 	w.write(size/100, 100)
-	joiner.kill()
+	joiner.Kill()
 	switch n.joiner {
 	case "empty":
-		if err := os.RemoveAll(joiner.data); err != nil {
+		if err := os.RemoveAll(joiner.Data); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.MkdirAll(joiner.data, 0o755); err != nil {
+		if err := os.MkdirAll(joiner.Data, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		joiner.identify(joiner.id)
 	case "snapshot":
-		purged := strings.Count(leader.log(), "purged")
-		for poll := 0; strings.Count(leader.log(), "purged") < purged+3; poll++ {
+		purged := strings.Count(leader.Log(), "purged")
+		for poll := 0; strings.Count(leader.Log(), "purged") < purged+3; poll++ {
 			if poll == 200 {
 				t.Fatal("the log is not purged")
 			}
@@ -108,9 +108,9 @@ func (n narrow) run(t *testing.T) {
 		f.set(weather{rate: n.rate, shared: true})
 	}
 	begun := time.Now()
-	linked := strings.Count(leader.log(), "linked to a peer")
+	linked := strings.Count(leader.Log(), "linked to a peer")
 	joiner.start()
-	if !awaitFor(patience, func() bool { return strings.Count(leader.log(), "linked to a peer") > linked }) {
+	if !awaitFor(patience, func() bool { return strings.Count(leader.Log(), "linked to a peer") > linked }) {
 		t.Fatalf("server %d does not reach the leader", joiner.id)
 	}
 	var stop atomic.Bool
@@ -181,7 +181,7 @@ func newWriter(t *testing.T, s *server, nodes int) *writer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.close)
+	t.Cleanup(c.Close)
 	w := &writer{t: t, conn: c, nodes: nodes, last: make([]string, nodes)}
 	for i := range nodes {
 		if err := c.do(&op{code: jute.OpCreate2, path: w.path(i)}); err != nil {
@@ -202,14 +202,14 @@ func (w *writer) write(size, count int) bool {
 		o := &op{code: jute.OpSetData, path: w.path(w.tags % w.nodes), version: -1}
 		o.data = strings.Repeat("x", size) + fmt.Sprintf(",%d", w.tags)
 		ops[i] = o
-		w.conn.put(w.conn.nextXid(), o.code, o.request())
+		w.conn.Put(o.code, o.request())
 	}
-	if err := w.conn.flush(); err != nil {
+	if err := w.conn.Flush(); err != nil {
 		w.t.Errorf("write: %v", err)
 		return false
 	}
 	for i, o := range ops {
-		h, body, err := w.conn.next()
+		h, body, err := w.conn.Next()
 		if err == nil {
 			err = o.answer(h, body)
 		}
@@ -231,7 +231,7 @@ func (w *writer) check(s *server) {
 		w.t.Errorf("server %d: %v", s.id, err)
 		return
 	}
-	defer c.close()
+	defer c.Close()
 	if err := c.do(&op{code: jute.OpSync, path: "/"}); err != nil {
 		w.t.Errorf("server %d: sync: %v", s.id, err)
 		return

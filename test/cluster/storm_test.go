@@ -11,8 +11,8 @@ var storms = []fault{
 	{"storm", func(c *campaign) { storm(c, nil) }},
 	{"storm, one wiped", func(c *campaign) {
 		storm(c, func(s *server) {
-			c.must(os.RemoveAll(s.data))
-			c.must(os.MkdirAll(s.data, 0o755))
+			c.must(os.RemoveAll(s.Data))
+			c.must(os.MkdirAll(s.Data, 0o755))
 			s.identify(s.id)
 		})
 	}},
@@ -24,13 +24,13 @@ var storms = []fault{
 	}},
 	{"killed while it catches up", func(c *campaign) {
 		s := c.pick(c.e.servers)
-		s.kill()
+		s.Kill()
 		c.wait(c.between(500*time.Millisecond, 2*time.Second))
 		c.e.isolate(s, func(a, b int) { c.e.net.set(b, a, weather{rate: 200_000}) })
 		for range 2 + c.rng.IntN(5) {
 			s.start()
 			c.wait(c.between(10*time.Millisecond, 500*time.Millisecond))
-			s.kill()
+			s.Kill()
 		}
 		s.start()
 	}},
@@ -49,18 +49,18 @@ func storm(c *campaign, harm func(s *server)) {
 	for range 8 + c.rng.IntN(25) {
 		s, other := c.pick(c.e.servers), c.pick(c.e.servers)
 		switch n := c.rng.IntN(10); {
-		case n < 3 && s.running():
-			s.kill()
+		case n < 3 && s.Running():
+			s.Kill()
 			if harm != nil && !s.observer {
 				harm(s)
 				harm = nil
 			}
 		case n < 3:
 			s.start()
-		case n < 5 && s.running():
-			s.resume()
+		case n < 5 && s.Running():
+			s.Resume()
 			if c.rng.IntN(2) == 0 {
-				s.pause()
+				s.Pause()
 			}
 		case n < 6 && s != other:
 			c.e.net.set(s.id, other.id, weather{held: true})
@@ -78,7 +78,7 @@ func storm(c *campaign, harm func(s *server)) {
 	}
 	c.e.net.heal()
 	for _, s := range c.e.servers {
-		s.resume()
+		s.Resume()
 	}
 	c.e.start()
 }

@@ -1,121 +1,28 @@
 package crash
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"net"
-	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
-
-// errExpired is the server's word that a session is gone for good.
-var errExpired = errors.New("session expired")
 
 var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
 
-// maxReply is the longest reply that the client believes.
-const maxReply = 256 << 20
-
-// client is a connection with a session. One goroutine has it.
+// client is a connection that sends one request after the other.
 type client struct {
-	nc       net.Conn
-	in       *bufio.Reader
-	out      []byte // requests not written yet
-	xid      int32
-	session  jute.SessionID
-	password []byte
-	timeout  time.Duration // negotiated
-	events   int           // watch events received
-	lastZxid jute.Zxid     // largest that a reply had
+	*process.Conn
+	events   int       // watch events received
+	lastZxid jute.Zxid // largest that a reply had
 }
 
-// dial connects and begins or resumes the session that r names. It returns
-// errExpired if the server says that the session is gone.
+// dial connects and begins or resumes the session that r names.
 func dial(addr string, r jute.ConnectRequest) (*client, error) {
-	nc, err := net.DialTimeout("tcp", addr, patience)
+	c, err := process.Dial(addr, r, patience)
 	if err != nil {
 		return nil, err
 	}
-	c := &client{nc: nc, in: bufio.NewReaderSize(nc, 16<<10)}
-	if err := c.handshake(&r); err != nil {
-		nc.Close()
-		return nil, err
-	}
-	return c, nil
-}
-
-func (c *client) handshake(r *jute.ConnectRequest) error {
-	if r.Password == nil {
-		r.Password = make([]byte, jute.PasswordLen)
-	}
-	r.HasReadOnly = true
-	b, mark := jute.BeginFrame(nil)
-	if err := c.write(jute.EndFrame(r.Append(b), mark)); err != nil {
-		return err
-	}
-	frame, err := c.frame()
-	if err != nil {
-		return fmt.Errorf("read connect response: %w", err)
-	}
-	var resp jute.ConnectResponse
-	d := jute.NewDecoder(frame)
-	resp.Decode(&d)
-	switch {
-	case d.Err() != nil:
-		return fmt.Errorf("connect response: %w", d.Err())
-	case resp.SessionID == 0 || resp.TimeoutMs <= 0:
-		return errExpired
-	}
-	c.session, c.password = resp.SessionID, resp.Password
-	c.timeout = time.Duration(resp.TimeoutMs) * time.Millisecond
-	return nil
-}
-
-func (c *client) close() { c.nc.Close() }
-
-// write sends bytes as they are.
-func (c *client) write(b []byte) error {
-	if err := c.nc.SetWriteDeadline(time.Now().Add(patience)); err != nil {
-		return err
-	}
-	_, err := c.nc.Write(b)
-	return err
-}
-
-// record is a request body.
-type record interface{ Append(b []byte) []byte }
-
-// put adds a request to those that flush sends, and returns its xid.
-func (c *client) put(op jute.OpCode, body record) int32 {
-	c.xid++
-	c.putXid(c.xid, op, body)
-	return c.xid
-}
-
-func (c *client) putXid(xid int32, op jute.OpCode, body record) {
-	b, mark := jute.BeginFrame(c.out)
-	h := jute.RequestHeader{Xid: xid, Type: op}
-	b = h.Append(b)
-	if body != nil {
-		b = body.Append(b)
-	}
-	c.out = jute.EndFrame(b, mark)
-}
-
-func (c *client) flush() error {
-	b := c.out
-	c.out = c.out[:0]
-	return c.write(b)
-}
-
-// frame reads one frame.
-func (c *client) frame() ([]byte, error) {
-	if err := c.nc.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		return nil, err
-	}
-	return jute.ReadFrame(c.in, maxReply)
+	return &client{Conn: c}, nil
 }
 
 // reply is an answer to a request.
@@ -135,34 +42,24 @@ func (r *reply) err() error {
 // next reads the next reply. It counts watch events and skips them.
 func (c *client) next() (reply, error) {
 	for {
-		frame, err := c.frame()
+		h, body, err := c.Next()
 		if err != nil {
 			return reply{}, err
 		}
-		var r reply
-		d := jute.NewAliasDecoder(frame)
-		r.ReplyHeader.Decode(&d)
-		if d.Err() != nil {
-			return reply{}, fmt.Errorf("reply header: %w", d.Err())
-		}
-		if r.Xid == jute.XidNotification {
+		if h.Xid == jute.XidNotification {
 			c.events++
 			continue
 		}
-		r.body = d.Rest()
-		c.lastZxid = max(c.lastZxid, r.Zxid)
-		return r, nil
+		c.lastZxid = max(c.lastZxid, h.Zxid)
+		return reply{h, body}, nil
 	}
 }
 
-// answered reports whether more replies have been received already.
-func (c *client) answered() bool { return c.in.Buffered() > 0 }
-
 // call sends a request and returns its reply. The error is that of the
 // connection; the reply's code is in the reply.
-func (c *client) call(op jute.OpCode, body record) (reply, error) {
-	xid := c.put(op, body)
-	if err := c.flush(); err != nil {
+func (c *client) call(op jute.OpCode, body process.Record) (reply, error) {
+	xid := c.Put(op, body)
+	if err := c.Flush(); err != nil {
 		return reply{}, err
 	}
 	r, err := c.next()
@@ -173,7 +70,7 @@ func (c *client) call(op jute.OpCode, body record) (reply, error) {
 }
 
 // do is call for requests that must succeed; a code is an error too.
-func (c *client) do(op jute.OpCode, body record) ([]byte, error) {
+func (c *client) do(op jute.OpCode, body process.Record) ([]byte, error) {
 	r, err := c.call(op, body)
 	if err == nil {
 		err = r.err()
@@ -221,8 +118,8 @@ func (c *client) children(path string) ([]string, error) {
 // ping is answered by the tree as it stands: the reply's zxid is the last
 // applied one.
 func (c *client) ping() error {
-	c.putXid(jute.XidPing, jute.OpPing, nil)
-	if err := c.flush(); err != nil {
+	c.PutXid(jute.XidPing, jute.OpPing, nil)
+	if err := c.Flush(); err != nil {
 		return err
 	}
 	_, err := c.next()

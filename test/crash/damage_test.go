@@ -22,7 +22,7 @@ var noSnapshots = []string{"snapCount=1000000000", "zkd.walSegmentSizeKb=4096", 
 func fillWith(t *testing.T, s *server, n int, size int) []jute.Zxid {
 	t.Helper()
 	c := s.connect()
-	defer c.close()
+	defer c.Close()
 	zxids := make([]jute.Zxid, n)
 	for i := range n {
 		r, err := c.call(jute.OpCreate, &jute.CreateRequest{Path: fmt.Sprintf("/n%06d", i), Data: make([]byte, size), ACL: openACL})
@@ -40,7 +40,7 @@ func fillWith(t *testing.T, s *server, n int, size int) []jute.Zxid {
 func childrenOf(t *testing.T, s *server) []string {
 	t.Helper()
 	c := s.connect()
-	defer c.close()
+	defer c.Close()
 	names, err := c.children("/")
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func flip(t *testing.T, path string, at int64) {
 // a file.
 func refusesTwice(t *testing.T, s *server) string {
 	t.Helper()
-	return refusesTouchingNothing(t, s, s.data)
+	return refusesTouchingNothing(t, s, s.Data)
 }
 
 // refusesTouchingNothing starts the server twice, which must fail and change no
@@ -116,8 +116,8 @@ func TestDamagedLog(t *testing.T) {
 	s := newServer(t, noSnapshots...)
 	s.start()
 	zxids := fillWith(t, s, 400, 10_000) // some segments
-	s.kill()
-	segs := segments(t, s.data)
+	s.Kill()
+	segs := segments(t, s.Data)
 	if len(segs) < 2 {
 		t.Fatalf("%d segments, want more", len(segs))
 	}
@@ -149,7 +149,7 @@ func TestDamagedLog(t *testing.T) {
 	if got := childrenOf(t, s); len(got) != want || got[want-1] != fmt.Sprintf("n%06d", want-1) {
 		t.Errorf("%d nodes up to %s are left, want %d", len(got), got[len(got)-1], want)
 	}
-	s.kill()
+	s.Kill()
 	s.args = nil
 	s.start() // the decision was made once and for all
 	if got := childrenOf(t, s); len(got) != want {
@@ -162,8 +162,8 @@ func TestMissingSegments(t *testing.T) {
 	s := newServer(t, noSnapshots...)
 	s.start()
 	fillWith(t, s, 700, 10_000)
-	s.kill()
-	segs := segments(t, s.data)
+	s.Kill()
+	segs := segments(t, s.Data)
 	if len(segs) < 3 {
 		t.Fatalf("%d segments, want more", len(segs))
 	}
@@ -176,7 +176,7 @@ func TestMissingSegments(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			aside := filepath.Join(t.TempDir(), "aside")
 			rename(t, seg, aside)
-			s.t = t
+			s.T = t
 			said := refusesTwice(t, s)
 			if !strings.Contains(said, "journal") || !strings.Contains(said, "zxid") {
 				t.Errorf("the message does not say what is missing:\n%s", said)
@@ -184,7 +184,7 @@ func TestMissingSegments(t *testing.T) {
 			rename(t, aside, seg)
 		})
 	}
-	s.t = t
+	s.T = t
 	s.start()
 	if got := childrenOf(t, s); len(got) != 700 {
 		t.Errorf("%d nodes, want 700", len(got))
@@ -212,7 +212,7 @@ func TestMissingLog(t *testing.T) {
 	for _, how := range []string{"removed", "emptied"} {
 		t.Run(how, func(t *testing.T) {
 			s := full.copy(t)
-			journal := filepath.Join(s.data, "journal")
+			journal := filepath.Join(s.Data, "journal")
 			aside := filepath.Join(t.TempDir(), "journal")
 			if err := os.Rename(journal, aside); err != nil {
 				t.Fatal(err)
@@ -222,7 +222,7 @@ func TestMissingLog(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if said := refusesTwice(t, s); !strings.Contains(said, "no log") || !strings.Contains(said, journal[:len(s.data)]) {
+			if said := refusesTwice(t, s); !strings.Contains(said, "no log") || !strings.Contains(said, journal[:len(s.Data)]) {
 				t.Errorf("the message does not say that the log is missing:\n%s", said)
 			}
 			if err := os.RemoveAll(journal); err != nil {
@@ -254,34 +254,34 @@ func withSnapshots(t *testing.T, purgeInterval int) *server {
 	s.start()
 	fillWith(t, s, manyNodes, 2000)
 	purged := func() bool {
-		return filepath.Base(segments(t, s.data)[0]) != "00000000000000000001.wal" && len(snapshotFiles(t, s)) == retained
+		return filepath.Base(segments(t, s.Data)[0]) != "00000000000000000001.wal" && len(snapshotFiles(t, s)) == retained
 	}
 	ready := func() bool { return len(snapshotFiles(t, s)) >= retained }
 	if purgeInterval != 0 {
 		ready = purged
 	}
 	c := s.connect()
-	if !s.poll(func() bool {
+	if !s.Poll(func() bool {
 		check(t, c.set("/n000000", make([]byte, 100_000)))
 		if !ready() {
 			return false
 		}
-		s.signal(syscall.SIGSTOP)
+		s.Signal(syscall.SIGSTOP)
 		if ready() {
 			return true
 		}
-		s.signal(syscall.SIGCONT)
+		s.Signal(syscall.SIGCONT)
 		return false
 	}) {
-		t.Fatalf("no state that the tests need: snapshots %q, segments %q", snapshotFiles(t, s), segments(t, s.data))
+		t.Fatalf("no state that the tests need: snapshots %q, segments %q", snapshotFiles(t, s), segments(t, s.Data))
 	}
-	s.kill()
+	s.Kill()
 	return s
 }
 
 func snapshotFiles(t *testing.T, s *server) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(s.data, "snap", "*.db"))
+	files, err := filepath.Glob(filepath.Join(s.Data, "snap", "*.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,19 +327,19 @@ func TestDamagedSnapshots(t *testing.T) {
 					if got := childrenOf(t, s); len(got) != manyNodes {
 						t.Errorf("with %d sound snapshots: %d nodes, want %d", i, len(got), manyNodes)
 					}
-					s.kill()
+					s.Kill()
 				}
 			}
 			if swapped {
 				return // the oldest is sound
 			}
-			said := refusesTouchingNothing(t, s, filepath.Join(s.data, "snap"))
+			said := refusesTouchingNothing(t, s, filepath.Join(s.Data, "snap"))
 			if !strings.Contains(said, filepath.Base(newest)) || !strings.Contains(said, "backup") {
 				t.Errorf("the message does not say what is damaged and what to do:\n%s", said)
 			}
-			n := len(segments(t, s.data))
+			n := len(segments(t, s.Data))
 			s.refuses()
-			if more := len(segments(t, s.data)); more > n {
+			if more := len(segments(t, s.Data)); more > n {
 				t.Errorf("each start that is refused makes another segment: %d, then %d", n, more)
 			}
 			check(t, os.RemoveAll(newest))
@@ -376,8 +376,8 @@ func TestNoSnapshotButWholeLog(t *testing.T) {
 func TestSecondProcess(t *testing.T) {
 	s := newServer(t, noSnapshots...)
 	s.start()
-	second := newServerIn(t, t.TempDir(), s.data, noSnapshots...)
-	if said := second.refuses(); !strings.Contains(said, s.data) || !strings.Contains(said, fmt.Sprint(s.cmd.Process.Pid)) {
+	second := newServerIn(t, t.TempDir(), s.Data, noSnapshots...)
+	if said := second.refuses(); !strings.Contains(said, s.Data) || !strings.Contains(said, fmt.Sprint(s.ID())) {
 		t.Errorf("the message does not name the directory and the other process:\n%s", said)
 	}
 	if _, err := s.connect().create("/a", nil, jute.ModePersistent); err != nil {
@@ -394,11 +394,11 @@ func TestDataDirDeleted(t *testing.T) {
 	if _, err := c.create("/a", nil, jute.ModePersistent); err != nil {
 		t.Fatal(err)
 	}
-	check(t, os.RemoveAll(s.data))
-	if code := s.awaitExit(); code == 0 {
+	check(t, os.RemoveAll(s.Data))
+	if code := s.AwaitExit(); code == 0 {
 		t.Error("exit code is 0")
 	}
-	if said := s.logNow(); !strings.Contains(said, s.data) {
+	if said := s.LogNow(); !strings.Contains(said, s.Data) {
 		t.Errorf("the message does not name the directory:\n%s", said)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/ask"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // smallDisk mounts a file system of that many MiB, or reports that this process
@@ -39,31 +40,12 @@ func smallDisk(t *testing.T, mib int) (dir string, ok bool) {
 // fill leaves that many bytes free on the disk of dir.
 func fill(t *testing.T, dir string, leave int64) {
 	t.Helper()
-	f, err := os.OpenFile(filepath.Join(dir, "ballast"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for block := make([]byte, 64<<10); len(block) > 0; {
-		var fs syscall.Statfs_t
-		if err := syscall.Statfs(dir, &fs); err != nil {
-			t.Fatal(err)
-		}
-		free := int64(fs.Bavail) * fs.Bsize
-		if free <= leave {
-			return
-		}
-		if _, err := f.Write(block[:min(int64(len(block)), free-leave)]); err != nil && !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
-	}
+	check(t, process.Fill(dir, leave))
 }
 
 func empty(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(dir, "ballast")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, process.Empty(dir))
 }
 
 // TestFullDisk takes the room away under a server: it must refuse writes with a
@@ -110,12 +92,12 @@ func TestFullDisk(t *testing.T) {
 	if answer, err := ask.Within(patience, s.addr, "srvr"); !strings.Contains(answer, "\nDisk: full: the server refuses writes\n") {
 		t.Errorf("srvr does not say that the disk is full: %v\n%s", err, answer)
 	}
-	s.kill()
+	s.Kill()
 	s.launch()
-	if s.poll(func() bool { answer, _ := ask.Within(patience, s.addr, "ruok"); return answer == "imok" }) {
+	if s.Poll(func() bool { answer, _ := ask.Within(patience, s.addr, "ruok"); return answer == "imok" }) {
 		t.Log("starts on a full disk")
-		s.kill()
-	} else if log := s.logNow(); !strings.Contains(log, "no space left on device") {
+		s.Kill()
+	} else if log := s.LogNow(); !strings.Contains(log, "no space left on device") {
 		t.Errorf("the server does not say why it can't start on a full disk:\n%s", log)
 	}
 	empty(t, disk)
@@ -134,7 +116,7 @@ func TestFullDisk(t *testing.T) {
 	some()
 	setUntilRefused(t, c, some, "/a", "room")
 	empty(t, disk)
-	if !s.poll(func() bool { return c.set("/a", []byte("again")) == nil }) {
+	if !s.Poll(func() bool { return c.set("/a", []byte("again")) == nil }) {
 		t.Error("writes are still refused although there is room")
 	}
 }
@@ -160,7 +142,7 @@ func TestDiskFillsUnderLoad(t *testing.T) {
 		filling.Go(all)
 		last, unanswered := setUntilRefused(t, c, all, path, "")
 		filling.Wait()
-		s.kill()
+		s.Kill()
 		empty(t, disk)
 		s.start()
 		if got := valueOf(t, s.connect(), path); got != last && got != unanswered {
@@ -215,7 +197,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	if _, err := s.connect().create("/a", []byte("1"), jute.ModePersistent); err != nil {
 		t.Fatal(err)
 	}
-	s.kill()
+	s.Kill()
 	readOnly := func(ro bool) {
 		t.Helper()
 		if mounted {
@@ -255,7 +237,7 @@ func TestFileSizeLimit(t *testing.T) { testFileSizeLimit(t) }
 func testFileSizeLimit(t *testing.T) {
 	s := newServer(t, constantly...)
 	// 2 or 4 MiB, depending on the shell: too small for a full-grown segment.
-	s.wrapper = []string{"sh", "-c", `ulimit -f 4096 && exec "$@"`, "sh"}
+	s.Wrapper = []string{"sh", "-c", `ulimit -f 4096 && exec "$@"`, "sh"}
 	s.start()
 	c := s.connect()
 	if _, err := c.create("/a", nil, jute.ModePersistent); err != nil {
@@ -275,8 +257,8 @@ func testFileSizeLimit(t *testing.T) {
 		}
 		last, unanswered = value, value
 	}
-	s.kill()
-	s.wrapper = nil
+	s.Kill()
+	s.Wrapper = nil
 	s.start()
 	if got := valueOf(t, s.connect(), "/a"); got != last && got != unanswered {
 		t.Errorf("/a is %.20q, want %.20q or %.20q", got, last, unanswered)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // open is for tests with many connections.
@@ -153,9 +154,9 @@ func (p *prober) probe(frame []byte) error {
 		p.c = p.s.connect()
 	}
 	c := p.c
-	c.out = append(c.out, frame...)
-	c.putXid(jute.XidPing, jute.OpPing, nil)
-	if err := c.flush(); err != nil {
+	c.PutFrame(frame)
+	c.PutXid(jute.XidPing, jute.OpPing, nil)
+	if err := c.Flush(); err != nil {
 		return p.closed(err)
 	}
 	for {
@@ -170,7 +171,7 @@ func (p *prober) probe(frame []byte) error {
 }
 
 func (p *prober) closed(err error) error {
-	p.c.close()
+	p.c.Close()
 	p.c = nil
 	if !isClosed(err) {
 		return err
@@ -245,7 +246,7 @@ func TestLargestRequest(t *testing.T) {
 		t.Errorf("a request of 0x100000 bytes: %v, want a closed connection", err)
 	}
 	end()
-	s.kill()
+	s.Kill()
 	s.start()
 	if got, err := s.connect().get("/a"); err != nil || len(got) != len(largest) {
 		t.Errorf("after a restart: %d bytes, %v", len(got), err)
@@ -283,14 +284,14 @@ func TestLongPaths(t *testing.T) {
 	end()
 	// The names must get through a snapshot and a restart, too.
 	const written = "snapshot written"
-	before := strings.Count(s.logNow(), written)
-	if !s.poll(func() bool {
+	before := strings.Count(s.LogNow(), written)
+	if !s.Poll(func() bool {
 		check(t, c.set(path, nil))
-		return strings.Count(s.logNow(), written) > before+1
+		return strings.Count(s.LogNow(), written) > before+1
 	}) {
 		t.Error("no snapshot is written")
 	}
-	s.kill()
+	s.Kill()
 	s.start()
 	c = s.connect()
 	if _, err := c.get(path); err != nil {
@@ -313,19 +314,19 @@ func TestOddSessions(t *testing.T) {
 		if err != nil {
 			t.Fatalf("timeout %d: %v", timeout, err)
 		}
-		if c.timeout < 200*time.Millisecond || c.timeout > time.Minute {
-			t.Errorf("timeout %d: got %v", timeout, c.timeout)
+		if c.Timeout < 200*time.Millisecond || c.Timeout > time.Minute {
+			t.Errorf("timeout %d: got %v", timeout, c.Timeout)
 		}
-		c.close()
+		c.Close()
 	}
 	c := s.connect()
-	for i := range c.password {
-		wrong := append([]byte(nil), c.password...)
+	for i := range c.Password {
+		wrong := append([]byte(nil), c.Password...)
 		wrong[i] ^= 1
-		for _, password := range [][]byte{wrong, c.password[:i], append(wrong, wrong...)} {
-			_, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 5000, SessionID: c.session, Password: append([]byte{}, password...)})
-			if err != errExpired {
-				t.Errorf("resumed with a wrong password: %v, want %v", err, errExpired)
+		for _, password := range [][]byte{wrong, c.Password[:i], append(wrong, wrong...)} {
+			_, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 5000, SessionID: c.Session, Password: append([]byte{}, password...)})
+			if err != process.ErrExpired {
+				t.Errorf("resumed with a wrong password: %v, want %v", err, process.ErrExpired)
 			}
 		}
 	}
@@ -337,20 +338,20 @@ func TestOddSessions(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 20 {
-				k, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 5000, SessionID: c.session, Password: append([]byte{}, c.password...)})
+				k, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 5000, SessionID: c.Session, Password: append([]byte{}, c.Password...)})
 				if err != nil {
-					if err == errExpired {
+					if err == process.ErrExpired {
 						t.Error(err)
 					}
 					continue // another one was faster
 				}
 				k.set("/zookeeper/quota", nil)
-				k.close()
+				k.Close()
 			}
 		})
 	}
 	wg.Wait()
-	if _, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 5000, SessionID: c.session, Password: c.password}); err != nil {
+	if _, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 5000, SessionID: c.Session, Password: c.Password}); err != nil {
 		t.Errorf("the session does not survive: %v", err)
 	}
 }
@@ -397,7 +398,7 @@ func TestQuotaGarbage(t *testing.T) {
 	create("/zookeeper/quota/zookeeper_limits", "count=1")
 	create("/after", "")
 	end()
-	s.kill()
+	s.Kill()
 	s.start()
 	if _, err := s.world(); err != nil {
 		t.Error(err)
@@ -432,7 +433,7 @@ func TestMaxClientConnections(t *testing.T) {
 	s := newServer(t, "tickTime=100", fmt.Sprint("maxClientCnxns=", limit))
 	s.start()
 	var clients []*client
-	if !s.poll(func() bool { // until the connection that asked whether it runs is gone
+	if !s.Poll(func() bool { // until the connection that asked whether it runs is gone
 		c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 10_000})
 		if err == nil {
 			clients = append(clients, c)
@@ -444,7 +445,7 @@ func TestMaxClientConnections(t *testing.T) {
 	for range 20 {
 		if c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 10_000}); err == nil {
 			t.Error("one connection too many was taken")
-			c.close()
+			c.Close()
 		}
 	}
 	for _, c := range clients {
@@ -452,11 +453,11 @@ func TestMaxClientConnections(t *testing.T) {
 			t.Errorf("a connection within the limit: %v", err)
 		}
 	}
-	clients[0].close()
-	if !s.poll(func() bool {
+	clients[0].Close()
+	if !s.Poll(func() bool {
 		c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 10_000})
 		if err == nil {
-			c.close()
+			c.Close()
 		}
 		return err == nil
 	}) {
@@ -508,11 +509,11 @@ func hostileStream(t *testing.T, s *server, r *rand.Rand, ops []jute.OpCode, bod
 		t.Errorf("connect: %v", err)
 		return 0
 	}
-	defer c.close()
+	defer c.Close()
 	var wg sync.WaitGroup
-	wg.Go(func() { io.Copy(io.Discard, c.nc) })
+	wg.Go(func() { io.Copy(io.Discard, c.Net) })
 	defer wg.Wait()
-	defer c.close()
+	defer c.Close()
 	for n = range 200 {
 		i := r.IntN(len(ops))
 		if ops[i] == jute.OpCloseSession && r.IntN(10) > 0 {
@@ -526,7 +527,7 @@ func hostileStream(t *testing.T, s *server, r *rand.Rand, ops []jute.OpCode, bod
 			}
 			frame[at] = byte(r.Uint32())
 		}
-		if c.write(frame) != nil {
+		if c.Write(frame) != nil {
 			return n
 		}
 	}

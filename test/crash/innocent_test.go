@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // unbearable is how long nobody may have to wait for a reply, whatever others do
@@ -42,8 +43,8 @@ func watchOver(t testing.TB, s *server) (end func()) {
 		if in.longest > unbearable {
 			t.Errorf("a set and a get took %v", in.longest)
 		}
-		if !s.running() {
-			t.Fatalf("the server has ended:\n%s", tail(s.logNow(), 4000))
+		if !s.Running() {
+			t.Fatalf("the server has ended:\n%s", process.Tail(s.LogNow(), 4000))
 		}
 	}
 }

@@ -2,51 +2,25 @@ package crash
 
 import (
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/testing/seeds"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 var (
 	rounds     = flag.Int("rounds", 20, "how often TestKill kills the server")
-	zkdFlag    = flag.String("zkd", "", "program under test; built from the tree when empty")
+	program    = flag.String("zkd", "", "program under test; built from the tree when empty")
 	buildFlags = flag.String("build", "", "flags of the go build of the program, such as -race")
 )
 
-// program is the zkd binary under test.
-var program string
+const patience = process.Patience
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(buildAndRun(m))
-}
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "zkd-crash-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	program = *zkdFlag
-	if program == "" {
-		program = filepath.Join(dir, "zkd")
-		args := append([]string{"build", "-o", program}, strings.Fields(*buildFlags)...)
-		if out, err := exec.Command("go", append(args, "../../cmd/zkd")...).CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-			return 1
-		}
-	} else if program, err = filepath.Abs(program); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	os.Exit(process.Run(m, program, *buildFlags))
 }
 
 // newRand returns the random source of a test.

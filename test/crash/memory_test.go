@@ -60,7 +60,7 @@ func (r *repeated) Append(b []byte) []byte {
 func withBigNodes(t *testing.T) *server {
 	t.Helper()
 	s := newServer(t, open...)
-	s.wrapper = noMore
+	s.Wrapper = noMore
 	s.start()
 	c := s.connect()
 	if _, err := c.create("/big", make([]byte, 1_000_000), jute.ModePersistent); err != nil {
@@ -73,9 +73,9 @@ func withBigNodes(t *testing.T) *server {
 	for i := 0; i < children; i += batch {
 		for j := range batch {
 			name := fmt.Sprintf("/wide/%06d%s", i+j, strings.Repeat("n", 100))
-			c.put(jute.OpCreate, &jute.CreateRequest{Path: name, ACL: openACL})
+			c.Put(jute.OpCreate, &jute.CreateRequest{Path: name, ACL: openACL})
 		}
-		if err := c.flush(); err != nil {
+		if err := c.Flush(); err != nil {
 			t.Fatal(err)
 		}
 		for range batch {
@@ -162,13 +162,13 @@ func TestReadsBehindWrite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.close()
-			c.put(jute.OpSetData, &jute.SetDataRequest{Path: "/wide", Version: -1})
+			defer c.Close()
+			c.Put(jute.OpSetData, &jute.SetDataRequest{Path: "/wide", Version: -1})
 			for range 900 {
-				c.put(jute.OpGetData, &jute.PathWatchRequest{Path: "/big"})
+				c.Put(jute.OpGetData, &jute.PathWatchRequest{Path: "/big"})
 			}
 			clients[i] = c
-			if err := c.flush(); err != nil {
+			if err := c.Flush(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -186,13 +186,13 @@ func TestManyReadsBehindWrites(t *testing.T) {
 	const writes, reads = 4, 100
 	bounded(t, s, 400, func() {
 		for range writes {
-			c.put(jute.OpSetData, &jute.SetDataRequest{Path: "/big", Data: make([]byte, 100_000), Version: -1})
+			c.Put(jute.OpSetData, &jute.SetDataRequest{Path: "/big", Data: make([]byte, 100_000), Version: -1})
 			for range reads {
-				c.put(jute.OpGetData, &jute.PathWatchRequest{Path: "/big"})
+				c.Put(jute.OpGetData, &jute.PathWatchRequest{Path: "/big"})
 			}
 		}
 		sent := make(chan error, 1)
-		go func() { sent <- c.flush() }()
+		go func() { sent <- c.Flush() }()
 		version := int32(0)
 		for range writes {
 			version++
@@ -235,13 +235,13 @@ func TestNeverReading(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.close()
+			defer c.Close()
 			readers[i] = c
-			c.put(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/", Mode: jute.AddPersistentRecursive})
+			c.Put(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/", Mode: jute.AddPersistentRecursive})
 			for range 5000 {
-				c.put(jute.OpGetChildren2, &jute.PathWatchRequest{Path: "/wide", Watch: true})
+				c.Put(jute.OpGetChildren2, &jute.PathWatchRequest{Path: "/wide", Watch: true})
 			}
-			if err := c.flush(); err != nil {
+			if err := c.Flush(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -265,8 +265,8 @@ func TestNeverReading(t *testing.T) {
 // awaitGone returns when the server has closed a connection.
 func awaitGone(t *testing.T, s *server, c *client) {
 	t.Helper()
-	local := c.nc.LocalAddr().String()
-	if !s.poll(func() bool {
+	local := c.Net.LocalAddr().String()
+	if !s.Poll(func() bool {
 		answer, err := ask.Within(patience, s.addr, "cons")
 		return err == nil && !strings.Contains(answer, local)
 	}) {
@@ -302,7 +302,7 @@ func TestGiantSetWatches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bounded(t, s, 400, func() {
 				c := s.connect()
-				defer c.close()
+				defer c.Close()
 				reply, err := c.call(jute.OpSetWatches, r)
 				if err != nil || reply.Err != 0 {
 					t.Errorf("%v, %v", err, reply.Err)
@@ -332,7 +332,7 @@ func TestSlowWriters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			nc, dribble = c.nc, requestFrame(1, jute.OpSetData, make([]byte, 1_000_000))
+			nc, dribble = c.Net, requestFrame(1, jute.OpSetData, make([]byte, 1_000_000))
 		}
 		wg.Go(func() {
 			defer nc.Close()
@@ -367,15 +367,15 @@ func TestHalfOpen(t *testing.T) {
 	for range 20 {
 		c := s.connect()
 		for range 10 {
-			c.put(jute.OpSetData, &jute.SetDataRequest{Path: "/a", Version: -1})
+			c.Put(jute.OpSetData, &jute.SetDataRequest{Path: "/a", Version: -1})
 		}
-		if err := c.flush(); err != nil {
+		if err := c.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.nc.(*net.TCPConn).CloseWrite(); err != nil {
+		if err := c.Net.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		awaitClosed(t, c.nc)
+		awaitClosed(t, c.Net)
 		awaitGone(t, s, c)
 	}
 }
@@ -408,7 +408,7 @@ func TestACLBombs(t *testing.T) {
 						break
 					}
 				}
-				c.close()
+				c.Close()
 				c = s.connect()
 				for i := range ids {
 					if _, err := c.do(jute.OpAuth, &jute.AuthRequest{Scheme: "digest", Auth: fmt.Appendf(nil, "user%d:x", i)}); err != nil {
@@ -451,7 +451,7 @@ func TestUnreadWords(t *testing.T) {
 	for _, nc := range conns {
 		defer nc.Close()
 		local := nc.LocalAddr().String()
-		if !s.poll(func() bool {
+		if !s.Poll(func() bool {
 			answer, err := ask.Within(patience, s.addr, "cons")
 			return err == nil && !strings.Contains(answer, local)
 		}) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 // node is what a worker expects of a znode. Zxids are 0 where no reply has told
@@ -48,7 +49,7 @@ type op struct {
 }
 
 // request returns the body to send.
-func (o *op) request() record {
+func (o *op) request() process.Record {
 	switch o.code {
 	case jute.OpMulti:
 		var m jute.MultiRequest

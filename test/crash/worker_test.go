@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/test/internal/process"
 )
 
 const (
@@ -67,7 +68,7 @@ func (w *worker) run() error {
 			return err
 		}
 		goOn, err := w.drive(c)
-		c.close()
+		c.Close()
 		w.lastZxid = max(w.lastZxid, c.lastZxid)
 		if err != nil || !goOn {
 			return err
@@ -80,7 +81,7 @@ func (w *worker) run() error {
 func (w *worker) connect() (*client, error) {
 	r := jute.ConnectRequest{TimeoutMs: 60_000, SessionID: w.session, Password: w.passwd, LastZxidSeen: w.lastZxid}
 	c, err := dial(w.addr, r)
-	if err == errExpired {
+	if err == process.ErrExpired {
 		if !w.mayBeClosed() {
 			return nil, fmt.Errorf("worker %d: session %v is not resumed", w.id, w.session)
 		}
@@ -96,10 +97,10 @@ func (w *worker) connect() (*client, error) {
 	} else if err := c.ping(); err != nil {
 		// The ping's reply proves that what came before is durable, the session
 		// with it. Without, the session does not count.
-		c.close()
+		c.Close()
 		return nil, nil
 	}
-	w.session, w.passwd = c.session, c.password
+	w.session, w.passwd = c.Session, c.Password
 	w.lastZxid = max(w.lastZxid, c.lastZxid)
 	return c, nil
 }
@@ -129,13 +130,13 @@ func (w *worker) drive(c *client) (goOn bool, err error) {
 		for len(w.owed) < window && !closing {
 			o := w.choose()
 			o.by(w.session)
-			o.xid = c.put(o.code, o.request())
+			o.xid = c.Put(o.code, o.request())
 			w.ahead.apply(&o, 0)
 			w.owed = append(w.owed, o)
 			closing = o.code == jute.OpCloseSession
 		}
-		broken := len(c.out) > 0 && c.flush() != nil
-		for first := true; len(w.owed) > 0 && (first || broken || c.answered()); first = false {
+		broken := c.Unsent() && c.Flush() != nil
+		for first := true; len(w.owed) > 0 && (first || broken || c.Answered()); first = false {
 			r, err := c.next()
 			if err != nil {
 				return false, nil
