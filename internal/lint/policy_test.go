@@ -252,6 +252,7 @@ const ours = `
 	test/compat/apps:  none
 	deploy/kubernetes/check: internal/container server/config
 	deploy/prometheus: none
+	test/world:        client internal/ask internal/testing/freeport
 	test/internal/process: jute
 	test/crash:        jute cmd/zkbench/bench test/internal/process
 	test/cluster:      jute client client/zktest cmd/zkbench/bench test/internal/process

@@ -3,32 +3,53 @@
 #
 # programs/NAME says where the program comes from and what it must be:
 #
-#	pom.xml      its jars, which Maven puts into lib/
-#	npm          the name and version of a package, whose archive npm fetches
-#	SHA256SUMS   what all of these files are
-#	build.sh     how it is made of them, in the directory, if it has to be made
+#	pom.xml           its jars, which Maven puts into lib/
+#	requirements.txt  its Python packages with their hashes, which pip puts into python/
+#	package.json      its npm packages, with package-lock.json, which npm puts into node_modules/
+#	npm               the name and version of a package, whose archive npm fetches
+#	SHA256SUMS        what the files of Maven and of npm's archive are
+#	build.sh          how it is made of them, in the directory, if it has to be made:
+#	                  SOURCE is programs/NAME
 #
 # The directory stays in the user's cache, under a name that changes when one of these files does.
+# What declares and runs the program (program, run.sh, known*) is not part of it.
 set -eu
-program=$(cd "$(dirname "$0")" && pwd)/programs/$1
-[ -e "$program/SHA256SUMS" ] || { echo "fetch: no program $1 in test/world/programs" >&2; exit 1; }
+SOURCE=$(cd "$(dirname "$0")" && pwd)/programs/$1
+export SOURCE
+[ -d "$SOURCE" ] || { echo "fetch: no program $1 in test/world/programs" >&2; exit 1; }
+
+# What fetches must say what it has to get.
+locked() { [ ! -e "$SOURCE/$1" ] || [ -e "$SOURCE/$2" ] || { echo "fetch: $1 has $1, and no $2" >&2; exit 1; }; }
+locked pom.xml SHA256SUMS
+locked npm SHA256SUMS
+locked package.json package-lock.json
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/zkd-world
-home=$cache/$1-$(cat "$program"/* | sha256sum | cut -c1-12)
+sum=$(cd "$SOURCE" && find . -type f ! -name program ! -name run.sh ! -name 'known*' | LC_ALL=C sort | xargs -r cat | sha256sum | cut -c1-12)
+home=$cache/$1-$sum
 if [ ! -e "$home" ]; then
 	mkdir -p "$cache"
 	tmp=$(mktemp -d "$cache/new-XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT
 	cd "$tmp"
-	if [ -e "$program/pom.xml" ]; then
-		mvn -q -B -f "$program/pom.xml" dependency:copy-dependencies -DoutputDirectory="$tmp/lib" >&2
+	if [ -e "$SOURCE/pom.xml" ]; then
+		mvn -q -B -f "$SOURCE/pom.xml" dependency:copy-dependencies -DoutputDirectory="$tmp/lib" >&2
 	fi
-	if [ -e "$program/npm" ]; then
-		npm pack --silent "$(cat "$program/npm")" >&2
+	if [ -e "$SOURCE/npm" ]; then
+		npm pack --silent "$(cat "$SOURCE/npm")" >&2
 	fi
-	sha256sum --check --strict --quiet "$program/SHA256SUMS" >&2
-	if [ -e "$program/build.sh" ]; then
-		sh "$program/build.sh" >&2
+	if [ -e "$SOURCE/SHA256SUMS" ]; then
+		sha256sum --check --strict --quiet "$SOURCE/SHA256SUMS" >&2
+	fi
+	if [ -e "$SOURCE/requirements.txt" ]; then
+		python3 -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target python -r "$SOURCE/requirements.txt" >&2
+	fi
+	if [ -e "$SOURCE/package.json" ]; then
+		cp "$SOURCE/package.json" "$SOURCE/package-lock.json" .
+		npm ci --silent --no-audit --no-fund --ignore-scripts >&2
+	fi
+	if [ -e "$SOURCE/build.sh" ]; then
+		sh "$SOURCE/build.sh" >&2
 	fi
 	mv -T "$tmp" "$home" 2>/dev/null || [ -e "$home" ] # another may have been first
 fi

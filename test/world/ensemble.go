@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/ask"
+	"github.com/zkd-project/zkd/internal/testing/freeport"
+)
+
+// The kinds of servers.
+const (
+	zkd    = "zkd"
+	apache = "apache"
+)
+
+const (
+	wordTimeout  = 2 * time.Second
+	startTimeout = 2 * time.Minute
+	stopTimeout  = 20 * time.Second
+	poll         = 100 * time.Millisecond
+
+	// superUser is the identity that changes the members, and superDigest its digest.
+	superUser   = "super:secret"
+	superDigest = "super:lK75jTNcA+U9vtVEw5vB51mj/w4="
+)
+
+// config is the beginning of each zoo.cfg.
+const config = `tickTime=2000
+initLimit=10
+syncLimit=5
+dataDir=%s
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=*
+extendedTypesEnabled=true
+reconfigEnabled=true
+standaloneEnabled=false
+DigestAuthenticationProvider.superDigest=` + superDigest + "\n"
+
+// server is a process with its data directory.
+type server struct {
+	id   int
+	addr string
+	line string // server.N=... of zoo.cfg
+	dir  string
+	argv []string
+	cmd  *exec.Cmd
+	gone chan struct{} // closed when the process has ended
+	cpu  time.Duration // of its processes that have ended
+	rss  int64         // the most that one of them had, in bytes
+}
+
+// ensemble is servers of one kind on loopback. The last of them, a spare one, is not a member at first.
+type ensemble struct {
+	members []*server
+	spare   *server
+	free    func() // the ports
+}
+
+// used says what the servers have used, after their end.
+func (e *ensemble) used() string {
+	var cpu time.Duration
+	var rss int64
+	for _, s := range e.members {
+		cpu += s.cpu
+		rss = max(rss, s.rss)
+	}
+	return fmt.Sprintf("%.1f s of CPU, at most %d MiB each", cpu.Seconds(), rss>>20)
+}
+
+// newEnsemble prepares servers below dir, and starts none.
+func (t tools) newEnsemble(kind, dir string, n int, lines []string) (*ensemble, error) {
+	ports, free, err := freeport.Reserve(3 * (n + 1))
+	if err != nil {
+		return nil, err
+	}
+	e := &ensemble{free: free}
+	var known strings.Builder
+	for id := 1; id <= n+1; id++ {
+		p := ports[3*(id-1):]
+		s := &server{id: id, addr: fmt.Sprintf("127.0.0.1:%d", p[0]), dir: filepath.Join(dir, fmt.Sprint("server", id))}
+		s.line = fmt.Sprintf("server.%d=127.0.0.1:%d:%d:participant;%s", id, p[1], p[2], s.addr)
+		file := filepath.Join(s.dir, "zoo.cfg")
+		s.argv = []string{t.zkd, file}
+		if kind == apache {
+			s.argv = []string{"java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+				"-cp", filepath.Join(t.apache, "lib", "*"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file}
+		}
+		fmt.Fprintln(&known, s.line)
+		if id > n {
+			e.spare = s
+		} else {
+			e.members = append(e.members, s)
+		}
+	}
+	first, _, _ := strings.Cut(known.String(), e.spare.line)
+	for _, s := range e.members {
+		err = errors.Join(err, s.prepare(first, lines))
+	}
+	return e, errors.Join(err, e.spare.prepare(known.String(), lines))
+}
+
+// prepare writes the files that a server is started with. It has the members of the list.
+func (s *server) prepare(list string, lines []string) error {
+	data := filepath.Join(s.dir, "data")
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		return err
+	}
+	text := fmt.Sprintf(config, data) + list
+	for _, line := range lines {
+		text += line + "\n"
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(data, "myid"), fmt.Appendf(nil, "%d\n", s.id), 0o644),
+		os.WriteFile(filepath.Join(s.dir, "zoo.cfg"), []byte(text), 0o644))
+}
+
+func (s *server) start() error {
+	if err := s.removeUnbegunLogs(); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd, gone := exec.Command(s.argv[0], s.argv[1:]...), make(chan struct{})
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.cmd, s.gone = cmd, gone
+	go func() {
+		cmd.Wait() // how it ended is in its log
+		close(gone)
+	}()
+	return nil
+}
+
+// removeUnbegunLogs removes log files without a header: an Apache server that was killed when it made
+// one does not start with it.
+func (s *server) removeUnbegunLogs() error {
+	const header = 16
+	logs, err := filepath.Glob(filepath.Join(s.dir, "data", "version-2", "log.*"))
+	for _, log := range logs {
+		if info, statErr := os.Stat(log); statErr == nil && info.Size() < header {
+			err = errors.Join(err, os.Remove(log))
+		}
+	}
+	return err
+}
+
+// end sends a signal, and returns when the process is gone.
+func (s *server) end(sig syscall.Signal) {
+	if s.cmd == nil {
+		return
+	}
+	s.cmd.Process.Signal(sig) // it may be gone already
+	select {
+	case <-s.gone:
+	case <-time.After(stopTimeout):
+		s.cmd.Process.Kill()
+		<-s.gone
+	}
+	s.cpu += s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime()
+	s.rss = max(s.rss, maxRSS(s.cmd.ProcessState))
+	s.cmd = nil
+}
+
+func (s *server) kill() { s.end(syscall.SIGKILL) }
+func (s *server) stop() { s.end(syscall.SIGTERM) }
+
+// mode is leader or follower, or "" if the server does not serve.
+func (s *server) mode() string {
+	text, err := ask.Within(wordTimeout, s.addr, "srvr")
+	if err != nil {
+		return ""
+	}
+	return ask.Mode(text)
+}
+
+func (e *ensemble) start(ctx context.Context) error {
+	for _, s := range e.members {
+		if err := s.start(); err != nil {
+			return err
+		}
+	}
+	return e.awaitHealthy(ctx)
+}
+
+// end kills all processes.
+func (e *ensemble) end() {
+	for _, s := range append(slices.Clone(e.members), e.spare) {
+		s.kill()
+	}
+	e.free()
+}
+
+// awaitHealthy returns when one member leads and all others follow.
+func (e *ensemble) awaitHealthy(ctx context.Context) error {
+	var modes []string
+	err := await(ctx, func() bool {
+		modes = nil
+		for _, s := range e.members {
+			modes = append(modes, s.mode())
+		}
+		slices.Sort(modes)
+		return modes[len(modes)-1] == "leader" && modes[0] == "follower" && modes[len(modes)-2] == "follower"
+	})
+	if err != nil {
+		return fmt.Errorf("no leader with followers after %v: %q", startTimeout, modes)
+	}
+	return nil
+}
+
+// await asks until the answer is yes, or an error if that takes too long.
+func await(ctx context.Context, yes func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for !yes() {
+		if err := wait(ctx, poll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait lets time pass.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// with returns a member in the mode, leader or follower.
+func (e *ensemble) with(mode string) (*server, error) {
+	for _, s := range e.members {
+		if s.mode() == mode {
+			return s, nil
+		}
+	}
+	return nil, errors.New("no member is " + mode)
+}
+
+// addresses is how clients name the ensemble.
+func (e *ensemble) addresses() string {
+	var list []string
+	for _, s := range e.members {
+		list = append(list, s.addr)
+	}
+	return strings.Join(list, ",")
+}
+
+// reconfig changes the members.
+func (e *ensemble) reconfig(ctx context.Context, m client.Members) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	c, err := client.Connect(ctx, e.addresses(), client.Options{Auth: []client.Auth{{Scheme: "digest", Data: []byte(superUser)}}})
+	if err != nil {
+		return err
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	_, err = c.Ensemble().Reconfig(ctx, m, -1)
+	return err
+}

@@ -1,0 +1,171 @@
+// World runs programs of other people on an ensemble of zkd's or of Apache's servers, kills servers
+// under them, and writes down the outcome.
+//
+//	go run ./test/world [-one kazoo,kafka] [-on zkd,apache] [-try]
+//	go run ./test/world -write
+//
+// README.md says how a program is declared. Outcomes are files in results/, from which -write makes the
+// tables of docs/applications.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+const (
+	here    = "test/world"
+	page    = "docs/applications.md"
+	scratch = "build/world"
+)
+
+func main() {
+	one := flag.String("one", "", "names of programs, with commas between them; all if empty")
+	on := flag.String("on", "zkd,apache", "the servers that they are run on")
+	write := flag.Bool("write", false, "write the tables of "+page+" from the files in results/, and run nothing")
+	list := flag.Bool("list", false, "print the names of the programs, and run nothing")
+	try := flag.Bool("try", false, "write no outcome to results/, but only to "+scratch)
+	flag.Parse()
+	var err error
+	switch {
+	case *write:
+		err = writePage(".")
+	case *list:
+		err = printList()
+	default:
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err = runAll(ctx, split(*one), split(*on), *try)
+		stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "world:", err)
+		os.Exit(1)
+	}
+}
+
+func split(names string) []string {
+	return strings.FieldsFunc(names, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func printList() error {
+	programs, err := readPrograms(filepath.Join(here, "programs"))
+	for _, p := range programs {
+		fmt.Fprintf(os.Stdout, "%-20s %s %s\n", p.name, p.title, p.version)
+	}
+	return err
+}
+
+// runAll runs the programs with these names, one after the other, on each kind of server.
+func runAll(ctx context.Context, names, kinds []string, try bool) error {
+	if err := adoptOrphans(); err != nil {
+		return err
+	}
+	programs, err := choose(names)
+	if err != nil {
+		return err
+	}
+	tools, err := prepare(ctx, kinds)
+	if err != nil {
+		return err
+	}
+	var failed []string
+	for _, p := range programs {
+		for _, kind := range kinds {
+			o := tools.judge(ctx, p, kind)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			dir := filepath.Join(here, "results")
+			if try {
+				dir = scratch
+			}
+			if err := o.save(dir); err != nil {
+				return err
+			}
+			fmt.Fprintf(os.Stdout, "world: %s on %s: %s (%s)\n", p.name, kind, o.verdict, o.took)
+			if o.verdict != passed {
+				failed = append(failed, p.name+" on "+kind)
+			}
+		}
+	}
+	if len(failed) > 0 {
+		return errors.New("failed: " + strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+func choose(names []string) ([]*program, error) {
+	programs, err := readPrograms(filepath.Join(here, "programs"))
+	if err != nil || len(names) == 0 {
+		return programs, err
+	}
+	var chosen []*program
+	for _, name := range names {
+		i := slices.IndexFunc(programs, func(p *program) bool { return p.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no program %s in %s/programs: -list prints their names", name, here)
+		}
+		chosen = append(chosen, programs[i])
+	}
+	return chosen, nil
+}
+
+// tools are what all programs are run with.
+type tools struct {
+	zkd    string // the binary
+	built  string // date of its newest commit
+	apache string // directory with the jars of Apache's server
+}
+
+func prepare(ctx context.Context, kinds []string) (tools, error) {
+	var t tools
+	for _, kind := range kinds {
+		if kind != zkd && kind != apache {
+			return t, fmt.Errorf("-on %s: want %s or %s", kind, zkd, apache)
+		}
+	}
+	bin, err := filepath.Abs(filepath.Join(scratch, "zkd"))
+	if err != nil {
+		return t, err
+	}
+	t.zkd = bin
+	if err := command(ctx, "go", "build", "-o", bin, "./cmd/zkd"); err != nil {
+		return t, err
+	}
+	date, err := exec.CommandContext(ctx, "git", "log", "-1", "--format=%cs").Output()
+	if err != nil {
+		return t, fmt.Errorf("git log: %w", err)
+	}
+	t.built = strings.TrimSpace(string(date))
+	t.apache, err = fetch(ctx, "zookeeper")
+	return t, err
+}
+
+func command(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+// fetch returns the directory of a program in the cache.
+func fetch(ctx context.Context, name string) (string, error) {
+	cmd := exec.CommandContext(ctx, "sh", filepath.Join(here, "fetch.sh"), name)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("fetch %s: %w", name, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

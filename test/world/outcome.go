@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const passed = "passed"
+
+// outcome is how a program fared on a kind of server: a file of results/.
+type outcome struct {
+	program, title, version string
+	kind, on                string // the server, and its version
+	faults                  []string
+	verdict                 string // passed, or why not
+	counts                  counts
+	times                   []string // of the faults, until all worked again
+	used                    string   // by the servers
+	took                    time.Duration
+	date                    time.Time
+}
+
+func (o *outcome) text() string {
+	var b strings.Builder
+	line := func(key, value string) { fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprintf("%-9s %s", key, value))) }
+	line("program", o.program)
+	line("version", o.version)
+	line("on", o.on)
+	line("under", strings.Join(o.faults, ", "))
+	line("outcome", o.verdict)
+	line("counts", o.counts.String())
+	line("faults", strings.Join(o.times, ", "))
+	line("servers", o.used)
+	line("took", o.took.String())
+	line("date", o.date.Format(time.DateOnly))
+	return b.String()
+}
+
+func (o *outcome) save(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(resultFile(dir, o.program, o.kind), []byte(o.text()), 0o644)
+}
+
+func resultFile(dir, name, kind string) string {
+	return filepath.Join(dir, name+"-"+kind+".txt")
+}
+
+// readOutcome returns what is known of a program on a kind of server, or nil.
+func readOutcome(dir, name, kind string) (*outcome, error) {
+	o := &outcome{program: name, kind: kind}
+	err := eachLine(resultFile(dir, name, kind), func(key, value string) (err error) {
+		switch key {
+		case "version":
+			o.version = value
+		case "on":
+			o.on = value
+		case "under":
+			o.faults = strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
+		case "outcome":
+			o.verdict = value
+		case "counts":
+			if value != "" {
+				o.counts, err = parseCounts(value)
+			}
+		case "date":
+			o.date, err = time.Parse(time.DateOnly, value)
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// The tables are between these lines of the page.
+const (
+	tablesBegin = "<!-- from test/world/results: go run ./test/world -write -->\n"
+	tablesEnd   = "<!-- end -->\n"
+)
+
+// writePage replaces the tables of the page.
+func writePage(root string) error {
+	file := filepath.Join(root, page)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	now, err := withTables(root, text)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, now, 0o644)
+}
+
+// withTables returns the page with the tables that the results make.
+func withTables(root string, text []byte) ([]byte, error) {
+	before, rest, begins := bytes.Cut(text, []byte(tablesBegin))
+	_, after, ends := bytes.Cut(rest, []byte(tablesEnd))
+	if !begins || !ends {
+		return nil, fmt.Errorf("%s: no place for the tables: want lines %q and %q", page, tablesBegin, tablesEnd)
+	}
+	programs, err := readPrograms(filepath.Join(root, here, "programs"))
+	if err != nil {
+		return nil, err
+	}
+	made, err := tables(programs, filepath.Join(root, here, "results"))
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(before, []byte(tablesBegin), []byte(made), []byte(tablesEnd), after), nil
+}
+
+// tables are one for each group, in the order of names.
+func tables(programs []*program, results string) (string, error) {
+	groups := make(map[string]string)
+	for _, p := range programs {
+		row, err := rowOf(p, results)
+		if err != nil {
+			return "", err
+		}
+		groups[p.group] += row
+	}
+	var b strings.Builder
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		fmt.Fprintf(&b, "\n### %s\n\n| program | what runs | under it | on zkd | on Apache ZooKeeper 3.9.5 |\n|---|---|---|---|---|\n%s", group, groups[group])
+	}
+	return b.String() + "\n", nil
+}
+
+func rowOf(p *program, results string) (string, error) {
+	var titles []string
+	for _, name := range p.faults {
+		titles = append(titles, faultOf(name).title)
+	}
+	cells := []string{p.title + " " + p.version, p.what, strings.Join(titles, ", ")}
+	for _, kind := range []string{zkd, apache} {
+		o, err := readOutcome(results, p.name, kind)
+		if err != nil {
+			return "", err
+		}
+		cells = append(cells, cellOf(p, o))
+	}
+	return "| " + strings.Join(cells, " | ") + " |\n", nil
+}
+
+// cellOf is the outcome in short. One of another version of the program says nothing about this one.
+func cellOf(p *program, o *outcome) string {
+	if o == nil || o.version != p.version {
+		return "not run"
+	}
+	cell := o.verdict
+	if len(o.counts) > 0 {
+		cell += "; " + strings.NewReplacer(" ", ", ", "=", " ").Replace(o.counts.String())
+	}
+	return strings.ReplaceAll(cell, "|", "\\|") + "; " + o.date.Format(time.DateOnly)
+}

@@ -1,0 +1,1 @@
+PYTHONPATH=$PROGRAM/python exec python3 "$FROM/writers.py"

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/testing/freeport"
+)
+
+// ready is the line by which a program says that it works, so that faults may begin.
+const (
+	ready   = "ready"
+	settled = "settled" // the line by which it says that all of it works again after a fault
+)
+
+// judge runs a program: first on nothing, where it must fail, and then on servers of the kind.
+func (t tools) judge(ctx context.Context, p *program, kind string) *outcome {
+	o := &outcome{program: p.name, title: p.title, version: p.version, on: t.version(kind), kind: kind, date: time.Now()}
+	for _, name := range p.faults {
+		o.faults = append(o.faults, faultOf(name).title)
+	}
+	home, err := fetch(ctx, p.name)
+	if err != nil {
+		o.verdict = err.Error()
+		return o
+	}
+	dir, err := filepath.Abs(filepath.Join(scratch, p.name+"-"+kind))
+	if err == nil {
+		err = os.RemoveAll(dir)
+	}
+	if err == nil && (p.servers > 0 || kind == zkd) { // Apache's servers in a program's own process can't be kept away
+		err = t.onNothing(ctx, p, kind, filepath.Join(dir, "nothing"), home)
+	}
+	if err == nil {
+		began := time.Now()
+		err = t.onServers(ctx, o, p, filepath.Join(dir, "run"), home)
+		o.took = time.Since(began).Round(time.Second)
+	}
+	o.verdict = passed
+	if err != nil {
+		o.verdict = "failed: " + strings.Join(strings.Fields(err.Error()), " ")
+	}
+	return o
+}
+
+func (t tools) version(kind string) string {
+	if kind == apache {
+		return "Apache ZooKeeper 3.9.5"
+	}
+	return "zkd of " + t.built
+}
+
+// onNothing returns an error if the program passes where nothing serves.
+func (t tools) onNothing(ctx context.Context, p *program, kind, dir, home string) error {
+	ports, free, err := freeport.Reserve(1)
+	if err != nil {
+		return err
+	}
+	defer free()
+	ctx, cancel := context.WithTimeout(ctx, p.nothing)
+	defer cancel()
+	r := &run{program: p, kind: kind, dir: dir, env: append(t.environment(kind, home),
+		"NOTHING=yes", "ZKD=false", fmt.Sprintf("ZK_SERVERS=127.0.0.1:%d", ports[0]))}
+	defer killDescendants()
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	r.stdin.Close()
+	err = r.wait()
+	n, countErr := r.judge()
+	if tests, _ := n.get("passed"); err == nil && countErr == nil || tests > 0 {
+		return errors.New("it passes where nothing serves, and so says nothing")
+	}
+	return nil
+}
+
+func (t tools) environment(kind, home string) []string {
+	return []string{"ON=" + kind, "PROGRAM=" + home, "ZKD=" + t.zkd, "APACHE=" + t.apache}
+}
+
+// onServers fills the outcome of a run.
+func (t tools) onServers(ctx context.Context, o *outcome, p *program, dir, home string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.limit)
+	defer cancel()
+	defer killDescendants()
+	r := &run{program: p, kind: o.kind, dir: dir, env: t.environment(o.kind, home)}
+	var e *ensemble
+	if p.servers > 0 {
+		if e, err = t.newEnsemble(o.kind, filepath.Join(dir, "servers"), p.servers, p.lines); err != nil {
+			return err
+		}
+		defer func() {
+			e.end()
+			o.used = e.used()
+		}()
+		if err := e.start(ctx); err != nil {
+			return err
+		}
+		r.env = append(r.env, "ZK_SERVERS="+e.addresses())
+	}
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	faultErr := r.inflict(ctx, e)
+	r.stdin.Close()
+	if err := errors.Join(faultErr, r.wait()); err != nil {
+		return err
+	}
+	o.times = r.times
+	o.counts, err = r.judge()
+	return err
+}
+
+// run is one process of a program.
+type run struct {
+	program *program
+	kind    string
+	dir     string
+	env     []string
+
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	said  chan string   // lines of its output by which it answers
+	times []string      // how long each fault took until it had settled
+	ended chan struct{} // closed when the rest is set:
+	last  string        // line of its output
+	err   error
+	ctx   context.Context
+}
+
+// start runs run.sh in an empty directory. What it prints is kept there.
+func (r *run) start(ctx context.Context) error {
+	work := filepath.Join(r.dir, "work")
+	if err := errors.Join(os.MkdirAll(filepath.Join(work, "tmp"), 0o755), os.MkdirAll(filepath.Join(r.dir, "reports"), 0o755)); err != nil {
+		return err
+	}
+	from, err := filepath.Abs(r.program.dir)
+	if err != nil {
+		return err
+	}
+	out, err := os.Create(filepath.Join(r.dir, "output"))
+	if err != nil {
+		return err
+	}
+	r.ctx, r.said, r.ended = ctx, make(chan string, 16), make(chan struct{})
+	r.cmd = exec.CommandContext(ctx, "sh", filepath.Join(from, "run.sh"))
+	r.cmd.Dir = work
+	r.cmd.WaitDelay = stopTimeout // what it started may hold its output
+	r.cmd.Env = append(append(os.Environ(), "FROM="+from, "REPORTS="+filepath.Join(r.dir, "reports"),
+		"TMPDIR="+filepath.Join(work, "tmp"), "HOME="+work), r.env...)
+	r.cmd.Stderr = out
+	pipe, err := r.cmd.StdoutPipe()
+	if err == nil {
+		r.stdin, err = r.cmd.StdinPipe()
+	}
+	if err == nil {
+		err = r.cmd.Start()
+	}
+	if err != nil {
+		out.Close()
+		return err
+	}
+	go r.follow(pipe, out)
+	return nil
+}
+
+// follow reads what the program prints until it ends.
+func (r *run) follow(from io.Reader, out *os.File) {
+	defer close(r.ended)
+	defer out.Close()
+	lines := bufio.NewReader(from)
+	for {
+		line, err := lines.ReadString('\n')
+		out.WriteString(line)
+		if line = strings.TrimSpace(line); line != "" {
+			r.last = line
+		}
+		if line == ready || line == settled {
+			select {
+			case r.said <- line:
+			default: // one too many
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	r.err = r.cmd.Wait()
+}
+
+// inflict does what is declared to the servers, and tells the program: a line "begin FAULT", and
+// "end FAULT" when all servers are well again.
+func (r *run) inflict(ctx context.Context, e *ensemble) error {
+	if len(r.program.faults) == 0 {
+		return nil
+	}
+	if err := r.await(ready); err != nil {
+		return err
+	}
+	for _, name := range r.program.faults {
+		if err := wait(ctx, r.program.pause); err != nil {
+			return fmt.Errorf("before fault %s: %w", name, err)
+		}
+		began := time.Now()
+		fmt.Fprintln(r.stdin, "begin", name) // it may not read
+		if err := faultOf(name).inflict(ctx, e); err != nil {
+			return fmt.Errorf("fault %s: %w", name, err)
+		}
+		fmt.Fprintln(r.stdin, "end", name)
+		if r.program.settles {
+			if err := r.await(settled); err != nil {
+				return fmt.Errorf("fault %s: %w", name, err)
+			}
+		}
+		r.times = append(r.times, fmt.Sprintf("%s %.1fs", name, time.Since(began).Seconds()))
+	}
+	return wait(ctx, r.program.pause)
+}
+
+// await returns when the program has printed the line.
+func (r *run) await(line string) error {
+	for {
+		select {
+		case said := <-r.said:
+			if said == line {
+				return nil
+			}
+		case <-r.ended:
+			return fmt.Errorf("it ended before it was %s", line)
+		case <-r.ctx.Done():
+			return fmt.Errorf("it is not %s in time", line)
+		}
+	}
+}
+
+// wait returns when the program has ended, and whether well.
+func (r *run) wait() error {
+	<-r.ended
+	if r.ctx.Err() != nil {
+		return fmt.Errorf("it had not ended in time; see %s/output", r.dir)
+	}
+	if r.err != nil {
+		return fmt.Errorf("%w: %s", r.err, r.last)
+	}
+	return nil
+}

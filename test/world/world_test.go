@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The tables of the page are what the results say.
+func TestPage(t *testing.T) {
+	const root = "../.."
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := withTables(root, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(text, want) {
+		t.Errorf("%s is not what the files in results/ say: go run ./test/world -write", page)
+	}
+}
+
+// Each result is of a program that is there.
+func TestResultsHavePrograms(t *testing.T) {
+	programs, err := readPrograms("programs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := make(map[string]bool)
+	for _, p := range programs {
+		for _, kind := range []string{zkd, apache} {
+			wanted[resultFile("results", p.name, kind)] = true
+		}
+	}
+	files, err := filepath.Glob("results/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if !wanted[file] {
+			t.Errorf("%s: no program of that name", file)
+		}
+	}
+}
+
+func TestDeclaration(t *testing.T) {
+	const good = "title A\nversion 1\ngroup B\nwhat C\n"
+	tests := []struct{ name, text, err string }{
+		{"good", good + "# comment\n\nfaults leader quorum\nlimit 5m\nholds lost = 0\n", ""},
+		{"unknown key", good + "faulst all\n", `program:5: unknown key "faulst"`},
+		{"unknown fault", good + "faults leadre\n", `program:5: unknown fault "leadre"`},
+		{"condition", good + "holds lost 0\n", `program:5: "lost 0": want a condition`},
+		{"incomplete", "title A\n", "must be there"},
+		{"no servers", good + "servers 0\nfaults all\n", "nothing that faults could kill"},
+		{"no reason", good, "program/known:1: want"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "program")
+			write(t, filepath.Join(dir, "program"), tc.text)
+			if tc.name == "no reason" {
+				write(t, filepath.Join(dir, "known"), "zkd Class.test\n")
+			}
+			_, err := readProgram(dir)
+			if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+				t.Errorf("error %v, want %q", err, tc.err)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	const junit = `<testsuites><testsuite>
+<testcase classname="org.a.First" name="good()"/>
+<testcase classname="org.a.First" name="bad()[1]"><failure message="m">text</failure></testcase>
+<testcase classname="org.a.First" name="broken"><error/></testcase>
+<testcase classname="org.a.First" name="left"><skipped/></testcase>
+</testsuite></testsuites>`
+	const goTest = `# a line of the build
+{"Action":"run","Test":"TestA"}
+{"Action":"output","Test":"TestA","Output":"--- PASS"}
+{"Action":"pass","Test":"TestA"}
+{"Action":"fail","Test":"TestB"}
+{"Action":"fail"}
+`
+	tests := []struct {
+		name, last, file, report string
+		known                    []known
+		holds                    string
+		counts, err              string
+	}{
+		{name: "counts", last: "acknowledged=7 lost=0", holds: "lost = 0", counts: "acknowledged=7 lost=0"},
+		{name: "lost", last: "acknowledged=7 lost=1", holds: "lost = 0", counts: "acknowledged=7 lost=1", err: "lost = 0 does not hold"},
+		{name: "too few", last: "acknowledged=7", holds: "acknowledged >= 8", counts: "acknowledged=7", err: "does not hold"},
+		{name: "not counted", last: "acknowledged=7", holds: "lost <= 0", counts: "acknowledged=7", err: "does not hold"},
+		{name: "no counts", last: "done", err: `the last line is "done"`},
+		{name: "nothing printed", err: "counted nothing"},
+		{name: "junit", file: "a.xml", report: junit, counts: "passed=1 failed=2 known=0 skipped=1", err: "First.bad First.broken"},
+		{name: "known", file: "a.xml", report: junit, known: []known{{zkd, "First.b*", "why"}}, counts: "passed=1 failed=0 known=2 skipped=1"},
+		{name: "known elsewhere", file: "a.xml", report: junit, known: []known{{apache, "First.b*", "why"}}, counts: "passed=1 failed=2 known=0 skipped=1", err: "First.bad"},
+		{name: "go test", file: "a.json", report: goTest, counts: "passed=1 failed=1 known=0 skipped=0", err: "TestB"},
+		{name: "fewer tests", file: "a.json", report: goTest, known: []known{{zkd, "TestB", "why"}}, holds: "passed >= 2", counts: "passed=1 failed=0 known=1 skipped=0", err: "passed >= 2 does not hold"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			p := &program{known: tc.known}
+			if tc.holds != "" {
+				c, err := parseCondition(tc.holds)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.holds = append(p.holds, c)
+			}
+			dir := t.TempDir()
+			if tc.file != "" {
+				write(t, filepath.Join(dir, "reports", tc.file), tc.report)
+			}
+			n, err := (&run{program: p, kind: zkd, dir: dir, last: tc.last}).judge()
+			if n.String() != tc.counts {
+				t.Errorf("counts %q, want %q", n, tc.counts)
+			}
+			if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+				t.Errorf("error %v, want %q", err, tc.err)
+			}
+		})
+	}
+}
+
+// A program that passes where nothing serves is none that can be believed.
+func TestOnNothing(t *testing.T) {
+	tests := []struct {
+		name, script string
+		ok           bool
+	}{
+		{"fails", "exit 1", true},
+		{"counts nothing", "echo done", true},
+		{"passes", "echo acknowledged=1", false},
+		{"fails, and has passed tests", `echo '{"Action":"pass","Test":"TestA"}' >$REPORTS/a.json; exit 1`, false},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "run.sh"), tc.script+"\n")
+			p := &program{dir: dir, nothing: time.Hour}
+			err := tools{}.onNothing(context.Background(), p, zkd, t.TempDir(), "")
+			if (err == nil) != tc.ok {
+				t.Errorf("error %v, want none: %v", err, tc.ok)
+			}
+		})
+	}
+}
+
+// An outcome comes back from its file as it was, and makes the cell of the table; that of another version does not.
+func TestOutcome(t *testing.T) {
+	dir := t.TempDir()
+	o := &outcome{
+		program: "a", version: "1", kind: zkd, on: "zkd of 2026-11-28", faults: []string{"leader killed", "rolling restart"},
+		verdict: passed, counts: counts{{"acknowledged", 7}, {"lost", 0}}, took: time.Minute, date: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC),
+	}
+	if err := o.save(dir); err != nil {
+		t.Fatal(err)
+	}
+	p := &program{name: "a", title: "A", version: "1", what: "does it", faults: []string{"leader", "rolling"}, group: "Programs"}
+	text, err := tables([]*program{p}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const row = "| A 1 | does it | leader killed, rolling restart | passed; acknowledged 7, lost 0; 2026-11-28 | not run |\n"
+	if !strings.Contains(text, row) || !strings.Contains(text, "### Programs\n") {
+		t.Errorf("have\n%s\nwant the row\n%s", text, row)
+	}
+	p.version = "2"
+	if text, _ = tables([]*program{p}, dir); !strings.Contains(text, "| not run | not run |") {
+		t.Errorf("the outcome of version 1 counts for version 2:\n%s", text)
+	}
+}
