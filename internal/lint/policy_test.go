@@ -290,7 +290,7 @@ const theirs = `
 	github.com/CycloneDX/cyclonedx-go:  tools/sbom
 	go.uber.org/goleak:                 tests
 	github.com/go-zookeeper/zk:         tests
-	github.com/anishathalye/porcupine:  tests
+	github.com/anishathalye/porcupine:  recipes/internal/trial tests
 	github.com/prometheus/prometheus:   deploy/prometheus
 	github.com/prometheus/common:       deploy/prometheus
 	go.yaml.in/yaml:                    deploy/prometheus

@@ -2,6 +2,7 @@ package barrier_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"testing"
 
@@ -67,24 +68,9 @@ func (h *history) enough(s *stay, n int) bool {
 func TestDoubleStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{}, func(s *trial.Storm) {
 		h := &history{}
-		calm, cancel := context.WithCancel(s.Ctx)
-		defer cancel()
-		go func() {
-			select {
-			case <-s.Calm:
-				cancel() // those that wait for others that have ended
-			case <-calm.Done():
-			}
-		}()
-		var work sync.WaitGroup
-		for i := range s.Clients() {
-			work.Go(func() {
-				for !s.Over() {
-					takePart(calm, s, h, i)
-				}
-			})
-		}
-		work.Wait()
+		storm, end := s.UntilCalm() // for those that wait for others that have ended
+		defer end()
+		s.Each(func(i int, _ *rand.Rand) { takePart(storm, s, h, i) })
 		through := 0
 		for _, stay := range h.stays {
 			if stay.in >= 0 {
@@ -97,6 +83,7 @@ func TestDoubleStorm(t *testing.T) {
 		s.Logf("%d of %d got in", through, len(h.stays))
 
 		awaitNobody(s.Ctx, s, s.Look)
+		var work sync.WaitGroup
 		for i := range s.Clients() { // what the storm has left behind is in nobody's way
 			work.Go(func() {
 				for {

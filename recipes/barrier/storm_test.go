@@ -49,9 +49,5 @@ func TestStorm(t *testing.T) {
 // keepOn reports whether something is to be done again, with a new session.
 func keepOn(s *trial.Storm, err error) bool {
 	s.Helper()
-	if err != nil && !trial.Passing(err) {
-		s.Error(err)
-		return false
-	}
-	return err != nil
+	return !s.Explain("barrier", err) && trial.Passing(err)
 }

@@ -1,12 +1,11 @@
 package cacheview_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
@@ -68,39 +67,23 @@ func TestStorm(t *testing.T) {
 				}
 			}
 		}()
-		var work sync.WaitGroup
-		for i := range s.Clients() {
-			work.Go(func() {
-				for !s.Over() {
-					follow(s, s.Client(i))
-				}
-			})
-		}
+		s.Each(func(i int, _ *rand.Rand) { follow(s, s.Client(i)) })
 		<-writes
-		work.Wait()
 	})
 }
 
 // follow follows until the storm is over or the session has ended.
 func follow(s *trial.Storm, c *client.Client) {
 	nodes, err := cacheview.OpenChildren(s.Ctx, c, "/app", cacheview.Options[int]{})
-	if err != nil {
-		if !trial.Passing(err) {
-			s.Errorf("open = %v", err)
-		}
+	if !s.Explain("open", err) {
 		return
 	}
 	defer nodes.Close(s.Ctx)
-	ctx, cancel := context.WithCancelCause(s.Ctx)
-	defer cancel(nil)
-	over := errors.New("the storm is over")
-	go func() { <-s.Calm; cancel(over) }()
+	ctx, end := s.UntilCalm()
+	defer end()
 	seen := make(map[string]int)
 	for change, err := range nodes.Follow(ctx) {
-		if err != nil && !trial.Passing(err) && !errors.Is(err, over) {
-			s.Errorf("follow = %v", err)
-		}
-		if err != nil {
+		if !s.Explain("follow", err, trial.ErrCalm) {
 			return
 		}
 		if n, _ := strconv.Atoi(change.Name); change.Now.Value <= seen[change.Name] || change.Now.Value%3 != n {

@@ -1,9 +1,8 @@
 package config_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"testing"
@@ -154,22 +153,15 @@ func TestStormTree(t *testing.T) {
 // followTree follows until the storm is over or the session has ended.
 func followTree(s *trial.Storm, c *client.Client) {
 	tree, err := config.OpenTree(s.Ctx, c, "/app/keys", config.TreeOptions{Default: keys{}})
-	if err != nil {
-		if !trial.Passing(err) {
-			s.Errorf("open = %v", err)
-		}
+	if !s.Explain("open", err) {
 		return
 	}
 	defer tree.Close(s.Ctx)
-	ctx, cancel := context.WithCancelCause(s.Ctx)
-	defer cancel(nil)
-	over := errors.New("the storm is over")
-	go func() { <-s.Calm; cancel(over) }()
+	ctx, end := s.UntilCalm()
+	defer end()
 	last := config.Snapshot{Zxid: -1}
 	for now, err := range tree.Follow(ctx) {
-		if err != nil && !trial.Passing(err) && !errors.Is(err, over) {
-			s.Errorf("follow = %v", err)
-		}
+		s.Explain("follow", err, trial.ErrCalm)
 		n := counted(s.T, now)
 		if now.Zxid < last.Zxid || n < counted(s.T, last) {
 			s.Errorf("it went back from %v to %v", last, now)
@@ -195,13 +187,7 @@ func TestStormConfig(t *testing.T) {
 			close(last)
 		}()
 		var work sync.WaitGroup
-		for i := range s.Clients() {
-			work.Go(func() {
-				for !s.Over() {
-					followConfig(s, s.Client(i))
-				}
-			})
-		}
+		work.Go(func() { s.Each(func(i int, _ *rand.Rand) { followConfig(s, s.Client(i)) }) })
 		rate := <-last
 		work.Wait()
 		cfg := openStorm(s, s.Client(0))
@@ -221,9 +207,7 @@ func TestStormConfig(t *testing.T) {
 
 func openStorm(s *trial.Storm, c *client.Client) *config.Config[limits] {
 	cfg, err := config.Open(s.Ctx, c, "/app/config", withDefault(0))
-	if err != nil && !trial.Passing(err) {
-		s.Errorf("open = %v", err)
-	}
+	s.Explain("open", err)
 	return cfg
 }
 
@@ -233,15 +217,11 @@ func followConfig(s *trial.Storm, c *client.Client) {
 		return
 	}
 	defer cfg.Close(s.Ctx)
-	ctx, cancel := context.WithCancelCause(s.Ctx)
-	defer cancel(nil)
-	over := errors.New("the storm is over")
-	go func() { <-s.Calm; cancel(over) }()
+	ctx, end := s.UntilCalm()
+	defer end()
 	last := 0
 	for now, err := range cfg.Follow(ctx) {
-		if err != nil && !trial.Passing(err) && !errors.Is(err, over) {
-			s.Errorf("follow = %v", err)
-		}
+		s.Explain("follow", err, trial.ErrCalm)
 		if now.Value.Rate < last {
 			s.Errorf("it went back from %d to %d", last, now.Value.Rate)
 		}

@@ -6,9 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/anishathalye/porcupine"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
@@ -27,68 +24,50 @@ type office struct{ leader, last client.Zxid }
 
 // oneLeader is what an election promises: one leads at a time, tokens grow, and only the
 // leader can make a guarded change.
-var oneLeader = porcupine.Model{
-	Init: func() any { return office{} },
-	Step: func(state, input, _ any) (bool, any) {
-		o, s := state.(office), input.(step)
-		switch s.what {
-		case "lead":
-			return o.leader == 0 && s.token > o.last, office{s.token, s.token}
-		case "change":
-			return o.leader == s.token, o
-		}
-		return o.leader == s.token, office{0, o.last}
-	},
-}
-
-// history is what candidates have done, and when.
-type history struct {
-	began time.Time
-	mu    sync.Mutex
-	ops   []porcupine.Operation
-}
-
-func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
-
-func (h *history) add(client int, s step, call, ret int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: s, Call: call, Return: ret})
-}
-
-func (h *history) check(s *trial.Storm) {
-	s.Helper()
-	switch porcupine.CheckOperationsTimeout(oneLeader, h.ops, time.Minute) {
-	case porcupine.Illegal:
-		s.Errorf("two have led at a time: %v", h.ops)
-	case porcupine.Unknown:
-		s.Logf("undecided: Porcupine does not get through %d steps", len(h.ops))
+func oneLeader(o office, s step) (bool, office) {
+	switch s.what {
+	case "lead":
+		return o.leader == 0 && s.token > o.last, office{s.token, s.token}
+	case "change":
+		return o.leader == s.token, o
 	}
+	return o.leader == s.token, office{0, o.last}
+}
+
+// history is what candidates have done.
+type history struct {
+	*trial.History[office, step]
+	terms atomic.Int64
+}
+
+func newHistory(s *trial.Storm) *history { return &history{History: trial.NewHistory(s, oneLeader)} }
+
+func (h *history) check() {
+	h.Helper()
+	h.Logf("%d terms", h.terms.Load())
+	h.Check("two have led at a time")
 }
 
 // term is what a leader does while it leads: a few changes. It has led until it released, or
 // was deposed. A candidate that is deposed runs again at once, during this function: so it
 // may have been elected, and deposed, at any time since it first ran.
-func (h *history) term(s *trial.Storm, i int, l tenant, change func() error, ran int64) {
-	h.add(i, step{"lead", l.Token()}, ran, h.now())
+func (h *history) term(i int, l tenant, change func() error, ran int64) {
+	h.terms.Add(1)
+	h.Add(i, step{"lead", l.Token()}, ran)
 	for range 3 {
-		call := h.now()
-		err := change()
-		if err == nil {
-			h.add(i, step{"change", l.Token()}, call, h.now())
-		} else if !trial.Passing(err) && !errors.Is(err, client.ErrNoNode) {
-			s.Errorf("guarded change = %v", err)
+		call := h.Now()
+		if h.Explain("guarded change", change(), client.ErrNoNode) {
+			h.Add(i, step{"change", l.Token()}, call)
 		}
 	}
-	call := h.now()
-	err := l.Release(s.Ctx)
-	if err != nil {
+	call := h.Now()
+	if err := l.Release(h.Ctx); err != nil {
 		call = ran
 		if !errors.Is(err, recipes.ErrLost) {
-			s.Errorf("release = %v", err)
+			h.Errorf("release = %v", err)
 		}
 	}
-	h.add(i, step{"end", l.Token()}, call, h.now())
+	h.Add(i, step{"end", l.Token()}, call)
 }
 
 // tenant is a Leadership or a Mastership.
@@ -101,17 +80,13 @@ type tenant interface {
 // are killed. There is one leader at a time, and when it is calm again there is one.
 func TestStormLatch(t *testing.T) {
 	trial.Storms(t, trial.Weather{Faults: 40, Renew: true}, func(s *trial.Storm) {
-		h := &history{began: time.Now()}
-		var terms atomic.Int64
+		h := newHistory(s)
 		var work sync.WaitGroup
-		storm, calm := context.WithCancel(s.Ctx)
-		go func() {
-			<-s.Calm
-			calm()
-		}()
+		storm, end := s.UntilCalm()
+		defer end()
 		latches := make([]*election.Latch, s.Clients())
 		for i := range latches {
-			ran := h.now()
+			ran := h.Now()
 			l := start(s, s.Client(i), "/leader", election.Options{})
 			latches[i] = l
 			work.Go(func() {
@@ -124,16 +99,14 @@ func TestStormLatch(t *testing.T) {
 						s.Errorf("await = %v", err)
 						return
 					}
-					terms.Add(1)
-					h.term(s, i, leadership, func() error {
+					h.term(i, leadership, func() error {
 						return trial.Write(s.Ctx, s.Client(i), leadership)
 					}, ran)
 				}
 			})
 		}
 		work.Wait()
-		s.Logf("%d terms", terms.Load())
-		h.check(s)
+		h.check()
 		for _, l := range latches { // each has its turn, whichever is the first
 			work.Go(func() {
 				leadership, err := l.Await(s.Ctx)
@@ -157,12 +130,11 @@ func TestStormLatch(t *testing.T) {
 // not guarded: so it counts only if the node is the master's own before and after it.
 func TestStormMaster(t *testing.T) {
 	trial.Storms(t, trial.Weather{Faults: 40, Renew: true}, func(s *trial.Storm) {
-		h := &history{began: time.Now()}
-		var terms atomic.Int64
+		h := newHistory(s)
 		var work sync.WaitGroup
 		for i := range s.Clients() {
 			work.Go(func() {
-				ran := h.now()
+				ran := h.Now()
 				r := ways[i%2].start(s, s.Client(i), "/master", "")
 				for {
 					select {
@@ -173,8 +145,7 @@ func TestStormMaster(t *testing.T) {
 						if change.State != election.Leading {
 							continue
 						}
-						terms.Add(1)
-						h.term(s, i, change.Mastership, func() error {
+						h.term(i, change.Mastership, func() error {
 							return stillMaster(s, s.Client(i), r.master, change.Mastership)
 						}, ran)
 						continue
@@ -188,15 +159,14 @@ func TestStormMaster(t *testing.T) {
 				}
 				for len(r.changes) > 0 { // a term that began after the storm
 					if change := <-r.changes; change.State == election.Leading {
-						h.add(i, step{"lead", change.Mastership.Token()}, ran, h.now())
-						h.add(i, step{"end", change.Mastership.Token()}, ran, h.now())
+						h.Add(i, step{"lead", change.Mastership.Token()}, ran)
+						h.Add(i, step{"end", change.Mastership.Token()}, ran)
 					}
 				}
 			})
 		}
 		work.Wait()
-		s.Logf("%d terms", terms.Load())
-		h.check(s)
+		h.check()
 		last := newMaster(s, s.Look, "/master", "last")
 		if err := last.Run(s.Ctx, func(context.Context, *election.Mastership) error { return nil }); err != nil {
 			s.Errorf("nobody is master after the storm: %v", err)

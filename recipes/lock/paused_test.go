@@ -106,13 +106,8 @@ func (p *pauses) write(c *client.Client, path string, token client.Zxid) {
 }
 
 func (p *pauses) explained(what string, err error, expected ...error) {
-	for _, e := range expected {
-		if errors.Is(err, e) {
-			return
-		}
-	}
-	if err != nil && p.Ctx.Err() == nil && !trial.Passing(err) {
-		p.Errorf("%s = %v", what, err)
+	if p.Ctx.Err() == nil {
+		p.Explain(what, err, expected...)
 	}
 }
 

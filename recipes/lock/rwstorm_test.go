@@ -1,14 +1,10 @@
 package lock_test
 
 import (
-	"errors"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/anishathalye/porcupine"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
@@ -42,54 +38,38 @@ func (h holders) holds(s rwStep) bool {
 
 // exclusion is what the lock promises: a writer is alone, in the order of the tokens;
 // only a holder can make a guarded write.
-var exclusion = porcupine.Model{
-	Init: func() any { return holders{} },
-	Step: func(state, input, _ any) (bool, any) {
-		h, s := state.(holders), input.(rwStep)
-		switch {
-		case s.what == "write":
-			return h.holds(s), h
-		case s.what == "share": // a read lock beside the write lock
-			ok := h.writer == s.who+1
-			h.readers |= 1 << s.who
-			return ok, h
-		case s.what == "unlock":
-			ok := h.holds(s)
-			if s.kind == lock.Write {
-				h.writer = 0
-			} else {
-				h.readers &^= 1 << s.who
-			}
-			return ok, h
-		case s.kind == lock.Read:
-			ok := h.writer == 0 && s.token > h.topW
-			h.readers |= 1 << s.who
-			h.top = max(h.top, s.token)
-			return ok, h
+func exclusion(h holders, s rwStep) (bool, holders) {
+	switch {
+	case s.what == "write":
+		return h.holds(s), h
+	case s.what == "share": // a read lock beside the write lock
+		ok := h.writer == s.who+1
+		h.readers |= 1 << s.who
+		return ok, h
+	case s.what == "unlock":
+		ok := h.holds(s)
+		if s.kind == lock.Write {
+			h.writer = 0
+		} else {
+			h.readers &^= 1 << s.who
 		}
-		ok := h.writer == 0 && h.readers == 0 && s.token > h.top
-		return ok, holders{writer: s.who + 1, top: s.token, topW: s.token}
-	},
+		return ok, h
+	case s.kind == lock.Read:
+		ok := h.writer == 0 && s.token > h.topW
+		h.readers |= 1 << s.who
+		h.top = max(h.top, s.token)
+		return ok, h
+	}
+	ok := h.writer == 0 && h.readers == 0 && s.token > h.top
+	return ok, holders{writer: s.who + 1, top: s.token, topW: s.token}
 }
 
-// history is what clients have done, and when.
+// rwHistory is what clients have done.
 type rwHistory struct {
-	*trial.Storm
-	began  time.Time
+	*trial.History[holders, rwStep]
 	revoke bool
 	lost   atomic.Int64
 	had    [2]atomic.Int64 // by kind
-
-	mu  sync.Mutex
-	ops []porcupine.Operation
-}
-
-func (h *rwHistory) now() int64 { return time.Since(h.began).Nanoseconds() }
-
-func (h *rwHistory) add(s rwStep, call, ret int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ops = append(h.ops, porcupine.Operation{ClientId: s.who, Input: s, Call: call, Return: ret})
 }
 
 // Clients read, write and downgrade while connections break, sessions end and leaders are
@@ -122,41 +102,33 @@ func TestStormOfRevocations(t *testing.T) {
 }
 
 func storm(s *trial.Storm, make func(c *client.Client, path string, o lock.RWOptions) (locker, error), revoke bool) {
-	h := &rwHistory{Storm: s, began: time.Now(), revoke: revoke}
-	var work sync.WaitGroup
-	for i := range s.Clients() {
-		rng := rand.New(rand.NewPCG(s.Seed, uint64(i)))
-		work.Go(func() {
-			for !s.Over() {
-				c := s.Client(i)
-				l, err := make(c, "/lock", lock.RWOptions{OnRevoke: func(*hold.Held, lock.Kind) bool { return i%2 == 0 }})
-				if err != nil {
-					s.Error(err)
-					return
-				}
-				if revoke && rng.IntN(3) == 0 {
-					h.takeAway(l, rng)
-				}
-				h.round(l, c, i, rng)
-			}
-		})
-	}
-	work.Wait()
+	h := &rwHistory{History: trial.NewHistory(s, exclusion), revoke: revoke}
+	s.Each(func(i int, rng *rand.Rand) {
+		c := s.Client(i)
+		l, err := make(c, "/lock", lock.RWOptions{OnRevoke: func(*hold.Held, lock.Kind) bool { return i%2 == 0 }})
+		if err != nil {
+			s.Error(err)
+			return
+		}
+		if revoke && rng.IntN(3) == 0 {
+			h.takeAway(l, rng)
+		}
+		h.round(l, c, i, rng)
+	})
 	s.Logf("%d read and %d write locks, of which %d were lost", h.had[lock.Read].Load(), h.had[lock.Write].Load(), h.lost.Load())
 	if h.had[lock.Read].Load() == 0 || h.had[lock.Write].Load() == 0 {
 		s.Error("nobody ever had the lock")
 	}
-	switch porcupine.CheckOperationsTimeout(exclusion, h.ops, time.Minute) {
-	case porcupine.Illegal:
-		s.Errorf("a writer was not alone: %v", h.ops)
-	case porcupine.Unknown:
-		s.Logf("undecided: Porcupine does not get through %d steps", len(h.ops))
-	}
+	h.Check("a writer was not alone")
 }
 
-// passing reports whether the storm explains the error.
-func (h *rwHistory) passing(err error) bool {
-	return trial.Passing(err) || h.revoke && (errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrNotHeld))
+// explain reports whether there was no error. A lock that others revoke may be lost.
+func (h *rwHistory) explain(what string, err error, expected ...error) bool {
+	h.Helper()
+	if h.revoke {
+		expected = append(expected, recipes.ErrLost, recipes.ErrNotHeld)
+	}
+	return h.Explain(what, err, expected...)
 }
 
 // takeAway revokes somebody's lock, or place in the line.
@@ -165,24 +137,19 @@ func (h *rwHistory) takeAway(l locker, rng *rand.Rand) {
 	if err == nil && len(all) > 0 {
 		_, err = l.Revoke(h.Ctx, all[rng.IntN(len(all))], time.Duration(rng.IntN(3))*time.Millisecond)
 	}
-	if err != nil && !trial.Passing(err) {
-		h.Errorf("revoke = %v", err)
-	}
+	h.Explain("revoke", err)
 }
 
 // round acquires the lock once, writes under it, and releases.
 func (h *rwHistory) round(l locker, c *client.Client, i int, rng *rand.Rand) {
 	s := rwStep{"lock", i, lock.Kind(rng.IntN(2)), 0}
-	call := h.now()
+	call := h.Now()
 	held, err := l.take(h.Ctx, s.kind, int32(rng.IntN(3)))
-	if err != nil {
-		if !h.passing(err) {
-			h.Errorf("lock = %v", err)
-		}
+	if !h.explain("lock", err) {
 		return
 	}
 	s.token = held.Token()
-	h.add(s, call, h.now())
+	h.Add(i, s, call)
 	h.had[s.kind].Add(1)
 	h.write(c, held, s)
 	if s.kind == lock.Write && rng.IntN(2) == 0 {
@@ -193,24 +160,21 @@ func (h *rwHistory) round(l locker, c *client.Client, i int, rng *rand.Rand) {
 
 // downgrade takes the read lock beside the write lock, which may be lost then.
 func (h *rwHistory) downgrade(l locker, c *client.Client, held *hold.Held, s rwStep) {
-	call := h.now()
+	call := h.Now()
 	read, err := l.take(held.Context(), lock.Read, 0)
 	if err != nil {
 		return
 	}
-	h.add(rwStep{"share", s.who, lock.Read, s.token}, call, h.now())
+	h.Add(s.who, rwStep{"share", s.who, lock.Read, s.token}, call)
 	h.write(c, read, rwStep{"write", s.who, lock.Read, s.token})
 	h.unlock(read, rwStep{"unlock", s.who, lock.Read, s.token}, call)
 }
 
 func (h *rwHistory) write(c *client.Client, held *hold.Held, s rwStep) {
 	s.what = "write"
-	call := h.now()
-	err := trial.Write(h.Ctx, c, held)
-	if err == nil {
-		h.add(s, call, h.now())
-	} else if !h.passing(err) && !errors.Is(err, client.ErrNoNode) {
-		h.Errorf("guarded write = %v", err)
+	call := h.Now()
+	if h.explain("guarded write", trial.Write(h.Ctx, c, held), client.ErrNoNode) {
+		h.Add(s.who, s, call)
 	}
 }
 
@@ -218,16 +182,13 @@ func (h *rwHistory) write(c *client.Client, held *hold.Held, s rwStep) {
 // one that others revoke, if the connection breaks: see Held.Release.
 func (h *rwHistory) unlock(held *hold.Held, s rwStep, asked int64) {
 	s.what = "unlock"
-	call := h.now()
-	err := held.Release(h.Ctx)
-	if err != nil || h.revoke {
+	call := h.Now()
+	released := h.explain("release", held.Release(h.Ctx))
+	if !released {
+		h.lost.Add(1)
+	}
+	if !released || h.revoke {
 		call = asked
 	}
-	if err != nil {
-		h.lost.Add(1)
-		if !h.passing(err) {
-			h.Errorf("release = %v", err)
-		}
-	}
-	h.add(s, call, h.now())
+	h.Add(s.who, s, call)
 }

@@ -3,7 +3,7 @@ package naming_test
 import (
 	"errors"
 	"fmt"
-	"sync"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
@@ -74,18 +74,12 @@ func bindAs(w *trial.World, look *naming.Names, name, value string) {
 func TestStorm(t *testing.T) {
 	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {
 		const names = 3
-		var work sync.WaitGroup
 		binds := make([]int, s.Clients())
-		for i := range s.Clients() {
-			work.Go(func() {
-				for n := 0; !s.Over(); n++ {
-					if bindOnce(s, i, fmt.Sprintf("pool/%d", n%names), fmt.Sprintf("%d-%d", i, n)) {
-						binds[i]++
-					}
-				}
-			})
-		}
-		work.Wait()
+		s.Each(func(i int, rng *rand.Rand) {
+			if bindOnce(s, i, fmt.Sprintf("pool/%d", rng.IntN(names)), fmt.Sprintf("%d-%d", i, rng.Uint64())) {
+				binds[i]++
+			}
+		})
 		s.Logf("bound %d", binds)
 	})
 }
@@ -94,12 +88,7 @@ func TestStorm(t *testing.T) {
 func bindOnce(s *trial.Storm, i int, name, value string) (bound bool) {
 	c := s.Client(i)
 	names, id := open(s.T, c), session(c)
-	err := names.BindEphemeral(s.Ctx, name, []byte(value))
-	switch {
-	case errors.Is(err, naming.ErrBound), err != nil && trial.Passing(err):
-		return false
-	case err != nil:
-		s.Errorf("bind = %v", err)
+	if !s.Explain("bind", names.BindEphemeral(s.Ctx, name, []byte(value)), naming.ErrBound) {
 		return false
 	}
 	// As long as the session lives, no other client can bind the name or change the binding.
@@ -107,12 +96,8 @@ func bindOnce(s *trial.Storm, i int, name, value string) (bound bool) {
 	if err == nil && (string(b.Value) != value || b.Owner != id) {
 		s.Errorf("%s was bound to %s by session %v, but is %+v", name, value, id, b)
 	}
-	if err != nil && !trial.Passing(err) {
-		s.Errorf("resolve of a name that is bound = %v", err)
-	}
-	if err := names.Unbind(s.Ctx, name, 0); err != nil && !trial.Passing(err) {
-		s.Errorf("unbind of a name that is bound = %v", err)
-	}
+	s.Explain("resolve of a name that is bound", err)
+	s.Explain("unbind of a name that is bound", names.Unbind(s.Ctx, name, 0))
 	return true
 }
 

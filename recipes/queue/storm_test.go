@@ -201,9 +201,7 @@ func (m *member[Q]) close() {
 	if m.c == nil {
 		return
 	}
-	if err := m.q.Close(m.s.Ctx); err != nil && !trial.Passing(err) {
-		m.s.Errorf("close: %v", err)
-	}
+	m.s.Explain("close", m.q.Close(m.s.Ctx))
 }
 
 // work has each client of a storm do something again and again until it is over. do

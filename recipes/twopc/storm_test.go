@@ -94,10 +94,7 @@ func (st *stormy) transaction(c *client.Client) *twopc.Transaction {
 
 // note records the decision that a call returned, and reports whether there was one.
 func (st *stormy) note(d twopc.Decision, err error) bool {
-	if err != nil {
-		if !trial.Passing(err) {
-			st.Errorf("%s: %v", st.path, err)
-		}
+	if !st.Explain(st.path, err) {
 		return false
 	}
 	st.mu.Lock()

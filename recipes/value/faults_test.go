@@ -3,6 +3,7 @@ package value_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -190,23 +191,16 @@ func TestStormPlain(t *testing.T) { storm(t, false) }
 func storm(t *testing.T, exact bool) {
 	trial.Storms(t, trial.Weather{Seeds: 2}, func(s *trial.Storm) {
 		l := new(ledger)
-		var work sync.WaitGroup
-		for i := range s.Clients() {
-			work.Go(func() {
-				for n := 0; !s.Over(); {
-					v := open(s.T, s.Client(i), exact)
-					for err := error(nil); err == nil && !s.Over(); n++ {
-						err = l.append(s.Ctx, v, fmt.Sprintf("%d-%d", i, n))
-						if err != nil && !trial.Passing(err) && !client.IsAmbiguous(err) {
-							s.Errorf("update = %v", err)
-							return
-						}
-					}
-					v.Close(s.Ctx)
+		s.Each(func(i int, rng *rand.Rand) {
+			v := open(s.T, s.Client(i), exact)
+			defer v.Close(s.Ctx)
+			for err := error(nil); err == nil && !s.Over(); {
+				err = l.append(s.Ctx, v, fmt.Sprintf("%d-%d", i, rng.Uint64()))
+				if !client.IsAmbiguous(err) {
+					s.Explain("update", err)
 				}
-			})
-		}
-		work.Wait()
+			}
+		})
 		l.check(s.T, ending(s.T, s.Ctx, s.Look))
 		s.Logf("done %d, in doubt %d, not done %d", len(l.done), len(l.maybe), len(l.never))
 		if len(l.done) == 0 {

@@ -2,6 +2,7 @@ package trial_test
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -87,24 +88,17 @@ func TestStorms(t *testing.T) {
 	var sessions, losses atomic.Int64
 	group(t, func(t *testing.T) {
 		trial.Storms(t, trial.Weather{Seeds: 2, Faults: 20}, func(s *trial.Storm) {
-			var work sync.WaitGroup
-			for i := range s.Clients() {
-				work.Go(func() {
-					for !s.Over() {
-						_, err := s.Client(i).WithRetry(nil).Get(s.Ctx, "/")
-						switch {
-						case errors.Is(err, client.ErrSessionExpired):
-							sessions.Add(1)
-						case errors.Is(err, client.ErrConnectionLoss):
-							losses.Add(1)
-						case err != nil:
-							s.Errorf("get = %v", err)
-							return
-						}
-					}
-				})
-			}
-			work.Wait()
+			s.Each(func(i int, _ *rand.Rand) {
+				_, err := s.Client(i).WithRetry(nil).Get(s.Ctx, "/")
+				switch {
+				case errors.Is(err, client.ErrSessionExpired):
+					sessions.Add(1)
+				case errors.Is(err, client.ErrConnectionLoss):
+					losses.Add(1)
+				case err != nil:
+					s.Errorf("get = %v", err)
+				}
+			})
 		})
 	})
 	if sessions.Load() == 0 || losses.Load() == 0 {
