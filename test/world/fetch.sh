@@ -12,7 +12,7 @@
 #	                  SOURCE is programs/NAME
 #
 # The directory stays in the user's cache, under a name that changes when one of these files does.
-# What declares and runs the program (program, run.sh, known*) is not part of it.
+# What declares and runs the program (program, run.sh, known, *.list, *.py) does not change it.
 set -eu
 SOURCE=$(cd "$(dirname "$0")" && pwd)/programs/$1
 export SOURCE
@@ -25,7 +25,7 @@ locked npm SHA256SUMS
 locked package.json package-lock.json
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/zkd-world
-sum=$(cd "$SOURCE" && find . -type f ! -name program ! -name run.sh ! -name 'known*' | LC_ALL=C sort | xargs -r cat | sha256sum | cut -c1-12)
+sum=$(cd "$SOURCE" && find . -type f ! -name program ! -name run.sh ! -name known ! -name '*.list' ! -name '*.py' | LC_ALL=C sort | xargs -r cat | sha256sum | cut -c1-12)
 home=$cache/$1-$sum
 if [ ! -e "$home" ]; then
 	mkdir -p "$cache"
