@@ -1,0 +1,79 @@
+package zkd.suite;
+
+import java.io.File;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/** One process of zkd. The variable ZKD names the program, and the property zkd.logs a directory for what it prints. */
+final class Zkd {
+    private static final long STOP_SECONDS = 30;
+
+    private final Process process;
+    private final int port;
+    private final Thread atExit;
+
+    Zkd(Path file, int port) throws IOException {
+        this.port = port;
+        List<String> command = new ArrayList<>(List.of(System.getenv("ZKD")));
+        Settings.of(file).forEach((key, value) -> {
+            command.add("--set");
+            command.add(key + "=" + value);
+        });
+        command.add(file.toString());
+        File log = new File(System.getProperty("zkd.logs"), port + ".log");
+        process = new ProcessBuilder(command)
+                .redirectErrorStream(true)
+                .redirectOutput(ProcessBuilder.Redirect.appendTo(log))
+                .start();
+        atExit = new Thread(process::destroyForcibly);
+        Runtime.getRuntime().addShutdownHook(atExit);
+    }
+
+    void await() throws InterruptedException {
+        process.waitFor();
+    }
+
+    boolean runs() {
+        return process.isAlive();
+    }
+
+    /** Stops the process as an operator does. */
+    void stop() {
+        process.destroy();
+        try {
+            if (!process.waitFor(STOP_SECONDS, TimeUnit.SECONDS)) {
+                process.destroyForcibly().waitFor();
+            }
+        } catch (InterruptedException e) {
+            process.destroyForcibly();
+            Thread.currentThread().interrupt();
+        }
+        Runtime.getRuntime().removeShutdownHook(atExit);
+    }
+
+    /** leader, follower, observer, standalone, read-only; or "" if the server does not serve. */
+    String mode() {
+        if (!process.isAlive()) {
+            return "";
+        }
+        try (Socket socket = new Socket()) {
+            socket.connect(new InetSocketAddress("127.0.0.1", port), 2000);
+            socket.setSoTimeout(2000);
+            socket.getOutputStream().write("srvr".getBytes(StandardCharsets.US_ASCII));
+            for (String line : new String(socket.getInputStream().readAllBytes(), StandardCharsets.US_ASCII).split("\n")) {
+                if (line.startsWith("Mode: ")) {
+                    return line.substring("Mode: ".length()).trim();
+                }
+            }
+        } catch (IOException e) {
+            // it does not serve
+        }
+        return "";
+    }
+}

@@ -1,0 +1,35 @@
+# Each class of classes.list in a JVM of its own, since many of them set what is global; two at a time, on ports of their own.
+one() {
+	class=$1
+	agent=""
+	[ "$ON" = zkd ] && agent="-javaagent:$PROGRAM/agent.jar"
+	mkdir -p "work/$class" logs/"$class"
+	# shellcheck disable=SC2086 # nothing, or one flag
+	timeout "${CLASS_LIMIT:-300}" java $agent -Xmx700m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
+		-Dbuild.test.dir="$PWD/work/$class" -Dzkd.logs="$PWD/logs/$class" -Dzkd.silent="$FROM/silent.list" \
+		-Dtest.junit.threads=8 -Dzookeeper.junit.threadid=$((SLOT + 1)) \
+		-Dzookeeper.4lw.commands.whitelist='*' -Dzookeeper.admin.enableServer=false \
+		-Dzookeeper.DigestAuthenticationProvider.superDigest='super:D/InIHSb7yEEbrWz8b9l71RjZJU=' \
+		-Djunit.jupiter.extensions.autodetection.enabled=true \
+		-Djunit.jupiter.execution.timeout.testable.method.default=120s -Djunit.jupiter.execution.timeout.lifecycle.method.default=120s \
+		-cp "$PROGRAM/lib/*:$PROGRAM/agent.jar" org.junit.platform.console.ConsoleLauncher \
+		--details=none --disable-banner --disable-ansi-colors --reports-dir "reports/$class" -c "org.apache.zookeeper.$class" >"logs/$class.txt" 2>&1
+	rm -rf "work/$class"
+	report="reports/$class/TEST-junit-jupiter.xml"
+	if [ -s "$report" ]; then
+		mv "$report" "$REPORTS/$class.xml"
+	else
+		echo "<testsuite><testcase classname=\"$class\" name=\"ended\"><error/></testcase></testsuite>" >"$REPORTS/$class.xml"
+	fi
+	echo "$class"
+}
+
+if [ $# -gt 0 ]; then
+	one "$1"
+elif [ "$NOTHING" = yes ]; then
+	SLOT=0
+	one test.CreateTest
+else
+	printf '%s\n' ${ONLY:-$(grep -v '^#' "$FROM/classes.list")} | xargs -n 1 -P "${WORKERS:-2}" --process-slot-var=SLOT sh "$FROM/run.sh"
+fi
+true
