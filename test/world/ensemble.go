@@ -51,6 +51,7 @@ DigestAuthenticationProvider.superDigest=` + superDigest + "\n"
 type server struct {
 	id   int
 	addr string
+	tls  string // the address with TLS
 	line string // server.N=... of zoo.cfg
 	dir  string
 	argv []string
@@ -78,24 +79,20 @@ func (e *ensemble) used() string {
 	return fmt.Sprintf("%.1f s of CPU, at most %d MiB each", cpu.Seconds(), rss>>20)
 }
 
-// newEnsemble prepares servers below dir, and starts none.
-func (t tools) newEnsemble(kind, dir string, n int, lines []string) (*ensemble, error) {
-	ports, free, err := freeport.Reserve(3 * (n + 1))
+// newEnsemble prepares the servers of a program below dir, and starts none.
+func (t tools) newEnsemble(ctx context.Context, kind, dir string, p *program) (*ensemble, error) {
+	n := p.servers
+	ports, free, err := freeport.Reserve(4 * (n + 1))
 	if err != nil {
 		return nil, err
 	}
 	e := &ensemble{free: free}
 	var known strings.Builder
 	for id := 1; id <= n+1; id++ {
-		p := ports[3*(id-1):]
-		s := &server{id: id, addr: fmt.Sprintf("127.0.0.1:%d", p[0]), dir: filepath.Join(dir, fmt.Sprint("server", id))}
-		s.line = fmt.Sprintf("server.%d=127.0.0.1:%d:%d:participant;%s", id, p[1], p[2], s.addr)
-		file := filepath.Join(s.dir, "zoo.cfg")
-		s.argv = []string{t.zkd, file}
-		if kind == apache {
-			s.argv = []string{"java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
-				"-cp", filepath.Join(t.apache, "lib", "*"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file}
-		}
+		own := ports[4*(id-1):]
+		s := &server{id: id, addr: loopback(own[0]), tls: loopback(own[3]), dir: filepath.Join(dir, fmt.Sprint("server", id))}
+		s.line = fmt.Sprintf("server.%d=127.0.0.1:%d:%d:participant;%s", id, own[1], own[2], s.addr)
+		s.argv = t.argv(kind, dir, filepath.Join(s.dir, "zoo.cfg"), p.secure)
 		fmt.Fprintln(&known, s.line)
 		if id > n {
 			e.spare = s
@@ -103,20 +100,41 @@ func (t tools) newEnsemble(kind, dir string, n int, lines []string) (*ensemble, 
 			e.members = append(e.members, s)
 		}
 	}
+	if p.secure {
+		err = makeKeys(ctx, filepath.Join(dir, keys))
+	}
 	first, _, _ := strings.Cut(known.String(), e.spare.line)
 	for _, s := range e.members {
-		err = errors.Join(err, s.prepare(first, lines))
+		err = errors.Join(err, s.prepare(first, p))
 	}
-	return e, errors.Join(err, e.spare.prepare(known.String(), lines))
+	return e, errors.Join(err, e.spare.prepare(known.String(), p))
+}
+
+func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
+// argv is the command of a server with this file.
+func (t tools) argv(kind, dir, file string, secure bool) []string {
+	if kind == zkd {
+		return []string{t.zkd, file}
+	}
+	argv := []string{"java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"}
+	if secure {
+		argv = append(argv, "-Djava.security.auth.login.config="+filepath.Join(dir, keys, loginFile))
+	}
+	return append(argv, "-cp", filepath.Join(t.apache, "lib", "*"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
 }
 
 // prepare writes the files that a server is started with. It has the members of the list.
-func (s *server) prepare(list string, lines []string) error {
+func (s *server) prepare(list string, p *program) error {
 	data := filepath.Join(s.dir, "data")
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
 	}
 	text := fmt.Sprintf(config, data) + list
+	lines := p.lines
+	if p.secure {
+		lines = slices.Concat(lines, secureLines(filepath.Join(filepath.Dir(s.dir), keys), s.tls))
+	}
 	for _, line := range lines {
 		text += line + "\n"
 	}
@@ -257,9 +275,18 @@ func (e *ensemble) with(mode string) (*server, error) {
 
 // addresses is how clients name the ensemble.
 func (e *ensemble) addresses() string {
+	return e.list(func(s *server) string { return s.addr })
+}
+
+// secureAddresses is how clients with TLS name it.
+func (e *ensemble) secureAddresses() string {
+	return e.list(func(s *server) string { return s.tls })
+}
+
+func (e *ensemble) list(address func(*server) string) string {
 	var list []string
 	for _, s := range e.members {
-		list = append(list, s.addr)
+		list = append(list, address(s))
 	}
 	return strings.Join(list, ",")
 }

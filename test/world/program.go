@@ -26,6 +26,7 @@ type program struct {
 	limit   time.Duration // for the whole run
 	nothing time.Duration // for the run on no server
 	lines   []string      // of zoo.cfg
+	secure  bool          // the servers have a port with TLS, too, and take logins
 	holds   []condition   // at the end
 	known   []known
 }
@@ -105,6 +106,8 @@ func (p *program) set(key, value string) (err error) {
 		p.limit, err = time.ParseDuration(value)
 	case "nothing":
 		p.nothing, err = time.ParseDuration(value)
+	case "secure":
+		p.secure, err = strconv.ParseBool(value)
 	case "setting":
 		p.lines = append(p.lines, value)
 	case "holds":

@@ -94,7 +94,7 @@ func (t tools) onServers(ctx context.Context, o *outcome, p *program, dir, home 
 	r := &run{program: p, kind: o.kind, dir: dir, env: t.environment(o.kind, home)}
 	var e *ensemble
 	if p.servers > 0 {
-		if e, err = t.newEnsemble(o.kind, filepath.Join(dir, "servers"), p.servers, p.lines); err != nil {
+		if e, err = t.newEnsemble(ctx, o.kind, filepath.Join(dir, "servers"), p); err != nil {
 			return err
 		}
 		defer func() {
@@ -105,6 +105,9 @@ func (t tools) onServers(ctx context.Context, o *outcome, p *program, dir, home 
 			return err
 		}
 		r.env = append(r.env, "ZK_SERVERS="+e.addresses())
+		if p.secure {
+			r.env = append(r.env, "ZK_TLS_SERVERS="+e.secureAddresses(), "KEYS="+filepath.Join(dir, "servers", keys))
+		}
 	}
 	if err := r.start(ctx); err != nil {
 		return err
