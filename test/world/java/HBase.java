@@ -43,12 +43,12 @@ final class HBase extends World {
 			regions[i] = part("region", i);
 		}
 		connection = ConnectionFactory.createConnection(conf);
-		await("an active master and two region servers", 300, () -> {
+		await("an active master and two region servers", () -> {
 			try (var admin = connection.getAdmin()) {
 				return admin.getClusterMetrics().getLiveServerMetrics().size() == 2;
 			}
 		});
-		await("the table", 120, () -> {
+		await("the table", () -> {
 			create("rows", true);
 			return true;
 		});
@@ -56,7 +56,7 @@ final class HBase extends World {
 		creating = new Thread(this::createTables);
 		putting.start();
 		creating.start();
-		await("first rows", 120, () -> count() > 100);
+		await("first rows", () -> count() > 100);
 	}
 
 	private Process part(String role, int i) throws Exception {
@@ -199,14 +199,14 @@ final class HBase extends World {
 
 	@Override
 	void settle() throws Exception {
-		await("a master, a backup and two region servers", 240, () -> {
+		await("a master, a backup and two region servers", () -> {
 			try (var admin = connection.getAdmin()) {
 				var m = admin.getClusterMetrics();
 				return m.getLiveServerMetrics().size() == 2 && m.getBackupMasterNames().size() == 1 && m.getRegionStatesInTransition().isEmpty();
 			}
 		});
 		int was = count();
-		await("new rows", 120, () -> count() > was + 50);
+		await("new rows", () -> count() > was + 50);
 	}
 
 	@Override

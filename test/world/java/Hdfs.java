@@ -1,3 +1,4 @@
+import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -76,7 +77,7 @@ final class Hdfs extends World {
 		c.set("dfs.namenode.safemode.extension", "0");
 		c.set("hadoop.tmp.dir", dir.resolve("tmp").toString());
 		c.set("ha.health-monitor.rpc-timeout.ms", "60000");
-		try (var out = java.nio.file.Files.newOutputStream(dir.resolve("site" + node + ".xml"))) {
+		try (var out = Files.newOutputStream(dir.resolve("site" + node + ".xml"))) {
 			c.writeXml(out);
 		}
 		var full = new HdfsConfiguration();
@@ -90,7 +91,8 @@ final class Hdfs extends World {
 
 	@Override
 	void start() throws Exception {
-		java.nio.file.Files.createDirectories(dir.resolve("edits"));
+		Files.createDirectories(dir.resolve("edits"));
+		Files.createDirectories(dir.resolve("classes/webapps/hdfs")); // its pages, which its jars do not have
 		for (int i = 0; i < 2; i++) {
 			rpc[i] = port();
 			http[i] = port();
@@ -103,15 +105,15 @@ final class Hdfs extends World {
 		check(format.waitFor() == 0, "formatZK: " + format.exitValue());
 		names[0] = part("name0", "name", 0);
 		controllers[0] = part("zkfc0", "zkfc", 0);
-		await("an active name node", 240, () -> state(0) == HAServiceState.ACTIVE);
+		await("an active name node", () -> state(0) == HAServiceState.ACTIVE);
 		part("standby", "standby", 1).waitFor();
 		names[1] = part("name1", "name", 1);
 		controllers[1] = part("zkfc1", "zkfc", 1);
-		await("a standby", 240, () -> state(1) == HAServiceState.STANDBY);
+		await("a standby", () -> state(1) == HAServiceState.STANDBY);
 		fs = FileSystem.get(conf);
 		making = new Thread(this::make);
 		making.start();
-		await("first directories", 120, () -> acknowledged.size() > 100);
+		await("first directories", () -> acknowledged.size() > 100);
 	}
 
 	private HAServiceState state(int i) throws Exception {
@@ -149,12 +151,12 @@ final class Hdfs extends World {
 	void kill() throws Exception {
 		int i = active();
 		names[i].destroyForcibly().waitFor();
-		await("a failover", 240, () -> state(1 - i) == HAServiceState.ACTIVE);
+		await("a failover", () -> state(1 - i) == HAServiceState.ACTIVE);
 		names[i] = part("name" + i, "name", i);
 		settle();
 		int k = active();
 		controllers[k].destroyForcibly().waitFor();
-		await("a failover", 240, () -> state(1 - k) == HAServiceState.ACTIVE);
+		await("a failover", () -> state(1 - k) == HAServiceState.ACTIVE);
 		controllers[k] = part("zkfc" + k, "zkfc", k);
 	}
 
@@ -166,12 +168,12 @@ final class Hdfs extends World {
 
 	@Override
 	void settle() throws Exception {
-		await("an active and a standby name node", 300, () -> Set.of(state(0), state(1)).equals(Set.of(HAServiceState.ACTIVE, HAServiceState.STANDBY)));
+		await("an active and a standby name node", () -> Set.of(state(0), state(1)).equals(Set.of(HAServiceState.ACTIVE, HAServiceState.STANDBY)));
 		int now = active();
 		failovers += now == active ? 0 : 1;
 		active = now;
 		int was = acknowledged.size();
-		await("new directories", 120, () -> acknowledged.size() > was + 50);
+		await("new directories", () -> acknowledged.size() > was + 50);
 	}
 
 	@Override

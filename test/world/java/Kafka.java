@@ -58,14 +58,14 @@ final class Kafka extends World {
 			brokers[i] = broker(i);
 		}
 		admin = Admin.create(Map.of("bootstrap.servers", servers(open), "default.api.timeout.ms", "60000", "request.timeout.ms", "20000"));
-		await("three brokers", 300, () -> admin.describeCluster().nodes().get().size() == BROKERS);
+		await("three brokers", () -> admin.describeCluster().nodes().get().size() == BROKERS);
 		admin.createTopics(List.of(new NewTopic("records", 6, (short) 3))).all().get();
 		user("alice");
 		allow("alice");
 		producing = thread("producer", this::produce);
 		thread("consumer", this::consume);
 		creating = thread("topics", this::createTopics);
-		await("first records", 120, () -> size(seen) > 100);
+		await("first records", () -> size(seen) > 100);
 	}
 
 	private Process broker(int i) throws Exception {
@@ -229,12 +229,12 @@ final class Kafka extends World {
 
 	@Override
 	void settle() throws Exception {
-		await("three brokers", 300, () -> admin.describeCluster().nodes().get().size() == BROKERS);
-		await("all replicas in sync", 300, () -> admin.describeTopics(List.of("records")).allTopicNames().get().get("records").partitions()
+		await("three brokers", () -> admin.describeCluster().nodes().get().size() == BROKERS);
+		await("all replicas in sync", () -> admin.describeTopics(List.of("records")).allTopicNames().get().get("records").partitions()
 				.stream().allMatch(p -> p.isr().size() == BROKERS));
 		int was = size(acknowledged);
-		await("new records", 60, () -> size(acknowledged) > was + 50);
-		await("each acknowledged record is read", 120, () -> missing().isEmpty());
+		await("new records", () -> size(acknowledged) > was + 50);
+		await("each acknowledged record is read", () -> missing().isEmpty());
 	}
 
 	private List<String> unlisted() throws Exception {
@@ -248,7 +248,7 @@ final class Kafka extends World {
 		working = false;
 		producing.join();
 		creating.join();
-		await("each acknowledged record is read", 120, () -> missing().isEmpty());
+		await("each acknowledged record is read", () -> missing().isEmpty());
 		reading = false;
 		var lost = unlisted();
 		int late = lost.size();

@@ -38,7 +38,7 @@ final class Ledgers extends World {
 		metadata = "zk+hierarchical://" + SERVERS.replace(',', ';') + "/ledgers";
 		var server = new ServerConfiguration();
 		server.setMetadataServiceUri(metadata);
-		await("the layout of the ledgers", 120, () -> org.apache.bookkeeper.client.BookKeeperAdmin.format(server, false, true));
+		await("the layout of the ledgers", () -> org.apache.bookkeeper.client.BookKeeperAdmin.format(server, false, true));
 		for (int i = 0; i < BOOKIES; i++) {
 			ports[i] = port();
 			bookies[i] = bookie(i);
@@ -46,7 +46,7 @@ final class Ledgers extends World {
 		client = BookKeeper.newBuilder(new ClientConfiguration().setMetadataServiceUri(metadata).setZkTimeout(18_000)).build();
 		writing = new Thread(this::write);
 		writing.start();
-		await("first entries", 300, () -> entries.get() > 100);
+		await("first entries", () -> entries.get() > 100);
 	}
 
 	private Process bookie(int i) throws Exception {
@@ -110,13 +110,13 @@ final class Ledgers extends World {
 	@Override
 	void settle() throws Exception {
 		var config = new ClientConfiguration().setMetadataServiceUri(metadata);
-		await("three bookies", 300, () -> {
+		await("three bookies", () -> {
 			try (var admin = new org.apache.bookkeeper.client.BookKeeperAdmin(config)) {
 				return admin.getAvailableBookies().size() == BOOKIES;
 			}
 		});
 		long was = entries.get();
-		await("new entries", 120, () -> entries.get() > was + 50);
+		await("new entries", () -> entries.get() > was + 50);
 	}
 
 	@Override

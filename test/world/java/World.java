@@ -22,8 +22,7 @@ abstract class World {
 	static final String SERVERS = System.getenv("ZK_SERVERS");
 	/** The servers' ports with TLS and the directory of the keys, if it is declared `secure`. */
 	static final String TLS_SERVERS = System.getenv("ZK_TLS_SERVERS"), KEYS = System.getenv("KEYS");
-	private static final boolean NOTHING = "yes".equals(System.getenv("NOTHING"));
-	private static final int NOTHING_SECONDS = 20;
+	private static final int PATIENCE = "yes".equals(System.getenv("NOTHING")) ? 20 : 600; // seconds
 
 	private static final PrintStream out = System.out;
 
@@ -103,12 +102,9 @@ abstract class World {
 		}
 	}
 
-	/** Asks until the answer is yes. After the time it throws why it was not. */
-	static void await(String what, int seconds, Callable<Boolean> yes) throws Exception {
-		if (NOTHING) {
-			seconds = NOTHING_SECONDS;
-		}
-		long end = System.nanoTime() + seconds * 1_000_000_000L;
+	/** Asks until the answer is yes. If that takes too long it throws why it was not. */
+	static void await(String what, Callable<Boolean> yes) throws Exception {
+		long end = System.nanoTime() + PATIENCE * 1_000_000_000L;
 		Exception last = null;
 		while (System.nanoTime() < end) {
 			try {
@@ -123,7 +119,7 @@ abstract class World {
 			}
 			Thread.sleep(200);
 		}
-		throw new Exception("not within " + seconds + " s: " + what, last);
+		throw new Exception("not within " + PATIENCE + " s: " + what, last);
 	}
 
 	static int port() throws IOException {

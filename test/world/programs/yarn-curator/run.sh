@@ -1,0 +1,1 @@
+JAVA_OPTIONS=-Dcurator=true exec sh "$FROM/../../java/run.sh" Yarn
