@@ -63,16 +63,22 @@ type server struct {
 
 // ensemble is servers of one kind on loopback. The last of them, a spare one, is not a member at first.
 type ensemble struct {
+	kind    string
+	tools   tools
+	program *program
+	dir     string
 	members []*server
 	spare   *server
-	free    func() // the ports
+	gone    []*server // whose place others have taken
+	moves   int       // from one kind to the other
+	free    func()    // the ports
 }
 
 // used says what the servers have used, after their end.
 func (e *ensemble) used() string {
 	var cpu time.Duration
 	var rss int64
-	for _, s := range e.members {
+	for _, s := range slices.Concat(e.members, e.gone) {
 		cpu += s.cpu
 		rss = max(rss, s.rss)
 	}
@@ -86,7 +92,7 @@ func (t tools) newEnsemble(ctx context.Context, kind, dir string, p *program) (*
 	if err != nil {
 		return nil, err
 	}
-	e := &ensemble{free: free}
+	e := &ensemble{kind: kind, tools: t, program: p, dir: dir, free: free}
 	var known strings.Builder
 	for id := 1; id <= n+1; id++ {
 		own := ports[4*(id-1):]
@@ -126,7 +132,7 @@ func (t tools) argv(kind, dir, file string, secure bool) []string {
 
 // prepare writes the files that a server is started with. It has the members of the list.
 func (s *server) prepare(list string, p *program) error {
-	data := filepath.Join(s.dir, "data")
+	data := s.data()
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
 	}
@@ -142,6 +148,8 @@ func (s *server) prepare(list string, p *program) error {
 		os.WriteFile(filepath.Join(data, "myid"), fmt.Appendf(nil, "%d\n", s.id), 0o644),
 		os.WriteFile(filepath.Join(s.dir, "zoo.cfg"), []byte(text), 0o644))
 }
+
+func (s *server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *server) start() error {
 	if err := s.removeUnbegunLogs(); err != nil {
@@ -169,7 +177,7 @@ func (s *server) start() error {
 // one does not start with it.
 func (s *server) removeUnbegunLogs() error {
 	const header = 16
-	logs, err := filepath.Glob(filepath.Join(s.dir, "data", "version-2", "log.*"))
+	logs, err := filepath.Glob(filepath.Join(s.data(), "version-2", "log.*"))
 	for _, log := range logs {
 		if info, statErr := os.Stat(log); statErr == nil && info.Size() < header {
 			err = errors.Join(err, os.Remove(log))

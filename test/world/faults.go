@@ -27,6 +27,7 @@ var faults = []fault{
 	{"quorum", "no quorum for 5 s", loseQuorum},
 	{"rolling", "rolling restart", restartEach},
 	{"member", "member added and removed", addAndRemove},
+	{"move", "moved to the other kind of servers", move},
 	{"own", "a part of the program killed", nothingToServers}, // the program does it
 }
 

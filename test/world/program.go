@@ -19,6 +19,7 @@ type program struct {
 	version string
 	group   string // the table that it is in
 	what    string // what it does, for the table
+	jars    string // the program whose fetched directory it uses
 	servers int    // of the ensemble that it is run on; 0: it starts its own
 	faults  []string
 	settles bool          // it says after each fault when all of it works again
@@ -46,7 +47,7 @@ func readPrograms(dir string) ([]*program, error) {
 
 func readProgram(dir string) (*program, error) {
 	p := &program{
-		name: filepath.Base(dir), dir: dir, servers: 3,
+		name: filepath.Base(dir), dir: dir, jars: filepath.Base(dir), servers: 3,
 		pause: 10 * time.Second, limit: 30 * time.Minute, nothing: 2 * time.Minute,
 	}
 	file := filepath.Join(dir, "program")
@@ -94,6 +95,8 @@ func (p *program) set(key, value string) (err error) {
 		p.group = value
 	case "what":
 		p.what = value
+	case "jars":
+		p.jars = value
 	case "servers":
 		p.servers, err = strconv.Atoi(value)
 	case "faults":

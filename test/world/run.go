@@ -27,7 +27,7 @@ func (t tools) judge(ctx context.Context, p *program, kind string) *outcome {
 	for _, name := range p.faults {
 		o.faults = append(o.faults, faultOf(name).title)
 	}
-	home, err := fetch(ctx, p.name)
+	home, err := fetch(ctx, p.jars)
 	if err != nil {
 		o.verdict = err.Error()
 		return o
