@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,6 +21,12 @@ func adoptOrphans() error {
 		return fmt.Errorf("prctl: %w", err)
 	}
 	return nil
+}
+
+// endWithChildren has the end of a command's context end its whole group.
+func endWithChildren(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
 // killDescendants ends all processes that descend from this one, whatever groups and sessions they

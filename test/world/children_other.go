@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"os"
+	"os/exec"
 )
 
 func adoptOrphans() error {
@@ -13,4 +14,8 @@ func adoptOrphans() error {
 
 func maxRSS(*os.ProcessState) int64 { return 0 }
 
+func endWithChildren(*exec.Cmd) {}
+
 func killDescendants() int { return 0 }
+
+func descendants() []int { return nil }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -156,47 +155,58 @@ func (r *run) start(ctx context.Context) error {
 	r.ctx, r.said, r.ended = ctx, make(chan string, 16), make(chan struct{})
 	r.cmd = exec.CommandContext(ctx, "sh", filepath.Join(from, "run.sh"))
 	r.cmd.Dir = work
-	r.cmd.WaitDelay = stopTimeout // what it started may hold its output
+	endWithChildren(r.cmd)
+	r.cmd.WaitDelay = stopTimeout // what it started in other groups may hold its output
 	r.cmd.Env = append(append(os.Environ(), "FROM="+from, "REPORTS="+filepath.Join(r.dir, "reports"),
 		"TMPDIR="+filepath.Join(work, "tmp"), "HOME="+work), r.env...)
-	r.cmd.Stderr = out
-	pipe, err := r.cmd.StdoutPipe()
-	if err == nil {
-		r.stdin, err = r.cmd.StdinPipe()
-	}
-	if err == nil {
+	lines := &lineWriter{to: out, each: r.hear}
+	r.cmd.Stdout, r.cmd.Stderr = lines, out
+	if r.stdin, err = r.cmd.StdinPipe(); err == nil {
 		err = r.cmd.Start()
 	}
 	if err != nil {
 		out.Close()
 		return err
 	}
-	go r.follow(pipe, out)
+	go func() {
+		defer close(r.ended)
+		defer out.Close()
+		r.err = r.cmd.Wait()
+		r.hear(lines.rest)
+	}()
 	return nil
 }
 
-// follow reads what the program prints until it ends.
-func (r *run) follow(from io.Reader, out *os.File) {
-	defer close(r.ended)
-	defer out.Close()
-	lines := bufio.NewReader(from)
-	for {
-		line, err := lines.ReadString('\n')
-		out.WriteString(line)
-		if line = strings.TrimSpace(line); line != "" {
-			r.last = line
-		}
-		if line == ready || line == settled {
-			select {
-			case r.said <- line:
-			default: // one too many
-			}
-		}
-		if err != nil {
-			break
+// hear takes a line of the program's output.
+func (r *run) hear(line string) {
+	if line = strings.TrimSpace(line); line != "" {
+		r.last = line
+	}
+	if line == ready || line == settled {
+		select {
+		case r.said <- line:
+		default: // one too many
 		}
 	}
-	r.err = r.cmd.Wait()
+}
+
+// lineWriter calls each for every whole line that is written to it.
+type lineWriter struct {
+	to   io.Writer
+	each func(string)
+	rest string // what has no end yet
+}
+
+func (w *lineWriter) Write(b []byte) (int, error) {
+	w.rest += string(b)
+	for {
+		line, rest, ok := strings.Cut(w.rest, "\n")
+		if !ok {
+			return w.to.Write(b)
+		}
+		w.each(line)
+		w.rest = rest
+	}
 }
 
 // inflict does what is declared to the servers, and tells the program: a line "begin FAULT", and

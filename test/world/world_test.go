@@ -166,6 +166,19 @@ func TestOnNothing(t *testing.T) {
 	}
 }
 
+// A program that does not end is ended, with the processes that it started.
+func TestLimit(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "run.sh"), "(sleep 100000; echo acknowledged=1) & wait\n")
+	p := &program{dir: dir, nothing: 50 * time.Millisecond}
+	if err := (tools{}).onNothing(context.Background(), p, zkd, t.TempDir(), ""); err != nil {
+		t.Error(err)
+	}
+	if left := descendants(); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
 // An outcome comes back from its file as it was, and makes the cell of the table; that of another version does not.
 func TestOutcome(t *testing.T) {
 	dir := t.TempDir()

@@ -1,0 +1,8 @@
+# kazoo starts its servers as "java ... QuorumPeerMain zoo.cfg".
+[ "$ON" = apache ] || PATH=$FROM/shim:$PATH
+export PATH ZKD PYTHONPATH="$PROGRAM/python" PYTHONDONTWRITEBYTECODE=1
+export ZOOKEEPER_VERSION=3.9.5 ZOOKEEPER_CLASSPATH="$APACHE/lib/*" ZOOKEEPER_PORT_OFFSET=${PORT:-20000}
+tests=$PROGRAM/python/kazoo/tests
+[ "$NOTHING" = yes ] && tests=$tests/test_counter.py
+python3 -m pytest -p no:cacheprovider -q --tb=short --timeout=180 --junitxml="$REPORTS/kazoo.xml" "$tests"
+[ $? -le 1 ] # 1: some tests failed, which the report says
