@@ -110,7 +110,7 @@ func readLimited(r io.Reader, name string) ([]byte, error) {
 type loader struct {
 	read     func(path string) ([]byte, error)
 	c        *Config
-	dir      directory
+	dir      directory           // made by keys
 	name     string              // of the main file
 	set      map[string]property // the last property set, by the name of its row
 	around   surroundings
@@ -134,7 +134,16 @@ type unprotected struct {
 
 func newLoader(read func(string) ([]byte, error)) *loader {
 	c := &Config{MyID: -1}
-	return &loader{read: read, c: c, dir: newDirectory(keyTable(c)), set: make(map[string]property), flags: make(map[string]property)}
+	return &loader{read: read, c: c, set: make(map[string]property), flags: make(map[string]property)}
+}
+
+// keys returns the table of keys. It is large, and lists of members, which servers read often, do not
+// need it.
+func (l *loader) keys() directory {
+	if l.dir.byName == nil {
+		l.dir = newDirectory(keyTable(l.c))
+	}
+	return l.dir
 }
 
 func (l *loader) load(text []byte, name string, on []Setting) (*Config, []Warning, error) {
@@ -184,7 +193,7 @@ func (l *loader) fail(p property, format string, args ...any) {
 // row returns the name under which a property is stored: that of its row in the table, or
 // its own if the row is that of several keys or there is none.
 func (l *loader) row(p property) (Key, string, bool) {
-	k, known := l.dir.find(p.key)
+	k, known := l.keys().find(p.key)
 	if !known || strings.HasSuffix(k.Name, "*") {
 		return k, strings.TrimPrefix(p.key, "zookeeper."), known
 	}
@@ -219,7 +228,7 @@ func (l *loader) given(key string) bool {
 }
 
 func (l *loader) defaults() {
-	for _, k := range l.dir.keys {
+	for _, k := range l.keys().keys {
 		if k.Default != "" && k.value.set != nil && !k.value.set(k.Default) {
 			panic(fmt.Sprintf("config: default %q of %s is not %s", k.Default, k.Name, k.value.allowed))
 		}
@@ -257,7 +266,7 @@ func (l *loader) withoutEffect(k Key, p property) {
 	switch requested := k.requestsFeature(p.value); {
 	case requested && k.Protects:
 		reason := k.Doc
-		if near, _ := l.dir.nearest(p.key); strings.HasSuffix(k.Name, "*") && near != "" {
+		if near, _ := l.keys().nearest(p.key); strings.HasSuffix(k.Name, "*") && near != "" {
 			reason += "; did you mean " + near + "?"
 		}
 		l.unprotected = append(l.unprotected, unprotected{p, reason})
@@ -301,7 +310,7 @@ func (l *loader) assignOne(k Key, p property) {
 }
 
 func (l *loader) unknown(p property) {
-	near, k := l.dir.nearest(p.key)
+	near, k := l.keys().nearest(p.key)
 	switch {
 	case near == "":
 		l.warn(p, "is not a key that zkd knows")
