@@ -40,15 +40,18 @@ const (
 	ErrThrottled               = jute.ErrThrottledOp
 )
 
-// ErrDiskFull means that the server refuses writes because its disk is full: the operation
-// was not done, and can succeed once there is room again. It is a use of ErrNotReadOnly,
-// which zkd returns in this case although it is not read-only.
-var ErrDiskFull error = diskFullError{}
+// ErrNoRoom means that the server refuses writes that need room, because a disk, or the memory of
+// a server, is full: the operation was not done, and can succeed once there is room again. Deletes are
+// taken, and if it is the memory, sets of shorter data. It is a use of ErrNotReadOnly, which errors.Is
+// finds in it.
+var ErrNoRoom error = noRoomError{}
 
-type diskFullError struct{}
+type noRoomError struct{}
 
-func (diskFullError) Error() string { return "the server refuses writes: its disk is full" }
-func (diskFullError) Unwrap() error { return ErrNotReadOnly }
+func (noRoomError) Error() string {
+	return "the server refuses writes that need room: a disk or the memory is full"
+}
+func (noRoomError) Unwrap() error { return ErrNotReadOnly }
 
 // Error describes the failure of an operation.
 type Error struct {

@@ -559,9 +559,9 @@ func TestLastZxid(t *testing.T) {
 	})
 }
 
-// TestDiskFull: the code by which a read-only server refuses writes means, from one
-// that is not read-only, that its disk is full.
-func TestDiskFull(t *testing.T) {
+// TestNoRoom: the code by which a read-only server refuses writes means, from one
+// that is not read-only, that a disk or its memory is full.
+func TestNoRoom(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newFakeNet(t)
@@ -572,11 +572,11 @@ func TestDiskFull(t *testing.T) {
 			f := c.Async().Set("/a", nil, AnyVersion)
 			conn.refuse(conn.expect(jute.OpSetData), 1, ErrNotReadOnly)
 			_, err := f.Wait(bg)
-			text := "setData /a: the server refuses writes: its disk is full"
+			text := "setData /a: the server refuses writes that need room: a disk or the memory is full"
 			if readOnly {
 				text = "setData /a: server is read-only"
 			}
-			if !errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrDiskFull) == readOnly || err.Error() != text {
+			if !errors.Is(err, ErrNotReadOnly) || errors.Is(err, ErrNoRoom) == readOnly || err.Error() != text {
 				t.Errorf("read-only %v: %v, want %s", readOnly, err, text)
 			}
 			if IsAmbiguous(err) || IsRetryable(err) {

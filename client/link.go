@@ -350,7 +350,7 @@ func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
 		e.Err, e.Cause, e.Ambiguous = ErrMarshalling, err, isChange(k.op)
 		broken = fmt.Errorf("reply to %v: %w", k.op, err)
 	case h.Err == ErrNotReadOnly && !s.readOnly():
-		e.Err = ErrDiskFull
+		e.Err = ErrNoRoom
 	case h.Err == ErrMarshalling && (k.op == jute.OpGetChildren || k.op == jute.OpGetChildren2):
 		e.Cause = errManyChildren
 	}

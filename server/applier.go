@@ -99,6 +99,7 @@ func (a *applier) run(ctx context.Context) {
 			var err error
 			if n > 0 {
 				err = a.applySome(rest[:n], n < len(rest) && rest[n].Kind <= replica.OrderBarrier)
+				a.snapshots.await(ctx)
 			} else {
 				n = 1
 				a.handover.working.Store(int64(a.now()))
@@ -178,6 +179,7 @@ func (a *applier) replay(ctx context.Context, upTo jute.Zxid) error {
 				return err
 			}
 			a.metrics.Replayed.Add(int64(len(orders)))
+			a.snapshots.await(ctx)
 			if a.state.Tree.LastZxid() >= upTo || len(orders) == 0 || a.awaitsSnapshot() {
 				return nil
 			}

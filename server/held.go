@@ -52,6 +52,25 @@ var defaultLimits = limits{
 	turn:      16 << 10,
 }
 
+// limitsWithin returns the limits of a process that may use this much memory; 0 is any amount.
+func limitsWithin(memory int64) limits {
+	l := defaultLimits
+	if memory <= 0 {
+		return l
+	}
+	share := max(memory/32, 1<<20)
+	l.cache = int(min(int64(l.cache), share/4))
+	for _, field := range []*int64{&l.requests, &l.replies, &l.waiting, &l.proposals, &l.backlog, &l.log} {
+		*field = min(*field, share)
+	}
+	return l
+}
+
+// sum bounds what all of these take together.
+func (l *limits) sum() int64 {
+	return 2*int64(l.cache) + l.requests + l.replies + l.waiting + l.proposals + l.backlog + l.log
+}
+
 // part identifies a kind of work in progress that a server holds in memory.
 type part int
 

@@ -31,6 +31,7 @@ type housekeeper struct {
 	ids       *session.IDs
 	tracker   *session.Tracker
 	disk      *disk
+	memory    *memory
 	snapshots *snapshotter
 	clients   *clients.Clients
 	transport *transport.Transport // nil without an ensemble
@@ -53,6 +54,7 @@ func (h *housekeeper) run() {
 			h.postponeExpiry(now - last)
 			last = now
 			h.watchDisk()
+			h.memory.update()
 			h.watchVoters(now)
 			if !looked && h.serving() {
 				looked = true

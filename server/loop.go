@@ -147,6 +147,14 @@ func (l *loop) tick() {
 	}
 }
 
+// showRoom publishes how much memory the tree may take.
+func (l *loop) showRoom() {
+	room, of := l.replica.Room()
+	l.standing.treeRoom.Store(room)
+	l.standing.treeRoomOf.Store(int32(of.Number()))
+	l.standing.treeFull.Store(l.replica.OutOfRoom())
+}
+
 // reportTouches tells the leader which sessions were heard of since the last report.
 // Package replica explains the purpose.
 func (l *loop) reportTouches(now int64) {
@@ -331,6 +339,7 @@ func (l *loop) count() {
 		l.metrics.ThrottledOps.Add(now.Throttled - l.counted.Throttled)
 		l.metrics.DigestMismatches.Add(now.DigestMismatches - l.counted.DigestMismatches)
 		l.metrics.Demoted.Add(now.Demoted - l.counted.Demoted)
+		l.metrics.OutOfRoom.Add(now.OutOfRoom - l.counted.OutOfRoom)
 		l.metrics.Promoted.Add(now.Promoted - l.counted.Promoted)
 		l.counted = now
 	}

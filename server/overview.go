@@ -1,9 +1,7 @@
 package server
 
 import (
-	"math"
-	"runtime/debug"
-	"runtime/metrics"
+	"fmt"
 	"slices"
 	"time"
 
@@ -38,6 +36,7 @@ type overview struct {
 	tracker     *session.Tracker
 	schemes     *auth.Schemes
 	disk        *disk
+	memory      *memory
 	logWriter   *logWriter
 	snapshots   *snapshotter
 	submissions *base.Queue[replica.Submission]
@@ -84,13 +83,15 @@ func (o *overview) read() *show.View {
 	}
 	o.clients.Show(v)
 	o.state.RLock()
-	v.Tree = o.state.Tree.Stats()
+	v.Tree, v.TreeMemory = o.state.Tree.Stats(), o.state.Tree.Memory()
 	v.Sessions = o.state.Tree.NumSessions()
 	o.state.RUnlock()
 	v.OpenFiles, v.MaxFiles = base.FileDescriptors()
 	division := base.DivideDescriptors(v.MaxFiles, len(o.cfg.Members.Servers))
 	v.FilesForClients, v.FilesForHTTP, v.FilesForOwn = division.Clients, division.HTTP, division.Own
-	v.MemoryLive, v.MemoryLimit = memory()
+	v.MemoryLive, v.MemoryLimit, v.MemoryShort = o.memory.live.Load(), o.memory.limit, o.memory.short.Load()
+	v.TreeRoom, v.TreeFull, v.Memory = o.standing.treeRoom.Load(), o.standing.treeFull.Load(), o.memoryRemark()
+	v.MemoryPercent = o.memory.percent(v.TreeMemory, v.TreeRoom)
 	if peers := o.standing.peers.Load(); peers != nil && v.Role.Role == zab.Leading {
 		v.Peers = *peers
 	}
@@ -103,17 +104,6 @@ func (o *overview) read() *show.View {
 		}
 	}
 	return v
-}
-
-// memory returns what the last garbage collection has left, and the limit of the process's memory, 0 for
-// none.
-func memory() (live, limit int64) {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	if limit = debug.SetMemoryLimit(-1); limit == math.MaxInt64 {
-		limit = 0
-	}
-	return int64(sample[0].Value.Uint64()), limit
 }
 
 // joiners returns the servers that a leader brings up to date.
@@ -183,6 +173,28 @@ func (o *overview) diskRemark() string {
 		return "full on too many servers for a quorum: the server refuses writes"
 	}
 	return ""
+}
+
+// memoryRemark returns the remark on memory that operators are shown, "" if all is well.
+func (o *overview) memoryRemark() string {
+	switch {
+	case o.memory.short.Load():
+		return "short: writes that need more are refused on all servers"
+	case o.standing.treeFull.Load():
+		return fmt.Sprintf("full: the tree may not grow, by the memory of server %d: writes that need more are refused", o.standing.treeRoomOf.Load())
+	}
+	return ""
+}
+
+// remarks returns what operators should know of a server that serves.
+func (o *overview) remarks() (list []string) {
+	if text := o.diskRemark(); text != "" {
+		list = append(list, "the disk is "+text)
+	}
+	if text := o.memoryRemark(); text != "" {
+		list = append(list, "the memory is "+text)
+	}
+	return list
 }
 
 // quotas returns the quotas of each namespace.

@@ -30,7 +30,7 @@ import (
 
 func (s *Server) newClients(tls *secure.TLS, b clients.Backend) *clients.Clients {
 	changes := s.changes
-	if s.cfg.FeedHistory == 0 {
+	if s.feedHistory() == 0 {
 		changes = nil
 	}
 	most := 0
@@ -144,6 +144,7 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered, following *follow
 		Limits:       s.limits.replica(),
 		State:        applierState{&s.state},
 		Disk:         s.disk,
+		Room:         s.memory.room,
 		Tracker:      s.tracker,
 		Backlog:      &s.handover.backlog,
 		NewOrigin:    func() uint64 { return uint64(s.ids.Next(nil)) },
@@ -193,6 +194,7 @@ func newHousekeeper(s *Server) *housekeeper {
 		ids:       s.ids,
 		tracker:   s.tracker,
 		disk:      s.disk,
+		memory:    s.memory,
 		snapshots: s.snapshots,
 		clients:   s.clients,
 		transport: s.transport,
@@ -222,6 +224,7 @@ func newOverview(s *Server, missing *missingVoters, following *following, client
 		tracker:     s.tracker,
 		schemes:     s.identities.Schemes,
 		disk:        s.disk,
+		memory:      s.memory,
 		logWriter:   s.logWriter,
 		snapshots:   s.snapshots,
 		submissions: s.submissions,
@@ -275,7 +278,7 @@ func (s *Server) pages() *pages.Server {
 		Peers:       s.standing.peers.Load,
 		Requests:    s.standing.forwarded,
 		IdleSince:   s.service.IdleSince,
-		DiskRemark:  s.overview.diskRemark,
+		Remarks:     s.overview.remarks,
 		Ping:        func(done chan<- struct{}) { s.events.Put(peerEvent{kind: evPing, done: done}) },
 		Working:     func() time.Duration { return time.Duration(s.handover.working.Load()) },
 		Stopping:    s.life.Stopping(),
@@ -345,7 +348,9 @@ func newSnapshotter(s *Server, found *data.Recovered) *snapshotter {
 		askFor:    func() { s.handover.orders.Put(replica.Order{Kind: replica.OrderFreeze}) },
 		store:     found.Store,
 		views:     make(chan frozen, 1),
+		most:      s.memory.retained(),
 		idle:      make(chan struct{}, 1),
+		ended:     make(chan struct{}, 1),
 		tight:     make(chan struct{}, 1),
 		reloaded:  make(chan struct{}, 1),
 		bytes:     s.logWriter.Stats().SinceSnapRef,

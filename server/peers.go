@@ -54,6 +54,8 @@ func (l *loop) handle(ev *peerEvent) {
 	case evDigest:
 		l.replica.Digest(ev.zxid, ev.digest)
 	case evExpire:
+		l.replica.WatchRoom()
+		l.showRoom()
 		l.replica.Expire(ev.at)
 	case evTransfer:
 		core.Transfer()

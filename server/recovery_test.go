@@ -79,7 +79,7 @@ func TestASnapshotOfAReplacedHistoryIsNotKept(t *testing.T) {
 		s.connect(t).create("/a", "")
 		sn := s.snapshots
 		s.state.Lock()
-		view := frozen{s.state.Tree.Freeze(), new(zab.State).Append(nil), sn.installs.Load()}
+		view := newFrozen(s.state.Tree, new(zab.State), sn.installs.Load())
 		s.state.Unlock()
 		defer func() {
 			s.state.Lock()
@@ -88,7 +88,7 @@ func TestASnapshotOfAReplacedHistoryIsNotKept(t *testing.T) {
 		}()
 		before, _ := sn.Last()
 		sn.replacing()
-		ref, err := sn.write(t.Context(), view)
+		ref, err := sn.write(view)
 		if !errors.Is(err, errReplaced) {
 			t.Errorf("got %v, want %v", err, errReplaced)
 		}

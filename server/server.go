@@ -48,6 +48,9 @@ type Options struct {
 	// Registerer has the metrics from Start to Close; nil means none. Servers that share
 	// one need labels to tell them apart: see prometheus.WrapRegistererWith.
 	Registerer prometheus.Registerer
+	// MemoryLimit is how much memory the process may use, in bytes; 0 means that it has no bound. The tree
+	// grows to a part of it.
+	MemoryLimit int64
 	// FS holds the log and the snapshots; nil means the operating system's.
 	FS vfs.FS
 	// Version is the text that srvr and envi show after "Zookeeper version: ".
@@ -105,6 +108,7 @@ type Server struct {
 
 	state    state.State
 	disk     *disk
+	memory   *memory
 	words    *words.Words
 	rules    *peerRules
 	overview *overview // set by the start

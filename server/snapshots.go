@@ -56,10 +56,13 @@ type snapshotter struct {
 
 	reloaded chan struct{} // has a token when the live configuration has changed
 
+	most int64 // bytes that may be kept for the snapshot that is being written; 0 for any number
+
 	// Owned by the applier.
-	txns  int   // since the last snapshot
-	bytes int64 // of their log records
-	next  int   // txns at which the next one is due
+	last  frozen // the newest view
+	txns  int    // since the last snapshot
+	bytes int64  // of their log records
+	next  int    // txns at which the next one is due
 
 	// mu is held while a reference is made durable: a reference to a snapshot of the
 	// history must not follow one that has replaced the history.
@@ -81,9 +84,9 @@ type snapshotter struct {
 	// forRoom says that the next snapshot is to make room on a full disk: all before it goes.
 	forRoom atomic.Bool
 
-	// idle has a token while no snapshot is being written.
-	idle chan struct{}
-	size atomic.Int64 // bytes of the last snapshot, 0 if there is none
+	// idle has a token while no snapshot is being written, and ended one when one has ended.
+	idle, ended chan struct{}
+	size        atomic.Int64 // bytes of the last snapshot, 0 if there is none
 	// The last ones failed, and the error of the last one.
 	fails   base.Since
 	failure atomic.Pointer[string]
@@ -94,6 +97,14 @@ type frozen struct {
 	*datatree.View
 	ensemble []byte // the ensemble's state at the same zxid
 	installs int64
+	ctx      context.Context // ends when the view is given up
+	giveUp   context.CancelCauseFunc
+}
+
+func newFrozen(tree *datatree.Tree, ensemble *zab.State, installs int64) frozen {
+	f := frozen{View: tree.Freeze(), ensemble: ensemble.Append(nil), installs: installs}
+	f.ctx, f.giveUp = context.WithCancelCause(context.Background())
+	return f
 }
 
 // schedule picks the number of transactions after which the next snapshot is due. It is
@@ -127,7 +138,44 @@ func (sn *snapshotter) freeze(ensemble *zab.State) {
 	}
 	sn.txns, sn.bytes = 0, 0
 	sn.schedule()
-	sn.views <- frozen{sn.state.Tree.Freeze(), ensemble.Append(nil), sn.installs.Load()}
+	sn.last = newFrozen(sn.state.Tree, ensemble, sn.installs.Load())
+	sn.views <- sn.last
+}
+
+var errKeepsTooMuch = errors.New("too much was changed while it was written, for the memory that there is")
+
+// snapshotPatience is how long changes wait for a snapshot.
+const snapshotPatience = 3 * time.Second
+
+// await waits for the snapshot that is being written if too much is kept for it: former versions of all that
+// was changed meanwhile. If it does not end in time it is given up. The applier calls it, between two changes.
+func (sn *snapshotter) await(ctx context.Context) {
+	if !sn.keepsTooMuch() {
+		return
+	}
+	timer := time.NewTimer(snapshotPatience)
+	defer timer.Stop()
+	for sn.keepsTooMuch() {
+		select {
+		case <-sn.ended:
+		case <-timer.C:
+			sn.last.giveUp(errKeepsTooMuch) // before it is closed: what is written then is not used
+			sn.state.Lock()
+			sn.last.Close()
+			sn.state.Unlock()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (sn *snapshotter) keepsTooMuch() bool {
+	if sn.most == 0 {
+		return false
+	}
+	sn.state.RLock()
+	defer sn.state.RUnlock()
+	return sn.state.Tree.Retained() > sn.most
 }
 
 // due reports whether enough has happened for a snapshot.
@@ -165,12 +213,16 @@ func (sn *snapshotter) run(ctx context.Context) {
 // snapshot is tried in time.
 func (sn *snapshotter) take(ctx context.Context, view frozen) {
 	start, forRoom := sn.now(), sn.forRoom.Swap(false) && sn.disk.Full()
+	stopped := context.AfterFunc(ctx, func() { view.giveUp(context.Cause(ctx)) })
 	defer func() {
+		stopped()
+		view.giveUp(nil)
 		sn.state.Lock()
 		view.Close()
 		sn.state.Unlock()
+		base.Notify(sn.ended)
 	}()
-	ref, err := sn.write(ctx, view)
+	ref, err := sn.write(view)
 	if err == nil && forRoom { // soon there is nothing else to start from
 		_, err = sn.store.Verify(ctx, data.StoreRef(ref))
 	}
@@ -198,10 +250,13 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 
 // write writes the view's rows into a file and makes the reference to it durable in the
 // log. Only then the snapshot counts.
-func (sn *snapshotter) write(ctx context.Context, view frozen) (wal.SnapRef, error) {
-	ref, err := data.WriteSnapshot(ctx, sn.store, sn.state, view.View, view.ensemble, &sn.ident)
+func (sn *snapshotter) write(view frozen) (wal.SnapRef, error) {
+	ref, err := data.WriteSnapshot(view.ctx, sn.store, sn.state, view.View, view.ensemble, &sn.ident)
 	if err != nil {
 		return ref, err
+	}
+	if err := context.Cause(view.ctx); err != nil { // the view may have ended before its last row
+		return ref, errors.Join(err, sn.store.Remove(ref.Name))
 	}
 	err = sn.refer(ref, view)
 	if errors.Is(err, errReplaced) { // after another error the reference may be in the log

@@ -20,6 +20,11 @@ type standing struct {
 
 	requests   [zab.Zero + 1]atomic.Uint64 // by server: what it has forwarded to this one
 	quorumFull atomic.Bool                 // of a leader: the voters whose disks have room are not a quorum
+	// Of a leader: writes that need more memory are refused. Of any server: how much the trees of all members
+	// may take, as far as it knows, and the member that can't hold more.
+	treeFull   atomic.Bool
+	treeRoom   atomic.Int64
+	treeRoomOf atomic.Int32
 	held       held
 }
 

@@ -51,7 +51,7 @@ func New(opts Options) (*Server, error) {
 		identities:  ids,
 		opts:        opts,
 		id:          standaloneID,
-		limits:      defaultLimits,
+		limits:      limitsWithin(opts.MemoryLimit),
 		submissions: base.NewQueue((*replica.Submission).Size),
 		events:      base.NewQueue((*peerEvent).size),
 		handover:    newHandover(),
@@ -63,6 +63,7 @@ func New(opts Options) (*Server, error) {
 		Changed: s.tellSettings,
 	})
 	s.life = base.NewLife(s.failed)
+	s.memory = newMemory(opts.MemoryLimit, s.log, s.now)
 	s.disk = &disk{cfg: cfg, log: s.log, now: s.now, fail: s.life.Fail}
 	if cfg.Replicated() {
 		s.id = zab.SIDOf(uint8(cfg.MyID))
@@ -122,7 +123,7 @@ func (s *Server) recoverAndServe(ctx context.Context) error {
 	boot := random64()
 	s.dirs = data.New(data.Options{Config: s.cfg, FS: s.opts.FS, Logger: s.log, Registerer: s.registry, Boot: boot,
 		AcceptLossAfter: s.opts.AcceptLossAfter, SetAside: s.opts.SetDataAside})
-	s.changes = feed.New(int(s.cfg.FeedHistory), 0)
+	s.changes = feed.New(s.feedHistory(), 0)
 	if !s.ensemble() {
 		s.changes.Alone()
 	}
@@ -139,6 +140,15 @@ func (s *Server) recoverAndServe(ctx context.Context) error {
 	}
 	s.mu.started = true
 	return s.open()
+}
+
+// feedHistory returns how many bytes of the latest changes are kept for feeds.
+func (s *Server) feedHistory() int {
+	n := s.cfg.FeedHistory
+	if s.memory.limit > 0 {
+		n = min(n, s.memory.limit/32)
+	}
+	return int(n)
 }
 
 // open registers the metrics and opens the ports for clients.

@@ -18,6 +18,7 @@ func (o *overview) troubles() (t show.Troubles) {
 	stats := o.logWriter.Stats()
 	t.FsyncPending, t.LogLacks = stats.Pending, stats.Lacks
 	t.DiskFull = o.disk.full.Lasts(now)
+	t.MemoryShort = o.memory.shortFor.Lasts(now)
 	t.SnapshotsFail = o.snapshots.fails.Lasts(now)
 	if text := o.snapshots.failure.Load(); text != nil && t.SnapshotsFail > 0 {
 		t.SnapshotError = *text

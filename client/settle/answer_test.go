@@ -11,7 +11,7 @@ import (
 
 func TestAnswers(t *testing.T) {
 	for err, want := range map[error]bool{
-		client.ErrNoNode: true, client.ErrNotReadOnly: true, client.ErrDiskFull: true, client.ErrNodeExists: true,
+		client.ErrNoNode: true, client.ErrNotReadOnly: true, client.ErrNoRoom: true, client.ErrNodeExists: true,
 		client.ErrConnectionLoss: false, client.ErrThrottled: false, client.ErrSessionExpired: false,
 		client.ErrClosed: false, client.ErrAuthFailed: false, context.Canceled: false,
 	} {

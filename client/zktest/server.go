@@ -82,7 +82,7 @@ func (s *Server) Kill() { s.t().Helper(); s.node.kill() }
 func (s *Server) Restart() { s.t().Helper(); s.node.stop(); s.node.start() }
 
 // FillDisk fills the disk of the server, or makes room on it again. It returns when the server
-// has noticed: with a full disk it refuses writes other than deletes, with client.ErrDiskFull.
+// has noticed: with a full disk it refuses writes other than deletes, with client.ErrNoRoom.
 func (s *Server) FillDisk(full bool) { s.t().Helper(); s.node.fillDisk(full) }
 
 func (s *Server) t() testing.TB { return s.hub.t }

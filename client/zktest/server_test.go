@@ -159,7 +159,7 @@ func TestFillDisk(t *testing.T) {
 	mustCreate(t, c, "/b", client.Persistent)
 	s.FillDisk(true)
 	for name, c := range map[string]*client.Client{"/a": c, "/b": s.Client(t)} {
-		if _, err := c.Create(deadline(t), "/new", nil, client.CreateOptions{}); !errors.Is(err, client.ErrDiskFull) {
+		if _, err := c.Create(deadline(t), "/new", nil, client.CreateOptions{}); !errors.Is(err, client.ErrNoRoom) {
 			t.Errorf("create = %v", err)
 		}
 		if err := c.Delete(deadline(t), name, client.AnyVersion); err != nil {

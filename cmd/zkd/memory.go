@@ -28,9 +28,9 @@ const (
 
 // limitMemory sets the collector's limit below that of the process, if there is one: near it the
 // collector works more, before the kernel ends the process. GOMEMLIMIT in the environment stays as it is.
-func limitMemory() memoryLimit {
+func limitMemory(configured int64) memoryLimit {
 	env := os.Getenv("GOMEMLIMIT")
-	limit := chosenLimit(env, debug.SetMemoryLimit(-1), readText)
+	limit := chosenLimit(configured, env, debug.SetMemoryLimit(-1), readText)
 	if env == "" && limit.bytes > 0 {
 		debug.SetMemoryLimit(limit.soft())
 	}

@@ -20,7 +20,7 @@ const groupChild = "ZKD_TEST_GROUP_CHILD"
 func TestLimitOfARealGroup(t *testing.T) {
 	if os.Getenv(groupChild) != "" {
 		io.ReadAll(os.Stdin) // until it is in the group
-		l := limitMemory()
+		l := limitMemory(0)
 		fmt.Println("limit", l.bytes, l.source)
 		return
 	}

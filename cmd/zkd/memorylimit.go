@@ -12,7 +12,7 @@ import (
 // memoryLimit is the memory that the process may use.
 type memoryLimit struct {
 	bytes  int64  // 0 for no limit
-	source string // a file, or GOMEMLIMIT
+	source string // a file, a key, or GOMEMLIMIT
 }
 
 // soft returns the limit for the collector, which counts what Go has. The rest is for the kernel's
@@ -115,15 +115,34 @@ func cgroupMounts(text, kind, controller string) (list []cgroupMount) {
 // hasWord reports whether a list with commas has a word.
 func hasWord(list, word string) bool { return strings.Contains(","+list+",", ","+word+",") }
 
-// chosenLimit returns the memory limit of the process: GOMEMLIMIT, which Go has read already, or else that
-// of its control groups.
-func chosenLimit(env string, current int64, read func(name string) (string, error)) memoryLimit {
+// chosenLimit returns the memory limit of the process: the configured one, if that is not 0; GOMEMLIMIT, which
+// Go has read already; that of its control groups; or the memory of the machine.
+func chosenLimit(configured int64, env string, current int64, read func(name string) (string, error)) memoryLimit {
 	switch {
-	case env == "":
-		bytes, source := cgroupLimit(memoryController, read)
+	case configured > 0:
+		return memoryLimit{configured, "zkd.memoryLimit"}
+	case configured < 0, env != "" && current == math.MaxInt64: // off
+		return memoryLimit{}
+	case env != "":
+		return memoryLimit{current, "GOMEMLIMIT"}
+	}
+	if bytes, source := cgroupLimit(memoryController, read); bytes > 0 {
 		return memoryLimit{bytes, source}
-	case current == math.MaxInt64: // off
+	}
+	return machineLimit(read)
+}
+
+// machineLimit returns the memory of the machine.
+func machineLimit(read func(name string) (string, error)) memoryLimit {
+	const file = "/proc/meminfo"
+	text, err := read(file)
+	if err != nil {
 		return memoryLimit{}
 	}
-	return memoryLimit{current, "GOMEMLIMIT"}
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "MemTotal:" && f[2] == "kB" {
+			return memoryLimit{limitOf(f[1]) * 1024, file}
+		}
+	}
+	return memoryLimit{}
 }

@@ -64,7 +64,7 @@ func TestMemoryLimit(t *testing.T) {
 				if env == "64MiB" {
 					current = 64 * mib
 				}
-				if got := chosenLimit(env, current, read); got != want {
+				if got := chosenLimit(0, env, current, read); got != want {
 					t.Errorf("with GOMEMLIMIT=%s: %+v, want %+v", env, got, want)
 				}
 			}

@@ -297,7 +297,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 			}
 		}()
 	}
-	limit := limitMemory()
+	limit := limitMemory(cfg.MemoryLimit)
 	logStart(log, cfg, limit)
 	signals := handleSignals(log, lines)
 	defer signals.stop()
@@ -315,6 +315,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	registerLog(reg, lines)
 	s, err := server.New(server.Options{
 		Config:          cfg,
+		MemoryLimit:     limit.bytes,
 		Logger:          log,
 		Registerer:      reg,
 		Version:         zooKeeperVersion(),

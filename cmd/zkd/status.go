@@ -246,6 +246,9 @@ func remarks(views []servers.View) (notes []string) {
 		if v.Disk != "" {
 			notes = append(notes, fmt.Sprintf("%s: the disk is %s", v.Server, v.Disk))
 		}
+		if v.Memory != "" {
+			notes = append(notes, fmt.Sprintf("%s: the memory is %s", v.Server, v.Memory))
+		}
 	}
 	return notes
 }

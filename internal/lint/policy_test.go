@@ -41,7 +41,7 @@ const ours = `
 	server/limits:     jute
 	server/fair:       none
 	server/feed:       jute internal/mutant internal/steps server/datatree server/fair
-	server/evaluate:   jute internal/exact internal/mutant server/auth server/datatree
+	server/evaluate:   jute internal/exact internal/fifo internal/mutant server/auth server/datatree
 	server/zab:        jute internal/format internal/mutant internal/secret internal/wire
 	server/datadirs:   jute internal/fault internal/format internal/mutant internal/secret server/zab
 	# What a server does with requests, above zab. The simulator runs it, too.

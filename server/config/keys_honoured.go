@@ -23,6 +23,8 @@ func fileKeys(c *Config) []Key {
 			Doc: "Size of a segment of the log; 0 takes preAllocSize."},
 		{Name: "snapCount", Clamp: true, Default: "100000", Live: true, value: count(&c.SnapCount, "transactions", 0, maxInt),
 			Doc: "The number of transactions after which a snapshot is taken, if they take half the room of the last one. Less than 2 counts as 2."},
+		{Name: "zkd.memoryLimit", Default: "0", value: bytesOf64(&c.MemoryLimit, -1, math.MaxInt64),
+			Doc: "How much memory the process may use. 0: what `GOMEMLIMIT`, its control group (a container, a unit's `MemoryMax`) or the machine allows. -1: any amount. The tree grows to a part of it, on all members: see [memory](limits.md#memory)."},
 		{Name: "zkd.feedHistoryKb", Default: "16384", value: kib(&c.FeedHistory, 0, 1<<30),
 			Doc: "How much of the latest changes of znodes is kept in memory for those who follow them (`/v1/feed` of the admin pages); 0 for none. A change takes some 150 bytes, its path and its data."},
 		{Name: "snapSizeLimitInKb", Default: "4194304", Live: true, value: kib(&c.SnapSizeLimit, -1, math.MaxInt64/1024),

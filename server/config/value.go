@@ -75,6 +75,9 @@ func count(field *int, unit string, lo, hi int64) value { return scaled(field, u
 // bytesOf is a size from lo to hi bytes.
 func bytesOf(field *int, lo, hi int64) value { return scaled(field, "bytes", 1, lo, hi) }
 
+// bytesOf64 is a size from lo to hi.
+func bytesOf64(field *int64, lo, hi int64) value { return scaled(field, "bytes", 1, lo, hi) }
+
 // kib is a size from lo to hi KiB, stored in bytes.
 func kib(field *int64, lo, hi int64) value { return scaled(field, "KiB", 1024, lo, hi) }
 

@@ -29,6 +29,7 @@ type aclTable struct {
 	ids     map[string]aclID
 	free    []aclID
 	scratch []byte
+	bytes   int64 // memory of the lists
 }
 
 func newACLTable() aclTable {
@@ -62,6 +63,7 @@ func (t *aclTable) intern(list []jute.ACL) aclID {
 
 func (t *aclTable) add(key string) aclID {
 	e := newACLEntry(key)
+	t.bytes += ACLMemory(e.list)
 	id := aclID(len(t.entries))
 	if n := len(t.free); n > 0 {
 		id, t.free = t.free[n-1], t.free[:n-1]
@@ -81,6 +83,7 @@ func (t *aclTable) release(id aclID) {
 	e := t.entries[id]
 	if e.refs--; e.refs == 0 {
 		delete(t.ids, e.key)
+		t.bytes -= ACLMemory(e.list)
 		t.entries[id] = nil
 		t.free = append(t.free, id)
 	}

@@ -71,6 +71,10 @@ type arena struct {
 	records slab[record]
 	extras  slab[extra]
 	steps   *steps.Counter
+
+	blobs    int64 // memory of the names and data
+	retained int64 // of former ones, which the open view may need
+	viewed   bool  // a view is open
 }
 
 func (a *arena) rec(id nodeID) *record { return a.records.at(uint32(id)) }
@@ -80,6 +84,7 @@ func (a *arena) alloc() nodeID { return nodeID(a.records.alloc()) }
 
 // release frees id.
 func (a *arena) release(id nodeID) {
+	a.dropBlob(id)
 	if x := a.rec(id).extra; x != 0 {
 		a.extras.release(x)
 	}
@@ -118,10 +123,21 @@ func (a *arena) setAttrs(id nodeID, to *attrs) {
 
 // setBlob sets the name and data of id.
 func (a *arena) setBlob(id nodeID, b blob) {
+	a.dropBlob(id)
 	r := a.rec(id)
 	r.blob = b
+	a.blobs += b.memory()
 	if r.extra != 0 {
 		a.extras.at(r.extra).dataPart = hash{}
+	}
+}
+
+// dropBlob counts the name and data of id as no longer part of the tree.
+func (a *arena) dropBlob(id nodeID) {
+	n := a.rec(id).memory()
+	a.blobs -= n
+	if a.viewed {
+		a.retained += n
 	}
 }
 

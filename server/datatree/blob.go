@@ -24,6 +24,14 @@ func newBlob(name string, data []byte) blob {
 // bytes is the length of the data, 0 for null.
 func (b *blob) bytes() int { return int(max(b.dataLen, 0)) }
 
+// memory returns what the allocation takes.
+func (b *blob) memory() int64 {
+	if b.first == nil {
+		return 0
+	}
+	return rounded(int(b.nameLen) + b.bytes())
+}
+
 // name returns the name. It shares the memory of the blob, as data does.
 func (b *blob) name() string { return unsafe.String(b.first, int(b.nameLen)) }
 

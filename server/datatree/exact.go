@@ -64,6 +64,7 @@ func (t *Tree) keepOutcome(txn *Txn, results []Result) {
 	n := 0
 	for n < len(s.outcomes) && s.outcomes[n].Number <= txn.Confirmed {
 		t.digest.sub(outcomePart(s.id, &s.outcomes[n]))
+		t.sessions.outcomes -= s.outcomes[n].memory()
 		n++
 	}
 	o := Outcome{Number: txn.Number, Zxid: txn.Zxid, Code: txn.Err}
@@ -76,6 +77,7 @@ func (t *Tree) keepOutcome(txn *Txn, results []Result) {
 // addOutcome drops the first n outcomes, and adds one. Views share the memory of the others.
 func (t *Tree) addOutcome(s *session, n int, o Outcome) {
 	s.outcomes = append(s.outcomes[n:], o)
+	t.sessions.outcomes += o.memory()
 	t.digest.add(outcomePart(s.id, &o))
 }
 

@@ -29,6 +29,8 @@ type sessionTable struct {
 	apache int // number of those with the flag
 	owned  int // number of those with an owner
 	exact  int // number of exactly-once sessions
+
+	outcomes int64 // memory of their outcomes
 }
 
 func newSessionTable() sessionTable {
@@ -284,6 +286,7 @@ func (t *Tree) dropSession(id jute.SessionID) {
 	t.digest.sub(sessionPart(s))
 	for i := range s.outcomes {
 		t.digest.sub(outcomePart(id, &s.outcomes[i]))
+		t.sessions.outcomes -= s.outcomes[i].memory()
 	}
 	t.sessions.remove(id)
 }

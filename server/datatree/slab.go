@@ -19,6 +19,7 @@ type slab[T any] struct {
 	// empty is the number of a chunk that may be kept although it has no value in use,
 	// so that alternating creates and deletes do not allocate each time.
 	empty uint32
+	held  int // chunks that are allocated
 }
 
 // chunkUse says which values of a chunk are free.
@@ -57,6 +58,7 @@ func (s *slab[T]) alloc() uint32 {
 // fill allocates chunk number c.
 func (s *slab[T]) fill(c uint32) {
 	s.chunks[c] = new([chunkSize]T)
+	s.held++
 	u := &s.use[c]
 	*u = chunkUse{}
 	for w := range u.free {
@@ -91,4 +93,5 @@ func (s *slab[T]) drop(c uint32) {
 		return
 	}
 	s.chunks[c] = nil
+	s.held--
 }

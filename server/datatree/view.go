@@ -66,6 +66,7 @@ func (t *Tree) Freeze() *View {
 	if t.view != nil {
 		panic("datatree: freeze while a view is open")
 	}
+	t.arena.viewed = true
 	t.view = &View{
 		past: newPast(t),
 		meta: Meta{
@@ -89,6 +90,7 @@ func (t *Tree) Freeze() *View {
 func (v *View) Close() {
 	if v.tree != nil && v.tree.view == v {
 		v.tree.view = nil
+		v.tree.arena.viewed, v.tree.arena.retained = false, 0
 	}
 	*v = View{meta: v.meta, phase: done}
 }

@@ -91,5 +91,6 @@ func (e *Evaluator) dropNode(path string) {
 	parent, _ := e.node(parentPath)
 	parent.numChildren--
 	e.over.put(parentPath, parent)
+	e.shrink(path)
 	e.over.put(path, record{gone: true})
 }

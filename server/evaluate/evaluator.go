@@ -75,6 +75,7 @@ type Evaluator struct {
 	schemes *auth.Schemes
 	opts    Options
 	over    overlay
+	room    room
 	// windows has the writes of exactly-once sessions that are accepted and not confirmed.
 	windows map[jute.SessionID]*exact.Window
 
@@ -114,6 +115,7 @@ func (e *Evaluator) Tune(opts Options) {
 // proportion to the records that they touched, up to a bound.
 func (e *Evaluator) Applied(zxid jute.Zxid) {
 	e.over.applied(zxid)
+	e.room.applied(zxid)
 	if e.unlisted <= zxid {
 		e.unlisted = 0
 	}
@@ -174,6 +176,7 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 	e.req, e.zxid, e.now, e.aclBytes, e.looked, e.passed, e.trees, e.cost = req, zxid, nowMs, 0, 0, 0, 0, 0
 	e.lists.Forget()
 	e.recounts = nil
+	e.room.grown, e.room.refused = 0, false
 	e.over.begin(zxid)
 	err := e.evaluate(txn)
 	if err == nil {
@@ -194,6 +197,8 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 	if err != nil {
 		txn.Ops, txn.Multi, e.recounts = txn.Ops[:0], false, nil
 		txn.Err = jute.CodeOf(err)
+	} else {
+		e.room.accept(zxid)
 	}
 	e.req = nil
 	return !errors.Is(err, errUndecodable)

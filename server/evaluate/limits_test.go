@@ -26,6 +26,7 @@ func (oneNode) SessionOwner(jute.SessionID) uint64                 { return 0 }
 func (oneNode) Outcomes(jute.SessionID) []datatree.Outcome         { return nil }
 func (oneNode) Quota(string) (datatree.Quota, bool)                { return datatree.Quota{}, false }
 func (oneNode) Drifts(string) bool                                 { return false }
+func (oneNode) Memory() int64                                      { return 0 }
 
 func TestVersionsWrap(t *testing.T) {
 	for have, want := range map[int32]int32{

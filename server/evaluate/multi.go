@@ -26,6 +26,7 @@ func (e *Evaluator) evaluateMulti(txn *datatree.Txn) error {
 	for i := range e.multi.Ops {
 		if err := e.op(&e.multi.Ops[i], txn); err != nil {
 			e.over.rollback()
+			e.room.grown = 0
 			txn.Ops = appendFailed(txn.Ops[:0], len(e.multi.Ops), i, jute.CodeOf(err))
 			return nil
 		}

@@ -158,6 +158,9 @@ func (e *Evaluator) setData(op *jute.MultiOp, txn *datatree.Txn) error {
 	if err := checkVersion(op.Version, r.version); err != nil {
 		return err
 	}
+	if err := e.grow(datatree.NodeMemory(0, len(op.Data)) - datatree.NodeMemory(0, int(r.dataLength))); err != nil {
+		return err
+	}
 	path := strings.Clone(op.Path)
 	e.noteQuota(path, false)
 	r.version = datatree.NextVersion(r.version)
@@ -196,6 +199,9 @@ func (e *Evaluator) setACL(txn *datatree.Txn) error {
 		return err
 	}
 	if err := checkVersion(req.Version, r.aversion); err != nil {
+		return err
+	}
+	if err := e.grow(datatree.ACLMemory(acl) - datatree.ACLMemory(r.acl)); err != nil {
 		return err
 	}
 	path := strings.Clone(req.Path)

@@ -60,6 +60,14 @@ func (d *driver) command(words []string) (string, error) {
 	case "tell":
 		d.ev.Applied(d.tree.LastZxid())
 		return "", nil
+	// room N: the tree may take N bytes of memory more than it has; with "no", any number.
+	case "room":
+		limit := int64(0)
+		if n, err := strconv.ParseInt(args[0], 10, 64); err == nil {
+			limit = d.tree.Memory() + n
+		}
+		d.ev.SetRoom(limit)
+		return "", nil
 	// ready: whether the evaluator accepts requests now.
 	case "ready":
 		return fmt.Sprint(d.ev.Ready()), nil

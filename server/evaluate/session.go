@@ -46,6 +46,11 @@ func (e *Evaluator) createSession(txn *datatree.Txn) error {
 	case open || !jute.OwnerSession(s).Ephemeral():
 		return jute.ErrBadArguments
 	}
+	if !e.req.Resumes {
+		if err := e.growSession(); err != nil {
+			return err
+		}
+	}
 	if !e.req.Resumes || !e.req.Owns || ms != e.req.TimeoutMs {
 		txn.Ops = append(txn.Ops, op)
 	}

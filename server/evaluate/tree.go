@@ -26,6 +26,8 @@ type Tree interface {
 	SessionOwner(s jute.SessionID) uint64
 	// Outcomes returns the outcomes that are kept for s, an exactly-once session.
 	Outcomes(s jute.SessionID) []datatree.Outcome
+	// Memory returns the memory that the tree takes, in bytes.
+	Memory() int64
 	// Quota returns the quota that applies to path, if there is one.
 	Quota(path string) (datatree.Quota, bool)
 	// Drifts reports whether the usage of the quota of exactly this path is not that of its subtree.

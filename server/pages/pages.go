@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/vfs"
@@ -50,7 +51,7 @@ type Server struct {
 	Peers       func() *[]zab.PeerStatus // of a leader
 	Requests    func(zab.SID) uint64     // that a server has forwarded to this one
 	IdleSince   func() time.Duration     // when a service last ended
-	DiskRemark  func() string
+	Remarks     func() []string          // what operators should know of a server that serves
 	// Ping asks the peer loop to close done.
 	Ping func(done chan<- struct{})
 	// Working returns when the applier began its present work; 0 while it has none.
@@ -204,9 +205,7 @@ func (f *Server) Health() []show.Check {
 		disk.Problem = fmt.Sprintf("a write to the log has not ended for %v: see the disk of %s", stats.Pending.Round(time.Second), f.Config.DataLogDir)
 	}
 	clients := show.Check{Name: "clients", Concern: show.Ready}
-	if remark := f.DiskRemark(); remark != "" {
-		clients.Note = "the disk is " + remark
-	}
+	clients.Note = strings.Join(f.Remarks(), "; ")
 	switch {
 	case f.Ending():
 		clients.Problem = "the server is stopping"

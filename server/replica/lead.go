@@ -146,6 +146,7 @@ func (r *Replica) lead(now zab.Status) {
 	if ownersForgotten.Planted() {
 		owner = nil
 	}
+	r.leading.evaluator.SetRoom(r.room.bytes)
 	r.o.Tracker.Reset(leasesEnd, owner)
 }
 
@@ -373,7 +374,12 @@ func (r *Replica) proposeOne(req *evaluate.Request, now time.Duration, wall int6
 		return len(req.Body) / workBytes, true
 	}
 	looked, size := r.leading.evaluator.Cost(), len(req.Body)
-	if r.refusesWrites() { // a failed request must not use the disk's reserve
+	noRoom := r.leading.evaluator.OutOfRoom()
+	if noRoom {
+		r.stats.OutOfRoom++
+		r.outOfRoom()
+	}
+	if noRoom || r.refusesWrites() { // a failed request must not use the disk's reserve
 		if code := failure(txn); code != 0 {
 			r.placeBarrier(barrier{origin: req.Origin, code: code, read: r.leaseOrRead(req.Origin)})
 			return looked + size/workBytes, true

@@ -155,6 +155,9 @@ type Options struct {
 	// Now is the server's clock; Wall is the time of day, in ms.
 	Now  func() time.Duration
 	Wall func() int64
+	// Room returns how much memory the tree of this server may take, in bytes; 0 if that has no bound. It
+	// may be nil.
+	Room func() int64
 	// Proposed is called with the size of each proposed transaction. It may be nil.
 	Proposed func(bytes int)
 	// Queued is called with the time that n requests had waited when they were evaluated, and
@@ -168,6 +171,7 @@ type Stats struct {
 	DigestMismatches int64 // differences found between the servers' trees
 	Demoted          int64 // voters that autopilot has made observers
 	Promoted         int64 // observers that autopilot has made voters again
+	OutOfRoom        int64 // requests refused because the tree had no room
 }
 
 // Replica is the part of a server that orders requests: see the package comment.
@@ -187,7 +191,8 @@ type Replica struct {
 	requests        [zab.Zero + 1]uint64        // by server: how many it has forwarded to this one
 	leasedTo        int64                       // until when this server answers by itself, in ms
 	peers           []zab.PeerStatus
-	fullDisk        bool      // of a leader: too few disks have room for a quorum
+	fullDisk        bool // of a leader: too few disks have room for a quorum
+	room            room
 	service         uint64    // number of the present service, or of the last one
 	fenced          bool      // the fence of that service has come back from the leader
 	interlude       bool      // the applier has to learn that a service has ended
@@ -306,6 +311,7 @@ func (r *Replica) Tick() {
 		r.updateFormat()
 	}
 	r.watchQuorumDisks()
+	r.updateRoom()
 	r.askToJoin()
 	r.runAutopilot()
 	r.UpdateLeases()

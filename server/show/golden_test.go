@@ -112,11 +112,12 @@ func examples() []struct {
 } {
 	leader := viewOf(&zab.Status{Role: zab.Leading, FileDiffers: true, OtherFiles: 2})
 	leader.DiskFull, leader.LogWaits, leader.RefusesWrites, leader.KeepsAway = true, true, true, true
+	leader.Memory, leader.MemoryShort, leader.TreeFull = "short: so it is", true, true
 	leader.Peers = []zab.PeerStatus{{ID: 2, Synced: true, Counted: true}, {ID: 3, Synced: true}, {ID: 4, Synced: true, Observer: true}, {ID: 5}}
 	leader.Sending, leader.Unfollowed = []Transfer{{5, 10, 100}}, "open zoo.cfg:\n\tno permission"
 	leader.Troubles = func() Troubles {
 		return Troubles{
-			Clock: time.UnixMilli(1_700_000_000_456), FsyncPending: time.Second, LogLacks: errors.New("no inodes"), DiskFull: 2 * time.Second, SnapshotsFail: 3 * time.Second,
+			Clock: time.UnixMilli(1_700_000_000_456), FsyncPending: time.Second, LogLacks: errors.New("no inodes"), DiskFull: 2 * time.Second, MemoryShort: 3500 * time.Millisecond, SnapshotsFail: 3 * time.Second,
 			SnapshotError: "no\nroom", OpenRoot: true, LongReply: 4 * time.Second, ExpiringSessions: 5, MissingVoters: []zab.SID{2, 3}, VotersMissing: 6 * time.Second,
 			PeerListen: "in use", ClientCertificate: time.UnixMilli(1e12), QuorumCertificate: time.UnixMilli(2e12),
 			ClientReload: errors.New("a"), QuorumReload: errors.New("b"), UnlistedSecurePort: 2281,

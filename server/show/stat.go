@@ -32,6 +32,9 @@ func (p printer) server(v *View, clients bool) {
 	if v.Disk != "" {
 		p.printf("Disk: %s\n", v.Disk)
 	}
+	if v.Memory != "" {
+		p.printf("Memory: %s\n", v.Memory)
+	}
 	if v.Drain != "" {
 		p.printf("Drain: %s\n", v.Drain)
 	}

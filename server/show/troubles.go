@@ -16,6 +16,7 @@ type Troubles struct {
 	FsyncPending  time.Duration // a write to the log has not ended for so long
 	LogLacks      error         // why no segment of the log can be begun, which it waits for; nil if it does not wait
 	DiskFull      time.Duration
+	MemoryShort   time.Duration
 	SnapshotsFail time.Duration
 	SnapshotError string // of the last one, if that failed
 	OpenRoot      bool   // everybody may change the tree
@@ -61,6 +62,7 @@ var troubles = []trouble{
 		}
 		return millis(t.LongReply)
 	}},
+	{"memory_short_ms", func(t *Troubles) string { return millis(t.MemoryShort) }},
 	{"open_root", func(t *Troubles) string {
 		if t.OpenRoot {
 			return "1"

@@ -27,6 +27,8 @@ type View struct {
 	Latency   monitor.Latency
 	// Disk describes a problem with the disk of the log, such as "full: ..."; "" if there is none.
 	Disk string
+	// Memory describes a lack of memory; "" if there is none.
+	Memory string
 	// Drain describes a move of clients to other servers; "" if there is none.
 	Drain string
 
@@ -59,7 +61,12 @@ type View struct {
 	LogWaits         bool // for room, inodes or descriptors
 	RefusesWrites    bool
 	MemoryLive       int64 // bytes that the last garbage collection left
-	MemoryLimit      int64 // of the collector; 0 for none
+	MemoryLimit      int64 // of the process; 0 for none
+	MemoryShort      bool  // the process uses too much of it
+	MemoryPercent    int64 // how full the memory is; at 100 nothing may grow
+	TreeMemory       int64 // datatree.Tree.Memory
+	TreeRoom         int64 // what TreeMemory may be on all members, as far as the server knows; 0 for any
+	TreeFull         bool  // of a leader: writes that need more memory are refused
 	// FilesForClients and FilesForHTTP are what connections may have of MaxFiles, all of clients and those of
 	// each HTTP port; FilesForOwn is left for the log and the links. 0 means no limit.
 	FilesForClients, FilesForHTTP, FilesForOwn int

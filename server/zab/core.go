@@ -24,6 +24,7 @@ type Core struct {
 	random uint64
 	diskMs uint64
 	full   bool   // the disk is full
+	room   uint64 // see SetRoom
 	ran    bool   // has been a candidate since the start
 	lease  uint64 // see AnswersUntil
 
@@ -535,6 +536,25 @@ func (c *Core) RoomInQuorum() bool {
 		p := c.peer(id)
 		return p == nil || !p.full
 	})
+}
+
+// SetRoom reports how much memory this server's tree may take, in bytes; 0 if that has no bound.
+func (c *Core) SetRoom(bytes uint64) { c.room = bytes }
+
+// LeastRoom returns the least memory that the trees of this server and of the members that it leads may
+// take, and the member for which that holds; 0 if there is no bound. Members have equal trees, so a leader
+// must not let its own grow beyond that.
+func (c *Core) LeastRoom() (bytes uint64, of SID) {
+	bytes, of = c.room, c.opt.ID
+	if !c.leads() {
+		return bytes, of
+	}
+	for _, p := range c.peers {
+		if p.state != learnerNone && p.memory != 0 && (bytes == 0 || p.memory < bytes) && c.members().Find(p.id) != nil {
+			bytes, of = p.memory, p.id
+		}
+	}
+	return bytes, of
 }
 
 // Status returns the current status.

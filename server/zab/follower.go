@@ -305,7 +305,7 @@ func (c *Core) pong(p *peer, m *Message) {
 	if c.full {
 		pong.Flags |= FlagFull
 	}
-	pong.Nonce = c.position()
+	pong.Nonce, pong.Boot = c.position(), c.room
 	c.post(p, pong)
 }
 

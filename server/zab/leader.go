@@ -230,7 +230,7 @@ func (c *Core) onPong(p *peer, m *Message) {
 	p.echoedAt = c.now
 	p.echo = max(p.echo, m.Echo)
 	p.pongSeq = max(p.pongSeq, m.Seq)
-	p.diskMs, p.full = uint64(m.Ms), m.Flags&FlagFull != 0
+	p.diskMs, p.full, p.memory = uint64(m.Ms), m.Flags&FlagFull != 0, m.Boot
 	c.sightPosition(p, m.Nonce)
 	if m.Zxid != 0 {
 		c.acknowledged(p, m)

@@ -53,7 +53,8 @@ const (
 	// MsgPong answers MsgPing: Echo repeats the ping's Seq, Seq counts the pongs. Zxid is the
 	// sender's durable zxid, FlagUncounted as in MsgAck, Ms the age of its oldest unfinished fsync,
 	// FlagFull says that its disk is full. Nonce is the number of a record up to which its log is
-	// durable; 0 if it does not say.
+	// durable; 0 if it does not say. Boot is how much memory its tree may take, in bytes; 0 if
+	// that has no bound.
 	MsgPong
 	// MsgReadIndex asks the leader for a point after everything completed so far: Seq.
 	MsgReadIndex

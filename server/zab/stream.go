@@ -50,7 +50,8 @@ type learner struct {
 	heardAt  uint64
 	pongSeq  uint64
 	diskMs   uint64
-	full     bool // its disk is full
+	full     bool   // its disk is full
+	memory   uint64 // how much its tree may take; 0: no bound
 
 	leasedSeq    uint64 // the newest pong when it was last sent a lease
 	answersUntil uint64 // upper bound of the leases that this leader gave it

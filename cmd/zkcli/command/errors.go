@@ -152,7 +152,7 @@ var classes = [...]class{
 	{client.ErrInvalidACL, "InvalidACL", "Acl is not valid : ", exitUsage},
 	{client.ErrBadArguments, "BadArguments", "Arguments are not valid : ", exitUsage},
 	{client.ErrNoChildrenForEphemerals, "NoChildrenForEphemerals", "Ephemerals cannot have children: ", exitError},
-	{client.ErrDiskFull, "DiskFull", "The server refuses writes, its disk is full: ", exitReadOnly},
+	{client.ErrNoRoom, "NoRoom", "The server refuses writes that need room, a disk or the memory is full: ", exitReadOnly},
 	{client.ErrNotReadOnly, "NotReadOnly", "Not a read-only call: ", exitReadOnly},
 	{client.ErrQuotaExceeded, "QuotaExceeded", "Quota has exceeded : ", exitQuota},
 	{client.ErrAuthFailed, "AuthFailed", "AuthFailed", exitAuth},

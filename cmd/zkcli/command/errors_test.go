@@ -30,7 +30,7 @@ func TestDescribe(t *testing.T) {
 		{op(client.ErrNoAuth), "Insufficient permission : /p", "NoAuth", 6},
 		{op(client.ErrInvalidACL), "Acl is not valid : /p", "InvalidACL", 2},
 		{op(client.ErrQuotaExceeded), "Quota has exceeded : /p", "QuotaExceeded", 10},
-		{op(client.ErrDiskFull), "The server refuses writes, its disk is full: /p", "DiskFull", 11},
+		{op(client.ErrNoRoom), "The server refuses writes that need room, a disk or the memory is full: /p", "NoRoom", 11},
 		{op(client.ErrNotReadOnly), "Not a read-only call: /p", "NotReadOnly", 11},
 		{op(client.ErrNoWatcher), "KeeperErrorCode = No such watcher for /p", "NoWatcher", 1},
 		{&client.Error{Err: client.ErrReconfigDisabled}, "KeeperErrorCode = Reconfig is disabled", "ReconfigDisabled", 1},

@@ -18,7 +18,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	s.FillDisk(true)
-	const full = "The server refuses writes, its disk is full: "
+	const full = "The server refuses writes that need room, a disk or the memory is full: "
 	for _, tt := range []struct {
 		line, says string
 		code       int

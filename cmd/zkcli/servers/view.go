@@ -52,9 +52,10 @@ type View struct {
 	Members     string `json:"-"`
 	FileMembers string `json:"-"`
 	ListDiffers int64  `json:"-"`
-	// Disk and Drain describe a problem with the disk, and a move of clients to other servers, or are "".
-	Disk  string `json:"-"`
-	Drain string `json:"-"`
+	// Disk, Memory and Drain describe a problem with these, and a move of clients to other servers, or are "".
+	Disk   string `json:"-"`
+	Memory string `json:"-"`
+	Drain  string `json:"-"`
 	// Joiners are the servers that a leader brings up to date, by their ids.
 	Joiners map[int64]Joiner `json:"-"`
 	// Skew is the server's clock minus that of this machine, and Doubt how wrong that may be.
@@ -79,6 +80,7 @@ var figures = []struct {
 	{"srvr", "Outstanding", "OUTSTANDING", func(v *View) any { return &v.Outstanding }},
 	{"srvr", "Node count", "NODES", func(v *View) any { return &v.Nodes }},
 	{"srvr", "Disk", "", func(v *View) any { return &v.Disk }},
+	{"srvr", "Memory", "", func(v *View) any { return &v.Memory }},
 	{"srvr", "Drain", "", func(v *View) any { return &v.Drain }},
 	{"mntr", "watch_count", "WATCHES", func(v *View) any { return &v.Watches }},
 	{"mntr", "global_sessions", "SESSIONS", func(v *View) any { return &v.Sessions }},

@@ -51,7 +51,7 @@ const (
 	certificateUrgent = 7 * 24 * time.Hour
 	fewFiles          = 0.9 // of the limit of open files
 	longReplyOld      = time.Hour
-	muchMemory        = 0.75 // of the limit
+	muchMemory        = 85 // percent of what nothing may exceed
 )
 
 // Find returns what is wrong, the worst first.
@@ -438,14 +438,23 @@ func (l *look) securePorts() {
 // memory finds servers near the limit of their memory.
 func (l *look) memory() {
 	for _, s := range l.serving() {
-		live, _ := s.After.number("memory_live_bytes")
-		limit, _ := s.After.number("memory_limit_bytes")
-		if limit == 0 || live < muchMemory*limit {
+		used, _ := s.After.number("memory_used_percent")
+		full, short := s.After.is("tree_full"), s.After.is("memory_short")
+		if used < muchMemory && !full {
 			continue
 		}
-		l.add(Finding{ID: "memory", Severity: Danger, Servers: []string{s.Name},
-			What: fmt.Sprintf("%s needs %.0f of the %.0f MiB of memory that it may have.", s.Name, live/(1<<20), limit/(1<<20)),
-			Do:   "At the limit of its container or unit the kernel ends the process, and the other members have the same data. Raise the limit on all servers, delete data (zkcli du shows where it is), or limit who writes by quotas."})
+		limit, _ := s.After.number("memory_limit_bytes")
+		f := Finding{ID: "memory", Severity: Danger, Servers: []string{s.Name}, Since: s.After.lasts("memory_short_ms"),
+			What: fmt.Sprintf("%s uses %.0f %% of what its data may take of %.0f MiB of memory. At 100 %% writes that need more are refused on all servers.", s.Name, used, limit/(1<<20)),
+			Do:   "Give all servers more memory (the limit of the container or unit, zkd.memoryLimit), delete data (zkcli du shows where it is), or limit who writes by quotas. Deletes and sets of shorter data are accepted always."}
+		switch {
+		case full:
+			f.Severity = Broken
+			f.What = s.Name + " refuses writes that need more memory, since a member can't hold a larger tree."
+		case short:
+			f.What = s.Name + " is short of memory: writes that need more are refused on all servers."
+		}
+		l.add(f)
 	}
 }
 

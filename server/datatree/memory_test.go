@@ -1,0 +1,138 @@
+package datatree
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// grower fills a tree with transactions of one operation.
+type grower struct {
+	tree *Tree
+	zxid jute.Zxid
+	out  Applied
+}
+
+func (g *grower) apply(session jute.SessionID, ops ...Op) {
+	g.zxid++
+	g.tree.Apply(&Txn{Zxid: g.zxid, Time: 1, Session: session, Ops: ops}, &g.out)
+}
+
+func (g *grower) create(path string, data []byte) {
+	g.apply(0, Op{Kind: OpCreate, Path: path, Data: data, ACL: openACL, Cversion: 1})
+}
+
+// memoryShapes are ways to fill a tree.
+var memoryShapes = []struct {
+	name string
+	fill func(g *grower)
+}{
+	{"empty leaves", func(g *grower) {
+		for i := range 100_000 {
+			g.create(fmt.Sprintf("/n%06d", i), nil)
+		}
+	}},
+	{"leaves of 100 bytes, changed", func(g *grower) {
+		for i := range 50_000 {
+			path := fmt.Sprintf("/n%06d", i)
+			g.create(path, nil)
+			g.apply(0, Op{Kind: OpSetData, Path: path, Data: make([]byte, 100), Version: 1})
+		}
+	}},
+	{"leaves of 1 KiB", func(g *grower) {
+		for i := range 20_000 {
+			g.create(fmt.Sprintf("/n%06d", i), make([]byte, 1024))
+		}
+	}},
+	{"leaves of 1100 bytes", func(g *grower) { // a size class wastes 10 % on these
+		for i := range 20_000 {
+			g.create(fmt.Sprintf("/n%06d", i), make([]byte, 1153))
+		}
+	}},
+	{"leaves of 1 MB", func(g *grower) {
+		for i := range 50 {
+			g.create(fmt.Sprintf("/n%06d", i), make([]byte, 1_000_000))
+		}
+	}},
+	{"parents of one", func(g *grower) {
+		for i := range 30_000 {
+			path := fmt.Sprintf("/n%06d", i)
+			g.create(path, nil)
+			g.create(path+"/child", nil)
+		}
+	}},
+	{"a deep path", func(g *grower) {
+		path := bytes.NewBufferString("")
+		for range 2000 {
+			path.WriteString("/abcdefghijklmnopqrstuvwxyz")
+			g.create(path.String(), nil)
+		}
+	}},
+	{"a list for each", func(g *grower) {
+		for i := range 20_000 {
+			acl := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: fmt.Sprintf("user%d:0123456789abcdefghijklmnop=", i)}}}
+			g.apply(0, Op{Kind: OpCreate, Path: fmt.Sprintf("/n%06d", i), ACL: acl, Cversion: 1})
+		}
+	}},
+	{"sessions with an ephemeral", func(g *grower) {
+		for i := range 20_000 {
+			s := jute.SessionID(i + 1)
+			g.apply(s, Op{Kind: OpCreateSession, TimeoutMs: 1000})
+			g.apply(s, Op{Kind: OpCreate, Path: fmt.Sprintf("/n%06d", i), ACL: openACL, Owner: jute.OwnerSession(s), Cversion: 1})
+		}
+	}},
+	{"exactly-once sessions", func(g *grower) {
+		for i := range 5_000 {
+			s := jute.SessionID(i + 1)
+			g.apply(s, Op{Kind: OpCreateSession, TimeoutMs: 1000}, Op{Kind: OpSetOwner}, Op{Kind: OpExactlyOnce})
+			for n := range 5 {
+				g.zxid++
+				g.tree.Apply(&Txn{Zxid: g.zxid, Session: s, Number: int64(n + 1), Origin: 1, Ops: []Op{{Kind: OpCreate, Path: fmt.Sprintf("/n%06d-%d", i, n), ACL: openACL, Cversion: 1}}}, &g.out)
+			}
+		}
+	}},
+	{"one of 16 is left", func(g *grower) {
+		for i := range 50_000 {
+			g.create(fmt.Sprintf("/n%06d", i), make([]byte, 100))
+		}
+		for i := range 50_000 {
+			if i%16 != 0 {
+				g.apply(0, Op{Kind: OpDelete, Path: fmt.Sprintf("/n%06d", i)})
+			}
+		}
+	}},
+	{"changed while a view is open", func(g *grower) {
+		for i := range 20_000 {
+			g.create(fmt.Sprintf("/n%06d", i), make([]byte, 1024))
+		}
+		g.tree.Freeze()
+		for i := range 20_000 {
+			if i%2 == 0 {
+				g.apply(0, Op{Kind: OpSetData, Path: fmt.Sprintf("/n%06d", i), Data: make([]byte, 1024), Version: 1})
+			} else {
+				g.apply(0, Op{Kind: OpDelete, Path: fmt.Sprintf("/n%06d", i)})
+			}
+		}
+	}},
+}
+
+// TestMemory compares the account of a tree's memory with the heap.
+func TestMemory(t *testing.T) {
+	for _, shape := range memoryShapes {
+		t.Run(shape.name, func(t *testing.T) {
+			before := int64(heapInUse())
+			g := &grower{tree: New()}
+			shape.fill(g)
+			heap, account := int64(heapInUse())-before, g.tree.Memory()+g.tree.Retained()
+			runtime.KeepAlive(g)
+			t.Logf("the heap has %d bytes, the account %d: %.2f", heap, account, float64(account)/float64(heap))
+			const other = 500_000 // which the tree does not have
+			if float64(account) < 0.9*float64(heap)-other || float64(account) > 1.7*float64(heap)+other {
+				t.Errorf("the account is %d bytes, the heap has %d", account, heap)
+			}
+		})
+	}
+}

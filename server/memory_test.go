@@ -1,0 +1,220 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+)
+
+// TestTreeShare: what a process may use is divided between the tree and the rest, and the limits of work in
+// progress are parts of it.
+func TestTreeShare(t *testing.T) {
+	const mib = 1 << 20
+	for _, tt := range []struct{ limit, tree, work int64 }{
+		{0, 0, defaultLimits.sum()},
+		{64 * mib, 16 * mib, 13 * mib},
+		{128 * mib, 46 * mib, 26 * mib},
+		{512 * mib, 236 * mib, 92 * mib},
+		{16 << 30, 9341 * mib, 964 * mib},
+	} {
+		l := limitsWithin(tt.limit)
+		tree, work := treeShare(tt.limit), l.sum()
+		if tree/mib < tt.tree/mib-1 || tree/mib > tt.tree/mib+1 || work/mib < tt.work/mib-1 || work/mib > tt.work/mib+1 {
+			t.Errorf("of %d MiB, the tree may take %d MiB and work %d; want %d and %d", tt.limit/mib, tree/mib, work/mib, tt.tree/mib, tt.work/mib)
+		}
+		if tt.limit > 0 && tree+tree/4+work > tt.limit*9/10 {
+			t.Errorf("of %d MiB, the tree, a snapshot and work may take %d", tt.limit/mib, (tree+tree/4+work)/mib)
+		}
+	}
+}
+
+// fill creates nodes of 1 KiB until the server refuses one, and returns how many there are.
+func (c *client) fill(dir string) int {
+	c.t.Helper()
+	c.create(dir, "")
+	for n := range 10_000 {
+		switch r := c.call(jute.OpCreate, create(fmt.Sprint(dir, "/", n), strings.Repeat("x", 1024), 0)); r.Err {
+		case 0:
+		case jute.ErrNotReadOnly:
+			return n
+		default:
+			c.t.Fatalf("create: %v", r.Err)
+		}
+	}
+	c.t.Fatal("nothing is refused")
+	return 0
+}
+
+// saysNoRoom checks what operators are shown of a server.
+func (s *testServer) saysNoRoom(t *testing.T, remark string, treeFull bool) {
+	t.Helper()
+	line, note := "Memory: "+remark+"\n", "the memory is "+remark
+	if text := s.ask(t, "srvr", false); strings.Contains(text, line) != (remark != "") || strings.Contains(text, "Memory: ") != (remark != "") {
+		t.Errorf("srvr, want the line %q:\n%s", line, text)
+	}
+	if text := s.ask(t, "mntr", false); strings.Contains(text, "\nzk_tree_full\t1\n") != treeFull {
+		t.Errorf("mntr, want zk_tree_full to be %v:\n%s", treeFull, text)
+	}
+	status, body := s.page("/readyz", "")
+	if status != http.StatusOK || strings.Contains(body, note) != (remark != "") {
+		t.Errorf("readyz is %d %q, want the note %q", status, body, note)
+	}
+}
+
+// TestMemoryOfOneMember: the leader refuses what the member with the least memory can't hold, whoever leads,
+// and takes it again when something is deleted, or when that member is away.
+func TestMemoryOfOneMember(t *testing.T) {
+	const small = 3
+	tune := func(s *Server) {
+		s.memory.tree = 1 << 30
+		if s.id == small {
+			s.memory.tree = datatree.New().Memory() + 1<<20
+		}
+	}
+	inTunedBubble(t, 3, tune, nil, func(t *testing.T, e *testEnsemble) {
+		for _, dir := range []string{"/a", "/b"} {
+			leader := e.servers[e.leader()]
+			c := leader.connect(t)
+			n := c.fill(dir)
+			if n < 100 {
+				t.Errorf("%d nodes of 1 KiB in a tree of 1 MiB", n)
+			}
+			time.Sleep(2 * time.Second)
+			leader.saysNoRoom(t, "full: the tree may not grow, by the memory of server 3: writes that need more are refused", true)
+			if !leader.said("the tree has no room to grow") {
+				t.Errorf("the log has %q", leader.messages())
+			}
+			operator := leader.connect(t)
+			if r := operator.call(jute.OpCreate, create(dir+"/e", strings.Repeat("x", 1100), jute.ModeEphemeral)); r.Err != jute.ErrNotReadOnly {
+				t.Errorf("an ephemeral: %v", r.Err)
+			}
+			operator.set(dir+"/0", "shorter")
+			for i := range n {
+				operator.ok(jute.OpDelete, &jute.DeleteRequest{Path: fmt.Sprint(dir, "/", i), Version: -1})
+			}
+			operator.ok(jute.OpDelete, &jute.DeleteRequest{Path: dir, Version: -1})
+			time.Sleep(2 * time.Second)
+			leader.saysNoRoom(t, "", false)
+			operator.create(dir, "")
+			if dir == "/a" {
+				old := e.leader()
+				e.kill(old)
+				e.leader()
+				e.start(old)
+				e.settled()
+				time.Sleep(2 * time.Second)
+			}
+		}
+		c := e.servers[e.leader()].connect(t)
+		c.fill("/c")
+		if e.leader() == small {
+			return // it can't hold more while it leads
+		}
+		e.kill(small)
+		time.Sleep(10 * time.Second)
+		c.create("/c/more", strings.Repeat("x", 4096))
+	})
+}
+
+// TestMemoryIsShort: a server whose process uses most of its memory, for whatever, takes nothing that needs
+// more, until a collection shows that there is memory again.
+func TestMemoryIsShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		live, inUse, collections := int64(10), int64(20), 0
+		opts := Options{FS: crashfs.New(1), Config: parseConfig(t, "/data"), MemoryLimit: 1 << 30}
+		s := newTestServer(t, opts)
+		s.memory.measure = func() (int64, int64) { return live << 30 / 100, inUse << 30 / 100 }
+		s.memory.collect = func() { collections++ }
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		c := s.connect(t)
+		c.create("/a", "data")
+		for _, step := range []struct {
+			live, inUse int64
+			short       bool
+		}{{74, 94, false}, {76, 80, true}, {72, 80, true}, {69, 80, false}, {60, 95, true}, {60, 92, true}, {60, 90, false}} {
+			live, inUse = step.live, step.inUse
+			time.Sleep(2 * time.Second)
+			want, remark := jute.Code(0), ""
+			if step.short {
+				want, remark = jute.ErrNotReadOnly, "short: writes that need more are refused on all servers"
+			}
+			if r := c.call(jute.OpCreate, create("/b", "", 0)); r.Err != want {
+				t.Errorf("with %d and %d percent: %v, want %v", live, inUse, r.Err, want)
+			}
+			if !step.short {
+				c.ok(jute.OpDelete, &jute.DeleteRequest{Path: "/b", Version: -1})
+			}
+			c.set("/a", "same")
+			c.stay(10 * time.Second)
+			s.saysNoRoom(t, remark, step.short)
+		}
+		if collections < 4 || collections > 20 {
+			t.Errorf("%d collections", collections)
+		}
+		c.create("/c", "")
+	})
+}
+
+// TestSnapshotIsGivenUp: a snapshot for which too much of the former tree is kept, and that does not end, is
+// given up, so that changes continue. The next one is written.
+func TestSnapshotIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := crashfs.New(1)
+		opts := Options{FS: fs, Config: parseConfig(t, "/data", "snapCount=1000000"), MemoryLimit: 1 << 30}
+		s := newTestServer(t, opts)
+		s.memory.tree = 1 << 20
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		c := s.connect(t)
+		value := strings.Repeat("x", 100_000)
+		for _, path := range []string{"/a", "/b", "/c", "/d"} {
+			c.create(path, value)
+		}
+		well := make(chan struct{})
+		fs.SetHook(func(op crashfs.Op) error {
+			if strings.Contains(op.Name, "/tmp/") {
+				<-well
+			}
+			return nil
+		})
+		s.snapshots.askFor()
+		before := time.Now()
+		for _, path := range []string{"/a", "/b", "/c", "/d"} {
+			c.set(path, value)
+		}
+		c.set("/a", value)
+		if d := time.Since(before); d < snapshotPatience || d > 2*snapshotPatience {
+			t.Errorf("five sets took %v", d)
+		}
+		fs.SetHook(nil)
+		close(well)
+		time.Sleep(time.Second)
+		if !s.said("snapshot failed") {
+			t.Errorf("the log has %q", s.messages())
+		}
+		if ref, ok := s.snapshots.Last(); ok && ref.Zxid > 0 {
+			t.Errorf("the log refers to %+v", ref)
+		}
+		s.snapshots.askFor()
+		time.Sleep(time.Second)
+		if ref, _ := s.snapshots.Last(); ref.Zxid != s.state.Applied() {
+			t.Errorf("the newest snapshot is %+v", ref)
+		}
+		digest := s.digest()
+		if s.restart(t).digest() != digest {
+			t.Error("another tree after a restart")
+		}
+	})
+}
