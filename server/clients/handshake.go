@@ -206,16 +206,14 @@ func (c *conn) connectLocal(r *jute.ConnectRequest) (done bool, err error) {
 	s := c.shared
 	id, locals := r.SessionID, s.sessions.locals
 	switch {
-	case id == 0 && (c.line.ReadOnly() || s.cfg.LocalSessions):
+	case !c.line.Locally(id):
+		return false, nil
+	case id == 0:
 		id = s.sessions.next()
 		if err := c.limits.mayOpen(id); err != nil {
 			return true, err
 		}
 		locals.Add(id, c.line.TimeoutMs(), millis(c.batchAt))
-	case id == 0:
-		return false, nil
-	case locals.Get(id) == nil && !c.line.ReadOnly():
-		return false, nil
 	case !s.sessions.verify(id, r.Password):
 		return false, nil // refused like any wrong password
 	case locals.Get(id) == nil:

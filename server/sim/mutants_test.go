@@ -550,6 +550,8 @@ var byPages = []string{
 	"resumer-kept",
 	"local-kept",
 	"outcomes-cut",
+	"taken-served",
+	"upgrade-missed",
 	"slow-kept",
 	"slow-reads-kept",
 }

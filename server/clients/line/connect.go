@@ -96,7 +96,7 @@ func (l *Line) Refuse(readOnly bool) {
 }
 
 // opened answers the request of Open: the session has been created or resumed, or a barrier has
-// passed because it could not be. The session exists then, or it never will again. The client is
+// passed because it could not be. The session exists then, or it never will again, unless it was a local one. The client is
 // told the timeout in the tree, which holds on all servers. The tree is locked for writing.
 func (a *Answers) opened(l *Line, req *Request, id jute.SessionID, code jute.Code) {
 	tree, readOnly := a.State.Tree, req.own == connectsRO
@@ -117,10 +117,12 @@ func (a *Answers) opened(l *Line, req *Request, id jute.SessionID, code jute.Cod
 		l.Refuse(readOnly)
 		return
 	}
-	closing := tracked.Closing()
+	closing := tracked.Closing() // neither open nor closed: the client tries again
 	closing = closing && !closingServed.Planted()
-	if closing {
-		a.end(l) // neither open nor closed: the client tries again
+	taken := !a.mayOwn(l, id)
+	taken = taken && !takenServed.Planted()
+	if closing || taken {
+		a.end(l)
 		return
 	}
 	old := a.Register.Claim(id, l)
@@ -141,6 +143,13 @@ func (a *Answers) opened(l *Line, req *Request, id jute.SessionID, code jute.Cod
 	}
 	l.respond(&jute.ConnectResponse{TimeoutMs: l.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly})
 	a.applier.Established(l)
+}
+
+// mayOwn reports whether a session that a line has asked for is its own, or the history does not say whose
+// it is. The leader may have refused a local session, which has become a global one of another line since.
+func (s *Lines) mayOwn(l *Line, id jute.SessionID) bool {
+	owner := s.State.Tree.SessionOwner(id)
+	return owner == 0 || owner == l.id
 }
 
 // respond tells the client which session it has, and which extensions if it asked. The

@@ -163,6 +163,9 @@ func (a *Answers) Install(tree *datatree.Tree, now time.Duration) {
 	a.State.Tree = tree
 	for id, timeoutMs := range tree.Sessions() {
 		a.Sessions.Add(id, timeoutMs, millis(now))
+		if !upgradeMissed.Planted() {
+			a.Locals.Remove(id) // it has become a global one, in what the snapshot skips
+		}
 	}
 	a.State.SetApplied(tree.LastZxid())
 	follows := a.History != nil

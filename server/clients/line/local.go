@@ -12,6 +12,14 @@ import (
 // ephemerals. Clients get one where local sessions are configured, where a server without a leader
 // serves read-only clients, and while the disk is full.
 
+// Locally reports whether a session is opened or resumed by this server alone. id is 0 for a new one.
+func (l *Line) Locally(id jute.SessionID) bool {
+	if id == 0 {
+		return l.lines.LocalSessions || l.readOnly
+	}
+	return l.lines.Locals.Get(id) != nil || l.readOnly
+}
+
 // openUnlogged opens a local session for a client that asked for an ordinary one, while
 // the disk has no room to log that one. When there is room again, it becomes an ordinary
 // session with its first ephemeral. The tree is locked.

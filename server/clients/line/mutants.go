@@ -30,6 +30,7 @@ var (
 	changeAgain           = mutant.New("change-again")            // a change of the members is submitted again although another list is there
 	aheadServed           = mutant.New("ahead-served")            // a session is given to a client that has seen a later state
 	closingServed         = mutant.New("closing-served")          // a session that is being closed is given to a client
+	takenServed           = mutant.New("taken-served")            // a client that was refused a local session gets it when it has become a global one of another line
 	requestedTimeout      = mutant.New("requested-timeout")       // a client that resumes a session is told the timeout that it has requested, and not the session's
 	notReplayed           = mutant.New("not-replayed")            // outcomes of writes are not sent to the next line
 	doneBehind            = mutant.New("done-behind")             // a client is told that its last write is not done
@@ -44,6 +45,7 @@ var (
 	localReported         = mutant.New("local-reported")          // touches of local sessions are reported
 	notUpgraded           = mutant.New("not-upgraded")            // a local session stays one when its client creates an ephemeral
 	staysLocal            = mutant.New("stays-local")             // a session that has become a global one is taken for a local one
+	upgradeMissed         = mutant.New("upgrade-missed")          // a local session that is a global one in a snapshot stays a local one, too
 	resumerKept           = mutant.New("resumer-kept")            // a line that has resumed a local session stays when another one has made that a global one
 	localKept             = mutant.New("local-kept")              // a local session outlives its closing
 	slowKept              = mutant.New("slow-kept")               // a client that does not take its events stays connected

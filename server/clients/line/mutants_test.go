@@ -15,7 +15,7 @@ import (
 var byPages = []mutant.Mutant{
 	otherKept, closerKilled, closedOpen, boundKept, silentEnded, earlierAdmitted, endedAgain, unownedKept, changeAgain, aheadServed, closingServed, requestedTimeout,
 	confirmedReplayed, touchedNow, arrivingMissed, localReported, notUpgraded, staysLocal, resumerKept, localKept, slowKept, slowReadsKept,
-	outcomesCut,
+	outcomesCut, takenServed, upgradeMissed,
 }
 
 // TestMutants plants each of them. A page must show something else.

@@ -184,8 +184,12 @@ func (p *page) command(words []string) (string, error) {
 	case "kill":
 		p.of[words[1]].Kill()
 	case "elsewhere":
-		p.zxid++
-		p.lines.State.Tree.Apply(&datatree.Txn{Zxid: p.zxid, Session: jute.SessionID(number(1)), Origin: 1, Ops: []datatree.Op{{Kind: datatree.OpSetOwner}}}, new(datatree.Applied))
+		p.elsewhere(p.lines.State.Tree, jute.SessionID(number(1)))
+	case "snapshot":
+		tree := datatree.New()
+		p.elsewhere(tree, jute.SessionID(number(1)))
+		p.answers.EndAll()
+		p.answers.Install(tree, p.now)
 	case "members":
 		p.members = jute.Zxid(number(1))
 	case "arrives":
@@ -220,6 +224,17 @@ func (p *page) command(words []string) (string, error) {
 		return "", scenario.Unknown(words)
 	}
 	return p.said.String(), nil
+}
+
+// elsewhere applies a transaction by which a session is a line's of another server, which may have opened it.
+func (p *page) elsewhere(tree *datatree.Tree, id jute.SessionID) {
+	ops := []datatree.Op{{Kind: datatree.OpSetOwner}}
+	if _, open := tree.Session(id); !open {
+		ops = append([]datatree.Op{{Kind: datatree.OpCreateSession, TimeoutMs: 1000}}, ops...)
+		p.lines.Sessions.Add(id, 1000, p.now.Milliseconds())
+	}
+	p.zxid++
+	tree.Apply(&datatree.Txn{Zxid: p.zxid, Session: id, Origin: 1, Ops: ops}, new(datatree.Applied))
 }
 
 func (p *page) begin(local bool) {
@@ -274,6 +289,10 @@ func (p *page) open(name string, words []string) {
 		return
 	}
 	id := a.ID
+	if id != 0 && l.Locally(id) {
+		l.OpenLocal(id, true, p.now.Milliseconds(), func(old *Line) { old.Host().Kill() })
+		return
+	}
 	if id == 0 {
 		id = p.NextSession()
 	}
