@@ -99,6 +99,7 @@ type reply struct {
 	view  *viewGhost // ghost: of a page
 	level uint8      // ghost: bits of the feeds that have sent everything
 
+	local     bool // ghost: the session is
 	displaced bool // ghost: of the last event of a feed: another one has its place
 
 	// Of an answer to reqCreateSession and reqResume: exactly-once is granted.
@@ -364,7 +365,7 @@ func (s *Sim) received(c *client, r *reply) {
 	case r.err == jute.ErrSessionMoved:
 		s.lostConn(c)
 	case req.kind == reqClose || r.err == jute.ErrSessionExpired:
-		if s.ghost.sessions[c.session] {
+		if !r.local && s.ghost.lives(c.session, req.sent) {
 			s.fail("S4", "client %d is told that its session %v has ended; it has not", c.id, c.session)
 		}
 		s.lostConn(c)
@@ -387,6 +388,7 @@ func (s *Sim) checkReply(c *client, req *request, r *reply) {
 		}
 	case req.kind == reqReconfig && r.err == 0:
 		s.checkChanged(c, req, r)
+	case req.kind == reqClose && r.local:
 	case req.kind == reqWrite || req.kind == reqClose || req.kind == reqReconfig:
 		c.writes++
 		i, ok := s.ghost.index(r.zxid)
@@ -414,7 +416,7 @@ func (s *Sim) connected(c *client, r *reply) {
 	}
 	if r.err != 0 {
 		if r.kind == reqResume && r.err == jute.ErrSessionExpired {
-			if s.ghost.sessions[c.session] {
+			if s.ghost.lives(c.session, c.asked) {
 				s.fail("S4", "client %d is told that its session %v has expired; it lives", c.id, c.session)
 			}
 			s.stats.ToldExpired++

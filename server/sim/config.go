@@ -110,6 +110,10 @@ type Config struct {
 	ViewMs    uint64 // the life of a view
 	ViewBytes int    // of former versions of nodes, for a view
 
+	// Local: 0 means that sessions are global, 1 that new ones are local, and 2 that these become global with
+	// their first ephemeral.
+	Local int
+
 	DeafPct int // turns after which a client, one of every two, reads and sends nothing for a while
 	Unread  int // line.Lines.Unread
 
@@ -214,6 +218,9 @@ func (c *Config) String() string {
 	if c.AheadPct > 0 {
 		fmt.Fprintf(&b, " ahead=%d%%", c.AheadPct)
 	}
+	if c.Local > 0 {
+		fmt.Fprintf(&b, " local=%d", c.Local)
+	}
 	if c.DeafPct > 0 {
 		fmt.Fprintf(&b, " deaf=%d%% unread=%d", c.DeafPct, c.Unread)
 	}
@@ -287,6 +294,7 @@ func Draw(seed uint64, steps int) Config {
 			c.Unread = 600 // more than the replies to the reads that it has under way after one write
 		}
 	}
+	c.Local = pick(r, 0, 0, 0, 0, 0, 0, 1, 2)
 	return c
 }
 

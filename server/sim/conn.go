@@ -39,6 +39,9 @@ type conn struct {
 	last    jute.Zxid
 	fed     [maxFeeds]fedGhost
 	views   []*viewGhost
+
+	upgrade *request  // it waits until the session is a global one, or nil
+	behind  []request // they came after it
 }
 
 // anyone has the identities of all clients.
@@ -47,7 +50,6 @@ var anyone = auth.NewCredentials()
 // What a line asks of its host. There is one goroutine, and so no lock.
 func (c *conn) Lock()                        {}
 func (c *conn) Unlock()                      {}
-func (c *conn) Decided()                     { c.flush() }
 func (c *conn) Operate(*line.Request)        {}
 func (c *conn) Left(_, _ int64)              {}
 func (c *conn) Ending()                      { c.ending = true }
@@ -59,6 +61,19 @@ func (c *conn) Groups() []string { return []string{addressOf(c.client)} }
 
 func addressOf(client int) string { return strconv.Itoa(client % 2) }
 
+// Decided writes the response, and has the requests handled that wait for the session to be a global one.
+func (c *conn) Decided() {
+	c.flush()
+	if c.upgrade != nil {
+		c.n.s.soon(c.n, c.upgraded)
+	}
+}
+
+// soon schedules something that another goroutine of the node's process would do.
+func (s *Sim) soon(n *node, do func()) {
+	s.agenda.push(event{at: s.now + s.between(0, 1000), kind: evUndo, node: n.idx, life: n.life, pkt: &packet{undo: do}})
+}
+
 // Kill ends the connection, and tells its client. The node forgets it a little later, as a reader that ends does.
 func (c *conn) Kill() {
 	if c.killed {
@@ -68,7 +83,7 @@ func (c *conn) Kill() {
 	c.killed, c.fed = true, [maxFeeds]fedGhost{}
 	c.line.Kill()
 	s.toClient(n, c.client, &reply{attempt: c.attempt, closed: true})
-	s.agenda.push(event{at: s.now + s.between(0, 1000), kind: evUndo, node: n.idx, life: n.life, pkt: &packet{undo: func() { n.forget(c) }}})
+	s.soon(n, func() { n.forget(c) })
 }
 
 // Sent takes a frame that the line sends. The client has it in order.
@@ -149,8 +164,8 @@ func (s *Sim) checkUnread(c *conn, frame []byte) {
 }
 
 // Answering notes whether there is a transaction.
-func (v nodeLines) Answering(l *line.Line, _ *line.Request, o *replica.Order, txn *datatree.Txn, _ []datatree.Result) {
-	l.Host().(*conn).refused = txn == nil && o.Code != 0
+func (v nodeLines) Answering(l *line.Line, req *line.Request, o *replica.Order, txn *datatree.Txn, _ []datatree.Result) {
+	l.Host().(*conn).refused = txn == nil && o.Code != 0 && !req.Own()
 	if txn == nil {
 		v.n.s.stats.Syncs++
 	}
@@ -172,6 +187,7 @@ func (s *Sim) newLines(n *node) {
 		Server: nodeLines{n}, State: &state.State{Tree: n.tree, Watches: n.watches}, Schemes: s.schemes, Sessions: n.tracker,
 		Locals: session.NewTracker(int64(s.cfg.SessionMs / 10)), Keys: new(atomic.Pointer[session.Keys]), Register: n.register,
 		Views: line.Views{Lock: noLock{}}, History: n.changes, Places: n.places, Unread: s.cfg.Unread,
+		LocalSessions: s.cfg.Local > 0, Upgrading: s.cfg.Local > 1,
 	}
 	n.lines.Keys.Store(session.NewKeys([32]byte{}))
 	n.lines.Views.Limits = s.viewLimits()
@@ -216,15 +232,28 @@ func (s *Sim) serve(n *node, client int, req *request) {
 	case c.line.Ends():
 		return
 	}
+	if c.upgrade != nil {
+		c.behind = append(c.behind, *req)
+		return
+	}
+	s.handle(n, c, req)
+}
+
+// handle handles a request on its turn.
+func (s *Sim) handle(n *node, c *conn, req *request) {
 	s.arrive(n, c)
 	r := req.wire(c.exact)
 	r.Received = n.localTime()
 	if err := c.line.Accept(&r); err != nil {
-		s.fail("R1", "server %d ends the connection of client %d at %v: %v", n.id, client, req, err)
+		s.fail("R1", "server %d ends the connection of client %d at %v: %v", n.id, c.client, req, err)
 	}
 	c.asked = append(c.asked, *req)
 	if c.line.WayOf(&r, false) == line.Submit {
-		s.submitTo(n, c, req, &r)
+		if c.line.Upgrades(&r) {
+			s.upgradeFor(c, *req, &r)
+		} else {
+			s.submitTo(n, c, req, &r)
+		}
 		return
 	}
 	if c.line.Waiting() == 0 || !c.line.Queue(r) {
@@ -244,7 +273,7 @@ func (s *Sim) submitTo(n *node, c *conn, req *request, r *line.Request) {
 	sub := c.line.Submit(r)
 	s.hand(n, sub)
 	if sub.Kind == replica.Write {
-		s.ghost.asked[c.origin] = append(s.ghost.asked[c.origin], ask{req.cxid, bytes.Equal(req.body, malformed)})
+		s.ghost.asks(c.origin, ask{req.cxid, bytes.Equal(req.body, malformed)})
 	}
 	s.takeOutputs(n)
 }
@@ -317,6 +346,10 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 		id = jute.SessionID(c.origin)
 	}
 	c.line.SetTimeout(req.timeout)
+	if c.line.Locally(req.session) {
+		s.openLocal(c, req)
+		return
+	}
 	s.hand(n, c.line.Open(id, resume, true, n.localTime()))
 	s.takeOutputs(n)
 }
@@ -361,10 +394,6 @@ func (s *Sim) sentResponse(n *node, c *conn, d jute.Decoder) {
 	ext.Decode(&d)
 	r := &c.opening
 	*r = reply{kind: c.asked[0].kind, origin: c.origin, attempt: c.attempt, cxid: c.asked[0].cxid, session: p.SessionID, timeout: p.TimeoutMs, zxid: n.applied}
-	if c.line.Local() { // the disk is full. Clients here want no such session
-		c.Kill()
-		return
-	}
 	if p.SessionID == 0 {
 		r.err, r.session, r.timeout = jute.ErrSessionExpired, c.asked[0].session, c.asked[0].timeout
 	}
@@ -383,7 +412,7 @@ func (s *Sim) sentOpening(n *node, c *conn) {
 		s.ghost.exactConns[c.origin] = true
 	}
 	s.answered(n, c, r)
-	if r.err == 0 && s.clients[c.client].attempt == c.attempt {
+	if r.err == 0 && s.clients[c.client].attempt == c.attempt && !c.line.Local() {
 		s.ghost.resumed(r.session, c.origin)
 	}
 	s.promised(n, c, r)
@@ -415,7 +444,7 @@ func (s *Sim) sentReply(n *node, c *conn, h *jute.ReplyHeader, body []byte) {
 	}
 	req := &c.asked[0]
 	r := reply{kind: req.kind, origin: c.origin, attempt: c.attempt, cxid: h.Xid, session: c.line.SessionID(), timeout: c.line.TimeoutMs(),
-		zxid: h.Zxid, err: h.Err, refused: c.refused, path: req.path, exists: h.Err == 0}
+		zxid: h.Zxid, err: h.Err, refused: c.refused, path: req.path, exists: h.Err == 0, local: c.line.Local()}
 	c.refused = false
 	if h.Xid == jute.XidPing && req.kind == reqPing {
 		r.cxid = req.cxid
@@ -437,6 +466,10 @@ func (s *Sim) sentReply(n *node, c *conn, h *jute.ReplyHeader, body []byte) {
 // the session, and that the history says so of a connection that is told that it has the
 // session: S7.
 func (s *Sim) checkOwner(n *node, c *conn, r *reply) {
+	if c.line.Local() {
+		s.checkLocal(n, c)
+		return
+	}
 	owner := n.tree.SessionOwner(c.line.SessionID())
 	opens := r.kind == reqCreateSession || r.kind == reqResume
 	switch {

@@ -53,6 +53,8 @@
 //
 //   - S8: a refused resumption of a session gives it to no connection.
 //
+//   - S9: a server that knows that a session is global does not answer its client as that of a local one.
+//
 //   - B1: the bytes that a leader and the applier hold stay within replica.Limits. B2: when
 //     the clients have stopped, nothing is held (Liveness).
 //

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -74,6 +75,7 @@ type ghost struct {
 	exactConns map[uint64]bool // connections that have been granted exactly-once
 
 	sessions map[jute.SessionID]bool   // all sessions ever created; false once closed
+	upgraded map[jute.SessionID]uint64 // when a local one became global, µs
 	kept     map[jute.SessionID]uint64 // until when its client was promised that it lives, µs
 	expired  map[jute.SessionID]uint64 // when its close was committed, if no client asked for it
 	acked    jute.Zxid                 // highest zxid known to a client
@@ -93,6 +95,7 @@ func newGhost() ghost {
 		promised:    make(map[uint32]map[zab.SID]uint64),
 		tree:        tree,
 		sessions:    make(map[jute.SessionID]bool),
+		upgraded:    make(map[jute.SessionID]uint64),
 		kept:        make(map[jute.SessionID]uint64),
 		expired:     make(map[jute.SessionID]uint64),
 		events:      make(map[string][]treeEvent),
@@ -421,8 +424,10 @@ func (s *Sim) commitControl(e *chainedEntry) {
 // ask is a write that a connection has asked for.
 type ask struct {
 	cxid      int32
-	malformed bool
+	refusable bool // perhaps without a transaction
 }
+
+func (g *ghost) asks(origin uint64, a ask) { g.asked[origin] = append(g.asked[origin], a) }
 
 // checkOrigin checks that the writes of a connection take effect in their order and without
 // a gap, R2, and that none does after the client was told that its session is on another
@@ -449,10 +454,10 @@ func (s *Sim) checkOrigin(txn *datatree.Txn) {
 }
 
 // next removes a request from those that a connection has asked for, and reports whether it was
-// the next one. Malformed requests may be refused without a transaction.
+// the next one. Malformed requests may be refused without a transaction, and the upgrades of sessions.
 func (g *ghost) next(origin uint64, cxid int32) bool {
 	asked := g.asked[origin]
-	for len(asked) > 0 && asked[0].malformed && asked[0].cxid != cxid {
+	for len(asked) > 0 && asked[0].refusable && asked[0].cxid != cxid {
 		asked = asked[1:]
 	}
 	if len(asked) == 0 || asked[0].cxid != cxid {
@@ -480,6 +485,9 @@ func (s *Sim) checkTxn(txn *datatree.Txn) {
 				s.fail("S5", "session %v is created again by %v", txn.Session, txn.Zxid)
 			}
 			g.sessions[txn.Session] = true
+			if txn.Cxid == replica.UpgradeXid {
+				s.nowGlobal(txn.Session, txn.Ops[i].TimeoutMs)
+			}
 		case datatree.OpCloseSession:
 			if !g.sessions[txn.Session] {
 				s.fail("S2", "session %v is closed again by %v", txn.Session, txn.Zxid)
@@ -490,6 +498,7 @@ func (s *Sim) checkTxn(txn *datatree.Txn) {
 			}
 			if txn.Origin == 0 {
 				s.stats.Expired++
+				g.expired[txn.Session] = s.now
 				s.checkKept(txn.Session)
 			}
 		case datatree.OpCreate:

@@ -152,6 +152,7 @@ func (s *Sim) tick(n *node) {
 	if n.lastTick > 0 {
 		if pause := session.Pause(int64(now-n.lastTick), int64(s.cfg.TickMs)); pause > 0 {
 			n.tracker.Postpone(pause)
+			n.lines.Locals.Postpone(pause)
 		}
 	}
 	n.lastTick = now
@@ -163,6 +164,7 @@ func (s *Sim) tick(n *node) {
 	s.noteProgress(n)
 	n.rep.Tick()
 	n.rep.Expire(time.Duration(now) * time.Millisecond)
+	n.lines.ExpireLocals(int64(now), s.localExpired)
 	s.checkInterlude(n)
 	if now-n.reportedAt >= s.cfg.SessionMs/4 {
 		n.reportedAt = now

@@ -31,6 +31,7 @@ type Stats struct {
 	Displaced, FeedsRefused                           int
 	Streams, Streamed                                 int
 	Views, ViewsLost, Pages                           int
+	Locals, Upgrades                                  int
 	Deaf, Slow                                        int
 	Faults                                            [numFaults]int
 }

@@ -42,7 +42,7 @@ func (s *Sim) reportTouches(n *node) {
 // not receive answers on a connection that it has given up.
 func (s *Sim) promise(n *node, c *conn, kind reqKind, sent uint64) {
 	g, id := &s.ghost, c.line.SessionID()
-	if s.clients[c.client].attempt != c.attempt {
+	if s.clients[c.client].attempt != c.attempt || c.line.Local() && g.upgraded[id] > 0 {
 		return
 	}
 	until := sent + s.shortest(c.line.TimeoutMs())
@@ -66,7 +66,6 @@ func (s *Sim) relinquish(id jute.SessionID, timeoutMs int32) {
 
 // checkKept checks that the expiry of a session breaks no promise to its client: S6.
 func (s *Sim) checkKept(id jute.SessionID) {
-	s.ghost.expired[id] = s.now
 	if until, ok := s.ghost.kept[id]; ok && s.now < until {
 		s.fail("S6", "session %v expires %d ms before the time that its client was promised", id, (until-s.now)/1000)
 	}
