@@ -55,6 +55,8 @@
 //
 //   - S9: a server that knows that a session is global does not answer its client as that of a local one.
 //
+//   - L5: no connection waits for the next service for longer than an interlude.
+//
 //   - B1: the bytes that a leader and the applier hold stay within replica.Limits. B2: when
 //     the clients have stopped, nothing is held (Liveness).
 //

@@ -529,8 +529,9 @@ func brokenFrom(cfg Config, do func(*script)) (f *Failure) {
 	return nil
 }
 
-// byPages are faults of package line that its pages find: see TestMutants there.
+// byPages are faults that pages of their packages find: see the tests of mutants there.
 var byPages = []string{
+	"first-list-untold",
 	"other-kept",
 	"closer-killed",
 	"closed-open",
@@ -552,6 +553,7 @@ var byPages = []string{
 	"outcomes-cut",
 	"taken-served",
 	"upgrade-missed",
+	"waits-longer",
 	"slow-kept",
 	"slow-reads-kept",
 }

@@ -107,6 +107,7 @@ type process struct {
 
 	service   uint64 // the present one; 0 if clients are not served
 	interlude line.Interlude
+	waitFrom  uint64 // ghost: since when connections wait for a service, in local ms; 0 if none does
 	conns     []*conn
 	register  *register.Register[*line.Line]
 	lines     *line.Lines

@@ -22,7 +22,9 @@ type Interlude struct {
 // Begin is called when a service has ended. fenced: its fence had passed, so no connection waited any more. Otherwise those
 // that waited already do not get more time. length is that of a whole interlude.
 func (i *Interlude) Begin(now, length time.Duration, fenced bool) {
-	if fenced || i.ends == 0 {
+	begins := fenced || i.ends == 0
+	begins = begins || waitsLonger.Planted()
+	if begins {
 		i.ends = now + length
 	}
 }
@@ -31,6 +33,7 @@ func (i *Interlude) Begin(now, length time.Duration, fenced bool) {
 // fenced: there is a service, and its fence has passed.
 func (i *Interlude) Over(now time.Duration, fenced bool) bool {
 	over := i.ends != 0 && !fenced && now >= i.ends
+	over = over && !waitsOn.Planted()
 	if over || fenced {
 		i.ends = 0
 	}

@@ -27,6 +27,8 @@ var (
 	notPassed             = mutant.New("not-passed")              // an answer that was lost is not made up for
 	refusedWaits          = mutant.New("refused-waits")           // a request whose refusal was lost waits on
 	unownedKept           = mutant.New("unowned-kept")            // lines wait for the next service although the history does not say that their sessions are theirs
+	waitsLonger           = mutant.New("waits-longer")            // connections that wait get another interlude when a service ends whose fence has not passed
+	waitsOn               = mutant.New("waits-on")                // connections wait for the next service without a limit
 	changeAgain           = mutant.New("change-again")            // a change of the members is submitted again although another list is there
 	aheadServed           = mutant.New("ahead-served")            // a session is given to a client that has seen a later state
 	closingServed         = mutant.New("closing-served")          // a session that is being closed is given to a client

@@ -57,6 +57,7 @@ type page struct {
 	zxid    jute.Zxid
 	members jute.Zxid
 	ids     jute.SessionID
+	wait    Interlude
 	quiet   bool // frames are not shown
 	old     bool // the history has no owners of sessions, as that of earlier versions
 	said    strings.Builder
@@ -208,6 +209,12 @@ func (p *page) command(words []string) (string, error) {
 	case "fence":
 		p.service = uint64(number(1))
 		p.answers.EndInterlude(p.service)
+	case "ended":
+		p.wait.Begin(p.now, time.Duration(number(2))*time.Second, arg(1) == "fenced")
+	case "over":
+		p.say("%v", p.wait.Over(p.now, arg(1) == "fenced"))
+	case "stop":
+		p.wait.Stop()
 	case "touches":
 		p.touches()
 	case "full":
