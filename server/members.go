@@ -61,11 +61,9 @@ func (l *loop) addPeers() {
 // replica's.
 const frameMembers = 128
 
-// tellMembers tells the members to a server whose newest list has the version theirs. A list
-// of files is news only to a server without a history, whose own file may be an older one.
+// tellMembers tells the members to a server whose newest list has the version theirs.
 func (l *loop) tellMembers(peer zab.SID, gen uint64, theirs jute.Zxid) {
-	list := l.standing.lists.Load().settled
-	if theirs < list.Version && (list.Commanded || theirs == 0) {
+	if list := l.replica.Core.News(theirs); list != nil {
 		l.transport.SendApp(peer, gen, transport.Bulk, frameMembers, list.Append(nil))
 	}
 }

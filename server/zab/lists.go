@@ -50,6 +50,18 @@ func (c *Core) Lists() (settled, newest *Members) {
 	return settled, settled
 }
 
+// News returns the list of members that a linked server is to be told, whose newest list has the version theirs,
+// or nil. A list of files is news only to a server without a history, whose own file may be an older one.
+func (c *Core) News(theirs jute.Zxid) *Members {
+	list := c.members()
+	first := theirs == 0
+	first = first && !firstListUntold.Planted()
+	if theirs < list.Version && (list.Commanded || first) {
+		return list
+	}
+	return nil
+}
+
 // agreed reports whether the lists allow a server to count: the history decides, or both
 // files have the same list.
 func (c *Core) agreed(p *peer) bool {

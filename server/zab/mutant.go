@@ -29,6 +29,7 @@ var (
 	fileDecides             = mutant.New("file-decides")
 	markerWithoutList       = mutant.New("marker-without-list")
 	markerReplacesList      = mutant.New("marker-replaces-list")
+	firstListUntold         = mutant.New("first-list-untold") // to a server without a history, whose file is an older one
 	filesNotCompared        = mutant.New("files-not-compared")
 	oneFileMoves            = mutant.New("one-file-moves-the-ensemble")
 	doubtedHeard            = mutant.New("doubted-server-heard")

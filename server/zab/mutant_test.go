@@ -4,9 +4,11 @@ package zab
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/mutant"
+	"github.com/zkd-project/zkd/internal/testing/scenario"
 )
 
 // failure is the report of a random run.
@@ -39,6 +41,23 @@ func TestMutants(t *testing.T) {
 			}
 			t.Error("300 random runs do not notice this fault")
 		})
+	}
+}
+
+// TestMutantsByPages checks that a page notices that a first list is not told. The simulator has no addresses of
+// servers, which are what the other server lacks.
+func TestMutantsByPages(t *testing.T) {
+	text, err := os.ReadFile("testdata/news.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deviates := func() bool { return scenario.Deviates(string(text), (&stage{t: t}).showing) }
+	if deviates() {
+		t.Fatal("the page is not so without a fault")
+	}
+	defer firstListUntold.Plant()()
+	if !deviates() {
+		t.Errorf("no page finds %v", firstListUntold)
 	}
 }
 

@@ -33,6 +33,7 @@ import (
 //	forge N LIST          the same: from here on these are the members, and that is committed
 //	log N                 print the records on the disk and the history
 //	lists N...            which members count there, and whether files differ
+//	news N ZXID           the list that it tells a linked server, whose newest list is that one
 //	file N LIST           the list of its configuration file, from its next start on
 //	copy N | restore N    copy the disk of a stopped server; put the copy back
 //	vouch N               its operator accepts old data, from its next start on
@@ -108,6 +109,8 @@ func (s *stage) command(words []string) (string, error) {
 		return s.statuses(args), nil
 	case "lists":
 		return s.lists(args), nil
+	case "news":
+		return s.news(args)
 	default:
 		return s.each(words[0], args)
 	}
@@ -284,6 +287,18 @@ func (s *stage) lists(args []string) string {
 		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+func (s *stage) news(args []string) (string, error) {
+	theirs, err := strconv.ParseInt(args[1], 0, 64)
+	if err != nil {
+		return "", err
+	}
+	list := s.server(sid(args[0])).core.News(jute.Zxid(theirs))
+	if list == nil {
+		return "nothing", nil
+	}
+	return list.String(), nil
 }
 
 func parseMembers(words []string) (m Members) {

@@ -120,3 +120,36 @@ func run(t *testing.T, file, text string, command Command) string {
 
 // Unknown is the error for an unknown command.
 func Unknown(words []string) error { return fmt.Errorf("unknown command %q", words) }
+
+// Deviates reports whether the commands of a file give other output than it has, or end in a panic.
+func Deviates(text string, command Command) (deviates bool) {
+	defer func() {
+		deviates = deviates || recover() != nil
+	}()
+	lines := strings.Split(text, "\n")
+	got := ""
+	for i := 0; i < len(lines); i++ {
+		switch line := lines[i]; {
+		case line == separator:
+			want := ""
+			for i+1 < len(lines) && lines[i+1] != "" {
+				i++
+				want += lines[i] + "\n"
+			}
+			if got != want {
+				return true
+			}
+			got = ""
+		case line == "" || strings.HasPrefix(line, "#"):
+		default:
+			out, err := command(strings.Fields(line))
+			if err != nil {
+				return true
+			}
+			if out != "" {
+				got += strings.TrimRight(out, "\n") + "\n"
+			}
+		}
+	}
+	return false
+}
