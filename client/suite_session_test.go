@@ -134,7 +134,7 @@ func TestSuiteSilence(t *testing.T) {
 	ctx := deadline(t)
 	other := w.Client(t)
 	door := zktest.NewProxy(t, w.Addr())
-	c := door.Client(t, func(o *client.Options) { o.Timeout = 4 * time.Second }).Namespace(w.Root)
+	c := door.Client(t, func(o *client.Options) { o.Timeout = 10 * time.Second }).Namespace(w.Root)
 	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
 	found, err := other.ExistsW(ctx, "/e")
@@ -151,16 +151,16 @@ func TestSuiteSilence(t *testing.T) {
 	}
 }
 
-// TestSuitePings keeps an idle session alive for several of its timeouts.
+// TestSuitePings keeps an idle session alive for longer than its timeout.
 func TestSuitePings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
 	ctx := deadline(t)
-	c := w.Client(t, func(o *client.Options) { o.Timeout = 6 * time.Second })
+	c := w.Client(t, func(o *client.Options) { o.Timeout = 9 * time.Second })
 	_, err := c.Create(ctx, "/e", nil, client.CreateOptions{Mode: client.Ephemeral})
 	ok(t, err)
 	states := c.Session().States(ctx)
-	if err := w.AwaitRequests(ctx, jute.OpPing, 5); err != nil { // one in a third of the timeout, or two
+	if err := w.AwaitRequests(ctx, jute.OpPing, 6); err != nil { // one in a third of the timeout, or two
 		t.Fatal(err)
 	}
 	if found, err := c.Exists(ctx, "/e"); !found.Exists || err != nil {

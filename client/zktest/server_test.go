@@ -49,7 +49,7 @@ func TestRealExpiry(t *testing.T) {
 	s := zktest.Start(t)
 	watcher := s.Client(t)
 	c := zktest.NewProxy(t, s.Addr())
-	owner := c.Client(t, func(o *client.Options) { o.Timeout = 3 * time.Second })
+	owner := c.Client(t, func(o *client.Options) { o.Timeout = 10 * time.Second }) // a busy machine may be silent for seconds
 	mustCreate(t, owner, "/e", client.Ephemeral)
 	found, err := watcher.ExistsW(deadline(t), "/e")
 	if err != nil {

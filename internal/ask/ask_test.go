@@ -45,6 +45,18 @@ func serve(t *testing.T, text string, hang bool) (addr string) {
 	return l.Addr().String()
 }
 
+// endsAfter is a connection that ends a context when something has arrived.
+type endsAfter struct {
+	net.Conn
+	end func()
+}
+
+func (c *endsAfter) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.end()
+	return n, err
+}
+
 func TestWord(t *testing.T) {
 	if got, err := Within(time.Minute, serve(t, "Mode: leader\n", false), "srvr"); got != "Mode: leader\n" || err != nil {
 		t.Errorf("got %q, %v", got, err)
@@ -52,9 +64,12 @@ func TestWord(t *testing.T) {
 }
 
 func TestWordEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if got, err := Word(ctx, serve(t, "Mode: ", true), "srvr"); got != "Mode: " || !errors.Is(err, os.ErrDeadlineExceeded) {
+	ctx, cancel := context.WithCancel(t.Context())
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &endsAfter{conn, cancel}, err
+	}
+	if got, err := WordOver(ctx, dial, serve(t, "Mode: ", true), "srvr"); got != "Mode: " || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %q, %v; want what has arrived, and the timeout", got, err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 // servers end its session no sooner than it expects.
 func TestContextEndsBeforeTheNextLeads(t *testing.T) {
 	w := trial.New(t)
-	c := w.Proxy.Client(t, func(o *client.Options) { o.Timeout = 3 * time.Second }).Namespace(w.Dir())
+	c := w.Proxy.Client(t, func(o *client.Options) { o.Timeout = 10 * time.Second }).Namespace(w.Dir())
 	a, err := election.NewLatch(c, "/e", election.Options{})
 	w.Must(err)
 	w.Must(a.Start())

@@ -65,11 +65,11 @@ func TestSlowLinks(t *testing.T) {
 // burst is how long the bytes of a burst take: longer than heartbeats may be missing, so
 // that a burst in front of them would depose the leader. That time is long enough for a
 // busy machine.
-const burst = 5
+const burst = 10
 
 // slowly is the configuration: values of 1 MB, and snapshots and purges all the time.
 var slowly = []string{
-	"tickTime=400", "initLimit=50", "syncLimit=10", "zkd.electionTimeout=4000", "zkd.heartbeat=100", "jute.maxbuffer=2000000", "snapCount=500", "snapSizeLimitInKb=1000",
+	"tickTime=400", "initLimit=50", "syncLimit=10", "zkd.electionTimeout=8000", "zkd.heartbeat=100", "jute.maxbuffer=2000000", "snapCount=500", "snapSizeLimitInKb=1000",
 	"autopurge.snapRetainCount=3", "autopurge.purgeInterval=1", "maxSessionTimeout=120000", "maxClientCnxns=0",
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // noSnapshots keeps all of the history in the log, in small segments.
-var noSnapshots = []string{"snapCount=1000000000", "zkd.walSegmentSizeKb=4096", "jute.maxbuffer=131072", "tickTime=100"}
+var noSnapshots = []string{"snapCount=1000000000", "zkd.walSegmentSizeKb=4096", "jute.maxbuffer=131072", "tickTime=100", "maxSessionTimeout=60000"}
 
 // fillWith makes n nodes with names that count up, and returns the zxid of each.
 func fillWith(t *testing.T, s *server, n int, size int) []jute.Zxid {
@@ -250,7 +250,7 @@ const retained = 3
 // that looks right until one is.
 func withSnapshots(t *testing.T, purgeInterval int) *server {
 	t.Helper()
-	s := newServer(t, "snapCount=200", fmt.Sprintf("autopurge.purgeInterval=%d", purgeInterval), "zkd.walSegmentSizeKb=4096", "jute.maxbuffer=131072", "tickTime=100")
+	s := newServer(t, "snapCount=200", fmt.Sprintf("autopurge.purgeInterval=%d", purgeInterval), "zkd.walSegmentSizeKb=4096", "jute.maxbuffer=131072", "tickTime=100", "maxSessionTimeout=60000")
 	s.start()
 	fillWith(t, s, manyNodes, 2000)
 	purged := func() bool {

@@ -324,7 +324,7 @@ func TestOddSessions(t *testing.T) {
 		wrong := append([]byte(nil), c.Password...)
 		wrong[i] ^= 1
 		for _, password := range [][]byte{wrong, c.Password[:i], append(wrong, wrong...)} {
-			_, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 5000, SessionID: c.Session, Password: append([]byte{}, password...)})
+			_, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 60_000, SessionID: c.Session, Password: append([]byte{}, password...)})
 			if err != process.ErrExpired {
 				t.Errorf("resumed with a wrong password: %v, want %v", err, process.ErrExpired)
 			}
@@ -338,7 +338,7 @@ func TestOddSessions(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 20 {
-				k, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 5000, SessionID: c.Session, Password: append([]byte{}, c.Password...)})
+				k, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 60_000, SessionID: c.Session, Password: append([]byte{}, c.Password...)})
 				if err != nil {
 					if err == process.ErrExpired {
 						t.Error(err)
@@ -351,7 +351,7 @@ func TestOddSessions(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if _, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 5000, SessionID: c.Session, Password: c.Password}); err != nil {
+	if _, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 60_000, SessionID: c.Session, Password: c.Password}); err != nil {
 		t.Errorf("the session does not survive: %v", err)
 	}
 }
@@ -430,11 +430,11 @@ func TestSilentConnections(t *testing.T) {
 // TestMaxClientConnections opens more connections than one address may have.
 func TestMaxClientConnections(t *testing.T) {
 	const limit = 10
-	s := newServer(t, "tickTime=100", fmt.Sprint("maxClientCnxns=", limit))
+	s := newServer(t, "tickTime=100", "maxSessionTimeout=60000", fmt.Sprint("maxClientCnxns=", limit))
 	s.start()
 	var clients []*client
 	if !s.Poll(func() bool { // until the connection that asked whether it runs is gone
-		c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 10_000})
+		c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 60_000})
 		if err == nil {
 			clients = append(clients, c)
 		}
@@ -443,7 +443,7 @@ func TestMaxClientConnections(t *testing.T) {
 		t.Fatalf("%d connections, want %d", len(clients), limit)
 	}
 	for range 20 {
-		if c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 10_000}); err == nil {
+		if c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 60_000}); err == nil {
 			t.Error("one connection too many was taken")
 			c.Close()
 		}
@@ -455,7 +455,7 @@ func TestMaxClientConnections(t *testing.T) {
 	}
 	clients[0].Close()
 	if !s.Poll(func() bool {
-		c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 10_000})
+		c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 60_000})
 		if err == nil {
 			c.Close()
 		}

@@ -120,7 +120,7 @@ func TestStop(t *testing.T) {
 // TestLossIsNoticed takes the last acknowledged writes out of the log, and sees
 // that the other tests would notice.
 func TestLossIsNoticed(t *testing.T) {
-	c := newCampaign(t, append(noSnapshots, "maxSessionTimeout=60000")...)
+	c := newCampaign(t, noSnapshots...)
 	const loss = 30
 	file, list := c.loadSegment(loss)
 	i := slices.IndexFunc(list, func(r logRecord) bool { return r.zxid > c.zxid-loss })
@@ -164,7 +164,7 @@ func (c *campaign) loadSegment(n jute.Zxid) (file string, list []logRecord) {
 func TestPause(t *testing.T) {
 	s := newServer(t, constantly...)
 	s.start()
-	const timeout = 2 * time.Second
+	const timeout = 5 * time.Second
 	c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: int32(timeout.Milliseconds())})
 	if err != nil {
 		t.Fatal(err)
@@ -176,11 +176,11 @@ func TestPause(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Signal(syscall.SIGSTOP)
-		<-time.After(timeout + timeout/4)
+		<-time.After(timeout + timeout/8)
 		s.Signal(syscall.SIGCONT)
 		// The server has to see that it was paused before it looks for expired
 		// sessions, and this client must have time to say a word.
-		<-time.After(timeout / 8)
+		<-time.After(timeout / 16)
 		if err := c.ping(); err != nil {
 			t.Fatalf("round %d: session is gone after a pause: %v\n%s", round, err, s.LogNow())
 		}

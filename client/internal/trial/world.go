@@ -63,7 +63,7 @@ func (w *World) Only(t *testing.T, i int, opts ...func(*client.Options)) *client
 
 // Deadline returns a context that ends a test that hangs.
 func Deadline(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -19,8 +19,8 @@ func small(w Workload) Config {
 	c := Defaults(w)
 	c.Connections, c.Window, c.Keys, c.Children = 3, 8, 20, 12
 	c.ValueSize, c.Count, c.Warmup = 40, 100, time.Millisecond
-	c.Duration = time.Millisecond // Idle: how long sessions are held
-	c.SessionTimeout = 5 * time.Second
+	c.Duration = time.Millisecond  // Idle: how long sessions are held
+	c.SessionTimeout = time.Minute // bounds waits, too
 	return c
 }
 
@@ -34,7 +34,7 @@ func TestFewerOperationsThanConnections(t *testing.T) {
 		s := fake.Start(t)
 		cfg := small(w)
 		cfg.Connections, cfg.Count = 5, 2
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // ends what does not
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // ends what does not
 		defer cancel()
 		r, err := Run(ctx, targetOf(s), cfg)
 		if err != nil || ctx.Err() != nil || r.Ops != 2 {
@@ -260,6 +260,7 @@ func TestWatchEvents(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			s := fake.Start(t)
 			n := 0
 			s.Event = func(f []byte) []byte {
@@ -269,7 +270,7 @@ func TestWatchEvents(t *testing.T) {
 				return tt.event(f)
 			}
 			cfg := small(Watch)
-			cfg.SessionTimeout = 2 * time.Second // bounds the wait for a lost event
+			cfg.SessionTimeout = 5 * time.Second // each waits so long for the other events
 			_, err := Run(t.Context(), targetOf(s), cfg)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)

@@ -365,7 +365,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			a, z := zktest.Start(t), zktest.Start(t)
 			s := newStage(t, a.Addr(), spoil(t, z.Addr(), tt.fault), func(c *shadow.Config) {
-				c.Grace, c.Patience = time.Second, 2*time.Second // something is missing for so long
+				c.Grace, c.Patience = 3*time.Second, 6*time.Second // something is missing for so long
 			})
 			c := s.client(t)
 			if err := play(t.Context(), c); err != nil {

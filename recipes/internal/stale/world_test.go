@@ -31,7 +31,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()
 	e := zktest.StartEnsemble(t, 3, zktest.Patient())
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	w := &world{T: t, ctx: ctx, e: e, id: e.Followers()[0]}
 	w.slow = e.At(w.id - 1)
