@@ -112,8 +112,8 @@ func (n *peerNet) dial(from int) func(ctx context.Context, network, addr string)
 			return nil, syscall.ECONNREFUSED
 		}
 		near, far := l.pair(fmt.Sprintf("10.0.0.%d", from), 16<<20)
-		near.out.slow = func(bytes int) time.Time { return n.arrival(from, to, bytes) }
-		near.in.slow = func(bytes int) time.Time { return n.arrival(to, from, bytes) }
+		near.Out.Slow = func(bytes int) time.Time { return n.arrival(from, to, bytes) }
+		near.In.Slow = func(bytes int) time.Time { return n.arrival(to, from, bytes) }
 		here, there := &peerConn{near, n, from, to}, &peerConn{far, n, to, from}
 		if err := l.accept(there); err != nil {
 			return nil, err

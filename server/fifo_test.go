@@ -36,7 +36,7 @@ func TestReadBehindAFinishingWriteIsAnswered(t *testing.T) {
 		stream = append(stream, frameOf(requestFrame(2, jute.OpGetEphemerals, &jute.GetEphemeralsRequest{Prefix: prefix}))...)
 		end := len(stream) - 1
 		c.nc.Write(stream[:end])
-		c.nc.out.drained()
+		c.nc.Out.Drained()
 		wait := rng.IntN(20_000)
 		go func() {
 			for range wait {

@@ -208,9 +208,9 @@ func TestZxidOfAReplyIsGoodForAReconnect(t *testing.T) {
 	})
 	disk.Lock()
 	first := c.send(jute.OpSetData, set("/", ""))
-	c.nc.out.drained()
+	c.nc.Out.Drained()
 	big.send(jute.OpCloseSession, nil) // takes long to apply
-	big.nc.out.drained()
+	big.nc.Out.Drained()
 	disk.Unlock()
 	for xid := int32(1000); ; xid++ {
 		// An auth packet is answered at once, and triggers the writing of waiting

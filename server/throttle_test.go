@@ -72,7 +72,7 @@ func TestConnectionLimits(t *testing.T) {
 			}
 			first.nc.Close() // makes room for one
 			synctest.Wait()
-			ip, _, _ := strings.Cut(first.nc.local.String(), ":")
+			ip, _, _ := strings.Cut(first.nc.LocalAddr().String(), ":")
 			if _, ok := s.tryConnect(t, ip); !ok {
 				t.Errorf("%v: the place of a connection that has gone is not free", test.lines)
 			}
@@ -122,7 +122,7 @@ func TestLargeRequestsAreBounded(t *testing.T) {
 	disk.Lock()
 	for i, c := range clients[:3] {
 		c.send(jute.OpSetData, set("/", value))
-		c.nc.out.drained()
+		c.nc.Out.Drained()
 		if i == 2 {
 			c.eof("a request beyond the sum")
 		}
@@ -161,7 +161,7 @@ func (s *testServer) throttlesOps(t *testing.T, limit time.Duration) {
 	taken, received := s.metrics.Taken.Count(), s.metrics.PacketsReceived.Load()
 	s.state.Lock() // holds up the leader
 	first.send(jute.OpSetData, set("/", ""))
-	first.nc.out.drained()
+	first.nc.Out.Drained()
 	for s.metrics.Taken.Count() < taken+1 { // it has taken the first, and the others wait
 		runtime.Gosched()
 	}

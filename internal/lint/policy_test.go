@@ -245,6 +245,7 @@ const ours = `
 	# The lines of the programs in the documentation.
 	internal/testing/doclines: internal/commands
 	internal/testing/freeport: none
+	internal/testing/mempipe: none
 	internal/testing/standin:  none
 	internal/lint:     none
 	test/compat:       server/data server/datatree recipes/barrier recipes/election recipes/hold recipes/lock recipes/presence
@@ -259,7 +260,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "server/datatree/treetest", "internal/testing/certs", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
+var testHelpers = []string{"jute", "server/datatree/treetest", "internal/testing/certs", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/mempipe", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

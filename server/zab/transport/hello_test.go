@@ -471,10 +471,7 @@ func TestStrangers(t *testing.T) {
 				for range 3 {
 					p := dialRaw(t, mem, 1)
 					p.nc.Write([]byte(tt.sends))
-					p.nc.(*memConn).out.mu.Lock()
-					p.nc.(*memConn).out.ended = true // no more data follows
-					p.nc.(*memConn).out.change.Broadcast()
-					p.nc.(*memConn).out.mu.Unlock()
+					p.nc.(*memConn).CloseWrite()
 					told, _ := io.ReadAll(p.nc)
 					if client := tt.name == "client"; strings.HasPrefix(string(told), "zkd: this port is for other servers") != client {
 						t.Errorf("it is told %q", told)

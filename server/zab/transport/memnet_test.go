@@ -3,13 +3,13 @@ package transport
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/testing/mempipe"
 )
 
 // memNet is an in-memory network whose paths can fail. Everything in it blocks durably, so
@@ -66,7 +66,7 @@ func (n *memNet) blackHole(a, b string, on bool) {
 
 func (n *memNet) kickLocked() {
 	for c := range n.conns {
-		c.in.kick()
+		c.In.Kick()
 	}
 }
 
@@ -76,8 +76,8 @@ func (n *memNet) reset(a, b string) {
 	defer n.mu.Unlock()
 	for c := range n.conns {
 		if c.here == a && c.there == b || c.here == b && c.there == a {
-			c.in.fail(syscall.ECONNRESET)
-			c.out.fail(syscall.ECONNRESET)
+			c.In.Fail(syscall.ECONNRESET)
+			c.Out.Fail(syscall.ECONNRESET)
 		}
 	}
 }
@@ -88,8 +88,7 @@ func (n *memNet) crash(host string) {
 	defer n.mu.Unlock()
 	for c := range n.conns {
 		if c.here == host || c.there == host {
-			c.in.lost.Store(true)
-			c.out.lost.Store(true)
+			c.lost.Store(true)
 		}
 	}
 	n.kickLocked()
@@ -154,9 +153,14 @@ func (n *memNet) connect(from, to, addr string) (net.Conn, error) {
 	}
 	n.port++
 	near := memAddr(fmt.Sprintf("%s:%d", from, 40_000+n.port))
-	up, down := newHalf(n, from, to), newHalf(n, to, from)
-	a := &memConn{n: n, here: from, there: to, in: down, out: up, local: near, remote: memAddr(addr)}
-	b := &memConn{n: n, here: to, there: from, in: up, out: down, local: memAddr(addr), remote: near}
+	lost := new(atomic.Bool)
+	ends := func(c *mempipe.Conn, here, there string) *memConn {
+		c.Out.Slow = func(bytes int) time.Time { return n.arrival(here, there, bytes) }
+		c.Out.Deaf = func() bool { return lost.Load() || n.isDeaf(here, there) }
+		return &memConn{Conn: c, n: n, here: here, there: there, lost: lost}
+	}
+	up, down := mempipe.New(near, memAddr(addr), n.window)
+	a, b := ends(up, from, to), ends(down, to, from)
 	select {
 	case l.queue <- b:
 	default:
@@ -198,8 +202,8 @@ func (l *memListener) Close() error {
 	for {
 		select {
 		case c := <-l.queue:
-			c.(*memConn).in.fail(syscall.ECONNRESET)
-			c.(*memConn).out.fail(syscall.ECONNRESET)
+			c.(*memConn).In.Fail(syscall.ECONNRESET)
+			c.(*memConn).Out.Fail(syscall.ECONNRESET)
 		default:
 			return nil
 		}
@@ -208,191 +212,17 @@ func (l *memListener) Close() error {
 
 func (l *memListener) Addr() net.Addr { return memAddr(l.addr) }
 
-// half is one direction of a connection.
-type half struct {
-	n        *memNet
-	lost     atomic.Bool // the machine at one end is gone
-	from, to string
-
-	mu       sync.Mutex
-	change   sync.Cond
-	buf      []byte
-	head     int        // offset in buf: bytes before it have been read
-	way      []underway // of the bytes in buf, on a slow path
-	ended    bool       // no more will be written
-	err      error      // for both sides
-	deadline [2]time.Time
-	timer    [2]*time.Timer
-}
-
-// underway records when bytes arrive.
-type underway struct {
-	bytes int
-	at    time.Time
-}
-
-const (
-	readSide = iota
-	writeSide
-)
-
-func newHalf(n *memNet, from, to string) *half {
-	h := &half{n: n, from: from, to: to}
-	h.change.L = &h.mu
-	return h
-}
-
-func (h *half) kick() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.change.Broadcast()
-}
-
-func (h *half) fail(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.err == nil {
-		h.err = err
-	}
-	h.change.Broadcast()
-}
-
-func (h *half) late(side int) bool {
-	return !h.deadline[side].IsZero() && !time.Now().Before(h.deadline[side])
-}
-
-func (h *half) setDeadline(side int, t time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.timer[side] != nil {
-		h.timer[side].Stop()
-	}
-	if h.deadline[side] = t; !t.IsZero() {
-		h.timer[side] = time.AfterFunc(time.Until(t), h.kick)
-	}
-	h.change.Broadcast()
-}
-
-func (h *half) read(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for {
-		arrived := h.arrivedLocked()
-		switch {
-		case h.err != nil:
-			return 0, h.err
-		case h.late(readSide):
-			return 0, os.ErrDeadlineExceeded
-		case h.lost.Load() || h.n.isDeaf(h.from, h.to):
-		case arrived > 0:
-			n := copy(p, h.buf[h.head:h.head+arrived])
-			if h.head += n; h.head > len(h.buf)/2 {
-				h.buf, h.head = h.buf[:copy(h.buf, h.buf[h.head:])], 0
-			}
-			h.leftLocked(n)
-			h.change.Broadcast()
-			return n, nil
-		case h.ended && h.waitingLocked() == 0:
-			return 0, io.EOF
-		}
-		h.change.Wait()
-	}
-}
-
-// arrivedLocked returns how many bytes can be read now.
-func (h *half) arrivedLocked() (n int) {
-	now := time.Now()
-	for _, u := range h.way {
-		if u.at.After(now) {
-			return n
-		}
-		n += u.bytes
-	}
-	return h.waitingLocked()
-}
-
-// waitingLocked returns how many bytes have not been read.
-func (h *half) waitingLocked() int { return len(h.buf) - h.head }
-
-// leftLocked records that n bytes have been read.
-func (h *half) leftLocked(n int) {
-	for n > 0 && len(h.way) > 0 {
-		k := min(n, h.way[0].bytes)
-		if h.way[0].bytes -= k; h.way[0].bytes == 0 {
-			h.way = h.way[1:]
-		}
-		n -= k
-	}
-}
-
-// packet is how many bytes a slow path passes at a time.
-const packet = 4 << 10
-
-func (h *half) write(p []byte) (n int, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for len(p) > 0 {
-		switch {
-		case h.err != nil:
-			return n, h.err
-		case h.late(writeSide):
-			return n, os.ErrDeadlineExceeded
-		case h.ended:
-			return n, net.ErrClosed
-		case h.waitingLocked() < h.n.window:
-			k := min(h.n.window-h.waitingLocked(), len(p), packet)
-			if at := h.n.arrival(h.from, h.to, k); !at.IsZero() || len(h.way) > 0 {
-				h.way = append(h.way, underway{k, at})
-				time.AfterFunc(time.Until(at), h.kick)
-			}
-			h.buf = append(h.buf, p[:k]...)
-			p, n = p[k:], n+k
-			h.change.Broadcast()
-			continue
-		}
-		h.change.Wait()
-	}
-	return n, nil
-}
-
 // memConn is one end of a connection.
 type memConn struct {
-	n             *memNet
-	here, there   string
-	in, out       *half
-	local, remote memAddr
+	*mempipe.Conn
+	n           *memNet
+	here, there string
+	lost        *atomic.Bool // for both ends: the machine at one of them is gone
 }
-
-func (c *memConn) Read(p []byte) (int, error)  { return c.in.read(p) }
-func (c *memConn) Write(p []byte) (int, error) { return c.out.write(p) }
 
 func (c *memConn) Close() error {
 	c.n.mu.Lock()
 	delete(c.n.conns, c)
 	c.n.mu.Unlock()
-	c.SetDeadline(time.Time{})
-	c.in.fail(net.ErrClosed)
-	c.out.mu.Lock()
-	c.out.ended = true
-	c.out.change.Broadcast()
-	c.out.mu.Unlock()
-	return nil
-}
-
-func (c *memConn) LocalAddr() net.Addr  { return c.local }
-func (c *memConn) RemoteAddr() net.Addr { return c.remote }
-
-func (c *memConn) SetDeadline(t time.Time) error {
-	c.SetReadDeadline(t)
-	return c.SetWriteDeadline(t)
-}
-
-func (c *memConn) SetReadDeadline(t time.Time) error {
-	c.in.setDeadline(readSide, t)
-	return nil
-}
-
-func (c *memConn) SetWriteDeadline(t time.Time) error {
-	c.out.setDeadline(writeSide, t)
-	return nil
+	return c.Conn.Close()
 }

@@ -143,8 +143,8 @@ func TestStreamFails(t *testing.T) {
 			s.Write(make([]byte, 300_000))
 			net.mu.Lock()
 			for c := range net.conns {
-				if s.conn.raw == c || c.remote == s.conn.raw.(*memConn).local {
-					c.in.fail(io.ErrUnexpectedEOF)
+				if s.conn.raw == c || c.RemoteAddr() == s.conn.raw.LocalAddr() {
+					c.In.Fail(io.ErrUnexpectedEOF)
 				}
 			}
 			net.mu.Unlock()
