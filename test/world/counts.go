@@ -84,6 +84,9 @@ const (
 	skip = "skip"
 )
 
+// shown is how many names of failed tests an outcome has.
+const shown = 10
+
 // judgeTests counts tests. One that fails must be known to fail on this kind of server. The same name
 // may be there more than once, with other parameters.
 func judgeTests(tests []test, all []known, kind string) (counts, error) {
@@ -105,7 +108,13 @@ func judgeTests(tests []test, all []known, kind string) (counts, error) {
 	n := counts{{"passed", number[pass]}, {"failed", number[fail]}, {"known", number["known"]}, {"skipped", number[skip]}}
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
-		return n, fmt.Errorf("%s: %s", n, strings.Join(slices.Compact(unknown), " "))
+		unknown = slices.Compact(unknown)
+		more := ""
+		if len(unknown) > shown {
+			more = fmt.Sprintf(" and %d more", len(unknown)-shown)
+			unknown = unknown[:shown]
+		}
+		return n, fmt.Errorf("%s: %s%s", n, strings.Join(unknown, " "), more)
 	}
 	return n, nil
 }

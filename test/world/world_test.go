@@ -166,6 +166,27 @@ func TestOnNothing(t *testing.T) {
 	}
 }
 
+// Each difference that a suite's failures are put down to is in the page of differences: the reason quotes it.
+func TestKnownDifferencesAreInThePage(t *testing.T) {
+	const compat = "../../docs/compat.md"
+	text, err := os.ReadFile(compat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := readPrograms("programs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range programs {
+		for _, k := range p.known {
+			words := strings.Split(k.why, `"`)
+			if k.on == zkd && (len(words) < 3 || !strings.Contains(string(text), words[1])) {
+				t.Errorf("%s: %s: the reason %q quotes no words of %s", p.dir, k.test, k.why, compat)
+			}
+		}
+	}
+}
+
 // A program that does not end is ended, with the processes that it started.
 func TestLimit(t *testing.T) {
 	dir := t.TempDir()

@@ -120,7 +120,7 @@ public final class Peers {
             case "leader": return QuorumStats.Provider.LEADING_STATE;
             case "follower": return QuorumStats.Provider.FOLLOWING_STATE;
             case "observer": return QuorumStats.Provider.OBSERVING_STATE;
-            default: return QuorumStats.Provider.UNKNOWN_STATE;
+            default: return runs(peer) ? QuorumStats.Provider.LOOKING_STATE : QuorumStats.Provider.UNKNOWN_STATE;
         }
     }
 

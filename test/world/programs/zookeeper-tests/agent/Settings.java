@@ -35,6 +35,8 @@ final class Settings {
             String value = System.getProperty(name);
             if (PLAIN.contains(name)) {
                 settings.put(name, value);
+            } else if (value.startsWith("org.apache.zookeeper.test.")) {
+                continue; // a class of the tests: only a server in this process can load it
             } else if (name.startsWith(PREFIX) && NOT_OURS.stream().noneMatch(name.substring(PREFIX.length())::startsWith)) {
                 settings.put(name.substring(PREFIX.length()), value);
             }
