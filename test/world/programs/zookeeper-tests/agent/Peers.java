@@ -17,6 +17,7 @@ import org.apache.zookeeper.server.quorum.Observer;
 import org.apache.zookeeper.server.quorum.QuorumPeer;
 import org.apache.zookeeper.server.quorum.QuorumPeer.LearnerType;
 import org.apache.zookeeper.server.quorum.QuorumPeer.QuorumServer;
+import org.apache.zookeeper.server.quorum.QuorumPeerConfig;
 import org.apache.zookeeper.server.quorum.QuorumPeerMain;
 import org.apache.zookeeper.server.quorum.QuorumStats;
 
@@ -67,25 +68,40 @@ public final class Peers {
         QuorumPeer peer = (QuorumPeer) make.invoke(main);
         Zkd process = new Zkd(Path.of(file), clientPort(new File(file)));
         processes.put(peer, process);
-        Field field = QuorumPeerMain.class.getDeclaredField("quorumPeer");
-        field.setAccessible(true);
-        field.set(main, peer);
+        if (isDistributed(new File(file))) {
+            Field field = QuorumPeerMain.class.getDeclaredField("quorumPeer");
+            field.setAccessible(true);
+            field.set(main, peer);
+        }
         process.await();
+    }
+
+    /** Whether Apache's server would be one of several, as its QuorumPeerConfig decides. */
+    private static boolean isDistributed(File file) throws IOException {
+        Properties lines = withMembers(file);
+        long members = lines.stringPropertyNames().stream().filter(key -> key.startsWith("server.")).count();
+        return members > 1 || members == 1 && !QuorumPeerConfig.isStandaloneEnabled() && !"true".equals(lines.getProperty("standaloneEnabled"))
+                || members == 1 && "false".equals(lines.getProperty("standaloneEnabled"));
     }
 
     /** The port for clients: of the file, or of this server's line there or in the file of the members. */
     private static int clientPort(File file) throws IOException {
-        Properties lines = read(file);
+        Properties lines = withMembers(file);
         String port = lines.getProperty("clientPort");
-        if (port == null && lines.containsKey("dynamicConfigFile")) {
-            lines.putAll(read(new File(lines.getProperty("dynamicConfigFile"))));
-        }
         Path myid = Path.of(lines.getProperty("dataDir", ""), "myid");
         if (port == null && Files.exists(myid)) {
             String server = lines.getProperty("server." + Files.readString(myid).trim(), "");
             port = server.substring(Math.max(server.lastIndexOf(':'), server.lastIndexOf(';')) + 1);
         }
         return port == null || port.isEmpty() ? 0 : Integer.parseInt(port.trim());
+    }
+
+    private static Properties withMembers(File file) throws IOException {
+        Properties lines = read(file);
+        if (lines.containsKey("dynamicConfigFile")) {
+            lines.putAll(read(new File(lines.getProperty("dynamicConfigFile"))));
+        }
+        return lines;
     }
 
     private static Properties read(File file) throws IOException {
