@@ -36,3 +36,9 @@ func (t Trace) Empty() bool {
 
 // Capacity returns the capacity of the list of touches.
 func (e *Evaluator) Capacity() int { return cap(e.over.touches) }
+
+// The faults that a page finds.
+var (
+	PendingNotCounted = pendingNotCounted
+	ShrinkingRefused  = shrinkingRefused
+)

@@ -25,7 +25,9 @@ type growth struct {
 
 // accept counts the growth of the request that was evaluated last.
 func (r *room) accept(zxid jute.Zxid) {
-	if r.limit > 0 && r.grown != 0 {
+	counts := r.limit > 0 && r.grown != 0
+	counts = counts && !pendingNotCounted.Planted()
+	if counts {
 		r.pending += r.grown
 		r.growths.Push(growth{zxid, r.grown})
 	}
@@ -57,7 +59,10 @@ func (e *Evaluator) grow(bytes int64) error { return e.growTo(bytes, e.room.limi
 func (e *Evaluator) growTo(bytes, limit int64) error {
 	r := &e.room
 	grown := r.grown + bytes
-	if limit > 0 && bytes > 0 && grown > 0 && e.tree.Memory()+r.pending+grown > limit {
+	over := limit > 0 && e.tree.Memory()+r.pending+grown > limit
+	refused := over && bytes > 0 && grown > 0
+	refused = refused || shrinkingRefused.Planted() && over
+	if refused {
 		r.refused = true
 		return jute.ErrNotReadOnly
 	}

@@ -47,6 +47,7 @@ var (
 	ownerUnrecorded      = mutant.New("owner-unrecorded")
 	ownerForgotten       = mutant.New("owner-forgotten")
 	firstComeFirstServed = mutant.New("first-come-first-served")
+	roomIgnored          = mutant.New("room-ignored") // a leader does not tell its evaluator how much room there is
 	turnsOfServers       = mutant.New("turns-of-servers")
 	asideForgotten       = mutant.New("aside-forgotten")
 	fenceEarly           = mutant.New("fence-early")

@@ -26,7 +26,9 @@ func (r *Replica) updateRoom() {
 	r.Core.SetRoom(uint64(r.o.Room()))
 	least, of := r.Core.LeastRoom()
 	r.room.bytes, r.room.of = int64(least), of
-	if r.leading.evaluator != nil {
+	leads := r.leading.evaluator != nil
+	leads = leads && !roomIgnored.Planted()
+	if leads {
 		r.leading.evaluator.SetRoom(r.room.bytes)
 	}
 }

@@ -512,6 +512,8 @@ var directed = map[string]func(*script){
 	"closings-until-commit":         rackExpires,
 	"closings-forgotten":            rackExpires,
 	"doomed-served":                 resumeOfADoomedSession,
+	"room-ignored":                  smallMember,
+	"own-room-only":                 smallMember,
 }
 
 // broken plays a script and returns the failure.
@@ -535,6 +537,9 @@ func brokenFrom(cfg Config, do func(*script)) (f *Failure) {
 // byPages are faults that pages of their packages find: see the tests of mutants there.
 var byPages = []string{
 	"first-list-untold",
+	"room-of-strangers",
+	"pending-not-counted",
+	"shrinking-refused",
 	"other-kept",
 	"closer-killed",
 	"closed-open",

@@ -37,6 +37,7 @@ type node struct {
 	skew       int64       // ppm by which its clock runs too fast
 	settings   *settings   // where they differ from Sim.cfg, or nil
 	full       bool        // disk full, as reported to the core
+	room       int64       // how much memory its tree may take; 0 for no bound
 	stallUntil uint64
 	gen        uint64 // of the newest link
 
@@ -164,6 +165,7 @@ func (s *Sim) tick(n *node) {
 	n.core.DiskHealth(oldest, n.full)
 	s.noteProgress(n)
 	n.rep.Tick()
+	n.rep.WatchRoom()
 	n.rep.Expire(time.Duration(now) * time.Millisecond)
 	n.lines.ExpireLocals(int64(now), s.localExpired)
 	s.checkInterlude(n)

@@ -45,6 +45,7 @@ func (s *Sim) newReplica(n *node, r zab.Recovered) *replica.Replica {
 		Limits:       s.limits(n),
 		State:        nodeView{n},
 		Disk:         nodeView{n},
+		Room:         func() int64 { return n.room },
 		Tracker:      n.tracker,
 		Backlog:      n.backlog,
 		NewOrigin:    n.newOrigin,

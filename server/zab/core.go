@@ -546,11 +546,15 @@ func (c *Core) SetRoom(bytes uint64) { c.room = bytes }
 // must not let its own grow beyond that.
 func (c *Core) LeastRoom() (bytes uint64, of SID) {
 	bytes, of = c.room, c.opt.ID
-	if !c.leads() {
+	alone := !c.leads()
+	alone = alone || ownRoomOnly.Planted()
+	if alone {
 		return bytes, of
 	}
 	for _, p := range c.peers {
-		if p.state != learnerNone && p.memory != 0 && (bytes == 0 || p.memory < bytes) && c.members().Find(p.id) != nil {
+		member := c.members().Find(p.id) != nil
+		member = member || roomOfStrangers.Planted()
+		if p.state != learnerNone && p.memory != 0 && (bytes == 0 || p.memory < bytes) && member {
 			bytes, of = p.memory, p.id
 		}
 	}

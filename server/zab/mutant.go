@@ -29,6 +29,8 @@ var (
 	fileDecides             = mutant.New("file-decides")
 	markerWithoutList       = mutant.New("marker-without-list")
 	markerReplacesList      = mutant.New("marker-replaces-list")
+	ownRoomOnly             = mutant.New("own-room-only")     // a leader does not count how much memory the trees of the others may take
+	roomOfStrangers         = mutant.New("room-of-strangers") // it counts that of servers that are no members, too
 	firstListUntold         = mutant.New("first-list-untold") // to a server without a history, whose file is an older one
 	filesNotCompared        = mutant.New("files-not-compared")
 	oneFileMoves            = mutant.New("one-file-moves-the-ensemble")

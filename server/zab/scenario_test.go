@@ -34,6 +34,8 @@ import (
 //	log N                 print the records on the disk and the history
 //	lists N...            which members count there, and whether files differ
 //	news N ZXID           the list that it tells a linked server, whose newest list is that one
+//	space N BYTES         the tree of a server may take so much memory
+//	least N               the least that the trees of all may take, as it knows
 //	file N LIST           the list of its configuration file, from its next start on
 //	copy N | restore N    copy the disk of a stopped server; put the copy back
 //	vouch N               its operator accepts old data, from its next start on
@@ -111,6 +113,11 @@ func (s *stage) command(words []string) (string, error) {
 		return s.lists(args), nil
 	case "news":
 		return s.news(args)
+	case "space":
+		s.server(sid(args[0])).core.SetRoom(number(args[1]))
+	case "least":
+		bytes, of := s.server(sid(args[0])).core.LeastRoom()
+		return fmt.Sprintf("%d bytes, on server %d", bytes, of), nil
 	default:
 		return s.each(words[0], args)
 	}
