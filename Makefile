@@ -158,8 +158,7 @@ apps: ## applications that keep their state in ZooKeeper: Patroni, Vitess and mo
 
 ON ?= zkd,apache
 world: ## programs of other people while servers are killed under them, and their test suites: hours, and a network (ONE=kazoo ON=zkd)
-	$(GO) run ./test/world -one '$(ONE)' -on '$(ON)'
-	$(GO) run ./test/world -write
+	$(GO) run ./test/world -one '$(ONE)' -on '$(ON)'; outcome=$$?; $(GO) run ./test/world -write && exit $$outcome
 
 BENCH ?= .
 bench: ## benchmarks (PKG=./server/datatree BENCH=Txn)
