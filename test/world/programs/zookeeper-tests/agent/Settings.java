@@ -28,6 +28,10 @@ final class Settings {
 
     private Settings() {}
 
+    private static boolean isServers(String key) {
+        return key.equals("client.portUnification") || NOT_OURS.stream().noneMatch(key::startsWith);
+    }
+
     /** The settings beside a file: what it says itself counts. */
     static Map<String, String> of(Path file) throws IOException {
         Map<String, String> settings = new TreeMap<>();
@@ -37,7 +41,7 @@ final class Settings {
                 settings.put(name, value);
             } else if (value.startsWith("org.apache.zookeeper.test.")) {
                 continue; // a class of the tests: only a server in this process can load it
-            } else if (name.startsWith(PREFIX) && NOT_OURS.stream().noneMatch(name.substring(PREFIX.length())::startsWith)) {
+            } else if (name.startsWith(PREFIX) && isServers(name.substring(PREFIX.length()))) {
                 settings.put(name.substring(PREFIX.length()), value);
             }
         }
