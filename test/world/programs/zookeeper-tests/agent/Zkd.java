@@ -8,6 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
 /** One process of zkd. The variable ZKD names the program, and the property zkd.logs a directory for what it prints. */
@@ -21,16 +22,20 @@ final class Zkd {
     Zkd(Path file, int port) throws IOException {
         this.port = port;
         List<String> command = new ArrayList<>(List.of(System.getenv("ZKD")));
-        Settings.of(file).forEach((key, value) -> {
+        Map<String, String> settings = Settings.of(file);
+        settings.forEach((key, value) -> {
             command.add("--set");
             command.add(key + "=" + value);
         });
         command.add(file.toString());
         File log = new File(System.getProperty("zkd.logs"), port + ".log");
-        process = new ProcessBuilder(command)
+        ProcessBuilder builder = new ProcessBuilder(command)
                 .redirectErrorStream(true)
-                .redirectOutput(ProcessBuilder.Redirect.appendTo(log))
-                .start();
+                .redirectOutput(ProcessBuilder.Redirect.appendTo(log));
+        if ("true".equals(settings.get("fips-mode"))) {
+            builder.environment().put("GODEBUG", "fips140=on");
+        }
+        process = builder.start();
         atExit = new Thread(process::destroyForcibly);
         Runtime.getRuntime().addShutdownHook(atExit);
     }
