@@ -383,6 +383,9 @@ func (s *Sim) checkReply(c *client, req *request, r *reply) {
 	switch {
 	case r.refused:
 		s.stats.Refused++
+		if frees := req.op == jute.OpDelete || req.kind == reqClose; frees && r.err == jute.ErrNotReadOnly && s.cfg.Faults[FaultFull] == 0 {
+			s.fail("M3", "client %d is refused %v for want of memory, which that frees", c.id, req)
+		}
 		if r.err == jute.ErrMarshalling && !bytes.Equal(req.body, malformed) {
 			s.fail("R1", "client %d is told that request %d can't be decoded: %v", c.id, r.cxid, req)
 		}

@@ -155,13 +155,14 @@ const (
 	FaultVolumes                // volumes are missing at the next starts
 	FaultBadSnaps               // the snapshots are damaged
 	FaultGone                   // a server or two are gone for so long that autopilot acts
+	FaultMemory                 // a server's tree may take little more memory than it does, or less
 	numFaults
 )
 
 var faultNames = [numFaults]string{
 	"kill", "power", "powerall", "inside", "pause", "break", "halfopen", "block", "partition", "slow", "stall",
 	"full", "wipe", "damage", "rollback", "transfer", "members", "files", "oldcopy", "badsync",
-	"volumes", "badsnaps", "gone",
+	"volumes", "badsnaps", "gone", "memory",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -295,8 +296,14 @@ func Draw(seed uint64, steps int) Config {
 		}
 	}
 	c.Local = pick(r, 0, 0, 0, 0, 0, 0, 1, 2)
+	if r.IntN(8) == 0 {
+		c.Faults[FaultMemory] = c.ElectionMs * pick[uint64](r, 2, 5, 10)
+	}
 	return c
 }
+
+// refuses reports whether servers may refuse writes, for want of disk or memory.
+func (c *Config) refuses() bool { return c.Faults[FaultFull]+c.Faults[FaultMemory] > 0 }
 
 // Base returns a configuration without faults.
 func Base(seed uint64) Config {

@@ -63,6 +63,8 @@
 //   - B4: a line sends no event to a client that has not taken more than line.Lines.Unread, beside one reply, and
 //     ends for that reason only then.
 //
+//   - M3: what frees memory is not refused for want of memory. When there is memory again, writes are done (Liveness).
+//
 //   - I23: a server admits no link on which it has shown an incarnation that it has given up since.
 //
 // The cost of the checks is proportional to the changes of a step. The committed sequence

@@ -448,7 +448,7 @@ func (s *Sim) checkOrigin(txn *datatree.Txn) {
 	if done && g.left[txn.Origin] {
 		s.fail("S7", "session %v has left connection %#x, of which this is a write: %s", txn.Session, txn.Origin, describeTxn(txn))
 	}
-	if !g.next(txn.Origin, txn.Cxid) && s.cfg.Faults[FaultFull] == 0 { // a full disk refuses writes
+	if !g.next(txn.Origin, txn.Cxid) && !s.cfg.refuses() {
 		s.fail("R2", "connection %#x asked for %v, and %v is request %d", txn.Origin, asked, txn.Zxid, txn.Cxid)
 	}
 }

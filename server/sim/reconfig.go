@@ -162,7 +162,7 @@ func (s *Sim) commitChange(m *zab.Members) {
 	}
 	s.stats.Reconfigs++
 	asked := s.ghost.asked[want.origin]
-	if !s.ghost.next(want.origin, want.cxid) && s.cfg.Faults[FaultFull] == 0 {
+	if !s.ghost.next(want.origin, want.cxid) && !s.cfg.refuses() {
 		s.fail("R2", "connection %#x asked for %v, and %v is request %d", want.origin, asked, m.Version, want.cxid)
 	}
 }
