@@ -257,6 +257,7 @@ var focuses = map[string]func(*Config){
 	"report-twice": func(c *Config) {
 		dozers(c)
 		c.NetUs, c.DialMs, c.DozePct, c.Steps = 10000, 5, 20, 6000
+		c.MovePct, c.HangPct, c.Local, c.DeafPct = 30, 0, 0, 0 // lines end just after they were heard of, before a report
 		c.Faults = [numFaults]uint64{}
 		often(c, FaultBreak)
 	},
@@ -362,7 +363,12 @@ func watchers(c *Config) {
 }
 
 // loud has a client with many requests under way beside others.
-func loud(c *Config) { c.Clients, c.Pipeline, c.Loud, c.Rate, c.Streams = 5, 4, 100, 0, 0 }
+func loud(c *Config) {
+	c.Clients, c.Pipeline, c.Loud, c.Rate, c.Streams = 5, 4, 100, 0, 0
+	c.Turn, c.Backlog, c.Waiting, c.FsyncUs, c.BigBytes, c.BigPct = 1, 600, 0, 5000, 0, 0 // many wait, and a turn is short
+	c.ThinkUs, c.Steps = c.ElectionMs*50, 4000
+	c.Faults = [numFaults]uint64{}
+}
 
 // followers has clients that follow changes.
 func followers(c *Config) { c.Clients, c.Feeds, c.Pipeline, c.FeedBytes = 5, 1, 4, 2000 }
