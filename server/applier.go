@@ -122,7 +122,7 @@ func (a *applier) run(ctx context.Context) {
 func (a *applier) control(ctx context.Context, o *replica.Order) error {
 	switch o.Kind {
 	case replica.OrderInstall:
-		a.installSnapshot(o.Install.(*received))
+		return a.installSnapshot(ctx, o.Install.(*received))
 	case replica.OrderFreeze:
 		a.state.Lock()
 		a.snapshots.freeze(&a.ensemble)
@@ -197,17 +197,34 @@ func (a *applier) awaitsSnapshot() bool {
 }
 
 // installSnapshot replaces the tree by the one that another server sent.
-func (a *applier) installSnapshot(rec *received) {
-	tree := rec.tree
+func (a *applier) installSnapshot(ctx context.Context, rec *received) error {
 	a.answers.EndAll()
-	a.state.Lock()
-	a.ensemble = rec.state
-	a.publishEnsemble()
-	a.answers.Install(tree, a.now())
-	a.state.Unlock()
+	tree, err := a.replaceTree(ctx, rec)
+	if err != nil {
+		return err
+	}
 	a.handover.progress()
 	a.snapshots.installed(rec.ref)
 	a.log.Info("snapshot installed", zap.Stringer("zxid", tree.LastZxid()), zap.Int("znodes", tree.Stats().Nodes))
+	return nil
+}
+
+func (a *applier) replaceTree(ctx context.Context, rec *received) (tree *datatree.Tree, err error) {
+	a.state.Lock()
+	defer a.state.Unlock()
+	if tree = rec.tree; tree == nil {
+		// Nobody may see that there is no tree while this one is loaded.
+		a.snapshots.giveUp(errReplaced)
+		a.answers.Forget()
+		a.state.Tree = datatree.New()
+		if tree, _, err = history.Load(ctx, a.snapshots.store, data.StoreRef(rec.ref)); err != nil {
+			return nil, fmt.Errorf("load the snapshot that replaces the history: %w", err)
+		}
+	}
+	a.ensemble = rec.state
+	a.publishEnsemble()
+	a.answers.Install(tree, a.now())
+	return tree, nil
 }
 
 // publishEnsemble publishes what the history says of the ensemble.

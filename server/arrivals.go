@@ -29,7 +29,7 @@ type received struct {
 	token uint64
 	ref   wal.SnapRef
 	state zab.State
-	tree  *datatree.Tree
+	tree  *datatree.Tree // nil if there is no memory for it beside the present one
 }
 
 func (r *received) info() zab.SnapInfo {
@@ -75,6 +75,8 @@ type arrivals struct {
 	patience  time.Duration
 	events    *base.Queue[peerEvent]
 	snapshots *snapshotter
+	memory    *memory
+	tree      func() int64  // memory of the present tree
 	turn      chan struct{} // has a token while a complete snapshot is loaded and offered to the core
 
 	mu struct {
@@ -104,8 +106,8 @@ var (
 	errLinkLost    = errors.New("the link to the sender is gone")
 )
 
-func newArrivals(logger *zap.Logger, initLimit time.Duration, ctx context.Context, events *base.Queue[peerEvent], snapshots *snapshotter) *arrivals {
-	a := &arrivals{log: logger, patience: 10 * initLimit, ctx: ctx, events: events, snapshots: snapshots, turn: make(chan struct{}, 1)}
+func newArrivals(logger *zap.Logger, initLimit time.Duration, ctx context.Context, events *base.Queue[peerEvent], snapshots *snapshotter, memory *memory, tree func() int64) *arrivals {
+	a := &arrivals{log: logger, memory: memory, tree: tree, patience: 10 * initLimit, ctx: ctx, events: events, snapshots: snapshots, turn: make(chan struct{}, 1)}
 	a.mu.changed = make(chan struct{})
 	a.mu.list = make(map[zab.SID]*arrival)
 	return a
@@ -195,13 +197,23 @@ func (a *arrivals) sizes() (list []show.Transfer) {
 }
 
 // receive receives the snapshot of a stream.
-func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
+func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) (err error) {
 	rec, err := decodeSnapHeader(header)
 	if err != nil {
 		return err
 	}
+	if !a.memory.holds(rec.ref.Size) {
+		a.rest()
+		return fmt.Errorf("its snapshot has %d bytes, and the tree of this server may take %d of the %d bytes of memory that the process may use: "+
+			"it needs as much memory as the other members", rec.ref.Size, a.memory.tree, a.memory.limit)
+	}
 	x := a.begin(from, rec)
 	defer a.end(x)
+	defer func() {
+		if err != nil && x.ctx.Err() == nil {
+			a.rest()
+		}
+	}()
 	if err := a.waitUntilWanted(x); err != nil {
 		return err
 	}
@@ -240,10 +252,16 @@ func (a *arrivals) receive(from zab.SID, header []byte, r io.Reader) error {
 }
 
 // loadAndInstall loads a complete snapshot and gives it to the core, which makes it the history. A
-// snapshot that can't be loaded must not become the history. offer returns errNotNow if
-// the core does not wait for it at the moment.
+// snapshot that can't be loaded must not become the history. Without memory for another tree it is verified
+// here, and loaded by the applier. take returns errNotNow if the core does not wait for it at the moment.
 func (a *arrivals) loadAndInstall(x *arrival, rec *received) (err error) {
-	if rec.tree, rec.state, err = history.Load(x.ctx, a.snapshots.store, data.StoreRef(rec.ref)); err != nil {
+	if a.memory.holds(a.tree(), rec.ref.Size) {
+		rec.tree, rec.state, err = history.Load(x.ctx, a.snapshots.store, data.StoreRef(rec.ref))
+	} else {
+		rec.tree = nil
+		rec.state, err = history.StateOf(x.ctx, a.snapshots.store, data.StoreRef(rec.ref))
+	}
+	if err != nil {
 		return err
 	}
 	taken := make(chan error, 1)
@@ -253,6 +271,14 @@ func (a *arrivals) loadAndInstall(x *arrival, rec *received) (err error) {
 		return err
 	case <-a.ctx.Done():
 		return context.Cause(a.ctx)
+	}
+}
+
+// rest waits before the stream of a snapshot that was not received ends: the leader sends another one at once.
+func (a *arrivals) rest() {
+	select {
+	case <-time.After(time.Second):
+	case <-a.ctx.Done():
 	}
 }
 

@@ -108,6 +108,16 @@ func (m *memory) update() {
 	m.log.Info("there is enough memory again", fields...)
 }
 
+// holds reports whether there is memory for trees of these sizes at a time. The size of a snapshot may take
+// the place of its tree's: it is nearly the same.
+func (m *memory) holds(trees ...int64) bool {
+	sum := int64(0)
+	for _, n := range trees {
+		sum += n
+	}
+	return m.tree == 0 || sum <= m.tree/2*3
+}
+
 // percent returns how full the memory is with a tree of tree bytes, which may take room: at 100 nothing may
 // grow. It is 0 if there is no limit.
 func (m *memory) percent(tree, room int64) int64 {

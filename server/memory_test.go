@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/wal"
 )
 
 // TestTreeShare: what a process may use is divided between the tree and the rest, and the limits of work in
@@ -216,5 +218,66 @@ func TestSnapshotIsGivenUp(t *testing.T) {
 		if s.restart(t).digest() != digest {
 			t.Error("another tree after a restart")
 		}
+	})
+}
+
+// TestSnapshotWithoutMemoryForTwoTrees: a server that has a tree, and gets another one from the leader, drops its own
+// first if it has no memory for both. A server whose memory can't hold the tree says so, and tries again when
+// it has more.
+func TestSnapshotWithoutMemoryForTwoTrees(t *testing.T) {
+	dir := t.TempDir() // snapshots need real files
+	synctest.Test(t, func(t *testing.T) {
+		const late = 2
+		share := int64(0)
+		e := newEnsemble(t, 3, "snapCount=40", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
+		e.dir = dir
+		e.tune = func(s *Server) {
+			s.limits.cache = 64 << 10
+			if s.id == late {
+				s.memory.tree = share
+			}
+		}
+		for id := 1; id <= 3; id++ {
+			e.start(id)
+		}
+		time.Sleep(2 * time.Second)
+		work := func() {
+			c := e.servers[e.leader()].connect(t)
+			value := strings.Repeat("x", 20_000)
+			for i := range 100 {
+				c.call(jute.OpCreate, create(fmt.Sprintf("/n%04d", i), value, 0))
+			}
+			for i := range 300 {
+				c.set(fmt.Sprintf("/n%04d", i%100), value)
+				if i%20 == 0 {
+					time.Sleep(time.Second) // snapshots are written concurrently
+				}
+			}
+		}
+		work()
+		e.settled()
+		had := e.servers[late].state.Applied()
+		e.stop(late)
+		work()
+		if _, err := e.servers[e.leader()].logWriter.NewReader(had); !errors.Is(err, wal.ErrPurged) {
+			t.Fatalf("the log still reaches back to %v: %v", had, err)
+		}
+		share = 1 << 20
+		s := e.start(late)
+		time.Sleep(10 * time.Second)
+		if s.service.Serving() || !s.said("it needs as much memory as the other members") {
+			t.Errorf("%s; the log has %q", e.roles(), s.messages())
+		}
+		e.stop(late)
+		share = 2 << 20
+		s = e.start(late)
+		if s.memory.holds(s.treeMemory(), s.treeMemory()) {
+			t.Fatalf("a tree of %d bytes has room twice", s.treeMemory())
+		}
+		e.settled()
+		if ref, _ := s.snapshots.Last(); !ref.Installed {
+			t.Error("it got no snapshot")
+		}
+		s.connect(t).get("/n0001")
 	})
 }

@@ -130,7 +130,7 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered, following *follow
 		events:      s.events,
 		again:       make(chan struct{}, 1),
 		learners:    newLearners(s.log, s.metrics, s.life, s.events, s.logWriter, s.snapshots),
-		arrivals:    newArrivals(s.log, s.cfg.InitLimit, s.life.Context(), s.events, s.snapshots),
+		arrivals:    newArrivals(s.log, s.cfg.InitLimit, s.life.Context(), s.events, s.snapshots, s.memory, s.treeMemory),
 		identity:    s.ident,
 		passed:      make(map[zab.SID]bulkBytes),
 	}

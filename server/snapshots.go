@@ -159,13 +159,21 @@ func (sn *snapshotter) await(ctx context.Context) {
 		select {
 		case <-sn.ended:
 		case <-timer.C:
-			sn.last.giveUp(errKeepsTooMuch) // before it is closed: what is written then is not used
 			sn.state.Lock()
-			sn.last.Close()
+			sn.giveUp(errKeepsTooMuch)
 			sn.state.Unlock()
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// giveUp ends the snapshot that is being written, and releases the former tree. The tree is locked for
+// writing. The applier calls it.
+func (sn *snapshotter) giveUp(why error) {
+	if sn.last.View != nil {
+		sn.last.giveUp(why) // before the view is closed: what is written then is not used
+		sn.last.Close()
 	}
 }
 

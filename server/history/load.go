@@ -132,6 +132,18 @@ func Load(ctx context.Context, store *snapshot.Store, ref snapshot.Ref) (*datatr
 	return load(store.Path(ref.Name), func(visit snapshot.Visitor) (snapshot.Meta, error) { return store.Load(ctx, ref, visit) })
 }
 
+// StateOf returns the ensemble's state from a snapshot of which all but the digest and the counts of the tree is
+// verified. It needs little memory.
+func StateOf(ctx context.Context, store *snapshot.Store, ref snapshot.Ref) (state zab.State, err error) {
+	meta, err := store.Verify(ctx, ref)
+	if err == nil {
+		if err = state.Decode(meta.Extra[ExtraEnsemble]); err != nil {
+			err = fault.New(fault.Inconsistent, store.Path(ref.Name), err)
+		}
+	}
+	return state, err
+}
+
 // LoadFile is like Load for a file about which nothing is known yet. What it returns counts only if
 // the log refers to a snapshot by the Ref that it returns.
 func LoadFile(ctx context.Context, store *snapshot.Store, name string) (ref snapshot.Ref, tree *datatree.Tree, state zab.State, err error) {

@@ -37,9 +37,11 @@ func (r *Replica) updateRoom() {
 func (r *Replica) WatchRoom() {
 	r.updateRoom()
 	room := &r.room
-	room.used = r.o.State.RLock().Memory()
-	r.o.State.RUnlock()
 	leads := r.status.Role == zab.Leading && room.bytes > 0
+	if leads {
+		room.used = r.o.State.RLock().Memory()
+		r.o.State.RUnlock()
+	}
 	switch {
 	case room.scarce && (!leads || room.used < room.bytes-room.bytes/roomAgain):
 		room.scarce = false

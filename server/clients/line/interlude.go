@@ -160,9 +160,7 @@ func (s *Lines) enter(l *Line, service uint64) bool {
 // Install replaces the tree by the one of a snapshot, and the sessions by those that are there. Before the
 // tree is locked for it, EndAll has ended the connections.
 func (a *Answers) Install(tree *datatree.Tree, now time.Duration) {
-	for id := range a.State.Tree.Sessions() {
-		a.Sessions.Remove(id)
-	}
+	a.Forget()
 	a.State.Tree = tree
 	for id, timeoutMs := range tree.Sessions() {
 		a.Sessions.Add(id, timeoutMs, millis(now))
@@ -175,6 +173,13 @@ func (a *Answers) Install(tree *datatree.Tree, now time.Duration) {
 	follows = follows && !resetForgotten.Planted()
 	if follows {
 		a.History.Reset(tree.LastZxid())
+	}
+}
+
+// Forget ends the tracking of the sessions of the present tree. The tree is locked for writing.
+func (a *Answers) Forget() {
+	for id := range a.State.Tree.Sessions() {
+		a.Sessions.Remove(id)
 	}
 }
 
