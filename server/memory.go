@@ -58,9 +58,15 @@ func treeShare(limit int64) int64 {
 	const program = 24 << 20 // without data and clients
 	parts := limitsWithin(limit)
 	work := parts.sum()
-	clients := limit / 16
+	clients := limit / watchShare
 	return max((limit-program-work-clients)/100*65, limit/4)
 }
+
+// watchShare is the part of a process's memory that watches may take.
+const watchShare = 8
+
+// watches is how much memory watches may take; 0 for any amount.
+func (m *memory) watches() int64 { return m.limit / watchShare }
 
 // retained is how much memory may be kept for a snapshot that is being written; 0 for any amount.
 func (m *memory) retained() int64 { return m.tree / 4 }

@@ -22,9 +22,9 @@ func TestTreeShare(t *testing.T) {
 	for _, tt := range []struct{ limit, tree, work int64 }{
 		{0, 0, defaultLimits.sum()},
 		{64 * mib, 16 * mib, 13 * mib},
-		{128 * mib, 46 * mib, 26 * mib},
-		{512 * mib, 236 * mib, 92 * mib},
-		{16 << 30, 9341 * mib, 964 * mib},
+		{128 * mib, 40 * mib, 26 * mib},
+		{512 * mib, 215 * mib, 92 * mib},
+		{16 << 30, 8676 * mib, 964 * mib},
 	} {
 		l := limitsWithin(tt.limit)
 		tree, work := treeShare(tt.limit), l.sum()
@@ -164,6 +164,50 @@ func TestMemoryIsShort(t *testing.T) {
 			t.Errorf("%d collections", collections)
 		}
 		c.create("/c", "")
+	})
+}
+
+// TestWatchesTakeTooMuchMemory: beyond their part of the memory no watch is set, and one that is restored ends
+// the connection at twice the part. Reads without one are answered.
+func TestWatchesTakeTooMuchMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startWith(t, Options{FS: crashfs.New(1), Config: parseConfig(t, "/data"), MemoryLimit: 16 << 20})
+		c := s.connect(t)
+		c.create("/a", "data")
+		watch := func(i int) reply {
+			return c.call(jute.OpExists, &jute.PathWatchRequest{Path: fmt.Sprintf("/%01000d", i), Watch: true})
+		}
+		n := 0
+		for watch(n).Err == jute.ErrNoNode {
+			n++
+		}
+		if r := watch(n); r.Err != jute.ErrNotReadOnly || n < 1500 || n > 2000 {
+			t.Errorf("after %d watches of 1,000 bytes: %v", n, r.Err)
+		}
+		if r := c.call(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/a", Mode: jute.AddPersistent}); r.Err != jute.ErrNotReadOnly {
+			t.Errorf("addWatch: %v", r.Err)
+		}
+		c.get("/a")
+		if text := s.ask(t, "mntr", false); !strings.Contains(text, "\nzk_watches_refused\t3\n") {
+			t.Errorf("mntr:\n%s", text)
+		}
+		for range 2 * n {
+			d := s.connect(t)
+			p := &jute.SetWatchesRequest{RelativeZxid: c.zxid}
+			for i := range 500 {
+				p.Exist = append(p.Exist, fmt.Sprintf("/%d-%0900d", n, i))
+			}
+			n++
+			d.send(jute.OpSetWatches, p)
+			if _, err := d.frame(); err != nil {
+				break
+			}
+		}
+		if have, most := s.state.Watches.Memory(), s.memory.watches(); have < 2*most || have > 3*most {
+			t.Errorf("watches take %d bytes, of %d", have, most)
+		}
+		c.stay(30 * time.Second)
+		c.get("/a")
 	})
 }
 

@@ -91,6 +91,7 @@ func (o *overview) read() *show.View {
 	v.FilesForClients, v.FilesForHTTP, v.FilesForOwn = division.Clients, division.HTTP, division.Own
 	v.MemoryLive, v.MemoryLimit, v.MemoryShort = o.memory.live.Load(), o.memory.limit, o.memory.short.Load()
 	v.TreeRoom, v.TreeFull, v.Memory = o.standing.treeRoom.Load(), o.standing.treeFull.Load(), o.memoryRemark()
+	v.WatchMemory = o.state.Watches.Memory()
 	v.MemoryPercent = o.memory.percent(v.TreeMemory, v.TreeRoom)
 	if peers := o.standing.peers.Load(); peers != nil && v.Role.Role == zab.Leading {
 		v.Peers = *peers

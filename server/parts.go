@@ -43,7 +43,7 @@ func (s *Server) newClients(tls *secure.TLS, b clients.Backend) *clients.Clients
 		Config:         s.cfg,
 		Logger:         s.log,
 		Metrics:        s.metrics,
-		Limits:         clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies},
+		Limits:         clients.Limits{Requests: s.limits.requests, Replies: s.limits.replies, Watches: s.memory.watches()},
 		Backend:        b,
 		State:          &s.state,
 		Schemes:        s.identities.Schemes,

@@ -46,6 +46,7 @@ func New(o Options) *Clients {
 	s.proofs = newProofs(&o, &s.live, &s.audit, s.stopping)
 	s.rules = rules{live: &s.live, state: o.State, sessions: &s.sessions, now: s.now, log: o.Logger}
 	s.throttler = newThrottler(o.Limits.Requests)
+	s.mostWatches = o.Limits.Watches
 	s.large.metrics = o.Metrics
 	s.drain.log, s.drain.metrics, s.drain.now, s.drain.sessions, s.drain.lines = o.Logger, o.Metrics, s.now, &s.sessions, s.guardedLines
 	s.tls = tlsDoor{o.TLS, newHandshakes(runtime.GOMAXPROCS(0))}

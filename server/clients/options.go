@@ -52,6 +52,9 @@ type Limits struct {
 	// Replies is for unwritten replies of connections with more than outFlush. Above it, the
 	// connections that have most of them end.
 	Replies int64
+	// Watches is for the watches of all clients; 0 means no limit. Above it no more can be set, and above twice
+	// as much a connection ends that restores its own.
+	Watches int64
 }
 
 // Options configure Clients.

@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/replica"
 )
 
@@ -40,6 +41,9 @@ func (c *conn) handle(frame []byte) error {
 		c.line.endAfterFlush()
 		return errHangUp
 	}
+	if c.refusesWatches(req) {
+		return errHangUp
+	}
 	if c.limits.refuses(req) && replica.Ordered(req.Op) { // reads are audited where they are served
 		c.line.waitFor(c.shared.audit.Load().refused(c.author(req.Auth), req, req.Refusal))
 	}
@@ -53,6 +57,23 @@ func (c *conn) handle(frame []byte) error {
 		return c.configure(req)
 	}
 	return c.serveInOrder(req)
+}
+
+// refusesWatches refuses a request that would set a watch while they take too much memory. It reports whether
+// the connection ends, since the request restores watches: its client then finds another server.
+func (c *conn) refusesWatches(req *line.Request) (ends bool) {
+	most, have := c.shared.mostWatches, c.shared.state.Watches.Memory()
+	if most == 0 || have <= most {
+		return false
+	}
+	switch {
+	case req.Op == jute.OpSetWatches, req.Op == jute.OpSetWatches2:
+		return have > 2*most
+	case usesOf(limits.Watches, req) > 0:
+		req.Refusal = jute.ErrNotReadOnly
+		c.shared.metrics.WatchesRefused.Add(1)
+	}
+	return false
 }
 
 // hangUp translates an error of the line.

@@ -36,6 +36,7 @@ type shared struct {
 	newSessions tokenBucket
 	throttler   *throttler
 	large       largeRequests
+	mostWatches int64 // Limits.Watches
 	drain       Drain
 	tls         tlsDoor
 

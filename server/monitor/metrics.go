@@ -22,7 +22,7 @@ type Metrics struct {
 	SessionsExpired, ContainersDeleted                atomic.Int64
 	Elections, SnapshotsSent, DigestMismatches        atomic.Int64
 	Demoted, Promoted                                 atomic.Int64 // by autopilot
-	OutOfRoom                                         atomic.Int64 // writes refused for want of memory
+	OutOfRoom, WatchesRefused                         atomic.Int64 // writes, and watches, refused for want of memory
 	Traced, TracesDropped                             atomic.Int64 // sampled requests
 	PendingSyncs                                      atomic.Int64
 	Replayed                                          atomic.Int64 // entries that the applier read from the log

@@ -64,6 +64,7 @@ type View struct {
 	MemoryLimit      int64 // of the process; 0 for none
 	MemoryShort      bool  // the process uses too much of it
 	MemoryPercent    int64 // how full the memory is; at 100 nothing may grow
+	WatchMemory      int64 // of the watches
 	TreeMemory       int64 // datatree.Tree.Memory
 	TreeRoom         int64 // what TreeMemory may be on all members, as far as the server knows; 0 for any
 	TreeFull         bool  // of a leader: writes that need more memory are refused

@@ -37,6 +37,27 @@ func appendPath(b []byte, i int) []byte { return fmt.Appendf(b, "/services/regis
 
 func pathOf(i int) string { return string(appendPath(nil, i)) }
 
+// TestAccount compares the table's account of its memory with the heap, and checks that nothing is left of it.
+func TestAccount(t *testing.T) {
+	const n = 100_000
+	for i, shape := range shapes {
+		t.Run(shape.name, func(t *testing.T) {
+			before := heap()
+			table := fill(i, n)
+			used := heap() - before
+			if got := table.Memory(); got < used*8/10 || got > used*3 {
+				t.Errorf("the account is %d bytes, the heap has %d", got, used)
+			}
+			for w := range n {
+				table.Drop(Watcher(w))
+			}
+			if got := table.Memory(); got != 0 {
+				t.Errorf("%d bytes are left of no watch", got)
+			}
+		})
+	}
+}
+
 // TestMemory checks that a watch takes at most 90 bytes of heap, all included. There are
 // a quarter of a million: as for the million of BenchmarkMemory, the indexes have just
 // doubled, so that this is about the worst number.

@@ -1,6 +1,9 @@
 package watch
 
-import "strings"
+import (
+	"strings"
+	"sync/atomic"
+)
 
 // relation records which watchers watch which paths in one mode. A watcher's side of it
 // is a set of the ids of its watches, which the caller keeps and passes in.
@@ -13,7 +16,17 @@ type relation struct {
 	byPath  [segments]index // ids in paths; segmentOf selects the index
 	paths   slab[watchedPath, *watchedPath]
 	links   slab[link, *link]
+	memory  *atomic.Int64 // of all relations of the table
 }
+
+// What a path, without its bytes, and a watch take, all included: see TestMemory.
+const (
+	pathBytes  = 56
+	watchBytes = 48
+)
+
+// pathMemory is what a path takes.
+func pathMemory(path string) int64 { return pathBytes + int64(len(path)) + int64(len(path))/8 }
 
 // segments is the number of tables into which the index of paths is split, so that no Add
 // waits while a big one grows.
@@ -123,6 +136,7 @@ func (r *relation) add(w Watcher, path string, hash uint32, setOf func(Watcher) 
 		r.byPath[segmentOf(hash)].insert(hash, p, r.pathHash)
 		set.insert(hashOfID(p), p|alone, r.linkHash)
 		r.watches++
+		r.memory.Add(pathMemory(path) + watchBytes)
 		return
 	}
 	if r.linkSlot(set, p) >= 0 {
@@ -136,6 +150,7 @@ func (r *relation) add(w Watcher, path string, hash uint32, setOf func(Watcher) 
 	}
 	set.insert(hashOfID(p), r.link(p, w), r.linkHash)
 	r.watches++
+	r.memory.Add(watchBytes)
 }
 
 // link puts w at the head of the list of a path.
@@ -170,6 +185,7 @@ func (r *relation) remove(set *index, path string, hash uint32) bool {
 // unlink removes a watch, which is no longer in any set, from its path.
 func (r *relation) unlink(id uint32) {
 	r.watches--
+	r.memory.Add(-watchBytes)
 	if id&alone != 0 {
 		r.forget(id &^ alone)
 		return
@@ -192,6 +208,7 @@ func (r *relation) unlink(id uint32) {
 // forget removes a path without watchers.
 func (r *relation) forget(p uint32) {
 	w := r.paths.at(p)
+	r.memory.Add(-pathMemory(w.path))
 	seg := &r.byPath[segmentOf(w.hash)]
 	slot := seg.find(w.hash, func(id uint32) bool { return id == p })
 	seg.remove(slot, r.pathHash)

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zkd-project/zkd/internal/steps"
 	"github.com/zkd-project/zkd/jute"
@@ -15,7 +16,8 @@ type Watcher uint32
 
 // Table holds the watches of a server's connections. Create it with New.
 type Table struct {
-	seed maphash.Seed
+	seed   maphash.Seed
+	memory atomic.Int64
 
 	mu       sync.Mutex // guards the fields below; the package comment has its order
 	modes    [modeCount]relation
@@ -33,7 +35,16 @@ type watcher struct {
 }
 
 // New returns an empty table.
-func New() *Table { return &Table{seed: maphash.MakeSeed()} }
+func New() *Table {
+	t := &Table{seed: maphash.MakeSeed()}
+	for m := range t.modes {
+		t.modes[m].memory = &t.memory
+	}
+	return t
+}
+
+// Memory returns about how much memory the watches take, in bytes. It needs no lock.
+func (t *Table) Memory() int64 { return t.memory.Load() }
 
 // CountSteps has the table count its work. It must precede the table's use by others.
 func (t *Table) CountSteps(c *steps.Counter) { t.steps = c }
