@@ -29,7 +29,7 @@ func TestApachePassword(t *testing.T) {
 			t.Errorf("session %v was resumed with a wrong password", id)
 		}
 	}
-	if r := resume(own, s.keys.Load().Password(own)); r.SessionID != own || session.Password(r.Password) != s.keys.Load().Password(own) {
+	if r := resume(own, s.state.Keys().Password(own)); r.SessionID != own || session.Password(r.Password) != s.state.Keys().Password(own) {
 		t.Errorf("zkd's session was resumed as %v", r.SessionID)
 	}
 }

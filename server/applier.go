@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,7 +20,6 @@ import (
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
-	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/traces"
 	"github.com/zkd-project/zkd/server/wal"
@@ -66,8 +64,6 @@ type applier struct {
 	traces     *traces.Tracer
 	events     *base.Queue[peerEvent]
 	changes    *feed.History
-	cluster    *atomic.Pointer[zab.ID]       // nil while the history does not say
-	keys       *atomic.Pointer[session.Keys] // of session passwords
 
 	out    datatree.Applied
 	at     time.Duration // of the batch
@@ -76,9 +72,6 @@ type applier struct {
 	work   int           // under the current hold of the lock
 	unsent int           // work since the answers were written
 	same   sameTimes
-	// ensemble is the state of the ensemble after the entries applied so far, as the tree
-	// is the state of the znodes.
-	ensemble zab.State
 }
 
 func (a *applier) run(ctx context.Context) {
@@ -125,7 +118,7 @@ func (a *applier) control(ctx context.Context, o *replica.Order) error {
 		return a.installSnapshot(ctx, o.Install.(*received))
 	case replica.OrderFreeze:
 		a.state.Lock()
-		a.snapshots.freeze(&a.ensemble)
+		a.snapshots.freeze()
 		a.state.Unlock()
 	case replica.OrderInterlude:
 		a.answers.BeginInterlude()
@@ -221,22 +214,10 @@ func (a *applier) replaceTree(ctx context.Context, rec *received) (tree *datatre
 			return nil, fmt.Errorf("load the snapshot that replaces the history: %w", err)
 		}
 	}
-	a.ensemble = rec.state
-	a.publishEnsemble()
+	a.state.Ensemble = rec.state
+	a.state.SetKeys(a.secret)
 	a.answers.Install(tree, a.now())
 	return tree, nil
-}
-
-// publishEnsemble publishes what the history says of the ensemble.
-func (a *applier) publishEnsemble() {
-	init := a.ensemble.Init
-	if !a.ensemble.Seeded() {
-		a.cluster.Store(nil)
-		a.keys.Store(session.NewKeys(a.secret))
-		return
-	}
-	a.cluster.Store(&init.Cluster)
-	a.keys.Store(session.NewKeys(init.Secret))
 }
 
 // applySome applies a few orders, and yields when the lock has been held long enough.
@@ -270,7 +251,7 @@ func (a *applier) applyHeld(orders []replica.Order) error {
 		}
 		a.yield()
 	}
-	a.snapshots.applied(orders, &a.ensemble)
+	a.snapshots.applied(orders)
 	return nil
 }
 
@@ -324,7 +305,7 @@ func (a *applier) apply(o *replica.Order) error {
 	txn, err := a.txnOf(o)
 	if err == nil {
 		a.answers.BeforeApply(txn)
-		err = a.ensemble.Apply(&o.Entry)
+		err = a.state.Ensemble.Apply(&o.Entry)
 	}
 	if err != nil {
 		return &HaltError{Reason: fmt.Sprintf("the committed entry %v can't be applied: %v; report this", o.Zxid, err)}
@@ -332,7 +313,7 @@ func (a *applier) apply(o *replica.Order) error {
 	a.zxid = txn.Zxid
 	a.prune(txn)
 	if o.Type == zab.EntryMarker {
-		a.publishEnsemble()
+		a.state.SetKeys(a.secret)
 	}
 	a.metrics.Commits.Add(1)
 	a.state.Tree.Apply(txn, &a.out)

@@ -49,7 +49,6 @@ func (s *Server) newClients(tls *secure.TLS, b clients.Backend) *clients.Clients
 		Schemes:        s.identities.Schemes,
 		IDs:            s.ids,
 		Sessions:       s.tracker,
-		Keys:           &s.keys,
 		Audit:          s.audit.Log(),
 		Traces:         s.traces,
 		Changes:        changes,
@@ -273,7 +272,6 @@ func (s *Server) pages() *pages.Server {
 		Transport:   s.transport,
 		ID:          s.id,
 		Incarnation: s.ident.Incarnation,
-		Cluster:     s.cluster.Load,
 		Role:        s.standing.role.Load,
 		Peers:       s.standing.peers.Load,
 		Requests:    s.standing.forwarded,
@@ -303,7 +301,7 @@ func (o applierState) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) {
 	return o.state.Digests.At(zxid)
 }
 
-func newApplier(s *Server, ensemble zab.State) *applier {
+func newApplier(s *Server) *applier {
 	a := &applier{
 		log:        s.log,
 		metrics:    s.metrics,
@@ -321,15 +319,11 @@ func newApplier(s *Server, ensemble zab.State) *applier {
 		traces:     s.traces,
 		events:     s.events,
 		changes:    s.changes,
-		cluster:    &s.cluster,
-		keys:       &s.keys,
-		ensemble:   ensemble,
 	}
 	a.answers = s.clients.NewAnswers(func() {
 		a.work++
 		a.yield()
 	}, a.fired)
-	a.publishEnsemble()
 	return a
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/wal"
-	"github.com/zkd-project/zkd/server/zab"
 )
 
 func (s *testServer) digest() datatree.Digest {
@@ -79,7 +78,7 @@ func TestASnapshotOfAReplacedHistoryIsNotKept(t *testing.T) {
 		s.connect(t).create("/a", "")
 		sn := s.snapshots
 		s.state.Lock()
-		view := newFrozen(s.state.Tree, new(zab.State), sn.installs.Load())
+		view := newFrozen(&s.state, sn.installs.Load())
 		s.state.Unlock()
 		defer func() {
 			s.state.Lock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -103,8 +102,6 @@ type Server struct {
 
 	standing standing
 	service  service
-	cluster  atomic.Pointer[zab.ID]       // nil while the history does not say
-	keys     atomic.Pointer[session.Keys] // of session passwords
 
 	state    state.State
 	disk     *disk

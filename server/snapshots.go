@@ -23,7 +23,6 @@ import (
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/wal"
-	"github.com/zkd-project/zkd/server/zab"
 )
 
 const (
@@ -101,8 +100,8 @@ type frozen struct {
 	giveUp   context.CancelCauseFunc
 }
 
-func newFrozen(tree *datatree.Tree, ensemble *zab.State, installs int64) frozen {
-	f := frozen{View: tree.Freeze(), ensemble: ensemble.Append(nil), installs: installs}
+func newFrozen(s *state.State, installs int64) frozen {
+	f := frozen{View: s.Tree.Freeze(), ensemble: s.Ensemble.Append(nil), installs: installs}
 	f.ctx, f.giveUp = context.WithCancelCause(context.Background())
 	return f
 }
@@ -116,7 +115,7 @@ func (sn *snapshotter) schedule() {
 
 // applied counts the applied orders, and freezes the tree when a snapshot is due and none
 // is being written. The tree is locked for writing.
-func (sn *snapshotter) applied(orders []replica.Order, ensemble *zab.State) {
+func (sn *snapshotter) applied(orders []replica.Order) {
 	for i := range orders {
 		if orders[i].Kind == replica.OrderEntry {
 			sn.txns++
@@ -124,13 +123,13 @@ func (sn *snapshotter) applied(orders []replica.Order, ensemble *zab.State) {
 		}
 	}
 	if sn.due() {
-		sn.freeze(ensemble)
+		sn.freeze()
 	}
 }
 
 // freeze starts a snapshot of the current tree, unless one is being written. The tree is
 // locked for writing.
-func (sn *snapshotter) freeze(ensemble *zab.State) {
+func (sn *snapshotter) freeze() {
 	select {
 	case <-sn.idle:
 	default:
@@ -138,7 +137,7 @@ func (sn *snapshotter) freeze(ensemble *zab.State) {
 	}
 	sn.txns, sn.bytes = 0, 0
 	sn.schedule()
-	sn.last = newFrozen(sn.state.Tree, ensemble, sn.installs.Load())
+	sn.last = newFrozen(sn.state, sn.installs.Load())
 	sn.views <- sn.last
 }
 

@@ -190,7 +190,7 @@ func (s *Server) startLoops(found *data.Recovered, boot uint64) error {
 	following := &following{changed: make(chan struct{}, 1)}
 	s.clients = s.newClients(clientTLS, backend{&s.service, s.now, s.life.Ending, s.submissions, s.words})
 	s.words.Clients(s.clients)
-	s.applier = newApplier(s, found.Ensemble)
+	s.applier = newApplier(s)
 	s.loop = newLoop(s, s.newCore(found, boot), found, following)
 	s.loop.introduce()
 	if s.ensemble() {
@@ -235,7 +235,8 @@ func (s *Server) useState(found *data.Recovered) {
 	s.metrics.LoadSnapshot.Observe(found.TookSnapshot, 1)
 	s.metrics.LoadLog.Observe(found.TookLog, 1)
 	s.metrics.LoadedTxns.Observe(int(found.Replayed))
-	s.ident, s.state.Tree = found.Identity, found.Tree
+	s.ident, s.state.Tree, s.state.Ensemble = found.Identity, found.Tree, found.Ensemble
+	s.state.SetKeys(s.ident.Secret)
 	for session, timeoutMs := range found.Tree.Sessions() {
 		s.tracker.Add(session, timeoutMs, millis(s.now()))
 	}

@@ -120,7 +120,7 @@ const ours = `
 	server/identities: server/auth server/auth/certid server/auth/jwt server/auth/sasl server/config
 
 	# The tree with its lock and watches.
-	server/state:      jute server/datatree server/watch
+	server/state:      jute internal/secret server/datatree server/session server/watch server/zab
 
 	# A server's directories at rest. Tools that read or write data import it, and not server.
 	server/data:       jute internal/fault internal/format internal/secret internal/vfs server/archive server/config server/datadirs server/datatree server/feed

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -64,7 +63,6 @@ type readers struct {
 	audit      *audit.Trail
 	state      *state.State
 	words      *words.Words
-	keys       atomic.Pointer[session.Keys]
 	places     feed.Places
 	clients    *clients.Clients // nil before start
 	answers    *clients.Answers
@@ -120,7 +118,7 @@ func (r *readers) start(o Options, id uint8) error {
 	}
 	ids := session.NewIDs(id, r.clock.Start().UnixMilli(), 0)
 	ids.Reserved(math.MaxUint64) // nothing that lasts has one of them
-	r.keys.Store(session.NewKeys(data.NewIdentity().Secret))
+	r.state.SetKeys(data.NewIdentity().Secret)
 	tracker := session.NewTracker(r.cfg.TickTime.Milliseconds())
 	r.words = r.newWords(tracker)
 	most := 0
@@ -139,7 +137,6 @@ func (r *readers) start(o Options, id uint8) error {
 		Schemes:        r.identities.Schemes,
 		IDs:            ids,
 		Sessions:       tracker,
-		Keys:           &r.keys,
 		Audit:          r.audit.Log(),
 		Places:         &r.places,
 		TLS:            tls,

@@ -39,7 +39,7 @@ func New(o Options) *Clients {
 	s.cfg, s.log, s.metrics, s.backend, s.state, s.schemes = o.Config, o.Logger, o.Metrics, o.Backend, o.State, o.Schemes
 	s.stopping = make(chan struct{})
 	s.register = register.New[*line.Line](o.Config.Replicated())
-	s.sessions = sessions{state: o.State, ids: o.IDs, locals: session.NewTracker(o.Config.TickTime.Milliseconds()), keys: o.Keys}
+	s.sessions = sessions{state: o.State, ids: o.IDs, locals: session.NewTracker(o.Config.TickTime.Milliseconds())}
 	s.refusals.log, s.refusals.now = o.Logger, s.now
 	s.complaints.log, s.complaints.now = o.Logger, s.now
 	s.complaints.bucket.set(10, time.Second, 1)
@@ -54,7 +54,7 @@ func New(o Options) *Clients {
 	s.configurer = configurer{o.Logger, o.State, o.Schemes, o.Configure}
 	s.newOutput(&o)
 	s.lines = &line.Lines{
-		Server: lineServer{&s.shared}, State: s.state, Schemes: s.schemes, Sessions: s.tracker, Locals: s.sessions.locals, Keys: o.Keys, Register: s.register,
+		Server: lineServer{&s.shared}, State: s.state, Schemes: s.schemes, Sessions: s.tracker, Locals: s.sessions.locals, Register: s.register,
 		Views: line.Views{Lock: &s.viewsLock}, History: o.Changes, Places: o.Places, Unread: line.UnreadLimit,
 		LocalSessions: o.Config.LocalSessions, Upgrading: o.Config.LocalSessionsUpgrading,
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,20 +59,19 @@ func newTestClients(t testing.TB) (*Clients, *standin) {
 	b := &standin{}
 	ids := session.NewIDs(1, 1, 0)
 	ids.Reserved(ids.Ahead())
-	keys := new(atomic.Pointer[session.Keys])
-	keys.Store(session.NewKeys([32]byte{}))
+	data := &state.State{Tree: datatree.New(), Watches: watch.New()}
+	data.SetKeys([32]byte{})
 	return New(Options{
 		Config:   cfg,
 		Logger:   zap.NewNop(),
 		Metrics:  monitor.NewMetrics(),
 		Limits:   Limits{Requests: 1 << 20, Replies: 1 << 20},
 		Backend:  b,
-		State:    &state.State{Tree: datatree.New(), Watches: watch.New()},
+		State:    data,
 		Schemes:  schemes,
 		Places:   new(feed.Places),
 		IDs:      ids,
 		Sessions: session.NewTracker(1000),
-		Keys:     keys,
 	}), b
 }
 

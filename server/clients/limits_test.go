@@ -5,7 +5,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,9 +64,8 @@ func newLimitedClients(t *testing.T, lines ...string) *Clients {
 		Places:   new(feed.Places),
 		IDs:      ids,
 		Sessions: session.NewTracker(1000),
-		Keys:     new(atomic.Pointer[session.Keys]),
 	})
-	s.sessions.keys.Store(session.NewKeys([32]byte{1}))
+	s.state.SetKeys([32]byte{1})
 	return s
 }
 

@@ -2,7 +2,6 @@ package clients
 
 import (
 	"net"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -68,13 +67,12 @@ type Options struct {
 	Backend        Backend
 	State          *state.State
 	Schemes        *auth.Schemes
-	IDs            *session.IDs                  // of sessions and of connections
-	Sessions       *session.Tracker              // of the ensemble
-	Keys           *atomic.Pointer[session.Keys] // of session passwords
-	Audit          *audit.Log                    // nil for none
-	Traces         *traces.Tracer                // nil for none
-	Changes        *feed.History                 // for feeds; nil for none
-	Places         *feed.Places                  // of the feeds; Reload sets its limits
+	IDs            *session.IDs     // of sessions and of connections
+	Sessions       *session.Tracker // of the ensemble
+	Audit          *audit.Log       // nil for none
+	Traces         *traces.Tracer   // nil for none
+	Changes        *feed.History    // for feeds; nil for none
+	Places         *feed.Places     // of the feeds; Reload sets its limits
 	// Configure carries out a request about the server's configuration, and returns what to
 	// show. It may be called from any goroutine, and may block.
 	Configure func(jute.ConfigureRequest) (string, error)

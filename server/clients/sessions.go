@@ -1,8 +1,6 @@
 package clients
 
 import (
-	"sync/atomic"
-
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/state"
@@ -13,7 +11,6 @@ type sessions struct {
 	state  *state.State
 	ids    *session.IDs // of sessions and of connections
 	locals *session.Tracker
-	keys   *atomic.Pointer[session.Keys]
 }
 
 // next returns a fresh session id.
@@ -34,7 +31,7 @@ func (s *sessions) nextLocked() jute.SessionID {
 // verify reports whether password is that of the session. A session that Apache's server has
 // opened keeps the password of that server, so that its client may also go back there.
 func (s *sessions) verify(id jute.SessionID, password []byte) bool {
-	if s.keys.Load().Verify(id, password) {
+	if s.state.Keys().Verify(id, password) {
 		return true
 	}
 	s.state.RLock()

@@ -44,8 +44,8 @@ type logStream struct {
 
 // HistoryID names the history of this server.
 func (f *Server) HistoryID() history.ID {
-	if cluster := f.Cluster(); cluster != nil {
-		return history.ID(*cluster)
+	if cluster, ok := f.State.Cluster(); ok {
+		return history.ID(cluster)
 	}
 	return history.ID(f.Incarnation)
 }

@@ -45,8 +45,7 @@ type Server struct {
 	Store       *snapshot.Store      // of Snapshots
 	Transport   *transport.Transport // nil without an ensemble
 	ID          zab.SID
-	Incarnation zab.ID         // of the data directory
-	Cluster     func() *zab.ID // nil while the history does not say
+	Incarnation zab.ID // of the data directory
 	Role        func() *zab.Status
 	Peers       func() *[]zab.PeerStatus // of a leader
 	Requests    func(zab.SID) uint64     // that a server has forwarded to this one

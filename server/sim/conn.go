@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
@@ -185,11 +184,11 @@ func (v nodeLines) Ends(l *line.Line, why line.Ending, req *line.Request, o *rep
 func (s *Sim) newLines(n *node) {
 	n.lines = &line.Lines{
 		Server: nodeLines{n}, State: &state.State{Tree: n.tree, Watches: n.watches}, Schemes: s.schemes, Sessions: n.tracker,
-		Locals: session.NewTracker(int64(s.cfg.SessionMs / 10)), Keys: new(atomic.Pointer[session.Keys]), Register: n.register,
+		Locals: session.NewTracker(int64(s.cfg.SessionMs / 10)), Register: n.register,
 		Views: line.Views{Lock: noLock{}}, History: n.changes, Places: n.places, Unread: s.cfg.Unread,
 		LocalSessions: s.cfg.Local > 0, Upgrading: s.cfg.Local > 1,
 	}
-	n.lines.Keys.Store(session.NewKeys([32]byte{}))
+	n.lines.State.SetKeys([32]byte{})
 	n.lines.Views.Limits = s.viewLimits()
 	n.lines.State.SetApplied(n.applied)
 	n.answers = n.lines.NewAnswers(nodeLines{n})

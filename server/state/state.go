@@ -4,9 +4,12 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/watch"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // State is the data from which requests are answered. Its lock orders reads, the
@@ -16,9 +19,12 @@ type State struct {
 	Tree    *datatree.Tree
 	Watches *watch.Table // has its own lock, taken after that of State
 	Digests Digests      // of the tree; has its own lock
+	// Ensemble is the state of the ensemble at the same entry, as Tree is that of the znodes.
+	Ensemble zab.State
 
 	slicing chan struct{} // closed at the end of the transaction that is applied in slices
 	applied atomic.Int64  // jute.Zxid
+	keys    atomic.Pointer[session.Keys]
 }
 
 // Applied returns the zxid of the last applied entry. It needs no lock.
@@ -26,6 +32,25 @@ func (s *State) Applied() jute.Zxid { return jute.Zxid(s.applied.Load()) }
 
 // SetApplied is called before any effect of the entry becomes visible.
 func (s *State) SetApplied(z jute.Zxid) { s.applied.Store(int64(z)) }
+
+// Keys returns the keys of the sessions' passwords. It needs no lock.
+func (s *State) Keys() *session.Keys { return s.keys.Load() }
+
+// SetKeys derives the keys from the secret of the ensemble, or, while the history has none, from own.
+// The caller holds the lock, or no other goroutine has the state yet.
+func (s *State) SetKeys(own secret.Key) {
+	if s.Ensemble.Seeded() {
+		own = s.Ensemble.Init.Secret
+	}
+	s.keys.Store(session.NewKeys(own))
+}
+
+// Cluster returns the id of the ensemble, or false while the history has none. It takes the lock.
+func (s *State) Cluster() (zab.ID, bool) {
+	s.RLock()
+	defer s.RUnlock()
+	return s.Ensemble.Init.Cluster, s.Ensemble.Seeded()
+}
 
 // HasNode reports whether there is a node. It takes the lock.
 func (s *State) HasNode(path string) bool {

@@ -137,7 +137,7 @@ func (a *Answers) opened(l *Line, req *Request, id jute.SessionID, code jute.Cod
 	l.timeoutMs = timeoutMs
 	l.tracked.Store(tracked)
 	l.session.Store(int64(id))
-	password := a.Keys.Load().Password(id)
+	password := a.State.Keys().Password(id)
 	if tree.FromApache(id) {
 		password = session.ApachePassword(id)
 	}

@@ -62,7 +62,6 @@ type Lines struct {
 	Schemes  *auth.Schemes
 	Sessions *session.Tracker // of the ensemble
 	Locals   *session.Tracker // of local sessions
-	Keys     *atomic.Pointer[session.Keys]
 	Register *register.Register[*Line]
 	Views    Views
 	History  *feed.History // of changes, for feeds; nil for none

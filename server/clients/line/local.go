@@ -44,7 +44,7 @@ func (l *Line) OpenLocal(id jute.SessionID, readOnly bool, now int64, end func(*
 	l.local.Store(true)
 	l.tracked.Store(s.Locals.Get(id))
 	l.session.Store(int64(id))
-	password := s.Keys.Load().Password(id)
+	password := s.State.Keys().Password(id)
 	l.respond(&jute.ConnectResponse{TimeoutMs: l.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly, ReadOnly: l.readOnly})
 	return true
 }

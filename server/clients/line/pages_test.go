@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -248,10 +247,10 @@ func (p *page) begin(local bool) {
 	schemes, _ := auth.New(auth.Config{})
 	p.lines = &Lines{
 		Server: p, State: &state.State{Tree: datatree.New(), Watches: watch.New()}, Schemes: schemes, Sessions: session.NewTracker(100),
-		Locals: session.NewTracker(100), Keys: new(atomic.Pointer[session.Keys]), Register: register.New[*Line](true), Places: new(feed.Places),
+		Locals: session.NewTracker(100), Register: register.New[*Line](true), Places: new(feed.Places),
 		Views: Views{Lock: new(sync.Mutex)}, LocalSessions: local, Upgrading: local, Unread: UnreadLimit,
 	}
-	p.lines.Keys.Store(session.NewKeys([32]byte{}))
+	p.lines.State.SetKeys([32]byte{})
 	p.answers = p.lines.NewAnswers(p)
 	p.service, p.ids, p.now = 1, 100, time.Second
 	p.lines.fenced.Store(1)
