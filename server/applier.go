@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/base"
@@ -54,8 +53,7 @@ type applier struct {
 	leads      func() bool
 	handover   *handover
 	id         zab.SID
-	replicated bool       // there are other servers
-	secret     secret.Key // of session passwords, until the history has one
+	replicated bool // there are other servers
 	state      *state.State
 	answers    *clients.Answers
 	snapshots  *snapshotter
@@ -215,7 +213,7 @@ func (a *applier) replaceTree(ctx context.Context, rec *received) (tree *datatre
 		}
 	}
 	a.state.Ensemble = rec.state
-	a.state.SetKeys(a.secret)
+	a.state.DeriveKeys()
 	a.answers.Install(tree, a.now())
 	return tree, nil
 }
@@ -313,7 +311,7 @@ func (a *applier) apply(o *replica.Order) error {
 	a.zxid = txn.Zxid
 	a.prune(txn)
 	if o.Type == zab.EntryMarker {
-		a.state.SetKeys(a.secret)
+		a.state.DeriveKeys()
 	}
 	a.metrics.Commits.Add(1)
 	a.state.Tree.Apply(txn, &a.out)

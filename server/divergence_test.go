@@ -139,7 +139,7 @@ func TestDigestsOfOtherFormulas(t *testing.T) {
 
 // linkTo returns the number of the link to a server.
 func (s *testServer) linkTo(id int) (gen uint64) {
-	for _, p := range s.transport.Peers() {
+	for _, p := range s.loop.transport.Peers() {
 		if p.ID == zab.SID(id) {
 			gen = p.Gen
 		}

@@ -190,7 +190,7 @@ func (e *testEnsemble) streams(from, to, count int) (ended <-chan error) {
 	ch := make(chan error, count)
 	for i := range count {
 		ref := wal.SnapRef{Zxid: 0x100000001, Name: "0000000100000001-1.db", Size: 1 << 20, Digest: make([]byte, 16)}
-		s, err := e.servers[from].transport.OpenStream(e.t.Context(), zab.SID(to), appendSnapHeader(nil, uint64(100+i), &ref))
+		s, err := e.servers[from].loop.transport.OpenStream(e.t.Context(), zab.SID(to), appendSnapHeader(nil, uint64(100+i), &ref))
 		if err != nil {
 			e.t.Fatal(err)
 		}

@@ -113,8 +113,8 @@ func TestExactlyOnceSession(t *testing.T) {
 		e.settled()
 		check("a restarted server", e.servers[leader])
 		for _, s := range e.servers[1:] {
-			if s.rules.historyNeeds() != datatree.FormatExact {
-				t.Errorf("server %d needs format %d", s.id, s.rules.historyNeeds())
+			if s.loop.rules.historyNeeds() != datatree.FormatExact {
+				t.Errorf("server %d needs format %d", s.id, s.loop.rules.historyNeeds())
 			}
 		}
 		c.confirmed = 6

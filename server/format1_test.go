@@ -29,7 +29,7 @@ func TestFormat1DataIsRead(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(s.cfg.DataDir, datadirs.OwnerFile))
 		check(t, err)
 		o, err := datadirs.DecodeOwner(text)
-		if err != nil || o != (datadirs.Owner{Server: server, Incarnation: s.ident.Incarnation}) {
+		if err != nil || o != (datadirs.Owner{Server: server, Incarnation: s.snapshots.ident.Incarnation}) {
 			t.Errorf("the directory's owner is %+v, %v; want server %d", o, err, server)
 		}
 	}

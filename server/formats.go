@@ -21,7 +21,7 @@ import (
 type peerRules struct {
 	cfg      *config.Config
 	log      *zap.Logger
-	reads    uint32 // the highest version of format.History; 0 means all that there are. Tests lower it.
+	reads    uint32 // see Options
 	standing *standing
 	state    *state.State
 	peers    func() []transport.PeerStatus

@@ -232,7 +232,7 @@ func TestAReplayIsSupersededByASnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The applier's goroutine has ended; the test takes its place.
-	a := s.applier
+	a := newApplier(s.Server)
 	a.handover.superseded.Store(int64(a.state.Tree.LastZxid() + 100))
 	if err := a.replayTo(t.Context(), a.state.Tree.LastZxid()+50); err != nil {
 		t.Errorf("a replay that is not needed: %v", err)

@@ -16,20 +16,20 @@ import (
 func TestIDsAreReservedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
-		before := s.ident.IDs
-		s.ids.Reserved(s.ids.Ahead() - 1<<36 + 1000)
-		if !s.ids.Short() {
+		before := s.loop.identity.IDs
+		s.loop.ids.Reserved(s.loop.ids.Ahead() - 1<<36 + 1000)
+		if !s.loop.ids.Short() {
 			t.Fatal("with 1000 left it is not short of ids")
 		}
 		time.Sleep(2 * s.cfg.TickTime)
 		synctest.Wait()
-		if s.ids.Short() {
+		if s.loop.ids.Short() {
 			t.Error("short of ids")
 		}
 		s.nextOrigin()
 		s = s.restart(t)
-		if s.ident.IDs <= before {
-			t.Errorf("the bound of the ids is %#x after a restart, and was %#x before", s.ident.IDs, before)
+		if s.loop.identity.IDs <= before {
+			t.Errorf("the bound of the ids is %#x after a restart, and was %#x before", s.loop.identity.IDs, before)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestIDsAreUniqueOverRestarts(t *testing.T) {
 
 // nextOrigin returns a number for a connection that no other connection has, on this or
 // another server, now or after a restart.
-func (s *Server) nextOrigin() uint64 { return uint64(s.ids.Next(nil)) }
+func (s *Server) nextOrigin() uint64 { return uint64(s.loop.ids.Next(nil)) }
 
 // TestServerZero has an ensemble with a server 0, which Apache's server allows: it follows, leads, serves,
 // restarts, is removed and added, and loses its disk as any other.

@@ -47,6 +47,7 @@ type loop struct {
 	logWriter *logWriter
 	transport *transport.Transport // set by the start; nil without an ensemble
 	listsNew  func()               // the lists of members have changed
+	rules     *peerRules
 
 	replica     *replica.Replica
 	submissions *base.Queue[replica.Submission]
@@ -63,7 +64,7 @@ type loop struct {
 	learners   *learners
 	arrivals   *arrivals
 	passed     map[zab.SID]bulkBytes // of each peer
-	identity   datadirs.Identity     // as the log has it; Server.ident is that of the start
+	identity   datadirs.Identity     // as the log has it
 	reserving  uint64                // number of the log's record with identity.IDs until it is durable, then 0
 	reportedAt int64                 // time of the last report of touches to the leader, ms
 	touches    []replica.Touch       // being reported

@@ -28,14 +28,14 @@ func TestOwnersAreReplicated(t *testing.T) {
 				if got := c.ownerAt(s); got == 0 || got != owner {
 					t.Errorf("%s: server %d has owner %#x, server 1 %#x", what, s.id, got, owner)
 				}
-				if s.rules.historyNeeds() != datatree.FormatOwner {
-					t.Errorf("%s: server %d needs format %d", what, s.id, s.rules.historyNeeds())
+				if s.loop.rules.historyNeeds() != datatree.FormatOwner {
+					t.Errorf("%s: server %d needs format %d", what, s.id, s.loop.rules.historyNeeds())
 				}
 			}
 			return owner
 		}
-		if s := e.servers[1]; s.rules.historyNeeds() != format.History.Writes() {
-			t.Errorf("an empty history needs format %d", s.rules.historyNeeds())
+		if s := e.servers[1]; s.loop.rules.historyNeeds() != format.History.Writes() {
+			t.Errorf("an empty history needs format %d", s.loop.rules.historyNeeds())
 		}
 		c := e.servers[e.follower()].connectFor(t, 20_000)
 		first := same(c, "a new session")
@@ -55,8 +55,8 @@ func TestOwnersAreReplicated(t *testing.T) {
 		}
 		again.ok(jute.OpCloseSession, nil)
 		e.settled()
-		if s := e.servers[1]; s.rules.historyNeeds() != format.History.Writes() {
-			t.Errorf("a history without sessions needs format %d", s.rules.historyNeeds())
+		if s := e.servers[1]; s.loop.rules.historyNeeds() != format.History.Writes() {
+			t.Errorf("a history without sessions needs format %d", s.loop.rules.historyNeeds())
 		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/server/pages"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
+	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/words"
@@ -28,7 +29,7 @@ import (
 // The parts of a server don't know it: each gets the values and functions that it needs. This
 // file has the constructors that pick them.
 
-func (s *Server) newClients(tls *secure.TLS, b clients.Backend) *clients.Clients {
+func (s *Server) newClients(tls *secure.TLS, ids *session.IDs, b clients.Backend) *clients.Clients {
 	changes := s.changes
 	if s.feedHistory() == 0 {
 		changes = nil
@@ -47,12 +48,11 @@ func (s *Server) newClients(tls *secure.TLS, b clients.Backend) *clients.Clients
 		Backend:        b,
 		State:          &s.state,
 		Schemes:        s.identities.Schemes,
-		IDs:            s.ids,
+		IDs:            ids,
 		Sessions:       s.tracker,
 		Audit:          s.audit.Log(),
 		Traces:         s.traces,
 		Changes:        changes,
-		Places:         &s.places,
 		TLS:            tls,
 		Configure:      s.settings.Configure,
 		Listen:         s.opts.Listen,
@@ -96,7 +96,7 @@ func (s *Server) newCore(found *data.Recovered, boot uint64) *zab.Core {
 		o.Members = members(&s.cfg.Members)
 		o.AdmitLearners = s.cfg.ReconfigEnabled
 		o.AcceptOldData = s.opts.AcceptOldData
-		o.Init = zab.ClusterInit{Cluster: s.ident.Cluster, Secret: s.ident.Secret}
+		o.Init = zab.ClusterInit{Cluster: found.Identity.Cluster, Secret: found.Identity.Secret}
 		o.Heartbeat = uint64(s.cfg.Heartbeat.Milliseconds())
 		o.ElectionTimeout = uint64(s.cfg.ElectionTimeout.Milliseconds())
 		o.QuorumTimeout = o.ElectionTimeout * 8 / 10
@@ -106,7 +106,7 @@ func (s *Server) newCore(found *data.Recovered, boot uint64) *zab.Core {
 	return zab.New(o, found.Core)
 }
 
-func newLoop(s *Server, core *zab.Core, found *data.Recovered, following *following) *loop {
+func newLoop(s *Server, core *zab.Core, found *data.Recovered, ids *session.IDs, following *following) *loop {
 	l := &loop{
 		cfg:         s.cfg,
 		live:        s.settings.Live,
@@ -120,7 +120,7 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered, following *follow
 		handover:    s.handover,
 		listsNew:    func() { base.Notify(following.changed) },
 		id:          s.id,
-		ids:         s.ids,
+		ids:         ids,
 		disk:        s.disk,
 		clients:     s.clients,
 		snapshots:   s.snapshots,
@@ -130,9 +130,10 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered, following *follow
 		again:       make(chan struct{}, 1),
 		learners:    newLearners(s.log, s.metrics, s.life, s.events, s.logWriter, s.snapshots),
 		arrivals:    newArrivals(s.log, s.cfg.InitLimit, s.life.Context(), s.events, s.snapshots, s.memory, s.treeMemory),
-		identity:    s.ident,
+		identity:    found.Identity,
 		passed:      make(map[zab.SID]bulkBytes),
 	}
+	l.rules = newPeerRules(s, func() []transport.PeerStatus { return l.transport.Peers() })
 	o := replica.Options{
 		ID:           s.id,
 		Ensemble:     s.ensemble(),
@@ -146,7 +147,7 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered, following *follow
 		Room:         s.memory.room,
 		Tracker:      s.tracker,
 		Backlog:      &s.handover.backlog,
-		NewOrigin:    func() uint64 { return uint64(s.ids.Next(nil)) },
+		NewOrigin:    func() uint64 { return uint64(ids.Next(nil)) },
 		Now:          s.now,
 		Wall:         func() int64 { return time.Now().UnixMilli() },
 		Queued:       s.metrics.QueueTime.Observe,
@@ -159,13 +160,13 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered, following *follow
 		},
 	}
 	if s.ensemble() {
-		o.Reads = s.rules.allRead
+		o.Reads = l.rules.allRead
 		o.Reconfigure = func(now *zab.Members, change jute.ReconfigRequest) (zab.Members, []string, error) {
 			return reconfigure(s.cfg, now, change)
 		}
 		o.Autopilot = replica.Autopilot{After: s.cfg.Autopilot,
 			Text:     func(list *zab.Members) ([]byte, error) { return textOf(s.cfg, list) },
-			Readable: s.rules.marksReadable,
+			Readable: l.rules.marksReadable,
 			Changed:  func() { auditAutopilot(s.audit) },
 		}
 		o.Join = s.opts.Join
@@ -174,9 +175,8 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered, following *follow
 	return l
 }
 
-func newPeerRules(s *Server) *peerRules {
-	return &peerRules{cfg: s.cfg, log: s.log, standing: &s.standing, state: &s.state, events: s.events,
-		peers: func() []transport.PeerStatus { return s.transport.Peers() }}
+func newPeerRules(s *Server, peers func() []transport.PeerStatus) *peerRules {
+	return &peerRules{cfg: s.cfg, log: s.log, reads: s.opts.reads, standing: &s.standing, state: &s.state, events: s.events, peers: peers}
 }
 
 func newHousekeeper(s *Server) *housekeeper {
@@ -190,19 +190,19 @@ func newHousekeeper(s *Server) *housekeeper {
 		serving:   s.service.Serving,
 		openRoot:  func() bool { return s.overview.openRoot() },
 		state:     &s.state,
-		ids:       s.ids,
+		ids:       s.loop.ids,
 		tracker:   s.tracker,
 		disk:      s.disk,
 		memory:    s.memory,
 		snapshots: s.snapshots,
 		clients:   s.clients,
-		transport: s.transport,
+		transport: s.loop.transport,
 		events:    s.events,
 	}
 }
 
 func newCleaner(s *Server) *cleaner {
-	return &cleaner{log: s.log, live: s.settings.Live, now: s.now, leads: s.standing.leads, stopping: s.life.Stopping(), reloaded: s.reloaded,
+	return &cleaner{log: s.log, live: s.settings.Live, now: s.now, leads: s.standing.leads, stopping: s.life.Stopping(), reloaded: s.settings.Changes(),
 		state: &s.state, submissions: s.submissions}
 }
 
@@ -233,7 +233,7 @@ func newOverview(s *Server, missing *missingVoters, following *following, client
 		arrivals:    s.loop.arrivals,
 		clients:     s.clients,
 		clientTLS:   clientTLS,
-		transport:   s.transport,
+		transport:   s.loop.transport,
 	}
 }
 
@@ -265,13 +265,12 @@ func (s *Server) pages() *pages.Server {
 		Clients:     s.clients,
 		Schemes:     s.identities.Schemes,
 		Changes:     s.changes,
-		Places:      &s.places,
 		Log:         s.logWriter.Writer,
 		Snapshots:   s.snapshots,
 		Store:       s.snapshots.store,
-		Transport:   s.transport,
+		Transport:   s.loop.transport,
 		ID:          s.id,
-		Incarnation: s.ident.Incarnation,
+		Incarnation: s.snapshots.ident.Incarnation,
 		Role:        s.standing.role.Load,
 		Peers:       s.standing.peers.Load,
 		Requests:    s.standing.forwarded,
@@ -311,7 +310,6 @@ func newApplier(s *Server) *applier {
 		handover:   s.handover,
 		replicated: s.cfg.Replicated(),
 		id:         s.id,
-		secret:     s.ident.Secret,
 		state:      &s.state,
 		snapshots:  s.snapshots,
 		logWriter:  s.logWriter,
@@ -334,7 +332,7 @@ func newSnapshotter(s *Server, found *data.Recovered) *snapshotter {
 		log:       s.log,
 		metrics:   s.metrics,
 		now:       s.now,
-		ident:     s.ident,
+		ident:     found.Identity,
 		state:     &s.state,
 		disk:      s.disk,
 		logWriter: s.logWriter,
@@ -346,7 +344,7 @@ func newSnapshotter(s *Server, found *data.Recovered) *snapshotter {
 		idle:      make(chan struct{}, 1),
 		ended:     make(chan struct{}, 1),
 		tight:     make(chan struct{}, 1),
-		reloaded:  make(chan struct{}, 1),
+		reloaded:  s.settings.Changes(),
 		bytes:     s.logWriter.Stats().SinceSnapRef,
 	}
 	if found.Used != nil {
@@ -366,10 +364,10 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		Self:       s.id,
 		Introduce:  func() zab.Introduction { return *s.standing.intro.Load() },
 		Peers:      s.loop.peersOf(s.standing.lists.Load()),
-		Stranger:   s.rules.checkUnlisted,
-		Reads:      s.rules.reads,
-		Needs:      s.rules.historyNeeds,
-		Refused:    s.rules.refused,
+		Stranger:   s.loop.rules.checkUnlisted,
+		Reads:      s.loop.rules.reads,
+		Needs:      s.loop.rules.historyNeeds,
+		Refused:    s.loop.rules.refused,
 		ListenFunc: s.opts.ListenPeers,
 		DialFunc:   s.opts.DialPeer,
 		Secret:     []byte(s.cfg.QuorumSecret.Reveal()),
@@ -407,7 +405,7 @@ func peerTLS(c *config.QuorumTLS) *transport.TLS {
 }
 
 func newMembership(s *Server, following *following) *membership {
-	return &membership{cfg: s.cfg, log: s.log, fail: s.life.Fail, lists: s.standing.lists.Load, following: following, id: s.id, fs: s.opts.FS, clients: s.clients, transport: s.transport, joins: s.opts.Join != "",
+	return &membership{cfg: s.cfg, log: s.log, fail: s.life.Fail, lists: s.standing.lists.Load, following: following, id: s.id, fs: s.opts.FS, clients: s.clients, transport: s.loop.transport, joins: s.opts.Join != "",
 		client:       config.Endpoint{Host: s.cfg.ClientPortAddress, Port: s.cfg.ClientPort},
 		secure:       config.Endpoint{Host: s.cfg.ClientTLS.Address, Port: s.cfg.ClientTLS.Port},
 		secureByLine: s.cfg.Self().SecureClient.Port != 0}

@@ -3,7 +3,6 @@ package server
 import (
 	"go.uber.org/zap/zapcore"
 
-	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/monitor"
@@ -29,8 +28,6 @@ func (s *Server) tellSettings(cfg *config.Config) {
 	s.traces.SetRatio(cfg.Traces.Ratio)
 	s.logWriter.log.SetFsyncWarn(cfg.FsyncWarningThreshold)
 	s.events.Put(peerEvent{kind: evReload})
-	base.Notify(s.snapshots.reloaded)
-	base.Notify(s.reloaded)
 }
 
 // evaluateOptions are those that a configuration asks for.

@@ -18,7 +18,6 @@ import (
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
-	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/identities"
 	"github.com/zkd-project/zkd/server/monitor"
@@ -29,7 +28,6 @@ import (
 	"github.com/zkd-project/zkd/server/traces"
 	"github.com/zkd-project/zkd/server/words"
 	"github.com/zkd-project/zkd/server/zab"
-	"github.com/zkd-project/zkd/server/zab/transport"
 )
 
 // ErrClosed is returned by Start on a server that was started or closed before.
@@ -80,6 +78,8 @@ type Options struct {
 	// ListenPeers and DialPeer are for the links between servers; nil means TCP.
 	ListenPeers func(network, address string) (net.Listener, error)
 	DialPeer    func(ctx context.Context, network, address string) (net.Conn, error)
+
+	reads uint32 // the highest version of format.History that it says it reads; 0 means all that there are. Tests lower it.
 }
 
 // Server is a zkd server. New makes it, Start runs it, Close ends it.
@@ -95,9 +95,7 @@ type Server struct {
 	identities *identities.Identities
 	opts       Options
 	id         zab.SID
-	ident      datadirs.Identity // of the data directory, at the start
 	limits     limits
-	ids        *session.IDs // of sessions and of origins
 	tracker    *session.Tracker
 
 	standing standing
@@ -107,7 +105,6 @@ type Server struct {
 	disk     *disk
 	memory   *memory
 	words    *words.Words
-	rules    *peerRules
 	overview *overview // set by the start
 
 	// The parts communicate through these queues.
@@ -115,17 +112,13 @@ type Server struct {
 	events      *base.Queue[peerEvent]          // of other servers and goroutines, to the peer loop
 	handover    *handover                       // of the peer loop, to the applier
 	changes     *feed.History                   // of the applier, to feeds
-	places      feed.Places                     // of feeds
-	reloaded    chan struct{}                   // has a token for cleanUp when the live configuration has changed
 
 	logWriter *logWriter
 	audit     *audit.Trail
 	traces    *traces.Tracer // nil without traces
 	snapshots *snapshotter
 	clients   *clients.Clients
-	applier   *applier
 	loop      *loop
-	transport *transport.Transport // nil without an ensemble
 
 	mu struct {
 		sync.Mutex

@@ -168,7 +168,7 @@ func TestRequestsBetweenTwoSlices(t *testing.T) {
 		last := s.state.Applied()
 		// The test takes the applier's place: it is idle.
 		synctest.Wait()
-		a := s.applier
+		a := newApplier(s.Server)
 		txn := datatree.Txn{Zxid: last + 1, Session: owner.session, Ops: []datatree.Op{{Kind: datatree.OpCloseSession}}}
 		a.state.Tree.List(&txn)
 		a.lock()

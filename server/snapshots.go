@@ -53,7 +53,7 @@ type snapshotter struct {
 	store     *snapshot.Store
 	views     chan frozen // from the applier; holds one
 
-	reloaded chan struct{} // has a token when the live configuration has changed
+	reloaded <-chan struct{} // has a token when the live configuration has changed
 
 	most int64 // bytes that may be kept for the snapshot that is being written; 0 for any number
 

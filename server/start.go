@@ -15,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/identities"
 	"github.com/zkd-project/zkd/server/monitor"
@@ -55,7 +56,6 @@ func New(opts Options) (*Server, error) {
 		submissions: base.NewQueue((*replica.Submission).Size),
 		events:      base.NewQueue((*peerEvent).size),
 		handover:    newHandover(),
-		reloaded:    make(chan struct{}, 1),
 	}
 	s.settings = settings.New(settings.Options{
 		Config: cfg, Load: opts.Load,
@@ -73,7 +73,7 @@ func New(opts Options) (*Server, error) {
 	s.standing.role.Store(&zab.Status{})
 	s.state.Watches = watch.New()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
-	s.words, s.rules = newWords(s), newPeerRules(s)
+	s.words = newWords(s)
 	s.registry.MustRegister(show.NewCollector(opts.Version, func() *show.View { return s.overview.read() }))
 	s.registry.MustRegister(ids.Metrics()...)
 	s.audit = audit.NewTrail(opts.FS, opts.Logger, s.registry, s.life.Fail)
@@ -132,10 +132,11 @@ func (s *Server) recoverAndServe(ctx context.Context) error {
 		return err
 	}
 	s.useState(found)
-	if err := s.reserveFirstIDs(); err != nil {
+	ids, err := s.reserveFirstIDs(&found.Identity)
+	if err != nil {
 		return err
 	}
-	if err := s.startLoops(found, boot); err != nil {
+	if err := s.startLoops(found, ids, boot); err != nil {
 		return err
 	}
 	s.mu.started = true
@@ -178,7 +179,7 @@ func (s *Server) unregister() {
 // startLoops starts the goroutines that live as long as the server: the log writer, the
 // peer loop, the applier, the snapshotter, the housekeeper and the cleaner; in an
 // ensemble, also the links to the other servers and the service for learners.
-func (s *Server) startLoops(found *data.Recovered, boot uint64) error {
+func (s *Server) startLoops(found *data.Recovered, ids *session.IDs, boot uint64) error {
 	s.state.SetApplied(found.Core.Commit)
 	clientTLS, err := clients.ReadTLS(&s.cfg.ClientTLS, s.log)
 	if err != nil {
@@ -188,10 +189,10 @@ func (s *Server) startLoops(found *data.Recovered, boot uint64) error {
 		s.registry.MustRegister(clientTLS)
 	}
 	following := &following{changed: make(chan struct{}, 1)}
-	s.clients = s.newClients(clientTLS, backend{&s.service, s.now, s.life.Ending, s.submissions, s.words})
+	s.clients = s.newClients(clientTLS, ids, backend{&s.service, s.now, s.life.Ending, s.submissions, s.words})
 	s.words.Clients(s.clients)
-	s.applier = newApplier(s)
-	s.loop = newLoop(s, s.newCore(found, boot), found, following)
+	applier := newApplier(s)
+	s.loop = newLoop(s, s.newCore(found, boot), found, ids, following)
 	s.loop.introduce()
 	if s.ensemble() {
 		t, err := s.newTransport()
@@ -201,7 +202,6 @@ func (s *Server) startLoops(found *data.Recovered, boot uint64) error {
 		if err := t.CheckPorts(); err != nil {
 			return errors.Join(err, t.Close())
 		}
-		s.transport = t
 		s.loop.transport, s.loop.learners.transport = t, t
 	}
 	if s.ensemble() {
@@ -214,18 +214,18 @@ func (s *Server) startLoops(found *data.Recovered, boot uint64) error {
 	keeper, cleaner := newHousekeeper(s), newCleaner(s)
 	s.overview = newOverview(s, &keeper.missing, following, clientTLS)
 	keeper.watchDisk()
-	for _, run := range []func(context.Context){s.loop.run, s.applier.run, s.snapshots.run} {
+	for _, run := range []func(context.Context){s.loop.run, applier.run, s.snapshots.run} {
 		s.life.Go(func() { run(s.life.Context()) })
 	}
 	s.life.Go(keeper.run)
 	s.life.Go(cleaner.run)
-	if s.transport == nil {
+	if s.loop.transport == nil {
 		return nil
 	}
 	s.life.Go(s.loop.learners.run)
 	follow := newMembership(s, following)
 	s.life.Go(func() { follow.run(s.life.Context()) })
-	return s.transport.Start()
+	return s.loop.transport.Start()
 }
 
 // useState makes a recovered state the server's. From here on only the log's writer writes to
@@ -235,8 +235,8 @@ func (s *Server) useState(found *data.Recovered) {
 	s.metrics.LoadSnapshot.Observe(found.TookSnapshot, 1)
 	s.metrics.LoadLog.Observe(found.TookLog, 1)
 	s.metrics.LoadedTxns.Observe(int(found.Replayed))
-	s.ident, s.state.Tree, s.state.Ensemble = found.Identity, found.Tree, found.Ensemble
-	s.state.SetKeys(s.ident.Secret)
+	s.state.Tree, s.state.Ensemble = found.Tree, found.Ensemble
+	s.state.Begin(found.Identity.Secret)
 	for session, timeoutMs := range found.Tree.Sessions() {
 		s.tracker.Add(session, timeoutMs, millis(s.now()))
 	}
@@ -247,15 +247,15 @@ func (s *Server) useState(found *data.Recovered) {
 
 // reserveFirstIDs makes a bound of the ids of sessions and connections durable, so that
 // none is used again after a restart, whatever the clock says then. The peer loop
-// reserves more when they run short.
-func (s *Server) reserveFirstIDs() error {
-	s.ids = session.NewIDs(uint8(s.id), s.clock.Start().UnixMilli(), s.ident.IDs)
-	s.ident.IDs = s.ids.Ahead()
-	if err := s.logWriter.SubmitWait(data.IdentityRecord(&s.ident)); err != nil {
-		return fmt.Errorf("reserve ids of sessions: %w", err)
+// reserves more when they run short. The bound is in ident then.
+func (s *Server) reserveFirstIDs(ident *datadirs.Identity) (*session.IDs, error) {
+	ids := session.NewIDs(uint8(s.id), s.clock.Start().UnixMilli(), ident.IDs)
+	ident.IDs = ids.Ahead()
+	if err := s.logWriter.SubmitWait(data.IdentityRecord(ident)); err != nil {
+		return nil, fmt.Errorf("reserve ids of sessions: %w", err)
 	}
-	s.ids.Reserved(s.ident.IDs)
-	return nil
+	ids.Reserved(ident.IDs)
+	return ids, nil
 }
 
 // Close stops the server. It accepts no new clients and no new requests, and finishes and
@@ -309,8 +309,8 @@ func (s *Server) HandOver() bool {
 
 func (s *Server) stopLoops() {
 	s.life.Stop()
-	if s.transport != nil {
-		s.transport.Close()
+	if t := s.loop.transport; t != nil {
+		t.Close()
 	}
 	s.life.Wait()
 }

@@ -247,7 +247,7 @@ func TestManyFeeds(t *testing.T) {
 		}
 		c.nc.Close()
 		synctest.Wait()
-		if n := s.places.Usage().Open; n != 0 {
+		if n := s.clients.Places().Usage().Open; n != 0 {
 			t.Errorf("%d feeds of a connection that has ended", n)
 		}
 	})

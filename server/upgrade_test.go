@@ -72,7 +72,7 @@ func TestRollingUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := uint32(earlier)
 		e := newEnsemble(t, 3)
-		e.tune = func(s *Server) { s.rules.reads = reads }
+		e.tune = func(s *Server) { s.opts.reads = reads }
 		written := 0
 		write := func() {
 			t.Helper()

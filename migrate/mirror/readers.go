@@ -19,7 +19,6 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/identities"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
@@ -63,7 +62,6 @@ type readers struct {
 	audit      *audit.Trail
 	state      *state.State
 	words      *words.Words
-	places     feed.Places
 	clients    *clients.Clients // nil before start
 	answers    *clients.Answers
 }
@@ -118,7 +116,7 @@ func (r *readers) start(o Options, id uint8) error {
 	}
 	ids := session.NewIDs(id, r.clock.Start().UnixMilli(), 0)
 	ids.Reserved(math.MaxUint64) // nothing that lasts has one of them
-	r.state.SetKeys(data.NewIdentity().Secret)
+	r.state.Begin(data.NewIdentity().Secret)
 	tracker := session.NewTracker(r.cfg.TickTime.Milliseconds())
 	r.words = r.newWords(tracker)
 	most := 0
@@ -138,7 +136,6 @@ func (r *readers) start(o Options, id uint8) error {
 		IDs:            ids,
 		Sessions:       tracker,
 		Audit:          r.audit.Log(),
-		Places:         &r.places,
 		TLS:            tls,
 		Configure:      settings.New(settings.Options{Config: r.cfg}).Configure,
 		Listen:         o.Listen,

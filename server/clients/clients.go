@@ -27,7 +27,6 @@ import (
 type Clients struct {
 	shared
 	ports     Ports
-	places    *feed.Places     // of feeds
 	tracker   *session.Tracker // of the ensemble's sessions
 	viewsLock sync.Mutex       // of lines.Views
 	most      int              // connections, as Options.MaxDescriptors
@@ -35,7 +34,7 @@ type Clients struct {
 
 // New returns Clients without connections.
 func New(o Options) *Clients {
-	s := &Clients{places: o.Places, tracker: o.Sessions, most: o.MaxDescriptors}
+	s := &Clients{tracker: o.Sessions, most: o.MaxDescriptors}
 	s.cfg, s.log, s.metrics, s.backend, s.state, s.schemes = o.Config, o.Logger, o.Metrics, o.Backend, o.State, o.Schemes
 	s.stopping = make(chan struct{})
 	s.register = register.New[*line.Line](o.Config.Replicated())
@@ -55,7 +54,7 @@ func New(o Options) *Clients {
 	s.newOutput(&o)
 	s.lines = &line.Lines{
 		Server: lineServer{&s.shared}, State: s.state, Schemes: s.schemes, Sessions: s.tracker, Locals: s.sessions.locals, Register: s.register,
-		Views: line.Views{Lock: &s.viewsLock}, History: o.Changes, Places: o.Places, Unread: line.UnreadLimit,
+		Views: line.Views{Lock: &s.viewsLock}, History: o.Changes, Places: &s.feeder.places, Unread: line.UnreadLimit,
 		LocalSessions: o.Config.LocalSessions, Upgrading: o.Config.LocalSessionsUpgrading,
 	}
 	s.ports.init(&o, s.stopping, s.admit)
@@ -70,7 +69,6 @@ func (s *Clients) newOutput(o *Options) {
 	s.writers = writers{metrics: o.Metrics, audit: &s.audit, unread: unread, running: &s.running}
 	s.flushers = newFlushers(&s.running)
 	s.feeder = newFeeder(o.Changes, s.flushers)
-	s.places.Displaced = s.feeder.wake
 	s.parking.log, s.parking.wake = o.Logger, s.unpark
 }
 
@@ -102,7 +100,7 @@ func (s *Clients) Reload(cfg *config.Config) {
 	s.newSessions.set(t.Tokens, max(t.FillTime, time.Millisecond), t.FillCount)
 	s.proofs.failures.SetRate(cfg.AuthFailuresPerSecond)
 	s.tallies.slow.threshold.Store(int64(cfg.SlowRequest))
-	s.places.SetLimits(cfg.MaxFeedsPerConnection, cfg.MaxFeeds)
+	s.feeder.places.SetLimits(cfg.MaxFeedsPerConnection, cfg.MaxFeeds)
 	s.viewsLock.Lock()
 	defer s.viewsLock.Unlock()
 	s.lines.Views.Limits = views.Limits{Views: cfg.MaxViews, Life: cfg.ViewLife, Bytes: viewBytes}
@@ -240,6 +238,9 @@ func (s *Clients) ReadOnly() bool { return s.readOnly.Load() }
 // LocalBuckets returns the local sessions by their deadlines.
 func (s *Clients) LocalBuckets() []session.Bucket { return s.sessions.locals.Buckets() }
 
+// Places returns the places of feeds, which connections and other doors share.
+func (s *Clients) Places() *feed.Places { return &s.feeder.places }
+
 // Show sets the fields of a view that concern the clients.
 func (s *Clients) Show(v *show.View) {
 	v.LocalSessions = s.sessions.locals.Len()
@@ -250,7 +251,7 @@ func (s *Clients) Show(v *show.View) {
 	if t := s.rules.table.Load(); t != nil {
 		v.Limits = t.Figures()
 	}
-	feeds := s.places.Usage()
+	feeds := s.feeder.places.Usage()
 	v.Feeds, v.FeedsRefused, v.FeedsDisplaced, v.FeedsCompacted = feeds.Open, feeds.Refused, feeds.Displaced, feeds.Compacted
 	if h := s.feeder.history; h != nil {
 		v.FeedHistoryBytes = h.Bytes()

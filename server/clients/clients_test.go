@@ -15,7 +15,6 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -60,7 +59,7 @@ func newTestClients(t testing.TB) (*Clients, *standin) {
 	ids := session.NewIDs(1, 1, 0)
 	ids.Reserved(ids.Ahead())
 	data := &state.State{Tree: datatree.New(), Watches: watch.New()}
-	data.SetKeys([32]byte{})
+	data.Begin([32]byte{})
 	return New(Options{
 		Config:   cfg,
 		Logger:   zap.NewNop(),
@@ -69,7 +68,6 @@ func newTestClients(t testing.TB) (*Clients, *standin) {
 		Backend:  b,
 		State:    data,
 		Schemes:  schemes,
-		Places:   new(feed.Places),
 		IDs:      ids,
 		Sessions: session.NewTracker(1000),
 	}), b

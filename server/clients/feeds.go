@@ -12,6 +12,7 @@ import (
 // connections that have subscribed.
 type feeder struct {
 	history  *feed.History // nil for none
+	places   feed.Places   // of the feeds, those of other doors too
 	flushers *flushers
 	changed  chan struct{} // capacity 1: the feeds are to be looked at
 
@@ -21,7 +22,9 @@ type feeder struct {
 }
 
 func newFeeder(history *feed.History, flushers *flushers) *feeder {
-	return &feeder{history: history, flushers: flushers, changed: make(chan struct{}, 1), writers: map[*writer]struct{}{}}
+	f := &feeder{history: history, flushers: flushers, changed: make(chan struct{}, 1), writers: map[*writer]struct{}{}}
+	f.places.Displaced = f.wake
+	return f
 }
 
 // add makes the feeder look after a connection, until remove.

@@ -15,7 +15,6 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
@@ -61,11 +60,10 @@ func newLimitedClients(t *testing.T, lines ...string) *Clients {
 		Backend:  &ticking{start: time.Now()},
 		State:    &state.State{Tree: datatree.New(), Watches: watch.New()},
 		Schemes:  schemes,
-		Places:   new(feed.Places),
 		IDs:      ids,
 		Sessions: session.NewTracker(1000),
 	})
-	s.state.SetKeys([32]byte{1})
+	s.state.Begin([32]byte{1})
 	return s
 }
 

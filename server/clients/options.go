@@ -72,7 +72,6 @@ type Options struct {
 	Audit          *audit.Log       // nil for none
 	Traces         *traces.Tracer   // nil for none
 	Changes        *feed.History    // for feeds; nil for none
-	Places         *feed.Places     // of the feeds; Reload sets its limits
 	// Configure carries out a request about the server's configuration, and returns what to
 	// show. It may be called from any goroutine, and may block.
 	Configure func(jute.ConfigureRequest) (string, error)

@@ -41,12 +41,12 @@ func (f *Server) Feed(ctx context.Context, r admin.FeedRequest) (admin.Feed, int
 	}
 	reader, err := f.Changes.Reader(r.Path, after, v.mayRead)
 	if err != nil {
-		f.Places.Compacted()
+		f.Clients.Places().Compacted()
 		return nil, http.StatusGone, err.Error()
 	}
-	c := &changes{stopping: f.Stopping, visitor: v, reader: reader, places: f.Places, displaced: make(chan struct{})}
-	if c.place = f.Places.Enter(c, clients.Groups(v.creds), func() { close(c.displaced) }); c.place == nil {
-		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d feeds, and zkd.maxFeeds allows no more", f.Places.Usage().Open)
+	c := &changes{stopping: f.Stopping, visitor: v, reader: reader, places: f.Clients.Places(), displaced: make(chan struct{})}
+	if c.place = f.Clients.Places().Enter(c, clients.Groups(v.creds), func() { close(c.displaced) }); c.place == nil {
+		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d feeds, and zkd.maxFeeds allows no more", f.Clients.Places().Usage().Open)
 	}
 	return c, 0, ""
 }

@@ -39,7 +39,6 @@ type Server struct {
 	Clients     *clients.Clients
 	Schemes     *auth.Schemes
 	Changes     *feed.History // for feeds
-	Places      *feed.Places  // of the feeds
 	Log         *wal.Writer
 	Snapshots   Snapshots
 	Store       *snapshot.Store      // of Snapshots

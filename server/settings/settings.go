@@ -38,6 +38,8 @@ type Settings struct {
 
 	mu  sync.Mutex
 	set []config.Setting // by clients, since Reload
+	// hear get a token after each change.
+	hear []chan struct{}
 }
 
 // New returns the settings of a server that starts.
@@ -74,7 +76,23 @@ func (s *Settings) change(cfg *config.Config) ([]config.Difference, error) {
 	changes := s.Live().Differences(cfg)
 	s.live.Store(cfg)
 	s.o.Changed(cfg)
+	for _, c := range s.hear {
+		select {
+		case c <- struct{}{}:
+		default: // it has one
+		}
+	}
 	return changes, nil
+}
+
+// Changes returns a channel for a part that waits for something else, too: it has a token when the live
+// configuration has changed.
+func (s *Settings) Changes() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := make(chan struct{}, 1)
+	s.hear = append(s.hear, c)
+	return c
 }
 
 // Configure carries out a client's request about the configuration. A setting is in effect until the

@@ -188,7 +188,7 @@ func (s *Sim) newLines(n *node) {
 		Views: line.Views{Lock: noLock{}}, History: n.changes, Places: n.places, Unread: s.cfg.Unread,
 		LocalSessions: s.cfg.Local > 0, Upgrading: s.cfg.Local > 1,
 	}
-	n.lines.State.SetKeys([32]byte{})
+	n.lines.State.Begin([32]byte{})
 	n.lines.Views.Limits = s.viewLimits()
 	n.lines.State.SetApplied(n.applied)
 	n.answers = n.lines.NewAnswers(nodeLines{n})

@@ -24,6 +24,7 @@ type State struct {
 
 	slicing chan struct{} // closed at the end of the transaction that is applied in slices
 	applied atomic.Int64  // jute.Zxid
+	own     secret.Key    // for the keys, while the history has no secret
 	keys    atomic.Pointer[session.Keys]
 }
 
@@ -36,13 +37,19 @@ func (s *State) SetApplied(z jute.Zxid) { s.applied.Store(int64(z)) }
 // Keys returns the keys of the sessions' passwords. It needs no lock.
 func (s *State) Keys() *session.Keys { return s.keys.Load() }
 
-// SetKeys derives the keys from the secret of the ensemble, or, while the history has none, from own.
-// The caller holds the lock, or no other goroutine has the state yet.
-func (s *State) SetKeys(own secret.Key) {
+// Begin sets the server's own secret, before others use the state. It counts while the history has none.
+func (s *State) Begin(own secret.Key) {
+	s.own = own
+	s.DeriveKeys()
+}
+
+// DeriveKeys is called when the secret in Ensemble may have changed. The caller holds the lock.
+func (s *State) DeriveKeys() {
+	of := s.own
 	if s.Ensemble.Seeded() {
-		own = s.Ensemble.Init.Secret
+		of = s.Ensemble.Init.Secret
 	}
-	s.keys.Store(session.NewKeys(own))
+	s.keys.Store(session.NewKeys(of))
 }
 
 // Cluster returns the id of the ensemble, or false while the history has none. It takes the lock.

@@ -250,7 +250,7 @@ func (p *page) begin(local bool) {
 		Locals: session.NewTracker(100), Register: register.New[*Line](true), Places: new(feed.Places),
 		Views: Views{Lock: new(sync.Mutex)}, LocalSessions: local, Upgrading: local, Unread: UnreadLimit,
 	}
-	p.lines.State.SetKeys([32]byte{})
+	p.lines.State.Begin([32]byte{})
 	p.answers = p.lines.NewAnswers(p)
 	p.service, p.ids, p.now = 1, 100, time.Second
 	p.lines.fenced.Store(1)
