@@ -172,7 +172,7 @@ func (a applier) Dirty(l *line.Line) {
 // Established notes a session in the log.
 func (a applier) Established(l *line.Line) {
 	a.shared.log.Debug("session established", zap.Stringer("session", l.SessionID()), zap.Stringer("remote", connOf(l).socket.remote()),
-		zap.Int32("timeout_ms", l.TimeoutMs()))
+		zap.Int32("timeout_ms", l.Session.TimeoutMs()))
 }
 
 // Ends notes in the log why a connection is ended.

@@ -105,7 +105,7 @@ func (a *auditor) answered(who author, req *line.Request, o *replica.Order, txn 
 // unansweredLocked makes the entries about a write whose connection is ending, and so gets
 // no answer.
 func (a *auditor) unansweredLocked(l *line.Line, who author, txn *datatree.Txn, results []datatree.Result) {
-	for i, req := range l.Queued() {
+	for i, req := range l.Waiting.All() {
 		if req.Ordered() && req.Xid == txn.Cxid && !req.Own() {
 			w := endedWrite{op: req.Op, ids: req.Auth, entries: describe(nil, req.Op, jute.NewAliasDecoder(req.Body))}
 			a.put(who, &w, 0, txn, results)
@@ -123,7 +123,7 @@ func (a *auditor) keepLocked(l *line.Line, who author) {
 		return
 	}
 	var writes []endedWrite
-	for _, req := range l.Queued() {
+	for _, req := range l.Waiting.All() {
 		if !req.Ordered() || req.Own() {
 			continue
 		}

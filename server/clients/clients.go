@@ -271,7 +271,7 @@ func (s *Clients) Held() (requests, replies, ended show.Holding) {
 	replies = show.Holding{Bytes: s.writers.unread.bytes(), Limit: s.writers.unread.limit}
 	for _, c := range s.all() {
 		c.line.Lock()
-		if c.line.Out() != nil {
+		if c.line.Outbox.Unsent() != nil {
 			replies.Items++
 		}
 		c.line.Unlock()

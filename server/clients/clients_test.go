@@ -125,7 +125,7 @@ func TestReadsAllocateNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.line.Lock()
-			c.line.Out().Written(len(c.line.Out().Last()))
+			c.line.Outbox.Unsent().Written(len(c.line.Outbox.Unsent().Last()))
 			c.line.Unlock()
 		})
 		if n != 0 {
@@ -200,8 +200,8 @@ func TestAnswersComeInOrder(t *testing.T) {
 	}
 	write(3)
 	c.batch.submit()
-	if len(b.submitted) != 2 || c.line.Out() != nil {
-		t.Fatalf("%d requests were handed over, want the 2 writes; replies %v", len(b.submitted), c.line.Out())
+	if len(b.submitted) != 2 || c.line.Outbox.Unsent() != nil {
+		t.Fatalf("%d requests were handed over, want the 2 writes; replies %v", len(b.submitted), c.line.Outbox.Unsent())
 	}
 	s.state.Lock()
 	a.Begin(s.now())
@@ -211,7 +211,7 @@ func TestAnswersComeInOrder(t *testing.T) {
 	}
 	s.state.Unlock()
 	var xids []int32
-	for rest := c.line.Out().Last(); len(rest) > 0; {
+	for rest := c.line.Outbox.Unsent().Last(); len(rest) > 0; {
 		n := int(rest[0])<<24 | int(rest[1])<<16 | int(rest[2])<<8 | int(rest[3])
 		var reply jute.ReplyHeader
 		d := jute.NewDecoder(rest[4 : 4+n])
@@ -222,7 +222,7 @@ func TestAnswersComeInOrder(t *testing.T) {
 	if len(xids) != 3 || xids[0] != 1 || xids[1] != 2 || xids[2] != 3 {
 		t.Errorf("replies to %v, want 1, 2, 3", xids)
 	}
-	if n := c.line.Waiting(); n != 0 || s.throttler.waiting.Load() != 0 {
+	if n := c.line.Waiting.Len(); n != 0 || s.throttler.waiting.Load() != 0 {
 		t.Errorf("%d requests wait", n)
 	}
 }

@@ -151,7 +151,7 @@ func (c *conn) handleBuffered() error {
 // beginBatch records that the client was heard of, before the first request of a batch is
 // handled.
 func (c *conn) beginBatch() {
-	last := c.line.Arriving()
+	last := c.line.Session.Arriving()
 	c.batchAt = c.shared.now()
 	c.line.Arrived(last, c.batchAt, c.shared.backend.AnswersUntil())
 }
@@ -188,13 +188,13 @@ func (c *conn) park() bool {
 	}
 	c.line.Lock()
 	defer c.line.Unlock()
-	if c.line.endsLocked() || c.line.Waiting() > 0 || !c.frames.release() || !c.shared.parking.add(raw, c.line.Origin(), c.wasParked) {
+	if c.line.endsLocked() || c.line.Waiting.Len() > 0 || !c.frames.release() || !c.shared.parking.add(raw, c.line.Origin(), c.wasParked) {
 		return false
 	}
 	c.wasParked = true
 	c.batch.rest()
 	c.tally.rest()
-	c.line.Rest()
+	c.line.Waiting.Rest()
 	c.shared.running.Add(1)
 	c.parked = true
 	return true
@@ -245,19 +245,19 @@ func (c *conn) tearDown() {
 func (c *conn) finish() (lingers bool) {
 	c.line.Lock()
 	if c.line.draining {
-		for c.line.Waiting() > 0 && !c.line.Ends() {
+		for c.line.Waiting.Len() > 0 && !c.line.Outbox.Ends() {
 			c.line.changed.Wait()
 		}
-		c.line.End(false)
+		c.line.Outbox.End(false)
 	}
-	owed := !c.line.Gone() && c.line.Ends()
+	owed := !c.line.Outbox.Gone() && c.line.Outbox.Ends()
 	c.line.Unlock()
 	if !owed {
 		return false
 	}
 	c.out.finish()
 	c.line.Lock()
-	lingers = c.line.Lingers() || c.line.draining
+	lingers = c.line.Outbox.Lingers() || c.line.draining
 	c.line.Unlock()
 	c.socket.endStream()
 	return lingers
@@ -277,7 +277,7 @@ func (c *conn) forget() {
 	if a := s.audit.Load(); !a.off() {
 		a.keepLocked(&c.line.Line, c.author(nil))
 	}
-	queued := c.line.Queued()
+	queued := c.line.Waiting.All()
 	for i := range queued {
 		s.large.bytes.Add(-queued[i].Large)
 		s.throttler.leave(queued[i].Size(), i == len(queued)-1)

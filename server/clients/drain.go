@@ -186,7 +186,7 @@ func (d *Drain) keepsAway(l *guardedLine, r *jute.ConnectRequest) bool {
 		first, ok := d.sent[r.SessionID]
 		if !ok {
 			d.sent[r.SessionID] = now
-		} else if now-first >= time.Duration(l.TimeoutMs())*time.Millisecond/3 {
+		} else if now-first >= time.Duration(l.Session.TimeoutMs())*time.Millisecond/3 {
 			delete(d.sent, r.SessionID)
 			d.exempt(l)
 			return false

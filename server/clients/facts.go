@@ -49,9 +49,9 @@ func (f Facts) describe(c *conn) show.Connection {
 	d := show.Connection{
 		Remote:        c.socket.remotePort(),
 		Reading:       c.line.Origin() != f.asker,
-		Writing:       c.line.Out() != nil,
+		Writing:       c.line.Outbox.Unsent() != nil,
 		Secure:        c.socket.secure.Load(),
-		Queued:        int64(c.line.Waiting()),
+		Queued:        int64(c.line.Waiting.Len()),
 		Received:      st.received,
 		Sent:          st.sent,
 		Session:       int64(c.line.SessionID()),
@@ -65,7 +65,7 @@ func (f Facts) describe(c *conn) show.Connection {
 		MaxLatencyMs:  millis(st.maxLatency),
 	}
 	if d.Session != 0 { // the timeout was set before the session
-		d.TimeoutMs = int64(c.line.TimeoutMs())
+		d.TimeoutMs = int64(c.line.Session.TimeoutMs())
 	}
 	if name, ok := opCodes[st.lastOp]; ok {
 		d.LastOp = name

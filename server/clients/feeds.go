@@ -91,7 +91,7 @@ func (f *feeder) feed(w *writer) (more bool) {
 	w.line.Lock()
 	defer w.line.Unlock()
 	more = w.line.Feed()
-	if out := w.line.Out(); out != nil && out.Len() > 0 && !w.line.Ends() {
+	if out := w.line.Outbox.Unsent(); out != nil && out.Len() > 0 && !w.line.Outbox.Ends() {
 		f.flushers.add(w)
 	}
 	return more

@@ -39,7 +39,7 @@ func TestFlushersDoNotWaitForSlowClients(t *testing.T) {
 	s.running.Wait()
 	slow.line.Lock()
 	defer slow.line.Unlock()
-	if slow.out.writing || slow.line.Out() != nil || slow.out.taken != int64(len(want)) {
+	if slow.out.writing || slow.line.Outbox.Unsent() != nil || slow.out.taken != int64(len(want)) {
 		t.Errorf("still writing: %v, %d bytes taken, want %d", slow.out.writing, slow.out.taken, len(want))
 	}
 }

@@ -25,7 +25,7 @@ func TestTreeIsFreeWhileWatchesAreDropped(t *testing.T) {
 		}()
 		for gone := false; !gone; runtime.Gosched() {
 			c.line.Lock()
-			gone = c.line.Gone()
+			gone = c.line.Outbox.Gone()
 			c.line.Unlock()
 		}
 		s.state.Lock()

@@ -20,7 +20,7 @@ type guardedLine struct {
 }
 
 // endsLocked reports whether no further request is handled.
-func (l *guardedLine) endsLocked() bool { return l.Ends() || l.draining }
+func (l *guardedLine) endsLocked() bool { return l.Outbox.Ends() || l.draining }
 
 // isOver is endsLocked for callers without the lock.
 func (l *guardedLine) isOver() bool {
@@ -49,7 +49,7 @@ func (l *guardedLine) reply(xid int32, zxid jute.Zxid, code jute.Code) {
 func (l *guardedLine) replyToken(xid int32, code jute.Code, token []byte) {
 	l.Lock()
 	defer l.Unlock()
-	l.Finish(jute.AppendBuffer(l.Reply(xid, 0, code), token))
+	l.Outbox.Finish(jute.AppendBuffer(l.Reply(xid, 0, code), token))
 }
 
 // endAfterFlush makes the bytes in the buffer the connection's last ones, and wakes
@@ -57,7 +57,7 @@ func (l *guardedLine) replyToken(xid int32, code jute.Code, token []byte) {
 func (l *guardedLine) endAfterFlush() {
 	l.Lock()
 	defer l.Unlock()
-	l.End(true)
+	l.Outbox.End(true)
 }
 
 // refuseSession tells the client that its session no longer exists, and ends the connection.

@@ -156,7 +156,7 @@ func (c *conn) admit(r *jute.ConnectRequest) error {
 func (c *conn) connect(r *jute.ConnectRequest) error {
 	s := c.shared
 	live := s.live.Load()
-	c.line.SetTimeout(session.Negotiate(r.TimeoutMs, int32(live.MinSessionTimeout.Milliseconds()), int32(live.MaxSessionTimeout.Milliseconds())))
+	c.line.Session.SetTimeout(session.Negotiate(r.TimeoutMs, int32(live.MinSessionTimeout.Milliseconds()), int32(live.MaxSessionTimeout.Milliseconds())))
 	if s.drain.keepsAway(&c.line, r) {
 		return errHangUp
 	}
@@ -180,7 +180,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 	c.decided = make(chan struct{})
 	c.line.Lock()
 	sub := c.line.Open(id, r.SessionID != 0, r.HasReadOnly, c.batchAt)
-	s.throttler.enterLast(c.line.Queued())
+	s.throttler.enterLast(c.line.Waiting.All())
 	c.line.Unlock()
 	s.backend.Submit(sub)
 	if err := c.socket.await(c.decided); err != nil {
@@ -192,7 +192,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 // established writes the response to the connect request, unless the client was refused without one.
 func (c *conn) established() error {
 	c.line.Lock()
-	over := c.line.Ends()
+	over := c.line.Outbox.Ends()
 	c.line.Unlock()
 	if over {
 		return errHangUp
@@ -213,7 +213,7 @@ func (c *conn) connectLocal(r *jute.ConnectRequest) (done bool, err error) {
 		if err := c.limits.mayOpen(id); err != nil {
 			return true, err
 		}
-		locals.Add(id, c.line.TimeoutMs(), millis(c.batchAt))
+		locals.Add(id, c.line.Session.TimeoutMs(), millis(c.batchAt))
 	case !s.sessions.verify(id, r.Password):
 		return false, nil // refused like any wrong password
 	case locals.Get(id) == nil:

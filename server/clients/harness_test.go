@@ -18,24 +18,24 @@ func (c *conn) send(frame []byte) bool {
 func (c *conn) endSession() {
 	c.line.Lock()
 	defer c.line.Unlock()
-	c.line.End(false)
+	c.line.Outbox.End(false)
 }
 
 // establish gives a connection a local session, and drops the response. Its requests may be answered without the leader.
 func establish(t testing.TB, c *conn, id jute.SessionID) {
 	t.Helper()
 	s := c.shared
-	c.line.SetTimeout(10_000)
-	s.sessions.locals.Add(id, c.line.TimeoutMs(), millis(s.now()))
+	c.line.Session.SetTimeout(10_000)
+	s.sessions.locals.Add(id, c.line.Session.TimeoutMs(), millis(s.now()))
 	c.line.Lock()
 	if !c.line.OpenLocal(id, false, millis(s.now()), func(*line.Line) {}) {
 		t.Fatal("no session")
 	}
 	c.line.Unlock()
-	c.line.Arriving()
+	c.line.Session.Arriving()
 	c.line.Arrived(0, s.now(), s.backend.AnswersUntil())
 	c.line.Lock()
-	c.out.release(c.line.Take())
+	c.out.release(c.line.Outbox.Take())
 	c.stats.sent = 0
 	c.line.Unlock()
 }

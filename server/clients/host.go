@@ -40,7 +40,7 @@ func (h *host) Operate(req *line.Request) {
 		h.line.ReplyCode(req.Xid, zxid, req.Code)
 		return
 	}
-	h.line.Finish(jute.AppendInt32(h.line.Reply(req.Xid, zxid, 0), int32(left)))
+	h.line.Outbox.Finish(jute.AppendInt32(h.line.Reply(req.Xid, zxid, 0), int32(left)))
 }
 
 // Sent counts a frame.
@@ -55,7 +55,7 @@ func (h *host) Left(large, size int64) {
 	if large > 0 {
 		h.shared.large.bytes.Add(-large)
 	}
-	h.shared.throttler.leave(size, h.line.Waiting() == 0)
+	h.shared.throttler.leave(size, h.line.Waiting.Len() == 0)
 	if h.line.draining {
 		h.line.changed.Broadcast()
 	}

@@ -121,7 +121,7 @@ func (m *limiter) uses(r limits.Resource) (n int64) {
 	}
 	m.line.Lock()
 	defer m.line.Unlock()
-	pending := m.line.Queued()
+	pending := m.line.Waiting.All()
 	for i := range pending {
 		if pending[i].Refusal == 0 {
 			n += usesOf(r, &pending[i])
@@ -219,7 +219,7 @@ func (m *limiter) charge(frame []byte) (wait time.Duration, err error) {
 	if l.table.LimitsPaths() {
 		l.paths = appendPaths(l.paths, h.Type, d.Rest())
 	}
-	most := min(patience, time.Duration(m.line.TimeoutMs())*time.Millisecond/3)
+	most := min(patience, time.Duration(m.line.Session.TimeoutMs())*time.Millisecond/3)
 	wait, ok := l.Take(m.rules.now(), most, int64(4+len(frame)), l.paths)
 	if !ok {
 		l.refusal = m.rules.code(jute.ErrThrottledOp)

@@ -334,7 +334,7 @@ func TestWatchesRefused(t *testing.T) {
 		xid  int32
 		code jute.Code
 	}{{1, jute.ErrNoNode}, {2, 0}, {3, 0}, {4, jute.ErrNoAuth}, {5, jute.ErrNoNode}, {6, jute.ErrNoAuth}, {7, 0}}
-	for rest := c.line.Out().Last(); len(want) > 0; want = want[1:] {
+	for rest := c.line.Outbox.Unsent().Last(); len(want) > 0; want = want[1:] {
 		n := binary.BigEndian.Uint32(rest)
 		var reply jute.ReplyHeader
 		d := jute.NewDecoder(rest[4 : 4+n])
@@ -418,7 +418,7 @@ func TestLimitedReadsAllocateNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.line.Lock()
-		c.line.Out().Written(len(c.line.Out().Last()))
+		c.line.Outbox.Unsent().Written(len(c.line.Outbox.Unsent().Last()))
 		c.line.Unlock()
 	})
 	if n != 0 {

@@ -92,7 +92,7 @@ func (c *conn) refuse(req *line.Request, zxid jute.Zxid, code jute.Code) {
 
 // serveInOrder answers a read now if no request is ahead of it, and queues it otherwise.
 func (c *conn) serveInOrder(req *line.Request) error {
-	if c.line.Waiting() > 0 && c.queueRead(req) {
+	if c.line.Waiting.Len() > 0 && c.queueRead(req) {
 		return nil
 	}
 	if err := c.lockTree(req); err != nil {
@@ -109,7 +109,7 @@ func (c *conn) serveInOrder(req *line.Request) error {
 
 // serveRead answers a request from the tree, which is locked, and reports whether the connection continues.
 func (c *conn) serveRead(req *line.Request) bool {
-	if c.line.ServedByHost(req) {
+	if req.ServedByHost() {
 		c.line.Host().Operate(req)
 		return true
 	}
@@ -117,7 +117,7 @@ func (c *conn) serveRead(req *line.Request) bool {
 	c.line.Lock()
 	keep := c.line.Serve(req, c.batchAt, &c.outcome)
 	if !keep {
-		c.line.End(true)
+		c.line.Outbox.End(true)
 	} else {
 		c.stats.answered(req, c.outcome.Zxid)
 	}
@@ -176,7 +176,7 @@ func (c *conn) submit(req *line.Request) error {
 		defer c.shared.state.RUnlock()
 	}
 	c.line.Lock()
-	c.shared.throttler.enter(req.Size(), c.line.Waiting() == 0)
+	c.shared.throttler.enter(req.Size(), c.line.Waiting.Len() == 0)
 	sub := c.line.Submit(req)
 	c.line.Unlock()
 	c.batch.add(sub)
@@ -192,7 +192,7 @@ func (c *conn) upgrade(req *line.Request) error {
 	c.decided = make(chan struct{})
 	c.line.Lock()
 	sub := c.line.Upgrade(req.Received)
-	c.shared.throttler.enterLast(c.line.Queued())
+	c.shared.throttler.enterLast(c.line.Waiting.All())
 	c.line.Unlock()
 	c.batch.add(sub)
 	c.batch.submit()
@@ -219,11 +219,11 @@ func (c *conn) queueRead(req *line.Request) bool {
 // (globalOutstandingLimit). TCP then slows the client down.
 func (c *conn) throttle() error {
 	c.out.makeRoom()
-	if a := c.shared.audit.Load(); a.isFull(c.line.Waiting() > 0) {
+	if a := c.shared.audit.Load(); a.isFull(c.line.Waiting.Len() > 0) {
 		c.batch.submit()
 		a.log.WaitRoom(c.socket.done)
 	}
-	if !c.shared.throttler.over(c.line.Waiting()) {
+	if !c.shared.throttler.over(c.line.Waiting.Len()) {
 		return nil
 	}
 	c.batch.submit()
@@ -257,8 +257,8 @@ func (c *conn) awaitAnswers() error {
 	c.out.flush()
 	c.line.Lock()
 	defer c.line.Unlock()
-	for c.line.Waiting() > 0 {
-		if c.line.Ends() {
+	for c.line.Waiting.Len() > 0 {
+		if c.line.Outbox.Ends() {
 			return net.ErrClosed
 		}
 		c.line.changed.Wait()
@@ -287,6 +287,6 @@ func (c *conn) configure(req *line.Request) error {
 	c.line.Lock()
 	defer c.line.Unlock()
 	c.stats.answered(req, applied)
-	c.line.Finish(resp.Append(c.line.Reply(req.Xid, applied, 0)))
+	c.line.Outbox.Finish(resp.Append(c.line.Reply(req.Xid, applied, 0)))
 	return nil
 }

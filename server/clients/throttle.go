@@ -92,7 +92,7 @@ func (t *throttler) wait(l *guardedLine) error {
 	defer t.mu.Unlock()
 	t.paused.Add(1)
 	defer t.paused.Add(-1)
-	for t.over(l.Waiting()) {
+	for t.over(l.Waiting.Len()) {
 		if l.isOver() {
 			return errHangUp
 		}

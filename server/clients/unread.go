@@ -29,7 +29,7 @@ func (u *unread) add(l *line.Line, n int64) {
 func (u *unread) count(l *line.Line, n int64) (over []*line.Line) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if l.IsCut() {
+	if l.Outbox.IsCut() {
 		return nil
 	}
 	u.sum += n
@@ -40,7 +40,7 @@ func (u *unread) count(l *line.Line, n int64) (over []*line.Line) {
 		over = u.heaviestLocked(u.sum - u.limit)
 	}
 	for _, l := range over {
-		l.Cut()
+		l.Outbox.Cut()
 		u.sum -= u.held[l]
 		delete(u.held, l)
 	}

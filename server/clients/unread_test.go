@@ -77,8 +77,8 @@ func TestThoseWhoHoldMostAreCutOff(t *testing.T) {
 			held := int64(0)
 			for _, c := range append(silent, watchers...) {
 				c.line.Lock()
-				if c.line.Out() != nil {
-					held += int64(c.line.Out().Counted)
+				if c.line.Outbox.Unsent() != nil {
+					held += int64(c.line.Outbox.Unsent().Counted)
 				}
 				c.line.Unlock()
 			}
@@ -132,7 +132,7 @@ func TestLongReplyIsNotTooMuch(t *testing.T) {
 	s.writers.unread.limit = 10 * line.UnreadLimit
 	c := newTestConn(t, s)
 	c.line.Lock()
-	c.line.Finish(append(c.line.Reply(1, 1, 0), make([]byte, 2*line.UnreadLimit)...))
+	c.line.Outbox.Finish(append(c.line.Reply(1, 1, 0), make([]byte, 2*line.UnreadLimit)...))
 	c.line.Unlock()
 	for i := range 65 {
 		if ok := c.send(make([]byte, 1<<20)); ok != (i < 65-1) {

@@ -48,7 +48,7 @@ func (w *writer) release(o *line.Buffer) {
 // countLocked updates what is unread, and ends the connections that have too much of it. A short
 // buffer, as most are, does not count.
 func (w *writer) countLocked() {
-	if out := w.line.Out(); out.Len() > outFlush {
+	if out := w.line.Outbox.Unsent(); out.Len() > outFlush {
 		more := out.Len() - out.Counted
 		out.Counted = out.Len()
 		w.shared.unread.add(&w.line.Line, int64(more))
@@ -107,7 +107,7 @@ func (w *writer) next(err error) *line.Buffer {
 	w.line.Lock()
 	defer w.line.Unlock()
 	if err != nil {
-		w.line.Break()
+		w.line.Outbox.Break()
 		w.socket.nc.Close()
 		w.line.Host().Ending() // wakes the reader, which tears the connection down
 	}
@@ -118,8 +118,8 @@ func (w *writer) next(err error) *line.Buffer {
 
 func (w *writer) takeLocked() *line.Buffer {
 	var out *line.Buffer
-	if !w.line.Gone() {
-		out = w.line.Take()
+	if !w.line.Outbox.Gone() {
+		out = w.line.Outbox.Take()
 	}
 	if w.writing = out != nil; w.writing {
 		out.Audited = w.line.audited
@@ -166,7 +166,7 @@ func (w *writer) write(out *line.Buffer) error {
 func (w *writer) makeRoom() {
 	w.line.Lock()
 	defer w.line.Unlock()
-	for w.line.Out() != nil && w.line.Out().Len() >= outFlush && !w.line.Gone() {
+	for w.line.Outbox.Unsent() != nil && w.line.Outbox.Unsent().Len() >= outFlush && !w.line.Outbox.Gone() {
 		if w.writing {
 			w.line.changed.Wait()
 			continue
@@ -183,7 +183,7 @@ func (w *writer) finish() {
 	w.flush()
 	w.line.Lock()
 	defer w.line.Unlock()
-	for w.writing && !w.line.Gone() {
+	for w.writing && !w.line.Outbox.Gone() {
 		w.line.changed.Wait()
 	}
 }

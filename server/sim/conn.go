@@ -87,7 +87,7 @@ func (c *conn) Kill() {
 
 // Sent takes a frame that the line sends. The client has it in order.
 func (c *conn) Sent(size int) {
-	out := c.line.Out().Last()
+	out := c.line.Outbox.Unsent().Last()
 	c.n.s.sent(c.n, c, out[len(out)-size:])
 }
 
@@ -95,7 +95,7 @@ func (c *conn) Sent(size int) {
 // not read.
 func (c *conn) flush() {
 	if s := c.n.s; s.now >= s.clients[c.client].deaf {
-		if out := c.line.Take(); out != nil {
+		if out := c.line.Outbox.Take(); out != nil {
 			out.Release()
 		}
 	}
@@ -149,15 +149,15 @@ func (v nodeLines) Answered(*line.Line, *line.Request, *replica.Order, jute.Code
 // Slow checks that a line that ends for this reason has too much output: B4.
 func (v nodeLines) Slow(l *line.Line, what line.Output) {
 	v.n.s.stats.Slow++
-	if _, _, most := l.Out().Sizes(); l.Out().Len()-most <= v.n.s.cfg.Unread {
-		v.n.s.fail("B4", "server %d ends a line with %d bytes of output: %d", v.n.id, l.Out().Len(), what)
+	if _, _, most := l.Outbox.Unsent().Sizes(); l.Outbox.Unsent().Len()-most <= v.n.s.cfg.Unread {
+		v.n.s.fail("B4", "server %d ends a line with %d bytes of output: %d", v.n.id, l.Outbox.Unsent().Len(), what)
 	}
 }
 
 // checkUnread checks that a line had room for an event that it sends: B4.
 func (s *Sim) checkUnread(c *conn, frame []byte) {
-	_, _, most := c.line.Out().Sizes()
-	if before := c.line.Out().Len() - 4 - len(frame) - most; before > s.cfg.Unread {
+	_, _, most := c.line.Outbox.Unsent().Sizes()
+	if before := c.line.Outbox.Unsent().Len() - 4 - len(frame) - most; before > s.cfg.Unread {
 		s.fail("B4", "server %d sends an event to client %d, which has not taken %d bytes", c.n.id, c.client, before)
 	}
 }
@@ -228,7 +228,7 @@ func (s *Sim) serve(n *node, client int, req *request) {
 	case opens || c == nil:
 		s.toClient(n, client, &reply{kind: req.kind, attempt: req.attempt, closed: true})
 		return
-	case c.line.Ends():
+	case c.line.Outbox.Ends():
 		return
 	}
 	if c.upgrade != nil {
@@ -255,7 +255,7 @@ func (s *Sim) handle(n *node, c *conn, req *request) {
 		}
 		return
 	}
-	if c.line.Waiting() == 0 || !c.line.Queue(r) {
+	if c.line.Waiting.Len() == 0 || !c.line.Queue(r) {
 		var read line.Read
 		if !c.line.Serve(&r, r.Received, &read) {
 			s.fail("R1", "server %d does not know %v", n.id, req)
@@ -279,11 +279,11 @@ func (s *Sim) submitTo(n *node, c *conn, req *request, r *line.Request) {
 
 // arrive records that a client was heard of.
 func (s *Sim) arrive(n *node, c *conn) {
-	last := c.line.Arriving()
+	last := c.line.Session.Arriving()
 	c.line.Arrived(last, n.localTime(), n.rep.AnswersUntil())
 	c.touched = s.now
 	if n.leading() {
-		s.noteTouch(n, c.line.SessionID(), c.line.TimeoutMs(), s.now)
+		s.noteTouch(n, c.line.SessionID(), c.line.Session.TimeoutMs(), s.now)
 	}
 }
 
@@ -344,7 +344,7 @@ func (s *Sim) openConn(n *node, client int, req *request) {
 	if !resume {
 		id = jute.SessionID(c.origin)
 	}
-	c.line.SetTimeout(req.timeout)
+	c.line.Session.SetTimeout(req.timeout)
 	if c.line.Locally(req.session) {
 		s.openLocal(c, req)
 		return
@@ -411,7 +411,7 @@ func (s *Sim) sentOpening(n *node, c *conn) {
 		s.ghost.exactConns[c.origin] = true
 	}
 	s.answered(n, c, r)
-	if r.err == 0 && s.clients[c.client].attempt == c.attempt && !c.line.Local() {
+	if r.err == 0 && s.clients[c.client].attempt == c.attempt && !c.line.Session.Local() {
 		s.ghost.resumed(r.session, c.origin)
 	}
 	s.promised(n, c, r)
@@ -442,8 +442,8 @@ func (s *Sim) sentReply(n *node, c *conn, h *jute.ReplyHeader, body []byte) {
 		s.fail("R1", "server %d answers %d to client %d, which waits for nothing", n.id, h.Xid, c.client)
 	}
 	req := &c.asked[0]
-	r := reply{kind: req.kind, origin: c.origin, attempt: c.attempt, cxid: h.Xid, session: c.line.SessionID(), timeout: c.line.TimeoutMs(),
-		zxid: h.Zxid, err: h.Err, refused: c.refused, path: req.path, exists: h.Err == 0, local: c.line.Local()}
+	r := reply{kind: req.kind, origin: c.origin, attempt: c.attempt, cxid: h.Xid, session: c.line.SessionID(), timeout: c.line.Session.TimeoutMs(),
+		zxid: h.Zxid, err: h.Err, refused: c.refused, path: req.path, exists: h.Err == 0, local: c.line.Session.Local()}
 	c.refused = false
 	if h.Xid == jute.XidPing && req.kind == reqPing {
 		r.cxid = req.cxid
@@ -465,7 +465,7 @@ func (s *Sim) sentReply(n *node, c *conn, h *jute.ReplyHeader, body []byte) {
 // the session, and that the history says so of a connection that is told that it has the
 // session: S7.
 func (s *Sim) checkOwner(n *node, c *conn, r *reply) {
-	if c.line.Local() {
+	if c.line.Session.Local() {
 		s.checkLocal(n, c)
 		return
 	}

@@ -39,13 +39,13 @@ func (s *Sim) upgradeFor(c *conn, req request, r *line.Request) {
 // upgraded handles the request that has waited for an upgrade, and those after it.
 func (c *conn) upgraded() {
 	req, s, life := c.upgrade, c.n.s, c.n.life
-	if c.upgrade = nil; c.line.Ends() {
+	if c.upgrade = nil; c.line.Outbox.Ends() {
 		return
 	}
 	r := req.wire(false)
 	r.Received = c.n.localTime()
 	s.submitTo(c.n, c, req, &r)
-	for len(c.behind) > 0 && c.upgrade == nil && !c.line.Ends() && c.n.alive && c.n.life == life {
+	for len(c.behind) > 0 && c.upgrade == nil && !c.line.Outbox.Ends() && c.n.alive && c.n.life == life {
 		next := c.behind[0]
 		c.behind = c.behind[1:]
 		s.handle(c.n, c, &next)

@@ -250,7 +250,7 @@ func (s *Sim) converge() {
 	})
 	s.runUntil("a request is not answered", func() bool {
 		for _, n := range s.listed() {
-			if slices.ContainsFunc(n.conns, func(c *conn) bool { return c.line.Waiting() > 0 }) {
+			if slices.ContainsFunc(n.conns, func(c *conn) bool { return c.line.Waiting.Len() > 0 }) {
 				return false
 			}
 		}

@@ -42,10 +42,10 @@ func (s *Sim) reportTouches(n *node) {
 // not receive answers on a connection that it has given up.
 func (s *Sim) promise(n *node, c *conn, kind reqKind, sent uint64) {
 	g, id := &s.ghost, c.line.SessionID()
-	if s.clients[c.client].attempt != c.attempt || c.line.Local() && g.upgraded[id] > 0 {
+	if s.clients[c.client].attempt != c.attempt || c.line.Session.Local() && g.upgraded[id] > 0 {
 		return
 	}
-	until := sent + s.shortest(c.line.TimeoutMs())
+	until := sent + s.shortest(c.line.Session.TimeoutMs())
 	if kind != reqResume {
 		until = max(until, g.kept[id])
 	}

@@ -1,59 +1,11 @@
 package line
 
 import (
-	"time"
-
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/line/pending"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
-	"github.com/zkd-project/zkd/server/watch"
 )
-
-// Answers deliver the applier's results to the lines that wait for them. Only the
-// applier calls the methods, with the tree locked for writing unless they say otherwise.
-type Answers struct {
-	*Lines
-	applier Applier
-
-	now       time.Duration
-	interlude bool    // see BeginInterlude
-	req       Request // being answered; a field, since it would be allocated elsewhere
-	read      Read    // the outcome of req
-	ends      []*Line // to end when the lock of the line being answered is free
-
-	deliver  func(watch.Watcher) // deliverTo, made once
-	ev       *datatree.Event     // being delivered
-	zxid     jute.Zxid           // of the transaction that it belongs to
-	event    []byte              // its notification, encoded once; empty until a watcher is found
-	notified int                 // how many watchers it was sent to
-	lists    auth.Memory         // which of them may read the nodes of the transaction
-	late     []heldEvent         // of a planted fault
-	fired    []watch.Watcher     // of another one
-}
-
-// NewAnswers returns the applier's side of the lines.
-func (s *Lines) NewAnswers(applier Applier) *Answers {
-	a := &Answers{Lines: s, applier: applier}
-	a.deliver = a.deliverTo
-	return a
-}
-
-// Begin sets the time of a batch. The tree need not be locked.
-func (a *Answers) Begin(now time.Duration) { a.now = now }
-
-// end ends a connection when the lock of the line being answered is free.
-func (a *Answers) end(l *Line) { a.ends = append(a.ends, l) }
-
-// endThem ends the connections for which end was called.
-func (a *Answers) endThem() {
-	for i, l := range a.ends {
-		l.host.Kill()
-		a.ends[i] = nil
-	}
-	a.ends = a.ends[:0]
-}
 
 // Applied is called when a transaction has changed the tree: its watchers hear of the events, then
 // its effects on sessions follow, and the answer to its client, if that is connected here.
@@ -139,8 +91,8 @@ func (a *Answers) Barrier(o *replica.Order) {
 	case l == nil:
 	case moved:
 		l.host.Lock()
-		if l.queue.Len() > 0 {
-			a.applier.Answering(l, l.queue.Front(), o, nil, nil)
+		if l.Waiting.queue.Len() > 0 {
+			a.applier.Answering(l, l.Waiting.queue.Front(), o, nil, nil)
 		}
 		l.host.Unlock()
 		l.host.Kill() // its session is elsewhere now
@@ -171,19 +123,19 @@ func (a *Answers) answer(l *Line, o *replica.Order, txn *datatree.Txn, results [
 // answerLocked replies to the oldest request. It reports whether a read is next, and whether the
 // request was the line's own. The line is locked.
 func (a *Answers) answerLocked(l *Line, o *replica.Order, txn *datatree.Txn, results []datatree.Result) (reads, own bool) {
-	if l.Ends() || l.queue.Len() == 0 {
+	if l.Outbox.Ends() || l.Waiting.queue.Len() == 0 {
 		a.applier.Unanswered(l, txn, results)
 		return false, false
 	}
-	a.req = *l.queue.Front()
+	a.req = *l.Waiting.queue.Front()
 	req := &a.req
 	if !answers(req, o, txn) {
 		a.applier.Ends(l, Misfit, req, o)
 		a.end(l)
 		return false, false
 	}
-	if replyUnordered.Planted() && l.queue.Len() > 1 {
-		list := l.queue.All()
+	if replyUnordered.Planted() && l.Waiting.queue.Len() > 1 {
+		list := l.Waiting.queue.All()
 		list[0].Xid, list[1].Xid = list[1].Xid, list[0].Xid
 		req.Xid = list[0].Xid
 	}
@@ -237,30 +189,23 @@ func (a *Answers) replyTo(l *Line, req *Request, zxid jute.Zxid, code jute.Code,
 		l.ReplyCode(req.Xid, zxid, 0)
 		l.endSession()
 	case txn != nil:
-		l.Finish(datatree.AppendReply(l.Reply(req.Xid, zxid, 0), txn, results))
+		l.Outbox.Finish(datatree.AppendReply(l.Reply(req.Xid, zxid, 0), txn, results))
 	case !replica.Ordered(req.Op):
 		req.Auth = l.host.Held(req.Auth)
 		a.serve(l, req)
 	case req.Op == jute.OpSync:
-		l.replySync(req, zxid)
+		replySync(l, req, zxid)
 	case req.Op == jute.OpReconfig:
 		data, node, _ := a.State.Tree.GetData(datatree.ConfigPath)
 		stat := node.Stat()
-		l.Finish(stat.Append(jute.AppendBuffer(l.Reply(req.Xid, zxid, 0), data)))
+		l.Outbox.Finish(stat.Append(jute.AppendBuffer(l.Reply(req.Xid, zxid, 0), data)))
 	default: // transferLeader
 		l.ReplyCode(req.Xid, zxid, 0)
 	}
 }
 
-// endSession ends the line of a session that its client has closed: it sends nothing afterwards.
-func (l *Line) endSession() {
-	if !closedOpen.Planted() {
-		l.End(false)
-	}
-}
-
 // replySync echoes the request's record, so that a null path stays null.
-func (l *Line) replySync(req *Request, zxid jute.Zxid) {
+func replySync(l *Line, req *Request, zxid jute.Zxid) {
 	var p jute.SyncRequest
 	d := jute.NewAliasDecoder(req.Body)
 	p.Decode(&d)
@@ -269,15 +214,15 @@ func (l *Line) replySync(req *Request, zxid jute.Zxid) {
 		return
 	}
 	record := req.Body[:len(req.Body)-len(d.Rest())]
-	l.Finish(append(l.Reply(req.Xid, zxid, 0), record...))
+	l.Outbox.Finish(append(l.Reply(req.Xid, zxid, 0), record...))
 }
 
 // serve serves a request that has waited, and reports whether the line continues. The line is locked.
 func (a *Answers) serve(l *Line, req *Request) bool {
-	if !l.ServedByHost(req) {
+	if !req.ServedByHost() {
 		a.read = Read{}
 		if !l.Serve(req, a.now, &a.read) {
-			l.End(true)
+			l.Outbox.End(true)
 			return false
 		}
 		return true
@@ -308,17 +253,17 @@ func (a *Answers) serveReads(l *Line) {
 // serveNext serves the read at the head of the queue, if the line continues, and reports whether another one
 // is next. The line is locked.
 func (a *Answers) serveNext(l *Line) (served, more bool) {
-	if l.gone || l.queue.Len() == 0 {
+	if l.Outbox.gone || l.Waiting.queue.Len() == 0 {
 		return false, false
 	}
-	slow := l.tooSlow()
+	slow := l.Outbox.tooSlow()
 	slow = slow && !slowReadsKept.Planted()
 	if slow {
 		a.Server.Slow(l, Reads)
 		a.end(l)
 		return false, false
 	}
-	a.req = *l.queue.Front()
+	a.req = *l.Waiting.queue.Front()
 	req := &a.req
 	req.Auth = l.host.Held(req.Auth)
 	if !a.serve(l, req) {
@@ -330,18 +275,9 @@ func (a *Answers) serveNext(l *Line) (served, more bool) {
 
 // pop removes the answered request from the queue, and reports whether a read is next.
 func (a *Answers) pop(l *Line) (read bool) {
-	if l.queue.Len() == 0 { // torn down meanwhile
+	if l.Waiting.queue.Len() == 0 { // torn down meanwhile
 		return false
 	}
 	l.Drop()
-	return l.queue.Len() > 0 && l.queue.Front().Kind() == pending.Read
-}
-
-// Drop removes the oldest request from the queue. The line is locked.
-func (l *Line) Drop() {
-	req := l.queue.Front()
-	large, size := req.Large, req.Size()
-	l.queue.Pop()
-	l.waiting.Add(-1)
-	l.host.Left(large, size)
+	return l.Waiting.queue.Len() > 0 && l.Waiting.queue.Front().Kind() == pending.Read
 }

@@ -24,9 +24,19 @@ const (
 // ErrHangUp ends a connection that is complete: its last bytes are in the buffer.
 var ErrHangUp = errors.New("connection is done")
 
+// Arrived records that the client was heard of, before the requests that have come together are handled, and
+// whether they may be answered without the leader: answersUntil says when that ends, in ms. last is what
+// Session.Arriving has returned. The reader calls it, without the lock.
+func (l *Line) Arrived(last int64, at time.Duration, answersUntil int64) {
+	now := millis(at)
+	lives := l.Session.arrived(now)
+	recent := now-last < replica.LateAfter(l.Session.timeoutMs)
+	l.batch = batch{mayAnswerLocally: l.Session.Local() || lives && now < answersUntil && recent}
+}
+
 // Accept begins to handle a request. An error ends the connection. The reader calls it, without the lock.
 func (l *Line) Accept(req *Request) error {
-	if l.granted&jute.FeatureExactlyOnce != 0 && exact.Covers(req.Op) {
+	if l.exactlyOnce() && exact.Covers(req.Op) {
 		if err := req.takeNumber(); err != nil {
 			return err
 		}
@@ -34,7 +44,7 @@ func (l *Line) Accept(req *Request) error {
 	if req.Op.Feature()&^l.granted != 0 {
 		l.host.Lock()
 		l.ReplyCode(req.Xid, -1, jute.ErrUnimplemented)
-		l.End(true)
+		l.Outbox.End(true)
 		l.host.Unlock()
 		return ErrHangUp
 	}
@@ -46,7 +56,7 @@ func (l *Line) Accept(req *Request) error {
 func (l *Line) WayOf(req *Request, linearizable bool) Way {
 	ordered := replica.Ordered(req.Op)
 	switch {
-	case req.Refusal != 0, req.Op == jute.OpCloseSession && l.local.Load():
+	case req.Refusal != 0, req.Op == jute.OpCloseSession && l.Session.Local():
 		return Serve
 	case l.readOnly && ordered:
 		return Reject
@@ -60,23 +70,18 @@ func (l *Line) WayOf(req *Request, linearizable bool) Way {
 // otherwise: reads if they are to be linearizable, and any request that this server
 // may not answer alone. One confirmation serves all requests that arrived with it.
 func (l *Line) NeedsBarrier(op jute.OpCode, linearizable bool) bool {
-	if l.askedLeader || l.readOnly {
-		return false
-	}
-	locally := l.mayAnswerLocally
-	locally = locally || servedAlone.Planted()
-	return !locally || linearizable && readsTree(op)
+	return !l.readOnly && l.batch.needsBarrier(op, linearizable)
 }
 
 // Queue appends a read to the requests that wait, if there are any: it is served after the one
 // ahead was answered. If there are none, nobody would serve it. The reader calls it.
 func (l *Line) Queue(req Request) bool {
-	empty := l.queue.Len() == 0
+	empty := l.Waiting.queue.Len() == 0
 	empty = empty || readOvertakes.Planted()
 	if empty {
 		return false
 	}
-	l.push(req)
+	l.Waiting.push(req)
 	return true
 }
 
@@ -86,15 +91,9 @@ func (l *Line) Submit(req *Request) replica.Submission {
 	if req.Op == jute.OpReconfig {
 		req.members = l.lines.Server.Members()
 	}
-	l.askedLeader = true
+	l.batch.askedLeader = true
 	req.ordered = true
-	return l.submission(req, l.push(*req))
-}
-
-// push appends to the waiting requests, and returns the service in which the request has to be submitted.
-func (l *Line) push(req Request) (service uint64) {
-	l.waiting.Add(1)
-	return l.queue.Push(req)
+	return l.submission(req, l.Waiting.push(*req))
 }
 
 // submission returns a waiting request as the leader gets it.
@@ -109,7 +108,7 @@ func (l *Line) submission(req *Request, service uint64) replica.Submission {
 		Received: req.Received,
 		Request: evaluate.Request{
 			Op:      op,
-			Local:   l.local.Load(),
+			Local:   l.Session.Local(),
 			Session: l.SessionID(),
 			Cxid:    req.Xid,
 			Origin:  l.id,
@@ -121,24 +120,3 @@ func (l *Line) submission(req *Request, service uint64) replica.Submission {
 		},
 	}
 }
-
-// arriving is the time of a touch before the clock has been read, so that a report can't miss a
-// request that arrived before the report was made.
-const arriving = -1
-
-// Arriving notes that the client is heard of, before the clock is read. Arrived must follow. The reader
-// calls both, without the lock.
-func (l *Line) Arriving() (last int64) { return l.touched.Swap(arriving) }
-
-// Arrived records that the client was heard of, before the requests that have come together are handled, and
-// whether they may be answered without the leader: answersUntil says when that ends, in ms.
-func (l *Line) Arrived(last int64, at time.Duration, answersUntil int64) {
-	now := millis(at)
-	l.touched.Store(now)
-	lives := l.tracked.Load().Touch(now, l.timeoutMs)
-	l.mayAnswerLocally = l.local.Load() || lives && now < answersUntil && now-last < replica.LateAfter(l.timeoutMs)
-	l.askedLeader = false
-}
-
-// AskAgain makes the next request a barrier, although one of the same batch has been one.
-func (l *Line) AskAgain() { l.askedLeader = false }

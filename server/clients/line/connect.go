@@ -2,12 +2,9 @@ package line
 
 import (
 	"errors"
-	"slices"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/exact"
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
@@ -18,12 +15,6 @@ var (
 	ErrNotServing  = errors.New("server is not serving")
 	ErrClientAhead = errors.New("client has seen a later zxid than this server")
 )
-
-// Extend notes which extensions the client asks for, before Admit.
-func (l *Line) Extend(asked jute.ExtensionRequest) { l.extended, l.asked = true, asked }
-
-// ReadOnly reports whether the line has a session without a leader.
-func (l *Line) ReadOnly() bool { return l.readOnly }
 
 // Admission is what decides whether a client may connect.
 type Admission struct {
@@ -59,13 +50,10 @@ func (s *Lines) Admit(l *Line, a *Admission) error {
 	}
 	l.seen = a.Seen
 	l.host.Lock()
-	l.queue.Service = a.Service
+	l.Waiting.queue.Service = a.Service
 	l.host.Unlock()
 	return nil
 }
-
-// SetTimeout sets the timeout that was negotiated, before Open.
-func (l *Line) SetTimeout(ms int32) { l.timeoutMs = ms }
 
 // Open returns what the leader gets to create a session, or to resume one. Host.Decided is called
 // when the response is in the buffer, or the connection has ended. readOnly: the client has sent that
@@ -74,7 +62,7 @@ func (l *Line) Open(id jute.SessionID, resume, readOnly bool, at time.Duration) 
 	sub := replica.Submission{
 		Kind:     replica.Write,
 		Received: at,
-		Request: evaluate.Request{Op: jute.OpCreateSession, Session: id, Origin: l.id, TimeoutMs: l.timeoutMs,
+		Request: evaluate.Request{Op: jute.OpCreateSession, Session: id, Origin: l.id, TimeoutMs: l.Session.timeoutMs,
 			Exact: l.asked.Features&jute.FeatureExactlyOnce != 0},
 	}
 	if resume {
@@ -84,15 +72,9 @@ func (l *Line) Open(id jute.SessionID, resume, readOnly bool, at time.Duration) 
 	if readOnly {
 		req.own = connectsRO
 	}
-	sub.Service = l.push(req)
-	l.touched.Store(millis(at)) // the leader starts the session's timeout no earlier than this
+	sub.Service = l.Waiting.push(req)
+	l.Session.touched.Store(millis(at)) // the leader starts the session's timeout no earlier than this
 	return sub
-}
-
-// Refuse tells the client that its session no longer exists, and ends the connection.
-func (l *Line) Refuse(readOnly bool) {
-	l.respond(&jute.ConnectResponse{Password: make([]byte, jute.PasswordLen), HasReadOnly: readOnly, ReadOnly: l.readOnly})
-	l.End(true)
 }
 
 // opened answers the request of Open: the session has been created or resumed, or a barrier has
@@ -132,16 +114,15 @@ func (a *Answers) opened(l *Line, req *Request, id jute.SessionID, code jute.Cod
 		a.end(old)
 	}
 	if requestedTimeout.Planted() {
-		timeoutMs = l.timeoutMs
+		timeoutMs = l.Session.timeoutMs
 	}
-	l.timeoutMs = timeoutMs
-	l.tracked.Store(tracked)
-	l.session.Store(int64(id))
+	l.Session.timeoutMs = timeoutMs
+	l.Session.establish(id, tracked, false)
 	password := a.State.Keys().Password(id)
 	if tree.FromApache(id) {
 		password = session.ApachePassword(id)
 	}
-	l.respond(&jute.ConnectResponse{TimeoutMs: l.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly})
+	l.respond(&jute.ConnectResponse{TimeoutMs: l.Session.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly})
 	a.applier.Established(l)
 }
 
@@ -150,73 +131,4 @@ func (a *Answers) opened(l *Line, req *Request, id jute.SessionID, code jute.Cod
 func (s *Lines) mayOwn(l *Line, id jute.SessionID) bool {
 	owner := s.State.Tree.SessionOwner(id)
 	return owner == 0 || owner == l.id
-}
-
-// respond tells the client which session it has, and which extensions if it asked. The
-// tree is locked for writing, unless the session is local or there is none. The response and the
-// outcomes are one answer, of bounded length (package exact), and so come whole or not at all.
-func (l *Line) respond(r *jute.ConnectResponse) {
-	b, mark := jute.BeginFrame(nil)
-	b = r.Append(b)
-	var replies []datatree.Outcome
-	if l.extended {
-		var ext jute.ExtensionResponse
-		if r.SessionID != 0 {
-			ext, replies = l.grant(r.SessionID)
-		}
-		b = ext.Append(b)
-	}
-	l.put(jute.EndFrame(b, mark))
-	for i := range replies {
-		l.sendOutcome(&replies[i])
-	}
-}
-
-// offered are the extensions of the protocol that this version of zkd has.
-const offered = jute.FeatureExactlyOnce | jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations
-
-// grant decides which of the extensions that the client has asked for its connection gets. It
-// returns what the client is told, and the outcomes that it has not confirmed.
-func (l *Line) grant(id jute.SessionID) (ext jute.ExtensionResponse, replies []datatree.Outcome) {
-	tree := l.lines.State.Tree
-	l.granted = l.asked.Features & offered
-	if l.lines.History == nil {
-		l.granted &^= jute.FeatureFeed
-	}
-	if l.local.Load() || !tree.ExactlyOnce(id) {
-		l.granted &^= jute.FeatureExactlyOnce
-	}
-	ext.Features = l.granted
-	if l.granted&jute.FeatureExactlyOnce == 0 {
-		return ext, nil
-	}
-	replies = l.lines.outcomes(l, id)
-	if n := len(replies); n > 0 {
-		ext.Done = replies[n-1].Number
-	}
-	if doneBehind.Planted() {
-		ext.Done--
-	}
-	first := slices.IndexFunc(replies, func(o datatree.Outcome) bool {
-		unknown := o.Number > l.asked.Confirmed
-		return unknown || confirmedReplayed.Planted()
-	})
-	if notReplayed.Planted() {
-		first = -1
-	}
-	if first < 0 {
-		return ext, nil
-	}
-	ext.Replies = int32(len(replies) - first)
-	return ext, replies[first:]
-}
-
-// sendOutcome sends the reply to a write of an earlier connection of the session.
-func (l *Line) sendOutcome(o *datatree.Outcome) {
-	if outcomesCut.Planted() && l.tooSlow() {
-		return
-	}
-	b, mark := jute.BeginFrame(nil)
-	h := jute.ReplyHeader{Xid: exact.Xid(o.Number), Zxid: o.Zxid, Err: o.Code}
-	l.put(jute.EndFrame(append(h.Append(b), o.Body...), mark))
 }

@@ -9,6 +9,10 @@
 // A line gets requests that have been cut from the socket, and puts the frames of replies and events into its
 // [Buffer], which its host writes. It reads no clock, has no socket and starts no goroutine.
 //
+// A [Line] joins parts that have their own fields and do not know each other: [Session] (which one, and when its
+// client was last heard of), [Waiting] (the requests without an answer), [Outbox] (what is sent, and until when),
+// its feeds, its extensions, and the batch of requests that is being handled.
+//
 // # Invariants
 //   - Requests are answered in their order, each once. A read that follows a write waits in the queue until the
 //     write is answered, and is then served.

@@ -54,7 +54,7 @@ func (s *Lines) ordered() []*Line {
 func (s *Lines) EndEarlier(service uint64) {
 	for _, l := range s.ordered() {
 		l.host.Lock()
-		stays := service != 0 && l.queue.Service == service
+		stays := service != 0 && l.Waiting.queue.Service == service
 		l.host.Unlock()
 		if !stays && l.WantsSession() {
 			l.host.Kill()
@@ -67,7 +67,7 @@ func (a *Answers) BeginInterlude() {
 	a.interlude = true
 	for _, l := range a.ordered() {
 		l.host.Lock()
-		stays := l.queue.Survives()
+		stays := l.Waiting.queue.Survives()
 		stays = stays || boundKept.Planted()
 		l.host.Unlock()
 		if !stays {
@@ -87,8 +87,8 @@ func (a *Answers) BeforeApply(txn *datatree.Txn) {
 	for l := a.Register.Get(txn.Origin); l != nil; {
 		fate := pending.Done
 		l.host.Lock()
-		if !l.Ends() && l.queue.Len() > 0 {
-			fate = l.queue.Overtaken(txn.Cxid)
+		if !l.Outbox.Ends() && l.Waiting.queue.Len() > 0 {
+			fate = l.Waiting.queue.Overtaken(txn.Cxid)
 		}
 		l.host.Unlock()
 		switch fate {
@@ -126,19 +126,19 @@ func (a *Answers) EndInterlude(service uint64) {
 // owns reports whether the session of a line is its own. The applier is the caller, so the tree does
 // not change.
 func (s *Lines) owns(l *Line) bool {
-	return l.local.Load() || s.State.Tree.SessionOwner(l.SessionID()) == l.id
+	return l.Session.Local() || s.State.Tree.SessionOwner(l.SessionID()) == l.id
 }
 
 // enter makes a line continue in a service, and reports whether it may.
 func (s *Lines) enter(l *Line, service uint64) bool {
-	q := &l.queue
+	q := &l.Waiting.queue
 	owns := s.owns(l)
 	owns = owns || unownedKept.Planted()
 	asked := q.Len() > 0 || l.SessionID() != 0
 	asked = asked || silentEnded.Planted()
 	repeatable := q.Repeatable(uint64(s.Server.Members()))
 	repeatable = repeatable || changeAgain.Planted() && q.Survives()
-	ended := l.Ends() // what is answered then stays in the queue, and must not be done again
+	ended := l.Outbox.Ends() // what is answered then stays in the queue, and must not be done again
 	ended = ended && !endedAgain.Planted()
 	switch {
 	case q.Service >= service, !asked, ended:

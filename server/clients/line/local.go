@@ -25,8 +25,8 @@ func (l *Line) Locally(id jute.SessionID) bool {
 // session with its first ephemeral. The tree is locked.
 func (a *Answers) openUnlogged(l *Line, readOnly bool) {
 	id := a.Server.NextSession()
-	a.Locals.Add(id, l.timeoutMs, l.touched.Load())
-	if !l.OpenLocal(id, readOnly, l.touched.Load(), a.end) {
+	a.Locals.Add(id, l.Session.timeoutMs, l.Session.touched.Load())
+	if !l.OpenLocal(id, readOnly, l.Session.touched.Load(), a.end) {
 		a.end(l)
 	}
 }
@@ -35,17 +35,15 @@ func (a *Answers) openUnlogged(l *Line, readOnly bool) {
 // with the line that had the session before. It returns false if the session has just expired. now is in ms.
 func (l *Line) OpenLocal(id jute.SessionID, readOnly bool, now int64, end func(*Line)) bool {
 	s := l.lines
-	if !s.Locals.Renew(id, l.timeoutMs, now) {
+	if !s.Locals.Renew(id, l.Session.timeoutMs, now) {
 		return false
 	}
 	if old := s.Register.Claim(id, l); old != nil && old != l {
 		end(old)
 	}
-	l.local.Store(true)
-	l.tracked.Store(s.Locals.Get(id))
-	l.session.Store(int64(id))
+	l.Session.establish(id, s.Locals.Get(id), true)
 	password := s.State.Keys().Password(id)
-	l.respond(&jute.ConnectResponse{TimeoutMs: l.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly, ReadOnly: l.readOnly})
+	l.respond(&jute.ConnectResponse{TimeoutMs: l.Session.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly, ReadOnly: l.readOnly})
 	return true
 }
 
@@ -75,7 +73,7 @@ func (s *Lines) ExpireLocals(now int64, expired func(jute.SessionID)) {
 // EndLocals ends the local sessions, with their connections: there is a leader, or the state is wrong.
 func (s *Lines) EndLocals() {
 	for _, l := range s.Register.All() {
-		if l.local.Load() {
+		if l.Session.Local() {
 			s.Locals.Remove(l.SessionID())
 			l.host.Kill()
 		}
@@ -87,7 +85,7 @@ func (s *Lines) EndLocals() {
 // not configured, this one is local only because the disk was full.
 func (l *Line) Upgrades(req *Request) bool {
 	allowed := l.lines.Upgrading || !l.lines.LocalSessions
-	needed := l.local.Load() && allowed && req.Ephemerals() > 0
+	needed := l.Session.Local() && allowed && req.Ephemerals() > 0
 	return needed && !notUpgraded.Planted()
 }
 
@@ -95,13 +93,13 @@ func (l *Line) Upgrades(req *Request) bool {
 // Host.Decided: the session is then global, or still local if that was refused, and the
 // request that needed it belongs to that session.
 func (l *Line) Upgrade(at time.Duration) replica.Submission {
-	service := l.push(Request{Op: jute.OpCreateSession, Xid: replica.UpgradeXid, Received: at, ordered: true, own: upgradesOwn})
+	service := l.Waiting.push(Request{Op: jute.OpCreateSession, Xid: replica.UpgradeXid, Received: at, ordered: true, own: upgradesOwn})
 	return replica.Submission{
 		Kind:     replica.Write,
 		Service:  service,
 		Received: at,
 		Request: evaluate.Request{Op: jute.OpCreateSession, Session: l.SessionID(), Origin: l.id, Cxid: replica.UpgradeXid,
-			TimeoutMs: l.timeoutMs},
+			TimeoutMs: l.Session.timeoutMs},
 	}
 }
 
@@ -122,8 +120,5 @@ func (a *Answers) sessionOpened(id jute.SessionID, origin uint64) {
 	if resumed {
 		l.host.Kill()
 	}
-	l.tracked.Store(a.Sessions.Get(id))
-	if !staysLocal.Planted() {
-		l.local.Store(false)
-	}
+	l.Session.becomesGlobal(a.Sessions.Get(id))
 }

@@ -85,7 +85,7 @@ func (h *pageLine) Present() *auth.Credentials   { return auth.NewCredentials() 
 func (h *pageLine) Held(ids []jute.ID) []jute.ID { return ids }
 
 func (h *pageLine) Kill() {
-	if !h.Gone() {
+	if !h.Outbox.Gone() {
 		h.p.say("%s is closed", h.name)
 	}
 	h.Line.Kill()
@@ -96,7 +96,7 @@ func (h *pageLine) Sent(size int) {
 	if h.p.quiet {
 		return
 	}
-	out := h.Out().Last()
+	out := h.Outbox.Unsent().Last()
 	frame := out[len(out)-size:]
 	d := jute.NewDecoder(frame)
 	if h.xid == 0 {
@@ -193,7 +193,7 @@ func (p *page) command(words []string) (string, error) {
 	case "members":
 		p.members = jute.Zxid(number(1))
 	case "arrives":
-		p.of[words[1]].Arriving()
+		p.of[words[1]].Session.Arriving()
 	case "order":
 		p.order(jute.Zxid(number(1)))
 	case "refuse":
@@ -219,7 +219,7 @@ func (p *page) command(words []string) (string, error) {
 	case "full":
 		l := p.of[words[1]]
 		p.quiet = true
-		l.Finish(append(l.Reply(99, 0, 0), make([]byte, 1<<20)...))
+		l.Outbox.Finish(append(l.Reply(99, 0, 0), make([]byte, 1<<20)...))
 		for range 65 {
 			l.Send(make([]byte, 1<<20))
 		}
@@ -263,7 +263,7 @@ func (p *page) line(name string) *pageLine {
 	l.Begin(p.lines, l, uint64(10+len(p.of)))
 	p.lines.Register.Add(&l.Line, "", 0, 0)
 	l.Extend(jute.ExtensionRequest{Features: jute.FeatureExactlyOnce})
-	l.SetTimeout(1000)
+	l.Session.SetTimeout(1000)
 	return l
 }
 
@@ -281,7 +281,7 @@ func (p *page) open(name string, words []string) {
 			l.asked.Confirmed, _ = strconv.ParseInt(n, 10, 64)
 		} else if ms, ok := strings.CutPrefix(w, "timeout="); ok {
 			n, _ := strconv.Atoi(ms)
-			l.SetTimeout(int32(n))
+			l.Session.SetTimeout(int32(n))
 		} else if w != "silent" {
 			n, _ := strconv.Atoi(w)
 			a.ID = jute.SessionID(n)
@@ -306,11 +306,11 @@ func (p *page) open(name string, words []string) {
 }
 
 func (p *page) ask(l *pageLine, what, path string) {
-	if l.Ends() || l.SessionID() == 0 {
+	if l.Outbox.Ends() || l.SessionID() == 0 {
 		p.say("%s can't ask", l.name)
 		return
 	}
-	last := l.Arriving()
+	last := l.Session.Arriving()
 	l.Arrived(last, p.now, 1<<40)
 	l.xid++
 	req := Request{Xid: l.xid, Received: p.now}
@@ -340,7 +340,7 @@ func (p *page) ask(l *pageLine, what, path string) {
 		return
 	}
 	if l.WayOf(&req, false) != Submit {
-		if l.Waiting() == 0 || !l.Queue(req) {
+		if l.Waiting.Len() == 0 || !l.Queue(req) {
 			l.Serve(&req, p.now, new(Read))
 		}
 		return

@@ -33,85 +33,12 @@ type read struct {
 	lists  auth.Memory
 }
 
-// ServedByHost reports whether Host.Operate answers a request.
-func (l *Line) ServedByHost(req *Request) bool { return req.Op == jute.OpDrain && req.Refusal == 0 }
-
-// Serve answers a request that needs no leader, and reports whether the connection
-// continues. The caller holds the tree lock and the line's lock.
-func (l *Line) Serve(req *Request, now time.Duration, out *Read) (keep bool) {
-	r := read{Lines: l.lines, l: l, req: req, zxid: l.lines.State.Tree.LastZxid(), now: now, out: out}
-	known, err := r.dispatch()
-	if !known {
-		l.ReplyCode(req.Xid, -1, jute.ErrUnimplemented)
-		return false
-	}
-	r.Server.Served(l, req, err)
-	if err != nil {
-		req.Code = jute.CodeOf(err)
-		r.reply(req.Xid, r.zxid, req.Code)
-	}
-	return true
-}
-
-// dispatch serves the request: it appends the reply, or returns the error to be sent as
-// the reply. Ops that a client can't send are unknown.
-func (r *read) dispatch() (known bool, err error) {
-	if r.req.Refusal != 0 {
-		return true, r.req.Refusal
-	}
-	switch r.req.Op {
-	case jute.OpPing:
-		r.reply(jute.XidPing, r.zxid, 0)
-	case jute.OpAuth: // it was processed on arrival
-		r.reply(r.req.Xid, 0, 0)
-	case jute.OpGetData:
-		err = r.getData()
-	case jute.OpExists:
-		err = r.exists()
-	case jute.OpGetChildren:
-		err = r.getChildren(false)
-	case jute.OpGetChildren2:
-		err = r.getChildren(true)
-	case jute.OpGetACL:
-		err = r.getACL()
-	case jute.OpGetAllChildrenNumber:
-		err = r.getAllChildrenNumber()
-	case jute.OpGetEphemerals:
-		err = r.getEphemerals()
-	case jute.OpMultiRead:
-		err = r.multiRead()
-	case jute.OpChildrenPage:
-		err = r.childrenPage()
-	case jute.OpSubtreePage:
-		err = r.subtreePage()
-	case jute.OpSubscribe:
-		err = r.subscribe()
-	case jute.OpCredit:
-		err = r.credit()
-	case jute.OpUnsubscribe:
-		err = r.unsubscribe()
-	case jute.OpSetWatches, jute.OpSetWatches2:
-		err = r.setWatches()
-	case jute.OpAddWatch:
-		err = r.addWatch()
-	case jute.OpCheckWatches, jute.OpRemoveWatches:
-		err = r.checkOrRemoveWatches()
-	case jute.OpWhoAmI:
-		r.whoAmI()
-	case jute.OpCloseSession: // of a local session
-		r.closeLocal()
-	default:
-		return false, nil
-	}
-	return true, err
-}
-
 // begin starts the reply.
 func (r *read) begin() []byte { return r.l.Reply(r.req.Xid, r.zxid, 0) }
 
 func (r *read) end(b []byte) {
 	r.out.Zxid = r.zxid
-	r.l.Finish(b)
+	r.l.Outbox.Finish(b)
 }
 
 func (r *read) reply(xid int32, zxid jute.Zxid, code jute.Code) {
@@ -385,7 +312,7 @@ func (r *read) multiRead() error {
 	for i := range m.Ops[:understood] {
 		op, body := &m.Ops[i], 0
 		if b, body = r.appendReadResult(b, start, limit, op); replyHeader+body > limit {
-			r.l.Discard(b)
+			r.l.Outbox.Discard(b)
 			return r.mayReply(op.Path, body, limit)
 		}
 		last = op.Path

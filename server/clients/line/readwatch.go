@@ -73,7 +73,7 @@ func (r *read) setWatches() error {
 		hidden := ok && r.allowed(node.ACL, jute.PermRead) != nil
 		return watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid, Hidden: hidden}
 	}, func(event jute.EventType, path string) {
-		r.l.Finish(appendEvent(r.l.Reply(jute.XidNotification, -1, 0), event, path))
+		r.l.Outbox.Finish(appendEvent(r.l.Reply(jute.XidNotification, -1, 0), event, path))
 	})
 	r.reply(r.req.Xid, r.zxid, 0)
 	return nil

@@ -50,6 +50,9 @@ func (r *Request) Size() int64 { return int64(len(r.Body)) + 256 }
 // Ordered reports whether the request waits for the leader.
 func (r *Request) Ordered() bool { return r.ordered }
 
+// ServedByHost reports whether Host.Operate answers the request.
+func (r *Request) ServedByHost() bool { return r.Op == jute.OpDrain && r.Refusal == 0 }
+
 // Own reports whether the line itself has made the request.
 func (r *Request) Own() bool { return r.own != 0 }
 
@@ -91,16 +94,6 @@ func (r *Request) takeNumber() error {
 	}
 	r.number = exact.Number(r.confirmed, r.Xid)
 	return nil
-}
-
-// readsTree reports whether op reads the tree.
-func readsTree(op jute.OpCode) bool {
-	switch op {
-	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL,
-		jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpMultiRead, jute.OpChildrenPage, jute.OpSubtreePage, jute.OpSubscribe:
-		return true
-	}
-	return false
 }
 
 // Ephemerals returns how many ephemerals a request creates, alone or within a multi: none if it

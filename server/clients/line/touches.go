@@ -5,12 +5,6 @@ import (
 	"github.com/zkd-project/zkd/server/replica"
 )
 
-// toReport reports whether the leader has to hear of the touches of a line: it knows no local sessions.
-func (l *Line) toReport() bool {
-	global := !l.local.Load()
-	return global || localReported.Planted()
-}
-
 // Touches appends to list the sessions that were heard of since the last call, including
 // those of lines that have ended since. Only one goroutine at a time may call it.
 func (s *Lines) Touches(list []replica.Touch, now int64) []replica.Touch {
@@ -19,31 +13,12 @@ func (s *Lines) Touches(list []replica.Touch, now int64) []replica.Touch {
 		ended = nil
 	}
 	for _, l := range live {
-		list = l.appendTouch(list, now)
+		list = l.Session.appendTouch(list, now)
 	}
 	for _, t := range ended {
 		list = append(list, replica.Touch{Session: t.Session, TimeoutMs: t.TimeoutMs, AgeMs: now - t.At})
 	}
 	return list
-}
-
-// appendTouch appends the last touch of a line unless it was reported before.
-func (l *Line) appendTouch(list []replica.Touch, now int64) []replica.Touch {
-	at, id := l.touched.Load(), l.SessionID()
-	if at == l.reported || id == 0 || !l.toReport() {
-		return list
-	}
-	if arrivingMissed.Planted() && at == arriving {
-		return list
-	}
-	l.reported = at
-	if at == arriving {
-		at = now
-	}
-	if touchedNow.Planted() {
-		at = now
-	}
-	return append(list, replica.Touch{Session: id, TimeoutMs: l.timeoutMs, AgeMs: now - at})
 }
 
 // KeepTouches replaces a call of Touches while this server follows nobody. The touches of
