@@ -7,8 +7,7 @@
 //   - queue: producers hand work to consumers.
 //   - presence: which programs are alive, and what they do: nodes, groups, status boards,
 //     service directories, partitions.
-//   - naming, config, value, cacheview: shared data: names, configuration, values and
-//     counters, typed views.
+//   - naming, config, value: shared data: names, configuration, values and counters.
 //   - idempotent: a change is made once, however often it is requested.
 //   - twopc: several sites make a change, or none of them does.
 //

@@ -10,6 +10,7 @@
 //		return err
 //	}
 //	node, ok := k.Get("/services/web/1")
+//	workers := cache.ValuesOf[Worker](k, nil) // the data as Go values
 //
 // # What it promises
 //

@@ -161,7 +161,7 @@ const ours = `
 	client/tree:       jute client
 	client/typed:      client client/settle
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
-	client/cache:      jute client client/tree
+	client/cache:      jute client client/tree client/typed
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos
@@ -181,11 +181,11 @@ const ours = `
 	recipes/internal/feed: none
 	recipes/internal/receipt: client recipes recipes/internal/line
 	recipes/internal/trial: client client/settle client/tree client/zktest internal/testing/seeds recipes recipes/internal/line
-	recipes/internal/stale: client recipes/barrier recipes/cacheview recipes/config
+	recipes/internal/stale: client client/cache recipes/barrier recipes/config
 	                       recipes/election recipes/hold
 	                       recipes/idempotent recipes/lock recipes/naming recipes/presence recipes/queue
 	                       recipes/twopc recipes/value
-	recipes/internal/page: client client/zktest recipes recipes/barrier recipes/cacheview recipes/config
+	recipes/internal/page: client client/zktest recipes recipes/barrier recipes/config
 	                       recipes/election recipes/hold
 	                       recipes/idempotent recipes/internal/trial recipes/lock recipes/naming
 	                       recipes/presence recipes/queue
@@ -200,7 +200,6 @@ const ours = `
 	recipes/config:        client client/cache client/settle client/typed recipes recipes/internal/feed recipes/internal/line
 	recipes/value:         client client/settle client/typed recipes recipes/hold recipes/internal/line recipes/internal/receipt recipes/lock
 	recipes/idempotent:    client client/settle client/tree recipes recipes/internal/line
-	recipes/cacheview:     client client/cache client/typed recipes recipes/internal/line
 	recipes/twopc:         client client/settle recipes recipes/internal/line
 
 	# Moving from Apache's servers, and back: above server and client. First the files of Apache's server, and

@@ -15,7 +15,6 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/recipes"
 	"github.com/zkd-project/zkd/recipes/barrier"
-	"github.com/zkd-project/zkd/recipes/cacheview"
 	"github.com/zkd-project/zkd/recipes/config"
 	"github.com/zkd-project/zkd/recipes/election"
 	"github.com/zkd-project/zkd/recipes/hold"
@@ -205,20 +204,6 @@ var waits = []struct {
 	}},
 	{"value.Counter", nil, func(w *trial.World, c *client.Client) error {
 		return follow(must(value.NewCounter(c, "/r", value.CounterOptions{})).Follow(w.Ctx))
-	}},
-	{"cacheview.Node", nil, func(w *trial.World, c *client.Client) error {
-		n, err := cacheview.OpenNode(w.Ctx, c, "/r", cacheview.Options[int]{})
-		if err != nil {
-			return err
-		}
-		return errors.Join(follow(n.Follow(w.Ctx)), n.Close(w.Ctx))
-	}},
-	{"cacheview.Children", nil, func(w *trial.World, c *client.Client) error {
-		n, err := cacheview.OpenChildren(w.Ctx, c, "/r", cacheview.Options[int]{})
-		if err != nil {
-			return err
-		}
-		return errors.Join(follow(n.Follow(w.Ctx)), n.Close(w.Ctx))
 	}},
 	{"twopc", func(w *trial.World, c *client.Client) error {
 		return must(twopc.New(c, "/r", twopc.Options{})).Begin(w.Ctx, twopc.Plan{Sites: []string{"a"}})

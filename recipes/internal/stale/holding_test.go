@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/recipes/cacheview"
+	"github.com/zkd-project/zkd/client/cache"
 	"github.com/zkd-project/zkd/recipes/election"
 	"github.com/zkd-project/zkd/recipes/hold"
 	"github.com/zkd-project/zkd/recipes/lock"
@@ -161,9 +161,10 @@ func TestFollowers(t *testing.T) {
 	p, err := here.Open(w.ctx, "web", presence.ProviderOptions{})
 	w.must(err)
 	defer p.Close(w.ctx)
-	nodes, err := cacheview.OpenChildren(w.ctx, w.here, "/d/web", cacheview.Options[presence.Instance]{})
+	nodes, err := cache.Open(w.ctx, w.here, "/d/web", cache.Options{Depth: cache.ChildrenOnly})
 	w.must(err)
-	defer nodes.Close(w.ctx)
+	defer nodes.Close()
+	w.must(nodes.WaitReady(w.ctx))
 	w.lag()
 	w.must(gone.Release(w.ctx))
 	come, err := there.Register(w.ctx, presence.Instance{Name: "web", ID: "come"})
@@ -172,7 +173,7 @@ func TestFollowers(t *testing.T) {
 		t.Errorf("picked %q, %v, while nothing was heard", one.ID, err)
 	}
 	w.must(behindErr(w, nodes.Sync))
-	if names := nodes.Names(); !slices.Equal(names, []string{"come"}) {
+	if names := nodes.Children("/d/web"); !slices.Equal(names, []string{"come"}) {
 		t.Errorf("behind a sync there are %q", names)
 	}
 	for all, err := range p.Follow(w.ctx) {
