@@ -407,3 +407,18 @@ func TestFailureIsToldOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestNothingRunsAfterAFailedStart: the links to other servers are begun last, and when that fails what runs
+// already ends.
+func TestNothingRunsAfterAFailedStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsemble(t, 3)
+		e.disks[1] = crashfs.New(1)
+		e.tune = func(s *Server) {
+			s.registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "zkd_peer_up", Help: "of somebody else"}))
+		}
+		if _, err := e.tryStart(1); err == nil {
+			t.Error("it starts with a metric that it can't register")
+		}
+	})
+}

@@ -139,7 +139,6 @@ func (s *Server) recoverAndServe(ctx context.Context) error {
 	if err := s.startLoops(found, ids, boot); err != nil {
 		return err
 	}
-	s.mu.started = true
 	return s.open()
 }
 
@@ -214,6 +213,7 @@ func (s *Server) startLoops(found *data.Recovered, ids *session.IDs, boot uint64
 	keeper, cleaner := newHousekeeper(s), newCleaner(s)
 	s.overview = newOverview(s, &keeper.missing, following, clientTLS)
 	keeper.watchDisk()
+	s.mu.started = true // what begins now has to be stopped, if the rest fails too
 	for _, run := range []func(context.Context){s.loop.run, applier.run, s.snapshots.run} {
 		s.life.Go(func() { run(s.life.Context()) })
 	}
