@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,11 +130,11 @@ func TestMemoryOfOneMember(t *testing.T) {
 // more, until a collection shows that there is memory again.
 func TestMemoryIsShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		live, inUse, collections := int64(10), int64(20), 0
+		var live, inUse, collections atomic.Int64
 		opts := Options{FS: crashfs.New(1), Config: parseConfig(t, "/data"), MemoryLimit: 1 << 30}
 		s := newTestServer(t, opts)
-		s.memory.measure = func() (int64, int64) { return live << 30 / 100, inUse << 30 / 100 }
-		s.memory.collect = func() { collections++ }
+		s.memory.measure = func() (int64, int64) { return live.Load() << 30 / 100, inUse.Load() << 30 / 100 }
+		s.memory.collect = func() { collections.Add(1) }
 		if err := s.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -144,14 +145,15 @@ func TestMemoryIsShort(t *testing.T) {
 			live, inUse int64
 			short       bool
 		}{{74, 94, false}, {76, 80, true}, {72, 80, true}, {69, 80, false}, {60, 95, true}, {60, 92, true}, {60, 90, false}} {
-			live, inUse = step.live, step.inUse
+			live.Store(step.live)
+			inUse.Store(step.inUse)
 			time.Sleep(2 * time.Second)
 			want, remark := jute.Code(0), ""
 			if step.short {
 				want, remark = jute.ErrNotReadOnly, "short: writes that need more are refused on all servers"
 			}
 			if r := c.call(jute.OpCreate, create("/b", "", 0)); r.Err != want {
-				t.Errorf("with %d and %d percent: %v, want %v", live, inUse, r.Err, want)
+				t.Errorf("with %d and %d percent: %v, want %v", step.live, step.inUse, r.Err, want)
 			}
 			if !step.short {
 				c.ok(jute.OpDelete, &jute.DeleteRequest{Path: "/b", Version: -1})
@@ -160,8 +162,8 @@ func TestMemoryIsShort(t *testing.T) {
 			c.stay(10 * time.Second)
 			s.saysNoRoom(t, remark, step.short)
 		}
-		if collections < 4 || collections > 20 {
-			t.Errorf("%d collections", collections)
+		if n := collections.Load(); n < 4 || n > 20 {
+			t.Errorf("%d collections", n)
 		}
 		c.create("/c", "")
 	})

@@ -141,7 +141,7 @@ func TestEachFindingOfRealTexts(t *testing.T) {
 		{"certificate", []*likeness{leader.with(t, "+quorum_certificate_until_ms="+days(-1))}},
 		{"certificate-reload", []*likeness{leader.with(t, "+quorum_certificate_reload_error=no key")}},
 		{"secure-port", []*likeness{leader.with(t, "+secure_port_unlisted=2281")}},
-		{"memory", []*likeness{leader.with(t, "memory_live_bytes=900", "memory_limit_bytes=1000")}},
+		{"memory", []*likeness{leader.with(t, "memory_used_percent=90", "memory_limit_bytes=1000")}},
 		{"sessions-expiring", []*likeness{leader.with(t, "sessions_expiring=5")}},
 		{"open-files", []*likeness{leader.with(t, "open_file_descriptor_count=990", "max_file_descriptor_count=1000")}},
 		{"version-skew", []*likeness{leader.with(t, "Zookeeper version=3.9.5-1, built today"), follower.with(t, "Zookeeper version=3.9.5-2, built today")}},
