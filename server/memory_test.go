@@ -71,7 +71,7 @@ func (s *testServer) saysNoRoom(t *testing.T, remark string, treeFull bool) {
 	}
 }
 
-// TestMemoryOfOneMember: the leader refuses what the member with the least memory can't hold, whoever leads,
+// TestMemoryOfOneMember: the leader refuses what the member with the least memory can't hold, whichever of them leads,
 // and takes it again when something is deleted, or when that member is away.
 func TestMemoryOfOneMember(t *testing.T) {
 	const small = 3

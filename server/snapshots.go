@@ -161,6 +161,7 @@ func (sn *snapshotter) await(ctx context.Context) {
 			sn.state.Lock()
 			sn.giveUp(errKeepsTooMuch)
 			sn.state.Unlock()
+			return
 		case <-ctx.Done():
 			return
 		}
@@ -220,9 +221,9 @@ func (sn *snapshotter) run(ctx context.Context) {
 // snapshot is tried in time.
 func (sn *snapshotter) take(ctx context.Context, view frozen) {
 	start, forRoom := sn.now(), sn.forRoom.Swap(false) && sn.disk.Full()
-	stopped := context.AfterFunc(ctx, func() { view.giveUp(context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { view.giveUp(context.Cause(ctx)) })
 	defer func() {
-		stopped()
+		stop()
 		view.giveUp(nil)
 		sn.state.Lock()
 		view.Close()

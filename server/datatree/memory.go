@@ -17,7 +17,6 @@ const (
 	listedBytes  = 16 // a child's place in a listing
 	ownedBytes   = 72 // an ephemeral's, container's or TTL node's place in its set
 	aclBytes     = int64(unsafe.Sizeof(aclEntry{})) + 96
-	savedBytes   = 200 // see View.Saved
 
 	// NewSessionMemory bounds what a new session adds to Tree.Memory.
 	NewSessionMemory = 2 * sessionBytes
@@ -56,8 +55,13 @@ func (t *Tree) Memory() int64 {
 		int64(len(t.sessions.slots))*sessionBytes + t.sessions.outcomes
 }
 
-// Retained is the memory that is kept besides, for the open view and subtrees.
-func (t *Tree) Retained() int64 { return t.arena.retained + int64(t.Saved())*savedBytes }
+// Retained is the memory that is kept besides, for the open view; 0 without one.
+func (t *Tree) Retained() int64 {
+	if t.view == nil {
+		return 0
+	}
+	return t.arena.retained + int64(t.view.Saved())*SavedBytes
+}
 
 // bytes returns the memory of the slab.
 func (s *slab[T]) bytes() int64 {

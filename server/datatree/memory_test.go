@@ -136,3 +136,27 @@ func TestMemory(t *testing.T) {
 		})
 	}
 }
+
+// TestRetained: changes wait for a snapshot by this figure, so it must not count what subtrees keep, for which
+// nothing is waited.
+func TestRetained(t *testing.T) {
+	g := &grower{tree: New()}
+	g.create("/a", make([]byte, 1000))
+	if _, ok := g.tree.FreezeBelow("/", 1<<20); !ok {
+		t.Fatal("no subtree")
+	}
+	set := func() { g.apply(0, Op{Kind: OpSetData, Path: "/a", Data: make([]byte, 1000), Version: 1}) }
+	set()
+	if n := g.tree.Retained(); n != 0 || g.tree.Saved() == 0 {
+		t.Errorf("%d bytes are kept for no view, and %d nodes for the subtree", n, g.tree.Saved())
+	}
+	view := g.tree.Freeze()
+	set()
+	if n := g.tree.Retained(); n < 1000 || n > 2000 {
+		t.Errorf("%d bytes are kept for a view", n)
+	}
+	view.Close()
+	if n := g.tree.Retained(); n != 0 {
+		t.Errorf("%d bytes are kept for a view that is closed", n)
+	}
+}

@@ -40,7 +40,7 @@ const mostLooked = 64 << 10
 // batchSize is how many children are looked at at a time.
 const batchSize = listFrom
 
-// SavedBytes is what a subtree keeps of a node that has changed, roughly, besides its name and data.
+// SavedBytes is what a view or a subtree keeps of a node that has changed, roughly, besides its name and data.
 const SavedBytes = 200
 
 // FreezeBelow opens a subtree, unless there is no node at path. It is given up when the former versions of the nodes of the whole
