@@ -59,7 +59,7 @@ func treeShare(limit int64) int64 {
 	parts := limitsWithin(limit)
 	work := parts.sum()
 	clients := limit / watchShare
-	return max((limit-program-work-clients)/100*65, limit/4)
+	return max((limit-program-work-clients)/100*65, limit/4, 1)
 }
 
 // watchShare is the part of a process's memory that watches may take.
@@ -130,7 +130,7 @@ func (m *memory) percent(tree, room int64) int64 {
 	if m.limit <= 0 {
 		return 0
 	}
-	percent := m.live.Load() * 100 / (m.limit / 100 * shortLive)
+	percent := m.live.Load() * 100 / max(m.limit/100*shortLive, 1)
 	if m.short.Load() {
 		percent = max(percent, 100)
 	} else if room > 0 {

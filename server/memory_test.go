@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -35,6 +36,27 @@ func TestTreeShare(t *testing.T) {
 		if tt.limit > 0 && tree+tree/4+work > tt.limit*9/10 {
 			t.Errorf("of %d MiB, the tree, a snapshot and work may take %d", tt.limit/mib, (tree+tree/4+work)/mib)
 		}
+	}
+}
+
+// TestMemoryWithoutSense: a limit at which no server can work refuses writes, and ends nothing.
+func TestMemoryWithoutSense(t *testing.T) {
+	for _, limit := range []int64{1, 3, 99, 100, 1 << 20, math.MaxInt64} {
+		synctest.Test(t, func(t *testing.T) {
+			s := startWith(t, Options{FS: crashfs.New(1), Config: parseConfig(t, "/data"), MemoryLimit: limit})
+			c := s.connect(t)
+			time.Sleep(2 * time.Second)
+			want := jute.ErrNotReadOnly
+			if limit == math.MaxInt64 {
+				want = 0
+			}
+			if r := c.call(jute.OpCreate, create("/a", "", 0)); r.Err != want {
+				t.Errorf("with %d bytes: %v, want %v", limit, r.Err, want)
+			}
+			if text := s.ask(t, "mntr", false); !strings.Contains(text, "zk_memory_used_percent") {
+				t.Errorf("mntr:\n%s", text)
+			}
+		})
 	}
 }
 
