@@ -24,10 +24,9 @@ const (
 )
 
 const (
-	wordTimeout  = 2 * time.Second
-	startTimeout = 2 * time.Minute
-	stopTimeout  = 20 * time.Second
-	poll         = 100 * time.Millisecond
+	wordTimeout = 2 * time.Second
+	stopTimeout = 20 * time.Second
+	poll        = 100 * time.Millisecond
 
 	// superUser is the identity that changes the members, and superDigest its digest.
 	superUser   = "super:secret"
@@ -203,6 +202,19 @@ func (s *server) end(sig syscall.Signal) {
 	s.cmd = nil
 }
 
+// hasEnded reports whether the process has ended, and not by end.
+func (s *server) hasEnded() bool {
+	if s.cmd == nil {
+		return false
+	}
+	select {
+	case <-s.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 func (s *server) kill() { s.end(syscall.SIGKILL) }
 func (s *server) stop() { s.end(syscall.SIGTERM) }
 
@@ -235,7 +247,7 @@ func (e *ensemble) end() {
 // awaitHealthy returns when one member leads and all others follow.
 func (e *ensemble) awaitHealthy(ctx context.Context) error {
 	var modes []string
-	err := await(ctx, func() bool {
+	err := await(ctx, e.members, func() bool {
 		modes = nil
 		for _, s := range e.members {
 			modes = append(modes, s.mode())
@@ -244,16 +256,20 @@ func (e *ensemble) awaitHealthy(ctx context.Context) error {
 		return modes[len(modes)-1] == "leader" && modes[0] == "follower" && modes[len(modes)-2] == "follower"
 	})
 	if err != nil {
-		return fmt.Errorf("no leader with followers after %v: %q", startTimeout, modes)
+		return fmt.Errorf("no leader with followers, but %q: %w", modes, err)
 	}
 	return nil
 }
 
-// await asks until the answer is yes, or an error if that takes too long.
-func await(ctx context.Context, yes func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
+// await asks until the answer is yes. However slow the machine is, it gives up only when the time of the
+// whole run is over, or when one of the servers has ended by itself.
+func await(ctx context.Context, servers []*server, yes func() bool) error {
 	for !yes() {
+		for _, s := range servers {
+			if s.hasEnded() {
+				return fmt.Errorf("server %d has ended: see %s/log", s.id, s.dir)
+			}
+		}
 		if err := wait(ctx, poll); err != nil {
 			return err
 		}
@@ -301,8 +317,6 @@ func (e *ensemble) list(address func(*server) string) string {
 
 // reconfig changes the members.
 func (e *ensemble) reconfig(ctx context.Context, m client.Members) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	c, err := client.Connect(ctx, e.addresses(), client.Options{Auth: []client.Auth{{Scheme: "digest", Data: []byte(superUser)}}})
 	if err != nil {
 		return err

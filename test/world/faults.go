@@ -93,7 +93,7 @@ func addAndRemove(ctx context.Context, e *ensemble) error {
 		return err
 	}
 	// It is no member yet, and follows.
-	if err := await(ctx, func() bool { return e.spare.mode() == "follower" }); err != nil {
+	if err := await(ctx, append(slices.Clone(e.members), e.spare), func() bool { return e.spare.mode() == "follower" }); err != nil {
 		return fmt.Errorf("the new server does not follow: %w", err)
 	}
 	if err := e.reconfig(ctx, client.Members{Joining: e.spare.line}); err != nil {

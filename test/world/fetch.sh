@@ -6,6 +6,8 @@
 #	pom.xml           its jars, which Maven puts into lib/
 #	requirements.txt  its Python packages with their hashes, which pip puts into python/
 #	package.json      its npm packages, with package-lock.json, which npm puts into node_modules/
+#	Cargo.toml        its Rust program with its crates, which cargo makes into program
+#	go.mod            its Go program with its modules, which go makes into program
 #	npm               the name and version of a package, whose archive npm fetches
 #	SHA256SUMS        what the files of Maven and of npm's archive are
 #	build.sh          how it is made of them, in the directory, if it has to be made:
@@ -23,6 +25,8 @@ locked() { [ ! -e "$SOURCE/$1" ] || [ -e "$SOURCE/$2" ] || { echo "fetch: $1 has
 locked pom.xml SHA256SUMS
 locked npm SHA256SUMS
 locked package.json package-lock.json
+locked Cargo.toml Cargo.lock
+locked go.mod go.sum
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/zkd-world
 sum=$(cd "$SOURCE" && find . -type f ! -name program ! -name run.sh ! -name known ! -name '*.list' ! -name '*.py' | LC_ALL=C sort | xargs -r cat | sha256sum | cut -c1-12)
@@ -47,6 +51,14 @@ if [ ! -e "$home" ]; then
 	if [ -e "$SOURCE/package.json" ]; then
 		cp "$SOURCE/package.json" "$SOURCE/package-lock.json" .
 		npm ci --silent --no-audit --no-fund --ignore-scripts >&2
+	fi
+	if [ -e "$SOURCE/Cargo.toml" ]; then
+		cargo build --quiet --locked --manifest-path "$SOURCE/Cargo.toml" --target-dir target >&2
+		mv target/debug/program .
+		rm -r target
+	fi
+	if [ -e "$SOURCE/go.mod" ]; then
+		go -C "$SOURCE" build -o "$tmp/program" . >&2
 	fi
 	if [ -e "$SOURCE/build.sh" ]; then
 		sh "$SOURCE/build.sh" >&2

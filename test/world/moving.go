@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -39,7 +40,7 @@ func takeOver(ctx context.Context, e *ensemble) error {
 		if err := errors.Join(os.MkdirAll(s.dir, 0o755), s.start()); err != nil {
 			return err
 		}
-		if err := await(ctx, s.isSynced); err != nil {
+		if err := await(ctx, append(slices.Clone(e.members), s), s.isSynced); err != nil {
 			return fmt.Errorf("mirror %d is not synced: %w", s.id, err)
 		}
 		s.argv = serve

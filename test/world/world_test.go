@@ -200,6 +200,18 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// A server that has ended by itself is not waited for.
+func TestAwaitOfEndedServer(t *testing.T) {
+	s := &server{id: 3, dir: t.TempDir(), argv: []string{"false"}}
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+	err := await(context.Background(), []*server{s}, func() bool { return false })
+	if err == nil || !strings.Contains(err.Error(), "server 3 has ended") {
+		t.Errorf("error %v, want that server 3 has ended", err)
+	}
+}
+
 // An outcome comes back from its file as it was, and makes the cell of the table; that of another version does not.
 func TestOutcome(t *testing.T) {
 	dir := t.TempDir()

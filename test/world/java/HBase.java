@@ -52,10 +52,8 @@ final class HBase extends World {
 			create("rows", true);
 			return true;
 		});
-		putting = new Thread(this::put);
-		creating = new Thread(this::createTables);
-		putting.start();
-		creating.start();
+		putting = thread("put", this::put);
+		creating = thread("createTables", this::createTables);
 		await("first rows", () -> count() > 100);
 	}
 
@@ -136,7 +134,7 @@ final class HBase extends World {
 		return Bytes.toBytes(new StringBuilder().append(n).reverse().toString());
 	}
 
-	private void put() {
+	private void put() throws Exception {
 		for (int n = 0; working; n++) {
 			long begin = System.nanoTime();
 			for (boolean done = false; !done && working;) {
@@ -148,15 +146,15 @@ final class HBase extends World {
 					done = true;
 				} catch (Exception e) {
 					refused.incrementAndGet();
-					pause(200);
+					Thread.sleep(200);
 				}
 			}
 			longest.accumulateAndGet(System.nanoTime() - begin, Math::max);
-			pause(10);
+			Thread.sleep(10);
 		}
 	}
 
-	private void createTables() {
+	private void createTables() throws Exception {
 		for (int n = 0; working; n++) {
 			for (boolean done = false; !done && working;) {
 				try {
@@ -164,18 +162,10 @@ final class HBase extends World {
 					tables.add("t" + n);
 					done = true;
 				} catch (Exception e) {
-					pause(500);
+					Thread.sleep(500);
 				}
 			}
-			pause(3000);
-		}
-	}
-
-	private static void pause(int ms) {
-		try {
-			Thread.sleep(ms);
-		} catch (InterruptedException e) {
-			throw new IllegalStateException(e);
+			Thread.sleep(3000);
 		}
 	}
 

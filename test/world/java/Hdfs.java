@@ -111,8 +111,7 @@ final class Hdfs extends World {
 		controllers[1] = part("zkfc1", "zkfc", 1);
 		await("a standby", () -> state(1) == HAServiceState.STANDBY);
 		fs = FileSystem.get(conf);
-		making = new Thread(this::make);
-		making.start();
+		making = thread("make", this::make);
 		await("first directories", () -> acknowledged.size() > 100);
 	}
 
@@ -120,7 +119,7 @@ final class Hdfs extends World {
 		return new NNHAServiceTarget(conf, "world", "nn" + i).getProxy(conf, 5000).getServiceStatus().getState();
 	}
 
-	private void make() {
+	private void make() throws Exception {
 		for (int n = 0; working; n++) {
 			long begin = System.nanoTime();
 			var path = "/d" + n % 50 + "/d" + n;
@@ -130,19 +129,11 @@ final class Hdfs extends World {
 					acknowledged.add(path);
 				} catch (Exception e) {
 					refused.incrementAndGet();
-					pause(200);
+					Thread.sleep(200);
 				}
 			}
 			longest.accumulateAndGet(System.nanoTime() - begin, Math::max);
-			pause(10);
-		}
-	}
-
-	private static void pause(int ms) {
-		try {
-			Thread.sleep(ms);
-		} catch (InterruptedException e) {
-			throw new IllegalStateException(e);
+			Thread.sleep(10);
 		}
 	}
 

@@ -44,8 +44,7 @@ final class Ledgers extends World {
 			bookies[i] = bookie(i);
 		}
 		client = BookKeeper.newBuilder(new ClientConfiguration().setMetadataServiceUri(metadata).setZkTimeout(18_000)).build();
-		writing = new Thread(this::write);
-		writing.start();
+		writing = thread("write", this::write);
 		await("first entries", () -> entries.get() > 100);
 	}
 
@@ -73,7 +72,7 @@ final class Ledgers extends World {
 		return java("bookie" + i, "-XX:MaxDirectMemorySize=128m", "org.apache.bookkeeper.server.Main", "--conf", file.toString());
 	}
 
-	private void write() {
+	private void write() throws Exception {
 		for (int n = 0; working;) {
 			try (WriteHandle w = client.newCreateLedgerOp().withEnsembleSize(2).withWriteQuorumSize(2).withAckQuorumSize(2)
 					.withDigestType(DigestType.CRC32C).withPassword(PASSWORD).execute().get()) {
@@ -87,16 +86,8 @@ final class Ledgers extends World {
 				}
 			} catch (Exception e) {
 				refused.incrementAndGet();
-				pause();
+				Thread.sleep(500);
 			}
-		}
-	}
-
-	private static void pause() {
-		try {
-			Thread.sleep(500);
-		} catch (InterruptedException e) {
-			throw new IllegalStateException(e);
 		}
 	}
 

@@ -83,10 +83,8 @@ final class Solr extends World {
 			return client.getClusterStateProvider().getLiveNodes().size() == NODES;
 		});
 		CollectionAdminRequest.createCollection("docs", "docs", 2, 2).process(client);
-		putting = new Thread(this::put);
-		creating = new Thread(this::create);
-		putting.start();
-		creating.start();
+		putting = thread("put", this::put);
+		creating = thread("create", this::create);
 		await("first documents", () -> acknowledged.size() > 100);
 	}
 
@@ -94,7 +92,7 @@ final class Solr extends World {
 		return java("node" + i, "-Dsolr.disableFingerprint=true", "-Dlog4j2.level=WARN", "-Djetty.testMode=true", "Solr$Node", dir.resolve("node" + i).toString(), "" + ports[i], SERVERS + "/solr");
 	}
 
-	private void put() {
+	private void put() throws Exception {
 		for (int n = 0; working; n++) {
 			var docs = new ArrayList<SolrInputDocument>();
 			for (int k = 0; k < 5; k++) {
@@ -111,15 +109,15 @@ final class Solr extends World {
 					done = true;
 				} catch (Exception e) {
 					repeated++;
-					pause(200);
+					Thread.sleep(200);
 				}
 			}
 			longest = Math.max(longest, System.nanoTime() - begin);
-			pause(25);
+			Thread.sleep(25);
 		}
 	}
 
-	private void create() {
+	private void create() throws Exception {
 		for (int n = 0; working; n++) {
 			for (boolean done = false; !done && working;) {
 				try {
@@ -128,18 +126,10 @@ final class Solr extends World {
 					done = true;
 				} catch (Exception e) {
 					done = String.valueOf(e.getMessage()).contains("already exists");
-					pause(500);
+					Thread.sleep(500);
 				}
 			}
-			pause(3000);
-		}
-	}
-
-	private static void pause(int ms) {
-		try {
-			Thread.sleep(ms);
-		} catch (InterruptedException e) {
-			throw new IllegalStateException(e);
+			Thread.sleep(3000);
 		}
 	}
 
