@@ -10,133 +10,182 @@ import (
 
 const quantum = 4 // of a twin
 
-// twin is an obvious Turns: lists in the order of their turns, and then those that are set aside.
-type twin []twinList
+// twin is an obvious Turns: groups in the order of their turns, each with its lists in that order, and the lists that are
+// set aside.
+type twin struct {
+	groups map[int]*twinGroup
+	ring   []int // the groups with lists that have turns
+	aside  []*twinList
+}
+
+type twinGroup struct {
+	saved int
+	ring  []*twinList // that have turns
+	lists int         // those that are set aside included
+}
 
 type twinList struct {
-	key   uint64
-	aside bool
-	saved int
-	items []twinItem
+	key, saved int
+	items      []twinItem
 }
 
 type twinItem struct{ item, cost int }
 
-func (w *twin) push(key uint64, item, cost int) {
-	i := slices.IndexFunc(*w, func(l twinList) bool { return l.key == key })
-	if i < 0 {
-		i = w.turns()
-		*w = slices.Insert(*w, i, twinList{key: key, saved: quantum})
+// groupOf returns the group of a key.
+func groupOf(key int) int { return key % 3 }
+
+func (w *twin) all() (all []*twinList) {
+	for _, g := range w.ring {
+		all = append(all, w.groups[g].ring...)
 	}
-	(*w)[i].items = append((*w)[i].items, twinItem{item, cost})
+	return append(all, w.aside...)
 }
 
-// turns returns the number of lists that have turns.
-func (w *twin) turns() int {
-	n := slices.IndexFunc(*w, func(l twinList) bool { return l.aside })
-	if n < 0 {
-		return len(*w)
-	}
-	return n
-}
-
-// take removes the list that has its turn.
-func (w *twin) take() twinList {
-	for {
-		l := (*w)[0]
-		*w = (*w)[1:]
-		if l.items[0].cost <= l.saved || w.turns() == 0 {
+func (w *twin) find(key int) *twinList {
+	for _, l := range w.all() {
+		if l.key == key {
 			return l
 		}
-		l.saved += quantum
-		*w = slices.Insert(*w, w.turns(), l)
+	}
+	return nil
+}
+
+func (w *twin) push(key, item, cost int) {
+	l := w.find(key)
+	if l == nil {
+		l = &twinList{key: key, saved: quantum}
+		if w.groups[groupOf(key)] == nil {
+			w.groups[groupOf(key)] = &twinGroup{saved: quantum}
+		}
+		w.groups[groupOf(key)].lists++
+		w.giveTurns(l)
+	}
+	l.items = append(l.items, twinItem{item, cost})
+}
+
+func (w *twin) giveTurns(l *twinList) {
+	g := groupOf(l.key)
+	if len(w.groups[g].ring) == 0 {
+		w.ring = append(w.ring, g)
+	}
+	w.groups[g].ring = append(w.groups[g].ring, l)
+}
+
+// endTurns removes a list from those that have turns.
+func (w *twin) endTurns(l *twinList) {
+	g := w.groups[groupOf(l.key)]
+	g.ring = slices.DeleteFunc(g.ring, func(x *twinList) bool { return x == l })
+	if len(g.ring) == 0 {
+		w.ring = slices.DeleteFunc(w.ring, func(x int) bool { return x == groupOf(l.key) })
+	}
+}
+
+func (w *twin) forget(l *twinList) {
+	if w.groups[groupOf(l.key)].lists--; w.groups[groupOf(l.key)].lists == 0 {
+		delete(w.groups, groupOf(l.key))
+	}
+}
+
+// front returns the list that has its turn.
+func (w *twin) front() *twinList {
+	for {
+		g := w.groups[w.ring[0]]
+		for g.ring[0].items[0].cost > g.ring[0].saved && len(g.ring) > 1 {
+			g.ring[0].saved += quantum
+			g.ring = append(g.ring[1:], g.ring[0])
+		}
+		if g.ring[0].items[0].cost <= g.saved || len(w.ring) == 1 {
+			return g.ring[0]
+		}
+		g.saved += quantum
+		w.ring = append(w.ring[1:], w.ring[0])
 	}
 }
 
 func (w *twin) pop() int {
-	l := w.take()
-	item := l.items[0]
-	l.items, l.saved = l.items[1:], max(0, l.saved-item.cost)
-	if len(l.items) > 0 {
-		*w = slices.Insert(*w, 0, l)
+	l := w.front()
+	g, first := w.groups[groupOf(l.key)], l.items[0]
+	l.items, l.saved, g.saved = l.items[1:], max(0, l.saved-first.cost), max(0, g.saved-first.cost)
+	if len(l.items) == 0 {
+		w.endTurns(l)
+		w.forget(l)
 	}
-	return item.item
+	return first.item
 }
 
-func (w *twin) remove(key uint64) (items []int) {
-	i := slices.IndexFunc(*w, func(l twinList) bool { return l.key == key })
-	if i < 0 {
+func (w *twin) remove(key int) (items []int) {
+	l := w.find(key)
+	if l == nil {
 		return nil
 	}
-	for _, item := range (*w)[i].items {
+	for _, item := range l.items {
 		items = append(items, item.item)
 	}
-	*w = slices.Delete(*w, i, i+1)
-	return items
-}
-
-func (w *twin) lists() (lists []Line[int]) {
-	for _, l := range *w {
-		one := Line[int]{Key: l.key, First: &l.items[0].item}
-		for _, item := range l.items {
-			one.Cost += item.cost
-		}
-		lists = append(lists, one)
+	if i := slices.Index(w.aside, l); i >= 0 {
+		w.aside = slices.Delete(w.aside, i, i+1)
+	} else {
+		w.endTurns(l)
 	}
-	return lists
+	w.forget(l)
+	return items
 }
 
 func (w *twin) setAside() {
-	l := w.take()
-	l.aside = true
-	*w = append(*w, l)
+	l := w.front()
+	w.endTurns(l)
+	w.aside = append(w.aside, l)
 }
 
 func (w *twin) restore() {
-	for i := range *w {
-		(*w)[i].aside = false
+	list := w.aside
+	w.aside = nil
+	for _, l := range list {
+		w.giveTurns(l)
 	}
 }
 
-func (w *twin) all() (items []int) {
-	for _, l := range *w {
-		for _, i := range l.items {
-			items = append(items, i.item)
+func (w *twin) lists() (lists []Line[int], items []int) {
+	for _, l := range w.all() {
+		one := Line[int]{Key: uint64(l.key), First: &l.items[0].item}
+		for _, item := range l.items {
+			one.Cost += item.cost
+			items = append(items, item.item)
 		}
+		lists = append(lists, one)
 	}
-	return items
+	return lists, items
 }
 
 // TestTurnsTwin compares Turns with the twin: few keys with long lists, and many with short ones.
 func TestTurnsTwin(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seeds.First(t), 1))
 	for range 200 {
-		turns := Turns[int]{Quantum: quantum}
-		var w twin
+		turns := Turns[int, int]{Quantum: quantum}
+		w := twin{groups: make(map[int]*twinGroup)}
 		keys, pops := 1+rnd.IntN(20), 1+rnd.IntN(10)
 		for i := range 1000 {
 			if rnd.IntN(20) == 0 {
 				turns.Restore()
 				w.restore()
 			}
-			if w.turns() == 0 && turns.Front() != nil {
+			if len(w.ring) == 0 && turns.Front() != nil {
 				t.Fatalf("%d keys, step %d: a list that is set aside has turns", keys, i)
 			}
 			if rnd.IntN(50) == 0 {
-				key := uint64(rnd.IntN(keys))
+				key := rnd.IntN(keys)
 				var got []int
-				turns.Remove(key, func(item *int) { got = append(got, *item) })
+				turns.Remove(uint64(key), func(item *int) { got = append(got, *item) })
 				if want := w.remove(key); !slices.Equal(got, want) {
 					t.Fatalf("%d keys, step %d: removed %d, want %d", keys, i, got, want)
 				}
 			}
-			if rnd.IntN(10) >= pops || w.turns() == 0 {
-				key := uint64(rnd.IntN(keys))
+			if rnd.IntN(10) >= pops || len(w.ring) == 0 {
+				key := rnd.IntN(keys)
 				cost := 1 + rnd.IntN(3)
 				if rnd.IntN(5) == 0 {
 					cost = rnd.IntN(5 * quantum)
 				}
-				turns.Push(key, i, cost)
+				turns.Push(groupOf(key), uint64(key), i, cost)
 				w.push(key, i, cost)
 				continue
 			}
@@ -153,26 +202,44 @@ func TestTurnsTwin(t *testing.T) {
 			}
 		}
 		same := func(a, b Line[int]) bool { return a.Key == b.Key && *a.First == *b.First && a.Cost == b.Cost }
-		if got, want := slices.Collect(turns.Lists()), w.lists(); !slices.EqualFunc(got, want, same) {
-			t.Fatalf("%d keys: lists %+v, want %+v", keys, got, want)
+		lists, want := w.lists()
+		if got := slices.Collect(turns.Lists()); !slices.EqualFunc(got, lists, same) {
+			t.Fatalf("%d keys: lists %+v, want %+v", keys, got, lists)
 		}
 		var all []int
 		for item := range turns.All() {
 			all = append(all, *item)
 		}
-		if want := w.all(); !slices.Equal(all, want) || turns.Len() != len(want) {
+		if !slices.Equal(all, want) || turns.Len() != len(want) {
 			t.Fatalf("%d keys: %d elements %v, want %v", keys, turns.Len(), all, want)
 		}
 	}
 }
 
+// A group with many lists has as many turns as one with a single list.
+func TestTurnsOfGroups(t *testing.T) {
+	turns := Turns[int, int]{Quantum: 4}
+	for i := range 300 {
+		turns.Push(1, uint64(1+i%100), 1, 2)
+		turns.Push(2, 1000, 2, 2)
+	}
+	of := make(map[int]int)
+	for range 200 {
+		of[*turns.Front()]++
+		turns.Pop()
+	}
+	if of[1] != 100 || of[2] != 100 {
+		t.Errorf("of 200 elements, %d are of a hundred lists and %d of one, want as many", of[1], of[2])
+	}
+}
+
 // An element of another list waits for a quantum of a long list.
 func TestTurnsLongList(t *testing.T) {
-	turns := Turns[int]{Quantum: 8}
+	turns := Turns[int, int]{Quantum: 8}
 	for i := range 100_000 {
-		turns.Push(1, i, 2)
+		turns.Push(0, 1, i, 2)
 	}
-	turns.Push(2, -1, 2)
+	turns.Push(0, 2, -1, 2)
 	for range 4 {
 		turns.Pop()
 	}
@@ -183,10 +250,10 @@ func TestTurnsLongList(t *testing.T) {
 
 // Elements of other lists pass an expensive one, which has its turn in the end.
 func TestTurnsExpensive(t *testing.T) {
-	turns := Turns[int]{Quantum: 2}
-	turns.Push(1, -1, 5)
+	turns := Turns[int, int]{Quantum: 2}
+	turns.Push(0, 1, -1, 5)
 	for i := range 10 {
-		turns.Push(2, i, 1)
+		turns.Push(0, 2, i, 1)
 	}
 	var got []int
 	for turns.Len() > 4 {
@@ -200,15 +267,15 @@ func TestTurnsExpensive(t *testing.T) {
 
 // A list saves nothing while it is alone or empty.
 func TestTurnsSaveNothingAlone(t *testing.T) {
-	turns := Turns[int]{Quantum: 2}
+	turns := Turns[int, int]{Quantum: 2}
 	for i := range 100 {
-		turns.Push(1, i, 1)
+		turns.Push(0, 1, i, 1)
 		turns.Pop()
 	}
 	for i := range 5 {
-		turns.Push(1, i, 1)
+		turns.Push(0, 1, i, 1)
 	}
-	turns.Push(2, -1, 1)
+	turns.Push(0, 2, -1, 1)
 	var got []int
 	for range 4 {
 		got = append(got, *turns.Front())
@@ -222,10 +289,10 @@ func TestTurnsSaveNothingAlone(t *testing.T) {
 // Neither pushes nor pops leave garbage, whether one key is used or all have one element.
 func TestTurnsLeaveNoGarbage(t *testing.T) {
 	for _, keys := range []uint64{1, 64, 512} {
-		turns := Turns[[10]int]{Quantum: 4}
+		turns := Turns[uint64, [10]int]{Quantum: 4}
 		round := func() {
 			for i := range uint64(512) {
-				turns.Push(i%keys, [10]int{}, 1)
+				turns.Push(i%keys%7, i%keys, [10]int{}, 1)
 			}
 			for range 512 {
 				turns.Pop()
@@ -244,11 +311,11 @@ func BenchmarkTurns(b *testing.B) {
 		keys uint64
 	}{{"one", 1}, {"eight", 8}, {"each", 64}} {
 		b.Run(bench.name, func(b *testing.B) {
-			turns := Turns[[16]int]{Quantum: 4}
+			turns := Turns[uint64, [16]int]{Quantum: 4}
 			b.ReportAllocs()
 			for b.Loop() {
 				for i := range uint64(64) {
-					turns.Push(i*bench.keys/64, [16]int{}, 1)
+					turns.Push(i*bench.keys/64, i*bench.keys/64, [16]int{}, 1)
 				}
 				for range 64 {
 					turns.Pop()

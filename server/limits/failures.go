@@ -228,13 +228,26 @@ func (o *origins) key(subject string, now time.Duration) string {
 // IPv6 the network of 64 bits that one customer has, in which anybody can have any number of
 // addresses. What is no address is returned as it is.
 func Network(address string) string {
+	switch n := network(address); {
+	case n == netip.Prefix{}:
+		return address
+	case n.IsSingleIP():
+		return n.Addr().String()
+	default:
+		return n.String()
+	}
+}
+
+// network returns the prefix of Network, or zero for what is no address.
+func network(address string) netip.Prefix {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
-		return address
+		return netip.Prefix{}
 	}
+	bits := 64
 	if ip = usual(ip); ip.Is4() {
-		return ip.String()
+		bits = 32
 	}
-	network, _ := ip.Prefix(64)
-	return network.String()
+	n, _ := ip.Prefix(bits)
+	return n
 }

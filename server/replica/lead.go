@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -31,10 +32,11 @@ type leading struct {
 	since     uint32 // epoch in which the leadership began
 	proposals txnCache
 	// waiting requests are not evaluated yet; they include those that other servers sent
-	// before this one was ready to lead. They have their turns by their origins: a connection
-	// with many requests under way delays the others by Limits.Turn.
+	// before this one was ready to lead. They have their turns by subject, and those of a subject by
+	// their origins: however many connections a subject has, and at however many servers, and however many requests they have
+	// under way, it delays the others by Limits.Turn.
 	// Lists are set aside while pace has their first request wait.
-	waiting fifo.Turns[Submission]
+	waiting fifo.Turns[limits.Subject, Submission]
 	bytes   int64 // of waiting
 	pace    pace
 	// services are the numbers of the servers' present services. Waiting requests of earlier ones
@@ -117,7 +119,9 @@ func (l *leading) txnOf(zxid jute.Zxid) *datatree.Txn {
 }
 
 // reset drops all of it: this server no longer leads.
-func (l *leading) reset(turn int) { *l = leading{waiting: fifo.Turns[Submission]{Quantum: turn}} }
+func (l *leading) reset(turn int) {
+	*l = leading{waiting: fifo.Turns[limits.Subject, Submission]{Quantum: turn}}
+}
 
 // lead starts leading. The tree has everything up to the marker. Nobody knows which
 // clients were heard of last, so all sessions get their full timeout, starting at the end

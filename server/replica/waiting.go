@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/zkd-project/zkd/jute"
@@ -24,7 +25,7 @@ func (r *Replica) enqueue(batch []Submission) {
 		if len(sub.Request.Body) < longRequest {
 			l.pace.shortAt = now
 		}
-		l.waiting.Push(turnOf(origin), *sub, int(size))
+		l.waiting.Push(subjectOf(sub), turnOf(origin), *sub, int(size))
 		l.bytes += size
 		if lastRefused.Planted() && origin != 0 && l.bytes > r.o.Limits.Waiting {
 			l.waiting.Remove(origin, r.refuse)
@@ -42,6 +43,17 @@ func turnOf(origin uint64) uint64 {
 		return uint64(ServerOf(origin))
 	}
 	return origin
+}
+
+// subjectOf returns whose turns a request waits for.
+func subjectOf(sub *Submission) limits.Subject {
+	switch {
+	case turnsOfConnections.Planted():
+		return limits.Subject{ID: jute.ID{ID: string(binary.BigEndian.AppendUint64(nil, sub.Request.Origin))}}
+	case firstComeFirstServed.Planted(), turnsOfServers.Planted():
+		return limits.Subject{}
+	}
+	return limits.SubjectOf(sub.Request.Auth)
 }
 
 // makeRoom ends connections if more than Limits.Waiting waits: those that have most of it, by themselves

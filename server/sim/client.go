@@ -239,6 +239,7 @@ func (s *Sim) drawTimeout() int32 {
 func (s *Sim) sendRequest(c *client) {
 	c.cxid++
 	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked, sent: s.now}
+	req.auth = c.address()
 	if !s.chooseChange(c, &req) && !s.chooseFeed(c, &req) && !s.chooseView(c, &req) {
 		s.choose(c, &req)
 	}
@@ -249,6 +250,11 @@ func (s *Sim) sendRequest(c *client) {
 	c.inFlight = append(c.inFlight, req)
 	s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: req})
 }
+
+// address returns where a client is: the first one alone, and all others together.
+func (c *client) address() []jute.ID { return addresses[min(c.id, 1)] }
+
+var addresses = [...][]jute.ID{{{Scheme: "ip", ID: "10.0.0.1"}}, {{Scheme: "ip", ID: "10.0.0.2"}}}
 
 // choose draws a client's next request.
 func (s *Sim) choose(c *client, req *request) {

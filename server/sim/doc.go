@@ -38,8 +38,10 @@
 //     Connections outlive leaders, so that holds over changes of the leader, too. At the end
 //     everything is answered (Liveness).
 //
-//   - F1: while a request of a connection waits at the leader, no other connection has more
+//   - F1: while a request of a connection waits at the leader, no other connection of its subject has more
 //     requests evaluated than it has, by bytes, than replica.Limits.Turn and two requests.
+//
+//   - F2: the same of subjects, which are addresses here.
 //
 //   - B3: a leader proposes the closing of a session only while those that it has proposed, and not
 //     applied, are within replica.Limits.Closings.

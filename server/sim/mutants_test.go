@@ -265,6 +265,7 @@ var focuses = map[string]func(*Config){
 	"double-close":            func(c *Config) { c.ClosePct, c.Pipeline, c.Clients = 50, 16, 5 },
 	"first-come-first-served": loud,
 	"turns-of-servers":        loud,
+	"turns-of-connections":    crowd,
 	"damage-unseen":           func(c *Config) { often(c, FaultDamage, FaultKill) },
 	"old-epoch-committed-by-counting": func(c *Config) {
 		c.Voters, c.Observers, c.BatchBytes, c.WindowBytes, c.FsyncUs = 3, 0, 1, 1, 5000
@@ -368,6 +369,12 @@ func loud(c *Config) {
 	c.Turn, c.Backlog, c.Waiting, c.FsyncUs, c.BigBytes, c.BigPct = 1, 600, 0, 5000, 0, 0 // many wait, and a turn is short
 	c.ThinkUs, c.Steps = c.ElectionMs*50, 4000
 	c.Faults = [numFaults]uint64{}
+}
+
+// crowd has several clients at one address that have many requests under way, beside one at another address.
+func crowd(c *Config) {
+	loud(c)
+	c.Pipeline, c.Loud, c.ThinkUs = 16, 0, 1000
 }
 
 // followers has clients that follow changes.
@@ -543,6 +550,11 @@ func brokenFrom(cfg Config, do func(*script)) (f *Failure) {
 // byPages are faults that pages of their packages find: see the tests of mutants there.
 var byPages = []string{
 	"first-list-untold",
+	"whole-for-each",
+	"waits-ignored",
+	"division-forgotten",
+	"word-for-ever",
+	"waits-untold",
 	"room-of-strangers",
 	"pending-not-counted",
 	"shrinking-refused",

@@ -1,64 +1,114 @@
 package sim
 
 import (
+	"maps"
+
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
 // turns is what the ghost knows of the requests that wait at a leader.
 type turns struct {
-	epoch uint32 // in which it is known
-	// ahead is by how many bytes the requests of the second connection exceed those of the first,
-	// since the first one waits, counted from when it was least.
-	ahead   map[[2]uint64]int
-	largest int // request
+	epoch       uint32 // in which it is known
+	subjects    map[uint64]jute.ID
+	connections lead[uint64]
+	addresses   lead[jute.ID]
+	largest     int // request
+}
+
+// lead is by how many bytes the requests of the second of a pair exceed those of the first, since the first
+// one waits, counted from when it was least.
+type lead[K comparable] map[[2]K]int
+
+// grows adds what was evaluated of those that wait, and returns the pair that exceeds most, if there is one. lags reports whether
+// the first of a pair waits for the second.
+func (l lead[K]) grows(served map[K]int, lags func(waits, other K) bool, most int) (over [2]K, exceeds bool) {
+	maps.DeleteFunc(l, func(pair [2]K, _ int) bool { return !lags(pair[0], pair[1]) })
+	for waits := range served {
+		for other := range served {
+			pair := [2]K{waits, other}
+			if waits == other || !lags(waits, other) {
+				continue
+			}
+			l[pair] = max(0, l[pair]+served[other]-served[waits])
+			if l[pair] > most {
+				over, exceeds = pair, true
+			}
+		}
+	}
+	return over, exceeds
 }
 
 // propose makes a leader propose waiting requests, and checks that the connections have their
-// turns: F1.
+// turns, and the addresses: F1 and F2.
 func (s *Sim) propose(n *node) bool {
 	if n.status.Role != zab.Leading || s.cfg.BigBytes > 0 {
 		return n.rep.Propose()
 	}
-	if n.turns.epoch != n.status.Epoch {
-		n.turns = turns{epoch: n.status.Epoch, ahead: make(map[[2]uint64]int)}
+	t := &n.turns
+	if t.epoch != n.status.Epoch {
+		*t = turns{epoch: n.status.Epoch, subjects: make(map[uint64]jute.ID), connections: make(lead[uint64]), addresses: make(lead[jute.ID])}
 	}
-	before, _ := n.waiting()
+	before := n.waiting()
 	did := n.rep.Propose()
 	if len(before) < 2 {
-		clear(n.turns.ahead)
-		return did
+		clear(t.connections)
+		clear(t.addresses)
 	}
-	after, first := n.waiting()
-	for waits := range before {
-		for other := range before {
-			pair := [2]uint64{waits, other}
-			if after[waits] == 0 || waits == other || first[waits] == jute.OpCloseSession {
-				delete(n.turns.ahead, pair)
-				continue
-			}
-			served := func(origin uint64) int { return before[origin] - after[origin] }
-			n.turns.ahead[pair] = max(0, n.turns.ahead[pair]+served(other)-served(waits))
-			// A list that had its turn may have saved the size of one request, and one that waits may lack as much.
-			if most := s.cfg.Turn + 2*n.turns.largest; n.turns.ahead[pair] > most {
-				s.fail("F1", "server %d evaluates %d bytes of requests of connection %#x ahead of those of %#x", n.id, n.turns.ahead[pair], other, waits)
-			}
+	after := n.waiting()
+	s.checkTurns(n, before, after)
+	for origin := range t.subjects {
+		if _, waits := after[origin]; !waits {
+			delete(t.subjects, origin)
 		}
 	}
 	return did
 }
 
-// waiting returns the size of the waiting requests of each connection, and the operation of its first
-// one. One that ends the session also waits for others of its kind.
-func (n *node) waiting() (size map[uint64]int, first map[uint64]jute.OpCode) {
-	size, first = make(map[uint64]int), make(map[uint64]jute.OpCode)
-	for sub := range n.rep.Waiting() {
-		origin := sub.Request.Origin
-		if size[origin] == 0 {
-			first[origin] = sub.Request.Op
-		}
-		size[origin] += int(sub.Size())
-		n.turns.largest = max(n.turns.largest, int(sub.Size()))
+// checkTurns compares what waits before and after a leader has proposed.
+func (s *Sim) checkTurns(n *node, before, after map[uint64]waiting) {
+	t := &n.turns
+	served, bySubject, waits := make(map[uint64]int), make(map[jute.ID]int), make(map[jute.ID]bool)
+	for origin, was := range before {
+		served[origin] = was.bytes - after[origin].bytes
+		bySubject[t.subjects[origin]] += served[origin]
+		waits[t.subjects[origin]] = waits[t.subjects[origin]] || after[origin].hasTurns()
 	}
-	return size, first
+	// A list that had its turn may have saved the size of one request, and one that waits may lack as much.
+	most := s.cfg.Turn + 2*t.largest
+	if p, over := t.connections.grows(served, func(a, b uint64) bool { return after[a].hasTurns() && t.subjects[a] == t.subjects[b] }, most); over {
+		s.fail("F1", "server %d evaluates %d bytes of requests of connection %#x ahead of those of %#x", n.id, t.connections[p], p[1], p[0])
+	}
+	if p, over := t.addresses.grows(bySubject, func(a, _ jute.ID) bool { return waits[a] }, most); over {
+		s.fail("F2", "server %d evaluates %d bytes of requests of %v ahead of those of %v", n.id, t.addresses[p], p[1], p[0])
+	}
+}
+
+// waiting is what waits of a connection.
+type waiting struct {
+	bytes int
+	first jute.OpCode
+}
+
+// hasTurns reports whether the first request waits for nothing but its turn. One that ends the session also waits for others of its
+// kind.
+func (w waiting) hasTurns() bool { return w.bytes > 0 && w.first != jute.OpCloseSession }
+
+// waiting returns what waits of each connection.
+func (n *node) waiting() map[uint64]waiting {
+	all := make(map[uint64]waiting)
+	for sub := range n.rep.Waiting() {
+		origin, size := sub.Request.Origin, int(sub.Size())
+		w, known := all[origin]
+		if !known {
+			w.first = sub.Request.Op
+		}
+		if _, known := n.turns.subjects[origin]; !known {
+			n.turns.subjects[origin] = append(sub.Request.Auth, jute.ID{})[0]
+		}
+		w.bytes += size
+		all[origin] = w
+		n.turns.largest = max(n.turns.largest, size)
+	}
+	return all
 }
