@@ -5,6 +5,7 @@ package compat
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -16,9 +17,12 @@ import (
 
 var showFlag = flag.Bool("show", false, "show the transcripts of the scenarios on Apache (with -v)")
 
-var rewriteFlag = flag.Bool("rewrite", false, "rewrite testdata/known-*.txt with what differs now")
+var rewriteFlag = flag.Bool("rewrite", false, "rewrite testdata/known*.txt with what differs now")
 
-// knownFile lists what differs from a line of releases, as "3.9".
+// knownToBoth lists what differs from each release in the same way, and knownFile
+// what else differs from one of them, as "3.9".
+const knownToBoth = "testdata/known.txt"
+
 func knownFile(release string) string { return "testdata/known-" + release + ".txt" }
 
 // scenario is one conversation that is held with both servers.
@@ -63,7 +67,7 @@ func testDifferential(t *testing.T, reference kind) {
 	names := scenarioNames(reference)
 	for name := range readKnown(t, reference) {
 		if !slices.Contains(names, name) {
-			t.Errorf("%s: there is no scenario %q", knownFile(releases[reference]), name)
+			t.Errorf("%s or %s: there is no scenario %q", knownToBoth, knownFile(releases[reference]), name)
 		}
 	}
 }
@@ -138,7 +142,7 @@ func compare(t *testing.T, reference kind, list []scenario, retries int, hold fu
 	}
 	summary(t, t.Name(), passed, failed)
 	if *rewriteFlag && target(t) == zkd {
-		writeKnown(t, reference, known, found)
+		writeKnown(t, reference, found)
 	}
 }
 
@@ -175,8 +179,7 @@ func TestKnownDifferencesAreExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, release := range releases {
-		file := knownFile(release)
+	for _, file := range []string{knownToBoth, knownFile("3.8"), knownFile("3.9")} {
 		for name, d := range readKnownFile(t, file) {
 			if len(d.ids) == 0 {
 				t.Errorf("%s: %q has no id", file, name)
@@ -201,7 +204,7 @@ func TestEntriesAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in38, in39 := readKnownFile(t, knownFile("3.8")), readKnownFile(t, knownFile("3.9"))
+	in38, in39 := readKnown(t, apache), readKnown(t, apache39)
 	rows := 0
 	for _, section := range strings.Split(string(text), "\n## ") {
 		as39 := strings.HasPrefix(section, "As in ZooKeeper 3.9")
@@ -217,7 +220,7 @@ func TestEntriesAreShown(t *testing.T) {
 			}
 			for other, d := range in39 {
 				if as39 && slices.Contains(d.ids, id) {
-					t.Errorf("%s: zkd is not as 3.9: see %q in %s", id, other, knownFile("3.9"))
+					t.Errorf("%s: zkd is not as 3.9: see %q", id, other)
 				}
 			}
 		}
@@ -337,7 +340,9 @@ func edits(a, b []string) []edit {
 // readKnown reads what is known to differ from a reference.
 func readKnown(t *testing.T, reference kind) map[string]difference {
 	t.Helper()
-	return readKnownFile(t, knownFile(releases[reference]))
+	known := readKnownFile(t, knownToBoth)
+	maps.Copy(known, readKnownFile(t, knownFile(releases[reference])))
+	return known
 }
 
 // readKnownFile reads entries of a line "== scenario [id id]", followed by the
@@ -367,23 +372,38 @@ func readKnownFile(t *testing.T, file string) map[string]difference {
 	return known
 }
 
-// writeKnown writes what was found. The entries of scenarios that did not run
-// stay.
-func writeKnown(t *testing.T, reference kind, old map[string]difference, found map[string]string) {
+// writeKnown writes what was found. The entries of scenarios that did not run, and what
+// is known of the other release, stay.
+func writeKnown(t *testing.T, reference kind, found map[string]string) {
 	t.Helper()
-	var out strings.Builder
-	fmt.Fprintf(&out, "What a scenario's transcript says on zkd (+) and not on Apache %s (-). The words in\n"+
-		"brackets are the ids under which docs/compat.md gives the reasons.\n", releases[reference])
-	for _, name := range scenarioNames(reference) {
-		diff, ran := found[name]
-		if !ran {
-			diff = old[name].diff
-		}
-		if diff != "" {
-			fmt.Fprintf(&out, "\n== %s [%s]\n%s", name, strings.Join(old[name].ids, " "), diff)
+	in38, in39 := readKnown(t, apache), readKnown(t, apache39)
+	known := map[kind]map[string]difference{apache: in38, apache39: in39}[reference]
+	for name, diff := range found {
+		known[name] = difference{known[name].ids, diff}
+	}
+	both, only38, only39 := "that of both releases", "3.8 alone", "3.9 alone"
+	out := map[string]*strings.Builder{}
+	for _, of := range []string{both, only38, only39} {
+		out[of] = new(strings.Builder)
+		fmt.Fprintf(out[of], "What a scenario's transcript says on zkd (+) and not on Apache's server (-), %s. The\n"+
+			"words in brackets are the ids under which docs/compat.md gives the reasons.\n", of)
+	}
+	entry := func(of, name string, d difference) {
+		if d.diff != "" {
+			fmt.Fprintf(out[of], "\n== %s [%s]\n%s", name, strings.Join(d.ids, " "), d.diff)
 		}
 	}
-	if err := os.WriteFile(knownFile(releases[reference]), []byte(out.String()), 0o644); err != nil {
-		t.Fatal(err)
+	for _, name := range scenarioNames(apache39) {
+		if in38[name].diff == in39[name].diff {
+			entry(both, name, in39[name])
+			continue
+		}
+		entry(only38, name, in38[name])
+		entry(only39, name, in39[name])
+	}
+	for file, of := range map[string]string{knownToBoth: both, knownFile("3.8"): only38, knownFile("3.9"): only39} {
+		if err := os.WriteFile(file, []byte(out[of].String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

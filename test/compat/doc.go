@@ -15,7 +15,7 @@
 //     what their libraries report.
 //   - TestDifferential*: the same bytes to Apache and to the target; replies are
 //     rendered as text, one line each, and compared. Differences that are meant
-//     are in testdata/known-*.txt; an unlisted difference fails, and so does a listed
+//     are in testdata/known*.txt; an unlisted difference fails, and so does a listed
 //     one that is gone. docs/compat.md gives the reasons.
 //   - TestMalformed39: the same for seeded malformed requests of every opcode.
 //

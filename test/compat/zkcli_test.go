@@ -21,7 +21,7 @@ import (
 
 const (
 	zkCliDeadline = 90 * time.Second
-	// The entries of testdata/known-3.8.txt for TestZkCli and TestEnsembleZkCli.
+	// The entries of testdata/known*.txt for TestZkCli and TestEnsembleZkCli.
 	zkCliSession         = "zkCli session"
 	zkCliEnsembleSession = "zkCli session, with a follower"
 )
@@ -56,7 +56,7 @@ func needZkCli(t *testing.T) {
 }
 
 // compareCli compares the sessions on two servers, the first of which is
-// Apache's, with the entry of testdata/known-3.8.txt.
+// Apache's, with the entry of testdata/known*.txt.
 func compareCli(t *testing.T, entry string, servers []*server) {
 	t.Helper()
 	script, err := os.ReadFile("testdata/zkcli.txt")
