@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links roll soak compat compat-all kerberos moving takeover apps world bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
+.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links roll soak exhaust compat compat-all kerberos moving takeover apps world bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,7 +74,7 @@ RACE = ./client ./internal/stdio ./server/feed ./client/cache ./client/zktest ./
 # seeds. What it finds it finds by the order of events, not by their happening at once.
 RACE_ONE = ./server
 # They take long there, and what they are about is no race.
-RACE_SKIP = ^Test(EverySetting|PairsOfSettings|Volumes|LargestRequests|ATurnOfTheLeaderIsShort|NothingAcknowledgedIsLost|ReconfigCutApart|NoisyNeighbour.*|StormsLeaveNothingBehind|LongWritesAlone|TheEndOfALargeSessionHoldsNothingForLong|ExactlyOnceBounds|LostSnapshotsAreRepaired|Pages|FullDisk|NoRoomAtAll|BurstsOverSlowLinks)$$
+RACE_SKIP = ^Test(EverySetting|PairsOfSettings|Volumes|LargestRequests|ATurnOfTheLeaderIsShort|NothingAcknowledgedIsLost|ReconfigCutApart|NoisyNeighbour.*|StormsLeaveNothingBehind|LongWritesAlone|TheEndOfALargeSessionHoldsNothingForLong|ExactlyOnceBounds|LostSnapshotsAreRepaired|Pages|FullDisk|NoRoomAtAll|BurstsOverSlowLinks|SnapshotWithoutMemoryForTwoTrees|MemoryOfOneMember|EveryRequestIsLinear|SnapshotToALateServer)$$
 # They break the connection at each of their requests: of these one in four is enough here, not
 # the same as in make test, and of the recipes those in which most happens at once. The log is
 # compared with its model for fewer steps.
@@ -137,6 +137,9 @@ roll: ## real servers of the last release become servers of this version, and go
 
 soak: ## ensembles under one random fault after the other, for TIME=8h
 	ZKD_SEED=fresh $(GO) test -count=1 -timeout 0 -v -run TestSoak ./test/cluster -args -fault . -time $(TIME)
+
+exhaust: ## an ensemble whose memory, disks, inodes and descriptors clients use up, for TIME=1h; needs root
+	ZKD_SEED=fresh $(GO) test -count=1 -timeout 0 -v -run TestExhaustion ./test/cluster -args -fault . -time $(TIME)
 
 compat: ## other people's clients, and a comparison with Apache's server of 3.9: what each change must pass
 	test/compat/run.sh

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -105,7 +106,9 @@ func (d *disk) thaw() error   { return d.control(fiThaw) }
 
 // fill leaves that many bytes free.
 func (d *disk) fill(leave int64) error { return process.Fill(d.dir, leave) }
-func (d *disk) empty() error           { return process.Empty(d.dir) }
+func (d *disk) empty() error {
+	return errors.Join(process.Empty(d.dir), os.RemoveAll(d.inodes()))
+}
 
 // groups are where the control groups of the first version limit block devices.
 const groups = "/sys/fs/cgroup/blkio"

@@ -50,6 +50,8 @@ type shape struct {
 	before            string   // the program that the servers start with; "" means the one under test
 	// disk makes the data directory of a server; nil is a plain one.
 	disk func(id int) string
+	// wrap returns what is put before the command of a server; nil for nothing.
+	wrap func(id int) []string
 }
 
 // newEnsemble prepares servers that are not started.
@@ -68,6 +70,9 @@ func newEnsemble(t testing.TB, of shape) *ensemble {
 		}
 		s := newServer(t, id, dir, data)
 		s.observer, s.program = id > of.voters && id <= members, of.before
+		if of.wrap != nil {
+			s.Wrapper = of.wrap(id)
+		}
 		e.all = append(e.all, s)
 	}
 	e.servers = e.all[:members:members]

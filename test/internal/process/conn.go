@@ -39,6 +39,11 @@ func Dial(addr string, r jute.ConnectRequest, wait time.Duration) (*Conn, error)
 	if err != nil {
 		return nil, err
 	}
+	return Begin(nc, r, wait)
+}
+
+// Begin is Dial over a connection that there is already. It closes it if it fails.
+func Begin(nc net.Conn, r jute.ConnectRequest, wait time.Duration) (*Conn, error) {
 	c := &Conn{Net: nc, in: bufio.NewReaderSize(nc, 16<<10), wait: wait}
 	if err := c.handshake(&r); err != nil {
 		nc.Close()

@@ -32,6 +32,6 @@ func Fill(dir string, leave int64) error {
 }
 
 // Empty gives back what Fill has taken.
-func Empty(dir string) error { return os.Remove(ballast(dir)) }
+func Empty(dir string) error { return os.RemoveAll(ballast(dir)) }
 
 func ballast(dir string) string { return filepath.Join(dir, "ballast") }
