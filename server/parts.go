@@ -6,10 +6,12 @@ import (
 	"encoding/binary"
 	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
+	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
@@ -238,9 +240,9 @@ func newOverview(s *Server, missing *missingVoters, following *following, client
 }
 
 // AdminPages returns the pages of the AdminServer. url is the path of the commands, and
-// text the configuration file that they show. It may be called before Start.
+// text the configuration file that they show. With zkd.api the HTTP API is among them. It may be called before Start.
 func (s *Server) AdminPages(url, text string) http.Handler {
-	return admin.Handler(admin.Options{
+	pages := admin.Handler(admin.Options{
 		Server:        func() admin.Server { return s.pages() },
 		URL:           url,
 		Configuration: text,
@@ -251,6 +253,22 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 			a := &s.settings.Live().Admin
 			return a.Snapshots, a.SnapshotInterval / 1000 // Apache's server takes its milliseconds for microseconds
 		},
+	})
+	if !s.cfg.Admin.API {
+		return pages
+	}
+	calls := api.Handler(api.Options{
+		Connect: func(ctx context.Context, c *api.Caller, visits bool) (api.Connection, error) {
+			return s.pages().Connect(ctx, c, visits)
+		},
+		Feed: pages, MaxFrame: s.cfg.MaxBuffer, Host: s.cfg.Admin.Host, Version: s.opts.Version,
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, api.Prefix) {
+			calls.ServeHTTP(w, r)
+		} else {
+			pages.ServeHTTP(w, r)
+		}
 	})
 }
 

@@ -63,6 +63,8 @@ const ours = `
 
 	# The four-letter words' data as JSON, over HTTP.
 	server/admin:      fourletter jute server/fair server/limits server/monitor server/show server/zab
+	# The HTTP API: a client of the server around it.
+	server/api:        jute server/show
 	# The bill of materials of a release.
 	# The ids of traces and their spans.
 	internal/traceid:  none
@@ -141,10 +143,10 @@ const ours = `
 	server/base:       none
 	server/datatree/treetest: jute server/datatree
 	server/settings:   jute server/config
-	server/pages:      jute fourletter internal/vfs server/admin server/archive server/auth server/clients server/config server/data server/datatree server/feed server/history server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
+	server/pages:      jute fourletter internal/vfs server/admin server/api server/archive server/auth server/clients server/config server/data server/datatree server/feed server/history server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
 	server/words:      internal/vfs server/base server/clients server/config server/data server/datatree server/monitor server/session server/show server/state
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
-	                   server/admin server/archive server/audit server/base server/history
+	                   server/admin server/api server/archive server/audit server/base server/history
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/clients/line server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/show"
 )
 
 // FeedRequest says what changes a client wants.
@@ -37,38 +38,19 @@ var ErrUnauthorized = errors.New("not authenticated any more")
 
 // feedEvent is a change in JSON.
 type feedEvent struct {
-	Zxid    string    `json:"zxid"`
-	Index   int32     `json:"index"`
-	Time    time.Time `json:"time"`
-	Session string    `json:"session"`
-	Path    string    `json:"path"`
-	Stat    *feedStat `json:"stat,omitempty"`
-	Data    *string   `json:"data,omitempty"` // base64
-}
-
-type feedStat struct {
-	Czxid          string `json:"czxid"`
-	Mzxid          string `json:"mzxid"`
-	Pzxid          string `json:"pzxid"`
-	Ctime          int64  `json:"ctime"` // ms since the Unix epoch
-	Mtime          int64  `json:"mtime"`
-	Version        int32  `json:"version"`
-	Cversion       int32  `json:"cversion"`
-	Aversion       int32  `json:"aversion"`
-	EphemeralOwner string `json:"ephemeralOwner"`
-	DataLength     int32  `json:"dataLength"`
-	NumChildren    int32  `json:"numChildren"`
+	Zxid    string         `json:"zxid"`
+	Index   int32          `json:"index"`
+	Time    time.Time      `json:"time"`
+	Session string         `json:"session"`
+	Path    string         `json:"path"`
+	Stat    *show.NodeStat `json:"stat,omitempty"`
+	Data    *string        `json:"data,omitempty"` // base64
 }
 
 func feedEventOf(c *jute.Change, withData bool) feedEvent {
 	e := feedEvent{Zxid: c.Zxid.String(), Index: c.Index, Time: time.UnixMilli(c.Time).UTC(), Session: fmt.Sprintf("0x%x", int64(c.Session)), Path: c.Path}
 	if c.Kind != jute.ChangeDeleted && !c.Lost() {
-		s := &c.Stat
-		e.Stat = &feedStat{
-			Czxid: s.Czxid.String(), Mzxid: s.Mzxid.String(), Pzxid: s.Pzxid.String(), Ctime: s.Ctime, Mtime: s.Mtime,
-			Version: s.Version, Cversion: s.Cversion, Aversion: s.Aversion,
-			EphemeralOwner: fmt.Sprintf("0x%x", int64(s.EphemeralOwner)), DataLength: s.DataLength, NumChildren: s.NumChildren,
-		}
+		e.Stat = show.StatOf(&c.Stat)
 	}
 	if withData && c.Data != nil {
 		text := base64.StdEncoding.EncodeToString(c.Data)

@@ -48,6 +48,7 @@ type Entry struct {
 	IDs       []jute.ID // of the client
 	User      string    // of the server, if that acts for itself
 	IP        string
+	Via       string // the door by which the client came, if that is no port for clients
 	Operation string
 	Scheme    string // of AddAuth
 	Znode     string
@@ -87,6 +88,7 @@ func AppendText(b []byte, e *Entry) []byte {
 	}
 	b = appendUsers(b, e)
 	b = appendField(b, "ip=", e.IP)
+	b = appendField(b, "via=", e.Via)
 	b = appendField(b, "operation=", e.Operation)
 	b = appendField(b, "scheme=", e.Scheme)
 	b = appendField(b, "znode=", e.Znode)
@@ -235,6 +237,7 @@ func AppendJSON(b []byte, e *Entry, at []byte) []byte {
 		b = append(b, "],"...)
 	}
 	b = appendMember(b, `"ip":`, e.IP)
+	b = appendMember(b, `"via":`, e.Via)
 	b = appendMember(b, `"operation":`, e.Operation)
 	b = appendMember(b, `"scheme":`, e.Scheme)
 	b = appendMember(b, `"znode":`, e.Znode)

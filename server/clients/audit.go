@@ -59,6 +59,7 @@ type author struct {
 	session jute.SessionID
 	ip      string
 	ids     []jute.ID
+	door    string // by which the author came; "" for the ports
 }
 
 func newAuditor(log *audit.Log, firstOrigin uint64) *auditor {
@@ -218,7 +219,7 @@ func (a *auditor) put(who author, w *endedWrite, code jute.Code, txn *datatree.T
 		if code != 0 {
 			e.Result, e.Code = audit.Failure, code
 		}
-		e.Session, e.IP, e.IDs = who.session, who.ip, w.ids
+		e.Session, e.IP, e.IDs, e.Via = who.session, who.ip, w.ids, who.door
 		return a.log.PutLater(&e)
 	}
 	switch {
@@ -418,7 +419,7 @@ func codeOf(err error) jute.Code {
 func (a *auditor) putAll(who author, entries []audit.Entry, code jute.Code) (number uint64) {
 	for i := range entries {
 		e := &entries[i]
-		e.Session, e.IP, e.IDs = who.session, who.ip, who.ids
+		e.Session, e.IP, e.IDs, e.Via = who.session, who.ip, who.ids, who.door
 		if code != 0 {
 			e.Result, e.Code = audit.Failure, code
 		}
@@ -464,6 +465,6 @@ func (a *auditor) failedElsewhere(ip, scheme string) {
 // notResumed makes an entry about a wrong password of the author's session.
 func (a *auditor) notResumed(who author) {
 	if !a.off() {
-		a.log.Put(&audit.Entry{Session: who.session, IP: who.ip, IDs: who.ids, Operation: audit.ResumeSession, Result: audit.Failure})
+		a.log.Put(&audit.Entry{Session: who.session, IP: who.ip, IDs: who.ids, Via: who.door, Operation: audit.ResumeSession, Result: audit.Failure})
 	}
 }

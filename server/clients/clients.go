@@ -27,6 +27,7 @@ import (
 type Clients struct {
 	shared
 	ports     Ports
+	guests    guests
 	tracker   *session.Tracker // of the ensemble's sessions
 	viewsLock sync.Mutex       // of lines.Views
 	most      int              // connections, as Options.MaxDescriptors
@@ -117,8 +118,11 @@ func (s *Clients) Proofs() *Proofs { return s.proofs }
 
 // admit starts a connection if the limits allow one more. Otherwise it closes it without
 // a reply, which makes a client try another server.
-func (s *Clients) admit(nc net.Conn, kind portKind) {
-	c := newConn(&s.shared, nc, kind)
+func (s *Clients) admit(nc net.Conn, kind portKind) { s.enter(newConn(&s.shared, nc, kind)) }
+
+// enter is admit for a connection that is made.
+func (s *Clients) enter(c *conn) {
+	nc := c.socket.nc
 	if !c.limits.admit() {
 		s.metrics.ConnectionRejected.Add(1)
 		nc.Close()
@@ -149,6 +153,7 @@ func (s *Clients) mostConnections() int {
 func (s *Clients) Refuse() {
 	close(s.stopping)
 	s.ports.close()
+	s.guests.close()
 }
 
 // StopServing notes that no clients are served: their connections wait for the next service (see package line).

@@ -21,6 +21,7 @@ import (
 type conn struct {
 	shared *shared
 	kind   portKind
+	door   string // by which a guest came; "" for the ports
 	opened time.Time
 
 	line     guardedLine
@@ -64,7 +65,7 @@ func newConn(s *shared, nc net.Conn, kind portKind) *conn {
 
 // author returns the connection as the author of an operation, with the identities that it had then.
 func (c *conn) author(ids []jute.ID) author {
-	return author{c.line.SessionID(), c.identity.ip(), ids}
+	return author{c.line.SessionID(), c.identity.ip(), ids, c.door}
 }
 
 // serve runs the connection until it is idle or ends. It is the reader.

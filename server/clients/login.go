@@ -150,6 +150,6 @@ func (l *login) certificate(s tls.ConnectionState, turn func(time.Duration) erro
 
 // record makes the audit log's entry about an attempt.
 func (l *login) record(scheme string, code jute.Code) {
-	who := author{l.line.SessionID(), l.identity.ip(), l.identity.ids()}
+	who := author{session: l.line.SessionID(), ip: l.identity.ip(), ids: l.identity.ids()}
 	l.line.waitFor(l.proofs.audit.Load().authenticated(who, scheme, code))
 }

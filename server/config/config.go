@@ -164,6 +164,7 @@ type Config struct {
 		Host    string
 		Port    int    // 0 means any free port
 		URL     string // path of the commands
+		API     bool   // zkd.api: the HTTP API is there, too
 		// TLS is that of the pages, if Accept is set.
 		TLS         secure.Settings
 		Accept      bool // connections with TLS: portUnification or forceHttps

@@ -18,6 +18,8 @@ func adminKeys(c *Config) []Key {
 			Doc: "TCP port of the AdminServer; 0 is any free port."},
 		{Name: "admin.commandURL", Default: "/commands", value: text(&c.Admin.URL, "/commands", "/zk"),
 			Doc: "Path of the AdminServer's commands."},
+		{Name: "zkd.api", Default: "false", value: truth(&c.Admin.API),
+			Doc: "The AdminServer's port has the [HTTP API](api.md), too: what clients may do at clientPort, callers may do there. Unless admin.serverAddress is one of this machine alone, it needs admin.forceHttps=true."},
 		{Name: "admin.portUnification", Default: "false", value: truth(&raw.unified), Protects: true,
 			Doc: "The AdminServer's port takes connections with TLS, too. Its files are those of ssl.quorum.keyStore and ssl.quorum.trustStore."},
 		{Name: "admin.forceHttps", Default: "false", value: truth(&raw.forceHTTPS), Protects: true,
@@ -38,6 +40,13 @@ func (l *loader) resolveAdmin() {
 	}
 	if !strings.HasPrefix(a.URL, "/") || len(a.URL) < 2 || strings.ContainsAny(a.URL, " {}?#") || slices.Contains([]string{"/livez", "/readyz", "/healthz"}, a.URL) {
 		l.fail(l.set["admin.commandURL"], "must be a path such as /commands")
+	}
+	switch {
+	case !a.API:
+	case !a.Enabled:
+		l.fail(l.set["zkd.api"], "needs admin.serverPort")
+	case !isLoopback(a.Host) && !l.c.raw.admin.forceHTTPS:
+		l.fail(l.set["zkd.api"], "needs admin.forceHttps=true, as admin.serverAddress is reached from other machines")
 	}
 }
 

@@ -24,6 +24,7 @@ type Line struct {
 	extensions
 	seen     jute.Zxid     // the last zxid that the client had seen when it connected; set before it has its session
 	readOnly bool          // the server had no leader when the client connected; likewise
+	visits   bool          // see Visit
 	batch    batch         // owned by the reader
 	watcher  atomic.Uint64 // watch.Watcher plus one; 0 while there is none
 }
@@ -42,6 +43,10 @@ func (l *Line) Origin() uint64 { return l.id }
 
 // SessionID returns the session, or 0. It may be called from any goroutine.
 func (l *Line) SessionID() jute.SessionID { return l.Session.ID() }
+
+// Visit makes the session of the line one that is local to this server, and stays so, whatever the configuration
+// says: the client leaves nothing when it goes. The host calls it before Lines.Admit.
+func (l *Line) Visit() { l.visits = true }
 
 // WantsSession reports whether the line has a session or has requested one. It may be called from any goroutine.
 func (l *Line) WantsSession() bool { return l.SessionID() != 0 || l.Waiting.Len() > 0 }

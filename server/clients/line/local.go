@@ -10,12 +10,12 @@ import (
 
 // A local session is known only to its server. It costs the ensemble nothing, and owns no
 // ephemerals. Clients get one where local sessions are configured, where a server without a leader
-// serves read-only clients, and while the disk is full.
+// serves read-only clients, and while the disk is full; and visitors, which keep it: see Line.Visit.
 
 // Locally reports whether a session is opened or resumed by this server alone. id is 0 for a new one.
 func (l *Line) Locally(id jute.SessionID) bool {
 	if id == 0 {
-		return l.lines.LocalSessions || l.readOnly
+		return l.lines.LocalSessions || l.readOnly || l.visits
 	}
 	return l.lines.Locals.Get(id) != nil || l.readOnly
 }
@@ -84,7 +84,8 @@ func (s *Lines) EndLocals() {
 // creates an ephemeral, and the configuration allows that. Where local sessions are
 // not configured, this one is local only because the disk was full.
 func (l *Line) Upgrades(req *Request) bool {
-	allowed := l.lines.Upgrading || !l.lines.LocalSessions
+	allowed := !l.visits && (l.lines.Upgrading || !l.lines.LocalSessions)
+	allowed = allowed || visitorUpgraded.Planted()
 	needed := l.Session.Local() && allowed && req.Ephemerals() > 0
 	return needed && !notUpgraded.Planted()
 }

@@ -46,6 +46,7 @@ var (
 	arrivingMissed        = mutant.New("arriving-missed")         // a report leaves out a touch while the clock is read for it
 	localReported         = mutant.New("local-reported")          // touches of local sessions are reported
 	notUpgraded           = mutant.New("not-upgraded")            // a local session stays one when its client creates an ephemeral
+	visitorUpgraded       = mutant.New("visitor-upgraded")        // the session of a visitor becomes a global one, and outlives the visit
 	staysLocal            = mutant.New("stays-local")             // a session that has become a global one is taken for a local one
 	upgradeMissed         = mutant.New("upgrade-missed")          // a local session that is a global one in a snapshot stays a local one, too
 	resumerKept           = mutant.New("resumer-kept")            // a line that has resumed a local session stays when another one has made that a global one

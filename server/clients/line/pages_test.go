@@ -34,6 +34,7 @@ import (
 //	closing ID               the leader is about to close a session
 //	interlude | fence S      a service ends; the fence of service S has passed
 //	local N ID               line N opens or resumes a local session
+//	visit N                  line N opens the local session of a visitor
 //	upgrade N                line N asks for its local session to become a global one
 //	kill N                   line N ends, and is not forgotten yet
 //	elsewhere ID             the history gives a session to a connection of another server
@@ -177,6 +178,9 @@ func (p *page) command(words []string) (string, error) {
 			p.lines.Locals.Add(jute.SessionID(number(2)), 1000, p.now.Milliseconds())
 		}
 		l.OpenLocal(jute.SessionID(number(2)), true, p.now.Milliseconds(), func(old *Line) { old.Host().Kill() })
+	case "visit":
+		p.line(words[1]).Visit()
+		p.open(words[1], nil)
 	case "asks":
 		p.ask(p.of[words[1]], words[2], arg(3))
 	case "upgrade":
@@ -295,6 +299,10 @@ func (p *page) open(name string, words []string) {
 		return
 	}
 	id := a.ID
+	if l.visits {
+		id = p.NextSession()
+		p.lines.Locals.Add(id, 1000, p.now.Milliseconds())
+	}
 	if id != 0 && l.Locally(id) {
 		l.OpenLocal(id, true, p.now.Milliseconds(), func(old *Line) { old.Host().Kill() })
 		return

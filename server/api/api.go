@@ -1,0 +1,329 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Options configure a Handler.
+type Options struct {
+	// Connect proves who the caller is, and connects it to the server. visits: its session will be local to the server. The error
+	// is ErrUnauthorized, ErrTooManyFailures, ErrRefused, or the end of ctx.
+	Connect func(ctx context.Context, c *Caller, visits bool) (Connection, error)
+	// Feed serves /v1/feed. It gets the proof of a caller as the header Authorization: SCHEME DATA.
+	Feed http.Handler
+	// MaxFrame is the longest request of the protocol: jute.maxbuffer.
+	MaxFrame int
+	// Host is the name by which the server may be called without TLS, besides addresses and localhost.
+	Host string
+	// Version is that of the server.
+	Version string
+}
+
+// Prefix is that of the paths of all endpoints.
+const Prefix = "/v1/"
+
+// Handler returns the API.
+func Handler(o Options) http.Handler {
+	a := &api{Options: o, links: links{connect: o.Connect, of: make(map[key]*shared)}}
+	a.endpoints = a.table()
+	a.description = describe(a.endpoints, o.Version)
+	return a
+}
+
+type api struct {
+	Options
+	links       links
+	endpoints   []endpoint
+	description []byte
+}
+
+// ServeHTTP implements http.Handler.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store") // a version is not unique among all nodes that a path has had
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	c := &call{api: a, w: w, r: r}
+	if err := c.serve(); err != nil {
+		if c.begun { // the caller must not take what it has for all
+			panic(http.ErrAbortHandler)
+		}
+		asProblem(err, c.path).send(w)
+	}
+}
+
+// call is one request.
+type call struct {
+	*api
+	w      http.ResponseWriter
+	r      *http.Request
+	caller *Caller
+	token  *token              // nil for none
+	path   string              // of the node, "" for none
+	id     string              // of a session in the path of the request
+	args   map[string][]string // of the endpoint's parameters in the query and in headers
+	begun  bool                // a part of the answer has been sent
+}
+
+func (c *call) serve() error {
+	if err := checkOrigin(c.r, c.Host); err != nil {
+		return err
+	}
+	e, err := c.route()
+	if err != nil {
+		return err
+	}
+	if c.args, err = e.arguments(c.r); err != nil {
+		return err
+	}
+	if c.caller, err = callerOf(c.r); err != nil {
+		return err
+	}
+	if text := c.arg("X-Session"); text != "" {
+		if c.token, err = parseToken(text); err != nil {
+			return refuse(http.StatusBadRequest, "%v", err)
+		}
+	}
+	return e.serve(c)
+}
+
+// route finds the endpoint of a request.
+func (c *call) route() (*endpoint, error) {
+	var others []string
+	for i := range c.endpoints {
+		e := &c.endpoints[i]
+		rest, ok := e.matches(c.r.URL.EscapedPath())
+		if !ok {
+			continue
+		}
+		if e.method != c.r.Method {
+			others = append(others, e.method)
+			continue
+		}
+		text, err := url.PathUnescape(rest)
+		if err != nil {
+			return nil, refuse(http.StatusBadRequest, "%v", err)
+		}
+		switch {
+		case strings.Contains(e.path, "{path}"):
+			c.path = "/" + text
+		case strings.Contains(e.path, "{id}"):
+			c.id = text
+		}
+		return e, nil
+	}
+	if len(others) > 0 {
+		c.w.Header().Set("Allow", strings.Join(others, ", "))
+		return nil, refuse(http.StatusMethodNotAllowed, "the methods here are %s", strings.Join(others, ", "))
+	}
+	return nil, refuse(http.StatusNotFound, "there is no such resource: see /v1/openapi.json")
+}
+
+// arg returns the value of a parameter, or "".
+func (c *call) arg(name string) string {
+	if list := c.args[name]; len(list) > 0 {
+		return list[0]
+	}
+	return ""
+}
+
+// number returns the value of a parameter that is a number.
+func (c *call) number(name string) int64 {
+	n, _ := strconv.ParseInt(c.arg(name), 10, 64) // it was checked
+	return n
+}
+
+// callerOf returns what the sender of a request shows of itself.
+func callerOf(r *http.Request) (*Caller, error) {
+	c := &Caller{Secure: r.TLS != nil}
+	c.From, _ = netip.ParseAddrPort(r.RemoteAddr)
+	c.From = netip.AddrPortFrom(c.From.Addr().Unmap(), c.From.Port())
+	if r.TLS != nil {
+		c.Certificates = r.TLS.PeerCertificates
+	}
+	c.Scheme, c.Data, _ = strings.Cut(r.Header.Get("Authorization"), " ")
+	switch strings.ToLower(c.Scheme) {
+	case "bearer":
+		c.Scheme = "jwt"
+	case "basic":
+		text, err := base64.StdEncoding.DecodeString(c.Data)
+		if err != nil || !strings.Contains(string(text), ":") {
+			return nil, refuse(http.StatusBadRequest, "the header Authorization can't be read")
+		}
+		if r.TLS == nil {
+			return nil, refuse(http.StatusForbidden, "a password is taken over TLS only")
+		}
+		c.Scheme, c.Data = "digest", string(text)
+	}
+	return c, nil
+}
+
+// do sends requests together on the link of the caller, and returns their replies. It repeats them on another link if they
+// were lost with the first one and only read.
+func (c *call) do(requests ...request) ([]reply, error) {
+	reads := true
+	for i, q := range requests {
+		body := encoded(q.body.Append(nil))
+		if 8+len(body) > c.MaxFrame {
+			return nil, refuse(http.StatusRequestEntityTooLarge, "the request is longer than jute.maxbuffer, which is %d", c.MaxFrame)
+		}
+		requests[i].body = body
+		reads = reads && !q.op.Write()
+	}
+	for again := false; ; again = true {
+		l, leave, err := c.links.use(c.r.Context(), c.caller, c.token)
+		if err != nil {
+			return nil, err
+		}
+		replies, err := l.call(c.r.Context(), requests...)
+		leave()
+		if again || err != errUnsent && !(err == errLost && reads) {
+			return replies, err
+		}
+	}
+}
+
+// encoded is the body of a request.
+type encoded []byte
+
+func (e encoded) Append(b []byte) []byte { return append(b, e...) }
+
+// seen returns the zxid that the caller has seen, 0 if it does not say.
+func (c *call) seen() jute.Zxid {
+	n, _ := strconv.ParseUint(strings.TrimPrefix(c.arg("X-Zxid"), "0x"), 16, 63) // it was checked
+	return jute.Zxid(n)
+}
+
+// read reads with the consistency that the caller asks for. The reply is one of success.
+func (c *call) read(op jute.OpCode, body interface{ Append([]byte) []byte }) (*reply, error) {
+	requests := []request{{op, body}}
+	sync := request{jute.OpSync, &jute.SyncRequest{Path: "/"}}
+	if c.arg("consistency") == "linearizable" {
+		requests = []request{sync, {op, body}}
+	}
+	r, err := c.last(requests)
+	if err != nil || r.Zxid >= c.seen() || c.arg("consistency") == "local" {
+		return succeeded(r, err)
+	}
+	if r, err = c.last([]request{sync, {op, body}}); err == nil && r.Zxid < c.seen() {
+		return nil, refuse(http.StatusConflict, "the ensemble is at %v, and has not got to the X-Zxid %v", r.Zxid, c.seen())
+	}
+	return succeeded(r, err)
+}
+
+// last sends requests, and returns the last reply, or an error that a reply before it has.
+func (c *call) last(requests []request) (*reply, error) {
+	replies, err := c.do(requests...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range replies[:len(replies)-1] {
+		if code := replies[i].Err; code != 0 {
+			return nil, code
+		}
+	}
+	return &replies[len(replies)-1], nil
+}
+
+// succeeded returns the code of a reply as an error.
+func succeeded(r *reply, err error) (*reply, error) {
+	if err == nil && r.Err != 0 {
+		return nil, r.Err
+	}
+	return r, err
+}
+
+// write sends a write. The reply is one of success.
+func (c *call) write(op jute.OpCode, body interface{ Append([]byte) []byte }) (*reply, error) {
+	return succeeded(c.last([]request{{op, body}}))
+}
+
+// body reads the body of the request.
+func (c *call) body() ([]byte, error) {
+	b, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, int64(c.MaxFrame)))
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is longer than jute.maxbuffer, which is %d", c.MaxFrame)
+	}
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "the body can't be read: %v", err)
+	}
+	return b, nil
+}
+
+// record decodes a body in JSON.
+func (c *call) record(into any) error {
+	b, err := c.body()
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(strings.NewReader(string(b)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return refuse(http.StatusBadRequest, "the body is not as described: %v", err)
+	}
+	if d.More() {
+		return refuse(http.StatusBadRequest, "the body has more than one value")
+	}
+	return nil
+}
+
+// zxid sets the header with the zxid of the state that the answer shows.
+func (c *call) zxid(z jute.Zxid) { c.w.Header().Set("X-Zxid", z.String()) }
+
+// answer sends a record in JSON.
+func (c *call) answer(status int, record any) error {
+	text, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(append(text, '\n')) // a caller that is gone needs none
+	return nil
+}
+
+// accepted returns which of the media types the caller likes best, the first one of those that it likes alike, or "".
+func accepted(header string, types ...string) string {
+	if strings.TrimSpace(header) == "" {
+		return types[0]
+	}
+	best, most := "", 0.0
+	for _, t := range types {
+		if q := quality(header, t); q > most {
+			best, most = t, q
+		}
+	}
+	return best
+}
+
+// quality returns how much a header Accept likes a media type: what the most specific range says that it is in.
+func quality(header, mediaType string) float64 {
+	q, specific := 0.0, -1
+	family, _, _ := strings.Cut(mediaType, "/")
+	for part := range strings.SplitSeq(header, ",") {
+		fields := strings.Split(part, ";")
+		level := slices.Index([]string{"*/*", family + "/*", mediaType}, strings.ToLower(strings.TrimSpace(fields[0])))
+		if level <= specific {
+			continue
+		}
+		specific, q = level, 1
+		for _, f := range fields[1:] {
+			if text, ok := strings.CutPrefix(strings.TrimSpace(f), "q="); ok {
+				q, _ = strconv.ParseFloat(text, 64) // 0 if it is none
+			}
+		}
+	}
+	return q
+}

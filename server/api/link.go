@@ -1,0 +1,263 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// Caller is the sender of a request.
+type Caller struct {
+	From         netip.AddrPort
+	Scheme, Data string              // its proof, as of addAuth; empty for none
+	Certificates []*x509.Certificate // verified, the sender's first; none without TLS
+	Secure       bool                // the request came over TLS
+}
+
+// Why a caller is not connected.
+var (
+	ErrUnauthorized    = errors.New("the credentials prove nothing")
+	ErrTooManyFailures = errors.New("too many credentials of this address, or for this name, were wrong")
+	ErrRefused         = errors.New("this server takes no connection now: it has no leader, or too many connections, or moves its clients")
+
+	errLost   = errors.New("the connection within the server has ended, so the outcome is not known")
+	errUnsent = errors.New("the connection within the server has ended before the request")
+)
+
+// token is what its client has of a session: as a ZooKeeper client it may resume it with that at any server.
+type token struct {
+	id        jute.SessionID
+	timeoutMs int32
+	password  [jute.PasswordLen]byte
+}
+
+func (t *token) String() string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(t.id))
+	b = binary.BigEndian.AppendUint32(b, uint32(t.timeoutMs))
+	return base64.RawURLEncoding.EncodeToString(append(b, t.password[:]...))
+}
+
+func parseToken(text string) (*token, error) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(b) != 8+4+jute.PasswordLen || binary.BigEndian.Uint64(b) == 0 {
+		return nil, errors.New("X-Session is not a token that a server has given")
+	}
+	t := &token{id: jute.SessionID(binary.BigEndian.Uint64(b)), timeoutMs: int32(binary.BigEndian.Uint32(b[8:]))}
+	copy(t.password[:], b[12:])
+	return t, nil
+}
+
+// key says which requests share a link: those with the same address, proof and session.
+type key [sha256.Size]byte
+
+func keyOf(c *Caller, t *token) (k key) {
+	h := sha256.New()
+	part := func(b []byte) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
+		h.Write(b)
+	}
+	part([]byte(c.From.Addr().String()))
+	part([]byte(c.Scheme))
+	part([]byte(c.Data))
+	part(fmt.Append(nil, c.Secure))
+	for _, cert := range c.Certificates {
+		part(cert.Raw)
+	}
+	if t != nil {
+		part([]byte(t.String()))
+	}
+	h.Sum(k[:0])
+	return k
+}
+
+// request is one of the protocol.
+type request struct {
+	op   jute.OpCode
+	body interface{ Append([]byte) []byte }
+}
+
+// reply is the answer to it.
+type reply struct {
+	jute.ReplyHeader
+	body []byte
+}
+
+// decode reads the body into a record.
+func (r *reply) decode(into interface{ Decode(*jute.Decoder) }) error {
+	d := jute.NewAliasDecoder(r.body)
+	into.Decode(&d)
+	return d.Err()
+}
+
+// link is the client's end of a connection.
+type link struct {
+	conn    net.Conn
+	until   time.Time // when an identity ends; zero for never
+	session token
+	sending chan struct{} // has one element while a request is written: a lock that one may stop waiting for
+	ended   chan struct{} // closed when the connection has ended
+
+	mu      sync.Mutex
+	xid     int32
+	waiting map[int32]chan<- reply
+}
+
+// features are the extensions that the API needs.
+const features = jute.FeaturePaging | jute.FeatureOperations
+
+// open opens or resumes a session on a connection. Its caller closes the connection if that fails, or takes too long.
+func open(conn net.Conn, until time.Time, t *token) (*link, error) {
+	b, mark := jute.BeginFrame(nil)
+	c := jute.ConnectRequest{TimeoutMs: t.timeoutMs, SessionID: t.id, Password: t.password[:], HasReadOnly: true}
+	ext := jute.ExtensionRequest{Features: features}
+	if _, err := conn.Write(jute.EndFrame(ext.Append(c.Append(b)), mark)); err != nil {
+		return nil, ErrRefused
+	}
+	in := bufio.NewReader(conn)
+	frame, err := jute.ReadFrame(in, math.MaxInt32)
+	if err != nil {
+		return nil, ErrRefused
+	}
+	var r jute.ConnectResponse
+	d := jute.NewDecoder(frame)
+	if r.Decode(&d); d.Err() != nil {
+		return nil, d.Err()
+	}
+	if r.SessionID == 0 {
+		return nil, jute.ErrSessionExpired
+	}
+	l := &link{conn: conn, until: until, sending: make(chan struct{}, 1), ended: make(chan struct{}), waiting: make(map[int32]chan<- reply)}
+	l.session = token{id: r.SessionID, timeoutMs: r.TimeoutMs, password: [jute.PasswordLen]byte(r.Password)}
+	go l.read(in)
+	return l, nil
+}
+
+// read hands the replies over until the connection ends.
+func (l *link) read(in io.Reader) {
+	defer close(l.ended)
+	defer l.conn.Close()
+	for {
+		frame, err := jute.ReadFrame(in, math.MaxInt32)
+		if err != nil {
+			return
+		}
+		var r reply
+		d := jute.NewAliasDecoder(frame)
+		if r.Decode(&d); d.Err() != nil {
+			return
+		}
+		r.body = d.Rest()
+		l.mu.Lock()
+		to := l.waiting[r.Xid]
+		delete(l.waiting, r.Xid)
+		l.mu.Unlock()
+		if to != nil {
+			to <- r // it has room
+		}
+	}
+}
+
+// call sends requests together, and returns their replies. If ctx ends the requests may have effect nevertheless.
+func (l *link) call(ctx context.Context, requests ...request) ([]reply, error) {
+	select {
+	case l.sending <- struct{}{}:
+	case <-l.ended:
+		return nil, errUnsent
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	frames, answers := l.prepare(requests)
+	select {
+	case <-l.ended:
+		<-l.sending
+		return nil, errUnsent
+	default:
+	}
+	_, err := l.conn.Write(frames) // to its end: a part of a frame would end the connection for all
+	<-l.sending
+	if err != nil {
+		return nil, errLost
+	}
+	replies := make([]reply, len(requests))
+	for i := range replies {
+		if replies[i], err = l.await(ctx, answers[i]); err != nil {
+			return nil, err
+		}
+	}
+	return replies, nil
+}
+
+// prepare gives the requests their numbers, and returns their frames. The caller is the one that sends.
+func (l *link) prepare(requests []request) (frames []byte, answers []<-chan reply) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range requests {
+		if l.xid++; l.xid < 0 {
+			l.xid = 1
+		}
+		var mark int
+		frames, mark = jute.BeginFrame(frames)
+		h := jute.RequestHeader{Xid: l.xid, Type: r.op}
+		frames = h.Append(frames)
+		if r.body != nil {
+			frames = r.body.Append(frames)
+		}
+		frames = jute.EndFrame(frames, mark)
+		answer := make(chan reply, 1)
+		l.waiting[l.xid] = answer
+		answers = append(answers, answer)
+	}
+	return frames, answers
+}
+
+// await waits for the reply to a request that was sent.
+func (l *link) await(ctx context.Context, answer <-chan reply) (reply, error) {
+	select {
+	case r := <-answer:
+		return r, nil
+	case <-ctx.Done():
+		return reply{}, context.Cause(ctx)
+	case <-l.ended:
+	}
+	select {
+	case r := <-answer: // before the end
+		return r, nil
+	default:
+		return reply{}, errLost
+	}
+}
+
+// over reports whether the link is of no more use.
+func (l *link) over() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return !l.until.IsZero() && !time.Now().Before(l.until)
+	}
+}
+
+// close closes the session, and with that the connection.
+func (l *link) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+	defer cancel()
+	if _, err := l.call(ctx, request{op: jute.OpCloseSession}); err != nil {
+		l.conn.Close()
+	}
+}
+
+// goodbye is how long a closing link waits for the server.
+const goodbye = 10 * time.Second

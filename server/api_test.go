@@ -1,0 +1,369 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/server/api"
+)
+
+// apiLines turn the HTTP API on.
+var apiLines = []string{"admin.serverPort=0", "zkd.api=true"}
+
+// caller calls the HTTP API of a server.
+type caller struct {
+	t     testing.TB
+	pages http.Handler
+}
+
+func (s *testServer) caller(t testing.TB) *caller { return &caller{t, s.AdminPages("/commands", "")} }
+
+// call sends a request from 192.0.2.1. headers are name and value in turn.
+func (c *caller) call(method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	c.t.Helper()
+	r := httptest.NewRequestWithContext(c.t.Context(), method, path, strings.NewReader(body))
+	r.Host = "localhost:8080"
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	c.pages.ServeHTTP(w, r)
+	return w
+}
+
+// want is call for a request with a known answer: a status, and what the body has.
+func (c *caller) want(status int, part, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	c.t.Helper()
+	w := c.call(method, path, body, headers...)
+	if w.Code != status || !strings.Contains(w.Body.String(), part) {
+		c.t.Errorf("%s %s: %d, want %d with %q\n%v\n%s", method, path, w.Code, status, part, w.Header(), w.Body)
+	}
+	return w
+}
+
+// openSession opens a session, and returns it.
+func (c *caller) openSession(headers ...string) (out api.Session) {
+	c.t.Helper()
+	w := c.want(http.StatusCreated, "token", "POST", "/v1/sessions?timeout=6000", "", headers...)
+	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil {
+		c.t.Fatal(err)
+	}
+	return out
+}
+
+// TestAPINodes creates, reads, changes and deletes nodes over HTTP.
+func TestAPINodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, apiLines...)
+		c := s.caller(t)
+		w := c.want(201, `"path":"/a","zxid":"0x`, "POST", "/v1/nodes/a", "hello")
+		if got := w.Header().Get("Location"); got != "/v1/nodes/a" {
+			t.Errorf("Location %q", got)
+		}
+		c.want(409, `"name":"NODEEXISTS","path":"/a"`, "POST", "/v1/nodes/a", "")
+		w = c.want(200, "hello", "GET", "/v1/nodes/a", "")
+		for name, want := range map[string]string{"ETag": `"0"`, "Content-Type": "application/octet-stream", "X-Stat-Data-Length": "5", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+		c.want(200, `"data":"aGVsbG8="`, "GET", "/v1/nodes/a", "", "Accept", "application/json")
+		c.want(200, "hello", "GET", "/v1/nodes/a", "", "Accept", "text/*")
+		c.want(406, "can be had as", "GET", "/v1/nodes/a", "", "Accept", "image/png")
+		c.want(206, "ell", "GET", "/v1/nodes/a", "", "Range", "bytes=1-3")
+		c.want(416, "5 bytes", "GET", "/v1/nodes/a", "", "Range", "bytes=9-")
+		c.want(412, `"code":-103,"name":"BADVERSION"`, "PUT", "/v1/nodes/a", "x", "If-Match", `"7"`)
+		if w = c.want(200, `"version":1`, "PUT", "/v1/nodes/a", "x", "If-Match", `"0"`); w.Header().Get("ETag") != `"1"` {
+			t.Errorf("ETag %q", w.Header().Get("ETag"))
+		}
+		c.want(404, `"code":-101,"name":"NONODE","path":"/b"`, "PUT", "/v1/nodes/b", "x")
+		c.want(201, "0000000000", "POST", "/v1/nodes/a/s-?mode=persistent_sequential", "")
+		c.want(201, "/a/l", "POST", "/v1/nodes/a%2Fl?mode=persistent_with_ttl&ttl=3600000", "")
+		c.want(200, `{"name":"l"},{"name":"s-0000000000"}],"more":false`, "GET", "/v1/children/a", "")
+		c.want(200, `"children":[{"name":"l"}],"more":true`, "GET", "/v1/children/a?limit=1", "")
+		c.want(200, `"data":""`, "GET", "/v1/children/a?after=l&show=data", "")
+		if w = c.want(200, `{"name":"/l"`, "GET", "/v1/subtree/a?show=acls", ""); strings.Count(w.Body.String(), "\n") != 3 {
+			t.Errorf("a subtree of 3 nodes:\n%s", w.Body)
+		}
+		if w = c.want(200, "", "HEAD", "/v1/nodes/a", ""); w.Header().Get("X-Stat-Num-Children") != "2" || w.Header().Get("Content-Length") != "1" {
+			t.Errorf("HEAD: %v", w.Header())
+		}
+		c.want(409, "NOTEMPTY", "DELETE", "/v1/nodes/a", "")
+		c.want(204, "", "DELETE", "/v1/nodes/a/l", "")
+		c.want(200, `"children":[{"name":"a"},{"name":"zookeeper"}]`, "GET", "/v1/children/", "")
+		c.want(400, "no parameter", "GET", "/v1/nodes/a?watch=true", "")
+		c.want(405, "the methods here are", "PATCH", "/v1/nodes/a", "")
+		c.want(404, "openapi.json", "GET", "/v1/nothing", "")
+		c.want(413, "jute.maxbuffer", "PUT", "/v1/nodes/a", strings.Repeat("x", 2<<20))
+		s.noErrors(t)
+		time.Sleep(time.Minute)
+		if n := s.connections(); n != 0 {
+			t.Errorf("%d connections are open after a minute", n)
+		}
+	})
+}
+
+// TestAPIPermissions uses ACLs over HTTP: the identities of the caller decide.
+func TestAPIPermissions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, append(apiLines, "audit.enable=true")...)
+		c := s.caller(t)
+		ann := []string{"Authorization", "digest ann:pw"}
+		id := s.digestID(t, "ann:pw").ID
+		c.want(201, "", "POST", "/v1/nodes/a?acl=digest:"+strings.ReplaceAll(id, "+", "%2B")+":cdrwa", "secret", ann...)
+		c.want(403, `"name":"NOAUTH"`, "GET", "/v1/nodes/a", "")
+		c.want(200, "secret", "GET", "/v1/nodes/a", "", ann...)
+		c.want(403, `"name":"NOAUTH"`, "GET", "/v1/acl/a", "")
+		c.want(200, `{"scheme":"digest","id":"`+id+`","perms":"cdrwa"}`, "GET", "/v1/acl/a", "", ann...)
+		c.want(403, "over TLS only", "GET", "/v1/nodes/a", "", "Authorization", "Basic YW5uOnB3")
+		w := c.want(401, "prove nothing", "GET", "/v1/nodes/a", "", "Authorization", "Bearer x")
+		if w.Header().Get("WWW-Authenticate") == "" {
+			t.Error("a 401 does not say what it wants")
+		}
+		c.want(412, "BADVERSION", "PUT", "/v1/acl/a", `{"acl":[{"scheme":"world","id":"anyone","perms":"r"}]}`, append(ann, "If-Match", `"3"`)...)
+		c.want(200, `"aversion":1`, "PUT", "/v1/acl/a", `{"acl":[{"scheme":"world","id":"anyone","perms":"r"}]}`, append(ann, "If-Match", `"0"`)...)
+		c.want(200, "secret", "GET", "/v1/nodes/a", "")
+		c.want(200, `{"scheme":"ip","user":"192.0.2.1"},{"scheme":"digest","user":"ann"}`, "GET", "/v1/whoami", "", ann...)
+	})
+}
+
+// TestAPISessions has ephemerals over HTTP, which end with their session: when it is closed, and when its client is silent.
+func TestAPISessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, apiLines...)
+		c := s.caller(t)
+		c.want(409, `"name":"EPHEMERALONLOCALSESSION"`, "POST", "/v1/nodes/e?mode=ephemeral", "")
+		one, two := c.openSession(), c.openSession()
+		c.want(201, one.ID, "POST", "/v1/nodes/one?mode=ephemeral", "", "X-Session", one.Token)
+		c.want(201, "", "POST", "/v1/nodes/two?mode=ephemeral", "", "X-Session", two.Token)
+		c.want(200, `"ephemerals":["/one"]`, "GET", "/v1/sessions/"+one.ID, "", "X-Session", one.Token)
+		c.want(403, "another session", "DELETE", "/v1/sessions/"+two.ID, "", "X-Session", one.Token)
+		for range 10 {
+			time.Sleep(3 * time.Second)
+			c.want(204, "", "POST", "/v1/sessions/"+two.ID+"/touch", "", "X-Session", two.Token)
+		}
+		c.want(404, "", "GET", "/v1/nodes/one", "")
+		c.want(410, `"name":"SESSIONEXPIRED"`, "GET", "/v1/nodes/two", "", "X-Session", one.Token)
+		c.want(200, "", "GET", "/v1/nodes/two", "")
+		c.want(204, "", "DELETE", "/v1/sessions/"+two.ID, "", "X-Session", two.Token)
+		c.want(404, "", "GET", "/v1/nodes/two", "")
+		c.want(410, "", "GET", "/v1/sessions/"+two.ID, "", "X-Session", two.Token)
+		if w := c.call("GET", "/v1/nodes/two", "", "X-Session", "nonsense"); w.Code != 400 {
+			t.Errorf("a token of nobody: %d", w.Code)
+		}
+	})
+}
+
+// TestAPISessionsMove uses a session after a restart, and with another identity: it is resumed by its token.
+func TestAPISessionsMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, apiLines...)
+		one := s.caller(t).openSession()
+		s.caller(t).want(201, "", "POST", "/v1/nodes/e?mode=ephemeral", "", "X-Session", one.Token)
+		s = s.restart(t)
+		c := s.caller(t)
+		for _, who := range []string{"digest ann:pw", "digest bob:pw", "digest ann:pw"} {
+			c.want(200, `"ephemerals":["/e"]`, "GET", "/v1/sessions/"+one.ID, "", "X-Session", one.Token, "Authorization", who)
+		}
+		if n := s.connections(); n != 1 {
+			t.Errorf("%d connections of one session", n)
+		}
+		// Another password than the session's.
+		other := []byte(one.Token)
+		other[len(other)-3]++
+		c.want(410, "", "GET", "/v1/sessions/"+one.ID, "", "X-Session", string(other))
+		c.want(200, "", "GET", "/v1/nodes/e", "", "X-Session", one.Token)
+	})
+}
+
+// TestAPIMulti does operations together.
+func TestAPIMulti(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startServer(t, apiLines...).caller(t)
+		c.want(200, `"results":[{"op":"create","path":"/m","stat":{`, "POST", "/v1/multi",
+			`{"ops":[{"op":"create","path":"/m","text":"x"},{"op":"create","path":"/m/s-","mode":"persistent_sequential"},{"op":"set","path":"/m","data":"eQ==","version":0},{"op":"check","path":"/m","version":1}]}`)
+		c.want(200, "y", "GET", "/v1/nodes/m", "")
+		w := c.want(412, `"results":[{"op":"set","path":"/m"},{"op":"delete","path":"/m/s-0000000000","code":-103,"name":"BADVERSION"},{"op":"checkAbsent","path":"/x","code":-2,"name":"RUNTIMEINCONSISTENCY"}]`,
+			"POST", "/v1/multi", `{"ops":[{"op":"set","path":"/m"},{"op":"delete","path":"/m/s-0000000000","version":7},{"op":"checkAbsent","path":"/x"}]}`)
+		if w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%v", w.Header())
+		}
+		c.want(200, "y", "GET", "/v1/nodes/m", "")
+		c.want(200, `{"op":"deleteTree","path":"/m","deleted":2},{"op":"createOrSet","path":"/m","stat"`, "POST", "/v1/multi",
+			`{"ops":[{"op":"deleteTree","path":"/m"},{"op":"createOrSet","path":"/m"}]}`)
+		c.want(400, "not as described", "POST", "/v1/multi", `{"ops":[{"op":"set","paht":"/m"}]}`)
+		c.want(400, "no operation", "POST", "/v1/multi", `{"ops":[{"op":"getData","path":"/m"}]}`)
+		c.want(409, "EPHEMERALONLOCALSESSION", "POST", "/v1/multi", `{"ops":[{"op":"create","path":"/e","mode":"ephemeral"}]}`)
+	})
+}
+
+// TestAPIConsistency reads with a zxid that the server has not got to.
+func TestAPIConsistency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startServer(t, apiLines...).caller(t)
+		zxid := c.want(201, "", "POST", "/v1/nodes/a", "").Header().Get("X-Zxid")
+		for _, how := range []string{"", "?consistency=session", "?consistency=local", "?consistency=linearizable"} {
+			if w := c.want(200, "", "GET", "/v1/nodes/a"+how, "", "X-Zxid", zxid); w.Header().Get("X-Zxid") != zxid {
+				t.Errorf("%s: at %s, want %s", how, w.Header().Get("X-Zxid"), zxid)
+			}
+			want := 409
+			if how == "?consistency=local" {
+				want = 200
+			}
+			c.want(want, "", "GET", "/v1/nodes/a"+how, "", "X-Zxid", "0x7fff")
+		}
+	})
+}
+
+// TestAPIOrigins calls the API as a page of another origin would have a browser do it.
+func TestAPIOrigins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startServer(t, apiLines...).caller(t)
+		for _, headers := range [][]string{
+			{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Origin", "https://localhost:8080"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+		} {
+			for _, path := range []string{"/v1/nodes/a", "/v1/feed", "/v1/openapi.json"} {
+				c.want(403, "origin", "GET", path, "", headers...)
+			}
+			c.want(403, "origin", "POST", "/v1/nodes/a", "", headers...)
+		}
+		c.want(201, "", "POST", "/v1/nodes/a", "", "Origin", "http://localhost:8080", "Sec-Fetch-Site", "same-origin")
+		for host, want := range map[string]int{"127.0.0.1:8080": 200, "[::1]:8080": 200, "[::1]": 200, "localhost": 200, "rebound.example:8080": 403, "localhost.evil.example": 403} {
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/nodes/a", nil)
+			r.Host = host
+			w := httptest.NewRecorder()
+			c.pages.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("host %s: %d, want %d", host, w.Code, want)
+			}
+		}
+	})
+}
+
+// TestAPIIsLimited holds callers to what limits other clients.
+func TestAPIIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, append(apiLines, "maxClientCnxns=3", "zkd.limit.slow=address 192.0.2.0/24 requests/s=10", "zkd.limitCodes=exact")...)
+		c := s.caller(t)
+		c.openSession()
+		c.openSession()
+		c.want(200, "", "GET", "/v1/whoami", "")
+		c.want(503, "too many connections", "POST", "/v1/sessions", "")
+		c.want(503, "too many connections", "GET", "/v1/whoami", "", "Authorization", "digest ann:pw")
+		began := time.Now()
+		for range 30 {
+			c.want(200, "", "GET", "/v1/whoami", "")
+		}
+		if took := time.Since(began); took < time.Second {
+			t.Errorf("30 requests, of which 10 are allowed in a second, took %v", took)
+		}
+	})
+}
+
+// TestAPIIsAudited looks for what callers do in the audit log: it says by which door they came.
+func TestAPIIsAudited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, append(apiLines, "audit.enable=true", "zkd.audit.file="+auditFile, "zkd.audit.reads=all")...)
+		c := s.caller(t)
+		ann := []string{"Authorization", "digest ann:pw"}
+		c.want(201, "", "POST", "/v1/nodes/a", "", ann...)
+		c.want(409, "", "POST", "/v1/nodes/a", "", ann...)
+		c.want(200, "", "GET", "/v1/nodes/a", "", ann...)
+		s.connect(t).create("/b", "")
+		log := strings.Join(auditLines(t, s.opts.FS, nil), "\n")
+		for _, line := range []string{
+			"user=192.0.2.1,ann ip=192.0.2.1 via=http operation=create znode=/a znode_type=persistent result=success",
+			"user=192.0.2.1,ann ip=192.0.2.1 via=http operation=create znode=/a znode_type=persistent result=failure",
+			"user=192.0.2.1,ann ip=192.0.2.1 via=http operation=getData znode=/a result=success",
+			"ip=10.0.0.2 operation=create znode=/b",
+		} {
+			if !strings.Contains(log, line) {
+				t.Errorf("the audit log lacks %q:\n%s", line, log)
+			}
+		}
+	})
+}
+
+// TestAPIAsksForALogin has callers where clients must have an identity of a scheme, and one whose token ends.
+func TestAPIAsksForALogin(t *testing.T) {
+	i := newIssuer(t)
+	synctest.Test(t, func(t *testing.T) {
+		c := startServer(t, append(append(apiLines, i.lines...), "enforce.auth.enabled=true", "enforce.auth.schemes=jwt")...).caller(t)
+		for authorization, want := range map[string]int{"": 401, "digest ann:pw": 401, "Bearer " + i.token("ann", time.Hour): 200} {
+			c.want(want, "", "GET", "/v1/nodes/", "", "Authorization", authorization)
+		}
+		short := []string{"Authorization", "Bearer " + i.token("ann", 5*time.Second)}
+		c.want(200, `"user":"ann"`, "GET", "/v1/whoami", "", short...)
+		one := c.openSession(short...)
+		time.Sleep(6 * time.Second)
+		c.want(401, "prove nothing", "GET", "/v1/whoami", "", short...)
+		c.want(401, "prove nothing", "GET", "/v1/nodes/", "", append(short, "X-Session", one.Token)...)
+	})
+}
+
+// TestAPIDrain moves callers away as all clients: a request under way is answered, and the next is refused.
+func TestAPIDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, apiLines...)
+		c := s.caller(t)
+		c.want(200, "", "GET", "/v1/nodes/", "")
+		one := c.openSession()
+		s.clients.Drain().KeepAway()
+		time.Sleep(15 * time.Second)
+		c.want(503, "moves its clients", "GET", "/v1/nodes/", "")
+		s.clients.Drain().LetIn()
+		c.want(200, "", "GET", "/v1/nodes/", "")
+		c.want(410, "SESSIONEXPIRED", "GET", "/v1/nodes/", "", "X-Session", one.Token)
+	})
+}
+
+// TestAPIFeed follows changes over HTTP, with a proof as other requests have it.
+func TestAPIFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, apiLines...)
+		c := s.caller(t)
+		c.want(201, "", "POST", "/v1/nodes/f", "x")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, "GET", "/v1/feed?path=/f&after=0x0", nil)
+		r.Host = "localhost"
+		w := httptest.NewRecorder()
+		c.pages.ServeHTTP(w, r)
+		if w.Code != 200 || !strings.Contains(w.Body.String(), "event: created\ndata: {") {
+			t.Errorf("%d\n%s", w.Code, w.Body)
+		}
+	})
+}
+
+// TestAPIIsOff has no API unless the configuration asks for one.
+func TestAPIIsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startServer(t, "admin.serverPort=0").caller(t)
+		c.want(404, "", "GET", "/v1/nodes/", "")
+		c.want(404, "", "GET", "/v1/openapi.json", "")
+	})
+}
+
+// TestAPIWhileTheServerStops lets callers wait for answers when the server stops.
+func TestAPIWhileTheServerStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, apiLines...)
+		c := s.caller(t)
+		c.want(201, "", "POST", "/v1/nodes/a", "")
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w := c.want(503, "takes no connection", "GET", "/v1/nodes/a", "")
+		if w.Header().Get("Retry-After") == "" {
+			t.Error("a 503 does not say when to come again")
+		}
+		_, _ = io.Copy(io.Discard, w.Body)
+	})
+}
