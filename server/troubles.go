@@ -38,6 +38,7 @@ func (o *overview) troubles() (t show.Troubles) {
 		t.QuorumCertificate, t.QuorumReload = o.transport.CertificateExpiry(), o.transport.ReloadFailure()
 		t.PeerListen = o.transport.Deaf()
 	}
+	t.Accept = o.clients.Ports().Lacks()
 	t.UnlistedSecurePort = o.unlistedSecurePort()
 	return t
 }

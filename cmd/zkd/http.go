@@ -83,7 +83,7 @@ func (e *endpoints) open(what, addr string, h http.Handler, log *zap.Logger) err
 	if err != nil {
 		return fmt.Errorf("listen for %s on %s: %w", what, addr, err)
 	}
-	e.serve(what, &boundedListener{Listener: l, most: e.most}, h, log)
+	e.serve(what, e.bounded(what, l, log), h, log)
 	return nil
 }
 
@@ -98,10 +98,19 @@ func (e *endpoints) openTLS(what string, s secure.Settings, name, addr string, p
 	if err != nil {
 		return fmt.Errorf("listen for %s on %s: %w", what, addr, err)
 	}
-	l := newTLSListener(&boundedListener{Listener: plain, most: e.most}, t, plainToo)
+	l := newTLSListener(e.bounded(what, plain, log), t, plainToo)
 	e.wg.Go(l.run)
 	e.serve(what, l, h, log.With(zap.Bool("tls", true)))
 	return nil
+}
+
+// bounded returns a listener with the limits of the ports for HTTP.
+func (e *endpoints) bounded(what string, l net.Listener, log *zap.Logger) net.Listener {
+	return &boundedListener{Listener: l, most: e.most, lacks: func(err error) {
+		if err != nil {
+			log.Error("can't accept connections for "+what+"; trying on", zap.Error(err))
+		}
+	}}
 }
 
 func (e *endpoints) serve(what string, l net.Listener, h http.Handler, log *zap.Logger) {

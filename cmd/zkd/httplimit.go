@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/accept"
 	"github.com/zkd-project/zkd/server/fair"
 	"github.com/zkd-project/zkd/server/limits"
 )
@@ -27,13 +28,14 @@ const (
 type boundedListener struct {
 	net.Listener
 	most   int
+	lacks  func(error) // hears that there is no descriptor for a connection, and with nil that there is
 	places fair.Places[*boundedConn]
 }
 
 // Accept returns the next connection for which there is room.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
-		nc, err := l.Listener.Accept()
+		nc, err := accept.Next(l.Listener, nil, l.lacks)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,50 @@ func TestZooKeeperClientsAreToldAtOnce(t *testing.T) {
 				s.Close()
 				running.Wait()
 			})
+		})
+	}
+}
+
+// scarce is a listener that has no descriptor for its first connections.
+type scarce struct {
+	net.Listener
+	lacks int
+}
+
+func (l *scarce) Accept() (net.Conn, error) {
+	if l.lacks--; l.lacks >= 0 {
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return l.Listener.Accept()
+}
+
+// TestHTTPWithoutDescriptors has ports that can't accept connections for some seconds: they say so once, and serve
+// pages afterwards, also with TLS.
+func TestHTTPWithoutDescriptors(t *testing.T) {
+	for _, withTLS := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			from, told := make(pipes, 1), 0
+			var l net.Listener = &boundedListener{Listener: &scarce{from, 50}, most: 1, lacks: func(err error) {
+				if err != nil {
+					told++
+				}
+			}}
+			var running sync.WaitGroup
+			if withTLS {
+				over := newTLSListener(l, nil, true)
+				running.Go(over.run)
+				l = over
+			}
+			s := newHTTPServer(http.NotFoundHandler())
+			running.Go(func() { s.Serve(l) })
+			nc := from.dial("10.0.0.1:1")
+			io.WriteString(nc, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+			if text, _ := io.ReadAll(nc); !strings.Contains(string(text), "404") || told != 1 {
+				t.Errorf("TLS %v: %q, and the lack was told %d times", withTLS, text, told)
+			}
+			close(from)
+			s.Close()
+			running.Wait()
 		})
 	}
 }

@@ -3,11 +3,13 @@ package keystore
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -94,6 +96,7 @@ func (f Files) names() []string {
 // Source holds the contents of files. It may be used from any goroutine.
 type Source struct {
 	files   Files
+	read    func(name string) ([]byte, error) // nil for the operating system's
 	changed func(*Contents, error)
 	fails   atomic.Int64
 	failure atomic.Pointer[error] // of the last read; nil after one that succeeded
@@ -137,7 +140,8 @@ func sameVersion(a, b os.FileInfo) bool {
 }
 
 // Contents returns the present contents of the files, or the last ones that could be used.
-// It looks at the files, which takes a few microseconds, and reads them if they have changed.
+// It looks at the files, which takes a few microseconds, and reads them if they have changed, until there is a
+// descriptor for that.
 func (s *Source) Contents() *Contents {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +153,12 @@ func (s *Source) Contents() *Contents {
 	if same {
 		return s.mu.contents
 	}
-	s.mu.versions = now
-	c, err := s.files.Read(nil)
+	c, err := s.files.Read(s.read)
+	if !isShortage(err) {
+		s.mu.versions = now
+	} else if isShortage(s.Failure()) {
+		return s.mu.contents // read again each time; it was told of once
+	}
 	if err != nil {
 		s.fails.Add(1)
 		s.failure.Store(&err)
@@ -160,6 +168,11 @@ func (s *Source) Contents() *Contents {
 	}
 	s.changed(c, err)
 	return s.mu.contents
+}
+
+// isShortage reports whether a file could not be read for want of descriptors or memory, which may be free later.
+func isShortage(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}, func(no error) bool { return errors.Is(err, no) })
 }
 
 // Failures returns how often changed files could not be used.

@@ -24,6 +24,9 @@ const ours = `
 	# Faults planted into the rules of pure packages, in builds with a tag.
 	internal/mutant:   none
 
+	# How ports wait for connections.
+	internal/accept:   none
+
 	# What clients are told at a port that is for something else.
 	internal/misdial:  none
 
@@ -47,7 +50,7 @@ const ours = `
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/mutant internal/wire server/auth server/datatree server/evaluate
 	                   server/fair server/limits server/session server/zab
-	server/zab/transport: jute internal/format internal/keystore internal/misdial server/limits server/secure server/zab
+	server/zab/transport: jute internal/accept internal/format internal/keystore internal/misdial server/limits server/secure server/zab
 	server/sim:        jute internal/exact internal/fault internal/mutant internal/testing/crashfs server/auth server/clients/line server/clients/line/register server/clients/line/views server/datadirs server/datatree server/evaluate server/feed server/replica server/session
 	                   server/snapshot server/state server/wal server/watch server/zab
 
@@ -135,7 +138,7 @@ const ours = `
 	server/clients/line/views: jute server/datatree server/fair
 	server/clients/line: jute internal/exact internal/mutant server/auth server/clients/line/pending server/clients/line/register server/clients/line/views
 	                   server/datatree server/evaluate server/feed server/replica server/session server/show server/state server/watch
-	server/clients:    jute fourletter internal/fifo internal/misdial internal/tlsconn server/audit server/auth server/auth/sasl server/clients/line server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/monitor
+	server/clients:    jute fourletter internal/accept internal/fifo internal/misdial internal/tlsconn server/audit server/auth server/auth/sasl server/clients/line server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/monitor
 	                   server/replica server/secure server/session server/show server/state server/traces server/watch
 
 	# Assembly.
@@ -150,7 +153,7 @@ const ours = `
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/clients/line server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
-	cmd/zkd:           client cmd/zkcli/servers cmd/zkcli/shell fourletter jute internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/zab
+	cmd/zkd:           client cmd/zkcli/servers cmd/zkcli/shell fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's

@@ -1,6 +1,7 @@
 package base
 
 import (
+	"errors"
 	"math"
 	"os"
 	"syscall"
@@ -10,15 +11,19 @@ import (
 // limit; -1 where the system does not report them.
 func FileDescriptors() (open, limit int64) {
 	open, limit = -1, -1
-	if d, err := os.Open("/proc/self/fd"); err == nil {
+	var r syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) == nil {
+		limit = int64(r.Cur)
+	}
+	d, err := os.Open("/proc/self/fd")
+	switch {
+	case errors.Is(err, syscall.EMFILE):
+		return limit, limit
+	case err == nil:
 		if names, err := d.Readdirnames(-1); err == nil {
 			open = int64(len(names)) - 1 // without d itself
 		}
 		d.Close()
-	}
-	var r syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) == nil {
-		limit = int64(r.Cur)
 	}
 	return open, limit
 }

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"net"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,7 +18,6 @@ import (
 	"github.com/zkd-project/zkd/server/clients/line/views"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/feed"
-	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/show"
@@ -58,7 +58,7 @@ func New(o Options) *Clients {
 		Views: line.Views{Lock: &s.viewsLock}, History: o.Changes, Places: &s.feeder.places, Unread: line.UnreadLimit,
 		LocalSessions: o.Config.LocalSessions, Upgrading: o.Config.LocalSessionsUpgrading,
 	}
-	s.ports.init(&o, s.stopping, s.admit)
+	s.ports.init(&o, s.stopping, s.admit, &s.refusals)
 	s.Reload(o.Config)
 	s.Audit(o.Audit, o.Config.Audit.Reads)
 	return s
@@ -128,7 +128,7 @@ func (s *Clients) enter(c *conn) {
 		nc.Close()
 		return
 	}
-	if !s.register.Add(&c.line.Line, limits.Network(c.identity.ip()), s.live.Load().MaxClientCnxns, s.mostConnections()) {
+	if !s.register.Add(&c.line.Line, c.group, s.live.Load().MaxClientCnxns, s.mostConnections()) && !s.admitOperator(c) {
 		c.limits.end()
 		s.metrics.ConnectionRejected.Add(1)
 		s.refusals.note(zap.WarnLevel, "too many connections: closing a new one; see maxClientCnxns and maxCnxns, and the process's limit of open files", errNoRoom,
@@ -137,6 +137,20 @@ func (s *Clients) enter(c *conn) {
 		return
 	}
 	s.running.Go(c.serve)
+}
+
+// operatorPlaces is how many connections may ask four-letter words when there are no places for clients.
+const operatorPlaces = 4
+
+// admitOperator lets a connection from this machine in that may only ask a four-letter word: with all places taken,
+// operators still need to see who has them.
+func (s *Clients) admitOperator(c *conn) bool {
+	ip, err := netip.ParseAddr(c.identity.ip())
+	if err != nil || !ip.Unmap().IsLoopback() {
+		return false
+	}
+	c.group, c.wordsOnly = "operators", true
+	return s.register.Add(&c.line.Line, c.group, operatorPlaces, 0)
 }
 
 // mostConnections returns the limit of all connections, 0 for none: maxCnxns, or what the

@@ -23,6 +23,9 @@ type conn struct {
 	kind   portKind
 	door   string // by which a guest came; "" for the ports
 	opened time.Time
+	group  string // with which connections of one address are counted
+
+	wordsOnly bool // it has no place of a client: see Clients.admitOperator
 
 	line     guardedLine
 	socket   socket
@@ -55,6 +58,7 @@ func newConn(s *shared, nc net.Conn, kind portKind) *conn {
 	c.line.changed.L = &c.line.Mutex
 	c.socket.init(nc, s.stopping)
 	c.identity.init(nc)
+	c.group = limits.Network(c.identity.ip())
 	c.limits.rules, c.limits.line, c.limits.identity = &s.rules, &c.line, &c.identity
 	c.out.shared, c.out.line, c.out.socket, c.out.limits = &s.writers, &c.line, &c.socket, &c.limits
 	c.login.proofs, c.login.identity, c.login.line = s.proofs, &c.identity, &c.line
@@ -292,7 +296,7 @@ func (c *conn) forget() {
 		s.state.Watches.Drop(w)
 		s.metrics.DeadWatchers.Add(1)
 	}
-	s.register.Remove(&c.line.Line, limits.Network(c.identity.ip()))
+	s.register.Remove(&c.line.Line, c.group)
 	s.throttler.relax()
 }
 

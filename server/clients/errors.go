@@ -21,6 +21,7 @@ var (
 	errSessionless   = errors.New("no connect request in time")
 	errTooManyOpened = errors.New("more new sessions than the connection throttle allows")
 	errNoRoom        = errors.New("maxClientCnxns or maxCnxns is reached")
+	errNoDescriptor  = errors.New("there is no descriptor or memory for a connection")
 )
 
 // endOfConnection reports whether err is a usual end, which is not worth a line in the

@@ -32,6 +32,10 @@ func (c *conn) handshake() error {
 	if done, err := c.fourLetterWord(word); done || err != nil {
 		return errors.Join(err, errHangUp)
 	}
+	if c.wordsOnly {
+		c.shared.metrics.ConnectionRejected.Add(1)
+		return errNoRoom
+	}
 	frame, err := c.frames.awaitFrame()
 	if err != nil {
 		return c.sessionless(err)

@@ -7,11 +7,12 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
-	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/accept"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/state"
 )
@@ -41,6 +42,8 @@ type Ports struct {
 	state      *state.State
 	listenFunc func(network, address string) (net.Listener, error)
 	admit      func(nc net.Conn, kind portKind) // gets each connection
+	refusals   *refusals
+	lacks      atomic.Pointer[error] // why no connection can be accepted; nil if they can
 	accepting  sync.WaitGroup
 	stopping   <-chan struct{} // closed when the server stops
 
@@ -50,9 +53,9 @@ type Ports struct {
 }
 
 // init sets what New is given.
-func (p *Ports) init(o *Options, stopping <-chan struct{}, admit func(net.Conn, portKind)) {
+func (p *Ports) init(o *Options, stopping <-chan struct{}, admit func(net.Conn, portKind), refusals *refusals) {
 	p.cfg, p.log, p.backend, p.state, p.listenFunc = o.Config, o.Logger, o.Backend, o.State, o.Listen
-	p.stopping, p.admit = stopping, admit
+	p.stopping, p.admit, p.refusals = stopping, admit, refusals
 	p.plain.key, p.secure.key, p.secure.kind = "clientPort", "secureClientPort", tlsPort
 	if o.Config.ClientTLS.Unified {
 		p.plain.kind = bothPort
@@ -210,21 +213,28 @@ func setBacklog(l net.Listener, n int) error {
 
 func (p *Ports) acceptLoop(l net.Listener, kind portKind) {
 	for {
-		nc, err := l.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed), err != nil && p.backend.Ending():
-			return // whatever error a listener of Options.Listen returns when it is closed
-		case err != nil:
-			// Most likely the process is out of file descriptors: existing clients
-			// continue, and some may leave.
-			p.log.Warn("can't accept a connection", zap.Error(err))
-			select {
-			case <-time.After(100 * time.Millisecond):
-			case <-p.stopping:
-				return
-			}
-			continue
+		nc, err := accept.Next(l, p.stopping, p.noteLack)
+		if err != nil {
+			return // it is closed
 		}
 		p.admit(nc, kind)
 	}
+}
+
+// noteLack notes why no connection can be accepted, nil if they can.
+func (p *Ports) noteLack(err error) {
+	if err == nil {
+		p.lacks.Store(nil)
+		return
+	}
+	p.lacks.Store(&err)
+	p.refusals.note(zap.ErrorLevel, "can't accept connections of clients; trying on", fmt.Errorf("%w: %w", errNoDescriptor, err))
+}
+
+// Lacks returns why no connection can be accepted, or nil if they can.
+func (p *Ports) Lacks() error {
+	if err := p.lacks.Load(); err != nil {
+		return *err
+	}
+	return nil
 }

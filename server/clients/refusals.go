@@ -24,7 +24,7 @@ type refusals struct {
 	}
 }
 
-var refusalReasons = [...]error{errNotServing, line.ErrClientAhead, errBadConnect, errSessionless, errTooManyOpened, errNoRoom}
+var refusalReasons = [...]error{errNotServing, line.ErrClientAhead, errBadConnect, errSessionless, errTooManyOpened, errNoRoom, errNoDescriptor}
 
 // refusalPace is the time between two lines with the same reason.
 const refusalPace = 10 * time.Second

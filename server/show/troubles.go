@@ -29,6 +29,9 @@ type Troubles struct {
 	MissingVoters []zab.SID
 	VotersMissing time.Duration
 
+	// Accept is why no connection of a client can be accepted; nil if they can.
+	Accept error
+
 	// PeerListen says where the server can't listen for others, and why; "" if it listens.
 	PeerListen string
 
@@ -50,6 +53,7 @@ type trouble struct {
 
 // troubles are in the order of mntr.
 var troubles = []trouble{
+	{"accept_error", func(t *Troubles) string { return errorText(t.Accept) }},
 	{"client_certificate_reload_error", func(t *Troubles) string { return errorText(t.ClientReload) }},
 	{"client_certificate_until_ms", func(t *Troubles) string { return timeText(t.ClientCertificate) }},
 	{"clock_ms", func(t *Troubles) string { return strconv.FormatInt(t.Clock.UnixMilli(), 10) }},

@@ -144,6 +144,7 @@ func TestEachFindingOfRealTexts(t *testing.T) {
 		{"memory", []*likeness{leader.with(t, "memory_used_percent=90", "memory_limit_bytes=1000")}},
 		{"sessions-expiring", []*likeness{leader.with(t, "sessions_expiring=5")}},
 		{"open-files", []*likeness{leader.with(t, "open_file_descriptor_count=990", "max_file_descriptor_count=1000")}},
+		{"open-files", []*likeness{leader.with(t, "+accept_error=too many open files")}},
 		{"version-skew", []*likeness{leader.with(t, "Zookeeper version=3.9.5-1, built today"), follower.with(t, "Zookeeper version=3.9.5-2, built today")}},
 		{"member-list", []*likeness{leader.with(t, "member_list_differs=1", "+members_of_file=1, 2")}},
 		{"looping-client", []*likeness{leader.with(t, "connection_request_count=GROWS")}},

@@ -230,7 +230,7 @@ func (l *look) deaf() {
 		}
 		l.add(Finding{ID: "peers-cant-connect", Severity: Danger, Servers: []string{s.Name},
 			What: fmt.Sprintf("%s can't listen for the other servers (%s): it is linked only with those of a lower id, which it dials itself.", s.Name, text),
-			Do:   "Free the port, which ss -ltnp names the owner of, or correct the address in the server's line; the server tries again by itself."})
+			Do:   "Free the port, which ss -ltnp names the owner of, or correct the address in the server's line; too many open files: raise LimitNOFILE. The server tries again by itself."})
 	}
 }
 
@@ -479,6 +479,12 @@ func (l *look) sessions() {
 
 func (l *look) files() {
 	for _, s := range l.serving() {
+		if text := s.After.Metrics["accept_error"]; text != "" {
+			l.add(Finding{ID: "open-files", Severity: Broken, Servers: []string{s.Name},
+				What: fmt.Sprintf("%s can't accept connections: %s.", s.Name, text),
+				Do:   "Raise the limit of the process (LimitNOFILE in the unit) or of the machine (fs.file-max), or end what has so many files open. Clients that are connected continue; the server tries again by itself."})
+			continue
+		}
 		open, _ := s.After.number("open_file_descriptor_count")
 		limit, _ := s.After.number("max_file_descriptor_count")
 		if limit > 0 && open > fewFiles*limit {

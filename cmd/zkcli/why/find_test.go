@@ -142,6 +142,7 @@ func TestFind(t *testing.T) {
 		{"a session", []Server{server("zk1", "standalone", "sessions_expiring=1", "global_sessions=5")}, []string{`notice sessions-expiring 1 of 5 sessions`}},
 		{"a rack", []Server{server("zk1", "standalone", "sessions_expiring=100", "global_sessions=500")}, []string{`danger sessions-expiring 100 of 500`}},
 		{"open files", []Server{server("zk1", "standalone", "open_file_descriptor_count=950", "max_file_descriptor_count=1000")}, []string{`danger open-files zk1 has 950 of the 1000`}},
+		{"no open files left", []Server{server("zk1", "standalone", "accept_error=accept4: too many open files")}, []string{`broken open-files zk1 can't accept connections: accept4: too many open files`}},
 		{"versions", []Server{leader, old(follower)}, []string{`notice version-skew .*3.9.4-zkd on zk2; 3.9.5-zkd on zk1`}},
 		{"a file that can't be written", []Server{server("zk1", "standalone", "member_list_differs=1", "members_error=open /etc/zkd/zoo.cfg: permission denied")},
 			[]string{`danger member-list zk1 can't follow the last change of the members: open /etc/zkd/zoo.cfg: permission denied`}},

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/accept"
 	"github.com/zkd-project/zkd/internal/misdial"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/zab"
@@ -72,18 +73,13 @@ func (t *Transport) listenOnce(ctx context.Context, addr, topic string) error {
 	t.setDeaf(addr, nil)
 	t.log.Info("listening for peers", zap.Stringer("address", l.Addr()))
 	for {
-		nc, err := l.Accept()
-		switch {
-		case isShortage(err):
-			if t.complaints.shouldLog(topic, err.Error()) {
-				t.log.Error("can't accept a connection of a peer", zap.Error(err))
+		nc, err := accept.Next(l, ctx.Done(), func(err error) {
+			t.setDeaf(addr, err)
+			if err != nil && t.complaints.shouldLog(topic, err.Error()) {
+				t.log.Error("can't accept connections of peers; trying on", zap.Error(err))
 			}
-			select {
-			case <-time.After(t.o.RedialMax / 10):
-			case <-ctx.Done():
-			}
-			continue
-		case err != nil:
+		})
+		if err != nil {
 			return err
 		}
 		if t.greeting.Add(1) > mostGreeting {
@@ -164,17 +160,6 @@ func (t *Transport) checkPort(listen func(network, addr string) (net.Listener, e
 			return ErrClosed
 		}
 	}
-}
-
-// isShortage reports whether an error of Accept leaves the listener intact: this process
-// has no room for a connection, or the peer has left.
-func isShortage(err error) bool {
-	for _, no := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
 }
 
 // addListener records a listener, unless Close has been called.
