@@ -109,7 +109,7 @@ sim: ## random ensembles in simulation, checked after each step (SEED=1 SEEDS=1 
 
 RUNS ?= 300
 mutants: ## are the faults planted into the core and the nodes found, and by how many of RUNS=300 random runs? minutes; seconds with RUNS=0 (MUTANT=name)
-	$(GO) test -count=1 -tags zabmutants -run '^TestMutants' ./server/zab ./server/evaluate ./server/clients/line
+	$(GO) test -count=1 -tags zabmutants -run '^TestMutants' ./server/zab ./server/evaluate ./server/clients/line ./server/limits
 	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run '^TestMutants|^TestFinders' ./server/sim -args -mutant '$(MUTANT)' -mutantseeds $(RUNS)
 
 orders: ## starts with every order of volumes that are present, absent, empty, another server's, a later version's or exchanged: minutes

@@ -37,6 +37,7 @@ type housekeeper struct {
 	transport *transport.Transport // nil without an ensemble
 	events    *base.Queue[peerEvent]
 	missing   missingVoters
+	shares    bool // limits, with other servers
 }
 
 // run does the periodic work of each tick: it expires sessions, and checks the disk
@@ -44,6 +45,8 @@ type housekeeper struct {
 func (h *housekeeper) run() {
 	tick := time.NewTicker(h.cfg.TickTime / 2)
 	defer tick.Stop()
+	share, stop := sharingTicker(h.shares)
+	defer stop()
 	last := h.now()
 	var exceeded exceededQuotas
 	looked := false
@@ -69,6 +72,8 @@ func (h *housekeeper) run() {
 			if h.transport != nil {
 				h.transport.Tick()
 			}
+		case <-share:
+			h.events.Put(peerEvent{kind: evUses, uses: h.clients.LimitUses()})
 		case <-h.stopping:
 			return
 		}

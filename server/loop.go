@@ -72,6 +72,7 @@ type loop struct {
 	heard      zab.Members           // the newest list received from another server; it decides nothing
 	dropPeers  time.Duration         // when to drop the peers that are no longer listed; 0 for never
 	counted    replica.Stats         // as already added to the metrics
+	sharing    sharing
 }
 
 // loggedBatch is a batch at the log writer: the log's number of the batch's last record,

@@ -200,8 +200,12 @@ func newHousekeeper(s *Server) *housekeeper {
 		clients:   s.clients,
 		transport: s.loop.transport,
 		events:    s.events,
+		shares:    s.sharesLimits(),
 	}
 }
+
+// sharesLimits reports whether this server shares limits with others. One of an earlier version, as tests have them, does not.
+func (s *Server) sharesLimits() bool { return s.ensemble() && s.opts.reads == 0 }
 
 func newCleaner(s *Server) *cleaner {
 	return &cleaner{log: s.log, live: s.settings.Live, now: s.now, leads: s.standing.leads, stopping: s.life.Stopping(), reloaded: s.settings.Changes(),
@@ -386,6 +390,7 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		Reads:      s.loop.rules.reads,
 		Needs:      s.loop.rules.historyNeeds,
 		Refused:    s.loop.rules.refused,
+		Shares:     s.sharesLimits(),
 		ListenFunc: s.opts.ListenPeers,
 		DialFunc:   s.opts.DialPeer,
 		Secret:     []byte(s.cfg.QuorumSecret.Reveal()),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/limits/shares"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -28,6 +29,7 @@ type peerEvent struct {
 	taken    chan<- error
 	done     chan<- struct{}
 	at       time.Duration
+	uses     []shares.Use
 }
 
 // size returns approximately how much memory an event takes.
@@ -61,6 +63,7 @@ const (
 	evTransfer                      // hand over; done is closed afterwards
 	evRefused                       // intro: of a server with which there is no link
 	evReserveIDs
+	evUses   // uses: what clients have used of limits
 	evPing   // done is closed: the loop turns
 	evReload // the live configuration has changed
 )

@@ -30,8 +30,12 @@ func (l *loop) handle(ev *peerEvent) {
 	case evMessage:
 		core.Recv(ev.peer, ev.gen, &ev.msg)
 	case evApp:
-		if ev.app == frameMembers {
+		switch ev.app {
+		case frameMembers:
 			l.hearMembers(ev.peer, ev.body)
+			return
+		case frameUses, frameShares:
+			l.hearSharing(ev.peer, ev.app, ev.body)
 			return
 		}
 		if err := l.replica.Frame(ev.peer, ev.gen, ev.app, ev.body); err != nil {
@@ -66,6 +70,8 @@ func (l *loop) handle(ev *peerEvent) {
 		}
 	case evReserveIDs:
 		l.reserveIDs()
+	case evUses:
+		l.shareLimits(ev.uses)
 	case evPing:
 		close(ev.done)
 	case evReload:

@@ -41,7 +41,8 @@ const ours = `
 	server/auth/certid: jute server/auth
 	server/auth/jwt:   jute server/auth
 	server/auth/sasl:  jute internal/digestmd5 internal/scram server/auth
-	server/limits:     jute
+	server/limits/shares: internal/mutant internal/wire
+	server/limits:     jute internal/mutant server/limits/shares
 	server/fair:       none
 	server/feed:       jute internal/mutant internal/steps server/datatree server/fair
 	server/evaluate:   jute internal/exact internal/fifo internal/mutant server/auth server/datatree
@@ -138,7 +139,7 @@ const ours = `
 	server/clients/line/views: jute server/datatree server/fair
 	server/clients/line: jute internal/exact internal/mutant server/auth server/clients/line/pending server/clients/line/register server/clients/line/views
 	                   server/datatree server/evaluate server/feed server/replica server/session server/show server/state server/watch
-	server/clients:    jute fourletter internal/accept internal/fifo internal/misdial internal/tlsconn server/audit server/auth server/auth/sasl server/clients/line server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/monitor
+	server/clients:    jute fourletter internal/accept internal/fifo internal/misdial internal/tlsconn server/audit server/auth server/auth/sasl server/clients/line server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/limits/shares server/monitor
 	                   server/replica server/secure server/session server/show server/state server/traces server/watch
 
 	# Assembly.
@@ -152,7 +153,7 @@ const ours = `
 	                   server/admin server/api server/archive server/audit server/base server/history
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
-	                   server/clients server/clients/line server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
+	                   server/clients server/clients/line server/limits/shares server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
 	cmd/zkd:           client cmd/zkcli/servers cmd/zkcli/shell fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
@@ -311,7 +312,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "migrate/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "migrate/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

@@ -12,6 +12,7 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/limits"
+	"github.com/zkd-project/zkd/server/limits/shares"
 	"github.com/zkd-project/zkd/server/state"
 )
 
@@ -71,6 +72,21 @@ func (r *rules) tick(now time.Duration) {
 	for _, b := range t.Bursts() {
 		r.log.Warn("a limit is exceeded", zap.String("rule", b.Rule), zap.Stringer("resource", b.Resource),
 			zap.String("subject", b.Subject), zap.Int64("limit", b.Limit), zap.Bool("hard", b.Hard))
+	}
+}
+
+// LimitUses returns what the clients have used of limits since the last call: see limits.Table.Uses.
+func (s *Clients) LimitUses() []shares.Use {
+	if t := s.rules.table.Load(); t != nil {
+		return t.Uses(s.now())
+	}
+	return nil
+}
+
+// SetShares replaces the shares that this server has of limits.
+func (s *Clients) SetShares(list []shares.Share) {
+	if t := s.rules.table.Load(); t != nil {
+		t.SetShares(s.now(), list)
 	}
 }
 

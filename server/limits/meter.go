@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/limits/shares"
 )
 
 // burst is how much time's worth of its rate a bucket holds.
@@ -19,6 +20,7 @@ type meter struct {
 	resource Resource
 	subject  string // an identity, an address or a path
 	limit    Limit
+	key      shares.Key // of a rate
 	stats    *stats
 
 	clients map[*Client]struct{} // that hold the meter; guarded by Table.mu
@@ -30,8 +32,11 @@ type meter struct {
 		stale bool
 		added int64 // since the start: what was added to used
 		exact int64 // used when it was last counted
-		// soft and hard are the buckets of a rate.
+		// soft and hard are the buckets of a rate. rate is the hard limit that is in force, or the soft one if there is no hard one,
+		// in thousandths per second: the share of this server. used is what was used since the last report.
 		soft, hard bucket
+		rate       int64
+		short      time.Duration // until when it counts that a request had to wait
 		// over means that the soft limit has been exceeded, and that this was reported.
 		over bool
 		// sessions are those that a meter of sessions counts, each with the time until
@@ -80,7 +85,11 @@ func (m *meter) wait(now time.Duration) time.Duration {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.hard.wait(now)
+	d := m.mu.hard.wait(now)
+	if d > 0 {
+		m.mu.short = now + shortFor
+	}
+	return d
 }
 
 // take charges n to a rate. It returns how long to wait before it is used, and whether a
@@ -93,14 +102,15 @@ func (m *meter) take(now time.Duration, n int64) (wait time.Duration, exceeds bo
 		if m.mu.hard.full(now) && m.limit.Soft == 0 {
 			m.mu.over = false
 		}
-		m.mu.hard.take(now, cost(n, m.limit.Hard), longest)
+		m.mu.hard.take(now, cost(shares.Scale*n, m.mu.rate), longest)
 	}
+	m.mu.used += n
 	above := wait > 0
 	if m.limit.Soft > 0 {
 		if m.mu.soft.full(now) {
 			m.mu.over = false
 		}
-		m.mu.soft.take(now, cost(n, m.limit.Soft), burst)
+		m.mu.soft.take(now, cost(shares.Scale*n, m.softRate()), burst)
 		if above = m.mu.soft.wait(now) > 0; above {
 			m.stats.over.Add(1)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/limits/shares"
 )
 
 // maxMeters is the number of meters above which no subtree gets one for itself: the others
@@ -29,6 +30,7 @@ type Table struct {
 
 	mu      sync.Mutex // guards the fields below and meter.clients
 	meters  map[meterKey]*meter
+	shared  shared
 	bursts  []Burst
 	follows bool // Follow has been called
 }
@@ -84,6 +86,7 @@ const maxBursts = 100
 // limits. It is called without locks, from any goroutine.
 func New(rules []Rule, hasNode func(path string) bool) *Table {
 	t := &Table{hasNode: hasNode, byScope: [Subtree]*scope{newScope(), newScope()}, meters: make(map[meterKey]*meter)}
+	t.shared.meters = make(map[shares.Key]*meter)
 	for _, r := range rules {
 		own := &rule{r, new([numResources]stats)}
 		t.rules = append(t.rules, own)
@@ -243,6 +246,9 @@ func (t *Table) meterLocked(key meterKey, name string) *meter {
 		m = &meter{rule: key.rule.Name, resource: key.resource, subject: strings.Clone(name),
 			limit: key.rule.Limits[key.resource], stats: &key.rule.stats[key.resource]}
 		t.meters[key] = m
+		if key.resource.isRate() {
+			t.shared.add(m, &key)
+		}
 	}
 	return m
 }
@@ -324,7 +330,13 @@ func (t *Table) Tick(now time.Duration, exists func(jute.SessionID) bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.meters, func(_ meterKey, m *meter) bool { return len(m.clients) == 0 && m.idle(now) })
+	maps.DeleteFunc(t.meters, func(_ meterKey, m *meter) bool {
+		idle := len(m.clients) == 0 && m.idle(now)
+		if idle {
+			t.shared.remove(m)
+		}
+		return idle
+	})
 }
 
 // Figure is what a rule has caused for one resource.

@@ -89,7 +89,7 @@ func (hs *handshake) sendHello(to zab.SID) ([]byte, error) {
 		Nonce: make([]byte, nonceSize), Secret: len(o.Secret) > 0,
 		Reads: o.Reads, Needs: o.Needs(),
 		Members: in.Members.Append(nil), List: uint64(in.List), Starts: zab.AppendStarts(nil, in.Starts),
-		Vouched: in.Vouched, Listen: hs.t.advertised(),
+		Vouched: in.Vouched, Listen: hs.t.advertised(), Shares: o.Shares,
 	}
 	rand.Read(hs.ours.Nonce)
 	b, err := appendRecord([]byte(magic), &hs.ours)
@@ -105,7 +105,7 @@ func (hs *handshake) hello() Hello {
 	h := &hs.theirs
 	return Hello{
 		ID: zab.SIDOf(h.From), Introduction: hs.intro, Listen: h.Listen,
-		Version: min(h.Max, maxVersion), Reads: max(h.Reads, 1), TLS: encrypted(hs.nc), Addr: hs.nc.RemoteAddr().String(),
+		Version: min(h.Max, maxVersion), Reads: max(h.Reads, 1), Shares: h.Shares, TLS: encrypted(hs.nc), Addr: hs.nc.RemoteAddr().String(),
 	}
 }
 

@@ -55,6 +55,7 @@ type helloRecord struct {
 	Starts  []byte   `codec:"starts"`  // zab.AppendStarts
 	Vouched bool     `codec:"vouched"`
 	Listen  []string `codec:"listen"`
+	Shares  bool     `codec:"shares"` // Options.Shares
 }
 
 // introduction returns the sender's introduction.

@@ -34,6 +34,7 @@ type Hello struct {
 	Listen  []string // where it listens, from its own configuration: host:port
 	Version uint32   // negotiated version of the protocol
 	Reads   uint32   // Options.Reads of the other server
+	Shares  bool     // Options.Shares of the other server
 	TLS     bool
 	Addr    string // the remote address
 }
@@ -74,6 +75,9 @@ type Options struct {
 	// writes.
 	Reads uint32
 	Needs func() uint32
+
+	// Shares says that this server shares limits with the others.
+	Shares bool
 
 	Peers []Peer // other servers; an entry for Self is ignored
 	// Stranger decides about a server that connects and is not among the peers. It returns nil to
