@@ -20,6 +20,9 @@
 // The table of endpoints (endpoints.go) says what each takes and how it answers. The router, the checks of parameters
 // and the OpenAPI description are made from it.
 //
+// The simulator runs the lines that serve links, with local sessions and with others; pages of package line have the visits. It
+// has no HTTP, and none of this package.
+//
 // # Goroutines and locks
 //
 // A handler is the goroutine of its HTTP request. Each link has a goroutine that reads replies; it ends with the connection.

@@ -573,6 +573,7 @@ var byPages = []string{
 	"arriving-missed",
 	"local-reported",
 	"not-upgraded",
+	"visitor-upgraded",
 	"stays-local",
 	"resumer-kept",
 	"local-kept",
