@@ -3,9 +3,11 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -255,8 +257,11 @@ func TestAPIIsLimited(t *testing.T) {
 		c.openSession()
 		c.openSession()
 		c.want(200, "", "GET", "/v1/whoami", "")
+		c.want(200, `"user":"ann"`, "GET", "/v1/whoami", "", "Authorization", "digest ann:pw") // an idle connection makes room
+		c.openSession()
 		c.want(503, "too many connections", "POST", "/v1/sessions", "")
-		c.want(503, "too many connections", "GET", "/v1/whoami", "", "Authorization", "digest ann:pw")
+		c.want(503, "too many connections", "GET", "/v1/whoami", "")
+		time.Sleep(time.Minute)
 		began := time.Now()
 		for range 30 {
 			c.want(200, "", "GET", "/v1/whoami", "")
@@ -339,6 +344,35 @@ func TestAPIFeed(t *testing.T) {
 		if w.Code != 200 || !strings.Contains(w.Body.String(), "event: created\ndata: {") {
 			t.Errorf("%d\n%s", w.Code, w.Body)
 		}
+	})
+}
+
+// TestAPIInAnEnsemble uses a session at two servers, reads at one what was written at the other, and writes while the leader dies.
+func TestAPIInAnEnsemble(t *testing.T) {
+	inBubble(t, 3, apiLines, func(t *testing.T, e *testEnsemble) {
+		leader := e.leader()
+		at := slices.DeleteFunc([]int{1, 2, 3}, func(id int) bool { return id == leader })
+		one, other := e.servers[at[0]].caller(t), e.servers[at[1]].caller(t)
+		own := one.openSession()
+		zxid := one.want(201, "", "POST", "/v1/nodes/e?mode=ephemeral", "", "X-Session", own.Token).Header().Get("X-Zxid")
+		other.want(200, own.ID, "GET", "/v1/nodes/e", "", "X-Zxid", zxid, "Accept", "application/json")
+		for range 3 {
+			other.want(200, `"/e"`, "GET", "/v1/sessions/"+own.ID, "", "X-Session", own.Token)
+			one.want(200, `"/e"`, "GET", "/v1/sessions/"+own.ID, "", "X-Session", own.Token)
+		}
+		for n := range 10 {
+			one.want(200, "", "PUT", "/v1/nodes/e", fmt.Sprint(n), "X-Session", own.Token)
+			if w := other.want(200, fmt.Sprint(n), "GET", "/v1/nodes/e?consistency=linearizable", ""); w.Body.Len() != 1 {
+				t.Errorf("after %d: %s", n, w.Body)
+			}
+		}
+		e.kill(leader)
+		one.want(200, "", "PUT", "/v1/nodes/e", "later", "X-Session", own.Token) // it waits for the next leader
+		other.want(200, "later", "GET", "/v1/nodes/e?consistency=linearizable", "")
+		one.want(204, "", "DELETE", "/v1/sessions/"+own.ID, "", "X-Session", own.Token)
+		other.want(404, "", "GET", "/v1/nodes/e?consistency=linearizable", "")
+		e.start(leader)
+		e.settled()
 	})
 }
 

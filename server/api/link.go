@@ -170,7 +170,7 @@ func (l *link) read(in io.Reader) {
 	}
 }
 
-// call sends requests together, and returns their replies. If ctx ends the requests may have effect nevertheless.
+// call sends requests together, of which only the last one may write, and returns their replies. If ctx ends the requests may have effect nevertheless.
 func (l *link) call(ctx context.Context, requests ...request) ([]reply, error) {
 	select {
 	case l.sending <- struct{}{}:
@@ -188,8 +188,9 @@ func (l *link) call(ctx context.Context, requests ...request) ([]reply, error) {
 	}
 	_, err := l.conn.Write(frames) // to its end: a part of a frame would end the connection for all
 	<-l.sending
-	if err != nil {
-		return nil, errLost
+	if err != nil { // the server has not got all of the last frame
+		<-l.ended
+		return nil, errUnsent
 	}
 	replies := make([]reply, len(requests))
 	for i := range replies {

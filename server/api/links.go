@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -11,7 +12,7 @@ import (
 const (
 	// idle is how long the link of callers without a session stays without a request.
 	idle = 5 * time.Second
-	// mostLinks bounds the links. With one more, the one of a caller without a session that has been idle the longest is closed.
+	// mostLinks bounds the links. With one more, an idle one of a caller without a session is closed.
 	mostLinks = 4096
 )
 
@@ -32,6 +33,7 @@ type links struct {
 // shared is a link with those who use it.
 type shared struct {
 	key    key
+	from   netip.Addr
 	visits bool          // it has no session of its own
 	opened chan struct{} // closed when link or err is set
 	link   *link
@@ -48,7 +50,7 @@ type shared struct {
 func (s *links) use(ctx context.Context, c *Caller, t *token) (l *link, leave func(), err error) {
 	k := keyOf(c, t)
 	for {
-		e, mine, err := s.enter(k, t == nil)
+		e, mine, err := s.enter(k, c.From.Addr(), t == nil)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -75,14 +77,18 @@ func (s *links) use(ctx context.Context, c *Caller, t *token) (l *link, leave fu
 }
 
 // enter returns the link of a key. mine: the caller has to open it.
-func (s *links) enter(k key, visits bool) (e *shared, mine bool, err error) {
+func (s *links) enter(k key, from netip.Addr, visits bool) (e *shared, mine bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e = s.of[k]; e == nil {
-		if len(s.of) >= mostLinks && !s.makeRoomLocked() {
-			return nil, false, ErrRefused
+		if len(s.of) >= mostLinks {
+			old := s.takeIdleLocked(netip.Addr{})
+			if old == nil {
+				return nil, false, ErrRefused
+			}
+			go old.link.close()
 		}
-		e, mine = &shared{key: k, visits: visits, opened: make(chan struct{})}, true
+		e, mine = &shared{key: k, from: from, visits: visits, opened: make(chan struct{})}, true
 		s.of[k] = e
 	}
 	e.users++
@@ -93,21 +99,32 @@ func (s *links) enter(k key, visits bool) (e *shared, mine bool, err error) {
 	return e, mine, nil
 }
 
-// makeRoomLocked closes the link that has been idle the longest, and reports whether there is one.
-func (s *links) makeRoomLocked() bool {
-	var oldest *shared
+// takeIdleLocked takes out the link that has been idle the longest, of those from an address if it is valid. It returns nil if
+// there is none.
+func (s *links) takeIdleLocked(from netip.Addr) (oldest *shared) {
 	for _, e := range s.of {
-		if e.timer != nil && (oldest == nil || e.since.Before(oldest.since)) {
+		if e.timer != nil && (!from.IsValid() || e.from == from) && (oldest == nil || e.since.Before(oldest.since)) {
 			oldest = e
 		}
 	}
-	if oldest == nil {
-		return false
+	if oldest != nil {
+		oldest.timer.Stop()
+		delete(s.of, oldest.key)
 	}
-	oldest.timer.Stop()
-	delete(s.of, oldest.key)
-	go oldest.link.close()
-	return true
+	return oldest
+}
+
+// makeRoom closes an idle link from an address, and reports whether there was one: the server takes so many connections
+// from an address.
+func (s *links) makeRoom(from netip.Addr) bool {
+	s.mu.Lock()
+	old := s.takeIdleLocked(from)
+	s.mu.Unlock()
+	if old != nil {
+		old.link.close()
+		<-old.link.ended
+	}
+	return old != nil
 }
 
 // open opens the link of an entry.
@@ -128,8 +145,16 @@ func (s *links) follow(e *shared) {
 	}()
 }
 
-// dial connects a caller, and opens its session.
+// dial connects a caller, and opens its session. If that is refused, it may be for want of a place that an idle link has.
 func (s *links) dial(ctx context.Context, c *Caller, t *token) (*link, error) {
+	l, err := s.tryDial(ctx, c, t)
+	if err == ErrRefused && s.makeRoom(c.From.Addr()) {
+		return s.tryDial(ctx, c, t)
+	}
+	return l, err
+}
+
+func (s *links) tryDial(ctx context.Context, c *Caller, t *token) (*link, error) {
 	conn, err := s.connect(ctx, c, t == nil)
 	if err != nil {
 		return nil, err
