@@ -32,22 +32,24 @@ func TestDocs(t *testing.T) {
 
 const docsHead = `# Configuration
 
-zkd reads zoo.cfg, the configuration file of Apache ZooKeeper:
+| to | do |
+|---|---|
+| see what would be in effect, and why | ` + "`zkd config check zoo.cfg`" + `; ` + "`--changed`" + ` without the defaults, ` + "`--strict`" + ` to fail on warnings |
+| start with a file | ` + "`zkd zoo.cfg`" + `, or ` + "`zkd --config zoo.cfg`" + `; without a file: port 2181, data in ` + "`~/.local/state/zkd`" + ` |
+| set one key on the command line | ` + "`zkd --set KEY=VALUE zoo.cfg`" + ` |
+| change a key while the server runs | ` + "`zkcli config set KEY VALUE`" + `, or edit the file and send SIGHUP: [run.md](run.md#starting-and-stopping) |
+| join an ensemble without a file | ` + "`zkd --join zk1:2181 --advertise zk4 --data-dir DIR`" + `: [members.md](members.md#join-without-a-list) |
 
-    zkd --config zoo.cfg            # or: zkd zoo.cfg
-    zkd config check zoo.cfg        # show what would be in effect, and why
-    zkd                             # no file: port 2181, data in ~/.local/state/zkd
-    zkd --join zk1:2181,zk2:2181 --advertise zk4 --data-dir DIR    # writes DIR/zoo.cfg: see members.md
+zkd reads zoo.cfg, the file of Apache ZooKeeper. Its syntax is that of Java's .properties files: backslashes are escapes,
+` + "`#`" + ` begins a comment only at the start of a line, text is ISO-8859-1, and the last of two lines with one key counts.
+The prefix ` + "`zookeeper.`" + ` of a key may be there or not. Times may carry a unit (` + "`500ms`, `30s`, `5m`, `12h`, `7d`" + `);
+without one they are in the unit of the table.
 
-The syntax is that of Java's .properties files. Backslashes are escapes, ` + "`#`" + ` begins a
-comment only at the start of a line, text is ISO-8859-1, and the last of two lines with one key
-counts. Every key may be written with the prefix ` + "`zookeeper.`" + ` or without. Times may carry
-a unit (` + "`500ms`, `30s`, `5m`, `12h`, `7d`" + `); without one they are in the unit of the table.
-
-A known key with a bad value stops the server, with the line and what is allowed. So does a key that
-asks for a protection which zkd does not have, and a misspelling of such a key. Any other key that
-zkd does not know or does not use is a warning. ` + "`zkd config check`" + ` says the same without a server;
-with ` + "`--strict`" + ` it fails on warnings, too.
+| key | effect |
+|---|---|
+| known, with a bad value | the server stops, with the line and what is allowed |
+| asks for a protection that zkd does not have, or is misspelled so | the server stops |
+| any other that zkd does not know or use | a warning |
 
 This file is made from the table in server/config; do not edit it.
 
