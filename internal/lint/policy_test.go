@@ -259,6 +259,7 @@ const ours = `
 	deploy/kubernetes/check: internal/container server/config
 	deploy/prometheus: none
 	test/world:        client internal/ask internal/testing/freeport
+	test/world/programs/dubbo-go: none
 	test/internal/process: jute
 	test/crash:        jute cmd/zkbench/bench test/internal/process
 	test/cluster:      jute client client/zktest cmd/zkbench/bench test/internal/process
@@ -294,6 +295,7 @@ const theirs = `
 	go.etcd.io/etcd:                    test/bench/etcd
 	gonum.org/v1/plot:                  test/bench
 	github.com/CycloneDX/cyclonedx-go:  tools/sbom
+	dubbo.apache.org/dubbo-go:          test/world/programs/dubbo-go
 	go.uber.org/goleak:                 tests
 	github.com/go-zookeeper/zk:         tests
 	github.com/anishathalye/porcupine:  recipes/internal/trial tests

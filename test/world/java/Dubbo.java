@@ -61,7 +61,7 @@ final class Dubbo extends World {
 	}
 
 	private Process provider(int i) throws Exception {
-		return java("provider" + i, "-Ddubbo.metadata-report.address=N/A", "Dubbo$Provider", "provider" + i, "" + port());
+		return java("provider" + i, "Dubbo$Provider", "provider" + i, "" + port());
 	}
 
 	@Override
