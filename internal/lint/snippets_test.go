@@ -53,25 +53,14 @@ func report(ctx context.Context) (int, error) { return 0, nil }
 	"docs/recipes.md": `
 type Limits struct{ Rate int }
 func (Limits) Check() error { return nil }
-type Worker struct{}
-var transfer []byte
 func report(ctx context.Context) ([]byte, int) { return nil, 0 }
-func flush() {}
 func work(ctx context.Context, args ...any) error { return nil }
 func lead(ctx context.Context, token client.Zxid) error { return nil }
-func call(to any) error { return nil }
-func save(d *queue.Draft) {}
-func serve(ctx context.Context, name string) {}
 func apply(l Limits) {}
-func order(number int64) error { return nil }
-var item, stock []byte
-var version int32
 `,
 	"docs/client.md": `
 var data []byte
-var version int32
 var saved client.Zxid
-var paths []string
 func apply(change client.Change) {}
 `,
 }
