@@ -49,6 +49,21 @@ func TestResultsHavePrograms(t *testing.T) {
 	}
 }
 
+// Each program can be run, and what it is run with is there.
+func TestProgramsAreComplete(t *testing.T) {
+	programs, err := readPrograms("programs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range programs {
+		for _, file := range []string{filepath.Join(p.dir, "run.sh"), filepath.Join("programs", p.jars)} {
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: %v", p.name, err)
+			}
+		}
+	}
+}
+
 func TestDeclaration(t *testing.T) {
 	const good = "title A\nversion 1\ngroup B\nwhat C\n"
 	tests := []struct{ name, text, err string }{
