@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/api"
 )
 
@@ -174,6 +175,7 @@ func TestAPISessionsMove(t *testing.T) {
 		for _, who := range []string{"digest ann:pw", "digest bob:pw", "digest ann:pw"} {
 			c.want(200, `"ephemerals":["/e"]`, "GET", "/v1/sessions/"+one.ID, "", "X-Session", one.Token, "Authorization", who)
 		}
+		synctest.Wait()
 		if n := s.connections(); n != 1 {
 			t.Errorf("%d connections of one session", n)
 		}
@@ -358,7 +360,9 @@ func TestAPIInAnEnsemble(t *testing.T) {
 		other.want(200, own.ID, "GET", "/v1/nodes/e", "", "X-Zxid", zxid, "Accept", "application/json")
 		for range 3 {
 			other.want(200, `"/e"`, "GET", "/v1/sessions/"+own.ID, "", "X-Session", own.Token)
+			time.Sleep(time.Second) // the first server knows that the session has moved
 			one.want(200, `"/e"`, "GET", "/v1/sessions/"+own.ID, "", "X-Session", own.Token)
+			time.Sleep(time.Second)
 		}
 		for n := range 10 {
 			one.want(200, "", "PUT", "/v1/nodes/e", fmt.Sprint(n), "X-Session", own.Token)
@@ -373,6 +377,71 @@ func TestAPIInAnEnsemble(t *testing.T) {
 		other.want(404, "", "GET", "/v1/nodes/e?consistency=linearizable", "")
 		e.start(leader)
 		e.settled()
+	})
+}
+
+// TestAPIOverview looks at a server over HTTP.
+func TestAPIOverview(t *testing.T) {
+	inBubble(t, 3, append(apiLines, "zkd.limit.all=identity * requests/s=1000"), func(t *testing.T, e *testEnsemble) {
+		leader := e.leader()
+		s := e.servers[leader]
+		k := s.connect(t)
+		k.ephemeral("/e")
+		k.ok(jute.OpGetData, get("/e", true))
+		c := s.caller(t)
+		one := c.openSession()
+		c.want(200, `"mode":"leader","role":"leader","serving":true`, "GET", "/v1/overview", "")
+		c.want(200, `{"name":"clients","ok":true}`, "GET", "/v1/overview", "")
+		c.want(200, fmt.Sprintf(`"leader":%d,"members":[{"id":1,"voter":true,"quorum":["10.0.0.1:2888"]`, leader), "GET", "/v1/members", "")
+		if w := c.want(200, `"following":{"synced":true,"counted":true,"zxid":"0x10000000`, "GET", "/v1/members", ""); strings.Count(w.Body.String(), "following") != 2 {
+			t.Errorf("not two followers:\n%s", w.Body)
+		}
+		c.want(200, `"id":"`+k.session.String()+`","local":false,"timeoutMs":10000,"expires":"20`, "GET", "/v1/sessions", "")
+		c.want(200, `"ephemerals":1}`, "GET", "/v1/sessions", "")
+		c.want(200, `"more":true`, "GET", "/v1/sessions?limit=1", "")
+		c.want(200, one.ID, "GET", "/v1/sessions?after="+k.session.String(), "")
+		c.want(200, `"address":"10.0.0.2:`, "GET", "/v1/connections", "")
+		c.want(200, `{"path":"/e","sessions":["`+k.session.String()+`"]}`, "GET", "/v1/watches", "")
+		c.want(200, `"quotas":[]`, "GET", "/v1/quotas", "")
+		c.want(200, `{"rule":"all","resource":"requests/s"`, "GET", "/v1/limits", "")
+		for _, id := range []int{1, 2, 3} {
+			if id != leader {
+				e.kill(id)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		c.want(200, `"serving":false`, "GET", "/v1/overview", "")
+		c.want(200, `"leader":-1`, "GET", "/v1/members", "")
+		c.want(503, "does not serve", "GET", "/v1/sessions", "")
+		c.want(503, "no leader", "GET", "/v1/nodes/", "")
+	})
+}
+
+// TestAPISearch searches a subtree of many pages, of which the caller may not read all, and gives up a search.
+func TestAPISearch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, apiLines...)
+		k := s.connect(t)
+		k.create("/s", "")
+		for i := range 100 {
+			k.ok(jute.OpCreate, create(fmt.Sprintf("/s/d%02d", i), strings.Repeat("x", 10_000*(i%3))+fmt.Sprint("value ", i), 0))
+		}
+		k.ok(jute.OpCreate, &jute.CreateRequest{Path: "/s/hidden7", Data: []byte("value 7"), ACL: []jute.ACL{{Perms: jute.PermAll, ID: s.digestID(t, "ann:pw")}}})
+		c := s.caller(t)
+		for query, want := range map[string]int{"name=7$": 10, "name=7": 19, "data=value+7": 11, "name=7%26%24&data=x": 0, "name=^d&limit=5": 5, "data=x{100}": 66, "": 101} {
+			w := c.want(200, `"searched":`, "GET", "/v1/search/s?"+query, "")
+			if n := strings.Count(w.Body.String(), `"stat"`); n != want {
+				t.Errorf("%s: %d nodes, want %d\n%.2000s", query, n, want, w.Body)
+			}
+		}
+		c.want(200, `"name":"/hidden7"`, "GET", "/v1/search/s?name=^hidden", "", "Authorization", "digest ann:pw")
+		c.want(400, "no regular expression", "GET", "/v1/search/s?name=(", "")
+		c.want(404, "NONODE", "GET", "/v1/search/t?name=x", "")
+		s.noErrors(t)
+		synctest.Wait()
+		if open := s.overview.read().Views; open != 0 {
+			t.Errorf("%d views are open", open)
+		}
 	})
 }
 

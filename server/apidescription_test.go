@@ -137,6 +137,7 @@ func (d *described) values(name string, schema doc) []string {
 	return map[string][]string{
 		"X-Session": {pick(d.rnd, d.tokens)}, "X-Zxid": {fmt.Sprintf("0x%x", d.rnd.IntN(200))}, "If-Match": {pick(d.rnd, []string{"*", `"0"`, `"1"`})},
 		"Range": {pick(d.rnd, []string{"bytes=0-1", "bytes=1-", "bytes=-1", "bytes=5-2", "bytes=0-1,2-3", "lines=1-2", "bytes=99-"})},
+		"name":  {pick(d.rnd, []string{"a", "^b$", "(", "."})}, "data": {pick(d.rnd, []string{"x", "^$"})},
 		"acl":   {pick(d.rnd, []string{"world:anyone:cdrwa", "world:anyone:r", "digest:x:rw", "ip:192.0.2.1:cdrwa", "world:anyone"}), "auth::cdrwa"},
 		"after": {pick(d.rnd, []string{"", "a", "0x1", "ffff"})}, "path": {pick(d.rnd, []string{"/", "/a", "a"})}, "Last-Event-ID": {"0x1"},
 	}[name]
@@ -296,6 +297,9 @@ func (d *described) differs(v any, schema doc, where string) string {
 		}
 	default:
 		name := map[string]string{"string": "string", "float64": "integer", "bool": "boolean", "<nil>": "null"}[fmt.Sprintf("%T", v)]
+		if schema["type"] == "number" {
+			name = strings.ReplaceAll(name, "integer", "number")
+		}
 		if schema["type"] != name && !slices.Contains(listOf(schema["type"]), any(name)) {
 			return fmt.Sprintf("%s is %v, of the type %s", where, v, name)
 		}

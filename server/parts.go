@@ -265,7 +265,7 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 		Connect: func(ctx context.Context, c *api.Caller, visits bool) (api.Connection, error) {
 			return s.pages().Connect(ctx, c, visits)
 		},
-		Feed: pages, MaxFrame: s.cfg.MaxBuffer, Host: s.cfg.Admin.Host, Version: s.opts.Version,
+		Server: func() api.Server { return s.pages() }, Feed: pages, MaxFrame: s.cfg.MaxBuffer, Host: s.cfg.Admin.Host, Version: s.opts.Version,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, api.Prefix) {

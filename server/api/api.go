@@ -21,6 +21,8 @@ type Options struct {
 	// Connect proves who the caller is, and connects it to the server. visits: its session will be local to the server. The error
 	// is ErrUnauthorized, ErrTooManyFailures, ErrRefused, or the end of ctx.
 	Connect func(ctx context.Context, c *Caller, visits bool) (Connection, error)
+	// Server returns the server, for one request.
+	Server func() Server
 	// Feed serves /v1/feed. It gets the proof of a caller as the header Authorization: SCHEME DATA.
 	Feed http.Handler
 	// MaxFrame is the longest request of the protocol: jute.maxbuffer.
@@ -201,9 +203,12 @@ type encoded []byte
 func (e encoded) Append(b []byte) []byte { return append(b, e...) }
 
 // seen returns the zxid that the caller has seen, 0 if it does not say.
-func (c *call) seen() jute.Zxid {
-	n, _ := strconv.ParseUint(strings.TrimPrefix(c.arg("X-Zxid"), "0x"), 16, 63) // it was checked
-	return jute.Zxid(n)
+func (c *call) seen() jute.Zxid { return jute.Zxid(c.hex("X-Zxid")) }
+
+// hex returns the value of a parameter in hex.
+func (c *call) hex(name string) uint64 {
+	n, _ := strconv.ParseUint(strings.TrimPrefix(c.arg(name), "0x"), 16, 64) // it was checked
+	return n
 }
 
 // read reads with the consistency that the caller asks for. The reply is one of success.

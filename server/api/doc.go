@@ -17,7 +17,7 @@
 //
 // # The table
 //
-// The table of endpoints (endpoints.go) says what each takes and how it answers. The router, the checks of parameters
+// The table of endpoints (table.go) says what each takes and how it answers. The router, the checks of parameters
 // and the OpenAPI description are made from it.
 //
 // The simulator runs the lines that serve links, with local sessions and with others; pages of package line have the visits. It

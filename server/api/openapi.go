@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // object is one of JSON.
@@ -189,12 +190,17 @@ func schemaOf(t reflect.Type, schemas object) object {
 		return object{"type": []string{"string", "null"}, "contentEncoding": "base64"}
 	case t.Kind() == reflect.Slice:
 		return object{"type": "array", "items": schemaOf(t.Elem(), schemas)}
+	case t == reflect.TypeFor[time.Time]():
+		return object{"type": "string", "format": "date-time"}
 	case t.Kind() == reflect.Struct:
 		return referTo(t, schemas)
 	case t.Kind() == reflect.Bool:
 		return object{"type": "boolean"}
 	case t.Kind() == reflect.String:
 		return object{"type": "string"}
+	}
+	if t.Kind() == reflect.Float64 {
+		return object{"type": "number"}
 	}
 	return object{"type": "integer"}
 }

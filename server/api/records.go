@@ -36,6 +36,13 @@ type Child struct {
 	Error string         `json:"error,omitempty" doc:"NOAUTH: it may not be read; MARSHALLINGERROR: its data is too long for a page, ask for it alone"`
 }
 
+// Found is a node that a search has found, or how far it is.
+type Found struct {
+	Name     string         `json:"name" doc:"the path of the node, from the root of the subtree on"`
+	Stat     *show.NodeStat `json:"stat,omitempty"`
+	Searched int            `json:"searched,omitempty" doc:"without stat: so many nodes have been searched"`
+}
+
 // ACLList is the ACL of a node.
 type ACLList struct {
 	Path string         `json:"path,omitempty"`

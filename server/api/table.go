@@ -22,6 +22,9 @@ func showing(names ...string) param {
 	return param{in: "query", name: "show", choices: names, doc: "What is shown of each node, with what comes before it in this list."}
 }
 
+// rows limits a list.
+var rows = param{in: "query", name: "limit", least: 1, most: mostRows, doc: "The largest number of rows."}
+
 // table returns the endpoints.
 func (a *api) table() []endpoint {
 	data := []content{{bytesType, nil}, {textType, nil}, inJSON[Node]()[0]}
@@ -60,6 +63,13 @@ func (a *api) table() []endpoint {
 		{method: http.MethodGet, path: "/v1/subtree/{path}", doc: "A node and all nodes below it, as they were at one zxid.", params: reads(showing(shows[1:]...)), serve: (*call).getSubtree,
 			answers: []answer{{status: 200, doc: "A node in each line, parents before their children.", content: []content{{linesType, inJSON[Child]()[0].record}}}},
 			refuses: []int{404}},
+		{method: http.MethodGet, path: "/v1/search/{path}", doc: "The nodes of a subtree whose names and data match regular expressions.", serve: (*call).search,
+			params: reads(rows,
+				param{in: "query", name: "name", doc: "A regular expression (RE2) for a part of the name, which is the last one of the path."},
+				param{in: "query", name: "data", doc: "One for a part of the data."}),
+			answers: []answer{{status: 200, doc: "A line for each node that was found, and one about the progress from time to time; that is the last one, too.",
+				content: []content{{linesType, inJSON[Found]()[0].record}}}},
+			refuses: []int{404}},
 		{method: http.MethodGet, path: "/v1/acl/{path}", doc: "The ACL of a node.", params: reads(), serve: (*call).getACL,
 			answers: []answer{{status: 200, doc: "The ACL. Its ETag is the aversion.", headers: etagged, content: inJSON[ACLList]()}},
 			refuses: []int{404}},
@@ -72,6 +82,9 @@ func (a *api) table() []endpoint {
 		{method: http.MethodPost, path: "/v1/sessions", doc: "Open a session, which owns the ephemerals that are created with its token.", serve: (*call).openSession,
 			params:  []param{{in: "query", name: "timeout", least: 0, most: math.MaxInt32, doc: "The timeout wanted, in ms. The server bounds it, and the answer has the one that holds."}},
 			answers: []answer{{status: 201, doc: "The session.", headers: []string{"Location"}, content: inJSON[Session]()}}},
+		{method: http.MethodGet, path: "/v1/sessions", doc: "The sessions of the ensemble, and the local ones of this server.", serve: (*call).sessions,
+			params:  []param{rows, {in: "query", name: "after", pattern: "^(0x)?[0-9a-fA-F]{1,16}$", doc: "The sessions wanted come after this id."}},
+			answers: []answer{{status: 200, doc: "Sessions.", content: inJSON[SessionList]()}}},
 		{method: http.MethodGet, path: "/v1/sessions/{id}", doc: "A session with its ephemerals.", params: reads(), serve: (*call).getSession,
 			answers: []answer{{status: 200, doc: "The session.", content: inJSON[Session]()}}},
 		{method: http.MethodPost, path: "/v1/sessions/{id}/touch", doc: "Keep a session, as each request with its token does.", params: writes(), serve: (*call).touchSession,
@@ -80,6 +93,19 @@ func (a *api) table() []endpoint {
 			answers: []answer{{status: 204, doc: "It is closed."}}},
 		{method: http.MethodGet, path: "/v1/whoami", doc: "The identities of the caller.", params: writes(), serve: (*call).whoAmI,
 			answers: []answer{{status: 200, doc: "The identities.", content: inJSON[Identities]()}}},
+		{method: http.MethodGet, path: "/v1/overview", doc: "This server at a glance.", serve: (*call).overview,
+			answers: []answer{{status: 200, doc: "Figures and checks.", content: inJSON[Overview]()}}},
+		{method: http.MethodGet, path: "/v1/members", doc: "The servers of the ensemble.", serve: (*call).members,
+			answers: []answer{{status: 200, doc: "The members, and on the leader how far they are.", content: inJSON[Members]()}}},
+		{method: http.MethodGet, path: "/v1/connections", doc: "The connections of this server.", serve: (*call).connections, params: []param{rows},
+			answers: []answer{{status: 200, doc: "Connections.", content: inJSON[ConnectionList]()}}},
+		{method: http.MethodGet, path: "/v1/watches", doc: "The watches of data at this server.", serve: (*call).watches,
+			params:  []param{rows, {in: "query", name: "after", doc: "The paths wanted come after this one."}},
+			answers: []answer{{status: 200, doc: "Watches by path.", content: inJSON[WatchList]()}}},
+		{method: http.MethodGet, path: "/v1/quotas", doc: "What the quotas of each namespace come to.", serve: (*call).quotas,
+			answers: []answer{{status: 200, doc: "Quotas.", content: inJSON[QuotaList]()}}},
+		{method: http.MethodGet, path: "/v1/limits", doc: "The rules that limit clients, and how often they were exceeded.", serve: (*call).limits,
+			answers: []answer{{status: 200, doc: "Limits.", content: inJSON[LimitList]()}}},
 		{method: http.MethodGet, path: "/v1/feed", doc: "Changes of a node and of those below it, as they happen.", serve: (*call).feed,
 			params: []param{
 				{in: "query", name: "path", doc: "The node, / by default."},
