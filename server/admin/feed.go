@@ -59,7 +59,7 @@ func feedEventOf(c *jute.Change, withData bool) feedEvent {
 	return e
 }
 
-// feed sends changes as server-sent events (docs/monitor.md): one for each change, with the name of
+// feed sends changes as server-sent events (docs/monitor.md, "The feed"): one for each change, with the name of
 // its kind; the last one of a transaction has the zxid as its id. So a client that reconnects with
 // Last-Event-ID gets all transactions after that one.
 func (h *handler) feed(w http.ResponseWriter, r *http.Request) {
