@@ -124,14 +124,16 @@ func checkPage(t *testing.T, n int, present, missing, own string) {
 	const file = "../../docs/metrics.md"
 	want := fmt.Sprintf(`# Metrics of Apache ZooKeeper
 
-What three servers of Apache ZooKeeper 3.9.5 show in `+"`mntr`"+`, and what zkd shows under the same names. [monitor.md](monitor.md#metrics)
-explains how to get at them, and says what to watch. This page is made by
-`+"`go test ./server/show -run TestEveryReferenceName -rewrite`"+`.
+Each name that three servers of Apache ZooKeeper 3.9.5 show in `+"`mntr`"+`: [what it is here](#here), or [why it is not](#not-here); and the figures that are [zkd's own](#zkds-own).
+[monitor.md](monitor.md#metrics) says how to get at them, and what to watch. `+"`go test ./server/show -run TestEveryReferenceName -rewrite`"+` makes this page.
 
-`+"`mntr`"+` puts `+"`zk_`"+` before each name. Of a distribution x it has `+"`avg_x`, `min_x`, `max_x`, `cnt_x` and `sum_x`"+`; if that is about latency, also
-`+"`p50_x`, `p95_x`, `p99_x` and `p999_x`"+`. They are about everything since the start, or since the word `+"`srst`"+`. In Prometheus it is a summary x, and
-its quantiles are those of the last one or two minutes. A name with `+"`<namespace>`"+` has no such prefix there, but a label `+"`key`"+`; there are at most 1000 namespaces, and
-what comes later counts as `+"`(others)`"+`. The word `+"`srst`"+` resets distributions and packets; counters never go back, unlike those of Apache's server.
+| | `+"`mntr`"+` | Prometheus |
+|---|---|---|
+| a number x | `+"`zk_x`"+` | x |
+| a distribution x | `+"`zk_avg_x`, `min_x`, `max_x`, `cnt_x`, `sum_x`"+`, and of a latency `+"`p50_x`, `p95_x`, `p99_x`, `p999_x`"+`, since the start or the word `+"`srst`"+` | a summary x; its quantiles are those of the last one or two minutes |
+| `+"`<namespace>_x`"+` | one for each of at most 1000 namespaces; what comes later is `+"`(others)`"+` | x with a label `+"`key`"+` |
+
+The word `+"`srst`"+` resets distributions and packets; counters never go back, unlike those of Apache's server.
 
 ## Here
 
@@ -147,7 +149,7 @@ what comes later counts as `+"`(others)`"+`. The word `+"`srst`"+` resets distri
 %s
 ## zkd's own
 
-Figures that Apache's server does not have. Prometheus has them all, and `+"`mntr`"+` those with a name in the second column.
+Prometheus has them all, and `+"`mntr`"+` those with a name in the second column.
 
 | name | in `+"`mntr`"+` | what it is |
 |---|---|---|
