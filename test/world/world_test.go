@@ -49,6 +49,27 @@ func TestResultsHavePrograms(t *testing.T) {
 	}
 }
 
+// README.md describes keys of a declaration that there are.
+func TestDescribedKeys(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| key | value |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	if table == "" {
+		t.Fatal("README.md has no table of keys")
+	}
+	for row := range strings.Lines(table) {
+		for _, key := range strings.Split(strings.Split(row, "|")[1], ",") {
+			err := new(program).set(strings.Trim(key, " `"), "")
+			if err != nil && strings.Contains(err.Error(), "unknown key") {
+				t.Errorf("README.md: %v", err)
+			}
+		}
+	}
+}
+
 // Each program can be run, and what it is run with is there.
 func TestProgramsAreComplete(t *testing.T) {
 	programs, err := readPrograms("programs")

@@ -10,8 +10,9 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.Callable;
-import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * What the applications of this folder share: the lines that ../README.md says, and processes of their own. An
@@ -24,12 +25,14 @@ abstract class World {
 	static final String TLS_SERVERS = System.getenv("ZK_TLS_SERVERS"), KEYS = System.getenv("KEYS");
 	private static final int PATIENCE = "yes".equals(System.getenv("NOTHING")) ? 20 : 600; // seconds
 
+	private static final int KILLED = 128 + 9; // how a process ends that was killed
+
 	private static final PrintStream out = System.out;
 
 	/** Where it keeps its files. */
 	final Path dir = Path.of("").toAbsolutePath();
 	private final StringBuilder counts = new StringBuilder();
-	private final ConcurrentLinkedQueue<Process> children = new ConcurrentLinkedQueue<>();
+	private static final Map<Process, String> children = new ConcurrentHashMap<>(); // with their names
 
 	/** Starts all parts, and the work. */
 	abstract void start() throws Exception;
@@ -46,7 +49,7 @@ abstract class World {
 	/** Runs the application; the process ends with it. */
 	final void run() {
 		System.setOut(System.err); // for what libraries print
-		Runtime.getRuntime().addShutdownHook(new Thread(() -> children.forEach(Process::destroyForcibly)));
+		Runtime.getRuntime().addShutdownHook(new Thread(() -> children.keySet().forEach(Process::destroyForcibly)));
 		try {
 			start();
 			out.println("ready");
@@ -102,7 +105,7 @@ abstract class World {
 		}
 	}
 
-	/** Asks until the answer is yes. If that takes too long it throws why it was not. */
+	/** Asks until the answer is yes. If that takes too long, or a process has failed that was not killed, it throws why it was not. */
 	static void await(String what, Callable<Boolean> yes) throws Exception {
 		long end = System.nanoTime() + PATIENCE * 1_000_000_000L;
 		Exception last = null;
@@ -116,6 +119,11 @@ abstract class World {
 				throw e;
 			} catch (Exception e) {
 				last = e;
+			}
+			for (var child : children.entrySet()) {
+				if (!child.getKey().isAlive() && child.getKey().exitValue() != 0 && child.getKey().exitValue() != KILLED) {
+					throw new Exception(child.getValue() + " has ended with " + child.getKey().exitValue() + ", before: " + what, last);
+				}
 			}
 			Thread.sleep(200);
 		}
@@ -135,7 +143,7 @@ abstract class World {
 		command.addAll(Arrays.asList(args));
 		var p = new ProcessBuilder(command).directory(dir.toFile()).redirectErrorStream(true)
 				.redirectOutput(ProcessBuilder.Redirect.appendTo(new File(dir.toFile(), name + ".log"))).start();
-		children.add(p);
+		children.put(p, name);
 		return p;
 	}
 
