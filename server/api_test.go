@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -180,9 +181,12 @@ func TestAPISessionsMove(t *testing.T) {
 			t.Errorf("%d connections of one session", n)
 		}
 		// Another password than the session's.
-		other := []byte(one.Token)
+		other, err := base64.RawURLEncoding.DecodeString(one.Token)
+		if err != nil {
+			t.Fatal(err)
+		}
 		other[len(other)-3]++
-		c.want(410, "", "GET", "/v1/sessions/"+one.ID, "", "X-Session", string(other))
+		c.want(410, "", "GET", "/v1/sessions/"+one.ID, "", "X-Session", base64.RawURLEncoding.EncodeToString(other))
 		c.want(200, "", "GET", "/v1/nodes/e", "", "X-Session", one.Token)
 	})
 }
