@@ -27,17 +27,17 @@ import (
 
 // The work done under one hold of the tree's lock is bounded, so that readers of the tree
 // never wait long: the clients' requests, and the peer loop, which also sends the
-// heartbeats. A single transaction can exceed applyWork, up to what jute.maxbuffer and
-// evaluate.Options.MaxListed allow.
+// heartbeats. A part of a transaction can exceed applyWork, by the watchers of a few operations.
 const (
 	applyBatch = 64 // orders
 	// applyWork counts orders, znodes changed, events delivered and reads answered.
 	applyWork = 2048
 	// pathWork is how many bytes of a path count as another event.
 	pathWork = 256
-	// pruneStep is the number of ephemerals of a closing session that are deleted before
-	// the work is checked. A session with fewer is closed at once.
-	pruneStep = 64
+	// partOps is the number of operations of a transaction, or of ephemerals of a closing session, that are
+	// applied before the work is checked. A transaction begins with firstPart, as each can have many watchers.
+	partOps   = 64
+	firstPart = 8
 	// replayBytes is roughly how much of the log is read at a time.
 	replayBytes = 256 << 10
 )
@@ -309,7 +309,7 @@ func (a *applier) apply(o *replica.Order) error {
 		return &HaltError{Reason: fmt.Sprintf("the committed entry %v can't be applied: %v; report this", o.Zxid, err)}
 	}
 	a.zxid = txn.Zxid
-	a.prune(txn)
+	a.applyParts(txn)
 	if o.Type == zab.EntryMarker {
 		a.state.DeriveKeys()
 	}
@@ -375,24 +375,37 @@ func (a *applier) observeTimes() {
 	}
 }
 
-// prune deletes most of the ephemerals of the session that txn closes, if there are many,
-// in slices of the tree's lock. Between two slices clients are served, except for
+// applyParts applies most of a transaction that has many operations, or closes a session with many
+// ephemerals, in slices of the tree's lock. Between two slices clients are served, except for
 // requests that would see a part of the transaction: see state.State.Slicing. Events are sent
-// with the deletes that they report, so no client sees a change before its event.
-func (a *applier) prune(txn *datatree.Txn) {
-	if len(txn.Ops) != 1 || txn.Ops[0].Kind != datatree.OpCloseSession || a.state.Tree.NumEphemerals(txn.Session) <= pruneStep {
+// with the changes that they report, so no client sees a change before its event.
+func (a *applier) applyParts(txn *datatree.Txn) {
+	step := firstPart
+	switch closes := len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpCloseSession; {
+	case closes && a.state.Tree.NumEphemerals(txn.Session) > partOps:
+		a.state.BeginSlices()
+		if step = partOps; len(txn.Ops[0].Paths) == 0 {
+			a.unlock()
+			a.wake()
+			a.state.Tree.List(txn) // without the lock: nobody else changes the tree
+			a.lock()
+		}
+	case !closes && len(txn.Ops) > firstPart:
+		a.state.BeginSlices()
+	default:
 		return
 	}
-	a.state.BeginSlices()
-	if len(txn.Ops[0].Paths) == 0 {
-		a.unlock()
-		a.wake()
-		a.state.Tree.List(txn) // without the lock: nobody else changes the tree
-		a.lock()
-	}
-	for a.state.Tree.Prune(txn, &a.out, pruneStep) {
+	for a.state.Tree.ApplyPart(txn, &a.out, step) {
+		before := a.work
 		a.answers.Events(txn, &a.out)
-		a.auditEphemerals(txn.Session, a.out.Events)
+		if a.state.Tree.InParts() {
+			a.work += step
+		} else {
+			a.auditEphemerals(txn.Session, a.out.Events)
+		}
+		if step = min(2*step, partOps); a.work-before >= applyWork { // each has many watchers
+			step = 1
+		}
 		a.yield()
 	}
 }

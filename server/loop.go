@@ -343,6 +343,11 @@ func (l *loop) count() {
 		l.metrics.Demoted.Add(now.Demoted - l.counted.Demoted)
 		l.metrics.OutOfRoom.Add(now.OutOfRoom - l.counted.OutOfRoom)
 		l.metrics.Promoted.Add(now.Promoted - l.counted.Promoted)
+		if broken := now.Broken - l.counted.Broken; broken > 0 {
+			request := l.replica.Broken()
+			l.metrics.BrokenRequest.Store(&request)
+			l.metrics.Broken.Add(broken)
+		}
 		l.counted = now
 	}
 }

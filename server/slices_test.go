@@ -60,7 +60,7 @@ func TestTheEndOfALargeSessionHoldsNothingForLong(t *testing.T) {
 				}
 				// Each delete is two events, and one delivery to the watcher.
 				for id, s := range e.servers[1:] {
-					if most := s.metrics.ApplyWork.Max(); most > applyWork+3*pruneStep+10 {
+					if most := s.metrics.ApplyWork.Max(); most > applyWork+3*partOps+10 {
 						t.Errorf("server %d changed and delivered %d under one hold of the lock", id+1, most)
 					}
 				}
@@ -173,7 +173,7 @@ func TestRequestsBetweenTwoSlices(t *testing.T) {
 		a.state.Tree.List(&txn)
 		a.lock()
 		a.state.BeginSlices()
-		if !a.state.Tree.Prune(&txn, &a.out, 3) { // those below /a
+		if !a.state.Tree.ApplyPart(&txn, &a.out, 3) { // those below /a
 			t.Fatal("nothing to prune")
 		}
 		a.unlock()
@@ -315,6 +315,63 @@ func TestRefusedRequestsCountInATurn(t *testing.T) {
 		}
 		if n := s.metrics.TurnWork.Count(); n < requests/3 {
 			t.Errorf("only %d turns", n)
+		}
+		e.idle()
+	})
+}
+
+// A transaction with many operations, of which each has many watchers, holds the tree for a bounded number of changes
+// and deliveries at a time. Nobody sees a part of it, and its events come before its effects are seen.
+func TestALargeMultiHoldsNothingForLong(t *testing.T) {
+	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+		const sets, watchers, step = 400, 60, 2 * firstPart
+		s := e.servers[e.follower()]
+		c := s.connect(t)
+		c.create("/a", "")
+		c.create("/b", "")
+		var m jute.MultiRequest
+		for i := range sets {
+			m.Ops = append(m.Ops, jute.MultiOp{Type: jute.OpSetData, Path: []string{"/a", "/b"}[i%2], Data: []byte(strconv.Itoa(i / 2)), Version: -1})
+		}
+		var heard []*client
+		for range watchers {
+			w := s.connect(t)
+			w.ok(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/a", Mode: jute.AddPersistent})
+			heard = append(heard, w)
+		}
+		e.settled()
+		for _, s := range e.servers[1:] {
+			s.metrics.ApplyWork.Reset()
+		}
+		xid := c.send(jute.OpMulti, &m)
+		both := &jute.MultiRequest{Ops: []jute.MultiOp{{Type: jute.OpGetData, Path: "/a"}, {Type: jute.OpGetData, Path: "/b"}}}
+		r := s.connect(t)
+		for last := strconv.Itoa(sets/2 - 1); ; {
+			var seen jute.MultiResponse
+			d := jute.NewDecoder(r.ok(jute.OpMultiRead, both).body)
+			seen.Decode(&d)
+			a, b := string(seen.Results[0].Data), string(seen.Results[1].Data)
+			if a != b || a != "" && a != last {
+				t.Fatalf("a part of the transaction is seen: %q and %q", a, b)
+			}
+			if a == last {
+				break
+			}
+		}
+		c.await(xid)
+		for _, w := range heard {
+			for range sets / 2 {
+				w.must()
+			}
+			w.quiet("after all events")
+		}
+		for id, s := range e.servers[1:] {
+			if most := s.metrics.ApplyWork.Max(); most > 3*applyWork+step*watchers {
+				t.Errorf("server %d changed and delivered %d under one hold of the lock", id+1, most)
+			}
+		}
+		if n := s.metrics.ApplyWork.Count(); n < sets*watchers/2/(3*applyWork+step*watchers) {
+			t.Errorf("only %d holds of the lock", n)
 		}
 		e.idle()
 	})

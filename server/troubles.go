@@ -24,6 +24,9 @@ func (o *overview) troubles() (t show.Troubles) {
 		t.SnapshotError = *text
 	}
 	t.OpenRoot = o.openRoot()
+	if request := o.metrics.BrokenRequest.Load(); request != nil {
+		t.BrokenRequest = *request
+	}
 	if o.metrics.RepliesLong.Load()+o.metrics.RepliesRefused.Load() > 0 {
 		t.LongReply = max(now-time.Duration(o.metrics.LastLongReply.Load()), 1)
 	}

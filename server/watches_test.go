@@ -415,3 +415,49 @@ func TestClientThatTakesNoEventsIsCutOff(t *testing.T) {
 		}
 	})
 }
+
+// Very many watches are restored in parts, at once and after a write, and each is set or its change is told.
+func TestManyWatchesAreRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		const watches = 2500 // more than two parts
+		other := s.connect(t)
+		other.create("/there", "")
+		for _, pipelined := range []bool{false, true} {
+			c := s.connect(t)
+			request := &jute.SetWatchesRequest{RelativeZxid: 1 << 40, Data: []string{"/gone"}}
+			for i := range watches {
+				request.Exist = append(request.Exist, fmt.Sprint("/none-", i))
+			}
+			request.Child = []string{"/there"}
+			var xids []int32
+			if pipelined {
+				xids = append(xids, c.send(jute.OpSetData, set("/there", "x")))
+			}
+			xids = append(xids, c.send(jute.OpSetWatches, request), c.send(jute.OpExists, get("/there", false)))
+			events := 0
+			for _, xid := range xids {
+				r := c.must()
+				for ; r.Xid == jute.XidNotification; r = c.must() {
+					if e := r.event(); e.Path != "/gone" || e.Type != jute.EventDeleted {
+						t.Fatalf("%v", r)
+					}
+					events++
+				}
+				if r.Xid != xid || r.Err != 0 {
+					t.Fatalf("%v, want the reply to %d", r, xid)
+				}
+			}
+			if events != 1 {
+				t.Errorf("%d events of a node that is gone", events)
+			}
+			for _, path := range []string{"/none-0", "/none-1024", fmt.Sprint("/none-", watches-1), "/there/child"} {
+				other.create(path, "")
+				if e := c.must().event(); e.Path != path && path != "/there/child" || path == "/there/child" && e.Type != jute.EventChildrenChanged {
+					t.Errorf("the event of %s: %v %s", path, e.Type, e.Path)
+				}
+				other.ok(jute.OpDelete, del(path))
+			}
+		}
+	})
+}

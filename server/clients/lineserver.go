@@ -13,7 +13,7 @@ type lineServer struct{ s *shared }
 
 func (v lineServer) Limits() line.Limits {
 	live := v.s.live.Load()
-	return line.Limits{Reply: live.ReplyLimit(), LongReply: live.LongReply(), Page: v.s.cfg.MaxBuffer / 2, PageNodes: 4096}
+	return line.Limits{Reply: live.ReplyLimit(), LongReply: live.LongReply(), Page: v.s.cfg.MaxBuffer / 2, PageNodes: 4096, Part: 1024}
 }
 
 func (v lineServer) NextSession() jute.SessionID       { return v.s.sessions.nextLocked() }

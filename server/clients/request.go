@@ -95,30 +95,32 @@ func (c *conn) serveInOrder(req *line.Request) error {
 	if c.line.Waiting.Len() > 0 && c.queueRead(req) {
 		return nil
 	}
-	if err := c.lockTree(req); err != nil {
-		return err
+	for more := true; more; more = c.outcome.More {
+		if err := c.lockTree(req); err != nil {
+			return err
+		}
+		keep := c.serveRead(req)
+		c.shared.state.RUnlock()
+		if !keep {
+			return errHangUp
+		}
 	}
-	keep := c.serveRead(req)
-	c.shared.state.RUnlock()
 	c.tally.count(c.line.SessionID(), req)
-	if !keep {
-		return errHangUp
-	}
 	return nil
 }
 
 // serveRead answers a request from the tree, which is locked, and reports whether the connection continues.
 func (c *conn) serveRead(req *line.Request) bool {
+	c.outcome = line.Read{}
 	if req.ServedByHost() {
 		c.line.Host().Operate(req)
 		return true
 	}
-	c.outcome = line.Read{}
 	c.line.Lock()
 	keep := c.line.Serve(req, c.batchAt, &c.outcome)
 	if !keep {
 		c.line.Outbox.End(true)
-	} else {
+	} else if !c.outcome.More {
 		c.stats.answered(req, c.outcome.Zxid)
 	}
 	c.line.Unlock()

@@ -7,43 +7,60 @@ import (
 // Applied is the output of applying a transaction: results for its reply, and events for
 // watches. The caller passes the same value each time, and Apply reuses the slices.
 type Applied struct {
-	Results []Result // one for each Op
-	Events  []Event  // in the order in which watches fire
+	Results []Result // one for each Op that is applied
+	Events  []Event  // in the order in which watches fire; only those of the last part
+	Earlier int      // number of Results of earlier parts
 }
 
 // reset empties a for the next transaction, and releases what it refers to.
 func (a *Applied) reset() {
 	clear(a.Results)
+	a.Results = a.Results[:0]
+	a.nextPart()
+}
+
+// nextPart empties a for the next part of a transaction.
+func (a *Applied) nextPart() {
 	clear(a.Events)
-	a.Results, a.Events = a.Results[:0], a.Events[:0]
+	a.Events, a.Earlier = a.Events[:0], len(a.Results)
 }
 
 // Apply applies txn to the tree and puts its results and events into out, whose old
 // content it overwrites. It keeps no memory of txn; results and events share the paths of
-// txn, and ACL lists with the tree. If Prune has applied a part of txn, Apply applies the
-// rest.
+// txn, and ACL lists with the tree. If ApplyPart has applied a part of txn, Apply applies the
+// rest, and needs the same out.
 //
 // It never fails. An operation that can't be applied, because of a bug of the
 // leader, is skipped, counted in Stats.Skipped, and has a Code in its result.
 func (t *Tree) Apply(txn *Txn, out *Applied) {
-	out.reset()
-	for i := range txn.Ops {
-		result := t.applyOp(txn, &txn.Ops[i], out)
-		if result.Code != 0 && txn.Ops[i].Kind != OpError {
+	t.applyOps(txn, out, len(txn.Ops))
+	if txn.Number != 0 {
+		t.keepOutcome(txn, out.Results)
+	}
+	t.lastZxid, t.parted, t.part = txn.Zxid, 0, 0
+	t.lastTime = max(t.lastTime, txn.Time)
+}
+
+// applyOps applies the operations that no earlier part had, up to a number.
+func (t *Tree) applyOps(txn *Txn, out *Applied, upTo int) {
+	if t.part == 0 {
+		out.reset()
+	} else {
+		out.nextPart()
+	}
+	for ; t.part < upTo; t.part++ {
+		op := &txn.Ops[t.part]
+		result := t.applyOp(txn, op, out)
+		if result.Code != 0 && op.Kind != OpError {
 			t.skipped++
 		}
 		out.Results = append(out.Results, result)
 	}
-	if txn.Number != 0 {
-		t.keepOutcome(txn, out.Results)
-	}
 	t.settle()
-	t.lastZxid, t.pruning = txn.Zxid, 0
-	t.lastTime = max(t.lastTime, txn.Time)
 }
 
 // List puts the ephemerals that a transaction deletes in order, if it closes a session without naming
-// them. Only the goroutine that changes the tree may call it, before Prune and Apply; it needs no lock.
+// them. Only the goroutine that changes the tree may call it, before ApplyPart and Apply; it needs no lock.
 func (t *Tree) List(txn *Txn) {
 	if op := closeOf(txn); op != nil && len(op.Paths) == 0 {
 		t.closing = t.byPath(t.ephemeralsOf(txn.Session))
@@ -58,19 +75,26 @@ func closeOf(txn *Txn) *Op {
 	return &txn.Ops[0]
 }
 
-// Prune applies a part of a transaction that closes a session and lists more than n
-// ephemerals that are not deleted yet: it deletes the first n of these, puts the events
-// into out, whose old content it overwrites, and returns true. Otherwise it changes
-// nothing and returns false: the caller must then Apply the transaction before any other.
-// So the write lock need not be held for the whole time that it takes to close a session
-// with a million ephemerals.
+// ApplyPart applies the next n operations of a transaction, if it has more than that, puts the
+// results and events into out, and returns true. Of one that closes a session it deletes the next
+// n listed ephemerals, if there are more. Otherwise it changes nothing and returns false: the
+// caller must then Apply the transaction before any other. So the write lock need not be held for
+// the whole time that a transaction takes, as the end of a session with a million ephemerals.
 //
 // Until that Apply the tree is between two states. LastZxid is still the zxid of the
 // previous state; Changing reports where the tree differs from it. The order of the
 // deletes is that of Apply, since the usage of quotas can depend on it.
-func (t *Tree) Prune(txn *Txn, out *Applied, n int) bool {
+func (t *Tree) ApplyPart(txn *Txn, out *Applied, n int) bool {
 	op := closeOf(txn)
-	if op == nil || max(len(op.Paths), len(t.closing))-t.pruned <= n {
+	if op == nil {
+		if len(txn.Ops)-t.part <= n {
+			return false
+		}
+		t.parted = txn.Zxid
+		t.applyOps(txn, out, t.part+n)
+		return true
+	}
+	if max(len(op.Paths), len(t.closing))-t.pruned <= n {
 		return false
 	}
 	s := t.sessions.get(txn.Session)
@@ -78,25 +102,29 @@ func (t *Tree) Prune(txn *Txn, out *Applied, n int) bool {
 		return false
 	}
 	out.reset()
-	t.pruning = txn.Zxid
+	t.parted = txn.Zxid
 	t.deleteListed(s, txn.Zxid, op.Paths, t.pruned+n, out)
 	t.settle()
 	return true
 }
 
-// Changing reports whether Prune has deleted or changed the znode at path since the last
+// InParts reports whether some operations of a transaction are applied, and others are not.
+func (t *Tree) InParts() bool { return t.part > 0 }
+
+// Changing reports whether ApplyPart may have deleted or changed the znode at path since the last
 // Apply. The results of Get, GetData and those about the children of any other path are
-// still those at LastZxid, except for the usage in the stats znodes of quotas.
+// still those at LastZxid, except for the usage in the stats znodes of quotas. A session that is being
+// closed changes its ephemerals and their parents; any other transaction may change all.
 func (t *Tree) Changing(path string) bool {
-	if t.pruning == 0 {
-		return false
+	if t.parted == 0 || t.part > 0 {
+		return t.parted != 0
 	}
 	id := t.find(path)
 	if id == 0 { // if it was deleted, its parent has changed
 		dir, _ := split(path)
 		id = t.find(dir)
 	}
-	return id != 0 && t.arena.attrs(t.arena.rec(id)).pzxid == t.pruning
+	return id != 0 && t.arena.attrs(t.arena.rec(id)).pzxid == t.parted
 }
 
 func (t *Tree) applyOp(txn *Txn, op *Op, out *Applied) Result {
@@ -304,7 +332,7 @@ func (t *Tree) closeSession(txn *Txn, op *Op, out *Applied) {
 	t.dropSession(txn.Session)
 }
 
-// deleteListed deletes ephemerals of a session: those of the listed ones that come after what Prune has
+// deleteListed deletes ephemerals of a session: those of the listed ones that come after what ApplyPart has
 // deleted, up to this number. The list is paths or, if that is empty, t.closing.
 func (t *Tree) deleteListed(s *session, zxid jute.Zxid, paths []string, upTo int, out *Applied) {
 	var parent nodeID

@@ -202,7 +202,7 @@ func BenchmarkClose(b *testing.B) {
 				}
 				for more := true; more; {
 					begin := time.Now()
-					if more = tree.Prune(&txn, &out, slice); !more {
+					if more = tree.ApplyPart(&txn, &out, slice); !more {
 						tree.Apply(&txn, &out)
 					}
 					longest = max(longest, time.Since(begin))

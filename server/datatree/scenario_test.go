@@ -161,7 +161,7 @@ func (s *scenario) prune(session, n int64) {
 		s.closing = &Txn{Zxid: s.tree.LastZxid() + 1, Session: jute.SessionID(session), Ops: []Op{{Kind: OpCloseSession}}}
 		s.tree.List(s.closing)
 	}
-	if !s.tree.Prune(s.closing, &out, int(n)) {
+	if !s.tree.ApplyPart(s.closing, &out, int(n)) {
 		fmt.Fprintln(&s.out, "nothing to prune")
 	}
 	s.events(&out)

@@ -30,7 +30,8 @@ type Tree struct {
 
 	lastZxid   jute.Zxid
 	lastTime   int64     // see LastTime
-	pruning    jute.Zxid // zxid of a transaction between Prune and Apply; 0 for none
+	parted     jute.Zxid // zxid of a transaction between ApplyPart and Apply; 0 for none
+	part       int       // number of its operations that are applied
 	pruned     int       // number of its listed ephemerals that are deleted
 	closing    []nodeID  // these, in order, if it does not name them
 	digest     Digest

@@ -491,20 +491,19 @@ func (g *generator) txn(tree *Tree) Txn {
 	return txn
 }
 
-// prune sometimes applies a part of a transaction in slices, and returns the events.
+// parts sometimes applies the first parts of a transaction, and returns the events.
 // Everything that is not reported as changing must equal the twin, to which the
 // transaction is not applied yet.
-func (w *twin) prune(t *testing.T, tree *Tree, txn *Txn, g *generator) (events []Event) {
+func (w *twin) parts(t *testing.T, tree *Tree, txn *Txn, out *Applied, g *generator) (events []Event) {
 	t.Helper()
 	if g.rng.IntN(4) == 0 {
 		return nil
 	}
-	var out Applied
 	n := 1 + g.rng.IntN(3)
 	tree.List(txn)
-	for tree.Prune(txn, &out, n) {
-		if len(out.Events) > 2*n {
-			t.Fatalf("%d events of a slice of %d nodes", len(out.Events), n)
+	for tree.ApplyPart(txn, out, n) {
+		if closeOf(txn) != nil && len(out.Events) > 2*n {
+			t.Fatalf("%d events of a part of %d nodes", len(out.Events), n)
 		}
 		events = append(events, out.Events...)
 		if tree.LastZxid() != w.zxid || tree.Digest() != tree.computeDigest() {
@@ -537,13 +536,13 @@ func TestTwin(t *testing.T) {
 		var out Applied
 		for i := range twinTxns {
 			txn := g.txn(tree)
-			pruned := w.prune(t, tree, &txn, g)
+			before := w.parts(t, tree, &txn, &out, g)
 			tree.Apply(&txn, &out)
 			results, events := w.apply(&txn)
 			if !reflect.DeepEqual(out.Results, results) {
 				t.Fatalf("seed %#x, txn %d %+v: results %+v, want %+v", seed, i, txn, out.Results, results)
 			}
-			if !equalEvents(append(pruned, out.Events...), events) {
+			if !equalEvents(append(before, out.Events...), events) {
 				t.Fatalf("seed %#x, txn %d %+v: events %+v, want %+v", seed, i, txn, out.Events, events)
 			}
 			if tree.skipped != w.skipped {
@@ -606,7 +605,7 @@ func TestViewIsFrozen(t *testing.T) {
 		var out Applied
 		step := func() {
 			txn := g.txn(tree)
-			w.prune(t, tree, &txn, g)
+			w.parts(t, tree, &txn, &out, g)
 			tree.Apply(&txn, &out)
 			w.apply(&txn)
 		}

@@ -119,7 +119,7 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied, last jute.Zxid) 
 			Kind: jute.ChangeDeleted, Path: path, ParentCversion: parent.Cversion, ParentChildren: parent.NumChildren,
 		}, txn, acl)
 	}
-	for i := range out.Results {
+	for i := out.Earlier; i < len(out.Results); i++ {
 		op, result := &txn.Ops[i], &out.Results[i]
 		if result.Code != 0 {
 			continue

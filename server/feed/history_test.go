@@ -70,7 +70,7 @@ func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
 			want(jute.ChangeDeleted, path, nil, node.ACL)
 		}
 		w.tree.List(txn)
-		for w.tree.Prune(txn, &w.out, 3) {
+		for w.tree.ApplyPart(txn, &w.out, 3) {
 			w.history.Add(txn, &w.out, w.zxid-1)
 			if w.slice != nil {
 				w.slice()

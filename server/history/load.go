@@ -52,7 +52,7 @@ func (s *State) apply(e *zab.Entry, txn *datatree.Txn) error {
 		return err
 	}
 	s.Tree.List(txn)
-	for s.Tree.Prune(txn, &s.out, prunedAtOnce) {
+	for s.Tree.ApplyPart(txn, &s.out, atOnce) {
 		s.applied(txn)
 	}
 	s.Tree.Apply(txn, &s.out)
@@ -60,9 +60,9 @@ func (s *State) apply(e *zab.Entry, txn *datatree.Txn) error {
 	return nil
 }
 
-// prunedAtOnce bounds the ephemerals of a session whose paths are in memory at a time. A session can have a
-// million, whose paths are long.
-const prunedAtOnce = 1024
+// atOnce bounds the changes whose events are in memory at a time. A session can have a million ephemerals,
+// whose paths are long.
+const atOnce = 1024
 
 func (s *State) applied(txn *datatree.Txn) {
 	if s.Applied != nil {

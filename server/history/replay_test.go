@@ -40,7 +40,7 @@ func entriesOf(rng *rand.Rand, n int) (list []zab.Entry) {
 // TestLargeCloseIsReplayedInParts checks that the paths of a session's ephemerals are not all in memory when its close is
 // replayed.
 func TestLargeCloseIsReplayedInParts(t *testing.T) {
-	const nodes = 2*prunedAtOnce + 10
+	const nodes = 2*atOnce + 10
 	s := &State{Tree: datatree.New()}
 	zxid, deleted, before := jute.Zxid(0), 0, jute.Zxid(0)
 	s.Applied = func(txn *datatree.Txn, out *datatree.Applied) {
@@ -49,7 +49,7 @@ func TestLargeCloseIsReplayedInParts(t *testing.T) {
 				deleted++
 			}
 		}
-		if len(out.Events) > 2*prunedAtOnce || deleted < nodes && s.Tree.LastZxid() == zxid && len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpCloseSession {
+		if len(out.Events) > 2*atOnce || deleted < nodes && s.Tree.LastZxid() == zxid && len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpCloseSession {
 			t.Errorf("%d events at a time, and the tree is at %v", len(out.Events), s.Tree.LastZxid())
 		}
 		before = s.Tree.LastZxid()

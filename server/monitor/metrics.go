@@ -21,9 +21,11 @@ type Metrics struct {
 	Proposals, Commits, SnapshotErrors, Unrecoverable atomic.Int64
 	SessionsExpired, ContainersDeleted                atomic.Int64
 	Elections, SnapshotsSent, DigestMismatches        atomic.Int64
-	Demoted, Promoted                                 atomic.Int64 // by autopilot
-	OutOfRoom, WatchesRefused                         atomic.Int64 // writes, and watches, refused for want of memory
-	Traced, TracesDropped                             atomic.Int64 // sampled requests
+	Demoted, Promoted                                 atomic.Int64           // by autopilot
+	OutOfRoom, WatchesRefused                         atomic.Int64           // writes, and watches, refused for want of memory
+	Broken                                            atomic.Int64           // requests refused because their evaluation failed
+	BrokenRequest                                     atomic.Pointer[string] // the last one; nil for none
+	Traced, TracesDropped                             atomic.Int64           // sampled requests
 	PendingSyncs                                      atomic.Int64
 	Replayed                                          atomic.Int64 // entries that the applier read from the log
 	LeadsFrom                                         atomic.Int64 // time.Duration

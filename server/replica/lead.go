@@ -53,6 +53,10 @@ type leading struct {
 	// ended with work left.
 	requests, work int
 	more           bool
+	// broken means that the evaluator can't be used any more: see broken.go.
+	broken bool
+	// parted means that the last look at the tree found a transaction of which a part was applied.
+	parted bool
 	// lookAt is when autopilot looks at the members again, in ms. warned means that it has said
 	// that it leaves them alone.
 	lookAt int64
@@ -131,14 +135,14 @@ func (r *Replica) lead(now zab.Status) {
 	tree := r.o.State.RLock()
 	defer r.o.State.RUnlock()
 	r.leading = leading{
-		since:     now.Epoch,
-		waiting:   r.leading.waiting,
-		bytes:     r.leading.bytes,
-		services:  r.leading.services,
-		refused:   r.leading.refused,
-		evaluator: evaluate.New(tree.NewReader(), r.o.Schemes, r.o.Evaluate),
-		pace:      newPace(r.o.Limits.Closings),
+		since:    now.Epoch,
+		waiting:  r.leading.waiting,
+		bytes:    r.leading.bytes,
+		services: r.leading.services,
+		refused:  r.leading.refused,
+		pace:     newPace(r.o.Limits.Closings),
 	}
+	r.newEvaluator(tree)
 	leasesEnd := r.now()
 	if r.o.Ensemble {
 		leasesEnd += zab.MaxLease
@@ -150,7 +154,6 @@ func (r *Replica) lead(now zab.Status) {
 	if ownersForgotten.Planted() {
 		owner = nil
 	}
-	r.leading.evaluator.SetRoom(r.room.bytes)
 	r.o.Tracker.Reset(leasesEnd, owner)
 }
 
@@ -161,6 +164,9 @@ func (r *Replica) Turn() { r.leading.requests, r.leading.work, r.leading.more = 
 // hold of the tree's lock. It reports whether there may be output to take, so that the log
 // can start on it. A turn ends when it returns false: also if the first request has to wait.
 func (r *Replica) Propose() bool {
+	if r.leading.broken && !r.renewEvaluator() {
+		return false
+	}
 	if r.decideUnknown() {
 		return true
 	}
@@ -201,7 +207,7 @@ func (r *Replica) canPropose() bool {
 func (r *Replica) AwaitsApplied() (awaits, more bool) {
 	role, l := r.status.Role, &r.leading
 	awaits = role == zab.SyncingLeader || role == zab.SyncingFollower || l.unknown.Len() > 0 ||
-		l.pace.closings.aside || l.evaluator != nil && !l.evaluator.Ready()
+		l.pace.closings.aside || l.parted || l.broken || l.evaluator != nil && !l.evaluator.Ready()
 	return awaits, awaits && r.reportedApplied < r.o.State.Applied()
 }
 
@@ -234,8 +240,11 @@ func (r *Replica) evaluate(maxWork int) (n, work int) {
 	waited := waits{now: now, report: r.o.Queued}
 	tree := r.o.State.RLock()
 	defer r.o.State.RUnlock()
+	if l.parted = tree.InParts(); l.parted {
+		return 0, 0 // the overlay has all of that transaction, and the tree a part
+	}
 	l.evaluator.Applied(tree.LastZxid())
-	for short := false; n < most && work < maxWork && l.evaluator.Ready(); {
+	for short := false; n < most && work < maxWork && !l.broken && l.evaluator.Ready(); {
 		sub := l.waiting.Front()
 		if sub == nil {
 			break
@@ -372,9 +381,18 @@ func (r *Replica) proposeOne(req *evaluate.Request, now time.Duration, wall int6
 		req.Confirmed = req.Number - 1
 	}
 	txn := NewTxn()
-	if !r.leading.evaluator.Evaluate(req, zxid, wall, txn) {
+	broken := r.stats.Broken
+	if !r.evaluateOne(req, zxid, wall, txn) {
 		RecycleTxn(txn)
-		r.placeBarrier(barrier{origin: req.Origin, code: jute.ErrMarshalling, read: r.leaseOrRead(req.Origin)})
+		code := jute.ErrMarshalling
+		switch {
+		case r.stats.Broken == broken:
+		case req.Op == jute.OpCreateSession:
+			code = jute.ErrSessionMoved // the connection ends, and the client tries again
+		default:
+			code = jute.ErrSystemError
+		}
+		r.placeBarrier(barrier{origin: req.Origin, code: code, read: r.leaseOrRead(req.Origin)})
 		return len(req.Body) / workBytes, true
 	}
 	looked, size := r.leading.evaluator.Cost(), len(req.Body)

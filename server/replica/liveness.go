@@ -158,5 +158,8 @@ func (r *Replica) Expire(at time.Duration) {
 		closes = append(closes, Submission{Received: at, Request: evaluate.Request{Op: jute.OpCloseSession, Session: id}})
 	}
 	r.enqueue(closes)
+	if r.leading.broken {
+		return
+	}
 	r.leading.evaluator.Applied(r.o.State.Applied()) // it need not wait for the next request
 }

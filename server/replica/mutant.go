@@ -63,6 +63,8 @@ var (
 	closingsForgotten    = mutant.New("closings-forgotten")
 	doomedServed         = mutant.New("doomed-served")
 	aheadResumed         = mutant.New("ahead-resumed")
+	brokenKept           = mutant.New("broken-kept")   // an evaluator is used on after a panic
+	renewedEarly         = mutant.New("renewed-early") // a new one is used before all is applied
 	deadBarriersKept     = mutant.New("dead-barriers-kept")
 )
 

@@ -160,6 +160,8 @@ type Options struct {
 	Room func() int64
 	// Proposed is called with the size of each proposed transaction. It may be nil.
 	Proposed func(bytes int)
+	// Callers returns the functions that are running, for the log. It may be nil.
+	Callers func() string
 	// Queued is called with the time that n requests had waited when they were evaluated, and
 	// Evaluated with the time that the evaluation of n requests took. Both or neither are nil.
 	Queued, Evaluated func(d time.Duration, n int64)
@@ -172,6 +174,7 @@ type Stats struct {
 	Demoted          int64 // voters that autopilot has made observers
 	Promoted         int64 // observers that autopilot has made voters again
 	OutOfRoom        int64 // requests refused because the tree had no room
+	Broken           int64 // requests refused because their evaluation failed
 }
 
 // Replica is the part of a server that orders requests: see the package comment.
@@ -220,6 +223,7 @@ type Replica struct {
 	events  []zab.Event
 	expired []jute.SessionID
 	fatal   string
+	broken  string // see Broken
 	stats   Stats
 }
 

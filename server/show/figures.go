@@ -173,6 +173,7 @@ var figures = []figure{
 	{name: "zkd_tree_memory_limit_bytes", help: "What that may be: of a leader on all members, else on this server; 0 for any amount.", own: true, value: integer(func(v *View) int64 { return v.TreeRoom })},
 	{name: "zkd_tree_full", help: "1 while this server, as a leader or alone, refuses writes that need more memory.", own: true, value: condition(func(v *View) bool { return v.TreeFull })},
 	{name: "zkd_tree_full_refusals_total", help: "Writes refused for that reason.", kind: counter, own: true, value: integer(func(v *View) int64 { return v.OutOfRoom.Load() })},
+	{name: "zkd_requests_broken_total", help: "Writes that this server, as a leader or alone, refused because it could not evaluate them: a fault of zkd. Its log has them.", kind: counter, own: true, value: integer(func(v *View) int64 { return v.Broken.Load() })},
 	{name: "zkd_watches_memory_bytes", help: "Memory of the watches.", own: true, value: integer(func(v *View) int64 { return v.WatchMemory })},
 	{name: "zkd_watches_refused_total", help: "Watches that were not set, since all of them took too much memory.", kind: counter, own: true, value: integer(func(v *View) int64 { return v.WatchesRefused.Load() })},
 	{name: "zkd_containers", help: "Container znodes.", value: integer(func(v *View) int { return v.Tree.Containers })},

@@ -119,7 +119,7 @@ func examples() []struct {
 		return Troubles{
 			Clock: time.UnixMilli(1_700_000_000_456), FsyncPending: time.Second, LogLacks: errors.New("no inodes"), DiskFull: 2 * time.Second, MemoryShort: 3500 * time.Millisecond, SnapshotsFail: 3 * time.Second,
 			SnapshotError: "no\nroom", OpenRoot: true, LongReply: 4 * time.Second, ExpiringSessions: 5, MissingVoters: []zab.SID{2, 3}, VotersMissing: 6 * time.Second,
-			PeerListen: "in use", Accept: errors.New("no descriptors"), ClientCertificate: time.UnixMilli(1e12), QuorumCertificate: time.UnixMilli(2e12),
+			PeerListen: "in use", Accept: errors.New("no descriptors"), BrokenRequest: "create /a", ClientCertificate: time.UnixMilli(1e12), QuorumCertificate: time.UnixMilli(2e12),
 			ClientReload: errors.New("a"), QuorumReload: errors.New("b"), UnlistedSecurePort: 2281,
 		}
 	}

@@ -22,7 +22,8 @@ type Troubles struct {
 	OpenRoot      bool   // everybody may change the tree
 	// LongReply is the time since a reply was longer than clients accept, or would have been; 0 if none was.
 	LongReply        time.Duration
-	ExpiringSessions int // not heard of for two thirds of their timeouts; of a leader or a server alone
+	BrokenRequest    string // the last request that it could not evaluate, by a fault of its own; "" for none
+	ExpiringSessions int    // not heard of for two thirds of their timeouts; of a leader or a server alone
 
 	// Of a leader: the voters whose acknowledgements do not count, and how long the first of
 	// them is missing.
@@ -54,6 +55,7 @@ type trouble struct {
 // troubles are in the order of mntr.
 var troubles = []trouble{
 	{"accept_error", func(t *Troubles) string { return errorText(t.Accept) }},
+	{"broken_request", func(t *Troubles) string { return oneLine(t.BrokenRequest) }},
 	{"client_certificate_reload_error", func(t *Troubles) string { return errorText(t.ClientReload) }},
 	{"client_certificate_until_ms", func(t *Troubles) string { return timeText(t.ClientCertificate) }},
 	{"clock_ms", func(t *Troubles) string { return strconv.FormatInt(t.Clock.UnixMilli(), 10) }},

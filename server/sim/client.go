@@ -300,6 +300,10 @@ func (s *Sim) chooseWrite(req *request) {
 	if s.percent(30) {
 		version = int32(s.rng.IntN(4))
 	}
+	if s.cfg.FatalPct > 0 && s.percent(s.cfg.FatalPct) {
+		s.chooseFatal(req)
+		return
+	}
 	if s.percent(s.cfg.BadPct) {
 		req.op, req.body = jute.OpSetData, malformed
 		return
@@ -391,6 +395,9 @@ func (s *Sim) checkReply(c *client, req *request, r *reply) {
 		s.stats.Refused++
 		if frees := req.op == jute.OpDelete || req.kind == reqClose; frees && r.err == jute.ErrNotReadOnly && s.cfg.Faults[FaultFull] == 0 {
 			s.fail("M3", "client %d is refused %v for want of memory, which that frees", c.id, req)
+		}
+		if r.err == jute.ErrSystemError && !isFatal(req.body) {
+			s.fail("Q1", "client %d is told that request %d can't be evaluated: %v", c.id, r.cxid, req)
 		}
 		if r.err == jute.ErrMarshalling && !bytes.Equal(req.body, malformed) {
 			s.fail("R1", "client %d is told that request %d can't be decoded: %v", c.id, r.cxid, req)

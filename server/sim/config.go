@@ -54,6 +54,7 @@ type Config struct {
 	Loud         int    // the same of the first client, which sends them at once; 0 if it is like the others
 	ClosePct     int    // requests that end a session
 	BadPct       int    // writes that can't be decoded, and are refused
+	FatalPct     int    // writes at which a leader panics
 	GuardPct     int    // writes that contend for a place, or are for its holder only
 	TreePct      int    // writes by operations of extensions
 	WatchPct     int    // reads that name a node, and set a watch
@@ -228,6 +229,9 @@ func (c *Config) String() string {
 	if c.GreetPct > 0 {
 		fmt.Fprintf(&b, " greet=%d%%", c.GreetPct)
 	}
+	if c.FatalPct > 0 {
+		fmt.Fprintf(&b, " fatal=%d%%", c.FatalPct)
+	}
 	if c.LateHellos {
 		b.WriteString(" latehellos")
 	}
@@ -296,6 +300,7 @@ func Draw(seed uint64, steps int) Config {
 		}
 	}
 	c.Local = pick(r, 0, 0, 0, 0, 0, 0, 1, 2)
+	c.FatalPct = pick(r, 0, 0, 0, 0, 0, 0, 0, 10)
 	if r.IntN(8) == 0 {
 		c.Faults[FaultMemory] = c.ElectionMs * pick[uint64](r, 2, 5, 10)
 	}

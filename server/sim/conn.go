@@ -110,7 +110,7 @@ type nodeLines struct {
 }
 
 func (v nodeLines) Limits() line.Limits {
-	return line.Limits{Reply: 1 << 30, LongReply: 1 << 30, Page: 1 << 30, PageNodes: 1 + v.n.s.rng.IntN(4)}
+	return line.Limits{Reply: 1 << 30, LongReply: 1 << 30, Page: 1 << 30, PageNodes: 1 + v.n.s.rng.IntN(4), Part: 1 + v.n.s.rng.IntN(4)}
 }
 
 // Members returns the zxid of the list of members that the node has applied.
@@ -256,11 +256,16 @@ func (s *Sim) handle(n *node, c *conn, req *request) {
 		return
 	}
 	if c.line.Waiting.Len() == 0 || !c.line.Queue(r) {
-		var read line.Read
-		if !c.line.Serve(&r, r.Received, &read) {
-			s.fail("R1", "server %d does not know %v", n.id, req)
+		for read := (line.Read{More: true}); read.More && !c.killed; {
+			read = line.Read{}
+			if !c.line.Serve(&r, r.Received, &read) {
+				s.fail("R1", "server %d does not know %v", n.id, req)
+			}
+			c.flush()
+			if read.More && s.percent(50) {
+				s.applyAll(n) // the tree is not locked
+			}
 		}
-		c.flush()
 	}
 }
 
@@ -272,7 +277,7 @@ func (s *Sim) submitTo(n *node, c *conn, req *request, r *line.Request) {
 	sub := c.line.Submit(r)
 	s.hand(n, sub)
 	if sub.Kind == replica.Write {
-		s.ghost.asks(c.origin, ask{req.cxid, bytes.Equal(req.body, malformed)})
+		s.ghost.asks(c.origin, ask{req.cxid, bytes.Equal(req.body, malformed) || isFatal(req.body)})
 	}
 	s.takeOutputs(n)
 }

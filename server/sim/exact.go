@@ -125,7 +125,7 @@ func (s *Sim) resend(c *client) bool {
 }
 
 // refuses reports whether writes can be refused without a transaction.
-func (s *Sim) refuses() bool { return s.cfg.refuses() || s.cfg.BadPct > 0 }
+func (s *Sim) refuses() bool { return s.cfg.refuses() || s.cfg.BadPct+s.cfg.FatalPct > 0 }
 
 // checkNumber checks a transaction against the writes that the client of its session has made.
 func (s *Sim) checkNumber(txn *datatree.Txn) {

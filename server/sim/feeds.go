@@ -339,6 +339,11 @@ func (s *Sim) gotChanges(c *client, r *reply) {
 	}
 }
 
+// again reports whether a record is not the first one of its path in its transaction.
+func (g *ghost) again(r *record) bool {
+	return slices.ContainsFunc(g.records, func(o record) bool { return o.Zxid == r.Zxid && o.Path == r.Path && o.Index < r.Index })
+}
+
 // checkFed checks that the changes that a reply or the event of a watch shows have come from the feeds that
 // had sent everything, or say so: C3. When the event of a watch comes, others of its transaction may follow.
 func (s *Sim) checkFed(c *client, r *reply) {
@@ -352,7 +357,7 @@ func (s *Sim) checkFed(c *client, r *reply) {
 		}
 		missed := f.following(&s.ghost, z)
 		if r.event != 0 && missed == nil {
-			if missed = f.following(&s.ghost, r.zxid); missed != nil && missed.Path != r.path {
+			if missed = f.following(&s.ghost, r.zxid); missed != nil && (missed.Path != r.path || s.ghost.again(missed)) {
 				missed = nil
 			}
 		}

@@ -229,7 +229,9 @@ var focuses = map[string]func(*Config){
 		stayers(c)
 		often(c, FaultStall, FaultBreak)
 	},
-	"ended-again": func(c *Config) { stayers(c); c.BadPct = 30; often(c, FaultBlock, FaultBreak) },
+	"broken-kept":   fatals,
+	"renewed-early": fatals,
+	"ended-again":   func(c *Config) { stayers(c); c.BadPct = 30; often(c, FaultBlock, FaultBreak) },
 	"refused-waits": func(c *Config) {
 		stayers(c)
 		c.BadPct = 20
@@ -392,9 +394,6 @@ func viewers(c *Config) {
 // holders has clients that contend, and write what only the holder may write.
 func holders(c *Config) { c.Clients, c.GuardPct, c.Pipeline = 5, 80, 16 }
 
-// trees has clients that write by operations of extensions.
-func trees(c *Config) { c.Clients, c.TreePct, c.Pipeline = 5, 80, 16 }
-
 // changes has clients that change the members often.
 func changes(c *Config) {
 	c.Clients, c.AdmitLearners = 5, true
@@ -489,6 +488,7 @@ var directed = map[string]func(*script){
 	"follow-restarts":               slowAnswers,
 	"grown-old-copy-trusted":        grownOldCopy,
 	"late-hello":                    doubtDuringHandshake,
+	"doubt-not-told":                doubtDuringHandshake,
 	"founder-votes":                 wipedFounder,
 	"earlier-echo-confirms":         echoBefore,
 	"old-link-answered":             oldLinkAnswer,
@@ -580,6 +580,7 @@ var byPages = []string{
 	"outcomes-cut",
 	"taken-served",
 	"upgrade-missed",
+	"visitor-upgraded",
 	"waits-longer",
 	"slow-kept",
 	"slow-reads-kept",

@@ -73,6 +73,7 @@ type process struct {
 	lazy     bool      // evDrain is under way
 	again    bool      // the core got an input while its outputs were carried out
 	closings []closing // ghost: those that it has proposed and not applied
+	fatal    int64     // how often it has panicked
 	batches  []batch
 	own      []ownSnap // references to own snapshots on their way to the disk
 	inside   int       // outputs until a crash; 0 means never
@@ -245,6 +246,7 @@ func (s *Sim) survives(n *node) bool {
 // carryOut carries out the outputs, and reports whether the node is still alive.
 func (s *Sim) carryOut(n *node) bool {
 	out := &n.out
+	s.checkBroken(n)
 	s.checkClosings(n)
 	if !s.carryToDisk(n) {
 		return false

@@ -177,9 +177,9 @@ func (s *Sim) applyParts(e *zab.Entry, tree *datatree.Tree, state *zab.State, tx
 	if err := state.Apply(e); err != nil {
 		s.fail("I10", "%v", err)
 	}
-	if len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpCloseSession && s.percent(50) { // in slices, like servers do
+	if closes := len(txn.Ops) == 1 && txn.Ops[0].Kind == datatree.OpCloseSession; (closes || len(txn.Ops) > 1) && s.percent(50) { // like servers do
 		tree.List(txn)
-		for tree.Prune(txn, out, 1+s.rng.IntN(2)) {
+		for tree.ApplyPart(txn, out, 1+s.rng.IntN(2)) {
 			notify(out.Events)
 		}
 	}

@@ -36,7 +36,7 @@ func (s *Sim) newReplica(n *node, r zab.Recovered) *replica.Replica {
 		ID:           n.id,
 		Ensemble:     true,
 		LeaderServes: true,
-		Evaluate:     evaluate.Options{MaxListed: s.cfg.MaxListed, ReconfigEnabled: true},
+		Evaluate:     evaluate.Options{MaxListed: s.cfg.MaxListed, ReconfigEnabled: true, EnforceQuota: s.cfg.FatalPct > 0, QuotaExceeded: n.exceeded},
 		Reads:        s.allRead,
 		Reconfigure:  s.reconfigure,
 		Autopilot:    s.autopilot(),

@@ -23,19 +23,41 @@ type Seen struct {
 	Hidden bool      // the client may not read it, and gets no event about it
 }
 
-// Restore restores the watches of a client that has reconnected as w. look returns the state
+// Restoration is a request to restore the watches of a client that has reconnected, from its begin to its end.
+type Restoration struct {
+	lists    [RecursiveList + 1][]string
+	relative jute.Zxid
+	list     List
+	done     int // paths of the list
+}
+
+// NewRestoration returns what a request asks for.
+func NewRestoration(p *jute.SetWatchesRequest) *Restoration {
+	return &Restoration{lists: [...][]string{p.Data, p.Exist, p.Child, p.Persistent, p.PersistentRecursive}, relative: p.RelativeZxid}
+}
+
+// pathWork is how many bytes of a path take as long as another path.
+const pathWork = 256
+
+// Restore restores watches of w, up to an amount of work, and reports whether there are more. look returns the state
 // of a path. missed is called for each event that the client has missed; it is sent at once,
-// before the reply. The caller holds the tree's read lock.
-func (t *Table) Restore(w Watcher, p *jute.SetWatchesRequest, look func(path string) Seen, missed func(typ jute.EventType, path string)) {
-	for list, paths := range [...][]string{p.Data, p.Exist, p.Child, p.Persistent, p.PersistentRecursive} {
-		for _, path := range paths {
-			if event, mode, ok := List(list).CatchUp(look(path), p.RelativeZxid); ok {
+// before the reply. The caller holds the tree's read lock, and may release it between two calls.
+func (t *Table) Restore(w Watcher, r *Restoration, work int, look func(path string) Seen, missed func(typ jute.EventType, path string)) (more bool) {
+	for ; int(r.list) < len(r.lists); r.list, r.done = r.list+1, 0 {
+		for paths := r.lists[r.list]; r.done < len(paths); r.done++ {
+			if work <= 0 {
+				return true
+			}
+			path := paths[r.done]
+			work -= 1 + len(path)/pathWork
+			if event, mode, ok := r.list.CatchUp(look(path), r.relative); ok {
 				missed(event, path)
 			} else {
 				t.Add(w, path, mode)
 			}
 		}
 	}
+	return false
 }
 
 // CatchUp decides what a reconnecting client gets for a path in list l. Its last view of

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
@@ -47,5 +49,36 @@ func TestCatchUp(t *testing.T) {
 		if event != tt.event || mode != tt.mode || ok != (tt.event != register) {
 			t.Errorf("%s: got event %v (%v), mode %v; want %v, %v", tt.name, event, ok, mode, tt.event, tt.mode)
 		}
+	}
+}
+
+// Watches are restored in parts of a bounded length, each path once and in the order of the request, as the path is then.
+func TestRestore(t *testing.T) {
+	table := New()
+	long := strings.Repeat("/x", 2*pathWork)
+	paths := []string{"/0", "/1", "/2", "/3", "/4"}
+	r := NewRestoration(&jute.SetWatchesRequest{RelativeZxid: 10, Data: paths, Child: append([]string{long}, paths...), PersistentRecursive: paths})
+	var looked, missed []string
+	state := Seen{Exists: true}
+	parts := 0
+	for more := true; more; parts++ {
+		before := len(looked)
+		more = table.Restore(1, r, 4, func(path string) Seen {
+			looked = append(looked, path)
+			return state
+		}, func(_ jute.EventType, path string) { missed = append(missed, path) })
+		if n := len(looked) - before; n > 4 {
+			t.Errorf("%d paths in a part", n)
+		}
+		state.Mzxid = 11 // all nodes are changed after the first part
+	}
+	if want := slices.Concat(paths, []string{long}, paths, paths); !slices.Equal(looked, want) {
+		t.Errorf("looked at %q", looked)
+	}
+	if !slices.Equal(missed, paths[4:]) || table.CountOf(1) != 4+6+5 {
+		t.Errorf("%q were missed, and %d watches are set", missed, table.CountOf(1))
+	}
+	if parts != 5 {
+		t.Errorf("%d parts", parts)
 	}
 }

@@ -142,6 +142,7 @@ func TestEachFindingOfRealTexts(t *testing.T) {
 		{"certificate-reload", []*likeness{leader.with(t, "+quorum_certificate_reload_error=no key")}},
 		{"secure-port", []*likeness{leader.with(t, "+secure_port_unlisted=2281")}},
 		{"memory", []*likeness{leader.with(t, "memory_used_percent=90", "memory_limit_bytes=1000")}},
+		{"broken-request", []*likeness{leader.with(t, "requests_broken=2", "+broken_request=setData /a")}},
 		{"sessions-expiring", []*likeness{leader.with(t, "sessions_expiring=5")}},
 		{"open-files", []*likeness{leader.with(t, "open_file_descriptor_count=990", "max_file_descriptor_count=1000")}},
 		{"open-files", []*likeness{leader.with(t, "+accept_error=too many open files")}},

@@ -59,7 +59,7 @@ func Find(f Facts) []Finding {
 	l := &look{Facts: f}
 	for _, check := range []func(){
 		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.logs, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
-		l.certificates, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.versions, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
+		l.certificates, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.broken, l.versions, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
 	} {
 		check()
 	}
@@ -458,6 +458,17 @@ func (l *look) memory() {
 	}
 }
 
+// broken finds servers that could not evaluate a request.
+func (l *look) broken() {
+	for _, s := range l.serving() {
+		if n, _ := s.After.number("requests_broken"); n > 0 {
+			l.add(Finding{ID: "broken-request", Severity: Danger, Servers: []string{s.Name},
+				What: fmt.Sprintf("%s could not evaluate %.0f requests, by a fault of zkd, and refused them with SystemError. The last one was %s.", s.Name, n, s.After.Metrics["broken_request"]),
+				Do:   "Nothing was done of them, and the service goes on. Report the line \"a request can't be evaluated\" of its log."})
+		}
+	}
+}
+
 func (l *look) sessions() {
 	s := l.leader()
 	if s == nil {
@@ -666,7 +677,7 @@ func (f *Finding) Text() string {
 // ids are those that findings can have.
 var ids = []string{
 	"no-quorum", "two-leaders", "voter-missing", "unreachable", "not-serving", "peers-cant-connect", "log-waits", "full-disk", "slow-disk", "snapshot-fails", "slow-follower", "clock-skew",
-	"zxid-end", "certificate", "certificate-reload", "secure-port", "sessions-expiring", "open-files", "memory", "version-skew", "member-list",
+	"zxid-end", "certificate", "certificate-reload", "secure-port", "sessions-expiring", "open-files", "memory", "broken-request", "version-skew", "member-list",
 	"looping-client", "many-watches", "long-list", "open-root", "blind",
 }
 

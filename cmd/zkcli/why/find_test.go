@@ -139,6 +139,8 @@ func TestFind(t *testing.T) {
 		{"no memory", []Server{server("zk1", "leader", "memory_used_percent=99", "tree_full=1"), server("zk2", "follower", "memory_used_percent=100", "memory_short=1", "memory_short_ms=90000")},
 			[]string{`broken memory zk1 refuses writes that need more memory`, `danger memory zk2 is short of memory.*1m30s`}},
 		{"enough memory", []Server{server("zk1", "standalone", "memory_used_percent=84", "memory_limit_bytes=100"), server("zk2", "standalone", "memory_used_percent=0", "memory_limit_bytes=0")}, nil},
+		{"a request that can't be evaluated", []Server{server("zk1", "leader", "requests_broken=2", "broken_request=create /a")},
+			[]string{`danger broken-request zk1 could not evaluate 2 requests.* The last one was create /a\.`}},
 		{"a session", []Server{server("zk1", "standalone", "sessions_expiring=1", "global_sessions=5")}, []string{`notice sessions-expiring 1 of 5 sessions`}},
 		{"a rack", []Server{server("zk1", "standalone", "sessions_expiring=100", "global_sessions=500")}, []string{`danger sessions-expiring 100 of 500`}},
 		{"open files", []Server{server("zk1", "standalone", "open_file_descriptor_count=950", "max_file_descriptor_count=1000")}, []string{`danger open-files zk1 has 950 of the 1000`}},

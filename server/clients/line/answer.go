@@ -140,6 +140,7 @@ func (a *Answers) answerLocked(l *Line, o *replica.Order, txn *datatree.Txn, res
 		req.Xid = list[0].Xid
 	}
 	a.applier.Answering(l, req, o, txn, results)
+	a.read = Read{}
 	zxid, code, session := a.State.Tree.LastZxid(), o.Code, o.Session
 	if txn != nil {
 		zxid, code, session = txn.Zxid, txn.Err, txn.Session
@@ -150,6 +151,10 @@ func (a *Answers) answerLocked(l *Line, o *replica.Order, txn *datatree.Txn, res
 		a.opened(l, req, session, code)
 	default:
 		a.replyTo(l, req, zxid, code, txn, results)
+	}
+	if a.read.More {
+		l.Waiting.queue.Front().ordered = false // the leader is not needed for the rest
+		return true, false
 	}
 	if req.own != upgradesOwn {
 		counted := o.Code
@@ -250,8 +255,8 @@ func (a *Answers) serveReads(l *Line) {
 	a.applier.ServedAll(n)
 }
 
-// serveNext serves the read at the head of the queue, if the line continues, and reports whether another one
-// is next. The line is locked.
+// serveNext serves the read at the head of the queue, or a part of it, if the line continues, and reports whether
+// more is next. The line is locked.
 func (a *Answers) serveNext(l *Line) (served, more bool) {
 	if l.Outbox.gone || l.Waiting.queue.Len() == 0 {
 		return false, false
@@ -268,6 +273,9 @@ func (a *Answers) serveNext(l *Line) (served, more bool) {
 	req.Auth = l.host.Held(req.Auth)
 	if !a.serve(l, req) {
 		return false, false
+	}
+	if a.read.More {
+		return true, true
 	}
 	a.applier.ServedLate(l, req, &a.read)
 	return true, a.pop(l)

@@ -28,8 +28,11 @@ func (l *Line) sendEvent(f *feed.Feed) bool {
 	}
 	b := l.Outbox.chunk()
 	begin := len(b)
-	sight := &sight{schemes: l.lines.Schemes, ids: l.host.Present().IDs()}
-	b = f.Append(b, sight.mayRead)
+	if at := l.lines.State.Applied(); l.sight == nil || l.sight.at != at { // a transaction is told in parts
+		l.sight = &sight{at: at, schemes: l.lines.Schemes}
+	}
+	l.sight.ids = l.host.Present().IDs()
+	b = f.Append(b, l.sight.mayRead)
 	l.Outbox.unsent.b = b
 	size := len(b) - begin - 4
 	if size < 0 {
@@ -44,8 +47,9 @@ func (l *Line) sendEvent(f *feed.Feed) bool {
 	return true
 }
 
-// sight decides what a client sees of the changes in one event.
+// sight decides what a client sees of changes.
 type sight struct {
+	at      jute.Zxid // the last transaction that was applied when lists was empty
 	schemes *auth.Schemes
 	ids     []jute.ID
 	lists   auth.Memory

@@ -16,10 +16,12 @@ type Line struct {
 	host  Host
 	id    uint64 // origin of its requests, unique over servers and restarts
 
-	Session Session
-	Waiting Waiting
-	Outbox  Outbox
-	feeds   feed.Set // guarded by the host's lock
+	Session   Session
+	Waiting   Waiting
+	Outbox    Outbox
+	feeds     feed.Set   // guarded by the host's lock
+	sight     *sight     // of the feeds, or nil; likewise
+	restoring *restoring // a setWatches of which a part is served, or nil; likewise
 
 	extensions
 	seen     jute.Zxid     // the last zxid that the client had seen when it connected; set before it has its session
@@ -84,6 +86,7 @@ func (l *Line) Kill() *Buffer {
 // Forget drops what an ended line holds. The tree is locked for reading.
 func (l *Line) Forget() *Buffer {
 	l.Waiting.Rest()
+	l.restoring = nil
 	return l.Kill()
 }
 

@@ -22,6 +22,7 @@ type Limits struct {
 	LongReply int // a longer reply is reported
 	Page      int // the longest page
 	PageNodes int // the most nodes of a page, so that the tree is not locked for long
+	Part      int // the most watches that are restored at a time, likewise
 }
 
 // Server is what lines ask of the server around them, and tell it. The line's lock is held in all calls with one.

@@ -121,7 +121,7 @@ func (h *pageLine) Sent(size int) {
 }
 
 // What lines ask of their server and of the applier.
-func (p *page) Limits() Limits              { return Limits{1 << 20, 1 << 20, 1 << 20, 10} }
+func (p *page) Limits() Limits              { return Limits{1 << 20, 1 << 20, 1 << 20, 10, 10} }
 func (p *page) NextSession() jute.SessionID { p.ids++; return p.ids }
 func (p *page) Members() jute.Zxid          { return p.members }
 func (p *page) Submit(subs ...replica.Submission) {

@@ -16,6 +16,7 @@ type Read struct {
 	Zxid  jute.Zxid // in the reply
 	Path  string    // of the node that was read, "" for none; valid as long as the request
 	Bytes int       // of the path and what was read
+	More  bool      // the request is not answered yet: it has to be served again
 }
 
 // read is one request that is answered from the current tree. The tree lock is held, for

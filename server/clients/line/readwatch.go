@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/watch"
 )
 
@@ -49,9 +50,44 @@ func (r *read) checkOrRemoveWatches() error {
 
 // setWatches restores a reconnected client's watches. A change that it missed is sent as
 // an event at once, before the reply, unless the client may not read the node: then the watch
-// is restored. Comparing and registering happen under one tree lock, so no change is lost
-// between them.
+// is restored. Comparing and registering a path happen under one tree lock, so no change is lost
+// between them. A long list is restored in parts: the tree may change between two of them, and the
+// reply shows the state in which the last part is restored.
 func (r *read) setWatches() error {
+	if r.l.restoring == nil {
+		p, err := r.restored()
+		if err != nil {
+			return err
+		}
+		r.l.restoring = &restoring{Restoration: watch.NewRestoration(p)}
+	}
+	rest := r.l.restoring
+	r.lists, r.looked = rest.lists, rest.looked
+	more := r.State.Watches.Restore(r.l.watcherID(), rest.Restoration, r.Server.Limits().Part, func(path string) watch.Seen {
+		node, ok := r.State.Tree.Get(path)
+		hidden := ok && r.allowed(node.ACL, jute.PermRead) != nil
+		return watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid, Hidden: hidden}
+	}, func(event jute.EventType, path string) {
+		r.l.Outbox.Finish(appendEvent(r.l.Reply(jute.XidNotification, -1, 0), event, path))
+	})
+	if more {
+		rest.lists, rest.looked, r.out.More = r.lists, r.looked, true
+		return nil
+	}
+	r.l.restoring = nil
+	r.reply(r.req.Xid, r.zxid, 0)
+	return nil
+}
+
+// restoring is a setWatches of which a part is served.
+type restoring struct {
+	*watch.Restoration
+	lists  auth.Memory // as those of read: what the request has found out counts for all of it
+	looked *int
+}
+
+// restored decodes the request.
+func (r *read) restored() (*jute.SetWatchesRequest, error) {
 	var p jute.SetWatchesRequest
 	d := r.body()
 	if r.req.Op == jute.OpSetWatches2 {
@@ -60,7 +96,7 @@ func (r *read) setWatches() error {
 		p.Decode(&d)
 	}
 	if d.Err() != nil {
-		return jute.ErrMarshalling
+		return nil, jute.ErrMarshalling
 	}
 	if relativeIgnored.Planted() {
 		p.RelativeZxid = math.MaxInt64
@@ -68,13 +104,5 @@ func (r *read) setWatches() error {
 	if persistentNotRestored.Planted() {
 		p.Persistent, p.PersistentRecursive = nil, nil
 	}
-	r.State.Watches.Restore(r.l.watcherID(), &p, func(path string) watch.Seen {
-		node, ok := r.State.Tree.Get(path)
-		hidden := ok && r.allowed(node.ACL, jute.PermRead) != nil
-		return watch.Seen{Exists: ok, Mzxid: node.Mzxid, Pzxid: node.Pzxid, Hidden: hidden}
-	}, func(event jute.EventType, path string) {
-		r.l.Outbox.Finish(appendEvent(r.l.Reply(jute.XidNotification, -1, 0), event, path))
-	})
-	r.reply(r.req.Xid, r.zxid, 0)
-	return nil
+	return &p, nil
 }

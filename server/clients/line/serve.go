@@ -7,13 +7,17 @@ import (
 )
 
 // Serve answers a request that needs no leader, and reports whether the connection
-// continues. The caller holds the tree lock and the line's lock.
+// continues. The caller holds the tree lock and the line's lock. While out.More is set afterwards, it has to
+// release both, and to serve the request again before any other of the line.
 func (l *Line) Serve(req *Request, now time.Duration, out *Read) (keep bool) {
 	r := read{Lines: l.lines, l: l, req: req, zxid: l.lines.State.Tree.LastZxid(), now: now, out: out}
 	known, err := r.dispatch()
 	if !known {
 		l.ReplyCode(req.Xid, -1, jute.ErrUnimplemented)
 		return false
+	}
+	if out.More {
+		return true
 	}
 	r.Server.Served(l, req, err)
 	if err != nil {
