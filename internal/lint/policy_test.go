@@ -234,7 +234,7 @@ const ours = `
 	# The load generator is a client: it knows nothing of server/.
 	cmd/zkbench/bench:    jute client/sasl
 	cmd/zkbench:       client cmd/zkbench/bench internal/buildinfo internal/commands internal/console cmd/internal/login internal/stdio
-	test/bench:        client internal/ask cmd/zkbench/bench internal/testing/freeport internal/traceid
+	test/bench:        client internal/ask jute cmd/zkbench/bench internal/testing/freeport internal/traceid
 	test/bench/clients: client/cache cmd/zkbench/bench
 	test/bench/etcd:   cmd/zkbench/bench internal/testing/freeport
 	tools:             none

@@ -91,6 +91,9 @@ func (c *conn) leave(err error) {
 
 // run handles requests until the connection ends, and returns the reason.
 func (c *conn) run() error {
+	if err := c.limits.awaitOpening(c.socket.done); err != nil {
+		return err
+	}
 	if err := c.handshake(); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ const leastPause = 5 * time.Millisecond
 
 var (
 	errTooManyConnections = errors.New("more connections of its identity than a rule zkd.limit allows")
+	errTooManyOpenings    = errors.New("more connections a second from its address than a rule zkd.limit allows")
 	errTooManySessions    = errors.New("more sessions than a rule zkd.limit allows")
 )
 
@@ -67,6 +68,24 @@ func (m *limiter) admit() bool {
 	}
 	m.present.Store(l)
 	return true
+}
+
+// awaitOpening makes a new connection wait for its turn, before anything is read from it.
+func (m *limiter) awaitOpening(done <-chan struct{}) error {
+	l := m.present.Load()
+	if l == nil {
+		return nil
+	}
+	wait, ok := l.Opening(m.rules.now(), patience)
+	if wait > 0 {
+		if err := m.pause(wait, done); err != nil {
+			return err
+		}
+	}
+	if !ok {
+		return errTooManyOpenings
+	}
+	return nil
 }
 
 func (m *limiter) open(t *limits.Table) (l *limited, ok bool) {

@@ -287,6 +287,31 @@ func TestConnectionsAndSessionsRefused(t *testing.T) {
 	})
 }
 
+// TestOpeningsSlowDown opens connections at once: some wait for their turns before anything is read from them, and others end.
+func TestOpeningsSlowDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLimitedClients(t, "zkd.limit.some=address * connections/s=2")
+		defer end(s)
+		start := time.Now()
+		var work sync.WaitGroup
+		for i := range 7 {
+			c := connect(t, s)
+			synctest.Wait() // it has its turn after those before
+			work.Go(func() {
+				opened := c.begin()
+				wantOpened, want := i < 5, min(time.Second, time.Duration(max(0, i-2))*500*time.Millisecond)
+				if took := time.Since(start); opened != wantOpened || took != want {
+					t.Errorf("connection %d: opened %v after %v, want %v after %v", i+1, opened, took, wantOpened, want)
+				}
+			})
+		}
+		work.Wait()
+		if f := s.rules.table.Load().Figures(); len(f) != 1 || f[0].Resource != limits.Openings || f[0].Slowed != 2 || f[0].Refused != 2 {
+			t.Errorf("figures %v", f)
+		}
+	})
+}
+
 // TestWatchesRefused checks the code, that the reply keeps its place behind a write, and
 // that watches that are restored are not refused.
 func TestWatchesRefused(t *testing.T) {

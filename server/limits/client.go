@@ -187,6 +187,14 @@ func (c *Client) Restored() {
 	}
 }
 
+// Opening charges a connection that is opened, as Take charges a request.
+func (c *Client) Opening(now, patience time.Duration) (wait time.Duration, ok bool) {
+	if m := c.parties[0].meters[Openings]; m != nil {
+		return c.take(now, patience, []*meter{m}, 1, 1)
+	}
+	return 0, true
+}
+
 // Sent charges bytes that were sent to the client. It may be called from any goroutine.
 func (c *Client) Sent(n int64) { c.sent.Add(n) }
 
@@ -203,7 +211,11 @@ func (c *Client) Take(now, patience time.Duration, size int64, paths []string) (
 	var list [8]*meter
 	meters := c.appendRates(list[:0])
 	own := len(meters)
-	meters = c.table.appendPaths(meters, paths)
+	return c.take(now, patience, c.table.appendPaths(meters, paths), own, size)
+}
+
+// take charges meters, the first of which are the client's own.
+func (c *Client) take(now, patience time.Duration, meters []*meter, own int, size int64) (wait time.Duration, ok bool) {
 	for _, m := range meters {
 		if m.wait(now) > patience {
 			m.stats.refused.Add(1)

@@ -19,10 +19,11 @@ const (
 	Ephemerals
 	Requests // per second
 	Bytes    // per second
+	Openings // of connections, per second
 	numResources
 )
 
-var resourceNames = [numResources]string{"connections", "sessions", "watches", "ephemerals", "requests/s", "bytes/s"}
+var resourceNames = [numResources]string{"connections", "sessions", "watches", "ephemerals", "requests/s", "bytes/s", "connections/s"}
 
 // String returns the name that rules use.
 func (r Resource) String() string { return resourceNames[r] }
@@ -205,6 +206,8 @@ func (r *Rule) limit(word string) error {
 	switch {
 	case resource < 0:
 		return fmt.Errorf("unknown resource %q: want %s", name, strings.Join(resourceNames[:], ", "))
+	case Resource(resource) == Openings && r.Scope != Address:
+		return fmt.Errorf("%v are limited by address only: who opens a connection is known later", Openings)
 	case r.Scope == Subtree && Resource(resource) < Requests:
 		return fmt.Errorf("%s are not limited by subtree: only %v and %v are; ZooKeeper's quotas limit the nodes and bytes of a subtree", name, Requests, Bytes)
 	case r.Limits[resource] != Limit{}:

@@ -369,7 +369,7 @@ func (t *Table) Figures() []Figure {
 		}
 	}
 	if t.follows {
-		for resource := Requests; resource < numResources; resource++ {
+		for resource := Requests; resource <= Bytes; resource++ {
 			st := &t.causes[resource]
 			list = append(list, st.figure(Followed, resource, subjects[st]))
 		}

@@ -10,7 +10,8 @@
 // -wide 1,20,100 it measures ensembles whose servers are that many milliseconds from each other. With
 // -observers 1,6,12 it measures what each observer costs the leader of an ensemble that has this many. With
 // -growth DIR it draws what operations cost while the number of znodes, sessions or watches grows. With -hops it shows
-// where the time of a single write goes, on its way through three servers of the second program.
+// where the time of a single write goes, on its way through three servers of the second program. With -neighbours it measures what
+// one noisy client on all of three servers costs the calm ones, for each kind of attack.
 //
 // It starts both servers itself, in directories and on ports of their own, with
 // the same settings. A server is "apache", which means Debian's package
@@ -54,6 +55,7 @@ type settings struct {
 	watching  string
 	observers []int // that watching names
 	hops      bool
+	attacks   bool
 	quick     bool
 }
 
@@ -93,6 +95,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&s.watching, "observers", "", "instead of all that: what each observer costs the leader, for ensembles of three with these `numbers` of observers besides, as in 1,6,12")
 	f.StringVar(&s.growth, "growth", "", "instead of all that: the cost of operations over the number of znodes, sessions and watches, and the size of values, as a table and pictures in this `directory`; without the first program if that is \"\"")
 	f.BoolVar(&s.hops, "hops", false, "instead of all that: where a single write is when, on its way through three servers of the second program, which must be zkd")
+	f.BoolVar(&s.attacks, "neighbours", false, "instead of all that: what a noisy client on all of three servers costs calm ones, with limits and without; without the first program if that is \"\"")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -115,6 +118,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if s.hops {
 		c.servers = 3
 		return c.drawHops(stdout)
+	}
+	if s.attacks {
+		return c.neighbours(stdout)
 	}
 	measure := c.run
 	if len(s.trips) > 0 {
@@ -147,7 +153,7 @@ func shorten(f *flag.FlagSet) error {
 // prepare checks the settings and lets the servers have many connections.
 func (s *settings) prepare() error {
 	for _, p := range []*string{&s.a, &s.b} {
-		if *p == apache || *p == "" && (s.growth != "" || s.hops) {
+		if *p == apache || *p == "" && (s.growth != "" || s.hops || s.attacks) {
 			continue
 		}
 		abs, err := filepath.Abs(*p)

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/zkd-project/zkd/client/sasl"
@@ -137,6 +138,8 @@ type Security struct {
 	SASL func(host string) (sasl.Mechanism, error)
 	// Auth are the identities that each session gets.
 	Auth []Auth
+	// From is the address of this machine from which connections come; nil means any.
+	From net.IP
 }
 
 // Auth is an identity of a session.

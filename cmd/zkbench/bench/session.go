@@ -43,6 +43,9 @@ func open(ctx context.Context, addr string, h hello) (session, error) {
 		h.patience = h.timeout
 	}
 	d := net.Dialer{Timeout: h.patience, KeepAlive: -1}
+	if h.security.From != nil {
+		d.LocalAddr = &net.TCPAddr{IP: h.security.From}
+	}
 	nc, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return session{}, err

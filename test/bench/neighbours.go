@@ -1,0 +1,325 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/binary"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkbench/bench"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// noisy is where the noisy client is, and calm where the others are.
+var noisy, calm = net.IPv4(127, 0, 0, 2), net.IPv4(127, 0, 0, 1)
+
+// noisyRule limits the noisy client. The first program gets earlierRule, which servers of earlier versions can read as well.
+const (
+	earlierRule = "zkd.limit.noisy=address 127.0.0.2 requests/s=1000 bytes/s=4000000 connections=60 sessions=60"
+	noisyRule   = earlierRule + " connections/s=20"
+)
+
+const (
+	neighbourServers = 3
+	calmRate         = 150 // sets a second, and as many gets
+	noisyFeeds       = 60
+)
+
+// attack is what a noisy client does on all servers, as much as it can.
+type attack struct {
+	name  string
+	load  bench.Config // or none
+	feeds int          // sessions that follow all changes meanwhile
+	// openers are how many open sessions all the time, and close them.
+	openers int
+	tls     bool
+}
+
+func attacks() []attack {
+	load := func(w bench.Workload, connections, window, bytes int) bench.Config {
+		c := bench.Defaults(w)
+		c.Connections, c.Window, c.ValueSize = connections, window, bytes
+		c.Duration, c.Warmup = time.Hour, 0 // until it is ended
+		return c
+	}
+	return []attack{
+		{name: "writes of 100 bytes", load: load(bench.Set, 48, 32, 100)},
+		{name: "writes of 100 KB", load: load(bench.Set, 12, 4, 100_000)},
+		{name: "reads", load: load(bench.Get, 48, 64, 100)},
+		{name: "watches", load: load(bench.Watch, 150, 1, 100)},
+		{name: "sessions", openers: 48},
+		{name: "TLS handshakes", openers: 48, tls: true},
+		{name: "feeds", load: load(bench.Set, 12, 16, 100), feeds: noisyFeeds},
+	}
+}
+
+// p99s are the 99th percentiles of what calm clients wait, in ms.
+type p99s struct{ set, get float64 }
+
+// trial is one attack.
+type trial struct {
+	before, during, after p99s
+	rate                  float64 // of the attacker
+}
+
+// neighbours prints what each attack costs calm clients: for ensembles with a rule that limits the attacker, and without.
+func (c *campaign) neighbours(out io.Writer) error {
+	c.servers = neighbourServers
+	dir, err := os.MkdirTemp(c.dir, "neighbours-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	lines, err := secureLines(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "| attack | limits | server | operations of the attacker (/s) | p99 of a set before, meanwhile, afterwards (ms) | times | p99 of a get | times |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|")
+	for _, ruled := range []bool{false, true} {
+		if err := c.attacked(out, ruled, lines); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "\n%d rounds, %v for each figure: medians, and the lowest and the highest of the rounds. Times is meanwhile to the mean of before and afterwards.\n", c.rounds, c.duration)
+	return nil
+}
+
+// attacked attacks both programs by turns, with limits or without.
+func (c *campaign) attacked(out io.Writer, ruled bool, lines []string) error {
+	var sides []*ensemble
+	for side, rule := range []string{earlierRule, noisyRule} {
+		if c.program(side) == "" {
+			continue
+		}
+		lines := slices.Clone(lines)
+		if ruled {
+			lines = append(lines, rule)
+		}
+		e, err := startEnsemble(c.ctx, c.program(side), c.dir, shape{servers: c.servers}, lines...)
+		if err != nil {
+			return err
+		}
+		defer e.remove()
+		sides = append(sides, e)
+	}
+	for _, a := range attacks() {
+		if !c.selected(a.name) {
+			continue
+		}
+		trials := make([][]trial, len(sides))
+		for i := range c.rounds * len(sides) {
+			side := (i + i/len(sides)) % len(sides) // A B, B A
+			t, err := c.attack(sides[side], a)
+			if err != nil {
+				return fmt.Errorf("%s: %w", a.name, err)
+			}
+			trials[side] = append(trials[side], t)
+			fmt.Fprintf(c.log, "%s, %s, limits %v: %+v\n", a.name, name(sides[side].program), ruled, t)
+		}
+		for side, e := range sides {
+			writeTrials(out, a.name, ruled, name(e.program), trials[side])
+		}
+	}
+	return nil
+}
+
+// attack measures calm clients before, during and after an attack.
+func (c *campaign) attack(e *ensemble, a attack) (t trial, err error) {
+	if t.before, err = c.calm(e); err != nil {
+		return t, err
+	}
+	ctx, stop := context.WithCancel(c.ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer stop()
+	for range a.feeds {
+		work.Go(func() { follow(ctx, e) })
+	}
+	var done atomic.Int64
+	for i := range a.openers {
+		work.Go(func() {
+			for ctx.Err() == nil {
+				if openSession(ctx, e.servers[i%len(e.servers)].addr, a.tls) == nil {
+					done.Add(1)
+				}
+			}
+		})
+	}
+	if a.load.Workload != "" {
+		work.Go(func() { c.noise(ctx, e, a.load, &done) })
+	}
+	began := time.Now()
+	within(c.ctx, 2*time.Second)
+	if t.during, err = c.calm(e); err != nil {
+		return t, err
+	}
+	stop()
+	work.Wait()
+	t.rate = float64(done.Load()) / time.Since(began).Seconds()
+	within(c.ctx, time.Second)
+	t.after, err = c.calm(e)
+	return t, err
+}
+
+// noise puts a load on all servers. What is refused ends it, and it begins again.
+func (c *campaign) noise(ctx context.Context, e *ensemble, load bench.Config, done *atomic.Int64) {
+	t := e.target()
+	t.Pids, t.From = nil, noisy
+	for ctx.Err() == nil {
+		r, err := bench.Run(ctx, t, load)
+		done.Add(r.Ops)
+		if err != nil && ctx.Err() == nil {
+			fmt.Fprintf(c.log, "the attacker: %v\n", err)
+			within(ctx, 100*time.Millisecond)
+		}
+	}
+}
+
+// within waits, unless ctx ends before.
+func within(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// openSession opens a session, and ends the connection.
+func openSession(ctx context.Context, addr string, secure bool) error {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: noisy}}
+	nc, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	defer context.AfterFunc(ctx, func() { nc.Close() })()
+	if secure {
+		nc = tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
+	}
+	r := jute.ConnectRequest{TimeoutMs: 4000, Password: make([]byte, jute.PasswordLen)}
+	body := r.Append(nil)
+	if _, err := nc.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
+		return err
+	}
+	if _, err := jute.ReadFrame(nc, 1<<10); err != nil {
+		return err
+	}
+	h := jute.RequestHeader{Xid: 1, Type: jute.OpCloseSession}
+	body = h.Append(nil)
+	if _, err := nc.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
+		return err
+	}
+	_, err = jute.ReadFrame(nc, 1<<10)
+	return err
+}
+
+// calm measures clients with a constant rate of sets and gets.
+func (c *campaign) calm(e *ensemble) (p p99s, err error) {
+	t := e.target()
+	t.Pids, t.From = nil, calm
+	run := func(w bench.Workload, p99 *float64) error {
+		load := bench.Defaults(w)
+		load.Connections, load.Window, load.ValueSize, load.Keys, load.Rate = 6, 1, 100, 60, calmRate
+		load.Duration, load.Warmup = c.duration, 500*time.Millisecond
+		r, err := bench.Run(c.ctx, t, load)
+		if err == nil {
+			*p99 = r.Latency.P99 / 1000
+		}
+		return err
+	}
+	var sets error
+	var work sync.WaitGroup
+	work.Go(func() { sets = run(bench.Set, &p.set) })
+	gets := run(bench.Get, &p.get)
+	work.Wait()
+	return p, errors.Join(sets, gets)
+}
+
+// follow follows all changes, from the address of the noisy client.
+func follow(ctx context.Context, e *ensemble) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: noisy}}
+	cl, err := client.New(strings.Join(e.target().Addrs, ","), client.Options{Dial: d.DialContext, Logger: client.NoLog})
+	if err != nil {
+		return
+	}
+	defer cl.Close(context.WithoutCancel(ctx))
+	for ctx.Err() == nil {
+		for range cl.Feed(ctx, "/", client.FeedOptions{After: client.FromNow, Data: true}) {
+		}
+	}
+}
+
+// secureLines let servers take TLS at their ports for clients.
+func secureLines(dir string) ([]string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	file := filepath.Join(dir, "key.pem")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, err
+	}
+	return []string{"client.portUnification=true", "ssl.keyStore.location=" + file, "ssl.clientAuth=none"}, nil
+}
+
+// writeTrials writes the row of an attack.
+func writeTrials(out io.Writer, attack string, ruled bool, program string, trials []trial) {
+	has := "no"
+	if ruled {
+		has = "yes"
+	}
+	row := func(of func(p99s) float64) string {
+		times := func(t trial) float64 { return 2 * of(t.during) / (of(t.before) + of(t.after)) }
+		return fmt.Sprintf("%.1f, **%.1f**, %.1f | %s", middle(trials, func(t trial) float64 { return of(t.before) }),
+			middle(trials, func(t trial) float64 { return of(t.during) }), middle(trials, func(t trial) float64 { return of(t.after) }), spread(trials, times))
+	}
+	fmt.Fprintf(out, "| %s | %s | %s | %.0f | %s | %s |\n", attack, has, program, middle(trials, func(t trial) float64 { return t.rate }),
+		row(func(p p99s) float64 { return p.set }), row(func(p p99s) float64 { return p.get }))
+}
+
+// values returns a figure of each trial, in order.
+func values(trials []trial, of func(trial) float64) (list []float64) {
+	for _, t := range trials {
+		list = append(list, of(t))
+	}
+	slices.Sort(list)
+	return list
+}
+
+func middle(trials []trial, of func(trial) float64) float64 {
+	list := values(trials, of)
+	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
+}
+
+func spread(trials []trial, of func(trial) float64) string {
+	list := values(trials, of)
+	return fmt.Sprintf("%.1f (%.1f to %.1f)", middle(trials, of), list[0], list[len(list)-1])
+}
