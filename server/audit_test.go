@@ -341,8 +341,8 @@ func TestAuditBeforeAnswer(t *testing.T) {
 	})
 }
 
-// TestAuditDiskFull checks that a server ends when its audit log can't be written, with
-// no client told of an operation that has no entry.
+// TestAuditDiskFull checks that a server waits while the disk of its audit log is full, with no client told of an
+// operation that has no entry, and that it continues when there is room.
 func TestAuditDiskFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New(1)
@@ -355,8 +355,41 @@ func TestAuditDiskFull(t *testing.T) {
 			}
 			return nil
 		})
+		xid := c.send(jute.OpSetData, set("/a", "x"))
+		time.Sleep(3 * time.Second)
+		c.quiet("a write without an entry")
+		if text := s.mntr(t)["audit_waits_for"]; !strings.Contains(text, "no space") {
+			t.Errorf("the audit log waits for %q", text)
+		}
+		fsys.SetHook(nil)
+		if r := c.await(xid); r.Err != 0 {
+			t.Error(r.Err)
+		}
+		if text, ok := s.mntr(t)["audit_waits_for"]; ok {
+			t.Errorf("afterwards the audit log waits for %q", text)
+		}
+		if n := s.logged.FilterMessageSnippet("the audit log waits").Len(); n != 1 {
+			t.Errorf("%d lines say that it waits", n)
+		}
+	})
+}
+
+// TestAuditFails checks that a server ends when its audit log can't be written for a reason that does not pass, with
+// no client told of an operation that has no entry.
+func TestAuditFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := crashfs.New(1)
+		s := startOn(t, fsys, "/data", audited...)
+		c := s.connect(t)
+		c.create("/a", "")
+		fsys.SetHook(func(op crashfs.Op) error {
+			if strings.HasPrefix(op.Name, filepath.Dir(auditFile)) && op.Kind == crashfs.OpWrite {
+				return syscall.EIO
+			}
+			return nil
+		})
 		c.send(jute.OpSetData, set("/a", "x"))
-		if err := <-s.Failed(); !errors.Is(err, syscall.ENOSPC) {
+		if err := <-s.Failed(); !errors.Is(err, syscall.EIO) {
 			t.Errorf("the server ends with %v", err)
 		}
 		c.eof("a write without an entry")

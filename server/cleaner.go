@@ -20,7 +20,7 @@ import (
 type cleaner struct {
 	log         *zap.Logger
 	live        func() *config.Config
-	now         func() time.Duration
+	clock       *base.Clock
 	leads       func() bool
 	stopping    <-chan struct{}
 	reloaded    <-chan struct{} // has a token when the live configuration has changed
@@ -70,7 +70,7 @@ func (c *cleaner) removeExpired() bool {
 				}
 			}
 			c.submissions.Put(replica.Submission{
-				Received: c.now(),
+				Received: c.clock.Now(),
 				Request:  evaluate.Request{Op: jute.OpDeleteContainer, Removal: r},
 			})
 		}
@@ -83,11 +83,23 @@ func (c *cleaner) removeExpired() bool {
 func (c *cleaner) dueForRemoval(cursor *datatree.ExpiryCursor, due []evaluate.Removal) (_ []evaluate.Removal, more bool) {
 	c.state.RLock()
 	defer c.state.RUnlock()
-	more = c.state.Tree.Expirable(cursor, expireSlice, time.Now().UnixMilli(), c.live().ContainerMaxNeverUsed.Milliseconds(),
+	more = c.state.Tree.Expirable(cursor, expireSlice, c.wall().UnixMilli(), c.live().ContainerMaxNeverUsed.Milliseconds(),
 		func(path string, n datatree.Node) {
 			due = append(due, evaluate.Removal{Path: path, Cversion: n.Cversion, Mtime: n.Mtime})
 		})
 	return due, more
+}
+
+// jumpPatience is for how long TTL nodes live on after the clock was set ahead, so that somebody can set it right.
+const jumpPatience = time.Hour
+
+// wall returns the time of day, or what it would be if it had not been set ahead within the last hour.
+func (c *cleaner) wall() time.Time {
+	wall := c.clock.Wall()
+	if jump := c.clock.Jump(); jump.By > 0 && c.clock.Now()-jump.At < jumpPatience {
+		return wall.Add(-jump.By)
+	}
+	return wall
 }
 
 // recountQuotas has the usage of quotas counted again that is not that of their subtrees. The leader does it.
@@ -101,7 +113,7 @@ func (c *cleaner) recountQuotas() {
 	for _, path := range drifting[:min(len(drifting), maxRecounts)] {
 		c.log.Info("the usage of a quota is counted again", zap.String("path", path))
 		c.submissions.Put(replica.Submission{
-			Received: c.now(),
+			Received: c.clock.Now(),
 			Request:  evaluate.Request{Op: jute.OpDeleteContainer, Recount: path},
 		})
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -59,6 +60,43 @@ func TestALeaderThatWakesUpAsksTheOthers(t *testing.T) {
 		}
 		if !told {
 			t.Error("the core was not told of the pause")
+		}
+	})
+}
+
+// The wall clock of one server after the other is set ahead and back by years. No session ends, nobody votes, what was
+// written once is there once, and a node with a time to live stays for as long as that; the server says that its clock was set.
+func TestAClockThatJumps(t *testing.T) {
+	inBubble(t, 3, []string{"znode.container.checkIntervalMs=1000", "extendedTypesEnabled=true"}, func(t *testing.T, e *testEnsemble) {
+		leader := e.leader()
+		began := e.servers[leader].standing.role.Load().Epoch
+		c := e.servers[e.follower()].connectFor(t, 10_000)
+		c.ephemeral("/e")
+		c.ok(jute.OpCreateTTL, &jute.CreateTTLRequest{CreateRequest: *create("/ttl", "x", jute.ModePersistentTTL), TTL: 600_000})
+		const year = 365 * 24 * time.Hour
+		for id, s := range e.servers {
+			if s == nil {
+				continue
+			}
+			for _, by := range []time.Duration{year, -2 * year, year} {
+				s.setClock(by)
+				for range 5 {
+					time.Sleep(3 * time.Second)
+					c.set("/e", fmt.Sprint(id, by))
+				}
+				if now := e.servers[leader].standing.role.Load(); now.Epoch != began || !e.servers[leader].standing.leads() {
+					t.Fatalf("server %d, set by %v: the ensemble has elected a leader", id, by)
+				}
+				if got, want := s.mntr(t)["clock_jump_ms"], fmt.Sprint(by.Milliseconds()); got != want {
+					t.Errorf("server %d, set by %v: it says %s", id, by, got)
+				}
+			}
+		}
+		if !c.exists("/ttl") {
+			t.Error("a node with a time to live has gone early")
+		}
+		if v, _ := c.get("/e"); v == "" {
+			t.Error("the ephemeral has gone")
 		}
 	})
 }

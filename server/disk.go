@@ -17,7 +17,7 @@ import (
 // A server turns writes off before the disk of its log is full: it can then still write
 // the deletes that free space, and needs no repair (zab.md section D.9). Reads and
 // sessions continue, since the operator has to act, not the clients. Each server checks
-// its own disk. A leader decides about writes: with a full disk it hands over to a server
+// its own disk: the bytes and the inodes that are left. A leader decides about writes: with a full disk it hands over to a server
 // that has room. It refuses writes if there is none, or if the voters whose disks have
 // room are no quorum.
 //
@@ -47,6 +47,7 @@ type disk struct {
 	fail      func(error)
 	level     atomic.Int32 // wal.SpaceLevel
 	full      base.Since   // there is too little room for writes
+	inodes    atomic.Bool  // it is inodes that are too few
 	logWriter *logWriter   // set by the start
 }
 
@@ -67,10 +68,14 @@ func (d *disk) update(snapshot int64) (tight bool) {
 		return false
 	}
 	d.full.Set(level >= wal.SpaceStop, d.now())
+	d.inodes.Store(level >= wal.SpaceStop && wal.InodeLevel(space) == level)
 	if was := wal.SpaceLevel(d.level.Swap(int32(level))); was == level {
 		return false
 	}
 	fields := []zap.Field{zap.String("dir", d.cfg.DataLogDir), zap.Int64("free_bytes", space.Free), zap.Int64("total_bytes", space.Total)}
+	if space.Inodes > 0 {
+		fields = append(fields, zap.Int64("free_inodes", space.FreeInodes))
+	}
 	switch level {
 	case wal.SpaceOK:
 		d.log.Info("the disk has enough room", fields...)
@@ -80,6 +85,17 @@ func (d *disk) update(snapshot int64) (tight bool) {
 		d.log.Error("the disk is full: make room. A leader, or a server of its own, refuses writes until there is", fields...)
 	}
 	return level != wal.SpaceOK
+}
+
+// lacks names what a full disk has too little of, "" if it is not full.
+func (d *disk) lacks() string {
+	switch {
+	case !d.Full():
+		return ""
+	case d.inodes.Load():
+		return "inodes"
+	}
+	return "bytes"
 }
 
 // Full implements replica.Disk. It reports whether there is too little room for writes.

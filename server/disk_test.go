@@ -5,12 +5,14 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -334,6 +336,45 @@ func TestMultiOnAFullDisk(t *testing.T) {
 		c.ok(jute.OpMulti, deletes("/n0", "/n1"))
 		if c.exists("/n0") || c.exists("/n1") || !c.exists("/n2") {
 			t.Error("the wrong nodes are deleted")
+		}
+	})
+}
+
+// fewInodes is a file system whose inodes get few.
+type fewInodes struct {
+	vfs.FS
+	free atomic.Int64
+}
+
+func (f *fewInodes) Space(name string) (vfs.Space, error) {
+	s, err := f.FS.Space(name)
+	s.Inodes, s.FreeInodes = 10_000, f.free.Load()
+	return s, err
+}
+
+// TestDiskWithoutInodes checks that few inodes are the same as few bytes: writes are refused, deletes are not, and
+// every place says why.
+func TestDiskWithoutInodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := &fewInodes{FS: crashfs.New(1)}
+		fs.free.Store(5000)
+		s := startOn(t, fs, "/data")
+		c := s.connect(t)
+		c.create("/n0", "x")
+		c.create("/n1", "x")
+		fs.free.Store(200)
+		time.Sleep(time.Second)
+		c.full()
+		s.saysFull(t, "full: the server refuses writes", true)
+		if got := s.mntr(t)["disk_lacks"]; got != "inodes" {
+			t.Errorf("disk_lacks is %q", got)
+		}
+		c.ok(jute.OpDelete, del("/n0"))
+		fs.free.Store(5000)
+		time.Sleep(time.Second)
+		c.create("/n2", "x")
+		if got, ok := s.mntr(t)["disk_lacks"]; ok {
+			t.Errorf("disk_lacks is %q", got)
 		}
 	})
 }

@@ -32,6 +32,7 @@ type testServer struct {
 	secure *memListener // of secureClientPort
 	logged *observer.ObservedLogs
 	slept  *atomic.Int64 // for how long its machine was suspended, in ns: see suspend
+	set    *atomic.Int64 // by how much its wall clock was set, in ns: see setClock
 }
 
 // startServer starts a server with the given lines of configuration on a file
@@ -95,18 +96,21 @@ func newTestServer(t testing.TB, opts Options) *testServer {
 	if err != nil {
 		t.Fatalf("new: %v", err)
 	}
-	slept := new(atomic.Int64)
+	slept, set := new(atomic.Int64), new(atomic.Int64)
 	s.clock.SuspendedTotal = func() time.Duration { return time.Duration(slept.Load()) }
 	s.clock.Read = func() (time.Duration, time.Time) {
 		mono, wall := s.clock.System()
-		return mono, wall.Add(time.Duration(slept.Load()))
+		return mono, wall.Add(time.Duration(slept.Load() + set.Load()))
 	}
-	return &testServer{Server: s, t: t, opts: opts, net: l, secure: secure, logged: logged, slept: slept}
+	return &testServer{Server: s, t: t, opts: opts, net: l, secure: secure, logged: logged, slept: slept, set: set}
 }
 
 // suspend makes the server's clocks read as after a suspension of length d: the monotonic
 // one has stood still, the others have not.
 func (s *testServer) suspend(d time.Duration) { s.slept.Add(int64(d)) }
+
+// setClock sets the wall clock ahead, or back if d is negative.
+func (s *testServer) setClock(d time.Duration) { s.set.Add(int64(d)) }
 
 // restart stops the server and starts another one on the same data.
 func (s *testServer) restart(t testing.TB) *testServer {

@@ -22,6 +22,7 @@ type housekeeper struct {
 	cfg       *config.Config
 	log       *zap.Logger
 	now       func() time.Duration
+	jump      func() base.Jump // of the wall clock
 	stopping  <-chan struct{}
 	id        zab.SID
 	standing  *standing
@@ -49,6 +50,7 @@ func (h *housekeeper) run() {
 	defer stop()
 	last := h.now()
 	var exceeded exceededQuotas
+	jumps := 0
 	looked := false
 	for {
 		select {
@@ -56,6 +58,7 @@ func (h *housekeeper) run() {
 			now := h.now()
 			h.postponeExpiry(now - last)
 			last = now
+			jumps = h.watchClock(jumps)
 			h.watchDisk()
 			h.memory.update()
 			h.watchVoters(now)
@@ -78,6 +81,17 @@ func (h *housekeeper) run() {
 			return
 		}
 	}
+}
+
+// watchClock logs that the wall clock was set, since as many jumps as before were logged. It returns how many there
+// are now.
+func (h *housekeeper) watchClock(before int) int {
+	jump := h.jump()
+	if jump.Count > before {
+		h.log.Warn("the clock of this machine was set: times of nodes, TTLs, tokens and certificates depend on it, sessions and elections do not",
+			zap.Duration("by", jump.By))
+	}
+	return jump.Count
 }
 
 // warnOfOpenRoot warns if everybody may change the tree through a port without TLS.

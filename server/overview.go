@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
@@ -26,6 +27,7 @@ type overview struct {
 	version     string
 	id          zab.SID
 	now         func() time.Duration
+	clock       *base.Clock
 	metrics     *monitor.Metrics
 	limits      *limits
 	standing    *standing
@@ -36,6 +38,7 @@ type overview struct {
 	tracker     *session.Tracker
 	schemes     *auth.Schemes
 	disk        *disk
+	audit       *audit.Trail
 	memory      *memory
 	logWriter   *logWriter
 	snapshots   *snapshotter
@@ -86,6 +89,7 @@ func (o *overview) read() *show.View {
 	v.Tree, v.TreeMemory = o.state.Tree.Stats(), o.state.Tree.Memory()
 	v.Sessions = o.state.Tree.NumSessions()
 	o.state.RUnlock()
+	v.ClockJumps = o.clock.Jump().Count
 	v.OpenFiles, v.MaxFiles = base.FileDescriptors()
 	division := base.DivideDescriptors(v.MaxFiles, len(o.cfg.Members.Servers))
 	v.FilesForClients, v.FilesForHTTP, v.FilesForOwn = division.Clients, division.HTTP, division.Own

@@ -151,7 +151,7 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered, ids *session.IDs,
 		Backlog:      &s.handover.backlog,
 		NewOrigin:    func() uint64 { return uint64(ids.Next(nil)) },
 		Now:          s.now,
-		Wall:         func() int64 { return time.Now().UnixMilli() },
+		Wall:         func() int64 { return s.clock.Wall().UnixMilli() },
 		Callers:      callers,
 		Queued:       s.metrics.QueueTime.Observe,
 		Evaluated: func(d time.Duration, n int64) {
@@ -187,6 +187,7 @@ func newHousekeeper(s *Server) *housekeeper {
 		cfg:       s.cfg,
 		log:       s.log,
 		now:       s.now,
+		jump:      s.clock.Jump,
 		stopping:  s.life.Stopping(),
 		id:        s.id,
 		standing:  &s.standing,
@@ -209,7 +210,7 @@ func newHousekeeper(s *Server) *housekeeper {
 func (s *Server) sharesLimits() bool { return s.ensemble() && s.opts.reads == 0 }
 
 func newCleaner(s *Server) *cleaner {
-	return &cleaner{log: s.log, live: s.settings.Live, now: s.now, leads: s.standing.leads, stopping: s.life.Stopping(), reloaded: s.settings.Changes(),
+	return &cleaner{log: s.log, live: s.settings.Live, clock: &s.clock, leads: s.standing.leads, stopping: s.life.Stopping(), reloaded: s.settings.Changes(),
 		state: &s.state, submissions: s.submissions}
 }
 
@@ -220,6 +221,7 @@ func newOverview(s *Server, missing *missingVoters, following *following, client
 		version:     s.opts.Version,
 		id:          s.id,
 		now:         s.now,
+		clock:       &s.clock,
 		metrics:     s.metrics,
 		limits:      &s.limits,
 		standing:    &s.standing,
@@ -230,6 +232,7 @@ func newOverview(s *Server, missing *missingVoters, following *following, client
 		tracker:     s.tracker,
 		schemes:     s.identities.Schemes,
 		disk:        s.disk,
+		audit:       s.audit,
 		memory:      s.memory,
 		logWriter:   s.logWriter,
 		snapshots:   s.snapshots,
@@ -398,6 +401,7 @@ func (s *Server) newTransport() (*transport.Transport, error) {
 		TLS:        peerTLS(&s.cfg.QuorumTLS),
 		MaxFrame:   maxPeerFrame,
 		QueueBytes: maxPeerQueue,
+		Wall:       s.clock.Wall,
 		Handler:    links{s.loop, s.life.Context()},
 		// The frames queued before a heartbeat must not take longer than the heartbeat
 		// interval.

@@ -14,10 +14,13 @@ import (
 // troubles returns what the server knows to be wrong with it.
 func (o *overview) troubles() (t show.Troubles) {
 	now := o.now()
-	t.Clock = time.Now()
+	t.Clock = o.clock.Wall()
+	if jump := o.clock.Jump(); jump.Count > 0 {
+		t.ClockJump, t.ClockJumpAgo = jump.By, now-jump.At
+	}
 	stats := o.logWriter.Stats()
 	t.FsyncPending, t.LogLacks = stats.Pending, stats.Lacks
-	t.DiskFull = o.disk.full.Lasts(now)
+	t.DiskFull, t.DiskLacks = o.disk.full.Lasts(now), o.disk.lacks()
 	t.MemoryShort = o.memory.shortFor.Lasts(now)
 	t.SnapshotsFail = o.snapshots.fails.Lasts(now)
 	if text := o.snapshots.failure.Load(); text != nil && t.SnapshotsFail > 0 {
@@ -36,11 +39,14 @@ func (o *overview) troubles() (t show.Troubles) {
 	t.MissingVoters, t.VotersMissing = o.missing.get(), o.missing.Lasts(now)
 	if o.clientTLS != nil {
 		t.ClientCertificate, t.ClientReload = o.clientTLS.Expiry(), o.clientTLS.ReloadFailure()
+		t.ClientRevocations = o.clientTLS.ListExpiry()
 	}
 	if o.transport != nil {
 		t.QuorumCertificate, t.QuorumReload = o.transport.CertificateExpiry(), o.transport.ReloadFailure()
+		t.QuorumRevocations = o.transport.ListExpiry()
 		t.PeerListen = o.transport.Deaf()
 	}
+	t.AuditLacks = o.audit.Lacks()
 	t.Accept = o.clients.Ports().Lacks()
 	t.UnlistedSecurePort = o.unlistedSecurePort()
 	return t

@@ -36,7 +36,7 @@ func statSpace(name string) (Space, error) {
 		return Space{}, err
 	}
 	block := int64(st.Bsize)
-	return Space{Total: int64(st.Blocks) * block, Free: int64(st.Bavail) * block}, nil
+	return Space{Total: int64(st.Blocks) * block, Free: int64(st.Bavail) * block, Inodes: int64(st.Files), FreeInodes: int64(st.Ffree)}, nil
 }
 
 // CopyMode implements FS. Only root may change the user of a file, and others may

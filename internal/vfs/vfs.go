@@ -93,10 +93,13 @@ type File interface {
 	Orphaned() bool
 }
 
-// Space is the room on a file system, in bytes.
+// Space is the room on a file system, in bytes and in inodes.
 type Space struct {
-	Total int64
-	Free  int64 // what an ordinary user may still write
+	Total  int64
+	Free   int64 // what an ordinary user may still write
+	Inodes int64 // 0 if the file system makes as many as it needs
+	// FreeInodes is how many files can still be made.
+	FreeInodes int64
 }
 
 // ReadFile returns the whole content of a file.

@@ -17,7 +17,8 @@
 //   - After Wait, the entry is with the operating system. The server answers an operation
 //     only then: so the log has each operation of which a client knows the outcome, even if
 //     the process is killed.
-//   - No line is dropped. If the Sink fails, the Log gives what it did not take, and all
+//   - No line is dropped. While the Sink is short of room, inodes or descriptors, the Log waits, and so does Wait. If
+//     it fails in another way, the Log gives what it did not take, and all
 //     later lines, to Options.Lost, fails all calls of Wait, and calls Options.Failed.
 //
 // # Goroutines

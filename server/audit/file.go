@@ -36,9 +36,10 @@ type FileOptions struct {
 type File struct {
 	o      FileOptions
 	lock   io.Closer
-	f      vfs.File
+	f      vfs.File // nil if a new one could not be opened
 	size   int64
 	period int64 // of the last write
+	cut    bool  // the last line is not complete
 }
 
 // stampLayout is that of the time in the name of an older file. Names sort by time.
@@ -72,11 +73,11 @@ func (f *File) open() error {
 	if err != nil {
 		return err
 	}
-	f.f = file
 	info, err := file.Stat()
 	if err != nil {
-		return err
+		return errors.Join(err, file.Close())
 	}
+	f.f = file
 	f.size, f.period = info.Size(), f.periodOf(info.ModTime())
 	if f.size == 0 {
 		f.period = f.periodOf(f.o.Now())
@@ -105,10 +106,16 @@ func (f *File) periodOf(t time.Time) int64 {
 	return t.UnixNano() / int64(f.o.Every)
 }
 
-// Write implements Sink.
+// Write implements Sink. After an error, the lines that were not taken can be written again: the rest of a line goes
+// to the file that has its beginning.
 func (f *File) Write(lines []byte, _ []Result) (int, error) {
 	now := f.o.Now()
-	if f.size > 0 && (f.size+int64(len(lines)) > f.o.MaxBytes || f.periodOf(now) != f.period) {
+	if f.f == nil {
+		if err := f.open(); err != nil {
+			return 0, err
+		}
+	}
+	if f.size > 0 && !f.cut && (f.size+int64(len(lines)) > f.o.MaxBytes || f.periodOf(now) != f.period) {
 		if err := f.rotate(now); err != nil {
 			return 0, fmt.Errorf("begin a new file: %w", err)
 		}
@@ -116,7 +123,11 @@ func (f *File) Write(lines []byte, _ []Result) (int, error) {
 	f.period = f.periodOf(now)
 	before := f.size
 	err := f.append(lines)
-	return int(f.size - before), err
+	n := int(f.size - before)
+	if n > 0 {
+		f.cut = lines[n-1] != '\n'
+	}
+	return n, err
 }
 
 // rotate renames the file, and begins a new one.

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/vfs"
 )
 
 // ErrFailed is returned by Wait when the log can't be written.
@@ -31,6 +33,9 @@ type Options struct {
 	Bare bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+	// Shortage is called when the Sink has failed for want of something that may be free later, and reports
+	// whether to try again: see vfs.IsShortage. It is called with nil when that is over. Nil means never.
+	Shortage func(error) (again bool)
 	// Failed is called once, with the error of the Sink.
 	Failed func(error)
 	// Lost is called with each line that the Sink did not take, without its line break.
@@ -41,6 +46,7 @@ type Options struct {
 type Log struct {
 	o    Options
 	wake chan struct{} // has a token while there are lines to be written
+	quit chan struct{} // closed by Close
 	done chan struct{} // closed at the end of the writer
 
 	written atomic.Uint64 // entries, lost ones too
@@ -82,7 +88,7 @@ func Open(o Options) *Log {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	l := &Log{o: o, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Log{o: o, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	l.mu.changed = make(chan struct{})
 	go l.run()
 	return l
@@ -214,13 +220,14 @@ func (l *Log) Stats() Stats {
 	}
 }
 
-// Close writes what is queued, and closes the Sink.
+// Close writes what is queued, and closes the Sink. It does not wait for what the Sink is short of.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	closed := l.mu.closed
 	if !closed {
 		l.mu.closed = true
 		close(l.wake)
+		close(l.quit)
 	}
 	l.mu.Unlock()
 	<-l.done
@@ -265,7 +272,7 @@ func (l *Log) writeQueue(spare queue) queue {
 func (l *Log) write(q queue) {
 	lines := q.lines
 	if !l.failed.Load() {
-		n, err := l.o.Sink.Write(lines, q.results)
+		taken, err := l.offer(q)
 		if err == nil {
 			return
 		}
@@ -273,11 +280,38 @@ func (l *Log) write(q queue) {
 		if l.o.Failed != nil {
 			l.o.Failed(err)
 		}
-		lines = lines[bytes.LastIndexByte(lines[:n], '\n')+1:]
+		lines = lines[bytes.LastIndexByte(lines[:taken], '\n')+1:]
 	}
 	for line := range bytes.Lines(lines) {
 		if l.o.Lost != nil {
 			l.o.Lost(bytes.TrimSuffix(line, []byte{'\n'}))
+		}
+	}
+}
+
+// shortageRetry is the time before the Sink is tried again.
+const shortageRetry = time.Second
+
+// offer gives entries to the sink until it has taken all, and waits while it is short of something. It returns how
+// many bytes were taken.
+func (l *Log) offer(q queue) (taken int, err error) {
+	for waits := false; ; waits = true {
+		n, err := l.o.Sink.Write(q.lines[taken:], q.results)
+		q.results = q.results[bytes.Count(q.lines[taken:taken+n], []byte{'\n'}):]
+		taken += n
+		if err == nil {
+			if waits {
+				l.o.Shortage(nil)
+			}
+			return taken, nil
+		}
+		if l.o.Shortage == nil || !vfs.IsShortage(err) || !l.o.Shortage(err) {
+			return taken, err
+		}
+		select {
+		case <-time.After(shortageRetry):
+		case <-l.quit:
+			return taken, err
 		}
 	}
 }

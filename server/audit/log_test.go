@@ -450,3 +450,91 @@ type discard struct{}
 
 func (discard) Write(lines []byte, _ []audit.Result) (int, error) { return len(lines), nil }
 func (discard) Close() error                                      { return nil }
+
+// TestShortage has no room for a part of the lines, none for a new file, and no descriptor for one: the log waits, says so
+// once, and each line is there once, in order and whole, when there is room again. Closed before that, it gives the lines
+// back.
+func TestShortage(t *testing.T) {
+	shortages := map[string]func(*crashfs.FS, *bool){
+		"room": func(fsys *crashfs.FS, lacks *bool) {
+			fsys.SetHook(func(op crashfs.Op) error {
+				if *lacks && op.Kind == crashfs.OpWrite {
+					return syscall.ENOSPC
+				}
+				return nil
+			})
+		},
+		"room for more than a line and a half": func(fsys *crashfs.FS, _ *bool) { fsys.SetCapacity(4 << 10) },
+		"inodes": func(fsys *crashfs.FS, lacks *bool) {
+			fsys.SetHook(func(op crashfs.Op) error {
+				if *lacks && op.Kind == crashfs.OpCreate {
+					return syscall.ENOSPC
+				}
+				return nil
+			})
+		},
+		"descriptors": func(fsys *crashfs.FS, lacks *bool) {
+			fsys.SetHook(func(op crashfs.Op) error {
+				if *lacks && (op.Kind == crashfs.OpCreate || op.Kind == crashfs.OpOpen) {
+					return syscall.EMFILE
+				}
+				return nil
+			})
+		},
+	}
+	for name, begin := range shortages {
+		for _, ends := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, " ", ends), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					fsys, lacks := crashfs.New(1), true
+					f := open(t, audit.FileOptions{FS: fsys, Path: "/log/audit.log", MaxBytes: 6000})
+					var told []error
+					var lost strings.Builder
+					l := audit.Open(audit.Options{Sink: f, Bare: true,
+						Shortage: func(err error) bool { told = append(told, err); return true },
+						Lost:     func(line []byte) { lost.Write(line) }})
+					begin(fsys, &lacks)
+					const lines = 300
+					var last uint64
+					for i := range lines {
+						last = l.Put(entry(i))
+						if i%7 == 0 {
+							synctest.Wait()
+						}
+					}
+					time.Sleep(time.Minute)
+					if len(told) == 0 || told[len(told)-1] == nil {
+						t.Fatalf("it does not wait: %v", told)
+					}
+					if ends {
+						lacks = false
+						fsys.SetCapacity(0)
+						if err := l.Wait(last, nil); err != nil || told[len(told)-1] != nil {
+							t.Errorf("afterwards: %v, told %v", err, told[len(told)-1])
+						}
+					}
+					if err := l.Close(); err != nil {
+						t.Log("Close:", err)
+					}
+					fsys.SetHook(nil)
+					entries, _ := fsys.ReadDir("/log")
+					var text strings.Builder
+					for _, e := range append(entries[min(1, len(entries)):], entries[0]) { // older ones have longer names
+						b, _ := vfs.ReadFile(fsys, "/log/"+e.Name())
+						text.Write(b)
+					}
+					for i := range lines {
+						line := fmt.Sprintf("operation=setData\tznode=/n%04d\tresult=success", i)
+						inFile, isLost := strings.Count(text.String(), line+"\n"), strings.Count(lost.String(), line)
+						if ends && (inFile != 1 || isLost > 0) || inFile+isLost < 1 || isLost > 1 { // a failed write may have written
+							t.Errorf("line %d: %d times in the file, %d times given back", i, inFile, isLost)
+						}
+					}
+					if ends && strings.Count(text.String(), "\n") != lines {
+						t.Errorf("%d lines, want %d", strings.Count(text.String(), "\n"), lines)
+					}
+				})
+			})
+		}
+	}
+}

@@ -26,8 +26,10 @@ type Trail struct {
 	registry prometheus.Registerer
 	fail     func(error)
 
-	opened atomic.Pointer[Log] // nil while it was never on
-	on     atomic.Bool
+	opened  atomic.Pointer[Log] // nil while it was never on
+	on      atomic.Bool
+	started atomic.Bool // an entry was written; before that, a shortage ends the start
+	lacks   atomic.Pointer[error]
 }
 
 // NewTrail returns a trail that is off. fail ends the server: it was asked for to know of every
@@ -72,11 +74,12 @@ func (t *Trail) Open(c *config.Audit) error {
 		sink = file
 	}
 	t.opened.Store(Open(Options{
-		Sink:   sink,
-		JSON:   c.Format == "json",
-		Bare:   c.File == "",
-		Failed: func(err error) { t.fail(fmt.Errorf("the audit log can't be written: %w", err)) },
-		Lost:   func(line []byte) { t.log.Error("not in the audit log", zap.ByteString("entry", line)) },
+		Sink:     sink,
+		JSON:     c.Format == "json",
+		Bare:     c.File == "",
+		Shortage: t.noteShortage,
+		Failed:   func(err error) { t.fail(fmt.Errorf("the audit log can't be written: %w", err)) },
+		Lost:     func(line []byte) { t.log.Error("not in the audit log", zap.ByteString("entry", line)) },
 	}))
 	t.on.Store(true)
 	t.register()
@@ -101,7 +104,32 @@ func (t *Trail) Start(failed error) error {
 	if failed != nil {
 		e.Result = Failure
 	}
-	return log.Wait(log.Put(&e), nil)
+	err := log.Wait(log.Put(&e), nil)
+	t.started.Store(err == nil)
+	return err
+}
+
+// noteShortage notes what the audit log waits for, nil for nothing, and reports whether to wait: what clients do is
+// answered later.
+func (t *Trail) noteShortage(err error) (again bool) {
+	switch {
+	case err == nil:
+		t.lacks.Store(nil)
+		t.log.Info("the audit log is written again")
+	case !t.started.Load():
+		return false
+	case t.lacks.Swap(&err) == nil:
+		t.log.Error("the audit log waits, and with it the answers to clients: it can't be written; trying again", zap.Error(err))
+	}
+	return true
+}
+
+// Lacks returns what the audit log waits for, or nil if it is written.
+func (t *Trail) Lacks() error {
+	if err := t.lacks.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Stop makes the entry of a stop, before it happens.
@@ -120,6 +148,13 @@ func (t *Trail) register() {
 			stats(func(st Stats) float64 { return float64(st.Entries) })),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "zkd_audit_stalls_total", Help: "Times that a client had to wait because the audit log was written too slowly."},
 			stats(func(st Stats) float64 { return float64(st.Stalls) })),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "zkd_audit_waits", Help: "1 while the audit log can't be written for want of room, inodes or descriptors, so that clients get no answers."},
+			func() float64 {
+				if t.Lacks() != nil {
+					return 1
+				}
+				return 0
+			}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "zkd_audit_queue_bytes", Help: "Entries that wait to be written, in bytes."},
 			stats(func(st Stats) float64 { return float64(st.Queued) })),
 	)

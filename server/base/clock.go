@@ -26,6 +26,7 @@ type Clock struct {
 	start time.Time
 	lead  atomic.Int64 // of the wall clock over the monotonic one, at the last call of SuspendedTotal
 	slept atomic.Int64 // growth of SuspendedTotal since the start
+	jump  atomic.Pointer[Jump]
 
 	mu     sync.Mutex // guards before, and writes of lead and slept
 	before time.Duration
@@ -53,6 +54,12 @@ func (c *Clock) System() (time.Duration, time.Time) {
 	return now.Sub(c.start), now
 }
 
+// Wall returns the wall clock.
+func (c *Clock) Wall() time.Time {
+	_, wall := c.Read()
+	return wall
+}
+
 // Start returns the wall clock at the start.
 func (c *Clock) Start() time.Time { return c.start }
 
@@ -61,17 +68,42 @@ func (c *Clock) Now() time.Duration {
 	mono, wall := c.Read()
 	lead := wall.UnixNano() - c.start.UnixNano() - int64(mono)
 	if moved := lead - c.lead.Load(); moved > int64(clockTolerance) || moved < -int64(clockTolerance) {
-		c.measureSuspension(lead)
+		c.measureSuspension()
 	}
 	return mono + time.Duration(c.slept.Load())
 }
 
+// Jump is a change of the wall clock at once, which was no suspension: somebody has set it.
+type Jump struct {
+	Count int           // of all since the start
+	By    time.Duration // negative if it was set back
+	At    time.Duration // when, as Now
+}
+
+// leastJump is the least change of the wall clock that counts as a jump. Time servers correct less without one.
+const leastJump = 500 * time.Millisecond
+
+// Jump returns the last jump of the wall clock; a zero Count means that there was none. It is noticed by Now.
+func (c *Clock) Jump() Jump {
+	if j := c.jump.Load(); j != nil {
+		return *j
+	}
+	return Jump{}
+}
+
 // measureSuspension determines how long the machine was suspended.
-func (c *Clock) measureSuspension(lead int64) {
+func (c *Clock) measureSuspension() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if slept := int64(c.SuspendedTotal() - c.before); slept > c.slept.Load()+int64(clockTolerance) {
+	mono, wall := c.Read() // others may have read before the last change
+	lead := wall.UnixNano() - c.start.UnixNano() - int64(mono)
+	asleep := c.slept.Load()
+	if slept := int64(c.SuspendedTotal() - c.before); slept > asleep+int64(clockTolerance) {
 		c.slept.Store(slept)
 	}
+	by := time.Duration(lead - c.lead.Load() - (c.slept.Load() - asleep))
 	c.lead.Store(lead) // after slept: a reader that sees lead needs slept
+	if by.Abs() >= leastJump {
+		c.jump.Store(&Jump{Count: c.Jump().Count + 1, By: by, At: mono + time.Duration(c.slept.Load())})
+	}
 }

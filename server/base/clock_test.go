@@ -66,6 +66,37 @@ func TestClockCountsSuspensions(t *testing.T) {
 	}
 }
 
+// TestClockJumps sets the wall clock ahead and back, suspends the machine, and corrects the clock by little: only the
+// first two are jumps, and the server's clock knows of none.
+func TestClockJumps(t *testing.T) {
+	f := &fakeClocks{wall: time.Now()}
+	c := Clock{Read: func() (time.Duration, time.Time) { return f.mono, f.wall }, SuspendedTotal: func() time.Duration { return f.asleep }}
+	c.Begin()
+	c.start = f.wall
+	for i, step := range []struct {
+		set, suspend time.Duration
+		want         Jump
+	}{
+		{0, 0, Jump{}},
+		{400 * time.Millisecond, 0, Jump{}},
+		{time.Hour, 0, Jump{1, time.Hour, 3 * time.Second}},
+		{0, time.Minute, Jump{1, time.Hour, 3 * time.Second}},
+		{-24 * time.Hour, 0, Jump{2, -24 * time.Hour, 65 * time.Second}},
+		{-2 * time.Hour, time.Minute, Jump{3, -2 * time.Hour, 126 * time.Second}},
+	} {
+		f.pass(time.Second)
+		f.suspend(step.suspend)
+		f.wall = f.wall.Add(step.set)
+		now := c.Now()
+		if got := c.Jump(); got != step.want {
+			t.Errorf("step %d: %+v, want %+v", i, got, step.want)
+		}
+		if want := f.mono + f.asleep; now != want {
+			t.Errorf("step %d: the clock shows %v, want %v", i, now, want)
+		}
+	}
+}
+
 // The system's own clocks: a test's machine is not suspended.
 func TestClockOfTheSystem(t *testing.T) {
 	var c Clock

@@ -2,6 +2,7 @@ package secure
 
 import (
 	"crypto/x509"
+	"iter"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,6 +13,8 @@ import (
 const (
 	expiryWarning = 30 * 24 * time.Hour // before a certificate expires
 	expiryRepeat  = 24 * time.Hour
+	// listWarning is the same of a revocation list, which is replaced every few days, or every few hours.
+	listWarning = 24 * time.Hour
 )
 
 // Tick looks for changed files, renews the OCSP answer, and warns once a day of certificates
@@ -26,38 +29,80 @@ func (t *TLS) Tick() {
 		return
 	}
 	t.expiry.of, t.expiry.checked = c, now
-	for kind, cert := range certificates(c) {
-		left := cert.NotAfter.Sub(now)
-		fields := []zap.Field{zap.String("port", t.port), zap.String("of", kind), zap.Stringer("subject", cert.Subject), zap.Time("until", cert.NotAfter)}
+	for x := range t.expiring(c) {
+		left, soon, what := x.until.Sub(now), expiryWarning, "a TLS certificate"
+		if x.of == revocationList {
+			soon, what = listWarning, "a revocation list, without which certificates of its issuer are refused,"
+		}
+		fields := []zap.Field{zap.String("port", t.port), zap.String("of", x.of), zap.String("subject", x.subject), zap.Time("until", x.until)}
 		switch {
 		case left <= 0:
-			t.log.Error("a TLS certificate has expired", fields...)
-		case left < expiryWarning:
-			t.log.Warn("a TLS certificate expires soon", fields...)
+			t.log.Error(what+" has expired", fields...)
+		case left < soon:
+			t.log.Warn(what+" expires soon", fields...)
 		}
 	}
 }
 
 // Expiry returns when the first of the port's certificates expires; zero if it has none.
-func (t *TLS) Expiry() (first time.Time) {
-	for _, cert := range certificates(t.source.Contents()) {
-		if first.IsZero() || cert.NotAfter.Before(first) {
-			first = cert.NotAfter
+func (t *TLS) Expiry() time.Time {
+	return t.first(func(x expiring) bool { return x.of != revocationList })
+}
+
+// ListExpiry returns when the first of the port's revocation lists is out of date; zero if it has none.
+func (t *TLS) ListExpiry() time.Time {
+	return t.first(func(x expiring) bool { return x.of == revocationList })
+}
+
+func (t *TLS) first(counts func(expiring) bool) (first time.Time) {
+	for x := range t.expiring(t.source.Contents()) {
+		if counts(x) && (first.IsZero() || x.until.Before(first)) {
+			first = x.until
 		}
 	}
 	return first
 }
 
-// certificates yields the certificates that must not expire, and what each is for.
-func certificates(c *keystore.Contents) func(yield func(kind string, cert *x509.Certificate) bool) {
-	return func(yield func(string, *x509.Certificate) bool) {
+// expiring is something that must not expire.
+type expiring struct {
+	of              string // what it is: "server", "chain", "authority" or revocationList
+	subject, serial string
+	until           time.Time
+}
+
+const revocationList = "revocation list"
+
+// expiring yields the certificates and revocation lists that must not expire.
+func (t *TLS) expiring(c *keystore.Contents) iter.Seq[expiring] {
+	of := func(kind string, cert *x509.Certificate) expiring {
+		return expiring{kind, cert.Subject.String(), cert.SerialNumber.Text(16), cert.NotAfter}
+	}
+	return func(yield func(expiring) bool) {
 		for _, key := range c.KeysAt(time.Now()) {
-			if !yield("server", key.Leaf) {
-				return
+			for i, der := range key.Certificate {
+				kind := "chain"
+				if i == 0 {
+					kind = "server"
+				}
+				if cert, err := x509.ParseCertificate(der); err == nil && !yield(of(kind, cert)) {
+					return
+				}
 			}
 		}
 		for _, cert := range c.Authorities {
-			if !yield("authority", cert) {
+			if !yield(of("authority", cert)) {
+				return
+			}
+		}
+		for _, list := range c.CRLs {
+			if !t.CRL || list.NextUpdate.IsZero() {
+				continue
+			}
+			number := ""
+			if list.Number != nil {
+				number = list.Number.Text(16)
+			}
+			if !yield(expiring{revocationList, list.Issuer.String(), number, list.NextUpdate}) {
 				return
 			}
 		}

@@ -82,7 +82,7 @@ func (t *TLS) desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 func (t *TLS) expiryDesc() *prometheus.Desc {
-	return t.desc("zkd_tls_certificate_not_after_seconds", "When a certificate expires, as Unix time.", "of", "subject", "serial")
+	return t.desc("zkd_tls_certificate_not_after_seconds", "When a certificate or a revocation list expires, as Unix time.", "of", "subject", "serial")
 }
 
 func (t *TLS) handshakesDesc() *prometheus.Desc {
@@ -111,11 +111,11 @@ func (t *TLS) Describe(ch chan<- *prometheus.Desc) {
 // Collect reads the metrics.
 func (t *TLS) Collect(ch chan<- prometheus.Metric) {
 	seen := make(map[string]bool) // a trust store may list an authority twice
-	for kind, cert := range certificates(t.source.Contents()) {
-		labels := []string{kind, cert.Subject.String(), cert.SerialNumber.Text(16)}
+	for x := range t.expiring(t.source.Contents()) {
+		labels := []string{x.of, x.subject, x.serial}
 		if key := strings.Join(labels, "\n"); !seen[key] {
 			seen[key] = true
-			ch <- prometheus.MustNewConstMetric(t.expiryDesc(), prometheus.GaugeValue, float64(cert.NotAfter.Unix()), labels...)
+			ch <- prometheus.MustNewConstMetric(t.expiryDesc(), prometheus.GaugeValue, float64(x.until.Unix()), labels...)
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(t.failuresDesc(), prometheus.CounterValue, float64(t.source.Failures()))

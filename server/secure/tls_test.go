@@ -3,14 +3,17 @@ package secure
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"io"
 	"maps"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -316,6 +319,41 @@ func TestTick(t *testing.T) {
 	p.Tick()
 	if n := logged.FilterMessageSnippet("expires soon").Len(); n != 2 {
 		t.Errorf("%d warnings after a day: %v", n, logged.All())
+	}
+}
+
+// TestExpiring has a chain whose middle expires first, and a revocation list that is out of date soon: both are found, and
+// the list only if it is asked.
+func TestExpiring(t *testing.T) {
+	ca := certs.New(t, "CA")
+	below := certs.NewBelow(t, ca, "CA 2")
+	about := *below.Cert
+	about.NotAfter = time.Now().Add(10 * 24 * time.Hour).Truncate(time.Second)
+	middle, err := x509.CreateCertificate(rand.Reader, &about, ca.Cert, below.Key.Public(), ca.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
+	for _, asks := range []bool{true, false} {
+		p, logged := newTLS(t, ca, func(s *Settings) {
+			dir := filepath.Dir(s.Key.File)
+			certs.Write(t, "", s.Key.File, append(below.Issue("zk1").PEM(t), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: middle})...))
+			s.CRL, s.CRLs = asks, []string{certs.Write(t, dir, "crl.pem", ca.Revoke(until))}
+		})
+		if got := p.Expiry(); !got.Equal(about.NotAfter) {
+			t.Errorf("the first certificate expires at %v, want %v", got, about.NotAfter)
+		}
+		want, lines := until, 2
+		if !asks {
+			want, lines = time.Time{}, 1
+		}
+		if got := p.ListExpiry(); !got.Equal(want) {
+			t.Errorf("lists are asked %v: the first is out of date at %v, want %v", asks, got, want)
+		}
+		p.Tick()
+		if n := logged.FilterMessageSnippet("expires soon").Len(); n != lines {
+			t.Errorf("lists are asked %v: %d warnings, want %d: %v", asks, n, lines, logged.All())
+		}
 	}
 }
 

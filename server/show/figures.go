@@ -138,6 +138,7 @@ var figures = []figure{
 	{name: "zkd_replayed_entries_total", help: "Committed entries that were read from the log to be applied, since they were not in memory.", kind: counter, value: integer(func(v *View) int64 { return v.Replayed.Load() })},
 	{name: "zkd_wal_since_snapshot_bytes", help: "Log after the last snapshot: what a restart replays.", value: integer(func(v *View) int64 { return v.LogAfterSnapshot })},
 	{name: "zkd_snapshot_bytes", help: "Size of the last snapshot.", value: integer(func(v *View) int64 { return v.SnapshotBytes })},
+	{name: "zkd_clock_jumps_total", help: "How often the wall clock was set by half a second or more at once.", kind: counter, own: true, value: integer(func(v *View) int { return v.ClockJumps })},
 	{name: "zkd_disk_full", help: "1 while the log's disk has too little room for writes.", own: true, value: condition(func(v *View) bool { return v.DiskFull })},
 	{name: "zkd_log_waits", help: "1 while no segment of the log can be begun for want of room, inodes or descriptors, so that this server has nothing durable.", own: true, value: condition(func(v *View) bool { return v.LogWaits })},
 	{name: "zkd_writes_refused", help: "1 while this server, as a leader or alone, refuses writes for want of room on disks.", own: true, value: condition(func(v *View) bool { return v.RefusesWrites })},

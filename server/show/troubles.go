@@ -13,9 +13,12 @@ import (
 // with an ensemble. Durations are 0 for what is not so.
 type Troubles struct {
 	Clock         time.Time     // wall clock
+	ClockJump     time.Duration // by which it was last set at once; 0 if it was not
+	ClockJumpAgo  time.Duration
 	FsyncPending  time.Duration // a write to the log has not ended for so long
 	LogLacks      error         // why no segment of the log can be begun, which it waits for; nil if it does not wait
 	DiskFull      time.Duration
+	DiskLacks     string // "bytes" or "inodes"; "" if the disk is not full
 	MemoryShort   time.Duration
 	SnapshotsFail time.Duration
 	SnapshotError string // of the last one, if that failed
@@ -30,6 +33,8 @@ type Troubles struct {
 	MissingVoters []zab.SID
 	VotersMissing time.Duration
 
+	// AuditLacks is what the audit log waits for, which holds up the answers to clients; nil if it does not wait.
+	AuditLacks error
 	// Accept is why no connection of a client can be accepted; nil if they can.
 	Accept error
 
@@ -38,6 +43,8 @@ type Troubles struct {
 
 	// When the first certificate of a port expires; zero if there is none.
 	ClientCertificate, QuorumCertificate time.Time
+	// The same of its revocation lists.
+	ClientRevocations, QuorumRevocations time.Time
 	// Why the changed TLS files of a port can't be used, nil if there is no such reason.
 	ClientReload, QuorumReload error
 	// UnlistedSecurePort is the port with TLS for clients that the list of members does not have; 0 if
@@ -55,11 +62,26 @@ type trouble struct {
 // troubles are in the order of mntr.
 var troubles = []trouble{
 	{"accept_error", func(t *Troubles) string { return errorText(t.Accept) }},
+	{"audit_waits_for", func(t *Troubles) string { return errorText(t.AuditLacks) }},
 	{"broken_request", func(t *Troubles) string { return oneLine(t.BrokenRequest) }},
 	{"client_certificate_reload_error", func(t *Troubles) string { return errorText(t.ClientReload) }},
 	{"client_certificate_until_ms", func(t *Troubles) string { return timeText(t.ClientCertificate) }},
+	{"client_revocation_list_until_ms", func(t *Troubles) string { return timeText(t.ClientRevocations) }},
+	{"clock_jump_ago_ms", func(t *Troubles) string {
+		if t.ClockJump == 0 {
+			return ""
+		}
+		return millis(t.ClockJumpAgo)
+	}},
+	{"clock_jump_ms", func(t *Troubles) string {
+		if t.ClockJump == 0 {
+			return ""
+		}
+		return millis(t.ClockJump)
+	}},
 	{"clock_ms", func(t *Troubles) string { return strconv.FormatInt(t.Clock.UnixMilli(), 10) }},
 	{"disk_full_ms", func(t *Troubles) string { return millis(t.DiskFull) }},
+	{"disk_lacks", func(t *Troubles) string { return t.DiskLacks }},
 	{"fsync_pending_ms", func(t *Troubles) string { return millis(t.FsyncPending) }},
 	{"log_waits_for", func(t *Troubles) string { return errorText(t.LogLacks) }},
 	{"long_reply_ago_ms", func(t *Troubles) string {
@@ -78,6 +100,7 @@ var troubles = []trouble{
 	{"peer_listen_error", func(t *Troubles) string { return oneLine(t.PeerListen) }},
 	{"quorum_certificate_reload_error", func(t *Troubles) string { return errorText(t.QuorumReload) }},
 	{"quorum_certificate_until_ms", func(t *Troubles) string { return timeText(t.QuorumCertificate) }},
+	{"quorum_revocation_list_until_ms", func(t *Troubles) string { return timeText(t.QuorumRevocations) }},
 	{"secure_port_unlisted", func(t *Troubles) string {
 		if t.UnlistedSecurePort <= 0 {
 			return ""

@@ -57,6 +57,7 @@ type View struct {
 	ApplierQueue     int           // committed transactions that are not applied
 	LogAfterSnapshot int64         // bytes
 	SnapshotBytes    int64
+	ClockJumps       int // how often the wall clock was set at once
 	DiskFull         bool
 	LogWaits         bool // for room, inodes or descriptors
 	RefusesWrites    bool

@@ -23,16 +23,40 @@ const (
 	stopFree = 256 << 20
 )
 
+// The same of inodes. A server makes few files, so something else uses them up.
+const (
+	warnInodes  = 4096
+	stopInodes  = 256
+	leastInodes = 8 // for two segments, two snapshots and what they replace
+	lastInodes  = 2 // for a segment
+)
+
 // Space returns the free space on the log's disk and its level. Below 20 % (or 2 GiB) free
 // is a warning. Below 5 % (or 256 MiB), or below the size of two segments and one snapshot
 // of the given size, writes should stop. Below one segment, the log gets no more of the
-// disk. Space may be called from any goroutine.
+// disk. Of inodes it is the same: see InodeLevel. Space may be called from any goroutine.
 func (l *Log) Space(snapshotBytes int64) (vfs.Space, SpaceLevel, error) {
 	s, err := l.o.FS.Space(l.o.Dir)
 	if err != nil {
 		return s, SpaceOK, err
 	}
-	return s, spaceLevel(s, l.o.SegmentSize, snapshotBytes), nil
+	return s, max(spaceLevel(s, l.o.SegmentSize, snapshotBytes), InodeLevel(s)), nil
+}
+
+// InodeLevel returns the level that the inodes of a file system are at, whatever its bytes are.
+func InodeLevel(s vfs.Space) SpaceLevel {
+	stop := max(leastInodes, min(s.Inodes/20, stopInodes))
+	switch {
+	case s.Inodes <= 0:
+		return SpaceOK
+	case s.FreeInodes < lastInodes:
+		return SpaceOut
+	case s.FreeInodes < stop:
+		return SpaceStop
+	case s.FreeInodes < max(2*stop, min(s.Inodes/5, warnInodes)):
+		return SpaceWarn
+	}
+	return SpaceOK
 }
 
 func spaceLevel(s vfs.Space, segment, snapshot int64) SpaceLevel {

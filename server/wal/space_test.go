@@ -35,6 +35,27 @@ func TestSpaceLevel(t *testing.T) {
 	}
 }
 
+func TestInodeLevel(t *testing.T) {
+	for _, tt := range []struct {
+		total, free int64
+		want        SpaceLevel
+	}{
+		{0, 0, SpaceOK}, // btrfs has no limit
+		{1 << 24, 5000, SpaceOK},
+		{1 << 24, 4000, SpaceWarn},
+		{1 << 24, 255, SpaceStop},
+		{1 << 24, 1, SpaceOut},
+		{100, 50, SpaceOK},
+		{100, 19, SpaceWarn},
+		{100, 7, SpaceStop},
+		{100, 0, SpaceOut},
+	} {
+		if got := InodeLevel(vfs.Space{Inodes: tt.total, FreeInodes: tt.free}); got != tt.want {
+			t.Errorf("%d of %d inodes free: %v, want %v", tt.free, tt.total, got, tt.want)
+		}
+	}
+}
+
 // TestDiskFull: a full disk prevents neither writing within the segment nor promises in its
 // reserve, and failing to make the spare is harmless. When the segment is full of entries,
 // the log fails. It recovers everything acknowledged once there is space.

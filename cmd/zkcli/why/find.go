@@ -49,8 +49,10 @@ const (
 	counterNotRenewed = 0xFFFF_8000
 	certificateSoon   = 30 * 24 * time.Hour
 	certificateUrgent = 7 * 24 * time.Hour
+	revocationsSoon   = 24 * time.Hour
 	fewFiles          = 0.9 // of the limit of open files
 	longReplyOld      = time.Hour
+	clockJumpOld      = time.Hour
 	muchMemory        = 85 // percent of what nothing may exceed
 )
 
@@ -58,8 +60,8 @@ const (
 func Find(f Facts) []Finding {
 	l := &look{Facts: f}
 	for _, check := range []func(){
-		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.logs, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
-		l.certificates, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.broken, l.versions, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
+		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.logs, l.audits, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
+		l.certificates, l.revocations, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.broken, l.versions, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
 	} {
 		check()
 	}
@@ -251,6 +253,10 @@ func (l *look) disks() {
 			f.Severity = Broken
 			f.What = s.Name + " refuses writes, because the voters whose disks have room are no quorum."
 		}
+		if full && s.After.Metrics["disk_lacks"] == "inodes" {
+			f.What = strings.Replace(f.What, "is full", "has too few inodes left", 1)
+			f.Do = "Something makes very many files on the disk of dataLogDir: df -i shows it. Remove them, or give the log a disk of its own. Writes are taken again by themselves."
+		}
 		l.add(f)
 	}
 }
@@ -268,6 +274,17 @@ func (l *look) logs() {
 			f.Severity = Broken
 		}
 		l.add(f)
+	}
+}
+
+// audits finds audit logs that wait.
+func (l *look) audits() {
+	for _, s := range l.serving() {
+		if text := s.After.Metrics["audit_waits_for"]; text != "" {
+			l.add(Finding{ID: "audit-waits", Severity: Broken, Servers: []string{s.Name},
+				What: fmt.Sprintf("The audit log of %s can't be written (%s): clients of this server get no answers to what has an entry there.", s.Name, text),
+				Do:   "Make room on the disk of zkd.audit.file; df -i tells whether it lacks inodes. Too many open files: raise LimitNOFILE. The server tries again each second, and loses no entry."})
+		}
 	}
 }
 
@@ -336,6 +353,7 @@ func (l *look) slowFollowers() {
 }
 
 func (l *look) clocks() {
+	l.jumps()
 	type clock struct {
 		s           *Server
 		skew, doubt time.Duration
@@ -363,6 +381,22 @@ func (l *look) clocks() {
 		l.add(Finding{ID: "clock-skew", Severity: Notice, Servers: []string{c.s.Name},
 			What: fmt.Sprintf("The clock of %s is %s %s that of %s.", c.s.Name, span(off.Abs()), way, middle.s.Name),
 			Do:   "Run chrony or another NTP client on all servers. Order and sessions do not depend on the clocks, but times of nodes, TTLs, tokens and certificates do."})
+	}
+}
+
+// jumps finds clocks that were set.
+func (l *look) jumps() {
+	for _, s := range l.serving() {
+		by := s.After.lasts("clock_jump_ms")
+		if ago := s.After.lasts("clock_jump_ago_ms"); by != 0 && ago < clockJumpOld {
+			way := "ahead"
+			if by < 0 {
+				way = "back"
+			}
+			l.add(Finding{ID: "clock-skew", Severity: Notice, Servers: []string{s.Name},
+				What: fmt.Sprintf("The clock of %s was set %s by %s, %s ago.", s.Name, way, span(by.Abs()), span(ago)),
+				Do:   "Look what sets it: a time server that disagrees, a virtual machine that was moved, or somebody. Order, sessions and elections do not depend on it, but times of nodes, TTLs, tokens and certificates do."})
+		}
 	}
 }
 
@@ -405,6 +439,27 @@ func (l *look) certificates() {
 				f.What = fmt.Sprintf("A certificate of %s for its %s port has expired.", s.Name, port)
 			case left < certificateUrgent:
 				f.Severity = Danger
+			}
+			l.add(f)
+		}
+	}
+}
+
+// revocations finds revocation lists that are, or soon will be, out of date.
+func (l *look) revocations() {
+	for _, s := range l.serving() {
+		for _, port := range []string{"client", "quorum"} {
+			until, ok := s.After.number(port + "_revocation_list_until_ms")
+			left := time.Duration(int64(until)-l.Now) * time.Millisecond
+			if !ok || left > revocationsSoon {
+				continue
+			}
+			f := Finding{ID: "certificate", Severity: Danger, Servers: []string{s.Name},
+				What: fmt.Sprintf("A revocation list of %s for its %s port is out of date in %s.", s.Name, port, span(left)),
+				Do:   "Put a new list into the file: it is read again without a restart. Without a valid list, the certificates of its issuer are refused."}
+			if left <= 0 {
+				f.Severity, f.Since = Broken, -left
+				f.What = fmt.Sprintf("A revocation list of %s for its %s port is out of date: new connections with certificates of its issuer are refused.", s.Name, port)
 			}
 			l.add(f)
 		}
@@ -676,7 +731,7 @@ func (f *Finding) Text() string {
 
 // ids are those that findings can have.
 var ids = []string{
-	"no-quorum", "two-leaders", "voter-missing", "unreachable", "not-serving", "peers-cant-connect", "log-waits", "full-disk", "slow-disk", "snapshot-fails", "slow-follower", "clock-skew",
+	"no-quorum", "two-leaders", "voter-missing", "unreachable", "not-serving", "peers-cant-connect", "log-waits", "audit-waits", "full-disk", "slow-disk", "snapshot-fails", "slow-follower", "clock-skew",
 	"zxid-end", "certificate", "certificate-reload", "secure-port", "sessions-expiring", "open-files", "memory", "broken-request", "version-skew", "member-list",
 	"looping-client", "many-watches", "long-list", "open-root", "blind",
 }

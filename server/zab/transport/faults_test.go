@@ -393,3 +393,24 @@ func TestRestart(t *testing.T) {
 		})
 	}
 }
+
+// TestClocksAreCompared sets the clock of one of two servers: each sees how far the other's is ahead, as far as the way
+// between them lets it know.
+func TestClocksAreCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var set atomic.Int64
+		mem := newMemNet()
+		a := newNode(t, mem, 1, 2)
+		b := newNode(t, mem, 2, 2, func(o *Options) {
+			o.Wall = func() time.Time { return time.Now().Add(time.Duration(set.Load())) }
+		})
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+		for _, by := range []time.Duration{0, time.Hour, -24 * time.Hour, 0} {
+			set.Store(int64(by))
+			time.Sleep(time.Minute)
+			if got, back := a.tr.Peers()[0].ClockAhead, b.tr.Peers()[0].ClockAhead; (got-by).Abs() > time.Second || (back+by).Abs() > time.Second || by == 0 && got != 0 {
+				t.Errorf("set by %v: the servers see %v and %v", by, got, back)
+			}
+		}
+	})
+}

@@ -56,6 +56,14 @@ func (t *Transport) CertificateExpiry() time.Time {
 	return t.tls.Expiry()
 }
 
+// ListExpiry returns when the first of the revocation lists is out of date; zero without one.
+func (t *Transport) ListExpiry() time.Time {
+	if t.tls == nil {
+		return time.Time{}
+	}
+	return t.tls.ListExpiry()
+}
+
 // ReloadFailure returns why changed TLS files can't be used, or nil if there is no such reason.
 func (t *Transport) ReloadFailure() error {
 	if t.tls == nil {

@@ -44,7 +44,8 @@ type link struct {
 		pace    pacer
 		hungry  bool // Room was short: call Handler.Drained when there is more
 		debt    debt
-		err     error // why the link is dead, or nil
+		asked   time.Time // when the probe was sent whose echo tells the peer's clock; zero if none is under way
+		err     error     // why the link is dead, or nil
 	}
 }
 
@@ -65,7 +66,7 @@ func (l *link) run() {
 	writer.Go(l.writeLoop)
 	l.p.linked(l)
 	l.begun = time.Now()
-	l.signal(kindProbe)
+	l.probe()
 	l.t.o.Handler.PeerUp(l.p.id, l.gen, l.hello)
 	l.cut(l.readLoop())
 	writer.Wait()
@@ -176,9 +177,10 @@ func (l *link) receive(kind uint8, body []byte, msg *zab.Message) error {
 		return l.credit(body)
 	case kindKeepAlive:
 	case kindProbe:
-		l.signal(kindEcho)
+		l.control(kindEcho, binary.BigEndian.AppendUint64(nil, uint64(l.t.o.Wall().UnixNano())))
 	case kindEcho:
 		l.measure()
+		l.compareClocks(body)
 		select {
 		case l.echo <- struct{}{}:
 		default:
@@ -196,6 +198,31 @@ func (l *link) measure() {
 		l.p.delay.CompareAndSwap(0, int64(max(time.Since(l.begun), 1)))
 		l.begun = time.Time{}
 	}
+}
+
+// probe requests an echo.
+func (l *link) probe() {
+	l.mu.Lock()
+	if l.mu.asked.IsZero() {
+		l.mu.asked = time.Now()
+	}
+	l.mu.Unlock()
+	l.signal(kindProbe)
+}
+
+// compareClocks compares the peer's wall clock, which is in an echo, with this server's, as far as the time for which
+// the echo was under way allows. Earlier versions send echoes without it.
+func (l *link) compareClocks(body []byte) {
+	l.mu.Lock()
+	asked := l.mu.asked
+	l.mu.asked = time.Time{}
+	l.mu.Unlock()
+	if len(body) < 8 || asked.IsZero() {
+		return
+	}
+	doubt := time.Since(asked) / 2
+	ahead := time.Unix(0, int64(binary.BigEndian.Uint64(body))).Sub(l.t.o.Wall().Add(-doubt))
+	l.p.ahead.Store(int64(max(ahead-doubt, 0) + min(ahead+doubt, 0)))
 }
 
 // credit records how many bulk bytes the peer has read.
@@ -343,16 +370,23 @@ func (l *link) load() (control, bulk, unread, window int) {
 	return l.mu.control.bytes, l.mu.bulk.bytes, l.mu.pace.unread(), l.mu.pace.window
 }
 
+// compareTicks is how many ticks of the writer pass between two looks at the peer's clock.
+const compareTicks = 20
+
 // writeLoop is the writer.
 func (l *link) writeLoop() {
 	tick := time.NewTicker(l.t.o.keepAlive())
 	defer tick.Stop()
 	w := writing{cutter: cutter{sum: l.sum}, buf: make([]byte, 0, shortBuffer)}
+	ticks := 0
 	for quiet := false; ; {
 		select {
 		case <-l.wake:
 			quiet = false
 		case <-tick.C:
+			if ticks++; ticks%compareTicks == 0 {
+				l.probe()
+			}
 			if quiet {
 				l.signal(kindKeepAlive)
 				l.clearWake()
@@ -486,7 +520,7 @@ func (l *link) alive() bool {
 	default:
 	}
 	before := l.conn.reads.Load()
-	l.signal(kindProbe)
+	l.probe()
 	wait := time.NewTimer(l.t.o.ProbeTimeout)
 	defer wait.Stop()
 	select {

@@ -95,6 +95,8 @@ var perPeer = []struct {
 		func(s PeerStatus) float64 { return float64(s.UnreadBytes) }},
 	{family{"zkd_peer_bulk_window_bytes", "How many bytes of the bulk lane may be on their way to the peer at the moment.", "peer", prometheus.GaugeValue},
 		func(s PeerStatus) float64 { return float64(s.WindowBytes) }},
+	{family{"zkd_peer_clock_ahead_seconds", "For how long at least the peer's wall clock is ahead of this server's, or behind if it is negative.", "peer", prometheus.GaugeValue},
+		func(s PeerStatus) float64 { return s.ClockAhead.Seconds() }},
 	{family{"zkd_peer_links_total", "How often a link to the peer came up.", "peer", prometheus.CounterValue},
 		func(s PeerStatus) float64 { return float64(s.Links) }},
 	{family{"zkd_peer_dial_failures_total", "Attempts to reach the peer that failed.", "peer", prometheus.CounterValue},

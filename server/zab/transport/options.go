@@ -124,6 +124,7 @@ type Options struct {
 	// compared with the time after which heartbeats count as missed. 0 means 100 ms.
 	BulkDelay time.Duration
 
+	Wall       func() time.Time // the time of day; nil: the system's
 	Handler    Handler
 	Logger     *zap.Logger           // nil: none
 	Registerer prometheus.Registerer // nil: no metrics
@@ -137,6 +138,9 @@ func (o *Options) keepAlive() time.Duration { return min(o.IdleTimeout/8, time.S
 
 // complete fills in defaults and checks the other values.
 func (o *Options) complete() error {
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
 	if o.Self == 0 {
 		return errors.New("transport: the server's own id is missing")
 	}

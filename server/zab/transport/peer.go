@@ -33,6 +33,7 @@ type peer struct {
 	streams                                atomic.Int64  // being received
 	bulkIn, bulkOut                        atomic.Uint64 // bytes that arrived, and bytes that the peer has credited
 	delay                                  atomic.Int64  // of the idle path: see pacer
+	ahead                                  atomic.Int64  // PeerStatus.ClockAhead, when last looked at
 
 	mu struct {
 		sync.Mutex
@@ -334,7 +335,7 @@ func (p *peer) status() PeerStatus {
 	s.FramesIn, s.FramesOut = p.framesIn.Load(), p.framesOut.Load()
 	s.DialFailures = p.failures.Load()
 	if up != nil {
-		s.Gen = up.gen
+		s.Gen, s.ClockAhead = up.gen, time.Duration(p.ahead.Load())
 		s.ControlBytes, s.BulkBytes, s.UnreadBytes, s.WindowBytes = up.load()
 	}
 	return s

@@ -23,6 +23,9 @@ type PeerStatus struct {
 	// peer, and the current maximum of these.
 	ControlBytes, BulkBytes, UnreadBytes, WindowBytes int
 
+	// ClockAhead is for how long at least its wall clock is ahead of this server's, or behind if it is negative.
+	ClockAhead time.Duration
+
 	Links        uint64 // how often it was up
 	DialFailures uint64
 	// LastError is why the newest attempt to reach it failed, or why the newest link went down;
