@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -33,7 +34,7 @@ func (l *loop) shareLimits(uses []shares.Use) {
 		return
 	case role == zab.Following && (len(uses) > 0 || l.sharing.reported):
 		l.sharing.reported = len(uses) > 0
-		l.sendSharing(l.knowSharing(), l.replica.Status().Leader, frameUses, shares.AppendUses(nil, uses))
+		l.sendSharing(l.replica.Status().Leader, frameUses, shares.AppendUses(nil, uses))
 	}
 	l.sharing.sums = shares.Sums{}
 }
@@ -41,7 +42,6 @@ func (l *loop) shareLimits(uses []shares.Use) {
 // divideLimits tells each server its shares, if there are any.
 func (l *loop) divideLimits() {
 	servers := []uint8{uint8(l.id)}
-	know := l.knowSharing()
 	for peer := range l.replica.Links() {
 		servers = append(servers, uint8(peer))
 	}
@@ -51,22 +51,15 @@ func (l *loop) divideLimits() {
 		case i == 0:
 			l.clients.SetShares(list)
 		default:
-			l.sendSharing(know, zab.SID(servers[i]), frameShares, shares.AppendShares(nil, list))
+			l.sendSharing(zab.SID(servers[i]), frameShares, shares.AppendShares(nil, list))
 		}
 	}
 }
 
-// knowSharing returns the servers that know these frames.
-func (l *loop) knowSharing() map[zab.SID]bool {
-	know := make(map[zab.SID]bool)
-	for _, p := range l.transport.Peers() {
-		know[p.ID] = p.Up && p.Hello.Shares
-	}
-	return know
-}
-
-func (l *loop) sendSharing(know map[zab.SID]bool, to zab.SID, kind uint8, body []byte) {
-	if gen := l.replica.Links()[to]; gen != 0 && know[to] {
+// sendSharing sends a frame to a server that knows it.
+func (l *loop) sendSharing(to zab.SID, kind uint8, body []byte) {
+	knows := func(p transport.PeerStatus) bool { return p.ID == to && p.Up && p.Hello.Shares }
+	if gen := l.replica.Links()[to]; gen != 0 && slices.ContainsFunc(l.transport.Peers(), knows) {
 		l.transport.SendApp(to, gen, transport.Bulk, kind, body)
 	}
 }

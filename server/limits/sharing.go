@@ -39,6 +39,12 @@ func (s *shared) remove(m *meter) {
 	}
 }
 
+// divides reports whether this server has a share of a limit.
+func (s *shared) divides(m *meter) bool {
+	_, divided := s.rates[m.key]
+	return divided && s.meters[m.key] == m
+}
+
 // keyOf returns the key that the same meter has on all servers with the same rule, whatever its name is.
 func keyOf(k *meterKey) (key shares.Key) {
 	l := k.rule.Limits[k.resource]

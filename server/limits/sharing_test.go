@@ -401,6 +401,9 @@ func TestAHigherShareEndsWaits(t *testing.T) {
 	c := open(t, table, "10.0.0.1", "sasl:x")
 	c.Take(0, time.Second, 1, nil)
 	table.SetShares(0, []shares.Share{{Key: table.Uses(time.Second)[0].Key, Rate: shares.Scale}})
+	if f := table.Figures(); f[0].Divided != 1 {
+		t.Errorf("figures %v, want a limit that is divided", f)
+	}
 	wait := func(now time.Duration) time.Duration {
 		w, _ := c.Take(now, time.Hour, 1, nil)
 		return w

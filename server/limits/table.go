@@ -345,10 +345,11 @@ type Figure struct {
 	Resource              Resource
 	Over, Slowed, Refused int64
 	Subjects              int // that have a meter
+	Divided               int // those of them whose limit is divided among the servers
 }
 
-func (s *stats) figure(rule string, resource Resource, subjects int) Figure {
-	return Figure{rule, resource, s.over.Load(), s.slowed.Load(), s.refused.Load(), subjects}
+func (s *stats) figure(rule string, resource Resource, subjects, divided int) Figure {
+	return Figure{rule, resource, s.over.Load(), s.slowed.Load(), s.refused.Load(), subjects, divided}
 }
 
 // Figures returns the figures of the rules of New, by name, and then of those of Follow
@@ -356,22 +357,26 @@ func (s *stats) figure(rule string, resource Resource, subjects int) Figure {
 func (t *Table) Figures() []Figure {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	subjects := make(map[*stats]int)
-	for key := range t.meters {
-		subjects[&key.rule.stats[key.resource]]++
+	subjects, divided := make(map[*stats]int), make(map[*stats]int)
+	for key, m := range t.meters {
+		st := &key.rule.stats[key.resource]
+		subjects[st]++
+		if t.shared.divides(m) {
+			divided[st]++
+		}
 	}
 	var list []Figure
 	for _, r := range t.rules {
 		for resource := range numResources {
 			if st := &r.stats[resource]; r.Limits[resource] != (Limit{}) {
-				list = append(list, st.figure(r.Name, resource, subjects[st]))
+				list = append(list, st.figure(r.Name, resource, subjects[st], divided[st]))
 			}
 		}
 	}
 	if t.follows {
 		for resource := Requests; resource <= Bytes; resource++ {
 			st := &t.causes[resource]
-			list = append(list, st.figure(Followed, resource, subjects[st]))
+			list = append(list, st.figure(Followed, resource, subjects[st], divided[st]))
 		}
 	}
 	return list

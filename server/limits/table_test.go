@@ -155,7 +155,7 @@ func TestConnections(t *testing.T) {
 	if other := open(t, table, "h3", ""); !other.Identify(0, []Who{{"x:1", "another password"}}, none) {
 		t.Fatal("others of the same name count")
 	}
-	want := []Figure{{"a", Connections, 3, 0, 1, 3}, {"b", Connections, 0, 0, 1, 2}}
+	want := []Figure{{"a", Connections, 3, 0, 1, 3, 0}, {"b", Connections, 0, 0, 1, 2, 0}}
 	if got := table.Figures(); !slices.Equal(got, want) {
 		t.Errorf("figures %v, want %v", got, want)
 	}
@@ -476,7 +476,7 @@ func TestFollow(t *testing.T) {
 	}
 	table.Follow(nil)
 	table.Tick(time.Hour, none)
-	want := []Figure{{"a", Requests, 0, 0, 1, 0}, {Followed, Requests, 0, 0, 5, 0}, {Followed, Bytes, 0, 0, 1, 0}}
+	want := []Figure{{"a", Requests, 0, 0, 1, 0, 0}, {Followed, Requests, 0, 0, 5, 0, 0}, {Followed, Bytes, 0, 0, 1, 0, 0}}
 	if got := table.Figures(); !slices.Equal(got, want) {
 		t.Errorf("figures %v, want %v", got, want)
 	}

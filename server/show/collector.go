@@ -52,6 +52,7 @@ var limitNumbers = []struct {
 	{limitDesc("zkd_limit_slowed_total", "Requests that had to wait for the hard limit of a rule."), prometheus.CounterValue, func(f *limits.Figure) int64 { return f.Slowed }},
 	{limitDesc("zkd_limit_refused_total", "Connections, sessions and requests refused by the hard limit of a rule."), prometheus.CounterValue, func(f *limits.Figure) int64 { return f.Refused }},
 	{limitDesc("zkd_limit_subjects", "Identities, addresses or subtrees that a rule counts for now."), prometheus.GaugeValue, func(f *limits.Figure) int64 { return int64(f.Subjects) }},
+	{limitDesc("zkd_limit_divided", "Those whose limit is used up by the ensemble: this server has a share of it."), prometheus.GaugeValue, func(f *limits.Figure) int64 { return int64(f.Divided) }},
 }
 
 func limitDesc(name, help string) *prometheus.Desc {
