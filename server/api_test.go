@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -381,6 +382,29 @@ func TestAPIInAnEnsemble(t *testing.T) {
 		other.want(404, "", "GET", "/v1/nodes/e?consistency=linearizable", "")
 		e.start(leader)
 		e.settled()
+	})
+}
+
+// TestAPIRequestsKeepTheirSession has a write wait for longer than the timeout of its session, since there is no leader.
+func TestAPIRequestsKeepTheirSession(t *testing.T) {
+	inBubble(t, 3, append(apiLines, "zkd.interlude=60000"), func(t *testing.T, e *testEnsemble) {
+		leader := e.leader()
+		others := slices.DeleteFunc([]int{1, 2, 3}, func(id int) bool { return id == leader })
+		c := e.servers[others[0]].caller(t)
+		own := c.openSession()
+		c.want(201, "", "POST", "/v1/nodes/e?mode=ephemeral", "", "X-Session", own.Token)
+		c.want(200, "", "GET", "/v1/nodes/", "")
+		e.kill(leader)
+		e.kill(others[1])
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			c.want(200, `"version":1`, "PUT", "/v1/nodes/e", "later", "X-Session", own.Token)
+		})
+		waiting.Go(func() { c.want(201, "", "POST", "/v1/nodes/of-nobody", "") })
+		time.Sleep(30 * time.Second)
+		e.start(leader)
+		waiting.Wait()
+		c.want(200, "/e", "GET", "/v1/sessions/"+own.ID, "", "X-Session", own.Token)
 	})
 }
 

@@ -50,6 +50,8 @@ func (t *token) String() string {
 	return base64.RawURLEncoding.EncodeToString(append(b, t.password[:]...))
 }
 
+func (t *token) timeout() time.Duration { return time.Duration(t.timeoutMs) * time.Millisecond }
+
 func parseToken(text string) (*token, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) != 8+4+jute.PasswordLen || binary.BigEndian.Uint64(b) == 0 {
@@ -224,14 +226,21 @@ func (l *link) prepare(requests []request) (frames []byte, answers []<-chan repl
 	return frames, answers
 }
 
-// await waits for the reply to a request that was sent.
+// await waits for the reply to a request that was sent. Meanwhile it keeps the session.
 func (l *link) await(ctx context.Context, answer <-chan reply) (reply, error) {
-	select {
-	case r := <-answer:
-		return r, nil
-	case <-ctx.Done():
-		return reply{}, context.Cause(ctx)
-	case <-l.ended:
+	beat := time.NewTicker(max(time.Millisecond, l.session.timeout()/3))
+	defer beat.Stop()
+	for waits := true; waits; {
+		select {
+		case r := <-answer:
+			return r, nil
+		case <-ctx.Done():
+			return reply{}, context.Cause(ctx)
+		case <-beat.C:
+			l.ping()
+		case <-l.ended:
+			waits = false
+		}
 	}
 	select {
 	case r := <-answer: // before the end
@@ -239,6 +248,19 @@ func (l *link) await(ctx context.Context, answer <-chan reply) (reply, error) {
 	default:
 		return reply{}, errLost
 	}
+}
+
+// ping has the server hear of the client, unless a request is being written, which does that.
+func (l *link) ping() {
+	select {
+	case l.sending <- struct{}{}:
+	default:
+		return
+	}
+	b, mark := jute.BeginFrame(nil)
+	h := jute.RequestHeader{Xid: jute.XidPing, Type: jute.OpPing}
+	_, _ = l.conn.Write(jute.EndFrame(h.Append(b), mark)) // an error is the end of the connection, which read notices
+	<-l.sending
 }
 
 // over reports whether the link is of no more use.

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"net/netip"
 	"sync"
@@ -161,7 +162,7 @@ func (s *links) tryDial(ctx context.Context, c *Caller, t *token) (*link, error)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	if t == nil {
-		t = &token{timeoutMs: int32(2 * idle.Milliseconds())}
+		t = &token{timeoutMs: math.MaxInt32} // the longest, as the link is closed before
 	}
 	l, err := open(conn.Conn, conn.Until, t)
 	if !stop() {
@@ -197,7 +198,7 @@ func (s *links) leave(e *shared) {
 		return
 	}
 	e.since = time.Now()
-	e.timer = time.AfterFunc(idle, func() {
+	e.timer = time.AfterFunc(min(idle, e.link.session.timeout()/2), func() {
 		if s.abandon(e) {
 			e.link.close()
 		}
