@@ -82,6 +82,12 @@ func TestProgramsAreComplete(t *testing.T) {
 				t.Errorf("%s: %v", p.name, err)
 			}
 		}
+		script, _ := os.ReadFile(filepath.Join(p.dir, "run.sh"))
+		if _, class, ok := strings.Cut(string(script), "/java/run.sh\" "); ok {
+			if _, err := os.Stat(filepath.Join("java", strings.TrimSpace(class)+".java")); err != nil {
+				t.Errorf("%s: %v", p.name, err)
+			}
+		}
 	}
 }
 

@@ -115,6 +115,11 @@ final class Flink extends World {
 				taskmanager.cpu.cores: 1.0
 				taskmanager.memory.task.heap.size: 64mb
 				taskmanager.memory.task.off-heap.size: 0b
+				taskmanager.memory.framework.heap.size: 64mb
+				taskmanager.memory.framework.off-heap.size: 16mb
+				taskmanager.memory.jvm-metaspace.size: 96mb
+				taskmanager.memory.jvm-overhead.min: 32mb
+				taskmanager.memory.jvm-overhead.max: 32mb
 				taskmanager.memory.managed.size: 8mb
 				taskmanager.memory.network.min: 16mb
 				taskmanager.memory.network.max: 16mb

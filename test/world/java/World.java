@@ -3,6 +3,8 @@ import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.net.BindException;
+import java.net.DatagramSocket;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.nio.file.Files;
@@ -11,8 +13,11 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ThreadLocalRandom;
 
 /**
  * What the applications of this folder share: the lines that ../README.md says, and processes of their own. An
@@ -28,11 +33,12 @@ abstract class World {
 	private static final int KILLED = 128 + 9; // how a process ends that was killed
 
 	private static final PrintStream out = System.out;
+	private static final Map<Process, String> children = new ConcurrentHashMap<>(); // with their names
+	private static final Queue<DatagramSocket> held = new ConcurrentLinkedQueue<>(); // what port has returned
 
 	/** Where it keeps its files. */
 	final Path dir = Path.of("").toAbsolutePath();
 	private final StringBuilder counts = new StringBuilder();
-	private static final Map<Process, String> children = new ConcurrentHashMap<>(); // with their names
 
 	/** Starts all parts, and the work. */
 	abstract void start() throws Exception;
@@ -130,9 +136,17 @@ abstract class World {
 		throw new Exception("not within " + PATIENCE + " s: " + what, last);
 	}
 
+	/** Returns a port that is free. Like package freeport, it is below the range of ports of connections, and held by the UDP port of its number. */
 	static int port() throws IOException {
-		try (var s = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {
-			return s.getLocalPort();
+		var loopback = InetAddress.getByName("127.0.0.1");
+		while (true) {
+			int port = ThreadLocalRandom.current().nextInt(10_000, 32_000);
+			try (var tcp = new ServerSocket(port, 1, loopback)) {
+				held.add(new DatagramSocket(port, loopback));
+				return port;
+			} catch (BindException e) {
+				// It is another one's.
+			}
 		}
 	}
 
