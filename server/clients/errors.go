@@ -31,7 +31,9 @@ func endOfConnection(err error) bool {
 }
 
 // isEnd reports whether err says that the connection has ended, or the server stops.
-func isEnd(err error) bool { return errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) }
+func isEnd(err error) bool {
+	return errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) // the last one is a guest's
+}
 
 // isReset reports whether the client broke the connection.
 func isReset(err error) bool {
