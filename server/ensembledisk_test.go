@@ -1,11 +1,13 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -341,6 +343,31 @@ func TestLeaderStaysWithoutSyncs(t *testing.T) {
 		for id := 1; id <= 3; id++ {
 			if n := e.servers[id].metrics.Fsync.Count(); n != 0 {
 				t.Errorf("server %d counts %d syncs, and made none", id, n)
+			}
+		}
+	})
+}
+
+// TestNoSnapshotWithoutDescriptors checks that a leader that can't open a snapshot for a learner rests before the learner
+// asks again, until the link or the server ends.
+func TestNoSnapshotWithoutDescriptors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for _, tt := range []struct {
+			ctx  context.Context
+			err  error
+			want time.Duration
+		}{
+			{t.Context(), fmt.Errorf("open: %w", syscall.EMFILE), time.Second},
+			{t.Context(), fmt.Errorf("write: %w", syscall.ENOSPC), time.Second},
+			{t.Context(), errLinkLost, 0},
+			{ended, syscall.EMFILE, 0},
+		} {
+			began := time.Now()
+			restAfter(tt.ctx, tt.err)
+			if got := time.Since(began); got != tt.want {
+				t.Errorf("%v: it rests for %v, want %v", tt.err, got, tt.want)
 			}
 		}
 	})

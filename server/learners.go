@@ -7,9 +7,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/data"
@@ -206,8 +208,20 @@ func (l *learners) sendSnapshot(ctx context.Context, req zab.SnapSend) {
 	zxid, err := l.streamSnapshot(ctx, req)
 	if err != nil && ctx.Err() == nil {
 		l.log.Warn("snapshot was not sent", zap.Uint8("peer", uint8(req.Peer)), zap.Error(err))
+		restAfter(ctx, err)
 	}
 	l.events.Put(peerEvent{kind: evSent, peer: req.Peer, gen: req.Gen, token: req.Token, zxid: zxid, ok: err == nil})
+}
+
+// restAfter waits a second after an error for want of descriptors or room: the learner asks again at once.
+func restAfter(ctx context.Context, err error) {
+	if !vfs.IsShortage(err) {
+		return
+	}
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
 }
 
 func (l *learners) streamSnapshot(ctx context.Context, req zab.SnapSend) (jute.Zxid, error) {
