@@ -15,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/console"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/pages"
@@ -248,7 +249,7 @@ func newOverview(s *Server, missing *missingVoters, following *following, client
 }
 
 // AdminPages returns the pages of the AdminServer. url is the path of the commands, and
-// text the configuration file that they show. With zkd.api the HTTP API is among them. It may be called before Start.
+// text the configuration file that they show. With zkd.api the HTTP API is among them, and with zkd.console the console. It may be called before Start.
 func (s *Server) AdminPages(url, text string) http.Handler {
 	pages := admin.Handler(admin.Options{
 		Server:        func() admin.Server { return s.pages() },
@@ -269,12 +270,22 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 		Connect: func(ctx context.Context, c *api.Caller, visits bool) (api.Connection, error) {
 			return s.pages().Connect(ctx, c, visits)
 		},
-		Server: func() api.Server { return s.pages() }, Feed: pages, MaxFrame: s.cfg.MaxBuffer, Host: s.cfg.Admin.Host, Version: s.opts.Version,
+		Server: func() api.Server { return s.pages() }, Ensemble: s.opts.Ensemble, Feed: pages, MaxFrame: s.cfg.MaxBuffer, Host: s.cfg.Admin.Host, Version: s.opts.Version,
 	})
+	forPeople := http.NotFoundHandler()
+	if s.cfg.Admin.Console {
+		forPeople = console.Handler(console.Options{
+			Check:    func(r *http.Request) error { return api.CheckHost(r, s.cfg.Admin.Host) },
+			Commands: url, Version: s.opts.Version,
+		})
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, api.Prefix) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, api.Prefix):
 			calls.ServeHTTP(w, r)
-		} else {
+		case strings.HasPrefix(r.URL.Path, console.Prefix):
+			forPeople.ServeHTTP(w, r)
+		default:
 			pages.ServeHTTP(w, r)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/audit"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
@@ -73,6 +74,8 @@ type Options struct {
 	// TraceExporter takes the spans of sampled requests; nil means that they are sent to
 	// zkd.traces.endpoint, if there is one.
 	TraceExporter sdktrace.SpanExporter
+	// Ensemble asks all members how they are, for the HTTP API; nil means that nobody knows.
+	Ensemble func(context.Context) *api.Ensemble
 	// Listen opens the client port; nil means TCP.
 	Listen func(network, address string) (net.Listener, error)
 	// ListenPeers and DialPeer are for the links between servers; nil means TCP.

@@ -67,8 +67,12 @@ const ours = `
 
 	# The four-letter words' data as JSON, over HTTP.
 	server/admin:      fourletter jute server/fair server/limits server/monitor server/show server/zab
+	# What programs have built out of nodes: locks, elections, queues.
+	server/coordination: jute
 	# The HTTP API: a client of the server around it.
-	server/api:        jute server/show
+	server/api:        jute server/coordination server/show
+	# The console: pages for people, which use the HTTP API.
+	server/console:    none
 	# The bill of materials of a release.
 	# The ids of traces and their spans.
 	internal/traceid:  none
@@ -150,11 +154,11 @@ const ours = `
 	server/pages:      jute fourletter internal/vfs server/admin server/api server/archive server/auth server/clients server/config server/data server/datatree server/feed server/history server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
 	server/words:      internal/vfs server/base server/clients server/config server/data server/datatree server/monitor server/session server/show server/state
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
-	                   server/admin server/api server/archive server/audit server/base server/history
+	                   server/admin server/api server/archive server/audit server/base server/console server/history
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/clients/line server/limits/shares server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
-	cmd/zkd:           client cmd/zkcli/servers cmd/zkcli/shell fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/zab
+	cmd/zkd:           client cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/api server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
@@ -314,7 +318,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "migrate/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/coordination", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "migrate/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

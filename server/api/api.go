@@ -25,6 +25,8 @@ type Options struct {
 	Server func() Server
 	// Feed serves /v1/feed. It gets the proof of a caller as the header Authorization: SCHEME DATA.
 	Feed http.Handler
+	// Ensemble asks all members how they are; nil means that nobody can.
+	Ensemble func(context.Context) *Ensemble
 	// MaxFrame is the longest request of the protocol: jute.maxbuffer.
 	MaxFrame int
 	// Host is the name by which the server may be called without TLS, besides addresses and localhost.

@@ -157,6 +157,9 @@ func referTo(t reflect.Type, schemas object) object {
 		properties, required := object{}, []string{}
 		for i := range t.NumField() {
 			f := t.Field(i)
+			if !f.IsExported() {
+				continue
+			}
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 			p := schemaOf(f.Type, schemas)
 			if doc := f.Tag.Get("doc"); doc != "" {

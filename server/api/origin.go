@@ -11,14 +11,23 @@ import (
 // machine would make the page one of the same origin. With TLS the certificate rules out such names; without TLS
 // the host has to be an address, localhost, or the name that the configuration gives.
 func checkOrigin(r *http.Request, host string) error {
-	if r.TLS == nil && !ownHost(r.Host, host) {
-		return refuse(http.StatusForbidden, "without TLS, the host of a request is an address, localhost or admin.serverAddress, and not %q", r.Host)
+	if err := CheckHost(r, host); err != nil {
+		return err
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return refuse(http.StatusForbidden, "the request comes from a page of another origin")
 	}
 	if origin := r.Header.Get("Origin"); origin != "" && origin != scheme(r)+"://"+r.Host {
 		return refuse(http.StatusForbidden, "the request comes from a page of the origin %q", origin)
+	}
+	return nil
+}
+
+// CheckHost refuses a request for a host that others may have made resolve to this server: see checkOrigin. host is a
+// name that the configuration gives.
+func CheckHost(r *http.Request, host string) error {
+	if r.TLS == nil && !ownHost(r.Host, host) {
+		return refuse(http.StatusForbidden, "without TLS, the host of a request is an address, localhost or admin.serverAddress, and not %q", r.Host)
 	}
 	return nil
 }

@@ -106,6 +106,11 @@ func (a *api) table() []endpoint {
 			answers: []answer{{status: 200, doc: "Quotas.", content: inJSON[QuotaList]()}}},
 		{method: http.MethodGet, path: "/v1/limits", doc: "The rules that limit clients, and how often they were exceeded.", serve: (*call).limits,
 			answers: []answer{{status: 200, doc: "Limits.", content: inJSON[LimitList]()}}},
+		{method: http.MethodGet, path: "/v1/coordination", doc: "What nodes are to programs: locks, elections, queues and others, with the holders and those that wait, and the sessions that wait for each other.", serve: (*call).getCoordination,
+			params:  reads(param{in: "query", name: "path", many: true, doc: "The path of a node, such as that of a lock. It comes from 1 to 256 times."}),
+			answers: []answer{{status: 200, doc: "The objects.", content: inJSON[Coordination]()}}},
+		{method: http.MethodGet, path: "/v1/ensemble", doc: "How the members of the ensemble are, and what is wrong. It needs no identity, like the four-letter words by which members are asked.", serve: (*call).getEnsemble,
+			answers: []answer{{status: 200, doc: "The members, not older than some seconds.", content: inJSON[Ensemble]()}}, refuses: []int{404}},
 		{method: http.MethodGet, path: "/v1/feed", doc: "Changes of a node and of those below it, as they happen.", serve: (*call).feed,
 			params: []param{
 				{in: "query", name: "path", doc: "The node, / by default."},

@@ -165,6 +165,7 @@ type Config struct {
 		Port    int    // 0 means any free port
 		URL     string // path of the commands
 		API     bool   // zkd.api: the HTTP API is there, too
+		Console bool   // zkd.console: pages for people that use the API
 		// TLS is that of the pages, if Accept is set.
 		TLS         secure.Settings
 		Accept      bool // connections with TLS: portUnification or forceHttps

@@ -20,6 +20,8 @@ func adminKeys(c *Config) []Key {
 			Doc: "Path of the AdminServer's commands."},
 		{Name: "zkd.api", Default: "false", value: truth(&c.Admin.API),
 			Doc: "The AdminServer's port has the [HTTP API](api.md), too: what clients may do at clientPort, callers may do there. Unless admin.serverAddress is one of this machine alone, it needs admin.forceHttps=true."},
+		{Name: "zkd.console", Default: "false", value: truth(&c.Admin.Console),
+			Doc: "The AdminServer's port has the [console](console.md) at /console/: pages that show the servers, the nodes, and who holds which lock. Needs zkd.api=true."},
 		{Name: "admin.portUnification", Default: "false", value: truth(&raw.unified), Protects: true,
 			Doc: "The AdminServer's port takes connections with TLS, too. Its files are those of ssl.quorum.keyStore and ssl.quorum.trustStore."},
 		{Name: "admin.forceHttps", Default: "false", value: truth(&raw.forceHTTPS), Protects: true,
@@ -40,6 +42,9 @@ func (l *loader) resolveAdmin() {
 	}
 	if !strings.HasPrefix(a.URL, "/") || len(a.URL) < 2 || strings.ContainsAny(a.URL, " {}?#") || slices.Contains([]string{"/livez", "/readyz", "/healthz"}, a.URL) {
 		l.fail(l.set["admin.commandURL"], "must be a path such as /commands")
+	}
+	if a.Console && !a.API {
+		l.fail(l.set["zkd.console"], "needs zkd.api=true: the console shows what the HTTP API tells it")
 	}
 	switch {
 	case !a.API:

@@ -1,0 +1,115 @@
+// Requests to the server. The identity that somebody types in is kept here, in memory, and nowhere else.
+
+const commands = document.documentElement.dataset.commands;
+let authorization = '';
+
+// identify sets what requests have as Authorization; '' is none.
+export function identify(value) { authorization = value; }
+
+// Problem is an answer of the API that is no success.
+export class Problem extends Error {
+  constructor(status, p) {
+    super(p.detail || p.title || `the server answered ${status}`);
+    this.status = status;
+    this.code = p.name ?? '';
+  }
+}
+
+async function ask(url, {signal, headers} = {}) {
+  const all = {...headers};
+  if (authorization) all.Authorization = authorization;
+  let r;
+  try {
+    r = await fetch(url, {signal, headers: all, cache: 'no-store', redirect: 'error', credentials: 'same-origin'});
+  } catch (e) {
+    if (e.name === 'AbortError') throw e;
+    throw new Problem(0, {detail: 'The server does not answer. It is down, or can\'t be reached from here.'});
+  }
+  if (r.ok) return r;
+  const body = await r.text();
+  let p = {detail: body.slice(0, 300)};
+  try { p = JSON.parse(body); } catch { /* it is a text */ }
+  throw new Problem(r.status, p);
+}
+
+// inURL is a node's path as the end of a URL.
+const inURL = path => path.slice(1).split('/').map(encodeURIComponent).join('/');
+
+// query is the query of a URL. An array is a parameter that comes several times.
+function query(args) {
+  const q = new URLSearchParams();
+  for (const [name, value] of Object.entries(args)) {
+    if (value !== undefined && value !== '') for (const v of [value].flat()) q.append(name, v);
+  }
+  return q.size ? '?' + q : '';
+}
+
+const json = async (url, options) => (await ask(url, options)).json();
+
+export const children = (path, after, signal) => json('/v1/children/' + inURL(path) + query({after, limit: 500, show: 'stats'}), {signal});
+export const acl = (path, signal) => json('/v1/acl/' + inURL(path), {signal});
+export const ensemble = signal => json('/v1/ensemble', {signal});
+export const coordination = (paths, signal) => json('/v1/coordination' + query({path: paths}), {signal});
+export const whoami = signal => json('/v1/whoami', {signal});
+
+// stat returns the Stat of a node, null if there is none.
+export async function stat(path, signal) {
+  const r = await fetch('/v1/nodes/' + inURL(path), {method: 'HEAD', signal, cache: 'no-store', headers: authorization ? {Authorization: authorization} : {}});
+  return r.ok ? statOf(r.headers) : null;
+}
+
+function statOf(headers) {
+  const text = name => headers.get('X-Stat-' + name);
+  const number = name => Number(text(name));
+  return {
+    czxid: text('Czxid'), mzxid: text('Mzxid'), pzxid: text('Pzxid'), ctime: number('Ctime'), mtime: number('Mtime'), version: number('Version'),
+    cversion: number('Cversion'), aversion: number('Aversion'), ephemeralOwner: text('Ephemeral-Owner'), dataLength: number('Data-Length'), numChildren: number('Num-Children'),
+  };
+}
+
+// Longer values are sent in part, unless somebody asks for all.
+export const part = 64 << 10;
+
+// node returns the data of a node, or its beginning, and the Stat.
+export async function node(path, whole, signal) {
+  const head = whole ? null : await stat(path, signal);
+  const range = head?.dataLength > part ? {Range: `bytes=0-${part - 1}`} : {};
+  const r = await ask('/v1/nodes/' + inURL(path), {signal, headers: {Accept: 'application/octet-stream', ...range}});
+  return {stat: statOf(r.headers), data: new Uint8Array(await r.arrayBuffer()), zxid: r.headers.get('X-Zxid')};
+}
+
+// command returns the answer of a command of the AdminServer. Numbers of more than 15 digits, such as ids of sessions, become strings: as
+// numbers they would not be exact.
+export async function command(name, signal) {
+  const text = await (await ask(`${commands}/${name}`, {signal})).text();
+  const answer = JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|-?\d{16,}/g, m => m[0] === '"' ? m : `"${m}"`));
+  if (answer.error) throw new Problem(0, {detail: answer.error});
+  return answer;
+}
+
+// hex is the id of a session, a decimal number, as everything else shows it.
+export const hex = id => '0x' + BigInt.asUintN(64, BigInt(id)).toString(16);
+
+// feed calls each(kind, change, id) for the changes of a subtree until the server or the signal ends it.
+export async function feed(path, after, signal, begun, each) {
+  const r = await ask('/v1/feed' + query({path, after}), {signal, headers: {Accept: 'text/event-stream'}});
+  begun();
+  const reader = r.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  let id = after;
+  for (;;) {
+    const {done, value} = await reader.read();
+    if (done) return id;
+    text += value;
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      const event = {};
+      for (const line of text.slice(0, end).split('\n')) {
+        const at = line.indexOf(': ');
+        if (at > 0) event[line.slice(0, at)] = line.slice(at + 2);
+      }
+      text = text.slice(end + 2);
+      if (event.id) id = event.id;
+      if (event.data) each(event.event, JSON.parse(event.data), id);
+    }
+  }
+}

@@ -1,0 +1,153 @@
+// The frame of all pages: the head, the keys, and which page a URL is about.
+
+import {h, render, problem, text} from './dom.js';
+import * as api from './api.js';
+import {overview} from './overview.js';
+import {tree} from './tree.js';
+import {coordination} from './coordination.js';
+import {sessions} from './sessions.js';
+import {live} from './live.js';
+
+const pages = {overview: ['Overview', overview], tree: ['Tree', tree], coordination: ['Coordination', coordination], sessions: ['Sessions', sessions], live: ['Live', live]};
+
+const main = h('main', {id: 'main', tabindex: '-1'});
+const nav = h('nav', {'aria-label': 'Pages'}, Object.entries(pages).map(([page, [title]]) => h('a', {href: '#/' + page, 'data-page': page}, title)));
+const field = h('input', {type: 'search', id: 'search', placeholder: '/path or a name', 'aria-label': 'Go to a path, or search on this page', autocomplete: 'off', spellcheck: 'false', maxlength: '4096'});
+const who = h('button', {type: 'button', class: 'quiet', on: {click: () => identity.showModal()}}, 'anyone');
+const help = dialog('Keys', h('table', {class: 'keys'}, [
+  ['/', 'search on this page, or type a path'], ['g', 'go to a path'], ['↑ ↓', 'to the next row'], ['→ ←', 'open and close a node'], ['Enter', 'show'],
+  ['1 – 5', 'to a page'], ['t', 'theme'], ['?', 'this list'],
+].map(([key, does]) => h('tr', {}, h('td', {}, h('kbd', {}, key)), h('td', {}, does)))));
+const identity = identityDialog();
+
+document.body.append(
+  h('a', {href: '#main', class: 'skip', on: {click: e => { e.preventDefault(); main.focus(); }}}, 'To the content'),
+  h('header', {}, h('a', {class: 'brand', href: '#/overview'}, 'zkd'), nav,
+    h('form', {role: 'search', on: {submit: e => { e.preventDefault(); search(field.value, true); }}}, field), h('div', {class: 'tools'}, who,
+      h('button', {type: 'button', class: 'quiet', 'aria-label': 'Theme', title: 'Theme (t)', on: {click: switchTheme}}, '◐'),
+      h('button', {type: 'button', class: 'quiet', 'aria-label': 'Keys', title: 'Keys (?)', on: {click: () => help.showModal()}}, '?'))),
+  main, help, identity);
+
+function dialog(title, ...children) {
+  const d = h('dialog', {'aria-label': title}, h('h2', {}, title), children, h('form', {method: 'dialog'}, h('button', {}, 'Close')));
+  d.addEventListener('click', e => { if (e.target === d) d.close(); });
+  return d;
+}
+
+// identityDialog asks for a proof, which stays in memory.
+function identityDialog() {
+  const user = h('input', {autocomplete: 'off', spellcheck: 'false'});
+  const password = h('input', {type: 'password', autocomplete: 'off'});
+  const token = h('input', {type: 'password', autocomplete: 'off', spellcheck: 'false'});
+  const list = h('p', {class: 'dim'});
+  const secure = location.protocol === 'https:';
+  const use = async value => {
+    api.identify(value);
+    await showIdentity(list);
+    if (value) d.close();
+    show();
+  };
+  const base64 = value => btoa(String.fromCharCode(...new TextEncoder().encode(value)));
+  const d = h('dialog', {'aria-label': 'Identity'}, h('h2', {}, 'Identity'), list,
+    h('p', {class: 'dim'}, secure ? 'A certificate that the browser shows counts by itself. What you type stays in the memory of this page, until it is closed.' :
+      'Without TLS, passwords are not taken; what a token is good for can be read on the way. Open the console by https, unless this is the machine itself.'),
+    h('form', {class: 'identity', on: {submit: e => { e.preventDefault(); use(token.value ? 'Bearer ' + token.value : user.value ? 'Basic ' + base64(`${user.value}:${password.value}`) : ''); }}},
+      h('label', {}, 'Token (JWT)', token), secure && [h('label', {}, 'User', user), h('label', {}, 'Password', password)],
+      h('div', {class: 'row'}, h('button', {class: 'main'}, 'Use'),
+        h('button', {type: 'button', on: {click: () => { user.value = password.value = token.value = ''; use(''); }}}, 'Forget'),
+        h('button', {type: 'button', on: {click: () => d.close()}}, 'Close'))));
+  showIdentity(list);
+  return d;
+}
+
+async function showIdentity(list) {
+  try {
+    const {identities} = await api.whoami();
+    const named = identities.filter(i => i.scheme !== 'ip' && i.scheme !== 'world');
+    render(who, text(named.length ? named[0].user.slice(0, 24) : 'anyone'));
+    render(list, 'The server knows you as ', identities.map((i, n) => [n ? ', ' : '', h('code', {}, text(`${i.scheme}:${i.user}`))]), '.');
+  } catch (e) {
+    render(who, 'refused');
+    render(list, text(e.message));
+  }
+}
+
+function switchTheme() {
+  const dark = (document.documentElement.dataset.theme ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
+  setTheme(dark ? 'light' : 'dark');
+}
+
+function setTheme(theme) {
+  if (theme !== 'dark' && theme !== 'light') return;
+  document.documentElement.dataset.theme = theme;
+  try { localStorage.setItem('theme', theme); } catch { /* it is not kept then */ }
+}
+
+try { setTheme(localStorage.getItem('theme')); } catch { /* none is kept */ }
+
+// search goes to a path, or has the page search for a text. done: the field was left by Enter.
+function search(value, done) {
+  if (value.startsWith('/')) {
+    if (done) {
+      location.hash = '/tree' + value.replace(/(.)\/+$/, '$1').split('/').map(encodeURIComponent).join('/');
+      field.value = '';
+      main.focus();
+    }
+    return;
+  }
+  current?.search?.(value, done);
+}
+field.addEventListener('input', () => search(field.value, false));
+
+let current; // the page: {search, keydown}
+let leave = new AbortController();
+
+// show shows the page of the URL.
+function show() {
+  leave.abort();
+  leave = new AbortController();
+  const [, page, rest] = location.hash.match(/^#\/([a-z]+)(\/[^?]*)?/) ?? [null, 'overview', ''];
+  if (!pages[page]) {
+    location.hash = '/overview';
+    return;
+  }
+  let path = '/';
+  try { path = (rest || '/').split('/').map(decodeURIComponent).join('/').replace(/(.)\/$/, '$1'); } catch { /* it is no path of ours */ }
+  for (const a of nav.children) {
+    if (a.dataset.page === page) a.setAttribute('aria-current', 'page');
+    else a.removeAttribute('aria-current');
+  }
+  document.title = `${pages[page][0]} – zkd`;
+  field.value = '';
+  if (main.dataset.page !== page) {
+    main.dataset.page = page;
+    main.replaceChildren();
+    current = undefined;
+  }
+  try {
+    if (current?.show) current.show(path, leave.signal); // the page knows what it has
+    else current = pages[page][1](main, path, leave.signal);
+  } catch (e) {
+    render(main, problem(e));
+  }
+}
+
+addEventListener('hashchange', show);
+
+addEventListener('keydown', e => {
+  if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]')) return;
+  if (e.target.matches('input, textarea, select')) {
+    if (e.key === 'Escape') { field.value = ''; search('', false); main.focus(); }
+    return;
+  }
+  const number = Number(e.key);
+  if (e.key === '/') field.focus();
+  else if (e.key === 'g') { field.focus(); field.value = '/'; }
+  else if (e.key === '?') help.showModal();
+  else if (e.key === 't') switchTheme();
+  else if (number >= 1 && number <= nav.children.length) location.hash = '/' + nav.children[number - 1].dataset.page;
+  else if (!current?.keydown?.(e)) return;
+  e.preventDefault();
+});
+
+show();

@@ -1,0 +1,119 @@
+// A node: where it is, its data, its Stat in words, and its ACL.
+
+import {h, render, text, name, address, toSession, duration, count, problem, moment, utc} from './dom.js';
+import * as api from './api.js';
+
+const kinds = {lock: 'a lock', 'read-write-lock': 'a read-write lock', semaphore: 'a semaphore', election: 'an election', queue: 'a queue', barrier: 'a barrier', group: 'a group'};
+
+export function node(out, path, signal) {
+  let whole = false;
+  let as; // how the data is shown; undefined leaves it to the data
+  again();
+  return {again};
+
+  async function again() {
+    try {
+      const got = await api.node(path, whole, signal);
+      const place = h('div'), list = h('div');
+      const data = h('section');
+      const draw = () => render(data, dataOf(got, as, how => { as = how; draw(); }, () => { whole = true; again(); }));
+      draw();
+      render(out, crumbs(path), place, data, statOf(got), list, h('p', {class: 'dim small'}, 'As of zxid ', got.zxid, '. ', h('a', {href: '#' + address('live', path)}, 'Follow its changes')));
+      api.acl(path, signal).then(a => render(list, aclOf(a.acl)), e => { if (!signal.aborted) render(list, h('h2', {}, 'ACL'), problem(e)); });
+      if (got.stat.numChildren) {
+        const {objects: [o]} = await api.coordination([path], signal);
+        if (o && kinds[o.kind]) {
+          const waiting = o.places.filter(m => m.role === 'waits').length;
+          render(place, h('p', {class: 'note'}, 'Its children are those of ', h('a', {href: '#' + address('coordination', path)}, kinds[o.kind]), waiting ? `: ${waiting} ${waiting === 1 ? 'waits' : 'wait'}.` : '.'));
+        }
+      }
+    } catch (e) {
+      if (signal.aborted) return;
+      const words = {NONODE: 'There is no such node.', NOAUTH: 'You may not read this node. Another identity may: see the button at the top.'}[e.code];
+      render(out, crumbs(path), words ? h('div', {class: 'problem'}, words) : problem(e));
+    }
+  }
+}
+
+function crumbs(path) {
+  const parts = path === '/' ? [] : path.slice(1).split('/');
+  return h('h1', {class: 'crumbs mono'}, h('a', {href: '#/tree'}, '/'), parts.map((p, i) => [i ? '/' : null, h('a', {href: '#' + address('tree', '/' + parts.slice(0, i + 1).join('/')), 'aria-current': i === parts.length - 1 ? 'page' : undefined}, name(p, 48))]));
+}
+
+const decode = bytes => { try { return new TextDecoder('utf-8', {fatal: true}).decode(bytes); } catch { return null; } };
+const views = ['text', 'JSON', 'hex'];
+
+// dataOf shows the data, in the way that suits it unless another one is asked for.
+function dataOf({stat, data}, as, choose, all) {
+  const cut = data.length < stat.dataLength;
+  const packed = data[0] === 0x1f && data[1] === 0x8b;
+  let end = data.length; // a text that was cut may end within a character
+  if (cut) while (end > data.length - 4 && decode(data.subarray(0, end)) === null) end--;
+  const plainText = decode(data.subarray(0, end));
+  let parsed;
+  if (plainText !== null && /^\s*[[{]/.test(plainText) && !cut) try { parsed = JSON.parse(plainText); } catch { /* it is a text */ }
+  if (packed) as ??= 'gzip';
+  as ??= parsed !== undefined ? 'JSON' : plainText !== null && !/[\0-\x08\x0e-\x1a]/.test(plainText) ? 'text' : 'hex';
+  const body = h('pre', {class: 'data', tabindex: '0'});
+  if (!stat.dataLength) body.append(h('span', {class: 'dim'}, 'no data'));
+  else if (as === 'gzip') unpack(data, body, cut);
+  else if (as === 'JSON' && parsed !== undefined) body.append(text(JSON.stringify(parsed, null, 2), true));
+  else if (as === 'text' && plainText !== null) body.append(text(plainText, true));
+  else {
+    body.classList.add('hex');
+    body.append(hexOf(data.subarray(0, 16 << 10)));
+  }
+  const offered = views.filter(v => v === 'hex' || v === 'text' && plainText !== null || v === 'JSON' && parsed !== undefined);
+  if (packed) offered.push('gzip');
+  return [h('div', {class: 'title'}, h('h2', {}, 'Data'), h('span', {class: 'dim'}, count(stat.dataLength, 'byte')),
+    stat.dataLength ? h('div', {class: 'choice', role: 'group', 'aria-label': 'Show the data as'}, offered.map(v => h('button', {type: 'button', key: 'as' + v, 'aria-pressed': String(v === as), on: {click: () => choose(v)}}, v))) : null), body,
+  cut ? h('p', {class: 'note'}, `These are the first ${count(data.length, 'byte')}. `, h('button', {type: 'button', on: {click: all}}, 'Read all')) :
+    as === 'hex' && data.length > 16 << 10 ? h('p', {class: 'note'}, 'These are the first 16 KiB.') : null];
+}
+
+function hexOf(bytes) {
+  const lines = [];
+  for (let i = 0; i < bytes.length; i += 16) {
+    const row = [...bytes.subarray(i, i + 16)];
+    lines.push(i.toString(16).padStart(6, '0') + '  ' + row.map(b => b.toString(16).padStart(2, '0')).join(' ').padEnd(49) + row.map(b => b > 31 && b < 127 ? String.fromCharCode(b) : '·').join(''));
+  }
+  return lines.join('\n');
+}
+
+const unpacked = 1 << 20; // bytes that are shown of what was compressed
+
+async function unpack(data, body, cut) {
+  const out = [];
+  let length = 0;
+  try {
+    const reader = new Blob([data]).stream().pipeThrough(new DecompressionStream('gzip')).getReader();
+    for (let {done, value} = await reader.read(); !done && length < unpacked; {done, value} = await reader.read()) {
+      out.push(value);
+      length += value.length;
+    }
+    reader.cancel().catch(() => {});
+  } catch (e) {
+    if (!cut && !length) { body.append('It begins like gzip, and is not.'); return; }
+  }
+  const bytes = new Uint8Array(await new Blob(out).arrayBuffer());
+  const plainText = decode(bytes);
+  body.append(plainText !== null ? text(plainText, true) : hexOf(bytes.subarray(0, 16 << 10)));
+}
+
+const when = (ms, zxid) => [h('time', {datetime: new Date(ms).toISOString()}, moment(ms), h('span', {class: 'dim'}, ` · ${utc(ms)} · ${duration(Date.now() - ms)} ago`)), h('span', {class: 'dim mono small'}, ' zxid ', zxid)];
+
+function statOf({stat: s}) {
+  const facts = [['Kind', s.ephemeralOwner === '0x0' ? 'stays until it is deleted' : ['ephemeral: goes with session ', toSession(s.ephemeralOwner)]],
+    ['Created', when(s.ctime, s.czxid)],
+    ['Data', s.version ? [`changed ${count(s.version, 'time')}, last `, when(s.mtime, s.mzxid)] : 'never changed'],
+    ['Children', [s.numChildren ? count(s.numChildren, 'child', 'children') : 'none', s.cversion ? h('span', {class: 'dim'}, `; creates and deletes: ${s.cversion.toLocaleString('en')}, the last at zxid ${s.pzxid}`) : null]],
+    ['ACL', s.aversion ? `changed ${count(s.aversion, 'time')}` : 'never changed']];
+  return h('section', {}, h('h2', {}, 'Stat'), h('dl', {class: 'facts'}, facts.map(([k, v]) => h('div', {}, h('dt', {}, k), h('dd', {}, v)))));
+}
+
+const may = {r: 'read', w: 'write', c: 'create', d: 'delete', a: 'administer'};
+
+function aclOf(list) {
+  return [h('h2', {}, 'ACL'), h('table', {class: 'list acl'}, h('tbody', {}, list.map(a => h('tr', {}, h('td', {}, a.scheme === 'world' ? 'anyone' : h('code', {}, text(`${a.scheme}:${a.id}`))),
+    h('td', {}, a.perms === 'cdrwa' ? 'may do everything' : a.perms ? 'may ' + ['r', 'w', 'c', 'd', 'a'].filter(p => a.perms.includes(p)).map(p => may[p]).join(', ') : 'may do nothing')))))];
+}

@@ -1,0 +1,97 @@
+// The overview: how the ensemble is, its members, what is wrong.
+
+import {h, svg, render, text, link, problem, duration, count, plain} from './dom.js';
+import {every} from './every.js';
+import * as api from './api.js';
+
+const samples = []; // {at, requests, latency}, as long as the page is open
+const hour = 3600e3;
+
+export function overview(main, _, signal) {
+  const out = h('div', {class: 'page'});
+  render(main, out);
+  if (!samples.length) render(out, h('p', {class: 'dim'}, 'Asking the members…'));
+  every(5000, signal, async () => {
+    let e;
+    try {
+      e = await api.ensemble(signal);
+    } catch (err) {
+      if (signal.aborted) return;
+      render(out, problem(err));
+      return;
+    }
+    note(e);
+    render(out, headline(e), findings(e), members(e), charts());
+  });
+  return {};
+}
+
+// note keeps the figures of an answer for the charts.
+function note(e) {
+  if (samples.at(-1)?.at === e.at) return;
+  const known = e.members.filter(m => m.requests >= 0);
+  const latencies = e.members.map(m => Number(m.latency)).filter(n => n > 0);
+  samples.push({at: e.at, requests: known.length ? known.reduce((sum, m) => sum + m.requests, 0) : null, latency: latencies.length ? Math.max(...latencies) : 0});
+  while (samples[0].at < e.at - hour) samples.shift();
+}
+
+function headline(e) {
+  const voters = e.members.filter(m => m.voter);
+  const up = voters.filter(m => !m.problem).length;
+  const leader = e.members.find(m => m.role === 'leader');
+  const alone = e.members.length === 1 && e.members[0].role === 'standalone';
+  const broken = e.findings.some(f => f.severity === 'broken') || !alone && !leader;
+  const danger = e.findings.some(f => f.severity === 'danger');
+  const state = broken ? 'broken' : danger || !alone && e.mayFail < 1 && voters.length > 1 ? 'danger' : 'good';
+  const words = {good: 'All is well', danger: 'It works, and may break', broken: leader || alone ? 'Something is broken' : 'Nobody leads'}[state];
+  const facts = alone ? [['Server', 'stands alone']] : [
+    ['Voters', `${up} of ${voters.length} up`],
+    ['May fail', e.mayFail > 0 ? count(e.mayFail, 'more voter') : e.mayFail === 0 ? 'none' : 'no quorum'],
+    ['Leader', leader ? `${leader.id || ''} · ${leader.name}` : 'none'],
+    ['Last change', leader?.zxid ?? e.members.find(m => m.zxid)?.zxid ?? 'unknown'],
+  ];
+  return h('section', {class: 'headline ' + state}, h('h1', {}, h('span', {class: 'lamp', 'aria-hidden': 'true'}), words),
+    h('dl', {}, facts.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, text(value))))));
+}
+
+function findings(e) {
+  if (!e.findings.length) return null;
+  return h('section', {}, h('h2', {}, 'What is wrong'), h('ul', {class: 'findings'}, e.findings.map(f => h('li', {class: f.severity},
+    h('p', {class: 'what'}, h('span', {class: 'tag'}, f.severity), ' ', text(f.what), f.sinceMs ? h('span', {class: 'dim'}, ` for ${duration(f.sinceMs)}`) : null),
+    h('p', {class: 'do'}, text(f.do)), h('p', {class: 'dim small'}, 'docs/why.md#', f.id)))));
+}
+
+const unknown = h('span', {class: 'dim', title: 'not known'}, '–');
+const figure = n => n < 0 ? unknown.cloneNode(true) : n.toLocaleString('en');
+
+function members(e) {
+  const silent = e.members.some(m => m.silent?.length);
+  return h('section', {}, h('h2', {}, 'Members'), h('div', {class: 'scroll'}, h('table', {class: 'list'},
+    h('thead', {}, h('tr', {}, ['Server', 'Role', ['Zxid', 1], ['Lag', 1], ['Requests/s', 1], ['Latency ms', 1], ['Clients', 1], 'Version'].map(c => Array.isArray(c) ? h('th', {class: 'number'}, c[0]) : h('th', {}, c)))),
+    h('tbody', {}, e.members.toSorted((a, b) => a.id - b.id).map(m => h('tr', {},
+      h('td', {}, m.id ? h('span', {class: 'id'}, String(m.id)) : null, ' ', text(m.name), m.id === e.self && m.id ? h('span', {class: 'dim'}, ' this one') : null),
+      h('td', {}, h('span', {class: 'role ' + m.role, title: plain(m.problem ?? '')}, m.role.replace('-', ' ')), m.problem ? h('span', {class: 'dim'}, ' ', text(m.problem)) : null),
+      h('td', {class: 'number mono'}, m.zxid ?? unknown.cloneNode(true)), h('td', {class: 'number'}, figure(m.lag)), h('td', {class: 'number'}, figure(m.requests)),
+      h('td', {class: 'number'}, m.latency ?? unknown.cloneNode(true)), h('td', {class: 'number'}, m.id === e.self && m.clients > 0 ? link('/sessions', figure(m.clients)) : figure(m.clients)), h('td', {class: 'dim'}, text(m.version ?? ''))))))),
+    silent && h('p', {class: 'dim small'}, 'Some figures are missing: 4lw.commands.whitelist=srvr,mntr,conf,cons allows the servers to tell them.'));
+}
+
+function charts() {
+  if (samples.length < 3) return h('section', {}, h('h2', {}, 'Load'), h('p', {class: 'dim'}, 'Charts begin when there are some figures.'));
+  return h('section', {}, h('h2', {}, 'Load', h('span', {class: 'dim small'}, `  of ${duration(samples.at(-1).at - samples[0].at)}, since this page is open`)),
+    h('div', {class: 'charts'}, chart('Requests per second, all members', s => s.requests), chart('Latency in ms, the slowest member\'s average', s => s.latency)));
+}
+
+// chart draws a figure over time.
+function chart(title, value) {
+  const list = samples.filter(s => value(s) !== null);
+  if (!list.length) return null;
+  const width = 480, height = 90, top = Math.max(...list.map(value)) || 1;
+  const from = list[0].at, span = Math.max(1, list.at(-1).at - from);
+  const points = list.map(s => `${((s.at - from) / span * width).toFixed(1)},${(height - value(s) / top * (height - 12) - 1).toFixed(1)}`).join(' ');
+  const last = value(list.at(-1));
+  return h('figure', {}, h('figcaption', {}, title, h('strong', {}, last.toLocaleString('en'))),
+    svg('svg', {viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `${title}: now ${last}, at most ${top}`},
+      svg('polygon', {points: `0,${height} ${points} ${width},${height}`}), svg('polyline', {points})),
+    h('div', {class: 'dim small'}, 'at most ', top.toLocaleString('en')));
+}

@@ -1,0 +1,70 @@
+// Sessions: of whom they are, what they have, and what their connections did last.
+
+import {h, render, text, toPath, toSession, ago, duration, count, problem} from './dom.js';
+import {every} from './every.js';
+import * as api from './api.js';
+
+const most = 500; // rows; the search finds the others
+
+export function sessions(main, path, signal) {
+  const out = h('div', {class: 'page'});
+  const id = path.slice(1);
+  let wanted = '';
+  let draw = () => {};
+  render(main, out);
+  render(out, h('p', {class: 'dim'}, 'Looking…'));
+  every(4000, signal, async () => {
+    try {
+      const list = await load(signal);
+      draw = () => render(out, id ? one(list.find(s => s.id === id), id) : all(list, wanted));
+      draw();
+    } catch (e) {
+      if (!signal.aborted) render(out, problem(e));
+    }
+  });
+  return {search(value) { wanted = value.toLowerCase(); draw(); }};
+}
+
+// load returns the sessions that the server knows, with the connections that it has.
+async function load(signal) {
+  const [dump, list] = await Promise.all([api.command('dump', signal), api.command('connections', signal)]);
+  const known = new Map();
+  const of = number => {
+    const id = api.hex(number);
+    if (!known.has(id)) known.set(id, {id, ephemerals: []});
+    return known.get(id);
+  };
+  for (const [at, ids] of Object.entries(dump.expiry_time_to_session_ids)) for (const n of ids) of(n).expires = Number(at);
+  for (const [n, paths] of Object.entries(dump.session_id_to_ephemeral_paths)) of(n).ephemerals = paths;
+  for (const c of [...list.connections, ...list.secure_connections.map(c => ({...c, secure: true}))]) if (c.session_id) of(c.session_id).conn = c;
+  return [...known.values()].sort((a, b) => (b.conn?.packets_received ?? -1) - (a.conn?.packets_received ?? -1) || (a.id < b.id ? -1 : 1));
+}
+
+const address = s => s.conn?.remote_socket_address.replace(/^\//, '') ?? '';
+
+function all(list, wanted) {
+  const found = list.filter(s => !wanted || s.id.includes(wanted) || address(s).includes(wanted) || s.ephemerals.some(p => p.toLowerCase().includes(wanted)));
+  const here = list.filter(s => s.conn).length;
+  return [h('h1', {}, 'Sessions', h('span', {class: 'dim small'}, `  ${count(list.length, 'session')}, ${here} connected to this server`)),
+    !list.length ? h('p', {class: 'dim'}, 'There are none.') : h('div', {class: 'scroll'}, h('table', {class: 'list'},
+      h('thead', {}, h('tr', {}, ['Session', 'Address'].map(c => h('th', {}, c)), ['Ephemerals', 'Requests', 'Waiting', 'Latency ms', 'Timeout', 'Connected'].map(c => h('th', {class: 'number'}, c)), h('th', {}, 'Last request'))),
+      h('tbody', {}, found.slice(0, most).map(s => h('tr', {}, h('td', {}, toSession(s.id)), h('td', {}, address(s) ? [text(address(s)), s.conn.secure ? h('span', {class: 'dim'}, ' TLS') : null] : h('span', {class: 'dim'}, 'elsewhere')),
+        h('td', {class: 'number'}, s.ephemerals.length ? s.ephemerals.length.toLocaleString('en') : h('span', {class: 'dim'}, '0')),
+        s.conn ? [s.conn.packets_received, s.conn.outstanding_requests, `${s.conn.avg_latency} / ${s.conn.max_latency}`].map(v => h('td', {class: 'number'}, v.toLocaleString('en'))) : [0, 1, 2].map(() => h('td', {class: 'number dim'}, '–')),
+        h('td', {class: 'number'}, s.conn ? duration(s.conn.session_timeout) : h('span', {class: 'dim'}, '–')), h('td', {class: 'number'}, s.conn ? ago(s.conn.established) : h('span', {class: 'dim'}, '–')),
+        h('td', {class: 'mono'}, s.conn ? text(s.conn.last_operation) : '')))))),
+    found.length > most && h('p', {class: 'dim'}, `${(found.length - most).toLocaleString('en')} more: search for an id, an address or a path.`),
+    h('p', {class: 'dim small'}, 'A session that is elsewhere is connected to another server, or its client is away. Followers know the sessions of their own clients, and all that have ephemerals.')];
+}
+
+function one(s, id) {
+  if (!s) return [h('h1', {}, 'Session ', h('span', {class: 'mono'}, text(id))), h('p', {}, 'This server does not know it: it has ended, or is another server\'s and has no ephemerals.'), h('p', {}, h('a', {href: '#/sessions'}, 'All sessions'))];
+  const c = s.conn;
+  const facts = [['Address', address(s) || 'elsewhere'], ['Ephemerals', s.ephemerals.length.toLocaleString('en')]];
+  if (s.expires) facts.push(['Ends unless heard of', `within ${duration(s.expires - Date.now())}`]);
+  if (c) facts.push(['Timeout', duration(c.session_timeout)], ['Connected for', ago(c.established)], ['Last request', c.last_operation], ['Requests', c.packets_received.toLocaleString('en')], ['Waiting', String(c.outstanding_requests)], ['Latency', `${c.min_latency} / ${c.avg_latency} / ${c.max_latency} ms`]);
+  return [h('h1', {}, 'Session ', h('span', {class: 'mono'}, s.id)), h('p', {}, h('a', {href: '#/sessions'}, 'All sessions')),
+    h('dl', {class: 'facts'}, facts.map(([k, v]) => h('div', {}, h('dt', {}, k), h('dd', {}, typeof v === 'string' ? text(v) : v)))),
+    s.ephemerals.length ? [h('h2', {}, 'Ephemeral nodes'), h('ul', {class: 'paths'}, s.ephemerals.slice(0, most).map(p => h('li', {}, toPath(p, 120)))),
+      s.ephemerals.length > most ? h('p', {class: 'dim'}, `${(s.ephemerals.length - most).toLocaleString('en')} more.`) : null] : null];
+}

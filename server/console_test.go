@@ -1,0 +1,39 @@
+package server
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// TestConsole gets the console, and what it shows of a lock: who holds it, and who waits. Without its key it is not there, and
+// for a host that others may have made resolve to the server neither.
+func TestConsole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		off := startServer(t, apiLines...)
+		off.caller(t).want(404, "", "GET", "/console/", "")
+		s := startServer(t, append(apiLines, "zkd.console=true")...)
+		c := s.caller(t)
+		c.want(200, "<title>zkd console</title>", "GET", "/console/", "")
+		c.want(200, "<h1>zkd</h1>", "GET", "/", "")
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "http://evil.example/console/", nil)
+		refused := httptest.NewRecorder()
+		if c.pages.ServeHTTP(refused, r); refused.Code != 403 {
+			t.Errorf("the page of another host: %d", refused.Code)
+		}
+		c.want(201, "", "POST", "/v1/nodes/lock", "")
+		a, b := c.openSession(), c.openSession()
+		for _, session := range []string{a.Token, b.Token} {
+			c.want(201, "", "POST", "/v1/nodes/lock/_c_5f1d3c7a-0b1c-4d2e-8f3a-4b5c6d7e8f90-lock-?mode=ephemeral_sequential", "me", "X-Session", session)
+		}
+		w := c.want(200, `"kind":"lock"`, "GET", "/v1/coordination?path=/lock&path=/none", "")
+		for _, part := range []string{`"role":"holds","session":"` + a.ID, `"role":"waits","session":"` + b.ID, `"label":"me"`, `"error":"NONODE"`, `"cycles":[]`} {
+			if !strings.Contains(w.Body.String(), part) {
+				t.Errorf("without %s:\n%s", part, w.Body)
+			}
+		}
+		c.want(400, "from 1 to 256", "GET", "/v1/coordination", "")
+		c.want(404, "clientPort", "GET", "/v1/ensemble", "")
+	})
+}
