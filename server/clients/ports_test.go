@@ -128,3 +128,54 @@ func TestOperatorsGetIn(t *testing.T) {
 		}
 	})
 }
+
+// TestDescriptorsAreShared has one address take all the connections that the limit of open files leaves to clients, after
+// others or alone: it is refused before those with few are. A second one that takes all gets the rest.
+func TestDescriptorsAreShared(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		most         int
+		each         []int // what addresses try, one after the other
+		want         []int // what they get
+		others, gets int   // how many further addresses want one each, and how many get it
+	}{
+		{"one takes all", 200, []int{1000}, []int{189}, 11, 11},
+		{"two do", 200, []int{1000, 1000}, []int{189, 11}, 5, 0},
+		{"one after others", 200, []int{50, 50, 1000}, []int{50, 50, 95}, 5, 5},
+		{"no limit of open files", 0, []int{300}, []int{300}, 5, 5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLimitedClients(t, "maxClientCnxns=0")
+				s.most = tt.most
+				enters := func(ip string) bool {
+					before := s.register.Len()
+					nc, peer := net.Pipe()
+					t.Cleanup(func() { peer.Close() })
+					s.admit(located{nc, ip}, plainPort)
+					return s.register.Len() > before
+				}
+				for i, tries := range tt.each {
+					got := 0
+					for range tries {
+						if enters("10.0.0." + strconv.Itoa(i)) {
+							got++
+						}
+					}
+					if got != tt.want[i] {
+						t.Errorf("address %d gets %d, want %d", i, got, tt.want[i])
+					}
+				}
+				got := 0
+				for i := range tt.others {
+					if enters("10.0.1." + strconv.Itoa(i)) {
+						got++
+					}
+				}
+				if got != tt.gets {
+					t.Errorf("%d of %d others get one, want %d", got, tt.others, tt.gets)
+				}
+			})
+		})
+	}
+}

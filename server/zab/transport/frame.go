@@ -10,7 +10,7 @@ import (
 const (
 	kindKeepAlive uint8 = 1
 	kindProbe     uint8 = 2 // requests an echo
-	kindEcho      uint8 = 3
+	kindEcho      uint8 = 3 // with the sender's wall clock, in ns; without it from earlier versions
 	kindMessage   uint8 = 4 // a zab.Message without entries
 	kindEntries   uint8 = 5 // a zab.Message whose entries alias the body
 	kindApp       uint8 = 6
