@@ -121,23 +121,34 @@ func withTables(root string, text []byte) ([]byte, error) {
 	return slices.Concat(before, []byte(tablesBegin), []byte(made), []byte(tablesEnd), after), nil
 }
 
-// tables are one for each group, in the order of names.
+// tables are one for each group, in the order of names, and a list of the programs that have no outcome yet.
 func tables(programs []*program, results string) (string, error) {
 	groups := make(map[string]string)
+	var unknown []string
 	for _, p := range programs {
 		row, err := rowOf(p, results)
 		if err != nil {
 			return "", err
 		}
+		if row == "" {
+			unknown = append(unknown, p.title+" "+p.version)
+		}
 		groups[p.group] += row
 	}
 	var b strings.Builder
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		if groups[group] == "" {
+			continue
+		}
 		fmt.Fprintf(&b, "\n### %s\n\n| program | what runs | under it | on zkd | on Apache ZooKeeper 3.9.5 |\n|---|---|---|---|---|\n%s", group, groups[group])
+	}
+	if len(unknown) > 0 {
+		fmt.Fprintf(&b, "\nDeclared and not run yet: %s.\n", strings.Join(unknown, "; "))
 	}
 	return b.String() + "\n", nil
 }
 
+// rowOf is the program's row, or "" if it has no outcome.
 func rowOf(p *program, results string) (string, error) {
 	var titles []string
 	for _, name := range p.faults {
@@ -151,13 +162,18 @@ func rowOf(p *program, results string) (string, error) {
 		}
 		cells = append(cells, cellOf(p, o))
 	}
+	if cells[3] == notRun && cells[4] == notRun {
+		return "", nil
+	}
 	return "| " + strings.Join(cells, " | ") + " |\n", nil
 }
+
+const notRun = "not run"
 
 // cellOf is the outcome in short. One of another version of the program says nothing about this one.
 func cellOf(p *program, o *outcome) string {
 	if o == nil || o.version != p.version {
-		return "not run"
+		return notRun
 	}
 	cell := o.verdict
 	if len(o.counts) > 0 {

@@ -62,6 +62,9 @@ final class ElasticJob extends World {
 	void start() throws Exception {
 		for (int i = 0; i < INSTANCES; i++) {
 			instances[i] = instance(i);
+			// One that starts while the shards are given to others gets none until there is another change.
+			int n = i + 1;
+			await("each instance has shards", () -> used(System.currentTimeMillis()) == n);
 		}
 		settle();
 	}
@@ -104,16 +107,18 @@ final class ElasticJob extends World {
 		return shards;
 	}
 
+	/** How many instances have shards, if each shard has run soon after then. */
+	private int used(long then) throws Exception {
+		Thread.sleep(5000);
+		var shards = shards(then);
+		var used = new HashSet<Integer>();
+		shards.values().forEach(used::addAll);
+		return shards.size() == SHARDS ? used.size() : 0;
+	}
+
 	@Override
 	void settle() throws Exception {
-		await("each shard runs, and each instance has some", () -> {
-			long now = System.currentTimeMillis();
-			Thread.sleep(5000);
-			var shards = shards(now);
-			var used = new HashSet<Integer>();
-			shards.values().forEach(used::addAll);
-			return shards.size() == SHARDS && used.size() == INSTANCES;
-		});
+		await("each shard runs, and each instance has some", () -> used(System.currentTimeMillis()) == INSTANCES);
 		settled++;
 	}
 
