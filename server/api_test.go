@@ -351,6 +351,14 @@ func TestAPIFeed(t *testing.T) {
 		if w.Code != 200 || !strings.Contains(w.Body.String(), "event: created\ndata: {") {
 			t.Errorf("%d\n%s", w.Code, w.Body)
 		}
+		for range 100 {
+			c.want(200, "", "PUT", "/v1/nodes/f", "y")
+		}
+		began := time.Now()
+		w = c.want(200, "changes follow", "GET", "/v1/feed?path=/f&after=0&follow=false", "")
+		if n := strings.Count(w.Body.String(), "event: "); n != 101 || !time.Now().Equal(began) {
+			t.Errorf("%d changes in %v, of 101\n%.500s", n, time.Since(began), w.Body)
+		}
 	})
 }
 

@@ -101,8 +101,22 @@ func (h *handler) feed(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	out := &eventWriter{w: http.NewResponseController(w), out: w, withData: args.Get("data") == "true"}
-	for err := out.send(": changes follow\n\n"); err == nil && ctx.Err() == nil; {
+	err := out.send(": changes follow\n\n")
+	if args.Get("follow") == "false" {
+		out.relayPresent(feed, err)
+		return
+	}
+	for err == nil && ctx.Err() == nil {
 		err = out.relay(ctx, feed)
+	}
+}
+
+// relayPresent writes the changes that there are, and does not wait for others. err is of what was sent before.
+func (e *eventWriter) relayPresent(feed Feed, err error) {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	for err == nil {
+		err = e.relay(now, feed)
 	}
 }
 
@@ -124,7 +138,7 @@ func (e *eventWriter) relay(ctx context.Context, feed Feed) error {
 		fmt.Fprintf(&e.text, "event: compacted\ndata: {\"oldest\":%q}\n\n", gone.Oldest)
 	case errors.Is(err, ErrUnauthorized):
 		e.text.WriteString("event: unauthorized\ndata: {}\n\n")
-	case e.text.Len() == 0:
+	case e.text.Len() == 0 && ctx.Err() == nil:
 		e.text.WriteString(":\n\n")
 	}
 	return errors.Join(err, e.send(e.text.String()))

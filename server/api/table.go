@@ -115,6 +115,7 @@ func (a *api) table() []endpoint {
 			params: []param{
 				{in: "query", name: "path", doc: "The node, / by default."},
 				{in: "query", name: "after", pattern: byZxid.pattern, doc: "The zxid, in hex, after which the changes come; by default the present one."},
+				{in: "query", name: "follow", choices: []string{"true", "false"}, doc: "false: the answer ends with the last change that there is."},
 				{in: "query", name: "data", choices: []string{"true", "false"}, doc: "With the data of the nodes, in base64."},
 				{in: "header", name: "Last-Event-ID", pattern: byZxid.pattern, doc: "Instead of after."}},
 			answers: []answer{{status: 200, doc: "Server-sent events.", content: []content{{"text/event-stream", nil}}}},
