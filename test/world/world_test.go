@@ -98,6 +98,7 @@ func TestDeclaration(t *testing.T) {
 		{"unknown key", good + "faulst all\n", `program:5: unknown key "faulst"`},
 		{"unknown fault", good + "faults leadre\n", `program:5: unknown fault "leadre"`},
 		{"condition", good + "holds lost 0\n", `program:5: "lost 0": want a condition`},
+		{"no number", good + "servers three\n", `program:5: strconv.Atoi: parsing "three"`},
 		{"incomplete", "title A\n", "must be there"},
 		{"no servers", good + "servers 0\nfaults all\n", "nothing that faults could kill"},
 		{"no reason", good, "program/known:1: want"},
