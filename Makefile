@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim mutants orders crash cluster members alerts links roll soak exhaust compat compat-all kerberos moving takeover apps world bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
+.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim costs mutants orders crash cluster members alerts links roll soak exhaust compat compat-all kerberos moving takeover apps world bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ SEEDS ?= 1
 STEPS ?= 10000
 sim: ## random ensembles in simulation, checked after each step (SEED=1 SEEDS=1 STEPS=10000)
 	$(GO) test -count=1 -timeout 24h -v -run 'TestSim$$' ./server/sim -args -seed $(SEED) -seeds $(SEEDS) -steps $(STEPS)
+
+costs: ## what each kind of request costs for each byte, where trees are deep, wide and large
+	$(GO) test -count=1 -v -run '^TestEveryRequestIsLinear$$' ./server | sed -n 's/^ *costs_test.go:[0-9]*: //p'
 
 RUNS ?= 300
 mutants: ## are the faults planted into the core and the nodes found, and by how many of RUNS=300 random runs? minutes; seconds with RUNS=0 (MUTANT=name)

@@ -60,7 +60,7 @@ type costWorld struct {
 	begin  int64
 }
 
-// TestEveryRequestIsLinear sends requests of each kind that there is, to nodes that are deep, wide or large, or have a
+// TestEveryRequestIsLinear, of which "make costs" shows the table, sends requests of each kind that there is, to nodes that are deep, wide or large, or have a
 // long ACL. It compares what the leader does for each, in look-ups, nodes and comparisons, with the bytes of the request
 // and of what is sent for it. A row says what it may cost besides. What the leader orders is charged to its turn.
 func TestEveryRequestIsLinear(t *testing.T) {
@@ -174,7 +174,7 @@ func (w *costWorld) measure(t *testing.T, row asked) {
 	synctest.Wait()
 	n := int(w.steps.Total() - w.begin)
 	charged := int(w.leader.metrics.TurnWork.Max())
-	t.Logf("%-22v %-40s %8d bytes %8d steps, charged %d", row.op, row.name, size, n, charged)
+	t.Logf("%-22v %-40s %8d bytes %8d steps, %8.2f for each, charged %d", row.op, row.name, size, n, float64(n)/float64(max(size, 1)), charged)
 	if most := stepsOfByte*size + row.most + otherNodes; n > most {
 		t.Errorf("%v %s: %d steps, want at most %d, for %d bytes", row.op, row.name, n, most, size)
 	}

@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -174,11 +176,15 @@ func (r *Replica) Propose() bool {
 	if !r.canPropose() {
 		return false
 	}
-	if l.requests >= EvaluateTurn || l.work >= EvaluateWork {
+	most := cmp.Or(r.o.Limits.Work, EvaluateWork)
+	if turnUnbounded.Planted() {
+		most = math.MaxInt
+	}
+	if l.requests >= EvaluateTurn || l.work >= most {
 		l.more = true
 		return false
 	}
-	n, w := r.evaluate(EvaluateWork - l.work)
+	n, w := r.evaluate(most - l.work)
 	l.requests, l.work = l.requests+n, l.work+w
 	evaluated := n > 0
 	return evaluated || proposesNothing.Planted()

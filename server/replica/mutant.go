@@ -63,8 +63,9 @@ var (
 	closingsForgotten    = mutant.New("closings-forgotten")
 	doomedServed         = mutant.New("doomed-served")
 	aheadResumed         = mutant.New("ahead-resumed")
-	brokenKept           = mutant.New("broken-kept")   // an evaluator is used on after a panic
-	renewedEarly         = mutant.New("renewed-early") // a new one is used before all is applied
+	brokenKept           = mutant.New("broken-kept")    // an evaluator is used on after a panic
+	renewedEarly         = mutant.New("renewed-early")  // a new one is used before all is applied
+	turnUnbounded        = mutant.New("turn-unbounded") // a leader evaluates all that waits before it does anything else
 	deadBarriersKept     = mutant.New("dead-barriers-kept")
 )
 

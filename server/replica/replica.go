@@ -113,6 +113,8 @@ type Limits struct {
 	// Turn is for the requests of a connection that a leader evaluates one after the other while
 	// other connections wait.
 	Turn int
+	// Work is for what a leader evaluates in a turn, as EvaluateWork counts it, which 0 stands for.
+	Work int
 	// Closings is for closings of sessions that are proposed and not applied, where each
 	// ephemeral counts as workBytes. 0 means that the bound follows from the time that they take.
 	Closings int64

@@ -55,6 +55,8 @@ type Config struct {
 	ClosePct     int    // requests that end a session
 	BadPct       int    // writes that can't be decoded, and are refused
 	FatalPct     int    // writes at which a leader panics
+	WorkUs       uint64 // what a request or an operation takes, to be evaluated and to be applied; 0 is no time
+	Work         int    // replica.Limits.Work
 	GuardPct     int    // writes that contend for a place, or are for its holder only
 	TreePct      int    // writes by operations of extensions
 	WatchPct     int    // reads that name a node, and set a watch
@@ -232,6 +234,9 @@ func (c *Config) String() string {
 	if c.FatalPct > 0 {
 		fmt.Fprintf(&b, " fatal=%d%%", c.FatalPct)
 	}
+	if c.WorkUs > 0 {
+		fmt.Fprintf(&b, " workus=%d work=%d", c.WorkUs, c.Work)
+	}
 	if c.LateHellos {
 		b.WriteString(" latehellos")
 	}
@@ -301,6 +306,9 @@ func Draw(seed uint64, steps int) Config {
 	}
 	c.Local = pick(r, 0, 0, 0, 0, 0, 0, 1, 2)
 	c.FatalPct = pick(r, 0, 0, 0, 0, 0, 0, 0, 10)
+	if r.IntN(6) == 0 {
+		c.WorkUs = c.ElectionMs * pick[uint64](r, 1, 10) // up to a hundredth of an election
+	}
 	if r.IntN(8) == 0 {
 		c.Faults[FaultMemory] = c.ElectionMs * pick[uint64](r, 2, 5, 10)
 	}

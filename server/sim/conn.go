@@ -110,7 +110,8 @@ type nodeLines struct {
 }
 
 func (v nodeLines) Limits() line.Limits {
-	return line.Limits{Reply: 1 << 30, LongReply: 1 << 30, Page: 1 << 30, PageNodes: 1 + v.n.s.rng.IntN(4), Part: 1 + v.n.s.rng.IntN(4)}
+	part := 1 + v.n.s.rng.IntN(4)
+	return line.Limits{Reply: 1 << 30, LongReply: 1 << 30, Page: 1 << 30, PageNodes: part, Part: part}
 }
 
 // Members returns the zxid of the list of members that the node has applied.

@@ -65,6 +65,10 @@
 //   - B4: a line sends no event to a client that has not taken more than line.Lines.Unread, beside one reply, and
 //     ends for that reason only then.
 //
+//   - Q1: a write is refused because it can't be evaluated only if the leader panics at it.
+//
+//   - T1: a leader on which nothing goes wrong stays one, whatever it has to do, in runs where work takes time.
+//
 //   - M3: what frees memory is not refused for want of memory. When there is memory again, writes are done (Liveness).
 //
 //   - I23: a server admits no link on which it has shown an incarnation that it has given up since.

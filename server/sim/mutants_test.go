@@ -229,9 +229,10 @@ var focuses = map[string]func(*Config){
 		stayers(c)
 		often(c, FaultStall, FaultBreak)
 	},
-	"broken-kept":   fatals,
-	"renewed-early": fatals,
-	"ended-again":   func(c *Config) { stayers(c); c.BadPct = 30; often(c, FaultBlock, FaultBreak) },
+	"turn-unbounded": laborious,
+	"broken-kept":    fatals,
+	"renewed-early":  fatals,
+	"ended-again":    func(c *Config) { stayers(c); c.BadPct = 30; often(c, FaultBlock, FaultBreak) },
 	"refused-waits": func(c *Config) {
 		stayers(c)
 		c.BadPct = 20
@@ -362,14 +363,6 @@ func lateJoiners(c *Config) {
 func watchers(c *Config) {
 	c.Clients, c.WatchPct, c.Pipeline, c.DozePct, c.SessionMs, c.Steps = 5, 100, 1, 0, c.ElectionMs*40, 6000
 	c.ThinkUs = c.ElectionMs * 50
-	c.Faults = [numFaults]uint64{}
-}
-
-// loud has a client with many requests under way beside others.
-func loud(c *Config) {
-	c.Clients, c.Pipeline, c.Loud, c.Rate, c.Streams = 5, 4, 100, 0, 0
-	c.Turn, c.Backlog, c.Waiting, c.FsyncUs, c.BigBytes, c.BigPct = 1, 600, 0, 5000, 0, 0 // many wait, and a turn is short
-	c.ThinkUs, c.Steps = c.ElectionMs*50, 4000
 	c.Faults = [numFaults]uint64{}
 }
 

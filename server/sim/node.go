@@ -49,17 +49,18 @@ type plans struct{ wipe, damage, rollback, oldCopy, badSnaps, unsettled bool }
 
 // process is the state that a crash destroys.
 type process struct {
-	alive  bool
-	paused bool
-	began  uint64 // ghost: µs
-	boot   uint64
-	list   zab.Members // list in the configuration file, as the process has read it
-	core   *zab.Core
-	shown  []sighting // ghost: what it has to remember about others
-	shows  zab.ID     // ghost: the incarnation for which it has made its links again
-	news   epochNews  // ghost
-	turns  turns      // ghost
-	owes   debt       // ghost
+	alive     bool
+	paused    bool
+	busyUntil uint64 // µs
+	began     uint64 // ghost: µs
+	boot      uint64
+	list      zab.Members // list in the configuration file, as the process has read it
+	core      *zab.Core
+	shown     []sighting // ghost: what it has to remember about others
+	shows     zab.ID     // ghost: the incarnation for which it has made its links again
+	news      epochNews  // ghost
+	turns     turns      // ghost
+	owes      debt       // ghost
 
 	heardAt  [16]uint64 // ghost: when a server last answered a heartbeat, µs
 	askedAt  [16]uint64 // ghost: when it last asked to follow
@@ -187,6 +188,11 @@ func (s *Sim) takeOutputs(n *node) {
 	if n.lazy {
 		return
 	}
+	if s.now < n.busyUntil {
+		n.lazy = true
+		s.after(evDrain, n, n.busyUntil-s.now)
+		return
+	}
 	if s.cfg.LazyPct > 0 && s.percent(s.cfg.LazyPct) {
 		n.lazy = true
 		s.after(evDrain, n, s.between(1, 300))
@@ -222,6 +228,7 @@ func (s *Sim) drain(n *node) {
 			break
 		}
 	}
+	s.work(n)
 	if _, more := n.rep.Work(); more {
 		s.after(evDrain, n, 1)
 	}
@@ -463,6 +470,7 @@ func (s *Sim) changed(n *node) {
 	if now.Leader != 0 {
 		n.owes = debt{}
 	}
+	s.checkLead(n, old.Role, now.Role)
 	s.trace(n, "%s of epoch %d, leader %d (%s)", roleName(now.Role), now.Epoch, now.Leader, now.Reason)
 	if old.List != now.List || old.Settled != now.Settled {
 		s.listsChanged(n)

@@ -70,6 +70,10 @@ func (s *Sim) firesPersistent(c *client, r *reply) (fires bool) {
 	told := pathEvent{treeEvent{r.zxid, r.event}, r.path}
 	for i := range c.persistent {
 		w := &c.persistent[i]
+		if c.restoring && w.next < 0 && w.matches(&told) && slices.Contains(s.ghost.events[r.path], told.treeEvent) {
+			fires = true // it is restored already, and the reply that says so follows
+			continue
+		}
 		if w.next < 0 || r.zxid == 0 || !w.matches(&told) {
 			continue
 		}

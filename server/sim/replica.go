@@ -60,7 +60,7 @@ func (s *Sim) limits(n *node) replica.Limits {
 	if n.settings != nil {
 		n.settings.apply(&c)
 	}
-	l := replica.Limits{Waiting: 1 << 20, Proposals: 1 << 20, Backlog: 1 << 20, Log: 1 << 20, Closings: c.Closings, Turn: c.Turn}
+	l := replica.Limits{Waiting: 1 << 20, Proposals: 1 << 20, Backlog: 1 << 20, Log: 1 << 20, Closings: c.Closings, Turn: c.Turn, Work: c.Work}
 	if c.Backlog > 0 {
 		l.Proposals, l.Backlog, l.Log = c.Backlog, c.Backlog, c.Backlog
 	}
@@ -220,6 +220,10 @@ func (s *Sim) applyAll(n *node) {
 			n.backlog.Add(-o.Held)
 			if !skips {
 				s.applyOne(n, &o, o.Txn)
+				if s.cfg.WorkUs > 0 && len(n.queue) > 0 {
+					s.applyLater(n, uint64(1+len(s.result.Results)+len(s.result.Events))*s.cfg.WorkUs)
+					return
+				}
 			}
 		case replica.OrderReplay:
 			if !skips {
@@ -243,6 +247,12 @@ func (s *Sim) applyAll(n *node) {
 		s.freeze(n)
 	}
 	n.again = true
+}
+
+// applyLater applies the rest of the queue when the entry that was applied has taken its time.
+func (s *Sim) applyLater(n *node, us uint64) {
+	n.applying, n.again = true, true
+	s.after(evApply, n, us)
 }
 
 // replay applies entries from the log that are no longer in memory.

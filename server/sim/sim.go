@@ -190,6 +190,9 @@ func (s *Sim) step() {
 			return
 		}
 	}
+	if n != nil && n.alive && s.waits(n, &e) {
+		return
+	}
 	if n != nil && n.alive && !n.paused { // as the loop does before each batch of inputs
 		n.rep.Advance()
 	}

@@ -26,6 +26,7 @@ type Stats struct {
 	Owners, MovedAway                                 int
 	Interludes, Kept, Again, Passed, LostRefusal      int
 	Replayed, Resent, Closings                        int
+	Busy                                              int // turns that took time
 	Fatal                                             int // writes at which a leader panicked
 	WatchesSet, Events                                int
 	Subscribed, Fed, Levels, Compacted                int

@@ -79,6 +79,9 @@ func (s *Sim) checkTurns(n *node, before, after map[uint64]waiting) {
 	if p, over := t.connections.grows(served, func(a, b uint64) bool { return after[a].hasTurns() && t.subjects[a] == t.subjects[b] }, most); over {
 		s.fail("F1", "server %d evaluates %d bytes of requests of connection %#x ahead of those of %#x", n.id, t.connections[p], p[1], p[0])
 	}
+	if s.cfg.Work > 0 {
+		return // looks in the middle of an address's turn show more than that
+	}
 	if p, over := t.addresses.grows(bySubject, func(a, _ jute.ID) bool { return waits[a] }, most); over {
 		s.fail("F2", "server %d evaluates %d bytes of requests of %v ahead of those of %v", n.id, t.addresses[p], p[1], p[0])
 	}
