@@ -58,6 +58,12 @@ export async function stat(path, signal) {
   return r.ok ? statOf(r.headers) : null;
 }
 
+// now returns the zxid of the present state, undefined if that is not told.
+export async function now(signal) {
+  const r = await ask('/v1/children/?limit=1', {signal});
+  return r.headers.get('X-Zxid') ?? undefined;
+}
+
 function statOf(headers) {
   const text = name => headers.get('X-Stat-' + name);
   const number = name => Number(text(name));

@@ -1,10 +1,10 @@
-// every does something now, and again after a pause, as long as the signal does not end it. Hidden tabs wait.
+// every does something now, and again after a pause, as long as the signal does not end it. Hidden tabs wait. What takes the
+// server long is asked for less often: a tenth of the time at most.
 export async function every(ms, signal, f) {
   while (!signal.aborted) {
-    if (!document.hidden) {
-      try { await f(); } catch (e) { if (signal.aborted) return; throw e; }
-    }
-    await pause(ms, signal);
+    const began = performance.now();
+    if (!document.hidden) await f();
+    await pause(Math.max(ms, 9 * (performance.now() - began)), signal);
   }
 }
 

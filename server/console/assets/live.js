@@ -35,10 +35,14 @@ export function live(main, path, signal) {
   return {keydown(e) { if (e.key === ' ' && e.target === main) { toggle(); return true; } }};
 
   async function follow() {
-    let after;
+    let after = await api.now(signal).catch(() => undefined);
     while (!signal.aborted) {
+      const seen = new AbortController(); // a hidden tab has no feed
+      const hide = () => { if (document.hidden || signal.aborted) seen.abort(); };
+      document.addEventListener('visibilitychange', hide);
+      signal.addEventListener('abort', hide);
       try {
-        after = await api.feed(path, after, signal, () => { render(place); tell('following'); }, (kind, c, id) => {
+        after = await api.feed(path, after, seen.signal, () => { render(place); tell('following'); }, (kind, c, id) => {
           after = id ?? after;
           if (kind === 'compacted') { after = undefined; render(place, h('p', {class: 'note'}, 'Some changes were missed: the server has forgotten them.')); return; }
           if (kind === 'unauthorized') throw new Error('The identity has ended.');
@@ -48,9 +52,10 @@ export function live(main, path, signal) {
         tell('the server ended the feed; connecting…');
       } catch (e) {
         if (signal.aborted) return;
-        tell('lost; connecting…');
-        render(place, problem(e));
+        tell(seen.signal.aborted ? 'connecting…' : 'lost; connecting…');
+        if (!seen.signal.aborted) render(place, problem(e));
       }
+      document.removeEventListener('visibilitychange', hide);
       await pause(2000, signal);
     }
   }

@@ -11,7 +11,7 @@ export function overview(main, _, signal) {
   const out = h('div', {class: 'page'});
   render(main, out);
   if (!samples.length) render(out, h('p', {class: 'dim'}, 'Asking the members…'));
-  every(5000, signal, async () => {
+  every(4000, signal, async () => {
     let e;
     try {
       e = await api.ensemble(signal);

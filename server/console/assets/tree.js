@@ -16,8 +16,7 @@ export function tree(main, path, signal) {
   let rows = [];       // what is shown: branches, pages that were dropped, and signs
   let chosen = path;   // the path of the URL
   let focus = 0;       // the index of the row that keys are about
-  let life = new AbortController(); // as long as this page of the console is there
-  signal.addEventListener('abort', () => { if (!location.hash.startsWith('#/tree')) life.abort(); });
+  const life = new AbortController(); // as long as this page of the console is there
 
   const sizer = h('div', {class: 'sizer', role: 'rowgroup'});
   const box = h('div', {class: 'rows', role: 'treegrid', 'aria-label': 'Nodes', tabindex: '0', on: {scroll: () => requestAnimationFrame(draw), focus: () => draw()}}, sizer);
@@ -192,6 +191,7 @@ export function tree(main, path, signal) {
 
   let shown;
   async function show(path, signal) {
+    signal.addEventListener('abort', () => { if (!location.hash.startsWith('#/tree')) life.abort(); });
     chosen = path;
     shown = node(detail, path, signal);
     const b = await find(path);
