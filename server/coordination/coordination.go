@@ -299,6 +299,9 @@ func (o *Object) leases(d *Directory) {
 	line := Object{}
 	line.take(d.Below["locks"], "locks/")
 	line.sort()
+	if newest := leases - 1; o.Limit <= 0 && newest > 0 && len(line.Places) > 0 && o.Places[newest].session == line.Places[0].session {
+		o.Places[newest].Role = waits // Curator's does not tell the limit; the first one of the line has made its lease before there is room
+	}
 	for i := range line.Places {
 		m := &line.Places[i]
 		if m.Role = waits; i > 0 {

@@ -85,6 +85,9 @@ func TestLayouts(t *testing.T) {
 		{"Curator's InterProcessSemaphoreV2", Directory{Nodes: nodes("P leases", "P locks"), Below: map[string][]Node{
 			"leases": nodes("1 _c_"+id+"-lease-0000000001", "2 _c_"+id+"-lease-0000000002"), "locks": nodes("3 _c_"+id+"-lock-0000000003", "4 _c_"+id+"-lock-0000000004")}},
 			"semaphore of zkd,Curator; 1 holds; 2 holds; 3 waits >1 >2; 4 waits >3"},
+		{"a lease before there is room", Directory{Nodes: nodes("P leases", "P locks"), Below: map[string][]Node{
+			"leases": nodes("1 _c_"+id+"-lease-0000000000", "3 _c_"+id+"-lease-0000000001"), "locks": nodes("3 _c_"+id+"-lock-0000000001", "4 _c_"+id+"-lock-0000000002")}},
+			"semaphore of zkd,Curator; 1 holds; 3 waits; 3 waits >1; 4 waits >3"},
 		{"our Semaphore", Directory{Data: []byte("1"), Nodes: nodes("P leases", "P locks"), Below: map[string][]Node{
 			"leases": nodes("1 _c_"+id+"-lease-0000000001", "3 _c_"+id+"-lease-0000000002"), "locks": nodes("3 _c_" + id + "-lock-0000000003")}},
 			"semaphore of zkd,Curator limit 1; 1 holds; 3 waits; 3 waits >1"},
