@@ -182,6 +182,11 @@ look
 now=$(leader)
 leads=$(server "$now")
 one="127.0.0.1 ${ports%% *}"
+admin=$(sed -n 's/^admin\.serverPort=//p' "$conf/zoo1.cfg")
+console=
+[ -z "$admin" ] || console="
+In a browser: http://127.0.0.1:$admin/console/
+"
 cat <<END
 
 Server $leads leads. The ports for clients are $ports. In another terminal:
@@ -190,7 +195,7 @@ Server $leads leads. The ports for clients are $ports. In another terminal:
   printf stat | nc $one      (or: telnet $one, then type: stat)
   $bin status $hosts
   bin/zkbench set $hosts      (load for 5 s, each reply checked)
-
+$console
   kill -9 $(pid "$leads")                    the leader: another one leads within about a second
   $bin $conf/zoo$leads.cfg      starts it again: it follows
   tail -f $data/zkd-*.log
