@@ -100,6 +100,7 @@ func TestDeclaration(t *testing.T) {
 		{"condition", good + "holds lost 0\n", `program:5: "lost 0": want a condition`},
 		{"no number", good + "servers three\n", `program:5: strconv.Atoi: parsing "three"`},
 		{"no duration", good + "pause 4\n", `program:5: time: missing unit`},
+		{"neither true nor false", good + "secure maybe\n", `program:5: strconv.ParseBool: parsing "maybe"`},
 		{"incomplete", "title A\n", "must be there"},
 		{"no servers", good + "servers 0\nfaults all\n", "nothing that faults could kill"},
 		{"no reason", good, "program/known:1: want"},
