@@ -34,7 +34,7 @@ func TestDashboardAndAlertsNameMetrics(t *testing.T) {
 // shownNames returns the names of the series of a leader and of its followers.
 func shownNames(t *testing.T) map[string]bool {
 	names := make(map[string]bool)
-	inBubble(t, 3, nil, func(t *testing.T, e *testEnsemble) {
+	inBubble(t, 3, []string{"audit.enable=true", "zkd.audit.file=" + auditFile}, func(t *testing.T, e *testEnsemble) {
 		c := e.servers[e.follower()].connect(t)
 		c.create("/a", "1")
 		c.ok(jute.OpGetData, &jute.PathWatchRequest{Path: "/a"})

@@ -222,6 +222,10 @@ func (s *setting) know(f *settingsFiles) {
 		s.lines = tls[1:]
 	case "admin.portUnification", "admin.forceHttps":
 		s.lines = tls[1:]
+	case "zkd.api":
+		s.lines = []string{"admin.serverPort=8080"}
+	case "zkd.console":
+		s.lines = []string{"admin.serverPort=8080", "zkd.api=true"}
 	case "admin.needClientAuth":
 		s.lines = append([]string{"admin.forceHttps=true"}, tls[1:]...)
 	case "portUnification":
