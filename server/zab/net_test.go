@@ -67,6 +67,7 @@ type server struct {
 	file        Members // of the configuration file, read at the start
 	vouched     bool    // start with Options.AcceptOldData
 	copied      []LogOp // an old copy of disk
+	copiedAs    ID      // its incarnation
 
 	// The shell's view of the log and of the applied state.
 	base     SnapInfo

@@ -204,9 +204,9 @@ func (s *stage) each(name string, args []string) (string, error) {
 	case "file":
 		one.file = parseMembers(args[1:])
 	case "copy":
-		one.copied = slices.Clone(one.disk)
+		one.copied, one.copiedAs = slices.Clone(one.disk), one.incarnation
 	case "restore":
-		one.disk = slices.Clone(one.copied)
+		one.disk, one.incarnation = slices.Clone(one.copied), one.copiedAs
 	case "vouch":
 		one.vouched = true
 	default:

@@ -203,7 +203,8 @@ func (c *Core) dropShortest(server SID) bool {
 			continue
 		}
 		count++
-		if !c.log.tip.Admits(server, s.Incarnation) && (shortest < 0 || s.Position < t.Sightings[shortest].Position) {
+		admitted := c.log.tip.Admits(server, s.Incarnation) || c.log.settled.Admits(server, s.Incarnation)
+		if !admitted && (shortest < 0 || s.Position < t.Sightings[shortest].Position) {
 			shortest = i
 		}
 	}
@@ -324,12 +325,13 @@ func (c *Core) writeNotes() {
 }
 
 // outdated reports whether a row is obsolete: the server has another incarnation, and that
-// one is admitted. Until then the row stays, since a copy of the log may be put back. That
+// one is admitted by what is committed. Until then the row stays, since a copy of the log may be put
+// back, and an admission that is not committed may be cut from the history. That
 // the history of this server does not admit the row's incarnation proves nothing: it may
 // lack the end of the history.
 func (c *Core) outdated(s Sighting) bool {
 	p := c.peer(s.Server)
-	return p != nil && p.incarnation != s.Incarnation && c.log.tip.Admits(s.Server, p.incarnation)
+	return p != nil && p.incarnation != s.Incarnation && c.log.settled.Admits(s.Server, p.incarnation)
 }
 
 // position returns the number of durable records of this server's log, or 0 if the log is
