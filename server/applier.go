@@ -283,8 +283,11 @@ func (a *applier) wake() {
 // yield releases the tree to others for a moment if enough was done since lock. The
 // tree is then at a transaction boundary, or its Changing says which part is not. Nobody
 // else changes it.
-func (a *applier) yield() {
-	if a.work >= applyWork {
+func (a *applier) yield() { a.yieldFor(0) }
+
+// yieldFor is yield before work that must not exceed applyWork together with what was done.
+func (a *applier) yieldFor(work int) {
+	if a.work >= applyWork || a.work+work > applyWork {
 		a.unlock()
 		a.wake()
 		a.lock()
@@ -302,6 +305,7 @@ func (a *applier) apply(o *replica.Order) error {
 	}
 	txn, err := a.txnOf(o)
 	if err == nil {
+		a.yieldFor(len(txn.Ops)) // here, as within a transaction the leader can evaluate nothing
 		a.answers.BeforeApply(txn)
 		err = a.state.Ensemble.Apply(&o.Entry)
 	}
@@ -399,7 +403,7 @@ func (a *applier) applyParts(txn *datatree.Txn) {
 		before := a.work
 		a.answers.Events(txn, &a.out)
 		if a.state.Tree.InParts() {
-			a.work += step
+			a.work = max(a.work, before+step) // some operations have no events
 		} else {
 			a.auditEphemerals(txn.Session, a.out.Events)
 		}
