@@ -341,6 +341,16 @@ func TestAuditBeforeAnswer(t *testing.T) {
 	})
 }
 
+// failingAudit returns a hook with which writes to the audit log fail.
+func failingAudit(err error) func(crashfs.Op) error {
+	return func(op crashfs.Op) error {
+		if strings.HasPrefix(op.Name, filepath.Dir(auditFile)) && op.Kind == crashfs.OpWrite {
+			return err
+		}
+		return nil
+	}
+}
+
 // TestAuditDiskFull checks that a server waits while the disk of its audit log is full, with no client told of an
 // operation that has no entry, and that it continues when there is room.
 func TestAuditDiskFull(t *testing.T) {
@@ -349,12 +359,7 @@ func TestAuditDiskFull(t *testing.T) {
 		s := startOn(t, fsys, "/data", audited...)
 		c := s.connect(t)
 		c.create("/a", "")
-		fsys.SetHook(func(op crashfs.Op) error {
-			if strings.HasPrefix(op.Name, filepath.Dir(auditFile)) && op.Kind == crashfs.OpWrite {
-				return syscall.ENOSPC
-			}
-			return nil
-		})
+		fsys.SetHook(failingAudit(syscall.ENOSPC))
 		xid := c.send(jute.OpSetData, set("/a", "x"))
 		time.Sleep(3 * time.Second)
 		c.quiet("a write without an entry")
@@ -382,12 +387,7 @@ func TestAuditFails(t *testing.T) {
 		s := startOn(t, fsys, "/data", audited...)
 		c := s.connect(t)
 		c.create("/a", "")
-		fsys.SetHook(func(op crashfs.Op) error {
-			if strings.HasPrefix(op.Name, filepath.Dir(auditFile)) && op.Kind == crashfs.OpWrite {
-				return syscall.EIO
-			}
-			return nil
-		})
+		fsys.SetHook(failingAudit(syscall.EIO))
 		c.send(jute.OpSetData, set("/a", "x"))
 		if err := <-s.Failed(); !errors.Is(err, syscall.EIO) {
 			t.Errorf("the server ends with %v", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/zkd-project/zkd/server/evaluate"
 )
 
-// A request whose evaluation panics is refused, and not done. The leader goes on, with all requests before and after it,
+// A request whose evaluation panics is refused, and not done. The leader continues, with all requests before and after it,
 // and says what it was.
 func TestBrokenRequest(t *testing.T) {
 	inBubble(t, 3, []string{"enforceQuota=true"}, func(t *testing.T, e *testEnsemble) {

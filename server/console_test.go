@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// TestConsole gets the console, and what it shows of a lock: who holds it, and who waits. Without its key it is not there, and
+// TestConsole gets the console, and what it shows of a lock: its holder, and the sessions that wait. Without its key it is not there, and
 // for a host that others may have made resolve to the server neither.
 func TestConsole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

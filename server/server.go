@@ -74,7 +74,7 @@ type Options struct {
 	// TraceExporter takes the spans of sampled requests; nil means that they are sent to
 	// zkd.traces.endpoint, if there is one.
 	TraceExporter sdktrace.SpanExporter
-	// Ensemble asks all members how they are, for the HTTP API; nil means that nobody knows.
+	// Ensemble asks all members how they are, for the HTTP API; nil if they can't be asked.
 	Ensemble func(context.Context) *api.Ensemble
 	// Listen opens the client port; nil means TCP.
 	Listen func(network, address string) (net.Listener, error)

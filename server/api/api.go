@@ -42,6 +42,9 @@ const Prefix = "/v1/"
 func Handler(o Options) http.Handler {
 	a := &api{Options: o, links: links{connect: o.Connect, of: make(map[key]*shared)}}
 	a.endpoints = a.table()
+	for i := range a.endpoints {
+		a.endpoints[i].compile()
+	}
 	a.description = describe(a.endpoints, o.Version)
 	return a
 }
@@ -213,8 +216,8 @@ func (c *call) hex(name string) uint64 {
 	return n
 }
 
-// read reads with the consistency that the caller asks for. The reply is one of success.
-func (c *call) read(op jute.OpCode, body interface{ Append([]byte) []byte }) (*reply, error) {
+// read reads with the consistency that the caller asks for: see result.
+func (c *call) read(op jute.OpCode, body appender, into decoder) (jute.Zxid, error) {
 	requests := []request{{op, body}}
 	sync := request{jute.OpSync, &jute.SyncRequest{Path: "/"}}
 	if c.arg("consistency") == "linearizable" {
@@ -222,12 +225,12 @@ func (c *call) read(op jute.OpCode, body interface{ Append([]byte) []byte }) (*r
 	}
 	r, err := c.last(requests)
 	if err != nil || r.Zxid >= c.seen() || c.arg("consistency") == "local" {
-		return succeeded(r, err)
+		return result(r, err, into)
 	}
 	if r, err = c.last([]request{sync, {op, body}}); err == nil && r.Zxid < c.seen() {
-		return nil, refuse(http.StatusConflict, "the ensemble is at %v, and has not got to the X-Zxid %v", r.Zxid, c.seen())
+		return 0, refuse(http.StatusConflict, "the ensemble is at %v, and has not got to the X-Zxid %v", r.Zxid, c.seen())
 	}
-	return succeeded(r, err)
+	return result(r, err, into)
 }
 
 // last sends requests, and returns the last reply, or an error that a reply before it has.
@@ -244,17 +247,23 @@ func (c *call) last(requests []request) (*reply, error) {
 	return &replies[len(replies)-1], nil
 }
 
-// succeeded returns the code of a reply as an error.
-func succeeded(r *reply, err error) (*reply, error) {
-	if err == nil && r.Err != 0 {
-		return nil, r.Err
+// result decodes a reply, unless into is nil, and returns its zxid. The code of a reply is an error.
+func result(r *reply, err error, into decoder) (jute.Zxid, error) {
+	switch {
+	case err != nil:
+		return 0, err
+	case r.Err != 0:
+		return 0, r.Err
+	case into == nil:
+		return r.Zxid, nil
 	}
-	return r, err
+	return r.Zxid, r.decode(into)
 }
 
-// write sends a write. The reply is one of success.
-func (c *call) write(op jute.OpCode, body interface{ Append([]byte) []byte }) (*reply, error) {
-	return succeeded(c.last([]request{{op, body}}))
+// send sends a request for which consistency means nothing: see result.
+func (c *call) send(op jute.OpCode, body appender, into decoder) (jute.Zxid, error) {
+	r, err := c.last([]request{{op, body}})
+	return result(r, err, into)
 }
 
 // body reads the body of the request.

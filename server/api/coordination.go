@@ -53,13 +53,9 @@ func (c *call) getCoordination() error {
 // directory reads a node with what may be an object below it.
 func (c *call) directory(path string) (*coordination.Directory, jute.Zxid, error) {
 	d := &coordination.Directory{Path: path}
-	r, err := c.read(jute.OpGetData, &jute.PathWatchRequest{Path: path})
-	if err != nil {
-		return nil, 0, err
-	}
-	zxid := r.Zxid
 	var got jute.GetDataResponse
-	if err := r.decode(&got); err != nil {
+	zxid, err := c.read(jute.OpGetData, &jute.PathWatchRequest{Path: path}, &got)
+	if err != nil {
 		return nil, 0, err
 	}
 	d.Data = got.Data
@@ -83,12 +79,8 @@ func (c *call) directory(path string) (*coordination.Directory, jute.Zxid, error
 
 // nodes reads children with their data. They are the first ones in the order of their names.
 func (c *call) nodes(path string) (list []coordination.Node, more bool, err error) {
-	r, err := c.read(jute.OpChildrenPage, &jute.ChildrenPageRequest{Path: path, Limit: objectNodes, Show: jute.ShowData})
-	if err != nil {
-		return nil, false, err
-	}
 	var page jute.ChildrenPageResponse
-	if err := r.decode(&page); err != nil {
+	if _, err := c.read(jute.OpChildrenPage, &jute.ChildrenPageRequest{Path: path, Limit: objectNodes, Show: jute.ShowData}, &page); err != nil {
 		return nil, false, err
 	}
 	list = make([]coordination.Node, 0, len(page.Children))

@@ -26,6 +26,7 @@ type param struct {
 	in, name, doc string
 	// pattern is for a text, choices are for one of several words, and most is for a number from least to it.
 	pattern     string
+	form        *regexp.Regexp // pattern
 	choices     []string
 	least, most int64
 	many        bool  // it may come several times
@@ -94,6 +95,15 @@ func (e *endpoint) arguments(r *http.Request) (map[string][]string, error) {
 	return args, nil
 }
 
+// compile prepares the checks of the parameters.
+func (e *endpoint) compile() {
+	for i := range e.params {
+		if p := &e.params[i]; p.pattern != "" {
+			p.form = regexp.MustCompile(p.pattern)
+		}
+	}
+}
+
 // check checks a value.
 func (p *param) check(value string) error {
 	switch {
@@ -106,7 +116,7 @@ func (p *param) check(value string) error {
 			return refuse(http.StatusBadRequest, "%s is a number from %d to %d", p.name, p.least, p.most)
 		}
 	case p.pattern != "":
-		if ok, _ := regexp.MatchString(p.pattern, value); !ok {
+		if !p.form.MatchString(value) {
 			return refuse(http.StatusBadRequest, "%s is not of the form %s", p.name, p.pattern)
 		}
 	}

@@ -85,10 +85,16 @@ func keyOf(c *Caller, t *token) (k key) {
 	return k
 }
 
+// appender and decoder are records of the protocol.
+type (
+	appender interface{ Append([]byte) []byte }
+	decoder  interface{ Decode(*jute.Decoder) }
+)
+
 // request is one of the protocol.
 type request struct {
 	op   jute.OpCode
-	body interface{ Append([]byte) []byte }
+	body appender
 }
 
 // reply is the answer to it.
@@ -98,7 +104,7 @@ type reply struct {
 }
 
 // decode reads the body into a record.
-func (r *reply) decode(into interface{ Decode(*jute.Decoder) }) error {
+func (r *reply) decode(into decoder) error {
 	d := jute.NewAliasDecoder(r.body)
 	into.Decode(&d)
 	return d.Err()

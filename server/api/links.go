@@ -35,7 +35,7 @@ type links struct {
 type shared struct {
 	key    key
 	from   netip.Addr
-	visits bool          // it has no session of its own
+	visits bool          // its callers have no session
 	opened chan struct{} // closed when link or err is set
 	link   *link
 	err    error

@@ -46,25 +46,22 @@ func (c *call) version() int32 {
 
 // getNode sends the data of a node.
 func (c *call) getNode() error {
-	r, err := c.read(jute.OpGetData, &jute.PathWatchRequest{Path: c.path})
-	if err != nil {
-		return err
-	}
 	var got jute.GetDataResponse
-	if err := r.decode(&got); err != nil {
+	zxid, err := c.read(jute.OpGetData, &jute.PathWatchRequest{Path: c.path}, &got)
+	if err != nil {
 		return err
 	}
 	types := []string{bytesType, textType, jsonType}
 	if !utf8.Valid(got.Data) {
 		types = []string{bytesType, jsonType}
 	}
-	c.zxid(r.Zxid)
+	c.zxid(zxid)
 	c.setStat(&got.Stat)
 	switch t := accepted(c.r.Header.Get("Accept"), types...); t {
 	case "":
 		return refuse(http.StatusNotAcceptable, "the data can be had as %s", strings.Join(types, ", "))
 	case jsonType:
-		return c.answer(http.StatusOK, Node{c.path, r.Zxid.String(), show.StatOf(&got.Stat), &got.Data})
+		return c.answer(http.StatusOK, Node{c.path, zxid.String(), show.StatOf(&got.Stat), &got.Data})
 	case textType:
 		c.w.Header().Set("Content-Type", t+"; charset=utf-8")
 	default:
@@ -114,15 +111,12 @@ func rangeOf(header string, length int) (from, to int, ok bool) {
 
 // headNode tells of a node without its data.
 func (c *call) headNode() error {
-	r, err := c.read(jute.OpExists, &jute.PathWatchRequest{Path: c.path})
+	var s jute.Stat
+	zxid, err := c.read(jute.OpExists, &jute.PathWatchRequest{Path: c.path}, &s)
 	if err != nil {
 		return err
 	}
-	var s jute.Stat
-	if err := r.decode(&s); err != nil {
-		return err
-	}
-	c.zxid(r.Zxid)
+	c.zxid(zxid)
 	c.setStat(&s)
 	c.w.Header().Set("Content-Type", bytesType)
 	c.w.Header().Set("Content-Length", strconv.Itoa(int(s.DataLength)))
@@ -136,22 +130,14 @@ func (c *call) setNode() error {
 	if err != nil {
 		return err
 	}
-	r, err := c.write(jute.OpSetData, &jute.SetDataRequest{Path: c.path, Data: data, Version: c.version()})
+	var s jute.Stat
+	zxid, err := c.send(jute.OpSetData, &jute.SetDataRequest{Path: c.path, Data: data, Version: c.version()}, &s)
 	if err != nil {
 		return err
 	}
-	return c.changed(r)
-}
-
-// changed answers a write whose reply is a Stat.
-func (c *call) changed(r *reply) error {
-	var s jute.Stat
-	if err := r.decode(&s); err != nil {
-		return err
-	}
-	c.zxid(r.Zxid)
+	c.zxid(zxid)
 	c.setStat(&s)
-	return c.answer(http.StatusOK, Node{Path: c.path, Zxid: r.Zxid.String(), Stat: show.StatOf(&s)})
+	return c.answer(http.StatusOK, Node{Path: c.path, Zxid: zxid.String(), Stat: show.StatOf(&s)})
 }
 
 // createNode creates a node.
@@ -172,27 +158,24 @@ func (c *call) createNode() error {
 	if err != nil {
 		return err
 	}
-	r, err := c.write(op.Type, single{op})
+	var made jute.Create2Response
+	zxid, err := c.send(op.Type, single{op}, &made)
 	if err != nil {
 		return err
 	}
-	var made jute.Create2Response
-	if err := r.decode(&made); err != nil {
-		return err
-	}
-	c.zxid(r.Zxid)
+	c.zxid(zxid)
 	c.setStat(&made.Stat)
 	c.w.Header().Set("Location", (&url.URL{Path: Prefix + "nodes" + made.Path}).EscapedPath())
-	return c.answer(http.StatusCreated, Node{Path: made.Path, Zxid: r.Zxid.String(), Stat: show.StatOf(&made.Stat)})
+	return c.answer(http.StatusCreated, Node{Path: made.Path, Zxid: zxid.String(), Stat: show.StatOf(&made.Stat)})
 }
 
 // deleteNode deletes a node.
 func (c *call) deleteNode() error {
-	r, err := c.write(jute.OpDelete, &jute.DeleteRequest{Path: c.path, Version: c.version()})
+	zxid, err := c.send(jute.OpDelete, &jute.DeleteRequest{Path: c.path, Version: c.version()}, nil)
 	if err != nil {
 		return err
 	}
-	c.zxid(r.Zxid)
+	c.zxid(zxid)
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -203,12 +186,8 @@ var shows = []string{"names", "stats", "data", "acls"}
 // getChildren lists children of a node.
 func (c *call) getChildren() error {
 	q := jute.ChildrenPageRequest{Path: c.path, After: c.arg("after"), Limit: int32(c.number("limit")), Show: showOf(c.arg("show"))}
-	r, err := c.read(jute.OpChildrenPage, &q)
-	if err != nil {
-		return err
-	}
 	var page jute.ChildrenPageResponse
-	if err := r.decode(&page); err != nil {
+	if _, err := c.read(jute.OpChildrenPage, &q, &page); err != nil {
 		return err
 	}
 	out := Children{Path: c.path, Zxid: page.Zxid.String(), Stat: show.StatOf(&page.Stat), Children: []Child{}, More: page.More}
@@ -249,17 +228,14 @@ func childOf(p *jute.PageChild, shown int32) Child {
 
 // getACL sends the ACL of a node.
 func (c *call) getACL() error {
-	r, err := c.read(jute.OpGetACL, &jute.PathRequest{Path: c.path})
+	var got jute.GetACLResponse
+	zxid, err := c.read(jute.OpGetACL, &jute.PathRequest{Path: c.path}, &got)
 	if err != nil {
 		return err
 	}
-	var got jute.GetACLResponse
-	if err := r.decode(&got); err != nil {
-		return err
-	}
-	c.zxid(r.Zxid)
+	c.zxid(zxid)
 	c.w.Header().Set("ETag", etag(got.Stat.Aversion))
-	return c.answer(http.StatusOK, ACLList{c.path, r.Zxid.String(), show.StatOf(&got.Stat), shownACL(got.ACL)})
+	return c.answer(http.StatusOK, ACLList{c.path, zxid.String(), show.StatOf(&got.Stat), shownACL(got.ACL)})
 }
 
 // setACL replaces the ACL of a node.
@@ -272,15 +248,12 @@ func (c *call) setACL() error {
 	if err != nil {
 		return refuse(http.StatusBadRequest, "%v", err)
 	}
-	r, err := c.write(jute.OpSetACL, &jute.SetACLRequest{Path: c.path, ACL: acl, Version: c.version()})
+	var s jute.Stat
+	zxid, err := c.send(jute.OpSetACL, &jute.SetACLRequest{Path: c.path, ACL: acl, Version: c.version()}, &s)
 	if err != nil {
 		return err
 	}
-	var s jute.Stat
-	if err := r.decode(&s); err != nil {
-		return err
-	}
-	c.zxid(r.Zxid)
+	c.zxid(zxid)
 	c.w.Header().Set("ETag", etag(s.Aversion))
-	return c.answer(http.StatusOK, Node{Path: c.path, Zxid: r.Zxid.String(), Stat: show.StatOf(&s)})
+	return c.answer(http.StatusOK, Node{Path: c.path, Zxid: zxid.String(), Stat: show.StatOf(&s)})
 }

@@ -92,7 +92,7 @@ type Result struct {
 	Name    string         `json:"name,omitempty" doc:"of the error; RUNTIMEINCONSISTENCY: another operation failed"`
 }
 
-// Session is a session of its own.
+// Session is a session that a caller has opened.
 type Session struct {
 	ID         string   `json:"id"`
 	TimeoutMs  int32    `json:"timeoutMs" doc:"the session ends if there is no request with its token for so long"`

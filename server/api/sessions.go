@@ -33,16 +33,13 @@ func (c *call) getSession() error {
 	if err := c.ownSession(); err != nil {
 		return err
 	}
-	r, err := c.read(jute.OpGetEphemerals, &jute.GetEphemeralsRequest{})
+	var got jute.GetEphemeralsResponse
+	zxid, err := c.read(jute.OpGetEphemerals, &jute.GetEphemeralsRequest{}, &got)
 	if err != nil {
 		return err
 	}
-	var got jute.GetEphemeralsResponse
-	if err := r.decode(&got); err != nil {
-		return err
-	}
 	slices.Sort(got.Paths)
-	c.zxid(r.Zxid)
+	c.zxid(zxid)
 	return c.answer(http.StatusOK, Session{ID: c.id, TimeoutMs: c.token.timeoutMs, Ephemerals: got.Paths})
 }
 
@@ -51,7 +48,7 @@ func (c *call) touchSession() error {
 	if err := c.ownSession(); err != nil {
 		return err
 	}
-	if _, err := succeeded(c.last([]request{{jute.OpWhoAmI, encoded(nil)}})); err != nil {
+	if _, err := c.send(jute.OpWhoAmI, encoded(nil), nil); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
@@ -63,23 +60,19 @@ func (c *call) closeSession() error {
 	if err := c.ownSession(); err != nil {
 		return err
 	}
-	r, err := c.write(jute.OpCloseSession, encoded(nil))
+	zxid, err := c.send(jute.OpCloseSession, encoded(nil), nil)
 	if err != nil {
 		return err
 	}
-	c.zxid(r.Zxid)
+	c.zxid(zxid)
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // whoAmI tells the caller its identities.
 func (c *call) whoAmI() error {
-	r, err := succeeded(c.last([]request{{jute.OpWhoAmI, encoded(nil)}}))
-	if err != nil {
-		return err
-	}
 	var got jute.WhoAmIResponse
-	if err := r.decode(&got); err != nil {
+	if _, err := c.send(jute.OpWhoAmI, encoded(nil), &got); err != nil {
 		return err
 	}
 	out := Identities{[]Identity{}}

@@ -23,12 +23,8 @@ func (c *call) walk(shown int32, send func(nodes []jute.SubtreeNode) (done bool,
 	}
 	defer leave()
 	q := jute.SubtreePageRequest{Path: c.path, Show: shown}
-	r, err := c.read(jute.OpSubtreePage, &q)
-	if err != nil {
-		return err
-	}
 	var page jute.SubtreePageResponse
-	if err := r.decode(&page); err != nil {
+	if _, err := c.read(jute.OpSubtreePage, &q, &page); err != nil {
 		return err
 	}
 	c.zxid(page.Zxid)
@@ -48,11 +44,8 @@ func (c *call) walk(shown int32, send func(nodes []jute.SubtreeNode) (done bool,
 		if err != nil {
 			return err
 		}
-		if replies[0].Err != 0 {
-			return replies[0].Err
-		}
 		page = jute.SubtreePageResponse{}
-		if err := replies[0].decode(&page); err != nil {
+		if _, err := result(&replies[0], nil, &page); err != nil {
 			return err
 		}
 	}

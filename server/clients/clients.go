@@ -143,7 +143,7 @@ func (s *Clients) enter(c *conn) {
 const operatorPlaces = 4
 
 // admitOperator lets a connection from this machine in that may only ask a four-letter word: with all places taken,
-// operators still need to see who has them.
+// operators still need to see which clients have them.
 func (s *Clients) admitOperator(c *conn) bool {
 	ip, err := netip.ParseAddr(c.identity.ip())
 	if err != nil || !ip.Unmap().IsLoopback() {

@@ -8,11 +8,11 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 )
 
-// Guest is a client that comes by a door of its own, and not by the ports: over HTTP.
+// Guest is a client that does not come by the ports for clients, but over HTTP.
 type Guest struct {
-	Door        string // its name in the audit log
+	Door        string // by which it comes, for the audit log
 	Address     netip.AddrPort
-	Secure      bool              // the door has TLS
+	Secure      bool              // it came over TLS
 	Credentials *auth.Credentials // which Proofs has proved
 	// Visits: the session is local to this server, and so owns no ephemerals.
 	Visits bool

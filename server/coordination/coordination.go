@@ -247,7 +247,7 @@ func (o *Object) priorities() bool {
 	rank := make(map[string]int)
 	held := make(map[string]bool)
 	for _, m := range o.Places {
-		parts := prioritised.FindStringSubmatch(m.Name)
+		parts := prioritised().FindStringSubmatch(m.Name)
 		if parts == nil {
 			return false
 		}
@@ -256,7 +256,7 @@ func (o *Object) priorities() bool {
 			held[strings.Replace(m.Name, parts[3], "", 1)] = true
 		}
 	}
-	o.Places = slices.DeleteFunc(o.Places, func(m Place) bool { return prioritised.FindStringSubmatch(m.Name)[3] != "" })
+	o.Places = slices.DeleteFunc(o.Places, func(m Place) bool { return prioritised().FindStringSubmatch(m.Name)[3] != "" })
 	slices.SortStableFunc(o.Places, func(a, b Place) int {
 		if held[a.Name] != held[b.Name] {
 			return map[bool]int{true: -1, false: 1}[held[a.Name]]
@@ -365,9 +365,9 @@ func (o *Object) unnumbered(d *Directory) {
 		case n.Stat.EphemeralOwner == 0:
 			o.Others++
 			continue
-		case hex32.MatchString(n.Name):
+		case hex32().MatchString(n.Name):
 			plain++
-		case guid.MatchString(n.Name):
+		case guid().MatchString(n.Name):
 			hyphened++
 		}
 		ephemeral++

@@ -3,11 +3,12 @@ package coordination
 import (
 	"regexp"
 	"strconv"
+	"sync"
 )
 
 // layout is how a recipe of a library names its nodes. A pattern has the number of the node as its last part.
 type layout struct {
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	kind    string
 	mode    string
 	by      []string
@@ -22,7 +23,12 @@ var libraryNames = []string{"zkd", "Curator", "go-zookeeper", "kazoo", "Apache"}
 const number = `(-?[0-9]{9,10})$`
 
 func row(pattern, kind, mode string, by ...string) layout {
-	return layout{regexp.MustCompile("^" + pattern + number), kind, mode, by}
+	return layout{compiled("^" + pattern + number), kind, mode, by}
+}
+
+// compiled returns a pattern that is compiled when it is first used, as few servers are asked for it.
+func compiled(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }
 
 // layouts are those of nodes that have numbers. The first one that fits is meant.
@@ -49,11 +55,11 @@ var layouts = []layout{
 
 // parties are the layouts of groups, which have no numbers.
 var (
-	party = layout{pattern: regexp.MustCompile(`^[0-9a-f]{32}(__party__|-.+)$`), kind: Group, by: []string{"zkd", "kazoo"}}
-	hex32 = regexp.MustCompile(`^[0-9a-f]{32}$`)
+	party = layout{pattern: compiled(`^[0-9a-f]{32}(__party__|-.+)$`), kind: Group, by: []string{"zkd", "kazoo"}}
+	hex32 = compiled(`^[0-9a-f]{32}$`)
 	// prioritised has the priority, the mode, and what marks a grant.
-	prioritised = regexp.MustCompile(`-p([0-9]+)-(read|write)-(held-)?-?[0-9]{9,10}$`)
-	guid        = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	prioritised = compiled(`-p([0-9]+)-(read|write)-(held-)?-?[0-9]{9,10}$`)
+	guid        = compiled(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 )
 
 const longest = 400 // bytes of a name that a recipe makes
@@ -65,14 +71,14 @@ func parse(name string) (*layout, int32) {
 	}
 	for i := range layouts {
 		l := &layouts[i]
-		if parts := l.pattern.FindStringSubmatch(name); parts != nil {
+		if parts := l.pattern().FindStringSubmatch(name); parts != nil {
 			n, err := strconv.ParseInt(parts[len(parts)-1], 10, 32)
 			if err == nil {
 				return l, int32(n)
 			}
 		}
 	}
-	if party.pattern.MatchString(name) {
+	if party.pattern().MatchString(name) {
 		return &party, 0
 	}
 	return nil, 0

@@ -25,7 +25,7 @@ type Troubles struct {
 	OpenRoot      bool   // everybody may change the tree
 	// LongReply is the time since a reply was longer than clients accept, or would have been; 0 if none was.
 	LongReply        time.Duration
-	BrokenRequest    string // the last request that it could not evaluate, by a fault of its own; "" for none
+	BrokenRequest    string // the last request that it could not evaluate, because of a bug; "" for none
 	ExpiringSessions int    // not heard of for two thirds of their timeouts; of a leader or a server alone
 
 	// Of a leader: the voters whose acknowledgements do not count, and how long the first of

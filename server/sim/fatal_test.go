@@ -16,19 +16,25 @@ func fatals(c *Config) {
 // trees has clients that write by operations of extensions.
 func trees(c *Config) { c.Clients, c.TreePct, c.Pipeline = 5, 80, 16 }
 
-// A leader refuses the writes that it can't evaluate, and goes on.
+// A leader refuses the writes that it can't evaluate, and continues.
 func TestFatalWrites(t *testing.T) {
-	fatal := 0
-	for seed := range uint64(10) {
+	fatal := sum(t, 10, fatals, func(s *Stats) int { return s.Fatal })
+	if t.Logf("leaders panicked %d times", fatal); fatal < 20 {
+		t.Errorf("leaders panicked only %d times", fatal)
+	}
+}
+
+// sum runs so many seeds of a configuration, and returns the sum of a figure.
+func sum(t *testing.T, seeds uint64, tune func(*Config), figure func(*Stats) int) (all int) {
+	t.Helper()
+	for seed := range seeds {
 		cfg := Draw(seed+1, 2000)
-		fatals(&cfg)
+		tune(&cfg)
 		r := Run(cfg)
 		if r.Failure != nil {
 			t.Fatalf("seed %d: %v", seed+1, r.Failure)
 		}
-		fatal += r.Stats.Fatal
+		all += figure(&r.Stats)
 	}
-	if t.Logf("leaders panicked %d times", fatal); fatal < 20 {
-		t.Errorf("leaders panicked only %d times", fatal)
-	}
+	return all
 }

@@ -3,7 +3,7 @@ package sim
 import "github.com/zkd-project/zkd/server/zab"
 
 // In some runs work takes time. A node that has evaluated requests is busy: what its loop would hear, heartbeats as well,
-// waits, while its clients' readers and its applier go on. Applying takes time, too, and later entries wait.
+// waits, while its clients' readers and its applier continue. Applying takes time, too, and later entries wait.
 
 // work makes a node busy with the evaluation of a turn. The next turn begins with all that has come meanwhile.
 func (s *Sim) work(n *node) {

@@ -23,16 +23,7 @@ func loud(c *Config) {
 
 // Heartbeats come in time between the turns of a leader that always has more to do: T1.
 func TestWorkLosesNoLeader(t *testing.T) {
-	busy := 0
-	for seed := range uint64(6) {
-		cfg := Draw(seed+1, 2000)
-		laborious(&cfg)
-		r := Run(cfg)
-		if r.Failure != nil {
-			t.Fatalf("seed %d: %v", seed+1, r.Failure)
-		}
-		busy += r.Stats.Busy
-	}
+	busy := sum(t, 6, laborious, func(s *Stats) int { return s.Busy })
 	if t.Logf("%d turns", busy); busy < 200 {
 		t.Errorf("only %d turns took time", busy)
 	}

@@ -46,27 +46,25 @@ func (l *Log) Space(snapshotBytes int64) (vfs.Space, SpaceLevel, error) {
 // InodeLevel returns the level that the inodes of a file system are at, whatever its bytes are.
 func InodeLevel(s vfs.Space) SpaceLevel {
 	stop := max(leastInodes, min(s.Inodes/20, stopInodes))
-	switch {
-	case s.Inodes <= 0:
+	if s.Inodes <= 0 {
 		return SpaceOK
-	case s.FreeInodes < lastInodes:
-		return SpaceOut
-	case s.FreeInodes < stop:
-		return SpaceStop
-	case s.FreeInodes < max(2*stop, min(s.Inodes/5, warnInodes)):
-		return SpaceWarn
 	}
-	return SpaceOK
+	return levelAt(s.FreeInodes, lastInodes, stop, min(s.Inodes/5, warnInodes))
 }
 
 func spaceLevel(s vfs.Space, segment, snapshot int64) SpaceLevel {
 	stop := max(2*segment+snapshot, min(s.Total/20, stopFree))
+	return levelAt(s.Free, segment, stop, min(s.Total/5, warnFree))
+}
+
+// levelAt returns the level at which so much is free: below out, below stop, or below warn or twice stop.
+func levelAt(free, out, stop, warn int64) SpaceLevel {
 	switch {
-	case s.Free < segment:
+	case free < out:
 		return SpaceOut
-	case s.Free < stop:
+	case free < stop:
 		return SpaceStop
-	case s.Free < max(2*stop, min(s.Total/5, warnFree)):
+	case free < max(2*stop, warn):
 		return SpaceWarn
 	}
 	return SpaceOK
