@@ -308,6 +308,7 @@ func Draw(seed uint64, steps int) Config {
 	c.FatalPct = pick(r, 0, 0, 0, 0, 0, 0, 0, 10)
 	if r.IntN(6) == 0 {
 		c.WorkUs = c.ElectionMs * pick[uint64](r, 1, 10) // up to a hundredth of an election
+		c.Work = pick(r, 0, 0, 1, 20)
 	}
 	if r.IntN(8) == 0 {
 		c.Faults[FaultMemory] = c.ElectionMs * pick[uint64](r, 2, 5, 10)

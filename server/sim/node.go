@@ -229,7 +229,8 @@ func (s *Sim) drain(n *node) {
 		}
 	}
 	s.work(n)
-	if _, more := n.rep.Work(); more {
+	if _, more := n.rep.Work(); more && !n.lazy {
+		n.lazy = true
 		s.after(evDrain, n, 1)
 	}
 }
