@@ -2,12 +2,15 @@ package server
 
 import (
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
 )
 
-// TestConsole gets the console, and what it shows of a lock: its holder, and the sessions that wait. Without its key it is not there, and
+var holder = regexp.MustCompile(`"name":"([^"]*)","role":"holds"`)
+
+// TestConsole gets the console, and what it shows of a lock: its holder, the sessions that wait, and who would hold it without the holder's node. Without its key it is not there, and
 // for a host that others may have made resolve to the server neither.
 func TestConsole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -32,6 +35,11 @@ func TestConsole(t *testing.T) {
 			if !strings.Contains(w.Body.String(), part) {
 				t.Errorf("without %s:\n%s", part, w.Body)
 			}
+		}
+		name := holder.FindStringSubmatch(w.Body.String())
+		after := c.want(200, `"role":"holds","session":"`+b.ID, "GET", "/v1/coordination?path=/lock&without="+name[1], "").Body.String()
+		if strings.Contains(after, a.ID) || !strings.Contains(c.want(200, "", "GET", "/v1/coordination?path=/lock", "").Body.String(), a.ID) {
+			t.Errorf("after the holder's node:\n%s", after)
 		}
 		c.want(400, "from 1 to 256", "GET", "/v1/coordination", "")
 		c.want(404, "clientPort", "GET", "/v1/ensemble", "")

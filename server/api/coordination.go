@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
@@ -30,7 +31,7 @@ func (c *call) getCoordination() error {
 	out := Coordination{Cycles: [][]coordination.Wait{}}
 	var oldest jute.Zxid
 	for _, path := range paths {
-		d, zxid, err := c.directory(path)
+		d, zxid, err := c.directory(path, c.args["without"])
 		code, failed := err.(jute.Code)
 		switch {
 		case failed && codes[code].name != "": // there, or allowed, is another matter for each
@@ -50,8 +51,8 @@ func (c *call) getCoordination() error {
 	return c.answer(http.StatusOK, out)
 }
 
-// directory reads a node with what may be an object below it.
-func (c *call) directory(path string) (*coordination.Directory, jute.Zxid, error) {
+// directory reads a node with what may be an object below it, and leaves out the nodes without.
+func (c *call) directory(path string, without []string) (*coordination.Directory, jute.Zxid, error) {
 	d := &coordination.Directory{Path: path}
 	var got jute.GetDataResponse
 	zxid, err := c.read(jute.OpGetData, &jute.PathWatchRequest{Path: path}, &got)
@@ -59,11 +60,11 @@ func (c *call) directory(path string) (*coordination.Directory, jute.Zxid, error
 		return nil, 0, err
 	}
 	d.Data = got.Data
-	if d.Nodes, d.More, err = c.nodes(path); err != nil {
+	if d.Nodes, d.More, err = c.nodes(path, "", without); err != nil {
 		return nil, 0, err
 	}
 	for _, name := range coordination.Inner(d.Nodes) {
-		nodes, more, err := c.nodes(strings.TrimSuffix(path, "/") + "/" + name)
+		nodes, more, err := c.nodes(strings.TrimSuffix(path, "/")+"/"+name, name+"/", without)
 		if err == jute.ErrNoNode { // it has gone meanwhile
 			continue
 		} else if err != nil {
@@ -77,8 +78,8 @@ func (c *call) directory(path string) (*coordination.Directory, jute.Zxid, error
 	return d, zxid, nil
 }
 
-// nodes reads children with their data. They are the first ones in the order of their names.
-func (c *call) nodes(path string) (list []coordination.Node, more bool, err error) {
+// nodes reads children with their data, but for those that without names with the prefix. They are the first ones in the order of their names.
+func (c *call) nodes(path, prefix string, without []string) (list []coordination.Node, more bool, err error) {
 	var page jute.ChildrenPageResponse
 	if _, err := c.read(jute.OpChildrenPage, &jute.ChildrenPageRequest{Path: path, Limit: objectNodes, Show: jute.ShowData}, &page); err != nil {
 		return nil, false, err
@@ -86,6 +87,9 @@ func (c *call) nodes(path string) (list []coordination.Node, more bool, err erro
 	list = make([]coordination.Node, 0, len(page.Children))
 	for i := range page.Children {
 		ch := &page.Children[i]
+		if slices.Contains(without, prefix+ch.Name) {
+			continue
+		}
 		list = append(list, coordination.Node{Name: ch.Name, Stat: ch.Stat, Data: ch.Data})
 	}
 	return list, page.More, nil

@@ -140,7 +140,7 @@ func TestSize(t *testing.T) {
 			t.Errorf("%s is another one by gzip", name)
 		}
 	}
-	if plain > 150_000 || small > 40_000 {
+	if plain > 240_000 || small > 80_000 {
 		t.Errorf("the pages have %d bytes, %d by gzip", plain, small)
 	}
 }

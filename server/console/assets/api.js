@@ -12,31 +12,35 @@ export class Problem extends Error {
     super(p.detail || p.title || `the server answered ${status}`);
     this.status = status;
     this.code = p.name ?? '';
+    this.results = p.results;
   }
 }
 
-async function ask(url, {signal, headers} = {}) {
+async function ask(url, {signal, headers, method, body} = {}) {
   const all = {...headers};
   if (authorization) all.Authorization = authorization;
   let r;
   try {
-    r = await fetch(url, {signal, headers: all, cache: 'no-store', redirect: 'error', credentials: 'same-origin'});
+    r = await fetch(url, {method, body, signal, headers: all, cache: 'no-store', redirect: 'error', credentials: 'same-origin'});
   } catch (e) {
     if (e.name === 'AbortError') throw e;
     throw new Problem(0, {detail: 'The server does not answer. It is down, or can\'t be reached from here.'});
   }
   if (r.ok) return r;
-  const body = await r.text();
-  let p = {detail: body.slice(0, 300)};
-  try { p = JSON.parse(body); } catch { /* it is a text */ }
+  const said = await r.text();
+  let p = {detail: said.slice(0, 300)};
+  try { p = JSON.parse(said); } catch { /* it is a text */ }
   throw new Problem(r.status, p);
 }
 
+// send sends a write. A record is sent as JSON, and bytes as they are.
+export const send = (method, url, {body, headers, signal} = {}) => ask(url, {method, signal, body: body && !(body instanceof Uint8Array) ? JSON.stringify(body) : body, headers});
+
 // inURL is a node's path as the end of a URL.
-const inURL = path => path.slice(1).split('/').map(encodeURIComponent).join('/');
+export const inURL = path => path.slice(1).split('/').map(encodeURIComponent).join('/');
 
 // query is the query of a URL. An array is a parameter that comes several times.
-function query(args) {
+export function query(args) {
   const q = new URLSearchParams();
   for (const [name, value] of Object.entries(args)) {
     if (value !== undefined && value !== '') for (const v of [value].flat()) q.append(name, v);
@@ -49,13 +53,30 @@ const json = async (url, options) => (await ask(url, options)).json();
 export const children = (path, after, signal) => json('/v1/children/' + inURL(path) + query({after, limit: 500, show: 'stats'}), {signal});
 export const acl = (path, signal) => json('/v1/acl/' + inURL(path), {signal});
 export const ensemble = signal => json('/v1/ensemble', {signal});
-export const coordination = (paths, signal) => json('/v1/coordination' + query({path: paths}), {signal});
+export const coordination = (paths, signal, without) => json('/v1/coordination' + query({path: paths, without}), {signal});
 export const whoami = signal => json('/v1/whoami', {signal});
+
+// read asks for something of which the answer is long.
+export const read = (url, signal) => ask(url, {signal});
+
+// record returns a node with its data in base64, null if there is none.
+export async function record(path, signal) {
+  try {
+    return await json('/v1/nodes/' + inURL(path), {signal, headers: {Accept: 'application/json'}});
+  } catch (e) {
+    if (e.code === 'NONODE') return null;
+    throw e;
+  }
+}
 
 // stat returns the Stat of a node, null if there is none.
 export async function stat(path, signal) {
-  const r = await fetch('/v1/nodes/' + inURL(path), {method: 'HEAD', signal, cache: 'no-store', headers: authorization ? {Authorization: authorization} : {}});
-  return r.ok ? statOf(r.headers) : null;
+  try {
+    return statOf((await ask('/v1/nodes/' + inURL(path), {method: 'HEAD', signal})).headers);
+  } catch (e) {
+    if (e.status === 404) return null;
+    throw e;
+  }
 }
 
 // now returns the zxid of the present state, undefined if that is not told.
@@ -78,7 +99,7 @@ export const part = 64 << 10;
 
 // node returns the data of a node, or its beginning, and the Stat.
 export async function node(path, whole, signal) {
-  const head = whole ? null : await stat(path, signal);
+  const head = whole ? null : await stat(path, signal).catch(() => null); // the next request says why
   const range = head?.dataLength > part ? {Range: `bytes=0-${part - 1}`} : {};
   const r = await ask('/v1/nodes/' + inURL(path), {signal, headers: {Accept: 'application/octet-stream', ...range}});
   return {stat: statOf(r.headers), data: new Uint8Array(await r.arrayBuffer()), zxid: r.headers.get('X-Zxid')};

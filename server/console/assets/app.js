@@ -7,23 +7,27 @@ import {tree} from './tree.js';
 import {coordination} from './coordination.js';
 import {sessions} from './sessions.js';
 import {live} from './live.js';
+import {done} from './acts.js';
+import * as mode from './mode.js';
 
 const pages = {overview: ['Overview', overview], tree: ['Tree', tree], coordination: ['Coordination', coordination], sessions: ['Sessions', sessions], live: ['Live', live]};
+const others = {done: ['Done here', done]}; // not in the navigation
 
 const main = h('main', {id: 'main', tabindex: '-1'});
 const nav = h('nav', {'aria-label': 'Pages'}, Object.entries(pages).map(([page, [title]]) => h('a', {href: '#/' + page, 'data-page': page}, title)));
 const field = h('input', {type: 'search', id: 'search', placeholder: '/path or a name', 'aria-label': 'Go to a path, or search on this page', autocomplete: 'off', spellcheck: 'false', maxlength: '4096'});
 const who = h('button', {type: 'button', class: 'quiet', on: {click: () => identity.showModal()}}, 'anyone');
+const edit = h('button', {type: 'button', class: 'quiet mode', title: 'Editing on and off (e)', on: {click: () => mode.edit(!mode.editing())}}, 'Read-only');
 const help = dialog('Keys', h('table', {class: 'keys'}, [
   ['/', 'search on this page, or type a path'], ['g', 'go to a path'], ['↑ ↓', 'to the next row'], ['→ ←', 'open and close a node'], ['Enter', 'show'],
-  ['1 – 5', 'to a page'], ['t', 'theme'], ['?', 'this list'],
+  ['1 – 5', 'to a page'], ['e', 'editing on and off'], ['Esc', 'leave a form, then editing'], ['t', 'theme'], ['?', 'this list'],
 ].map(([key, does]) => h('tr', {}, h('td', {}, h('kbd', {}, key)), h('td', {}, does)))));
 const identity = identityDialog();
 
 document.body.append(
   h('a', {href: '#main', class: 'skip', on: {click: e => { e.preventDefault(); main.focus(); }}}, 'To the content'),
   h('header', {}, h('a', {class: 'brand', href: '#/overview'}, 'zkd'), nav,
-    h('form', {role: 'search', on: {submit: e => { e.preventDefault(); search(field.value, true); }}}, field), h('div', {class: 'tools'}, who,
+    h('form', {role: 'search', on: {submit: e => { e.preventDefault(); search(field.value, true); }}}, field), h('div', {class: 'tools'}, edit, who,
       h('button', {type: 'button', class: 'quiet', 'aria-label': 'Theme', title: 'Theme (t)', on: {click: switchTheme}}, '◐'),
       h('button', {type: 'button', class: 'quiet', 'aria-label': 'Keys', title: 'Keys (?)', on: {click: () => help.showModal()}}, '?'))),
   main, help, identity);
@@ -72,6 +76,14 @@ async function showIdentity(list) {
   }
 }
 
+// A writing console looks different, and its pages are drawn again.
+mode.onchange(editing => {
+  render(edit, editing ? 'Editing' : 'Read-only');
+  edit.setAttribute('aria-pressed', String(editing));
+  document.documentElement.toggleAttribute('data-editing', editing);
+  show();
+});
+
 function switchTheme() {
   const dark = (document.documentElement.dataset.theme ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
   setTheme(dark ? 'light' : 'dark');
@@ -107,7 +119,8 @@ function show() {
   leave.abort();
   leave = new AbortController();
   const [, page, rest] = location.hash.match(/^#\/([a-z]+)(\/[^?]*)?/) ?? [null, 'overview', ''];
-  if (!pages[page]) {
+  const found = pages[page] ?? others[page];
+  if (!found) {
     location.hash = '/overview';
     return;
   }
@@ -117,7 +130,7 @@ function show() {
     if (a.dataset.page === page) a.setAttribute('aria-current', 'page');
     else a.removeAttribute('aria-current');
   }
-  document.title = `${pages[page][0]} – zkd`;
+  document.title = `${found[0]} – zkd`;
   field.value = '';
   if (main.dataset.page !== page) {
     main.dataset.page = page;
@@ -126,7 +139,7 @@ function show() {
   }
   try {
     if (current?.show) current.show(path, leave.signal); // the page knows what it has
-    else current = pages[page][1](main, path, leave.signal);
+    else current = found[1](main, path, leave.signal);
   } catch (e) {
     render(main, problem(e));
   }
@@ -145,8 +158,12 @@ addEventListener('keydown', e => {
   else if (e.key === 'g') { field.focus(); field.value = '/'; }
   else if (e.key === '?') help.showModal();
   else if (e.key === 't') switchTheme();
+  else if (e.key === 'e') mode.edit(!mode.editing());
   else if (number >= 1 && number <= nav.children.length) location.hash = '/' + nav.children[number - 1].dataset.page;
-  else if (!current?.keydown?.(e)) return;
+  else if (current?.keydown?.(e)) { /* it is the page's */ }
+  else if (e.key === 'Escape' && location.hash.includes('?do=')) location.hash = location.hash.replace(/\?.*/, '');
+  else if (e.key === 'Escape' && mode.editing()) mode.edit(false);
+  else return;
   e.preventDefault();
 });
 

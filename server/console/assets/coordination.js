@@ -3,6 +3,7 @@
 import {h, render, text, name, toPath, toSession, address, ago, count, problem, plain} from './dom.js';
 import {every} from './every.js';
 import * as api from './api.js';
+import * as mode from './mode.js';
 
 const titles = {
   'lock': 'Lock', 'read-write-lock': 'Read-write lock', 'semaphore': 'Semaphore', 'election': 'Election', 'queue': 'Queue', 'barrier': 'Barrier', 'group': 'Group', 'unknown': 'Node',
@@ -120,5 +121,6 @@ function row(o, m, known, alone) {
     h('span', {class: 'who'}, m.label ? name(m.label, 40) : o.kind === 'group' ? name(m.name, 40) : where ? text(where) : m.session ? 'session' : name(m.name, 40)),
     h('span', {class: 'where dim'}, m.session ? [toSession(m.session), where && (m.label || o.kind === 'group') ? [' ', text(where)] : null, where || !m.session ? null : h('span', {title: 'its client is connected to another server, or to none now'}, ' elsewhere')] : null),
     h('span', {class: 'age', title: `node ${plain(m.name)}\nfencing token ${m.token}`}, ago(m.since)),
+    alone && mode.editing() && m.session ? h('span', {class: 'detail'}, h('a', {href: `#${address('tree', (o.path === '/' ? '' : o.path) + '/' + m.name)}?do=break&of=${encodeURIComponent(o.path)}`, key: 'break' + m.name, class: 'act'}, m.role === 'waits' ? 'Take out of the line…' : 'Break…')) : null,
     alone ? h('span', {class: 'detail dim small mono'}, h('a', {href: '#' + address('tree', (o.path === '/' ? '' : o.path) + '/' + m.name)}, name(m.name, 60)), ' token ', m.token) : null);
 }

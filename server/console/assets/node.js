@@ -2,12 +2,20 @@
 
 import {h, render, text, name, address, toSession, duration, count, problem, moment, utc} from './dom.js';
 import * as api from './api.js';
+import * as acts from './acts.js';
 
 const kinds = {lock: 'a lock', 'read-write-lock': 'a read-write lock', semaphore: 'a semaphore', election: 'an election', queue: 'a queue', barrier: 'a barrier', group: 'a group'};
 
-export function node(out, path, signal) {
+export function node(out, path, signal, changed) {
   let whole = false;
   let as; // how the data is shown; undefined leaves it to the data
+  const act = acts.asked();
+  if (act) {
+    const place = h('section', {'aria-label': 'Action'});
+    render(out, crumbs(path), acts.bar(path), place);
+    acts.panel(place, act, path, signal, changed);
+    return {again() {}};
+  }
   again();
   return {again};
 
@@ -18,7 +26,7 @@ export function node(out, path, signal) {
       const data = h('section');
       const draw = () => render(data, dataOf(got, as, how => { as = how; draw(); }, () => { whole = true; again(); }));
       draw();
-      render(out, crumbs(path), place, data, statOf(got), list, h('p', {class: 'dim small'}, 'As of zxid ', got.zxid, '. ', h('a', {href: '#' + address('live', path)}, 'Follow its changes')));
+      render(out, crumbs(path), acts.bar(path), place, data, statOf(got), list, h('p', {class: 'dim small'}, 'As of zxid ', got.zxid, '. ', h('a', {href: '#' + address('live', path)}, 'Follow its changes')));
       api.acl(path, signal).then(a => render(list, aclOf(a.acl)), e => { if (!signal.aborted) render(list, h('h2', {}, 'ACL'), problem(e)); });
       if (got.stat.numChildren) {
         const {objects: [o]} = await api.coordination([path], signal);
@@ -30,7 +38,7 @@ export function node(out, path, signal) {
     } catch (e) {
       if (signal.aborted) return;
       const words = {NONODE: 'There is no such node.', NOAUTH: 'You may not read this node. Another identity may: see the button at the top.'}[e.code];
-      render(out, crumbs(path), words ? h('div', {class: 'problem'}, words) : problem(e));
+      render(out, crumbs(path), acts.bar(path, e.code === 'NONODE' ? ['create', 'import'] : ['acl', 'delete']), words ? h('div', {class: 'problem'}, words) : problem(e));
     }
   }
 }

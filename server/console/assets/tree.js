@@ -182,18 +182,23 @@ export function tree(main, path, signal) {
   }
 
   async function refresh() {
+    await reload();
+    shown?.again();
+  }
+
+  // reload reads the rows again that there are.
+  async function reload() {
     const again = [];
     const walk = b => { if (b.open) b.pages.forEach((p, i) => { if (p.list) { p.old = p.list; again.push([b, i]); p.list.forEach(walk); } }); };
     walk(root);
     for (const [b, i] of again.slice(0, 40)) await load(b, i);
-    shown?.again();
   }
 
   let shown;
   async function show(path, signal) {
     signal.addEventListener('abort', () => { if (!location.hash.startsWith('#/tree')) life.abort(); });
     chosen = path;
-    shown = node(detail, path, signal);
+    shown = node(detail, path, signal, reload);
     const b = await find(path);
     if (signal.aborted) return;
     if (b) {

@@ -1,0 +1,16 @@
+// Whether this page writes. It begins as one that only reads.
+
+let on = false;
+const listeners = [];
+
+export const editing = () => on;
+
+// edit switches editing on or off.
+export function edit(value) {
+  if (value === on) return;
+  on = value;
+  for (const f of listeners) f(on);
+}
+
+// onchange has f called with each change.
+export const onchange = f => { listeners.push(f); };
