@@ -1,7 +1,7 @@
 // World runs programs of other people on an ensemble of zkd's or of Apache's servers, kills servers
 // under them, and writes down the outcome.
 //
-//	go run ./test/world [-one kazoo,kafka] [-on zkd,apache] [-try]
+//	go run ./test/world [-one kazoo,kafka] [-on zkd,apache] [-try] [-resume]
 //	go run ./test/world -write
 //
 // README.md says how a program is declared. Outcomes are files in results/, from which -write makes the
@@ -34,6 +34,7 @@ func main() {
 	write := flag.Bool("write", false, "write the tables of "+page+" from the files in results/, and run nothing")
 	list := flag.Bool("list", false, "print the names of the programs, and run nothing")
 	try := flag.Bool("try", false, "write no outcome to results/, but only to "+scratch)
+	resume := flag.Bool("resume", false, "continue the suites' runs that were broken off, if zkd is the same build")
 	flag.Parse()
 	var err error
 	switch {
@@ -43,7 +44,7 @@ func main() {
 		err = printList()
 	default:
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		err = runAll(ctx, split(*one), split(*on), *try)
+		err = runAll(ctx, split(*one), split(*on), *try, *resume)
 		stop()
 	}
 	if err != nil {
@@ -65,7 +66,7 @@ func printList() error {
 }
 
 // runAll runs the programs with these names, one after the other, on each kind of server.
-func runAll(ctx context.Context, names, kinds []string, try bool) error {
+func runAll(ctx context.Context, names, kinds []string, try, resume bool) error {
 	if err := adoptOrphans(); err != nil {
 		return err
 	}
@@ -77,6 +78,7 @@ func runAll(ctx context.Context, names, kinds []string, try bool) error {
 	if err != nil {
 		return err
 	}
+	tools.resume = resume
 	var failed []string
 	for _, p := range programs {
 		for _, kind := range kinds {
@@ -124,6 +126,7 @@ type tools struct {
 	zkd    string // the binary
 	built  string // date of its newest commit
 	apache string // directory with the jars of Apache's server
+	resume bool   // runs that were broken off
 }
 
 func prepare(ctx context.Context, kinds []string) (tools, error) {
@@ -138,7 +141,7 @@ func prepare(ctx context.Context, kinds []string) (tools, error) {
 		return t, err
 	}
 	t.zkd = bin
-	if err := command(ctx, "go", "build", "-o", bin, "./cmd/zkd"); err != nil {
+	if err := command(ctx, "go", "build", "-buildvcs=false", "-o", bin, "./cmd/zkd"); err != nil {
 		return t, err
 	}
 	date, err := exec.CommandContext(ctx, "git", "log", "-1", "--format=%cs").Output()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -32,11 +33,8 @@ func (t tools) judge(ctx context.Context, p *program, kind string) *outcome {
 		return o
 	}
 	dir, err := filepath.Abs(filepath.Join(scratch, p.name+"-"+kind))
-	if err == nil {
-		err = os.RemoveAll(dir)
-	}
-	if err == nil && (p.servers > 0 || kind == zkd) { // Apache's servers in a program's own process can't be kept away
-		err = t.onNothing(ctx, p, kind, filepath.Join(dir, "nothing"), home)
+	if err == nil && !t.continues(p, kind, dir, home) {
+		err = t.begin(ctx, p, kind, dir, home)
 	}
 	if err == nil {
 		began := time.Now()
@@ -48,6 +46,46 @@ func (t tools) judge(ctx context.Context, p *program, kind string) *outcome {
 		o.verdict = "failed: " + strings.Join(strings.Fields(err.Error()), " ")
 	}
 	return o
+}
+
+// begin makes the directory of a run, after a run on nothing.
+func (t tools) begin(ctx context.Context, p *program, kind, dir, home string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if p.servers > 0 || kind == zkd { // Apache's servers in a program's own process can't be kept away
+		if err := t.onNothing(ctx, p, kind, filepath.Join(dir, "nothing"), home); err != nil {
+			return err
+		}
+	}
+	subject, err := t.subject(kind, home)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, subjectFile), []byte(subject), 0o644))
+}
+
+// subjectFile says, in the directory of a run, what runs.
+const subjectFile = "subject"
+
+// subject is what all parts of one run have in common: the program as it was fetched, and the servers.
+func (t tools) subject(kind, home string) (string, error) {
+	if kind == apache {
+		return home + "\n" + t.apache + "\n", nil
+	}
+	binary, err := os.ReadFile(t.zkd)
+	return fmt.Sprintf("%s\n%x\n", home, sha256.Sum256(binary)), err
+}
+
+// continues reports whether a run is to be continued which was broken off: that of a suite, with the same
+// servers. Its run.sh leaves out what has a report.
+func (t tools) continues(p *program, kind, dir, home string) bool {
+	if !t.resume || p.servers > 0 {
+		return false
+	}
+	subject, err := t.subject(kind, home)
+	have, readErr := os.ReadFile(filepath.Join(dir, subjectFile))
+	return err == nil && readErr == nil && string(have) == subject
 }
 
 func (t tools) version(kind string) string {
@@ -138,7 +176,7 @@ type run struct {
 	ctx   context.Context
 }
 
-// start runs run.sh in an empty directory. What it prints is kept there.
+// start runs run.sh in its directory. What it prints is kept there.
 func (r *run) start(ctx context.Context) error {
 	work := filepath.Join(r.dir, "work")
 	if err := errors.Join(os.MkdirAll(filepath.Join(work, "tmp"), 0o755), os.MkdirAll(filepath.Join(r.dir, "reports"), 0o755)); err != nil {

@@ -211,6 +211,46 @@ func TestOnNothing(t *testing.T) {
 	}
 }
 
+// A run is continued only with the same servers, and only that of a suite.
+func TestContinues(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "zkd")
+	write(t, binary, "one build")
+	p, home := &program{}, "fetched"
+	same := tools{zkd: binary, apache: "jars", resume: true}
+	for _, kind := range []string{zkd, apache} {
+		dir := t.TempDir()
+		if same.continues(p, kind, dir, home) {
+			t.Errorf("%s: what has not begun is continued", kind)
+		}
+		subject, err := same.subject(kind, home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, subjectFile), subject)
+		tests := []struct {
+			name    string
+			tools   tools
+			p       *program
+			home    string
+			content string // of the binary
+			want    bool
+		}{
+			{"the same", same, p, home, "one build", true},
+			{"not wanted", tools{zkd: binary, apache: "jars"}, p, home, "one build", false},
+			{"faults were inflicted", same, &program{servers: 3}, home, "one build", false},
+			{"another version of the suite", same, p, "fetched later", "one build", false},
+			{"another build", same, p, home, "another build", kind == apache},
+		}
+		for _, tc := range tests {
+			write(t, binary, tc.content)
+			if got := tc.tools.continues(tc.p, kind, dir, tc.home); got != tc.want {
+				t.Errorf("%s, %s: continued: %v, want %v", kind, tc.name, got, tc.want)
+			}
+		}
+		write(t, binary, "one build")
+	}
+}
+
 // Each difference that a suite's failures are put down to is in the page of differences: the reason quotes it.
 func TestKnownDifferencesAreInThePage(t *testing.T) {
 	const compat = "../../docs/compat.md"

@@ -1,6 +1,8 @@
 # Each class of the jars with tests in a JVM of its own, two at a time.
 one() {
 	class=$1
+	[ ! -e "$REPORTS/$class.xml" ] || return 0 # of a run that was broken off
+	rm -rf "reports/$class"
 	mkdir -p "logs/$class"
 	timeout 900 java -Xmx700m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dzkd="$ZKD" -Dzkd.logs="$PWD/logs/$class" \
 		-Djunit.jupiter.execution.timeout.testable.method.default=300s \

@@ -1,6 +1,8 @@
 # Each class of classes.list in a JVM of its own, since many of them set what is global; two at a time, on ports of their own.
 one() {
 	class=$1
+	[ ! -e "$REPORTS/$class.xml" ] || return 0 # of a run that was broken off
+	rm -rf "reports/$class"
 	agent=""
 	[ "$ON" = zkd ] && agent="-javaagent:$PROGRAM/agent.jar"
 	mkdir -p "work/$class" logs/"$class"
