@@ -241,6 +241,7 @@ const ours = `
 	test/bench:        client internal/ask jute cmd/zkbench/bench internal/testing/freeport internal/traceid
 	test/bench/clients: client/cache cmd/zkbench/bench
 	test/bench/etcd:   cmd/zkbench/bench internal/testing/freeport
+	test/bench/etcd/server: none
 	tools:             none
 	tools/sbom:        none
 
@@ -296,7 +297,7 @@ const theirs = `
 	github.com/prometheus/client_golang: server server/audit server/identities server/data server/monitor server/secure server/show server/zab/transport server/wal server/snapshot cmd/zkd migrate/mirror
 	github.com/spf13/cobra:             cmd/ internal/commands internal/testing/manual internal/testing/doclines
 	github.com/HdrHistogram:            cmd/zkbench/bench test/bench/etcd
-	go.etcd.io/etcd:                    test/bench/etcd
+	go.etcd.io/etcd:                    test/bench/etcd test/bench/etcd/server
 	gonum.org/v1/plot:                  test/bench
 	github.com/CycloneDX/cyclonedx-go:  tools/sbom
 	dubbo.apache.org/dubbo-go:          test/world/programs/dubbo-go

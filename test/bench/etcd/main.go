@@ -2,7 +2,8 @@
 //
 //	make build && go run -C test/bench/etcd . -servers 3
 //
-// It is a separate module, so that zkd does not depend on etcd's client. The figures of zkd are those of zkbench.
+// It is a separate module, so that zkd does not depend on etcd. Its directory server has etcd's server, of the
+// version in go.mod, which is built first. The figures of zkd are those of zkbench.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -45,7 +47,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	var s settings
 	f := flag.NewFlagSet("etcd", flag.ContinueOnError)
 	f.StringVar(&s.zkd, "zkd", "../../../bin/zkd", "zkd's program")
-	f.StringVar(&s.etcd, "etcd", "etcd", "etcd's program")
+	f.StringVar(&s.etcd, "etcd", "", "etcd's program (default: that of go.mod)")
 	f.IntVar(&s.servers, "servers", 1, "servers of each: 1 or 3")
 	f.StringVar(&s.dir, "dir", "", "where the servers' files go, on a real disk (default: the directory for temporary files)")
 	f.IntVar(&s.pairs, "pairs", 5, "pairs of runs for each row")
@@ -63,6 +65,14 @@ func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if s.etcd == "" {
+		s.etcd = filepath.Join(dir, "etcd-server")
+		build := exec.CommandContext(ctx, "go", "build", "-o", s.etcd, "./server")
+		build.Stderr = os.Stderr
+		if err := build.Run(); err != nil {
+			return fmt.Errorf("build etcd: %w", err)
+		}
+	}
 	a, err := startEtcd(ctx, s.etcd, filepath.Join(dir, "etcd"), s.servers)
 	if err != nil {
 		return err
