@@ -1,11 +1,14 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 var holder = regexp.MustCompile(`"name":"([^"]*)","role":"holds"`)
@@ -43,5 +46,43 @@ func TestConsole(t *testing.T) {
 		}
 		c.want(400, "from 1 to 256", "GET", "/v1/coordination", "")
 		c.want(404, "clientPort", "GET", "/v1/ensemble", "")
+	})
+}
+
+// TestConsoleSignIn signs in to the console: what it does is done for that identity, and says so in the audit log.
+func TestConsoleSignIn(t *testing.T) {
+	i := newIssuer(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, slices.Concat(apiLines, i.lines, []string{"zkd.console=true", "audit.enable=true", "zkd.audit.file=" + auditFile, "enforce.auth.enabled=true", "enforce.auth.schemes=digest,jwt"})...)
+		c := s.caller(t)
+		page := []string{"X-Console", "visitor", "Content-Type", "application/json"}
+		c.want(401, "", "GET", "/console/v1/nodes/", "", page...)
+		c.want(401, "prove nothing", "POST", "/console/session", `{"token": "x"}`, page...)
+		c.want(403, "over TLS", "POST", "/console/session", `{"user": "ann", "password": "pw"}`, page...) // it comes from 192.0.2.1
+		w := c.want(200, `"name":"jwt:ann"`, "POST", "/console/session", `{"token": "`+i.token("ann", time.Minute)+`"}`, page...)
+		var state struct {
+			Token        string
+			Since, Until int64
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &state); err != nil || state.Until != time.Now().Truncate(time.Second).Add(time.Minute).UnixMilli() {
+			t.Errorf("%+v, %v", state, err)
+		}
+		page = []string{"X-Console", state.Token, "Cookie", strings.TrimSuffix(w.Header().Get("Set-Cookie"), "; Path=/console/; HttpOnly; SameSite=Strict")}
+		c.want(404, `"path":"/a/b"`, "POST", "/console/v1/nodes/a%2Fb", "", page...)
+		c.want(201, "", "POST", "/console/v1/nodes/c?acl=auth::cdrwa", "", page...)
+		c.want(200, `"user":"ann"`, "GET", "/console/v1/whoami", "", page...)
+		c.want(401, "", "GET", "/v1/nodes/c", "", page...) // the API knows no cookies
+		time.Sleep(time.Minute)
+		c.want(401, "SIGNEDOUT", "GET", "/console/v1/nodes/c", "", page...)
+		log := strings.Join(auditLines(t, s.opts.FS, nil), "\n")
+		for _, line := range []string{
+			"ip=192.0.2.1 via=console operation=addAuth scheme=jwt result=failure",
+			"user=192.0.2.1,ann ip=192.0.2.1 via=console operation=addAuth scheme=jwt result=success",
+			"user=192.0.2.1,ann ip=192.0.2.1 via=console operation=create znode=/c znode_type=persistent",
+		} {
+			if !strings.Contains(log, line) {
+				t.Errorf("the audit log lacks %q:\n%s", line, log)
+			}
+		}
 	})
 }

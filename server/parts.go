@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/api"
@@ -16,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/console"
+	"github.com/zkd-project/zkd/server/console/login"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/pages"
@@ -274,9 +277,12 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 	})
 	forPeople := http.NotFoundHandler()
 	if s.cfg.Admin.Console {
-		forPeople = console.Handler(console.Options{
-			Check:    func(r *http.Request) error { return api.CheckHost(r, s.cfg.Admin.Host) },
-			Commands: url, Version: s.opts.Version,
+		forPeople = login.Handler(login.Options{
+			Pages: console.Handler(console.Options{
+				Check:    func(r *http.Request) error { return api.CheckHost(r, s.cfg.Admin.Host) },
+				Commands: url, Version: s.opts.Version,
+			}),
+			API: calls, SignIn: s.signIn, Host: s.cfg.Admin.Host, Passwords: s.cfg.HasScheme("digest"), Tokens: s.cfg.HasScheme("jwt"),
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -289,6 +295,16 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 			pages.ServeHTTP(w, r)
 		}
 	})
+}
+
+// signIn proves who somebody is that signs in to the console.
+func (s *Server) signIn(ctx context.Context, c *api.Caller) (name string, until time.Time, err error) {
+	if name, until, err = s.pages().SignIn(ctx, c); err != nil {
+		s.log.Warn("somebody could not sign in to the console", zap.String("address", c.From.Addr().String()), zap.String("scheme", c.Scheme), zap.Error(err))
+		return "", time.Time{}, err
+	}
+	s.log.Info("somebody has signed in to the console", zap.String("address", c.From.Addr().String()), zap.String("identity", name))
+	return name, until, nil
 }
 
 // pages returns what the pages need of the server.

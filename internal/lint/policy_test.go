@@ -73,6 +73,8 @@ const ours = `
 	server/api:        jute server/coordination server/show
 	# The console: pages for people, which use the HTTP API.
 	server/console:    none
+	# Who has signed in to it.
+	server/console/login: server/api server/console server/limits
 	# The bill of materials of a release.
 	# The ids of traces and their spans.
 	internal/traceid:  none

@@ -67,7 +67,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if c.begun { // the caller must not take what it has for all
 			panic(http.ErrAbortHandler)
 		}
-		asProblem(err, c.path).send(w)
+		asProblem(err, c.path).Send(w)
 	}
 }
 
@@ -85,7 +85,7 @@ type call struct {
 }
 
 func (c *call) serve() error {
-	if err := checkOrigin(c.r, c.Host); err != nil {
+	if err := CheckOrigin(c.r, c.Host); err != nil {
 		return err
 	}
 	e, err := c.route()
@@ -95,7 +95,7 @@ func (c *call) serve() error {
 	if c.args, err = e.arguments(c.r); err != nil {
 		return err
 	}
-	if c.caller, err = callerOf(c.r); err != nil {
+	if c.caller, err = CallerOf(c.r); err != nil {
 		return err
 	}
 	if text := c.arg("X-Session"); text != "" {
@@ -152,14 +152,37 @@ func (c *call) number(name string) int64 {
 	return n
 }
 
-// callerOf returns what the sender of a request shows of itself.
-func callerOf(r *http.Request) (*Caller, error) {
-	c := &Caller{Secure: r.TLS != nil}
+// Proof is how a caller proves who it is, and the door by which it comes.
+type Proof struct {
+	Scheme, Data string // as of addAuth; empty for none
+	Via          string
+}
+
+// proofKey is that of a Proof in the context of a request.
+type proofKey struct{}
+
+// With returns a request whose caller has a proof in the place of the header Authorization.
+func With(r *http.Request, p Proof) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), proofKey{}, p))
+}
+
+// callerBy returns the sender of a request, with a proof.
+func callerBy(r *http.Request, p Proof) *Caller {
+	c := &Caller{Scheme: p.Scheme, Data: p.Data, Via: p.Via, Secure: r.TLS != nil}
 	c.From, _ = netip.ParseAddrPort(r.RemoteAddr)
 	c.From = netip.AddrPortFrom(c.From.Addr().Unmap(), c.From.Port())
 	if r.TLS != nil {
 		c.Certificates = r.TLS.PeerCertificates
 	}
+	return c
+}
+
+// CallerOf returns the sender of a request, with what it shows of itself: that of With, or the header Authorization.
+func CallerOf(r *http.Request) (*Caller, error) {
+	if p, ok := r.Context().Value(proofKey{}).(Proof); ok {
+		return callerBy(r, p), nil
+	}
+	c := callerBy(r, Proof{Via: "http"})
 	c.Scheme, c.Data, _ = strings.Cut(r.Header.Get("Authorization"), " ")
 	switch strings.ToLower(c.Scheme) {
 	case "bearer":

@@ -98,13 +98,13 @@ func TestCallerOf(t *testing.T) {
 	r.RemoteAddr = "[::ffff:10.0.0.7]:4711"
 	for header, want := range map[string]string{"": " ", "Bearer x.y": "jwt x.y", "bearer x": "jwt x", "digest a:b c": "digest a:b c", "Basic YTpiIGM=": "digest a:b c"} {
 		r.Header.Set("Authorization", header)
-		c, err := callerOf(r)
+		c, err := CallerOf(r)
 		if err != nil || c.Scheme+" "+c.Data != want || c.From.String() != "10.0.0.7:4711" || !c.Secure {
 			t.Errorf("%q: %+v, %v", header, c, err)
 		}
 	}
 	r.Header.Set("Authorization", "Basic %")
-	if _, err := callerOf(r); err == nil {
+	if _, err := CallerOf(r); err == nil {
 		t.Error("a password that can't be read is one")
 	}
 }

@@ -25,6 +25,7 @@ type Caller struct {
 	Scheme, Data string              // its proof, as of addAuth; empty for none
 	Certificates []*x509.Certificate // verified, the sender's first; none without TLS
 	Secure       bool                // the request came over TLS
+	Via          string              // the door by which it comes, for the audit log
 }
 
 // Why a caller is not connected.
@@ -74,6 +75,7 @@ func keyOf(c *Caller, t *token) (k key) {
 	part([]byte(c.From.Addr().String()))
 	part([]byte(c.Scheme))
 	part([]byte(c.Data))
+	part([]byte(c.Via))
 	part(fmt.Append(nil, c.Secure))
 	for _, cert := range c.Certificates {
 		part(cert.Raw)

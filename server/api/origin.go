@@ -6,11 +6,11 @@ import (
 	"net/netip"
 )
 
-// checkOrigin refuses what a page of another origin has sent by its reader's browser. Such a page has no way to read
+// CheckOrigin refuses what a page of another origin has sent by its reader's browser. Such a page has no way to read
 // answers, as none allows another origin, but its requests could change something; and a name that its owner makes resolve to an address of this
 // machine would make the page one of the same origin. With TLS the certificate rules out such names; without TLS
 // the host has to be an address, localhost, or the name that the configuration gives.
-func checkOrigin(r *http.Request, host string) error {
+func CheckOrigin(r *http.Request, host string) error {
 	if err := CheckHost(r, host); err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func checkOrigin(r *http.Request, host string) error {
 	return nil
 }
 
-// CheckHost refuses a request for a host that others may have made resolve to this server: see checkOrigin. host is a
+// CheckHost refuses a request for a host that others may have made resolve to this server: see CheckOrigin. host is a
 // name that the configuration gives.
 func CheckHost(r *http.Request, host string) error {
 	if r.TLS == nil && !ownHost(r.Host, host) {

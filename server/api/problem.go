@@ -102,8 +102,8 @@ func asProblem(err error, path string) *Problem {
 	return refuse(http.StatusInternalServerError, "%v", err)
 }
 
-// send answers with the problem.
-func (p *Problem) send(w http.ResponseWriter) {
+// Send answers with the problem.
+func (p *Problem) Send(w http.ResponseWriter) {
 	h := w.Header()
 	switch p.Status {
 	case http.StatusUnauthorized:

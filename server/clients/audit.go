@@ -456,9 +456,9 @@ func (a *auditor) authenticated(who author, scheme string, code jute.Code) (numb
 }
 
 // failedElsewhere makes an entry about a failed proof of somebody without a connection.
-func (a *auditor) failedElsewhere(ip, scheme string) {
+func (a *auditor) failedElsewhere(of *Presented) {
 	if !a.off() {
-		a.log.Put(&audit.Entry{IP: ip, Operation: audit.AddAuth, Scheme: scheme, Result: audit.Failure, Code: jute.ErrAuthFailed})
+		a.log.Put(&audit.Entry{IP: of.Address, Via: of.Via, Operation: audit.AddAuth, Scheme: of.Scheme, Result: audit.Failure, Code: jute.ErrAuthFailed})
 	}
 }
 

@@ -86,5 +86,8 @@ func nameOf(ids []jute.ID) string {
 	return ""
 }
 
+// Name returns the identity by which operators know a client, or "" if only its address is known.
+func Name(creds *auth.Credentials) string { return nameOf(creds.IDs()) }
+
 // Groups returns what a client has in common with others. See package fair.
 func Groups(creds *auth.Credentials) []string { return limits.Groups(creds.IDs()) }

@@ -139,6 +139,7 @@ type Presented struct {
 	Address      string
 	Scheme, Data string // empty for none
 	Certificates []*x509.Certificate
+	Via          string // the door, for the audit log
 }
 
 // Prove returns the credentials that somebody without a connection of this protocol proves, under
@@ -172,9 +173,28 @@ func (p *Proofs) Prove(ctx context.Context, of *Presented) (*auth.Credentials, e
 		p.metrics.AuthFailed.Add(1)
 	}
 	if wrong || err != nil {
-		p.audit.Load().failedElsewhere(of.Address, of.Scheme)
+		p.audit.Load().failedElsewhere(of)
 	}
 	return have, err
+}
+
+// SignIn is Prove for somebody who asks for no more at the moment. The proof has to be one that admits
+// clients, and is audited as that of a connection.
+func (p *Proofs) SignIn(ctx context.Context, of *Presented) (*auth.Credentials, error) {
+	creds, err := p.Prove(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	ids := creds.IDs()
+	if err := p.Admits(ids); err != nil && !auth.IsSuper(ids) {
+		p.audit.Load().failedElsewhere(of)
+		return nil, err
+	}
+	a := p.audit.Load()
+	if err := a.wait(a.authenticated(author{ip: of.Address, ids: ids, door: of.Via}, of.Scheme, 0), ctx.Done()); err != nil {
+		return nil, err
+	}
+	return creds, nil
 }
 
 // Admits returns an error unless clients with these identities may make requests, given

@@ -7,32 +7,57 @@ import (
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/server/api"
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients"
 )
 
 // Connect implements api.Options. The certificate of a connection is an identity unless the caller shows another
 // proof, as a ZooKeeper client's is.
 func (f *Server) Connect(ctx context.Context, c *api.Caller, visits bool) (api.Connection, error) {
-	shows := clients.Presented{Address: fourletter.HostAddress(c.From.Addr()), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates}
-	if certificates := f.Config.ClientTLS.AuthScheme; c.Scheme == "" && len(c.Certificates) > 0 && f.Schemes.Has(certificates) {
-		shows.Scheme = certificates
+	creds, err := f.Clients.Proofs().Prove(ctx, f.shows(c))
+	if err != nil {
+		return api.Connection{}, whyNot(ctx, err)
 	}
-	creds, err := f.Clients.Proofs().Prove(ctx, &shows)
-	switch {
-	case errors.Is(err, clients.ErrTooManyFailures):
-		return api.Connection{}, api.ErrTooManyFailures
-	case ctx.Err() != nil:
-		return api.Connection{}, context.Cause(ctx)
-	case err != nil:
-		return api.Connection{}, api.ErrUnauthorized
-	}
-	conn, err := f.Clients.Connect(&clients.Guest{Door: "http", Address: c.From, Secure: c.Secure, Credentials: creds, Visits: visits})
+	conn, err := f.Clients.Connect(&clients.Guest{Door: c.Via, Address: c.From, Secure: c.Secure, Credentials: creds, Visits: visits})
 	if err != nil {
 		return api.Connection{}, api.ErrRefused
 	}
-	of := api.Connection{Conn: conn}
-	if until := creds.Until(); until != 0 {
-		of.Until = time.UnixMilli(until)
+	return api.Connection{Conn: conn, Until: end(creds)}, nil
+}
+
+// SignIn implements login.Options.
+func (f *Server) SignIn(ctx context.Context, c *api.Caller) (name string, until time.Time, err error) {
+	creds, err := f.Clients.Proofs().SignIn(ctx, f.shows(c))
+	if err != nil {
+		return "", time.Time{}, whyNot(ctx, err)
 	}
-	return of, nil
+	return clients.Name(creds), end(creds), nil
+}
+
+// shows returns what a caller shows of itself.
+func (f *Server) shows(c *api.Caller) *clients.Presented {
+	p := clients.Presented{Address: fourletter.HostAddress(c.From.Addr()), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates, Via: c.Via}
+	if certificates := f.Config.ClientTLS.AuthScheme; c.Scheme == "" && len(c.Certificates) > 0 && f.Schemes.Has(certificates) {
+		p.Scheme = certificates
+	}
+	return &p
+}
+
+// whyNot returns why a caller has proved nothing.
+func whyNot(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, clients.ErrTooManyFailures):
+		return api.ErrTooManyFailures
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return api.ErrUnauthorized
+}
+
+// end returns when the first of some identities ends, zero for never.
+func end(creds *auth.Credentials) time.Time {
+	if until := creds.Until(); until != 0 {
+		return time.UnixMilli(until)
+	}
+	return time.Time{}
 }

@@ -1,10 +1,11 @@
-// Requests to the server. The identity that somebody types in is kept here, in memory, and nowhere else.
+// Requests to the server. It knows who the reader is by a cookie, which no script can read, and the token of the sign-in.
 
 const commands = document.documentElement.dataset.commands;
-let authorization = '';
+let token = 'visitor';
+let changed = () => {};
 
-// identify sets what requests have as Authorization; '' is none.
-export function identify(value) { authorization = value; }
+// onIdentity has f called with what the server knows of the reader, and with {refused: why} when it has refused a request for that.
+export function onIdentity(f) { changed = f; }
 
 // Problem is an answer of the API that is no success.
 export class Problem extends Error {
@@ -16,25 +17,57 @@ export class Problem extends Error {
   }
 }
 
-async function ask(url, {signal, headers, method, body} = {}) {
-  const all = {...headers};
-  if (authorization) all.Authorization = authorization;
-  let r;
+// exchange sends a request. Those to the API go by the console's door, which knows the reader.
+async function exchange(url, {signal, headers, method, body} = {}) {
   try {
-    r = await fetch(url, {method, body, signal, headers: all, cache: 'no-store', redirect: 'error', credentials: 'same-origin'});
+    return await fetch(url.startsWith('/v1/') ? '/console' + url : url,
+      {method, body, signal, headers: {...headers, 'X-Console': token}, cache: 'no-store', redirect: 'error', credentials: 'same-origin'});
   } catch (e) {
     if (e.name === 'AbortError') throw e;
     throw new Problem(0, {detail: 'The server does not answer. It is down, or can\'t be reached from here.'});
   }
-  if (r.ok) return r;
+}
+
+async function problemOf(r) {
   const said = await r.text();
   let p = {detail: said.slice(0, 300)};
   try { p = JSON.parse(said); } catch { /* it is a text */ }
-  throw new Problem(r.status, p);
+  return new Problem(r.status, p);
+}
+
+// ask sends a request, and throws a Problem if the answer is none of success. If the reader has signed in on another page meanwhile, a read is
+// repeated; a write never is.
+async function ask(url, options = {}) {
+  const r = await exchange(url, options);
+  if (r.ok) return r;
+  const p = await problemOf(r);
+  if (r.status === 401) {
+    const before = token;
+    const now = await identity().catch(() => ({}));
+    if (now.name && token !== before && ['GET', 'HEAD'].includes(options.method ?? 'GET')) return ask(url, options);
+    changed({refused: p.message});
+  }
+  throw p;
 }
 
 // send sends a write. A record is sent as JSON, and bytes as they are.
 export const send = (method, url, {body, headers, signal} = {}) => ask(url, {method, signal, body: body && !(body instanceof Uint8Array) ? JSON.stringify(body) : body, headers});
+
+async function session(options) {
+  const r = await exchange('/console/session', options);
+  if (!r.ok) throw await problemOf(r);
+  const state = await r.json();
+  token = state.token;
+  changed(state);
+  return state;
+}
+
+// identity returns what the server knows of the reader: name, since, until, and the ways to sign in.
+export const identity = () => session();
+
+// enter signs in with {user, password} or {token}, leave signs out.
+export const enter = proof => session({method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(proof)});
+export const leave = () => session({method: 'DELETE'});
 
 // inURL is a node's path as the end of a URL.
 export const inURL = path => path.slice(1).split('/').map(encodeURIComponent).join('/');

@@ -1,7 +1,7 @@
 // The frame of all pages: the head, the keys, and which page a URL is about.
 
-import {h, render, problem, text} from './dom.js';
-import * as api from './api.js';
+import {h, render, problem} from './dom.js';
+import {identity} from './identity.js';
 import {overview} from './overview.js';
 import {tree} from './tree.js';
 import {coordination} from './coordination.js';
@@ -16,64 +16,25 @@ const others = {done: ['Done here', done]}; // not in the navigation
 const main = h('main', {id: 'main', tabindex: '-1'});
 const nav = h('nav', {'aria-label': 'Pages'}, Object.entries(pages).map(([page, [title]]) => h('a', {href: '#/' + page, 'data-page': page}, title)));
 const field = h('input', {type: 'search', id: 'search', placeholder: '/path or a name', 'aria-label': 'Go to a path, or search on this page', autocomplete: 'off', spellcheck: 'false', maxlength: '4096'});
-const who = h('button', {type: 'button', class: 'quiet', on: {click: () => identity.showModal()}}, 'anyone');
+const who = identity(show);
 const edit = h('button', {type: 'button', class: 'quiet mode', title: 'Editing on and off (e)', on: {click: () => mode.edit(!mode.editing())}}, 'Read-only');
 const help = dialog('Keys', h('table', {class: 'keys'}, [
   ['/', 'search on this page, or type a path'], ['g', 'go to a path'], ['↑ ↓', 'to the next row'], ['→ ←', 'open and close a node'], ['Enter', 'show'],
   ['1 – 5', 'to a page'], ['e', 'editing on and off'], ['Esc', 'leave a form, then editing'], ['t', 'theme'], ['?', 'this list'],
 ].map(([key, does]) => h('tr', {}, h('td', {}, h('kbd', {}, key)), h('td', {}, does)))));
-const identity = identityDialog();
 
 document.body.append(
   h('a', {href: '#main', class: 'skip', on: {click: e => { e.preventDefault(); main.focus(); }}}, 'To the content'),
   h('header', {}, h('a', {class: 'brand', href: '#/overview'}, 'zkd'), nav,
-    h('form', {role: 'search', on: {submit: e => { e.preventDefault(); search(field.value, true); }}}, field), h('div', {class: 'tools'}, edit, who,
+    h('form', {role: 'search', on: {submit: e => { e.preventDefault(); search(field.value, true); }}}, field), h('div', {class: 'tools'}, edit, who.button,
       h('button', {type: 'button', class: 'quiet', 'aria-label': 'Theme', title: 'Theme (t)', on: {click: switchTheme}}, '◐'),
       h('button', {type: 'button', class: 'quiet', 'aria-label': 'Keys', title: 'Keys (?)', on: {click: () => help.showModal()}}, '?'))),
-  main, help, identity);
+  who.note, main, help, who.dialog);
 
 function dialog(title, ...children) {
   const d = h('dialog', {'aria-label': title}, h('h2', {}, title), children, h('form', {method: 'dialog'}, h('button', {}, 'Close')));
   d.addEventListener('click', e => { if (e.target === d) d.close(); });
   return d;
-}
-
-// identityDialog asks for a proof, which stays in memory.
-function identityDialog() {
-  const user = h('input', {autocomplete: 'off', spellcheck: 'false'});
-  const password = h('input', {type: 'password', autocomplete: 'off'});
-  const token = h('input', {type: 'password', autocomplete: 'off', spellcheck: 'false'});
-  const list = h('p', {class: 'dim'});
-  const secure = location.protocol === 'https:';
-  const use = async value => {
-    api.identify(value);
-    await showIdentity(list);
-    if (value) d.close();
-    show();
-  };
-  const base64 = value => btoa(String.fromCharCode(...new TextEncoder().encode(value)));
-  const d = h('dialog', {'aria-label': 'Identity'}, h('h2', {}, 'Identity'), list,
-    h('p', {class: 'dim'}, secure ? 'A certificate that the browser shows counts by itself. What you type stays in the memory of this page, until it is closed.' :
-      'Without TLS, passwords are not taken; what a token is good for can be read on the way. Open the console by https, unless this is the machine itself.'),
-    h('form', {class: 'identity', on: {submit: e => { e.preventDefault(); use(token.value ? 'Bearer ' + token.value : user.value ? 'Basic ' + base64(`${user.value}:${password.value}`) : ''); }}},
-      h('label', {}, 'Token (JWT)', token), secure && [h('label', {}, 'User', user), h('label', {}, 'Password', password)],
-      h('div', {class: 'row'}, h('button', {class: 'main'}, 'Use'),
-        h('button', {type: 'button', on: {click: () => { user.value = password.value = token.value = ''; use(''); }}}, 'Forget'),
-        h('button', {type: 'button', on: {click: () => d.close()}}, 'Close'))));
-  showIdentity(list);
-  return d;
-}
-
-async function showIdentity(list) {
-  try {
-    const {identities} = await api.whoami();
-    const named = identities.filter(i => i.scheme !== 'ip' && i.scheme !== 'world');
-    render(who, text(named.length ? named[0].user.slice(0, 24) : 'anyone'));
-    render(list, 'The server knows you as ', identities.map((i, n) => [n ? ', ' : '', h('code', {}, text(`${i.scheme}:${i.user}`))]), '.');
-  } catch (e) {
-    render(who, 'refused');
-    render(list, text(e.message));
-  }
 }
 
 // A writing console looks different, and its pages are drawn again.
@@ -167,4 +128,4 @@ addEventListener('keydown', e => {
   e.preventDefault();
 });
 
-show();
+who.begin().then(show);

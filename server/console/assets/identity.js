@@ -1,0 +1,91 @@
+// Who the reader is: the button that says it, the dialog to sign in and out, and the note when the server asks for it. What is typed in is sent to
+// the server once, and not kept.
+
+import {h, render, problem, text, duration, moment, utc} from './dom.js';
+import * as api from './api.js';
+
+// identity makes these. changed is called when the reader is somebody else.
+export function identity(changed) {
+  const button = h('button', {type: 'button', class: 'quiet', 'aria-haspopup': 'dialog', on: {click: open}}, 'anyone');
+  const note = h('div', {class: 'ask', role: 'status'});
+  const about = h('div', {});
+  const failed = h('div', {});
+  const ways = h('div', {});
+  const out = h('button', {type: 'button', hidden: true, on: {click: () => attempt(() => api.leave())}}, 'Sign out');
+  const dialog = h('dialog', {'aria-labelledby': 'identity'}, h('h2', {id: 'identity'}, 'Identity'), about, failed, ways,
+    h('div', {class: 'row'}, out, h('button', {type: 'button', on: {click: () => dialog.close()}}, 'Close')));
+  dialog.addEventListener('click', e => { if (e.target === dialog) dialog.close(); });
+  dialog.addEventListener('close', () => { render(failed); ways.querySelectorAll('input').forEach(i => { i.value = ''; }); });
+  let state = {};
+  let reader = ''; // the name of before
+
+  api.onIdentity(now => {
+    if (now.refused) {
+      offer(now.refused);
+      return;
+    }
+    state = now;
+    if (state.name) render(note);
+    else if (reader) offer(`The sign-in of ${reader} has ended.`);
+    reader = state.name ?? '';
+    out.hidden = !state.name;
+    render(button, text((state.name ?? 'anyone').slice(0, 32)));
+    if (ways.dataset.of !== `${state.passwords} ${state.tokens}`) {
+      ways.dataset.of = `${state.passwords} ${state.tokens}`;
+      render(ways, forms(state));
+    }
+  });
+
+  // offer says why one should sign in. The page stays as it is.
+  function offer(why) {
+    if (note.firstChild) return;
+    render(note, h('p', {}, text(why)), h('button', {type: 'button', class: 'main', on: {click: open}}, 'Sign in'),
+      h('button', {type: 'button', class: 'quiet', 'aria-label': 'Dismiss', on: {click: () => render(note)}}, '✕'));
+  }
+
+  function forms({passwords, tokens}) {
+    const user = h('input', {autocomplete: 'username', spellcheck: 'false', required: true});
+    const password = h('input', {type: 'password', autocomplete: 'current-password'});
+    const token = h('input', {type: 'password', autocomplete: 'off', spellcheck: 'false', required: true});
+    const form = (proof, ...fields) => h('form', {class: 'identity', on: {submit: e => { e.preventDefault(); attempt(() => api.enter(proof()), true); }}}, fields,
+      h('button', {class: 'main'}, 'Sign in'));
+    return [
+      passwords && form(() => ({user: user.value, password: password.value}), h('label', {}, 'User', user), h('label', {}, 'Password', password)),
+      tokens && form(() => ({token: token.value}), h('label', {}, 'Token (JWT)', token)),
+      location.protocol !== 'https:' && h('p', {class: 'dim'}, 'This page has no TLS: everybody on the way can read what you send, unless the server is this machine.'),
+    ];
+  }
+
+  async function attempt(f, closes) {
+    render(failed);
+    try {
+      await f();
+      render(note);
+      if (closes) dialog.close();
+      else describe();
+      changed();
+    } catch (e) {
+      render(failed, problem(e));
+    }
+  }
+
+  async function describe() {
+    let known = [];
+    try { known = (await api.whoami()).identities; } catch (e) { render(failed, problem(e)); }
+    render(about,
+      h('p', {}, 'The server knows you as ', known.length ? known.map((i, n) => [n ? ', ' : '', h('code', {}, text(`${i.scheme}:${i.user}`))]) : 'nobody', '.'),
+      state.name && h('p', {class: 'dim'}, `Signed in for ${duration(Date.now() - state.since)}, until `, h('time', {datetime: new Date(state.until).toISOString(), title: utc(state.until)}, moment(state.until)),
+        `, or ${duration(state.idleMs)} without a request. Signing out ends it on the server.`));
+  }
+
+  function open() {
+    describe();
+    dialog.showModal();
+    ways.querySelector('input')?.focus();
+  }
+
+  // begin asks who the reader is. Without an answer they are a visitor.
+  const begin = () => api.identity().catch(() => {});
+
+  return {button, note, dialog, begin};
+}
