@@ -161,22 +161,33 @@ function summary(job) {
   return n ? `${of} done; ${left.toLocaleString('en')} were not, the first is ${job.piece[0].path}.` : 'Nothing was done.';
 }
 
-// report shows a job as it is.
+// report shows a job as it is. What is at work stays in its place, so that it can be pressed.
 function report(self, job, again) {
+  const state = h('strong'), said = h('span'), waiting = h('p', {class: 'note', hidden: true});
+  const bar = h('progress', {max: job.total, value: 0, 'aria-label': 'How far it is'});
+  const cancel = button('Cancel', job.cancel);
+  const rest = h('div');
   const draw = () => {
     const over = job.state !== 'running';
-    render(self.body, h('p', {role: 'status'}, h('strong', {}, states[job.state]), '. ', text(summary(job))),
-      h('progress', {max: job.total, value: job.count ?? job.done.length, 'aria-label': 'How far it is'}),
-      job.waiting && !over ? h('p', {class: 'note'}, text(job.waiting)) : null,
-      over && job.error && job.state !== 'done' ? problem(failure(job.error)) : null,
-      h('p', {class: 'row wrap'}, over ? [job.done.length && job.undo ? h('button', {type: 'button', key: 'undo', on: {click: () => preview({...self}, undo(job), {back: () => report(self, job, again)})}}, job.state === 'done' ? 'Undo' : 'Undo what was done') : null,
-        again && job.state !== 'done' ? h('button', {type: 'button', key: 'again', on: {click: again}}, 'Plan again') : null, h('button', {type: 'button', key: 'leave', on: {click: self.close}}, 'Leave')]
-        : h('button', {type: 'button', key: 'cancel', disabled: job.cancelled, on: {click: job.cancel}}, job.cancelled ? 'Stopping after this piece…' : 'Cancel')));
-    if (!self.body.contains(document.activeElement)) self.body.querySelector('button')?.focus();
+    state.textContent = states[job.state];
+    render(said, '. ', text(summary(job)));
+    bar.value = job.count ?? job.done.length;
+    waiting.hidden = over || !job.waiting;
+    waiting.textContent = job.waiting;
+    cancel.disabled = job.cancelled;
+    cancel.textContent = job.cancelled ? 'Stopping after this piece…' : 'Cancel';
+    if (!over) return;
+    const had = document.activeElement === cancel || !self.body.contains(document.activeElement);
+    cancel.remove();
+    render(rest, job.error && job.state !== 'done' ? problem(failure(job.error)) : null, h('p', {class: 'row wrap'},
+      job.done.length && job.undo ? h('button', {type: 'button', key: 'undo', on: {click: () => preview(self, undo(job), {back: () => report(self, job, again)})}}, job.state === 'done' ? 'Undo' : 'Undo what was done') : null,
+      again && job.state !== 'done' ? button('Plan again', again) : null, button('Leave', self.close)));
+    if (had) rest.querySelector('button').focus();
   };
-  const own = self.body;
+  render(self.body, h('p', {role: 'status'}, state, said), bar, waiting, cancel, rest);
+  cancel.focus();
   draw();
-  watch(j => { if (j === job && self.body === own && own.querySelector('progress')) draw(); }, self.signal);
+  watch(j => { if (j === job && state.isConnected) draw(); }, self.signal);
 }
 
 // failure is an error of a write, with the node that it is about.

@@ -130,7 +130,7 @@ export function importing(nodes, to, there, {absent = [], openACL = false, exist
   }
   if (left.length) plan.notes.push(`Ephemerals of the file are left out: ${some(left, left.length === 1 ? 'node' : 'nodes')}.`);
   if (foreign.length) plan.notes.push('/zookeeper is left out.');
-  if (differ.length) plan.refused.push(`Other nodes, or others that may not be read, are in the place of ${some(differ, differ.length === 1 ? 'node' : 'nodes')}.`);
+  if (differ.length) plan.refused.push(`What is there differs from the file, or can't be read or changed: ${some(differ, differ.length === 1 ? 'node' : 'nodes')}.`);
   plan.notes.push(`${count.created} are created, ${count.changed} changed, ${count.same} are there as in the file` + (count.skipped ? `, ${count.skipped} differ and are left` : '') + '.');
   if (plan.refused.length) plan.steps = [];
   return plan;

@@ -1,7 +1,7 @@
 // Runs plans: piece by piece, each with its versions, until the end, a refusal or a cancel. What was done is known at each moment.
 
 import * as api from './api.js';
-import {most, pieces, sent, stale, undoing, join} from './plan.js';
+import {most, pieces, sent, stale, undoing, join, inside} from './plan.js';
 import {toBytes} from './exportfile.js';
 
 // The session to which ephemerals belong that are created here. It ends with this page.
@@ -56,15 +56,15 @@ export async function whole(path, options) {
 // fresh returns what has changed since the plan was made.
 export async function fresh(plan, signal) {
   const now = new Map();
-  if (plan.steps.length <= 20) {
-    for (const path of new Set(plan.steps.map(s => s.path))) now.set(path, await api.stat(path, signal));
-  } else {
-    for (const root of plan.roots) {
-      try {
-        for (const n of (await subtree(root, 'stats', {signal}))?.nodes ?? []) now.set(n.path, n.stat);
-      } catch (e) {
-        if (e.code !== 'NONODE') throw e;
-      }
+  const roots = plan.steps.length > 20 ? plan.roots : [];
+  for (const path of new Set(plan.steps.map(s => s.path))) {
+    if (!roots.some(r => inside(path, r))) now.set(path, await api.stat(path, signal));
+  }
+  for (const root of roots) {
+    try {
+      for (const n of (await subtree(root, 'stats', {signal}))?.nodes ?? []) now.set(n.path, n.stat);
+    } catch (e) {
+      if (e.code !== 'NONODE') throw e;
     }
   }
   return stale(plan.steps, now);
@@ -189,5 +189,6 @@ function keep() {
 // undo returns the plan that undoes a job, or what was done of it. lost are nodes that it can't bring back.
 export function undo(job) {
   const {steps, lost} = undoing(job.done);
-  return {title: `Undo: ${job.title}`, steps, lost, roots: job.roots};
+  const root = job.roots.at(-1);
+  return {title: `Undo: ${job.title}`, steps, lost, roots: job.roots, typed: root.slice(root.lastIndexOf('/') + 1)};
 }
