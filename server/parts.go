@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -277,13 +278,17 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 	})
 	forPeople := http.NotFoundHandler()
 	if s.cfg.Admin.Console {
-		forPeople = login.Handler(login.Options{
+		o := login.Options{
 			Pages: console.Handler(console.Options{
 				Check:    func(r *http.Request) error { return api.CheckHost(r, s.cfg.Admin.Host) },
 				Commands: url, Version: s.opts.Version,
 			}),
 			API: calls, SignIn: s.signIn, Host: s.cfg.Admin.Host, Passwords: s.cfg.HasScheme("digest"), Tokens: s.cfg.HasScheme("jwt"),
-		})
+		}
+		if s.cfg.Identities.OIDC.ClientID != "" {
+			o.Provider, o.ProviderName = s.signInElsewhere, strings.TrimPrefix(s.cfg.Identities.JWT.Issuer, "https://")
+		}
+		forPeople = login.Handler(o)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -305,6 +310,22 @@ func (s *Server) signIn(ctx context.Context, c *api.Caller) (name string, until 
 	}
 	s.log.Info("somebody has signed in to the console", zap.String("address", c.From.Addr().String()), zap.String("identity", name))
 	return name, until, nil
+}
+
+// signInElsewhere has somebody sign in to the console at the issuer of tokens.
+func (s *Server) signInElsewhere(ctx context.Context, redirect string) (address string, finish func(context.Context, url.Values) (token string, err error), err error) {
+	address, end, err := s.identities.SignIn(ctx, redirect)
+	if err != nil {
+		s.log.Warn("nobody can sign in to the console at the provider", zap.Error(err))
+		return "", nil, err
+	}
+	return address, func(ctx context.Context, with url.Values) (string, error) {
+		token, err := end(ctx, with)
+		if err != nil {
+			s.log.Warn("somebody could not sign in to the console at the provider", zap.Error(err))
+		}
+		return token, err
+	}, nil
 }
 
 // pages returns what the pages need of the server.

@@ -73,6 +73,8 @@ func allSettings(t *testing.T, f *settingsFiles) []setting {
 		"dynamicConfigFile":                           {f.dynamic},
 		"zkd.quorumSecretFile":                        {f.secret},
 		"zkd.jwt.keys":                                {f.keys},
+		"zkd.oidc.clientId":                           {"console"},
+		"zkd.oidc.clientSecretFile":                   {f.secret},
 		"ssl.quorum.keyStore.location":                {f.store},
 		"ssl.quorum.keyStore.password":                {"not needed"},
 		"ssl.quorum.keyStore.passwordPath":            {f.password},
@@ -232,6 +234,8 @@ func (s *setting) know(f *settingsFiles) {
 		s.lines = tls[1:]
 	case "zkd.jwt.audience", "zkd.jwt.algorithms", "zkd.jwt.idClaim", "zkd.jwt.superUser", "zkd.jwt.clockSkew", "zkd.jwt.refreshInterval", "zkd.jwt.keys":
 		s.lines = []string{"zkd.jwt.issuer=https://id.example.org", "zkd.jwt.audience=zkd", "zkd.jwt.keys=" + f.keys}
+	case "zkd.oidc.clientId", "zkd.oidc.clientSecretFile", "zkd.oidc.scopes":
+		s.lines = []string{"zkd.jwt.issuer=https://id.example.org", "zkd.jwt.audience=zkd", "zkd.jwt.keys=" + f.keys, "zkd.oidc.clientId=console", "admin.serverPort=8080", "zkd.api=true", "zkd.console=true"}
 	case "ensembleAuthName":
 		s.lines = []string{"authProvider.1=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider"}
 	case "X509AuthenticationProvider.superUser":

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"net/url"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/secret"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/auth/sasl"
 )
@@ -23,6 +25,8 @@ type Identities struct {
 	X509 X509
 	// JWT configures the scheme jwt.
 	JWT JWT
+	// OIDC configures how people sign in at the issuer of tokens.
+	OIDC OIDC
 	// EnsembleNames are the names that the scheme ensemble accepts. Empty means any.
 	EnsembleNames []string
 }
@@ -61,6 +65,17 @@ type JWT struct {
 	Refresh time.Duration
 }
 
+// OIDC says as whom the console has people sign in at the issuer of JWT.
+type OIDC struct {
+	// ClientID is the console's name there; "" means that nobody signs in so.
+	ClientID string
+	// SecretFile has the Secret that the issuer has given out with the name, "" if there is none.
+	SecretFile string
+	Secret     secret.Text
+	// Scopes are what is asked for. Default openid.
+	Scopes []string
+}
+
 // KeysURL reports whether the keys come from an address: Keys, or the one that the issuer
 // names if Keys is empty.
 func (j *JWT) KeysURL() bool { return j.Keys == "" || strings.HasPrefix(j.Keys, "https://") }
@@ -85,7 +100,7 @@ var providerSchemes = map[string]string{
 }
 
 func identityKeys(c *Config) []Key {
-	x, j, raw := &c.Identities.X509, &c.Identities.JWT, &c.raw.identities
+	x, j, o, raw := &c.Identities.X509, &c.Identities.JWT, &c.Identities.OIDC, &c.raw.identities
 	const san = "ssl.X509AuthenticationProvider."
 	names := func(key string) []string { return []string{"ssl.x509." + key, "ssl." + key} }
 	return []Key{
@@ -119,6 +134,12 @@ func identityKeys(c *Config) []Key {
 			Doc: "How far the clocks of the provider and of this server may differ: a token is accepted that much longer."},
 		{Name: "zkd.jwt.refreshInterval", Default: "300000", value: millis(&j.Refresh, 10000, 86400000),
 			Doc: "Age at which the keys are read again. A key that the provider has withdrawn is accepted for that time, or for 24 hours if the key set can't be read."},
+		{Name: "zkd.oidc.clientId", value: text(&o.ClientID, ""),
+			Doc: "People may [sign in](console.md#signing-in) to the console at the provider of zkd.jwt.issuer, where this is the console's name. Needs zkd.console=true and an issuer with https."},
+		{Name: "zkd.oidc.clientSecretFile", HoldsSecret: true, value: path(&o.SecretFile),
+			Doc: "File with the secret that the provider has given out with zkd.oidc.clientId. White space around it does not count. Default: none, the client is a public one."},
+		{Name: "zkd.oidc.scopes", Default: "openid", value: list(&o.Scopes, "openid", "openid,email"),
+			Doc: "Scopes that the console asks the provider for; openid is one of them."},
 		{Name: "ensembleAuthName", value: list(&c.Identities.EnsembleNames, "", "blue,green"), Protects: true,
 			Doc: "Names of this ensemble, for the scheme ensemble: a client that presents another one with addAuth is disconnected, and tries another server. It is no protection against clients that present none."},
 	}
@@ -157,6 +178,7 @@ func (l *loader) resolveIdentities() {
 	l.resolveProviders()
 	l.resolveX509()
 	l.resolveJWT()
+	l.resolveOIDC()
 	l.checkSuperDigest()
 	if p, given := l.set["ensembleAuthName"]; given && p.value != "" && !l.c.HasScheme("ensemble") {
 		l.unprotected = append(l.unprotected, unprotected{p, "the scheme ensemble is off: it needs authProvider.1=" + apacheAuth + "EnsembleAuthenticationProvider"})
@@ -255,6 +277,39 @@ func (l *loader) resolveJWT() {
 		if port.open && !isLoopback(port.host) {
 			l.warn(l.set["zkd.jwt.issuer"], "clients of %s send their tokens in plain text: everybody on the way can use them until they end", port.key)
 		}
+	}
+}
+
+// resolveOIDC checks how people sign in.
+func (l *loader) resolveOIDC() {
+	o := &l.c.Identities.OIDC
+	p := l.set["zkd.oidc.clientId"]
+	if o.ClientID == "" {
+		for _, key := range []string{"zkd.oidc.clientSecretFile", "zkd.oidc.scopes"} {
+			if p, given := l.set[key]; given {
+				l.warn(p, "has no effect without zkd.oidc.clientId")
+			}
+		}
+		return
+	}
+	switch {
+	case !l.c.Admin.Console:
+		l.fail(p, "needs zkd.console=true: it is for those who sign in there")
+	case !strings.HasPrefix(l.c.Identities.JWT.Issuer, "https://"):
+		l.fail(p, "needs zkd.jwt.issuer with https, which is where they sign in")
+	}
+	if !slices.Contains(o.Scopes, "openid") {
+		l.fail(l.set["zkd.oidc.scopes"], "must have openid")
+	}
+	if o.SecretFile == "" {
+		return
+	}
+	text, err := l.read(o.SecretFile)
+	if o.Secret = secret.NewText(strings.TrimSpace(string(text))); err == nil && !o.Secret.IsSet() {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		l.fail(l.set["zkd.oidc.clientSecretFile"], "can't be read: %v", err)
 	}
 }
 

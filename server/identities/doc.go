@@ -1,6 +1,6 @@
 // Package identities makes the authentication schemes that a configuration turns on: who a
 // client is by its certificate, its token, or its login. It reads the keys of tokens, from a file or
-// from the issuer.
+// from the issuer, and has people sign in at the issuer.
 //
 // # Goroutines
 //

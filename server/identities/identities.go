@@ -21,12 +21,13 @@ type Identities struct {
 
 	tokens *jwt.Provider // nil if the scheme jwt is off
 	cfg    config.JWT
+	signIn config.OIDC
 	log    *zap.Logger
 }
 
 // New returns the schemes that a configuration turns on. It does no I/O.
 func New(cfg *config.Config, log *zap.Logger) (*Identities, error) {
-	ids := &Identities{cfg: cfg.Identities.JWT, log: log}
+	ids := &Identities{cfg: cfg.Identities.JWT, signIn: cfg.Identities.OIDC, log: log}
 	var providers []auth.Provider
 	if cfg.HasScheme("x509") {
 		p, err := certid.New(certConfig(&cfg.Identities.X509))

@@ -36,27 +36,44 @@ func newKeyClient() *http.Client {
 	}
 }
 
-// discoverKeys fetches the keys from the address that the issuer names (OpenID Connect
-// Discovery 1.0, section 4). The issuer must say of itself what tokens say of it.
-func discoverKeys(ctx context.Context, client *http.Client, issuer string) ([]byte, error) {
+// provider is what an issuer says of itself.
+type provider struct {
+	Issuer    string   `json:"issuer"`
+	Keys      string   `json:"jwks_uri"`
+	Authorize string   `json:"authorization_endpoint"`
+	Token     string   `json:"token_endpoint"`
+	Methods   []string `json:"code_challenge_methods_supported"`
+	TokenAuth []string `json:"token_endpoint_auth_methods_supported"`
+	NamesSelf bool     `json:"authorization_response_iss_parameter_supported"`
+}
+
+// discover asks an issuer where everything is (OpenID Connect Discovery 1.0, section 4). It must say of itself what tokens say of it.
+func discover(ctx context.Context, client *http.Client, issuer string) (*provider, error) {
 	address := strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
 	text, err := fetchKeys(ctx, client, address)
 	if err != nil {
 		return nil, err
 	}
-	var provider struct {
-		Issuer string `json:"issuer"`
-		Keys   string `json:"jwks_uri"`
-	}
-	switch err := json.Unmarshal(text, &provider); {
+	p := new(provider)
+	switch err := json.Unmarshal(text, p); {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", address, err)
-	case provider.Issuer != issuer:
-		return nil, fmt.Errorf("%s is about the issuer %.200q, not %q", address, provider.Issuer, issuer)
-	case !strings.HasPrefix(provider.Keys, "https://"):
-		return nil, fmt.Errorf("%s: jwks_uri %.200q does not begin with https", address, provider.Keys)
+	case p.Issuer != issuer:
+		return nil, fmt.Errorf("%s is about the issuer %.200q, not %q", address, p.Issuer, issuer)
 	}
-	return fetchKeys(ctx, client, provider.Keys)
+	return p, nil
+}
+
+// discoverKeys fetches the keys from the address that the issuer names.
+func discoverKeys(ctx context.Context, client *http.Client, issuer string) ([]byte, error) {
+	p, err := discover(ctx, client, issuer)
+	switch {
+	case err != nil:
+		return nil, err
+	case !strings.HasPrefix(p.Keys, "https://"):
+		return nil, fmt.Errorf("%s: jwks_uri %.200q does not begin with https", issuer, p.Keys)
+	}
+	return fetchKeys(ctx, client, p.Keys)
 }
 
 func fetchKeys(ctx context.Context, client *http.Client, address string) ([]byte, error) {

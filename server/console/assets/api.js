@@ -69,6 +69,13 @@ export const identity = () => session();
 export const enter = proof => session({method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(proof)});
 export const leave = () => session({method: 'DELETE'});
 
+// elsewhere returns the address at which the provider asks who the reader is.
+export async function elsewhere() {
+  const r = await exchange('/console/provider', {method: 'POST'});
+  if (!r.ok) throw await problemOf(r);
+  return (await r.json()).address;
+}
+
 // inURL is a node's path as the end of a URL.
 export const inURL = path => path.slice(1).split('/').map(encodeURIComponent).join('/');
 

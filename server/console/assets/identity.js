@@ -30,10 +30,10 @@ export function identity(changed) {
     reader = state.name ?? '';
     out.hidden = !state.name;
     render(button, text((state.name ?? 'anyone').slice(0, 32)));
-    if (ways.dataset.of !== `${state.passwords} ${state.tokens}`) {
-      ways.dataset.of = `${state.passwords} ${state.tokens}`;
-      render(ways, forms(state));
-    }
+    const kinds = JSON.stringify([state.passwords, state.tokens, state.provider]);
+    if (ways.dataset.of === kinds) return;
+    ways.dataset.of = kinds;
+    render(ways, forms(state));
   });
 
   // offer says why one should sign in. The page stays as it is.
@@ -43,13 +43,26 @@ export function identity(changed) {
       h('button', {type: 'button', class: 'quiet', 'aria-label': 'Dismiss', on: {click: () => render(note)}}, '✕'));
   }
 
-  function forms({passwords, tokens}) {
+  // elsewhere leaves for the provider. Which page this is stays in the browser: see begin.
+  async function elsewhere() {
+    render(failed);
+    try {
+      const address = await api.elsewhere();
+      sessionStorage.setItem('page', location.hash);
+      location.assign(address);
+    } catch (e) {
+      render(failed, problem(e));
+    }
+  }
+
+  function forms({passwords, tokens, provider}) {
     const user = h('input', {autocomplete: 'username', spellcheck: 'false', required: true});
     const password = h('input', {type: 'password', autocomplete: 'current-password'});
     const token = h('input', {type: 'password', autocomplete: 'off', spellcheck: 'false', required: true});
     const form = (proof, ...fields) => h('form', {class: 'identity', on: {submit: e => { e.preventDefault(); attempt(() => api.enter(proof()), true); }}}, fields,
       h('button', {class: 'main'}, 'Sign in'));
     return [
+      provider && h('p', {}, h('button', {type: 'button', class: 'main', on: {click: elsewhere}}, 'Sign in at ', text(provider))),
       passwords && form(() => ({user: user.value, password: password.value}), h('label', {}, 'User', user), h('label', {}, 'Password', password)),
       tokens && form(() => ({token: token.value}), h('label', {}, 'Token (JWT)', token)),
       location.protocol !== 'https:' && h('p', {class: 'dim'}, 'This page has no TLS: everybody on the way can read what you send, unless the server is this machine.'),
@@ -81,11 +94,18 @@ export function identity(changed) {
   function open() {
     describe();
     dialog.showModal();
-    ways.querySelector('input')?.focus();
+    ways.querySelector('button, input')?.focus();
   }
 
-  // begin asks who the reader is. Without an answer they are a visitor.
-  const begin = () => api.identity().catch(() => {});
+  // begin asks who the reader is, and goes to the page from which they have left to sign in. Without an answer they are a visitor.
+  async function begin() {
+    try {
+      const page = sessionStorage.getItem('page');
+      sessionStorage.removeItem('page');
+      if (page?.startsWith('#/') && !location.hash) history.replaceState(null, '', page);
+    } catch { /* nothing is kept */ }
+    await api.identity().catch(() => {});
+  }
 
   return {button, note, dialog, begin};
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -44,19 +45,25 @@ type Options struct {
 	SignIn func(ctx context.Context, c *api.Caller) (name string, until time.Time, err error)
 	// Host is the name by which the server may be called without TLS, besides addresses and localhost.
 	Host string
+	// Provider begins a sign-in elsewhere: address is where the browser has to go, and finish returns a token of the scheme jwt for the parameters with which
+	// it comes back to redirect. nil for none.
+	Provider func(ctx context.Context, redirect string) (address string, finish func(context.Context, url.Values) (token string, err error), err error)
+	// ProviderName is its name for people.
+	ProviderName string
 	// Passwords and Tokens say that there are the schemes digest and jwt.
 	Passwords, Tokens bool
 }
 
 // Handler returns what serves all below console.Prefix.
 func Handler(o Options) http.Handler {
-	return &handler{Options: o, sessions: sessions{of: make(map[key]*session)}, attempts: limits.NewFailures(perSecond), began: time.Now(),
+	return &handler{Options: o, sessions: sessions{of: make(map[key]*session)}, flows: sessions{of: make(map[key]*session)}, attempts: limits.NewFailures(perSecond), began: time.Now(),
 		calls: http.StripPrefix(strings.TrimSuffix(console.Prefix, "/"), o.API)}
 }
 
 type handler struct {
 	Options
 	sessions sessions
+	flows    sessions         // sign-ins that are under way elsewhere
 	attempts *limits.Failures // attempts to sign in count as failures
 	began    time.Time
 	calls    http.Handler
@@ -69,10 +76,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/"+at == api.Prefix || strings.HasPrefix("/"+at, api.Prefix):
 		err = h.call(w, r)
 	case at == "session":
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		guard(w)
 		err = h.session(w, r)
+	case at == "provider":
+		guard(w)
+		err = h.goElsewhere(w, r)
+	case at == "callback":
+		guard(w)
+		h.comeBack(w, r)
 	default:
 		h.Pages.ServeHTTP(w, r)
 	}
@@ -84,6 +95,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p = refuse(http.StatusInternalServerError, "%v", err)
 	}
 	p.Send(w)
+}
+
+// guard has browsers do nothing with an answer but read it.
+func guard(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 }
 
 func refuse(status int, format string, args ...any) *api.Problem {
@@ -121,7 +140,7 @@ func (h *handler) enter(r *http.Request) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := h.cookie(r)
+	id := cookie(r, cookieName(r))
 	if id == "" && shown == visitor {
 		return nil, nil
 	}
@@ -159,10 +178,12 @@ type State struct {
 	// Passwords and Tokens are ways to sign in.
 	Passwords bool `json:"passwords"`
 	Tokens    bool `json:"tokens"`
+	// Provider is the name of the one that is another way, "" for none.
+	Provider string `json:"provider,omitempty"`
 }
 
 func (h *handler) state(r *http.Request, s *session) State {
-	st := State{Token: visitor, Passwords: h.Passwords && secret(r), Tokens: h.Tokens}
+	st := State{Token: visitor, Passwords: h.Passwords && secret(r), Tokens: h.Tokens, Provider: h.ProviderName}
 	if s != nil {
 		st.Token, st.Name, st.Since, st.Until, st.IdleMs = s.token, s.name, s.began.UnixMilli(), s.until.UnixMilli(), idle.Milliseconds()
 	}
@@ -187,7 +208,7 @@ func (h *handler) session(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch r.Method {
 	case http.MethodGet:
-		id := h.cookie(r)
+		id := cookie(r, cookieName(r))
 		s := h.sessions.enter(id, bondOf(r))
 		if s != nil {
 			defer h.sessions.leave(s)
@@ -198,6 +219,9 @@ func (h *handler) session(w http.ResponseWriter, r *http.Request) error {
 	case http.MethodPost:
 		p, err := proofOf(w, r)
 		if err != nil {
+			return err
+		}
+		if err := h.attempt(r); err != nil {
 			return err
 		}
 		s, err := h.signIn(w, r, p)
@@ -249,9 +273,6 @@ func proofOf(w http.ResponseWriter, r *http.Request) (p api.Proof, err error) {
 
 // signIn begins a session, and ends the one that the browser has had.
 func (h *handler) signIn(w http.ResponseWriter, r *http.Request, p api.Proof) (*session, error) {
-	if err := h.attempt(r); err != nil {
-		return nil, err
-	}
 	c, err := api.CallerOf(api.With(r, p))
 	if err != nil {
 		return nil, err
@@ -265,11 +286,11 @@ func (h *handler) signIn(w http.ResponseWriter, r *http.Request, p api.Proof) (*
 	case err != nil:
 		return nil, refuse(http.StatusServiceUnavailable, "%v", err)
 	}
-	if old := h.sessions.enter(h.cookie(r), bondOf(r)); old != nil {
+	if old := h.sessions.enter(cookie(r, cookieName(r)), bondOf(r)); old != nil {
 		h.sessions.end(old)
 	}
 	id, s := h.sessions.begin(session{bond: bondOf(r), network: limits.Network(from(r).String()), proof: p, name: name}, until)
-	setCookie(w, r, id, 0)
+	setCookie(w, r, &http.Cookie{Name: cookieName(r), Value: id, SameSite: http.SameSiteStrictMode})
 	return s, nil
 }
 
@@ -307,22 +328,24 @@ func cookieName(r *http.Request) string {
 	return "zkd-" + port
 }
 
-// cookie returns what the cookie has, "" if there is none. Of several, some are not ours.
-func (h *handler) cookie(r *http.Request) string {
-	if all := r.CookiesNamed(cookieName(r)); len(all) == 1 {
+// cookie returns what a cookie has, "" if there is none. Of several, some are not ours.
+func cookie(r *http.Request, name string) string {
+	if all := r.CookiesNamed(name); len(all) == 1 {
 		return all[0].Value
 	}
 	return ""
 }
 
-// setCookie gives the browser a cookie, until it is closed, or takes it away if age is negative. Only with TLS can it be kept from other
-// hosts; without, this machine is the only one.
-func setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
-	c := &http.Cookie{Name: cookieName(r), Value: value, Path: console.Prefix, MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+// setCookie gives the browser a cookie. Only with TLS can it be kept from other hosts; without, this machine is the only one.
+func setCookie(w http.ResponseWriter, r *http.Request, c *http.Cookie) {
+	c.Path, c.HttpOnly = console.Prefix, true
 	if r.TLS != nil {
 		c.Path, c.Secure = "/", true
 	}
 	http.SetCookie(w, c)
 }
 
-func forget(w http.ResponseWriter, r *http.Request) { setCookie(w, r, "", -1) }
+// forget takes the cookie of the session away.
+func forget(w http.ResponseWriter, r *http.Request) {
+	setCookie(w, r, &http.Cookie{Name: cookieName(r), MaxAge: -1, SameSite: http.SameSiteStrictMode})
+}

@@ -36,6 +36,7 @@ type session struct {
 	token   string // which its requests have in a header
 	began   time.Time
 	until   time.Time       // its end at the latest
+	finish  finish          // of a sign-in that is under way elsewhere
 	ctx     context.Context // ends with it
 	cancel  context.CancelFunc
 
@@ -105,6 +106,18 @@ func (t *sessions) enter(id string, b bond) *session {
 	}
 	s.busy++
 	s.used = time.Now()
+	return s
+}
+
+// take is enter for what is good for one request: it ends with it.
+func (t *sessions) take(id string, b bond) *session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.of[sha256.Sum256([]byte(id))]
+	if s == nil || s.bond != b || !time.Now().Before(s.until) {
+		return nil
+	}
+	t.endLocked(s)
 	return s
 }
 
