@@ -59,12 +59,12 @@ export function identity(changed) {
     const user = h('input', {autocomplete: 'username', spellcheck: 'false', required: true});
     const password = h('input', {type: 'password', autocomplete: 'current-password'});
     const token = h('input', {type: 'password', autocomplete: 'off', spellcheck: 'false', required: true});
-    const form = (proof, ...fields) => h('form', {class: 'identity', on: {submit: e => { e.preventDefault(); attempt(() => api.enter(proof()), true); }}}, fields,
+    const form = (name, proof, ...fields) => h('form', {class: 'identity', 'aria-label': name, on: {submit: e => { e.preventDefault(); attempt(() => api.enter(proof()), true); }}}, fields,
       h('button', {class: 'main'}, 'Sign in'));
     return [
       provider && h('p', {}, h('button', {type: 'button', class: 'main', on: {click: elsewhere}}, 'Sign in at ', text(provider))),
-      passwords && form(() => ({user: user.value, password: password.value}), h('label', {}, 'User', user), h('label', {}, 'Password', password)),
-      tokens && form(() => ({token: token.value}), h('label', {}, 'Token (JWT)', token)),
+      passwords && form('With a password', () => ({user: user.value, password: password.value}), h('label', {}, 'User', user), h('label', {}, 'Password', password)),
+      tokens && form('With a token', () => ({token: token.value}), h('label', {}, 'Token (JWT)', token)),
       location.protocol !== 'https:' && h('p', {class: 'dim'}, 'This page has no TLS: everybody on the way can read what you send, unless the server is this machine.'),
     ];
   }
