@@ -129,7 +129,7 @@ const ours = `
 	server/audit:      jute internal/vfs server/auth server/config
 
 	# Who a client is, as the configuration says.
-	server/identities: server/auth server/auth/certid server/auth/jwt server/auth/sasl server/config
+	server/identities: internal/secret server/auth server/auth/certid server/auth/jwt server/auth/sasl server/config
 
 	# The tree with its lock and watches.
 	server/state:      jute internal/secret server/datatree server/session server/watch server/zab

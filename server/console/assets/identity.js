@@ -29,12 +29,17 @@ export function identity(changed) {
     else if (reader) offer(`The sign-in of ${reader} has ended.`);
     reader = state.name ?? '';
     out.hidden = !state.name;
-    render(button, text((state.name ?? 'anyone').slice(0, 32)));
+    label(state.name);
+    if (!state.name && location.protocol === 'https:') { // there may be a certificate
+      api.whoami().then(({identities}) => { if (!state.name) label(identities.map(i => `${i.scheme}:${i.user}`).find(i => !i.startsWith('ip:'))); }, () => {});
+    }
     const kinds = JSON.stringify([state.passwords, state.tokens, state.provider]);
     if (ways.dataset.of === kinds) return;
     ways.dataset.of = kinds;
     render(ways, forms(state));
   });
+
+  function label(name) { render(button, text((name ?? 'anyone').slice(0, 32))); }
 
   // offer says why one should sign in. The page stays as it is.
   function offer(why) {
