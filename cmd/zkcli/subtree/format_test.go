@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
@@ -195,5 +196,34 @@ func TestExportImportExportIsTheSame(t *testing.T) {
 		if err != nil || r.Same != 150 || r.Created != 0 {
 			t.Errorf("the second time: %+v, %v", r, err)
 		}
+	}
+}
+
+// TestConsoleExport reads an export that the console has written, and writes it again: the bytes are the same.
+func TestConsoleExport(t *testing.T) {
+	file, err := os.ReadFile("../../../server/console/testdata/a.zkexport")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := readAll(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again bytes.Buffer
+	w, err := NewWriter(&again, r.Header())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if err := w.Write(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil || !bytes.Equal(again.Bytes(), file) {
+		t.Errorf("%v\n%s\nwant\n%s", err, again.Bytes(), file)
 	}
 }

@@ -46,7 +46,7 @@ export async function panel(out, act, path, signal, changed) {
     await forms[act]?.(self);
     body.querySelector('input, textarea, select, button')?.focus();
   } catch (e) {
-    if (!signal.aborted) render(body, problem(e), h('p', {}, button('Again', () => panel(out, act, path, signal, changed))));
+    if (!signal.aborted) render(body, problem(failure(e)), h('p', {}, button('Again', () => panel(out, act, path, signal, changed))));
   }
 }
 
@@ -58,7 +58,7 @@ function form(next, submit, ...children) {
     render(place);
     const b = el.querySelector('button.main');
     b.disabled = true;
-    try { await submit(place); } catch (err) { render(place, problem(err)); }
+    try { await submit(place); } catch (err) { render(place, problem(failure(err))); }
     b.disabled = false;
   }}}, children, h('div', {class: 'row'}, h('button', {class: 'main'}, next)), place);
   return el;
@@ -91,6 +91,12 @@ function threeSides(base, now, mine) {
   const column = (title, pairs, side) => h('section', {}, h('h3', {}, title), h('pre', {class: 'data', tabindex: '0'}, pairs.filter(p => p[side] !== undefined).slice(0, 1000)
     .map(p => h('span', {class: diff.isSame(p) ? '' : side ? 'new' : 'old'}, text(p[side]), '\n'))));
   return h('div', {class: 'three'}, column('You began with', ours, 0), column('There now', theirs, 1), column('You want', ours, 1));
+}
+
+// top puts the focus on the first button, and shows what comes before it.
+function top(el) {
+  el.querySelector('button').focus({preventScroll: true});
+  el.parentElement.scrollIntoView({block: 'start'});
 }
 
 const save = (bytes, file) => {
@@ -193,6 +199,7 @@ function report(self, job, again) {
 // failure is an error of a write, with the node that it is about.
 function failure(e) {
   const bad = e.results?.find(r => r.code && r.name !== 'RUNTIMEINCONSISTENCY');
+  if (e.status === 403 && !e.code) return new Error('You may not read or write that.');
   const words = {BADVERSION: 'somebody changed it meanwhile', NODEEXISTS: 'it is there already', NONODE: 'it is not there, or its parent is not', NOTEMPTY: 'it has got children meanwhile', NOAUTH: 'you may not do that',
     NOCHILDRENFOREPHEMERALS: 'an ephemeral has no children', QUOTAEXCEEDED: 'a quota does not allow it', INVALIDACL: 'the ACL is not valid'}[bad?.name ?? e.code];
   return words ? new Error(`${bad?.path ?? ''}${bad ? ': ' : ''}${words}.`.replace(/^./, c => c.toUpperCase())) : e;
@@ -223,7 +230,7 @@ function editor(bytes) {
   const ends = plain === null ? 0 : (plain.match(/\r\n/g) ?? []).length;
   const crlf = ends > 0 && ends === (plain.match(/[\r\n]/g).length / 2);
   const canText = diff.isPlain(plain) && (crlf || !plain.includes('\r'));
-  const area = h('textarea', {rows: '12', spellcheck: 'false', 'aria-label': 'Data'});
+  const area = h('textarea', {rows: '9', spellcheck: 'false', 'aria-label': 'Data'});
   const file = h('input', {type: 'file', 'aria-label': 'A file with the data'});
   const kind = select(canText ? {text: 'as text', hex: 'as hex', file: 'from a file'} : {hex: 'as hex', file: 'from a file'}, {'aria-label': 'Edit'});
   let as = kind.value;
@@ -324,7 +331,7 @@ const forms = {
       render(self.body, h('p', {class: 'problem', role: 'alert'}, `Somebody changed the node meanwhile: version ${base.stat.version} is ${now.stat.version} now${again}. Nothing of yours was written.`, verdict === 'done' ? ' It has what you want.' : verdict === 'same' ? ' Its data is what you began with.' : ''),
         threeSides(a, b, c),
         h('p', {class: 'row wrap'}, button('Leave theirs', self.close, 'main'), verdict === 'done' ? null : [button('Write yours over theirs…', () => { take(); planned(mine); }), button('Edit yours', () => { take(); edit.set(mine); show(); }), button('Edit theirs', () => { take(); edit.set(there); show(); })]));
-      self.body.querySelector('button').focus();
+      top(self.body);
     }
   },
 
@@ -382,26 +389,18 @@ const forms = {
       const now = await api.acl(self.path, self.signal);
       render(self.body, h('p', {class: 'problem', role: 'alert'}, `Somebody changed the ACL meanwhile: version ${base.stat.aversion} is ${now.stat.aversion} now. Nothing of yours was written.`), threeSides(linesOf(base.acl), linesOf(now.acl), linesOf(mine)),
         h('p', {class: 'row wrap'}, button('Leave theirs', self.close, 'main'), button('Write yours over theirs…', () => { base = now; planned(mine); }), button('Edit theirs', () => { base = now; edit = aclEditor(now.acl); show(); })));
-      self.body.querySelector('button').focus();
+      top(self.body);
     }
   },
 
   async delete(self) {
     const again = () => forms.delete(self);
     const progress = progressIn(self);
-    const stat = await api.stat(self.path, self.signal);
-    if (!stat) throw new Error('There is no such node.');
-    let nodes;
-    try {
-      const all = await subtree(self.path, 'stats', {signal: self.signal, progress});
-      if (!all) throw new Error(tooMany);
-      nodes = all.nodes;
-      const size = nodes.reduce((n, {stat: s}) => n + (s?.dataLength ?? 0), 0);
-      if (nodes.length <= 20_000 && size <= plans.most.kept) nodes = (await whole(self.path, {signal: self.signal, progress}))?.nodes ?? nodes; // for undo
-    } catch (e) {
-      if (e.code !== 'NOAUTH' || stat.numChildren) throw e;
-      nodes = [{path: self.path, stat}]; // it can be deleted unseen
-    }
+    const all = await subtree(self.path, 'stats', {signal: self.signal, progress});
+    if (!all) throw new Error(tooMany);
+    let {nodes} = all;
+    const size = nodes.reduce((n, {stat: s}) => n + (s?.dataLength ?? 0), 0);
+    if (nodes.length <= 20_000 && size <= plans.most.kept) nodes = (await whole(self.path, {signal: self.signal, progress}))?.nodes ?? nodes; // for undo
     const plan = plans.deleting(nodes);
     if (!plan.refused.length && nodes.some(n => n.data === undefined || !n.acl || plans.isMasked(n.acl)) && !(nodes.length === 1 && plans.isEphemeral(nodes[0]))) plan.notes.push('This can\'t be undone: there is too much to keep, or you may not read it.');
     const gone = plan.steps.length;
@@ -462,7 +461,7 @@ const forms = {
     const known = await api.command('connections', self.signal).catch(() => null);
     const where = id => known?.connections.concat(known.secure_connections).find(c => c.session_id && api.hex(c.session_id) === id)?.remote_socket_address.replace(/^\//, '');
     const who = p => p.session ? `session ${p.session}` + (where(p.session) ? ` at ${where(p.session)}` : '') : p.name;
-    const line = o => o.places.map(p => `${p.role}  ${who(p)}${p.mode ? ', ' + p.mode : ''}, ${p.name}`);
+    const line = p => p ? `${p.role}  ${who(p)}${p.mode ? ', ' + p.mode : ''}, ${p.name}` : 'gone';
     const next = after.places.filter(p => p.role === 'holds' && before.places.find(q => q.name === p.name)?.role !== 'holds');
     const plan = plans.deleting([{path: self.path, stat: node.stat}]);
     Object.assign(plan, {title: `Break ${self.path}`, verb: mine.role === 'holds' ? 'Take it away' : 'Take it out of the line', roots: [self.path], undo: false, notes: []});
@@ -473,7 +472,7 @@ const forms = {
       [mine.role !== 'holds' ? 'Who holds it does not change.' : next.length ? ['Next: ', next.map((p, i) => [i ? ', ' : '', p.session ? toSession(p.session) : name(p.name)]), ', as soon as its watch tells it.'] : 'Nobody waits: the next one to ask gets it.'],
       ['It can\'t be undone.'],
     ].map(l => h('li', {}, l)));
-    preview(self, plan, {back: () => forms.break(self), shown: [say, beside(line(before), line(after), 'Now', 'After')]});
+    preview(self, plan, {back: () => forms.break(self), shown: [say, beside(before.places.map(line), before.places.map(p => line(after.places.find(q => q.name === p.name))), 'Now', 'After')]});
   },
 };
 

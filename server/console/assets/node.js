@@ -38,7 +38,7 @@ export function node(out, path, signal, changed) {
     } catch (e) {
       if (signal.aborted) return;
       const words = {NONODE: 'There is no such node.', NOAUTH: 'You may not read this node. Another identity may: see the button at the top.'}[e.code];
-      render(out, crumbs(path), acts.bar(path, e.code === 'NONODE' ? ['create', 'import'] : ['acl', 'delete']), words ? h('div', {class: 'problem'}, words) : problem(e));
+      render(out, crumbs(path), acts.bar(path, e.code === 'NONODE' ? ['create', 'import'] : ['acl']), words ? h('div', {class: 'problem'}, words) : problem(e));
     }
   }
 }
