@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/testing/certs"
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/archive"
@@ -74,6 +77,25 @@ func TestFeedEndsWithItsToken(t *testing.T) {
 			}
 			if w := s.visit(t, time.Second, "192.0.2.1:1", "/v1/feed", "jwt "+token); w.Code != http.StatusUnauthorized {
 				t.Errorf("again with a token that is over: %d", w.Code)
+			}
+		}
+	})
+}
+
+// TestFeedOfACertificate reads changes that the certificate of the connection may see, without another proof.
+func TestFeedOfACertificate(t *testing.T) {
+	pair := certs.New(t, "authority").Issue("ann")
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, append(apiLines, "authProvider.1=org.apache.zookeeper.server.auth.X509AuthenticationProvider")...)
+		c := s.connect(t)
+		c.ok(jute.OpCreate, &jute.CreateRequest{Path: "/n", ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "x509", ID: "CN=ann"}}}})
+		for _, over := range []*tls.ConnectionState{nil, {PeerCertificates: []*x509.Certificate{pair.Cert}}} {
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/feed?after=0&follow=false", nil)
+			r.Host, r.TLS = "localhost", over
+			w := httptest.NewRecorder()
+			s.AdminPages("/commands", "").ServeHTTP(w, r)
+			if sees := strings.Contains(w.Body.String(), `"path":"/n"`); sees != (over != nil) || w.Code != http.StatusOK {
+				t.Errorf("with a certificate %v: %d\n%s", over != nil, w.Code, w.Body)
 			}
 		}
 	})

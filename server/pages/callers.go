@@ -11,8 +11,7 @@ import (
 	"github.com/zkd-project/zkd/server/clients"
 )
 
-// Connect implements api.Options. The certificate of a connection is an identity unless the caller shows another
-// proof, as a ZooKeeper client's is.
+// Connect implements api.Options.
 func (f *Server) Connect(ctx context.Context, c *api.Caller, visits bool) (api.Connection, error) {
 	creds, err := f.Clients.Proofs().Prove(ctx, f.shows(c))
 	if err != nil {
@@ -36,11 +35,15 @@ func (f *Server) SignIn(ctx context.Context, c *api.Caller) (name string, until 
 
 // shows returns what a caller shows of itself.
 func (f *Server) shows(c *api.Caller) *clients.Presented {
-	p := clients.Presented{Address: fourletter.HostAddress(c.From.Addr()), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates, Via: c.Via}
-	if certificates := f.Config.ClientTLS.AuthScheme; c.Scheme == "" && len(c.Certificates) > 0 && f.Schemes.Has(certificates) {
+	return f.orCertificate(&clients.Presented{Address: fourletter.HostAddress(c.From.Addr()), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates, Via: c.Via})
+}
+
+// orCertificate has the certificate of a connection be the proof of who shows no other one.
+func (f *Server) orCertificate(p *clients.Presented) *clients.Presented {
+	if certificates := f.Config.ClientTLS.AuthScheme; p.Scheme == "" && len(p.Certificates) > 0 && f.Schemes.Has(certificates) {
 		p.Scheme = certificates
 	}
-	return &p
+	return p
 }
 
 // whyNot returns why a caller has proved nothing.

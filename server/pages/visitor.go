@@ -25,9 +25,9 @@ type visitor struct {
 }
 
 // welcome returns the visitor that a claim proves, or an HTTP status and the reason why there is
-// none. The certificate of a connection is an identity only for its own scheme.
+// none.
 func (f *Server) welcome(ctx context.Context, c admin.Claim) (v *visitor, status int, problem string) {
-	creds, err := f.Clients.Proofs().Prove(ctx, &clients.Presented{Address: fourletter.HostAddress(c.From), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates})
+	creds, err := f.Clients.Proofs().Prove(ctx, f.orCertificate(&clients.Presented{Address: fourletter.HostAddress(c.From), Scheme: c.Scheme, Data: c.Data, Certificates: c.Certificates}))
 	v = &visitor{creds: creds, schemes: f.Schemes, clients: f.Clients}
 	switch {
 	case errors.Is(err, clients.ErrTooManyFailures):
