@@ -325,7 +325,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		Join:            f.joinLine(cfg),
 		Load:            f.reload,
 		Level:           &level,
-		Ensemble:        newEnsemble(cfg),
+		Ensemble:        lookAtEnsemble(cfg),
 	})
 	if err != nil {
 		return usageError{err}

@@ -160,7 +160,7 @@ const ours = `
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/clients/line server/limits/shares server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
-	cmd/zkd:           client cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/api server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/zab
+	cmd/zkd:           client cmd/zkcli/ensemble cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/api server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
@@ -179,8 +179,10 @@ const ours = `
 	cmd/internal/login: client/sasl client/sasl/kerberos
 	cmd/zkcli:         client cmd/zkcli/command internal/stdio
 	cmd/zkcli/backup:  internal/vfs jute cmd/zkcli/subtree server/archive server/datatree server/history server/snapshot server/zab
-	cmd/zkcli/command: client client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/history server/zab
+	cmd/zkcli/command: client client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/console cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/history server/zab
 	                   recipes recipes/election recipes/hold recipes/lock
+	cmd/zkcli/console: jute client cmd/zkcli/ensemble cmd/zkcli/servers server/api server/console server/show
+	cmd/zkcli/ensemble: cmd/zkcli/servers cmd/zkcli/why server/api
 	cmd/zkcli/member:  client cmd/zkcli/servers
 	cmd/zkcli/servers: client cmd/zkcli/why internal/ask
 	cmd/zkcli/why:     none

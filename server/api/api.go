@@ -19,9 +19,9 @@ import (
 // Options configure a Handler.
 type Options struct {
 	// Connect proves who the caller is, and connects it to the server. visits: its session will be local to the server. The error
-	// is ErrUnauthorized, ErrTooManyFailures, ErrRefused, or the end of ctx.
+	// is ErrUnauthorized, ErrTooManyFailures, ErrRefused, a *Problem, or the end of ctx.
 	Connect func(ctx context.Context, c *Caller, visits bool) (Connection, error)
-	// Server returns the server, for one request.
+	// Server returns the server, for one request; nil if the API is not part of one.
 	Server func() Server
 	// Feed serves /v1/feed. It gets the proof of a caller as the header Authorization: SCHEME DATA.
 	Feed http.Handler

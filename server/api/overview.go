@@ -157,9 +157,20 @@ type Limit struct {
 	Refused  int64  `json:"refused"`
 }
 
+// server returns the server that the API is part of.
+func (c *call) server() (Server, error) {
+	if c.Server == nil {
+		return nil, refuse(http.StatusNotImplemented, "only a server of zkd has this, in its own console and API")
+	}
+	return c.Server(), nil
+}
+
 // view returns the server's view, if it serves.
 func (c *call) view() (*show.View, error) {
-	s := c.Server()
+	s, err := c.server()
+	if err != nil {
+		return nil, err
+	}
 	if !s.Serving() {
 		return nil, refuse(http.StatusServiceUnavailable, "this server does not serve at present")
 	}
@@ -167,7 +178,10 @@ func (c *call) view() (*show.View, error) {
 }
 
 func (c *call) overview() error {
-	s := c.Server()
+	s, err := c.server()
+	if err != nil {
+		return err
+	}
 	v := s.View()
 	out := Overview{
 		Version: v.Version, Mode: v.Mode(), Role: v.RoleName(), Serving: s.Serving(), Zxid: jute.Zxid(v.Zxid).String(), UptimeMs: v.Uptime.Milliseconds(),
@@ -182,7 +196,11 @@ func (c *call) overview() error {
 }
 
 func (c *call) members() error {
-	v := c.Server().View()
+	s, err := c.server()
+	if err != nil {
+		return err
+	}
+	v := s.View()
 	out := Members{Leader: -1, Members: []Member{}}
 	if p := v.Peer(); p != nil {
 		out.Self, out.Leader = p.ID, p.Leader

@@ -26,6 +26,8 @@ type Options struct {
 	Commands string
 	// Version is that of the server.
 	Version string
+	// ReadOnly pages offer no edits.
+	ReadOnly bool
 }
 
 // policy is what the browser may do for the pages: no script but ours, nothing from elsewhere, and no text that becomes markup.
@@ -64,7 +66,7 @@ func Handler(o Options) http.Handler {
 	}
 	h.hash = fmt.Sprintf("%x", sum.Sum(nil)[:6])
 	var page bytes.Buffer
-	if err := template.Must(template.New("").Parse(shell)).Execute(&page, map[string]string{"Assets": Prefix + h.hash, "Commands": o.Commands, "Version": o.Version}); err != nil {
+	if err := template.Must(template.New("").Parse(shell)).Execute(&page, map[string]any{"Assets": Prefix + h.hash, "Commands": o.Commands, "Version": o.Version, "ReadOnly": o.ReadOnly}); err != nil {
 		panic(err)
 	}
 	h.page = newFile("text/html; charset=utf-8", page.Bytes())

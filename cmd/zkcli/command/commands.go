@@ -13,7 +13,7 @@ func commands() []Command {
 
 		// Apache's zkCli.sh does not have these.
 		treeCommand(), findCommand(), duCommand(), exportCommand(), importCommand(), diffCommand(),
-		watchCommand(), feedCommand(), topCommand(), ensembleCommand(), whyCommand(), benchCommand(), recordCommand(),
+		watchCommand(), feedCommand(), topCommand(), ensembleCommand(), whyCommand(), consoleCommand(), benchCommand(), recordCommand(),
 		lockCommand(), electCommand(),
 	}
 }

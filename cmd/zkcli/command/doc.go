@@ -21,7 +21,7 @@
 //	one znode        read.go stat.go create.go write.go data.go acl.go quota.go
 //	many znodes      tree.go treeview.go find.go du.go export.go import.go diff.go,
 //	                 with lister.go and nodes.go
-//	servers          ensemble.go top.go config.go member.go bench.go, with packages servers and member
+//	servers          ensemble.go top.go config.go member.go bench.go console.go, with packages servers, member and console
 //	backups          backup.go restore.go history.go, with package backup
 //	recording        record.go
 //	locks            lock.go locklist.go runlocked.go program_*.go

@@ -35,6 +35,7 @@ type Options struct {
 	Format   Format
 	ReadOnly bool
 	insist   bool     // as client.Options.Insist
+	renew    bool     // as client.Options.RenewSession
 	Auth     []string // scheme:data
 
 	waitForConnection bool
@@ -120,7 +121,7 @@ func (e deadlineError) Unwrap() error { return context.DeadlineExceeded }
 
 // client returns the options of the client.
 func (o *Options) client(ctx context.Context, watcher func(client.Event)) (client.Options, error) {
-	c := client.Options{Timeout: o.Timeout, AllowReadOnly: o.ReadOnly, Insist: o.insist, Logger: client.NoLog, Watcher: watcher}
+	c := client.Options{Timeout: o.Timeout, AllowReadOnly: o.ReadOnly, Insist: o.insist, RenewSession: o.renew, Logger: client.NoLog, Watcher: watcher}
 	for _, s := range o.Auth {
 		a, err := parseAuth(s)
 		if err != nil {

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -61,6 +62,35 @@ func readTop(text string) (list []Use) {
 	return list
 }
 
+// Conns returns the connections of a server, by the word cons.
+func (a Asker) Conns(ctx context.Context, server string) ([]Conn, error) {
+	text, err := a.word(ctx, server, "cons")
+	return readCons(text), err
+}
+
+// Ephemerals returns the ephemeral nodes that a server knows, by their sessions, by the word dump.
+func (a Asker) Ephemerals(ctx context.Context, server string) (map[string][]string, error) {
+	text, err := a.word(ctx, server, "dump")
+	return readDump(text), err
+}
+
+// readDump reads the end of an answer to dump: after its title each session has a line, which ends in a colon, and each of its nodes
+// has a line that begins with a tab.
+func readDump(text string) map[string][]string {
+	of := make(map[string][]string)
+	_, text, _ = strings.Cut(text, "Sessions with Ephemerals")
+	session := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if path, ok := strings.CutPrefix(line, "\t"); ok && session != "" {
+			of[session] = append(of[session], path)
+		} else if id, ok := strings.CutSuffix(line, ":"); ok && strings.HasPrefix(id, "0x") {
+			session = id
+		}
+	}
+	return of
+}
+
 // readCons reads lines such as
 //
 //	/127.0.0.1:42318[1](queued=0,recved=6,sent=6,sid=0x100000a323e0038,lop=EXIS,…)
@@ -84,6 +114,16 @@ func readCons(text string) []Conn {
 				fmt.Sscan(value, &c.Received)
 			case "sent":
 				fmt.Sscan(value, &c.Sent)
+			case "est":
+				fmt.Sscan(value, &c.Established)
+			case "to":
+				fmt.Sscan(value, &c.TimeoutMs)
+			case "minlat":
+				fmt.Sscan(value, &c.MinLatencyMs)
+			case "avglat":
+				fmt.Sscan(value, &c.AvgLatencyMs)
+			case "maxlat":
+				fmt.Sscan(value, &c.MaxLatencyMs)
 			case "sid":
 				c.Session = value
 			case "lop":

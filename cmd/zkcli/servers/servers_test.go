@@ -151,14 +151,26 @@ func TestReadJoiners(t *testing.T) {
 }
 
 func TestReadCons(t *testing.T) {
-	const cons = " /127.0.0.1:42318[1](queued=2,recved=26,sent=16,sid=0x1,lop=SETD,est=1,to=10000)\n" +
+	const cons = " /127.0.0.1:42318[1](queued=2,recved=26,sent=16,sid=0x1,lop=SETD,est=7,to=10000,minlat=1,avglat=2,maxlat=3)\n" +
 		" /[::1]:5[1](queued=0,recved=4,sent=5,sid=0x2,lop=PING)\n /127.0.0.1:4[0](queued=0,recved=1,sent=0)\n\n"
 	want := []Conn{
-		{Client: "127.0.0.1:42318", Session: "0x1", LastOp: "SETD", Queued: 2, Received: 26, Sent: 16},
+		{Client: "127.0.0.1:42318", Session: "0x1", LastOp: "SETD", Queued: 2, Received: 26, Sent: 16, Established: 7, TimeoutMs: 10000, MinLatencyMs: 1, AvgLatencyMs: 2, MaxLatencyMs: 3},
 		{Client: "[::1]:5", Session: "0x2", LastOp: "PING", Received: 4, Sent: 5},
 		{Client: "127.0.0.1:4", Received: 1},
 	}
 	if got := readCons(cons); !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestReadDump(t *testing.T) {
+	const dump = "SessionTracker dump:\nSession Sets (1)/(1):\n1 expire at Thu Jan 01 03:00:06 UTC 1970:\n\t0x1\nephemeral nodes dump:\n" +
+		"Sessions with Ephemerals (2):\n0x1:\n\t/a\n\t/b c:\n0x10000a:\n\t/0x3:\nConnections dump:\nConnections Sets (1)/(1):\n1 expire at x:\n"
+	got := readDump(dump)
+	if len(got) != 2 || !slices.Equal(got["0x1"], []string{"/a", "/b c:"}) || !slices.Equal(got["0x10000a"], []string{"/0x3:"}) {
+		t.Errorf("got %q", got)
+	}
+	if got := readDump(""); len(got) != 0 {
+		t.Errorf("of nothing: %q", got)
 	}
 }

@@ -46,6 +46,10 @@ type Sample struct {
 type Conn struct {
 	Client, Session, LastOp string // Client is host:port
 	Queued, Received, Sent  int64
+
+	Established                              int64 // in ms since 1970
+	TimeoutMs                                int64 // of its session
+	MinLatencyMs, AvgLatencyMs, MaxLatencyMs int64
 }
 
 // serves reports whether clients can write through the server.

@@ -17,7 +17,7 @@ const main = h('main', {id: 'main', tabindex: '-1'});
 const nav = h('nav', {'aria-label': 'Pages'}, Object.entries(pages).map(([page, [title]]) => h('a', {href: '#/' + page, 'data-page': page}, title)));
 const field = h('input', {type: 'search', id: 'search', placeholder: '/path or a name', 'aria-label': 'Go to a path, or search on this page', autocomplete: 'off', spellcheck: 'false', maxlength: '4096'});
 const who = identity(show);
-const edit = h('button', {type: 'button', class: 'quiet mode', title: 'Editing on and off (e)', on: {click: () => mode.edit(!mode.editing())}}, 'Read-only');
+const edit = h('button', {type: 'button', class: 'quiet mode', hidden: mode.fixed, title: 'Editing on and off (e)', on: {click: () => mode.edit(!mode.editing())}}, 'Read-only');
 const help = dialog('Keys', h('table', {class: 'keys'}, [
   ['/', 'search on this page, or type a path'], ['g', 'go to a path'], ['↑ ↓', 'to the next row'], ['→ ←', 'open and close a node'], ['Enter', 'show'],
   ['1 – 5', 'to a page'], ['e', 'editing on and off'], ['Esc', 'leave a form, then editing'], ['t', 'theme'], ['?', 'this list'],

@@ -1,5 +1,8 @@
 // Whether this page writes. It begins as one that only reads.
 
+// fixed: what serves the page only reads.
+export const fixed = 'readOnly' in document.documentElement.dataset;
+
 let on = false;
 const listeners = [];
 
@@ -7,7 +10,7 @@ export const editing = () => on;
 
 // edit switches editing on or off.
 export function edit(value) {
-  if (value === on) return;
+  if (value === on || fixed) return;
   on = value;
   for (const f of listeners) f(on);
 }

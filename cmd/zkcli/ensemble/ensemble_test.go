@@ -1,4 +1,4 @@
-package main
+package ensemble
 
 import (
 	"context"
@@ -15,7 +15,7 @@ func TestEnsembleRecords(t *testing.T) {
 		return why.Sample{Zxid: zxid, Metrics: map[string]string{"packets_received": received, "num_alive_connections": "7", "avg_latency": "0.5"}}
 	}
 	asked := 0
-	e := &ensemble{self: "a:1", id: 1, ask: func(_ context.Context, addrs []string) why.Facts {
+	e := &Ensemble{Servers: []string{"a:1"}, Self: 1, ask: func(_ context.Context, addrs []string) why.Facts {
 		asked++
 		if len(addrs) != 1 || addrs[0] != "a:1" {
 			t.Errorf("asks %q", addrs)
@@ -27,7 +27,7 @@ func TestEnsembleRecords(t *testing.T) {
 			{Name: "d:1", ID: 4, Mode: "observer", Observer: true, Before: answer(0x9, "1")},
 		}}
 	}}
-	got := e.look(t.Context())
+	got := e.Look(t.Context())
 	var members []string
 	for _, m := range got.Members {
 		b, err := json.Marshal(m)
@@ -47,7 +47,7 @@ func TestEnsembleRecords(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	e.at = time.Now().Add(time.Hour) // it is fresh, however slow this machine is
-	if again := e.look(t.Context()); again != got || asked != 1 {
+	if again := e.Look(t.Context()); again != got || asked != 1 {
 		t.Errorf("it asks %d times", asked)
 	}
 }

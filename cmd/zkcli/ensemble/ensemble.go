@@ -1,0 +1,104 @@
+// Package ensemble asks the members of an ensemble how they are, and describes them in the records of the HTTP API: for
+// zkd, which serves these, and for zkcli console.
+package ensemble
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/cmd/zkcli/servers"
+	"github.com/zkd-project/zkd/cmd/zkcli/why"
+	"github.com/zkd-project/zkd/server/api"
+)
+
+// Ensemble asks members, as zkcli why does.
+type Ensemble struct {
+	Servers []string // those that are asked first: they name the others
+	Self    int64    // the id of the server that answers for the ensemble; 0 for none
+	ask     func(ctx context.Context, addrs []string) why.Facts
+
+	mu   sync.Mutex
+	last *api.Ensemble
+	at   time.Time
+}
+
+// fresh is for how long the members are not asked again, however many callers there are.
+const fresh = 4 * time.Second
+
+// New returns an ensemble that an asker asks.
+func New(asker servers.Asker, self int64, addrs ...string) *Ensemble {
+	e := servers.Examination{Asker: asker, Limit: 2 * time.Second, Interval: time.Second}
+	return &Ensemble{Servers: addrs, Self: self, ask: e.Examine}
+}
+
+// Look returns how the members are. One caller at a time asks them.
+func (e *Ensemble) Look(ctx context.Context) *api.Ensemble {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.last == nil || time.Since(e.at) > fresh {
+		facts := e.ask(context.WithoutCancel(ctx), e.Servers) // others wait for the answer
+		e.last, e.at = e.describe(&facts), time.Now()
+	}
+	return e.last
+}
+
+// describe returns the records of an answer.
+func (e *Ensemble) describe(facts *why.Facts) *api.Ensemble {
+	out := &api.Ensemble{At: facts.Now, Self: e.Self, Complete: facts.Complete, Members: []api.Peer{}, Findings: []api.Finding{}}
+	var newest uint64
+	for i := range facts.Servers {
+		s := &facts.Servers[i]
+		newest = max(newest, zxidOf(s))
+	}
+	voters, up := 0, 0
+	for i := range facts.Servers {
+		p := describePeer(&facts.Servers[i], facts.Interval, newest)
+		if p.Voter {
+			voters++
+			if p.Problem == "" {
+				up++
+			}
+		}
+		out.Members = append(out.Members, p)
+	}
+	out.MayFail = int64(up - (voters/2 + 1))
+	for _, f := range why.Find(*facts) {
+		out.Findings = append(out.Findings, api.Finding{ID: f.ID, Severity: f.Severity.String(), Servers: append([]string{}, f.Servers...),
+			What: f.What, SinceMs: f.Since.Milliseconds(), Do: f.Do})
+	}
+	return out
+}
+
+// zxidOf returns the zxid of a server at the later of the two times at which it was asked.
+func zxidOf(s *why.Server) uint64 { return cmp.Or(s.After.Zxid, s.Before.Zxid) }
+
+// describePeer returns the record of a member.
+func describePeer(s *why.Server, interval time.Duration, newest uint64) api.Peer {
+	p := api.Peer{Name: s.Name, ID: s.ID, Role: cmp.Or(s.Mode, "unknown"), Voter: !s.Observer, Version: s.Version, Lag: -1, Requests: -1, Clients: -1, Silent: s.Unanswered}
+	switch {
+	case s.Unreachable != "":
+		p.Role, p.Problem = "unreachable", s.Unreachable
+		return p
+	case s.NotServing:
+		p.Role, p.Problem = "not-serving", cmp.Or(s.Detail, "it finds no quorum")
+		return p
+	}
+	zxid := zxidOf(s)
+	p.Zxid = "0x" + strconv.FormatUint(zxid, 16)
+	if zxid>>32 == newest>>32 { // else it is of another leader's time, and zxids can't be counted
+		p.Lag = int64(newest - zxid)
+	}
+	if n, err := strconv.ParseInt(s.After.Metrics["num_alive_connections"], 10, 64); err == nil {
+		p.Clients = n
+	}
+	before, err1 := strconv.ParseInt(s.Before.Metrics["packets_received"], 10, 64)
+	after, err2 := strconv.ParseInt(s.After.Metrics["packets_received"], 10, 64)
+	if err1 == nil && err2 == nil && after >= before && interval > 0 {
+		p.Requests = int64(float64(after-before)/interval.Seconds() + 0.5)
+	}
+	p.Latency = s.After.Metrics["avg_latency"]
+	return p
+}
