@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -57,15 +58,15 @@ func parseCounts(line string) (counts, error) {
 // judge counts what a run did, and returns an error if that is not what its program declares: tests, if
 // it left reports of them, or else what its last line says.
 func (r *run) judge() (counts, error) {
-	tests, err := readReports(filepath.Join(r.dir, "reports"))
+	j, err := r.judgeReports()
 	if err != nil {
 		return nil, err
 	}
-	var n counts
-	if len(tests) > 0 {
-		n, err = judgeTests(tests, r.program.known, r.kind)
-	} else {
+	n := j.counts()
+	if len(n) == 0 {
 		n, err = parseCounts(r.last)
+	} else if len(j.failed) > 0 {
+		err = fmt.Errorf("%s: %s", n, names(j.failed))
 	}
 	for _, c := range r.program.holds {
 		if err == nil && !c.of(n) {
@@ -84,66 +85,135 @@ const (
 	skip = "skip"
 )
 
+// ended is the name of the test that has failed, after its class, if a class has ended without a report.
+const ended = ".ended"
+
+// report is what the tries of a class, or of another part of a suite, have left.
+type report struct {
+	name  string
+	tries [][]test
+}
+
+// hasEnded reports whether a try is of a class that has ended without a report.
+func hasEnded(try []test) bool {
+	return len(try) == 1 && strings.HasSuffix(try[0].name, ended)
+}
+
+// passedLater reports whether a test has passed at another try. The same name may be there more than once,
+// with other parameters: all of them must have.
+func (r report) passedLater(name string) bool {
+	return slices.ContainsFunc(r.tries, func(try []test) bool {
+		return slices.Contains(try, test{name, pass}) && !slices.Contains(try, test{name, fail})
+	})
+}
+
+// judgement is how the tests of a suite fared.
+type judgement struct {
+	passed, known, skipped int
+	failed                 []failure
+	repeated               []string // passed at another try
+}
+
+type failure struct{ report, test string }
+
 // shown is how many names of failed tests an outcome has.
 const shown = 10
 
-// judgeTests counts tests. One that fails must be known to fail on this kind of server. The same name
-// may be there more than once, with other parameters.
-func judgeTests(tests []test, all []known, kind string) (counts, error) {
-	number := make(map[string]int)
-	var unknown []string
-	for _, t := range tests {
-		isKnown := slices.ContainsFunc(all, func(k known) bool {
-			matches, _ := path.Match(k.test, t.name)
-			return k.on == kind && matches
-		})
-		outcome := t.outcome
-		if outcome == fail && isKnown {
-			outcome = "known"
-		} else if outcome == fail {
-			unknown = append(unknown, t.name)
-		}
-		number[outcome]++
+// names are those of the failed tests, each once.
+func names(failed []failure) string {
+	var all []string
+	for _, f := range failed {
+		all = append(all, f.test)
 	}
-	n := counts{{"passed", number[pass]}, {"failed", number[fail]}, {"known", number["known"]}, {"skipped", number[skip]}}
-	if len(unknown) > 0 {
-		slices.Sort(unknown)
-		unknown = slices.Compact(unknown)
-		more := ""
-		if len(unknown) > shown {
-			more = fmt.Sprintf(" and %d more", len(unknown)-shown)
-			unknown = unknown[:shown]
-		}
-		return n, fmt.Errorf("%s: %s%s", n, strings.Join(unknown, " "), more)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) > shown {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:shown], " "), len(all)-shown)
 	}
-	return n, nil
+	return strings.Join(all, " ")
 }
 
-// readReports reads the reports below dir: JUnit's XML, and what go test -json prints.
-func readReports(dir string) ([]test, error) {
-	var tests []test
+// counts are none if there were no tests.
+func (j judgement) counts() counts {
+	n := counts{{"passed", j.passed}, {"failed", len(j.failed)}, {"known", j.known}, {"skipped", j.skipped}}
+	if len(j.repeated) > 0 {
+		n = append(n, count{"repeated", len(j.repeated)})
+	}
+	if j.passed+len(j.failed)+j.known+j.skipped == 0 {
+		return nil
+	}
+	return n
+}
+
+func (r *run) judgeReports() (judgement, error) {
+	reports, err := readReports(filepath.Join(r.dir, "reports"))
+	return judgeTests(reports, r.program.known, r.kind), err
+}
+
+// judgeTests counts tests. One that fails at each try must be known to fail on this kind of server.
+func judgeTests(reports []report, all []known, kind string) judgement {
+	var j judgement
+	for _, r := range reports {
+		first := max(0, slices.IndexFunc(r.tries, func(try []test) bool { return !hasEnded(try) }))
+		for _, try := range r.tries[:first] {
+			j.repeated = append(j.repeated, try[0].name)
+		}
+		for _, t := range r.tries[first] {
+			isKnown := slices.ContainsFunc(all, func(k known) bool {
+				matches, _ := path.Match(k.test, t.name)
+				return k.on == kind && matches
+			})
+			switch {
+			case t.outcome == pass:
+				j.passed++
+			case t.outcome == skip:
+				j.skipped++
+			case isKnown:
+				j.known++
+			case r.passedLater(t.name):
+				j.passed++
+				j.repeated = append(j.repeated, t.name)
+			default:
+				j.failed = append(j.failed, failure{r.name, t.name})
+			}
+		}
+	}
+	return j
+}
+
+// readReports reads the reports below dir: JUnit's XML, and what go test -json prints. NAME~2.xml is of the
+// second try of NAME.xml.
+func readReports(dir string) ([]report, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
 		return nil, err
 	}
+	tries := make(map[string][][]test)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		var more []test
+		var tests []test
 		switch filepath.Ext(file) {
 		case ".xml":
-			more, err = parseJUnit(text)
+			tests, err = parseJUnit(text)
 		case ".json":
-			more, err = parseGoTest(text)
+			tests, err = parseGoTest(text)
+		default:
+			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		tests = append(tests, more...)
+		name, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), "~")
+		tries[name] = append(tries[name], tests)
 	}
-	return tests, nil
+	var reports []report
+	for _, name := range slices.Sorted(maps.Keys(tries)) {
+		reports = append(reports, report{name, tries[name]})
+	}
+	return reports, nil
 }
 
 // suite is an element testsuite or testsuites.

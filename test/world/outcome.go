@@ -23,6 +23,7 @@ type outcome struct {
 	verdict                 string // passed, or why not
 	counts                  counts
 	times                   []string // of the faults, until all worked again
+	repeated                []string // tests that passed at another try
 	used                    string   // by the servers
 	took                    time.Duration
 	date                    time.Time
@@ -38,6 +39,9 @@ func (o *outcome) text() string {
 	line("outcome", o.verdict)
 	line("counts", o.counts.String())
 	line("faults", strings.Join(o.times, ", "))
+	if len(o.repeated) > 0 {
+		line("repeated", strings.Join(o.repeated, " "))
+	}
 	line("servers", o.used)
 	line("took", o.took.String())
 	line("date", o.date.Format(time.DateOnly))

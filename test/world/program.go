@@ -27,6 +27,7 @@ type program struct {
 	limit   time.Duration // for the whole run
 	nothing time.Duration // for the run on no server
 	lines   []string      // of zoo.cfg
+	tries   int           // how often a test may fail before it has failed
 	secure  bool          // the servers have a port with TLS, too, and take logins
 	holds   []condition   // at the end
 	known   []known
@@ -47,7 +48,7 @@ func readPrograms(dir string) ([]*program, error) {
 
 func readProgram(dir string) (*program, error) {
 	p := &program{
-		name: filepath.Base(dir), dir: dir, jars: filepath.Base(dir), servers: 3,
+		name: filepath.Base(dir), dir: dir, jars: filepath.Base(dir), servers: 3, tries: 1,
 		pause: 10 * time.Second, limit: 30 * time.Minute, nothing: 2 * time.Minute,
 	}
 	file := filepath.Join(dir, "program")
@@ -109,6 +110,8 @@ func (p *program) set(key, value string) (err error) {
 		p.limit, err = time.ParseDuration(value)
 	case "nothing":
 		p.nothing, err = time.ParseDuration(value)
+	case "tries":
+		p.tries, err = strconv.Atoi(value)
 	case "secure":
 		p.secure, err = strconv.ParseBool(value)
 	case "setting":

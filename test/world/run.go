@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -155,8 +156,41 @@ func (t tools) onServers(ctx context.Context, o *outcome, p *program, dir, home 
 		return err
 	}
 	o.times = r.times
+	if err := r.repeat(ctx); err != nil {
+		return err
+	}
+	j, err := r.judgeReports()
+	if err != nil {
+		return err
+	}
+	o.repeated = j.repeated
 	o.counts, err = r.judge()
 	return err
+}
+
+// repeat runs the tests again that have failed. Many have limits of some seconds, which a machine with
+// other work breaks.
+func (r *run) repeat(ctx context.Context) error {
+	for try := 2; try <= r.program.tries; try++ {
+		j, err := r.judgeReports()
+		if err != nil || len(j.failed) == 0 {
+			return err
+		}
+		var again []string
+		for _, f := range j.failed {
+			again = append(again, f.report+":"+f.test)
+		}
+		next := &run{program: r.program, kind: r.kind, dir: r.dir,
+			env: append(slices.Clip(r.env), "AGAIN="+strings.Join(again, " "), fmt.Sprintf("TRY=~%d", try))}
+		if err := next.start(ctx); err != nil {
+			return err
+		}
+		next.stdin.Close()
+		if err := next.wait(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // run is one process of a program.
@@ -186,7 +220,7 @@ func (r *run) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := os.Create(filepath.Join(r.dir, "output"))
+	out, err := os.OpenFile(filepath.Join(r.dir, "output"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}

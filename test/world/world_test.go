@@ -187,6 +187,83 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A test that has failed may pass at another try, with all of its parameters; one that is known to fail is not run again.
+func TestTries(t *testing.T) {
+	junit := func(tests ...string) string {
+		text := ""
+		for _, name := range tests {
+			name, failure := strings.TrimSuffix(name, "!"), ""
+			if strings.HasSuffix(tests[0], "!") {
+				failure = "<failure/>"
+			}
+			text += `<testcase classname="org.A" name="` + name + `()">` + failure + `</testcase>`
+			tests = tests[1:]
+		}
+		return "<testsuite>" + text + "</testsuite>"
+	}
+	tests := []struct {
+		name                 string
+		first, second, third string
+		counts, err          string
+		repeated             string
+	}{
+		{"passes later", junit("a", "b!"), junit("b"), "", "passed=2 failed=0 known=0 skipped=0 repeated=1", "", "A.b"},
+		{"passes at the third", junit("a", "b!"), junit("b!"), junit("b"), "passed=2 failed=0 known=0 skipped=0 repeated=1", "", "A.b"},
+		{"never passes", junit("a", "b!"), junit("b!"), junit("b!"), "passed=1 failed=1 known=0 skipped=0", "A.b", ""},
+		{"is not there later", junit("a", "b!"), junit("a"), "", "passed=1 failed=1 known=0 skipped=0", "A.b", ""},
+		{"one parameter of two", junit("b!"), junit("b", "b!"), "", "passed=0 failed=1 known=0 skipped=0", "A.b", ""},
+		{"no report", junit("ended!"), junit("a", "b"), "", "passed=2 failed=0 known=0 skipped=0 repeated=1", "", "A.ended"},
+		{"never a report", junit("ended!"), junit("ended!"), "", "passed=0 failed=1 known=0 skipped=0", "A.ended", ""},
+		{"known", junit("a", "known!"), "", "", "passed=1 failed=0 known=1 skipped=0", "", ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, text := range map[string]string{"org.A.xml": tc.first, "org.A~2.xml": tc.second, "org.A~3.xml": tc.third} {
+				if text != "" {
+					write(t, filepath.Join(dir, "reports", file), text)
+				}
+			}
+			r := &run{program: &program{known: []known{{zkd, "A.known", "why"}}}, kind: zkd, dir: dir}
+			j, err := r.judgeReports()
+			if err != nil || strings.Join(j.repeated, " ") != tc.repeated {
+				t.Errorf("repeated %q, %v; want %q", j.repeated, err, tc.repeated)
+			}
+			n, err := r.judge()
+			if n.String() != tc.counts || (err == nil) != (tc.err == "") || err != nil && !strings.HasSuffix(err.Error(), tc.err) {
+				t.Errorf("counts %q, %v; want %q, error %q", n, err, tc.counts, tc.err)
+			}
+		})
+	}
+}
+
+// What has failed is run again, and nothing else.
+func TestRepeat(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "run.sh"), `echo "$AGAIN" >>$REPORTS/asked
+[ "$TRY" = "~3" ] && outcome=pass || outcome=fail
+echo "{\"Action\":\"$outcome\",\"Test\":\"TestA\"}" >"$REPORTS/go$TRY.json"
+`)
+	r := &run{program: &program{dir: dir, tries: 5}, kind: zkd, dir: t.TempDir()}
+	if err := r.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.stdin.Close()
+	if err := r.wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.repeat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	asked, err := os.ReadFile(filepath.Join(r.dir, "reports", "asked"))
+	if want := "\ngo:TestA\ngo:TestA\n"; err != nil || string(asked) != want {
+		t.Errorf("asked for %q, %v; want %q", asked, err, want)
+	}
+	if n, err := r.judge(); err != nil || n.String() != "passed=1 failed=0 known=0 skipped=0 repeated=1" {
+		t.Errorf("counts %q, %v", n, err)
+	}
+}
+
 // A program that passes where nothing serves is none that can be believed.
 func TestOnNothing(t *testing.T) {
 	tests := []struct {

@@ -4,5 +4,6 @@ export PATH ZKD PYTHONPATH="$PROGRAM/python" PYTHONDONTWRITEBYTECODE=1
 export ZOOKEEPER_VERSION=3.9.5 ZOOKEEPER_CLASSPATH="$APACHE/lib/*" ZOOKEEPER_PORT_OFFSET=${PORT:-20000}
 tests=$PROGRAM/python/kazoo/tests
 [ "$NOTHING" = yes ] && tests=$tests/test_counter.py::KazooCounterTests::test_int_counter
-python3 -m pytest -p no:cacheprovider -q --tb=short --timeout=180 --junitxml="$REPORTS/kazoo.xml" "$tests"
+failed=$(printf '%s\n' $AGAIN | sed 's/.*:\(.*\)\.\(.*\)/(\1 and \2)/' | paste -sd '|' - | sed 's/|/ or /g')
+python3 -m pytest -p no:cacheprovider -q --tb=short --timeout=180 -k "$failed" --junitxml="$REPORTS/kazoo$TRY.xml" "$tests"
 [ $? -le 1 ] # 1: some tests failed, which the report says

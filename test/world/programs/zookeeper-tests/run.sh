@@ -1,7 +1,7 @@
 # Each class of classes.list in a JVM of its own, since many of them set what is global; two at a time, on ports of their own.
 one() {
-	class=$1
-	[ ! -e "$REPORTS/$class.xml" ] || return 0 # of a run that was broken off
+	class=$1 result=$REPORTS/$1$TRY.xml
+	[ ! -e "$result" ] || return 0 # of a run that was broken off
 	rm -rf "reports/$class"
 	agent=""
 	[ "$ON" = zkd ] && agent="-javaagent:$PROGRAM/agent.jar"
@@ -15,15 +15,20 @@ one() {
 		-Djunit.jupiter.extensions.autodetection.enabled=true \
 		-Djunit.jupiter.execution.timeout.testable.method.default=120s -Djunit.jupiter.execution.timeout.lifecycle.method.default=120s \
 		-cp "$PROGRAM/lib/*:$PROGRAM/agent.jar" org.junit.platform.console.ConsoleLauncher \
-		--details=none --disable-banner --disable-ansi-colors --reports-dir "reports/$class" -c "org.apache.zookeeper.$class" >"logs/$class.txt" 2>&1
+		--details=none --disable-banner --disable-ansi-colors --reports-dir "reports/$class" -c "org.apache.zookeeper.$class" >"logs/$class$TRY.txt" 2>&1
 	rm -rf "work/$class"
 	report="reports/$class/TEST-junit-jupiter.xml"
 	if [ -s "$report" ]; then
-		mv "$report" "$REPORTS/$class.xml"
+		mv "$report" "$result"
 	else
-		echo "<testsuite><testcase classname=\"$class\" name=\"ended\"><error/></testcase></testsuite>" >"$REPORTS/$class.xml"
+		echo "<testsuite><testcase classname=\"$class\" name=\"ended\"><error/></testcase></testsuite>" >"$result"
 	fi
 	echo "$class"
+}
+
+classes() {
+	[ -z "$AGAIN" ] || { printf '%s\n' $AGAIN | sed 's/:.*//' | sort -u; return; }
+	grep -v '^#' "$FROM/classes.list"
 }
 
 if [ $# -gt 0 ]; then
@@ -32,6 +37,7 @@ elif [ "$NOTHING" = yes ]; then
 	SLOT=0
 	one test.CreateTest
 else
-	printf '%s\n' ${ONLY:-$(grep -v '^#' "$FROM/classes.list")} | xargs -n 1 -P "${WORKERS:-2}" --process-slot-var=SLOT sh "$FROM/run.sh"
+	[ -n "$AGAIN" ] && WORKERS=1
+	printf '%s\n' ${ONLY:-$(classes)} | xargs -n 1 -P "${WORKERS:-2}" --process-slot-var=SLOT sh "$FROM/run.sh"
 fi
 true
