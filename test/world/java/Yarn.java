@@ -55,10 +55,12 @@ final class Yarn extends World {
 		c.set("yarn.resourcemanager.ha.enabled", "true");
 		c.set("yarn.resourcemanager.cluster-id", "world");
 		c.set("yarn.resourcemanager.ha.rm-ids", "rm0,rm1");
+		// By name: a manager that has been active has the name of its address in the place of the address. With Curator's elector it
+		// keeps its session, whose user has the address in it, and sets an ACL for another user that refuses itself.
 		for (int i = 0; i < 2; i++) {
 			var keys = new String[] {"address", "scheduler.address", "resource-tracker.address", "admin.address", "webapp.address", "webapp.https.address"};
 			for (int k = 0; k < keys.length; k++) {
-				c.set("yarn.resourcemanager." + keys[k] + ".rm" + i, "127.0.0.1:" + ports[i][k]);
+				c.set("yarn.resourcemanager." + keys[k] + ".rm" + i, "localhost:" + ports[i][k]);
 			}
 		}
 		c.set("hadoop.zk.address", SERVERS);
