@@ -1,0 +1,1 @@
+SECURE=yes exec sh "$FROM/../../java/run.sh" Solr
