@@ -7,12 +7,15 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.ha.HAServiceProtocol.HAServiceState;
 import org.apache.hadoop.yarn.api.ApplicationClientProtocol;
+import org.apache.hadoop.yarn.api.protocolrecords.GetApplicationReportRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.GetApplicationsRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.GetNewApplicationRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.SubmitApplicationRequest;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ApplicationSubmissionContext;
 import org.apache.hadoop.yarn.api.records.ContainerLaunchContext;
 import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.YarnApplicationState;
 import org.apache.hadoop.yarn.client.ClientRMProxy;
 import org.apache.hadoop.yarn.client.RMHAServiceTarget;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
@@ -133,7 +136,10 @@ final class Yarn extends World {
 				a.setUnmanagedAM(true);
 				var r = Records.newRecord(SubmitApplicationRequest.class);
 				r.setApplicationSubmissionContext(a);
-				client.submitApplication(r); // returns when it is stored
+				client.submitApplication(r);
+				while (!isStored(id)) {
+					Thread.sleep(20);
+				}
 				acknowledged.add(id.toString());
 			} catch (Exception e) {
 				repeated.incrementAndGet();
@@ -142,6 +148,12 @@ final class Yarn extends World {
 			longest.accumulateAndGet(System.nanoTime() - begin, Math::max);
 			Thread.sleep(50);
 		}
+	}
+
+	/** Reports whether an application is in the store, as YARN's own client does. A manager that takes over before does not know it. */
+	private boolean isStored(ApplicationId id) throws Exception {
+		var state = client.getApplicationReport(GetApplicationReportRequest.newInstance(id)).getApplicationReport().getYarnApplicationState();
+		return state != YarnApplicationState.NEW && state != YarnApplicationState.NEW_SAVING;
 	}
 
 	@Override

@@ -7,7 +7,7 @@ one() {
 	[ "$ON" = zkd ] && agent="-javaagent:$PROGRAM/agent.jar"
 	mkdir -p "work/$class" logs/"$class"
 	# shellcheck disable=SC2086 # nothing, or one flag
-	timeout "${CLASS_LIMIT:-900}" java $agent -Xmx700m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
+	timeout "${CLASS_LIMIT:-1800}" java $agent -Xmx700m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
 		-Dbuild.test.dir="$PWD/work/$class" -Dzkd.logs="$PWD/logs/$class" -Dzkd.silent="$FROM/silent.list" -Dtest.data.dir="$PROGRAM/data" \
 		-Dtest.junit.threads=8 -Dzookeeper.junit.threadid=$((SLOT + 1)) \
 		-Dzookeeper.4lw.commands.whitelist='*' -Dzookeeper.admin.enableServer=false \
