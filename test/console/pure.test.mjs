@@ -112,6 +112,13 @@ test('differences', () => {
   assert.deepEqual(diff.folded(diff.compare(long, [...long, 'end'])).map(p => p.skipped ?? p[1]), [2997, '2997', '2998', '2999', 'end']);
 });
 
+test('long lines', () => {
+  const long = 'x'.repeat(5000);
+  assert.deepEqual(diff.cut([long + 'a' + long, long + 'b']), ['… ' + 'x'.repeat(60) + 'a' + 'x'.repeat(939) + ' … 10001 characters', '… ' + 'x'.repeat(60) + 'b']);
+  assert.deepEqual(diff.cut([undefined, 'y']), [undefined, 'y']);
+  assert.deepEqual(diff.cut([undefined, long]), [undefined, 'x'.repeat(1000) + ' … 5000 characters']);
+});
+
 test('kinds of values', () => {
   assert.equal(diff.kindOf(bytes('{"a":1}'), bytes('[2]')), 'JSON');
   assert.equal(diff.kindOf(bytes('{"a":1}'), bytes('{"a":')), 'text');

@@ -1,6 +1,6 @@
 // Actions on a node. Each is a form, the plan with its differences, the run, and a report. Nothing is written before the plan was seen.
 
-import {h, render, text, name, address, count, problem, toPath, toSession, ago, duration} from './dom.js';
+import {h, render, text, name, address, count, problem, toPath, toSession, ago, duration, plain} from './dom.js';
 import * as api from './api.js';
 import * as mode from './mode.js';
 import * as plans from './plan.js';
@@ -70,7 +70,7 @@ function beside(before, after, oldTitle, newTitle) {
   const cell = (line, kind, sign) => h('td', {class: line === undefined ? 'none' : kind}, line === undefined ? '' : [h('span', {class: 'sign'}, kind ? sign : ' '), text(line)]);
   return h('div', {class: 'scroll'}, h('table', {class: 'diff'}, h('thead', {}, h('tr', {}, h('th', {}, oldTitle), h('th', {}, newTitle))),
     h('tbody', {}, rows.slice(0, 2000).map(p => p.skipped ? h('tr', {class: 'skipped'}, h('td', {colspan: '2'}, `${count(p.skipped, 'line')} as before`)) :
-      h('tr', {}, cell(p[0], diff.isSame(p) ? '' : 'old', '−'), cell(p[1], diff.isSame(p) ? '' : 'new', '+')))),
+      h('tr', {}, diff.cut(p).map((line, i) => cell(line, diff.isSame(p) ? '' : i ? 'new' : 'old', i ? '+' : '−'))))),
     rows.length > 2000 ? h('tfoot', {}, h('tr', {}, h('td', {colspan: '2'}, `${(rows.length - 2000).toLocaleString('en')} more`))) : null));
 }
 
@@ -89,7 +89,7 @@ function differences(steps) {
 function threeSides(base, now, mine) {
   const theirs = diff.compare(base, now), ours = diff.compare(base, mine);
   const column = (title, pairs, side) => h('section', {}, h('h3', {}, title), h('pre', {class: 'data', tabindex: '0'}, pairs.filter(p => p[side] !== undefined).slice(0, 1000)
-    .map(p => h('span', {class: diff.isSame(p) ? '' : side ? 'new' : 'old'}, text(p[side]), '\n'))));
+    .map(p => h('span', {class: diff.isSame(p) ? '' : side ? 'new' : 'old'}, text(diff.cut(p)[side]), '\n'))));
   return h('div', {class: 'three'}, column('You began with', ours, 0), column('There now', theirs, 1), column('You want', ours, 1));
 }
 
@@ -113,9 +113,9 @@ export function preview(self, plan, {back, conflict, shown = differences(plan.st
   const place = h('div');
   const gone = steps.filter(s => s.op === 'delete').length;
   const word = plan.typed ?? '';
-  const typed = gone > 100 && word ? input({'aria-label': `Type ${word} to delete so many`}) : null;
+  const typed = gone > 100 && word ? input({'aria-label': `Type ${plain(word)} to delete so many`}) : null;
   const start = h('button', {class: gone ? 'main danger' : 'main'}, plan.verb ?? 'Do it');
-  if (typed) { start.disabled = true; typed.addEventListener('input', () => { start.disabled = typed.value !== word; }); }
+  if (typed) { start.disabled = true; typed.addEventListener('input', () => { start.disabled = ![word, plain(word)].includes(typed.value); }); }
   const text1 = steps.map(plans.said).join('\n');
   render(self.body,
     refused.map(r => h('p', {class: 'problem'}, text(r))), notes.map(n => h('p', {class: 'note'}, text(n))),
@@ -173,6 +173,11 @@ function report(self, job, again) {
   const bar = h('progress', {max: job.total, value: 0, 'aria-label': 'How far it is'});
   const cancel = button('Cancel', job.cancel);
   const rest = h('div');
+  const leave = () => {
+    const last = job.piece.at(-1);
+    if (job.state === 'done' && last?.op === 'delete' && last.path === self.path) go(plans.parentOf(self.path)); // it is gone
+    else self.close();
+  };
   const draw = () => {
     const over = job.state !== 'running';
     state.textContent = states[job.state];
@@ -183,15 +188,15 @@ function report(self, job, again) {
     cancel.disabled = job.cancelled;
     cancel.textContent = job.cancelled ? 'Stopping after this piece…' : 'Cancel';
     if (!over) return;
-    const had = document.activeElement === cancel || !self.body.contains(document.activeElement);
+    const had = document.activeElement === cancel || !self.done && !self.body.contains(document.activeElement);
     cancel.remove();
     render(rest, job.error && job.state !== 'done' ? problem(failure(job.error)) : null, h('p', {class: 'row wrap'},
-      job.done.length && job.undo ? h('button', {type: 'button', key: 'undo', on: {click: () => preview(self, undo(job), {back: () => report(self, job, again)})}}, job.state === 'done' ? 'Undo' : 'Undo what was done') : null,
-      again && job.state !== 'done' ? button('Plan again', again) : null, button('Leave', self.close)));
-    if (had) rest.querySelector('button').focus();
+      job.done.length && job.undo && mode.editing() ? h('button', {type: 'button', key: 'undo', on: {click: () => preview(self, undo(job), {back: () => report(self, job, again)})}}, job.state === 'done' ? 'Undo' : 'Undo what was done') : null,
+      again && job.state !== 'done' ? button('Plan again', again) : null, self.done ? null : button('Leave', leave)));
+    if (had) rest.querySelector('button')?.focus();
   };
   render(self.body, h('p', {role: 'status'}, state, said), bar, waiting, cancel, rest);
-  cancel.focus();
+  if (!self.done) cancel.focus();
   draw();
   watch(j => { if (j === job && state.isConnected) draw(); }, self.signal);
 }
@@ -207,17 +212,13 @@ function failure(e) {
 
 // done is the page of everything that was done here.
 export function done(main, _, signal) {
-  const list = h('div');
-  const draw = () => render(list, jobs.length ? h('ul', {class: 'findings'}, jobs.map(card)) : h('p', {class: 'dim'}, 'Nothing yet.'));
-  render(main, h('div', {class: 'page'}, h('h1', {}, 'Done here'), h('p', {class: 'dim'}, 'What this page has written since it is open, and can undo. It is forgotten with the page; the audit log of the servers keeps it.'), list));
-  draw();
-  watch(draw, signal);
-  function card(job) {
-    const body = h('div', {class: 'panel'});
-    const self = {path: '/', signal, body, close: draw};
-    return h('li', {}, h('p', {class: 'what'}, text(job.title), h('span', {class: 'dim'}, ' ', ago(job.at), ' ago')), h('p', {}, states[job.state], '. ', text(summary(job))), job.error && job.state !== 'done' ? problem(failure(job.error)) : null,
-      job.state === 'running' ? button('Cancel', job.cancel) : job.done.length && job.undo && mode.editing() ? h('p', {}, button('Undo', () => preview(self, undo(job), {back: draw}))) : null, body);
-  }
+  render(main, h('div', {class: 'page'}, h('h1', {}, 'Done here'), h('p', {class: 'dim'}, 'What this page has written since it is open, and can undo. It is forgotten with the page; the audit log of the servers keeps it.'),
+    jobs.length ? h('ul', {class: 'findings'}, jobs.map(job => {
+      const body = h('div', {class: 'panel'});
+      const self = {path: job.roots[0], signal, body, done: true, close: () => report(self, job)};
+      report(self, job);
+      return h('li', {}, h('p', {class: 'what'}, text(job.title), h('span', {class: 'dim'}, ' ', ago(job.at), ' ago')), body);
+    })) : h('p', {class: 'dim'}, 'Nothing yet.')));
   return {};
 }
 
@@ -292,7 +293,7 @@ const absentParents = async (path, signal) => {
   return absent;
 };
 
-const tooMany = `There are more than ${plans.most.nodes.toLocaleString('en')} nodes, or too much data for a page. zkcli can: see its commands delete -r, export and import.`;
+const tooMany = `There are more than ${plans.most.nodes.toLocaleString('en')} nodes, or too much data for a page. zkcli deleteall, export and import can.`;
 const copyBytes = 96 << 20;
 const reading = place => n => { place.textContent = `${n.toLocaleString('en')} nodes read…`; };
 const progressIn = self => { const p = h('p', {class: 'dim', role: 'status'}, 'Reading…'); render(self.body, p); return reading(p); };
@@ -454,7 +455,7 @@ const forms = {
 
   async break(self) {
     const of = new URLSearchParams(location.hash.split('?')[1] ?? '').get('of') ?? plans.parentOf(self.path);
-    const place = self.path.slice(of.length + 1);
+    const place = self.path.slice(of === '/' ? 1 : of.length + 1);
     const [before, after, node] = await Promise.all([api.coordination([of], self.signal), api.coordination([of], self.signal, [place]), api.record(self.path, self.signal)]).then(([a, b, n]) => [a.objects[0], b.objects[0], n]);
     const mine = before.places.find(p => p.name === place);
     if (!node || !mine) throw new Error('It is not in the line any more.');

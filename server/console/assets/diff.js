@@ -95,6 +95,16 @@ export function folded(pairs, around = 3) {
   return out;
 }
 
+// cut shortens the two lines of a pair, if they are long, to where they begin to differ.
+export function cut(pair, most = 1000) {
+  const [a, b] = pair;
+  if ((a?.length ?? 0) <= most && (b?.length ?? 0) <= most) return pair;
+  let same = 0;
+  if (a !== undefined && b !== undefined && a !== b) while (a[same] === b[same] && same < a.length) same++;
+  const from = Math.max(0, same - 60);
+  return pair.map(l => l === undefined ? l : (from ? '… ' : '') + l.slice(from, from + most) + (l.length > from + most ? ` … ${l.length} characters` : ''));
+}
+
 const equal = (a, b) => a.length === b.length && a.every((x, i) => x === b[i]);
 
 // sides compares what one began with, what is there now, and what one wants, lists of lines.

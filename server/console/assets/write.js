@@ -62,7 +62,9 @@ export async function fresh(plan, signal) {
   }
   for (const root of roots) {
     try {
-      for (const n of (await subtree(root, 'stats', {signal}))?.nodes ?? []) now.set(n.path, n.stat);
+      const found = await subtree(root, 'stats', {signal});
+      if (!found) throw new Error(`There are too many nodes below ${root} to compare them with the plan.`);
+      for (const n of found.nodes) now.set(n.path, n.stat);
     } catch (e) {
       if (e.code !== 'NONODE') throw e;
     }
@@ -89,6 +91,13 @@ async function apply(piece) {
 
 const pause = ms => new Promise(r => setTimeout(r, ms));
 
+// results are those of a piece that was done, undefined if somebody has deleted something since.
+async function results(piece) {
+  const out = [];
+  for (const s of piece) out.push({path: s.path, stat: s.op === 'delete' ? undefined : await api.stat(s.path)});
+  return out.every((r, i) => r.stat || piece[i].op === 'delete') ? out : undefined;
+}
+
 // became finds out what became of a piece whose answer was lost. A piece is done as a whole or not at all, so one step tells, and the versions say of whom a
 // change is. It returns results, null for not done, undefined if that can't be known.
 async function became(piece, giveUp) {
@@ -99,7 +108,7 @@ async function became(piece, giveUp) {
       if (s.mode?.includes('sequential')) return undefined;
       if (s.op === 'delete') {
         if (now) return now.stat.czxid === s.was?.stat.czxid ? null : undefined;
-        return piece.map(p => ({path: p.path}));
+        return await results(piece);
       }
       if (s.op === 'create' && !now) return null;
       if (s.op === 'acl') {
@@ -109,9 +118,7 @@ async function became(piece, giveUp) {
       if (s.op === 'set' && now?.stat.version === s.version) return null;
       if (!now || now.data !== (s.data ?? null) && (now.data || s.data)) return undefined;
       if (now.stat.version !== (s.op === 'set' ? s.version + 1 : 0)) return undefined;
-      const results = [];
-      for (const p of piece) results.push({path: p.path, stat: await api.stat(p.path)});
-      return results.every((r, i) => r.stat || piece[i].op === 'delete') ? results : undefined;
+      return await results(piece);
     } catch (e) {
       if (e.code === 'NOAUTH') return undefined;
       await pause(1000);
@@ -146,30 +153,30 @@ async function work(job, plan) {
     job.piece = piece;
     for (let again = 0; ; again++) {
       if (job.cancelled) { job.state = 'cancelled'; return; }
-      let results;
+      let got;
       try {
-        results = await apply(piece);
+        got = await apply(piece);
       } catch (e) {
         job.error = e;
         const lost = e.status === 0 || e.code === 'CONNECTIONLOSS' || e.code === 'OPERATIONTIMEOUT' || e.code === 'REQUESTTIMEOUT';
         if (lost) {
           job.waiting = 'The answer was lost. Looking what became of it…';
           tell(job);
-          results = await became(piece, () => job.cancelled);
-          if (results === undefined) { job.state = 'unknown'; return; }
+          got = await became(piece, () => job.cancelled);
+          if (got === undefined) { job.state = 'unknown'; return; }
         }
         // A server without a leader, or of too much work, has done nothing.
-        if (!results && (lost || e.status === 503 || e.status === 429) && again < 30) {
+        if (!got && (lost || e.status === 503 || e.status === 429) && again < 30) {
           job.waiting = `${e.message}. Trying again…`;
           tell(job);
           await pause(1000);
           continue;
         }
-        if (!results) { job.state = 'failed'; return; }
+        if (!got) { job.state = 'failed'; return; }
       }
       job.waiting = '';
       job.error = undefined;
-      piece.forEach((step, i) => job.done.push({step, result: results[i]}));
+      piece.forEach((step, i) => job.done.push({step, result: got[i]}));
       break;
     }
     tell(job);
