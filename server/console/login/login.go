@@ -127,7 +127,7 @@ func (h *handler) call(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	defer h.sessions.leave(s)
-	ctx, cancel := context.WithDeadline(r.Context(), s.until)
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	h.calls.ServeHTTP(w, api.With(r.WithContext(ctx), s.proof))

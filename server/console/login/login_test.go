@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -192,12 +193,12 @@ func TestOtherOrigins(t *testing.T) {
 // TestRebinding sends requests for a name that somebody has made resolve to the server.
 func TestRebinding(t *testing.T) {
 	h := server()
-	for _, path := range []string{"/console/session", "/console/v1/whoami"} {
+	for _, path := range []string{"/console/session", "/console/provider", "/console/callback", "/console/v1/whoami"} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "http://evil.example:8080"+path, nil)
 		r.Header.Set(header, visitor)
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code == 200 {
-			t.Errorf("%s: %d", path, w.Code)
+		if h.ServeHTTP(w, r); w.Code != 403 || !strings.Contains(w.Body.String(), "without TLS, the host of a request is") {
+			t.Errorf("%s: %d\n%s", path, w.Code, w.Body)
 		}
 	}
 }
@@ -207,16 +208,19 @@ func TestFixation(t *testing.T) {
 	b := open(t, server())
 	b.cookies["zkd-8080"] = &http.Cookie{Name: "zkd-8080", Value: "known"}
 	b.session("POST", ann)
-	known := b.cookies["zkd-8080"]
-	if known.Value == "known" {
+	first := &browser{t: t, h: b.h, address: b.address, cookies: maps.Clone(b.cookies), token: b.token}
+	if first.cookies["zkd-8080"].Value == "known" {
 		t.Error("the number of the session is one that came with the request")
 	}
 	b.session("POST", bob)
-	old := open(t, b.h)
-	old.cookies["zkd-8080"] = known
-	old.want(401, "SIGNEDOUT", "GET", "/console/v1/whoami", "")
+	first.want(401, "SIGNEDOUT", "GET", "/console/v1/whoami", "")
 	// With two cookies one of them is not ours, and nobody knows which.
-	b.want(401, "SIGNEDOUT", "GET", "/console/v1/whoami", "", "Cookie", "zkd-8080=x; zkd-8080="+b.cookies["zkd-8080"].Value)
+	id := b.cookies["zkd-8080"].Value
+	b.cookies = nil
+	for _, both := range []string{"zkd-8080=x; zkd-8080=" + id, "zkd-8080=" + id + "; zkd-8080=x"} {
+		b.want(401, "SIGNEDOUT", "GET", "/console/v1/whoami", "", "Cookie", both)
+	}
+	b.want(200, "bob", "GET", "/console/v1/whoami", "", "Cookie", "zkd-8080="+id)
 }
 
 // TestTwoPages has two pages of one browser: what one of them sends for ann is not done for bob.
@@ -304,8 +308,8 @@ func TestFeedEnds(t *testing.T) {
 		b.want(200, "ann", "GET", "/console/v1/whoami", "")
 		b.session("DELETE", "")
 		synctest.Wait()
-		if got := <-feed; got != "ended" {
-			t.Errorf("the feed after signing out: %q", got)
+		if began := time.Now(); <-feed != "ended" || time.Since(began) != 0 {
+			t.Errorf("the feed after signing out lasted %v", time.Since(began))
 		}
 		b.session("POST", ann)
 		feed = follow()

@@ -92,6 +92,7 @@ func TestComesBackOnce(t *testing.T) {
 func TestComesBackElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attacker := openWithProvider(t)
+		attacker.certificate = "hers"
 		attacker.want(200, "", "POST", "/console/provider", "")
 		victim := open(t, attacker.h)
 		if status, _, body := victim.comesBack("code=good"); status != 403 || !strings.Contains(body, "has not begun") || len(victim.cookies) != 0 {
@@ -108,7 +109,7 @@ func TestComesBackElsewhere(t *testing.T) {
 		if status, _, _ := attacker.comesBack("code=good"); status != 403 {
 			t.Errorf("with another certificate: %d", status)
 		}
-		attacker.certificate = ""
+		attacker.certificate = "hers"
 		time.Sleep(away)
 		if status, _, _ := attacker.comesBack("code=good"); status != 403 {
 			t.Errorf("after %v: %d", away, status)

@@ -100,12 +100,19 @@ func (t *sessions) makeRoomLocked(network string) {
 func (t *sessions) enter(id string, b bond) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	s := t.findLocked(id, b)
+	if s != nil {
+		s.busy++
+		s.used = time.Now()
+	}
+	return s
+}
+
+func (t *sessions) findLocked(id string, b bond) *session {
 	s := t.of[sha256.Sum256([]byte(id))]
 	if s == nil || s.bond != b || !time.Now().Before(s.until) {
 		return nil
 	}
-	s.busy++
-	s.used = time.Now()
 	return s
 }
 
@@ -113,11 +120,10 @@ func (t *sessions) enter(id string, b bond) *session {
 func (t *sessions) take(id string, b bond) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.of[sha256.Sum256([]byte(id))]
-	if s == nil || s.bond != b || !time.Now().Before(s.until) {
-		return nil
+	s := t.findLocked(id, b)
+	if s != nil {
+		t.endLocked(s)
 	}
-	t.endLocked(s)
 	return s
 }
 
