@@ -54,7 +54,7 @@ type disk struct {
 func (d *disk) at() wal.SpaceLevel { return wal.SpaceLevel(d.level.Load()) }
 
 // update checks the room on the disk, and reports whether it has become scarce. snapshot is
-// the size of the last snapshot.
+// how much of it a snapshot would take.
 func (d *disk) update(snapshot int64) (tight bool) {
 	space, level, err := d.logWriter.Space(snapshot)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -32,7 +32,7 @@ func leave(t *testing.T, fs *crashfs.FS, free int64) {
 
 // For segments of 128 KiB, which the servers of these tests use.
 const (
-	roomForDeletes  = 200 << 10 // less than writes need
+	roomForDeletes  = 300 << 10 // less than writes need
 	roomForNoDelete = 4 << 10   // less than a segment: the log gets no more
 	lotsOfRoom      = -1
 )
@@ -128,6 +128,45 @@ func TestDeletesMakeRoom(t *testing.T) {
 			if s.digest() != before {
 				t.Errorf("%v: another tree after a restart", lines)
 			}
+		})
+	}
+}
+
+// TestLogFillsTheDisk has a server take in more of the log at once than its disk holds, as a follower of others with
+// larger disks does. It leaves room for a snapshot and a restart, waits, writes the snapshot, and continues with the
+// room that this makes, without an operator; so it does when it is killed while it waits.
+func TestLogFillsTheDisk(t *testing.T) {
+	for _, kill := range []bool{false, true} {
+		lines := []string{"autopurge.snapRetainCount=3", "autopurge.purgeInterval=1"}
+		inBubble(t, 3, lines, func(t *testing.T, e *testEnsemble) {
+			small := e.follower()
+			c := e.servers[e.leader()].connect(t)
+			c.create("/n1", "x")
+			leave(t, e.disks[small], 4<<20)
+			time.Sleep(2 * time.Second) // the server looks at its disk
+			value := strings.Repeat("x", 50_000)
+			waits := false
+			for range 200 {
+				c.set("/n1", value)
+				waits = waits || e.servers[small].logWriter.Stats().Lacks != nil
+			}
+			if !waits {
+				t.Fatal("the log finds room for all at once")
+			}
+			if s, err := e.disks[small].Space(""); err != nil || s.Free < 128<<10 {
+				t.Errorf("%d bytes are left, %v", s.Free, err)
+			}
+			if kill {
+				e.kill(small)
+				e.start(small)
+			}
+			time.Sleep(time.Minute)
+			t.Log(kill, fmt.Sprintf("%+v", e.servers[small].logWriter.Stats()), e.disks[small].Files(), e.servers[small].snapshots.mu.refs)
+			for _, l := range e.servers[small].logged.All() { if !strings.Contains(l.Message, "log waits") { t.Log(l.Message, l.ContextMap()) } }
+			if s := e.servers[small].logWriter.Stats(); s.Lacks != nil {
+				t.Errorf("the log waits: %v", s.Lacks)
+			}
+			e.settled()
 		})
 	}
 }

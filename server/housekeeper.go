@@ -134,7 +134,7 @@ func (h *housekeeper) watchVoters(now time.Duration) {
 
 // watchDisk looks how full the disk is, and makes room on a full one.
 func (h *housekeeper) watchDisk() {
-	if h.disk.update(h.snapshots.size.Load()) {
+	if h.disk.update(h.snapshots.keepRoom()) {
 		h.snapshots.purgeForSpace()
 	}
 	if h.disk.Full() {

@@ -50,6 +50,9 @@ func (w *logWriter) Space(snapshotBytes int64) (vfs.Space, wal.SpaceLevel, error
 	return w.log.Space(snapshotBytes)
 }
 
+// Keep has the log leave room for a snapshot: see wal.Log.Keep.
+func (w *logWriter) Keep(bytes int64) { w.log.Keep(bytes) }
+
 // walRecord converts a record of the core into a record of the log.
 func (l *loop) walRecord(op *zab.LogOp) wal.Record {
 	switch op.Kind {

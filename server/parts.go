@@ -423,6 +423,7 @@ func newSnapshotter(s *Server, found *data.Recovered) *snapshotter {
 	}
 	if found.Used != nil {
 		sn.size.Store(found.Used.Size)
+		sn.taken.Store(int64(found.Used.Zxid))
 	}
 	sn.mu.refs = found.Snapshots
 	sn.needed.Store(math.MaxInt64)

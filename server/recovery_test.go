@@ -87,7 +87,7 @@ func TestASnapshotOfAReplacedHistoryIsNotKept(t *testing.T) {
 		}()
 		before, _ := sn.Last()
 		sn.replacing()
-		ref, err := sn.write(view)
+		ref, err := sn.write(view, false)
 		if !errors.Is(err, errReplaced) {
 			t.Errorf("got %v, want %v", err, errReplaced)
 		}

@@ -78,7 +78,8 @@ type snapshotter struct {
 	// needed is a jute.Zxid: learners that are being synchronized need the log after it.
 	needed  atomic.Int64
 	holding atomic.Bool   // something is kept for them that would have been purged
-	tight   chan struct{} // has a token when the disk is getting full meanwhile
+	tight   chan struct{} // has a token when the disk is getting full meanwhile, and while it is full
+	alone   jute.Zxid     // of the snapshot that a purge of a full disk has left; owned by run
 
 	// forRoom says that the next snapshot is to make room on a full disk: all before it goes.
 	forRoom atomic.Bool
@@ -86,6 +87,7 @@ type snapshotter struct {
 	// idle has a token while no snapshot is being written, and ended one when one has ended.
 	idle, ended chan struct{}
 	size        atomic.Int64 // bytes of the last snapshot, 0 if there is none
+	taken       atomic.Int64 // its jute.Zxid
 	// The last ones failed, and the error of the last one.
 	fails   base.Since
 	failure atomic.Pointer[string]
@@ -209,7 +211,7 @@ func (sn *snapshotter) run(ctx context.Context) {
 		case <-purge.C:
 			sn.purge(ctx, false)
 		case <-sn.tight:
-			sn.purge(ctx, false)
+			sn.purgeTight(ctx)
 		case <-sn.reloaded:
 		case <-ctx.Done():
 			return
@@ -230,7 +232,7 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 		sn.state.Unlock()
 		base.Notify(sn.ended)
 	}()
-	ref, err := sn.write(view)
+	ref, err := sn.write(view, forRoom)
 	if err == nil && forRoom { // soon there is nothing else to start from
 		_, err = sn.store.Verify(ctx, data.StoreRef(ref))
 	}
@@ -258,8 +260,12 @@ func (sn *snapshotter) take(ctx context.Context, view frozen) {
 
 // write writes the view's rows into a file and makes the reference to it durable in the
 // log. Only then the snapshot counts.
-func (sn *snapshotter) write(view frozen) (wal.SnapRef, error) {
-	ref, err := data.WriteSnapshot(view.ctx, sn.store, sn.state, view.View, view.ensemble, &sn.ident)
+func (sn *snapshotter) write(view frozen, forRoom bool) (wal.SnapRef, error) {
+	write := sn.store.Write
+	if forRoom {
+		write = sn.store.WriteForRoom
+	}
+	ref, err := data.WriteSnapshot(view.ctx, write, sn.state, view.View, view.ensemble, &sn.ident)
 	if err != nil {
 		return ref, err
 	}
@@ -282,10 +288,11 @@ func (sn *snapshotter) refer(ref wal.SnapRef, view frozen) error {
 	if view.installs != sn.installs.Load() {
 		return errReplaced
 	}
-	if err := sn.logWriter.SubmitWait(ref.Record()); err != nil {
+	if err := sn.logWriter.SubmitAhead(ref.Record()); err != nil {
 		return err
 	}
 	sn.mu.refs = append(sn.mu.refs, ref)
+	sn.taken.Store(int64(ref.Zxid))
 	return nil
 }
 
@@ -358,6 +365,7 @@ func (sn *snapshotter) installed(ref wal.SnapRef) {
 	sn.mu.Lock()
 	dropped := sn.mu.refs
 	sn.mu.refs = []wal.SnapRef{ref}
+	sn.taken.Store(int64(ref.Zxid))
 	delete(sn.mu.received, ref.Name)
 	for name, zxid := range sn.mu.received {
 		if zxid < ref.Zxid {
@@ -421,22 +429,82 @@ func (sn *snapshotter) purgeForSpace() {
 	}
 }
 
-// makeRoom is called from time to time while the disk is full. If a snapshot takes less than half
-// of the files that it replaces, since much has been deleted, one is written, and everything
-// before it goes. Otherwise deletes would never make room: without other writes no
-// snapshot would come to be due.
-func (sn *snapshotter) makeRoom() {
+// purgeTight purges what is kept for learners only. On a full disk the newest snapshot stays alone, if it
+// is sound.
+func (sn *snapshotter) purgeTight(ctx context.Context) {
+	last, ok := sn.Last()
+	forRoom := ok && sn.disk.Full() && sn.live().PurgeInterval > 0
+	if forRoom && sn.alone == last.Zxid {
+		return // it is
+	}
+	if forRoom {
+		sn.alone = last.Zxid
+		if _, err := sn.store.Verify(ctx, data.StoreRef(last)); err != nil {
+			sn.log.Error("the newest snapshot can't be read: the older ones stay although the disk is full", zap.Error(err))
+			forRoom = false
+		}
+	}
+	sn.purge(ctx, forRoom)
+}
+
+// estimate returns about how large a snapshot of the tree is, or somewhat more.
+func (sn *snapshotter) estimate() int64 {
 	const perRow = 256 // of a node or session, beside path and data; more than it is on average
-	space, _, err := sn.logWriter.Space(0)
-	if err != nil || sn.live().PurgeInterval == 0 || len(sn.idle) == 0 {
+	sn.state.RLock()
+	defer sn.state.RUnlock()
+	tree := sn.state.Tree.Stats()
+	return tree.DataSize + perRow*int64(tree.Nodes+tree.Sessions)
+}
+
+// stale reports whether something was applied since the last snapshot.
+func (sn *snapshotter) stale() bool {
+	sn.state.RLock()
+	defer sn.state.RUnlock()
+	return sn.state.Tree.LastZxid() > jute.Zxid(sn.taken.Load())
+}
+
+// keepRoom returns how many bytes of the log's disk a snapshot of the tree needs, 0 if snapshots are on another disk. It
+// has the log leave so much, if it is there: a log that takes the last byte can't be purged any more, since only a
+// snapshot makes the log before it superfluous.
+func (sn *snapshotter) keepRoom() int64 {
+	log, _, err := sn.logWriter.Space(0)
+	if err != nil {
+		return sn.size.Load()
+	}
+	if space, err := sn.store.Space(); err == nil && space.Device != log.Device {
+		sn.logWriter.Keep(0)
+		return 0
+	}
+	rest := sn.estimate()
+	switch {
+	case len(sn.idle) == 0: // one is being written there
+	case log.Free > rest:
+		sn.logWriter.Keep(rest)
+	default:
+		sn.logWriter.Keep(0) // it would help nobody
+	}
+	return rest
+}
+
+// makeRoom is called from time to time while the disk is full. All but the newest snapshot goes. If a new one takes less
+// than half of the files that it replaces, since much has been deleted, one is written, and everything
+// before it goes. Otherwise deletes would never make room: without other writes no
+// snapshot would come to be due. A log that waits for room is worth any gain.
+func (sn *snapshotter) makeRoom() {
+	if sn.live().PurgeInterval == 0 || len(sn.idle) == 0 {
 		return
 	}
-	sn.state.RLock()
-	tree := sn.state.Tree.Stats()
-	sn.state.RUnlock()
-	rest := tree.DataSize + perRow*int64(tree.Nodes+tree.Sessions)
-	replaced := sn.logWriter.Stats().SinceSnapRef + sn.size.Load()
-	if rest < space.Free && replaced >= 2*rest+sn.cfg.WALSegmentSize {
+	base.Notify(sn.tight)
+	space, err := sn.store.Space()
+	if err != nil {
+		return
+	}
+	rest, stats := sn.estimate(), sn.logWriter.Stats()
+	least := 2 * rest
+	if stats.Lacks != nil {
+		least = rest
+	}
+	if sn.stale() && rest < space.Free && stats.SinceSnapRef+sn.size.Load() >= least+sn.cfg.WALSegmentSize {
 		sn.forRoom.Store(true)
 		sn.askFor()
 	}
@@ -475,7 +543,7 @@ func (sn *snapshotter) forget(forRoom bool) (dropped []wal.SnapRef, plan datadir
 		return nil, plan, nil
 	}
 	keep := sn.mu.refs[plan.Drop:]
-	if err := sn.logWriter.SubmitWait(wal.Record{Kind: wal.Forget, Zxid: keep[0].Zxid}); err != nil {
+	if err := sn.logWriter.SubmitAhead(wal.Record{Kind: wal.Forget, Zxid: keep[0].Zxid}); err != nil {
 		return nil, plan, err
 	}
 	for _, ref := range sn.mu.refs[:plan.Drop] {

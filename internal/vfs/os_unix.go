@@ -35,8 +35,16 @@ func statSpace(name string) (Space, error) {
 	if err := retryEINTR(func() error { return syscall.Statfs(name, &st) }); err != nil {
 		return Space{}, err
 	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return Space{}, err
+	}
+	var device uint64
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		device = uint64(s.Dev)
+	}
 	block := int64(st.Bsize)
-	return Space{Total: int64(st.Blocks) * block, Free: int64(st.Bavail) * block, Inodes: int64(st.Files), FreeInodes: int64(st.Ffree)}, nil
+	return Space{Device: device, Total: int64(st.Blocks) * block, Free: int64(st.Bavail) * block, Inodes: int64(st.Files), FreeInodes: int64(st.Ffree)}, nil
 }
 
 // CopyMode implements FS. Only root may change the user of a file, and others may

@@ -95,6 +95,7 @@ type File interface {
 
 // Space is the room on a file system, in bytes and in inodes.
 type Space struct {
+	Device uint64 // of the file system; two directories of one have the same
 	Total  int64
 	Free   int64 // what an ordinary user may still write
 	Inodes int64 // 0 if the file system makes as many as it needs

@@ -201,7 +201,7 @@ func (m *Mirror) Install(ctx context.Context, tree *datatree.Tree) error {
 	}
 	view := tree.Freeze()
 	defer view.Close()
-	ref, err := data.WriteSnapshot(ctx, m.store, &state.State{Tree: tree}, view, ensemble.Append(nil), &m.ident)
+	ref, err := data.WriteSnapshot(ctx, m.store.Write, &state.State{Tree: tree}, view, ensemble.Append(nil), &m.ident)
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (m *Mirror) takeSnapshot() {
 	m.state.Unlock()
 	ensemble, taken := m.ensemble.Append(nil), m.taken
 	go func() {
-		ref, err := data.WriteSnapshot(context.Background(), m.store, m.state, view, ensemble, &m.ident)
+		ref, err := data.WriteSnapshot(context.Background(), m.store.Write, m.state, view, ensemble, &m.ident)
 		m.state.Lock()
 		view.Close()
 		m.state.Unlock()

@@ -99,7 +99,7 @@ func (w *logged) snapshot() {
 	w.t.Helper()
 	view := w.state.Tree.Freeze()
 	defer view.Close()
-	ref, err := WriteSnapshot(w.t.Context(), w.store.Store, &state.State{Tree: w.state.Tree}, view, w.state.Ensemble.Append(nil), &w.store.Identity)
+	ref, err := WriteSnapshot(w.t.Context(), w.store.Store.Write, &state.State{Tree: w.state.Tree}, view, w.state.Ensemble.Append(nil), &w.store.Identity)
 	check(w.t, err)
 	check(w.t, w.log.Append([]wal.Record{ref.Record()}))
 	w.sync()

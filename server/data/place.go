@@ -173,7 +173,7 @@ func (p Place) writeTree(ctx context.Context, tree *datatree.Tree, ensemble *zab
 	}
 	view := tree.Freeze()
 	defer view.Close()
-	return WriteSnapshot(ctx, store, &state.State{Tree: tree}, view, ensemble.Append(nil), id)
+	return WriteSnapshot(ctx, store.Write, &state.State{Tree: tree}, view, ensemble.Append(nil), id)
 }
 
 // complete writes the rest of the data: the snapshot, if another place has it, and the log that

@@ -20,8 +20,8 @@ import (
 const walkBudget = 64 << 10
 
 // WriteSnapshot writes a view of the tree in st, with the ensemble's state at its zxid, into a
-// snapshot by the server id. It takes the read lock of st again and again.
-func WriteSnapshot(ctx context.Context, store *snapshot.Store, st *state.State, view *datatree.View, ensemble []byte, id *datadirs.Identity) (wal.SnapRef, error) {
+// snapshot by the server id; write is a method of the store. It takes the read lock of st again and again.
+func WriteSnapshot(ctx context.Context, write func(context.Context, snapshot.Meta, ...snapshot.Section) (snapshot.Ref, error), st *state.State, view *datatree.View, ensemble []byte, id *datadirs.Identity) (wal.SnapRef, error) {
 	tree := view.Meta()
 	meta := snapshot.Meta{
 		Zxid:   tree.Zxid,
@@ -38,7 +38,7 @@ func WriteSnapshot(ctx context.Context, store *snapshot.Store, st *state.State, 
 		meta.Extra[history.ExtraSecret] = id.Secret[:]
 	}
 	rows := &rowWalk{state: st, view: view}
-	ref, err := store.Write(ctx, meta,
+	ref, err := write(ctx, meta,
 		snapshot.Section{Name: history.SectionSessions, Items: rows.rowsOf(datatree.TableSessions)},
 		snapshot.Section{Name: history.SectionNodes, Items: rows.rowsOf(datatree.TableNodes)},
 		snapshot.Section{Name: history.SectionACLs, Items: rows.lists(), Early: true},

@@ -69,7 +69,7 @@ func (s *Store) Receive(ref Ref) (*Receiver, error) {
 	ref.Digest = slices.Clone(ref.Digest)
 	r := &Receiver{s: s, ref: ref}
 	r.tmp = filepath.Join(s.tmp, fmt.Sprintf("%s%s.%d", tmpPrefix, ref.Name, s.received.Add(1)))
-	err := s.checkSpace(ref.Size)
+	err := s.checkSpace(ref.Size, s.opts.Reserve)
 	if err == nil {
 		r.f, err = s.opts.FS.Create(r.tmp)
 	}
@@ -107,7 +107,7 @@ func (r *Receiver) write(p []byte) error {
 	if err := r.f.SyncData(); err != nil {
 		return err
 	}
-	return r.s.checkSpace(r.ref.Size - r.size)
+	return r.s.checkSpace(r.ref.Size-r.size, r.s.opts.Reserve)
 }
 
 // Finish checks the size and CRC32C of the received bytes, and that they are a complete

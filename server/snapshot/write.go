@@ -37,17 +37,26 @@ type Section struct {
 // when the snapshot already exists, and with ErrNoSpace or ENOSPC when the disk is full.
 // After any error the unfinished file is gone.
 func (s *Store) Write(ctx context.Context, meta Meta, sections ...Section) (Ref, error) {
+	return s.writeLeaving(ctx, s.opts.Reserve, meta, sections)
+}
+
+// WriteForRoom is like Write, and may use the last of the disk: what the snapshot supersedes is removed after it.
+func (s *Store) WriteForRoom(ctx context.Context, meta Meta, sections ...Section) (Ref, error) {
+	return s.writeLeaving(ctx, 0, meta, sections)
+}
+
+func (s *Store) writeLeaving(ctx context.Context, reserve int64, meta Meta, sections []Section) (Ref, error) {
 	s.write.Lock()
 	defer s.write.Unlock()
 	name := FileName(meta.Zxid, meta.Epoch)
-	ref, err := s.writeFile(ctx, name, meta, sections)
+	ref, err := s.writeFile(ctx, reserve, name, meta, sections)
 	if err != nil {
 		return Ref{}, fmt.Errorf("write snapshot %s: %w", name, err)
 	}
 	return ref, nil
 }
 
-func (s *Store) writeFile(ctx context.Context, name string, meta Meta, sections []Section) (ref Ref, err error) {
+func (s *Store) writeFile(ctx context.Context, reserve int64, name string, meta Meta, sections []Section) (ref Ref, err error) {
 	if _, err := s.opts.FS.Stat(s.Path(name)); err == nil {
 		return Ref{}, fs.ErrExist
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +74,7 @@ func (s *Store) writeFile(ctx context.Context, name string, meta Meta, sections 
 	if err := s.opts.FS.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Ref{}, err
 	}
-	size, crc, err := s.build(ctx, tmp, meta, sections)
+	size, crc, err := s.build(ctx, reserve, tmp, meta, sections)
 	if err != nil {
 		return Ref{}, err
 	}
@@ -81,12 +90,12 @@ func (s *Store) writeFile(ctx context.Context, name string, meta Meta, sections 
 }
 
 // build writes the file and makes it durable.
-func (s *Store) build(ctx context.Context, path string, meta Meta, sections []Section) (size int64, crc uint32, err error) {
+func (s *Store) build(ctx context.Context, reserve int64, path string, meta Meta, sections []Section) (size int64, crc uint32, err error) {
 	f, err := s.opts.FS.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return 0, 0, err
 	}
-	y := syncer{ctx: ctx, s: s, file: f}
+	y := syncer{ctx: ctx, s: s, file: f, reserve: reserve}
 	b := builder{out: &output{ctx: ctx, file: f, wrote: y.wrote, next: firstPage}}
 	if err = b.all(meta, sections); err == nil {
 		size, crc, err = int64(b.out.next)*pageSize, b.out.crc, f.Sync()
@@ -175,6 +184,7 @@ type syncer struct {
 	ctx      context.Context
 	s        *Store
 	file     vfs.File
+	reserve  int64     // bytes of the disk to be left free
 	unsynced int       // bytes since the last step
 	next     time.Time // when the disk may be used again
 }
@@ -195,20 +205,23 @@ func (y *syncer) wrote(n int) error {
 	}
 	end := time.Now()
 	y.next = end.Add(end.Sub(begin))
-	return y.s.checkSpace(0)
+	return y.s.checkSpace(0, y.reserve)
 }
 
-// checkSpace returns ErrNoSpace if the disk has no room for the given number of bytes.
-func (s *Store) checkSpace(more int64) error {
-	if s.opts.Reserve <= 0 {
+// checkSpace returns ErrNoSpace if the disk has no room for the given number of bytes beside a reserve.
+func (s *Store) checkSpace(more, reserve int64) error {
+	if reserve <= 0 {
 		return nil
 	}
-	space, err := s.opts.FS.Space(s.tmp)
-	if err == nil && space.Free-more < s.opts.Reserve {
-		err = fmt.Errorf("%w: %d bytes are free, of which %d are needed and %d must stay free", ErrNoSpace, space.Free, more, s.opts.Reserve)
+	space, err := s.Space()
+	if err == nil && space.Free-more < reserve {
+		err = fmt.Errorf("%w: %d bytes are free, of which %d are needed and %d must stay free", ErrNoSpace, space.Free, more, reserve)
 	}
 	return err
 }
+
+// Space returns the room on the disk of the snapshots.
+func (s *Store) Space() (vfs.Space, error) { return s.opts.FS.Space(s.tmp) }
 
 // rest waits until the disk may be used again.
 func (y *syncer) rest() error {

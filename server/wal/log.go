@@ -40,6 +40,7 @@ type Log struct {
 	pending  []place               // index entries for the records in buf
 	failed   error                 // the first failure; nothing works after it
 	shortage func(error) bool      // reports whether to try again, after a wait; nil means no
+	ahead    func() error          // writes what makes room, while the next segment is waited for
 	lacks    atomic.Pointer[error] // what shortage waits for the end of; nil if it does not wait
 	control  *control              // only while Open runs
 
@@ -59,6 +60,8 @@ type Log struct {
 		refs  []refAt    // retained, oldest first
 		jumps uint64     // truncations and installed snapshots so far
 		stats Stats
+		kept  int64 // see Keep
+		since int64 // stats.Bytes at that time
 
 		fsyncWarn time.Duration // Options.FsyncWarn, or what SetFsyncWarn has set
 	}
@@ -130,7 +133,7 @@ func (l *Log) add(r Record) error {
 	}
 	size := frameSize(len(r.Payload))
 	if !l.fits(size, r.Kind) {
-		if err := l.roll(size); err != nil {
+		if err := l.roll(size, r.Kind); err != nil {
 			return err
 		}
 	}
@@ -216,14 +219,34 @@ func (l *Log) indexNext() {
 // full disk must not prevent a promise.
 func reserve(size int64) int64 { return min(maxReserve, size/8) &^ (align - 1) }
 
-// fits reports whether a record of the given size still fits into the segment.
+// fits reports whether a record of the given size still fits into the segment. The last quarter of
+// the reserve is for records that make room: a full disk must not prevent a purge.
 func (l *Log) fits(size int, kind Kind) bool {
 	seg := l.seg
 	limit := seg.size
-	if kind == Append {
+	switch kind {
+	case Append:
 		limit -= reserve(seg.size)
+	case Snapshot, Forget:
+	default:
+		limit -= reserve(seg.size) / 4
 	}
 	return seg.end+int64(len(l.buf))+int64(size) <= limit
+}
+
+// addAhead makes a record durable while another one waits for the next segment, and reports whether the
+// present one has room for it.
+func (l *Log) addAhead(r Record) (bool, error) {
+	if !l.fits(frameSize(len(r.Payload)), r.Kind) {
+		return false, nil
+	}
+	if err := l.add(r); err != nil {
+		return false, err
+	}
+	if err := l.flush(); err != nil {
+		return false, err
+	}
+	return true, l.syncSegment()
 }
 
 // flush writes the buffer in one write.

@@ -144,7 +144,7 @@ func segmentsIn(o Options) (firsts []uint64, leftovers []string, err error) {
 }
 
 func newLog(o Options, m metrics) *Log {
-	l := &Log{o: o, metrics: m, epoch: time.Now().Add(-time.Nanosecond), seq: 1}
+	l := &Log{o: o, metrics: m, epoch: time.Now().Add(-time.Nanosecond), seq: 1, ahead: func() error { return nil }}
 	l.mu.fsyncWarn = o.FsyncWarn
 	l.st.ident = append([]byte(nil), o.Ident...)
 	l.control = &control{}

@@ -13,32 +13,41 @@ const startSize = 1 << 20
 
 // roll ends the last segment and begins another with room for a record of the given size.
 // Everything in the old segment is durable before the new one exists.
-func (l *Log) roll(size int) error {
+func (l *Log) roll(size int, kind Kind) error {
 	if err := l.flush(); err != nil {
 		return err
 	}
 	if err := l.syncSegment(); err != nil {
 		return err
 	}
-	if err := l.f.Close(); err != nil {
-		return fmt.Errorf("close segment: %w", err)
-	}
-	return l.begin(size)
+	return l.begin(size, kind)
 }
 
-// begin makes the segment for the next record, with room for a record of the given size. It
-// uses the spare if that is ready and large enough.
-func (l *Log) begin(size int) error {
+// begin makes the segment for the next record, with room for a record of the given size, and
+// closes the one before. It uses the spare if that is ready and large enough. While it waits
+// for room, records that make room can still go to the end of the segment before.
+func (l *Log) begin(size int, kind Kind) error {
 	need := segmentFor(int64(size))
 	f, fileSize, tmp := l.spare.take(need)
 	if f == nil {
 		err := l.persist(func() (err error) {
+			if err := l.ahead(); err != nil {
+				return err
+			}
+			if kind == Append {
+				if err := l.leavesRoom(max(l.startSize(), need)); err != nil {
+					return err
+				}
+			}
 			f, fileSize, tmp, err = l.makeSegment(need)
 			return err
 		})
 		if err != nil {
 			return err
 		}
+	}
+	if err := l.f.Close(); err != nil {
+		return fmt.Errorf("close segment: %w", err)
 	}
 	l.f = f
 	h := l.nextHeader(fileSize)
@@ -75,9 +84,12 @@ func segmentFor(entries int64) int64 {
 	return ((headerSize+entries)*8/7 + align) &^ (align - 1)
 }
 
+// startSize is the size of a segment that a start makes.
+func (l *Log) startSize() int64 { return min(startSize, l.o.SegmentSize) }
+
 // makeSegment makes a file of zeros for a segment synchronously.
 func (l *Log) makeSegment(need int64) (f vfs.File, size int64, tmp string, err error) {
-	size = max(min(startSize, l.o.SegmentSize), need)
+	size = max(l.startSize(), need)
 	tmp = filepath.Join(l.o.Dir, newName)
 	if f, err = l.zeroFile(tmp, size, func() bool { return false }); err != nil {
 		return nil, 0, "", fmt.Errorf("make segment: %w", err)

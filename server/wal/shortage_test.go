@@ -148,3 +148,114 @@ func TestRollNeedsNoDescriptor(t *testing.T) {
 		mustAppend(t, l, entry(n, strings.Repeat("x", 1000)))
 	}
 }
+
+// TestMakesRoomWhileItWaits has a log take its disk up to what is kept for a snapshot, and wait, with entries and
+// promises queued. A reference and a Forget record go before them, into the present segment: then what the snapshot
+// supersedes can be purged, and the log continues. A power cut at any time loses nothing that was reported, and the
+// next start has room.
+func TestMakesRoomWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kept = 20_000
+		fsys := crashfs.New(1)
+		l, _ := mustOpen(t, testOptions(fsys))
+		fsys.SetCapacity(10 * minSegmentSize)
+		l.Keep(kept)
+		var r report
+		w := NewWriter(l, r.options())
+		n := 0
+		for stuck := false; !stuck; stuck = w.Stats().Lacks != nil {
+			l.Keep(kept)
+			n++
+			if _, err := w.Submit(entry(n, strings.Repeat("x", 1000))); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		for i := range 200 { // more than the reserve takes
+			if _, err := w.Submit(Record{Kind: Promise, Payload: []byte{byte(i)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		space, _ := fsys.Space(testDir)
+		if space.Free < kept+minSegmentSize {
+			t.Fatalf("%d bytes are left", space.Free)
+		}
+		reported := r.last()
+		ref := SnapRef{Zxid: reported.Zxid, Name: strings.Repeat("s", 40), Digest: []byte("12345678")}
+		if err := w.SubmitAhead(ref.Record()); err != nil {
+			t.Fatal(err)
+		}
+		if now := r.last(); now.Seq != reported.Seq {
+			t.Errorf("records up to %d are reported, and only what makes room is written", now.Seq)
+		}
+		for _, disk := range []*crashfs.FS{fsys.Crash(nil), fsys.Kill()} {
+			disk.SetCapacity(10 * minSegmentSize)
+			again, rec := mustOpen(t, testOptions(disk))
+			if rec.LastZxid != reported.Zxid || len(rec.Snaps) != 1 || rec.Snaps[0].Zxid != ref.Zxid {
+				t.Errorf("after a crash: up to %v, snapshots %v", rec.LastZxid, rec.Snaps)
+			}
+			again.Close()
+		}
+		if err := w.SubmitAhead(Record{Kind: Forget, Zxid: ref.Zxid}); err != nil {
+			t.Fatal(err)
+		}
+		if purged, err := w.Purge(t.Context(), ref.Zxid); err != nil || purged == 0 {
+			t.Fatalf("purged %d segments, %v", purged, err)
+		}
+		n++
+		if err := w.SubmitWait(entry(n, "x")); err != nil {
+			t.Fatal(err)
+		}
+		if now := r.last(); now.Zxid != entry(n, "").Zxid || now.Seq != uint64(n)+200 || len(r.fatal) > 0 {
+			t.Errorf("afterwards: durable up to %v, number %d, want %d; %v", now.Zxid, now.Seq, n+200, r.fatal)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		again, rec := mustOpen(t, testOptions(fsys.Crash(nil)))
+		if rec.LastZxid != entry(n, "").Zxid || rec.Promise[0] != 199 {
+			t.Errorf("after a power cut: %+v", rec)
+		}
+		again.Close()
+	})
+}
+
+// TestAheadWithoutRoomInTheSegment: what makes room waits with the log if there is none for it, and is written with it.
+func TestAheadWithoutRoomInTheSegment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := crashfs.New(1)
+		l, _ := mustOpen(t, testOptions(fsys))
+		fsys.SetCapacity(1)
+		var r report
+		w := NewWriter(l, r.options())
+		for n := 1; w.Stats().Lacks == nil; n++ {
+			if _, err := w.Submit(entry(n, strings.Repeat("x", 1000))); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		zxid := r.last().Zxid
+		var done atomic.Int32
+		for range 20 {
+			go func() {
+				if err := w.SubmitAhead(SnapRef{Zxid: zxid, Name: strings.Repeat("s", 200)}.Record()); err != nil {
+					t.Error(err)
+				}
+				done.Add(1)
+			}()
+		}
+		time.Sleep(time.Minute)
+		if n := done.Load(); n == 0 || n == 20 {
+			t.Errorf("%d of 20 references are written", n)
+		}
+		fsys.SetCapacity(0)
+		time.Sleep(time.Minute)
+		if n := done.Load(); n != 20 || len(r.fatal) > 0 {
+			t.Errorf("afterwards %d of 20 references are written; %v", n, r.fatal)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,6 +1,11 @@
 package wal
 
-import "github.com/zkd-project/zkd/internal/vfs"
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+)
 
 // SpaceLevel says how a server should react to the free space on the log's disk.
 type SpaceLevel int
@@ -31,16 +36,41 @@ const (
 	lastInodes  = 2 // for a segment
 )
 
+// Keep sets how many bytes of the disk the log does not take for segments of entries, beside what a
+// restart needs. A snapshot has room there, and makes room: the log that it supersedes is not needed.
+// It may be called from any goroutine.
+func (l *Log) Keep(bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.kept, l.mu.since = bytes, l.mu.stats.Bytes
+}
+
+// leavesRoom returns an error that matches ENOSPC if a file of that size would take of what is kept. What was appended since
+// the call of Keep makes a snapshot larger by up to twice as much: a small node has more in it than in a record.
+func (l *Log) leavesRoom(size int64) error {
+	l.mu.Lock()
+	kept := l.startSize()
+	if l.mu.kept > 0 {
+		kept += l.mu.kept + 2*(l.mu.stats.Bytes-l.mu.since)
+	}
+	l.mu.Unlock()
+	s, err := l.o.FS.Space(l.o.Dir)
+	if err != nil || s.Free-size >= kept {
+		return nil
+	}
+	return fmt.Errorf("%d bytes are free, of which %d are for a snapshot and a restart: %w", s.Free, kept, syscall.ENOSPC)
+}
+
 // Space returns the free space on the log's disk and its level. Below 20 % (or 2 GiB) free
-// is a warning. Below 5 % (or 256 MiB), or below the size of two segments and one snapshot
-// of the given size, writes should stop. Below one segment, the log gets no more of the
-// disk. Of inodes it is the same: see InodeLevel. Space may be called from any goroutine.
+// is a warning. Below 5 % (or 256 MiB), or below what two segments, a restart and one snapshot
+// of the given size need, writes should stop. Below one segment and a restart, the log gets no more
+// of the disk. Of inodes it is the same: see InodeLevel. Space may be called from any goroutine.
 func (l *Log) Space(snapshotBytes int64) (vfs.Space, SpaceLevel, error) {
 	s, err := l.o.FS.Space(l.o.Dir)
 	if err != nil {
 		return s, SpaceOK, err
 	}
-	return s, max(spaceLevel(s, l.o.SegmentSize, snapshotBytes), InodeLevel(s)), nil
+	return s, max(spaceLevel(s, l.o.SegmentSize, l.startSize(), snapshotBytes), InodeLevel(s)), nil
 }
 
 // InodeLevel returns the level that the inodes of a file system are at, whatever its bytes are.
@@ -52,9 +82,9 @@ func InodeLevel(s vfs.Space) SpaceLevel {
 	return levelAt(s.FreeInodes, lastInodes, stop, min(s.Inodes/5, warnInodes))
 }
 
-func spaceLevel(s vfs.Space, segment, snapshot int64) SpaceLevel {
-	stop := max(2*segment+snapshot, min(s.Total/20, stopFree))
-	return levelAt(s.Free, segment, stop, min(s.Total/5, warnFree))
+func spaceLevel(s vfs.Space, segment, restart, snapshot int64) SpaceLevel {
+	stop := max(2*segment+restart+snapshot, min(s.Total/20, stopFree))
+	return levelAt(s.Free, segment+restart, stop, min(s.Total/5, warnFree))
 }
 
 // levelAt returns the level at which so much is free: below out, below stop, or below warn or twice stop.

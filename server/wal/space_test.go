@@ -29,7 +29,7 @@ func TestSpaceLevel(t *testing.T) {
 		{10000 * gib, 3 * gib, 0, SpaceOK}, // a large disk is judged by bytes, not by share
 	}
 	for _, tt := range tests {
-		if got := spaceLevel(vfs.Space{Total: tt.total, Free: tt.free}, 64<<20, tt.snapshot); got != tt.want {
+		if got := spaceLevel(vfs.Space{Total: tt.total, Free: tt.free}, 64<<20, 1<<20, tt.snapshot); got != tt.want {
 			t.Errorf("%d of %d MiB free, snapshot %d MiB: %v, want %v", tt.free>>20, tt.total>>20, tt.snapshot>>20, got, tt.want)
 		}
 	}

@@ -116,7 +116,11 @@ func (l *Log) PrepareSpare() error {
 	size := min(l.o.SegmentSize, growth*l.mu.segs[len(l.mu.segs)-1].size)
 	l.mu.Unlock()
 	path := filepath.Join(l.o.Dir, name)
-	f, err := l.zeroFile(path, size, l.spare.stopped)
+	var f vfs.File
+	err := l.leavesRoom(size)
+	if err == nil {
+		f, err = l.zeroFile(path, size, l.spare.stopped)
+	}
 	l.spare.finish(f, path, size)
 	if err != nil {
 		return fmt.Errorf("prepare segment: %w", err)

@@ -74,8 +74,10 @@ type Writer struct {
 		sync.Mutex
 		changed *sync.Cond // room in the queue, durable, or err
 		queue   []Record
-		bytes   int64  // of payloads in queue and in the batch being written
-		next    uint64 // number of the next record submitted
+		ahead   []Record // to be written before the queue
+		passed  uint64   // how many records submitted ahead are durable
+		bytes   int64    // of payloads in queue and in the batch being written
+		next    uint64   // number of the next record submitted
 		durable uint64
 		closed  bool
 		err     error // why the writer has failed
@@ -96,7 +98,7 @@ func NewWriter(l *Log, o WriterOptions) *Writer {
 	w := &Writer{log: l, o: o, work: make(chan struct{}, 1), quit: make(chan struct{}), spare: make(chan struct{}, 1), done: make(chan struct{})}
 	w.mu.changed = sync.NewCond(&w.mu)
 	w.mu.next, w.mu.durable = l.NextSeq(), l.NextSeq()-1
-	l.shortage = w.awaitRoom
+	l.shortage, l.ahead = w.awaitRoom, w.passWaiting
 	w.spare <- struct{}{}
 	w.wg.Go(w.write)
 	w.wg.Go(w.prepareSpare)
@@ -151,6 +153,79 @@ func (w *Writer) waitFor(seq uint64) error {
 	return w.mu.err
 }
 
+// SubmitAhead makes a record durable that makes room: a reference to a snapshot of the history that is durable here, or
+// a Forget record. It depends on nothing that is queued, and goes before all that, also while the log waits for
+// a segment: otherwise a log that has filled its disk could never be purged. It has no number.
+func (w *Writer) SubmitAhead(r Record) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.closed && w.mu.err == nil {
+		return ErrClosed
+	}
+	w.mu.ahead = append(w.mu.ahead, r)
+	notify(w.work)
+	n := w.mu.passed + uint64(len(w.mu.ahead))
+	for w.mu.passed < n && w.mu.err == nil {
+		w.mu.changed.Wait()
+	}
+	if w.mu.passed >= n {
+		return nil
+	}
+	return w.mu.err
+}
+
+// nextAhead returns the first record that was submitted ahead and is not durable yet.
+func (w *Writer) nextAhead() (r Record, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.mu.ahead) == 0 {
+		return r, false
+	}
+	return w.mu.ahead[0], true
+}
+
+// passAhead tells that the record of nextAhead is durable.
+func (w *Writer) passAhead() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.ahead = slices.Delete(w.mu.ahead, 0, 1)
+	w.mu.passed++
+	w.mu.changed.Broadcast()
+}
+
+// passWaiting writes what was submitted ahead while the log waits for a segment, as far as the present one has room. It
+// reports the part of a batch that is durable: only what is applied can be in a snapshot.
+func (w *Writer) passWaiting() error {
+	w.report(w.log.durable, false, 0)
+	for r, ok := w.nextAhead(); ok; r, ok = w.nextAhead() {
+		fits, err := w.log.addAhead(r)
+		if err != nil {
+			return fmt.Errorf("make room: %v", err) // no shortage: it is final
+		}
+		if !fits {
+			return nil
+		}
+		w.passAhead()
+	}
+	return nil
+}
+
+// commitAhead makes what was submitted ahead durable. It reports whether the log still works.
+func (w *Writer) commitAhead() bool {
+	for r, ok := w.nextAhead(); ok; r, ok = w.nextAhead() {
+		err := w.log.Append([]Record{r})
+		if err == nil {
+			_, err = w.log.Sync()
+		}
+		if err != nil {
+			w.fail(err)
+			return false
+		}
+		w.passAhead()
+	}
+	return true
+}
+
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -186,6 +261,9 @@ func (w *Writer) write() {
 	idle.Stop()
 	var batch []Record
 	for hintDue := false; ; {
+		if !w.commitAhead() {
+			return
+		}
 		batch = w.take(batch)
 		switch {
 		case len(batch) > 0:
@@ -229,13 +307,13 @@ func (w *Writer) take(last []Record) []Record {
 func (w *Writer) stopping() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.mu.closed && len(w.mu.queue) == 0
+	return w.mu.closed && len(w.mu.queue) == 0 && len(w.mu.ahead) == 0
 }
 
 // commit makes the batch durable and notifies waiting goroutines. It reports whether the
 // log still works.
 func (w *Writer) commit(batch []Record) bool {
-	if next, want := w.log.NextSeq(), w.mu.durable+1; next != want { // only commit writes durable
+	if next, want := w.log.NextSeq(), w.mu.durable+w.mu.passed+1; next != want { // only this goroutine writes them
 		w.fail(fmt.Errorf("the log's next record has number %d, its writer's %d: something else has written to the log", next, want))
 		return false
 	}
@@ -252,11 +330,8 @@ func (w *Writer) commit(batch []Record) bool {
 		w.fail(err)
 		return false
 	}
-	if w.o.Durable != nil {
-		w.o.Durable(Durable{Seq: seq, Zxid: w.log.LastZxid(), Records: len(batch), Synced: !w.log.o.NoSync, Took: took})
-	}
+	w.report(seq, !w.log.o.NoSync, took)
 	w.mu.Lock()
-	w.mu.durable = seq
 	for i := range batch {
 		w.mu.bytes -= int64(len(batch[i].Payload)) + recordHeader
 	}
@@ -266,6 +341,22 @@ func (w *Writer) commit(batch []Record) bool {
 		notify(w.spare)
 	}
 	return true
+}
+
+// report tells that the log is durable up to a record of it, by an fsync or an earlier one.
+func (w *Writer) report(seq uint64, synced bool, took time.Duration) {
+	seq -= w.mu.passed
+	n := int(seq - w.mu.durable)
+	if n == 0 {
+		return
+	}
+	if w.o.Durable != nil {
+		w.o.Durable(Durable{Seq: seq, Zxid: w.log.LastZxid(), Records: n, Synced: synced, Took: took})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.durable = seq
+	w.mu.changed.Broadcast()
 }
 
 // awaitRoom waits before the log tries again to begin a segment. Meanwhile nothing becomes
