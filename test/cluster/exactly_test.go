@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	ours "github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
@@ -26,6 +27,56 @@ type exactWriter struct {
 	done      atomic.Int64 // writes of each kind that succeeded
 	unknown   atomic.Int64 // writes that may have been done: the session has expired
 	ambiguous atomic.Int64 // likewise, and it has not
+}
+
+// newExactWriters returns three.
+func newExactWriters(t testing.TB, e *ensemble, timeout time.Duration) []*exactWriter {
+	t.Helper()
+	writers := make([]*exactWriter, 3)
+	for i := range writers {
+		w := &exactWriter{proxy: zktest.NewProxy(t, e.addrs()...), path: fmt.Sprintf("/exact%d", i)}
+		w.Client = w.proxy.Client(t, func(o *ours.Options) {
+			o.KeepSession, o.Timeout, o.Logger = true, timeout, ours.NoLog
+		})
+		writers[i] = w
+		if f := w.Status().Features; f&jute.FeatureExactlyOnce == 0 {
+			t.Fatalf("the servers grant %v", f)
+		}
+		if _, err := w.Create(t.Context(), w.path, nil, ours.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return writers
+}
+
+// keepSetting sets one node until ctx ends, and waits after what is refused.
+func (w *exactWriter) keepSetting(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, err := w.Set(context.Background(), w.path, []byte("x"), ours.AnyVersion)
+		w.count(nil, err)
+		if err != nil {
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// check compares the version of the node that keepSetting sets with what succeeded. One more set may be under way.
+func (w *exactWriter) check(t testing.TB) {
+	t.Helper()
+	before := w.done.Load()
+	node, err := w.Exists(context.Background(), w.path)
+	if err != nil {
+		t.Errorf("%s: %v", w.path, err)
+		return
+	}
+	got, after := int64(node.Stat.Version), w.done.Load()+w.unknown.Load()+1
+	if w.ambiguous.Load() > 0 || got < before || got > after {
+		t.Errorf("%s has version %d after %d to %d sets that succeeded; %d are ambiguous", w.path, got, before, after, w.ambiguous.Load())
+	}
+	t.Logf("%s: %d sets, each done once", w.path, got)
 }
 
 // run sets one node and creates others until ctx ends.
@@ -64,20 +115,7 @@ func TestExactlyOnce(t *testing.T) {
 	e := newEnsemble(t, shape{voters: 3})
 	e.start()
 	e.awaitAll()
-	writers := make([]*exactWriter, 3)
-	for i := range writers {
-		w := &exactWriter{proxy: zktest.NewProxy(t, e.addrs()...), path: fmt.Sprintf("/exact%d", i)}
-		w.Client = w.proxy.Client(t, func(o *ours.Options) {
-			o.KeepSession, o.Timeout, o.Logger = true, sessionTimeout, ours.NoLog
-		})
-		writers[i] = w
-		if f := w.Status().Features; f&jute.FeatureExactlyOnce == 0 {
-			t.Fatalf("the servers grant %v", f)
-		}
-		if _, err := w.Create(t.Context(), w.path, nil, ours.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writers := newExactWriters(t, e, sessionTimeout)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for _, w := range writers {

@@ -24,6 +24,7 @@ const (
 	descriptors  = 256
 	scarceDisk   = 192 // MiB
 	exhaustsFor  = 12 * time.Second
+	exactTimeout = 2 * time.Minute
 	greedyWindow = 2 << 20 // bytes of requests that one greedy client has under way
 )
 
@@ -60,8 +61,8 @@ func (g group) wrapper() []string {
 }
 
 // TestExhaustion uses up what servers have while clients work with them: each has 128 MiB of memory, 256 descriptors, and a
-// disk of 192 MiB with few inodes. No server may end, nothing acknowledged may be lost, and all must be well when what was
-// taken is given back.
+// disk of 192 MiB with few inodes. No server may end, nothing acknowledged may be lost, no write of an exactly-once session may be
+// in doubt or done twice, and all must be well when what was taken is given back.
 func TestExhaustion(t *testing.T) {
 	if *soakTime == 0 {
 		t.Log("-time says how long")
@@ -77,6 +78,12 @@ func TestExhaustion(t *testing.T) {
 	}
 	c := newCampaign(t, shape{voters: 3, disk: func(id int) string { return disks[id].dir }, only: scarce,
 		wrap: func(id int) []string { return groups[id].wrapper() }})
+	writers := newExactWriters(t, c.e, exactTimeout)
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for _, w := range writers {
+		all.Go(func() { w.keepSetting(ctx) })
+	}
 	list := selected(exhaustions(disks))
 	for n, end := 0, time.Now().Add(*soakTime); time.Now().Before(end) && !t.Failed(); n++ {
 		f := list[c.rng.IntN(len(list))]
@@ -84,7 +91,12 @@ func TestExhaustion(t *testing.T) {
 			f = list[n]
 		}
 		c.round(f)
+		for _, w := range writers {
+			w.check(c)
+		}
 	}
+	stop()
+	all.Wait()
 	c.summary()
 }
 
