@@ -79,24 +79,26 @@ func TestExhaustion(t *testing.T) {
 	c := newCampaign(t, shape{voters: 3, disk: func(id int) string { return disks[id].dir }, only: scarce,
 		wrap: func(id int) []string { return groups[id].wrapper() }})
 	writers := newExactWriters(t, c.e, exactTimeout)
-	ctx, stop := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	for _, w := range writers {
-		all.Go(func() { w.keepSetting(ctx) })
-	}
 	list := selected(exhaustions(disks))
 	for n, end := 0, time.Now().Add(*soakTime); time.Now().Before(end) && !t.Failed(); n++ {
 		f := list[c.rng.IntN(len(list))]
 		if n < len(list) {
 			f = list[n]
 		}
-		c.round(f)
+		c.round(fault{f.name, func(c *campaign) {
+			ctx, stop := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			for _, w := range writers {
+				all.Go(func() { w.keepSetting(ctx) })
+			}
+			f.run(c)
+			stop()
+			all.Wait()
+		}})
 		for _, w := range writers {
 			w.check(c)
 		}
 	}
-	stop()
-	all.Wait()
 	c.summary()
 }
 
