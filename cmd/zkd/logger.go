@@ -29,24 +29,35 @@ func logTo(w io.Writer, format string, level zapcore.LevelEnabler) (*zap.Logger,
 	note := encoder.Clone()
 	lines := stdio.NewLines(w, func(lost uint64, why error) []byte { return linesLost(note, lost, why) })
 	core := &auditLines{
-		Core:  zapcore.NewCore(lineEncoder{encoder}, lines, level),
+		Core:  zapcore.NewCore(lineEncoder{encoder, format != "json"}, lines, level),
 		audit: zapcore.NewCore(encoder.Clone(), zapcore.AddSync(lines.Sure()), level),
 	}
 	return zap.New(limitRepeats(core)), lines
 }
 
-// lineEncoder escapes what would break a line of the log. Encoders do that for the values of
-// fields, and not for messages, some of which are composed. Entries of the audit log are escaped
+// lineEncoder escapes what would break a line of the log, or change the direction of its text. Encoders do
+// a part of that for the values of fields, and nothing for messages, some of which are composed. Entries of the audit log are escaped
 // when they are made.
-type lineEncoder struct{ zapcore.Encoder }
+type lineEncoder struct {
+	zapcore.Encoder
+	people bool // read the lines as they are, and not as JSON
+}
 
 // Clone is part of zapcore.Encoder.
-func (l lineEncoder) Clone() zapcore.Encoder { return lineEncoder{l.Encoder.Clone()} }
+func (l lineEncoder) Clone() zapcore.Encoder { return lineEncoder{l.Encoder.Clone(), l.people} }
 
 // EncodeEntry is part of zapcore.Encoder.
 func (l lineEncoder) EncodeEntry(e zapcore.Entry, fields []zapcore.Field) (*buffer.Buffer, error) {
 	e.Message = console.Line(e.Message)
-	return l.Encoder.EncodeEntry(e, fields)
+	line, err := l.Encoder.EncodeEntry(e, fields)
+	if err != nil || !l.people {
+		return line, err
+	}
+	if escaped := console.Escape(line.Bytes()); len(escaped) != line.Len() {
+		line.Reset()
+		_, err = line.Write(escaped)
+	}
+	return line, err
 }
 
 // linesLost returns the line about lines that could not be written.
