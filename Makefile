@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim costs mutants orders crash cluster members alerts links roll soak exhaust compat compat-all kerberos moving takeover apps world bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
+.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim costs mutants orders crash cluster members alerts links roll soak exhaust compat compat-all console kerberos moving takeover apps world bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,7 +65,7 @@ nightly: ## everything in full, and what CI leaves out: hours; before each relea
 	$(MAKE) -j 2 sim mutants SEED=100000 SEEDS=20000
 	$(MAKE) crash cluster
 	test/compat/run.sh -full
-	$(MAKE) world
+	$(MAKE) console world
 
 # Where several goroutines share something.
 RACE = ./client ./internal/stdio ./server/feed ./client/cache ./client/zktest ./cmd/zkcli/servers ./cmd/zkcli/shell ./cmd/zkcli/subtree ./server/clients ./server/monitor ./server/show ./server/zab/transport ./server/session ./server/snapshot ./server/watch ./fourletter ./cmd/zkbench/bench ./internal/testing/crashfs ./internal/vfs
@@ -161,6 +161,10 @@ takeover: ## running ensembles of Apache's become zkd's, twenty in a row, with k
 
 apps: ## applications that keep their state in ZooKeeper: Patroni, Vitess and more; minutes, and a network
 	test/compat/run.sh -apps
+
+# Node is not needed to build or to run zkd.
+console: build ## the console in Chromium, on three real servers; needs Node, Chromium, and a network once (CHILDREN=1000000 REWRITE=1)
+	cd test/console && npm ci --ignore-scripts --no-audit --no-fund && node --test --test-concurrency=1
 
 ON ?= zkd,apache
 world: ## programs of other people while servers are killed under them, and their test suites: hours, and a network (ONE=kazoo ON=zkd)

@@ -18,8 +18,10 @@ var (
 	quoted   = regexp.MustCompile("`([^`\n]+)`")
 	source   = regexp.MustCompile(`^(client|cmd|conf|examples|fourletter|internal|jute|recipes|server|test)(/[\w.-]+)+$`)
 	testName = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]\w*$`)
-	targets  = regexp.MustCompile(`(?m)(?:^ +|` + "`" + `)make ([a-z]+)`)
-	target   = regexp.MustCompile(`(?m)^([a-z]+):`)
+	// inBrowser is a test of make console: its file and its title.
+	inBrowser = regexp.MustCompile(`^\w+\.test\.mjs: `)
+	targets   = regexp.MustCompile(`(?m)(?:^ +|` + "`" + `)make ([a-z]+)`)
+	target    = regexp.MustCompile(`(?m)^([a-z]+):`)
 )
 
 // documents returns the Markdown files but for the specifications: those speak
@@ -115,6 +117,12 @@ func TestNamesExist(t *testing.T) {
 			case source.MatchString(name):
 				if _, err := os.Stat(path.Join(root, name)); err != nil {
 					t.Errorf("%s: names %s, which is not there", f.path, name)
+				}
+			case inBrowser.MatchString(name):
+				file, title, _ := strings.Cut(name, ": ")
+				text, err := os.ReadFile(path.Join(root, "test/console", file))
+				if err != nil || !strings.Contains(string(text), "test('"+title+"'") && !strings.Contains(string(text), "test(`"+title+"`") {
+					t.Errorf("%s: names the test %s, which is not there", f.path, name)
 				}
 			case testName.MatchString(name) && !functions[name]:
 				t.Errorf("%s: names %s, and there is no such test: say what attacks the invariant now", f.path, name)

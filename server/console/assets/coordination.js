@@ -102,7 +102,7 @@ function card(o, known, limit, alone) {
   const summary = Object.entries(roles).map(([role, n]) => `${n} ${plural(does[o.kind]?.[role] ?? role, n)}`).join(' · ');
   const rest = o.places.length - limit;
   return h('article', {class: 'object ' + o.kind}, h('header', {},
-    alone ? null : h('h3', {}, h('a', {href: '#' + address('coordination', o.path), key: 'card' + o.path, class: 'path'}, name(o.path, 56))),
+    alone ? null : h('h2', {}, h('a', {href: '#' + address('coordination', o.path), key: 'card' + o.path, class: 'path'}, name(o.path, 56))),
     h('p', {class: 'dim small'}, alone ? '' : h('b', {}, titles[o.kind]), alone || !o.by.length ? '' : ' · ', o.by.length ? 'layout of ' + o.by.join(', ') : '', o.limit ? ` · ${o.limit} at a time` : '', o.open ? ' · open' : '', summary ? ' · ' + summary : '')),
   o.error ? h('p', {class: 'dim'}, o.error === 'NOAUTH' ? 'You may not read it.' : text(o.error)) : null,
   o.remark ? h('p', {class: 'note'}, text(o.remark)) : null,

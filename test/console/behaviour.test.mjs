@@ -1,0 +1,184 @@
+// What people do with the console, and what others try with it.
+
+import assert from 'node:assert/strict';
+import {createServer} from 'node:http';
+import {after, before, test} from 'node:test';
+import {start, until} from './lib/ensemble.mjs';
+import {hostile, populate} from './lib/stage.mjs';
+import {go, launch, open, settled} from './lib/browser.mjs';
+
+const timeout = 600_000;
+let ensemble, browser, first;
+before(async () => {
+  ensemble = await start();
+  [first] = ensemble.servers;
+  await populate(first);
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await ensemble?.stop();
+});
+
+const at = (page, path = '') => `${first.base}/console/${path}`;
+const text = page => page.innerText('main');
+
+test('every page, without a violation', {timeout}, async () => {
+  const page = await open(browser, at());
+  for (const name of await page.$$eval('nav a', list => list.map(a => a.dataset.page))) {
+    await go(page, '/' + name);
+    await page.waitForFunction(() => document.querySelector('main').innerText.length > 20, undefined, {timeout: 0});
+  }
+  assert.deepEqual(await page.done(), []);
+});
+
+test('hostile names and values are texts', {timeout}, async () => {
+  const page = await open(browser, at('', '#/tree/hostile'));
+  for (const name of hostile) {
+    await go(page, '/tree/hostile/' + encodeURIComponent(name));
+    await page.waitForSelector('.data');
+    const value = await page.textContent('.data');
+    assert.ok(value.includes('\\u0085') && value.includes('\\u2066'), `characters that can't be seen are written out: ${value}`);
+    assert.equal(await page.evaluate(() => document.querySelectorAll('main img, main script, main iframe, main svg').length), 0, name);
+    const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+    assert.ok(over <= 0, `${name}: ${over} px too wide`);
+  }
+  await go(page, '/tree/hostile');
+  assert.ok(!/[\u202a-\u202e\u2066-\u2069]/.test(await text(page)), 'characters that change the direction');
+  assert.deepEqual(await page.done(), []);
+});
+
+test('a change is seen live', {timeout}, async () => {
+  const page = await open(browser, at());
+  await go(page, '/live/app');
+  await until(async () => (await text(page)).includes('following'));
+  await first.create('/app/now', 'x');
+  await page.waitForSelector('tr.change.created');
+  assert.match(await page.textContent('tr.change.created'), /\/app\/now/);
+  assert.deepEqual(await page.done(), []);
+});
+
+test('the leader is killed while pages are open', {timeout}, async () => {
+  const leader = await ensemble.leader();
+  const other = ensemble.servers.find(s => s !== leader);
+  const here = await open(browser, other.base + '/console/');
+  await settled(here);
+  const there = await open(browser, leader.base + '/console/');
+  await settled(there);
+  await leader.kill();
+  await here.waitForFunction(() => document.querySelector('.role.unreachable') && document.querySelector('.role.leader'), undefined, {timeout: 0});
+  await there.waitForSelector('.problem', {timeout: 0});
+  assert.match(await text(there), /does not answer/);
+  leader.start();
+  await there.waitForFunction(() => !document.querySelector('.problem') && document.querySelectorAll('.role.follower').length === 2, undefined, {timeout: 0});
+  assert.deepEqual([...await here.done(), ...await there.done()], []);
+  await ensemble.ready();
+});
+
+test('without an identity, with one, and with one that may nothing', {timeout}, async () => {
+  const page = await open(browser, at());
+  await go(page, '/tree/app/secret');
+  await page.waitForFunction(() => /may not read/.test(document.querySelector('main').innerText), undefined, {timeout: 0});
+  const as = async (user, password) => {
+    await page.click('.tools [aria-haspopup=dialog]');
+    await page.fill('dialog[open] input[autocomplete=username]', user);
+    await page.fill('dialog[open] input[type=password]', password);
+    await page.press('dialog[open] input[type=password]', 'Enter');
+    await page.waitForSelector('dialog[open]', {state: 'detached'});
+  };
+  await as('bob', 'x');
+  await go(page, '/tree/app');
+  await go(page, '/tree/app/secret');
+  await page.waitForSelector('main .problem');
+  await as('ann', 'secret');
+  await go(page, '/tree/app');
+  await go(page, '/tree/app/secret');
+  await page.waitForSelector('main .data');
+  await page.reload();
+  await page.waitForSelector('main .data'); // the sign-in is the server's
+  assert.ok(!(await page.evaluate(() => document.cookie)).includes('zkd'), 'a script reads the cookie');
+  assert.deepEqual(await page.done(), []);
+});
+
+test('keyboard alone', {timeout}, async () => {
+  const page = await open(browser, at());
+  await settled(page);
+  await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate(() => document.activeElement.className), 'skip');
+  await page.keyboard.press('Enter');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
+  await page.keyboard.press('2');
+  await page.waitForSelector('main[data-page=tree]');
+  await settled(page);
+  await page.focus('[role=treegrid]');
+  await page.keyboard.press('Home');
+  const active = () => page.evaluate(() => { const grid = document.querySelector('[role=treegrid]'); return document.getElementById(grid.getAttribute('aria-activedescendant'))?.textContent ?? ''; });
+  for (let i = 0; i < 20 && !(await active()).includes('app'); i++) await page.keyboard.press('ArrowDown');
+  assert.match(await active(), /app/);
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => location.hash === '#/tree/app');
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute('role')), 'treegrid', 'the focus stays');
+  await page.keyboard.press('g');
+  await page.keyboard.type('locks/backup');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => location.hash === '#/tree/locks/backup');
+  await page.keyboard.press('?');
+  await page.waitForSelector('dialog[open]');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('dialog[open]', {state: 'detached'});
+  // Every page: Tab reaches the content and leaves it again, and what has the focus is seen.
+  for (const name of await page.$$eval('nav a', list => list.map(a => a.dataset.page))) {
+    await go(page, '/' + name);
+    await page.evaluate(() => { document.activeElement.blur(); });
+    for (let i = 0; i < 12; i++) {
+      await page.keyboard.press('Tab');
+      const hidden = await page.evaluate(() => { const e = document.activeElement, s = getComputedStyle(e); return e !== document.body && s.outlineStyle === 'none' && s.boxShadow === 'none' ? e.outerHTML.slice(0, 100) : ''; });
+      assert.equal(hidden, '', `${name}: the focus is not seen`);
+    }
+  }
+  assert.deepEqual(await page.done(), []);
+});
+
+test('the focus survives updates', {timeout}, async () => {
+  const page = await open(browser, at());
+  await go(page, '/coordination');
+  await page.waitForSelector('[data-key="card/locks/backup"]');
+  await page.focus('[data-key="card/locks/backup"]');
+  await first.create('/app/another', '');
+  await page.waitForTimeout(7000); // two rounds of reading
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.key), 'card/locks/backup');
+  assert.deepEqual(await page.done(), []);
+});
+
+test('other origins', {timeout}, async () => {
+  const tried = `
+    <body><script type=module>
+    const out = {};
+    const attempt = async (name, f) => { try { out[name] = await f(); } catch (e) { out[name] = 'failed'; } };
+    await attempt('read', async () => (await fetch('${first.base}/v1/nodes/app')).status);
+    await attempt('blind', async () => (await fetch('${first.base}/v1/nodes/stolen', {method: 'POST', mode: 'no-cors', body: 'x'})).type);
+    await attempt('through', async () => (await fetch('${first.base}/console/v1/nodes/stolen', {method: 'POST', mode: 'no-cors', body: 'x', credentials: 'include'})).type);
+    await attempt('header', async () => (await fetch('${first.base}/console/v1/nodes/stolen', {method: 'POST', headers: {'X-Console': 'visitor'}, body: 'x'})).status);
+    await attempt('frame', () => new Promise(done => { const f = document.createElement('iframe'); f.src = '${first.base}/console/'; f.onload = () => { try { done(f.contentDocument ? 'blank' : 'other'); } catch { done('other'); } }; document.body.append(f); }));
+    const form = document.createElement('form'); form.method = 'post'; form.action = '${first.base}/v1/nodes/stolen'; form.target = 'x'; document.body.append(form); form.submit();
+    window.out = out;
+    </script>`;
+  const evil = createServer((_, r) => r.setHeader('Content-Type', 'text/html').end(tried));
+  await new Promise(done => evil.listen(0, '127.0.0.1', done));
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`http://127.0.0.1:${evil.address().port}/`);
+  await page.waitForFunction(() => window.out, undefined, {timeout: 0});
+  const out = await page.evaluate(() => window.out);
+  assert.equal(out.read, 'failed');
+  assert.equal(out.header, 'failed');
+  await page.waitForTimeout(1000);
+  const names = (await first.call('GET', '/v1/children/')).children.map(c => c.name);
+  assert.ok(!names.includes('stolen'), names.join());
+  assert.ok(!page.frames().some(f => f.url().endsWith('/console/')), 'it can be framed');
+  await context.close();
+  evil.close();
+  // A name that resolves to the server.
+  const r = await fetch(first.base + '/console/', {headers: {Host: 'evil.example'}}).catch(() => ({status: 403}));
+  assert.notEqual(r.status, 500);
+});

@@ -1,0 +1,104 @@
+// Real servers, each a process of bin/zkd, with the console on.
+
+import {spawn} from 'node:child_process';
+import {mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync} from 'node:fs';
+import {createServer} from 'node:net';
+import {tmpdir} from 'node:os';
+import {join, resolve} from 'node:path';
+
+const zkd = resolve(process.env.ZKD ?? '../../bin/zkd');
+
+async function freePort() {
+  const s = createServer();
+  await new Promise(done => s.listen(0, '127.0.0.1', done));
+  const {port} = s.address();
+  await new Promise(done => s.close(done));
+  return port;
+}
+
+export const pause = ms => new Promise(done => setTimeout(done, ms));
+
+// until calls f until it returns something, and returns that. Nothing here has a limit of its own: the test has.
+export async function until(f) {
+  for (;;) {
+    try {
+      const got = await f();
+      if (got) return got;
+    } catch { /* not yet */ }
+    await pause(200);
+  }
+}
+
+class Server {
+  constructor(id, dir, ports) {
+    Object.assign(this, {id, dir, ...ports});
+    this.base = `http://127.0.0.1:${ports.admin}`;
+  }
+
+  start() {
+    const log = openSync(this.dir + '.log', 'a');
+    this.process = spawn(zkd, [join(this.dir, 'zoo.cfg')], {stdio: ['ignore', log, log]});
+    this.ended = new Promise(done => this.process.once('exit', done));
+  }
+
+  async kill() {
+    this.process.kill('SIGKILL');
+    await this.ended;
+  }
+
+  // call sends a request to the API.
+  async call(method, path, body, headers = {}) {
+    const r = await fetch(this.base + path, {method, body, headers});
+    const text = await r.text();
+    if (!r.ok) throw new Error(`${method} ${path}: ${r.status} ${text}`);
+    return text && (r.headers.get('Content-Type') ?? '').startsWith('application/json') ? JSON.parse(text) : text;
+  }
+
+  create(path, data = '', args = '', headers) { return this.call('POST', '/v1/nodes' + path.split('/').map(encodeURIComponent).join('/') + args, data, headers); }
+
+  multi(ops) { return this.call('POST', '/v1/multi', JSON.stringify({ops})); }
+}
+
+// start starts an ensemble of three servers, and waits until each serves.
+export async function start(lines = []) {
+  const dir = mkdtempSync(join(tmpdir(), 'zkd-console-'));
+  const ports = [];
+  for (let i = 0; i < 3; i++) ports.push({client: await freePort(), quorum: await freePort(), election: await freePort(), admin: await freePort()});
+  const members = ports.map((p, i) => `server.${i + 1}=127.0.0.1:${p.quorum}:${p.election};127.0.0.1:${p.client}`);
+  const servers = ports.map((p, i) => {
+    const own = join(dir, String(i + 1));
+    mkdirSync(own);
+    writeFileSync(join(own, 'myid'), String(i + 1));
+    writeFileSync(join(own, 'zoo.cfg'), ['tickTime=2000', 'initLimit=10', 'syncLimit=5', `dataDir=${own}`, `admin.serverPort=${p.admin}`, 'zkd.api=true', 'zkd.console=true',
+      '4lw.commands.whitelist=*', ...members, ...lines, ''].join('\n'));
+    return new Server(i + 1, own, p);
+  });
+  servers.forEach(s => s.start());
+  const e = {
+    servers,
+    ready: () => Promise.all(servers.filter(s => s.process.exitCode === null && s.process.signalCode === null).map(s => until(() => s.call('GET', '/v1/children/')))),
+    // leader returns the server that leads.
+    leader: () => until(async () => {
+      for (const s of servers) {
+        const {leader} = await s.call('GET', '/v1/members').catch(() => ({}));
+        if (leader > 0) return servers[leader - 1];
+      }
+    }),
+    async stop() {
+      await Promise.all(servers.map(s => s.kill()));
+      rmSync(dir, {recursive: true});
+    },
+  };
+  process.once('exit', () => servers.forEach(s => s.process.kill('SIGKILL')));
+  await e.ready();
+  return e;
+}
+
+// session opens a session that lives until it is ended.
+export async function session(server) {
+  const s = await server.call('POST', '/v1/sessions?timeout=40000');
+  const beat = setInterval(() => server.call('POST', `/v1/sessions/${s.id}/touch`, '', {'X-Session': s.token}).catch(() => {}), 5000);
+  beat.unref();
+  return {...s, create: (path, data, mode) => server.create(path, data, '?mode=' + mode, {'X-Session': s.token}),
+    async end() { clearInterval(beat); await server.call('DELETE', '/v1/sessions/' + s.id, undefined, {'X-Session': s.token}); }};
+}
