@@ -65,7 +65,7 @@ function form(next, submit, ...children) {
 }
 
 // beside shows the old lines beside the new ones.
-function beside(before, after, oldTitle, newTitle) {
+export function beside(before, after, oldTitle, newTitle) {
   const rows = diff.folded(diff.compare(before, after));
   const cell = (line, kind, sign) => h('td', {class: line === undefined ? 'none' : kind}, line === undefined ? '' : [h('span', {class: 'sign'}, kind ? sign : ' '), text(line)]);
   return h('div', {class: 'scroll'}, h('table', {class: 'diff'}, h('thead', {}, h('tr', {}, h('th', {}, oldTitle), h('th', {}, newTitle))),

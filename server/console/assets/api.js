@@ -157,16 +157,65 @@ export async function command(name, signal) {
 // hex is the id of a session, a decimal number, as everything else shows it.
 export const hex = id => '0x' + BigInt.asUintN(64, BigInt(id)).toString(16);
 
+// lines calls each for the records of an answer that has one in each line.
+export async function lines(r, each) {
+  const reader = r.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const {done, value} = await reader.read();
+    if (done) return;
+    const all = (rest + value).split('\n');
+    rest = all.pop();
+    for (const line of all) if (line) each(JSON.parse(line));
+  }
+}
+
+// past returns the newest changes of a node, or of a subtree, that the server remembers, the oldest first: since which zxid, and how many
+// others there are. before is the data that the node had before a change, if that is known.
+export async function past(path, below, most, signal) {
+  const from = after => '/v1/feed' + query({path, after, follow: 'false', data: 'true'});
+  let since = '0x0', r;
+  for (let round = 0; !r; round++) {
+    try {
+      r = await ask(from(since), {signal});
+    } catch (e) { // it says from which zxid on it has all
+      const oldest = /only those after (0x[0-9a-f]+)/.exec(e.message);
+      if (e.status !== 410 || !oldest || round === 5) throw e;
+      since = oldest[1];
+    }
+  }
+  const changes = [], data = new Map();
+  let left = 0;
+  await events(r, (kind, c) => {
+    if (!c) return;
+    if (kind === 'compacted') throw new Problem(0, {detail: 'The server forgot changes while they were read. Read again.'});
+    if (kind === 'unauthorized') throw new Problem(401, {detail: 'The identity has ended.'});
+    if (!below && c.path !== path) return;
+    const next = {...c, kind, before: data.get(c.path)};
+    if (kind === 'created' || kind === 'data') data.set(c.path, next.data ??= '');
+    else if (kind === 'deleted') data.delete(c.path);
+    changes.push(next);
+    if (changes.length > most) { changes.shift(); left++; }
+  });
+  return {changes, since, left};
+}
+
 // feed calls each(kind, change, id) for the changes of a subtree until the server or the signal ends it.
 export async function feed(path, after, signal, begun, each) {
   const r = await ask('/v1/feed' + query({path, after}), {signal, headers: {Accept: 'text/event-stream'}});
   begun();
+  let id = after;
+  await events(r, (kind, change, at) => { if (at) id = at; if (change) each(kind, change, id); });
+  return id;
+}
+
+// events calls each for server-sent events.
+async function events(r, each) {
   const reader = r.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = '';
-  let id = after;
   for (;;) {
     const {done, value} = await reader.read();
-    if (done) return id;
+    if (done) return;
     text += value;
     for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
       const event = {};
@@ -175,8 +224,8 @@ export async function feed(path, after, signal, begun, each) {
         if (at > 0) event[line.slice(0, at)] = line.slice(at + 2);
       }
       text = text.slice(end + 2);
-      if (event.id) id = event.id;
-      if (event.data) each(event.event, JSON.parse(event.data), id);
+      if (event.data) each(event.event, JSON.parse(event.data), event.id);
+      else if (event.id) each(undefined, undefined, event.id);
     }
   }
 }

@@ -7,11 +7,13 @@ import {tree} from './tree.js';
 import {coordination} from './coordination.js';
 import {sessions} from './sessions.js';
 import {live} from './live.js';
+import {search as searchPage} from './search.js';
+import {history} from './history.js';
 import {done} from './acts.js';
 import * as mode from './mode.js';
 
-const pages = {overview: ['Overview', overview], tree: ['Tree', tree], coordination: ['Coordination', coordination], sessions: ['Sessions', sessions], live: ['Live', live]};
-const others = {done: ['Done here', done]}; // not in the navigation
+const pages = {overview: ['Overview', overview], tree: ['Tree', tree], coordination: ['Coordination', coordination], sessions: ['Sessions', sessions], live: ['Live', live], search: ['Search', searchPage]};
+const others = {done: ['Done here', done], history: ['History', history]}; // not in the navigation
 
 const main = h('main', {id: 'main', tabindex: '-1'});
 const nav = h('nav', {'aria-label': 'Pages'}, Object.entries(pages).map(([page, [title]]) => h('a', {href: '#/' + page, 'data-page': page}, title)));
@@ -20,7 +22,7 @@ const who = identity(show);
 const edit = h('button', {type: 'button', class: 'quiet mode', hidden: mode.fixed, title: 'Editing on and off (e)', on: {click: () => mode.edit(!mode.editing())}}, 'Read-only');
 const help = dialog('Keys', h('table', {class: 'keys'}, [
   ['/', 'search on this page, or type a path'], ['g', 'go to a path'], ['↑ ↓', 'to the next row'], ['→ ←', 'open and close a node'], ['Enter', 'show'],
-  ['1 – 5', 'to a page'], ['e', 'editing on and off'], ['Esc', 'leave a form, then editing'], ['t', 'theme'], ['?', 'this list'],
+  ['1 – 6', 'to a page'], ['s', 'search all nodes'], ['e', 'editing on and off'], ['Esc', 'leave a form, then editing'], ['t', 'theme'], ['?', 'this list'],
 ].map(([key, does]) => h('tr', {}, h('td', {}, h('kbd', {}, key)), h('td', {}, does)))));
 
 document.body.append(
@@ -68,7 +70,8 @@ function search(value, done) {
     }
     return;
   }
-  current?.search?.(value, done);
+  if (current?.search) current.search(value, done);
+  else if (done && value) location.hash = '/search/?name=' + encodeURIComponent(value);
 }
 field.addEventListener('input', () => search(field.value, false));
 
@@ -119,6 +122,7 @@ addEventListener('keydown', e => {
   else if (e.key === 'g') { field.focus(); field.value = '/'; }
   else if (e.key === '?') help.showModal();
   else if (e.key === 't') switchTheme();
+  else if (e.key === 's') location.hash = '/search';
   else if (e.key === 'e') mode.edit(!mode.editing());
   else if (number >= 1 && number <= nav.children.length) location.hash = '/' + nav.children[number - 1].dataset.page;
   else if (current?.keydown?.(e)) { /* it is the page's */ }

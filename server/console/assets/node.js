@@ -26,7 +26,7 @@ export function node(out, path, signal, changed) {
       const data = h('section');
       const draw = () => render(data, dataOf(got, as, how => { as = how; draw(); }, () => { whole = true; again(); }));
       draw();
-      render(out, crumbs(path), acts.bar(path), place, data, statOf(got), list, h('p', {class: 'dim small'}, 'As of zxid ', got.zxid, '. ', h('a', {href: '#' + address('live', path)}, 'Follow its changes')));
+      render(out, crumbs(path), acts.bar(path), place, data, statOf(got), list, h('p', {class: 'dim small'}, 'As of zxid ', got.zxid, '. ', h('a', {href: '#' + address('live', path)}, 'Follow its changes'), ' · ', h('a', {href: '#' + address('history', path)}, 'History'), ' · ', h('a', {href: '#' + address('search', path)}, 'Search below it')));
       api.acl(path, signal).then(a => render(list, aclOf(a.acl)), e => { if (!signal.aborted) render(list, h('h2', {}, 'ACL'), problem(e)); });
       if (got.stat.numChildren) {
         const {objects: [o]} = await api.coordination([path], signal);
