@@ -183,6 +183,7 @@ function report(self, job, again) {
     state.textContent = states[job.state];
     render(said, '. ', text(summary(job)));
     bar.value = job.count ?? job.done.length;
+    bar.hidden = job.state === 'done';
     waiting.hidden = over || !job.waiting;
     waiting.textContent = job.waiting;
     cancel.disabled = job.cancelled;
@@ -407,7 +408,8 @@ const forms = {
     const gone = plan.steps.length;
     Object.assign(plan, {title: `Delete ${self.path}` + (gone > 1 ? ` and ${count(gone - 1, 'node')} below it` : ''), verb: gone > 1 ? `Delete ${count(gone, 'node')}` : 'Delete', roots: [self.path], typed: self.path.slice(self.path.lastIndexOf('/') + 1)});
     if (gone > 1) plan.notes.push('The lowest nodes go first. What somebody changes or creates meanwhile stays, and stops it.');
-    preview(self, plan, {back: again});
+    const data = gone === 1 && nodes[0].data ? files.toBytes(nodes[0].data) : null;
+    preview(self, plan, {back: again, shown: data && [beside(diff.lines(data, diff.kindOf(data)), [], `There now, version ${nodes[0].stat.version}`, 'Gone')]});
   },
 
   async copy(self) { transfer(self, false); },
