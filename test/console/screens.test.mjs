@@ -1,0 +1,89 @@
+// Each screen at each width in both themes: no violation of the policy, of axe's rules, nothing wider than the window, and the columns of
+// reference.json. REWRITE=1 writes that, and each picture is in build/console, for people.
+
+import assert from 'node:assert/strict';
+import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
+import {after, before, test} from 'node:test';
+import {start} from './lib/ensemble.mjs';
+import {populate} from './lib/stage.mjs';
+import {go, launch, open, settled, themes, violations, widths} from './lib/browser.mjs';
+
+const referenceFile = new URL('reference.json', import.meta.url);
+const reference = JSON.parse(readFileSync(referenceFile));
+const pictures = new URL('../../build/console/', import.meta.url);
+
+let ensemble, browser, base;
+let sessions = [];
+before(async () => {
+  mkdirSync(pictures, {recursive: true});
+  ensemble = await start();
+  base = ensemble.servers[0].base;
+  sessions = await populate(ensemble.servers[0]);
+  browser = await launch();
+});
+after(async () => {
+  if (process.env.REWRITE) writeFileSync(referenceFile, '{\n' + Object.entries(reference).map(([k, v]) => `${JSON.stringify(k)}: ${JSON.stringify(v)}`).join(',\n') + '\n}\n');
+  await browser?.close();
+  await ensemble?.stop();
+});
+
+// screens are what is looked at: a name, and how to get there. Pages that are new in the navigation are looked at by themselves.
+const screens = () => [
+  ['node', page => go(page, '/tree/app')],
+  ['value', page => go(page, '/tree/app/config')],
+  ['refused', page => go(page, '/tree/app/secret')],
+  ['none', page => go(page, '/tree/none')],
+  ['hostile', page => go(page, '/tree/hostile')],
+  ['lock', page => go(page, '/coordination/locks/backup')],
+  ['session', page => go(page, '/sessions/' + sessions[0].id)],
+  ['keys', async page => { await go(page, '/sessions'); await page.keyboard.press('?'); await page.waitForSelector('dialog[open]'); }],
+  ['identity', async page => { await go(page, '/sessions'); await page.click('.tools [aria-haspopup=dialog]'); await page.waitForSelector('dialog[open]'); await page.waitForSelector('dialog[open] code'); }],
+  ['editing', async page => { await go(page, '/tree/app/config'); await page.click('.mode'); await page.waitForTimeout(300); }],
+];
+
+// columns are where the blocks of a page begin, and how wide they are. Heights are those of fonts and of what there is to show.
+const columns = page => page.evaluate(() => {
+  const out = {};
+  for (const selector of ['body > header', 'main', '.page', 'main h1', '.headline', '.scroll', '.charts', '.objects', '.object', '.side', '.split > .detail', '.facts', '.data', 'dialog[open]']) {
+    const box = document.querySelector(selector)?.getBoundingClientRect();
+    if (box?.width) out[selector] = [Math.round(box.x), Math.round(box.width)];
+  }
+  return out;
+});
+
+const colours = page => page.evaluate(() => ['html', 'body > header', 'nav a', 'main h1'].map(s => { const c = getComputedStyle(document.querySelector(s) ?? document.body); return `${c.color} on ${c.backgroundColor}`; }));
+
+for (const width of widths) {
+  for (const theme of themes) {
+    test(`screens at ${width} px, ${theme}`, {timeout: 3600_000}, async t => {
+      const page = await open(browser, base + '/console/', {width, theme, bypassCSP: true}); // axe needs that; behaviour.test.mjs has the policy
+      await settled(page);
+      const pages = await page.$$eval('nav a', list => list.map(a => a.dataset.page));
+      const all = [...pages.map(name => [name, page => go(page, '/' + name)]), ...screens()];
+      const wrong = [];
+      for (const [name, show] of all) {
+        await show(page);
+        await page.waitForTimeout(200); // the page draws what has come
+        await page.screenshot({path: new URL(`${name}-${width}-${theme}.png`, pictures).pathname});
+        wrong.push(...(await violations(page)).map(v => `${name}: ${v}`));
+        const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+        if (over > 0) wrong.push(`${name}: the page is ${over} px wider than the window`);
+        const found = await columns(page);
+        const key = `${name} ${width}`;
+        if (process.env.REWRITE) reference[key] = found;
+        for (const [selector, [x, w]] of Object.entries(reference[key] ?? {})) {
+          const [x2, w2] = found[selector] ?? [NaN, NaN];
+          if (!(Math.abs(x - x2) <= 24 && Math.abs(w - w2) <= 24)) wrong.push(`${key}: ${selector} is at ${x2}, ${w2} wide; ${x}, ${w} in the reference`);
+        }
+        if (!reference[key]) t.diagnostic(`${key} is not in the reference: REWRITE=1`);
+        await page.keyboard.press('Escape');
+        await page.keyboard.press('Escape');
+        if (await page.getAttribute('.mode', 'aria-pressed') === 'true') await page.click('.mode');
+      }
+      const shades = await colours(page);
+      if (process.env.REWRITE) reference[theme] = shades;
+      else assert.deepEqual(shades, reference[theme]);
+      assert.deepEqual([...wrong, ...await page.done()], [], wrong.join('\n'));
+    });
+  }
+}
