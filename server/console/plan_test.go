@@ -13,7 +13,7 @@ import (
 )
 
 // pure are the modules without the page, the network and the clock.
-var pure = []string{"plan.js", "diff.js", "exportfile.js"}
+var pure = []string{"plan.js", "diff.js", "exportfile.js", "past.js", "protobuf.js"}
 
 // TestPureModules looks for what a pure module does not have.
 func TestPureModules(t *testing.T) {

@@ -9,6 +9,8 @@ const home = new URL('../../server/console/', import.meta.url);
 const plan = await import(new URL('assets/plan.js', home));
 const diff = await import(new URL('assets/diff.js', home));
 const files = await import(new URL('assets/exportfile.js', home));
+const {past, former} = await import(new URL('assets/past.js', home));
+const {protobuf} = await import(new URL('assets/protobuf.js', home));
 const update = !!process.env.UPDATE;
 
 const bytes = text => new TextEncoder().encode(text);
@@ -140,4 +142,24 @@ test('three sides', () => {
 test('paths', () => {
   for (const good of ['/', '/a', '/a/b c']) assert.equal(plan.wrongPath(good), '');
   for (const bad of ['', 'a', '/a/', '/a//b', '/a/./b', '/..', '/zookeeper', '/zookeeper/x']) assert.notEqual(plan.wrongPath(bad), '', bad);
+});
+
+test('the data before changes, as far as they tell', () => {
+  const known = past(5);
+  for (const [kind, path, data] of [['data', '/a', 'MQ=='], ['created', '/b', undefined], ['data', '/a', 'Mg=='], ['data', '/b', 'Mw=='], ['data', '/c', 'NA=='], ['data', '/a', 'NQ=='], ['deleted', '/b'], ['created', '/b', 'Ng==']]) known.add(kind, {path, data});
+  assert.equal(known.left, 3);
+  assert.deepEqual(known.changes.map(c => [c.path, c.kind, c.before]), [['/b', 'data', ''], ['/c', 'data', undefined], ['/a', 'data', 'Mg=='], ['/b', 'deleted', 'Mw=='], ['/b', 'created', undefined]]);
+  const then = former(known.changes);
+  assert.deepEqual([[...then.data], then.others, then.unknown, then.nodes], [[['/a', 'Mg==']], 1, 1, 3]);
+});
+
+test('messages of protocol buffers, and what is none', () => {
+  const of = (...list) => protobuf(Uint8Array.from(list.flatMap(x => typeof x === 'string' ? [...bytes(x)] : x)));
+  assert.deepEqual(of(8, 0x96, 1, 0x12, 7, 'testing', 0x1a, 3, 8, 0x96, 1, 0x2a, 2, 255, 0), ['1: 150', '2: "testing"', '3: {', '  1: 150', '}', '5: ff 00']);
+  assert.deepEqual(of(0x21, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0x0d, 0, 0, 0x80, 0x3f), ['4: 0x3ff0000000000000 (1)', '1: 0x3f800000 (1)']);
+  assert.deepEqual(of(8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1), ['1: 18446744073709551615 (-1)']);
+  for (const none of [[], [8], [0x0a, 5, 1], ['hello'], ['{"a":1}'], [0], [8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1], [0x0b, 8, 1, 0x0c]]) assert.equal(of(...none), null, String(none));
+  let deep = Uint8Array.of(8, 1);
+  for (let i = 0; i < 50; i++) deep = Uint8Array.of(0x0a, deep.length, ...deep);
+  assert.ok(protobuf(deep).length < 40);
 });

@@ -1,5 +1,7 @@
 // Requests to the server. It knows who the reader is by a cookie, which no script can read, and the token of the sign-in.
 
+import {past} from './past.js';
+
 const commands = document.documentElement.dataset.commands;
 let token = 'visitor';
 let changed = () => {};
@@ -170,9 +172,9 @@ export async function lines(r, each) {
   }
 }
 
-// past returns the newest changes of a node, or of a subtree, that the server remembers, the oldest first: since which zxid, and how many
+// changes returns the newest changes of a node, or of a subtree, that the server remembers, the oldest first: since which zxid, and how many
 // others there are. before is the data that the node had before a change, if that is known.
-export async function past(path, below, most, signal) {
+export async function changes(path, below, most, signal) {
   const from = after => '/v1/feed' + query({path, after, follow: 'false', data: 'true'});
   let since = '0x0', r;
   for (let round = 0; !r; round++) {
@@ -184,20 +186,15 @@ export async function past(path, below, most, signal) {
       since = oldest[1];
     }
   }
-  const changes = [], data = new Map();
-  let left = 0;
+  const known = past(most);
   await events(r, (kind, c) => {
     if (!c) return;
     if (kind === 'compacted') throw new Problem(0, {detail: 'The server forgot changes while they were read. Read again.'});
     if (kind === 'unauthorized') throw new Problem(401, {detail: 'The identity has ended.'});
     if (!below && c.path !== path) return;
-    const next = {...c, kind, before: data.get(c.path)};
-    if (kind === 'created' || kind === 'data') data.set(c.path, next.data ??= '');
-    else if (kind === 'deleted') data.delete(c.path);
-    changes.push(next);
-    if (changes.length > most) { changes.shift(); left++; }
+    known.add(kind, c);
   });
-  return {changes, since, left};
+  return {changes: known.changes, since, left: known.left};
 }
 
 // feed calls each(kind, change, id) for the changes of a subtree until the server or the signal ends it.

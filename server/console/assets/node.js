@@ -3,6 +3,7 @@
 import {h, render, text, name, address, toSession, duration, count, problem, moment, utc} from './dom.js';
 import * as api from './api.js';
 import * as acts from './acts.js';
+import {protobuf} from './protobuf.js';
 
 const kinds = {lock: 'a lock', 'read-write-lock': 'a read-write lock', semaphore: 'a semaphore', election: 'an election', queue: 'a queue', barrier: 'a barrier', group: 'a group'};
 
@@ -62,9 +63,11 @@ function dataOf({stat, data}, as, choose, all) {
   if (plainText !== null && /^\s*[[{]/.test(plainText) && !cut) try { parsed = JSON.parse(plainText); } catch { /* it is a text */ }
   if (packed) as ??= 'gzip';
   as ??= parsed !== undefined ? 'JSON' : plainText !== null && !/[\0-\x08\x0e-\x1a]/.test(plainText) ? 'text' : 'hex';
+  const fields = cut || packed || parsed !== undefined || data.length > api.part ? null : protobuf(data);
   const body = h('pre', {class: 'data', tabindex: '0'});
   if (!stat.dataLength) body.append(h('span', {class: 'dim'}, 'no data'));
   else if (as === 'gzip') unpack(data, body, cut);
+  else if (as === 'protobuf' && fields) body.append(text(fields.join('\n'), true));
   else if (as === 'JSON' && parsed !== undefined) body.append(text(JSON.stringify(parsed, null, 2), true));
   else if (as === 'text' && plainText !== null) body.append(text(plainText, true));
   else {
@@ -73,6 +76,7 @@ function dataOf({stat, data}, as, choose, all) {
   }
   const offered = views.filter(v => v === 'hex' || v === 'text' && plainText !== null || v === 'JSON' && parsed !== undefined);
   if (packed) offered.push('gzip');
+  if (fields) offered.push('protobuf');
   return [h('div', {class: 'title'}, h('h2', {}, 'Data'), h('span', {class: 'dim'}, count(stat.dataLength, 'byte')),
     stat.dataLength ? h('div', {class: 'choice', role: 'group', 'aria-label': 'Show the data as'}, offered.map(v => h('button', {type: 'button', key: 'as' + v, 'aria-pressed': String(v === as), on: {click: () => choose(v)}}, v))) : null), body,
   cut ? h('p', {class: 'note'}, `These are the first ${count(data.length, 'byte')}. `, h('button', {type: 'button', on: {click: all}}, 'Read all')) :
