@@ -115,7 +115,7 @@ func allSettings(t *testing.T, f *settingsFiles) []setting {
 		"requireClientAuthScheme":       "TestSASLRequired",
 		"zkd.sasl.users":                "TestLoginsOfAFileOfUsers in cmd/zkd",
 		"zkd.ssl.ocspStapling":          "TestStaple in server/secure",
-		"zkd.traces.endpoint":           "TestTraceOfAWrite in client/oteltrace",
+		"zkd.traces.endpoint":           "TestTracesAreSent in cmd/zkd",
 		"zkd.myid":                      "TestScenarios/members in server/config; all ensembles here set it",
 	}
 	var list []setting
@@ -271,12 +271,49 @@ func (s *setting) know(f *settingsFiles) {
 }
 
 // TestEverySetting runs an ensemble of three with each kind of value of each honoured key
-// for ten seconds, in fake time. The checks are in works.
+// for ten seconds, in fake time. The checks are in works. In short runs an ensemble has
+// several of them, and without -short one: that tells which of them a failure comes from.
 func TestEverySetting(t *testing.T) {
 	f := makeSettingsFiles(t)
-	for _, s := range allSettings(t, f) {
-		t.Run(strings.ReplaceAll(s.key+"="+filepath.Base(s.value), "/", "_"), func(t *testing.T) { trySettings(t, s) })
+	atATime := 1
+	if testing.Short() {
+		atATime = 6
 	}
+	var groups [][]setting
+	for _, s := range allSettings(t, f) {
+		if _, _, text, err := parseSettings(s); (err != nil) != s.contradicts {
+			t.Errorf("error %v, want one: %v\n%s", err, s.contradicts, text)
+		}
+		if i := slices.IndexFunc(groups, func(g []setting) bool { return len(g) < atATime && s.joins(g) }); i >= 0 {
+			groups[i] = append(groups[i], s)
+		} else if !s.contradicts {
+			groups = append(groups, []setting{s})
+		}
+	}
+	for _, g := range groups {
+		var names []string
+		for _, s := range g {
+			names = append(names, strings.ReplaceAll(s.key+"="+filepath.Base(s.value), "/", "_"))
+		}
+		t.Run(strings.Join(names, ","), func(t *testing.T) { trySettings(t, g...) })
+	}
+}
+
+// joins reports whether an ensemble can have a setting beside others, and all have their effects.
+func (s setting) joins(others []setting) bool {
+	if !s.plain() || !others[0].plain() || !slices.Equal(s.lines, others[0].lines) {
+		return false
+	}
+	if slices.ContainsFunc(others, func(o setting) bool { return o.key == s.key }) {
+		return false
+	}
+	_, _, _, err := parseSettings(append(slices.Clone(others), s)...)
+	return err == nil
+}
+
+// plain reports that a setting changes nothing of the test but the configuration.
+func (s setting) plain() bool {
+	return !s.contradicts && !s.noClients && !s.noClientsOfLeader && !s.noEphemerals && !s.onDisk && s.prepare == nil && s.members == nil && s.patience == 0
 }
 
 // TestPairsOfSettings does the same with two keys at a time: 30 of the tens of thousands
@@ -318,17 +355,20 @@ func together(list []setting) (all setting, lines []string) {
 
 var defaultMembers = []string{"server.1=10.0.0.1:2888:3888", "server.2=10.0.0.2:2888:3888", "server.3=10.0.0.3:2888:3888"}
 
+// parseSettings parses the configuration of a member with several settings.
+func parseSettings(list ...setting) (all setting, lines []string, text string, err error) {
+	all, lines = together(list)
+	text = strings.Join(slices.Concat([]string{"dataDir=/data", "clientPort=2181", "tickTime=1000", "initLimit=10", "syncLimit=5", "zkd.myid=1"}, lines), "\n")
+	_, _, err = config.Parse(strings.NewReader(text), "zoo.cfg")
+	return all, lines, text, err
+}
+
 func trySettings(t *testing.T, list ...setting) {
-	all, lines := together(list)
-	dir := t.TempDir()
-	text := strings.Join(slices.Concat([]string{"dataDir=/data", "clientPort=2181", "tickTime=1000", "initLimit=10", "syncLimit=5", "zkd.myid=1"}, lines), "\n")
-	_, _, err := config.Parse(strings.NewReader(text), "zoo.cfg")
-	if len(list) == 1 && (err != nil) != all.contradicts {
-		t.Fatalf("error %v, want one: %v\n%s", err, all.contradicts, text)
-	}
+	all, lines, _, err := parseSettings(list...)
 	if err != nil {
 		return // two values may contradict each other, which the operator is told
 	}
+	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsemble(t, 3)
 		e.size = 0 // the members are among the lines
