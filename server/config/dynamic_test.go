@@ -271,12 +271,16 @@ func atEachStep(t *testing.T, interrupt func(t *testing.T, disk *crashfs.FS, bef
 
 // TestSaveMembersCrash cuts the power before each operation, and after the last.
 func TestSaveMembersCrash(t *testing.T) {
+	crashes := uint64(20)
+	if testing.Short() {
+		crashes = 6
+	}
 	atEachStep(t, func(t *testing.T, disk *crashfs.FS, before, after Members, step int) bool {
 		var crashed []*crashfs.FS
 		n := 0
 		crash := func() {
 			crashed = append(crashed, disk.Kill(), disk.Crash(nil))
-			for seed := range uint64(20) {
+			for seed := range crashes {
 				crashed = append(crashed, disk.Crash(rand.New(rand.NewPCG(seed, uint64(step)))))
 			}
 		}

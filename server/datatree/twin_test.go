@@ -529,7 +529,11 @@ const twinRounds, twinTxns = 40, 4000
 // TestTwin applies random transactions to a tree and its twin.
 func TestTwin(t *testing.T) {
 	first := seeds.First(t)
-	for i := range uint64(twinRounds) {
+	rounds := uint64(twinRounds)
+	if testing.Short() {
+		rounds /= 4
+	}
+	for i := range rounds {
 		seed := first + i
 		tree, w := New(), newTwin()
 		g := &generator{rng: rand.New(rand.NewPCG(seed, 0))}
@@ -597,7 +601,11 @@ func load(t *testing.T, rows []Row) *Tree {
 // earlier state of the twin.
 func TestViewIsFrozen(t *testing.T) {
 	first := seeds.First(t)
-	for i := range uint64(20) {
+	rounds := uint64(20)
+	if testing.Short() {
+		rounds = 6
+	}
+	for i := range rounds {
 		seed := first + i
 		rng := rand.New(rand.NewPCG(seed, 1))
 		tree, w := New(), newTwin()
