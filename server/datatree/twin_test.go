@@ -624,6 +624,9 @@ func TestViewIsFrozen(t *testing.T) {
 			frozen := w.clone()
 			digest := tree.Digest()
 			v := tree.Freeze()
+			if got := v.Meta().LastTime; got != tree.LastTime() {
+				t.Fatalf("seed %#x: the view's last time is %d, the tree's %d", seed, got, tree.LastTime())
+			}
 			rows := drain(t, v, rng, func() {
 				for range rng.IntN(20) {
 					step()
