@@ -178,8 +178,12 @@ func (e *testEnsemble) strike(rng *rand.Rand) {
 // and servers die: meanwhile no part exceeds its bound, and afterwards nothing is left.
 // The limits are so small that they are reached.
 func TestStormsLeaveNothingBehind(t *testing.T) {
+	strikes := 5
+	if testing.Short() {
+		strikes = 3
+	}
 	for seed := range *storms {
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { storm(t, seed, 5) })
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { storm(t, seed, strikes) })
 	}
 }
 
