@@ -46,11 +46,11 @@ LIMIT = -timeout 30m
 AT_ONCE = -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # In short runs the random tests have fewer seeds, the tests of recipes one of the four faults at
 # each request, and the largest requests 8 MiB. Real processes have a target of their own; those
-# packages that take longest begin first.
+# packages that take longest begin first. The project's own rules are part of lint.
 QUICK = $(GO) test -short $(LIMIT) $(AT_ONCE)
 PROCESSES = ./test/crash ./test/cluster
 test: ## the tests, in short runs; all that PKG=./server/wal has
-	$(if $(findstring command,$(origin PKG)),$(GO) test $(LIMIT) $(PKG),$(QUICK) ./server ./client $$($(GO) list ./... | grep -v '/test/crash$$\|/test/cluster$$'))
+	$(if $(findstring command,$(origin PKG)),$(GO) test $(LIMIT) $(PKG),$(QUICK) ./server ./client $$($(GO) list ./... | grep -v '/test/crash$$\|/test/cluster$$\|/internal/lint$$'))
 	$(if $(findstring command,$(origin PKG)),,$(GO) -C test/bench test -short $(LIMIT) $(AT_ONCE) ./... && $(GO) -C tools test ./...)
 
 processes: ## real servers that are killed, cut off, and out of disk: the main faults once
@@ -190,7 +190,6 @@ benchcmp: ## benchmarks of REF=commit against this tree (PKG=./jute BENCH=. COUN
 	done
 	$(GO) run $(BENCHSTAT) build/benchcmp/old.txt build/benchcmp/new.txt
 
-# The flags are those of make test, which has the result from the cache then.
 TOOL = $(GO) tool -modfile=tools/go.mod
 lint: ## vet, staticcheck, and the project's own rules
 	$(GO) vet ./...
