@@ -35,6 +35,7 @@ const screens = () => [
   ['none', page => go(page, '/tree/none')],
   ['hostile', page => go(page, '/tree/hostile')],
   ['lock', page => go(page, '/coordination/locks/backup')],
+  ['history', page => go(page, '/history/app/config')],
   ['session', page => go(page, '/sessions/' + sessions[0].id)],
   ['keys', async page => { await go(page, '/sessions'); await page.keyboard.press('?'); await page.waitForSelector('dialog[open]'); }],
   ['identity', async page => { await go(page, '/sessions'); await page.click('.tools [aria-haspopup=dialog]'); await page.waitForSelector('dialog[open]'); await page.waitForSelector('dialog[open] code'); }],
@@ -68,6 +69,8 @@ for (const width of widths) {
         wrong.push(...(await violations(page)).map(v => `${name}: ${v}`));
         const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
         if (over > 0) wrong.push(`${name}: the page is ${over} px wider than the window`);
+        const cut = await page.$$eval('nav a', list => list.filter(a => a.getBoundingClientRect().right > innerWidth).map(a => a.textContent));
+        if (cut.length) wrong.push(`${name}: the navigation is cut before ${cut}`);
         const found = await columns(page);
         const key = `${name} ${width}`;
         if (process.env.REWRITE) reference[key] = found;
