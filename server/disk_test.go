@@ -416,6 +416,40 @@ func TestDiskWithoutInodes(t *testing.T) {
 	})
 }
 
+// otherDisk has the log on another disk than the snapshots, which have any amount of room.
+type otherDisk struct{ *crashfs.FS }
+
+func (f otherDisk) Space(name string) (vfs.Space, error) {
+	s, err := f.FS.Space(name)
+	if !strings.HasPrefix(name, "/log") {
+		s.Device, s.Free = 1, s.Total
+	}
+	return s, err
+}
+
+// TestRoomForASnapshotIsKeptWhereItGoes: a log leaves room for a snapshot on its disk, unless snapshots go to another one.
+func TestRoomForASnapshotIsKeptWhereItGoes(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			disk := crashfs.New(1)
+			var fs vfs.FS = disk
+			if apart {
+				fs = otherDisk{disk}
+			}
+			s := startOn(t, fs, "/data", "dataLogDir=/log")
+			c := s.connect(t)
+			for i := range 20 {
+				c.create(fmt.Sprint("/n", i), strings.Repeat("x", 100_000))
+			}
+			leave(t, disk, 1<<20)
+			time.Sleep(time.Second)
+			if full := s.disk.Full(); full == apart {
+				t.Errorf("1 MiB is free, a snapshot takes 2, on another disk: %v; the disk counts as full: %v", apart, full)
+			}
+		})
+	}
+}
+
 // TestSynchronizedOnAFullDisk has a follower come back that lacks more of the history than its disk, its inodes or
 // its descriptors allow to keep: it waits and says so, the others serve, and it is synchronized once it can
 // be, without a restart.

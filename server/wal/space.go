@@ -58,7 +58,7 @@ func (l *Log) leavesRoom(size int64) error {
 	if err != nil || s.Free-size >= kept {
 		return nil
 	}
-	return fmt.Errorf("%d bytes are free, of which %d are for a snapshot and a restart: %w", s.Free, kept, syscall.ENOSPC)
+	return fmt.Errorf("%d bytes are free, and %d are kept for a snapshot and a restart: %w", s.Free, kept, syscall.ENOSPC)
 }
 
 // Space returns the free space on the log's disk and its level. Below 20 % (or 2 GiB) free

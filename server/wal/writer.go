@@ -67,6 +67,7 @@ type Writer struct {
 	work  chan struct{} // has one element if there may be work
 	quit  chan struct{} // closed by Close
 	spare chan struct{} // has one element if a segment was begun
+	room  chan struct{} // has one element if a log that waits should look again at once
 	done  chan struct{} // closed when the writer's goroutine has ended
 	wg    sync.WaitGroup
 
@@ -95,7 +96,7 @@ func NewWriter(l *Log, o WriterOptions) *Writer {
 	if o.Commit == nil {
 		o.Commit = l.LastZxid
 	}
-	w := &Writer{log: l, o: o, work: make(chan struct{}, 1), quit: make(chan struct{}), spare: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &Writer{log: l, o: o, work: make(chan struct{}, 1), quit: make(chan struct{}), spare: make(chan struct{}, 1), room: make(chan struct{}, 1), done: make(chan struct{})}
 	w.mu.changed = sync.NewCond(&w.mu)
 	w.mu.next, w.mu.durable = l.NextSeq(), l.NextSeq()-1
 	l.shortage, l.ahead = w.awaitRoom, w.passWaiting
@@ -164,6 +165,7 @@ func (w *Writer) SubmitAhead(r Record) error {
 	}
 	w.mu.ahead = append(w.mu.ahead, r)
 	notify(w.work)
+	notify(w.room)
 	n := w.mu.passed + uint64(len(w.mu.ahead))
 	for w.mu.passed < n && w.mu.err == nil {
 		w.mu.changed.Wait()
@@ -366,6 +368,8 @@ func (w *Writer) awaitRoom(err error) bool {
 	select {
 	case <-time.After(shortageRetry):
 		return true
+	case <-w.room:
+		return true
 	case <-w.quit:
 		return false
 	}
@@ -425,6 +429,7 @@ func (w *Writer) prepareSpare() {
 
 // Purge is Log.Purge.
 func (w *Writer) Purge(ctx context.Context, oldest jute.Zxid) (int, error) {
+	defer notify(w.room)
 	return w.log.Purge(ctx, oldest)
 }
 
