@@ -141,10 +141,12 @@ func TestLogFillsTheDisk(t *testing.T) {
 		inBubble(t, 3, lines, func(t *testing.T, e *testEnsemble) {
 			small := e.follower()
 			c := e.servers[e.leader()].connect(t)
-			c.create("/n1", "x")
+			value := strings.Repeat("x", 50_000)
+			for i := range 10 { // more than a restart needs
+				c.create(fmt.Sprint("/n", i), value)
+			}
 			leave(t, e.disks[small], 4<<20)
 			time.Sleep(2 * time.Second) // the server looks at its disk
-			value := strings.Repeat("x", 50_000)
 			waits := false
 			for range 200 {
 				c.set("/n1", value)

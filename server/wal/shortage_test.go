@@ -183,9 +183,22 @@ func TestMakesRoomWhileItWaits(t *testing.T) {
 		}
 		reported := r.last()
 		ref := SnapRef{Zxid: reported.Zxid, Name: strings.Repeat("s", 40), Digest: []byte("12345678")}
-		if err := w.SubmitAhead(ref.Record()); err != nil {
-			t.Fatal(err)
+		ahead := func(r Record) {
+			done := make(chan error, 1)
+			go func() { done <- w.SubmitAhead(r) }()
+			time.Sleep(time.Minute)
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Fatal(err)
+				}
+			default:
+				t.Error("what makes room waits with what needs it")
+				fsys.SetCapacity(0)
+				<-done
+			}
 		}
+		ahead(ref.Record())
 		if now := r.last(); now.Seq != reported.Seq {
 			t.Errorf("records up to %d are reported, and only what makes room is written", now.Seq)
 		}
@@ -197,9 +210,7 @@ func TestMakesRoomWhileItWaits(t *testing.T) {
 			}
 			again.Close()
 		}
-		if err := w.SubmitAhead(Record{Kind: Forget, Zxid: ref.Zxid}); err != nil {
-			t.Fatal(err)
-		}
+		ahead(Record{Kind: Forget, Zxid: ref.Zxid})
 		if purged, err := w.Purge(t.Context(), ref.Zxid); err != nil || purged == 0 {
 			t.Fatalf("purged %d segments, %v", purged, err)
 		}
