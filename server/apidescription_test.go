@@ -135,7 +135,7 @@ func (d *described) values(name string, schema doc) []string {
 		return []string{fmt.Sprint(int64(pick(d.rnd, []float64{least, most, min(most, least+float64(d.rnd.IntN(20)))})))}
 	}
 	return map[string][]string{
-		"X-Session": {pick(d.rnd, d.tokens)}, "X-Zxid": {fmt.Sprintf("0x%x", d.rnd.IntN(200))}, "If-Match": {pick(d.rnd, []string{"*", `"0"`, `"1"`})},
+		"X-Session": {pick(d.rnd, d.tokens)}, "X-Zxid": {fmt.Sprintf("0x%x", d.rnd.IntN(200))}, "Idempotency-Key": {fmt.Sprint(1 + d.rnd.IntN(9))}, "If-Match": {pick(d.rnd, []string{"*", `"0"`, `"1"`})},
 		"Range": {pick(d.rnd, []string{"bytes=0-1", "bytes=1-", "bytes=-1", "bytes=5-2", "bytes=0-1,2-3", "lines=1-2", "bytes=99-"})},
 		"name":  {pick(d.rnd, []string{"a", "^b$", "(", "."})}, "data": {pick(d.rnd, []string{"x", "^$"})},
 		"acl":   {pick(d.rnd, []string{"world:anyone:cdrwa", "world:anyone:r", "digest:x:rw", "ip:192.0.2.1:cdrwa", "world:anyone"}), "auth::cdrwa"},

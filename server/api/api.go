@@ -203,6 +203,10 @@ func CallerOf(r *http.Request) (*Caller, error) {
 // do sends requests together on the link of the caller, and returns their replies. It repeats them on another link if they
 // were lost with the first one and only read.
 func (c *call) do(requests ...request) ([]reply, error) {
+	number, err := c.writeNumber(requests[len(requests)-1].op)
+	if err != nil {
+		return nil, err
+	}
 	reads := true
 	for i, q := range requests {
 		body := encoded(q.body.Append(nil))
@@ -217,9 +221,14 @@ func (c *call) do(requests ...request) ([]reply, error) {
 		if err != nil {
 			return nil, err
 		}
-		replies, err := l.call(c.r.Context(), requests...)
+		var replies []reply
+		if number != 0 {
+			replies, err = l.write(c.r.Context(), number, requests[0])
+		} else {
+			replies, err = l.call(c.r.Context(), requests...)
+		}
 		leave()
-		if again || err != errUnsent && !(err == errLost && reads) {
+		if again || err != errUnsent && !(err == errLost && (reads || number != 0)) {
 			return replies, err
 		}
 	}

@@ -43,22 +43,28 @@ type token struct {
 	id        jute.SessionID
 	timeoutMs int32
 	password  [jute.PasswordLen]byte
+	exact     bool // it is an exactly-once session: see numbered
 }
 
 func (t *token) String() string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(t.id))
 	b = binary.BigEndian.AppendUint32(b, uint32(t.timeoutMs))
-	return base64.RawURLEncoding.EncodeToString(append(b, t.password[:]...))
+	b = append(b, t.password[:]...)
+	if t.exact {
+		b = append(b, 1)
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 func (t *token) timeout() time.Duration { return time.Duration(t.timeoutMs) * time.Millisecond }
 
 func parseToken(text string) (*token, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(b) != 8+4+jute.PasswordLen || binary.BigEndian.Uint64(b) == 0 {
+	exact := len(b) == 8+4+jute.PasswordLen+1 && b[len(b)-1] == 1
+	if err != nil || len(b) != 8+4+jute.PasswordLen && !exact || binary.BigEndian.Uint64(b) == 0 {
 		return nil, errors.New("X-Session is not a token that a server has given")
 	}
-	t := &token{id: jute.SessionID(binary.BigEndian.Uint64(b)), timeoutMs: int32(binary.BigEndian.Uint32(b[8:]))}
+	t := &token{id: jute.SessionID(binary.BigEndian.Uint64(b)), timeoutMs: int32(binary.BigEndian.Uint32(b[8:])), exact: exact}
 	copy(t.password[:], b[12:])
 	return t, nil
 }
@@ -117,6 +123,7 @@ type link struct {
 	conn    net.Conn
 	until   time.Time // when an identity ends; zero for never
 	session token
+	exact   *numbered     // nil unless the session is an exactly-once session
 	sending chan struct{} // has one element while a request is written: a lock that one may stop waiting for
 	ended   chan struct{} // closed when the connection has ended
 
@@ -133,6 +140,9 @@ func open(conn net.Conn, until time.Time, t *token) (*link, error) {
 	b, mark := jute.BeginFrame(nil)
 	c := jute.ConnectRequest{TimeoutMs: t.timeoutMs, SessionID: t.id, Password: t.password[:], HasReadOnly: true}
 	ext := jute.ExtensionRequest{Features: features}
+	if t.exact {
+		ext.Features |= jute.FeatureExactlyOnce
+	}
 	if _, err := conn.Write(jute.EndFrame(ext.Append(c.Append(b)), mark)); err != nil {
 		return nil, ErrRefused
 	}
@@ -142,15 +152,29 @@ func open(conn net.Conn, until time.Time, t *token) (*link, error) {
 		return nil, ErrRefused
 	}
 	var r jute.ConnectResponse
+	var granted jute.ExtensionResponse
 	d := jute.NewDecoder(frame)
-	if r.Decode(&d); d.Err() != nil {
+	r.Decode(&d)
+	if t.exact && r.SessionID != 0 {
+		granted.Decode(&d)
+	}
+	if d.Err() != nil {
 		return nil, d.Err()
 	}
 	if r.SessionID == 0 {
 		return nil, jute.ErrSessionExpired
 	}
 	l := &link{conn: conn, until: until, sending: make(chan struct{}, 1), ended: make(chan struct{}), waiting: make(map[int32]chan<- reply)}
-	l.session = token{id: r.SessionID, timeoutMs: r.TimeoutMs, password: [jute.PasswordLen]byte(r.Password)}
+	l.session = token{id: r.SessionID, timeoutMs: r.TimeoutMs, password: [jute.PasswordLen]byte(r.Password), exact: t.exact}
+	if t.exact {
+		if granted.Features&jute.FeatureExactlyOnce == 0 {
+			return nil, errNotExact
+		}
+		l.xid = firstOther - 1
+		if l.exact, err = readOutcomes(in, &granted); err != nil {
+			return nil, err
+		}
+	}
 	go l.read(in)
 	return l, nil
 }
@@ -218,6 +242,9 @@ func (l *link) prepare(requests []request) (frames []byte, answers []<-chan repl
 	for _, r := range requests {
 		if l.xid++; l.xid < 0 {
 			l.xid = 1
+			if l.exact != nil {
+				l.xid = firstOther
+			}
 		}
 		var mark int
 		frames, mark = jute.BeginFrame(frames)

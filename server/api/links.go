@@ -176,8 +176,8 @@ func (s *links) tryDial(ctx context.Context, c *Caller, t *token) (*link, error)
 }
 
 // begin opens a session, whose link is found by its token.
-func (s *links) begin(ctx context.Context, c *Caller, timeoutMs int32) (*token, error) {
-	l, err := s.dial(ctx, c, &token{timeoutMs: timeoutMs})
+func (s *links) begin(ctx context.Context, c *Caller, timeoutMs int32, exact bool) (*token, error) {
+	l, err := s.dial(ctx, c, &token{timeoutMs: timeoutMs, exact: exact})
 	if err != nil {
 		return nil, err
 	}

@@ -94,6 +94,8 @@ func asProblem(err error, path string) *Problem {
 		return refuse(http.StatusTooManyRequests, "%v", err)
 	case errors.Is(err, errLost):
 		return problemOf(jute.ErrConnectionLoss, path)
+	case errors.Is(err, errNotExact):
+		return refuse(http.StatusNotImplemented, "%v", err)
 	case errors.Is(err, ErrRefused), errors.Is(err, errUnsent):
 		return refuse(http.StatusServiceUnavailable, "%v", ErrRefused)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the caller is gone

@@ -9,7 +9,7 @@ import (
 
 // openSession opens a session.
 func (c *call) openSession() error {
-	t, err := c.links.begin(c.r.Context(), c.caller, int32(c.number("timeout")))
+	t, err := c.links.begin(c.r.Context(), c.caller, int32(c.number("timeout")), c.arg("exactly") == "once")
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,9 @@ var (
 	bySession = param{in: "header", name: "X-Session", refuses: []int{410}, pattern: "^[A-Za-z0-9_-]*$", doc: "The token of a session, to which the request belongs."}
 	ifMatch   = param{in: "header", name: "If-Match", refuses: []int{412}, pattern: `^(\*|"[0-9]{1,9}")$`, doc: "The version that the node must have, as its ETag; * or none is any version."}
 	byRange   = param{in: "header", name: "Range", doc: "A part of the data, such as bytes=0-1023."}
-	how       = param{in: "query", name: "consistency", choices: []string{"session", "local", "linearizable"},
+	byKey     = param{in: "header", name: "Idempotency-Key", refuses: []int{409, 422}, pattern: `^"?[0-9]{1,10}"?$`,
+		doc: "In an exactly-once session, the number of the write. Repeated with the same key, at any server, it is done once, and has the first answer. Keys rise from 1 to 1073741823; one that is lower than the last one is refused."}
+	how = param{in: "query", name: "consistency", choices: []string{"session", "local", "linearizable"},
 		doc: "What a read shows: session (the default), what this server has, and not less than X-Zxid or the session has seen; local, what this server has; linearizable, all that was written before the request, anywhere."}
 )
 
@@ -31,7 +33,7 @@ func (a *api) table() []endpoint {
 	node := inJSON[Node]()
 	etagged := []string{"ETag"}
 	reads := func(more ...param) []param { return append([]param{how, byZxid, bySession}, more...) }
-	writes := func(more ...param) []param { return append([]param{bySession}, more...) }
+	writes := func(more ...param) []param { return append([]param{bySession, byKey}, more...) }
 	return []endpoint{
 		{method: http.MethodGet, path: "/v1/nodes/{path}", doc: "The data of a node.", params: reads(byRange), serve: (*call).getNode,
 			answers: []answer{{status: 200, doc: "The data, and the Stat in headers.", headers: etagged, stat: true, content: data},
@@ -80,7 +82,8 @@ func (a *api) table() []endpoint {
 			answers: []answer{{status: 200, doc: "All were done.", content: inJSON[Results]()}},
 			refuses: []int{404, 409, 412, 413}},
 		{method: http.MethodPost, path: "/v1/sessions", doc: "Open a session, which owns the ephemerals that are created with its token.", serve: (*call).openSession,
-			params:  []param{{in: "query", name: "timeout", least: 0, most: math.MaxInt32, doc: "The timeout wanted, in ms. The server bounds it, and the answer has the one that holds."}},
+			params: []param{{in: "query", name: "timeout", least: 0, most: math.MaxInt32, doc: "The timeout wanted, in ms. The server bounds it, and the answer has the one that holds."},
+				{in: "query", name: "exactly", choices: []string{"once"}, doc: "Each write of the session needs an Idempotency-Key, and is done exactly once."}},
 			answers: []answer{{status: 201, doc: "The session.", headers: []string{"Location"}, content: inJSON[Session]()}}},
 		{method: http.MethodGet, path: "/v1/sessions", doc: "The sessions of the ensemble, and the local ones of this server.", serve: (*call).sessions,
 			params:  []param{rows, {in: "query", name: "after", pattern: "^(0x)?[0-9a-fA-F]{1,16}$", doc: "The sessions wanted come after this id."}},
