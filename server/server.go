@@ -71,8 +71,8 @@ type Options struct {
 	Load func(...config.Setting) (*config.Config, []config.Warning, error)
 	// Level is that of Logger, which then follows zkd.logLevel; nil for one that does not change.
 	Level *zap.AtomicLevel
-	// TraceExporter takes the spans of sampled requests; nil means that they are sent to
-	// zkd.traces.endpoint, if there is one.
+	// TraceExporter takes the spans of sampled requests: package otlp has one for
+	// zkd.traces.endpoint. Nil means that there are none, and that this key is refused.
 	TraceExporter sdktrace.SpanExporter
 	// Ensemble asks all members how they are, for the HTTP API; nil if they can't be asked.
 	Ensemble func(context.Context) *api.Ensemble

@@ -91,8 +91,11 @@ func TestTraceOfAWrite(t *testing.T) {
 	c := &collect{news: make(chan struct{}), traces: make(map[string]map[string]*tracepb.Span)}
 	server := httptest.NewServer(c)
 	defer server.Close()
-	e := zktest.StartEnsemble(t, 3, zktest.Patient(), zktest.Config("zkd.traces.endpoint="+server.URL, "zkd.traces.ratio=1", "zkd.traces.clientSpans=true"))
-	exporter, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpointURL(server.URL+"/v1/traces"))
+	open := func() (sdktrace.SpanExporter, error) {
+		return otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(server.URL+"/v1/traces"))
+	}
+	e := zktest.StartEnsemble(t, 3, zktest.Patient(), zktest.Traces(open), zktest.Config("zkd.traces.ratio=1", "zkd.traces.clientSpans=true"))
+	exporter, err := open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
@@ -16,8 +18,9 @@ import (
 type Option func(*setup)
 
 type setup struct {
-	lines  []string
-	spares int
+	lines     []string
+	spares    int
+	exporters func() (sdktrace.SpanExporter, error)
 }
 
 // Config adds lines to the servers' configuration, in the format of zoo.cfg. They override
@@ -30,6 +33,12 @@ func Config(lines ...string) Option {
 // configuration of each has the lines of the first members and its own. To let them join, set
 // reconfigEnabled=true with Config.
 func Spares(n int) Option { return func(s *setup) { s.spares = n } }
+
+// Traces has each server send the spans of the requests that zkd.traces.ratio samples to an
+// exporter of its own, which open makes.
+func Traces(open func() (sdktrace.SpanExporter, error)) Option {
+	return func(s *setup) { s.exporters = open }
+}
 
 // CleanUp makes the servers look for empty containers and expired TTL nodes every 50 ms. Without
 // it they never delete them, so that no node vanishes in the middle of a test that runs slowly.
@@ -91,7 +100,9 @@ func (s *Server) t() testing.TB { return s.hub.t }
 type node struct {
 	t    testing.TB
 	door *door
-	opts server.Options // except FS
+	opts server.Options // except FS and TraceExporter
+
+	exporters func() (sdktrace.SpanExporter, error) // nil for none
 
 	mu   sync.Mutex
 	disk *crashfs.FS
@@ -113,6 +124,7 @@ func newNode(t testing.TB, name string, d *door, opts []Option, lines ...string)
 		t.Fatalf("zktest: configuration: %v", err)
 	}
 	n.opts = server.Options{Config: cfg, Listen: listenLocal, Logger: serverLog(t, name)}
+	n.exporters = set.exporters
 	t.Cleanup(n.stop)
 	return n
 }
@@ -127,7 +139,14 @@ func (n *node) start() {
 	defer n.mu.Unlock()
 	opts := n.opts
 	opts.FS = n.disk
-	srv, err := server.New(opts)
+	var err error
+	if n.exporters != nil {
+		opts.TraceExporter, err = n.exporters()
+	}
+	var srv *server.Server
+	if err == nil {
+		srv, err = server.New(opts)
+	}
 	if err == nil {
 		err = srv.Start(context.Background())
 	}

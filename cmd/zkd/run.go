@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/buildinfo"
@@ -23,6 +24,7 @@ import (
 	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/traces/otlp"
 )
 
 // Exit codes, the same as Apache's server where it has one.
@@ -311,6 +313,12 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	if err != nil {
 		return usageError{err}
 	}
+	var exporter sdktrace.SpanExporter
+	if endpoint := cfg.Traces.Endpoint; endpoint != "" {
+		if exporter, err = otlp.New(endpoint); err != nil {
+			return err
+		}
+	}
 	reg := prometheus.NewRegistry()
 	registerLog(reg, lines)
 	s, err := server.New(server.Options{
@@ -325,6 +333,7 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		Join:            f.joinLine(cfg),
 		Load:            f.reload,
 		Level:           &level,
+		TraceExporter:   exporter,
 		Ensemble:        lookAtEnsemble(cfg),
 	})
 	if err != nil {

@@ -124,6 +124,7 @@ const ours = `
 
 	# What it sends of sampled requests to a collector.
 	server/traces:     jute internal/spans internal/traceid
+	server/traces/otlp:
 
 	# Who did what. It knows nothing of requests.
 	server/audit:      jute internal/vfs server/auth server/config
@@ -160,7 +161,7 @@ const ours = `
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/clients/line server/limits/shares server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
-	cmd/zkd:           client cmd/zkcli/ensemble cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/api server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/zab
+	cmd/zkd:           client cmd/zkcli/ensemble cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/api server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/traces/otlp server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
@@ -295,7 +296,7 @@ const theirs = `
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/
 	go.uber.org/zap:                    server server/audit server/identities server/data server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest migrate/mirror migrate/takeover
-	go.opentelemetry.io:                internal/spans client/oteltrace server server/traces test/bench tests
+	go.opentelemetry.io:                internal/spans client/oteltrace client/zktest cmd/zkd server server/traces server/traces/otlp test/bench tests
 	google.golang.org/protobuf:         test/bench tests
 	github.com/prometheus/client_model: server/monitor
 	github.com/prometheus/client_golang: server server/audit server/identities server/data server/monitor server/secure server/show server/zab/transport server/wal server/snapshot cmd/zkd migrate/mirror

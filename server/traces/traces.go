@@ -3,14 +3,11 @@ package traces
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -28,9 +25,7 @@ const goodbye = 2 * time.Second
 
 // Options configure a Tracer.
 type Options struct {
-	// Endpoint is the URL of a collector that speaks OTLP over HTTP.
-	Endpoint string
-	// Exporter takes the spans instead, if it is not nil.
+	// Exporter takes the spans.
 	Exporter sdktrace.SpanExporter
 	// Ratio is the part of the requests that is sampled, from 0 to 1.
 	Ratio float64
@@ -78,17 +73,9 @@ type Tracer struct {
 	abandon  context.CancelFunc // ends exports
 }
 
-// Start returns a Tracer that runs until Close. It does not connect to the collector.
-func Start(o Options) (*Tracer, error) {
+// Start returns a Tracer that runs until Close.
+func Start(o Options) *Tracer {
 	ctx, cancel := context.WithCancel(context.Background())
-	if o.Exporter == nil {
-		exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(withPath(o.Endpoint)))
-		if err != nil {
-			cancel()
-			return nil, fmt.Errorf("traces to %s: %w", o.Endpoint, err)
-		}
-		o.Exporter = exporter
-	}
 	t := &Tracer{o: o, requests: make(chan Request, queued), stopping: make(chan struct{}), abandon: cancel}
 	t.SetRatio(o.Ratio)
 	t.maker = spans.NewMaker(
@@ -101,15 +88,7 @@ func Start(o Options) (*Tracer, error) {
 		)),
 	)
 	t.running.Go(t.run)
-	return t, nil
-}
-
-// withPath adds the usual path to the URL of a collector that has none.
-func withPath(endpoint string) string {
-	if u, err := url.Parse(endpoint); err == nil && strings.Trim(u.Path, "/") == "" {
-		return u.JoinPath("v1/traces").String()
-	}
-	return endpoint
+	return t
 }
 
 // SetRatio changes the part of the requests that is sampled.

@@ -31,13 +31,10 @@ func TestDeafCollector(t *testing.T) {
 		lost := 0
 		var sampled, dropped atomic.Int64
 		collector := new(deaf)
-		tracer, err := Start(Options{
+		tracer := Start(Options{
 			Exporter: collector, Ratio: 1, Server: 1, Now: func() time.Duration { return time.Minute }, Role: func() string { return "leader" },
 			Lost: func(spans int, _ error) { lost += spans }, Sampled: &sampled, Dropped: &dropped,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		const requests = 10_000
 		for xid := range int32(requests) {
 			if !tracer.Samples(1, xid+1) {
@@ -61,18 +58,6 @@ func TestDeafCollector(t *testing.T) {
 			t.Errorf("%d exports with %d spans failed, of which %d were reported", collector.exports, collector.spans, lost)
 		}
 	})
-}
-
-func TestWithPath(t *testing.T) {
-	for endpoint, want := range map[string]string{
-		"http://127.0.0.1:4318":         "http://127.0.0.1:4318/v1/traces",
-		"https://collector/":            "https://collector/v1/traces",
-		"https://collector/otlp/traces": "https://collector/otlp/traces",
-	} {
-		if got := withPath(endpoint); got != want {
-			t.Errorf("%s becomes %s, want %s", endpoint, got, want)
-		}
-	}
 }
 
 func TestNil(t *testing.T) {
