@@ -6,6 +6,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/pause"
 )
 
 // seekQuorum looks for a server with a quorum while the client is connected to one without.
@@ -27,7 +29,7 @@ func (l *link) seekQuorum() {
 				return
 			}
 		}
-		if sleep(ctx, wait) != nil {
+		if pause.For(ctx, wait) != nil {
 			return
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -157,7 +158,7 @@ func (p *RetryPolicy) pause(ctx context.Context, attempt int) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return sleep(ctx, p.delay(attempt))
+	return pause.For(ctx, p.delay(attempt))
 }
 
 // delay returns the pause between an attempt, counted from 1, and the next.

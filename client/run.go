@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -196,7 +197,7 @@ func (s *session) tellOutage(o outage) {
 // looks up SRV records.
 func (s *session) nextServer(ctx context.Context) (string, error) {
 	for s.hosts.exhausted() {
-		if err := sleep(ctx, s.hosts.backOff()); err != nil {
+		if err := pause.For(ctx, s.hosts.backOff()); err != nil {
 			return "", err
 		}
 		s.hosts.round(func(name string) []string { return s.lookupSRV(ctx, name) })
@@ -238,20 +239,6 @@ func (s *session) unreachable(err error) error {
 		return fmt.Errorf("no server was reached within the session's timeout of %v: %w", s.timeout, s.connectErrorLocked(ErrSessionExpired))
 	}
 	return err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return context.Cause(ctx)
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // longestAttempt bounds how long one server is tried: one that accepts a connection and then

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/tree"
+	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -65,7 +66,7 @@ func (l *loop) follow() error {
 		return nil
 	case errors.Is(err, client.ErrThrottled), errors.Is(err, client.ErrOperationTimeout): // by a limit of rates
 		l.setStale(err)
-		if sleep(l.ctx, retryAfter) != nil {
+		if pause.For(l.ctx, retryAfter) != nil {
 			return ErrClosed
 		}
 		return nil
@@ -184,7 +185,7 @@ func (l *following) settle() {
 // has after that.
 func (l *following) read() error {
 	for lost := 0; ; {
-		pause := retryAfter
+		wait := retryAfter
 		switch err := l.readOnce(); {
 		case err == nil:
 			for len(l.states) > 0 { // the loss of an earlier connection
@@ -206,9 +207,9 @@ func (l *following) read() error {
 			if err := l.client.WaitConnected(l.ctx); err != nil {
 				return err
 			}
-			pause = 0
+			wait = 0
 		case err == errBehind:
-			pause = lagPause
+			wait = lagPause
 		case errors.Is(err, client.ErrThrottled):
 		case errors.Is(err, client.ErrOperationTimeout):
 			if lost++; lost == maxLost {
@@ -218,7 +219,7 @@ func (l *following) read() error {
 		default:
 			return err
 		}
-		if sleep(l.ctx, pause) != nil {
+		if pause.For(l.ctx, wait) != nil {
 			return ErrClosed
 		}
 	}

@@ -85,17 +85,6 @@ func (l *loop) over() error {
 	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // setStale records that the cache can't be kept up to date.
 func (l *loop) setStale(err error) {
 	l.mu.Lock()

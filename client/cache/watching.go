@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/pause"
 )
 
 // watching keeps a cache up to date by watches.
@@ -132,7 +133,7 @@ func (l *watching) arm() error {
 		}
 		err := l.client.Sync(l.ctx, l.tree.path)
 		if err == nil && l.client.Status().LastZxid < l.seen {
-			if sleep(l.ctx, lagPause) != nil {
+			if pause.For(l.ctx, lagPause) != nil {
 				return ErrClosed
 			}
 			continue

@@ -24,6 +24,9 @@ const ours = `
 	# Faults planted into the rules of pure packages, in builds with a tag.
 	internal/mutant:   none
 
+	# Waits that a context cuts short.
+	internal/pause:    none
+
 	# How ports wait for connections.
 	internal/accept:   none
 
@@ -166,7 +169,7 @@ const ours = `
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
 	# files.
-	client:            jute client/sasl internal/exact internal/keystore internal/ocspstatus internal/secret
+	client:            jute client/sasl internal/exact internal/keystore internal/ocspstatus internal/pause internal/secret
 	client/sasl:       jute internal/digestmd5 internal/scram
 	client/sasl/kerberos: client/sasl
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
@@ -174,7 +177,7 @@ const ours = `
 	client/tree:       jute client
 	client/typed:      client client/settle
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
-	client/cache:      jute client client/tree client/typed
+	client/cache:      jute client client/tree client/typed internal/pause
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos
@@ -184,7 +187,7 @@ const ours = `
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/console: jute client cmd/zkcli/ensemble cmd/zkcli/servers server/api server/console server/show
 	cmd/zkcli/ensemble: cmd/zkcli/servers cmd/zkcli/why server/api
-	cmd/zkcli/member:  client cmd/zkcli/servers
+	cmd/zkcli/member:  client cmd/zkcli/servers internal/pause
 	cmd/zkcli/servers: client cmd/zkcli/why internal/ask
 	cmd/zkcli/why:     none
 	cmd/zkcli/shell:   internal/console

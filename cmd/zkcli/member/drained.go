@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/servers"
+	"github.com/zkd-project/zkd/internal/pause"
 )
 
 // Welcomes reports whether another member than but serves and lets clients in.
@@ -46,7 +47,7 @@ func AwaitDrained(ctx context.Context, e Ensemble, list []Server, begin time.Dur
 		if len(why) > 0 {
 			progress(strings.Join(why, "; "))
 		}
-		if err := sleep(ctx); err != nil {
+		if err := pause.For(ctx, betweenTries); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/servers"
+	"github.com/zkd-project/zkd/internal/pause"
 )
 
 // Runner carries out changes of the members.
@@ -24,8 +25,8 @@ type Runner struct {
 	Timeout time.Duration
 }
 
-// pause is the time between two looks at servers, and between two requests.
-const pause = 500 * time.Millisecond
+// betweenTries is the time between two looks at servers, and between two requests.
+const betweenTries = 500 * time.Millisecond
 
 // Announcement is what a change will do.
 type Announcement struct {
@@ -350,15 +351,4 @@ func withoutDigits(s string) string {
 }
 
 // sleep waits for a pause. It returns an error if there is no more time.
-func (x *run) sleep() error { return sleep(x.deadline) }
-
-func sleep(ctx context.Context) error {
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func (x *run) sleep() error { return pause.For(x.deadline, betweenTries) }
