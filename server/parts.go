@@ -336,6 +336,7 @@ func (s *Server) pages() *pages.Server {
 		FS:          s.opts.FS,
 		Now:         s.now,
 		State:       &s.state,
+		Configured:  s.settings,
 		Clients:     s.clients,
 		Schemes:     s.identities.Schemes,
 		Changes:     s.changes,

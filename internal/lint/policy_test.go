@@ -157,7 +157,7 @@ const ours = `
 	server/base:       none
 	server/datatree/treetest: jute server/datatree
 	server/settings:   jute server/config
-	server/pages:      jute fourletter internal/vfs server/admin server/api server/archive server/auth server/clients server/config server/data server/datatree server/feed server/history server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
+	server/pages:      jute fourletter internal/vfs server/admin server/api server/archive server/auth server/clients server/config server/data server/datatree server/feed server/history server/settings server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
 	server/words:      internal/vfs server/base server/clients server/config server/data server/datatree server/monitor server/session server/show server/state
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
 	                   server/admin server/api server/archive server/audit server/base server/console server/console/login server/history

@@ -48,7 +48,7 @@ type feedEvent struct {
 }
 
 func feedEventOf(c *jute.Change, withData bool) feedEvent {
-	e := feedEvent{Zxid: c.Zxid.String(), Index: c.Index, Time: time.UnixMilli(c.Time).UTC(), Session: fmt.Sprintf("0x%x", int64(c.Session)), Path: c.Path}
+	e := feedEvent{Zxid: c.Zxid.String(), Index: c.Index, Time: time.UnixMilli(c.Time).UTC(), Session: c.Session.String(), Path: c.Path}
 	if c.Kind != jute.ChangeDeleted && !c.Lost() {
 		e.Stat = show.StatOf(&c.Stat)
 	}

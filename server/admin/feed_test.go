@@ -36,3 +36,10 @@ func TestCutOffTransactionHasNoID(t *testing.T) {
 		t.Errorf("sent\n%s", text)
 	}
 }
+
+// TestFeedNamesSessionsAsOthersDo has a session with the highest bit, which is not a negative number.
+func TestFeedNamesSessionsAsOthersDo(t *testing.T) {
+	if got := feedEventOf(&jute.Change{Session: -2}, false).Session; got != "0xfffffffffffffffe" {
+		t.Errorf("the session is %s", got)
+	}
+}

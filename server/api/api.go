@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -52,6 +53,7 @@ func Handler(o Options) http.Handler {
 type api struct {
 	Options
 	links       links
+	configuring sync.Mutex
 	endpoints   []endpoint
 	description []byte
 }
@@ -79,7 +81,7 @@ type call struct {
 	caller *Caller
 	token  *token              // nil for none
 	path   string              // of the node, "" for none
-	id     string              // of a session in the path of the request
+	id     string              // of a session, or a key, in the path of the request
 	args   map[string][]string // of the endpoint's parameters in the query and in headers
 	begun  bool                // a part of the answer has been sent
 }
@@ -98,6 +100,7 @@ func (c *call) serve() error {
 	if c.caller, err = CallerOf(c.r); err != nil {
 		return err
 	}
+	c.caller.Operates = e.operates
 	if text := c.arg("X-Session"); text != "" {
 		if c.token, err = parseToken(text); err != nil {
 			return refuse(http.StatusBadRequest, "%v", err)
@@ -126,7 +129,7 @@ func (c *call) route() (*endpoint, error) {
 		switch {
 		case strings.Contains(e.path, "{path}"):
 			c.path = "/" + text
-		case strings.Contains(e.path, "{id}"):
+		case rest != "":
 			c.id = text
 		}
 		return e, nil

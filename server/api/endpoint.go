@@ -12,13 +12,15 @@ import (
 // endpoint is a row of the table.
 type endpoint struct {
 	method  string
-	path    string // {path} and {id} stand for its end; that of a node has any number of slashes
+	path    string // {path}, {id} and {key} stand for its end; that of a node has any number of slashes
 	doc     string
 	params  []param
 	body    []content // which bodies it takes; none for nil
 	answers []answer
-	refuses []int // the statuses of its problems, besides those that each endpoint has
-	serve   func(*call) error
+	// operates means that it is about the servers themselves.
+	operates bool
+	refuses  []int // the statuses of its problems, besides those that each endpoint has
+	serve    func(*call) error
 }
 
 // param is a parameter in the query or a header.
@@ -61,7 +63,7 @@ func (e *endpoint) matches(path string) (rest string, ok bool) {
 	if rest, ok = strings.CutPrefix(path, begin); ok {
 		rest, ok = strings.CutSuffix(rest, end)
 	}
-	if strings.Contains(e.path, "{id}") && (rest == "" || strings.Contains(rest, "/")) {
+	if !strings.Contains(e.path, "{path}") && (rest == "" || strings.Contains(rest, "/")) {
 		return "", false
 	}
 	return rest, ok

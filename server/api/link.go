@@ -26,6 +26,7 @@ type Caller struct {
 	Certificates []*x509.Certificate // verified, the sender's first; none without TLS
 	Secure       bool                // the request came over TLS
 	Via          string              // the door by which it comes, for the audit log
+	Operates     bool                // it is let in while the server keeps clients away
 }
 
 // Why a caller is not connected.
@@ -82,7 +83,7 @@ func keyOf(c *Caller, t *token) (k key) {
 	part([]byte(c.Scheme))
 	part([]byte(c.Data))
 	part([]byte(c.Via))
-	part(fmt.Append(nil, c.Secure))
+	part(fmt.Append(nil, c.Secure, c.Operates))
 	for _, cert := range c.Certificates {
 		part(cert.Raw)
 	}
@@ -136,9 +137,12 @@ type link struct {
 const features = jute.FeaturePaging | jute.FeatureOperations
 
 // open opens or resumes a session on a connection. Its caller closes the connection if that fails, or takes too long.
-func open(conn net.Conn, until time.Time, t *token) (*link, error) {
+func open(conn net.Conn, until time.Time, t *token, operates bool) (*link, error) {
 	b, mark := jute.BeginFrame(nil)
 	c := jute.ConnectRequest{TimeoutMs: t.timeoutMs, SessionID: t.id, Password: t.password[:], HasReadOnly: true}
+	if operates {
+		c.ProtocolVersion = jute.ProtocolOperator
+	}
 	ext := jute.ExtensionRequest{Features: features}
 	if t.exact {
 		ext.Features |= jute.FeatureExactlyOnce

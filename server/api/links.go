@@ -164,7 +164,7 @@ func (s *links) tryDial(ctx context.Context, c *Caller, t *token) (*link, error)
 	if t == nil {
 		t = &token{timeoutMs: math.MaxInt32} // the longest, as the link is closed before
 	}
-	l, err := open(conn.Conn, conn.Until, t)
+	l, err := open(conn.Conn, conn.Until, t, c.Operates)
 	if !stop() {
 		err = context.Cause(ctx)
 	}

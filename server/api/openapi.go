@@ -47,7 +47,7 @@ func describe(endpoints []endpoint, version string) []byte {
 // describe returns the description of an operation, and adds the schemas that it refers to.
 func (e *endpoint) describe(schemas object) object {
 	var params []object
-	for _, name := range []string{"path", "id"} {
+	for _, name := range []string{"path", "id", "key"} {
 		if strings.Contains(e.path, "{"+name+"}") {
 			params = append(params, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string"}})
 		}

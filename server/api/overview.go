@@ -18,6 +18,10 @@ type Server interface {
 	View() *show.View
 	// Health returns the checks of livez and readyz.
 	Health() []show.Check
+	// Settings returns its configuration.
+	Settings() []Setting
+	// Try returns what it would say to a request to set or unset a key.
+	Try(jute.ConfigureRequest) (string, error)
 }
 
 // Overview is a server at a glance.

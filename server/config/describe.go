@@ -17,20 +17,15 @@ import (
 // warnings. Secrets are masked. If changed is true, keys with their default values are left out.
 func (c *Config) Describe(w io.Writer, changed bool) error {
 	out := bufio.NewWriter(w)
-	for _, k := range keyTable(c) {
-		if k.Status != Honoured {
+	for _, s := range c.Shown() {
+		if changed && !s.changed {
 			continue
 		}
-		if k.value.get == nil {
-			c.describePattern(out, k)
-			continue
+		setting := s.Key + "=" + s.Value
+		if s.Unit != "" && s.Value != "" && s.Value != "-1" {
+			setting += " (" + s.Unit + ")"
 		}
-		shown := k.value.get()
-		if _, given := c.settings[k.Name]; changed && (!given || shown == k.Default) {
-			continue
-		}
-		setting := strings.TrimSpace(k.Name + "=" + shown + " " + c.unitOf(k, shown))
-		fmt.Fprintf(out, "%-60s %s\n", setting, c.settings[k.Name].origin)
+		fmt.Fprintf(out, "%-60s %s\n", setting, s.Origin)
 	}
 	for _, s := range c.Members.Servers {
 		fmt.Fprintf(out, "%-60s %s\n", fmt.Sprintf("server.%d=%s", s.ID, s), s.origin)
@@ -42,6 +37,47 @@ func (c *Config) Describe(w io.Writer, changed bool) error {
 		fmt.Fprintf(out, "warning: %s\n", warning)
 	}
 	return out.Flush()
+}
+
+// Shown is a key of the effective configuration. Secrets are masked.
+type Shown struct {
+	Key, Value    string
+	Unit, Default string // "" for none
+	Origin        Origin // of the value
+	Live          bool   // it can change while the server runs
+	Allowed, Doc  string // as of Key
+	changed       bool   // the value was set, to another one than the default
+}
+
+// Shown returns every honoured key, without the members.
+func (c *Config) Shown() (list []Shown) {
+	for _, k := range keyTable(c) {
+		if k.Status != Honoured {
+			continue
+		}
+		s := Shown{Key: k.Name, Unit: k.Unit(), Default: k.Default, Live: k.Live, Allowed: k.Allowed(), Doc: k.Doc}
+		if k.value.get == nil {
+			list = c.appendPattern(list, s)
+			continue
+		}
+		p, given := c.settings[k.Name]
+		s.Value, s.Origin = k.value.get(), p.origin
+		s.changed = given && s.Value != k.Default
+		list = append(list, s)
+	}
+	return list
+}
+
+// appendPattern appends the settings of a row of several keys.
+func (c *Config) appendPattern(list []Shown, row Shown) []Shown {
+	prefix, isPattern := strings.CutSuffix(row.Key, "*")
+	for _, name := range slices.Sorted(maps.Keys(c.settings)) {
+		if p := c.settings[name]; isPattern && strings.HasPrefix(name, prefix) {
+			row.Key, row.Value, row.Origin, row.changed = name, p.value, p.origin, true
+			list = append(list, row)
+		}
+	}
+	return list
 }
 
 // SecretFile is a file with a secret.
@@ -91,23 +127,6 @@ func maskSecrets(text []byte) string {
 	}
 	b.Write(text[done:])
 	return b.String()
-}
-
-// describePattern writes the settings of a row of several keys.
-func (c *Config) describePattern(out io.Writer, k Key) {
-	prefix, isPattern := strings.CutSuffix(k.Name, "*")
-	for _, name := range slices.Sorted(maps.Keys(c.settings)) {
-		if p := c.settings[name]; isPattern && strings.HasPrefix(name, prefix) {
-			fmt.Fprintf(out, "%-60s %s\n", name+"="+p.value, p.origin)
-		}
-	}
-}
-
-func (c *Config) unitOf(k Key, shown string) string {
-	if k.Unit() == "" || shown == "" || shown == "-1" {
-		return ""
-	}
-	return "(" + k.Unit() + ")"
 }
 
 func (c *Config) describeEnsemble(out io.Writer) {

@@ -48,7 +48,7 @@ type ChangeDoc struct {
 
 // JSON returns the change for an encoder of JSON.
 func (c *Change) JSON() ChangeDoc {
-	return ChangeDoc{c.Time.UTC(), c.Zxid.String(), fmt.Sprintf("0x%x", int64(c.Session)), c.Op, c.Path, c.Bytes, c.Version}
+	return ChangeDoc{c.Time.UTC(), c.Zxid.String(), c.Session.String(), c.Op, c.Path, c.Bytes, c.Version}
 }
 
 // ChangesOf returns what an entry did to the znode at a path and, with below, to those below it.

@@ -170,3 +170,11 @@ func TestReplayEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestChangeNamesSessionsAsOthersDo has a session with the highest bit, which is not a negative number.
+func TestChangeNamesSessionsAsOthersDo(t *testing.T) {
+	c := Change{Session: -2}
+	if got := c.JSON().Session; got != "0xfffffffffffffffe" {
+		t.Errorf("the session is %s", got)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients"
@@ -64,3 +65,15 @@ func end(creds *auth.Credentials) time.Time {
 	}
 	return time.Time{}
 }
+
+// Settings implements api.Server.
+func (f *Server) Settings() []api.Setting {
+	list := []api.Setting{}
+	for _, s := range f.Configured.Live().Shown() {
+		list = append(list, api.Setting{Key: s.Key, Value: s.Value, Unit: s.Unit, Default: s.Default, From: s.Origin.String(), Live: s.Live, Allowed: s.Allowed, Doc: s.Doc})
+	}
+	return list
+}
+
+// Try implements api.Server.
+func (f *Server) Try(r jute.ConfigureRequest) (string, error) { return f.Configured.Try(r) }

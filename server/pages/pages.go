@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
+	"github.com/zkd-project/zkd/server/settings"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/state"
@@ -36,6 +37,7 @@ type Server struct {
 	FS          vfs.FS
 	Now         func() time.Duration
 	State       *state.State
+	Configured  *settings.Settings
 	Clients     *clients.Clients
 	Schemes     *auth.Schemes
 	Changes     *feed.History // for feeds

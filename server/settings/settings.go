@@ -104,33 +104,58 @@ func (s *Settings) Configure(r jute.ConfigureRequest) (string, error) {
 		err := s.Live().Describe(&b, false)
 		return b.String(), err
 	}
-	key, err := keyToChange(r)
-	if err != nil {
-		return "", err
-	}
-	if s.o.Load == nil {
-		return "", errors.New("the configuration of this server can't change")
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	set := slices.DeleteFunc(slices.Clone(s.set), func(o config.Setting) bool { return o.Key() == key })
+	p, err := s.plan(r)
+	if err != nil {
+		return "", err
+	}
+	changes, err := s.change(p.next)
+	if err != nil {
+		return "", err
+	}
+	s.set = p.set
+	return answer(changes, p.warnings, p.key), nil
+}
+
+// Try returns what Configure would say to a request to set or unset a key. A part of the server may refuse the change nevertheless.
+func (s *Settings) Try(r jute.ConfigureRequest) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, err := s.plan(r)
+	if err != nil {
+		return "", err
+	}
+	return answer(s.Live().Differences(p.next), p.warnings, p.key), nil
+}
+
+// plan is what becomes of a request.
+type plan struct {
+	key      string
+	next     *config.Config
+	set      []config.Setting // by clients
+	warnings []config.Warning
+}
+
+// plan returns what is to become of a request to set or unset a key. mu is held.
+func (s *Settings) plan(r jute.ConfigureRequest) (p plan, err error) {
+	if p.key, err = keyToChange(r); err != nil {
+		return p, err
+	}
+	if s.o.Load == nil {
+		return p, errors.New("the configuration of this server can't change")
+	}
+	p.set = slices.DeleteFunc(slices.Clone(s.set), func(o config.Setting) bool { return o.Key() == p.key })
 	if r.Action == jute.ConfigureSet {
-		set = append(set, config.SetWhileRunning(key, r.Value))
+		p.set = append(p.set, config.SetWhileRunning(p.key, r.Value))
 	}
-	cfg, warnings, err := s.o.Load(set...)
+	cfg, warnings, err := s.o.Load(p.set...)
 	if err != nil {
-		return "", err
+		return p, err
 	}
-	next, err := s.Live().TakeOver(cfg, key)
-	if err != nil {
-		return "", err
-	}
-	changes, err := s.change(next)
-	if err != nil {
-		return "", err
-	}
-	s.set = set
-	return answer(changes, warnings, key), nil
+	p.warnings = warnings
+	p.next, err = s.Live().TakeOver(cfg, p.key)
+	return p, err
 }
 
 // answer says what has become of a change of a key.

@@ -173,15 +173,20 @@ func reversalText(r *subtree.Reversal, found *archive.Found) string {
 	}
 	for i := range r.LeftOut {
 		n := &r.LeftOut[i]
-		fmt.Fprintf(&b, "left out %s: ephemeral, of session 0x%x\n", subtree.Join(r.Root, n.Path), n.Stat.EphemeralOwner)
+		fmt.Fprintf(&b, "left out %s: %s\n", subtree.Join(r.Root, n.Path), ownerText(n))
 	}
 	for i := range r.Kept {
 		n := &r.Kept[i]
 		why := "it has an ephemeral below it"
 		if n.Kind() == subtree.Ephemeral {
-			why = fmt.Sprintf("ephemeral, of session 0x%x", n.Stat.EphemeralOwner)
+			why = ownerText(n)
 		}
 		fmt.Fprintf(&b, "kept %s: %s\n", subtree.Join(r.Root, n.Path), why)
 	}
 	return b.String()
+}
+
+// ownerText says of an ephemeral whose it is.
+func ownerText(n *subtree.Node) string {
+	return fmt.Sprintf("ephemeral, of session %v", n.Stat.EphemeralOwner)
 }
