@@ -27,7 +27,7 @@ func TestAPIIsAsDescribed(t *testing.T) {
 	first := seeds.First(t)
 	for seed := first; seed < first+2; seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			s := startServer(t, apiLines...)
+			s := startOperated(t)
 			c := s.caller(t)
 			d := &described{caller: c, rnd: rand.New(rand.NewPCG(seed, 1)), statuses: make(map[int]int)}
 			if err := json.Unmarshal(c.want(200, "", "GET", "/v1/openapi.json", "").Body.Bytes(), &d.doc); err != nil {
@@ -102,13 +102,22 @@ func (d *described) step() {
 	if accepts := within(op, "responses", "200", "content"); accepts != nil && d.chance(50) {
 		header.Set("Accept", pick(d.rnd, append(slices.Sorted(maps.Keys(accepts.(doc))), "text/html,*/*;q=0.5", "image/png")))
 	}
+	if operation := strings.Split(strings.Split(path, "{")[0], "/")[2]; slices.Contains(operations, operation) && d.chance(70) {
+		header.Set("Authorization", super)
+	}
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
 	d.check(strings.ToUpper(method), target, op, header, d.body(op))
 }
 
+// operations are first names of the paths of what operators do.
+var operations = []string{"configuration", "members", "leader", "drain", "audit"}
+
 func (d *described) inPath(name string) string {
+	if name == "key" {
+		return pick(d.rnd, []string{"snapCount", "snapCount", "maxCnxnz", "tickTime", "zkd.limit.a", "%00", "zkd.limit.*"})
+	}
 	if name == "id" {
 		if d.chance(50) {
 			b, _ := base64.RawURLEncoding.DecodeString(pick(d.rnd, d.tokens))

@@ -274,7 +274,7 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 		Connect: func(ctx context.Context, c *api.Caller, visits bool) (api.Connection, error) {
 			return s.pages().Connect(ctx, c, visits)
 		},
-		Server: func() api.Server { return s.pages() }, Ensemble: s.opts.Ensemble, Feed: pages, MaxFrame: s.cfg.MaxBuffer, Host: s.cfg.Admin.Host, Version: s.opts.Version,
+		Server: func() api.Server { return s.pages() }, Ensemble: s.opts.Ensemble, Operator: s.opts.Operator, Feed: pages, MaxFrame: s.cfg.MaxBuffer, Host: s.cfg.Admin.Host, Version: s.opts.Version,
 	})
 	forPeople := http.NotFoundHandler()
 	if s.cfg.Admin.Console {

@@ -76,6 +76,8 @@ type Options struct {
 	TraceExporter sdktrace.SpanExporter
 	// Ensemble asks all members how they are, for the HTTP API; nil if they can't be asked.
 	Ensemble func(context.Context) *api.Ensemble
+	// Operator changes the members for the HTTP API; nil if nobody can.
+	Operator api.Operator
 	// Listen opens the client port; nil means TCP.
 	Listen func(network, address string) (net.Listener, error)
 	// ListenPeers and DialPeer are for the links between servers; nil means TCP.

@@ -1,24 +1,38 @@
 package main
 
 import (
-	"context"
+	"crypto/tls"
 	"net"
 	"strconv"
 
-	"github.com/zkd-project/zkd/cmd/zkcli/ensemble"
+	"go.uber.org/zap"
+
 	"github.com/zkd-project/zkd/cmd/zkcli/servers"
-	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/secure"
 )
 
-// lookAtEnsemble returns what asks the members for the HTTP API, nil if the server has no port without TLS by which it can ask itself.
-func lookAtEnsemble(cfg *config.Config) func(context.Context) *api.Ensemble {
-	if !cfg.Admin.API || cfg.ClientPort <= 0 {
-		return nil
+// asksMembers returns how this server asks the members for the HTTP API, itself at an address. It is "" if the server has no port by which it can.
+func asksMembers(cfg *config.Config, log *zap.Logger) (servers.Asker, string, error) {
+	at := func(host string, port int) string { return net.JoinHostPort(reachable(host), strconv.Itoa(port)) }
+	if cfg.ClientPort > 0 {
+		return servers.Asker{}, at(cfg.ClientPortAddress, cfg.ClientPort), nil
 	}
-	host := cfg.ClientPortAddress
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
+	t := &cfg.ClientTLS
+	if t.Port <= 0 {
+		return servers.Asker{}, "", nil
 	}
-	return ensemble.New(servers.Asker{}, cfg.MyID, net.JoinHostPort(host, strconv.Itoa(cfg.ClientPort))).Look
+	files, err := secure.New(t.Settings, "client", log)
+	if err != nil {
+		return servers.Asker{}, "", err
+	}
+	return servers.Asker{TLS: func(host string) (*tls.Config, error) {
+		switch {
+		case host == reachable(t.Address):
+			return files.Self(), nil
+		case !t.VerifyHost:
+			host = ""
+		}
+		return files.Peer(host), nil
+	}}, at(t.Address, t.Port), nil
 }

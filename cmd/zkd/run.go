@@ -17,11 +17,13 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/cmd/zkcli/ensemble"
 	"github.com/zkd-project/zkd/internal/buildinfo"
 	"github.com/zkd-project/zkd/internal/commands"
 	"github.com/zkd-project/zkd/internal/stdio"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/traces/otlp"
@@ -321,6 +323,17 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	}
 	reg := prometheus.NewRegistry()
 	registerLog(reg, lines)
+	var look func(context.Context) *api.Ensemble
+	var operates api.Operator
+	if cfg.Admin.API {
+		asker, self, err := asksMembers(cfg, log)
+		if err != nil {
+			return usageError{err}
+		}
+		if self != "" {
+			look, operates = ensemble.New(asker, cfg.MyID, self).Look, &operator{asker}
+		}
+	}
 	s, err := server.New(server.Options{
 		Config:          cfg,
 		MemoryLimit:     limit.bytes,
@@ -334,7 +347,8 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 		Load:            f.reload,
 		Level:           &level,
 		TraceExporter:   exporter,
-		Ensemble:        lookAtEnsemble(cfg),
+		Ensemble:        look,
+		Operator:        operates,
 	})
 	if err != nil {
 		return usageError{err}

@@ -28,6 +28,8 @@ type Options struct {
 	Feed http.Handler
 	// Ensemble asks all members how they are; nil means that nobody can.
 	Ensemble func(context.Context) *Ensemble
+	// Operator changes the members; nil means that nobody can.
+	Operator Operator
 	// MaxFrame is the longest request of the protocol: jute.maxbuffer.
 	MaxFrame int
 	// Host is the name by which the server may be called without TLS, besides addresses and localhost.

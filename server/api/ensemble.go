@@ -1,6 +1,9 @@
 package api
 
-import "net/http"
+import (
+	"context"
+	"net/http"
+)
 
 // Ensemble is how the members of an ensemble are.
 type Ensemble struct {
@@ -41,7 +44,11 @@ type Finding struct {
 // getEnsemble tells how the members are.
 func (c *call) getEnsemble() error {
 	if c.Ensemble == nil {
-		return refuse(http.StatusNotFound, "this server does not ask the members: it has no clientPort without TLS")
+		return refuse(http.StatusNotFound, "this server does not ask the members: it has no port for clients")
 	}
-	return c.answer(http.StatusOK, c.Ensemble(c.r.Context()))
+	e := c.Ensemble(c.r.Context())
+	if e == nil {
+		return context.Cause(c.r.Context())
+	}
+	return c.answer(http.StatusOK, e)
 }

@@ -29,6 +29,7 @@ func operations() []endpoint {
 			params: []param{dryRun, was}, refuses: []int{412},
 			answers: []answer{{status: 200, doc: "What has changed, or would.", content: inJSON[Configured]()}}},
 	}
+	list = append(list, memberOperations()...)
 	for i := range list {
 		list[i].operates = true
 	}

@@ -24,50 +24,21 @@ func (c *Call) serverID(args []string) (int64, error) {
 	return id, nil
 }
 
-// transferLeader makes a server the leader, and waits until it leads. The connection may break
-// before the answer comes, so what counts is who leads.
+// transferLeader makes a server the leader.
 func (c *Call) transferLeader(ctx context.Context, e *memberEnsemble, id int64, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	for {
-		st, err := member.Look(ctx, e, id)
-		switch {
-		case ctx.Err() == nil && lostConnection(err): // between two leaders
-		case err != nil:
+	err := member.TransferLeader(ctx, e, id, func(ctx context.Context) error {
+		zk, err := e.client(ctx)
+		if err != nil {
 			return err
-		case st.Leader() == id:
-			return c.Emit(Output{Note: fmt.Sprintf("Server %d leads", id), Data: map[string]int64{"leader": id}})
-		default:
-			zk, err := e.client(ctx)
-			if err == nil {
-				err = zk.Ensemble().TransferLeader(ctx, int(id))
-			}
-			if err != nil && !lostConnection(err) {
-				return notTransferred(err, id)
-			}
 		}
-		c.memberProgress(fmt.Sprintf("server %d takes over", id))
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("server %d does not lead: %w", id, ctx.Err())
-		}
+		return zk.Ensemble().TransferLeader(ctx, int(id))
+	}, c.memberProgress)
+	if err != nil {
+		return err
 	}
-}
-
-// lostConnection reports whether the connection broke, whatever became of the request.
-func lostConnection(err error) bool {
-	return err != nil && (client.IsRetryable(err) || client.IsAmbiguous(err))
-}
-
-func notTransferred(err error, id int64) error {
-	switch {
-	case errors.Is(err, client.ErrBadArguments):
-		return &wordedError{fmt.Sprintf("server %d can't take over: it is no voter, or not up to date", id), err}
-	case errors.Is(err, client.ErrUnimplemented):
-		return &wordedError{"these servers can't choose their leader: only zkd's can", err}
-	}
-	return err
+	return c.Emit(Output{Note: fmt.Sprintf("Server %d leads", id), Data: map[string]int64{"leader": id}})
 }
 
 // drain moves clients of a server to others, and waits until they have gone.

@@ -20,13 +20,18 @@ type Ensemble struct {
 	Self    int64    // the id of the server that answers for the ensemble; 0 for none
 	ask     func(ctx context.Context, addrs []string) why.Facts
 
-	mu   sync.Mutex
-	last *api.Ensemble
-	at   time.Time
+	mu    sync.Mutex
+	last  *api.Ensemble
+	at    time.Time
+	asked chan struct{} // closed when the members have been asked; nil if nobody asks them
 }
 
-// fresh is for how long the members are not asked again, however many callers there are.
-const fresh = 4 * time.Second
+const (
+	// fresh is for how long the members are not asked again, however many callers there are.
+	fresh = 4 * time.Second
+	// stale is the age up to which an answer is given while the members are asked again.
+	stale = 15 * time.Second
+)
 
 // New returns an ensemble that an asker asks.
 func New(asker servers.Asker, self int64, addrs ...string) *Ensemble {
@@ -34,15 +39,38 @@ func New(asker servers.Asker, self int64, addrs ...string) *Ensemble {
 	return &Ensemble{Servers: addrs, Self: self, ask: e.Examine}
 }
 
-// Look returns how the members are. One caller at a time asks them.
+// Look returns how the members are, or nil if ctx ends before that is known. One goroutine at a time asks them, for all callers.
 func (e *Ensemble) Look(ctx context.Context) *api.Ensemble {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.last == nil || time.Since(e.at) > fresh {
-		facts := e.ask(context.WithoutCancel(ctx), e.Servers) // others wait for the answer
-		e.last, e.at = e.describe(&facts), time.Now()
+	age := time.Since(e.at)
+	if e.asked == nil && (e.last == nil || age > fresh) {
+		e.asked = make(chan struct{})
+		go e.askAll()
 	}
-	return e.last
+	last, asked := e.last, e.asked
+	e.mu.Unlock()
+	if last != nil && age <= stale {
+		return last
+	}
+	select {
+	case <-asked:
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.last
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// askAll asks the members. That takes at most some seconds, and is for all callers.
+func (e *Ensemble) askAll() {
+	facts := e.ask(context.Background(), e.Servers)
+	next := e.describe(&facts)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last, e.at = next, time.Now()
+	close(e.asked)
+	e.asked = nil
 }
 
 // describe returns the records of an answer.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/why"
@@ -14,9 +16,7 @@ func TestEnsembleRecords(t *testing.T) {
 	answer := func(zxid uint64, received string) why.Sample {
 		return why.Sample{Zxid: zxid, Metrics: map[string]string{"packets_received": received, "num_alive_connections": "7", "avg_latency": "0.5"}}
 	}
-	asked := 0
 	e := &Ensemble{Servers: []string{"a:1"}, Self: 1, ask: func(_ context.Context, addrs []string) why.Facts {
-		asked++
 		if len(addrs) != 1 || addrs[0] != "a:1" {
 			t.Errorf("asks %q", addrs)
 		}
@@ -46,8 +46,44 @@ func TestEnsembleRecords(t *testing.T) {
 	if got.MayFail != 0 || !got.Complete || got.Self != 1 || len(got.Findings) == 0 || got.Findings[0].Do == "" {
 		t.Errorf("%+v", got)
 	}
-	e.at = time.Now().Add(time.Hour) // it is fresh, however slow this machine is
-	if again := e.Look(t.Context()); again != got || asked != 1 {
-		t.Errorf("it asks %d times", asked)
-	}
+}
+
+// TestAskedOnceForAll has callers that come together, and one that leaves.
+func TestAskedOnceForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		e := &Ensemble{ask: func(context.Context, []string) why.Facts {
+			asked++
+			time.Sleep(3 * time.Second)
+			return why.Facts{Now: int64(asked)}
+		}}
+		gone, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				if got := e.Look(t.Context()); got == nil || got.At != 1 {
+					t.Errorf("%+v", got)
+				}
+			})
+		}
+		start := time.Now()
+		if got := e.Look(gone); got != nil || time.Since(start) != time.Second {
+			t.Errorf("a caller who leaves waits for %v, and gets %+v", time.Since(start), got)
+		}
+		wg.Wait()
+		for _, c := range []struct {
+			after       time.Duration
+			at, answers int64 // the answer that is given, and how many there have been
+		}{{0, 1, 1}, {fresh, 1, 1}, {time.Second, 1, 2}, {3500 * time.Millisecond, 2, 2}, {time.Minute, 3, 3}} {
+			time.Sleep(c.after)
+			start := time.Now()
+			got := e.Look(t.Context())
+			waited := time.Since(start)
+			synctest.Wait()
+			if got.At != c.at || int64(asked) != c.answers || waited > 0 && c.after < stale {
+				t.Errorf("after %v: answer %d, asked %d times, waited for %v", c.after, got.At, asked, waited)
+			}
+		}
+	})
 }

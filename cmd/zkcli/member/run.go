@@ -145,13 +145,43 @@ func (x *run) result(list List) Result {
 	return res
 }
 
-// announce announces the plan, unless that was done. The time begins with it.
-func (x *run) announce(outer context.Context, now *Status, plan *Plan) error {
+// Forecast is what Run would do, and what it would wait for before.
+type Forecast struct {
+	Announcement
+	List  List   // the members now
+	Waits string // "" for nothing
+}
+
+// Forecast returns what Run would do. It changes nothing.
+func (r *Runner) Forecast(ctx context.Context, c Change) (f Forecast, err error) {
+	now, err := Look(ctx, r.Ensemble)
+	if err != nil {
+		return f, explain(err)
+	}
+	f.List = now.List
+	plan, err := c.Plan(now.List, now.Leader())
+	if err != nil {
+		return f, err
+	}
+	f.Announcement = announcement(&now, &plan)
+	x := run{Runner: r, deadline: ctx}
+	f.Waits, err = x.notReady(&now, plan.Voters, now.head())
+	return f, err
+}
+
+// announcement returns what a plan will do.
+func announcement(now *Status, plan *Plan) Announcement {
 	a := Announcement{Does: plan.Does, Notes: plan.Notes, Before: now.Tolerance()}
 	a.After = plan.Next.Tolerance(func(id int64) bool {
 		return now.up(id) || slices.ContainsFunc(plan.Voters, func(s Server) bool { return s.ID == id })
 	})
 	a.Ask = plan.Removes || a.After.Spare < a.Before.Spare
+	return a
+}
+
+// announce announces the plan, unless that was done. The time begins with it.
+func (x *run) announce(outer context.Context, now *Status, plan *Plan) error {
+	a := announcement(now, plan)
 	if last := x.announced; last != nil && slices.Equal(last.Does, a.Does) && a.After.Spare >= last.After.Spare {
 		return nil
 	}

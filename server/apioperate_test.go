@@ -1,0 +1,159 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/server/api"
+	"github.com/zkd-project/zkd/server/config"
+)
+
+// super is how a caller of the API proves that it is the super user of superIs.
+const super = "digest super:secret"
+
+// startOperated starts a server with the API, whose file has further lines.
+func startOperated(t *testing.T, lines ...string) *testServer {
+	load := func(on ...config.Setting) (*config.Config, []config.Warning, error) {
+		text := strings.Join(slices.Concat([]string{"dataDir=/data", "clientPort=2181", "tickTime=1000", superIs}, apiLines, lines), "\n")
+		return config.Parse(strings.NewReader(text), "zoo.cfg", on...)
+	}
+	cfg, _, err := load()
+	check(t, err)
+	return startWith(t, Options{FS: crashfs.New(1), Config: cfg, Load: load, Operator: pretender{}})
+}
+
+// pretender is an operator that sends what one can send.
+type pretender struct{}
+
+func (pretender) Change(_ context.Context, a api.Access, r *api.MemberRequest, how api.ChangeOptions) (*api.MemberChange, error) {
+	_, err := a.Members()
+	if err == nil && !how.DryRun {
+		_, err = a.Reconfig("", strings.Join(r.Servers, ","), "", -1)
+	}
+	return &api.MemberChange{Does: r.Servers, Notes: []string{}, Members: []string{}}, err
+}
+
+func (pretender) TransferLeader(_ context.Context, a api.Access, id int64, _ bool) error {
+	return a.TransferLeader(id)
+}
+
+func (pretender) Welcomes(context.Context, api.Access, int64) (bool, error) { return true, nil }
+
+// TestAPIConfiguration reads and changes the configuration over HTTP, as those who may and those who may not.
+func TestAPIConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startOperated(t, "maxCnxns=50").caller(t)
+		w := c.want(200, `"key":"maxCnxns","value":"50","unit":"connections"`, "GET", "/v1/configuration", "", "Authorization", super)
+		var list api.SettingList
+		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string]string{"maxCnxns": "zoo.cfg:7 live", "tickTime": "zoo.cfg:3", "snapCount": "default live"} {
+			i := slices.IndexFunc(list.Settings, func(s api.Setting) bool { return s.Key == key })
+			if got := list.Settings[i].From + map[bool]string{true: " live"}[list.Settings[i].Live]; got != want {
+				t.Errorf("%s: %s, want %s", key, got, want)
+			}
+		}
+		if strings.Contains(w.Body.String(), "lK75jTNcA") {
+			t.Error("a secret is shown")
+		}
+		for _, s := range []struct {
+			status                   int
+			method, path, body, want string
+		}{
+			{200, "PUT", "maxCnxns?dry-run=true&was=50", "60", `"dryRun":true,"changes":["maxCnxns=60 (was 50)"]`},
+			{200, "PUT", "maxCnxns?was=50", "60", `"dryRun":false,"changes":["maxCnxns=60 (was 50)"]`},
+			{412, "PUT", "maxCnxns?was=50", "70", `maxCnxns is \"60\" meanwhile`},
+			{412, "PUT", "maxCnxns?was=50&dry-run=true", "70", `meanwhile`},
+			{200, "PUT", "maxCnxns", "60", `"changes":[]`},
+			{200, "PUT", "snapCount?dry-run=true", "1", `"warnings":["less than 2 counts as 2"]`},
+			{200, "PUT", "zkd.limit.a?was=", "address * watches=9", `zkd.limit.a=address * watches=9 (was )`},
+			{400, "PUT", "zkd.limit.b?dry-run=true", "address * watches=9", `both limit the watches`},
+			{400, "PUT", "zkd.limit.b", "address * watches=9", `both limit the watches`},
+			{400, "PUT", "maxCnxns?dry-run=true", "x", "must be a number"},
+			{400, "PUT", "tickTime?dry-run=true", "500", "tickTime needs a restart"},
+			{400, "PUT", "tickTime", "500", "tickTime needs a restart"},
+			{400, "PUT", "maxCnxnz", "5", "did you mean maxCnxns?"},
+			{400, "PUT", "zkd.limit.c", "address * watches=9\nmaxCnxns=1", "no control characters"},
+			{200, "DELETE", "maxCnxns?dry-run=true", "", `maxCnxns=50 (was 60)`},
+			{200, "DELETE", "maxCnxns", "", `maxCnxns=50 (was 60)`},
+			{200, "DELETE", "zkd.limit.a", "", `zkd.limit.a= (was address * watches=9)`},
+			{404, "PUT", "a/b", "5", "no such resource"},
+		} {
+			c.want(s.status, s.want, s.method, "/v1/configuration/"+s.path, s.body, "Authorization", super)
+			if w := c.call(s.method, "/v1/configuration/"+s.path, s.body); w.Code != 403 && w.Code != 404 && w.Code != 400 {
+				t.Errorf("%s %s by anybody: %d %s", s.method, s.path, w.Code, w.Body)
+			}
+		}
+		c.want(403, "only those may do this", "GET", "/v1/configuration", "")
+		c.want(403, "only those may do this", "PUT", "/v1/configuration/maxCnxns?dry-run=true", "60")
+		c.want(401, "", "GET", "/v1/configuration", "", "Authorization", "nosuch x")
+		c.want(403, "another origin", "PUT", "/v1/configuration/maxCnxns", "60", "Authorization", super, "Sec-Fetch-Site", "cross-site")
+	})
+}
+
+// TestAPITwoOperators has two of them change what both have seen: one gets there.
+func TestAPITwoOperators(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startOperated(t, "maxCnxns=50").caller(t)
+		var wg sync.WaitGroup
+		statuses := make([]int, 8)
+		for i := range statuses {
+			wg.Go(func() {
+				statuses[i] = c.call("PUT", "/v1/configuration/maxCnxns?was=50", "6"+string(rune('0'+i)), "Authorization", super).Code
+			})
+		}
+		wg.Wait()
+		slices.Sort(statuses)
+		if statuses[0] != 200 || statuses[1] != 412 || statuses[7] != 412 {
+			t.Errorf("%v", statuses)
+		}
+	})
+}
+
+// TestAPIMembersOfASingleServer asks a server without members for what operators do with these.
+func TestAPIMembersOfASingleServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startOperated(t).caller(t)
+		remove := `{"action":"remove","servers":["1"]}`
+		c.want(403, `"name":"RECONFIGDISABLED"`, "POST", "/v1/members?dry-run=true", remove, "Authorization", super)
+		c.want(400, "not as described", "POST", "/v1/members", `{"action":1}`, "Authorization", super)
+		c.want(409, "", "POST", "/v1/leader?id=1", "", "Authorization", super)
+		c.want(400, "id is missing", "POST", "/v1/leader", "", "Authorization", super)
+		c.want(409, "single server", "POST", "/v1/drain?dry-run=true", "", "Authorization", super)
+		c.want(204, "", "DELETE", "/v1/drain", "", "Authorization", super)
+		for _, path := range []string{"/v1/members", "/v1/leader?id=1", "/v1/drain?dry-run=true"} {
+			c.want(403, "only those may do this", "POST", path, remove)
+		}
+		c.want(403, "only those may do this", "DELETE", "/v1/drain", "")
+	})
+}
+
+// TestAPIChangesMembers changes the members of an ensemble of one, with a version that was seen.
+func TestAPIChangesMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startOperated(t, "server.1=h:1:2;2181", "standaloneEnabled=false", "reconfigEnabled=true", "zkd.myid=1", "initLimit=5", "syncLimit=5").caller(t)
+		time.Sleep(10 * time.Second) // it elects itself
+		remove := `{"action":"remove","servers":["9"]}`
+		c.want(200, `"does":["9"]`, "POST", "/v1/members?dry-run=true", remove, "Authorization", super)
+		c.want(412, "the members have changed meanwhile", "POST", "/v1/members?version=77", remove, "Authorization", super)
+		c.want(200, "", "POST", "/v1/members", remove, "Authorization", super)
+		c.want(200, `"keepsAwayMs":600000`, "POST", "/v1/drain?dry-run=true", "", "Authorization", super)
+		c.want(400, "there is no for", "POST", "/v1/drain?percent=10&for=5000", "", "Authorization", super)
+		c.want(200, `"keepsAwayMs":600000`, "POST", "/v1/drain", "", "Authorization", super)
+		time.Sleep(6 * time.Second) // the operator's link is idle, and closed
+		if w := c.call("GET", "/v1/whoami", ""); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("a drained server lets a caller in: %d", w.Code)
+		}
+		c.want(204, "", "DELETE", "/v1/drain", "", "Authorization", super)
+		c.want(200, "", "GET", "/v1/whoami", "")
+	})
+}
