@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -155,5 +157,59 @@ func TestAPIChangesMembers(t *testing.T) {
 		}
 		c.want(204, "", "DELETE", "/v1/drain", "", "Authorization", super)
 		c.want(200, "", "GET", "/v1/whoami", "")
+	})
+}
+
+// TestAPIAudit reads the audit log as a page and as it comes, as one who may and one who may not.
+func TestAPIAudit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startOperated(t, "audit.enable=true").caller(t)
+		c.want(403, "only those may do this", "GET", "/v1/audit", "")
+		c.want(403, "only those may do this", "GET", "/v1/audit/follow", "")
+		c.want(201, "", "POST", "/v1/nodes/a", "")
+		var list api.AuditList
+		if err := json.Unmarshal(c.want(200, `"operation":"create","znode":"/a","znode_type":"persistent"`, "GET", "/v1/audit?limit=3", "", "Authorization", super).Body.Bytes(), &list); err != nil {
+			t.Fatal(err)
+		}
+		last := list.Entries[len(list.Entries)-1]
+		if last.Via != "http" || last.Number == 0 || list.Missed != 0 || list.More {
+			t.Errorf("%+v", list)
+		}
+		if w := c.want(200, "", "GET", "/v1/audit?limit=1&after=1", "", "Authorization", super); !strings.Contains(w.Body.String(), `"number":2,`) || !strings.Contains(w.Body.String(), `"more":true`) {
+			t.Errorf("after the first: %s", w.Body)
+		}
+		follow := func(id string) string {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			r := httptest.NewRequestWithContext(ctx, "GET", "/v1/audit/follow", nil)
+			r.Host = "localhost"
+			r.Header.Set("Authorization", super)
+			r.Header.Set("Last-Event-ID", id)
+			w := httptest.NewRecorder()
+			c.pages.ServeHTTP(w, r)
+			return w.Body.String()
+		}
+		if text := follow(fmt.Sprint(last.Number - 1)); !strings.Contains(text, fmt.Sprintf("id: %d\ndata: {", last.Number)) || strings.Contains(text, "missed") {
+			t.Errorf("followed: %s", text)
+		}
+		if text := follow("999999"); !strings.Contains(text, "id: 1\n") { // the server has started since
+			t.Errorf("followed from another time: %s", text)
+		}
+		for range 1100 {
+			c.call("POST", "/v1/nodes/a", "")
+		}
+		if text := follow("1"); !strings.Contains(text, "event: missed\ndata: ") {
+			t.Errorf("followed from what is forgotten: %.200s", text)
+		}
+	})
+}
+
+// TestAPIAuditIsOff asks for the log of a server that has none.
+func TestAPIAuditIsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startOperated(t).caller(t)
+		c.want(404, "audit.enable=true", "GET", "/v1/audit", "", "Authorization", super)
+		c.want(200, "audit.enable=true (was false)", "PUT", "/v1/configuration/audit.enable", "true", "Authorization", super)
+		c.want(200, `"key":"audit.enable"`, "GET", "/v1/audit", "", "Authorization", super)
 	})
 }

@@ -274,7 +274,7 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 		Connect: func(ctx context.Context, c *api.Caller, visits bool) (api.Connection, error) {
 			return s.pages().Connect(ctx, c, visits)
 		},
-		Server: func() api.Server { return s.pages() }, Ensemble: s.opts.Ensemble, Operator: s.opts.Operator, Feed: pages, MaxFrame: s.cfg.MaxBuffer, Host: s.cfg.Admin.Host, Version: s.opts.Version,
+		Server: func() api.Server { return s.pages() }, Ensemble: s.opts.Ensemble, Operator: s.opts.Operator, Audit: s.auditTail, Feed: pages, MaxFrame: s.cfg.MaxBuffer, Host: s.cfg.Admin.Host, Version: s.opts.Version,
 	})
 	forPeople := http.NotFoundHandler()
 	if s.cfg.Admin.Console {
@@ -326,6 +326,14 @@ func (s *Server) signInElsewhere(ctx context.Context, redirect string) (address 
 		}
 		return token, err
 	}, nil
+}
+
+// auditTail returns the last entries of the audit log, nil if that is off.
+func (s *Server) auditTail() api.AuditTail {
+	if t := s.audit.Tail(); t != nil {
+		return t
+	}
+	return nil
 }
 
 // pages returns what the pages need of the server.

@@ -73,7 +73,7 @@ const ours = `
 	# What programs have built out of nodes: locks, elections, queues.
 	server/coordination: jute
 	# The HTTP API: a client of the server around it.
-	server/api:        internal/exact jute server/coordination server/show
+	server/api:        internal/exact jute server/coordination server/fair server/show
 	# The console: pages for people, which use the HTTP API.
 	server/console:    none
 	# Who has signed in to it.

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/fair"
 )
 
 // Options configure a Handler.
@@ -30,6 +31,8 @@ type Options struct {
 	Ensemble func(context.Context) *Ensemble
 	// Operator changes the members; nil means that nobody can.
 	Operator Operator
+	// Audit returns the tail of the audit log, nil if that is off.
+	Audit func() AuditTail
 	// MaxFrame is the longest request of the protocol: jute.maxbuffer.
 	MaxFrame int
 	// Host is the name by which the server may be called without TLS, besides addresses and localhost.
@@ -56,6 +59,7 @@ type api struct {
 	Options
 	links       links
 	configuring sync.Mutex
+	streams     fair.Places[*http.Request] // of the audit log
 	endpoints   []endpoint
 	description []byte
 }

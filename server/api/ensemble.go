@@ -44,7 +44,7 @@ type Finding struct {
 // getEnsemble tells how the members are.
 func (c *call) getEnsemble() error {
 	if c.Ensemble == nil {
-		return refuse(http.StatusNotFound, "this server does not ask the members: it has no port for clients")
+		return refuse(http.StatusNotFound, "this server does not ask the members: it has neither clientPort nor secureClientPort")
 	}
 	e := c.Ensemble(c.r.Context())
 	if e == nil {

@@ -148,7 +148,18 @@ type Quota struct {
 
 // LimitList are the rules that limit clients.
 type LimitList struct {
-	Limits []Limit `json:"limits"`
+	Limits []Limit    `json:"limits"`
+	Uses   []LimitUse `json:"uses" doc:"who uses most of a limit on this server, the greatest part of it first; at most 100"`
+}
+
+// LimitUse is what a subject uses of a limit.
+type LimitUse struct {
+	Rule     string `json:"rule"`
+	Resource string `json:"resource"`
+	Subject  string `json:"subject" doc:"an identity, an address or a path"`
+	Used     int64  `json:"used" doc:"of a rate in the last second"`
+	Soft     int64  `json:"soft" doc:"0 for none"`
+	Hard     int64  `json:"hard" doc:"0 for none"`
 }
 
 // Limit is how often a rule was exceeded.
@@ -347,7 +358,10 @@ func (c *call) limits() error {
 	if err != nil {
 		return err
 	}
-	out := LimitList{Limits: []Limit{}}
+	out := LimitList{Limits: []Limit{}, Uses: []LimitUse{}}
+	for _, u := range v.LimitUsers() {
+		out.Uses = append(out.Uses, LimitUse{u.Rule, u.Resource.String(), u.Subject, u.Used, u.Limit.Soft, u.Limit.Hard})
+	}
 	for _, f := range v.Limits {
 		out.Limits = append(out.Limits, Limit{f.Rule, f.Resource.String(), int64(f.Subjects), f.Over, f.Slowed, f.Refused})
 	}

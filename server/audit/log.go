@@ -31,6 +31,8 @@ type Options struct {
 	JSON bool
 	// Bare leaves out the time of a line, because the Sink adds one.
 	Bare bool
+	// Tail gets each entry, too; nil for none.
+	Tail *Tail
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Shortage is called when the Sink has failed for want of something that may be free later, and reports
@@ -136,6 +138,10 @@ func (l *Log) putLocked(e *Entry) uint64 {
 	q := &l.mu.queue
 	before := len(q.lines)
 	q.lines, q.results = l.appendLine(q.lines, e), append(q.results, e.Result)
+	if l.o.Tail != nil {
+		l.mu.stamp.set(l.o.Now())
+		l.o.Tail.put(e, l.mu.stamp.text)
+	}
 	l.queued.Add(int64(len(q.lines) - before))
 	l.mu.put++
 	return l.mu.put

@@ -25,6 +25,7 @@ type Trail struct {
 	log      *zap.Logger
 	registry prometheus.Registerer
 	fail     func(error)
+	tail     *Tail // nil if nobody looks
 
 	opened  atomic.Pointer[Log] // nil while it was never on
 	on      atomic.Bool
@@ -36,6 +37,17 @@ type Trail struct {
 // operation, so it can't go on without.
 func NewTrail(fsys vfs.FS, log *zap.Logger, registry prometheus.Registerer, fail func(error)) *Trail {
 	return &Trail{fs: fsys, log: log.Named("audit"), registry: registry, fail: fail}
+}
+
+// KeepTail keeps the last entries. It is called before Open.
+func (t *Trail) KeepTail() { t.tail = NewTail() }
+
+// Tail returns the last entries, or nil if the audit log is off, or they are not kept.
+func (t *Trail) Tail() *Tail {
+	if t.Log() == nil {
+		return nil
+	}
+	return t.tail
 }
 
 // Log returns the audit log, or nil if it is off.
@@ -77,6 +89,7 @@ func (t *Trail) Open(c *config.Audit) error {
 		Sink:     sink,
 		JSON:     c.Format == "json",
 		Bare:     c.File == "",
+		Tail:     t.tail,
 		Shortage: t.noteShortage,
 		Failed:   func(err error) { t.fail(fmt.Errorf("the audit log can't be written: %w", err)) },
 		Lost:     func(line []byte) { t.log.Error("not in the audit log", zap.ByteString("entry", line)) },

@@ -18,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/server/clients/line/views"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/feed"
+	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/show"
@@ -259,6 +260,17 @@ func (s *Clients) LocalBuckets() []session.Bucket { return s.sessions.locals.Buc
 
 // Places returns the places of feeds, which connections and other doors share.
 func (s *Clients) Places() *feed.Places { return &s.feeder.places }
+
+// LimitUsers is that of show.Lists.
+func (s *Clients) LimitUsers() []limits.Use {
+	if t := s.rules.table.Load(); t != nil {
+		return t.Users(s.rules.now(), mostUses)
+	}
+	return nil
+}
+
+// mostUses is how many subjects LimitUsers returns.
+const mostUses = 100
 
 // Show sets the fields of a view that concern the clients.
 func (s *Clients) Show(v *show.View) {

@@ -263,3 +263,21 @@ func (m *meter) idle(now time.Duration) bool {
 	defer m.mu.Unlock()
 	return len(m.mu.sessions) == 0 && m.mu.soft.full(now) && m.mu.hard.full(now)
 }
+
+// inUse returns what is used. count counts watches and ephemerals; it is called without locks.
+func (m *meter) inUse(now time.Duration, count func(*meter) int64) int64 {
+	if m.resource == Watches || m.resource == Ephemerals {
+		return count(m)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.resource.isRate() {
+		return m.mu.used
+	}
+	b, limit := m.mu.hard, m.limit.Hard
+	if limit == 0 {
+		b, limit = m.mu.soft, m.limit.Soft
+	}
+	taken := min(max(time.Duration(b)-now, 0), burst)
+	return int64(float64(limit) * taken.Seconds())
+}

@@ -381,3 +381,31 @@ func (t *Table) Figures() []Figure {
 	}
 	return list
 }
+
+// Use is what a subject uses of a limit, on this server.
+type Use struct {
+	Rule, Subject string
+	Resource      Resource
+	Used          int64 // of a rate in the last second
+	Limit         Limit
+}
+
+// part is how much of the limit is used.
+func (u *Use) part() float64 { return float64(u.Used) / float64(cmp.Or(u.Limit.Hard, u.Limit.Soft, 1)) }
+
+// Users returns who uses most of a limit, at most some of them, the greatest part of a limit first.
+func (t *Table) Users(now time.Duration, most int) []Use {
+	t.mu.Lock()
+	meters := slices.Collect(maps.Values(t.meters))
+	t.mu.Unlock()
+	var list []Use
+	for _, m := range meters {
+		if n := m.inUse(now, t.count); n > 0 {
+			list = append(list, Use{m.rule, m.subject, m.resource, n, m.limit})
+		}
+	}
+	slices.SortFunc(list, func(a, b Use) int {
+		return cmp.Or(cmp.Compare(b.part(), a.part()), strings.Compare(a.Rule, b.Rule), cmp.Compare(a.Resource, b.Resource), strings.Compare(a.Subject, b.Subject))
+	})
+	return list[:min(len(list), most)]
+}

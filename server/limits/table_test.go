@@ -556,3 +556,28 @@ func TestManyPathsShareMeters(t *testing.T) {
 		t.Errorf("%d meters, want 100", len(list))
 	}
 }
+
+// TestUsers asks who uses most of which limit.
+func TestUsers(t *testing.T) {
+	table := newTable(t, "identity * connections=4 watches=10", "address * requests/s=100")
+	used := int64(7)
+	c, _ := table.Open("h1", func(Resource) int64 { return used })
+	c.Identify(0, whos("jwt:ann"), none)
+	open(t, table, "h2", "jwt:bob")
+	for range 50 {
+		c.Take(time.Hour, time.Second, 1, nil)
+	}
+	text := func(now time.Duration, most int) (lines []string) {
+		for _, u := range table.Users(now, most) {
+			lines = append(lines, fmt.Sprintf("%s %v %s %d", u.Rule, u.Resource, u.Subject, u.Used))
+		}
+		return lines
+	}
+	want := []string{"a watches jwt:ann 7", "b requests/s h1 50", "a connections jwt:ann 1", "a connections jwt:bob 1", "a watches jwt:bob 0"}
+	if got := text(time.Hour, 9); !slices.Equal(got, want[:4]) {
+		t.Errorf("%q, want %q", got, want[:4])
+	}
+	if got := text(2*time.Hour, 2); !slices.Equal(got, []string{want[0], want[2]}) {
+		t.Errorf("an hour later %q", got)
+	}
+}

@@ -122,6 +122,9 @@ type Lists struct {
 	// WatchesByPath returns the sessions that watch each watched path.
 	WatchesByPath func() []PathSessions
 
+	// LimitUsers returns who uses most of the rules' limits.
+	LimitUsers func() []limits.Use
+
 	// Digests returns the digests of the tree that are kept, oldest first.
 	Digests func() []Digest
 	// Joiners returns the servers that a leader brings up to date.

@@ -96,6 +96,7 @@ func (f Source) View() *show.View {
 	v.Settings, v.DirSizes = f.settings, f.dirSizes
 	v.Conns, v.Clients = f.connections.Connections, f.connections.Clients
 	v.WatchCount, v.WatchesBySession, v.WatchesByPath = f.watchCount, f.connections.WatchesBySession, f.connections.WatchesByPath
+	v.LimitUsers = f.w.clients.LimitUsers
 	v.AllSessions, v.ConnectionDeadlines = func() show.Sessions { return f.sessions(v.Copy) }, f.connectionDeadlines
 	v.Ephemerals, v.Digests = f.ephemerals, f.kept
 	v.Joiners = func() []show.Joiner { return f.w.o.Joiners(v) }

@@ -198,11 +198,14 @@ export async function changes(path, below, most, signal) {
 }
 
 // feed calls each(kind, change, id) for the changes of a subtree until the server or the signal ends it.
-export async function feed(path, after, signal, begun, each) {
-  const r = await ask('/v1/feed' + query({path, after}), {signal, headers: {Accept: 'text/event-stream'}});
+export const feed = (path, after, signal, begun, each) => follow('/v1/feed' + query({path, after}), after, signal, begun, each);
+
+// follow calls each(kind, data, id) for the server-sent events of a URL until the server or the signal ends them, and returns the last id.
+export async function follow(url, after, signal, begun, each) {
+  const r = await ask(url, {signal, headers: {Accept: 'text/event-stream'}});
   begun();
   let id = after;
-  await events(r, (kind, change, at) => { if (at) id = at; if (change) each(kind, change, id); });
+  await events(r, (kind, data, at) => { if (at) id = at; if (data !== undefined) each(kind, data, id); });
   return id;
 }
 

@@ -9,10 +9,15 @@ import {sessions} from './sessions.js';
 import {live} from './live.js';
 import {search as searchPage} from './search.js';
 import {history} from './history.js';
+import {members} from './members.js';
+import {limits} from './limits.js';
+import {configuration} from './configuration.js';
+import {audit} from './audit.js';
 import {done} from './acts.js';
 import * as mode from './mode.js';
 
-const pages = {overview: ['Overview', overview], tree: ['Tree', tree], coordination: ['Coordination', coordination], sessions: ['Sessions', sessions], live: ['Live', live], search: ['Search', searchPage]};
+const pages = {overview: ['Overview', overview], tree: ['Tree', tree], coordination: ['Coordination', coordination], sessions: ['Sessions', sessions], live: ['Live', live], search: ['Search', searchPage],
+  members: ['Members', members], limits: ['Limits', limits], configuration: ['Config', configuration], audit: ['Audit', audit]};
 const others = {done: ['Done here', done], history: ['History', history]}; // not in the navigation
 
 const main = h('main', {id: 'main', tabindex: '-1'});
@@ -22,7 +27,7 @@ const who = identity(show);
 const edit = h('button', {type: 'button', class: 'quiet mode', hidden: mode.fixed, title: 'Editing on and off (e)', on: {click: () => mode.edit(!mode.editing())}}, 'Read-only');
 const help = dialog('Keys', h('table', {class: 'keys'}, [
   ['/', 'search on this page, or type a path'], ['g', 'go to a path'], ['↑ ↓', 'to the next row'], ['→ ←', 'open and close a node'], ['Enter', 'show'],
-  ['1 – 6', 'to a page'], ['s', 'search all nodes'], ['e', 'editing on and off'], ['Esc', 'leave a form, then editing'], ['t', 'theme'], ['?', 'this list'],
+  ['1 – 9', 'to a page'], ['s', 'search all nodes'], ['e', 'editing on and off'], ['Esc', 'leave a form, then editing'], ['t', 'theme'], ['?', 'this list'],
 ].map(([key, does]) => h('tr', {}, h('td', {}, h('kbd', {}, key)), h('td', {}, does)))));
 
 document.body.append(

@@ -1,0 +1,83 @@
+package audit
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+const (
+	// tailEntries is how many entries a Tail has.
+	tailEntries = 1024
+	// tailField is how much of a field it has, and tailList how much of a list, so that it has at most some megabytes.
+	tailField, tailList = 512, 8
+)
+
+// Tail has the last entries in memory, as AppendJSON makes them. Long fields are cut.
+type Tail struct {
+	mu    sync.Mutex
+	lines [tailEntries][]byte // that of an entry is at its number modulo tailEntries
+	last  uint64              // the number of the last entry; the first is 1
+	more  chan struct{}
+}
+
+// NewTail returns one without entries.
+func NewTail() *Tail { return &Tail{more: make(chan struct{})} }
+
+// put appends an entry, whose time is at.
+func (t *Tail) put(e *Entry, at []byte) {
+	short := *e
+	for _, field := range []*string{&short.User, &short.Znode, &short.Key, &short.Value} {
+		if len(*field) > tailField {
+			*field = (*field)[:tailField] + "…"
+		}
+	}
+	short.IDs = cut(e.IDs, func(id *jute.ID) *string { return &id.ID })
+	short.ACL = cut(e.ACL, func(a *jute.ACL) *string { return &a.ID.ID })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last++
+	line := &t.lines[t.last%tailEntries]
+	*line = AppendJSON((*line)[:0], &short, at)
+	close(t.more)
+	t.more = make(chan struct{})
+}
+
+// cut returns the beginning of a list whose elements have a text.
+func cut[T any](list []T, text func(*T) *string) []T {
+	list = list[:min(len(list), tailList)]
+	for i := range list {
+		if t := text(&list[i]); len(*t) > tailField {
+			list = append([]T{}, list...)
+			for j := range list {
+				t := text(&list[j])
+				*t = (*t)[:min(len(*t), tailField)]
+			}
+			break
+		}
+	}
+	return list
+}
+
+// After returns at most some entries after the one with a number, and the number of the first that it returns. If that is not the next
+// one, those before it were forgotten.
+func (t *Tail) After(number uint64, most int) (first uint64, lines [][]byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first = number + 1
+	if t.last >= tailEntries {
+		first = max(first, t.last-tailEntries+1)
+	}
+	for n := first; n <= t.last && len(lines) < most; n++ {
+		lines = append(lines, bytes.Clone(t.lines[n%tailEntries]))
+	}
+	return first, lines
+}
+
+// Last returns the number of the last entry, and a channel that is closed with the next one.
+func (t *Tail) Last() (number uint64, more <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last, t.more
+}
