@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import {readFileSync, writeFileSync} from 'node:fs';
 import {after, before, test} from 'node:test';
 import {session, start} from './lib/ensemble.mjs';
-import {go, launch, open} from './lib/browser.mjs';
+import {go, launch, open, violations} from './lib/browser.mjs';
 
 const timeout = 600_000;
 let ensemble, browser, first;
@@ -240,4 +240,22 @@ test('the leader, and then the page\'s server, is killed under a write', {timeou
   assert.match(await page.panel(), /^Done/);
   assert.equal(await there('/felled'), false);
   await page.done();
+});
+
+test('the forms have nothing that axe finds', {timeout}, async () => {
+  await first.create('/axe', '{"a":1}');
+  const page = await editor({bypassCSP: true});
+  for (const act of ['set', 'create', 'acl', 'copy', 'move', 'delete', 'export', 'import']) {
+    await page.act(act, '/axe', 'button.main');
+    assert.deepEqual(await violations(page), [], act);
+  }
+  await page.act('set', '/axe', 'textarea');
+  await page.fill('.panel textarea', '{"a":2}');
+  await page.plan('.diff');
+  assert.deepEqual(await violations(page), []);
+  await first.call('PUT', '/v1/nodes/axe', '{"a":3}');
+  await page.plan('.three');
+  assert.deepEqual(await violations(page), []);
+  await go(page, '/done');
+  assert.deepEqual(await violations(page), []);
 });
