@@ -67,6 +67,9 @@ type Configured struct {
 
 // mayOperate asks the server whether the caller may operate it, by a request that changes nothing.
 func (c *call) mayOperate() error {
+	if _, err := c.server(); err != nil {
+		return err
+	}
 	_, err := c.sendConfigure(jute.ConfigureRequest{Action: jute.ConfigureShow})
 	return err
 }

@@ -185,6 +185,7 @@ func TestReads(t *testing.T) {
 			s.want(404, "NONODE", "/v1/children/none")
 			s.want(200, `"kind":"lock"`, "/v1/coordination?path=/lock&path=/none")
 			s.want(501, "only a server", "/v1/overview")
+			s.want(501, "only a server", "/v1/configuration")
 			s.want(501, "no sessions", "/v1/whoami", "X-Session", base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{1}, 28)))
 			s.want(map[bool]int{false: 200, true: 501}[apache], "", "/v1/subtree/d")
 			s.want(200, `/lock/_c_5f1d3c7a`, "/commands/dump")

@@ -17,7 +17,7 @@ import {done} from './acts.js';
 import * as mode from './mode.js';
 
 const pages = {overview: ['Overview', overview], tree: ['Tree', tree], coordination: ['Coordination', coordination], sessions: ['Sessions', sessions], live: ['Live', live], search: ['Search', searchPage],
-  members: ['Members', members], limits: ['Limits', limits], configuration: ['Config', configuration], audit: ['Audit', audit]};
+  ...!mode.fixed && {members: ['Members', members], limits: ['Limits', limits], configuration: ['Config', configuration], audit: ['Audit', audit]}}; // what only a server has
 const others = {done: ['Done here', done], history: ['History', history]}; // not in the navigation
 
 const main = h('main', {id: 'main', tabindex: '-1'});
