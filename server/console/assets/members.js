@@ -84,7 +84,7 @@ export function members(main, _, signal) {
     return [h('p', {class: 'tolerance ' + (spare > 0 ? 'good' : spare === 0 ? 'danger' : 'broken')}, h('span', {class: 'lamp', 'aria-hidden': 'true'}),
       `${up} of ${count(voters.length, 'voter')} up: `, spare < 0 ? 'no quorum, so nothing can be written.' : spare === 0 ? 'one more failure loses the quorum, and nothing could be written.' : `after ${count(spare, 'more failure')} the others still serve.`),
     state.problem ? problem(state.problem) : null,
-    h('div', {class: 'scroll'}, h('table', {class: 'list'}, h('thead', {}, h('tr', {}, ['Id', 'Role', 'Vote', 'Behind', 'For servers', 'For clients', ''].map(c => h('th', {}, c)))),
+    h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Members'}, h('table', {class: 'list'}, h('thead', {}, h('tr', {}, ['Id', 'Role', 'Vote', 'Behind', 'For servers', 'For clients', 'Changes'].map(c => h('th', {}, c)))),
       h('tbody', {}, list.map(m => {
         const s = of(m.id);
         return h('tr', {}, h('td', {class: 'number'}, String(m.id), m.id === self ? h('span', {class: 'dim'}, ' this one') : null),
