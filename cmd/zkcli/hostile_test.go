@@ -143,6 +143,7 @@ var hostileLines = []struct {
 	{[]string{"watch", "-r", "-d", "-n", "1", "/"}, evilNamed},
 	{[]string{"feed", "-d", "-n", "3", "--after", "0", "/"}, evilNamed},
 	{[]string{"feed", "--after", evil, "/"}, "is no zxid"},
+	{[]string{"console", "--port", "-1"}, "--port is a number"},
 }
 
 // sessionLines are for the commands that need a session.
