@@ -54,7 +54,7 @@ test: ## the tests, in short runs; all that PKG=./server/wal has
 	$(if $(findstring command,$(origin PKG)),,$(GO) -C test/bench test -short $(LIMIT) $(AT_ONCE) ./... && $(GO) -C tools test ./...)
 
 processes: ## real servers that are killed, cut off, and out of disk: the main faults once
-	$(GO) test $(LIMIT) $(PROCESSES)
+	$(GO) test -count=1 $(LIMIT) $(PROCESSES)
 
 # Of what deadcode finds, AwaitWrite is called by test/bench, another module.
 nightly: ## everything in full, and what CI leaves out: hours; before each release
