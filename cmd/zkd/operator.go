@@ -92,7 +92,7 @@ func (o *operator) Change(ctx context.Context, a api.Access, r *api.MemberReques
 // possible returns why the servers would refuse a change, or nil.
 func possible(a *member.Announcement) error {
 	if len(a.Does) > 0 && a.After.Spare < 0 {
-		return fmt.Errorf("%s The servers refuse that: those of the new voters that are up are no quorum.", a)
+		return fmt.Errorf("the servers refuse that, as those of the new voters that are up are no quorum: %s", a)
 	}
 	return nil
 }
