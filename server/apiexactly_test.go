@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/server/api"
 )
@@ -18,6 +19,7 @@ func TestAPIExactlyOnce(t *testing.T) {
 		if err := json.Unmarshal(one.want(201, "token", "POST", "/v1/sessions?timeout=20000&exactly=once", "").Body.Bytes(), &s); err != nil {
 			t.Fatal(err)
 		}
+		moved := func() { time.Sleep(time.Second) } // the server that had the session knows that it is elsewhere now
 		with := func(key string) []string { return []string{"X-Session", s.Token, "Idempotency-Key", key} }
 
 		one.want(201, `"path":"/n-0000000000"`, "POST", "/v1/nodes/n-?mode=ephemeral_sequential", "a", with("1")...)
@@ -28,15 +30,19 @@ func TestAPIExactlyOnce(t *testing.T) {
 
 		other.want(201, "", "POST", "/v1/nodes/a", "0", with("5")...) // numbers may be left out
 		other.want(200, `"version":1`, "PUT", "/v1/nodes/a", "1", with("6")...)
+		moved()
 		one.want(200, `"version":1`, "PUT", "/v1/nodes/a", "1", with("6")...)
 		one.want(409, "not above the last one", "POST", "/v1/nodes/a", "0", with("5")...)
 		one.want(412, "BADVERSION", "PUT", "/v1/nodes/a", "2", append(with("7"), "If-Match", `"0"`)...)
+		moved()
 		other.want(412, "BADVERSION", "PUT", "/v1/nodes/a", "2", append(with("7"), "If-Match", `"0"`)...)
 
+		moved()
 		e.kill(leader)
 		one.want(412, "BADVERSION", "PUT", "/v1/nodes/a", "2", append(with("7"), "If-Match", `"0"`)...)
 		one.want(200, `"version":2`, "PUT", "/v1/nodes/a", "2", with("8")...)
 		one.want(200, `"version":2`, "PUT", "/v1/nodes/a", "2", with("8")...)
+		moved()
 		other.want(200, `"version":2`, "PUT", "/v1/nodes/a", "2", with("8")...)
 		other.want(200, "2", "GET", "/v1/nodes/a", "", "X-Session", s.Token)
 
@@ -44,7 +50,9 @@ func TestAPIExactlyOnce(t *testing.T) {
 		one.want(400, "exactly=once", "PUT", "/v1/nodes/a", "3", "Idempotency-Key", "9")
 		one.want(400, "", "PUT", "/v1/nodes/a", "3", with("0")...)
 		one.want(400, "", "PUT", "/v1/nodes/a", "3", with("9999999999")...)
+		moved()
 		one.want(204, "", "DELETE", "/v1/sessions/"+s.ID, "", "X-Session", s.Token)
+		moved()
 		other.want(410, "SESSIONEXPIRED", "PUT", "/v1/nodes/a", "3", with("9")...)
 		e.start(leader)
 		e.settled()
