@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -29,7 +30,8 @@ func startOperated(t *testing.T, lines ...string) *testServer {
 	}
 	cfg, _, err := load()
 	check(t, err)
-	return startWith(t, Options{FS: crashfs.New(1), Config: cfg, Load: load, Operator: pretender{}})
+	alone := func(_, _ string) (net.Listener, error) { return newMemListener(), nil }
+	return startWith(t, Options{FS: crashfs.New(1), Config: cfg, Load: load, Operator: pretender{}, ListenPeers: alone})
 }
 
 // pretender is an operator that sends what one can send.
@@ -142,7 +144,7 @@ func TestAPIMembersOfASingleServer(t *testing.T) {
 // TestAPIChangesMembers changes the members of an ensemble of one, with a version that was seen.
 func TestAPIChangesMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := startOperated(t, "server.1=h:1:2;2181", "standaloneEnabled=false", "reconfigEnabled=true", "zkd.myid=1", "initLimit=5", "syncLimit=5").caller(t)
+		c := startOperated(t, "server.1=10.0.0.1:1:2;2181", "standaloneEnabled=false", "reconfigEnabled=true", "zkd.myid=1", "initLimit=5", "syncLimit=5").caller(t)
 		time.Sleep(10 * time.Second) // it elects itself
 		remove := `{"action":"remove","servers":["9"]}`
 		c.want(200, `"does":["9"]`, "POST", "/v1/members?dry-run=true", remove, "Authorization", super)
