@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkd-project/zkd/server/api"
@@ -19,7 +20,10 @@ func TestAPIExactlyOnce(t *testing.T) {
 		if err := json.Unmarshal(one.want(201, "token", "POST", "/v1/sessions?timeout=20000&exactly=once", "").Body.Bytes(), &s); err != nil {
 			t.Fatal(err)
 		}
-		moved := func() { time.Sleep(time.Second) } // the server that had the session knows that it is elsewhere now
+		moved := func() { // the server that had the session knows that it is elsewhere now
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
 		with := func(key string) []string { return []string{"X-Session", s.Token, "Idempotency-Key", key} }
 
 		one.want(201, `"path":"/n-0000000000"`, "POST", "/v1/nodes/n-?mode=ephemeral_sequential", "a", with("1")...)
