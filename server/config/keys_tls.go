@@ -22,7 +22,9 @@ var storeTypes = []string{"PEM", "JKS", "PKCS12", ""}
 // tlsKeys returns the rows of the keys that the port for clients and the one between servers
 // both have.
 func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
-	raw.prefix = prefix
+	if raw.prefix != prefix { // of a configuration in use it is, and others read it
+		raw.prefix = prefix
+	}
 	own := "zkd." + prefix
 	return []Key{
 		{Name: prefix + "keyStore.location", HoldsSecret: true, value: path(&s.Key.File), Protects: true,
