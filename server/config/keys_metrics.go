@@ -53,5 +53,5 @@ func (l *loader) resolveMetrics() {
 	default:
 		m.ClientAuth = secure.NoClientAuth
 	}
-	l.settings(&m.Settings, &raw.metricsTLS, used, "metricsProvider.httpsPort")
+	l.settings(metricsTLSPrefix, &m.Settings, &raw.metricsTLS, used, "metricsProvider.httpsPort")
 }

@@ -7,9 +7,8 @@ import (
 )
 
 // rawTLS holds the values of the keys of one TLS configuration from which its settings are
-// computed. Their names begin with prefix.
+// computed.
 type rawTLS struct {
-	prefix            string
 	keyType, caType   string
 	protocol          string
 	protocols, suites []string
@@ -22,9 +21,6 @@ var storeTypes = []string{"PEM", "JKS", "PKCS12", ""}
 // tlsKeys returns the rows of the keys that the port for clients and the one between servers
 // both have.
 func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
-	if raw.prefix != prefix { // of a configuration in use it is, and others read it
-		raw.prefix = prefix
-	}
 	own := "zkd." + prefix
 	return []Key{
 		{Name: prefix + "keyStore.location", HoldsSecret: true, value: path(&s.Key.File), Protects: true,

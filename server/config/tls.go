@@ -57,7 +57,7 @@ func (l *loader) resolveTLS() {
 	q.Accept = q.Dial || unified
 	q.AcceptPlain = !q.Dial || unified
 	admin := &l.c.raw.admin
-	l.settings(&q.Settings, &l.c.raw.quorumTLS, q.Accept || admin.unified || admin.forceHTTPS,
+	l.settings(quorumTLSPrefix, &q.Settings, &l.c.raw.quorumTLS, q.Accept || admin.unified || admin.forceHTTPS,
 		"sslQuorum=true, portUnification=true, admin.portUnification=true or admin.forceHttps=true")
 	l.resolveAdminTLS()
 
@@ -74,7 +74,7 @@ func (l *loader) resolveTLS() {
 	t.ClientAuth = map[string]secure.ClientAuth{
 		"need": secure.NeedClientAuth, "want": secure.WantClientAuth, "none": secure.NoClientAuth,
 	}[raw.clientAuth]
-	l.settings(&t.Settings, raw, t.Used(), "secureClientPort or client.portUnification=true")
+	l.settings(clientTLSPrefix, &t.Settings, raw, t.Used(), "secureClientPort or client.portUnification=true")
 	if p := l.set["ssl.clientHostnameVerification"]; t.VerifyClientHost && !t.VerifyHost {
 		l.fail(p, "needs ssl.hostnameVerification=true")
 	}
@@ -87,25 +87,25 @@ func (l *loader) resolveTLS() {
 	}
 }
 
-// settings computes the settings of one port. need are the keys that make use of them.
-func (l *loader) settings(s *secure.Settings, raw *rawTLS, used bool, need string) {
-	l.tlsVersions(s, raw)
-	l.cipherSuites(s, raw)
-	l.storeType(raw.prefix+"keyStore.type", raw.keyType)
-	l.storeType(raw.prefix+"trustStore.type", raw.caType)
+// settings computes the settings of one port, whose keys begin with prefix. need are the keys that make use of them.
+func (l *loader) settings(prefix string, s *secure.Settings, raw *rawTLS, used bool, need string) {
+	l.tlsVersions(prefix, s, raw)
+	l.cipherSuites(prefix, s, raw)
+	l.storeType(prefix+"keyStore.type", raw.keyType)
+	l.storeType(prefix+"trustStore.type", raw.caType)
 	if !used {
-		if p, given := l.set[raw.prefix+"keyStore.location"]; given {
+		if p, given := l.set[prefix+"keyStore.location"]; given {
 			l.warn(p, "has no effect without %s", need)
 		}
 		return
 	}
-	l.keyStore(s, raw.prefix, need)
+	l.keyStore(s, prefix, need)
 	if s.ClientAuth != secure.NoClientAuth {
-		l.trustStore(s, raw.prefix, need)
+		l.trustStore(s, prefix, need)
 	}
-	if p, given := l.set["zkd."+raw.prefix+"crlFiles"]; given && len(s.CRLs) > 0 {
+	if p, given := l.set["zkd."+prefix+"crlFiles"]; given && len(s.CRLs) > 0 {
 		if !s.CRL {
-			l.fail(p, "needs %scrl=true", raw.prefix)
+			l.fail(p, "needs %scrl=true", prefix)
 		} else if _, err := (keystore.Files{CRLs: s.CRLs}).Read(l.read); err != nil {
 			l.fail(p, "%v", err)
 		}
@@ -114,11 +114,11 @@ func (l *loader) settings(s *secure.Settings, raw *rawTLS, used bool, need strin
 
 var tlsVersions = map[string]uint16{"TLSv1.2": tls.VersionTLS12, "TLSv1.3": tls.VersionTLS13}
 
-func (l *loader) tlsVersions(s *secure.Settings, raw *rawTLS) {
+func (l *loader) tlsVersions(prefix string, s *secure.Settings, raw *rawTLS) {
 	s.MinVersion, s.MaxVersion = tls.VersionTLS12, tls.VersionTLS13
-	key, names := raw.prefix+"enabledProtocols", raw.protocols
+	key, names := prefix+"enabledProtocols", raw.protocols
 	if len(names) == 0 && raw.protocol != "" {
-		key, names = raw.prefix+"protocol", []string{raw.protocol}
+		key, names = prefix+"protocol", []string{raw.protocol}
 	}
 	if len(names) == 0 || len(names) == 1 && names[0] == "TLS" {
 		return
@@ -141,11 +141,11 @@ func (l *loader) tlsVersions(s *secure.Settings, raw *rawTLS) {
 
 // cipherSuites resolves the names of cipher suites. As in Java, a version of TLS without a
 // suite is not used.
-func (l *loader) cipherSuites(s *secure.Settings, raw *rawTLS) {
+func (l *loader) cipherSuites(prefix string, s *secure.Settings, raw *rawTLS) {
 	if len(raw.suites) == 0 {
 		return
 	}
-	p := l.set[raw.prefix+"ciphersuites"]
+	p := l.set[prefix+"ciphersuites"]
 	known := make(map[string]*tls.CipherSuite)
 	for _, c := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
 		known[c.Name] = c
