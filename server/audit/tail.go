@@ -19,11 +19,11 @@ type Tail struct {
 	mu    sync.Mutex
 	lines [tailEntries][]byte // that of an entry is at its number modulo tailEntries
 	last  uint64              // the number of the last entry; the first is 1
-	more  chan struct{}
+	more  chan struct{}       // closed with the next entry; nil if nobody waits for that
 }
 
 // NewTail returns one without entries.
-func NewTail() *Tail { return &Tail{more: make(chan struct{})} }
+func NewTail() *Tail { return new(Tail) }
 
 // put appends an entry, whose time is at.
 func (t *Tail) put(e *Entry, at []byte) {
@@ -40,8 +40,10 @@ func (t *Tail) put(e *Entry, at []byte) {
 	t.last++
 	line := &t.lines[t.last%tailEntries]
 	*line = AppendJSON((*line)[:0], &short, at)
-	close(t.more)
-	t.more = make(chan struct{})
+	if t.more != nil {
+		close(t.more)
+		t.more = nil
+	}
 }
 
 // cut returns the beginning of a list whose elements have a text.
@@ -79,5 +81,8 @@ func (t *Tail) After(number uint64, most int) (first uint64, lines [][]byte) {
 func (t *Tail) Last() (number uint64, more <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.more == nil {
+		t.more = make(chan struct{})
+	}
 	return t.last, t.more
 }
