@@ -34,8 +34,8 @@ func Config(lines ...string) Option {
 // reconfigEnabled=true with Config.
 func Spares(n int) Option { return func(s *setup) { s.spares = n } }
 
-// Traces has each server send the spans of the requests that zkd.traces.ratio samples to an
-// exporter of its own, which open makes.
+// Traces has each server send the spans of the requests that zkd.traces.ratio samples to the
+// exporter that open returns for it.
 func Traces(open func() (sdktrace.SpanExporter, error)) Option {
 	return func(s *setup) { s.exporters = open }
 }

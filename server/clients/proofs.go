@@ -178,8 +178,8 @@ func (p *Proofs) Prove(ctx context.Context, of *Presented) (*auth.Credentials, e
 	return have, err
 }
 
-// SignIn is Prove for somebody who asks for no more at the moment. The proof has to be one that admits
-// clients, and is audited as that of a connection.
+// SignIn is Prove for a sign-in, before any request. The proof has to be one that admits clients,
+// and is audited as that of a connection.
 func (p *Proofs) SignIn(ctx context.Context, of *Presented) (*auth.Credentials, error) {
 	creds, err := p.Prove(ctx, of)
 	if err != nil {

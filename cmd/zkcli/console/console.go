@@ -99,7 +99,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "This console is for those who started it. Open the link that zkcli has printed last: each is good for one browser.", http.StatusForbidden)
 		return
 	}
-	// Pages of zkd's servers ask below the console's own path, where their server knows who has signed in.
+	// The pages ask below the console's own path: a server of zkd has its sign-ins there.
 	if rest, ok := strings.CutPrefix(r.URL.Path, strings.TrimSuffix(console.Prefix, "/")); ok && strings.HasPrefix(rest, api.Prefix) {
 		r = withoutPrefix(r, strings.TrimSuffix(console.Prefix, "/"))
 	}

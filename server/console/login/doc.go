@@ -4,7 +4,7 @@
 //
 // # What a page of somebody else can't do
 //
-// A browser sends a cookie with any request for the server, whoever makes it send that. So
+// A browser sends a cookie with each request for the server, also if a page of another origin has caused the request. So
 //
 //   - the cookie is SameSite=Strict, and over TLS it has the prefix __Host-: no other host can set it;
 //   - each request has a header with a token of the session, which only a page of this origin can read, and can set;

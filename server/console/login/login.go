@@ -170,7 +170,7 @@ func (h *handler) token(r *http.Request) (string, error) {
 // State is what a page knows of who its reader is. It has no secret but the token, which is good for nothing without the cookie.
 type State struct {
 	Token string `json:"token"` // for the header X-Console
-	// Name is who has signed in, "" for nobody; the times are in ms since 1970.
+	// Name is the identity that has signed in, "" without one; the times are in ms since 1970.
 	Name   string `json:"name,omitempty"`
 	Since  int64  `json:"since,omitempty"`
 	Until  int64  `json:"until,omitempty"`
