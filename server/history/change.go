@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/treediff"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
@@ -62,7 +63,7 @@ func ChangesOf(e *zab.Entry, path string, below bool) (list []Change, err error)
 		return nil, fmt.Errorf("transaction %v: %w", e.Zxid, err)
 	}
 	add := func(op string, o *datatree.Op, at string) {
-		if at == path || below && (path == "/" || strings.HasPrefix(at, path) && at[len(path)] == '/') {
+		if at == path || below && treediff.Below(at, path) {
 			list = append(list, Change{txn.Zxid, time.UnixMilli(txn.Time), txn.Session, op, at, len(o.Data), o.Version})
 		}
 	}

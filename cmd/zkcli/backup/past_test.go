@@ -131,7 +131,7 @@ func TestStateAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for n := range Nodes(f.Tree, "/a") {
+		for n := range history.Nodes(f.Tree, "/a") {
 			got = append(got, fmt.Sprintf("%s %q %v", n.Path, n.Data, n.Kind()))
 		}
 		if s := strings.Join(got, ", "); s != tt.want {
@@ -143,7 +143,7 @@ func TestStateAt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range Nodes(f.Tree, "/") {
+	for n := range history.Nodes(f.Tree, "/") {
 		all = append(all, n.Path)
 	}
 	if s := strings.Join(all, " "); s != "/ /a /ab" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 func diffCommand() Command {
@@ -79,7 +80,7 @@ func (c *Call) diff(ctx context.Context, o subtree.DiffOptions, quiet bool) erro
 	p := c.printer("PATH", "DIFFERENCE", "A", "B")
 	differ := false
 	var only onlySide
-	for d, err := range subtree.Diff(sides[0], sides[1], o) {
+	for d, err := range treediff.Diff(sides[0], sides[1], o) {
 		if err != nil {
 			return errors.Join(p.flush(), err)
 		}
@@ -230,7 +231,7 @@ func (s *onlySide) line(names []string, d subtree.Difference) (string, bool) {
 		return d.Path + ": " + strings.Join(differences(d), "; "), true
 	}
 	a := d.A != nil
-	if s.top != "" && s.a == a && subtree.Below(d.Path, s.top) {
+	if s.top != "" && s.a == a && treediff.Below(d.Path, s.top) {
 		return "", false
 	}
 	s.top, s.a = d.Path, a

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 func duCommand() Command {
@@ -89,9 +90,9 @@ type adder struct {
 }
 
 func (a *adder) add(n subtree.Node) {
-	a.closeTo(subtree.Depth(n.Path))
+	a.closeTo(treediff.Depth(n.Path))
 	a.open = append(a.open, subtotal{
-		Path: subtree.Join(a.root, n.Path), Bytes: int64(n.Stat.DataLength), Nodes: 1, leaf: n.Stat.NumChildren == 0,
+		Path: treediff.Join(a.root, n.Path), Bytes: int64(n.Stat.DataLength), Nodes: 1, leaf: n.Stat.NumChildren == 0,
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 func exportCommand() Command {
@@ -141,7 +142,7 @@ func (c *Call) changedSince(ctx context.Context, zk *client.Client, file string)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, subtree.Join(c.Arg(0), d.Path)+": "+strings.Join(whatChanged(d), ", "))
+		list = append(list, treediff.Join(c.Arg(0), d.Path)+": "+strings.Join(whatChanged(d), ", "))
 	}
 	return list, nil
 }

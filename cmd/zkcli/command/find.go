@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 func findCommand() Command {
@@ -71,8 +72,8 @@ func (c *Call) find(ctx context.Context, q *query, o subtree.ReadOptions, least 
 			}
 			continue
 		}
-		full := subtree.Join(root, n.Path)
-		if subtree.Depth(n.Path) < least || !q.match(full, n) {
+		full := treediff.Join(root, n.Path)
+		if treediff.Depth(n.Path) < least || !q.match(full, n) {
 			continue
 		}
 		text := full
@@ -313,7 +314,7 @@ func (q *query) kind(letter string) error {
 	want, ok := kinds[letter]
 	switch {
 	case letter == "s":
-		q.add(func(path string, _ subtree.Node) bool { return subtree.Sequential(path) })
+		q.add(func(path string, _ subtree.Node) bool { return treediff.Sequential(path) })
 	case !ok:
 		return fmt.Errorf("%q is no type: it should be p, e, s, c or t", letter)
 	default:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 func importCommand() Command {
@@ -149,11 +150,11 @@ func countsText(n subtree.Counts) string {
 func stopped(root string, r subtree.Report, err error) string {
 	s := fmt.Sprintf("stopped: %s; %d left", countsText(r.Counts), r.Left)
 	if r.Next != "" {
-		s += ", from " + subtree.Join(root, r.Next)
+		s += ", from " + treediff.Join(root, r.Next)
 	}
 	if n := len(r.Unknown); n > 0 {
 		s += fmt.Sprintf("; it is not known whether %s changed, from %s to %s",
-			countText(n, "node"), subtree.Join(root, r.Unknown[0]), subtree.Join(root, r.Unknown[n-1]))
+			countText(n, "node"), treediff.Join(root, r.Unknown[0]), treediff.Join(root, r.Unknown[n-1]))
 	}
 	if passing(err) {
 		return s + ". Run the same command again to continue"
@@ -163,7 +164,7 @@ func stopped(root string, r subtree.Report, err error) string {
 
 // passing reports whether the same request may succeed later without a change.
 func passing(err error) bool {
-	if _, raced := errors.AsType[*subtree.RacedError](err); raced {
+	if _, raced := errors.AsType[*treediff.RacedError](err); raced {
 		return true
 	}
 	return client.IsRetryable(err) || client.IsAmbiguous(err) || errors.Is(err, client.ErrSessionExpired) ||

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 // listWindow is how many listings lister has under way at a time.
@@ -104,7 +104,7 @@ type nodePath struct {
 func childPaths(parent string, names []string) []string {
 	paths := make([]string, len(names))
 	for i, name := range names {
-		paths[i] = subtree.Join(parent, "/"+name)
+		paths[i] = treediff.Join(parent, "/"+name)
 	}
 	slices.Sort(paths)
 	return paths

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
-	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/treediff"
 	"github.com/zkd-project/zkd/recipes/hold"
 )
 
@@ -165,7 +165,7 @@ func choose(queue []place, dir, name string) (int, error) {
 	}
 	i := slices.IndexFunc(queue, func(p place) bool { return p.name == name || p.Path == name })
 	if i < 0 {
-		return 0, &wordedError{fmt.Sprintf("%s is not in the queue of %s (lock --list shows it)", name, dir), notThere(subtree.Join(dir, "/"+name))}
+		return 0, &wordedError{fmt.Sprintf("%s is not in the queue of %s (lock --list shows it)", name, dir), notThere(treediff.Join(dir, "/"+name))}
 	}
 	return i, nil
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 // nodeDoc is a node in the JSON of tree and find.
@@ -29,7 +30,7 @@ type nodeDoc struct {
 // describeNode returns the document of a node of the subtree at root.
 func describeNode(root string, n subtree.Node, data bool) nodeDoc {
 	d := nodeDoc{
-		Path: subtree.Join(root, n.Path), Depth: subtree.Depth(n.Path), Kind: n.Kind(), Sequential: subtree.Sequential(n.Path),
+		Path: treediff.Join(root, n.Path), Depth: treediff.Depth(n.Path), Kind: n.Kind(), Sequential: treediff.Sequential(n.Path),
 		Bytes: n.Stat.DataLength, Children: n.Stat.NumChildren, Stat: NewStat(n.Stat),
 	}
 	if d.Kind == subtree.Ephemeral {
@@ -61,7 +62,7 @@ func kindText(n subtree.Node) string {
 	if kind == subtree.Ephemeral {
 		words = append(words, n.Stat.EphemeralOwner.String())
 	}
-	if subtree.Sequential(n.Path) {
+	if treediff.Sequential(n.Path) {
 		words = append(words, "sequential")
 	}
 	return strings.Join(words, " ")

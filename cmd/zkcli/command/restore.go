@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkd-project/zkd/cmd/zkcli/backup"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/treediff"
 	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/history"
 )
@@ -94,7 +95,7 @@ func (c *Call) restore(ctx context.Context, o *restoreOptions) error {
 		return err
 	}
 	present := subtree.Live(ctx, zk, root, subtree.ReadOptions{Data: true, ACL: true, SkipSystem: true})
-	r, err := subtree.Revert(root, backup.Nodes(found.Tree, root), present)
+	r, err := treediff.Revert(root, history.Nodes(found.Tree, root), present, 0)
 	if err != nil {
 		return err
 	}
@@ -114,12 +115,12 @@ func (c *Call) restore(ctx context.Context, o *restoreOptions) error {
 		text = ""
 	}
 	m := c.meter()
-	doc.Report, err = r.Run(ctx, zk, m.show)
+	doc.Report, err = subtree.Restore(ctx, r, zk, m.show)
 	m.clear()
 	if err != nil {
 		doc.Error = err.Error()
 		hint := stopped(root, doc.Report, err)
-		if _, raced := errors.AsType[*subtree.RacedError](err); raced {
+		if _, raced := errors.AsType[*treediff.RacedError](err); raced {
 			err = fmt.Errorf("%w: compare again, by the same command", err)
 		}
 		return errors.Join(c.Emit(Output{Text: text + hint, Data: doc}), err)
@@ -129,7 +130,7 @@ func (c *Call) restore(ctx context.Context, o *restoreOptions) error {
 	return c.Emit(Output{Text: text + countsText(done), Data: doc})
 }
 
-func restoreOf(r *subtree.Reversal, found *archive.Found, dryRun bool) *restoreDoc {
+func restoreOf(r *treediff.Reversal, found *archive.Found, dryRun bool) *restoreDoc {
 	doc := &restoreDoc{Path: r.Root, Zxid: found.Tree.LastZxid().String(), Base: found.Base.Name, DryRun: dryRun,
 		Create: []string{}, Change: []string{}, Delete: []string{}, LeftOut: paths(r.Root, r.LeftOut), Kept: paths(r.Root, r.Kept)}
 	if !found.Last.IsZero() {
@@ -143,7 +144,7 @@ func restoreOf(r *subtree.Reversal, found *archive.Found, dryRun bool) *restoreD
 		} else if d.B == nil {
 			to = &doc.Create
 		}
-		*to = append(*to, subtree.Join(r.Root, d.Path))
+		*to = append(*to, treediff.Join(r.Root, d.Path))
 	}
 	return doc
 }
@@ -151,17 +152,17 @@ func restoreOf(r *subtree.Reversal, found *archive.Found, dryRun bool) *restoreD
 func paths(root string, nodes []subtree.Node) []string {
 	list := []string{}
 	for i := range nodes {
-		list = append(list, subtree.Join(root, nodes[i].Path))
+		list = append(list, treediff.Join(root, nodes[i].Path))
 	}
 	return list
 }
 
 // reversalText shows the differences, a line for each.
-func reversalText(r *subtree.Reversal, found *archive.Found) string {
+func reversalText(r *treediff.Reversal, found *archive.Found) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "zxid %v, of %v\n", found.Tree.LastZxid(), found)
 	for _, d := range r.Changes {
-		path := subtree.Join(r.Root, d.Path)
+		path := treediff.Join(r.Root, d.Path)
 		switch {
 		case d.A == nil:
 			fmt.Fprintf(&b, "delete %s\n", path)
@@ -173,7 +174,7 @@ func reversalText(r *subtree.Reversal, found *archive.Found) string {
 	}
 	for i := range r.LeftOut {
 		n := &r.LeftOut[i]
-		fmt.Fprintf(&b, "left out %s: %s\n", subtree.Join(r.Root, n.Path), ownerText(n))
+		fmt.Fprintf(&b, "left out %s: %s\n", treediff.Join(r.Root, n.Path), ownerText(n))
 	}
 	for i := range r.Kept {
 		n := &r.Kept[i]
@@ -181,7 +182,7 @@ func reversalText(r *subtree.Reversal, found *archive.Found) string {
 		if n.Kind() == subtree.Ephemeral {
 			why = ownerText(n)
 		}
-		fmt.Fprintf(&b, "kept %s: %s\n", subtree.Join(r.Root, n.Path), why)
+		fmt.Fprintf(&b, "kept %s: %s\n", treediff.Join(r.Root, n.Path), why)
 	}
 	return b.String()
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/servers"
 	"github.com/zkd-project/zkd/cmd/zkcli/shell"
-	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
 	"github.com/zkd-project/zkd/internal/console"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 func topCommand() Command {
@@ -168,7 +168,7 @@ func (t *top) collect(ctx context.Context, w *client.Watch, tick <-chan time.Tim
 				continue
 			}
 			t.events++
-			t.changes[prefix(ev.Path, subtree.Depth(t.root)+t.depth)]++
+			t.changes[prefix(ev.Path, treediff.Depth(t.root)+t.depth)]++
 		case <-tick:
 			return nil
 		case <-ctx.Done():

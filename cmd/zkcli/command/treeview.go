@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 func treeCommand() Command {
@@ -58,7 +59,7 @@ func (c *Call) tree(ctx context.Context, o subtree.ReadOptions) error {
 			}
 			continue
 		}
-		full := subtree.Join(root, n.Path)
+		full := treediff.Join(root, n.Path)
 		if err := p.print(printed{text: d.line(n), raw: full, data: describeNode(root, n, o.Data), row: nodeRow(full, n)}); err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func (d *drawing) line(n subtree.Node) string {
 	if n.Kind() == subtree.Ephemeral {
 		d.ephemerals++
 	}
-	depth := subtree.Depth(n.Path)
+	depth := treediff.Depth(n.Path)
 	name := d.root
 	if depth > 0 {
 		name = path.Base(n.Path)
@@ -109,7 +110,7 @@ func (d *drawing) line(n subtree.Node) string {
 
 // unreadable is the line of a node that can't be read.
 func (d *drawing) unreadable(p string) string {
-	return d.place(subtree.Depth(p), 0) + path.Base(p) + "  [can't be read]"
+	return d.place(treediff.Depth(p), 0) + path.Base(p) + "  [can't be read]"
 }
 
 // place returns the branches before the next node, which has that many children.

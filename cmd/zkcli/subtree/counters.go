@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 // A node counts the children that were ever created below it, and sequential nodes get their
@@ -30,7 +31,7 @@ func (im *importer) raiseCounters(ctx context.Context, batch []Node) error {
 		if im.leftOut(n) || creations(n.Stat) <= n.Stat.NumChildren {
 			continue // none was ever deleted
 		}
-		raised, err := im.raiseCounter(ctx, Join(im.root, n.Path), creations(n.Stat))
+		raised, err := im.raiseCounter(ctx, treediff.Join(im.root, n.Path), creations(n.Stat))
 		if raised {
 			im.report.Counters++
 		}

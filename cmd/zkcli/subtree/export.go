@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 // ExportOptions are for Export.
@@ -115,7 +116,7 @@ func (x *Exported) count(n Node) {
 // time: the end of the export.
 func ChangedSince(ctx context.Context, c *client.Client, root string, r *Reader) func(yield func(Difference, error) bool) {
 	live := Live(ctx, c, root, ReadOptions{SkipSystem: true})
-	return merge(r.Nodes(), live, func(d *Difference) bool {
+	return treediff.Merge(r.Nodes(), live, func(d *Difference) bool {
 		a, b := d.A.Stat, d.B.Stat
 		d.Replaced = a.Czxid != b.Czxid
 		d.Data = a.Mzxid != b.Mzxid

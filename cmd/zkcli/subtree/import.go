@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/settle"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 // ImportOptions are for Import. The zero value creates missing nodes, and refuses to begin if
@@ -37,12 +38,6 @@ type ImportOptions struct {
 	Progress func(Progress)
 }
 
-// Progress is how far a long change is.
-type Progress struct {
-	Doing       string // "reading", "writing", "deleting", …
-	Done, Total int
-}
-
 // Import makes the subtree at root equal to an export. It calls open at least twice, for a
 // reader at the beginning of the file each time: before it writes anything, it checks the
 // whole file and compares it with the existing nodes, so a damaged or conflicting file
@@ -63,7 +58,7 @@ func Import(ctx context.Context, c *client.Client, root string, open func() (io.
 		return im.report, err
 	}
 	im.begin()
-	if err := settle.Ensure(ctx, c, Parent(root), client.CreateOptions{}); err != nil {
+	if err := settle.Ensure(ctx, c, treediff.Parent(root), client.CreateOptions{}); err != nil {
 		return im.report, err
 	}
 	if err := im.run(ctx, open, im.write); err != nil {
@@ -157,8 +152,8 @@ func (im *importer) run(ctx context.Context, open func() (io.Reader, error), do 
 	if err != nil {
 		return err
 	}
-	size := func(n *Node) int { return len(im.root) + createSize(n) }
-	for batch, err := range batches(r.Nodes(), im.o.Batch, im.o.MaxBytes, size) {
+	size := func(n *Node) int { return len(im.root) + n.CreateSize() }
+	for batch, err := range treediff.Batches(r.Nodes(), im.o.Batch, im.o.MaxBytes, size) {
 		if err == nil {
 			err = do(ctx, batch)
 		}
@@ -169,16 +164,6 @@ func (im *importer) run(ctx context.Context, open func() (io.Reader, error), do 
 	return nil
 }
 
-// createSize is about how many bytes the creation of a node below "/" has in a
-// multi.
-func createSize(n *Node) int {
-	size := 64 + len(n.Path) + len(n.Data)
-	for _, a := range n.ACL {
-		size += 12 + len(a.ID.Scheme) + len(a.ID.ID)
-	}
-	return size
-}
-
 // plan counts what would be done to a batch.
 func (im *importer) plan(ctx context.Context, batch []Node) error {
 	found, err := im.look(ctx, batch)
@@ -186,9 +171,9 @@ func (im *importer) plan(ctx context.Context, batch []Node) error {
 		return err
 	}
 	for i := range batch {
-		im.decide(&batch[i], found[i]).count(&im.planned, &im.conflicts, Join(im.root, batch[i].Path))
+		im.decide(&batch[i], found[i]).count(&im.planned, &im.conflicts, treediff.Join(im.root, batch[i].Path))
 	}
-	im.o.Progress(Progress{"comparing", im.planned.settled() + im.conflicts.Count, im.total})
+	im.o.Progress(Progress{Doing: "comparing", Done: im.planned.Settled() + im.conflicts.Count, Total: im.total})
 	return nil
 }
 
@@ -206,7 +191,7 @@ func (im *importer) finishPlan(ctx context.Context, open func() (io.Reader, erro
 		return err
 	}
 	live := Live(ctx, im.c, im.root, ReadOptions{SkipSystem: true})
-	for d, err := range merge(r.Nodes(), live, func(*Difference) bool { return false }) {
+	for d, err := range treediff.Merge(r.Nodes(), live, func(*Difference) bool { return false }) {
 		if errors.Is(err, client.ErrNoNode) {
 			break // there is nothing at all
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	. "github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/treediff"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -45,7 +46,7 @@ func TestImportDoesAsItIsTold(t *testing.T) {
 	} {
 		root := fmt.Sprintf("/to%d", i)
 		for _, n := range there {
-			n.path = Join(root, n.path)
+			n.path = treediff.Join(root, n.path)
 			plant(t, c, n)
 		}
 		dry := test.o

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 // action is what must be done for a node of the file.
@@ -34,12 +35,12 @@ func (im *importer) decide(n *Node, there *live) action {
 		return leaveEphemeral
 	case there == nil:
 		return create
-	case KindOf(there.stat) == Ephemeral: // it will disappear, and can't be made permanent
+	case treediff.KindOf(there.stat) == Ephemeral: // it will disappear, and can't be made permanent
 		if im.o.Skip {
 			return leaveOther
 		}
 		return refuse
-	case sameData(n.Data, there.data) && (im.o.NoACL || sameACL(n.ACL, there.acl)):
+	case treediff.SameData(n.Data, there.data) && (im.o.NoACL || treediff.SameACL(n.ACL, there.acl)):
 		return leaveSame
 	case im.o.Overwrite:
 		return change
@@ -89,7 +90,7 @@ func (im *importer) lookOnce(ctx context.Context, batch []Node) ([]*live, error)
 		if im.leftOut(&batch[i]) {
 			continue
 		}
-		path := Join(im.root, batch[i].Path)
+		path := treediff.Join(im.root, batch[i].Path)
 		data[i] = async.Get(path)
 		if !im.o.NoACL {
 			acls[i] = async.GetACL(path)
@@ -154,7 +155,7 @@ func (im *importer) write(ctx context.Context, batch []Node) error {
 	for i, a := range wanted {
 		im.settle(a, &batch[i])
 	}
-	im.o.Progress(Progress{"writing", im.report.settled(), im.total})
+	im.o.Progress(Progress{Doing: "writing", Done: im.report.Settled(), Total: im.total})
 	return nil
 }
 
@@ -200,7 +201,7 @@ func (im *importer) conflictNow(batch []Node, actions []action) error {
 	var c ConflictError
 	for i, a := range actions {
 		if a == refuse {
-			a.count(&Counts{}, &c, Join(im.root, batch[i].Path))
+			a.count(&Counts{}, &c, treediff.Join(im.root, batch[i].Path))
 		}
 	}
 	if c.Count > 0 {
@@ -220,8 +221,8 @@ func (im *importer) operations(batch []Node, found []*live) ([]client.Op, []acti
 		switch {
 		case actions[i] == create:
 			ops = append(ops, im.createOp(n))
-		case actions[i] == change && !sameData(n.Data, found[i].data):
-			ops = append(ops, client.SetOp(Join(im.root, n.Path), n.Data, found[i].stat.Version))
+		case actions[i] == change && !treediff.SameData(n.Data, found[i].data):
+			ops = append(ops, client.SetOp(treediff.Join(im.root, n.Path), n.Data, found[i].stat.Version))
 		}
 	}
 	return ops, actions
@@ -232,7 +233,7 @@ func (im *importer) createOp(n *Node) client.Op {
 	if im.o.NoACL {
 		acl = nil
 	}
-	return createOp(Join(im.root, n.Path), n, acl)
+	return createOp(treediff.Join(im.root, n.Path), n, acl)
 }
 
 // createOp creates a node of the kind and with the data of n.
@@ -241,7 +242,7 @@ func createOp(path string, n *Node, acl []client.ACL) client.Op {
 	case Container:
 		return client.CreateOp(path, n.Data, client.CreateOptions{Mode: client.Container, ACL: acl})
 	case TTL:
-		return client.CreateOp(path, n.Data, client.CreateOptions{Mode: client.PersistentTTL, ACL: acl, TTL: timeToLive(n.Stat)})
+		return client.CreateOp(path, n.Data, client.CreateOptions{Mode: client.PersistentTTL, ACL: acl, TTL: n.TimeToLive()})
 	}
 	return client.CreateOp(path, n.Data, client.CreateOptions{ACL: acl})
 }
@@ -259,8 +260,8 @@ func (im *importer) commit(ctx context.Context, batch []Node, found []*live, act
 	async := im.c.Async()
 	var sets []*client.Future[client.Stat]
 	for i, a := range actions {
-		if a == change && !sameACL(batch[i].ACL, found[i].acl) {
-			sets = append(sets, async.SetACL(Join(im.root, batch[i].Path), batch[i].ACL, found[i].stat.Aversion))
+		if a == change && !treediff.SameACL(batch[i].ACL, found[i].acl) {
+			sets = append(sets, async.SetACL(treediff.Join(im.root, batch[i].Path), batch[i].ACL, found[i].stat.Aversion))
 		}
 	}
 	var first error

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/tree"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 // ReadOptions determine what Live reads.
@@ -65,7 +66,7 @@ func walk(ctx context.Context, c *client.Client, root string, o ReadOptions) ite
 func skipsSystem(c *client.Client, root string) bool { return root == "/" && c.Root() == "" }
 
 // inSystem reports whether a path belongs to the servers.
-func inSystem(path string) bool { return path == "/zookeeper" || Below(path, "/zookeeper") }
+func inSystem(path string) bool { return path == "/zookeeper" || treediff.Below(path, "/zookeeper") }
 
 // relative is the inverse of Join. An empty path stays empty.
 func relative(path, root string) string {
@@ -93,7 +94,7 @@ func withACLs(ctx context.Context, c *client.Client, root string, window int, no
 				a := ahead[0]
 				ahead = ahead[1:]
 				if a.acl != nil {
-					a.ACL, a.err = await(ctx, c, Join(root, a.Path), a.acl)
+					a.ACL, a.err = await(ctx, c, treediff.Join(root, a.Path), a.acl)
 				}
 				if errors.Is(a.err, client.ErrNoNode) && a.acl != nil {
 					continue // it was deleted after it was read
@@ -107,7 +108,7 @@ func withACLs(ctx context.Context, c *client.Client, root string, window int, no
 		for n, err := range nodes {
 			a := asked{Node: n, err: err}
 			if err == nil {
-				a.acl = async.GetACL(Join(root, n.Path))
+				a.acl = async.GetACL(treediff.Join(root, n.Path))
 			}
 			ahead = append(ahead, a)
 			if !flush(window - 1) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 // prune deletes the nodes that are not in the file, the lowest first, in batches that are
@@ -15,11 +16,11 @@ import (
 func (im *importer) prune(ctx context.Context) error {
 	paths := make([]string, len(im.doomed))
 	for i, rel := range im.doomed {
-		paths[i] = Join(im.root, rel)
+		paths[i] = treediff.Join(im.root, rel)
 	}
 	slices.Reverse(paths)
 	size := func(path *string) int { return 24 + len(*path) }
-	for batch := range batches(stream(paths), im.o.Batch, client.DefaultMaxRequest/2, size) {
+	for batch := range treediff.Batches(treediff.Stream(paths), im.o.Batch, client.DefaultMaxRequest/2, size) {
 		err := context.Cause(ctx)
 		unknown := false
 		if err == nil {
@@ -31,7 +32,7 @@ func (im *importer) prune(ctx context.Context) error {
 		}
 		im.report.Deleted += len(batch)
 		im.report.Left -= len(batch)
-		im.o.Progress(Progress{"deleting", im.report.Deleted, len(paths)})
+		im.o.Progress(Progress{Doing: "deleting", Done: im.report.Deleted, Total: len(paths)})
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 // maxLine is the longest line, in bytes, that a Reader accepts: far more than the largest
@@ -147,10 +148,10 @@ func (r *Reader) checkPlace(path string) error {
 	if err := checkPath(path); err != nil {
 		return err
 	}
-	if Compare(r.last, path) >= 0 {
+	if treediff.Compare(r.last, path) >= 0 {
 		return fmt.Errorf("node %q comes after %q: want tree order", path, r.last)
 	}
-	if parent := Parent(path); parent != r.last && !Below(r.last, parent) {
+	if parent := treediff.Parent(path); parent != r.last && !treediff.Below(r.last, parent) {
 		return fmt.Errorf("node %q has no parent in the file", path)
 	}
 	return nil

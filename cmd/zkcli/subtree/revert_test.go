@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	. "github.com/zkd-project/zkd/cmd/zkcli/subtree"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 var everything = ReadOptions{Data: true, ACL: true, SkipSystem: true}
@@ -70,15 +71,15 @@ func TestRevert(t *testing.T) {
 		for range 20 {
 			change()
 		}
-		r, err := Revert("/r", former, Live(t.Context(), c, "/r", everything))
+		r, err := treediff.Revert("/r", former, Live(t.Context(), c, "/r", everything), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := r.Run(t.Context(), c, nil)
+		report, err := Restore(t.Context(), r, c, nil)
 		if err != nil || report.Left != 0 || report.Counts != r.Counts() {
 			t.Fatalf("round %d: %+v, %v; want %+v", round, report, err, r.Counts())
 		}
-		for d, err := range Diff(former, Live(t.Context(), c, "/r", everything), DiffOptions{}) {
+		for d, err := range treediff.Diff(former, Live(t.Context(), c, "/r", everything), DiffOptions{}) {
 			t.Errorf("round %d: %+v, %v", round, d, err)
 		}
 	}
@@ -95,11 +96,11 @@ func TestRevertLeavesEphemerals(t *testing.T) {
 		}
 	}
 	plant(t, c, node{path: "/r/new"}, node{path: "/r/new/below"}, node{path: "/r/new/lock", mode: client.Ephemeral}, node{path: "/r/p", mode: client.Ephemeral})
-	r, err := Revert("/r", former, Live(t.Context(), c, "/r", everything))
+	r, err := treediff.Revert("/r", former, Live(t.Context(), c, "/r", everything), 0)
 	if err != nil || len(r.LeftOut) != 1 || len(r.Kept) != 3 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	report, err := r.Run(t.Context(), c, nil)
+	report, err := Restore(t.Context(), r, c, nil)
 	if err != nil || report.Deleted != 1 || report.Created+report.Changed != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -137,15 +138,15 @@ func TestRevertDetectsRaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		plant(t, c, node{path: root + "/c"})
-		r, err := Revert(root, former, Live(t.Context(), c, root, everything))
+		r, err := treediff.Revert(root, former, Live(t.Context(), c, root, everything), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := race(root); err != nil {
 			t.Fatal(err)
 		}
-		report, err := r.Run(t.Context(), c, nil)
-		if _, ok := errors.AsType[*RacedError](err); !ok || report.Left != 3 {
+		report, err := Restore(t.Context(), r, c, nil)
+		if _, ok := errors.AsType[*treediff.RacedError](err); !ok || report.Left != 3 {
 			t.Errorf("%s: %v; %+v", name, err, report)
 		}
 	}
@@ -161,11 +162,11 @@ func TestRevertOfNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := Revert("/up/r", former, Live(t.Context(), c, "/up/r", everything))
+	r, err := treediff.Revert("/up/r", former, Live(t.Context(), c, "/up/r", everything), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report, err := r.Run(t.Context(), c, nil); err != nil || report.Created != 2 {
+	if report, err := Restore(t.Context(), r, c, nil); err != nil || report.Created != 2 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

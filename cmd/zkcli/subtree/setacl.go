@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 // SetACLOptions are for SetACL.
@@ -36,7 +37,7 @@ func SetACL(ctx context.Context, c *client.Client, path string, acl []client.ACL
 		}
 		todo = todo[len(batch):]
 		if o.Progress != nil {
-			o.Progress(Progress{"setting ACLs", r.Changed + r.Same, r.Total})
+			o.Progress(Progress{Doing: "setting ACLs", Done: r.Changed + r.Same, Total: r.Total})
 		}
 	}
 	return r, nil
@@ -50,11 +51,11 @@ func differing(ctx context.Context, c *client.Client, root string, acl []client.
 			return nil, err
 		}
 		r.Total++
-		if sameACL(n.ACL, acl) {
+		if treediff.SameACL(n.ACL, acl) {
 			r.Same++
 			continue
 		}
-		paths = append(paths, Join(root, n.Path))
+		paths = append(paths, treediff.Join(root, n.Path))
 	}
 	r.Left = len(paths)
 	r.Plan = Counts{Changed: len(paths), Same: r.Same}

@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/client/zktest"
 	. "github.com/zkd-project/zkd/cmd/zkcli/subtree"
 	"github.com/zkd-project/zkd/internal/testing/seeds"
+	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 // node is one that a test creates.
@@ -80,7 +81,7 @@ func differences(t *testing.T, a *client.Client, rootA string, b *client.Client,
 	t.Helper()
 	o := ReadOptions{Data: true, ACL: true}
 	var list []string
-	for d, err := range Diff(Live(t.Context(), a, rootA, o), Live(t.Context(), b, rootB, o), DiffOptions{}) {
+	for d, err := range treediff.Diff(Live(t.Context(), a, rootA, o), Live(t.Context(), b, rootB, o), DiffOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +112,7 @@ func TestLiveIsInTreeOrder(t *testing.T) {
 	for i, n := range nodes {
 		want[i] = "/" + n.path[min(len(n.path), len("/live/")):]
 	}
-	slices.SortFunc(want, Compare)
+	slices.SortFunc(want, treediff.Compare)
 	for _, window := range []int{1, 3, 64} {
 		var got []string
 		for n, err := range Live(t.Context(), c, "/live", ReadOptions{Window: window}) {
@@ -167,8 +168,8 @@ func TestCompareAndBelow(t *testing.T) {
 	order := []string{"/", "/A", "/a", "/a/z", "/a b", "/a-", "/a.b", "/ab", "/b"}
 	for i, a := range order {
 		for j, b := range order {
-			if got := Compare(a, b); (got < 0) != (i < j) || (got == 0) != (i == j) {
-				t.Errorf("Compare(%q, %q) = %d", a, b, got)
+			if got := treediff.Compare(a, b); (got < 0) != (i < j) || (got == 0) != (i == j) {
+				t.Errorf("treediff.Compare(%q, %q) = %d", a, b, got)
 			}
 		}
 	}
@@ -176,8 +177,8 @@ func TestCompareAndBelow(t *testing.T) {
 		path, top string
 		want      bool
 	}{{"/", "/", false}, {"/a", "/", true}, {"/a", "/a", false}, {"/ab", "/a", false}, {"/a/b", "/a", true}, {"/", "/a", false}} {
-		if got := Below(x.path, x.top); got != x.want {
-			t.Errorf("Below(%q, %q) = %v", x.path, x.top, got)
+		if got := treediff.Below(x.path, x.top); got != x.want {
+			t.Errorf("treediff.Below(%q, %q) = %v", x.path, x.top, got)
 		}
 	}
 }
@@ -186,13 +187,13 @@ func TestKinds(t *testing.T) {
 	for owner, want := range map[client.SessionID]Kind{
 		0: Persistent, 0x100000a323e0038: Ephemeral, -1 << 63: Container, -1<<56 + 5000: TTL,
 	} {
-		if got := KindOf(client.Stat{EphemeralOwner: owner}); got != want {
+		if got := treediff.KindOf(client.Stat{EphemeralOwner: owner}); got != want {
 			t.Errorf("owner %v: %s, want %s", owner, got, want)
 		}
 	}
 	for path, want := range map[string]bool{"/a-0000000001": true, "/0000000001": false, "/a000000001": false, "/a-00000000x1": false} {
-		if got := Sequential(path); got != want {
-			t.Errorf("Sequential(%q) = %v", path, got)
+		if got := treediff.Sequential(path); got != want {
+			t.Errorf("treediff.Sequential(%q) = %v", path, got)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package subtree
+package treediff
 
 // Counts are of nodes.
 type Counts struct {
@@ -13,8 +13,8 @@ type Counts struct {
 	Ephemerals int `json:"ephemerals"`
 }
 
-// settled is the number of nodes of the file that are done.
-func (c Counts) settled() int { return c.Created + c.Changed + c.Same + c.Skipped + c.Ephemerals }
+// Settled is the number of nodes of the file that are done.
+func (c Counts) Settled() int { return c.Created + c.Changed + c.Same + c.Skipped + c.Ephemerals }
 
 // Report is the result of a change of a whole subtree.
 type Report struct {
@@ -32,4 +32,10 @@ type Report struct {
 	// Unknown are those of the nodes left whose change was sent and may have been done: the
 	// connection was lost and the servers could not be asked.
 	Unknown []string `json:"unknown,omitempty"`
+}
+
+// Progress is how far a change is.
+type Progress struct {
+	Doing       string // "reading", "writing", "deleting", …
+	Done, Total int
 }

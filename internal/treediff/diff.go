@@ -1,4 +1,4 @@
-package subtree
+package treediff
 
 import (
 	"iter"
@@ -29,9 +29,9 @@ func Diff(a, b iter.Seq2[Node, error], o DiffOptions) iter.Seq2[Difference, erro
 	if o.IgnoreEphemerals {
 		a, b = withoutEphemerals(a), withoutEphemerals(b)
 	}
-	return merge(a, b, func(d *Difference) bool {
-		d.Data = !o.IgnoreData && !sameData(d.A.Data, d.B.Data)
-		d.ACL = !o.IgnoreACL && !sameACL(d.A.ACL, d.B.ACL)
+	return Merge(a, b, func(d *Difference) bool {
+		d.Data = !o.IgnoreData && !SameData(d.A.Data, d.B.Data)
+		d.ACL = !o.IgnoreACL && !SameACL(d.A.ACL, d.B.ACL)
 		d.Kind = !o.IgnoreKind && d.A.Kind() != d.B.Kind()
 		return d.Data || d.ACL || d.Kind
 	})
@@ -50,9 +50,9 @@ func withoutEphemerals(nodes iter.Seq2[Node, error]) iter.Seq2[Node, error] {
 	}
 }
 
-// merge yields the nodes that only one of two streams has, and the pairs that differ reports
+// Merge yields the nodes that only one of two streams has, and the pairs that differ reports
 // as different.
-func merge(a, b iter.Seq2[Node, error], differ func(*Difference) bool) iter.Seq2[Difference, error] {
+func Merge(a, b iter.Seq2[Node, error], differ func(*Difference) bool) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
 		nextA, stopA := iter.Pull2(a)
 		defer stopA()

@@ -1,14 +1,13 @@
-package subtree
+package treediff
 
 import (
 	"bytes"
-	"fmt"
+	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // Node is a node of a subtree.
@@ -18,8 +17,8 @@ type Node struct {
 	// Data is nil if the node's data is null, and if it was not read.
 	Data []byte
 	// ACL is nil if it was not read.
-	ACL  []client.ACL
-	Stat client.Stat
+	ACL  []jute.ACL
+	Stat jute.Stat
 }
 
 // Kind is the kind of the node.
@@ -40,13 +39,13 @@ const (
 // The marks that ZooKeeper stores instead of an owner: see Apache's EphemeralType. A time to
 // live is in the low 40 bits, in milliseconds.
 const (
-	containerOwner = client.SessionID(-1 << 63)
+	containerOwner = jute.SessionID(-1 << 63)
 	ttlMark        = 0xff << 56
 	ttlMask        = 1<<40 - 1
 )
 
 // KindOf returns the kind of a node that has the Stat.
-func KindOf(s client.Stat) Kind {
+func KindOf(s jute.Stat) Kind {
 	switch owner := s.EphemeralOwner; {
 	case owner == 0:
 		return Persistent
@@ -58,9 +57,9 @@ func KindOf(s client.Stat) Kind {
 	return Ephemeral
 }
 
-// timeToLive returns that of a node of kind TTL.
-func timeToLive(s client.Stat) time.Duration {
-	return time.Duration(s.EphemeralOwner&ttlMask) * time.Millisecond
+// TimeToLive returns that of a node of kind TTL.
+func (n *Node) TimeToLive() time.Duration {
+	return time.Duration(n.Stat.EphemeralOwner&ttlMask) * time.Millisecond
 }
 
 // Sequential reports whether the name looks as if a server had appended a sequence number:
@@ -132,57 +131,16 @@ func Compare(a, b string) int {
 	return len(a) - len(b)
 }
 
-func sameData(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+// SameData compares data, which may be null.
+func SameData(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
-// sameACL compares ACLs regardless of the order of their entries, like the servers.
-func sameACL(a, b []client.ACL) bool {
-	return slices.Equal(sortedACL(a), sortedACL(b))
-}
+// SameACL compares ACLs regardless of the order of their entries, like the servers.
+func SameACL(a, b []jute.ACL) bool { return slices.Equal(sorted(a), sorted(b)) }
 
-func sortedACL(list []client.ACL) []string {
-	words := make([]string, len(list))
-	for i, a := range list {
-		words[i] = FormatACL(a)
-	}
-	slices.Sort(words)
-	return slices.Compact(words)
-}
-
-// FormatACL renders an entry as scheme:id:perms, perms being letters of cdrwa, or
-// a number if there are bits without a letter, or none.
-func FormatACL(a client.ACL) string {
-	perms := client.FormatPerms(a.Perms)
-	if a.Perms&^client.PermAll != 0 || a.Perms == 0 {
-		perms = strconv.Itoa(int(a.Perms))
-	}
-	return a.ID.Scheme + ":" + a.ID.ID + ":" + perms
-}
-
-// parseACL reads what FormatACL wrote.
-func parseACL(s string) (client.ACL, error) {
-	scheme, rest, ok := strings.Cut(s, ":")
-	i := strings.LastIndexByte(rest, ':')
-	if !ok || i < 0 {
-		return client.ACL{}, fmt.Errorf("acl %q: want scheme:id:perms", s)
-	}
-	perms, err := parsePerms(rest[i+1:])
-	if err != nil {
-		return client.ACL{}, fmt.Errorf("acl %q: %w", s, err)
-	}
-	return client.ACL{Perms: perms, ID: client.ID{Scheme: scheme, ID: rest[:i]}}, nil
-}
-
-func parsePerms(s string) (client.Perms, error) {
-	if n, err := strconv.ParseInt(s, 10, 32); err == nil {
-		return client.Perms(n), nil
-	}
-	return client.ParsePerms(s)
-}
-
-// masked reports whether a server has hidden a password hash in the ACL: it shows
-// digest:user:x to clients that may read a node but not change its ACL.
-func masked(list []client.ACL) bool {
-	return slices.ContainsFunc(list, func(a client.ACL) bool {
-		return a.ID.Scheme == "digest" && strings.HasSuffix(a.ID.ID, ":x")
+func sorted(list []jute.ACL) []jute.ACL {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b jute.ACL) int {
+		return cmp.Or(cmp.Compare(a.ID.Scheme, b.ID.Scheme), cmp.Compare(a.ID.ID, b.ID.ID), cmp.Compare(a.Perms, b.Perms))
 	})
+	return slices.Compact(list)
 }

@@ -1,0 +1,73 @@
+package pages
+
+import (
+	"errors"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// readBytes is roughly how much of the log is read at a time.
+const readBytes = 256 << 10
+
+// committed reads the committed entries of the log.
+type committed struct {
+	log    *wal.Writer
+	at     jute.Zxid   // of the last entry that was read
+	reader *wal.Reader // after at; nil between two looks
+	known  jute.Zxid   // the entries of reader up to this one are committed
+}
+
+// open makes a reader of the entries after at.
+func (c *committed) open() (err error) {
+	c.reader, err = c.log.NewReader(c.at)
+	return err
+}
+
+// Close closes the reader.
+func (c *committed) Close() error {
+	if c.reader == nil {
+		return nil
+	}
+	r := c.reader
+	c.reader = nil
+	return r.Close()
+}
+
+// next returns some entries after at, if there are any that are committed for certain. Up to
+// applied they are, but the log may have others there: what a new leader drops may still be in
+// it, and the record that drops it is written after a while. Once the log has the entry applied,
+// it has the history up to it, and nothing else: each entry names the one before.
+func (c *committed) next(applied jute.Zxid) (list []zab.Entry, err error) {
+	if c.at >= c.known {
+		probe, err := c.log.NewReader(applied)
+		if errors.Is(err, wal.ErrDiscontinuous) {
+			return nil, nil // it is not written yet
+		} else if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(probe.Close(), c.Close()); err != nil {
+			return nil, err
+		}
+		c.known = applied
+	}
+	if c.reader == nil {
+		if err := c.open(); err != nil {
+			return nil, err
+		}
+	}
+	records, err := c.reader.Next(readBytes)
+	if errors.Is(err, wal.ErrRewritten) {
+		return nil, c.Close()
+	}
+	for i := range records {
+		if records[i].Zxid > c.known {
+			return list, c.Close() // it is read again when it is committed
+		}
+		list = append(list, data.EntryOf(&records[i]))
+		c.at = records[i].Zxid
+	}
+	return list, err
+}
