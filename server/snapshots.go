@@ -401,13 +401,7 @@ func remove(dropped []wal.SnapRef, keep string, file func(name string) error) (r
 // learners need that are being synchronized. Such a learner may need one for a long time, and would
 // have to start over without it. When the disk is getting full it is purged nevertheless.
 func (sn *snapshotter) planPurge(refs []wal.SnapRef, forRoom bool) datadirs.Purge {
-	need := datadirs.Routine
-	switch {
-	case forRoom:
-		need = datadirs.Full
-	case sn.disk.at() != wal.SpaceOK:
-		need = datadirs.Tight
-	}
+	need := datadirs.NeedOf(sn.disk.at() != wal.SpaceOK, forRoom)
 	needed := jute.Zxid(sn.needed.Load())
 	plan := datadirs.PlanPurge(refs, func(r wal.SnapRef) jute.Zxid { return r.Zxid }, sn.live().SnapRetainCount, needed, need)
 	began := sn.holding.Swap(plan.Held > 0 && need == datadirs.Routine)
@@ -447,64 +441,50 @@ func (sn *snapshotter) purgeTight(ctx context.Context) {
 	sn.purge(ctx, forRoom)
 }
 
-// estimate returns about how large a snapshot of the tree is, or somewhat more.
-func (sn *snapshotter) estimate() int64 {
-	const perRow = 256 // of a node or session, beside path and data; more than it is on average
+// room returns what there is to decide how to make room.
+func (sn *snapshotter) room() (r datadirs.Room, err error) {
 	sn.state.RLock()
-	defer sn.state.RUnlock()
 	tree := sn.state.Tree.Stats()
-	return tree.DataSize + perRow*int64(tree.Nodes+tree.Sessions)
-}
-
-// stale reports whether something was applied since the last snapshot.
-func (sn *snapshotter) stale() bool {
-	sn.state.RLock()
-	defer sn.state.RUnlock()
-	return sn.state.Tree.LastZxid() > jute.Zxid(sn.taken.Load())
+	r.Next, r.Applied = datadirs.Estimate(tree.DataSize, tree.Nodes+tree.Sessions), sn.state.Tree.LastZxid()
+	sn.state.RUnlock()
+	stats := sn.logWriter.Stats()
+	r.Waits, r.Since, r.Segment = stats.Lacks != nil, stats.SinceSnapRef, sn.cfg.WALSegmentSize
+	r.Last, r.Taken = sn.size.Load(), jute.Zxid(sn.taken.Load())
+	log, _, err := sn.logWriter.Space(0)
+	if err != nil {
+		return r, err
+	}
+	r.LogFree, r.Shared = log.Free, true
+	if space, err := sn.store.Space(); err == nil {
+		r.Free, r.Shared = space.Free, space.Device == log.Device
+	}
+	return r, nil
 }
 
 // keepRoom returns how many bytes of the log's disk a snapshot of the tree needs, 0 if snapshots are on another disk. It
-// has the log leave so much, if it is there: a log that takes the last byte can't be purged any more, since only a
-// snapshot makes the log before it superfluous.
+// has the log leave so much, if it is there.
 func (sn *snapshotter) keepRoom() int64 {
-	log, _, err := sn.logWriter.Space(0)
+	r, err := sn.room()
 	if err != nil {
 		return sn.size.Load()
 	}
-	if space, err := sn.store.Space(); err == nil && space.Device != log.Device {
-		sn.logWriter.Keep(0)
+	if len(sn.idle) > 0 || !r.Shared { // else one is being written there
+		sn.logWriter.Keep(r.Keep())
+	}
+	if !r.Shared {
 		return 0
 	}
-	rest := sn.estimate()
-	switch {
-	case len(sn.idle) == 0: // one is being written there
-	case log.Free > rest:
-		sn.logWriter.Keep(rest)
-	default:
-		sn.logWriter.Keep(0) // it would help nobody
-	}
-	return rest
+	return r.Next
 }
 
-// makeRoom is called from time to time while the disk is full. All but the newest snapshot goes. If a new one takes less
-// than half of the files that it replaces, since much has been deleted, one is written, and everything
-// before it goes. Otherwise deletes would never make room: without other writes no
-// snapshot would come to be due. A log that waits for room is worth any gain.
+// makeRoom is called from time to time while the disk is full. All but the newest snapshot goes, and if a new one makes
+// room, it is written, and everything before it goes.
 func (sn *snapshotter) makeRoom() {
 	if sn.live().PurgeInterval == 0 || len(sn.idle) == 0 {
 		return
 	}
 	base.Notify(sn.tight)
-	space, err := sn.store.Space()
-	if err != nil {
-		return
-	}
-	rest, stats := sn.estimate(), sn.logWriter.Stats()
-	least := 2 * rest
-	if stats.Lacks != nil {
-		least = rest
-	}
-	if sn.stale() && rest < space.Free && stats.SinceSnapRef+sn.size.Load() >= least+sn.cfg.WALSegmentSize {
+	if r, err := sn.room(); err == nil && r.WantsSnapshot() {
 		sn.forRoom.Store(true)
 		sn.askFor()
 	}

@@ -100,11 +100,10 @@ func (l *Log) writeAside() error {
 	if err != nil {
 		return err
 	}
-	l.f = f
 	h := l.nextHeader(size)
-	err = l.writeHeader(&h)
+	err = l.writeHeader(f, &h)
 	if err == nil {
-		err = l.publish(tmp, filepath.Join(l.o.Dir, asideName))
+		err = l.publish(f, tmp, filepath.Join(l.o.Dir, asideName))
 	}
 	return errors.Join(err, f.Close())
 }

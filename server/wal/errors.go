@@ -25,6 +25,9 @@ var (
 	// replaced by an installed snapshot, since the reader was made. Make a new reader, after a
 	// zxid that the history has now.
 	ErrRewritten = errors.New("history changed behind the reader")
+	// ErrWaits is returned by Append, beside its cause, when no segment can be begun for want of room, inodes or
+	// descriptors. Everything before NextSeq is durable, nothing of the rest is written, and it can be appended later.
+	ErrWaits = errors.New("no segment can be begun")
 	// ErrNoSnapRef is returned by Purge for a zxid without a durable snapshot reference in the
 	// log.
 	ErrNoSnapRef = errors.New("no durable snapshot reference")

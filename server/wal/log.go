@@ -28,21 +28,19 @@ type Log struct {
 	epoch   time.Time // of the durations in busySince; in the past, so none is 0
 
 	// Used by the owner only, which appends. Invariant: durable <= written < seq.
-	f        vfs.File              // of the last segment
-	dir      vfs.Dir               // the directory of the segments, once Open has ended
-	seg      *segment              // the last one; changed with mu held, so the owner may read it without mu
-	st       state                 // after the last record in buf, or the last one written if buf is empty
-	buf      []byte                // encoded, not yet written
-	seq      uint64                // of the next record
-	crc      uint32                // of the last record
-	written  uint64                // seq of the last record written
-	durable  uint64                // seq of the last record synced
-	pending  []place               // index entries for the records in buf
-	failed   error                 // the first failure; nothing works after it
-	shortage func(error) bool      // reports whether to try again, after a wait; nil means no
-	ahead    func() error          // writes what makes room, while the next segment is waited for
-	lacks    atomic.Pointer[error] // what shortage waits for the end of; nil if it does not wait
-	control  *control              // only while Open runs
+	f       vfs.File              // of the last segment
+	dir     vfs.Dir               // the directory of the segments, once Open has ended
+	seg     *segment              // the last one; changed with mu held, so the owner may read it without mu
+	st      state                 // after the last record in buf, or the last one written if buf is empty
+	buf     []byte                // encoded, not yet written
+	seq     uint64                // of the next record
+	crc     uint32                // of the last record
+	written uint64                // seq of the last record written
+	durable uint64                // seq of the last record synced
+	pending []place               // index entries for the records in buf
+	failed  error                 // the first failure; nothing works after it
+	lacks   atomic.Pointer[error] // why no segment can be begun; nil if the log does not wait
+	control *control              // only while Open runs
 
 	synced    atomic.Uint64 // durable, for other goroutines
 	busySince atomic.Int64  // when the Append began whose Sync has not returned, as a time since epoch; 0: none
@@ -83,8 +81,8 @@ func (l *Log) NextSeq() uint64 { return l.seq }
 func (l *Log) LastZxid() jute.Zxid { return l.st.last }
 
 // Append writes records after the last one. They are not durable before Sync returns. After
-// an error the state of the batch is unknown, and the log can't be used any more. Append
-// does not retain batch. Owner only.
+// an error other than ErrWaits the state of the batch is unknown, and the log can't be used any
+// more. Append does not retain batch. Owner only.
 func (l *Log) Append(batch []Record) error {
 	if l.failed != nil {
 		return l.failed
@@ -92,13 +90,17 @@ func (l *Log) Append(batch []Record) error {
 	l.busySince.CompareAndSwap(0, int64(time.Since(l.epoch)))
 	before := l.seq
 	for i := range batch {
-		if err := l.add(batch[i]); err != nil {
+		switch err := l.add(batch[i]); {
+		case errors.Is(err, ErrWaits):
+			return l.wait(err)
+		case err != nil:
 			return l.fail(err)
 		}
 	}
 	if err := l.flush(); err != nil {
 		return l.fail(err)
 	}
+	l.lacks.Store(nil)
 	l.metrics.batch.Observe(float64(l.seq - before))
 	return nil
 }
@@ -116,10 +118,17 @@ func (l *Log) Sync() (uint64, error) {
 	return l.durable, nil
 }
 
+// wait makes err what the log waits for the end of.
+func (l *Log) wait(err error) error {
+	l.lacks.Store(&err)
+	return err
+}
+
 // fail makes err the final error of the log: after a failed write or fsync the contents of
 // the disk are unknown, and a second fsync may report success regardless.
 func (l *Log) fail(err error) error {
 	l.failed = fmt.Errorf("log failed: %w", err)
+	l.lacks.Store(nil)
 	return l.failed
 }
 
@@ -219,34 +228,48 @@ func (l *Log) indexNext() {
 // full disk must not prevent a promise.
 func reserve(size int64) int64 { return min(maxReserve, size/8) &^ (align - 1) }
 
-// fits reports whether a record of the given size still fits into the segment. The last quarter of
-// the reserve is for records that make room: a full disk must not prevent a purge.
-func (l *Log) fits(size int, kind Kind) bool {
-	seg := l.seg
-	limit := seg.size
+// limitFor returns up to where records of a kind may go in a segment. The last quarter of the reserve is for records that
+// make room: a full disk must not prevent a purge.
+func limitFor(segment int64, kind Kind) int64 {
+	reserved := reserve(segment)
 	switch kind {
 	case Append:
-		limit -= reserve(seg.size)
+		return segment - reserved
 	case Snapshot, Forget:
-	default:
-		limit -= reserve(seg.size) / 4
+		return segment
 	}
-	return seg.end+int64(len(l.buf))+int64(size) <= limit
+	return segment - reserved/4
 }
 
-// addAhead makes a record durable while another one waits for the next segment, and reports whether the
-// present one has room for it.
-func (l *Log) addAhead(r Record) (bool, error) {
+// fits reports whether a record of the given size still fits into the segment.
+func (l *Log) fits(size int, kind Kind) bool {
+	return l.seg.end+int64(len(l.buf))+int64(size) <= limitFor(l.seg.size, kind)
+}
+
+// addAhead makes a record durable that makes room. While another one waits for the next segment, it reports whether
+// the present one has room for it.
+func (l *Log) addAhead(r Record, waiting bool) (bool, error) {
+	if !waiting {
+		err := l.Append([]Record{r})
+		if err == nil {
+			_, err = l.Sync()
+		}
+		return true, err
+	}
 	if !l.fits(frameSize(len(r.Payload)), r.Kind) {
 		return false, nil
 	}
-	if err := l.add(r); err != nil {
-		return false, err
+	err := l.add(r)
+	if err == nil {
+		err = l.flush()
 	}
-	if err := l.flush(); err != nil {
-		return false, err
+	if err == nil {
+		err = l.syncSegment()
 	}
-	return true, l.syncSegment()
+	if err != nil {
+		return false, l.fail(err)
+	}
+	return true, nil
 }
 
 // flush writes the buffer in one write.

@@ -144,7 +144,7 @@ func segmentsIn(o Options) (firsts []uint64, leftovers []string, err error) {
 }
 
 func newLog(o Options, m metrics) *Log {
-	l := &Log{o: o, metrics: m, epoch: time.Now().Add(-time.Nanosecond), seq: 1, ahead: func() error { return nil }}
+	l := &Log{o: o, metrics: m, epoch: time.Now().Add(-time.Nanosecond), seq: 1}
 	l.mu.fsyncWarn = o.FsyncWarn
 	l.st.ident = append([]byte(nil), o.Ident...)
 	l.control = &control{}
@@ -209,7 +209,7 @@ func (l *Log) restart(tail tailInfo, leftovers []string) error {
 		old = *l.seg
 	}
 	h := l.nextHeader(size)
-	if err := l.writeHeader(&h); err != nil {
+	if err := l.writeHeader(f, &h); err != nil {
 		return err
 	}
 	l.adopt(tmp, &h)
@@ -217,7 +217,7 @@ func (l *Log) restart(tail tailInfo, leftovers []string) error {
 		return err
 	}
 	path := filepath.Join(l.o.Dir, segmentName(h.first))
-	if err := l.publish(tmp, path); err != nil {
+	if err := l.publish(f, tmp, path); err != nil {
 		return err
 	}
 	l.seg.path = path

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -24,58 +25,48 @@ func (l *Log) roll(size int, kind Kind) error {
 }
 
 // begin makes the segment for the next record, with room for a record of the given size, and
-// closes the one before. It uses the spare if that is ready and large enough. While it waits
-// for room, records that make room can still go to the end of the segment before.
+// closes the one before. It uses the spare if that is ready and large enough. For want of room, inodes or descriptors
+// it returns ErrWaits, and has changed nothing.
 func (l *Log) begin(size int, kind Kind) error {
 	need := segmentFor(int64(size))
 	f, fileSize, tmp := l.spare.take(need)
 	if f == nil {
-		err := l.persist(func() (err error) {
-			if err := l.ahead(); err != nil {
-				return err
-			}
-			if kind == Append {
-				if err := l.leavesRoom(max(l.startSize(), need)); err != nil {
-					return err
-				}
-			}
-			f, fileSize, tmp, err = l.makeSegment(need)
-			return err
-		})
-		if err != nil {
-			return err
+		var err error
+		if kind == Append {
+			err = l.leavesRoom(max(l.startSize(), need))
 		}
+		if err == nil {
+			f, fileSize, tmp, err = l.makeSegment(need)
+		}
+		if err != nil {
+			return orWaits(err)
+		}
+	}
+	h := l.nextHeader(fileSize)
+	if err := l.writeHeader(f, &h); err != nil {
+		return err
+	}
+	path := filepath.Join(l.o.Dir, segmentName(l.seq))
+	if err := l.rename(f, tmp, path); err != nil {
+		return orWaits(errors.Join(err, f.Close(), l.o.FS.Remove(tmp)))
+	}
+	if err := l.syncDir(); err != nil {
+		return err
 	}
 	if err := l.f.Close(); err != nil {
 		return fmt.Errorf("close segment: %w", err)
 	}
 	l.f = f
-	h := l.nextHeader(fileSize)
-	if err := l.writeHeader(&h); err != nil {
-		return err
-	}
-	path := filepath.Join(l.o.Dir, segmentName(l.seq))
-	if err := l.publish(tmp, path); err != nil {
-		return err
-	}
 	l.adopt(path, &h)
 	return nil
 }
 
-// persist repeats an operation that leaves nothing when it fails for a shortage, which may be
-// over later, until the owner gives up. So the log stands still, and keeps what it has promised.
-func (l *Log) persist(do func() error) error {
-	defer l.lacks.Store(nil)
-	for {
-		err := do()
-		if err == nil || l.shortage == nil || !vfs.IsShortage(err) {
-			return err
-		}
-		l.lacks.Store(&err)
-		if !l.shortage(err) {
-			return err
-		}
+// orWaits makes a shortage, which may be over later, an ErrWaits.
+func orWaits(err error) error {
+	if vfs.IsShortage(err) {
+		return fmt.Errorf("%w: %w", ErrWaits, err)
 	}
+	return err
 }
 
 // segmentFor returns the minimum size of a segment that can hold the given number of bytes
@@ -112,8 +103,8 @@ func (l *Log) nextHeader(size int64) header {
 	return h
 }
 
-func (l *Log) writeHeader(h *header) error {
-	if _, err := l.f.WriteAt(h.encode(), 0); err != nil {
+func (l *Log) writeHeader(f vfs.File, h *header) error {
+	if _, err := f.WriteAt(h.encode(), 0); err != nil {
 		return fmt.Errorf("write segment header: %w", err)
 	}
 	return nil
@@ -136,17 +127,25 @@ func (l *Log) pushLocked(seg *segment) {
 	l.mu.segs = append(l.mu.segs, seg)
 }
 
-// publish makes the open file durable, and then its name.
-func (l *Log) publish(tmp, path string) error {
+// publish makes the file durable, and then its name.
+func (l *Log) publish(f vfs.File, tmp, path string) error {
+	if err := l.rename(f, tmp, path); err != nil {
+		return err
+	}
+	return l.syncDir()
+}
+
+// rename makes the file durable, and gives it its name.
+func (l *Log) rename(f vfs.File, tmp, path string) error {
 	if !l.o.NoSync {
-		if err := l.timeSync(l.f.Sync); err != nil {
+		if err := l.timeSync(f.Sync); err != nil {
 			return fmt.Errorf("sync segment: %w", err)
 		}
 	}
-	if err := l.persist(func() error { return l.o.FS.Rename(tmp, path) }); err != nil {
+	if err := l.o.FS.Rename(tmp, path); err != nil {
 		return fmt.Errorf("rename segment: %w", err)
 	}
-	return l.syncDir()
+	return nil
 }
 
 func (l *Log) syncDir() error {

@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/internal/vfs"
 )
@@ -46,7 +49,10 @@ func TestCloseDuringShortage(t *testing.T) {
 
 func testShortage(t *testing.T, kind crashfs.OpKind, short error, ends bool) {
 	fsys := crashfs.New(1)
-	l, _ := mustOpen(t, testOptions(fsys))
+	o := testOptions(fsys)
+	core, logs := observer.New(zap.InfoLevel)
+	o.Logger = zap.New(core)
+	l, _ := mustOpen(t, o)
 	if err := l.PrepareSpare(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +102,9 @@ func testShortage(t *testing.T, kind crashfs.OpKind, short error, ends bool) {
 		if err := w.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
+	}
+	if waits, on := logs.FilterMessageSnippet("the log waits").Len(), logs.FilterMessageSnippet("the log continues").Len(); waits != 1 || ends != (on == 1) {
+		t.Errorf("%d lines say that the log waits, and %d that it continues", waits, on)
 	}
 	lacks.Store(false)
 	again, _ := mustOpen(t, testOptions(fsys.Crash(nil)))

@@ -61,8 +61,9 @@ const shortageRetry = time.Second
 // flight. Another goroutine keeps the spare segment ready. A Writer is safe for concurrent
 // use.
 type Writer struct {
-	log *Log
-	o   WriterOptions
+	log  *Log
+	o    WriterOptions
+	line Line // of the writer's goroutine
 
 	work  chan struct{} // has one element if there may be work
 	quit  chan struct{} // closed by Close
@@ -99,7 +100,8 @@ func NewWriter(l *Log, o WriterOptions) *Writer {
 	w := &Writer{log: l, o: o, work: make(chan struct{}, 1), quit: make(chan struct{}), spare: make(chan struct{}, 1), room: make(chan struct{}, 1), done: make(chan struct{})}
 	w.mu.changed = sync.NewCond(&w.mu)
 	w.mu.next, w.mu.durable = l.NextSeq(), l.NextSeq()-1
-	l.shortage, l.ahead = w.awaitRoom, w.passWaiting
+	w.line = Line{Log: l, Ahead: w.nextAhead, Passed: w.passAhead, Durable: w.durable}
+	w.line.Begin()
 	w.spare <- struct{}{}
 	w.wg.Go(w.write)
 	w.wg.Go(w.prepareSpare)
@@ -195,39 +197,6 @@ func (w *Writer) passAhead() {
 	w.mu.changed.Broadcast()
 }
 
-// passWaiting writes what was submitted ahead while the log waits for a segment, as far as the present one has room. It
-// reports the part of a batch that is durable: only what is applied can be in a snapshot.
-func (w *Writer) passWaiting() error {
-	w.report(w.log.durable, false, 0)
-	for r, ok := w.nextAhead(); ok; r, ok = w.nextAhead() {
-		fits, err := w.log.addAhead(r)
-		if err != nil {
-			return fmt.Errorf("make room: %v", err) // no shortage: it is final
-		}
-		if !fits {
-			return nil
-		}
-		w.passAhead()
-	}
-	return nil
-}
-
-// commitAhead makes what was submitted ahead durable. It reports whether the log still works.
-func (w *Writer) commitAhead() bool {
-	for r, ok := w.nextAhead(); ok; r, ok = w.nextAhead() {
-		err := w.log.Append([]Record{r})
-		if err == nil {
-			_, err = w.log.Sync()
-		}
-		if err != nil {
-			w.fail(err)
-			return false
-		}
-		w.passAhead()
-	}
-	return true
-}
-
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -263,7 +232,7 @@ func (w *Writer) write() {
 	idle.Stop()
 	var batch []Record
 	for hintDue := false; ; {
-		if !w.commitAhead() {
+		if !w.commit(nil) { // what was submitted ahead
 			return
 		}
 		batch = w.take(batch)
@@ -312,27 +281,17 @@ func (w *Writer) stopping() bool {
 	return w.mu.closed && len(w.mu.queue) == 0 && len(w.mu.ahead) == 0
 }
 
-// commit makes the batch durable and notifies waiting goroutines. It reports whether the
-// log still works.
+// commit makes the batch durable, and what was submitted ahead. It reports whether the log still works.
 func (w *Writer) commit(batch []Record) bool {
-	if next, want := w.log.NextSeq(), w.mu.durable+w.mu.passed+1; next != want { // only this goroutine writes them
+	if next, want := w.log.NextSeq(), w.line.next(); next != want { // only this goroutine writes them
 		w.fail(fmt.Errorf("the log's next record has number %d, its writer's %d: something else has written to the log", next, want))
 		return false
 	}
 	segment := w.log.seg
-	err := w.log.Append(batch)
-	var seq uint64
-	var took time.Duration
-	if err == nil {
-		begin := time.Now()
-		seq, err = w.log.Sync()
-		took = time.Since(begin)
-	}
-	if err != nil {
+	if err := w.persist(batch); err != nil {
 		w.fail(err)
 		return false
 	}
-	w.report(seq, !w.log.o.NoSync, took)
 	w.mu.Lock()
 	for i := range batch {
 		w.mu.bytes -= int64(len(batch[i].Payload)) + recordHeader
@@ -345,26 +304,26 @@ func (w *Writer) commit(batch []Record) bool {
 	return true
 }
 
-// report tells that the log is durable up to a record of it, by an fsync or an earlier one.
-func (w *Writer) report(seq uint64, synced bool, took time.Duration) {
-	seq -= w.mu.passed
-	n := int(seq - w.mu.durable)
-	if n == 0 {
-		return
+// persist commits the batch, and waits for room as often as the log does. Meanwhile nothing of the rest becomes
+// durable, and so nothing of it is acknowledged.
+func (w *Writer) persist(batch []Record) error {
+	rest, err := w.line.Commit(batch)
+	if !errors.Is(err, ErrWaits) {
+		return err
 	}
-	if w.o.Durable != nil {
-		w.o.Durable(Durable{Seq: seq, Zxid: w.log.LastZxid(), Records: n, Synced: synced, Took: took})
+	w.log.o.Logger.Error("the log waits: no segment can be begun; trying again", zap.Error(err), zap.Duration("in", shortageRetry))
+	began, tries := time.Now(), 0
+	for ; errors.Is(err, ErrWaits) && w.awaitRoom(); tries++ {
+		rest, err = w.line.Commit(rest)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.mu.durable = seq
-	w.mu.changed.Broadcast()
+	if err == nil {
+		w.log.o.Logger.Info("the log continues: it has room for its segment", zap.Duration("after", time.Since(began)), zap.Int("tries", tries))
+	}
+	return err
 }
 
-// awaitRoom waits before the log tries again to begin a segment. Meanwhile nothing becomes
-// durable, and so nothing is acknowledged. It returns false if the writer is to end.
-func (w *Writer) awaitRoom(err error) bool {
-	w.log.o.Logger.Error("the log waits: no segment can be begun; trying again", zap.Error(err), zap.Duration("in", shortageRetry))
+// awaitRoom waits before the log tries again to begin a segment. It returns false if the writer is to end.
+func (w *Writer) awaitRoom() bool {
 	select {
 	case <-time.After(shortageRetry):
 		return true
@@ -373,6 +332,17 @@ func (w *Writer) awaitRoom(err error) bool {
 	case <-w.quit:
 		return false
 	}
+}
+
+// durable tells that the log is durable up to a record.
+func (w *Writer) durable(d Durable) {
+	if w.o.Durable != nil {
+		w.o.Durable(d)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.durable = d.Seq
+	w.mu.changed.Broadcast()
 }
 
 // fail stops the writer with err.
