@@ -18,14 +18,16 @@ import org.apache.hadoop.hbase.util.Bytes;
 
 /**
  * HBase: two masters and two region servers on a local file system. Rows are put into a table of four regions while
- * tables are created; at the end each acknowledged row is read.
+ * tables are created; at the end each acknowledged row is read. With SUPERVISED a part that ends by
+ * itself, as one does whose session has expired, is started again.
  */
 final class HBase extends World {
 	private static final byte[] FAMILY = Bytes.toBytes("f");
+	private static final boolean SUPERVISED = Boolean.getBoolean("supervised");
 	private final Process[] masters = new Process[2], regions = new Process[2];
 	private final BitSet acknowledged = new BitSet();
 	private final List<String> tables = new ArrayList<>();
-	private final AtomicLong refused = new AtomicLong(), longest = new AtomicLong();
+	private final AtomicLong refused = new AtomicLong(), longest = new AtomicLong(), restarts = new AtomicLong();
 	private volatile boolean working = true;
 	private Configuration conf;
 	private Connection connection;
@@ -67,7 +69,14 @@ final class HBase extends World {
 		args.add("HBase$Part");
 		args.add(role);
 		args.add(dir.resolve(name + ".xml").toString());
-		return java(name, args.toArray(String[]::new));
+		var p = java(name, args.toArray(String[]::new));
+		if (SUPERVISED) {
+			supervise(p, () -> {
+				restarts.incrementAndGet();
+				part(role, i);
+			});
+		}
+		return p;
 	}
 
 	/** A master or a region server, in a process of its own. */
@@ -223,5 +232,8 @@ final class HBase extends World {
 		count("repeated", refused.get());
 		count("longest-ms", longest.get() / 1_000_000);
 		count("tables", tables.size());
+		if (SUPERVISED) {
+			count("restarts", restarts.get());
+		}
 	}
 }

@@ -14,6 +14,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -34,6 +35,7 @@ abstract class World {
 
 	private static final PrintStream out = System.out;
 	private static final Map<Process, String> children = new ConcurrentHashMap<>(); // with their names
+	private static final Set<Process> supervised = ConcurrentHashMap.newKeySet();
 	private static final Queue<DatagramSocket> held = new ConcurrentLinkedQueue<>(); // what port has returned
 
 	/** Where it keeps its files. */
@@ -127,7 +129,7 @@ abstract class World {
 				last = e;
 			}
 			for (var child : children.entrySet()) {
-				if (!child.getKey().isAlive() && child.getKey().exitValue() != 0 && child.getKey().exitValue() != KILLED) {
+				if (!child.getKey().isAlive() && !supervised.contains(child.getKey()) && child.getKey().exitValue() != 0 && child.getKey().exitValue() != KILLED) {
 					throw new Exception(child.getValue() + " has ended with " + child.getKey().exitValue() + ", before: " + what, last);
 				}
 			}
@@ -159,6 +161,16 @@ abstract class World {
 				.redirectOutput(ProcessBuilder.Redirect.appendTo(new File(dir.toFile(), name + ".log"))).start();
 		children.put(p, name);
 		return p;
+	}
+
+	/** Has another process take the place of one that ends by itself, as the supervisor of a service does. */
+	static void supervise(Process p, Work again) {
+		supervised.add(p);
+		p.onExit().thenRun(() -> {
+			if (p.exitValue() != KILLED) {
+				thread("restart", again);
+			}
+		});
 	}
 
 	final Path write(String name, String text) throws IOException {

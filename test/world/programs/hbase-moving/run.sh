@@ -1,1 +1,1 @@
-exec sh "$FROM/../../java/run.sh" HBase
+JAVA_OPTIONS=-Dsupervised=true exec sh "$FROM/../../java/run.sh" HBase
