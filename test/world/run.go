@@ -44,7 +44,7 @@ func (t tools) judge(ctx context.Context, p *program, kind string) *outcome {
 	}
 	o.verdict = passed
 	if err != nil {
-		o.verdict = "failed: " + strings.Join(strings.Fields(err.Error()), " ")
+		o.verdict = "failed: " + strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
 	}
 	return o
 }
