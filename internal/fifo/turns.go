@@ -8,7 +8,7 @@ import (
 // Turns has lists of elements, each in a group, and removes elements by turns: groups have turns, and within a
 // group its lists. So a group with many lists has as many turns as one with a single list. In a turn, a group, or a list, may
 // spend what it has saved: a quantum for each of its turns, less the costs of the elements that were removed since
-// it was last empty. So however long a list is, another one of its group waits for elements that cost a quantum,
+// it was last empty. Each group has its own quantum, in proportion to its share. So however long a list is, another one of its group waits for elements that cost a quantum,
 // and an element that costs many quanta lets the others have as many turns first. (M. Shreedhar
 // and G. Varghese: Efficient Fair Queueing Using Deficit Round-Robin, 1995.)
 //
@@ -17,7 +17,7 @@ import (
 // The zero Turns is empty. All methods but All, Lists, Remove and Restore take constant time, spread over the calls, and the more
 // the more quanta the elements cost.
 type Turns[G comparable, T any] struct {
-	Quantum int // at least 1, which is the default
+	Quantum int // of a list; at least 1, which is the default
 
 	nodes  []node[T]
 	free   int                 // nodes without an element: the first of a list
@@ -39,10 +39,11 @@ type node[T any] struct {
 
 // group has lists.
 type group[G comparable] struct {
-	key   G
-	ring  List[*line[G]] // its lists that have turns, the next one first
-	lists int            // those that are set aside included
-	saved int            // what it may spend before its turn ends
+	key     G
+	ring    List[*line[G]] // its lists that have turns, the next one first
+	lists   int            // those that are set aside included
+	quantum int
+	saved   int // what it may spend before its turn ends
 }
 
 // line is the list of a key.
@@ -63,21 +64,36 @@ type spare[G comparable] struct {
 // Len returns the number of elements, those of lists that are set aside included.
 func (t *Turns[G, T]) Len() int { return t.n }
 
-// Push appends an element to the list of a key. A new list is in the group, and has its turn after all others of that; a
-// new group after all others.
-func (t *Turns[G, T]) Push(in G, key uint64, item T, cost int) {
-	at := t.node(node[T]{item: item, cost: cost})
-	t.n++
+// Append appends an element to the list of a key, and reports whether there is one. If there is none, Push makes it.
+func (t *Turns[G, T]) Append(key uint64, item T, cost int) bool {
 	if t.last == nil || t.last.key != key {
 		t.last = t.lines[key]
 	}
-	if l := t.last; l != nil {
-		t.nodes[l.last-1].next = at
-		l.last = at
-	} else {
-		t.last = t.line(in, key, at)
+	l := t.last
+	if l == nil {
+		return false
 	}
-	t.last.cost += cost
+	at := t.node(node[T]{item: item, cost: cost})
+	t.nodes[l.last-1].next = at
+	l.last = at
+	l.cost += cost
+	t.n++
+	return true
+}
+
+// Push makes the list of a key, which has none, with an element. It is in the group, and has its turn after all others of
+// that; a new group after all others. The group has this quantum from now on; 0 stands for that of a list.
+func (t *Turns[G, T]) Push(in G, quantum int, key uint64, item T, cost int) {
+	t.last = t.line(in, key, t.node(node[T]{item: item, cost: cost}))
+	t.last.cost = cost
+	t.n++
+	g := t.last.group
+	if g.quantum = quantum; quantum <= 0 {
+		g.quantum = t.quantum()
+	}
+	if g.lists == 1 {
+		g.saved = g.quantum
+	}
 }
 
 // line adds the list of a key.
@@ -98,7 +114,7 @@ func (t *Turns[G, T]) group(key G) *group[G] {
 	g := t.groups[key]
 	if g == nil {
 		g = take(&t.spare.groups)
-		g.key, g.saved = key, t.quantum()
+		g.key = key
 		t.groups[key] = g
 	}
 	return g
@@ -143,7 +159,7 @@ func (t *Turns[G, T]) Front() *T {
 		if n.cost <= g.saved || t.ring.Len() == 1 {
 			return &n.item
 		}
-		g.saved += t.quantum()
+		g.saved += g.quantum
 		t.ring.Pop(1)
 		t.ring.Push(g)
 	}

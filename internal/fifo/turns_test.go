@@ -34,6 +34,9 @@ type twinItem struct{ item, cost int }
 // groupOf returns the group of a key.
 func groupOf(key int) int { return key % 3 }
 
+// quantumOf returns the quantum of a group.
+func quantumOf(group int) int { return quantum * (1 + group) / 2 }
+
 func (w *twin) all() (all []*twinList) {
 	for _, g := range w.ring {
 		all = append(all, w.groups[g].ring...)
@@ -55,7 +58,7 @@ func (w *twin) push(key, item, cost int) {
 	if l == nil {
 		l = &twinList{key: key, saved: quantum}
 		if w.groups[groupOf(key)] == nil {
-			w.groups[groupOf(key)] = &twinGroup{saved: quantum}
+			w.groups[groupOf(key)] = &twinGroup{saved: quantumOf(groupOf(key))}
 		}
 		w.groups[groupOf(key)].lists++
 		w.giveTurns(l)
@@ -97,7 +100,7 @@ func (w *twin) front() *twinList {
 		if g.ring[0].items[0].cost <= g.saved || len(w.ring) == 1 {
 			return g.ring[0]
 		}
-		g.saved += quantum
+		g.saved += quantumOf(w.ring[0])
 		w.ring = append(w.ring[1:], w.ring[0])
 	}
 }
@@ -156,6 +159,13 @@ func (w *twin) lists() (lists []Line[int], items []int) {
 	return lists, items
 }
 
+// push pushes an element to the list of a key, in a group without a quantum of its own.
+func push[G comparable, T any](t *Turns[G, T], in G, key uint64, item T, cost int) {
+	if !t.Append(key, item, cost) {
+		t.Push(in, 0, key, item, cost)
+	}
+}
+
 // TestTurnsTwin compares Turns with the twin: few keys with long lists, and many with short ones.
 func TestTurnsTwin(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seeds.First(t), 1))
@@ -185,7 +195,9 @@ func TestTurnsTwin(t *testing.T) {
 				if rnd.IntN(5) == 0 {
 					cost = rnd.IntN(5 * quantum)
 				}
-				turns.Push(groupOf(key), uint64(key), i, cost)
+				if !turns.Append(uint64(key), i, cost) {
+					turns.Push(groupOf(key), quantumOf(groupOf(key)), uint64(key), i, cost)
+				}
 				w.push(key, i, cost)
 				continue
 			}
@@ -220,8 +232,8 @@ func TestTurnsTwin(t *testing.T) {
 func TestTurnsOfGroups(t *testing.T) {
 	turns := Turns[int, int]{Quantum: 4}
 	for i := range 300 {
-		turns.Push(1, uint64(1+i%100), 1, 2)
-		turns.Push(2, 1000, 2, 2)
+		push(&turns, 1, uint64(1+i%100), 1, 2)
+		push(&turns, 2, 1000, 2, 2)
 	}
 	of := make(map[int]int)
 	for range 200 {
@@ -233,13 +245,38 @@ func TestTurnsOfGroups(t *testing.T) {
 	}
 }
 
+// Groups that always want more have turns in proportion to their quanta, and one that is alone has all.
+func TestTurnsByQuantum(t *testing.T) {
+	turns := Turns[int, int]{Quantum: 4}
+	turns.Push(1, 4, 1, 1, 2)
+	turns.Push(2, 12, 2, 2, 2)
+	for range 300 {
+		turns.Append(1, 1, 2)
+		turns.Append(2, 2, 2)
+	}
+	of := make(map[int]int)
+	for range 400 {
+		of[*turns.Front()]++
+		turns.Pop()
+	}
+	if of[1] != 100 || of[2] != 300 {
+		t.Errorf("of 400 elements, %d are of the group with a quantum of 4 and %d of that with 12, want 100 and 300", of[1], of[2])
+	}
+	for ; turns.Len() > 0; turns.Pop() {
+		of[*turns.Front()]++
+	}
+	if of[1] != 301 || of[2] != 301 {
+		t.Errorf("%v elements were removed in the end, want all", of)
+	}
+}
+
 // An element of another list waits for a quantum of a long list.
 func TestTurnsLongList(t *testing.T) {
 	turns := Turns[int, int]{Quantum: 8}
 	for i := range 100_000 {
-		turns.Push(0, 1, i, 2)
+		push(&turns, 0, 1, i, 2)
 	}
-	turns.Push(0, 2, -1, 2)
+	push(&turns, 0, 2, -1, 2)
 	for range 4 {
 		turns.Pop()
 	}
@@ -251,9 +288,9 @@ func TestTurnsLongList(t *testing.T) {
 // Elements of other lists pass an expensive one, which has its turn in the end.
 func TestTurnsExpensive(t *testing.T) {
 	turns := Turns[int, int]{Quantum: 2}
-	turns.Push(0, 1, -1, 5)
+	push(&turns, 0, 1, -1, 5)
 	for i := range 10 {
-		turns.Push(0, 2, i, 1)
+		push(&turns, 0, 2, i, 1)
 	}
 	var got []int
 	for turns.Len() > 4 {
@@ -269,13 +306,13 @@ func TestTurnsExpensive(t *testing.T) {
 func TestTurnsSaveNothingAlone(t *testing.T) {
 	turns := Turns[int, int]{Quantum: 2}
 	for i := range 100 {
-		turns.Push(0, 1, i, 1)
+		push(&turns, 0, 1, i, 1)
 		turns.Pop()
 	}
 	for i := range 5 {
-		turns.Push(0, 1, i, 1)
+		push(&turns, 0, 1, i, 1)
 	}
-	turns.Push(0, 2, -1, 1)
+	push(&turns, 0, 2, -1, 1)
 	var got []int
 	for range 4 {
 		got = append(got, *turns.Front())
@@ -292,7 +329,7 @@ func TestTurnsLeaveNoGarbage(t *testing.T) {
 		turns := Turns[uint64, [10]int]{Quantum: 4}
 		round := func() {
 			for i := range uint64(512) {
-				turns.Push(i%keys%7, i%keys, [10]int{}, 1)
+				push(&turns, i%keys%7, i%keys, [10]int{}, 1)
 			}
 			for range 512 {
 				turns.Pop()
@@ -315,7 +352,7 @@ func BenchmarkTurns(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for i := range uint64(64) {
-					turns.Push(i*bench.keys/64, i*bench.keys/64, [16]int{}, 1)
+					push(&turns, i*bench.keys/64, i*bench.keys/64, [16]int{}, 1)
 				}
 				for range 64 {
 					turns.Pop()

@@ -228,7 +228,7 @@ func (o *origins) key(subject string, now time.Duration) string {
 // IPv6 the network of 64 bits that one customer has, in which anybody can have any number of
 // addresses. What is no address is returned as it is.
 func Network(address string) string {
-	switch n := network(address); {
+	switch n, _ := network(address); {
 	case n == netip.Prefix{}:
 		return address
 	case n.IsSingleIP():
@@ -238,16 +238,16 @@ func Network(address string) string {
 	}
 }
 
-// network returns the prefix of Network, or zero for what is no address.
-func network(address string) netip.Prefix {
+// network returns the prefix of Network and the address in its usual form, or nothing for what is no address.
+func network(address string) (netip.Prefix, netip.Addr) {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
-		return netip.Prefix{}
+		return netip.Prefix{}, netip.Addr{}
 	}
 	bits := 64
 	if ip = usual(ip); ip.Is4() {
 		bits = 32
 	}
 	n, _ := ip.Prefix(bits)
-	return n
+	return n, ip
 }

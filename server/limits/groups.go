@@ -26,18 +26,18 @@ type Subject struct {
 	Network netip.Prefix // see the function Network
 }
 
-// SubjectOf returns the subject of a client with these identities.
-func SubjectOf(ids []jute.ID) (s Subject) {
+// subjectOf returns the subject of a client with these identities, and its address.
+func subjectOf(ids []jute.ID) (s Subject, address netip.Addr) {
 	for i := range ids {
 		switch id := &ids[i]; id.Scheme {
 		case "ip":
-			if s.Network = network(id.ID); s.Network == (netip.Prefix{}) {
+			if s.Network, address = network(id.ID); s.Network == (netip.Prefix{}) {
 				s.ID = *id // no address of the Internet
 			}
 		case "digest":
 		default:
-			return Subject{ID: *id}
+			return Subject{ID: *id}, address
 		}
 	}
-	return s
+	return s, address
 }

@@ -60,11 +60,22 @@ type Rule struct {
 	// itself.
 	Subject string
 	Limits  [numResources]Limit
+	// Weight is the subject's part of a server's and of the leader's turns while there is more to do than can be
+	// done, of a whole to which others add their own; 0 stands for Even.
+	Weight int64
 }
+
+// Even is the weight of subjects without one. mostWeight bounds how long the turn of a subject is.
+const (
+	Even       = 100
+	mostWeight = 10_000
+)
+
+const weightName = "weight"
 
 // Syntax describes a rule.
 const Syntax = `a subject and its limits, as in "identity * requests/s=1000,2000 watches=500", ` +
-	`"address 10.0.0.0/8 connections=100" or "subtree /jobs bytes/s=100000,": two values are the soft and the hard limit, one is the hard limit; a subject with spaces is in quotes`
+	`"address 10.0.0.0/8 connections=100 weight=50" or "subtree /jobs bytes/s=100000,": two values are the soft and the hard limit, one is the hard limit; a subject with spaces is in quotes`
 
 // ParseRule parses the text of a rule. The error says what is wrong and what is possible.
 func ParseRule(name, text string) (Rule, error) {
@@ -202,10 +213,13 @@ func usual(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 // limit parses one limit.
 func (r *Rule) limit(word string) error {
 	name, values, ok := strings.Cut(word, "=")
+	if name == weightName {
+		return r.weigh(values)
+	}
 	resource := slices.Index(resourceNames[:], name)
 	switch {
 	case resource < 0:
-		return fmt.Errorf("unknown resource %q: want %s", name, strings.Join(resourceNames[:], ", "))
+		return fmt.Errorf("unknown resource %q: want %s, %s", name, strings.Join(resourceNames[:], ", "), weightName)
 	case Resource(resource) == Openings && r.Scope != Address:
 		return fmt.Errorf("%v are limited by address only: who opens a connection is known later", Openings)
 	case r.Scope == Subtree && Resource(resource) < Requests:
@@ -226,6 +240,23 @@ func (r *Rule) limit(word string) error {
 	if l.Soft > l.Hard && l.Hard > 0 {
 		return fmt.Errorf("%s: the soft limit %d is above the hard one, %d", name, l.Soft, l.Hard)
 	}
+	return nil
+}
+
+// weigh parses a weight.
+func (r *Rule) weigh(value string) error {
+	n, err := strconv.ParseInt(value, 10, 64)
+	switch {
+	case r.Scope == Subtree:
+		return errors.New("a subtree has no weight: whoever wants something waits for a turn, and not where it is")
+	case r.Scope == Identity && strings.HasPrefix(r.Subject, "digest:"):
+		return errors.New("an identity of digest has no weight: anybody can have any number of them, so these clients have turns by their addresses")
+	case r.Weight != 0:
+		return fmt.Errorf("%s is given twice", weightName)
+	case err != nil || n < 1 || n > mostWeight:
+		return fmt.Errorf("%q is no weight: want a number from 1 to %d; clients without a rule have %d", value, mostWeight, Even)
+	}
+	r.Weight = n
 	return nil
 }
 
@@ -258,28 +289,40 @@ func (r Rule) String() string {
 			b = strconv.AppendInt(b, l.Hard, 10)
 		}
 	}
+	if r.Weight > 0 {
+		b = strconv.AppendInt(append(b, " "+weightName+"="...), r.Weight, 10)
+	}
 	return string(b)
 }
 
-// Conflict returns an error if two of the rules limit the same resource of one subject.
+// Conflict returns an error if two of the rules limit the same resource of one subject, or give it a weight.
 func Conflict(rules []Rule) error {
 	type use struct {
-		scope    Scope
-		subject  string
-		resource Resource
+		scope         Scope
+		subject, what string
 	}
 	first := make(map[use]string)
 	for _, r := range rules {
-		for resource, l := range r.Limits {
-			if l == (Limit{}) {
-				continue
-			}
-			u := use{r.Scope, r.Subject, Resource(resource)}
+		for _, what := range r.gives() {
+			u := use{r.Scope, r.Subject, what}
 			if other, ok := first[u]; ok {
-				return fmt.Errorf("rules %s and %s both limit the %v of %v %s: leave it to one of them", other, r.Name, u.resource, u.scope, u.subject)
+				return fmt.Errorf("rules %s and %s both limit the %s of %v %s: leave it to one of them", other, r.Name, what, u.scope, u.subject)
 			}
 			first[u] = r.Name
 		}
 	}
 	return nil
+}
+
+// gives returns the names of what the rule gives a value.
+func (r *Rule) gives() (names []string) {
+	for resource, l := range r.Limits {
+		if l != (Limit{}) {
+			names = append(names, resourceNames[resource])
+		}
+	}
+	if r.Weight > 0 {
+		names = append(names, weightName)
+	}
+	return names
 }

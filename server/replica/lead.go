@@ -36,7 +36,7 @@ type leading struct {
 	// waiting requests are not evaluated yet; they include those that other servers sent
 	// before this one was ready to lead. They have their turns by subject, and those of a subject by
 	// their origins: however many connections a subject has, and at however many servers, and however many requests they have
-	// under way, it delays the others by Limits.Turn.
+	// under way, it delays the others by Limits.Turn, times its weight.
 	// Lists are set aside while pace has their first request wait.
 	waiting fifo.Turns[limits.Subject, Submission]
 	bytes   int64 // of waiting

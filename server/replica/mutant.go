@@ -50,6 +50,7 @@ var (
 	roomIgnored          = mutant.New("room-ignored") // a leader does not tell its evaluator how much room there is
 	turnsOfServers       = mutant.New("turns-of-servers")
 	turnsOfConnections   = mutant.New("turns-of-connections") // a subject has as many turns as connections
+	weightsIgnored       = mutant.New("weights-ignored")
 	asideForgotten       = mutant.New("aside-forgotten")
 	fenceEarly           = mutant.New("fence-early")
 	earlierServed        = mutant.New("earlier-served")

@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -110,8 +111,8 @@ type Limits struct {
 	Backlog int64
 	// Log is for records that are not durable. Above it a leader proposes nothing.
 	Log int64
-	// Turn is for the requests of a connection that a leader evaluates one after the other while
-	// other connections wait.
+	// Turn is for the requests of a connection, and of a subject with the weight limits.Even, that a leader
+	// evaluates one after the other while others wait.
 	Turn int
 	// Work is for what a leader evaluates in a turn, as EvaluateWork counts it, which 0 stands for.
 	Work int
@@ -160,6 +161,8 @@ type Options struct {
 	// Room returns how much memory the tree of this server may take, in bytes; 0 if that has no bound. It
 	// may be nil.
 	Room func() int64
+	// Weights returns the weights by which subjects have turns. It may be nil.
+	Weights func() *limits.Weights
 	// Proposed is called with the size of each proposed transaction. It may be nil.
 	Proposed func(bytes int)
 	// Callers returns the functions that are running, for the log. It may be nil.

@@ -25,7 +25,10 @@ func (r *Replica) enqueue(batch []Submission) {
 		if len(sub.Request.Body) < longRequest {
 			l.pace.shortAt = now
 		}
-		l.waiting.Push(subjectOf(sub), turnOf(origin), *sub, int(size))
+		if key := turnOf(origin); !l.waiting.Append(key, *sub, int(size)) {
+			subject, turn := r.subjectOf(sub)
+			l.waiting.Push(subject, turn, key, *sub, int(size))
+		}
 		l.bytes += size
 		if lastRefused.Planted() && origin != 0 && l.bytes > r.o.Limits.Waiting {
 			l.waiting.Remove(origin, r.refuse)
@@ -45,15 +48,23 @@ func turnOf(origin uint64) uint64 {
 	return origin
 }
 
-// subjectOf returns whose turns a request waits for.
-func subjectOf(sub *Submission) limits.Subject {
+// subjectOf returns whose turns a request waits for, and how much is evaluated in one of them.
+func (r *Replica) subjectOf(sub *Submission) (_ limits.Subject, turn int) {
 	switch {
 	case turnsOfConnections.Planted():
-		return limits.Subject{ID: jute.ID{ID: string(binary.BigEndian.AppendUint64(nil, sub.Request.Origin))}}
+		return limits.Subject{ID: jute.ID{ID: string(binary.BigEndian.AppendUint64(nil, sub.Request.Origin))}}, r.o.Limits.Turn
 	case firstComeFirstServed.Planted(), turnsOfServers.Planted():
-		return limits.Subject{}
+		return limits.Subject{}, r.o.Limits.Turn
 	}
-	return limits.SubjectOf(sub.Request.Auth)
+	var weights *limits.Weights
+	if r.o.Weights != nil {
+		weights = r.o.Weights()
+	}
+	subject, weight := weights.Of(sub.Request.Auth)
+	if weightsIgnored.Planted() {
+		weight = limits.Even
+	}
+	return subject, max(r.o.Limits.Turn*weight/limits.Even, 1)
 }
 
 // makeRoom ends connections if more than Limits.Waiting waits: those that have most of it, by themselves

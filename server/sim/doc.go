@@ -41,7 +41,7 @@
 //   - F1: while a request of a connection waits at the leader, no other connection of its subject has more
 //     requests evaluated than it has, by bytes, than replica.Limits.Turn and two requests.
 //
-//   - F2: the same of subjects, which are addresses here.
+//   - F2: the same of subjects, which are addresses here, where the bytes of each count by its weight.
 //
 //   - B3: a leader proposes the closing of a session only while those that it has proposed, and not
 //     applied, are within replica.Limits.Closings.

@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -49,6 +50,7 @@ func (s *Sim) newReplica(n *node, r zab.Recovered) *replica.Replica {
 		Tracker:      n.tracker,
 		Backlog:      n.backlog,
 		NewOrigin:    n.newOrigin,
+		Weights:      func() *limits.Weights { return s.weights },
 		Now:          func() time.Duration { return time.Duration(n.localMs()) * time.Millisecond },
 		Wall:         func() int64 { return int64(s.now / 1000) },
 		Proposed:     func(int) { s.stats.Proposals++ },

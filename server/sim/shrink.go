@@ -28,6 +28,7 @@ func Shrink(r Result) Result {
 		func(c *Config) { c.InitialCounter = 0 },
 		func(c *Config) { c.Pipeline = 1 },
 		func(c *Config) { c.Loud = 0 },
+		func(c *Config) { c.Weight = 0 },
 		func(c *Config) { c.Feeds = 0 },
 		func(c *Config) { c.Streams = 0 },
 		func(c *Config) { c.Views = 0 },

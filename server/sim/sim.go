@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -41,6 +42,7 @@ type Sim struct {
 	plans   []zab.Members      // lists that operators are distributing
 	ordered map[jute.Zxid]bool // changes of the members that the nemesis has requested
 	schemes *auth.Schemes
+	weights *limits.Weights
 
 	txn         datatree.Txn // scratch
 	result      datatree.Applied
@@ -90,6 +92,9 @@ func newSim(cfg Config) *Sim {
 		panic(err) // its configuration is always valid
 	}
 	s.schemes = schemes
+	if c := s.cfg.Weight; c > 0 {
+		s.weights = limits.NewWeights([]limits.Rule{{Scope: limits.Address, Subject: addresses[0][0].ID, Weight: c}})
+	}
 	for i := range cfg.servers() {
 		if i < cfg.Voters+cfg.Observers {
 			s.members.List = append(s.members.List, zab.Member{ID: zab.SID(i + 1), Observer: i >= cfg.Voters, Weight: 1})

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -16,13 +17,13 @@ type turns struct {
 	largest     int // request
 }
 
-// lead is by how many bytes the requests of the second of a pair exceed those of the first, since the first
-// one waits, counted from when it was least.
+// lead is by how much what is evaluated of the second of a pair exceeds that of the first, since the first
+// one waits, counted from when it was least: in bytes, of a subject by its weight.
 type lead[K comparable] map[[2]K]int
 
 // grows adds what was evaluated of those that wait, and returns the pair that exceeds most, if there is one. lags reports whether
-// the first of a pair waits for the second.
-func (l lead[K]) grows(served map[K]int, lags func(waits, other K) bool, most int) (over [2]K, exceeds bool) {
+// the first of a pair waits for the second, and most returns the most that is right.
+func (l lead[K]) grows(served map[K]int, lags func(waits, other K) bool, most func(waits, other K) int) (over [2]K, exceeds bool) {
 	maps.DeleteFunc(l, func(pair [2]K, _ int) bool { return !lags(pair[0], pair[1]) })
 	for pair := range l {
 		if _, waits := served[pair[1]]; !waits {
@@ -36,7 +37,7 @@ func (l lead[K]) grows(served map[K]int, lags func(waits, other K) bool, most in
 				continue
 			}
 			l[pair] = max(0, l[pair]+served[other]-served[waits])
-			if l[pair] > most {
+			if l[pair] > most(waits, other) {
 				over, exceeds = pair, true
 			}
 		}
@@ -76,17 +77,32 @@ func (s *Sim) checkTurns(n *node, before, after map[uint64]waiting) {
 	served, bySubject, waits := make(map[uint64]int), make(map[jute.ID]int), make(map[jute.ID]bool)
 	for origin, was := range before {
 		served[origin] = was.bytes - after[origin].bytes
-		bySubject[t.subjects[origin]] += served[origin]
+		bySubject[t.subjects[origin]] += s.weigh(t.subjects[origin], served[origin])
 		waits[t.subjects[origin]] = waits[t.subjects[origin]] || after[origin].hasTurns()
 	}
 	// A list that had its turn may have saved the size of one request, and one that waits may lack as much.
-	most := s.cfg.Turn + 2*t.largest
+	most := func(_, _ uint64) int { return s.cfg.Turn + 2*t.largest }
 	if p, over := t.connections.grows(served, func(a, b uint64) bool { return after[a].hasTurns() && t.subjects[a] == t.subjects[b] }, most); over {
 		s.fail("F1", "server %d evaluates %d bytes of requests of connection %#x ahead of those of %#x", n.id, t.connections[p], p[1], p[0])
 	}
-	if p, over := t.addresses.grows(bySubject, func(a, _ jute.ID) bool { return waits[a] }, most); over {
-		s.fail("F2", "server %d evaluates %d bytes of requests of %v ahead of those of %v", n.id, t.addresses[p], p[1], p[0])
+	if p, over := t.addresses.grows(bySubject, func(a, _ jute.ID) bool { return waits[a] }, s.mostAhead(t)); over {
+		s.fail("F2", "server %d evaluates %d bytes of requests of %v ahead of those of %v, by their weights", n.id, t.addresses[p]/fraction, p[1], p[0])
 	}
+}
+
+// fraction is what weigh counts in: the weights are such that it loses nothing.
+const fraction = 100
+
+// weigh returns how much bytes of a subject's requests count, in fractions of bytes: as many as of a subject with the weight
+// limits.Even they would be.
+func (s *Sim) weigh(subject jute.ID, bytes int) int {
+	_, weight := s.weights.Of([]jute.ID{subject})
+	return bytes * fraction * limits.Even / weight
+}
+
+// mostAhead is as for connections, where a subject has turns in proportion to its weight.
+func (s *Sim) mostAhead(t *turns) func(a, b jute.ID) int {
+	return func(a, b jute.ID) int { return fraction*s.cfg.Turn + s.weigh(a, t.largest) + s.weigh(b, t.largest) }
 }
 
 // waiting is what waits of a connection.
