@@ -157,6 +157,7 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered, ids *session.IDs,
 		NewOrigin:    func() uint64 { return uint64(ids.Next(nil)) },
 		Now:          s.now,
 		Wall:         func() int64 { return s.clock.Wall().UnixMilli() },
+		Weights:      s.clients.Weights,
 		Callers:      callers,
 		Queued:       s.metrics.QueueTime.Observe,
 		Evaluated: func(d time.Duration, n int64) {

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/show"
@@ -34,11 +35,13 @@ type conn struct {
 	out      writer
 
 	stats  connStats // guarded by line
+	crowd  *crowd    // nil before the handshake; guarded by line, and only the reader changes it
 	parked bool      // there is no reader: see park.go; guarded by line
 
 	// Owned by the reader.
 	frames    *frameReader
 	login     login
+	weighed   weighed // that crowd follows from
 	batch     batch
 	tally     tally
 	current   line.Request  // being handled; a field, since it would be allocated elsewhere
@@ -162,6 +165,33 @@ func (c *conn) beginBatch() {
 	last := c.line.Session.Arriving()
 	c.batchAt = c.shared.now()
 	c.line.Arrived(last, c.batchAt, c.shared.backend.AnswersUntil())
+	c.joinCrowd()
+}
+
+// weighed is what the crowd of a connection follows from.
+type weighed struct {
+	creds   *auth.Credentials
+	weights *limits.Weights
+}
+
+// joinCrowd makes the connection one of those that have its subject.
+func (c *conn) joinCrowd() {
+	now := weighed{c.identity.credentials.Load(), c.shared.rules.weights.Load()}
+	if c.crowd != nil && now == c.weighed {
+		return
+	}
+	c.weighed = now
+	subject, weight := now.weights.Of(now.creds.IDs())
+	t, was := c.shared.throttler, c.crowd
+	next := t.join(crowdKey{subject, int64(weight)})
+	c.line.Lock()
+	if was != nil && c.line.Waiting.Len() > 0 {
+		t.hold(was, -1)
+		t.hold(next, 1)
+	}
+	c.crowd = next
+	c.line.Unlock()
+	t.quit(was)
 }
 
 // finishBatch ends a batch of requests: it hands the writes to the leader in one piece, writes
@@ -288,7 +318,7 @@ func (c *conn) forget() {
 	queued := c.line.Waiting.All()
 	for i := range queued {
 		s.large.bytes.Add(-queued[i].Large)
-		s.throttler.leave(queued[i].Size(), i == len(queued)-1)
+		s.throttler.leave(c.crowd, queued[i].Size(), i == len(queued)-1)
 	}
 	c.out.release(c.line.Forget())
 	c.line.Unlock()
@@ -300,6 +330,7 @@ func (c *conn) forget() {
 		s.metrics.DeadWatchers.Add(1)
 	}
 	s.register.Remove(&c.line.Line, c.group)
+	s.throttler.quit(c.crowd)
 	s.throttler.relax()
 }
 

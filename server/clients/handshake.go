@@ -182,9 +182,10 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 		return fmt.Errorf("resume session %v: wrong password", id)
 	}
 	c.decided = make(chan struct{})
+	c.joinCrowd()
 	c.line.Lock()
 	sub := c.line.Open(id, r.SessionID != 0, r.HasReadOnly, c.batchAt)
-	s.throttler.enterLast(c.line.Waiting.All())
+	s.throttler.enterLast(c.crowd, c.line.Waiting.All())
 	c.line.Unlock()
 	s.backend.Submit(sub)
 	if err := c.socket.await(c.decided); err != nil {

@@ -24,6 +24,7 @@ func (c *conn) endSession() {
 // establish gives a connection a local session, and drops the response. Its requests may be answered without the leader.
 func establish(t testing.TB, c *conn, id jute.SessionID) {
 	t.Helper()
+	c.joinCrowd()
 	s := c.shared
 	c.line.Session.SetTimeout(10_000)
 	s.sessions.locals.Add(id, c.line.Session.TimeoutMs(), millis(s.now()))

@@ -55,7 +55,7 @@ func (h *host) Left(large, size int64) {
 	if large > 0 {
 		h.shared.large.bytes.Add(-large)
 	}
-	h.shared.throttler.leave(size, h.line.Waiting.Len() == 0)
+	h.shared.throttler.leave(h.crowd, size, h.line.Waiting.Len() == 0)
 	if h.line.draining {
 		h.line.changed.Broadcast()
 	}

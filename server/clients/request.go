@@ -178,7 +178,7 @@ func (c *conn) submit(req *line.Request) error {
 		defer c.shared.state.RUnlock()
 	}
 	c.line.Lock()
-	c.shared.throttler.enter(req.Size(), c.line.Waiting.Len() == 0)
+	c.shared.throttler.enter(c.crowd, req.Size(), c.line.Waiting.Len() == 0)
 	sub := c.line.Submit(req)
 	c.line.Unlock()
 	c.batch.add(sub)
@@ -194,7 +194,7 @@ func (c *conn) upgrade(req *line.Request) error {
 	c.decided = make(chan struct{})
 	c.line.Lock()
 	sub := c.line.Upgrade(req.Received)
-	c.shared.throttler.enterLast(c.line.Waiting.All())
+	c.shared.throttler.enterLast(c.crowd, c.line.Waiting.All())
 	c.line.Unlock()
 	c.batch.add(sub)
 	c.batch.submit()
@@ -212,7 +212,7 @@ func (c *conn) queueRead(req *line.Request) bool {
 	if !c.line.Queue(queued) {
 		return false
 	}
-	c.shared.throttler.enter(queued.Size(), false) // it has one already
+	c.shared.throttler.enter(c.crowd, queued.Size(), false) // it has one already
 	return true
 }
 
@@ -225,12 +225,12 @@ func (c *conn) throttle() error {
 		c.batch.submit()
 		a.log.WaitRoom(c.socket.done)
 	}
-	if !c.shared.throttler.over(c.line.Waiting.Len()) {
+	if !c.shared.throttler.over(c.crowd, c.line.Waiting.Len()) {
 		return nil
 	}
 	c.batch.submit()
 	c.out.flush()
-	return c.shared.throttler.wait(&c.line)
+	return c.shared.throttler.wait(c.crowd, &c.line)
 }
 
 // authenticate handles an auth packet.

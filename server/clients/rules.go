@@ -19,6 +19,7 @@ import (
 // rules are the rules that limit clients (zkd.limit, and quotas). Each connection has a limiter for them.
 type rules struct {
 	table    atomic.Pointer[limits.Table] // nil without rules
+	weights  atomic.Pointer[limits.Weights]
 	live     *atomic.Pointer[config.Config]
 	state    *state.State
 	sessions *sessions
@@ -27,10 +28,13 @@ type rules struct {
 	quotas   quotaRates
 }
 
-// set makes a new table if the rules are others than before, which is nil at
+// set takes over the weights, and makes a new table if the rules are others than before, which is nil at
 // the start. Rates and counts begin again. A connection that is there counts in the new table from its next request on,
 // which is a ping at the latest.
 func (r *rules) set(before, cfg *config.Config) {
+	if before == nil || !slices.Equal(before.Limits, cfg.Limits) {
+		r.weights.Store(limits.NewWeights(cfg.Limits))
+	}
 	switch {
 	case before != nil && before.LimitsInQuota == cfg.LimitsInQuota && slices.Equal(before.Limits, cfg.Limits):
 	case len(cfg.Limits) == 0 && !cfg.LimitsInQuota:
@@ -74,6 +78,9 @@ func (r *rules) tick(now time.Duration) {
 			zap.String("subject", b.Subject), zap.Int64("limit", b.Limit), zap.Bool("hard", b.Hard))
 	}
 }
+
+// Weights returns the weights by which subjects have turns.
+func (s *Clients) Weights() *limits.Weights { return s.rules.weights.Load() }
 
 // LimitUses returns what the clients have used of limits since the last call: see limits.Table.Uses.
 func (s *Clients) LimitUses() []shares.Use {

@@ -15,7 +15,7 @@ const limitPrefix = "zkd.limit."
 func limitKeys(c *Config) []Key {
 	return []Key{
 		{Name: limitPrefix + "*", Protects: true, Live: true,
-			Doc: "`zkd.limit.<name>=<subject> <limits>`: a rule that limits what clients may use, such as `identity * requests/s=1000,2000 watches=500`. See limits.md."},
+			Doc: "`zkd.limit.<name>=<subject> <limits>`: a rule that limits what clients may use, such as `identity * requests/s=1000,2000 watches=500`, or their weight on a busy server. See limits.md."},
 		{Name: "zkd.limitCodes", Default: "common", Live: true, value: oneOf(&c.LimitCodes, "common", "exact"),
 			Doc: "Replies to requests that a rule refuses: `common` is OperationTimeout for rates and NoAuth for counts, which all clients know; `exact` is ThrottledOp and QuotaExceeded, which end kazoo's connection thread for good."},
 		{Name: "zkd.limitsInQuota", Default: "false", Live: true, value: truth(&c.LimitsInQuota),

@@ -248,7 +248,7 @@ func (r *Rule) weigh(value string) error {
 	n, err := strconv.ParseInt(value, 10, 64)
 	switch {
 	case r.Scope == Subtree:
-		return errors.New("a subtree has no weight: whoever wants something waits for a turn, and not where it is")
+		return errors.New("a subtree has no weight: clients have turns, by their identities and addresses")
 	case r.Scope == Identity && strings.HasPrefix(r.Subject, "digest:"):
 		return errors.New("an identity of digest has no weight: anybody can have any number of them, so these clients have turns by their addresses")
 	case r.Weight != 0:

@@ -20,6 +20,15 @@ func TestParseRule(t *testing.T) {
 		{"subtree /jobs/* requests/s=1", "subtree /jobs/* requests/s=1", ""},
 		{"subtree / requests/s=1", "subtree / requests/s=1", ""},
 		{"subtree /* requests/s=1", "subtree /* requests/s=1", ""},
+		{"identity sasl:kafka weight=5 bytes/s=5", "identity sasl:kafka bytes/s=5 weight=5", ""},
+		{"address * weight=10000", "address * weight=10000", ""},
+		{"address * weight=10001", "", "no weight"},
+		{"address * weight=0", "", "no weight"},
+		{"address * weight=1,2", "", "no weight"},
+		{"address * weight", "", "no weight"},
+		{"address * weight=1 weight=2", "", "given twice"},
+		{"identity digest:bob weight=5", "", "by their addresses"},
+		{"subtree /jobs weight=5", "", "a subtree has no weight"},
 		{"", "", "want a subject"},
 		{"identity *", "", "want a subject"},
 		{`identity "x509:CN=a sessions=1`, "", "want a subject"},
@@ -66,6 +75,8 @@ func TestConflict(t *testing.T) {
 	}{
 		{[]string{"identity * watches=1", "identity * sessions=1", "address * watches=1", "identity a:b watches=1"}, ""},
 		{[]string{"identity * watches=1", "identity * sessions=1 watches=2"}, "rules a and b both limit the watches of identity *"},
+		{[]string{"address * watches=1", "address * weight=5"}, ""},
+		{[]string{"address * watches=1 weight=5", "address * weight=5"}, "the weight of address *"},
 		{[]string{"address 10.0.0.1/8 watches=1", "address 10.0.0.0/8 watches=2"}, "rules a and b"},
 	} {
 		var rules []Rule

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -11,9 +12,10 @@ import (
 // Weights say how much of the turns each subject has while there is more to do than can be done. A nil Weights
 // gives each the same.
 type Weights struct {
-	identities map[string]int // by scheme:id, or "*"
-	blocks     []weighed      // of addresses, the longest prefix first
-	each       int            // of addresses in no block
+	identities map[jute.ID]int
+	identity   int       // of all others
+	blocks     []weighed // of addresses, the longest prefix first
+	address    int       // of those in no block
 }
 
 // weighed are addresses that have turns together.
@@ -24,7 +26,7 @@ type weighed struct {
 
 // NewWeights returns the weights that rules give, or nil if they give none.
 func NewWeights(rules []Rule) *Weights {
-	w := &Weights{identities: make(map[string]int), each: Even}
+	w := &Weights{identities: make(map[jute.ID]int), identity: Even, address: Even}
 	some := false
 	for _, r := range rules {
 		if r.Weight == 0 {
@@ -32,10 +34,13 @@ func NewWeights(rules []Rule) *Weights {
 		}
 		some = true
 		switch {
+		case r.Scope == Identity && r.Subject == each:
+			w.identity = int(r.Weight)
 		case r.Scope == Identity:
-			w.identities[r.Subject] = int(r.Weight)
+			scheme, id, _ := strings.Cut(r.Subject, ":")
+			w.identities[jute.ID{Scheme: scheme, ID: id}] = int(r.Weight)
 		case r.Subject == each:
-			w.each = int(r.Weight)
+			w.address = int(r.Weight)
 		default:
 			if prefix, err := parseBlock(r.Subject); err == nil { // ParseRule has checked it
 				w.blocks = append(w.blocks, weighed{prefix, int(r.Weight)})
@@ -53,11 +58,11 @@ func NewWeights(rules []Rule) *Weights {
 // a weight have their turns together.
 func (w *Weights) Of(ids []jute.ID) (s Subject, weight int) {
 	s, address := subjectOf(ids)
-	if w == nil {
+	switch {
+	case w == nil, s == Subject{}: // the servers themselves
 		return s, Even
-	}
-	if s.ID != (jute.ID{}) && s.ID.Scheme != "ip" {
-		return s, cmp.Or(w.identities[s.ID.Scheme+":"+s.ID.ID], w.identities[each], Even)
+	case s.ID != jute.ID{} && s.ID.Scheme != "ip":
+		return s, cmp.Or(w.identities[s.ID], w.identity)
 	}
 	for _, b := range w.blocks {
 		if b.Contains(address) {
@@ -65,5 +70,5 @@ func (w *Weights) Of(ids []jute.ID) (s Subject, weight int) {
 			return s, b.weight
 		}
 	}
-	return s, w.each
+	return s, w.address
 }
