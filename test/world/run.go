@@ -151,11 +151,11 @@ func (t tools) onServers(ctx context.Context, o *outcome, p *program, dir, home 
 		return err
 	}
 	faultErr := r.inflict(ctx, e)
+	o.times = r.times // of a failed run those before it failed
 	r.stdin.Close()
 	if err := errors.Join(faultErr, r.wait()); err != nil {
 		return err
 	}
-	o.times = r.times
 	if err := r.repeat(ctx); err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ javac -nowarn -proc:none -d classes -cp "$PROGRAM/lib/*" "$here/World.java" "$he
 # SECURE=yes: all of its processes use TLS, and log in.
 if [ "$SECURE" = yes ]; then
 	ZK_SERVERS=${ZK_TLS_SERVERS:-$ZK_SERVERS}
-	JDK_JAVA_OPTIONS="-Dzookeeper.client.secure=true -Dzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty \
+	JDK_JAVA_OPTIONS="$JDK_JAVA_OPTIONS -Dzookeeper.client.secure=true -Dzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty \
 		-Dzookeeper.ssl.keyStore.location=$KEYS/client.p12 -Dzookeeper.ssl.keyStore.password=secret1 \
 		-Dzookeeper.ssl.trustStore.location=$KEYS/trust.p12 -Dzookeeper.ssl.trustStore.password=secret1 \
 		-Djava.security.auth.login.config=$KEYS/login -Dzookeeper.fips-mode=false"
