@@ -146,3 +146,15 @@ func (m *memory) room() int64 {
 	}
 	return m.tree
 }
+
+// spare returns how much memory one may take who looks at the past; 0 if there is none to spare.
+func (m *memory) spare() int64 {
+	const unlimited = 1 << 30
+	switch {
+	case m.short.Load():
+		return 0
+	case m.tree == 0:
+		return unlimited
+	}
+	return m.tree / 8
+}

@@ -22,7 +22,9 @@ import (
 	"github.com/zkd-project/zkd/server/console/login"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/pages"
+	"github.com/zkd-project/zkd/server/past"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
@@ -352,6 +354,7 @@ func (s *Server) pages() *pages.Server {
 		Log:         s.logWriter.Writer,
 		Snapshots:   s.snapshots,
 		Store:       s.snapshots.store,
+		Former:      s.past(),
 		Transport:   s.loop.transport,
 		ID:          s.id,
 		Incarnation: s.snapshots.ident.Incarnation,
@@ -365,6 +368,11 @@ func (s *Server) pages() *pages.Server {
 		Stopping:    s.life.Stopping(),
 		Ending:      s.life.Ending,
 	}
+}
+
+// makePast makes what looks at the past of the server.
+func (s *Server) makePast() *pages.Past {
+	return &pages.Past{Past: past.Past{Store: s.snapshots.store, Log: s.logWriter.Writer, Applied: s.state.Applied, History: func() history.ID { return s.pages().HistoryID() }, Archive: s.cfg.Archive, Room: s.memory.spare}}
 }
 
 // applierState is a replica's view of the applier's work.

@@ -22,6 +22,7 @@ import (
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/identities"
 	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/pages"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/settings"
@@ -124,6 +125,7 @@ type Server struct {
 	snapshots *snapshotter
 	clients   *clients.Clients
 	loop      *loop
+	past      func() *pages.Past
 
 	mu struct {
 		sync.Mutex

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -74,6 +75,7 @@ func New(opts Options) (*Server, error) {
 	s.state.Watches = watch.New()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
 	s.words = newWords(s)
+	s.past = sync.OnceValue(s.makePast)
 	s.registry.MustRegister(show.NewCollector(opts.Version, func() *show.View { return s.overview.read() }))
 	s.registry.MustRegister(ids.Metrics()...)
 	s.audit = audit.NewTrail(opts.FS, opts.Logger, s.registry, s.life.Fail)

@@ -76,7 +76,7 @@ const ours = `
 	# What programs have built out of nodes: locks, elections, queues.
 	server/coordination: jute
 	# The HTTP API: a client of the server around it.
-	server/api:        internal/exact jute server/coordination server/fair server/show
+	server/api:        internal/exact internal/treediff jute server/coordination server/fair server/show
 	# The console: pages for people, which use the HTTP API.
 	server/console:    none
 	# Who has signed in to it.
@@ -160,10 +160,12 @@ const ours = `
 	server/base:       none
 	server/datatree/treetest: jute server/datatree
 	server/settings:   jute server/config
-	server/pages:      jute fourletter internal/vfs server/admin server/api server/archive server/auth server/clients server/config server/data server/datatree server/feed server/history server/settings server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
+	# The past of a server: of a subtree, from snapshots, the log and an archive.
+	server/past:       jute internal/fault server/archive server/data server/history server/snapshot server/wal server/zab
+	server/pages:      jute fourletter internal/treediff internal/vfs server/admin server/api server/archive server/auth server/clients server/config server/data server/datatree server/feed server/history server/past server/settings server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
 	server/words:      internal/vfs server/base server/clients server/config server/data server/datatree server/monitor server/session server/show server/state
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
-	                   server/admin server/api server/archive server/audit server/base server/console server/console/login server/history
+	                   server/admin server/api server/archive server/audit server/base server/console server/console/login server/history server/past
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/clients/line server/limits/shares server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport

@@ -19,19 +19,28 @@ type Difference struct {
 // DiffOptions say what Diff compares.
 type DiffOptions struct {
 	IgnoreData, IgnoreACL, IgnoreKind bool
+	// Shown says that the lists of b are as servers show them, perhaps without the hashes of digests.
+	Shown bool
 	// IgnoreEphemerals treats ephemeral nodes as missing on both sides.
 	IgnoreEphemerals bool
 }
 
 // Diff compares the data, the ACLs and the kinds of nodes of two subtrees, whose streams must
-// be in tree order. Versions, times and owners may differ. An error of a stream ends it.
+// be in tree order. Versions, times and owners may differ. A hidden node counts as one that differs. An error of a stream ends it.
 func Diff(a, b iter.Seq2[Node, error], o DiffOptions) iter.Seq2[Difference, error] {
 	if o.IgnoreEphemerals {
 		a, b = withoutEphemerals(a), withoutEphemerals(b)
 	}
 	return Merge(a, b, func(d *Difference) bool {
+		if d.A.Hidden || d.B.Hidden {
+			return true
+		}
 		d.Data = !o.IgnoreData && !SameData(d.A.Data, d.B.Data)
-		d.ACL = !o.IgnoreACL && !SameACL(d.A.ACL, d.B.ACL)
+		same := SameACL
+		if o.Shown {
+			same = sameShown
+		}
+		d.ACL = !o.IgnoreACL && !same(d.A.ACL, d.B.ACL)
 		d.Kind = !o.IgnoreKind && d.A.Kind() != d.B.Kind()
 		return d.Data || d.ACL || d.Kind
 	})

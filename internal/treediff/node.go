@@ -19,6 +19,8 @@ type Node struct {
 	// ACL is nil if it was not read.
 	ACL  []jute.ACL
 	Stat jute.Stat
+	// Hidden says that it may not be read: nothing but its path is known.
+	Hidden bool
 }
 
 // Kind is the kind of the node.
@@ -136,6 +138,21 @@ func SameData(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal
 
 // SameACL compares ACLs regardless of the order of their entries, like the servers.
 func SameACL(a, b []jute.ACL) bool { return slices.Equal(sorted(a), sorted(b)) }
+
+// sameShown reports whether servers may show a list as shown: to those who may not change it, they show x for the hashes of digests.
+func sameShown(list, shown []jute.ACL) bool {
+	masked := func(a jute.ACL) bool { return a.ID.Scheme == "digest" && strings.HasSuffix(a.ID.ID, ":x") }
+	if !slices.ContainsFunc(shown, masked) {
+		return SameACL(list, shown)
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		if user, _, ok := strings.Cut(list[i].ID.ID, ":"); ok && list[i].ID.Scheme == "digest" {
+			list[i].ID.ID = user + ":x"
+		}
+	}
+	return SameACL(list, shown)
+}
 
 func sorted(list []jute.ACL) []jute.ACL {
 	list = slices.Clone(list)

@@ -14,12 +14,15 @@ import (
 type Reversal struct {
 	// Root is the path of the subtree on the servers.
 	Root string
+	// Existed says that there was a node at the root.
+	Existed bool
 	// Changes are the differences, A being the former state: a node to create, to change or, if A
 	// is nil, to delete.
 	Changes []Difference
 	// LeftOut are the former ephemerals that are gone: they belonged to sessions. Kept are the nodes that
-	// are ephemeral now, and those above them: no change touches them.
-	LeftOut, Kept []Node
+	// are ephemeral now, and those above them: no change touches them. Hidden are the nodes that may not be read, and
+	// what can't come back because of that: they are left as they are.
+	LeftOut, Kept, Hidden []Node
 }
 
 // ErrTooMuch means that two states differ in more than the caller has room for.
@@ -30,25 +33,37 @@ var ErrTooMuch = errors.New("the differences are too many for the memory that th
 func Revert(root string, former, present iter.Seq2[Node, error], most int) (*Reversal, error) {
 	r := &Reversal{Root: root}
 	kept := make(map[string]bool) // and what is above them
+	keep := func(p string) {
+		for p != "/" {
+			p = Parent(p)
+			kept[p] = true
+		}
+	}
 	var doomed []int
-	bytes := 0
-	for d, err := range Diff(former, orNothing(present), DiffOptions{IgnoreKind: true}) {
+	bytes, lost := 0, "" // lost is a hidden node that is not there now
+	for d, err := range Diff(r.noting(former), orNothing(present), DiffOptions{IgnoreKind: true, Shown: true}) {
 		for _, n := range []*Node{d.A, d.B} {
 			if n != nil {
 				bytes += 256 + n.CreateSize()
 			}
 		}
+		hidden := d.A != nil && d.A.Hidden || d.B != nil && d.B.Hidden
 		switch {
 		case err != nil:
 			return nil, err
 		case most > 0 && bytes > most:
 			return nil, ErrTooMuch
+		case hidden || d.B == nil && lost != "" && Below(d.Path, lost):
+			r.Hidden = append(r.Hidden, Node{Path: d.Path, Hidden: true})
+			if d.B != nil {
+				keep(d.Path)
+			} else if hidden {
+				lost = d.Path
+			}
+			continue
 		case d.B != nil && d.B.Kind() == Ephemeral:
 			r.Kept = append(r.Kept, *d.B)
-			for p := d.Path; p != "/"; {
-				p = Parent(p)
-				kept[p] = true
-			}
+			keep(d.Path)
 			continue
 		case d.A != nil && d.A.Kind() == Ephemeral:
 			r.LeftOut = append(r.LeftOut, *d.A)
@@ -65,6 +80,18 @@ func Revert(root string, former, present iter.Seq2[Node, error], most int) (*Rev
 		}
 	}
 	return r, nil
+}
+
+// noting notes whether a stream of the former state has a root.
+func (r *Reversal) noting(nodes iter.Seq2[Node, error]) iter.Seq2[Node, error] {
+	return func(yield func(Node, error) bool) {
+		for n, err := range nodes {
+			r.Existed = r.Existed || err == nil
+			if !yield(n, err) {
+				return
+			}
+		}
+	}
 }
 
 // orNothing ends a stream of Live without an error if the root does not exist.

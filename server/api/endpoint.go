@@ -12,7 +12,7 @@ import (
 // endpoint is a row of the table.
 type endpoint struct {
 	method  string
-	path    string // {path}, {id} and {key} stand for its end; that of a node has any number of slashes
+	path    string // {path}, {id}, {key} and {name} stand for its end; that of a node has any number of slashes
 	doc     string
 	params  []param
 	body    []content // which bodies it takes; none for nil

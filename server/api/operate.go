@@ -29,7 +29,7 @@ func operations() []endpoint {
 			params: []param{dryRun, was}, refuses: []int{412},
 			answers: []answer{{status: 200, doc: "What has changed, or would.", content: inJSON[Configured]()}}},
 	}
-	list = slices.Concat(list, memberOperations(), auditOperations())
+	list = slices.Concat(list, memberOperations(), auditOperations(), backupOperations())
 	for i := range list {
 		list[i].operates = true
 	}

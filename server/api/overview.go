@@ -22,6 +22,8 @@ type Server interface {
 	Settings() []Setting
 	// Try returns what it would say to a request to set or unset a key.
 	Try(jute.ConfigureRequest) (string, error)
+	// Past returns what looks at its past.
+	Past() Past
 }
 
 // Overview is a server at a glance.

@@ -17,7 +17,22 @@ const linesType = "application/jsonl"
 // walk reads a subtree as it was at one zxid, and passes its nodes on, page by page. It ends when send is done or fails. When it
 // has begun to send, the answer can't be a problem any more.
 func (c *call) walk(shown int32, send func(nodes []jute.SubtreeNode) (done bool, err error)) error {
-	l, leave, err := c.links.use(c.r.Context(), c.caller, c.token) // a view belongs to its connection
+	return c.pages(c.r.Context(), shown, func(page *jute.SubtreePageResponse) (done bool, err error) {
+		if !c.begun {
+			c.zxid(page.Zxid)
+			c.w.Header().Set("Content-Type", linesType)
+			c.begun = true
+		}
+		if done, err = send(page.Nodes); err == nil {
+			err = http.NewResponseController(c.w).Flush()
+		}
+		return done, err
+	})
+}
+
+// pages calls each for the pages of a subtree as it was at one zxid, until it is done or fails.
+func (c *call) pages(ctx context.Context, shown int32, each func(*jute.SubtreePageResponse) (done bool, err error)) error {
+	l, leave, err := c.links.use(ctx, c.caller, c.token) // a view belongs to its connection
 	if err != nil {
 		return err
 	}
@@ -27,20 +42,14 @@ func (c *call) walk(shown int32, send func(nodes []jute.SubtreeNode) (done bool,
 	if _, err := c.read(jute.OpSubtreePage, &q, &page); err != nil {
 		return err
 	}
-	c.zxid(page.Zxid)
-	c.w.Header().Set("Content-Type", linesType)
-	c.begun = true
 	for {
-		done, err := send(page.Nodes)
-		if err == nil {
-			err = http.NewResponseController(c.w).Flush()
-		}
+		done, err := each(&page)
 		if done || err != nil || page.View == 0 {
 			c.endView(l, page.View)
 			return err
 		}
 		q.View = page.View
-		replies, err := l.call(c.r.Context(), request{jute.OpSubtreePage, &q})
+		replies, err := l.call(ctx, request{jute.OpSubtreePage, &q})
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func (a *api) table() []endpoint {
 	etagged := []string{"ETag"}
 	reads := func(more ...param) []param { return append([]param{how, byZxid, bySession}, more...) }
 	writes := func(more ...param) []param { return append([]param{bySession, byKey}, more...) }
-	return append(operations(), []endpoint{
+	return append(append(operations(), pastOperations()...), []endpoint{
 		{method: http.MethodGet, path: "/v1/nodes/{path}", doc: "The data of a node.", params: reads(byRange), serve: (*call).getNode,
 			answers: []answer{{status: 200, doc: "The data, and the Stat in headers.", headers: etagged, stat: true, content: data},
 				{status: 206, doc: "The part that Range asks for.", headers: []string{"ETag", "Content-Range"}, stat: true, content: data[:2]}},

@@ -102,7 +102,7 @@ func (a *Archive) load(ctx context.Context, b *Base, described func(history.ID, 
 		return nil, err
 	}
 	if ref.Zxid != b.Zxid || ref.CRC != b.CRC {
-		return nil, fault.New(fault.Damaged, a.path(b.Name), fmt.Errorf("it has zxid %v and CRC32C %08x", ref.Zxid, ref.CRC))
+		return nil, b.isAnother(a, ref)
 	}
 	meta, err := store.Describe(ctx, ref.Name)
 	if err != nil {
@@ -121,6 +121,31 @@ func (a *Archive) load(ctx context.Context, b *Base, described func(history.ID, 
 	}
 	f.Tree, f.Ensemble, err = history.Load(ctx, store, ref)
 	return f, err
+}
+
+// Former returns a subtree as a base of a history has it. It may take most bytes of memory, about.
+func (a *Archive) Former(ctx context.Context, b *Base, of history.ID, root string, most int64) (f *history.Former, err error) {
+	path, release, err := a.plain(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	f, ref, meta, err := history.LoadFormer(ctx, snapshot.ReadingFrom(vfs.OS{}, filepath.Dir(path)), filepath.Base(path), root, most)
+	if err != nil {
+		return nil, err
+	}
+	if ref.Zxid != b.Zxid || ref.CRC != b.CRC {
+		return nil, b.isAnother(a, ref)
+	}
+	if id, err := history.IDOf(&meta); err != nil || id != of {
+		return nil, fault.New(fault.Foreign, a.path(b.Name), cmp.Or(err, fmt.Errorf("it is of the history %v", id)))
+	}
+	return f, nil
+}
+
+// isAnother is the error of a base whose file is not the one that its name says.
+func (b *Base) isAnother(a *Archive, ref snapshot.Ref) error {
+	return fault.New(fault.Damaged, a.path(b.Name), fmt.Errorf("it has zxid %v and CRC32C %08x", ref.Zxid, ref.CRC))
 }
 
 // advance applies the entries after a base up to a moment.

@@ -209,6 +209,8 @@ type Config struct {
 	Interlude time.Duration
 	// MemoryLimit is how much memory the process may use, in bytes; 0: it finds out, -1: it has no bound.
 	MemoryLimit int64
+	// Archive is a directory of backups; "" for none.
+	Archive string
 	// FeedHistory is how many bytes of the latest changes are kept for feeds; 0 for none.
 	FeedHistory int64
 	// MaxFeeds is how many feeds there may be at a time; 0, the default, means no limit.

@@ -27,6 +27,8 @@ func fileKeys(c *Config) []Key {
 			Doc: "How much memory the process may use. 0: what `GOMEMLIMIT`, its control group (a container, a unit's `MemoryMax`) or the machine allows. -1: any amount. The tree grows to a part of it, on all members: see [memory](limits.md#memory)."},
 		{Name: "zkd.feedHistoryKb", Default: "16384", value: kib(&c.FeedHistory, 0, 1<<30),
 			Doc: "How much of the latest changes of znodes is kept in memory for those who follow them (`/v1/feed` of the admin pages); 0 for none. A change takes some 150 bytes, its path and its data."},
+		{Name: "zkd.archive", value: path(&c.Archive),
+			Doc: "Directory of backups, such as `zkcli backup follow` fills: the API and the console look there for what is older than the log, and add backups. Each server has its own, or sees the same."},
 		{Name: "snapSizeLimitInKb", Default: "4194304", Live: true, value: kib(&c.SnapSizeLimit, -1, math.MaxInt64/1024),
 			Doc: "The size of the log after which a snapshot is taken, however large the last one was. 0 or less: no such limit."},
 		{Name: "autopurge.snapRetainCount", Clamp: true, Default: "3", Live: true, value: count(&c.SnapRetainCount, "snapshots", 0, maxInt),

@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/wal"
@@ -26,7 +27,7 @@ const (
 // logStream reads the committed entries of the log for somebody who keeps them: see package
 // archive. It belongs to the goroutine of an HTTP request.
 type logStream struct {
-	committed
+	*data.Committed
 	now      func() time.Duration
 	stopping <-chan struct{}
 	state    *state.State
@@ -53,9 +54,10 @@ func (f *Server) FollowLog(after int64, of string) (admin.LogStream, int, string
 	if applied := f.State.Applied(); zxid > applied {
 		return nil, http.StatusServiceUnavailable, fmt.Sprintf("This server has applied what is up to %v", applied)
 	}
-	l := &logStream{committed: committed{log: f.Log, at: zxid}, now: f.Now, stopping: f.Stopping, state: f.State, behind: true}
+	entries, err := data.ReadCommitted(f.Log, zxid)
+	l := &logStream{Committed: entries, now: f.Now, stopping: f.Stopping, state: f.State, behind: true}
 	l.begun = l.enc.AppendHeader(nil, &archive.Header{History: id, After: zxid})
-	switch err := l.open(); {
+	switch {
 	case errors.Is(err, wal.ErrPurged):
 		return nil, http.StatusGone, fmt.Sprintf("The log of this server does not reach back to %v", zxid)
 	case errors.Is(err, wal.ErrDiscontinuous):
@@ -75,7 +77,7 @@ func (l *logStream) Next(ctx context.Context) ([]byte, error) {
 	look := time.NewTicker(streamLook)
 	defer look.Stop()
 	for {
-		if applied := l.state.Applied(); applied > l.at {
+		if applied := l.state.Applied(); applied > l.At() {
 			b, err := l.read(applied)
 			if len(b) > 0 || err != nil {
 				l.behind = true
@@ -83,7 +85,7 @@ func (l *logStream) Next(ctx context.Context) ([]byte, error) {
 			}
 		} else if now := l.now(); l.behind || now-l.told >= streamIdle {
 			l.behind, l.told = false, now
-			return l.enc.AppendPosition(nil, l.at), nil
+			return l.enc.AppendPosition(nil, l.At()), nil
 		}
 		select {
 		case <-look.C:
@@ -97,7 +99,7 @@ func (l *logStream) Next(ctx context.Context) ([]byte, error) {
 
 // read returns some entries after at, as they are sent.
 func (l *logStream) read(applied jute.Zxid) (b []byte, err error) {
-	list, err := l.next(applied)
+	list, err := l.Committed.Next(applied)
 	for i := range list {
 		b = l.enc.AppendEntry(b, &list[i])
 	}

@@ -43,7 +43,8 @@ type Server struct {
 	Changes     *feed.History // for feeds
 	Log         *wal.Writer
 	Snapshots   Snapshots
-	Store       *snapshot.Store      // of Snapshots
+	Store       *snapshot.Store // of Snapshots
+	Former      *Past
 	Transport   *transport.Transport // nil without an ensemble
 	ID          zab.SID
 	Incarnation zab.ID // of the data directory

@@ -1,10 +1,9 @@
-package pages
+package data
 
 import (
 	"errors"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -12,22 +11,30 @@ import (
 // readBytes is roughly how much of the log is read at a time.
 const readBytes = 256 << 10
 
-// committed reads the committed entries of the log.
-type committed struct {
+// Committed reads the committed entries of a log that is written.
+type Committed struct {
 	log    *wal.Writer
 	at     jute.Zxid   // of the last entry that was read
 	reader *wal.Reader // after at; nil between two looks
 	known  jute.Zxid   // the entries of reader up to this one are committed
 }
 
-// open makes a reader of the entries after at.
-func (c *committed) open() (err error) {
+// ReadCommitted returns a reader of the entries after a zxid. Errors are those of wal.Log.NewReader.
+func ReadCommitted(log *wal.Writer, after jute.Zxid) (*Committed, error) {
+	c := &Committed{log: log, at: after}
+	return c, c.open()
+}
+
+func (c *Committed) open() (err error) {
 	c.reader, err = c.log.NewReader(c.at)
 	return err
 }
 
+// At returns the zxid of the last entry that was read.
+func (c *Committed) At() jute.Zxid { return c.at }
+
 // Close closes the reader.
-func (c *committed) Close() error {
+func (c *Committed) Close() error {
 	if c.reader == nil {
 		return nil
 	}
@@ -36,11 +43,11 @@ func (c *committed) Close() error {
 	return r.Close()
 }
 
-// next returns some entries after at, if there are any that are committed for certain. Up to
+// Next returns some entries after at, if there are any that are committed for certain. Up to
 // applied they are, but the log may have others there: what a new leader drops may still be in
 // it, and the record that drops it is written after a while. Once the log has the entry applied,
 // it has the history up to it, and nothing else: each entry names the one before.
-func (c *committed) next(applied jute.Zxid) (list []zab.Entry, err error) {
+func (c *Committed) Next(applied jute.Zxid) (list []zab.Entry, err error) {
 	if c.at >= c.known {
 		probe, err := c.log.NewReader(applied)
 		if errors.Is(err, wal.ErrDiscontinuous) {
@@ -66,7 +73,7 @@ func (c *committed) next(applied jute.Zxid) (list []zab.Entry, err error) {
 		if records[i].Zxid > c.known {
 			return list, c.Close() // it is read again when it is committed
 		}
-		list = append(list, data.EntryOf(&records[i]))
+		list = append(list, EntryOf(&records[i]))
 		c.at = records[i].Zxid
 	}
 	return list, err

@@ -1,0 +1,272 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/treediff"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/api"
+	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/past"
+	"github.com/zkd-project/zkd/server/show"
+	"github.com/zkd-project/zkd/server/state"
+)
+
+// Past is what a server keeps for those who look at its past.
+type Past struct {
+	past.Past
+	verified sync.Map // by the names of backups: api.Backup
+}
+
+// Past implements api.Server.
+func (f *Server) Past() api.Past { return &pastOf{f, f.Former} }
+
+// pastOf implements api.Past.
+type pastOf struct {
+	*Server
+	past *Past
+}
+
+// problem returns the problem that an error of package past is.
+func problem(err error) error {
+	status := 0
+	if _, unknown := errors.AsType[*past.UnknownError](err); unknown {
+		status = http.StatusGone
+	} else if _, large := errors.AsType[*history.TooLargeError](err); large {
+		status = http.StatusRequestEntityTooLarge
+	} else if errors.Is(err, past.ErrBusy) {
+		status = http.StatusTooManyRequests
+	} else if errors.Is(err, past.ErrShort) {
+		status = http.StatusServiceUnavailable
+	}
+	if status == 0 {
+		return err
+	}
+	return &api.Problem{Title: http.StatusText(status), Status: status, Detail: err.Error()}
+}
+
+// visitor returns a caller of the API as a visitor of the pages.
+func (p *pastOf) visitor(ctx context.Context, c *api.Caller) (*visitor, error) {
+	creds, err := p.Clients.Proofs().Prove(ctx, p.shows(c))
+	if err != nil {
+		return nil, whyNot(ctx, err)
+	}
+	v := &visitor{creds: creds, schemes: p.Schemes, clients: p.Clients}
+	if !v.admitted() {
+		return nil, api.ErrUnauthorized
+	}
+	return v, nil
+}
+
+// mayReadPast reports whether the visitor could read a node that had a list, and may read what there is now: the node, or
+// the nearest one above it. So nobody sees more of the past than those who have read all the time, and what is closed now is closed.
+func (v *visitor) mayReadPast(st *state.State, path string, then []jute.ACL) bool {
+	if !v.mayRead(then) {
+		return false
+	}
+	st.RLock()
+	node, ok := st.Tree.Get(path)
+	for ; !ok; node, ok = st.Tree.Get(path) {
+		path = treediff.Parent(path)
+	}
+	now := node.ACL
+	st.RUnlock()
+	return v.mayRead(now)
+}
+
+// Former implements api.Past.
+func (p *pastOf) Former(ctx context.Context, c *api.Caller, path string, at api.Moment) (*api.Former, error) {
+	v, err := p.visitor(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	end, err := p.past.Begin()
+	if err != nil {
+		return nil, problem(err)
+	}
+	f, from, err := p.past.At(ctx, path, history.Moment{Zxid: at.Zxid, Time: at.Time})
+	if err != nil {
+		end()
+		return nil, problem(err)
+	}
+	last := f.Last
+	if last.UnixMilli() == 0 {
+		last = time.Time{}
+	}
+	return &api.Former{Zxid: f.At, Time: last, From: from, Room: p.past.Room(), Nodes: v.formerly(p.State, f), Close: end, Shown: func(acl []jute.ACL) []jute.ACL {
+		if v.schemes.Allowed(acl, jute.PermAdmin, v.ids()) {
+			return acl
+		}
+		return auth.Redact(acl)
+	}}, nil
+}
+
+// formerly yields the nodes of a former state as the visitor may see them.
+func (v *visitor) formerly(st *state.State, f *history.Former) iter.Seq2[treediff.Node, error] {
+	return func(yield func(treediff.Node, error) bool) {
+		for n, err := range f.Nodes() {
+			if err == nil && !v.mayReadPast(st, treediff.Join(f.Root, n.Path), n.ACL) {
+				n = treediff.Node{Path: n.Path, Hidden: true}
+			}
+			if !yield(n, err) {
+				return
+			}
+		}
+	}
+}
+
+// kinds are those of feeds by the words of histories.
+var kinds = map[string]string{"create": "created", "set": "data", "setACL": "acl", "delete": "deleted", "expire": "deleted"}
+
+// Changes implements api.Past.
+func (p *pastOf) Changes(ctx context.Context, c *api.Caller, path string, below bool, before jute.Zxid, most int) (*api.History, error) {
+	v, err := p.visitor(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	end, err := p.past.Begin()
+	if err != nil {
+		return nil, problem(err)
+	}
+	defer end()
+	found, err := p.past.Changes(ctx, path, below, before, most, func(s *history.Step) bool {
+		return v.mayReadPast(p.State, s.Path, s.ACL) && (s.Op != "setACL" || v.mayRead(s.Was))
+	})
+	if err != nil {
+		return nil, problem(err)
+	}
+	out := &api.History{Path: path, Changes: []api.PastChange{}, After: found.After.String(), More: found.More}
+	if found.More {
+		out.Next = (found.After + 1).String()
+	}
+	for _, s := range found.List {
+		c := api.PastChange{Zxid: s.Zxid.String(), Time: s.Time.UTC().Format(time.RFC3339Nano), Session: s.Session.String(), Kind: kinds[s.Op], Path: s.Path,
+			Before: api.ShownData(s.Before, s.Existed && s.Op != "setACL"), Data: api.ShownData(s.After, kinds[s.Op] == "created" || kinds[s.Op] == "data")}
+		if kinds[s.Op] != "deleted" {
+			c.Stat = show.StatOf(&s.Stat)
+		}
+		out.Changes = append(out.Changes, c)
+	}
+	return out, nil
+}
+
+// errNoArchive means that the server knows no archive.
+func errNoArchive() error {
+	return &api.Problem{Title: http.StatusText(http.StatusNotFound), Status: http.StatusNotFound, Detail: "this server knows no archive: set zkd.archive to a directory"}
+}
+
+// Backups implements api.Past.
+func (p *pastOf) Backups(ctx context.Context) (*api.BackupList, error) {
+	out := &api.BackupList{Archive: p.past.Archive, Backups: []api.Backup{}, Now: p.State.Applied().String()}
+	if since, ok := p.past.Since(ctx); ok {
+		out.Since = since.String()
+	}
+	if p.past.Archive == "" {
+		return out, nil
+	}
+	a, err := p.past.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range slices.Backward(a.Bases) {
+		out.Backups = append(out.Backups, p.backup(a, &a.Bases[i]))
+	}
+	return out, nil
+}
+
+// backup returns how a base is shown.
+func (p *pastOf) backup(a *archive.Archive, b *archive.Base) api.Backup {
+	out := api.Backup{Name: b.Name, Time: b.Time.UTC().Format(time.RFC3339), Zxid: b.Zxid.String(), Bytes: b.Bytes, Reaches: b.Zxid.String()}
+	if id := p.HistoryID(); b.History == id.String() {
+		out.Ours, out.Reaches = true, archive.End(b.Zxid, a.Chain(id, b.Zxid)).String()
+	}
+	if v, ok := p.past.verified.Load(b.Name); ok {
+		last := v.(api.Backup)
+		out.Verified, out.Problem = last.Verified, last.Problem
+	}
+	return out
+}
+
+// BackUp implements api.Past.
+func (p *pastOf) BackUp(ctx context.Context) (*api.Backup, error) {
+	if p.past.Archive == "" {
+		return nil, errNoArchive()
+	}
+	end, err := p.past.Begin()
+	if err != nil {
+		return nil, problem(err)
+	}
+	defer end()
+	to := archive.Dir(p.past.Archive)
+	file, b, err := archive.NewBase(ctx, to, true, time.Now(), func(w io.Writer) (jute.Zxid, error) {
+		s, err := p.TakeSnapshot(ctx)
+		if err != nil {
+			return 0, err
+		}
+		_, err = io.Copy(w, s)
+		return jute.Zxid(s.Zxid), errors.Join(err, s.Close())
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.Name = b.FileName()
+	if err := to.Put(ctx, file, b.Name); err != nil {
+		return nil, err
+	}
+	p.past.verified.Store(b.Name, api.Backup{Verified: now()}) // before it was compressed
+	a, err := p.past.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := p.backup(a, b)
+	return &out, nil
+}
+
+func now() string { return time.Now().UTC().Format(time.RFC3339) }
+
+// Verify implements api.Past.
+func (p *pastOf) Verify(ctx context.Context, name string) (*api.Backup, error) {
+	if p.past.Archive == "" {
+		return nil, errNoArchive()
+	}
+	a, err := p.past.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(a.Bases, func(b archive.Base) bool { return b.Name == name })
+	if i < 0 {
+		return nil, &api.Problem{Title: http.StatusText(http.StatusNotFound), Status: http.StatusNotFound, Detail: "there is no such backup"}
+	}
+	end, err := p.past.Begin()
+	if err != nil {
+		return nil, problem(err)
+	}
+	defer end()
+	b := &a.Bases[i]
+	bad := a.VerifyBase(ctx, b)
+	if b.History == p.HistoryID().String() {
+		for _, s := range a.Chain(p.HistoryID(), b.Zxid) {
+			bad = cmp.Or(bad, a.VerifySegment(ctx, &s))
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	last := api.Backup{Verified: now()}
+	if bad != nil {
+		last.Problem = bad.Error()
+	}
+	p.past.verified.Store(name, last)
+	out := p.backup(a, b)
+	return &out, nil
+}
