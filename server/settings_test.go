@@ -81,6 +81,7 @@ func allSettings(t *testing.T, f *settingsFiles) []setting {
 		"ssl.quorum.trustStore.location":              {f.trust},
 		"ssl.quorum.trustStore.passwordPath":          {f.password},
 		"zkd.audit.file":                              {auditFile},
+		"zkd.archive":                                 {"/backup"},
 		"java.security.auth.login.config":             {f.jaas},
 		"superUser":                                   {"bob"},
 		"superUser.*":                                 {"bob"},

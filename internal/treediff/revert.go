@@ -184,24 +184,25 @@ func (r *Reversal) Run(ctx context.Context, to Target, progress func(Progress)) 
 		return len(r.Root) + d.A.CreateSize()
 	}
 	for piece := range Batches(Stream(slices.Concat(writes, deletes)), atOnce, maxBytes, size) {
-		err := context.Cause(ctx)
+		left, err := piece, context.Cause(ctx)
 		if err == nil {
-			err = r.write(ctx, to, piece)
+			left, err = r.write(ctx, to, piece)
 		}
+		done := (&Reversal{Changes: piece}).Counts()
+		less := (&Reversal{Changes: left}).Counts()
+		report.Created += done.Created - less.Created
+		report.Changed += done.Changed - less.Changed
+		report.Deleted += done.Deleted - less.Deleted
+		report.Left -= len(piece) - len(left)
 		if err != nil {
-			report.Next = piece[0].Path
+			report.Next = left[0].Path
 			if to.Ambiguous(err) {
-				for i := range piece {
-					report.Unknown = append(report.Unknown, piece[i].Path)
+				for i := range left {
+					report.Unknown = append(report.Unknown, left[i].Path)
 				}
 			}
 			return report, err
 		}
-		done := (&Reversal{Changes: piece}).Counts()
-		report.Created += done.Created
-		report.Changed += done.Changed
-		report.Deleted += done.Deleted
-		report.Left -= len(piece)
 		if progress != nil {
 			progress(Progress{"writing", report.Total - report.Left, report.Total})
 		}
@@ -209,8 +210,8 @@ func (r *Reversal) Run(ctx context.Context, to Target, progress func(Progress)) 
 	return report, nil
 }
 
-// write writes a piece: one multi, and the ACLs, which a multi can't change.
-func (r *Reversal) write(ctx context.Context, to Target, piece []Difference) error {
+// write writes a piece: one multi, and the ACLs, which a multi can't change. With an error it returns the changes that are left.
+func (r *Reversal) write(ctx context.Context, to Target, piece []Difference) (left []Difference, err error) {
 	work, stop := to.Grace(ctx)
 	defer stop()
 	var ops []jute.MultiOp
@@ -225,21 +226,23 @@ func (r *Reversal) write(ctx context.Context, to Target, piece []Difference) err
 		case d.Data:
 			ops = append(ops, jute.MultiOp{Type: jute.OpSetData, Path: path, Data: d.A.Data, Version: d.B.Stat.Version})
 		}
+		if d.ACL {
+			left = append(left, *d)
+		}
 	}
 	if len(ops) > 0 {
 		if failed, err := to.Multi(work, ops); err != nil {
-			return raced(failed, err)
+			return piece, raced(failed, err)
 		}
 	}
-	for i := range piece {
-		if d := &piece[i]; d.ACL {
-			path := Join(r.Root, d.Path)
-			if err := to.SetACL(work, path, d.A.ACL, d.B.Stat.Aversion); err != nil {
-				return raced(path, err)
-			}
+	for ; len(left) > 0; left = left[1:] {
+		d := &left[0]
+		path := Join(r.Root, d.Path)
+		if err := to.SetACL(work, path, d.A.ACL, d.B.Stat.Aversion); err != nil {
+			return left, raced(path, err)
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // raced returns a *RacedError if an error means that a node was changed.

@@ -179,11 +179,12 @@ func (c *call) restore() error {
 	if err == nil {
 		return c.answer(http.StatusOK, out)
 	}
-	p := *asProblem(err, report.Next)
+	next := treediff.Join(c.path, cmp.Or(report.Next, "/"))
+	p := *asProblem(err, next)
 	if raced, ok := errors.AsType[*treediff.RacedError](err); ok {
 		p.Path, p.Status = raced.Path, http.StatusConflict
 	}
-	p.Detail = fmt.Sprintf("%d of %d nodes are done, the next is %s: %s", report.Total-report.Left, report.Total, treediff.Join(c.path, cmp.Or(report.Next, "/")), err)
+	p.Detail = fmt.Sprintf("%d of %d nodes are done, the next is %s: %s", report.Total-report.Left, report.Total, next, err)
 	if n := len(report.Unknown); n > 0 {
 		p.Detail += fmt.Sprintf("; what became of %d nodes is not known", n)
 	}
