@@ -26,6 +26,28 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// What the page says was not run has no declaration.
+func TestNotRun(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("../..", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## What was not run\n\n")
+	list, _, ok := strings.Cut(section, ". ")
+	if !ok {
+		t.Fatalf("%s has no list of what was not run", page)
+	}
+	programs, err := readPrograms("programs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range programs {
+		if strings.Contains(list, p.title) {
+			t.Errorf("%s: %s was not run, it says: %s/programs has it", page, p.title, here)
+		}
+	}
+}
+
 // Each result is of a program that is there.
 func TestResultsHavePrograms(t *testing.T) {
 	programs, err := readPrograms("programs")
