@@ -3,14 +3,14 @@
 import assert from 'node:assert/strict';
 import {createServer} from 'node:http';
 import {after, before, test} from 'node:test';
-import {start, until} from './lib/ensemble.mjs';
+import {session, start, superLines, until} from './lib/ensemble.mjs';
 import {hostile, populate} from './lib/stage.mjs';
-import {go, launch, open, settled} from './lib/browser.mjs';
+import {edit, go, launch, open, settled, signIn} from './lib/browser.mjs';
 
 const timeout = 600_000;
 let ensemble, browser, first;
 before(async () => {
-  ensemble = await start();
+  ensemble = await start(['audit.enable=true', 'reconfigEnabled=true', 'zkd.limit.odd=identity "x509:CN=<img src=x onerror=alert(1)>" watches=5', ...superLines]);
   [first] = ensemble.servers;
   await populate(first);
   browser = await launch();
@@ -45,6 +45,68 @@ test('hostile names and values are texts', {timeout}, async () => {
   }
   await go(page, '/tree/hostile');
   assert.ok(!/[\u202a-\u202e\u2066-\u2069]/.test(await text(page)), 'characters that change the direction');
+  assert.deepEqual(await page.done(), []);
+});
+
+// harmless checks that a page has made nothing of what it shows but texts.
+async function harmless(page, what) {
+  assert.deepEqual(await page.$$eval('main :is(img, script, iframe, object, embed, base, form[action])', list => list.map(e => e.outerHTML)), [], what);
+  assert.deepEqual(await page.$$eval('main a', list => list.filter(a => !a.getAttribute('href').startsWith('#/')).map(a => a.outerHTML)), [], what);
+  assert.ok(!/[\u202a-\u202e\u2066-\u2069]/.test(await text(page)), `${what}: characters that change the direction`);
+  const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+  assert.ok(over <= 0, `${what}: ${over} px too wide`);
+}
+
+test('hostile names and values on the pages of lists', {timeout}, async () => {
+  const s = await session(first);
+  for (const name of hostile.slice(0, 7)) await s.create('/workers/' + name, name, 'ephemeral');
+  const page = await open(browser, at());
+  await signIn(page, 'super', 'secret');
+  const shows = async (to, selector = 'tbody tr') => {
+    await go(page, to);
+    await page.waitForSelector('main ' + selector, {timeout: 0});
+    await harmless(page, to);
+  };
+  await shows('/search/hostile?name=.');
+  await page.waitForFunction(n => document.querySelectorAll('main tbody tr').length === n, hostile.length + 1, {timeout: 0});
+  await shows('/history/hostile?below=true', '.history li');
+  await page.$$eval('.history button', list => list.forEach(b => b.click()));
+  await page.waitForSelector('.history .diff', {timeout: 0});
+  await harmless(page, 'values in the history');
+  await go(page, '/live/hostile');
+  await until(async () => (await text(page)).includes('following'));
+  for (const name of hostile) await first.call('PUT', '/v1/nodes/hostile/' + encodeURIComponent(name), name);
+  await page.waitForFunction(n => document.querySelectorAll('tr.change').length === n, hostile.length, {timeout: 0});
+  await harmless(page, 'live');
+  await shows('/sessions/' + s.id, '.paths li');
+  await shows('/sessions');
+  await shows('/coordination/workers', '.object li');
+  await shows('/limits');
+  assert.match(await text(page), /<img src=x onerror=alert\(1\)>/);
+  await shows('/configuration');
+  await shows('/audit');
+  assert.match(await text(page), /<img src=x onerror=alert\(1\)>/);
+  await s.end();
+  assert.deepEqual(await page.done(), []);
+});
+
+test('hostile addresses', {timeout}, async () => {
+  const page = await open(browser, at());
+  await signIn(page, 'super', 'secret');
+  await edit(page);
+  for (const odd of ['<img src=x onerror=alert(1)>', 'javascript:alert(1)', '\u202e', '__proto__', 'constructor', '..', 'x'.repeat(2000)]) {
+    const v = encodeURIComponent(odd);
+    for (const to of ['members?done=', 'members?do=', 'members?do=remove&id=', 'members?do=add&line=', 'configuration?key=', 'configuration?do=set&to=1&key=', 'configuration?key=maxClientCnxns&do=set&to=',
+      'limits?do=set&to=1&key=zkd.limit.', 'limits?do=set&key=zkd.limit.odd&to=', 'search/?name=', 'search/?data=', 'history/', 'live/', 'sessions/', 'coordination/', 'tree/app?do=', 'tree/', 'done?do=']) {
+      await go(page, '/' + to + v);
+      await harmless(page, to + odd.slice(0, 30));
+    }
+  }
+  for (const odd of ['constructor', 'valueof', 'tostring', '%00', '%zz']) {
+    await page.evaluate(to => { location.hash = to; }, '/' + odd);
+    await page.waitForFunction(() => document.querySelector('main').firstChild, undefined, {timeout: 0});
+    assert.doesNotMatch(await page.title(), /undefined/);
+  }
   assert.deepEqual(await page.done(), []);
 });
 
@@ -100,6 +162,27 @@ test('without an identity, with one, and with one that may nothing', {timeout}, 
   assert.deepEqual(await page.done(), []);
 });
 
+test('every page with an identity that may nothing', {timeout}, async () => {
+  const page = await open(browser, at());
+  await signIn(page, 'bob', 'x');
+  await edit(page);
+  const refused = async (to, selector = '.problem') => {
+    await go(page, to);
+    await page.waitForSelector('main ' + selector, {timeout: 0});
+    assert.match(await page.innerText('main ' + selector), /only those may do this who may write \/zookeeper\/config/, to);
+    assert.equal(await page.$('.panel form button.main'), null, `${to}: it can be confirmed`);
+  };
+  for (const does of ['remove&id=3', 'promote&id=3', 'demote&id=3', 'lead&id=2', 'drain', 'letin', 'add&line=4=zk4:2888:3888;2181', 'replace&id=3&line=4=zk4:2888:3888;2181']) await refused('/members?do=' + does, '.panel .problem');
+  for (const to of ['/configuration', '/audit', '/limits', '/limits?key=zkd.limit.odd&do=unset']) await refused(to);
+  await go(page, '/search/app?name=secret');
+  await until(async () => /0 found\./.test(await text(page)));
+  for (const to of ['/history/app/secret', '/live/app/secret', '/tree/app/secret']) {
+    await go(page, to);
+    assert.equal(await page.$('main .history li, main tbody tr, main pre.data'), null, to);
+  }
+  assert.deepEqual(await page.done(), []);
+});
+
 test('keyboard alone', {timeout}, async () => {
   const page = await open(browser, at());
   await settled(page);
@@ -126,15 +209,24 @@ test('keyboard alone', {timeout}, async () => {
   await page.waitForSelector('dialog[open]');
   await page.keyboard.press('Escape');
   await page.waitForSelector('dialog[open]', {state: 'detached'});
-  // Every page: Tab reaches the content and leaves it again, and what has the focus is seen.
-  for (const name of await page.$$eval('nav a', list => list.map(a => a.dataset.page))) {
-    await go(page, '/' + name);
-    await page.evaluate(() => { document.activeElement.blur(); });
+  // Every page: Tab reaches the content, and what has the focus is seen.
+  await signIn(page, 'super', 'secret');
+  const names = await page.$$eval('nav a', list => list.map(a => a.dataset.page));
+  for (const to of [...names, 'history/app/config', 'search/?name=config', 'members?do=drain', 'configuration?key=maxClientCnxns']) {
+    await go(page, '/' + to);
+    await page.waitForSelector('main :is(a, button, input, [tabindex])', {timeout: 0});
+    await page.focus('main');
+    let inside = 0;
     for (let i = 0; i < 12; i++) {
       await page.keyboard.press('Tab');
-      const hidden = await page.evaluate(() => { const e = document.activeElement, s = getComputedStyle(e); return e !== document.body && s.outlineStyle === 'none' && s.boxShadow === 'none' ? e.outerHTML.slice(0, 100) : ''; });
-      assert.equal(hidden, '', `${name}: the focus is not seen`);
+      const [hidden, within] = await page.evaluate(() => {
+        const e = document.activeElement, s = getComputedStyle(e);
+        return [e !== document.body && s.outlineStyle === 'none' && s.boxShadow === 'none' ? e.outerHTML.slice(0, 100) : '', !!e.closest('main') && e.tagName !== 'MAIN'];
+      });
+      assert.equal(hidden, '', `${to}: the focus is not seen`);
+      inside += within;
     }
+    assert.ok(inside > 0, `${to}: Tab does not reach the content`);
   }
   assert.deepEqual(await page.done(), []);
 });

@@ -4,9 +4,9 @@
 import assert from 'node:assert/strict';
 import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {after, before, test} from 'node:test';
-import {start} from './lib/ensemble.mjs';
+import {start, superLines} from './lib/ensemble.mjs';
 import {populate} from './lib/stage.mjs';
-import {go, launch, open, settled, themes, violations, widths} from './lib/browser.mjs';
+import {edit, go, launch, open, settled, signIn, themes, violations, widths} from './lib/browser.mjs';
 
 const referenceFile = new URL('reference.json', import.meta.url);
 const reference = JSON.parse(readFileSync(referenceFile));
@@ -16,7 +16,7 @@ let ensemble, browser, base;
 let sessions = [];
 before(async () => {
   mkdirSync(pictures, {recursive: true});
-  ensemble = await start();
+  ensemble = await start(['audit.enable=true', 'reconfigEnabled=true', 'zkd.limit.each=address * connections=500 requests/s=1000,2000', ...superLines]);
   base = ensemble.servers[0].base;
   sessions = await populate(ensemble.servers[0]);
   browser = await launch();
@@ -27,7 +27,7 @@ after(async () => {
   await ensemble?.stop();
 });
 
-// screens are what is looked at: a name, and how to get there. Pages that are new in the navigation are looked at by themselves.
+// screens are what is looked at besides the pages of the navigation, which an operator sees: a name, and how to get there.
 const screens = () => [
   ['node', page => go(page, '/tree/app')],
   ['value', page => go(page, '/tree/app/config')],
@@ -37,15 +37,29 @@ const screens = () => [
   ['lock', page => go(page, '/coordination/locks/backup')],
   ['history', page => go(page, '/history/app/config')],
   ['session', page => go(page, '/sessions/' + sessions[0].id)],
+  ['found', page => go(page, '/search/?name=item-00')],
+  ['changes', async page => {
+    await go(page, '/live/app');
+    await page.waitForFunction(() => document.querySelector('main').innerText.includes('following'), undefined, {timeout: 0});
+    await ensemble.servers[0].create('/app/live', 'x');
+    await ensemble.servers[0].call('PUT', '/v1/nodes/app/live', 'y');
+    await ensemble.servers[0].call('DELETE', '/v1/nodes/app/live');
+    await page.waitForSelector('tr.change.deleted', {timeout: 0});
+  }],
   ['keys', async page => { await go(page, '/sessions'); await page.keyboard.press('?'); await page.waitForSelector('dialog[open]'); }],
   ['identity', async page => { await go(page, '/sessions'); await page.click('.tools [aria-haspopup=dialog]'); await page.waitForSelector('dialog[open]'); await page.waitForSelector('dialog[open] code'); }],
-  ['editing', async page => { await go(page, '/tree/app/config'); await page.click('.mode'); await page.waitForTimeout(300); }],
+  ['editing', async page => { await go(page, '/tree/app/config'); await edit(page); }],
+  ['offers', async page => { await go(page, '/members'); await edit(page); await page.waitForSelector('.act'); }],
+  ['plan', async page => { await go(page, '/members'); await edit(page); await go(page, '/members?do=drain'); await page.waitForSelector('.panel form'); }],
+  ['rules', async page => { await go(page, '/limits'); await edit(page); await page.waitForSelector('form.row button'); }],
+  ['key', async page => { await go(page, '/configuration'); await edit(page); await go(page, '/configuration?key=maxClientCnxns'); await page.waitForSelector('.panel form'); }],
+  ['configured', async page => { await go(page, '/configuration'); await edit(page); await go(page, '/configuration?key=maxClientCnxns&do=set&to=70'); await page.waitForSelector('.panel .diff'); }],
 ];
 
 // columns are where the blocks of a page begin, and how wide they are. Heights are those of fonts and of what there is to show.
 const columns = page => page.evaluate(() => {
   const out = {};
-  for (const selector of ['body > header', 'main', '.page', 'main h1', '.headline', '.scroll', '.charts', '.objects', '.object', '.side', '.split > .detail', '.facts', '.data', 'dialog[open]']) {
+  for (const selector of ['nav', 'body > header', 'main', '.page', 'main h1', '.headline', '.scroll', '.charts', '.objects', '.object', '.side', '.split > .detail', '.facts', '.data', 'dialog[open]']) {
     const box = document.querySelector(selector)?.getBoundingClientRect();
     if (box?.width) out[selector] = [Math.round(box.x), Math.round(box.width)];
   }
@@ -60,7 +74,8 @@ for (const width of widths) {
       const page = await open(browser, base + '/console/', {width, theme, bypassCSP: true}); // axe needs that; behaviour.test.mjs has the policy
       await settled(page);
       const pages = await page.$$eval('nav a', list => list.map(a => a.dataset.page));
-      const all = [...pages.map(name => [name, page => go(page, '/' + name)]), ...screens()];
+      const refused = screens().filter(([name]) => name === 'refused');
+      const all = [...refused, ['operator', page => signIn(page, 'super', 'secret')], ...pages.map(name => [name, page => go(page, '/' + name)]), ...screens().filter(s => s[0] !== 'refused')];
       const wrong = [];
       for (const [name, show] of all) {
         await show(page);
@@ -69,7 +84,7 @@ for (const width of widths) {
         wrong.push(...(await violations(page)).map(v => `${name}: ${v}`));
         const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
         if (over > 0) wrong.push(`${name}: the page is ${over} px wider than the window`);
-        const cut = await page.$$eval('nav a', list => list.filter(a => a.getBoundingClientRect().right > innerWidth).map(a => a.textContent));
+        const cut = await page.$$eval('nav a', list => list.filter(a => a.getBoundingClientRect().right > Math.min(innerWidth, a.parentElement.getBoundingClientRect().right + 1)).map(a => a.textContent));
         if (cut.length) wrong.push(`${name}: the navigation is cut before ${cut}`);
         const found = await columns(page);
         const key = `${name} ${width}`;

@@ -31,9 +31,10 @@ export function bar(path, acts = ['set', 'create', 'acl', 'copy', 'move', 'delet
 
 // panel shows an action. changed is called when something was written.
 export async function panel(out, act, path, signal, changed) {
-  const body = h('div', {class: 'panel'});
+  const body = h('div', {class: 'panel'}), known = Object.hasOwn(forms, act);
   const self = {path, signal, changed, body, close: () => go(path)};
-  render(out, h('div', {class: 'title'}, h('h2', {}, titles[act] ?? act), button('Leave', self.close, 'quiet')), body);
+  render(out, h('div', {class: 'title'}, h('h2', {}, known ? titles[act] : 'No such action'), button('Leave', self.close, 'quiet')), body);
+  if (!known) return;
   if (!mode.editing() && !reads.has(act)) {
     render(body, h('p', {class: 'note'}, 'This page only reads. ', button('Switch editing on', () => mode.edit(true))));
     return;
@@ -43,7 +44,7 @@ export async function panel(out, act, path, signal, changed) {
     return;
   }
   try {
-    await forms[act]?.(self);
+    await forms[act](self);
     body.querySelector('input, textarea, select, button')?.focus();
   } catch (e) {
     if (!signal.aborted) render(body, problem(failure(e)), h('p', {}, button('Again', () => panel(out, act, path, signal, changed))));

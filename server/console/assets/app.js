@@ -88,7 +88,7 @@ function show() {
   leave.abort();
   leave = new AbortController();
   const [, page, rest] = location.hash.match(/^#\/([a-z]+)(\/[^?]*)?/) ?? [null, 'overview', ''];
-  const found = pages[page] ?? others[page];
+  const found = [pages, others].find(some => Object.hasOwn(some, page))?.[page];
   if (!found) {
     location.hash = '/overview';
     return;

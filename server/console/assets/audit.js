@@ -1,6 +1,6 @@
 // The audit log of this server as it is written.
 
-import {h, render, text, toPath, toSession, problem, moment, utc} from './dom.js';
+import {h, render, table, text, toPath, toSession, problem, moment, utc} from './dom.js';
 import {pause} from './every.js';
 import * as api from './api.js';
 import {get} from './operate.js';
@@ -14,7 +14,7 @@ export function audit(main, _, signal) {
   const failed = h('input', {type: 'checkbox', on: {change: () => draw()}});
   let entries = [], waiting = [], paused = false, words = '', last = '', said = '';
   render(main, h('div', {class: 'page'}, h('h1', {}, 'Audit'), h('p', {class: 'row wrap'}, button, state, h('label', {}, failed, ' only what was refused or failed'), h('span', {class: 'dim small'}, 'The field at the top filters.')), place,
-    h('div', {class: 'scroll'}, h('table', {class: 'list'}, h('thead', {}, h('tr', {}, ['Time', 'Operation', 'Who', 'What', 'Result'].map(c => h('th', {}, c)))), list)),
+    table('Entries', ['Time', 'Operation', 'Result', 'Who', 'What'], list),
     h('p', {class: 'dim small'}, 'What this server did for its own clients. The last 1024 entries are kept for this page; the log itself has all.')));
 
   function tell(value = said) {
@@ -73,7 +73,7 @@ function row(e) {
   const what = [e.znode ? toPath(e.znode, 60) : null, e.key ? h('code', {}, text(e.key)) : e.operation === 'configure' ? h('span', {class: 'dim'}, 'looked at, or a dry run') : null, e.value ? h('span', {class: 'mono'}, text((e.key ? '=' : ' ') + e.value)) : null, e.znode_type ? h('span', {class: 'dim'}, ' ', text(e.znode_type)) : null,
     e.acl ? h('span', {class: 'dim'}, ' ', text(e.acl.join(', '))) : null, e.scheme ? h('span', {class: 'dim'}, text(e.scheme)) : null];
   return h('tr', {class: e.result === 'failure' ? 'failed' : ''}, h('td', {}, h('time', {datetime: e.time, title: `${moment(at)}\n${utc(at)}`}, new Date(at).toLocaleTimeString(undefined, {hour12: false}))),
-    h('td', {}, h('span', {class: 'tag'}, text(e.operation))),
-    h('td', {}, text((e.users ?? [e.user ?? '']).join(', ')), e.ip ? h('span', {class: 'dim'}, ' ', text(e.ip)) : null, e.via ? h('span', {class: 'dim'}, ' via ', text(e.via)) : null, e.session ? [' ', toSession(e.session)] : null),
-    h('td', {}, what), h('td', {}, text(e.result), e.error ? h('span', {class: 'dim'}, ' ', text(e.error)) : null));
+    h('td', {}, h('span', {class: 'tag'}, text(e.operation))), h('td', {}, text(e.result), e.error ? h('span', {class: 'dim'}, ' ', text(e.error)) : null),
+    h('td', {class: 'who'}, text((e.users ?? [e.user ?? '']).join(', ')), e.ip ? h('span', {class: 'dim'}, ' ', text(e.ip)) : null, e.via ? h('span', {class: 'dim'}, ' via ', text(e.via)) : null, e.session ? [' ', toSession(e.session)] : null),
+    h('td', {}, what));
 }

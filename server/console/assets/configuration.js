@@ -1,6 +1,6 @@
 // The configuration of this server: each key, its value, where that comes from, and its change while the server runs.
 
-import {h, render, text, problem, count} from './dom.js';
+import {h, render, table, text, problem, count} from './dom.js';
 import * as mode from './mode.js';
 import {get, asked, go, button, change} from './operate.js';
 
@@ -30,7 +30,7 @@ export function configuration(main, _, signal) {
     const q = asked(), key = q.get('key');
     if (!key) { render(panel); return; }
     const s = known.settings.find(s => s.key === key);
-    if (!s?.live && !key.startsWith('zkd.limit.')) { render(panel, h('p', {class: 'problem'}, text(`${key} can't change while the server runs.`)), button('Leave', leave)); return; }
+    if (!s?.live && !(key.startsWith('zkd.limit.') && q.has('do'))) { render(panel, h('p', {class: 'problem'}, text(`${key} can't change while the server runs.`)), button('Leave', leave)); return; }
     const value = q.get('to');
     if (value !== null || q.get('do') === 'unset') {
       change(panel, {key, was: s?.value ?? '', value: q.get('do') === 'unset' ? null : value, signal, leave, done: () => { leave(); load(); }});
@@ -47,11 +47,11 @@ export function configuration(main, _, signal) {
     if (!known) return;
     const shown = known.settings.filter(s => (all.checked || words || s.from !== 'default') && (!only.checked || s.live) && (s.key + ' ' + s.value + ' ' + s.doc).toLowerCase().includes(words));
     render(list, h('p', {class: 'dim'}, `${count(shown.length, 'key')} of ${known.settings.length}, of ${known.self ? `server ${known.self}` : 'this server'}. Other servers have their own.`),
-      h('div', {class: 'scroll'}, h('table', {class: 'list wide'}, h('thead', {}, h('tr', {}, ['Key', 'Value', 'From', 'While it runs'].map(c => h('th', {}, c)))),
+      table('Keys', ['Key', 'Value', 'From', 'While it runs'],
         h('tbody', {}, shown.map(s => h('tr', {}, h('td', {class: 'mono'}, h('span', {title: s.doc}, text(s.key))),
           h('td', {class: 'mono value'}, text(s.value), s.unit && s.value ? h('span', {class: 'dim'}, ' ' + s.unit) : null),
           h('td', {class: s.from === 'default' ? 'dim' : ''}, text(s.from)),
-          h('td', {}, s.live ? mode.editing() ? h('a', {class: 'act', key: s.key, href: '#/configuration?key=' + encodeURIComponent(s.key)}, 'Change') : 'can change' : h('span', {class: 'dim'}, 'needs a restart'))))))));
+          h('td', {}, s.live ? mode.editing() ? h('a', {class: 'act', key: s.key, href: '#/configuration?key=' + encodeURIComponent(s.key)}, 'Change') : 'can change' : h('span', {class: 'dim'}, 'needs a restart'))))), 'wide'));
   }
 
   load();

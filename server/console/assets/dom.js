@@ -23,10 +23,12 @@ function fill(el, props, children) {
   return el;
 }
 
-// render replaces what an element has. The focus stays on the element of the same key.
+// render replaces what an element has. The focus stays on the element of the same key, and so do tables that were scrolled.
 export function render(el, ...children) {
   const key = el.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  const scrolled = [...el.querySelectorAll('.scroll')].map(box => [box.dataset.key, box.scrollLeft]).filter(([, left]) => left > 0);
   el.replaceChildren(...children.flat(Infinity).filter(c => c !== null && c !== undefined && c !== false));
+  for (const [of, left] of scrolled) for (const box of el.querySelectorAll('.scroll')) if (box.dataset.key === of) box.scrollLeft = left;
   if (key !== undefined) el.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({preventScroll: true});
 }
 
@@ -103,6 +105,10 @@ export const utc = ms => new Date(ms).toISOString().replace('T', ' ').replace(/\
 export const ago = ms => h('time', {datetime: new Date(ms).toISOString(), title: `${moment(ms)}\n${utc(ms)}`}, duration(Date.now() - ms));
 
 export const count = (n, one, many = one + 's') => `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
+
+// table is a list with a name. Where the window is narrow it scrolls sideways, with the keyboard too. A column in an array has numbers.
+export const table = (label, columns, body, kind = '') => h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label, key: 'table' + label},
+  h('table', {class: 'list ' + kind}, h('thead', {}, h('tr', {}, columns.map(c => Array.isArray(c) ? h('th', {class: 'number'}, c[0]) : h('th', {}, c)))), body));
 
 // problem shows an error.
 export const problem = e => h('div', {class: 'problem', role: 'alert'}, text(e.message ?? String(e)));

@@ -1,6 +1,6 @@
 // Live changes of a subtree: one feed, whatever it has.
 
-import {h, render, text, toPath, toSession, name, problem, utc, moment} from './dom.js';
+import {h, render, table, text, toPath, toSession, name, problem, utc, moment} from './dom.js';
 import {pause} from './every.js';
 import * as api from './api.js';
 
@@ -29,7 +29,7 @@ export function live(main, path, signal) {
   }
   render(main, h('div', {class: 'page'}, h('h1', {}, 'Live ', h('span', {class: 'mono'}, name(path, 90))),
     h('p', {class: 'row'}, button, state), place,
-    h('div', {class: 'scroll'}, h('table', {class: 'list'}, h('thead', {}, h('tr', {}, ['Time', 'Change', 'Path', 'Version', 'Session', 'Zxid'].map(c => h('th', {}, c)))), list)),
+    table('Changes', ['Time', 'Change', 'Path', ['Version'], 'Session', 'Zxid'], list),
     h('p', {class: 'dim small'}, `Changes of ${path === '/' ? 'all nodes' : 'this node and those below it'} that you may read, since this page is open. Times of this table: `, Intl.DateTimeFormat().resolvedOptions().timeZone, '; point at one for UTC.')));
   follow();
   return {keydown(e) { if (e.key === ' ' && e.target === main) { toggle(); return true; } }};

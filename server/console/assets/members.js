@@ -1,6 +1,6 @@
 // The members: their roles, what one more failure means, and their changes.
 
-import {h, render, text, problem, count} from './dom.js';
+import {h, render, table, text, problem, count} from './dom.js';
 import {every} from './every.js';
 import * as api from './api.js';
 import * as mode from './mode.js';
@@ -21,7 +21,7 @@ export function members(main, _, signal) {
     }
     const first = !present;
     present = {known, state};
-    render(list, table(known, state));
+    render(list, roster(known, state));
     if (first) begin(); // a change of the URL draws the page again
   }
   every(4000, signal, look);
@@ -33,7 +33,7 @@ export function members(main, _, signal) {
   function begin() {
     const q = asked();
     if (q.get('done')) render(panel, h('p', {class: 'note', role: 'status'}, text(q.get('done'))));
-    else if (q.get('do')) actions[q.get('do')]?.(Number(q.get('id')), q);
+    else if (Object.hasOwn(actions, q.get('do') ?? '')) actions[q.get('do')](Number(q.get('id')), q);
     else if (mode.editing()) render(panel, forms());
     else render(panel, h('p', {class: 'dim'}, 'To change something, switch editing on (e).'));
   }
@@ -74,7 +74,7 @@ export function members(main, _, signal) {
       shown: () => h('p', {}, 'This ends a drain, if there is one.'), done: () => done('Clients are let in.')}),
   };
 
-  function table({members: list, leader, self}, state) {
+  function roster({members: list, leader, self}, state) {
     if (!list.length) return h('p', {}, 'This is a single server, without members.');
     const of = id => state.members.find(m => m.id === id);
     const role = (m, s) => m.id === leader ? 'leader' : s?.role === 'leader' ? 'follower' : s?.role ?? 'not asked yet'; // who leads is known sooner
@@ -84,17 +84,17 @@ export function members(main, _, signal) {
     return [h('p', {class: 'tolerance ' + (spare > 0 ? 'good' : spare === 0 ? 'danger' : 'broken')}, h('span', {class: 'lamp', 'aria-hidden': 'true'}),
       `${up} of ${count(voters.length, 'voter')} up: `, spare < 0 ? 'no quorum, so nothing can be written.' : spare === 0 ? 'one more failure loses the quorum, and nothing could be written.' : `after ${count(spare, 'more failure')} the others still serve.`),
     state.problem ? problem(state.problem) : null,
-    h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Members'}, h('table', {class: 'list'}, h('thead', {}, h('tr', {}, ['Id', 'Role', 'Vote', 'Behind', 'For servers', 'For clients', 'Changes'].map(c => h('th', {}, c)))),
+    table('Members', ['Id', 'Role', 'Vote', ['Behind'], 'For servers', 'For clients', 'Changes'],
       h('tbody', {}, list.map(m => {
         const s = of(m.id);
-        return h('tr', {}, h('td', {class: 'number'}, String(m.id), m.id === self ? h('span', {class: 'dim'}, ' this one') : null),
+        return h('tr', {}, h('td', {}, String(m.id), m.id === self ? h('span', {class: 'dim'}, ' this one') : null),
           h('td', {}, h('span', {class: 'tag ' + (s?.problem ? 'broken' : '')}, role(m, s)), s?.problem ? h('span', {class: 'dim'}, ' ', text(s.problem)) : null),
           h('td', {}, m.voter ? 'yes' : 'no'),
           h('td', {class: 'number'}, s && s.lag >= 0 ? s.lag.toLocaleString('en') : ''),
           h('td', {class: 'mono'}, text(m.quorum.join(' | '))), h('td', {class: 'mono'}, text(m.client || s?.name || '')),
           h('td', {}, mode.editing() ? h('div', {class: 'acts'}, offers(m, leader, self).map(([does, label]) =>
             h('a', {class: 'act', key: does + m.id, href: '#/members' + api.query({do: does, id: m.id})}, label))) : null));
-      }))))];
+      })))];
   }
 
   const offers = (m, leader, self) => [

@@ -1,6 +1,6 @@
 // The overview: how the ensemble is, its members, what is wrong.
 
-import {h, svg, render, text, link, problem, duration, count, plain} from './dom.js';
+import {h, svg, render, table, text, link, problem, duration, count, plain} from './dom.js';
 import {every} from './every.js';
 import * as api from './api.js';
 
@@ -66,13 +66,12 @@ const figure = n => n < 0 ? unknown.cloneNode(true) : n.toLocaleString('en');
 
 function members(e) {
   const silent = e.members.some(m => m.silent?.length);
-  return h('section', {}, h('h2', {}, 'Members'), h('div', {class: 'scroll'}, h('table', {class: 'list'},
-    h('thead', {}, h('tr', {}, ['Server', 'Role', ['Zxid', 1], ['Lag', 1], ['Requests/s', 1], ['Latency ms', 1], ['Clients', 1], 'Version'].map(c => Array.isArray(c) ? h('th', {class: 'number'}, c[0]) : h('th', {}, c)))),
+  return h('section', {}, h('h2', {}, 'Members'), table('Members', ['Server', 'Role', ['Zxid'], ['Lag'], ['Requests/s'], ['Latency ms'], ['Clients'], 'Version'],
     h('tbody', {}, e.members.toSorted((a, b) => a.id - b.id).map(m => h('tr', {},
       h('td', {}, m.id ? h('span', {class: 'id'}, String(m.id)) : null, ' ', text(m.name), m.id === e.self && m.id ? h('span', {class: 'dim'}, ' this one') : null),
       h('td', {}, h('span', {class: 'role ' + m.role, title: plain(m.problem ?? '')}, m.role.replace('-', ' ')), m.problem ? h('span', {class: 'dim'}, ' ', text(m.problem)) : null),
       h('td', {class: 'number mono'}, m.zxid ?? unknown.cloneNode(true)), h('td', {class: 'number'}, figure(m.lag)), h('td', {class: 'number'}, figure(m.requests)),
-      h('td', {class: 'number'}, m.latency ?? unknown.cloneNode(true)), h('td', {class: 'number'}, m.id === e.self && m.clients > 0 ? link('/sessions', figure(m.clients)) : figure(m.clients)), h('td', {class: 'dim'}, text(m.version ?? ''))))))),
+      h('td', {class: 'number'}, m.latency ?? unknown.cloneNode(true)), h('td', {class: 'number'}, m.id === e.self && m.clients > 0 ? link('/sessions', figure(m.clients)) : figure(m.clients)), h('td', {class: 'dim'}, text(m.version ?? '')))))),
     silent && h('p', {class: 'dim small'}, 'Some figures are missing: 4lw.commands.whitelist=srvr,mntr,conf,cons allows the servers to tell them.'));
 }
 

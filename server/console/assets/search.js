@@ -1,6 +1,6 @@
 // Search: the server reads a subtree at one zxid, and sends the nodes whose names and data match. It ends when nobody waits for it.
 
-import {h, render, address, toPath, ago, count, problem} from './dom.js';
+import {h, render, table, address, toPath, ago, count, problem} from './dom.js';
 import * as api from './api.js';
 
 const most = 1000; // results
@@ -10,6 +10,8 @@ export function search(main, path, signal) {
   const input = (label, value, hint) => h('input', {value, placeholder: hint, 'aria-label': label, spellcheck: 'false', autocomplete: 'off', maxlength: label === 'Below' ? 4096 : 256});
   const below = input('Below', path, '/'), byName = input('Name', asked.get('name') ?? '', 'such as ^lock-'), byData = input('Data', asked.get('data') ?? '', 'such as "port":\\s*22');
   const place = h('div'), list = h('tbody', {}), said = h('span', {role: 'status', class: 'dim'}), cancel = h('button', {type: 'button', hidden: true}, 'Cancel');
+  const results = table('Nodes found', ['Node', ['Bytes'], ['Children'], 'Changed'], list);
+  results.hidden = true;
   render(main, h('div', {class: 'page'}, h('h1', {}, 'Search'),
     h('form', {class: 'asked', on: {submit: e => {
       e.preventDefault();
@@ -20,7 +22,7 @@ export function search(main, path, signal) {
     }}}, h('label', {}, 'Below', below), h('label', {}, 'Name matches', byName), h('label', {}, 'Data matches', byData), h('button', {class: 'main'}, 'Search')),
     h('p', {class: 'dim small'}, 'Regular expressions (RE2) for a part of the name, the last one of a path, and for a part of the data. What you may not read is not found.'),
     h('p', {class: 'row'}, cancel, said), place,
-    h('div', {class: 'scroll', hidden: true}, h('table', {class: 'list'}, h('thead', {}, h('tr', {}, h('th', {}, 'Node'), h('th', {class: 'number'}, 'Bytes'), h('th', {class: 'number'}, 'Children'), h('th', {}, 'Changed'))), list))));
+    results));
   if (asked.get('name') || asked.get('data')) find();
   else byName.focus({preventScroll: true});
   return {search(value, done) { byName.value = value; if (done) byName.form.requestSubmit(); }, show: (path, signal) => search(main, path, signal)};
@@ -41,7 +43,7 @@ export function search(main, path, signal) {
           found++;
           const at = path === '/' ? row.name || '/' : path + (row.name === '/' ? '' : row.name);
           list.append(h('tr', {}, h('td', {}, toPath(at, 100)), h('td', {class: 'number'}, row.stat.dataLength.toLocaleString('en')), h('td', {class: 'number'}, row.stat.numChildren.toLocaleString('en')), h('td', {}, ago(row.stat.mtime), ' ago')));
-          list.parentElement.parentElement.hidden = false;
+          results.hidden = false;
         }
         tell('…');
       });

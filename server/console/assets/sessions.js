@@ -1,6 +1,6 @@
 // Sessions: of whom they are, what they have, and what their connections did last.
 
-import {h, render, text, toPath, toSession, ago, duration, count, problem} from './dom.js';
+import {h, render, table, text, toPath, toSession, ago, duration, count, problem} from './dom.js';
 import {every} from './every.js';
 import * as api from './api.js';
 
@@ -46,13 +46,12 @@ function all(list, wanted) {
   const found = list.filter(s => !wanted || s.id.includes(wanted) || address(s).includes(wanted) || s.ephemerals.some(p => p.toLowerCase().includes(wanted)));
   const here = list.filter(s => s.conn).length;
   return [h('h1', {}, 'Sessions', h('span', {class: 'dim small'}, `  ${count(list.length, 'session')}, ${here} connected to this server`)),
-    !list.length ? h('p', {class: 'dim'}, 'There are none.') : h('div', {class: 'scroll'}, h('table', {class: 'list'},
-      h('thead', {}, h('tr', {}, ['Session', 'Address'].map(c => h('th', {}, c)), ['Ephemerals', 'Requests', 'Waiting', 'Latency ms', 'Timeout', 'Connected'].map(c => h('th', {class: 'number'}, c)), h('th', {}, 'Last request'))),
+    !list.length ? h('p', {class: 'dim'}, 'There are none.') : table('Sessions', ['Session', 'Address', ['Ephemerals'], ['Requests'], ['Waiting'], ['Latency ms'], ['Timeout'], ['Connected'], 'Last request'],
       h('tbody', {}, found.slice(0, most).map(s => h('tr', {}, h('td', {}, toSession(s.id)), h('td', {}, address(s) ? [text(address(s)), s.conn.secure ? h('span', {class: 'dim'}, ' TLS') : null] : h('span', {class: 'dim'}, 'elsewhere')),
         h('td', {class: 'number'}, s.ephemerals.length ? s.ephemerals.length.toLocaleString('en') : h('span', {class: 'dim'}, '0')),
         s.conn ? [s.conn.packets_received, s.conn.outstanding_requests, `${s.conn.avg_latency} / ${s.conn.max_latency}`].map(v => h('td', {class: 'number'}, v.toLocaleString('en'))) : [0, 1, 2].map(() => h('td', {class: 'number dim'}, '–')),
         h('td', {class: 'number'}, s.conn ? duration(s.conn.session_timeout) : h('span', {class: 'dim'}, '–')), h('td', {class: 'number'}, s.conn ? ago(s.conn.established) : h('span', {class: 'dim'}, '–')),
-        h('td', {class: 'mono'}, s.conn ? text(s.conn.last_operation) : '')))))),
+        h('td', {class: 'mono'}, s.conn ? text(s.conn.last_operation) : ''))))),
     found.length > most && h('p', {class: 'dim'}, `${(found.length - most).toLocaleString('en')} more: search for an id, an address or a path.`),
     h('p', {class: 'dim small'}, 'A session that is elsewhere is connected to another server, or its client is away. Followers know the sessions of their own clients, and all that have ephemerals.')];
 }

@@ -35,8 +35,9 @@ export async function open(browser, url, {width = 1280, height = 800, theme = 'l
 // go shows another page of the console, and waits until it has more than a word.
 export async function go(page, hash) {
   await page.evaluate(to => new Promise(done => {
+    if (location.hash === '#' + to) { done(); return; }
+    addEventListener('hashchange', () => setTimeout(done), {once: true}); // the page that was there goes first
     location.hash = to;
-    requestAnimationFrame(() => requestAnimationFrame(done)); // the page that was there goes first
   }), hash);
   await settled(page);
 }
@@ -48,6 +49,22 @@ export async function settled(page) {
     const detail = main.querySelector('.split > .detail');
     return main.firstChild && (!detail || detail.firstChild) && !/(Looking|Asking the members|connecting|reading)…/.test(main.innerText);
   });
+}
+
+// signIn signs in with a password.
+export async function signIn(page, user, password) {
+  await page.click('.tools [aria-haspopup=dialog]');
+  await page.fill('dialog[open] input[autocomplete=username]', user);
+  await page.fill('dialog[open] input[type=password]', password);
+  await page.press('dialog[open] input[type=password]', 'Enter');
+  await page.waitForSelector('dialog[open]', {state: 'detached', timeout: 0});
+}
+
+// edit switches editing on.
+export async function edit(page) {
+  await page.focus('main');
+  await page.keyboard.press('e');
+  await page.waitForSelector('.mode[aria-pressed=true]');
 }
 
 // violations are those of axe's rules on the page as it is. It has to be opened with bypassCSP: axe adds a style.

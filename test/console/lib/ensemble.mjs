@@ -29,6 +29,9 @@ export async function until(f) {
   }
 }
 
+// superLines make the user super with the password secret the super user, who may operate the servers.
+export const superLines = ['DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4='];
+
 class Server {
   constructor(id, dir, ports) {
     Object.assign(this, {id, dir, ...ports});
@@ -63,19 +66,31 @@ class Server {
 export async function start(lines = []) {
   const dir = mkdtempSync(join(tmpdir(), 'zkd-console-'));
   const ports = [];
-  for (let i = 0; i < 3; i++) ports.push({client: await freePort(), quorum: await freePort(), election: await freePort(), admin: await freePort()});
-  const members = ports.map((p, i) => `server.${i + 1}=127.0.0.1:${p.quorum}:${p.election};127.0.0.1:${p.client}`);
-  const servers = ports.map((p, i) => {
-    const own = join(dir, String(i + 1));
-    mkdirSync(own);
-    writeFileSync(join(own, 'myid'), String(i + 1));
-    writeFileSync(join(own, 'zoo.cfg'), ['tickTime=2000', 'initLimit=10', 'syncLimit=5', `dataDir=${own}`, `admin.serverPort=${p.admin}`, 'zkd.api=true', 'zkd.console=true',
-      '4lw.commands.whitelist=*', ...members, ...lines, ''].join('\n'));
-    return new Server(i + 1, own, p);
-  });
+  const own = async () => ({client: await freePort(), quorum: await freePort(), election: await freePort(), admin: await freePort()});
+  for (let i = 0; i < 3; i++) ports.push(await own());
+  const line = (n, own) => `${n}=127.0.0.1:${own.quorum}:${own.election};127.0.0.1:${own.client}`;
+  const write = (n, own, members) => {
+    const at = join(dir, String(n));
+    mkdirSync(at);
+    writeFileSync(join(at, 'myid'), String(n));
+    writeFileSync(join(at, 'zoo.cfg'), ['tickTime=2000', 'initLimit=10', 'syncLimit=5', `dataDir=${at}`, `admin.serverPort=${own.admin}`, 'zkd.api=true', 'zkd.console=true',
+      '4lw.commands.whitelist=*', ...members.map(m => 'server.' + m), ...lines, ''].join('\n'));
+    return new Server(n, at, own);
+  };
+  const members = ports.map((own, i) => line(i + 1, own));
+  const servers = ports.map((own, i) => write(i + 1, own, members));
   servers.forEach(s => s.start());
   const e = {
     servers,
+    // another starts a server that is no member yet, and returns it with the line that it would have.
+    async another() {
+      const n = servers.length + 1, its = await own();
+      const s = write(n, its, [...members, line(n, its)]);
+      servers.push(s);
+      s.start();
+      await e.ready();
+      return {server: s, line: line(n, its)};
+    },
     ready: () => Promise.all(servers.filter(s => s.process.exitCode === null && s.process.signalCode === null).map(s => until(() => s.call('GET', '/v1/children/')))),
     // leader returns the server that leads.
     leader: () => until(async () => {
