@@ -359,6 +359,29 @@ func TestAPIFeed(t *testing.T) {
 		if n := strings.Count(w.Body.String(), "event: "); n != 101 || !time.Now().Equal(began) {
 			t.Errorf("%d changes in %v, of 101\n%.500s", n, time.Since(began), w.Body)
 		}
+		c.want(201, "", "POST", "/v1/nodes/g", strings.Repeat("x", 100_000))
+		c.want(201, "", "POST", "/v1/nodes/f/h", "")
+		for range 20 { // what is read at a time ends before the last change
+			c.want(200, `"path":"/f/h"`, "GET", "/v1/feed?path=/f/h&after=0&follow=false", "")
+		}
+	})
+}
+
+// TestAPIFeedForgotten asks for changes that are forgotten, and for those after the zxid that the problem names.
+func TestAPIFeedForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startServer(t, append(apiLines, "zkd.feedHistoryKb=1")...).caller(t)
+		c.want(201, "", "POST", "/v1/nodes/f", "")
+		for range 10 {
+			c.want(200, "", "PUT", "/v1/nodes/f", strings.Repeat("x", 100_000))
+		}
+		w := c.want(410, `"oldest":"0x`, "GET", "/v1/feed?path=/f&after=0&follow=false", "")
+		var p api.Problem
+		check(t, json.Unmarshal(w.Body.Bytes(), &p))
+		c.want(200, "event: data", "GET", "/v1/feed?path=/f&follow=false&after="+p.Oldest, "")
+		if w.Header().Get("Content-Type") != "application/problem+json" || !strings.Contains(p.Detail, p.Oldest) {
+			t.Errorf("%v\n%s", w.Header(), w.Body)
+		}
 	})
 }
 

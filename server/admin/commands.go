@@ -28,7 +28,7 @@ type Server interface {
 	FollowLog(after int64, of string) (s LogStream, status int, problem string)
 	// Feed returns a stream of changes of znodes. If there is none it returns an HTTP status and
 	// the reason.
-	Feed(ctx context.Context, r FeedRequest) (f Feed, status int, problem string)
+	Feed(ctx context.Context, r FeedRequest) (f Feed, status int, problem error)
 	// ShedConnections ends a part of the connections of clients, so that they go to other
 	// servers. It returns how many.
 	ShedConnections(percent int) int

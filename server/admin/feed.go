@@ -22,6 +22,9 @@ type FeedRequest struct {
 	Claim Claim
 }
 
+// OldestHeader is the header of an answer with status 410: the least zxid after which all changes are there.
+const OldestHeader = "X-Oldest-Zxid"
+
 // Feed is a stream of changes.
 type Feed interface {
 	// Next calls yield for the changes that follow, and says which end their transactions. It blocks
@@ -94,7 +97,10 @@ func (h *handler) feed(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	feed, status, problem := h.Server().Feed(ctx, request)
 	if feed == nil {
-		fail(status, problem)
+		if gone, ok := errors.AsType[*jute.CompactedError](problem); ok {
+			w.Header().Set(OldestHeader, gone.Oldest.String())
+		}
+		fail(status, problem.Error())
 		return
 	}
 	defer feed.Close()

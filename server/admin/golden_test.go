@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -79,11 +80,13 @@ func (f *fake) View() *show.View {
 	return &v
 }
 
-func (f *fake) Health() []show.Check                                  { return f.health }
-func (f *fake) TakeSnapshot(context.Context) (Snapshot, error)        { return Snapshot{}, nil }
-func (f *fake) FollowLog(int64, string) (LogStream, int, string)      { return nil, 503, "no log" }
-func (f *fake) Feed(context.Context, FeedRequest) (Feed, int, string) { return nil, 501, "no feed" }
-func (f *fake) ShedConnections(percent int) int                       { return percent }
+func (f *fake) Health() []show.Check                             { return f.health }
+func (f *fake) TakeSnapshot(context.Context) (Snapshot, error)   { return Snapshot{}, nil }
+func (f *fake) FollowLog(int64, string) (LogStream, int, string) { return nil, 503, "no log" }
+func (f *fake) Feed(context.Context, FeedRequest) (Feed, int, error) {
+	return nil, 501, errors.New("no feed")
+}
+func (f *fake) ShedConnections(percent int) int { return percent }
 
 // viewOf returns the view of a server of an ensemble that has done nothing.
 func viewOf(st *zab.Status) show.View {

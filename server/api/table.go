@@ -3,6 +3,7 @@ package api
 import (
 	"math"
 	"net/http"
+	"strings"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -146,6 +147,41 @@ func (c *call) feed() error {
 	if c.caller.Scheme != "" {
 		r.Header.Set("Authorization", c.caller.Scheme+" "+c.caller.Data)
 	}
-	c.Feed.ServeHTTP(c.w, r)
-	return nil
+	out := &feedAnswer{ResponseWriter: c.w}
+	c.Feed.ServeHTTP(out, r)
+	if out.refused == nil {
+		return nil
+	}
+	out.refused.Detail = strings.TrimSpace(out.refused.Detail)
+	out.refused.Oldest = c.w.Header().Get(oldestHeader)
+	c.w.Header().Del(oldestHeader)
+	return out.refused
 }
+
+// oldestHeader is the header in which the handler of feeds tells the oldest zxid.
+const oldestHeader = "X-Oldest-Zxid"
+
+// feedAnswer makes a problem of a feed that is refused in words.
+type feedAnswer struct {
+	http.ResponseWriter
+	refused *Problem
+}
+
+func (f *feedAnswer) WriteHeader(status int) {
+	if status >= http.StatusBadRequest {
+		f.refused = refuse(status, "")
+		return
+	}
+	f.ResponseWriter.WriteHeader(status)
+}
+
+func (f *feedAnswer) Write(text []byte) (int, error) {
+	if f.refused != nil {
+		f.refused.Detail += string(text)
+		return len(text), nil
+	}
+	return f.ResponseWriter.Write(text)
+}
+
+// Unwrap has http.ResponseController find the connection.
+func (f *feedAnswer) Unwrap() http.ResponseWriter { return f.ResponseWriter }

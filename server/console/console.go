@@ -7,8 +7,11 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -65,12 +68,35 @@ func Handler(o Options) http.Handler {
 		h.files[e.Name()] = newFile(types[path.Ext(e.Name())], text)
 	}
 	h.hash = fmt.Sprintf("%x", sum.Sum(nil)[:6])
+	first, rest := h.modules()
 	var page bytes.Buffer
-	if err := template.Must(template.New("").Parse(shell)).Execute(&page, map[string]any{"Assets": Prefix + h.hash, "Commands": o.Commands, "Version": o.Version, "ReadOnly": o.ReadOnly}); err != nil {
+	if err := template.Must(template.New("").Parse(shell)).Execute(&page, map[string]any{"Assets": Prefix + h.hash, "First": first, "Rest": rest, "Commands": o.Commands, "Version": o.Version, "ReadOnly": o.ReadOnly}); err != nil {
 		panic(err)
 	}
 	h.page = newFile("text/html; charset=utf-8", page.Bytes())
 	return h
+}
+
+// imported finds the modules that a module needs before it runs.
+var imported = regexp.MustCompile(`(?m)^(?:import|export) .* from '\./(.*)';$`)
+
+// modules returns the modules that the first page needs, and the others. A browser that is told of them asks for all at once; from
+// the modules themselves it would learn of one after the other.
+func (h *handler) modules() (first, rest []string) {
+	first = []string{"app.js"}
+	for i := 0; i < len(first); i++ {
+		for _, m := range imported.FindAllSubmatch(h.files[first[i]].plain, -1) {
+			if name := string(m[1]); !slices.Contains(first, name) {
+				first = append(first, name)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.files)) {
+		if path.Ext(name) == ".js" && !slices.Contains(first, name) {
+			rest = append(rest, name)
+		}
+	}
+	return first, rest
 }
 
 func newFile(mediaType string, text []byte) *file {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -42,7 +43,7 @@ func files(t *testing.T, h http.Handler) map[string]string {
 	shell := text(t, request(t, h, "GET", "/console/").Body)
 	found := make(map[string]string)
 	var visit func(from, name string)
-	imports := regexp.MustCompile(`(?m)^import .* from '(.*)';$`)
+	imports := regexp.MustCompile(`(?m)^(?:import|export) .* from '(.*)';$|\bimport\('(.*)'\)`)
 	visit = func(from, name string) {
 		at := name
 		if from != "" {
@@ -57,7 +58,7 @@ func files(t *testing.T, h http.Handler) map[string]string {
 		}
 		found[at] = text(t, r.Body)
 		for _, m := range imports.FindAllStringSubmatch(found[at], -1) {
-			visit(at, m[1])
+			visit(at, m[1]+m[2])
 		}
 	}
 	for _, m := range regexp.MustCompile(`(?:src|href)="(/console/[^"]*)"`).FindAllStringSubmatch(shell, -1) {
@@ -75,6 +76,32 @@ func TestAllFilesAreReached(t *testing.T) {
 	found := files(t, testHandler())
 	if len(found) != len(entries)-1 { // the shell
 		t.Errorf("%d files are reached, of %d", len(found), len(entries)-1)
+	}
+}
+
+// TestFirst has the shell name each module, those of the first page before the others, so that a browser asks for all at once.
+func TestFirst(t *testing.T) {
+	shell := text(t, request(t, testHandler(), "GET", "/console/").Body)
+	var names []string
+	for _, m := range regexp.MustCompile(`<link rel="modulepreload"( fetchpriority="low")? href="/console/[0-9a-f]*/([a-z]*\.js)">`).FindAllStringSubmatch(shell, -1) {
+		if m[1] != "" && !slices.Contains(names, "then") {
+			names = append(names, "then")
+		}
+		names = append(names, m[2])
+	}
+	at := slices.Index(names, "then")
+	first := slices.Sorted(slices.Values(names[:at]))
+	if want := "api.js app.js dom.js every.js identity.js mode.js overview.js past.js"; strings.Join(first, " ") != want {
+		t.Errorf("the first page needs %s, want %s", first, want)
+	}
+	entries, err := assets.ReadDir("assets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if path.Ext(e.Name()) == ".js" && !slices.Contains(names, e.Name()) {
+			t.Errorf("the shell does not name %s", e.Name())
+		}
 	}
 }
 

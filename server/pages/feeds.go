@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,13 +28,13 @@ type changes struct {
 }
 
 // Feed implements admin.Server.
-func (f *Server) Feed(ctx context.Context, r admin.FeedRequest) (admin.Feed, int, string) {
+func (f *Server) Feed(ctx context.Context, r admin.FeedRequest) (admin.Feed, int, error) {
 	if f.Config.FeedHistory == 0 {
-		return nil, http.StatusNotImplemented, "This server keeps no changes: see zkd.feedHistoryKb"
+		return nil, http.StatusNotImplemented, errors.New("this server keeps no changes: see zkd.feedHistoryKb")
 	}
 	v, status, problem := f.welcome(ctx, r.Claim)
 	if v == nil {
-		return nil, status, problem
+		return nil, status, errors.New(problem)
 	}
 	_, after := f.Changes.Span()
 	if r.After != nil {
@@ -42,13 +43,13 @@ func (f *Server) Feed(ctx context.Context, r admin.FeedRequest) (admin.Feed, int
 	reader, err := f.Changes.Reader(r.Path, after, v.mayRead)
 	if err != nil {
 		f.Clients.Places().Compacted()
-		return nil, http.StatusGone, err.Error()
+		return nil, http.StatusGone, err
 	}
 	c := &changes{stopping: f.Stopping, visitor: v, reader: reader, places: f.Clients.Places(), displaced: make(chan struct{})}
 	if c.place = f.Clients.Places().Enter(c, clients.Groups(v.creds), func() { close(c.displaced) }); c.place == nil {
-		return nil, http.StatusTooManyRequests, fmt.Sprintf("There are %d feeds, and zkd.maxFeeds allows no more", f.Clients.Places().Usage().Open)
+		return nil, http.StatusTooManyRequests, fmt.Errorf("there are %d feeds, and zkd.maxFeeds allows no more", f.Clients.Places().Usage().Open)
 	}
-	return c, 0, ""
+	return c, 0, nil
 }
 
 // Close implements admin.Feed.
@@ -81,6 +82,11 @@ func (c *changes) Next(ctx context.Context, yield func(c *jute.Change, ends bool
 			return err
 		case found:
 			return nil
+		}
+		select {
+		case <-c.reader.More(): // also if ctx has ended: the caller may want what there is
+			continue
+		default:
 		}
 		select {
 		case <-c.reader.More():

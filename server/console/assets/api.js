@@ -16,6 +16,7 @@ export class Problem extends Error {
     this.status = status;
     this.code = p.name ?? '';
     this.results = p.results;
+    this.oldest = p.oldest;
   }
 }
 
@@ -40,13 +41,13 @@ async function problemOf(r) {
 // ask sends a request, and throws a Problem if the answer is none of success. If the reader has signed in on another page meanwhile, a read is
 // repeated; a write never is.
 async function ask(url, options = {}) {
+  const before = token;
   const r = await exchange(url, options);
   if (r.ok) return r;
   const p = await problemOf(r);
   if (r.status === 401) {
-    const before = token;
-    const now = await identity().catch(() => ({}));
-    if (now.name && token !== before && ['GET', 'HEAD'].includes(options.method ?? 'GET')) return ask(url, options);
+    if (token === before) await identity().catch(() => {});
+    if (token !== before && token !== 'visitor' && ['GET', 'HEAD'].includes(options.method ?? 'GET')) return ask(url, options);
     changed({refused: p.message});
   }
   throw p;
@@ -181,9 +182,8 @@ export async function changes(path, below, most, signal) {
     try {
       r = await ask(from(since), {signal});
     } catch (e) { // it says from which zxid on it has all
-      const oldest = /only those after (0x[0-9a-f]+)/.exec(e.message);
-      if (e.status !== 410 || !oldest || round === 5) throw e;
-      since = oldest[1];
+      if (e.status !== 410 || !e.oldest || round === 5) throw e;
+      since = e.oldest;
     }
   }
   const known = past(most);

@@ -3,25 +3,16 @@
 import {h, render, problem} from './dom.js';
 import {identity} from './identity.js';
 import {overview} from './overview.js';
-import {tree} from './tree.js';
-import {coordination} from './coordination.js';
-import {sessions} from './sessions.js';
-import {live} from './live.js';
-import {search as searchPage} from './search.js';
-import {history} from './history.js';
-import {members} from './members.js';
-import {limits} from './limits.js';
-import {configuration} from './configuration.js';
-import {audit} from './audit.js';
-import {done} from './acts.js';
 import * as mode from './mode.js';
 
-const pages = {overview: ['Overview', overview], tree: ['Tree', tree], coordination: ['Coordination', coordination], sessions: ['Sessions', sessions], live: ['Live', live], search: ['Search', searchPage],
-  ...!mode.fixed && {members: ['Members', members], limits: ['Limits', limits], configuration: ['Config', configuration], audit: ['Audit', audit]}}; // what only a server has
-const others = {done: ['Done here', done], history: ['History', history]}; // not in the navigation
+const titles = {overview: 'Overview', tree: 'Tree', coordination: 'Coordination', sessions: 'Sessions', live: 'Live', search: 'Search',
+  ...!mode.fixed && {members: 'Members', limits: 'Limits', configuration: 'Config', audit: 'Audit'}}; // what only a server has
+const others = {done: 'Done here', history: 'History'}; // not in the navigation
+let pages = {overview}; // the others come after it
+const load = () => import('./pages.js').then(rest => { pages = {overview, ...rest}; });
 
 const main = h('main', {id: 'main', tabindex: '-1'});
-const nav = h('nav', {'aria-label': 'Pages'}, Object.entries(pages).map(([page, [title]]) => h('a', {href: '#/' + page, 'data-page': page}, title)));
+const nav = h('nav', {'aria-label': 'Pages'}, Object.entries(titles).map(([page, title]) => h('a', {href: '#/' + page, 'data-page': page}, title)));
 const field = h('input', {type: 'search', id: 'search', placeholder: '/path or a name', 'aria-label': 'Go to a path, or search on this page', autocomplete: 'off', spellcheck: 'false', maxlength: '4096'});
 const who = identity(show);
 const edit = h('button', {type: 'button', class: 'quiet mode', hidden: mode.fixed, title: 'Editing on and off (e)', on: {click: () => mode.edit(!mode.editing())}}, 'Read-only');
@@ -88,8 +79,8 @@ function show() {
   leave.abort();
   leave = new AbortController();
   const [, page, rest] = location.hash.match(/^#\/([a-z]+)(\/[^?]*)?/) ?? [null, 'overview', ''];
-  const found = [pages, others].find(some => Object.hasOwn(some, page))?.[page];
-  if (!found) {
+  const title = [titles, others].find(some => Object.hasOwn(some, page))?.[page];
+  if (!title) {
     location.hash = '/overview';
     return;
   }
@@ -99,16 +90,22 @@ function show() {
     if (a.dataset.page === page) a.setAttribute('aria-current', 'page');
     else a.removeAttribute('aria-current');
   }
-  document.title = `${found[0]} – zkd`;
+  document.title = `${title} – zkd`;
   field.value = '';
   if (main.dataset.page !== page) {
     main.dataset.page = page;
     main.replaceChildren();
     current = undefined;
   }
+  if (!pages[page]) {
+    const {signal} = leave;
+    render(main, h('p', {class: 'dim page'}, 'Looking…'));
+    load().then(() => { if (!signal.aborted) show(); }, () => render(main, problem(new Error('The server has no such page any more, or does not answer. Load this one again.'))));
+    return;
+  }
   try {
     if (current?.show) current.show(path, leave.signal); // the page knows what it has
-    else current = found[1](main, path, leave.signal);
+    else current = pages[page](main, path, leave.signal);
   } catch (e) {
     render(main, problem(e));
   }
@@ -137,4 +134,6 @@ addEventListener('keydown', e => {
   e.preventDefault();
 });
 
-who.begin().then(show);
+who.begin();
+show();
+load().catch(() => {}); // it is tried again when it is needed

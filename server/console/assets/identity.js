@@ -102,7 +102,7 @@ export function identity(changed) {
     ways.querySelector('button, input')?.focus();
   }
 
-  // begin asks who the reader is, and goes to the page from which they have left to sign in. Without an answer they are a visitor.
+  // begin asks who the reader is, and first goes to the page from which they have left to sign in. Without an answer they are a visitor.
   async function begin() {
     try {
       const page = sessionStorage.getItem('page');

@@ -6,7 +6,7 @@ import {createServer} from 'node:net';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
 
-const zkd = resolve(process.env.ZKD ?? '../../bin/zkd');
+const program = resolve(process.env.ZKD ?? '../../bin/zkd');
 
 async function freePort() {
   const s = createServer();
@@ -33,14 +33,14 @@ export async function until(f) {
 export const superLines = ['DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4='];
 
 class Server {
-  constructor(id, dir, ports) {
-    Object.assign(this, {id, dir, ...ports});
+  constructor(zkd, id, dir, ports) {
+    Object.assign(this, {zkd, id, dir, ...ports});
     this.base = `http://127.0.0.1:${ports.admin}`;
   }
 
   start() {
     const log = openSync(this.dir + '.log', 'a');
-    this.process = spawn(zkd, [join(this.dir, 'zoo.cfg')], {stdio: ['ignore', log, log]});
+    this.process = spawn(this.zkd, [join(this.dir, 'zoo.cfg')], {stdio: ['ignore', log, log]});
     this.ended = new Promise(done => this.process.once('exit', done));
   }
 
@@ -63,7 +63,7 @@ class Server {
 }
 
 // start starts an ensemble of three servers, and waits until each serves.
-export async function start(lines = []) {
+export async function start(lines = [], zkd = program) {
   const dir = mkdtempSync(join(tmpdir(), 'zkd-console-'));
   const ports = [];
   const own = async () => ({client: await freePort(), quorum: await freePort(), election: await freePort(), admin: await freePort()});
@@ -75,7 +75,7 @@ export async function start(lines = []) {
     writeFileSync(join(at, 'myid'), String(n));
     writeFileSync(join(at, 'zoo.cfg'), ['tickTime=2000', 'initLimit=10', 'syncLimit=5', `dataDir=${at}`, `admin.serverPort=${own.admin}`, 'zkd.api=true', 'zkd.console=true',
       '4lw.commands.whitelist=*', ...members.map(m => 'server.' + m), ...lines, ''].join('\n'));
-    return new Server(n, at, own);
+    return new Server(resolve(zkd), n, at, own);
   };
   const members = ports.map((own, i) => line(i + 1, own));
   const servers = ports.map((own, i) => write(i + 1, own, members));
