@@ -32,7 +32,7 @@ func main() {
 	one := flag.String("one", "", "names of programs, with commas between them; all if empty")
 	on := flag.String("on", "zkd,apache", "the servers that they are run on")
 	write := flag.Bool("write", false, "write the tables of "+page+" from the files in results/, and run nothing")
-	list := flag.Bool("list", false, "print the names of the programs, and run nothing")
+	list := flag.Bool("list", false, "print the programs with their outcomes on zkd and on Apache, and run nothing")
 	try := flag.Bool("try", false, "write no outcome to results/, but only to "+scratch)
 	resume := flag.Bool("resume", false, "continue the suites' runs that were broken off, if zkd is the same build")
 	flag.Parse()
@@ -57,10 +57,17 @@ func split(names string) []string {
 	return strings.FieldsFunc(names, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
+// printList prints each program with its outcomes on zkd and on Apache's servers.
 func printList() error {
 	programs, err := readPrograms(filepath.Join(here, "programs"))
 	for _, p := range programs {
-		fmt.Fprintf(os.Stdout, "%-20s %s %s\n", p.name, p.title, p.version)
+		cells := make(map[string]string)
+		for _, kind := range []string{zkd, apache} {
+			o, readErr := readOutcome(filepath.Join(here, "results"), p.name, kind)
+			err = errors.Join(err, readErr)
+			cells[kind], _, _ = strings.Cut(cellOf(p, o), ";")
+		}
+		fmt.Fprintf(os.Stdout, "%-22s %-8s %-8s %s %s\n", p.name, cells[zkd], cells[apache], p.title, p.version)
 	}
 	return err
 }

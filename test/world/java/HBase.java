@@ -103,6 +103,7 @@ final class HBase extends World {
 		c.set("hbase.cluster.distributed", "true");
 		c.set("hbase.zookeeper.quorum", SERVERS);
 		c.set("zookeeper.session.timeout", "9000");
+		c.set("zookeeper.recovery.retry", "8"); // on a slow machine the first handshakes of TLS take longer than its client waits
 		c.set("hbase.master.port", "" + rpc);
 		c.set("hbase.regionserver.port", "" + rpc);
 		c.set("hbase.master.info.port", "-1");
