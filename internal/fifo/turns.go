@@ -64,6 +64,9 @@ type spare[G comparable] struct {
 // Len returns the number of elements, those of lists that are set aside included.
 func (t *Turns[G, T]) Len() int { return t.n }
 
+// Groups returns the number of groups that have elements.
+func (t *Turns[G, T]) Groups() int { return len(t.groups) }
+
 // Append appends an element to the list of a key, and reports whether there is one. If there is none, Push makes it.
 func (t *Turns[G, T]) Append(key uint64, item T, cost int) bool {
 	if t.last == nil || t.last.key != key {

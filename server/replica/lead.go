@@ -142,7 +142,7 @@ func (r *Replica) lead(now zab.Status) {
 		bytes:    r.leading.bytes,
 		services: r.leading.services,
 		refused:  r.leading.refused,
-		pace:     newPace(r.o.Limits.Closings),
+		pace:     newPace(r.o.Limits.Closings, r.o.Limits.Short),
 	}
 	r.newEvaluator(tree)
 	leasesEnd := r.now()
@@ -250,6 +250,9 @@ func (r *Replica) evaluate(maxWork int) (n, work int) {
 		return 0, 0 // the overlay has all of that transaction, and the tree a part
 	}
 	l.evaluator.Applied(tree.LastZxid())
+	if l.waiting.Groups() > 1 {
+		l.pace.mixedAt = now
+	}
 	for short := false; n < most && work < maxWork && !l.broken && l.evaluator.Ready(); {
 		sub := l.waiting.Front()
 		if sub == nil {
@@ -259,11 +262,11 @@ func (r *Replica) evaluate(maxWork int) (n, work int) {
 			l.waiting.SetAside()
 			continue
 		}
-		if long := len(sub.Request.Body) >= longRequest; !long {
-			short = true
-		} else if short && l.pace.inForce(now) {
-			break // the log gets the short ones first
+		long := len(sub.Request.Body) >= longRequest
+		if long && short && l.pace.inForce(now) || !long && l.pace.holds(now) {
+			break // the log gets the short ones first, and no more of them than others can wait for
 		}
+		short = short || !long
 		w, ok := r.proposeOrRefuse(sub, now, wall, payload)
 		if !ok {
 			break

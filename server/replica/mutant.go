@@ -51,6 +51,7 @@ var (
 	turnsOfServers       = mutant.New("turns-of-servers")
 	turnsOfConnections   = mutant.New("turns-of-connections") // a subject has as many turns as connections
 	weightsIgnored       = mutant.New("weights-ignored")
+	shortUnbounded       = mutant.New("short-unbounded")
 	asideForgotten       = mutant.New("aside-forgotten")
 	fenceEarly           = mutant.New("fence-early")
 	earlierServed        = mutant.New("earlier-served")

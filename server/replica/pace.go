@@ -6,6 +6,7 @@ import (
 	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/limits"
 )
 
 // pace bounds how much a leader has under way of what delays the requests after it:
@@ -13,6 +14,8 @@ import (
 //   - The bytes of long requests that are proposed and not committed, while short requests come: each of
 //     these waits for everything that was proposed before it. Without short requests the only bound is
 //     Limits.Log.
+//   - The short requests that are proposed and not committed, while several subjects make requests. What is proposed has no turns any more: with
+//     a bound, requests wait where subjects have turns by their weights.
 //   - The closings of sessions that are proposed and not applied: a write is answered after the
 //     closings before it are applied, and each may delete thousands of ephemerals.
 //
@@ -27,8 +30,11 @@ type pace struct {
 	next    time.Duration   // the least in this time
 	renewAt time.Duration   // when this time ends
 	shortAt time.Duration   // when the last short request came; 0 for never
+	subject limits.Subject  // of which a request came last
+	mixedAt time.Duration   // when one of another subject came; 0 for never
 
 	long     window // long requests, until they are committed
+	short    window // short requests, until they are committed; each counts workBytes more than it is long
 	closings window // closings, until they are applied; the work for one counts as workBytes
 }
 
@@ -74,14 +80,37 @@ const (
 	shortAge = time.Second
 )
 
-// newPace returns a pace with the smallest windows. If closings is not 0, it is the size of their window.
-func newPace(closings int64) pace {
+// newPace returns a pace with the smallest windows. If closings or short is not 0, it is the size of their window.
+func newPace(closings, short int64) pace {
 	p := pace{long: window{size: leastWindow, least: leastWindow, most: mostWindow}}
 	p.closings = window{size: leastClosings, least: leastClosings, most: mostWindow}
 	if closings != 0 {
 		p.closings = window{size: closings, least: closings, most: closings}
 	}
+	p.short = p.long
+	if short != 0 {
+		p.short = window{size: short, least: short, most: short}
+	}
 	return p
+}
+
+// came notes that a request of a subject came, while none of its connection waited.
+func (p *pace) came(subject limits.Subject, now time.Duration) {
+	if subject != p.subject && p.subject != (limits.Subject{}) {
+		p.mixedAt = now
+	}
+	p.subject = subject
+}
+
+// mixed reports whether there is a bound of short requests.
+func (p *pace) mixed(now time.Duration) bool { return p.mixedAt > 0 && now-p.mixedAt < shortAge }
+
+// holds reports whether a short request has to wait until others are committed, and with it all after it.
+func (p *pace) holds(now time.Duration) bool {
+	full := p.mixed(now) && p.short.full()
+	full = full && !shortUnbounded.Planted()
+	p.short.limited = p.short.limited || full
+	return full
 }
 
 // inForce reports whether there is a bound of long requests.
@@ -119,8 +148,11 @@ func (p *pace) opened(now time.Duration) bool {
 // proposed records an entry.
 func (p *pace) proposed(zxid jute.Zxid, bytes int, now time.Duration) {
 	record(&p.marks, zxid, 0, now)
-	if bytes >= longRequest {
+	switch {
+	case bytes >= longRequest:
 		p.long.proposed(zxid, int64(bytes), now)
+	case p.mixed(now):
+		p.short.proposed(zxid, int64(bytes)+workBytes, now)
 	}
 }
 
@@ -131,6 +163,7 @@ func (p *pace) committed(zxid jute.Zxid, now time.Duration) {
 		p.marks.Pop(1)
 	}
 	p.long.done(zxid, p.base, now)
+	p.short.done(zxid, p.base, now)
 }
 
 // applied records that the entries up to zxid are applied.

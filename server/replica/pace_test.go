@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
+	"github.com/zkd-project/zkd/server/limits"
 )
 
 // path is what entries pass until they are committed: batches of all that was proposed while the one
@@ -34,7 +35,7 @@ func TestPace(t *testing.T) {
 		{"far away", path{50 * time.Millisecond, 20 << 20}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := newPace(0)
+			p := newPace(0, 0)
 			now, zxid := time.Second, jute.Zxid(0)
 			batches := func(over path) (took time.Duration) {
 				for end := now + 3*baseAge; now < end; {
@@ -74,7 +75,7 @@ func TestPace(t *testing.T) {
 func TestPaceOfClosings(t *testing.T) {
 	const perClosing = 5 * time.Microsecond
 	for _, commit := range []time.Duration{300 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
-		p := newPace(0)
+		p := newPace(0, 0)
 		now, zxid := time.Second, jute.Zxid(0)
 		var took time.Duration
 		var closed int
@@ -113,7 +114,7 @@ func TestPaceOfClosings(t *testing.T) {
 
 // Without short requests, nothing but the limits of the log bounds long ones.
 func TestPaceWithoutShort(t *testing.T) {
-	p := newPace(0)
+	p := newPace(0, 0)
 	for i := range 100 {
 		p.proposed(jute.Zxid(i+1), 1<<20, time.Hour)
 	}
@@ -123,5 +124,50 @@ func TestPaceWithoutShort(t *testing.T) {
 	p.shortAt = time.Hour
 	if !p.full(time.Hour) || p.full(time.Hour+shortAge) {
 		t.Error("a long request has to wait just while short ones come")
+	}
+}
+
+// TestPaceOfShortRequests has subjects that always have more short requests: what is under way takes about twice what one
+// takes alone. There is no bound for one subject, nor a second after the last request of another one.
+func TestPaceOfShortRequests(t *testing.T) {
+	a, b := limits.Subject{ID: jute.ID{Scheme: "sasl", ID: "a"}}, limits.Subject{ID: jute.ID{Scheme: "sasl", ID: "b"}}
+	const size = 150
+	for _, over := range []path{{time.Millisecond, 40 << 20}, {10 * time.Millisecond, 40 << 20}, {100 * time.Microsecond, 400 << 20}, {50 * time.Millisecond, 8 << 20}} {
+		p := newPace(0, 0)
+		now, zxid := time.Second, jute.Zxid(0)
+		var took time.Duration
+		for end := now + 3*baseAge; now < end; {
+			zxid++ // one alone
+			p.came(a, now)
+			p.proposed(zxid, size, now)
+			now += over.takes(size + workBytes)
+			p.committed(zxid, now)
+			p.came(b, now)
+			for !p.holds(now) {
+				zxid++
+				p.proposed(zxid, size, now)
+			}
+			took = over.takes(p.short.underWay)
+			now += took
+			p.committed(zxid, now)
+		}
+		if least, most := over.perBatch*13/10, max(over.perBatch*9/2, over.perBatch+2*leastDelay); took < least || took > most {
+			t.Errorf("over %v, what is under way takes %v, want from %v to %v", over, took, least, most)
+		}
+		for range 100_000 {
+			zxid++
+			p.proposed(zxid, size, now)
+		}
+		if !p.holds(now) {
+			t.Error("100,000 requests of two subjects are under way")
+		}
+		now += shortAge
+		p.came(b, now)
+		if p.holds(now) {
+			t.Error("the requests of one subject are bounded")
+		}
+		if p.mixedAt = now; !p.holds(now) {
+			t.Error("they are not while others wait")
+		}
 	}
 }

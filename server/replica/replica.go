@@ -119,6 +119,9 @@ type Limits struct {
 	// Closings is for closings of sessions that are proposed and not applied, where each
 	// ephemeral counts as workBytes. 0 means that the bound follows from the time that they take.
 	Closings int64
+	// Short is for short requests that are proposed and not committed while several subjects make some, where
+	// each counts workBytes more than its entry has. 0 is as for Closings.
+	Short int64
 }
 
 // Options configure a replica.

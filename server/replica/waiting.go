@@ -28,6 +28,9 @@ func (r *Replica) enqueue(batch []Submission) {
 		if key := turnOf(origin); !l.waiting.Append(key, *sub, int(size)) {
 			subject, turn := r.subjectOf(sub)
 			l.waiting.Push(subject, turn, key, *sub, int(size))
+			if origin != 0 {
+				l.pace.came(subject, now)
+			}
 		}
 		l.bytes += size
 		if lastRefused.Planted() && origin != 0 && l.bytes > r.o.Limits.Waiting {

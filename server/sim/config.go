@@ -75,6 +75,7 @@ type Config struct {
 	Backlog  int64 // bytes that the applier and a leader hold; 0 for a lot
 	Waiting  int64 // replica.Limits.Waiting; 0 for a lot
 	Closings int64 // replica.Limits.Closings
+	Short    int64 // replica.Limits.Short
 	Turn     int   // replica.Limits.Turn
 	Weight   int64 // of the first client's address in limits.Weights; 0 for limits.Even
 	// OddFile gives one server a different list from the start. That server alone is no
@@ -184,7 +185,7 @@ func (c *Config) String() string {
 	fmt.Fprintf(&b, " net=%dµs fsync=%dµs apply=%dµs read=%dµs snap=%dms dial=%dms skew=%d%% drop=%d%% dup=%d%% reorder=%d%%",
 		c.NetUs, c.FsyncUs, c.ApplyUs, c.ReadUs, c.SnapMs, c.DialMs, c.SkewPct, c.DropPct, c.DupPct, c.ReorderPct)
 	fmt.Fprintf(&b, " rate=%d snapbytes=%d big=%d bigpct=%d%%", c.Rate, c.SnapBytes, c.BigBytes, c.BigPct)
-	fmt.Fprintf(&b, " think=%dµs pipeline=%d loud=%d turn=%d weight=%d close=%d%% watch=%d%% guard=%d%% tree=%d%% bad=%d%% doze=%d%% move=%d%% hang=%d%% mixed=%dms session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.Loud, c.Turn, c.Weight, c.ClosePct, c.WatchPct, c.GuardPct, c.TreePct, c.BadPct, c.DozePct, c.MovePct, c.HangPct, c.MixedMs, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
+	fmt.Fprintf(&b, " think=%dµs pipeline=%d loud=%d turn=%d weight=%d short=%d close=%d%% watch=%d%% guard=%d%% tree=%d%% bad=%d%% doze=%d%% move=%d%% hang=%d%% mixed=%dms session=%dx%d listed=%d backlog=%d snapeach=%d retain=%d", c.ThinkUs, c.Pipeline, c.Loud, c.Turn, c.Weight, c.Short, c.ClosePct, c.WatchPct, c.GuardPct, c.TreePct, c.BadPct, c.DozePct, c.MovePct, c.HangPct, c.MixedMs, c.SessionMs, c.Timeouts, c.MaxListed, c.Backlog, c.SnapshotEach, c.SnapRetain)
 	for f, ms := range c.Faults {
 		if ms > 0 {
 			fmt.Fprintf(&b, " %s=%dms", Fault(f), ms)
@@ -315,6 +316,7 @@ func Draw(seed uint64, steps int) Config {
 		c.Faults[FaultMemory] = c.ElectionMs * pick[uint64](r, 2, 5, 10)
 	}
 	c.Weight = pick[int64](r, 0, 0, 200, 1000)
+	c.Short = pick[int64](r, 0, 1, 1000, 5000)
 	return c
 }
 

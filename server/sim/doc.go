@@ -46,6 +46,9 @@
 //   - B3: a leader proposes the closing of a session only while those that it has proposed, and not
 //     applied, are within replica.Limits.Closings.
 //
+//   - B4: a leader that several subjects wait for proposes a short request only while those that it has proposed so, and not
+//     committed, are within replica.Limits.Short.
+//
 //   - S3, S6: no session expires before its timeout has passed since the leader heard of
 //     it, nor before the time that an answer has promised to its client.
 //

@@ -269,6 +269,7 @@ var focuses = map[string]func(*Config){
 	"first-come-first-served": loud,
 	"turns-of-servers":        loud,
 	"turns-of-connections":    crowd,
+	"short-unbounded":         func(c *Config) { crowd(c); c.Short = 1000 },
 	"weights-ignored":         func(c *Config) { crowd(c); c.Weight = 1000 },
 	"damage-unseen":           func(c *Config) { often(c, FaultDamage, FaultKill) },
 	"old-epoch-committed-by-counting": func(c *Config) {

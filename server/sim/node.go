@@ -74,6 +74,7 @@ type process struct {
 	lazy     bool      // evDrain is under way
 	again    bool      // the core got an input while its outputs were carried out
 	closings []closing // ghost: those that it has proposed and not applied
+	short    []closing // ghost: short requests that it has proposed and not committed, while several subjects waited
 	fatal    int64     // how often it has panicked
 	batches  []batch
 	own      []ownSnap // references to own snapshots on their way to the disk
@@ -256,6 +257,7 @@ func (s *Sim) carryOut(n *node) bool {
 	out := &n.out
 	s.checkBroken(n)
 	s.checkClosings(n)
+	s.checkShort(n)
 	if !s.carryToDisk(n) {
 		return false
 	}

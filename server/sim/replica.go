@@ -62,7 +62,7 @@ func (s *Sim) limits(n *node) replica.Limits {
 	if n.settings != nil {
 		n.settings.apply(&c)
 	}
-	l := replica.Limits{Waiting: 1 << 20, Proposals: 1 << 20, Backlog: 1 << 20, Log: 1 << 20, Closings: c.Closings, Turn: c.Turn, Work: c.Work}
+	l := replica.Limits{Waiting: 1 << 20, Proposals: 1 << 20, Backlog: 1 << 20, Log: 1 << 20, Closings: c.Closings, Short: c.Short, Turn: c.Turn, Work: c.Work}
 	if c.Backlog > 0 {
 		l.Proposals, l.Backlog, l.Log = c.Backlog, c.Backlog, c.Backlog
 	}

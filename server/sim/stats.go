@@ -25,7 +25,7 @@ type Stats struct {
 	Replays, Refused                                  int
 	Owners, MovedAway                                 int
 	Interludes, Kept, Again, Passed, LostRefusal      int
-	Replayed, Resent, Closings                        int
+	Replayed, Resent, Closings, Short                 int
 	Busy                                              int // turns that took time
 	Fatal                                             int // writes at which a leader panicked
 	WatchesSet, Events                                int

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/limits"
@@ -14,7 +15,8 @@ type turns struct {
 	subjects    map[uint64]jute.ID
 	connections lead[uint64]
 	addresses   lead[jute.ID]
-	largest     int // request
+	largest     int  // request
+	mixed       bool // requests of several subjects waited when something was proposed last
 }
 
 // lead is by how much what is evaluated of the second of a pair exceeds that of the first, since the first
@@ -56,6 +58,11 @@ func (s *Sim) propose(n *node) bool {
 		*t = turns{epoch: n.status.Epoch, subjects: make(map[uint64]jute.ID), connections: make(lead[uint64]), addresses: make(lead[jute.ID])}
 	}
 	before := n.waiting()
+	var waits []jute.ID
+	for origin := range before {
+		waits = append(waits, t.subjects[origin])
+	}
+	t.mixed = slices.ContainsFunc(waits, func(id jute.ID) bool { return id != waits[0] })
 	did := n.rep.Propose()
 	if len(before) < 2 {
 		clear(t.connections)
