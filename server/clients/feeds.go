@@ -1,15 +1,22 @@
 package clients
 
 import (
+	"cmp"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/zkd-project/zkd/server/feed"
 )
 
 // feeder gives the feeds of all connections what is added to the history. It has a goroutine while there are
 // connections that have subscribed.
+//
+// What a change costs is mostly to send something to each feed, and not what is sent. So after each round the feeder rests, the
+// longer the more connections it has sent something, and changes that come meanwhile are sent together: see restAfter. The feeds
+// of a client that has used up its rate of bytes wait for that, by themselves.
 type feeder struct {
 	history  *feed.History // nil for none
 	places   feed.Places   // of the feeds, those of other doors too
@@ -58,23 +65,57 @@ func (f *feeder) wake() {
 
 func (f *feeder) run() {
 	var list []*writer
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
 	for {
 		_, last := f.history.Span()
 		if list = f.list(list); len(list) == 0 {
 			return
 		}
-		more := false
+		more, fed, due := false, 0, time.Duration(0)
 		for _, w := range list {
-			more = f.feed(w) || more
+			if wait := w.limits.settle(); wait > 0 {
+				due = min(cmp.Or(due, wait), wait)
+				continue
+			}
+			behind, sent := f.feed(w)
+			more = behind || more
+			if sent {
+				fed++
+			}
 		}
 		if more {
 			continue
 		}
+		if d := restAfter(fed, runtime.GOMAXPROCS(0)); d > 0 {
+			timer.Reset(d)
+			<-timer.C
+		}
+		if due > 0 { // when the first of the feeds that wait for a rate need not wait any more
+			timer.Reset(max(due, leastPause))
+		}
 		select {
 		case <-f.history.More(last):
 		case <-f.changed:
+		case <-timer.C:
 		}
 	}
+}
+
+const (
+	fewFed = 4 // connections, for which there is no rest
+	// feedTime is what a connection that gets something adds to the rest, on one processor. With that, all feeds of a
+	// server take about a tenth of its processors' time for what they get sent, and the rest of the way to their clients as much.
+	feedTime = 400 * time.Microsecond
+	longRest = 50 * time.Millisecond
+)
+
+// restAfter returns how long the feeder waits after a round in which it has sent something to this many connections.
+func restAfter(fed, processors int) time.Duration {
+	if fed < fewFed {
+		return 0
+	}
+	return min(time.Duration(fed)*feedTime/time.Duration(processors), longRest)
 }
 
 // list returns the connections in the memory of used. If there are none, the goroutine has to end.
@@ -86,13 +127,15 @@ func (f *feeder) list(used []*writer) []*writer {
 	return slices.AppendSeq(used[:0], maps.Keys(f.writers))
 }
 
-// feed puts the next event of each feed of a connection into its buffer, and reports whether there is more.
-func (f *feeder) feed(w *writer) (more bool) {
+// feed puts the next event of each feed of a connection into its buffer. It reports whether there is more, and whether
+// there is something to be sent.
+func (f *feeder) feed(w *writer) (more, sent bool) {
 	w.line.Lock()
 	defer w.line.Unlock()
 	more = w.line.Feed()
 	if out := w.line.Outbox.Unsent(); out != nil && out.Len() > 0 && !w.line.Outbox.Ends() {
 		f.flushers.add(w)
+		sent = true
 	}
-	return more
+	return more, sent
 }

@@ -29,7 +29,7 @@ var (
 	errTooManySessions    = errors.New("more sessions than a rule zkd.limit allows")
 )
 
-// limiter applies the rules that limit clients to one connection. Except for admit, end, uses, sent and wakeLocked,
+// limiter applies the rules that limit clients to one connection. Except for admit, end, uses, sent, settle and wakeLocked,
 // only the connection's reader may call its methods.
 type limiter struct {
 	rules    *rules
@@ -125,6 +125,15 @@ func (m *limiter) sent(n int) {
 	if l := m.present.Load(); l != nil {
 		l.Sent(int64(n))
 	}
+}
+
+// settle returns how long the feeds of the connection have to wait for its rate of bytes.
+func (m *limiter) settle() time.Duration {
+	l := m.present.Load()
+	if l == nil || auth.IsSuper(m.identity.ids()) {
+		return 0
+	}
+	return l.Settle(m.rules.now())
 }
 
 // uses returns how many watches or ephemerals the client has, with those of the requests

@@ -10,13 +10,14 @@ import (
 
 // Client is one connection: the meters of its address and of each of its identities. It counts
 // for all of them, so that no client passes the limit of an identity by proving another one,
-// too. Only Sent may be called from another goroutine than the one that owns the Client.
+// too. Only Sent and Settle may be called from other goroutines than the one that owns the Client.
 type Client struct {
 	table   *Table
 	uses    func(Resource) int64
 	session jute.SessionID
-	parties []party      // the address, then the identities
-	sent    atomic.Int64 // bytes that are not charged yet
+	parties []party                  // the address, then the identities
+	sent    atomic.Int64             // bytes that are not charged yet
+	bytes   atomic.Pointer[[]*meter] // of all parties, for Settle
 }
 
 // party is what a client counts for: its address, or one of its identities.
@@ -43,7 +44,19 @@ func (t *Table) Open(address string, uses func(Resource) int64) (c *Client, ok b
 		r, subject := t.ofAddress(address, resource)
 		at.meters[resource] = t.hold(r, resource, subject, subject, c)
 	}
+	c.metersChanged()
 	return c, c.connect(at)
+}
+
+// metersChanged makes Settle charge the meters of the present parties.
+func (c *Client) metersChanged() {
+	var list []*meter
+	for i := range c.parties {
+		if m := c.parties[i].meters[Bytes]; m != nil {
+			list = append(list, m)
+		}
+	}
+	c.bytes.Store(&list)
 }
 
 // Close gives back what the connection holds. Its session is counted until it ends.
@@ -52,6 +65,7 @@ func (c *Client) Close() {
 		c.leave(&c.parties[i])
 	}
 	c.parties = nil
+	c.metersChanged()
 }
 
 // leave releases the meters of a party.
@@ -93,6 +107,7 @@ func (t *Table) note(m *meter, ok, exceeds bool) bool {
 // Identify gives the client other identities. It returns false if one of them has too many
 // connections or sessions: the connection must end.
 func (c *Client) Identify(now time.Duration, all []Who, exists func(jute.SessionID) bool) bool {
+	defer c.metersChanged()
 	stay := c.parties[:1:1]
 	for _, p := range c.parties[1:] {
 		if slices.Contains(all, p.who) {
@@ -197,6 +212,29 @@ func (c *Client) Opening(now, patience time.Duration) (wait time.Duration, ok bo
 
 // Sent charges bytes that were sent to the client. It may be called from any goroutine.
 func (c *Client) Sent(n int64) { c.sent.Add(n) }
+
+// Settle charges what was sent so far, which the next request would be charged for. It returns how long nothing more should be
+// sent by which nobody waits for an answer, as changes that a feed tells. It may be called from any goroutine.
+func (c *Client) Settle(now time.Duration) (wait time.Duration) {
+	list := *c.bytes.Load()
+	if len(list) == 0 {
+		return 0
+	}
+	sent := c.sent.Swap(0)
+	for _, m := range list {
+		if sent > 0 {
+			if _, exceeds := m.take(now, sent); exceeds {
+				c.table.exceeds(m)
+			}
+		}
+		w := m.wait(now)
+		if w > 0 && sent > 0 {
+			m.stats.slowed.Add(1)
+		}
+		wait = max(wait, w)
+	}
+	return wait
+}
 
 // LimitsPaths reports whether Take has to know the paths of requests.
 func (t *Table) LimitsPaths() bool {

@@ -581,3 +581,44 @@ func TestUsers(t *testing.T) {
 		t.Errorf("an hour later %q", got)
 	}
 }
+
+// What feeds send is charged at once, and they wait for their rate as long as it takes, all that share it. Settle goes by the
+// present identities.
+func TestSettle(t *testing.T) {
+	table := New([]Rule{rule1(t, "a", "address * bytes/s=1000"), rule1(t, "b", "identity sasl:slow bytes/s=100")}, func(string) bool { return false })
+	uses := func(Resource) int64 { return 0 }
+	a, _ := table.Open("10.0.0.1", uses)
+	b, _ := table.Open("10.0.0.1", uses)
+	other, _ := table.Open("10.0.0.2", uses)
+	a.Sent(1000)
+	if wait := a.Settle(0); wait != 0 {
+		t.Errorf("after what comes in a second, a feed waits for %v", wait)
+	}
+	b.Sent(500)
+	for _, c := range []*Client{b, a, a} {
+		if wait := c.Settle(0); wait != time.Second/2 {
+			t.Errorf("after half as much again, a feed waits for %v", wait)
+		}
+	}
+	if wait := other.Settle(0); wait != 0 {
+		t.Errorf("a feed of another address waits for %v", wait)
+	}
+	if wait := a.Settle(time.Second / 2); wait != 0 {
+		t.Errorf("after its wait, a feed waits for %v", wait)
+	}
+	other.Identify(0, []Who{{"sasl:slow", "sasl:slow"}}, func(jute.SessionID) bool { return true })
+	other.Sent(300)
+	if wait := other.Settle(0); wait != 2*time.Second {
+		t.Errorf("with an identity that has less, a feed waits for %v", wait)
+	}
+	if wait, ok := other.Take(0, time.Minute, 1, nil); wait != 2*time.Second || !ok {
+		t.Errorf("the next request waits for %v", wait)
+	}
+	other.Close()
+	if other.Sent(1000); other.Settle(0) != 0 {
+		t.Error("a feed of a closed connection waits")
+	}
+	if figures := table.Figures(); figures[0].Slowed != 1 || figures[1].Slowed != 2 {
+		t.Errorf("figures %+v", figures)
+	}
+}
