@@ -64,6 +64,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench:", becomeSlow(os.Args[2:]))
 		os.Exit(1)
 	}
+	if len(os.Args) > 1 && os.Args[1] == noisyCommand {
+		if err := beNoisy(context.Background(), os.Args[2:], os.Stdin, os.Stdout, os.Stderr); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {

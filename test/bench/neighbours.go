@@ -16,8 +16,10 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -147,48 +149,95 @@ func (c *campaign) attack(e *ensemble, a attack) (t trial, err error) {
 	if t.before, err = c.calm(e); err != nil {
 		return t, err
 	}
-	ctx, stop := context.WithCancel(c.ctx)
-	var work sync.WaitGroup
-	defer work.Wait()
+	began := time.Now()
+	end, err := startNoise(c.ctx, a, e.target().Addrs, c.log)
+	if err != nil {
+		return t, err
+	}
+	within(c.ctx, 2*time.Second)
+	t.during, err = c.calm(e)
+	done, ended := end()
+	t.rate = float64(done) / time.Since(began).Seconds()
+	if err = errors.Join(err, ended); err != nil {
+		return t, err
+	}
+	within(c.ctx, time.Second)
+	t.after, err = c.calm(e)
+	return t, err
+}
+
+// noisyCommand as the first argument makes this program the noisy client of an attack, which has a process of its own: the calm
+// clients must not wait for what it does with its replies.
+const noisyCommand = "noisy"
+
+// startNoise begins an attack. end ends it, and returns how many operations were done.
+func startNoise(ctx context.Context, a attack, addrs []string, log io.Writer) (end func() (done int64, err error), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	process := exec.CommandContext(ctx, self, append([]string{noisyCommand, a.name}, addrs...)...)
+	var out strings.Builder
+	process.Stdout, process.Stderr = &out, log
+	stdin, err := process.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := process.Start(); err != nil {
+		return nil, fmt.Errorf("start the noisy client: %w", err)
+	}
+	return func() (done int64, err error) {
+		stdin.Close()
+		if err := process.Wait(); err != nil {
+			return 0, fmt.Errorf("the noisy client: %w", err)
+		}
+		return strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
+	}, nil
+}
+
+// beNoisy attacks servers until in ends, and writes how many operations were done. The arguments are the name of the attack and
+// the servers' addresses.
+func beNoisy(ctx context.Context, args []string, in io.Reader, out, log io.Writer) error {
+	all := attacks()
+	i := slices.IndexFunc(all, func(a attack) bool { return len(args) > 1 && a.name == args[0] })
+	if i < 0 {
+		return fmt.Errorf("%s: want the name of an attack, and servers", noisyCommand)
+	}
+	a, addrs := &all[i], args[1:]
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	var work sync.WaitGroup
 	for range a.feeds {
-		work.Go(func() { follow(ctx, e) })
+		work.Go(func() { follow(ctx, addrs) })
 	}
 	var done atomic.Int64
 	for i := range a.openers {
 		work.Go(func() {
 			for ctx.Err() == nil {
-				if openSession(ctx, e.servers[i%len(e.servers)].addr, a.tls) == nil {
+				if openSession(ctx, addrs[i%len(addrs)], a.tls) == nil {
 					done.Add(1)
 				}
 			}
 		})
 	}
 	if a.load.Workload != "" {
-		work.Go(func() { c.noise(ctx, e, a.load, &done) })
+		work.Go(func() { noise(ctx, addrs, a.load, &done, log) })
 	}
-	began := time.Now()
-	within(c.ctx, 2*time.Second)
-	if t.during, err = c.calm(e); err != nil {
-		return t, err
-	}
+	_, err := io.Copy(io.Discard, in)
 	stop()
 	work.Wait()
-	t.rate = float64(done.Load()) / time.Since(began).Seconds()
-	within(c.ctx, time.Second)
-	t.after, err = c.calm(e)
-	return t, err
+	fmt.Fprintln(out, done.Load())
+	return err
 }
 
 // noise puts a load on all servers. What is refused ends it, and it begins again.
-func (c *campaign) noise(ctx context.Context, e *ensemble, load bench.Config, done *atomic.Int64) {
-	t := e.target()
-	t.Pids, t.From = nil, noisy
+func noise(ctx context.Context, addrs []string, load bench.Config, done *atomic.Int64, log io.Writer) {
+	t := bench.Target{Addrs: addrs, Security: bench.Security{From: noisy}}
 	for ctx.Err() == nil {
 		r, err := bench.Run(ctx, t, load)
 		done.Add(r.Ops)
 		if err != nil && ctx.Err() == nil {
-			fmt.Fprintf(c.log, "the attacker: %v\n", err)
+			fmt.Fprintf(log, "the attacker: %v\n", err)
 			within(ctx, 100*time.Millisecond)
 		}
 	}
@@ -254,9 +303,9 @@ func (c *campaign) calm(e *ensemble) (p p99s, err error) {
 }
 
 // follow follows all changes, from the address of the noisy client.
-func follow(ctx context.Context, e *ensemble) {
+func follow(ctx context.Context, addrs []string) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: noisy}}
-	cl, err := client.New(strings.Join(e.target().Addrs, ","), client.Options{Dial: d.DialContext, Logger: client.NoLog})
+	cl, err := client.New(strings.Join(addrs, ","), client.Options{Dial: d.DialContext, Logger: client.NoLog})
 	if err != nil {
 		return
 	}
