@@ -86,7 +86,8 @@ func (c *conn) secureIfTLS() error {
 		}
 		return c.shared.complaints.refused(c.socket.remote(), errPlainOnTLS)
 	}
-	state, err := door.accept(&c.socket, c.frames)
+	subject, weight := c.shared.rules.weights.Load().Of(c.identity.ids())
+	state, err := door.accept(&c.socket, c.frames, crowdKey{subject, int64(weight)})
 	if err == nil {
 		err = c.login.certificate(state, c.awaitTurn)
 	}

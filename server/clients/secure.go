@@ -10,8 +10,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/internal/tlsconn"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/secure"
 )
 
@@ -44,9 +46,9 @@ type tlsDoor struct {
 	handshakes  *handshakes
 }
 
-// accept makes the handshake of a connection whose first bytes have been read.
-func (d *tlsDoor) accept(s *socket, frames *frameReader) (tls.ConnectionState, error) {
-	below := &belowTLS{Conn: s.nc, first: frames.takeAll(), shaking: d.handshakes}
+// accept makes the handshake of a connection whose first bytes have been read. of tells whose it is.
+func (d *tlsDoor) accept(s *socket, frames *frameReader, of crowdKey) (tls.ConnectionState, error) {
+	below := &belowTLS{Conn: s.nc, first: frames.takeAll(), shaking: d.handshakes, of: of}
 	stream := tlsconn.Server(below, d.Accept(s.remote(), beginFlight))
 	s.writeWithin(d.DetectionTimeout)
 	err := stream.Handshake()
@@ -70,9 +72,10 @@ type belowTLS struct {
 	net.Conn
 	first   []byte // bytes that have been read already
 	shaking *handshakes
+	of      crowdKey
 	done    bool // with the handshake
 
-	working    bool // has a place in shaking.places
+	working    bool // has a place of shaking
 	crowdedOut bool // owned by shaking
 }
 
@@ -80,14 +83,14 @@ type belowTLS struct {
 // most of the processor time of a handshake.
 func beginFlight(nc net.Conn) {
 	b := tlsconn.Under(nc).(*belowTLS)
-	b.shaking.places <- struct{}{}
+	b.shaking.takePlace(b.of)
 	b.working = true
 }
 
 func (b *belowTLS) endFlight() {
 	if b.working {
 		b.working = false
-		<-b.shaking.places
+		b.shaking.leavePlace()
 	}
 }
 
@@ -123,17 +126,47 @@ func (b *belowTLS) Write(p []byte) (int, error) {
 // 20 KiB.
 const mostWaiting = 1024
 
-// handshakes are the unfinished TLS handshakes.
+// handshakes are the unfinished TLS handshakes. Those that compute need a place. While all are taken, subjects have turns by
+// their weights, so a client waits for one handshake of each other address, however many these begin.
 type handshakes struct {
-	places chan struct{} // for handshakes that compute
-
 	mu      sync.Mutex
-	waiting list.List // of *belowTLS, in the order in which they began to wait for their clients
+	free    int                                         // places
+	turns   fifo.Turns[limits.Subject, chan<- struct{}] // handshakes that wait for a place, each in a list of its own
+	number  uint64                                      // of the last list
+	waiting list.List                                   // of *belowTLS, in the order in which they began to wait for their clients
 	most    int
 }
 
 func newHandshakes(processors int) *handshakes {
-	return &handshakes{places: make(chan struct{}, max(1, processors/2)), most: mostWaiting}
+	return &handshakes{free: max(1, processors/2), turns: fifo.Turns[limits.Subject, chan<- struct{}]{Quantum: limits.Even}, most: mostWaiting}
+}
+
+// takePlace waits for a place.
+func (h *handshakes) takePlace(of crowdKey) {
+	h.mu.Lock()
+	if h.free > 0 {
+		h.free--
+		h.mu.Unlock()
+		return
+	}
+	turn := make(chan struct{})
+	h.number++
+	h.turns.Push(of.subject, int(of.weight), h.number, turn, limits.Even)
+	h.mu.Unlock()
+	<-turn
+}
+
+// leavePlace gives a place to the next handshake that waits.
+func (h *handshakes) leavePlace() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := h.turns.Front()
+	if next == nil {
+		h.free++
+		return
+	}
+	close(*next)
+	h.turns.Pop()
 }
 
 // wait adds a handshake that waits for its client. Beyond the limit, it ends the one that

@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"crypto/tls"
 	"net"
+	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/testing/certs"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/secure"
 )
 
@@ -48,6 +53,7 @@ func FuzzDetection(f *testing.F) {
 	}
 	s, _ := newTestClients(f)
 	s.tls.TLS = port
+	free := s.tls.handshakes.free
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, kind := range []portKind{tlsPort, bothPort} {
 			c := newConn(&s.shared, sent{Reader: bytes.NewReader(b)}, kind)
@@ -59,8 +65,8 @@ func FuzzDetection(f *testing.F) {
 			if plain && !bytes.HasPrefix(b, c.frames.buf[:c.frames.w]) {
 				t.Errorf("%q was read, not %q", c.frames.buf[:c.frames.w], b)
 			}
-			if len(s.tls.handshakes.places) > 0 || s.tls.handshakes.waiting.Len() > 0 {
-				t.Fatalf("%q: %d handshakes compute and %d wait", b, len(s.tls.handshakes.places), s.tls.handshakes.waiting.Len())
+			if h := s.tls.handshakes; h.free != free || h.waiting.Len() > 0 {
+				t.Fatalf("%q: %d of %d places are free, and %d handshakes wait", b, h.free, free, h.waiting.Len())
 			}
 		}
 	})
@@ -73,3 +79,42 @@ type recording struct {
 }
 
 func (r recording) Write(p []byte) (int, error) { return r.written.Write(p) }
+
+// Of the handshakes that wait for a place, those of another address wait for one of an address that begins many, and a
+// subject with a weight has that many times as many turns.
+func TestHandshakesHaveTurns(t *testing.T) {
+	noisy := crowdKey{limits.Subject{ID: jute.ID{ID: "noisy"}}, limits.Even}
+	calm := crowdKey{limits.Subject{ID: jute.ID{ID: "calm"}}, limits.Even}
+	heavy := crowdKey{limits.Subject{ID: jute.ID{ID: "heavy"}}, 3 * limits.Even}
+	synctest.Test(t, func(t *testing.T) {
+		h := newHandshakes(2)
+		order := make(chan string, 200)
+		var work sync.WaitGroup
+		begin := func(of crowdKey, n int) {
+			for range n {
+				work.Go(func() {
+					h.takePlace(of)
+					order <- of.subject.ID.ID
+					time.Sleep(time.Millisecond) // computes
+					h.leavePlace()
+				})
+			}
+			synctest.Wait()
+		}
+		begin(noisy, 100)
+		begin(calm, 2)
+		begin(heavy, 6)
+		work.Wait()
+		var got []string
+		for range 11 {
+			got = append(got, <-order)
+		}
+		want := []string{"noisy", "noisy", "calm", "heavy", "heavy", "heavy", "noisy", "calm", "heavy", "heavy", "heavy"}
+		if !slices.Equal(got, want) {
+			t.Errorf("the order is %v, want %v", got, want)
+		}
+		if h.free != 1 || h.turns.Len() != 0 {
+			t.Errorf("%d places are free, and %d handshakes wait", h.free, h.turns.Len())
+		}
+	})
+}
