@@ -208,7 +208,7 @@ func (n *peerNet) heal() {
 func TestNothingAcknowledgedIsLost(t *testing.T) {
 	count := uint64(4)
 	if testing.Short() {
-		count = 2
+		count = 1
 	}
 	first := seeds.First(t)
 	for seed := first; seed < first+count; seed++ {

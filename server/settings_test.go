@@ -183,9 +183,9 @@ func (s *setting) know(f *settingsFiles) {
 	case "largeRequestMaxBytes":
 		s.lines = []string{"largeRequestThreshold=100000"}
 	case "enforce.auth.enabled":
-		s.lines = []string{"enforce.auth.schemes=digest"}
+		s.lines = []string{"enforce.auth.schemes=digest", "DigestAuthenticationProvider.enabled=true"}
 	case "enforce.auth.schemes":
-		s.lines = []string{"enforce.auth.enabled=true"}
+		s.lines = []string{"enforce.auth.enabled=true", "DigestAuthenticationProvider.enabled=true"}
 	case "initLimit", "syncLimit":
 		s.contradicts = s.value == "0" // an ensemble needs them
 	case "zkd.electionTimeout":
@@ -278,7 +278,7 @@ func TestEverySetting(t *testing.T) {
 	f := makeSettingsFiles(t)
 	atATime := 1
 	if testing.Short() {
-		atATime = 6
+		atATime = 12
 	}
 	var groups [][]setting
 	for _, s := range allSettings(t, f) {
@@ -302,27 +302,43 @@ func TestEverySetting(t *testing.T) {
 
 // joins reports whether an ensemble can have a setting beside others, and all have their effects.
 func (s setting) joins(others []setting) bool {
-	if !s.plain() || !others[0].plain() || !slices.Equal(s.lines, others[0].lines) {
+	if !s.plain() || !others[0].plain() || s.onDisk != others[0].onDisk {
 		return false
 	}
-	if slices.ContainsFunc(others, func(o setting) bool { return o.key == s.key }) {
+	if slices.ContainsFunc(others, func(o setting) bool { return o.key == s.key || s.disturbs(o) || o.disturbs(s) }) {
 		return false
 	}
 	_, _, _, err := parseSettings(append(slices.Clone(others), s)...)
 	return err == nil
 }
 
-// plain reports that a setting changes nothing of the test but the configuration.
+// disturbs reports whether a setting, or what it needs, changes what another one needs.
+func (s setting) disturbs(o setting) bool {
+	for _, mine := range append(slices.Clone(s.lines), s.String()) {
+		key, _, _ := strings.Cut(mine, "=")
+		if slices.ContainsFunc(o.lines, func(needed string) bool { return needed != mine && strings.HasPrefix(needed, key+"=") }) {
+			return true
+		}
+	}
+	return false
+}
+
+// plain reports that a setting changes nothing of the test but the configuration, and perhaps the disk.
 func (s setting) plain() bool {
-	return !s.contradicts && !s.noClients && !s.noClientsOfLeader && !s.noEphemerals && !s.onDisk && s.prepare == nil && s.members == nil && s.patience == 0
+	return !s.contradicts && !s.noClients && !s.noClientsOfLeader && !s.noEphemerals && s.prepare == nil && s.members == nil && s.patience == 0
 }
 
 // TestPairsOfSettings does the same with two keys at a time: 30 of the tens of thousands
-// of pairs, always the same ones unless flags change that.
+// of pairs, always the same ones unless flags change that. In short runs there are 5, since
+// TestEverySetting then has hundreds.
 func TestPairsOfSettings(t *testing.T) {
+	n := *pairs
+	if testing.Short() {
+		n = min(n, 5)
+	}
 	list := allSettings(t, makeSettingsFiles(t))
 	rng := rand.New(rand.NewPCG(*pairSeed, 0))
-	for range *pairs {
+	for range n {
 		a, b := list[rng.IntN(len(list))], list[rng.IntN(len(list))]
 		if a.key != b.key {
 			t.Run(fmt.Sprintf("%s,%s", filepath.Base(a.String()), filepath.Base(b.String())), func(t *testing.T) { trySettings(t, a, b) })
