@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/testing/standin"
 	"github.com/zkd-project/zkd/recipes/election"
@@ -15,9 +14,8 @@ import (
 func Example() {
 	t := standin.Example()
 	defer t.End()
-	ctx := context.Background()
-	c, _ := client.Connect(ctx, zktest.Start(t).ConnectString(), client.Options{Logger: client.NoLog})
-	defer c.Close(ctx)
+	ctx := t.Context()
+	c := zktest.Start(t).Client(t)
 
 	l, err := election.NewLatch(c, "/app/leader", election.Options{Options: hold.Options{Data: []byte("host-1")}})
 	if err != nil {
@@ -45,9 +43,8 @@ func Example() {
 func ExampleMaster_Run() {
 	t := standin.Example()
 	defer t.End()
-	ctx := context.Background()
-	c, _ := client.Connect(ctx, zktest.Start(t).ConnectString(), client.Options{Logger: client.NoLog})
-	defer c.Close(ctx)
+	ctx := t.Context()
+	c := zktest.Start(t).Client(t)
 
 	m, err := election.NewMaster(c, "/master", hold.Options{Data: []byte("host-1")})
 	if err != nil {

@@ -57,13 +57,9 @@ func TestBoardEveryFaultOfMonitor(t *testing.T) {
 	})
 }
 
-type boardFailing interface {
-	Errorf(format string, args ...any)
-}
-
 // inOrder follows until each of n workers has the last status, and checks that none
 // goes back.
-func inOrder(t boardFailing, ctx context.Context, b *presence.Board, n, last int) {
+func inOrder(t failing, ctx context.Context, b *presence.Board, n, last int) {
 	latest := map[string]int{}
 	for v, err := range b.Follow(ctx) {
 		if err != nil {

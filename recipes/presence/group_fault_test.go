@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -100,7 +101,7 @@ func apply(t failing, seen map[string]bool, view presence.View) {
 		}
 		seen[m.Name] = true
 	}
-	if !slices.IsSortedFunc(view.Members, func(a, b presence.Member) int { return cmpID(a.ID, b.ID) }) || len(seen) != len(view.Members) {
+	if !slices.IsSortedFunc(view.Members, func(a, b presence.Member) int { return strings.Compare(a.ID, b.ID) }) || len(seen) != len(view.Members) {
 		t.Errorf("members are %q, but the differences add up to %v", ids(view.Members), seen)
 	}
 	for _, m := range view.Members {
@@ -108,16 +109,6 @@ func apply(t failing, seen map[string]bool, view presence.View) {
 			t.Errorf("%s is there without having joined", m.Name)
 		}
 	}
-}
-
-func cmpID(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Members join and leave in storms while others follow. The differences always add up,

@@ -185,31 +185,18 @@ func TestGroupFollowerIsCutOff(t *testing.T) {
 	}
 }
 
-// groupAwaitTrace waits until the last line has been recorded, and compares all.
-func groupAwaitTrace(w *trial.World, rec *zktest.Recording, want ...string) {
-	w.Helper()
-	last := want[len(want)-1]
-	w.Must(rec.Await(w.Ctx, last, func(r zktest.Traced) bool {
-		r.Path = strings.TrimPrefix(r.Path, w.Dir())
-		return r.String() == last
-	}))
-	if got := w.Trace(rec); !slices.Equal(got, want) {
-		w.Errorf("trace is\n%q, want\n%q", got, want)
-	}
-}
-
 func TestGroupTraceOfMember(t *testing.T) {
 	w := trial.New(t)
 	w.Must(settle.Ensure(w.Ctx, w.Look, "/g", client.CreateOptions{}))
 	rec := w.Record()
 	m := join(w, newGroup(w, w.C, presence.Options{}), "a", "1")
-	groupAwaitTrace(w, rec, "create2 /g/a", "getChildren2 /g/a watch")
+	awaitTrace(w, rec, "create2 /g/a", "getChildren2 /g/a watch")
 	// Others come and go: that is no concern of a member that doesn't follow.
 	for range 3 {
 		w.Must(join(w, newGroup(w, w.Look, presence.Options{}), "b", "").Release(w.Ctx))
 	}
 	w.Must(m.Release(w.Ctx))
-	groupAwaitTrace(w, rec, "delete /g/a", "event NodeDeleted /g/a")
+	awaitTrace(w, rec, "delete /g/a", "event NodeDeleted /g/a")
 }
 
 // A change costs a follower one event, and two small reads if a member joins or
@@ -267,7 +254,7 @@ func TestGroupTraceOfReads(t *testing.T) {
 	if n, err := g.Size(w.Ctx); n != 1 || err != nil {
 		t.Errorf("size is %d, %v", n, err)
 	}
-	groupAwaitTrace(w, rec, "getChildren2 /g", "getChildren2 /g")
+	awaitTrace(w, rec, "getChildren2 /g", "getChildren2 /g")
 }
 
 // The nodes of kazoo's parties, as it makes and reads them.

@@ -1,10 +1,8 @@
 package twopc_test
 
 import (
-	"context"
 	"fmt"
 
-	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
 	"github.com/zkd-project/zkd/internal/testing/standin"
 	"github.com/zkd-project/zkd/recipes/twopc"
@@ -14,15 +12,8 @@ import (
 func Example() {
 	t := standin.Example()
 	defer t.End()
-	servers := zktest.Start(t).ConnectString()
-
-	ctx := context.Background()
-	c, err := client.Connect(ctx, servers, client.Options{Logger: client.NoLog})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close(ctx)
+	ctx := t.Context()
+	c := zktest.Start(t).Client(t)
 	tx, err := twopc.New(c, "/transfer/42", twopc.Options{})
 	if err != nil {
 		fmt.Println(err)
