@@ -42,8 +42,8 @@ run: build ## one server on conf/zoo_sample.cfg, its data in ./build/run (PORT=2
 
 # Tests end early only when something hangs: how long they take is the machine's.
 LIMIT = -timeout 30m
-# Many packages wait for the disk and for programs, so there are more at a time than processors.
-AT_ONCE = -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Many packages wait for the disk, for programs and for clocks, so there are more at a time than processors.
+AT_ONCE = -p $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 # In short runs the random tests have fewer seeds, the tests of recipes one of the four faults at
 # each request, and the largest requests 8 MiB. Real processes have a target of their own; those
 # packages that take longest begin first. The project's own rules are part of lint.
