@@ -70,13 +70,14 @@ type base struct {
 // sources are what there is of the past.
 type sources struct {
 	*Past
+	now     jute.Zxid        // is applied
 	archive *archive.Archive // nil for none
 	bases   []base           // the newest first; with the same zxid, this server's first
 }
 
 // open looks at what there is.
 func (p *Past) open(ctx context.Context) (*sources, error) {
-	s := &sources{Past: p}
+	s := &sources{Past: p, now: p.Applied()}
 	own, err := p.Store.List()
 	if err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func (p *Past) Since(ctx context.Context) (zxid jute.Zxid, ok bool) {
 // errEnough ends a replay.
 var errEnough = errors.New("the moment is reached")
 
-// replay calls fn with the committed entries after a zxid up to another one, which is applied: those of the log, or those of the archive as far as
+// replay calls fn with the committed entries after a zxid up to another one, which need not be that of an entry: those of the log, or those of the archive as far as
 // the log does not reach back. The error is an *UnknownError if both together have a gap.
 func (s *sources) replay(ctx context.Context, after, upTo jute.Zxid, fn func(*zab.Entry) error) error {
 	take := func(e *zab.Entry) error {
@@ -145,10 +146,10 @@ func (s *sources) replay(ctx context.Context, after, upTo jute.Zxid, fn func(*za
 		after = e.Zxid
 		return cmp.Or(fn(e), context.Cause(ctx))
 	}
-	err := s.ownLog(ctx, after, upTo, take)
+	err := s.ownLog(ctx, after, take)
 	if lacks(err) && s.archive != nil {
 		if err = s.archive.Replay(ctx, s.archive.Chain(s.History(), after), after, take); err == nil {
-			err = s.ownLog(ctx, after, upTo, take)
+			err = s.ownLog(ctx, after, take)
 		}
 	}
 	switch {
@@ -165,15 +166,15 @@ func lacks(err error) bool {
 	return errors.Is(err, wal.ErrPurged) || errors.Is(err, wal.ErrDiscontinuous)
 }
 
-// ownLog calls fn with the entries of the log.
-func (s *sources) ownLog(ctx context.Context, after, upTo jute.Zxid, fn func(*zab.Entry) error) error {
+// ownLog calls fn with the entries of the log up to the one that is applied.
+func (s *sources) ownLog(ctx context.Context, after jute.Zxid, fn func(*zab.Entry) error) error {
 	r, err := data.ReadCommitted(s.Log, after)
 	if err != nil {
 		return err
 	}
 	defer r.Close() // it was only read
-	for after < upTo {
-		list, err := r.Next(upTo)
+	for after < s.now {
+		list, err := r.Next(s.now)
 		for i := range list {
 			after = list[i].Zxid
 			if err := fn(&list[i]); err != nil {
@@ -208,11 +209,10 @@ func (p *Past) At(ctx context.Context, root string, at history.Moment) (f *histo
 	if err != nil {
 		return nil, "", err
 	}
-	now := p.Applied()
-	if at.Zxid > now {
-		return nil, "", unknown("zxid %v is not reached: this server is at %v", at.Zxid, now)
+	if at.Zxid > s.now {
+		return nil, "", unknown("zxid %v is not reached: this server is at %v", at.Zxid, s.now)
 	}
-	upTo := cmp.Or(at.Zxid, now)
+	upTo := cmp.Or(at.Zxid, s.now)
 	var unsound error
 	for i := range s.bases {
 		b := &s.bases[i]
@@ -283,7 +283,7 @@ func (p *Past) Changes(ctx context.Context, root string, below bool, before jute
 	if err != nil {
 		return nil, err
 	}
-	upTo := p.Applied()
+	upTo := s.now
 	if before != 0 {
 		upTo = min(upTo, before-1)
 	}

@@ -9,7 +9,7 @@ const home = new URL('../../server/console/', import.meta.url);
 const plan = await import(new URL('assets/plan.js', home));
 const diff = await import(new URL('assets/diff.js', home));
 const files = await import(new URL('assets/exportfile.js', home));
-const {past, former} = await import(new URL('assets/past.js', home));
+const {past} = await import(new URL('assets/past.js', home));
 const {protobuf} = await import(new URL('assets/protobuf.js', home));
 const update = !!process.env.UPDATE;
 
@@ -149,8 +149,6 @@ test('the data before changes, as far as they tell', () => {
   for (const [kind, path, data] of [['data', '/a', 'MQ=='], ['created', '/b', undefined], ['data', '/a', 'Mg=='], ['data', '/b', 'Mw=='], ['data', '/c', 'NA=='], ['data', '/a', 'NQ=='], ['deleted', '/b'], ['created', '/b', 'Ng==']]) known.add(kind, {path, data});
   assert.equal(known.left, 3);
   assert.deepEqual(known.changes.map(c => [c.path, c.kind, c.before]), [['/b', 'data', ''], ['/c', 'data', undefined], ['/a', 'data', 'Mg=='], ['/b', 'deleted', 'Mw=='], ['/b', 'created', undefined]]);
-  const then = former(known.changes);
-  assert.deepEqual([[...then.data], then.others, then.unknown, then.nodes], [[['/a', 'Mg==']], 1, 1, 3]);
 });
 
 test('messages of protocol buffers, and what is none', () => {

@@ -26,6 +26,7 @@ export function bar(path, acts = ['set', 'create', 'acl', 'copy', 'move', 'delet
   const here = asked();
   const offered = acts.filter(a => mode.editing() || reads.has(a)).filter(a => !plans.system(path) || reads.has(a)).filter(a => path !== '/' || !['move', 'delete', 'copy'].includes(a));
   return h('div', {class: 'acts', role: 'group', 'aria-label': 'Actions'}, offered.map(a => h('a', {href: '#' + to(path, a), key: 'do' + a, class: 'act', 'aria-current': a === here ? 'true' : undefined}, titles[a])),
+    mode.editing() && !plans.system(path) ? h('a', {href: '#' + address('restore', path), class: 'act'}, 'Restore') : null,
     mode.editing() && jobs.length ? h('a', {href: '#/done', class: 'act'}, `Done here (${jobs.length})`) : null);
 }
 

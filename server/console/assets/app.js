@@ -6,8 +6,8 @@ import {overview} from './overview.js';
 import * as mode from './mode.js';
 
 const titles = {overview: 'Overview', tree: 'Tree', coordination: 'Coordination', sessions: 'Sessions', live: 'Live', search: 'Search',
-  ...!mode.fixed && {members: 'Members', limits: 'Limits', configuration: 'Config', audit: 'Audit'}}; // what only a server has
-const others = {done: 'Done here', history: 'History'}; // not in the navigation
+  ...!mode.fixed && {members: 'Members', limits: 'Limits', configuration: 'Config', audit: 'Audit', backups: 'Backups'}}; // what only a server has
+const others = {done: 'Done here', history: 'History', ...!mode.fixed && {restore: 'Restore'}}; // not in the navigation
 let pages = {overview}; // the others come after it
 const load = () => import('./pages.js').then(rest => { pages = {overview, ...rest}; });
 

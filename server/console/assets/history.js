@@ -1,60 +1,67 @@
-// What has changed in a node, or below it, as far as this server remembers, with the values before and after.
+// What has changed in a node, or below it, with the values before and after: what this server remembers, and on demand what its log and its archive have.
 
 import {h, render, text, address, toPath, toSession, count, problem, moment, utc} from './dom.js';
 import * as api from './api.js';
 import * as diff from './diff.js';
 import * as mode from './mode.js';
-import {beside, preview} from './acts.js';
+import {beside} from './acts.js';
+import {button, get} from './operate.js';
 import {toBytes} from './exportfile.js';
-import {former} from './past.js';
+import {atMoment} from './restore.js';
 
 const most = 500; // changes that are shown, the newest
 const longest = 64 << 10; // bytes of a value that is compared
-const mostBack = 100; // nodes whose data comes back at once
+const page = 200; // older changes that are read at a time
 
 export function history(main, path, signal) {
   const below = new URLSearchParams(location.hash.split('?')[1] ?? '').get('below') === 'true' || path === '/';
-  const said = h('p', {role: 'status', class: 'dim'}, 'reading…'), place = h('div'), list = h('ol', {class: 'history', reversed: true});
+  const said = h('p', {role: 'status', class: 'dim'}, 'reading…'), place = h('div'), list = h('ol', {class: 'history', reversed: true}), rest = h('div', {class: 'row wrap'});
   const here = '#' + address('history', path);
   render(main, h('div', {class: 'page'}, h('h1', {}, 'History ', h('span', {class: 'mono'}, toPath(path, 90))),
     h('p', {class: 'row'}, h('span', {class: 'choice', role: 'group', 'aria-label': 'Of what'}, path === '/' ? null : [['This node', here, !below], ['And all below it', here + '?below=true', below]].map(([title, to, on]) =>
-      h('button', {type: 'button', 'aria-pressed': String(on), on: {click: () => { location.hash = to; }}}, title))), h('a', {href: '#' + address('live', path)}, 'Follow the changes')), said, place, list));
-  read().catch(e => { if (!signal.aborted) { said.textContent = ''; render(place, problem(e)); } });
+      h('button', {type: 'button', 'aria-pressed': String(on), on: {click: () => { location.hash = to; }}}, title))), h('a', {href: '#' + address('live', path)}, 'Follow the changes'), mode.fixed ? null : h('a', {href: atMoment(path, {})}, 'Restore to a moment')), said, place, list, rest));
+  read().catch(e => { if (!signal.aborted) { said.textContent = ''; render(place, problem(e)); offer(); } });
   return {show: (path, signal) => history(main, path, signal)};
 
   async function read() {
     const {changes, since, left} = await api.changes(path, below, most, signal);
-    render(list, changes.map(c => change(c, c.data, below, mode.editing() && c.kind === 'data' && (place => back(place, changes.slice(changes.findIndex(o => o.zxid === c.zxid)))))).reverse());
+    render(list, changes.map(c => change(path, c, c.data, below)).reverse());
     list.start = changes.length + left;
     said.textContent = (changes.length ? count(changes.length + left, 'change') : 'No change') + ` that you may read, after zxid ${since}: this server remembers nothing older` +
       (left ? `. These are the newest ${most}.` : '.');
+    const oldest = BigInt(left ? changes[0].zxid : since);
+    offer('0x' + (left ? oldest : oldest + 1n).toString(16));
   }
 
-  // back plans that nodes get the data that they had before the first of some changes.
-  async function back(place, changes) {
-    const then = former(changes);
-    const plan = {title: 'Data before ' + changes[0].zxid, verb: 'Bring back', steps: [], notes: [], roots: [path]};
-    try {
-      if (then.nodes > mostBack) throw new Error(`${then.nodes} nodes have changed since: more than ${mostBack} are for zkcli restore, from a backup.`);
-      for (const [at, data] of then.data) {
-        const now = await api.record(at, signal);
-        if (now && (now.data ?? '') !== data) plan.steps.push({op: 'set', path: at, data, version: now.stat.version, was: {path: at, stat: now.stat, data: now.data}});
+  // offer has the changes before a zxid read from the log and the archive, if that is wanted.
+  function offer(before) {
+    if (mode.fixed) return;
+    const state = h('span', {role: 'status', class: 'dim'});
+    const more = button('Older, from the log and the archive', async () => {
+      more.disabled = true;
+      state.textContent = 'reading…';
+      try {
+        const got = await get('/v1/history/' + api.inURL(path) + api.query({before, below: below || undefined, limit: page}), signal);
+        list.removeAttribute('start');
+        list.append(...got.changes.map(c => change(path, c, c.data, below)).reverse());
+        if (got.more) offer(got.next);
+        else render(rest, h('p', {class: 'dim'}, `Nothing before that is known, back to zxid ${got.after}.`));
+      } catch (e) {
+        if (signal.aborted) return;
+        more.disabled = false;
+        render(state, problem(e));
       }
-      if (then.others) plan.notes.push(`${count(then.others, 'node')} created, deleted or with another ACL since: left as they are. zkcli restore brings them back from a backup.`);
-      if (then.unknown) plan.notes.push(`${count(then.unknown, 'node')} had data that this server does not remember: left as it is.`);
-      if (!plan.steps.length) plan.notes.push('There is no data to bring back.');
-      const body = h('div');
-      render(place, body);
-      preview({body, path, signal, close: () => render(place)}, plan);
-    } catch (e) {
-      if (!signal.aborted) render(place, problem(e));
-    }
+    });
+    render(rest, more, state);
   }
 }
 
 const words = {created: 'created', deleted: 'deleted', data: 'data set', acl: 'ACL set'};
 
-function change(c, after, below, bring) {
+// atBefore is the moment before a change.
+const atBefore = c => '0x' + (BigInt(c.zxid) - 1n).toString(16);
+
+function change(root, c, after, below) {
   const at = Date.parse(c.time), place = h('div');
   const both = c.before !== undefined && after !== undefined;
   const shows = after !== undefined && c.kind !== 'deleted' && c.kind !== 'acl';
@@ -67,7 +74,7 @@ function change(c, after, below, bring) {
   return h('li', {class: c.kind === 'data' ? '' : 'change ' + c.kind}, h('div', {class: 'row'}, h('span', {class: 'tag'}, text(words[c.kind] ?? c.kind)), below ? toPath(c.path, 80) : null,
     h('time', {datetime: c.time}, moment(at), h('span', {class: 'dim'}, ' · ', utc(at))), h('span', {class: 'dim mono small'}, c.zxid),
     c.session === '0x0' ? h('span', {class: 'dim'}, 'by the servers') : toSession(c.session), c.stat && c.kind !== 'deleted' ? h('span', {class: 'dim'}, `version ${c.kind === 'acl' ? c.stat.aversion : c.stat.version}`) : null, shows ? open : null,
-    bring ? h('button', {type: 'button', on: {click: () => bring(place)}}, 'Data before this…') : null), place);
+    mode.fixed || atBefore(c) === '0x0' ? null : h('a', {href: atMoment(root, {zxid: atBefore(c)})}, 'Restore to before this')), place);
 }
 
 function compared(before, after) {

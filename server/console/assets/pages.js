@@ -10,4 +10,6 @@ export {members} from './members.js';
 export {limits} from './limits.js';
 export {configuration} from './configuration.js';
 export {audit} from './audit.js';
+export {backups} from './backups.js';
+export {restore} from './restore.js';
 export {done} from './acts.js';

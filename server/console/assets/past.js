@@ -16,20 +16,3 @@ export function past(most) {
     },
   };
 }
-
-// former returns the data that nodes had before some changes, by path. others are nodes that were created or deleted, or have another
-// ACL since; unknown are those whose data is not known.
-export function former(changes) {
-  const data = new Map(), others = new Set();
-  for (const c of changes) {
-    if (!data.has(c.path)) data.set(c.path, c.before);
-    if (c.kind !== 'data') others.add(c.path);
-  }
-  const nodes = data.size;
-  let unknown = 0;
-  for (const [path, before] of data) {
-    if (!others.has(path) && before === undefined) unknown++;
-    if (others.has(path) || before === undefined) data.delete(path);
-  }
-  return {data, others: others.size, unknown, nodes};
-}

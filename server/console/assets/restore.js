@@ -1,0 +1,104 @@
+// A subtree as it was at a moment: the differences first, then the way back.
+
+import {h, render, text, name, address, toPath, count, problem, moment, utc, plain} from './dom.js';
+import * as api from './api.js';
+import * as diff from './diff.js';
+import * as mode from './mode.js';
+import {beside} from './acts.js';
+import {asked, button, said} from './operate.js';
+import {toBytes} from './exportfile.js';
+
+const typedAbove = 100; // nodes that change, above which the name is typed
+
+// atMoment is the address of the page about a moment: {zxid} or {at}.
+export const atMoment = (path, when) => '#' + address('restore', path) + api.query(when);
+
+export function restore(main, path, signal) {
+  const when = Object.fromEntries(asked());
+  const place = h('div'), begun = when.zxid || when.at;
+  const local = h('input', {type: 'datetime-local', step: '1', value: when.at ? localOf(Date.parse(when.at)) : undefined});
+  const zxid = h('input', {type: 'text', autocomplete: 'off', spellcheck: 'false', value: when.zxid, pattern: '(0x)?[0-9a-fA-F]{1,15}', placeholder: '0x1000000a2'});
+  const show = to => { location.hash = atMoment(path, to); };
+  render(main, h('div', {class: 'page'}, h('h1', {}, 'Restore ', h('span', {class: 'mono'}, toPath(path, 90))),
+    h('form', {class: 'row wrap', on: {submit: e => { e.preventDefault(); if (zxid.value || local.value) show(zxid.value ? {zxid: zxid.value} : {at: new Date(local.value).toISOString()}); }}},
+      h('label', {}, 'As it was at ', local), h('label', {}, 'or after zxid ', zxid), h('button', {class: begun ? '' : 'main'}, 'Show the differences')),
+    h('p', {class: 'row wrap'}, [[1, 'a minute ago'], [10, 'ten minutes ago'], [60, 'an hour ago']].map(([minutes, label]) => button(label, () => show({at: new Date(Date.now() - minutes * 60_000).toISOString()}), 'quiet')),
+      h('a', {href: '#' + address('history', path) + '?below=true'}, 'History')), place));
+  if (begun) compare(place, path, when, signal);
+  return {show: (path, signal) => restore(main, path, signal)};
+}
+
+// localOf is a time as the field has it, in the reader's zone.
+function localOf(ms) {
+  const at = new Date(ms);
+  return new Date(ms - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
+async function compare(place, path, when, signal) {
+  render(place, h('p', {class: 'dim', role: 'status'}, 'reading…'));
+  const again = () => button('Look again', () => compare(place, path, when, signal));
+  let plan, tag;
+  try {
+    const r = await api.read('/v1/past/' + api.inURL(path) + api.query(when), signal);
+    tag = r.headers.get('ETag');
+    plan = await r.json();
+  } catch (e) {
+    if (!signal.aborted) render(place, problem(e), again());
+    return;
+  }
+  const many = plan.create + plan.change + plan.delete;
+  const at = Date.parse(plan.time ?? '');
+  const word = path.slice(path.lastIndexOf('/') + 1) || '/';
+  const typed = many > typedAbove ? h('input', {'aria-label': `Type ${plain(word)} to change so many`, autocomplete: 'off', spellcheck: 'false'}) : null;
+  const start = h('button', {class: plan.delete ? 'main danger' : 'main', disabled: !!typed}, 'Restore');
+  typed?.addEventListener('input', () => { start.disabled = ![word, plain(word)].includes(typed.value); });
+  const state = h('div', {role: 'status'});
+  render(place, h('h2', {}, many ? `${count(many, 'node')} ${many === 1 ? 'differs' : 'differ'}` : 'Nothing differs'),
+    h('p', {class: 'dim'}, 'As it was after zxid ', h('span', {class: 'mono'}, plan.zxid), at ? [', of ', h('time', {datetime: plan.time}, moment(at)), ` · ${utc(at)}`] : null, '. From ', text(plan.from), '.'),
+    many ? h('p', {}, `${count(plan.create, 'node')} ${plan.create === 1 ? 'is' : 'are'} created, ${plan.change} changed, ${plan.delete} deleted.`) : null,
+    said(notes(plan), 'note list'),
+    h('ol', {class: 'history'}, plan.changes.map(change)), many > plan.changes.length ? h('p', {class: 'dim'}, `The first ${plan.changes.length} are shown.`) : null,
+    !many ? null : !mode.editing() ? h('p', {class: 'note'}, 'This page only reads. ', button('Switch editing on', () => mode.edit(true)))
+      : h('form', {class: 'row wrap panel', on: {submit: e => { e.preventDefault(); run(); }}}, typed ? h('label', {class: 'typed'}, 'Type ', h('code', {}, text(word)), ' to confirm ', typed) : null, start), state);
+
+  async function run() {
+    start.disabled = true;
+    render(state, h('p', {class: 'dim'}, 'At work…'));
+    try {
+      const r = await api.send('POST', '/v1/restore/' + api.inURL(path) + api.query(when), {headers: {'If-Match': tag}, signal});
+      const done = await r.json();
+      render(place, h('div', {class: 'panel', role: 'status'}, h('p', {}, h('strong', {}, 'Done'), `. ${done.create} created, ${done.change} changed, ${done.delete} deleted.`),
+        h('p', {class: 'row wrap'}, h('a', {class: 'act', href: atMoment(path, {zxid: done.now})}, 'Undo: as it was before'), h('a', {class: 'act', href: '#' + address('tree', path)}, 'To the node'))));
+    } catch (e) {
+      if (!signal.aborted) render(state, problem(e), e.status === 0 || e.code === 'CONNECTIONLOSS' ? h('p', {class: 'note'}, 'What became of it is not known.') : null, again());
+    }
+  }
+}
+
+// notes say what a restore leaves as it is.
+function notes(plan) {
+  const first = list => list.slice(0, 3).join(', ') + (list.length > 3 ? '…' : '');
+  return [plan.leftOut.length && `Ephemerals that there were belonged to sessions, and do not come back: ${first(plan.leftOut)}`,
+    plan.kept.length && `These stay, being ephemeral or above what stays: ${first(plan.kept)}`,
+    plan.hidden && `${count(plan.hidden, 'node')} that you may not read, or could not read then, stay as they are.`].filter(Boolean);
+}
+
+function change(c) {
+  const place = h('div');
+  const both = c.then && c.now;
+  const lists = c.acl && both ? [c.now.acl, c.then.acl].map(acl => acl.map(a => `${a.scheme}:${a.id}:${a.perms}`)) : null;
+  const open = h('button', {type: 'button', class: 'quiet', 'aria-expanded': 'false', on: {click: () => {
+    const closed = place.childElementCount === 0;
+    open.setAttribute('aria-expanded', String(closed));
+    render(place, closed ? [c.data || !both ? compared(c.now, c.then) : null, lists ? beside(...lists, 'ACL now', 'Then') : null] : null);
+  }}}, both ? 'Differences' : 'The value');
+  const word = {create: 'comes back', change: [c.data && 'data', c.acl && 'ACL'].filter(Boolean).join(' and '), delete: 'is deleted'}[c.op];
+  return h('li', {class: {create: 'change created', change: '', delete: 'change deleted'}[c.op]}, h('div', {class: 'row'}, h('span', {class: 'tag'}, word), c.now ? toPath(c.path, 80) : name(c.path, 80), open), place);
+}
+
+function compared(now, then) {
+  if (now && now.data === undefined || then && then.data === undefined) return h('p', {class: 'note'}, 'It is too long to be shown here.');
+  const [a, b] = [now, then].map(n => toBytes(n?.data ?? ''));
+  const kind = diff.kindOf(a, b);
+  return beside(now ? diff.lines(a, kind) : [], then ? diff.lines(b, kind) : [], now ? 'Now' : 'Not there now', then ? `Then, as ${kind}` : 'Not there then');
+}

@@ -1,0 +1,180 @@
+// The past in the console: older changes, a subtree brought back to a moment, backups.
+
+import assert from 'node:assert/strict';
+import {mkdtempSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {after, before, test} from 'node:test';
+import {start} from './lib/ensemble.mjs';
+import {go, launch, open, settled, themes, violations, widths} from './lib/browser.mjs';
+
+const timeout = 600_000;
+const archive = mkdtempSync(join(tmpdir(), 'zkd-archive-'));
+let ensemble, browser, first;
+before(async () => {
+  ensemble = await start(['audit.enable=true', `zkd.archive=${archive}`, 'DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4=']);
+  [first] = ensemble.servers;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await ensemble?.stop();
+  rmSync(archive, {recursive: true});
+});
+
+const data = (path, server = first) => server.call('GET', '/v1/nodes' + path);
+const there = path => data(path).then(() => true, () => false);
+const zxid = async (server = first) => (await fetch(server.base + '/v1/children/?limit=1')).headers.get('X-Zxid');
+const said = (page, pattern) => page.waitForFunction(p => new RegExp(p).test(document.querySelector('main').innerText), pattern.source, {timeout: 0});
+
+async function editor(server = first, options) {
+  const page = await open(browser, server.base + '/console/#/tree', options);
+  await page.waitForSelector('.acts');
+  await page.focus('main');
+  await page.keyboard.press('e');
+  await page.waitForSelector('.mode[aria-pressed=true]');
+  return page;
+}
+
+// stage makes 150 nodes, and then changes, deletes and creates. It returns the zxid between.
+async function stage(path) {
+  await first.create(path, 'one');
+  const names = Array.from({length: 150}, (_, i) => `${path}/n${i}`);
+  await first.multi(names.map(path => ({op: 'create', path, text: 'then'})));
+  const then = await zxid();
+  await first.multi([{op: 'set', path, text: 'two'}, ...names.slice(0, 120).map(path => ({op: 'delete', path})), {op: 'create', path: path + '/new'}]);
+  return then;
+}
+
+test('a subtree is restored: the differences, the name, the way back', {timeout}, async () => {
+  const then = await stage('/back');
+  const page = await editor();
+  await go(page, '/tree/back');
+  await page.click('.acts a:has-text("Restore")');
+  await page.fill('main form input[type=text]', then);
+  await page.click('main form button.main');
+  await said(page, /122 nodes differ[^]*120 nodes are created, 1 changed, 1 deleted/);
+  await page.click('.history li:has-text("data") button');
+  await page.waitForSelector('.history .diff .new');
+  assert.ok(await page.isDisabled('form.panel button.main'));
+  await page.fill('form.panel input', 'bac');
+  assert.ok(await page.isDisabled('form.panel button.main'));
+  await page.fill('form.panel input', 'back');
+  assert.equal(await data('/back'), 'two');
+  await page.click('form.panel button.main');
+  await said(page, /Done[^]*120 created, 1 changed, 1 deleted/);
+  assert.equal(await data('/back'), 'one');
+  assert.equal(await data('/back/n0'), 'then');
+  assert.ok(!await there('/back/new'));
+  await page.click('main a:has-text("Undo")');
+  await said(page, /1 node is created, 1 changed, 120 deleted/);
+  await page.fill('form.panel input', 'back');
+  await page.click('form.panel button.main');
+  await said(page, /Done/);
+  assert.equal(await data('/back'), 'two');
+  assert.ok(await there('/back/new') && !await there('/back/n0'));
+  assert.deepEqual(await page.done(), []);
+});
+
+test('somebody else is faster than a restore; a moment that is not known', {timeout}, async () => {
+  const then = await stage('/raced');
+  const page = await editor();
+  await go(page, `/restore/raced?zxid=${then}`);
+  await said(page, /122 nodes differ/);
+  await first.call('PUT', '/v1/nodes/raced', 'three');
+  await page.fill('form.panel input', 'raced');
+  await page.click('form.panel button.main');
+  await said(page, /others than those that were seen/);
+  assert.equal(await data('/raced'), 'three');
+  await page.click('main button:has-text("Look again")');
+  await said(page, /122 nodes differ/);
+  await go(page, '/restore/raced?at=2001-01-01T00:00:00Z');
+  await said(page, /before the first transaction/);
+  assert.deepEqual(await page.done(), []);
+});
+
+test('the leader is killed between the differences and the restore', {timeout}, async () => {
+  const then = await stage('/killed');
+  const leader = await ensemble.leader();
+  const other = ensemble.servers.find(s => s !== leader);
+  const page = await editor(other);
+  await go(page, `/restore/killed?zxid=${then}`);
+  await said(page, /122 nodes differ/);
+  await leader.kill();
+  await page.fill('form.panel input', 'killed');
+  await page.click('form.panel button.main');
+  await page.waitForFunction(() => /Done/.test(document.querySelector('main .panel')?.innerText) || document.querySelector('main [role=status] .problem'), undefined, {timeout: 0});
+  while (!/Done/.test(await page.innerText('main .panel'))) { // the connection was lost: what is there tells
+    await page.click('main button:has-text("Look again")');
+    await page.waitForFunction(() => /differ/.test(document.querySelector('main').innerText) || document.querySelector('main .problem'), undefined, {timeout: 0});
+    if (/Nothing differs/.test(await page.innerText('main'))) break;
+    if (await page.isVisible('form.panel button.main')) {
+      await page.fill('form.panel input', 'killed').catch(() => {});
+      await page.click('form.panel button.main');
+      await page.waitForFunction(() => /Done/.test(document.querySelector('main .panel')?.innerText) || document.querySelector('main [role=status] .problem'), undefined, {timeout: 0});
+    }
+  }
+  assert.equal(await data('/killed', other), 'one');
+  leader.start();
+  await ensemble.ready();
+  assert.deepEqual(await page.done(), []);
+});
+
+test('older changes from the log, and the moment before one of them', {timeout}, async () => {
+  await first.create('/older', 'a');
+  await first.call('PUT', '/v1/nodes/older', 'b');
+  const page = await editor();
+  await go(page, '/history/older');
+  await said(page, /2 changes/);
+  await page.click('main button:has-text("Older")');
+  await said(page, /Nothing before that is known/);
+  await page.click('.history li:has-text("data set") a:has-text("Restore to before this")');
+  await said(page, /1 node differs/);
+  await page.click('form.panel button.main');
+  await said(page, /Done/);
+  assert.equal(await data('/older'), 'a');
+  const audit = await fetch(first.base + '/v1/audit', {headers: {Authorization: 'digest super:secret'}}).then(r => r.json());
+  assert.ok(audit.entries.some(e => e.operation === 'setData' && e.znode === '/older' && e.via === 'console'));
+  assert.deepEqual(await page.done(), []);
+});
+
+test('backups: for operators alone; one is made and verified', {timeout}, async () => {
+  const page = await editor();
+  await go(page, '/backups');
+  await said(page, /only those may do this/);
+  await page.click('.tools [aria-haspopup=dialog]');
+  await page.fill('dialog[open] input[autocomplete=username]', 'super');
+  await page.fill('dialog[open] input[type=password]', 'secret');
+  await page.press('dialog[open] input[type=password]', 'Enter');
+  await page.waitForSelector('dialog[open]', {state: 'detached'});
+  await go(page, '/overview');
+  await go(page, '/backups');
+  await page.click('main button:has-text("Back up now")');
+  await said(page, /is made and verified/);
+  await page.click('main tbody button:has-text("Verify")');
+  await said(page, /It was read[^]*sound/);
+  assert.deepEqual(await page.done(), []);
+});
+
+test('restore and backups at each width, in both themes', {timeout}, async () => {
+  const then = await stage('/shown');
+  const wrong = [];
+  for (const width of widths) {
+    for (const theme of themes) {
+      const page = await open(browser, first.base + '/console/', {width, theme, bypassCSP: true});
+      await settled(page);
+      for (const hash of [`/restore/shown?zxid=${then}`, '/restore/shown', '/backups', '/history/shown?below=true']) {
+        await go(page, hash);
+        await page.waitForTimeout(300);
+        wrong.push(...(await violations(page)).map(v => `${hash} ${width} ${theme}: ${v}`));
+        const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+        if (over > 0) wrong.push(`${hash} is ${over} px wider than ${width}`);
+        const cut = await page.$$eval('nav a', list => list.filter(a => a.getBoundingClientRect().right > innerWidth).map(a => a.textContent));
+        if (cut.length) wrong.push(`${width}: the navigation is cut before ${cut}`);
+        if (process.env.PICTURES) await page.screenshot({path: join(process.env.PICTURES, `${hash.slice(1).replace(/[^a-z]+/g, '-')}-${width}-${theme}.png`)});
+      }
+      wrong.push(...await page.done());
+    }
+  }
+  assert.deepEqual(wrong, [], wrong.join('\n'));
+});
