@@ -322,3 +322,23 @@ func TestFeedCompacted(t *testing.T) {
 		}
 	})
 }
+
+// TestFeedWithoutFollowingHasAll reads the changes of a node that there are, while most changes are those of others: the feed looks at
+// several batches in which there is nothing for it.
+func TestFeedWithoutFollowingHasAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startServer(t, apiLines...).caller(t)
+		c.want(201, "", "POST", "/v1/nodes/other", "")
+		var ops []string
+		for range 500 {
+			ops = append(ops, `{"op":"set","path":"/other","text":"x"}`)
+		}
+		for range 8 {
+			c.want(200, "", "POST", "/v1/multi", `{"ops":[`+strings.Join(ops, ",")+`]}`)
+		}
+		c.want(201, "", "POST", "/v1/nodes/last", "")
+		for range 20 { // it was left to chance
+			c.want(200, "event: created", "GET", "/v1/feed?path=/last&after=0x0&follow=false", "")
+		}
+	})
+}
