@@ -161,7 +161,7 @@ const ours = `
 	server/datatree/treetest: jute server/datatree
 	server/settings:   jute server/config
 	# The past of a server: of a subtree, from snapshots, the log and an archive.
-	server/past:       jute internal/fault server/archive server/data server/history server/snapshot server/wal server/zab
+	server/past:       jute internal/fault server/archive server/data server/datatree server/history server/snapshot server/wal server/zab
 	server/pages:      jute fourletter internal/treediff internal/vfs server/admin server/api server/archive server/auth server/clients server/config server/data server/datatree server/feed server/history server/past server/settings server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
 	server/words:      internal/vfs server/base server/clients server/config server/data server/datatree server/monitor server/session server/show server/state
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
