@@ -42,11 +42,16 @@ func (t tools) judge(ctx context.Context, p *program, kind string) *outcome {
 		err = t.onServers(ctx, o, p, filepath.Join(dir, "run"), home)
 		o.took = time.Since(began).Round(time.Second)
 	}
-	o.verdict = passed
-	if err != nil {
-		o.verdict = "failed: " + strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
-	}
+	o.verdict = verdictOf(err)
 	return o
+}
+
+// verdictOf says in one line how a run has ended.
+func verdictOf(err error) string {
+	if err == nil {
+		return passed
+	}
+	return "failed: " + strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
 }
 
 // begin makes the directory of a run, after a run on nothing.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,18 @@ func TestNotRun(t *testing.T) {
 	for _, p := range programs {
 		if strings.Contains(list, p.title) {
 			t.Errorf("%s: %s was not run, it says: %s/programs has it", page, p.title, here)
+		}
+	}
+}
+
+// An outcome has one line for each key, whatever its errors say.
+func TestVerdict(t *testing.T) {
+	for err, want := range map[error]string{
+		nil: passed,
+		errors.Join(errors.New("fault leader:\tnot settled"), errors.New("exit status 1")): "failed: fault leader: not settled; exit status 1",
+	} {
+		if got := verdictOf(err); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -28,6 +28,11 @@ final class Storm extends World {
 		new Storm().run();
 	}
 
+	/** Storm knows nimbuses by their hosts. */
+	private static String host(int i) {
+		return "127.0.0." + (i + 1);
+	}
+
 	private Process nimbus(int i) throws Exception {
 		var home = Files.createDirectories(dir.resolve("nimbus" + i));
 		// Storm joins the servers' names with commas and puts one port after each: so this is one name.
@@ -37,14 +42,14 @@ final class Storm extends World {
 				storm.zookeeper.port: %s
 				storm.zookeeper.session.timeout: 10000
 				storm.local.dir: "%s"
-				storm.local.hostname: "127.0.0.1"
+				storm.local.hostname: "%s"
 				nimbus.seeds: ["127.0.0.1"]
 				nimbus.thrift.port: %d
 				nimbus.thrift.threads: 8
 				nimbus.code.sync.freq.secs: 5
 				topology.min.replication.count: 2
 				topology.max.replication.wait.time.sec: 10
-				""".formatted(SERVERS.substring(0, last), SERVERS.substring(last + 1), home, ports[i]));
+				""".formatted(SERVERS.substring(0, last), SERVERS.substring(last + 1), home, host(i), ports[i]));
 		return java("nimbus" + i, "-Dstorm.home=" + home, "-Dstorm.log.dir=" + home, "-Dstorm.conf.file=" + file, "org.apache.storm.daemon.nimbus.Nimbus");
 	}
 
@@ -67,9 +72,9 @@ final class Storm extends World {
 	/** Asks the leader, which each nimbus can name. */
 	private <T> T ask(Question<T> q) throws Exception {
 		Exception last = null;
-		for (int port : ports) {
+		for (int i = 0; i < nimbuses.length; i++) {
 			var conf = Utils.readDefaultConfig();
-			try (var any = NimbusClient.Builder.withConf(conf).withTimeout(30_000).buildWithNimbusHostPort("127.0.0.1", port)) {
+			try (var any = NimbusClient.Builder.withConf(conf).withTimeout(30_000).buildWithNimbusHostPort(host(i), ports[i])) {
 				var leader = any.getClient().getLeader();
 				try (var client = NimbusClient.Builder.withConf(conf).withTimeout(30_000).buildWithNimbusHostPort(leader.get_host(), leader.get_port())) {
 					return q.ask(client.getClient());

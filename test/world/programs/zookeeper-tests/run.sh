@@ -6,6 +6,7 @@ one() {
 	agent=""
 	[ "$ON" = zkd ] && agent="-javaagent:$PROGRAM/agent.jar"
 	mkdir -p "work/$class" logs/"$class"
+	# The limit is for QuorumSSLTest: 20 of its 30 tests wait half a minute for a server that must not come up, and each makes keys of 4,096 bits.
 	# shellcheck disable=SC2086 # nothing, or one flag
 	timeout "${CLASS_LIMIT:-1800}" java $agent -Xmx700m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
 		-Dbuild.test.dir="$PWD/work/$class" -Dzkd.logs="$PWD/logs/$class" -Dzkd.silent="$FROM/silent.list" -Dtest.data.dir="$PROGRAM/data" \
