@@ -104,8 +104,8 @@ func (f *feeder) run() {
 
 const (
 	fewFed = 4 // connections, for which there is no rest
-	// feedTime is what a connection that gets something adds to the rest, on one processor. With that, all feeds of a
-	// server take about a tenth of its processors' time for what they get sent, and the rest of the way to their clients as much.
+	// feedTime is what a connection that gets something adds to the rest, on one processor: each one sends to feeds at
+	// most 2,500 times a second. That takes a server some 10 µs each time, and the client as much.
 	feedTime = 400 * time.Microsecond
 	longRest = 50 * time.Millisecond
 )
