@@ -103,6 +103,5 @@ func (d *disk) Full() bool { return d.at() >= wal.SpaceStop }
 
 // RoomForDeletes implements replica.Disk.
 func (d *disk) RoomForDeletes() bool {
-	leastReserve := min(1<<20, d.cfg.WALSegmentSize/4)
-	return d.at() < wal.SpaceOut || d.logWriter.Reserve() >= leastReserve
+	return d.logWriter.log.TakesDeletes(d.at())
 }

@@ -448,7 +448,7 @@ func (sn *snapshotter) room() (r datadirs.Room, err error) {
 	r.Next, r.Applied = datadirs.Estimate(tree.DataSize, tree.Nodes+tree.Sessions), sn.state.Tree.LastZxid()
 	sn.state.RUnlock()
 	stats := sn.logWriter.Stats()
-	r.Waits, r.Since, r.Segment = stats.Lacks != nil, stats.SinceSnapRef, sn.cfg.WALSegmentSize
+	r.Waits, r.Old = stats.Lacks != nil, stats.OldBytes
 	r.Last, r.Taken = sn.size.Load(), jute.Zxid(sn.taken.Load())
 	log, _, err := sn.logWriter.Space(0)
 	if err != nil {

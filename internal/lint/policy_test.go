@@ -58,7 +58,7 @@ const ours = `
 	server/replica:    jute internal/fifo internal/format internal/mutant internal/wire server/auth server/datatree server/evaluate
 	                   server/fair server/limits server/session server/zab
 	server/zab/transport: jute internal/accept internal/format internal/keystore internal/misdial server/limits server/secure server/zab
-	server/sim:        jute internal/exact internal/fault internal/mutant internal/testing/crashfs server/auth server/clients/line server/clients/line/register server/clients/line/views server/datadirs server/datatree server/evaluate server/feed server/limits server/replica server/session
+	server/sim:        jute internal/exact internal/fault internal/mutant internal/testing/crashfs internal/vfs server/auth server/clients/line server/clients/line/register server/clients/line/views server/datadirs server/datatree server/evaluate server/feed server/limits server/replica server/session
 	                   server/snapshot server/state server/wal server/watch server/zab
 
 	# Lists and records in memory.

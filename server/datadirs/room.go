@@ -11,8 +11,7 @@ type Room struct {
 	Free    int64     // bytes on the disk of the snapshots
 	Next    int64     // of a snapshot of the tree: see Estimate
 	Last    int64     // of the newest snapshot
-	Since   int64     // of the log, since its newest reference to a snapshot
-	Segment int64     // of a full-grown segment of the log
+	Old     int64     // of the files of the log before the one that is written, however much is in them
 	Applied jute.Zxid // of the tree
 	Taken   jute.Zxid // of the newest snapshot
 }
@@ -31,14 +30,17 @@ func (r *Room) Keep() int64 {
 
 // WantsSnapshot reports whether, on a full disk, a snapshot is to make room. It is, if it takes less than half of the
 // files that it replaces, since much has been deleted. Otherwise deletes would never make room: without other writes no
-// snapshot would come to be due. A log that waits for room is worth any gain. One at a zxid at which there is one would
+// snapshot would come to be due. A log that waits for room is worth any gain, if only of segments that several starts have
+// left nearly empty. One at a zxid at which there is one would
 // replace nothing.
 func (r *Room) WantsSnapshot() bool {
+	stale := r.Applied > r.Taken
+	stale = stale || snapshotAgain.Planted()
 	least := 2 * r.Next
 	if r.Waits {
-		least = r.Next
+		least = r.Next + 1
 	}
-	return r.Applied > r.Taken && r.Next < r.Free && r.Since+r.Last >= least+r.Segment
+	return stale && r.Next < r.Free && r.Old+r.Last >= least
 }
 
 // NeedOf says why a purge needs room, on a disk that is getting full or not: forRoom, if a snapshot was written, or is to

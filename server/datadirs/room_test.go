@@ -2,9 +2,9 @@ package datadirs
 
 import "testing"
 
-// TestRoom decides how to make room with a tree of which a snapshot takes 100 bytes, and segments of 50.
+// TestRoom decides how to make room with a tree of which a snapshot takes 100 bytes.
 func TestRoom(t *testing.T) {
-	base := Room{Shared: true, LogFree: 500, Free: 500, Next: 100, Last: 100, Since: 150, Segment: 50, Applied: 7, Taken: 6}
+	base := Room{Shared: true, LogFree: 500, Free: 500, Next: 100, Last: 100, Old: 100, Applied: 7, Taken: 6}
 	for _, tt := range []struct {
 		name   string
 		change func(*Room)
@@ -12,9 +12,9 @@ func TestRoom(t *testing.T) {
 		wants  bool
 	}{
 		{"much to be replaced", func(*Room) {}, 100, true},
-		{"less than twice as much", func(r *Room) { r.Since = 149 }, 100, false},
-		{"the same, and the log waits", func(r *Room) { r.Since, r.Waits = 149, true }, 100, true},
-		{"a waiting log, and nothing to be replaced", func(r *Room) { r.Since, r.Last, r.Waits = 40, 100, true }, 100, false},
+		{"less than twice as much", func(r *Room) { r.Old = 99 }, 100, false},
+		{"the same, and the log waits", func(r *Room) { r.Old, r.Waits = 99, true }, 100, true},
+		{"a waiting log, and nothing to be replaced", func(r *Room) { r.Old, r.Waits = 0, true }, 100, false},
 		{"a snapshot at this zxid", func(r *Room) { r.Taken = 7 }, 100, false},
 		{"no room for a snapshot", func(r *Room) { r.LogFree, r.Free = 100, 100 }, 0, false},
 		{"another disk", func(r *Room) { r.Shared = false }, 0, true},

@@ -71,6 +71,9 @@ func PlanPurge[S any](snaps []S, zxid func(S) jute.Zxid, retain int, needed jute
 		p.Drop = spare
 	case Full:
 		p.Drop = len(snaps) - 1
+		if twoKept.Planted() {
+			p.Drop = max(0, len(snaps)-2)
+		}
 	}
 	if p.Drop == 0 && need != Full {
 		return p

@@ -317,6 +317,9 @@ func (s *Sim) chooseWrite(req *request) {
 		}
 	case 4, 5:
 		op.Type, op.ACL = jute.OpCreate, openACL
+		if s.cfg.Capacity > 0 {
+			op.Data = make([]byte, s.rng.IntN(s.cfg.BigBytes+1))
+		}
 	case 6, 7:
 		op.Type, op.ACL, op.Mode = jute.OpCreate, openACL, jute.ModeEphemeral
 	case 8:

@@ -119,6 +119,10 @@ type Config struct {
 	// their first ephemeral.
 	Local int
 
+	// Capacity is how many bytes the disk of a server has, of which the segments of its real log and its snapshots take; 0
+	// means that there is no limit.
+	Capacity int64
+
 	DeafPct int // turns after which a client, one of every two, reads and sends nothing for a while
 	Unread  int // line.Lines.Unread
 
@@ -161,13 +165,14 @@ const (
 	FaultBadSnaps               // the snapshots are damaged
 	FaultGone                   // a server or two are gone for so long that autopilot acts
 	FaultMemory                 // a server's tree may take little more memory than it does, or less
+	FaultShort                  // something else takes nearly all of a disk with a capacity
 	numFaults
 )
 
 var faultNames = [numFaults]string{
 	"kill", "power", "powerall", "inside", "pause", "break", "halfopen", "block", "partition", "slow", "stall",
 	"full", "wipe", "damage", "rollback", "transfer", "members", "files", "oldcopy", "badsync",
-	"volumes", "badsnaps", "gone", "memory",
+	"volumes", "badsnaps", "gone", "memory", "short",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -238,6 +243,9 @@ func (c *Config) String() string {
 	}
 	if c.WorkUs > 0 {
 		fmt.Fprintf(&b, " workus=%d work=%d", c.WorkUs, c.Work)
+	}
+	if c.Capacity > 0 {
+		fmt.Fprintf(&b, " capacity=%d", c.Capacity)
 	}
 	if c.LateHellos {
 		b.WriteString(" latehellos")
@@ -317,11 +325,32 @@ func Draw(seed uint64, steps int) Config {
 	}
 	c.Weight = pick[int64](r, 0, 0, 200, 1000)
 	c.Short = pick[int64](r, 0, 1, 1000, 5000)
+	if c.Rate == 0 && c.FatalPct == 0 && r.IntN(10) == 0 {
+		c.drawCapacity(r)
+	}
 	return c
 }
 
+// drawCapacity gives the servers small disks that something else fills now and then, and large values to fill them with.
+// There are few other faults, so that much is written.
+func (c *Config) drawCapacity(r *rand.Rand) {
+	c.Faults = [numFaults]uint64{}
+	for _, f := range []Fault{FaultKill, FaultPower, FaultPowerAll, FaultBreak, FaultTransfer} {
+		c.Faults[f] = c.ElectionMs * pick[uint64](r, 0, 5, 20)
+	}
+	c.Clients, c.Pipeline, c.ClosePct, c.DozePct, c.MovePct, c.GuardPct, c.TreePct, c.BadPct = 5, 16, 1, 0, 0, 0, 0, 0
+	c.DropPct, c.DupPct, c.ReorderPct, c.ApplyUs, c.WorkUs, c.Loud = 0, 0, 0, 0, 0, 0
+	c.WAL, c.Capacity = true, smallSegment*pick[int64](r, 30, 50, 80)
+	c.SnapshotEach = pick(r, 0, 30, 200)
+	c.Faults[FaultShort] = c.ElectionMs * pick[uint64](r, 1, 2, 5) / 2
+	c.ThinkUs = c.ElectionMs * 20
+	c.BigBytes, c.BigPct, c.Exact = pick(r, 1000, 3000, 6000), 100, 0
+}
+
 // refuses reports whether servers may refuse writes, for want of disk or memory.
-func (c *Config) refuses() bool { return c.Faults[FaultFull]+c.Faults[FaultMemory] > 0 }
+func (c *Config) refuses() bool {
+	return c.Faults[FaultFull]+c.Faults[FaultMemory]+c.Faults[FaultShort] > 0
+}
 
 // Base returns a configuration without faults.
 func Base(seed uint64) Config {

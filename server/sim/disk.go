@@ -2,9 +2,9 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -40,6 +40,7 @@ const (
 	recSnap    // a snapshot of the node itself
 	recNotes
 	recIncarnation
+	recForget // the references before a snapshot are dropped
 )
 
 // logRecord is a record of the log.
@@ -155,18 +156,19 @@ func (h *history) apply(r *logRecord) {
 			h.replaced = h.incarnation // of dataDir, until the next start
 		}
 		h.incarnation, h.damaged = r.incarnation, r.damaged
+	case recForget:
+		h.snaps = slices.DeleteFunc(slices.Clone(h.snaps), func(snap *snapshot) bool { return snap.zxid < r.upto })
 	}
 }
 
-// purge drops snapshots and entries as planned. It reports whether it dropped entries.
-func (h *history) purge(p *datadirs.Purge) bool {
-	h.snaps = h.snaps[p.Drop:]
-	if p.Log <= h.start {
+// purge drops the entries up to a zxid. It reports whether there were any.
+func (h *history) purge(upto jute.Zxid) bool {
+	if upto <= h.start {
 		return false
 	}
-	h.startChain, _ = h.chainAt(p.Log)
-	h.ents = append([]chainedEntry(nil), h.ents[h.search(p.Log):]...)
-	h.start = p.Log
+	h.startChain, _ = h.chainAt(upto)
+	h.ents = append([]chainedEntry(nil), h.ents[h.search(upto):]...)
+	h.start = upto
 	return true
 }
 
@@ -210,6 +212,19 @@ func (d *disk) write(r logRecord) {
 	d.written.apply(&r)
 	d.pending = append(d.pending, r)
 	d.count++
+}
+
+// goAhead makes a record durable before those that are pending. A snapshot of another server that is one of these replaces it.
+func (d *disk) goAhead(r *logRecord) {
+	d.durable.apply(r)
+	if !d.replacing() {
+		d.written.apply(r)
+	}
+}
+
+// replacing reports whether a snapshot of another server is to replace the history.
+func (d *disk) replacing() bool {
+	return slices.ContainsFunc(d.pending, func(r logRecord) bool { return r.kind == recInstall })
 }
 
 // makeDurable makes the records up to number count durable.

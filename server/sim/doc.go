@@ -88,6 +88,14 @@
 // most runs use it. The other runs also write the records to a real log on a simulated file
 // system. The state that its recovery finds must be possible in the model, and is used.
 //
+// In some of these runs a disk has a capacity, which segments and snapshots share, and of which something else takes
+// nearly all for a while. The real log waits there, and is purged by the rules of packages wal and datadirs.
+//
+//   - N1: a log that waits has told of all the records that are durable.
+//   - N2: a log does not wait for long if its disk has room for three snapshots, some segments and what is not applied.
+//   - N3: no snapshot that is to make room is asked for at a zxid at which there is one.
+//   - N4: on a full disk one snapshot stays.
+//
 // Volumes may be missing at a start, and come back or not: server/datadirs decides whether the
 // server starts, and operators act on refusals.
 //

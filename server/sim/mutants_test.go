@@ -110,6 +110,8 @@ func find(t *testing.T, m mutant.Mutant) bool {
 			longSessions(&cfg)
 		case "own-lease-waited", "unbounded-lease":
 			slowElections(&cfg)
+		case "two-kept", "shortage-untold", "forget-waits", "reserve-taken", "kept-taken", "snapshot-again":
+			cfg = small()
 		case "rounds-cut-short":
 			farAway(&cfg)
 		}
@@ -522,6 +524,12 @@ var directed = map[string]func(*script){
 	"doomed-served":                 resumeOfADoomedSession,
 	"room-ignored":                  smallMember,
 	"own-room-only":                 smallMember,
+	"two-kept":                      logFillsTheDisk,
+	"shortage-untold":               logFillsTheDisk,
+	"forget-waits":                  logFillsTheDisk,
+	"reserve-taken":                 logFillsTheDisk,
+	"kept-taken":                    logFillsTheDisk,
+	"snapshot-again":                fullWithoutQuorum,
 }
 
 // broken plays a script and returns the failure.

@@ -65,6 +65,8 @@ func (s *Sim) inject(f Fault) {
 	case FaultFull:
 		n.full = true
 		s.afterUndo(s.between(s.cfg.ElectionMs*500, s.cfg.ElectionMs*5000), func() { n.full = false })
+	case FaultShort:
+		s.takeRoom(n)
 	case FaultMemory:
 		n.room = max(1, s.ghost.tree.Memory()+int64(s.between(0, 20<<10))-4<<10)
 		s.afterUndo(s.between(s.cfg.ElectionMs*500, s.cfg.ElectionMs*5000), func() { n.room = 0 })
@@ -376,6 +378,7 @@ func (s *Sim) damage(n *node) {
 func (s *Sim) heal(list []*node) {
 	for _, n := range list {
 		n.full, n.room, n.stallUntil, n.inside = false, 0, 0, 0
+		s.setCapacity(n, 0)
 		if n.paused {
 			s.resumeNode(n)
 		}

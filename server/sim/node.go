@@ -37,6 +37,7 @@ type node struct {
 	skew       int64       // ppm by which its clock runs too fast
 	settings   *settings   // where they differ from Sim.cfg, or nil
 	full       bool        // disk full, as reported to the core
+	capacity   int64       // bytes of the disk of a real log; 0 for no bound
 	room       int64       // how much memory its tree may take; 0 for no bound
 	stallUntil uint64
 	gen        uint64 // of the newest link
@@ -77,8 +78,7 @@ type process struct {
 	short    []closing // ghost: short requests that it has proposed and not committed, while several subjects waited
 	fatal    int64     // how often it has panicked
 	batches  []batch
-	own      []ownSnap // references to own snapshots on their way to the disk
-	inside   int       // outputs until a crash; 0 means never
+	inside   int // outputs until a crash; 0 means never
 
 	squeezed bool     // ghost: it has purged what learners need, since its disk is full
 	relinks  uint64   // how often it made all links again: see zab.IntroductionStands
@@ -105,6 +105,8 @@ type process struct {
 	superseded   jute.Zxid       // a snapshot in transit replaces the tree up to this zxid
 	applying     bool            // evApply is under way
 	view         *datatree.View
+	made         *snapshot // its file is written, and its reference is not durable yet
+	shortage     shortage
 	viewState    zab.State
 	viewChain    uint64
 	sinceSnap    int
@@ -135,11 +137,6 @@ type batch struct {
 	count uint64 // durable once this many records are
 }
 
-type ownSnap struct {
-	snap  *snapshot
-	count uint64
-}
-
 // localMs returns the node's monotonic clock.
 func (n *node) localMs() uint64 {
 	us := int64(n.s.now) + int64(n.s.now)/1000*n.skew/1000
@@ -165,7 +162,8 @@ func (s *Sim) tick(n *node) {
 	if n.disk.syncing {
 		oldest = (s.now - n.disk.syncSince) / 1000
 	}
-	n.core.DiskHealth(oldest, n.full)
+	s.watchDisk(n)
+	n.core.DiskHealth(oldest, n.diskFull())
 	s.noteProgress(n)
 	n.rep.Tick()
 	n.rep.WatchRoom()
@@ -398,28 +396,75 @@ func (s *Sim) write(n *node, r logRecord) bool {
 	if s.tracing {
 		s.trace(n, "write %s", r.describe())
 	}
-	if n.disk.real != nil && !n.disk.real.write(&r) {
+	n.disk.write(r)
+	w := n.disk.real
+	if w == nil {
+		return true
+	}
+	if w.queue = append(w.queue, walRecord(&r)); w.waits {
+		return true
+	}
+	return s.appendReal(n)
+}
+
+// appendReal hands to the real log what waits for it, and reports whether the process is still alive.
+func (s *Sim) appendReal(n *node) bool {
+	if !n.disk.real.append() {
 		s.crash(n, true)
 		s.restartLater(n)
 		return false
 	}
-	n.disk.write(r)
+	s.checkTold(n)
 	return true
+}
+
+// goAhead has the log make a record durable that makes room, before all that waits, and calls then.
+func (s *Sim) goAhead(n *node, r logRecord, then func()) {
+	if s.tracing {
+		s.trace(n, "write ahead %s", r.describe())
+	}
+	w := n.disk.real
+	if w == nil {
+		n.disk.goAhead(&r)
+		then()
+		return
+	}
+	w.ahead = append(w.ahead, aheadOf{walRecord(&r), func() { n.disk.goAhead(&r) }, then})
+	if s.appendReal(n) {
+		s.afterAhead(n)
+		s.startSync(n)
+	}
+}
+
+// afterAhead does what follows on records that went ahead.
+func (s *Sim) afterAhead(n *node) {
+	for w := n.disk.real; w != nil && n.alive && len(w.passed) > 0; {
+		then := w.passed[0]
+		w.passed = w.passed[1:]
+		then()
+	}
 }
 
 // startSync begins an fsync if there is something to sync and none is under way.
 func (s *Sim) startSync(n *node) {
 	d := &n.disk
-	if d.syncing || len(d.pending) == 0 {
+	w := d.real
+	if d.syncing || len(d.pending) == 0 && (w == nil || len(w.ahead) == 0) {
 		return
 	}
-	d.syncing, d.syncTo, d.syncSince = true, d.count, s.now
+	if w == nil || !w.waits {
+		d.syncSince = s.now
+	}
+	d.syncing, d.syncTo = true, d.count
 	took := s.between(s.cfg.FsyncUs/2, s.cfg.FsyncUs*2)
 	if s.phase != phaseChaos {
 		took = min(took, s.cfg.ElectionMs*1000/40)
 	}
 	if n.stallUntil > s.now {
 		took += n.stallUntil - s.now
+	}
+	if w != nil && w.waits {
+		took = max(took, s.cfg.TickMs*1000) // until it tries again
 	}
 	s.after(evSynced, n, took)
 }
@@ -428,25 +473,31 @@ func (s *Sim) startSync(n *node) {
 func (s *Sim) synced(n *node) {
 	d := &n.disk
 	d.syncing = false
-	if d.real != nil && !d.real.sync() {
-		s.crash(n, true)
-		s.restartLater(n)
-		return
+	to := d.syncTo
+	if d.real != nil {
+		if !d.real.commit() {
+			s.crash(n, true)
+			s.restartLater(n)
+			return
+		}
+		s.checkTold(n)
+		to = min(to, d.real.told)
 	}
-	s.makeDurable(n, d.syncTo)
-	s.checkRemembered(n)
+	if to > d.durableCount() {
+		s.makeDurable(n, to)
+	}
+	if to == d.syncTo {
+		s.checkRemembered(n)
+	}
 	k := 0
-	for k < len(n.batches) && n.batches[k].count <= d.syncTo {
+	for k < len(n.batches) && n.batches[k].count <= to {
 		k++
 	}
 	if k > 0 {
 		n.rep.Persisted(n.batches[k-1].seq)
 		n.batches = append(n.batches[:0], n.batches[k:]...)
 	}
-	for len(n.own) > 0 && n.own[0].count <= d.syncTo {
-		s.ownSnapDurable(n, n.own[0].snap)
-		n.own = n.own[1:]
-	}
+	s.afterAhead(n)
 	s.startSync(n)
 	s.takeOutputs(n)
 }

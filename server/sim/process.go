@@ -107,12 +107,16 @@ func (s *Sim) markStart(n *node) zab.Notes {
 	if !notes.Begin(zab.Start{Boot: n.boot, Position: d.written.records + 1}, true) || !s.write(n, logRecord{kind: recNotes, notes: notes}) {
 		return notes
 	}
-	if d.real != nil && !d.real.sync() {
+	if d.real == nil {
+		s.makeDurable(n, d.count)
+		return notes
+	}
+	if !d.real.commit() || d.real.waits { // a start fails without room
 		s.crash(n, true)
 		s.restartLater(n)
 		return notes
 	}
-	s.makeDurable(n, d.count)
+	s.makeDurable(n, d.real.told)
 	return notes
 }
 

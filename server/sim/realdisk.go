@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -15,18 +16,34 @@ import (
 // walDisk is a real log on a simulated file system, written in addition to the model. Each
 // record of the model is one of the log's.
 type walDisk struct {
-	fs     *crashfs.FS
-	log    *wal.Log
-	offset uint64 // number of a record in the log, minus that in the model
-	syncs  int
-	broken bool // the next fsync fails
+	fs      *crashfs.FS
+	log     *wal.Log
+	line    wal.Line
+	segment int64        // bytes
+	queue   []wal.Record // not in the log yet, since it waits
+	ahead   []aheadOf
+	passed  []func() // what follows on records that went ahead
+	offset  uint64   // number of a record in the log, minus that in the model
+	base    uint64   // offset when the log was opened
+	told    uint64   // records of the model that are told to be durable
+	waits   bool     // no segment can be begun
+	syncs   int
+	broken  bool // the next fsync fails
 }
 
-const segmentSize = 32 << 10
+// aheadOf is a record that makes room, and what follows on it. Neither is lost but with the process.
+type aheadOf struct {
+	rec     wal.Record
+	durable func() // at once
+	then    func() // later
+}
 
 // newReal gives a node a new file system with a log of the durable records.
 func (s *Sim) newReal(n *node) {
-	w := &walDisk{fs: crashfs.New(s.rng.Uint64())}
+	w := &walDisk{fs: crashfs.New(s.rng.Uint64()), segment: 32 << 10}
+	if s.cfg.Capacity > 0 {
+		w.segment = smallSegment
+	}
 	n.disk.real = w
 	if err := w.open(); err != nil {
 		s.fail("D3", "server %d: new log: %v", n.id, err)
@@ -48,12 +65,10 @@ func (s *Sim) newReal(n *node) {
 	}
 	recs = append(recs, logRecord{kind: recPromise, promise: h.promise})
 	for i := range recs {
-		if !w.write(&recs[i]) {
-			s.fail("D3", "server %d: write the new log", n.id)
-		}
+		w.queue = append(w.queue, walRecord(&recs[i]))
 	}
-	if !w.sync() {
-		s.fail("D3", "server %d: sync the new log", n.id)
+	if !w.commit() {
+		s.fail("D3", "server %d: write the new log", n.id)
 	}
 	w.offset = w.log.NextSeq() - 1 - n.disk.count
 	w.end(false, nil)
@@ -61,47 +76,45 @@ func (s *Sim) newReal(n *node) {
 
 func (w *walDisk) open() error {
 	log, _, err := wal.Open(w.options())
-	w.log = log
+	if err == nil {
+		w.begin(log)
+	}
 	return err
 }
 
-func (w *walDisk) options() wal.Options {
-	return wal.Options{FS: w.fs, Dir: "/log", SegmentSize: segmentSize}
+// begin is called with a log that was opened.
+func (w *walDisk) begin(log *wal.Log) {
+	w.log, w.base = log, w.offset
+	w.line = wal.Line{Log: log, Ahead: w.nextAhead, Passed: w.passAhead, Durable: func(d wal.Durable) { w.told = d.Seq - w.base }}
+	w.line.Begin()
 }
 
-func (w *walDisk) write(r *logRecord) bool {
-	var out wal.Record
-	switch r.kind {
-	case recAppend:
-		e := &r.ent
-		out = wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data}
-	case recPromise:
-		out = wal.Record{Kind: wal.Promise, Payload: encodePromise(r.promise)}
-	case recTruncate:
-		out = wal.Record{Kind: wal.Truncate, Zxid: r.upto}
-	case recHint:
-		out = wal.Record{Kind: wal.CommitHint, Zxid: r.upto}
-	case recNotes:
-		out = wal.Record{Kind: wal.Notes, Payload: r.notes.Append(nil)}
-	case recIncarnation:
-		out = wal.Record{Kind: wal.Ident, Payload: r.incarnation[:]}
-	case recInstall, recSnap:
-		out = snapRef(r.snap, r.kind == recInstall).Record()
+func (w *walDisk) nextAhead() (wal.Record, bool) {
+	if len(w.ahead) == 0 {
+		return wal.Record{}, false
 	}
-	return w.log.Append([]wal.Record{out}) == nil
+	return w.ahead[0].rec, true
 }
 
-func snapRef(snap *snapshot, installed bool) wal.SnapRef {
-	return wal.SnapRef{Zxid: snap.zxid, Name: fmt.Sprintf("%x", int64(snap.zxid)), Size: snap.bytes, Installed: installed,
-		Digest: binary.BigEndian.AppendUint64(nil, snap.digest.Lo)}
+func (w *walDisk) passAhead() {
+	w.offset++
+	w.ahead[0].durable()
+	w.passed = append(w.passed, w.ahead[0].then)
+	w.ahead = w.ahead[1:]
 }
 
-func encodePromise(p zab.Promise) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, p.Epoch), byte(p.To))
+func (w *walDisk) options() wal.Options {
+	return wal.Options{FS: w.fs, Dir: "/log", SegmentSize: w.segment}
 }
 
-// sync makes everything durable, and reports whether it succeeded.
-func (w *walDisk) sync() bool {
+// append writes what is queued, as far as there is room. It reports whether the log works.
+func (w *walDisk) append() bool {
+	rest, err := w.line.Append(w.queue)
+	return w.wrote(rest, err)
+}
+
+// commit does so, and makes it durable.
+func (w *walDisk) commit() bool {
 	if w.broken {
 		w.broken = false
 		w.fs.SetHook(func(op crashfs.Op) error {
@@ -115,8 +128,45 @@ func (w *walDisk) sync() bool {
 	if w.syncs%4 == 0 {
 		_ = w.log.PrepareSpare() // without a spare the log continues
 	}
-	_, err := w.log.Sync()
-	return err == nil
+	rest, err := w.line.Commit(w.queue)
+	return w.wrote(rest, err)
+}
+
+func (w *walDisk) wrote(rest []wal.Record, err error) bool {
+	w.queue = append(w.queue[:0], rest...)
+	w.waits = errors.Is(err, wal.ErrWaits)
+	return err == nil || w.waits
+}
+
+// walRecord returns a record of the model as one of the log.
+func walRecord(r *logRecord) wal.Record {
+	switch r.kind {
+	case recPromise:
+		return wal.Record{Kind: wal.Promise, Payload: encodePromise(r.promise)}
+	case recTruncate:
+		return wal.Record{Kind: wal.Truncate, Zxid: r.upto}
+	case recHint:
+		return wal.Record{Kind: wal.CommitHint, Zxid: r.upto}
+	case recNotes:
+		return wal.Record{Kind: wal.Notes, Payload: r.notes.Append(nil)}
+	case recIncarnation:
+		return wal.Record{Kind: wal.Ident, Payload: r.incarnation[:]}
+	case recInstall, recSnap:
+		return snapRef(r.snap, r.kind == recInstall).Record()
+	case recForget:
+		return wal.Record{Kind: wal.Forget, Zxid: r.upto}
+	}
+	e := &r.ent
+	return wal.Record{Kind: wal.Append, Type: uint8(e.Type), Zxid: e.Zxid, Prev: e.Prev, Payload: e.Data}
+}
+
+func snapRef(snap *snapshot, installed bool) wal.SnapRef {
+	return wal.SnapRef{Zxid: snap.zxid, Name: fmt.Sprintf("%x", int64(snap.zxid)), Size: snap.bytes, Installed: installed,
+		Digest: binary.BigEndian.AppendUint64(nil, snap.digest.Lo)}
+}
+
+func encodePromise(p zab.Promise) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, p.Epoch), byte(p.To))
 }
 
 // end ends the process and, with power, the machine.
@@ -126,7 +176,7 @@ func (w *walDisk) end(power bool, r *rand.Rand) {
 	} else {
 		w.fs = w.fs.Kill()
 	}
-	w.log = nil
+	w.log, w.queue, w.ahead, w.passed, w.waits = nil, nil, nil, nil, false
 }
 
 // purge drops everything before the snapshot at z.
@@ -141,11 +191,11 @@ func (w *walDisk) purge(z jute.Zxid) {
 func (s *Sim) recoverReal(n *node) {
 	d := &n.disk
 	w := d.real
-	log, found, err := wal.Open(w.options())
+	log, found, err := s.openReal(n)
 	if err != nil {
 		s.fail("D3", "server %d: open the log: %v", n.id, err)
 	}
-	w.log = log
+	w.begin(log)
 	survived := log.NextSeq() - 1 - w.offset
 	if survived < d.durableCount() || survived > d.count {
 		s.fail("D3", "server %d: of %d records, %d were durable, and %d are recovered", n.id, d.count, d.durableCount(), survived)

@@ -22,8 +22,8 @@ type nodeView struct{ *node }
 func (d nodeView) RLock() *datatree.Tree { return d.tree }
 func (d nodeView) RUnlock()              {}
 func (d nodeView) Applied() jute.Zxid    { return d.applied }
-func (d nodeView) Full() bool            { return d.full }
-func (d nodeView) RoomForDeletes() bool  { return true }
+func (d nodeView) Full() bool            { return d.diskFull() }
+func (d nodeView) RoomForDeletes() bool  { return d.takesDeletes() }
 
 func (d nodeView) DigestAt(zxid jute.Zxid) (datatree.Digest, bool) {
 	digest, ok := d.digests[zxid]

@@ -21,7 +21,7 @@ func Shrink(r Result) Result {
 		func(c *Config) { c.Voters = 3 },
 		func(c *Config) { c.Clients = 1 },
 		func(c *Config) { c.DropPct, c.DupPct, c.ReorderPct = 0, 0, 0 },
-		func(c *Config) { c.Encode, c.WAL = false, false },
+		func(c *Config) { c.Encode, c.WAL, c.Capacity = false, false, 0 },
 		func(c *Config) { c.LazyPct, c.ApplyUs, c.SkewPct = 0, 0, 0 },
 		func(c *Config) { c.SnapshotEach = 0 },
 		func(c *Config) { c.CacheBytes, c.WindowBytes, c.BatchBytes = 0, 0, 0 },

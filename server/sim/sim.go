@@ -99,7 +99,7 @@ func newSim(cfg Config) *Sim {
 		if i < cfg.Voters+cfg.Observers {
 			s.members.List = append(s.members.List, zab.Member{ID: zab.SID(i + 1), Observer: i >= cfg.Voters, Weight: 1})
 		}
-		n := &node{id: zab.SID(i + 1), idx: int8(i), s: s}
+		n := &node{id: zab.SID(i + 1), idx: int8(i), s: s, capacity: cfg.Capacity}
 		if cfg.SkewPct > 0 {
 			n.skew = int64(s.between(0, uint64(cfg.SkewPct)*20_000)) - int64(cfg.SkewPct)*10_000
 		}
@@ -223,7 +223,7 @@ func (s *Sim) dispatch(n *node, e *event) {
 	case evLogRead:
 		s.logRead(n, &p.read)
 	case evSnapStep:
-		s.snapWritten(n)
+		s.snapStep(n)
 		if n.alive {
 			s.takeOutputs(n)
 		}
@@ -344,6 +344,8 @@ func (r *logRecord) describe() string {
 		return fmt.Sprintf("notes of %d servers", len(r.notes.Sightings))
 	case recIncarnation:
 		return fmt.Sprintf("incarnation %x", r.incarnation[:4])
+	case recForget:
+		return fmt.Sprintf("forget what is before %v", r.upto)
 	default:
 		return fmt.Sprintf("snapshot %v", r.snap.zxid)
 	}

@@ -6,12 +6,13 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// freeze begins a snapshot. Entries applied before it is finished must not show in it.
+// freeze begins a snapshot, unless one is being written. Entries applied before it is finished must not show in it.
 func (s *Sim) freeze(n *node) {
-	if n.view != nil || n.applied == 0 {
+	if n.view != nil || n.made != nil || n.applied == 0 {
 		return
 	}
 	n.sinceSnap = 0
@@ -20,25 +21,45 @@ func (s *Sim) freeze(n *node) {
 	s.after(evSnapStep, n, s.between(1, s.cfg.SnapMs*2000))
 }
 
-// snapWritten finishes the file of a snapshot and writes its reference.
-func (s *Sim) snapWritten(n *node) {
-	if n.view == nil {
-		return // another server's snapshot came in between
+// snapStep finishes the file of a snapshot, and after that writes its reference.
+func (s *Sim) snapStep(n *node) {
+	switch {
+	case n.made != nil:
+		s.refer(n)
+	case n.view != nil: // else another server's snapshot came in between
+		s.snapWritten(n)
 	}
+}
+
+func (s *Sim) snapWritten(n *node) {
 	snap := s.makeSnapshot(n)
 	n.view.Close()
 	n.view = nil
-	if b := n.disk.written.base(); b != nil && b.zxid >= snap.zxid {
+	if b := n.disk.written.base(); b != nil && b.zxid >= snap.zxid || !s.takesSnapshot(n, snap.bytes, n.shortage.forRoom) {
+		n.shortage.forRoom = false
 		return
 	}
 	s.checkSnapshot(n, snap)
 	n.disk.data.keep(snap)
-	if !s.write(n, logRecord{kind: recSnap, snap: snap}) {
+	s.fitDisk(n)
+	n.made = snap
+	s.after(evSnapStep, n, s.between(s.cfg.FsyncUs/4, s.cfg.FsyncUs))
+}
+
+// refer writes the reference to a snapshot whose file is there.
+func (s *Sim) refer(n *node) {
+	snap := n.made
+	if b := n.disk.written.base(); b != nil && b.zxid >= snap.zxid { // the history was replaced meanwhile
+		n.made, n.shortage.forRoom = nil, false
+		n.disk.data.remove(snap)
+		s.fitDisk(n)
 		return
 	}
-	n.own = append(n.own, ownSnap{snap, n.disk.count})
-	s.stats.Snapshots++
-	s.startSync(n)
+	s.goAhead(n, logRecord{kind: recSnap, snap: snap}, func() {
+		n.made = nil
+		s.stats.Snapshots++
+		s.ownSnapDurable(n, snap)
+	})
 }
 
 func (s *Sim) makeSnapshot(n *node) *snapshot {
@@ -85,33 +106,43 @@ func (s *Sim) load(snap *snapshot) *datatree.Tree {
 // ownSnapDurable lets the node purge older data.
 func (s *Sim) ownSnapDurable(n *node, snap *snapshot) {
 	n.core.SnapshotTaken(snap.zxid, snap.bytes)
-	s.purge(n)
+	forRoom := n.shortage.forRoom
+	n.shortage.forRoom = false
+	s.purge(n, forRoom)
 }
 
-func (s *Sim) purge(n *node) {
+// purge drops the snapshots that are not to be kept, and the log that only they needed. forRoom keeps the newest one alone.
+func (s *Sim) purge(n *node, forRoom bool) {
 	d := &n.disk
-	// Only data that a durable reference covers may be purged.
-	if d.durable.base() != d.written.base() || len(d.durable.snaps) != len(d.written.snaps) {
+	if d.replacing() {
 		return
 	}
-	if len(d.pending) > 0 {
-		return // simpler: purge later
-	}
-	need := datadirs.Routine
-	if n.full {
-		need = datadirs.Tight
-	}
+	need := datadirs.NeedOf(n.full || n.shortage.level > wal.SpaceOK, forRoom)
 	plan := datadirs.PlanPurge(d.durable.snaps, func(snap *snapshot) jute.Zxid { return snap.zxid }, s.cfg.SnapRetain, n.core.Needs(), need)
 	if plan.Log == 0 {
 		return
 	}
-	n.squeezed = n.squeezed || need == datadirs.Tight && plan.Held > 0
-	purged := d.durable.purge(&plan)
-	d.written.purge(&plan)
-	d.data.removeBefore(d.written.snaps[0].zxid)
-	if d.real != nil {
-		d.real.purge(plan.Log)
+	n.squeezed = n.squeezed || need != datadirs.Routine && plan.Held > 0
+	if left := len(d.durable.snaps) - plan.Drop; forRoom && left > 1 {
+		s.fail("N4", "server %d has a full disk, and leaves %d snapshots", n.id, left)
 	}
+	first := d.durable.snaps[plan.Drop]
+	s.goAhead(n, logRecord{kind: recForget, upto: first.zxid}, func() { s.drop(n, plan.Log, first) })
+}
+
+// drop removes the log up to a zxid, and the snapshots before the first one that is kept.
+func (s *Sim) drop(n *node, upto jute.Zxid, first *snapshot) {
+	d := &n.disk
+	if d.replacing() || len(d.durable.snaps) == 0 || d.durable.snaps[0] != first {
+		return // another one came in between
+	}
+	purged := d.durable.purge(upto)
+	d.written.purge(upto)
+	d.data.removeBefore(first.zxid)
+	if d.real != nil {
+		d.real.purge(upto)
+	}
+	s.fitDisk(n)
 	if purged {
 		s.stats.Purges++
 		n.core.LogPurged(d.written.start, d.written.bytes())
@@ -281,7 +312,12 @@ func (s *Sim) snapGot(n *node, x *transfer) {
 		s.afterPacket(evXfer, x.from, 1, &packet{xfer: x}) // it waits until it is wanted again
 		return
 	}
+	if !s.takesSnapshot(n, snap.bytes, false) {
+		s.xferEnd(x.from, x, false)
+		return
+	}
 	n.disk.data.keep(snap)
+	s.fitDisk(n)
 	ok := n.core.SnapshotReceived(x.from.id, x.req.Token, info)
 	s.takeOutputs(n)
 	if x.from.alive && x.link.works(n) {

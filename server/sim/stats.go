@@ -26,6 +26,7 @@ type Stats struct {
 	Owners, MovedAway                                 int
 	Interludes, Kept, Again, Passed, LostRefusal      int
 	Replayed, Resent, Closings, Short                 int
+	LogWaits, MadeRoom, RoomGiven                     int // logs that began to wait, and snapshots that were to make room
 	Busy                                              int // turns that took time
 	Fatal                                             int // writes at which a leader panicked
 	WatchesSet, Events                                int

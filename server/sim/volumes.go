@@ -46,6 +46,10 @@ func (d *dataDir) find(snap *snapshot) *snapFile {
 	return nil
 }
 
+func (d *dataDir) remove(snap *snapshot) {
+	d.files = slices.DeleteFunc(d.files, func(f snapFile) bool { return f.snapshot == snap })
+}
+
 // removeBefore removes the snapshots that a purge of the log covers.
 func (d *dataDir) removeBefore(z jute.Zxid) {
 	d.files = slices.DeleteFunc(d.files, func(f snapFile) bool { return !f.moved && f.zxid < z })

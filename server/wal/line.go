@@ -42,7 +42,9 @@ func (o *Line) Append(batch []Record) (rest []Record, err error) {
 	}
 	first := o.Log.NextSeq()
 	err = o.Log.Append(batch)
-	if errors.Is(err, ErrWaits) {
+	waits := errors.Is(err, ErrWaits)
+	waits = waits && !shortageUntold.Planted()
+	if waits {
 		o.tell(o.Log.durable, false, 0)
 	}
 	return batch[o.Log.NextSeq()-first:], err
@@ -74,6 +76,9 @@ func (o *Line) tell(seq uint64, synced bool, took time.Duration) {
 // segment is used.
 func (o *Line) passAhead(waiting bool) error {
 	for r, ok := o.Ahead(); ok; r, ok = o.Ahead() {
+		if forgetWaits.Planted() && waiting && r.Kind == Forget {
+			return nil
+		}
 		if fits, err := o.Log.addAhead(r, waiting); err != nil || !fits {
 			return err
 		}

@@ -232,6 +232,9 @@ func reserve(size int64) int64 { return min(maxReserve, size/8) &^ (align - 1) }
 // make room: a full disk must not prevent a purge.
 func limitFor(segment int64, kind Kind) int64 {
 	reserved := reserve(segment)
+	if reserveTaken.Planted() {
+		reserved = 0
+	}
 	switch kind {
 	case Append:
 		return segment - reserved

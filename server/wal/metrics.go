@@ -34,6 +34,7 @@ func newMetrics(reg prometheus.Registerer) metrics {
 type Stats struct {
 	Segments  int    // current number of files
 	FileBytes int64  // their current sizes, with the spare
+	OldBytes  int64  // of those before the one that is written
 	Records   uint64 // appended
 	Bytes     int64  // appended
 	// SinceSnapRef is the bytes of records after the newest snapshot reference, including those
@@ -62,6 +63,7 @@ func (l *Log) Stats() Stats {
 	for _, seg := range l.mu.segs {
 		s.FileBytes += seg.size
 	}
+	s.OldBytes = s.FileBytes - l.mu.segs[len(l.mu.segs)-1].size
 	l.mu.Unlock()
 	s.FileBytes += l.spare.bytes()
 	if t := l.busySince.Load(); t != 0 {

@@ -54,6 +54,9 @@ func (l *Log) leavesRoom(size int64) error {
 		kept += l.mu.kept + 2*(l.mu.stats.Bytes-l.mu.since)
 	}
 	l.mu.Unlock()
+	if keptTaken.Planted() {
+		kept = 0
+	}
 	s, err := l.o.FS.Space(l.o.Dir)
 	if err != nil || s.Free-size >= kept {
 		return nil
@@ -98,6 +101,12 @@ func levelAt(free, out, stop, warn int64) SpaceLevel {
 		return SpaceWarn
 	}
 	return SpaceOK
+}
+
+// TakesDeletes reports whether, at a level, the log has room for deletes, with some to spare for the ends of sessions and the
+// records of elections. It may be called from any goroutine.
+func (l *Log) TakesDeletes(level SpaceLevel) bool {
+	return level < SpaceOut || l.Reserve() >= min(1<<20, l.o.SegmentSize/4)
 }
 
 // Reserve returns how many bytes of records fit into the files that the log already has,

@@ -414,8 +414,5 @@ func (w *Writer) NewReader(after jute.Zxid) (*Reader, error) { return w.log.NewR
 // BytesAfter is Log.BytesBehind.
 func (w *Writer) BytesAfter(after jute.Zxid) (int64, bool) { return w.log.BytesAfter(after) }
 
-// Reserve is Log.Reserve.
-func (w *Writer) Reserve() int64 { return w.log.Reserve() }
-
 // Stats is Log.Stats.
 func (w *Writer) Stats() Stats { return w.log.Stats() }
