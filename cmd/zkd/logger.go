@@ -50,10 +50,14 @@ func (l lineEncoder) Clone() zapcore.Encoder { return lineEncoder{l.Encoder.Clon
 func (l lineEncoder) EncodeEntry(e zapcore.Entry, fields []zapcore.Field) (*buffer.Buffer, error) {
 	e.Message = console.Line(e.Message)
 	line, err := l.Encoder.EncodeEntry(e, fields)
-	if err != nil || !l.people {
+	if err != nil {
 		return line, err
 	}
-	if escaped := console.Escape(line.Bytes()); len(escaped) != line.Len() {
+	escape := console.EscapeJSON
+	if l.people {
+		escape = console.Escape
+	}
+	if escaped := escape(line.Bytes()); len(escaped) != line.Len() {
 		line.Reset()
 		_, err = line.Write(escaped)
 	}

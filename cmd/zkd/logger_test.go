@@ -24,7 +24,7 @@ func TestLogLinesStayLines(t *testing.T) {
 		if strings.Count(text, "\n") != 3 || strings.ContainsAny(text, "\r\x1b") || strings.Contains(text, "\nFORGED") {
 			t.Errorf("format %q:\n%q", format, text)
 		}
-		if format == "" && strings.Contains(text, "\u202e") {
+		if strings.Contains(text, "\u202e") || !strings.Contains(text, `\u202e`) {
 			t.Errorf("a text is shown from the right to the left: %q", text)
 		}
 		if format == "" && !strings.Contains(text, "session=0x1\tuser=ann") {

@@ -331,7 +331,9 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 			return usageError{err}
 		}
 		if self != "" {
-			look, operates = ensemble.New(asker, cfg.MyID, self).Look, &operator{asker}
+			members := ensemble.New(asker, cfg.MyID, self)
+			defer members.Close()
+			look, operates = members.Look, &operator{asker}
 		}
 	}
 	s, err := server.New(server.Options{

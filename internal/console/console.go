@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -55,6 +56,30 @@ func Escape(p []byte) []byte {
 		if !shown(p[i:], r, n) {
 			b = append(b, p[done:i]...)
 			b = escape(b, p[i:i+n], r)
+			done = i + n
+		}
+		i += n
+	}
+	if done == 0 {
+		return p
+	}
+	return append(b, p[done:]...)
+}
+
+// EscapeJSON returns encoded JSON with everything escaped that Escape escapes, in the way of JSON: an encoder escapes only what
+// JSON does not allow. It returns p itself if there is nothing to escape.
+func EscapeJSON(p []byte) []byte {
+	var b []byte // the escaped form of p[:done]
+	done := 0
+	for i := 0; i < len(p); {
+		r, n := utf8.DecodeRune(p[i:])
+		if r > '~' && !unicode.IsGraphic(r) {
+			b = append(b, p[done:i]...)
+			if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
+				b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
+			} else {
+				b = fmt.Appendf(b, `\u%04x`, r)
+			}
 			done = i + n
 		}
 		i += n

@@ -2,7 +2,9 @@ package console
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
+	"reflect"
 	"strconv"
 	"testing"
 	"unicode"
@@ -92,5 +94,25 @@ func TestWriterOfNoTerminal(t *testing.T) {
 	var b bytes.Buffer
 	if Writer(&b) != &b {
 		t.Error("a buffer is taken for a terminal")
+	}
+}
+
+// TestEscapeJSON escapes what JSON allows and a terminal may not show unchanged, and nothing of what it means.
+func TestEscapeJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a":"b é 𝛑"}`:         `{"a":"b é 𝛑"}`,
+		"\"\u202eb\"":           `"\u202eb"`,
+		"\"a\x7f\u0085\u2028\"": `"a\u007f\u0085\u2028"`,
+		"\"\U000e0001\"":        `"\udb40\udc01"`,
+		"\"\ufffd\"":            "\"\ufffd\"",
+	} {
+		got := EscapeJSON([]byte(in))
+		if string(got) != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+		var before, after any
+		if json.Unmarshal([]byte(in), &before) != nil || json.Unmarshal(got, &after) != nil || !reflect.DeepEqual(before, after) {
+			t.Errorf("%q means %v, and escaped %v", in, before, after)
+		}
 	}
 }

@@ -133,7 +133,7 @@ const ours = `
 	server/traces/otlp:
 
 	# Who did what. It knows nothing of requests.
-	server/audit:      jute internal/vfs server/auth server/config
+	server/audit:      jute internal/console internal/vfs server/auth server/config
 
 	# Who a client is, as the configuration says.
 	server/identities: internal/secret server/auth server/auth/certid server/auth/jwt server/auth/sasl server/config

@@ -159,14 +159,9 @@ func (c *call) followAudit() error {
 		if missed := first - after - 1; missed > 0 && len(lines) > 0 {
 			text = fmt.Appendf(text, "event: missed\ndata: %d\n\n", missed)
 		}
-		list, err := entriesOf(first, lines)
-		if err != nil {
-			return err
-		}
-		for i := range list {
-			line, _ := json.Marshal(&list[i]) // it has nothing that can't be encoded
-			text = fmt.Appendf(text, "id: %d\ndata: %s\n\n", list[i].Number, line)
-			after = uint64(list[i].Number)
+		for i, line := range lines {
+			after = first + uint64(i)
+			text = fmt.Appendf(text, "id: %d\ndata: {\"number\":%d,%s\n\n", after, after, line[1:]) // it is an object, and not empty
 		}
 		if len(text) > 0 {
 			if err := send(text); err != nil {

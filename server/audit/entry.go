@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/zkd-project/zkd/internal/console"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 )
@@ -281,7 +282,7 @@ func appendString(b []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			quoted, _ := json.Marshal(text) // strings have no errors
-			return append(b, quoted...)
+			return append(b, console.EscapeJSON(quoted)...)
 		}
 	}
 	b = append(b, '"')

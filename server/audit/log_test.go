@@ -503,6 +503,7 @@ func TestShortage(t *testing.T) {
 						}
 					}
 					time.Sleep(time.Minute)
+					synctest.Wait()
 					if len(told) == 0 || told[len(told)-1] == nil {
 						t.Fatalf("it does not wait: %v", told)
 					}

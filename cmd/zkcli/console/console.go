@@ -68,6 +68,7 @@ func New(o Options) *Console {
 func (c *Console) Close() {
 	c.end()
 	c.far.Wait()
+	c.members.Close()
 }
 
 // enter is the path of the link, before its secret.

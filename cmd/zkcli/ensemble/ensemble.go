@@ -20,10 +20,14 @@ type Ensemble struct {
 	Self    int64    // the id of the server that answers for the ensemble; 0 for none
 	ask     func(ctx context.Context, addrs []string) why.Facts
 
-	mu    sync.Mutex
-	last  *api.Ensemble
-	at    time.Time
-	asked chan struct{} // closed when the members have been asked; nil if nobody asks them
+	asking sync.WaitGroup
+
+	mu     sync.Mutex
+	last   *api.Ensemble
+	at     time.Time
+	asked  chan struct{} // closed when the members have been asked; nil if nobody asks them
+	giveUp context.CancelFunc
+	closed bool
 }
 
 const (
@@ -43,9 +47,11 @@ func New(asker servers.Asker, self int64, addrs ...string) *Ensemble {
 func (e *Ensemble) Look(ctx context.Context) *api.Ensemble {
 	e.mu.Lock()
 	age := time.Since(e.at)
-	if e.asked == nil && (e.last == nil || age > fresh) {
+	if e.asked == nil && !e.closed && (e.last == nil || age > fresh) {
 		e.asked = make(chan struct{})
-		go e.askAll()
+		var ctx context.Context
+		ctx, e.giveUp = context.WithCancel(context.Background())
+		e.asking.Go(func() { e.askAll(ctx) })
 	}
 	last, asked := e.last, e.asked
 	e.mu.Unlock()
@@ -63,14 +69,26 @@ func (e *Ensemble) Look(ctx context.Context) *api.Ensemble {
 }
 
 // askAll asks the members. That takes at most some seconds, and is for all callers.
-func (e *Ensemble) askAll() {
-	facts := e.ask(context.Background(), e.Servers)
+func (e *Ensemble) askAll(ctx context.Context) {
+	facts := e.ask(ctx, e.Servers)
 	next := e.describe(&facts)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.last, e.at = next, time.Now()
+	e.giveUp()
 	close(e.asked)
 	e.asked = nil
+}
+
+// Close ends the asking. The members are not asked any more.
+func (e *Ensemble) Close() {
+	e.mu.Lock()
+	e.closed = true
+	if e.asked != nil {
+		e.giveUp()
+	}
+	e.mu.Unlock()
+	e.asking.Wait()
 }
 
 // describe returns the records of an answer.

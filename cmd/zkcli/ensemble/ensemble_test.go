@@ -87,3 +87,27 @@ func TestAskedOnceForAll(t *testing.T) {
 		}
 	})
 }
+
+// TestClose ends while the members are asked, and asks no more.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		e := &Ensemble{ask: func(ctx context.Context, _ []string) why.Facts {
+			asked++
+			<-ctx.Done()
+			return why.Facts{}
+		}}
+		gone, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		if got := e.Look(gone); got != nil {
+			t.Errorf("%+v", got)
+		}
+		e.Close()
+		time.Sleep(time.Minute)
+		e.Look(gone)
+		e.Close()
+		if asked != 1 {
+			t.Errorf("asked %d times", asked)
+		}
+	})
+}
