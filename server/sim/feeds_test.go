@@ -81,7 +81,14 @@ func forgottenWithinATransaction(s *script) {
 }
 
 // A server that gets a snapshot lacks the changes before it, although it has earlier ones.
-func TestFeedOverASnapshot(t *testing.T) { play(t, following(snapshotting()), feedOverASnapshot) }
+func TestFeedOverASnapshot(t *testing.T) { play(t, remembering(), feedOverASnapshot) }
+
+// remembering has servers that keep all changes that they have had.
+func remembering() Config {
+	cfg := following(snapshotting())
+	cfg.FeedBytes = 1 << 18
+	return cfg
+}
 
 func feedOverASnapshot(s *script) {
 	leader := s.lead()

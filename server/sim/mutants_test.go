@@ -86,7 +86,7 @@ func find(t *testing.T, m mutant.Mutant) bool {
 			cfg = snapshotting()
 			cfg.Clients = 0
 		case "reset-forgotten":
-			cfg = following(snapshotting())
+			cfg = remembering()
 		case "waiting-ignored":
 			shortSessions(&cfg)
 		case "mark-kept":
