@@ -122,7 +122,7 @@ func (s *Sim) purge(n *node, forRoom bool) {
 	if plan.Log == 0 {
 		return
 	}
-	n.squeezed = n.squeezed || need != datadirs.Routine && plan.Held > 0
+	n.squeezed = n.squeezed || need == datadirs.Full || need == datadirs.Tight && plan.Held > 0
 	if left := len(d.durable.snaps) - plan.Drop; forRoom && left > 1 {
 		s.fail("N4", "server %d has a full disk, and leaves %d snapshots", n.id, left)
 	}
