@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/config"
 )
@@ -119,6 +120,36 @@ func TestAPITwoOperators(t *testing.T) {
 		slices.Sort(statuses)
 		if statuses[0] != 200 || statuses[1] != 412 || statuses[7] != 412 {
 			t.Errorf("%v", statuses)
+		}
+	})
+}
+
+// TestAPIEndsSessions ends the sessions of others: of a client that is connected, and of one that is away, but not by anybody.
+func TestAPIEndsSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startOperated(t, "audit.enable=true", "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true")
+		c := s.caller(t)
+		client, other := s.connect(t), c.openSession()
+		client.ok(jute.OpCreate, create("/held", "", jute.ModeEphemeral))
+		c.want(201, "", "POST", "/v1/nodes/two?mode=ephemeral", "", "X-Session", other.Token)
+		id := client.session.String()
+		for _, dry := range []string{"?dry-run=true", ""} {
+			c.want(403, "only those may do this", "DELETE", "/v1/sessions/"+id+dry, "")
+			c.want(404, "no such session", "DELETE", "/v1/sessions/0x77"+dry, "", "Authorization", super)
+			c.want(400, "in hex", "DELETE", "/v1/sessions/me"+dry, "", "Authorization", super)
+		}
+		c.want(200, `"paths":["/held"]`, "DELETE", "/v1/sessions/"+id+"?dry-run=true", "", "Authorization", super)
+		c.want(200, "", "GET", "/v1/nodes/held", "")
+		c.want(200, `"dryRun":false`, "DELETE", "/v1/sessions/"+id, "", "Authorization", super)
+		c.want(404, "", "GET", "/v1/nodes/held", "")
+		c.want(404, "", "DELETE", "/v1/sessions/"+id, "", "Authorization", super)
+		c.want(200, `"ephemerals":1`, "DELETE", "/v1/sessions/"+other.ID, "", "Authorization", super)
+		c.want(410, "SESSIONEXPIRED", "GET", "/v1/nodes/", "", "X-Session", other.Token)
+		w := c.want(200, "", "GET", "/v1/audit", "", "Authorization", super)
+		for _, want := range []string{`"operation":"endSession","value":"` + id + `","error":"not authorized","result":"failure"`, `"operation":"endSession","value":"` + id + `","result":"success"`} {
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("the audit log has no %s\n%s", want, w.Body)
+			}
 		}
 	})
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -24,6 +25,10 @@ type Server interface {
 	Try(jute.ConfigureRequest) (string, error)
 	// Past returns what looks at its past.
 	Past() Past
+	// Password returns the password of a session. Whoever has it owns the session.
+	Password(id jute.SessionID) [jute.PasswordLen]byte
+	// Ended notes in the audit log that a caller has ended a session, or with which code it could not.
+	Ended(ctx context.Context, c *Caller, id jute.SessionID, code jute.Code) error
 }
 
 // Overview is a server at a glance.
@@ -249,13 +254,9 @@ func limited[T any](c *call, list []T) (_ []T, more bool) {
 	return list[:most], true
 }
 
-func (c *call) sessions() error {
-	v, err := c.view()
-	if err != nil {
-		return err
-	}
-	rows := make(map[int64]*SessionRow)
-	var ids []int64
+// sessionRows returns the sessions that this server knows, by their ids.
+func sessionRows(v *show.View) (rows map[int64]*SessionRow, ids []int64) {
+	rows = make(map[int64]*SessionRow)
 	add := func(id int64, row SessionRow) {
 		row.ID = jute.SessionID(id).String()
 		rows[id] = &row
@@ -287,6 +288,15 @@ func (c *call) sessions() error {
 			row.Identity = u.Identity
 		}
 	}
+	return rows, ids
+}
+
+func (c *call) sessions() error {
+	v, err := c.view()
+	if err != nil {
+		return err
+	}
+	rows, ids := sessionRows(v)
 	slices.SortFunc(ids, func(a, b int64) int { return cmp.Compare(uint64(a), uint64(b)) })
 	after := c.hex("after")
 	ids = slices.DeleteFunc(ids, func(id int64) bool { return uint64(id) <= after })

@@ -41,6 +41,7 @@ const (
 	TransferLeader = "transferLeader"
 	Drain          = "drain"
 	Configure      = "configure"
+	EndSession     = "endSession" // another's, by an operator
 )
 
 // Entry is an operation and its outcome. Fields that are zero are left out of the line.
@@ -56,7 +57,7 @@ type Entry struct {
 	ZnodeType string     // of Create: the mode, as ModeName has it
 	ACL       []jute.ACL // of SetACL
 	Key       string     // of Configure
-	Value     string     // of Configure, Reconfig, TransferLeader and Drain: what was asked for
+	Value     string     // of Configure, Reconfig, TransferLeader, Drain and EndSession: what was asked for
 	Result    Result
 	Code      jute.Code // why it failed; in JSON only
 	Zxid      jute.Zxid // in JSON only

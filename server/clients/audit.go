@@ -455,6 +455,14 @@ func (a *auditor) authenticated(who author, scheme string, code jute.Code) (numb
 	return a.putAll(who, []audit.Entry{{Operation: audit.AddAuth, Scheme: scheme}}, code)
 }
 
+// ended makes an entry about a session that an operator has ended, or could not end.
+func (a *auditor) ended(who author, id jute.SessionID, code jute.Code) (number uint64) {
+	if a.off() {
+		return 0
+	}
+	return a.putAll(who, []audit.Entry{{Operation: audit.EndSession, Value: id.String()}}, code)
+}
+
 // failedElsewhere makes an entry about a failed proof of somebody without a connection.
 func (a *auditor) failedElsewhere(of *Presented) {
 	if !a.off() {

@@ -197,6 +197,12 @@ func (p *Proofs) SignIn(ctx context.Context, of *Presented) (*auth.Credentials, 
 	return creds, nil
 }
 
+// Ended makes the audit log's entry about a session that an operator has ended, or, with a code, could not end.
+func (p *Proofs) Ended(ctx context.Context, of *Presented, creds *auth.Credentials, id jute.SessionID, code jute.Code) error {
+	a := p.audit.Load()
+	return a.wait(a.ended(author{ip: of.Address, ids: creds.IDs(), door: of.Via}, id, code), ctx.Done())
+}
+
 // Admits returns an error unless clients with these identities may make requests, given
 // enforce.auth.schemes.
 func (p *Proofs) Admits(ids []jute.ID) error {

@@ -66,6 +66,23 @@ func end(creds *auth.Credentials) time.Time {
 	return time.Time{}
 }
 
+// Password implements api.Server.
+func (f *Server) Password(id jute.SessionID) [jute.PasswordLen]byte {
+	f.State.RLock()
+	defer f.State.RUnlock()
+	return f.State.Password(id)
+}
+
+// Ended implements api.Server.
+func (f *Server) Ended(ctx context.Context, c *api.Caller, id jute.SessionID, code jute.Code) error {
+	of := f.shows(c)
+	creds, err := f.Clients.Proofs().Prove(ctx, of)
+	if err != nil {
+		return whyNot(ctx, err)
+	}
+	return f.Clients.Proofs().Ended(ctx, of, creds, id, code)
+}
+
 // Settings implements api.Server.
 func (f *Server) Settings() []api.Setting {
 	list := []api.Setting{}

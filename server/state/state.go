@@ -37,6 +37,14 @@ func (s *State) SetApplied(z jute.Zxid) { s.applied.Store(int64(z)) }
 // Keys returns the keys of the sessions' passwords. It needs no lock.
 func (s *State) Keys() *session.Keys { return s.keys.Load() }
 
+// Password returns the password of a session. The caller holds the lock.
+func (s *State) Password(id jute.SessionID) session.Password {
+	if s.Tree.FromApache(id) {
+		return session.ApachePassword(id)
+	}
+	return s.Keys().Password(id)
+}
+
 // Begin sets the server's own secret, before others use the state. It counts while the history has none.
 func (s *State) Begin(own secret.Key) {
 	s.own = own

@@ -35,7 +35,7 @@ function series(requests) {
 }
 
 const ensembles = [];
-for (const zkd of programs) ensembles.push(await start([], zkd));
+for (const zkd of programs) ensembles.push(await start([], {zkd}));
 const visits = new Map();
 for (let i = 0; i < rounds; i++) {
   for (const latency of [0, 40]) {

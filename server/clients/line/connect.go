@@ -7,7 +7,6 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/replica"
-	"github.com/zkd-project/zkd/server/session"
 )
 
 // Why a client may not connect here.
@@ -118,10 +117,7 @@ func (a *Answers) opened(l *Line, req *Request, id jute.SessionID, code jute.Cod
 	}
 	l.Session.timeoutMs = timeoutMs
 	l.Session.establish(id, tracked, false)
-	password := a.State.Keys().Password(id)
-	if tree.FromApache(id) {
-		password = session.ApachePassword(id)
-	}
+	password := a.State.Password(id)
 	l.respond(&jute.ConnectResponse{TimeoutMs: l.Session.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly})
 	a.applier.Established(l)
 }

@@ -53,6 +53,14 @@ export function members(main, _, signal) {
       done: answer => done(answer.changed ? `Done: ${answer.does.join('; ')}. Now ${count(answer.members.length, 'member')}.` : 'There was nothing to do.')});
   };
 
+  // elsewhere says how the clients of another server are moved. That server has to be asked, and only the operator can prove to it who they are.
+  const elsewhere = id => {
+    const m = present.known.members.find(m => m.id === id);
+    render(panel, h('section', {class: 'panel', 'aria-label': 'Another server'}, h('h2', {}, `Move the clients of server ${id} away`),
+      h('p', {}, 'This server can\'t prove to another one who you are. That one does it from its own console, or by'), h('pre', {class: 'data', tabindex: '0'}, text(`ZKCLI_SERVER=${m?.client || 'HOST:PORT'} zkcli member drain ${id}`)),
+      h('p', {class: 'row'}, button('Leave', leave, 'quiet'))));
+  };
+
   const actions = {
     remove: id => changing('remove', [String(id)], `Remove server ${id}`, 'Remove'),
     promote: id => changing('promote', [String(id)], `Make server ${id} a voter`, 'Make it a voter'),
@@ -64,7 +72,7 @@ export function members(main, _, signal) {
       changes: () => present.known.leader !== id,
       shown: () => h('p', {}, present.known.leader === id ? `Server ${id} leads.` : `Server ${present.known.leader} hands over to server ${id}. Clients may have to connect again; no session ends.`),
       done: () => done(`Server ${id} leads.`)}),
-    drain: () => act(panel, {title: `Move the clients of server ${present.known.self} away`, verb: 'Move them', signal, leave, danger: plan => plan.warning,
+    drain: id => id && id !== present.known.self ? elsewhere(id) : act(panel, {title: `Move the clients of server ${present.known.self} away`, verb: 'Move them', signal, leave, danger: plan => plan.warning,
       request: plan => ({method: 'POST', url: '/v1/drain' + api.query({'dry-run': plan ? undefined : 'true', force: plan?.warning ? 'true' : undefined})}),
       shown: plan => [plan.warning ? h('p', {class: 'note'}, text(plan.warning)) : null,
         h('p', {}, `${count(plan.ended, 'connection')} go to other servers, bit by bit, and this server keeps clients away for ${plan.keepsAwayMs / 60000} minutes. No session ends.`)],
@@ -98,7 +106,7 @@ export function members(main, _, signal) {
   }
 
   const offers = (m, leader, self) => [
-    m.voter && m.id !== leader && ['lead', 'Let it lead'], m.id === self && ['drain', 'Move clients away'], m.id === self && ['letin', 'Let clients in'],
+    m.voter && m.id !== leader && ['lead', 'Let it lead'], ['drain', 'Move clients away'], m.id === self && ['letin', 'Let clients in'],
     m.voter ? ['demote', 'Make an observer'] : ['promote', 'Make a voter'], ['remove', 'Remove'],
   ].filter(Boolean);
 
@@ -111,8 +119,7 @@ export function members(main, _, signal) {
         h('label', {class: 'field'}, h('span', {}, label), field), old, h('button', {}, next));
     };
     return [h('h2', {}, 'A new server'), h('p', {class: 'dim'}, 'It runs already, with an empty directory: its file has the lines of the members, its own, and reconfigEnabled=true.'),
-      line('Its line', 'Plan the addition'), line('In the place of another one', 'Plan the replacement', true),
-      h('p', {class: 'dim small'}, 'The clients of another server are moved from its own console, or by zkcli member drain ID.')];
+      line('Its line', 'Plan the addition'), line('In the place of another one', 'Plan the replacement', true)];
   }
 
   return {};

@@ -3,15 +3,18 @@
 import {h, render, table, text, toPath, toSession, ago, duration, count, problem} from './dom.js';
 import {every} from './every.js';
 import * as api from './api.js';
+import * as mode from './mode.js';
+import {act, asked, button, go} from './operate.js';
 
 const most = 500; // rows; the search finds the others
 
 export function sessions(main, path, signal) {
-  const out = h('div', {class: 'page'});
+  const out = h('div'), panel = h('div');
   const id = path.slice(1);
   let wanted = '';
   let draw = () => {};
-  render(main, out);
+  render(main, h('div', {class: 'page'}, out, panel));
+  if (id && !mode.fixed) end(panel, id, signal);
   render(out, h('p', {class: 'dim'}, 'Looking…'));
   every(4000, signal, async () => {
     try {
@@ -54,6 +57,20 @@ function all(list, wanted) {
         h('td', {class: 'mono'}, s.conn ? text(s.conn.last_operation) : ''))))),
     found.length > most && h('p', {class: 'dim'}, `${(found.length - most).toLocaleString('en')} more: search for an id, an address or a path.`),
     h('p', {class: 'dim small'}, 'A session that is elsewhere is connected to another server, or its client is away. Followers know the sessions of their own clients, and all that have ephemerals.')];
+}
+
+// end offers the end of a session, or plans it if the URL asks for that.
+function end(panel, id, signal) {
+  const page = 'sessions/' + encodeURIComponent(id);
+  const answered = s => `It has ended, and ${count(s.ephemerals, 'ephemeral node')} with it.`;
+  if (asked().get('done')) render(panel, h('p', {class: 'note', role: 'status'}, text(asked().get('done'))));
+  else if (asked().get('do') !== 'end') render(panel, mode.editing() ? h('p', {}, button('End this session…', () => go(page, {do: 'end'}))) : null);
+  else act(panel, {title: 'End session ' + id, verb: 'End it', danger: () => true, signal, leave: () => go(page),
+    request: plan => ({method: 'DELETE', url: '/v1/sessions/' + encodeURIComponent(id) + api.query({'dry-run': plan ? undefined : 'true'})}),
+    shown: plan => [h('p', {}, plan.ephemerals ? `Deleted with it: ${count(plan.ephemerals, 'ephemeral node')}. What they stand for, such as a lock, is lost; undo can't bring them back.` : 'It has no ephemeral nodes.'),
+      h('ul', {class: 'paths'}, plan.paths.map(p => h('li', {}, toPath(p, 120)))), plan.ephemerals > plan.paths.length ? h('p', {class: 'dim'}, `${(plan.ephemerals - plan.paths.length).toLocaleString('en')} more.`) : null,
+      h('p', {class: 'dim'}, plan.address ? ['Its client is connected to this server, from ', text(plan.address), plan.identity ? [' as ', text(plan.identity)] : null, '. '] : 'Its client is not connected to this server. ', 'It is told that the session has expired, and may open another one.')],
+    done: answer => go(page, {done: answered(answer)})});
 }
 
 function one(s, id) {

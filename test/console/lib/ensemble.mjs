@@ -2,7 +2,7 @@
 
 import {spawn} from 'node:child_process';
 import {mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync} from 'node:fs';
-import {createServer} from 'node:net';
+import {connect, createServer} from 'node:net';
 import {tmpdir} from 'node:os';
 import {join, resolve} from 'node:path';
 
@@ -17,6 +17,15 @@ async function freePort() {
 }
 
 export const pause = ms => new Promise(done => setTimeout(done, ms));
+
+// serves reports whether a server takes clients, by its port for them.
+const serves = port => new Promise(done => {
+  const c = connect(port, '127.0.0.1', () => c.write('srvr'));
+  let said = '';
+  c.on('data', d => { said += d; });
+  c.on('error', () => done(false));
+  c.on('close', () => done(/^Mode: (leader|follower)/m.test(said)));
+});
 
 // until calls f until it returns something, and returns that. Nothing here has a limit of its own: the test has.
 export async function until(f) {
@@ -33,14 +42,14 @@ export async function until(f) {
 export const superLines = ['DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4='];
 
 class Server {
-  constructor(zkd, id, dir, ports) {
-    Object.assign(this, {zkd, id, dir, ...ports});
-    this.base = `http://127.0.0.1:${ports.admin}`;
+  constructor({zkd, env, secure}, id, dir, ports) {
+    Object.assign(this, {zkd, env, id, dir, ...ports});
+    this.base = `${secure ? 'https' : 'http'}://127.0.0.1:${ports.admin}`;
   }
 
   start() {
     const log = openSync(this.dir + '.log', 'a');
-    this.process = spawn(this.zkd, [join(this.dir, 'zoo.cfg')], {stdio: ['ignore', log, log]});
+    this.process = spawn(this.zkd, [join(this.dir, 'zoo.cfg')], {stdio: ['ignore', log, log], env: {...process.env, ...this.env}});
     this.ended = new Promise(done => this.process.once('exit', done));
   }
 
@@ -62,8 +71,9 @@ class Server {
   multi(ops) { return this.call('POST', '/v1/multi', JSON.stringify({ops})); }
 }
 
-// start starts an ensemble of three servers, and waits until each serves.
-export async function start(lines = [], zkd = program) {
+// start starts an ensemble of three servers, and waits until each serves. Their files have the lines, or for server n lines(n). secure: their AdminServers
+// have TLS.
+export async function start(lines = [], {zkd = program, env = {}, secure = false} = {}) {
   const dir = mkdtempSync(join(tmpdir(), 'zkd-console-'));
   const ports = [];
   const own = async () => ({client: await freePort(), quorum: await freePort(), election: await freePort(), admin: await freePort()});
@@ -74,8 +84,8 @@ export async function start(lines = [], zkd = program) {
     mkdirSync(at);
     writeFileSync(join(at, 'myid'), String(n));
     writeFileSync(join(at, 'zoo.cfg'), ['tickTime=2000', 'initLimit=10', 'syncLimit=5', `dataDir=${at}`, `admin.serverPort=${own.admin}`, 'zkd.api=true', 'zkd.console=true',
-      '4lw.commands.whitelist=*', ...members.map(m => 'server.' + m), ...lines, ''].join('\n'));
-    return new Server(resolve(zkd), n, at, own);
+      '4lw.commands.whitelist=*', ...members.map(m => 'server.' + m), ...typeof lines === 'function' ? lines(n) : lines, ''].join('\n'));
+    return new Server({zkd: resolve(zkd), env, secure}, n, at, own);
   };
   const members = ports.map((own, i) => line(i + 1, own));
   const servers = ports.map((own, i) => write(i + 1, own, members));
@@ -91,7 +101,7 @@ export async function start(lines = [], zkd = program) {
       await e.ready();
       return {server: s, line: line(n, its)};
     },
-    ready: () => Promise.all(servers.filter(s => s.process.exitCode === null && s.process.signalCode === null).map(s => until(() => s.call('GET', '/v1/children/')))),
+    ready: () => Promise.all(servers.filter(s => s.process.exitCode === null && s.process.signalCode === null).map(s => until(() => secure ? serves(s.client) : s.call('GET', '/v1/children/')))),
     // leader returns the server that leads.
     leader: () => until(async () => {
       for (const s of servers) {
