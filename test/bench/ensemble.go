@@ -35,7 +35,7 @@ type ensemble struct {
 // interface, unless they are far from each other. Their configurations have the lines, too.
 func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, error) {
 	n := of.servers + of.observers
-	ports, release, err := freeport.Reserve(3 * n)
+	ports, release, err := freeport.Reserve(4 * n)
 	if err != nil {
 		return nil, err
 	}
@@ -51,13 +51,15 @@ func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, err
 	if of.lost > 0 {
 		lines = append(lines, "zkd.electionTimeout=3000") // as docs/run.md says; Apache's syncLimit is 10 s
 	}
-	members := memberLines(sites, of.servers, ports[n:])
+	members := memberLines(sites, of.servers, ports[n:3*n])
 	for i, at := range sites {
-		s, err := newServer(program, dir, at, i+1, ports[i], members, lines...)
+		admin := ports[3*n+i]
+		s, err := newServer(program, dir, at, i+1, ports[i], members, append(slices.Clip(lines), fmt.Sprint("admin.serverPort=", admin))...)
 		if err != nil {
 			e.remove()
 			return nil, err
 		}
+		s.admin = fmt.Sprintf("127.0.0.1:%d", admin)
 		e.servers = append(e.servers, s)
 	}
 	return e, nil

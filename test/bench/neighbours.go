@@ -15,6 +15,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,6 +44,10 @@ const (
 	neighbourServers = 3
 	calmRate         = 150 // sets a second, and as many gets
 	noisyFeeds       = 60
+
+	apiAttack      = "HTTP API"
+	apiRate        = 1000 // requests a second, half of them sets
+	apiConnections = 100
 )
 
 // attack is what a noisy client does on all servers, as much as it can.
@@ -53,6 +58,7 @@ type attack struct {
 	// openers are how many open sessions all the time, and close them.
 	openers int
 	tls     bool
+	api     bool // requests of the HTTP API, at a fixed rate
 }
 
 func attacks() []attack {
@@ -69,6 +75,7 @@ func attacks() []attack {
 		{name: "watches", load: load(bench.Watch, 150, 1, 100)},
 		{name: "sessions", openers: 48},
 		{name: "TLS handshakes", openers: 48, tls: true},
+		{name: apiAttack, api: true},
 		{name: "feeds", load: load(bench.Set, 12, 16, 100), feeds: noisyFeeds},
 	}
 }
@@ -93,6 +100,9 @@ func (c *campaign) neighbours(out io.Writer) error {
 	lines, err := secureLines(dir)
 	if err != nil {
 		return err
+	}
+	if c.selected(apiAttack) {
+		lines = append(lines, adminOn, "zkd.api=true")
 	}
 	fmt.Fprintln(out, "| attack | limits | server | operations of the attacker (/s) | p99 of a set before, meanwhile, afterwards (ms) | times | p99 of a get | times |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|")
@@ -150,7 +160,14 @@ func (c *campaign) attack(e *ensemble, a attack) (t trial, err error) {
 		return t, err
 	}
 	began := time.Now()
-	end, err := startNoise(c.ctx, a, e.target().Addrs, c.log)
+	addrs := e.target().Addrs
+	if a.api {
+		addrs = nil
+		for _, s := range e.servers {
+			addrs = append(addrs, s.admin)
+		}
+	}
+	end, err := startNoise(c.ctx, a, addrs, c.log)
 	if err != nil {
 		return t, err
 	}
@@ -220,6 +237,11 @@ func beNoisy(ctx context.Context, args []string, in io.Reader, out, log io.Write
 			}
 		})
 	}
+	if a.api {
+		for i := range apiConnections {
+			work.Go(func() { callAPI(ctx, addrs[i%len(addrs)], i, &done) })
+		}
+	}
 	if a.load.Workload != "" {
 		work.Go(func() { noise(ctx, addrs, a.load, &done, log) })
 	}
@@ -241,6 +263,46 @@ func noise(ctx context.Context, addrs []string, load bench.Config, done *atomic.
 			within(ctx, 100*time.Millisecond)
 		}
 	}
+}
+
+// callAPI sends one of apiConnections its part of the requests.
+func callAPI(ctx context.Context, addr string, n int, done *atomic.Int64) {
+	t := &http.Transport{MaxConnsPerHost: 1, DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: noisy}}).DialContext}
+	defer t.CloseIdleConnections()
+	const pause = time.Second * apiConnections / apiRate
+	within(ctx, pause*time.Duration(n)/apiConnections)
+	turns := time.NewTicker(pause)
+	defer turns.Stop()
+	for i := 0; ctx.Err() == nil; i++ {
+		method := http.MethodGet
+		if i%2 == 0 {
+			method = http.MethodPut
+		}
+		status, err := callOnce(ctx, t, method, addr)
+		if status == http.StatusNotFound {
+			status, err = callOnce(ctx, t, http.MethodPost, addr)
+		}
+		if err == nil && status < 300 {
+			done.Add(1)
+		}
+		select {
+		case <-turns.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func callOnce(ctx context.Context, t *http.Transport, method, addr string) (status int, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+addr+"/v1/nodes/api", strings.NewReader(strings.Repeat("x", 100)))
+	if err != nil {
+		return 0, err
+	}
+	w, err := t.RoundTrip(r)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, w.Body)
+	return w.StatusCode, errors.Join(err, w.Body.Close())
 }
 
 // within waits, unless ctx ends before.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -34,9 +35,11 @@ clientPort=%d
 maxClientCnxns=0
 minSessionTimeout=4000
 maxSessionTimeout=120000
-admin.enableServer=false
 4lw.commands.whitelist=*
 `
+
+// adminOn is the line of a server with an AdminServer.
+const adminOn = "admin.enableServer=true"
 
 // site is where a server runs.
 type site struct {
@@ -50,12 +53,13 @@ var here = site{clients: "127.0.0.1", peers: "127.0.0.1"}
 
 // server is a process with a separate data directory.
 type server struct {
-	argv []string
-	dir  string // configuration, data and output
-	addr string
-	cmd  *exec.Cmd
-	gone chan struct{} // closed when the process has ended
-	end  error         // its outcome, when gone is closed
+	argv  []string
+	dir   string // configuration, data and output
+	addr  string
+	admin string // address of its AdminServer, if that is on
+	cmd   *exec.Cmd
+	gone  chan struct{} // closed when the process has ended
+	end   error         // its outcome, when gone is closed
 }
 
 // newServer prepares a server at a site, with an empty data directory below dir. members
@@ -77,6 +81,9 @@ func newServer(program, dir string, at site, id, clientPort int, members string,
 	}
 	file := filepath.Join(dir, "zoo.cfg")
 	text := fmt.Sprintf(config, data, at.clients, clientPort) + members
+	if !slices.Contains(lines, adminOn) {
+		text += "admin.enableServer=false\n"
+	}
 	for _, line := range lines {
 		text += line + "\n"
 	}
