@@ -57,6 +57,9 @@ func (g *greeting) replyTo(number int64) (o *outcome, ok bool) {
 
 // wantsLocked returns the extensions that the client asks for.
 func (s *session) wantsLocked() Features {
+	if s.relay != nil { // its client can use no others
+		return jute.FeatureExactlyOnce
+	}
 	wants := jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations
 	if !s.opts.PlainSession && (s.id == 0 || s.id != s.opts.Session.ID) {
 		wants |= jute.FeatureExactlyOnce
@@ -86,6 +89,9 @@ func (k *call) cost(size int) int64 {
 // fitsLocked reports whether a request of that size may be sent now: the servers keep a bounded
 // number of outcomes of an exactly-once session.
 func (s *session) fitsLocked(k *call, size int) bool {
+	if s.relay != nil && s.relay.overtakesLocked(k) {
+		return false
+	}
 	return !s.exact || !exact.Covers(k.op) || s.window.Fits(k.cost(size))
 }
 
@@ -93,6 +99,9 @@ func (s *session) fitsLocked(k *call, size int) bool {
 func (s *session) sendLocked(b []byte, mark int, k *call) []byte {
 	if !s.exact {
 		return b
+	}
+	if s.relay != nil {
+		s.relay.sentLocked(k)
 	}
 	k.kept = append(k.kept[:0], b[mark:]...)
 	if !exact.Covers(k.op) {
@@ -123,7 +132,7 @@ func (s *session) keepCallsLocked(err error) {
 	}
 	for i := range s.calls.n {
 		k := s.calls.at(i)
-		if k.frame != nil || k.left() || !exact.Covers(k.op) && !repeatable(k.op) {
+		if k.frame != nil || k.left() || !exact.Covers(k.op) && !repeatable(k.op) && (s.relay == nil || !relayedAgain(k.op)) {
 			continue
 		}
 		if i == 0 && k.seq <= s.sent {
@@ -141,7 +150,7 @@ func (s *session) keepCallsLocked(err error) {
 // repeatable reports whether an operation is a read that may be asked again.
 func repeatable(op jute.OpCode) bool {
 	switch op {
-	case jute.OpExists, jute.OpGetData, jute.OpGetChildren2, jute.OpGetACL, jute.OpGetEphemerals,
+	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpGetEphemerals,
 		jute.OpGetAllChildrenNumber, jute.OpMultiRead, jute.OpSync:
 		return true
 	}
@@ -166,6 +175,9 @@ func (s *session) decideLocked(g *greeting) (settled []settledCall) {
 			replied := false
 			d.reply, replied = g.replyTo(number)
 			d.fate = exact.FateOf(number, exact.Covers(k.op), g.ext.Done, replied)
+			if d.fate == exact.Lost && s.relay != nil {
+				d.fate = exact.Again // no later write changes what it reads
+			}
 		default:
 			d.fate = exact.Lost
 		}
@@ -188,8 +200,12 @@ var errReasonLost = errors.New("the server refused the operation, and its reason
 // errNotKept explains why the outcome of a call is not known.
 var errNotKept = errors.New("the connection was lost, and this server does not know what became of the operation")
 
-// settleAll makes the results of calls known. An error means that a reply is invalid.
-func (s *session) settleAll(calls []settledCall, server string) error {
+// settleOwed makes the results of decided calls known. An error means that a reply is invalid.
+func (s *session) settleOwed(server string) error {
+	s.mu.Lock()
+	calls := s.owed
+	s.owed = nil
+	s.mu.Unlock()
 	var broken error
 	for _, d := range calls {
 		switch d.fate {

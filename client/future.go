@@ -36,7 +36,7 @@ type call struct {
 // result is the part of a Future that takes the reply.
 type result interface {
 	// reply takes the body of a successful reply, or the reply's error code.
-	reply(d *jute.Decoder, code jute.Code) error
+	reply(d *jute.Decoder, zxid Zxid, code jute.Code) error
 	// finish publishes the result. It is called once, after reply if there was one; err is
 	// what reply returned, or the reason why there was no reply. It reports whether the
 	// caller has stopped waiting.
@@ -133,7 +133,7 @@ func (f *Future[T]) await(ctx context.Context) (val T, again bool, err error) {
 	return val, false, f.c.s.leave(&f.call, context.Cause(ctx), true)
 }
 
-func (f *Future[T]) reply(d *jute.Decoder, code jute.Code) error {
+func (f *Future[T]) reply(d *jute.Decoder, _ Zxid, code jute.Code) error {
 	if code != 0 {
 		if f.row.refused != nil && f.row.refused(f, code) {
 			return nil

@@ -110,15 +110,16 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 	l.read.Store(int64(time.Since(l.began)))
 	l.written.Store(int64(time.Since(l.began)))
 	level := slog.LevelDebug
-	again, settled := s.connected(l, greeting)
-	if again {
+	if again := s.connected(l, greeting); again {
 		level = slog.LevelInfo // the log has told that the connection was lost
 	}
 	resp := &greeting.ConnectResponse
 	s.log(level, "session established", "server", server, "address", nc.RemoteAddr().String(),
 		"session", resp.SessionID, "timeout", time.Duration(resp.TimeoutMs)*time.Millisecond, "readOnly", resp.ReadOnly)
-	if err := s.settleAll(settled, server); err != nil {
-		l.fail(err)
+	if l.rearming == 0 {
+		if err := s.settleOwed(server); err != nil {
+			l.fail(err)
+		}
 	}
 	l.work.Go(func() { l.fail(l.readLoop(in)) })
 	l.work.Go(l.writeLoop)
@@ -307,6 +308,9 @@ func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 	k := s.calls.pop()
 	if s.exact {
 		s.window.Confirm(int64(k.seq))
+		if s.relay != nil {
+			s.relay.answeredLocked(k)
+		}
 	}
 	if !l.answered || s.waiting > 0 && s.window.Low() {
 		l.answered = true
@@ -332,7 +336,7 @@ func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 // answer decodes the body of a reply and makes the result known. An error means that the body
 // is invalid.
 func (s *session) answer(k *call, h *jute.ReplyHeader, d *jute.Decoder) error {
-	err := k.result.reply(d, h.Err)
+	err := k.result.reply(d, h.Zxid, h.Err)
 	var broken error
 	if k.watch != nil {
 		broken = s.settle(k.watch, h, err)
@@ -430,6 +434,9 @@ func (l *link) notified(zxid Zxid, d *jute.Decoder) error {
 	}
 	s.watches.fire(ev)
 	s.mu.Unlock()
+	if s.relay != nil {
+		s.relay.o.Event(zxid, r)
+	}
 	s.told(ev)
 	return nil
 }
@@ -464,23 +471,33 @@ func (l *link) ponged() {
 // watchesReplied handles the answer to a setWatches. Events that one-shot watches missed have
 // come before it. The connection fails if the server does not set watches.
 func (l *link) watchesReplied(code jute.Code) error {
+	rearmed, err := l.watchReplied(code)
+	if rearmed && err == nil {
+		err = l.s.settleOwed(l.server)
+	}
+	return err
+}
+
+// watchReplied reports whether this was the last answer about the watches of the previous connection.
+func (l *link) watchReplied(code jute.Code) (rearmed bool, err error) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case l.watchesSent == 0:
-		return errors.New("the server answered a setWatches that was not asked for")
+		return false, errors.New("the server answered a setWatches that was not asked for")
 	case code != 0:
-		return fmt.Errorf("set the watches again: %w", code)
+		return false, fmt.Errorf("set the watches again: %w", code)
 	}
 	if l.watchesSent--; l.watchesSent == 0 {
 		s.watches.since = 0
 	}
 	if l.rearming == 0 {
-		return nil
+		return false, nil
 	}
-	if l.rearming--; l.rearming == 0 {
-		s.watches.rearmed(Event{Type: EventRearmed, State: s.state, Zxid: -1})
+	if l.rearming--; l.rearming > 0 {
+		return false, nil
 	}
-	return nil
+	s.watches.rearmed(Event{Type: EventRearmed, State: s.state, Zxid: -1})
+	return true, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sort"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/pause"
@@ -34,6 +35,10 @@ func (s *session) run() {
 			if l.answered || time.Since(l.began) >= lastPause {
 				s.hosts.held()
 			}
+			if !s.resumes(err) {
+				s.over(StateClosed, ErrConnectionLoss, err)
+				return
+			}
 			if better, ok := errors.AsType[betterServer](err); ok {
 				s.hosts.prefer(string(better))
 			}
@@ -41,6 +46,12 @@ func (s *session) run() {
 		switch {
 		case s.ctx.Err() != nil:
 			s.over(StateClosed, ErrClosed, errAbort)
+			return
+		case s.relay != nil && (errors.Is(err, ErrAuthFailed) || errors.Is(err, ErrSessionExpired)):
+			s.mu.Lock()
+			s.relay.expired = errors.Is(err, errExpiredByServer)
+			s.mu.Unlock()
+			s.over(StateClosed, ErrConnectionLoss, err)
 			return
 		case errors.Is(err, ErrAuthFailed):
 			s.over(StateAuthFailed, ErrAuthFailed, err)
@@ -57,6 +68,13 @@ func (s *session) run() {
 	}
 }
 
+// resumes reports whether a session whose connection is lost is to have another one.
+func (s *session) resumes(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.relay == nil || s.relay.resumesLocked() && !errors.Is(err, ErrAuthFailed)
+}
+
 // linger waits for Close after the session has ended, so that StateClosed is reported.
 func (s *session) linger() {
 	<-s.ctx.Done()
@@ -66,6 +84,7 @@ func (s *session) linger() {
 // over ends the session: all operations under way fail with err. The new state is reported
 // after their callbacks, so that StateClosed comes last.
 func (s *session) over(state State, err, cause error) {
+	s.settleOwed("")
 	s.mu.Lock()
 	calls, sent := s.takeCallsLocked(true)
 	s.watches.endAll(err)
@@ -342,7 +361,9 @@ func (s *session) serve(l *link) error {
 		}
 		idle := now.Sub(l.lastWrite())
 		if idle >= pingAfter {
-			l.ping(now)
+			if s.relay == nil {
+				l.ping(now)
+			}
 			idle = 0
 		}
 		timer.Reset(max(min(pingAfter-idle, silence-quiet), time.Millisecond))
@@ -352,13 +373,14 @@ func (s *session) serve(l *link) error {
 // releaseLocked moves waiting calls to the out buffer in their order: at least one, and more
 // up to the given number of bytes.
 func (s *session) releaseLocked(most int) {
-	s.reissueLocked()
+	first := s.firstWaitingLocked()
+	if first == s.calls.n || !s.fitsLocked(s.calls.at(first), len(s.calls.at(first).frame)) {
+		return
+	}
+	s.reissueLocked(first)
 	released := 0
-	for i := range s.calls.n {
+	for i := first; i < s.calls.n; i++ {
 		k := s.calls.at(i)
-		if k.frame == nil {
-			continue
-		}
 		if released += len(k.frame); released > most && released > len(k.frame) || !s.fitsLocked(k, len(k.frame)) {
 			break
 		}
@@ -369,13 +391,18 @@ func (s *session) releaseLocked(most int) {
 	s.room.Broadcast()
 }
 
-// reissueLocked decides again, for the watches of waiting calls, what to request from the
+// firstWaitingLocked returns the index of the first call that waits. All after it do.
+func (s *session) firstWaitingLocked() int {
+	return sort.Search(s.calls.n, func(i int) bool { return s.calls.at(i).frame != nil })
+}
+
+// reissueLocked decides again, for the watches of the calls from an index on, which wait, what to request from the
 // server, because the watch that covered them may have been closed. The last byte of the
 // request says it: it is the flag of a read, or the lowest byte of the mode.
-func (s *session) reissueLocked() {
+func (s *session) reissueLocked(first int) {
 	var calls []*call
-	for i := range s.calls.n {
-		if k := s.calls.at(i); k.watch != nil && k.frame != nil {
+	for i := first; i < s.calls.n; i++ {
+		if k := s.calls.at(i); k.watch != nil {
 			k.watch.issued = false
 			calls = append(calls, k)
 		}
@@ -422,8 +449,7 @@ func (l *link) grants(k *call) bool {
 
 // connected makes l the session's connection. It sends the identities and watches first, then
 // the first of the waiting calls, and the others after the first answer.
-// It returns the calls of earlier connections that are decided now.
-func (s *session) connected(l *link, r *greeting) (again bool, settled []settledCall) {
+func (s *session) connected(l *link, r *greeting) (again bool) {
 	var lacking []*call
 	defer func() {
 		for _, k := range lacking {
@@ -445,7 +471,10 @@ func (s *session) connected(l *link, r *greeting) (again bool, settled []settled
 	s.out, s.queued, s.sent = s.out[:0], 0, 0
 	s.exact = l.features&jute.FeatureExactlyOnce != 0
 	s.window.Clear()
-	settled = s.decideLocked(r)
+	if s.relay != nil {
+		s.relay.connectedLocked(r)
+	}
+	s.owed = append(s.owed, s.decideLocked(r)...)
 	for _, a := range s.auths {
 		s.out = l.appendAuthLocked(s.out, a)
 	}
@@ -457,5 +486,5 @@ func (s *session) connected(l *link, r *greeting) (again bool, settled []settled
 		state = StateReadOnly
 	}
 	s.setStateLocked(state, l.server, nil)
-	return again, settled
+	return again
 }

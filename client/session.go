@@ -46,12 +46,16 @@ type session struct {
 	kept     time.Time // the same, of requests to servers with a quorum, which extend the session
 	failures []*ServerError
 
-	conn *link // nil while there is none
+	relay *Relay // that the session belongs to, or nil
+	conn  *link  // nil while there is none
 	// calls are the calls without a reply, in the order of their requests.
 	calls  fifo
 	seq    uint64 // of the last call
 	queued uint64 // of the last call whose request is in out
 	sent   uint64 // of the last call passed to the socket
+	// owed are the calls of earlier connections that are decided, and whose callers do not know it: what watches
+	// have missed comes first.
+	owed []settledCall
 	// out holds the requests to be written. The requests of calls that wait for a connection,
 	// or for its first answer, are in the calls' frames, which have waiting bytes. room is
 	// signalled when either shrinks.

@@ -61,6 +61,7 @@ type Watch struct {
 	issued  bool // the request that sets it has its place on the connection
 	covered bool // the request does not set it, or sets a wider one
 	lacking bool // the request did not set it, and nothing covers it: see watches.uncover
+	relayed bool // it is of the client of a Relay, and only set again
 	err     atomic.Pointer[error]
 }
 
@@ -173,6 +174,9 @@ func (w *Watch) forget(ctx context.Context) error {
 
 // fire passes the watch an event of its path or, if it is recursive, of a path below.
 func (w *Watch) fire(ev Event) {
+	if w.relayed {
+		return
+	}
 	ev.Path = w.c.strip(ev.Path)
 	if w.kind.oneShot() {
 		w.over.Store(true) // set before the event can be received

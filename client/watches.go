@@ -52,6 +52,9 @@ func (t *watches) arm(k *call, w *Watch, full string) (tell bool) {
 // issue is called when the request that sets a watch takes its place on a connection. It
 // reports whether there is no wider watch on the path, set or requested before.
 func (t *watches) issue(w *Watch) (tell bool) {
+	if w.relayed {
+		return true
+	}
 	w.covered, w.issued, w.lacking = t.wider(w.kind, w.full), true, false
 	return !w.covered
 }

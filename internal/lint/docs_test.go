@@ -178,7 +178,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestGoroutinesAreInTheTable checks that each file of the server, the shadow, the client and the
+// TestGoroutinesAreInTheTable checks that each file of the server, the shadow, the edge, the client and the
 // recipes that starts a goroutine is in the table of docs/dev/internals.md, and no other file.
 func TestGoroutinesAreInTheTable(t *testing.T) {
 	text, err := os.ReadFile(path.Join(root, "docs/dev/internals.md"))
@@ -189,7 +189,7 @@ func TestGoroutinesAreInTheTable(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	starts := make(map[string]bool)
 	for _, f := range goFiles(t) {
-		serves := slices.Contains([]string{"cmd/zkd", "cmd/zkcli/ensemble", "migrate/mirror", "migrate/takeover", "migrate/shadow/proxy", "fourletter", "client", "client/cache"}, f.dir()) ||
+		serves := slices.Contains([]string{"cmd/zkd", "cmd/zkcli/ensemble", "migrate/mirror", "migrate/takeover", "migrate/shadow/proxy", "fourletter", "client", "client/cache", "edge"}, f.dir()) ||
 			strings.HasPrefix(f.path, "server/") || strings.HasPrefix(f.path, "recipes/") && f.dir() != "recipes/internal/trial"
 		if serves && !f.isTest() && startsGoroutine(f) {
 			starts[f.path] = true

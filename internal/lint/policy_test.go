@@ -169,12 +169,12 @@ const ours = `
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/clients/line server/limits/shares server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
-	cmd/zkd:           client cmd/zkcli/ensemble cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/api server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/traces/otlp server/zab
+	cmd/zkd:           client cmd/internal/login edge cmd/zkcli/ensemble cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/api server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/traces/otlp server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
 	# files.
-	client:            jute client/sasl internal/exact internal/keystore internal/ocspstatus internal/pause internal/secret
+	client:            jute client/sasl internal/exact internal/fifo internal/keystore internal/ocspstatus internal/pause internal/secret
 	client/sasl:       jute internal/digestmd5 internal/scram
 	client/sasl/kerberos: client/sasl
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
@@ -183,6 +183,8 @@ const ours = `
 	client/typed:      client client/settle
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
 	client/cache:      jute client client/tree client/typed internal/pause
+	# A proxy on the host of clients.
+	edge:              jute fourletter client internal/accept
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos
@@ -431,7 +433,7 @@ func checkOurs(rows map[string][]string, f *file) (messages []string) {
 
 // floors are the folders of the top level, from the ground up. Nothing runs back up, whatever ours says:
 // a package imports what is on its own floor or below it.
-var floors = []string{"jute", "internal", "fourletter", "server", "client", "recipes", "migrate", "cmd", "examples", "deploy", "test", "tools"}
+var floors = []string{"jute", "internal", "fourletter", "server", "client", "edge", "recipes", "migrate", "cmd", "examples", "deploy", "test", "tools"}
 
 func TestFloors(t *testing.T) {
 	for _, f := range goFiles(t) {
