@@ -138,6 +138,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		newTakeover(),
 		newRestore(),
 		newShadow(),
+		newEdge(),
 		newHistory(),
 		newStatus(),
 		newSASLUser(),

@@ -1,0 +1,305 @@
+package edge
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// maxUnread is how many bytes wait for a client that does not read, before nothing more is read for it.
+const maxUnread = 4 << 20
+
+// conn is the connection of one client.
+type conn struct {
+	e     *Edge
+	nc    net.Conn
+	in    *bufio.Reader
+	relay atomic.Pointer[client.Relay] // nil before there is a session
+	began time.Time
+	sent  atomic.Int64 // requests of the client
+	got   atomic.Int64 // replies and events
+
+	connects int // upstream; of one goroutine of the relay
+
+	mu   sync.Mutex
+	out  []byte     // waits to be written
+	over bool       // nothing is written after out
+	room *sync.Cond // out has become shorter
+	wake chan struct{}
+}
+
+func newConn(e *Edge, nc net.Conn) *conn {
+	c := &conn{e: e, nc: nc, in: bufio.NewReaderSize(nc, 4<<10), began: time.Now(), wake: make(chan struct{}, 1)}
+	c.room = sync.NewCond(&c.mu)
+	return c
+}
+
+// serve serves the client until its connection ends.
+func (c *conn) serve() {
+	defer c.nc.Close()
+	r, answered, err := c.hello()
+	if err != nil {
+		c.e.o.Log.Debug("no session", "client", c.nc.RemoteAddr().String(), "err", err)
+	}
+	if r == nil {
+		return
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		c.write(r)
+	}()
+	c.append(answered)
+	err = c.forward(r)
+	c.e.o.Log.Debug("client has gone", "client", c.nc.RemoteAddr().String(), "session", r.Client().Session().ID(), "err", err)
+	c.finish()
+	r.Abort()
+	<-written
+}
+
+// hello answers a four-letter word, or makes the session that the client asks for.
+func (c *conn) hello() (*client.Relay, []byte, error) {
+	c.nc.SetDeadline(time.Now().Add(helloWithin))
+	first, err := c.in.Peek(4)
+	if err != nil {
+		return nil, nil, err
+	}
+	if word, ok := fourletter.Lookup([4]byte(first)); ok {
+		_, err := io.WriteString(c.nc, c.e.answer(word))
+		return nil, nil, err
+	}
+	frame, err := c.next()
+	if err != nil {
+		return nil, nil, err
+	}
+	c.nc.SetDeadline(time.Time{})
+	var q jute.ConnectRequest
+	d := jute.NewDecoder(frame)
+	if q.Decode(&d); d.Err() != nil && !jute.Extended(&d) {
+		return nil, nil, fmt.Errorf("connect request: %w", d.Err())
+	}
+	r, err := c.connect(&q)
+	if err != nil {
+		return nil, nil, err
+	}
+	within := time.Duration(max(q.TimeoutMs, 1000)) * time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(c.e.stop, within, fmt.Errorf("no server has answered within %v", within))
+	defer cancel()
+	hello, err := r.WaitConnected(ctx)
+	switch {
+	case r.Expired():
+		hello = jute.ConnectResponse{Password: make([]byte, jute.PasswordLen)}
+		c.nc.SetWriteDeadline(time.Now().Add(helloWithin))
+		_, err = c.nc.Write(c.hi(&hello, &q))
+		fallthrough
+	case err != nil:
+		r.Abort()
+		return nil, nil, err
+	}
+	c.e.figures.sessions.Add(1)
+	c.relay.Store(r)
+	return r, c.hi(&hello, &q), nil
+}
+
+// hi returns the answer to a connect request. Some clients look at its length.
+func (c *conn) hi(hello *jute.ConnectResponse, q *jute.ConnectRequest) []byte {
+	hello.HasReadOnly = q.HasReadOnly
+	b, mark := jute.BeginFrame(nil)
+	return jute.EndFrame(hello.Append(b), mark)
+}
+
+// connect begins the session upstream.
+func (c *conn) connect(q *jute.ConnectRequest) (*client.Relay, error) {
+	o := client.RelayOptions{Options: c.e.o.Client, Seen: q.LastZxidSeen, Reply: c.reply, Event: c.event}
+	o.Timeout = time.Duration(max(q.TimeoutMs, 1)) * time.Millisecond
+	o.AllowReadOnly, o.Insist = q.ReadOnly, q.ProtocolVersion == jute.ProtocolOperator
+	o.Session = client.SessionKey{ID: q.SessionID, Password: q.Password}
+	o.Trace.Attempt = c.attempted
+	return client.NewRelay(c.e.o.Upstream, o)
+}
+
+// attempted is called when a server was tried.
+func (c *conn) attempted(_ string, _ time.Duration, err error) {
+	switch {
+	case err != nil:
+		c.e.figures.failed.Add(1)
+	case c.connects > 0:
+		c.e.figures.resumed.Add(1)
+		fallthrough
+	default:
+		c.connects++
+	}
+}
+
+// forward passes the client's requests on.
+func (c *conn) forward(r *client.Relay) error {
+	for {
+		frame, err := c.next()
+		if err != nil {
+			return err
+		}
+		d := jute.NewDecoder(frame)
+		var h jute.RequestHeader
+		if h.Decode(&d); d.Err() != nil {
+			return fmt.Errorf("request header: %w", d.Err())
+		}
+		c.sent.Add(1)
+		c.e.figures.requests.Add(1)
+		switch h.Type {
+		case jute.OpPing:
+			r.Ping()
+			c.answer(jute.ReplyHeader{Xid: h.Xid, Zxid: r.Client().Status().LastZxid}, nil)
+		default:
+			r.Forward(h.Xid, h.Type, d.Rest())
+		}
+	}
+}
+
+// next returns the next frame, which is valid until the next call.
+func (c *conn) next() ([]byte, error) {
+	size, err := c.in.Peek(4)
+	if err != nil {
+		return nil, err
+	}
+	n := int(int32(binary.BigEndian.Uint32(size)))
+	if most := c.e.maxRequest(); n < 0 || n > most {
+		return nil, fmt.Errorf("a request of %d bytes, and the limit is %d", n, most)
+	}
+	c.in.Discard(4)
+	if n <= c.in.Size() {
+		frame, err := c.in.Peek(n)
+		c.in.Discard(len(frame))
+		return frame, err
+	}
+	frame := make([]byte, n)
+	_, err = io.ReadFull(c.in, frame)
+	return frame, err
+}
+
+func (e *Edge) maxRequest() int {
+	if most := e.o.Client.MaxRequest; most > 0 {
+		return most
+	}
+	return client.DefaultMaxRequest
+}
+
+// reply passes the answer to a request on. The relay's reader calls it.
+func (c *conn) reply(a client.Forwarded) {
+	if a.Lost == nil {
+		c.answer(jute.ReplyHeader{Xid: a.Xid, Zxid: a.Zxid, Err: a.Err}, a.Body)
+		if a.Op == jute.OpCloseSession {
+			c.finish()
+		}
+		return
+	}
+	if a.Expired {
+		c.answer(jute.ReplyHeader{Xid: a.Xid, Zxid: a.Zxid, Err: jute.ErrSessionExpired}, nil)
+	}
+}
+
+// event passes the event of a watch on.
+func (c *conn) event(zxid client.Zxid, ev jute.WatcherEvent) {
+	c.e.figures.events.Add(1)
+	b, mark := jute.BeginFrame(nil)
+	h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid}
+	c.append(jute.EndFrame(ev.Append(h.Append(b)), mark))
+}
+
+func (c *conn) answer(h jute.ReplyHeader, body []byte) {
+	c.e.figures.replies.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waitLocked()
+	b, mark := jute.BeginFrame(c.out)
+	c.out = jute.EndFrame(append(h.Append(b), body...), mark)
+	c.wakeWriter()
+}
+
+func (c *conn) append(frame []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waitLocked()
+	c.out = append(c.out, frame...)
+	c.wakeWriter()
+}
+
+// waitLocked waits until there is room for more.
+func (c *conn) waitLocked() {
+	c.got.Add(1)
+	for len(c.out) > maxUnread && !c.over {
+		c.room.Wait()
+	}
+}
+
+func (c *conn) wakeWriter() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// finish lets the writer end when it has written what waits.
+func (c *conn) finish() {
+	c.mu.Lock()
+	c.over = true
+	c.room.Broadcast()
+	c.mu.Unlock()
+	c.wakeWriter()
+}
+
+// write writes to the client until all is over: it has gone, or its session has.
+func (c *conn) write(r *client.Relay) {
+	defer c.finish()
+	defer c.nc.Close()
+	var spare []byte
+	done := r.Done()
+	for {
+		select {
+		case <-c.wake:
+		case <-done:
+			done = nil
+			c.ended(r)
+		}
+		c.mu.Lock()
+		b, over := c.out, c.over
+		c.out = spare[:0]
+		c.room.Broadcast()
+		c.mu.Unlock()
+		if over { // a client that does not read its last replies is not waited for
+			c.nc.SetWriteDeadline(time.Now().Add(helloWithin))
+		}
+		if _, err := c.nc.Write(b); err != nil || over {
+			return
+		}
+		if spare = b; cap(spare) > 64<<10 {
+			spare = nil
+		}
+	}
+}
+
+// ended is called when there is no session upstream any more.
+func (c *conn) ended(r *client.Relay) {
+	c.mu.Lock()
+	gone := c.over
+	c.mu.Unlock()
+	if gone {
+		return
+	}
+	c.e.figures.lost.Add(1)
+	c.e.o.Log.Info("a client's connection ends with the one upstream", "client", c.nc.RemoteAddr().String(),
+		"session", r.Client().Session().ID(), "expired", r.Expired(), "err", r.Client().Status().Err)
+	c.finish()
+}
+
+// idle is how long the client has been connected, for the word cons.
+func (c *conn) age() time.Duration { return time.Since(c.began).Round(time.Millisecond) }

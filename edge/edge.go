@@ -1,0 +1,147 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/accept"
+)
+
+// Options are what an Edge needs.
+type Options struct {
+	// Upstream are the servers, as host:port,host:port.
+	Upstream string
+	// Client has how to connect to them: TLS, SASL, the resolvers. What belongs to a session is the client's.
+	Client client.Options
+	// MaxClients is how many clients there can be at a time.
+	MaxClients int
+	Log        *slog.Logger
+}
+
+// helloWithin is how long a client may take to say what it wants.
+const helloWithin = 10 * time.Second
+
+// Edge serves clients. Its methods can be called by several goroutines.
+type Edge struct {
+	o       Options
+	figures figures
+	stop    context.Context
+	end     context.CancelFunc
+	work    sync.WaitGroup
+
+	mu        sync.Mutex
+	listeners []net.Listener
+	conns     map[*conn]struct{}
+}
+
+// New makes an Edge, which serves nothing yet.
+func New(o Options) (*Edge, error) {
+	if _, root, err := client.ParseServers(o.Upstream); err != nil {
+		return nil, err
+	} else if root != "" {
+		return nil, errors.New("an edge passes paths on as they are: clients have the path " + root + " in their own connect string")
+	}
+	e := &Edge{o: o, conns: map[*conn]struct{}{}}
+	e.stop, e.end = context.WithCancel(context.Background())
+	e.figures.began = time.Now()
+	return e, nil
+}
+
+// Serve accepts clients of a listener, in the background, until Close.
+func (e *Edge) Serve(l net.Listener) {
+	e.mu.Lock()
+	e.listeners = append(e.listeners, l)
+	e.mu.Unlock()
+	e.work.Go(func() {
+		for {
+			nc, err := accept.Next(l, e.stop.Done(), e.lacks)
+			if err != nil {
+				return
+			}
+			e.take(nc)
+		}
+	})
+}
+
+func (e *Edge) lacks(err error) {
+	if err != nil {
+		e.o.Log.Error("no client is accepted", "err", err)
+	} else {
+		e.o.Log.Info("clients are accepted again")
+	}
+}
+
+// take serves a client, or closes its connection if there are too many.
+func (e *Edge) take(nc net.Conn) {
+	c := newConn(e, nc)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stop.Err() != nil || len(e.conns) >= e.o.MaxClients {
+		e.figures.refused.Add(1)
+		nc.Close()
+		return
+	}
+	e.conns[c] = struct{}{}
+	e.work.Go(func() {
+		c.serve()
+		e.mu.Lock()
+		delete(e.conns, c)
+		e.mu.Unlock()
+	})
+}
+
+// Close ends all connections. The clients' sessions remain at the servers for their timeouts, and clients can
+// resume them elsewhere.
+func (e *Edge) Close() {
+	e.mu.Lock()
+	e.end()
+	for _, l := range e.listeners {
+		l.Close()
+	}
+	for c := range e.conns {
+		c.nc.Close()
+	}
+	e.mu.Unlock()
+	e.work.Wait()
+}
+
+// Ready reports why a client would not get a session now: no server has a quorum.
+func (e *Edge) Ready(ctx context.Context) error {
+	o := e.o.Client
+	o.Logger = client.NoLog
+	c, err := client.Connect(ctx, e.o.Upstream, o)
+	if err != nil {
+		return err
+	}
+	return c.Close(ctx)
+}
+
+// each calls f for each client that has a session.
+func (e *Edge) each(f func(*conn)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for c := range e.conns {
+		if c.relay.Load() != nil {
+			f(c)
+		}
+	}
+}
+
+// figures are counted since the start.
+type figures struct {
+	began    time.Time
+	requests atomic.Int64 // of clients
+	replies  atomic.Int64
+	events   atomic.Int64
+	sessions atomic.Int64 // that were begun or resumed by clients
+	resumed  atomic.Int64 // connections upstream that were lost and replaced, unknown to the client
+	lost     atomic.Int64 // clients whose connection ended because theirs upstream did
+	refused  atomic.Int64 // connections beyond MaxClients
+	failed   atomic.Int64 // attempts to reach a server
+}

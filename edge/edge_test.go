@@ -1,0 +1,391 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/jute"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a step of a test may take.
+const patience = 5 * time.Minute
+
+// start starts an edge of servers, and returns its address.
+func start(t *testing.T, upstream string, change ...func(*Options)) (*Edge, string) {
+	t.Helper()
+	o := Options{Upstream: upstream, MaxClients: 100, Log: slog.New(slog.DiscardHandler), Client: client.Options{Logger: client.NoLog}}
+	for _, f := range change {
+		f(&o)
+	}
+	e, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Serve(l)
+	t.Cleanup(e.Close)
+	return e, l.Addr().String()
+}
+
+// old returns a client of an edge that knows no extension of the protocol, and loses writes with its connection.
+func old(t *testing.T, address string, change ...func(*client.Options)) *client.Client {
+	t.Helper()
+	o := client.Options{Logger: client.NoLog, PlainSession: true, Timeout: 20 * time.Second}
+	for _, f := range change {
+		f(&o)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := client.Connect(ctx, address, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(context.Background()) })
+	return c
+}
+
+// TestNoConnectionIsLost cuts the connection upstream before and after requests of all kinds. Each is done once, the
+// client gets its result, and still has its connection.
+func TestNoConnectionIsLost(t *testing.T) {
+	s := zktest.Start(t)
+	e, address := start(t, s.ConnectString())
+	c := old(t, address)
+	ctx := t.Context()
+	if _, err := c.Create(ctx, "/n", nil, client.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	since, sets, cuts := c.Status().Since, 0, 0
+	get := func() error {
+		node, err := c.GetW(ctx, "/n")
+		if err == nil && int(node.Stat.Version) != sets {
+			err = fmt.Errorf("version %d after %d sets", node.Stat.Version, sets)
+		}
+		return err
+	}
+	for _, op := range []struct {
+		code jute.OpCode
+		run  func(path string) error
+	}{
+		{jute.OpCreate, func(path string) error {
+			_, err := c.Create(ctx, path, nil, client.CreateOptions{})
+			return err
+		}},
+		{jute.OpCreate2, func(path string) error {
+			made, err := c.Create(ctx, path+"-", nil, client.CreateOptions{Mode: client.EphemeralSequential, Stat: true})
+			if err == nil && made.Stat.EphemeralOwner != c.Session().ID() {
+				err = fmt.Errorf("created %+v", made)
+			}
+			return err
+		}},
+		{jute.OpSetData, func(string) error {
+			sets++
+			stat, err := c.Set(ctx, "/n", []byte("x"), client.AnyVersion)
+			if err == nil && int(stat.Version) != sets {
+				err = fmt.Errorf("version %d after %d sets", stat.Version, sets)
+			}
+			return err
+		}},
+		{jute.OpDelete, func(string) error {
+			return c.Delete(ctx, "/"+jute.OpCreate.String()+fmt.Sprint(cuts%2), client.AnyVersion)
+		}},
+		{jute.OpMulti, func(path string) error {
+			_, err := c.Multi(ctx, client.CreateOp(path, nil, client.CreateOptions{}), client.CheckOp("/n", client.AnyVersion))
+			return err
+		}},
+		{jute.OpGetData, func(string) error { return get() }},
+		{jute.OpExists, func(string) error { _, err := c.ExistsW(ctx, "/n"); return err }},
+		{jute.OpGetChildren2, func(string) error { _, err := c.ChildrenW(ctx, "/"); return err }},
+		{jute.OpGetACL, func(string) error { _, err := c.GetACL(ctx, "/n"); return err }},
+		{jute.OpGetAllChildrenNumber, func(string) error { _, err := c.CountDescendants(ctx, "/"); return err }},
+		{jute.OpGetEphemerals, func(string) error { _, err := c.Session().Ephemerals(ctx, "/"); return err }},
+		{jute.OpSync, func(string) error { return c.Sync(ctx, "/") }},
+		{jute.OpWhoAmI, func(string) error { _, err := c.Session().WhoAmI(ctx); return err }},
+	} {
+		for i, arm := range []func(zktest.Match) *zktest.Cut{s.CutBefore, s.CutAfter} {
+			cut := arm(zktest.Op(op.code))
+			if err := op.run(fmt.Sprintf("/%v%d", op.code, i)); err != nil {
+				t.Errorf("%v, cut %d: %v", op.code, i, err)
+			}
+			<-cut.Done()
+			cuts++
+		}
+	}
+	if got := e.figures.resumed.Load(); got != int64(cuts) || e.figures.lost.Load() != 0 {
+		t.Errorf("%d cuts, %d connections replaced, %d clients lost", cuts, got, e.figures.lost.Load())
+	}
+	if c.Status().Since != since {
+		t.Error("the client has lost its connection")
+	}
+	// The same of the end of the session: it is told as if the connection had lasted.
+	for _, arm := range []func(zktest.Match) *zktest.Cut{s.CutBefore, s.CutAfter} {
+		c := old(t, address)
+		cut := arm(zktest.Op(jute.OpCloseSession))
+		if err := c.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		<-cut.Done()
+	}
+}
+
+// TestPipelines has many requests of a client under way when connections end. Each read shows the writes before it,
+// and none after it.
+func TestPipelines(t *testing.T) {
+	s := zktest.Start(t)
+	e, address := start(t, s.ConnectString())
+	c := old(t, address)
+	ctx := t.Context()
+	for _, path := range []string{"/a", "/b"} {
+		if _, err := c.Create(ctx, path, nil, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop, stopped := context.WithCancel(ctx)
+	var cutting sync.WaitGroup
+	cutting.Go(func() {
+		for i := 0; stop.Err() == nil; i++ {
+			match := zktest.Nth(1+i%17, zktest.Op(jute.OpSetData))
+			if i%3 == 0 {
+				match = zktest.Nth(1+i%5, zktest.Op(jute.OpGetData))
+			}
+			cut := s.CutAfter(match)
+			select {
+			case <-cut.Done():
+			case <-stop.Done():
+				cut.Cancel()
+			}
+		}
+	})
+	version := map[string]int32{}
+	for range 20 {
+		var checks []func() error
+		for i := range 60 {
+			path := []string{"/a", "/b"}[i/3%2]
+			if i%3 == 1 {
+				f, want := c.Async().Get(path), version[path]
+				checks = append(checks, func() error {
+					node, err := f.Wait(ctx)
+					if err == nil && node.Stat.Version != want {
+						err = fmt.Errorf("get of %s: version %d, want %d", path, node.Stat.Version, want)
+					}
+					return err
+				})
+				continue
+			}
+			version[path]++
+			f, want := c.Async().Set(path, nil, client.AnyVersion), version[path]
+			checks = append(checks, func() error {
+				stat, err := f.Wait(ctx)
+				if err == nil && stat.Version != want {
+					err = fmt.Errorf("set of %s: version %d, want %d", path, stat.Version, want)
+				}
+				return err
+			})
+		}
+		for _, check := range checks {
+			if err := check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	stopped()
+	cutting.Wait()
+	if lost := e.figures.lost.Load(); lost != 0 {
+		t.Errorf("%d clients lost", lost)
+	}
+}
+
+// TestWatchesAcrossConnections changes nodes while a connection upstream is away. The client's watches tell it, before the
+// answer to a write of its own that comes later.
+func TestWatchesAcrossConnections(t *testing.T) {
+	s := zktest.Start(t)
+	_, address := start(t, s.ConnectString())
+	c := old(t, address)
+	ctx := t.Context()
+	direct := s.Client(t)
+	if _, err := direct.Create(ctx, "/n", nil, client.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := c.GetW(ctx, "/n")
+	children, err2 := c.ChildrenW(ctx, "/")
+	absent, err3 := c.ExistsW(ctx, "/later")
+	quiet, err4 := c.ExistsW(ctx, "/never")
+	if err := errors.Join(err, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	id := c.Session().ID()
+	s.Stall() // what the edge sends next has no answer
+	f := c.Async().SetACL("/n", client.OpenACL(), client.AnyVersion)
+	s.CutSession(id)
+	s.Resume()
+	if _, err := direct.Set(ctx, "/n", nil, client.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := direct.Create(ctx, "/later", nil, client.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []*client.Watch{data.Watch, children.Watch, absent.Watch} {
+		if _, err := w.Next(ctx); err != nil {
+			t.Errorf("watch of %s: %v", w.Path(), err)
+		}
+	}
+	if quiet.Watch.Fired() {
+		t.Error("the watch of a node that was not changed has fired")
+	}
+}
+
+// TestEndsWhereItMust: an edge does not promise what it can't keep. A persistent watch may have missed events, and a
+// session that the servers have ended is over.
+func TestEndsWhereItMust(t *testing.T) {
+	s := zktest.Start(t)
+	e, address := start(t, s.ConnectString())
+	ctx := t.Context()
+	t.Run("persistent watch", func(t *testing.T) {
+		c := old(t, address)
+		if _, err := c.AddWatch(ctx, "/", client.WatchRecursive); err != nil {
+			t.Fatal(err)
+		}
+		states := c.Session().States(ctx)
+		s.CutSession(c.Session().ID())
+		if got := <-states; got.To != client.StateSuspended {
+			t.Errorf("%+v", got)
+		}
+		if got := <-states; got.To != client.StateConnected {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("expired session", func(t *testing.T) {
+		c := old(t, address)
+		before := e.figures.lost.Load()
+		states := c.Session().States(ctx)
+		s.ExpireSession(c.Session().ID())
+		for got := range states {
+			if got.To.Final() {
+				if got.To != client.StateExpired {
+					t.Errorf("%+v", got)
+				}
+				break
+			}
+		}
+		if e.figures.lost.Load() == before {
+			t.Error("the edge has not noticed")
+		}
+	})
+	t.Run("wrong identity", func(t *testing.T) {
+		c := old(t, address)
+		if err := c.Session().AddAuth(ctx, "none", []byte("x")); !errors.Is(err, client.ErrAuthFailed) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestIdentitiesAcrossConnections adds an identity, which the next connection upstream has as well.
+func TestIdentitiesAcrossConnections(t *testing.T) {
+	s := zktest.Start(t)
+	_, address := start(t, s.ConnectString())
+	c := old(t, address)
+	ctx := t.Context()
+	if err := c.Session().AddAuth(ctx, "digest", []byte("ann:secret")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Create(ctx, "/own", nil, client.CreateOptions{ACL: []client.ACL{{Perms: client.PermAll, ID: client.ID{Scheme: "auth"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	cut := s.CutBefore(zktest.Op(jute.OpGetData))
+	if _, err := c.Get(ctx, "/own"); err != nil {
+		t.Error(err)
+	}
+	<-cut.Done()
+}
+
+// TestTakesSessionsOver has a client whose edge ends. It resumes its session through another one, in which writes are done exactly
+// once again.
+func TestTakesSessionsOver(t *testing.T) {
+	s := zktest.Start(t)
+	first, one := start(t, s.ConnectString())
+	_, two := start(t, s.ConnectString())
+	c := old(t, one+","+two, func(o *client.Options) { o.Fixed = true })
+	ctx := t.Context()
+	if _, err := c.Create(ctx, "/mine", nil, client.CreateOptions{Mode: client.Ephemeral}); err != nil {
+		t.Fatal(err)
+	}
+	id, states := c.Session().ID(), c.Session().States(ctx)
+	first.Close()
+	for got := range states {
+		if got.To == client.StateConnected {
+			break
+		}
+	}
+	cut := s.CutAfter(zktest.Op(jute.OpSetData))
+	stat, err := c.Set(ctx, "/mine", nil, client.AnyVersion)
+	if err != nil || stat.Version != 1 || stat.EphemeralOwner != id {
+		t.Errorf("%+v, %v", stat, err)
+	}
+	<-cut.Done()
+}
+
+// say sends bytes to an edge, and returns what it sends until it ends the connection.
+func say(t *testing.T, address, text string) string {
+	t.Helper()
+	nc, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(patience))
+	nc.Write([]byte(text))
+	answer, _ := io.ReadAll(nc) // it may be reset
+	return string(answer)
+}
+
+// TestWords asks for figures, and sends what is no request.
+func TestWords(t *testing.T) {
+	s := zktest.Start(t)
+	e, address := start(t, s.ConnectString())
+	c := old(t, address)
+	for word, want := range map[string]string{
+		"ruok": "imok", "isro": "rw", "mntr": "zk_edge_clients\t1\n", "stat": "zkd edge of ", "srvr": "clients: 1",
+		"cons": fmt.Sprintf("session=0x%x,", uint64(c.Session().ID())), "dump": "ask a server",
+	} {
+		if got := say(t, address, word); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", word, got)
+		}
+	}
+	for _, bad := range []string{"\x7f\xff\xff\xff", "\xff\xff\xff\xff", "\x00\x00\x00\x02ab", "GET / HTTP/1.1\r\n\r\n"} {
+		if got := say(t, address, bad); got != "" {
+			t.Errorf("%q: %q", bad, got)
+		}
+	}
+	if err := e.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTooManyClients refuses a client.
+func TestTooManyClients(t *testing.T) {
+	s := zktest.Start(t)
+	e, address := start(t, s.ConnectString(), func(o *Options) { o.MaxClients = 1 })
+	old(t, address)
+	if got := say(t, address, "ruok"); got != "" || e.figures.refused.Load() != 1 {
+		t.Errorf("%q, %d refused", got, e.figures.refused.Load())
+	}
+}
