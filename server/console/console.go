@@ -80,7 +80,7 @@ func Handler(o Options) http.Handler {
 // imported finds the modules that a module needs before it runs.
 var imported = regexp.MustCompile(`(?m)^(?:import|export) .* from '\./(.*)';$`)
 
-// modules returns the modules that the first page needs, and the others. A browser that is told of them asks for all at once; from
+// modules returns the modules that the first page needs, and the others. A browser that is told of them asks for all of them at once; from
 // the modules themselves it would learn of one after the other.
 func (h *handler) modules() (first, rest []string) {
 	first = []string{"app.js"}
