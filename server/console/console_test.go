@@ -79,7 +79,7 @@ func TestAllFilesAreReached(t *testing.T) {
 	}
 }
 
-// TestFirst has the shell name each module, those of the first page before the others, so that a browser asks for all at once.
+// TestFirst has the shell name each module, those of the first page before the others, so that a browser asks for all of them at once.
 func TestFirst(t *testing.T) {
 	shell := text(t, request(t, testHandler(), "GET", "/console/").Body)
 	var names []string

@@ -99,7 +99,7 @@ after(async () => {
 const visit = (server, more) => open(browser, server.base + '/console/', {ignoreHTTPSErrors: true, ...more});
 const who = (page, pattern) => page.waitForFunction(p => new RegExp(p).test(document.querySelector('.tools [aria-haspopup=dialog]').innerText), pattern, {timeout: 0});
 const reads = async (page, path) => {
-  await go(page, '/tree');
+  await go(page, '/sessions');
   await go(page, '/tree' + path);
   await page.waitForSelector('main :is(pre.data, .problem)', {timeout: 0});
   return page.innerText('main :is(pre.data, .problem)');
