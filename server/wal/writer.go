@@ -232,7 +232,7 @@ func (w *Writer) write() {
 	idle.Stop()
 	var batch []Record
 	for hintDue := false; ; {
-		if !w.commit(nil) { // what was submitted ahead
+		if _, ahead := w.nextAhead(); ahead && !w.commit(nil) {
 			return
 		}
 		batch = w.take(batch)
