@@ -97,7 +97,7 @@ after(async () => {
 });
 
 const visit = (server, more) => open(browser, server.base + '/console/', {ignoreHTTPSErrors: true, ...more});
-const who = (page, pattern) => page.waitForFunction(p => new RegExp(p).test(document.querySelector('.tools [aria-haspopup=dialog]').innerText), pattern, {timeout: 0});
+const who = (page, pattern) => page.waitForFunction(p => new RegExp(p).test(document.querySelector('.tools [aria-haspopup=dialog]')?.innerText), pattern, {timeout: 0});
 const reads = async (page, path) => {
   await go(page, '/sessions');
   await go(page, '/tree' + path);
