@@ -130,11 +130,11 @@ func (r *Relay) Forward(xid int32, op OpCode, body []byte) {
 func (r *Relay) Ping() {
 	s := r.c.s
 	s.mu.Lock()
-	r.heard = time.Now()
-	l := s.conn
+	now, l := time.Now(), s.conn
+	r.heard = now
 	s.mu.Unlock()
 	if l != nil {
-		l.ping(r.heard)
+		l.ping(now)
 	}
 }
 

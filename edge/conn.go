@@ -27,7 +27,7 @@ type conn struct {
 	relay atomic.Pointer[client.Relay] // nil before there is a session
 	began time.Time
 	sent  atomic.Int64 // requests of the client
-	got   atomic.Int64 // replies and events
+	got   atomic.Int64 // frames for the client
 
 	connects int // upstream; of one goroutine of the relay
 
@@ -204,7 +204,9 @@ func (c *conn) reply(a client.Forwarded) {
 	}
 	if a.Expired {
 		c.answer(jute.ReplyHeader{Xid: a.Xid, Zxid: a.Zxid, Err: jute.ErrSessionExpired}, nil)
+		return
 	}
+	c.ended(c.relay.Load()) // replies have an order, and one is missing
 }
 
 // event passes the event of a watch on.
@@ -219,7 +221,7 @@ func (c *conn) answer(h jute.ReplyHeader, body []byte) {
 	c.e.figures.replies.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waitLocked()
+	c.makeRoomLocked()
 	b, mark := jute.BeginFrame(c.out)
 	c.out = jute.EndFrame(append(h.Append(b), body...), mark)
 	c.wakeWriter()
@@ -228,13 +230,13 @@ func (c *conn) answer(h jute.ReplyHeader, body []byte) {
 func (c *conn) append(frame []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waitLocked()
+	c.makeRoomLocked()
 	c.out = append(c.out, frame...)
 	c.wakeWriter()
 }
 
-// waitLocked waits until there is room for more.
-func (c *conn) waitLocked() {
+// makeRoomLocked waits until there is room for another frame, and counts it.
+func (c *conn) makeRoomLocked() {
 	c.got.Add(1)
 	for len(c.out) > maxUnread && !c.over {
 		c.room.Wait()
@@ -287,7 +289,7 @@ func (c *conn) write(r *client.Relay) {
 	}
 }
 
-// ended is called when there is no session upstream any more.
+// ended is called when there is no session upstream any more, or no reply to a request.
 func (c *conn) ended(r *client.Relay) {
 	c.mu.Lock()
 	gone := c.over
@@ -301,5 +303,5 @@ func (c *conn) ended(r *client.Relay) {
 	c.finish()
 }
 
-// idle is how long the client has been connected, for the word cons.
+// age is how long the client has been connected, for the word cons.
 func (c *conn) age() time.Duration { return time.Since(c.began).Round(time.Millisecond) }

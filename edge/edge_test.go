@@ -273,6 +273,14 @@ func TestEndsWhereItMust(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+	t.Run("an operation that may have been done", func(t *testing.T) {
+		c := old(t, address)
+		cut := s.CutAfter(zktest.Op(jute.OpReconfig))
+		if _, err := c.Ensemble().Reconfig(ctx, client.Members{Leaving: "9"}, -1); !errors.Is(err, client.ErrConnectionLoss) {
+			t.Errorf("%v", err)
+		}
+		<-cut.Done()
+	})
 	t.Run("expired session", func(t *testing.T) {
 		c := old(t, address)
 		before := e.figures.lost.Load()

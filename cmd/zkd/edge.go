@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/internal/login"
@@ -112,11 +113,11 @@ func (o *edgeFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	defer e.Close()
 	if o.http != "" {
-		end, err := serveEdge(o.http, e)
-		if err != nil {
+		pages := endpoints{most: edgeHTTPClients}
+		if err := pages.open("metrics", o.http, pagesOf(e), zap.NewNop()); err != nil {
 			return err
 		}
-		defer end()
+		defer pages.close()
 	}
 	for _, address := range o.listen {
 		l, err := listenEdge(address)
@@ -155,12 +156,11 @@ func listenEdge(address string) (net.Listener, error) {
 	return net.Listen("unix", file)
 }
 
-// serveEdge serves the figures of an edge and its readiness, until the function that it returns is called.
-func serveEdge(address string, e *edge.Edge) (end func(), err error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
-	}
+// edgeHTTPClients is how many connections the edge's port for HTTP has at a time.
+const edgeHTTPClients = 64
+
+// pagesOf returns the pages of an edge: its figures and its readiness.
+func pagesOf(e *edge.Edge) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(edgeFigures{e})
 	mux := http.NewServeMux()
@@ -170,19 +170,9 @@ func serveEdge(address string, e *edge.Edge) (end func(), err error) {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		io.WriteString(w, "ok\n")
+		io.WriteString(w, "ok\n") // the client is gone
 	})
-	const headers = 5 * time.Second
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headers}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		srv.Serve(l) // it ends when it is closed
-	}()
-	return func() {
-		srv.Close()
-		<-done
-	}, nil
+	return mux
 }
 
 // edgeFigures are an edge's figures as metrics.

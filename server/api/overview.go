@@ -25,7 +25,7 @@ type Server interface {
 	Try(jute.ConfigureRequest) (string, error)
 	// Past returns what looks at its past.
 	Past() Past
-	// Password returns the password of a session. Whoever has it owns the session.
+	// Password returns the password of a session. A client that has it owns the session.
 	Password(id jute.SessionID) [jute.PasswordLen]byte
 	// Ended notes in the audit log that a caller has ended a session, or with which code it could not.
 	Ended(ctx context.Context, c *Caller, id jute.SessionID, code jute.Code) error
