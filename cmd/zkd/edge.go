@@ -156,8 +156,10 @@ func listenEdge(address string) (net.Listener, error) {
 	return net.Listen("unix", file)
 }
 
-// edgeHTTPClients is how many connections the edge's port for HTTP has at a time.
-const edgeHTTPClients = 64
+const (
+	edgeHTTPClients = 64              // connections to the edge's port for HTTP at a time
+	readyWithin     = 2 * time.Second // how long a session may take where an edge is ready
+)
 
 // pagesOf returns the pages of an edge: its figures and its readiness.
 func pagesOf(e *edge.Edge) http.Handler {
@@ -166,7 +168,9 @@ func pagesOf(e *edge.Edge) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := e.Ready(r.Context()); err != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
+		defer cancel()
+		if err := e.Ready(ctx); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
