@@ -9,24 +9,49 @@ import (
 	"testing"
 )
 
-// atTheEnd names, for each row of the table of docs/limits.md that says what happens at the end of a resource, the tests that use
-// it up, with their directories.
-var atTheEnd = map[string][]string{
-	"[memory](#memory)": {"server.TestMemoryOfOneMember", "server.TestMemoryIsShort", "test/cluster.TestExhaustion"},
-	"bytes or inodes of the log's [disk](failures.md#full-disk)": {"server.TestFullDisk", "server.TestFullDisksOfAnEnsemble", "server.TestDiskWithoutInodes"},
-	"room, inodes or descriptors for the next file of the log":   {"server/wal.TestShortageAtARoll", "server/wal.TestMakesRoomWhileItWaits", "server.TestLogFillsTheDisk"},
-	"the same for a snapshot, its own or one for another server": {"server/snapshot.TestNoSpace", "server.TestNoSnapshotWithoutDescriptors", "server.TestSynchronizedOnAFullDisk"},
-	"the same for the [audit log](monitor.md#audit-log)":         {"server.TestAuditDiskFull"},
-	"descriptors":                    {"server/base.TestDescriptorsAreReserved", "server/clients.TestDescriptorsAreShared", "server/clients.TestPortWithoutDescriptors", "cmd/zkd.TestHTTPWithoutDescriptors", "internal/keystore.TestSourceWithoutDescriptors"},
-	"connections":                    {"server/clients.TestMostConnections", "server/clients.TestOperatorsGetIn"},
-	"connections to a port for HTTP": {"cmd/zkd.TestHTTPConnectionsAreBounded", "cmd/zkd.TestSilentConnectionsGiveWay"},
-	"local ports":                    {"server/zab/transport.TestNoLocalPort"},
-	"threads":                        {"cmd/zkd.TestThreadLimit"},
-	"time of a server":               {"server.TestATurnOfTheLeaderIsShort", "server.TestALargeMultiHoldsNothingForLong", "server.TestManyWatchesAreRestored"},
-	"a leader, by a request at which zkd fails": {"server.TestBrokenRequest"},
-	"time of a certificate":                     {"server/secure.TestExpiring", "cmd/zkd.TestCertificateRemarks"},
-	"time of a revocation list":                 {"server/secure.TestBadLists"},
-	"agreement of clocks":                       {"server/zab/transport.TestClocksAreCompared", "server.TestAClockThatJumps"},
+// tested names, for each row of the tables of docs/limits.md that say what happens at the end of a resource, the tests that use
+// it up, with their directories. A table has the columns of its head.
+var tested = map[string]map[string][]string{
+	"resource | at its end | clients see | operators see | do": {
+		"[memory](#memory)": {"server.TestMemoryOfOneMember", "server.TestMemoryIsShort", "test/cluster.TestExhaustion"},
+		"bytes or inodes of the log's [disk](failures.md#full-disk)": {"server.TestFullDisk", "server.TestFullDisksOfAnEnsemble", "server.TestDiskWithoutInodes"},
+		"room, inodes or descriptors for the next file of the log":   {"server/wal.TestShortageAtARoll", "server/wal.TestMakesRoomWhileItWaits", "server.TestLogFillsTheDisk"},
+		"the same for a snapshot, its own or one for another server": {"server/snapshot.TestNoSpace", "server.TestNoSnapshotWithoutDescriptors", "server.TestSynchronizedOnAFullDisk"},
+		"the same for the [audit log](monitor.md#audit-log)":         {"server.TestAuditDiskFull"},
+		"descriptors":                    {"server/base.TestDescriptorsAreReserved", "server/clients.TestDescriptorsAreShared", "server/clients.TestPortWithoutDescriptors", "cmd/zkd.TestHTTPWithoutDescriptors", "internal/keystore.TestSourceWithoutDescriptors"},
+		"connections":                    {"server/clients.TestMostConnections", "server/clients.TestOperatorsGetIn"},
+		"connections to a port for HTTP": {"cmd/zkd.TestHTTPConnectionsAreBounded", "cmd/zkd.TestSilentConnectionsGiveWay"},
+		"local ports":                    {"server/zab/transport.TestNoLocalPort"},
+		"threads":                        {"cmd/zkd.TestThreadLimit"},
+		"time of a server":               {"server.TestATurnOfTheLeaderIsShort", "server.TestALargeMultiHoldsNothingForLong", "server.TestManyWatchesAreRestored"},
+		"a leader, by a request at which zkd fails": {"server.TestBrokenRequest"},
+		"time of a certificate":                     {"server/secure.TestExpiring", "cmd/zkd.TestCertificateRemarks"},
+		"time of a revocation list":                 {"server/secure.TestBadLists"},
+		"agreement of clocks":                       {"server/zab/transport.TestClocksAreCompared", "server.TestAClockThatJumps"},
+	},
+	"what | limit | key": {
+		"size of a request":                    {"server/clients.TestLargestFrame", "server.TestLargestRequests"},
+		"what a request can become in the log": {"server/evaluate.TestTooLargeTransactions", "server/evaluate.TestTransactionsStayWithinTheLog"},
+		"connections of one address":           {"server/config.TestDefaultLimits", "server.TestConnectionLimits"},
+		"connections":                          {"server.TestConnectionLimits", "server/clients.TestDescriptorsAreShared"},
+		"threads":                              {"cmd/zkd.TestThreadLimit"},
+		"session timeout":                      {"server/config.TestDefaultLimits", "server/session.TestNegotiate", "server.TestTimeoutIsNegotiatedAtEachConnect"},
+		"requests in work before connections with more than their share of them are not read": {"server/clients.TestThrottlerWeights", "server/clients.TestThrottlerAtTwice", "server.TestWhoHasFewRequestsIsRead"},
+		"requests that wait at the leader, of all servers":                                    {"server.TestALeaderEndsWhoHasMostWaiting", "server.TestALeaderRefusesWhatIsTooMuch"},
+		"time to begin a session":                                                  {"server.TestBadHandshakesAreClosedWithoutAWord"},
+		"replies that wait for a client that does not read":                        {"server.TestClientThatDoesNotReadIsNotRead"},
+		"watch events, and reads after one write, for a client that does not read": {"server.TestClientThatTakesNoEventsIsCutOff", "server.TestClientsThatTakeNothingAreCutOff"},
+		"the answer to a multiRead":                                                {"server.TestMultiReadIsBounded"},
+	},
+	"resource | what counts | beyond the hard limit": {
+		"`connections`":   {"server/limits.TestConnections", "server/clients.TestConnectionsAndSessionsRefused"},
+		"`sessions`":      {"server/limits.TestSessions", "server/clients.TestConnectionsAndSessionsRefused"},
+		"`watches`":       {"server/limits.TestCounts", "server/clients.TestWatchesRefused"},
+		"`ephemerals`":    {"server/clients.TestWatchesRefused"},
+		"`requests/s`":    {"server/limits.TestRates", "server/clients.TestRateSlowsDown", "server/clients.TestRateRefuses"},
+		"`bytes/s`":       {"server/limits.TestRates", "server/clients.TestRateSlowsDown"},
+		"`connections/s`": {"server/clients.TestOpeningsSlowDown"},
+	},
 }
 
 // TestEachLimitHasItsTest: what docs/limits.md says of the end of a resource is tested.
@@ -35,23 +60,29 @@ func TestEachLimitHasItsTest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(text), "\n|---|---|---|---|---|\n")
-	table, _, _ = strings.Cut(table, "\n\n")
-	var rows []string
-	for line := range strings.Lines(table) {
-		row, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
-		rows = append(rows, row)
-	}
-	slices.Sort(rows)
-	if want := slices.Sorted(maps.Keys(atTheEnd)); !slices.Equal(rows, want) {
-		t.Errorf("docs/limits.md has the rows\n%s\nand tests are named here for\n%s", strings.Join(rows, "\n"), strings.Join(want, "\n"))
-	}
 	tests := testsByDir(t)
-	for row, names := range atTheEnd {
-		for _, name := range names {
-			dir, test, _ := strings.Cut(name, ".")
-			if !tests[dir][test] {
-				t.Errorf("%s: there is no test %s in %s: name the one that uses it up now", row, test, dir)
+	for head, want := range tested {
+		columns := strings.Count(head, " | ") + 1
+		_, table, ok := strings.Cut(string(text), "| "+head+" |\n|"+strings.Repeat("---|", columns)+"\n")
+		if !ok {
+			t.Errorf("docs/limits.md has no table %q", head)
+		}
+		table, _, _ = strings.Cut(table, "\n\n")
+		var rows []string
+		for line := range strings.Lines(table) {
+			row, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+			rows = append(rows, row)
+		}
+		slices.Sort(rows)
+		if want := slices.Sorted(maps.Keys(want)); !slices.Equal(rows, want) {
+			t.Errorf("docs/limits.md has the rows\n%s\nand tests are named here for\n%s", strings.Join(rows, "\n"), strings.Join(want, "\n"))
+		}
+		for row, names := range want {
+			for _, name := range names {
+				dir, test, _ := strings.Cut(name, ".")
+				if !tests[dir][test] {
+					t.Errorf("%s: there is no test %s in %s: name the one that uses it up now", row, test, dir)
+				}
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/zkd-project/zkd/server/config"
 )
 
 // chunkReader returns its data in pieces of random size.
@@ -74,6 +76,24 @@ func TestFrameReaderRefusesImpossibleLengths(t *testing.T) {
 		_, err := nextFrame(f)
 		if _, ok := errors.AsType[errFrameLength](err); !ok {
 			t.Errorf("length %#x: %v", length, err)
+		}
+	}
+}
+
+// TestLargestFrame: a request of jute.maxbuffer bytes is read, and a longer one ends its connection, whatever the limit.
+func TestLargestFrame(t *testing.T) {
+	cfg, _, err := config.Default(func(string) string { return "/x" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int{cfg.MaxBuffer, config.MaxRequest} {
+		for _, size := range []int{limit, limit + 1} {
+			frame := binary.BigEndian.AppendUint32(nil, uint32(size))
+			f := newFrameReader(bytes.NewReader(append(frame, make([]byte, size)...)), limit)
+			got, err := nextFrame(f)
+			if _, refused := errors.AsType[errFrameLength](err); refused != (size > limit) || !refused && len(got) != size {
+				t.Errorf("a request of %d bytes with a limit of %d: %d bytes, %v", size, limit, len(got), err)
+			}
 		}
 	}
 }

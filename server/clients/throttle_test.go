@@ -59,3 +59,22 @@ func TestThrottlerWeights(t *testing.T) {
 		})
 	}
 }
+
+// From twice the limit on, and beyond the bytes that may wait, a connection with one waiting request is not read, and one
+// without is.
+func TestThrottlerAtTwice(t *testing.T) {
+	const limit, maxBytes = 1000, 1 << 20
+	th := newThrottler(maxBytes)
+	th.setLimits(limit, 0)
+	of := th.join(crowdKey{limits.Subject{ID: jute.ID{Scheme: "sasl", ID: "a"}}, 100})
+	for _, tt := range []struct {
+		waiting, bytes int64
+		over           bool // with one request of its own
+	}{{limit, maxBytes, false}, {2 * limit, 0, false}, {2*limit + 1, 0, true}, {1, maxBytes + 1, true}} {
+		th.waiting.Store(tt.waiting)
+		th.bytes.Store(tt.bytes)
+		if th.over(of, 0) || th.over(of, 1) != tt.over {
+			t.Errorf("with %d requests of %d bytes: a connection with none or one of them has to wait: %v, %v", tt.waiting, tt.bytes, th.over(of, 0), th.over(of, 1))
+		}
+	}
+}

@@ -97,6 +97,28 @@ func TestDefault(t *testing.T) {
 	}
 }
 
+// TestDefaultLimits has the values that docs/limits.md names.
+func TestDefaultLimits(t *testing.T) {
+	c, _, err := Default(func(string) string { return "/x" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	type limits struct {
+		maxBuffer, clientCnxns, cnxns, outstanding int
+		shortest, longest, sessionless             time.Duration
+	}
+	got := limits{c.MaxBuffer, c.MaxClientCnxns, c.MaxCnxns, c.GlobalOutstandingLimit, c.MinSessionTimeout, c.MaxSessionTimeout, c.SessionlessCnxnTimeout}
+	if want := (limits{1<<20 - 1, 60, 0, 1000, 2 * c.TickTime, 20 * c.TickTime, 10 * time.Second}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, size := range []int{MaxRequest, MaxRequest + 1} {
+		c, _, err := Parse(strings.NewReader(fmt.Sprintf("dataDir=/x\nclientPort=1\njute.maxbuffer=%d\n", size)), "zoo.cfg")
+		if err != nil || c.MaxBuffer != MaxRequest || MaxRequest != 64<<20 {
+			t.Errorf("jute.maxbuffer=%d is %d, %v; want 64 MiB", size, c.MaxBuffer, err)
+		}
+	}
+}
+
 // TestLoad reads real files: zoo.cfg, myid, and one that is not there.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
