@@ -24,7 +24,7 @@
 // # Goroutines
 //
 // A Log has one goroutine, the writer, from Open to Close. Put does not block on the disk;
-// it takes the Log's own lock for as long as it formats a line. All methods may be called
+// it formats a line before it takes the Log's own lock. All methods may be called
 // from any goroutine. The queue is not bounded by itself: those who make entries call
 // WaitRoom between two operations.
 package audit

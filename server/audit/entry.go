@@ -210,16 +210,10 @@ func appendEscaped(b []byte, text string, inList bool) []byte {
 	return append(b, text[clean:]...)
 }
 
-// AppendJSON appends the entry as one JSON object, without a line break. users are the
-// identities with their schemes, so that they tell a super user from one of that name. An
-// empty time is left out.
-func AppendJSON(b []byte, e *Entry, at []byte) []byte {
+// AppendJSON appends the entry as one JSON object, without a line break and without a time: see appendTimed. users are
+// the identities with their schemes, so that they tell a super user from one of that name.
+func AppendJSON(b []byte, e *Entry) []byte {
 	b = append(b, '{')
-	if len(at) > 0 {
-		b = append(b, `"time":"`...)
-		b = append(b, at...)
-		b = append(b, `",`...)
-	}
 	if e.Session != 0 {
 		b = append(b, `"session":"0x`...)
 		b = strconv.AppendUint(b, uint64(e.Session), 16)
@@ -267,6 +261,14 @@ func AppendJSON(b []byte, e *Entry, at []byte) []byte {
 	b = append(b, `"result":"`...)
 	b = append(b, e.Result.String()...)
 	return append(b, `"}`...)
+}
+
+// appendTimed appends an object of AppendJSON with a time before its members.
+func appendTimed(b, object, at []byte) []byte {
+	b = append(b, `{"time":"`...)
+	b = append(b, at...)
+	b = append(b, `",`...)
+	return append(b, object[1:]...)
 }
 
 func appendMember(b []byte, name, value string) []byte {

@@ -98,18 +98,55 @@ func Open(o Options) *Log {
 
 // Put appends an entry, and returns its number, for Wait. It keeps nothing of e. After Close
 // it does nothing.
-func (l *Log) Put(e *Entry) uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.wakeLocked()
-	return l.putLocked(e)
-}
+func (l *Log) Put(e *Entry) uint64 { return l.put(e, true) }
 
 // PutLater is Put for one of many entries, after which Wake or Wait has them written.
-func (l *Log) PutLater(e *Entry) uint64 {
+func (l *Log) PutLater(e *Entry) uint64 { return l.put(e, false) }
+
+func (l *Log) put(e *Entry, wake bool) uint64 {
+	f := formats.Get().(*format)
+	l.formatEntry(f, e)
+	defer f.release()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.putLocked(e)
+	number := l.putLocked(f, e.Result)
+	if wake {
+		l.wakeLocked()
+	}
+	return number
+}
+
+// format is an entry as the log and its tail have it, but for the time.
+type format struct {
+	text   []byte // of AppendText
+	object []byte // of AppendJSON
+	short  []byte // of AppendJSON, for the tail: empty if nothing is cut
+}
+
+var formats = sync.Pool{New: func() any { return new(format) }}
+
+// release keeps the buffers for other entries, unless they are large.
+func (f *format) release() {
+	if cap(f.text)+cap(f.object)+cap(f.short) <= 64<<10 {
+		formats.Put(f)
+	}
+}
+
+// formatEntry formats an entry. It needs no lock.
+func (l *Log) formatEntry(f *format, e *Entry) {
+	f.text, f.object, f.short = f.text[:0], f.object[:0], f.short[:0]
+	if !l.o.JSON {
+		f.text = AppendText(f.text, e)
+	}
+	tails := l.o.Tail != nil
+	if tails {
+		if short, isCut := e.short(); isCut {
+			f.short = AppendJSON(f.short, &short)
+		}
+	}
+	if l.o.JSON || tails && len(f.short) == 0 {
+		f.object = AppendJSON(f.object, e)
+	}
 }
 
 // Wake has the entries of PutLater written.
@@ -131,40 +168,47 @@ func (l *Log) wakeLocked() {
 	}
 }
 
-func (l *Log) putLocked(e *Entry) uint64 {
+func (l *Log) putLocked(f *format, result Result) uint64 {
 	if l.mu.closed {
 		return 0
 	}
 	q := &l.mu.queue
 	before := len(q.lines)
-	q.lines, q.results = l.appendLine(q.lines, e), append(q.results, e.Result)
-	if l.o.Tail != nil {
+	if !l.o.Bare || l.o.Tail != nil {
 		l.mu.stamp.set(l.o.Now())
-		l.o.Tail.put(e, l.mu.stamp.text)
+	}
+	q.lines, q.results = l.appendLine(q.lines, f, result, l.mu.stamp.text), append(q.results, result)
+	if l.o.Tail != nil {
+		object := f.object
+		if len(f.short) > 0 {
+			object = f.short
+		}
+		l.o.Tail.put(object, l.mu.stamp.text)
 	}
 	l.queued.Add(int64(len(q.lines) - before))
 	l.mu.put++
 	return l.mu.put
 }
 
-func (l *Log) appendLine(b []byte, e *Entry) []byte {
-	var at []byte
-	if !l.o.Bare {
-		l.mu.stamp.set(l.o.Now())
-		at = l.mu.stamp.text
-	}
-	if l.o.JSON {
-		return append(AppendJSON(b, e, at), '\n')
-	}
-	if !l.o.Bare {
+// appendLine appends the line of an entry.
+func (l *Log) appendLine(b []byte, f *format, result Result, at []byte) []byte {
+	switch {
+	case l.o.JSON && l.o.Bare:
+		b = append(b, f.object...)
+	case l.o.JSON:
+		b = appendTimed(b, f.object, at)
+	case l.o.Bare:
+		b = append(b, f.text...)
+	default:
 		b = append(b, at...)
 		level := "\tINFO\taudit\t"
-		if e.Result == Failure {
+		if result == Failure {
 			level = "\tERROR\taudit\t"
 		}
 		b = append(b, level...)
+		b = append(b, f.text...)
 	}
-	return append(AppendText(b, e), '\n')
+	return append(b, '\n')
 }
 
 // Wait blocks until the entry with this number, and all before it, are with the operating

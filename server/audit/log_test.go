@@ -433,7 +433,7 @@ func TestModes(t *testing.T) {
 func BenchmarkPut(b *testing.B) {
 	for _, json := range []bool{false, true} {
 		b.Run(fmt.Sprintf("json=%t", json), func(b *testing.B) {
-			l := audit.Open(audit.Options{Sink: discard{}, JSON: json})
+			l := audit.Open(audit.Options{Sink: discard{}, JSON: json, Tail: audit.NewTail()})
 			defer l.Close()
 			e := audit.Entry{Session: 0x1934, IDs: []jute.ID{home, bob}, IP: "127.0.0.1", Operation: audit.SetData, Znode: "/app/config/one"}
 			b.ReportAllocs()

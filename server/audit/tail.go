@@ -25,41 +25,48 @@ type Tail struct {
 // NewTail returns one without entries.
 func NewTail() *Tail { return new(Tail) }
 
-// put appends an entry, whose time is at.
-func (t *Tail) put(e *Entry, at []byte) {
-	short := *e
+// short returns the entry as a Tail has it, and whether something was cut.
+func (e *Entry) short() (short Entry, isCut bool) {
+	short = *e
 	for _, field := range []*string{&short.User, &short.Znode, &short.Key, &short.Value} {
 		if len(*field) > tailField {
 			*field = (*field)[:tailField] + "…"
+			isCut = true
 		}
 	}
-	short.IDs = cut(e.IDs, func(id *jute.ID) *string { return &id.ID })
-	short.ACL = cut(e.ACL, func(a *jute.ACL) *string { return &a.ID.ID })
+	var ids, acl bool
+	short.IDs, ids = cut(e.IDs, func(id *jute.ID) *string { return &id.ID })
+	short.ACL, acl = cut(e.ACL, func(a *jute.ACL) *string { return &a.ID.ID })
+	return short, isCut || ids || acl
+}
+
+// put appends an entry, which AppendJSON has made, with its time.
+func (t *Tail) put(object, at []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last++
 	line := &t.lines[t.last%tailEntries]
-	*line = AppendJSON((*line)[:0], &short, at)
+	*line = appendTimed((*line)[:0], object, at)
 	if t.more != nil {
 		close(t.more)
 		t.more = nil
 	}
 }
 
-// cut returns the beginning of a list whose elements have a text.
-func cut[T any](list []T, text func(*T) *string) []T {
-	list = list[:min(len(list), tailList)]
-	for i := range list {
-		if t := text(&list[i]); len(*t) > tailField {
-			list = append([]T{}, list...)
-			for j := range list {
-				t := text(&list[j])
+// cut returns the beginning of a list whose elements have a text, and whether it is less than the list.
+func cut[T any](list []T, text func(*T) *string) (short []T, isCut bool) {
+	short = list[:min(len(list), tailList)]
+	for i := range short {
+		if len(*text(&short[i])) > tailField {
+			short = append([]T{}, short...)
+			for j := range short {
+				t := text(&short[j])
 				*t = (*t)[:min(len(*t), tailField)]
 			}
-			break
+			return short, true
 		}
 	}
-	return list
+	return short, len(short) < len(list)
 }
 
 // After returns at most some entries after the one with a number, and the number of the first that it returns. If that is not the next

@@ -48,16 +48,68 @@ func TestTail(t *testing.T) {
 	})
 }
 
+// lines is a Sink that keeps them.
+type lines struct {
+	nowhere
+	got []byte
+}
+
+func (s *lines) Write(b []byte, results []Result) (int, error) {
+	s.got = append(s.got, b...)
+	return len(b), nil
+}
+
+// TestTailOfEachLog: the tail has JSON with a time whatever the log has, and the lines of a log that has the same.
+func TestTailOfEachLog(t *testing.T) {
+	for _, o := range []Options{{}, {Bare: true}, {JSON: true}, {JSON: true, Bare: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			out := new(lines)
+			o.Sink, o.Tail = out, NewTail()
+			l := Open(o)
+			entries := []Entry{
+				{Session: 7, Operation: Create, Znode: "/a", Zxid: 9},
+				{Operation: SetData, Znode: "/" + strings.Repeat("n", 2*tailField), Result: Failure},
+				{Operation: Delete, Znode: "/b"},
+			}
+			var want string
+			for i := range entries {
+				short, isCut := entries[i].short()
+				if isCut != (i == 1) {
+					t.Errorf("entry %d is cut: %v", i, isCut)
+				}
+				at := time.Now().AppendFormat(nil, timeLayout)
+				want += string(appendTimed(nil, AppendJSON(nil, &short), at)) + "\n"
+				l.Put(&entries[i])
+				time.Sleep(time.Millisecond)
+			}
+			l.Close()
+			_, tail := o.Tail.After(0, 9)
+			var got string
+			for _, line := range tail {
+				got += string(line) + "\n"
+			}
+			if got != want {
+				t.Errorf("got\n%swant\n%s", got, want)
+			}
+			if same := strings.Split(string(out.got), "\n")[0] == string(tail[0]); same != (o.JSON && !o.Bare) {
+				t.Errorf("%+v: the log has %s", o, out.got)
+			}
+		})
+	}
+}
+
 // TestTailIsBounded puts entries of the greatest length.
 func TestTailIsBounded(t *testing.T) {
 	tail := NewTail()
-	long := strings.Repeat("\x01é", 1<<20)
+	long := strings.Repeat("\x01é", 1<<12)
 	e := Entry{Operation: SetACL, Znode: "/" + long, Key: long, Value: long, User: long}
 	for range 100 {
 		e.IDs = append(e.IDs, jute.ID{Scheme: "ip", ID: long})
 		e.ACL = append(e.ACL, jute.ACL{ID: jute.ID{Scheme: "world", ID: long}})
 	}
-	tail.put(&e, []byte(time.Now().Format(timeLayout)))
+	l := Open(Options{Sink: nowhere{}, JSON: true, Tail: tail})
+	defer l.Close()
+	l.Put(&e)
 	_, lines := tail.After(0, 1)
 	if len(lines[0]) > 100_000 || !json.Valid(lines[0]) {
 		t.Errorf("a line has %d bytes", len(lines[0]))
