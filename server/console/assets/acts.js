@@ -1,8 +1,8 @@
 // Actions on a node. Each is a form, the plan with its differences, the run, and a report. Nothing is written before the plan was seen.
 
-import {h, render, text, name, address, count, problem, toPath, toSession, ago, duration, plain} from './dom.js';
+import {h, digits, render, text, name, address, count, problem, toPath, toSession, ago, duration, plain} from './dom.js';
 import * as api from './api.js';
-import * as mode from './mode.js';
+import {mode} from './api.js';
 import * as plans from './plan.js';
 import * as diff from './diff.js';
 import * as files from './exportfile.js';
@@ -73,7 +73,7 @@ export function beside(before, after, oldTitle, newTitle) {
   return h('div', {class: 'scroll'}, h('table', {class: 'diff'}, h('thead', {}, h('tr', {}, h('th', {}, oldTitle), h('th', {}, newTitle))),
     h('tbody', {}, rows.slice(0, 2000).map(p => p.skipped ? h('tr', {class: 'skipped'}, h('td', {colspan: '2'}, `${count(p.skipped, 'line')} as before`)) :
       h('tr', {}, diff.cut(p).map((line, i) => cell(line, diff.isSame(p) ? '' : i ? 'new' : 'old', i ? '+' : '−'))))),
-    rows.length > 2000 ? h('tfoot', {}, h('tr', {}, h('td', {colspan: '2'}, `${(rows.length - 2000).toLocaleString('en')} more`))) : null));
+    rows.length > 2000 ? h('tfoot', {}, h('tr', {}, h('td', {colspan: '2'}, `${digits(rows.length - 2000)} more`))) : null));
 }
 
 // differences shows those that the first steps make to nodes that there are.
@@ -162,11 +162,11 @@ const states = {running: 'At work', done: 'Done', cancelled: 'Cancelled', failed
 // summary says honestly what a job has done.
 function summary(job) {
   const n = job.count ?? job.done.length, left = job.total - n;
-  const of = `${n.toLocaleString('en')} of ${count(job.total, 'operation')}`;
+  const of = `${digits(n)} of ${count(job.total, 'operation')}`;
   if (job.state === 'running') return `${of} done`;
   if (job.state === 'done') return `${count(n, 'operation')} done`;
   if (job.state === 'unknown') return `${of} done. What became of the next ${job.piece.length}, from ${job.piece[0].path} on, is not known; the others were not begun.`;
-  return n ? `${of} done; ${left.toLocaleString('en')} were not, the first is ${job.piece[0].path}.` : 'Nothing was done.';
+  return n ? `${of} done; ${digits(left)} were not, the first is ${job.piece[0].path}.` : 'Nothing was done.';
 }
 
 // report shows a job as it is. What is at work stays in its place, so that it can be pressed.
@@ -296,9 +296,9 @@ const absentParents = async (path, signal) => {
   return absent;
 };
 
-const tooMany = `There are more than ${plans.most.nodes.toLocaleString('en')} nodes, or too much data for a page. zkcli deleteall, export and import can.`;
+const tooMany = `There are more than ${digits(plans.most.nodes)} nodes, or too much data for a page. zkcli deleteall, export and import can.`;
 const copyBytes = 96 << 20;
-const reading = place => n => { place.textContent = `${n.toLocaleString('en')} nodes read…`; };
+const reading = place => n => { place.textContent = `${digits(n)} nodes read…`; };
 const progressIn = self => { const p = h('p', {class: 'dim', role: 'status'}, 'Reading…'); render(self.body, p); return reading(p); };
 
 const forms = {

@@ -1,7 +1,5 @@
 // Requests to the server. It knows who the reader is by a cookie, which no script can read, and the token of the sign-in.
 
-import {past} from './past.js';
-
 const commands = document.documentElement.dataset.commands;
 let token = 'visitor';
 let changed = () => {};
@@ -95,9 +93,15 @@ const json = async (url, options) => (await ask(url, options)).json();
 
 export const children = (path, after, signal) => json('/v1/children/' + inURL(path) + query({after, limit: 500, show: 'stats'}), {signal});
 export const acl = (path, signal) => json('/v1/acl/' + inURL(path), {signal});
-export const ensemble = signal => json('/v1/ensemble', {signal});
+const members = signal => json('/v1/ensemble', {signal});
+export const ensemble = signal => { const now = asked; asked = null; return now ?? members(signal); };
 export const coordination = (paths, signal, without) => json('/v1/coordination' + query({path: paths, without}), {signal});
 export const whoami = signal => json('/v1/whoami', {signal});
+
+// first is what the first page shows. It is asked for as soon as this module is there, and the other modules when it has come.
+let asked = /^(#\/overview)?$/.test(location.hash) ? members() : null;
+setTimeout(() => { asked = null; }, 4000); // what nobody has taken is old then
+export const first = Promise.resolve(asked).catch(() => {});
 
 // read asks for something of which the answer is long.
 export const read = (url, signal) => ask(url, {signal});
@@ -173,30 +177,6 @@ export async function lines(r, each) {
   }
 }
 
-// changes returns the newest changes of a node, or of a subtree, that the server remembers, the oldest first: since which zxid, and how many
-// others there are. before is the data that the node had before a change, if that is known.
-export async function changes(path, below, most, signal) {
-  const from = after => '/v1/feed' + query({path, after, follow: 'false', data: 'true'});
-  let since = '0x0', r;
-  for (let round = 0; !r; round++) {
-    try {
-      r = await ask(from(since), {signal});
-    } catch (e) { // it says from which zxid on it has all
-      if (e.status !== 410 || !e.oldest || round === 5) throw e;
-      since = e.oldest;
-    }
-  }
-  const known = past(most);
-  await events(r, (kind, c) => {
-    if (!c) return;
-    if (kind === 'compacted') throw new Problem(0, {detail: 'The server forgot changes while they were read. Read again.'});
-    if (kind === 'unauthorized') throw new Problem(401, {detail: 'The identity has ended.'});
-    if (!below && c.path !== path) return;
-    known.add(kind, c);
-  });
-  return {changes: known.changes, since, left: known.left};
-}
-
 // feed calls each(kind, change, id) for the changes of a subtree until the server or the signal ends it.
 export const feed = (path, after, signal, begun, each) => follow('/v1/feed' + query({path, after}), after, signal, begun, each);
 
@@ -210,7 +190,7 @@ export async function follow(url, after, signal, begun, each) {
 }
 
 // events calls each for server-sent events.
-async function events(r, each) {
+export async function events(r, each) {
   const reader = r.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = '';
   for (;;) {
@@ -229,3 +209,43 @@ async function events(r, each) {
     }
   }
 }
+
+// every does something now, and again after a pause, as long as the signal does not end it. Hidden tabs wait. What takes the
+// server long is asked for less often: a tenth of the time at most.
+export async function every(ms, signal, f) {
+  while (!signal.aborted) {
+    const began = performance.now();
+    if (!document.hidden) await f();
+    await pause(Math.max(ms, 9 * (performance.now() - began)), signal);
+  }
+}
+
+// pause waits, and in a hidden tab until it is seen.
+export function pause(ms, signal) {
+  return new Promise(resolve => {
+    let over = false;
+    const end = () => {
+      if (!signal.aborted && (!over || document.hidden)) return;
+      document.removeEventListener('visibilitychange', end);
+      resolve();
+    };
+    setTimeout(() => { over = true; end(); }, ms);
+    document.addEventListener('visibilitychange', end);
+    signal.addEventListener('abort', end, {once: true});
+  });
+}
+
+let on = false;
+const listeners = [];
+
+// mode is whether the page writes. It begins as one that only reads.
+export const mode = {
+  fixed: 'readOnly' in document.documentElement.dataset, // what serves the page only reads
+  editing: () => on,
+  edit(value) {
+    if (value === on || mode.fixed) return;
+    on = value;
+    for (const f of listeners) f(on);
+  },
+  onchange: f => { listeners.push(f); },
+};

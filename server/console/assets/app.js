@@ -3,13 +3,20 @@
 import {h, render, problem} from './dom.js';
 import {identity} from './identity.js';
 import {overview} from './overview.js';
-import * as mode from './mode.js';
+import * as api from './api.js';
+import {mode} from './api.js';
 
 const titles = {overview: 'Overview', tree: 'Tree', coordination: 'Coordination', sessions: 'Sessions', live: 'Live', search: 'Search',
   ...!mode.fixed && {members: 'Members', limits: 'Limits', configuration: 'Config', audit: 'Audit', backups: 'Backups'}}; // what only a server has
 const others = {done: 'Done here', history: 'History', ...!mode.fixed && {restore: 'Restore'}}; // not in the navigation
 let pages = {overview}; // the others come after it
-const load = () => import('./pages.js').then(rest => { pages = {overview, ...rest}; });
+
+// load gets the others, all their modules at once.
+async function load() {
+  for (const url of document.documentElement.dataset.rest.trim().split(' ')) document.head.append(h('link', {rel: 'modulepreload', href: url}));
+  pages = {overview, ...await import('./pages.js')};
+}
+
 
 const main = h('main', {id: 'main', tabindex: '-1'});
 const nav = h('nav', {'aria-label': 'Pages'}, Object.entries(titles).map(([page, title]) => h('a', {href: '#/' + page, 'data-page': page}, title)));
@@ -136,4 +143,4 @@ addEventListener('keydown', e => {
 
 who.begin();
 show();
-load().catch(() => {}); // it is tried again when it is needed
+api.first.then(() => setTimeout(() => load().catch(() => {}), 50)); // it is tried again when it is needed

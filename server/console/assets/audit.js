@@ -1,7 +1,6 @@
 // The audit log of this server as it is written.
 
-import {h, render, table, text, toPath, toSession, problem, moment, utc} from './dom.js';
-import {pause} from './every.js';
+import {h, digits, render, table, text, toPath, toSession, problem, moment, utc} from './dom.js';
 import * as api from './api.js';
 import {get} from './operate.js';
 
@@ -51,7 +50,7 @@ export function audit(main, _, signal) {
           last = String(page.entries.at(-1)?.number ?? 0);
         }
         await api.follow('/v1/audit/follow' + api.query({after: last}), last, seen.signal, () => { render(place); tell('following'); }, (kind, e, id) => {
-          if (kind === 'missed') { render(place, h('p', {class: 'note'}, `${e.toLocaleString('en')} entries were missed: the page has forgotten them, the log has not.`)); return; }
+          if (kind === 'missed') { render(place, h('p', {class: 'note'}, `${digits(e)} entries were missed: the page has forgotten them, the log has not.`)); return; }
           last = id;
           if (paused) { waiting.push(e); if (waiting.length > most) waiting.shift(); tell(); } else add([e]);
         });
@@ -63,7 +62,7 @@ export function audit(main, _, signal) {
         if (e.status === 403 || e.status === 404) { tell('not followed'); return; }
       }
       document.removeEventListener('visibilitychange', hide);
-      await pause(2000, signal);
+      await api.pause(2000, signal);
     }
   }
 }

@@ -1,8 +1,8 @@
 // The archive of this server: what there is, how far it reaches, a backup now.
 
-import {h, render, text, count, problem, moment, utc} from './dom.js';
+import {h, digits, render, text, count, problem, moment, utc} from './dom.js';
 import * as api from './api.js';
-import * as mode from './mode.js';
+import {mode} from './api.js';
 import {button, get} from './operate.js';
 import {atMoment} from './restore.js';
 
@@ -23,7 +23,7 @@ export function backups(main, _, signal) {
 
   function row(b) {
     const at = Date.parse(b.time);
-    return h('tr', {}, h('td', {}, h('time', {datetime: b.time, title: b.name}, moment(at), h('span', {class: 'dim'}, ' · ', utc(at)))), h('td', {class: 'mono'}, b.zxid), h('td', {class: 'mono'}, b.ours ? b.reaches : 'of another history'), h('td', {}, b.bytes.toLocaleString('en')),
+    return h('tr', {}, h('td', {}, h('time', {datetime: b.time, title: b.name}, moment(at), h('span', {class: 'dim'}, ' · ', utc(at)))), h('td', {class: 'mono'}, b.zxid), h('td', {class: 'mono'}, b.ours ? b.reaches : 'of another history'), h('td', {}, digits(b.bytes)),
       h('td', {}, b.problem ? h('strong', {}, 'Not sound: ', text(b.problem)) : b.verified ? `sound, ${moment(Date.parse(b.verified))}` : 'not by this server'),
       mode.editing() ? h('td', {}, button('Verify', e => act(e.target, 'POST', `/v1/backups/${encodeURIComponent(b.name)}/verify`, 'It was read'))) : null);
   }

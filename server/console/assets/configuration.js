@@ -1,7 +1,7 @@
 // The configuration of this server: each key, its value, where that comes from, and its change while the server runs.
 
 import {h, render, table, text, problem, count} from './dom.js';
-import * as mode from './mode.js';
+import {mode} from './api.js';
 import {get, asked, go, button, change} from './operate.js';
 
 export function configuration(main, _, signal) {

@@ -1,9 +1,8 @@
 // Coordination: who holds which lock, who waits for whom, who leads.
 
-import {h, render, text, name, toPath, toSession, address, ago, count, problem, plain} from './dom.js';
-import {every} from './every.js';
+import {h, digits, render, text, name, toPath, toSession, address, ago, count, problem, plain} from './dom.js';
 import * as api from './api.js';
-import * as mode from './mode.js';
+import {mode} from './api.js';
 
 const titles = {
   'lock': 'Lock', 'read-write-lock': 'Read-write lock', 'semaphore': 'Semaphore', 'election': 'Election', 'queue': 'Queue', 'barrier': 'Barrier', 'group': 'Group', 'unknown': 'Node',
@@ -17,7 +16,7 @@ export function coordination(main, path, signal) {
   let wanted = '';
   let draw = () => {};
   render(out, h('p', {class: 'dim'}, 'Looking…'));
-  every(3000, signal, async () => {
+  api.every(3000, signal, async () => {
     try {
       const known = await addresses(signal);
       const one = path !== '/';
@@ -67,7 +66,7 @@ function all(found, candidates, known, wanted) {
   return [
     h('h1', {}, 'Coordination', h('span', {class: 'dim small'}, `  ${count(shown.length, 'object')}${contended ? `, ${contended} with somebody waiting` : ''}`)),
     cycles(found.cycles),
-    candidates > most && h('p', {class: 'note'}, `Of ${candidates.toLocaleString('en')} nodes with ephemerals these are the first ${most}.`),
+    candidates > most && h('p', {class: 'note'}, `Of ${digits(candidates)} nodes with ephemerals these are the first ${most}.`),
     shown.length ? h('div', {class: 'objects'}, shown.map(o => card(o, known, 6))) :
       h('p', {class: 'dim'}, wanted ? 'Nothing has this name.' : 'No program holds a lock or leads, and no group has members: there are no ephemeral nodes that a known recipe makes.'),
   ];

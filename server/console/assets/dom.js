@@ -95,16 +95,19 @@ export function duration(ms) {
   return `${whole} ${unit}` + (rest ? ` ${rest} ${next[1]}` : '');
 }
 
-const zone = new Intl.DateTimeFormat(undefined, {dateStyle: 'medium', timeStyle: 'medium'});
+let zone; // it takes long to make
 
 // moment is a time in the reader's zone; utc is that in UTC.
-export const moment = ms => zone.format(ms);
+export const moment = ms => (zone ??= new Intl.DateTimeFormat(undefined, {dateStyle: 'medium', timeStyle: 'medium'})).format(ms);
 export const utc = ms => new Date(ms).toISOString().replace('T', ' ').replace(/\.\d+Z/, ' UTC');
 
 // ago says how long ago something was.
 export const ago = ms => h('time', {datetime: new Date(ms).toISOString(), title: `${moment(ms)}\n${utc(ms)}`}, duration(Date.now() - ms));
 
-export const count = (n, one, many = one + 's') => `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
+// digits is a number with commas between thousands.
+export const digits = n => String(Math.round(n * 1000) / 1000).replace(/\B(?<!\.\d*)(?=(\d{3})+(?!\d))/g, ',');
+
+export const count = (n, one, many = one + 's') => `${digits(n)} ${n === 1 ? one : many}`;
 
 // table is a list with a name. Where the window is narrow it scrolls sideways, with the keyboard too. A column in an array has numbers.
 export const table = (label, columns, body, kind = '') => h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label, key: 'table' + label},

@@ -3,11 +3,12 @@
 import {h, render, text, address, toPath, toSession, count, problem, moment, utc} from './dom.js';
 import * as api from './api.js';
 import * as diff from './diff.js';
-import * as mode from './mode.js';
+import {mode} from './api.js';
 import {beside} from './acts.js';
 import {button, get} from './operate.js';
 import {toBytes} from './exportfile.js';
 import {atMoment} from './restore.js';
+import {past} from './past.js';
 
 const most = 500; // changes that are shown, the newest
 const longest = 64 << 10; // bytes of a value that is compared
@@ -24,7 +25,7 @@ export function history(main, path, signal) {
   return {show: (path, signal) => history(main, path, signal)};
 
   async function read() {
-    const {changes, since, left} = await api.changes(path, below, most, signal);
+    const {changes, since, left} = await changesOf(path, below, most, signal);
     render(list, changes.map(c => change(path, c, c.data, below)).reverse());
     list.start = changes.length + left;
     said.textContent = (changes.length ? count(changes.length + left, 'change') : 'No change') + ` that you may read, after zxid ${since}: this server remembers nothing older` +
@@ -82,4 +83,28 @@ function compared(before, after) {
   if (a.length > longest || b.length > longest) return h('p', {class: 'note'}, `It had ${count(a.length, 'byte')}, and has ${count(b.length, 'byte')}: too long to be compared here.`);
   const kind = diff.kindOf(a, b);
   return beside(diff.lines(a, kind), diff.lines(b, kind), before === undefined ? 'Before: not known, or there was none' : 'Before', `After, as ${kind}`);
+}
+
+// changesOf returns the newest changes of a node, or of a subtree, that the server remembers, the oldest first: since which zxid, and how many
+// others there are. before is the data that the node had before a change, if that is known.
+async function changesOf(path, below, most, signal) {
+  const from = after => '/v1/feed' + api.query({path, after, follow: 'false', data: 'true'});
+  let since = '0x0', r;
+  for (let round = 0; !r; round++) {
+    try {
+      r = await api.read(from(since), signal);
+    } catch (e) { // it says from which zxid on it has all
+      if (e.status !== 410 || !e.oldest || round === 5) throw e;
+      since = e.oldest;
+    }
+  }
+  const known = past(most);
+  await api.events(r, (kind, c) => {
+    if (!c) return;
+    if (kind === 'compacted') throw new api.Problem(0, {detail: 'The server forgot changes while they were read. Read again.'});
+    if (kind === 'unauthorized') throw new api.Problem(401, {detail: 'The identity has ended.'});
+    if (!below && c.path !== path) return;
+    known.add(kind, c);
+  });
+  return {changes: known.changes, since, left: known.left};
 }

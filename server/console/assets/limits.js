@@ -1,8 +1,8 @@
 // Limits and quotas: the rules, who uses how much of them, and their change.
 
-import {h, render, table, text, problem, count} from './dom.js';
-import {every} from './every.js';
-import * as mode from './mode.js';
+import {h, digits, render, table, text, problem} from './dom.js';
+import * as api from './api.js';
+import {mode} from './api.js';
 import {get, asked, go, button, change} from './operate.js';
 
 const prefix = 'zkd.limit.';
@@ -22,7 +22,7 @@ export function limits(main, _, signal) {
   }
   const loaded = load();
 
-  every(3000, signal, async () => {
+  api.every(3000, signal, async () => {
     await loaded;
     try {
       const [{limits: figures, uses}, {quotas}] = await Promise.all([get('/v1/limits', signal), get('/v1/quotas', signal)]);
@@ -53,18 +53,18 @@ export function limits(main, _, signal) {
   }
 
   const rows = (title, head, body, none) => [h('h2', {}, title), body.length ? table(title, head, h('tbody', {}, body)) : h('p', {class: 'dim'}, none)];
-  const number = n => h('td', {class: 'number'}, n.toLocaleString('en'));
+  const number = n => h('td', {class: 'number'}, digits(n));
   const of = rule => rules?.find(s => s.key === prefix + rule);
 
   const ruleTable = figures => rows('Rules', ['Rule', 'For', 'Resource', ['Subjects'], ['Over'], ['Slowed'], ['Refused']],
     figures.map(f => h('tr', {}, h('td', {}, text(f.rule)), h('td', {class: 'mono', title: of(f.rule)?.from}, text(of(f.rule)?.value ?? '')), h('td', {}, text(f.resource)), number(f.subjects), number(f.over), number(f.slowed), number(f.refused))), 'No rule limits clients.');
 
   const used = uses => rows('Who uses most of a limit, on this server', ['Subject', 'Rule', 'Resource', ['Used'], ['Limit'], 'Part'],
-    uses.map(u => h('tr', {}, h('td', {class: 'mono'}, text(u.subject)), h('td', {}, text(u.rule)), h('td', {}, text(u.resource)), number(u.used), h('td', {class: 'number'}, text(u.soft && u.hard ? `${u.soft.toLocaleString('en')}, ${u.hard.toLocaleString('en')}` : (u.hard || u.soft).toLocaleString('en'))),
+    uses.map(u => h('tr', {}, h('td', {class: 'mono'}, text(u.subject)), h('td', {}, text(u.rule)), h('td', {}, text(u.resource)), number(u.used), h('td', {class: 'number'}, text(u.soft && u.hard ? `${digits(u.soft)}, ${digits(u.hard)}` : digits(u.hard || u.soft))),
       h('td', {}, h('meter', {min: '0', max: String(u.hard || u.soft), value: String(u.used), high: String(0.8 * (u.hard || u.soft)), 'aria-label': `${u.used} of ${u.hard || u.soft}`})))), 'Nobody uses anything that is limited.');
 
   const quotaTable = quotas => rows('Quotas by namespace, of the ensemble', ['Namespace', ['Nodes'], ['Limit'], ['Bytes'], ['Limit']],
-    quotas.map(q => h('tr', {}, h('td', {class: 'mono'}, text('/' + q.namespace)), number(q.nodes), h('td', {class: 'number'}, q.nodesLimit < 0 ? 'none' : q.nodesLimit.toLocaleString('en')), number(q.bytes), h('td', {class: 'number'}, q.bytesLimit < 0 ? 'none' : q.bytesLimit.toLocaleString('en')))), 'There are none. zkcli setquota makes one.');
+    quotas.map(q => h('tr', {}, h('td', {class: 'mono'}, text('/' + q.namespace)), number(q.nodes), h('td', {class: 'number'}, q.nodesLimit < 0 ? 'none' : digits(q.nodesLimit)), number(q.bytes), h('td', {class: 'number'}, q.bytesLimit < 0 ? 'none' : digits(q.bytesLimit)))), 'There are none. zkcli setquota makes one.');
 
   return {};
 }

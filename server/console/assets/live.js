@@ -1,7 +1,6 @@
 // Live changes of a subtree: one feed, whatever it has.
 
 import {h, render, table, text, toPath, toSession, name, problem, utc, moment} from './dom.js';
-import {pause} from './every.js';
 import * as api from './api.js';
 
 const most = 500; // changes that are kept
@@ -56,7 +55,7 @@ export function live(main, path, signal) {
         if (!seen.signal.aborted) render(place, problem(e));
       }
       document.removeEventListener('visibilitychange', hide);
-      await pause(2000, signal);
+      await api.pause(2000, signal);
     }
   }
 }

@@ -1,9 +1,8 @@
 // The members: their roles, what one more failure means, and their changes.
 
-import {h, render, table, text, problem, count} from './dom.js';
-import {every} from './every.js';
+import {h, digits, render, table, text, problem, count} from './dom.js';
 import * as api from './api.js';
-import * as mode from './mode.js';
+import {mode} from './api.js';
 import {get, act, asked, go, button, said} from './operate.js';
 
 export function members(main, _, signal) {
@@ -24,7 +23,7 @@ export function members(main, _, signal) {
     render(list, roster(known, state));
     if (first) begin(); // a change of the URL draws the page again
   }
-  every(4000, signal, look);
+  api.every(4000, signal, look);
 
   const leave = () => go('members');
   const done = what => { go('members', {done: what}); look(); };
@@ -98,7 +97,7 @@ export function members(main, _, signal) {
         return h('tr', {}, h('td', {}, String(m.id), m.id === self ? h('span', {class: 'dim'}, ' this one') : null),
           h('td', {}, h('span', {class: 'tag ' + (s?.problem ? 'broken' : '')}, role(m, s)), s?.problem ? h('span', {class: 'dim'}, ' ', text(s.problem)) : null),
           h('td', {}, m.voter ? 'yes' : 'no'),
-          h('td', {class: 'number'}, s && s.lag >= 0 ? s.lag.toLocaleString('en') : ''),
+          h('td', {class: 'number'}, s && s.lag >= 0 ? digits(s.lag) : ''),
           h('td', {class: 'mono'}, text(m.quorum.join(' | '))), h('td', {class: 'mono'}, text(m.client || s?.name || '')),
           h('td', {}, mode.editing() ? h('div', {class: 'acts'}, offers(m, leader, self).map(([does, label]) =>
             h('a', {class: 'act', key: does + m.id, href: '#/members' + api.query({do: does, id: m.id})}, label))) : null));

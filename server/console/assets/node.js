@@ -1,6 +1,6 @@
 // A node: where it is, its data, its Stat in words, and its ACL.
 
-import {h, render, text, name, address, toSession, duration, count, problem, moment, utc} from './dom.js';
+import {h, digits, render, text, name, address, toSession, duration, count, problem, moment, utc} from './dom.js';
 import * as api from './api.js';
 import * as acts from './acts.js';
 import {protobuf} from './protobuf.js';
@@ -118,7 +118,7 @@ function statOf({stat: s}) {
   const facts = [['Kind', s.ephemeralOwner === '0x0' ? 'stays until it is deleted' : ['ephemeral: goes with session ', toSession(s.ephemeralOwner)]],
     ['Created', when(s.ctime, s.czxid)],
     ['Data', s.version ? [`changed ${count(s.version, 'time')}, last `, when(s.mtime, s.mzxid)] : 'never changed'],
-    ['Children', [s.numChildren ? count(s.numChildren, 'child', 'children') : 'none', s.cversion ? h('span', {class: 'dim'}, `; creates and deletes: ${s.cversion.toLocaleString('en')}, the last at zxid ${s.pzxid}`) : null]],
+    ['Children', [s.numChildren ? count(s.numChildren, 'child', 'children') : 'none', s.cversion ? h('span', {class: 'dim'}, `; creates and deletes: ${digits(s.cversion)}, the last at zxid ${s.pzxid}`) : null]],
     ['ACL', s.aversion ? `changed ${count(s.aversion, 'time')}` : 'never changed']];
   return h('section', {}, h('h2', {}, 'Stat'), h('dl', {class: 'facts'}, facts.map(([k, v]) => h('div', {}, h('dt', {}, k), h('dd', {}, v)))));
 }

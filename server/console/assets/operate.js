@@ -2,7 +2,7 @@
 
 import {h, render, text, problem} from './dom.js';
 import * as api from './api.js';
-import * as mode from './mode.js';
+import {mode} from './api.js';
 
 export const get = async (url, signal) => (await api.read(url, signal)).json();
 

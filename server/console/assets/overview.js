@@ -1,7 +1,6 @@
 // The overview: how the ensemble is, its members, what is wrong.
 
-import {h, svg, render, table, text, link, problem, duration, count, plain} from './dom.js';
-import {every} from './every.js';
+import {h, digits, svg, render, table, text, link, problem, duration, count, plain} from './dom.js';
 import * as api from './api.js';
 
 const samples = []; // {at, requests, latency}, as long as the page is open
@@ -11,7 +10,7 @@ export function overview(main, _, signal) {
   const out = h('div', {class: 'page'});
   render(main, out);
   if (!samples.length) render(out, h('p', {class: 'dim'}, 'Asking the members…'));
-  every(4000, signal, async () => {
+  api.every(4000, signal, async () => {
     let e;
     try {
       e = await api.ensemble(signal);
@@ -62,7 +61,7 @@ function findings(e) {
 }
 
 const unknown = h('span', {class: 'dim', title: 'not known'}, '–');
-const figure = n => n < 0 ? unknown.cloneNode(true) : n.toLocaleString('en');
+const figure = n => n < 0 ? unknown.cloneNode(true) : digits(n);
 
 function members(e) {
   const silent = e.members.some(m => m.silent?.length);
@@ -89,8 +88,8 @@ function chart(title, value) {
   const from = list[0].at, span = Math.max(1, list.at(-1).at - from);
   const points = list.map(s => `${((s.at - from) / span * width).toFixed(1)},${(height - value(s) / top * (height - 12) - 1).toFixed(1)}`).join(' ');
   const last = value(list.at(-1));
-  return h('figure', {}, h('figcaption', {}, title, h('strong', {}, last.toLocaleString('en'))),
+  return h('figure', {}, h('figcaption', {}, title, h('strong', {}, digits(last))),
     svg('svg', {viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `${title}: now ${last}, at most ${top}`},
       svg('polygon', {points: `0,${height} ${points} ${width},${height}`}), svg('polyline', {points})),
-    h('div', {class: 'dim small'}, 'at most ', top.toLocaleString('en')));
+    h('div', {class: 'dim small'}, 'at most ', digits(top)));
 }

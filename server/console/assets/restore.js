@@ -3,7 +3,7 @@
 import {h, render, text, name, address, toPath, count, problem, moment, utc, plain} from './dom.js';
 import * as api from './api.js';
 import * as diff from './diff.js';
-import * as mode from './mode.js';
+import {mode} from './api.js';
 import {beside} from './acts.js';
 import {asked, button, said} from './operate.js';
 import {toBytes} from './exportfile.js';

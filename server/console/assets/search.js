@@ -1,6 +1,6 @@
 // Search: the server reads a subtree at one zxid, and sends the nodes whose names and data match. It ends when nobody waits for it.
 
-import {h, render, table, address, toPath, ago, count, problem} from './dom.js';
+import {h, digits, render, table, address, toPath, ago, count, problem} from './dom.js';
 import * as api from './api.js';
 
 const most = 1000; // results
@@ -33,7 +33,7 @@ export function search(main, path, signal) {
     cancel.hidden = false;
     cancel.addEventListener('click', () => stop.abort());
     let found = 0, searched = 0;
-    const tell = end => { said.textContent = `${count(searched, 'node')} searched, ${found.toLocaleString('en')} found${end}`; };
+    const tell = end => { said.textContent = `${count(searched, 'node')} searched, ${digits(found)} found${end}`; };
     tell('…');
     try {
       const r = await api.read('/v1/search/' + api.inURL(path) + api.query({name: asked.get('name') ?? '', data: asked.get('data') ?? '', limit: most}), stop.signal);
@@ -42,12 +42,12 @@ export function search(main, path, signal) {
         if (row.stat) {
           found++;
           const at = path === '/' ? row.name || '/' : path + (row.name === '/' ? '' : row.name);
-          list.append(h('tr', {}, h('td', {}, toPath(at, 100)), h('td', {class: 'number'}, row.stat.dataLength.toLocaleString('en')), h('td', {class: 'number'}, row.stat.numChildren.toLocaleString('en')), h('td', {}, ago(row.stat.mtime), ' ago')));
+          list.append(h('tr', {}, h('td', {}, toPath(at, 100)), h('td', {class: 'number'}, digits(row.stat.dataLength)), h('td', {class: 'number'}, digits(row.stat.numChildren)), h('td', {}, ago(row.stat.mtime), ' ago')));
           results.hidden = false;
         }
         tell('…');
       });
-      tell(found === most ? `. These are the first ${most.toLocaleString('en')}: search below a node, or for less.` : '.');
+      tell(found === most ? `. These are the first ${digits(most)}: search below a node, or for less.` : '.');
     } catch (e) {
       if (signal.aborted) return;
       tell(stop.signal.aborted ? '. Cancelled.' : '. The search broke off.');

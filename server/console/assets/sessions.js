@@ -1,9 +1,8 @@
 // Sessions: of whom they are, what they have, and what their connections did last.
 
-import {h, render, table, text, toPath, toSession, ago, duration, count, problem} from './dom.js';
-import {every} from './every.js';
+import {h, digits, render, table, text, toPath, toSession, ago, duration, count, problem} from './dom.js';
 import * as api from './api.js';
-import * as mode from './mode.js';
+import {mode} from './api.js';
 import {act, asked, button, go} from './operate.js';
 
 const most = 500; // rows; the search finds the others
@@ -16,7 +15,7 @@ export function sessions(main, path, signal) {
   render(main, h('div', {class: 'page'}, out, panel));
   if (id && !mode.fixed) end(panel, id, signal);
   render(out, h('p', {class: 'dim'}, 'Looking…'));
-  every(4000, signal, async () => {
+  api.every(4000, signal, async () => {
     try {
       const list = await load(signal);
       draw = () => render(out, id ? one(list.find(s => s.id === id), id) : all(list, wanted));
@@ -51,11 +50,11 @@ function all(list, wanted) {
   return [h('h1', {}, 'Sessions', h('span', {class: 'dim small'}, `  ${count(list.length, 'session')}, ${here} connected to this server`)),
     !list.length ? h('p', {class: 'dim'}, 'There are none.') : table('Sessions', ['Session', 'Address', ['Ephemerals'], ['Requests'], ['Waiting'], ['Latency ms'], ['Timeout'], ['Connected'], 'Last request'],
       h('tbody', {}, found.slice(0, most).map(s => h('tr', {}, h('td', {}, toSession(s.id)), h('td', {}, address(s) ? [text(address(s)), s.conn.secure ? h('span', {class: 'dim'}, ' TLS') : null] : h('span', {class: 'dim'}, 'elsewhere')),
-        h('td', {class: 'number'}, s.ephemerals.length ? s.ephemerals.length.toLocaleString('en') : h('span', {class: 'dim'}, '0')),
-        s.conn ? [s.conn.packets_received, s.conn.outstanding_requests, `${s.conn.avg_latency} / ${s.conn.max_latency}`].map(v => h('td', {class: 'number'}, v.toLocaleString('en'))) : [0, 1, 2].map(() => h('td', {class: 'number dim'}, '–')),
+        h('td', {class: 'number'}, s.ephemerals.length ? digits(s.ephemerals.length) : h('span', {class: 'dim'}, '0')),
+        s.conn ? [digits(s.conn.packets_received), digits(s.conn.outstanding_requests), `${s.conn.avg_latency} / ${s.conn.max_latency}`].map(v => h('td', {class: 'number'}, v)) : [0, 1, 2].map(() => h('td', {class: 'number dim'}, '–')),
         h('td', {class: 'number'}, s.conn ? duration(s.conn.session_timeout) : h('span', {class: 'dim'}, '–')), h('td', {class: 'number'}, s.conn ? ago(s.conn.established) : h('span', {class: 'dim'}, '–')),
         h('td', {class: 'mono'}, s.conn ? text(s.conn.last_operation) : ''))))),
-    found.length > most && h('p', {class: 'dim'}, `${(found.length - most).toLocaleString('en')} more: search for an id, an address or a path.`),
+    found.length > most && h('p', {class: 'dim'}, `${digits(found.length - most)} more: search for an id, an address or a path.`),
     h('p', {class: 'dim small'}, 'A session that is elsewhere is connected to another server, or its client is away. Followers know the sessions of their own clients, and all that have ephemerals.')];
 }
 
@@ -68,7 +67,7 @@ function end(panel, id, signal) {
   else act(panel, {title: 'End session ' + id, verb: 'End it', danger: () => true, signal, leave: () => go(page),
     request: plan => ({method: 'DELETE', url: '/v1/sessions/' + encodeURIComponent(id) + api.query({'dry-run': plan ? undefined : 'true'})}),
     shown: plan => [h('p', {}, plan.ephemerals ? `Deleted with it: ${count(plan.ephemerals, 'ephemeral node')}. What they stand for, such as a lock, is lost; undo can't bring them back.` : 'It has no ephemeral nodes.'),
-      h('ul', {class: 'paths'}, plan.paths.map(p => h('li', {}, toPath(p, 120)))), plan.ephemerals > plan.paths.length ? h('p', {class: 'dim'}, `${(plan.ephemerals - plan.paths.length).toLocaleString('en')} more.`) : null,
+      h('ul', {class: 'paths'}, plan.paths.map(p => h('li', {}, toPath(p, 120)))), plan.ephemerals > plan.paths.length ? h('p', {class: 'dim'}, `${digits(plan.ephemerals - plan.paths.length)} more.`) : null,
       h('p', {class: 'dim'}, plan.address ? ['Its client is connected to this server, from ', text(plan.address), plan.identity ? [' as ', text(plan.identity)] : null, '. '] : 'Its client is not connected to this server. ', 'It is told that the session has expired, and may open another one.')],
     done: answer => go(page, {done: answered(answer)})});
 }
@@ -76,11 +75,11 @@ function end(panel, id, signal) {
 function one(s, id) {
   if (!s) return [h('h1', {}, 'Session ', h('span', {class: 'mono'}, text(id))), h('p', {}, 'This server does not know it: it has ended, or is another server\'s and has no ephemerals.'), h('p', {}, h('a', {href: '#/sessions'}, 'All sessions'))];
   const c = s.conn;
-  const facts = [['Address', address(s) || 'elsewhere'], ['Ephemerals', s.ephemerals.length.toLocaleString('en')]];
+  const facts = [['Address', address(s) || 'elsewhere'], ['Ephemerals', digits(s.ephemerals.length)]];
   if (s.expires) facts.push(['Ends unless heard of', `within ${duration(s.expires - Date.now())}`]);
-  if (c) facts.push(['Timeout', duration(c.session_timeout)], ['Connected for', ago(c.established)], ['Last request', c.last_operation], ['Requests', c.packets_received.toLocaleString('en')], ['Waiting', String(c.outstanding_requests)], ['Latency', `${c.min_latency} / ${c.avg_latency} / ${c.max_latency} ms`]);
+  if (c) facts.push(['Timeout', duration(c.session_timeout)], ['Connected for', ago(c.established)], ['Last request', c.last_operation], ['Requests', digits(c.packets_received)], ['Waiting', String(c.outstanding_requests)], ['Latency', `${c.min_latency} / ${c.avg_latency} / ${c.max_latency} ms`]);
   return [h('h1', {}, 'Session ', h('span', {class: 'mono'}, s.id)), h('p', {}, h('a', {href: '#/sessions'}, 'All sessions')),
     h('dl', {class: 'facts'}, facts.map(([k, v]) => h('div', {}, h('dt', {}, k), h('dd', {}, typeof v === 'string' ? text(v) : v)))),
     s.ephemerals.length ? [h('h2', {}, 'Ephemeral nodes'), h('ul', {class: 'paths'}, s.ephemerals.slice(0, most).map(p => h('li', {}, toPath(p, 120)))),
-      s.ephemerals.length > most ? h('p', {class: 'dim'}, `${(s.ephemerals.length - most).toLocaleString('en')} more.`) : null] : null];
+      s.ephemerals.length > most ? h('p', {class: 'dim'}, `${digits(s.ephemerals.length - most)} more.`) : null] : null];
 }

@@ -1,6 +1,6 @@
 // The tree, as a list of rows of which only those in sight are in the page, and the node that is chosen.
 
-import {h, render, text, name, address, problem, count, plain} from './dom.js';
+import {h, digits, render, text, name, address, problem, count, plain} from './dom.js';
 import * as api from './api.js';
 import {node} from './node.js';
 
@@ -123,7 +123,7 @@ export function tree(main, path, signal) {
     const ephemeral = r.stat && r.stat.ephemeralOwner !== '0x0';
     el.append(h('span', {class: 'twist', 'aria-hidden': 'true', on: {click: e => { e.stopPropagation(); focus = i; toggle(r); }}}, children || r.path === '/' ? (r.open ? '▾' : '▸') : ''),
       h('span', {class: 'name' + (ephemeral ? ' ephemeral' : '') + (r.forbidden ? ' dim' : ''), role: 'gridcell', title: ephemeral ? 'ephemeral' : r.forbidden ? 'you may not read it' : undefined}, name(r.name, 60)),
-      h('span', {class: 'figure', role: 'gridcell', title: count(children, 'child', 'children')}, children ? children.toLocaleString('en') : ''));
+      h('span', {class: 'figure', role: 'gridcell', title: count(children, 'child', 'children')}, children ? digits(children) : ''));
     el.addEventListener('click', () => { focus = i; choose(r); });
     el.addEventListener('dblclick', () => toggle(r));
     return el;
