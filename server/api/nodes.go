@@ -18,17 +18,19 @@ const (
 	jsonType  = "application/json"
 )
 
+// statHeaders are those that show a Stat, as http.Header has them.
+var statHeaders = [...]string{"X-Stat-Czxid", "X-Stat-Mzxid", "X-Stat-Pzxid", "X-Stat-Ctime", "X-Stat-Mtime", "X-Stat-Version", "X-Stat-Cversion", "X-Stat-Aversion",
+	"X-Stat-Ephemeral-Owner", "X-Stat-Data-Length", "X-Stat-Num-Children"}
+
 // setStat sets the headers that show a Stat.
 func (c *call) setStat(s *jute.Stat) {
 	h := c.w.Header()
 	h.Set("ETag", etag(s.Version))
-	for name, value := range map[string]string{
-		"Czxid": s.Czxid.String(), "Mzxid": s.Mzxid.String(), "Pzxid": s.Pzxid.String(), "Ctime": strconv.FormatInt(s.Ctime, 10),
-		"Mtime": strconv.FormatInt(s.Mtime, 10), "Version": strconv.Itoa(int(s.Version)), "Cversion": strconv.Itoa(int(s.Cversion)),
-		"Aversion": strconv.Itoa(int(s.Aversion)), "Ephemeral-Owner": s.EphemeralOwner.String(),
-		"Data-Length": strconv.Itoa(int(s.DataLength)), "Num-Children": strconv.Itoa(int(s.NumChildren)),
-	} {
-		h.Set("X-Stat-"+name, value)
+	number := func(n int32) string { return strconv.Itoa(int(n)) }
+	values := [len(statHeaders)]string{s.Czxid.String(), s.Mzxid.String(), s.Pzxid.String(), strconv.FormatInt(s.Ctime, 10), strconv.FormatInt(s.Mtime, 10),
+		number(s.Version), number(s.Cversion), number(s.Aversion), s.EphemeralOwner.String(), number(s.DataLength), number(s.NumChildren)}
+	for i, name := range statHeaders {
+		h[name] = values[i : i+1 : i+1]
 	}
 }
 

@@ -68,6 +68,8 @@ func attacks() []attack {
 		c.Duration, c.Warmup = time.Hour, 0 // until it is ended
 		return c
 	}
+	steady := load(bench.Mixed, apiConnections, 1, 100)
+	steady.Rate = apiRate
 	return []attack{
 		{name: "writes of 100 bytes", load: load(bench.Set, 48, 32, 100)},
 		{name: "writes of 100 KB", load: load(bench.Set, 12, 4, 100_000)},
@@ -76,6 +78,7 @@ func attacks() []attack {
 		{name: "sessions", openers: 48},
 		{name: "TLS handshakes", openers: 48, tls: true},
 		{name: apiAttack, api: true},
+		{name: apiAttack + "'s load by clients", load: steady},
 		{name: "feeds", load: load(bench.Set, 12, 16, 100), feeds: noisyFeeds},
 	}
 }
