@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,6 +81,71 @@ func TestAPIRestore(t *testing.T) {
 		c.want(200, "", "POST", "/v1/restore/app?zxid="+then, "")
 		c.want(200, "", "HEAD", "/v1/nodes/app/gone/below", "")
 		s.noErrors(t)
+	})
+}
+
+// watcher sees each line of an answer as it is sent.
+type watcher struct {
+	*httptest.ResponseRecorder
+	line func(text string)
+}
+
+func (w *watcher) Write(p []byte) (int, error) {
+	defer w.line(string(p))
+	return w.ResponseRecorder.Write(p)
+}
+
+// TestAPIRestoreIsCancelled cancels a restore after its first piece: it says what is done, the same request continues, and another one undoes it.
+func TestAPIRestoreIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := startOperated(t).caller(t)
+		then := c.want(201, "", "POST", "/v1/nodes/many", "").Header().Get("X-Zxid")
+		const all = 1200
+		for i := 0; i < all; i += 200 {
+			var ops []string
+			for n := i; n < i+200; n++ {
+				ops = append(ops, fmt.Sprintf(`{"op":"create","path":"/many/%04d"}`, n))
+			}
+			c.want(200, "", "POST", "/v1/multi", `{"ops":[`+strings.Join(ops, ",")+`]}`)
+		}
+		left := func() int {
+			return strings.Count(c.want(200, "", "GET", "/v1/children/many?limit=4096", "").Body.String(), `"name"`)
+		}
+		follow := func(see func(api.RestoreStep)) (last api.RestoreStep) {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/restore/many?zxid="+then, nil)
+			r.Host = "localhost:8080"
+			r.Header.Set("Accept", "application/jsonl")
+			c.pages.ServeHTTP(&watcher{httptest.NewRecorder(), func(text string) {
+				last = api.RestoreStep{}
+				if err := json.Unmarshal([]byte(text), &last); err != nil {
+					t.Errorf("%q: %v", text, err)
+				}
+				see(last)
+			}}, r)
+			return last
+		}
+		var id string
+		last := follow(func(s api.RestoreStep) {
+			if s.ID != "" {
+				id = s.ID
+			} else if s.Problem == nil {
+				c.want(204, "", "DELETE", "/v1/restores/"+id, "")
+			}
+		})
+		const piece = 500
+		if p := last.Problem; p == nil || p.Name != "CANCELLED" || last.Done != piece || last.Delete != piece || last.All != all || !strings.Contains(p.Detail, "500 of 1200 nodes are done") || left() != all-piece {
+			t.Errorf("cancelled: %+v, %+v; %d are left", last, p, left())
+		}
+		c.want(404, "no such restore", "DELETE", "/v1/restores/"+id, "")
+		steps := 0
+		undo := last.Undo
+		if last = follow(func(api.RestoreStep) { steps++ }); last.Problem != nil || last.Done != all-piece || steps != 4 || left() != 0 {
+			t.Errorf("continued: %+v in %d lines; %d are left", last, steps, left())
+		}
+		c.want(200, `"create":1200`, "POST", "/v1/restore/many?zxid="+undo, "")
+		if left() != all {
+			t.Errorf("undone: %d nodes", left())
+		}
 	})
 }
 

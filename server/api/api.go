@@ -60,6 +60,7 @@ type api struct {
 	links       links
 	configuring sync.Mutex
 	streams     fair.Places[*http.Request] // of the audit log
+	restores    sync.Map                   // from ids to what cancels them
 	endpoints   []endpoint
 	description []byte
 }

@@ -3,7 +3,9 @@ package api
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -63,7 +65,10 @@ func pastOperations() []endpoint {
 			params: moment, answers: []answer{plan}, refuses: []int{404, 409, 413}},
 		{method: http.MethodPost, path: "/v1/restore/{path}", doc: "Bring a subtree back as it was at a moment, by writes of the caller. Each is for the version that was compared. Ephemerals stay as they are.", serve: (*call).restore,
 			params:  append(slices.Clone(moment), dryRun, param{in: "header", name: "If-Match", refuses: []int{412}, pattern: `^"[0-9a-f]{32}"$`, doc: "The ETag of the differences that the caller has seen. If there are others meanwhile, nothing changes."}),
-			answers: []answer{plan}, refuses: []int{404, 409, 413}},
+			answers: []answer{{status: 200, doc: plan.doc + " With Accept: application/jsonl, a line after each piece instead.", headers: plan.headers, content: append(inJSON[Restoration](), content{linesType, inJSON[RestoreStep]()[0].record})}},
+			refuses: []int{404, 409, 413}},
+		{method: http.MethodDelete, path: "/v1/restores/{id}", doc: "Cancel a restore that somebody follows: it ends between two pieces.", serve: (*call).cancelRestore,
+			answers: []answer{{status: 204, doc: "It ends."}}, refuses: []int{404}},
 		{method: http.MethodGet, path: "/v1/history/{path}", doc: "The changes of a node, or of a subtree, from the log of the server and the archive.", serve: (*call).history,
 			params: []param{{in: "query", name: "below", choices: []string{"true", "false"}, doc: "true: with all nodes below."},
 				{in: "query", name: "before", pattern: byZxid.pattern, doc: "The changes wanted come before this zxid, in hex."},
@@ -87,6 +92,18 @@ type Restoration struct {
 	LeftOut []string       `json:"leftOut" doc:"former ephemerals, at most 1000: they belonged to sessions"`
 	Kept    []string       `json:"kept" doc:"what stays because it is ephemeral, or has below it what is, or what the caller may not read; at most 1000"`
 	Hidden  int            `json:"hidden" doc:"nodes that the caller may not read, or could not read then; they stay as they are"`
+}
+
+// RestoreStep is how far a restore is.
+type RestoreStep struct {
+	ID      string   `json:"id,omitempty" doc:"in the first line: DELETE /v1/restores/{id} cancels it"`
+	Done    int      `json:"done" doc:"nodes that are as they were"`
+	All     int      `json:"all" doc:"nodes that differed"`
+	Undo    string   `json:"undo,omitempty" doc:"in the first line and in the last: a restore to this zxid undoes what is done"`
+	Create  int      `json:"create,omitempty" doc:"in the last line: how many were created"`
+	Change  int      `json:"change,omitempty" doc:"how many got their data or their ACL back"`
+	Delete  int      `json:"delete,omitempty" doc:"how many were deleted"`
+	Problem *Problem `json:"problem,omitempty" doc:"in the last line: why it has ended before all was done"`
 }
 
 // NodeReversal is what becomes of a node.
@@ -175,10 +192,55 @@ func (c *call) restore() error {
 	if out.DryRun = c.arg("dry-run") == "true"; out.DryRun {
 		return c.answer(http.StatusOK, out)
 	}
+	if accepted(c.r.Header.Get("Accept"), jsonType, linesType) == linesType {
+		c.restoreInSight(r, out)
+		return nil
+	}
 	report, err := r.Run(c.r.Context(), writes{c}, nil)
 	if err == nil {
 		return c.answer(http.StatusOK, out)
 	}
+	return c.stopped(&report, out, err)
+}
+
+// restoreInSight does a restore of which the caller sees each piece, and which it may cancel.
+func (c *call) restoreInSight(r *treediff.Reversal, out *Restoration) {
+	ctx, cancel := context.WithCancelCause(c.r.Context())
+	defer cancel(nil)
+	id := rand.Text()
+	c.restores.Store(id, cancel)
+	defer c.restores.Delete(id)
+	c.w.Header().Set("Content-Type", linesType)
+	c.begun = true
+	lines := json.NewEncoder(c.w)
+	say := func(s RestoreStep) { // a caller that is gone ends ctx
+		_ = lines.Encode(&s)
+		_ = http.NewResponseController(c.w).Flush()
+	}
+	say(RestoreStep{ID: id, All: len(r.Changes), Undo: out.Now})
+	report, err := r.Run(ctx, writes{c}, func(p treediff.Progress) { say(RestoreStep{Done: p.Done, All: p.Total}) })
+	last := RestoreStep{Done: report.Total - report.Left, All: report.Total, Undo: out.Now, Create: report.Created, Change: report.Changed, Delete: report.Deleted}
+	if err != nil {
+		last.Problem = c.stopped(&report, out, err)
+	}
+	say(last)
+}
+
+// cancelRestore ends a restore. Its id is known to its caller alone.
+func (c *call) cancelRestore() error {
+	cancel, ok := c.restores.Load(c.id)
+	if !ok {
+		return refuse(http.StatusNotFound, "no such restore is under way on this server")
+	}
+	p := refuse(http.StatusConflict, "it was cancelled")
+	p.Name = "CANCELLED"
+	cancel.(context.CancelCauseFunc)(p)
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// stopped says how far a restore came that has failed.
+func (c *call) stopped(report *treediff.Report, out *Restoration, err error) *Problem {
 	next := treediff.Join(c.path, cmp.Or(report.Next, "/"))
 	p := *asProblem(err, next)
 	if raced, ok := errors.AsType[*treediff.RacedError](err); ok {
@@ -188,7 +250,7 @@ func (c *call) restore() error {
 	if n := len(report.Unknown); n > 0 {
 		p.Detail += fmt.Sprintf("; what became of %d nodes is not known", n)
 	}
-	p.Detail += ". The same request continues"
+	p.Detail += ". The same request continues, and a restore to zxid " + out.Now + " undoes what is done"
 	return &p
 }
 

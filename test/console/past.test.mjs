@@ -93,6 +93,27 @@ test('somebody else is faster than a restore; a moment that is not known', {time
   assert.deepEqual(await page.done(), []);
 });
 
+test('a restore shows how far it is, and is cancelled between two pieces', {timeout}, async () => {
+  await first.create('/long');
+  const then = await zxid(), all = 10_000;
+  for (let i = 0; i < all; i += 500) await first.multi(Array.from({length: 500}, (_, n) => ({op: 'create', path: `/long/n${i + n}`})));
+  const page = await editor();
+  await go(page, `/restore/long?zxid=${then}`);
+  await said(page, /10,000 nodes differ/);
+  await page.evaluate(() => new MutationObserver(() => { // as soon as it can be
+    const bar = document.querySelector('progress'), cancel = [...document.querySelectorAll('main button')].find(b => b.innerText === 'Cancel');
+    if (bar?.value > 0 && !cancel.disabled) cancel.click();
+  }).observe(document.querySelector('main'), {subtree: true, childList: true, attributes: true}));
+  await page.fill('form.panel input', 'long');
+  await page.click('form.panel button.main');
+  await said(page, /of 10000 nodes are done, the next is \/long\/n[0-9]+: it was cancelled[^]*0 created, 0 changed, [0-9]+ deleted/);
+  const left = (await first.call('GET', '/v1/nodes/long', undefined, {Accept: 'application/json'})).stat.numChildren;
+  assert.ok(left > 0 && left < all && left % 500 === 0, `${left} are left`);
+  await page.click('main a:has-text("Undo")');
+  await said(page, new RegExp(`${(all - left).toLocaleString('en')} nodes? differ`));
+  assert.deepEqual(await page.done(), []);
+});
+
 test('the leader is killed between the differences and the restore', {timeout}, async () => {
   const then = await stage('/killed');
   const leader = await ensemble.leader();

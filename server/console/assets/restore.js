@@ -1,6 +1,6 @@
 // A subtree as it was at a moment: the differences first, then the way back.
 
-import {h, render, text, name, address, toPath, count, problem, moment, utc, plain} from './dom.js';
+import {h, digits, render, text, name, address, toPath, count, problem, moment, utc, plain} from './dom.js';
 import * as api from './api.js';
 import * as diff from './diff.js';
 import {mode} from './api.js';
@@ -63,14 +63,28 @@ async function compare(place, path, when, signal) {
 
   async function run() {
     start.disabled = true;
-    render(state, h('p', {class: 'dim'}, 'At work…'));
+    const bar = h('progress', {'aria-label': 'Nodes that are done'}), said = h('span', {}), cancel = button('Cancel', () => {
+      cancel.disabled = true;
+      api.send('DELETE', '/v1/restores/' + id).catch(() => { cancel.disabled = false; });
+    });
+    cancel.disabled = true; // until it is known how
+    let id, last;
+    render(state, h('p', {class: 'row wrap'}, bar, said, cancel));
+    const ended = (how, undo, more) => render(place, h('div', {class: 'panel', role: 'status'}, how,
+      h('p', {class: 'row wrap'}, undo ? h('a', {class: 'act', href: atMoment(path, {zxid: undo})}, 'Undo: as it was before') : null, h('a', {class: 'act', href: '#' + address('tree', path)}, 'To the node'), more && again())));
     try {
-      const r = await api.send('POST', '/v1/restore/' + api.inURL(path) + api.query(when), {headers: {'If-Match': tag}, signal});
-      const done = await r.json();
-      render(place, h('div', {class: 'panel', role: 'status'}, h('p', {}, h('strong', {}, 'Done'), `. ${done.create} created, ${done.change} changed, ${done.delete} deleted.`),
-        h('p', {class: 'row wrap'}, h('a', {class: 'act', href: atMoment(path, {zxid: done.now})}, 'Undo: as it was before'), h('a', {class: 'act', href: '#' + address('tree', path)}, 'To the node'))));
+      const r = await api.send('POST', '/v1/restore/' + api.inURL(path) + api.query(when), {headers: {'If-Match': tag, Accept: 'application/jsonl'}, signal});
+      await api.lines(r, step => {
+        if (step.id) { id = step.id; cancel.disabled = false; }
+        last = step;
+        Object.assign(bar, {max: step.all, value: step.done});
+        render(said, `${digits(step.done)} of ${count(step.all, 'node')}`);
+      });
+      if (!last?.undo || last.id) throw new api.Problem(0, {detail: 'The answer was cut off.'});
+      const done = `${last.create ?? 0} created, ${last.change ?? 0} changed, ${last.delete ?? 0} deleted.`;
+      ended(last.problem ? [problem(new Error(last.problem.detail)), h('p', {}, done)] : h('p', {}, h('strong', {}, 'Done'), '. ' + done), last.undo, last.problem);
     } catch (e) {
-      if (!signal.aborted) render(state, problem(e), e.status === 0 || e.code === 'CONNECTIONLOSS' ? h('p', {class: 'note'}, 'What became of it is not known.') : null, again());
+      if (!signal.aborted) ended([problem(e), e.status === 0 || e.code === 'CONNECTIONLOSS' || !e.status ? h('p', {class: 'note'}, 'What became of it is not known.') : null], id && plan.now, true);
     }
   }
 }
