@@ -21,6 +21,12 @@ func (z Zxid) Counter() uint32 { return uint32(z) }
 // String formats z like ZooKeeper: 0x and lower-case hex.
 func (z Zxid) String() string { return "0x" + strconv.FormatUint(uint64(z), 16) }
 
+// DrainPath is the node by which an operator has a server keep clients away from anywhere in the ensemble: as long as the node is there. Those may create it
+// who may create children of /zookeeper/config.
+func DrainPath(server int64) string {
+	return "/zookeeper/config/drain-" + strconv.FormatInt(server, 10)
+}
+
 // SessionID identifies a session. The top byte is the id of the server that made it.
 type SessionID int64
 

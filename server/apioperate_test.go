@@ -193,6 +193,54 @@ func TestAPIChangesMembers(t *testing.T) {
 	})
 }
 
+// TestAPIDrainsAnotherServer has a server keep clients away by an order that is given at another one: for its time, or until it is taken back.
+func TestAPIDrainsAnotherServer(t *testing.T) {
+	operated := func(s *Server) { s.opts.Operator = pretender{} }
+	inTunedBubble(t, 3, operated, append([]string{superIs, "audit.enable=true"}, apiLines...), func(t *testing.T, e *testEnsemble) {
+		leader := e.leader()
+		id := leader%3 + 1
+		here, s := e.servers[id%3+1].caller(t), e.servers[id]
+		for range 12 {
+			s.connectFor(t, 30_000)
+		}
+		to := fmt.Sprintf("/v1/drain?id=%d", id)
+		here.want(403, "only those may", "POST", to, "")
+		here.want(403, "only those may", "DELETE", to, "")
+		here.want(404, "there is no server 7", "POST", "/v1/drain?id=7", "", "Authorization", super)
+		here.want(400, "itself alone", "POST", to+"&percent=5", "", "Authorization", super)
+		here.want(404, "has no order", "DELETE", to, "", "Authorization", super)
+		here.want(404, "has no order", "DELETE", to+"&dry-run=true", "", "Authorization", super)
+		here.want(200, `"dryRun":true`, "POST", to+"&dry-run=true", "", "Authorization", super)
+		here.want(200, `"keepsAwayMs":90000`, "POST", to+"&for=90000", "", "Authorization", super)
+		e.await("no connection is left", func() bool { return s.connections() == 0 })
+		s.refuses(t)
+		if got := s.drainLine(t); got != "0 connections left, keeps clients away: an operator has ordered it" {
+			t.Errorf("srvr: %q", got)
+		}
+		if !e.servers[leader].letsIn(t, &jute.ConnectRequest{}) {
+			t.Error("another server lets nobody in")
+		}
+		here.want(204, "", "DELETE", to, "", "Authorization", super)
+		time.Sleep(2 * s.cfg.TickTime)
+		s.connect(t)
+		here.want(200, "", "POST", to+"&for=90000", "", "Authorization", super)
+		here.want(200, `"keepsAwayMs":120000`, "POST", to+"&for=120000", "", "Authorization", super) // in its place
+		time.Sleep(2 * s.cfg.TickTime)
+		s.refuses(t)
+		s.caller(t).want(204, "", "DELETE", "/v1/drain", "", "Authorization", super) // at the server itself
+		s.connect(t)
+		here.want(404, "has no order", "DELETE", to, "", "Authorization", super)
+		here.want(200, "", "POST", to+"&for=90000", "", "Authorization", super)
+		time.Sleep(2 * s.cfg.TickTime)
+		s.refuses(t)
+		time.Sleep(4 * time.Minute) // the node's TTL
+		s.connect(t)
+		if log := here.want(200, "", "GET", "/v1/audit", "", "Authorization", super).Body.String(); !strings.Contains(log, `"znode":"`+jute.DrainPath(int64(id))) {
+			t.Errorf("the audit log has no order:\n%s", log)
+		}
+	})
+}
+
 // TestAPIAudit reads the audit log as a page and as it comes, as one who may and one who may not.
 func TestAPIAudit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

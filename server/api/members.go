@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,10 +78,10 @@ type Lead struct {
 	Leader int64 `json:"leader"`
 }
 
-// Drained is what becomes of the clients of this server.
+// Drained is what becomes of the clients of a server.
 type Drained struct {
 	DryRun      bool   `json:"dryRun"`
-	Ended       int64  `json:"ended" doc:"connections that end, bit by bit"`
+	Ended       int64  `json:"ended" doc:"connections that end, bit by bit; -1 if that is not known"`
 	KeepsAwayMs int64  `json:"keepsAwayMs" doc:"for how long clients are kept away"`
 	Warning     string `json:"warning,omitempty" doc:"of a dry run: why it needs force=true"`
 }
@@ -135,6 +136,9 @@ func (a *access) TransferLeader(id int64) error {
 	return lost(err)
 }
 
+// ofServer is the server of a drain.
+var ofServer = param{in: "query", name: "id", least: 0, most: 255, doc: "The server, by default this one. Another one is told by a node, /zookeeper/config/drain-ID, which has the time as its TTL."}
+
 // memberOperations returns the endpoints about the members.
 func memberOperations() []endpoint {
 	return []endpoint{
@@ -148,14 +152,15 @@ func memberOperations() []endpoint {
 			params:  []param{dryRun, {in: "query", name: "id", least: 0, most: 255, doc: "The server."}},
 			refuses: []int{404, 409},
 			answers: []answer{{status: 200, doc: "It leads, or could.", content: inJSON[Lead]()}}},
-		{method: http.MethodPost, path: "/v1/drain", doc: "Move clients of this server to others, and keep clients away for a time.", serve: (*call).drain,
-			params: []param{dryRun, force,
+		{method: http.MethodPost, path: "/v1/drain", doc: "Move clients of a server to others, and keep clients away for a time.", serve: (*call).drain,
+			params: []param{dryRun, force, ofServer,
 				{in: "query", name: "for", least: 1000, most: 7 * 24 * 3_600_000, doc: "For how long clients are kept away, in ms; 600000 by default."},
 				{in: "query", name: "percent", least: 1, most: 100, doc: "Instead of all its clients this part is moved, once, and nobody kept away."}},
 			refuses: []int{404, 409},
 			answers: []answer{{status: 200, doc: "What happens, or would.", content: inJSON[Drained]()}}},
 		{method: http.MethodDelete, path: "/v1/drain", doc: "Let clients in again.", serve: (*call).endDrain,
-			params:  []param{dryRun},
+			params:  []param{dryRun, ofServer},
+			refuses: []int{404},
 			answers: []answer{{status: 204, doc: "They are let in."}}},
 	}
 }
@@ -225,37 +230,61 @@ func (c *call) transferLeader() error {
 	return c.answer(http.StatusOK, out)
 }
 
+// drained returns the server that a request about a drain is for, and whether it is another one than this. A caller that may not operate gets an error.
+func (c *call) drained(a *access) (id int64, elsewhere bool, err error) {
+	if err := c.mayOperate(); err != nil {
+		return 0, false, err
+	}
+	peer := c.Server().View().Peer()
+	if peer == nil {
+		return 0, false, nil
+	}
+	id = peer.ID
+	if c.arg("id") == "" || c.number("id") == id {
+		return id, false, nil
+	}
+	id = c.number("id")
+	text, err := a.Members()
+	if err == nil && !strings.Contains("\n"+text, fmt.Sprintf("\nserver.%d=", id)) {
+		err = refuse(http.StatusNotFound, "there is no server %d", id)
+	}
+	return id, true, err
+}
+
 func (c *call) drain() error {
 	o, err := c.operator()
 	if err != nil {
 		return err
 	}
-	v := c.Server().View()
-	peer := v.Peer()
-	if peer == nil {
+	a := &access{c, ""}
+	id, elsewhere, err := c.drained(a)
+	if err != nil {
+		return err
+	}
+	if id == 0 {
 		return refuse(http.StatusConflict, "this is a single server: its clients have no other one")
 	}
 	out := Drained{DryRun: c.arg("dry-run") == "true", KeepsAwayMs: 600_000}
-	body := jute.DrainRequest{HasKeepAway: true}
 	percent := c.number("percent")
 	switch {
 	case percent > 0 && c.arg("for") != "":
 		return refuse(http.StatusBadRequest, "percent keeps nobody away, so there is no for")
+	case percent > 0 && elsewhere:
+		return refuse(http.StatusBadRequest, "a part of the clients of server %d is moved by itself alone", id)
 	case percent > 0:
-		body, out.KeepsAwayMs = jute.DrainRequest{Percent: int32(percent)}, 0
+		out.KeepsAwayMs = 0
 	case c.arg("for") != "":
 		out.KeepsAwayMs = c.number("for")
 	}
-	body.KeepAwayMs = out.KeepsAwayMs
-	welcome, err := o.Welcomes(c.r.Context(), &access{c, ""}, peer.ID)
+	welcome, err := o.Welcomes(c.r.Context(), a, id)
 	if err != nil {
 		return impossible(err)
 	}
 	if !welcome {
-		out.Warning = fmt.Sprintf("No other server than %d serves and lets clients in, so its clients find none.", peer.ID)
+		out.Warning = fmt.Sprintf("No other server than %d serves and lets clients in, so its clients find none.", id)
 	}
 	if out.DryRun {
-		if out.Ended = int64(v.Connections); percent > 0 {
+		if out.Ended = c.clientsOf(id, elsewhere); percent > 0 {
 			out.Ended = (out.Ended*percent + 99) / 100
 		}
 		return c.answer(http.StatusOK, out)
@@ -264,22 +293,89 @@ func (c *call) drain() error {
 		return refuse(http.StatusConflict, "%s force=true does it nevertheless.", out.Warning)
 	}
 	out.Warning = ""
-	if out.Ended, err = c.sendDrain(&body); err != nil {
+	switch {
+	case elsewhere:
+		out.Ended = c.clientsOf(id, true)
+		err = c.orderDrain(id, out.KeepsAwayMs)
+	case percent > 0:
+		out.Ended, err = c.sendDrain(&jute.DrainRequest{Percent: int32(percent)})
+	default:
+		out.Ended, err = c.sendDrain(&jute.DrainRequest{HasKeepAway: true, KeepAwayMs: out.KeepsAwayMs})
+	}
+	if err != nil {
 		return err
 	}
 	return c.answer(http.StatusOK, out)
 }
 
+// clientsOf returns how many connections of clients a server has, -1 if that is not known.
+func (c *call) clientsOf(id int64, elsewhere bool) int64 {
+	if !elsewhere {
+		return int64(c.Server().View().Connections)
+	}
+	if c.Ensemble != nil {
+		if e := c.Ensemble(c.r.Context()); e != nil {
+			for i := range e.Members {
+				if m := &e.Members[i]; m.ID == id {
+					return m.Clients
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// orderDrain has another server keep clients away, by the node at jute.DrainPath. It has a TTL, so the order ends by itself.
+func (c *call) orderDrain(id, ms int64) error {
+	path := jute.DrainPath(id)
+	create := jute.MultiOp{Type: jute.OpCreateTTL, Path: path, Data: []byte("server " + strconv.FormatInt(id, 10) + " keeps clients away as long as this is here\n"),
+		ACL: []jute.ACL{{Perms: jute.PermRead, ID: jute.WorldAnyone}}, Mode: jute.ModePersistentTTL, TTL: ms}
+	_, err := c.send(create.Type, single{create}, nil)
+	if errors.Is(err, jute.ErrNodeExists) { // this order instead
+		_, err = writes{c}.Multi(c.r.Context(), []jute.MultiOp{{Type: jute.OpDelete, Path: path, Version: -1}, create})
+	}
+	return orders(err)
+}
+
+// orders says what those need who order a drain, besides what all operators do.
+func orders(err error) error {
+	if !errors.Is(err, jute.ErrNoAuth) {
+		return err
+	}
+	p := problemOf(jute.ErrNoAuth, configPath)
+	p.Detail = "only those may order this of another server who may also create and delete children of /zookeeper/config, such as the super user"
+	return p
+}
+
+// endDrain ends the drain of this server, and the order for a drain, of this server or of another one.
 func (c *call) endDrain() error {
-	err := c.mayOperate()
-	if err == nil && c.arg("dry-run") != "true" {
-		_, err = c.sendDrain(&jute.DrainRequest{HasKeepAway: true})
+	id, elsewhere, err := c.drained(&access{c, ""})
+	dry := c.arg("dry-run") == "true"
+	switch {
+	case err != nil:
+	case elsewhere && dry:
+		var stat jute.Stat
+		_, err = c.send(jute.OpExists, &jute.PathWatchRequest{Path: jute.DrainPath(id)}, &stat)
+	case elsewhere:
+		err = c.endOrder(id)
+	case !dry:
+		if _, err = c.sendDrain(&jute.DrainRequest{HasKeepAway: true}); err == nil {
+			_ = c.endOrder(id) // it was obeyed, and is not again
+		}
+	}
+	if errors.Is(err, jute.ErrNoNode) {
+		err = refuse(http.StatusNotFound, "server %d has no order to keep clients away: what it was told itself, it is told itself to end", id)
 	}
 	if err != nil {
-		return err
+		return orders(err)
 	}
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+func (c *call) endOrder(id int64) error {
+	_, err := c.send(jute.OpDelete, &jute.DeleteRequest{Path: jute.DrainPath(id), Version: -1}, nil)
+	return err
 }
 
 // sendDrain returns how many connections will end.

@@ -50,6 +50,7 @@ func New(o Options) *Clients {
 	s.mostWatches = o.Limits.Watches
 	s.large.metrics = o.Metrics
 	s.drain.log, s.drain.metrics, s.drain.now, s.drain.sessions, s.drain.lines = o.Logger, o.Metrics, s.now, &s.sessions, s.guardedLines
+	s.drain.order = s.drainOrder
 	s.tls = tlsDoor{o.TLS, newHandshakes(runtime.GOMAXPROCS(0))}
 	s.tallies.metrics, s.tallies.traces = o.Metrics, o.Traces
 	s.configurer = configurer{o.Logger, o.State, o.Schemes, o.Configure}
@@ -214,6 +215,17 @@ func (s *Clients) Tick(now time.Duration) {
 	s.lines.TickViews(now)
 	s.state.RUnlock()
 	s.tallies.slow.report(s.log, now)
+}
+
+// drainOrder returns when the order was created that this server keeps clients away, 0 if there is none.
+func (s *Clients) drainOrder() jute.Zxid {
+	if !s.cfg.Replicated() {
+		return 0
+	}
+	s.state.RLock()
+	defer s.state.RUnlock()
+	n, _ := s.state.Tree.Get(jute.DrainPath(s.cfg.MyID))
+	return n.Czxid
 }
 
 // Postpone extends local sessions by the time for which the process was paused.

@@ -24,6 +24,8 @@ type Drain struct {
 	now      func() time.Duration
 	sessions *sessions
 	lines    func() []*guardedLine // of all connections
+	order    func() jute.Zxid      // when the node at jute.DrainPath was created, 0 if there is none
+	obeyed   jute.Zxid             // the order that tick has seen, 0 for none; only tick uses it
 
 	keeps atomic.Bool   // clients are kept away: until is not 0
 	count atomic.Uint64 // of drains that have begun
@@ -39,6 +41,7 @@ type Drain struct {
 const (
 	drainParts = 10                           // in which connections end
 	forever    = time.Duration(math.MaxInt64) // of Drain.until: the server is no member
+	ordered    = forever - 1                  // of Drain.until: as long as the order is there
 )
 
 // serve does what a request for a drain asks for. It returns how many connections will end. allowed: its author
@@ -136,8 +139,26 @@ func (d *Drain) movable() (list []*guardedLine) {
 	return list
 }
 
-// tick ends the next part of the connections.
+// obey begins the drain that an operator has ordered, and ends it when the order is gone. LetIn ends it before that: an order is obeyed once.
+func (d *Drain) obey() {
+	order := d.order()
+	if order == d.obeyed {
+		return
+	}
+	d.obeyed = order
+	if order != 0 {
+		d.log.Info("an operator has ordered that clients are kept away", zap.Stringer("zxid", order))
+		d.keepAway(ordered, nil)
+		return
+	}
+	if _, until := d.state(); until == ordered {
+		d.LetIn()
+	}
+}
+
+// tick obeys orders, and ends the next part of the connections.
 func (d *Drain) tick(now time.Duration) {
+	d.obey()
 	left, until := d.state()
 	if until != 0 && now >= until {
 		d.LetIn()
@@ -207,6 +228,8 @@ func (d *Drain) Remark() string {
 		}
 	case forever:
 		text = ", keeps clients away: it is no member"
+	case ordered:
+		text = ", keeps clients away: an operator has ordered it"
 	default:
 		text = fmt.Sprintf(", keeps clients away for %d s", (until-d.now()+time.Second-1)/time.Second)
 	}

@@ -32,7 +32,7 @@ export function members(main, _, signal) {
   function begin() {
     const q = asked();
     if (q.get('done')) render(panel, h('p', {class: 'note', role: 'status'}, text(q.get('done'))));
-    else if (Object.hasOwn(actions, q.get('do') ?? '')) actions[q.get('do')](Number(q.get('id')), q);
+    else if (Object.hasOwn(actions, q.get('do') ?? '')) actions[q.get('do')](Number(q.get('id')) || present.known.self, q);
     else if (mode.editing()) render(panel, forms());
     else render(panel, h('p', {class: 'dim'}, 'To change something, switch editing on (e).'));
   }
@@ -52,14 +52,6 @@ export function members(main, _, signal) {
       done: answer => done(answer.changed ? `Done: ${answer.does.join('; ')}. Now ${count(answer.members.length, 'member')}.` : 'There was nothing to do.')});
   };
 
-  // elsewhere says how the clients of another server are moved. That server has to be asked, and only the operator can prove to it who they are.
-  const elsewhere = id => {
-    const m = present.known.members.find(m => m.id === id);
-    render(panel, h('section', {class: 'panel', 'aria-label': 'Another server'}, h('h2', {}, `Move the clients of server ${id} away`),
-      h('p', {}, 'This server can\'t prove to another one who you are. That one does it from its own console, or by'), h('pre', {class: 'data', tabindex: '0'}, text(`ZKCLI_SERVER=${m?.client || 'HOST:PORT'} zkcli member drain ${id}`)),
-      h('p', {class: 'row'}, button('Leave', leave, 'quiet'))));
-  };
-
   const actions = {
     remove: id => changing('remove', [String(id)], `Remove server ${id}`, 'Remove'),
     promote: id => changing('promote', [String(id)], `Make server ${id} a voter`, 'Make it a voter'),
@@ -71,15 +63,16 @@ export function members(main, _, signal) {
       changes: () => present.known.leader !== id,
       shown: () => h('p', {}, present.known.leader === id ? `Server ${id} leads.` : `Server ${present.known.leader} hands over to server ${id}. Clients may have to connect again; no session ends.`),
       done: () => done(`Server ${id} leads.`)}),
-    drain: id => id && id !== present.known.self ? elsewhere(id) : act(panel, {title: `Move the clients of server ${present.known.self} away`, verb: 'Move them', signal, leave, danger: plan => plan.warning,
-      request: plan => ({method: 'POST', url: '/v1/drain' + api.query({'dry-run': plan ? undefined : 'true', force: plan?.warning ? 'true' : undefined})}),
+    drain: id => act(panel, {title: `Move the clients of server ${id} away`, verb: 'Move them', signal, leave, danger: plan => plan.warning,
+      request: plan => ({method: 'POST', url: '/v1/drain' + api.query({id, 'dry-run': plan ? undefined : 'true', force: plan?.warning ? 'true' : undefined})}),
       shown: plan => [plan.warning ? h('p', {class: 'note'}, text(plan.warning)) : null,
-        h('p', {}, `${count(plan.ended, 'connection')} go to other servers, bit by bit, and this server keeps clients away for ${plan.keepsAwayMs / 60000} minutes. No session ends.`)],
-      done: answer => done(`${count(answer.ended, 'connection')} of server ${present.known.self} move to other servers.`)}),
-    letin: () => act(panel, {title: `Let clients of server ${present.known.self} in again`, verb: 'Let them in', signal, leave,
-      request: plan => ({method: 'DELETE', url: '/v1/drain' + api.query({'dry-run': plan ? undefined : 'true'})}),
+        h('p', {}, `${clients(plan)} go to other servers, bit by bit, and server ${id} keeps clients away for ${plan.keepsAwayMs / 60000} minutes. No session ends.`)],
+      done: answer => done(`${clients(answer)} of server ${id} move to other servers.`)}),
+    letin: id => act(panel, {title: `Let clients of server ${id} in again`, verb: 'Let them in', signal, leave,
+      request: plan => ({method: 'DELETE', url: '/v1/drain' + api.query({id, 'dry-run': plan ? undefined : 'true'})}),
       shown: () => h('p', {}, 'This ends a drain, if there is one.'), done: () => done('Clients are let in.')}),
   };
+  const clients = ({ended}) => ended < 0 ? 'All connections' : count(ended, 'connection');
 
   function roster({members: list, leader, self}, state) {
     if (!list.length) return h('p', {}, 'This is a single server, without members.');
@@ -99,13 +92,13 @@ export function members(main, _, signal) {
           h('td', {}, m.voter ? 'yes' : 'no'),
           h('td', {class: 'number'}, s && s.lag >= 0 ? digits(s.lag) : ''),
           h('td', {class: 'mono'}, text(m.quorum.join(' | '))), h('td', {class: 'mono'}, text(m.client || s?.name || '')),
-          h('td', {}, mode.editing() ? h('div', {class: 'acts'}, offers(m, leader, self).map(([does, label]) =>
+          h('td', {}, mode.editing() ? h('div', {class: 'acts'}, offers(m, leader).map(([does, label]) =>
             h('a', {class: 'act', key: does + m.id, href: '#/members' + api.query({do: does, id: m.id})}, label))) : null));
       })))];
   }
 
-  const offers = (m, leader, self) => [
-    m.voter && m.id !== leader && ['lead', 'Let it lead'], ['drain', 'Move clients away'], m.id === self && ['letin', 'Let clients in'],
+  const offers = (m, leader) => [
+    m.voter && m.id !== leader && ['lead', 'Let it lead'], ['drain', 'Move clients away'], ['letin', 'Let clients in'],
     m.voter ? ['demote', 'Make an observer'] : ['promote', 'Make a voter'], ['remove', 'Remove'],
   ].filter(Boolean);
 

@@ -18,14 +18,17 @@ async function freePort() {
 
 export const pause = ms => new Promise(done => setTimeout(done, ms));
 
-// serves reports whether a server takes clients, by its port for them.
-const serves = port => new Promise(done => {
-  const c = connect(port, '127.0.0.1', () => c.write('srvr'));
+// word returns the answer to a four-letter word.
+export const word = (port, name) => new Promise(done => {
+  const c = connect(port, '127.0.0.1', () => c.write(name));
   let said = '';
   c.on('data', d => { said += d; });
-  c.on('error', () => done(false));
-  c.on('close', () => done(/^Mode: (leader|follower)/m.test(said)));
+  c.on('error', () => done(''));
+  c.on('close', () => done(said));
 });
+
+// serves reports whether a server takes clients, by its port for them.
+const serves = async port => /^Mode: (leader|follower)/m.test(await word(port, 'srvr'));
 
 // until calls f until it returns something, and returns that. Nothing here has a limit of its own: the test has.
 export async function until(f) {
