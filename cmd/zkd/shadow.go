@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/stdio"
@@ -208,12 +209,11 @@ func reportLine(r shadow.Report) string {
 	return text + ": " + strings.Join(r.What, "; ")
 }
 
+// shadowHTTPClients is how many connections the page of the result takes.
+const shadowHTTPClients = 64
+
 // serveShadowStatus serves the result so far over HTTP, until the function that it returns is called.
 func serveShadowStatus(addr string, s *proxy.Shadow) (end func(), err error) {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
 	answer := func(write func(http.ResponseWriter, *shadow.Summary)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			sum, err := s.Summary(r.Context())
@@ -233,15 +233,9 @@ func serveShadowStatus(addr string, s *proxy.Shadow) (end func(), err error) {
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(sum) // the client is gone
 	}))
-	const headers = 5 * time.Second
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headers}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		srv.Serve(l) // it ends when it is closed
-	}()
-	return func() {
-		srv.Close()
-		<-done
-	}, nil
+	pages := endpoints{most: shadowHTTPClients}
+	if err := pages.open("the result", addr, mux, zap.NewNop()); err != nil {
+		return nil, err
+	}
+	return pages.close, nil
 }

@@ -62,7 +62,7 @@ func (p *Past) Begin() (end func(), err error) {
 // base is a state from which to begin.
 type base struct {
 	zxid jute.Zxid
-	time int64 // no transaction of it is later, in ms since the Unix epoch; 0 without any
+	time func() int64 // no transaction of it is later, in ms since the Unix epoch; 0 without any, or if that can't be read
 	name string
 	load func(ctx context.Context, root string, most int64) (*history.Former, error)
 }
@@ -83,18 +83,21 @@ func (p *Past) open(ctx context.Context) (*sources, error) {
 		return nil, err
 	}
 	for _, info := range own {
-		meta, err := p.Store.Describe(ctx, info.Name)
-		if err != nil {
-			continue // the snapshots before it may be sound
+		last := func() int64 {
+			meta, err := p.Store.Describe(ctx, info.Name)
+			if err != nil {
+				return 0 // and the load says why
+			}
+			return history.LastTimeOf(&meta)
 		}
-		s.bases = append(s.bases, base{info.Zxid, history.LastTimeOf(&meta), "this server's snapshot " + info.Name, func(ctx context.Context, root string, most int64) (*history.Former, error) {
+		s.bases = append(s.bases, base{info.Zxid, last, "this server's snapshot " + info.Name, func(ctx context.Context, root string, most int64) (*history.Former, error) {
 			f, _, _, err := history.LoadFormer(ctx, p.Store, info.Name, root, most)
 			return f, err
 		}})
 	}
 	if r, err := p.Log.NewReader(0); err == nil {
 		err = r.Close()
-		s.bases = append(s.bases, base{name: "the beginning of this server's log", load: func(_ context.Context, root string, most int64) (*history.Former, error) {
+		s.bases = append(s.bases, base{time: func() int64 { return 0 }, name: "the beginning of this server's log", load: func(_ context.Context, root string, most int64) (*history.Former, error) {
 			return history.NewFormer(root, most), err
 		}})
 	}
@@ -105,7 +108,7 @@ func (p *Past) open(ctx context.Context) (*sources, error) {
 		id := p.History()
 		for i := range s.archive.Bases {
 			if b := &s.archive.Bases[i]; b.History == "" || b.History == id.String() {
-				s.bases = append(s.bases, base{b.Zxid, b.Time.UnixMilli(), "the backup " + b.Name, func(ctx context.Context, root string, most int64) (*history.Former, error) {
+				s.bases = append(s.bases, base{b.Zxid, b.Time.UnixMilli, "the backup " + b.Name, func(ctx context.Context, root string, most int64) (*history.Former, error) {
 					return s.archive.Former(ctx, b, id, root, most)
 				}})
 			}
@@ -216,7 +219,7 @@ func (p *Past) At(ctx context.Context, root string, at history.Moment) (f *histo
 	var unsound error
 	for i := range s.bases {
 		b := &s.bases[i]
-		if b.zxid > upTo || !at.Time.IsZero() && b.time > at.Time.UnixMilli() {
+		if b.zxid > upTo || !at.Time.IsZero() && b.time() > at.Time.UnixMilli() {
 			continue
 		}
 		f, err := b.load(ctx, root, p.Room())
@@ -261,8 +264,8 @@ func (s *sources) tooOld() error {
 		where = "the log and the archive reach back"
 	}
 	when := ""
-	if oldest.time != 0 {
-		when = ", of " + time.UnixMilli(oldest.time).UTC().Format(time.RFC3339)
+	if last := oldest.time(); last != 0 {
+		when = ", of " + time.UnixMilli(last).UTC().Format(time.RFC3339)
 	}
 	return unknown("that moment is too old: %s to zxid %v%s", where, oldest.zxid, when)
 }

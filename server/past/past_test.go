@@ -3,6 +3,8 @@ package past
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,6 +93,32 @@ func TestMomentsBetweenEntries(t *testing.T) {
 		}
 		if waited := time.Since(begun); waited != 0 {
 			t.Errorf("it waited for %v", waited)
+		}
+	})
+}
+
+// TestDamagedSnapshotIsLeftOut looks back with a snapshot that can't be read: the log has the moment as well. How far the past reaches is told without a look into it.
+func TestDamagedSnapshotIsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPast(t, 0x100000001, 0x100000002, 0x100000003)
+		fs := crashfs.New(2)
+		store, err := snapshot.Open("/data", snapshot.Options{FS: fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := fs.OpenFile(store.Path(snapshot.FileName(0x100000002, 1)), os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
+		p.Store = store
+		for _, m := range []history.Moment{{Zxid: 0x100000002}, {Time: time.UnixMilli(2500)}} {
+			if f, from, err := p.At(t.Context(), "/a", m); err != nil || f.At != 0x100000002 || !strings.Contains(from, "log") {
+				t.Errorf("%+v: %v from %q, %v", m, f, from, err)
+			}
+		}
+		if since, ok := p.Since(t.Context()); since != 0 || !ok {
+			t.Errorf("it reaches back to %v, %v", since, ok)
 		}
 	})
 }
