@@ -126,6 +126,7 @@ var hostileLines = []struct {
 	{[]string{"ensemble"}, ""},
 	{[]string{"member", "list"}, "this is a single server"},
 	{[]string{"member", "add", evil}, "is not a server"},
+	{[]string{"sessions", "end", "--admin", evil, "1"}, "is no URL"},
 	{[]string{"backup", "verify", evil}, `stat \x1b]0;owned\x07`},
 	{[]string{"backup", "create", "--admin", evil, "x"}, "is no URL"},
 	{[]string{"backup", "follow", "--admin", evil, "x"}, "is no URL"},

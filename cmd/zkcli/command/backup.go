@@ -191,23 +191,31 @@ func (c *Call) backupFollow(ctx context.Context, o *backupOptions, at string) er
 	return f.Claim(ctx, to)
 }
 
-// backupSource returns where the flags say that a backup comes from.
-func (c *Call) backupSource(o *backupOptions) (*backup.Source, error) {
-	source := &backup.Source{Auth: c.Options.Auth}
-	admin := o.admin
-	if admin == "" {
-		admin = c.App.getenv(envAdmin)
+// admins returns the URLs of AdminServers that a flag has, or the environment.
+func (c *Call) admins(flag string) (list []string, err error) {
+	if flag == "" {
+		flag = c.App.getenv(envAdmin)
 	}
-	if admin == "" {
+	if flag == "" {
 		return nil, c.Usage("--admin is missing: the URL of an AdminServer (admin.serverPort), such as http://localhost:8080")
 	}
-	for one := range strings.SplitSeq(admin, ",") {
+	for one := range strings.SplitSeq(flag, ",") {
 		u, err := url.Parse(strings.TrimSpace(one))
 		if err != nil || u.Host == "" {
 			return nil, c.Usage("%q is no URL: it should look like http://localhost:8080", one)
 		}
-		source.Admins = append(source.Admins, strings.TrimSuffix(u.String(), "/"))
+		list = append(list, strings.TrimSuffix(u.String(), "/"))
 	}
+	return list, nil
+}
+
+// backupSource returns where the flags say that a backup comes from.
+func (c *Call) backupSource(o *backupOptions) (*backup.Source, error) {
+	admins, err := c.admins(o.admin)
+	if err != nil {
+		return nil, err
+	}
+	source := &backup.Source{Auth: c.Options.Auth, Admins: admins}
 	if o.rate != "" {
 		rate, err := parseBytes(o.rate)
 		if err != nil {

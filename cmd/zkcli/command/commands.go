@@ -7,7 +7,7 @@ func commands() []Command {
 		createCommand(), setCommand(), setACLCommand(), deleteCommand(), deleteAllCommand(),
 		addWatchCommand(), removeWatchesCommand(), printWatchesCommand(), syncCommand(),
 		setQuotaCommand(), listQuotaCommand(), delQuotaCommand(),
-		configCommand(), reconfigCommand(), memberCommand(), backupCommand(), restoreCommand(),
+		configCommand(), reconfigCommand(), memberCommand(), sessionsCommand(), backupCommand(), restoreCommand(),
 		addAuthCommand(), whoAmICommand(), featuresCommand(), connectCommand(), closeCommand(),
 		historyCommand(), redoCommand(), helpCommand(), versionCommand(), quitCommand("quit"), quitCommand("exit"),
 
