@@ -27,7 +27,7 @@ import (
 
 // The work done under one hold of the tree's lock is bounded, so that readers of the tree
 // never wait long: the clients' requests, and the peer loop, which also sends the
-// heartbeats. A part of a transaction can exceed applyWork, by the watchers of a few operations.
+// heartbeats. A hold can exceed applyWork, by as many watches as are told at a time: line.Limits.Part.
 const (
 	applyBatch = 64 // orders
 	// applyWork counts orders, znodes changed, events delivered and reads answered.
@@ -69,6 +69,7 @@ type applier struct {
 	wall   int64         // at, in ms since the Unix epoch
 	work   int           // under the current hold of the lock
 	unsent int           // work since the answers were written
+	told   int           // watches of the event that is being sent, counted as work
 	same   sameTimes
 }
 
@@ -314,6 +315,7 @@ func (a *applier) apply(o *replica.Order) error {
 	}
 	a.zxid = txn.Zxid
 	a.applyParts(txn)
+	a.tellHerds(txn)
 	if o.Type == zab.EntryMarker {
 		a.state.DeriveKeys()
 	}
@@ -414,9 +416,38 @@ func (a *applier) applyParts(txn *datatree.Txn) {
 	}
 }
 
+// tellHerds applies the rest of a transaction that has an event with very many watchers, but for its end, and sends the
+// events in slices of the tree's lock: see applyParts. So nobody sees the change before all watchers are told.
+func (a *applier) tellHerds(txn *datatree.Txn) {
+	if len(txn.Ops) == 0 || !a.state.Watches.MayHaveHerd(applyWork) {
+		return
+	}
+	a.state.Tree.ApplyRest(txn, &a.out)
+	watches := 0
+	for i := 0; i < len(a.out.Events) && watches <= applyWork; i++ {
+		ev := &a.out.Events[i]
+		watches += a.state.Watches.Matches(ev.Type, ev.Path, applyWork+1)
+	}
+	if watches > applyWork && a.state.Slicing() == nil {
+		a.state.BeginSlices()
+	}
+	a.answers.Events(txn, &a.out)
+	if !a.state.Tree.InParts() {
+		a.auditEphemerals(txn.Session, a.out.Events)
+	}
+}
+
+// telling counts watches of an event that is being sent.
+func (a *applier) telling(watches int) {
+	a.work += watches
+	a.told += watches
+	a.yield()
+}
+
 // fired counts an event of the applied transaction, and its watchers.
 func (a *applier) fired(ev *datatree.Event, heard int) {
-	a.work += 1 + len(ev.Path)/pathWork + heard
+	a.work += 1 + len(ev.Path)/pathWork + max(0, heard-a.told)
+	a.told = 0
 	if heard > 0 {
 		a.metrics.Fired[ev.Type].Observe(heard)
 	}

@@ -413,7 +413,7 @@ func newApplier(s *Server) *applier {
 	a.answers = s.clients.NewAnswers(func() {
 		a.work++
 		a.yield()
-	}, a.fired)
+	}, a.telling, a.fired)
 	return a
 }
 

@@ -376,3 +376,68 @@ func TestALargeMultiHoldsNothingForLong(t *testing.T) {
 		e.idle()
 	})
 }
+
+// An event with very many watchers is sent in slices of the tree's lock. Each of them has it before it sees the change, and
+// hears of it once, also of the last operations of a transaction, and of the end of a session.
+func TestAHerdIsToldInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const herd, readers = applyWork + 1200, 4
+		s := startServer(t, "maxClientCnxns=0")
+		c, owner := s.connect(t), s.connect(t)
+		c.create("/herd", "")
+		owner.ephemeral("/herd/e")
+		var watchers []*client
+		for range herd {
+			w := s.connect(t)
+			w.ok(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/herd", Mode: jute.AddPersistentRecursive})
+			watchers = append(watchers, w)
+		}
+		set := func(path string) jute.MultiOp { return jute.MultiOp{Type: jute.OpSetData, Path: path, Version: -1} }
+		for _, tt := range []struct {
+			name   string
+			change func() jute.Zxid
+			events []jute.EventType
+		}{
+			{"a set", func() jute.Zxid { return c.set("/herd", "1").Zxid }, []jute.EventType{jute.EventDataChanged}},
+			{"a multi", func() jute.Zxid {
+				return c.ok(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{set("/"), set("/herd"), set("/herd/e")}}).Zxid
+			}, []jute.EventType{jute.EventDataChanged, jute.EventDataChanged}},
+			{"the end of a session", func() jute.Zxid { return owner.ok(jute.OpCloseSession, nil).Zxid }, []jute.EventType{jute.EventDeleted}},
+		} {
+			synctest.Wait()
+			s.metrics.ApplyWork.Reset()
+			look := func(w *client) string { return string(w.ok(jute.OpExists, get("/herd", false)).body) }
+			before := look(c)
+			var reads sync.WaitGroup
+			for _, w := range watchers[:readers] {
+				reads.Go(func() {
+					for look(w) == before {
+					}
+					if len(w.events) != len(tt.events) {
+						t.Errorf("%s is seen after %d events", tt.name, len(w.events))
+					}
+				})
+			}
+			zxid := tt.change()
+			reads.Wait()
+			for i, w := range watchers {
+				for len(w.events) < len(tt.events) {
+					w.events = append(w.events, w.must())
+				}
+				for j, r := range w.events {
+					if r.Xid != jute.XidNotification || r.Zxid != zxid || r.event().Type != tt.events[j] {
+						t.Fatalf("%s: watcher %d gets %v", tt.name, i, r)
+					}
+				}
+				w.events = nil
+			}
+			if most := s.metrics.ApplyWork.Max(); most > applyWork+1024+10 {
+				t.Errorf("%s: %d watchers were told under one hold of the lock", tt.name, most)
+			}
+		}
+		for _, w := range watchers {
+			w.quiet("after all events")
+		}
+		s.noErrors(t)
+	})
+}

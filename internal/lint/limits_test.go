@@ -23,7 +23,7 @@ var tested = map[string]map[string][]string{
 		"connections to a port for HTTP": {"cmd/zkd.TestHTTPConnectionsAreBounded", "cmd/zkd.TestSilentConnectionsGiveWay"},
 		"local ports":                    {"server/zab/transport.TestNoLocalPort"},
 		"threads":                        {"cmd/zkd.TestThreadLimit"},
-		"time of a server":               {"server.TestATurnOfTheLeaderIsShort", "server.TestALargeMultiHoldsNothingForLong", "server.TestManyWatchesAreRestored"},
+		"time of a server":               {"server.TestATurnOfTheLeaderIsShort", "server.TestALargeMultiHoldsNothingForLong", "server.TestAHerdIsToldInParts", "server.TestManyWatchesAreRestored"},
 		"a leader, by a request at which zkd fails": {"server.TestBrokenRequest"},
 		"time of a certificate":                     {"server/secure.TestExpiring", "cmd/zkd.TestCertificateRemarks"},
 		"time of a revocation list":                 {"server/secure.TestBadLists"},

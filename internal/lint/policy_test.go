@@ -41,7 +41,7 @@ const ours = `
 
 	# The core. Pure: see below.
 	server/datatree:   jute internal/format internal/mutant internal/steps internal/wire
-	server/watch:      jute internal/steps
+	server/watch:      jute internal/mutant internal/steps
 	server/session:    jute internal/mutant internal/secret
 	server/auth:       jute internal/steps
 	server/auth/certid: jute server/auth

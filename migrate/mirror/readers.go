@@ -141,7 +141,7 @@ func (r *readers) start(o Options, id uint8) error {
 		Listen:         o.Listen,
 	})
 	r.words.Clients(r.clients)
-	r.answers = r.clients.NewAnswers(func() {}, func(*datatree.Event, int) {})
+	r.answers = r.clients.NewAnswers(func() {}, func(int) {}, func(*datatree.Event, int) {})
 	if r.state.Applied() != 0 {
 		r.clients.BeginReadOnly()
 	}

@@ -18,6 +18,7 @@ type Answers struct {
 	*line.Answers
 	shared *shared
 	yield  func() // see NewAnswers
+	tells  func(watches int)
 	fired  func(ev *datatree.Event, heard int)
 
 	now   time.Duration // of the batch
@@ -29,10 +30,10 @@ type Answers struct {
 }
 
 // NewAnswers returns the applier's side of the clients. yield is called after each read
-// that had waited for an answer. It may unlock State for a while. fired is called for each event, with the
-// number of watchers that it was sent to.
-func (s *Clients) NewAnswers(yield func(), fired func(ev *datatree.Event, heard int)) *Answers {
-	a := &Answers{shared: &s.shared, yield: yield, fired: fired}
+// that had waited for an answer. It may unlock State for a while. tells is called after some
+// watches of an event with many, and may do so, too. fired is called for each event, with the number of watchers that it was sent to.
+func (s *Clients) NewAnswers(yield func(), tells func(watches int), fired func(ev *datatree.Event, heard int)) *Answers {
+	a := &Answers{shared: &s.shared, yield: yield, tells: tells, fired: fired}
 	a.Answers = s.lines.NewAnswers(applier{a})
 	return a
 }
@@ -145,6 +146,9 @@ func (a applier) ServedAll(n int) {
 	a.namespace.Flush()
 	a.shared.metrics.ReadsAfterWrite.Observe(n)
 }
+
+// Telling lets others have the tree, if it is time.
+func (a applier) Telling(watches int) { a.tells(watches) }
 
 // Fired passes on how many watchers got an event.
 func (a applier) Fired(ev *datatree.Event, heard int) { a.fired(ev, heard) }

@@ -184,7 +184,7 @@ func TestAnswersComeInOrder(t *testing.T) {
 	c := newTestConn(t, s)
 	establish(t, c, 1)
 	s.register.Add(&c.line.Line, c.identity.ip(), 0, 0)
-	a := s.NewAnswers(func() {}, func(*datatree.Event, int) {})
+	a := s.NewAnswers(func() {}, func(int) {}, func(*datatree.Event, int) {})
 	write := func(xid int32) {
 		h := jute.RequestHeader{Xid: xid, Type: jute.OpSetData}
 		r := jute.SetDataRequest{Path: "/", Version: -1}

@@ -344,7 +344,7 @@ func TestWatchesRefused(t *testing.T) {
 		t.Fatalf("%d writes were handed over, want 2", len(b.submitted))
 	}
 	s.state.Lock()
-	a := s.NewAnswers(func() {}, func(*datatree.Event, int) {})
+	a := s.NewAnswers(func() {}, func(int) {}, func(*datatree.Event, int) {})
 	a.Begin(s.now())
 	for _, sub := range b.submitted {
 		txn := &datatree.Txn{Zxid: 9, Cxid: sub.Request.Cxid, Origin: c.line.Origin(), Ops: []datatree.Op{{Kind: datatree.OpCreate, Result: jute.OpCreate}}}

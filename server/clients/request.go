@@ -7,7 +7,6 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/line"
-	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/replica"
 )
@@ -137,7 +136,7 @@ func (c *conn) lockTree(req *line.Request) error {
 	for {
 		state.RLock()
 		settled := state.Slicing()
-		if settled == nil || !beingChanged(state.Tree, req) {
+		if settled == nil || !req.ShowsPart(state.Tree) {
 			return nil
 		}
 		state.RUnlock()
@@ -147,20 +146,6 @@ func (c *conn) lockTree(req *line.Request) error {
 			return err
 		}
 	}
-}
-
-// beingChanged reports whether the answer to a request could show a part of the transaction
-// being applied. The tree is locked.
-func beingChanged(tree *datatree.Tree, req *line.Request) bool {
-	switch req.Op {
-	case jute.OpPing, jute.OpAuth, jute.OpWhoAmI, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpCloseSession, jute.OpCredit, jute.OpUnsubscribe:
-		return false
-	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL:
-		d := jute.NewAliasDecoder(req.Body)
-		path := d.String()
-		return d.Err() == nil && tree.Changing(path)
-	}
-	return true
 }
 
 // submit queues an ordered request and adds it to the batch for the leader.

@@ -37,7 +37,7 @@ func (t *Tree) Apply(txn *Txn, out *Applied) {
 	if txn.Number != 0 {
 		t.keepOutcome(txn, out.Results)
 	}
-	t.lastZxid, t.parted, t.part = txn.Zxid, 0, 0
+	t.lastZxid, t.parted, t.part, t.only = txn.Zxid, 0, 0, ""
 	t.lastTime = max(t.lastTime, txn.Time)
 }
 
@@ -108,16 +108,54 @@ func (t *Tree) ApplyPart(txn *Txn, out *Applied, n int) bool {
 	return true
 }
 
-// InParts reports whether some operations of a transaction are applied, and others are not.
+// ApplyRest applies the operations of a transaction that ApplyPart has left, without its end: Apply must follow. So
+// those who watch what it changes can be told before anybody sees it, however many they are.
+func (t *Tree) ApplyRest(txn *Txn, out *Applied) {
+	op := closeOf(txn)
+	if op == nil {
+		if t.parted, t.only = txn.Zxid, ""; len(txn.Ops) == 1 {
+			t.only = onlyPath(&txn.Ops[0])
+		}
+		t.applyOps(txn, out, len(txn.Ops))
+		return
+	}
+	out.reset()
+	s := t.sessions.get(txn.Session)
+	if s == nil {
+		return
+	}
+	if t.pruned == 0 {
+		t.List(txn)
+	}
+	t.parted = txn.Zxid
+	t.deleteListed(s, txn.Zxid, op.Paths, max(len(op.Paths), len(t.closing)), out)
+	t.settle()
+}
+
+// onlyPath returns the path of the znode that an operation changes, if it changes no other than that and its parent, else "".
+func onlyPath(op *Op) string {
+	switch op.Kind {
+	case OpCreate, OpDelete, OpSetData:
+		return eventPath(op.Path)
+	}
+	return ""
+}
+
+// InParts reports whether some operations of a transaction are applied, and its end is not.
 func (t *Tree) InParts() bool { return t.part > 0 }
 
 // Changing reports whether ApplyPart may have deleted or changed the znode at path since the last
 // Apply. The results of Get, GetData and those about the children of any other path are
 // still those at LastZxid, except for the usage in the stats znodes of quotas. A session that is being
-// closed changes its ephemerals and their parents; any other transaction may change all.
+// closed changes its ephemerals and their parents, a single operation its znode and the parent; any other transaction may change all.
 func (t *Tree) Changing(path string) bool {
-	if t.parted == 0 || t.part > 0 {
-		return t.parted != 0
+	switch {
+	case t.parted == 0:
+		return false
+	case t.part > 0 && t.only != "":
+		return path == t.only || path == parentOf(t.only)
+	case t.part > 0:
+		return true
 	}
 	id := t.find(path)
 	if id == 0 { // if it was deleted, its parent has changed

@@ -32,6 +32,7 @@ type Tree struct {
 	lastTime   int64     // see LastTime
 	parted     jute.Zxid // zxid of a transaction between ApplyPart and Apply; 0 for none
 	part       int       // number of its operations that are applied
+	only       string    // the path of its only znode, or "": see onlyPath
 	pruned     int       // number of its listed ephemerals that are deleted
 	closing    []nodeID  // these, in order, if it does not name them
 	digest     Digest

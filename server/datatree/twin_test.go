@@ -501,8 +501,19 @@ func (w *twin) parts(t *testing.T, tree *Tree, txn *Txn, out *Applied, g *genera
 	}
 	n := 1 + g.rng.IntN(3)
 	tree.List(txn)
-	for tree.ApplyPart(txn, out, n) {
-		if closeOf(txn) != nil && len(out.Events) > 2*n {
+	rest := g.rng.IntN(2) == 0
+	part := func() bool {
+		if tree.ApplyPart(txn, out, n) {
+			return true
+		}
+		last := rest
+		if rest = false; last {
+			tree.ApplyRest(txn, out)
+		}
+		return last
+	}
+	for part() {
+		if closeOf(txn) != nil && rest && len(out.Events) > 2*n {
 			t.Fatalf("%d events of a part of %d nodes", len(out.Events), n)
 		}
 		events = append(events, out.Events...)

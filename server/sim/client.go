@@ -212,6 +212,14 @@ func (s *Sim) connect(c *client) {
 	s.afterPacket(evToServer, n, s.between(10, 500), &packet{to: n.idx, client: c.id, req: req})
 }
 
+// transit is how long a request takes to a server, in µs. If transactions are applied in slices, others are to arrive between these.
+func (s *Sim) transit() uint64 {
+	if s.cfg.HerdPct > 0 {
+		return max(100, min(2*s.cfg.ThinkUs, s.cfg.SessionMs*20))
+	}
+	return 100
+}
+
 // connectAhead resumes the session of a client on another connection, with a zxid that is ahead of
 // all servers. That is refused, and the client notices nothing.
 func (s *Sim) connectAhead(c *client) {
@@ -248,7 +256,7 @@ func (s *Sim) sendRequest(c *client) {
 		c.asked = s.now
 	}
 	c.inFlight = append(c.inFlight, req)
-	s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: req})
+	s.afterPacket(evToServer, s.nodes[c.node], s.transit(), &packet{to: c.node, client: c.id, req: req})
 }
 
 // address returns where a client is: the first one alone, and all others together.
@@ -473,7 +481,7 @@ func (s *Sim) lostConn(c *client) {
 		if s.phase == phaseChaos && s.percent(s.cfg.HangPct) {
 			s.haunt(c, !unsent)
 		} else {
-			s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: request{origin: c.origin}})
+			s.afterPacket(evToServer, s.nodes[c.node], s.transit(), &packet{to: c.node, client: c.id, req: request{origin: c.origin}})
 		}
 	}
 	c.node, c.origin, c.restoring = -1, 0, false
@@ -494,7 +502,7 @@ func (s *Sim) lostConn(c *client) {
 // of the client's requests arrive there late, writes among them unless the client still had to send
 // others. The server learns of the end even later.
 func (s *Sim) haunt(c *client, writes bool) {
-	late := uint64(100)
+	late := s.transit()
 	for range s.rng.IntN(3) {
 		c.cxid++
 		req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked, sent: s.now}

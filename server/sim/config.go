@@ -126,6 +126,8 @@ type Config struct {
 	DeafPct int // turns after which a client, one of every two, reads and sends nothing for a while
 	Unread  int // line.Lines.Unread
 
+	HerdPct int // transactions that are applied in slices, as if they had many watchers
+
 	AheadPct int // turns in which a connection ahead of all servers asks for a client's session
 	GreetPct int // handshakes that take up to an election timeout
 	// LateHellos has links admitted on which an end has said what is no longer true, as between
@@ -235,6 +237,9 @@ func (c *Config) String() string {
 	if c.DeafPct > 0 {
 		fmt.Fprintf(&b, " deaf=%d%% unread=%d", c.DeafPct, c.Unread)
 	}
+	if c.HerdPct > 0 {
+		fmt.Fprintf(&b, " herd=%d%%", c.HerdPct)
+	}
 	if c.GreetPct > 0 {
 		fmt.Fprintf(&b, " greet=%d%%", c.GreetPct)
 	}
@@ -328,6 +333,7 @@ func Draw(seed uint64, steps int) Config {
 	if c.Rate == 0 && c.FatalPct == 0 && r.IntN(10) == 0 {
 		c.drawCapacity(r)
 	}
+	c.HerdPct = pick(r, 0, 0, 50)
 	return c
 }
 

@@ -141,6 +141,7 @@ func (v nodeLines) AnswerLost(*datatree.Txn, []datatree.Result)                 
 func (v nodeLines) ServedLate(*line.Line, *line.Request, *line.Read)               {}
 func (v nodeLines) Yield()                                                         {}
 func (v nodeLines) ServedAll(int)                                                  {}
+func (v nodeLines) Telling(int)                                                    { v.n.s.betweenSlices(v.n) }
 func (v nodeLines) Fired(*datatree.Event, int)                                     {}
 func (v nodeLines) Established(*line.Line)                                         {}
 func (v nodeLines) Notified(*line.Line, int)                                       { v.n.s.stats.Events++ }
@@ -263,10 +264,46 @@ func (s *Sim) handle(n *node, c *conn, req *request) {
 				s.fail("R1", "server %d does not know %v", n.id, req)
 			}
 			c.flush()
-			if read.More && s.percent(50) {
+			if read.More && n.lines.State.Slicing() == nil && s.percent(50) {
 				s.applyAll(n) // the tree is not locked
 			}
 		}
+	}
+}
+
+// betweenSlices has clients of a node heard while a transaction is applied and the tree is free: they read what does not
+// change, or leave.
+func (s *Sim) betweenSlices(n *node) {
+	if s.cfg.HerdPct == 0 {
+		return
+	}
+	heap := s.agenda.heap
+	next := make([]int, len(s.clients)) // in heap, and 1 more: the next packet of each client
+	for i := range heap {
+		if e := &heap[i]; e.kind == evToServer && e.node == n.idx {
+			if at := &next[e.pkt.client]; *at == 0 || e.before(&heap[*at-1]) {
+				*at = i + 1
+			}
+		}
+	}
+	for _, at := range next {
+		if at == 0 || s.percent(30) {
+			continue
+		}
+		e := &heap[at-1]
+		p := e.pkt
+		if c := n.conn(p.req.origin); p.req.kind != 0 {
+			if p.req.kind != reqRead || c == nil || c.line.Outbox.Ends() || c.upgrade != nil {
+				continue
+			}
+			if r := p.req.wire(c.exact); r.ShowsPart(n.tree) {
+				continue // it waits
+			}
+		}
+		e.kind, e.node, e.pkt = evUndo, -1, &packet{undo: func() {}}
+		s.stats.Between++
+		s.serve(n, p.client, &p.req)
+		return
 	}
 }
 
@@ -279,6 +316,10 @@ func (s *Sim) submitTo(n *node, c *conn, req *request, r *line.Request) {
 	s.hand(n, sub)
 	if sub.Kind == replica.Write {
 		s.ghost.asks(c.origin, ask{req.cxid, bytes.Equal(req.body, malformed) || isFatal(req.body)})
+	}
+	if n.lines.State.Slicing() != nil {
+		n.again = true // the applier is in the middle of an entry
+		return
 	}
 	s.takeOutputs(n)
 }

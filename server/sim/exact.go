@@ -120,7 +120,7 @@ func (s *Sim) resend(c *client) bool {
 		c.asked = s.now
 	}
 	c.inFlight = append(c.inFlight, req)
-	s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: req})
+	s.afterPacket(evToServer, s.nodes[c.node], s.transit(), &packet{to: c.node, client: c.id, req: req})
 	return true
 }
 

@@ -259,6 +259,8 @@ var focuses = map[string]func(*Config){
 	},
 	"persistent-not-restored": watchers,
 	"persistent-once":         watchers,
+	"rest-untold":             herds,
+	"part-shown":              herds,
 	"report-twice": func(c *Config) {
 		dozers(c)
 		c.NetUs, c.DialMs, c.DozePct, c.Steps = 10000, 5, 20, 6000
@@ -368,6 +370,13 @@ func watchers(c *Config) {
 	c.Clients, c.WatchPct, c.Pipeline, c.DozePct, c.SessionMs, c.Steps = 5, 100, 1, 0, c.ElectionMs*40, 6000
 	c.ThinkUs = c.ElectionMs * 50
 	c.Faults = [numFaults]uint64{}
+}
+
+// herds has watchers of changes that are told in parts.
+func herds(c *Config) {
+	watchers(c)
+	c.HerdPct, c.ThinkUs, c.Pipeline, c.WorkUs, c.WatchPct = 80, c.ElectionMs*20, 16, 0, 70
+	c.Feeds, c.Views, c.Streams, c.Loud, c.GuardPct, c.TreePct, c.Voters, c.Observers = 0, 0, 0, 0, 0, 0, 3, 0
 }
 
 // crowd has several clients at one address that have many requests under way, beside one at another address.
@@ -552,6 +561,7 @@ func brokenFrom(cfg Config, do func(*script)) (f *Failure) {
 
 // byPages are faults that pages of their packages find: see the tests of mutants there.
 var byPages = []string{
+	"cursor-stays",
 	"first-list-untold",
 	"whole-for-each",
 	"waits-ignored",

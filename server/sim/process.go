@@ -187,6 +187,10 @@ func (s *Sim) applyParts(e *zab.Entry, tree *datatree.Tree, state *zab.State, tx
 			notify(out.Events)
 		}
 	}
+	if len(txn.Ops) > 0 && s.cfg.HerdPct > 0 && s.percent(s.cfg.HerdPct) { // as if it had many watchers
+		tree.ApplyRest(txn, out)
+		notify(out.Events)
+	}
 	tree.Apply(txn, out)
 }
 

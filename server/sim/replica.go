@@ -291,11 +291,16 @@ func (s *Sim) applyOne(n *node, o *replica.Order, txn *datatree.Txn) {
 	if e.Txn() != nil {
 		n.answers.BeforeApply(txn)
 	}
+	if s.cfg.HerdPct > 0 {
+		n.lines.State.BeginSlices()
+	}
 	s.applyParts(e, n.tree, &n.state, txn, &s.result, func([]datatree.Event) {
 		n.answers.Events(txn, &s.result)
+		s.betweenSlices(n)
 	})
 	n.applied = e.Zxid
 	n.lines.State.SetApplied(e.Zxid)
+	n.lines.State.EndSlices()
 	n.chain = mix(n.chain, hashEntry(e))
 	n.sinceSnap++
 	s.checkApplied(n)

@@ -28,6 +28,7 @@ type Stats struct {
 	Replayed, Resent, Closings, Short                 int
 	LogWaits, MadeRoom, RoomGiven                     int // logs that began to wait, and snapshots that were to make room
 	Busy                                              int // turns that took time
+	Between                                           int // requests between two slices of a transaction
 	Fatal                                             int // writes at which a leader panicked
 	WatchesSet, Events                                int
 	Subscribed, Fed, Levels, Compacted                int

@@ -75,7 +75,7 @@ func (s *Sim) restoreWatches(c *client) {
 	}
 	c.restoring, c.asked = true, s.now
 	c.inFlight = append(c.inFlight, req)
-	s.afterPacket(evToServer, s.nodes[c.node], 100, &packet{to: c.node, client: c.id, req: req})
+	s.afterPacket(evToServer, s.nodes[c.node], s.transit(), &packet{to: c.node, client: c.id, req: req})
 }
 
 // noteChanges records the events of a committed transaction.

@@ -24,7 +24,7 @@
 //   - A watch of mode Data or Child fires at most once: Trigger removes it
 //     before it returns, whatever the type of the event.
 //   - One Trigger names a watcher at most once, however many of its watches
-//     match.
+//     match. So do the parts of one Firing, which is a Trigger in parts.
 //   - The table owns its strings: a path may alias a buffer that is reused
 //     after the call.
 //   - A path is in a relation if and only if it has a watcher there; a watch

@@ -17,6 +17,7 @@ type relation struct {
 	paths   slab[watchedPath, *watchedPath]
 	links   slab[link, *link]
 	memory  *atomic.Int64 // of all relations of the table
+	cursor  uint32        // the link that the next part of a Firing begins with, or 0: it begins with the head
 }
 
 // What a path, without its bytes, and a watch take, all included: see TestMemory.
@@ -182,6 +183,13 @@ func (r *relation) remove(set *index, path string, hash uint32) bool {
 	return true
 }
 
+// keep makes a watch the one that the next part of a Firing begins with.
+func (r *relation) keep(id uint32) {
+	if id&alone == 0 {
+		r.cursor = id
+	}
+}
+
 // unlink removes a watch, which is no longer in any set, from its path.
 func (r *relation) unlink(id uint32) {
 	r.watches--
@@ -191,6 +199,11 @@ func (r *relation) unlink(id uint32) {
 		return
 	}
 	l := *r.links.at(id)
+	next := id == r.cursor
+	next = next && !cursorStays.Planted()
+	if next {
+		r.cursor = l.next
+	}
 	if l.next != 0 {
 		r.links.at(l.next).prev = l.prev
 	}

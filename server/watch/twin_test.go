@@ -174,6 +174,8 @@ func stepTwin(t *testing.T, rng *rand.Rand, table *Table, tw twin, w Watcher, pa
 		if got, want := table.Remove(w, path, typ), tw.remove(w, path, typ); got != want {
 			t.Errorf("Remove(%d, %q, %d) = %v, want %v", w, path, typ, got, want)
 		}
+	case n < 75:
+		fireInParts(t, rng, table, tw, path)
 	case n < 99:
 		typ := jute.EventType(1 + rng.IntN(4))
 		if got, want := fired(table, typ, path), tw.trigger(typ, path); !slices.Equal(got, want) {
@@ -182,6 +184,40 @@ func stepTwin(t *testing.T, rng *rand.Rand, table *Table, tw twin, w Watcher, pa
 	default:
 		table.Drop(w)
 		tw.drop(w)
+	}
+}
+
+// fireInParts triggers an event in parts, between which watches are removed: those that it has not come to are not told.
+func fireInParts(t *testing.T, rng *rand.Rand, table *Table, tw twin, path string) {
+	t.Helper()
+	typ := jute.EventType(1 + rng.IntN(4))
+	want := tw.trigger(typ, path)
+	if n := table.Matches(typ, path, 1000); n < len(want) || n > len(want)*(modeCount+strings.Count(path, "/")) || table.Matches(typ, path, 2) != min(n, 2) || n > 1 && !table.MayHaveHerd(n-modeCount) {
+		t.Errorf("%d watches match %v of %q, which %d watchers hear", n, typ, path, len(want))
+	}
+	var got, gone []Watcher
+	deliver := func(w Watcher) { got = append(got, w) }
+	for f := NewFiring(typ, path); table.Fire(&f, 1+rng.IntN(3), deliver); {
+		switch w := Watcher(rng.IntN(len(table.watchers))); rng.IntN(3) {
+		case 0:
+			table.Drop(w)
+			tw.drop(w)
+			gone = append(gone, w)
+		case 1:
+			table.Remove(w, path, jute.WatchAny)
+			tw.remove(w, path, jute.WatchAny)
+			gone = append(gone, w) // unless another of its watches matches
+		}
+	}
+	for _, w := range want {
+		if n := len(got) - len(slices.DeleteFunc(slices.Clone(got), func(o Watcher) bool { return o == w })); n != 1 && !(n == 0 && slices.Contains(gone, w)) {
+			t.Errorf("%v of %q in parts named %d %d times", typ, path, w, n)
+		}
+	}
+	for _, w := range got {
+		if !slices.Contains(want, w) {
+			t.Errorf("%v of %q in parts named %d", typ, path, w)
+		}
 	}
 }
 

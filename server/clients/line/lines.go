@@ -22,7 +22,7 @@ type Limits struct {
 	LongReply int // a longer reply is reported
 	Page      int // the longest page
 	PageNodes int // the most nodes of a page, so that the tree is not locked for long
-	Part      int // the most watches that are restored at a time, likewise
+	Part      int // the most watches that are restored, or told of an event in slices, at a time, likewise
 }
 
 // Server is what lines ask of the server around them, and tell it. The line's lock is held in all calls with one.
@@ -124,6 +124,8 @@ type Applier interface {
 	ServedAll(n int)
 	// Notified is called when an event was sent, as a frame of size bytes.
 	Notified(l *Line, size int)
+	// Telling is called after some watches of an event that has many, and may unlock the tree for a while.
+	Telling(watches int)
 	// Fired is called for each event that was sent to a number of watchers.
 	Fired(ev *datatree.Event, heard int)
 	// Dirty is called for a line that has output.

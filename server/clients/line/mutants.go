@@ -8,6 +8,8 @@ var (
 	readOvertakes         = mutant.New("read-overtakes")          // a read is answered before the requests that came before it
 	servedAlone           = mutant.New("served-alone")            // requests are answered without the leader's confirmation, although it is needed
 	eventLate             = mutant.New("event-late")              // an event leaves after the answer that shows the change
+	restUntold            = mutant.New("rest-untold")             // the first of an event's many watchers are told alone
+	partShown             = mutant.New("part-shown")              // a read between two slices of a transaction shows a part of it
 	firesTwice            = mutant.New("fires-twice")             // each event is sent twice
 	persistentOnce        = mutant.New("persistent-once")         // a persistent watch that has fired is removed
 	relativeIgnored       = mutant.New("relative-ignored")        // setWatches does not look for what the client has missed

@@ -9,13 +9,17 @@ import (
 )
 
 // Notify sends an event of a transaction to its watchers that may read the node. It returns
-// their number.
+// their number. While a transaction is applied in slices, so is an event with many watchers sent.
 func (a *Answers) Notify(ev *datatree.Event, zxid jute.Zxid) (notified int) {
 	if zxid != a.zxid {
 		a.lists.Forget()
 	}
 	a.ev, a.zxid, a.event, a.notified = ev, zxid, a.event[:0], 0
-	a.State.Watches.Trigger(ev.Type, ev.Path, a.deliver)
+	if a.State.Slicing() == nil {
+		a.State.Watches.Trigger(ev.Type, ev.Path, a.deliver)
+	} else {
+		a.notifyInParts(ev)
+	}
 	if persistentOnce.Planted() {
 		for _, w := range a.fired {
 			a.State.Watches.Remove(w, ev.Path, jute.WatchPersistent)
@@ -23,6 +27,16 @@ func (a *Answers) Notify(ev *datatree.Event, zxid jute.Zxid) (notified int) {
 		a.fired = a.fired[:0]
 	}
 	return a.notified
+}
+
+func (a *Answers) notifyInParts(ev *datatree.Event) {
+	part := a.Server.Limits().Part
+	for f := watch.NewFiring(ev.Type, ev.Path); a.State.Watches.Fire(&f, part, a.deliver); {
+		a.applier.Telling(part)
+		if restUntold.Planted() {
+			return
+		}
+	}
 }
 
 // deliverTo sends the event to one watcher. The watch table is locked.

@@ -142,6 +142,7 @@ func (p *page) AnswerLost(*datatree.Txn, []datatree.Result)                     
 func (p *page) ServedLate(*Line, *Request, *Read)                                           {}
 func (p *page) Yield()                                                                      {}
 func (p *page) ServedAll(int)                                                               {}
+func (p *page) Telling(int)                                                                 {}
 func (p *page) Fired(*datatree.Event, int)                                                  {}
 func (p *page) Notified(*Line, int)                                                         {}
 func (p *page) Dirty(*Line)                                                                 {}

@@ -8,6 +8,7 @@ import (
 	"github.com/zkd-project/zkd/internal/exact"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/line/pending"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/replica"
 )
 
@@ -52,6 +53,23 @@ func (r *Request) Ordered() bool { return r.ordered }
 
 // ServedByHost reports whether Host.Operate answers the request.
 func (r *Request) ServedByHost() bool { return r.Op == jute.OpDrain && r.Refusal == 0 }
+
+// ShowsPart reports whether the answer to a read could show a part of the transaction that is being applied in slices. The
+// tree is locked.
+func (r *Request) ShowsPart(tree *datatree.Tree) bool {
+	if partShown.Planted() {
+		return false
+	}
+	switch r.Op {
+	case jute.OpPing, jute.OpAuth, jute.OpWhoAmI, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpCloseSession, jute.OpCredit, jute.OpUnsubscribe:
+		return false
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL:
+		d := jute.NewAliasDecoder(r.Body)
+		path := d.String()
+		return d.Err() == nil && tree.Changing(path)
+	}
+	return true
+}
 
 // Own reports whether the line itself has made the request.
 func (r *Request) Own() bool { return r.own != 0 }
