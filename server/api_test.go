@@ -461,6 +461,8 @@ func TestAPIOverview(t *testing.T) {
 		c.want(200, one.ID, "GET", "/v1/sessions?after="+k.session.String(), "")
 		c.want(200, `"address":"10.0.0.2:`, "GET", "/v1/connections", "")
 		c.want(200, `{"path":"/e","sessions":["`+k.session.String()+`"]}`, "GET", "/v1/watches", "")
+		c.want(200, `{"path":"/e","sessions":["`+k.session.String()+`"]}`, "GET", "/v1/watches?path=/e", "")
+		c.want(200, `{"watches":[]`, "GET", "/v1/watches?path=/other", "")
 		c.want(200, `"quotas":[]`, "GET", "/v1/quotas", "")
 		c.want(200, `{"rule":"all","resource":"requests/s"`, "GET", "/v1/limits", "")
 		for _, id := range []int{1, 2, 3} {

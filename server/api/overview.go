@@ -341,7 +341,9 @@ func (c *call) watches() error {
 		return err
 	}
 	out := WatchList{Watches: []WatchRow{}}
-	list := slices.DeleteFunc(v.WatchesByPath(), func(w show.PathSessions) bool { return w.Path <= c.arg("after") })
+	list := slices.DeleteFunc(v.WatchesByPath(), func(w show.PathSessions) bool {
+		return w.Path <= c.arg("after") || c.arg("path") != "" && w.Path != c.arg("path")
+	})
 	list, out.More = limited(c, list)
 	for _, w := range list {
 		row := WatchRow{Path: w.Path, Sessions: []string{}}

@@ -121,6 +121,43 @@ test('a change is seen live', {timeout}, async () => {
   assert.deepEqual(await page.done(), []);
 });
 
+test('live changes pause, and a feed that is lost says so', {timeout}, async () => {
+  const here = ensemble.servers[1];
+  const page = await open(browser, here.base + '/console/');
+  const shows = words => until(async () => (await text(page)).includes(words));
+  await go(page, '/live/app');
+  await shows('following');
+  await page.click('text=Pause');
+  await here.create('/app/paused', 'x');
+  await shows('1 change waiting');
+  assert.equal(await page.$('tr.change'), null);
+  await page.click('text=Continue');
+  await page.waitForSelector('tr.change.created');
+  await here.kill();
+  await shows('lost; connecting…');
+  here.start();
+  await shows('following');
+  await first.create('/app/again', 'x');
+  await shows('/app/again');
+  assert.deepEqual(await page.done(), []);
+  await ensemble.ready();
+});
+
+test('a long value is read in part, and on demand', {timeout}, async () => {
+  await first.create('/app/wide', 'x'.repeat(100_000) + 'end');
+  const page = await open(browser, at());
+  const sizes = [];
+  page.on('response', r => { if (r.url().endsWith('/v1/nodes/app/wide') && r.request().method() === 'GET') sizes.push(Number(r.headers()['content-length'])); });
+  await go(page, '/tree/app/wide');
+  await until(async () => /These are the first 65,536 bytes/.test(await text(page)));
+  await page.click('text=Read all');
+  await until(async () => /xend/.test(await page.textContent('pre.data')));
+  assert.deepEqual(sizes, [65536, 100003]);
+  await page.click('text=Who watches it');
+  await until(async () => /No client of this server watches its data/.test(await text(page)));
+  assert.deepEqual(await page.done(), []);
+});
+
 test('the leader is killed while pages are open', {timeout}, async () => {
   const leader = await ensemble.leader();
   const other = ensemble.servers.find(s => s !== leader);

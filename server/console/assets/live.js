@@ -1,6 +1,6 @@
 // Live changes of a subtree: one feed, whatever it has.
 
-import {h, render, table, text, toPath, toSession, name, problem, utc, moment} from './dom.js';
+import {h, render, table, text, toPath, toSession, name, problem, utc, moment, count} from './dom.js';
 import * as api from './api.js';
 
 const most = 500; // changes that are kept
@@ -20,7 +20,7 @@ export function live(main, path, signal) {
   let said = '';
   function tell(value = said) {
     said = value;
-    state.textContent = paused && waiting.length ? `${waiting.length} changes wait` : said;
+    state.textContent = paused && waiting.length ? `${count(waiting.length, 'change')} waiting` : said;
   }
   function add(rows) {
     list.prepend(...rows.reverse());

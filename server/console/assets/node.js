@@ -3,6 +3,8 @@
 import {h, digits, render, text, name, address, toSession, duration, count, problem, moment, utc} from './dom.js';
 import * as api from './api.js';
 import * as acts from './acts.js';
+import {mode} from './api.js';
+import {button, get} from './operate.js';
 import {protobuf} from './protobuf.js';
 
 const kinds = {lock: 'a lock', 'read-write-lock': 'a read-write lock', semaphore: 'a semaphore', election: 'an election', queue: 'a queue', barrier: 'a barrier', group: 'a group'};
@@ -27,7 +29,7 @@ export function node(out, path, signal, changed) {
       const data = h('section');
       const draw = () => render(data, dataOf(got, as, how => { as = how; draw(); }, () => { whole = true; again(); }));
       draw();
-      render(out, crumbs(path), acts.bar(path), place, data, statOf(got), list, h('p', {class: 'dim small'}, 'As of zxid ', got.zxid, '. ', h('a', {href: '#' + address('live', path)}, 'Follow its changes'), ' · ', h('a', {href: '#' + address('history', path)}, 'History'), ' · ', h('a', {href: '#' + address('search', path)}, 'Search below it')));
+      render(out, crumbs(path), acts.bar(path), place, data, statOf(got), list, mode.fixed ? null : watched(path, signal), h('p', {class: 'dim small'}, 'As of zxid ', got.zxid, '. ', h('a', {href: '#' + address('live', path)}, 'Follow its changes'), ' · ', h('a', {href: '#' + address('history', path)}, 'History'), ' · ', h('a', {href: '#' + address('search', path)}, 'Search below it')));
       api.acl(path, signal).then(a => render(list, aclOf(a.acl)), e => { if (!signal.aborted) render(list, h('h2', {}, 'ACL'), problem(e)); });
       if (got.stat.numChildren) {
         const {objects: [o]} = await api.coordination([path], signal);
@@ -47,6 +49,20 @@ export function node(out, path, signal, changed) {
 function crumbs(path) {
   const parts = path === '/' ? [] : path.slice(1).split('/');
   return h('h1', {class: 'crumbs mono'}, h('a', {href: '#/tree'}, '/'), parts.map((p, i) => [i ? '/' : null, h('a', {href: '#' + address('tree', '/' + parts.slice(0, i + 1).join('/')), 'aria-current': i === parts.length - 1 ? 'page' : undefined}, name(p, 48))]));
+}
+
+// watched tells on demand who watches a node.
+function watched(path, signal) {
+  const place = h('p', {role: 'status'}, button('Who watches it', async () => {
+    try {
+      const {watches: [found]} = await get('/v1/watches' + api.query({path}), signal);
+      const all = found?.sessions ?? [];
+      render(place, all.length ? `${count(all.length, 'client')} of this server: ` : 'No client of this server watches its data.', all.slice(0, 100).map((id, i) => [i ? ', ' : '', toSession(id)]), all.length > 100 ? '…' : '');
+    } catch (e) {
+      if (!signal.aborted) render(place, problem(e));
+    }
+  }));
+  return place;
 }
 
 const decode = bytes => { try { return new TextDecoder('utf-8', {fatal: true}).decode(bytes); } catch { return null; } };

@@ -3,7 +3,7 @@
 import {h, digits, render, table, text, toPath, toSession, ago, duration, count, problem} from './dom.js';
 import * as api from './api.js';
 import {mode} from './api.js';
-import {act, asked, button, go} from './operate.js';
+import {act, asked, button, get, go} from './operate.js';
 
 const most = 500; // rows; the search finds the others
 
@@ -29,7 +29,7 @@ export function sessions(main, path, signal) {
 
 // load returns the sessions that the server knows, with the connections that it has.
 async function load(signal) {
-  const [dump, list] = await Promise.all([api.command('dump', signal), api.command('connections', signal)]);
+  const [dump, list, more] = await Promise.all([api.command('dump', signal), api.command('connections', signal), mode.fixed ? [] : get('/v1/connections', signal).then(r => r.connections, () => [])]);
   const known = new Map();
   const of = number => {
     const id = api.hex(number);
@@ -39,18 +39,20 @@ async function load(signal) {
   for (const [at, ids] of Object.entries(dump.expiry_time_to_session_ids)) for (const n of ids) of(n).expires = Number(at);
   for (const [n, paths] of Object.entries(dump.session_id_to_ephemeral_paths)) of(n).ephemerals = paths;
   for (const c of [...list.connections, ...list.secure_connections.map(c => ({...c, secure: true}))]) if (c.session_id) of(c.session_id).conn = c;
+  for (const {session, identity, watches} of more) if (known.has(session)) Object.assign(known.get(session), {identity, watches});
   return [...known.values()].sort((a, b) => (b.conn?.packets_received ?? -1) - (a.conn?.packets_received ?? -1) || (a.id < b.id ? -1 : 1));
 }
 
 const address = s => s.conn?.remote_socket_address.replace(/^\//, '') ?? '';
 
 function all(list, wanted) {
-  const found = list.filter(s => !wanted || s.id.includes(wanted) || address(s).includes(wanted) || s.ephemerals.some(p => p.toLowerCase().includes(wanted)));
+  const found = list.filter(s => !wanted || s.id.includes(wanted) || address(s).includes(wanted) || s.identity?.toLowerCase().includes(wanted) || s.ephemerals.some(p => p.toLowerCase().includes(wanted)));
   const here = list.filter(s => s.conn).length;
   return [h('h1', {}, 'Sessions', h('span', {class: 'dim small'}, `  ${count(list.length, 'session')}, ${here} connected to this server`)),
-    !list.length ? h('p', {class: 'dim'}, 'There are none.') : table('Sessions', ['Session', 'Address', ['Ephemerals'], ['Requests'], ['Waiting'], ['Latency ms'], ['Timeout'], ['Connected'], 'Last request'],
-      h('tbody', {}, found.slice(0, most).map(s => h('tr', {}, h('td', {}, toSession(s.id)), h('td', {}, address(s) ? [text(address(s)), s.conn.secure ? h('span', {class: 'dim'}, ' TLS') : null] : h('span', {class: 'dim'}, 'elsewhere')),
+    !list.length ? h('p', {class: 'dim'}, 'There are none.') : table('Sessions', ['Session', 'Address', ['Ephemerals'], ['Watches'], ['Requests'], ['Waiting'], ['Latency ms'], ['Timeout'], ['Connected'], 'Last request'],
+      h('tbody', {}, found.slice(0, most).map(s => h('tr', {}, h('td', {}, toSession(s.id)), h('td', {}, address(s) ? [text(address(s)), h('span', {class: 'dim'}, s.conn.secure ? ' TLS' : '', s.identity ? [' ', text(s.identity)] : null)] : h('span', {class: 'dim'}, 'elsewhere')),
         h('td', {class: 'number'}, s.ephemerals.length ? digits(s.ephemerals.length) : h('span', {class: 'dim'}, '0')),
+        h('td', {class: 'number'}, s.watches === undefined ? h('span', {class: 'dim'}, '–') : digits(s.watches)),
         s.conn ? [digits(s.conn.packets_received), digits(s.conn.outstanding_requests), `${s.conn.avg_latency} / ${s.conn.max_latency}`].map(v => h('td', {class: 'number'}, v)) : [0, 1, 2].map(() => h('td', {class: 'number dim'}, '–')),
         h('td', {class: 'number'}, s.conn ? duration(s.conn.session_timeout) : h('span', {class: 'dim'}, '–')), h('td', {class: 'number'}, s.conn ? ago(s.conn.established) : h('span', {class: 'dim'}, '–')),
         h('td', {class: 'mono'}, s.conn ? text(s.conn.last_operation) : ''))))),
@@ -77,6 +79,8 @@ function one(s, id) {
   const c = s.conn;
   const facts = [['Address', address(s) || 'elsewhere'], ['Ephemerals', digits(s.ephemerals.length)]];
   if (s.expires) facts.push(['Ends unless heard of', `within ${duration(s.expires - Date.now())}`]);
+  if (s.identity) facts.push(['Identity', s.identity]);
+  if (s.watches !== undefined) facts.push(['Watches', digits(s.watches)]);
   if (c) facts.push(['Timeout', duration(c.session_timeout)], ['Connected for', ago(c.established)], ['Last request', c.last_operation], ['Requests', digits(c.packets_received)], ['Waiting', String(c.outstanding_requests)], ['Latency', `${c.min_latency} / ${c.avg_latency} / ${c.max_latency} ms`]);
   return [h('h1', {}, 'Session ', h('span', {class: 'mono'}, s.id)), h('p', {}, h('a', {href: '#/sessions'}, 'All sessions')),
     h('dl', {class: 'facts'}, facts.map(([k, v]) => h('div', {}, h('dt', {}, k), h('dd', {}, typeof v === 'string' ? text(v) : v)))),
