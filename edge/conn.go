@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/internal/console"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -21,13 +23,14 @@ const maxUnread = 4 << 20
 
 // conn is the connection of one client.
 type conn struct {
-	e     *Edge
-	nc    net.Conn
-	in    *bufio.Reader
-	relay atomic.Pointer[client.Relay] // nil before there is a session
-	began time.Time
-	sent  atomic.Int64 // requests of the client
-	got   atomic.Int64 // frames for the client
+	e       *Edge
+	nc      net.Conn
+	in      *bufio.Reader
+	relay   atomic.Pointer[client.Relay] // nil before there is a session
+	began   time.Time
+	sent    atomic.Int64 // requests of the client
+	replied atomic.Int64 // those with a reply
+	got     atomic.Int64 // frames for the client
 
 	connects int // upstream; of one goroutine of the relay
 
@@ -83,6 +86,9 @@ func (c *conn) hello() (*client.Relay, []byte, error) {
 		return nil, nil, err
 	}
 	c.nc.SetDeadline(time.Time{})
+	if !c.e.admit(c) {
+		return nil, nil, errors.New("there are as many clients as there may be")
+	}
 	var q jute.ConnectRequest
 	d := jute.NewDecoder(frame)
 	if q.Decode(&d); d.Err() != nil && !jute.Extended(&d) {
@@ -95,7 +101,9 @@ func (c *conn) hello() (*client.Relay, []byte, error) {
 	within := time.Duration(max(q.TimeoutMs, 1000)) * time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(c.e.stop, within, fmt.Errorf("no server has answered within %v", within))
 	defer cancel()
+	c.e.figures.beginning.Add(1)
 	hello, err := r.WaitConnected(ctx)
+	c.e.figures.beginning.Add(-1)
 	switch {
 	case r.Expired():
 		hello = jute.ConnectResponse{Password: make([]byte, jute.PasswordLen)}
@@ -129,10 +137,14 @@ func (c *conn) connect(q *jute.ConnectRequest) (*client.Relay, error) {
 }
 
 // attempted is called when a server was tried.
-func (c *conn) attempted(_ string, _ time.Duration, err error) {
+func (c *conn) attempted(server string, _ time.Duration, err error) {
+	if err == nil {
+		c.e.figures.failure.set("")
+	}
 	switch {
 	case err != nil:
 		c.e.figures.failed.Add(1)
+		c.e.figures.failure.set(server + ": " + err.Error())
 	case c.connects > 0:
 		c.e.figures.resumed.Add(1)
 		fallthrough
@@ -219,6 +231,7 @@ func (c *conn) event(zxid client.Zxid, ev jute.WatcherEvent) {
 
 func (c *conn) answer(h jute.ReplyHeader, body []byte) {
 	c.e.figures.replies.Add(1)
+	c.replied.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.makeRoomLocked()
@@ -298,10 +311,19 @@ func (c *conn) ended(r *client.Relay) {
 		return
 	}
 	c.e.figures.lost.Add(1)
+	c.e.figures.lastLost.set(fmt.Sprintf("%s, %s: %s", time.Now().UTC().Format(time.RFC3339), c.address(), whyEnded(r)))
 	c.e.o.Log.Info("a client's connection ends with the one upstream", "client", c.nc.RemoteAddr().String(),
 		"session", r.Client().Session().ID(), "expired", r.Expired(), "err", r.Client().Status().Err)
 	c.finish()
 }
 
-// age is how long the client has been connected, for the word cons.
-func (c *conn) age() time.Duration { return time.Since(c.began).Round(time.Millisecond) }
+// whyEnded says in one line why a client's connection ends.
+func whyEnded(r *client.Relay) string {
+	if r.Expired() {
+		return "the session has ended"
+	}
+	if err := r.Client().Status().Err; err != nil {
+		return console.Line(err.Error())
+	}
+	return "a request has no reply, or the session can't continue on another connection"
+}

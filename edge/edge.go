@@ -21,7 +21,9 @@ type Options struct {
 	Client client.Options
 	// MaxClients is how many clients there can be at a time.
 	MaxClients int
-	Log        *slog.Logger
+	// Version is what words have for the version of a server.
+	Version string
+	Log     *slog.Logger
 }
 
 // helloWithin is how long a client may take to say what it wants.
@@ -37,7 +39,8 @@ type Edge struct {
 
 	mu        sync.Mutex
 	listeners []net.Listener
-	conns     map[*conn]struct{}
+	conns     map[*conn]bool // true for those that may have a session
+	admitted  int            // of them
 }
 
 // New makes an Edge, which serves nothing yet.
@@ -47,7 +50,7 @@ func New(o Options) (*Edge, error) {
 	} else if root != "" {
 		return nil, errors.New("an edge passes paths on as they are: clients have the path " + root + " in their own connect string")
 	}
-	e := &Edge{o: o, conns: map[*conn]struct{}{}}
+	e := &Edge{o: o, conns: map[*conn]bool{}}
 	e.stop, e.end = context.WithCancel(context.Background())
 	e.figures.began = time.Now()
 	return e, nil
@@ -77,23 +80,42 @@ func (e *Edge) lacks(err error) {
 	}
 }
 
+// spare is how many connections there may be beyond those with sessions: they ask for figures, or say hello.
+const spare = 100
+
 // take serves a client, or closes its connection if there are too many.
 func (e *Edge) take(nc net.Conn) {
 	c := newConn(e, nc)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.stop.Err() != nil || len(e.conns) >= e.o.MaxClients {
+	if e.stop.Err() != nil || len(e.conns) >= e.o.MaxClients+spare {
 		e.figures.refused.Add(1)
 		nc.Close()
 		return
 	}
-	e.conns[c] = struct{}{}
+	e.conns[c] = false
 	e.work.Go(func() {
 		c.serve()
 		e.mu.Lock()
+		if e.conns[c] {
+			e.admitted--
+		}
 		delete(e.conns, c)
 		e.mu.Unlock()
 	})
+}
+
+// admit reports whether a client may have a session.
+func (e *Edge) admit(c *conn) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.admitted >= e.o.MaxClients {
+		e.figures.refused.Add(1)
+		return false
+	}
+	e.conns[c] = true
+	e.admitted++
+	return true
 }
 
 // Close ends all connections. The clients' sessions remain at the servers for their timeouts, and clients can
@@ -144,4 +166,8 @@ type figures struct {
 	lost     atomic.Int64 // clients whose connection ended because theirs upstream did
 	refused  atomic.Int64 // connections beyond MaxClients
 	failed   atomic.Int64 // attempts to reach a server
+
+	beginning atomic.Int64 // clients whose sessions no server has begun or resumed yet
+	failure   text         // of the last attempt to reach a server, "" if it succeeded
+	lastLost  text         // when and why a client's connection ended
 }

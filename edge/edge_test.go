@@ -27,7 +27,7 @@ const patience = 5 * time.Minute
 // start starts an edge of servers, and returns its address.
 func start(t *testing.T, upstream string, change ...func(*Options)) (*Edge, string) {
 	t.Helper()
-	o := Options{Upstream: upstream, MaxClients: 100, Log: slog.New(slog.DiscardHandler), Client: client.Options{Logger: client.NoLog}}
+	o := Options{Upstream: upstream, MaxClients: 100, Version: "3.9.5-x", Log: slog.New(slog.DiscardHandler), Client: client.Options{Logger: client.NoLog}}
 	for _, f := range change {
 		f(&o)
 	}
@@ -371,8 +371,9 @@ func TestWords(t *testing.T) {
 	e, address := start(t, s.ConnectString())
 	c := old(t, address)
 	for word, want := range map[string]string{
-		"ruok": "imok", "isro": "rw", "mntr": "zk_edge_clients\t1\n", "stat": "zkd edge of ", "srvr": "clients: 1",
-		"cons": fmt.Sprintf("session=0x%x,", uint64(c.Session().ID())), "dump": "ask a server",
+		"ruok": "imok", "isro": "rw", "mntr": "zk_edge_clients\t1\n", "stat": "Clients:\n /127.0.0.1:", "envi": "zookeeper.version=3.9.5-x",
+		"srvr": "\nUpstream: " + s.ConnectString() + " 1\nResumed: 0\nLost: 0\n",
+		"cons": fmt.Sprintf("sid=0x%x,", uint64(c.Session().ID())), "dump": "ask a server",
 	} {
 		if got := say(t, address, word); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", word, got)
@@ -388,12 +389,42 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestTooManyClients refuses a client.
+// TestTooManyClients refuses a client, and still answers what is wrong.
 func TestTooManyClients(t *testing.T) {
 	s := zktest.Start(t)
 	e, address := start(t, s.ConnectString(), func(o *Options) { o.MaxClients = 1 })
-	old(t, address)
-	if got := say(t, address, "ruok"); got != "" || e.figures.refused.Load() != 1 {
+	c := old(t, address)
+	hello := jute.ConnectRequest{TimeoutMs: 10_000, Password: make([]byte, jute.PasswordLen)}
+	b, mark := jute.BeginFrame(nil)
+	if got := say(t, address, string(jute.EndFrame(hello.Append(b), mark))); got != "" || e.figures.refused.Load() != 1 {
 		t.Errorf("%q, %d refused", got, e.figures.refused.Load())
+	}
+	if got := say(t, address, "srvr"); !strings.Contains(got, "Trouble: clients are refused: there are 1, and no more may be\n") {
+		t.Errorf("srvr: %s", got)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	old(t, address) // in its place, at the latest when the edge has noticed: the client tries again
+}
+
+// TestTroubles has an edge without servers, and one whose servers go.
+func TestTroubles(t *testing.T) {
+	s := zktest.Start(t)
+	_, address := start(t, s.ConnectString())
+	c := old(t, address)
+	s.Stall()
+	s.CutSession(c.Session().ID())
+	for !strings.Contains(say(t, address, "srvr"), "Trouble: 1 clients wait for a server") {
+		if t.Context().Err() != nil {
+			t.Fatal("no trouble")
+		}
+	}
+	s.Resume()
+	if _, err := c.Get(t.Context(), "/"); err != nil {
+		t.Error(err)
+	}
+	if got := say(t, address, "srvr"); strings.Contains(got, "Trouble") || !strings.Contains(got, "Resumed: 1\n") {
+		t.Errorf("srvr: %s", got)
 	}
 }

@@ -1,11 +1,18 @@
 package edge
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"net"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // Figure is one of the edge's figures, by the name that mntr and /metrics have for it.
@@ -17,11 +24,16 @@ type Figure struct {
 
 // Figures returns the edge's figures.
 func (e *Edge) Figures() []Figure {
-	clients := int64(0)
-	e.each(func(*conn) { clients++ })
+	return e.figuresOf(e.look())
+}
+
+func (e *Edge) figuresOf(now look) []Figure {
 	f := &e.figures
-	return []Figure{
-		{"zk_edge_clients", "Clients with a session.", false, clients},
+	list := []Figure{
+		{"zk_edge_clients", "Clients with a session.", false, now.clients},
+		{"zk_edge_waiting", "Clients that wait for a server: for a session, or to continue theirs.", false, now.waiting},
+		{"zk_edge_plain", "Clients whose connection ends with the one to the server, as that is not zkd's.", false, now.plain},
+		{"zk_edge_clients_most", "The limit of clients.", false, int64(e.o.MaxClients)},
 		{"zk_edge_sessions_total", "Sessions that clients have begun, or continued, here.", true, f.sessions.Load()},
 		{"zk_edge_requests_total", "Requests of clients.", true, f.requests.Load()},
 		{"zk_edge_replies_total", "Replies to clients.", true, f.replies.Load()},
@@ -31,38 +43,181 @@ func (e *Edge) Figures() []Figure {
 		{"zk_edge_refused_total", "Connections of clients beyond the limit.", true, f.refused.Load()},
 		{"zk_edge_attempts_failed_total", "Attempts to connect to a server that failed.", true, f.failed.Load()},
 	}
+	if until := e.certificateUntil(); !until.IsZero() {
+		list = append(list, Figure{"zk_upstream_certificate_until_ms", "When the edge's certificate expires, in ms since 1970.", false, until.UnixMilli()})
+	}
+	return list
 }
 
-// answer returns the edge's own answer to a four-letter word. What it does not have is about servers.
+// look is what the clients' sessions are like now.
+type look struct {
+	clients, waiting, plain int64
+	outstanding             int64 // requests
+	full                    bool  // no more clients are taken
+	zxid                    client.Zxid
+	servers                 map[string]int // sessions by the server that they are connected to
+}
+
+func (e *Edge) look() look {
+	l := look{servers: map[string]int{}}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l.waiting, l.full = e.figures.beginning.Load(), e.admitted >= e.o.MaxClients
+	for c := range e.conns {
+		r := c.relay.Load()
+		if r == nil {
+			continue
+		}
+		l.clients++
+		l.outstanding += c.sent.Load() - c.replied.Load()
+		s := r.Client().Status()
+		l.zxid = max(l.zxid, s.LastZxid)
+		if s.Server == "" {
+			l.waiting++
+			continue
+		}
+		l.servers[s.Server]++
+		if s.Features&jute.FeatureExactlyOnce == 0 {
+			l.plain++
+		}
+	}
+	return l
+}
+
+// upstream describes where the sessions are: "zk1:2181 12, zk2:2181 3".
+func (l *look) upstream() string {
+	var list []string
+	for _, server := range slices.Sorted(maps.Keys(l.servers)) {
+		list = append(list, fmt.Sprintf("%s %d", server, l.servers[server]))
+	}
+	return cmp.Or(strings.Join(list, ", "), "no session")
+}
+
+// certificateUntil returns when the edge's certificate expires, or the zero time if there is none.
+func (e *Edge) certificateUntil() time.Time {
+	if e.o.Client.TLSFor == nil {
+		return time.Time{}
+	}
+	c, err := e.o.Client.TLSFor("")
+	if err != nil || len(c.Certificates) == 0 || c.Certificates[0].Leaf == nil {
+		return time.Time{}
+	}
+	return c.Certificates[0].Leaf.NotAfter
+}
+
+// certificateSoon is how long before its end a certificate is a trouble.
+const certificateSoon = 30 * 24 * time.Hour
+
+// troubles says what is wrong now.
+func (e *Edge) troubles(l *look) (list []string) {
+	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	failure := e.figures.failure.get()
+	switch {
+	case l.waiting > 0 && failure != "":
+		add("%d clients wait for a server: %s", l.waiting, failure)
+	case l.waiting > 0:
+		add("%d clients wait for a server", l.waiting)
+	case failure != "":
+		add("the last attempt to reach a server failed: %s", failure)
+	}
+	if l.plain > 0 {
+		add("%d clients lose their connection with the one to the server: that is not zkd's, or does not offer exactly-once sessions", l.plain)
+	}
+	if l.full {
+		add("clients are refused: there are %d, and no more may be", e.o.MaxClients)
+	}
+	if until := e.certificateUntil(); !until.IsZero() {
+		if left := time.Until(until); left <= 0 {
+			add("the edge's certificate has expired")
+		} else if left < certificateSoon {
+			add("the edge's certificate expires in %d days", left/(24*time.Hour))
+		}
+	}
+	return list
+}
+
+// answer returns the edge's own answer to a four-letter word, in the form of a server's. What it does not have is
+// about servers.
 func (e *Edge) answer(word fourletter.Command) string {
 	var b strings.Builder
+	now := e.look()
 	switch word {
 	case fourletter.Ruok:
 		return "imok"
 	case fourletter.Isro:
 		return "rw"
+	case fourletter.Envi:
+		return "Environment:\nzookeeper.version=" + e.o.Version + "\n"
 	case fourletter.Mntr:
-		for _, f := range e.Figures() {
+		fmt.Fprintf(&b, "zk_version\t%s\nzk_server_state\t%s\nzk_uptime\t%d\nzk_clock_ms\t%d\n",
+			e.o.Version, Mode, time.Since(e.figures.began).Milliseconds(), time.Now().UnixMilli())
+		for _, f := range e.figuresOf(now) {
 			fmt.Fprintf(&b, "%s\t%d\n", f.Name, f.Value)
 		}
-	case fourletter.Srvr, fourletter.Stat:
-		fmt.Fprintf(&b, "zkd edge of %s\nUptime: %v\n", e.o.Upstream, time.Since(e.figures.began).Round(time.Second))
-		for _, f := range e.Figures() {
-			fmt.Fprintf(&b, "%s: %d\n", strings.TrimPrefix(f.Name, "zk_edge_"), f.Value)
-		}
-		if word == fourletter.Srvr {
-			break
-		}
-		fallthrough
+	case fourletter.Srvr:
+		e.describe(&b, &now)
+	case fourletter.Stat:
+		fmt.Fprintf(&b, "Zookeeper version: %s\nClients:\n", e.o.Version)
+		e.each(func(c *conn) {
+			fmt.Fprintf(&b, " %s[1](queued=0,recved=%d,sent=%d)\n", c.address(), c.sent.Load(), c.got.Load())
+		})
+		b.WriteString("\n")
+		var rest strings.Builder
+		e.describe(&rest, &now)
+		_, text, _ := strings.Cut(rest.String(), "\n") // the version
+		b.WriteString(text)
 	case fourletter.Cons:
 		e.each(func(c *conn) {
 			s := c.relay.Load().Client()
-			fmt.Fprintf(&b, " %v(session=0x%x,server=%s,sent=%d,received=%d,age=%v)\n",
-				c.nc.RemoteAddr(), uint64(s.Session().ID()), s.Status().Server, c.got.Load(), c.sent.Load(), c.age())
+			st := s.Status()
+			fmt.Fprintf(&b, " %s[1](queued=0,recved=%d,sent=%d,sid=%s,est=%d,to=%d,lzxid=%s,server=%s)\n", c.address(), c.sent.Load(), c.got.Load(),
+				fourletter.ID(int64(s.Session().ID())), c.began.UnixMilli(), st.Timeout.Milliseconds(), fourletter.ID(int64(st.LastZxid)), cmp.Or(st.Server, "none"))
 		})
+		b.WriteString("\n")
 	case fourletter.TelnetClose:
 	default:
 		return "zkd edge does not answer " + word.String() + ": ask a server\n"
 	}
 	return b.String()
+}
+
+// Mode is the mode of an edge, among those of servers.
+const Mode = "edge"
+
+// describe writes what a server answers to srvr, and what only an edge has. It measures no latency.
+func (e *Edge) describe(b *strings.Builder, now *look) {
+	f := &e.figures
+	fmt.Fprintf(b, "Zookeeper version: %s\nLatency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: %d\nZxid: %s\nMode: %s\nNode count: 0\n",
+		e.o.Version, f.requests.Load(), f.replies.Load()+f.events.Load(), now.clients+1, max(now.outstanding, 0), fourletter.ID(int64(now.zxid)), Mode)
+	fmt.Fprintf(b, "Uptime: %v\nUpstream: %s\nResumed: %d\nLost: %s\n", time.Since(f.began).Round(time.Second), now.upstream(), f.resumed.Load(),
+		strings.TrimSuffix(fmt.Sprintf("%d, the last one: %s", f.lost.Load(), f.lastLost.get()), ", the last one: "))
+	if troubles := e.troubles(now); len(troubles) > 0 {
+		fmt.Fprintf(b, "Trouble: %s\n", strings.Join(troubles, "; "))
+	}
+}
+
+// address returns the client's address as servers write it; that of a UNIX socket is "unix".
+func (c *conn) address() string {
+	if a, ok := c.nc.RemoteAddr().(*net.TCPAddr); ok {
+		return fourletter.Address(a.AddrPort())
+	}
+	return "unix"
+}
+
+// text is a text that several goroutines set.
+type text struct {
+	mu sync.Mutex
+	s  string
+}
+
+func (t *text) set(s string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.s = s
+}
+
+func (t *text) get() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.s
 }

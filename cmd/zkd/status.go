@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/servers"
+	"github.com/zkd-project/zkd/edge"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/secure"
 )
@@ -249,6 +250,9 @@ func remarks(views []servers.View) (notes []string) {
 		if v.Memory != "" {
 			notes = append(notes, fmt.Sprintf("%s: the memory is %s", v.Server, v.Memory))
 		}
+		if v.Trouble != "" {
+			notes = append(notes, v.Server+": "+v.Trouble)
+		}
 	}
 	return notes
 }
@@ -298,6 +302,11 @@ func showStatus(w io.Writer, views []servers.View, notes []string) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	for i := range views {
+		if v := &views[i]; v.Mode == edge.Mode {
+			fmt.Fprintf(w, "%s: sessions upstream: %s; resumed: %s; lost: %s\n", v.Server, v.Srvr["Upstream"], v.Srvr["Resumed"], v.Srvr["Lost"])
+		}
 	}
 	for _, note := range notes {
 		if _, err := fmt.Fprintln(w, note); err != nil {

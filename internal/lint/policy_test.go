@@ -184,7 +184,7 @@ const ours = `
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
 	client/cache:      jute client client/tree client/typed internal/pause
 	# A proxy on the host of clients.
-	edge:              jute fourletter client internal/accept
+	edge:              jute fourletter client internal/accept internal/console
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos

@@ -56,6 +56,8 @@ type View struct {
 	Disk   string `json:"-"`
 	Memory string `json:"-"`
 	Drain  string `json:"-"`
+	// Trouble is what an edge says is wrong with it, or "".
+	Trouble string `json:"-"`
 	// Joiners are the servers that a leader brings up to date, by their ids.
 	Joiners map[int64]Joiner `json:"-"`
 	// Skew is the server's clock minus that of this machine, and Doubt how wrong that may be.
@@ -82,6 +84,7 @@ var figures = []struct {
 	{"srvr", "Disk", "", func(v *View) any { return &v.Disk }},
 	{"srvr", "Memory", "", func(v *View) any { return &v.Memory }},
 	{"srvr", "Drain", "", func(v *View) any { return &v.Drain }},
+	{"srvr", "Trouble", "", func(v *View) any { return &v.Trouble }},
 	{"mntr", "watch_count", "WATCHES", func(v *View) any { return &v.Watches }},
 	{"mntr", "global_sessions", "SESSIONS", func(v *View) any { return &v.Sessions }},
 	{"mntr", "quorum_size", "", func(v *View) any { return &v.Voters }},
