@@ -17,79 +17,109 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/internal/login"
 	"github.com/zkd-project/zkd/edge"
+	"github.com/zkd-project/zkd/server/config"
 )
 
-// edgeFlags are the flags of zkd edge.
-type edgeFlags struct {
-	upstream        string
-	listen          []string
-	http            string
-	tls             bool
-	ca, cert, key   string
-	login           login.Login
-	clients, buffer int
-	verbose         bool
+// edgeFlags are the flags of zkd edge, and the keys of its file that they go before.
+var edgeFlags = map[string]string{
+	"upstream": "edge.upstream", "listen": "edge.listen", "http": "edge.http", "max-clients": "edge.maxClients", "max-buffer": "edge.maxBuffer",
+	"tls": "edge.tls", "tls-ca": "edge.tls.ca", "tls-cert": "edge.tls.cert", "tls-key": "edge.tls.key",
 }
 
 // newEdge returns the command that serves clients of this host, and holds their sessions with an ensemble.
 func newEdge() *cobra.Command {
-	o := edgeFlags{login: login.New("ZKD_EDGE", os.Getenv)}
+	l := login.New("ZKD_EDGE", os.Getenv)
+	verbose := false
 	cmd := &cobra.Command{
-		Use:   "edge --upstream HOSTS",
+		Use:   "edge --upstream HOSTS [FILE]",
 		Short: "Serve the clients of this host, which then see no lost connections",
 		Long: "Serve ZooKeeper's clients on this host, unmodified ones, and hold their sessions with an ensemble.\n" +
 			"When a server dies, the edge resumes the sessions at another one, and the clients do not learn of\n" +
 			"it: each of their writes has its one outcome. They see the end of their connection only where\n" +
-			"that can't be promised, and with servers other than zkd's. See docs/edge.md.",
+			"that can't be promised, and with servers other than zkd's. FILE has keys that begin with edge.,\n" +
+			"which zkd config check explains; flags go before them. See docs/edge.md.",
 		Example: "  zkd edge --upstream zk1:2181,zk2:2181,zk3:2181          # clients connect to 127.0.0.1:2181\n" +
-			"  zkd edge --upstream zk1:2281,zk2:2281,zk3:2281 --tls-ca ca.pem --listen unix:/run/zkd-edge.sock --http 127.0.0.1:7001",
-		Args: usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.upstream == "" {
-				return usageError{errors.New("edge needs --upstream HOSTS: the servers, as host:port,host:port")}
+			"  zkd edge --upstream zk1:2281,zk2:2281,zk3:2281 --tls-ca ca.pem --listen unix:/run/zkd-edge.sock --http 127.0.0.1:7001\n" +
+			"  zkd edge /etc/zkd/edge.cfg",
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			level := slog.LevelInfo
+			if verbose {
+				level = slog.LevelDebug
 			}
-			return o.run(cmd.Context(), cmd.ErrOrStderr())
+			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+			cfg, err := edgeConfig(cmd.Flags(), args, log)
+			if err == nil {
+				err = cfg.Edge.EachLogin(func(flag, value string) error {
+					if cmd.Flags().Changed(flag) {
+						return nil
+					}
+					return cmd.Flags().Set(flag, value)
+				})
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			return runEdge(cmd.Context(), cfg, &l, log)
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&o.upstream, "upstream", "", "the servers, as host:port,host:port, or the name of SRV records")
-	fl.StringArrayVar(&o.listen, "listen", []string{"127.0.0.1:2181"}, "`address` for clients; unix:FILE is a socket in the file system")
-	fl.StringVar(&o.http, "http", "", "serve /metrics and /readyz on this `address`")
-	fl.BoolVar(&o.tls, "tls", false, "connect to the servers with TLS; implied by the flags below")
-	fl.StringVar(&o.ca, "tls-ca", "", "`file` with the authorities that the servers' certificates are checked by")
-	fl.StringVar(&o.cert, "tls-cert", "", "`file` with the edge's certificate")
-	fl.StringVar(&o.key, "tls-key", "", "`file` with the key of the certificate; if it is encrypted, the password is in $ZKD_EDGE_KEY_PASSWORD")
-	o.login.Flags(fl)
-	fl.IntVar(&o.clients, "max-clients", 10_000, "the most clients at a time")
-	fl.IntVar(&o.buffer, "max-buffer", 0, "the largest request in `bytes`, if the servers' jute.maxbuffer is not 1 MiB")
-	fl.BoolVarP(&o.verbose, "verbose", "v", false, "log each client, and each attempt to connect")
+	fl.String("upstream", "", "the servers, as host:port,host:port, or the name of SRV records")
+	fl.StringArray("listen", []string{"127.0.0.1:2181"}, "`address` for clients; unix:FILE is a socket in the file system")
+	fl.String("http", "", "serve /metrics and /readyz on this `address`")
+	fl.Bool("tls", false, "connect to the servers with TLS; implied by the flags below")
+	fl.String("tls-ca", "", "`file` with the authorities that the servers' certificates are checked by")
+	fl.String("tls-cert", "", "`file` with the edge's certificate")
+	fl.String("tls-key", "", "`file` with the key of the certificate; if it is encrypted, the password is in $ZKD_EDGE_KEY_PASSWORD")
+	l.Flags(fl)
+	fl.Int("max-clients", 10_000, "the most clients at a time")
+	fl.Int("max-buffer", 0xfffff, "the largest request in `bytes`: the servers' jute.maxbuffer")
+	fl.BoolVarP(&verbose, "verbose", "v", false, "log each client, and each attempt to connect")
 	return cmd
 }
 
-// options returns what the flags say of an edge.
-func (o *edgeFlags) options(log *slog.Logger) (_ edge.Options, err error) {
-	e := edge.Options{Upstream: o.upstream, MaxClients: o.clients, Log: log}
-	e.Client.Logger, e.Client.MaxRequest = log, o.buffer
-	if o.clients < 1 || o.buffer < 0 {
-		return e, errors.New("--max-clients and --max-buffer must be positive")
+// edgeConfig returns the configuration of the file, if there is one, and the flags.
+func edgeConfig(fl *pflag.FlagSet, args []string, log *slog.Logger) (*config.Config, error) {
+	var on []config.Setting
+	fl.Visit(func(f *pflag.Flag) {
+		key, value := edgeFlags[f.Name], f.Value.String()
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			value = strings.Join(list.GetSlice(), ",")
+		}
+		if key != "" {
+			on = append(on, config.Override(key, value))
+		}
+	})
+	cfg, warnings, err := config.LoadEdge(strings.Join(args, ""), on...)
+	for _, w := range warnings {
+		log.Warn(w.String())
 	}
-	if o.tls || o.ca+o.cert+o.key != "" {
-		files := client.TLSFiles{CA: o.ca, Cert: o.cert, Key: o.key, Password: os.Getenv("ZKD_EDGE_KEY_PASSWORD"), Logger: log}
+	return cfg, err
+}
+
+// edgeOptions returns what a configuration says of an edge.
+func edgeOptions(cfg *config.Config, l *login.Login, log *slog.Logger) (_ edge.Options, err error) {
+	o := &cfg.Edge
+	e := edge.Options{Upstream: o.Upstream, MaxClients: o.MaxClients, Version: zooKeeperVersion(), Log: log}
+	e.Client.Logger, e.Client.MaxRequest = log, o.MaxBuffer
+	if o.TLS {
+		files := client.TLSFiles{CA: o.CA, Cert: o.Cert, Key: o.Key, Password: os.Getenv("ZKD_EDGE_KEY_PASSWORD"), Logger: log}
 		if e.Client.TLSFor, err = files.Load(); err != nil {
-			return e, edgeFlagNames.Replace(err)
+			return e, edgeNames.Replace(err)
 		}
 	}
-	e.Client.SASL, err = o.login.Mechanism(e.Client.TLSFor != nil, nil)
+	e.Client.SASL, err = l.Mechanism(e.Client.TLSFor != nil, nil)
 	return e, err
 }
 
-// edgeFlagNames puts flags in the place of the options of package client, in its errors.
-var edgeFlagNames = flagNames{strings.NewReplacer("TLSFiles.CA or tls.Config.RootCAs", "the file of --tls-ca",
+// edgeNames puts flags in the place of the options of package client, in its errors.
+var edgeNames = flagNames{strings.NewReplacer("TLSFiles.CA or tls.Config.RootCAs", "the file of --tls-ca",
 	"TLSFiles.Cert", "--tls-cert", "TLSFiles.Key", "--tls-key", "TLSFiles.Password", "$ZKD_EDGE_KEY_PASSWORD")}
 
 type flagNames struct{ *strings.Replacer }
@@ -97,35 +127,33 @@ type flagNames struct{ *strings.Replacer }
 // Replace returns an error with the names of flags.
 func (n flagNames) Replace(err error) error { return errors.New(n.Replacer.Replace(err.Error())) }
 
-func (o *edgeFlags) run(ctx context.Context, stderr io.Writer) error {
-	level := slog.LevelInfo
-	if o.verbose {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	options, err := o.options(log)
+func runEdge(ctx context.Context, cfg *config.Config, l *login.Login, log *slog.Logger) error {
+	options, err := edgeOptions(cfg, l, log)
 	if err != nil {
 		return usageError{err}
 	}
 	e, err := edge.New(options)
 	if err != nil {
-		return usageError{err}
+		return usageError{cfg.Wrong("edge.upstream", err)}
 	}
 	defer e.Close()
-	if o.http != "" {
+	if cfg.Edge.HTTP != "" {
 		pages := endpoints{most: edgeHTTPClients}
-		if err := pages.open("metrics", o.http, pagesOf(e), zap.NewNop()); err != nil {
+		if err := pages.open("metrics", cfg.Edge.HTTP, pagesOf(e), zap.NewNop()); err != nil {
 			return err
 		}
 		defer pages.close()
 	}
-	for _, address := range o.listen {
+	for _, address := range cfg.Edge.Listen {
 		l, err := listenEdge(address)
 		if err != nil {
 			return fmt.Errorf("listen on %s: %w", address, err)
 		}
-		log.Info("clients can connect", "address", l.Addr().String(), "upstream", o.upstream)
+		log.Info("clients can connect", "address", l.Addr().String(), "upstream", cfg.Edge.Upstream)
 		e.Serve(l)
+	}
+	if err := notifySystemd(os.Getenv("NOTIFY_SOCKET"), "READY=1"); err != nil {
+		log.Warn("can't tell systemd that the edge is ready", "err", err)
 	}
 	<-ctx.Done()
 	return nil

@@ -107,6 +107,9 @@ func newRoot(stderr io.Writer) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+			if cfg.Edge.On {
+				return usageError{fmt.Errorf("%s is the configuration of an edge: zkd edge %s", cfg.File, cfg.File)}
+			}
 			f.reload = func(on ...config.Setting) (*config.Config, []config.Warning, error) { return f.load(cmd, args, on...) }
 			return serve(cmd.Context(), cfg, warnings, &f, stderr)
 		},
@@ -211,11 +214,14 @@ func newConfig() *cobra.Command {
 				return usageError{err}
 			}
 			err = cfg.Describe(cmd.OutOrStdout(), changed)
-			remarks := configRemarks(cfg)
+			var remarks []string
+			if !cfg.Edge.On {
+				remarks = configRemarks(cfg)
+			}
 			for _, r := range remarks {
 				fmt.Fprintln(cmd.OutOrStdout(), "warning:", r)
 			}
-			if problem := data.Check(cfg); problem != nil {
+			if problem := checkData(cfg); problem != nil {
 				return usageError{fmt.Errorf("the server would not start with its directories: %w", problem)}
 			}
 			if n := len(warnings) + len(remarks); strict && n > 0 && err == nil {
@@ -230,6 +236,14 @@ func newConfig() *cobra.Command {
 	check.Flags().BoolVar(&changed, "changed", false, "show only what differs from the defaults")
 	cmd.AddCommand(check)
 	return cmd
+}
+
+// checkData says why a server would not start with its directories. An edge has none.
+func checkData(cfg *config.Config) error {
+	if cfg.Edge.On {
+		return nil
+	}
+	return data.Check(cfg)
 }
 
 // usageArgs turns the errors of check into usage errors.

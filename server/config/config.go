@@ -261,6 +261,8 @@ type Config struct {
 	Audit Audit
 	// Traces configures the spans that are sent to a collector.
 	Traces Traces
+	// Edge is the configuration of zkd edge, if this is one.
+	Edge Edge
 	// Secure means that the configuration has been checked for TLS on all public ports, and
 	// that what it leaves open is set to the safe value. Default false.
 	Secure bool

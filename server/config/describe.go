@@ -49,10 +49,14 @@ type Shown struct {
 	changed       bool   // the value was set, to another one than the default
 }
 
-// Shown returns every honoured key, without the members.
+// Shown returns every honoured key, without the members; of an edge, its keys.
 func (c *Config) Shown() (list []Shown) {
+	status := Honoured
+	if c.Edge.On {
+		status = OfEdge
+	}
 	for _, k := range keyTable(c) {
-		if k.Status != Honoured {
+		if k.Status != status {
 			continue
 		}
 		s := Shown{Key: k.Name, Unit: k.Unit(), Default: k.Default, Live: k.Live, Allowed: k.Allowed(), Doc: k.Doc}

@@ -58,21 +58,28 @@ This file is made from the table in server/config; do not edit it.
 // writeDocs writes the content of docs/configuration.md.
 func writeDocs(w io.Writer) {
 	io.WriteString(w, docsHead)
-	io.WriteString(w, "## Keys that zkd honours\n\n| key | default | unit | values | meaning |\n|---|---|---|---|---|\n")
-	for _, k := range Keys() {
-		if k.Status == Honoured {
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n",
-				names(k), cell(code(k.Default)), k.Unit(), cell(values(k)), cell(k.Doc+map[bool]string{true: " Can change while the server runs."}[k.Live]))
-		}
-	}
+	writeKeys(w, "Keys that zkd honours", Honoured)
+	io.WriteString(w, "\n")
+	writeKeys(w, "Keys of zkd edge", OfEdge)
 	writeGroups(w, "Keys that ask for a protection which zkd does not have",
 		"They stop the start, unless the value asks for nothing (`false`, `no`, `none`, `off`, `0`, `-1` or nothing at all), or\n"+
 			"`zkd.ignoreSecurityKeys=true` lets the server run without the protection; then they are warnings.",
-		func(k Key) bool { return k.Status != Honoured && k.Protects })
+		func(k Key) bool { return (k.Status == Ignored || k.Status == Later) && k.Protects })
 	writeGroups(w, "Keys for a later feature", "They are accepted with a warning, if their value asks for something.",
 		func(k Key) bool { return k.Status == Later && !k.Protects })
 	writeGroups(w, "Keys that have no use in zkd", "They are accepted with a warning.",
 		func(k Key) bool { return k.Status == Ignored && !k.Protects })
+}
+
+// writeKeys writes the keys that have an effect.
+func writeKeys(w io.Writer, title string, status Status) {
+	fmt.Fprintf(w, "## %s\n\n| key | default | unit | values | meaning |\n|---|---|---|---|---|\n", title)
+	for _, k := range Keys() {
+		if k.Status == status {
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n",
+				names(k), cell(code(k.Default)), k.Unit(), cell(values(k)), cell(k.Doc+map[bool]string{true: " Can change while the server runs."}[k.Live]))
+		}
+	}
 }
 
 // writeGroups writes the keys without effect, by their reason.

@@ -18,11 +18,13 @@ const (
 	Ignored
 	// Later keys belong to a feature that zkd does not have yet.
 	Later
+	// OfEdge keys belong to the configuration of zkd edge.
+	OfEdge
 )
 
 // String renders s as the documentation does.
 func (s Status) String() string {
-	return [...]string{"honoured", "ignored", "for a later feature"}[s]
+	return [...]string{"honoured", "ignored", "for a later feature", "of zkd edge"}[s]
 }
 
 // Key is a row of the table of keys.
@@ -89,7 +91,7 @@ func Keys() []Key { return keyTable(new(Config)) }
 func keyTable(c *Config) []Key {
 	return slices.Concat(
 		fileKeys(c), clientKeys(c), requestKeys(c), treeKeys(c), securityKeys(c), operatingKeys(c), ensembleKeys(c),
-		clientTLSKeys(c), quorumTLSKeys(c), metricsTLSKeys(c), identityKeys(c), saslKeys(c), quorumSASLKeys(c), auditKeys(c), adminKeys(c), limitKeys(c), secureKeys(c), autopilotKeys(c), traceKeys(c),
+		clientTLSKeys(c), quorumTLSKeys(c), metricsTLSKeys(c), identityKeys(c), saslKeys(c), quorumSASLKeys(c), auditKeys(c), adminKeys(c), limitKeys(c), secureKeys(c), autopilotKeys(c), traceKeys(c), edgeKeys(c),
 		laterKeys(), ignoredKeys(),
 	)
 }

@@ -152,15 +152,14 @@ func (l *loader) load(text []byte, name string, on []Setting) (*Config, []Warnin
 	for _, s := range on {
 		props = append(props, s.p)
 	}
+	l.c.Edge.On = l.c.Edge.On || l.isEdges(props)
 	l.defaults()
 	members := l.assign(l.lastOfEach(props))
-	l.readJVMFlags(l.around)
-	members = append(members, l.dynamicFile(members)...)
-	l.members(members)
-	l.resolve()
-	l.rejectUnprotected()
-	l.validate()
-	l.requireSecure()
+	if l.c.Edge.On {
+		l.edge(members)
+	} else {
+		l.server(members)
+	}
 
 	slices.SortStableFunc(l.warnings, func(a, b Warning) int { return a.Line - b.Line })
 	slices.SortStableFunc(l.errs, func(a, b *Error) int { return a.Line - b.Line })
@@ -169,6 +168,17 @@ func (l *loader) load(text []byte, name string, on []Setting) (*Config, []Warnin
 	}
 	l.c.settings, l.c.warnings, l.c.fileText = l.set, l.warnings, maskSecrets(text)
 	return l.c, l.warnings, nil
+}
+
+// server checks the configuration of a server, and completes it.
+func (l *loader) server(members []property) {
+	l.readJVMFlags(l.around)
+	members = append(members, l.dynamicFile(members)...)
+	l.members(members)
+	l.resolve()
+	l.rejectUnprotected()
+	l.validate()
+	l.requireSecure()
 }
 
 func (l *loader) properties(text []byte, name string) []property {
@@ -250,7 +260,10 @@ func (l *loader) assign(props []property) (members []property) {
 		if k.value.set != nil {
 			l.assignOne(k, p)
 		}
-		if k.Status != Honoured {
+		switch {
+		case l.c.Edge.On || k.Status == OfEdge:
+			l.misplaced(k, p)
+		case k.Status != Honoured:
 			l.withoutEffect(k, p)
 		}
 		if k.value.secret {
