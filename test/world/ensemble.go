@@ -21,6 +21,7 @@ import (
 const (
 	zkd    = "zkd"
 	apache = "apache"
+	edge   = "edge" // zkd's servers, and an edge between them and the program
 )
 
 const (
@@ -68,6 +69,7 @@ type ensemble struct {
 	dir     string
 	members []*server
 	spare   *server
+	edge    *server   // nil if clients connect to the members
 	gone    []*server // whose place others have taken
 	moves   int       // from one kind to the other
 	free    func()    // the ports
@@ -87,7 +89,7 @@ func (e *ensemble) used() string {
 // newEnsemble prepares the servers of a program below dir, and starts none.
 func (t tools) newEnsemble(ctx context.Context, kind, dir string, p *program) (*ensemble, error) {
 	n := p.servers
-	ports, free, err := freeport.Reserve(4 * (n + 1))
+	ports, free, err := freeport.Reserve(4*(n+1) + 1)
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +107,13 @@ func (t tools) newEnsemble(ctx context.Context, kind, dir string, p *program) (*
 			e.members = append(e.members, s)
 		}
 	}
+	if kind == edge {
+		e.edge = &server{addr: loopback(ports[4*(n+1)]), dir: filepath.Join(dir, edge)}
+		e.edge.argv = []string{t.zkd, "edge", "--upstream", e.addresses(), "--listen", e.edge.addr, "-v"}
+		if err := os.MkdirAll(e.edge.data(), 0o755); err != nil {
+			return nil, err
+		}
+	}
 	if p.secure {
 		err = makeKeys(ctx, filepath.Join(dir, keys))
 	}
@@ -119,7 +128,7 @@ func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
 // argv is the command of a server with this file.
 func (t tools) argv(kind, dir, file string, secure bool) []string {
-	if kind == zkd {
+	if kind != apache {
 		return []string{t.zkd, file}
 	}
 	argv := []string{"java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"}
@@ -233,11 +242,20 @@ func (e *ensemble) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return e.awaitHealthy(ctx)
+	if err := e.awaitHealthy(ctx); err != nil || e.edge == nil {
+		return err
+	}
+	if err := e.edge.start(); err != nil {
+		return err
+	}
+	return await(ctx, []*server{e.edge}, func() bool { return e.edge.mode() == edge })
 }
 
 // end kills all processes.
 func (e *ensemble) end() {
+	if e.edge != nil {
+		e.edge.kill()
+	}
 	for _, s := range append(slices.Clone(e.members), e.spare) {
 		s.kill()
 	}
@@ -297,7 +315,15 @@ func (e *ensemble) with(mode string) (*server, error) {
 	return nil, errors.New("no member is " + mode)
 }
 
-// addresses is how clients name the ensemble.
+// forClients is how a program names the ensemble.
+func (e *ensemble) forClients() string {
+	if e.edge != nil {
+		return e.edge.addr
+	}
+	return e.addresses()
+}
+
+// addresses are those of the members.
 func (e *ensemble) addresses() string {
 	return e.list(func(s *server) string { return s.addr })
 }

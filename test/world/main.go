@@ -1,7 +1,7 @@
 // World runs programs of other people on an ensemble of zkd's or of Apache's servers, kills servers
 // under them, and writes down the outcome.
 //
-//	go run ./test/world [-one kazoo,kafka] [-on zkd,apache] [-try] [-resume]
+//	go run ./test/world [-one kazoo,kafka] [-on zkd,apache,edge] [-try] [-resume]
 //	go run ./test/world -write
 //
 // README.md says how a program is declared. Outcomes are files in results/, from which -write makes the
@@ -30,7 +30,7 @@ const (
 
 func main() {
 	one := flag.String("one", "", "names of programs, with commas between them; all if empty")
-	on := flag.String("on", "zkd,apache", "the servers that they are run on")
+	on := flag.String("on", "zkd,apache", "the servers that they are run on; edge is zkd's with an edge between")
 	write := flag.Bool("write", false, "write the tables of "+page+" from the files in results/, and run nothing")
 	list := flag.Bool("list", false, "print the programs with their outcomes on zkd and on Apache, and run nothing")
 	try := flag.Bool("try", false, "write no outcome to results/, but only to "+scratch)
@@ -139,8 +139,8 @@ type tools struct {
 func prepare(ctx context.Context, kinds []string) (tools, error) {
 	var t tools
 	for _, kind := range kinds {
-		if kind != zkd && kind != apache {
-			return t, fmt.Errorf("-on %s: want %s or %s", kind, zkd, apache)
+		if kind != zkd && kind != apache && kind != edge {
+			return t, fmt.Errorf("-on %s: want %s, %s or %s", kind, zkd, apache, edge)
 		}
 	}
 	bin, err := filepath.Abs(filepath.Join(scratch, "zkd"))

@@ -172,13 +172,13 @@ type known struct {
 	on, test, why string
 }
 
-// readKnown reads lines "zkd|apache TEST REASON". There may be no such file.
+// readKnown reads lines "zkd|apache|edge TEST REASON". There may be no such file.
 func readKnown(file string) ([]known, error) {
 	var all []known
 	err := eachLine(file, func(on, rest string) error {
 		test, why, _ := strings.Cut(rest, " ")
-		if (on != zkd && on != apache) || why == "" {
-			return fmt.Errorf("want %q or %q, the name of a test, and the reason", zkd, apache)
+		if (on != zkd && on != apache && on != edge) || why == "" {
+			return fmt.Errorf("want %q, %q or %q, the name of a test, and the reason", zkd, apache, edge)
 		}
 		all = append(all, known{on, test, strings.TrimSpace(why)})
 		return nil

@@ -59,7 +59,7 @@ func (t tools) begin(ctx context.Context, p *program, kind, dir, home string) er
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	if p.servers > 0 || kind == zkd { // Apache's servers in a program's own process can't be kept away
+	if p.servers > 0 || kind != apache { // Apache's servers in a program's own process can't be kept away
 		if err := t.onNothing(ctx, p, kind, filepath.Join(dir, "nothing"), home); err != nil {
 			return err
 		}
@@ -95,8 +95,11 @@ func (t tools) continues(p *program, kind, dir, home string) bool {
 }
 
 func (t tools) version(kind string) string {
-	if kind == apache {
+	switch kind {
+	case apache:
 		return "Apache ZooKeeper 3.9.5"
+	case edge:
+		return "zkd of " + t.built + ", through zkd edge"
 	}
 	return "zkd of " + t.built
 }
@@ -126,7 +129,12 @@ func (t tools) onNothing(ctx context.Context, p *program, kind, dir, home string
 }
 
 func (t tools) environment(kind, home string) []string {
-	return []string{"ON=" + kind, "PROGRAM=" + home, "ZKD=" + t.zkd, "APACHE=" + t.apache}
+	env := []string{"ON=" + kind, "PROGRAM=" + home, "ZKD=" + t.zkd, "APACHE=" + t.apache}
+	if kind == edge { // servers that a program starts have an edge each
+		wrapper, _ := filepath.Abs(filepath.Join(here, "edge", "zkd"))
+		env = append(env, "ON="+zkd, "ZKD="+wrapper, "REAL="+t.zkd)
+	}
+	return env
 }
 
 // onServers fills the outcome of a run.
@@ -147,7 +155,7 @@ func (t tools) onServers(ctx context.Context, o *outcome, p *program, dir, home 
 		if err := e.start(ctx); err != nil {
 			return err
 		}
-		r.env = append(r.env, "ZK_SERVERS="+e.addresses())
+		r.env = append(r.env, "ZK_SERVERS="+e.forClients())
 		if p.secure {
 			r.env = append(r.env, "ZK_TLS_SERVERS="+e.secureAddresses(), "KEYS="+filepath.Join(dir, "servers", keys))
 		}

@@ -69,7 +69,7 @@ func TestResultsHavePrograms(t *testing.T) {
 	}
 	wanted := make(map[string]bool)
 	for _, p := range programs {
-		for _, kind := range []string{zkd, apache} {
+		for _, kind := range []string{zkd, apache, edge} {
 			wanted[resultFile("results", p.name, kind)] = true
 		}
 	}
