@@ -344,36 +344,38 @@ func TestSource(t *testing.T) {
 	check("Test CA", 4, 2)
 }
 
-// TestSourceWithoutDescriptors replaces a file while the process has no descriptor to read it: that is told once, and
-// the file is read when there is one.
-func TestSourceWithoutDescriptors(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "trust")
-	install := func(from string) {
-		b, err := os.ReadFile("testdata/" + from)
+// TestSourceThatCannotRead replaces a file while the process has no descriptor to read it, the disk does not answer, or it may
+// not: that is told once, and the file is read when it can be, although it has not changed again.
+func TestSourceThatCannotRead(t *testing.T) {
+	for _, no := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO, syscall.EACCES} {
+		name := filepath.Join(t.TempDir(), "trust")
+		install := func(from string) {
+			b, err := os.ReadFile("testdata/" + from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.WriteFile(name+".new", b, 0o600), os.Rename(name+".new", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		install("ca.pem")
+		told := 0
+		s, err := Open(Files{Trust: Store{File: name, Password: secret.NewText("changeit")}}, func(*Contents, error) { told++ })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(os.WriteFile(name+".new", b, 0o600), os.Rename(name+".new", name)); err != nil {
-			t.Fatal(err)
+		s.read = func(name string) ([]byte, error) {
+			return nil, &os.PathError{Op: "open", Path: name, Err: no}
 		}
-	}
-	install("ca.pem")
-	told := 0
-	s, err := Open(Files{Trust: Store{File: name, Password: secret.NewText("changeit")}}, func(*Contents, error) { told++ })
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.read = func(name string) ([]byte, error) {
-		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
-	}
-	install("key.p12")
-	for range 3 {
-		if cn := s.Contents().Authorities[0].Subject.CommonName; cn != "Test CA" || told != 1 || s.Failures() != 1 || !errors.Is(s.Failure(), syscall.EMFILE) {
-			t.Errorf("without a descriptor: %s, told %d times, %v", cn, told, s.Failure())
+		install("key.p12")
+		for range 3 {
+			if cn := s.Contents().Authorities[0].Subject.CommonName; cn != "Test CA" || told != 1 || s.Failures() != 1 || !errors.Is(s.Failure(), no) {
+				t.Errorf("%v: %s, told %d times, %v", no, cn, told, s.Failure())
+			}
 		}
-	}
-	s.read = nil
-	if cn := s.Contents().Authorities[0].Subject.CommonName; cn != "zk1.example.com" || told != 2 || s.Failure() != nil {
-		t.Errorf("afterwards: %s, told %d times, %v", cn, told, s.Failure())
+		s.read = nil
+		if cn := s.Contents().Authorities[0].Subject.CommonName; cn != "zk1.example.com" || told != 2 || s.Failure() != nil {
+			t.Errorf("after %v: %s, told %d times, %v", no, cn, told, s.Failure())
+		}
 	}
 }

@@ -140,8 +140,8 @@ func sameVersion(a, b os.FileInfo) bool {
 }
 
 // Contents returns the present contents of the files, or the last ones that could be used.
-// It looks at the files, which takes a few microseconds, and reads them if they have changed, until there is a
-// descriptor for that.
+// It looks at the files, which takes a few microseconds, and reads them if they have changed, until the operating system
+// lets it read all of them.
 func (s *Source) Contents() *Contents {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,9 +154,9 @@ func (s *Source) Contents() *Contents {
 		return s.mu.contents
 	}
 	c, err := s.files.Read(s.read)
-	if !isShortage(err) {
+	if !isUnread(err) {
 		s.mu.versions = now
-	} else if isShortage(s.Failure()) {
+	} else if isUnread(s.Failure()) {
 		return s.mu.contents // read again each time; it was told of once
 	}
 	if err != nil {
@@ -170,9 +170,11 @@ func (s *Source) Contents() *Contents {
 	return s.mu.contents
 }
 
-// isShortage reports whether a file could not be read for want of descriptors or memory, which may be free later.
-func isShortage(err error) bool {
-	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}, func(no error) bool { return errors.Is(err, no) })
+// isUnread reports whether the operating system did not let a file be read: descriptors, memory, a disk or permissions may
+// be there later, and the file still have the same version. What is in a file, and wrong, stays so until it changes.
+func isUnread(err error) bool {
+	_, unread := errors.AsType[syscall.Errno](err)
+	return unread
 }
 
 // Failures returns how often changed files could not be used.

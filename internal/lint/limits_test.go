@@ -14,11 +14,12 @@ import (
 var tested = map[string]map[string][]string{
 	"resource | at its end | clients see | operators see | do": {
 		"[memory](#memory)": {"server.TestMemoryOfOneMember", "server.TestMemoryIsShort", "test/cluster.TestExhaustion"},
-		"bytes or inodes of the log's [disk](failures.md#full-disk)": {"server.TestFullDisk", "server.TestFullDisksOfAnEnsemble", "server.TestDiskWithoutInodes"},
-		"room, inodes or descriptors for the next file of the log":   {"server/wal.TestShortageAtARoll", "server/wal.TestMakesRoomWhileItWaits", "server.TestLogFillsTheDisk"},
-		"the same for a snapshot, its own or one for another server": {"server/snapshot.TestNoSpace", "server.TestNoSnapshotWithoutDescriptors", "server.TestSynchronizedOnAFullDisk"},
-		"the same for the [audit log](monitor.md#audit-log)":         {"server.TestAuditDiskFull"},
-		"descriptors":                    {"server/base.TestDescriptorsAreReserved", "server/clients.TestDescriptorsAreShared", "server/clients.TestPortWithoutDescriptors", "cmd/zkd.TestHTTPWithoutDescriptors", "internal/keystore.TestSourceWithoutDescriptors"},
+		"bytes or inodes of the log's [disk](failures.md#full-disk)":      {"server.TestFullDisk", "server.TestFullDisksOfAnEnsemble", "server.TestDiskWithoutInodes"},
+		"room, inodes or descriptors for the next file of the log":        {"server/wal.TestShortageAtARoll", "server/wal.TestMakesRoomWhileItWaits", "server.TestLogFillsTheDisk"},
+		"the same for a snapshot, its own or one for another server":      {"server/snapshot.TestNoSpace", "server.TestNoSnapshotWithoutDescriptors", "server.TestSynchronizedOnAFullDisk"},
+		"the same for the [audit log](monitor.md#audit-log)":              {"server.TestAuditDiskFull"},
+		"the same for a backup, or a look at [the past](api.md#the-past)": {"cmd/zkcli/backup.TestFollowerLacksSomething", "server/pages.TestShortageIsNoVerdict"},
+		"descriptors":                    {"server/base.TestDescriptorsAreReserved", "server/clients.TestDescriptorsAreShared", "server/clients.TestPortWithoutDescriptors", "cmd/zkd.TestHTTPWithoutDescriptors", "internal/keystore.TestSourceThatCannotRead"},
 		"connections":                    {"server/clients.TestMostConnections", "server/clients.TestOperatorsGetIn"},
 		"connections to a port for HTTP": {"cmd/zkd.TestHTTPConnectionsAreBounded", "cmd/zkd.TestSilentConnectionsGiveWay"},
 		"local ports":                    {"server/zab/transport.TestNoLocalPort"},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -49,8 +50,11 @@ func plainBase(ctx context.Context, to Storage, now time.Time, fetch func(io.Wri
 	if err := b.VerifyFile(ctx, f.Name()); err != nil {
 		return f, nil, err
 	}
-	if id, err := HistoryIn(ctx, f.Name()); err == nil { // an early version's snapshot does not name it
+	switch id, err := HistoryIn(ctx, f.Name()); {
+	case err == nil:
 		b.History = id.String()
+	case vfs.IsShortage(err): // else an early version's snapshot does not name it
+		return f, nil, err
 	}
 	return f, b, nil
 }

@@ -1,10 +1,15 @@
 package pages
 
 import (
+	"errors"
+	"io/fs"
+	"net/http"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/show"
@@ -81,5 +86,24 @@ func (noSnapshots) Last() (wal.SnapRef, bool) { return wal.SnapRef{}, false }
 func TestNoSnapshot(t *testing.T) {
 	if got := (&Server{Snapshots: noSnapshots{}}).lastSnapshot(); got != (show.Snapshot{}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestShortageIsNoVerdict: without a descriptor to read it, a backup is not called unsound, and the caller is told to come again.
+func TestShortageIsNoVerdict(t *testing.T) {
+	for err, want := range map[error]int{
+		&fs.PathError{Op: "open", Path: "/archive/zkd", Err: syscall.EMFILE}:  http.StatusServiceUnavailable,
+		&fs.PathError{Op: "write", Path: "/archive/zkd", Err: syscall.ENOSPC}: http.StatusServiceUnavailable,
+		&fs.PathError{Op: "read", Path: "/archive/zkd", Err: syscall.EIO}:     0,
+		errors.New("a checksum is wrong"):                                     0,
+		nil:                                                                   0,
+	} {
+		status := 0
+		if p, ok := errors.AsType[*api.Problem](unverified(err)); ok {
+			status = p.Status
+		}
+		if status != want {
+			t.Errorf("%v: %d, want %d", err, status, want)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/treediff"
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/archive"
@@ -46,7 +47,7 @@ func problem(err error) error {
 		status = http.StatusRequestEntityTooLarge
 	} else if errors.Is(err, past.ErrBusy) {
 		status = http.StatusTooManyRequests
-	} else if errors.Is(err, past.ErrShort) {
+	} else if errors.Is(err, past.ErrShort) || vfs.IsShortage(err) {
 		status = http.StatusServiceUnavailable
 	}
 	if status == 0 {
@@ -176,7 +177,7 @@ func (p *pastOf) Backups(ctx context.Context) (*api.BackupList, error) {
 	}
 	a, err := p.past.List(ctx)
 	if err != nil {
-		return nil, err
+		return nil, problem(err)
 	}
 	for i := range slices.Backward(a.Bases) {
 		out.Backups = append(out.Backups, p.backup(a, &a.Bases[i]))
@@ -217,16 +218,16 @@ func (p *pastOf) BackUp(ctx context.Context) (*api.Backup, error) {
 		return jute.Zxid(s.Zxid), errors.Join(err, s.Close())
 	})
 	if err != nil {
-		return nil, err
+		return nil, problem(err)
 	}
 	b.Name = b.FileName()
 	if err := to.Put(ctx, file, b.Name); err != nil {
-		return nil, err
+		return nil, problem(err)
 	}
 	p.past.verified.Store(b.Name, api.Backup{Verified: now()}) // before it was compressed
 	a, err := p.past.List(ctx)
 	if err != nil {
-		return nil, err
+		return nil, problem(err)
 	}
 	out := p.backup(a, b)
 	return &out, nil
@@ -241,7 +242,7 @@ func (p *pastOf) Verify(ctx context.Context, name string) (*api.Backup, error) {
 	}
 	a, err := p.past.List(ctx)
 	if err != nil {
-		return nil, err
+		return nil, problem(err)
 	}
 	i := slices.IndexFunc(a.Bases, func(b archive.Base) bool { return b.Name == name })
 	if i < 0 {
@@ -259,7 +260,7 @@ func (p *pastOf) Verify(ctx context.Context, name string) (*api.Backup, error) {
 			bad = cmp.Or(bad, a.VerifySegment(ctx, &s))
 		}
 	}
-	if err := context.Cause(ctx); err != nil {
+	if err := cmp.Or(context.Cause(ctx), unverified(bad)); err != nil {
 		return nil, err
 	}
 	last := api.Backup{Verified: now()}
@@ -269,4 +270,12 @@ func (p *pastOf) Verify(ctx context.Context, name string) (*api.Backup, error) {
 	p.past.verified.Store(name, last)
 	out := p.backup(a, b)
 	return &out, nil
+}
+
+// unverified returns why a backup could not be read, if that says nothing of the backup: this server lacks something now.
+func unverified(bad error) error {
+	if vfs.IsShortage(bad) {
+		return problem(bad)
+	}
+	return nil
 }

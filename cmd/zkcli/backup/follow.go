@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/history"
@@ -70,12 +71,18 @@ func (f *Follower) Run(ctx context.Context) error {
 			<-f.next
 		}
 	}()
-	if err := f.resume(ctx); err != nil {
-		return err
-	}
 	pause := firstPause
-	for {
-		err := f.step(ctx)
+	for resumed := false; ; {
+		var err error
+		if !resumed {
+			if err = f.resume(ctx); err != nil && !vfs.IsShortage(err) {
+				return err
+			}
+			resumed = err == nil
+		}
+		if resumed {
+			err = f.step(ctx)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -115,8 +122,11 @@ func (f *Follower) resume(ctx context.Context) error {
 	f.continueAfter(a, &f.base)
 	for i := range a.Bases[:len(a.Bases)-1] {
 		older := &a.Bases[i]
-		if id, err := a.ShortHistoryOf(ctx, older); err != nil || id != f.id.String() {
-			continue // it has no part in this
+		switch id, err := a.ShortHistoryOf(ctx, older); {
+		case vfs.IsShortage(err):
+			return err // it may have a part in this
+		case err != nil || id != f.id.String():
+			continue // it has none
 		}
 		if chain := a.Chain(f.id, older.Zxid); archive.End(older.Zxid, chain) < f.base.Zxid {
 			f.continueAfter(a, older)
@@ -179,6 +189,8 @@ func (f *Follower) adopt(ctx context.Context, b *archive.Base) error {
 	a := &archive.Archive{Storage: f.To, Temp: f.Temp}
 	id, err := a.HistoryOf(ctx, b)
 	switch {
+	case vfs.IsShortage(err):
+		return err
 	case err != nil:
 		return refused{err}
 	case f.base.Name != "" && id != f.id:

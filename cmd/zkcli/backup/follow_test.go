@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -429,6 +431,77 @@ func TestMergeFails(t *testing.T) {
 	said := following(t, dir, 80, source)
 	if n := strings.Count(strings.Join(said, "\n"), "trying again"); failed != 1 || n > 1 {
 		t.Errorf("%d merges failed; it said:\n%s", failed, strings.Join(said, "\n"))
+	}
+}
+
+// shortOf is a storage that once lacks something, for making a file, for giving it a name, and for reading it.
+type shortOf struct {
+	unsynced
+	calls *[3]int
+}
+
+func (s shortOf) lacks(call int, what error) error {
+	if s.calls[call]++; s.calls[call] == 1 {
+		return &fs.PathError{Op: "open", Path: s.String(), Err: what}
+	}
+	return nil
+}
+
+func (s shortOf) Create() (*os.File, error) {
+	if err := s.lacks(0, syscall.ENOSPC); err != nil {
+		return nil, err
+	}
+	return s.unsynced.Create()
+}
+
+func (s shortOf) Put(ctx context.Context, f *os.File, name string) error {
+	if err := s.lacks(1, syscall.EIO); err != nil {
+		return errors.Join(f.Close(), os.Remove(f.Name()), err)
+	}
+	return s.unsynced.Put(ctx, f, name)
+}
+
+func (s shortOf) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	if err := s.lacks(2, syscall.EMFILE); err != nil {
+		return nil, err
+	}
+	return s.unsynced.Open(ctx, name)
+}
+
+// TestFollowerLacksSomething has no room, a disk that fails, and no descriptor to look at what was fetched: the follower says so
+// and tries again, and nothing is missing then, or left of what failed.
+func TestFollowerLacksSomething(t *testing.T) {
+	dir := unsynced{archive.Dir(t.TempDir())}
+	var calls [3]int
+	s := newStreams(t, 10)
+	s.snapshot = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("last_zxid", "0x5")
+		w.Write(snapshotOf(t, s.id, 5))
+		return true
+	}
+	source := startHandlers(t, s)
+	said := strings.Join(following(t, shortOf{dir, &calls}, 10, source), "\n")
+	for _, no := range []error{syscall.ENOSPC, syscall.EIO, syscall.EMFILE} {
+		if !strings.Contains(said, no.Error()+"; trying again") {
+			t.Errorf("%v: it said:\n%s", no, said)
+		}
+	}
+	calls = [3]int{1, 1, 0} // and no descriptor for the base when it begins again
+	s.change(func() { s.last = 12 })
+	if said := strings.Join(following(t, shortOf{dir, &calls}, 12, source), "\n"); !strings.Contains(said, syscall.EMFILE.Error()+"; trying again") {
+		t.Errorf("at the second start it said:\n%s", said)
+	}
+	if end, _ := ends(t, dir); end != 12 {
+		t.Errorf("the archive ends at %v", end)
+	}
+	files, err := dir.List(t.Context())
+	for name := range files {
+		if strings.HasPrefix(name, ".") {
+			t.Errorf("%s is left", name)
+		}
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 
