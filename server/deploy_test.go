@@ -15,7 +15,7 @@ import (
 // tested in deploy/prometheus.
 func TestDashboardAndAlertsNameMetrics(t *testing.T) {
 	known := shownNames(t)
-	for _, m := range []string{"up", "process_cpu_seconds_total", "process_resident_memory_bytes", "zkd_tls_certificate_not_after_seconds", "zkd_tls_reload_failing"} {
+	for _, m := range []string{"up", "process_cpu_seconds_total", "process_resident_memory_bytes", "zkd_tls_certificate_not_after_seconds", "zkd_tls_reload_failing", "zkd_peer_certificate_not_after_seconds"} {
 		known[m] = true // of Prometheus, of the process, and of TLS
 	}
 	exprs := append(dashboardExprs(t), alertExprs(t)...)

@@ -45,6 +45,11 @@ func (o *overview) troubles() (t show.Troubles) {
 		t.QuorumCertificate, t.QuorumReload = o.transport.CertificateExpiry(), o.transport.ReloadFailure()
 		t.QuorumRevocations = o.transport.ListExpiry()
 		t.PeerListen = o.transport.Deaf()
+		for _, p := range o.transport.Peers() {
+			if !p.CertificateUntil.IsZero() || p.CertificateError != "" {
+				t.PeerCertificates = append(t.PeerCertificates, show.PeerCertificate{ID: p.ID, Until: p.CertificateUntil, Error: p.CertificateError})
+			}
+		}
 	}
 	t.AuditLacks = o.audit.Lacks()
 	t.Accept = o.clients.Ports().Lacks()

@@ -26,7 +26,7 @@ var tested = map[string]map[string][]string{
 		"threads":                        {"cmd/zkd.TestThreadLimit"},
 		"time of a server":               {"server.TestATurnOfTheLeaderIsShort", "server.TestALargeMultiHoldsNothingForLong", "server.TestAHerdIsToldInParts", "server.TestManyWatchesAreRestored"},
 		"a leader, by a request at which zkd fails": {"server.TestBrokenRequest"},
-		"time of a certificate":                     {"server/secure.TestExpiring", "cmd/zkd.TestCertificateRemarks"},
+		"time of a certificate":                     {"server/zab/transport.TestPeerCertificateEnds", "server/secure.TestExpiring", "cmd/zkd.TestCertificateRemarks"},
 		"time of a revocation list":                 {"server/secure.TestBadLists"},
 		"agreement of clocks":                       {"server/zab/transport.TestClocksAreCompared", "server.TestAClockThatJumps"},
 	},

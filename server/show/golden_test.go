@@ -120,7 +120,8 @@ func examples() []struct {
 			Clock: time.UnixMilli(1_700_000_000_456), ClockJump: -time.Hour, ClockJumpAgo: time.Minute, FsyncPending: time.Second, LogLacks: errors.New("no inodes"), DiskFull: 2 * time.Second, DiskLacks: "inodes", MemoryShort: 3500 * time.Millisecond, SnapshotsFail: 3 * time.Second,
 			SnapshotError: "no\nroom", OpenRoot: true, LongReply: 4 * time.Second, ExpiringSessions: 5, MissingVoters: []zab.SID{2, 3}, VotersMissing: 6 * time.Second,
 			PeerListen: "in use", Accept: errors.New("no descriptors"), BrokenRequest: "create /a", AuditLacks: errors.New("no space"), ClientRevocations: time.UnixMilli(3e12), QuorumRevocations: time.UnixMilli(4e12), ClientCertificate: time.UnixMilli(1e12), QuorumCertificate: time.UnixMilli(2e12),
-			ClientReload: errors.New("a"), QuorumReload: errors.New("b"), UnlistedSecurePort: 2281,
+			PeerCertificates: []PeerCertificate{{2, time.UnixMilli(5e12), ""}, {3, time.Time{}, "expired; since\nyesterday"}, {4, time.UnixMilli(6e12), "of another authority"}},
+			ClientReload:     errors.New("a"), QuorumReload: errors.New("b"), UnlistedSecurePort: 2281,
 		}
 	}
 	looking := viewOf(&zab.Status{Role: zab.Looking})

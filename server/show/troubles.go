@@ -45,11 +45,21 @@ type Troubles struct {
 	ClientCertificate, QuorumCertificate time.Time
 	// The same of its revocation lists.
 	ClientRevocations, QuorumRevocations time.Time
+	// The same of other servers, as they have shown them to this one.
+	PeerCertificates []PeerCertificate
 	// Why the changed TLS files of a port can't be used, nil if there is no such reason.
 	ClientReload, QuorumReload error
 	// UnlistedSecurePort is the port with TLS for clients that the list of members does not have; 0 if
 	// there is none.
 	UnlistedSecurePort int
+}
+
+// PeerCertificate is when the first of the certificates of another server expires, zero if it has shown none, and why there is
+// no link with it, if a certificate is the cause.
+type PeerCertificate struct {
+	ID    zab.SID
+	Until time.Time
+	Error string
 }
 
 // trouble is a line of mntr about Troubles. A new one is a field of Troubles, with its line where
@@ -97,6 +107,12 @@ var troubles = []trouble{
 		}
 		return "0"
 	}},
+	{"peer_certificate_errors", func(t *Troubles) string {
+		return peersText(t, func(p *PeerCertificate) string { return p.Error })
+	}},
+	{"peer_certificates_until_ms", func(t *Troubles) string {
+		return peersText(t, func(p *PeerCertificate) string { return timeText(p.Until) })
+	}},
 	{"peer_listen_error", func(t *Troubles) string { return oneLine(t.PeerListen) }},
 	{"quorum_certificate_reload_error", func(t *Troubles) string { return errorText(t.QuorumReload) }},
 	{"quorum_certificate_until_ms", func(t *Troubles) string { return timeText(t.QuorumCertificate) }},
@@ -123,6 +139,17 @@ var troubles = []trouble{
 		}
 		return millis(t.VotersMissing)
 	}},
+}
+
+// peersText returns what there is to say of other servers: "2=TEXT; 3=TEXT".
+func peersText(t *Troubles, of func(*PeerCertificate) string) string {
+	var list []string
+	for i := range t.PeerCertificates {
+		if text := of(&t.PeerCertificates[i]); text != "" {
+			list = append(list, fmt.Sprintf("%d=%s", t.PeerCertificates[i].ID, strings.ReplaceAll(text, ";", ",")))
+		}
+	}
+	return oneLine(strings.Join(list, "; "))
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -143,6 +143,8 @@ func TestEachFindingOfRealTexts(t *testing.T) {
 		{"certificate", []*likeness{leader.with(t, "+client_certificate_until_ms="+days(20))}},
 		{"certificate", []*likeness{leader.with(t, "+quorum_certificate_until_ms="+days(-1))}},
 		{"certificate", []*likeness{leader.with(t, "+quorum_revocation_list_until_ms="+days(0))}},
+		{"certificate", []*likeness{leader.with(t, "+peer_certificates_until_ms=9="+days(20))}},
+		{"certificate", []*likeness{leader.with(t, "+peer_certificate_errors=9=x509: certificate has expired")}},
 		{"certificate-reload", []*likeness{leader.with(t, "+quorum_certificate_reload_error=no key")}},
 		{"secure-port", []*likeness{leader.with(t, "+secure_port_unlisted=2281")}},
 		{"memory", []*likeness{leader.with(t, "memory_used_percent=90", "memory_limit_bytes=1000")}},

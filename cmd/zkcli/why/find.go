@@ -3,8 +3,10 @@ package why
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -61,7 +63,7 @@ func Find(f Facts) []Finding {
 	l := &look{Facts: f}
 	for _, check := range []func(){
 		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.logs, l.audits, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
-		l.certificates, l.revocations, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.broken, l.versions, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
+		l.certificates, l.peerCertificates, l.revocations, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.broken, l.versions, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
 	} {
 		check()
 	}
@@ -441,6 +443,51 @@ func (l *look) certificates() {
 				f.Severity = Danger
 			}
 			l.add(f)
+		}
+	}
+}
+
+// peerCertificates finds certificates of servers that are not asked, or say nothing of theirs, by what the others have seen, and
+// links that fail because of a certificate.
+func (l *look) peerCertificates() {
+	told := make(map[string]bool) // servers that say when theirs expire, or of which others have said it
+	for _, s := range l.serving() {
+		if _, ok := s.After.number("quorum_certificate_until_ms"); ok {
+			told[fmt.Sprint(s.ID)] = true
+		}
+	}
+	for _, s := range l.serving() {
+		for id, text := range perPeer(s.After.Metrics["peer_certificates_until_ms"]) {
+			until, err := strconv.ParseInt(text, 10, 64)
+			left := time.Duration(until-l.Now) * time.Millisecond
+			if told[id] || err != nil || left > certificateSoon {
+				continue
+			}
+			told[id] = true
+			f := Finding{ID: "certificate", Severity: Danger, Servers: []string{s.Name},
+				What: fmt.Sprintf("The certificate that server %s has shown to %s expires in %s.", id, s.Name, span(left)),
+				Do:   "Put a new certificate into the file of that server: it is read again without a restart. When it has expired, the links that are there stay, and no other one comes to be."}
+			if left <= 0 {
+				f.Severity, f.Since = Broken, -left
+				f.What = fmt.Sprintf("The certificate that server %s has shown to %s has expired.", id, s.Name)
+			}
+			l.add(f)
+		}
+		for id, text := range perPeer(s.After.Metrics["peer_certificate_errors"]) {
+			l.add(Finding{ID: "certificate", Severity: Danger, Servers: []string{s.Name},
+				What: fmt.Sprintf("%s has no link with server %s because of a certificate: %s.", s.Name, id, strings.TrimSuffix(text, ".")),
+				Do:   "Put a certificate into the file of the server that the text is about that is valid, is of an authority that the others trust, and names the server. It is read again without a restart."})
+		}
+	}
+}
+
+// perPeer yields the ids and texts of "2=TEXT; 3=TEXT".
+func perPeer(list string) iter.Seq2[string, string] {
+	return func(yield func(id, text string) bool) {
+		for one := range strings.SplitSeq(list, "; ") {
+			if id, text, ok := strings.Cut(one, "="); ok && !yield(id, text) {
+				return
+			}
 		}
 	}
 }

@@ -79,14 +79,17 @@ func (t *Transport) checkCertificate(nc net.Conn, id zab.SID) error {
 	if !ok {
 		return nil
 	}
-	leaf := c.ConnectionState().PeerCertificates[0]
+	chain := c.ConnectionState().PeerCertificates
+	p, leaf := t.active(id), chain[0]
+	if p != nil {
+		p.showed(chain)
+	}
 	if name := t.o.TLS.IDName; name != "" {
 		name = strings.ReplaceAll(name, "{id}", fmt.Sprint(id))
 		if !isNamed(leaf, name) {
 			return refuse("certificate", fmt.Sprintf("the certificate of server %d is for %s, not for %s", id, describe(leaf), name))
 		}
 	}
-	p := t.active(id)
 	if !t.o.TLS.VerifyHost || p == nil {
 		return nil
 	}
@@ -96,6 +99,20 @@ func (t *Transport) checkCertificate(nc net.Conn, id zab.SID) error {
 		}
 	}
 	return refuse("certificate", fmt.Sprintf("the certificate of server %d is for %s, which is none of its hosts in the configuration", id, describe(leaf)))
+}
+
+// isOfCertificates reports whether a connection failed because of a certificate, of either side.
+func isOfCertificates(err error) bool {
+	if causeOf(err) == "certificate" {
+		return true
+	}
+	switch secure.Reason(err) {
+	case "expired", "unknown_authority", "host", "revoked", "revocation_unknown", "bad_certificate", "no_certificate":
+		return true
+	case "refused_by_client":
+		return strings.Contains(err.Error(), "certificate")
+	}
+	return false
 }
 
 func isNamed(leaf *x509.Certificate, name string) bool {

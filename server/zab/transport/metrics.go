@@ -103,6 +103,9 @@ var perPeer = []struct {
 		func(s PeerStatus) float64 { return float64(s.DialFailures) }},
 }
 
+// certificateFamily is for the peers that have shown one.
+var certificateFamily = family{"zkd_peer_certificate_not_after_seconds", "When the first of the certificates expires that the peer has shown last, as Unix time.", "peer", prometheus.GaugeValue}
+
 var (
 	refusedFamily = family{"zkd_peer_refused_total", "Connections between servers that did not come to be, by cause.", "cause", prometheus.CounterValue}
 	cutFamily     = family{"zkd_peer_link_downs_total", "Links that went down, by cause.", "cause", prometheus.CounterValue}
@@ -114,6 +117,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, f := range perPeer {
 		ch <- f.desc()
 	}
+	ch <- certificateFamily.desc()
 	ch <- refusedFamily.desc()
 	ch <- cutFamily.desc()
 	ch <- staleDesc
@@ -128,6 +132,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		s := p.status()
 		for _, f := range perPeer {
 			ch <- prometheus.MustNewConstMetric(f.desc(), f.kind, f.value(s), p.name())
+		}
+		if until := s.CertificateUntil; !until.IsZero() {
+			ch <- prometheus.MustNewConstMetric(certificateFamily.desc(), certificateFamily.kind, float64(until.Unix()), p.name())
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(staleDesc, prometheus.CounterValue, float64(m.stale.Load()))

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -49,6 +50,9 @@ type peer struct {
 		links     uint64
 		lastErr   string
 		lastErrAt time.Time
+
+		certUntil time.Time // PeerStatus.CertificateUntil
+		certError bool      // lastErr is about certificates
 	}
 }
 
@@ -292,6 +296,20 @@ func (p *peer) unlinked(l *link, err error) {
 
 func (p *peer) noteLocked(err error) {
 	p.mu.lastErr, p.mu.lastErrAt = logText(err), time.Now()
+	p.mu.certError = isOfCertificates(err)
+}
+
+// showed notes the certificates that the peer has shown.
+func (p *peer) showed(chain []*x509.Certificate) {
+	until := chain[0].NotAfter
+	for _, cert := range chain[1:] {
+		if cert.NotAfter.Before(until) {
+			until = cert.NotAfter
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.certUntil = until
 }
 
 // failed records why the peer could not be reached at addrs. If they are those that it has
@@ -327,7 +345,10 @@ func (p *peer) status() PeerStatus {
 	p.mu.Lock()
 	s := PeerStatus{
 		ID: p.id, Addrs: p.addrsLocked(), Up: p.mu.up != nil, Since: p.mu.since, Hello: p.mu.hello,
-		Links: p.mu.links, LastError: p.mu.lastErr, LastErrorAt: p.mu.lastErrAt,
+		Links: p.mu.links, LastError: p.mu.lastErr, LastErrorAt: p.mu.lastErrAt, CertificateUntil: p.mu.certUntil,
+	}
+	if p.mu.certError {
+		s.CertificateError = p.mu.lastErr
 	}
 	up := p.mu.up
 	p.mu.Unlock()

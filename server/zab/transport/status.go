@@ -26,6 +26,11 @@ type PeerStatus struct {
 	// ClockAhead is for how long at least its wall clock is ahead of this server's, or behind if it is negative.
 	ClockAhead time.Duration
 
+	// CertificateUntil is when the first of the certificates expires that it has shown last; zero without TLS, and before it
+	// has shown one. CertificateError is LastError if that is about certificates.
+	CertificateUntil time.Time
+	CertificateError string
+
 	Links        uint64 // how often it was up
 	DialFailures uint64
 	// LastError is why the newest attempt to reach it failed, or why the newest link went down;

@@ -27,6 +27,7 @@ type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	next int64
+	life time.Duration // of certificates; 0 is 100 years
 }
 
 func newAuthority(t testing.TB) *authority {
@@ -46,6 +47,9 @@ func (a *authority) sign(c *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
 	a.next++
 	c.SerialNumber = big.NewInt(a.next)
 	c.NotBefore, c.NotAfter = time.Unix(0, 0), time.Now().AddDate(100, 0, 0)
+	if a.life > 0 {
+		c.NotAfter = time.Now().Add(a.life)
+	}
 	parent, signer := a.cert, a.key
 	if parent == nil {
 		parent, signer = c, key
@@ -171,6 +175,36 @@ func TestTLS(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPeerCertificateEnds: each server knows when the certificate of the other one expires. When one has, the other server says
+// that there is no link for this reason, and it comes back with another certificate.
+func TestPeerCertificateEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := newAuthority(t)
+		dir := t.TempDir()
+		one := ca.issue(t.TempDir(), "s1")
+		ca.life = 10 * time.Second
+		two, ends := ca.issue(dir, "s2"), time.Now().Add(ca.life)
+		net := newMemNet()
+		a, b := newNode(t, net, 1, 2, with(one, nil)), newNode(t, net, 2, 2, with(two, nil))
+		within(t, time.Second, "a link", func() bool { return linked(a, b) })
+		if of2, of1 := a.tr.Peers()[0], b.tr.Peers()[0]; !of2.CertificateUntil.Equal(ends) || !of1.CertificateUntil.After(ends) || of2.CertificateError+of1.CertificateError != "" {
+			t.Errorf("%v, want %v; %v, %q, %q", of2.CertificateUntil, ends, of1.CertificateUntil, of2.CertificateError, of1.CertificateError)
+		}
+		time.Sleep(ca.life + time.Second)
+		net.reset("s1", "s2")
+		time.Sleep(5 * time.Second)
+		if of2 := a.tr.Peers()[0]; linked(a, b) || !of2.CertificateUntil.Equal(ends) || !strings.Contains(of2.CertificateError, "certificate has expired") {
+			t.Errorf("afterwards %q", of2.CertificateError)
+		}
+		ca.life = 0
+		ca.issue(dir, "s2", "more")
+		within(t, 10*time.Second, "a link with another certificate", func() bool { return linked(a, b) })
+		if of2, of1 := a.tr.Peers()[0], b.tr.Peers()[0]; of2.CertificateError+of1.CertificateError != "" || !of2.CertificateUntil.After(ends) {
+			t.Errorf("in the end %q, %q, %v", of2.CertificateError, of1.CertificateError, of2.CertificateUntil)
+		}
+	})
 }
 
 // TestReload renews a certificate and then the authority, with a broken file in between.
