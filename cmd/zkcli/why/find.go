@@ -456,6 +456,7 @@ func (l *look) peerCertificates() {
 			told[fmt.Sprint(s.ID)] = true
 		}
 	}
+	linkless := make(map[string]bool)
 	for _, s := range l.serving() {
 		for id, text := range perPeer(s.After.Metrics["peer_certificates_until_ms"]) {
 			until, err := strconv.ParseInt(text, 10, 64)
@@ -474,6 +475,10 @@ func (l *look) peerCertificates() {
 			l.add(f)
 		}
 		for id, text := range perPeer(s.After.Metrics["peer_certificate_errors"]) {
+			if linkless[id] {
+				continue // another server has said it
+			}
+			linkless[id] = true
 			l.add(Finding{ID: "certificate", Severity: Danger, Servers: []string{s.Name},
 				What: fmt.Sprintf("%s has no link with server %s because of a certificate: %s.", s.Name, id, strings.TrimSuffix(text, ".")),
 				Do:   "Put a certificate into the file of the server that the text is about that is valid, is of an authority that the others trust, and names the server. It is read again without a restart."})

@@ -138,7 +138,7 @@ func TestFind(t *testing.T) {
 		{"a certificate of a server that is not asked", []Server{server("zk1", "leader", fmt.Sprintf("peer_certificates_until_ms=2=%d; 3=%d", now+90*86400_000, now+20*86400_000)), server("zk2", "follower", fmt.Sprintf("peer_certificates_until_ms=1=%d; 3=%d", now+90*86400_000, now+20*86400_000))},
 			[]string{`danger certificate The certificate that server 3 has shown to zk1 expires in 20 days`}},
 		{"a certificate of another server that has ended", []Server{server("zk1", "leader", fmt.Sprint("peer_certificates_until_ms=3=", now-60_000))}, []string{`broken certificate .*server 3 has shown to zk1 has expired\..*1m0s`}},
-		{"no link because of a certificate", []Server{server("zk1", "leader", "peer_certificate_errors=3=tls: failed to verify certificate: x509: certificate has expired, or is not yet valid")},
+		{"no link because of a certificate", []Server{server("zk1", "leader", "peer_certificate_errors=3=tls: failed to verify certificate: x509: certificate has expired, or is not yet valid"), server("zk2", "follower", "peer_certificate_errors=3=tls: expired")},
 			[]string{`danger certificate zk1 has no link with server 3 because of a certificate: tls: failed to verify certificate: x509: certificate has expired, or is not yet valid\.`}},
 		{"a certificate that is good", []Server{server("zk1", "standalone", fmt.Sprint("quorum_certificate_until_ms=", now+90*86400_000))}, nil},
 		{"a certificate that was changed and can't be used", []Server{server("zk1", "standalone", "client_certificate_reload_error=read /etc/zkd/key.pem: no key in it")},
