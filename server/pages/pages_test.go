@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -86,6 +87,19 @@ func (noSnapshots) Last() (wal.SnapRef, bool) { return wal.SnapRef{}, false }
 func TestNoSnapshot(t *testing.T) {
 	if got := (&Server{Snapshots: noSnapshots{}}).lastSnapshot(); got != (show.Snapshot{}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestBackupBesideTheLog: a backup over HTTP leaves the log what it needs on a disk that both are on.
+func TestBackupBesideTheLog(t *testing.T) {
+	const mib = 1 << 20
+	disk := func(free int64) vfs.Space { return vfs.Space{Device: 1, Total: 10_000 * mib, Free: free} }
+	stop := wal.StopFree(disk(0), 64*mib, 100*mib)
+	if err := fitsBeside(disk(200*mib+stop), 200*mib, stop); err != nil {
+		t.Error(err)
+	}
+	if p, ok := errors.AsType[*api.Problem](problem(fitsBeside(disk(200*mib+stop-1), 200*mib, stop))); !ok || p.Status != http.StatusServiceUnavailable {
+		t.Errorf("%+v", p)
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/treediff"
@@ -21,6 +23,7 @@ import (
 	"github.com/zkd-project/zkd/server/past"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/state"
+	"github.com/zkd-project/zkd/server/wal"
 )
 
 // Past is what a server keeps for those who look at its past.
@@ -208,6 +211,9 @@ func (p *pastOf) BackUp(ctx context.Context) (*api.Backup, error) {
 		return nil, problem(err)
 	}
 	defer end()
+	if err := p.roomForBackup(); err != nil {
+		return nil, problem(err)
+	}
 	to := archive.Dir(p.past.Archive)
 	file, b, err := archive.NewBase(ctx, to, true, time.Now(), func(w io.Writer) (jute.Zxid, error) {
 		s, err := p.TakeSnapshot(ctx)
@@ -231,6 +237,33 @@ func (p *pastOf) BackUp(ctx context.Context) (*api.Backup, error) {
 	}
 	out := p.backup(a, b)
 	return &out, nil
+}
+
+// roomForBackup returns an error if another backup, which is there whole while it is compressed, could take room that the log
+// needs. What can't be found out is no reason.
+func (p *pastOf) roomForBackup() error {
+	own, err := p.past.Store.List()
+	if err != nil {
+		return err
+	}
+	var size int64
+	for _, info := range own {
+		size = max(size, info.Size)
+	}
+	to, errTo := p.FS.Space(p.past.Archive)
+	log, errLog := p.FS.Space(p.Config.DataLogDir)
+	if errTo != nil || errLog != nil || to.Device != log.Device {
+		return nil
+	}
+	return fitsBeside(log, 2*size, wal.StopFree(log, p.Config.WALSegmentSize, size))
+}
+
+// fitsBeside returns an error if so many bytes do not fit on the log's disk beside what must stay free.
+func fitsBeside(log vfs.Space, bytes, free int64) error {
+	if log.Free >= bytes+free {
+		return nil
+	}
+	return fmt.Errorf("the archive is on the disk of the log, where %d bytes are free; a backup takes up to %d, and %d must stay free: %w", log.Free, bytes, free, syscall.ENOSPC)
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }

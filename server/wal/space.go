@@ -86,8 +86,13 @@ func InodeLevel(s vfs.Space) SpaceLevel {
 }
 
 func spaceLevel(s vfs.Space, segment, restart, snapshot int64) SpaceLevel {
-	stop := max(2*segment+restart+snapshot, min(s.Total/20, stopFree))
-	return levelAt(s.Free, segment+restart, stop, min(s.Total/5, warnFree))
+	return levelAt(s.Free, segment+restart, StopFree(s, segment, restart+snapshot), min(s.Total/5, warnFree))
+}
+
+// StopFree returns how many bytes must be free on a log's disk, else writes stop, with segments of a size and what a restart and
+// a snapshot need.
+func StopFree(s vfs.Space, segment, others int64) int64 {
+	return max(2*segment+others, min(s.Total/20, stopFree))
 }
 
 // levelAt returns the level at which so much is free: below out, below stop, or below warn or twice stop.
