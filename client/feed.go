@@ -314,6 +314,9 @@ func (l *link) fed(d *jute.Decoder, bytes int) error {
 	if d.Err() != nil {
 		return d.Err()
 	}
+	if r := l.s.relay; r != nil {
+		return r.fed(l, &e)
+	}
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	if b := l.s.feeds[e.Feed]; b != nil { // it has not been ended meanwhile

@@ -140,7 +140,7 @@ func (l *link) greet(in *frames) (*greeting, error) {
 	s := l.s
 	s.mu.Lock()
 	req := jute.ConnectRequest{
-		LastZxidSeen: s.lastZxid, TimeoutMs: int32(min(s.opts.Timeout.Milliseconds(), math.MaxInt32)),
+		LastZxidSeen: s.seenLocked(), TimeoutMs: int32(min(s.opts.Timeout.Milliseconds(), math.MaxInt32)),
 		SessionID: s.id, Password: s.password, ReadOnly: s.opts.AllowReadOnly, HasReadOnly: true,
 	}
 	if s.opts.Insist {
@@ -289,6 +289,12 @@ func (l *link) readLoop(in *frames) error {
 			err = l.watchesReplied(h.Err)
 		case jute.XidFeed:
 			err = l.fed(d, len(frame))
+		case xidReplay:
+			if s := l.s; s.relay != nil {
+				err = s.relay.replayReplied(&h, d)
+				break
+			}
+			fallthrough
 		default:
 			err = l.replied(&h, d)
 		}
@@ -426,6 +432,14 @@ func (l *link) notified(zxid Zxid, d *jute.Decoder) error {
 	if d.Err() != nil {
 		return fmt.Errorf("notification: %w", d.Err())
 	}
+	if relay := l.s.relay; relay == nil || !relay.keeps(toldEvent{zxid, r}) {
+		l.tell(zxid, r)
+	}
+	return nil
+}
+
+// tell passes an event on.
+func (l *link) tell(zxid Zxid, r jute.WatcherEvent) {
 	s := l.s
 	s.mu.Lock()
 	ev := Event{Type: EventType(r.Type), State: s.state, Path: r.Path, Zxid: zxid}
@@ -433,12 +447,14 @@ func (l *link) notified(zxid Zxid, d *jute.Decoder) error {
 		ev.Path = "/"
 	}
 	s.watches.fire(ev)
+	if s.relay != nil {
+		s.relay.toldLocked(toldEvent{zxid, r})
+	}
 	s.mu.Unlock()
 	if s.relay != nil {
 		s.relay.o.Event(zxid, r)
 	}
 	s.told(ev)
-	return nil
 }
 
 // told passes an event to Options.Watcher and Trace.Event.
@@ -472,7 +488,7 @@ func (l *link) ponged() {
 // come before it. The connection fails if the server does not set watches.
 func (l *link) watchesReplied(code jute.Code) error {
 	rearmed, err := l.watchReplied(code)
-	if rearmed && err == nil {
+	if rearmed && err == nil && !l.s.replaying() {
 		err = l.s.settleOwed(l.server)
 	}
 	return err

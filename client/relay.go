@@ -26,6 +26,9 @@ type Relay struct {
 
 	// Guarded by session.mu.
 	bound   bool                    // to its connection: see resumesLocked
+	replay  *replay                 // while the client's requests wait for what its persistent watches have missed; written by the link's reader
+	last    Zxid                    // of the newest event that the client has
+	ofLast  []toldEvent             // its events of that transaction, if it has no newer reply
 	asked   queues.List[*forwarded] // without an answer, or with one that earlier requests hold up
 	reads   reads                   // under way
 	heard   time.Time               // when the client sent something
@@ -117,9 +120,7 @@ func (r *Relay) Forward(xid int32, op OpCode, body []byte) {
 	r.heard = time.Now()
 	r.asked.Push(f)
 	f.ordered = true
-	switch op {
-	case jute.OpAddWatch, jute.OpSASL, jute.OpSetWatches2:
-		// What a persistent watch misses between two connections nobody tells, and only the client can log in.
+	if op == jute.OpSASL { // only the client can log in
 		r.bound = true
 	}
 	f.armLocked(body)
@@ -148,13 +149,15 @@ func (r *Relay) resumesLocked() bool {
 // forwarded is a request of a Relay.
 type forwarded struct {
 	call
-	r       *Relay
-	xid     int32
-	ordered bool // it is in asked
-	zxid    Zxid
-	code    jute.Code
-	body    []byte
-	answer  *Forwarded // that earlier requests hold up
+	r        *Relay
+	xid      int32
+	ordered  bool     // it is in asked
+	restores []*Watch // by a setWatches
+	removes  *jute.RemoveWatchesRequest
+	zxid     Zxid
+	code     jute.Code
+	body     []byte
+	answer   *Forwarded // that earlier requests hold up
 
 	// What it reads, or changes. The zero value is for a request that does neither.
 	nodes []string
@@ -163,11 +166,17 @@ type forwarded struct {
 
 func (f *forwarded) reply(d *jute.Decoder, zxid Zxid, code jute.Code) error {
 	f.zxid, f.code, f.body = zxid, code, d.Rest()
-	if f.op == jute.OpCloseSession { // the server closes the connection now
-		s := f.r.c.s
-		s.mu.Lock()
+	s := f.r.c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case f.op == jute.OpCloseSession: // the server closes the connection now
 		s.closing = true
-		s.mu.Unlock()
+	case f.removes != nil && code == 0:
+		s.watches.take(f.removes.Path, WatchType(f.removes.Type))
+	}
+	for _, w := range f.restores {
+		s.watches.restored(w, code == 0)
 	}
 	return nil
 }
@@ -219,27 +228,58 @@ func (r *Relay) answeredInOrderLocked(f *forwarded) (held []*Forwarded) {
 func (f *forwarded) hasCallback() bool { return false }
 func (f *forwarded) callback()         {}
 
-// armLocked notes the one-shot watch that a read sets.
+// armLocked notes the watches that a request sets or removes.
 func (f *forwarded) armLocked(body []byte) {
-	var kind watchKind
+	d := jute.NewDecoder(body)
 	switch f.op {
 	case jute.OpExists:
-		kind = watchExist
+		f.armReadLocked(&d, watchExist)
 	case jute.OpGetData:
-		kind = watchData
+		f.armReadLocked(&d, watchData)
 	case jute.OpGetChildren, jute.OpGetChildren2:
-		kind = watchChildren
-	default:
-		return
+		f.armReadLocked(&d, watchChildren)
+	case jute.OpAddWatch:
+		var q jute.AddWatchRequest
+		if q.Decode(&d); d.Err() == nil {
+			f.watch = f.newWatchLocked(watchKindOf(q.Mode), q.Path)
+		}
+	case jute.OpSetWatches, jute.OpSetWatches2:
+		var q jute.SetWatchesRequest
+		if f.op == jute.OpSetWatches {
+			q.Decode(&d)
+		} else {
+			q.Decode2(&d)
+		}
+		if d.Err() != nil {
+			return
+		}
+		for kind, paths := range [watchKinds][]string{q.Data, q.Exist, q.Child, q.Persistent, q.PersistentRecursive} {
+			for _, path := range paths {
+				w := f.newWatchLocked(watchKind(kind), path)
+				w.restored = true
+				f.restores = append(f.restores, w)
+			}
+		}
+	case jute.OpRemoveWatches:
+		var q jute.RemoveWatchesRequest
+		if q.Decode(&d); d.Err() == nil {
+			f.removes = &jute.RemoveWatchesRequest{Path: strings.Clone(q.Path), Type: q.Type}
+		}
 	}
-	d := jute.NewDecoder(body)
+}
+
+func (f *forwarded) armReadLocked(d *jute.Decoder, kind watchKind) {
 	var q jute.PathWatchRequest
-	if q.Decode(&d); d.Err() != nil || !q.Watch {
-		return
+	if q.Decode(d); d.Err() == nil && q.Watch {
+		f.watch = f.newWatchLocked(kind, q.Path)
 	}
+}
+
+func (f *forwarded) newWatchLocked(kind watchKind, path string) *Watch {
 	t := &f.r.c.s.watches
-	f.watch = &Watch{kind: kind, full: strings.Clone(q.Path), issued: true, relayed: true}
-	t.byPath[kind][f.watch.full] = append(t.byPath[kind][f.watch.full], f.watch)
+	w := &Watch{kind: kind, full: strings.Clone(path), issued: true, relayed: true}
+	t.byPath[kind][w.full] = append(t.byPath[kind][w.full], w)
+	return w
 }
 
 // touch notes which nodes a request reads or changes.
@@ -256,6 +296,8 @@ func (f *forwarded) touch(body []byte) {
 			f.nodes = append(f.nodes, m.Ops[i].Path)
 			f.wide = f.wide || m.Ops[i].Type == jute.OpDeleteTree
 		}
+	case jute.OpAddWatch, jute.OpSetWatches, jute.OpSetWatches2, jute.OpRemoveWatches: // a later write has the event, or has it not
+		f.wide = true
 	case jute.OpMultiRead, jute.OpGetEphemerals, jute.OpGetAllChildrenNumber, jute.OpChildrenPage:
 		f.wide = true
 	}
@@ -265,7 +307,11 @@ func (f *forwarded) touch(body []byte) {
 // relayedAgain reports whether an operation can be asked again on another connection, on which the same watches are
 // set, in addition to the reads. The session of one that has closed it is not found there.
 func relayedAgain(op jute.OpCode) bool {
-	return op == jute.OpCloseSession || op == jute.OpSetWatches || op == jute.OpCheckWatches || op == jute.OpRemoveWatches || op == jute.OpWhoAmI
+	switch op {
+	case jute.OpCloseSession, jute.OpAddWatch, jute.OpSetWatches, jute.OpSetWatches2, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpWhoAmI:
+		return true
+	}
+	return false
 }
 
 // reads are the nodes that requests under way read.
@@ -282,7 +328,7 @@ func (r *Relay) answeredLocked(k *call) { r.countLocked(k, -1) }
 // connectedLocked is called for each connection, before anything is sent on it. A session that the client has had
 // before continues after its last write.
 func (r *Relay) connectedLocked(g *greeting) {
-	r.reads = reads{}
+	r.reads, r.replay = reads{}, nil
 	if s := r.c.s; s.calls.n == 0 && g.ext.Done > int64(s.seq) {
 		s.seq = uint64(g.ext.Done)
 	}

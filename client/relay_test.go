@@ -47,8 +47,15 @@ func (r *relayed) since() string {
 	return s
 }
 
-// grant takes a session and grants exactly-once, with the number of the last write and the replies to earlier ones.
+// grant takes a session and grants exactly-once and feeds, with the number of the last write and the replies to earlier ones.
 func (c *fakeConn) grant(done int64, replies ...string) (confirmed int64) {
+	c.t.Helper()
+	_, confirmed = c.grantOf(jute.FeatureExactlyOnce|jute.FeatureFeed, done, replies...)
+	return confirmed
+}
+
+// grantOf grants some features. It returns the zxid that the client has seen, too.
+func (c *fakeConn) grantOf(features Features, done int64, replies ...string) (seen Zxid, confirmed int64) {
 	c.t.Helper()
 	c.SetReadDeadline(time.Now().Add(patience))
 	b, err := c.frame()
@@ -64,13 +71,13 @@ func (c *fakeConn) grant(done int64, replies ...string) (confirmed int64) {
 	}
 	ask.Decode(&d)
 	welcome := jute.ConnectResponse{TimeoutMs: q.TimeoutMs, SessionID: fakeSession, Password: fakePassword, HasReadOnly: true}
-	granted := jute.ExtensionResponse{Features: jute.FeatureExactlyOnce, Done: done, Replies: int32(len(replies))}
+	granted := jute.ExtensionResponse{Features: features, Done: done, Replies: int32(len(replies))}
 	c.send(granted.Append(welcome.Append(nil)))
 	for i, body := range replies {
 		h := jute.ReplyHeader{Xid: int32(done) - int32(len(replies)) + 1 + int32(i), Zxid: 7}
 		c.send(append(h.Append(nil), body...))
 	}
-	return ask.Confirmed
+	return q.LastZxidSeen, ask.Confirmed
 }
 
 // forward forwards requests of one letter: r and w read and write the node of a path, c lists its children, n and d create and delete it.
@@ -229,6 +236,146 @@ func TestRelayTellsEventsFirst(t *testing.T) {
 	})
 }
 
+// watch forwards an addWatch.
+func (r *relayed) watch(xid int32, path string, mode WatchMode) {
+	q := jute.AddWatchRequest{Path: path, Mode: mode}
+	r.Forward(xid, jute.OpAddWatch, q.Append(nil))
+}
+
+// feed sends an event of the feed that a relay has.
+func (c *fakeConn) feed(e jute.FeedEvent) {
+	c.t.Helper()
+	e.Feed = replayFeed
+	h := jute.ReplyHeader{Xid: jute.XidFeed, Zxid: e.Zxid}
+	c.send(e.Append(h.Append(nil)))
+}
+
+// changes returns changes, each of a zxid, a kind and a path.
+func changes(t *testing.T, all ...string) (list []jute.Change) {
+	for i, text := range all {
+		c := jute.Change{Index: int32(i)}
+		var kind string
+		if _, err := fmt.Sscan(text, &c.Zxid, &kind, &c.Path); err != nil {
+			t.Fatal(err)
+		}
+		c.Kind = map[string]jute.ChangeKind{"created": jute.ChangeCreated, "deleted": jute.ChangeDeleted, "data": jute.ChangeData}[kind]
+		list = append(list, c)
+	}
+	return list
+}
+
+// TestRelayTellsWhatPersistentWatchesMiss loses a connection with watches of all kinds. The client gets the events that it lacks, in their
+// order, and each once; its requests wait for that.
+func TestRelayTellsWhatPersistentWatchesMiss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNet(t)
+		r := n.newRelay(RelayOptions{})
+		conn := n.accept()
+		conn.grant(0)
+		r.watch(1, "/t/r", WatchRecursive)
+		r.watch(2, "/t/p", WatchPersistent)
+		r.forward(3, "W/t/r/a", "W/one")
+		r.watch(5, "/t/gone", WatchPersistent)
+		gone := jute.RemoveWatchesRequest{Path: "/t/gone", Type: jute.WatchAny}
+		r.Forward(6, jute.OpRemoveWatches, gone.Append(nil))
+		conn.sent()
+		for i := range int32(6) {
+			conn.answer(1+i, "")
+		}
+		conn.notify(EventCreated, "/t/r/b", 8)
+		r.since()
+		r.forward(7, "r/x", "w/y")
+		r.watch(9, "/t/late", WatchPersistent)
+		r.forward(10, "w/z") // waits: the watch has its event, or it was set later
+		if got := conn.sent(); len(got) != 3 {
+			t.Fatalf("sent %q", got)
+		}
+		conn.Close()
+
+		conn = n.accept()
+		if seen, _ := conn.grantOf(jute.FeatureExactlyOnce|jute.FeatureFeed, 8, "written"); seen != 8 {
+			t.Errorf("seen %v", seen)
+		}
+		set := conn.expect(jute.OpSetWatches2)
+		got := set.setWatches()
+		if !slices.Equal(got.Data, []string{"/one", "/t/r/a"}) || !slices.Equal(got.Persistent, []string{"/t/p"}) || !slices.Equal(got.PersistentRecursive, []string{"/t/r"}) {
+			t.Errorf("watches %+v", got)
+		}
+		subscribe := conn.expect(jute.OpSubscribe)
+		d := jute.NewDecoder(subscribe.body)
+		var q jute.SubscribeRequest
+		if q.Decode(&d); q.Path != "/t" || !q.Recursive || q.After != 7 {
+			t.Errorf("%+v", q)
+		}
+		conn.notify(EventDataChanged, "/one", -1)
+		conn.notify(EventDataChanged, "/t/r/a", -1)
+		conn.reply(set, 12, nil)
+		conn.notify(EventDataChanged, "/t/r/c", 13)
+		conn.reply(subscribe, 13, &jute.SubscribeResponse{Zxid: 7})
+		conn.notify(EventDeleted, "/t/r/d", 15)
+		conn.feed(jute.FeedEvent{Zxid: 11, Changes: changes(t, "8 created /t/r/b", "8 created /t/p/x", "9 deleted /t/p/c", "10 data /t/other", "11 data /t/r/a", "11 data /t/r/a")})
+		r.forward(11, "r/y")
+		if got := conn.sent(); len(got) != 0 || r.since() != "" {
+			t.Errorf("sent %q", got)
+		}
+		conn.feed(jute.FeedEvent{Zxid: 14, Level: true, Changes: changes(t, "12 data /t/p", "13 data /t/r/c", "14 created /t/gone", "14 created /t/p/e/f")})
+		if got := r.since(); got != "NodeDataChanged /one, NodeChildrenChanged /t/p, NodeChildrenChanged /t/p, NodeDataChanged /t/r/a, NodeDataChanged /t/r/a, "+
+			"NodeDataChanged /t/p, NodeDataChanged /t/r/c, NodeDeleted /t/r/d" {
+			t.Errorf("told %s", got)
+		}
+		conn.expect(jute.OpUnsubscribe)
+		if got := conn.sent(); !slices.Equal(got, []string{"/x"}) && !slices.Equal(got, []string{"/x", "/t/late"}) {
+			t.Errorf("sent %q", got)
+		}
+		conn.answer(7, "x")
+		conn.answer(9, "watched")
+		if got := r.since(); got != `7 ok "x", 8 ok "written", 9 ok "watched"` {
+			t.Errorf("told %s", got)
+		}
+		conn.Close()
+		conn = n.accept()
+		conn.grant(8)
+		conn.expect(jute.OpSetWatches2)
+		d = jute.NewDecoder(conn.expect(jute.OpSubscribe).body)
+		if q.Decode(&d); q.Path != "/t" || q.After != 14 {
+			t.Errorf("%+v", q)
+		}
+	})
+}
+
+// TestRelayRestoresWatches: watches that its client has set again by itself are the relay's, too.
+func TestRelayRestoresWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNet(t)
+		r := n.newRelay(RelayOptions{Seen: 5})
+		conn := n.accept()
+		conn.grant(0)
+		again := jute.SetWatchesRequest{RelativeZxid: 5, Data: []string{"/d", "/fired"}, Exist: []string{"/e"}, Child: []string{"/c"}, Persistent: []string{"/p"}}
+		r.Forward(jute.XidSetWatches, jute.OpSetWatches2, again.Append2(nil))
+		set := conn.expect(jute.OpSetWatches2)
+		conn.Close()
+
+		conn = n.accept()
+		conn.grant(0)
+		if set = conn.expect(jute.OpSetWatches2); set.xid == jute.XidSetWatches {
+			t.Error("watches are set again before the client has done so")
+		}
+		conn.notify(EventDataChanged, "/fired", -1)
+		conn.reply(set, 7, nil)
+		if got := r.since(); got != `NodeDataChanged /fired, -8 ok ""` {
+			t.Errorf("told %s", got)
+		}
+		conn.Close()
+
+		conn = n.accept()
+		conn.grant(0)
+		got := conn.expect(jute.OpSetWatches2).setWatches()
+		if got.RelativeZxid != 7 || !slices.Equal(got.Data, []string{"/d"}) || len(got.Exist) != 1 || len(got.Child) != 1 || len(got.Persistent) != 1 {
+			t.Errorf("watches %+v", got)
+		}
+	})
+}
+
 // TestRelayEnds: a session that can't continue unseen ends for its client, with everything that is under way.
 func TestRelayEnds(t *testing.T) {
 	for _, tt := range []struct {
@@ -242,13 +389,44 @@ func TestRelayEnds(t *testing.T) {
 			conn.sent()
 			conn.Close()
 		}, "5 lost, expired false, 6 lost, expired false"},
-		{"a persistent watch", func(n *fakeNet, r *relayed, conn *fakeConn) {
+		{"a persistent watch and a server without feeds", func(n *fakeNet, r *relayed, conn *fakeConn) {
 			conn.grant(0)
-			q := jute.AddWatchRequest{Path: "/a", Mode: WatchPersistent}
-			r.Forward(5, jute.OpAddWatch, q.Append(nil))
-			conn.sent()
+			r.watch(5, "/a", WatchPersistent)
+			conn.reply(conn.expect(jute.OpAddWatch), 5, nil)
 			conn.Close()
-		}, "5 lost, expired false"},
+			n.accept().grantOf(jute.FeatureExactlyOnce, 0)
+		}, `5 ok ""`},
+		{"a persistent watch and a server without a feed for it", func(n *fakeNet, r *relayed, conn *fakeConn) {
+			conn.grant(0)
+			r.watch(5, "/a", WatchPersistent)
+			conn.reply(conn.expect(jute.OpAddWatch), 5, nil)
+			conn.Close()
+			conn = n.accept()
+			conn.grant(0)
+			conn.reply(conn.expect(jute.OpSetWatches2), 7, nil)
+			conn.refuse(conn.expect(jute.OpSubscribe), 7, ErrQuotaExceeded)
+		}, `5 ok ""`},
+		{"a persistent watch and a server whose history begins later", func(n *fakeNet, r *relayed, conn *fakeConn) {
+			conn.grant(0)
+			r.watch(5, "/a", WatchPersistent)
+			conn.reply(conn.expect(jute.OpAddWatch), 5, nil)
+			conn.Close()
+			conn = n.accept()
+			conn.grant(0)
+			conn.reply(conn.expect(jute.OpSetWatches2), 7, nil)
+			conn.reply(conn.expect(jute.OpSubscribe), 7, &jute.SubscribeResponse{Zxid: 6, Compacted: true})
+		}, `5 ok ""`},
+		{"a persistent watch whose feed is too slow", func(n *fakeNet, r *relayed, conn *fakeConn) {
+			conn.grant(0)
+			r.watch(5, "/a", WatchPersistent)
+			conn.reply(conn.expect(jute.OpAddWatch), 5, nil)
+			conn.Close()
+			conn = n.accept()
+			conn.grant(0)
+			conn.reply(conn.expect(jute.OpSetWatches2), 7, nil)
+			conn.reply(conn.expect(jute.OpSubscribe), 7, &jute.SubscribeResponse{Zxid: 5})
+			conn.feed(jute.FeedEvent{Zxid: 7, Compacted: true})
+		}, `5 ok ""`},
 		{"an end at the servers", func(n *fakeNet, r *relayed, conn *fakeConn) {
 			conn.grant(0)
 			r.forward(5, "w/a")

@@ -479,8 +479,13 @@ func (s *session) connected(l *link, r *greeting) (again bool) {
 		s.out = l.appendAuthLocked(s.out, a)
 	}
 	s.out = l.appendWatchesLocked(s.out)
+	if s.relay != nil {
+		s.out = s.relay.replayLocked(l, s.out)
+	}
 	lacking = s.takeLackingLocked()
-	s.releaseLocked(firstBatch)
+	if s.relay == nil || s.relay.replay == nil {
+		s.releaseLocked(firstBatch)
+	}
 	state := StateConnected
 	if r.ReadOnly {
 		state = StateReadOnly

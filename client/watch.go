@@ -57,12 +57,13 @@ type Watch struct {
 	events *stream[Event] // nil with an inbox
 	over   atomic.Bool    // see Fired
 	// Guarded by session.mu.
-	armed   bool // the server has it, or a wider watch that covers it
-	issued  bool // the request that sets it has its place on the connection
-	covered bool // the request does not set it, or sets a wider one
-	lacking bool // the request did not set it, and nothing covers it: see watches.uncover
-	relayed bool // it is of the client of a Relay, and only set again
-	err     atomic.Pointer[error]
+	armed    bool // the server has it, or a wider watch that covers it
+	issued   bool // the request that sets it has its place on the connection
+	covered  bool // the request does not set it, or sets a wider one
+	lacking  bool // the request did not set it, and nothing covers it: see watches.uncover
+	relayed  bool // it is of the client of a Relay, and only set again
+	restored bool // by a setWatches of that client, whose reply comes after what it has missed
+	err      atomic.Pointer[error]
 }
 
 // persistentBuffer is the capacity of the channel of a persistent watch.

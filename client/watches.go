@@ -114,11 +114,26 @@ func (t *watches) settle(w *Watch, code jute.Code) {
 	switch {
 	case w.kind == watchExist && code == 0:
 		w.kind = watchData
+	case w.relayed: // one for one at the server
 	case w.kind == watchRecursive, w.kind == watchPersistent && w.covered: // requested as a recursive watch
 		t.recursive[w.full] = true
 	}
+	t.add(w)
+}
+
+func (t *watches) add(w *Watch) {
 	w.armed = true
+	if w.relayed && t.armed(w.kind, w.full) {
+		return // nobody has a reference to it
+	}
 	t.byPath[w.kind][w.full] = append(t.byPath[w.kind][w.full], w)
+}
+
+// restored records the outcome of a setWatches of a Relay's client for one of its watches.
+func (t *watches) restored(w *Watch, ok bool) {
+	if t.remove(w) && ok {
+		t.add(w)
+	}
 }
 
 // remove removes a watch and reports whether it was there.
@@ -207,7 +222,7 @@ func (t *watches) fireAt(kind watchKind, path string, ev Event) {
 		if w.armed {
 			w.fire(ev)
 		}
-		if !w.armed || !kind.oneShot() {
+		if !w.armed && !w.restored || !kind.oneShot() {
 			kept = append(kept, w)
 		}
 	}
@@ -289,7 +304,7 @@ func (t *watches) requests(since Zxid, chunk int) []jute.SetWatchesRequest {
 				r, size = &all[len(all)-1], 0
 			}
 			addPath(r, k, path)
-			if k == watchRecursive {
+			if k == watchRecursive && !t.byPath[k][path][0].relayed {
 				t.recursive[path] = true
 			}
 			size += len(path) + 4

@@ -1,10 +1,10 @@
 // Package edge is a proxy on the host of ZooKeeper's clients. A client connects to it as to a server,
 // unmodified, and the edge holds the client's session with an ensemble: one upstream connection for each. When
 // that connection is lost, the edge resumes the session at another server, and the client does not learn of it:
-// each write has its one outcome, each read is asked again, and watches that have fired meanwhile tell it. Where
+// each write has its one outcome, each read is asked again, and watches tell what they have missed. Where
 // that can't be promised, the client's connection ends with the one upstream, as it would have ended without an
-// edge: on servers that don't offer exactly-once sessions, such as Apache's, after a login by SASL, and with
-// persistent watches.
+// edge: on servers that don't offer exactly-once sessions, such as Apache's, after a login by SASL, and where a server
+// has forgotten what persistent watches have missed.
 //
 // A client's session lives as long as the client pings, and a client that dies is dropped at once.
 //

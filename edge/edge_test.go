@@ -253,26 +253,71 @@ func TestWatchesAcrossConnections(t *testing.T) {
 	}
 }
 
-// TestEndsWhereItMust: an edge does not promise what it can't keep. A persistent watch may have missed events, and a
-// session that the servers have ended is over.
+// TestPersistentWatchesMissNothing cuts connections upstream with events on their way, and changes nodes while they are away. The client gets
+// each event once, in its order, before the replies that show it.
+func TestPersistentWatchesMissNothing(t *testing.T) {
+	s := zktest.Start(t)
+	e, address := start(t, s.ConnectString())
+	c := old(t, address)
+	ctx := t.Context()
+	direct := s.Client(t)
+	for _, path := range []string{"/r", "/p", "/r/own", "/other"} {
+		if _, err := direct.Create(ctx, path, nil, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recursive, err := c.AddWatch(ctx, "/r", client.WatchRecursive)
+	persistent, err2 := c.AddWatch(ctx, "/p", client.WatchPersistent)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	since := c.Status().Since
+	for round := range 12 {
+		child, gone, id := fmt.Sprintf("/r/%d", round), fmt.Sprintf("/p/%d", round), c.Session().ID()
+		if _, err := direct.Create(ctx, child, nil, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s.Refuse()
+		s.CutSession(id)
+		own := c.Async().Set("/r/own", nil, client.AnyVersion)
+		_, err := direct.Multi(ctx, client.SetOp("/r", nil, client.AnyVersion), client.SetOp("/other", nil, client.AnyVersion), client.SetOp("/r", nil, client.AnyVersion))
+		_, err2 := direct.Create(ctx, gone, nil, client.CreateOptions{})
+		err3 := direct.Delete(ctx, gone, client.AnyVersion)
+		_, err4 := direct.Set(ctx, "/p", nil, client.AnyVersion)
+		if err := errors.Join(err, err2, err3, err4); err != nil {
+			t.Fatal(err)
+		}
+		s.Accept()
+		if _, err := own.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for w, want := range map[*client.Watch]string{
+			recursive:  fmt.Sprintf("NodeCreated %s, NodeDataChanged /r, NodeDataChanged /r, NodeDataChanged /r/own, ", child),
+			persistent: "NodeChildrenChanged /p, NodeChildrenChanged /p, NodeDataChanged /p, ",
+		} {
+			got, last := "", client.Zxid(0)
+			for w.Pending() || len(w.Events()) > 0 {
+				ev, err := w.Next(ctx)
+				if err != nil || ev.Zxid < last {
+					t.Errorf("%+v, %v after %v", ev, err, last)
+				}
+				got, last = got+fmt.Sprintf("%v %s, ", ev.Type, ev.Path), ev.Zxid
+			}
+			if got != want {
+				t.Errorf("round %d: %s", round, got)
+			}
+		}
+	}
+	if c.Status().Since != since || e.figures.lost.Load() != 0 {
+		t.Error("the client has lost its connection")
+	}
+}
+
+// TestEndsWhereItMust: an edge does not promise what it can't keep.
 func TestEndsWhereItMust(t *testing.T) {
 	s := zktest.Start(t)
 	e, address := start(t, s.ConnectString())
 	ctx := t.Context()
-	t.Run("persistent watch", func(t *testing.T) {
-		c := old(t, address)
-		if _, err := c.AddWatch(ctx, "/", client.WatchRecursive); err != nil {
-			t.Fatal(err)
-		}
-		states := c.Session().States(ctx)
-		s.CutSession(c.Session().ID())
-		if got := <-states; got.To != client.StateSuspended {
-			t.Errorf("%+v", got)
-		}
-		if got := <-states; got.To != client.StateConnected {
-			t.Errorf("%+v", got)
-		}
-	})
 	t.Run("an operation that may have been done", func(t *testing.T) {
 		c := old(t, address)
 		cut := s.CutAfter(zktest.Op(jute.OpReconfig))

@@ -1,0 +1,277 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+)
+
+// A persistent watch has its events on one connection only: nobody tells what it misses between two. So on each
+// further connection a Relay first sets its client's watches again, and then reads the changes since the last one
+// from a feed. The client gets the events that these changes are for its watches, and then everything else.
+
+// xidReplay is the xid of the requests of a replay, whose replies have no place in the order of calls.
+const xidReplay int32 = -17
+
+// replayFeed is the number of the feed of a replay.
+const replayFeed = 1
+
+// maxReplayed is how many events may have been missed.
+const maxReplayed = 100_000
+
+// toldEvent is an event with the zxid of its transaction, or -1 if the server does not say it.
+type toldEvent struct {
+	zxid Zxid
+	ev   jute.WatcherEvent
+}
+
+func (a *toldEvent) same(b toldEvent) bool {
+	return a.zxid == b.zxid && a.ev.Type == b.ev.Type && a.ev.Path == b.ev.Path
+}
+
+// replay is a feed that is read on a new connection.
+type replay struct {
+	begun  bool        // the server has the feed
+	events []toldEvent // of the changes, in their order
+	live   []toldEvent // that the server has sent meanwhile
+	used   int         // bytes of the feed for which the server has got no new credit
+}
+
+// replayLocked begins a replay if there are persistent watches. The requests to set them again are in b.
+func (r *Relay) replayLocked(l *link, b []byte) []byte {
+	t := &r.c.s.watches
+	path, any := t.persistentRoot()
+	if !any {
+		return b
+	}
+	if l.features&jute.FeatureFeed == 0 {
+		r.bound = true
+		l.fail(errNoReplay)
+		return b
+	}
+	after := r.c.s.lastZxid
+	if r.last > after { // a part of its events may be missing
+		after = r.last - 1
+	}
+	r.replay = &replay{}
+	q := jute.SubscribeRequest{
+		Path: path, Feed: replayFeed, Recursive: true, After: after, Credit: feedWindow,
+		Kinds: jute.ChangeKindsOf(jute.ChangeCreated, jute.ChangeDeleted, jute.ChangeData),
+	}
+	return jute.EndFrame(q.Append(beginReplay(b, jute.OpSubscribe)), len(b))
+}
+
+// beginReplay begins a request of a replay.
+func beginReplay(b []byte, op jute.OpCode) []byte {
+	out, _ := jute.BeginFrame(b)
+	h := jute.RequestHeader{Xid: xidReplay, Type: op}
+	return h.Append(out)
+}
+
+// errNoReplay ends the connection of a client whose persistent watches have missed events.
+var errNoReplay = errors.New("the server can't tell what persistent watches have missed")
+
+// noReplay is called when a replay is not possible. The session then ends for its client.
+func (r *Relay) noReplay(why string) error {
+	r.c.s.mu.Lock()
+	defer r.c.s.mu.Unlock()
+	r.bound = true
+	return fmt.Errorf("%w: %s", errNoReplay, why)
+}
+
+// replayReplied handles the reply to a request of a replay.
+func (r *Relay) replayReplied(h *jute.ReplyHeader, d *jute.Decoder) error {
+	p := r.replay
+	if p == nil || p.begun { // to a credit, or an unsubscribe
+		return nil
+	}
+	p.begun = true
+	if h.Err != 0 {
+		return r.noReplay(h.Err.Error())
+	}
+	var a jute.SubscribeResponse
+	if a.Decode(d); d.Err() != nil {
+		return d.Err()
+	}
+	if a.Compacted {
+		return r.noReplay(fmt.Sprintf("it has the changes after %v", a.Zxid))
+	}
+	return nil
+}
+
+// fed handles an event of the replay's feed.
+func (r *Relay) fed(l *link, e *feedEvent) error {
+	s, p := r.c.s, r.replay
+	if p == nil {
+		return nil
+	}
+	if e.Compacted {
+		return r.noReplay(fmt.Sprintf("it has the changes after %v", e.Zxid))
+	}
+	s.mu.Lock()
+	for i := range e.Changes {
+		p.events = s.watches.appendMissed(p.events, &e.Changes[i])
+	}
+	if p.used += e.bytes; p.used >= feedWindow/2 && !e.Level {
+		q := jute.CreditRequest{Feed: replayFeed, Credit: int32(p.used)}
+		s.out = jute.EndFrame(q.Append(beginReplay(s.out, jute.OpCredit)), len(s.out))
+		p.used = 0
+		l.wakeWriter()
+	}
+	s.mu.Unlock()
+	switch {
+	case len(p.events) > maxReplayed:
+		return r.noReplay(fmt.Sprintf("they are more than %d events", maxReplayed))
+	case e.Level:
+		return r.replayed(l)
+	}
+	return nil
+}
+
+// replayed tells the client what it has missed, and lets its requests continue.
+func (r *Relay) replayed(l *link) error {
+	s := r.c.s
+	s.mu.Lock()
+	all := r.missedLocked()
+	s.mu.Unlock()
+	for _, t := range all {
+		l.tell(t.zxid, t.ev)
+	}
+	if err := s.settleOwed(l.server); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.replay = nil
+	q := jute.UnsubscribeRequest{Feed: replayFeed}
+	s.out = jute.EndFrame(q.Append(beginReplay(s.out, jute.OpUnsubscribe)), len(s.out))
+	s.releaseLocked(firstBatch)
+	l.wakeWriter()
+	return nil
+}
+
+// missedLocked returns the events of the feed, without those that the client has, and with those that the server has
+// sent meanwhile. An event of a one-shot watch that has no zxid is what a reconnected client gets: it is left out where
+// the client gets the event itself.
+func (r *Relay) missedLocked() []toldEvent {
+	p := r.replay
+	all := p.events
+	for _, t := range r.ofLast {
+		if i := slices.IndexFunc(all, t.same); i >= 0 {
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	replayed := map[toldEvent]int{}
+	fired := map[jute.WatcherEvent]bool{}
+	for _, t := range all {
+		replayed[t]++
+		fired[jute.WatcherEvent{Type: t.ev.Type, Path: t.ev.Path}] = true
+	}
+	var first []toldEvent
+	for _, t := range p.live {
+		told := func(types ...jute.EventType) bool {
+			return slices.ContainsFunc(types, func(typ jute.EventType) bool { return fired[jute.WatcherEvent{Type: typ, Path: t.ev.Path}] })
+		}
+		switch {
+		case t.zxid >= 0 && replayed[t] > 0:
+			replayed[t]--
+		case t.zxid >= 0:
+			all = append(all, t)
+		case t.ev.Type == jute.EventChildrenChanged && told(jute.EventChildrenChanged, jute.EventDeleted):
+		case t.ev.Type == jute.EventDeleted && told(jute.EventDeleted):
+		case (t.ev.Type == jute.EventCreated || t.ev.Type == jute.EventDataChanged) && told(jute.EventCreated, jute.EventDataChanged, jute.EventDeleted):
+		default:
+			first = append(first, t)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b toldEvent) int { return int(max(-1, min(1, a.zxid-b.zxid))) })
+	return append(first, all...)
+}
+
+// keeps reports whether an event of the server has to wait for a replay.
+func (r *Relay) keeps(t toldEvent) bool {
+	if r.replay == nil {
+		return false
+	}
+	r.replay.live = append(r.replay.live, t)
+	return true
+}
+
+// toldLocked notes that the client has an event.
+func (r *Relay) toldLocked(t toldEvent) {
+	if t.zxid > r.last {
+		r.last, r.ofLast = t.zxid, r.ofLast[:0]
+	}
+	if t.zxid == r.last && t.zxid > r.c.s.lastZxid {
+		r.ofLast = append(r.ofLast, t)
+	}
+}
+
+// persistentRoot returns the node that all persistent watches are on or below. any reports whether there are any.
+func (t *watches) persistentRoot() (root string, any bool) {
+	for _, k := range []watchKind{watchPersistent, watchRecursive} {
+		for path := range t.byPath[k] {
+			switch {
+			case !t.armed(k, path):
+			case !any:
+				root, any = path, true
+			default:
+				for !below(path, root) {
+					root = jute.Parent(root)
+				}
+			}
+		}
+	}
+	if !strings.HasPrefix(root, "/") {
+		root = "/"
+	}
+	return root, any
+}
+
+// below reports whether a node is the other one, or below it.
+func below(path, of string) bool {
+	return of == "/" || of == "" || path == of || strings.HasPrefix(path, of) && path[len(of)] == '/'
+}
+
+// appendMissed appends the events that a change is for persistent watches, as a server sends them: of the node, and
+// then of its parent's children.
+func (t *watches) appendMissed(to []toldEvent, c *jute.Change) []toldEvent {
+	typ := jute.EventDataChanged
+	switch c.Kind {
+	case jute.ChangeCreated:
+		typ = jute.EventCreated
+	case jute.ChangeDeleted:
+		typ = jute.EventDeleted
+	}
+	add := func(typ jute.EventType, path string) {
+		to = append(to, toldEvent{c.Zxid, jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}})
+	}
+	watched := t.armed(watchPersistent, c.Path)
+	for path := c.Path; !watched; path = jute.Parent(path) {
+		watched = t.armed(watchRecursive, path)
+		if path == "/" || path == "" {
+			break
+		}
+	}
+	if watched {
+		add(typ, c.Path)
+	}
+	if parent := jute.Parent(c.Path); typ != jute.EventDataChanged && c.Path != "/" && t.armed(watchPersistent, parent) {
+		add(jute.EventChildrenChanged, parent)
+	}
+	return to
+}
+
+// replaying reports whether the client's requests wait for a replay.
+func (s *session) replaying() bool { return s.relay != nil && s.relay.replay != nil }
+
+// seenLocked returns the highest zxid that a reply has shown, or an event of a Relay.
+func (s *session) seenLocked() Zxid {
+	if s.relay != nil {
+		return max(s.lastZxid, s.relay.last)
+	}
+	return s.lastZxid
+}
