@@ -63,7 +63,7 @@ func Find(f Facts) []Finding {
 	l := &look{Facts: f}
 	for _, check := range []func(){
 		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.logs, l.audits, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
-		l.certificates, l.peerCertificates, l.revocations, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.broken, l.versions, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
+		l.certificates, l.peerCertificates, l.revocations, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.broken, l.versions, l.edges, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
 	} {
 		check()
 	}
@@ -424,7 +424,7 @@ func (l *look) counters() {
 
 func (l *look) certificates() {
 	for _, s := range l.serving() {
-		for _, port := range []string{"client", "quorum"} {
+		for _, port := range []string{"client", "quorum", "upstream"} {
 			until, ok := s.After.number(port + "_certificate_until_ms")
 			if !ok {
 				continue
@@ -634,6 +634,35 @@ func (l *look) versions() {
 	l.add(f)
 }
 
+// edges finds edges whose clients are not served as they should be.
+func (l *look) edges() {
+	for _, s := range l.serving() {
+		waiting, _ := s.After.number("edge_waiting")
+		plain, _ := s.After.number("edge_plain")
+		clients, _ := s.After.number("edge_clients")
+		most, isEdge := s.After.number("edge_clients_most")
+		if !isEdge {
+			continue
+		}
+		name := []string{s.Name}
+		if before, _ := s.Before.number("edge_waiting"); before > 0 && waiting > 0 {
+			l.add(Finding{ID: "edge", Severity: Broken, Servers: name,
+				What: fmt.Sprintf("%.0f clients of the edge %s wait for a server.", waiting, s.Name),
+				Do:   "zkd status " + s.Name + " has the last error. Ask the servers themselves, too: they may have no quorum."})
+		}
+		if clients+waiting >= most {
+			l.add(Finding{ID: "edge", Severity: Broken, Servers: name,
+				What: fmt.Sprintf("The edge %s has as many clients as it may have, %.0f, and refuses others.", s.Name, most),
+				Do:   "Raise edge.maxClients, or find out which program opens so many sessions: the word cons lists them."})
+		}
+		if plain > 0 {
+			l.add(Finding{ID: "edge", Severity: Notice, Servers: name,
+				What: fmt.Sprintf("%.0f clients of the edge %s lose their connection when it loses its own: their server is not zkd's.", plain, s.Name),
+				Do:   "Nothing, while servers of both kinds run. Exactly-once sessions need zkd on all of them."})
+		}
+	}
+}
+
 func (l *look) lists() {
 	for _, s := range l.serving() {
 		if text := s.After.Metrics["members_error"]; text != "" {
@@ -784,7 +813,7 @@ func (f *Finding) Text() string {
 // ids are those that findings can have.
 var ids = []string{
 	"no-quorum", "two-leaders", "voter-missing", "unreachable", "not-serving", "peers-cant-connect", "log-waits", "audit-waits", "full-disk", "slow-disk", "snapshot-fails", "slow-follower", "clock-skew",
-	"zxid-end", "certificate", "certificate-reload", "secure-port", "sessions-expiring", "open-files", "memory", "broken-request", "version-skew", "member-list",
+	"zxid-end", "certificate", "certificate-reload", "secure-port", "sessions-expiring", "open-files", "memory", "broken-request", "version-skew", "edge", "member-list",
 	"looping-client", "many-watches", "long-list", "open-root", "blind",
 }
 
