@@ -40,7 +40,9 @@ for archive in "$release"/zkd-*-linux-*.tar.gz; do
 	mkdir -p "$ROOT" "$STAGE/man1" "$STAGE/man8" "$STAGE/doc/examples" "$STAGE/bash" "$STAGE/zsh" "$STAGE/fish"
 	tar -C "$ROOT" --strip-components=1 -xzf "$archive"
 	# Without the lines about an installation by hand.
-	sed -e 's,/usr/local/bin/,/usr/bin/,' -e '1,/^$/c# systemd unit for zkd\n' "$ROOT/zkd.service" >"$STAGE/zkd.service"
+	for unit in zkd zkd-edge; do
+		sed -e 's,/usr/local/bin/,/usr/bin/,' -e "1,/^\$/c# systemd unit for $unit\\n" "$ROOT/$unit.service" >"$STAGE/$unit.service"
+	done
 	gzip -9n "$ROOT"/man/*
 	mv "$ROOT"/man/*.8.gz "$STAGE/man8"
 	mv "$ROOT"/man/*.1.gz "$STAGE/man1"

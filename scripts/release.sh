@@ -66,7 +66,7 @@ for platform in "$@"; do
 		cp "$shared/completions/$program".* "$shared/completions/_$program" "$dir/completions"
 	done
 	if [ "${platform%/*}" != windows ]; then
-		cp conf/zoo_sample.cfg conf/zoo_ensemble.cfg conf/zkd.service scripts/zkServer.sh "$dir"
+		cp conf/zoo_sample.cfg conf/zoo_ensemble.cfg conf/edge.cfg conf/zkd.service conf/zkd-edge.service scripts/zkServer.sh "$dir"
 		cp deploy/prometheus/rules.yml "$dir/alert-rules.yml"
 		cp deploy/grafana/zkd.json "$dir/dashboard.json"
 		cp -r docs "$dir"

@@ -52,16 +52,24 @@ must dpkg -i /tmp/debs/old.deb
 must [ "$(stat -c '%U:%G %a' /var/lib/zkd)" = 'zkd:zkd 700' ]
 must [ ! -e /var/lib/zkd/journal ]
 must zkd config check --strict /etc/zkd/zoo.cfg >/dev/null
+must zkd config check --strict /etc/zkd/edge.cfg >/dev/null
 must man -w zkd zkcli zkcli-ls >/dev/null
 must bash -c '. /usr/share/bash-completion/completions/zkcli && complete -p zkcli' >/dev/null
 
 say 'The unit'
-must systemd-analyze verify /usr/lib/systemd/system/zkd.service
-systemd-analyze security --offline=true zkd.service 2>/dev/null | tail -n 1
+for unit in zkd zkd-edge; do
+	must systemd-analyze verify "/usr/lib/systemd/system/$unit.service"
+	systemd-analyze security --offline=true "$unit.service" 2>/dev/null | tail -n 1
+done
 
 say 'Run it as the unit does, but without systemd'
 start
 must zkcli create /kept yes
+zkd edge --upstream 127.0.0.1:2181 --listen 127.0.0.1:2182 /etc/zkd/edge.cfg 2>>/tmp/edge.log &
+edge=$!
+must zkd status --wait 30s 127.0.0.1:2182
+must [ "$(zkcli -server 127.0.0.1:2182 get /kept)" = yes ]
+kill "$edge" && must wait "$edge"
 
 # From here on there is a systemd that runs zkd. (rpm's scripts do not look into /usr/local.)
 mkdir -p /run/systemd/system
@@ -79,7 +87,7 @@ echo '# mine' >>/etc/zkd/zoo.cfg
 must dpkg --force-confold -i /tmp/debs/new.deb
 must dpkg -V zkd
 must grep -q '^# mine' /etc/zkd/zoo.cfg
-must [ "$(asked)" = "$(printf 'systemctl daemon-reload\nsystemctl daemon-reload\nsystemctl --quiet is-active zkd\nsystemctl restart zkd')" ]
+must [ "$(asked)" = "$(printf 'systemctl daemon-reload\nsystemctl daemon-reload\nsystemctl --quiet is-active zkd-edge\nsystemctl --quiet is-active zkd\nsystemctl restart zkd')" ]
 stop
 start
 must [ "$(zkcli get /kept)" = yes ]
@@ -107,7 +115,7 @@ asked >/dev/null
 
 say 'Remove: configuration and data stay'
 must dpkg -r zkd
-must [ "$(asked)" = "$(printf 'systemctl --quiet disable --now zkd\nsystemctl daemon-reload')" ]
+must [ "$(asked)" = "$(printf 'systemctl --quiet disable --now zkd zkd-edge\nsystemctl daemon-reload')" ]
 must [ -e /etc/zkd/zoo.cfg ]
 must [ -d /var/lib/zkd/journal ]
 mustnot [ -e /usr/bin/zkd ]

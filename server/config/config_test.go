@@ -181,6 +181,9 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s: got %+v", test.file, c)
 		}
 	}
+	if c, warnings, err := Load("../../conf/edge.cfg"); err != nil || len(warnings) > 0 || !c.Edge.On {
+		t.Errorf("edge.cfg: %+v %v %v", c, warnings, err)
+	}
 }
 
 // TestExamplesOfOneEnsemble checks that the files of conf/run3 differ only in each

@@ -51,3 +51,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- toYaml (merge $config .Values.config) }}
 {{- end }}
+
+{{- /* The file of an edge. */}}
+{{- define "zkd.edgeConfig" -}}
+{{- $name := include "zkd.name" . }}
+{{- $port := ternary "2281" "2181" (ne .Values.edge.secret "") }}
+{{- $servers := list }}
+{{- range $i := until (int (.Values.members | default .Values.replicas)) }}
+{{- $servers = append $servers (printf "%s-%d.%s-headless.%s.svc.%s:%s" $name $i $name $.Release.Namespace $.Values.clusterDomain $port) }}
+{{- end }}
+{{- $config := dict "edge.upstream" (join "," $servers) "edge.listen" "0.0.0.0:2181" "edge.http" "0.0.0.0:7001" }}
+{{- if .Values.edge.secret }}
+{{- $_ := set $config "edge.tls.ca" "/secrets/edge/ca.crt" }}
+{{- $_ := set $config "edge.tls.cert" "/secrets/edge/tls.crt" }}
+{{- $_ := set $config "edge.tls.key" "/secrets/edge/tls.key" }}
+{{- end }}
+{{- range $key, $value := merge (deepCopy .Values.edge.config) $config }}
+{{ $key }}={{ $value }}
+{{- end }}
+{{- end }}
