@@ -26,6 +26,7 @@ type conn struct {
 	e       *Edge
 	nc      net.Conn
 	in      *bufio.Reader
+	begins  atomic.Bool                  // it waits for its session
 	relay   atomic.Pointer[client.Relay] // nil before there is a session
 	began   time.Time
 	sent    atomic.Int64 // requests of the client
@@ -101,9 +102,9 @@ func (c *conn) hello() (*client.Relay, []byte, error) {
 	within := time.Duration(max(q.TimeoutMs, 1000)) * time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(c.e.stop, within, fmt.Errorf("no server has answered within %v", within))
 	defer cancel()
-	c.e.figures.beginning.Add(1)
+	c.begins.Store(true)
 	hello, err := r.WaitConnected(ctx)
-	c.e.figures.beginning.Add(-1)
+	c.begins.Store(false)
 	switch {
 	case r.Expired():
 		hello = jute.ConnectResponse{Password: make([]byte, jute.PasswordLen)}

@@ -167,7 +167,6 @@ type figures struct {
 	refused  atomic.Int64 // connections beyond MaxClients
 	failed   atomic.Int64 // attempts to reach a server
 
-	beginning atomic.Int64 // clients whose sessions no server has begun or resumed yet
-	failure   text         // of the last attempt to reach a server, "" if it succeeded
-	lastLost  text         // when and why a client's connection ended
+	failure  text // of the last attempt to reach a server, "" if it succeeded
+	lastLost text // when and why a client's connection ended
 }

@@ -460,7 +460,7 @@ func TestTroubles(t *testing.T) {
 	c := old(t, address)
 	s.Stall()
 	s.CutSession(c.Session().ID())
-	for !strings.Contains(say(t, address, "srvr"), "Trouble: 1 clients wait for a server") {
+	for !strings.Contains(say(t, address, "srvr"), "Trouble: clients that wait for a server: 1") {
 		if t.Context().Err() != nil {
 			t.Fatal("no trouble")
 		}

@@ -49,6 +49,9 @@ func (e *Edge) figuresOf(now look) []Figure {
 	return list
 }
 
+// promptly is how long a client may wait for its session where all is well.
+const promptly = time.Second
+
 // look is what the clients' sessions are like now.
 type look struct {
 	clients, waiting, plain int64
@@ -62,10 +65,13 @@ func (e *Edge) look() look {
 	l := look{servers: map[string]int{}}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l.waiting, l.full = e.figures.beginning.Load(), e.admitted >= e.o.MaxClients
+	l.full = e.admitted >= e.o.MaxClients
 	for c := range e.conns {
 		r := c.relay.Load()
 		if r == nil {
+			if c.begins.Load() && time.Since(c.began) > promptly {
+				l.waiting++
+			}
 			continue
 		}
 		l.clients++
@@ -114,14 +120,14 @@ func (e *Edge) troubles(l *look) (list []string) {
 	failure := e.figures.failure.get()
 	switch {
 	case l.waiting > 0 && failure != "":
-		add("%d clients wait for a server: %s", l.waiting, failure)
+		add("clients that wait for a server: %d; the last error: %s", l.waiting, failure)
 	case l.waiting > 0:
-		add("%d clients wait for a server", l.waiting)
+		add("clients that wait for a server: %d", l.waiting)
 	case failure != "":
 		add("the last attempt to reach a server failed: %s", failure)
 	}
 	if l.plain > 0 {
-		add("%d clients lose their connection with the one to the server: that is not zkd's, or does not offer exactly-once sessions", l.plain)
+		add("clients that lose their connection with the one to the server, as that is not zkd's: %d", l.plain)
 	}
 	if l.full {
 		add("clients are refused: there are %d, and no more may be", e.o.MaxClients)
