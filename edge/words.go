@@ -32,7 +32,7 @@ func (e *Edge) figuresOf(now look) []Figure {
 	list := []Figure{
 		{"zk_edge_clients", "Clients with a session.", false, now.clients},
 		{"zk_edge_waiting", "Clients that wait for a server: for a session, or to continue theirs.", false, now.waiting},
-		{"zk_edge_plain", "Clients whose connection ends with the one to the server, as that is not zkd's.", false, now.plain},
+		{"zk_edge_plain", "Clients whose connection ends with the one to the server, which offers no exactly-once sessions.", false, now.plain},
 		{"zk_edge_clients_most", "The limit of clients.", false, int64(e.o.MaxClients)},
 		{"zk_edge_sessions_total", "Sessions that clients have begun, or continued, here.", true, f.sessions.Load()},
 		{"zk_edge_requests_total", "Requests of clients.", true, f.requests.Load()},
@@ -127,7 +127,7 @@ func (e *Edge) troubles(l *look) (list []string) {
 		add("the last attempt to reach a server failed: %s", failure)
 	}
 	if l.plain > 0 {
-		add("clients that lose their connection with the one to the server, as that is not zkd's: %d", l.plain)
+		add("clients that lose their connection with the one to a server that offers no exactly-once sessions: %d", l.plain)
 	}
 	if l.full {
 		add("clients are refused: there are %d, and no more may be", e.o.MaxClients)

@@ -657,8 +657,8 @@ func (l *look) edges() {
 		}
 		if plain > 0 {
 			l.add(Finding{ID: "edge", Severity: Notice, Servers: name,
-				What: fmt.Sprintf("%.0f clients of the edge %s lose their connection when it loses its own: their server is not zkd's.", plain, s.Name),
-				Do:   "Nothing, while servers of both kinds run. Exactly-once sessions need zkd on all of them."})
+				What: fmt.Sprintf("%.0f clients of the edge %s lose their connection when it loses its own: their server offers no exactly-once sessions.", plain, s.Name),
+				Do:   "Run zkd on all servers, without local sessions. Until then there is nothing to do."})
 		}
 	}
 }
