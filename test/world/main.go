@@ -2,6 +2,7 @@
 // under them, and writes down the outcome.
 //
 //	go run ./test/world [-one kazoo,kafka] [-on zkd,apache,edge] [-try] [-resume]
+//	go run ./test/world -list
 //	go run ./test/world -write
 //
 // README.md says how a program is declared. Outcomes are files in results/, from which -write makes the

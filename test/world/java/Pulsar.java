@@ -13,7 +13,8 @@ import org.apache.pulsar.client.api.Schema;
 
 /**
  * Pulsar: two brokers and three bookies that keep their metadata on the servers. Messages are sent while topics are created; at
- * the end each acknowledged message is read, and each topic is there.
+ * the end each acknowledged message is read, and each topic is there. A part that ends by itself, as a bookie does whose session has
+ * expired, is started again.
  */
 final class Pulsar extends World {
 	private static final String CLUSTER = "world", MESSAGES = "persistent://public/default/messages";
@@ -21,7 +22,7 @@ final class Pulsar extends World {
 	private final int[] bookiePorts = new int[bookies.length], ports = new int[brokers.length], webPorts = new int[brokers.length];
 	private final BitSet acknowledged = new BitSet();
 	private final List<String> topics = new ArrayList<>();
-	private final AtomicLong repeated = new AtomicLong(), longest = new AtomicLong();
+	private final AtomicLong repeated = new AtomicLong(), longest = new AtomicLong(), restarts = new AtomicLong();
 	private final String metadata = "zk:" + SERVERS;
 	private volatile boolean working = true;
 	private PulsarAdmin admin;
@@ -45,10 +46,10 @@ final class Pulsar extends World {
 		await("the metadata of the cluster", () -> !setup.isAlive());
 		for (int i = 0; i < bookies.length; i++) {
 			bookiePorts[i] = port();
-			bookies[i] = bookie(i);
+			startBookie(i);
 		}
 		for (int i = 0; i < brokers.length; i++) {
-			brokers[i] = broker(i);
+			startBroker(i);
 		}
 		admin = PulsarAdmin.builder().serviceHttpUrl("http://" + web).readTimeout(30, TimeUnit.SECONDS).requestTimeout(30, TimeUnit.SECONDS).build();
 		client = PulsarClient.builder().serviceUrl(service).ioThreads(1).listenerThreads(1).build();
@@ -69,6 +70,22 @@ final class Pulsar extends World {
 		all.add(main);
 		all.addAll(List.of(args));
 		return java(name, all.toArray(String[]::new));
+	}
+
+	private void startBookie(int i) throws Exception {
+		bookies[i] = bookie(i);
+		supervise(bookies[i], () -> {
+			restarts.incrementAndGet();
+			startBookie(i);
+		});
+	}
+
+	private void startBroker(int i) throws Exception {
+		brokers[i] = broker(i);
+		supervise(brokers[i], () -> {
+			restarts.incrementAndGet();
+			startBroker(i);
+		});
 	}
 
 	private Process bookie(int i) throws Exception {
@@ -183,12 +200,12 @@ final class Pulsar extends World {
 	void kill() throws Exception {
 		bookies[0].destroyForcibly().waitFor();
 		Thread.sleep(22_000); // longer than its session
-		bookies[0] = bookie(0);
+		startBookie(0);
 		brokers[0].destroyForcibly().waitFor();
 		await("the other broker alone", () -> admin.brokers().getActiveBrokers(CLUSTER).size() == 1);
 		int was = count();
 		await("messages by the other broker", () -> count() > was + 50);
-		brokers[0] = broker(0);
+		startBroker(0);
 	}
 
 	@Override
@@ -222,5 +239,6 @@ final class Pulsar extends World {
 		count("repeated", repeated.get());
 		count("longest-ms", longest.get() / 1_000_000);
 		count("topics", topics.size());
+		count("restarts", restarts.get());
 	}
 }

@@ -15,12 +15,13 @@ import org.apache.storm.utils.Utils;
 /**
  * Storm: two nimbuses that elect the leader and keep topologies on the servers, and their code on both. Topologies are submitted all
  * the time; at the end the leader knows each acknowledged one. There are no supervisors, so none of them runs.
+ * A nimbus ends by itself after an error, such as one of two of its threads that delete the same znode, and is started again.
  */
 final class Storm extends World {
 	private final Process[] nimbuses = new Process[2];
 	private final int[] ports = new int[nimbuses.length];
 	private final Set<String> acknowledged = new ConcurrentSkipListSet<>();
-	private final AtomicLong repeated = new AtomicLong(), longest = new AtomicLong();
+	private final AtomicLong repeated = new AtomicLong(), longest = new AtomicLong(), restarts = new AtomicLong();
 	private volatile boolean working = true;
 	private Thread submitting;
 
@@ -31,6 +32,14 @@ final class Storm extends World {
 	/** Storm knows nimbuses by their hosts. */
 	private static String host(int i) {
 		return "127.0.0." + (i + 1);
+	}
+
+	private void startNimbus(int i) throws Exception {
+		nimbuses[i] = nimbus(i);
+		supervise(nimbuses[i], () -> {
+			restarts.incrementAndGet();
+			startNimbus(i);
+		});
 	}
 
 	private Process nimbus(int i) throws Exception {
@@ -57,7 +66,7 @@ final class Storm extends World {
 	void start() throws Exception {
 		for (int i = 0; i < nimbuses.length; i++) {
 			ports[i] = port();
-			nimbuses[i] = nimbus(i);
+			startNimbus(i);
 		}
 		await("two nimbuses", this::bothNimbuses);
 		submitting = thread("submit", this::submit);
@@ -136,7 +145,7 @@ final class Storm extends World {
 		await("the other one leads", () -> ask(Nimbus.Iface::getLeader).get_port() == ports[1 - leader]);
 		int was = acknowledged.size();
 		await("topologies by the other one", () -> acknowledged.size() > was + 1);
-		nimbuses[leader] = nimbus(leader);
+		startNimbus(leader);
 	}
 
 	@Override
@@ -159,5 +168,6 @@ final class Storm extends World {
 		count("lost", lost.size());
 		count("repeated", repeated.get());
 		count("longest-ms", longest.get() / 1_000_000);
+		count("restarts", restarts.get());
 	}
 }
