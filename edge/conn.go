@@ -35,11 +35,12 @@ type conn struct {
 
 	connects int // upstream; of one goroutine of the relay
 
-	mu   sync.Mutex
-	out  []byte     // waits to be written
-	over bool       // nothing is written after out
-	room *sync.Cond // out has become shorter
-	wake chan struct{}
+	mu       sync.Mutex
+	out      []byte     // waits to be written
+	over     bool       // nothing is written after out
+	unserved bool       // there is no writer any more
+	room     *sync.Cond // out has become shorter
+	wake     chan struct{}
 }
 
 func newConn(e *Edge, nc net.Conn) *conn {
@@ -69,6 +70,10 @@ func (c *conn) serve() {
 	c.finish()
 	r.Abort()
 	<-written
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.e.figures.queued.Add(-int64(len(c.out)))
+	c.out, c.unserved = nil, true
 }
 
 // hello answers a four-letter word, or makes the session that the client asks for.
@@ -88,7 +93,7 @@ func (c *conn) hello() (*client.Relay, []byte, error) {
 	}
 	c.nc.SetDeadline(time.Time{})
 	if !c.e.admit(c) {
-		return nil, nil, errors.New("there are as many clients as there may be")
+		return nil, nil, errors.New("there are as many clients as there may be, or too much waits for them")
 	}
 	var q jute.ConnectRequest
 	d := jute.NewDecoder(frame)
@@ -237,16 +242,14 @@ func (c *conn) answer(h jute.ReplyHeader, body []byte) {
 	defer c.mu.Unlock()
 	c.makeRoomLocked()
 	b, mark := jute.BeginFrame(c.out)
-	c.out = jute.EndFrame(append(h.Append(b), body...), mark)
-	c.wakeWriter()
+	c.putLocked(jute.EndFrame(append(h.Append(b), body...), mark))
 }
 
 func (c *conn) append(frame []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.makeRoomLocked()
-	c.out = append(c.out, frame...)
-	c.wakeWriter()
+	c.putLocked(append(c.out, frame...))
 }
 
 // makeRoomLocked waits until there is room for another frame, and counts it.
@@ -255,6 +258,16 @@ func (c *conn) makeRoomLocked() {
 	for len(c.out) > maxUnread && !c.over {
 		c.room.Wait()
 	}
+}
+
+// putLocked lets out be written, which is what waited and more. Nothing waits for a client that is not served any more.
+func (c *conn) putLocked(out []byte) {
+	if c.unserved {
+		return
+	}
+	c.e.figures.queued.Add(int64(len(out) - len(c.out)))
+	c.out = out
+	c.wakeWriter()
 }
 
 func (c *conn) wakeWriter() {
@@ -294,7 +307,9 @@ func (c *conn) write(r *client.Relay) {
 		if over { // a client that does not read its last replies is not waited for
 			c.nc.SetWriteDeadline(time.Now().Add(helloWithin))
 		}
-		if _, err := c.nc.Write(b); err != nil || over {
+		_, err := c.nc.Write(b)
+		c.e.figures.queued.Add(-int64(len(b)))
+		if err != nil || over {
 			return
 		}
 		if spare = b; cap(spare) > 64<<10 {

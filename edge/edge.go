@@ -105,11 +105,14 @@ func (e *Edge) take(nc net.Conn) {
 	})
 }
 
+// overrun is how many bytes wait for clients that read slowly, before no more clients are taken.
+const overrun = 256 << 20
+
 // admit reports whether a client may have a session.
 func (e *Edge) admit(c *conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.admitted >= e.o.MaxClients {
+	if e.admitted >= e.o.MaxClients || e.figures.queued.Load() > overrun {
 		e.figures.refused.Add(1)
 		return false
 	}
@@ -167,6 +170,7 @@ type figures struct {
 	refused  atomic.Int64 // connections beyond MaxClients
 	failed   atomic.Int64 // attempts to reach a server
 
-	failure  text // of the last attempt to reach a server, "" if it succeeded
-	lastLost text // when and why a client's connection ended
+	queued   atomic.Int64 // bytes that wait for clients
+	failure  text         // of the last attempt to reach a server, "" if it succeeded
+	lastLost text         // when and why a client's connection ended
 }

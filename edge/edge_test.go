@@ -453,6 +453,34 @@ func TestTooManyClients(t *testing.T) {
 	old(t, address) // in its place, at the latest when the edge has noticed: the client tries again
 }
 
+// TestOverrun has clients that do not read what waits for them. No others are taken, until they have read it or are gone.
+func TestOverrun(t *testing.T) {
+	s := zktest.Start(t)
+	e, address := start(t, s.ConnectString())
+	old(t, address)
+	e.figures.queued.Add(overrun + 1) // as if they were many
+	hello := jute.ConnectRequest{TimeoutMs: 10_000, Password: make([]byte, jute.PasswordLen)}
+	b, mark := jute.BeginFrame(nil)
+	if got := say(t, address, string(jute.EndFrame(hello.Append(b), mark))); got != "" || e.figures.refused.Load() != 1 {
+		t.Errorf("%q, %d refused", got, e.figures.refused.Load())
+	}
+	if got := say(t, address, "srvr"); !strings.Contains(got, "Trouble: clients are refused: 256 MiB wait") {
+		t.Errorf("srvr: %s", got)
+	}
+	e.figures.queued.Add(-overrun - 1)
+	c := old(t, address)
+	if _, err := c.Create(t.Context(), "/n", make([]byte, 100_000), client.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		c.Async().Get("/n")
+	}
+	e.Close()
+	if n := e.figures.queued.Load(); n != 0 {
+		t.Errorf("%d bytes wait for nobody", n)
+	}
+}
+
 // TestTroubles has an edge without servers, and one whose servers go.
 func TestTroubles(t *testing.T) {
 	s := zktest.Start(t)

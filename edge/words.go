@@ -34,6 +34,7 @@ func (e *Edge) figuresOf(now look) []Figure {
 		{"zk_edge_waiting", "Clients that wait for a server: for a session, or to continue theirs.", false, now.waiting},
 		{"zk_edge_plain", "Clients whose connection ends with the one to the server, which offers no exactly-once sessions.", false, now.plain},
 		{"zk_edge_clients_most", "The limit of clients.", false, int64(e.o.MaxClients)},
+		{"zk_edge_queued_bytes", "Bytes that wait for clients. Beyond 256 MiB no more clients are taken.", false, f.queued.Load()},
 		{"zk_edge_sessions_total", "Sessions that clients have begun, or continued, here.", true, f.sessions.Load()},
 		{"zk_edge_requests_total", "Requests of clients.", true, f.requests.Load()},
 		{"zk_edge_replies_total", "Replies to clients.", true, f.replies.Load()},
@@ -131,6 +132,9 @@ func (e *Edge) troubles(l *look) (list []string) {
 	}
 	if l.full {
 		add("clients are refused: there are %d, and no more may be", e.o.MaxClients)
+	}
+	if n := e.figures.queued.Load(); n > overrun {
+		add("clients are refused: %d MiB wait for clients that do not read", n>>20)
 	}
 	if until := e.certificateUntil(); !until.IsZero() {
 		if left := time.Until(until); left <= 0 {
