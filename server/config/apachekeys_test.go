@@ -23,7 +23,7 @@ func TestApacheKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := newDirectory(Keys())
+	dir := unbound()
 	var unspecific []string // rows for keys that zkd does not know by name
 	for _, k := range laterKeys() {
 		if k.Protects && strings.HasSuffix(k.Name, "*") {

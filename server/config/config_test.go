@@ -295,7 +295,7 @@ znode.container.maxNeverUsedIntervalMs java.security.auth.login.config`
 // TestEveryDocumentedKeyIsKnown checks that no key of Apache's server gets the
 // warning for unknown ones, with the prefix or without.
 func TestEveryDocumentedKeyIsKnown(t *testing.T) {
-	d := newDirectory(Keys())
+	d := unbound()
 	for name := range strings.FieldsSeq(documented) {
 		for _, written := range []string{name, "zookeeper." + name} {
 			if _, known := d.find(written); !known {

@@ -116,7 +116,7 @@ func (c *Config) FileText() string { return c.fileText }
 // maskSecrets masks the values of secrets in the text of a configuration file, and those
 // of unknown keys, which may be misspelled ones.
 func maskSecrets(text []byte) string {
-	dir := newDirectory(keyTable(new(Config)))
+	dir := unbound()
 	var b strings.Builder
 	done := 0
 	for _, l := range settingLines(text) {

@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/zkd-project/zkd/internal/similar"
 )
@@ -101,6 +102,9 @@ type directory struct {
 	keys   []Key
 	byName map[string]int
 }
+
+// unbound returns the directory of the keys without a configuration that they set.
+var unbound = sync.OnceValue(func() directory { return newDirectory(Keys()) })
 
 func newDirectory(keys []Key) directory {
 	d := directory{keys: keys, byName: make(map[string]int)}
