@@ -215,7 +215,7 @@ func (e *Edge) maxRequest() int {
 func (c *conn) reply(a client.Forwarded) {
 	if a.Lost == nil {
 		c.answer(jute.ReplyHeader{Xid: a.Xid, Zxid: a.Zxid, Err: a.Err}, a.Body)
-		if a.Op == jute.OpCloseSession {
+		if a.Op == jute.OpCloseSession || a.Err == jute.ErrUnimplemented { // as a server ends the connection
 			c.finish()
 		}
 		return

@@ -326,6 +326,17 @@ func TestEndsWhereItMust(t *testing.T) {
 		}
 		<-cut.Done()
 	})
+	t.Run("an operation that does not exist", func(t *testing.T) {
+		hello := jute.ConnectRequest{TimeoutMs: 10_000, Password: make([]byte, jute.PasswordLen)}
+		b, mark := jute.BeginFrame(nil)
+		b = jute.EndFrame(hello.Append(b), mark)
+		b, mark = jute.BeginFrame(b)
+		h := jute.RequestHeader{Xid: 5, Type: 888}
+		got := say(t, address, string(jute.EndFrame(h.Append(b), mark)))
+		if !strings.HasSuffix(got, "\xff\xff\xff\xfa") { // -6: and the connection has ended
+			t.Errorf("%q", got)
+		}
+	})
 	t.Run("expired session", func(t *testing.T) {
 		c := old(t, address)
 		before := e.figures.lost.Load()
