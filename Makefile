@@ -115,7 +115,7 @@ costs: ## what each kind of request costs for each byte, where trees are deep, w
 
 RUNS ?= 300
 mutants: ## are the faults planted into the core and the nodes found, and by how many of RUNS=300 random runs? minutes; seconds with RUNS=0 (MUTANT=name)
-	$(GO) test -count=1 -tags zabmutants -run '^TestMutants' ./server/zab ./server/evaluate ./server/clients/line ./server/limits ./server/watch
+	$(GO) test -count=1 -tags zabmutants -run '^TestMutants' ./client ./server/zab ./server/evaluate ./server/clients/line ./server/limits ./server/watch
 	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run '^TestMutants|^TestFinders' ./server/sim -args -mutant '$(MUTANT)' -mutantseeds $(RUNS)
 
 orders: ## starts with every order of volumes that are present, absent, empty, another server's, a later version's or exchanged: minutes

@@ -175,7 +175,9 @@ func (s *session) decideLocked(g *greeting) (settled []settledCall) {
 			replied := false
 			d.reply, replied = g.replyTo(number)
 			d.fate = exact.FateOf(number, exact.Covers(k.op), g.ext.Done, replied)
-			if d.fate == exact.Lost && s.relay != nil {
+			again := d.fate == exact.Lost && s.relay != nil
+			again = again && !relayReadLost.Planted()
+			if again {
 				d.fate = exact.Again // no later write changes what it reads
 			}
 		default:

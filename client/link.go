@@ -488,7 +488,9 @@ func (l *link) ponged() {
 // come before it. The connection fails if the server does not set watches.
 func (l *link) watchesReplied(code jute.Code) error {
 	rearmed, err := l.watchReplied(code)
-	if rearmed && err == nil && !l.s.replaying() {
+	settles := rearmed && err == nil && !l.s.replaying()
+	settles = settles || relayOutcomeFirst.Planted()
+	if settles {
 		err = l.s.settleOwed(l.server)
 	}
 	return err

@@ -197,7 +197,9 @@ func (f *forwarded) finish(err error) (abandoned bool) {
 			a.Lost, a.Expired = err, r.expired
 		}
 	}
-	if f.ordered && r.asked.Len() > 0 && *r.asked.Front() != f { // an outcome that came before earlier requests, which were asked again
+	early := f.ordered && r.asked.Len() > 0 && *r.asked.Front() != f
+	early = early && !relayUnordered.Planted()
+	if early { // an outcome that came before earlier requests, which were asked again
 		a.Body = slices.Clone(a.Body)
 		f.answer = &a
 		s.mu.Unlock()
@@ -363,7 +365,9 @@ func (r *Relay) overtakesLocked(k *call) bool {
 		return true
 	}
 	for _, node := range f.nodes {
-		if r.reads.nodes[node] > 0 || r.reads.nodes[jute.Parent(node)] > 0 {
+		overtakes := r.reads.nodes[node] > 0 || r.reads.nodes[jute.Parent(node)] > 0
+		overtakes = overtakes && !relayOvertakes.Planted()
+		if overtakes {
 			return true
 		}
 	}

@@ -55,6 +55,9 @@ func (r *Relay) replayLocked(l *link, b []byte) []byte {
 	after := r.c.s.lastZxid
 	if r.last > after { // a part of its events may be missing
 		after = r.last - 1
+		if relayTailLost.Planted() {
+			after = r.last
+		}
 	}
 	r.replay = &replay{}
 	q := jute.SubscribeRequest{
@@ -122,10 +125,12 @@ func (r *Relay) fed(l *link, e *feedEvent) error {
 		l.wakeWriter()
 	}
 	s.mu.Unlock()
+	level := e.Level
+	level = level || relayEarly.Planted()
 	switch {
 	case len(p.events) > maxReplayed:
 		return r.noReplay(fmt.Sprintf("they are more than %d events", maxReplayed))
-	case e.Level:
+	case level:
 		return r.replayed(l)
 	}
 	return nil
@@ -160,6 +165,9 @@ func (r *Relay) missedLocked() []toldEvent {
 	p := r.replay
 	all := p.events
 	for _, t := range r.ofLast {
+		if relayTailTwice.Planted() {
+			break
+		}
 		if i := slices.IndexFunc(all, t.same); i >= 0 {
 			all = slices.Delete(all, i, i+1)
 		}
@@ -175,11 +183,15 @@ func (r *Relay) missedLocked() []toldEvent {
 		told := func(types ...jute.EventType) bool {
 			return slices.ContainsFunc(types, func(typ jute.EventType) bool { return fired[jute.WatcherEvent{Type: typ, Path: t.ev.Path}] })
 		}
+		again := replayed[t] > 0
+		again = again && !relayLiveTwice.Planted()
 		switch {
-		case t.zxid >= 0 && replayed[t] > 0:
+		case t.zxid >= 0 && again:
 			replayed[t]--
 		case t.zxid >= 0:
 			all = append(all, t)
+		case relayOneShotTwice.Planted():
+			first = append(first, t)
 		case t.ev.Type == jute.EventChildrenChanged && told(jute.EventChildrenChanged, jute.EventDeleted):
 		case t.ev.Type == jute.EventDeleted && told(jute.EventDeleted):
 		case (t.ev.Type == jute.EventCreated || t.ev.Type == jute.EventDataChanged) && told(jute.EventCreated, jute.EventDataChanged, jute.EventDeleted):
@@ -252,6 +264,9 @@ func (t *watches) appendMissed(to []toldEvent, c *jute.Change) []toldEvent {
 	watched := t.armed(watchPersistent, c.Path)
 	for path := c.Path; !watched; path = jute.Parent(path) {
 		watched = t.armed(watchRecursive, path)
+		if relayNotBelow.Planted() && path != c.Path {
+			watched = false
+		}
 		if path == "/" || path == "" {
 			break
 		}
@@ -259,7 +274,10 @@ func (t *watches) appendMissed(to []toldEvent, c *jute.Change) []toldEvent {
 	if watched {
 		add(typ, c.Path)
 	}
-	if parent := jute.Parent(c.Path); typ != jute.EventDataChanged && c.Path != "/" && t.armed(watchPersistent, parent) {
+	parent := jute.Parent(c.Path)
+	listed := typ != jute.EventDataChanged && c.Path != "/" && t.armed(watchPersistent, parent)
+	listed = listed && !relayNoParent.Planted()
+	if listed {
 		add(jute.EventChildrenChanged, parent)
 	}
 	return to

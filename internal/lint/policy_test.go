@@ -174,7 +174,7 @@ const ours = `
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
 	# files.
-	client:            jute client/sasl internal/exact internal/fifo internal/keystore internal/ocspstatus internal/pause internal/secret
+	client:            jute client/sasl internal/exact internal/fifo internal/keystore internal/mutant internal/ocspstatus internal/pause internal/secret
 	client/sasl:       jute internal/digestmd5 internal/scram
 	client/sasl/kerberos: client/sasl
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.

@@ -1,0 +1,19 @@
+package client
+
+import "github.com/zkd-project/zkd/internal/mutant"
+
+// Faults that tests plant into a Relay.
+var (
+	relayTailLost     = mutant.New("relay-tail-lost")      // a replay begins after a transaction that was told in part
+	relayTailTwice    = mutant.New("relay-tail-twice")     // and tells all of it again
+	relayLiveTwice    = mutant.New("relay-live-twice")     // an event that the server has sent meanwhile is told by the replay, too
+	relayOneShotTwice = mutant.New("relay-one-shot-twice") // a one-shot watch has the event once more
+	relayNoParent     = mutant.New("relay-no-parent")      // a created node is no event of its parent
+	relayNotBelow     = mutant.New("relay-not-below")      // a recursive watch misses what is below its node
+	relayEarly        = mutant.New("relay-early")          // a replay ends with the first event of the feed
+	relayNotHeld      = mutant.New("relay-not-held")       // requests do not wait for the replay
+	relayOutcomeFirst = mutant.New("relay-outcome-first")  // outcomes of writes do not wait for it
+	relayOvertakes    = mutant.New("relay-overtakes")      // a write is sent while a read before it has no answer
+	relayUnordered    = mutant.New("relay-unordered")      // an outcome is told before earlier answers
+	relayReadLost     = mutant.New("relay-read-lost")      // a read is not asked again after a later write
+)
