@@ -251,7 +251,7 @@ func (e *ensemble) start(ctx context.Context) error {
 	return await(ctx, []*server{e.edge}, func() bool { return e.edge.mode() == edge })
 }
 
-// end kills all processes.
+// end kills all processes, and gives the ports back.
 func (e *ensemble) end() {
 	if e.edge != nil {
 		e.edge.kill()
