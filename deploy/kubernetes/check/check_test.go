@@ -83,12 +83,13 @@ func TestLint(t *testing.T) {
 // TestRefused renders values that make no sense.
 func TestRefused(t *testing.T) {
 	for values, want := range map[string]string{
-		"replicas: 0":                             "replicas",
-		"replica: 3":                              "replica",
-		"tls: {client: {plain: false}}":           "no client could connect",
-		"tls: {quorum: {secrets: x}}":             "secrets",
-		"antiAffinity: very":                      "antiAffinity",
-		"storage: {whenDeleted: Retain, size: 8}": "size",
+		"replicas: 0":                   "replicas",
+		"replica: 3":                    "replica",
+		"tls: {client: {plain: false}}": "no client could connect",
+		"edge: {enabled: true}\ntls: {client: {plain: false, secret: x}}": "an edge could not connect",
+		"tls: {quorum: {secrets: x}}":                                     "secrets",
+		"antiAffinity: very":                                              "antiAffinity",
+		"storage: {whenDeleted: Retain, size: 8}":                         "size",
 	} {
 		v, err := chartutil.ReadValues([]byte(values))
 		if err != nil {
@@ -152,6 +153,8 @@ type manifests struct {
 	services []corev1.Service
 	budgets  []policyv1.PodDisruptionBudget
 	policies []networkingv1.NetworkPolicy
+	edges    appsv1.DaemonSet
+	configs  []corev1.ConfigMap
 }
 
 // decode reads objects. A field that the API does not have is an error.
@@ -168,6 +171,10 @@ func decode(t *testing.T, text string) *manifests {
 		case " ": // the header
 		case "apps/v1 StatefulSet":
 			err = yaml.UnmarshalStrict([]byte(doc), &m.set)
+		case "apps/v1 DaemonSet":
+			err = yaml.UnmarshalStrict([]byte(doc), &m.edges)
+		case "v1 ConfigMap":
+			err = into(&m.configs, doc)
 		case "v1 Service":
 			err = into(&m.services, doc)
 		case "policy/v1 PodDisruptionBudget":
@@ -217,7 +224,11 @@ func (m *manifests) check(t *testing.T) {
 		ports[p.Name] = true
 	}
 	headless := false
+	m.checkEdge(t)
 	for _, s := range m.services {
+		if s.Name == m.edges.Name {
+			continue
+		}
 		selects("service "+s.Name, labels.SelectorFromSet(s.Spec.Selector))
 		headless = headless || s.Name == m.set.Spec.ServiceName && s.Spec.ClusterIP == corev1.ClusterIPNone
 		for _, p := range s.Spec.Ports {
@@ -261,6 +272,50 @@ func (m *manifests) check(t *testing.T) {
 	}
 	if got := m.environment(t); !strings.Contains(got.Text, "\nserver.1=") || got.ID != "1" {
 		t.Errorf("id %q of the first pod, and the configuration\n%s", got.ID, got.Text)
+	}
+}
+
+// checkEdge follows the references of the edges, if there are any, and lets zkd read their file.
+func (m *manifests) checkEdge(t *testing.T) {
+	t.Helper()
+	if len(m.configs) == 0 {
+		return
+	}
+	text := m.configs[0].Data["edge.cfg"]
+	cfg, warnings, err := config.Parse(strings.NewReader(text), "edge.cfg")
+	if err != nil || len(warnings) > 0 || !cfg.Edge.On {
+		t.Fatalf("%v %v:\n%s", err, warnings, text)
+	}
+	pod, found := m.edges.Spec.Template, false
+	for _, s := range m.services {
+		found = found || s.Name == m.edges.Name && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(pod.Labels))
+	}
+	if !found {
+		t.Error("no service selects the edges")
+	}
+	if s, err := metav1.LabelSelectorAsSelector(m.edges.Spec.Selector); err != nil || !s.Matches(labels.Set(pod.Labels)) || s.Matches(labels.Set(m.set.Spec.Template.Labels)) {
+		t.Errorf("the DaemonSet does not select its pods alone: %v", err)
+	}
+	for i, v := range pod.Spec.Volumes {
+		if pod.Spec.Containers[0].VolumeMounts[i].Name != v.Name {
+			t.Errorf("volume %s is mounted nowhere", v.Name)
+		}
+	}
+}
+
+// TestSidecar reads the example of a pod with an edge.
+func TestSidecar(t *testing.T) {
+	text, err := os.ReadFile("../edge-sidecar.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d appsv1.Deployment
+	if err := yaml.UnmarshalStrict(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	args := d.Spec.Template.Spec.InitContainers[0].Args
+	if _, _, err := config.LoadEdge("", config.Override("edge.upstream", args[2])); err != nil || args[0] != "edge" || args[1] != "--upstream" {
+		t.Errorf("%q: %v", args, err)
 	}
 }
 
