@@ -172,6 +172,7 @@ func rowOf(p *program, results string) (string, error) {
 	return "| " + strings.Join(cells, " | ") + " |\n", nil
 }
 
+// notRun is the cell of a program that has no outcome.
 const notRun = "not run"
 
 // cellOf is the outcome in short. One of another version of the program says nothing about this one.
