@@ -55,6 +55,7 @@ func (o *outcome) save(dir string) error {
 	return os.WriteFile(resultFile(dir, o.program, o.kind), []byte(o.text()), 0o644)
 }
 
+// resultFile is where the outcome of a program on a kind of server is kept.
 func resultFile(dir, name, kind string) string {
 	return filepath.Join(dir, name+"-"+kind+".txt")
 }
