@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -199,7 +200,7 @@ func (r *Relay) missedLocked() []toldEvent {
 			first = append(first, t)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b toldEvent) int { return int(max(-1, min(1, a.zxid-b.zxid))) })
+	slices.SortStableFunc(all, func(a, b toldEvent) int { return cmp.Compare(a.zxid, b.zxid) })
 	return append(first, all...)
 }
 
