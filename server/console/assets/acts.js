@@ -109,6 +109,7 @@ const save = (bytes, file) => {
 const fileName = (path, end) => (path.slice(1).replace(/[^A-Za-z0-9._-]+/g, '-').slice(-80) || 'root') + end;
 
 // preview shows a plan, and runs it when that is wanted. back leads to the form; conflict, if it is there, deals with what others have done meanwhile.
+/** @type {(self: any, plan: any, more?: {back?: any, conflict?: any, shown?: any}) => void} */
 export function preview(self, plan, {back, conflict, shown = differences(plan.steps)} = {}) {
   const {steps, refused = [], notes = [], lost = []} = plan;
   const groups = plans.pieces(steps);

@@ -2,7 +2,7 @@
 
 const commands = document.documentElement.dataset.commands;
 let token = 'visitor';
-let changed = () => {};
+let changed = (/** @type {any} */ _) => {};
 
 // onIdentity has f called with what the server knows of the reader, and with {refused: why} when it has refused a request for that.
 export function onIdentity(f) { changed = f; }
@@ -19,6 +19,7 @@ export class Problem extends Error {
 }
 
 // exchange sends a request. Those to the API go by the console's door, which knows the reader.
+/** @type {(url: string, options?: RequestInit) => Promise<Response>} */
 async function exchange(url, {signal, headers, method, body} = {}) {
   try {
     return await fetch(url.startsWith('/v1/') ? '/console' + url : url,
@@ -52,6 +53,7 @@ async function ask(url, options = {}) {
 }
 
 // send sends a write. A record is sent as JSON, and bytes as they are.
+/** @type {(method: string, url: string, options?: {body?: any, headers?: any, signal?: AbortSignal}) => Promise<Response>} */
 export const send = (method, url, {body, headers, signal} = {}) => ask(url, {method, signal, body: body && !(body instanceof Uint8Array) ? JSON.stringify(body) : body, headers});
 
 async function session(options) {

@@ -122,7 +122,7 @@ addEventListener('hashchange', show);
 
 addEventListener('keydown', e => {
   if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]')) return;
-  if (e.target.matches('input, textarea, select')) {
+  if (/** @type {Element} */ (e.target).matches('input, textarea, select')) {
     if (e.key === 'Escape') { field.value = ''; search('', false); main.focus(); }
     return;
   }

@@ -25,7 +25,8 @@ function fill(el, props, children) {
 
 // render replaces what an element has. The focus stays on the element of the same key, and so do tables that were scrolled.
 export function render(el, ...children) {
-  const key = el.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  const active = /** @type {HTMLElement} */ (document.activeElement);
+  const key = el.contains(active) ? active.dataset.key : undefined;
   const scrolled = [...el.querySelectorAll('.scroll')].map(box => [box.dataset.key, box.scrollLeft]).filter(([, left]) => left > 0);
   el.replaceChildren(...children.flat(Infinity).filter(c => c !== null && c !== undefined && c !== false));
   for (const [of, left] of scrolled) for (const box of el.querySelectorAll('.scroll')) if (box.dataset.key === of) box.scrollLeft = left;
@@ -81,6 +82,7 @@ export const toPath = (path, most = 72) => h('a', {href: '#' + address('tree', p
 // toSession is a link to a session.
 export const toSession = id => h('a', {href: '#/sessions/' + id, key: 'session' + id, class: 'mono'}, id);
 
+/** @type {[number, string][]} */
 const units = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
 
 // duration is a time in ms in words.

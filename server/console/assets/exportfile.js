@@ -47,6 +47,7 @@ export async function write({source, path, zxid, time, about}, nodes) {
   return out;
 }
 
+/** @type {[string, number][]} */
 const letters = [['c', 4], ['d', 8], ['r', 1], ['w', 2], ['a', 16]];
 
 function aclEntry(entry) {

@@ -20,7 +20,7 @@ export function history(main, path, signal) {
   const here = '#' + address('history', path);
   render(main, h('div', {class: 'page'}, h('h1', {}, 'History ', h('span', {class: 'mono'}, toPath(path, 90))),
     h('p', {class: 'row'}, h('span', {class: 'choice', role: 'group', 'aria-label': 'Of what'}, path === '/' ? null : [['This node', here, !below], ['And all below it', here + '?below=true', below]].map(([title, to, on]) =>
-      h('button', {type: 'button', 'aria-pressed': String(on), on: {click: () => { location.hash = to; }}}, title))), h('a', {href: '#' + address('live', path)}, 'Follow the changes'), mode.fixed ? null : h('a', {href: atMoment(path, {})}, 'Restore to a moment')), said, place, list, rest));
+      h('button', {type: 'button', 'aria-pressed': String(on), on: {click: () => { location.hash = String(to); }}}, title))), h('a', {href: '#' + address('live', path)}, 'Follow the changes'), mode.fixed ? null : h('a', {href: atMoment(path, {})}, 'Restore to a moment')), said, place, list, rest));
   read().catch(e => { if (!signal.aborted) { said.textContent = ''; render(place, problem(e)); offer(); } });
   return {show: (path, signal) => history(main, path, signal)};
 

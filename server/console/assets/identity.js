@@ -16,7 +16,7 @@ export function identity(changed) {
     h('div', {class: 'row'}, out, h('button', {type: 'button', on: {click: () => dialog.close()}}, 'Close')));
   dialog.addEventListener('click', e => { if (e.target === dialog) dialog.close(); });
   dialog.addEventListener('close', () => { render(failed); ways.querySelectorAll('input').forEach(i => { i.value = ''; }); });
-  let state = {};
+  let state = /** @type {any} */ ({});
   let reader = ''; // the name of before
 
   api.onIdentity(now => {

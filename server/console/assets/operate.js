@@ -16,6 +16,7 @@ export const go = (page, query = {}) => { location.hash = '/' + page + api.query
 
 // act shows the plan of an action in place. request(dry) returns {method, url, body} of the dry run and of the action itself; shown(answer) is what
 // the plan says, verb what the button does; done(answer) is called with the answer of the action. leave ends it.
+/** @type {(place: any, of: {title: string, request: any, shown: any, verb: string, danger?: any, changes?: (plan: any) => boolean, done: any, leave: any, signal: AbortSignal}) => Promise<void>} */
 export async function act(place, {title, request, shown, verb, danger, changes = () => true, done, leave, signal}) {
   const close = h('p', {class: 'row'}, button('Leave', leave, 'quiet'));
   const frame = (...children) => render(place, h('section', {class: 'panel', 'aria-label': title}, h('h2', {}, text(title)), children));

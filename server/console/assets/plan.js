@@ -40,7 +40,7 @@ const some = (list, what) => `${list.length.toLocaleString('en')} ${what}, the f
 
 // createStep creates a node as another one is.
 function createStep(path, node, acl) {
-  const step = {op: 'create', path, data: node.data, ...kindOf(node.stat)};
+  const step = /** @type {any} */ ({op: 'create', path, data: node.data, ...kindOf(node.stat)});
   if (acl) step.acl = acl;
   if (step.mode === 'persistent') delete step.mode;
   return step;

@@ -22,7 +22,7 @@ export function restore(main, path, signal) {
   render(main, h('div', {class: 'page'}, h('h1', {}, 'Restore ', h('span', {class: 'mono'}, toPath(path, 90))),
     h('form', {class: 'row wrap', on: {submit: e => { e.preventDefault(); if (zxid.value || local.value) show(zxid.value ? {zxid: zxid.value} : {at: new Date(local.value).toISOString()}); }}},
       h('label', {}, 'As it was at ', local), h('label', {}, 'or after zxid ', zxid), h('button', {class: begun ? '' : 'main'}, 'Show the differences')),
-    h('p', {class: 'row wrap'}, [[1, 'a minute ago'], [10, 'ten minutes ago'], [60, 'an hour ago']].map(([minutes, label]) => button(label, () => show({at: new Date(Date.now() - minutes * 60_000).toISOString()}), 'quiet')),
+    h('p', {class: 'row wrap'}, [[1, 'a minute ago'], [10, 'ten minutes ago'], [60, 'an hour ago']].map(([minutes, label]) => button(label, () => show({at: new Date(Date.now() - Number(minutes) * 60_000).toISOString()}), 'quiet')),
       h('a', {href: '#' + address('history', path) + '?below=true'}, 'History')), place));
   if (begun) compare(place, path, when, signal);
   return {show: (path, signal) => restore(main, path, signal)};
@@ -68,7 +68,7 @@ async function compare(place, path, when, signal) {
       api.send('DELETE', '/v1/restores/' + id).catch(() => { cancel.disabled = false; });
     });
     cancel.disabled = true; // until it is known how
-    let id, last;
+    let id, /** @type {any} */ last;
     render(state, h('p', {class: 'row wrap'}, bar, said, cancel));
     const ended = (how, undo, more) => render(place, h('div', {class: 'panel', role: 'status'}, how,
       h('p', {class: 'row wrap'}, undo ? h('a', {class: 'act', href: atMoment(path, {zxid: undo})}, 'Undo: as it was before') : null, h('a', {class: 'act', href: '#' + address('tree', path)}, 'To the node'), more && again())));

@@ -17,6 +17,7 @@ async function ownSession() {
 }
 
 // subtree reads a node and all nodes below it, as of one zxid. It returns null if there are too many, or too much data.
+/** @type {(path: string, show: string, options?: {signal?: AbortSignal, bytes?: number, nodes?: number, progress?: (n: number) => void}) => Promise<any>} */
 export async function subtree(path, show, {signal, bytes = Infinity, nodes = most.nodes, progress} = {}) {
   const r = await api.read('/v1/subtree' + (path === '/' ? '/' : '/' + api.inURL(path)) + '?show=' + show, signal);
   const out = [];
