@@ -15,12 +15,19 @@ type frames struct {
 	buf    []byte // [start:end] is unread
 	start  int
 	end    int
+	full   bool // the last read had as much as there was room for
 	most   int
 	onRead func()
 }
 
+// A buffer begins with little, since programs have many idle clients, and grows up to usual where much comes at a time.
+const (
+	little = 4 << 10
+	usual  = 64 << 10
+)
+
 func newFrames(r io.Reader, most int) *frames {
-	return &frames{r: r, buf: make([]byte, 64<<10), most: most, onRead: func() {}}
+	return &frames{r: r, buf: make([]byte, little), most: most, onRead: func() {}}
 }
 
 // next returns the payload of the next frame, valid until the next call. At the end of the
@@ -69,21 +76,29 @@ func (f *frames) fill(n int) error {
 		f.end = copy(f.buf, f.buf[f.start:f.end])
 		f.start = 0
 	}
-	if len(f.buf) > 1<<20 && n < 64<<10 && f.end < 64<<10 { // do not keep the memory of one large reply
-		f.buf = slices.Clone(f.buf[:64<<10])
+	switch {
+	case len(f.buf) > 1<<20 && n < usual && f.end < usual: // do not keep the memory of one large reply
+		f.buf = slices.Clone(f.buf[:usual])
+	case f.full && len(f.buf) < usual:
+		f.grow(2 * len(f.buf))
 	}
 	for f.end-f.start < n {
 		if f.end == len(f.buf) { // at most twice what has arrived, whatever the length says
-			grown := make([]byte, min(n, 2*len(f.buf)))
-			copy(grown, f.buf[:f.end])
-			f.buf = grown
+			f.grow(min(n, 2*len(f.buf)))
 		}
 		m, err := f.r.Read(f.buf[f.end:])
 		f.end += m
+		f.full = f.end == len(f.buf)
 		f.onRead()
 		if err != nil && f.end-f.start < n {
 			return err
 		}
 	}
 	return nil
+}
+
+func (f *frames) grow(size int) {
+	grown := make([]byte, size)
+	copy(grown, f.buf[:f.end])
+	f.buf = grown
 }

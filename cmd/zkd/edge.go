@@ -202,7 +202,7 @@ func pagesOf(e *edge.Edge) http.Handler {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		io.WriteString(w, "ok\n") // the client is gone
+		io.WriteString(w, "ok\n")
 	})
 	return mux
 }
