@@ -203,9 +203,9 @@ func (n *node) fillDisk(full bool) {
 			n.t.Errorf("zktest: fill the disk: %v", err)
 			return
 		}
-		// Writes stop below two segments. Deletes need more than one if the log's next segment
-		// does not exist yet.
-		n.disk.SetCapacity(max(space.Total-space.Free, 1) + 5<<20)
+		// Writes stop below two segments of 4 MiB, and what a restart and a snapshot need: 1 MiB and a little. Deletes
+		// need one, and as much beside it, if the log's next segment does not exist yet.
+		n.disk.SetCapacity(max(space.Total-space.Free, 1) + 6<<20)
 	}
 	for n.srv != nil && n.t.Context().Err() == nil {
 		text, err := word(n.srv.Addr().String(), "srvr")
