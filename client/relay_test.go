@@ -242,6 +242,18 @@ func (r *relayed) watch(xid int32, path string, mode WatchMode) {
 	r.Forward(xid, jute.OpAddWatch, q.Append(nil))
 }
 
+// watchesAcross has a persistent watch set, and returns the next connection, where it is set again.
+func (r *relayed) watchesAcross(n *fakeNet, conn *fakeConn) *fakeConn {
+	conn.grant(0)
+	r.watch(5, "/a", WatchPersistent)
+	conn.reply(conn.expect(jute.OpAddWatch), 5, nil)
+	conn.Close()
+	conn = n.accept()
+	conn.grant(0)
+	conn.reply(conn.expect(jute.OpSetWatches2), 7, nil)
+	return conn
+}
+
 // feed sends an event of the feed that a relay has.
 func (c *fakeConn) feed(e jute.FeedEvent) {
 	c.t.Helper()
@@ -397,33 +409,15 @@ func TestRelayEnds(t *testing.T) {
 			n.accept().grantOf(jute.FeatureExactlyOnce, 0)
 		}, `5 ok ""`},
 		{"a persistent watch and a server without a feed for it", func(n *fakeNet, r *relayed, conn *fakeConn) {
-			conn.grant(0)
-			r.watch(5, "/a", WatchPersistent)
-			conn.reply(conn.expect(jute.OpAddWatch), 5, nil)
-			conn.Close()
-			conn = n.accept()
-			conn.grant(0)
-			conn.reply(conn.expect(jute.OpSetWatches2), 7, nil)
+			conn = r.watchesAcross(n, conn)
 			conn.refuse(conn.expect(jute.OpSubscribe), 7, ErrQuotaExceeded)
 		}, `5 ok ""`},
 		{"a persistent watch and a server whose history begins later", func(n *fakeNet, r *relayed, conn *fakeConn) {
-			conn.grant(0)
-			r.watch(5, "/a", WatchPersistent)
-			conn.reply(conn.expect(jute.OpAddWatch), 5, nil)
-			conn.Close()
-			conn = n.accept()
-			conn.grant(0)
-			conn.reply(conn.expect(jute.OpSetWatches2), 7, nil)
+			conn = r.watchesAcross(n, conn)
 			conn.reply(conn.expect(jute.OpSubscribe), 7, &jute.SubscribeResponse{Zxid: 6, Compacted: true})
 		}, `5 ok ""`},
 		{"a persistent watch whose feed is too slow", func(n *fakeNet, r *relayed, conn *fakeConn) {
-			conn.grant(0)
-			r.watch(5, "/a", WatchPersistent)
-			conn.reply(conn.expect(jute.OpAddWatch), 5, nil)
-			conn.Close()
-			conn = n.accept()
-			conn.grant(0)
-			conn.reply(conn.expect(jute.OpSetWatches2), 7, nil)
+			conn = r.watchesAcross(n, conn)
 			conn.reply(conn.expect(jute.OpSubscribe), 7, &jute.SubscribeResponse{Zxid: 5})
 			conn.feed(jute.FeedEvent{Zxid: 7, Compacted: true})
 		}, `5 ok ""`},

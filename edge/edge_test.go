@@ -327,10 +327,7 @@ func TestEndsWhereItMust(t *testing.T) {
 		<-cut.Done()
 	})
 	t.Run("an operation that does not exist", func(t *testing.T) {
-		hello := jute.ConnectRequest{TimeoutMs: 10_000, Password: make([]byte, jute.PasswordLen)}
-		b, mark := jute.BeginFrame(nil)
-		b = jute.EndFrame(hello.Append(b), mark)
-		b, mark = jute.BeginFrame(b)
+		b, mark := jute.BeginFrame(hello())
 		h := jute.RequestHeader{Xid: 5, Type: 888}
 		got := say(t, address, string(jute.EndFrame(h.Append(b), mark)))
 		if !strings.HasSuffix(got, "\xff\xff\xff\xfa") { // -6: and the connection has ended
@@ -445,14 +442,19 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// hello is the connect request of a new session.
+func hello() []byte {
+	q := jute.ConnectRequest{TimeoutMs: 10_000, Password: make([]byte, jute.PasswordLen)}
+	b, mark := jute.BeginFrame(nil)
+	return jute.EndFrame(q.Append(b), mark)
+}
+
 // TestTooManyClients refuses a client, and still answers what is wrong.
 func TestTooManyClients(t *testing.T) {
 	s := zktest.Start(t)
 	e, address := start(t, s.ConnectString(), func(o *Options) { o.MaxClients = 1 })
 	c := old(t, address)
-	hello := jute.ConnectRequest{TimeoutMs: 10_000, Password: make([]byte, jute.PasswordLen)}
-	b, mark := jute.BeginFrame(nil)
-	if got := say(t, address, string(jute.EndFrame(hello.Append(b), mark))); got != "" || e.figures.refused.Load() != 1 {
+	if got := say(t, address, string(hello())); got != "" || e.figures.refused.Load() != 1 {
 		t.Errorf("%q, %d refused", got, e.figures.refused.Load())
 	}
 	if got := say(t, address, "srvr"); !strings.Contains(got, "Trouble: clients are refused: there are 1, and no more may be\n") {
@@ -470,9 +472,7 @@ func TestOverrun(t *testing.T) {
 	e, address := start(t, s.ConnectString())
 	old(t, address)
 	e.figures.queued.Add(overrun + 1) // as if they were many
-	hello := jute.ConnectRequest{TimeoutMs: 10_000, Password: make([]byte, jute.PasswordLen)}
-	b, mark := jute.BeginFrame(nil)
-	if got := say(t, address, string(jute.EndFrame(hello.Append(b), mark))); got != "" || e.figures.refused.Load() != 1 {
+	if got := say(t, address, string(hello())); got != "" || e.figures.refused.Load() != 1 {
 		t.Errorf("%q, %d refused", got, e.figures.refused.Load())
 	}
 	if got := say(t, address, "srvr"); !strings.Contains(got, "Trouble: clients are refused: 256 MiB wait") {

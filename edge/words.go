@@ -199,8 +199,11 @@ func (e *Edge) describe(b *strings.Builder, now *look) {
 	f := &e.figures
 	fmt.Fprintf(b, "Zookeeper version: %s\nLatency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: %d\nZxid: %s\nMode: %s\nNode count: 0\n",
 		e.o.Version, f.requests.Load(), f.replies.Load()+f.events.Load(), now.clients+1, max(now.outstanding, 0), fourletter.ID(int64(now.zxid)), Mode)
-	fmt.Fprintf(b, "Uptime: %v\nUpstream: %s\nResumed: %d\nLost: %s\n", time.Since(f.began).Round(time.Second), now.upstream(), f.resumed.Load(),
-		strings.TrimSuffix(fmt.Sprintf("%d, the last one: %s", f.lost.Load(), f.lastLost.get()), ", the last one: "))
+	fmt.Fprintf(b, "Uptime: %v\nUpstream: %s\nResumed: %d\nLost: %d", time.Since(f.began).Round(time.Second), now.upstream(), f.resumed.Load(), f.lost.Load())
+	if last := f.lastLost.get(); last != "" {
+		fmt.Fprintf(b, ", the last one: %s", last)
+	}
+	b.WriteString("\n")
 	if troubles := e.troubles(now); len(troubles) > 0 {
 		fmt.Fprintf(b, "Trouble: %s\n", strings.Join(troubles, "; "))
 	}

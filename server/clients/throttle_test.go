@@ -69,7 +69,7 @@ func TestThrottlerAtTwice(t *testing.T) {
 	of := th.join(crowdKey{limits.Subject{ID: jute.ID{Scheme: "sasl", ID: "a"}}, 100})
 	for _, tt := range []struct {
 		waiting, bytes int64
-		over           bool // with one request of its own
+		over           bool // where the connection has one waiting request
 	}{{limit, maxBytes, false}, {2 * limit, 0, false}, {2*limit + 1, 0, true}, {1, maxBytes + 1, true}} {
 		th.waiting.Store(tt.waiting)
 		th.bytes.Store(tt.bytes)
