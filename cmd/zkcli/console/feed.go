@@ -48,20 +48,33 @@ func (c *Console) feed(w http.ResponseWriter, r *http.Request) {
 	if n, err := strconv.ParseUint(strings.TrimPrefix(args.Get("after"), "0x"), 16, 63); err == nil {
 		o.After = client.Zxid(n)
 	}
-	out.send(": changes follow\n\n")
-	for change, err := range c.Client.Feed(r.Context(), path, o) {
-		gone, compacted := errors.AsType[*client.CompactedError](err)
-		switch {
-		case compacted:
-			out.send(fmt.Sprintf("event: compacted\ndata: {\"oldest\":%q}\n\n", gone.Oldest))
-		case err == nil:
+	f := c.Client.Follow(path, o)
+	defer f.Close()
+	wait := func() bool {
+		select {
+		case <-f.Ready():
+			return true
+		case <-r.Context().Done():
+			return false
+		}
+	}
+	if !wait() {
+		return
+	}
+	out.send(": changes follow\n\n") // the server has the feed
+	for !out.failed {
+		changes, err := f.Next()
+		for _, change := range changes {
 			e := event{Zxid: change.Zxid.String(), Time: change.Time.UTC(), Session: change.Session.String(), Path: change.Path}
 			if change.Kind != client.ChangeDeleted && !change.Lost() {
 				e.Stat = show.StatOf(&change.Stat)
 			}
 			out.change(change.Kind, &e, change.Resume)
 		}
-		if err != nil || out.failed {
+		if gone, compacted := errors.AsType[*client.CompactedError](err); compacted {
+			out.send(fmt.Sprintf("event: compacted\ndata: {\"oldest\":%q}\n\n", gone.Oldest))
+		}
+		if err != nil || len(changes) == 0 && !wait() {
 			return
 		}
 	}
