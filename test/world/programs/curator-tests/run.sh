@@ -19,6 +19,7 @@ one() {
 
 classes() {
 	[ -z "$AGAIN" ] || { printf '%s\n' $AGAIN | sed 's/:.*//' | sort -u; return; }
+	[ -z "$ONLY" ] || { printf '%s\n' $ONLY; return; }
 	for jar in "$PROGRAM"/lib/curator-*-tests.jar; do
 		unzip -Z1 "$jar" | sed -n 's#/#.#g; s#^\(.*Test[A-Za-z]*\)\.class$#\1#p'
 	done
@@ -34,6 +35,6 @@ if [ "$NOTHING" = yes ]; then
 	one org.apache.curator.framework.imps.TestTtlNodes
 else
 	[ -n "$AGAIN" ] && WORKERS=1
-	printf '%s\n' ${ONLY:-$(classes)} | xargs -n 1 -P "${WORKERS:-2}" sh "$FROM/run.sh"
+	classes | xargs -n 1 -P "${WORKERS:-2}" sh "$FROM/run.sh"
 fi
 true

@@ -29,6 +29,7 @@ one() {
 
 classes() {
 	[ -z "$AGAIN" ] || { printf '%s\n' $AGAIN | sed 's/:.*//' | sort -u; return; }
+	[ -z "$ONLY" ] || { printf '%s\n' $ONLY; return; }
 	grep -v '^#' "$FROM/classes.list"
 }
 
@@ -39,6 +40,6 @@ elif [ "$NOTHING" = yes ]; then
 	one test.CreateTest
 else
 	[ -n "$AGAIN" ] && WORKERS=1
-	printf '%s\n' ${ONLY:-$(classes)} | xargs -n 1 -P "${WORKERS:-2}" --process-slot-var=SLOT sh "$FROM/run.sh"
+	classes | xargs -n 1 -P "${WORKERS:-2}" --process-slot-var=SLOT sh "$FROM/run.sh"
 fi
 true
