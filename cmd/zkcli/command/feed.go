@@ -68,24 +68,36 @@ func (c *Call) feed(ctx context.Context, path string, o client.FeedOptions, coun
 	if err != nil {
 		return err
 	}
-	if c.Options.Format != FormatJSON {
-		c.App.say("following %s", path)
-	}
-	for change, err := range zk.Feed(ctx, path, o) {
-		if errors.Is(err, client.ErrQuotaExceeded) {
+	f := zk.Follow(path, o)
+	defer f.Close()
+	for said := c.Options.Format == FormatJSON; ; {
+		changes, err := f.Next()
+		if after, _ := f.Zxid(); !said && after != client.FromNow { // what changes from here on is printed
+			c.App.say("following %s", path)
+			said = true
+		}
+		for _, change := range changes {
+			if err := c.printChange(&change, o.Data); err != nil {
+				return err
+			}
+			if count--; count == 0 {
+				return nil
+			}
+		}
+		switch {
+		case errors.Is(err, client.ErrQuotaExceeded):
 			return &wordedError{"the server has as many feeds as zkd.maxFeeds allows, or this connection as zkd.maxFeedsPerConnection", err}
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		case len(changes) > 0:
+			continue
 		}
-		if err := c.printChange(&change, o.Data); err != nil {
-			return err
-		}
-		if count--; count == 0 {
-			break
+		select {
+		case <-f.Ready():
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
-	return nil
 }
 
 func (c *Call) printChange(change *client.Change, withData bool) error {

@@ -189,6 +189,24 @@ func TestFeedMissesNothing(t *testing.T) {
 	}
 }
 
+// A feed says that it follows when the server has it, also after a request that was lost: what is changed
+// from then on is printed.
+func TestFeedFollowsWhenItSaysSo(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	s.CutBefore(zktest.Op(jute.OpSubscribe))
+	r := start(t, s.ConnectString(), "feed", "-n", "1", "/f")
+	r.err.await(t, "following /f")
+	if s.Requests().Of(jute.OpSubscribe) == 0 {
+		t.Fatal("it says so before the server has heard of the feed")
+	}
+	create(t, c, "/f", "")
+	r.out.await(t, "  created  /f")
+	if code := <-r.code; code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
 func TestFeedInJSON(t *testing.T) {
 	s := zktest.Start(t)
 	c := s.Client(t)
