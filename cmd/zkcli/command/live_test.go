@@ -446,14 +446,20 @@ func TestInterruptedDeleteAll(t *testing.T) {
 	if _, err := c.Multi(t.Context(), ops...); err != nil {
 		t.Fatal(err)
 	}
-	before := s.Requests()
-	r := start(t, s.ConnectString(), "deleteall", "-b", "1", "/d")
-	for s.Requests().Since(before).Of(jute.OpMulti) < 10 {
-		if _, err := c.Exists(t.Context(), "/d"); err != nil {
-			t.Fatal(err)
+	multis, begun, stopped := 0, make(chan struct{}), make(chan struct{})
+	s.CutBefore(func(op client.OpCode, _ string) bool { // cuts nothing: it lets no more pass until Ctrl-C
+		if op == jute.OpMulti {
+			if multis++; multis == 10 {
+				close(begun)
+				<-stopped
+			}
 		}
-	}
+		return false
+	})
+	r := start(t, s.ConnectString(), "deleteall", "-b", "1", "/d")
+	<-begun
 	r.stop()
+	close(stopped)
 	line := r.err.await(t, "")
 	var done, total, left int
 	if _, err := fmt.Sscanf(line, "Interrupted: %d of %d nodes deleted, %d left", &done, &total, &left); err != nil {
