@@ -28,7 +28,7 @@ type program struct {
 
 // start runs the program as it would be from a shell, on those servers.
 func start(t *testing.T, servers *zktest.Proxy, args ...string) *program {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {

@@ -68,7 +68,7 @@ func (p *program) die(look *client.Client, name string) {
 // await waits until the program has printed the lines, in that order.
 func (p *program) await(want ...string) {
 	p.t.Helper()
-	deadline := time.After(time.Minute) // ends what hangs
+	deadline := time.After(5 * time.Minute) // ends what hangs
 	var got []string
 	for len(want) > 0 {
 		select {

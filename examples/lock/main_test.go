@@ -37,7 +37,7 @@ func (o *output) Write(p []byte) (int, error) {
 // Every deposit is in the book once, though the leader of the servers is killed under one
 // teller that has the lock, and the session ends of another one that has it.
 func TestDeposits(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	e := zktest.StartEnsemble(t, 3)
 	look := e.Client(t)

@@ -75,7 +75,7 @@ func TestSecondSignalKills(t *testing.T) {
 		}}
 		Main(context.Background(), []string{"mw", "master"}, Streams{io.Discard, os.Stderr}, stuck)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends what hangs
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // ends what hangs
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestSecondSignalKills$")
 	cmd.Env = append(os.Environ(), variable+"=1")

@@ -18,7 +18,7 @@ import (
 )
 
 // patience ends what hangs; nothing is decided by it otherwise.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // world is a system with a part of the tree to itself.
 type world struct {

@@ -76,7 +76,7 @@ func TestOfferAndWork(t *testing.T) {
 // one, each item is worked on to its end by one.
 func TestKills(t *testing.T) {
 	ensemble := zktest.StartEnsemble(t, 3)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var items []string
 	for i := range 20 {
