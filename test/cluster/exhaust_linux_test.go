@@ -242,7 +242,7 @@ func (c *campaign) removeAll(path string) {
 }
 
 func remove(addr, path string) error {
-	k, err := process.Dial(addr, jute.ConnectRequest{TimeoutMs: 20_000}, patience/4)
+	k, err := process.Dial(addr, jute.ConnectRequest{TimeoutMs: 20_000}, answerTime)
 	if err != nil {
 		return err
 	}

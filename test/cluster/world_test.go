@@ -19,7 +19,7 @@ type world struct {
 
 // readWorld walks the tree of a server, behind a sync.
 func readWorld(s *server) (*world, error) {
-	c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 10_000}, patience/4)
+	c, err := dial(s.addr, jute.ConnectRequest{TimeoutMs: 10_000}, answerTime)
 	if err != nil {
 		return nil, err
 	}

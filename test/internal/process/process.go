@@ -20,7 +20,7 @@ import (
 
 // Patience bounds each wait for something that must happen. It is long: only
 // a failing test waits for it.
-const Patience = 60 * time.Second
+const Patience = 5 * time.Minute
 
 // Run runs the tests of a package with *program: the zkd that it names, or one that is
 // built with the flags of go build.
@@ -183,8 +183,9 @@ func (p *Process) AwaitExit() int {
 	select {
 	case <-p.exited:
 	case <-time.After(Patience):
-		p.Signal(syscall.SIGQUIT)
-		<-p.exited
+		p.Signal(syscall.SIGQUIT) // its stacks are in the log then
+		<-time.After(time.Second)
+		p.Kill()
 		p.T.Fatalf("%s has not ended; its log:\n%s", p.Name, Tail(p.LogNow(), 20000))
 	}
 	return p.cmd.ProcessState.ExitCode()
