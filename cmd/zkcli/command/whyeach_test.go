@@ -62,12 +62,12 @@ func saying(text string, l *likeness, words ...string) *likeness {
 	return &likeness{texts: texts}
 }
 
-// answer returns the text of a word. GROWS is a number that is higher each time.
+// answer returns the text of a word. GROWS is a number that is higher each time, TICKS the time in ms.
 func (l *likeness) answer(word string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.grown += 1_000_000
-	return strings.ReplaceAll(l.texts[word], "GROWS", fmt.Sprint(l.grown))
+	return strings.NewReplacer("GROWS", fmt.Sprint(l.grown), "TICKS", fmt.Sprint(time.Now().UnixMilli())).Replace(l.texts[word])
 }
 
 // serve answers on a free port until the test ends.
@@ -103,7 +103,6 @@ func TestEachFindingOfRealTexts(t *testing.T) {
 	if err := e.WaitAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	clock := fmt.Sprint(time.Now().UnixMilli())
 	copyOf := func(id int) *likeness {
 		l := &likeness{texts: make(map[string]string)}
 		for _, word := range []string{"srvr", "mntr", "conf", "cons"} {
@@ -113,7 +112,7 @@ func TestEachFindingOfRealTexts(t *testing.T) {
 			}
 			l.texts[word] = regexp.MustCompile(`(?m)^server\..*\n`).ReplaceAllString(text, "") // only those that are named
 		}
-		return l.with(t, "clock_ms="+clock, "cnt_fsynctime=0", "Zxid=0x100000010")
+		return l.with(t, "clock_ms=TICKS", "cnt_fsynctime=0", "fsync_pending_ms=0", "Zxid=0x100000010")
 	}
 	leader, follower := copyOf(e.Leader()), copyOf(e.Followers()[0])
 	const silent = "This ZooKeeper instance is not currently serving requests\n"
