@@ -26,12 +26,18 @@ func put(t *testing.T, c *client.Client, path, data string) {
 	}
 }
 
+// lasting begins sessions that outlive all that a busy machine makes of a test while servers are cut
+// off, on servers that allow it.
+func lasting(o *client.Options) { o.Timeout = 10 * time.Minute }
+
+var allowLasting = zktest.Config("maxSessionTimeout=600000")
+
 // TestIsolate cuts the leader off from the others, with a client still connected.
 func TestIsolate(t *testing.T) {
 	ctx := deadline(t)
-	e := zktest.StartEnsemble(t, 3)
+	e := zktest.StartEnsemble(t, 3, allowLasting)
 	leader := e.Leader()
-	c := e.At(leader-1).Client(t, zktest.Plain)
+	c := e.At(leader-1).Client(t, zktest.Plain, lasting)
 	mustCreate(t, c, "/a", client.Persistent)
 	e.Isolate(leader)
 	write := c.Async().Set("/a", []byte("lost"), client.AnyVersion)
@@ -72,10 +78,11 @@ func awaitOther(t *testing.T, e *zktest.Ensemble, not int) int {
 // order, with the events of it.
 func TestLag(t *testing.T) {
 	ctx := deadline(t)
-	e := zktest.StartEnsemble(t, 3, zktest.Patient())
-	slow := e.Followers()[0]
-	there := e.At(e.Leader() - 1).Client(t)
-	here, other := e.At(slow-1).Client(t), e.At(slow-1).Client(t)
+	e := zktest.StartEnsemble(t, 3, zktest.Patient(), allowLasting)
+	leader := e.Leader()
+	slow := leader%3 + 1
+	there := e.At(leader-1).Client(t, lasting)
+	here, other := e.At(slow-1).Client(t, lasting), e.At(slow-1).Client(t, lasting)
 	mustCreate(t, there, "/a", client.Persistent)
 	put(t, there, "/a", "old")
 	if err := here.Sync(ctx, "/"); err != nil {
@@ -91,7 +98,7 @@ func TestLag(t *testing.T) {
 	expectData(t, here, "/a", "old")
 	sync := other.Async().Sync("/")
 	write := other.Async().Create("/b", nil, client.CreateOptions{})
-	third := e.At(6 - slow - e.Leader() - 1).Client(t)
+	third := e.At(6-slow-leader-1).Client(t, lasting)
 	for done := (client.Presence{}); !done.Exists && err == nil; { // the others do it
 		done, err = third.Exists(ctx, "/b")
 	}
@@ -147,12 +154,12 @@ func TestStrand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := deadline(t)
-			e := zktest.StartEnsemble(t, 3, zktest.Patient(), zktest.Config("zkd.interlude=600000"))
+			e := zktest.StartEnsemble(t, 3, zktest.Patient(), allowLasting, zktest.Config("zkd.interlude=600000"))
 			lost := choose(e)
-			rest := e.At(lost % 3).Client(t)
+			rest := e.At(lost%3).Client(t, lasting)
 			mustCreate(t, rest, "/a", client.Persistent)
 			put(t, rest, "/a", "old")
-			here, writer := e.At(lost-1).Client(t), e.At(lost-1).Client(t)
+			here, writer := e.At(lost-1).Client(t, lasting), e.At(lost-1).Client(t, lasting)
 			if err := here.Sync(ctx, "/"); err != nil {
 				t.Fatal(err)
 			}
