@@ -13,7 +13,7 @@ import (
 )
 
 // patience is how long a test waits for the expected screen. It only ends tests that fail.
-const patience = 20 * time.Second
+const patience = 5 * time.Minute
 
 // Terminal runs a program on a Screen.
 type Terminal struct {
