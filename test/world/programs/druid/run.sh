@@ -1,0 +1,1 @@
+exec sh "$FROM/../../java/run.sh" Druid
