@@ -365,7 +365,10 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			a, z := zktest.Start(t), zktest.Start(t)
 			s := newStage(t, a.Addr(), spoil(t, z.Addr(), tt.fault), func(c *shadow.Config) {
-				c.Grace, c.Patience = 3*time.Second, 6*time.Second // something is missing for so long
+				c.Grace = 3 * time.Second // an event is missing for so long
+				if tt.want == dropped {
+					c.Patience = 6 * time.Second // and an answer
+				}
 			})
 			c := s.client(t)
 			if err := play(t.Context(), c); err != nil {
