@@ -111,7 +111,7 @@ func (t tools) onNothing(ctx context.Context, p *program, kind, dir, home string
 		return err
 	}
 	defer free()
-	ctx, cancel := context.WithTimeout(ctx, p.nothing)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &run{program: p, kind: kind, dir: dir, env: append(t.environment(kind, home),
 		"NOTHING=yes", "ZKD=false", fmt.Sprintf("ZK_SERVERS=127.0.0.1:%d", ports[0]))}
@@ -119,6 +119,7 @@ func (t tools) onNothing(ctx context.Context, p *program, kind, dir, home string
 	if err := r.start(ctx); err != nil {
 		return err
 	}
+	defer time.AfterFunc(p.nothing, cancel).Stop()
 	r.stdin.Close()
 	err = r.wait()
 	n, countErr := r.judge()
