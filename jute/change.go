@@ -1,6 +1,7 @@
 package jute
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -15,23 +16,26 @@ const (
 	ChangeDeleted
 	ChangeData
 	ChangeACL
+	// ChangeChildren says that a child of the znode was created or deleted. It is shown to a client that may read the
+	// znode, and so of children, too, that the client may not read.
+	ChangeChildren
 )
 
-var changeKinds = [...]string{ChangeCreated: "created", ChangeDeleted: "deleted", ChangeData: "data", ChangeACL: "acl"}
+var changeKinds = [...]string{ChangeCreated: "created", ChangeDeleted: "deleted", ChangeData: "data", ChangeACL: "acl", ChangeChildren: "children"}
 
 // String returns the name of the kind.
 func (k ChangeKind) String() string {
-	if k < ChangeCreated || k > ChangeACL {
+	if k < ChangeCreated || k > ChangeChildren {
 		return "kind " + strconv.Itoa(int(k))
 	}
 	return changeKinds[k]
 }
 
-// ChangeKinds is a set of kinds, the lowest bit for the first one. The empty set means all.
+// ChangeKinds is a set of kinds, the lowest bit for the first one. The empty set means all but ChangeChildren.
 type ChangeKinds int32
 
 // allChangeKinds has each kind.
-const allChangeKinds = 1<<ChangeACL - 1
+const allChangeKinds = 1<<ChangeChildren - 1
 
 // ChangeKindsOf returns the set of some kinds.
 func ChangeKindsOf(kinds ...ChangeKind) (s ChangeKinds) {
@@ -42,7 +46,9 @@ func ChangeKindsOf(kinds ...ChangeKind) (s ChangeKinds) {
 }
 
 // Has reports whether a kind belongs to the set.
-func (s ChangeKinds) Has(k ChangeKind) bool { return s == 0 || s>>(k-ChangeCreated)&1 != 0 }
+func (s ChangeKinds) Has(k ChangeKind) bool {
+	return s == 0 && k != ChangeChildren || s>>(k-ChangeCreated)&1 != 0
+}
 
 // Valid reports whether the set has no kinds that don't exist.
 func (s ChangeKinds) Valid() bool { return s&^allChangeKinds == 0 }
@@ -58,7 +64,7 @@ type Change struct {
 	// the reader may no longer read it.
 	Stat Stat
 	// ParentCversion and ParentChildren are the Cversion and NumChildren of the parent's Stat right
-	// after ChangeCreated and ChangeDeleted, else 0. Its Pzxid is Zxid then.
+	// after ChangeCreated and ChangeDeleted, or of the znode's after ChangeChildren, else 0. Its Pzxid is Zxid then.
 	ParentCversion int32
 	ParentChildren int32
 	Path           string
@@ -141,6 +147,16 @@ func (c *EncodedChange) AppendLost(b []byte) []byte {
 	return b
 }
 
+// AppendChildren appends the encoding of the ChangeChildren of the parent that comes with a ChangeCreated or ChangeDeleted. It has the
+// same index.
+func (c *EncodedChange) AppendChildren(b []byte) []byte {
+	at := len(b)
+	b = append(b, c.Head[:changePathAt]...)
+	binary.BigEndian.PutUint32(b[at+changeKindAt:], uint32(ChangeChildren))
+	clear(b[at+changeStatAt : at+changeStatAt+statBytes])
+	return AppendInt32(AppendString(b, string(c.Parent())), int32(-1))
+}
+
 // Zxid returns the zxid of the transaction.
 func (c *EncodedChange) Zxid() Zxid { return Zxid(binary.BigEndian.Uint64(c.Head)) }
 
@@ -151,6 +167,12 @@ func (c *EncodedChange) Kind() ChangeKind {
 
 // Path returns the path, sharing the memory of c.
 func (c *EncodedChange) Path() []byte { return c.Head[changePathAt+4 : len(c.Head)-4] }
+
+// Parent returns the path of the parent, sharing the memory of c.
+func (c *EncodedChange) Parent() []byte {
+	path := c.Path()
+	return path[:max(1, bytes.LastIndexByte(path, '/'))]
+}
 
 // Change decodes the change. It shares no memory with c.
 func (c *EncodedChange) Change() (change Change) {

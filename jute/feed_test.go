@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/testing/seeds"
@@ -34,18 +35,26 @@ func TestEncodedChange(t *testing.T) {
 		if got := c.AppendWithoutData([]byte("before")); !bytes.Equal(got, want.Append([]byte("before"))) {
 			t.Fatalf("seed %d: %+v without its data is %x", seed, want, got)
 		}
+		want.Stat, want.Path, want.Kind = Stat{}, "/"+want.Path, ChangeChildren
+		c.Head, _ = CutChangeHead((&Change{
+			Zxid: want.Zxid, Index: want.Index, Kind: ChangeDeleted, Time: want.Time, Session: want.Session,
+			ParentCversion: want.ParentCversion, ParentChildren: want.ParentChildren, Path: strings.TrimSuffix(want.Path, "/") + "/child",
+		}).AppendHead(nil))
+		if got := c.AppendChildren([]byte("before")); !bytes.Equal(got, want.Append([]byte("before"))) {
+			t.Fatalf("seed %d: %+v of the parent is %x", seed, want, got)
+		}
 	}
 }
 
 func TestChangeKinds(t *testing.T) {
-	all := []ChangeKind{ChangeCreated, ChangeDeleted, ChangeData, ChangeACL}
+	all := []ChangeKind{ChangeCreated, ChangeDeleted, ChangeData, ChangeACL, ChangeChildren}
 	some := ChangeKindsOf(ChangeDeleted, ChangeACL)
 	for _, k := range all {
-		if ChangeKinds(0).Has(k) != true || some.Has(k) != (k == ChangeDeleted || k == ChangeACL) || !ChangeKindsOf(k).Has(k) {
+		if ChangeKinds(0).Has(k) != (k != ChangeChildren) || some.Has(k) != (k == ChangeDeleted || k == ChangeACL) || !ChangeKindsOf(k).Has(k) {
 			t.Errorf("%v: %b", k, some)
 		}
 	}
-	if !ChangeKindsOf(all...).Valid() || !some.Valid() || ChangeKinds(16).Valid() || ChangeKinds(-1).Valid() {
+	if !ChangeKindsOf(all...).Valid() || !some.Valid() || ChangeKinds(32).Valid() || ChangeKinds(-1).Valid() {
 		t.Error("valid sets")
 	}
 }

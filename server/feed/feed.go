@@ -115,20 +115,14 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 			return false
 		}
 		f.looked += r.Len()
-		if !f.wants(&r.EncodedChange) {
-			return true
+		before := len(b)
+		if b = f.appendChange(b, &r, allowed); len(b) > before {
+			count++
 		}
-		switch sight := r.Sight(allowed); {
-		case sight == Nothing:
-			return true
-		case sight == Loss:
-			b = r.AppendLost(b)
-		case f.request.Data:
-			b = r.Append(b)
-		default:
-			b = r.AppendWithoutData(b)
+		before = len(b)
+		if b = f.appendChildren(b, &r, allowed); len(b) > before {
+			count++
 		}
-		count++
 		return true
 	})
 	if levelForgotten.Planted() {
@@ -146,6 +140,31 @@ func (f *Feed) Append(b []byte, allowed func([]jute.ACL) bool) []byte {
 		event.Zxid = max(event.Zxid, f.cursor.current)
 	}
 	return f.end(b, mark, event, count)
+}
+
+// appendChange appends what the client gets of a change, if it has asked for that.
+func (f *Feed) appendChange(b []byte, r *Record, allowed func([]jute.ACL) bool) []byte {
+	if !f.request.Kinds.Has(r.Kind()) || !Below(f.request.Path, r.Path(), f.request.Recursive) {
+		return b
+	}
+	switch sight := r.Sight(allowed); {
+	case sight == Nothing:
+		return b
+	case sight == Loss:
+		return r.AppendLost(b)
+	case f.request.Data:
+		return r.Append(b)
+	}
+	return r.AppendWithoutData(b)
+}
+
+// appendChildren appends the change of the parent's children that comes with a change, if the client gets that.
+func (f *Feed) appendChildren(b []byte, r *Record, allowed func([]jute.ACL) bool) []byte {
+	listed := r.Kind() == jute.ChangeCreated || r.Kind() == jute.ChangeDeleted
+	if !listed || !f.request.Kinds.Has(jute.ChangeChildren) || !Below(f.request.Path, r.Parent(), f.request.Recursive) || !r.parentSight(allowed) {
+		return b
+	}
+	return r.AppendChildren(b)
 }
 
 // begin appends the beginning of an event's frame, with room for the head.
@@ -173,11 +192,6 @@ func (f *Feed) end(b []byte, mark int, event jute.FeedEvent, count int) []byte {
 		f.credit -= len(b) - mark - 4
 	}
 	return b
-}
-
-// wants reports whether the client has asked for such changes.
-func (f *Feed) wants(c *jute.EncodedChange) bool {
-	return Below(f.request.Path, c.Path(), f.request.Recursive) && f.request.Kinds.Has(c.Kind())
 }
 
 // Below reports whether changed is a znode's path or, if that is to count, the path of one below it.

@@ -36,7 +36,7 @@ func (r *reader) wants(c *change) bool {
 	if path != root && !(q.Recursive && strings.HasPrefix(path, root)) && !(c.Path == "/" && q.Path == "/") {
 		return false
 	}
-	return (q.Kinds == 0 || q.Kinds&jute.ChangeKindsOf(c.Kind) != 0) && (r.mayRead(c.ACL) || r.mayRead(c.Was))
+	return (q.Kinds == 0 && c.Kind != jute.ChangeChildren || q.Kinds&jute.ChangeKindsOf(c.Kind) != 0) && (r.mayRead(c.ACL) || c.Kind == jute.ChangeACL && r.mayRead(c.Other))
 }
 
 // next takes the next event, and reports whether there was one. It returns an error if that ends
@@ -70,17 +70,17 @@ func (r *reader) next(w *world) (some bool, err error) {
 	}
 	for i := range e.Changes {
 		got := &e.Changes[i]
-		for r.at < len(w.all) && !r.wants(&w.all[r.at]) {
+		for r.at < len(w.told) && !r.wants(&w.told[r.at]) {
 			r.at++
 		}
-		if r.at == len(w.all) {
+		if r.at == len(w.told) {
 			r.t.Fatalf("got %+v, and there is nothing more", got)
 		}
-		want := w.all[r.at].Change
+		want := w.told[r.at].Change
 		if !r.feed.request.Data {
 			want.Data = nil
 		}
-		if !r.mayRead(w.all[r.at].ACL) {
+		if !r.mayRead(w.told[r.at].ACL) {
 			want.Stat = jute.Stat{}
 		}
 		if !reflect.DeepEqual(*got, want) {
@@ -95,9 +95,9 @@ func (r *reader) next(w *world) (some bool, err error) {
 // past checks that nothing is wanted up to zxid that has not come.
 func (r *reader) past(w *world, zxid jute.Zxid) {
 	r.t.Helper()
-	for upTo := w.upTo(zxid); r.at < upTo; r.at++ {
-		if r.wants(&w.all[r.at]) {
-			r.t.Fatalf("everything up to %v should have come; %+v lacks", zxid, w.all[r.at])
+	for upTo := upTo(w.told, zxid); r.at < upTo; r.at++ {
+		if r.wants(&w.told[r.at]) {
+			r.t.Fatalf("everything up to %v should have come; %+v lacks", zxid, w.told[r.at])
 		}
 	}
 }
@@ -124,7 +124,7 @@ func randomFeeds(t *testing.T, r *rand.Rand) (compacted, events int) {
 	begin := func(after jute.Zxid) {
 		q := jute.SubscribeRequest{
 			Path: fmt.Sprintf("/%d", r.IntN(12)), Recursive: r.IntN(2) == 0, After: after, Data: r.IntN(2) == 0,
-			Kinds: jute.ChangeKinds(r.IntN(16)), Credit: int32(r.IntN(3000)), Feed: r.Int32(),
+			Kinds: jute.ChangeKinds(r.IntN(32)), Credit: int32(r.IntN(3000)), Feed: r.Int32(),
 		}
 		if r.IntN(2) == 0 {
 			q.Path, q.Recursive = "/", true
@@ -133,7 +133,7 @@ func randomFeeds(t *testing.T, r *rand.Rand) (compacted, events int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		readers = append(readers, &reader{t: t, feed: f, ids: []string{"0", "1"}, credit: int(q.Credit), at: w.upTo(f.Zxid())})
+		readers = append(readers, &reader{t: t, feed: f, ids: []string{"0", "1"}, credit: int(q.Credit), at: upTo(w.told, f.Zxid())})
 	}
 	read := func() {
 		i := r.IntN(len(readers))
@@ -219,14 +219,14 @@ func TestLongTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r.at != 2000 || f.Zxid() != 1 || r.events < 4 || f.State() != Current {
+	if r.at != 4000 || f.Zxid() != 1 || r.events < 4 || f.State() != Current {
 		t.Errorf("%d changes in %d events, up to %v", r.at, r.events, f.Zxid())
 	}
 }
 
 func TestSubscribeRefuses(t *testing.T) {
 	h := New(1<<20, 100)
-	good := jute.SubscribeRequest{Path: "/a", After: 100, Kinds: 15, Credit: jute.MaxFeedCredit}
+	good := jute.SubscribeRequest{Path: "/a", After: 100, Kinds: 31, Credit: jute.MaxFeedCredit}
 	f, err := h.Subscribe(&good, 200)
 	if err != nil || f.Zxid() != 100 {
 		t.Fatalf("%+v: %v", good, err)
@@ -239,7 +239,7 @@ func TestSubscribeRefuses(t *testing.T) {
 		"relative path":   func(r *jute.SubscribeRequest) { r.Path = "a" },
 		"path with an /":  func(r *jute.SubscribeRequest) { r.Path = "/a/" },
 		"before now":      func(r *jute.SubscribeRequest) { r.After = -2 },
-		"unknown kinds":   func(r *jute.SubscribeRequest) { r.Kinds = 16 },
+		"unknown kinds":   func(r *jute.SubscribeRequest) { r.Kinds = 32 },
 		"too much credit": func(r *jute.SubscribeRequest) { r.Credit++ },
 		"negative credit": func(r *jute.SubscribeRequest) { r.Credit = -1 },
 	} {

@@ -117,7 +117,7 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied, last jute.Zxid) 
 		acl, parent := next().ACL, next()
 		h.appendLocked(&jute.Change{
 			Kind: jute.ChangeDeleted, Path: path, ParentCversion: parent.Cversion, ParentChildren: parent.NumChildren,
-		}, txn, acl)
+		}, txn, acl, parent.ACL)
 	}
 	for i := out.Earlier; i < len(out.Results); i++ {
 		op, result := &txn.Ops[i], &out.Results[i]
@@ -130,13 +130,13 @@ func (h *History) Add(txn *datatree.Txn, out *datatree.Applied, last jute.Zxid) 
 			h.appendLocked(&jute.Change{
 				Kind: jute.ChangeCreated, Path: op.Path, Data: result.Data, Stat: result.Stat,
 				ParentCversion: parent.Cversion, ParentChildren: parent.NumChildren,
-			}, txn, acl)
+			}, txn, acl, parent.ACL)
 		case datatree.OpSetData:
-			h.appendLocked(&jute.Change{Kind: jute.ChangeData, Path: op.Path, Data: result.Data, Stat: result.Stat}, txn, next().ACL)
+			h.appendLocked(&jute.Change{Kind: jute.ChangeData, Path: op.Path, Data: result.Data, Stat: result.Stat}, txn, next().ACL, nil)
 		case datatree.OpDelete:
 			deleted(op.Path)
 		case datatree.OpSetACL:
-			h.appendLocked(&jute.Change{Kind: jute.ChangeACL, Path: op.Path, Stat: result.Stat}, txn, result.Was, cloned(op.ACL))
+			h.appendLocked(&jute.Change{Kind: jute.ChangeACL, Path: op.Path, Stat: result.Stat}, txn, cloned(op.ACL), result.Was)
 		}
 	}
 	for len(events) > 0 { // the ephemerals of a session that ends
@@ -190,43 +190,39 @@ func (h *History) lacks(zxid jute.Zxid) error {
 	return nil
 }
 
-// appendLocked completes a change of a transaction and appends it. acls is the list that says who may read of it; that
-// of a jute.ChangeACL follows the one before.
-func (h *History) appendLocked(c *jute.Change, txn *datatree.Txn, acls ...[]jute.ACL) {
+// appendLocked completes a change of a transaction and appends it, with its lists, as in Record.
+func (h *History) appendLocked(c *jute.Change, txn *datatree.Txn, acl, other []jute.ACL) {
 	if anybodyDeleted.Planted() && c.Kind == jute.ChangeDeleted {
-		acls = [][]jute.ACL{nil}
+		acl = nil
 	}
 	c.Zxid, c.Index, c.Time, c.Session = txn.Zxid, h.mu.index, txn.Time, txn.Session
 	h.mu.index++
 	if c.Path == "" {
 		c.Path = "/" // which has the empty path in the tree
 	}
-	held := len(c.Data)
-	for _, list := range acls {
-		held += bytesOf(list)
-	}
-	at := h.roomLocked(recordBytes+len(c.Path), held)
+	at := h.roomLocked(recordBytes+len(c.Path), len(c.Data)+bytesOf(acl)+bytesOf(other))
 	before := at.bytes()
-	at.appendRecord(c, at.place(acls))
+	list := at.place(acl)
+	if c.Kind == jute.ChangeData {
+		at.appendRecord(c, list, list)
+	} else {
+		at.appendRecord(c, list, at.place(other))
+	}
 	h.mu.bytes += at.bytes() - before
 }
 
-// place returns the number of the last of the lists in the table of the chunk, to which it adds them, if need be.
-func (at *chunk) place(acls [][]jute.ACL) int {
+// place returns the number of a list in the table of the chunk, to which it adds the list, if need be.
+func (at *chunk) place(list []jute.ACL) int {
 	const recent = 8 // changes of neighbours have few lists
-	if len(acls) == 1 {
-		for i := len(at.acls) - 1; i >= max(0, len(at.acls)-recent); i-- {
-			found := same(at.acls[i], acls[0])
-			found = found || neighboursList.Planted()
-			if found {
-				return i
-			}
+	for i := len(at.acls) - 1; i >= max(0, len(at.acls)-recent); i-- {
+		found := same(at.acls[i], list)
+		found = found || neighboursList.Planted()
+		if found {
+			return i
 		}
 	}
-	for _, list := range acls {
-		at.acls = append(at.acls, list)
-		at.held += bytesOf(list)
-	}
+	at.acls = append(at.acls, list)
+	at.held += bytesOf(list)
 	return len(at.acls) - 1
 }
 

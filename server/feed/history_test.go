@@ -23,6 +23,8 @@ type world struct {
 	zxid    jute.Zxid
 	out     datatree.Applied
 	all     []change
+	told    []change  // what feeds have of them: with those of the parent's children
+	listed  int       // how many of all are in told
 	root    jute.Stat // with the right numbers of children
 	slice   func()    // called when a part of a transaction has been added, if there are more
 }
@@ -30,10 +32,28 @@ type world struct {
 // change is a Record, decoded.
 type change struct {
 	jute.Change
-	ACL, Was []jute.ACL
+	ACL, Other []jute.ACL
 }
 
-func decoded(r Record) change { return change{r.Change(), r.ACL, r.Was} }
+func decoded(r Record) change {
+	c := change{r.Change(), r.ACL, r.Other}
+	if c.Kind == jute.ChangeData {
+		c.Other = nil
+	}
+	return c
+}
+
+// tell notes what feeds have of the changes that are new in all.
+func (w *world) tell() {
+	for ; w.listed < len(w.all); w.listed++ {
+		c := w.all[w.listed]
+		w.told = append(w.told, c)
+		if c.Kind == jute.ChangeCreated || c.Kind == jute.ChangeDeleted {
+			c.Kind, c.Path, c.Stat, c.Data, c.ACL = jute.ChangeChildren, "/", jute.Stat{}, nil, c.Other
+			w.told = append(w.told, c)
+		}
+	}
+}
 
 func newWorld(limit int) *world {
 	tree := datatree.New()
@@ -62,13 +82,15 @@ func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
 		c.ParentCversion, c.ParentChildren = w.root.Cversion, w.root.NumChildren
 		return c
 	}
+	root, _ := w.tree.Get("/")
 	var paths []string
 	if len(ops) == 1 && ops[0].Kind == datatree.OpCloseSession {
 		paths = slices.Sorted(w.tree.Ephemerals(session, ""))
 		for _, path := range paths {
 			node, _ := w.tree.Get(path)
-			want(jute.ChangeDeleted, path, nil, node.ACL)
+			want(jute.ChangeDeleted, path, nil, node.ACL).Other = root.ACL
 		}
+		w.tell()
 		w.tree.List(txn)
 		for w.tree.ApplyPart(txn, &w.out, 3) {
 			w.history.Add(txn, &w.out, w.zxid-1)
@@ -78,7 +100,7 @@ func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
 		}
 	}
 	// An op that can't be applied changes nothing. So the list is made of the results.
-	acls := map[string][]jute.ACL{}
+	acls := map[string][]jute.ACL{"/": root.ACL}
 	for i := range ops {
 		if node, ok := w.tree.Get(ops[i].Path); ok {
 			acls[ops[i].Path] = node.ACL
@@ -93,23 +115,27 @@ func (w *world) apply(session jute.SessionID, ops ...datatree.Op) {
 		switch op.Kind {
 		case datatree.OpCreate:
 			acls[op.Path] = op.ACL
-			want(jute.ChangeCreated, op.Path, op.Data, op.ACL).Stat = result.Stat
+			c := want(jute.ChangeCreated, op.Path, op.Data, op.ACL)
+			c.Stat, c.Other = result.Stat, acls["/"]
 		case datatree.OpSetData:
 			want(jute.ChangeData, op.Path, op.Data, acls[op.Path]).Stat = result.Stat
 		case datatree.OpSetACL:
 			c := want(jute.ChangeACL, op.Path, nil, op.ACL)
-			c.Stat, c.Was = result.Stat, acls[op.Path]
+			c.Stat, c.Other = result.Stat, acls[op.Path]
 			acls[op.Path] = op.ACL
 		case datatree.OpDelete:
-			want(jute.ChangeDeleted, op.Path, nil, acls[op.Path])
+			want(jute.ChangeDeleted, op.Path, nil, acls[op.Path]).Other = acls["/"]
 		}
 	}
+	w.tell()
 	w.history.Add(txn, &w.out, w.zxid)
 }
 
 // upTo returns how many changes there are up to a zxid.
-func (w *world) upTo(zxid jute.Zxid) int {
-	n, _ := slices.BinarySearchFunc(w.all, zxid+1, func(c change, z jute.Zxid) int { return cmp.Compare(c.Zxid, z) })
+func (w *world) upTo(zxid jute.Zxid) int { return upTo(w.all, zxid) }
+
+func upTo(all []change, zxid jute.Zxid) int {
+	n, _ := slices.BinarySearchFunc(all, zxid+1, func(c change, z jute.Zxid) int { return cmp.Compare(c.Zxid, z) })
 	return n
 }
 
@@ -135,6 +161,9 @@ func (w *world) randomTxn(r *rand.Rand) {
 		}
 		if r.IntN(10) == 0 {
 			op.Data = nil
+		}
+		if r.IntN(30) == 0 {
+			op.Path, op.Kind = "/", datatree.OpSetACL
 		}
 		ops[i] = op
 	}

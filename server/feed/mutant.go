@@ -20,6 +20,7 @@ var (
 	placeKept      = mutant.New("place-kept")      // a feed that a client ends keeps its place
 	endsEarly      = mutant.New("ends-early")      // a reader says of each change that it is the last one of its transaction
 	endForgotten   = mutant.New("end-forgotten")   // a reader is not told that all of a transaction was read
+	childrenHidden = mutant.New("children-hidden") // a client that may not read a child is not told that its parent has other children
 	neighboursList = mutant.New("neighbours-list") // a change has the ACL list of the one before
 	batchLost      = mutant.New("batch-lost")      // the change with which a reader stops for a while is lost
 	replayNotFed   = mutant.New("replay-not-fed")  // a history lacks what a start replays

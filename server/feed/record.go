@@ -11,7 +11,8 @@ import (
 type Record struct {
 	jute.EncodedChange
 	ACL []jute.ACL
-	Was []jute.ACL // of jute.ChangeACL: the list before
+	// Other is the list before a jute.ChangeACL, and the parent's of jute.ChangeCreated and jute.ChangeDeleted.
+	Other []jute.ACL
 }
 
 // Sight says what of a change its reader sees.
@@ -31,21 +32,30 @@ func (r *Record) Sight(allowed func([]jute.ACL) bool) Sight {
 		return Change
 	case lossUntold.Planted():
 		return Nothing
-	case r.Kind() == jute.ChangeACL && allowed(r.Was):
+	case r.Kind() == jute.ChangeACL && allowed(r.Other):
 		return Loss
 	}
 	return Nothing
 }
 
-// In a chunk, the head of a change follows the numbers of its ACL list and of its data in the chunk's tables, in
-// 4 bytes each. The list before a jute.ChangeACL precedes that list. Data without bytes has no place in the table.
+// parentSight reports whether a reader gets the jute.ChangeChildren of the parent.
+func (r *Record) parentSight(allowed func([]jute.ACL) bool) bool {
+	if childrenHidden.Planted() {
+		return allowed(r.ACL)
+	}
+	return allowed(r.Other)
+}
+
+// In a chunk, the head of a change follows the numbers of its ACL list, of the other list and of its data in the chunk's tables, in
+// 4 bytes each. A jute.ChangeData has no other list: its number is that of its own. Data without bytes has no place in the table.
 
 // recordBytes is at least the size of a record without path and data.
-const recordBytes = 132
+const recordBytes = 136
 
-// appendRecord appends a record whose list has this number.
-func (at *chunk) appendRecord(c *jute.Change, list int) {
+// appendRecord appends a record whose lists have these numbers.
+func (at *chunk) appendRecord(c *jute.Change, list, other int) {
 	at.buf = binary.BigEndian.AppendUint32(at.buf, uint32(list))
+	at.buf = binary.BigEndian.AppendUint32(at.buf, uint32(other))
 	at.buf = binary.BigEndian.AppendUint32(at.buf, uint32(len(at.data)))
 	at.buf = c.AppendHead(at.buf)
 	if len(c.Data) > 0 {
@@ -57,14 +67,11 @@ func (at *chunk) appendRecord(c *jute.Change, list int) {
 
 // recordAt returns the record that begins at an offset, and the offset after it.
 func (at *chunk) recordAt(offset int) (r Record, next int) {
-	acl, data := binary.BigEndian.Uint32(at.buf[offset:]), binary.BigEndian.Uint32(at.buf[offset+4:])
-	head, bytes := jute.CutChangeHead(at.buf[offset+8:])
-	r = Record{EncodedChange: jute.EncodedChange{Head: head}, ACL: at.acls[acl]}
+	number := func(i int) uint32 { return binary.BigEndian.Uint32(at.buf[offset+4*i:]) }
+	head, bytes := jute.CutChangeHead(at.buf[offset+12:])
+	r = Record{EncodedChange: jute.EncodedChange{Head: head}, ACL: at.acls[number(0)], Other: at.acls[number(1)]}
 	if bytes > 0 {
-		r.Data = at.data[data]
+		r.Data = at.data[number(2)]
 	}
-	if r.Kind() == jute.ChangeACL {
-		r.Was = at.acls[acl-1]
-	}
-	return r, offset + 8 + len(head)
+	return r, offset + 12 + len(head)
 }

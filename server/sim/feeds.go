@@ -78,7 +78,7 @@ func (g *ghost) countChild(c *jute.Change) {
 	if c.Kind != jute.ChangeCreated && c.Kind != jute.ChangeDeleted {
 		return
 	}
-	dir := c.Path[:max(1, strings.LastIndexByte(c.Path, '/'))]
+	dir := jute.Parent(c.Path)
 	f := g.families[dir]
 	f.changes++
 	if c.Kind == jute.ChangeCreated {
@@ -122,6 +122,7 @@ type clientFeed struct {
 	request jute.SubscribeRequest // the last one
 	after   jute.Zxid             // everything up to it has come
 	next    int                   // in ghost.records: what has not come on this connection
+	listed  bool                  // of that, there may be only the change of the parent's children
 	credit  int                   // without what is on its way
 	level   bool                  // the server says that it precedes replies
 	window  int                   // roughly the credit that the client wants it to have
@@ -132,22 +133,47 @@ type clientFeed struct {
 func (f *clientFeed) wants(r *record) bool {
 	path := f.request.Path
 	below := f.request.Recursive && (path == "/" || strings.HasPrefix(r.Path, path+"/"))
-	return (r.Path == path || below) && (f.request.Kinds == 0 || f.request.Kinds>>(r.Kind-1)&1 != 0) && !r.hidden
+	return (r.Path == path || below) && f.request.Kinds.Has(r.Kind) && !r.hidden
 }
 
-// following returns the next record of the feed, up to z, or nil.
+// children returns the change of the parent's children that comes with a record, if one does.
+func (r *record) children() (c record, ok bool) {
+	c.Change = r.Change
+	c.Kind, c.Path, c.Stat, c.Data = jute.ChangeChildren, jute.Parent(r.Path), jute.Stat{}, nil
+	return c, r.Kind == jute.ChangeCreated || r.Kind == jute.ChangeDeleted
+}
+
+// following returns the next change of the feed, up to z, or nil.
 func (f *clientFeed) following(g *ghost, z jute.Zxid) *record {
-	for ; f.next < len(g.records) && g.records[f.next].Zxid <= z; f.next++ {
-		if r := &g.records[f.next]; f.wants(r) {
+	for ; f.next < len(g.records) && g.records[f.next].Zxid <= z; f.seek(f.next + 1) {
+		r := &g.records[f.next]
+		if !f.listed && f.wants(r) {
 			return r
+		}
+		f.listed = true
+		if c, ok := r.children(); ok && f.wants(&c) {
+			return &c
 		}
 	}
 	return nil
 }
 
+// seek makes a record the next one.
+func (f *clientFeed) seek(next int) { f.next, f.listed = next, false }
+
+// took is called when the change that following returns has come.
+func (f *clientFeed) took() {
+	if f.listed {
+		f.seek(f.next + 1)
+	} else {
+		f.listed = true
+	}
+}
+
 // begin is called when a server has the feed.
 func (f *clientFeed) begin(g *ghost, after jute.Zxid) {
-	f.state, f.begun, f.after, f.next, f.credit, f.level = feedOn, true, after, g.recordsAfter(after), int(f.request.Credit), false
+	f.state, f.begun, f.after, f.credit, f.level = feedOn, true, after, int(f.request.Credit), false
+	f.seek(g.recordsAfter(after))
 }
 
 // newFeeds returns the feeds of a client. The one with an odd number is the second one.
@@ -210,7 +236,7 @@ func (s *Sim) drawSubject(f *clientFeed) {
 		r.Path = pick(s.rng, s.paths[s.rng.IntN(len(s.paths))], "/tree", "/line", "/tree/a")
 	}
 	if r.Kinds = 0; s.percent(30) {
-		r.Kinds = jute.ChangeKinds(s.rng.IntN(16))
+		r.Kinds = jute.ChangeKinds(s.rng.IntN(32))
 	}
 	r.After = pick(s.rng, jute.FromNow, 0, s.ghost.acked)
 	if k := len(s.ghost.records); k > 0 && s.percent(50) {
@@ -328,7 +354,7 @@ func (s *Sim) gotChanges(c *client, r *reply) {
 		if got := &e.Changes[i]; !bytes.Equal(got.Append(nil), want.Append(nil)) {
 			s.fail("C1", "client %d gets %+v, and the next change of feed %+v, which is at %v, is %+v", c.id, got, f.request, f.after, want)
 		}
-		f.next++
+		f.took()
 	}
 	if missed := f.following(&s.ghost, e.Zxid); missed != nil || e.Zxid < f.after {
 		s.fail("C2", "client %d is told that feed %+v is at %v; it was at %v, and lacks %+v", c.id, f.request, e.Zxid, f.after, missed)
@@ -339,9 +365,12 @@ func (s *Sim) gotChanges(c *client, r *reply) {
 	}
 }
 
-// again reports whether a record is not the first one of its path in its transaction.
+// again reports whether a change is not the first one of its path in its transaction.
 func (g *ghost) again(r *record) bool {
-	return slices.ContainsFunc(g.records, func(o record) bool { return o.Zxid == r.Zxid && o.Path == r.Path && o.Index < r.Index })
+	return slices.ContainsFunc(g.records, func(o record) bool {
+		c, ok := o.children()
+		return o.Zxid == r.Zxid && (o.Path == r.Path || ok && c.Path == r.Path) && o.Index < r.Index
+	})
 }
 
 // checkFed checks that the changes that a reply or the event of a watch shows have come from the feeds that

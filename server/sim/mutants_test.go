@@ -335,6 +335,7 @@ var focuses = map[string]func(*Config){
 	"end-forgotten":         streamers,
 	"batch-lost":            streamers,
 	"loss-untold":           followers,
+	"children-hidden":       followers,
 	"children-lost":         viewers,
 	"deleted-last":          viewers,
 	"new-show":              viewers,

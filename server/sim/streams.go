@@ -59,7 +59,8 @@ func (s *Sim) beginStream(st *stream, n *node) {
 	}
 	s.stats.Streams++
 	st.begun, st.reader, st.node, st.life = true, reader, n, n.life
-	st.next, st.open = s.ghost.recordsAfter(st.after), 0
+	st.seek(s.ghost.recordsAfter(st.after))
+	st.open = 0
 }
 
 // streamLacks handles the end of a stream at a server that lacks changes: C4. The next one reads the state.
@@ -90,7 +91,7 @@ func (s *Sim) readStream(st *stream, arrive int) {
 			s.fail("C1", "a stream of %q that is at %v gets %+v, and the next change is %+v", st.request.Path, st.after, c, want)
 		}
 		s.stats.Streamed++
-		st.next++
+		st.took()
 		if st.open = c.Zxid; !ends {
 			return
 		}
