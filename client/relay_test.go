@@ -270,7 +270,7 @@ func changes(t *testing.T, all ...string) (list []jute.Change) {
 		if _, err := fmt.Sscan(text, &c.Zxid, &kind, &c.Path); err != nil {
 			t.Fatal(err)
 		}
-		c.Kind = map[string]jute.ChangeKind{"created": jute.ChangeCreated, "deleted": jute.ChangeDeleted, "data": jute.ChangeData}[kind]
+		c.Kind = map[string]jute.ChangeKind{"created": jute.ChangeCreated, "deleted": jute.ChangeDeleted, "data": jute.ChangeData, "children": jute.ChangeChildren}[kind]
 		list = append(list, c)
 	}
 	return list
@@ -325,12 +325,12 @@ func TestRelayTellsWhatPersistentWatchesMiss(t *testing.T) {
 		conn.notify(EventDataChanged, "/t/r/c", 13)
 		conn.reply(subscribe, 13, &jute.SubscribeResponse{Zxid: 7})
 		conn.notify(EventDeleted, "/t/r/d", 15)
-		conn.feed(jute.FeedEvent{Zxid: 11, Changes: changes(t, "8 created /t/r/b", "8 created /t/p/x", "9 deleted /t/p/c", "10 data /t/other", "11 data /t/r/a", "11 data /t/r/a")})
+		conn.feed(jute.FeedEvent{Zxid: 11, Changes: changes(t, "8 created /t/r/b", "8 children /t/r", "8 created /t/p/x", "8 children /t/p", "9 children /t/p", "10 data /t/other", "11 data /t/r/a", "11 data /t/r/a")})
 		r.forward(11, "r/y")
 		if got := conn.sent(); len(got) != 0 || r.since() != "" {
 			t.Errorf("sent %q", got)
 		}
-		conn.feed(jute.FeedEvent{Zxid: 14, Level: true, Changes: changes(t, "12 data /t/p", "13 data /t/r/c", "14 created /t/gone", "14 created /t/p/e/f")})
+		conn.feed(jute.FeedEvent{Zxid: 14, Level: true, Changes: changes(t, "12 data /t/p", "13 data /t/r/c", "14 created /t/gone", "14 children /t", "14 created /t/p/e/f", "14 children /t/p/e")})
 		if got := r.since(); got != "NodeDataChanged /one, NodeChildrenChanged /t/p, NodeChildrenChanged /t/p, NodeDataChanged /t/r/a, NodeDataChanged /t/r/a, "+
 			"NodeDataChanged /t/p, NodeDataChanged /t/r/c, NodeDeleted /t/r/d" {
 			t.Errorf("told %s", got)

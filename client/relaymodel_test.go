@@ -36,6 +36,7 @@ type relayConn struct {
 	*fakeConn
 	data, persistent, recursive map[string]bool
 	fed                         int // changes that the feed has sent; -1 without a feed
+	kinds                       jute.ChangeKinds
 }
 
 func (s *relayServer) chance(percent int) bool { return !s.calm && s.r.IntN(100) < percent }
@@ -44,7 +45,7 @@ func (s *relayServer) run(ctx context.Context, n *fakeNet) {
 	for {
 		select {
 		case c := <-n.accepted:
-			go s.serve(&relayConn{c, map[string]bool{}, map[string]bool{}, map[string]bool{}, -1})
+			go s.serve(&relayConn{c, map[string]bool{}, map[string]bool{}, map[string]bool{}, -1, 0})
 		case <-ctx.Done():
 			return
 		}
@@ -158,6 +159,7 @@ func (s *relayServer) answer(c *relayConn, r request) bool {
 	case jute.OpSubscribe:
 		var q jute.SubscribeRequest
 		q.Decode(&d)
+		c.kinds = q.Kinds
 		for c.fed = 0; c.fed < len(s.log) && s.log[c.fed].Zxid <= q.After; c.fed++ {
 		}
 		body = (&jute.SubscribeResponse{Zxid: q.After}).Append(nil)
@@ -190,7 +192,7 @@ func (s *relayServer) feedAll(c *relayConn) {
 			time.AfterFunc(20*time.Millisecond, func() {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				if s.conn == c {
+				if s.conn == c && c.fed >= 0 {
 					s.feedAll(c)
 				}
 			})
@@ -208,7 +210,16 @@ func (s *relayServer) feed(c *relayConn) {
 	if !s.calm {
 		end = min(end, c.fed+1+s.r.IntN(4))
 	}
-	e := jute.FeedEvent{Feed: replayFeed, Zxid: s.zxid, Level: end == len(s.log), Changes: s.log[c.fed:end]}
+	e := jute.FeedEvent{Feed: replayFeed, Zxid: s.zxid, Level: end == len(s.log)}
+	for _, ch := range s.log[c.fed:end] {
+		if !hiddenNode(ch.Path) {
+			e.Changes = append(e.Changes, ch)
+		}
+		if ch.Kind != jute.ChangeData && c.kinds.Has(jute.ChangeChildren) {
+			ch.Kind, ch.Path = jute.ChangeChildren, jute.Parent(ch.Path)
+			e.Changes = append(e.Changes, ch)
+		}
+	}
 	if end < len(s.log) { // the rest of a transaction may follow
 		e.Zxid = s.log[end].Zxid - 1
 	}
@@ -242,7 +253,7 @@ func (c *relayConn) event(typ EventType, path string, zxid Zxid) {
 // other is a transaction of another session.
 func (s *relayServer) other() {
 	kinds := []jute.ChangeKind{jute.ChangeCreated, jute.ChangeDeleted, jute.ChangeData}
-	s.change(kinds[s.r.IntN(3)], []string{"/s/a", "/s/b", "/p/x", "/p"}[s.r.IntN(4)])
+	s.change(kinds[s.r.IntN(3)], []string{"/s/a", "/s/b", "/p/x", "/p", "/p/hidden"}[s.r.IntN(5)])
 	for s.r.IntN(3) == 0 { // in the same transaction
 		s.zxid--
 		s.change(jute.ChangeData, []string{"/s/a", "/p"}[s.r.IntN(2)])
@@ -280,12 +291,17 @@ func (s *relayServer) change(kind jute.ChangeKind, path string) {
 	}
 }
 
-// relayEvents returns the events of a change.
+// hiddenNode reports whether the client may not read a node.
+func hiddenNode(path string) bool { return path == "/p/hidden" }
+
+// relayEvents returns the events of a change that the client may see.
 func relayEvents(c *jute.Change) (all []jute.WatcherEvent) {
 	typ := map[jute.ChangeKind]jute.EventType{
 		jute.ChangeCreated: jute.EventCreated, jute.ChangeDeleted: jute.EventDeleted, jute.ChangeData: jute.EventDataChanged,
 	}[c.Kind]
-	all = append(all, jute.WatcherEvent{Type: typ, Path: c.Path})
+	if !hiddenNode(c.Path) {
+		all = append(all, jute.WatcherEvent{Type: typ, Path: c.Path})
+	}
 	if typ != jute.EventDataChanged {
 		all = append(all, jute.WatcherEvent{Type: jute.EventChildrenChanged, Path: jute.Parent(c.Path)})
 	}

@@ -8,7 +8,8 @@ var (
 	relayTailTwice    = mutant.New("relay-tail-twice")     // and tells all of it again
 	relayLiveTwice    = mutant.New("relay-live-twice")     // an event that the server has sent meanwhile is told by the replay, too
 	relayOneShotTwice = mutant.New("relay-one-shot-twice") // a one-shot watch has the event once more
-	relayNoParent     = mutant.New("relay-no-parent")      // a created node is no event of its parent
+	relayNoParent     = mutant.New("relay-no-parent")      // a node that is created or deleted is no event of its parent
+	relayHidden       = mutant.New("relay-hidden")         // nor is one that the client may not read
 	relayNotBelow     = mutant.New("relay-not-below")      // a recursive watch misses what is below its node
 	relayEarly        = mutant.New("relay-early")          // a replay ends with the first event of the feed
 	relayNotHeld      = mutant.New("relay-not-held")       // requests do not wait for the replay

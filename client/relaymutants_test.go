@@ -30,7 +30,7 @@ func TestMutants(t *testing.T) {
 		}
 		remove()
 	}
-	if planted != 12 {
+	if planted != 13 {
 		t.Errorf("%d faults", planted)
 	}
 }

@@ -20,6 +20,9 @@ const xidReplay int32 = -17
 // replayFeed is the number of the feed of a replay.
 const replayFeed = 1
 
+// replayKinds are the changes that are events.
+var replayKinds = jute.ChangeKindsOf(jute.ChangeCreated, jute.ChangeDeleted, jute.ChangeData, jute.ChangeChildren)
+
 // maxReplayed is how many events may have been missed.
 const maxReplayed = 100_000
 
@@ -63,7 +66,7 @@ func (r *Relay) replayLocked(l *link, b []byte) []byte {
 	r.replay = &replay{}
 	q := jute.SubscribeRequest{
 		Path: path, Feed: replayFeed, Recursive: true, After: after, Credit: feedWindow,
-		Kinds: jute.ChangeKindsOf(jute.ChangeCreated, jute.ChangeDeleted, jute.ChangeData),
+		Kinds: replayKinds,
 	}
 	return jute.EndFrame(q.Append(beginReplay(b, jute.OpSubscribe)), len(b))
 }
@@ -117,6 +120,9 @@ func (r *Relay) fed(l *link, e *feedEvent) error {
 	}
 	s.mu.Lock()
 	for i := range e.Changes {
+		if relayHidden.Planted() && e.Changes[i].Kind == jute.ChangeChildren && (i == 0 || e.Changes[i-1].Index != e.Changes[i].Index) {
+			continue
+		}
 		p.events = s.watches.appendMissed(p.events, &e.Changes[i])
 	}
 	if p.used += e.bytes; p.used >= feedWindow/2 && !e.Level {
@@ -249,39 +255,37 @@ func below(path, of string) bool {
 	return of == "/" || of == "" || path == of || strings.HasPrefix(path, of) && path[len(of)] == '/'
 }
 
-// appendMissed appends the events that a change is for persistent watches, as a server sends them: of the node, and
-// then of its parent's children.
+// eventsOf are the types of the events that changes are.
+var eventsOf = map[jute.ChangeKind]jute.EventType{
+	jute.ChangeCreated: jute.EventCreated, jute.ChangeDeleted: jute.EventDeleted, jute.ChangeData: jute.EventDataChanged, jute.ChangeChildren: jute.EventChildrenChanged,
+}
+
+// appendMissed appends the event that a change is for persistent watches, if it is one.
 func (t *watches) appendMissed(to []toldEvent, c *jute.Change) []toldEvent {
-	typ := jute.EventDataChanged
-	switch c.Kind {
-	case jute.ChangeCreated:
-		typ = jute.EventCreated
-	case jute.ChangeDeleted:
-		typ = jute.EventDeleted
-	}
-	add := func(typ jute.EventType, path string) {
-		to = append(to, toldEvent{c.Zxid, jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}})
-	}
 	watched := t.armed(watchPersistent, c.Path)
-	for path := c.Path; !watched; path = jute.Parent(path) {
-		watched = t.armed(watchRecursive, path)
-		if relayNotBelow.Planted() && path != c.Path {
+	switch {
+	case c.Kind == jute.ChangeChildren: // for recursive watches the child itself is the event
+		watched = watched && !relayNoParent.Planted()
+	default:
+		watched = watched || t.watchedAbove(c.Path)
+	}
+	if !watched {
+		return to
+	}
+	return append(to, toldEvent{c.Zxid, jute.WatcherEvent{Type: eventsOf[c.Kind], State: jute.StateSyncConnected, Path: c.Path}})
+}
+
+// watchedAbove reports whether there is a recursive watch on a node, or on one above it.
+func (t *watches) watchedAbove(path string) bool {
+	for above := path; ; above = jute.Parent(above) {
+		watched := t.armed(watchRecursive, above)
+		if relayNotBelow.Planted() && above != path {
 			watched = false
 		}
-		if path == "/" || path == "" {
-			break
+		if watched || above == "/" || above == "" {
+			return watched
 		}
 	}
-	if watched {
-		add(typ, c.Path)
-	}
-	parent := jute.Parent(c.Path)
-	listed := typ != jute.EventDataChanged && c.Path != "/" && t.armed(watchPersistent, parent)
-	listed = listed && !relayNoParent.Planted()
-	if listed {
-		add(jute.EventChildrenChanged, parent)
-	}
-	return to
 }
 
 // replaying reports whether the client's requests wait for a replay.

@@ -272,6 +272,7 @@ func TestPersistentWatchesMissNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	since := c.Status().Since
+	acls := [][]client.ACL{nil, {{Perms: client.PermAll &^ client.PermRead, ID: jute.WorldAnyone}}} // a child that the client may not read is an event, too
 	for round := range 12 {
 		child, gone, id := fmt.Sprintf("/r/%d", round), fmt.Sprintf("/p/%d", round), c.Session().ID()
 		if _, err := direct.Create(ctx, child, nil, client.CreateOptions{}); err != nil {
@@ -281,7 +282,7 @@ func TestPersistentWatchesMissNothing(t *testing.T) {
 		s.CutSession(id)
 		own := c.Async().Set("/r/own", nil, client.AnyVersion)
 		_, err := direct.Multi(ctx, client.SetOp("/r", nil, client.AnyVersion), client.SetOp("/other", nil, client.AnyVersion), client.SetOp("/r", nil, client.AnyVersion))
-		_, err2 := direct.Create(ctx, gone, nil, client.CreateOptions{})
+		_, err2 := direct.Create(ctx, gone, nil, client.CreateOptions{ACL: acls[round%2]})
 		err3 := direct.Delete(ctx, gone, client.AnyVersion)
 		_, err4 := direct.Set(ctx, "/p", nil, client.AnyVersion)
 		if err := errors.Join(err, err2, err3, err4); err != nil {
