@@ -7,9 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -55,18 +57,24 @@ func newEdge() *cobra.Command {
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 			cfg, err := edgeConfig(cmd.Flags(), args, log)
-			if err == nil {
-				err = cfg.Edge.EachLogin(func(flag, value string) error {
-					if cmd.Flags().Changed(flag) {
-						return nil
-					}
-					return cmd.Flags().Set(flag, value)
-				})
-			}
 			if err != nil {
 				return usageError{err}
 			}
-			return runEdge(cmd.Context(), cfg, &l, log)
+			names := edgeNames(cmd.Flags(), cfg)
+			err = cfg.Edge.EachLogin(func(_, flag, value string) error {
+				if value == "" || cmd.Flags().Changed(flag) {
+					return nil
+				}
+				return cmd.Flags().Set(flag, value)
+			})
+			if err != nil {
+				return usageError{err}
+			}
+			options, err := edgeOptions(cfg, &l, log)
+			if err != nil {
+				return usageError{errors.New(names.Replace(err.Error()))}
+			}
+			return runEdge(cmd.Context(), cfg, options, log)
 		},
 	}
 	fl := cmd.Flags()
@@ -111,27 +119,39 @@ func edgeOptions(cfg *config.Config, l *login.Login, log *slog.Logger) (_ edge.O
 	if o.TLS {
 		files := client.TLSFiles{CA: o.CA, Cert: o.Cert, Key: o.Key, Password: os.Getenv("ZKD_EDGE_KEY_PASSWORD"), Logger: log}
 		if e.Client.TLSFor, err = files.Load(); err != nil {
-			return e, edgeNames.Replace(err)
+			return e, err
 		}
 	}
 	e.Client.SASL, err = l.Mechanism(e.Client.TLSFor != nil, nil)
 	return e, err
 }
 
-// edgeNames puts flags in the place of the options of package client, in its errors.
-var edgeNames = flagNames{strings.NewReplacer("TLSFiles.CA or tls.Config.RootCAs", "the file of --tls-ca",
-	"TLSFiles.Cert", "--tls-cert", "TLSFiles.Key", "--tls-key", "TLSFiles.Password", "$ZKD_EDGE_KEY_PASSWORD")}
-
-type flagNames struct{ *strings.Replacer }
-
-// Replace returns an error with the names of flags.
-func (n flagNames) Replace(err error) error { return errors.New(n.Replacer.Replace(err.Error())) }
-
-func runEdge(ctx context.Context, cfg *config.Config, l *login.Login, log *slog.Logger) error {
-	options, err := edgeOptions(cfg, l, log)
-	if err != nil {
-		return usageError{err}
+// edgeNames returns what puts the names that a user knows into errors of a login and of TLS: keys, where there is a file, and the flags that
+// were given.
+func edgeNames(fl *pflag.FlagSet, cfg *config.Config) *strings.Replacer {
+	keys := maps.Clone(edgeFlags)
+	keys["kerberos-..."] = "edge.kerberos.*"
+	cfg.Edge.EachLogin(func(key, flag, _ string) error {
+		keys[flag] = key
+		return nil
+	})
+	name := func(flag string) string {
+		if cfg.File == "" || fl.Changed(flag) {
+			return "--" + flag
+		}
+		return keys[flag]
 	}
+	names := []string{"TLSFiles.CA or tls.Config.RootCAs", "the file of " + name("tls-ca"),
+		"TLSFiles.Cert", name("tls-cert"), "TLSFiles.Key", name("tls-key"), "TLSFiles.Password", "$ZKD_EDGE_KEY_PASSWORD"}
+	flags := slices.Sorted(maps.Keys(keys))
+	slices.Reverse(flags) // the first that fits is taken: --sasl-user, and not --sasl
+	for _, flag := range flags {
+		names = append(names, "--"+flag, name(flag))
+	}
+	return strings.NewReplacer(names...)
+}
+
+func runEdge(ctx context.Context, cfg *config.Config, options edge.Options, log *slog.Logger) error {
 	e, err := edge.New(options)
 	if err != nil {
 		return usageError{cfg.Wrong("edge.upstream", err)}

@@ -63,6 +63,7 @@ func TestEdgeIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer alive.Close()
+	login := file("login.cfg", "edge.upstream=zk1\nedge.sasl=plain\nedge.sasl.user=u\n")
 	here := func(args ...string) []string { return append([]string{"--upstream", nowhere}, args...) }
 	for _, c := range []struct {
 		name string
@@ -90,7 +91,9 @@ func TestEdgeIsRefused(t *testing.T) {
 		{"a server's key in the file", []string{file("server.cfg", "edge.upstream=zk1\nclientPort=2181\n")}, exitUsage, `server.cfg:2: clientPort: "2181": is a key of servers`},
 		{"a wrong value in the file", []string{file("wrong.cfg", "edge.upstream=zk1\n\nedge.tls=yes\n")}, exitUsage, `wrong.cfg:3: edge.tls: "yes": must be true or false`},
 		{"wrong servers in the file", []string{file("upstream.cfg", "\nedge.upstream=zk1:0\n")}, exitUsage, "upstream.cfg:2: edge.upstream"},
-		{"a wrong login in the file", []string{file("login.cfg", "edge.upstream=zk1\nedge.sasl=plain\nedge.sasl.user=u\n")}, exitUsage, "needs TLS"},
+		{"a wrong login in the file", []string{login}, exitUsage, "edge.sasl plain sends the password to the server, so it needs TLS (edge.tls.ca FILE)"},
+		{"a wrong login by a flag and the file", []string{"--sasl", "digest-md5", login}, exitUsage, "edge.sasl.user u has no password: set ZKD_EDGE_SASL_PASSWORD, or name a file by edge.sasl.passwordFile"},
+		{"a wrong flag beside the file", []string{"--kerberos-cache", "c", login}, exitUsage, "edge.kerberos.* needs edge.sasl kerberos, not plain"},
 		{"a port in use", here("--listen", taken.Addr().String()), exitFailure, "listen on " + taken.Addr().String()},
 		{"a page's port in use", here("--listen", "127.0.0.1:0", "--http", taken.Addr().String()), exitFailure, "listen for metrics on " + taken.Addr().String()},
 		{"a socket that lives", here("--listen", "unix:"+socket), exitFailure, "address already in use"},

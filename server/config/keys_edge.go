@@ -40,13 +40,10 @@ var edgeLogin = [...]struct{ key, flag, doc string }{
 	{"edge.kerberos.service", "kerberos-service", "Name of the servers' principals, or one whole principal; `zookeeper` if it is not set."},
 }
 
-// EachLogin calls f for each setting of a login by SASL, with the flag that it stands for.
-func (e *Edge) EachLogin(f func(flag, value string) error) error {
+// EachLogin calls f for each key of a login by SASL, with the flag that it stands for and its value, "" if it is not set.
+func (e *Edge) EachLogin(f func(key, flag, value string) error) error {
 	for i, value := range e.login {
-		if value == "" {
-			continue
-		}
-		if err := f(edgeLogin[i].flag, value); err != nil {
+		if err := f(edgeLogin[i].key, edgeLogin[i].flag, value); err != nil {
 			return err
 		}
 	}
