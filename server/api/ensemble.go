@@ -13,6 +13,14 @@ type Ensemble struct {
 	MayFail  int64     `json:"mayFail" doc:"how many more voters may fail; negative if there is no quorum"`
 	Members  []Peer    `json:"members"`
 	Findings []Finding `json:"findings" doc:"what is wrong, the worst first, as zkcli why finds it"`
+	Load     []Load    `json:"load,omitempty" doc:"of the last hour, a sample each minute; none yet of a server without the console that nobody has asked"`
+}
+
+// Load is what the members did since the sample before.
+type Load struct {
+	At        int64   `json:"at" doc:"in ms since 1970"`
+	Requests  int64   `json:"requests" doc:"from clients, per second, of all members that tell it; -1 if none does"`
+	LatencyMs float64 `json:"latencyMs" doc:"of requests on average, at the slowest member; -1 if there were none"`
 }
 
 // Peer is a member of an ensemble.

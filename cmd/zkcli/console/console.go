@@ -55,6 +55,7 @@ const commands = "/commands"
 // New returns a Console.
 func New(o Options) *Console {
 	c := &Console{Options: o, secret: rand.Text(), members: ensemble.New(o.Asker, 0, o.Servers...)}
+	c.members.Start()
 	c.features = func() jute.Features { return c.Client.Status().Features }
 	c.life, c.end = context.WithCancel(context.Background())
 	c.calls = api.Handler(api.Options{

@@ -1,5 +1,3 @@
-// Package ensemble asks the members of an ensemble how they are, and describes them in the records of the HTTP API: for
-// zkd, which serves these, and for zkcli console.
 package ensemble
 
 import (
@@ -21,10 +19,12 @@ type Ensemble struct {
 	ask     func(ctx context.Context, addrs []string) why.Facts
 
 	asking sync.WaitGroup
+	ending chan struct{}
 
 	mu     sync.Mutex
 	last   *api.Ensemble
 	at     time.Time
+	load   load
 	asked  chan struct{} // closed when the members have been asked; nil if nobody asks them
 	giveUp context.CancelFunc
 	closed bool
@@ -40,21 +40,28 @@ const (
 // New returns an ensemble that an asker asks.
 func New(asker servers.Asker, self int64, addrs ...string) *Ensemble {
 	e := servers.Examination{Asker: asker, Limit: 2 * time.Second, Interval: time.Second}
-	return &Ensemble{Servers: addrs, Self: self, ask: e.Examine}
+	return &Ensemble{Servers: addrs, Self: self, ask: e.Examine, ending: make(chan struct{})}
+}
+
+// Start asks the members each minute from now on, so that their load of the last hour is known to the first caller.
+func (e *Ensemble) Start() {
+	e.asking.Go(func() {
+		tick := time.NewTicker(loadStep)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				e.renew()
+			case <-e.ending:
+				return
+			}
+		}
+	})
 }
 
 // Look returns how the members are, or nil if ctx ends before that is known. One goroutine at a time asks them, for all callers.
 func (e *Ensemble) Look(ctx context.Context) *api.Ensemble {
-	e.mu.Lock()
-	age := time.Since(e.at)
-	if e.asked == nil && !e.closed && (e.last == nil || age > fresh) {
-		e.asked = make(chan struct{})
-		var ctx context.Context
-		ctx, e.giveUp = context.WithCancel(context.Background())
-		e.asking.Go(func() { e.askAll(ctx) })
-	}
-	last, asked := e.last, e.asked
-	e.mu.Unlock()
+	last, age, asked := e.renew()
 	if last != nil && age <= stale {
 		return last
 	}
@@ -68,6 +75,21 @@ func (e *Ensemble) Look(ctx context.Context) *api.Ensemble {
 	}
 }
 
+// renew asks the members if their last answer is not fresh. It returns that answer, its age, and what is closed when there is
+// another one.
+func (e *Ensemble) renew() (last *api.Ensemble, age time.Duration, asked <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	age = time.Since(e.at)
+	if e.asked == nil && !e.closed && (e.last == nil || age > fresh) {
+		e.asked = make(chan struct{})
+		var ctx context.Context
+		ctx, e.giveUp = context.WithCancel(context.Background())
+		e.asking.Go(func() { e.askAll(ctx) })
+	}
+	return e.last, age, e.asked
+}
+
 // askAll asks the members. That takes at most some seconds, and is for all callers.
 func (e *Ensemble) askAll(ctx context.Context) {
 	facts := e.ask(ctx, e.Servers)
@@ -75,6 +97,8 @@ func (e *Ensemble) askAll(ctx context.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.last, e.at = next, time.Now()
+	e.load.note(e.at.UnixMilli(), facts.Servers)
+	next.Load = e.load.samples
 	e.giveUp()
 	close(e.asked)
 	e.asked = nil
@@ -83,6 +107,9 @@ func (e *Ensemble) askAll(ctx context.Context) {
 // Close ends the asking. The members are not asked any more.
 func (e *Ensemble) Close() {
 	e.mu.Lock()
+	if !e.closed {
+		close(e.ending)
+	}
 	e.closed = true
 	if e.asked != nil {
 		e.giveUp()

@@ -52,7 +52,7 @@ func TestEnsembleRecords(t *testing.T) {
 func TestAskedOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		e := &Ensemble{ask: func(context.Context, []string) why.Facts {
+		e := &Ensemble{ending: make(chan struct{}), ask: func(context.Context, []string) why.Facts {
 			asked++
 			time.Sleep(3 * time.Second)
 			return why.Facts{Now: int64(asked)}
@@ -92,7 +92,7 @@ func TestAskedOnceForAll(t *testing.T) {
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		e := &Ensemble{ask: func(ctx context.Context, _ []string) why.Facts {
+		e := &Ensemble{ending: make(chan struct{}), ask: func(ctx context.Context, _ []string) why.Facts {
 			asked++
 			<-ctx.Done()
 			return why.Facts{}

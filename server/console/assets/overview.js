@@ -3,13 +3,9 @@
 import {h, digits, svg, render, table, text, link, problem, duration, count, plain} from './dom.js';
 import * as api from './api.js';
 
-const samples = []; // {at, requests, latency}, as long as the page is open
-const hour = 3600e3;
-
 export function overview(main, _, signal) {
-  const out = h('div', {class: 'page'});
+  const out = h('div', {class: 'page'}, h('p', {class: 'dim'}, 'Asking the members…'));
   render(main, out);
-  if (!samples.length) render(out, h('p', {class: 'dim'}, 'Asking the members…'));
   api.every(4000, signal, async () => {
     let e;
     try {
@@ -19,19 +15,9 @@ export function overview(main, _, signal) {
       render(out, problem(err));
       return;
     }
-    note(e);
-    render(out, headline(e), findings(e), members(e), charts());
+    render(out, headline(e), findings(e), members(e), charts(e.load ?? []));
   });
   return {};
-}
-
-// note keeps the figures of an answer for the charts.
-function note(e) {
-  if (samples.at(-1)?.at === e.at) return;
-  const known = e.members.filter(m => m.requests >= 0);
-  const latencies = e.members.map(m => Number(m.latency)).filter(n => n > 0);
-  samples.push({at: e.at, requests: known.length ? known.reduce((sum, m) => sum + m.requests, 0) : null, latency: latencies.length ? Math.max(...latencies) : 0});
-  while (samples[0].at < e.at - hour) samples.shift();
 }
 
 function headline(e) {
@@ -74,15 +60,15 @@ function members(e) {
     silent && h('p', {class: 'dim small'}, 'Some figures are missing: 4lw.commands.whitelist=srvr,mntr,conf,cons allows the servers to tell them.'));
 }
 
-function charts() {
-  if (samples.length < 3) return h('section', {}, h('h2', {}, 'Load'), h('p', {class: 'dim'}, 'Charts begin when there are some figures.'));
-  return h('section', {}, h('h2', {}, 'Load', h('span', {class: 'dim small'}, `  of ${duration(samples.at(-1).at - samples[0].at)}, since this page is open`)),
-    h('div', {class: 'charts'}, chart('Requests per second, all members', s => s.requests), chart('Latency in ms, the slowest member\'s average', s => s.latency)));
+function charts(load) {
+  if (load.length < 2) return h('section', {}, h('h2', {}, 'Load'), h('p', {class: 'dim'}, 'Charts begin when there are figures of two minutes.'));
+  return h('section', {}, h('h2', {}, 'Load', h('span', {class: 'dim small'}, `  of the last ${duration(load.at(-1).at - load[0].at)}`)),
+    h('div', {class: 'charts'}, chart(load, 'Requests per second, all members', s => s.requests), chart(load, 'Latency in ms, of the slowest member', s => s.latencyMs)));
 }
 
 // chart draws a figure over time.
-function chart(title, value) {
-  const list = samples.filter(s => value(s) !== null);
+function chart(load, title, value) {
+  const list = load.filter(s => value(s) >= 0);
   if (!list.length) return null;
   const width = 480, height = 90, top = Math.max(...list.map(value)) || 1;
   const from = list[0].at, span = Math.max(1, list.at(-1).at - from);
