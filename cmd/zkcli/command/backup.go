@@ -215,7 +215,11 @@ func (c *Call) backupSource(o *backupOptions) (*backup.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	source := &backup.Source{Auth: c.Options.Auth, Admins: admins}
+	asker, err := c.Options.security.asker()
+	if err != nil {
+		return nil, err
+	}
+	source := &backup.Source{Auth: c.Options.Auth, Admins: admins, HTTP: asker.Web()}
 	if o.rate != "" {
 		rate, err := parseBytes(o.rate)
 		if err != nil {

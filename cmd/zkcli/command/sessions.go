@@ -59,9 +59,13 @@ type endedDoc struct {
 
 // endSession ends a session at the first server that knows it.
 func (c *Call) endSession(ctx context.Context, admins []string, yes, dryRun bool) error {
+	asker, err := c.Options.security.asker()
+	if err != nil {
+		return err
+	}
 	var problems []error
 	for _, admin := range admins {
-		doc, err := c.askEnd(ctx, admin, true)
+		doc, err := c.askEnd(ctx, asker.Web(), admin, true)
 		if _, unknown := errors.AsType[*unknownSession](err); unknown || errors.Is(err, client.ErrConnectionLoss) {
 			problems = append(problems, fmt.Errorf("%s: %w", admin, err))
 			continue
@@ -75,7 +79,7 @@ func (c *Call) endSession(ctx context.Context, admins []string, yes, dryRun bool
 			}
 		}
 		if !dryRun {
-			if doc, err = c.askEnd(ctx, admin, false); err != nil {
+			if doc, err = c.askEnd(ctx, asker.Web(), admin, false); err != nil {
 				return fmt.Errorf("%s: %w", admin, err)
 			}
 		}
@@ -103,7 +107,7 @@ type unknownSession struct{ text string }
 func (e *unknownSession) Error() string { return e.text }
 
 // askEnd asks a server for the end of the session.
-func (c *Call) askEnd(ctx context.Context, admin string, dryRun bool) (*endedDoc, error) {
+func (c *Call) askEnd(ctx context.Context, web *http.Client, admin string, dryRun bool) (*endedDoc, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodDelete, fmt.Sprintf("%s/v1/sessions/%s?dry-run=%v", admin, url.PathEscape(c.Arg(1)), dryRun), nil)
 	if err != nil {
 		return nil, err
@@ -118,7 +122,7 @@ func (c *Call) askEnd(ctx context.Context, admin string, dryRun bool) (*endedDoc
 		}
 		return &wordedError{err.Error(), &client.Error{Err: client.ErrConnectionLoss, Ambiguous: !dryRun}}
 	}
-	w, err := http.DefaultClient.Do(r)
+	w, err := web.Do(r)
 	if err != nil {
 		return nil, lost(err)
 	}

@@ -1,9 +1,14 @@
 package command
 
 import (
+	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -11,7 +16,7 @@ import (
 // TestSessionsEnd ends a session at the server that knows it: it says what goes, wants --yes, and passes refusals on.
 func TestSessionsEnd(t *testing.T) {
 	ended := false
-	knows := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "digest super:secret" {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusForbidden)
@@ -26,8 +31,17 @@ func TestSessionsEnd(t *testing.T) {
 		ended = ended || !dry
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"id":"0x2a","dryRun":%v,"address":"10.0.0.7:1","identity":"digest:bob","ephemerals":2,"paths":["/a","/b"]}`, dry)
-	}))
+	})
+	knows := httptest.NewServer(handler)
 	defer knows.Close()
+	secure := httptest.NewUnstartedServer(handler)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusNotFound)
@@ -47,6 +61,8 @@ func TestSessionsEnd(t *testing.T) {
 		{[]string{super, "sessions", "end", "--admin", both, "0x2a"}, exitUsage, "", "say --yes", false},
 		{[]string{super, "sessions", "end", "--admin", both, "--yes", "0x2a"}, 0, "session 0x2a has ended", "", true},
 		{[]string{super, "-o", "json", "sessions", "end", "--admin", both, "--yes", "0x2a"}, 0, `"dryRun":false`, "", true},
+		{[]string{super, "--tls-ca", ca, "sessions", "end", "--admin", secure.URL, "--yes", "0x2a"}, 0, "session 0x2a has ended", "", true},
+		{[]string{super, "sessions", "end", "--admin", secure.URL, "--yes", "0x2a"}, exitConnection, "", "unknown authority", false},
 		{[]string{"sessions", "end", "--admin", knows.URL, "--yes", "0x2a"}, exitAuth, "", "only those may do this", false},
 		{[]string{super, "sessions", "end", "--admin", other.URL, "--yes", "0x2a"}, exitError, "", "there is no such session", false},
 		{[]string{super, "sessions", "end", "--admin", none.URL, "--yes", "0x2a"}, exitError, "", "no HTTP API", false},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -35,6 +36,14 @@ func (a Asker) dial(ctx context.Context, network, addr string) (net.Conn, error)
 		return nil, err
 	}
 	return d.DialContext(ctx, network, addr)
+}
+
+// Web returns a client for the pages of AdminServers. Those of https are checked as the servers are.
+func (a Asker) Web() *http.Client {
+	if a.TLS == nil {
+		return http.DefaultClient
+	}
+	return &http.Client{Transport: &http.Transport{DialTLSContext: a.dial, DisableKeepAlives: true}}
 }
 
 // word asks a server by a four-letter word. An answer that is none is an error.
