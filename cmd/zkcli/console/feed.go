@@ -50,20 +50,12 @@ func (c *Console) feed(w http.ResponseWriter, r *http.Request) {
 	}
 	f := c.Client.Follow(path, o)
 	defer f.Close()
-	wait := func() bool {
-		select {
-		case <-f.Ready():
-			return true
-		case <-r.Context().Done():
-			return false
-		}
-	}
-	if !wait() {
-		return
-	}
-	out.send(": changes follow\n\n") // the server has the feed
-	for !out.failed {
+	for begun := false; !out.failed; {
 		changes, err := f.Next()
+		if after, _ := f.Zxid(); !begun && after != client.FromNow { // the server has the feed
+			begun = true
+			out.send(": changes follow\n\n")
+		}
 		for _, change := range changes {
 			e := event{Zxid: change.Zxid.String(), Time: change.Time.UTC(), Session: change.Session.String(), Path: change.Path}
 			if change.Kind != client.ChangeDeleted && !change.Lost() {
@@ -74,7 +66,15 @@ func (c *Console) feed(w http.ResponseWriter, r *http.Request) {
 		if gone, compacted := errors.AsType[*client.CompactedError](err); compacted {
 			out.send(fmt.Sprintf("event: compacted\ndata: {\"oldest\":%q}\n\n", gone.Oldest))
 		}
-		if err != nil || len(changes) == 0 && !wait() {
+		switch {
+		case err != nil:
+			return
+		case len(changes) > 0:
+			continue
+		}
+		select {
+		case <-f.Ready():
+		case <-r.Context().Done():
 			return
 		}
 	}
