@@ -18,7 +18,7 @@ var tested = map[string]map[string][]string{
 		"room, inodes or descriptors for the next file of the log":        {"server/wal.TestShortageAtARoll", "server/wal.TestMakesRoomWhileItWaits", "server.TestLogFillsTheDisk"},
 		"the same for a snapshot, its own or one for another server":      {"server/snapshot.TestNoSpace", "server.TestNoSnapshotWithoutDescriptors", "server.TestSynchronizedOnAFullDisk"},
 		"the same for the [audit log](monitor.md#audit-log)":              {"server.TestAuditDiskFull"},
-		"the same for a backup, or a look at [the past](api.md#the-past)": {"cmd/zkcli/backup.TestFollowerLacksSomething", "server/pages.TestShortageIsNoVerdict", "server/pages.TestBackupBesideTheLog"},
+		"the same for a backup, or a look at [the past](api.md#the-past)": {"cmd/zkcli/backup.TestFollowerLacksSomething", "cmd/zkcli/backup.TestFollowOnAFullDisk", "cmd/zkcli/backup.TestClaimWithoutInodes", "server/pages.TestShortageIsNoVerdict", "server/pages.TestBackupBesideTheLog"},
 		"descriptors":                    {"server/base.TestDescriptorsAreReserved", "server/clients.TestDescriptorsAreShared", "server/clients.TestPortWithoutDescriptors", "cmd/zkd.TestHTTPWithoutDescriptors", "internal/keystore.TestSourceThatCannotRead"},
 		"connections":                    {"server/clients.TestMostConnections", "server/clients.TestOperatorsGetIn"},
 		"connections to a port for HTTP": {"cmd/zkd.TestHTTPConnectionsAreBounded", "cmd/zkd.TestSilentConnectionsGiveWay"},

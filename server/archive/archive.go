@@ -272,8 +272,7 @@ func Write(ctx context.Context, s Storage, h *Header, now time.Time, entries fun
 			return put(b)
 		})
 	}
-	err = errors.Join(err, w.Flush(), z.Close())
-	if err == nil {
+	if err = cmp.Or(err, w.Flush(), z.Close()); err == nil {
 		seg.Bytes, err = f.Seek(0, io.SeekEnd)
 	}
 	if err != nil {

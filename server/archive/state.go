@@ -226,7 +226,7 @@ type verification struct {
 	ctx   context.Context
 	w     io.Writer
 	sound bool
-	err   error  // of w
+	err   error  // of w, or what this machine lacks
 	last  *Found // the base before, until the entries after it were applied
 }
 
@@ -236,7 +236,12 @@ func (v *verification) say(format string, args ...any) {
 	}
 }
 
+// bad says that something is not sound, or remembers that it can't be known: this machine lacks something.
 func (v *verification) bad(err error) {
+	if vfs.IsShortage(err) {
+		v.err = cmp.Or(v.err, err)
+		return
+	}
 	v.sound = false
 	v.say("NOT SOUND: %v", err)
 }

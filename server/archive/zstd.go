@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -115,7 +117,7 @@ func Compress(ctx context.Context, s Storage, f *os.File) (to *os.File, err erro
 	}
 	enc := newEncoder(to, size)
 	_, err = io.Copy(enc, untilDone{ctx, f})
-	if err = errors.Join(err, enc.Close()); err != nil {
+	if err = cmp.Or(err, enc.Close()); err != nil {
 		return nil, errors.Join(err, to.Close(), os.Remove(to.Name()))
 	}
 	return to, nil
@@ -154,8 +156,8 @@ func expand(r io.Reader, f *os.File) error {
 		return err
 	}
 	if h.FrameContentSize > uint64(space.Free) {
-		return fmt.Errorf("it says that it has %d bytes when it is decompressed, and %d are free in %s (TMPDIR names another directory)",
-			h.FrameContentSize, space.Free, filepath.Dir(f.Name()))
+		return fmt.Errorf("it says that it has %d bytes when it is decompressed, and %d are free in %s: %w",
+			h.FrameContentSize, space.Free, filepath.Dir(f.Name()), syscall.ENOSPC)
 	}
 	d := newDecoder(in)
 	defer d.Close()
@@ -212,6 +214,8 @@ func (a *Archive) plain(ctx context.Context, b *Base) (path string, release func
 	case ctx.Err() != nil:
 	case errors.Is(err, ErrDamaged):
 		err = fault.New(fault.Damaged, a.path(b.Name), err)
+	case vfs.IsShortage(err): // it says nothing of the base
+		err = fmt.Errorf("copy %s to %s: %w", a.path(b.Name), cmp.Or(a.Temp, "TMPDIR"), err)
 	default:
 		err = fault.IO(a.path(b.Name), err)
 	}

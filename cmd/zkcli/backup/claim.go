@@ -31,9 +31,19 @@ func (f *Follower) Claim(ctx context.Context, to archive.Storage) error {
 	default:
 		return fmt.Errorf("%v is neither a directory nor a bucket", to)
 	}
-	lock, err := claimDir(work)
-	if err != nil {
-		return fmt.Errorf("follow into %v: %w", to, err)
+	var lock io.Closer
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		var err error
+		if lock, err = claimDir(work); err == nil {
+			break
+		}
+		err = fmt.Errorf("follow into %v: %w", to, err)
+		if !vfs.IsShortage(err) {
+			return err
+		}
+		if err := f.failed(ctx, err, pause); err != nil {
+			return err
+		}
 	}
 	defer lock.Close() // the end of the process would do
 	f.Temp = work
@@ -50,7 +60,7 @@ func (f *Follower) Claim(ctx context.Context, to archive.Storage) error {
 		defer close(ended)
 		cancel(marked.keep(ctx))
 	}()
-	err = f.Run(ctx)
+	err := f.Run(ctx)
 	cancel(nil)
 	<-ended
 	return err

@@ -95,16 +95,24 @@ func (f *Follower) Run(ctx context.Context) error {
 		if err == nil {
 			continue
 		}
-		f.Report("%v; trying again", err)
 		if len(f.Admins) > 1 { // another server first
 			f.Admins = append(f.Admins[1:len(f.Admins):len(f.Admins)], f.Admins[0])
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := f.failed(ctx, err, pause); err != nil {
+			return err
 		}
 		pause = min(2*pause, longestPause)
+	}
+}
+
+// failed reports an error, and waits before another attempt.
+func (f *Follower) failed(ctx context.Context, err error, pause time.Duration) error {
+	f.Report("%v; trying again", err)
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

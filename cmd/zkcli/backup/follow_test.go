@@ -118,21 +118,30 @@ func entry(z jute.Zxid) zab.Entry {
 	return zab.Entry{Zxid: z, Prev: z - 1, Data: []byte(z.String())}
 }
 
-// following runs a Follower until the archive ends at a zxid.
+// following runs a Follower until the archive ends at a zxid, and returns what it reported.
 func following(t *testing.T, to archive.Storage, until jute.Zxid, source *Source) (said []string) {
+	t.Helper()
+	return run(t, &Follower{Source: source, To: to}, until)
+}
+
+func run(t *testing.T, f *Follower, until jute.Zxid) (said []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	reached := errors.New("reached")
-	f := &Follower{Source: source, Every: 0}
-	f.To = watched{to, func() {
+	to, report := f.To, f.Report
+	check := func() {
 		if end, _ := ends(t, to); end == until {
 			cancel(reached)
 		}
-	}}
+	}
+	f.To = watched{to, check}
 	f.Report = func(format string, args ...any) {
 		said = append(said, fmt.Sprintf(format, args...))
-		f.To.(watched).after()
+		if report != nil {
+			report(format, args...)
+		}
+		check()
 	}
 	if err := f.Run(ctx); !errors.Is(err, reached) {
 		t.Fatalf("%v; it said:\n%s", err, strings.Join(said, "\n"))
