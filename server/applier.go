@@ -284,11 +284,8 @@ func (a *applier) wake() {
 // yield releases the tree to others for a moment if enough was done since lock. The
 // tree is then at a transaction boundary, or its Changing says which part is not. Nobody
 // else changes it.
-func (a *applier) yield() { a.yieldFor(0) }
-
-// yieldFor is yield before work that must not exceed applyWork together with what was done.
-func (a *applier) yieldFor(work int) {
-	if a.work >= applyWork || a.work+work > applyWork {
+func (a *applier) yield() {
+	if a.work >= applyWork {
 		a.unlock()
 		a.wake()
 		a.lock()
@@ -306,7 +303,6 @@ func (a *applier) apply(o *replica.Order) error {
 	}
 	txn, err := a.txnOf(o)
 	if err == nil {
-		a.yieldFor(len(txn.Ops)) // here, as within a transaction the leader can evaluate nothing
 		a.answers.BeforeApply(txn)
 		err = a.state.Ensemble.Apply(&o.Entry)
 	}

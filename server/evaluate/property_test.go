@@ -2,6 +2,7 @@ package evaluate_test
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -74,6 +75,60 @@ func TestPipelined(t *testing.T) {
 	}
 	if accepted < total/6 || accepted > total*5/6 {
 		t.Errorf("%d of %d requests were accepted: a poor mixture", accepted, total)
+	}
+}
+
+// TestBesideAPart evaluates requests while the tree has a part of a multi, or all but its end: they become the same as
+// after it.
+func TestBesideAPart(t *testing.T) {
+	first := seeds.First(t)
+	for seed := first; seed < first+8; seed++ {
+		g := newGenerator(seed)
+		lone, piped := newWorld(t, defaults), newWorld(t, defaults)
+		path := func() string { return fmt.Sprintf("/n%d", g.IntN(6)) }
+		op := func(path string, version int32) jute.MultiOp {
+			n, exists := lone.tree.Get(path)
+			if version != -1 && exists {
+				version += n.DataVersion()
+			}
+			if exists == (g.IntN(8) > 0 || version == -1) {
+				typ := []jute.OpCode{jute.OpDelete, jute.OpSetData, jute.OpSetData}[g.IntN(3)]
+				return jute.MultiOp{Type: typ, Path: path, Version: version}
+			}
+			return jute.MultiOp{Type: jute.OpCreate, Path: path, ACL: openACL}
+		}
+		for i := range 200 {
+			do := func(req evaluate.Request) {
+				want := lone.do(req)
+				lone.settle()
+				if got := piped.do(req); !reflect.DeepEqual(got, want) {
+					t.Fatalf("seed %d, multi %d, %v:\nbeside a part %s\nalone         %s", seed, i, req.Op, format(&got), format(&want))
+				}
+			}
+			var ops []jute.MultiOp
+			for len(ops) < 4 {
+				if p := path(); !slices.ContainsFunc(ops, func(op jute.MultiOp) bool { return op.Path == p }) {
+					ops = append(ops, op(p, -1))
+				}
+			}
+			do(evaluate.Request{Op: jute.OpMulti, Body: multiBody(ops...)})
+			multi := &piped.pending[0]
+			if failedMulti(multi) || !piped.tree.ApplyPart(multi, &piped.applied, 1+g.IntN(3)) {
+				t.Fatalf("seed %d, multi %d has no part: %s", seed, i, format(multi))
+			}
+			if g.IntN(4) == 0 {
+				piped.tree.ApplyRest(multi, &piped.applied)
+			}
+			piped.ev.Applied(piped.tree.LastZxid())
+			for range 4 {
+				one := op(path(), int32(g.IntN(2)))
+				do(evaluate.Request{Op: one.Type, Body: body(one)})
+			}
+			piped.settle()
+		}
+		if lone.tree.Digest() != piped.tree.Digest() {
+			t.Errorf("seed %d: the trees differ", seed)
+		}
 	}
 }
 

@@ -57,8 +57,6 @@ type leading struct {
 	more           bool
 	// broken means that the evaluator can't be used any more: see broken.go.
 	broken bool
-	// parted means that the last look at the tree found a transaction of which a part was applied.
-	parted bool
 	// lookAt is when autopilot looks at the members again, in ms. warned means that it has said
 	// that it leaves them alone.
 	lookAt int64
@@ -213,7 +211,7 @@ func (r *Replica) canPropose() bool {
 func (r *Replica) AwaitsApplied() (awaits, more bool) {
 	role, l := r.status.Role, &r.leading
 	awaits = role == zab.SyncingLeader || role == zab.SyncingFollower || l.unknown.Len() > 0 ||
-		l.pace.closings.aside || l.parted || l.broken || l.evaluator != nil && !l.evaluator.Ready()
+		l.pace.closings.aside || l.broken || l.evaluator != nil && !l.evaluator.Ready()
 	return awaits, awaits && r.reportedApplied < r.o.State.Applied()
 }
 
@@ -246,10 +244,7 @@ func (r *Replica) evaluate(maxWork int) (n, work int) {
 	waited := waits{now: now, report: r.o.Queued}
 	tree := r.o.State.RLock()
 	defer r.o.State.RUnlock()
-	if l.parted = tree.InParts(); l.parted {
-		return 0, 0 // the overlay has all of that transaction, and the tree a part
-	}
-	l.evaluator.Applied(tree.LastZxid())
+	l.evaluator.Applied(tree.LastZxid()) // of the next transaction the tree may have a part
 	if l.waiting.Groups() > 1 {
 		l.pace.mixedAt = now
 	}

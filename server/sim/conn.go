@@ -272,10 +272,14 @@ func (s *Sim) handle(n *node, c *conn, req *request) {
 }
 
 // betweenSlices has clients of a node heard while a transaction is applied and the tree is free: they read what does not
-// change, or leave.
+// change, or leave. A leader evaluates what waits.
 func (s *Sim) betweenSlices(n *node) {
 	if s.cfg.HerdPct == 0 {
 		return
+	}
+	if s.percent(50) && s.propose(n) {
+		s.stats.ProposedBetween++
+		n.again = true
 	}
 	heap := s.agenda.heap
 	next := make([]int, len(s.clients)) // in heap, and 1 more: the next packet of each client

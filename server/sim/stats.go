@@ -29,6 +29,7 @@ type Stats struct {
 	LogWaits, MadeRoom, RoomGiven                     int // logs that began to wait, and snapshots that were to make room
 	Busy                                              int // turns that took time
 	Between                                           int // requests between two slices of a transaction
+	ProposedBetween                                   int // times that a leader has evaluated requests between two slices
 	Fatal                                             int // writes at which a leader panicked
 	WatchesSet, Events                                int
 	Subscribed, Fed, Levels, Compacted                int
