@@ -468,8 +468,8 @@ func TestRoomOfCallsGivenUp(t *testing.T) {
 		synctest.Wait()
 		c.s.mu.Lock()
 		defer c.s.mu.Unlock()
-		if c.s.waiting != 0 || c.s.calls.n != 0 {
-			t.Errorf("%d calls with %d bytes wait", c.s.calls.n, c.s.waiting)
+		if c.s.waiting != 0 || c.s.calls.Len() != 0 {
+			t.Errorf("%d calls with %d bytes wait", c.s.calls.Len(), c.s.waiting)
 		}
 	})
 }
@@ -544,8 +544,8 @@ func TestManyCallersLeave(t *testing.T) {
 		wg.Wait()
 		c.s.mu.Lock()
 		defer c.s.mu.Unlock()
-		if c.s.calls.n != 0 || len(c.s.watches.byPath[watchData]) != 0 {
-			t.Errorf("%d calls and %d watches are left", c.s.calls.n, len(c.s.watches.byPath[watchData]))
+		if c.s.calls.Len() != 0 || len(c.s.watches.byPath[watchData]) != 0 {
+			t.Errorf("%d calls and %d watches are left", c.s.calls.Len(), len(c.s.watches.byPath[watchData]))
 		}
 	})
 }

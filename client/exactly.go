@@ -69,10 +69,10 @@ func (s *session) wantsLocked() Features {
 
 // confirmedLocked returns the number of the last call up to which all are complete.
 func (s *session) confirmedLocked() int64 {
-	if s.calls.n == 0 {
+	if s.calls.Len() == 0 {
 		return int64(s.seq)
 	}
-	return int64(s.calls.at(0).seq) - 1
+	return int64((*s.calls.Front()).seq) - 1
 }
 
 // cost returns what a write counts for in the window.
@@ -130,8 +130,7 @@ func (s *session) keepCallsLocked(err error) {
 	if !s.exact {
 		return
 	}
-	for i := range s.calls.n {
-		k := s.calls.at(i)
+	for i, k := range s.calls.All() {
 		if k.frame != nil || k.left() || !exact.Covers(k.op) && !repeatable(k.op) && (s.relay == nil || !relayedAgain(k.op)) {
 			continue
 		}
@@ -167,7 +166,7 @@ type settledCall struct {
 // decideLocked takes the calls of earlier connections out of those that wait, except for those that
 // are sent again.
 func (s *session) decideLocked(g *greeting) (settled []settledCall) {
-	for _, k := range s.calls.takeAll() {
+	for _, k := range s.calls.TakeAll() {
 		d := settledCall{k: k, fate: exact.Again}
 		switch number := int64(k.seq); {
 		case !k.again:
@@ -184,7 +183,7 @@ func (s *session) decideLocked(g *greeting) (settled []settledCall) {
 			d.fate = exact.Lost
 		}
 		if d.fate == exact.Again {
-			s.calls.push(k)
+			s.calls.Push(k)
 			continue
 		}
 		s.waiting -= len(k.frame)

@@ -55,8 +55,8 @@ func TestFirstBatchOfAConnection(t *testing.T) {
 		}
 		c.s.mu.Lock()
 		defer c.s.mu.Unlock()
-		if c.s.waiting != 0 || c.s.calls.n != 0 {
-			t.Errorf("%d bytes of %d calls wait still", c.s.waiting, c.s.calls.n)
+		if c.s.waiting != 0 || c.s.calls.Len() != 0 {
+			t.Errorf("%d bytes of %d calls wait still", c.s.waiting, c.s.calls.Len())
 		}
 	})
 }

@@ -307,11 +307,12 @@ func (l *link) readLoop(in *frames) error {
 func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 	s := l.s
 	s.mu.Lock()
-	if s.calls.n == 0 || xidOf(s.calls.at(0).seq) != h.Xid {
+	if s.calls.Len() == 0 || xidOf((*s.calls.Front()).seq) != h.Xid {
 		s.mu.Unlock()
 		return fmt.Errorf("the server answered request %d out of order", h.Xid)
 	}
-	k := s.calls.pop()
+	k := *s.calls.Front()
+	s.calls.Pop(1)
 	if s.exact {
 		s.window.Confirm(int64(k.seq))
 		if s.relay != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/exact"
-	queues "github.com/zkd-project/zkd/internal/fifo"
+	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -25,14 +25,14 @@ type Relay struct {
 	o RelayOptions
 
 	// Guarded by session.mu.
-	bound   bool                    // to its connection: see resumesLocked
-	replay  *replay                 // while the client's requests wait for what its persistent watches have missed; written by the link's reader
-	last    Zxid                    // of the newest event that the client has
-	ofLast  []toldEvent             // its events of that transaction, if it has no newer reply
-	asked   queues.List[*forwarded] // without an answer, or with one that earlier requests hold up
-	reads   reads                   // under way
-	heard   time.Time               // when the client sent something
-	expired bool                    // the servers have said that the session has ended
+	bound   bool                  // to its connection: see resumesLocked
+	replay  *replay               // while the client's requests wait for what its persistent watches have missed; written by the link's reader
+	last    Zxid                  // of the newest event that the client has
+	ofLast  []toldEvent           // its events of that transaction, if it has no newer reply
+	asked   fifo.List[*forwarded] // without an answer, or with one that earlier requests hold up
+	reads   reads                 // under way
+	heard   time.Time             // when the client sent something
+	expired bool                  // the servers have said that the session has ended
 }
 
 // RelayOptions are what a Relay needs to know of its client. Options.Session is the session that the client
@@ -331,7 +331,7 @@ func (r *Relay) answeredLocked(k *call) { r.countLocked(k, -1) }
 // before continues after its last write.
 func (r *Relay) connectedLocked(g *greeting) {
 	r.reads, r.replay = reads{}, nil
-	if s := r.c.s; s.calls.n == 0 && g.ext.Done > int64(s.seq) {
+	if s := r.c.s; s.calls.Len() == 0 && g.ext.Done > int64(s.seq) {
 		s.seq = uint64(g.ext.Done)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/internal/pause"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -373,14 +374,13 @@ func (s *session) serve(l *link) error {
 // releaseLocked moves waiting calls to the out buffer in their order: at least one, and more
 // up to the given number of bytes.
 func (s *session) releaseLocked(most int) {
-	first := s.firstWaitingLocked()
-	if first == s.calls.n || !s.fitsLocked(s.calls.at(first), len(s.calls.at(first).frame)) {
+	waiting := s.waitingLocked()
+	if len(waiting) == 0 || !s.fitsLocked(waiting[0], len(waiting[0].frame)) {
 		return
 	}
-	s.reissueLocked(first)
+	s.reissueLocked(waiting)
 	released := 0
-	for i := first; i < s.calls.n; i++ {
-		k := s.calls.at(i)
+	for _, k := range waiting {
 		if released += len(k.frame); released > most && released > len(k.frame) || !s.fitsLocked(k, len(k.frame)) {
 			break
 		}
@@ -391,18 +391,19 @@ func (s *session) releaseLocked(most int) {
 	s.room.Broadcast()
 }
 
-// firstWaitingLocked returns the index of the first call that waits. All after it do.
-func (s *session) firstWaitingLocked() int {
-	return sort.Search(s.calls.n, func(i int) bool { return s.calls.at(i).frame != nil })
+// waitingLocked returns the calls that wait: from the first one on, all do.
+func (s *session) waitingLocked() []*call {
+	calls := s.calls.All()
+	return calls[sort.Search(len(calls), func(i int) bool { return calls[i].frame != nil }):]
 }
 
-// reissueLocked decides again, for the watches of the calls from an index on, which wait, what to request from the
-// server, because the watch that covered them may have been closed. The last byte of the
-// request says it: it is the flag of a read, or the lowest byte of the mode.
-func (s *session) reissueLocked(first int) {
+// reissueLocked decides again, for the watches of calls that wait, what to request from the server,
+// because the watch that covered them may have been closed. The last byte of the request says it:
+// it is the flag of a read, or the lowest byte of the mode.
+func (s *session) reissueLocked(waiting []*call) {
 	var calls []*call
-	for i := first; i < s.calls.n; i++ {
-		if k := s.calls.at(i); k.watch != nil {
+	for _, k := range waiting {
+		if k.watch != nil {
 			k.watch.issued = false
 			calls = append(calls, k)
 		}
@@ -425,13 +426,13 @@ var errNotGranted = errors.New("the server does not offer this extension")
 // takeLackingLocked removes the waiting calls that need an extension which the connection
 // lacks.
 func (s *session) takeLackingLocked() (lacking []*call) {
-	for i := range s.calls.n {
-		if k := s.calls.at(i); k.frame != nil && !s.conn.grants(k) {
+	for _, k := range s.calls.All() {
+		if k.frame != nil && !s.conn.grants(k) {
 			lacking = append(lacking, k)
 		}
 	}
 	for _, k := range lacking {
-		s.calls.drop(k)
+		fifo.Remove(&s.calls, k)
 		s.waiting -= len(k.frame)
 		k.frame = nil
 	}

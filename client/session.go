@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/exact"
+	"github.com/zkd-project/zkd/internal/fifo"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -49,7 +50,7 @@ type session struct {
 	relay *Relay // that the session belongs to, or nil
 	conn  *link  // nil while there is none
 	// calls are the calls without a reply, in the order of their requests.
-	calls  fifo
+	calls  fifo.List[*call]
 	seq    uint64 // of the last call
 	queued uint64 // of the last call whose request is in out
 	sent   uint64 // of the last call passed to the socket
@@ -223,7 +224,7 @@ func (s *session) end(k *call, b []byte) {
 			size, s.opts.MaxRequest), false)
 		return
 	}
-	s.calls.push(k)
+	s.calls.Push(k)
 	holds := s.holdsLocked()
 	if !holds && !s.fitsLocked(k, len(b)-s.mark) {
 		b, holds = slices.Clone(b[s.mark:]), true
@@ -263,7 +264,7 @@ func (s *session) leave(k *call, err error, drop bool) error {
 		e.Cause = s.connectErrorLocked(ErrConnectionLoss)
 	}
 	if drop && waits {
-		if dropped = s.calls.drop(k); dropped {
+		if dropped = fifo.Remove(&s.calls, k); dropped {
 			s.waiting -= len(k.frame)
 		}
 		if k.watch != nil {
@@ -324,9 +325,9 @@ func (s *session) finish(k *call, zxid Zxid, err error) {
 // takeCallsLocked removes all calls, for failTaken. Unless the session has ended, calls that
 // wait stay, and so do AddAuths, which are sent on the next connection.
 func (s *session) takeCallsLocked(over bool) (calls []*call, sent uint64) {
-	for _, k := range s.calls.takeAll() {
+	for _, k := range s.calls.TakeAll() {
 		if k.frame != nil && !over {
-			s.calls.push(k)
+			s.calls.Push(k)
 			continue
 		}
 		s.waiting -= len(k.frame)

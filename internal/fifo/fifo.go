@@ -1,5 +1,7 @@
 package fifo
 
+import "slices"
+
 // kept is the number of elements whose memory an empty list keeps.
 const kept = 1024
 
@@ -39,3 +41,21 @@ func (l *List[T]) Pop(n int) {
 
 // Clear removes all elements.
 func (l *List[T]) Clear() { *l = List[T]{} }
+
+// TakeAll removes all elements and returns them, oldest first.
+func (l *List[T]) TakeAll() []T {
+	all := l.All()
+	l.Clear()
+	return all
+}
+
+// Remove removes an element, and reports whether the list had it. It moves those before it: elements
+// that leave out of turn are mostly old ones.
+func Remove[E comparable](l *List[E], e E) bool {
+	i := slices.Index(l.All(), e)
+	if i >= 0 {
+		copy(l.All()[1:], l.All()[:i])
+		l.Pop(1)
+	}
+	return i >= 0
+}

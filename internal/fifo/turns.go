@@ -1,9 +1,6 @@
 package fifo
 
-import (
-	"iter"
-	"slices"
-)
+import "iter"
 
 // Turns has lists of elements, each in a group, and removes elements by turns: groups have turns, and within a
 // group its lists. So a group with many lists has as many turns as one with a single list. In a turn, a group, or a list, may
@@ -264,21 +261,11 @@ func (t *Turns[G, T]) Remove(key uint64, each func(*T)) {
 		each(&t.nodes[l.first-1].item)
 		t.drop(l)
 	}
-	if !remove(&t.aside, l) && remove(&l.group.ring, l) && l.group.ring.Len() == 0 {
-		remove(&t.ring, l.group)
+	if !Remove(&t.aside, l) && Remove(&l.group.ring, l) && l.group.ring.Len() == 0 {
+		Remove(&t.ring, l.group)
 	}
 	t.forget(l)
 	t.shrink()
-}
-
-// remove removes an element of a list, and reports whether the list had it.
-func remove[E comparable](list *List[E], e E) bool {
-	i := slices.Index(list.All(), e)
-	if i >= 0 {
-		copy(list.All()[1:], list.All()[:i])
-		list.Pop(1)
-	}
-	return i >= 0
 }
 
 // Lists returns the lists: their keys, the first element of each, and the costs of all its elements.
