@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/internal/expiry"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -112,9 +113,6 @@ func (e *Edge) certificateUntil() time.Time {
 	return c.Certificates[0].Leaf.NotAfter
 }
 
-// certificateSoon is how long before its end a certificate is a trouble.
-const certificateSoon = 30 * 24 * time.Hour
-
 // troubles says what is wrong now.
 func (e *Edge) troubles(l *look) (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
@@ -139,7 +137,7 @@ func (e *Edge) troubles(l *look) (list []string) {
 	if until := e.certificateUntil(); !until.IsZero() {
 		if left := time.Until(until); left <= 0 {
 			add("the edge's certificate has expired")
-		} else if left < certificateSoon {
+		} else if left < expiry.Certificate {
 			add("the edge's certificate expires in %d days", left/(24*time.Hour))
 		}
 	}

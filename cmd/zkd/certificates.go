@@ -9,13 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/expiry"
 	"github.com/zkd-project/zkd/internal/keystore"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/secure"
 )
-
-// soon is the time before the end of a certificate from which on it is remarked.
-const soon = 30 * 24 * time.Hour
 
 // certificateRemarks returns remarks on certificates that are not valid at a time, or soon will not be, and on
 // those that do not name the host on which the other side finds this server.
@@ -70,7 +68,7 @@ func validity(cert *x509.Certificate, now time.Time) string {
 		return fmt.Sprintf("of %s is not valid before %s", cert.Subject, cert.NotBefore.UTC().Format(day))
 	case now.After(cert.NotAfter):
 		return fmt.Sprintf("of %s has expired, on %s", cert.Subject, cert.NotAfter.UTC().Format(day))
-	case now.Add(soon).After(cert.NotAfter):
+	case now.Add(expiry.Certificate).After(cert.NotAfter):
 		return fmt.Sprintf("of %s expires on %s", cert.Subject, cert.NotAfter.UTC().Format(day))
 	}
 	return ""

@@ -36,6 +36,9 @@ const ours = `
 	# What clients are told at a port that is for something else.
 	internal/misdial:  none
 
+	# When people are told of what expires.
+	internal/expiry:   none
+
 	# Counts of the work of a request, for tests.
 	internal/steps:    none
 
@@ -94,7 +97,7 @@ const ours = `
 
 	# The files of TLS, the server's and the client's, and what a server makes of them.
 	internal/keystore: internal/secret
-	server/secure:     internal/keystore internal/ocspstatus
+	server/secure:     internal/expiry internal/keystore internal/ocspstatus
 	internal/ocspstatus: none
 	internal/tlsconn:  none
 	internal/testing/certs:    none
@@ -169,7 +172,7 @@ const ours = `
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/clients/line server/limits/shares server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
-	cmd/zkd:           client cmd/internal/login edge cmd/zkcli/ensemble cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/api server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/traces/otlp server/zab
+	cmd/zkd:           client cmd/internal/login edge cmd/zkcli/ensemble cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/expiry internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/api server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/traces/otlp server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
@@ -184,7 +187,7 @@ const ours = `
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
 	client/cache:      jute client client/tree client/typed internal/pause
 	# A proxy on the host of clients.
-	edge:              jute fourletter client internal/accept internal/console
+	edge:              jute fourletter client internal/accept internal/console internal/expiry
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos
@@ -196,7 +199,7 @@ const ours = `
 	cmd/zkcli/ensemble: cmd/zkcli/servers cmd/zkcli/why server/api
 	cmd/zkcli/member:  client cmd/zkcli/servers internal/pause
 	cmd/zkcli/servers: client cmd/zkcli/why internal/ask
-	cmd/zkcli/why:     none
+	cmd/zkcli/why:     internal/expiry
 	cmd/zkcli/shell:   internal/console
 	cmd/zkcli/subtree: jute internal/treediff client client/settle client/tree
 
@@ -334,7 +337,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/coordination", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/fifo", "internal/wire", "migrate/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/coordination", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/expiry", "internal/fifo", "internal/wire", "migrate/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

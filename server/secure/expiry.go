@@ -7,15 +7,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/expiry"
 	"github.com/zkd-project/zkd/internal/keystore"
 )
 
-const (
-	expiryWarning = 30 * 24 * time.Hour // before a certificate expires
-	expiryRepeat  = 24 * time.Hour
-	// listWarning is the same of a revocation list, which is replaced every few days, or every few hours.
-	listWarning = 24 * time.Hour
-)
+const expiryRepeat = 24 * time.Hour
 
 // Tick looks for changed files, renews the OCSP answer, and warns once a day of certificates
 // that expire soon. It is called every few seconds.
@@ -30,9 +26,9 @@ func (t *TLS) Tick() {
 	}
 	t.expiry.of, t.expiry.checked = c, now
 	for x := range t.expiring(c) {
-		left, soon, what := x.until.Sub(now), expiryWarning, "a TLS certificate"
+		left, soon, what := x.until.Sub(now), expiry.Certificate, "a TLS certificate"
 		if x.of == revocationList {
-			soon, what = listWarning, "a revocation list, without which certificates of its issuer are refused,"
+			soon, what = expiry.RevocationList, "a revocation list, without which certificates of its issuer are refused,"
 		}
 		fields := []zap.Field{zap.String("port", t.port), zap.String("of", x.of), zap.String("subject", x.subject), zap.Time("until", x.until)}
 		switch {

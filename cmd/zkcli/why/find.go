@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/expiry"
 )
 
 // Severity says how bad a finding is.
@@ -49,9 +51,7 @@ const (
 	counterNearEnd = 0xF000_0000 // of 0xFFFF_FFFF
 	// zkd renews its epoch from 0xFFFF0000 on. A counter beyond this means that it can't.
 	counterNotRenewed = 0xFFFF_8000
-	certificateSoon   = 30 * 24 * time.Hour
 	certificateUrgent = 7 * 24 * time.Hour
-	revocationsSoon   = 24 * time.Hour
 	fewFiles          = 0.9 // of the limit of open files
 	longReplyOld      = time.Hour
 	clockJumpOld      = time.Hour
@@ -434,7 +434,7 @@ func (l *look) certificates() {
 				What: fmt.Sprintf("A certificate of %s for its %s port expires in %s.", s.Name, port, span(left)),
 				Do:   "Put a new certificate into the file: it is read again without a restart. zkd_tls_certificate_not_after_seconds in the metrics says which one it is."}
 			switch {
-			case left > certificateSoon:
+			case left > expiry.Certificate:
 				continue
 			case left <= 0:
 				f.Severity, f.Since = Broken, -left
@@ -461,7 +461,7 @@ func (l *look) peerCertificates() {
 		for id, text := range perPeer(s.After.Metrics["peer_certificates_until_ms"]) {
 			until, err := strconv.ParseInt(text, 10, 64)
 			left := time.Duration(until-l.Now) * time.Millisecond
-			if told[id] || err != nil || left > certificateSoon {
+			if told[id] || err != nil || left > expiry.Certificate {
 				continue
 			}
 			told[id] = true
@@ -503,7 +503,7 @@ func (l *look) revocations() {
 		for _, port := range []string{"client", "quorum"} {
 			until, ok := s.After.number(port + "_revocation_list_until_ms")
 			left := time.Duration(int64(until)-l.Now) * time.Millisecond
-			if !ok || left > revocationsSoon {
+			if !ok || left > expiry.RevocationList {
 				continue
 			}
 			f := Finding{ID: "certificate", Severity: Danger, Servers: []string{s.Name},
