@@ -85,6 +85,14 @@ func (c api) unrooted() api {
 	return api{Client: u, a: u.Async(), async: c.async}
 }
 
+// onPath does an operation that has a path alone: wait is its form that waits, begin the one that doesn't.
+func onPath[T any](ctx context.Context, c api, path string, wait func(context.Context, string) (T, error), begin func(string, ...func(T, error)) *client.Future[T]) (T, error) {
+	if !c.async {
+		return wait(ctx, path)
+	}
+	return begin(path).Wait(ctx)
+}
+
 func (c api) Create(ctx context.Context, path string, data []byte, o client.CreateOptions) (client.Created, error) {
 	if !c.async {
 		return c.Client.Create(ctx, path, data, o)
@@ -101,52 +109,31 @@ func (c api) Delete(ctx context.Context, path string, version int32) error {
 }
 
 func (c api) Exists(ctx context.Context, path string) (client.Presence, error) {
-	if !c.async {
-		return c.Client.Exists(ctx, path)
-	}
-	return c.a.Exists(path).Wait(ctx)
+	return onPath(ctx, c, path, c.Client.Exists, c.a.Exists)
 }
 
 func (c api) ExistsW(ctx context.Context, path string) (client.Presence, error) {
-	if !c.async {
-		return c.Client.ExistsW(ctx, path)
-	}
-	return c.a.ExistsW(path).Wait(ctx)
+	return onPath(ctx, c, path, c.Client.ExistsW, c.a.ExistsW)
 }
 
 func (c api) Get(ctx context.Context, path string) (client.Node, error) {
-	if !c.async {
-		return c.Client.Get(ctx, path)
-	}
-	return c.a.Get(path).Wait(ctx)
+	return onPath(ctx, c, path, c.Client.Get, c.a.Get)
 }
 
 func (c api) GetW(ctx context.Context, path string) (client.Node, error) {
-	if !c.async {
-		return c.Client.GetW(ctx, path)
-	}
-	return c.a.GetW(path).Wait(ctx)
+	return onPath(ctx, c, path, c.Client.GetW, c.a.GetW)
 }
 
 func (c api) Children(ctx context.Context, path string) (client.Listing, error) {
-	if !c.async {
-		return c.Client.Children(ctx, path)
-	}
-	return c.a.Children(path).Wait(ctx)
+	return onPath(ctx, c, path, c.Client.Children, c.a.Children)
 }
 
 func (c api) ChildrenW(ctx context.Context, path string) (client.Listing, error) {
-	if !c.async {
-		return c.Client.ChildrenW(ctx, path)
-	}
-	return c.a.ChildrenW(path).Wait(ctx)
+	return onPath(ctx, c, path, c.Client.ChildrenW, c.a.ChildrenW)
 }
 
 func (c api) GetACL(ctx context.Context, path string) (client.Access, error) {
-	if !c.async {
-		return c.Client.GetACL(ctx, path)
-	}
-	return c.a.GetACL(path).Wait(ctx)
+	return onPath(ctx, c, path, c.Client.GetACL, c.a.GetACL)
 }
 
 func (c api) Set(ctx context.Context, path string, data []byte, version int32) (client.Stat, error) {
@@ -209,17 +196,11 @@ func (c api) RemoveWatches(ctx context.Context, path string, wt client.WatchType
 }
 
 func (c api) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
-	if !c.async {
-		return c.Client.Session().Ephemerals(ctx, prefix)
-	}
-	return c.a.Ephemerals(prefix).Wait(ctx)
+	return onPath(ctx, c, prefix, c.Client.Session().Ephemerals, c.a.Ephemerals)
 }
 
 func (c api) CountDescendants(ctx context.Context, path string) (int, error) {
-	if !c.async {
-		return c.Client.CountDescendants(ctx, path)
-	}
-	return c.a.CountDescendants(path).Wait(ctx)
+	return onPath(ctx, c, path, c.Client.CountDescendants, c.a.CountDescendants)
 }
 
 func (c api) WhoAmI(ctx context.Context) ([]client.Identity, error) {

@@ -483,30 +483,15 @@ func TestWatchThatIsNotRead(t *testing.T) {
 					conn.notify(EventDataChanged, fmt.Sprint("/", i), Zxid(i))
 				}
 				synctest.Wait()
-				switch end {
-				case "read":
+				if end == "read" {
 					for i := range count {
 						if ev, err := w.Next(bg); err != nil || ev.Path != fmt.Sprint("/", i) {
 							t.Fatalf("event %d: %+v, %v", i, ev, err)
 						}
 					}
-				case "close watch":
-					go w.Close(bg)
-					conn.reply(conn.expect(jute.OpRemoveWatches), 1, nil)
-				case "remove":
-					go c.Session().RemoveWatches(bg, "/", AnyWatches)
-					conn.reply(conn.expect(jute.OpRemoveWatches), 1, nil)
-				case "expire":
-					conn.Close()
-					n.accept().expire()
-					waitState(t, c, StateExpired)
-				case "close client":
-					conn.Close()
-					c.Close(bg)
-				}
-				if end == "read" {
 					return
 				}
+				endWatching(t, n, c, conn, w, end)
 				// What was in the channel may still be read; then it is closed.
 				for i := 0; ; i++ {
 					ev, ok := <-w.Events()
@@ -519,6 +504,25 @@ func TestWatchThatIsNotRead(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// endWatching ends a recursive watch at the root.
+func endWatching(t *testing.T, n *fakeNet, c *Client, conn *fakeConn, w *Watch, end string) {
+	switch end {
+	case "close watch":
+		go w.Close(bg)
+		conn.reply(conn.expect(jute.OpRemoveWatches), 1, nil)
+	case "remove":
+		go c.Session().RemoveWatches(bg, "/", AnyWatches)
+		conn.reply(conn.expect(jute.OpRemoveWatches), 1, nil)
+	case "expire":
+		conn.Close()
+		n.accept().expire()
+		waitState(t, c, StateExpired)
+	case "close client":
+		conn.Close()
+		c.Close(bg)
 	}
 }
 
@@ -537,20 +541,7 @@ func TestNobodyWaitsForReaders(t *testing.T) {
 					conn.notify(EventDataChanged, "/x", Zxid(i))
 				}
 				synctest.Wait()
-				switch end {
-				case "close watch":
-					go w.Close(bg)
-					conn.reply(conn.expect(jute.OpRemoveWatches), 1, nil)
-				case "remove":
-					go c.Session().RemoveWatches(bg, "/", AnyWatches)
-					conn.reply(conn.expect(jute.OpRemoveWatches), 1, nil)
-				case "expire":
-					conn.Close()
-					n.accept().expire()
-					waitState(t, c, StateExpired)
-				case "close client":
-					conn.Close()
-				}
+				endWatching(t, n, c, conn, w, end)
 				c.Close(bg)
 				cancel()
 			})

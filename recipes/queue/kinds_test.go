@@ -19,41 +19,25 @@ import (
 func openPriority(tb testing.TB, c *client.Client, path string, o queue.Options) *queue.Priority {
 	tb.Helper()
 	q, err := queue.NewPriority(c, path, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	closeLater(tb, q.Close)
-	return q
+	return opened(tb, q, err)
 }
 
 func openDelay(tb testing.TB, c *client.Client, path string, o queue.Options) *queue.Delay {
 	tb.Helper()
 	q, err := queue.NewDelay(c, path, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	closeLater(tb, q.Close)
-	return q
+	return opened(tb, q, err)
 }
 
 func openBounded(tb testing.TB, c *client.Client, path string, capacity int, o queue.Options) *queue.Bounded {
 	tb.Helper()
 	q, err := queue.NewBounded(c, path, capacity, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	closeLater(tb, q.Close)
-	return q
+	return opened(tb, q, err)
 }
 
 func openLeased(tb testing.TB, c *client.Client, path string, o queue.Options) *queue.Leased {
 	tb.Helper()
 	q, err := queue.NewLeased(c, path, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	closeLater(tb, q.Close)
-	return q
+	return opened(tb, q, err)
 }
 
 // Lower numbers come first, those of one number in order; with both layouts.

@@ -10,13 +10,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// closeLater closes what belongs to a client before that is closed.
-func closeLater(tb testing.TB, close func(context.Context) error) {
+// opened returns a queue that is closed before its client is.
+func opened[Q interface{ Close(context.Context) error }](tb testing.TB, q Q, err error) Q {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := close(ctx); err != nil {
+		if err := q.Close(ctx); err != nil {
 			tb.Errorf("close: %v", err)
 		}
 	})
+	return q
 }

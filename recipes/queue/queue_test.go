@@ -13,15 +13,10 @@ import (
 	"github.com/zkd-project/zkd/recipes/queue"
 )
 
-// open returns a queue that is closed before its client is.
 func open(tb testing.TB, c *client.Client, path string, o queue.Options) *queue.Queue {
 	tb.Helper()
 	q, err := queue.New(c, path, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	closeLater(tb, q.Close)
-	return q
+	return opened(tb, q, err)
 }
 
 // offerAll offers the words one by one.

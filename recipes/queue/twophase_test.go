@@ -21,11 +21,7 @@ import (
 func openTwoPhase(tb testing.TB, c *client.Client, path string, o queue.Options) *queue.TwoPhase {
 	tb.Helper()
 	q, err := queue.NewTwoPhase(c, path, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	closeLater(tb, q.Close)
-	return q
+	return opened(tb, q, err)
 }
 
 // writtenDown returns a draft as another process knows it.
