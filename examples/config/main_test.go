@@ -15,9 +15,17 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/examples/internal/process"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	process.Main(main)
+	goleak.VerifyTestMain(m)
+}
+
+func TestSignals(t *testing.T) {
+	process.EndsOnSignals(t, "w says", 0, func(servers string) []string { return []string{"-servers", servers, "worker", "w"} })
+}
 
 // program is a run of it.
 type program struct {

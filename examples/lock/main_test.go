@@ -13,10 +13,21 @@ import (
 
 	"github.com/zkd-project/zkd/client/typed"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/examples/internal/process"
 	"github.com/zkd-project/zkd/recipes/hold"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	process.Main(main)
+	goleak.VerifyTestMain(m)
+}
+
+// The tellers that have the lock, and wait for it, are in order when they are asked to end.
+func TestSignals(t *testing.T) {
+	process.EndsOnSignals(t, "has the lock", 1, func(servers string) []string { // it fails: the deposits are not made
+		return []string{"-servers", servers, "-deposits", "1000000"}
+	})
+}
 
 // output keeps what is written, and calls a function at each line.
 type output struct {

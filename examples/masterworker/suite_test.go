@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/examples/internal/process"
 )
 
 // tests are the scenes of TestSystem, each in a separate world.
@@ -41,7 +42,18 @@ var tests = []struct {
 // storms are how many there are, each with a separate seed.
 const storms = 3
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	process.Main(main)
+	goleak.VerifyTestMain(m)
+}
+
+func TestSignals(t *testing.T) {
+	for role, ready := range map[string]string{"master": "is the master", "worker": "is here"} {
+		t.Run(role, func(t *testing.T) {
+			process.EndsOnSignals(t, ready, 0, func(servers string) []string { return []string{role, "-servers", servers} })
+		})
+	}
+}
 
 // TestSystem runs on a separate server, or on those that zktest.ServersVariable names.
 func TestSystem(t *testing.T) {

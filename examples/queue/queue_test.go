@@ -17,10 +17,23 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/tree"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/examples/internal/process"
 	"github.com/zkd-project/zkd/recipes/queue"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	process.Main(main)
+	goleak.VerifyTestMain(m)
+}
+
+func TestSignals(t *testing.T) {
+	process.EndsOnSignals(t, "working on", 0, func(servers string) []string {
+		if err := run(t.Context(), []string{"-servers", servers, "offer", "item"}, io.Discard, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		return []string{"-servers", servers, "work"}
+	})
+}
 
 // program runs the program with a separate root.
 func program(t *testing.T, servers *zktest.Proxy) func(args ...string) (string, error) {

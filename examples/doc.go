@@ -1,2 +1,0 @@
-// Package examples has only tests. The examples are in the packages below it.
-package examples
