@@ -13,11 +13,12 @@ import (
 func Plain(o *client.Options) { o.PlainSession = true }
 
 // Client returns a connected client of the proxy's servers. It is closed at the end of t, and
-// logs to t. The functions may change its options.
+// logs to t. Its session lasts for longer than by default, since a busy machine may be silent for
+// seconds. The functions may change its options.
 func (p *Proxy) Client(t testing.TB, opts ...func(*client.Options)) *client.Client {
 	t.Helper()
 	log := &testLog{t: t}
-	o := client.Options{Logger: log}
+	o := client.Options{Logger: log, Timeout: 3 * client.DefaultTimeout}
 	for _, opt := range opts {
 		opt(&o)
 	}

@@ -27,15 +27,13 @@ func put(t *testing.T, c *client.Client, path, data string) {
 }
 
 // lasting begins sessions that outlive all that a busy machine makes of a test while servers are cut
-// off, on servers that allow it.
+// off.
 func lasting(o *client.Options) { o.Timeout = 10 * time.Minute }
-
-var allowLasting = zktest.Config("maxSessionTimeout=600000")
 
 // TestIsolate cuts the leader off from the others, with a client still connected.
 func TestIsolate(t *testing.T) {
 	ctx := deadline(t)
-	e := zktest.StartEnsemble(t, 3, allowLasting)
+	e := zktest.StartEnsemble(t, 3)
 	leader := e.Leader()
 	c := e.At(leader-1).Client(t, zktest.Plain, lasting)
 	mustCreate(t, c, "/a", client.Persistent)
@@ -78,7 +76,7 @@ func awaitOther(t *testing.T, e *zktest.Ensemble, not int) int {
 // order, with the events of it.
 func TestLag(t *testing.T) {
 	ctx := deadline(t)
-	e := zktest.StartEnsemble(t, 3, zktest.Patient(), allowLasting)
+	e := zktest.StartEnsemble(t, 3, zktest.Patient())
 	leader := e.Leader()
 	slow := leader%3 + 1
 	there := e.At(leader-1).Client(t, lasting)
@@ -154,7 +152,7 @@ func TestStrand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := deadline(t)
-			e := zktest.StartEnsemble(t, 3, zktest.Patient(), allowLasting, zktest.Config("zkd.interlude=600000"))
+			e := zktest.StartEnsemble(t, 3, zktest.Patient(), zktest.Config("zkd.interlude=600000"))
 			lost := choose(e)
 			rest := e.At(lost%3).Client(t, lasting)
 			mustCreate(t, rest, "/a", client.Persistent)
