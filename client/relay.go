@@ -27,6 +27,7 @@ type Relay struct {
 	// Guarded by session.mu.
 	bound   bool                  // to its connection: see resumesLocked
 	replay  *replay               // while the client's requests wait for what its persistent watches have missed; written by the link's reader
+	again   map[toldEvent]int     // events that the replay has told and the server may send yet, before any reply; of the link's reader
 	last    Zxid                  // of the newest event that the client has
 	ofLast  []toldEvent           // its events of that transaction, if it has no newer reply
 	asked   fifo.List[*forwarded] // without an answer, or with one that earlier requests hold up
@@ -325,12 +326,15 @@ type reads struct {
 // sentLocked is called when a request of a Relay is sent on a connection, answeredLocked when it has its reply.
 func (r *Relay) sentLocked(k *call) { r.countLocked(k, 1) }
 
-func (r *Relay) answeredLocked(k *call) { r.countLocked(k, -1) }
+func (r *Relay) answeredLocked(k *call) {
+	r.countLocked(k, -1)
+	r.again = nil
+}
 
 // connectedLocked is called for each connection, before anything is sent on it. A session that the client has had
 // before continues after its last write.
 func (r *Relay) connectedLocked(g *greeting) {
-	r.reads, r.replay = reads{}, nil
+	r.reads, r.replay, r.again = reads{}, nil, nil
 	if s := r.c.s; s.calls.Len() == 0 && g.ext.Done > int64(s.seq) {
 		s.seq = uint64(g.ext.Done)
 	}

@@ -273,6 +273,9 @@ func (s *relayServer) change(kind jute.ChangeKind, path string) {
 	if c == nil {
 		return
 	}
+	if c.fed >= 0 && s.chance(30) { // the feed is faster than the events
+		s.feed(c)
+	}
 	for _, ev := range relayEvents(&ch) {
 		heard := c.persistent[ev.Path] || c.data[ev.Path] && ev.Type != jute.EventChildrenChanged
 		for p := ev.Path; p != "" && ev.Type != jute.EventChildrenChanged; p = jute.Parent(p) {

@@ -7,6 +7,7 @@ var (
 	relayTailLost     = mutant.New("relay-tail-lost")      // a replay begins after a transaction that was told in part
 	relayTailTwice    = mutant.New("relay-tail-twice")     // and tells all of it again
 	relayLiveTwice    = mutant.New("relay-live-twice")     // an event that the server has sent meanwhile is told by the replay, too
+	relayFedFirst     = mutant.New("relay-fed-first")      // or after it, as the feed was faster
 	relayOneShotTwice = mutant.New("relay-one-shot-twice") // a one-shot watch has the event once more
 	relayNoParent     = mutant.New("relay-no-parent")      // a node that is created or deleted is no event of its parent
 	relayHidden       = mutant.New("relay-hidden")         // nor is one that the client may not read

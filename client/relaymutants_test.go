@@ -30,7 +30,7 @@ func TestMutants(t *testing.T) {
 		}
 		remove()
 	}
-	if planted != 13 {
+	if planted != 14 {
 		t.Errorf("%d faults", planted)
 	}
 }

@@ -180,6 +180,7 @@ func (r *Relay) missedLocked() []toldEvent {
 		}
 	}
 	replayed := map[toldEvent]int{}
+	r.again = replayed
 	fired := map[jute.WatcherEvent]bool{}
 	for _, t := range all {
 		replayed[t]++
@@ -210,13 +211,17 @@ func (r *Relay) missedLocked() []toldEvent {
 	return append(first, all...)
 }
 
-// keeps reports whether an event of the server has to wait for a replay.
+// keeps reports whether an event of the server has to wait for a replay, or was told by one: a server may feed a change before it sends the event.
 func (r *Relay) keeps(t toldEvent) bool {
-	if r.replay == nil {
-		return false
+	if r.replay != nil {
+		r.replay.live = append(r.replay.live, t)
+		return true
 	}
-	r.replay.live = append(r.replay.live, t)
-	return true
+	again := r.again[t] > 0
+	if again {
+		r.again[t]--
+	}
+	return again && !relayFedFirst.Planted()
 }
 
 // toldLocked notes that the client has an event.
