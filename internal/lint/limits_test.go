@@ -55,6 +55,28 @@ var tested = map[string]map[string][]string{
 	},
 }
 
+// testedLines names, by their beginnings, the tests of the other lines of docs/limits.md that say what a server does.
+var testedLines = map[string][]string{
+	"- A **soft limit**":                {"server/limits.TestSoftOnly"},
+	"- A rate may be used up":           {"server/clients.TestRateSlowsDown", "server/clients.TestRateRefuses"},
+	"- A request that has to wait":      {"server/clients.TestSubtreeHoldsUpItsConnection"},
+	"- A request that a rate refuses":   {"server/clients.TestRateRefuses"},
+	"- A connection counts for":         {"server.TestLimitsOfEveryIdentity", "server/limits.TestEveryIdentityCounts"},
+	"- **Rates are those":               {"server.TestLimitsOverTheEnsemble", "server/limits.TestSharesOverTheEnsemble"},
+	"- A server counts rates by itself": {"server.TestLimitsBesideAnEarlierVersion", "server/limits.TestKeysOfRules"},
+	"- **Connections, sessions":         {"server/limits.TestConnections", "server/limits.TestSessions", "server/limits.TestCounts"},
+	"- Changes of the rules":            {"server/limits.TestFollow", "server/clients.TestLimitsInQuota"},
+	"  The leader divides up to":        {"server/limits.TestUsesAreBounded", "server/limits/shares.TestDividedAreBounded"},
+	"Limits hold on an idle ensemble":   {"server/limits.TestWeights", "server/limits.TestSubjectOf"},
+	"There are turns in two places":     {"server.TestNoisyNeighbour", "server/clients.TestThrottlerWeights", "server/clients.TestHandshakesHaveTurns"},
+	"A server knows how much memory":    {"cmd/zkd.TestMemoryLimit", "cmd/zkd.TestLimitOfARealGroup"},
+	"* the tree may take a part":        {"server.TestTreeShare"},
+	"* each member tells the leader":    {"server.TestMemoryOfOneMember"},
+	"* watches may take an eighth":      {"server.TestWatchesTakeTooMuchMemory"},
+	"* a member whose process uses":     {"server.TestMemoryIsShort"},
+	"* a snapshot that is being":        {"server.TestSnapshotIsGivenUp"},
+}
+
 // TestEachLimitHasItsTest: what docs/limits.md says of the end of a resource is tested.
 func TestEachLimitHasItsTest(t *testing.T) {
 	text, err := os.ReadFile(path.Join(root, "docs/limits.md"))
@@ -79,12 +101,30 @@ func TestEachLimitHasItsTest(t *testing.T) {
 			t.Errorf("docs/limits.md has the rows\n%s\nand tests are named here for\n%s", strings.Join(rows, "\n"), strings.Join(want, "\n"))
 		}
 		for row, names := range want {
-			for _, name := range names {
-				dir, test, _ := strings.Cut(name, ".")
-				if !tests[dir][test] {
-					t.Errorf("%s: there is no test %s in %s: name the one that uses it up now", row, test, dir)
-				}
-			}
+			haveTests(t, tests, row, names)
+		}
+	}
+	for begin, names := range testedLines {
+		if !strings.Contains(string(text), "\n"+begin) {
+			t.Errorf("docs/limits.md has no line that begins with %q", begin)
+		}
+		haveTests(t, tests, begin, names)
+	}
+	for line := range strings.Lines(string(text)) {
+		item := strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ")
+		if item && !slices.ContainsFunc(slices.Collect(maps.Keys(testedLines)), func(begin string) bool { return strings.HasPrefix(line, begin) }) {
+			t.Errorf("docs/limits.md: name the tests of %q here", line)
+		}
+	}
+}
+
+// haveTests checks that there are tests with these names.
+func haveTests(t *testing.T, tests map[string]map[string]bool, of string, names []string) {
+	t.Helper()
+	for _, name := range names {
+		dir, test, _ := strings.Cut(name, ".")
+		if !tests[dir][test] {
+			t.Errorf("%s: there is no test %s in %s: name the one that uses it up now", of, test, dir)
 		}
 	}
 }

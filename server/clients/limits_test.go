@@ -166,6 +166,27 @@ func TestRateSlowsDown(t *testing.T) {
 	})
 }
 
+// TestSubtreeHoldsUpItsConnection has a request that waits for the turn of a subtree: one after it, to a node elsewhere, is
+// answered after it.
+func TestSubtreeHoldsUpItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLimitedClients(t, "zkd.limit.slow=subtree /slow requests/s=2")
+		defer end(s)
+		c := connect(t, s)
+		c.begin()
+		start := time.Now()
+		c.write(append(numbered(5, "/slow/node"), pathFrame(6, jute.OpExists, "/quick", false))...)
+		for i := int32(1); i <= 6; i++ {
+			if xid, _ := c.reply(); xid != i {
+				t.Errorf("reply %d is to %d", i, xid)
+			}
+		}
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("the last is answered after %v, want 1 s", took)
+		}
+	})
+}
+
 // TestRateRefuses checks the codes of requests that would have to wait for too long, and
 // that the session lives.
 func TestRateRefuses(t *testing.T) {

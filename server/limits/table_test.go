@@ -265,6 +265,31 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// TestSoftOnly checks that a soft limit without a hard one refuses nothing and slows nothing down, and is reported once for
+// each burst.
+func TestSoftOnly(t *testing.T) {
+	table := newTable(t, "address * watches=1, requests/s=2,")
+	n := int64(0)
+	c, _ := table.Open("h", func(Resource) int64 { return n })
+	for range 5 {
+		if !c.Use(Watches, 1) {
+			t.Error("a watch is refused")
+		}
+		n++
+	}
+	if got := table.Bursts(); len(got) != 1 || got[0].Hard || got[0].Limit != 1 {
+		t.Errorf("bursts %v, want one of a soft limit", got)
+	}
+	for range 20 {
+		if wait, ok := c.Take(0, time.Second, 1, nil); wait != 0 || !ok {
+			t.Errorf("a request waits for %v, %v", wait, ok)
+		}
+	}
+	if got := table.Bursts(); len(got) != 1 || got[0].Hard || got[0].Resource != Requests {
+		t.Errorf("bursts %v, want one of a soft limit", got)
+	}
+}
+
 // TestHardOnly checks that what exceeds a hard limit without a soft one is reported once
 // for each burst.
 func TestHardOnly(t *testing.T) {
