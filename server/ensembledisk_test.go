@@ -152,9 +152,7 @@ func TestSnapshotToALateServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsemble(t, 3, "snapCount=50", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
 		e.dir = dir
-		for id := 1; id <= 3; id++ {
-			e.start(id)
-		}
+		e.startAll()
 		e.leader()
 		time.Sleep(2 * time.Second)
 		late := e.follower()
@@ -201,9 +199,7 @@ func TestLostSnapshotsAreRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsemble(t, 3, "snapCount=50", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
 		e.dir = dir
-		for id := 1; id <= 3; id++ {
-			e.start(id)
-		}
+		e.startAll()
 		e.leader()
 		time.Sleep(2 * time.Second)
 		c := e.servers[e.leader()].connect(t)

@@ -181,9 +181,16 @@ func startEnsemble(t testing.TB, n int, lines ...string) *testEnsemble {
 	e := newEnsemble(t, n, lines...)
 	for id := 1; id <= n; id++ {
 		e.disks[id] = crashfs.New(uint64(id))
+	}
+	e.startAll()
+	return e
+}
+
+// startAll starts all servers of an ensemble that is new.
+func (e *testEnsemble) startAll() {
+	for id := 1; id <= e.size; id++ {
 		e.start(id)
 	}
-	return e
 }
 
 func newEnsemble(t testing.TB, n int, lines ...string) *testEnsemble {

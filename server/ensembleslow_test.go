@@ -78,9 +78,7 @@ func slowJoin(t *testing.T, check func(e *testEnsemble, leader *testServer, join
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsemble(t, 3, "snapCount=40", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
 		e.dir = dir
-		for id := 1; id <= 3; id++ {
-			e.start(id)
-		}
+		e.startAll()
 		leader := e.servers[e.leader()]
 		time.Sleep(2 * time.Second)
 		c := leader.connect(t)
@@ -229,9 +227,7 @@ func TestUnwantedSnapshotsAreNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsemble(t, 3)
 		e.dir = dir
-		for id := 1; id <= 3; id++ {
-			e.start(id)
-		}
+		e.startAll()
 		leader, to := e.leader(), e.follower()
 		other := 6 - leader - to
 		time.Sleep(2 * time.Second)
@@ -270,9 +266,7 @@ func TestDamagedSnapshotIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsemble(t, 3)
 		e.dir = dir
-		for id := 1; id <= 3; id++ {
-			e.start(id)
-		}
+		e.startAll()
 		leader, to := e.leader(), e.follower()
 		time.Sleep(2 * time.Second)
 		before := e.snapFiles(to)
@@ -296,9 +290,7 @@ func TestSnapshotThatCameInVainIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsemble(t, 3)
 		e.dir = dir
-		for id := 1; id <= 3; id++ {
-			e.start(id)
-		}
+		e.startAll()
 		leader, to := e.servers[e.leader()], e.follower()
 		time.Sleep(2 * time.Second)
 		ref, err := leader.snapshots.Newest(t.Context(), 0)

@@ -184,9 +184,7 @@ func TestReplayedEntriesAreAppliedLikeOthers(t *testing.T) {
 		e := newEnsemble(t, 3, "globalOutstandingLimit=20", "snapCount=100")
 		e.dir = dir
 		e.tune = func(s *Server) { s.limits.backlog = 0 }
-		for id := 1; id <= 3; id++ {
-			e.start(id)
-		}
+		e.startAll()
 		s := e.servers[e.leader()]
 		time.Sleep(2 * time.Second)
 		watcher := s.connect(t)

@@ -116,9 +116,7 @@ func TestArchive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsemble(t, 3, "forceSync=no")
 		e.dir = t.TempDir()
-		for id := 1; id <= 3; id++ {
-			e.start(id)
-		}
+		e.startAll()
 		e.leader()
 		time.Sleep(2 * time.Second) // all are admitted
 		e.settled()

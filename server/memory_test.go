@@ -305,9 +305,7 @@ func TestSnapshotWithoutMemoryForTwoTrees(t *testing.T) {
 				s.memory.tree = share
 			}
 		}
-		for id := 1; id <= 3; id++ {
-			e.start(id)
-		}
+		e.startAll()
 		time.Sleep(2 * time.Second)
 		work := func() {
 			c := e.servers[e.leader()].connect(t)

@@ -93,9 +93,7 @@ func TestRestored(t *testing.T) {
 
 		e := newEnsemble(t, 3, "forceSync=no")
 		e.dir = t.TempDir()
-		for id := 1; id <= 3; id++ {
-			e.start(id)
-		}
+		e.startAll()
 		id := e.leader()
 		time.Sleep(2 * time.Second) // all are admitted
 		member := data.Place{DataDir: fmt.Sprintf("%s/%d", e.dir, id), Server: zab.SID(id)}
@@ -141,9 +139,7 @@ func (l *restorable) restore(t *testing.T, name string, backup bool) {
 	st := l.state(t, backup)
 	st.Epoch += 1000 // as zkd restore does
 	check(t, data.Write(t.Context(), st, places...))
-	for id := 1; id <= 3; id++ {
-		e.start(id)
-	}
+	e.startAll()
 	l.check(t, name+" for an ensemble", e.servers[e.leader()], true)
 	e.close()
 }
