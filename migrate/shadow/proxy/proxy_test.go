@@ -40,6 +40,9 @@ func newStage(t *testing.T, apache, zkd string, tune func(*shadow.Config)) *stag
 		t.Fatal(err)
 	}
 	s := &stage{addr: l.Addr().String(), reports: make(chan shadow.Report, 1000)}
+	if tune == nil { // nothing is to be missing, however late it comes
+		tune = func(c *shadow.Config) { c.Grace, c.Patience = 5*time.Minute, 5*time.Minute }
+	}
 	s.shadow = NewShadow([]string{zkd}, tune, func(r shadow.Report) {
 		select {
 		case s.reports <- r:
@@ -72,7 +75,7 @@ func newStage(t *testing.T, apache, zkd string, tune func(*shadow.Config)) *stag
 
 func (s *stage) client(t *testing.T) *client.Client {
 	t.Helper()
-	c, err := client.Connect(t.Context(), s.addr, client.Options{Logger: client.NoLog})
+	c, err := client.Connect(t.Context(), s.addr, client.Options{Logger: client.NoLog, Timeout: 40 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
