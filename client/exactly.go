@@ -201,6 +201,17 @@ var errReasonLost = errors.New("the server refused the operation, and its reason
 // errNotKept explains why the outcome of a call is not known.
 var errNotKept = errors.New("the connection was lost, and this server does not know what became of the operation")
 
+// failOwed fails the decided calls.
+func (s *session) failOwed(err error) {
+	s.mu.Lock()
+	calls := s.owed
+	s.owed = nil
+	s.mu.Unlock()
+	for _, d := range calls {
+		s.fail(d.k, err, nil, true)
+	}
+}
+
 // settleOwed makes the results of decided calls known. An error means that a reply is invalid.
 func (s *session) settleOwed(server string) error {
 	s.mu.Lock()

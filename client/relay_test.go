@@ -421,6 +421,18 @@ func TestRelayEnds(t *testing.T) {
 			conn.reply(conn.expect(jute.OpSubscribe), 7, &jute.SubscribeResponse{Zxid: 5})
 			conn.feed(jute.FeedEvent{Zxid: 7, Compacted: true})
 		}, `5 ok ""`},
+		{"a write that was done, and whose events can't be told", func(n *fakeNet, r *relayed, conn *fakeConn) {
+			conn.grant(0)
+			r.watch(5, "/a", WatchPersistent)
+			conn.reply(conn.expect(jute.OpAddWatch), 5, nil)
+			r.forward(6, "w/a")
+			conn.sent()
+			conn.Close()
+			conn = n.accept()
+			conn.grant(2, "written")
+			conn.reply(conn.expect(jute.OpSetWatches2), 7, nil)
+			conn.refuse(conn.expect(jute.OpSubscribe), 7, ErrQuotaExceeded)
+		}, `5 ok "", 6 lost, expired false`},
 		{"an end at the servers", func(n *fakeNet, r *relayed, conn *fakeConn) {
 			conn.grant(0)
 			r.forward(5, "w/a")

@@ -85,7 +85,11 @@ func (s *session) linger() {
 // over ends the session: all operations under way fail with err. The new state is reported
 // after their callbacks, so that StateClosed comes last.
 func (s *session) over(state State, err, cause error) {
-	s.settleOwed("")
+	if s.relay == nil {
+		s.settleOwed("")
+	} else { // its client lacks the events that come before these
+		s.failOwed(err)
+	}
 	s.mu.Lock()
 	calls, sent := s.takeCallsLocked(true)
 	s.watches.endAll(err)
