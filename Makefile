@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim costs mutants orders crash cluster members alerts links roll soak exhaust compat compat-all console kerberos moving takeover apps world bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
+.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll soak exhaust compat compat-all console kerberos moving takeover apps world bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,8 +51,8 @@ AT_ONCE = -p $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 QUICK = GOGC=400 $(GO) test -short $(LIMIT) $(AT_ONCE)
 # Vet is part of lint, and nobody reads the tests' debug information, a seventh of the compiler's
 # time. With the same flags here and there, and without C, each package is compiled once.
-lint test race-one race-others: export GOFLAGS := $(strip $(GOFLAGS) -vet=off -gcflags=all=-dwarf=false)
-lint test: export CGO_ENABLED := 0
+lint test mutate race-one race-others: export GOFLAGS := $(strip $(GOFLAGS) -vet=off -gcflags=all=-dwarf=false)
+lint test mutate: export CGO_ENABLED := 0
 PROCESSES = ./test/crash ./test/cluster
 test: ## the tests, in short runs; all that PKG=./server/wal has
 	$(if $(findstring command,$(origin PKG)),$(GO) test $(LIMIT) $(PKG),$(QUICK) ./server ./client $$($(GO) list ./... | grep -v '/test/crash$$\|/test/cluster$$\|/internal/lint$$'))
@@ -121,6 +121,14 @@ RUNS ?= 300
 mutants: ## are the faults planted into the core and the nodes found, and by how many of RUNS=300 random runs? minutes; seconds with RUNS=0 (MUTANT=name)
 	$(GO) test -count=1 -tags zabmutants -run '^TestMutants' ./client ./server/zab ./server/evaluate ./server/clients/line ./server/limits ./server/watch
 	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run '^TestMutants|^TestFinders' ./server/sim -args -mutant '$(MUTANT)' -mutantseeds $(RUNS)
+
+BUDGET   ?= 10m
+PACKAGES ?= internal/exact $(addprefix server/,auth clients/line datatree evaluate feed replica session snapshot wal watch zab)
+mutate: ## faults by rule, one at a time: which of them does no test find? (PACKAGES='server/zab' BUDGET=10m SEED=1 EACH=20 SINCE=commit ONLY=file.go:12 WHOLE=1)
+	@mkdir -p build
+	$(GO) -C tools build -o $(abspath build)/mutate ./mutate
+	@build/mutate -known tools/mutate/known.txt -results build/mutate.json -budget $(BUDGET) -seed $(SEED) \
+		-each $(or $(EACH),0) -since '$(SINCE)' -only '$(ONLY)' $(if $(WHOLE),-whole) $(PACKAGES)
 
 orders: ## starts with every order of volumes that are present, absent, empty, another server's, a later version's or exchanged: minutes
 	$(GO) test -count=1 -timeout 2h -v -run '^TestVolumes$$' ./server -args -orders

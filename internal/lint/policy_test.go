@@ -262,6 +262,7 @@ const ours = `
 	test/bench/etcd/server: none
 	tools:             none
 	tools/sbom:        none
+	tools/mutate:      none
 
 	# For tests.
 	internal/testing/crashfs:  internal/vfs
