@@ -150,6 +150,9 @@ func (l *link) greet(in *frames) (*greeting, error) {
 		req.SessionID, req.Password = 0, make([]byte, jute.PasswordLen)
 	}
 	ask := jute.ExtensionRequest{Features: s.wantsLocked(), Confirmed: s.confirmedLocked()}
+	if s.relay != nil {
+		ask.Holder = s.relay.holder
+	}
 	s.mu.Unlock()
 	b, mark := jute.BeginFrame(nil)
 	b = req.Append(b)
@@ -174,6 +177,8 @@ func (l *link) greet(in *frames) (*greeting, error) {
 	switch {
 	case d.Err() != nil:
 		return nil, fmt.Errorf("%w: connect response: %w", ErrNotZooKeeper, d.Err())
+	case resp.SessionID == 0 && l.features&jute.FeatureMoved != 0:
+		return nil, errMovedOn
 	case resp.SessionID == 0 && resp.TimeoutMs <= 0:
 		return nil, fmt.Errorf("%w: %w", ErrSessionExpired, errExpiredByServer)
 	case resp.SessionID == 0 || resp.TimeoutMs <= 0:

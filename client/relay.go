@@ -34,6 +34,7 @@ type Relay struct {
 	reads   reads                 // under way
 	heard   time.Time             // when the client sent something
 	expired bool                  // the servers have said that the session has ended
+	holder  jute.Holder           // which the servers know the relay by
 }
 
 // RelayOptions are what a Relay needs to know of its client. Options.Session is the session that the client
@@ -76,7 +77,7 @@ func NewRelay(servers string, o RelayOptions) (*Relay, error) {
 	}
 	s := newSession(list, o.withDefaults())
 	s.lastZxid = o.Seen
-	s.relay = &Relay{c: &Client{s: s}, o: o, heard: time.Now()}
+	s.relay = &Relay{c: &Client{s: s}, o: o, heard: time.Now(), holder: jute.Holder(s.opts.Rand.Int32()|2) | jute.HolderTakes}
 	s.start()
 	return s.relay, nil
 }
@@ -333,8 +334,12 @@ func (r *Relay) answeredLocked(k *call) {
 
 // connectedLocked is called for each connection, before anything is sent on it. A session that the client has had
 // before continues after its last write.
-func (r *Relay) connectedLocked(g *greeting) {
+func (r *Relay) connectedLocked(l *link, g *greeting) {
 	r.reads, r.replay, r.again = reads{}, nil, nil
+	r.holder |= jute.HolderTakes
+	if l.features&jute.FeatureMoved != 0 { // the servers know whose the session is, and say if it is not any more
+		r.holder = r.holder.Name()
+	}
 	if s := r.c.s; s.calls.Len() == 0 && g.ext.Done > int64(s.seq) {
 		s.seq = uint64(g.ext.Done)
 	}

@@ -17,6 +17,14 @@ import (
 // errExpiredByServer ends a session that has expired at the servers.
 var errExpiredByServer = errors.New("the servers don't know the session any more")
 
+// errMovedOn ends the session of a Relay that another client has taken over.
+var errMovedOn = fmt.Errorf("another client has taken the session over: %w", ErrSessionMoved)
+
+// ends reports whether an error of a connection ends the session.
+func ends(err error) bool {
+	return errors.Is(err, ErrSessionExpired) || errors.Is(err, ErrAuthFailed) || errors.Is(err, ErrSessionMoved)
+}
+
 // betterServer ends a connection to a server without a quorum because the named server has
 // one.
 type betterServer string
@@ -48,7 +56,7 @@ func (s *session) run() {
 		case s.ctx.Err() != nil:
 			s.over(StateClosed, ErrClosed, errAbort)
 			return
-		case s.relay != nil && (errors.Is(err, ErrAuthFailed) || errors.Is(err, ErrSessionExpired)):
+		case s.relay != nil && ends(err):
 			s.mu.Lock()
 			s.relay.expired = errors.Is(err, errExpiredByServer)
 			s.mu.Unlock()
@@ -73,7 +81,7 @@ func (s *session) run() {
 func (s *session) resumes(err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.relay == nil || s.relay.resumesLocked() && !errors.Is(err, ErrAuthFailed)
+	return s.relay == nil || s.relay.resumesLocked() && !ends(err)
 }
 
 // linger waits for Close after the session has ended, so that StateClosed is reported.
@@ -181,7 +189,7 @@ func (s *session) reach() (*link, error) {
 		s.mu.Lock()
 		s.failedLocked(server, err)
 		s.mu.Unlock()
-		if errors.Is(err, ErrSessionExpired) || errors.Is(err, ErrAuthFailed) {
+		if ends(err) {
 			return nil, s.unreachable(err)
 		}
 		s.log(slog.LevelDebug, "server failed", "server", server, "err", err)
@@ -257,7 +265,7 @@ func (s *session) lookupSRV(ctx context.Context, name string) []string {
 
 // unreachable explains an error that ends the session.
 func (s *session) unreachable(err error) error {
-	if s.ctx.Err() == nil && !errors.Is(err, errExpiredByServer) && !errors.Is(err, ErrAuthFailed) {
+	if s.ctx.Err() == nil && !errors.Is(err, errExpiredByServer) && !errors.Is(err, ErrAuthFailed) && !errors.Is(err, ErrSessionMoved) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return fmt.Errorf("no server was reached within the session's timeout of %v: %w", s.timeout, s.connectErrorLocked(ErrSessionExpired))
@@ -287,7 +295,7 @@ func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 		if l, err = s.attemptAddress(ctx, within, server, addr); err == nil {
 			return l, nil
 		}
-		if errors.Is(err, ErrSessionExpired) || errors.Is(err, ErrAuthFailed) {
+		if ends(err) {
 			break
 		}
 	}
@@ -477,7 +485,7 @@ func (s *session) connected(l *link, r *greeting) (again bool) {
 	s.exact = l.features&jute.FeatureExactlyOnce != 0
 	s.window.Clear()
 	if s.relay != nil {
-		s.relay.connectedLocked(r)
+		s.relay.connectedLocked(l, r)
 	}
 	s.owed = append(s.owed, s.decideLocked(r)...)
 	for _, a := range s.auths {

@@ -326,8 +326,12 @@ func (c *conn) ended(r *client.Relay) {
 	if gone {
 		return
 	}
-	c.e.figures.lost.Add(1)
-	c.e.figures.lastLost.set(fmt.Sprintf("%s, %s: %s", time.Now().UTC().Format(time.RFC3339), c.address(), whyEnded(r)))
+	if errors.Is(r.Client().Status().Err, client.ErrSessionMoved) {
+		c.e.figures.moved.Add(1)
+	} else {
+		c.e.figures.lost.Add(1)
+		c.e.figures.lastLost.set(fmt.Sprintf("%s, %s: %s", time.Now().UTC().Format(time.RFC3339), c.address(), whyEnded(r)))
+	}
 	c.e.o.Log.Info("a client's connection ends with the one upstream", "client", c.nc.RemoteAddr().String(),
 		"session", r.Client().Session().ID(), "expired", r.Expired(), "err", r.Client().Status().Err)
 	c.finish()

@@ -167,6 +167,7 @@ type figures struct {
 	sessions atomic.Int64 // that were begun or resumed by clients
 	resumed  atomic.Int64 // connections upstream that were lost and replaced, unknown to the client
 	lost     atomic.Int64 // clients whose connection ended because theirs upstream did
+	moved    atomic.Int64 // those whose session was resumed elsewhere
 	refused  atomic.Int64 // connections beyond MaxClients
 	failed   atomic.Int64 // attempts to reach a server
 

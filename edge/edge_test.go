@@ -405,6 +405,39 @@ func TestTakesSessionsOver(t *testing.T) {
 	<-cut.Done()
 }
 
+// TestLeavesSessionsThatMove has a client whose session is resumed through another edge, while its connection to the first one is there. That
+// connection ends, and the session stays where it is.
+func TestLeavesSessionsThatMove(t *testing.T) {
+	s := zktest.Start(t)
+	first, one := start(t, s.ConnectString())
+	second, two := start(t, s.ConnectString())
+	nc, err := net.Dial("tcp", one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(patience))
+	nc.Write(hello())
+	answer := make([]byte, 4+36)
+	if _, err := io.ReadFull(nc, answer); err != nil {
+		t.Fatal(err)
+	}
+	var r jute.ConnectResponse
+	d := jute.NewDecoder(answer[4:])
+	r.Decode(&d)
+	c := old(t, two, func(o *client.Options) { o.Session = client.SessionKey{ID: r.SessionID, Password: r.Password} })
+	if rest, err := io.ReadAll(nc); len(rest) > 0 || err != nil {
+		t.Errorf("%x, %v", rest, err)
+	}
+	if _, err := c.Get(t.Context(), "/"); err != nil || c.Session().ID() != r.SessionID {
+		t.Errorf("session %v of %v, %v", c.Session().ID(), r.SessionID, err)
+	}
+	f := &first.figures
+	if f.moved.Load() != 1 || f.lost.Load() != 0 || f.resumed.Load() != 0 || second.figures.resumed.Load() != 0 {
+		t.Errorf("%d moved, %d lost, %d and %d resumed", f.moved.Load(), f.lost.Load(), f.resumed.Load(), second.figures.resumed.Load())
+	}
+}
+
 // say sends bytes to an edge, and returns what it sends until it ends the connection.
 func say(t *testing.T, address, text string) string {
 	t.Helper()

@@ -12,9 +12,10 @@ const (
 	FeatureFeed                             // every change below a path, in order
 	FeaturePaging                           // children in pages, subtrees at one zxid
 	FeatureOperations                       // checkAbsent, createOrSet and deleteTree in a multi
+	FeatureMoved                            // a client learns that another one has taken its session over
 )
 
-var featureNames = []string{"exactly-once", "feed", "paging", "operations"}
+var featureNames = []string{"exactly-once", "feed", "paging", "operations", "moved"}
 
 // Names returns the names of the features that have one.
 func (f Features) Names() []string {
@@ -80,16 +81,50 @@ type ExtensionRequest struct {
 	// Confirmed is the number of the last request up to which the client has all replies:
 	// see FeatureExactlyOnce.
 	Confirmed int64
+	Holder    Holder // with FeatureMoved
 }
 
 // Append appends the record.
 func (r *ExtensionRequest) Append(b []byte) []byte {
-	return AppendInt64(appendFeatures(b, r.Features), r.Confirmed)
+	b = AppendInt64(appendFeatures(b, r.Features), r.Confirmed)
+	if r.Features&FeatureMoved != 0 {
+		b = AppendInt32(b, int32(r.Holder))
+	}
+	return b
 }
 
 // Decode reads the record. It ignores what follows.
 func (r *ExtensionRequest) Decode(d *Decoder) {
 	r.Features, r.Confirmed = d.features(), d.Int64()
+	if r.Features&FeatureMoved != 0 {
+		r.Holder = Holder(d.Int32())
+	}
+}
+
+// Holder names a client that has a session on one connection after another. The number is its own choice, above 1.
+type Holder int32
+
+const (
+	// HolderTakes is a bit of a Holder in a connect request: the client takes the session over if another one has it. Without
+	// it the client continues a session that it has had.
+	HolderTakes Holder = 1
+	// HolderUnnamed is a client without FeatureMoved.
+	HolderUnnamed Holder = -2
+)
+
+// Name returns the number without HolderTakes, or HolderUnnamed.
+func (h Holder) Name() Holder {
+	if h <= HolderTakes {
+		return HolderUnnamed
+	}
+	return h &^ HolderTakes
+}
+
+// Lost reports whether a client that asks for a session has lost it to another one, the last that it was given to. Zero is one that
+// is not known.
+func (h Holder) Lost(last Holder) bool {
+	continues := h > HolderTakes && h&HolderTakes == 0
+	return continues && last != 0 && last != h.Name()
 }
 
 // ExtensionResponse follows the ConnectResponse to a request that was extended, in its frame.

@@ -76,7 +76,7 @@ func (c *confirmed) Decode(d *Decoder)      { *c = confirmed(d.Int64()) }
 // TestExtended checks which bytes after a connect record are an extension, and that one that is
 // cut off can't be decoded.
 func TestExtended(t *testing.T) {
-	whole := (&ExtensionRequest{Features: FeatureFeed, Confirmed: 7}).Append(nil)
+	whole := (&ExtensionRequest{Features: FeatureFeed | FeatureMoved, Confirmed: 7, Holder: 8}).Append(nil)
 	for n := range len(whole) + 1 {
 		d := NewDecoder(whole[:n])
 		asks := Extended(&d)
@@ -98,10 +98,32 @@ func TestExtended(t *testing.T) {
 
 func TestFeatureNames(t *testing.T) {
 	for f, want := range map[Features]string{
-		0: "", FeatureExactlyOnce: "exactly-once", FeatureFeed | FeaturePaging: "feed,paging", 1 << 31: "",
+		0: "", FeatureExactlyOnce: "exactly-once", FeatureMoved: "moved", FeatureFeed | FeaturePaging: "feed,paging", 1 << 31: "",
 	} {
 		if got := f.String(); got != want || !slices.Equal(f.Names(), strings.FieldsFunc(want, func(c rune) bool { return c == ',' })) {
 			t.Errorf("%d: %q, %q, want %q", uint32(f), got, f.Names(), want)
+		}
+	}
+}
+
+// TestHolder checks who has lost a session to whom.
+func TestHolder(t *testing.T) {
+	const one, two = Holder(4), Holder(8)
+	for _, tt := range []struct {
+		asks, last Holder
+		lost       bool
+	}{
+		{one, one, false}, {one, two, true}, {one, HolderUnnamed, true}, {one, 0, false},
+		{one | HolderTakes, two, false}, {one | HolderTakes, HolderUnnamed, false},
+		{0, two, false}, {HolderTakes, two, false}, {-6, two, false}, // no names
+	} {
+		if got := tt.asks.Lost(tt.last); got != tt.lost {
+			t.Errorf("%d after %d: lost %v", tt.asks, tt.last, got)
+		}
+	}
+	for h, want := range map[Holder]Holder{one: one, one | HolderTakes: one, 0: HolderUnnamed, HolderTakes: HolderUnnamed, -4: HolderUnnamed} {
+		if got := h.Name(); got != want {
+			t.Errorf("%d is %d", h, got)
 		}
 	}
 }

@@ -137,6 +137,10 @@ func example(r record, rng *rand.Rand) {
 		r.ReadOnly = r.ReadOnly && r.HasReadOnly
 	case *ConnectResponse:
 		r.ReadOnly = r.ReadOnly && r.HasReadOnly
+	case *ExtensionRequest:
+		if r.Features&FeatureMoved == 0 {
+			r.Holder = 0
+		}
 	case *ReconfigRequest:
 		r.EmptyMembers = r.EmptyMembers && r.NewMembers == ""
 	case *AddWatchRequest:

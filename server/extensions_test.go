@@ -29,11 +29,12 @@ func TestExtensionHandshake(t *testing.T) {
 			ends     bool
 		}{
 			{"plain", extend{}, false, false},
-			{"all features", extend{after: ask(7)}, true, false},
+			{"all features", extend{after: ask(31)}, true, false},
 			{"unknown features", extend{after: ask(1 << 31)}, true, false},
 			{"more than the fields", extend{after: append(ask(0), 1, 2, 3)}, true, false},
 			{"other bytes", extend{after: []byte("zkdy and more")}, false, false},
 			{"cut off", extend{after: ask(7)[:15]}, true, true},
+			{"without a holder", extend{after: ask(jute.FeatureMoved)[:16]}, true, true},
 			{"no such session", extend{ConnectRequest: jute.ConnectRequest{SessionID: 5}, after: ask(7)}, true, false},
 		} {
 			r := &tt.request
@@ -75,7 +76,7 @@ func (r *extend) granted() jute.Features {
 	if d.Err() != nil || r.SessionID != 0 {
 		return 0
 	}
-	return ask.Features & (jute.FeatureExactlyOnce | jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations)
+	return ask.Features & (jute.FeatureExactlyOnce | jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations | jute.FeatureMoved)
 }
 
 // TestUngrantedOperations checks that an opcode in the range of extensions ends the connection that

@@ -188,7 +188,7 @@ func (t *Tree) applyOp(txn *Txn, op *Op, out *Applied) Result {
 	case OpAdoptSession:
 		t.adoptSession(txn.Session, op.TimeoutMs)
 	case OpSetOwner:
-		if !t.setOwner(txn.Session, txn.Origin) {
+		if !t.setOwner(txn.Session, txn.Origin, jute.Holder(txn.Cxid).Name()) {
 			return Result{Code: jute.ErrSessionExpired}
 		}
 	case OpExactlyOnce:

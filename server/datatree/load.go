@@ -186,7 +186,7 @@ func (l *Loader) addSession(key, value []byte) error {
 		return err
 	}
 	if owner != 0 {
-		l.tree.setOwner(id, owner)
+		l.tree.setOwner(id, owner, 0)
 	}
 	if exact {
 		l.tree.setExact(id)

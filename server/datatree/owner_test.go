@@ -55,6 +55,14 @@ func TestOwners(t *testing.T) {
 		t.Error("another owner changes no digest, or changes the view")
 	}
 	view.Close()
+	if tree.SessionHolder(7) != jute.HolderUnnamed || tree.SessionHolder(6) != 0 {
+		t.Errorf("sessions are of the clients %d and %d", tree.SessionHolder(7), tree.SessionHolder(6))
+	}
+	second := tree.Digest()
+	tree.Apply(&Txn{Zxid: zxid, Session: 7, Origin: 72, Cxid: 9, Ops: []Op{owns}}, &out)
+	if tree.SessionHolder(7) != 8 || tree.Digest() != second {
+		t.Errorf("the session is of client %d, and the digest may have changed", tree.SessionHolder(7))
+	}
 	apply(9, 90, owns)
 	if out.Results[0].Code != jute.ErrSessionExpired || tree.Stats().Skipped != 1 {
 		t.Errorf("owner of no session: %+v", out.Results)

@@ -11,10 +11,11 @@ import (
 type session struct {
 	id         jute.SessionID
 	timeoutMs  int32
-	owner      uint64 // see Tree.SessionOwner
-	live       bool   // the slot is in use
-	apache     bool   // Apache's server has opened it: see Tree.FromApache
-	exact      bool   // see Tree.ExactlyOnce
+	owner      uint64      // see Tree.SessionOwner
+	live       bool        // the slot is in use
+	apache     bool        // Apache's server has opened it: see Tree.FromApache
+	exact      bool        // see Tree.ExactlyOnce
+	holder     jute.Holder // see Tree.SessionHolder
 	outcomes   []Outcome
 	ephemerals idSet
 }
@@ -102,6 +103,14 @@ func (t *Tree) FromApache(s jute.SessionID) bool {
 func (t *Tree) SessionOwner(s jute.SessionID) uint64 {
 	if e := t.sessions.get(s); e != nil {
 		return e.owner
+	}
+	return 0
+}
+
+// SessionHolder returns which client owns session s, or 0 if that is not known: a snapshot does not have it.
+func (t *Tree) SessionHolder(s jute.SessionID) jute.Holder {
+	if e := t.sessions.get(s); e != nil {
+		return e.holder
 	}
 	return 0
 }
@@ -260,8 +269,8 @@ func (t *Tree) setTimeout(id jute.SessionID, timeoutMs int32) bool {
 	return true
 }
 
-// setOwner changes the owner of a session, if one with that id exists.
-func (t *Tree) setOwner(id jute.SessionID, owner uint64) bool {
+// setOwner changes the owner of a session, if one with that id exists, and the client that it belongs to.
+func (t *Tree) setOwner(id jute.SessionID, owner uint64, holder jute.Holder) bool {
 	s := t.sessions.get(id)
 	if s == nil {
 		return false
@@ -271,7 +280,7 @@ func (t *Tree) setOwner(id jute.SessionID, owner uint64) bool {
 		t.sessions.owned--
 	}
 	t.digest.sub(sessionPart(s))
-	s.owner = owner
+	s.owner, s.holder = owner, holder
 	t.digest.add(sessionPart(s))
 	if owner != 0 {
 		t.sessions.owned++

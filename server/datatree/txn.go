@@ -9,7 +9,7 @@ type Txn struct {
 	Zxid    jute.Zxid
 	Time    int64          // leader's clock, ms since the Unix epoch
 	Session jute.SessionID // session of the request; 0 for the server's own
-	Cxid    int32          // the client's xid
+	Cxid    int32          // the client's xid; with OpSetOwner the client's jute.Holder
 	// Origin is the connection, unique over servers and restarts, that waits
 	// for the outcome; 0 for the server's own. Its top byte is the server's id.
 	Origin uint64

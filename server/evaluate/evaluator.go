@@ -31,7 +31,7 @@ type Options struct {
 type Request struct {
 	Op      jute.OpCode
 	Session jute.SessionID // 0 for a request of the server itself
-	Cxid    int32          // the client's xid
+	Cxid    int32          // the client's xid; of a createSession its jute.Holder
 	Origin  uint64         // connection that waits for the outcome, 0 for none
 	// Auth is the connection's identities when the request arrived.
 	Auth []jute.ID
@@ -147,6 +147,16 @@ func (e *Evaluator) Owner(s jute.SessionID) uint64 {
 		return r.owner
 	}
 	return e.tree.SessionOwner(s)
+}
+
+// Holder returns the client that will own session s, or 0 if none is known.
+func (e *Evaluator) Holder(s jute.SessionID) jute.Holder {
+	r, accepted := e.over.sessions[s]
+	accepted = accepted && !ownerOfTree.Planted()
+	if accepted {
+		return r.holder
+	}
+	return e.tree.SessionHolder(s)
 }
 
 // errUndecodable means that a request can't be decoded and takes no zxid.

@@ -23,6 +23,7 @@ func (oneNode) Ephemerals(jute.SessionID, string) iter.Seq[string] { return func
 func (oneNode) NumEphemerals(jute.SessionID) int                   { return 0 }
 func (oneNode) Session(jute.SessionID) (timeoutMs int32, ok bool)  { return 4000, true }
 func (oneNode) SessionOwner(jute.SessionID) uint64                 { return 0 }
+func (oneNode) SessionHolder(jute.SessionID) jute.Holder           { return 0 }
 func (oneNode) Outcomes(jute.SessionID) []datatree.Outcome         { return nil }
 func (oneNode) Quota(string) (datatree.Quota, bool)                { return datatree.Quota{}, false }
 func (oneNode) Drifts(string) bool                                 { return false }

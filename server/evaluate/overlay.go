@@ -29,8 +29,9 @@ type record struct {
 type sessionRecord struct {
 	zxid      jute.Zxid
 	open      bool
-	timeoutMs int32  // of an open session
-	owner     uint64 // of an open session; 0: not known
+	timeoutMs int32       // of an open session
+	owner     uint64      // of an open session; 0: not known
+	holder    jute.Holder // likewise
 }
 
 // overlay holds the records of nodes and sessions that accepted transactions touched and

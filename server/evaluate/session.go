@@ -36,7 +36,7 @@ func (e *Evaluator) checkOwner(owner jute.Owner) error {
 func (e *Evaluator) createSession(txn *datatree.Txn) error {
 	s := e.req.Session
 	op := datatree.Op{Kind: datatree.OpCreateSession, Result: jute.OpCreateSession, TimeoutMs: e.req.TimeoutMs}
-	r := sessionRecord{open: true, timeoutMs: e.req.TimeoutMs, owner: e.Owner(s)}
+	r := sessionRecord{open: true, timeoutMs: e.req.TimeoutMs, owner: e.Owner(s), holder: e.Holder(s)}
 	ms, open := e.Timeout(s)
 	switch {
 	case e.req.Resumes && !open:
@@ -55,7 +55,7 @@ func (e *Evaluator) createSession(txn *datatree.Txn) error {
 		txn.Ops = append(txn.Ops, op)
 	}
 	if e.req.Owns {
-		r.owner = e.req.Origin
+		r.owner, r.holder = e.req.Origin, jute.Holder(e.req.Cxid).Name()
 		txn.Ops = append(txn.Ops, datatree.Op{Kind: datatree.OpSetOwner, Result: jute.OpCreateSession})
 	}
 	if e.req.Owns && e.req.Exact && !e.req.Resumes {

@@ -24,6 +24,8 @@ type Tree interface {
 	Session(s jute.SessionID) (timeoutMs int32, ok bool)
 	// SessionOwner returns the connection that owns s, or 0 if none is known.
 	SessionOwner(s jute.SessionID) uint64
+	// SessionHolder returns the client that owns s, or 0 if none is known.
+	SessionHolder(s jute.SessionID) jute.Holder
 	// Outcomes returns the outcomes that are kept for s, an exactly-once session.
 	Outcomes(s jute.SessionID) []datatree.Outcome
 	// Memory returns the memory that the tree takes, in bytes.

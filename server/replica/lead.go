@@ -571,6 +571,8 @@ func (r *Replica) resume(req *evaluate.Request) bool {
 		return true
 	case alive && records && full, r.doomed(s, req.Session):
 		b.code = jute.ErrSessionMoved
+	case alive && r.movedOn(req):
+		b.code = MovedOn
 	case alive && !records && (full || ms == req.TimeoutMs):
 		r.resumeInMemory(req, ms)
 	case alive:
@@ -579,6 +581,13 @@ func (r *Replica) resume(req *evaluate.Request) bool {
 	b.read = r.leaseOrRead(req.Origin)
 	r.placeBarrier(b)
 	return true
+}
+
+// movedOn reports whether a client continues a session that another client has taken over meanwhile. If it did not
+// know, two clients could take a session from each other for ever.
+func (r *Replica) movedOn(req *evaluate.Request) bool {
+	moved := jute.Holder(req.Cxid).Lost(r.leading.evaluator.Holder(req.Session))
+	return moved && !movedRegained.Planted()
 }
 
 // proposeResumption proposes the transaction of resume, for a session whose timeout is ms. It

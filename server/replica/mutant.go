@@ -69,6 +69,7 @@ var (
 	renewedEarly         = mutant.New("renewed-early")  // a new one is used before all is applied
 	turnUnbounded        = mutant.New("turn-unbounded") // a leader evaluates all that waits before it does anything else
 	deadBarriersKept     = mutant.New("dead-barriers-kept")
+	movedRegained        = mutant.New("moved-regained") // a client takes a session back that another one has taken over
 )
 
 // injectFault applies the evaluator's faults to a transaction.

@@ -50,6 +50,9 @@ const (
 // global one. Its client gets no reply.
 const UpgradeXid = -100
 
+// MovedOn is the code of a barrier for a client that continues a session which another client has taken over.
+const MovedOn = jute.ErrBadVersion
+
 // Order is one instruction to the applier.
 type Order struct {
 	zab.Entry // of an OrderEntry; of an OrderReplay its Zxid is where to stop

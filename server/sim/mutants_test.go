@@ -532,6 +532,7 @@ var directed = map[string]func(*script){
 	"closings-until-commit":         rackExpires,
 	"closings-forgotten":            rackExpires,
 	"doomed-served":                 resumeOfADoomedSession,
+	"moved-regained":                takenOver,
 	"room-ignored":                  smallMember,
 	"own-room-only":                 smallMember,
 	"two-kept":                      logFillsTheDisk,

@@ -388,3 +388,37 @@ func lastWriteAgain(s *script) {
 		return len(out) == 1 && out[0].Number == 2
 	})
 }
+
+// A client that has lost its session to another one does not take it back: not before the transaction that took it is applied,
+// and not from the next leader. Two edges took a session from each other for ever.
+func TestReg_MovedSessionIsNotRegained(t *testing.T) { play(t, quiet(3), takenOver) }
+
+func takenOver(s *script) {
+	const one, two jute.Holder = 4, 8
+	id := jute.SessionID(7)
+	resume := func(n *node, h jute.Holder) (origin uint64) {
+		origin = n.newOrigin()
+		s.submit(n, replica.Resume, evaluate.Request{Op: jute.OpCreateSession, Session: id, Origin: origin, TimeoutMs: 1 << 30, Cxid: int32(h)})
+		return origin
+	}
+	owned := func(want uint64) {
+		s.run(s.cfg.ElectionMs)
+		if got := s.ghost.tree.SessionOwner(id); got != want {
+			s.fail("script", "connection %#x has the session, not %#x", got, want)
+		}
+	}
+	leader := s.leadBy(s.nodes[2])
+	s.committed(s.submitted(leader, evaluate.Request{Op: jute.OpCreateSession, Session: id, Origin: leader.newOrigin(), TimeoutMs: 1 << 30, Cxid: int32(one | jute.HolderTakes)}))
+	s.everywhere()
+	owned(resume(leader, one)) // the client that has it
+	last := resume(leader, two|jute.HolderTakes)
+	resume(leader, one)
+	owned(last)
+	next := s.leadBy(s.nodes[1])
+	resume(next, one)
+	owned(last)
+	owned(resume(next, two))
+	last = resume(next, 0) // a client without the extension always takes it
+	resume(next, two)
+	owned(last)
+}

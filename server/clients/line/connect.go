@@ -62,12 +62,12 @@ func (l *Line) Open(id jute.SessionID, resume, readOnly bool, at time.Duration) 
 		Kind:     replica.Write,
 		Received: at,
 		Request: evaluate.Request{Op: jute.OpCreateSession, Session: id, Origin: l.id, TimeoutMs: l.Session.timeoutMs,
-			Exact: l.asked.Features&jute.FeatureExactlyOnce != 0},
+			Exact: l.asked.Features&jute.FeatureExactlyOnce != 0, Cxid: int32(l.asked.Holder)},
 	}
 	if resume {
 		sub.Kind, sub.Seen = replica.Resume, l.seen
 	}
-	req := Request{Op: jute.OpCreateSession, Received: at, ordered: true, own: connects}
+	req := Request{Op: jute.OpCreateSession, Xid: int32(l.asked.Holder), Received: at, ordered: true, own: connects}
 	if readOnly {
 		req.own = connectsRO
 	}
@@ -95,7 +95,7 @@ func (a *Answers) opened(l *Line, req *Request, id jute.SessionID, code jute.Cod
 		return
 	}
 	if !alive || code != 0 || tracked == nil {
-		l.Refuse(readOnly)
+		l.refuse(readOnly, alive && code == replica.MovedOn)
 		return
 	}
 	closing := tracked.Closing() // neither open nor closed: the client tries again
@@ -118,7 +118,7 @@ func (a *Answers) opened(l *Line, req *Request, id jute.SessionID, code jute.Cod
 	l.Session.timeoutMs = timeoutMs
 	l.Session.establish(id, tracked, false)
 	password := a.State.Password(id)
-	l.respond(&jute.ConnectResponse{TimeoutMs: l.Session.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly})
+	l.respond(&jute.ConnectResponse{TimeoutMs: l.Session.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly}, false)
 	a.applier.Established(l)
 }
 

@@ -43,7 +43,7 @@ func (l *Line) OpenLocal(id jute.SessionID, readOnly bool, now int64, end func(*
 	}
 	l.Session.establish(id, s.Locals.Get(id), true)
 	password := s.State.Keys().Password(id)
-	l.respond(&jute.ConnectResponse{TimeoutMs: l.Session.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly, ReadOnly: l.readOnly})
+	l.respond(&jute.ConnectResponse{TimeoutMs: l.Session.timeoutMs, SessionID: id, Password: password[:], HasReadOnly: readOnly, ReadOnly: l.readOnly}, false)
 	return true
 }
 

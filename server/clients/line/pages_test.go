@@ -26,7 +26,7 @@ import (
 //
 //	server [local] [old]     a server, with local sessions, or with a history that has no owners of sessions
 //	service S                the present service; without a number there is none
-//	open N [ID] [seen=Z] [confirmed=C] [timeout=MS] [silent]  line N opens a session, or resumes session ID
+//	open N [ID] [seen=Z] [confirmed=C] [timeout=MS] [holder=H] [silent]  line N opens a session, or resumes session ID
 //	asks N OP [PATH]         its client sends a request: create, ephemeral, set, get, watch, reconfig, close, ping
 //	arrives N                the client of line N is heard of, and the clock is not read yet
 //	order [MEMBERS]          the oldest submission becomes a transaction, which is applied; MEMBERS is that of a reconfig
@@ -106,6 +106,10 @@ func (h *pageLine) Sent(size int) {
 		r.Decode(&d)
 		ext.Decode(&d)
 		h.xid = 1
+		if r.SessionID == 0 && ext.Features != 0 {
+			h.p.say("%s < the session is elsewhere: %v", h.name, ext.Features)
+			return
+		}
 		h.p.say("%s < session %d, timeout %d, done %d, %d outcomes", h.name, int64(r.SessionID), r.TimeoutMs, ext.Done, ext.Replies)
 		return
 	}
@@ -287,6 +291,9 @@ func (p *page) open(name string, words []string) {
 		} else if ms, ok := strings.CutPrefix(w, "timeout="); ok {
 			n, _ := strconv.Atoi(ms)
 			l.Session.SetTimeout(int32(n))
+		} else if n, ok := strings.CutPrefix(w, "holder="); ok {
+			h, _ := strconv.Atoi(n)
+			l.Extend(jute.ExtensionRequest{Features: l.asked.Features | jute.FeatureMoved, Holder: jute.Holder(h)})
 		} else if w != "silent" {
 			n, _ := strconv.Atoi(w)
 			a.ID = jute.SessionID(n)

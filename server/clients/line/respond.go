@@ -7,18 +7,25 @@ import (
 )
 
 // Extend notes which extensions the client asks for, before Lines.Admit.
-func (l *Line) Extend(asked jute.ExtensionRequest) { l.wanted, l.asked = true, asked }
+func (l *Line) Extend(asked jute.ExtensionRequest) {
+	l.wanted, l.asked = true, asked
+	l.asked.Holder = max(asked.Holder, 0) // negative xids are the servers' own
+}
 
 // Refuse tells the client that its session no longer exists, and ends the connection.
-func (l *Line) Refuse(readOnly bool) {
-	l.respond(&jute.ConnectResponse{Password: make([]byte, jute.PasswordLen), HasReadOnly: readOnly, ReadOnly: l.readOnly})
+func (l *Line) Refuse(readOnly bool) { l.refuse(readOnly, false) }
+
+// refuse is Refuse, or tells the client that its session has moved to another one.
+func (l *Line) refuse(readOnly, moved bool) {
+	l.respond(&jute.ConnectResponse{Password: make([]byte, jute.PasswordLen), HasReadOnly: readOnly, ReadOnly: l.readOnly}, moved)
 	l.Outbox.End(true)
 }
 
 // respond tells the client which session it has, and which extensions if it asked. The
 // tree is locked for writing, unless the session is local or there is none. The response and the
-// outcomes are one answer, of bounded length (package exact), and so come whole or not at all.
-func (l *Line) respond(r *jute.ConnectResponse) {
+// outcomes are one answer, of bounded length (package exact), and so come whole or not at all. moved: there is
+// none because it has moved.
+func (l *Line) respond(r *jute.ConnectResponse, moved bool) {
 	b, mark := jute.BeginFrame(nil)
 	b = r.Append(b)
 	var replies []datatree.Outcome
@@ -26,6 +33,9 @@ func (l *Line) respond(r *jute.ConnectResponse) {
 		var ext jute.ExtensionResponse
 		if r.SessionID != 0 {
 			ext, replies = l.grantFor(r.SessionID)
+		}
+		if moved {
+			ext.Features = jute.FeatureMoved
 		}
 		b = ext.Append(b)
 	}
@@ -41,6 +51,9 @@ func (l *Line) grantFor(id jute.SessionID) (jute.ExtensionResponse, []datatree.O
 	var outcomes []datatree.Outcome
 	if l.lines.History == nil {
 		without |= jute.FeatureFeed
+	}
+	if l.Session.Local() {
+		without |= jute.FeatureMoved
 	}
 	if !l.Session.Local() && l.lines.State.Tree.ExactlyOnce(id) {
 		outcomes = l.lines.outcomes(l, id)
