@@ -3,12 +3,16 @@ import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentSkipListSet;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.ScramCredentialInfo;
@@ -17,6 +21,7 @@ import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclBindingFilter;
@@ -32,14 +37,17 @@ import org.apache.kafka.common.serialization.LongSerializer;
 /**
  * Three brokers in ZooKeeper mode, which log in to the servers over TLS. A producer (acks=all) and a consumer log in by SCRAM and are let in by ACLs, while
  * topics are created all the time. At the end each acknowledged record, topic, ACL and user is there.
+ *
+ * With -Dtopics=N there are N topics at the end, and each has a record, too.
  */
 final class Kafka extends World {
 	private static final int BROKERS = 3;
-	private final int topics = Integer.getInteger("topics", 200);
+	private static final int BATCH = 10;
+	private final int topics = Integer.getInteger("topics", 0);
 	private final Process[] brokers = new Process[BROKERS];
 	private final int[] open = new int[BROKERS], login = new int[BROKERS];
 	private final BitSet acknowledged = new BitSet(), seen = new BitSet();
-	private final Set<String> created = new ConcurrentSkipListSet<>(), users = new ConcurrentSkipListSet<>();
+	private final Set<String> created = new ConcurrentSkipListSet<>(), users = new ConcurrentSkipListSet<>(), marked = ConcurrentHashMap.newKeySet();
 	private final AtomicLong failed = new AtomicLong(), twice = new AtomicLong(), longest = new AtomicLong();
 	private volatile boolean working = true, reading = true;
 	private Admin admin;
@@ -64,7 +72,8 @@ final class Kafka extends World {
 		allow("alice");
 		producing = thread("producer", this::produce);
 		thread("consumer", this::consume);
-		creating = thread("topics", this::createTopics);
+		creating = thread("topics", topics > 0 ? this::createAll : this::createTopics);
+		thread("marks", this::markAll);
 		await("first records", () -> size(seen) > 100);
 	}
 
@@ -173,7 +182,7 @@ final class Kafka extends World {
 
 	/** Creates topics one after the other, each with a user of its own every tenth time. */
 	private void createTopics() throws Exception {
-		for (int n = 0; working && n < topics; n++) {
+		for (int n = 0; working && n < 200; n++) {
 			var name = "topic-" + n;
 			for (boolean done = false; !done && working;) {
 				try {
@@ -196,10 +205,66 @@ final class Kafka extends World {
 					users.remove("user-" + n);
 				}
 			}
-			if (topics <= 1000) {
+			Thread.sleep(150);
+		}
+	}
+
+	/** Creates all topics, some at a time, each again until it is acknowledged. */
+	private void createAll() throws Exception {
+		for (int n = 0; n < topics; n += BATCH) {
+			var wanted = IntStream.range(n, Math.min(n + BATCH, topics)).mapToObj(i -> "topic-" + i).collect(Collectors.toSet());
+			while (!wanted.isEmpty()) {
+				var results = admin.createTopics(wanted.stream().map(t -> new NewTopic(t, 1, (short) 1)).toList()).values();
+				for (var result : results.entrySet()) {
+					try {
+						result.getValue().get();
+					} catch (ExecutionException e) {
+						if (!(e.getCause() instanceof TopicExistsException)) { // else the answer before was lost
+							continue;
+						}
+					}
+					wanted.remove(result.getKey());
+					created.add(result.getKey());
+				}
 				Thread.sleep(150);
 			}
 		}
+	}
+
+	/** Writes a record into each topic, again until it is acknowledged. */
+	private void markAll() throws Exception {
+		var config = Map.<String, Object>of("bootstrap.servers", servers(open), "acks", "all", "delivery.timeout.ms", "20000", "request.timeout.ms", "10000",
+				"max.block.ms", "5000", "retry.backoff.ms", "20", "batch.size", "1000", "enable.idempotence", "false");
+		try (var p = new KafkaProducer<>(config, new LongSerializer(), new LongSerializer())) {
+			while (marked.size() < topics) {
+				for (var topic : created) {
+					if (!marked.contains(topic)) {
+						p.send(new ProducerRecord<>(topic, 0L), (meta, e) -> {
+							if (e == null) {
+								marked.add(topic);
+							}
+						});
+					}
+				}
+				p.flush();
+				Thread.sleep(150);
+			}
+		}
+	}
+
+	/** Returns the topics whose record can't be read. */
+	private Set<String> unmarked() throws Exception {
+		var missing = new HashSet<>(marked);
+		var config = Map.<String, Object>of("bootstrap.servers", servers(open), "auto.offset.reset", "earliest", "fetch.max.bytes", "1000000");
+		try (var c = new KafkaConsumer<>(config, new LongDeserializer(), new LongDeserializer())) {
+			c.assign(missing.stream().map(t -> new TopicPartition(t, 0)).toList());
+			for (int empty = 0; !missing.isEmpty() && empty < 60;) {
+				int was = missing.size();
+				c.poll(Duration.ofSeconds(1)).forEach(r -> missing.remove(r.topic()));
+				empty = missing.size() < was ? 0 : empty + 1;
+			}
+		}
+		return missing;
 	}
 
 	private static int size(BitSet s) {
@@ -245,6 +310,10 @@ final class Kafka extends World {
 
 	@Override
 	void end() throws Exception {
+		int early = created.size();
+		if (topics > 0) {
+			creating.join();
+		}
 		working = false;
 		producing.join();
 		creating.join();
@@ -258,18 +327,22 @@ final class Kafka extends World {
 			lost = unlisted();
 		}
 		check(lost.isEmpty(), "lost topics: " + lost);
+		await("a record in each topic", () -> marked.size() == topics);
 		var scram = admin.describeUserScramCredentials().users().get();
 		check(scram.containsAll(users), "lost users: " + users + ", " + scram);
 		Collection<AclBinding> acls = admin.describeAcls(AclBindingFilter.ANY).values().get();
 		for (var u : users) {
 			check(acls.stream().filter(a -> a.entry().principal().equals("User:" + u)).count() == 2 || !u.equals("alice"), "lost ACLs of " + u);
 		}
-		count("acknowledged", size(acknowledged));
-		count("lost", missing().cardinality());
+		count("acknowledged", size(acknowledged) + marked.size());
+		count("lost", missing().cardinality() + unmarked().size());
 		count("refused", failed.get());
 		count("twice", twice.get());
 		count("longest-ms", longest.get() / 1_000_000);
 		count("topics", created.size());
+		if (topics > 0) {
+			count("under-faults", early);
+		}
 		count("late-topics", late);
 		count("users", users.size());
 		count("acls", acls.size());

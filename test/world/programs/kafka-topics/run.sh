@@ -1,0 +1,1 @@
+JAVA_OPTIONS=-Dtopics=5000 exec sh "$FROM/../../java/run.sh" Kafka
