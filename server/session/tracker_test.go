@@ -143,3 +143,14 @@ func TestRemovedSessionIsClosing(t *testing.T) {
 		t.Error("the session that has its id now can't be used")
 	}
 }
+
+// TestPause: a clock that is looked at a little late has not been stopped.
+func TestPause(t *testing.T) {
+	for _, tt := range []struct{ since, period, want int64 }{
+		{0, 100, 0}, {100, 100, 0}, {199, 100, 0}, {200, 100, 0}, {201, 100, 101}, {5000, 100, 4900},
+	} {
+		if got := session.Pause(tt.since, tt.period); got != tt.want {
+			t.Errorf("looked at %d ms ago, each %d: paused for %d ms, want %d", tt.since, tt.period, got, tt.want)
+		}
+	}
+}
