@@ -108,3 +108,99 @@ func TestTooLargeTransactions(t *testing.T) {
 		})
 	}
 }
+
+// TestLargestTransaction: a request whose transaction has exactly as many bytes as one may have is done, and one byte more is refused.
+func TestLargestTransaction(t *testing.T) {
+	schemes, err := auth.New(auth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(bytes int) *datatree.Txn {
+		var txn datatree.Txn
+		req := jute.CreateRequest{Path: "/a", Data: make([]byte, bytes), ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}}
+		e := New(datatree.New(), schemes, Options{})
+		e.Evaluate(&Request{Op: jute.OpCreateSession, Session: 1, TimeoutMs: 1000}, 1, 1, new(datatree.Txn))
+		e.Evaluate(&Request{Op: jute.OpCreate, Session: 1, Body: req.Append(nil)}, 2, 1, &txn)
+		return &txn
+	}
+	small := create(1 << 20)
+	room := datatree.MaxTxn - (small.MaxSize() - 1<<20)
+	if txn := create(room); txn.Err != 0 || txn.MaxSize() != datatree.MaxTxn {
+		t.Errorf("a transaction of %d bytes of %d: %v", txn.MaxSize(), datatree.MaxTxn, txn.Err)
+	}
+	if txn := create(room + 1); txn.Err != jute.ErrBadArguments {
+		t.Errorf("one byte more: %v", txn.Err)
+	}
+}
+
+// TestCostOfOutcome: the outcome of a write of an exactly-once session counts for at least the body of its reply, and that of
+// deletes, which have none, for no path.
+func TestCostOfOutcome(t *testing.T) {
+	long := "/" + strings.Repeat("n", 10_000)
+	for _, tt := range []struct {
+		name        string
+		kinds       []datatree.OpKind
+		least, most int64
+	}{
+		{"create", []datatree.OpKind{datatree.OpCreate}, 10_001, 10_300},
+		{"set", []datatree.OpKind{datatree.OpSetData}, 80, 10_300},
+		{"delete", []datatree.OpKind{datatree.OpDelete}, 1, 300},
+		{"two creates and a delete", []datatree.OpKind{datatree.OpCreate, datatree.OpDelete, datatree.OpCreate}, 20_002, 20_600},
+	} {
+		var txn datatree.Txn
+		for _, kind := range tt.kinds {
+			txn.Ops = append(txn.Ops, datatree.Op{Kind: kind, Path: long})
+		}
+		if got := costOf(&txn); got < tt.least || got > tt.most {
+			t.Errorf("%s: %d, want %d to %d", tt.name, got, tt.least, tt.most)
+		}
+	}
+}
+
+// TestNumberedOnce: a write of an exactly-once session that was accepted is refused when it comes again, before it is applied
+// and after, and so are earlier ones. One that was not accepted may come again.
+func TestNumberedOnce(t *testing.T) {
+	schemes, err := auth.New(auth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := datatree.New()
+	e := New(tree, schemes, Options{})
+	zxid := jute.Zxid(0)
+	evaluated := func(req Request) *datatree.Txn {
+		zxid++
+		var txn datatree.Txn
+		req.Session = 1
+		e.Evaluate(&req, zxid, 1, &txn)
+		return &txn
+	}
+	apply := func(txn *datatree.Txn) {
+		tree.Apply(txn, new(datatree.Applied))
+		e.Applied(txn.Zxid)
+	}
+	set := func(number int64) *datatree.Txn {
+		return evaluated(Request{Op: jute.OpSetData, Number: number, Body: (&jute.SetDataRequest{Path: "/", Version: -1}).Append(nil)})
+	}
+	apply(evaluated(Request{Op: jute.OpCreateSession, TimeoutMs: 1000, Exact: true, Origin: 7}))
+	if txn := set(5); txn.Err != 0 || txn.Number != 5 {
+		t.Fatalf("write 5: number %d, %v", txn.Number, txn.Err)
+	}
+	txn := set(5)
+	if txn.Err != 0 || txn.Number != 5 {
+		t.Fatalf("write 5, which was not accepted: number %d, %v", txn.Number, txn.Err)
+	}
+	e.Accept(txn)
+	for _, applied := range []bool{false, true} {
+		if applied {
+			apply(txn)
+		}
+		for _, number := range []int64{4, 5} {
+			if txn := set(number); txn.Err != jute.ErrSessionMoved || txn.Number != 0 || len(txn.Ops) != 0 {
+				t.Errorf("write %d after 5, applied %v: number %d, %d ops, %v", number, applied, txn.Number, len(txn.Ops), txn.Err)
+			}
+		}
+	}
+	if txn := set(6); txn.Err != 0 || txn.Number != 6 {
+		t.Errorf("write 6: number %d, %v", txn.Number, txn.Err)
+	}
+}
