@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -187,5 +188,27 @@ func TestSubmissionOverhead(t *testing.T) {
 	sub := Submission{Request: evaluate.Request{Op: -1 << 31, Cxid: -1 << 31, TimeoutMs: -1 << 31, Refused: -1 << 31, Number: 1<<63 - 1, Confirmed: 1<<63 - 2, Auth: ids}}
 	if n := len(appendSubmission(nil, &sub, nil)); n > SubmissionOverhead {
 		t.Errorf("a request with %d identities takes %d bytes beside its body, more than %d", len(ids), n, SubmissionOverhead)
+	}
+}
+
+// TestForwardable: a server passes on what its clients ask of the leader, and a leader takes nothing else from it.
+func TestForwardable(t *testing.T) {
+	var got []string
+	for op := jute.OpCode(-11); op < 120; op++ {
+		if strings.HasPrefix(op.String(), "OpCode(") {
+			continue // there is none
+		}
+		for kind, name := range []string{Write: "write", Barrier: "barrier", Resume: "resume"} {
+			if forwardable(&Submission{Kind: Kind(kind), Request: evaluate.Request{Op: op}}) && (name != "write" || !Ordered(op)) {
+				got = append(got, fmt.Sprint(name, " ", op))
+			}
+		}
+		if passed := forwardable(&Submission{Kind: Write, Request: evaluate.Request{Op: op}}); Ordered(op) && passed == (op == jute.OpSync) {
+			t.Errorf("%v as a write: passed on %v", op, passed)
+		}
+	}
+	want := []string{"write createSession", "resume createSession", "barrier sync"}
+	if !slices.Equal(got, want) {
+		t.Errorf("besides writes: %q, want %q", got, want)
 	}
 }
