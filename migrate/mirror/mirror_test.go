@@ -263,6 +263,9 @@ func TestFoundingOfAnAcceptedEpoch(t *testing.T) {
 		if _, err := mirrors[1].ExpectedDigest(f); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), fmt.Sprint("has accepted epoch ", epoch)) {
 			t.Errorf("a founding in epoch %d of a mirror that has accepted %d: %v", f.Zxid.Epoch(), epoch, err)
 		}
+		if f, err := mirrors[1].NewFounding([]Founder{mirrors[0].Founder(), mirrors[1].Founder()}, 5); err != nil || f.Zxid.Epoch() <= epoch {
+			t.Errorf("a mirror that has accepted epoch %d founds in epoch %d: %v", epoch, f.Zxid.Epoch(), err)
+		}
 		closeMirrors(t, mirrors)
 	}
 }
