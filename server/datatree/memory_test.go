@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
@@ -134,6 +135,34 @@ func TestMemory(t *testing.T) {
 				t.Errorf("the account is %d bytes, the heap has %d", account, heap)
 			}
 		})
+	}
+}
+
+// TestACLsInTheAccount: a list counts once, however many znodes have it, until the last of them goes or gets another one.
+func TestACLsInTheAccount(t *testing.T) {
+	g := &grower{tree: New()}
+	list := func(user string) []jute.ACL {
+		return []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: user + ":" + strings.Repeat("h", 1000)}}}
+	}
+	create := func(path string) {
+		g.apply(0, Op{Kind: OpCreate, Path: path, ACL: list("ann"), Cversion: 1})
+	}
+	before, one := g.tree.acls.bytes, ACLMemory(list("ann"))
+	for _, step := range []struct {
+		name string
+		do   func()
+		want int64
+	}{
+		{"one znode", func() { create("/a") }, one},
+		{"two", func() { create("/b") }, one},
+		{"one of them gets another list", func() { g.apply(0, Op{Kind: OpSetACL, Path: "/a", ACL: list("bob"), Version: 1}) }, 2 * one},
+		{"the other one goes", func() { g.apply(0, Op{Kind: OpDelete, Path: "/b"}) }, one},
+		{"all go", func() { g.apply(0, Op{Kind: OpDelete, Path: "/a"}) }, 0},
+	} {
+		step.do()
+		if got := g.tree.acls.bytes - before; got != step.want {
+			t.Errorf("%s: lists of %d bytes, want %d", step.name, got, step.want)
+		}
 	}
 }
 

@@ -301,7 +301,8 @@ func TestReceiveFaults(t *testing.T) {
 			}
 			return
 		}
-		if err != nil && !errors.Is(err, crashfs.ErrInjected) {
+		written := []crashfs.OpKind{crashfs.OpCreate, crashfs.OpWrite, crashfs.OpSync, crashfs.OpClose, crashfs.OpRename, crashfs.OpSyncDir}
+		if err == nil && slices.Contains(written, failed.Kind) || err != nil && !errors.Is(err, crashfs.ErrInjected) {
 			t.Fatalf("operation %d, %v: %v", n, failed, err)
 		}
 		if files := fsys.Files(); err != nil && len(files) > 0 && failed.Kind != crashfs.OpRemove {

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -49,5 +50,40 @@ func TestDump(t *testing.T) {
 	got := b.String()
 	if !strings.Contains(got, "after 0x1: two\n") || !strings.Contains(got, "3 @4096      DAMAGED: invalid: magic") {
 		t.Errorf("damaged log: got\n%s", got)
+	}
+}
+
+// limited takes so many bytes, and then fails.
+type limited int
+
+var errFull = errors.New("full")
+
+func (l *limited) Write(b []byte) (int, error) {
+	if len(b) > int(*l) {
+		return 0, errFull
+	}
+	*l -= limited(len(b))
+	return len(b), nil
+}
+
+// TestDumpIntoAFullDisk: wherever the output ends early, the dump says so, also at its last line.
+func TestDumpIntoAFullDisk(t *testing.T) {
+	for _, at := range []int64{headerSize + 200, headerSize + 1} { // after the records, and in the first one
+		fsys := crashfs.New(1)
+		l, _ := mustOpen(t, testOptions(fsys))
+		mustAppend(t, l, entry(1, "one"), entry(2, "two"))
+		if err := fsys.Corrupt(testDir+"/"+segmentName(1), func(b []byte) []byte { b[at] = 1; return b }); err != nil {
+			t.Fatal(err)
+		}
+		var whole strings.Builder
+		if err := Dump(&whole, fsys, testDir, nil); err != nil {
+			t.Fatal(err)
+		}
+		for n := range whole.Len() {
+			if room := limited(n); !errors.Is(Dump(&room, fsys, testDir, nil), errFull) {
+				t.Errorf("no error from a disk that is full after %d of %d bytes:\n%s", n, whole.Len(), &whole)
+				break
+			}
+		}
 	}
 }

@@ -273,5 +273,5 @@ func (l *Log) acceptLoss(c *CorruptError, firsts []uint64) (tailInfo, error) {
 	if err := l.syncDir(); err != nil {
 		return tailInfo{}, err
 	}
-	return tailInfo{durable: l.seq - 1}, l.checkBeginning()
+	return tailInfo{}, l.checkBeginning()
 }
