@@ -261,7 +261,7 @@ func (p *page) begin(local bool) {
 	}
 	p.lines.State.Begin([32]byte{})
 	p.answers = p.lines.NewAnswers(p)
-	p.service, p.ids, p.now = 1, 100, time.Second
+	p.service, p.ids, p.now, p.subs = 1, 100, time.Second, nil
 	p.lines.fenced.Store(1)
 }
 
