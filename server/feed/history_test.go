@@ -392,6 +392,14 @@ func TestLargeDataCounts(t *testing.T) {
 	}
 }
 
+// A chunk counts its references to lists and data, too, which can be many.
+func TestReferencesCount(t *testing.T) {
+	at := chunk{held: 1000, acls: make([][]jute.ACL, 10), data: make([][]byte, 30)}
+	if got := at.bytes(); got != 1000+40*24 {
+		t.Errorf("%d bytes", got)
+	}
+}
+
 // So it does however large the ACL lists of znodes are, which the tree may have given up, and it keeps a list once.
 func TestLargeListsCount(t *testing.T) {
 	const limit, entries = 1 << 20, 500
