@@ -23,3 +23,29 @@ func TestColdStart(t *testing.T) {
 		n.until(300, fmt.Sprintf("seed %d: three servers, started as %v, serve", seed, order), n.settledDown)
 	}
 }
+
+// TestVoteWithoutData: a server without data votes in an ensemble that has some only for a candidate whose history lists it,
+// and not at all if it has lost data.
+func TestVoteWithoutData(t *testing.T) {
+	list := Members{List: []Member{{ID: 1, Weight: 1}, {ID: 2, Weight: 1}, {ID: 3, Weight: 1}}}
+	for _, tt := range []struct {
+		flags   uint16
+		damaged bool
+		want    bool
+	}{
+		{FlagSeeded, false, false},
+		{FlagSeeded | FlagListed, false, true},
+		{FlagSeeded | FlagListed, true, false},
+		{FlagSeeded, true, false},
+	} {
+		c := New(Options{ID: 1, Members: list, Init: ClusterInit{Cluster: ID{2}}}, Recovered{Incarnation: ID{7}, Damaged: tt.damaged})
+		c.PeerUp(2, 1, Introduction{Incarnation: ID{8}})
+		c.peer(2).seeded = true
+		if c.selfCounts() {
+			t.Fatal("a server without data counts beside one that has some")
+		}
+		if got := c.mayVote(c.peer(2), tt.flags|FlagAnchored); got != tt.want {
+			t.Errorf("flags %#x, damaged %v: %v", tt.flags, tt.damaged, got)
+		}
+	}
+}
