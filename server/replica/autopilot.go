@@ -136,17 +136,18 @@ func (r *Replica) runAutopilot() {
 		next.Text = text
 		_, err = r.Core.ProposeMembers(next)
 	}
+	if err == nil {
+		pilot.Changed()
+	}
 	switch {
 	case errors.Is(err, zab.ErrNotLeading):
 	case err != nil:
 		r.event(zab.Warn, 0, fmt.Sprintf("autopilot can't change the members to %v: %v", &next, err))
 	case len(demote) > 0:
-		pilot.Changed()
 		r.stats.Demoted += int64(len(demote))
 		r.event(zab.Info, demote[0], fmt.Sprintf("autopilot makes observers of the voters %v, which are gone for longer than %v; the voters left are %d, and %d of them can fail",
 			demote, pilot.After, next.NumVoters(), (next.NumVoters()-1)/2))
 	default:
-		pilot.Changed()
 		r.stats.Promoted += int64(len(promote))
 		r.event(zab.Info, promote[0], fmt.Sprintf("autopilot makes voters of %v again, which are back and up to date", promote))
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/evaluate"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -54,6 +56,29 @@ func TestRefusedByDisk(t *testing.T) {
 			if r.status.Role = zab.Following; r.refusedByDisk(&tt.req) != 0 {
 				t.Errorf("%s: a follower refuses by its disk", tt.name)
 			}
+		}
+	}
+}
+
+// TestRoomOfANewEvaluator: the evaluator of a new leader knows how much memory trees may take, which was learned before.
+func TestRoomOfANewEvaluator(t *testing.T) {
+	schemes, err := auth.New(auth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		room int64
+		want jute.Code
+	}{{0, 0}, {1 << 40, 0}, {datatree.New().Memory() + 1<<18, jute.ErrNotReadOnly}} {
+		r := New(zab.New(zab.Options{ID: 1}, zab.Recovered{}), 0, Options{ID: 1, Schemes: schemes})
+		r.room.bytes = tt.room
+		r.newEvaluator(datatree.New())
+		var txn datatree.Txn
+		create := jute.CreateRequest{Path: "/n", Data: make([]byte, 1<<20), ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}}
+		r.leading.evaluator.Evaluate(&evaluate.Request{Op: jute.OpCreateSession, Session: 1, TimeoutMs: 1000}, 1, 1, &txn)
+		r.leading.evaluator.Evaluate(&evaluate.Request{Op: jute.OpCreate, Session: 1, Body: create.Append(nil)}, 2, 1, &txn)
+		if txn.Err != tt.want {
+			t.Errorf("1 MiB with room for %d bytes: %v, want %v", tt.room, txn.Err, tt.want)
 		}
 	}
 }
