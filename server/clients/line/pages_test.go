@@ -27,7 +27,7 @@ import (
 //	server [local] [old]     a server, with local sessions, or with a history that has no owners of sessions
 //	service S                the present service; without a number there is none
 //	open N [ID] [seen=Z] [confirmed=C] [timeout=MS] [holder=H] [silent]  line N opens a session, or resumes session ID
-//	asks N OP [PATH]         its client sends a request: create, ephemeral, set, get, watch, reconfig, close, ping
+//	asks N OP [PATH]         its client sends a request: create, ephemeral, set, get, watch, reconfig, close, ping, or malformed OP
 //	arrives N                the client of line N is heard of, and the clock is not read yet
 //	order [MEMBERS]          the oldest submission becomes a transaction, which is applied; MEMBERS is that of a reconfig
 //	refuse CODE              it is refused
@@ -341,6 +341,10 @@ func (p *page) ask(l *pageLine, what, path string) {
 		req.Op, req.Body = jute.OpSetData, (&jute.SetDataRequest{Path: path, Version: -1}).Append(nil)
 	case "get", "watch":
 		req.Op, req.Body = jute.OpExists, (&jute.PathWatchRequest{Path: path, Watch: what == "watch"}).Append(nil)
+	case "malformed": // a request that ends in its first field
+		for req.Op = 1; req.Op < 200 && req.Op.String() != path; req.Op++ {
+		}
+		req.Body = []byte{0}
 	case "reconfig":
 		req.Op = jute.OpReconfig
 	case "close":
