@@ -205,7 +205,7 @@ func (e *Evaluator) Evaluate(req *Request, zxid jute.Zxid, nowMs int64, txn *dat
 		}
 	}
 	if err != nil {
-		txn.Ops, txn.Multi, e.recounts = txn.Ops[:0], false, nil
+		txn.Ops, txn.Multi = txn.Ops[:0], false
 		txn.Err = jute.CodeOf(err)
 	} else {
 		e.room.accept(zxid)

@@ -32,7 +32,6 @@ func (e *Evaluator) recountNow(txn *datatree.Txn) {
 			_ = e.recount(path, txn) // the quota may have no usage
 		}
 	}
-	e.recounts = nil
 }
 
 // recount creates the usage of a quota again, if it exists.
