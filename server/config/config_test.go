@@ -171,7 +171,7 @@ func TestExamples(t *testing.T) {
 		{"run3/zoo2.cfg", "2", 3, 0, 2182},
 		{"run3/zoo3.cfg", "3", 3, 0, 2183},
 	} {
-		c, warnings, err := Load("../../conf/"+test.file, Override("zkd.myid", test.id))
+		c, warnings, err := Load("../../conf/"+test.file, Override("zkd.myid", test.id), Override("dataDir", t.TempDir())) // without what a machine may have in /tmp
 		if err != nil || len(warnings) > 0 {
 			t.Errorf("%s: %v %v", test.file, warnings, err)
 			continue
