@@ -33,7 +33,8 @@ type conn struct {
 	replied atomic.Int64 // those with a reply
 	got     atomic.Int64 // frames for the client
 
-	connects int // upstream; of one goroutine of the relay
+	closes   bool // the client has asked for the end of its session; of the goroutine that reads from it
+	connects int  // upstream; of one goroutine of the relay
 
 	mu       sync.Mutex
 	out      []byte     // waits to be written
@@ -68,12 +69,16 @@ func (c *conn) serve() {
 	err = c.forward(r)
 	c.e.o.Log.Debug("client has gone", "client", c.nc.RemoteAddr().String(), "session", r.Client().Session().ID(), "err", err)
 	c.finish()
-	r.Abort()
 	<-written
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.e.figures.queued.Add(-int64(len(c.out)))
 	c.out, c.unserved = nil, true
+	c.mu.Unlock()
+	c.relay.Store(nil)
+	if c.e.o.Grace > 0 && !c.closes {
+		c.e.outlive(r)
+	}
+	r.Abort()
 }
 
 // hello answers a four-letter word, or makes the session that the client asks for.
@@ -178,6 +183,7 @@ func (c *conn) forward(r *client.Relay) error {
 			r.Ping()
 			c.answer(jute.ReplyHeader{Xid: h.Xid, Zxid: r.Client().Status().LastZxid}, nil)
 		default:
+			c.closes = c.closes || h.Type == jute.OpCloseSession
 			r.Forward(h.Xid, h.Type, d.Rest())
 		}
 	}

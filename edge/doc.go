@@ -6,7 +6,7 @@
 // edge: on servers that don't offer exactly-once sessions, such as Apache's, after a login by SASL, and where a server
 // has forgotten what persistent watches have missed.
 //
-// A client's session lives as long as the client pings, and a client that dies is dropped at once.
+// A client's session lives as long as the client pings, and a client that dies is dropped at once, after Options.Grace with its session.
 //
 // For each client there are two goroutines, one that reads from it and one that writes to it, and those of its
 // client.Relay. The conn's mutex guards what waits to be written.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/accept"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // Options are what an Edge needs.
@@ -21,6 +22,9 @@ type Options struct {
 	Client client.Options
 	// MaxClients is how many clients there can be at a time.
 	MaxClients int
+	// Grace is how long the session of a client that has gone without closing it waits for the client to resume it, before it is
+	// closed. If it is 0, the session lasts for its timeout.
+	Grace time.Duration
 	// Version is what words have for the version of a server.
 	Version string
 	Log     *slog.Logger
@@ -147,6 +151,30 @@ func (e *Edge) Ready(ctx context.Context) error {
 	return c.Close(ctx)
 }
 
+// outlive has the session of a client that has gone closed after Options.Grace, unless it ends or moves before, or the edge ends. The
+// client still counts as one of MaxClients.
+func (e *Edge) outlive(r *client.Relay) {
+	t := time.NewTimer(e.o.Grace)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-r.Done():
+		return
+	case <-e.stop.Done():
+		return
+	}
+	if r.Client().Status().Features&jute.FeatureMoved == 0 { // such servers could close it for a client that has resumed it elsewhere
+		return
+	}
+	ctx, cancel := context.WithTimeout(e.stop, helloWithin)
+	defer cancel()
+	if err := r.Client().Close(ctx); err != nil {
+		e.o.Log.Info("the session of a client that has gone could not be closed", "session", r.Client().Session().ID(), "err", err)
+		return
+	}
+	e.figures.closed.Add(1)
+}
+
 // each calls f for each client that has a session.
 func (e *Edge) each(f func(*conn)) {
 	e.mu.Lock()
@@ -167,6 +195,7 @@ type figures struct {
 	sessions atomic.Int64 // that were begun or resumed by clients
 	resumed  atomic.Int64 // connections upstream that were lost and replaced, unknown to the client
 	lost     atomic.Int64 // clients whose connection ended because theirs upstream did
+	closed   atomic.Int64 // sessions of clients that have gone without closing them
 	moved    atomic.Int64 // those whose session was resumed elsewhere
 	refused  atomic.Int64 // connections beyond MaxClients
 	failed   atomic.Int64 // attempts to reach a server

@@ -42,6 +42,7 @@ func (e *Edge) figuresOf(now look) []Figure {
 		{"zk_edge_events_total", "Events of watches for clients.", true, f.events.Load()},
 		{"zk_edge_resumed_total", "Connections to servers that were lost and replaced, unknown to the client.", true, f.resumed.Load()},
 		{"zk_edge_lost_total", "Clients whose connection ended because the one to the servers did.", true, f.lost.Load()},
+		{"zk_edge_closed_total", "Sessions that were closed, as their clients had gone without closing them (edge.graceAfterClose).", true, f.closed.Load()},
 		{"zk_edge_moved_total", "Clients whose connection ended because their session was resumed elsewhere: at another edge or at a server.", true, f.moved.Load()},
 		{"zk_edge_refused_total", "Connections of clients beyond the limit.", true, f.refused.Load()},
 		{"zk_edge_attempts_failed_total", "Attempts to connect to a server that failed.", true, f.failed.Load()},

@@ -114,7 +114,7 @@ func edgeConfig(fl *pflag.FlagSet, args []string, log *slog.Logger) (*config.Con
 // edgeOptions returns what a configuration says of an edge.
 func edgeOptions(cfg *config.Config, l *login.Login, log *slog.Logger) (_ edge.Options, err error) {
 	o := &cfg.Edge
-	e := edge.Options{Upstream: o.Upstream, MaxClients: o.MaxClients, Version: zooKeeperVersion(), Log: log}
+	e := edge.Options{Upstream: o.Upstream, MaxClients: o.MaxClients, Grace: o.GraceAfterClose, Version: zooKeeperVersion(), Log: log}
 	e.Client.Logger, e.Client.MaxRequest = log, o.MaxBuffer
 	if o.TLS {
 		files := client.TLSFiles{CA: o.CA, Cert: o.Cert, Key: o.Key, Password: os.Getenv("ZKD_EDGE_KEY_PASSWORD"), Logger: log}

@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"strings"
+	"time"
 )
 
 // edgePrefix begins the keys of zkd edge.
@@ -25,6 +26,8 @@ type Edge struct {
 	MaxClients int
 	// MaxBuffer is the servers' jute.maxbuffer. Default 1048575.
 	MaxBuffer int
+	// GraceAfterClose is how long the session lasts of a client that has gone without closing it. 0 is its timeout. Default 0.
+	GraceAfterClose time.Duration
 
 	login [len(edgeLogin)]string
 }
@@ -62,6 +65,8 @@ func edgeKeys(c *Config) []Key {
 		{Name: "edge.tls.key", value: path(&e.Key), HoldsSecret: true, Protects: true, Doc: "File with its key; the password of an encrypted one is in $ZKD_EDGE_KEY_PASSWORD."},
 		{Name: "edge.maxClients", Default: "10000", value: count(&e.MaxClients, "clients", 1, 1_000_000), Doc: "The most clients with a session at a time; others are refused."},
 		{Name: "edge.maxBuffer", Default: "1048575", value: bytesOf(&e.MaxBuffer, 1, MaxRequest), Doc: "The servers' jute.maxbuffer. Writes may have 8 bytes less."},
+		{Name: "edge.graceAfterClose", Default: "0", value: millis(&e.GraceAfterClose, 0, maxInt),
+			Doc: "When a client's connection ends without closeSession, the edge closes its session after this time, unless the client has resumed it. 0: the session lasts for its timeout."},
 	}
 	for i, l := range edgeLogin {
 		keys = append(keys, Key{Name: l.key, value: text(&e.login[i]), Protects: true, HoldsSecret: l.flag == "sasl-password-file" || l.flag == "kerberos-keytab", Doc: l.doc})
