@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -502,5 +503,47 @@ func TestRelayLivesAsItsClient(t *testing.T) {
 		}
 		time.Sleep(DefaultTimeout / 3)
 		n.accept().grant(0)
+	})
+}
+
+// TestRelayNamesItself takes a session at first, and then continues it under its name, so that servers can say when another client has it.
+// After a connection to a server that does not know whose the session is, it takes it again.
+func TestRelayNamesItself(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		r := n.newRelay(RelayOptions{})
+		const all = jute.FeatureExactlyOnce | jute.FeatureFeed | jute.FeatureMoved
+		connected := func(answer jute.ConnectResponse, granted Features) (jute.Holder, *fakeConn) {
+			conn := n.accept()
+			b, err := conn.frame()
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := jute.NewDecoder(b)
+			var q jute.ConnectRequest
+			var ask jute.ExtensionRequest
+			q.Decode(&d)
+			ask.Decode(&d)
+			conn.send((&jute.ExtensionResponse{Features: granted}).Append(answer.Append(nil)))
+			r.Ping()
+			return ask.Holder, conn
+		}
+		welcome := jute.ConnectResponse{TimeoutMs: 10_000, SessionID: fakeSession, Password: fakePassword, HasReadOnly: true}
+		var asked []jute.Holder
+		for _, granted := range []Features{all, all, jute.FeatureExactlyOnce | jute.FeatureFeed, all} {
+			h, conn := connected(welcome, granted)
+			asked = append(asked, h)
+			synctest.Wait()
+			conn.Close()
+		}
+		h, _ := connected(jute.ConnectResponse{Password: make([]byte, jute.PasswordLen), HasReadOnly: true}, jute.FeatureMoved)
+		<-r.Done()
+		name := asked[1]
+		want := []jute.Holder{name | jute.HolderTakes, name, name, name | jute.HolderTakes}
+		if !slices.Equal(asked, want) || h != name || name.Name() != name {
+			t.Errorf("%d, then %d; want %d, then %d", asked, h, want, name)
+		}
+		if err := r.Client().Status().Err; !errors.Is(err, ErrSessionMoved) || r.Expired() {
+			t.Errorf("ended with %v, expired %v", err, r.Expired())
+		}
 	})
 }
