@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll soak exhaust compat compat-all console kerberos moving takeover apps world bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
+.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,7 @@ nightly: ## everything in full, and what CI leaves out: hours; before each relea
 	$(GO) test -count=1 -timeout 2h ./...
 	$(MAKE) race
 	$(MAKE) -j 2 sim mutants SEED=100000 SEEDS=20000
+	scripts/spec.sh nightly
 	$(MAKE) crash cluster
 	test/compat/run.sh -full
 	$(MAKE) console world
@@ -184,6 +185,9 @@ console: build ## the console in Chromium, on three real servers; needs Node, Ch
 ON ?= zkd,apache
 world: ## programs of other people while servers are killed under them, and their test suites: hours, and a network (ONE=kazoo ON=zkd)
 	$(GO) run ./test/world -one '$(ONE)' -on '$(ON)'; outcome=$$?; $(GO) run ./test/world -write && exit $$outcome
+
+spec: ## the specification of the replication, checked by TLC: needs Java, Maven, and a network once
+	scripts/spec.sh quick
 
 BENCH ?= .
 bench: ## benchmarks (PKG=./server/datatree BENCH=Txn)
