@@ -379,8 +379,9 @@ func (c *Core) tickCandidate() {
 	case c.now >= c.vote.deadline:
 		c.loseCandidacy("a quorum did not promise in time")
 	case c.now >= c.vote.resendAt:
-		c.countPromises()
-		c.sendNewEpochs()
+		if c.countPromises(); c.status.Role == Candidate {
+			c.sendNewEpochs()
+		}
 	}
 }
 

@@ -49,3 +49,24 @@ func TestVoteWithoutData(t *testing.T) {
 		}
 	}
 }
+
+// TestLeaderAsksNoMore: an epoch is offered with one history. The heartbeat at which a founder stops waiting for the
+// third server's promise, and leads, does not ask for promises again: the history would have the epoch's marker.
+func TestLeaderAsksNoMore(t *testing.T) {
+	for seed := range uint64(20) {
+		n := newNetwork(t, seed, 3, 0)
+		for id := SID(1); id < 3; id++ {
+			n.deaf[[2]SID{3, id}] = true
+		}
+		n.trace = func(from, _ SID, m *Message) {
+			if m.Kind == MsgNewEpoch && m.Flags&FlagEstablished == 0 && m.Zxid.Epoch() == m.Epoch {
+				t.Errorf("seed %d: server %d, which leads epoch %d, asks for its promise with the history up to %v", seed, from, m.Epoch, m.Zxid)
+			}
+		}
+		for _, s := range n.servers {
+			s.start()
+		}
+		n.until(3000, fmt.Sprintf("seed %d: two of three servers lead", seed), func() bool { return n.leader() != nil })
+		n.run(200)
+	}
+}
