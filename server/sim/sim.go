@@ -48,8 +48,9 @@ type Sim struct {
 	result      datatree.Applied
 	emptyDigest datatree.Digest
 
-	tracing bool
-	lines   []string
+	tracing  bool
+	behavior *behavior // nil if nobody wants it
+	lines    []string
 	// filter is called with each message of a core before it is sent; false drops it.
 	filter func(from, to *node, m *zab.Message) bool
 	// slowHandshake returns how much longer than usual the handshake of a link takes, µs.

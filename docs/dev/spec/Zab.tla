@@ -24,6 +24,7 @@ CONSTANTS
   Renewals,    \* whether leaders renew their epochs
   Snapshots,   \* whether leaders also send snapshots
   MaxEpoch, MaxTxns, MaxCrashes, MaxWipes, MaxLists, \* bounds of the model
+  Nobody,      \* no server
   Faults       \* rules that are left out, by their names in server/zab/mutant.go if it has them; {} is the specification
 
 VARIABLES
@@ -56,7 +57,6 @@ vars     == <<role, epoch, promise, log, commit, disk, pending, life, offers, gr
 
 Fault(f) == f \in Faults
 Epochs   == 1..MaxEpoch
-Nobody   == "nobody"
 None     == <<0, Nobody>>
 
 -----------------------------------------------------------------------------
@@ -75,10 +75,10 @@ Prefix(a, b) == Len(a) <= Len(b) /\ a = SubSeq(b, 1, Len(a))
 
 \* The length of what two histories have in common, by their zxids alone: commonPoint in state.go.
 Same(x, y)   == x[1] = y[1] /\ x[2] = y[2]
-Common(a, b) == IF \E i \in 1..Len(a) : \E j \in 1..Len(b) : Same(a[i], b[j])
-                THEN CHOOSE i \in 1..Len(a) : /\ \E j \in 1..Len(b) : Same(a[i], b[j])
-                                              /\ \A k \in (i+1)..Len(a) : \A j \in 1..Len(b) : ~Same(a[k], b[j])
-                ELSE 0
+RECURSIVE CommonUpto(_, _, _)
+CommonUpto(a, b, i) ==
+  IF i = 0 THEN 0 ELSE IF \E j \in 1..Len(b) : Same(a[i], b[Len(b) + 1 - j]) THEN i ELSE CommonUpto(a, b, i - 1)
+Common(a, b) == CommonUpto(a, b, Len(a))
 
 \* How much of its history a server has on its disk.
 Durable(s) == IF disk[s].log = log[s] THEN Len(log[s]) ELSE Common(disk[s].log, log[s])
@@ -141,7 +141,8 @@ Ack(s, e, d, n) == acks' = {a \in acks : a[1] # e \/ a[2] # s} \cup {<<e, s, n, 
 \* admits if that is not committed (FlagListed).
 Offer(s, p) == offers' = offers \cup {<<p[1], s, Last(log[s]),
   IF ~Lazy THEN {} ELSE Lists(log[s], commit[s]), IF Lazy /\ commit[s] = 0 /\ Seeded(log[s]) THEN AdmitsAt(log[s][1]) ELSE {}>>}
-Grant(s, p) == granted' = granted \cup {<<p[1], s, life[s], p[2]>>}
+\* An acknowledged promise says whether its sender has an ensemble's history.
+Grant(s, p) == granted' = granted \cup {<<p[1], s, life[s], p[2], Seeded(log[s])>>}
 
 \* The oldest record that is not durable becomes so. What waited for it is sent: promises, NEWEPOCH and ACKEPOCH,
 \* and acknowledgements, for which nothing but entries may be missing on the disk.
@@ -172,7 +173,7 @@ Hint(s) ==
 
 \* A server stands for election: it promises itself an epoch, of which it tells others when that is durable.
 Campaign(s, e) ==
-  /\ role[s] \notin {"leader", "halted"}
+  /\ role[s] # "halted"
   /\ e > promise[s][1] \/ (Fault("epoch-reused-after-restart") /\ role[s] = "looking" /\ promise[s] = <<e, s>>)
   /\ Voter(s, log[s], commit[s]) /\ Counts(s)
   /\ role' = [role EXCEPT ![s] = "candidate"]
@@ -197,13 +198,15 @@ MayVote(s, o) ==
   \/ IF Seeded(log[s]) THEN Counts(s) ELSE o[3] # <<0, 0>> => <<s, life[s]>> \in o[5]
 
 \* A server promises an epoch: to a candidate whose history is not shorter than its own, and to one server only.
-Promise(s, o) ==
+MayPromise(s, o) ==
   /\ role[s] # "halted" /\ o[2] # s
   /\ o[1] > promise[s][1] \/ Fault("lower-epoch-promised") \/ (Fault("promise-repointed") /\ o[1] = promise[s][1] /\ o[2] # promise[s][2])
   /\ Upto(Last(log[s]), o[3]) \/ Fault("promise-without-history-check")
   /\ o[1] > Last(log[s])[1]
   /\ Lazy => \E list \in o[4] : s \in list
   /\ MayVote(s, o)
+Promise(s, o) ==
+  /\ MayPromise(s, o)
   /\ promise' = [promise EXCEPT ![s] = <<o[1], o[2]>>]
   /\ IF Fault("old-epoch-accepted") /\ role[s] = "follower"
      THEN UNCHANGED <<role, epoch>>
@@ -214,7 +217,7 @@ Promise(s, o) ==
 
 \* A server promises the epoch of a leader that has it already: no other server can get it.
 Join(s, e, by) ==
-  /\ role[s] \notin {"halted", "leader"} /\ by # s
+  /\ role[s] # "halted" /\ by # s
   /\ e >= promise[s][1] /\ promise[s] # <<e, by>>
   /\ Upto(Last(log[s]), Last(sent[e]))
   /\ promise' = [promise EXCEPT ![s] = <<e, by>>]
@@ -223,9 +226,10 @@ Join(s, e, by) ==
   /\ UNCHANGED <<log, commit, disk, life, messages, ghost, left>>
 
 \* With durable promises of a quorum a server leads the epoch, which begins with a marker after its history.
-Establish(s) ==
+\* The promises G have arrived. Those that found an ensemble are admitted by its first entry.
+Granted(s) == {g \in granted : g[1] = promise[s][1] /\ g[4] = s /\ IF Seeded(log[s]) THEN Admits(log[s], commit[s], g[2], g[3]) ELSE ~g[5]}
+Establish(s, G) ==
   LET e  == promise[s][1]
-      G  == {g \in granted : g[1] = e /\ g[4] = s /\ (Seeded(log[s]) => Admits(log[s], commit[s], g[2], g[3]))}
       x  == IF Seeded(log[s]) THEN <<e, 0, "marker", s>> ELSE <<e, 0, "found", {<<s, life[s]>>} \cup {<<g[2], g[3]>> : g \in G}>>
   IN /\ role[s] = "candidate" \/ (role[s] = "leader" /\ e > epoch[s])
      /\ disk[s].promise = promise[s] \/ Fault("newepoch-before-fsync")
@@ -271,8 +275,8 @@ ObeySync(s) ==
 ObeySnapshot(s, n) ==
   LET e  == promise[s][1]
       at == Common(log[s], sent[e])
-  IN /\ MayFollow(s) /\ ~Follows(s)
-     /\ n <= told[e] /\ n >= commit[s] /\ at >= commit[s]
+  IN /\ MayFollow(s) /\ (Follows(s) => n > at)
+     /\ n <= Common(sent[e], done) /\ n >= commit[s] /\ at >= commit[s]
      /\ n >= at \/ Fault("snapshot-before-common")
      /\ Follow(s, n, <<<<"snapshot", SubSeq(sent[e], 1, n)>>>>, SubSeq(sent[e], 1, n))
      /\ commit' = [commit EXCEPT ![s] = n]
@@ -399,7 +403,8 @@ Init ==
   /\ left = [txns |-> MaxTxns, crashes |-> MaxCrashes, wipes |-> MaxWipes, lists |-> MaxLists]
 
 Step(s) ==
-  \/ Hint(s) \/ Establish(s) \/ ObeySync(s) \/ Propose(s) \/ Receive(s) \/ Learn(s) \/ Crash(s) \/ Wipe(s)
+  \/ Hint(s) \/ ObeySync(s) \/ Propose(s) \/ Receive(s) \/ Learn(s) \/ Crash(s) \/ Wipe(s)
+  \/ IF Seeded(log[s]) THEN Establish(s, Granted(s)) ELSE \E G \in SUBSET Granted(s) : Establish(s, G)
   \/ \E e \in Epochs : Campaign(s, e) \/ Renew(s, e)
   \/ \E l \in leaders : Join(s, l[1], l[2])
   \/ \E o \in offers : Promise(s, o)
