@@ -68,7 +68,7 @@ nightly: ## everything in full, and what CI leaves out: hours; before each relea
 	$(GO) test -count=1 -timeout 2h ./...
 	$(MAKE) race
 	$(MAKE) -j 2 sim mutants SEED=100000 SEEDS=20000
-	scripts/spec.sh nightly
+	TRACES=1000 scripts/spec.sh nightly
 	$(MAKE) crash cluster
 	test/compat/run.sh -full
 	$(MAKE) console world
@@ -186,7 +186,7 @@ ON ?= zkd,apache
 world: ## programs of other people while servers are killed under them, and their test suites: hours, and a network (ONE=kazoo ON=zkd)
 	$(GO) run ./test/world -one '$(ONE)' -on '$(ON)'; outcome=$$?; $(GO) run ./test/world -write && exit $$outcome
 
-spec: ## the specification of the replication, checked by TLC: needs Java, Maven, and a network once
+spec: ## the specifications of the replication and the interlude, checked by TLC: a minute; needs Java, Maven, and a network once (TRACES=20 SEED=1)
 	scripts/spec.sh quick
 
 BENCH ?= .

@@ -1,6 +1,6 @@
 #!/bin/sh
-# spec.sh [quick|nightly] [NAME...] checks the specification of the replication, docs/dev/spec/Zab.tla, with TLC:
-# the models of that time in docs/dev/spec/models, or those named. With TRACES=n it also has TLC judge n runs of the
+# spec.sh [quick|nightly] [NAME...] checks the specifications in docs/dev/spec with TLC: the models of that time in
+# docs/dev/spec/models, or those named. With TRACES=n it also has TLC judge n runs of the
 # simulator from the seed SEED on, and runs with planted faults. What TLC prints is in build/spec/NAME.out.
 set -eu
 cd "$(dirname "$0")/.."
@@ -22,23 +22,27 @@ echo "$sum  $jar" | sha256sum --check --strict --quiet
 # constants NAME=VALUE... writes the constants of a model: the last value of each counts.
 constants() {
 	echo CONSTANTS
-	echo 'Servers={a,b,c}' 'Voters={a,b,c}' Nobody=nobody Founded=TRUE Renewals=FALSE Snapshots=FALSE \
-		MaxEpoch=2 MaxTxns=0 MaxCrashes=0 MaxWipes=0 MaxLists=0 'Faults={}' "$@" |
-		tr ' ' '\n' | awk -F= '{ v[$1] = $2 } END { for (n in v) print n (v[n] ~ /^<-/ ? " " : " = ") v[n] }'
+	echo "$@" | tr ' ' '\n' | awk -F= '{ v[$1] = $2 } END { for (n in v) print n (v[n] ~ /^<-/ ? " " : " = ") v[n] }'
 }
+zab='Servers={a,b,c} Voters={a,b,c} Nobody=nobody Founded=TRUE Renewals=FALSE Snapshots=FALSE MaxEpoch=2 MaxTxns=0 MaxCrashes=0 MaxWipes=0 MaxLists=0'
 
-# model FAULT WANTED NAME=VALUE... prints the configuration of a model.
+# model FAULT WANTED NAME=VALUE... prints the configuration of a model of the present module.
 model() {
 	fault=$1 wanted=$2
 	shift 2
 	echo SPECIFICATION Spec
-	constants "$@" "Faults={$fault}"
-	echo SYMMETRY Symmetry
 	echo CHECK_DEADLOCK FALSE
-	case $wanted in none | EpochFence) echo PROPERTY EpochFence ;; esac
+	if [ "$module" = Zab ]; then
+		constants "$zab" "$@" "Faults={$fault}"
+		echo SYMMETRY Symmetry
+		invariants='AcknowledgedIsNotLost OneOrder OneLeader LeaderHasEverything LogMatching ZxidsRise NoneHalts OneChange' property=EpochFence
+	else
+		constants Writes=2 MaxLeaders=0 MaxLinks=0 MaxMoves=0 "$@" "Faults={$fault}"
+		invariants='AtMostOnce InOrder AnswersAreTrue NothingAfterMove' property=
+	fi
 	case $wanted in
-	none) echo INVARIANTS AcknowledgedIsNotLost OneOrder OneLeader LeaderHasEverything LogMatching ZxidsRise NoneHalts OneChange ;;
-	EpochFence) ;;
+	none) echo "INVARIANTS $invariants${property:+ PROPERTY $property}" ;;
+	"$property") echo "PROPERTY $property" ;;
 	*) echo "INVARIANT $wanted" ;;
 	esac
 }
@@ -78,7 +82,7 @@ behaviors() {
 	}
 	{
 		echo SPECIFICATION TraceSpec
-		constants 'Servers={1,2,3,4}' 'Voters={1,2,3}' Nobody=0 Founded=FALSE Renewals=TRUE Snapshots=TRUE \
+		constants "$zab" 'Faults={}' 'Servers={1,2,3,4}' 'Voters={1,2,3}' Nobody=0 Founded=FALSE Renewals=TRUE Snapshots=TRUE \
 			'MaxEpoch=<-Highest' MaxTxns=1000000000 MaxCrashes=1000000000 MaxWipes=1
 		echo PROPERTY EpochFence
 		echo INVARIANTS AcknowledgedIsNotLost OneOrder OneLeader LeaderHasEverything NoneHalts
@@ -95,7 +99,10 @@ behaviors() {
 cp docs/dev/spec/*.tla "$build/"
 failed=0
 while read -r name kind rest; do
-	case $name in '' | '#'*) continue ;; esac
+	case $name in
+	'' | '#'*) continue ;;
+	module) module=$kind && continue ;;
+	esac
 	case "$kind${TRACES:+ traced}" in
 	planted) continue ;;
 	"$when"* | refuted* | planted*) [ "$names" = '  ' ] || case $names in *" $name "*) ;; *) continue ;; esac ;;
@@ -108,11 +115,11 @@ while read -r name kind rest; do
 		wanted=${rest%% *}
 		case $rest in *' '*) rest=${rest#* } ;; *) rest= ;; esac
 		model "\"$name\"" "$wanted" $rest >"$build/$name.cfg"
-		check "$name" Zab "$wanted"
+		check "$name" "$module" "$wanted"
 		;;
 	*)
 		model '' none $rest >"$build/$name.cfg"
-		check "$name" Zab none
+		check "$name" "$module" none
 		;;
 	esac
 done <docs/dev/spec/models
