@@ -123,18 +123,24 @@ func (u *relayUser) fails(format string, args ...any) {
 	u.wrong = append(u.wrong, u.own+": "+fmt.Sprintf(format, args...))
 }
 
-// move begins at another edge, with the session that the user has, and sets the watches.
+// move begins at another edge, with the session that the user has, and sets the watches. The edge before has ended, or
+// has not noticed that the user has left it.
 func (u *relayUser) move() bool {
 	s := &relayStay{}
 	again := len(u.stays) > 0
+	unnoticed := again && u.rng.IntN(2) == 0
 	o := zk.RelayOptions{Reply: s.reply, Event: s.event}
 	o.Options = zk.Options{Dial: u.dials.from("10.0.1.1"), Logger: zk.NoLog, Timeout: 40 * time.Second, Session: u.key, Rand: rand.New(rand.NewPCG(u.rng.Uint64(), 1))}
 	if again {
 		before := u.stays[len(u.stays)-1]
 		before.ended = true
-		before.Abort()
-		<-before.Done()
+		if !unnoticed {
+			before.Abort()
+			<-before.Done()
+		}
+		before.mu.Lock()
 		o.Seen, s.seen = before.seen, before.seen
+		before.mu.Unlock()
 	}
 	relay, err := zk.NewRelay(relayServers, o)
 	if err != nil {
@@ -149,6 +155,9 @@ func (u *relayUser) move() bool {
 		return false
 	}
 	u.key = zk.SessionKey{ID: hello.SessionID, Password: hello.Password}
+	if unnoticed && !u.left(u.stays[len(u.stays)-2], s) {
+		return false
+	}
 	if again && u.rng.IntN(2) == 0 {
 		q := jute.SetWatchesRequest{RelativeZxid: s.seen, Persistent: []string{"/list"}, PersistentRecursive: []string{"/shared"}}
 		u.ask(jute.OpSetWatches2, relayBody(q.Append2(nil)), "watch", 0)
@@ -170,6 +179,21 @@ func (u *relayUser) move() bool {
 		time.Sleep(100 * time.Millisecond)
 	}
 	u.fails("no answer within a minute")
+	return false
+}
+
+// left waits until the edge that the user has left has noticed it.
+func (u *relayUser) left(before, now *relayStay) bool {
+	for range 600 {
+		select {
+		case <-before.Done():
+			return true
+		case <-time.After(100 * time.Millisecond):
+		}
+		before.Ping()
+		now.Ping()
+	}
+	u.fails("the edge that was left has the session: %v", before.Client().Status())
 	return false
 }
 
