@@ -16,6 +16,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,6 +60,7 @@ type attack struct {
 	openers int
 	tls     bool
 	api     bool // requests of the HTTP API, at a fixed rate
+	aside   bool // they are sent to a server of the attacker's own process: what the attacker itself takes of the processors
 }
 
 func attacks() []attack {
@@ -75,9 +77,11 @@ func attacks() []attack {
 		{name: "writes of 100 KB", load: load(bench.Set, 12, 4, 100_000)},
 		{name: "reads", load: load(bench.Get, 48, 64, 100)},
 		{name: "watches", load: load(bench.Watch, 150, 1, 100)},
+		{name: "a herd of 3,000 watches", load: load(bench.Watch, 3000, 1, 100)},
 		{name: "sessions", openers: 48},
 		{name: "TLS handshakes", openers: 48, tls: true},
 		{name: apiAttack, api: true},
+		{name: apiAttack + "'s load to nobody", api: true, aside: true},
 		{name: apiAttack + "'s load by clients", load: steady},
 		{name: "feeds", load: load(bench.Set, 12, 16, 100), feeds: noisyFeeds},
 	}
@@ -239,6 +243,11 @@ func beNoisy(ctx context.Context, args []string, in io.Reader, out, log io.Write
 				}
 			}
 		})
+	}
+	if a.aside {
+		nobody := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
+		defer nobody.Close()
+		addrs = []string{nobody.Listener.Addr().String()}
 	}
 	if a.api {
 		for i := range apiConnections {
