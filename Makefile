@@ -20,8 +20,8 @@ build: ## the programs, static, into bin/
 campaign: ## bin/bench, which compares two servers: test/bench, a module of its own
 	CGO_ENABLED=0 $(GO) build -C test/bench -o $(abspath $(BIN))/bench .
 
-run3: build ## an ensemble of three servers, as in conf/run3: client ports 2181 to 2183, data in ./build/run3
-	@scripts/run3.sh
+run3: build ## an ensemble of three servers: client ports 2181 to 2183, data in ./build/run3
+	@bin/zkd demo --servers-only --dir build/run3
 
 # The four-letter words and the metrics are off by default; here somebody looks.
 PORT ?= 2181

@@ -19,6 +19,8 @@
 //	zkd export              make the data of zkd's servers Apache's
 //	zkd takeover            take over a running ensemble of Apache's
 //	zkd restore             make data of a backup
+//	zkd demo                show an ensemble on this machine, whose leaders are killed
+//	zkd edge                serve the clients of this host, which then see no lost connections
 //	zkd shadow              compare zkd with Apache's servers, under their clients' requests
 //	zkd version
 package main

@@ -18,6 +18,9 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
+// asProgram in the environment makes the test binary act as zkd.
+const asProgram = "ZKD_TEST_IS_ZKD"
+
 // program returns a command that runs zkd with these arguments, and is killed when the test
 // ends.
 func program(t *testing.T, args ...string) *exec.Cmd {
@@ -41,6 +44,25 @@ func ending(t *testing.T, cmd *exec.Cmd) <-chan error {
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() { cmd.Process.Kill() })
 	return ended
+}
+
+// freePorts returns TCP ports reserved for the test.
+func freePorts(t *testing.T, n int) (ports []string) {
+	t.Helper()
+	for _, port := range freeport.For(t, n) {
+		ports = append(ports, strconv.Itoa(port))
+	}
+	return ports
+}
+
+// atoi returns a number.
+func atoi(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // unread returns the writing end of a pipe that nobody reads.

@@ -142,6 +142,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		newRestore(),
 		newShadow(),
 		newEdge(),
+		newDemo(),
 		newHistory(),
 		newStatus(),
 		newSASLUser(),

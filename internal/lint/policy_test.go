@@ -25,6 +25,7 @@ const ours = `
 	internal/mutant:   none
 
 	# Waits that a context cuts short.
+	internal/freeport: none
 	internal/pause:    none
 
 	# Two states of a subtree, and the way from one to the other.
@@ -172,7 +173,9 @@ const ours = `
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/clients/line server/limits/shares server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
-	cmd/zkd:           client cmd/internal/login edge cmd/zkcli/ensemble cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/expiry internal/keystore migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/api server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/traces/otlp server/zab
+	cmd/zkd/local:     cmd/zkcli/servers internal/freeport internal/pause
+	cmd/zkd/demo:      client client/settle cmd/zkd/local internal/pause recipes recipes/hold recipes/lock
+	cmd/zkd:           client cmd/internal/login cmd/zkd/demo cmd/zkd/local edge cmd/zkcli/ensemble cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/expiry internal/keystore internal/pause migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/api server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/traces/otlp server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
@@ -256,9 +259,9 @@ const ours = `
 	# The load generator is a client: it knows nothing of server/.
 	cmd/zkbench/bench:    jute client/sasl
 	cmd/zkbench:       client cmd/zkbench/bench internal/buildinfo internal/commands internal/console cmd/internal/login internal/stdio
-	test/bench:        client internal/ask jute cmd/zkbench/bench internal/testing/freeport internal/traceid
+	test/bench:        client internal/ask jute cmd/zkbench/bench internal/freeport internal/traceid
 	test/bench/clients: client/cache cmd/zkbench/bench
-	test/bench/etcd:   cmd/zkbench/bench internal/testing/freeport
+	test/bench/etcd:   cmd/zkbench/bench internal/freeport
 	test/bench/etcd/server: none
 	tools:             none
 	tools/sbom:        none
@@ -273,7 +276,7 @@ const ours = `
 	internal/testing/manual:   none
 	# The lines of the programs in the documentation.
 	internal/testing/doclines: internal/commands
-	internal/testing/freeport: none
+	internal/testing/freeport: internal/freeport
 	internal/testing/mempipe: none
 	internal/testing/standin:  none
 	internal/lint:     none
@@ -282,7 +285,7 @@ const ours = `
 	test/compat/apps:  none
 	deploy/kubernetes/check: internal/container server/config
 	deploy/prometheus: none
-	test/world:        client internal/ask internal/testing/freeport
+	test/world:        client internal/ask internal/freeport
 	test/world/programs/dubbo-go: none
 	test/internal/process: jute
 	test/crash:        jute cmd/zkbench/bench test/internal/process

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/cmd/zkbench/bench"
-	"github.com/zkd-project/zkd/internal/testing/freeport"
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // startTimeout is the limit for servers to reach the expected state.

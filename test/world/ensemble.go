@@ -14,7 +14,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/ask"
-	"github.com/zkd-project/zkd/internal/testing/freeport"
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // The kinds of servers.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/testing/freeport"
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // ready is the line by which a program says that it works, so that faults may begin.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/cmd/zkbench/bench"
-	"github.com/zkd-project/zkd/internal/testing/freeport"
+	"github.com/zkd-project/zkd/internal/freeport"
 )
 
 // ensemble is a number of processes that serve together.

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/cmd/zkd/local"
+)
+
+// TestDemo runs the demonstration until it has killed a leader, and a user another one.
+func TestDemo(t *testing.T) {
+	t.Parallel() // it waits for processes, most of the time
+	out := newOutput()
+	cmd := program(t, "demo", "--free-ports", "--kill-every", "6s")
+	cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())
+	cmd.Stdout, cmd.Stderr = out, out
+	ended := ending(t, cmd)
+	dir := out.await(t, `logs are in (\S+), which is deleted`)
+	servers := out.await(t, `zkd status (\S+)`)
+	out.await(t, `(kill -9): server \d, which leads`)
+	if lost := out.await(t, `writes acknowledged, (\d+) lost\. 5 sessions, 0 lost`); lost != "0" {
+		t.Errorf("%s writes are lost", lost)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("it ends with %v:\n%s", err, out)
+	}
+	if !regexp.MustCompile(`\n\d+ leaders killed: \d+ writes acknowledged, 0 lost; \d+ turns at the lock; 0 sessions lost`).MatchString(out.String()) {
+		t.Errorf("no summary:\n%s", out)
+	}
+	for addr := range strings.SplitSeq(servers, ",") {
+		if c, err := net.Dial("tcp", addr); err == nil {
+			c.Close()
+			t.Errorf("%s still listens", addr)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s: %v", dir, err)
+	}
+}
+
+// TestDemoOfServersAlone kills a server as a user would: it is started again, and the data stay.
+func TestDemoOfServersAlone(t *testing.T) {
+	t.Parallel()
+	out, dir := newOutput(), t.TempDir()
+	cmd := program(t, "demo", "--free-ports", "--servers-only", "--dir", dir)
+	cmd.Stdout, cmd.Stderr = out, out
+	ended := ending(t, cmd)
+	pid := out.await(t, `kill -9 (\d+) `)
+	p, err := os.FindProcess(atoi(t, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	id := out.await(t, `server (\d) has ended`)
+	out.await(t, `server `+id+` is (started) again`)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("it ends with %v:\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, id)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that can't start ends the demonstration, with its own word of why.
+func TestDemoSaysWhyAServerEnds(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	self := program(t)
+	ended := make(chan int, 1)
+	free := freePorts(t, 3)
+	e, err := local.New(local.Options{
+		Program: []string{"env", asProgram + "=1", self.Path}, Dir: t.TempDir(), Servers: 1, Ended: func(id int, _ error) { ended <- id },
+		Ports: local.Ports{Client: atoi(t, free[0]), Quorum: atoi(t, free[1]), Admin: l.Addr().(*net.TCPAddr).Port, Metrics: atoi(t, free[2])},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if err = startAll(t.Context(), e, ended); err == nil || !strings.Contains(err.Error(), "server 1 has ended: ") || !strings.Contains(err.Error(), fmt.Sprintf("%v: bind: address already in use", l.Addr())) {
+		t.Errorf("got %v", err)
+	}
+}
