@@ -20,6 +20,7 @@
 //	zkd takeover            take over a running ensemble of Apache's
 //	zkd restore             make data of a backup
 //	zkd demo                show an ensemble on this machine, whose leaders are killed
+//	zkd test-server         serve the tests of a program in any language, with faults
 //	zkd edge                serve the clients of this host, which then see no lost connections
 //	zkd shadow              compare zkd with Apache's servers, under their clients' requests
 //	zkd version

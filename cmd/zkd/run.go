@@ -143,6 +143,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		newShadow(),
 		newEdge(),
 		newDemo(),
+		newTestServer(),
 		newHistory(),
 		newStatus(),
 		newSASLUser(),

@@ -28,7 +28,7 @@ set -u
 cd "$(dirname "$0")/../.."
 
 # Only with -full.
-deep='Ensemble(Client|Kazoo|Random|Follower)|Recipes|SASLTokens39|TLSClients39|TakeoverCurator|KerberosTakeover|Ensemble(Follower|Random)39|(Moving|Takeover|Shadow)39'
+deep='Kit(Python|Java)|Ensemble(Client|Kazoo|Random|Follower)|Recipes|SASLTokens39|TLSClients39|TakeoverCurator|KerberosTakeover|Ensemble(Follower|Random)39|(Moving|Takeover|Shadow)39'
 # With -all, too: 3.9 is the reference, and 3.8 has other known differences. Where 3.9 can't be
 # had, 3.8 takes its place.
 older='Differential|DifferentialRandom|EnsembleDifferential|EnsembleReadOnly'

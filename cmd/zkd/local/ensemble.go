@@ -255,6 +255,34 @@ func (e *Ensemble) AwaitLeader(ctx context.Context, not int) (int, error) {
 	}
 }
 
+// AwaitServing waits until a server serves clients, or has ended. It does not wait if most servers
+// are down, as then none does.
+func (e *Ensemble) AwaitServing(ctx context.Context, id int) error {
+	for 2*e.running() > len(e.servers) {
+		v := servers.LookAll(ctx, []string{e.Server(id).Client}, look, servers.Asker{}.Look)[0]
+		switch {
+		case v.Serves():
+			return nil
+		case e.Pid(id) == 0:
+			return fmt.Errorf("server %d has ended: %s", id, e.Server(id).LastWords())
+		}
+		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// running returns how many servers run.
+func (e *Ensemble) running() (n int) {
+	for _, s := range e.servers {
+		if e.Pid(s.ID) != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // LastWords returns the last line that a server has logged.
 func (s *Server) LastWords() string {
 	text, err := os.ReadFile(s.Log)
