@@ -233,6 +233,24 @@ func TestStatesInOrder(t *testing.T) {
 	})
 }
 
+// Changes that nobody reads keep no goroutine after the end of the client and of their context. (The
+// bubble waits for all goroutines.)
+func TestStatesUnreadAfterClose(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		c := n.newClient("a", Options{KeepSession: true})
+		ctx, cancel := context.WithCancel(bg)
+		c.Session().States(ctx)
+		for range 20 { // more than the channel holds
+			conn := n.connect()
+			waitState(t, c, StateConnected)
+			conn.Close()
+			waitState(t, c, StateSuspended)
+		}
+		c.Close(bg)
+		cancel()
+	})
+}
+
 // States ends with its context, and a reader that stopped reading delays nothing.
 func TestStatesEndWithContext(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {

@@ -28,8 +28,10 @@ func (s *session) changeStateLocked(to State, server string, err error) (rest []
 	for _, l := range s.listeners {
 		l.push(change)
 		if to == StateClosed {
-			l.release()
 			l.end(false)
+			if !l.waits() { // otherwise the context still ends the wait for a reader
+				l.release()
+			}
 		}
 	}
 	if w := s.opts.Watcher; w != nil {

@@ -63,6 +63,13 @@ func (s *stream[T]) pending() bool {
 	return s.feeding || len(s.ch) > 0
 }
 
+// waits reports whether more was pushed than the channel holds.
+func (s *stream[T]) waits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.feeding
+}
+
 func (s *stream[T]) feed() {
 	for {
 		s.mu.Lock()
