@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -34,9 +35,13 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ending starts a command, and returns how it ends.
+// ending starts a command, and returns how it ends. Signals that this process ignores, as below
+// nohup and in the background of a script, end the command all the same.
 func ending(t *testing.T, cmd *exec.Cmd) <-chan error {
 	t.Helper()
+	heeded := make(chan os.Signal, 1)
+	signal.Notify(heeded, os.Interrupt, syscall.SIGHUP)
+	defer signal.Stop(heeded)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
