@@ -151,7 +151,7 @@ Ctrl-C stops them.
 `, leader, dir, kept, one.Admin, page, all, all, all, host, port, host, port, one.Metrics, e.Pid(leader))
 }
 
-// startAll starts the servers, and waits until one of them leads.
+// startAll starts the servers, and waits until all of them serve.
 func startAll(ctx context.Context, e *local.Ensemble, ended <-chan int) error {
 	for _, s := range e.Servers() {
 		if err := e.Start(s.ID); err != nil {
@@ -167,8 +167,16 @@ func startAll(ctx context.Context, e *local.Ensemble, ended <-chan int) error {
 		case <-ctx.Done():
 		}
 	}()
-	_, err := e.AwaitLeader(ctx, 0)
-	return err
+	if _, err := e.AwaitLeader(ctx, 0); err != nil {
+		return err
+	}
+	// Sessions are exactly-once ones when the leader has seen all servers.
+	for _, s := range e.Servers() {
+		if err := e.AwaitServing(ctx, s.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // raise starts servers again that have ended.
@@ -176,7 +184,7 @@ func raise(ctx context.Context, e *local.Ensemble, ended <-chan int, say func(st
 	for {
 		select {
 		case id := <-ended:
-			say("server %d has ended; in %v it comes back", id, demoAway)
+			say("server %d has ended; in %v it comes back. Its last words: %.300s", id, demoAway, e.Server(id).LastWords())
 			if pause.For(ctx, demoAway) != nil {
 				return
 			}

@@ -20,10 +20,10 @@ func TestDemo(t *testing.T) {
 	cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())
 	cmd.Stdout, cmd.Stderr = out, out
 	ended := ending(t, cmd)
-	dir := out.await(t, `logs are in (\S+), which is deleted`)
-	servers := out.await(t, `zkd status (\S+)`)
-	out.await(t, `(kill -9): server \d, which leads`)
-	if lost := out.await(t, `writes acknowledged, (\d+) lost\. 5 sessions, 0 lost`); lost != "0" {
+	dir := awaitOf(t, out, ended, `logs are in (\S+), which is deleted`)
+	servers := awaitOf(t, out, ended, `zkd status (\S+)`)
+	awaitOf(t, out, ended, `(kill -9): server \d, which leads`)
+	if lost := awaitOf(t, out, ended, `writes acknowledged, (\d+) lost\. 5 sessions, 0 lost`); lost != "0" {
 		t.Errorf("%s writes are lost", lost)
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
@@ -53,7 +53,7 @@ func TestDemoOfServersAlone(t *testing.T) {
 	cmd := program(t, "demo", "--free-ports", "--servers-only", "--dir", dir)
 	cmd.Stdout, cmd.Stderr = out, out
 	ended := ending(t, cmd)
-	pid := out.await(t, `kill -9 (\d+) `)
+	pid := awaitOf(t, out, ended, `kill -9 (\d+) `)
 	p, err := os.FindProcess(atoi(t, pid))
 	if err != nil {
 		t.Fatal(err)
@@ -61,8 +61,8 @@ func TestDemoOfServersAlone(t *testing.T) {
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	id := out.await(t, `server (\d) has ended`)
-	out.await(t, `server `+id+` is (started) again`)
+	id := awaitOf(t, out, ended, `server (\d) has ended`)
+	awaitOf(t, out, ended, `server `+id+` is (started) again`)
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +85,10 @@ func TestDemoSaysWhyAServerEnds(t *testing.T) {
 	self := program(t)
 	ended := make(chan int, 1)
 	free := freePorts(t, 3)
+	taken := l.Addr().(*net.TCPAddr).Port
 	e, err := local.New(local.Options{
 		Program: []string{"env", asProgram + "=1", self.Path}, Dir: t.TempDir(), Servers: 1, Ended: func(id int, _ error) { ended <- id },
-		Ports: local.Ports{Client: atoi(t, free[0]), Quorum: atoi(t, free[1]), Admin: l.Addr().(*net.TCPAddr).Port, Metrics: atoi(t, free[2])},
+		Ports: local.Ports{Client: taken, Quorum: atoi(t, free[0]), Admin: atoi(t, free[1]), Metrics: atoi(t, free[2])},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func TestTestServer(t *testing.T) {
 	}
 	ended := ending(t, cmd)
 	var state testserver.State
-	if err := json.Unmarshal([]byte(out.await(t, `(?m)^(\{.*\})$`)), &state); err != nil || state.Leader == 0 {
+	if err := json.Unmarshal([]byte(awaitOf(t, out, ended, `(?m)^(\{.*\})$`)), &state); err != nil || state.Leader == 0 {
 		t.Fatalf("%+v %v", state, err)
 	}
 	order := func(method, path string, want int) {

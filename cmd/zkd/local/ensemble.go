@@ -266,8 +266,8 @@ func (e *Ensemble) AwaitServing(ctx context.Context, id int) error {
 		case e.Pid(id) == 0:
 			return fmt.Errorf("server %d has ended: %s", id, e.Server(id).LastWords())
 		}
-		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
-			return err
+		if pause.For(ctx, 20*time.Millisecond) != nil {
+			return context.Cause(ctx)
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -112,6 +113,9 @@ func (c *Control) State(ctx context.Context) State {
 	return s
 }
 
+// orders are those for a server.
+var orders = []string{"kill", "stop", "start", "pause", "resume"}
+
 // server carries out an order for a server, or for that which leads.
 func (c *Control) server(r *http.Request) error {
 	e := c.o.Ensemble
@@ -124,6 +128,9 @@ func (c *Control) server(r *http.Request) error {
 		return refuse(http.StatusNotFound, "no server %q: want 1 to %d, or leader", r.PathValue("id"), len(e.Servers()))
 	}
 	order := r.PathValue("order")
+	if !slices.Contains(orders, order) {
+		return refuse(http.StatusNotFound, "no order %q: want one of %s", order, strings.Join(orders, ", "))
+	}
 	if order != "start" && e.Pid(id) == 0 {
 		return refuse(http.StatusConflict, "server %d does not run", id)
 	}
@@ -141,8 +148,6 @@ func (c *Control) server(r *http.Request) error {
 			return err
 		}
 		return e.AwaitServing(r.Context(), id)
-	default:
-		return refuse(http.StatusNotFound, "no order %q: want kill, stop, start, pause or resume", order)
 	}
 	return nil
 }
