@@ -46,6 +46,27 @@ func TestPages(t *testing.T) {
 	scenario.Run(t, "testdata/*.txt", func(*testing.T) scenario.Command { return newPage().command })
 }
 
+// TestOrderedReadAfterItsIdentity: a read that the leader orders gets nothing by an identity that has ended meanwhile.
+func TestOrderedReadAfterItsIdentity(t *testing.T) {
+	p := newPage()
+	p.begin(false)
+	p.lines.Schemes, _ = auth.New(auth.Config{DigestEnabled: true})
+	p.open("a", nil)
+	p.order(0)
+	who := jute.ID{Scheme: "digest", ID: "ann:x"}
+	p.zxid++
+	p.lines.State.Tree.Apply(&datatree.Txn{Zxid: p.zxid, Ops: []datatree.Op{{Kind: datatree.OpCreate, Path: "/a", ACL: []jute.ACL{{Perms: jute.PermRead, ID: who}}}}}, new(datatree.Applied))
+	l := p.of["a"]
+	for ended, want := range map[bool]string{false: "a < reply 7 at 2, error 0\n", true: "a < reply 7 at 2, error -102\n"} {
+		l.ended = ended
+		p.said.Reset()
+		p.answers.replyTo(&l.Line, &Request{Op: jute.OpGetData, Xid: 7, Body: (&jute.PathWatchRequest{Path: "/a"}).Append(nil), Auth: []jute.ID{who}}, p.zxid, 0, nil, nil)
+		if got := p.said.String(); got != want {
+			t.Errorf("ended %v: got %q, want %q", ended, got, want)
+		}
+	}
+}
+
 // page is a server with its lines.
 type page struct {
 	lines   *Lines
@@ -73,17 +94,25 @@ type pageLine struct {
 	p    *page
 	name string
 	xid  int32
+	// ended means that the identities of the client's requests have ended.
+	ended bool
 }
 
-func (h *pageLine) Lock()                        {}
-func (h *pageLine) Unlock()                      {}
-func (h *pageLine) Decided()                     { h.p.say("%s is decided", h.name) }
-func (h *pageLine) Operate(*Request)             {}
-func (h *pageLine) Left(int64, int64)            {}
-func (h *pageLine) Ending()                      { h.p.say("%s ends when all is written", h.name) }
-func (h *pageLine) Groups() []string             { return nil }
-func (h *pageLine) Present() *auth.Credentials   { return auth.NewCredentials() }
-func (h *pageLine) Held(ids []jute.ID) []jute.ID { return ids }
+func (h *pageLine) Lock()                      {}
+func (h *pageLine) Unlock()                    {}
+func (h *pageLine) Decided()                   { h.p.say("%s is decided", h.name) }
+func (h *pageLine) Operate(*Request)           {}
+func (h *pageLine) Left(int64, int64)          {}
+func (h *pageLine) Ending()                    { h.p.say("%s ends when all is written", h.name) }
+func (h *pageLine) Groups() []string           { return nil }
+func (h *pageLine) Present() *auth.Credentials { return auth.NewCredentials() }
+
+func (h *pageLine) Held(ids []jute.ID) []jute.ID {
+	if h.ended {
+		return nil
+	}
+	return ids
+}
 
 func (h *pageLine) Kill() {
 	if !h.Outbox.Gone() {
