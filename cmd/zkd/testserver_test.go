@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkd/testserver"
@@ -51,7 +52,7 @@ func TestTestServer(t *testing.T) {
 			}
 		}
 	}
-	c, err := client.Connect(ctx, state.ConnectString, client.Options{KeepSession: true, Logger: client.NoLog})
+	c, err := client.Connect(ctx, state.ConnectString, client.Options{KeepSession: true, Timeout: time.Hour, Logger: client.NoLog})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 // connect opens a session.
 func (d *demo) connect(ctx context.Context) (*client.Client, error) {
 	return client.Connect(ctx, d.o.Ensemble.ConnectString(), client.Options{
-		KeepSession: true, Logger: client.NoLog,
+		KeepSession: true, Timeout: 40 * time.Second, Logger: client.NoLog, // the longest timeout that the servers grant
 		Watcher: func(e client.Event) {
 			if e.State == client.StateExpired {
 				d.expired.Add(1)
