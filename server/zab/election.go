@@ -379,9 +379,8 @@ func (c *Core) tickCandidate() {
 	case c.now >= c.vote.deadline:
 		c.loseCandidacy("a quorum did not promise in time")
 	case c.now >= c.vote.resendAt:
-		if c.countPromises(); c.status.Role == Candidate {
-			c.sendNewEpochs()
-		}
+		c.sendNewEpochs() // before it leads: its log then has the epoch's marker, and an epoch is offered with one history
+		c.countPromises()
 	}
 }
 

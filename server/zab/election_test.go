@@ -50,9 +50,9 @@ func TestVoteWithoutData(t *testing.T) {
 	}
 }
 
-// TestLeaderAsksNoMore: an epoch is offered with one history. The heartbeat at which a founder stops waiting for the
-// third server's promise, and leads, does not ask for promises again: the history would have the epoch's marker.
-func TestLeaderAsksNoMore(t *testing.T) {
+// TestAnEpochIsOfferedWithOneHistory: also at the heartbeat at which a founder stops waiting for the third server's promise,
+// and leads. The history that a leader has then, with the epoch's marker, is another one.
+func TestAnEpochIsOfferedWithOneHistory(t *testing.T) {
 	for seed := range uint64(20) {
 		n := newNetwork(t, seed, 3, 0)
 		for id := SID(1); id < 3; id++ {
