@@ -106,7 +106,7 @@ func TestFeatureNames(t *testing.T) {
 	}
 }
 
-// TestHolder checks who has lost a session to whom.
+// TestHolder checks which clients have lost their session to another one.
 func TestHolder(t *testing.T) {
 	const one, two = Holder(4), Holder(8)
 	for _, tt := range []struct {

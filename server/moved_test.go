@@ -140,7 +140,7 @@ func (m *movingSession) stays(connections int64) {
 
 // TestSessionStaysWhereItMoved: a session that a client has moved to another edge, or to a server, stays there. The edge
 // that it has left ends its client's connection, and does not take the session back, whether a server could tell it or
-// not. Two edges took a session from each other for ever.
+// not. Two edges took a session from each other without end.
 func TestSessionStaysWhereItMoved(t *testing.T) {
 	for name, run := range map[string]func(m *movingSession){
 		"to another edge": func(m *movingSession) {

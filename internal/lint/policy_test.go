@@ -25,6 +25,7 @@ const ours = `
 	internal/mutant:   none
 
 	# Waits that a context cuts short.
+	internal/child:    none
 	internal/freeport: none
 	internal/pause:    none
 
@@ -173,8 +174,8 @@ const ours = `
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/clients/line server/limits/shares server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
-	cmd/zkd/local:     cmd/zkcli/servers internal/freeport internal/pause
-	cmd/zkd/testserver: cmd/zkd/local jute
+	cmd/zkd/local:     cmd/zkcli/servers internal/child internal/freeport internal/pause
+	cmd/zkd/testserver: cmd/zkd/local internal/accept jute
 	cmd/zkd/demo:      client client/settle cmd/zkd/local internal/pause recipes recipes/hold recipes/lock
 	cmd/zkd:           client cmd/internal/login cmd/zkd/demo cmd/zkd/local cmd/zkd/testserver edge cmd/zkcli/ensemble cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/expiry internal/keystore internal/pause migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/takeover internal/vfs server server/api server/archive server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/traces/otlp server/zab
 
@@ -197,7 +198,7 @@ const ours = `
 	cmd/internal/login: client/sasl client/sasl/kerberos
 	cmd/zkcli:         client cmd/zkcli/command internal/stdio
 	cmd/zkcli/backup:  internal/vfs jute server/archive server/datatree server/history server/snapshot server/zab
-	cmd/zkcli/command: client internal/treediff client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/console cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/buildinfo internal/console internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/history server/zab
+	cmd/zkcli/command: client internal/treediff client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/console cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/child internal/buildinfo internal/console internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/history server/zab
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/console: jute client cmd/zkcli/ensemble cmd/zkcli/servers server/api server/console server/show
 	cmd/zkcli/ensemble: cmd/zkcli/servers cmd/zkcli/why server/api
@@ -288,7 +289,7 @@ const ours = `
 	deploy/prometheus: none
 	test/world:        client internal/ask internal/freeport
 	test/world/programs/dubbo-go: none
-	test/internal/process: jute
+	test/internal/process: internal/child jute
 	test/crash:        jute cmd/zkbench/bench test/internal/process
 	test/cluster:      jute client client/zktest cmd/zkbench/bench test/internal/process
 `

@@ -584,7 +584,7 @@ func (r *Replica) resume(req *evaluate.Request) bool {
 }
 
 // movedOn reports whether a client continues a session that another client has taken over meanwhile. If it did not
-// know, two clients could take a session from each other for ever.
+// know, two clients could take a session from each other without end.
 func (r *Replica) movedOn(req *evaluate.Request) bool {
 	moved := jute.Holder(req.Cxid).Lost(r.leading.evaluator.Holder(req.Session))
 	return moved && !movedRegained.Planted()

@@ -390,7 +390,7 @@ func lastWriteAgain(s *script) {
 }
 
 // A client that has lost its session to another one does not take it back: not before the transaction that took it is applied,
-// and not from the next leader. Two edges took a session from each other for ever.
+// and not from the next leader. Two edges took a session from each other without end.
 func TestReg_MovedSessionIsNotRegained(t *testing.T) { play(t, quiet(3), takenOver) }
 
 func takenOver(s *script) {

@@ -59,7 +59,7 @@ example.org/m/b/x.go:1.1,99.2 1 1
 	}
 }
 
-// TestRun plants faults into a module of its own: most are found, one is not, and one makes no difference.
+// TestRun plants faults into a small module: most are found, one is not, and one makes no difference.
 func TestRun(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{

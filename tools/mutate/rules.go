@@ -22,7 +22,7 @@ type mutation struct {
 	Line    int
 	Rule    string
 	Diff    string // the lines before and after it
-	Beside  bool   // the function has a planted fault of its own, which something finds already
+	Beside  bool   // the function has a planted fault, which the simulator or a test finds
 	Outcome string
 	By      string `json:",omitempty"` // the package, and the first test, that failed
 

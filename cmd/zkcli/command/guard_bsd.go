@@ -2,13 +2,8 @@
 
 package command
 
-import (
-	"os"
-	"syscall"
-)
+import "os"
 
 func ownPath() (string, error) { return os.Executable() }
 
 func hideName() {}
-
-func endsWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

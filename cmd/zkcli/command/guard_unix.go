@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/child"
 )
 
 // guardCommand is the first argument of a guard.
@@ -80,7 +82,7 @@ func parseGuard(args []string) (*guard, error) {
 	group, e := strconv.Atoi(args[1])
 	g := &guard{grace: grace, group: group}
 	g.program = exec.Cmd{Path: args[2], Args: args[3:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-	g.program.SysProcAttr = endsWithParent()
+	g.program.SysProcAttr = child.EndsWithParent()
 	if group != 0 {
 		g.program.SysProcAttr.Setpgid, g.program.SysProcAttr.Pgid = true, group
 	}

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/child"
 )
 
 // Patience bounds each wait for something that must happen. It is long: only
@@ -107,7 +109,7 @@ func (p *Process) Launch(command ...string) {
 	argv := append(slices.Clone(p.Wrapper), command...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.Dir, log, log
-	cmd.SysProcAttr = bound()
+	cmd.SysProcAttr = child.EndsWithParent()
 	if err := cmd.Start(); err != nil {
 		p.T.Fatal(err)
 	}
