@@ -90,7 +90,7 @@ func (o *demoOptions) run(ctx context.Context, out *stdio.Lines) error {
 		lo.Ports = local.Ports{}
 	}
 	ended := make(chan int, 1)
-	lo.Ended = func(id int, _ error) {
+	lo.Ended = func(id int) {
 		select {
 		case ended <- id:
 		case <-ctx.Done():
@@ -104,7 +104,7 @@ func (o *demoOptions) run(ctx context.Context, out *stdio.Lines) error {
 	say := func(format string, args ...any) {
 		fmt.Fprintf(out, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 	}
-	if err := startAll(ctx, e, ended); err != nil {
+	if err := e.StartAll(ctx); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -149,34 +149,6 @@ func (o *demoOptions) welcome(ctx context.Context, out io.Writer, e *local.Ensem
 Ctrl-C stops them.
 
 `, leader, dir, kept, one.Admin, page, all, all, all, host, port, host, port, one.Metrics, e.Pid(leader))
-}
-
-// startAll starts the servers, and waits until all of them serve.
-func startAll(ctx context.Context, e *local.Ensemble, ended <-chan int) error {
-	for _, s := range e.Servers() {
-		if err := e.Start(s.ID); err != nil {
-			return err
-		}
-	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	go func() {
-		select {
-		case id := <-ended:
-			stop(fmt.Errorf("server %d has ended: %s", id, e.Server(id).LastWords()))
-		case <-ctx.Done():
-		}
-	}()
-	if _, err := e.AwaitLeader(ctx, 0); err != nil {
-		return err
-	}
-	// Sessions are exactly-once ones when the leader has seen all servers.
-	for _, s := range e.Servers() {
-		if err := e.AwaitServing(ctx, s.ID); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // raise starts servers again that have ended.

@@ -83,18 +83,17 @@ func TestDemoSaysWhyAServerEnds(t *testing.T) {
 	}
 	defer l.Close()
 	self := program(t)
-	ended := make(chan int, 1)
 	free := freePorts(t, 3)
 	taken := l.Addr().(*net.TCPAddr).Port
 	e, err := local.New(local.Options{
-		Program: []string{"env", asProgram + "=1", self.Path}, Dir: t.TempDir(), Servers: 1, Ended: func(id int, _ error) { ended <- id },
+		Program: []string{"env", asProgram + "=1", self.Path}, Dir: t.TempDir(), Servers: 1,
 		Ports: local.Ports{Client: taken, Quorum: atoi(t, free[0]), Admin: atoi(t, free[1]), Metrics: atoi(t, free[2])},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if err = startAll(t.Context(), e, ended); err == nil || !strings.Contains(err.Error(), "server 1 has ended: ") || !strings.Contains(err.Error(), fmt.Sprintf("%v: bind: address already in use", l.Addr())) {
+	if err = e.StartAll(t.Context()); err == nil || !strings.Contains(err.Error(), "server 1 has ended: ") || !strings.Contains(err.Error(), fmt.Sprintf("%v: bind: address already in use", l.Addr())) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,11 +48,6 @@ func newTestServer() *cobra.Command {
 			if o.servers < 1 || o.servers > 9 {
 				return usageError{fmt.Errorf("--servers %d: want 1 to 9", o.servers)}
 			}
-			for _, line := range o.set {
-				if name, _, ok := strings.Cut(line, "="); !ok || name == "" {
-					return usageError{fmt.Errorf("--set %s: want KEY=VALUE", line)}
-				}
-			}
 			ctx, stop := untilHangup(cmd.Context())
 			defer stop()
 			ctx, end := context.WithCancel(ctx)
@@ -68,12 +62,12 @@ func newTestServer() *cobra.Command {
 	fl := cmd.Flags()
 	fl.IntVar(&o.servers, "servers", 1, "how many servers, from 1 to 9")
 	fl.BoolVar(&o.json, "json", false, "say where they are in one line of JSON")
-	fl.StringArrayVar(&o.set, "set", nil, "a line of the servers' configuration, as `KEY=VALUE`")
+	fl.StringArrayVar(&o.set, "set", nil, "a key of the servers' configuration, as key=value")
 	return cmd
 }
 
 func (o *testOptions) run(ctx context.Context, out io.Writer) error {
-	program, err := os.Executable()
+	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
@@ -86,18 +80,22 @@ func (o *testOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	program := []string{self}
+	for _, set := range o.set {
+		program = append(program, "--set", set)
+	}
 	ended := make(chan int, o.servers)
 	e, err := local.New(local.Options{
-		Program: []string{program}, Dir: dir, Servers: o.servers, Ended: func(id int, _ error) { ended <- id },
-		Lines: append([]string{
+		Program: program, Dir: dir, Servers: o.servers, Ended: func(id int) { ended <- id },
+		Lines: []string{
 			"tickTime=100", "initLimit=100", "syncLimit=50", "minSessionTimeout=100", "maxSessionTimeout=3600000", "maxClientCnxns=0", "reconfigEnabled=true",
-			"preAllocSize=4096", "zkd.api=true", "DigestAuthenticationProvider.superDigest=" + super}, o.set...),
+			"preAllocSize=4096", "zkd.api=true", "DigestAuthenticationProvider.superDigest=" + super},
 	})
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	if err := startAll(ctx, e, ended); err != nil {
+	if err := e.StartAll(ctx); err != nil {
 		return err
 	}
 	proxies := make([]*testserver.Proxy, 0, o.servers)

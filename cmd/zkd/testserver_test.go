@@ -95,6 +95,28 @@ func TestTestServer(t *testing.T) {
 	order(http.MethodPost, fmt.Sprintf("/servers/%d/pause", down), 200)
 	order(http.MethodPost, fmt.Sprintf("/servers/%d/resume", down), 200)
 	order(http.MethodPost, fmt.Sprintf("/servers/%d/stop", down), 200)
+	// Orders do not wait for each other: the first one here needs the second.
+	others := []int{down%3 + 1, (down+1)%3 + 1}
+	for _, id := range others {
+		order(http.MethodPost, fmt.Sprintf("/servers/%d/pause", id), 200)
+	}
+	started, start := make(chan error, 1), fmt.Sprintf("%s/servers/%d/start", state.Control, down)
+	go func() {
+		resp, err := http.Post(start, "", nil)
+		if err == nil {
+			resp.Body.Close()
+		}
+		started <- err
+	}()
+	for order(http.MethodGet, "/", 200); !state.Servers[down-1].Running; {
+		order(http.MethodGet, "/", 200)
+	}
+	for _, id := range others {
+		order(http.MethodPost, fmt.Sprintf("/servers/%d/resume", id), 200)
+	}
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
 	for _, path := range []string{"/servers/4/kill", "/servers/1/dance", "/sessions/0x5/drop", "/sessions/0x5/expire", "/sessions/x/drop"} {
 		order(http.MethodPost, path, http.StatusNotFound)
 	}

@@ -61,17 +61,16 @@ type demo struct {
 // Run shows the ensemble, whose servers run, until ctx ends. The error says what did not work.
 func Run(ctx context.Context, o Options) (r Result, err error) {
 	d := &demo{o: o}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var work sync.WaitGroup
-	defer work.Wait()
-	defer stop(nil)
-
 	first, err := d.connect(ctx)
 	if err != nil {
 		return r, err
 	}
 	defer first.Close(context.WithoutCancel(ctx))
+	ctx, stop := context.WithCancelCause(ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer stop(nil)
+
 	if err := settle.Ensure(ctx, first, counter, client.CreateOptions{}); err != nil {
 		return r, err
 	}
@@ -90,7 +89,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 		})
 	}
 
-	err = d.kill(ctx, &r)
+	err = d.kills(ctx, &r)
 	stop(nil)
 	work.Wait()
 	r.Writes, r.Turns, r.Expired = int(d.writer.acknowledged.Load()-d.writer.before), int(d.turns.Load()), int(d.expired.Load())
@@ -130,44 +129,53 @@ func (d *demo) take(ctx context.Context, c *client.Client, name string) error {
 	return nil
 }
 
-// kill kills leaders until ctx ends.
-func (d *demo) kill(ctx context.Context, r *Result) error {
-	e := d.o.Ensemble
+// kills kills leaders until ctx ends.
+func (d *demo) kills(ctx context.Context, r *Result) error {
 	for d.o.KillEvery > 0 && pause.For(ctx, d.o.KillEvery-d.o.Away) == nil {
-		leader, err := e.AwaitLeader(ctx, 0)
-		if err != nil {
+		if err := d.kill(ctx, r); err != nil {
 			return ended(ctx, err)
 		}
-		d.o.Say("kill -9: server %d, which leads", leader)
-		d.writer.longest.Store(0)
-		e.Stop(leader, syscall.SIGKILL)
-		next, err := e.AwaitLeader(ctx, leader)
-		if err != nil {
-			return ended(ctx, err)
-		}
-		acknowledged, err := d.writer.next(ctx)
-		if err != nil {
-			return ended(ctx, err)
-		}
-		gap := time.Duration(d.writer.longest.Load())
-		there, err := d.writer.read(ctx)
-		if err != nil {
-			return ended(ctx, err)
-		}
-		r.Kills++
-		r.Longest = max(r.Longest, gap)
-		r.Lost += int(max(0, acknowledged-there))
-		d.o.Say("server %d leads. The longest time without an acknowledged write: %v. %d writes acknowledged, %d lost. %d sessions, %d lost.",
-			next, gap.Round(time.Millisecond), acknowledged-d.writer.before, max(0, acknowledged-there), len(names)+1, d.expired.Load())
-		if pause.For(ctx, d.o.Away) != nil {
-			break
-		}
-		if err := e.Start(leader); err != nil {
-			return err
-		}
-		d.o.Say("server %d is started again", leader)
 	}
 	<-ctx.Done()
+	return nil
+}
+
+// kill kills the leader, looks at what becomes of the clients, and starts the server again.
+func (d *demo) kill(ctx context.Context, r *Result) error {
+	e := d.o.Ensemble
+	leader, err := e.AwaitLeader(ctx, 0)
+	if err != nil {
+		return err
+	}
+	d.o.Say("kill -9: server %d, which leads", leader)
+	d.writer.longest.Store(0)
+	e.Stop(leader, syscall.SIGKILL)
+	next, err := e.AwaitLeader(ctx, leader)
+	if err != nil {
+		return err
+	}
+	acknowledged, err := d.writer.next(ctx)
+	if err != nil {
+		return err
+	}
+	gap := time.Duration(d.writer.longest.Load())
+	there, err := d.writer.read(ctx)
+	if err != nil {
+		return err
+	}
+	lost := max(0, acknowledged-there)
+	r.Kills++
+	r.Longest = max(r.Longest, gap)
+	r.Lost += int(lost)
+	d.o.Say("server %d leads. The longest time without an acknowledged write: %v. %d writes acknowledged, %d lost. %d sessions, %d lost.",
+		next, gap.Round(time.Millisecond), acknowledged-d.writer.before, lost, len(names)+1, d.expired.Load())
+	if err := pause.For(ctx, d.o.Away); err != nil {
+		return err
+	}
+	if err := e.Start(leader); err != nil {
+		return err
+	}
+	d.o.Say("server %d is started again", leader)
 	return nil
 }
 

@@ -2,12 +2,12 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/cmd/zkcli/servers"
+	"github.com/zkd-project/zkd/internal/child"
 	"github.com/zkd-project/zkd/internal/freeport"
 	"github.com/zkd-project/zkd/internal/pause"
 )
@@ -30,7 +31,7 @@ type Options struct {
 	Ports   Ports    // the zero value: free ones
 	Lines   []string // of each server's configuration, in the format of zoo.cfg
 	// Ended is called when a server has ended that was not stopped here. May be nil.
-	Ended func(id int, how error)
+	Ended func(id int)
 }
 
 // Server is a member of an ensemble.
@@ -47,7 +48,6 @@ type process struct {
 	cmd      *exec.Cmd
 	expected bool          // its end was asked for
 	ended    chan struct{} // closed when it is gone
-	how      error
 }
 
 // Ensemble is a set of servers.
@@ -62,51 +62,59 @@ type Ensemble struct {
 // New writes the servers' configuration. It starts none. Close must be called.
 func New(o Options) (*Ensemble, error) {
 	e := &Ensemble{o: o, release: func() {}}
-	ports := o.Ports
-	port := func(first, i int) int { return first + i }
-	if ports == (Ports{}) {
+	ports := make([]Ports, o.Servers)
+	if o.Ports == (Ports{}) {
 		free, release, err := freeport.Reserve(4 * o.Servers)
 		if err != nil {
 			return nil, err
 		}
 		e.release = release
-		ports = Ports{0, 1, 2, 3}
-		port = func(kind, i int) int { return free[4*i+kind] }
+		for i := range ports {
+			ports[i] = Ports{free[4*i], free[4*i+1], free[4*i+2], free[4*i+3]}
+		}
+	} else {
+		for i := range ports {
+			ports[i] = Ports{o.Ports.Client + i, o.Ports.Quorum + i, o.Ports.Admin + i, o.Ports.Metrics + i}
+		}
 	}
-	at := func(first, i int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port(first, i))) }
 	var members []string
-	for i := range o.Servers {
-		s := &Server{
-			ID: i + 1, Client: at(ports.Client, i), Admin: at(ports.Admin, i), Metrics: at(ports.Metrics, i),
-			Config: filepath.Join(o.Dir, fmt.Sprintf("zoo%d.cfg", i+1)),
-			Log:    filepath.Join(o.Dir, fmt.Sprintf("zkd-%d.log", i+1)),
-		}
-		e.servers = append(e.servers, s)
-		if o.Servers > 1 {
-			members = append(members, fmt.Sprintf("server.%d=%s:1;%s", s.ID, at(ports.Quorum, i), s.Client))
-		}
+	for i, p := range ports {
+		id := i + 1
+		e.servers = append(e.servers, &Server{
+			ID: id, Client: loopback(p.Client), Admin: loopback(p.Admin), Metrics: loopback(p.Metrics),
+			Config: filepath.Join(o.Dir, fmt.Sprintf("zoo%d.cfg", id)),
+			Log:    filepath.Join(o.Dir, fmt.Sprintf("zkd-%d.log", id)),
+		})
+		members = append(members, fmt.Sprintf("server.%d=%s:1;%s", id, loopback(p.Quorum), loopback(p.Client)))
 	}
 	for i, s := range e.servers {
-		lines := append([]string{
-			fmt.Sprintf("# Server %d of %d on one machine.", s.ID, o.Servers),
-			"dataDir=" + filepath.Join(o.Dir, strconv.Itoa(s.ID)),
-		}, members...)
-		if o.Servers > 1 {
-			lines = append(lines, fmt.Sprintf("zkd.myid=%d", s.ID))
-		} else {
-			lines = append(lines, "clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", port(ports.Client, i)))
-		}
-		lines = append(lines,
-			"admin.serverAddress=127.0.0.1", fmt.Sprintf("admin.serverPort=%d", port(ports.Admin, i)),
-			"metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
-			"metricsProvider.httpHost=127.0.0.1", fmt.Sprintf("metricsProvider.httpPort=%d", port(ports.Metrics, i)),
-			"4lw.commands.whitelist=*")
-		if err := os.WriteFile(s.Config, []byte(strings.Join(append(lines, o.Lines...), "\n")+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(s.Config, []byte(o.configuration(s.ID, ports[i], members)), 0o600); err != nil {
 			e.release()
 			return nil, err
 		}
 	}
 	return e, nil
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// configuration returns the configuration of a server. One alone is no ensemble.
+func (o *Options) configuration(id int, ports Ports, members []string) string {
+	lines := []string{
+		fmt.Sprintf("# Server %d of %d on one machine.", id, o.Servers),
+		"dataDir=" + filepath.Join(o.Dir, strconv.Itoa(id)),
+	}
+	if o.Servers > 1 {
+		lines = append(append(lines, members...), fmt.Sprintf("zkd.myid=%d", id))
+	} else {
+		lines = append(lines, "clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", ports.Client))
+	}
+	lines = append(lines,
+		"admin.serverAddress=127.0.0.1", fmt.Sprintf("admin.serverPort=%d", ports.Admin),
+		"metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+		"metricsProvider.httpHost=127.0.0.1", fmt.Sprintf("metricsProvider.httpPort=%d", ports.Metrics),
+		"4lw.commands.whitelist=*")
+	return strings.Join(append(lines, o.Lines...), "\n") + "\n"
 }
 
 // Servers returns the servers. Their exported fields do not change.
@@ -121,12 +129,13 @@ func (e *Ensemble) Server(id int) *Server {
 }
 
 // ConnectString is the list of the servers for clients.
-func (e *Ensemble) ConnectString() string {
-	var list []string
+func (e *Ensemble) ConnectString() string { return strings.Join(e.addrs(), ",") }
+
+func (e *Ensemble) addrs() (list []string) {
 	for _, s := range e.servers {
 		list = append(list, s.Client)
 	}
-	return strings.Join(list, ",")
+	return list
 }
 
 // Pid returns the process of a server, or 0 while it is down.
@@ -152,22 +161,24 @@ func (e *Ensemble) Start(id int) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(e.o.Program[0], append(e.o.Program[1:len(e.o.Program):len(e.o.Program)], s.Config)...)
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, bound()
+	argv := append(slices.Clone(e.o.Program), s.Config)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, child.EndsWithParent()
+	cmd.SysProcAttr.Setpgid = true // signals of the terminal are not meant for it
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	p := &process{cmd: cmd, ended: make(chan struct{})}
 	s.process = p
 	go func() {
-		p.how = cmd.Wait()
+		_ = cmd.Wait() // its log says how it has ended
 		e.mu.Lock()
 		s.process = nil
 		unexpected := !p.expected
 		e.mu.Unlock()
 		close(p.ended)
 		if unexpected && e.o.Ended != nil {
-			e.o.Ended(id, p.how)
+			e.o.Ended(id)
 		}
 	}()
 	return nil
@@ -201,8 +212,8 @@ func (e *Ensemble) ask(id int, sig syscall.Signal) *process {
 		return nil
 	}
 	p.expected = true
-	// A process that was paused does not see SIGTERM before it is resumed.
-	_ = errors.Join(p.cmd.Process.Signal(sig), p.cmd.Process.Signal(syscall.SIGCONT))
+	_ = p.cmd.Process.Signal(sig)             // it may have ended
+	_ = p.cmd.Process.Signal(syscall.SIGCONT) // a process that is paused does not see SIGTERM
 	return p
 }
 
@@ -231,11 +242,7 @@ const look = 2 * time.Second
 
 // Leader returns the id of the server that leads now, or serves alone, or 0.
 func (e *Ensemble) Leader(ctx context.Context) int {
-	var addrs []string
-	for _, s := range e.servers {
-		addrs = append(addrs, s.Client)
-	}
-	for i, v := range servers.LookAll(ctx, addrs, look, servers.Asker{}.Look) {
+	for i, v := range servers.LookAll(ctx, e.addrs(), look, servers.Asker{}.Look) {
 		if v.Mode == "leader" || v.Mode == "standalone" {
 			return i + 1
 		}
@@ -255,19 +262,38 @@ func (e *Ensemble) AwaitLeader(ctx context.Context, not int) (int, error) {
 	}
 }
 
-// AwaitServing waits until a server serves clients, or has ended. It does not wait if most servers
-// are down, as then none does.
+// AwaitServing waits until a server serves clients. It does not wait if most servers are down, as
+// then none does. A server that has ended is an error.
 func (e *Ensemble) AwaitServing(ctx context.Context, id int) error {
-	for 2*e.running() > len(e.servers) {
-		v := servers.LookAll(ctx, []string{e.Server(id).Client}, look, servers.Asker{}.Look)[0]
+	s := e.Server(id)
+	for {
+		v := servers.LookAll(ctx, []string{s.Client}, look, servers.Asker{}.Look)[0]
+		mostDown := 2*e.running() <= len(e.servers) // before it is asked whether this one has ended
 		switch {
 		case v.Serves():
 			return nil
 		case e.Pid(id) == 0:
-			return fmt.Errorf("server %d has ended: %s", id, e.Server(id).LastWords())
+			return fmt.Errorf("server %d has ended: %s", id, s.LastWords())
+		case mostDown:
+			return nil
 		}
 		if pause.For(ctx, 20*time.Millisecond) != nil {
-			return context.Cause(ctx)
+			return fmt.Errorf("server %d does not serve: %w; its log is %s", id, context.Cause(ctx), s.Log)
+		}
+	}
+}
+
+// StartAll starts all servers, and waits until all of them serve: sessions are exactly-once ones only
+// when the leader has met all servers.
+func (e *Ensemble) StartAll(ctx context.Context) error {
+	for _, s := range e.servers {
+		if err := e.Start(s.ID); err != nil {
+			return err
+		}
+	}
+	for _, s := range e.servers {
+		if err := e.AwaitServing(ctx, s.ID); err != nil {
+			return err
 		}
 	}
 	return nil

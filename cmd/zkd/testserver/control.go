@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -48,11 +48,9 @@ type Options struct {
 type Control struct {
 	http.Handler
 	o Options
-
-	mu sync.Mutex // held by an order: one at a time
 }
 
-// NewControl returns a Control. It has no state of its own, and needs no end.
+// NewControl returns a Control.
 func NewControl(o Options) *Control {
 	c := &Control{o: o}
 	mux := http.NewServeMux()
@@ -64,8 +62,6 @@ func NewControl(o Options) *Control {
 		"POST /sessions/drop":        c.dropAll,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
 			c.answer(w, r, do(r))
 		})
 	}
@@ -114,7 +110,22 @@ func (c *Control) State(ctx context.Context) State {
 }
 
 // orders are those for a server.
-var orders = []string{"kill", "stop", "start", "pause", "resume"}
+var orders = map[string]func(ctx context.Context, e *local.Ensemble, id int) error{
+	"kill":   ends(syscall.SIGKILL),
+	"stop":   ends(syscall.SIGTERM),
+	"pause":  func(_ context.Context, e *local.Ensemble, id int) error { return e.Signal(id, syscall.SIGSTOP) },
+	"resume": func(_ context.Context, e *local.Ensemble, id int) error { return e.Signal(id, syscall.SIGCONT) },
+	"start": func(ctx context.Context, e *local.Ensemble, id int) error {
+		if err := e.Start(id); err != nil {
+			return err
+		}
+		return e.AwaitServing(ctx, id)
+	},
+}
+
+func ends(by syscall.Signal) func(context.Context, *local.Ensemble, int) error {
+	return func(_ context.Context, e *local.Ensemble, id int) error { e.Stop(id, by); return nil }
+}
 
 // server carries out an order for a server, or for that which leads.
 func (c *Control) server(r *http.Request) error {
@@ -127,29 +138,15 @@ func (c *Control) server(r *http.Request) error {
 	} else if err != nil || e.Server(id) == nil {
 		return refuse(http.StatusNotFound, "no server %q: want 1 to %d, or leader", r.PathValue("id"), len(e.Servers()))
 	}
-	order := r.PathValue("order")
-	if !slices.Contains(orders, order) {
-		return refuse(http.StatusNotFound, "no order %q: want one of %s", order, strings.Join(orders, ", "))
+	name := r.PathValue("order")
+	order := orders[name]
+	if order == nil {
+		return refuse(http.StatusNotFound, "no order %q: want one of %s", name, strings.Join(slices.Sorted(maps.Keys(orders)), ", "))
 	}
-	if order != "start" && e.Pid(id) == 0 {
+	if name != "start" && e.Pid(id) == 0 {
 		return refuse(http.StatusConflict, "server %d does not run", id)
 	}
-	switch order {
-	case "kill":
-		e.Stop(id, syscall.SIGKILL)
-	case "stop":
-		e.Stop(id, syscall.SIGTERM)
-	case "pause":
-		return e.Signal(id, syscall.SIGSTOP)
-	case "resume":
-		return e.Signal(id, syscall.SIGCONT)
-	case "start":
-		if err := e.Start(id); err != nil {
-			return err
-		}
-		return e.AwaitServing(r.Context(), id)
-	}
-	return nil
+	return order(r.Context(), e, id)
 }
 
 // session returns the session that a request names.

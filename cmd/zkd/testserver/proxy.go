@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/zkd-project/zkd/internal/accept"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -15,11 +16,11 @@ import (
 type Proxy struct {
 	listener net.Listener
 	server   string
+	stop     chan struct{} // closed by Close
 	work     sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	links  map[*link]struct{}
+	mu    sync.Mutex
+	links map[*link]struct{}
 }
 
 // link is a connection of a client, and that to the server.
@@ -39,7 +40,7 @@ func NewProxy(server string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{listener: l, server: server, links: map[*link]struct{}{}}
+	p := &Proxy{listener: l, server: server, stop: make(chan struct{}), links: map[*link]struct{}{}}
 	p.work.Go(p.accept)
 	return p, nil
 }
@@ -50,7 +51,7 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 // Close closes all connections, and waits for the proxy's goroutines.
 func (p *Proxy) Close() {
 	p.mu.Lock()
-	p.closed = true
+	close(p.stop)
 	p.mu.Unlock()
 	p.listener.Close()
 	p.Drop(func(jute.SessionID) bool { return true })
@@ -86,7 +87,7 @@ func (p *Proxy) Sessions() (list []jute.SessionID) {
 
 func (p *Proxy) accept() {
 	for {
-		c, err := p.listener.Accept()
+		c, err := accept.Next(p.listener, p.stop, func(error) {})
 		if err != nil {
 			return // closed
 		}
@@ -103,18 +104,10 @@ func (p *Proxy) serve(c net.Conn) {
 	}
 	l := &link{client: c, server: s}
 	defer l.close()
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
+	if !p.add(l) {
 		return
 	}
-	p.links[l] = struct{}{}
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		delete(p.links, l)
-		p.mu.Unlock()
-	}()
+	defer p.remove(l)
 	p.work.Go(func() {
 		_, _ = io.Copy(s, c)
 		// A client that has said its last word may wait for the answer to it.
@@ -127,6 +120,25 @@ func (p *Proxy) serve(c net.Conn) {
 		p.mu.Unlock()
 	}
 	_, _ = io.Copy(c, from)
+}
+
+// add notes a connection, unless the proxy is closed.
+func (p *Proxy) add(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.stop:
+		return false
+	default:
+		p.links[l] = struct{}{}
+		return true
+	}
+}
+
+func (p *Proxy) remove(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
 }
 
 // sessionOf returns the session in the first frame of a server, which it does not take from r,
