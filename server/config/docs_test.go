@@ -35,32 +35,66 @@ const docsHead = `# Configuration
 | to | do |
 |---|---|
 | see what would be in effect, and why | ` + "`zkd config check zoo.cfg`" + `; ` + "`--changed`" + ` without the defaults, ` + "`--strict`" + ` to fail on warnings |
-| start with a file | ` + "`zkd zoo.cfg`" + `, or ` + "`zkd --config zoo.cfg`" + `; without a file: port 2181, data in ` + "`~/.local/state/zkd`" + ` |
+| start with a file | ` + "`zkd zoo.cfg`" + `; without a file: port 2181, data in ` + "`~/.local/state/zkd`" + ` |
 | set one key on the command line | ` + "`zkd --set KEY=VALUE zoo.cfg`" + ` |
 | change a key while the server runs | ` + "`zkcli config set KEY VALUE`" + `, or edit the file and send SIGHUP: [run.md](run.md#starting-and-stopping) |
-| join an ensemble without a file | ` + "`zkd --join zk1:2181 --advertise zk4 --data-dir DIR`" + `: [members.md](members.md#join-without-a-list) |
+| begin with few keys | the files of [run.md](run.md#three-servers) and [install.md](install.md) |
 
 zkd reads zoo.cfg, the file of Apache ZooKeeper. Its syntax is that of Java's .properties files: backslashes are escapes,
 ` + "`#`" + ` begins a comment only at the start of a line, text is ISO-8859-1, and the last of two lines with one key counts.
 The prefix ` + "`zookeeper.`" + ` of a key may be there or not. Times may carry a unit (` + "`500ms`, `30s`, `5m`, `12h`, `7d`" + `);
 without one they are in the unit of the table.
 
-| key | effect |
+| a key that is | effect |
 |---|---|
 | known, with a bad value | the server stops, with the line and what is allowed |
-| asks for a protection that zkd does not have, or is misspelled so | the server stops |
+| one that asks for a protection which zkd does not have, or is misspelled so | the server stops |
 | any other that zkd does not know or use | a warning |
 
-This file is made from the table in server/config; do not edit it.
+In the tables, *live* marks a key that can change while the server runs. Without values: of a key that is true or false, or yes
+or no, these two; of others any text. This file is made from the table in server/config; do not edit it.
 
+## Keys that zkd honours
 `
+
+// sections returns the keys that zkd honours, by what they are about.
+func sections() []section {
+	c := new(Config)
+	return []section{
+		{"Data, log and snapshots", fileKeys(c)},
+		{"Connections and sessions", clientKeys(c)},
+		{"Requests and replies", requestKeys(c)},
+		{"Nodes and quotas", treeKeys(c)},
+		{"Limits of clients", limitKeys(c)},
+		{"The ensemble", slices.Concat(ensembleKeys(c), quorumSASLKeys(c), autopilotKeys(c))},
+		{"Words, metrics, the server's log, traces", slices.Concat(operatingKeys(c), traceKeys(c))},
+		{"AdminServer, HTTP API, console", adminKeys(c)},
+		{"Access", slices.Concat(secureKeys(c), securityKeys(c))},
+		{"TLS", slices.Concat(clientTLSKeys(c), quorumTLSKeys(c), metricsTLSKeys(c))},
+		{"Certificates and tokens as identities", identityKeys(c)},
+		{"SASL and Kerberos", saslKeys(c)},
+		{"Audit log", auditKeys(c)},
+	}
+}
+
+type section struct {
+	title string
+	keys  []Key
+}
 
 // writeDocs writes the content of docs/configuration.md.
 func writeDocs(w io.Writer) {
 	io.WriteString(w, docsHead)
-	writeKeys(w, "Keys that zkd honours", Honoured)
-	io.WriteString(w, "\n")
-	writeKeys(w, "Keys of zkd edge", OfEdge)
+	for _, s := range sections() {
+		fmt.Fprintf(w, "\n### %s\n\n", s.title)
+		if s.title == "TLS" {
+			io.WriteString(w, "Clients' ports have the keys with `ssl.`, links between servers those with `ssl.quorum.`, the metrics those with\n"+
+				"`metricsProvider.ssl.`. A row with several keys names others without that prefix. [security.md](security.md) has examples.\n\n")
+		}
+		writeKeys(w, s.keys, Honoured)
+	}
+	io.WriteString(w, "\n## Keys of zkd edge\n\n")
+	writeKeys(w, Keys(), OfEdge)
 	writeGroups(w, "Keys that ask for a protection which zkd does not have",
 		"They stop the start, unless the value asks for nothing (`false`, `no`, `none`, `off`, `0`, `-1` or nothing at all), or\n"+
 			"`zkd.ignoreSecurityKeys=true` lets the server run without the protection; then they are warnings.",
@@ -71,15 +105,65 @@ func writeDocs(w io.Writer) {
 		func(k Key) bool { return k.Status == Ignored && !k.Protects })
 }
 
-// writeKeys writes the keys that have an effect.
-func writeKeys(w io.Writer, title string, status Status) {
-	fmt.Fprintf(w, "## %s\n\n| key | default | unit | values | meaning |\n|---|---|---|---|---|\n", title)
-	for _, k := range Keys() {
-		if k.Status == status {
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n",
-				names(k), cell(code(k.Default)), k.Unit(), cell(values(k)), cell(k.Doc+map[bool]string{true: " Can change while the server runs."}[k.Live]))
+// TestSectionsHaveAllKeys: no key that zkd honours is missing in the page, or twice in it.
+func TestSectionsHaveAllKeys(t *testing.T) {
+	times := make(map[string]int)
+	for _, s := range sections() {
+		for _, k := range s.keys {
+			times[k.Name]++
 		}
 	}
+	for _, k := range Keys() {
+		if k.Status == Honoured && times[k.Name] != 1 {
+			t.Errorf("%s is %d times in the sections of the page", k.Name, times[k.Name])
+		}
+	}
+}
+
+// writeKeys writes the keys that have an effect. Those of one meaning share a row.
+func writeKeys(w io.Writer, keys []Key, status Status) {
+	fmt.Fprintf(w, "| key | default | values | meaning |\n|---|---|---|---|\n")
+	alike := make(map[string][]Key)
+	for _, k := range keys {
+		if k.Status == status {
+			alike[rest(k)] = append(alike[rest(k)], k)
+		}
+	}
+	for _, k := range keys {
+		same := alike[rest(k)]
+		if k.Status != status || same[0].Name != k.Name {
+			continue
+		}
+		var all []string
+		for _, k := range same {
+			all = append(all, names(k))
+		}
+		row := rowOf(k)
+		if len(same) > 1 {
+			row = rest(k)
+		}
+		fmt.Fprintf(w, "| %s | %s |\n", strings.Join(all, ", "), row)
+	}
+}
+
+// rowOf returns the columns of a key that follow its name.
+func rowOf(k Key) string {
+	doc := k.Doc
+	if k.Live {
+		doc += " *Live.*"
+	}
+	return strings.Join([]string{cell(code(k.Default)), cell(values(k)), cell(doc)}, " | ")
+}
+
+// rest is rowOf without the prefixes of the settings for TLS.
+func rest(k Key) string {
+	row := rowOf(k)
+	for _, prefix := range []string{metricsTLSPrefix, quorumTLSPrefix, clientTLSPrefix} {
+		if strings.HasPrefix(strings.TrimPrefix(k.Name, "zkd."), prefix) {
+			return strings.ReplaceAll(strings.ReplaceAll(row, "zkd."+prefix, ""), prefix, "")
+		}
+	}
+	return row
 }
 
 // writeGroups writes the keys without effect, by their reason.
@@ -101,10 +185,24 @@ func writeGroups(w io.Writer, title, intro string, belongs func(Key) bool) {
 	}
 }
 
-// values returns the valid values of k, without what the introduction says of all keys.
+// values returns the valid values of k, and their unit, without what the introduction says of all keys.
 func values(k Key) string {
 	v, _, _ := strings.Cut(k.Allowed(), " (")
-	return strings.TrimPrefix(strings.TrimPrefix(v, "a number from "), "one of ")
+	v = strings.TrimPrefix(strings.TrimPrefix(v, "a number from "), "one of ")
+	switch v {
+	case "text", "true or false", "yes or no":
+		return ""
+	case "the path of a file or directory":
+		return "a path"
+	case "words with commas between them":
+		return "a list with commas"
+	}
+	for _, most := range []string{"2147483647", "9223372036854775807", "9007199254740991"} {
+		if least, ok := strings.CutSuffix(v, " to "+most); ok {
+			v = least + " or more"
+		}
+	}
+	return strings.TrimSpace(v + " " + k.Unit())
 }
 
 func names(k Key) string {

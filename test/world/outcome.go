@@ -159,7 +159,7 @@ func rowOf(p *program, results string) (string, error) {
 	for _, name := range p.faults {
 		titles = append(titles, faultOf(name).title)
 	}
-	cells := []string{p.title + " " + p.version, p.what, strings.Join(titles, ", ")}
+	cells := []string{p.title + " " + p.version, p.what, inShort(strings.Join(titles, ", "))}
 	for _, kind := range []string{zkd, apache} {
 		o, err := readOutcome(results, p.name, kind)
 		if err != nil {
@@ -171,6 +171,21 @@ func rowOf(p *program, results string) (string, error) {
 		return "", nil
 	}
 	return "| " + strings.Join(cells, " | ") + " |\n", nil
+}
+
+// inShort returns the faults as the page's introduction names them: those that most programs go through have a word.
+func inShort(faults string) string {
+	const servers = "leader killed, follower killed, no quorum for 5 s, rolling restart, member added and removed"
+	const moved = "moved to the other kind of servers"
+	switch faults {
+	case servers:
+		return "servers"
+	case servers + ", a part of the program killed":
+		return "all"
+	case moved + ", " + moved:
+		return "moved twice"
+	}
+	return faults
 }
 
 // notRun is the cell of a program that has no outcome.
