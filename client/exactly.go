@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// An exactly-once session (docs/extensions.md) keeps its calls when a connection is lost. The number
+// An exactly-once session (docs/dev/spec/extensions.md) keeps its calls when a connection is lost. The number
 // of a request in its session is the call's place in the order of all calls.
 
 // greeting is a server's answer to a connect request.

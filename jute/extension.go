@@ -3,7 +3,7 @@ package jute
 import "strings"
 
 // Features are extensions of the protocol that a client asks for, or that a server grants to
-// a connection: see docs/extensions.md.
+// a connection: see docs/dev/spec/extensions.md.
 type Features uint32
 
 // The features. The numbers are part of the wire format.

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestExtensionFrames decodes the recorded frames of docs/extensions.md, and encodes them to the
+// TestExtensionFrames decodes the recorded frames of docs/dev/spec/extensions.md, and encodes them to the
 // same bytes.
 func TestExtensionFrames(t *testing.T) {
-	text, err := os.ReadFile("../docs/extensions.md")
+	text, err := os.ReadFile("../docs/dev/spec/extensions.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestExtensionFrames(t *testing.T) {
 		frames++
 	}
 	if frames == 0 {
-		t.Error("docs/extensions.md has no frames")
+		t.Error("docs/dev/spec/extensions.md has no frames")
 	}
 }
 

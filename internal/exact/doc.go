@@ -1,5 +1,5 @@
 // Package exact has the rules of exactly-once sessions that clients and servers follow alike:
-// docs/extensions.md specifies them.
+// docs/dev/spec/extensions.md specifies them.
 //
 // A client numbers the requests of a session 1, 2, 3 and so on, through all its connections.
 // The state of the session at the servers has the outcomes of its last writes: of each that the
