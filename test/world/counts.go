@@ -30,6 +30,14 @@ func (n counts) get(name string) (int, bool) {
 	return n[i].number, true
 }
 
+// first are those before the longest wait: what was done, and whether it held. After it come those that say how much.
+func (n counts) first() counts {
+	if i := slices.IndexFunc(n, func(c count) bool { return c.name == "longest-ms" }); i >= 0 {
+		return n[:i]
+	}
+	return n
+}
+
 func (n counts) String() string {
 	var words []string
 	for _, c := range n {

@@ -197,8 +197,8 @@ func cellOf(p *program, o *outcome) string {
 		return notRun
 	}
 	cell := o.verdict
-	if len(o.counts) > 0 {
-		cell += "; " + strings.NewReplacer(" ", ", ", "=", " ").Replace(o.counts.String())
+	if first := o.counts.first(); len(first) > 0 {
+		cell += "; " + strings.NewReplacer(" ", ", ", "=", " ").Replace(first.String())
 	}
 	return strings.ReplaceAll(cell, "|", "\\|") + "; " + o.date.Format(time.DateOnly)
 }
