@@ -59,6 +59,35 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// TestTenTasks: README leads to the table of ten tasks, and each of them leads to a section, so that it is found in two clicks.
+// TestLinksLeadSomewhere checks that the sections are there.
+func TestTenTasks(t *testing.T) {
+	readme, err := os.ReadFile(path.Join(root, "README.md"))
+	if err != nil || !strings.Contains(string(readme), "](docs/index.md#ten-tasks)") {
+		t.Errorf("README.md has no link to docs/index.md#ten-tasks (%v)", err)
+	}
+	index, err := os.ReadFile(path.Join(root, "docs/index.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(index), "\n## Ten tasks\n")
+	table, _, _ = strings.Cut(table, "\n\nAnd:")
+	tasks := 0
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| task ") {
+			continue
+		}
+		tasks++
+		toSection := func(link []string) bool { return link[1] != "" && link[2] != "" }
+		if !slices.ContainsFunc(links.FindAllStringSubmatch(line, -1), toSection) {
+			t.Errorf("docs/index.md: no link to a section of a page in the row %s", line)
+		}
+	}
+	if tasks != 10 {
+		t.Errorf("docs/index.md has %d rows under \"Ten tasks\"", tasks)
+	}
+}
+
 // anchorsOf returns the names by which links reach the headings of a page.
 func anchorsOf(text string) map[string]bool {
 	names := make(map[string]bool)

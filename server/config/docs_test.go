@@ -12,21 +12,25 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/scenario"
 )
 
-// TestDocs checks that docs/configuration.md matches the table of keys. To write it:
+// TestDocs checks that docs/configuration.md and docs/dev/unused-keys.md match the table of keys. To write them:
 //
 //	go test ./server/config -run TestDocs -rewrite
 func TestDocs(t *testing.T) {
-	const file = "../../docs/configuration.md"
-	var want bytes.Buffer
-	writeDocs(&want)
-	if scenario.Rewrites() {
-		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
+	for file, write := range map[string]func(io.Writer){
+		"../../docs/configuration.md":   writeDocs,
+		"../../docs/dev/unused-keys.md": writeUnused,
+	} {
+		var want bytes.Buffer
+		write(&want)
+		if scenario.Rewrites() {
+			if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil || !bytes.Equal(got, want.Bytes()) {
-		t.Errorf("%s is not what the table of keys says (%v); write it with -rewrite", file, err)
+		got, err := os.ReadFile(file)
+		if err != nil || !bytes.Equal(got, want.Bytes()) {
+			t.Errorf("%s is not what the table of keys says (%v); write it with -rewrite", file, err)
+		}
 	}
 }
 
@@ -49,7 +53,7 @@ without one they are in the unit of the table.
 |---|---|
 | known, with a bad value | the server stops, with the line and what is allowed |
 | one that asks for a protection which zkd does not have, or is misspelled so | the server stops |
-| any other that zkd does not know or use | a warning |
+| any other that zkd does not know or use | a warning with the [reason](#keys-that-have-no-use) |
 
 In the tables, *live* marks a key that can change while the server runs. Without values: of a key that is true or false, or yes
 or no, these two; of others any text. This file is made from the table in server/config; do not edit it.
@@ -99,6 +103,14 @@ func writeDocs(w io.Writer) {
 		"They stop the start, unless the value asks for nothing (`false`, `no`, `none`, `off`, `0`, `-1` or nothing at all), or\n"+
 			"`zkd.ignoreSecurityKeys=true` lets the server run without the protection; then they are warnings.",
 		func(k Key) bool { return (k.Status == Ignored || k.Status == Later) && k.Protects })
+	io.WriteString(w, "\n## Keys that have no use\n\n"+
+		"The other keys of Apache's server are accepted with a warning that says why they are not needed; `zkd config check` prints it, and [a list](dev/unused-keys.md) has them all.\n")
+}
+
+// writeUnused writes the keys of Apache's server that need not be there.
+func writeUnused(w io.Writer) {
+	io.WriteString(w, "# Keys of Apache ZooKeeper without effect\n\nzkd accepts them with a warning. Those that it honours are in [configuration.md](../configuration.md). "+
+		"This file is made from the table in server/config; do not edit it.\n")
 	writeGroups(w, "Keys for a later feature", "They are accepted with a warning, if their value asks for something.",
 		func(k Key) bool { return k.Status == Later && !k.Protects })
 	writeGroups(w, "Keys that have no use in zkd", "They are accepted with a warning.",
