@@ -56,7 +56,7 @@ without one they are in the unit of the table.
 | any other that zkd does not know or use | a warning with the [reason](#keys-that-have-no-use) |
 
 In the tables, *live* marks a key that can change while the server runs. Without values: of a key that is true or false, or yes
-or no, these two; of others any text. This file is made from the table in server/config; do not edit it.
+or no, these two; of one with a unit any number; of others any text. This file is made from the table in server/config; do not edit it.
 
 ## Keys that zkd honours
 `
@@ -204,13 +204,22 @@ func values(k Key) string {
 	switch v {
 	case "text", "true or false", "yes or no":
 		return ""
+	case "a host name or an IP address":
+		return "a host"
 	case "the path of a file or directory":
 		return "a path"
 	case "words with commas between them":
 		return "a list with commas"
 	}
+	if strings.HasPrefix(v, "a regular expression") {
+		return "a regular expression of Go's"
+	}
 	for _, most := range []string{"2147483647", "9223372036854775807", "9007199254740991"} {
-		if least, ok := strings.CutSuffix(v, " to "+most); ok {
+		least, ok := strings.CutSuffix(v, " to "+most)
+		switch {
+		case ok && (least == "0" || least == "-1"): // the text says what these mean
+			v = ""
+		case ok:
 			v = least + " or more"
 		}
 	}
