@@ -75,21 +75,16 @@ func (l *loop) hearMembers(peer zab.SID, body []byte) {
 		l.log.Error("can't decode the list of members from another server", zap.Uint8("peer", uint8(peer)), zap.Error(err))
 		return
 	}
-	newer := list.Version > max(l.standing.lists.Load().newest.Version, l.heard.Version)
-	if newer && (list.Commanded || l.namesStrangers(&list)) {
+	known := l.transport.Peers()
+	linked := func(id zab.SID) bool {
+		return id == l.id || slices.ContainsFunc(known, func(p transport.PeerStatus) bool { return p.ID == id })
+	}
+	if list.Leads(max(l.standing.lists.Load().newest.Version, l.heard.Version), linked) {
 		l.log.Info("another server has a newer list of the members: looking for them", zap.Uint8("peer", uint8(peer)),
 			zap.Stringer("members", &list), zap.Stringer("version", list.Version))
 		l.heard = list
 		l.addPeers()
 	}
-}
-
-// namesStrangers reports whether a list has a server that this one has no address of.
-func (l *loop) namesStrangers(list *zab.Members) bool {
-	known := l.transport.Peers()
-	return slices.ContainsFunc(list.List, func(m zab.Member) bool {
-		return m.ID != l.id && !slices.ContainsFunc(known, func(p transport.PeerStatus) bool { return p.ID == m.ID })
-	})
 }
 
 // dropUnlisted drops the servers that are in neither the lists of members nor the

@@ -377,7 +377,7 @@ func (s *Sim) received(c *client, r *reply) {
 	if req.kind == reqView {
 		s.gotPage(c, r)
 	}
-	c.restoring = false
+	c.restored()
 	c.told = max(c.told, r.zxid)
 	s.noteWatch(c, &req, r)
 	c.seen = max(c.seen, r.zxid)
@@ -484,7 +484,8 @@ func (s *Sim) lostConn(c *client) {
 			s.afterPacket(evToServer, s.nodes[c.node], s.transit(), &packet{to: c.node, client: c.id, req: request{origin: c.origin}})
 		}
 	}
-	c.node, c.origin, c.restoring = -1, 0, false
+	c.node, c.origin = -1, 0
+	c.restored()
 	for i := range c.persistent {
 		c.persistent[i].next = -1
 	}

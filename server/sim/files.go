@@ -133,7 +133,8 @@ func sameList(a, b *zab.Members) bool {
 // history, or the later list of its ensemble has it.
 func (s *Sim) accepts(n, o *node) bool {
 	settled, newest := n.core.Lists()
-	if n.list.Find(o.id) != nil || settled.Find(o.id) != nil || newest.Find(o.id) != nil {
+	if n.list.Find(o.id) != nil || settled.Find(o.id) != nil || newest.Find(o.id) != nil ||
+		n.told.Version > newest.Version && n.told.Find(o.id) != nil {
 		return true
 	}
 	mine, theirs := n.core.Introduction(), o.core.Introduction()
@@ -166,9 +167,49 @@ func (s *Sim) clusters(n *node) (list []zab.ID) {
 	return list
 }
 
-// listsChanged makes a node link to servers that are new in its history, and later drop
-// those that no list contains any more.
+// listsChanged makes a node tell its members, link to those that are new in its history, and later drop
+// the servers that no list contains any more.
 func (s *Sim) listsChanged(n *node) {
+	for _, o := range s.nodes {
+		s.tellMembers(n, o, 0)
+	}
+	s.linkListed(n)
+}
+
+// frameMembers is the kind of a frame that carries a list of members, as in package server.
+const frameMembers = 128
+
+// tellMembers tells the members to a node whose newest list has the version theirs.
+func (s *Sim) tellMembers(n, o *node, theirs jute.Zxid) {
+	l := s.linkTo(n, o.id)
+	list := n.core.News(theirs)
+	if l == nil || list == nil {
+		return
+	}
+	p := s.newPacket()
+	p.from, p.to, p.link, p.bulk, p.frame, p.raw = n.idx, o.idx, l, true, frameMembers, list.Append(nil)
+	s.put(n, l, l.side(n), p, false)
+}
+
+// hearMembers receives what tellMembers sends.
+func (s *Sim) hearMembers(n *node, raw []byte) {
+	var list zab.Members
+	if err := list.Decode(raw); err != nil {
+		s.fail("Codec", "a list of members does not decode: %v", err)
+		return
+	}
+	settled, newest := n.core.Lists()
+	linked := func(id zab.SID) bool {
+		return id == n.id || n.list.Find(id) != nil || settled.Find(id) != nil || newest.Find(id) != nil || n.told.Find(id) != nil
+	}
+	if list.Leads(max(newest.Version, n.told.Version), linked) {
+		n.told = list
+		s.linkListed(n)
+	}
+}
+
+// linkListed makes a node link to the servers in its lists, and later drop the others.
+func (s *Sim) linkListed(n *node) {
 	life := n.life
 	for _, o := range s.nodes {
 		if o != n && o.alive {

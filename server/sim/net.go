@@ -163,6 +163,7 @@ func (s *Sim) linkUp(n *node, l *link, side int) {
 	l.up[side] = true
 	s.trace(n, "link %d to %d is up", l.gen[side], peer.id)
 	n.rep.PeerUp(peer.id, l.gen[side], l.intro[1-side])
+	s.tellMembers(n, peer, l.intro[1-side].List)
 	s.noteShown(n, peer, &l.intro[1-side])
 	s.takeOutputs(n)
 }

@@ -56,6 +56,7 @@ type process struct {
 	began     uint64 // ghost: µs
 	boot      uint64
 	list      zab.Members // list in the configuration file, as the process has read it
+	told      zab.Members // a later list that another node has told
 	core      *zab.Core
 	shown     []sighting // ghost: what it has to remember about others
 	shows     zab.ID     // ghost: the incarnation for which it has made its links again

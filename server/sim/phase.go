@@ -19,8 +19,7 @@ const (
 // runLive heals a quorum, keeps all others broken and breaks them further, and requires
 // progress.
 func (s *Sim) runLive() {
-	s.mountAll()
-	core := s.chooseCore()
+	core := s.chooseCore(s.mountAll())
 	if core == nil {
 		return // no quorum could make progress: see mayLoseDisk
 	}
@@ -95,13 +94,14 @@ func members(list []*node) (m []zab.Member) {
 }
 
 // chooseCore draws a quorum of servers that count and know it, or returns all if there has
-// never been a leader.
-func (s *Sim) chooseCore() []*node {
+// never been a leader. A server whose volumes have just come back is not in it: a leader may be
+// about to admit the incarnation that it had without them.
+func (s *Sim) chooseCore(back []*node) []*node {
 	var list []*node
 	nodes := s.listed()
 	for _, i := range s.rng.Perm(len(nodes)) {
 		n := nodes[i]
-		if s.ghost.last > 0 && !s.canCount(n.id) {
+		if s.ghost.last > 0 && (!s.canCount(n.id) || slices.Contains(back, n)) {
 			continue
 		}
 		list = append(list, n)

@@ -132,6 +132,10 @@ func (s *Sim) sendFrame(n *node, f *replica.Frame) {
 // hearFrame delivers a frame to the replica.
 func (s *Sim) hearFrame(n *node, p *packet) {
 	from := zab.SID(p.from + 1)
+	if p.frame == frameMembers {
+		s.hearMembers(n, p.raw)
+		return
+	}
 	if s.tracing {
 		s.trace(n, "from %d: %s", from, replica.DescribeFrame(p.frame, p.raw))
 	}

@@ -136,8 +136,8 @@ func (s *Sim) mount(n *node) {
 	}
 }
 
-// mountAll puts the missing volumes of all servers back.
-func (s *Sim) mountAll() {
+// mountAll puts the missing volumes of all servers back, and returns these servers.
+func (s *Sim) mountAll() (back []*node) {
 	for _, n := range s.nodes {
 		if n.away == nil {
 			continue
@@ -147,7 +147,9 @@ func (s *Sim) mountAll() {
 			s.restartLater(n)
 		}
 		s.mount(n)
+		back = append(back, n)
 	}
+	return back
 }
 
 // open decides whether a server may start with its directories, and makes a log where there is

@@ -24,6 +24,7 @@ type clientWatch struct {
 	list  watch.List // in which a setWatches request names it
 	path  string
 	since jute.Zxid // the state in which the client set it
+	gone  bool      // while it is restored: the client was told of the node's deletion for another list
 }
 
 // matches reports whether events of a type fire the watch.
@@ -78,6 +79,12 @@ func (s *Sim) restoreWatches(c *client) {
 	s.afterPacket(evToServer, s.nodes[c.node], s.transit(), &packet{to: c.node, client: c.id, req: req})
 }
 
+// restored ends the restoring of watches, with its last reply or with the connection.
+func (c *client) restored() {
+	c.restoring = false
+	c.watches = slices.DeleteFunc(c.watches, func(w clientWatch) bool { return w.gone })
+}
+
 // noteChanges records the events of a committed transaction.
 func (g *ghost) noteChanges(zxid jute.Zxid, events []datatree.Event) {
 	for i := range events {
@@ -112,13 +119,17 @@ func (g *ghost) exists(path string, z jute.Zxid) bool {
 	return false
 }
 
-// gotEvent handles an event at a client. It must belong to a watch and to a change: W2, W3. A
-// setWatches request reports a deletion once for each list.
+// gotEvent handles an event at a client. It must belong to a watch and to a change: W2, W3. While the
+// client's watches are restored, a deletion is told once for each list, or once for all those that the
+// server has restored before it.
 func (s *Sim) gotEvent(c *client, r *reply) {
 	fired, persistent := 0, s.firesPersistent(c, r)
-	c.watches = slices.DeleteFunc(c.watches, func(w clientWatch) bool {
+	var left []clientWatch
+	for _, w := range c.watches {
 		if w.path != r.path || !w.matches(r.event) || c.restoring && fired > 0 {
-			return false
+			w.gone = w.gone || c.restoring && w.path == r.path && w.list != watch.ExistList && r.event == jute.EventDeleted
+			left = append(left, w)
+			continue
 		}
 		fired++
 		real := slices.Contains(s.ghost.events[w.path], treeEvent{r.zxid, r.event}) && r.zxid > w.since
@@ -128,8 +139,8 @@ func (s *Sim) gotEvent(c *client, r *reply) {
 		if !real {
 			s.fail("W3", "client %d is told event %v of %s at %v, which did not happen since %v", c.id, r.event, w.path, r.zxid, w.since)
 		}
-		return true
-	})
+	}
+	c.watches = left
 	if fired == 0 && !persistent {
 		s.fail("W2", "client %d is told event %v of %s at %v, and has no such watch", c.id, r.event, r.path, r.zxid)
 	}
@@ -144,7 +155,7 @@ func (s *Sim) checkWatches(c *client, z jute.Zxid) {
 		if c.restoring && w.list == watch.ExistList && !s.ghost.exists(w.path, z) {
 			w.since = max(w.since, z)
 		}
-		if ch, ok := s.ghost.missed(w, z); ok {
+		if ch, ok := s.ghost.missed(w, z); ok && !w.gone {
 			s.fail("W1", "client %d sees %v, and was not told event %v of %s at %v, which it has watched since %v", c.id, z, ch.typ, w.path, ch.zxid, w.since)
 		}
 	}

@@ -62,6 +62,14 @@ func (c *Core) News(theirs jute.Zxid) *Members {
 	return nil
 }
 
+// Leads reports whether a list of members that another server has told is a reason to link with the servers in it.
+// have is the version of the newest list that this server has or was told, and linked reports whether it
+// links with a server already.
+func (m *Members) Leads(have jute.Zxid, linked func(SID) bool) bool {
+	return m.Version > have &&
+		(m.Commanded || slices.ContainsFunc(m.List, func(x Member) bool { return !linked(x.ID) }))
+}
+
 // agreed reports whether the lists allow a server to count: the history decides, or both
 // files have the same list.
 func (c *Core) agreed(p *peer) bool {
