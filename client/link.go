@@ -278,35 +278,43 @@ func (l *link) readLoop(in *frames) error {
 			return err
 		}
 		*d = jute.NewDecoder(frame)
-		var h jute.ReplyHeader
-		h.Decode(d)
-		if d.Err() != nil {
-			return fmt.Errorf("reply header: %w", d.Err())
-		}
-		switch h.Xid {
-		case jute.XidNotification:
-			err = l.notified(h.Zxid, d)
-		case jute.XidPing:
-			l.ponged()
-		case jute.XidAuth:
-			err = l.authReplied(h.Err)
-		case jute.XidSetWatches:
-			err = l.watchesReplied(h.Err)
-		case jute.XidFeed:
-			err = l.fed(d, len(frame))
-		case xidReplay:
-			if s := l.s; s.relay != nil {
-				err = s.relay.replayReplied(&h, d)
-				break
-			}
-			fallthrough
-		default:
-			err = l.replied(&h, d)
-		}
-		if err != nil {
+		if err := l.handle(frame, d); err != nil {
 			return err
 		}
 	}
+}
+
+// handle handles a frame, of which d is a decoder.
+func (l *link) handle(frame []byte, d *jute.Decoder) error {
+	if r := l.s.relay; r != nil {
+		if err := r.enter(); err != nil {
+			return err
+		}
+		defer r.exit()
+	}
+	var h jute.ReplyHeader
+	h.Decode(d)
+	if d.Err() != nil {
+		return fmt.Errorf("reply header: %w", d.Err())
+	}
+	switch h.Xid {
+	case jute.XidNotification:
+		return l.notified(h.Zxid, d)
+	case jute.XidPing:
+		l.ponged()
+		return nil
+	case jute.XidAuth:
+		return l.authReplied(h.Err)
+	case jute.XidSetWatches:
+		return l.watchesReplied(h.Err)
+	case jute.XidFeed:
+		return l.fed(d, len(frame))
+	case xidReplay:
+		if r := l.s.relay; r != nil {
+			return r.replayReplied(&h, d)
+		}
+	}
+	return l.replied(&h, d)
 }
 
 func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {

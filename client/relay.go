@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/exact"
@@ -23,6 +24,11 @@ import (
 type Relay struct {
 	c *Client
 	o RelayOptions
+
+	passes  chan struct{} // capacity 1, full while something of a server is passed on, and while the relay is held
+	passed  chan struct{} // capacity 1: Hold may look again
+	telling atomic.Int32  // replies that are passed on now
+	left    atomic.Bool   // another relay continues this one
 
 	// Guarded by session.mu.
 	bound   bool                  // to its connection: see resumesLocked
@@ -43,6 +49,8 @@ type RelayOptions struct {
 	Options
 	// Seen is the highest zxid that the client has seen.
 	Seen Zxid
+	// Record, if it is not nil, is that of a Relay which this one continues. Session, Seen and the options that are about the client are its.
+	Record *RelayRecord
 	// Reply gets the answer to each request of Forward, in their order. Event gets the events of watches, before
 	// the replies that show what has changed. Both are called by one goroutine at a time, and delay everything
 	// else of the session.
@@ -75,9 +83,18 @@ func NewRelay(servers string, o RelayOptions) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Record != nil {
+		o = o.Record.options(o)
+	}
 	s := newSession(list, o.withDefaults())
 	s.lastZxid = o.Seen
-	s.relay = &Relay{c: &Client{s: s}, o: o, heard: time.Now(), holder: jute.Holder(s.opts.Rand.Int32()|2) | jute.HolderTakes}
+	s.relay = &Relay{
+		c: &Client{s: s}, o: o, heard: time.Now(), holder: jute.Holder(s.opts.Rand.Int32()|2) | jute.HolderTakes,
+		passes: make(chan struct{}, 1), passed: make(chan struct{}, 1),
+	}
+	if o.Record != nil {
+		s.relay.take(o.Record)
+	}
 	s.start()
 	return s.relay, nil
 }
@@ -208,11 +225,14 @@ func (f *forwarded) finish(err error) (abandoned bool) {
 		return false
 	}
 	held := r.answeredInOrderLocked(f)
+	r.telling.Add(1)
 	s.mu.Unlock()
 	r.o.Reply(a)
 	for _, a := range held {
 		r.o.Reply(*a)
 	}
+	r.telling.Add(-1)
+	r.wake()
 	return false
 }
 

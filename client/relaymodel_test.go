@@ -390,7 +390,29 @@ func (m *relayRun) check() {
 	}
 }
 
-// runRelay runs a client through cut connections, and returns what was wrong.
+// again makes a relay again from its record, if nothing is under way within a time.
+func (n *fakeNet) again(r *Relay, within time.Duration, o RelayOptions) *Relay {
+	ctx, cancel := context.WithTimeout(bg, within)
+	defer cancel()
+	held, err := r.Hold(ctx)
+	if err != nil {
+		return r
+	}
+	d := jute.NewDecoder(held.Append(nil))
+	o.Rand = seeded(uint64(held.number))
+	o.Record = new(RelayRecord)
+	if o.Record.Decode(&d); d.Err() != nil || len(d.Rest()) > 0 {
+		n.t.Fatalf("%v, and %d bytes", d.Err(), len(d.Rest()))
+	}
+	now, err := NewRelay("a:1,b:2", o)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	r.Leave()
+	return now
+}
+
+// runRelay runs a client through cut connections, and returns what was wrong. Now and then the relay is made again from its record.
 func runRelay(t *testing.T, seed uint64) []string {
 	n := newFakeNet(t)
 	s := &relayServer{t: t, r: seeded(seed), calm: true, versions: map[string]int32{}, replies: map[int64][]byte{}}
@@ -398,7 +420,8 @@ func runRelay(t *testing.T, seed uint64) []string {
 	defer cancel()
 	go s.run(ctx, n)
 	m := &relayRun{s: s}
-	relay, err := NewRelay("a:1,b:2", RelayOptions{Options: n.options(Options{Rand: seeded(seed), Timeout: time.Hour}), Reply: m.reply, Event: m.event})
+	o := RelayOptions{Options: n.options(Options{Rand: seeded(seed), Timeout: time.Hour}), Reply: m.reply, Event: m.event}
+	relay, err := NewRelay("a:1,b:2", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -436,13 +459,16 @@ func runRelay(t *testing.T, seed uint64) []string {
 		if random.IntN(4) == 0 {
 			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 		}
+		if random.IntN(20) == 0 {
+			r.Relay = n.again(r.Relay, time.Duration(random.IntN(300))*time.Millisecond, o)
+		}
 	}
 	s.mu.Lock()
 	s.calm = true
 	s.mu.Unlock()
 	r.forward(next(""), "r/own")
 	time.Sleep(time.Minute)
-	relay.Abort()
+	r.Abort()
 	m.check()
 	return m.wrong
 }

@@ -18,4 +18,8 @@ var (
 	relayOvertakes    = mutant.New("relay-overtakes")      // a write is sent while a read before it has no answer
 	relayUnordered    = mutant.New("relay-unordered")      // an outcome is told before earlier answers
 	relayReadLost     = mutant.New("relay-read-lost")      // a read is not asked again after a later write
+
+	relayRecordNumber    = mutant.New("relay-record-number")    // a relay that is made again gives the number of the last request once more
+	relayRecordTail      = mutant.New("relay-record-tail")      // it does not know which events of the last transaction were told
+	relayRecordUnwatched = mutant.New("relay-record-unwatched") // nor the watches
 )

@@ -30,7 +30,7 @@ func TestMutants(t *testing.T) {
 		}
 		remove()
 	}
-	if planted != 14 {
+	if planted != 17 {
 		t.Errorf("%d faults", planted)
 	}
 }

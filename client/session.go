@@ -366,12 +366,16 @@ var errAbort = errors.New("client is closed")
 
 // abort ends the session in the client; at the servers it expires.
 func (s *session) abort() {
+	s.endNow()
+	s.wait()
+}
+
+func (s *session) endNow() {
 	s.mu.Lock()
 	s.closing = true
 	s.room.Broadcast()
 	s.mu.Unlock()
 	s.cancel(errAbort)
-	s.wait()
 }
 
 // wait waits for the session's goroutines.

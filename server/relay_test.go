@@ -30,6 +30,7 @@ type relayUser struct {
 	key    zk.SessionKey
 	stays  []*relayStay
 	number int // that it wrote last
+	handed int // to other edges, unknown to the user
 	wrong  []string
 }
 
@@ -129,8 +130,7 @@ func (u *relayUser) move() bool {
 	s := &relayStay{}
 	again := len(u.stays) > 0
 	unnoticed := again && u.rng.IntN(2) == 0
-	o := zk.RelayOptions{Reply: s.reply, Event: s.event}
-	o.Options = zk.Options{Dial: u.dials.from("10.0.1.1"), Logger: zk.NoLog, Timeout: 40 * time.Second, Session: u.key, Rand: rand.New(rand.NewPCG(u.rng.Uint64(), 1))}
+	o := u.options(s)
 	if again {
 		before := u.stays[len(u.stays)-1]
 		before.ended = true
@@ -180,6 +180,34 @@ func (u *relayUser) move() bool {
 	}
 	u.fails("no answer within a minute")
 	return false
+}
+
+// options returns those of a relay of a stay.
+func (u *relayUser) options(s *relayStay) zk.RelayOptions {
+	return zk.RelayOptions{Reply: s.reply, Event: s.event, Options: zk.Options{
+		Dial: u.dials.from("10.0.1.1"), Logger: zk.NoLog, Timeout: 40 * time.Second, Session: u.key, Rand: rand.New(rand.NewPCG(u.rng.Uint64(), 1)),
+	}}
+}
+
+// handOver lets another edge continue the stay, if nothing is under way within a second.
+func (u *relayUser) handOver(s *relayStay) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	held, err := s.Hold(ctx)
+	if err != nil {
+		return
+	}
+	o, d := u.options(s), jute.NewDecoder(held.Append(nil))
+	o.Record = new(zk.RelayRecord)
+	o.Record.Decode(&d)
+	relay, err := zk.NewRelay(relayServers, o)
+	if err != nil || d.Err() != nil {
+		u.fails("%v, %v", err, d.Err())
+		return
+	}
+	s.Leave()
+	s.Relay = relay
+	u.handed++
 }
 
 // left waits until the edge that the user has left has noticed it.
@@ -302,6 +330,9 @@ func (u *relayUser) work(stop <-chan struct{}) {
 			u.fails("the connection has ended: %v", s.Client().Status().Err)
 			return
 		default:
+		}
+		if u.rng.IntN(50) == 0 {
+			u.handOver(s)
 		}
 		if u.rng.IntN(200) == 0 && !u.move() {
 			return
@@ -434,6 +465,9 @@ func relaysRun(t *testing.T, seed uint64) (wrong []string) {
 		wrong = append(wrong, u.wrong...)
 		u.stays[len(u.stays)-1].Abort()
 		<-u.stays[len(u.stays)-1].Done()
+	}
+	if n := users[0].handed + users[1].handed + users[2].handed; n == 0 {
+		wrong = append(wrong, "no handover")
 	}
 	if len(history) < 50 {
 		wrong = append(wrong, fmt.Sprintf("only %d events", len(history)))
