@@ -61,15 +61,19 @@ test: ## the tests, in short runs; all that PKG=./server/wal has
 processes: ## real servers that are killed, cut off, and out of disk: the main faults once
 	$(GO) test -count=1 $(LIMIT) $(PROCESSES)
 
+# It runs a target, and keeps what that has found for docs/trust.md.
+TRUST = $(GO) run ./test/trust
 # Of what deadcode finds, AwaitWrite is called by test/bench, another module.
 nightly: ## everything in full, and what CI leaves out: hours; before each release
 	$(TOOL) staticcheck ./...
 	unreachable=$$($(TOOL) deadcode -test ./... | grep -v ': AwaitWrite$$'); test -z "$$unreachable" || { echo "$$unreachable" >&2; exit 1; }
 	$(GO) test -count=1 -timeout 2h ./...
 	$(MAKE) race
-	$(MAKE) -j 2 sim mutants SEED=100000 SEEDS=20000
-	TRACES=1000 scripts/spec.sh nightly
-	$(MAKE) crash cluster
+	$(TRUST) sim SEED=100000 SEEDS=20000
+	$(TRUST) mutants
+	$(TRUST) spec MODELS=nightly TRACES=1000
+	$(TRUST) crash
+	$(TRUST) cluster
 	test/compat/run.sh -full
 	$(MAKE) console world
 
@@ -107,6 +111,7 @@ fuzz: ## each fuzz target for TIME=30s, or TIME=10000x inputs (FUZZ=Multi for th
 		target=$${func#func }; dir=$$(dirname "$$file"); \
 		echo "== $$target in $$dir"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(TIME) -fuzzminimizetime 1s "./$$dir" </dev/null || exit 1; \
+		echo 'counts: targets=1'; \
 	done
 
 SEED  ?= 1
@@ -120,7 +125,7 @@ costs: ## what each kind of request costs for each byte, where trees are deep, w
 
 RUNS ?= 300
 mutants: ## are the faults planted into the core and the nodes found, and by how many of RUNS=300 random runs? minutes; seconds with RUNS=0 (MUTANT=name)
-	$(GO) test -count=1 -tags zabmutants -run '^TestMutants' ./client ./server/zab ./server/evaluate ./server/clients/line ./server/limits ./server/watch
+	$(GO) test -count=1 -v -tags zabmutants -run '^TestMutants' ./client ./server/zab ./server/evaluate ./server/clients/line ./server/limits ./server/watch
 	$(GO) test -count=1 -timeout 24h -v -tags zabmutants -run '^TestMutants|^TestFinders' ./server/sim -args -mutant '$(MUTANT)' -mutantseeds $(RUNS)
 
 BUDGET   ?= 10m
@@ -186,8 +191,9 @@ ON ?= zkd,apache
 world: ## programs of other people while servers are killed under them, and their test suites: hours, and a network (ONE=kazoo ON=zkd)
 	$(GO) run ./test/world -one '$(ONE)' -on '$(ON)'; outcome=$$?; $(GO) run ./test/world -write && exit $$outcome
 
-spec: ## the specifications of the replication and the interlude, checked by TLC: a minute; needs Java, Maven, and a network once (TRACES=20 SEED=1)
-	scripts/spec.sh quick
+MODELS ?= quick
+spec: ## the specifications of the replication and the interlude, checked by TLC: a minute; needs Java, Maven, and a network once (TRACES=20 SEED=1 MODELS=nightly)
+	TRACES='$(TRACES)' SEED='$(SEED)' scripts/spec.sh $(MODELS)
 
 BENCH ?= .
 bench: ## benchmarks (PKG=./server/datatree BENCH=Txn)

@@ -33,4 +33,5 @@ func TestMutants(t *testing.T) {
 	if planted != 17 {
 		t.Errorf("%d faults", planted)
 	}
+	t.Logf("counts: faults=%d", planted)
 }

@@ -65,9 +65,12 @@ check() {
 		;;
 	esac
 	case $found in
-	none) echo "$name: $states states, no error, $seconds s" ;;
-	Deadlock) echo "$name: refused, $seconds s" ;;
-	*) echo "$name: $found is violated, as it must be, $seconds s" ;;
+	none)
+		echo "$name: $states states, no error, $seconds s"
+		[ "$module" = Trace ] || models=$((models + 1)) all_states=$((all_states + states))
+		;;
+	Deadlock) echo "$name: refused, $seconds s" && noticed=$((noticed + 1)) ;;
+	*) echo "$name: $found is violated, as it must be, $seconds s" && noticed=$((noticed + 1)) ;;
 	esac
 }
 
@@ -97,7 +100,7 @@ behaviors() {
 }
 
 cp docs/dev/spec/*.tla "$build/"
-failed=0
+failed=0 models=0 all_states=0 noticed=0
 while read -r name kind rest; do
 	case $name in
 	'' | '#'*) continue ;;
@@ -129,4 +132,5 @@ while [ $i -lt "${TRACES:-0}" ]; do # TLC reads them from a module, which should
 	behaviors traces none $((${SEED:-1} + i)) $n
 	i=$((i + n))
 done
+echo "counts: models=$models states=$all_states faults=$noticed runs=$i"
 exit $failed

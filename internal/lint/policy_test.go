@@ -287,7 +287,9 @@ const ours = `
 	test/compat/apps:  none
 	deploy/kubernetes/check: internal/container server/config
 	deploy/prometheus: none
-	test/world:        client internal/ask internal/freeport
+	test/internal/results: none
+	test/trust:        test/internal/results
+	test/world:        client internal/ask internal/freeport test/internal/results
 	test/world/programs/dubbo-go: none
 	test/internal/process: internal/child jute
 	test/crash:        jute cmd/zkbench/bench test/internal/process

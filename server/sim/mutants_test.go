@@ -28,6 +28,9 @@ func TestMutants(t *testing.T) {
 		}
 		testMutant(t, m)
 	}
+	if *mutantFlag == "" && !t.Failed() {
+		t.Logf("counts: faults=%d", len(mutant.All()))
+	}
 }
 
 // TestFindersHaveMutants checks that the mutant of each focus and of each script exists.

@@ -43,6 +43,7 @@ func TestSim(t *testing.T) {
 	}
 	took := time.Since(start).Seconds()
 	t.Logf("%d seeds from %d, %d steps, %.1f s: %.0f steps/s, %.1f seeds/s\n%v", seeds, first, total, took, float64(total)/took, float64(seeds)/took, &sum)
+	t.Logf("counts: seeds=%d steps=%d violations=0 elections=%d crashes=%d answers=%d", seeds, total, sum.Elections, sum.Crashes, sum.Answered)
 }
 
 // report prints a failed run so that it can be repeated and analyzed.

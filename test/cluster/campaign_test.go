@@ -55,6 +55,9 @@ func newCampaign(t testing.TB, of shape) *campaign {
 		k.pace = 8 * time.Millisecond
 		c.clients = append(c.clients, k)
 	}
+	t.Cleanup(func() {
+		c.Logf("counts: rounds=%d operations=%d acknowledged=%d", c.rounds, c.sum.ops, c.sum.acknowledged)
+	})
 	return c
 }
 

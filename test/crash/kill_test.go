@@ -93,6 +93,7 @@ func TestKill(t *testing.T) {
 	}
 	c.awaitMayflies()
 	t.Logf("%v: %s", time.Since(begun).Round(time.Second), c.report(*rounds))
+	t.Logf("counts: kills=%d acknowledged=%d lost=%d", *rounds+c.early, c.sum().writes, c.lost)
 }
 
 // TestStop ends the server by SIGTERM under load: all that it has taken in must
@@ -334,14 +335,19 @@ func (c *campaign) readLog() {
 	c.srv.CheckLog()
 }
 
-func (c *campaign) report(round int) string {
-	var sum worker
+// sum has the figures of all workers.
+func (c *campaign) sum() (sum worker) {
 	for _, w := range c.workers {
 		sum.writes += w.writes
 		sum.failed += w.failed
 		sum.resumed += w.resumed
 		sum.closed += w.closed
 	}
+	return sum
+}
+
+func (c *campaign) report(round int) string {
+	sum := c.sum()
 	segs := segments(c, c.srv.Data)
 	return fmt.Sprintf("%d kills under load and %d during the start; %d writes acknowledged, %d refused as expected, %d without reply had happened; "+
 		"lost: %d; torn ends: %d, of them made by the test: %d at most; %d snapshots, %d purges, %d segments now; %d sessions resumed, %d closed, %d abandoned; %d audits; zxid %v",

@@ -3,76 +3,37 @@ package main
 import (
 	"encoding/json"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/zkd-project/zkd/test/internal/results"
 )
 
-// counts are what a program counted, in the order of its last line.
-type counts []count
-
-type count struct {
-	name   string
-	number int
-}
-
-func (n counts) get(name string) (int, bool) {
-	i := slices.IndexFunc(n, func(c count) bool { return c.name == name })
-	if i < 0 {
-		return 0, false
-	}
-	return n[i].number, true
-}
-
 // first are those before the longest wait: what was done, and whether it held. After it come those that say how much.
-func (n counts) first() counts {
-	if i := slices.IndexFunc(n, func(c count) bool { return c.name == "longest-ms" }); i >= 0 {
+func first(n results.Counts) results.Counts {
+	if i := slices.IndexFunc(n, func(c results.Count) bool { return c.Name == "longest-ms" }); i >= 0 {
 		return n[:i]
 	}
 	return n
 }
 
-func (n counts) String() string {
-	var words []string
-	for _, c := range n {
-		words = append(words, fmt.Sprintf("%s=%d", c.name, c.number))
-	}
-	return strings.Join(words, " ")
-}
-
-// parseCounts reads "acknowledged=40000 lost=0".
-func parseCounts(line string) (counts, error) {
-	var n counts
-	for _, word := range strings.Fields(line) {
-		name, value, _ := strings.Cut(word, "=")
-		number, err := strconv.Atoi(value)
-		if err != nil || name == "" {
-			return nil, fmt.Errorf("the last line is %q: want counts such as \"acknowledged=40000 lost=0\"", line)
-		}
-		n = append(n, count{name, number})
-	}
-	if len(n) == 0 {
-		return nil, errors.New("it has counted nothing")
-	}
-	return n, nil
-}
-
 // judge counts what a run did, and returns an error if that is not what its program declares: tests, if
 // it left reports of them, or else what its last line says.
-func (r *run) judge() (counts, error) {
+func (r *run) judge() (results.Counts, error) {
 	j, err := r.judgeReports()
 	if err != nil {
 		return nil, err
 	}
 	n := j.counts()
 	if len(n) == 0 {
-		n, err = parseCounts(r.last)
+		if n, err = results.ParseCounts(r.last); err != nil {
+			err = fmt.Errorf("the last line: %w", err)
+		}
 	} else if len(j.failed) > 0 {
 		err = fmt.Errorf("%s: %s", n, names(j.failed))
 	}
@@ -142,10 +103,13 @@ func names(failed []failure) string {
 }
 
 // counts are none if there were no tests.
-func (j judgement) counts() counts {
-	n := counts{{"passed", j.passed}, {"failed", len(j.failed)}, {"known", j.known}, {"skipped", j.skipped}}
+func (j judgement) counts() results.Counts {
+	n := results.Counts{
+		{Name: "passed", Number: j.passed}, {Name: "failed", Number: len(j.failed)},
+		{Name: "known", Number: j.known}, {Name: "skipped", Number: j.skipped},
+	}
 	if len(j.repeated) > 0 {
-		n = append(n, count{"repeated", len(j.repeated)})
+		n = append(n, results.Count{Name: "repeated", Number: len(j.repeated)})
 	}
 	if j.passed+len(j.failed)+j.known+j.skipped == 0 {
 		return nil

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zkd-project/zkd/test/internal/results"
 )
 
 const passed = "passed"
@@ -21,7 +22,7 @@ type outcome struct {
 	kind, on                string // the server, and its version
 	faults                  []string
 	verdict                 string // passed, or why not
-	counts                  counts
+	counts                  results.Counts
 	times                   []string // of the faults, until all worked again
 	repeated                []string // tests that passed at another try
 	used                    string   // by the servers
@@ -63,7 +64,7 @@ func resultFile(dir, name, kind string) string {
 // readOutcome returns what is known of a program on a kind of server, or nil.
 func readOutcome(dir, name, kind string) (*outcome, error) {
 	o := &outcome{program: name, kind: kind}
-	err := eachLine(resultFile(dir, name, kind), func(key, value string) (err error) {
+	err := results.EachLine(resultFile(dir, name, kind), func(key, value string) (err error) {
 		switch key {
 		case "version":
 			o.version = value
@@ -75,7 +76,7 @@ func readOutcome(dir, name, kind string) (*outcome, error) {
 			o.verdict = value
 		case "counts":
 			if value != "" {
-				o.counts, err = parseCounts(value)
+				o.counts, err = results.ParseCounts(value)
 			}
 		case "date":
 			o.date, err = time.Parse(time.DateOnly, value)
@@ -110,11 +111,6 @@ func writePage(root string) error {
 
 // withTables returns the page with the tables that the results make.
 func withTables(root string, text []byte) ([]byte, error) {
-	before, rest, begins := bytes.Cut(text, []byte(tablesBegin))
-	_, after, ends := bytes.Cut(rest, []byte(tablesEnd))
-	if !begins || !ends {
-		return nil, fmt.Errorf("%s: no place for the tables: want lines %q and %q", page, tablesBegin, tablesEnd)
-	}
 	programs, err := readPrograms(filepath.Join(root, here, "programs"))
 	if err != nil {
 		return nil, err
@@ -123,15 +119,19 @@ func withTables(root string, text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(before, []byte(tablesBegin), []byte(made), []byte(tablesEnd), after), nil
+	now, err := results.Replace(text, tablesBegin, tablesEnd, made)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", page, err)
+	}
+	return now, nil
 }
 
 // tables are one for each group, in the order of names, and a list of the programs that have no outcome yet.
-func tables(programs []*program, results string) (string, error) {
+func tables(programs []*program, dir string) (string, error) {
 	groups := make(map[string]string)
 	var unknown []string
 	for _, p := range programs {
-		row, err := rowOf(p, results)
+		row, err := rowOf(p, dir)
 		if err != nil {
 			return "", err
 		}
@@ -154,14 +154,14 @@ func tables(programs []*program, results string) (string, error) {
 }
 
 // rowOf is the program's row, or "" if it has no outcome.
-func rowOf(p *program, results string) (string, error) {
+func rowOf(p *program, dir string) (string, error) {
 	var titles []string
 	for _, name := range p.faults {
 		titles = append(titles, faultOf(name).title)
 	}
 	cells := []string{p.title + " " + p.version, p.what, inShort(strings.Join(titles, ", "))}
 	for _, kind := range []string{zkd, apache} {
-		o, err := readOutcome(results, p.name, kind)
+		o, err := readOutcome(dir, p.name, kind)
 		if err != nil {
 			return "", err
 		}
@@ -197,8 +197,8 @@ func cellOf(p *program, o *outcome) string {
 		return notRun
 	}
 	cell := o.verdict
-	if first := o.counts.first(); len(first) > 0 {
-		cell += "; " + strings.NewReplacer(" ", ", ", "=", " ").Replace(first.String())
+	if done := first(o.counts); len(done) > 0 {
+		cell += "; " + done.Prose()
 	}
 	return strings.ReplaceAll(cell, "|", "\\|") + "; " + o.date.Format(time.DateOnly)
 }

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/zkd-project/zkd/test/internal/results"
 )
 
 // program is what the file "program" in its directory declares.
@@ -52,7 +53,7 @@ func readProgram(dir string) (*program, error) {
 		pause: 10 * time.Second, limit: 30 * time.Minute, nothing: 2 * time.Minute,
 	}
 	file := filepath.Join(dir, "program")
-	err := eachLine(file, p.set)
+	err := results.EachLine(file, p.set)
 	if err == nil && (p.title == "" || p.version == "" || p.group == "" || p.what == "") {
 		err = fmt.Errorf("%s: title, version, group and what must be there", file)
 	}
@@ -64,26 +65,6 @@ func readProgram(dir string) (*program, error) {
 	}
 	p.known, err = readKnown(filepath.Join(dir, "known"))
 	return p, err
-}
-
-// eachLine calls set for each line "key value" of a file, without comments. An error gets the line's place.
-func eachLine(file string, set func(key, value string) error) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	n := 0
-	for line := range strings.Lines(string(text)) {
-		n++
-		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		key, value, _ := strings.Cut(line, " ")
-		if err := set(key, strings.TrimSpace(value)); err != nil {
-			return fmt.Errorf("%s:%d: %w", file, n, err)
-		}
-	}
-	return nil
 }
 
 func (p *program) set(key, value string) (err error) {
@@ -155,8 +136,8 @@ func parseCondition(text string) (condition, error) {
 func (c condition) String() string { return fmt.Sprintf("%s %s %d", c.name, c.op, c.number) }
 
 // of reports whether the counts meet the condition. A count that is not there meets none.
-func (c condition) of(n counts) bool {
-	have, ok := n.get(c.name)
+func (c condition) of(n results.Counts) bool {
+	have, ok := n.Get(c.name)
 	switch c.op {
 	case "=":
 		return ok && have == c.number
@@ -175,7 +156,7 @@ type known struct {
 // readKnown reads lines "zkd|apache|edge TEST REASON". There may be no such file.
 func readKnown(file string) ([]known, error) {
 	var all []known
-	err := eachLine(file, func(on, rest string) error {
+	err := results.EachLine(file, func(on, rest string) error {
 		test, why, _ := strings.Cut(rest, " ")
 		if (on != zkd && on != apache && on != edge) || why == "" {
 			return fmt.Errorf("want %q, %q or %q, the name of a test, and the reason", zkd, apache, edge)

@@ -123,7 +123,7 @@ func (t tools) onNothing(ctx context.Context, p *program, kind, dir, home string
 	r.stdin.Close()
 	err = r.wait()
 	n, countErr := r.judge()
-	if tests, _ := n.get("passed"); err == nil && countErr == nil || tests > 0 {
+	if tests, _ := n.Get("passed"); err == nil && countErr == nil || tests > 0 {
 		return errors.New("it passes where nothing serves, and so says nothing")
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/test/internal/results"
 )
 
 // The tables of the page are what the results say.
@@ -33,7 +35,7 @@ func TestNotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "\n## What was not run\n\n")
+	_, section, _ := strings.Cut(string(text), "\n### What was not run\n\n")
 	list, _, ok := strings.Cut(section, ". ")
 	if !ok {
 		t.Fatalf("%s has no list of what was not run", page)
@@ -189,7 +191,7 @@ func TestJudge(t *testing.T) {
 		{name: "lost", last: "acknowledged=7 lost=1", holds: "lost = 0", counts: "acknowledged=7 lost=1", err: "lost = 0 does not hold"},
 		{name: "too few", last: "acknowledged=7", holds: "acknowledged >= 8", counts: "acknowledged=7", err: "does not hold"},
 		{name: "not counted", last: "acknowledged=7", holds: "lost <= 0", counts: "acknowledged=7", err: "does not hold"},
-		{name: "no counts", last: "done", err: `the last line is "done"`},
+		{name: "no counts", last: "done", err: `the last line: "done"`},
 		{name: "nothing printed", err: "counted nothing"},
 		{name: "junit", file: "a.xml", report: junit, counts: "passed=1 failed=2 known=0 skipped=1", err: "First.bad First.broken"},
 		{name: "known", file: "a.xml", report: junit, known: []known{{zkd, "First.b*", "why"}}, counts: "passed=1 failed=0 known=2 skipped=1"},
@@ -414,7 +416,7 @@ func TestOutcome(t *testing.T) {
 	dir := t.TempDir()
 	o := &outcome{
 		program: "a", version: "1", kind: zkd, on: "zkd of 2026-11-28", faults: []string{"leader killed", "rolling restart"},
-		verdict: passed, counts: counts{{"acknowledged", 7}, {"lost", 0}}, took: time.Minute, date: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC),
+		verdict: passed, counts: results.Counts{{Name: "acknowledged", Number: 7}, {Name: "lost", Number: 0}}, took: time.Minute, date: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC),
 	}
 	if err := o.save(dir); err != nil {
 		t.Fatal(err)

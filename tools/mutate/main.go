@@ -294,6 +294,7 @@ func writeTable(out io.Writer, subjects []*subject) {
 		total.Survived += s.Survived
 	}
 	row(total)
+	fmt.Fprintf(out, "counts: tried=%d found=%d survived=%d\n", total.Tried, total.Killed, total.Survived)
 }
 
 func writeResults(ctx context.Context, o options, subjects []*subject) error {

@@ -1,0 +1,55 @@
+package main
+
+import "slices"
+
+// promise is a section of docs/guarantees.md.
+type promise struct {
+	name    string   // the heading
+	what    string   // in a few words
+	checked []string // names of checks
+}
+
+var promises = []promise{
+	{"Writes", "an acknowledged write is not lost; one order for all", []string{"sim", "spec", "crash", "cluster", "soak"}},
+	{"Reads", "no session goes back in time; `sync` sees all before it", []string{"sim", "cluster", "compat"}},
+	{"Watches", "the event comes before the data; none is lost", []string{"sim", "cluster", "compat"}},
+	{"Sessions and ephemerals", "they end by close or timeout alone", []string{"sim", "cluster"}},
+	{"Exactly-once sessions", "no write is ambiguous", []string{"sim", "spec", "cluster", "exhaust"}},
+	{"Feeds", "every change, once, in one order", []string{"sim"}},
+	{"Clients of an edge", "they see one connection", []string{"mutants", "world"}},
+	{"Operations of a multi", "decided by the state at their place in the history", []string{"sim"}},
+	{"Changes of the members", "completely or not at all, never at the cost of the majority", []string{"sim", "spec", "cluster"}},
+	{"Damage", "it is detected, and never answered from", []string{"sim", "crash", "cluster", "soak"}},
+	{"Connections", "a change of the leader closes none", []string{"sim", "spec", "compat"}},
+}
+
+// check is a target of the Makefile that attacks promises, or the other checks.
+type check struct {
+	name  string // of the target, and of its result
+	title string
+	what  string
+	brief string // the target that runs a part of it
+}
+
+var checks = []check{
+	{name: "sim", title: "simulator", what: "the servers' code in random ensembles, under faults of all kinds; each invariant after each step"},
+	{name: "mutants", title: "planted faults", what: "are faults that were planted into the rules found by random runs, scripts or pages?"},
+	{name: "mutate", title: "faults by rule", what: "does a test find a change of any condition, boundary or call in the packages that decide?"},
+	{name: "spec", title: "specification", what: "all states of small ensembles; rules left out; runs of the simulator judged by it"},
+	{name: "crash", title: "killed server", what: "one real server, killed under load, its log torn", brief: "processes"},
+	{name: "cluster", title: "faulty ensembles", what: "real servers killed, paused, cut off, with bad disks; histories searched for an order", brief: "processes"},
+	{name: "soak", title: "soak", what: "the same, one random fault after the other"},
+	{name: "exhaust", title: "exhaustion", what: "clients use up memory, disks, inodes and descriptors"},
+	{name: "roll", title: "upgrade", what: "real servers become this version, and go back, while clients write"},
+	{name: "compat", title: "other clients", what: "other people's clients; each answer beside Apache's server"},
+	{name: "world", title: "other programs", what: "programs of other people while servers are killed, and their test suites"},
+	{name: "fuzz", title: "fuzzing", what: "random input for each decoder and pure core"},
+}
+
+// checkOf returns the check with a name, or nil.
+func checkOf(name string) *check {
+	if i := slices.IndexFunc(checks, func(c check) bool { return c.name == name }); i >= 0 {
+		return &checks[i]
+	}
+	return nil
+}
