@@ -102,9 +102,9 @@ race-others:
 	CGO_ENABLED=1 $(QUICK) -race -skip '$(RACE_ALONE)' $(RACE_SHORT)
 
 # Packages whose tests compare with files and can rewrite these.
-SCENARIOS = ./cmd/zkcli/command ./jute ./server/clients/line ./server/config ./server/datatree ./server/evaluate ./server/session ./server/show ./server/sim ./server/watch ./server/zab
+SCENARIOS = ./cmd/zkcli/command ./jute ./server/archive ./server/clients/line ./server/config ./server/datadirs ./server/datatree ./server/evaluate ./server/limits/shares ./server/replica ./server/session ./server/show ./server/sim ./server/snapshot ./server/wal ./server/watch ./server/zab ./server/zab/transport
 scenario: ## text scenarios and golden files; REWRITE=1 writes the actual output into them
-	$(GO) test -count=1 -run '^Test(Docs|Golden|Scenarios|Scripts|Vectors)$$' $(SCENARIOS) $(if $(REWRITE),-args -rewrite)
+	$(GO) test -count=1 -run '^Test(Docs|Formats|Golden|Scenarios|Scripts|Vectors)$$' $(SCENARIOS) $(if $(REWRITE),-args -rewrite)
 
 fuzz: ## each fuzz target for TIME=30s, or TIME=10000x inputs (FUZZ=Multi for those whose name has it)
 	@grep -rHo '^func Fuzz[[:alnum:]_]*$(FUZZ)[[:alnum:]_]*' --include='*_test.go' $(SOURCES) | sort | while IFS=: read -r file func; do \

@@ -1,7 +1,6 @@
 package datatree
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -11,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	scenarios "github.com/zkd-project/zkd/internal/testing/scenario"
 	"github.com/zkd-project/zkd/jute"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the output of scenarios into testdata")
 
 // TestScenarios runs testdata/*.txt. A file is blocks of commands, "----" and the
 // output; text before the first command of a block that begins with # is
@@ -44,7 +42,7 @@ func TestScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := runScenario(t, string(text))
-			if *rewrite {
+			if scenarios.Rewrites() {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}
