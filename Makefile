@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
+.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll upgrade soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,7 @@ nightly: ## everything in full, and what CI leaves out: hours; before each relea
 	$(TRUST) spec MODELS=nightly TRACES=1000
 	$(TRUST) crash
 	$(TRUST) cluster
+	$(TRUST) upgrade
 	test/compat/run.sh -full
 	$(MAKE) console world
 
@@ -158,6 +159,9 @@ links: ## servers join over links of 0.5 to 12 MB/s, with each load: some ten mi
 
 roll: ## real servers of the last release become servers of this version, and go back, while clients write (FROM=a commit or tag)
 	$(GO) test -count=1 -timeout 30m -v -run '^TestRoll$$' ./test/cluster -args -roll $(FROM)
+
+upgrade: ## the same from the last version before each change of a format: half an hour
+	$(GO) test -count=1 -timeout 3h -v -run '^TestRoll$$' ./test/cluster -args -roll formats
 
 soak: ## ensembles under one random fault after the other, for TIME=8h
 	ZKD_SEED=fresh $(GO) test -count=1 -timeout 0 -v -run TestSoak ./test/cluster -args -fault . -time $(TIME)

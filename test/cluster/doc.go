@@ -33,6 +33,7 @@
 //	make soak TIME=8h                               a random fault after the other
 //	make exhaust TIME=1h                            memory, disks, inodes and descriptors used up
 //	make roll                                       from the last release to this version, and back
+//	make upgrade                                    from the last version before each change of a format
 //	go test ./test/cluster -run 'TestReconfig$' -v -args -rounds 40     some 600 changes of the members
 //	ZKD_SEED=7 go test ./test/cluster -v -run TestFaults/hang
 //

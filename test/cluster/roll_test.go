@@ -11,21 +11,44 @@ import (
 	"testing"
 )
 
-var rollFrom = flag.String("roll", "", `TestRoll: the version to roll from, as git names it; "release" is the last release, or recorded`)
+var rollFrom = flag.String("roll", "", `TestRoll: the versions to roll from, with commas, as git names them; "release" is the last release, or recorded; "formats" are formatsOver`)
 
 // recorded is the version that TestRoll rolls from as long as there is no release: one with the
 // formats of the present version.
 const recorded = "97294d11"
 
-// TestRoll rolls an ensemble of an earlier version to this one while clients write and check what
-// they read: a part of it and back, then all, and back again if both versions have the same formats.
-// It builds the earlier version from the repository, which must have its commit.
+// formatsOver are the last versions before each change of a format, or of the protocol between servers, and what was changed after it.
+var formatsOver = []struct{ ref, change string }{
+	{"b732ef01", "transaction 3: votes that the autopilot has taken"},
+	{"9b040d71", "snapshot of the tree 2: sessions of Apache's server"},
+	{"1986610f", "transaction 4, data directory 2, archived log 1: takeovers and backups"},
+	{"c8b28dc0", "transaction 5, snapshot of the tree 3: owners of sessions"},
+	{"7e77ec18", "transaction 6, snapshot of the tree 4: exactly-once sessions"},
+	{recorded, "none"},
+}
+
+// TestRoll rolls ensembles of earlier versions to this one while clients write and check what
+// they read: a part of each and back, then all, and back again if both versions have the same formats.
+// It builds the earlier versions from the repository, which must have their commits.
 func TestRoll(t *testing.T) {
-	if *rollFrom == "" {
+	switch *rollFrom {
+	case "":
 		t.Log("-roll says from which version")
-		return
+	case "formats":
+		for _, v := range formatsOver {
+			t.Run(v.ref, func(t *testing.T) {
+				t.Logf("changed after it: %s", v.change)
+				roll(t, v.ref)
+			})
+		}
+	default:
+		for ref := range strings.SplitSeq(*rollFrom, ",") {
+			t.Run(ref, func(t *testing.T) { roll(t, rollRef(ref)) })
+		}
 	}
-	ref := rollRef(t)
+}
+
+func roll(t *testing.T, ref string) {
 	before := buildVersion(t, ref)
 	c := newCampaign(t, shape{voters: 3, before: before})
 	to := func(name, program string, list ...*server) {
@@ -47,18 +70,25 @@ func TestRoll(t *testing.T) {
 	to("upgrade", "", some...)
 	to("back to "+ref, before, some...)
 	to("upgrade", "", append(c.e.followers(), c.e.awaitLeader())...)
+	way := "and back"
 	if now, then := formatsOf(t, "HEAD"), formatsOf(t, ref); sameFormats(then, now) {
 		to("back to "+ref, before, all...)
 	} else {
-		t.Logf("%s has other formats, so there is no way back when all are upgraded: %v, now %v", ref, then, now)
+		way = "and back from a part of it; all are upgraded, and other formats leave no way back"
 	}
 	c.summary()
+	outcome := "passed"
+	if t.Failed() {
+		outcome = "FAILED"
+	}
+	t.Logf("pair: %s to this version, %s: %s; %d rounds, %d writes acknowledged and found", ref, way, outcome, c.rounds, c.sum.acknowledged)
+	t.Log("counts: pairs=1")
 }
 
-// rollRef returns the version to roll from.
-func rollRef(t *testing.T) string {
-	if *rollFrom != "release" {
-		return *rollFrom
+// rollRef returns the version that a name stands for.
+func rollRef(name string) string {
+	if name != "release" {
+		return name
 	}
 	out, err := exec.Command("git", "describe", "--tags", "--abbrev=0", "--match", "v*").Output()
 	if err != nil { // there is no such tag

@@ -4,8 +4,8 @@
 //	go run ./test/trust -write
 //
 // The check is a target of the Makefile. What it counts stands in lines of its output, "counts: seeds=200 violations=0"; numbers with
-// the same name are added. The outcome is a file in results/, with the date and the commit, and docs/trust.md is
-// made from these files.
+// the same name are added. The outcome is a file in results/, with the date and the last commit that had changed the
+// programs, and docs/trust.md is made from these files.
 package main
 
 import (
@@ -90,19 +90,24 @@ func run(ctx context.Context, args []string, o *outcome) error {
 	return errors.Join(err, <-counted)
 }
 
-// versionOf names the commit that is checked out, and says if the files differ from it.
+// programs are the files that make the programs.
+var programs = []string{"go.mod", "*.go", ":!*_test.go", ":!internal/testing", ":!test", ":!tools"}
+
+// versionOf names the last commit that has changed the programs, and says if what is checked out differs.
 func versionOf(ctx context.Context) (string, error) {
-	commit, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=8", "HEAD").Output()
+	git := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(ctx, "git", append(append(args, "--"), programs...)...).Output()
+		if err != nil {
+			return "", fmt.Errorf("git %s: %w", args[0], err)
+		}
+		return strings.TrimSpace(string(out)), nil
+	}
+	version, err := git("log", "-1", "--format=%h")
 	if err != nil {
-		return "", fmt.Errorf("git rev-parse: %w", err)
+		return "", err
 	}
-	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", ".", ":!"+page, ":!"+here+"/results").Output()
-	if err != nil {
-		return "", fmt.Errorf("git status: %w", err)
+	if changes, err := git("status", "--porcelain"); err != nil || changes == "" {
+		return version, err
 	}
-	version := strings.TrimSpace(string(commit))
-	if len(changes) > 0 {
-		version += " and changes"
-	}
-	return version, nil
+	return version + " and changes", nil
 }

@@ -40,7 +40,7 @@ var checks = []check{
 	{name: "cluster", title: "faulty ensembles", what: "real servers killed, paused, cut off, with bad disks; histories searched for an order", brief: "processes"},
 	{name: "soak", title: "soak", what: "the same, one random fault after the other"},
 	{name: "exhaust", title: "exhaustion", what: "clients use up memory, disks, inodes and descriptors"},
-	{name: "roll", title: "upgrade", what: "real servers become this version, and go back, while clients write"},
+	{name: "upgrade", title: "upgrades", what: "real servers of the last version before each change of a format become this one, and go back, while clients write"},
 	{name: "compat", title: "other clients", what: "other people's clients; each answer beside Apache's server"},
 	{name: "world", title: "other programs", what: "programs of other people while servers are killed, and their test suites"},
 	{name: "fuzz", title: "fuzzing", what: "random input for each decoder and pure core"},
