@@ -537,6 +537,24 @@ func (w *twin) parts(t *testing.T, tree *Tree, txn *Txn, out *Applied, g *genera
 
 const twinRounds, twinTxns = 40, 4000
 
+// TestApplyRestOfAWholeClose: the end of a session whose ephemerals nobody has listed deletes all of them at once.
+func TestApplyRestOfAWholeClose(t *testing.T) {
+	tree, out := New(), new(Applied)
+	tree.Apply(&Txn{Zxid: 1, Session: 7, Ops: []Op{{Kind: OpCreateSession, TimeoutMs: 1000}}}, out)
+	for i, path := range []string{"/a", "/b"} {
+		tree.Apply(&Txn{Zxid: jute.Zxid(2 + i), Session: 7, Ops: []Op{{Kind: OpCreate, Path: path, ACL: openACL, Owner: 7}}}, out)
+	}
+	end := &Txn{Zxid: 4, Session: 7, Ops: []Op{{Kind: OpCloseSession}}}
+	tree.ApplyRest(end, out)
+	if _, there := tree.NewReader().Get("/a"); there || len(out.Events) == 0 {
+		t.Errorf("the rest has %d events, and /a is there: %v", len(out.Events), there)
+	}
+	tree.Apply(end, out)
+	if tree.LastZxid() != 4 || tree.Digest() != tree.computeDigest() {
+		t.Errorf("at %v the digest is wrong", tree.LastZxid())
+	}
+}
+
 // TestTwin applies random transactions to a tree and its twin.
 func TestTwin(t *testing.T) {
 	first := seeds.First(t)

@@ -67,6 +67,29 @@ func TestOrderedReadAfterItsIdentity(t *testing.T) {
 	}
 }
 
+// TestReadOfAHolder: an entry of the scheme holder lets the session read that holds the lock, and no other.
+func TestReadOfAHolder(t *testing.T) {
+	p := newPage()
+	p.begin(false)
+	for _, name := range []string{"a", "b"} {
+		p.open(name, nil)
+		p.order(0)
+	}
+	p.zxid++
+	p.lines.State.Tree.Apply(&datatree.Txn{Zxid: p.zxid, Session: p.of["a"].SessionID(), Multi: true, Ops: []datatree.Op{
+		{Kind: datatree.OpCreate, Path: "/locks"},
+		{Kind: datatree.OpCreate, Path: "/locks/a-0000000001", Owner: jute.Owner(p.of["a"].SessionID())},
+		{Kind: datatree.OpCreate, Path: "/guarded", ACL: []jute.ACL{{Perms: jute.PermRead, ID: jute.ID{Scheme: "holder", ID: "/locks"}}}},
+	}}, new(datatree.Applied))
+	for name, want := range map[string]string{"a": "a < reply 7 at 3, error 0\n", "b": "b < reply 7 at 3, error -102\n"} {
+		p.said.Reset()
+		p.answers.replyTo(&p.of[name].Line, &Request{Op: jute.OpGetData, Xid: 7, Body: (&jute.PathWatchRequest{Path: "/guarded"}).Append(nil)}, p.zxid, 0, nil, nil)
+		if got := p.said.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // page is a server with its lines.
 type page struct {
 	lines   *Lines
