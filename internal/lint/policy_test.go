@@ -189,6 +189,8 @@ const ours = `
 	client/settle:     jute client
 	client/tree:       jute client
 	client/typed:      client client/settle
+	# The API of another library.
+	client/gozk:       jute client
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
 	client/cache:      jute client client/tree client/typed internal/pause
 	# A proxy on the host of clients.
@@ -292,6 +294,7 @@ const ours = `
 	test/trust:        test/internal/results
 	test/world:        client internal/ask internal/freeport test/internal/results
 	test/world/programs/dubbo-go: none
+	test/world/programs/gozk-tests: none
 	test/internal/process: internal/child jute
 	test/crash:        jute cmd/zkbench/bench test/internal/process
 	test/cluster:      jute client client/zktest cmd/zkbench/bench test/internal/process
