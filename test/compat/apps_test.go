@@ -81,15 +81,20 @@ func TestGoApps(t *testing.T) {
 	}
 }
 
-// goApps tries again what failed: Vitess's suite waits for tenths of a second, and loses on
-// a busy machine.
 func goApps(t *testing.T, hosts string) {
+	t.Helper()
+	goAppsIn(t, "apps", hosts)
+}
+
+// goAppsIn tries again what failed: Vitess's suite waits for hundredths of a second, and loses
+// on a busy machine.
+func goAppsIn(t *testing.T, dir, hosts string, flags ...string) {
 	t.Helper()
 	const attempts = 3
 	var out string
 	var err error
 	for range attempts {
-		out, err = finish(t, "apps", []string{"ZKD_TEST_SERVERS=" + hosts}, "go", "test", "-count=1", "-v", ".")
+		out, err = finish(t, dir, []string{"ZKD_TEST_SERVERS=" + hosts}, "go", append([]string{"test", "-count=1", "-v", "."}, flags...)...)
 		if err == nil {
 			break
 		}
