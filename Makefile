@@ -191,9 +191,10 @@ apps: ## applications that keep their state in ZooKeeper: Patroni, Vitess and mo
 console: build ## the console in Chromium, on three real servers; needs Node, Chromium, and a network once (CHILDREN=1000000 REWRITE=1)
 	cd test/console && npm ci --ignore-scripts --no-audit --no-fund && node --test --test-concurrency=1
 
-ON ?= zkd,apache
-world: ## programs of other people while servers are killed under them, and their test suites: hours, and a network (ONE=kazoo ON=zkd)
-	$(GO) run ./test/world -one '$(ONE)' -on '$(ON)'; outcome=$$?; $(GO) run ./test/world -write && exit $$outcome
+ON  ?= zkd,apache
+FOR ?= 0
+world: ## programs of other people while servers are killed under them, and their test suites: hours, and a network (ONE=kazoo ON=zkd, FOR=1h)
+	$(GO) run ./test/world -one '$(ONE)' -on '$(ON)' -for $(FOR); outcome=$$?; $(GO) run ./test/world -write && exit $$outcome
 
 MODELS ?= quick
 spec: ## the specifications of the replication and the interlude, checked by TLC: a minute; needs Java, Maven, and a network once (TRACES=20 SEED=1 MODELS=nightly)

@@ -435,3 +435,33 @@ func TestOutcome(t *testing.T) {
 		t.Errorf("the outcome of version 1 counts for version 2:\n%s", text)
 	}
 }
+
+// With a limit of time the runs that are longest ago come first, and those that never were before them.
+func TestOldestFirst(t *testing.T) {
+	dir := t.TempDir()
+	for _, o := range []outcome{
+		{program: "a", kind: zkd, date: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)},
+		{program: "a", kind: apache, date: time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)},
+		{program: "b", kind: apache, date: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)},
+	} {
+		if err := o.save(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for oldest, want := range map[bool]string{
+		false: "a-zkd a-apache b-zkd b-apache",
+		true:  "b-zkd a-apache a-zkd b-apache",
+	} {
+		all, err := pairings([]*program{{name: "a"}, {name: "b"}}, []string{zkd, apache}, dir, oldest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range all {
+			got = append(got, r.name+"-"+r.kind)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("oldest first %v: %v, want %s", oldest, got, want)
+		}
+	}
+}
