@@ -2,12 +2,14 @@ package edge
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +20,9 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
+// bufferSize is how many bytes are read from a client at once, and more for larger requests.
+const bufferSize = 4 << 10
+
 // maxUnread is how many bytes wait for a client that does not read, before nothing more is read for it.
 const maxUnread = 4 << 20
 
@@ -26,6 +31,8 @@ type conn struct {
 	e       *Edge
 	nc      net.Conn
 	in      *bufio.Reader
+	before  *bytes.Reader                // what in reads before the connection, or nil
+	part    []byte                       // of a large request, after an error of in
 	begins  atomic.Bool                  // it waits for its session
 	relay   atomic.Pointer[client.Relay] // nil before there is a session
 	began   time.Time
@@ -33,19 +40,27 @@ type conn struct {
 	replied atomic.Int64 // those with a reply
 	got     atomic.Int64 // frames for the client
 
+	to     atomic.Pointer[peer] // the client is to be passed on
+	tried  chan struct{}        // capacity 1: that has been tried
+	served chan struct{}        // closed when the connection has ended here
+
 	closes   bool // the client has asked for the end of its session; of the goroutine that reads from it
 	connects int  // upstream; of one goroutine of the relay
 
 	mu       sync.Mutex
-	out      []byte     // waits to be written
-	over     bool       // nothing is written after out
-	unserved bool       // there is no writer any more
-	room     *sync.Cond // out has become shorter
+	out      []byte        // waits to be written
+	over     bool          // nothing is written after out
+	paused   bool          // the writer stops
+	unserved bool          // there is no writer any more
+	written  chan struct{} // closed when the writer has ended; of the goroutine that reads
+	room     *sync.Cond    // out has become shorter
 	wake     chan struct{}
 }
 
 func newConn(e *Edge, nc net.Conn) *conn {
-	c := &conn{e: e, nc: nc, in: bufio.NewReaderSize(nc, 4<<10), began: time.Now(), wake: make(chan struct{}, 1)}
+	c := &conn{
+		e: e, nc: nc, in: bufio.NewReaderSize(nc, bufferSize), began: time.Now(), wake: make(chan struct{}, 1), tried: make(chan struct{}, 1), served: make(chan struct{}),
+	}
 	c.room = sync.NewCond(&c.mu)
 	return c
 }
@@ -60,25 +75,44 @@ func (c *conn) serve() {
 	if r == nil {
 		return
 	}
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		c.write(r)
-	}()
-	c.append(answered)
-	err = c.forward(r)
+	c.e.figures.sessions.Add(1)
+	c.session(r, answered)
+}
+
+// session serves a client that has a session, until its connection ends or another edge has it. Some bytes are written first.
+func (c *conn) session(r *client.Relay, first []byte) {
+	c.relay.Store(r)
+	c.append(first)
+	c.startWriter(r)
+	err := c.forward(r)
 	c.e.o.Log.Debug("client has gone", "client", c.nc.RemoteAddr().String(), "session", r.Client().Session().ID(), "err", err)
 	c.finish()
-	<-written
+	<-c.written
 	c.mu.Lock()
 	c.e.figures.queued.Add(-int64(len(c.out)))
 	c.out, c.unserved = nil, true
 	c.mu.Unlock()
 	c.relay.Store(nil)
+	if err == errPassed {
+		return
+	}
 	if c.e.o.Grace > 0 && !c.closes {
 		c.e.outlive(r)
 	}
 	r.Abort()
+}
+
+func (c *conn) startWriter(r *client.Relay) {
+	c.mu.Lock()
+	c.paused = false
+	c.mu.Unlock()
+	written := make(chan struct{})
+	c.written = written
+	go func() {
+		defer close(written)
+		c.write(r)
+	}()
+	c.wakeWriter()
 }
 
 // hello answers a four-letter word, or makes the session that the client asks for.
@@ -125,8 +159,6 @@ func (c *conn) hello() (*client.Relay, []byte, error) {
 		r.Abort()
 		return nil, nil, err
 	}
-	c.e.figures.sessions.Add(1)
-	c.relay.Store(r)
 	return r, c.hi(&hello, &q), nil
 }
 
@@ -139,11 +171,15 @@ func (c *conn) hi(hello *jute.ConnectResponse, q *jute.ConnectRequest) []byte {
 
 // connect begins the session upstream.
 func (c *conn) connect(q *jute.ConnectRequest) (*client.Relay, error) {
-	o := client.RelayOptions{Options: c.e.o.Client, Seen: q.LastZxidSeen, Reply: c.reply, Event: c.event}
+	o := client.RelayOptions{Options: c.e.o.Client, Seen: q.LastZxidSeen}
 	o.Timeout = time.Duration(max(q.TimeoutMs, 1)) * time.Millisecond
 	o.AllowReadOnly, o.Insist = q.ReadOnly, q.ProtocolVersion == jute.ProtocolOperator
 	o.Session = client.SessionKey{ID: q.SessionID, Password: q.Password}
-	o.Trace.Attempt = c.attempted
+	return c.newRelay(o)
+}
+
+func (c *conn) newRelay(o client.RelayOptions) (*client.Relay, error) {
+	o.Reply, o.Event, o.Trace.Attempt = c.reply, c.event, c.attempted
 	return client.NewRelay(c.e.o.Upstream, o)
 }
 
@@ -164,11 +200,20 @@ func (c *conn) attempted(server string, _ time.Duration, err error) {
 	}
 }
 
+// errPassed ends forward when another edge has the client.
+var errPassed = errors.New("another edge has taken the client over")
+
 // forward passes the client's requests on.
 func (c *conn) forward(r *client.Relay) error {
 	for {
 		frame, err := c.next()
-		if err != nil {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if c.pass(r) {
+				return errPassed
+			}
+			continue
+		case err != nil:
 			return err
 		}
 		d := jute.NewDecoder(frame)
@@ -199,15 +244,20 @@ func (c *conn) next() ([]byte, error) {
 	if most := c.e.maxRequest(); n < 0 || n > most {
 		return nil, fmt.Errorf("a request of %d bytes, and the limit is %d", n, most)
 	}
-	c.in.Discard(4)
-	if n <= c.in.Size() {
+	if n += 4; n <= c.in.Size() {
 		frame, err := c.in.Peek(n)
-		c.in.Discard(len(frame))
-		return frame, err
+		if err != nil {
+			return nil, err
+		}
+		c.in.Discard(n)
+		return frame[4:], nil
 	}
 	frame := make([]byte, n)
-	_, err = io.ReadFull(c.in, frame)
-	return frame, err
+	if got, err := io.ReadFull(c.in, frame); err != nil {
+		c.part = frame[:got]
+		return nil, err
+	}
+	return frame[4:], nil
 }
 
 func (e *Edge) maxRequest() int {
@@ -292,10 +342,8 @@ func (c *conn) finish() {
 	c.wakeWriter()
 }
 
-// write writes to the client until all is over: it has gone, or its session has.
+// write writes to the client until all is over: it has gone, or its session has; or until it is stopped.
 func (c *conn) write(r *client.Relay) {
-	defer c.finish()
-	defer c.nc.Close()
 	var spare []byte
 	done := r.Done()
 	for {
@@ -306,6 +354,10 @@ func (c *conn) write(r *client.Relay) {
 			c.ended(r)
 		}
 		c.mu.Lock()
+		if c.paused && !c.over {
+			c.mu.Unlock()
+			return
+		}
 		b, over := c.out, c.over
 		c.out = spare[:0]
 		c.room.Broadcast()
@@ -313,9 +365,15 @@ func (c *conn) write(r *client.Relay) {
 		if over { // a client that does not read its last replies is not waited for
 			c.nc.SetWriteDeadline(time.Now().Add(helloWithin))
 		}
-		_, err := c.nc.Write(b)
+		n, err := c.nc.Write(b)
+		if err != nil && c.unwritten(b[n:]) {
+			c.e.figures.queued.Add(-int64(n))
+			return
+		}
 		c.e.figures.queued.Add(-int64(len(b)))
 		if err != nil || over {
+			c.nc.Close()
+			c.finish()
 			return
 		}
 		if spare = b; cap(spare) > 64<<10 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,10 +42,20 @@ type Edge struct {
 	end     context.CancelFunc
 	work    sync.WaitGroup
 
-	mu        sync.Mutex
-	listeners []net.Listener
-	conns     map[*conn]bool // true for those that may have a session
-	admitted  int            // of them
+	replaced chan struct{} // closed when a successor has everything
+	takes    atomic.Int32  // predecessors that have not tried to pass on each of their clients
+
+	mu       sync.Mutex
+	ports    []*port
+	conns    map[*conn]bool // true for those that may have a session
+	admitted int            // of them
+}
+
+// port is a listener.
+type port struct {
+	name     string // by which a successor asks for it, or ""
+	l        net.Listener
+	accepted chan struct{} // closed when nobody accepts clients; nil if it is not for clients
 }
 
 // New makes an Edge, which serves nothing yet.
@@ -54,26 +65,80 @@ func New(o Options) (*Edge, error) {
 	} else if root != "" {
 		return nil, errors.New("an edge passes paths on as they are: clients have the path " + root + " in their own connect string")
 	}
-	e := &Edge{o: o, conns: map[*conn]bool{}}
+	e := &Edge{o: o, conns: map[*conn]bool{}, replaced: make(chan struct{})}
 	e.stop, e.end = context.WithCancel(context.Background())
 	e.figures.began = time.Now()
 	return e, nil
 }
 
-// Serve accepts clients of a listener, in the background, until Close.
-func (e *Edge) Serve(l net.Listener) {
+// Serve accepts clients of a listener, in the background, until Close or a handover. A successor asks for it by its name.
+func (e *Edge) Serve(name string, l net.Listener) {
+	p := &port{name: name, l: l}
 	e.mu.Lock()
-	e.listeners = append(e.listeners, l)
-	e.mu.Unlock()
+	defer e.mu.Unlock()
+	e.ports = append(e.ports, p)
+	e.acceptLocked(p)
+}
+
+// Keep keeps a listener that is not for clients, until Close or a handover.
+func (e *Edge) Keep(name string, l net.Listener) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ports = append(e.ports, &port{name: name, l: l})
+}
+
+func (e *Edge) acceptLocked(p *port) {
+	accepted := make(chan struct{})
+	p.accepted = accepted
 	e.work.Go(func() {
+		defer close(accepted)
 		for {
-			nc, err := accept.Next(l, e.stop.Done(), e.lacks)
+			nc, err := accept.Next(p.l, e.stop.Done(), e.lacks)
 			if err != nil {
 				return
 			}
 			e.take(nc)
 		}
 	})
+}
+
+func (e *Edge) portsNow() []*port {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.ports)
+}
+
+// hasDeadline is a listener of the system's.
+type hasDeadline interface{ SetDeadline(time.Time) error }
+
+// refrain stops to accept clients, until accept.
+func (e *Edge) refrain() {
+	for _, p := range e.portsNow() {
+		if l, ok := p.l.(hasDeadline); ok && p.accepted != nil {
+			l.SetDeadline(past)
+			<-p.accepted
+			l.SetDeadline(time.Time{})
+		}
+	}
+}
+
+// accept accepts clients again.
+func (e *Edge) accept() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.ports {
+		if _, ok := p.l.(hasDeadline); ok && p.accepted != nil && e.stop.Err() == nil {
+			e.acceptLocked(p)
+		}
+	}
+}
+
+// closeListeners closes the listeners that a successor has.
+func (e *Edge) closeListeners() {
+	for _, p := range e.portsNow() {
+		unlinks(p.l, false)
+		p.l.Close()
+	}
 }
 
 func (e *Edge) lacks(err error) {
@@ -100,13 +165,19 @@ func (e *Edge) take(nc net.Conn) {
 	e.conns[c] = false
 	e.work.Go(func() {
 		c.serve()
-		e.mu.Lock()
-		if e.conns[c] {
-			e.admitted--
-		}
-		delete(e.conns, c)
-		e.mu.Unlock()
+		e.gone(c)
 	})
+}
+
+// gone forgets a client.
+func (e *Edge) gone(c *conn) {
+	close(c.served)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.conns[c] {
+		e.admitted--
+	}
+	delete(e.conns, c)
 }
 
 // overrun is how many bytes wait for clients that read slowly, before no more clients are taken.
@@ -130,8 +201,8 @@ func (e *Edge) admit(c *conn) bool {
 func (e *Edge) Close() {
 	e.mu.Lock()
 	e.end()
-	for _, l := range e.listeners {
-		l.Close()
+	for _, p := range e.ports {
+		p.l.Close()
 	}
 	for c := range e.conns {
 		c.nc.Close()
@@ -188,17 +259,19 @@ func (e *Edge) each(f func(*conn)) {
 
 // figures are counted since the start.
 type figures struct {
-	began    time.Time
-	requests atomic.Int64 // of clients
-	replies  atomic.Int64
-	events   atomic.Int64
-	sessions atomic.Int64 // that were begun or resumed by clients
-	resumed  atomic.Int64 // connections upstream that were lost and replaced, unknown to the client
-	lost     atomic.Int64 // clients whose connection ended because theirs upstream did
-	closed   atomic.Int64 // sessions of clients that have gone without closing them
-	moved    atomic.Int64 // those whose session was resumed elsewhere
-	refused  atomic.Int64 // connections beyond MaxClients
-	failed   atomic.Int64 // attempts to reach a server
+	began      time.Time
+	requests   atomic.Int64 // of clients
+	replies    atomic.Int64
+	events     atomic.Int64
+	sessions   atomic.Int64 // that were begun or resumed by clients
+	resumed    atomic.Int64 // connections upstream that were lost and replaced, unknown to the client
+	lost       atomic.Int64 // clients whose connection ended because theirs upstream did
+	closed     atomic.Int64 // sessions of clients that have gone without closing them
+	moved      atomic.Int64 // those whose session was resumed elsewhere
+	taken      atomic.Int64 // from an edge that this one replaces
+	handedOver atomic.Int64 // to one that replaces this one
+	refused    atomic.Int64 // connections beyond MaxClients
+	failed     atomic.Int64 // attempts to reach a server
 
 	queued   atomic.Int64 // bytes that wait for clients
 	failure  text         // of the last attempt to reach a server, "" if it succeeded

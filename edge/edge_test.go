@@ -39,7 +39,7 @@ func start(t *testing.T, upstream string, change ...func(*Options)) (*Edge, stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Serve(l)
+	e.Serve("", l)
 	t.Cleanup(e.Close)
 	return e, l.Addr().String()
 }

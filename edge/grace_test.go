@@ -161,7 +161,7 @@ func TestGraceAfterClose(t *testing.T) {
 					t.Fatal(err)
 				}
 				l := newPipes()
-				e.Serve(l)
+				e.Serve("", l)
 				t.Cleanup(e.Close)
 				nc := l.dial()
 				nc.Write(hello())

@@ -44,6 +44,8 @@ func (e *Edge) figuresOf(now look) []Figure {
 		{"zk_edge_lost_total", "Clients whose connection ended because the one to the servers did.", true, f.lost.Load()},
 		{"zk_edge_closed_total", "Sessions that were closed, as their clients had gone without closing them (edge.graceAfterClose).", true, f.closed.Load()},
 		{"zk_edge_moved_total", "Clients whose connection ended because their session was resumed elsewhere: at another edge or at a server.", true, f.moved.Load()},
+		{"zk_edge_taken_total", "Clients that were taken, with their connections, from the edge that ran before.", true, f.taken.Load()},
+		{"zk_edge_handed_over_total", "Clients that were handed over, with their connections, to the edge that runs next.", true, f.handedOver.Load()},
 		{"zk_edge_refused_total", "Connections of clients beyond the limit.", true, f.refused.Load()},
 		{"zk_edge_attempts_failed_total", "Attempts to connect to a server that failed.", true, f.failed.Load()},
 	}

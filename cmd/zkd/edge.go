@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -30,7 +32,7 @@ import (
 
 // edgeFlags are the flags of zkd edge, and the keys of its file that they go before.
 var edgeFlags = map[string]string{
-	"upstream": "edge.upstream", "listen": "edge.listen", "http": "edge.http", "max-clients": "edge.maxClients", "max-buffer": "edge.maxBuffer",
+	"upstream": "edge.upstream", "listen": "edge.listen", "http": "edge.http", "handover": "edge.handover", "max-clients": "edge.maxClients", "max-buffer": "edge.maxBuffer",
 	"tls": "edge.tls", "tls-ca": "edge.tls.ca", "tls-cert": "edge.tls.cert", "tls-key": "edge.tls.key",
 }
 
@@ -80,6 +82,7 @@ func newEdge() *cobra.Command {
 	fl := cmd.Flags()
 	fl.String("upstream", "", "the servers, as host:port,host:port, or the name of SRV records")
 	fl.StringArray("listen", []string{"127.0.0.1:2181"}, "`address` for clients; unix:FILE is a socket in the file system")
+	fl.String("handover", "", "`file` of the socket at which another edge takes over from this one, with the connections of its clients")
 	fl.String("http", "", "serve /metrics and /readyz on this `address`")
 	fl.Bool("tls", false, "connect to the servers with TLS; implied by the flags below")
 	fl.String("tls-ca", "", "`file` with the authorities that the servers' certificates are checked by")
@@ -157,26 +160,159 @@ func runEdge(ctx context.Context, cfg *config.Config, options edge.Options, log 
 		return usageError{cfg.Wrong("edge.upstream", err)}
 	}
 	defer e.Close()
-	if cfg.Edge.HTTP != "" {
+	p, err := openEdge(ctx, cfg, e)
+	if err != nil {
+		return err
+	}
+	if p.http != nil {
 		pages := endpoints{most: edgeHTTPClients}
-		if err := pages.open("metrics", cfg.Edge.HTTP, pagesOf(e), zap.NewNop()); err != nil {
-			return err
-		}
+		pages.serve("metrics", pages.bounded("metrics", p.http, zap.NewNop()), pagesOf(e), zap.NewNop())
 		defer pages.close()
+		e.Keep(edgeHTTP+cfg.Edge.HTTP, p.http)
 	}
-	for _, address := range cfg.Edge.Listen {
-		l, err := listenEdge(address)
-		if err != nil {
-			return fmt.Errorf("listen on %s: %w", address, err)
+	for i, address := range cfg.Edge.Listen {
+		log.Info("clients can connect", "address", p.clients[i].Addr().String(), "upstream", cfg.Edge.Upstream)
+		e.Serve(address, p.clients[i])
+	}
+	tell := func(state string) {
+		if err := notifySystemd(os.Getenv("NOTIFY_SOCKET"), state); err != nil {
+			log.Warn("can't tell systemd that the edge is ready", "err", err)
 		}
-		log.Info("clients can connect", "address", l.Addr().String(), "upstream", cfg.Edge.Upstream)
-		e.Serve(l)
 	}
-	if err := notifySystemd(os.Getenv("NOTIFY_SOCKET"), "READY=1"); err != nil {
-		log.Warn("can't tell systemd that the edge is ready", "err", err)
+	tell("READY=1")
+	if p.before != nil {
+		e.Take(p.before)
 	}
-	<-ctx.Done()
-	return nil
+	s := successor{log: log, ended: make(chan error, 1)}
+	var asked chan os.Signal
+	if p.handover != nil {
+		e.HandOver(p.handover, func(pid int) { tell(fmt.Sprintf("MAINPID=%d", pid)) })
+		asked = make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGHUP)
+		defer signal.Stop(asked)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.Replaced():
+			log.Info("another edge has taken over")
+			return nil
+		case <-asked:
+			s.start()
+		case err := <-s.ended:
+			s.runs = false
+			log.Error("the successor has ended, and this edge continues", "err", err)
+		}
+	}
+}
+
+// successor is the process of an edge that is to take over from this one.
+type successor struct {
+	log   *slog.Logger
+	runs  bool
+	ended chan error
+}
+
+// start starts the program again, which may be a later version now, with the same arguments.
+func (s *successor) start() {
+	if s.runs {
+		s.log.Warn("SIGHUP: a successor has been started already")
+		return
+	}
+	program, err := os.Executable()
+	if err != nil {
+		s.log.Error("SIGHUP: no successor can be started", "err", err)
+		return
+	}
+	cmd := exec.Command(program, os.Args[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		s.log.Error("SIGHUP: no successor can be started", "err", err)
+		return
+	}
+	s.log.Info("SIGHUP: a successor is started", "pid", cmd.Process.Pid)
+	s.runs = true
+	go func() { s.ended <- cmd.Wait() }() // if this process does not end before
+}
+
+// edgePorts are the listeners of an edge.
+type edgePorts struct {
+	before   *edge.Predecessor // from which they come, or nil
+	clients  []net.Listener    // in the order of edge.listen
+	http     net.Listener      // or nil
+	handover *net.UnixListener // or nil
+}
+
+// edgeHTTP begins the name by which a successor asks for the port of edge.http.
+const edgeHTTP = "http:"
+
+// openEdge opens the ports, or takes those of the edge that runs. If that fails, it runs on.
+func openEdge(ctx context.Context, cfg *config.Config, e *edge.Edge) (p edgePorts, err error) {
+	o := &cfg.Edge
+	var opened []net.Listener
+	open := func(name, address string) (net.Listener, error) {
+		if l := p.before.Listener(name); l != nil {
+			return l, nil
+		}
+		l, err := listenEdge(address)
+		if err == nil {
+			opened = append(opened, l)
+		}
+		return l, err
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, l := range opened {
+			l.Close()
+		}
+		if p.before != nil {
+			p.before.Close()
+			err = fmt.Errorf("the edge that runs is not replaced: %w", err)
+		}
+	}()
+	if o.Handover != "" {
+		if p.before, err = edge.Ask(o.Handover); err != nil {
+			return p, err
+		}
+	}
+	if p.before != nil {
+		ctx, cancel := context.WithTimeout(ctx, sessionWithin)
+		defer cancel()
+		if err := e.Ready(ctx); err != nil {
+			return p, fmt.Errorf("no session within %v: %w", sessionWithin, err)
+		}
+	}
+	for _, address := range o.Listen {
+		l, err := open(address, address)
+		if err != nil {
+			return p, fmt.Errorf("listen on %s: %w", address, err)
+		}
+		p.clients = append(p.clients, l)
+	}
+	if o.HTTP != "" {
+		if p.http, err = open(edgeHTTP+o.HTTP, o.HTTP); err != nil {
+			return p, fmt.Errorf("listen for metrics on %s: %w", o.HTTP, err)
+		}
+	}
+	if o.Handover != "" {
+		if p.handover = p.before.Successors(o.Handover); p.handover == nil {
+			l, err := open("", "unix:"+o.Handover)
+			if err != nil {
+				return p, fmt.Errorf("listen for a successor on %s: %w", o.Handover, err)
+			}
+			p.handover = l.(*net.UnixListener)
+		}
+		if err := os.Chmod(o.Handover, 0o600); err != nil {
+			return p, err
+		}
+	}
+	if p.before != nil {
+		return p, p.before.Ready()
+	}
+	return p, nil
 }
 
 // listenEdge opens a port, or a socket in the file system. That of an edge which has died is replaced.
@@ -205,8 +341,9 @@ func listenEdge(address string) (net.Listener, error) {
 }
 
 const (
-	edgeHTTPClients = 64              // connections to the edge's port for HTTP at a time
-	readyWithin     = 2 * time.Second // how long a session may take where an edge is ready
+	edgeHTTPClients = 64               // connections to the edge's port for HTTP at a time
+	readyWithin     = 2 * time.Second  // how long a session may take where an edge is ready
+	sessionWithin   = 10 * time.Second // how long it may take for an edge that takes over from another one
 )
 
 // pagesOf returns the pages of an edge: its figures and its readiness.

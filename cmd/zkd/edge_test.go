@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -157,6 +158,37 @@ func TestEdgeSockets(t *testing.T) {
 	}
 	if _, err := os.Lstat(socket); !os.IsNotExist(err) {
 		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+// TestEdgeHandsOver replaces an edge: its client, its ports and its page go on. One that gets no session does not replace it.
+func TestEdgeHandsOver(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return
+	}
+	server := serving(t)
+	path := filepath.Join(t.TempDir(), "handover")
+	args := func(upstream string) []string {
+		return []string{"--upstream", upstream, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--handover", path}
+	}
+	first, _ := edging(t, args("127.0.0.1:"+server.port)...)
+	address := first.await(t, clientsCan)
+	c, err := client.Connect(t.Context(), address, client.Options{Logger: client.NoLog, PlainSession: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	since := c.Status().Since
+	if err := run(t.Context(), append([]string{"edge"}, args(nowhere)...), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "the edge that runs is not replaced: no session") {
+		t.Errorf("an edge without a server: %v", err)
+	}
+	second, _ := edging(t, args("127.0.0.1:"+server.port)...)
+	if got := second.await(t, clientsCan); got != address {
+		t.Errorf("the successor is at %s, not %s", got, address)
+	}
+	first.await(t, "(another edge has taken over)")
+	if _, err := c.Get(t.Context(), "/"); err != nil || c.Status().Since != since {
+		t.Errorf("%v, or the client has lost its connection", err)
 	}
 }
 

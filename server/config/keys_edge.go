@@ -17,6 +17,8 @@ type Edge struct {
 	Upstream string
 	// Listen are the addresses for clients: host:port, or unix:FILE.
 	Listen []string
+	// Handover is the socket at which the edge hands over to its successor, "" for none.
+	Handover string
 	// HTTP is the address of /metrics and /readyz, "" for none.
 	HTTP string
 	// TLS is for the connections to the servers. Any of the files implies it.
@@ -58,6 +60,7 @@ func edgeKeys(c *Config) []Key {
 	keys := []Key{
 		{Name: "edge.upstream", value: text(&e.Upstream), Doc: "The servers, as a client's connect string, or the name of SRV records. Required."},
 		{Name: "edge.listen", Default: "127.0.0.1:2181", value: addresses(&e.Listen), Doc: "Addresses for clients, with commas between them; `unix:FILE` is a socket in the file system."},
+		{Name: "edge.handover", value: path(&e.Handover), Doc: "Socket at which another `zkd edge` of the same user takes over from this one: its ports, and its clients with their connections. Only on Linux."},
 		{Name: "edge.http", value: address(&e.HTTP), Doc: "Address of `/metrics` and `/readyz`."},
 		{Name: "edge.tls", Default: "false", value: truth(&e.TLS), Protects: true, Doc: "Connect to the servers with TLS. The files below imply it."},
 		{Name: "edge.tls.ca", value: path(&e.CA), Protects: true, Doc: "File with the authorities that the servers' certificates are checked by; those of the system if it is not set."},
