@@ -45,9 +45,6 @@ const (
 	recordInsist
 )
 
-// Session returns the id of the session.
-func (r *RelayRecord) Session() SessionID { return r.key.ID }
-
 // Append appends the record.
 func (r *RelayRecord) Append(b []byte) []byte {
 	b = jute.AppendBuffer(jute.AppendInt64(b, r.key.ID), r.key.Password)

@@ -82,7 +82,9 @@ func (c *conn) serve() {
 // session serves a client that has a session, until its connection ends or another edge has it. Some bytes are written first.
 func (c *conn) session(r *client.Relay, first []byte) {
 	c.relay.Store(r)
-	c.append(first)
+	if len(first) > 0 {
+		c.append(first)
+	}
 	c.startWriter(r)
 	err := c.forward(r)
 	c.e.o.Log.Debug("client has gone", "client", c.nc.RemoteAddr().String(), "session", r.Client().Session().ID(), "err", err)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -160,6 +161,9 @@ func runEdge(ctx context.Context, cfg *config.Config, options edge.Options, log 
 		return usageError{cfg.Wrong("edge.upstream", err)}
 	}
 	defer e.Close()
+	if cfg.Edge.Handover != "" && runtime.GOOS != "linux" {
+		return usageError{cfg.Wrong("edge.handover", errors.New("an edge can hand over only on Linux"))}
+	}
 	p, err := openEdge(ctx, cfg, e)
 	if err != nil {
 		return err
