@@ -140,6 +140,6 @@ func readPrograms(dir string) (*outcome, error) {
 		{Name: "programs and suites", Number: programs}, {Name: "passed", Number: good},
 		{Name: "acknowledged", Number: acknowledged}, {Name: "lost", Number: lost},
 	}
-	o.version = "the oldest"
+	o.version = "and later"
 	return o, nil
 }
