@@ -29,6 +29,7 @@ type check struct {
 	title string
 	what  string
 	brief string // the target that runs a part of it
+	kept  string // where its figures are, if not in results/
 }
 
 var checks = []check{
@@ -42,7 +43,7 @@ var checks = []check{
 	{name: "exhaust", title: "exhaustion", what: "clients use up memory, disks, inodes and descriptors"},
 	{name: "upgrade", title: "upgrades", what: "real servers of the last version before each change of a format become this one, and go back, while clients write"},
 	{name: "compat", title: "other clients", what: "other people's clients; each answer beside Apache's server"},
-	{name: "world", title: "other programs", what: "programs of other people while servers are killed, and their test suites"},
+	{name: "world", title: "other programs", what: "programs of other people while servers are killed, and their test suites", kept: "[by program](applications.md#what-was-run)"},
 	{name: "fuzz", title: "fuzzing", what: "random input for each decoder and pure core"},
 }
 

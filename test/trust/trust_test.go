@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/zkd-project/zkd/test/internal/results"
 )
 
 const root = "../.."
@@ -141,26 +139,5 @@ func TestRun(t *testing.T) {
 		if n, _ := o.counts.Get("arguments"); n != 2 {
 			t.Errorf("%s: counts %v", name, o.counts)
 		}
-	}
-}
-
-func TestPrograms(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"a-zkd":    "outcome passed\ncounts acknowledged=7 lost=0\ndate 2026-11-28\n",
-		"b-zkd":    "outcome failed: it\ncounts passed=3\ndate 2026-11-27\n",
-		"a-apache": "outcome passed\ncounts acknowledged=9 lost=0\ndate 2026-11-20\n",
-	} {
-		if err := os.WriteFile(resultFile(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	o, err := readPrograms(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := results.Counts{{Name: "programs and suites", Number: 2}, {Name: "passed", Number: 1}, {Name: "acknowledged", Number: 7}, {Name: "lost", Number: 0}}
-	if !slices.Equal(o.counts, want) || o.verdict != "failed" || o.date.Day() != 27 {
-		t.Errorf("%+v", o)
 	}
 }
