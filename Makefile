@@ -275,9 +275,13 @@ image: ## the files of deploy/docker/Dockerfile, run as an ensemble of three wit
 	scripts/try-image.sh
 
 # -mod=mod: that module contains zkd's, and takes newer versions as soon as zkd does.
-charts: ## render the Helm chart, compare it with the manifests, and check both; REWRITE=1 writes them
+KUBECTL_VALIDATE = sigs.k8s.io/kubectl-validate@v0.0.4
+MANIFESTS = deploy/kubernetes/zkd.yaml $(filter-out %.values.yaml,$(wildcard deploy/kubernetes/check/testdata/*.yaml))
+charts: ## render the Helm chart and the base for Kustomize, and check them, also by schemas of Kubernetes; REWRITE=1 writes the manifests
 	$(GO) -C deploy/kubernetes/check vet -mod=mod .
 	$(GO) -C deploy/kubernetes/check test -mod=mod -count=1 . $(if $(REWRITE),-args -rewrite)
+	$(GO) run $(KUBECTL_VALIDATE) --version 1.25 $(MANIFESTS)
+	$(GO) run $(KUBECTL_VALIDATE) --version 1.30 $(MANIFESTS) deploy/kubernetes/edge-sidecar.yaml
 
 site: ## the pages of docs/ as a site with a search, into build/site; needs Python, and PyPI once
 	[ -x build/site-tools/bin/mkdocs ] || python3 -m venv build/site-tools

@@ -341,6 +341,7 @@ const theirs = `
 	vitess.io/vitess:                   test/compat/apps
 	helm.sh/helm:                       deploy/kubernetes/check
 	k8s.io:                             deploy/kubernetes/check
+	sigs.k8s.io/kustomize:              deploy/kubernetes/check
 	sigs.k8s.io/yaml:                   deploy/kubernetes/check
 `
 

@@ -1,9 +1,10 @@
-// Package check renders the Helm chart, compares the result with files, and checks it by the
-// types of Kubernetes and by zkd's own configuration. Run it by make charts.
+// Package check renders the Helm chart and the base for Kustomize, compares the result with files,
+// and checks it by the types of Kubernetes and by zkd's own configuration. Run it by make charts.
 package check
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -25,13 +26,18 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
 	"github.com/zkd-project/zkd/internal/container"
 	"github.com/zkd-project/zkd/server/config"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the manifests instead of comparing with them")
+var (
+	rewrite  = flag.Bool("rewrite", false, "write the manifests instead of comparing with them")
+	packaged = flag.String("chart", "", "render this file of a release, and compare with nothing")
+)
 
 const (
 	chartDir = "../../helm/zkd"
@@ -60,16 +66,75 @@ func TestGolden(t *testing.T) {
 			if file == "" {
 				m.checkConfiguration(t)
 			}
-			if *rewrite {
-				if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if want, err := os.ReadFile(golden); err != nil || string(want) != got {
-				t.Errorf("%s is not what the chart gives (%v): make charts REWRITE=1, and read the diff", golden, err)
+			if *packaged == "" {
+				compare(t, golden, got)
 			}
 		})
 	}
+}
+
+// compare compares a rendering with its file.
+func compare(t *testing.T, golden, got string) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(golden); err != nil || string(want) != got {
+		t.Errorf("%s is not what is rendered (%v): make charts REWRITE=1, and read the diff", golden, err)
+	}
+}
+
+// overlay is a kustomization as a user's, outside of this repository.
+const overlay = `namespace: coordination
+resources: [%s]
+images: [{name: zkd, newName: registry.example.com/zkd, newTag: v0.1.0}]
+patches:
+  - target: {kind: StatefulSet, name: zkd}
+    patch: |
+      - {op: replace, path: /spec/volumeClaimTemplates/0/spec/resources/requests/storage, value: 64Gi}
+      - {op: add, path: /spec/template/spec/containers/0/env/-, value: {name: ZKD_TICKTIME, value: "1000"}}
+`
+
+// TestKustomize builds the base and an overlay of it, as kubectl kustomize does.
+func TestKustomize(t *testing.T) {
+	base, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	fromDir, err := filepath.Rel(dir, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), fmt.Appendf(nil, overlay, fromDir), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	kustomize(t, base, "default")
+	got := kustomize(t, dir, "coordination")
+	compare(t, "testdata/overlay.yaml", "# Built from the overlay of check_test.go by make charts REWRITE=1; do not edit.\n"+got)
+}
+
+// kustomize builds a kustomization, and checks it.
+func kustomize(t *testing.T, dir, namespace string) string {
+	t.Helper()
+	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := objects.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := decode(t, string(got))
+	m.check(t)
+	m.checkConfiguration(t)
+	servers := m.environment(t).Text
+	if !strings.Contains(servers, "\nserver.3=zkd-2.zkd-headless:2888:3888;2181\n") || m.set.Namespace != namespace {
+		t.Errorf("namespace %q, want %q, and none in the names of the servers:\n%s", m.set.Namespace, namespace, servers)
+	}
+	return string(got)
 }
 
 func TestLint(t *testing.T) {
@@ -90,6 +155,11 @@ func TestRefused(t *testing.T) {
 		"tls: {quorum: {secrets: x}}":                                     "secrets",
 		"antiAffinity: very":                                              "antiAffinity",
 		"storage: {whenDeleted: Retain, size: 8}":                         "size",
+		"image: {name: zkd}":                                              "image",
+		"service: {type: External}":                                       "service",
+		"resources: {request: {cpu: 1}}":                                  "request",
+		"config: {tickTime: [1]}":                                         "tickTime",
+		"quorumSecret: A Secret":                                          "quorumSecret",
 	} {
 		v, err := chartutil.ReadValues([]byte(values))
 		if err != nil {
@@ -115,7 +185,7 @@ func readValues(t *testing.T, file string) chartutil.Values {
 
 // render returns the manifests, as helm template does.
 func render(values chartutil.Values) (string, error) {
-	c, err := loader.Load(chartDir)
+	c, err := loader.Load(cmp.Or(*packaged, chartDir))
 	if err != nil {
 		return "", err
 	}
