@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll upgrade soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp lint fmt tidy cover check vuln release reproduce packages image charts site clean
+.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll upgrade soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp lint fmt tidy cover check vuln release verify reproduce image charts site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -257,19 +257,15 @@ vuln: ## known vulnerabilities in what the programs call; needs a network (VULND
 		echo '  make release UNCHECKED=yes builds without it, and the release says so.' >&2; exit 1; }
 
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
-release: $(if $(filter yes,$(UNCHECKED)),,vuln) ## archives with checksums and bills of materials, into build/release (PLATFORMS=linux/amd64 UNCHECKED=yes)
+# The scripts have VERSION and the others from the environment: make passes on what its command line sets.
+release: $(if $(filter yes,$(UNCHECKED)),,vuln) ## all that a release has, into build/release (VERSION=v0.1.0 KEY=file PLATFORMS=linux/amd64 UNCHECKED=yes)
 	scripts/release.sh $(PLATFORMS)
-	@$(if $(filter yes,$(UNCHECKED)),echo 'This release was not checked for known vulnerabilities: it was made with UNCHECKED=yes.' | \
-		tee build/release/UNCHECKED >&2)
 
-reproduce: ## is a release the same when it is built twice, in two places? minutes (PLATFORMS=linux/amd64)
+verify: ## verifies, installs, runs and upgrades what is in build/release, on a copy of this system: needs root and Debian (SIGNERS=file)
+	scripts/try-release.sh
+
+reproduce: ## is a release the same when it is made twice, in two places? minutes (VERSION=v0.1.0 PLATFORMS=linux/amd64)
 	scripts/reproduce.sh $(PLATFORMS)
-
-LINUX ?= linux/amd64 linux/arm64
-packages: ## deb and rpm, into build/release; installed, upgraded and purged on a copy of this system: needs root and Debian (LINUX=linux/amd64)
-	scripts/release.sh $(LINUX)
-	scripts/packages.sh
-	scripts/try-packages.sh
 
 image: ## the files of deploy/docker/Dockerfile, run as an ensemble of three without Docker: needs root
 	scripts/try-image.sh

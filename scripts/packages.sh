@@ -1,15 +1,12 @@
 #!/bin/sh
 # Builds a deb and an rpm from each archive for Linux in build/release, into the same
-# directory. make packages makes the archives first. PACKAGER='Name <address>' is who
-# answers for the packages; by default nobody does.
+# directory: a step of scripts/release.sh. PACKAGER='Name <address>' is who answers for the
+# packages; by default nobody does.
 set -eu
 cd "$(dirname "$0")/.."
 
 release=$PWD/build/release
 here=$PWD/deploy/package
-export LC_ALL=C TZ=UTC PACKAGER="${PACKAGER:-nobody <nobody@zkd.invalid>}"
-umask 022
-
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 trap 'exit 1' INT TERM HUP
@@ -21,16 +18,12 @@ export STAGE="$stage/files" ROOT="$stage/root"
 version() {
 	echo "$1" | sed -E "
 		s/-dirty\$/+dirty/
-		/^v[0-9]/!{ s/^/0+$(date -u -d "@$at" +%Y%m%d%H%M%S)./; q }
+		/^v[0-9]/!{ s/^/0+$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M%S)./; q }
 		s/^v//
 		s/-([0-9]+)-g([0-9a-f]+)/+\1.g\2/
 		s/-/~/g"
 }
 
-at=$(git log -1 --format=%ct)
-SOURCE_DATE_EPOCH=$at
-export SOURCE_DATE_EPOCH
-rm -f "$release"/*.deb "$release"/*.rpm
 for archive in "$release"/zkd-*-linux-*.tar.gz; do
 	name=$(basename "$archive" .tar.gz)
 	ARCH=${name##*-}
@@ -64,6 +57,3 @@ for archive in "$release"/zkd-*-linux-*.tar.gz; do
 		go -C "$here" tool nfpm package -f nfpm.yaml -p "$format" -t "$release/" >"$stage/log" || { cat "$stage/log" >&2; exit 1; }
 	done
 done
-cd "$release"
-sha256sum -- *.tar.gz *.deb *.rpm >SHA256SUMS
-ls -- *.deb *.rpm

@@ -1,8 +1,12 @@
 #!/bin/sh
-# Assembles the files of the image as the Dockerfile does, and runs an ensemble of three
-# containers of them without Docker: each has its own network and host name, a read-only root
-# directory without a shell, and the user, environment and commands that the Dockerfile names.
-# Needs root. Run it by make image.
+# Runs an ensemble of three containers of the image without Docker: each has its own network and
+# host name, a read-only root directory without a shell, and the user, environment and commands
+# that the Dockerfile names. Needs root.
+#
+#   scripts/try-image.sh [ROOT]
+#
+# ROOT has the files of the image; without it they are assembled as the Dockerfile does. make
+# image runs the latter, and make verify that of a release.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -10,7 +14,11 @@ image=$PWD/build/image/root
 if [ "${1:-}" != inside ]; then
 	rm -rf build/image
 	mkdir -p build/image
-	STAMP=$(scripts/stamp.sh) deploy/docker/rootfs.sh "$image"
+	if [ -n "${1:-}" ]; then
+		cp -a "$1" "$image"
+	else
+		STAMP=$(scripts/stamp.sh) deploy/docker/rootfs.sh "$image"
+	fi
 	du -sh "$image"
 	exec unshare --mount --net --pid --fork --kill-child "$0" inside
 fi

@@ -3,7 +3,7 @@
 # of this system, so that nothing of it changes, and the rpm if there is an rpm command. Needs
 # root and Debian. There is no systemd in the copy: a stand-in notes what the package asks of it.
 #
-#   make packages && scripts/try-packages.sh
+#   make release PLATFORMS=linux/amd64 && scripts/try-packages.sh
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,12 +1,14 @@
 #!/bin/sh
-# Builds the files of the image into a directory: deploy/docker/rootfs.sh DIR. STAMP is what
-# the programs say about their source.
+# Builds the files of the image into a directory: deploy/docker/rootfs.sh DIR [PROGRAMS]. PROGRAMS
+# is a directory that has the programs; otherwise they are built, and STAMP is what they say about
+# their source.
 set -eu
 root=$1
 cd "$(dirname "$0")/../.."
 
 mkdir -p "$root/usr/bin" "$root/etc/ssl/certs" "$root/conf" "$root/data" "$root/tmp"
 for program in zkd zkcli; do
+	[ -z "${2:-}" ] || { cp "$2/$program" "$root/usr/bin"; continue; }
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$root/usr/bin/$program" \
 		-ldflags "-s -w -X github.com/zkd-project/zkd/internal/buildinfo.stamp=${STAMP:-}" "./cmd/$program"
 done

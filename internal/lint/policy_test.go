@@ -270,6 +270,7 @@ const ours = `
 	tools:             none
 	tools/sbom:        none
 	tools/mutate:      none
+	tools/release:     none
 
 	# For tests.
 	internal/testing/crashfs:  internal/vfs

@@ -86,6 +86,9 @@ func describe(infos []*debug.BuildInfo) (*cyclonedx.BOM, error) {
 	b.Metadata = &cyclonedx.Metadata{Component: &program}
 	var properties []cyclonedx.Property
 	for _, s := range first.Settings {
+		if slices.ContainsFunc(infos, func(other *debug.BuildInfo) bool { return !slices.Contains(other.Settings, s) }) {
+			continue // as GOOS, of programs for several systems
+		}
 		switch s.Key {
 		case "vcs.time":
 			b.Metadata.Timestamp = s.Value

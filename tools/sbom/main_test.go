@@ -58,8 +58,9 @@ func TestDescribe(t *testing.T) {
 	old := debug.Module{Path: "example.org/old", Version: "v0.0.1", Replace: &debug.Module{Path: "example.org/new", Version: "v2.0.0"}}
 	b, err := describe([]*debug.BuildInfo{
 		{GoVersion: "go1.26.0", Main: main, Deps: []*debug.Module{&old}, Settings: []debug.BuildSetting{
-			{Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.revision", Value: "abc"}, {Key: "-ldflags", Value: "-s"}}},
-		{GoVersion: "go1.26.0", Main: main, Deps: []*debug.Module{&lib, &old}},
+			{Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.revision", Value: "abc"}, {Key: "-ldflags", Value: "-s"}, {Key: "GOOS", Value: "linux"}}},
+		{GoVersion: "go1.26.0", Main: main, Deps: []*debug.Module{&lib, &old}, Settings: []debug.BuildSetting{
+			{Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.revision", Value: "abc"}, {Key: "GOOS", Value: "windows"}}},
 	})
 	if err != nil {
 		t.Fatal(err)
