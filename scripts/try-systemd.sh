@@ -1,9 +1,10 @@
 #!/bin/sh
 # Runs the deb of build/release under systemd, which is process 1 of a copy-on-write copy of this
 # system, so that nothing of it changes: install, start with all that the unit restricts, kill,
-# reload, stop, upgrade, remove, purge. Needs root, and Debian with systemd.
+# reload, stop, upgrade, remove, purge; then the role of deploy/ansible, by the connection "local".
+# Needs root, Debian with systemd, and PyPI once.
 #
-#   make packages LINUX=linux/amd64 && scripts/try-systemd.sh
+#   make release PLATFORMS=linux/amd64 && scripts/try-systemd.sh
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,13 +14,16 @@ if [ "${1:-}" != inside ]; then
 	trap 'exit 1' INT TERM HUP
 	mkdir "$work/upper" "$work/work" "$work/root"
 	cp build/release/zkd_*_"$(dpkg --print-architecture)".deb "$work/zkd.deb"
-	cp scripts/try-systemd.sh "$work"
+	cp -r scripts/try-systemd.sh deploy/ansible "$work"
+	[ -x build/ansible/bin/ansible-playbook ] || python3 -m venv build/ansible
+	build/ansible/bin/pip install --quiet --disable-pip-version-check ansible-core==2.19.14
+	ln -s "$PWD/build/ansible/bin/ansible-playbook" "$work/ansible/playbook"
 	# systemd ends by switching the copy off, so the status of this does not count.
 	timeout 300 unshare --kill-child=KILL --mount --net --pid --uts --ipc --cgroup --fork sh -euc '
 		ip link set lo up
 		mount --make-rprivate /
 		mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
-		cp "$1/zkd.deb" "$1/try-systemd.sh" "$1/root/opt"
+		cp -r "$1/zkd.deb" "$1/try-systemd.sh" "$1/ansible" "$1/root/opt"
 		cd "$1/root"
 		mount -t proc proc proc
 		mount -t sysfs -o ro sysfs sys
@@ -96,4 +100,45 @@ must dpkg -r zkd
 shows ActiveState inactive
 must dpkg -P zkd
 must [ ! -e /var/lib/zkd ]
+
+# play KEY=VALUE... runs the playbook with keys of zoo.cfg, for this host as the only member.
+export HOME=/root LC_ALL=C.UTF-8 ANSIBLE_LOCALHOST_WARNING=False ANSIBLE_NOCOLOR=1
+cd /opt/ansible
+play() {
+	./playbook -i localhost, -c local -e ansible_python_interpreter=/usr/bin/python3 -e zkd_package=/opt/zkd.deb \
+		-e "{zkd_members: {1: localhost}, zkd_config: {$1}}" site.yml >/opt/played 2>&1
+}
+changes() { grep -o 'changed=[0-9]*' /opt/played; }
+played() { play "$1" || { cat /opt/played; exit 1; }; }
+
+say 'Ansible: install, and once more'
+played 'tickTime: 1000'
+changes
+shows ActiveState active
+must zkd status --wait 30s 127.0.0.1:2181
+must zkcli create /kept data
+played 'tickTime: 1000'
+must [ "$(changes)" = changed=0 ]
+
+say 'Ansible: another configuration, and one that zkd refuses'
+pid=$(systemctl show zkd -p MainPID --value)
+played 'tickTime: 1000, maxClientCnxns: 7'
+must [ "$(changes)" = changed=2 ]
+must [ "$(systemctl show zkd -p MainPID --value)" != "$pid" ]
+kept
+pid=$(systemctl show zkd -p MainPID --value)
+if play 'tickTime: never'; then cat /opt/played; exit 1; fi
+grep -o 'tickTime=never[^"]*' /opt/played | head -n 1
+shows MainPID "$pid"
+kept
+
+say 'Ansible: a newer package'
+dpkg-deb -R /opt/zkd.deb /opt/newer
+sed -i 's/^Version: .*/Version: 99/' /opt/newer/DEBIAN/control
+dpkg-deb -Znone -b /opt/newer /opt/zkd.deb >/dev/null
+played 'tickTime: 1000, maxClientCnxns: 7'
+changes
+must [ "$(dpkg-query -W -f '${Version}' zkd)" = 99 ]
+must [ "$(systemctl show zkd -p MainPID --value)" != "$pid" ]
+kept
 echo 'all is well'
