@@ -87,6 +87,7 @@ func TestRun(t *testing.T) {
 package                 places  covered  tried  killed  survived %killed
 a                            7        4      4       3         1    75.0
 all                          7        4      4       3         1    75.0
+counts: tried=4 found=3 survived=1
 `
 	if out.String() != want {
 		t.Errorf("printed:\n%s", &out)
