@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the deb of build/release under systemd, which is process 1 of a copy-on-write copy of this
 # system, so that nothing of it changes: install, start with all that the unit restricts, kill,
-# reload, stop, upgrade, remove, purge; then the role of deploy/ansible, by the connection "local".
+# reload, stop, upgrade (of an edge with a client, too), remove, purge; then the role of deploy/ansible, by the connection "local".
 # Needs root, Debian with systemd, and PyPI once.
 #
 #   make release PLATFORMS=linux/amd64 && scripts/try-systemd.sh
@@ -90,10 +90,34 @@ shows Result success
 must systemctl start zkd
 kept
 
+# replaced PID: the edge has handed its client over, and another process than PID is the unit's.
+replaced() {
+	until [ "$(systemctl show zkd-edge -p MainPID --value)" != "$1" ]; do sleep 0.1; done
+	until journalctl --no-pager -o cat -u zkd-edge _PID="$1" | grep -q 'handed over.*clients.*1.*left.*0'; do sleep 0.1; done
+	must [ "$(systemctl show zkd-edge -p ActiveState --value)" = active ]
+	must kill -0 "$client"
+	must zkcli get /by-edge
+}
+
+say 'Edge: reload'
+printf 'edge.upstream=127.0.0.1:2181\nedge.listen=127.0.0.1:2191\n' >/etc/zkd/edge.cfg
+must systemctl start zkd-edge
+zkcli -server 127.0.0.1:2191 lock /by-edge -- sleep 1000 &
+client=$!
+until zkcli ls /by-edge 2>/dev/null | grep -q .; do sleep 0.1; done
+pid=$(systemctl show zkd-edge -p MainPID --value)
+must systemctl reload zkd-edge
+replaced "$pid"
+
 say 'Upgrade'
+pid=$(systemctl show zkd-edge -p MainPID --value)
 must dpkg --force-confold -i /opt/zkd.deb
 shows ActiveState active
 kept
+replaced "$pid"
+kill "$client"
+wait "$client" || true # it was told to end
+must systemctl stop zkd-edge
 
 say 'Remove and purge'
 must dpkg -r zkd
