@@ -71,7 +71,7 @@ func attacks() []attack {
 		return c
 	}
 	steady := load(bench.Mixed, apiConnections, 1, 100)
-	steady.Rate = apiRate
+	steady.Rate, steady.Reads = apiRate, 0.5
 	return []attack{
 		{name: "writes of 100 bytes", load: load(bench.Set, 48, 32, 100)},
 		{name: "writes of 100 KB", load: load(bench.Set, 12, 4, 100_000)},
@@ -287,7 +287,7 @@ func callAPI(ctx context.Context, addr string, n int, done *atomic.Int64) {
 	defer turns.Stop()
 	for i := 0; ctx.Err() == nil; i++ {
 		method := http.MethodGet
-		if i%2 == 0 {
+		if (i+n)%2 == 0 { // at each moment half of the requests are sets
 			method = http.MethodPut
 		}
 		status, err := callOnce(ctx, t, method, addr)
