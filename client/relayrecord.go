@@ -26,7 +26,7 @@ import (
 //	       identities: a vector of (ustring scheme, buffer data)
 //	       watches: for each kind (data, exist, children, persistent, recursive) a vector of ustring paths
 //
-// It has no version of its own: that belongs to who passes it on.
+// It has no version: the protocol that carries it has one.
 type RelayRecord struct {
 	key              SessionKey
 	timeoutMs        int32
@@ -176,8 +176,8 @@ func (r *Relay) record() (_ *RelayRecord, quiet bool, _ error) {
 		key: SessionKey{ID: s.id, Password: slices.Clone(s.password)}, timeoutMs: int32(s.timeout.Milliseconds()), wantedMs: int32(s.opts.Timeout.Milliseconds()),
 		readOnly: s.opts.AllowReadOnly, insist: s.opts.Insist, number: int64(s.seq), holder: r.holder, seen: s.lastZxid, last: r.last,
 	}
-	for _, t := range r.ofLast {
-		if r.last > s.lastZxid {
+	if r.last > s.lastZxid {
+		for _, t := range r.ofLast {
 			q.ofLast = append(q.ofLast, jute.WatcherEvent{Type: t.ev.Type, State: jute.StateSyncConnected, Path: t.ev.Path})
 		}
 	}

@@ -76,24 +76,19 @@ func (c *conn) serve() {
 		return
 	}
 	c.e.figures.sessions.Add(1)
-	c.session(r, answered)
+	c.append(answered)
+	c.session(r)
 }
 
-// session serves a client that has a session, until its connection ends or another edge has it. Some bytes are written first.
-func (c *conn) session(r *client.Relay, first []byte) {
+// session serves a client that has a session, until its connection ends or another edge has it.
+func (c *conn) session(r *client.Relay) {
 	c.relay.Store(r)
-	if len(first) > 0 {
-		c.append(first)
-	}
 	c.startWriter(r)
 	err := c.forward(r)
 	c.e.o.Log.Debug("client has gone", "client", c.nc.RemoteAddr().String(), "session", r.Client().Session().ID(), "err", err)
 	c.finish()
 	<-c.written
-	c.mu.Lock()
-	c.e.figures.queued.Add(-int64(len(c.out)))
-	c.out, c.unserved = nil, true
-	c.mu.Unlock()
+	c.drop()
 	c.relay.Store(nil)
 	if err == errPassed {
 		return
@@ -102,6 +97,14 @@ func (c *conn) session(r *client.Relay, first []byte) {
 		c.e.outlive(r)
 	}
 	r.Abort()
+}
+
+// drop forgets what waits for a client that has no writer, and lets nothing wait for it any more.
+func (c *conn) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.e.figures.queued.Add(-int64(len(c.out)))
+	c.out, c.unserved = nil, true
 }
 
 func (c *conn) startWriter(r *client.Relay) {

@@ -29,8 +29,8 @@ import (
 //	                              ◀── yours, after ready: from here on the connection is the successor's
 //	                              ◀── done, when each client was tried once
 //
-// Until the edge has sent yours, it has the connection, and goes on with it if there is no answer. Until it has sent done, it accepts clients again if
-// the successor goes. After that it tries the rest of its clients again and again, and ends when it has none.
+// Until the edge has sent yours, the connection is its own, and it continues to serve it if there is no answer. Until it has sent done, it accepts clients
+// again if the successor ends. After that it tries the rest of its clients again and again, and ends when it has none.
 
 // handoverVersion is the version of these messages, and of what they contain.
 const handoverVersion = 1
@@ -297,7 +297,7 @@ func (c *conn) try(p *peer) {
 	}
 }
 
-// pass passes the client on if it was asked to. Otherwise the connection goes on.
+// pass passes the client on if it was asked to. Otherwise the client is served here as before.
 func (c *conn) pass(r *client.Relay) (passed bool) {
 	p := c.to.Swap(nil)
 	c.nc.SetReadDeadline(time.Time{})
@@ -532,13 +532,24 @@ func (e *Edge) takeClient(p *Predecessor, body []byte, f *os.File) error {
 	return err
 }
 
-// resume serves a client that another edge has passed on.
-func (e *Edge) resume(nc net.Conn, s *state) error {
+// takenConn returns the connection of a client that another edge has passed on. What waited for the client is
+// queued before its relay begins, so that events come after it.
+func (e *Edge) takenConn(nc net.Conn, s *state) *conn {
 	c := newConn(e, nc)
 	c.read(s.unread)
+	if len(s.out) > 0 {
+		c.append(s.out)
+	}
+	return c
+}
+
+// resume serves a client that another edge has passed on.
+func (e *Edge) resume(nc net.Conn, s *state) error {
+	c := e.takenConn(nc, s)
 	r, err := c.newRelay(client.RelayOptions{Options: e.o.Client, Record: &s.relay})
 	if err != nil {
 		nc.Close()
+		c.drop()
 		return err
 	}
 	e.mu.Lock()
@@ -546,13 +557,14 @@ func (e *Edge) resume(nc net.Conn, s *state) error {
 	if e.stop.Err() != nil {
 		nc.Close()
 		r.Abort()
+		c.drop()
 		return e.stop.Err()
 	}
 	e.figures.taken.Add(1)
 	e.conns[c] = true
 	e.admitted++
 	e.work.Go(func() {
-		c.session(r, s.out)
+		c.session(r)
 		nc.Close()
 		e.gone(c)
 	})

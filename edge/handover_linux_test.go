@@ -279,3 +279,24 @@ func TestNobodyHandsOver(t *testing.T) {
 		t.Error("a path that is too long")
 	}
 }
+
+// TestEventsFollowWhatWaited: a client that is passed on in the middle of a frame gets the rest of it before any event.
+// The relay may tell an event as soon as it has begun, before the client is served.
+func TestEventsFollowWhatWaited(t *testing.T) {
+	e := &Edge{}
+	nc, other := net.Pipe()
+	defer nc.Close()
+	defer other.Close()
+	rest := []byte("the rest of a frame")
+	c := e.takenConn(nc, &state{out: rest})
+	c.event(7, jute.WatcherEvent{Type: jute.EventCreated, State: jute.StateSyncConnected, Path: "/a"})
+	if !bytes.HasPrefix(c.out, rest) || len(c.out) == len(rest) {
+		t.Errorf("waits for the client: %q, want %q and the event", c.out, rest)
+	}
+	if queued := e.figures.queued.Load(); queued != int64(len(c.out)) {
+		t.Errorf("%d bytes are counted, and %d wait", queued, len(c.out))
+	}
+	if c.drop(); e.figures.queued.Load() != 0 {
+		t.Errorf("%d bytes are counted for a client that is dropped", e.figures.queued.Load())
+	}
+}

@@ -26,8 +26,8 @@
 //   - Next of a HostProvider is called for a round over all servers, Len times, and not for each attempt.
 //   - Pauses between rounds grow from 20 ms to 2 s. A server has its part of two thirds of the
 //     session's timeout to take a session.
-//   - The callback of WithEventCallback runs in a goroutine of its own, gets the events a moment
-//     later, and may use the Conn.
+//   - The callback of WithEventCallback runs in a separate goroutine, a little after the event, and
+//     may use the Conn.
 //   - After a login or AddAuth that the servers refuse, the session has ended for good: StateAuthFailed,
 //     and ErrAuthFailed of all operations. go-zookeeper connects again, without the identity.
 //   - Requests longer than WithMaxConnBufferSize return ErrBadArguments, not ErrShortBuffer. Replies
