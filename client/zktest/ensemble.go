@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zkd-project/zkd/server"
 )
 
 // Ensemble is a group of servers that replicate, with a Proxy in front of them. Servers are
@@ -46,9 +48,8 @@ func StartEnsemble(t testing.TB, n int, opts ...Option) *Ensemble {
 		if i >= n {
 			own = append(own, e.Line(i+1))
 		}
-		node := newNode(t, fmt.Sprintf("server %d", i+1), e.doors[i], opts, own...)
-		node.opts.ListenPeers, node.opts.DialPeer = e.links.listen(i+1), e.links.dial(i+1)
-		e.nodes = append(e.nodes, node)
+		linked := func(o *server.Options) { o.ListenPeers, o.DialPeer = e.links.listen(i+1), e.links.dial(i+1) }
+		e.nodes = append(e.nodes, newNode(t, fmt.Sprintf("server %d", i+1), e.doors[i], opts, linked, own...))
 	}
 	t.Cleanup(e.heal) // an isolated server can't hand over
 	e.startFirst()

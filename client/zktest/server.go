@@ -70,7 +70,7 @@ type Server struct {
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	s := &Server{Proxy: NewProxy(t, "")}
-	s.node = newNode(t, "server", s.doors[0], opts, "clientPort=0", "clientPortAddress=127.0.0.1")
+	s.node = newNode(t, "server", s.doors[0], opts, nil, "clientPort=0", "clientPortAddress=127.0.0.1")
 	s.node.start()
 	if t.Failed() {
 		t.FailNow()
@@ -100,17 +100,24 @@ func (s *Server) t() testing.TB { return s.hub.t }
 type node struct {
 	t    testing.TB
 	door *door
-	opts server.Options // except FS and TraceExporter
-
-	exporters func() (sdktrace.SpanExporter, error) // nil for none
+	boot func(*crashfs.FS) (running, error)
 
 	mu   sync.Mutex
 	disk *crashfs.FS
-	srv  *server.Server // nil while it is down
+	srv  running // nil while it is down
 }
 
-// newNode makes a server that is down, with the lines of configuration.
-func newNode(t testing.TB, name string, d *door, opts []Option, lines ...string) *node {
+// running is a server as a node sees it. With server.Server in its place, the compiler would instantiate
+// the generic types inside of a server again for each package that has a *Server or an *Ensemble.
+type running interface {
+	Addr() net.Addr
+	Close() error
+	Failed() <-chan error
+}
+
+// newNode makes a server that is down, with the lines of configuration. change makes further changes; nil
+// for none.
+func newNode(t testing.TB, name string, d *door, opts []Option, change func(*server.Options), lines ...string) *node {
 	t.Helper()
 	var set setup
 	for _, opt := range opts {
@@ -123,8 +130,26 @@ func newNode(t testing.TB, name string, d *door, opts []Option, lines ...string)
 	if err != nil {
 		t.Fatalf("zktest: configuration: %v", err)
 	}
-	n.opts = server.Options{Config: cfg, Listen: listenLocal, Logger: serverLog(t, name)}
-	n.exporters = set.exporters
+	options := server.Options{Config: cfg, Listen: listenLocal, Logger: serverLog(t, name)}
+	if change != nil {
+		change(&options)
+	}
+	n.boot = func(disk *crashfs.FS) (running, error) {
+		options := options
+		options.FS = disk
+		if set.exporters != nil {
+			exporter, err := set.exporters()
+			if err != nil {
+				return nil, err
+			}
+			options.TraceExporter = exporter
+		}
+		srv, err := server.New(options)
+		if err != nil {
+			return nil, err
+		}
+		return srv, srv.Start(context.Background())
+	}
 	t.Cleanup(n.stop)
 	return n
 }
@@ -137,19 +162,7 @@ func (n *node) start() {
 	n.t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	opts := n.opts
-	opts.FS = n.disk
-	var err error
-	if n.exporters != nil {
-		opts.TraceExporter, err = n.exporters()
-	}
-	var srv *server.Server
-	if err == nil {
-		srv, err = server.New(opts)
-	}
-	if err == nil {
-		err = srv.Start(context.Background())
-	}
+	srv, err := n.boot(n.disk)
 	if err != nil {
 		n.t.Errorf("zktest: start server: %v", err)
 		return
