@@ -345,13 +345,13 @@ func encodeSubscribe(c *Client, k *call, a *args, b []byte) ([]byte, error) {
 	return r.Append(b), nil
 }
 
-func decodeSubscribed(f *Future[jute.SubscribeResponse], d *jute.Decoder) {
-	f.val.Decode(d)
-	s := f.c.s
+func decodeSubscribed(p *pending, val *jute.SubscribeResponse, d *jute.Decoder) {
+	val.Decode(d)
+	s := p.c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.feed.set = !f.val.Compacted; !f.feed.set {
-		delete(s.feeds, f.feed.request.Feed)
+	if p.feed.set = !val.Compacted; !p.feed.set {
+		delete(s.feeds, p.feed.request.Feed)
 	}
 }
 

@@ -47,18 +47,25 @@ type result interface {
 }
 
 // Future is the result of an asynchronous operation that may still be under way.
+//
+// Its methods are short: the compiler makes them for each T again in each package that has a Client.
 type Future[T any] struct {
-	call
-	c    *Client
+	p    pending
 	row  *op[T]
 	then []func(T, error)
+	val  T
+}
+
+// pending is what a Future has whatever its T is.
+type pending struct {
+	call
+	c *Client
 
 	mu   sync.Mutex
 	done bool
 	gone bool          // the caller has stopped waiting
 	wake chan struct{} // capacity 1: one token when done; nil if asynchronous
 	open chan struct{} // returned by Done
-	val  T
 	err  error
 }
 
@@ -66,119 +73,131 @@ type Future[T any] struct {
 // may be called again. For a change that error IsAmbiguous, since the operation is not
 // cancelled.
 func (f *Future[T]) Wait(ctx context.Context) (T, error) {
-	f.mu.Lock()
-	if f.done {
-		f.mu.Unlock()
-		return f.val, f.err
-	}
-	if f.open == nil {
-		f.open = make(chan struct{})
-	}
-	open := f.open
-	f.mu.Unlock()
-	select {
-	case <-open:
-		return f.val, f.err
-	case <-ctx.Done():
+	if err := f.p.wait(ctx); err != nil {
 		var none T
-		return none, f.c.s.leave(&f.call, context.Cause(ctx), false)
+		return none, err
 	}
+	return f.val, f.p.err
 }
 
 // Cancel abandons the operation because of cause. If the request has not been sent, it will
 // not be sent, and there will be no result. Otherwise the result may still arrive, and if the
 // operation is a change, the returned error IsAmbiguous. If the result is there already,
 // Result returns it.
-func (f *Future[T]) Cancel(cause error) error { return f.c.s.leave(&f.call, cause, true) }
+func (f *Future[T]) Cancel(cause error) error { return f.p.leave(cause, true) }
 
 // Done returns a channel that is closed once the result is there.
-func (f *Future[T]) Done() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.open == nil {
-		f.open = make(chan struct{})
-		if f.done {
-			close(f.open)
-		}
-	}
-	return f.open
-}
+func (f *Future[T]) Done() <-chan struct{} { return f.p.ended() }
 
 // Result returns the result if it is there; ok reports whether it is.
 func (f *Future[T]) Result() (val T, ok bool, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.done {
+	if ok, err = f.p.outcome(); !ok {
 		return val, false, nil
 	}
-	return f.val, true, f.err
-}
-
-// await is Wait for a future without other users: the future may be used again afterwards,
-// unless it was abandoned.
-func (f *Future[T]) await(ctx context.Context) (val T, again bool, err error) {
-	select {
-	case <-f.wake:
-		return f.val, true, f.err
-	case <-ctx.Done():
-	}
-	f.mu.Lock()
-	if f.done {
-		f.mu.Unlock()
-		<-f.wake
-		return f.val, true, f.err
-	}
-	f.gone = true
-	f.mu.Unlock()
-	return val, false, f.c.s.leave(&f.call, context.Cause(ctx), true)
+	return f.val, true, err
 }
 
 func (f *Future[T]) reply(d *jute.Decoder, _ Zxid, code jute.Code) error {
 	if code != 0 {
-		if f.row.refused != nil && f.row.refused(f, code) {
+		if f.row.refused != nil && f.row.refused(&f.p, &f.val, code) {
 			return nil
 		}
 		return code
 	}
 	if f.row.decode != nil {
-		f.row.decode(f, d)
+		f.row.decode(&f.p, &f.val, d)
 	}
 	return d.Err()
 }
 
-func (f *Future[T]) finish(err error) (abandoned bool) {
-	f.mu.Lock()
-	f.done, f.err = true, err
-	if f.open != nil {
-		close(f.open)
-	}
-	wake, abandoned := f.wake, f.gone
-	f.mu.Unlock()
-	if wake != nil {
-		wake <- struct{}{} // from here on f may be used by the next operation
-	}
-	return abandoned
-}
+func (f *Future[T]) finish(err error) (abandoned bool) { return f.p.finish(err) }
 
 func (f *Future[T]) hasCallback() bool { return len(f.then) > 0 }
 
 func (f *Future[T]) callback() {
 	for _, then := range f.then {
-		then(f.val, f.err)
+		then(f.val, f.p.err)
 	}
 }
 
-// reset prepares f for an operation whose caller waits for it.
-func (f *Future[T]) reset(ctx context.Context, c *Client, row *op[T]) {
-	wake := f.wake
+// wait waits until the result is there. The error is leave's, after ctx has ended.
+func (p *pending) wait(ctx context.Context) error {
+	if done, _ := p.outcome(); done {
+		return nil
+	}
+	select {
+	case <-p.ended():
+		return nil
+	case <-ctx.Done():
+		return p.leave(context.Cause(ctx), false)
+	}
+}
+
+// leave is session.leave.
+func (p *pending) leave(cause error, cancel bool) error { return p.c.s.leave(&p.call, cause, cancel) }
+
+func (p *pending) ended() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open == nil {
+		p.open = make(chan struct{})
+		if p.done {
+			close(p.open)
+		}
+	}
+	return p.open
+}
+
+func (p *pending) outcome() (done bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.done, p.err
+}
+
+// await is wait for a future without other users: the future may be used again afterwards,
+// unless it was abandoned.
+func (p *pending) await(ctx context.Context) (again bool, err error) {
+	select {
+	case <-p.wake:
+		return true, p.err
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	if p.done {
+		p.mu.Unlock()
+		<-p.wake
+		return true, p.err
+	}
+	p.gone = true
+	p.mu.Unlock()
+	return false, p.leave(context.Cause(ctx), true)
+}
+
+func (p *pending) finish(err error) (abandoned bool) {
+	p.mu.Lock()
+	p.done, p.err = true, err
+	if p.open != nil {
+		close(p.open)
+	}
+	wake, abandoned := p.wake, p.gone
+	p.mu.Unlock()
+	if wake != nil {
+		wake <- struct{}{} // from here on p may be used by the next operation
+	}
+	return abandoned
+}
+
+// reset prepares p for an operation whose caller waits for r.
+func (p *pending) reset(ctx context.Context, c *Client, r result) {
+	wake := p.wake
 	if wake == nil {
 		wake = make(chan struct{}, 1)
 	}
-	kept := f.kept[:0]
+	kept := p.kept[:0]
 	if cap(kept) > 64<<10 {
 		kept = nil
 	}
-	*f = Future[T]{c: c, row: row, wake: wake}
-	f.kept = kept
-	f.ctx, f.result, f.bound = ctx, f, c.bound
+	*p = pending{c: c, wake: wake}
+	p.kept = kept
+	p.ctx, p.result, p.bound = ctx, r, c.bound
 }

@@ -111,40 +111,40 @@ func isCreate(op jute.OpCode) bool {
 	return false
 }
 
-func decodeMultiRead(f *Future[[]OpResult], d *jute.Decoder) {
+func decodeMultiRead(p *pending, val *[]OpResult, d *jute.Decoder) {
 	var r jute.MultiResponse
 	r.Decode(d)
-	f.val = make([]OpResult, 0, len(f.multi))
+	*val = make([]OpResult, 0, len(p.multi))
 	for len(r.Results) > 0 {
 		deleted := 0
-		if i := len(f.val); i < len(f.multi) && f.multi[i].Type == jute.OpDeleteTree {
+		if i := len(*val); i < len(p.multi) && p.multi[i].Type == jute.OpDeleteTree {
 			for deleted < len(r.Results)-1 && r.Results[deleted].Type == jute.OpDelete {
 				deleted++
 			}
 		}
 		res := r.Results[deleted]
 		r.Results = r.Results[deleted+1:]
-		val := OpResult{Path: f.c.strip(res.Path), Stat: res.Stat, Data: res.Data, Children: res.Children, Deleted: deleted}
+		one := OpResult{Path: p.c.strip(res.Path), Stat: res.Stat, Data: res.Data, Children: res.Children, Deleted: deleted}
 		if res.Type == jute.OpError && res.Err != 0 {
-			val.Err = res.Err
+			one.Err = res.Err
 		}
-		f.val = append(f.val, val)
+		*val = append(*val, one)
 	}
 }
 
 // decodeMulti reads the results, and returns the first error that is not a consequence of
 // another one.
-func decodeMulti(f *Future[[]OpResult], d *jute.Decoder) {
-	decodeMultiRead(f, d)
-	ops := f.multi
+func decodeMulti(p *pending, val *[]OpResult, d *jute.Decoder) {
+	decodeMultiRead(p, val, d)
+	ops := p.multi
 	if d.Err() != nil {
 		return
 	}
-	for i, res := range f.val {
+	for i, res := range *val {
 		if res.Err == nil || res.Err == ErrRuntimeInconsistency || i >= len(ops) {
 			continue
 		}
-		d.Fail(&MultiError{Index: i, Op: ops[i].Type, Path: f.c.strip(ops[i].Path), Err: res.Err})
+		d.Fail(&MultiError{Index: i, Op: ops[i].Type, Path: p.c.strip(ops[i].Path), Err: res.Err})
 		return
 	}
 }

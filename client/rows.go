@@ -65,10 +65,10 @@ func encodeCreate(_ *Client, k *call, a *args, b []byte) ([]byte, error) {
 	return r.CreateRequest.Append(b), nil
 }
 
-func decodeCreated(f *Future[Created], d *jute.Decoder) {
-	f.val.Path = f.c.strip(d.String())
-	if f.op != jute.OpCreate {
-		f.val.Stat.Decode(d)
+func decodeCreated(p *pending, val *Created, d *jute.Decoder) {
+	val.Path = p.c.strip(d.String())
+	if p.op != jute.OpCreate {
+		val.Stat.Decode(d)
 	}
 }
 
@@ -99,29 +99,29 @@ func (k *call) watchSet(d *jute.Decoder) *Watch {
 	return k.watch
 }
 
-func decodePresence(f *Future[Presence], d *jute.Decoder) {
-	f.val.Stat.Decode(d)
-	f.val.Exists, f.val.Watch = true, f.watchSet(d)
+func decodePresence(p *pending, val *Presence, d *jute.Decoder) {
+	val.Stat.Decode(d)
+	val.Exists, val.Watch = true, p.watchSet(d)
 }
 
-func isAbsent(f *Future[Presence], code jute.Code) bool {
+func isAbsent(p *pending, val *Presence, code jute.Code) bool {
 	if code != ErrNoNode {
 		return false
 	}
-	f.val.Watch = f.watch
+	val.Watch = p.watch
 	return true
 }
 
-func decodeNode(f *Future[Node], d *jute.Decoder) {
-	f.val.Data = d.Buffer()
-	f.val.Stat.Decode(d)
-	f.val.Watch = f.watchSet(d)
+func decodeNode(p *pending, val *Node, d *jute.Decoder) {
+	val.Data = d.Buffer()
+	val.Stat.Decode(d)
+	val.Watch = p.watchSet(d)
 }
 
-func decodeListing(f *Future[Listing], d *jute.Decoder) {
-	f.val.Names = d.Strings()
-	f.val.Stat.Decode(d)
-	f.val.Watch = f.watchSet(d)
+func decodeListing(p *pending, val *Listing, d *jute.Decoder) {
+	val.Names = d.Strings()
+	val.Stat.Decode(d)
+	val.Watch = p.watchSet(d)
 }
 
 func checkPage(c *Client, k *call, a *args) error {
@@ -142,15 +142,15 @@ func encodePage(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	return r.Append(b), nil
 }
 
-func decodePage(f *Future[Page], d *jute.Decoder) {
+func decodePage(_ *pending, val *Page, d *jute.Decoder) {
 	var r jute.ChildrenPageResponse
 	r.Decode(d)
-	f.val = Page{More: r.More, Stat: r.Stat, Zxid: r.Zxid, Children: make([]Child, 0, len(r.Names)+len(r.Children))}
+	*val = Page{More: r.More, Stat: r.Stat, Zxid: r.Zxid, Children: make([]Child, 0, len(r.Names)+len(r.Children))}
 	for _, name := range r.Names {
-		f.val.Children = append(f.val.Children, Child{Name: name})
+		val.Children = append(val.Children, Child{Name: name})
 	}
 	for i := range r.Children {
-		f.val.Children = append(f.val.Children, childOf(&r.Children[i]))
+		val.Children = append(val.Children, childOf(&r.Children[i]))
 	}
 }
 
@@ -175,13 +175,13 @@ func encodeSubtreePage(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	return r.Append(b), nil
 }
 
-func decodeSubtreePage(f *Future[SubtreePage], d *jute.Decoder) {
+func decodeSubtreePage(_ *pending, val *SubtreePage, d *jute.Decoder) {
 	var r jute.SubtreePageResponse
 	r.Decode(d)
-	f.val = SubtreePage{Nodes: make([]Child, len(r.Nodes)), View: r.View, Zxid: r.Zxid}
+	*val = SubtreePage{Nodes: make([]Child, len(r.Nodes)), View: r.View, Zxid: r.Zxid}
 	for i := range r.Nodes {
-		f.val.Nodes[i] = childOf(&r.Nodes[i].PageChild)
-		f.val.Nodes[i].ACL = r.Nodes[i].ACL
+		val.Nodes[i] = childOf(&r.Nodes[i].PageChild)
+		val.Nodes[i].ACL = r.Nodes[i].ACL
 	}
 }
 
@@ -190,11 +190,11 @@ func encodeSet(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	return r.Append(b), nil
 }
 
-func decodeStat(f *Future[Stat], d *jute.Decoder) { f.val.Decode(d) }
+func decodeStat(_ *pending, val *Stat, d *jute.Decoder) { val.Decode(d) }
 
-func decodeAccess(f *Future[Access], d *jute.Decoder) {
-	f.val.ACL = d.ACLs()
-	f.val.Stat.Decode(d)
+func decodeAccess(_ *pending, val *Access, d *jute.Decoder) {
+	val.ACL = d.ACLs()
+	val.Stat.Decode(d)
 }
 
 func encodeSetACL(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
@@ -212,7 +212,7 @@ func encodeAddWatch(c *Client, k *call, a *args, b []byte) ([]byte, error) {
 	return r.Append(b), nil
 }
 
-func decodeWatch(f *Future[*Watch], d *jute.Decoder) { f.val = f.watchSet(d) }
+func decodeWatch(p *pending, val **Watch, d *jute.Decoder) { *val = p.watchSet(d) }
 
 func encodeCheckWatches(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	r := jute.RemoveWatchesRequest{Path: a.full, Type: jute.WatchType(a.typ)}
@@ -243,7 +243,7 @@ func encodeRemoveWatches(c *Client, k *call, a *args, b []byte) ([]byte, error) 
 
 // hadWatches handles an error of the server as success if watches were closed here: they may
 // have fired meanwhile, so that the server no longer has them.
-func hadWatches(f *Future[None], code jute.Code) bool { return f.removed && code == ErrNoWatcher }
+func hadWatches(p *pending, _ *None, code jute.Code) bool { return p.removed && code == ErrNoWatcher }
 
 // encodeForget removes a watch at the server that is no longer in the table, unless another
 // watch needs it. That is decided when the request gets its place in the order: a watch set
@@ -268,20 +268,20 @@ func encodeEphemerals(c *Client, k *call, _ *args, b []byte) ([]byte, error) {
 
 // decodeEphemerals omits paths that begin with the text of the view's root but are not below
 // it.
-func decodeEphemerals(f *Future[[]string], d *jute.Decoder) {
-	for _, p := range d.Strings() {
-		if rest, ok := strings.CutPrefix(p, f.c.root); ok && (rest == "" || rest[0] == '/') {
-			f.val = append(f.val, f.c.strip(p))
+func decodeEphemerals(p *pending, val *[]string, d *jute.Decoder) {
+	for _, path := range d.Strings() {
+		if rest, ok := strings.CutPrefix(path, p.c.root); ok && (rest == "" || rest[0] == '/') {
+			*val = append(*val, p.c.strip(path))
 		}
 	}
 }
 
-func decodeCount(f *Future[int], d *jute.Decoder) { f.val = int(d.Int32()) }
+func decodeCount(_ *pending, val *int, d *jute.Decoder) { *val = int(d.Int32()) }
 
-func decodeIdentities(f *Future[[]Identity], d *jute.Decoder) {
+func decodeIdentities(_ *pending, val *[]Identity, d *jute.Decoder) {
 	var r jute.WhoAmIResponse
 	r.Decode(d)
-	f.val = r.Clients
+	*val = r.Clients
 }
 
 // encodeReconfig encodes by hand: Apache's servers distinguish an incremental change from a
@@ -311,7 +311,7 @@ func encodeConfigure(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
 	return (&jute.ConfigureRequest{Action: int32(a.version), Key: a.path, Value: string(a.data)}).Append(b), nil
 }
 
-func decodeConfigured(f *Future[jute.ConfigureResponse], d *jute.Decoder) { f.val.Decode(d) }
+func decodeConfigured(_ *pending, val *jute.ConfigureResponse, d *jute.Decoder) { val.Decode(d) }
 
 func checkAuth(_ *Client, _ *call, a *args) error {
 	if a.auth.Scheme == "" {

@@ -402,10 +402,10 @@ func (s *session) close(ctx context.Context) error {
 	s.closing = true
 	var f *Future[None]
 	if !again && !over && connected {
-		f = &Future[None]{c: &Client{s: s}, row: new(op[None])}
-		f.result, f.op = f, jute.OpCloseSession
-		s.openLocked(&f.call)
-		s.end(&f.call, s.enc)
+		f = &Future[None]{row: new(op[None])}
+		f.p.c, f.p.result, f.p.op = &Client{s: s}, f, jute.OpCloseSession
+		s.openLocked(&f.p.call)
+		s.end(&f.p.call, s.enc)
 	} else {
 		s.mu.Unlock()
 	}

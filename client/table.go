@@ -17,11 +17,11 @@ type op[T any] struct {
 	// encode appends the request's body to b, while session.mu is held. It returns an error
 	// if the operation needs no request: errDone for success.
 	encode func(c *Client, k *call, a *args, b []byte) ([]byte, error)
-	// decode reads the body of a successful reply into f.val. Nil means that the body is
+	// decode reads the body of a successful reply into val. Nil means that the body is
 	// empty.
-	decode func(f *Future[T], d *jute.Decoder)
+	decode func(p *pending, val *T, d *jute.Decoder)
 	// refused reports whether an error of the server counts as success. It may be nil.
-	refused func(f *Future[T], code jute.Code) bool
+	refused func(p *pending, val *T, code jute.Code) bool
 	// pool holds the futures of operations whose callers wait.
 	pool sync.Pool
 }
@@ -61,12 +61,14 @@ func do[T any](ctx context.Context, c *Client, o *op[T], a args) (T, error) {
 		if f == nil {
 			f = new(Future[T])
 		}
-		f.reset(ctx, c, o)
-		f.issue(&a)
-		val, again, err := f.await(ctx)
+		f.p.reset(ctx, c, f)
+		f.row = o
+		f.p.issue(o.code, o.check, o.encode, &a)
+		again, err := f.p.await(ctx)
+		var val, none T
 		if again {
-			var none T
-			f.val, f.ctx, f.multi = none, nil, nil
+			val, f.val = f.val, none
+			f.p.ctx, f.p.multi = nil, nil
 			o.pool.Put(f)
 		}
 		switch {
@@ -86,36 +88,36 @@ func do[T any](ctx context.Context, c *Client, o *op[T], a args) (T, error) {
 
 // start issues an operation and does not wait for its result.
 func start[T any](c *Client, o *op[T], a args, then []func(T, error)) *Future[T] {
-	f := &Future[T]{c: c, row: o, then: then}
-	f.result, f.bound = f, c.bound
-	f.issue(&a)
+	f := &Future[T]{row: o, then: then}
+	f.p.c, f.p.result, f.p.bound = c, f, c.bound
+	f.p.issue(o.code, o.check, o.encode, &a)
 	return f
 }
 
-// issue appends the request to the session's out buffer. f gets the result, also if an
-// argument is invalid.
-func (f *Future[T]) issue(given *args) {
-	o, c, k := f.row, f.c, &f.call
+// issue appends the request of an operation with that code, check and encode to the session's out
+// buffer. The future gets the result, also if an argument is invalid.
+func (p *pending) issue(code jute.OpCode, check func(*Client, *call, *args) error, encode func(*Client, *call, *args, []byte) ([]byte, error), given *args) {
+	c, k := p.c, &p.call
 	a, _ := c.s.ops.args.Get().(*args) // given would escape and be allocated for each call
 	if a == nil {
 		a = new(args)
 	}
 	*a = *given
-	k.op, k.path = o.code, a.path
+	k.op, k.path = code, a.path
 	err := error(nil)
-	if o.check != nil {
-		err = o.check(c, k, a)
+	if check != nil {
+		err = check(c, k, a)
 	}
 	switch {
 	case err != nil:
 		c.s.fail(k, ErrBadArguments, err, false)
-	case o.code == jute.OpAuth: // its request is outside the order of xids
+	case code == jute.OpAuth: // its request is outside the order of xids
 		c.s.authenticate(k, a.auth, a.renews)
 	case c.s.begin(k):
 		var b []byte
 		err := error(ErrUnimplemented)
 		if l := c.s.conn; l == nil || l.grants(k) {
-			b, err = o.encode(c, k, a, c.s.enc)
+			b, err = encode(c, k, a, c.s.enc)
 		}
 		switch {
 		case err == nil:
