@@ -8,6 +8,22 @@
 //	defer c.Close(context.Background())
 //	node, err := c.Get(ctx, "/config")
 //
+// # What to call
+//
+//   - [Connect] connects to the servers. New does not wait for a connection.
+//   - [Client.Create] creates a node; CreateOptions make it ephemeral or sequential.
+//   - [Client.Get] reads a node; Exists looks only whether there is one.
+//   - [Client.Set] changes a node that has the version which the program has read; so does Delete.
+//   - [Client.Children] lists the names of the nodes below a node.
+//   - [Client.GetW] reads a node and sets a watch for its next change.
+//   - [Client.AddWatch] sets a watch that stays, for a node or for its whole subtree.
+//   - [Client.Multi] makes several changes, all of them or none.
+//   - [Client.Async] is for hundreds of requests at a time.
+//   - [IsAmbiguous] reports whether a change that failed may have been made.
+//
+// Each has an example. TLS, SASL and other logins are fields of Options. Locks, elections and
+// queues are below package recipes.
+//
 // # Session
 //
 // A Client is a session. The session outlives its connection: when a server or the
