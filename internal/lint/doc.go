@@ -8,6 +8,8 @@
 //     tests and make targets that they name exist, metrics are explained,
 //     goroutines are in the table.
 //   - seeds_test.go: docs/dev/seeds.md has each row, and what it promises exists.
+//   - clientdeps_test.go: the client imports what docs/client.md says, and is
+//     not large.
 //   - static_linux_test.go: the programs need no library.
 //   - systems_test.go: the programs and the client fit macOS, the client and
 //     zkcli Windows.
