@@ -60,6 +60,15 @@ func (l *link) fail(err error) {
 	})
 }
 
+func (l *link) hasFailed() bool {
+	select {
+	case <-l.failed:
+		return true
+	default:
+		return false
+	}
+}
+
 // close ends the connection and waits for its goroutines.
 func (l *link) close(err error) {
 	l.fail(err)
@@ -241,7 +250,7 @@ func (l *link) writeLoop() {
 		for {
 			s.mu.Lock()
 			b := s.out
-			if len(b) == 0 || s.conn != l {
+			if len(b) == 0 || s.conn != l || l.hasFailed() { // what is issued after that is not sent
 				s.mu.Unlock()
 				break
 			}

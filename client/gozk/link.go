@@ -256,7 +256,8 @@ func (l *link) end(k *call) (unsent bool) {
 	return k.unsent
 }
 
-// run does an operation. A call that waits for a connection survives the end of a session.
+// run does an operation. A call that was never sent survives the end of a session, and that of the
+// connection on which it would have been next.
 func run[T any](c *Conn, f func(ctx context.Context) (T, error)) (T, error) {
 	for {
 		k := c.link.begin()
@@ -267,12 +268,14 @@ func run[T any](c *Conn, f func(ctx context.Context) (T, error)) (T, error) {
 			return v, nil
 		}
 		if e, ok := errors.AsType[*client.Error](err); ok {
-			if _, answered := e.Err.(jute.Code); !answered && gaveUp != nil {
+			_, answered := e.Err.(jute.Code)
+			switch {
+			case !answered && gaveUp != nil:
 				return v, gaveUp
+			case unsent && (e.Err == client.ErrSessionExpired || e.Err == client.ErrConnectionLoss):
+				continue
 			}
 		}
-		if err = plain(err); err != ErrSessionExpired || !unsent {
-			return v, err
-		}
+		return v, plain(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/jute"
 )
 
 // world is a link without a client: the tests call it as the client does.
@@ -166,6 +167,37 @@ func TestPatience(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnsent has a call that waits for a session, and fails before there is one or afterwards.
+func TestUnsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, reason := range []jute.Code{client.ErrConnectionLoss, client.ErrSessionExpired} {
+			c := &Conn{}
+			c.queue.init()
+			c.link.init(c, 1, 10*time.Second)
+			fails := func() error { return &client.Error{Op: jute.OpDelete, Path: "/a", Err: reason} }
+			tries := 0
+			_, err := run(c, func(context.Context) (client.None, error) {
+				if tries++; tries < 3 {
+					return client.None{}, fails()
+				}
+				return client.None{}, nil
+			})
+			if err != nil || tries != 3 {
+				t.Errorf("%v, never sent: %v after %d tries", reason, err, tries)
+			}
+			_, err = run(c, func(context.Context) (client.None, error) {
+				c.link.connecting("server:1")
+				c.link.attempted(nil)
+				return client.None{}, fails()
+			})
+			if err != errorOf(reason) {
+				t.Errorf("%v, sent: %v", reason, err)
+			}
+			c.link.close()
+		}
+	})
 }
 
 // TestStates has the states that are reported of connections that fail in each way.
