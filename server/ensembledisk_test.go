@@ -147,26 +147,40 @@ func TestColdStart(t *testing.T) {
 	})
 }
 
+// startPurging starts three servers that take snapshots often, keep little of the log in memory, and
+// purge what the last snapshots don't need. Snapshots need real files, in dir.
+func startPurging(t *testing.T, dir string) *testEnsemble {
+	e := newEnsemble(t, 3, "snapCount=50", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
+	e.dir = dir
+	e.tune = func(s *Server) { s.limits.cache = 64 << 10 }
+	e.startAll()
+	e.leader()
+	time.Sleep(2 * time.Second)
+	return e
+}
+
+// fill creates /n0 to /n299 with a value, and gives the servers time for six snapshots.
+func fill(c *client) (value string) {
+	value = strings.Repeat("x", 4000)
+	for i := range 300 {
+		c.create(fmt.Sprint("/n", i), value)
+		if i%50 == 0 {
+			time.Sleep(time.Second) // snapshots are written concurrently
+			c.ping()
+		}
+	}
+	return value
+}
+
 func TestSnapshotToALateServer(t *testing.T) {
 	dir := t.TempDir() // snapshots need real files
 	synctest.Test(t, func(t *testing.T) {
-		e := newEnsemble(t, 3, "snapCount=50", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
-		e.dir = dir
-		e.startAll()
-		e.leader()
-		time.Sleep(2 * time.Second)
+		e := startPurging(t, dir)
 		late := e.follower()
 		c := e.servers[e.leader()].connect(t)
 		c.ephemeral("/before")
 		e.stop(late)
-		value := strings.Repeat("x", 16_000) // more in total than is kept in memory
-		for i := range 1000 {
-			c.create(fmt.Sprintf("/n%04d", i), value)
-			if i%50 == 0 {
-				time.Sleep(time.Second) // snapshots are written concurrently
-				c.ping()
-			}
-		}
+		value := fill(c)
 		d := e.servers[e.leader()].logWriter
 		if _, err := d.NewReader(0); !errors.Is(err, wal.ErrPurged) {
 			t.Fatalf("the log still reaches back to the beginning: %v", err)
@@ -178,12 +192,12 @@ func TestSnapshotToALateServer(t *testing.T) {
 		}
 		for _, id := range []int{late, late} { // and once more from its own disk
 			l := e.servers[id].connect(t)
-			if v, _ := l.get("/n0999"); v != value || !l.exists("/before") {
+			if v, _ := l.get("/n299"); v != value || !l.exists("/before") {
 				t.Fatal("the late server lacks data")
 			}
 			c.ping()
 			e.stop(late)
-			c.set("/n0000", "y")
+			c.set("/n0", "y")
 			e.start(late)
 			e.settled()
 		}
@@ -197,20 +211,8 @@ func TestSnapshotToALateServer(t *testing.T) {
 func TestLostSnapshotsAreRepaired(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		e := newEnsemble(t, 3, "snapCount=50", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
-		e.dir = dir
-		e.startAll()
-		e.leader()
-		time.Sleep(2 * time.Second)
-		c := e.servers[e.leader()].connect(t)
-		value := strings.Repeat("x", 16_000)
-		for i := range 1000 {
-			c.create(fmt.Sprintf("/n%04d", i), value)
-			if i%50 == 0 {
-				time.Sleep(time.Second)
-				c.ping()
-			}
-		}
+		e := startPurging(t, dir)
+		value := fill(e.servers[e.leader()].connect(t))
 		e.settled()
 		hurt := e.follower()
 		e.stop(hurt)
@@ -241,7 +243,7 @@ func TestLostSnapshotsAreRepaired(t *testing.T) {
 		e.settled()
 		e.stop(e.leader())
 		e.leader()
-		if v, _ := e.servers[hurt].connect(t).get("/n0999"); v != value {
+		if v, _ := e.servers[hurt].connect(t).get("/n299"); v != value {
 			t.Error("the repaired server lacks data")
 		}
 	})

@@ -23,7 +23,7 @@ import (
 // followers still answer reads by themselves.
 func TestBurstsOverSlowLinks(t *testing.T) {
 	for _, tt := range []struct{ rate, value, sets int }{
-		{1_000_000, 100_000, 60}, {500_000, 1_000_000, 5}, {4_000_000, 1_000_000, 15},
+		{1_000_000, 250_000, 60}, {500_000, 1_000_000, 5}, {4_000_000, 1_000_000, 15},
 	} {
 		t.Run(fmt.Sprintf("rate=%d/value=%d", tt.rate, tt.value), func(t *testing.T) {
 			inBubble(t, 3, []string{"jute.maxbuffer=2000000"}, func(t *testing.T, e *testEnsemble) {
@@ -47,7 +47,7 @@ func TestBurstsOverSlowLinks(t *testing.T) {
 						}
 					}
 				}()
-				for slowest := time.Duration(0); ; time.Sleep(50 * time.Millisecond) {
+				for slowest := time.Duration(0); ; time.Sleep(100 * time.Millisecond) {
 					begun := time.Now()
 					reader.get("/zookeeper")
 					slowest = max(slowest, time.Since(begun))
@@ -71,18 +71,20 @@ func TestBurstsOverSlowLinks(t *testing.T) {
 	}
 }
 
-// slowJoin adds an empty server to an ensemble with a tree of 4 MB, over links of 1 MB
-// per second, while clients write continuously.
-func slowJoin(t *testing.T, check func(e *testEnsemble, leader *testServer, joiner int)) {
+// An empty server joins an ensemble with a tree of 1 MB, over links of 250 KB per second, while a client
+// writes: one snapshot is sent, and the log after it is kept, although newer snapshots are taken of
+// which only the newest are kept.
+func TestJoinerIsServedToTheEnd(t *testing.T) {
 	dir := t.TempDir() // snapshots need real files
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsemble(t, 3, "snapCount=40", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1")
 		e.dir = dir
+		e.tune = func(s *Server) { s.limits.cache = 64 << 10 }
 		e.startAll()
 		leader := e.servers[e.leader()]
 		time.Sleep(2 * time.Second)
 		c := leader.connect(t)
-		value := strings.Repeat("x", 20_000)
+		value := strings.Repeat("x", 5000)
 		for i := range 200 {
 			c.create(fmt.Sprintf("/n%04d", i), value)
 		}
@@ -100,11 +102,16 @@ func slowJoin(t *testing.T, check func(e *testEnsemble, leader *testServer, join
 		if err := os.RemoveAll(filepath.Join(dir, fmt.Sprint(joiner))); err != nil {
 			t.Fatal(err)
 		}
-		e.net.setRate(1_000_000)
+		e.net.setRate(250_000)
 		e.start(joiner)
 		for i := range 600 {
 			if e.servers[joiner].service.serving.Load() {
-				check(e, leader, joiner)
+				if n := leader.metrics.SnapshotsSent.Load(); n != 1 || !leader.standing.leads() {
+					t.Errorf("%d snapshots were sent; %s", n, e.roles())
+				}
+				if leader.logged.FilterMessageSnippet("was not sent").Len() > 0 || leader.snapshots.store == nil {
+					t.Error("a snapshot was not delivered")
+				}
 				e.net.setRate(0)
 				e.settled()
 				return
@@ -113,19 +120,6 @@ func slowJoin(t *testing.T, check func(e *testEnsemble, leader *testServer, join
 			time.Sleep(100 * time.Millisecond)
 		}
 		t.Fatalf("server %d does not join within a minute: %s", joiner, e.roles())
-	})
-}
-
-// TestJoinerIsServedToTheEnd checks that one snapshot is sent, and the log after it is
-// kept, although many newer snapshots are taken of which only the newest is kept.
-func TestJoinerIsServedToTheEnd(t *testing.T) {
-	slowJoin(t, func(e *testEnsemble, leader *testServer, joiner int) {
-		if n := leader.metrics.SnapshotsSent.Load(); n != 1 || !leader.standing.leads() {
-			t.Errorf("%d snapshots were sent; %s", n, e.roles())
-		}
-		if leader.logged.FilterMessageSnippet("was not sent").Len() > 0 || leader.snapshots.store == nil {
-			t.Error("a snapshot was not delivered")
-		}
 	})
 }
 

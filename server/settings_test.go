@@ -278,7 +278,7 @@ func TestEverySetting(t *testing.T) {
 	f := makeSettingsFiles(t)
 	atATime := 1
 	if testing.Short() {
-		atATime = 12
+		atATime = 40
 	}
 	var groups [][]setting
 	for _, s := range allSettings(t, f) {

@@ -1,7 +1,6 @@
 package show
 
 import (
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -203,8 +202,7 @@ func scanMetrics(s *scanner, f *fake) {
 			metric = Float(m[0], v)
 		}
 		if coreRank(metric) < len(coreMetrics) {
-			at := rand.IntN(len(f.metrics) + 1)
-			f.metrics = slices.Insert(f.metrics, at, metric)
+			f.metrics = slices.Insert(f.metrics, 0, metric) // these are put in order
 		} else {
 			f.metrics = append(f.metrics, metric)
 		}
