@@ -595,13 +595,15 @@ func (s *Sim) checkHistory(n *node) {
 	}
 }
 
-// checkFeedsSent checks that no feed has to wait when all feeds have been looked at, unless for credit.
+// checkFeedsSent checks that no feed has to wait when all feeds have been looked at and their clients have read what was
+// sent to them, unless for credit.
 func (s *Sim) checkFeedsSent() {
 	if s.checkStreams(); s.cfg.Feeds == 0 {
 		return
 	}
-	s.runUntil("a feed has always more to send", func() bool {
-		return s.now-s.fedAt >= 1000 && !slices.ContainsFunc(s.nodes, func(n *node) bool { return n.feeding })
+	deaf := func(c *client) bool { return s.now < c.deaf+1000 } // and while it gets what it has not read
+	s.runUntil("a feed has always more to send, or a client does not read it", func() bool {
+		return s.now-s.fedAt >= 1000 && !slices.ContainsFunc(s.nodes, func(n *node) bool { return n.feeding }) && !slices.ContainsFunc(s.clients, deaf)
 	})
 	for _, n := range s.nodes {
 		for _, c := range n.conns {

@@ -51,6 +51,23 @@ func TestReg_AnswerBetweenEvents(t *testing.T) {
 	})
 }
 
+// A client still reads nothing when a run ends. What its feed has sent counts once the client has read it.
+func TestReg_FeedOfADeafClient(t *testing.T) {
+	play(t, following(scriptConfig()), func(s *script) {
+		leader := s.lead()
+		c, f := s.follow(leader, s.write(leader))
+		s.deafen(c)
+		z := s.write(leader)
+		s.everywhere()
+		if s.run(10); f.after >= z {
+			t.Fatalf("the client reads: its feed is at %v", f.after)
+		}
+		if s.checkFeedsSent(); f.after != z {
+			t.Errorf("the feeds were checked when this one was at %v, and not at %v", f.after, z)
+		}
+	})
+}
+
 // The end of a session deletes more ephemerals than the history has room for, and is applied in parts. The client watches
 // them, so its feed is looked at after each part: what is to come next has been forgotten, and the transaction is not over.
 func TestReg_ForgottenWithinATransaction(t *testing.T) {
