@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build campaign run run3 test processes nightly race race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll upgrade soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp lint fmt tidy cover check vuln release verify reproduce image charts site clean
+.PHONY: help build campaign run run3 test test-zkd test-modules processes nightly race race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll upgrade soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp lint fmt tidy cover check vuln release verify reproduce image charts site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,8 +56,15 @@ lint test mutate race-one race-others: export GOFLAGS := $(strip $(GOFLAGS) -vet
 lint test mutate: export CGO_ENABLED := 0
 PROCESSES = ./test/crash ./test/cluster
 test: ## the tests, in short runs; all that PKG=./server/wal has
-	$(if $(findstring command,$(origin PKG)),$(GO) test $(LIMIT) $(PKG),$(QUICK) ./server ./client $$($(GO) list ./... | grep -v '/test/crash$$\|/test/cluster$$\|/internal/lint$$'))
-	$(if $(findstring command,$(origin PKG)),,$(GO) -C test/bench test -short $(LIMIT) $(AT_ONCE) ./... && $(GO) -C tools test ./...)
+	$(if $(findstring command,$(origin PKG)),$(GO) test $(LIMIT) $(PKG),$(MAKE) -j 2 test-zkd test-modules)
+
+# The modules beside zkd's have few packages: alone, these would leave processors idle.
+test-zkd:
+	$(QUICK) ./server ./client $$($(GO) list ./... | grep -v '/test/crash$$\|/test/cluster$$\|/internal/lint$$')
+
+test-modules:
+	cd test/bench && $(QUICK) ./...
+	cd tools && $(QUICK) ./...
 
 processes: ## real servers that are killed, cut off, and out of disk: the main faults once
 	$(GO) test -count=1 $(LIMIT) $(PROCESSES)
