@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/pages"
@@ -312,7 +311,7 @@ func TestAdminSecureConnections(t *testing.T) {
 func TestAdminOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s := startOn(t, vfs.OS{}, dir)
+		s := startOn(t, fastFS{}, dir)
 		c := s.connect(t)
 		c.create("/a", "x")
 		pages := s.AdminPages("/commands", "")

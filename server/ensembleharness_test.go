@@ -163,7 +163,7 @@ type testEnsemble struct {
 	t       testing.TB
 	mu      sync.Mutex // of servers, where clients look for one
 	net     *peerNet
-	disks   []*crashfs.FS // by id; nil for the operating system's files
+	disks   []*crashfs.FS // by id; nil for the operating system's files, whose syncs are left out
 	dir     string        // of data, in each disk
 	servers []*testServer // by id; nil while down
 	size    int
@@ -236,7 +236,7 @@ func (e *testEnsemble) start(id int) *testServer {
 func (e *testEnsemble) tryStart(id int, change ...func(o *Options)) (*testServer, error) {
 	e.t.Helper()
 	dir := e.dir
-	var fs vfs.FS
+	var fs vfs.FS = fastFS{}
 	if e.disks[id] != nil {
 		fs = e.disks[id]
 	} else {

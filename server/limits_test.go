@@ -24,7 +24,7 @@ func TestLargestRequests(t *testing.T) {
 	t.Run("one", func(t *testing.T) {
 		dir := t.TempDir() // snapshots need real files
 		synctest.Test(t, func(t *testing.T) {
-			s := startOn(t, nil, dir, maxBuffer, "snapCount=2", "forceSync=no")
+			s := startOn(t, fastFS{}, dir, maxBuffer, "snapCount=2", "forceSync=no")
 			testLargestRequests(t, s, size)
 			for s.snapshots.size.Load() < int64(size) {
 				time.Sleep(time.Second)

@@ -544,7 +544,7 @@ func TestLiveKeys(t *testing.T) {
 			dir := "/data"
 			var fs vfs.FS = crashfs.New(1)
 			if test.onDisk {
-				dir, fs = t.TempDir(), vfs.OS{}
+				dir, fs = t.TempDir(), fastFS{}
 			}
 			run := func(t *testing.T) {
 				s := &liveServer{testServer: startOn(t, fs, dir, test.lines...), t: t, dir: dir}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/archive"
@@ -251,7 +250,7 @@ func TestStreamStopsBeforeWhatIsNotCommitted(t *testing.T) {
 // TestFollowLogRefuses asks for what a server does not have.
 func TestFollowLogRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := startOn(t, vfs.OS{}, t.TempDir(), "snapCount=20", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1", "forceSync=no")
+		s := startOn(t, fastFS{}, t.TempDir(), "snapCount=20", "autopurge.snapRetainCount=3", "autopurge.purgeInterval=1", "forceSync=no")
 		c := s.connect(t)
 		c.create("/a", "")
 		begin := s.state.Applied()

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -18,7 +17,7 @@ import (
 // refused those that the history does not have.
 func TestReadAt(t *testing.T) {
 	dir := t.TempDir()
-	s := startOn(t, vfs.OS{}, dir, "snapCount=20", "forceSync=no")
+	s := startOn(t, fastFS{}, dir, "snapCount=20", "forceSync=no")
 	c := s.connect(t)
 	c.create("/a", "")
 	type state struct {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
 	"github.com/zkd-project/zkd/internal/testing/seeds"
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -106,7 +105,7 @@ func TestASnapshotOfAReplacedHistoryIsNotKept(t *testing.T) {
 func TestRestartsUnderSnapshots(t *testing.T) {
 	dir := t.TempDir()
 	seed := seeds.First(t)
-	s := startOn(t, vfs.OS{}, dir, "snapCount=200", "forceSync=no", "maxSessionTimeout=3600000")
+	s := startOn(t, fastFS{}, dir, "snapCount=200", "forceSync=no", "maxSessionTimeout=3600000")
 	for round := range uint64(4) {
 		s.work(t, seed+round, 4, 1000)
 		if round == 3 { // the last is done without what the first rounds left
@@ -174,7 +173,7 @@ func damage(t *testing.T, file string) {
 // are removed.
 func TestPurgeKeepsASoundSnapshot(t *testing.T) {
 	dir := t.TempDir()
-	s := startOn(t, vfs.OS{}, dir, "snapCount=100", "forceSync=no")
+	s := startOn(t, fastFS{}, dir, "snapCount=100", "forceSync=no")
 	list := func() []string {
 		files, _ := filepath.Glob(filepath.Join(dir, "snap", "*.db"))
 		return files
@@ -275,7 +274,7 @@ func TestPowerCutsLoseNothingAcknowledged(t *testing.T) {
 // TestSessionsAndContainersSurviveASnapshot checks the state other than nodes.
 func TestSessionsAndContainersSurviveASnapshot(t *testing.T) {
 	dir := t.TempDir()
-	s := startOn(t, vfs.OS{}, dir, "snapCount=50", "forceSync=no")
+	s := startOn(t, fastFS{}, dir, "snapCount=50", "forceSync=no")
 	c := s.connectFor(t, 20_000)
 	c.ephemeral("/e")
 	c.container("/c")

@@ -391,7 +391,7 @@ func trySettings(t *testing.T, list ...setting) {
 		e.size = 0 // the members are among the lines
 		e.lines = append([]string{"initLimit=10", "syncLimit=5"}, lines...)
 		for id := 1; id <= 3; id++ {
-			var fs vfs.FS = vfs.OS{}
+			var fs vfs.FS = fastFS{}
 			data := filepath.Join(dir, fmt.Sprint(id))
 			if !all.onDisk {
 				e.disks[id] = crashfs.New(uint64(id))

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/replica"
@@ -96,7 +95,7 @@ func TestTroubles(t *testing.T) {
 	})
 	in("snapshots that fail", func(t *testing.T) {
 		dir := t.TempDir()
-		s := startOn(t, vfs.OS{}, dir)
+		s := startOn(t, fastFS{}, dir)
 		s.connect(t).create("/a", "")
 		tmp := filepath.Join(dir, "tmp")
 		check(t, os.RemoveAll(tmp))

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/seeds"
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -395,7 +394,7 @@ func TestWatchesGoWithTheirConnection(t *testing.T) {
 // no other client waits for it.
 func TestClientThatTakesNoEventsIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := startOn(t, vfs.OS{}, t.TempDir(), "forceSync=no")
+		s := startOn(t, fastFS{}, t.TempDir(), "forceSync=no")
 		path := "/" + strings.Repeat("p", 400_000)
 		w := s.connect(t)
 		w.create(path, "")
