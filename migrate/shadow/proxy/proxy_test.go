@@ -547,11 +547,14 @@ func exchange(t *testing.T, addr, text string) string {
 	return string(answer)
 }
 
-// A thousand connections at once.
+// A thousand connections at once, or two hundred in short runs.
 func TestManyConnections(t *testing.T) {
 	a, z := zktest.Start(t), zktest.Start(t)
 	s := newStage(t, a.Addr(), z.Addr(), nil)
-	const n = 1000
+	n := 1000
+	if testing.Short() {
+		n = 200
+	}
 	var wg sync.WaitGroup
 	all := make([]*client.Client, n)
 	for at := range 20 {
