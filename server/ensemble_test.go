@@ -18,8 +18,8 @@ func TestEnsembleServesWritesAndReads(t *testing.T) {
 		follower := e.follower()
 		c := e.servers[follower].connect(t)
 		r := c.ok(jute.OpCreate, create("/a", "1", 0))
-		if r.Zxid.Epoch() == 0 || r.Zxid.Counter() != 2 {
-			t.Errorf("first write is %v, want the second of an epoch, behind the session's creation", r.Zxid)
+		if want := jute.MakeZxid(e.epoch(), 2); r.Zxid != want {
+			t.Errorf("first write is %v, want %v, the next to the session's creation", r.Zxid, want)
 		}
 		d := e.servers[leader].connect(t)
 		d.ok(jute.OpSync, &jute.SyncRequest{Path: "/"})

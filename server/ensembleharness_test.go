@@ -349,6 +349,13 @@ func (e *testEnsemble) leader() int {
 	return 0
 }
 
+// epoch returns that of the current leader. The first one need not be 1: a candidate may
+// lose its election after others promised it an epoch.
+func (e *testEnsemble) epoch() uint32 {
+	e.t.Helper()
+	return e.servers[e.leader()].standing.role.Load().Epoch
+}
+
 func (e *testEnsemble) roles() string {
 	var b strings.Builder
 	for id, s := range e.servers {

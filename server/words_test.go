@@ -382,7 +382,7 @@ func TestHashListsTransactionsOnly(t *testing.T) {
 			c.set("/zookeeper/quota", "")
 		}
 		e.settled()
-		first := jute.MakeZxid(1, 0)
+		first := jute.MakeZxid(e.epoch(), 0)
 		for i, s := range e.servers[1:] {
 			got := s.ask(t, "hash", false)
 			var zxids []string
