@@ -95,10 +95,6 @@ func hasTLS(nc net.Conn) bool {
 func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ *link, err error) {
 	stop := context.AfterFunc(ctx, cut(nc))
 	defer stop()
-	host, _, _ := net.SplitHostPort(server)
-	if nc, err = s.secure(ctx, nc, host); err != nil {
-		return nil, err
-	}
 	l := &link{
 		s: s, nc: nc, server: server, began: time.Now(),
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), failed: make(chan struct{}),
@@ -109,6 +105,7 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 		return nil, explainTLS(err) // with TLS 1.3 a server refuses the client's certificate only now
 	}
 	if s.opts.SASL != nil {
+		host, _, _ := net.SplitHostPort(server)
 		if err := sasl.Authenticate(sasl.Conn{Writer: nc, Next: in.next, TLS: hasTLS(nc)}, host, s.opts.SASL, s.opts.SASLOptional); err != nil {
 			return nil, err
 		}

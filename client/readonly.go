@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"io"
-	"net"
 	"slices"
 	"time"
 
@@ -43,20 +42,16 @@ func (s *session) hasQuorum(ctx context.Context, server string) bool {
 	if err != nil {
 		return false
 	}
-	host, _, _ := net.SplitHostPort(server)
-	return slices.ContainsFunc(addrs, func(addr string) bool { return s.saysRW(ctx, addr, host) })
+	return slices.ContainsFunc(addrs, func(addr string) bool { return s.saysRW(ctx, server, addr) })
 }
 
-func (s *session) saysRW(ctx context.Context, addr, host string) bool {
-	nc, err := s.opts.Dial(ctx, "tcp", addr)
+func (s *session) saysRW(ctx context.Context, server, addr string) bool {
+	nc, err := s.dial(ctx, server, addr)
 	if err != nil {
 		return false
 	}
 	defer nc.Close()
 	defer context.AfterFunc(ctx, cut(nc))()
-	if nc, err = s.secure(ctx, nc, host); err != nil {
-		return false
-	}
 	if _, err := io.WriteString(nc, "isro"); err != nil {
 		return false
 	}

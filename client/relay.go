@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -51,6 +52,9 @@ type RelayOptions struct {
 	Seen Zxid
 	// Record, if it is not nil, is that of a Relay which this one continues. Session, Seen and the options that are about the client are its.
 	Record *RelayRecord
+	// Carry, if it is not nil, makes each connection for the session to a server of the connect string, at one of its addresses. open
+	// opens one of the session's own, with TLS if the options want it.
+	Carry func(ctx context.Context, server, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error)
 	// Reply gets the answer to each request of Forward, in their order. Event gets the events of watches, before
 	// the replies that show what has changed. Both are called by one goroutine at a time, and delay everything
 	// else of the session.

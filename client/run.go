@@ -306,7 +306,14 @@ func (s *session) attempt(ctx context.Context, server string) (*link, error) {
 func (s *session) attemptAddress(ctx context.Context, within time.Duration, server, addr string) (*link, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %v", within.Round(time.Millisecond)))
 	defer cancel()
-	nc, err := s.opts.Dial(ctx, "tcp", addr)
+	dial := func(ctx context.Context) (net.Conn, error) { return s.dial(ctx, server, addr) }
+	var nc net.Conn
+	var err error
+	if r := s.relay; r != nil && r.o.Carry != nil {
+		nc, err = r.o.Carry(ctx, server, addr, dial)
+	} else {
+		nc, err = dial(ctx)
+	}
 	if err != nil {
 		return nil, explain(ctx, err)
 	}

@@ -11,6 +11,21 @@ import (
 	"syscall"
 )
 
+// dial opens a connection to a server at one of its addresses, with TLS if the options require it.
+func (s *session) dial(ctx context.Context, server, addr string) (net.Conn, error) {
+	nc, err := s.opts.Dial(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	host, _, _ := net.SplitHostPort(server)
+	above, err := s.secure(ctx, nc, host)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return above, nil
+}
+
 // secure adds TLS to a connection, if the options require it.
 func (s *session) secure(ctx context.Context, nc net.Conn, host string) (net.Conn, error) {
 	cfg, err := s.tlsConfig(host)

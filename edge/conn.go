@@ -185,6 +185,11 @@ func (c *conn) connect(q *jute.ConnectRequest) (*client.Relay, error) {
 
 func (c *conn) newRelay(o client.RelayOptions) (*client.Relay, error) {
 	o.Reply, o.Event, o.Trace.Attempt = c.reply, c.event, c.attempted
+	if p := c.e.pool; p != nil {
+		o.Carry = func(ctx context.Context, server, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
+			return p.Dial(ctx, server+" at "+address, c.address(), open)
+		}
+	}
 	return client.NewRelay(c.e.o.Upstream, o)
 }
 

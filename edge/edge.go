@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/accept"
+	"github.com/zkd-project/zkd/internal/mux"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -21,6 +22,9 @@ type Options struct {
 	Upstream string
 	// Client has how to connect to them: TLS, SASL, the resolvers. What belongs to a session is the client's.
 	Client client.Options
+	// Connections is how many connections to each server carry the sessions of the clients, if the server is one of zkd. 0: each session has
+	// its own.
+	Connections int
 	// MaxClients is how many clients there can be at a time.
 	MaxClients int
 	// Grace is how long the session of a client that has gone without closing it waits for the client to resume it, before it is
@@ -41,6 +45,7 @@ type Edge struct {
 	stop    context.Context
 	end     context.CancelFunc
 	work    sync.WaitGroup
+	pool    *mux.Pool // nil if each session has its own connection
 
 	replaced chan struct{} // closed when a successor has everything
 	takes    atomic.Int32  // predecessors that have not tried to pass on each of their clients
@@ -68,6 +73,9 @@ func New(o Options) (*Edge, error) {
 	e := &Edge{o: o, conns: map[*conn]bool{}, replaced: make(chan struct{})}
 	e.stop, e.end = context.WithCancel(context.Background())
 	e.figures.began = time.Now()
+	if o.Connections > 0 {
+		e.pool = mux.NewPool(o.Connections, o.Log)
+	}
 	return e, nil
 }
 
@@ -208,6 +216,9 @@ func (e *Edge) Close() {
 		c.nc.Close()
 	}
 	e.mu.Unlock()
+	if e.pool != nil {
+		e.pool.Close()
+	}
 	e.work.Wait()
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	zk "github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/mux"
 	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -61,6 +63,7 @@ type relayTold struct {
 // relayDials are the connections of relays to servers, which take their time.
 type relayDials struct {
 	e     *testEnsemble
+	pool  *mux.Pool // nil if each relay has its own connections
 	mu    sync.Mutex
 	conns []net.Conn
 }
@@ -184,9 +187,15 @@ func (u *relayUser) move() bool {
 
 // options returns those of a relay of a stay.
 func (u *relayUser) options(s *relayStay) zk.RelayOptions {
-	return zk.RelayOptions{Reply: s.reply, Event: s.event, Options: zk.Options{
+	o := zk.RelayOptions{Reply: s.reply, Event: s.event, Options: zk.Options{
 		Dial: u.dials.from("10.0.1.1"), Logger: zk.NoLog, Timeout: 40 * time.Second, Session: u.key, Rand: rand.New(rand.NewPCG(u.rng.Uint64(), 1)),
 	}}
+	if p := u.dials.pool; p != nil {
+		o.Carry = func(ctx context.Context, _, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
+			return p.Dial(ctx, address, u.own, open)
+		}
+	}
+	return o
 }
 
 // handOver lets another edge continue the stay, if nothing is under way within a second.
@@ -413,6 +422,10 @@ func relaysRun(t *testing.T, seed uint64) (wrong []string) {
 	e.leader()
 	time.Sleep(2 * time.Second) // all are admitted
 	dials := &relayDials{e: e}
+	if seed%2 == 1 {
+		dials.pool = mux.NewPool(2, slog.New(slog.DiscardHandler))
+		defer dials.pool.Close()
+	}
 	ctx := t.Context()
 	witness, err := zk.Connect(ctx, relayServers, zk.Options{Dial: dials.from(witnessIP), Logger: zk.NoLog, Timeout: 40 * time.Second, Rand: rand.New(rand.NewPCG(seed, 2))})
 	if err != nil {
@@ -465,6 +478,9 @@ func relaysRun(t *testing.T, seed uint64) (wrong []string) {
 		wrong = append(wrong, u.wrong...)
 		u.stays[len(u.stays)-1].Abort()
 		<-u.stays[len(u.stays)-1].Done()
+	}
+	if dials.pool != nil && dials.pool.Len() == 0 {
+		wrong = append(wrong, "no connection carries sessions")
 	}
 	if n := users[0].handed + users[1].handed + users[2].handed; n == 0 {
 		wrong = append(wrong, "no handover")

@@ -31,12 +31,12 @@ type Clients struct {
 	guests    guests
 	tracker   *session.Tracker // of the ensemble's sessions
 	viewsLock sync.Mutex       // of lines.Views
-	most      int              // connections, as Options.MaxDescriptors
 }
 
 // New returns Clients without connections.
 func New(o Options) *Clients {
-	s := &Clients{tracker: o.Sessions, most: o.MaxDescriptors}
+	s := &Clients{tracker: o.Sessions}
+	s.most = o.MaxDescriptors
 	s.cfg, s.log, s.metrics, s.backend, s.state, s.schemes = o.Config, o.Logger, o.Metrics, o.Backend, o.State, o.Schemes
 	s.stopping = make(chan struct{})
 	s.register = register.New[*line.Line](o.Config.Replicated())
@@ -123,7 +123,7 @@ func (s *Clients) Proofs() *Proofs { return s.proofs }
 func (s *Clients) admit(nc net.Conn, kind portKind) { s.enter(newConn(&s.shared, nc, kind)) }
 
 // enter is admit for a connection that is made.
-func (s *Clients) enter(c *conn) {
+func (s *shared) enter(c *conn) {
 	nc := c.socket.nc
 	if !c.limits.admit() {
 		s.metrics.ConnectionRejected.Add(1)
@@ -146,7 +146,7 @@ const operatorPlaces = 4
 
 // admitOperator lets a connection from this machine in that may only ask a four-letter word: with all places taken,
 // operators still need to see which clients have them.
-func (s *Clients) admitOperator(c *conn) bool {
+func (s *shared) admitOperator(c *conn) bool {
 	ip, err := netip.ParseAddr(c.identity.ip())
 	if err != nil || !ip.Unmap().IsLoopback() {
 		return false
@@ -157,7 +157,7 @@ func (s *Clients) admitOperator(c *conn) bool {
 
 // mostConnections returns the limit of all connections, 0 for none: maxCnxns, or what the
 // process's limit of open files leaves to clients.
-func (s *Clients) mostConnections() int {
+func (s *shared) mostConnections() int {
 	configured := s.live.Load().MaxCnxns
 	if s.most > 0 && (configured == 0 || configured > s.most) {
 		return s.most

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/mux"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/line"
@@ -26,7 +27,11 @@ type conn struct {
 	opened time.Time
 	group  string // with which connections of one address are counted
 
-	wordsOnly bool // it has no place of a client: see Clients.admitOperator
+	wordsOnly bool // it has no place of a client: see shared.admitOperator
+
+	carried    bool         // by that of an edge: see carry.go
+	carriedFor string       // the client's address, as the edge tells it
+	carrier    *mux.Carrier // of an edge's own connection; guarded by line
 
 	line     guardedLine
 	socket   socket
@@ -97,7 +102,9 @@ func (c *conn) run() error {
 	if err := c.limits.awaitOpening(c.socket.done); err != nil {
 		return err
 	}
-	if err := c.handshake(); err != nil {
+	if err := c.handshake(); err == errCarries {
+		return c.carry()
+	} else if err != nil {
 		return err
 	}
 	if err := c.handleBuffered(); err != nil {
@@ -220,13 +227,13 @@ func (c *conn) finishBatch(handled int) {
 // park parks the connection, and reports whether it did: then the reader has to end, and
 // touches nothing of the connection any more. The caller is the reader.
 func (c *conn) park() bool {
-	raw, ok := c.shared.parking.socketOf(&c.socket)
-	if !ok {
+	await := c.shared.parking.awaits(&c.socket)
+	if await == nil {
 		return false
 	}
 	c.line.Lock()
 	defer c.line.Unlock()
-	if c.line.endsLocked() || c.line.Waiting.Len() > 0 || !c.frames.release() || !c.shared.parking.add(raw, c.line.Origin(), c.wasParked) {
+	if c.line.endsLocked() || c.line.Waiting.Len() > 0 || !c.frames.release() || !await(c.line.Origin(), c.wasParked) {
 		return false
 	}
 	c.wasParked = true
@@ -249,6 +256,10 @@ func (c *conn) unparkLocked() {
 
 // interruptLocked makes the reader look at once whether the connection ends.
 func (c *conn) interruptLocked() {
+	if c.carrier != nil {
+		c.carrier.Quit() // those that it carries are ended one by one
+		return
+	}
 	if c.line.draining {
 		c.socket.hurry()
 	}

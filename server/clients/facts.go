@@ -48,6 +48,7 @@ func (f Facts) describe(c *conn) show.Connection {
 	st := &c.stats
 	d := show.Connection{
 		Remote:        c.socket.remotePort(),
+		For:           c.carriedFor,
 		Reading:       c.line.Origin() != f.asker,
 		Writing:       c.line.Outbox.Unsent() != nil,
 		Secure:        c.socket.secure.Load(),

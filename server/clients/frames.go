@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -118,6 +119,9 @@ func (f *frameReader) takeAll() []byte {
 	f.r, f.w = 0, 0
 	return b
 }
+
+// rest returns what comes after the bytes that were taken. The reader itself reads no more.
+func (f *frameReader) rest() io.Reader { return io.MultiReader(bytes.NewReader(f.takeAll()), f.src) }
 
 // buffered returns how many bytes have been read but not taken.
 func (f *frameReader) buffered() int { return f.w - f.r }

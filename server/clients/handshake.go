@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/misdial"
+	"github.com/zkd-project/zkd/internal/mux"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/secure"
@@ -16,7 +17,7 @@ import (
 
 // handshake takes a connection from its first bytes to an established session. After the
 // handshake of TLS, if there is one, the first four bytes decide: they are a four-letter word, or the length of a connect request.
-// Nothing more is read until the session is established.
+// Nothing more is read until the session is established. errCarries means that they are the greeting of package mux.
 func (c *conn) handshake() error {
 	if err := c.secureIfTLS(); err != nil {
 		return err
@@ -28,6 +29,9 @@ func (c *conn) handshake() error {
 	}
 	if word[0] == tlsRecord && word[1] == 3 && c.kind == plainPort {
 		return c.shared.complaints.refused(c.socket.remote(), errTLSOnPlain)
+	}
+	if word == mux.Greeting && !c.carried && !c.wordsOnly {
+		return errCarries
 	}
 	if done, err := c.fourLetterWord(word); done || err != nil {
 		return errors.Join(err, errHangUp)

@@ -51,11 +51,13 @@ func (i *identity) set(creds *auth.Credentials, now time.Duration) {
 	}
 }
 
-// dropEnded removes credentials that have ended by now.
-func (i *identity) dropEnded(now time.Duration) {
-	if i.ends != 0 && now >= i.ends {
-		i.set(i.present(), now)
+// dropEnded removes credentials that have ended by now, and reports whether there were any.
+func (i *identity) dropEnded(now time.Duration) bool {
+	if i.ends == 0 || now < i.ends {
+		return false
 	}
+	i.set(i.present(), now)
+	return true
 }
 
 // present returns the credentials without those that have ended.

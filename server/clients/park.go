@@ -4,10 +4,10 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"syscall"
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/mux"
 	"github.com/zkd-project/zkd/server/clients/readable"
 )
 
@@ -34,21 +34,25 @@ type parking struct {
 	set  *readable.Set // nil if there is none
 }
 
-// socketOf returns what is needed to park a connection. Only plain TCP connections are parked, and only if the system
-// has such sets.
-func (p *parking) socketOf(s *socket) (raw syscall.RawConn, ok bool) {
-	tcp, ok := s.stream.(*net.TCPConn)
-	if !ok || !p.exists() {
-		return nil, false
+// awaits returns what has the connection woken when there is something to read, or nil if it can't be parked. Only plain TCP
+// connections can, if the system has such sets, and those that the connection of an edge carries. That function reports
+// whether the connection will be woken: there may be something to read already, the socket may be closed, or the system's limit of such
+// sockets reached. again: it was called for the connection before.
+func (p *parking) awaits(s *socket) (await func(origin uint64, again bool) bool) {
+	switch stream := s.stream.(type) {
+	case *mux.Stream:
+		return func(origin uint64, _ bool) bool { return stream.Await(func() { p.wake(origin) }) }
+	case *net.TCPConn:
+		if !p.exists() {
+			return nil
+		}
+		raw, err := stream.SyscallConn()
+		if err != nil {
+			return nil
+		}
+		return func(origin uint64, again bool) bool { return p.set.Await(raw, origin, again) == nil }
 	}
-	raw, err := tcp.SyscallConn()
-	return raw, err == nil
-}
-
-// add adds the socket of a connection to the set, and reports whether it could: the socket may be closed, or the
-// system's limit of such sockets reached. again: it was in the set before.
-func (p *parking) add(raw syscall.RawConn, origin uint64, again bool) bool {
-	return p.set.Await(raw, origin, again) == nil
+	return nil
 }
 
 func (p *parking) exists() bool {

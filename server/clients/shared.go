@@ -28,6 +28,7 @@ type shared struct {
 
 	lines    *line.Lines
 	register *register.Register[*line.Line] // of the connections
+	most     int                            // connections, as Options.MaxDescriptors
 	sessions sessions
 	readOnly atomic.Bool // serving read-only clients because there is no leader
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/zkd-project/zkd/internal/mux"
 	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/monitor"
 )
@@ -67,8 +68,9 @@ func (w *writer) flush() {
 // flushNow writes the buffer without waiting. It returns false if only flush can do that. If the
 // network does not take all of it, another goroutine writes the rest.
 func (w *writer) flushNow(direct *directWriter) bool {
-	tcp, ok := w.socket.stream.(*net.TCPConn)
-	if !ok || direct == nil {
+	tcp, _ := w.socket.stream.(*net.TCPConn)
+	carried, _ := w.socket.stream.(*mux.Stream)
+	if carried == nil && (tcp == nil || direct == nil) {
 		return false
 	}
 	for out := w.take(); out != nil; {
@@ -76,7 +78,12 @@ func (w *writer) flushNow(direct *directWriter) bool {
 			w.shared.running.Go(func() { w.writeAll(out) })
 			return true
 		}
-		n, err := direct.write(tcp, out.Last())
+		n, err := 0, error(nil)
+		if carried != nil {
+			n, err = carried.WriteNow(out.Last())
+		} else {
+			n, err = direct.write(tcp, out.Last())
+		}
 		w.shared.metrics.BytesSent.Add(int64(n))
 		w.limits.sent(n)
 		if n < len(out.Last()) && err == nil {

@@ -45,12 +45,13 @@ type Joiner struct {
 // Sent are shown.
 type Connection struct {
 	Remote   netip.AddrPort
-	Reading  bool  // the server waits for input
-	Writing  bool  // the server waits to write
-	Secure   bool  // with TLS
-	Queued   int64 // requests not answered yet
-	Received int64 // packets
-	Sent     int64 // packets
+	For      string // an edge's connection carries it: the client's address, as the edge tells it
+	Reading  bool   // the server waits for input
+	Writing  bool   // the server waits to write
+	Secure   bool   // with TLS
+	Queued   int64  // requests not answered yet
+	Received int64  // packets
+	Sent     int64  // packets
 
 	Session       int64
 	LastOp        string // short code such as EXIS, CREA or PING; NA for none

@@ -71,5 +71,8 @@ func (p printer) connection(c Connection) {
 		p.printf(",lzxid=%s,lresp=%d,llat=%d,minlat=%d,avglat=%d,maxlat=%d",
 			fourletter.ID(c.LastZxid), c.LastReplyMs, c.LastLatencyMs, c.MinLatencyMs, c.AvgLatencyMs, c.MaxLatencyMs)
 	}
+	if c.For != "" {
+		p.printf(",for=%s", c.For)
+	}
 	p.printf(")\n")
 }

@@ -1,0 +1,190 @@
+package mux
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	spread      = 32               // streams of each connection to an address, before there is another one
+	unusedFor   = 10 * time.Second // a connection without streams
+	greetWithin = 5 * time.Second
+	plainFor    = time.Minute // a server that carries no streams is not asked again
+)
+
+// Pool has the connections of a process to servers, each of which carries many streams. Servers other than zkd's, and those of
+// earlier versions, get a connection for each stream. Its methods may be called from any goroutine.
+type Pool struct {
+	most int // to one address
+	log  *slog.Logger
+	work sync.WaitGroup
+
+	mu     sync.Mutex
+	of     map[string]*trunk // by address
+	all    map[*carrying]bool
+	closed bool
+}
+
+// trunk are the connections to one address.
+type trunk struct {
+	turn  chan struct{} // capacity 1, full while a stream gets its place: others wait for a connection that is being opened
+	plain time.Time     // until when each stream has a connection; owned by the one whose turn it is
+	open  []*carrying   // that get streams; guarded by Pool.mu
+}
+
+// carrying is one of the connections.
+type carrying struct {
+	*Carrier
+	nc net.Conn
+}
+
+// NewPool returns a Pool with at most so many connections to one address. Close must be called.
+func NewPool(most int, log *slog.Logger) *Pool {
+	return &Pool{most: most, log: log, of: map[string]*trunk{}, all: map[*carrying]bool{}}
+}
+
+// Close ends all connections.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	for c := range p.all {
+		c.nc.Close()
+	}
+	p.mu.Unlock()
+	p.work.Wait()
+}
+
+// Len returns how many connections carry streams.
+func (p *Pool) Len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.all)
+}
+
+// Dial returns a stream to an address, or a connection if no streams are carried there. open opens a connection to it. whose is told to
+// the server.
+func (p *Pool) Dial(ctx context.Context, address, whose string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
+	t := p.trunk(address)
+	select {
+	case t.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-t.turn }()
+	for time.Now().After(t.plain) {
+		c := p.choose(t)
+		if c == nil {
+			var err error
+			c, err = p.connect(ctx, t, open)
+			if errors.Is(err, ErrPlain) {
+				p.log.Info("a server takes one session for each connection", "address", address)
+				t.plain = time.Now().Add(plainFor)
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if s, err := c.Open(whose); err == nil {
+			return c.stream(s), nil
+		}
+		p.forget(t, c) // it has ended meanwhile, or takes no more
+	}
+	return open(ctx)
+}
+
+func (p *Pool) trunk(address string) *trunk {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.of[address]
+	if t == nil {
+		t = &trunk{turn: make(chan struct{}, 1)}
+		p.of[address] = t
+	}
+	return t
+}
+
+// choose returns the connection with the fewest streams, or nil if there should be another one.
+func (p *Pool) choose(t *trunk) (least *carrying) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fewest := 0
+	for _, c := range t.open {
+		if n := c.Streams(); least == nil || n < fewest {
+			least, fewest = c, n
+		}
+	}
+	if len(t.open) < p.most && fewest >= spread {
+		return nil
+	}
+	return least
+}
+
+// connect opens a connection that carries streams.
+func (p *Pool) connect(ctx context.Context, t *trunk, open func(context.Context) (net.Conn, error)) (*carrying, error) {
+	nc, err := open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nc.SetDeadline(time.Now().Add(greetWithin))
+	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	err = Greet(nc)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	nc.SetDeadline(time.Time{})
+	c := &carrying{Connect(nc, unusedFor), nc}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		nc.Close()
+		return nil, net.ErrClosed
+	}
+	t.open = append(t.open, c)
+	p.all[c] = true
+	p.work.Go(func() {
+		err := c.Serve()
+		p.log.Debug("a connection that carried sessions has ended", "address", nc.RemoteAddr().String(), "err", err)
+		p.forget(t, c)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.all, c)
+	})
+	return c, nil
+}
+
+// forget removes a connection from those that get streams.
+func (p *Pool) forget(t *trunk, c *carrying) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(t.open, c); i >= 0 {
+		t.open = slices.Delete(t.open, i, i+1)
+	}
+}
+
+// stream returns a stream as a connection whose user asks whether it has TLS.
+func (c *carrying) stream(s *Stream) net.Conn {
+	if t, ok := c.nc.(*tls.Conn); ok {
+		return secured{s, t}
+	}
+	return s
+}
+
+// secured is a stream of a connection with TLS.
+type secured struct {
+	*Stream
+	below *tls.Conn
+}
+
+// ConnectionState is that of the connection.
+func (s secured) ConnectionState() tls.ConnectionState { return s.below.ConnectionState() }

@@ -1,0 +1,56 @@
+package clients
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/zkd-project/zkd/internal/mux"
+)
+
+// The connection of an edge may carry the connections of its clients: see package mux. Each of these is served as one that comes
+// by a port, from the edge's address and with its certificate. That of the edge itself has no session.
+
+// errCarries ends a handshake: the connection carries others.
+var errCarries = errors.New("the connection carries others")
+
+// carry serves the connections that c carries, until it ends.
+func (c *conn) carry() error {
+	idle := c.shared.live.Load().SessionlessCnxnTimeout
+	c.socket.readWithin(idle) // for the rest of the greeting
+	carrier, err := mux.Accept(c.socket.stream, c.frames.rest(), idle, c.carries)
+	if err != nil {
+		return c.sessionless(err)
+	}
+	c.socket.readWithoutDeadline()
+	c.line.Lock()
+	c.carrier = carrier
+	if c.line.endsLocked() {
+		carrier.Quit()
+	}
+	c.line.Unlock()
+	return carrier.Serve()
+}
+
+// carries takes the connection of a client that c carries.
+func (c *conn) carries(s *mux.Stream, whose string) {
+	now := c.shared.now()
+	if c.identity.dropEnded(now) {
+		c.carrier.Quit() // the edge has another certificate by now, or none
+		s.Close()
+		return
+	}
+	client := newConn(c.shared, s, plainPort)
+	client.carried, client.carriedFor = true, strings.Map(plainText, whose)
+	client.identity.set(c.identity.credentials.Load(), now)
+	client.socket.secure.Store(c.socket.secure.Load())
+	c.shared.enter(client)
+}
+
+// plainText replaces characters that an address does not have, as an edge can tell anything.
+func plainText(r rune) rune {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune(".:[]%/@_-", r):
+		return r
+	}
+	return '_'
+}
