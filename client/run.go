@@ -103,10 +103,14 @@ func (s *session) over(state State, err, cause error) {
 	s.watches.endAll(err)
 	last := s.changeStateLocked(state, "", cause)
 	s.mu.Unlock()
+	level := slog.LevelWarn
+	if s.relay != nil && state == StateClosed {
+		level = slog.LevelDebug // also after closeSession; the relay's program knows more
+	}
 	if cause == errAbort {
 		cause = nil
 	} else {
-		s.log(slog.LevelWarn, "session is over", "session", s.id, "state", state, "err", cause)
+		s.log(level, "session is over", "session", s.id, "state", state, "err", cause)
 	}
 	s.failTaken(calls, sent, err, cause)
 	for _, cb := range last {

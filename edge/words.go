@@ -34,6 +34,7 @@ func (e *Edge) figuresOf(now look) []Figure {
 		{"zk_edge_clients", "Clients with a session.", false, now.clients},
 		{"zk_edge_waiting", "Clients that wait for a server: for a session, or to continue theirs.", false, now.waiting},
 		{"zk_edge_plain", "Clients whose connection ends with the one to the server, which offers no exactly-once sessions.", false, now.plain},
+		{"zk_edge_carrying_connections", "Connections to servers that carry the sessions of several clients (edge.connections).", false, int64(e.carrying())},
 		{"zk_edge_clients_most", "The limit of clients.", false, int64(e.o.MaxClients)},
 		{"zk_edge_queued_bytes", "Bytes that wait for clients. Beyond 256 MiB no more clients are taken.", false, f.queued.Load()},
 		{"zk_edge_sessions_total", "Sessions that clients have begun, or continued, here.", true, f.sessions.Load()},
@@ -53,6 +54,14 @@ func (e *Edge) figuresOf(now look) []Figure {
 		list = append(list, Figure{"zk_upstream_certificate_until_ms", "When the edge's certificate expires, in ms since 1970.", false, until.UnixMilli()})
 	}
 	return list
+}
+
+// carrying returns how many connections carry sessions.
+func (e *Edge) carrying() int {
+	if e.pool == nil {
+		return 0
+	}
+	return e.pool.Len()
 }
 
 // promptly is how long a client may wait for its session where all is well.

@@ -197,6 +197,7 @@ func (f *frames) next() ([]byte, error) {
 type client struct {
 	t       testing.TB
 	nc      *memConn
+	stream  net.Conn // what requests and replies pass through: nc, or what it carries
 	srv     *testServer
 	in      *frames
 	xid     int32
@@ -226,7 +227,7 @@ func (s *testServer) dial(t testing.TB, o dialOptions) *client {
 		t.Fatalf("dial: %v", err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	return &client{t: t, nc: nc, srv: s, in: newFrames(nc)}
+	return &client{t: t, nc: nc, stream: nc, srv: s, in: newFrames(nc)}
 }
 
 // connect opens a session of 10 seconds.
@@ -282,7 +283,7 @@ func frameOf(payload []byte) []byte {
 
 func (c *client) sendFrame(payload []byte) {
 	c.t.Helper()
-	if _, err := c.nc.Write(frameOf(payload)); err != nil {
+	if _, err := c.stream.Write(frameOf(payload)); err != nil {
 		c.t.Fatalf("send: %v", err)
 	}
 }
@@ -376,7 +377,7 @@ const patience = 5 * time.Minute
 // eof requires that the connection ends here, and within a given time.
 func (c *client) eof(what string) {
 	c.t.Helper()
-	c.nc.SetReadDeadline(time.Now().Add(30 * time.Second))
+	c.stream.SetReadDeadline(time.Now().Add(30 * time.Second))
 	f, err := c.frame()
 	if err == nil {
 		c.t.Errorf("%s: got % x, want the end of the connection", what, f)
@@ -389,12 +390,12 @@ func (c *client) eof(what string) {
 // deadline that has passed returns nothing, whatever has arrived.
 func (c *client) quiet(what string) {
 	c.t.Helper()
-	c.nc.SetReadDeadline(time.Now().Add(time.Microsecond))
+	c.stream.SetReadDeadline(time.Now().Add(time.Microsecond))
 	f, err := c.frame()
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.t.Errorf("%s: got % x, %v, want nothing", what, f, err)
 	}
-	c.nc.SetReadDeadline(time.Time{})
+	c.stream.SetReadDeadline(time.Time{})
 }
 
 func (c *client) ping() {

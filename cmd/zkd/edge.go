@@ -33,7 +33,7 @@ import (
 
 // edgeFlags are the flags of zkd edge, and the keys of its file that they go before.
 var edgeFlags = map[string]string{
-	"upstream": "edge.upstream", "listen": "edge.listen", "http": "edge.http", "handover": "edge.handover", "max-clients": "edge.maxClients", "max-buffer": "edge.maxBuffer",
+	"upstream": "edge.upstream", "listen": "edge.listen", "http": "edge.http", "handover": "edge.handover", "connections": "edge.connections", "max-clients": "edge.maxClients", "max-buffer": "edge.maxBuffer",
 	"tls": "edge.tls", "tls-ca": "edge.tls.ca", "tls-cert": "edge.tls.cert", "tls-key": "edge.tls.key",
 }
 
@@ -90,6 +90,7 @@ func newEdge() *cobra.Command {
 	fl.String("tls-cert", "", "`file` with the edge's certificate")
 	fl.String("tls-key", "", "`file` with the key of the certificate; if it is encrypted, the password is in $ZKD_EDGE_KEY_PASSWORD")
 	l.Flags(fl)
+	fl.Int("connections", 2, "connections to each server, which carry the sessions; 0: each session has its own")
 	fl.Int("max-clients", 10_000, "the most clients at a time")
 	fl.Int("max-buffer", 0xfffff, "the largest request in `bytes`: the servers' jute.maxbuffer")
 	fl.BoolVarP(&verbose, "verbose", "v", false, "log each client, and each attempt to connect")
@@ -118,7 +119,7 @@ func edgeConfig(fl *pflag.FlagSet, args []string, log *slog.Logger) (*config.Con
 // edgeOptions returns what a configuration says of an edge.
 func edgeOptions(cfg *config.Config, l *login.Login, log *slog.Logger) (_ edge.Options, err error) {
 	o := &cfg.Edge
-	e := edge.Options{Upstream: o.Upstream, MaxClients: o.MaxClients, Grace: o.GraceAfterClose, Version: zooKeeperVersion(), Log: log}
+	e := edge.Options{Upstream: o.Upstream, Connections: o.Connections, MaxClients: o.MaxClients, Grace: o.GraceAfterClose, Version: zooKeeperVersion(), Log: log}
 	e.Client.Logger, e.Client.MaxRequest = log, o.MaxBuffer
 	if o.TLS {
 		files := client.TLSFiles{CA: o.CA, Cert: o.Cert, Key: o.Key, Password: os.Getenv("ZKD_EDGE_KEY_PASSWORD"), Logger: log}

@@ -207,7 +207,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestGoroutinesAreInTheTable checks that each file of the server, the shadow, the edge, the client and the
+// TestGoroutinesAreInTheTable checks that each file of the server, the shadow, the edge and its connections, the client and the
 // recipes that starts a goroutine is in the table of docs/dev/internals.md, and no other file.
 func TestGoroutinesAreInTheTable(t *testing.T) {
 	text, err := os.ReadFile(path.Join(root, "docs/dev/internals.md"))
@@ -218,7 +218,7 @@ func TestGoroutinesAreInTheTable(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	starts := make(map[string]bool)
 	for _, f := range goFiles(t) {
-		serves := slices.Contains([]string{"cmd/zkd", "cmd/zkd/demo", "cmd/zkd/local", "cmd/zkd/testserver", "cmd/zkcli/ensemble", "migrate/mirror", "migrate/takeover", "migrate/shadow/proxy", "fourletter", "client", "client/cache", "client/gozk", "edge"}, f.dir()) ||
+		serves := slices.Contains([]string{"cmd/zkd", "cmd/zkd/demo", "cmd/zkd/local", "cmd/zkd/testserver", "cmd/zkcli/ensemble", "migrate/mirror", "migrate/takeover", "migrate/shadow/proxy", "fourletter", "client", "client/cache", "client/gozk", "edge", "internal/mux"}, f.dir()) ||
 			strings.HasPrefix(f.path, "server/") || strings.HasPrefix(f.path, "recipes/") && f.dir() != "recipes/internal/trial"
 		if serves && !f.isTest() && startsGoroutine(f) {
 			starts[f.path] = true

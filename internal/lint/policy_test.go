@@ -35,6 +35,9 @@ const ours = `
 	# How ports wait for connections.
 	internal/accept:   none
 
+	# Many connections on one, between an edge and a server.
+	internal/mux:      internal/mutant
+
 	# What clients are told at a port that is for something else.
 	internal/misdial:  none
 
@@ -157,7 +160,7 @@ const ours = `
 	server/clients/line/views: jute server/datatree server/fair
 	server/clients/line: jute internal/exact internal/mutant server/auth server/clients/line/pending server/clients/line/register server/clients/line/views
 	                   server/datatree server/evaluate server/feed server/replica server/session server/show server/state server/watch
-	server/clients:    jute fourletter internal/accept internal/fifo internal/misdial internal/tlsconn server/audit server/auth server/auth/sasl server/clients/line server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/limits/shares server/monitor
+	server/clients:    jute fourletter internal/accept internal/fifo internal/misdial internal/mux internal/tlsconn server/audit server/auth server/auth/sasl server/clients/line server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/limits/shares server/monitor
 	                   server/replica server/secure server/session server/show server/state server/traces server/watch
 
 	# Assembly.
@@ -194,7 +197,7 @@ const ours = `
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
 	client/cache:      jute client client/tree client/typed internal/pause
 	# A proxy on the host of clients.
-	edge:              jute fourletter client internal/accept internal/console internal/expiry
+	edge:              jute fourletter client internal/accept internal/console internal/expiry internal/mux
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos
@@ -301,8 +304,8 @@ const ours = `
 	test/cluster:      jute client client/zktest cmd/zkbench/bench test/internal/process
 `
 
-// testHelpers may be imported by any test. (jute is the vocabulary of all.)
-var testHelpers = []string{"jute", "server/datatree/treetest", "internal/testing/certs", "internal/testing/golden", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/mempipe", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "examples/internal/process", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
+// testHelpers may be imported by any test. (jute is the vocabulary of all, and mux that of edges.)
+var testHelpers = []string{"jute", "internal/mux", "server/datatree/treetest", "internal/testing/certs", "internal/testing/golden", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/mempipe", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "examples/internal/process", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

@@ -53,6 +53,13 @@ func pattern(id uint32, from, n int) []byte {
 	return b
 }
 
+// held returns the memory of what has come.
+func (s *Stream) held() int {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return cap(s.in)
+}
+
 // talk sends and reads on a stream in random pieces. It returns what is wrong. The side that ends the stream reads no more
 // than the other one sends; the other one reads until the end.
 func talk(s *Stream, r *rand.Rand, sends, reads int, ends bool) error {
@@ -62,8 +69,21 @@ func talk(s *Stream, r *rand.Rand, sends, reads int, ends bool) error {
 	reader.Go(func() {
 		r := rand.New(rand.NewPCG(seed, 2))
 		for got := 0; got < reads || !ends; {
+			if r.IntN(3) == 0 {
+				woken := make(chan bool, 1)
+				if s.Await(func() { woken <- true }) {
+					select {
+					case <-woken:
+					case <-time.After(10 * time.Minute):
+						wrong = fmt.Errorf("stream %d: it is not woken", s.id)
+					}
+				}
+			}
 			b := make([]byte, 1+r.IntN(6000))
 			n, err := s.Read(b)
+			if held := s.held(); held > 3*Window {
+				wrong = fmt.Errorf("stream %d: it holds %d bytes", s.id, held)
+			}
 			if !bytes.Equal(b[:n], pattern(s.id, got, n)) {
 				wrong = fmt.Errorf("stream %d: wrong bytes after %d", s.id, got)
 				return

@@ -90,7 +90,10 @@ func (s *Stream) Read(b []byte) (int, error) {
 	default:
 		s.in, s.read = s.in[:0], 0
 	}
-	if s.owed += n; s.owed >= Window/2 && s.err == nil {
+	s.owed += n
+	gives := s.owed >= Window/2 && s.err == nil
+	gives = gives && !noCredit.Planted()
+	if gives {
 		var credit [4]byte
 		binary.BigEndian.PutUint32(credit[:], uint32(s.owed))
 		c.frameLocked(kindCredit, s.id, string(credit[:]))
@@ -109,10 +112,15 @@ func (s *Stream) takeLocked(b []byte) (wake func(), err error) {
 	if s.unreadLocked()+s.owed+len(b) > Window {
 		return func() {}, errors.New("more of a stream than there was credit for")
 	}
-	if s.read >= Window {
+	moves := s.read >= Window
+	moves = moves && !neverMoved.Planted()
+	if moves {
 		s.in, s.read = s.in[:copy(s.in, s.in[s.read:])], 0
 	}
 	s.in = append(s.in, b...)
+	if notWoken.Planted() {
+		s.wake = nil
+	}
 	return s.wokenLocked(), nil
 }
 
@@ -130,6 +138,9 @@ func (s *Stream) creditLocked(n int) error {
 func (s *Stream) endLocked(err error) (wake func()) {
 	if s.err == nil {
 		s.err = err
+	}
+	if endOvertakes.Planted() {
+		s.in, s.read = nil, 0
 	}
 	return s.wokenLocked()
 }
@@ -197,6 +208,9 @@ func (s *Stream) sendLocked(b []byte) (int, error) {
 		return 0, s.err
 	}
 	n := min(len(b), s.credit)
+	if beyondCredit.Planted() {
+		n = min(len(b), Window)
+	}
 	if n == 0 || len(c.out) >= maxOut {
 		return 0, nil
 	}

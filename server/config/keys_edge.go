@@ -24,6 +24,8 @@ type Edge struct {
 	// TLS is for the connections to the servers. Any of the files implies it.
 	TLS           bool
 	CA, Cert, Key string
+	// Connections is how many connections to each server carry the clients' sessions, 0 for one for each session. Default 2.
+	Connections int
 	// MaxClients is how many clients there may be. Default 10000.
 	MaxClients int
 	// MaxBuffer is the servers' jute.maxbuffer. Default 1048575.
@@ -66,6 +68,8 @@ func edgeKeys(c *Config) []Key {
 		{Name: "edge.tls.ca", value: path(&e.CA), Protects: true, Doc: "File with the authorities that the servers' certificates are checked by; those of the system if it is not set."},
 		{Name: "edge.tls.cert", value: path(&e.Cert), Protects: true, Doc: "File with the edge's certificate. This file and the next are read again when they change."},
 		{Name: "edge.tls.key", value: path(&e.Key), HoldsSecret: true, Protects: true, Doc: "File with its key; the password of an encrypted one is in $ZKD_EDGE_KEY_PASSWORD."},
+		{Name: "edge.connections", Default: "2", value: count(&e.Connections, "connections", 0, 64),
+			Doc: "Connections to each server, each of which carries many sessions. 0: each session has a connection of its own, as with servers other than zkd's."},
 		{Name: "edge.maxClients", Default: "10000", value: count(&e.MaxClients, "clients", 1, 1_000_000), Doc: "The most clients with a session at a time; others are refused."},
 		{Name: "edge.maxBuffer", Default: "1048575", value: bytesOf(&e.MaxBuffer, 1, MaxRequest), Doc: "The servers' jute.maxbuffer. Writes may have 8 bytes less."},
 		{Name: "edge.graceAfterClose", Default: "0", value: millis(&e.GraceAfterClose, 0, maxInt),

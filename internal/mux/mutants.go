@@ -1,0 +1,12 @@
+package mux
+
+import "github.com/zkd-project/zkd/internal/mutant"
+
+// Faults that tests plant.
+var (
+	noCredit     = mutant.New("mux-no-credit")     // what is read gives no credit
+	beyondCredit = mutant.New("mux-beyond-credit") // more is sent than there is credit for
+	endOvertakes = mutant.New("mux-end-overtakes") // what came before the end is lost
+	notWoken     = mutant.New("mux-not-woken")     // an awaited stream is not woken
+	neverMoved   = mutant.New("mux-never-moved")   // what was read of a stream that is never read to its end keeps its memory
+)

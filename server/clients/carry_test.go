@@ -1,0 +1,63 @@
+package clients
+
+import (
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/mux"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
+)
+
+// What a connection carries has its identities while they last. When one has ended, it carries no others.
+func TestCarriedIdentitiesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLimitedClients(t)
+		app := auth.Proof{IDs: []jute.ID{{Scheme: "x509", ID: "CN=app"}}, Until: time.Now().Add(5 * time.Second).UnixMilli()}
+		creds, err := auth.NewCredentials(jute.ID{Scheme: "ip", ID: "10.0.0.7"}).With(app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near, far := net.Pipe()
+		c := newConn(&s.shared, far, plainPort)
+		c.identity.set(creds, s.now())
+		s.enter(c)
+		if err := mux.Greet(near); err != nil {
+			t.Fatal(err)
+		}
+		edge := mux.Connect(near, time.Hour)
+		go edge.Serve()
+		first, err := edge.Open("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for _, other := range s.all() {
+			if other != c && (other.identity.name() != "x509:CN=app" || other.carriedFor != "a") {
+				t.Errorf("the client is %q for %q", other.identity.name(), other.carriedFor)
+			}
+		}
+		if n := len(s.all()); n != 2 {
+			t.Errorf("%d connections", n)
+		}
+		time.Sleep(5 * time.Second)
+		late, err := edge.Open("b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := late.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Errorf("a stream after the end of the identity: %d, %v", n, err)
+		}
+		if _, err := edge.Open("c"); err == nil {
+			t.Error("the connection takes more streams")
+		}
+		late.Close()
+		first.Close()
+		<-edge.Done()
+		s.Refuse()
+		s.running.Wait()
+	})
+}
