@@ -213,3 +213,6 @@ const (
 	XidSetWatches   int32 = -8
 	XidFeed         int32 = -16 // an event of a feed: zkd's own
 )
+
+// SchemeEdge is the scheme of the auth packet by which an edge says for whom a connection is, as scheme:name, or that it is for nobody that is known: a scheme of zkd's own.
+const SchemeEdge = "edge"

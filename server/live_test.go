@@ -479,6 +479,20 @@ var liveTests = map[string]liveTest{
 		}
 		s.want("there are no limits", time.Since(begin) == 0)
 	}},
+	"zkd.edge.*": {run: func(s *liveServer) {
+		edge, user := s.digestID(s.t, "edge:pw"), s.digestID(s.t, "ann:pw")
+		speaks := func() bool {
+			c := s.connect(s.t)
+			c.auth("edge:pw")
+			return c.addAuth(jute.SchemeEdge, "digest:"+user.ID) == 0
+		}
+		s.want("an edge without a rule is refused", !speaks())
+		s.change("zkd.edge.a=digest:" + edge.ID + " digest:" + user.ID)
+		s.want("an edge with one is not", speaks())
+		s.change("zkd.edge.b=digest:" + user.ID)
+		s.want("the rule of another one is none", !speaks())
+		s.rejects("on this server before it is restarted: x509:CN=a: this server has no scheme x509", "authProvider.1="+apacheAuth+"X509AuthenticationProvider", "zkd.edge.a=x509:CN=a")
+	}},
 	"zkd.limitCodes": {lines: []string{"zkd.limit.a=address * ephemerals=1"}, run: func(s *liveServer) {
 		s.c.ephemeral("/a")
 		s.change("zkd.limit.a=address * ephemerals=1", "zkd.limitCodes=exact")

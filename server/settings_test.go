@@ -70,6 +70,7 @@ func allSettings(t *testing.T, f *settingsFiles) []setting {
 		"weight.*":                                    {"0", "3"},
 		"server.*":                                    {"10.0.0.3:2888:3888:observer"},
 		"zkd.limit.*":                                 {"address * requests/s=1000000", "identity digest:u watches=5"},
+		"zkd.edge.*":                                  {"digest:edge:lK75jTNcA+U9vtVEw5vB51mj/w4= digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM="},
 		"dynamicConfigFile":                           {f.dynamic},
 		"zkd.quorumSecretFile":                        {f.secret},
 		"zkd.jwt.keys":                                {f.keys},
@@ -217,6 +218,8 @@ func (s *setting) know(f *settingsFiles) {
 		s.members = []string{"server.1=10.0.0.1:2888:3888", "server.2=10.0.0.2:2888:3888"}
 	case "zkd.limit.*":
 		s.key = "zkd.limit.some"
+	case "zkd.edge.*":
+		s.key = "zkd.edge.some"
 	case "superUser.*":
 		s.key, s.lines = "superUser.2", jaas
 	case "superUser", "letAnySaslUserDoX", "allowSaslFailedClients", "sasl.serverconfig", "security.auth_to_local", "java.security.krb5.realm":

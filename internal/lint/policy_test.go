@@ -51,7 +51,7 @@ const ours = `
 	server/datatree:   jute internal/format internal/mutant internal/steps internal/wire
 	server/watch:      jute internal/mutant internal/steps
 	server/session:    jute internal/mutant internal/secret
-	server/auth:       jute internal/steps
+	server/auth:       jute internal/mutant internal/steps
 	server/auth/certid: jute server/auth
 	server/auth/jwt:   jute server/auth
 	server/auth/sasl:  jute internal/digestmd5 internal/scram server/auth
@@ -197,7 +197,7 @@ const ours = `
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
 	client/cache:      jute client client/tree client/typed internal/pause
 	# A proxy on the host of clients.
-	edge:              jute fourletter client internal/accept internal/console internal/expiry internal/mux
+	edge:              jute fourletter client internal/accept internal/console internal/expiry internal/mutant internal/mux
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos
@@ -317,7 +317,7 @@ const theirs = `
 	github.com/aws:                     cmd/zkcli/backup
 	github.com/johannesboyne/gofakes3:  tests
 	github.com/go-jose:                 server/auth/jwt tests
-	golang.org/x/sys:                   internal/vfs server/base cmd/zkcli/shell test/bench
+	golang.org/x/sys:                   internal/vfs server/base cmd/zkcli/shell edge test/bench
 	golang.org/x/crypto:                client internal/ocspstatus server/secure
 	golang.org/x/term:                  cmd/zkcli/shell internal/console
 	golang.org/x/tools:                 internal/lint

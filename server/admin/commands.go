@@ -199,6 +199,9 @@ func connection(c show.Connection, full bool) object {
 		{"remote_socket_address", fourletter.SocketAddress(c.Remote)}, {"interest_ops", interest}, {"outstanding_requests", c.Queued},
 		{"packets_received", c.Received}, {"packets_sent", c.Sent},
 	}
+	if c.Edge != "" {
+		o = append(o, object{{"user", c.User}, {"edge", c.Edge}}...)
+	}
 	if !full || c.Session == 0 {
 		return o
 	}

@@ -50,14 +50,15 @@ type Entry struct {
 	IDs       []jute.ID // of the client
 	User      string    // of the server, if that acts for itself
 	IP        string
-	Via       string // the door by which the client came, if that is no port for clients
+	Via       string  // the door by which the client came, if that is no port for clients
+	Edge      jute.ID // that speaks for the client, if one does
 	Operation string
 	Scheme    string // of AddAuth
 	Znode     string
 	ZnodeType string     // of Create: the mode, as ModeName has it
 	ACL       []jute.ACL // of SetACL
 	Key       string     // of Configure
-	Value     string     // of Configure, Reconfig, TransferLeader, Drain and EndSession: what was asked for
+	Value     string     // of Configure, Reconfig, TransferLeader, Drain, EndSession, and AddAuth of an edge: what was asked for
 	Result    Result
 	Code      jute.Code // why it failed; in JSON only
 	Zxid      jute.Zxid // in JSON only
@@ -91,6 +92,7 @@ func AppendText(b []byte, e *Entry) []byte {
 	b = appendUsers(b, e)
 	b = appendField(b, "ip=", e.IP)
 	b = appendField(b, "via=", e.Via)
+	b = appendField(b, "edge=", edgeOf(e))
 	b = appendField(b, "operation=", e.Operation)
 	b = appendField(b, "scheme=", e.Scheme)
 	b = appendField(b, "znode=", e.Znode)
@@ -109,6 +111,14 @@ func AppendText(b []byte, e *Entry) []byte {
 	b = appendField(b, "value=", e.Value)
 	b = append(b, "result="...)
 	return append(b, e.Result.String()...)
+}
+
+// edgeOf returns the name of the edge, "" for none.
+func edgeOf(e *Entry) string {
+	if e.Edge == (jute.ID{}) {
+		return ""
+	}
+	return auth.Name(e.Edge)
 }
 
 func appendField(b []byte, name, value string) []byte {
@@ -234,6 +244,7 @@ func AppendJSON(b []byte, e *Entry) []byte {
 	}
 	b = appendMember(b, `"ip":`, e.IP)
 	b = appendMember(b, `"via":`, e.Via)
+	b = appendMember(b, `"edge":`, edgeOf(e))
 	b = appendMember(b, `"operation":`, e.Operation)
 	b = appendMember(b, `"scheme":`, e.Scheme)
 	b = appendMember(b, `"znode":`, e.Znode)

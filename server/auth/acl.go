@@ -133,6 +133,9 @@ func Principal(ids []jute.ID) (id jute.ID, ok bool) {
 	return id, ok
 }
 
+// Name returns the scheme and the name of an identity, without what may be secret.
+func Name(id jute.ID) string { return id.Scheme + ":" + User(id) }
+
 // User returns the name of an identity in whoAmI: for digest the user without the hash,
 // for others the id itself.
 func User(id jute.ID) string {

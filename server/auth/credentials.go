@@ -18,6 +18,10 @@ const (
 type Credentials struct {
 	ids  []jute.ID
 	ends []int64 // of ids, as Proof.Until; nil if all end with the connection
+
+	// Of a connection on which an edge speaks for a client of its own: see EdgeRule. edge is the edge's own identity, and user
+	// the one that it has given the client, or nobody.
+	edge, user jute.ID
 }
 
 // NewCredentials returns credentials that end with the connection. It keeps ids.
@@ -62,7 +66,9 @@ func (c *Credentials) clone() *Credentials {
 	if c == nil {
 		return &Credentials{}
 	}
-	return &Credentials{ids: slices.Clone(c.ids), ends: slices.Clone(c.ends)}
+	sum := *c
+	sum.ids, sum.ends = slices.Clone(c.ids), slices.Clone(c.ends)
+	return &sum
 }
 
 // Until returns when the first of the identities ends, in Unix ms, or 0 if all end with
@@ -83,6 +89,9 @@ func (c *Credentials) Until() (first int64) {
 // Unix ms.
 func (c *Credentials) At(now int64) *Credentials {
 	left := &Credentials{}
+	if c != nil {
+		left.edge, left.user = c.edge, c.user
+	}
 	for i, id := range c.IDs() {
 		var end int64
 		if c.ends != nil {

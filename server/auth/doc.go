@@ -17,6 +17,9 @@
 // provider is not configured: no connection gets it, no ACL may name it, and an entry that
 // is already stored matches nobody.
 //
+// An edge, a proxy on a client's host, may speak for its clients ([EdgeRule]): with the scheme edge it gives the connection
+// the identity of one of them, instead of its own.
+//
 // # Invariants
 //
 //   - Credentials are immutable: Authenticate returns new ones. So a request may keep the
@@ -26,5 +29,5 @@
 //
 // # Goroutines
 //
-// The package is pure. A Schemes is immutable and may be used from any goroutine.
+// The package is pure. A Schemes is immutable, but for the rules of SetEdges, and may be used from any goroutine.
 package auth

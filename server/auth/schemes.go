@@ -16,6 +16,7 @@ const (
 	schemeDigest = "digest"
 	schemeIP     = "ip"
 	schemeHolder = "holder"
+	schemeEdge   = jute.SchemeEdge
 )
 
 // Super returns an identity that is allowed everything. The name is for whoAmI.
@@ -34,12 +35,16 @@ type Config struct {
 	SuperDigest string
 	// SkipACL allows everything to everybody.
 	SkipACL bool
+	// Edges say for whom edges may speak, and Supers are the identities of super users, as scheme:name, for whom none may.
+	Edges  []EdgeRule
+	Supers []string
 	// Providers are further schemes. One with the name of a built-in scheme takes its place.
 	Providers []Provider
 }
 
 // Schemes is the set of configured schemes.
 type Schemes struct {
+	edges   edges
 	table   map[string]Provider
 	skipACL bool
 	steps   *steps.Counter // of comparisons
@@ -64,6 +69,8 @@ func New(cfg Config) (*Schemes, error) {
 	for _, p := range cfg.Providers {
 		s.table[p.Scheme()] = p
 	}
+	s.edges.supers = cfg.Supers
+	s.SetEdges(cfg.Edges)
 	return s, nil
 }
 
@@ -73,6 +80,9 @@ func New(cfg Config) (*Schemes, error) {
 // connection would have too many identities; the connection must be closed then. After
 // ErrEnded it need not be.
 func (s *Schemes) Authenticate(scheme string, data []byte, have *Credentials) (*Credentials, error) {
+	if scheme == schemeEdge {
+		return s.speakFor(jute.Text(data), have)
+	}
 	p, ok := s.table[scheme].(PacketProver)
 	if !ok {
 		return have, jute.ErrAuthFailed

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/audit"
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -59,7 +60,8 @@ type author struct {
 	session jute.SessionID
 	ip      string
 	ids     []jute.ID
-	door    string // by which the author came; "" for the ports
+	door    string  // by which the author came; "" for the ports
+	edge    jute.ID // that speaks for the author, or the zero ID
 }
 
 func newAuditor(log *audit.Log, firstOrigin uint64) *auditor {
@@ -219,7 +221,7 @@ func (a *auditor) put(who author, w *endedWrite, code jute.Code, txn *datatree.T
 		if code != 0 {
 			e.Result, e.Code = audit.Failure, code
 		}
-		e.Session, e.IP, e.IDs, e.Via = who.session, who.ip, w.ids, who.door
+		e.Session, e.IP, e.IDs, e.Via, e.Edge = who.session, who.ip, w.ids, who.door, who.edge
 		return a.log.PutLater(&e)
 	}
 	switch {
@@ -419,7 +421,7 @@ func codeOf(err error) jute.Code {
 func (a *auditor) putAll(who author, entries []audit.Entry, code jute.Code) (number uint64) {
 	for i := range entries {
 		e := &entries[i]
-		e.Session, e.IP, e.IDs, e.Via = who.session, who.ip, who.ids, who.door
+		e.Session, e.IP, e.IDs, e.Via, e.Edge = who.session, who.ip, who.ids, who.door, who.edge
 		if code != 0 {
 			e.Result, e.Code = audit.Failure, code
 		}
@@ -447,12 +449,19 @@ func describeRead(entries []audit.Entry, req *line.Request) []audit.Entry {
 }
 
 // authenticated makes an entry about a proof of identities that a client has offered, and returns its number, 0
-// if there is none.
-func (a *auditor) authenticated(who author, scheme string, code jute.Code) (number uint64) {
+// if there is none. For whom an edge speaks is no secret.
+func (a *auditor) authenticated(who author, r *jute.AuthRequest, code jute.Code) (number uint64) {
 	if a.off() {
 		return 0
 	}
-	return a.putAll(who, []audit.Entry{{Operation: audit.AddAuth, Scheme: scheme}}, code)
+	e := audit.Entry{Operation: audit.AddAuth, Scheme: r.Scheme}
+	if r.Scheme == jute.SchemeEdge {
+		e.Value = "nobody"
+		if scheme, id, ok := strings.Cut(jute.Text(r.Auth), ":"); ok {
+			e.Value = auth.Name(jute.ID{Scheme: scheme, ID: id})
+		}
+	}
+	return a.putAll(who, []audit.Entry{e}, code)
 }
 
 // ended makes an entry about a session that an operator has ended, or could not end.

@@ -98,6 +98,8 @@ func (s *Clients) Reload(cfg *config.Config) {
 	words, _ := fourletter.ParseWhitelist(strings.Join(cfg.FourLetterWhitelist, ","))
 	s.words.Store(&words)
 	s.rules.set(before, cfg)
+	s.proofs.schemes.SetEdges(cfg.Edges)
+	s.endSpoken()
 	s.throttler.setLimits(cfg.GlobalOutstandingLimit, cfg.RequestThrottle.MaxRequests)
 	t := &cfg.ConnectionThrottle
 	s.newSessions.set(t.Tokens, max(t.FillTime, time.Millisecond), t.FillCount)
@@ -107,6 +109,15 @@ func (s *Clients) Reload(cfg *config.Config) {
 	s.viewsLock.Lock()
 	defer s.viewsLock.Unlock()
 	s.lines.Views.Limits = views.Limits{Views: cfg.MaxViews, Life: cfg.ViewLife, Bytes: viewBytes}
+}
+
+// endSpoken ends the connections for which an edge has spoken that may not do so any more. Their clients come back by the edge, which has to ask again.
+func (s *Clients) endSpoken() {
+	for _, c := range s.all() {
+		if !s.proofs.schemes.StillSpeaks(c.identity.credentials.Load()) {
+			c.kill()
+		}
+	}
 }
 
 // Ports returns the ports for clients.

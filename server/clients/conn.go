@@ -77,7 +77,7 @@ func newConn(s *shared, nc net.Conn, kind portKind) *conn {
 
 // author returns the connection as the author of an operation, with the identities that it had then.
 func (c *conn) author(ids []jute.ID) author {
-	return author{c.line.SessionID(), c.identity.ip(), ids, c.door}
+	return author{c.line.SessionID(), c.identity.ip(), ids, c.door, c.identity.edge()}
 }
 
 // serve runs the connection until it is idle or ends. It is the reader.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/show"
 )
 
@@ -64,6 +65,9 @@ func (f Facts) describe(c *conn) show.Connection {
 		LastLatencyMs: millis(st.lastLatency),
 		MinLatencyMs:  millis(st.minLatency),
 		MaxLatencyMs:  millis(st.maxLatency),
+	}
+	if edge := c.identity.edge(); edge != (jute.ID{}) {
+		d.User, d.Edge = c.identity.name(), auth.Name(edge)
 	}
 	if d.Session != 0 { // the timeout was set before the session
 		d.TimeoutMs = int64(c.line.Session.TimeoutMs())

@@ -182,7 +182,7 @@ func (c *conn) connect(r *jute.ConnectRequest) error {
 		// The password is checked first: knowing an id must not be enough to disconnect
 		// its owner, as it is in Apache's server.
 		s.metrics.BadPasswords.Add(1)
-		s.audit.Load().notResumed(author{id, c.identity.ip(), c.identity.ids(), c.door})
+		s.audit.Load().notResumed(author{session: id, ip: c.identity.ip(), ids: c.identity.ids(), door: c.door})
 		c.line.refuseSession(r.HasReadOnly)
 		return fmt.Errorf("resume session %v: wrong password", id)
 	}

@@ -42,6 +42,9 @@ func (i *identity) ids() []jute.ID { return i.credentials.Load().IDs() }
 // ip returns the client's address without the port.
 func (i *identity) ip() string { return i.ids()[0].ID }
 
+// edge returns the identity of the edge that speaks for the client, or the zero ID.
+func (i *identity) edge() jute.ID { return i.credentials.Load().Edge() }
+
 // set replaces the credentials, for the requests that follow. now is the server's clock.
 func (i *identity) set(creds *auth.Credentials, now time.Duration) {
 	i.credentials.Store(creds)
@@ -83,7 +86,7 @@ func (i *identity) name() string { return nameOf(i.ids()) }
 
 func nameOf(ids []jute.ID) string {
 	if id, ok := auth.Principal(ids); ok {
-		return id.Scheme + ":" + auth.User(id)
+		return auth.Name(id)
 	}
 	return ""
 }

@@ -16,6 +16,9 @@ import (
 // errNullToken means that a SASL request has no token.
 var errNullToken = errors.New("SASL request with a null token")
 
+// errSpeaksNoMore means that the rules for edges have changed.
+var errSpeaksNoMore = fmt.Errorf("the edge may not speak for this client any more (zkd.edge): %w", jute.ErrAuthFailed)
+
 // login changes the identity of a connection by what its client proves. It answers the requests for that
 // at once, before requests that still wait, and the identities apply to the requests after it. The
 // reader of the connection owns it.
@@ -38,33 +41,36 @@ func (l *login) auth(req *line.Request, turn func(time.Duration) error) error {
 	creds, wrong, err := l.proofs.prove(&r, l.identity.credentials.Load(), l.identity.ip(), turn)
 	ended := errors.Is(err, auth.ErrEnded)
 	if err != nil && !ended {
-		return l.failAuth(req, r.Scheme, err)
+		return l.failAuth(req, &r, err)
 	}
 	l.identity.set(creds, l.proofs.now())
+	if !l.proofs.schemes.StillSpeaks(creds) { // the rules have changed before endSpoken could see it
+		return l.failAuth(req, &r, errSpeaksNoMore)
+	}
 	code := jute.Code(0)
 	if wrong || ended { // a wrong one is another digest user than the super user, as on Apache's server
 		code = jute.ErrAuthFailed
 	}
-	l.record(r.Scheme, code)
+	l.record(&r, code)
 	return nil
 }
 
 // failAuth answers an auth packet that proves nothing, and returns the error that ends the
 // connection.
-func (l *login) failAuth(req *line.Request, scheme string, err error) error {
+func (l *login) failAuth(req *line.Request, r *jute.AuthRequest, err error) error {
 	if isEnd(err) {
 		return err
 	}
 	code := jute.ErrAuthFailed
 	errors.As(err, &code)
 	l.proofs.metrics.AuthFailed.Add(1)
-	l.record(scheme, code)
+	l.record(r, code)
 	if errors.Is(err, auth.ErrOtherEnsemble) {
 		return err
 	}
 	l.line.reply(req.Xid, 0, code)
 	l.line.endAfterFlush()
-	return fmt.Errorf("auth packet with scheme %q: %w", scheme, err)
+	return fmt.Errorf("auth packet with scheme %q: %w", r.Scheme, err)
 }
 
 // sasl handles a token of SASL (wire.md section 17). secure: the connection has TLS. A request without a token ends the
@@ -104,7 +110,7 @@ func (l *login) sasl(req *line.Request, secure bool, turn func(time.Duration) er
 			return l.failSASL(req, err)
 		}
 		l.identity.set(creds, l.proofs.now())
-		l.record(sasl.Scheme, 0)
+		l.record(bySASL, 0)
 	}
 	l.line.replyToken(req.Xid, 0, reply)
 	return nil
@@ -123,11 +129,11 @@ func (l *login) failSASL(req *line.Request, err error) error {
 	case required:
 		code = jute.ErrSessionClosedRequireSASL
 	case l.proofs.saslMayFail:
-		l.record(sasl.Scheme, code)
+		l.record(bySASL, code)
 		l.line.replyToken(req.Xid, 0, nil)
 		return nil
 	}
-	l.record(sasl.Scheme, code)
+	l.record(bySASL, code)
 	l.line.replyToken(req.Xid, code, nil)
 	l.line.endAfterFlush()
 	return fmt.Errorf("SASL: %w", err)
@@ -148,8 +154,11 @@ func (l *login) certificate(s tls.ConnectionState, turn func(time.Duration) erro
 	return nil
 }
 
+// bySASL stands for the packets of a login by SASL.
+var bySASL = &jute.AuthRequest{Scheme: sasl.Scheme}
+
 // record makes the audit log's entry about an attempt.
-func (l *login) record(scheme string, code jute.Code) {
-	who := author{session: l.line.SessionID(), ip: l.identity.ip(), ids: l.identity.ids()}
-	l.line.waitFor(l.proofs.audit.Load().authenticated(who, scheme, code))
+func (l *login) record(r *jute.AuthRequest, code jute.Code) {
+	who := author{session: l.line.SessionID(), ip: l.identity.ip(), ids: l.identity.ids(), edge: l.identity.edge()}
+	l.line.waitFor(l.proofs.audit.Load().authenticated(who, r, code))
 }

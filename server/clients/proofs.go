@@ -113,7 +113,7 @@ func (p *Proofs) prove(r *jute.AuthRequest, have *auth.Credentials, address stri
 // password is an identity of the digest scheme, but only one is the super user.
 func (p *Proofs) guessable(r *jute.AuthRequest) (name string, mayFail bool) {
 	switch r.Scheme {
-	case "ip", "ensemble": // there is nothing to be guessed
+	case "ip", "ensemble", jute.SchemeEdge: // there is nothing to be guessed
 		return "", false
 	case "digest":
 		user, _, _ := strings.Cut(jute.Text(r.Auth), ":")
@@ -191,7 +191,7 @@ func (p *Proofs) SignIn(ctx context.Context, of *Presented) (*auth.Credentials, 
 		return nil, err
 	}
 	a := p.audit.Load()
-	if err := a.wait(a.authenticated(author{ip: of.Address, ids: ids, door: of.Via}, of.Scheme, 0), ctx.Done()); err != nil {
+	if err := a.wait(a.authenticated(author{ip: of.Address, ids: ids, door: of.Via}, &jute.AuthRequest{Scheme: of.Scheme}, 0), ctx.Done()); err != nil {
 		return nil, err
 	}
 	return creds, nil

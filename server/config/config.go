@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/secret"
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/auth/sasl"
 	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/secure"
@@ -145,6 +146,8 @@ type Config struct {
 
 	// Limits are the rules that limit what clients may use, in the order of the file.
 	Limits []limits.Rule
+	// Edges are the rules that say for whom edges may speak.
+	Edges []auth.EdgeRule
 	// LimitsInQuota adds the limits of rates in znodes below /zookeeper/quota. Default false.
 	LimitsInQuota bool
 	// LimitCodes says with which codes they refuse requests: "common" with those that all

@@ -75,7 +75,7 @@ func sections() []section {
 		{"AdminServer, HTTP API, console", adminKeys(c)},
 		{"Access", slices.Concat(secureKeys(c), securityKeys(c))},
 		{"TLS", slices.Concat(clientTLSKeys(c), quorumTLSKeys(c), metricsTLSKeys(c))},
-		{"Certificates and tokens as identities", identityKeys(c)},
+		{"Certificates and tokens as identities", slices.Concat(identityKeys(c), edgesKeys(c))},
 		{"SASL and Kerberos", saslKeys(c)},
 		{"Audit log", auditKeys(c)},
 	}

@@ -92,7 +92,7 @@ func Keys() []Key { return keyTable(new(Config)) }
 func keyTable(c *Config) []Key {
 	return slices.Concat(
 		fileKeys(c), clientKeys(c), requestKeys(c), treeKeys(c), securityKeys(c), operatingKeys(c), ensembleKeys(c),
-		clientTLSKeys(c), quorumTLSKeys(c), metricsTLSKeys(c), identityKeys(c), saslKeys(c), quorumSASLKeys(c), auditKeys(c), adminKeys(c), limitKeys(c), secureKeys(c), autopilotKeys(c), traceKeys(c), edgeKeys(c),
+		clientTLSKeys(c), quorumTLSKeys(c), metricsTLSKeys(c), identityKeys(c), saslKeys(c), quorumSASLKeys(c), auditKeys(c), adminKeys(c), limitKeys(c), edgesKeys(c), secureKeys(c), autopilotKeys(c), traceKeys(c), edgeKeys(c),
 		laterKeys(), ignoredKeys(),
 	)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/limits"
 )
 
@@ -26,6 +27,11 @@ func (c *Config) TakeOver(o *Config, key string) (*Config, error) {
 			if !c.HasScheme(scheme) {
 				return nil, fmt.Errorf("enforce.auth.schemes: this server has no scheme %s before it is restarted, so no client could satisfy that", scheme)
 			}
+		}
+	}
+	for i := range next.Edges {
+		if err := c.checkEdge(&next.Edges[i]); err != nil {
+			return nil, fmt.Errorf("%s%s, on this server before it is restarted: %w", edgesPrefix, next.Edges[i].Name, err)
 		}
 	}
 	return next, limits.Conflict(next.Limits)
@@ -84,7 +90,7 @@ func LiveKey(name string) (string, error) {
 	return k.Name, nil
 }
 
-// takeRules takes over rules of limits, which are the only live keys of a pattern.
+// takeRules takes over rules, those of limits or of edges, which are the only live keys of a pattern.
 func (c *Config) takeRules(o *Config, prefix, key string) {
 	if key != "" && !strings.HasPrefix(key, prefix) {
 		return
@@ -95,12 +101,22 @@ func (c *Config) takeRules(o *Config, prefix, key string) {
 			c.takeOrigin(o, name)
 		}
 	}
-	c.Limits = slices.DeleteFunc(slices.Clone(c.Limits), func(r limits.Rule) bool { return taken(prefix + r.Name) })
-	for _, r := range o.Limits {
-		if taken(prefix + r.Name) {
-			c.Limits = append(c.Limits, r)
+	if prefix == edgesPrefix {
+		c.Edges = takenRules(c.Edges, o.Edges, func(r auth.EdgeRule) bool { return taken(prefix + r.Name) })
+	} else {
+		c.Limits = takenRules(c.Limits, o.Limits, func(r limits.Rule) bool { return taken(prefix + r.Name) })
+	}
+}
+
+// takenRules returns some rules with those that are taken from others.
+func takenRules[R any](mine, others []R, taken func(R) bool) []R {
+	list := slices.DeleteFunc(slices.Clone(mine), taken)
+	for _, r := range others {
+		if taken(r) {
+			list = append(list, r)
 		}
 	}
+	return list
 }
 
 // takeOrigin takes over where a key was set.

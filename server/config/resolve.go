@@ -44,6 +44,7 @@ func (l *loader) resolve() {
 	l.resolvePeers()
 	l.resolveSASL()
 	l.resolveIdentities()
+	l.resolveEdges()
 	l.resolveAuth()
 	if words := c.FourLetterWhitelist; c.ReadOnlyMode && !slices.Contains(words, "*") && !slices.Contains(words, "isro") {
 		c.FourLetterWhitelist = append(c.FourLetterWhitelist, "isro")

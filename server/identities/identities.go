@@ -54,6 +54,8 @@ func New(cfg *config.Config, log *zap.Logger) (*Identities, error) {
 		DigestAlg:     cfg.DigestAlg,
 		DigestEnabled: cfg.DigestAuth,
 		SkipACL:       cfg.SkipACL,
+		Edges:         cfg.Edges,
+		Supers:        cfg.Supers(),
 		Providers:     providers,
 	})
 	ids.Schemes = schemes

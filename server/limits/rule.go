@@ -80,7 +80,7 @@ const Syntax = `a subject and its limits, as in "identity * requests/s=1000,2000
 // ParseRule parses the text of a rule. The error says what is wrong and what is possible.
 func ParseRule(name, text string) (Rule, error) {
 	r := Rule{Name: name}
-	words, quotes := cutWords(text)
+	words, quotes := Words(text)
 	if name == "" || strings.IndexFunc(name, notInName) >= 0 || len(name) > maxName {
 		return r, fmt.Errorf("the name of a rule has 1 to %d letters, digits, '-' and '_'", maxName)
 	}
@@ -95,7 +95,7 @@ func ParseRule(name, text string) (Rule, error) {
 // rule has no name.
 func ParseRates(path, text string) (Rule, error) {
 	var r Rule
-	words, quotes := cutWords(text)
+	words, quotes := Words(text)
 	err := r.parse(append([]string{Subtree.String(), path}, words...), quotes)
 	return r, err
 }
@@ -121,8 +121,8 @@ func (r *Rule) parse(words []string, quotes bool) (err error) {
 	return nil
 }
 
-// cutWords cuts a text at spaces. A word that has some is in quotes, as in Go.
-func cutWords(text string) (words []string, ok bool) {
+// Words cuts a text at spaces. A word that has some is in quotes, as in Go.
+func Words(text string) (words []string, ok bool) {
 	for {
 		text = strings.TrimLeft(text, " \t")
 		if text == "" {

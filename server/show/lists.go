@@ -53,6 +53,9 @@ type Connection struct {
 	Received int64  // packets
 	Sent     int64  // packets
 
+	// User is for whom an edge speaks on the connection, "" for nobody, and Edge the edge: "" for none.
+	User, Edge string
+
 	Session       int64
 	LastOp        string // short code such as EXIS, CREA or PING; NA for none
 	Established   time.Time

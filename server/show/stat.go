@@ -74,5 +74,8 @@ func (p printer) connection(c Connection) {
 	if c.For != "" {
 		p.printf(",for=%s", c.For)
 	}
+	if c.Edge != "" {
+		p.printf(",user=%s,edge=%s", fourletter.Value(c.User), fourletter.Value(c.Edge))
+	}
 	p.printf(")\n")
 }
