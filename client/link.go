@@ -110,6 +110,11 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 			return nil, err
 		}
 	}
+	if s.relay != nil && s.relay.o.User != nil {
+		if err := l.speakFor(in, *s.relay.o.User); err != nil {
+			return nil, err
+		}
+	}
 	if !stop() {
 		return nil, context.Cause(ctx)
 	}

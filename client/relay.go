@@ -50,6 +50,9 @@ type RelayOptions struct {
 	Options
 	// Seen is the highest zxid that the client has seen.
 	Seen Zxid
+	// User, if it is not nil, is for whom the relay speaks, as scheme:name: the servers let its client do what the user may, or what everybody may if it is "", and
+	// not what the relay may, whose own identity is that of TLSFor or SASL. A server that does not let it speak for the user ends the session with ErrAuthFailed.
+	User *string
 	// Record, if it is not nil, is that of a Relay which this one continues. Session, Seen and the options that are about the client are its.
 	Record *RelayRecord
 	// Carry, if it is not nil, makes each connection for the session to a server of the connect string, at one of its addresses. open

@@ -22,4 +22,8 @@ var (
 	relayRecordNumber    = mutant.New("relay-record-number")    // a relay that is made again gives the number of the last request once more
 	relayRecordTail      = mutant.New("relay-record-tail")      // it does not know which events of the last transaction were told
 	relayRecordUnwatched = mutant.New("relay-record-unwatched") // nor the watches
+
+	userForgotten = mutant.New("user-forgotten") // the servers do not learn for whom a relay is
+	userRefused   = mutant.New("user-refused")   // a relay continues as itself if they refuse that
+	userLeft      = mutant.New("user-left")      // a record does not say for whom its relay was
 )

@@ -18,13 +18,14 @@ import (
 //
 //	int64  session        buffer password
 //	int32  timeout, ms    int32 timeout that the client has asked for, ms
-//	int32  flags: 1 the client takes a read-only session, 2 it insists (Options.Insist)
+//	int32  flags: 1 the client takes a read-only session, 2 it insists (Options.Insist), 4 the relay speaks for a user
 //	int64  number of the session's last request
 //	int32  holder
 //	int64  zxid of the newest reply
 //	int64  zxid of the newest event, and its events after that reply: a vector of (int32 type, ustring path)
 //	       identities: a vector of (ustring scheme, buffer data)
 //	       watches: for each kind (data, exist, children, persistent, recursive) a vector of ustring paths
+//	       with flag 4: ustring user
 //
 // It has no version: the protocol that carries it has one.
 type RelayRecord struct {
@@ -38,12 +39,17 @@ type RelayRecord struct {
 	ofLast           []jute.WatcherEvent
 	auth             []Auth
 	watches          [watchKinds][]string
+	user             *string
 }
 
 const (
 	recordReadOnly = 1 << iota
 	recordInsist
+	recordUser
 )
+
+// User returns for whom the relay speaks: RelayOptions.User.
+func (r *RelayRecord) User() *string { return r.user }
 
 // Append appends the record.
 func (r *RelayRecord) Append(b []byte) []byte {
@@ -55,6 +61,9 @@ func (r *RelayRecord) Append(b []byte) []byte {
 	}
 	if r.insist {
 		flags |= recordInsist
+	}
+	if r.user != nil {
+		flags |= recordUser
 	}
 	b = jute.AppendInt32(b, flags)
 	b = jute.AppendInt32(jute.AppendInt64(b, r.number), r.holder)
@@ -69,6 +78,9 @@ func (r *RelayRecord) Append(b []byte) []byte {
 	}
 	for _, paths := range r.watches {
 		b = jute.AppendStrings(b, paths)
+	}
+	if r.user != nil {
+		b = jute.AppendString(b, *r.user)
 	}
 	return b
 }
@@ -91,7 +103,11 @@ func (r *RelayRecord) Decode(d *jute.Decoder) {
 	for k := range r.watches {
 		r.watches[k] = d.Strings()
 	}
-	if d.Err() == nil && (r.key.ID == 0 || r.timeoutMs <= 0 || r.wantedMs <= 0 || r.number < 0 || flags&^(recordReadOnly|recordInsist) != 0) {
+	if flags&recordUser != 0 {
+		user := d.String()
+		r.user = &user
+	}
+	if d.Err() == nil && (r.key.ID == 0 || r.timeoutMs <= 0 || r.wantedMs <= 0 || r.number < 0 || flags&^(recordReadOnly|recordInsist|recordUser) != 0) {
 		d.Fail(fmt.Errorf("%w: no relay has session %v, timeouts of %d and %d ms, number %d and flags %#x", jute.ErrMarshalling, r.key.ID, r.timeoutMs, r.wantedMs, r.number, flags))
 	}
 }
@@ -187,6 +203,10 @@ func (r *Relay) record() (_ *RelayRecord, quiet bool, _ error) {
 		}
 		q.auth = append(q.auth, Auth{Scheme: a.Scheme, Data: slices.Clone(a.Data)})
 	}
+	q.user = r.o.User
+	if userLeft.Planted() {
+		q.user = nil
+	}
 	for k := range watchKinds {
 		for _, path := range slices.Sorted(maps.Keys(s.watches.byPath[k])) {
 			if s.watches.armed(k, path) {
@@ -200,7 +220,7 @@ func (r *Relay) record() (_ *RelayRecord, quiet bool, _ error) {
 // options returns the options of a relay that continues the one of the record.
 func (r *RelayRecord) options(o RelayOptions) RelayOptions {
 	o.Session, o.Seen, o.Timeout = r.key, r.seen, time.Duration(r.wantedMs)*time.Millisecond
-	o.AllowReadOnly, o.Insist, o.Auth = r.readOnly, r.insist, r.auth
+	o.AllowReadOnly, o.Insist, o.Auth, o.User = r.readOnly, r.insist, r.auth, r.user
 	return o
 }
 

@@ -17,7 +17,7 @@ func exampleRecord() *RelayRecord {
 		key: SessionKey{ID: 7, Password: []byte("secret")}, timeoutMs: 4000, wantedMs: 10, readOnly: true, insist: true, number: 1 << 40, holder: 8,
 		seen: 5, last: 6, ofLast: []jute.WatcherEvent{{Type: jute.EventDeleted, State: jute.StateSyncConnected, Path: "/a"}},
 		auth:    []Auth{{Scheme: "digest", Data: []byte("a:b")}, {Scheme: "x"}},
-		watches: [watchKinds][]string{{"/a", "/b"}, {"/c"}, nil, {"/d"}, {"/"}},
+		watches: [watchKinds][]string{{"/a", "/b"}, {"/c"}, nil, {"/d"}, {"/"}}, user: new("sasl:ann"),
 	}
 }
 

@@ -40,6 +40,9 @@ type conn struct {
 	replied atomic.Int64 // those with a reply
 	got     atomic.Int64 // frames for the client
 
+	caller caller  // guarded by Edge.mu
+	user   *string // whom the edge speaks for, or nil: likewise; only the goroutine that reads from the client changes it
+
 	to     atomic.Pointer[peer] // the client is to be passed on
 	tried  chan struct{}        // capacity 1: that has been tried
 	served chan struct{}        // closed when the connection has ended here
@@ -161,10 +164,23 @@ func (c *conn) hello() (*client.Relay, []byte, error) {
 		_, err = c.nc.Write(c.hi(&hello, &q))
 		fallthrough
 	case err != nil:
+		c.refused(r)
 		r.Abort()
 		return nil, nil, err
 	}
 	return r, c.hi(&hello, &q), nil
+}
+
+// refused notes if the servers refuse the edge, or its client's identity.
+func (c *conn) refused(r *client.Relay) {
+	err := r.Client().Status().Err
+	if !errors.Is(err, client.ErrAuthFailed) {
+		return
+	}
+	c.e.figures.denied.Add(1)
+	c.e.figures.deniedAt.Store(time.Now().UnixNano())
+	c.e.figures.denial.set(console.Line(err.Error()))
+	c.e.o.Log.Warn("the servers refuse a client", "client", c.address(), "uid", c.caller.user, "err", err)
 }
 
 // hi returns the answer to a connect request. Some clients look at its length.
@@ -180,6 +196,7 @@ func (c *conn) connect(q *jute.ConnectRequest) (*client.Relay, error) {
 	o.Timeout = time.Duration(max(q.TimeoutMs, 1)) * time.Millisecond
 	o.AllowReadOnly, o.Insist = q.ReadOnly, q.ProtocolVersion == jute.ProtocolOperator
 	o.Session = client.SessionKey{ID: q.SessionID, Password: q.Password}
+	o.User = c.e.identify(c)
 	return c.newRelay(o)
 }
 
@@ -213,6 +230,19 @@ func (c *conn) attempted(server string, _ time.Duration, err error) {
 // errPassed ends forward when another edge has the client.
 var errPassed = errors.New("another edge has taken the client over")
 
+// errSpeaks ends the connection of a client that uses the scheme of edges.
+var errSpeaks = errors.New("a client of the edge wants to speak for others")
+
+// speaks reports whether an auth packet is one by which edges speak for their clients.
+func speaks(packet []byte) bool {
+	d := jute.NewDecoder(packet)
+	var a jute.AuthRequest
+	a.Decode(&d)
+	is := a.Scheme == jute.SchemeEdge
+	is = is && !identityStolen.Planted()
+	return is
+}
+
 // forward passes the client's requests on.
 func (c *conn) forward(r *client.Relay) error {
 	for {
@@ -237,6 +267,12 @@ func (c *conn) forward(r *client.Relay) error {
 		case jute.OpPing:
 			r.Ping()
 			c.answer(jute.ReplyHeader{Xid: h.Xid, Zxid: r.Client().Status().LastZxid}, nil)
+		case jute.OpAuth:
+			if speaks(d.Rest()) {
+				c.answer(jute.ReplyHeader{Xid: h.Xid, Err: jute.ErrAuthFailed}, nil)
+				return errSpeaks
+			}
+			r.Forward(h.Xid, h.Type, d.Rest())
 		default:
 			c.closes = c.closes || h.Type == jute.OpCloseSession
 			r.Forward(h.Xid, h.Type, d.Rest())

@@ -8,9 +8,11 @@
 //
 // A client's session lives as long as the client pings, and a client that dies is dropped at once, after Options.Grace with its session.
 //
+// With Options.Identities the edge speaks for each client in the name of its UNIX user, and the servers decide whether it may. Without, clients have its own rights.
+//
 // An edge can hand its listeners and its clients over to another one: HandOver and Ask. Each client is then continued from a small record of its
 // session, as after a lost connection.
 //
 // For each client there are two goroutines, one that reads from it and one that writes to it, and those of its
-// client.Relay. The conn's mutex guards what waits to be written.
+// client.Relay; and one for the edge that follows the file of identities. The conn's mutex guards what waits to be written.
 package edge

@@ -30,6 +30,8 @@ type Options struct {
 	// Grace is how long the session of a client that has gone without closing it waits for the client to resume it, before it is
 	// closed. If it is 0, the session lasts for its timeout.
 	Grace time.Duration
+	// Identities are those of the clients, which the edge tells the servers. If it is nil, the clients have the edge's own.
+	Identities *Identities
 	// Version is what words have for the version of a server.
 	Version string
 	Log     *slog.Logger
@@ -50,10 +52,11 @@ type Edge struct {
 	replaced chan struct{} // closed when a successor has everything
 	takes    atomic.Int32  // predecessors that have not tried to pass on each of their clients
 
-	mu       sync.Mutex
-	ports    []*port
-	conns    map[*conn]bool // true for those that may have a session
-	admitted int            // of them
+	mu         sync.Mutex
+	ports      []*port
+	identities *table         // what Options.Identities say, or nil
+	conns      map[*conn]bool // true for those that may have a session
+	admitted   int            // of them
 }
 
 // port is a listener.
@@ -75,6 +78,10 @@ func New(o Options) (*Edge, error) {
 	e.figures.began = time.Now()
 	if o.Connections > 0 {
 		e.pool = mux.NewPool(o.Connections, o.Log)
+	}
+	if o.Identities != nil {
+		e.identities = o.Identities.now
+		e.work.Go(e.followIdentities)
 	}
 	return e, nil
 }
@@ -222,15 +229,22 @@ func (e *Edge) Close() {
 	e.work.Wait()
 }
 
-// Ready reports why a client would not get a session now: no server has a quorum.
+// Ready reports why a client would not get a session now: no server has a quorum, or they don't let the edge speak for clients.
 func (e *Edge) Ready(ctx context.Context) error {
-	o := e.o.Client
+	o := client.RelayOptions{Options: e.o.Client, Reply: func(client.Forwarded) {}, Event: func(client.Zxid, jute.WatcherEvent) {}}
 	o.Logger = client.NoLog
-	c, err := client.Connect(ctx, e.o.Upstream, o)
+	if e.o.Identities != nil {
+		o.User = new(string)
+	}
+	r, err := client.NewRelay(e.o.Upstream, o)
 	if err != nil {
 		return err
 	}
-	return c.Close(ctx)
+	defer r.Abort()
+	if _, err := r.WaitConnected(ctx); err != nil {
+		return err
+	}
+	return r.Client().Close(ctx)
 }
 
 // outlive has the session of a client that has gone closed after Options.Grace, unless it ends or moves before, or the edge ends. The
@@ -283,8 +297,11 @@ type figures struct {
 	handedOver atomic.Int64 // to one that replaces this one
 	refused    atomic.Int64 // connections beyond MaxClients
 	failed     atomic.Int64 // attempts to reach a server
+	denied     atomic.Int64 // clients that the servers have refused
 
 	queued   atomic.Int64 // bytes that wait for clients
+	denial   text         // why they have refused the last one
+	deniedAt atomic.Int64 // when, in ns since 1970
 	failure  text         // of the last attempt to reach a server, "" if it succeeded
 	lastLost text         // when and why a client's connection ended
 }

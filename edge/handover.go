@@ -546,6 +546,13 @@ func (e *Edge) takenConn(nc net.Conn, s *state) *conn {
 // resume serves a client that another edge has passed on.
 func (e *Edge) resume(nc net.Conn, s *state) error {
 	c := e.takenConn(nc, s)
+	same := sameIdentity(e.identify(c), s.relay.User())
+	same = same || identityHanded.Planted()
+	if !same {
+		nc.Close()
+		c.drop()
+		return errors.New("its identity is another one now")
+	}
 	r, err := c.newRelay(client.RelayOptions{Options: e.o.Client, Record: &s.relay})
 	if err != nil {
 		nc.Close()

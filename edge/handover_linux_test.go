@@ -19,9 +19,13 @@ import (
 )
 
 // handing starts an edge that hands over at a path, and takes over there from one that runs.
-func handing(t *testing.T, upstream, path string) *Edge {
+func handing(t *testing.T, upstream, path string, change ...func(*Options)) *Edge {
 	t.Helper()
-	e, err := New(Options{Upstream: upstream, MaxClients: 100, Log: slog.New(slog.DiscardHandler), Client: client.Options{Logger: client.NoLog}})
+	o := Options{Upstream: upstream, MaxClients: 100, Log: slog.New(slog.DiscardHandler), Client: client.Options{Logger: client.NoLog}}
+	for _, f := range change {
+		f(&o)
+	}
+	e, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

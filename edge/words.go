@@ -48,6 +48,7 @@ func (e *Edge) figuresOf(now look) []Figure {
 		{"zk_edge_taken_total", "Clients that were taken, with their connections, from the edge that ran before.", true, f.taken.Load()},
 		{"zk_edge_handed_over_total", "Clients that were handed over, with their connections, to the edge that runs next.", true, f.handedOver.Load()},
 		{"zk_edge_refused_total", "Connections of clients beyond the limit.", true, f.refused.Load()},
+		{"zk_edge_denied_total", "Clients that the servers have refused: they don't know the edge, or don't let it speak for the client.", true, f.denied.Load()},
 		{"zk_edge_attempts_failed_total", "Attempts to connect to a server that failed.", true, f.failed.Load()},
 	}
 	if until := e.certificateUntil(); !until.IsZero() {
@@ -66,6 +67,9 @@ func (e *Edge) carrying() int {
 
 // promptly is how long a client may wait for its session where all is well.
 const promptly = time.Second
+
+// recently is how long a client that was refused is a trouble.
+const recently = 10 * time.Minute
 
 // look is what the clients' sessions are like now.
 type look struct {
@@ -141,6 +145,9 @@ func (e *Edge) troubles(l *look) (list []string) {
 	if l.plain > 0 {
 		add("clients that lose their connection with the one to a server that offers no exactly-once sessions: %d", l.plain)
 	}
+	if n := e.figures.denied.Load(); n > 0 && time.Since(time.Unix(0, e.figures.deniedAt.Load())) < recently {
+		add("clients that the servers have refused since the start: %d; the last one: %s", n, e.figures.denial.get())
+	}
 	if l.full {
 		add("clients are refused: there are %d, and no more may be", e.o.MaxClients)
 	}
@@ -191,8 +198,12 @@ func (e *Edge) answer(word fourletter.Command) string {
 		e.each(func(c *conn) {
 			s := c.relay.Load().Client()
 			st := s.Status()
-			fmt.Fprintf(&b, " %s[1](queued=0,recved=%d,sent=%d,sid=%s,est=%d,to=%d,lzxid=%s,server=%s)\n", c.address(), c.sent.Load(), c.got.Load(),
-				fourletter.ID(int64(s.Session().ID())), c.began.UnixMilli(), st.Timeout.Milliseconds(), fourletter.ID(int64(st.LastZxid)), cmp.Or(st.Server, "none"))
+			user := ""
+			if c.user != nil {
+				user = ",user=" + fourletter.Value(*c.user)
+			}
+			fmt.Fprintf(&b, " %s[1](queued=0,recved=%d,sent=%d,sid=%s,est=%d,to=%d,lzxid=%s,server=%s%s)\n", c.address(), c.sent.Load(), c.got.Load(),
+				fourletter.ID(int64(s.Session().ID())), c.began.UnixMilli(), st.Timeout.Milliseconds(), fourletter.ID(int64(st.LastZxid)), cmp.Or(st.Server, "none"), user)
 		})
 		b.WriteString("\n")
 	case fourletter.TelnetClose:

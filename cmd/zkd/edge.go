@@ -33,7 +33,7 @@ import (
 
 // edgeFlags are the flags of zkd edge, and the keys of its file that they go before.
 var edgeFlags = map[string]string{
-	"upstream": "edge.upstream", "listen": "edge.listen", "http": "edge.http", "handover": "edge.handover", "connections": "edge.connections", "max-clients": "edge.maxClients", "max-buffer": "edge.maxBuffer",
+	"upstream": "edge.upstream", "listen": "edge.listen", "http": "edge.http", "handover": "edge.handover", "identities": "edge.identities", "connections": "edge.connections", "max-clients": "edge.maxClients", "max-buffer": "edge.maxBuffer",
 	"tls": "edge.tls", "tls-ca": "edge.tls.ca", "tls-cert": "edge.tls.cert", "tls-key": "edge.tls.key",
 }
 
@@ -84,6 +84,7 @@ func newEdge() *cobra.Command {
 	fl.String("upstream", "", "the servers, as host:port,host:port, or the name of SRV records")
 	fl.StringArray("listen", []string{"127.0.0.1:2181"}, "`address` for clients; unix:FILE is a socket in the file system")
 	fl.String("handover", "", "`file` of the socket at which another edge takes over from this one, with the connections of its clients")
+	fl.String("identities", "", "`file` with the identities of the users of this host, in whose names the edge speaks to the servers")
 	fl.String("http", "", "serve /metrics and /readyz on this `address`")
 	fl.Bool("tls", false, "connect to the servers with TLS; implied by the flags below")
 	fl.String("tls-ca", "", "`file` with the authorities that the servers' certificates are checked by")
@@ -127,8 +128,19 @@ func edgeOptions(cfg *config.Config, l *login.Login, log *slog.Logger) (_ edge.O
 			return e, err
 		}
 	}
-	e.Client.SASL, err = l.Mechanism(e.Client.TLSFor != nil, nil)
-	return e, err
+	if e.Client.SASL, err = l.Mechanism(e.Client.TLSFor != nil, nil); err != nil || o.Identities == "" {
+		return e, err
+	}
+	switch {
+	case runtime.GOOS != "linux":
+		return e, cfg.Wrong("edge.identities", errors.New("an edge learns who its clients are only on Linux"))
+	case e.Client.SASL == nil && o.Cert == "":
+		return e, cfg.Wrong("edge.identities", errors.New("the servers have to know the edge before they let it speak for others: it needs edge.tls.cert or edge.sasl"))
+	}
+	if e.Identities, err = edge.OpenIdentities(o.Identities); err != nil {
+		return e, cfg.Wrong("edge.identities", err)
+	}
+	return e, nil
 }
 
 // edgeNames returns what puts the names that a user knows into errors of a login and of TLS: keys, where there is a file, and the flags that
@@ -292,6 +304,9 @@ func openEdge(ctx context.Context, cfg *config.Config, e *edge.Edge) (p edgePort
 	}
 	for _, address := range o.Listen {
 		l, err := open(address, address)
+		if file, ok := strings.CutPrefix(address, "unix:"); err == nil && ok && o.Identities != "" {
+			err = os.Chmod(file, 0o666) // who connects is known
+		}
 		if err != nil {
 			return p, fmt.Errorf("listen on %s: %w", address, err)
 		}

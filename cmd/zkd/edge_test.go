@@ -86,6 +86,8 @@ func TestEdgeIsRefused(t *testing.T) {
 		{"a key alone", here("--tls-key", plain), exitUsage, `edge.tls.key: "` + plain + `": needs edge.tls.cert`},
 		{"no mechanism", here("--sasl", "magic", "--sasl-user", "u"), exitUsage, "there is no such mechanism"},
 		{"a login without a user", here("--sasl", "digest-md5"), exitUsage, "needs --sasl-user"},
+		{"users of an edge that nobody knows", here("--identities", plain), exitUsage, `edge.identities: "` + plain + `": the servers have to know the edge before they let it speak for others: it needs edge.tls.cert or edge.sasl`},
+		{"identities that are none", here("--identities", plain, "--sasl", "digest-md5", "--sasl-user", "u", "--sasl-password-file", plain), exitUsage, `plain: line 1: "x": want user NAME IDENTITY`},
 		{"two files", here(plain, plain), exitUsage, "accepts at most 1 arg"},
 		{"no such flag", here("--upstrem", "x"), exitUsage, "unknown flag"},
 		{"no such file", here(filepath.Join(dir, "none.cfg")), exitUsage, "none.cfg"},

@@ -30,6 +30,8 @@ type Edge struct {
 	MaxClients int
 	// MaxBuffer is the servers' jute.maxbuffer. Default 1048575.
 	MaxBuffer int
+	// Identities is the file that says for whom the servers are to take each client, "" for none: then they take them for the edge.
+	Identities string
 	// GraceAfterClose is how long the session lasts of a client that has gone without closing it. 0 is its timeout. Default 0.
 	GraceAfterClose time.Duration
 
@@ -70,6 +72,8 @@ func edgeKeys(c *Config) []Key {
 		{Name: "edge.tls.key", value: path(&e.Key), HoldsSecret: true, Protects: true, Doc: "File with its key; the password of an encrypted one is in $ZKD_EDGE_KEY_PASSWORD."},
 		{Name: "edge.connections", Default: "2", value: count(&e.Connections, "connections", 0, 64),
 			Doc: "Connections to each server, each of which carries many sessions. 0: each session has a connection of its own, as with servers other than zkd's."},
+		{Name: "edge.identities", value: path(&e.Identities), Protects: true,
+			Doc: "File with the [identities](edge.md#users-of-a-host) of the users of this host, in whose names the edge speaks to the servers. It is read again when it changes. Needs edge.tls.cert or edge.sasl. Only on Linux."},
 		{Name: "edge.maxClients", Default: "10000", value: count(&e.MaxClients, "clients", 1, 1_000_000), Doc: "The most clients with a session at a time; others are refused."},
 		{Name: "edge.maxBuffer", Default: "1048575", value: bytesOf(&e.MaxBuffer, 1, MaxRequest), Doc: "The servers' jute.maxbuffer. Writes may have 8 bytes less."},
 		{Name: "edge.graceAfterClose", Default: "0", value: millis(&e.GraceAfterClose, 0, maxInt),

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package edge
+
+import "net"
+
+func callerOf(net.Conn) caller { return caller{} }
