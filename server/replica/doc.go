@@ -20,9 +20,10 @@
 // A request becomes either a transaction or a barrier. The leader evaluates a write into
 // a transaction and proposes it as an entry; it is answered at its client's server when
 // it is applied there. Opening and resuming a session are transactions, too: they make the
-// connection its owner, and the writes of any other are refused. Every other request
-// becomes a barrier: it is answered when everything proposed before it is applied and, if
-// the leader has no lease, when a quorum has confirmed that it still leads.
+// connection its owner, and a write of any other becomes a barrier that ends its
+// connection. Every other request becomes a barrier, too: it is answered when everything
+// proposed before it is applied and, if the leader has no lease, when a quorum has
+// confirmed that it still leads.
 //
 // A change of the members is neither: the leader proposes a list of members, and a barrier
 // after it answers the client (reconfig.go). A server that is no member asks the leader to

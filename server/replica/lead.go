@@ -360,10 +360,16 @@ func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64
 	if _, ok := r.Core.NextZxid(); !ok {
 		return 0, false
 	}
-	if req.Op == jute.OpCreateSession {
+	switch {
+	case req.Op == jute.OpCreateSession:
 		req.Owns = r.recordsOwner(req.Session)
 		req.Exact = req.Exact && r.format >= datatree.FormatExact
-	} else {
+	case r.left(req):
+		// The history need not say so: clients that give up connections because the leader has much to do would
+		// give it more, with everything that they have asked for there.
+		r.placeBarrier(barrier{origin: req.Origin, code: jute.ErrSessionMoved})
+		return 0, true
+	default:
 		r.checkOwner(req, s)
 	}
 	if control := r.controlOf(req); control != nil {
@@ -500,6 +506,15 @@ func (r *Replica) recordsOwner(id jute.SessionID) bool {
 	recorded := r.leading.evaluator.Owner(id) != 0
 	recorded = recorded && !ownerForgotten.Planted()
 	return recorded || r.format >= datatree.FormatOwner
+}
+
+// left reports whether the history says, or will say, that the client of a request has moved to another connection.
+func (r *Replica) left(req *evaluate.Request) bool {
+	owner := r.leading.evaluator.Owner(req.Session)
+	left := req.Origin != 0 && owner != 0 && owner != req.Origin
+	left = left && !ownerUnchecked.Planted()
+	left = left && !leftRecorded.Planted()
+	return left
 }
 
 // checkOwner refuses a request that a client sent before it moved to another connection.

@@ -70,6 +70,7 @@ var (
 	turnUnbounded        = mutant.New("turn-unbounded") // a leader evaluates all that waits before it does anything else
 	deadBarriersKept     = mutant.New("dead-barriers-kept")
 	movedRegained        = mutant.New("moved-regained") // a client takes a session back that another one has taken over
+	leftRecorded         = mutant.New("left-recorded")  // what clients have asked for on connections that they have left becomes transactions
 )
 
 // injectFault applies the evaluator's faults to a transaction.

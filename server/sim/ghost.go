@@ -438,8 +438,11 @@ func (s *Sim) checkOrigin(txn *datatree.Txn) {
 	if done && txn.Ops[len(txn.Ops)-1].Kind == datatree.OpSetOwner {
 		g.owners[txn.Session] = txn.Origin
 	}
-	if owner := g.owners[txn.Session]; done && txn.Origin != 0 && owner != 0 && owner != txn.Origin {
-		s.fail("S7", "connection %#x owns session %v, and another one writes: %s", owner, txn.Session, describeTxn(txn))
+	if owner := g.owners[txn.Session]; txn.Origin != 0 && owner != 0 && owner != txn.Origin {
+		if done {
+			s.fail("S7", "connection %#x owns session %v, and another one writes: %s", owner, txn.Session, describeTxn(txn))
+		}
+		return // the requests before it may have been refused without a transaction, and nothing after it takes effect
 	}
 	asked := g.asked[txn.Origin]
 	if len(asked) == 0 || txn.Origin == 0 {

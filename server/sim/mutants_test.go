@@ -536,6 +536,7 @@ var directed = map[string]func(*script){
 	"closings-forgotten":            rackExpires,
 	"doomed-served":                 resumeOfADoomedSession,
 	"moved-regained":                takenOver,
+	"left-recorded":                 leftWithWrites,
 	"room-ignored":                  smallMember,
 	"own-room-only":                 smallMember,
 	"two-kept":                      logFillsTheDisk,

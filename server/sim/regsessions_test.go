@@ -422,3 +422,32 @@ func takenOver(s *script) {
 	resume(next, two)
 	owned(last)
 }
+
+// A client leaves a connection with writes that the leader has not evaluated, and resumes its session on another one. They
+// are refused, and are no transactions. Clients that waited too long for an ensemble that committed one write at a time, and came
+// back, filled it with those until no client got an answer (seeds 26411 and 27268 at f056a4d8).
+func TestReg_WritesOfALeftConnection(t *testing.T) { play(t, quiet(3), leftWithWrites) }
+
+func leftWithWrites(s *script) {
+	leader := s.lead()
+	id, left, now := jute.SessionID(7), leader.newOrigin(), leader.newOrigin()
+	s.committed(s.submitted(leader, evaluate.Request{Op: jute.OpCreateSession, Session: id, Origin: left, TimeoutMs: 1 << 30}))
+	s.everywhere()
+	create := func(path string, origin uint64) evaluate.Request {
+		op := jute.MultiOp{Type: jute.OpCreate, Path: path, ACL: openACL}
+		return evaluate.Request{Op: op.Type, Session: id, Origin: origin, Body: op.Append(nil)}
+	}
+	s.committed(s.submitted(leader, create("/before", left)))
+	s.submit(leader, replica.Resume, evaluate.Request{Op: jute.OpCreateSession, Session: id, Origin: now, TimeoutMs: 1 << 30})
+	s.submit(leader, replica.Write, create("/late", left))
+	s.submit(leader, replica.Write, create("/later", left))
+	s.committed(s.submitted(leader, create("/after", now)))
+	for _, k := range s.ghost.commits {
+		if k.err != 0 {
+			s.fail("script", "the history has a write of connection %#x with code %d", k.origin, k.err)
+		}
+	}
+	if !s.ghost.exists("/before", s.ghost.last) || s.ghost.exists("/late", s.ghost.last) || !s.ghost.exists("/after", s.ghost.last) {
+		s.fail("script", "not what was written by the owner alone is there")
+	}
+}
