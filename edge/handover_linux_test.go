@@ -156,6 +156,9 @@ func TestHandover(t *testing.T) {
 			t.Fatalf("%v, %v", ev, err)
 		}
 	}
+	for watch.Pending() && len(watch.Events()) == 0 { // for a moment after the last event
+		runtime.Gosched()
+	}
 	if c.Status().Since != since || watch.Pending() {
 		t.Error("the client has lost its connection, or has more events than there were changes")
 	}
