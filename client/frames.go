@@ -22,7 +22,7 @@ type frames struct {
 
 // A buffer begins with little, since programs have many idle clients, and grows up to usual where much comes at a time.
 const (
-	little = 4 << 10
+	little = 512
 	usual  = 64 << 10
 )
 

@@ -21,7 +21,7 @@ import (
 )
 
 // bufferSize is how many bytes are read from a client at once, and more for larger requests.
-const bufferSize = 4 << 10
+const bufferSize = 1 << 10
 
 // maxUnread is how many bytes wait for a client that does not read, before nothing more is read for it.
 const maxUnread = 4 << 20
