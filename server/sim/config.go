@@ -324,6 +324,7 @@ func Draw(seed uint64, steps int) Config {
 	if r.IntN(6) == 0 {
 		c.WorkUs = c.ElectionMs * pick[uint64](r, 1, 10) // up to a hundredth of an election
 		c.Work = pick(r, 0, 0, 1, 20)
+		c.BigBytes = min(c.BigBytes, int(256*250*c.ElectionMs/c.WorkUs)) // 256 count as a request: in all a quarter of an election
 	}
 	if r.IntN(8) == 0 {
 		c.Faults[FaultMemory] = c.ElectionMs * pick[uint64](r, 2, 5, 10)
