@@ -603,6 +603,15 @@ var byPages = []string{
 	"waits-longer",
 	"slow-kept",
 	"slow-reads-kept",
+	"edge-anybody",
+	"edge-any-host",
+	"edge-super",
+	"edge-twice",
+	"edge-keeps-own",
+	"edge-outlives",
+	"edge-kept",
+	"edge-unnamed",
+	"edge-crosses",
 }
 
 // TestPlantedBehaviors is TestBehaviors with the fault of -mutant, if -behaviors says where to. TLC must refuse one of the runs.
