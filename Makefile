@@ -87,7 +87,7 @@ nightly: ## everything in full, and what CI leaves out: hours; before each relea
 	$(MAKE) console world
 
 # Where several goroutines share something.
-RACE = ./client ./edge ./internal/stdio ./server/feed ./client/cache ./client/zktest ./cmd/zkcli/servers ./cmd/zkcli/shell ./cmd/zkcli/subtree ./server/clients ./server/monitor ./server/show ./server/zab/transport ./server/session ./server/watch ./fourletter ./cmd/zkbench/bench ./internal/testing/crashfs ./internal/vfs
+RACE = ./client ./edge ./internal/mux ./internal/stdio ./server/feed ./client/cache ./client/zktest ./cmd/zkcli/servers ./cmd/zkcli/shell ./cmd/zkcli/subtree ./server/clients ./server/monitor ./server/show ./server/zab/transport ./server/session ./server/watch ./fourletter ./cmd/zkbench/bench ./internal/testing/crashfs ./internal/vfs
 # The race detector of Go 1.26 crashes where timers of testing/synctest fire on two
 # processors (golang/go#78156), as they do by the thousand here: so on one, and with fewer
 # seeds. What it finds it finds by the order of events, not by their happening at once.
