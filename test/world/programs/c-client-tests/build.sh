@@ -1,6 +1,11 @@
 # The package of Node.js has the sources of Apache's C client 3.8, with the code of the records and with its tests, which are compiled here
 # into zktest, without TLS and SASL. They need Debian's libcppunit-dev.
 set -eu
+has() { echo '#include <cppunit/TestFixture.h>' | g++ -E -x c++ - >/dev/null 2>&1; }
+if ! has && [ "$(id -u)" = 0 ]; then
+	apt-get install -y --no-install-recommends g++ libcppunit-dev >&2 || { apt-get update >&2 && apt-get install -y --no-install-recommends g++ libcppunit-dev >&2; }
+fi
+has || { echo "c-client-tests: its compiler is missing, or the header of libcppunit: apt-get install g++ libcppunit-dev" >&2; exit 1; }
 tar -xzf zookeeper-7.3.0.tgz package/deps/zookeeper-client-c.tar.gz
 mkdir src objects
 tar -xzf package/deps/zookeeper-client-c.tar.gz -C src --strip-components=1 2>/dev/null
