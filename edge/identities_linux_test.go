@@ -152,7 +152,7 @@ func wrongUsers(t *testing.T) (wrong []string) {
 	return wrong
 }
 
-// answer returns what somebody gets who asks for a session, until the connection ends.
+// answer asks for a session, and returns all that comes until the connection ends.
 func (w *speaking) answer(network, address string) string {
 	nc, err := net.Dial(network, address)
 	ok(w.t, err)

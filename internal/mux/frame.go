@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 )
 
 // Greeting is what a connection begins with, in both directions. As the length of a request it would be 2 GB.
@@ -87,10 +88,11 @@ func Greet(nc net.Conn) error {
 // takeGreeting reads the greeting of the other side.
 func takeGreeting(r io.Reader) error {
 	var b [8]byte
-	if _, err := io.ReadFull(r, b[:]); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = ErrPlain
-		}
+	_, err := io.ReadFull(r, b[:])
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET): // a reset if the server has not read all of the greeting
+		return ErrPlain
+	case err != nil:
 		return err
 	}
 	if [4]byte(b[:]) != Greeting || binary.BigEndian.Uint32(b[4:]) != version {

@@ -455,6 +455,32 @@ func TestGreeting(t *testing.T) {
 	}
 }
 
+// A server that has not read all of the greeting resets the connection.
+func TestGreetingIsReset(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		nc, err := l.Accept()
+		if err != nil {
+			return
+		}
+		io.ReadFull(nc, make([]byte, 4))
+		nc.(*net.TCPConn).SetLinger(0)
+		nc.Close()
+	}()
+	nc, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if err := Greet(nc); !errors.Is(err, ErrPlain) {
+		t.Errorf("greeted with %v", err)
+	}
+}
+
 // FuzzCarrier feeds bytes of another side to one that accepts streams.
 func FuzzCarrier(f *testing.F) {
 	f.Add([]byte("\x01\x00\x00\x00\x01\x00\x00\x00\x01a\x02\x00\x00\x00\x01\x00\x00\x00\x03abc\x04\x00\x00\x00\x01\x00\x00\x00\x00"))

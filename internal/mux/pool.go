@@ -70,6 +70,15 @@ func (p *Pool) Len() int {
 // Dial returns a stream to an address, or a connection if no streams are carried there. open opens a connection to it. whose is told to
 // the server.
 func (p *Pool) Dial(ctx context.Context, address, whose string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
+	nc, err := p.carried(ctx, address, whose, open)
+	if errors.Is(err, ErrPlain) {
+		return open(ctx)
+	}
+	return nc, err
+}
+
+// carried returns a stream, or ErrPlain if the caller is to open a connection.
+func (p *Pool) carried(ctx context.Context, address, whose string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	t := p.trunk(address)
 	select {
 	case t.turn <- struct{}{}:
@@ -81,11 +90,9 @@ func (p *Pool) Dial(ctx context.Context, address, whose string, open func(contex
 		c := p.choose(t)
 		if c == nil {
 			var err error
-			c, err = p.connect(ctx, t, open)
-			if errors.Is(err, ErrPlain) {
+			if c, err = p.connect(ctx, t, open); errors.Is(err, ErrPlain) {
 				p.log.Info("a server takes one session for each connection", "address", address)
 				t.plain = time.Now().Add(plainFor)
-				break
 			}
 			if err != nil {
 				return nil, err
@@ -96,7 +103,7 @@ func (p *Pool) Dial(ctx context.Context, address, whose string, open func(contex
 		}
 		p.forget(t, c) // it has ended meanwhile, or takes no more
 	}
-	return open(ctx)
+	return nil, ErrPlain
 }
 
 func (p *Pool) trunk(address string) *trunk {

@@ -15,7 +15,7 @@ var (
 	edgeAnybody  = mutant.New("edge-anybody")   // an edge may speak for everybody, and not only for the users of its rules
 	edgeAnyHost  = mutant.New("edge-any-host")  // the rules of an edge are for everybody
 	edgeSuper    = mutant.New("edge-super")     // an edge may speak for a super user
-	edgeTwice    = mutant.New("edge-twice")     // who an edge has spoken for may speak for others
+	edgeTwice    = mutant.New("edge-twice")     // a client for which an edge has spoken may speak for others
 	edgeKeepsOwn = mutant.New("edge-keeps-own") // the client of an edge has the edge's rights, too
 	edgeOutlives = mutant.New("edge-outlives")  // the client keeps its identity when that of the edge has ended
 	edgeKept     = mutant.New("edge-kept")      // the client keeps its identity when the rule has gone
@@ -68,7 +68,7 @@ func parsePattern(text string) (jute.ID, error) {
 	return jute.ID{Scheme: scheme, ID: name}, nil
 }
 
-// Personal reports whether a scheme, if it is configured, tells users apart who have proved who they are.
+// Personal reports whether a scheme, if it is configured, tells users apart, by what they prove.
 func Personal(scheme string) bool {
 	return slices.Contains([]string{schemeDigest, "jwt", "sasl", "x509"}, scheme)
 }
@@ -150,7 +150,7 @@ func (s *Schemes) maySpeak(edge, user jute.ID) bool {
 	return false
 }
 
-// mayBeSpokenFor reports whether an identity is a user's of this server, who is no super user.
+// mayBeSpokenFor reports whether an identity is that of a user of this server, and not of a super user.
 func (s *Schemes) mayBeSpokenFor(user jute.ID) bool {
 	super := slices.Contains(s.edges.supers, user.Scheme+":"+user.ID)
 	super = super && !edgeSuper.Planted()

@@ -91,7 +91,7 @@ var edgeCases = []struct {
 	{[]string{"x509 CN=host-9,O=Acme", "edge x509:CN=app-1,OU=admin,O=Acme"}, "refused 1"},
 	{[]string{"x509 CN=host-9,OU=guests,O=Acme", "edge "}, "refused 1"},
 	{[]string{"sasl edge-7", "edge digest:" + bobPW}, "ip:1.1.1.1 digest:bob by sasl:edge-7"},
-	// who has no rule, or has not proved an identity of one
+	// an edge without a rule, or one that has not proved the identity of its rule
 	{[]string{"edge sasl:ann"}, "refused 0"},
 	{[]string{"edge "}, "refused 0"},
 	{[]string{"sasl ann", "edge sasl:web-1"}, "refused 1"},
