@@ -38,6 +38,7 @@ type Log struct {
 	written uint64                // seq of the last record written
 	durable uint64                // seq of the last record synced
 	pending []place               // index entries for the records in buf
+	syncs   int64                 // since the segment was begun
 	failed  error                 // the first failure; nothing works after it
 	lacks   atomic.Pointer[error] // why no segment can be begun; nil if the log does not wait
 	control *control              // only while Open runs
@@ -60,6 +61,8 @@ type Log struct {
 		stats Stats
 		kept  int64 // see Keep
 		since int64 // stats.Bytes at that time
+		// syncBytes is what a sync had of the segment before the last one; 0: not known.
+		syncBytes int64
 
 		fsyncWarn time.Duration // Options.FsyncWarn, or what SetFsyncWarn has set
 	}
@@ -314,6 +317,7 @@ func (l *Log) syncSegment() error {
 			return fmt.Errorf("sync log: %w", err)
 		}
 	}
+	l.syncs++
 	l.setDurable(l.written)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/testing/crashfs"
@@ -109,6 +110,41 @@ func TestLeftovers(t *testing.T) {
 	want := []string{"/log/00000000000000000001.wal", "/log/00000000000000000009.wal.damaged", "/log/other"}
 	if got := fsys.Files(); !slices.Equal(got, want) {
 		t.Errorf("files %v, want %v", got, want)
+	}
+}
+
+// TestSegmentsFollowTheSyncs: a segment is as large as a number of syncs are, within bounds, so that a
+// log which gets little keeps no large file of zeros.
+func TestSegmentsFollowTheSyncs(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		name       string
+		sync, size int // bytes
+		want       []int64
+	}{
+		{"small ones", 4 << 10, 64 * mib, []int64{mib, 4 * mib, 4 * mib}},
+		{"large ones", 256 << 10, 64 * mib, []int64{mib, 4 * mib, 16 * mib}},
+		{"large ones, and a small bound", 256 << 10, 6 * mib, []int64{mib, 4 * mib, 6 * mib}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := testOptions(crashfs.New(1))
+			o.SegmentSize = int64(c.size)
+			l, _ := mustOpen(t, o)
+			payload := strings.Repeat("x", c.sync)
+			for n := 1; len(l.mu.segs) < len(c.want); n++ {
+				if err := l.PrepareSpare(); err != nil {
+					t.Fatal(err)
+				}
+				mustAppend(t, l, entry(n, payload))
+			}
+			var got []int64
+			for _, seg := range l.mu.segs {
+				got = append(got, seg.size)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("segments of %d bytes, want %d", got, c.want)
+			}
+		})
 	}
 }
 

@@ -57,6 +57,10 @@ func (l *Log) begin(size int, kind Kind) error {
 		return fmt.Errorf("close segment: %w", err)
 	}
 	l.f = f
+	l.mu.Lock()
+	l.mu.syncBytes = l.seg.end / max(l.syncs, 1)
+	l.mu.Unlock()
+	l.syncs = 0
 	l.adopt(path, &h)
 	return nil
 }

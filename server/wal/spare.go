@@ -101,8 +101,23 @@ func (s *spare) discard() {
 	}
 }
 
-// growth is the ratio between the size of a spare and that of the previous segment.
-const growth = 4
+const (
+	// growth is at most the ratio between the size of a spare and that of the previous segment.
+	growth = 4
+	// rollSyncs is how many syncs of the log a segment should last for, as to begin one takes as long as a few.
+	rollSyncs = 256
+)
+
+// spareSize returns the size of the next segment, from that of the last one, and from what a sync had of the one
+// before, 0 if that is not known. So a log that gets little does not keep a large file of zeros, and is purged in
+// smaller steps.
+func (l *Log) spareSize(last, syncBytes int64) int64 {
+	size := growth * last
+	if syncBytes > 0 {
+		size = min(size, max(growth*startSize, rollSyncs*syncBytes))
+	}
+	return min(size, l.o.SegmentSize) &^ (align - 1)
+}
 
 // PrepareSpare makes the next segment ready unless it is already. It may take as long as
 // writing a segment, and may run concurrently with everything else. An error, such as a
@@ -113,7 +128,7 @@ func (l *Log) PrepareSpare() error {
 		return nil
 	}
 	l.mu.Lock()
-	size := min(l.o.SegmentSize, growth*l.mu.segs[len(l.mu.segs)-1].size)
+	size := l.spareSize(l.mu.segs[len(l.mu.segs)-1].size, l.mu.syncBytes)
 	l.mu.Unlock()
 	path := filepath.Join(l.o.Dir, name)
 	var f vfs.File
