@@ -1,6 +1,6 @@
 # run.sh MAIN compiles MAIN.java of this folder with the program's jars, and runs it. JAVA_OPTIONS are the JVM's.
 here=$(dirname "$0")
-javac -nowarn -proc:none -d classes -cp "$PROGRAM/lib/*" "$here/World.java" "$here/$1.java" || exit
+javac -nowarn -proc:none -d classes -cp "$PROGRAM/lib/*" -sourcepath "$here" "$here/$1.java" || exit
 # SECURE=yes: all of its processes use TLS, and log in.
 if [ "$SECURE" = yes ]; then
 	ZK_SERVERS=${ZK_TLS_SERVERS:-$ZK_SERVERS}
