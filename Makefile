@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build campaign run run3 test test-zkd test-modules processes nightly race race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll upgrade soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp lint fmt tidy cover check vuln release verify reproduce image charts site clean
+.PHONY: help build campaign run run3 test test-zkd test-modules processes nightly race race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll upgrade soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp bench-night lint fmt tidy cover check vuln release verify reproduce image charts site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -225,6 +225,17 @@ benchcmp: ## benchmarks of REF=commit against this tree (PKG=./jute BENCH=. COUN
 		$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG) >> build/benchcmp/new.txt || exit 1; \
 	done
 	$(GO) run $(BENCHSTAT) build/benchcmp/old.txt build/benchcmp/new.txt
+
+# What requests pass through. A figure is worse if benchstat finds that it is not so by chance.
+HOT = ./jute ./server/evaluate ./server/datatree ./server/wal ./server/watch ./server/zab ./server/zab/transport
+HOTS = ServeRead|DecodeCreate|Evaluate/^(setData|create)/^pending=100|Million/^(getData|setData|delete)|Txn/decode|Encode|FireDistinct|Broadcast/batch=64|Entries/batch=60
+ROUNDS ?= 10
+bench-night: ## twelve hot figures of REF=commit (default: of a week ago) against this tree; fails if one is worse by 5 % (ROUNDS=10)
+	$(MAKE) benchcmp REF=$(or $(REF),$$(git rev-list -1 --before='7 days ago' HEAD)) COUNT=$(ROUNDS) PKG='$(HOT)' BENCH='$(HOTS)'
+	@$(GO) run $(BENCHSTAT) -format csv build/benchcmp/old.txt build/benchcmp/new.txt | awk -F, ' \
+		$$2 ~ "/" { unit = $$2 } \
+		$$1 != "geomean" && unit != "B/s" && $$6 ~ /^[+]/ && $$6 + 0 >= 5 { print $$1 ": " $$6 " " unit " (" $$7 ")"; worse = 1 } \
+		END { exit worse }'
 
 TOOL = $(GO) tool -modfile=tools/go.mod
 lint: ## vet, staticcheck, and the project's own rules
