@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,32 @@ func TestProgramsAreComplete(t *testing.T) {
 		if _, class, ok := strings.Cut(string(script), "/java/run.sh\" "); ok {
 			if _, err := os.Stat(filepath.Join("java", strings.TrimSpace(class)+".java")); err != nil {
 				t.Errorf("%s: %v", p.name, err)
+			}
+		}
+	}
+}
+
+// A program that has not all faults says why in a comment of its file.
+func TestFaultsAreAll(t *testing.T) {
+	programs, err := readPrograms("programs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range programs {
+		if p.group == "Test suites" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(p.dir, "program"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := false
+		for line := range strings.Lines(string(text)) {
+			said = said || strings.HasPrefix(line, "#") && strings.Contains(line, "fault")
+		}
+		for _, name := range strings.Fields(all + " own") {
+			if !slices.Contains(p.faults, name) && !said {
+				t.Errorf("%s: no fault %s, and no comment says why", p.name, name)
 			}
 		}
 	}
