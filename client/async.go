@@ -58,6 +58,11 @@ func (a Async) SubtreePage(path string, o SubtreePageOptions, then ...func(Subtr
 	return start(a.c, &a.c.s.ops.subtreePage, args{path: path, subtree: o}, then)
 }
 
+// Past is Client.Past.
+func (a Async) Past(path string, o PastOptions, then ...func(PastPage, error)) *Future[PastPage] {
+	return start(a.c, &a.c.s.ops.past, args{path: path, past: o}, then)
+}
+
 // ChildrenPage is Client.ChildrenPage.
 func (a Async) ChildrenPage(path string, o PageOptions, then ...func(Page, error)) *Future[Page] {
 	return start(a.c, &a.c.s.ops.childrenPage, args{path: path, page: o}, then)

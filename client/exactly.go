@@ -60,7 +60,7 @@ func (s *session) wantsLocked() Features {
 	if s.relay != nil { // its client can use no others
 		return jute.FeatureExactlyOnce | jute.FeatureFeed | jute.FeatureMoved
 	}
-	wants := jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations
+	wants := jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations | jute.FeaturePast
 	if !s.opts.PlainSession && (s.id == 0 || s.id != s.opts.Session.ID) {
 		wants |= jute.FeatureExactlyOnce
 	}

@@ -79,6 +79,16 @@ func (c *Client) SubtreePage(ctx context.Context, path string, o SubtreePageOpti
 	return do(ctx, c, &c.s.ops.subtreePage, args{path: path, subtree: o})
 }
 
+// Past returns a part of what a server knows of the past of a subtree: a former state, or changes of nodes. The first call begins a look,
+// which the server may need some time for: the pages are empty until then. A page with Look set is not the last one.
+// A server has one look at a time for all its clients: PastPage.Err is ErrThrottled then. A look ends with its connection, or if its client
+// does not ask for a while: it is ErrOperationTimeout. tree.Former and tree.History read all pages.
+//
+// Servers that do not offer it, such as Apache's, answer ErrUnimplemented: see Status.Features.
+func (c *Client) Past(ctx context.Context, path string, o PastOptions) (PastPage, error) {
+	return do(ctx, c, &c.s.ops.past, args{path: path, past: o})
+}
+
 // GetACL returns a node's ACL, and its Stat.
 func (c *Client) GetACL(ctx context.Context, path string) (Access, error) {
 	return do(ctx, c, &c.s.ops.getACL, args{path: path})

@@ -48,6 +48,17 @@ type (
 		View  int64 // for the next page; 0 if this is the last one
 		Zxid  Zxid  // of the state
 	}
+	// PastPage is the result of Client.Past.
+	PastPage struct {
+		Nodes   []Child      // of a former state, as in a SubtreePage
+		Changes []PastChange // the oldest first; Name is as in Nodes
+		Look    int64        // to ask for more; 0 if there is no more
+		Zxid    Zxid         // of the state; or all changes after it are told
+		Time    time.Time    // of the last transaction before the moment, zero for none
+		From    string       // what the state was made of
+		More    bool         // there may be older changes than those of this look
+		Err     error        // an *Error that says why there is nothing, and the end of the look; or nil
+	}
 	// Child is a child in a Page, or a node in a SubtreePage.
 	Child struct {
 		Name string
@@ -100,6 +111,24 @@ type SubtreePageOptions struct {
 	Data bool  // with the nodes' data
 	ACLs bool  // with their data and ACLs
 	End  bool  // ends the view: there are no nodes in the page
+}
+
+// Moment is a point of the past. One of the fields is set.
+type Moment struct {
+	Zxid Zxid          // after this transaction
+	Time time.Time     // by the clock of the leader
+	Ago  time.Duration // by the clock of the server that is asked
+}
+
+// PastOptions determine what Past returns.
+type PastOptions struct {
+	Look    int64  // that of the page before; 0 begins
+	At      Moment // of a state; of changes, those before its Zxid, or all
+	Below   bool   // all nodes below the path, too; without it the node and, of a state, its children
+	Data    bool   // with data and ACLs; of changes, with the data before and after
+	Changes bool   // changes, not a state
+	Limit   int    // the largest number of changes, the newest; 0 leaves it to the server
+	End     bool   // ends the look
 }
 
 // Members describe a change of the ensemble's members: either Joining and Leaving, or All.

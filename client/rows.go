@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/zkd-project/zkd/jute"
 )
@@ -179,6 +180,44 @@ func decodeSubtreePage(_ *pending, val *SubtreePage, d *jute.Decoder) {
 	var r jute.SubtreePageResponse
 	r.Decode(d)
 	*val = SubtreePage{Nodes: make([]Child, len(r.Nodes)), View: r.View, Zxid: r.Zxid}
+	for i := range r.Nodes {
+		val.Nodes[i] = childOf(&r.Nodes[i].PageChild)
+		val.Nodes[i].ACL = r.Nodes[i].ACL
+	}
+}
+
+func encodePast(_ *Client, _ *call, a *args, b []byte) ([]byte, error) {
+	o := &a.past
+	r := jute.PastRequest{Path: a.full, Look: o.Look, Show: jute.ShowStats, Below: o.Below, Zxid: o.At.Zxid, Limit: int32(min(o.Limit, math.MaxInt32))}
+	switch {
+	case o.End:
+		r.Show = jute.ShowNames
+	case o.Changes && o.Data:
+		r.Show = jute.ShowChangedData
+	case o.Changes:
+		r.Show = jute.ShowChanges
+	case o.Data:
+		r.Show = jute.ShowACLs
+	}
+	switch {
+	case !o.At.Time.IsZero():
+		r.Time = max(1, o.At.Time.UnixMilli())
+	case o.At.Ago > 0:
+		r.Time = min(-1, -o.At.Ago.Milliseconds())
+	}
+	return r.Append(b), nil
+}
+
+func decodePast(_ *pending, val *PastPage, d *jute.Decoder) {
+	var r jute.PastResponse
+	r.Decode(d)
+	*val = PastPage{Changes: r.Changes, Look: r.Look, Zxid: r.Zxid, From: r.From, More: r.More, Nodes: make([]Child, len(r.Nodes))}
+	if r.Code != 0 {
+		val.Err = &Error{Op: jute.OpPast, Err: r.Code, Cause: errors.New(r.Text)}
+	}
+	if r.Time != 0 {
+		val.Time = time.UnixMilli(r.Time)
+	}
 	for i := range r.Nodes {
 		val.Nodes[i] = childOf(&r.Nodes[i].PageChild)
 		val.Nodes[i].ACL = r.Nodes[i].ACL

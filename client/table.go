@@ -44,6 +44,7 @@ type args struct {
 	members Members
 	page    PageOptions
 	subtree SubtreePageOptions
+	past    PastOptions
 	feed    *subscription
 	ops     []Op
 }
@@ -148,6 +149,7 @@ type table struct {
 	children         op[Listing]
 	childrenPage     op[Page]
 	subtreePage      op[SubtreePage]
+	past             op[PastPage]
 	set, setACL      op[Stat]
 	getACL           op[Access]
 	multi, multiRead op[[]OpResult]
@@ -179,6 +181,7 @@ func newTable() *table {
 
 		childrenPage: op[Page]{code: jute.OpChildrenPage, check: checkPage, encode: encodePage, decode: decodePage},
 		subtreePage:  op[SubtreePage]{code: jute.OpSubtreePage, check: checkPath, encode: encodeSubtreePage, decode: decodeSubtreePage},
+		past:         op[PastPage]{code: jute.OpPast, check: checkPath, encode: encodePast, decode: decodePast},
 
 		set:    op[Stat]{code: jute.OpSetData, check: checkPath, encode: encodeSet, decode: decodeStat},
 		getACL: op[Access]{code: jute.OpGetACL, check: checkPath, encode: encodePath, decode: decodeAccess},

@@ -27,6 +27,8 @@ type (
 	WatchMode = jute.AddWatchMode
 	// Identity is one of the identities that WhoAmI returns.
 	Identity = jute.ClientInfo
+	// PastChange is what a transaction did to a node.
+	PastChange = jute.PastChange
 	// OpCode names an operation in errors, logs and traces.
 	OpCode = jute.OpCode
 	// Features are extensions of the protocol: see docs/extensions.md.

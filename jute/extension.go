@@ -13,9 +13,10 @@ const (
 	FeaturePaging                           // children in pages, subtrees at one zxid
 	FeatureOperations                       // checkAbsent, createOrSet and deleteTree in a multi
 	FeatureMoved                            // a client learns that another one has taken its session over
+	FeaturePast                             // former states of subtrees, and the changes of nodes
 )
 
-var featureNames = []string{"exactly-once", "feed", "paging", "operations", "moved"}
+var featureNames = []string{"exactly-once", "feed", "paging", "operations", "moved", "past"}
 
 // Names returns the names of the features that have one.
 func (f Features) Names() []string {
@@ -41,6 +42,7 @@ var extensionOps = map[OpCode]Features{
 	OpSubscribe:    FeatureFeed,
 	OpCredit:       FeatureFeed,
 	OpUnsubscribe:  FeatureFeed,
+	OpPast:         FeaturePast,
 }
 
 // Feature returns the feature that must be granted to a connection that sends op, or 0. The

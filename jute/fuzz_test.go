@@ -77,7 +77,7 @@ func FuzzRequest(f *testing.F) {
 		as[CheckVersionRequest], as[SetDataRequest], as[SetACLRequest], as[PathRequest],
 		as[PathWatchRequest], as[SyncRequest], as[GetEphemeralsRequest], as[ReconfigRequest],
 		as[AuthRequest], as[SASLToken], as[TransferLeaderRequest], as[DrainRequest], as[ConfigureRequest], as[ConfigureResponse],
-		as[ChildrenPageRequest], as[SubtreePageRequest], as[SubscribeRequest], as[CreditRequest], as[UnsubscribeRequest])
+		as[ChildrenPageRequest], as[SubtreePageRequest], as[PastRequest], as[SubscribeRequest], as[CreditRequest], as[UnsubscribeRequest])
 }
 
 func FuzzWatch(f *testing.F) {
@@ -93,7 +93,7 @@ func FuzzResponse(f *testing.F) {
 	fuzzRecords(f, as[ReplyHeader], as[Stat], as[ACL], as[PathResponse], as[Create2Response],
 		as[GetDataResponse], as[GetACLResponse], as[GetChildrenResponse], as[GetChildren2Response],
 		as[GetEphemeralsResponse], as[GetAllChildrenNumberResponse], as[ErrorResponse],
-		as[WhoAmIResponse], as[ChildrenPageResponse], as[SubtreePageResponse],
+		as[WhoAmIResponse], as[ChildrenPageResponse], as[SubtreePageResponse], as[PastResponse],
 		as[SubscribeResponse], as[FeedEvent])
 }
 

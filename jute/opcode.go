@@ -53,6 +53,7 @@ const (
 	OpCredit         OpCode = 2022
 	OpUnsubscribe    OpCode = 2023
 	OpSubtreePage    OpCode = 2024
+	OpPast           OpCode = 2025
 )
 
 var opNames = map[OpCode]string{
@@ -97,6 +98,7 @@ var opNames = map[OpCode]string{
 	OpDeleteTree:           "deleteTree",
 	OpChildrenPage:         "childrenPage",
 	OpSubtreePage:          "subtreePage",
+	OpPast:                 "past",
 	OpSubscribe:            "subscribe",
 	OpCredit:               "credit",
 	OpUnsubscribe:          "unsubscribe",

@@ -73,6 +73,8 @@ var makers = []func() record{
 	func() record { return new(ChildrenPageResponse) },
 	func() record { return new(SubtreePageRequest) },
 	func() record { return new(SubtreePageResponse) },
+	func() record { return new(PastRequest) },
+	func() record { return new(PastResponse) },
 	func() record { return new(SubscribeRequest) },
 	func() record { return new(SubscribeResponse) },
 	func() record { return new(CreditRequest) },

@@ -64,6 +64,16 @@ func TestNoWayAroundAnACL(t *testing.T) {
 			r := eve.call(jute.OpMultiRead, &jute.MultiRequest{Ops: []jute.MultiOp{{Type: op, Path: "/closed"}}})
 			show("multiRead", r.body)
 		}
+		looker := s.looking(t)
+		for _, shows := range []int32{jute.ShowACLs, jute.ShowChangedData} {
+			for _, path := range []string{"/closed", "/"} {
+				r := looker.wholeLook(jute.PastRequest{Path: path, Show: shows, Below: true, Zxid: ann.zxid})
+				if r.Code != 0 {
+					t.Errorf("past: %v %s", r.Code, r.Text)
+				}
+				show("past", r.Append(nil))
+			}
+		}
 		show("getEphemerals", eve.ok(jute.OpGetEphemerals, &jute.GetEphemeralsRequest{Prefix: "/"}).body)
 
 		eve.call(jute.OpSetWatches2, setWatches2{&jute.SetWatchesRequest{

@@ -79,9 +79,7 @@ func New(opts Options) (*Server, error) {
 	s.registry.MustRegister(show.NewCollector(opts.Version, func() *show.View { return s.overview.read() }))
 	s.registry.MustRegister(ids.Metrics()...)
 	s.audit = audit.NewTrail(opts.FS, opts.Logger, s.registry, s.life.Fail)
-	if opts.Config.Admin.API {
-		s.audit.KeepTail()
-	}
+	s.audit.KeepTail()
 	return s, nil
 }
 

@@ -73,7 +73,7 @@ func parseRequest(frame []byte) (r request) {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpExists,
 		jute.OpGetData, jute.OpSetData, jute.OpGetACL, jute.OpSetACL, jute.OpGetChildren, jute.OpGetChildren2,
 		jute.OpSync, jute.OpCheck, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpAddWatch,
-		jute.OpGetEphemerals, jute.OpGetAllChildrenNumber, jute.OpChildrenPage, jute.OpSubtreePage, jute.OpSubscribe:
+		jute.OpGetEphemerals, jute.OpGetAllChildrenNumber, jute.OpChildrenPage, jute.OpSubtreePage, jute.OpPast, jute.OpSubscribe:
 		if path, ok := d.NullString(); ok && d.Err() == nil {
 			r.paths = []string{path}
 			switch h.Type {

@@ -160,8 +160,8 @@ const ours = `
 	server/clients/line/views: jute server/datatree server/fair
 	server/clients/line: jute internal/exact internal/mutant server/auth server/clients/line/pending server/clients/line/register server/clients/line/views
 	                   server/datatree server/evaluate server/feed server/replica server/session server/show server/state server/watch
-	server/clients:    jute fourletter internal/accept internal/fifo internal/misdial internal/mux internal/tlsconn server/audit server/auth server/auth/sasl server/clients/line server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/limits/shares server/monitor
-	                   server/replica server/secure server/session server/show server/state server/traces server/watch
+	server/clients:    jute fourletter internal/accept internal/fifo internal/misdial internal/mux internal/tlsconn internal/treediff server/audit server/auth server/auth/sasl server/clients/line server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/limits/shares server/monitor
+	                   server/history server/past server/replica server/secure server/session server/show server/state server/traces server/watch
 
 	# Assembly.
 	# What the parts of a server may have: its clock, queues, and life.
@@ -169,7 +169,7 @@ const ours = `
 	server/datatree/treetest: jute server/datatree
 	server/settings:   jute server/config
 	# The past of a server: of a subtree, from snapshots, the log and an archive.
-	server/past:       jute internal/fault server/archive server/data server/datatree server/history server/snapshot server/wal server/zab
+	server/past:       jute internal/fault internal/treediff server/archive server/auth server/data server/datatree server/history server/snapshot server/state server/wal server/zab
 	server/pages:      jute fourletter internal/treediff internal/vfs server/admin server/api server/archive server/auth server/clients server/config server/data server/datatree server/feed server/history server/past server/settings server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
 	server/words:      internal/vfs server/base server/clients server/config server/data server/datatree server/monitor server/session server/show server/state
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire

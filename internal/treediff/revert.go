@@ -41,13 +41,17 @@ func Revert(root string, former, present iter.Seq2[Node, error], most int) (*Rev
 	}
 	var doomed []int
 	bytes, lost := 0, "" // lost is a hidden node that is not there now
+	veil := ""           // the last node whose former state is hidden: so may be what was below it
 	for d, err := range Diff(r.noting(former), orNothing(present), DiffOptions{IgnoreKind: true, Shown: true}) {
 		for _, n := range []*Node{d.A, d.B} {
 			if n != nil {
 				bytes += 256 + n.CreateSize()
 			}
 		}
-		hidden := d.A != nil && d.A.Hidden || d.B != nil && d.B.Hidden
+		if d.A != nil && d.A.Hidden && (veil == "" || !Below(d.Path, veil)) {
+			veil = d.Path
+		}
+		hidden := d.A == nil && veil != "" && Below(d.Path, veil) || d.A != nil && d.A.Hidden || d.B != nil && d.B.Hidden
 		switch {
 		case err != nil:
 			return nil, err

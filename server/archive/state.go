@@ -123,14 +123,14 @@ func (a *Archive) load(ctx context.Context, b *Base, described func(history.ID, 
 	return f, err
 }
 
-// Former returns a subtree as a base of a history has it. It may take most bytes of memory, about.
-func (a *Archive) Former(ctx context.Context, b *Base, of history.ID, root string, most int64) (f *history.Former, err error) {
+// Former returns a part of the state as a base of a history has it.
+func (a *Archive) Former(ctx context.Context, b *Base, of history.ID, part history.Part) (f *history.Former, err error) {
 	path, release, err := a.plain(ctx, b)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	f, ref, meta, err := history.LoadFormer(ctx, snapshot.ReadingFrom(vfs.OS{}, filepath.Dir(path)), filepath.Base(path), root, most)
+	f, ref, meta, err := history.LoadFormer(ctx, snapshot.ReadingFrom(vfs.OS{}, filepath.Dir(path)), filepath.Base(path), part)
 	if err != nil {
 		return nil, err
 	}

@@ -435,7 +435,7 @@ func (a *auditor) putAll(who author, entries []audit.Entry, code jute.Code) (num
 func describeRead(entries []audit.Entry, req *line.Request) []audit.Entry {
 	e := audit.Entry{Operation: req.Op.String()}
 	switch req.Op {
-	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpAddWatch, jute.OpChildrenPage, jute.OpSubtreePage, jute.OpSubscribe:
+	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpAddWatch, jute.OpChildrenPage, jute.OpSubtreePage, jute.OpPast, jute.OpSubscribe:
 	case jute.OpGetChildren2:
 		e.Operation = jute.OpGetChildren.String()
 	case jute.OpGetACL:

@@ -54,6 +54,7 @@ func New(o Options) *Clients {
 	s.tls = tlsDoor{o.TLS, newHandshakes(runtime.GOMAXPROCS(0))}
 	s.tallies.metrics, s.tallies.traces = o.Metrics, o.Traces
 	s.configurer = configurer{o.Logger, o.State, o.Schemes, o.Configure}
+	s.looks.past, s.looks.tail, s.looks.state, s.looks.schemes, s.looks.running = o.Past, o.AuditTail, o.State, o.Schemes, &s.running
 	s.newOutput(&o)
 	s.lines = &line.Lines{
 		Server: lineServer{&s.shared}, State: s.state, Schemes: s.schemes, Sessions: s.tracker, Locals: s.sessions.locals, Register: s.register,
@@ -213,13 +214,14 @@ func (s *Clients) Kill(origin uint64) {
 
 // Tick expires local sessions, lets read-only clients in if there is no leader, looks for
 // changed TLS files, moves clients to other servers if that was asked for, closes the views that
-// are over, and reports the limits that are exceeded and the slow requests.
+// are over and a look at the past that lasts too long, and reports the limits that are exceeded and the slow requests.
 func (s *Clients) Tick(now time.Duration) {
 	if s.tls.TLS != nil {
 		s.tls.Tick()
 	}
 	s.expireLocals(now)
 	s.drain.tick(now)
+	s.looks.tick()
 	s.considerReadOnly(now)
 	s.rules.tick(now)
 	s.state.RLock()

@@ -321,6 +321,7 @@ func (c *conn) forget() {
 	c.limits.end()
 	use := c.use()
 	s.ended.add(&use)
+	s.looks.drop(c)
 	s.state.RLock()
 	c.line.Lock()
 	if a := s.audit.Load(); !a.off() {

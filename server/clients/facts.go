@@ -38,7 +38,7 @@ var opCodes = map[jute.OpCode]string{
 	jute.OpSetWatches: "SETW", jute.OpSetWatches2: "STW2", jute.OpAddWatch: "ADDW", jute.OpCheckWatches: "CHKW",
 	jute.OpRemoveWatches: "REMW", jute.OpMulti: "MULT", jute.OpMultiRead: "MLTR", jute.OpSync: "SYNC",
 	jute.OpCheck: "CHEC", jute.OpCloseSession: "CLOS", jute.OpReconfig: "RECO", jute.OpWhoAmI: "HOMI",
-	jute.OpGetEphemerals: "GETE", jute.OpChildrenPage: "GETCP", jute.OpSubtreePage: "GETST", jute.OpSubscribe: "SUBS", jute.OpCredit: "CRED", jute.OpUnsubscribe: "UNSU",
+	jute.OpGetEphemerals: "GETE", jute.OpChildrenPage: "GETCP", jute.OpSubtreePage: "GETST", jute.OpPast: "PAST", jute.OpSubscribe: "SUBS", jute.OpCredit: "CRED", jute.OpUnsubscribe: "UNSU",
 }
 
 // describe describes a connection. The asking connection is shown with no interest in

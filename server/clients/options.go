@@ -12,6 +12,7 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/past"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/session"
@@ -75,6 +76,10 @@ type Options struct {
 	// Configure carries out a request about the server's configuration, and returns what to
 	// show. It may be called from any goroutine, and may block.
 	Configure func(jute.ConfigureRequest) (string, error)
+	// AuditTail returns the last entries of the audit log, nil for none.
+	AuditTail func() *audit.Tail
+	// Past returns what looks at the past; nil if there is no past here.
+	Past func() *past.Past
 	// TLS is for ClientTLS.Port and, if ClientTLS.Unified, ClientPort; nil if neither uses it.
 	TLS *secure.TLS
 	// Listen opens the ports; nil means TCP.

@@ -46,6 +46,9 @@ func (c *conn) handle(frame []byte) error {
 	if c.limits.refuses(req) && replica.Ordered(req.Op) { // reads are audited where they are served
 		c.line.waitFor(c.shared.audit.Load().refused(c.author(req.Auth), req, req.Refusal))
 	}
+	if req.Op == jute.OpPast && req.Refusal == 0 {
+		return c.past(req)
+	}
 	switch way := c.line.WayOf(req, c.shared.live.Load().LinearizableReads); {
 	case way == line.Submit:
 		return c.submit(req)

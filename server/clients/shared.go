@@ -48,6 +48,7 @@ type shared struct {
 
 	words      atomic.Pointer[fourletter.Whitelist]
 	configurer configurer
+	looks      looks
 	audit      atomic.Pointer[auditor] // nil while there has been no audit log
 	tallies    tallies
 	ended      endedUses

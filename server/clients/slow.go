@@ -111,7 +111,7 @@ func pathOf(req *line.Request) (path string, ops int) {
 			path, ops = m.Ops[0].Path, len(m.Ops)
 		}
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpSync,
-		jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpGetAllChildrenNumber, jute.OpAddWatch, jute.OpChildrenPage, jute.OpSubtreePage, jute.OpSubscribe:
+		jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpGetAllChildrenNumber, jute.OpAddWatch, jute.OpChildrenPage, jute.OpSubtreePage, jute.OpPast, jute.OpSubscribe:
 		d := jute.NewAliasDecoder(req.Body)
 		if p := d.String(); d.Err() == nil {
 			path = p

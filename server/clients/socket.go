@@ -115,6 +115,19 @@ func (s *socket) await(happened <-chan struct{}) error {
 	}
 }
 
+// awaitFor is await for some time at most.
+func (s *socket) awaitFor(happened <-chan struct{}, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-happened:
+	case <-t.C:
+	case <-s.done:
+		return net.ErrClosed
+	}
+	return nil
+}
+
 // sleep waits for some time, unless the socket is closed or the server stops meanwhile.
 func (s *socket) sleep(d time.Duration) error {
 	t := time.NewTimer(d)

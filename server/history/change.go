@@ -20,6 +20,8 @@ type Change struct {
 	Path    string
 	Bytes   int   // of the data that a create or a set has written
 	Version int32 // of the data or of the ACL, after a set
+	Xid     int32 // of the session's request
+	Of      int   // how many operations the transaction has
 }
 
 // String returns a line for people.
@@ -64,7 +66,7 @@ func ChangesOf(e *zab.Entry, path string, below bool) (list []Change, err error)
 	}
 	add := func(op string, o *datatree.Op, at string) {
 		if at == path || below && treediff.Below(at, path) {
-			list = append(list, Change{txn.Zxid, time.UnixMilli(txn.Time), txn.Session, op, at, len(o.Data), o.Version})
+			list = append(list, Change{txn.Zxid, time.UnixMilli(txn.Time), txn.Session, op, at, len(o.Data), o.Version, txn.Cxid, len(txn.Ops)})
 		}
 	}
 	for i := range txn.Ops {

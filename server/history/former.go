@@ -18,17 +18,16 @@ import (
 // Former is a former state of one subtree, in a tree that has nothing but this, and what is above it. So a server that
 // works can look at its past without the memory for a second tree.
 type Former struct {
-	Root string
+	Part
 	Tree *datatree.Tree
 	At   jute.Zxid // of the last entry that counts
 	Last time.Time // of the last transaction that counts, by the clock of its leader; zero for none
 	// Changed, unless it is nil, is called for each change of a node of the subtree, after it.
 	Changed func(*Step)
 
-	most int64
-	txn  datatree.Txn
-	one  datatree.Txn // with one operation of txn
-	out  datatree.Applied
+	txn datatree.Txn
+	one datatree.Txn // with one operation of txn
+	out datatree.Applied
 }
 
 // Step is what a transaction did to a node.
@@ -48,17 +47,22 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("what there was takes more than the %d MiB of memory that it may take here", e.Most>>20)
 }
 
+// Part is what a Former has.
+type Part struct {
+	Root    string // of the subtree
+	Shallow bool   // the root and its children alone, whose own children don't count
+	Most    int64  // how many bytes of memory it may take, about
+}
+
 // nodeCost is about what a node takes besides its path and data.
 const nodeCost = 256
 
-// NewFormer returns the subtree before the first transaction. It may take most bytes of memory, about.
-func NewFormer(root string, most int64) *Former {
-	return &Former{Root: root, Tree: datatree.New(), most: most}
-}
+// NewFormer returns the part before the first transaction.
+func NewFormer(of Part) *Former { return &Former{Part: of, Tree: datatree.New()} }
 
-// LoadFormer reads a subtree from a snapshot, which it verifies. The subtree may take most bytes of memory, about.
-func LoadFormer(ctx context.Context, store *snapshot.Store, name, root string, most int64) (*Former, snapshot.Ref, snapshot.Meta, error) {
-	f := &Former{Root: root, most: most}
+// LoadFormer reads a part from a snapshot, which it verifies.
+func LoadFormer(ctx context.Context, store *snapshot.Store, name string, of Part) (*Former, snapshot.Ref, snapshot.Meta, error) {
+	f := &Former{Part: of}
 	loader := datatree.NewLoader()
 	var size int64
 	ref, meta, err := store.LoadFile(ctx, name, func(section string, key, value []byte) error {
@@ -73,8 +77,8 @@ func LoadFormer(ctx context.Context, store *snapshot.Store, name, root string, m
 				return nil
 			}
 		}
-		if size += nodeCost + int64(len(key)+len(value)); size > most {
-			return &TooLargeError{most}
+		if size += nodeCost + int64(len(key)+len(value)); size > f.Most {
+			return &TooLargeError{f.Most}
 		}
 		return loader.Add(row)
 	})
@@ -90,7 +94,12 @@ func LoadFormer(ctx context.Context, store *snapshot.Store, name, root string, m
 func pathOf(key []byte) string { return string(bytes.ReplaceAll(key, []byte{0}, []byte{'/'})) }
 
 // keeps reports whether a node is in the subtree, or above it.
-func (f *Former) keeps(path string) bool { return f.has(path) || treediff.Below(f.Root, path) }
+func (f *Former) keeps(path string) bool {
+	if f.Shallow && treediff.Below(path, f.Root) {
+		return treediff.Parent(path) == f.Root
+	}
+	return f.has(path) || treediff.Below(f.Root, path)
+}
 
 // has reports whether a node is in the subtree.
 func (f *Former) has(path string) bool { return path == f.Root || treediff.Below(path, f.Root) }
@@ -121,8 +130,8 @@ func (f *Former) Apply(e *zab.Entry) error {
 			f.apply(&datatree.Op{Kind: o.Kind})
 		}
 	}
-	if n := f.Tree.Stats(); int64(n.Nodes)*nodeCost+n.DataSize > f.most {
-		return &TooLargeError{f.most}
+	if n := f.Tree.Stats(); int64(n.Nodes)*nodeCost+n.DataSize > f.Most {
+		return &TooLargeError{f.Most}
 	}
 	return nil
 }
@@ -152,7 +161,7 @@ func (f *Former) step(o *datatree.Op, word string) {
 		f.apply(o)
 		return
 	}
-	s := Step{Change: Change{f.txn.Zxid, f.Last, f.txn.Session, word, path, len(o.Data), o.Version}}
+	s := Step{Change: Change{f.txn.Zxid, f.Last, f.txn.Session, word, path, len(o.Data), o.Version, f.txn.Cxid, len(f.txn.Ops)}}
 	var node datatree.Node
 	if s.Before, node, s.Existed = f.Tree.GetData(path); s.Existed {
 		s.Was, s.ACL = node.ACL, node.ACL

@@ -19,7 +19,7 @@ func TestFormerIsThePartOfTheTree(t *testing.T) {
 	seed := seeds.First(t)
 	rng := rand.New(rand.NewPCG(seed, 3))
 	whole, root := &State{Tree: datatree.New()}, "/a"
-	f := NewFormer(root, 1<<20)
+	f := NewFormer(Part{Root: root, Most: 1 << 20})
 	data := make(map[string]string) // by path, as the steps tell
 	f.Changed = func(s *Step) {
 		before, existed := data[s.Path]
@@ -86,7 +86,7 @@ func TestFormerIsThePartOfTheTree(t *testing.T) {
 			t.Fatalf("seed %#x, zxid %v: %v\nwant %v; the steps lead to %d nodes", seed, zxid, got, want, len(data))
 		}
 	}
-	f.most = 100
+	f.Most = 100
 	e := zab.Entry{Zxid: 1500, Data: (&datatree.Txn{Zxid: 1500}).Append(nil)}
 	if _, large := errors.AsType[*TooLargeError](f.Apply(&e)); !large {
 		t.Error("it takes more memory than it may")

@@ -20,7 +20,7 @@ var ops = [...]struct {
 	{jute.OpGetACL, false}, {jute.OpMultiRead, false}, {jute.OpGetEphemerals, false}, {jute.OpGetAllChildrenNumber, false},
 	{jute.OpSetWatches, false}, {jute.OpSetWatches2, false}, {jute.OpAddWatch, false}, {jute.OpCheckWatches, false}, {jute.OpRemoveWatches, false},
 	{jute.OpPing, false}, {jute.OpAuth, false}, {jute.OpWhoAmI, false}, {jute.OpDrain, false}, {jute.OpConfigure, false},
-	{jute.OpChildrenPage, false}, {jute.OpSubtreePage, false}, {jute.OpSubscribe, false}, {jute.OpCredit, false}, {jute.OpUnsubscribe, false},
+	{jute.OpChildrenPage, false}, {jute.OpSubtreePage, false}, {jute.OpPast, false}, {jute.OpSubscribe, false}, {jute.OpCredit, false}, {jute.OpUnsubscribe, false},
 }
 
 // opIndex is the place in ops of an operation, plus lowestOp.

@@ -6,19 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/treediff"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/archive"
-	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/past"
 	"github.com/zkd-project/zkd/server/show"
@@ -72,20 +69,14 @@ func (p *pastOf) visitor(ctx context.Context, c *api.Caller) (*visitor, error) {
 	return v, nil
 }
 
-// mayReadPast reports whether the visitor could read a node that had a list, and may read what there is now: the node, or
-// the nearest one above it. So nobody sees more of the past than those who have read all the time, and what is closed now is closed.
-func (v *visitor) mayReadPast(st *state.State, path string, then []jute.ACL) bool {
-	if !v.mayRead(then) {
-		return false
-	}
-	st.RLock()
-	node, ok := st.Tree.Get(path)
-	for ; !ok; node, ok = st.Tree.Get(path) {
-		path = treediff.Parent(path)
-	}
-	now := node.ACL
-	st.RUnlock()
-	return v.mayRead(now)
+// reader returns the visitor as package past knows it.
+func (v *visitor) reader(st *state.State) *past.Reader {
+	return &past.Reader{State: st, Allowed: func(acl []jute.ACL, perm jute.Perms) bool {
+		if perm == jute.PermRead {
+			return v.mayRead(acl)
+		}
+		return v.schemes.Allowed(acl, perm, v.ids())
+	}}
 }
 
 // Former implements api.Past.
@@ -98,7 +89,7 @@ func (p *pastOf) Former(ctx context.Context, c *api.Caller, path string, at api.
 	if err != nil {
 		return nil, problem(err)
 	}
-	f, from, err := p.past.At(ctx, path, history.Moment{Zxid: at.Zxid, Time: at.Time})
+	f, from, err := p.past.At(ctx, history.Part{Root: path}, history.Moment{Zxid: at.Zxid, Time: at.Time})
 	if err != nil {
 		end()
 		return nil, problem(err)
@@ -107,26 +98,8 @@ func (p *pastOf) Former(ctx context.Context, c *api.Caller, path string, at api.
 	if last.UnixMilli() == 0 {
 		last = time.Time{}
 	}
-	return &api.Former{Zxid: f.At, Time: last, From: from, Room: p.past.Room(), Nodes: v.formerly(p.State, f), Close: end, Shown: func(acl []jute.ACL) []jute.ACL {
-		if v.schemes.Allowed(acl, jute.PermAdmin, v.ids()) {
-			return acl
-		}
-		return auth.Redact(acl)
-	}}, nil
-}
-
-// formerly yields the nodes of a former state as the visitor may see them.
-func (v *visitor) formerly(st *state.State, f *history.Former) iter.Seq2[treediff.Node, error] {
-	return func(yield func(treediff.Node, error) bool) {
-		for n, err := range f.Nodes() {
-			if err == nil && !v.mayReadPast(st, treediff.Join(f.Root, n.Path), n.ACL) {
-				n = treediff.Node{Path: n.Path, Hidden: true}
-			}
-			if !yield(n, err) {
-				return
-			}
-		}
-	}
+	r := v.reader(p.State)
+	return &api.Former{Zxid: f.At, Time: last, From: from, Room: p.past.Room(), Nodes: r.Nodes(f), Close: end, Shown: r.Shown}, nil
 }
 
 // kinds are those of feeds by the words of histories.
@@ -143,9 +116,7 @@ func (p *pastOf) Changes(ctx context.Context, c *api.Caller, path string, below 
 		return nil, problem(err)
 	}
 	defer end()
-	found, err := p.past.Changes(ctx, path, below, before, most, func(s *history.Step) bool {
-		return v.mayReadPast(p.State, s.Path, s.ACL) && (s.Op != "setACL" || v.mayRead(s.Was))
-	})
+	found, err := p.past.Changes(ctx, path, below, before, most, v.reader(p.State).Sees)
 	if err != nil {
 		return nil, problem(err)
 	}

@@ -27,6 +27,7 @@ type Past struct {
 	History func() history.ID
 	// Archive is the directory of an archive, "" for none.
 	Archive string
+	Now     func() time.Time
 	// Room returns how many bytes a former state may take.
 	Room func() int64
 
@@ -64,7 +65,7 @@ type base struct {
 	zxid jute.Zxid
 	time func() int64 // no transaction of it is later, in ms since the Unix epoch; 0 without any, or if that can't be read
 	name string
-	load func(ctx context.Context, root string, most int64) (*history.Former, error)
+	load func(context.Context, history.Part) (*history.Former, error)
 }
 
 // sources are what there is of the past.
@@ -90,15 +91,15 @@ func (p *Past) open(ctx context.Context) (*sources, error) {
 			}
 			return history.LastTimeOf(&meta)
 		}
-		s.bases = append(s.bases, base{info.Zxid, last, "this server's snapshot " + info.Name, func(ctx context.Context, root string, most int64) (*history.Former, error) {
-			f, _, _, err := history.LoadFormer(ctx, p.Store, info.Name, root, most)
+		s.bases = append(s.bases, base{info.Zxid, last, "this server's snapshot " + info.Name, func(ctx context.Context, of history.Part) (*history.Former, error) {
+			f, _, _, err := history.LoadFormer(ctx, p.Store, info.Name, of)
 			return f, err
 		}})
 	}
 	if r, err := p.Log.NewReader(0); err == nil {
 		err = r.Close()
-		s.bases = append(s.bases, base{time: func() int64 { return 0 }, name: "the beginning of this server's log", load: func(_ context.Context, root string, most int64) (*history.Former, error) {
-			return history.NewFormer(root, most), err
+		s.bases = append(s.bases, base{time: func() int64 { return 0 }, name: "the beginning of this server's log", load: func(_ context.Context, of history.Part) (*history.Former, error) {
+			return history.NewFormer(of), err
 		}})
 	}
 	if p.Archive != "" {
@@ -108,8 +109,8 @@ func (p *Past) open(ctx context.Context) (*sources, error) {
 		id := p.History()
 		for i := range s.archive.Bases {
 			if b := &s.archive.Bases[i]; b.History == "" || b.History == id.String() {
-				s.bases = append(s.bases, base{b.Zxid, b.Time.UnixMilli, "the backup " + b.Name, func(ctx context.Context, root string, most int64) (*history.Former, error) {
-					return s.archive.Former(ctx, b, id, root, most)
+				s.bases = append(s.bases, base{b.Zxid, b.Time.UnixMilli, "the backup " + b.Name, func(ctx context.Context, of history.Part) (*history.Former, error) {
+					return s.archive.Former(ctx, b, id, of)
 				}})
 			}
 		}
@@ -206,12 +207,16 @@ func wait(ctx context.Context) error {
 	}
 }
 
-// At returns the subtree as it was at a moment, and what it was made of. The caller has the turn.
-func (p *Past) At(ctx context.Context, root string, at history.Moment) (f *history.Former, from string, err error) {
+// At returns a part of the tree as it was at a moment, and what it was made of. The caller has the turn.
+func (p *Past) At(ctx context.Context, of history.Part, at history.Moment) (f *history.Former, from string, err error) {
 	s, err := p.open(ctx)
 	if err != nil {
 		return nil, "", err
 	}
+	if now := p.Now(); at.Time.After(now) {
+		return nil, "", unknown("%s is in the future: this server's clock says %s", at.Time.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	of.Most = p.Room()
 	if at.Zxid > s.now {
 		return nil, "", unknown("zxid %v is not reached: this server is at %v", at.Zxid, s.now)
 	}
@@ -222,7 +227,7 @@ func (p *Past) At(ctx context.Context, root string, at history.Moment) (f *histo
 		if b.zxid > upTo || !at.Time.IsZero() && b.time() > at.Time.UnixMilli() {
 			continue
 		}
-		f, err := b.load(ctx, root, p.Room())
+		f, err := b.load(ctx, of)
 		if large, ok := errors.AsType[*history.TooLargeError](err); ok {
 			return nil, "", large
 		}
@@ -230,16 +235,18 @@ func (p *Past) At(ctx context.Context, root string, at history.Moment) (f *histo
 			unsound = errors.Join(unsound, err)
 			continue
 		}
+		var next int64 // when what comes after the moment was, if that is known
 		if err == nil {
 			err = s.replay(ctx, b.zxid, upTo, func(e *zab.Entry) error {
 				if before, err := at.Before(e); before || err != nil {
+					next, _ = history.TimeOf(e) // it was decoded
 					return cmp.Or(err, errEnough)
 				}
 				return f.Apply(e)
 			})
 		}
 		if err == nil && f.At == 0 && !at.Time.IsZero() {
-			return nil, "", unknown("that moment is before the first transaction")
+			return nil, "", unknown("that moment is before the first transaction, of %s", time.UnixMilli(next).UTC().Format(time.RFC3339))
 		}
 		if _, lacks := errors.AsType[*UnknownError](err); lacks {
 			unsound = errors.Join(unsound, err)
@@ -298,7 +305,7 @@ func (p *Past) Changes(ctx context.Context, root string, below bool, before jute
 			continue
 		}
 		var list []*history.Step
-		f, err := b.load(ctx, root, p.Room())
+		f, err := b.load(ctx, history.Part{Root: root, Shallow: !below, Most: p.Room()})
 		if err == nil {
 			f.Changed = func(c *history.Step) {
 				if (below || c.Path == root) && visible(c) {

@@ -47,7 +47,7 @@ func newPast(t *testing.T, zxids ...jute.Zxid) *Past {
 		}
 		last = zxid
 	}
-	return &Past{Store: store, Log: w, Applied: func() jute.Zxid { return last }, History: func() history.ID { return history.ID{1} }, Room: func() int64 { return 1 << 20 }}
+	return &Past{Store: store, Log: w, Applied: func() jute.Zxid { return last }, Now: time.Now, History: func() history.ID { return history.ID{1} }, Room: func() int64 { return 1 << 20 }}
 }
 
 // TestMomentsBetweenEntries looks at moments and changes whose zxids are not those of entries, as between two epochs: they wait for nothing.
@@ -56,7 +56,7 @@ func TestMomentsBetweenEntries(t *testing.T) {
 		p := newPast(t, 0x100000001, 0x100000002, 0x200000005, 0x200000009)
 		begun := time.Now()
 		for _, tt := range []struct{ at, want jute.Zxid }{{0x100000001, 0x100000001}, {0x1ffffffff, 0x100000002}, {0x200000000, 0x100000002}, {0x200000008, 0x200000005}, {0x200000009, 0x200000009}} {
-			f, from, err := p.At(t.Context(), "/a", history.Moment{Zxid: tt.at})
+			f, from, err := p.At(t.Context(), history.Part{Root: "/a"}, history.Moment{Zxid: tt.at})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,11 +64,11 @@ func TestMomentsBetweenEntries(t *testing.T) {
 				t.Errorf("after %v: %q at %v, want %v", tt.at, got, f.At, tt.want)
 			}
 		}
-		if f, _, err := p.At(t.Context(), "/a", history.Moment{Time: time.UnixMilli(6000)}); err != nil || f.At != 0x200000005 {
+		if f, _, err := p.At(t.Context(), history.Part{Root: "/a"}, history.Moment{Time: time.UnixMilli(6000)}); err != nil || f.At != 0x200000005 {
 			t.Errorf("after 6 seconds: %v, %v", f, err)
 		}
 		for _, m := range []history.Moment{{Zxid: 0x20000000a}, {Time: time.UnixMilli(1)}} {
-			_, _, err := p.At(t.Context(), "/a", m)
+			_, _, err := p.At(t.Context(), history.Part{Root: "/a"}, m)
 			if _, unknown := errors.AsType[*UnknownError](err); !unknown {
 				t.Errorf("%+v: %v", m, err)
 			}
@@ -113,7 +113,7 @@ func TestDamagedSnapshotIsLeftOut(t *testing.T) {
 		_ = f.Close()
 		p.Store = store
 		for _, m := range []history.Moment{{Zxid: 0x100000002}, {Time: time.UnixMilli(2500)}} {
-			if f, from, err := p.At(t.Context(), "/a", m); err != nil || f.At != 0x100000002 || !strings.Contains(from, "log") {
+			if f, from, err := p.At(t.Context(), history.Part{Root: "/a"}, m); err != nil || f.At != 0x100000002 || !strings.Contains(from, "log") {
 				t.Errorf("%+v: %v from %q, %v", m, f, from, err)
 			}
 		}

@@ -14,18 +14,15 @@ import (
 
 func getACLCommand() Command {
 	return Command{
-		Name: "getAcl", Synopsis: "[-s] path", Short: "Print the ACL of a node",
+		Name: "getAcl", Synopsis: "[-s] [--at MOMENT] path", Short: "Print the ACL of a node",
 		Long:     "The permissions are c create, d delete (both of children), r read, w write, a admin.",
 		Examples: []Example{{"getAcl /app", "who may do what"}, {"getAcl -o raw /app", "in the form that setAcl takes"}},
 		Args:     pathOnly(), Required: 1,
 		Setup: func(flags *cobra.Command) Run {
 			stat := boolFlag(flags, "stat", "s", "print the node's stat, too")
+			at := atFlag(flags)
 			return func(ctx context.Context, c *Call) error {
-				zk, err := c.Client(ctx)
-				if err != nil {
-					return err
-				}
-				access, err := zk.GetACL(ctx, c.Arg(0))
+				access, err := c.access(ctx, *at)
 				if err != nil {
 					return err
 				}
@@ -37,6 +34,18 @@ func getACLCommand() Command {
 			}
 		},
 	}
+}
+
+func (c *Call) access(ctx context.Context, at string) (client.Access, error) {
+	if at != "" {
+		e, err := c.nodeAt(ctx, at, false)
+		return client.Access{ACL: e.ACL, Stat: e.Stat}, err
+	}
+	zk, err := c.Client(ctx)
+	if err != nil {
+		return client.Access{}, err
+	}
+	return zk.GetACL(ctx, c.Arg(0))
 }
 
 // nodeACL is a node's ACL in JSON.

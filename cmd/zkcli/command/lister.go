@@ -20,7 +20,7 @@ func (c *Call) listAll(ctx context.Context, watch bool) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err = c.get(ctx, watch); err != nil {
+	if _, _, err = c.get(ctx, watch, ""); err != nil {
 		return err
 	}
 	l := lister{c: c, zk: zk, watch: watch}

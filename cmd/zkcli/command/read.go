@@ -15,7 +15,7 @@ import (
 
 func getCommand() Command {
 	return Command{
-		Name: "get", Synopsis: "[-s] [-w] [-b] [-x] path", Short: "Print the data of a node",
+		Name: "get", Synopsis: "[-s] [-w] [-b] [-x] [--at MOMENT] path", Short: "Print the data of a node",
 		Long: "Prints the data as it is, or null if the node has none. With -o raw no newline\n" +
 			"is added: what comes out is what is stored, byte for byte. On a terminal, control\n" +
 			"characters and what is not UTF-8 are escaped.",
@@ -23,6 +23,7 @@ func getCommand() Command {
 			{"get /config", "the data"},
 			{"get -s /config", "the data and the stat"},
 			{"get -w /config", "the data, and one event when it changes"},
+			{"get --at 10m /config", "the data ten minutes ago"},
 			{"get -o raw /blob > blob", "exactly the bytes"},
 		},
 		Args: pathOnly(), Required: 1,
@@ -31,11 +32,12 @@ func getCommand() Command {
 			watch := boolFlag(flags, "watch", "w", "set a watch on the data")
 			b64 := boolFlag(flags, "base64", "b", "print the data in base64")
 			hex := boolFlag(flags, "hex", "x", "print the data as a hex dump")
+			at := atFlag(flags)
 			return func(ctx context.Context, c *Call) error {
 				if *b64 && *hex {
 					return c.Usage("-b and -x exclude each other")
 				}
-				data, st, err := c.get(ctx, *watch)
+				data, st, err := c.get(ctx, *watch, *at)
 				if err != nil {
 					return err
 				}
@@ -63,7 +65,11 @@ func getCommand() Command {
 	}
 }
 
-func (c *Call) get(ctx context.Context, watch bool) ([]byte, client.Stat, error) {
+func (c *Call) get(ctx context.Context, watch bool, at string) ([]byte, client.Stat, error) {
+	if at != "" {
+		e, err := c.nodeAt(ctx, at, watch)
+		return e.Data, e.Stat, err
+	}
 	zk, err := c.Client(ctx)
 	if err != nil {
 		return nil, client.Stat{}, err
@@ -79,13 +85,14 @@ func (c *Call) get(ctx context.Context, watch bool) ([]byte, client.Stat, error)
 
 func statCommand() Command {
 	return Command{
-		Name: "stat", Synopsis: "[-w] path", Short: "Print the stat of a node",
+		Name: "stat", Synopsis: "[-w] [--at MOMENT] path", Short: "Print the stat of a node",
 		Examples: []Example{{"stat /config", "versions, times, owner, sizes"}, {"stat -o json /config", "the same for a program"}},
 		Args:     pathOnly(), Required: 1,
 		Setup: func(flags *cobra.Command) Run {
 			watch := boolFlag(flags, "watch", "w", "set a watch on the node's data")
+			at := atFlag(flags)
 			return func(ctx context.Context, c *Call) error {
-				st, err := c.stat(ctx, *watch)
+				st, err := c.stat(ctx, *watch, *at)
 				if err != nil {
 					return err
 				}
@@ -102,7 +109,11 @@ type nodeStat struct {
 	Stat *Stat  `json:"stat"`
 }
 
-func (c *Call) stat(ctx context.Context, watch bool) (client.Stat, error) {
+func (c *Call) stat(ctx context.Context, watch bool, at string) (client.Stat, error) {
+	if at != "" {
+		e, err := c.nodeAt(ctx, at, watch)
+		return e.Stat, err
+	}
 	zk, err := c.Client(ctx)
 	if err != nil {
 		return client.Stat{}, err
@@ -122,13 +133,14 @@ func (c *Call) stat(ctx context.Context, watch bool) (client.Stat, error) {
 
 func lsCommand() Command {
 	return Command{
-		Name: "ls", Synopsis: "[-s] [-w] [-R] path", Short: "List the children of a node",
+		Name: "ls", Synopsis: "[-s] [-w] [-R] [--at MOMENT] path", Short: "List the children of a node",
 		Long: "Prints the names in brackets, as zkCli.sh does. With -o raw each name is on a\n" +
 			"line of its own. With -R come the paths of the node and of all below it.",
 		Examples: []Example{
 			{"ls /", "the children of the root"},
 			{"ls -s /app", "the children and the stat of the node"},
 			{"ls -R /app", "the whole subtree"},
+			{"ls --at 2026-11-22T14:05:00Z /app", "the children at that time"},
 			{"ls -o raw /app | wc -l", "how many children there are"},
 		},
 		Args: pathOnly(), Required: 1,
@@ -136,7 +148,11 @@ func lsCommand() Command {
 			stat := boolFlag(flags, "stat", "s", "print the node's stat, too")
 			watch := boolFlag(flags, "watch", "w", "set a watch on the children")
 			recursive := boolFlag(flags, "recursive", "R", "print the paths of the whole subtree")
+			at := atFlag(flags)
 			return func(ctx context.Context, c *Call) error {
+				if *at != "" {
+					return c.listAt(ctx, *at, *watch, *stat, *recursive)
+				}
 				if *recursive {
 					return c.listAll(ctx, *watch)
 				}
@@ -162,6 +178,11 @@ func (c *Call) list(ctx context.Context, watch, stat bool) error {
 	if err != nil {
 		return err
 	}
+	return c.emitChildren(names, st, stat)
+}
+
+// emitChildren prints the names of a node's children.
+func (c *Call) emitChildren(names []string, st client.Stat, stat bool) error {
 	text := bracketed(names) + "\n"
 	if stat {
 		text += statText(st)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkcli/subtree"
 	"github.com/zkd-project/zkd/internal/treediff"
 )
 
 func treeCommand() Command {
 	return Command{
-		Name: "tree", Synopsis: "[-L depth] [-d] [path]", Short: "Draw a subtree, with sizes, ages and owners",
+		Name: "tree", Synopsis: "[-L depth] [-d] [--at MOMENT] [path]", Short: "Draw a subtree, with sizes, ages and owners",
 		Long: "Each node has its size, how long ago it was created and last changed, and, if it is\n" +
 			"ephemeral, the session that owns it. Servers don't say which nodes are containers or\n" +
 			"have a time to live. Without a path it is /.",
@@ -29,14 +30,15 @@ func treeCommand() Command {
 		Setup: func(flags *cobra.Command) Run {
 			depth := flags.Flags().IntP("level", "L", -1, "go down at most this many levels")
 			data := boolFlag(flags, "data", "d", "show the data, too")
+			at := atFlag(flags)
 			return func(ctx context.Context, c *Call) error {
-				return c.tree(ctx, subtree.ReadOptions{Data: *data, Limit: *depth >= 0, Depth: *depth})
+				return c.tree(ctx, *at, subtree.ReadOptions{Data: *data, Limit: *depth >= 0, Depth: *depth})
 			}
 		},
 	}
 }
 
-func (c *Call) tree(ctx context.Context, o subtree.ReadOptions) error {
+func (c *Call) tree(ctx context.Context, at string, o subtree.ReadOptions) error {
 	zk, err := c.Client(ctx)
 	if err != nil {
 		return err
@@ -45,7 +47,18 @@ func (c *Call) tree(ctx context.Context, o subtree.ReadOptions) error {
 	d := drawing{root: root, data: o.Data, now: time.Now()}
 	p := c.printer(nodeHeading...)
 	var bad trouble
-	for n, err := range subtree.Live(ctx, zk, root, o) {
+	nodes := subtree.Live(ctx, zk, root, o)
+	if at != "" {
+		m, err := c.moment("at", at)
+		if err != nil {
+			return err
+		}
+		nodes = c.formerSubtree(ctx, zk, root, m)
+	}
+	for n, err := range nodes {
+		if at != "" && o.Limit && treediff.Depth(n.Path) > o.Depth {
+			continue
+		}
 		if err != nil {
 			if err = bad.with(c, n.Path, err); err != nil {
 				p.flush()
@@ -63,6 +76,9 @@ func (c *Call) tree(ctx context.Context, o subtree.ReadOptions) error {
 		if err := p.print(printed{text: d.line(n), raw: full, data: describeNode(root, n, o.Data), row: nodeRow(full, n)}); err != nil {
 			return err
 		}
+	}
+	if at != "" && d.nodes == 0 && bad.last == nil {
+		return &client.Error{Path: root, Err: client.ErrNoNode}
 	}
 	if c.Options.Format == FormatText {
 		p.buf.WriteString("\n" + d.summary() + "\n")
