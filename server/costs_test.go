@@ -92,7 +92,7 @@ func TestEveryRequestIsLinear(t *testing.T) {
 
 // build makes the world.
 func (w *costWorld) build(t *testing.T) {
-	w.client = w.leader.asking(t, jute.FeatureFeed|jute.FeaturePaging|jute.FeatureOperations, nil)
+	w.client = w.leader.asking(t, jute.FeatureFeed|jute.FeaturePaging|jute.FeatureOperations|jute.FeaturePast, nil)
 	for i := range costIDs {
 		w.ok(jute.OpAuth, &jute.AuthRequest{Scheme: "digest", Auth: fmt.Appendf(nil, "user-%d:secret", i)})
 	}
@@ -292,6 +292,11 @@ func costs() (rows []asked) {
 	for _, path := range []string{"/wide", "/listed", "/held", "/places", "/large"} {
 		add(jute.OpSubtreePage, "the first of "+path, max(onePart, oneList, contenders), func(*costWorld) record {
 			return &jute.SubtreePageRequest{Path: path, Show: jute.ShowACLs}
+		})
+	}
+	for _, path := range []string{"/wide", "/listed", "/large"} { // its state is another tree: what counts is who may read it by now
+		add(jute.OpPast, path, max(onePart, oneList), func(w *costWorld) record {
+			return &jute.PastRequest{Path: path, Show: jute.ShowACLs, Below: true, Zxid: w.leader.state.Applied()}
 		})
 	}
 	for _, show := range []int32{jute.ShowStats, jute.ShowNames} {

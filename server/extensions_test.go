@@ -76,7 +76,7 @@ func (r *extend) granted() jute.Features {
 	if d.Err() != nil || r.SessionID != 0 {
 		return 0
 	}
-	return ask.Features & (jute.FeatureExactlyOnce | jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations | jute.FeatureMoved)
+	return ask.Features & (jute.FeatureExactlyOnce | jute.FeatureFeed | jute.FeaturePaging | jute.FeatureOperations | jute.FeatureMoved | jute.FeaturePast)
 }
 
 // TestUngrantedOperations checks that an opcode in the range of extensions ends the connection that
@@ -84,7 +84,7 @@ func (r *extend) granted() jute.Features {
 func TestUngrantedOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
-		for _, op := range []jute.OpCode{2000, 2004, jute.OpCheckAbsent, jute.OpDeleteTree, jute.OpChildrenPage, jute.OpSubscribe, jute.OpCredit, jute.OpUnsubscribe, 2050, 2099} {
+		for _, op := range []jute.OpCode{2000, 2004, jute.OpCheckAbsent, jute.OpDeleteTree, jute.OpChildrenPage, jute.OpPast, jute.OpSubscribe, jute.OpCredit, jute.OpUnsubscribe, 2050, 2099} {
 			c := s.connect(t)
 			if r := c.call(op, nil); r.Err != jute.ErrUnimplemented {
 				t.Errorf("opcode %d is answered by %v", op, r)

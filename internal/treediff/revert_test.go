@@ -31,6 +31,7 @@ func TestWhatIsHiddenStays(t *testing.T) {
 		{"/ /a=1", "/ /a=2 /b", "change /a, delete /b"},
 		{"/ /a=1", "/ /a? /b", "delete /b; hidden /a"},
 		{"/ /a? /b", "/ /a=2", "create /b; hidden /a"},
+		{"/ /a? /b", "/ /a=2 /a/x /b", "; hidden /a /a/x"}, // which may have been there
 		{"/", "/ /a /a/x /a/y?", "delete /a/x; kept /a; hidden /a/y"},
 		{"/ /a? /a/b /a/b/c /d", "/", "create /d; hidden /a /a/b /a/b/c"},
 		{"/ /a? /a/b /d", "/ /a=1 /d", "create /a/b; hidden /a"},

@@ -19,26 +19,46 @@ import (
 
 func diffCommand() Command {
 	return Command{
-		Name: "diff", Synopsis: "[-q] [flags] A B", Short: "Compare two subtrees, of one ensemble, of two, or of exports",
+		Name: "diff", Synopsis: "[-q] [flags] A B | --from MOMENT [--to MOMENT] [-d] path", Short: "Compare two subtrees, or exports, or one subtree at two moments",
 		Long: "A and B are each a path, host:port,host:port/path of other servers, or @FILE, an\n" +
 			"export. Compared are the data, the ACLs and the kinds of nodes, not versions and times.\n" +
+			"With --from a path is compared at that moment with --to or, without it, with the present,\n" +
+			"in what the server knows of the past; see get --at.\n" +
 			"The exit code is 0 if they are alike, 1 if they differ, and greater if that could not\n" +
 			"be found out.",
 		Examples: []Example{
 			{"diff /app /copy", "two subtrees"},
 			{"diff zk1:2181/app zk2:2181/app", "two ensembles"},
 			{"diff @app.json /app", "what has changed since the export"},
+			{"diff --from 1d /app", "what has changed since yesterday"},
 			{"diff -q --ignore-acl /a /b", "only the exit code"},
 		},
-		Args: []Arg{{Name: "A", Kind: Path}, {Name: "B", Kind: Path}}, Required: 2,
+		Args: []Arg{{Name: "A", Kind: Path}, {Name: "B", Kind: Path}}, Required: 1,
 		Setup: func(flags *cobra.Command) Run {
 			o := new(subtree.DiffOptions)
 			quiet := boolFlag(flags, "quiet", "q", "print nothing: the exit code says it")
 			flags.Flags().BoolVar(&o.IgnoreACL, "ignore-acl", false, "don't compare ACLs")
 			flags.Flags().BoolVar(&o.IgnoreData, "ignore-data", false, "don't compare data")
 			flags.Flags().BoolVar(&o.IgnoreEphemerals, "ignore-ephemerals", false, "leave out ephemeral nodes")
+			var f formerDiffOptions
+			flags.Flags().StringVar(&f.from, "from", "", "compare path at this `moment`, such as 10m")
+			flags.Flags().StringVar(&f.to, "to", "", "with this `moment`; default is the present")
+			flags.Flags().BoolVarP(&f.data, "data", "d", false, "with --from: show the data")
 			return func(ctx context.Context, c *Call) error {
-				err := c.diff(ctx, *o, *quiet)
+				var err error
+				switch moments := f.from != ""; {
+				case moments && c.Arg(1) != "":
+					return c.Usage("--from and --to are for one path")
+				case !moments && (f.to != "" || f.data):
+					return c.Usage("--to and -d need --from")
+				case !moments && c.Arg(1) == "":
+					return c.Usage("B is missing")
+				case moments:
+					f.quiet = *quiet
+					err = c.formerDiff(ctx, f, *o)
+				default:
+					err = c.diff(ctx, *o, *quiet)
+				}
 				if _, differ := errors.AsType[*ExitError](err); !differ && ExitCode(err) == exitError && ctx.Err() == nil {
 					f := describe(err)
 					return c.end(exitUsage, f.Code, f.Error) // 1 means that there is a difference

@@ -38,25 +38,38 @@ func (h *lineHistory) len() int {
 
 func historyCommand() Command {
 	return Command{
-		Name: "history", Synopsis: "[--from DIR [-R] path]", Short: "Print the last lines, numbered, or who changed a node",
+		Name: "history", Synopsis: "[--from DIR] [-R] [-d] [--before ZXID] [-n limit] [path]", Short: "Print the last lines, numbered, or who changed a node",
 		Long: "Without a path: the last lines of the session. With one: a line for each change of the\n" +
-			"node, with time, zxid, session, operation and size, as far as a directory of backup\n" +
-			"follow reaches back, and then how far that is. No server is asked.",
-		Examples: []Example{{"history", "in a session"}, {"history --from /backup /app/config", "who changed it, and when"}, {"history --from /backup -R /app", "also below it"}},
+			"node, with time, zxid, operation, size, session and request, the oldest first, as far as\n" +
+			"the server knows the past, and then how far that is. Who is behind a session the server\n" +
+			"tells those who may write /zookeeper/config, of clients that it has served: from its audit\n" +
+			"log in memory (audit.enable=true), or if they are still connected to it. With --from a\n" +
+			"directory of backup follow is read, and no server is asked.",
+		Examples: []Example{{"history", "in a session"}, {"history /app/config", "who changed it, and when"}, {"history -R -d /app", "also below it, with the data before and after"}, {"history --from /backup -R /app", "also below it"}},
 		Args:     []Arg{{Name: "path", Kind: Path}},
 		Setup: func(flags *cobra.Command) Run {
 			from := stringFlag(flags, "from", "", "", "a directory of backups", File)
-			below := boolFlag(flags, "recursive", "R", "also what is below path")
+			var o changeOptions
+			flags.Flags().BoolVarP(&o.below, "recursive", "R", false, "also what is below path")
+			flags.Flags().BoolVarP(&o.data, "data", "d", false, "with the data before and after")
+			flags.Flags().StringVar(&o.before, "before", "", "the changes before this `zxid`")
+			flags.Flags().IntVarP(&o.limit, "limit", "n", 500, "at most this many changes, the newest")
 			return func(ctx context.Context, c *Call) error {
 				switch path := c.Arg(0); {
 				case path == "" && *from == "" && !c.App.session:
 					return c.Usage("without a path it makes sense only in a session")
 				case path == "" && *from == "":
 					return c.lastLines()
-				case path == "" || *from == "":
-					return c.Usage("--from and a path go together")
+				case path == "":
+					return c.Usage("--from needs a path")
+				case o.limit < 1 || o.limit > 10_000:
+					return c.Usage("--limit is 1 to 10000")
+				case *from == "":
+					return c.changes(ctx, path, &o)
+				case o.data || o.before != "":
+					return c.Usage("-d and --before are for the past of servers, without --from")
 				default:
-					return c.historyOf(ctx, *from, path, *below)
+					return c.historyOf(ctx, *from, path, o.below)
 				}
 			}
 		},

@@ -9,6 +9,9 @@ import (
 	"github.com/zkd-project/zkd/client/zktest"
 )
 
+// superHash is that of super:secret.
+const superHash = "lK75jTNcA+U9vtVEw5vB51mj/w4="
+
 // atServer runs zkcli with a server, and returns what it prints.
 func atServer(t *testing.T, s *zktest.Server, args ...string) (out, errOut string, code int) {
 	t.Helper()
@@ -85,5 +88,100 @@ func TestReadsOfThePast(t *testing.T) {
 		if out != tt.out || code != tt.code || !strings.Contains(errOut, tt.err) {
 			t.Errorf("%s: %q, %q, exit %d; want %q, %q, %d", tt.line, out, errOut, code, tt.out, tt.err, tt.code)
 		}
+	}
+}
+
+// TestMistakeIsUndone has somebody delete and change nodes by mistake; history says who, diff what, and restore brings it back.
+func TestMistakeIsUndone(t *testing.T) {
+	s := zktest.Start(t, zktest.Config("audit.enable=true", "DigestAuthenticationProvider.superDigest=super:"+superHash))
+	c := s.Client(t)
+	create(t, c, "/app", "one")
+	create(t, c, "/app/a", "kept")
+	create(t, c, "/app/b", "lost")
+	found, err := c.Exists(t.Context(), "/app/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	then := found.Stat.Czxid.String()
+	bob := []string{"--auth", "digest:bob:secret"}
+	for _, line := range []string{"delete /app/b", "set /app two", "create /app/new x"} {
+		if out, errOut, code := atServer(t, s, append(bob, strings.Fields(line)...)...); code != 0 {
+			t.Fatalf("%s: %s%s", line, out, errOut)
+		}
+	}
+	for _, tt := range []struct {
+		line string
+		want []string // in what is printed, in this order
+		code int
+	}{
+		{"history -R -d /app", []string{"create /app  3 bytes  session", "create /app/b  4 bytes", "delete /app/b  it had 4 bytes", "set /app  3 bytes, before 3, version 1", `- "one"`, `+ "two"`, "create /app/new", "as far as this server knows"}, 0},
+		{"--auth digest:super:secret history /app/b", []string{"delete /app/b  it had 4 bytes  by digest:bob at 127.0.0.1  session 0x"}, 0},
+		{"history -n 1 /app", []string{"set /app", "for older ones: --before 0x"}, 0},
+		{"history -o json -d --before " + then + " /app", []string{`"op":"create","path":"/app","bytes":3,"version":0,"after":{"data":"one","encoding":"utf-8"}}`}, 0},
+		{"diff --from " + then + " /app", []string{"changed /app  data, 3 B before, 3 B after", "deleted /app/b  4 B", "created /app/new  1 B"}, 1},
+		{"diff -d --from " + then + " /app", []string{`changed /app  data "one" | "two"`, `deleted /app/b  4 B: "lost"`}, 1},
+		{"diff --from " + then + " --to " + then + " /app", nil, 0},
+		{"diff -q --from " + then + " --to 1ms /app", nil, 1},
+		{"diff --from " + then + " /app/a", nil, 0},
+		{"diff --from " + then + " /none", nil, 0},
+		{"restore --dry-run --at " + then + " /app", []string{"zxid " + then, `change /app: data "one" | "two"`, `create /app/b: "lost"`, "delete /app/new", "would be: 1 created, 1 changed, 1 deleted"}, 0},
+		{"restore --at " + then + " /app", []string{"If that is meant, say --yes"}, exitUsage},
+		{"restore --yes --zxid " + then + " /app", []string{"1 created, 1 changed, 1 deleted"}, 0},
+		{"diff --from " + then + " /app", nil, 0},
+		{"restore --yes --at 1ms /app", []string{"nothing to change"}, 0},
+		{"restore --yes --at " + then + " /none", []string{"there was no /none at zxid "}, exitError},
+		{"restore --yes --at 90d /app", []string{"before the first transaction"}, exitUsage},
+		{"restore /app", []string{"--at is missing"}, exitUsage},
+		{"restore --at 1m --zxid 1 /app", []string{"not both"}, exitUsage},
+		{"diff /app", []string{"B is missing"}, exitUsage},
+		{"diff --to 1m /app", []string{"need --from"}, exitUsage},
+		{"diff --from 1m /app /b", []string{"for one path"}, exitUsage},
+		{"history --before 10m /app", []string{"--before is a zxid"}, exitUsage},
+		{"history -n 0 /app", []string{"1 to 10000"}, exitUsage},
+	} {
+		out, errOut, code := atServer(t, s, strings.Fields(tt.line)...)
+		rest, ok := out+errOut, true
+		for _, want := range tt.want {
+			if _, rest, ok = strings.Cut(rest, want); !ok {
+				t.Errorf("%s: no %q in its place in\n%s%s", tt.line, want, out, errOut)
+				break
+			}
+		}
+		if code != tt.code {
+			t.Errorf("%s: exit %d, want %d\n%s%s", tt.line, code, tt.code, out, errOut)
+		}
+	}
+	node, err := c.Get(t.Context(), "/app/b")
+	if err != nil || string(node.Data) != "lost" {
+		t.Errorf("/app/b: %q, %v", node.Data, err)
+	}
+}
+
+// TestRestoreNeedsTheHashes brings back a node whose ACL the server shows without its hash, and does not for somebody else.
+func TestRestoreNeedsTheHashes(t *testing.T) {
+	s := zktest.Start(t)
+	c := s.Client(t)
+	if err := c.Session().AddAuth(t.Context(), "digest", []byte("ann:secret")); err != nil {
+		t.Fatal(err)
+	}
+	create(t, c, "/app", "")
+	access := []client.ACL{{Perms: client.PermRead, ID: client.ID{Scheme: "world", ID: "anyone"}}, {Perms: client.PermAll, ID: client.ID{Scheme: "auth"}}}
+	made, err := c.Create(t.Context(), "/app/hers", []byte("x"), client.CreateOptions{ACL: access, Stat: true})
+	if err == nil {
+		err = c.Delete(t.Context(), "/app/hers", client.AnyVersion)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := []string{"restore", "--yes", "--at", made.Stat.Czxid.String(), "/app"}
+	if _, errOut, code := atServer(t, s, line...); code != exitError || !strings.Contains(errOut, "the ACL of /app/hers without its hashes") {
+		t.Errorf("%q, exit %d", errOut, code)
+	}
+	if out, errOut, code := atServer(t, s, append([]string{"--auth", "digest:ann:secret"}, line...)...); code != 0 || !strings.Contains(out, "1 created") {
+		t.Errorf("%q, %q, exit %d", out, errOut, code)
+	}
+	got, err := c.GetACL(t.Context(), "/app/hers")
+	if err != nil || len(got.ACL) != 2 || strings.HasSuffix(got.ACL[1].ID.ID, ":x") {
+		t.Errorf("%v, %v", got.ACL, err)
 	}
 }
