@@ -119,7 +119,7 @@
 // Records are written over zeros that are already on disk, so fdatasync need not write
 // metadata. The next segment is prepared in the background. Sizes grow fourfold from 1 MiB
 // to Options.SegmentSize, so that a new server starts in milliseconds and an idle one keeps
-// 5 MiB. But from 4 MiB on a segment is no larger than what 256 syncs have at the present rate:
+// 5 MiB. But from 4 MiB on a segment is no larger than what 768 syncs have at the present rate:
 // less would cost time, and more only room. The last 64 KiB (an eighth of a small segment) take no entries, so that a promise
 // can be written on a full disk. The last quarter of that is for references to snapshots and Forget
 // records, which go there even while the entries before them wait for a segment

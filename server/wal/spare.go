@@ -105,7 +105,7 @@ const (
 	// growth is at most the ratio between the size of a spare and that of the previous segment.
 	growth = 4
 	// rollSyncs is how many syncs of the log a segment should last for, as to begin one takes as long as a few.
-	rollSyncs = 256
+	rollSyncs = 768
 )
 
 // spareSize returns the size of the next segment, from that of the last one, and from what a sync had of the one
