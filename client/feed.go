@@ -192,10 +192,10 @@ func (f *Follower) changes(e *feedEvent) (changes []Change) {
 		if i < len(e.Changes)-1 && c.Zxid < e.Changes[i+1].Zxid {
 			resume = c.Zxid
 		}
-		if c.Zxid < f.last.Zxid || c.Zxid == f.last.Zxid && c.Index <= f.last.Index {
+		if !after(c, &f.last) {
 			continue
 		}
-		f.last = jute.Change{Zxid: c.Zxid, Index: c.Index}
+		f.last = jute.Change{Zxid: c.Zxid, Index: c.Index, Kind: c.Kind}
 		changes = append(changes, Change{
 			Zxid: c.Zxid, Kind: c.Kind, Path: f.c.strip(c.Path), Stat: c.Stat, Data: c.Data,
 			ParentCversion: c.ParentCversion, ParentChildren: c.ParentChildren,
@@ -204,6 +204,14 @@ func (f *Follower) changes(e *feedEvent) (changes []Change) {
 	}
 	f.after = max(f.after, e.Zxid)
 	return changes
+}
+
+// after reports whether a change comes after another one. A ChangeChildren has the index of the change that it comes with.
+func after(c, last *jute.Change) bool {
+	if c.Zxid != last.Zxid || c.Index != last.Index {
+		return c.Zxid > last.Zxid || c.Zxid == last.Zxid && c.Index > last.Index
+	}
+	return c.Kind == jute.ChangeChildren && last.Kind != jute.ChangeChildren
 }
 
 // subscribe begins the feed on a connection.

@@ -48,6 +48,13 @@ type Options struct {
 	// watches get them.
 	OneShot bool
 
+	// Observer, if not nil, learns of each change, and the cache is kept by a feed or not at all: while
+	// the server offers none, or has no room for one, the cache is stale. With it, Depth and Filter have no effect.
+	Observer Observer
+
+	// Room, if not nil, is what this cache has a part of, as MaxBytes. A cache for which there is not enough forgets its nodes.
+	Room *Room
+
 	noFeed bool // watches on servers that offer feeds, too
 }
 
@@ -81,7 +88,10 @@ type Cache struct {
 	isReady bool
 	// unreadable has the nodes that subscribers were told to be Unreadable, and why.
 	unreadable map[string]error
-	stale      time.Time // when the connection was lost; zero if there is one
+	stale      time.Time   // when the connection was lost; zero if there is one
+	fed        bool        // a feed has kept the cache since all was read
+	lists      client.Zxid // no ACL has changed after it, up to version
+	roomed     int64       // bytes that count in Options.Room
 	version    client.Zxid
 	err        error
 	closed     bool // Close was called

@@ -35,7 +35,7 @@ const maxLost = 3
 // watches cost less if the cache has a part of that.
 func (l *loop) followable() bool {
 	const needed = jute.FeatureFeed | jute.FeaturePaging
-	whole := l.opts.Depth == Whole && l.opts.Filter == nil
+	whole := l.opts.Depth == Whole && l.opts.Filter == nil || l.opts.Observer != nil
 	return whole && !l.opts.OneShot && !l.opts.noFeed && !l.refused && l.client.Status().Features&needed == needed
 }
 
@@ -45,9 +45,10 @@ const maxPart = 10_000
 // follow keeps the cache up to date. It returns nil if that is to begin again.
 func (l *loop) follow() error {
 	f := &following{
-		loop: l, feed: l.client.Follow(l.tree.path, client.FeedOptions{After: client.FromNow, Data: !l.opts.NoData}),
+		loop: l, feed: l.client.Follow(l.tree.path, client.FeedOptions{After: client.FromNow, Data: !l.opts.NoData, Kinds: l.kinds()}),
 	}
 	defer f.feed.Close()
+	defer l.unfed()
 	err := f.begin()
 	if err == nil {
 		err = f.keep()
@@ -184,6 +185,7 @@ func (l *following) settle() {
 // read makes the cache what the subtree is at one zxid. All that the cache lacks then is what the feed
 // has after that.
 func (l *following) read() error {
+	l.unfed()
 	for lost := 0; ; {
 		wait := retryAfter
 		switch err := l.readOnce(); {
@@ -195,6 +197,10 @@ func (l *following) read() error {
 				}
 			}
 			l.partial = false
+			l.mu.Lock()
+			l.fed, l.lists, l.version = true, l.base, max(l.version, l.base)
+			l.observeLocked(nil)
+			l.mu.Unlock()
 			l.fresh(l.base)
 			for _, then := range l.held {
 				l.await(then)
@@ -327,11 +333,16 @@ func (l *following) apply(changes []client.Change) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range changes[:whole] {
-		if c := &changes[i]; c.Zxid > l.base {
-			l.applyLocked(c)
-		}
+	changes = changes[:whole]
+	for len(changes) > 0 && changes[0].Zxid <= l.base {
+		changes = changes[1:]
 	}
+	for i := range changes {
+		l.applyLocked(&changes[i])
+	}
+	l.checkSizeLocked()
+	l.version = max(l.version, zxid)
+	l.observeLocked(changes)
 }
 
 func (l *following) applyLocked(c *client.Change) {
@@ -339,16 +350,22 @@ func (l *following) applyLocked(c *client.Change) {
 	if n != nil && max(n.stat.Czxid, n.stat.Mzxid) > c.Zxid {
 		return // its data is very long, and was read later than the subtree
 	}
+	if c.Kind == client.ChangeACL {
+		l.lists = c.Zxid
+	}
+	parent, _ := split(c.Path)
 	switch {
+	case c.Kind == jute.ChangeChildren:
+		l.childrenLocked(c, c.Path)
 	case c.Kind == client.ChangeCreated:
 		l.putLocked(c.Path, c.Data, c.Stat)
-		l.childrenLocked(c)
+		l.childrenLocked(c, parent)
 	case c.Kind == client.ChangeDeleted:
 		l.allowLocked(c.Path)
 		if n != nil {
 			l.removeLocked(n, c.Path)
 		}
-		l.childrenLocked(c)
+		l.childrenLocked(c, parent)
 	case c.Lost():
 		l.forbidLocked(c.Path, client.ErrNoAuth)
 		if n != nil {
@@ -359,14 +376,12 @@ func (l *following) applyLocked(c *client.Change) {
 	case n != nil:
 		l.setLocked(n, c.Path, n.data, c.Stat)
 	default: // if it has become readable, it may have children
-		parent, _ := split(c.Path)
 		l.partial = l.partial || c.Path == l.tree.path || l.takes(c.Path) && l.tree.find(parent) != nil
 	}
 }
 
-// childrenLocked sets the Stat of the parent of a node that was created or deleted.
-func (l *following) childrenLocked(c *client.Change) {
-	path, _ := split(c.Path)
+// childrenLocked sets the Stat of a node of which a child was created or deleted.
+func (l *following) childrenLocked(c *client.Change, path string) {
 	n := l.tree.find(path)
 	if n == nil {
 		return

@@ -51,9 +51,12 @@ const systemPath = "/zookeeper"
 func (l *loop) run() {
 	err := l.client.WaitConnected(l.ctx)
 	for err == nil {
-		if l.followable() {
+		switch {
+		case l.followable():
 			err = l.follow()
-		} else {
+		case l.opts.Observer != nil:
+			err = l.idle()
+		default:
 			err = l.watch()
 		}
 	}
@@ -66,6 +69,12 @@ func (l *loop) run() {
 		l.stale = time.Now()
 	}
 	l.tellLocked(Event{Type: Closed, Err: err})
+	if r := l.opts.Room; r != nil {
+		r.used.Add(-l.roomed)
+		if errors.Is(err, ErrTooLarge) {
+			l.tree = subtree{path: l.tree.path}
+		}
+	}
 	for s := range l.subs {
 		s.end()
 	}
@@ -126,6 +135,7 @@ func (l *loop) known(zxid client.Zxid) {
 	if zxid > l.version { // only the loop changes it
 		l.mu.Lock()
 		l.version = zxid
+		l.observeLocked(nil)
 		l.mu.Unlock()
 	}
 }
@@ -179,6 +189,13 @@ func (l *loop) pruneLocked(n *node, path string, keep func(kid *node) bool) {
 func (l *loop) checkSizeLocked() {
 	if l.opts.MaxBytes > 0 && l.tree.bytes > l.opts.MaxBytes {
 		l.fatal = ErrTooLarge
+	}
+	if r := l.opts.Room; r != nil {
+		more := l.tree.bytes - l.roomed
+		l.roomed = l.tree.bytes
+		if used := r.used.Add(more); more > 0 && used > r.most {
+			l.fatal = ErrTooLarge
+		}
 	}
 }
 
