@@ -26,6 +26,7 @@ type link struct {
 	began  time.Time // before the connect request was sent
 
 	features Features // that the server has granted
+	has      Zxid     // the server has everything up to it, or is asked to; guarded by session.mu
 
 	wake   chan struct{} // capacity 1: there is something to write
 	quit   chan struct{} // closed by close
@@ -110,8 +111,8 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 			return nil, err
 		}
 	}
-	if s.relay != nil && s.relay.o.User != nil {
-		if err := l.speakFor(in, *s.relay.o.User); err != nil {
+	if s.opts.User != nil {
+		if err := l.speakFor(in, *s.opts.User); err != nil {
 			return nil, err
 		}
 	}
@@ -164,6 +165,7 @@ func (l *link) greet(in *frames) (*greeting, error) {
 	if s.relay != nil {
 		ask.Holder = s.relay.holder
 	}
+	l.has = req.LastZxidSeen
 	s.mu.Unlock()
 	b, mark := jute.BeginFrame(nil)
 	b = req.Append(b)
@@ -203,6 +205,11 @@ func (l *link) greet(in *frames) (*greeting, error) {
 // appendWatchesLocked appends the requests that set the session's watches again.
 func (l *link) appendWatchesLocked(b []byte) []byte {
 	s := l.s
+	inMemory := s.relay != nil && s.relay.memory.local
+	inMemory = inMemory && !relayMemorySetAgain.Planted()
+	if inMemory {
+		return b
+	}
 	for _, r := range s.watches.requests(s.lastZxid, min(setWatchesChunk, s.opts.MaxRequest-256)) {
 		b = l.appendSetWatchesLocked(b, &r)
 		l.rearming++
@@ -320,6 +327,10 @@ func (l *link) handle(frame []byte, d *jute.Decoder) error {
 		return l.watchesReplied(h.Err)
 	case jute.XidFeed:
 		return l.fed(d, len(frame))
+	case xidCatchUp:
+		if r := l.s.relay; r != nil {
+			return r.caughtUp(&h)
+		}
 	case xidReplay:
 		if r := l.s.relay; r != nil {
 			return r.replayReplied(&h, d)
@@ -348,7 +359,7 @@ func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 		s.releaseLocked(maxOut + s.opts.MaxRequest) // all
 		l.wakeWriter()
 	}
-	s.lastZxid = max(s.lastZxid, h.Zxid)
+	s.lastZxid, l.has = max(s.lastZxid, h.Zxid), max(l.has, h.Zxid)
 	var trip time.Duration
 	if l.probe != 0 && k.seq >= l.probe {
 		l.probe = 0
@@ -472,6 +483,7 @@ func (l *link) tell(zxid Zxid, r jute.WatcherEvent) {
 		ev.Path = "/"
 	}
 	s.watches.fire(ev)
+	l.has = max(l.has, zxid)
 	if s.relay != nil {
 		s.relay.toldLocked(toldEvent{zxid, r})
 	}

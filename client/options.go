@@ -79,6 +79,11 @@ type Options struct {
 	// sasl.DigestMD5. It is called once for each connection. Nil means no SASL.
 	SASL func(server string) (sasl.Mechanism, error)
 
+	// User, if it is not nil, is for whom the client speaks, as scheme:name, as zkd edge does: the servers let it do what the user may, or what everybody may if it
+	// is "", and not what the client may, whose own identity is that of TLSFor or SASL. A server that does not let it speak for the user ends the session with
+	// ErrAuthFailed.
+	User *string
+
 	// SASLOptional uses a server without SASL unauthenticated, instead of trying the next
 	// one. A server that refuses the credentials ends the session with ErrAuthFailed either
 	// way.

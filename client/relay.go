@@ -42,6 +42,8 @@ type Relay struct {
 	heard   time.Time             // when the client sent something
 	expired bool                  // the servers have said that the session has ended
 	holder  jute.Holder           // which the servers know the relay by
+
+	memory fromMemory
 }
 
 // RelayOptions are what a Relay needs to know of its client. Options.Session is the session that the client
@@ -50,11 +52,10 @@ type RelayOptions struct {
 	Options
 	// Seen is the highest zxid that the client has seen.
 	Seen Zxid
-	// User, if it is not nil, is for whom the relay speaks, as scheme:name: the servers let its client do what the user may, or what everybody may if it is "", and
-	// not what the relay may, whose own identity is that of TLSFor or SASL. A server that does not let it speak for the user ends the session with ErrAuthFailed.
-	User *string
 	// Record, if it is not nil, is that of a Relay which this one continues. Session, Seen and the options that are about the client are its.
 	Record *RelayRecord
+	// Memory, if it is not nil, answers reads where it can. What it has is what the servers let User read.
+	Memory Memory
 	// Carry, if it is not nil, makes each connection for the session to a server of the connect string, at one of its addresses. open
 	// opens one of the session's own, with TLS if the options want it.
 	Carry func(ctx context.Context, server, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error)
@@ -72,6 +73,8 @@ type Forwarded struct {
 	Zxid Zxid
 	Err  jute.Code
 	Body []byte // of a reply without an error; valid until Reply returns
+	// Remembered means that the answer is RelayOptions.Memory's.
+	Remembered bool
 	// Lost is why there is no reply. The client should lose its connection, too. Expired means that a server has
 	// said that the session has ended.
 	Lost    error
@@ -126,6 +129,10 @@ func (r *Relay) Abort() { r.c.s.abort() }
 // Forward sends a request: what its client has sent after the header. It must not be called before there is a
 // session. It blocks while too much waits to be sent.
 func (r *Relay) Forward(xid int32, op OpCode, body []byte) {
+	if r.remembers(xid, op, body) {
+		return
+	}
+	r.goUpstream()
 	s := r.c.s
 	f := &forwarded{r: r, xid: xid}
 	f.op, f.result = op, f
@@ -136,6 +143,9 @@ func (r *Relay) Forward(xid int32, op OpCode, body []byte) {
 			s.fail(&f.call, ErrMarshalling, d.Err(), false)
 			return
 		}
+		s.mu.Lock()
+		r.memory.proofs = true
+		s.mu.Unlock()
 		s.authenticate(&f.call, Auth{Scheme: a.Scheme, Data: a.Auth}, false)
 		return
 	}
@@ -362,7 +372,7 @@ func (r *Relay) answeredLocked(k *call) {
 // connectedLocked is called for each connection, before anything is sent on it. A session that the client has had
 // before continues after its last write.
 func (r *Relay) connectedLocked(l *link, g *greeting) {
-	r.reads, r.replay, r.again = reads{}, nil, nil
+	r.reads, r.replay, r.again, r.memory.awaited = reads{}, nil, nil, nil
 	r.holder |= jute.HolderTakes
 	if l.features&jute.FeatureMoved != 0 { // the servers know whose the session is, and say if it is not any more
 		r.holder = r.holder.Name()

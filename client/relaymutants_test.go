@@ -12,9 +12,9 @@ import (
 
 // TestMutants checks that the random runs of a relay notice each fault that is planted into it.
 func TestMutants(t *testing.T) {
-	found := func() (found bool) {
+	found := func(run func(*testing.T, uint64) []string) (found bool) {
 		for seed := uint64(0); seed < 100 && !found; seed++ {
-			synctest.Test(t, func(t *testing.T) { found = len(runRelay(t, seed)) > 0 })
+			synctest.Test(t, func(t *testing.T) { found = len(run(t, seed)) > 0 })
 		}
 		return found
 	}
@@ -25,12 +25,19 @@ func TestMutants(t *testing.T) {
 		}
 		planted++
 		remove := m.Plant()
-		if !found() {
+		run := runRelay
+		if strings.HasPrefix(m.String(), "relay-memory-") {
+			run = func(t *testing.T, seed uint64) []string {
+				wrong, _ := runMemory(t, seed)
+				return wrong
+			}
+		}
+		if !found(run) {
 			t.Errorf("no run finds %v", m)
 		}
 		remove()
 	}
-	if planted != 17 {
+	if planted != 25 {
 		t.Errorf("%d faults", planted)
 	}
 	t.Logf("counts: faults=%d", planted)

@@ -101,6 +101,9 @@ func (s *session) over(state State, err, cause error) {
 	s.mu.Lock()
 	calls, sent := s.takeCallsLocked(true)
 	s.watches.endAll(err)
+	if s.relay != nil && s.relay.o.Memory != nil {
+		s.relay.o.Memory.Forget(s.relay)
+	}
 	last := s.changeStateLocked(state, "", cause)
 	s.mu.Unlock()
 	level := slog.LevelWarn
@@ -501,6 +504,9 @@ func (s *session) connected(l *link, r *greeting) (again bool) {
 	s.owed = append(s.owed, s.decideLocked(r)...)
 	for _, a := range s.auths {
 		s.out = l.appendAuthLocked(s.out, a)
+	}
+	if s.relay != nil {
+		s.relay.syncLocked(l) // the memory may have shown more since the connect request
 	}
 	s.out = l.appendWatchesLocked(s.out)
 	if s.relay != nil {
