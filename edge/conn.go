@@ -43,6 +43,8 @@ type conn struct {
 	caller caller  // guarded by Edge.mu
 	user   *string // whom the edge speaks for, or nil: likewise; only the goroutine that reads from the client changes it
 
+	shared *shared // the memory that it has, or nil
+
 	to     atomic.Pointer[peer] // the client is to be passed on
 	tried  chan struct{}        // capacity 1: that has been tried
 	served chan struct{}        // closed when the connection has ended here
@@ -202,6 +204,13 @@ func (c *conn) connect(q *jute.ConnectRequest) (*client.Relay, error) {
 
 func (c *conn) newRelay(o client.RelayOptions) (*client.Relay, error) {
 	o.Reply, o.Event, o.Trace.Attempt = c.reply, c.event, c.attempted
+	user := o.User
+	if o.Record != nil {
+		user = o.Record.User()
+	}
+	if c.shared = c.e.memory.take(user); c.shared != nil {
+		o.Memory = c.shared.m
+	}
 	if p := c.e.pool; p != nil {
 		o.Carry = func(ctx context.Context, server, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
 			return p.Dial(ctx, server+" at "+address, c.address(), open)
@@ -315,6 +324,9 @@ func (e *Edge) maxRequest() int {
 
 // reply passes the answer to a request on. The relay's reader calls it.
 func (c *conn) reply(a client.Forwarded) {
+	if a.Remembered {
+		c.e.figures.cachedReads.Add(1)
+	}
 	if a.Lost == nil {
 		c.answer(jute.ReplyHeader{Xid: a.Xid, Zxid: a.Zxid, Err: a.Err}, a.Body)
 		if a.Op == jute.OpCloseSession || a.Err == jute.ErrUnimplemented { // as a server ends the connection

@@ -32,6 +32,9 @@ type Options struct {
 	Grace time.Duration
 	// Identities are those of the clients, which the edge tells the servers. If it is nil, the clients have the edge's own.
 	Identities *Identities
+	// Cached are the subtrees whose reads are answered from memory where that can be, and CachedBytes is the most that they take.
+	Cached      []string
+	CachedBytes int64
 	// Version is what words have for the version of a server.
 	Version string
 	Log     *slog.Logger
@@ -48,6 +51,7 @@ type Edge struct {
 	end     context.CancelFunc
 	work    sync.WaitGroup
 	pool    *mux.Pool // nil if each session has its own connection
+	memory  *memories // nil if no subtree is cached
 
 	replaced chan struct{} // closed when a successor has everything
 	takes    atomic.Int32  // predecessors that have not tried to pass on each of their clients
@@ -78,6 +82,10 @@ func New(o Options) (*Edge, error) {
 	e.figures.began = time.Now()
 	if o.Connections > 0 {
 		e.pool = mux.NewPool(o.Connections, o.Log)
+	}
+	if len(o.Cached) > 0 {
+		e.memory = newMemories(e)
+		e.work.Go(e.memory.tidy)
 	}
 	if o.Identities != nil {
 		e.identities = o.Identities.now
@@ -187,6 +195,7 @@ func (e *Edge) take(nc net.Conn) {
 // gone forgets a client.
 func (e *Edge) gone(c *conn) {
 	close(c.served)
+	e.memory.leave(c.shared)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.conns[c] {
@@ -298,6 +307,9 @@ type figures struct {
 	refused    atomic.Int64 // connections beyond MaxClients
 	failed     atomic.Int64 // attempts to reach a server
 	denied     atomic.Int64 // clients that the servers have refused
+
+	cachedReads  atomic.Int64 // that were answered from memory
+	cachedEvents atomic.Int64 // that were told from it
 
 	queued   atomic.Int64 // bytes that wait for clients
 	denial   text         // why they have refused the last one

@@ -555,6 +555,7 @@ func (e *Edge) resume(nc net.Conn, s *state) error {
 	}
 	r, err := c.newRelay(client.RelayOptions{Options: e.o.Client, Record: &s.relay})
 	if err != nil {
+		e.memory.leave(c.shared)
 		nc.Close()
 		c.drop()
 		return err
@@ -564,6 +565,7 @@ func (e *Edge) resume(nc net.Conn, s *state) error {
 	if e.stop.Err() != nil {
 		nc.Close()
 		r.Abort()
+		e.memory.leave(c.shared)
 		c.drop()
 		return e.stop.Err()
 	}

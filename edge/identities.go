@@ -19,6 +19,7 @@ var (
 	identityStays  = mutant.New("identity-stays")  // a client keeps its identity when the file has another one for it
 	identityLast   = mutant.New("identity-last")   // the last line that fits counts
 	identityStolen = mutant.New("identity-stolen") // a client may use the scheme by which the edge speaks
+	memoryLent     = mutant.New("identity-memory") // clients of all identities have one memory
 	identityHanded = mutant.New("identity-handed") // a client that is taken over keeps the identity that the other edge gave it
 )
 

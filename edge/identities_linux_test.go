@@ -25,7 +25,8 @@ type speaking struct {
 	socket string
 	ids    *Identities
 
-	connections int // Options.Connections
+	connections int      // Options.Connections
+	cached      []string // Options.Cached
 }
 
 func newSpeaking(t *testing.T, lines ...string) *speaking {
@@ -53,6 +54,7 @@ func (w *speaking) start(ids *Identities) (e *Edge, address string) {
 	w.t.Helper()
 	e, address = start(w.t, w.s.ConnectString(), func(o *Options) {
 		o.Client.SASL, o.Identities, o.Connections = sasl.DigestMD5("edge", "secret"), ids, w.connections
+		o.Cached, o.CachedBytes = w.cached, 1<<20
 	})
 	os.Remove(w.socket)
 	l, err := net.Listen("unix", w.socket)
@@ -317,5 +319,43 @@ func TestUsersOfCarriedConnections(t *testing.T) {
 	}
 	if n := len(w.s.Requests()); n != 0 {
 		t.Errorf("the sessions have connections of their own, which were asked %v", w.s.Requests())
+	}
+}
+
+// wrongMemories returns what is wrong where clients with several identities read what is cached.
+func wrongMemories(t *testing.T) (wrong []string) {
+	w := newSpeaking(t, "zkd.edge.test=sasl:edge sasl:ann sasl:eve")
+	w.cached = []string{"/ann"}
+	w.say("sasl:ann", "sasl:eve")
+	ids, err := OpenIdentities(w.ids.path)
+	ok(t, err)
+	e, address := w.start(ids)
+	ctx := t.Context()
+	ann, eve := old(t, address, w.bySocket), old(t, address)
+	_, err = ann.Create(ctx, "/ann", []byte("secret"), owners)
+	ok(t, err)
+	remembers(t, e, ann, "/ann")
+	for range 50 {
+		if n, err := eve.Get(ctx, "/ann"); !errors.Is(err, client.ErrNoAuth) {
+			wrong = append(wrong, fmt.Sprintf("another user reads %q, %v", n.Data, err))
+			break
+		}
+	}
+	acl := []client.ACL{{Perms: client.PermAll, ID: client.ID{Scheme: "sasl", ID: "eve"}}}
+	_, err = ann.SetACL(ctx, "/ann", acl, -1)
+	ok(t, err)
+	if n, err := ann.Get(ctx, "/ann"); !errors.Is(err, client.ErrNoAuth) {
+		wrong = append(wrong, fmt.Sprintf("who has given the node away reads %q, %v", n.Data, err))
+	}
+	if n, err := eve.Get(ctx, "/ann"); err != nil || string(n.Data) != "secret" {
+		wrong = append(wrong, fmt.Sprintf("who has it now reads %q, %v", n.Data, err))
+	}
+	return wrong
+}
+
+// TestMemoriesOfUsers: nobody reads from memory what the servers would not let him read.
+func TestMemoriesOfUsers(t *testing.T) {
+	for _, what := range wrongMemories(t) {
+		t.Error(what)
 	}
 }

@@ -19,12 +19,12 @@ func TestMutants(t *testing.T) {
 		planted++
 		t.Run(m.String(), func(t *testing.T) {
 			defer m.Plant()()
-			if len(wrongTables()) == 0 && len(wrongHandovers(t)) == 0 && len(wrongUsers(t)) == 0 {
+			if len(wrongTables()) == 0 && len(wrongHandovers(t)) == 0 && len(wrongUsers(t)) == 0 && len(wrongMemories(t)) == 0 {
 				t.Error("nothing finds it")
 			}
 		})
 	}
-	if planted != 8 {
+	if planted != 9 {
 		t.Errorf("%d faults", planted)
 	}
 	t.Logf("counts: faults=%d", planted)

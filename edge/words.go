@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/edge/memory"
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/expiry"
 	"github.com/zkd-project/zkd/jute"
@@ -51,6 +52,15 @@ func (e *Edge) figuresOf(now look) []Figure {
 		{"zk_edge_denied_total", "Clients that the servers have refused: they don't know the edge, or don't let it speak for the client.", true, f.denied.Load()},
 		{"zk_edge_attempts_failed_total", "Attempts to connect to a server that failed.", true, f.failed.Load()},
 	}
+	if e.memory != nil {
+		list = append(list,
+			Figure{"zk_edge_cached_subtrees", "Subtrees whose reads are answered from memory (edge.cached), for each identity.", false, int64(now.cached.Subtrees)},
+			Figure{"zk_edge_cached_nodes", "Nodes in them.", false, int64(now.cached.Nodes)},
+			Figure{"zk_edge_cached_bytes", "Bytes that they take.", false, e.memory.room.Used()},
+			Figure{"zk_edge_cached_bytes_most", "The limit of these (edge.cachedBytes).", false, e.memory.room.Most()},
+			Figure{"zk_edge_cached_reads_total", "Reads that were answered from memory.", true, f.cachedReads.Load()},
+			Figure{"zk_edge_cached_events_total", "Events of watches that were told from memory.", true, f.cachedEvents.Load()})
+	}
 	if until := e.certificateUntil(); !until.IsZero() {
 		list = append(list, Figure{"zk_upstream_certificate_until_ms", "When the edge's certificate expires, in ms since 1970.", false, until.UnixMilli()})
 	}
@@ -76,12 +86,13 @@ type look struct {
 	clients, waiting, plain int64
 	outstanding             int64 // requests
 	full                    bool  // no more clients are taken
+	cached                  memory.Stats
 	zxid                    client.Zxid
 	servers                 map[string]int // sessions by the server that they are connected to
 }
 
 func (e *Edge) look() look {
-	l := look{servers: map[string]int{}}
+	l := look{servers: map[string]int{}, cached: e.memory.stats()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l.full = e.admitted >= e.o.MaxClients
@@ -147,6 +158,9 @@ func (e *Edge) troubles(l *look) (list []string) {
 	}
 	if n := e.figures.denied.Load(); n > 0 && time.Since(time.Unix(0, e.figures.deniedAt.Load())) < recently {
 		add("clients that the servers have refused since the start: %d; the last one: %s", n, e.figures.denial.get())
+	}
+	for _, why := range l.cached.Troubles {
+		add("reads go to the servers, and not to the cache: %s", why)
 	}
 	if l.full {
 		add("clients are refused: there are %d, and no more may be", e.o.MaxClients)
@@ -226,6 +240,10 @@ func (e *Edge) describe(b *strings.Builder, now *look) {
 		fmt.Fprintf(b, ", the last one: %s", last)
 	}
 	b.WriteString("\n")
+	if e.memory != nil {
+		fmt.Fprintf(b, "Cached: %s, %d nodes, %d bytes of %d, %d reads, %d events\n", strings.Join(e.o.Cached, ","), now.cached.Nodes,
+			e.memory.room.Used(), e.memory.room.Most(), f.cachedReads.Load(), f.cachedEvents.Load())
+	}
 	if troubles := e.troubles(now); len(troubles) > 0 {
 		fmt.Fprintf(b, "Trouble: %s\n", strings.Join(troubles, "; "))
 	}

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	zk "github.com/zkd-project/zkd/client"
+	edgememory "github.com/zkd-project/zkd/edge/memory"
 	"github.com/zkd-project/zkd/internal/mux"
 	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
@@ -62,10 +64,11 @@ type relayTold struct {
 
 // relayDials are the connections of relays to servers, which take their time.
 type relayDials struct {
-	e     *testEnsemble
-	pool  *mux.Pool // nil if each relay has its own connections
-	mu    sync.Mutex
-	conns []net.Conn
+	e      *testEnsemble
+	pool   *mux.Pool          // nil if each relay has its own connections
+	memory *edgememory.Memory // that the relays share, or nil
+	mu     sync.Mutex
+	conns  []net.Conn
 }
 
 // witnessIP is the address of the client that may read everything.
@@ -190,6 +193,9 @@ func (u *relayUser) options(s *relayStay) zk.RelayOptions {
 	o := zk.RelayOptions{Reply: s.reply, Event: s.event, Options: zk.Options{
 		Dial: u.dials.from("10.0.1.1"), Logger: zk.NoLog, Timeout: 40 * time.Second, Session: u.key, Rand: rand.New(rand.NewPCG(u.rng.Uint64(), 1)),
 	}}
+	if m := u.dials.memory; m != nil {
+		o.Memory = m
+	}
 	if p := u.dials.pool; p != nil {
 		o.Carry = func(ctx context.Context, _, address string, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
 			return p.Dial(ctx, address, u.own, open)
@@ -436,6 +442,17 @@ func relaysRun(t *testing.T, seed uint64) (wrong []string) {
 			t.Fatal(err)
 		}
 	}
+	var glancers []*glancer
+	var remembered atomic.Int64 // events
+	if seed/2%2 == 1 {
+		if dials.memory, err = openMemory(dials, seed, &remembered); err != nil {
+			t.Fatal(err)
+		}
+		defer dials.memory.Close()
+		for i := range 3 {
+			glancers = append(glancers, &glancer{rng: rand.New(rand.NewPCG(seed, uint64(20+i))), u: &relayUser{rng: rand.New(rand.NewPCG(seed, uint64(30+i))), dials: dials}})
+		}
+	}
 	feed := witness.Follow("/", zk.FeedOptions{After: zk.FromNow})
 	stop := make(chan struct{})
 	var working sync.WaitGroup
@@ -447,6 +464,12 @@ func relaysRun(t *testing.T, seed uint64) (wrong []string) {
 			return u.wrong
 		}
 		working.Go(func() { u.work(stop) })
+	}
+	for _, g := range glancers {
+		if err := g.begin(); err != nil {
+			return []string{err.Error()}
+		}
+		working.Go(func() { g.work(stop) })
 	}
 	var story []string
 	for range 20 {
@@ -467,6 +490,9 @@ func relaysRun(t *testing.T, seed uint64) (wrong []string) {
 		for _, u := range users {
 			u.stays[len(u.stays)-1].Ping()
 		}
+		for _, g := range glancers {
+			g.Ping()
+		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	history, zxids, err := eventsOfFeed(feed)
@@ -478,6 +504,20 @@ func relaysRun(t *testing.T, seed uint64) (wrong []string) {
 		wrong = append(wrong, u.wrong...)
 		u.stays[len(u.stays)-1].Abort()
 		<-u.stays[len(u.stays)-1].Done()
+	}
+	reads := 0
+	for _, g := range glancers {
+		g.mu.Lock()
+		reads += g.check(history, zxids)
+		g.mu.Unlock()
+		wrong = append(wrong, g.wrong...)
+		g.Abort()
+	}
+	if glancers != nil && (reads == 0 || remembered.Load() == 0) {
+		wrong = append(wrong, fmt.Sprintf("the memory has answered %d reads, and told %d events", reads, remembered.Load()))
+	}
+	if glancers != nil {
+		t.Logf("the memory has answered %d reads of those who glance, and told %d events", reads, remembered.Load())
 	}
 	if dials.pool != nil && dials.pool.Len() == 0 {
 		wrong = append(wrong, "no connection carries sessions")

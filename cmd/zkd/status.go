@@ -305,6 +305,9 @@ func showStatus(w io.Writer, views []servers.View, notes []string) error {
 	}
 	for i := range views {
 		if v := &views[i]; v.Mode == edge.Mode {
+			if cached := v.Srvr["Cached"]; cached != "" {
+				fmt.Fprintf(w, "%s: cached: %s\n", v.Server, cached)
+			}
 			fmt.Fprintf(w, "%s: sessions upstream: %s; resumed: %s; lost: %s\n", v.Server, v.Srvr["Upstream"], v.Srvr["Resumed"], v.Srvr["Lost"])
 		}
 	}

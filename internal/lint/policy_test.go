@@ -197,7 +197,8 @@ const ours = `
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
 	client/cache:      jute client client/tree client/typed internal/pause
 	# A proxy on the host of clients.
-	edge:              jute fourletter client internal/accept internal/console internal/expiry internal/mutant internal/mux
+	edge/memory:       jute client client/cache internal/mutant
+	edge:              jute fourletter client client/cache edge/memory internal/accept internal/console internal/expiry internal/mutant internal/mux
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos
@@ -305,7 +306,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all, and mux that of edges.)
-var testHelpers = []string{"jute", "internal/mux", "server/datatree/treetest", "internal/testing/certs", "internal/testing/golden", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/mempipe", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "examples/internal/process", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "internal/traceid"}
+var testHelpers = []string{"jute", "internal/mux", "server/datatree/treetest", "internal/testing/certs", "internal/testing/golden", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/mempipe", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "examples/internal/process", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "client/cache", "edge/memory", "internal/traceid"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

@@ -32,6 +32,9 @@ type Edge struct {
 	MaxBuffer int
 	// Identities is the file that says for whom the servers are to take each client, "" for none: then they take them for the edge.
 	Identities string
+	// Cached are the subtrees whose reads are answered from memory. CachedBytes is how much they may take. Default 64 MiB.
+	Cached      []string
+	CachedBytes int64
 	// GraceAfterClose is how long the session lasts of a client that has gone without closing it. 0 is its timeout. Default 0.
 	GraceAfterClose time.Duration
 
@@ -74,6 +77,9 @@ func edgeKeys(c *Config) []Key {
 			Doc: "Connections to each server, each of which carries many sessions. 0: each session has a connection of its own, as with servers other than zkd's."},
 		{Name: "edge.identities", value: path(&e.Identities), Protects: true,
 			Doc: "File with the [identities](edge.md#users-of-a-host) of the users of this host, in whose names the edge speaks to the servers. It is read again when it changes. Needs edge.tls.cert or edge.sasl. Only on Linux."},
+		{Name: "edge.cached", value: subtrees(&e.Cached),
+			Doc: "Subtrees, at most 16, whose reads and watches are answered from [memory](edge.md#cached-subtrees) where that can be."},
+		{Name: "edge.cachedBytes", Default: "67108864", value: bytesOf64(&e.CachedBytes, 1, maxInt), Doc: "The most that the cached subtrees take in memory. One for which there is not enough is given up."},
 		{Name: "edge.maxClients", Default: "10000", value: count(&e.MaxClients, "clients", 1, 1_000_000), Doc: "The most clients with a session at a time; others are refused."},
 		{Name: "edge.maxBuffer", Default: "1048575", value: bytesOf(&e.MaxBuffer, 1, MaxRequest), Doc: "The servers' jute.maxbuffer. Writes may have 8 bytes less."},
 		{Name: "edge.graceAfterClose", Default: "0", value: millis(&e.GraceAfterClose, 0, maxInt),
@@ -107,6 +113,33 @@ func addresses(field *[]string) value {
 	}
 	return v
 }
+
+// maxSubtrees is how many subtrees can be cached: zkd.maxFeedsPerConnection of a server.
+const maxSubtrees = 16
+
+// subtrees are paths, with commas between them.
+func subtrees(field *[]string) value {
+	v := list(field)
+	v.allowed = "paths such as /services, with commas between them, none of which is below another one or /zookeeper"
+	split := v.set
+	v.set = func(text string) bool {
+		split(text)
+		for i, path := range *field {
+			if !strings.HasPrefix(path, "/") || path != "/" && strings.HasSuffix(path, "/") || strings.Contains(path, "//") || isBelow(path, "/zookeeper") {
+				return false
+			}
+			for _, other := range (*field)[:i] {
+				if isBelow(path, other) || isBelow(other, path) {
+					return false
+				}
+			}
+		}
+		return len(*field) <= maxSubtrees
+	}
+	return v
+}
+
+func isBelow(path, of string) bool { return path == of || of == "/" || strings.HasPrefix(path, of+"/") }
 
 // address is a listener.
 func address(field *string) value {

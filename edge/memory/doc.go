@@ -1,0 +1,18 @@
+// Package memory keeps subtrees that several clients of an edge read, and tells them the events of their watches there.
+//
+// A [Memory] is that of one identity: a client that speaks for it to the servers, with a cache of each subtree, which a feed keeps up to date. So
+// it has what the servers let this identity read, and the servers decide that. It is a client.Memory, which says when a client may be answered
+// from it, and gives up where it does not know: a subtree that is not read yet, or whose connection is lost, or that takes more than there is room
+// for. The servers are asked then.
+//
+// # Several subtrees
+//
+// Each cache has everything up to a zxid of its own. What clients are shown is bounded by the least of these, and an event is told when all caches
+// have come to its zxid: otherwise an event of another subtree might be missing before it. So after a change in one subtree the others are made to
+// catch up, by a sync.
+//
+// # Goroutines
+//
+// One tells clients, and one makes the caches catch up and looks after them. The goroutine of a cache calls Changed and Reset, and those of clients
+// See and Forget. The locks, in their order: that of a client's session, that of a cache, Memory.mu, and a relay's own.
+package memory

@@ -1,0 +1,132 @@
+package edge
+
+import (
+	"sync"
+	"time"
+
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/cache"
+	"github.com/zkd-project/zkd/edge/memory"
+)
+
+// cacheTimeout is the timeout of the sessions by which the subtrees are followed: a connection that has died silently is noticed after two thirds of it.
+const cacheTimeout = 6 * time.Second
+
+// keepsMemory is how long the memory of an identity stays that no client has.
+const keepsMemory = time.Minute
+
+// memories has the subtrees of Options.Cached for each identity. Clients of one identity share a memory, which has what the servers let this
+// identity read.
+type memories struct {
+	e    *Edge
+	room *cache.Room
+
+	mu   sync.Mutex
+	open map[string]*shared
+}
+
+// shared is the memory of an identity.
+type shared struct {
+	m     *memory.Memory
+	users int
+	since time.Time // when the last one has gone
+}
+
+func newMemories(e *Edge) *memories {
+	return &memories{e: e, room: cache.NewRoom(e.o.CachedBytes), open: map[string]*shared{}}
+}
+
+// memoryKey tells identities apart. The edge's own is none of a user.
+func memoryKey(user *string) string {
+	key := "own"
+	if user != nil {
+		key = "user " + *user
+	}
+	if memoryLent.Planted() {
+		key = ""
+	}
+	return key
+}
+
+// take returns the memory of an identity, for one client more, or nil.
+func (s *memories) take(user *string) *shared {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := memoryKey(user)
+	if s.e.stop.Err() != nil {
+		return nil
+	}
+	if s.open[key] == nil {
+		o := memory.Options{Servers: s.e.o.Upstream, Client: s.e.o.Client, Paths: s.e.o.Cached, Room: s.room, Told: &s.e.figures.cachedEvents, Log: s.e.o.Log}
+		o.Client.Timeout, o.Client.User = cacheTimeout, user
+		o.Client.Logger = client.NoLog // the clients' sessions tell of servers
+		m, err := memory.Open(o)
+		if err != nil {
+			s.e.o.Log.Error("nothing is cached", "err", err)
+			return nil
+		}
+		s.open[key] = &shared{m: m}
+	}
+	s.open[key].users++
+	return s.open[key]
+}
+
+// leave is called when a client has gone that has taken a memory.
+func (s *memories) leave(m *shared) {
+	if s == nil || m == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.users--; m.users == 0 {
+		m.since = time.Now()
+	}
+}
+
+// tidy closes the memories that nobody has had for a while, until the edge ends; then all.
+func (s *memories) tidy() {
+	tick := time.NewTicker(keepsMemory / 2)
+	defer tick.Stop()
+	for ends := false; !ends; {
+		select {
+		case <-tick.C:
+		case <-s.e.stop.Done():
+			ends = true
+		}
+		for _, m := range s.idle(ends) {
+			m.Close()
+		}
+	}
+}
+
+// idle takes those memories out that nobody has had for a while, or all.
+func (s *memories) idle(all bool) (list []*memory.Memory) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, m := range s.open {
+		if all || m.users == 0 && time.Since(m.since) > keepsMemory {
+			delete(s.open, key)
+			list = append(list, m.m)
+		}
+	}
+	return list
+}
+
+// stats returns the figures of all memories.
+func (s *memories) stats() (all memory.Stats) {
+	if s == nil {
+		return all
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.open {
+		one := m.m.Stats()
+		all.Subtrees += one.Subtrees
+		all.Nodes += one.Nodes
+		all.Troubles = append(all.Troubles, one.Troubles...)
+	}
+	return all
+}
