@@ -36,6 +36,7 @@ type peerNet struct {
 	// Taken last, also while a half's lock is held.
 	ways sync.Mutex
 	rate int // bytes per second, in each direction between two servers; 0 means no limit
+	slow int // the server to and from which rate is; 0: all
 	free map[[2]int]time.Time
 }
 
@@ -44,7 +45,7 @@ type peerNet struct {
 func (n *peerNet) arrival(from, to, bytes int) time.Time {
 	n.ways.Lock()
 	defer n.ways.Unlock()
-	if n.rate == 0 {
+	if n.rate == 0 || n.slow != 0 && n.slow != from && n.slow != to {
 		return time.Time{}
 	}
 	at := n.free[[2]int{from, to}]
@@ -60,7 +61,14 @@ func (n *peerNet) arrival(from, to, bytes int) time.Time {
 func (n *peerNet) setRate(bytesPerSecond int) {
 	n.ways.Lock()
 	defer n.ways.Unlock()
-	n.rate = bytesPerSecond
+	n.rate, n.slow = bytesPerSecond, 0
+}
+
+// setRateOf limits the rate between one server and each other.
+func (n *peerNet) setRateOf(id, bytesPerSecond int) {
+	n.ways.Lock()
+	defer n.ways.Unlock()
+	n.rate, n.slow = bytesPerSecond, id
 }
 
 func newPeerNet() *peerNet {
