@@ -90,7 +90,7 @@ func (c *campaign) selected(name string) bool { return strings.Contains(name, c.
 
 // with calls f with a fresh ensemble and removes it afterwards.
 func (c *campaign) with(program string, f func(*ensemble) error) error {
-	e, err := startEnsemble(c.ctx, program, c.dir, shape{c.servers, c.observing, c.far, c.lost / 100})
+	e, err := startEnsemble(c.ctx, program, c.dir, shape{servers: c.servers, observers: c.observing, far: c.far, lost: c.lost / 100})
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,15 @@ type shape struct {
 	observers int           // besides
 	far       time.Duration // what they send to each other takes this time
 	lost      float64       // share of its packets that are lost
+	places    []int         // where each server is: those at one place are not far from each other; nil: each at a place of its own
+}
+
+// delay returns how long a packet from one server to another takes.
+func (s shape) delay(from, to int) time.Duration {
+	if s.places != nil && s.places[from] == s.places[to] {
+		return 0
+	}
+	return s.far
 }
 
 // ensemble is a number of servers of one program that form an ensemble, or a single one.
@@ -42,7 +51,7 @@ func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, err
 	e := &ensemble{program: program, release: release}
 	sites := slices.Repeat([]site{here}, n)
 	if of.far > 0 {
-		if e.wan, err = newWAN(ports[:n], of.far, of.lost); err != nil {
+		if e.wan, err = newWAN(ports[:n], of.delay, of.lost); err != nil {
 			e.remove()
 			return nil, err
 		}

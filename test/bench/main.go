@@ -7,7 +7,8 @@
 // With -servers 3 both are ensembles of three, and it measures besides what
 // happens to writes when the leader or a follower fails. With -curve 1,3,5 it
 // measures throughput by the share of reads instead, for ensembles of these sizes. With
-// -wide 1,20,100 it measures ensembles whose servers are that many milliseconds from each other. With
+// -wide 1,20,100 it measures ensembles whose servers are that many milliseconds from each other, and with -sites besides ways to share
+// out servers over two and three sites. With
 // -observers 1,6,12 it measures what each observer costs the leader of an ensemble that has this many. With
 // -growth DIR it draws what operations cost while the number of znodes, sessions or watches grows. With -hops it shows
 // where the time of a single write goes, on its way through three servers of the second program. With -neighbours it measures what
@@ -51,6 +52,7 @@ type settings struct {
 	distance  string
 	trips     []time.Duration // that distance names
 	lost      float64         // percent
+	sites     bool
 	growth    string
 	watching  string
 	observers []int // that watching names
@@ -99,6 +101,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&s.curve, "curve", "", "instead of all that: throughput by share of reads for ensembles of these `sizes`, as in 1,3,5; the first program's up to 3 only")
 	f.StringVar(&s.distance, "wide", "", "instead of all that: ensembles of three whose servers are these round `trips` from each other, in ms, as in 1,20,100; needs root")
 	f.Float64Var(&s.lost, "lost", 0, "with -wide: `percent` of the packets between the servers that are lost")
+	f.BoolVar(&s.sites, "sites", false, "with -wide: the second program alone, with its servers shared out over two and three sites in several ways")
 	f.StringVar(&s.watching, "observers", "", "instead of all that: what each observer costs the leader, for ensembles of three with these `numbers` of observers besides, as in 1,6,12")
 	f.StringVar(&s.growth, "growth", "", "instead of all that: the cost of operations over the number of znodes, sessions and watches, and the size of values, as a table and pictures in this `directory`; without the first program if that is \"\"")
 	f.BoolVar(&s.hops, "hops", false, "instead of all that: where a single write is when, on its way through three servers of the second program, which must be zkd")
@@ -128,6 +131,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if s.attacks {
 		return c.neighbours(stdout)
+	}
+	if s.sites {
+		return c.shareOut(stdout)
 	}
 	measure := c.run
 	if len(s.trips) > 0 {
@@ -160,7 +166,7 @@ func shorten(f *flag.FlagSet) error {
 // prepare checks the settings and lets the servers have many connections.
 func (s *settings) prepare() error {
 	for _, p := range []*string{&s.a, &s.b} {
-		if *p == apache || *p == "" && (s.growth != "" || s.hops || s.attacks) {
+		if *p == apache || *p == "" && (s.growth != "" || s.hops || s.attacks || s.sites) {
 			continue
 		}
 		abs, err := filepath.Abs(*p)
@@ -181,6 +187,9 @@ func (s *settings) prepare() error {
 	}
 	if s.lost < 0 || s.lost > 100 || s.lost > 0 && len(s.trips) == 0 {
 		return fmt.Errorf("lost: %v: want 0 to 100 percent, and -wide with it", s.lost)
+	}
+	if s.sites && len(s.trips) == 0 {
+		return errors.New("sites: want -wide with it")
 	}
 	if s.observers, err = parseObservers(s.watching); err != nil {
 		return err

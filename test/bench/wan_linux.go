@@ -25,9 +25,9 @@ type wan struct {
 }
 
 // newWAN returns a network with a site for each of the client ports, which must be unique on this
-// machine: names and addresses derive from them. A packet takes the delay from one site to
-// another, and the share lost of them never arrives.
-func newWAN(ports []int, delay time.Duration, lost float64) (*wan, error) {
+// machine: names and addresses derive from them. A packet from one site to another takes the delay of these, by
+// their places in ports, and the share lost of them never arrives.
+func newWAN(ports []int, delay func(from, to int) time.Duration, lost float64) (*wan, error) {
 	w := new(wan)
 	var devices []io.ReadWriteCloser
 	for i, port := range ports {
@@ -122,7 +122,7 @@ func openTUN(name string) (*os.File, error) {
 type lines struct {
 	devices []io.ReadWriteCloser
 	queues  []chan packet // to each device
-	delay   time.Duration
+	delay   func(from, to int) time.Duration
 	lost    float64 // share of the packets
 	readers sync.WaitGroup
 	writers sync.WaitGroup
@@ -134,7 +134,7 @@ type packet struct {
 }
 
 // newLines starts to carry packets, until Close.
-func newLines(devices []io.ReadWriteCloser, delay time.Duration, lost float64) (*lines, error) {
+func newLines(devices []io.ReadWriteCloser, delay func(from, to int) time.Duration, lost float64) (*lines, error) {
 	l := &lines{devices: devices, delay: delay, lost: lost}
 	for _, d := range devices {
 		t, err := newTimer()
@@ -145,27 +145,27 @@ func newLines(devices []io.ReadWriteCloser, delay time.Duration, lost float64) (
 		l.queues = append(l.queues, queue)
 		l.writers.Go(func() { deliver(d, queue, t) })
 	}
-	for _, d := range devices {
-		l.readers.Go(func() { l.take(d) })
+	for i, d := range devices {
+		l.readers.Go(func() { l.take(i, d) })
 	}
 	return l, nil
 }
 
-// take reads a device's packets until it is closed.
-func (l *lines) take(from io.Reader) {
+// take reads the packets of the device with an index until it is closed.
+func (l *lines) take(from int, device io.Reader) {
 	const destination = 16 // offset in the header
 	b := make([]byte, 64<<10)
 	for {
-		n, err := from.Read(b)
+		n, err := device.Read(b)
 		if err != nil {
 			return
 		}
-		due := time.Now().Add(l.delay)
+		read := time.Now()
 		if n < destination+4 || b[0]>>4 != 4 || rand.Float64() < l.lost {
 			continue
 		}
 		if to := int(b[destination+3]); to >= 1 && to <= len(l.queues) {
-			l.queues[to-1] <- packet{append([]byte(nil), b[:n]...), due}
+			l.queues[to-1] <- packet{append([]byte(nil), b[:n]...), read.Add(l.delay(from, to-1))}
 		}
 	}
 }

@@ -16,7 +16,7 @@ func linesBetween(t *testing.T, n int, delay time.Duration, lost float64) []net.
 		end, device := net.Pipe() // one read for each write, as from a TUN device
 		ends, devices = append(ends, end), append(devices, device)
 	}
-	l, err := newLines(devices, delay, lost)
+	l, err := newLines(devices, func(int, int) time.Duration { return delay }, lost)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +82,8 @@ func (a *arrivals) Read(b []byte) (int, error) {
 func TestPacketsAreLost(t *testing.T) {
 	for lost, want := range map[float64]int{0: 2, 1: 0} {
 		queue := make(chan packet, 2)
-		l := &lines{queues: []chan packet{queue}, lost: lost}
-		l.take(&arrivals{packetTo(1, 0), packetTo(1, 0)})
+		l := &lines{queues: []chan packet{queue}, lost: lost, delay: func(int, int) time.Duration { return 0 }}
+		l.take(0, &arrivals{packetTo(1, 0), packetTo(1, 0)})
 		if len(queue) != want {
 			t.Errorf("with a loss of %v, %d of 2 packets are left, want %d", lost, len(queue), want)
 		}

@@ -9,7 +9,7 @@ import (
 
 type wan struct{ sites []site }
 
-func newWAN([]int, time.Duration, float64) (*wan, error) {
+func newWAN([]int, func(from, to int) time.Duration, float64) (*wan, error) {
 	return nil, errors.New("wide-area network: on Linux only")
 }
 
