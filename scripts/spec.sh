@@ -74,13 +74,14 @@ check() {
 	esac
 }
 
-# behaviors NAME WANTED SEED SEEDS [FAULT] has TLC judge runs of the simulator.
+# behaviors NAME WANTED SEED SEEDS [FAULT] has TLC judge runs of the simulator, or of whole servers if NAME begins with servers.
 behaviors() {
-	name=$1 wanted=$2 seed=$3 tags='' test=TestBehaviors plant=''
-	if [ $# = 5 ]; then tags="-tags zabmutants" test=TestPlantedBehaviors plant="-mutant $5"; fi
+	name=$1 wanted=$2 seed=$3 of=./server/sim tags='' test=TestBehaviors args="-seed $3 -seeds $4"
+	case $name in servers*) of=./server args="-behaviorruns $4" ;; esac
+	if [ $# = 5 ]; then tags="-tags zabmutants" test=TestPlantedBehaviors args="$args -mutant $5"; fi
 	rm -f "$build/Runs.tla"
 	# shellcheck disable=SC2086 # lists of words
-	CGO_ENABLED=0 go test -count=1 -vet=off $tags -run "^$test\$" ./server/sim -args -behaviors "$PWD/$build/Runs.tla" -seed "$seed" -seeds "$4" $plant >"$build/$name.out" 2>&1 || {
+	ZKD_SEED=$seed CGO_ENABLED=0 go test -count=1 -vet=off $tags -run "^$test\$" $of -args -behaviors "$PWD/$build/Runs.tla" $args >"$build/$name.out" 2>&1 || {
 		[ "$wanted" != none ] || { cat "$build/$name.out" >&2 && failed=1 && return; }
 	}
 	{
@@ -132,5 +133,9 @@ while [ $i -lt "${TRACES:-0}" ]; do # TLC reads them from a module, which should
 	behaviors traces none $((${SEED:-1} + i)) $n
 	i=$((i + n))
 done
+if [ "$i" != 0 ]; then
+	behaviors servers none "${SEED:-1}" $(((i + 19) / 20))
+	behaviors servers-ack-before-fsync Deadlock 1 1 ack-before-fsync
+fi
 echo "counts: models=$models states=$all_states faults=$noticed runs=$i"
 exit $failed

@@ -48,6 +48,7 @@ type loop struct {
 	transport *transport.Transport // set by the start; nil without an ensemble
 	listsNew  func()               // the lists of members have changed
 	rules     *peerRules
+	seen      func(*replica.Output) // see Options; may be nil
 
 	replica     *replica.Replica
 	submissions *base.Queue[replica.Submission]
@@ -268,6 +269,9 @@ func (l *loop) carryOut() {
 	l.arrivals.setWanted(l.replica.Core.WantsSnapshot())
 	if len(out.Persist) > 0 {
 		l.persist()
+	}
+	if l.seen != nil {
+		l.seen(out)
 	}
 	for i := range out.Frames {
 		f := &out.Frames[i]

@@ -142,6 +142,7 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered, ids *session.IDs,
 		learners:    newLearners(s.log, s.metrics, s.life, s.events, s.logWriter, s.snapshots),
 		arrivals:    newArrivals(s.log, s.cfg.InitLimit, s.life.Context(), s.events, s.snapshots, s.memory, s.treeMemory),
 		identity:    found.Identity,
+		seen:        s.opts.seen,
 		passed:      make(map[zab.SID]bulkBytes),
 	}
 	l.rules = newPeerRules(s, func() []transport.PeerStatus { return l.transport.Peers() })

@@ -85,7 +85,8 @@ type Options struct {
 	ListenPeers func(network, address string) (net.Listener, error)
 	DialPeer    func(ctx context.Context, network, address string) (net.Conn, error)
 
-	reads uint32 // the highest version of format.History that it says it reads; 0 means all that there are. Tests lower it.
+	reads uint32                // the highest version of format.History that it says it reads; 0 means all that there are. Tests lower it.
+	seen  func(*replica.Output) // called by the peer loop with what is being written, before anything is sent. Tests set it.
 }
 
 // Server is a zkd server. New makes it, Start runs it, Close ends it.

@@ -65,9 +65,10 @@ const ours = `
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/mutant internal/wire server/auth server/datatree server/evaluate
 	                   server/fair server/limits server/session server/zab
+	server/zab/behavior: jute server/zab
 	server/zab/transport: jute internal/accept internal/format internal/keystore internal/misdial server/limits server/secure server/zab
 	server/sim:        jute internal/exact internal/fault internal/mutant internal/testing/crashfs internal/vfs server/auth server/clients/line server/clients/line/register server/clients/line/views server/datadirs server/datatree server/evaluate server/feed server/limits server/replica server/session
-	                   server/snapshot server/state server/wal server/watch server/zab
+	                   server/snapshot server/state server/wal server/watch server/zab server/zab/behavior
 
 	# Lists and records in memory.
 	internal/fifo:     none
@@ -306,7 +307,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all, and mux that of edges.)
-var testHelpers = []string{"jute", "internal/mux", "server/datatree/treetest", "internal/testing/certs", "internal/testing/golden", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/mempipe", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "examples/internal/process", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "client/cache", "edge/memory", "internal/traceid"}
+var testHelpers = []string{"jute", "internal/mux", "server/datatree/treetest", "server/zab/behavior", "internal/mutant", "internal/testing/certs", "internal/testing/golden", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/mempipe", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "examples/internal/process", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "client/cache", "edge/memory", "internal/traceid"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

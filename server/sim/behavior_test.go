@@ -2,10 +2,9 @@ package sim
 
 import (
 	"flag"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
+
+	"github.com/zkd-project/zkd/server/zab/behavior"
 )
 
 var (
@@ -20,13 +19,12 @@ func TestBehaviors(t *testing.T) {
 
 // writeBehaviors writes the behaviors of runs, and calls failed with each that the simulator finds wrong.
 func writeBehaviors(t *testing.T, failed func(Result)) {
-	var runs []string
-	epochs, steps := uint32(1), 0
+	var runs []behavior.Run
+	steps := 0
 	for seed := max(*seedFlag, 1); seed < max(*seedFlag, 1)+uint64(*seedsFlag); seed++ {
-		text, e, r := Behavior(specified(Draw(seed, *behaviorSteps)))
-		runs = append(runs, text)
-		epochs = max(epochs, e)
-		steps += strings.Count(text, "\n") + 1
+		run, r := Behavior(specified(Draw(seed, *behaviorSteps)))
+		runs = append(runs, run)
+		steps += len(run.Steps)
 		if r.Failure != nil {
 			failed(r)
 		}
@@ -37,8 +35,7 @@ func writeBehaviors(t *testing.T, failed func(Result)) {
 	if *behaviorFlag == "" {
 		return
 	}
-	module := fmt.Sprintf("---- MODULE Runs ----\nRuns == <<\n\n%s>>\nHighest == %d\n====\n", strings.Join(runs, ",\n\n"), epochs)
-	if err := os.WriteFile(*behaviorFlag, []byte(module), 0o644); err != nil {
+	if err := behavior.WriteModule(*behaviorFlag, runs); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -233,7 +233,7 @@ func (s *Sim) send(n *node, o *zab.Outgoing) {
 	if int(o.To) > len(s.nodes) || o.To == n.id || o.To == 0 {
 		s.fail("Send", "server %d sends %v to %d", n.id, &o.Msg, o.To)
 	}
-	s.behavior.sends(n, &o.Msg)
+	s.behavior.Sends(n.id, &o.Msg)
 	s.checkSend(n, o.To, &o.Msg)
 	l := s.linkTo(n, o.To)
 	if l == nil || l.gen[l.side(n)] != o.Gen {

@@ -255,7 +255,7 @@ func (s *Sim) survives(n *node) bool {
 func (s *Sim) carryOut(n *node) bool {
 	out := &n.out
 	if n.leads != 0 {
-		s.behavior.commits(n, n.core.Committed(), true)
+		s.behavior.Commits(n.id, n.core.Committed(), true)
 	}
 	s.checkBroken(n)
 	s.checkClosings(n)
@@ -263,7 +263,7 @@ func (s *Sim) carryOut(n *node) bool {
 	if !s.carryToDisk(n) {
 		return false
 	}
-	s.behavior.commits(n, n.core.Committed(), false)
+	s.behavior.Commits(n.id, n.core.Committed(), false)
 	s.noteRole(n)
 	s.observe(n)
 	for i := range out.Frames {
@@ -362,7 +362,7 @@ func (s *Sim) noteRole(n *node) {
 
 // persist writes a record, and reports whether the process is still alive.
 func (s *Sim) persist(n *node, op *zab.LogOp) bool {
-	s.behavior.writes(s, n, op)
+	s.behavior.Writes(n.id, op, n.core.Status().Role)
 	var r logRecord
 	switch op.Kind {
 	case zab.LogAppend:
@@ -512,7 +512,7 @@ func (s *Sim) synced(n *node) {
 func (s *Sim) makeDurable(n *node, count uint64) {
 	d := &n.disk
 	for i := range d.pending[:count-d.durableCount()] {
-		s.behavior.durable(n, &d.pending[i])
+		s.behavior.Durable(n.id, opKinds[d.pending[i].kind])
 		switch r := &d.pending[i]; r.kind {
 		case recPromise:
 			s.promiseDurable(n, r.promise)

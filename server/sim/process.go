@@ -17,7 +17,7 @@ func (s *Sim) start(n *node) {
 	if !s.open(n) {
 		return
 	}
-	s.behavior.starts(n)
+	s.behavior.Starts(n.id, n.disk.durable.incarnation)
 	n.process = process{
 		alive: true, began: s.now, boot: s.rng.Uint64() | 1, list: n.file,
 		sends: make(map[zab.SID]*transfer), digests: make(map[jute.Zxid]datatree.Digest), heard: make(map[jute.SessionID]int64),

@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/limits"
 	"github.com/zkd-project/zkd/server/zab"
+	"github.com/zkd-project/zkd/server/zab/behavior"
 )
 
 // Sim is a simulated ensemble. It belongs to one goroutine.
@@ -49,7 +50,7 @@ type Sim struct {
 	emptyDigest datatree.Digest
 
 	tracing  bool
-	behavior *behavior // nil if nobody wants it
+	behavior *behavior.Recorder // nil if nobody wants it
 	lines    []string
 	// filter is called with each message of a core before it is sent; false drops it.
 	filter func(from, to *node, m *zab.Message) bool

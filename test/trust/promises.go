@@ -36,7 +36,7 @@ var checks = []check{
 	{name: "sim", title: "simulator", what: "the servers' code in random ensembles, under faults of all kinds; each invariant after each step"},
 	{name: "mutants", title: "planted faults", what: "are faults that were planted into the rules found by random runs, scripts or pages?"},
 	{name: "mutate", title: "faults by rule", what: "does a test find a change of any condition, boundary or call in the packages that decide?"},
-	{name: "spec", title: "specification", what: "all states of small ensembles; rules left out; runs of the simulator judged by it"},
+	{name: "spec", title: "specification", what: "all states of small ensembles; rules left out; runs of the simulator and of whole servers judged by it"},
 	{name: "crash", title: "killed server", what: "one real server, killed under load, its log torn", brief: "processes"},
 	{name: "cluster", title: "faulty ensembles", what: "real servers killed, paused, cut off, with bad disks; histories searched for an order", brief: "processes"},
 	{name: "soak", title: "soak", what: "the same, one random fault after the other"},
