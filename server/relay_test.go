@@ -472,8 +472,10 @@ func relaysRun(t *testing.T, seed uint64) (wrong []string) {
 		working.Go(func() { g.work(stop) })
 	}
 	var story []string
+	carried := false // at times: a server that has cut off a greeting has plain connections for a minute
 	for range 20 {
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
+		carried = carried || dials.pool != nil && dials.pool.Len() > 0
 		story = append(story, relayTrouble(e, dials, rng))
 	}
 	e.net.heal()
@@ -519,7 +521,7 @@ func relaysRun(t *testing.T, seed uint64) (wrong []string) {
 	if glancers != nil {
 		t.Logf("the memory has answered %d reads of those who glance, and told %d events", reads, remembered.Load())
 	}
-	if dials.pool != nil && dials.pool.Len() == 0 {
+	if dials.pool != nil && !carried {
 		wrong = append(wrong, "no connection carries sessions")
 	}
 	if n := users[0].handed + users[1].handed + users[2].handed; n == 0 {
