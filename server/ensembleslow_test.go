@@ -155,7 +155,7 @@ func TestPlanPurge(t *testing.T) {
 	} {
 		s.snapshots.needed.Store(int64(tt.needed))
 		s.disk.level.Store(int32(tt.level))
-		if from := s.snapshots.planPurge(refs, false).Drop; from != tt.from {
+		if from := s.snapshots.planPurge(refs, 0, false).Drop; from != tt.from {
 			t.Errorf("behind %v is needed, room %v: keeps from %d on, want %d", tt.needed, tt.level, from, tt.from)
 		}
 		if holding := s.snapshots.holding.Load(); holding != (tt.from < 2) {

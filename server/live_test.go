@@ -156,6 +156,16 @@ var liveTests = map[string]liveTest{
 		s.snapshotsOf100(strings.Repeat("x", 10_000))
 		s.want("5 snapshots are kept", s.snapshotsKept() == 5)
 	}},
+	"zkd.historyHours": {onDisk: true, lines: []string{"snapCount=2"}, run: func(s *liveServer) {
+		s.change("snapCount=2", "zkd.historyHours=1")
+		s.snapshotsOf100(strings.Repeat("x", 10_000))
+		s.want("all snapshots are kept", s.snapshotsKept() >= 20)
+	}},
+	"zkd.historyKb": {onDisk: true, lines: []string{"snapCount=2", "zkd.historyHours=1"}, run: func(s *liveServer) {
+		s.change("snapCount=2", "zkd.historyHours=1", "zkd.historyKb=1")
+		s.snapshotsOf100(strings.Repeat("x", 10_000))
+		s.want("3 snapshots are kept", s.snapshotsKept() == 3)
+	}},
 	"autopurge.purgeInterval": {onDisk: true, lines: []string{"snapCount=2", "autopurge.purgeInterval=0"}, run: func(s *liveServer) {
 		s.snapshotsOf100(strings.Repeat("x", 10_000))
 		time.Sleep(3 * time.Hour)

@@ -282,3 +282,46 @@ func TestLooksTakeTurns(t *testing.T) {
 		s.noErrors(t)
 	})
 }
+
+// TestHistoryHours lets a server work for eight hours that is to keep two hours of the past, and looks at moments of it. Of one that has no room for
+// that, the newest snapshots stay as always.
+func TestHistoryHours(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		kept bool
+	}{{"zkd.historyKb=1000000", true}, {"zkd.historyKb=100", false}} {
+		t.Run(tt.line, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := startServer(t, "snapCount=20", "zkd.historyHours=2", tt.line)
+				c := s.looking(t)
+				c.create("/a", "")
+				for minute := range 8 * 60 {
+					c.set("/a", fmt.Sprintf("%d %01000d", minute, 0))
+					for range 6 {
+						time.Sleep(10 * time.Second)
+						c.get("/a") // so that its session lasts
+					}
+				}
+				at := func(ago time.Duration) string {
+					p := c.wholeLook(jute.PastRequest{Path: "/a", Show: jute.ShowData, Time: -ago.Milliseconds()})
+					minute, _, _ := strings.Cut(shownPast(&p), " ")
+					return minute
+				}
+				was := at(2 * time.Hour)
+				if kept := was == "=360" || was == "=359"; kept != tt.kept {
+					t.Errorf("two hours ago: %q", was)
+				}
+				if got := at(5 * time.Hour); strings.HasPrefix(got, "=") {
+					t.Errorf("five hours ago: %q, which is too old", got)
+				}
+				s.snapshots.mu.Lock()
+				n := len(s.snapshots.mu.refs)
+				s.snapshots.mu.Unlock()
+				if n < 3 || !tt.kept && n > 4 || n > 12 {
+					t.Errorf("%d snapshots are kept", n)
+				}
+				s.noErrors(t)
+			})
+		})
+	}
+}

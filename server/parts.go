@@ -427,6 +427,7 @@ func newSnapshotter(s *Server, found *data.Recovered) *snapshotter {
 		log:       s.log,
 		metrics:   s.metrics,
 		now:       s.now,
+		wall:      s.clock.Wall,
 		ident:     found.Identity,
 		state:     &s.state,
 		disk:      s.disk,

@@ -18,6 +18,7 @@ import (
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/snapshot"
@@ -44,6 +45,7 @@ type snapshotter struct {
 	log       *zap.Logger
 	metrics   *monitor.Metrics
 	now       func() time.Duration
+	wall      func() time.Time
 	ident     datadirs.Identity
 	state     *state.State
 	disk      *disk
@@ -397,13 +399,43 @@ func remove(dropped []wal.SnapRef, keep string, file func(name string) error) (r
 	return removed, err
 }
 
-// planPurge plans a purge of references: the newest autopurge.snapRetainCount are kept, and those that
+func zxidOf(r wal.SnapRef) jute.Zxid { return r.Zxid }
+
+// history returns the zxid of the oldest reference that is kept for those who look at the past, and 0 if none is.
+func (sn *snapshotter) history(ctx context.Context) jute.Zxid {
+	cfg := sn.live()
+	if cfg.History == 0 {
+		return 0
+	}
+	sn.mu.Lock()
+	refs := slices.Clone(sn.mu.refs)
+	sn.mu.Unlock()
+	moment := sn.wall().Add(-cfg.History).UnixMilli()
+	old := func(r wal.SnapRef) bool {
+		meta, err := sn.store.Describe(ctx, r.Name)
+		return err == nil && history.LastTimeOf(&meta) <= moment
+	}
+	later := int64(0) // the log after the snapshot before
+	size := func(r wal.SnapRef) int64 {
+		after, _ := sn.logWriter.BytesAfter(r.Zxid)
+		n := r.Size + after - later
+		later = after
+		return n
+	}
+	return datadirs.PlanHistory(refs, zxidOf, old, size, cfg.HistoryBytes)
+}
+
+// planPurge plans a purge of references: the newest autopurge.snapRetainCount are kept, those from the zxid past on, if it is not 0, and those that
 // learners need that are being synchronized. Such a learner may need one for a long time, and would
-// have to start over without it. When the disk is getting full it is purged nevertheless.
-func (sn *snapshotter) planPurge(refs []wal.SnapRef, forRoom bool) datadirs.Purge {
+// have to start over without it. When the disk is getting full it is purged nevertheless, and so is the past.
+func (sn *snapshotter) planPurge(refs []wal.SnapRef, past jute.Zxid, forRoom bool) datadirs.Purge {
 	need := datadirs.NeedOf(sn.disk.at() != wal.SpaceOK, forRoom)
 	needed := jute.Zxid(sn.needed.Load())
-	plan := datadirs.PlanPurge(refs, func(r wal.SnapRef) jute.Zxid { return r.Zxid }, sn.live().SnapRetainCount, needed, need)
+	retain := sn.live().SnapRetainCount
+	if i := slices.IndexFunc(refs, func(r wal.SnapRef) bool { return r.Zxid >= past }); past != 0 && i >= 0 && need == datadirs.Routine {
+		retain = max(retain, len(refs)-i)
+	}
+	plan := datadirs.PlanPurge(refs, zxidOf, retain, needed, need)
 	began := sn.holding.Swap(plan.Held > 0 && need == datadirs.Routine)
 	fields := []zap.Field{zap.Stringer("after", needed), zap.Int("snapshots", plan.Held)}
 	switch {
@@ -493,7 +525,7 @@ func (sn *snapshotter) makeRoom() {
 // purge removes the snapshots that are not to be kept, and the log segments that only
 // they needed. forRoom keeps the newest one alone.
 func (sn *snapshotter) purge(ctx context.Context, forRoom bool) {
-	dropped, plan, err := sn.forget(forRoom)
+	dropped, plan, err := sn.forget(sn.history(ctx), forRoom)
 	if err == nil && plan.Log != 0 {
 		err = sn.drop(ctx, dropped, plan.Log)
 	}
@@ -515,10 +547,10 @@ func (sn *snapshotter) drop(ctx context.Context, dropped []wal.SnapRef, upTo jut
 
 // forget makes the log forget the references that purge drops, before their files go: it never refers
 // to a file that is gone. dropped are the references of which nobody needs the file any more.
-func (sn *snapshotter) forget(forRoom bool) (dropped []wal.SnapRef, plan datadirs.Purge, err error) {
+func (sn *snapshotter) forget(past jute.Zxid, forRoom bool) (dropped []wal.SnapRef, plan datadirs.Purge, err error) {
 	sn.mu.Lock()
 	defer sn.mu.Unlock()
-	plan = sn.planPurge(sn.mu.refs, forRoom)
+	plan = sn.planPurge(sn.mu.refs, past, forRoom)
 	if plan.Log == 0 {
 		return nil, plan, nil
 	}

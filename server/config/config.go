@@ -96,6 +96,10 @@ type Config struct {
 	SnapSizeLimit int64
 	// SnapRetainCount is the number of snapshots kept. Default 3, at least 3.
 	SnapRetainCount int
+	// History is for how long more snapshots are kept, with the log that belongs to them, so that the state at each
+	// moment can be found; 0 for no time. HistoryBytes is how many bytes all of them may take. Default 1 GiB.
+	History      time.Duration
+	HistoryBytes int64
 	// PurgeInterval is the interval between removals of old snapshots and log segments; 0
 	// turns removal off. Default 1 h (Apache: off).
 	PurgeInterval time.Duration

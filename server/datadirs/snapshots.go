@@ -1,6 +1,8 @@
 package datadirs
 
 import (
+	"slices"
+
 	"github.com/zkd-project/zkd/internal/fault"
 	"github.com/zkd-project/zkd/jute"
 )
@@ -83,6 +85,21 @@ func PlanPurge[S any](snaps []S, zxid func(S) jute.Zxid, retain int, needed jute
 		p.Log = zxid(snaps[len(snaps)-1])
 	}
 	return p
+}
+
+// PlanHistory returns the zxid of the oldest snapshot that must stay, with all after it, so that the state at a moment can be found: the
+// newest one that is as old, or the oldest. But all that stay have no more than room bytes. size is that of a snapshot with the log up to
+// the next one. 0 means that none must stay.
+func PlanHistory[S any](snaps []S, zxid func(S) jute.Zxid, old func(S) bool, size func(S) int64, room int64) (from jute.Zxid) {
+	for _, s := range slices.Backward(snaps) {
+		if room -= size(s); room < 0 {
+			break
+		}
+		if from = zxid(s); old(s) {
+			break
+		}
+	}
+	return from
 }
 
 // firstNeeded returns the index of the newest snapshot at which the log after needed is all there, or 0.

@@ -73,3 +73,21 @@ func TestPlanPurge(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanHistory tests which snapshots are kept for those who look at the past. Each has 10 bytes, with the log up to the next one.
+func TestPlanHistory(t *testing.T) {
+	snaps := []int{10, 20, 30, 40, 50} // zxids, and times
+	for _, tt := range []struct {
+		moment, room int
+		want         jute.Zxid
+	}{
+		{35, 100, 30}, {40, 100, 40}, {60, 100, 50}, // the newest that is as old
+		{5, 100, 10},                                       // none is
+		{15, 50, 10}, {15, 49, 20}, {15, 9, 0}, {60, 9, 0}, // there is no room
+	} {
+		got := PlanHistory(snaps, func(s int) jute.Zxid { return jute.Zxid(s) }, func(s int) bool { return s <= tt.moment }, func(int) int64 { return 10 }, int64(tt.room))
+		if got != tt.want {
+			t.Errorf("since %d, with room for %d bytes: from %v on, want %v", tt.moment, tt.room, got, tt.want)
+		}
+	}
+}

@@ -274,7 +274,7 @@ func (s *sources) tooOld() error {
 	if last := oldest.time(); last != 0 {
 		when = ", of " + time.UnixMilli(last).UTC().Format(time.RFC3339)
 	}
-	return unknown("that moment is too old: %s to zxid %v%s. autopurge.snapRetainCount keeps more, and an archive does (zkd.archive)", where, oldest.zxid, when)
+	return unknown("that moment is too old: %s to zxid %v%s. zkd.historyHours keeps more, and an archive does (zkd.archive)", where, oldest.zxid, when)
 }
 
 // Changes are those of a node, or of a subtree.
