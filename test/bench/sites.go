@@ -1,13 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
+	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 )
 
@@ -17,6 +23,10 @@ type layout struct {
 	places    []int // the site of each server, voters first
 	observers int   // the last of them
 	survives  bool  // the rest is a majority when all of the first site is lost
+}
+
+func (l layout) shape(trip time.Duration) shape {
+	return shape{servers: len(l.places) - l.observers, observers: l.observers, far: trip / 2, places: l.places}
 }
 
 func layouts() []layout {
@@ -29,11 +39,15 @@ func layouts() []layout {
 }
 
 // apart is what was measured of one layout, in ms.
-type apart struct{ here, there, read, lost []float64 }
+type apart struct {
+	here, there, read []float64
+	lost              []float64 // by the loss of the first site: time without a write elsewhere
+	missing, again    []float64 // or, if there is no majority: how long before the loss the first write was acknowledged that is missing elsewhere; until what is there serves
+}
 
 // shareOut prints what clients get of each layout, with each round trip between the sites.
 func (c *campaign) shareOut(out io.Writer) error {
-	fmt.Fprintln(out, "| voters | round trip | set beside the leader, p50 (ms) | set at another site | get at another site | the leader's site is lost: longest time without a write elsewhere (ms) |")
+	fmt.Fprintln(out, "| voters | round trip | set beside the leader, p50 (ms) | set at another site | get at another site | the leader's site is lost: what is missing of the acknowledged writes, and how long nobody elsewhere can write (ms) |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|")
 	for _, l := range layouts() {
 		for _, trip := range c.trips {
@@ -44,9 +58,11 @@ func (c *campaign) shareOut(out io.Writer) error {
 			if err != nil {
 				return fmt.Errorf("%s, %v: %w", l.name, trip, err)
 			}
-			lost := "no writes until it is back"
+			var lost string
 			if l.survives {
-				lost = spreadText(m.lost)
+				lost = "none, " + spreadText(m.lost)
+			} else {
+				lost = fmt.Sprintf("those of the last %s are missing; %s after `zkd restore`", spreadText(m.missing), spreadText(m.again))
 			}
 			fmt.Fprintf(out, "| %s | %v | %s | %s | %s | %s |\n", l.name, trip, spreadText(m.here), spreadText(m.there), spreadText(m.read), lost)
 		}
@@ -62,7 +78,7 @@ func spreadText(vs []float64) string {
 
 // measureApart measures one layout.
 func (c *campaign) measureApart(l layout, trip time.Duration) (m apart, err error) {
-	e, err := startEnsemble(c.ctx, c.b, c.dir, shape{servers: len(l.places) - l.observers, observers: l.observers, far: trip / 2, places: l.places})
+	e, err := startEnsemble(c.ctx, c.b, c.dir, l.shape(trip))
 	if err != nil {
 		return m, err
 	}
@@ -91,6 +107,15 @@ func (c *campaign) measureApart(l layout, trip time.Duration) (m apart, err erro
 				return m, err
 			}
 			m.lost = append(m.lost, gap)
+		}
+		fmt.Fprintf(c.log, "%s, %v: %+v\n", l.name, trip, m)
+	}
+	if l.survives {
+		return m, nil
+	}
+	for range c.pairs {
+		if err := c.restoreElsewhere(l, trip, &m); err != nil {
+			return m, err
 		}
 		fmt.Fprintf(c.log, "%s, %v: %+v\n", l.name, trip, m)
 	}
@@ -141,4 +166,104 @@ func (c *campaign) loseFirst(e *ensemble, elsewhere []*server) (float64, error) 
 	})
 	_, stopErr := w.Stop()
 	return gap.Long * 1e3, errors.Join(err, stopErr, e.awaitHealthy(c.ctx))
+}
+
+// counting is how many clients write while a site is lost.
+const counting = 8
+
+// restoreElsewhere kills all servers of the first site at once while clients there write, and makes a server of what another site has.
+func (c *campaign) restoreElsewhere(l layout, trip time.Duration, m *apart) error {
+	e, err := startEnsemble(c.ctx, c.b, c.dir, l.shape(trip))
+	if err != nil {
+		return err
+	}
+	defer e.remove()
+	leader, elsewhere, err := c.leadAtFirst(e, l)
+	if err != nil {
+		return err
+	}
+	acked, err := count(c.ctx, leader.addr, 2*time.Second, func() {
+		for _, s := range e.servers {
+			if s != elsewhere[0] {
+				s.signal(syscall.SIGKILL)
+			}
+		}
+	})
+	lost := time.Now()
+	within(c.ctx, time.Second) // what was on its way arrives
+	elsewhere[0].signal(syscall.SIGTERM)
+	<-elsewhere[0].gone
+	if err != nil {
+		return err
+	}
+	again, err := newEnsemble(c.b, c.dir, shape{servers: 1})
+	if err != nil {
+		return err
+	}
+	defer again.remove()
+	began, s := time.Now(), again.servers[0]
+	restore := exec.CommandContext(c.ctx, c.b, "restore", "--from", filepath.Join(elsewhere[0].dir, "data"), "--to", filepath.Join(s.dir, "data"))
+	if out, err := restore.CombinedOutput(); err != nil {
+		return fmt.Errorf("zkd restore: %w: %s", err, out)
+	}
+	if err := errors.Join(again.start(), again.awaitRead(c.ctx, "/")); err != nil {
+		return err
+	}
+	m.again = append(m.again, time.Since(began).Seconds()*1e3)
+	first := lost
+	err = eachCounter(c.ctx, s.addr, func(i int, cl *client.Client) error {
+		node, err := cl.Get(c.ctx, counter(i))
+		if err != nil {
+			return err
+		}
+		has, err := strconv.Atoi(string(node.Data))
+		if err == nil && has < len(acked[i]) && acked[i][has].Before(first) {
+			first = acked[i][has]
+		}
+		return err
+	})
+	m.missing = append(m.missing, lost.Sub(first).Seconds()*1e3)
+	return err
+}
+
+func counter(i int) string { return fmt.Sprintf("/counter-%d", i) }
+
+// eachCounter calls f for each counter, with a client of its own, side by side.
+func eachCounter(ctx context.Context, addr string, f func(i int, cl *client.Client) error) error {
+	var errs [counting]error
+	var wg sync.WaitGroup
+	for i := range counting {
+		wg.Go(func() {
+			cl, err := client.Connect(ctx, addr, client.Options{})
+			if err == nil {
+				err = f(i, cl)
+				closing, cancel := context.WithTimeout(ctx, time.Second)
+				_ = cl.Close(closing) // the server may have ended
+				cancel()
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs[:]...)
+}
+
+// count has clients set counters to 1, 2, 3…, calls end after a while, and returns when each of their writes was acknowledged.
+func count(ctx context.Context, addr string, d time.Duration, end func()) (acked [counting][]time.Time, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	time.AfterFunc(d, func() { end(); cancel() })
+	err = eachCounter(ctx, addr, func(i int, cl *client.Client) error {
+		if _, err := cl.Create(ctx, counter(i), []byte("0"), client.CreateOptions{}); err != nil {
+			return err
+		}
+		for {
+			_, err := cl.Set(ctx, counter(i), strconv.AppendInt(nil, int64(len(acked[i])+1), 10), client.AnyVersion)
+			if err != nil {
+				return nil // the site is lost
+			}
+			acked[i] = append(acked[i], time.Now())
+		}
+	})
+	return acked, err
 }

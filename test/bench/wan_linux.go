@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -121,7 +122,7 @@ func openTUN(name string) (*os.File, error) {
 // byte of the packet's destination. There is no limit of the rate.
 type lines struct {
 	devices []io.ReadWriteCloser
-	queues  []chan packet // to each device
+	queues  [][]chan packet // from each device to each: those of one way keep their order
 	delay   func(from, to int) time.Duration
 	lost    float64 // share of the packets
 	readers sync.WaitGroup
@@ -136,14 +137,18 @@ type packet struct {
 // newLines starts to carry packets, until Close.
 func newLines(devices []io.ReadWriteCloser, delay func(from, to int) time.Duration, lost float64) (*lines, error) {
 	l := &lines{devices: devices, delay: delay, lost: lost}
-	for _, d := range devices {
-		t, err := newTimer()
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("timer: %w", err), l.Close())
+	for range devices {
+		var queues []chan packet
+		for _, d := range devices {
+			t, err := newTimer()
+			if err != nil {
+				return nil, errors.Join(fmt.Errorf("timer: %w", err), l.Close())
+			}
+			queue := make(chan packet, 1<<16)
+			queues = append(queues, queue)
+			l.writers.Go(func() { deliver(d, queue, t) })
 		}
-		queue := make(chan packet, 1<<16)
-		l.queues = append(l.queues, queue)
-		l.writers.Go(func() { deliver(d, queue, t) })
+		l.queues = append(l.queues, queues)
 	}
 	for i, d := range devices {
 		l.readers.Go(func() { l.take(i, d) })
@@ -165,7 +170,7 @@ func (l *lines) take(from int, device io.Reader) {
 			continue
 		}
 		if to := int(b[destination+3]); to >= 1 && to <= len(l.queues) {
-			l.queues[to-1] <- packet{append([]byte(nil), b[:n]...), read.Add(l.delay(from, to-1))}
+			l.queues[from][to-1] <- packet{append([]byte(nil), b[:n]...), read.Add(l.delay(from, to-1))}
 		}
 	}
 }
@@ -210,7 +215,7 @@ func (l *lines) Close() error {
 		err = errors.Join(err, d.Close())
 	}
 	l.readers.Wait()
-	for _, queue := range l.queues {
+	for _, queue := range slices.Concat(l.queues...) {
 		close(queue)
 	}
 	l.writers.Wait()

@@ -66,6 +66,31 @@ func TestPacketsAreDelayed(t *testing.T) {
 	}
 }
 
+// A packet of a short way does not wait for one of a long way to the same device.
+func TestNoWayHoldsUpAnother(t *testing.T) {
+	var ends []net.Conn
+	var devices []io.ReadWriteCloser
+	for range 3 {
+		end, device := net.Pipe()
+		ends, devices = append(ends, end), append(devices, device)
+	}
+	_, err := newLines(devices, func(from, _ int) time.Duration { return time.Duration(from) * time.Hour }, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		for _, d := range devices {
+			d.Close() // what waits for an hour is not waited for
+		}
+	}()
+	send(t, ends[1], packetTo(3, 'a'))
+	send(t, ends[0], packetTo(3, 'b'))
+	b := make([]byte, 100)
+	if n, err := ends[2].Read(b); err != nil || b[n-1] != 'b' {
+		t.Errorf("device 3 got %q, %v, want b", b[:n], err)
+	}
+}
+
 // arrivals is a device from which each packet is read once.
 type arrivals [][]byte
 
@@ -82,7 +107,7 @@ func (a *arrivals) Read(b []byte) (int, error) {
 func TestPacketsAreLost(t *testing.T) {
 	for lost, want := range map[float64]int{0: 2, 1: 0} {
 		queue := make(chan packet, 2)
-		l := &lines{queues: []chan packet{queue}, lost: lost, delay: func(int, int) time.Duration { return 0 }}
+		l := &lines{queues: [][]chan packet{{queue}}, lost: lost, delay: func(int, int) time.Duration { return 0 }}
 		l.take(0, &arrivals{packetTo(1, 0), packetTo(1, 0)})
 		if len(queue) != want {
 			t.Errorf("with a loss of %v, %d of 2 packets are left, want %d", lost, len(queue), want)
