@@ -64,7 +64,7 @@ func (s *Server) newClients(tls *secure.TLS, ids *session.IDs, b clients.Backend
 		Changes:        changes,
 		TLS:            tls,
 		Configure:      s.settings.Configure,
-		AuditTail:      s.audit.Tail,
+		Authors:        s.audit.Authors,
 		Past:           func() *past.Past { return &s.past().Past },
 		Listen:         s.opts.Listen,
 	})
@@ -375,7 +375,7 @@ func (s *Server) pages() *pages.Server {
 
 // makePast makes what looks at the past of the server.
 func (s *Server) makePast() *pages.Past {
-	return &pages.Past{Past: past.Past{Store: s.snapshots.store, Log: s.logWriter.Writer, Applied: s.state.Applied, Now: time.Now, History: func() history.ID { return s.pages().HistoryID() }, Archive: s.cfg.Archive, Room: s.memory.spare}}
+	return &pages.Past{Past: past.Past{Store: s.snapshots.store, Log: s.logWriter.Writer, Applied: s.state.Applied, Now: s.clock.Wall, History: func() history.ID { return s.pages().HistoryID() }, Archive: s.cfg.Archive, Room: s.memory.spare}}
 }
 
 // applierState is a replica's view of the applier's work.

@@ -79,7 +79,9 @@ func New(opts Options) (*Server, error) {
 	s.registry.MustRegister(show.NewCollector(opts.Version, func() *show.View { return s.overview.read() }))
 	s.registry.MustRegister(ids.Metrics()...)
 	s.audit = audit.NewTrail(opts.FS, opts.Logger, s.registry, s.life.Fail)
-	s.audit.KeepTail()
+	if opts.Config.Admin.API {
+		s.audit.KeepTail()
+	}
 	return s, nil
 }
 

@@ -31,8 +31,9 @@ type Options struct {
 	JSON bool
 	// Bare leaves out the time of a line, because the Sink adds one.
 	Bare bool
-	// Tail gets each entry, too; nil for none.
-	Tail *Tail
+	// Tail gets each entry, too, and Authors the authors of transactions; nil for none.
+	Tail    *Tail
+	Authors *Authors
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Shortage is called when the Sink has failed for want of something that may be free later, and reports
@@ -104,6 +105,9 @@ func (l *Log) Put(e *Entry) uint64 { return l.put(e, true) }
 func (l *Log) PutLater(e *Entry) uint64 { return l.put(e, false) }
 
 func (l *Log) put(e *Entry, wake bool) uint64 {
+	if l.o.Authors != nil {
+		l.o.Authors.put(e)
+	}
 	f := formats.Get().(*format)
 	l.formatEntry(f, e)
 	defer f.release()

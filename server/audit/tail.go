@@ -2,11 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/json"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/zkd-project/zkd/jute"
@@ -97,29 +92,4 @@ func (t *Tail) Last() (number uint64, more <-chan struct{}) {
 		t.more = make(chan struct{})
 	}
 	return t.last, t.more
-}
-
-// Author is who did something.
-type Author struct{ User, IP string }
-
-// Authors returns who has made the transactions about which there are entries, by their zxids.
-func (t *Tail) Authors() map[jute.Zxid]Author {
-	authors := make(map[jute.Zxid]Author)
-	_, lines := t.After(0, tailEntries)
-	for _, line := range lines {
-		var e struct {
-			User, IP, Zxid string
-			Users          []string
-		}
-		if json.Unmarshal(line, &e) != nil || e.Zxid == "" {
-			continue
-		}
-		zxid, err := strconv.ParseUint(strings.TrimPrefix(e.Zxid, "0x"), 16, 64)
-		if err != nil {
-			continue
-		}
-		users := slices.DeleteFunc(e.Users, func(u string) bool { return strings.HasPrefix(u, "ip:") })
-		authors[jute.Zxid(zxid)] = Author{User: cmp.Or(e.User, strings.Join(users, ", ")), IP: e.IP}
-	}
-	return authors
 }

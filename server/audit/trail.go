@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/config"
 )
 
@@ -26,6 +27,7 @@ type Trail struct {
 	registry prometheus.Registerer
 	fail     func(error)
 	tail     *Tail // nil if nobody looks
+	authors  Authors
 
 	opened  atomic.Pointer[Log] // nil while it was never on
 	on      atomic.Bool
@@ -48,6 +50,14 @@ func (t *Trail) Tail() *Tail {
 		return nil
 	}
 	return t.tail
+}
+
+// Authors returns the authors of the last transactions by their zxids, or nil if the audit log is off.
+func (t *Trail) Authors() map[jute.Zxid]Author {
+	if t.Log() == nil {
+		return nil
+	}
+	return t.authors.ByZxid()
 }
 
 // Log returns the audit log, or nil if it is off.
@@ -90,6 +100,7 @@ func (t *Trail) Open(c *config.Audit) error {
 		JSON:     c.Format == "json",
 		Bare:     c.File == "",
 		Tail:     t.tail,
+		Authors:  &t.authors,
 		Shortage: t.noteShortage,
 		Failed:   func(err error) { t.fail(fmt.Errorf("the audit log can't be written: %w", err)) },
 		Lost:     func(line []byte) { t.log.Error("not in the audit log", zap.ByteString("entry", line)) },

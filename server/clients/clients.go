@@ -54,7 +54,7 @@ func New(o Options) *Clients {
 	s.tls = tlsDoor{o.TLS, newHandshakes(runtime.GOMAXPROCS(0))}
 	s.tallies.metrics, s.tallies.traces = o.Metrics, o.Traces
 	s.configurer = configurer{o.Logger, o.State, o.Schemes, o.Configure}
-	s.looks.past, s.looks.tail, s.looks.state, s.looks.schemes, s.looks.running = o.Past, o.AuditTail, o.State, o.Schemes, &s.running
+	s.looks.past, s.looks.authors, s.looks.state, s.looks.schemes, s.looks.running = o.Past, o.Authors, o.State, o.Schemes, &s.running
 	s.newOutput(&o)
 	s.lines = &line.Lines{
 		Server: lineServer{&s.shared}, State: s.state, Schemes: s.schemes, Sessions: s.tracker, Locals: s.sessions.locals, Register: s.register,

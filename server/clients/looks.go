@@ -33,8 +33,8 @@ const (
 // looks has the look at the past that a client has under way. A server has one at a time, of all doors: see past.Past.Begin.
 // A goroutine finds what was asked for; the client's requests wait for that only a while, and then take it in pages.
 type looks struct {
-	past    func() *past.Past  // Options.Past
-	tail    func() *audit.Tail // Options.AuditTail
+	past    func() *past.Past
+	authors func() map[jute.Zxid]audit.Author // of transactions; may be nil
 	state   *state.State
 	schemes *auth.Schemes
 	running *sync.WaitGroup
@@ -64,7 +64,8 @@ type look struct {
 	stopNodes func()
 	veil      string                     // the last node that is hidden: what is below it is left out
 	ahead     *jute.SubtreeNode          // had no room in the last page
-	who       map[jute.Zxid]audit.Author // of transactions; nil for a client that may not know
+	named     bool                       // the client may know the users and addresses of others
+	authors   map[jute.Zxid]audit.Author // of the last transactions
 }
 
 // found is what a look has found.
@@ -186,8 +187,8 @@ func (s *looks) lookOf(c *conn, req *line.Request, r *jute.PastRequest) (*look, 
 	s.mu.last++
 	l := &look{number: s.mu.last, owner: c, request: *r, ids: req.Auth, begun: time.Now(), asked: time.Now(), cancel: cancel, done: make(chan struct{}), release: release}
 	l.reader = past.Reader{State: s.state, Allowed: func(acl []jute.ACL, perm jute.Perms) bool { return s.schemes.Allowed(acl, perm, l.ids) }}
-	if r.Show >= jute.ShowChanges && s.mayOperate(l.ids) {
-		l.who = s.authors()
+	if l.named = r.Show >= jute.ShowChanges && s.mayOperate(l.ids); l.named && s.authors != nil {
+		l.authors = s.authors()
 	}
 	s.mu.now = l
 	s.running.Go(func() { s.find(ctx, p, l, req.Auth) })
@@ -386,8 +387,8 @@ func (l *look) change(s *history.Step) jute.PastChange {
 	if l.request.Show == jute.ShowChangedData && s.Op != "setACL" {
 		c.Before, c.After = s.Before, s.After
 	}
-	if l.who != nil && s.Session != 0 {
-		by, ok := l.who[s.Zxid]
+	if l.named && s.Session != 0 {
+		by, ok := l.authors[s.Zxid]
 		if !ok {
 			by = l.owner.shared.authorOf(s.Session)
 		}
@@ -396,17 +397,7 @@ func (l *look) change(s *history.Step) jute.PastChange {
 	return c
 }
 
-// authors returns who has made the transactions that the audit log's tail still has.
-func (s *looks) authors() map[jute.Zxid]audit.Author {
-	if s.tail != nil {
-		if t := s.tail(); t != nil {
-			return t.Authors()
-		}
-	}
-	return map[jute.Zxid]audit.Author{}
-}
-
-// authorOf returns who has a session that is connected to this server.
+// authorOf returns the author of a session that is connected to this server.
 func (s *shared) authorOf(id jute.SessionID) audit.Author {
 	c := connOf(s.register.OfSession(id))
 	if c == nil {

@@ -76,8 +76,8 @@ type Options struct {
 	// Configure carries out a request about the server's configuration, and returns what to
 	// show. It may be called from any goroutine, and may block.
 	Configure func(jute.ConfigureRequest) (string, error)
-	// AuditTail returns the last entries of the audit log, nil for none.
-	AuditTail func() *audit.Tail
+	// Authors returns the authors of the last transactions, by zxid. It may be nil.
+	Authors func() map[jute.Zxid]audit.Author
 	// Past returns what looks at the past; nil if there is no past here.
 	Past func() *past.Past
 	// TLS is for ClientTLS.Port and, if ClientTLS.Unified, ClientPort; nil if neither uses it.

@@ -41,8 +41,8 @@ func historyCommand() Command {
 		Name: "history", Synopsis: "[--from DIR] [-R] [-d] [--before ZXID] [-n limit] [path]", Short: "Print the last lines, numbered, or who changed a node",
 		Long: "Without a path: the last lines of the session. With one: a line for each change of the\n" +
 			"node, with time, zxid, operation, size, session and request, the oldest first, as far as\n" +
-			"the server knows the past, and then how far that is. Who is behind a session the server\n" +
-			"tells those who may write /zookeeper/config, of clients that it has served: from its audit\n" +
+			"the server knows the past, and then how far that is. Users and addresses are shown to a\n" +
+			"user with permission to write /zookeeper/config, of clients of this server: from its audit\n" +
 			"log in memory (audit.enable=true), or if they are still connected to it. With --from a\n" +
 			"directory of backup follow is read, and no server is asked.",
 		Examples: []Example{{"history", "in a session"}, {"history /app/config", "who changed it, and when"}, {"history -R -d /app", "also below it, with the data before and after"}, {"history --from /backup -R /app", "also below it"}},
