@@ -127,7 +127,7 @@ func behave(t *testing.T, seed uint64) behavior.Run {
 	return r.Run()
 }
 
-// runSlowly writes now and then, on a connection of its own each time.
+// runSlowly writes from time to time, and connects for each write.
 func (n *counter) runSlowly(stop <-chan struct{}) {
 	for {
 		select {

@@ -401,8 +401,8 @@ func remove(dropped []wal.SnapRef, keep string, file func(name string) error) (r
 
 func zxidOf(r wal.SnapRef) jute.Zxid { return r.Zxid }
 
-// history returns the zxid of the oldest reference that is kept for those who look at the past, and 0 if none is.
-func (sn *snapshotter) history(ctx context.Context) jute.Zxid {
+// historyFrom returns the zxid of the oldest reference that is kept for those who look at the past, and 0 if none is.
+func (sn *snapshotter) historyFrom(ctx context.Context) jute.Zxid {
 	cfg := sn.live()
 	if cfg.History == 0 {
 		return 0
@@ -525,7 +525,7 @@ func (sn *snapshotter) makeRoom() {
 // purge removes the snapshots that are not to be kept, and the log segments that only
 // they needed. forRoom keeps the newest one alone.
 func (sn *snapshotter) purge(ctx context.Context, forRoom bool) {
-	dropped, plan, err := sn.forget(sn.history(ctx), forRoom)
+	dropped, plan, err := sn.forget(sn.historyFrom(ctx), forRoom)
 	if err == nil && plan.Log != 0 {
 		err = sn.drop(ctx, dropped, plan.Log)
 	}

@@ -14,7 +14,7 @@ func Behavior(cfg Config) (behavior.Run, Result) {
 	return s.behavior.Run(), r
 }
 
-// opKinds are the kinds of the records that a core writes.
-var opKinds = map[recKind]zab.LogOpKind{
-	recAppend: zab.LogAppend, recPromise: zab.LogPromise, recTruncate: zab.LogTruncate, recHint: zab.LogCommitHint, recInstall: zab.LogSnapshot,
+// opKinds are the kinds of the records that a core writes, by those of the disk.
+var opKinds = [...]zab.LogOpKind{
+	recAppend: zab.LogAppend, recPromise: zab.LogPromise, recTruncate: zab.LogTruncate, recHint: zab.LogCommitHint, recInstall: zab.LogSnapshot, recForget: 0,
 }

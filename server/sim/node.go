@@ -362,7 +362,9 @@ func (s *Sim) noteRole(n *node) {
 
 // persist writes a record, and reports whether the process is still alive.
 func (s *Sim) persist(n *node, op *zab.LogOp) bool {
-	s.behavior.Writes(n.id, op, n.core.Status().Role)
+	if s.behavior != nil {
+		s.behavior.Writes(n.id, op, n.core.Status().Role)
+	}
 	var r logRecord
 	switch op.Kind {
 	case zab.LogAppend:

@@ -1,11 +1,3 @@
-// Package behavior writes down what servers do in the terms of the specification docs/dev/spec/Zab.tla: the records
-// that they write, when these become durable, what they know to be committed, and messages that say that something is
-// durable. TLC decides whether the specification allows it: see Trace.tla. The simulator and tests of whole servers use it.
-//
-// Servers take many decisions at a time, and show them with the next output of their core. So a caller notes the records in their order, what a
-// leader commits before them, and messages after them; and all of that before another server can see it.
-//
-// A Recorder may be used by several goroutines. One that is nil notes nothing.
 package behavior
 
 import (
@@ -51,11 +43,6 @@ func WriteModule(file string, runs []Run) error {
 	return os.WriteFile(file, []byte(module), 0o644)
 }
 
-func (r *Recorder) lock() (unlock func()) {
-	r.mu.Lock()
-	return r.mu.Unlock
-}
-
 func (r *Recorder) add(kind string, id zab.SID, args ...any) {
 	var t strings.Builder
 	fmt.Fprintf(&t, "<<%q,%d", kind, id)
@@ -78,7 +65,8 @@ func (r *Recorder) Starts(id zab.SID, incarnation zab.ID) {
 	if r == nil {
 		return
 	}
-	defer r.lock()()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.committed[id-1] = 0
 	r.life(id, incarnation)
 	r.add("crash", id)
@@ -100,7 +88,8 @@ func (r *Recorder) Commits(id zab.SID, z jute.Zxid, leads bool) {
 	if r == nil {
 		return
 	}
-	defer r.lock()()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.commits(id, z, leads)
 }
 
@@ -121,7 +110,8 @@ func (r *Recorder) Writes(id zab.SID, op *zab.LogOp, role zab.Role) {
 	if r == nil {
 		return
 	}
-	defer r.lock()()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch op.Kind {
 	case zab.LogAppend:
 		kind, data := r.entry(id, &op.Entry)
@@ -178,7 +168,8 @@ func (r *Recorder) Durable(id zab.SID, kind zab.LogOpKind) {
 	if r == nil {
 		return
 	}
-	defer r.lock()()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch kind {
 	case zab.LogAppend, zab.LogPromise, zab.LogTruncate, zab.LogCommitHint, zab.LogSnapshot:
 		r.add("durable", id)
@@ -190,7 +181,8 @@ func (r *Recorder) Sends(id zab.SID, m *zab.Message) {
 	if r == nil {
 		return
 	}
-	defer r.lock()()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
 	case m.Kind == zab.MsgNewEpoch && m.Flags&zab.FlagEstablished == 0:
 		r.add("newepoch", id, m.Epoch, m.Zxid)
