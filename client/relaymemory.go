@@ -77,7 +77,7 @@ type fromMemory struct {
 	proofs  bool   // the client has shown who it is, so it may see what others may not
 	awaited []Zxid // which the replies to syncs under way must show
 
-	reply []byte   // of the one who holds Relay.passes
+	reply []byte   // used with Relay.passes held
 	names []string // likewise
 
 	mu    sync.Mutex  // the innermost lock

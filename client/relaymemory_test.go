@@ -142,19 +142,7 @@ func (s *memoryServer) greet(c *memoryConn, frame []byte) {
 	}
 	least := max(len(s.history.upTo(q.LastZxidSeen)), s.doneAt) // a server that has the outcome of a write has done it
 	c.at = least + s.r.IntN(len(s.history)-least+1)
-	var numbers []int64
-	for number := range s.replies {
-		if number > ask.Confirmed {
-			numbers = append(numbers, number)
-		}
-	}
-	slices.Sort(numbers)
-	welcome := jute.ConnectResponse{TimeoutMs: q.TimeoutMs, SessionID: fakeSession, Password: fakePassword, HasReadOnly: true}
-	granted := jute.ExtensionResponse{Features: jute.FeatureExactlyOnce | jute.FeatureFeed, Done: s.done, Replies: int32(len(numbers))}
-	c.put(granted.Append(welcome.Append(nil)))
-	for _, number := range numbers {
-		c.put(s.replies[number])
-	}
+	welcomeExactly(c.put, &q, ask.Confirmed, s.done, s.replies)
 }
 
 func (s *memoryServer) serve(c *memoryConn) {

@@ -68,18 +68,23 @@ func (s *relayServer) greetAgain(c *relayConn, frame []byte) {
 	if q.LastZxidSeen > s.zxid {
 		s.t.Errorf("the client has seen %v of %v", q.LastZxidSeen, s.zxid)
 	}
+	welcomeExactly(c.put, &q, ask.Confirmed, s.done, s.replies)
+}
+
+// welcomeExactly greets a client of an exactly-once session: with the answers to those writes that it does not have.
+func welcomeExactly(put func([]byte), q *jute.ConnectRequest, confirmed, done int64, replies map[int64][]byte) {
 	var numbers []int64
-	for number := range s.replies {
-		if number > ask.Confirmed {
+	for number := range replies {
+		if number > confirmed {
 			numbers = append(numbers, number)
 		}
 	}
 	slices.Sort(numbers)
 	welcome := jute.ConnectResponse{TimeoutMs: q.TimeoutMs, SessionID: fakeSession, Password: fakePassword, HasReadOnly: true}
-	granted := jute.ExtensionResponse{Features: jute.FeatureExactlyOnce | jute.FeatureFeed, Done: s.done, Replies: int32(len(numbers))}
-	c.put(granted.Append(welcome.Append(nil)))
+	granted := jute.ExtensionResponse{Features: jute.FeatureExactlyOnce | jute.FeatureFeed, Done: done, Replies: int32(len(numbers))}
+	put(granted.Append(welcome.Append(nil)))
 	for _, number := range numbers {
-		c.put(s.replies[number])
+		put(replies[number])
 	}
 }
 

@@ -38,7 +38,7 @@ func remembers(t *testing.T, e *Edge, c *client.Client, path string) {
 }
 
 // TestCached: reads of a cached subtree are answered by the edge, and show the client's own writes and those of others. Watches there have their events, by
-// one watch of the edge for all clients. A client with a password of its own is answered by the servers.
+// one watch of the edge for all clients. A client that has sent an addauth is answered by the servers.
 func TestCached(t *testing.T) {
 	s := zktest.Start(t)
 	e, address := start(t, s.ConnectString(), cached("/a", "/b"))

@@ -7,7 +7,7 @@
 //
 // # Several subtrees
 //
-// Each cache has everything up to a zxid of its own. What clients are shown is bounded by the least of these, and an event is told when all caches
+// Each cache is complete up to its own zxid. What clients are shown is bounded by the least of these, and an event is told when all caches
 // have come to its zxid: otherwise an event of another subtree might be missing before it. So after a change in one subtree the others are made to
 // catch up, by a sync.
 //

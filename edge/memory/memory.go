@@ -1,12 +1,12 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/cache"
 	"github.com/zkd-project/zkd/internal/mutant"
+	"github.com/zkd-project/zkd/internal/treediff"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -75,7 +76,7 @@ type tree struct {
 	cache *cache.Cache
 
 	// Guarded by Memory.mu.
-	live    bool        // it is told of all changes
+	live    bool        // Changed gets all changes
 	version client.Zxid // up to which it has everything
 	why     string      // reads of it go to the servers, or ""
 
@@ -128,17 +129,11 @@ func (m *Memory) Close() {
 // treeOf returns the subtree that a path is in, or nil.
 func (m *Memory) treeOf(path string) *tree {
 	for _, t := range m.trees {
-		if Below(path, t.path) {
+		if path == t.path || treediff.Below(path, t.path) {
 			return t
 		}
 	}
 	return nil
-}
-
-// Below reports whether a path is that of a node, or of one below it.
-func Below(path, of string) bool {
-	rest, ok := strings.CutPrefix(path, of)
-	return ok && (rest == "" || rest[0] == '/' || of == "/")
 }
 
 // Covers reports whether a path is in a subtree.
@@ -195,14 +190,7 @@ func (m *Memory) unwatchLocked(r watcher, path string) {
 
 // Behind makes the caches catch up with what a session has seen.
 func (m *Memory) Behind(zxid client.Zxid) {
-	for {
-		old := m.wanted.Load()
-		if int64(zxid) <= old {
-			break
-		}
-		if m.wanted.CompareAndSwap(old, int64(zxid)) {
-			break
-		}
+	for old := m.wanted.Load(); old < int64(zxid) && !m.wanted.CompareAndSwap(old, int64(zxid)); old = m.wanted.Load() {
 	}
 	wake(m.behind)
 }
@@ -236,7 +224,8 @@ func (t *tree) Changed(changes []client.Change, zxid client.Zxid) {
 		rights = rights && !rightsKept.Planted()
 		switch {
 		case rights:
-			m.leaveLocked(func(path string) bool { return path == c.Path })
+			m.leaveLocked(c.Path)
+			m.wakeLocked()
 		case c.Kind == client.ChangeACL:
 		default:
 			m.waiting = append(m.waiting, event{c.Zxid, jute.WatcherEvent{Type: eventOf[c.Kind], State: jute.StateSyncConnected, Path: c.Path}})
@@ -250,30 +239,30 @@ func (t *tree) Reset() {
 	m := t.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.resetLocked(t)
-}
-
-func (m *Memory) resetLocked(t *tree) {
 	t.live = false
 	m.waiting = slices.DeleteFunc(m.waiting, func(e event) bool { return m.treeOf(e.ev.Path) == t })
 	if !resetKept.Planted() {
-		m.leaveLocked(func(path string) bool { return m.treeOf(path) == t })
+		t.leaveLocked()
 	}
 	m.publishLocked()
 }
 
-// leaveLocked makes all watches of those clients go upstream that have one on such a path.
-func (m *Memory) leaveLocked(on func(path string) bool) {
-	for path, relays := range m.paths {
-		if !on(path) {
-			continue
-		}
-		for r := range relays {
-			r.Heard(0, jute.WatcherEvent{})
-			m.told = append(m.told, r)
+// leaveLocked makes all watches of those clients go upstream that have one on a path.
+func (m *Memory) leaveLocked(path string) {
+	for r := range m.paths[path] {
+		r.Heard(0, jute.WatcherEvent{})
+		m.told = append(m.told, r)
+	}
+}
+
+// leaveLocked makes all watches of those clients go upstream that have one in the subtree.
+func (t *tree) leaveLocked() {
+	for path := range t.m.paths {
+		if t.m.treeOf(path) == t {
+			t.m.leaveLocked(path)
 		}
 	}
-	m.wakeLocked()
+	t.m.wakeLocked()
 }
 
 // publishLocked tells the events that all caches have come to.
@@ -293,7 +282,7 @@ func (m *Memory) publishLocked() {
 	}
 	m.version = least
 	if len(m.trees) > 1 {
-		slices.SortStableFunc(m.waiting, func(a, b event) int { return int(max(-1, min(1, a.zxid-b.zxid))) })
+		slices.SortStableFunc(m.waiting, func(a, b event) int { return cmp.Compare(a.zxid, b.zxid) })
 	}
 	n := 0
 	for n < len(m.waiting) && m.waiting[n].zxid <= least {
@@ -442,7 +431,7 @@ func (t *tree) reset(silent time.Duration) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.leaveLocked(func(path string) bool { return m.treeOf(path) == t })
+	t.leaveLocked()
 }
 
 // say notes why a subtree is not answered from memory, or "" if it is.

@@ -136,17 +136,18 @@ func TestForget(t *testing.T) {
 	}
 }
 
-func TestBelow(t *testing.T) {
+func TestCovers(t *testing.T) {
+	part, whole := bare("/a"), bare("/")
 	var got []string
 	for _, path := range []string{"/", "/a", "/a/b", "/ab", "/b"} {
-		if Below(path, "/a") {
+		if part.Covers(path) {
 			got = append(got, path)
 		}
-		if !Below(path, "/") {
-			t.Errorf("%s is not below /", path)
+		if !whole.Covers(path) {
+			t.Errorf("a memory of / does not cover %s", path)
 		}
 	}
 	if !slices.Equal(got, []string{"/a", "/a/b"}) {
-		t.Errorf("below /a: %q", got)
+		t.Errorf("a memory of /a covers %q", got)
 	}
 }

@@ -198,7 +198,7 @@ const ours = `
 	client/internal/trial: client client/settle client/tree client/zktest internal/testing/standin
 	client/cache:      jute client client/tree client/typed internal/pause
 	# A proxy on the host of clients.
-	edge/memory:       jute client client/cache internal/mutant
+	edge/memory:       jute client client/cache internal/mutant internal/treediff
 	edge:              jute fourletter client client/cache edge/memory internal/accept internal/console internal/expiry internal/mutant internal/mux
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
