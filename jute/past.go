@@ -59,7 +59,7 @@ type PastChange struct {
 	Was     int32     // how long the data was before; -1 if there was no node
 	Before  []byte    // with ShowChangedData, unless the data of the change is too long
 	After   []byte
-	User    string // who is behind the session, as far as this server knows and the client may see
+	User    string // of the session, and its address, as far as this server knows and the client may see
 	Address string
 }
 

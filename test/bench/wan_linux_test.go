@@ -66,31 +66,6 @@ func TestPacketsAreDelayed(t *testing.T) {
 	}
 }
 
-// A packet of a short way does not wait for one of a long way to the same device.
-func TestNoWayHoldsUpAnother(t *testing.T) {
-	var ends []net.Conn
-	var devices []io.ReadWriteCloser
-	for range 3 {
-		end, device := net.Pipe()
-		ends, devices = append(ends, end), append(devices, device)
-	}
-	_, err := newLines(devices, func(from, _ int) time.Duration { return time.Duration(from) * time.Hour }, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		for _, d := range devices {
-			d.Close() // what waits for an hour is not waited for
-		}
-	}()
-	send(t, ends[1], packetTo(3, 'a'))
-	send(t, ends[0], packetTo(3, 'b'))
-	b := make([]byte, 100)
-	if n, err := ends[2].Read(b); err != nil || b[n-1] != 'b' {
-		t.Errorf("device 3 got %q, %v, want b", b[:n], err)
-	}
-}
-
 // arrivals is a device from which each packet is read once.
 type arrivals [][]byte
 
@@ -101,6 +76,25 @@ func (a *arrivals) Read(b []byte) (int, error) {
 	n := copy(b, (*a)[0])
 	*a = (*a)[1:]
 	return n, nil
+}
+
+// Each way has its own queue, and its delay: so a packet does not wait for one of a longer way to the same device.
+func TestWaysAreApart(t *testing.T) {
+	l := &lines{delay: func(from, to int) time.Duration { return time.Duration(10*from+to) * time.Hour }}
+	for range 3 {
+		l.queues = append(l.queues, []chan packet{make(chan packet, 1), make(chan packet, 1), make(chan packet, 1)})
+	}
+	for from := range 2 {
+		l.take(from, &arrivals{packetTo(3, 'a')})
+		select {
+		case p := <-l.queues[from][2]:
+			if left := time.Until(p.due); left > time.Duration(10*from+2)*time.Hour || left < time.Duration(10*from+1)*time.Hour {
+				t.Errorf("a packet of device %d is due in %v", from+1, left)
+			}
+		default:
+			t.Errorf("the packet of device %d is not in its queue", from+1)
+		}
+	}
 }
 
 // All packets are lost, or none.

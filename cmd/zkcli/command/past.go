@@ -107,7 +107,14 @@ func (c *Call) begun(page client.PastPage) {
 }
 
 // former yields the node at a path and its children as they were, or all below it.
-func (c *Call) former(ctx context.Context, zk *client.Client, at string, below bool) (iter.Seq2[tree.Entry, error], error) {
+func (c *Call) former(ctx context.Context, at string, watch, below bool) (iter.Seq2[tree.Entry, error], error) {
+	if watch {
+		return nil, c.Usage("the past does not change: leave out -w")
+	}
+	zk, err := c.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
 	m, err := c.moment("at", at)
 	if err != nil {
 		return nil, err
@@ -124,14 +131,7 @@ func (c *Call) formerSubtree(ctx context.Context, zk *client.Client, root string
 
 // nodeAt returns the node of a command as it was.
 func (c *Call) nodeAt(ctx context.Context, at string, watch bool) (e tree.Entry, err error) {
-	if watch {
-		return e, c.Usage("the past does not change: leave out -w")
-	}
-	zk, err := c.Client(ctx)
-	if err != nil {
-		return e, err
-	}
-	nodes, err := c.former(ctx, zk, at, false)
+	nodes, err := c.former(ctx, at, watch, false)
 	if err != nil {
 		return e, err
 	}
@@ -143,20 +143,13 @@ func (c *Call) nodeAt(ctx context.Context, at string, watch bool) (e tree.Entry,
 
 // listAt is list and listAll for the past.
 func (c *Call) listAt(ctx context.Context, at string, watch, stat, recursive bool) error {
-	if watch {
-		return c.Usage("the past does not change: leave out -w")
-	}
-	zk, err := c.Client(ctx)
-	if err != nil {
-		return err
-	}
-	nodes, err := c.former(ctx, zk, at, recursive)
+	nodes, err := c.former(ctx, at, watch, recursive)
 	if err != nil {
 		return err
 	}
 	var names []string
 	var root *tree.Entry
-	l := lister{c: c, zk: zk}
+	l := lister{c: c}
 	for e, err := range nodes {
 		if root == nil {
 			if err != nil {
@@ -192,7 +185,7 @@ type changeDoc struct {
 	Time    string     `json:"time"`
 	Zxid    string     `json:"zxid"`
 	Session string     `json:"session"`
-	User    string     `json:"user,omitempty"` // who is behind the session, if the server knows
+	User    string     `json:"user,omitempty"` // of the session, if the server knows
 	Address string     `json:"address,omitempty"`
 	Xid     int32      `json:"xid"`        // of the session's request
 	Of      int32      `json:"operations"` // of the transaction
@@ -230,7 +223,7 @@ func (c *Call) changes(ctx context.Context, path string, o *changeOptions) error
 	if o.before != "" {
 		m, err := c.moment("before", o.before)
 		if err != nil || m.Zxid == 0 {
-			return errors.Join(c.Usage("--before is a zxid, such as 0x100000002"))
+			return c.Usage("--before is a zxid, such as 0x100000002")
 		}
 		ask.Before = m.Zxid
 	}
