@@ -201,8 +201,9 @@ console: build ## the console in Chromium, on three real servers; needs Node, Ch
 
 ON  ?= zkd,apache
 FOR ?= 0
-world: ## programs of other people while servers are killed under them, and their test suites: hours, and a network (ONE=kazoo ON=zkd, FOR=1h)
-	$(GO) run ./test/world -one '$(ONE)' -on '$(ON)' -for $(FOR); outcome=$$?; $(GO) run ./test/world -write && exit $$outcome
+JOBS ?= 1
+world: ## programs of other people while servers are killed under them, and their test suites: hours, and a network (ONE=kazoo ON=zkd, FOR=1h, JOBS=2)
+	$(GO) run ./test/world -one '$(ONE)' -on '$(ON)' -for $(FOR) -jobs $(JOBS); outcome=$$?; $(GO) run ./test/world -write && exit $$outcome
 
 MODELS ?= quick
 spec: ## the specifications of the replication and the interlude, checked by TLC: a minute; needs Java, Maven, and a network once (TRACES=20 SEED=1 MODELS=nightly)

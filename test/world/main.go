@@ -1,7 +1,7 @@
 // World runs programs of other people on an ensemble of zkd's or of Apache's servers, kills servers
 // under them, and writes down the outcome.
 //
-//	go run ./test/world [-one kazoo,kafka] [-on zkd,apache,edge] [-for 1h] [-try] [-resume]
+//	go run ./test/world [-one kazoo,kafka] [-on zkd,apache,edge] [-jobs 2] [-for 1h] [-try] [-resume] [-zkd FILE]
 //	go run ./test/world -list
 //	go run ./test/world -write
 //
@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -38,6 +39,8 @@ func main() {
 	try := flag.Bool("try", false, "write no outcome to results/, but only to "+scratch)
 	limit := flag.Duration("for", 0, "begin no run after this time, and run first what has not been run for longest; 0: run all")
 	resume := flag.Bool("resume", false, "continue the suites' runs that were broken off, if zkd is the same build")
+	jobs := flag.Uint("jobs", 1, "how many programs run at a time")
+	binary := flag.String("zkd", "", "the `file` of zkd; built from this checkout if empty")
 	flag.Parse()
 	var err error
 	switch {
@@ -47,7 +50,8 @@ func main() {
 		err = printList()
 	default:
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		err = runAll(ctx, split(*one), split(*on), *limit, *try, *resume)
+		w := world{kinds: split(*on), limit: *limit, try: *try, resume: *resume, jobs: max(1, int(*jobs)), zkd: *binary}
+		err = w.run(ctx, split(*one))
 		stop()
 	}
 	if err != nil {
@@ -75,9 +79,17 @@ func printList() error {
 	return err
 }
 
-// runAll runs the programs with these names, one after the other, on each kind of server.
-func runAll(ctx context.Context, names, kinds []string, limit time.Duration, try, resume bool) error {
-	began := time.Now()
+// world is what is asked for.
+type world struct {
+	kinds       []string      // of servers
+	limit       time.Duration // after it no program begins; 0 for none
+	try, resume bool
+	jobs        int    // programs at a time
+	zkd         string // the binary, "" to build it
+}
+
+// run runs the programs with these names, or all if there are none, on each kind of server.
+func (w *world) run(ctx context.Context, names []string) error {
 	if err := adoptOrphans(); err != nil {
 		return err
 	}
@@ -85,41 +97,82 @@ func runAll(ctx context.Context, names, kinds []string, limit time.Duration, try
 	if err != nil {
 		return err
 	}
-	tools, err := prepare(ctx, kinds)
+	tools, err := w.prepare(ctx)
 	if err != nil {
 		return err
 	}
-	tools.resume = resume
-	dir := filepath.Join(here, "results")
-	if try {
-		dir = scratch
+	results := filepath.Join(here, "results")
+	if w.try {
+		results = scratch
 	}
-	all, err := pairings(programs, kinds, dir, limit > 0)
+	all, err := pairings(programs, w.kinds, results, w.limit > 0)
 	if err != nil {
+		return err
+	}
+	if len(all) != 1 {
+		w.zkd = tools.zkd
+		return w.runEach(ctx, all)
+	}
+	o := tools.judge(ctx, all[0].program, all[0].kind)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	fmt.Fprintf(os.Stdout, "world: %s on %s: %s (%s)\n", all[0].name, all[0].kind, o.verdict, o.took)
+	if err := o.save(results); err != nil || o.verdict == passed {
+		return err
+	}
+	return fmt.Errorf("failed: %s on %s", all[0].name, all[0].kind)
+}
+
+// runEach runs each pairing by a process of its own, since what a program leaves is found by who started it.
+func (w *world) runEach(ctx context.Context, all []pairing) error {
+	for _, p := range all {
+		if _, err := fetch(ctx, p.jars); err != nil { // one at a time; its run says it again
+			fmt.Fprintln(os.Stderr, "world:", err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	outcomes := make([]error, len(all))
+	free := make(chan struct{}, w.jobs)
+	var runs sync.WaitGroup
+	for i, p := range all {
+		free <- struct{}{}
+		if w.limit > 0 && time.Since(began) > w.limit {
+			fmt.Fprintf(os.Stdout, "world: %d of %d runs in %v; the others come first next time\n", i, len(all), w.limit)
+			break
+		}
+		runs.Go(func() {
+			outcomes[i] = w.command(ctx, self, p).Run()
+			<-free
+		})
+	}
+	runs.Wait()
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	var failed []string
-	for i, r := range all {
-		if limit > 0 && time.Since(began) > limit {
-			fmt.Fprintf(os.Stdout, "world: %d of %d runs in %v; the others come first next time\n", i, len(all), limit)
-			break
-		}
-		o := tools.judge(ctx, r.program, r.kind)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := o.save(dir); err != nil {
-			return err
-		}
-		fmt.Fprintf(os.Stdout, "world: %s on %s: %s (%s)\n", r.name, r.kind, o.verdict, o.took)
-		if o.verdict != passed {
-			failed = append(failed, r.name+" on "+r.kind)
+	for i, err := range outcomes {
+		if err != nil {
+			failed = append(failed, all[i].name+" on "+all[i].kind)
 		}
 	}
 	if len(failed) > 0 {
 		return errors.New("failed: " + strings.Join(failed, ", "))
 	}
 	return nil
+}
+
+// command runs one pairing.
+func (w *world) command(ctx context.Context, self string, p pairing) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, self, "-one", p.name, "-on", p.kind, "-zkd", w.zkd,
+		fmt.Sprint("-try=", w.try), fmt.Sprint("-resume=", w.resume))
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	return cmd
 }
 
 // pairing is a program on a kind of server.
@@ -174,19 +227,20 @@ type tools struct {
 	resume bool   // runs that were broken off
 }
 
-func prepare(ctx context.Context, kinds []string) (tools, error) {
-	var t tools
-	for _, kind := range kinds {
+func (w *world) prepare(ctx context.Context) (t tools, err error) {
+	for _, kind := range w.kinds {
 		if kind != zkd && kind != apache && kind != edge {
 			return t, fmt.Errorf("-on %s: want %s, %s or %s", kind, zkd, apache, edge)
 		}
 	}
-	bin, err := filepath.Abs(filepath.Join(scratch, "zkd"))
-	if err != nil {
-		return t, err
+	t = tools{zkd: w.zkd, resume: w.resume}
+	if t.zkd == "" {
+		t.zkd = filepath.Join(scratch, "zkd")
+		if err := command(ctx, "go", "build", "-buildvcs=false", "-o", t.zkd, "./cmd/zkd"); err != nil {
+			return t, err
+		}
 	}
-	t.zkd = bin
-	if err := command(ctx, "go", "build", "-buildvcs=false", "-o", bin, "./cmd/zkd"); err != nil {
+	if t.zkd, err = filepath.Abs(t.zkd); err != nil {
 		return t, err
 	}
 	date, err := exec.CommandContext(ctx, "git", "log", "-1", "--format=%cs").Output()
