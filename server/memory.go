@@ -68,6 +68,14 @@ const watchShare = 8
 // watches is how much memory watches may take; 0 for any amount.
 func (m *memory) watches() int64 { return m.limit / watchShare }
 
+// feedHistory is how much memory the latest changes may take, for feeds, of what is configured.
+func (m *memory) feedHistory(configured int64) int {
+	if m.limit > 0 {
+		configured = min(configured, m.limit/32)
+	}
+	return int(configured)
+}
+
 // retained is how much memory may be kept for a snapshot that is being written; 0 for any amount.
 func (m *memory) retained() int64 { return m.tree / 4 }
 

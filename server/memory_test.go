@@ -337,8 +337,8 @@ func TestSnapshotWithoutMemoryForTwoTrees(t *testing.T) {
 		e.stop(late)
 		share = 2 << 20
 		s = e.start(late)
-		if s.memory.holds(s.treeMemory(), s.treeMemory()) {
-			t.Fatalf("a tree of %d bytes has room twice", s.treeMemory())
+		if s.memory.holds(s.state.TreeMemory(), s.state.TreeMemory()) {
+			t.Fatalf("a tree of %d bytes has room twice", s.state.TreeMemory())
 		}
 		e.settled()
 		if ref, _ := s.snapshots.Last(); !ref.Installed {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"math"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -38,9 +37,9 @@ import (
 // The parts of a server don't know it: each gets the values and functions that it needs. This
 // file has the constructors that pick them.
 
-func (s *Server) newClients(tls *secure.TLS, ids *session.IDs, b clients.Backend) *clients.Clients {
+func newClients(s *Server, tls *secure.TLS, ids *session.IDs, b clients.Backend) *clients.Clients {
 	changes := s.changes
-	if s.feedHistory() == 0 {
+	if s.memory.feedHistory(s.cfg.FeedHistory) == 0 {
 		changes = nil
 	}
 	most := 0
@@ -101,7 +100,7 @@ func newWords(s *Server) *words.Words {
 	})
 }
 
-func (s *Server) newCore(found *data.Recovered, boot uint64) *zab.Core {
+func newCore(s *Server, found *data.Recovered, boot uint64) *zab.Core {
 	o := zab.Options{ID: s.id, Boot: boot, Seed: random64()}
 	if s.ensemble() {
 		o.Members = members(&s.cfg.Members)
@@ -140,7 +139,7 @@ func newLoop(s *Server, core *zab.Core, found *data.Recovered, ids *session.IDs,
 		events:      s.events,
 		again:       make(chan struct{}, 1),
 		learners:    newLearners(s.log, s.metrics, s.life, s.events, s.logWriter, s.snapshots),
-		arrivals:    newArrivals(s.log, s.cfg.InitLimit, s.life.Context(), s.events, s.snapshots, s.memory, s.treeMemory),
+		arrivals:    newArrivals(s.log, s.cfg.InitLimit, s.life.Context(), s.events, s.snapshots, s.memory, s.state.TreeMemory),
 		identity:    found.Identity,
 		seen:        s.opts.seen,
 		passed:      make(map[zab.SID]bulkBytes),
@@ -292,7 +291,7 @@ func (s *Server) AdminPages(url, text string) http.Handler {
 			API: calls, SignIn: s.signIn, Host: s.cfg.Admin.Host, Passwords: s.cfg.HasScheme("digest"), Tokens: s.cfg.HasScheme("jwt"),
 		}
 		if s.cfg.Identities.OIDC.ClientID != "" {
-			o.Provider, o.ProviderName = s.signInElsewhere, strings.TrimPrefix(s.cfg.Identities.JWT.Issuer, "https://")
+			o.Provider, o.ProviderName = s.identities.SignIn, strings.TrimPrefix(s.cfg.Identities.JWT.Issuer, "https://")
 		}
 		forPeople = login.Handler(o)
 	}
@@ -316,22 +315,6 @@ func (s *Server) signIn(ctx context.Context, c *api.Caller) (name string, until 
 	}
 	s.log.Info("somebody has signed in to the console", zap.String("address", c.From.Addr().String()), zap.String("identity", name))
 	return name, until, nil
-}
-
-// signInElsewhere has somebody sign in to the console at the issuer of tokens.
-func (s *Server) signInElsewhere(ctx context.Context, redirect string) (address string, finish func(context.Context, url.Values) (token string, err error), err error) {
-	address, end, err := s.identities.SignIn(ctx, redirect)
-	if err != nil {
-		s.log.Warn("nobody can sign in to the console at the provider", zap.Error(err))
-		return "", nil, err
-	}
-	return address, func(ctx context.Context, with url.Values) (string, error) {
-		token, err := end(ctx, with)
-		if err != nil {
-			s.log.Warn("somebody could not sign in to the console at the provider", zap.Error(err))
-		}
-		return token, err
-	}, nil
 }
 
 // auditTail returns the last entries of the audit log, nil if that is off.
@@ -373,8 +356,8 @@ func (s *Server) pages() *pages.Server {
 	}
 }
 
-// makePast makes what looks at the past of the server.
-func (s *Server) makePast() *pages.Past {
+// newPast makes what looks at the past of the server.
+func newPast(s *Server) *pages.Past {
 	return &pages.Past{Past: past.Past{Store: s.snapshots.store, Log: s.logWriter.Writer, Applied: s.state.Applied, Now: s.clock.Wall, History: func() history.ID { return s.pages().HistoryID() }, Archive: s.cfg.Archive, Room: s.memory.spare}}
 }
 
@@ -456,7 +439,7 @@ func newSnapshotter(s *Server, found *data.Recovered) *snapshotter {
 }
 
 // newTransport creates the links to the other servers of the ensemble.
-func (s *Server) newTransport() (*transport.Transport, error) {
+func newTransport(s *Server) (*transport.Transport, error) {
 	o := transport.Options{
 		Self:       s.id,
 		Introduce:  func() zab.Introduction { return *s.standing.intro.Load() },

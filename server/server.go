@@ -164,13 +164,6 @@ func (s *Server) SecureAddr() net.Addr {
 // and does not stand still while the machine is suspended.
 func (s *Server) now() time.Duration { return s.clock.Now() }
 
-// treeMemory returns the memory of the tree.
-func (s *Server) treeMemory() int64 {
-	s.state.RLock()
-	defer s.state.RUnlock()
-	return s.state.Tree.Memory()
-}
-
 // ensemble reports whether there are other servers.
 func (s *Server) ensemble() bool { return s.cfg.Replicated() }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/identities"
 	"github.com/zkd-project/zkd/server/monitor"
+	"github.com/zkd-project/zkd/server/pages"
 	"github.com/zkd-project/zkd/server/replica"
 	"github.com/zkd-project/zkd/server/session"
 	"github.com/zkd-project/zkd/server/settings"
@@ -75,7 +76,7 @@ func New(opts Options) (*Server, error) {
 	s.state.Watches = watch.New()
 	s.tracker = session.NewTracker(cfg.TickTime.Milliseconds())
 	s.words = newWords(s)
-	s.past = sync.OnceValue(s.makePast)
+	s.past = sync.OnceValue(func() *pages.Past { return newPast(s) })
 	s.registry.MustRegister(show.NewCollector(opts.Version, func() *show.View { return s.overview.read() }))
 	s.registry.MustRegister(ids.Metrics()...)
 	s.audit = audit.NewTrail(opts.FS, opts.Logger, s.registry, s.life.Fail)
@@ -101,7 +102,7 @@ func (s *Server) Start(ctx context.Context) error {
 	s.clock.Begin()
 	err := s.audit.Open(&s.cfg.Audit)
 	if err == nil {
-		err = s.startTraces()
+		s.traces, err = newTraces(s)
 	}
 	if err == nil {
 		err = s.recoverAndServe(ctx)
@@ -128,7 +129,7 @@ func (s *Server) recoverAndServe(ctx context.Context) error {
 	boot := random64()
 	s.dirs = data.New(data.Options{Config: s.cfg, FS: s.opts.FS, Logger: s.log, Registerer: s.registry, Boot: boot,
 		AcceptLossAfter: s.opts.AcceptLossAfter, SetAside: s.opts.SetDataAside})
-	s.changes = feed.New(s.feedHistory(), 0)
+	s.changes = feed.New(s.memory.feedHistory(s.cfg.FeedHistory), 0)
 	if !s.ensemble() {
 		s.changes.Alone()
 	}
@@ -137,7 +138,7 @@ func (s *Server) recoverAndServe(ctx context.Context) error {
 		return err
 	}
 	s.useState(found)
-	ids, err := s.reserveFirstIDs(&found.Identity)
+	ids, err := reserveFirstIDs(s.logWriter, uint8(s.id), s.clock.Start(), &found.Identity)
 	if err != nil {
 		return err
 	}
@@ -145,15 +146,6 @@ func (s *Server) recoverAndServe(ctx context.Context) error {
 		return err
 	}
 	return s.open()
-}
-
-// feedHistory returns how many bytes of the latest changes are kept for feeds.
-func (s *Server) feedHistory() int {
-	n := s.cfg.FeedHistory
-	if s.memory.limit > 0 {
-		n = min(n, s.memory.limit/32)
-	}
-	return int(n)
 }
 
 // open registers the metrics and opens the ports for clients.
@@ -193,13 +185,13 @@ func (s *Server) startLoops(found *data.Recovered, ids *session.IDs, boot uint64
 		s.registry.MustRegister(clientTLS)
 	}
 	following := &following{changed: make(chan struct{}, 1)}
-	s.clients = s.newClients(clientTLS, ids, backend{&s.service, s.now, s.life.Ending, s.submissions, s.words})
+	s.clients = newClients(s, clientTLS, ids, backend{&s.service, s.now, s.life.Ending, s.submissions, s.words})
 	s.words.Clients(s.clients)
 	applier := newApplier(s)
-	s.loop = newLoop(s, s.newCore(found, boot), found, ids, following)
+	s.loop = newLoop(s, newCore(s, found, boot), found, ids, following)
 	s.loop.introduce()
 	if s.ensemble() {
-		t, err := s.newTransport()
+		t, err := newTransport(s)
 		if err != nil {
 			return err
 		}
@@ -253,10 +245,10 @@ func (s *Server) useState(found *data.Recovered) {
 // reserveFirstIDs makes a bound of the ids of sessions and connections durable, so that
 // none is used again after a restart, whatever the clock says then. The peer loop
 // reserves more when they run short. The bound is in ident then.
-func (s *Server) reserveFirstIDs(ident *datadirs.Identity) (*session.IDs, error) {
-	ids := session.NewIDs(uint8(s.id), s.clock.Start().UnixMilli(), ident.IDs)
+func reserveFirstIDs(w *logWriter, id uint8, start time.Time, ident *datadirs.Identity) (*session.IDs, error) {
+	ids := session.NewIDs(id, start.UnixMilli(), ident.IDs)
 	ident.IDs = ids.Ahead()
-	if err := s.logWriter.SubmitWait(data.IdentityRecord(ident)); err != nil {
+	if err := w.SubmitWait(data.IdentityRecord(ident)); err != nil {
 		return nil, fmt.Errorf("reserve ids of sessions: %w", err)
 	}
 	ids.Reserved(ident.IDs)

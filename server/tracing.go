@@ -9,16 +9,16 @@ import (
 	"github.com/zkd-project/zkd/server/traces"
 )
 
-// startTraces starts to trace requests, if somebody takes the spans.
-func (s *Server) startTraces() error {
+// newTraces starts to trace requests. It returns nil if nobody takes the spans.
+func newTraces(s *Server) (*traces.Tracer, error) {
 	c := &s.cfg.Traces
 	if s.opts.TraceExporter == nil {
 		if c.Endpoint != "" {
-			return errors.New("zkd.traces.endpoint: this program sends no traces: server.Options has no TraceExporter")
+			return nil, errors.New("zkd.traces.endpoint: this program sends no traces: server.Options has no TraceExporter")
 		}
-		return nil
+		return nil, nil
 	}
-	s.traces = traces.Start(traces.Options{
+	return traces.Start(traces.Options{
 		Exporter:    s.opts.TraceExporter,
 		Ratio:       c.Ratio,
 		ClientSpans: c.ClientSpans,
@@ -34,6 +34,5 @@ func (s *Server) startTraces() error {
 		},
 		Sampled: &s.metrics.Traced,
 		Dropped: &s.metrics.TracesDropped,
-	})
-	return nil
+	}), nil
 }

@@ -17,9 +17,9 @@ var errCarries = errors.New("the connection carries others")
 func (c *conn) carry() error {
 	idle := c.shared.live.Load().SessionlessCnxnTimeout
 	c.socket.readWithin(idle) // for the rest of the greeting
-	carrier, err := mux.Accept(c.socket.stream, c.frames.rest(), idle, c.carries)
+	carrier, err := mux.Accept(c.socket.stream, c.frames.rest(), idle, func(s *mux.Stream, whose string) { c.shared.enterCarried(c, s, whose) })
 	if err != nil {
-		return c.sessionless(err)
+		return c.shared.sessionless(err)
 	}
 	c.socket.readWithoutDeadline()
 	c.line.Lock()
@@ -31,19 +31,19 @@ func (c *conn) carry() error {
 	return carrier.Serve()
 }
 
-// carries takes the connection of a client that c carries.
-func (c *conn) carries(s *mux.Stream, whose string) {
-	now := c.shared.now()
-	if c.identity.dropEnded(now) {
-		c.carrier.Quit() // the edge has another certificate by now, or none
-		s.Close()
+// enterCarried is enter for the connection of a client that an edge's connection carries.
+func (s *shared) enterCarried(by *conn, stream *mux.Stream, whose string) {
+	now := s.now()
+	if by.identity.dropEnded(now) {
+		by.carrier.Quit() // the edge has another certificate by now, or none
+		stream.Close()
 		return
 	}
-	client := newConn(c.shared, s, plainPort)
+	client := newConn(s, stream, plainPort)
 	client.carried, client.carriedFor = true, strings.Map(plainText, whose)
-	client.identity.set(c.identity.credentials.Load(), now)
-	client.socket.secure.Store(c.socket.secure.Load())
-	c.shared.enter(client)
+	client.identity.set(by.identity.credentials.Load(), now)
+	client.socket.secure.Store(by.socket.secure.Load())
+	s.enter(client)
 }
 
 // plainText replaces characters that an address does not have, as an edge can tell anything.

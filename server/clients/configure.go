@@ -15,15 +15,38 @@ import (
 
 // configurer serves requests about the configuration of this server. It may be used from any goroutine.
 type configurer struct {
-	log      *zap.Logger
-	state    *state.State
-	schemes  *auth.Schemes
-	carryOut func(jute.ConfigureRequest) (string, error) // Options.Configure
+	log       *zap.Logger
+	state     *state.State
+	schemes   *auth.Schemes
+	configure func(jute.ConfigureRequest) (string, error) // Options.Configure
 }
 
-// serve carries out a request, if its author may change the members. The response is nil for one that is refused. code is the
+// serve answers a request of c. Unlike reads it is not served under the tree's lock, since it reads files: the requests before
+// it are answered first.
+func (f *configurer) serve(c *conn, req *line.Request) error {
+	if err := c.awaitAnswers(); err != nil {
+		return err
+	}
+	audited := !c.shared.audit.Load().off()
+	resp, code := f.carryOut(req, c.line.SessionID(), c.socket.remote())
+	if a := c.shared.audit.Load(); audited || !a.off() { // also if it is this request that begins or ends the audit
+		c.line.waitFor(a.operated(c.author(req.Auth), req, code))
+	}
+	applied := f.state.Applied()
+	if resp == nil {
+		c.line.reply(req.Xid, applied, code)
+		return nil
+	}
+	c.line.Lock()
+	defer c.line.Unlock()
+	c.stats.answered(req, applied)
+	c.line.Outbox.Finish(resp.Append(c.line.Reply(req.Xid, applied, 0)))
+	return nil
+}
+
+// carryOut carries out a request, if its author may change the members. The response is nil for one that is refused. code is the
 // outcome, also of a request that could not be carried out, whose response says why.
-func (f *configurer) serve(req *line.Request, session jute.SessionID, remote net.Addr) (resp *jute.ConfigureResponse, code jute.Code) {
+func (f *configurer) carryOut(req *line.Request, session jute.SessionID, remote net.Addr) (resp *jute.ConfigureResponse, code jute.Code) {
 	var r jute.ConfigureRequest
 	d := jute.NewDecoder(req.Body)
 	r.Decode(&d)
@@ -33,7 +56,7 @@ func (f *configurer) serve(req *line.Request, session jute.SessionID, remote net
 	case !f.allows(req):
 		return nil, jute.ErrNoAuth
 	}
-	text, err := f.carryOut(r)
+	text, err := f.configure(r)
 	resp = &jute.ConfigureResponse{Done: err == nil, Text: text}
 	if err != nil {
 		code, resp.Text = jute.ErrBadArguments, err.Error()

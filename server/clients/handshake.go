@@ -25,7 +25,7 @@ func (c *conn) handshake() error {
 	c.socket.readWithin(c.shared.live.Load().SessionlessCnxnTimeout)
 	word, err := c.frames.awaitWord()
 	if err != nil {
-		return c.sessionless(err)
+		return c.shared.sessionless(err)
 	}
 	if word[0] == tlsRecord && word[1] == 3 && c.kind == plainPort {
 		return c.shared.complaints.refused(c.socket.remote(), errTLSOnPlain)
@@ -42,7 +42,7 @@ func (c *conn) handshake() error {
 	}
 	frame, err := c.frames.awaitFrame()
 	if err != nil {
-		return c.sessionless(err)
+		return c.shared.sessionless(err)
 	}
 	c.socket.readWithoutDeadline()
 	c.batchAt = c.shared.now()
@@ -58,7 +58,7 @@ func (c *conn) handshake() error {
 	if d.Err() != nil {
 		return fmt.Errorf("%w: %w", errBadConnect, d.Err())
 	}
-	if err := c.admit(&r); err != nil {
+	if err := c.shared.admits(&c.line.Line, &r); err != nil {
 		return err
 	}
 	if err := c.connect(&r); err != nil {
@@ -79,7 +79,7 @@ func (c *conn) secureIfTLS() error {
 	first, err := c.frames.awaitFirst()
 	switch {
 	case err != nil:
-		return c.sessionless(err)
+		return c.shared.sessionless(err)
 	case first == tlsRecord:
 	case c.kind == bothPort:
 		return nil
@@ -102,9 +102,9 @@ func (c *conn) secureIfTLS() error {
 }
 
 // sessionless returns the error for a client that never sent a connect request.
-func (c *conn) sessionless(err error) error {
+func (s *shared) sessionless(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.shared.metrics.Sessionless.Add(1)
+		s.metrics.Sessionless.Add(1)
 		return errSessionless
 	}
 	return err
@@ -131,10 +131,9 @@ func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
 	return true, err
 }
 
-// admit checks a connect request before any work is done for it. A refusal closes
+// admits checks a connect request before any work is done for it. A refusal closes
 // the connection without a reply, so the client tries another server (wire.md section 3).
-func (c *conn) admit(r *jute.ConnectRequest) error {
-	s := c.shared
+func (s *shared) admits(l *line.Line, r *jute.ConnectRequest) error {
 	s.metrics.ConnectionRequests.Add(1)
 	if r.SessionID != 0 {
 		s.metrics.Revalidations.Add(1)
@@ -147,7 +146,7 @@ func (c *conn) admit(r *jute.ConnectRequest) error {
 		s.metrics.NotServing.Add(1)
 		return errNotServing
 	}
-	err := s.lines.Admit(&c.line.Line, &admission)
+	err := s.lines.Admit(l, &admission)
 	switch {
 	case err == line.ErrClientAhead:
 		return fmt.Errorf("%w: %v, here %v", err, r.LastZxidSeen, s.state.Applied())

@@ -76,8 +76,35 @@ type found struct {
 	changes *past.Changes
 }
 
-// serve answers a request for the past. It waits for a while.
-func (s *looks) serve(c *conn, req *line.Request) (*jute.PastResponse, error) {
+// serve answers a request of c for the past. Unlike reads it is not served under the tree's lock: the requests before it are answered
+// first, and what it asks for is made meanwhile.
+func (s *looks) serve(c *conn, req *line.Request) error {
+	if err := c.awaitAnswers(); err != nil {
+		return err
+	}
+	resp, err := s.take(c, req)
+	if _, ok := errors.AsType[jute.Code](err); err != nil && !ok {
+		return err
+	}
+	applied := s.state.Applied()
+	c.line.Lock()
+	defer c.line.Unlock()
+	if err == nil && resp.Code != 0 {
+		err = resp.Code
+	}
+	c.shared.lines.Server.Served(&c.line.Line, req, err)
+	req.Code = codeOf(err)
+	c.stats.answered(req, applied)
+	if resp == nil {
+		c.line.ReplyCode(req.Xid, applied, req.Code)
+		return nil
+	}
+	c.line.Outbox.Finish(resp.Append(c.line.Reply(req.Xid, applied, 0)))
+	return nil
+}
+
+// take returns what was found of what a request asks for. It waits for a while.
+func (s *looks) take(c *conn, req *line.Request) (*jute.PastResponse, error) {
 	var r jute.PastRequest
 	d := jute.NewDecoder(req.Body)
 	r.Decode(&d)
@@ -404,32 +431,4 @@ func (s *shared) authorOf(id jute.SessionID) audit.Author {
 		return audit.Author{}
 	}
 	return audit.Author{User: c.identity.name(), IP: c.identity.ip()}
-}
-
-// past answers a request for the past. Unlike reads it is not served under the tree's lock: the requests before it are answered
-// first, and what it asks for is made meanwhile.
-func (c *conn) past(req *line.Request) error {
-	if err := c.awaitAnswers(); err != nil {
-		return err
-	}
-	s := c.shared
-	resp, err := s.looks.serve(c, req)
-	if _, ok := errors.AsType[jute.Code](err); err != nil && !ok {
-		return err
-	}
-	applied := s.state.Applied()
-	c.line.Lock()
-	defer c.line.Unlock()
-	if err == nil && resp.Code != 0 {
-		err = resp.Code
-	}
-	s.lines.Server.Served(&c.line.Line, req, err)
-	req.Code = codeOf(err)
-	c.stats.answered(req, applied)
-	if resp == nil {
-		c.line.ReplyCode(req.Xid, applied, req.Code)
-		return nil
-	}
-	c.line.Outbox.Finish(resp.Append(c.line.Reply(req.Xid, applied, 0)))
-	return nil
 }

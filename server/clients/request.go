@@ -40,14 +40,14 @@ func (c *conn) handle(frame []byte) error {
 		c.line.endAfterFlush()
 		return errHangUp
 	}
-	if c.refusesWatches(req) {
+	if c.shared.refusesWatches(req) {
 		return errHangUp
 	}
 	if c.limits.refuses(req) && replica.Ordered(req.Op) { // reads are audited where they are served
 		c.line.waitFor(c.shared.audit.Load().refused(c.author(req.Auth), req, req.Refusal))
 	}
 	if req.Op == jute.OpPast && req.Refusal == 0 {
-		return c.past(req)
+		return c.shared.looks.serve(c, req)
 	}
 	switch way := c.line.WayOf(req, c.shared.live.Load().LinearizableReads); {
 	case way == line.Submit:
@@ -56,15 +56,15 @@ func (c *conn) handle(frame []byte) error {
 		c.refuse(req, c.shared.state.Applied(), jute.ErrNotReadOnly)
 		return nil
 	case req.Op == jute.OpConfigure && req.Refusal == 0:
-		return c.configure(req)
+		return c.shared.configurer.serve(c, req)
 	}
 	return c.serveInOrder(req)
 }
 
 // refusesWatches refuses a request that would set a watch while they take too much memory. It reports whether
 // the connection ends, since the request restores watches: its client then finds another server.
-func (c *conn) refusesWatches(req *line.Request) (ends bool) {
-	most, have := c.shared.mostWatches, c.shared.state.Watches.Memory()
+func (s *shared) refusesWatches(req *line.Request) (ends bool) {
+	most, have := s.mostWatches, s.state.Watches.Memory()
 	if most == 0 || have <= most {
 		return false
 	}
@@ -73,7 +73,7 @@ func (c *conn) refusesWatches(req *line.Request) (ends bool) {
 		return have > 2*most
 	case usesOf(limits.Watches, req) > 0:
 		req.Refusal = jute.ErrNotReadOnly
-		c.shared.metrics.WatchesRefused.Add(1)
+		s.metrics.WatchesRefused.Add(1)
 	}
 	return false
 }
@@ -253,30 +253,5 @@ func (c *conn) awaitAnswers() error {
 		}
 		c.line.changed.Wait()
 	}
-	return nil
-}
-
-// configure answers a request about the configuration of this server. Unlike reads it is not
-// served under the tree's lock, since it reads files: the requests before it are answered
-// first.
-func (c *conn) configure(req *line.Request) error {
-	if err := c.awaitAnswers(); err != nil {
-		return err
-	}
-	s := c.shared
-	audited := !s.audit.Load().off()
-	resp, code := s.configurer.serve(req, c.line.SessionID(), c.socket.remote())
-	if a := s.audit.Load(); audited || !a.off() { // also if it is this request that begins or ends the audit
-		c.line.waitFor(a.operated(c.author(req.Auth), req, code))
-	}
-	applied := s.state.Applied()
-	if resp == nil {
-		c.line.reply(req.Xid, applied, code)
-		return nil
-	}
-	c.line.Lock()
-	defer c.line.Unlock()
-	c.stats.answered(req, applied)
-	c.line.Outbox.Finish(resp.Append(c.line.Reply(req.Xid, applied, 0)))
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/zkd-project/zkd/server/config"
 )
 
@@ -26,8 +28,17 @@ const askFor = 10 * time.Second
 // its scheme has verified it. finish is called once, and only for the browser that has begun.
 func (ids *Identities) SignIn(ctx context.Context, redirect string) (address string, finish func(context.Context, url.Values) (token string, err error), err error) {
 	s := newSignIn(newKeyClient, ids.cfg.Issuer, ids.signIn, redirect, slices.Contains(ids.cfg.Audiences, ids.signIn.ClientID))
-	address, err = s.begin(ctx)
-	return address, s.finish, err
+	if address, err = s.begin(ctx); err != nil {
+		ids.log.Warn("nobody can sign in to the console at the provider", zap.Error(err))
+		return "", nil, err
+	}
+	return address, func(ctx context.Context, with url.Values) (string, error) {
+		token, err := s.finish(ctx, with)
+		if err != nil {
+			ids.log.Warn("somebody could not sign in to the console at the provider", zap.Error(err))
+		}
+		return token, err
+	}, nil
 }
 
 // signIn is a sign-in that is under way.

@@ -75,6 +75,13 @@ func (s *State) HasNode(path string) bool {
 	return ok
 }
 
+// TreeMemory returns the memory of the tree. It takes the lock.
+func (s *State) TreeMemory() int64 {
+	s.RLock()
+	defer s.RUnlock()
+	return s.Tree.Memory()
+}
+
 // BeginSlices begins a transaction that is applied in slices. The caller holds the lock.
 func (s *State) BeginSlices() { s.slicing = make(chan struct{}) }
 
