@@ -302,6 +302,8 @@ func TestHistoryHours(t *testing.T) {
 						c.get("/a") // so that its session lasts
 					}
 				}
+				time.Sleep(5 * time.Second) // the purge of the hour is over
+				synctest.Wait()
 				at := func(ago time.Duration) string {
 					p := c.wholeLook(jute.PastRequest{Path: "/a", Show: jute.ShowData, Time: -ago.Milliseconds()})
 					minute, _, _ := strings.Cut(shownPast(&p), " ")
@@ -314,6 +316,15 @@ func TestHistoryHours(t *testing.T) {
 				if got := at(5 * time.Hour); strings.HasPrefix(got, "=") {
 					t.Errorf("five hours ago: %q, which is too old", got)
 				}
+				v := s.overview.read()
+				if far := v.PastAge >= 2*time.Hour; far != tt.kept || v.PastCut == tt.kept || v.PastWanted != 2*time.Hour || v.PastZxid == 0 || v.PastBytes < 100<<10 || v.PastBytes > 1_000_000<<10 {
+					t.Errorf("it says that the past goes back %v to zxid %#x, with %d bytes, cut: %v", v.PastAge, v.PastZxid, v.PastBytes, v.PastCut)
+				}
+				oldest := c.wholeLook(jute.PastRequest{Path: "/a", Show: jute.ShowData, Time: -v.PastAge.Milliseconds()})
+				older := c.wholeLook(jute.PastRequest{Path: "/a", Show: jute.ShowData, Time: -(v.PastAge + time.Minute).Milliseconds()})
+				if oldest.Zxid != jute.Zxid(v.PastZxid) || !strings.Contains(older.Text, fmt.Sprintf("too old: this server's log reaches back to zxid %#x, of ", v.PastZxid)) {
+					t.Errorf("at the oldest moment %v %q, and a minute before it %q", oldest.Zxid, oldest.Text, older.Text)
+				}
 				s.snapshots.mu.Lock()
 				n := len(s.snapshots.mu.refs)
 				s.snapshots.mu.Unlock()
@@ -324,4 +335,23 @@ func TestHistoryHours(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPastReaches looks how far back a server says that the past goes, from before its first write on.
+func TestPastReaches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		if v := s.overview.read(); v.PastAge != 0 || v.PastZxid != 0 || v.PastCut {
+			t.Errorf("before the first write: %v, %#x", v.PastAge, v.PastZxid)
+		}
+		c := s.looking(t)
+		c.create("/a", "")
+		time.Sleep(5 * time.Second)
+		c.set("/a", "b")
+		synctest.Wait()
+		if v := s.overview.read(); v.PastAge < 5*time.Second || v.PastAge > 6*time.Second || v.PastZxid != 0 || v.PastBytes == 0 || v.PastWanted != 0 {
+			t.Errorf("after 5 seconds: %v, %#x, %d bytes", v.PastAge, v.PastZxid, v.PastBytes)
+		}
+		s.noErrors(t)
+	})
 }

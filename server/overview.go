@@ -85,6 +85,7 @@ func (o *overview) read() *show.View {
 		Lists:            show.Lists{Held: o.holdings, Troubles: o.troubles, Quotas: o.quotas},
 	}
 	o.clients.Show(v)
+	o.snapshots.showPast(v)
 	o.state.RLock()
 	v.Tree, v.TreeMemory = o.state.Tree.Stats(), o.state.Tree.Memory()
 	v.Sessions = o.state.Tree.NumSessions()

@@ -423,6 +423,7 @@ func newSnapshotter(s *Server, found *data.Recovered) *snapshotter {
 		idle:      make(chan struct{}, 1),
 		ended:     make(chan struct{}, 1),
 		tight:     make(chan struct{}, 1),
+		measured:  make(chan struct{}, 1),
 		reloaded:  s.settings.Changes(),
 		bytes:     s.logWriter.Stats().SinceSnapRef,
 	}

@@ -90,6 +90,9 @@ type snapshotter struct {
 	idle, ended chan struct{}
 	size        atomic.Int64 // bytes of the last snapshot, 0 if there is none
 	taken       atomic.Int64 // its jute.Zxid
+	reach       atomic.Pointer[reach]
+	measured    chan struct{} // has a token when reach is to be measured again
+	dropped     bool          // the last purge has dropped snapshots that zkd.historyKb has no room for; owned by run
 	// The last ones failed, and the error of the last one.
 	fails   base.Since
 	failure atomic.Pointer[string]
@@ -125,6 +128,9 @@ func (sn *snapshotter) applied(orders []replica.Order) {
 			sn.txns++
 			sn.bytes += int64(len(orders[i].Data))
 		}
+	}
+	if r := sn.reach.Load(); r != nil && r.since == 0 { // this may be the first entry
+		base.Notify(sn.measured)
 	}
 	if sn.due() {
 		sn.freeze()
@@ -206,6 +212,7 @@ func (sn *snapshotter) run(ctx context.Context) {
 	defer purge.Stop()
 	for {
 		purge.Every(sn.live().PurgeInterval)
+		sn.measure(ctx)
 		select {
 		case view := <-sn.views:
 			sn.take(ctx, view)
@@ -215,6 +222,7 @@ func (sn *snapshotter) run(ctx context.Context) {
 		case <-sn.tight:
 			sn.purgeTight(ctx)
 		case <-sn.reloaded:
+		case <-sn.measured:
 		case <-ctx.Done():
 			return
 		}
@@ -378,6 +386,7 @@ func (sn *snapshotter) installed(ref wal.SnapRef) {
 	sn.mu.Unlock()
 	sn.txns, sn.bytes = 0, 0
 	sn.size.Store(ref.Size)
+	base.Notify(sn.measured)
 	if _, err := remove(dropped, ref.Name, sn.store.Remove); err != nil {
 		sn.log.Warn("removing the snapshots of the old history is incomplete", zap.Error(err))
 	}
@@ -526,7 +535,9 @@ func (sn *snapshotter) makeRoom() {
 // they needed. forRoom keeps the newest one alone.
 func (sn *snapshotter) purge(ctx context.Context, forRoom bool) {
 	dropped, plan, err := sn.forget(sn.historyFrom(ctx), forRoom)
+	sn.dropped = plan.Drop > 0 && datadirs.NeedOf(sn.disk.at() != wal.SpaceOK, forRoom) == datadirs.Routine
 	if err == nil && plan.Log != 0 {
+		sn.measure(ctx) // the log and the files go in steps
 		err = sn.drop(ctx, dropped, plan.Log)
 	}
 	if err != nil {

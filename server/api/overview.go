@@ -51,7 +51,17 @@ type Overview struct {
 	AvgLatencyMs  float64 `json:"avgLatencyMs"`
 	MaxLatencyMs  int64   `json:"maxLatencyMs"`
 	MemoryPercent int64   `json:"memoryPercent" doc:"how full the memory is; at 100 nothing may grow"`
+	Past          Reach   `json:"past" doc:"how far back it can look, without the archive"`
 	Checks        []Check `json:"checks"`
+}
+
+// Reach is how far back the past goes of a server.
+type Reach struct {
+	Zxid     string `json:"zxid" doc:"0x0 for the beginning"`
+	AgeMs    int64  `json:"ageMs" doc:"since that moment; 0 if no past is known"`
+	Bytes    int64  `json:"bytes" doc:"of the snapshots and the log that have it"`
+	WantedMs int64  `json:"wantedMs" doc:"zkd.historyHours"`
+	Cut      bool   `json:"cut" doc:"zkd.historyKb has no room for so much"`
 }
 
 // Check is a check of a server's health.
@@ -210,6 +220,7 @@ func (c *call) overview() error {
 		Nodes: int64(v.Tree.Nodes), Ephemerals: int64(v.Tree.Ephemerals), Bytes: v.Tree.DataSize, Watches: int64(v.Watches), Sessions: int64(v.Sessions),
 		LocalSessions: int64(v.LocalSessions), Connections: int64(v.Connections), Waiting: v.WaitingRequests, MinLatencyMs: v.Latency.Min,
 		AvgLatencyMs: v.Latency.Avg, MaxLatencyMs: v.Latency.Max, MemoryPercent: v.MemoryPercent, Checks: []Check{},
+		Past: Reach{jute.Zxid(v.PastZxid).String(), v.PastAge.Milliseconds(), v.PastBytes, v.PastWanted.Milliseconds(), v.PastCut},
 	}
 	for _, k := range s.Health() {
 		out.Checks = append(out.Checks, Check{k.Name, k.Problem == "", k.Problem, k.Note})

@@ -18,7 +18,8 @@ type Problem struct {
 	Code   int32  `json:"code,omitempty"`
 	Name   string `json:"name,omitempty"`
 	Path   string `json:"path,omitempty"`
-	// Oldest is the least zxid after which a feed has all changes, if it lacks those that were asked for.
+	// Oldest is the least zxid after which a feed has all changes, if it lacks those that were asked for, or that of the oldest moment
+	// that is known, if one was asked for that is too old.
 	Oldest string `json:"oldest,omitempty"`
 	// Results are those of a multi that was refused as a whole.
 	Results []Result `json:"results,omitempty"`

@@ -34,7 +34,7 @@ func fileKeys(c *Config) []Key {
 		{Name: "autopurge.snapRetainCount", Clamp: true, Default: "3", Live: true, value: count(&c.SnapRetainCount, "snapshots", 0, maxInt),
 			Doc: "Snapshots to keep, with the log that belongs to them. Less than 3 counts as 3."},
 		{Name: "zkd.historyHours", Default: "0", Live: true, value: span(&c.History, "hours", time.Hour, 0, math.MaxInt64/int64(time.Hour)),
-			Doc: "Keep more snapshots than autopurge.snapRetainCount, so that [the past](backup.md#restore-one-subtree) of so many hours can be looked at."},
+			Doc: "Keep more snapshots than autopurge.snapRetainCount, so that [the past](past.md#how-far-back) of so many hours can be looked at."},
 		{Name: "zkd.historyKb", Default: "1048576", Live: true, value: kib(&c.HistoryBytes, 0, math.MaxInt64/1024),
 			Doc: "How much room the snapshots and the log may take that zkd.historyHours keeps. When the disk is getting full they go in any case."},
 		{Name: "autopurge.purgeInterval", Clamp: true, Default: "1", Live: true, value: span(&c.PurgeInterval, "hours", time.Hour, 0, math.MaxInt64/int64(time.Hour)),

@@ -40,9 +40,11 @@ type pastOf struct {
 
 // problem returns the problem that an error of package past is.
 func problem(err error) error {
-	status := 0
-	if _, unknown := errors.AsType[*past.UnknownError](err); unknown {
-		status = http.StatusGone
+	status, oldest := 0, ""
+	if e, unknown := errors.AsType[*past.UnknownError](err); unknown {
+		if status = http.StatusGone; e.Oldest != 0 {
+			oldest = e.Oldest.String()
+		}
 	} else if _, large := errors.AsType[*history.TooLargeError](err); large {
 		status = http.StatusRequestEntityTooLarge
 	} else if errors.Is(err, past.ErrBusy) {
@@ -53,7 +55,7 @@ func problem(err error) error {
 	if status == 0 {
 		return err
 	}
-	return &api.Problem{Title: http.StatusText(status), Status: status, Detail: err.Error()}
+	return &api.Problem{Title: http.StatusText(status), Status: status, Detail: err.Error(), Oldest: oldest}
 }
 
 // visitor returns a caller of the API as a visitor of the pages.

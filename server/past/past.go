@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sync"
 	"time"
@@ -41,12 +42,17 @@ var (
 	ErrShort = errors.New("memory is short on this server: another one may have more")
 )
 
-// UnknownError means that a moment is not known here.
-type UnknownError struct{ Why string }
+// UnknownError means that a moment is not known here. Oldest is the zxid of the oldest one that is, if this one is too old.
+type UnknownError struct {
+	Why    string
+	Oldest jute.Zxid
+}
 
 func (e *UnknownError) Error() string { return e.Why }
 
-func unknown(format string, args ...any) error { return &UnknownError{fmt.Sprintf(format, args...)} }
+func unknown(format string, args ...any) error {
+	return &UnknownError{Why: fmt.Sprintf(format, args...)}
+}
 
 // Begin takes the turn of one that looks at the past, and returns what ends it.
 func (p *Past) Begin() (end func(), err error) {
@@ -222,7 +228,7 @@ func (p *Past) At(ctx context.Context, of history.Part, at history.Moment) (f *h
 	}
 	upTo := cmp.Or(at.Zxid, s.now)
 	var unsound error
-	for i := range s.bases {
+	for i := 0; i < len(s.bases); i++ {
 		b := &s.bases[i]
 		if b.zxid > upTo || !at.Time.IsZero() && b.time() > at.Time.UnixMilli() {
 			continue
@@ -230,6 +236,11 @@ func (p *Past) At(ctx context.Context, of history.Part, at history.Moment) (f *h
 		f, err := b.load(ctx, of)
 		if large, ok := errors.AsType[*history.TooLargeError](err); ok {
 			return nil, "", large
+		}
+		if errors.Is(err, fs.ErrNotExist) { // it was purged meanwhile
+			s.bases = slices.Delete(s.bases, i, i+1)
+			i--
+			continue
 		}
 		if fault.KindOf(err) != 0 || err == nil && !at.Time.IsZero() && f.Last.After(at.Time) {
 			unsound = errors.Join(unsound, err)
@@ -274,7 +285,7 @@ func (s *sources) tooOld() error {
 	if last := oldest.time(); last != 0 {
 		when = ", of " + time.UnixMilli(last).UTC().Format(time.RFC3339)
 	}
-	return unknown("that moment is too old: %s to zxid %v%s. zkd.historyHours keeps more, and an archive does (zkd.archive)", where, oldest.zxid, when)
+	return &UnknownError{fmt.Sprintf("that moment is too old: %s to zxid %v%s. zkd.historyHours keeps more, and an archive does (zkd.archive)", where, oldest.zxid, when), oldest.zxid}
 }
 
 // Changes are those of a node, or of a subtree.
@@ -321,7 +332,7 @@ func (p *Past) Changes(ctx context.Context, root string, below bool, before jute
 			}
 			err = s.replay(ctx, b.zxid, out.After, f.Apply)
 		}
-		if _, lacks := errors.AsType[*UnknownError](err); lacks || fault.KindOf(err) != 0 {
+		if _, lacks := errors.AsType[*UnknownError](err); lacks || fault.KindOf(err) != 0 || errors.Is(err, fs.ErrNotExist) {
 			continue // an older one may do
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"math"
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
@@ -137,6 +138,11 @@ var figures = []figure{
 	{name: "zkd_applier_queue_length", help: "Committed transactions that are not applied yet.", value: integer(func(v *View) int { return v.ApplierQueue })},
 	{name: "zkd_replayed_entries_total", help: "Committed entries that were read from the log to be applied, since they were not in memory.", kind: counter, value: integer(func(v *View) int64 { return v.Replayed.Load() })},
 	{name: "zkd_wal_since_snapshot_bytes", help: "Log after the last snapshot: what a restart replays.", value: integer(func(v *View) int64 { return v.LogAfterSnapshot })},
+	{name: "zkd_past_seconds", help: "How far back the past of the tree is known: to the oldest snapshot, or the beginning of the log. An archive may have more.", own: true, value: func(v *View) float64 { return math.Floor(v.PastAge.Seconds()) }},
+	{name: "zkd_past_zxid", help: "The zxid of that moment; 0 for the beginning.", own: true, value: integer(func(v *View) int64 { return v.PastZxid })},
+	{name: "zkd_past_bytes", help: "Snapshots and log that have it.", own: true, value: integer(func(v *View) int64 { return v.PastBytes })},
+	{name: "zkd_past_wanted_seconds", help: "How far back zkd.historyHours wants it; 0 for no time.", own: true, value: func(v *View) float64 { return v.PastWanted.Seconds() }},
+	{name: "zkd_past_cut", help: "1 while zkd.historyKb has no room for so much.", own: true, value: condition(func(v *View) bool { return v.PastCut })},
 	{name: "zkd_snapshot_bytes", help: "Size of the last snapshot.", value: integer(func(v *View) int64 { return v.SnapshotBytes })},
 	{name: "zkd_clock_jumps_total", help: "How often the wall clock was set by half a second or more at once.", kind: counter, own: true, value: integer(func(v *View) int { return v.ClockJumps })},
 	{name: "zkd_disk_full", help: "1 while the log's disk has too little room for writes.", own: true, value: condition(func(v *View) bool { return v.DiskFull })},

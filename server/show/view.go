@@ -57,7 +57,12 @@ type View struct {
 	ApplierQueue     int           // committed transactions that are not applied
 	LogAfterSnapshot int64         // bytes
 	SnapshotBytes    int64
-	ClockJumps       int // how often the wall clock was set at once
+	PastZxid         int64         // to which the past goes back that this server has; an archive may have more
+	PastAge          time.Duration // since that moment; 0 if no past is known
+	PastBytes        int64         // of the snapshots and the log that have it
+	PastWanted       time.Duration // zkd.historyHours
+	PastCut          bool          // zkd.historyKb has no room for so much
+	ClockJumps       int           // how often the wall clock was set at once
 	DiskFull         bool
 	LogWaits         bool // for room, inodes or descriptors
 	RefusesWrites    bool

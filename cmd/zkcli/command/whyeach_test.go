@@ -134,6 +134,7 @@ func TestEachFindingOfRealTexts(t *testing.T) {
 		{"full-disk", []*likeness{leader.with(t, "disk_full=1", "+disk_lacks=inodes")}},
 		{"slow-disk", []*likeness{leader.with(t, "fsync_pending_ms=4000")}},
 		{"slow-disk", []*likeness{leader.with(t, "cnt_fsynctime=100", "sum_fsynctime=9000")}},
+		{"short-past", []*likeness{leader.with(t, "past_cut=1")}},
 		{"snapshot-fails", []*likeness{leader.with(t, "snapshots_fail_ms=9000", "+snapshot_error=not a directory")}},
 		{"slow-follower", []*likeness{leader.with(t, "Zxid=0x100000500"), follower}},
 		{"clock-skew", []*likeness{leader, follower.with(t, "clock_ms="+days(1)), follower}},

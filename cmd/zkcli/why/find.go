@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,7 @@ const (
 func Find(f Facts) []Finding {
 	l := &look{Facts: f}
 	for _, check := range []func(){
-		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.logs, l.audits, l.disks, l.slowDisks, l.snapshots, l.slowFollowers, l.clocks, l.counters,
+		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.logs, l.audits, l.disks, l.slowDisks, l.snapshots, l.pasts, l.slowFollowers, l.clocks, l.counters,
 		l.certificates, l.peerCertificates, l.revocations, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.broken, l.versions, l.edges, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
 	} {
 		check()
@@ -331,6 +332,26 @@ func (l *look) snapshots() {
 		l.add(Finding{ID: "snapshot-fails", Severity: Danger, Servers: []string{s.Name}, Since: lasts,
 			What: fmt.Sprintf("%s can't write snapshots: %s.", s.Name, cmp.Or(s.After.Metrics["snapshot_error"], "its log says why")),
 			Do:   "Look at room and permissions of dataDir. The log has everything, but grows until a snapshot succeeds, and the next start takes longer."})
+	}
+}
+
+// pasts finds servers that keep less of the past than they are told to.
+func (l *look) pasts() {
+	for _, s := range l.serving() {
+		if !s.After.is("past_cut") {
+			continue
+		}
+		age, _ := s.After.number("past_seconds")
+		bytes, _ := s.After.number("past_bytes")
+		wanted, _ := s.After.number("past_wanted_seconds")
+		const kib = 1024
+		f := Finding{ID: "short-past", Severity: Notice, Servers: []string{s.Name},
+			What: fmt.Sprintf("The past of %s goes back %s, and zkd.historyHours wants %s: zkd.historyKb has no room for more.", s.Name, span(time.Duration(age)*time.Second), span(time.Duration(wanted)*time.Second)),
+			Do:   "Raise zkd.historyKb, or lower zkd.historyHours: both can change while the server runs. What is gone is gone; zkcli backup follow keeps a past without end elsewhere."}
+		if age >= 1 {
+			f.Do = strings.Replace(f.Do, "zkd.historyKb,", fmt.Sprintf("zkd.historyKb to about %.0f (it needs %.0f for what there is),", math.Ceil(bytes*wanted/age/kib), math.Ceil(bytes/kib)), 1)
+		}
+		l.add(f)
 	}
 }
 
@@ -812,7 +833,7 @@ func (f *Finding) Text() string {
 
 // ids are those that findings can have.
 var ids = []string{
-	"no-quorum", "two-leaders", "voter-missing", "unreachable", "not-serving", "peers-cant-connect", "log-waits", "audit-waits", "full-disk", "slow-disk", "snapshot-fails", "slow-follower", "clock-skew",
+	"no-quorum", "two-leaders", "voter-missing", "unreachable", "not-serving", "peers-cant-connect", "log-waits", "audit-waits", "full-disk", "slow-disk", "snapshot-fails", "short-past", "slow-follower", "clock-skew",
 	"zxid-end", "certificate", "certificate-reload", "secure-port", "sessions-expiring", "open-files", "memory", "broken-request", "version-skew", "edge", "member-list",
 	"looping-client", "many-watches", "long-list", "open-root", "blind",
 }
