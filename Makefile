@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build campaign run run3 test test-zkd test-modules processes nightly race race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll upgrade soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp bench-night lint fmt tidy cover check vuln release verify reproduce image charts site clean
+.PHONY: help build campaign run run3 test test-zkd test-modules processes nightly race race-build race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll upgrade soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp bench-night lint fmt tidy cover check vuln release verify reproduce image charts site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,7 +52,7 @@ QUICK = GOGC=400 $(GO) test -short $(LIMIT) $(AT_ONCE)
 # Vet is part of lint, and nobody reads the tests' debug information and symbols, a seventh of the
 # compiler's time and a quarter of the linker's. With the same flags here and there, and without C, each
 # package is compiled once.
-lint test mutate race-one race-others: export GOFLAGS := $(strip $(GOFLAGS) -vet=off -gcflags=all=-dwarf=false -ldflags=-s)
+lint test mutate race-build race-one race-others: export GOFLAGS := $(strip $(GOFLAGS) -vet=off -gcflags=all=-dwarf=false -ldflags=-s)
 lint test mutate: export CGO_ENABLED := 0
 PROCESSES = ./test/crash ./test/cluster
 test: ## the tests, in short runs; all that PKG=./server/wal has
@@ -73,8 +73,8 @@ processes: ## real servers that are killed, cut off, and out of disk: the main f
 TRUST = $(GO) run ./test/trust
 # Of what deadcode finds, AwaitWrite is called by test/bench, another module.
 nightly: ## everything in full, and what CI leaves out: hours; before each release
-	$(TOOL) staticcheck ./...
-	unreachable=$$($(TOOL) deadcode -test ./... | grep -v ': AwaitWrite$$'); test -z "$$unreachable" || { echo "$$unreachable" >&2; exit 1; }
+	$(STATICCHECK) ./...
+	unreachable=$$($(DEADCODE) -test ./... | grep -v ': AwaitWrite$$'); test -z "$$unreachable" || { echo "$$unreachable" >&2; exit 1; }
 	$(GO) test -count=1 -timeout 2h ./...
 	$(MAKE) race
 	$(TRUST) sim SEED=100000 SEEDS=20000
@@ -87,7 +87,7 @@ nightly: ## everything in full, and what CI leaves out: hours; before each relea
 	$(MAKE) console world
 
 # Where several goroutines share something.
-RACE = ./client ./edge ./internal/mux ./internal/stdio ./server/feed ./client/cache ./client/zktest ./cmd/zkcli/servers ./cmd/zkcli/shell ./cmd/zkcli/subtree ./server/clients ./server/monitor ./server/show ./server/zab/transport ./server/session ./server/watch ./fourletter ./cmd/zkbench/bench ./internal/testing/crashfs ./internal/vfs
+RACE = ./client ./edge ./internal/mux ./internal/stdio ./server/feed ./client/cache ./client/zktest ./cmd/zkcli/servers ./cmd/zkcli/shell ./cmd/zkcli/subtree ./server/clients ./server/monitor ./server/show ./server/zab/transport ./server/session ./server/watch ./cmd/zkbench/bench
 # The race detector of Go 1.26 crashes where timers of testing/synctest fire on two
 # processors (golang/go#78156), as they do by the thousand here: so on one, and with fewer
 # seeds. What it finds it finds by the order of events, not by their happening at once.
@@ -101,7 +101,11 @@ RACE_SHORT = ./recipes/election ./recipes/lock ./recipes/queue ./server/wal
 # These of the others have one goroutine alone, and take long.
 RACE_ALONE = ^Test(Crash|EveryInterleavingOfThree|EveryPartOfTheRuleIsNeeded|ByteDamage|SetAside(Crash|ByteDamage|Random)|Memory|Twin|HistoryTwin)$$
 race: ## tests under the race detector, of the packages with goroutines (or PKG=); needs a C compiler
-	$(if $(findstring command,$(origin PKG)),CGO_ENABLED=1 $(GO) test $(LIMIT) -race $(PKG),$(MAKE) -j 2 race-one race-others)
+	$(if $(findstring command,$(origin PKG)),CGO_ENABLED=1 $(GO) test $(LIMIT) -race $(PKG),$(MAKE) race-build && $(MAKE) -j 2 race-one race-others)
+
+# Both would compile at the same time what they share, which is nearly all.
+race-build:
+	CGO_ENABLED=1 $(GO) build -race $(RACE_ONE) $(RACE) $(RACE_SHORT)
 
 race-one:
 	CGO_ENABLED=1 $(QUICK) -race -cpu 1 -skip '$(RACE_SKIP)' $(RACE_ONE)
@@ -238,13 +242,15 @@ bench-night: ## twelve hot figures of REF=commit (default: of a week ago) agains
 		$$1 != "geomean" && unit != "B/s" && $$6 ~ /^[+]/ && $$6 + 0 >= 5 { print $$1 ": " $$6 " " unit " (" $$7 ")"; worse = 1 } \
 		END { exit worse }'
 
-TOOL = $(GO) tool -modfile=tools/go.mod
+# go tool would compile them, and the standard library, with other flags than the rest.
+STATICCHECK = $(GO) run -modfile=tools/go.mod honnef.co/go/tools/cmd/staticcheck
+DEADCODE    = $(GO) run -modfile=tools/go.mod golang.org/x/tools/cmd/deadcode
+lint: export GOGC := 400
 lint: ## vet, staticcheck, and the project's own rules
-	$(GO) vet ./...
-	$(GO) vet -tags compat,apps ./test/compat
+	$(GO) vet -tags compat,apps ./...
 	$(GO) -C test/bench vet ./...
 	$(GO) -C tools vet ./...
-	$(TOOL) staticcheck -tests=false ./...
+	$(STATICCHECK) -tests=false ./...
 	$(QUICK) ./internal/lint
 
 fmt: ## format the code
