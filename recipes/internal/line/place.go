@@ -122,6 +122,21 @@ func (p *Place) end(ctx context.Context) error {
 // Leaving is how long giving something up waits for the servers.
 const Leaving = 2 * time.Second
 
+type patience struct{}
+
+// WithPatience returns a context with which giving something up waits for d instead of Leaving. It is for tests, whose machine may be
+// busy for longer.
+func WithPatience(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, patience{}, d)
+}
+
+func leaving(ctx context.Context) time.Duration {
+	if d, ok := ctx.Value(patience{}).(time.Duration); ok {
+		return d
+	}
+	return Leaving
+}
+
 // end deletes an own node, if need be in the background. The error wraps recipes.ErrLost if
 // the node did not exist any more, and is ambiguous if the deletion continues in the
 // background, as it is not known whether it will find the node.
@@ -136,7 +151,7 @@ func end(ctx context.Context, c *client.Client, path string, o settle.DeleteOpti
 func EndBy(ctx context.Context, c *client.Client, path string, remove func(context.Context) error) error {
 	if ctx.Err() == nil || c.State().Connected() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), Leaving)
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leaving(ctx))
 		defer cancel()
 	}
 	err := remove(ctx)

@@ -33,7 +33,7 @@ func newWorld(t *testing.T) *world {
 	e := zktest.StartEnsemble(t, 3, zktest.Patient())
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
-	w := &world{T: t, ctx: ctx, e: e, id: e.Followers()[0]}
+	w := &world{T: t, ctx: trial.Patient(ctx), e: e, id: e.Followers()[0]}
 	w.slow = e.At(w.id - 1)
 	w.there = e.At(e.Leader() - 1).Client(t).WithRetry(trial.Quick())
 	w.here = w.slow.Client(t).WithRetry(trial.Quick())

@@ -7,7 +7,6 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/recipes"
-	"github.com/zkd-project/zkd/recipes/internal/line"
 )
 
 // Held is a lock or the like that is held.
@@ -47,11 +46,11 @@ func (w *World) Superseded(held, later Held) {
 }
 
 // GiveUp calls a function that gives back something of C's, which must fail only if that was
-// lost or took line.Leaving, and calls it again, which must fail.
+// lost or took as long as w.Ctx allows, and calls it again, which must fail.
 func (w *World) GiveUp(what string, giveUp func(ctx context.Context) error) {
 	w.Helper()
 	began := time.Now()
-	if err := giveUp(w.Ctx); err != nil && !(client.IsAmbiguous(err) && time.Since(began) >= line.Leaving) {
+	if err := giveUp(w.Ctx); err != nil && !(client.IsAmbiguous(err) && time.Since(began) >= leaving) {
 		w.Explained(what, err)
 	}
 	if err := giveUp(w.Ctx); !errors.Is(err, recipes.ErrNotHeld) {

@@ -124,7 +124,7 @@ func newStorm(t *testing.T, o Weather, seed uint64) *Storm {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	s.Ctx = ctx
+	s.Ctx = Patient(ctx)
 	w := &World{T: t, servers: s.servers, dir: s.dir}
 	look := s.servers.Client(t).WithRetry(Quick())
 	if _, err := settle.Create(ctx, look, s.dir, nil, settle.CreateOptions{}); err != nil {

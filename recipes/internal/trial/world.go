@@ -19,6 +19,12 @@ import (
 // patience ends tests that hang.
 const patience = 5 * time.Minute
 
+// leaving is how long giving something up waits for the servers, as a busy machine may take longer than line.Leaving.
+const leaving = 30 * time.Second
+
+// Patient returns a context with which giving something up may take that long.
+func Patient(ctx context.Context) context.Context { return line.WithPatience(ctx, leaving) }
+
 // World is the environment of a run.
 type World struct {
 	*testing.T
@@ -59,7 +65,7 @@ func newWorld(t *testing.T, servers *zktest.Proxy, look *client.Client) *World {
 	w := &World{T: t, servers: servers, dir: "/trial-" + line.NewID(), Fault: "unharmed"}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	w.Ctx = ctx
+	w.Ctx = Patient(ctx)
 	look = look.WithRetry(Quick())
 	w.Look = look.Namespace(w.dir)
 	if _, err := settle.Create(ctx, look, w.dir, nil, settle.CreateOptions{}); err != nil {
