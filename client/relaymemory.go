@@ -45,6 +45,22 @@ type Remembered struct {
 	Since, Zxid Zxid
 }
 
+// Append appends the body of the reply to a read of the node, which exists. names is memory for those of the children.
+func (n *Remembered) Append(b []byte, op OpCode, names *[]string) []byte {
+	switch op {
+	case jute.OpGetData:
+		b = jute.AppendBuffer(b, n.Data)
+	case jute.OpGetChildren, jute.OpGetChildren2:
+		*names = n.Names((*names)[:0])
+		b = jute.AppendStrings(b, *names)
+		clear(*names)
+	}
+	if op != jute.OpGetChildren {
+		b = n.Stat.Append(b)
+	}
+	return b
+}
+
 // WatchSet is a set of kinds of one-shot watches, as events fire them.
 type WatchSet uint8
 
@@ -285,18 +301,7 @@ func (r *Relay) rememberedLocked(op OpCode, n *Remembered) (a Forwarded) {
 		a.Err = ErrNoNode
 		return a
 	}
-	b := m.reply[:0]
-	switch op {
-	case jute.OpGetData:
-		b = jute.AppendBuffer(b, n.Data)
-	case jute.OpGetChildren, jute.OpGetChildren2:
-		m.names = n.Names(m.names[:0])
-		b = jute.AppendStrings(b, m.names)
-		clear(m.names)
-	}
-	if op != jute.OpGetChildren {
-		b = n.Stat.Append(b)
-	}
+	b := n.Append(m.reply[:0], op, &m.names)
 	if a.Body = b; cap(b) <= 64<<10 {
 		m.reply = b
 	}

@@ -157,9 +157,12 @@ func (c *conn) hello() (*client.Relay, []byte, error) {
 	ctx, cancel := context.WithTimeoutCause(c.e.stop, within, fmt.Errorf("no server has answered within %v", within))
 	defer cancel()
 	c.begins.Store(true)
-	hello, err := r.WaitConnected(ctx)
+	hello, err := c.await(ctx, r, &q)
 	c.begins.Store(false)
 	switch {
+	case err == errAway:
+		r.Abort()
+		return nil, nil, c.readOnly(&q)
 	case r.Expired():
 		hello = jute.ConnectResponse{Password: make([]byte, jute.PasswordLen)}
 		c.nc.SetWriteDeadline(time.Now().Add(helloWithin))
@@ -208,7 +211,10 @@ func (c *conn) newRelay(o client.RelayOptions) (*client.Relay, error) {
 	if o.Record != nil {
 		user = o.Record.User()
 	}
-	if c.shared = c.e.memory.take(user); c.shared != nil {
+	if awayLent.Planted() && len(c.e.o.Cached) == 0 {
+		user = nil
+	}
+	if c.shared = c.e.memory.take(user); c.shared != nil && len(c.e.o.Cached) > 0 {
 		o.Memory = c.shared.m
 	}
 	if p := c.e.pool; p != nil {
@@ -344,6 +350,7 @@ func (c *conn) reply(a client.Forwarded) {
 // event passes the event of a watch on.
 func (c *conn) event(zxid client.Zxid, ev jute.WatcherEvent) {
 	c.e.figures.events.Add(1)
+	c.e.shown(zxid)
 	b, mark := jute.BeginFrame(nil)
 	h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid}
 	c.append(jute.EndFrame(ev.Append(h.Append(b)), mark))
@@ -352,6 +359,7 @@ func (c *conn) event(zxid client.Zxid, ev jute.WatcherEvent) {
 func (c *conn) answer(h jute.ReplyHeader, body []byte) {
 	c.e.figures.replies.Add(1)
 	c.replied.Add(1)
+	c.e.shown(h.Zxid)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.makeRoomLocked()

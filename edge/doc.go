@@ -10,6 +10,8 @@
 //
 // With Options.Identities the edge speaks for each client in the name of its UNIX user, and the servers decide whether it may. Without, clients have its own rights.
 //
+// While no server is reached, clients that accept a read-only session get one at the edge, which shows them Options.Stale: package away.
+//
 // An edge can hand its listeners and its clients over to another one: HandOver and Ask. Each client is then continued from a small record of its
 // session, as after a lost connection.
 //

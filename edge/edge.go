@@ -35,6 +35,10 @@ type Options struct {
 	// Cached are the subtrees whose reads are answered from memory where that can be, and CachedBytes is the most that they take.
 	Cached      []string
 	CachedBytes int64
+	// Stale are the subtrees that read-only sessions are shown while no server is reached, for StaleFor after they were known to be current. They
+	// count in CachedBytes. None is below one of Cached, or above.
+	Stale    []string
+	StaleFor time.Duration
 	// Version is what words have for the version of a server.
 	Version string
 	Log     *slog.Logger
@@ -50,8 +54,9 @@ type Edge struct {
 	stop    context.Context
 	end     context.CancelFunc
 	work    sync.WaitGroup
-	pool    *mux.Pool // nil if each session has its own connection
-	memory  *memories // nil if no subtree is cached
+	pool    *mux.Pool    // nil if each session has its own connection
+	memory  *memories    // nil if no subtree is kept
+	seen    atomic.Int64 // the newest zxid that clients were shown, if there are stale subtrees
 
 	replaced chan struct{} // closed when a successor has everything
 	takes    atomic.Int32  // predecessors that have not tried to pass on each of their clients
@@ -83,8 +88,9 @@ func New(o Options) (*Edge, error) {
 	if o.Connections > 0 {
 		e.pool = mux.NewPool(o.Connections, o.Log)
 	}
-	if len(o.Cached) > 0 {
+	if len(o.Cached)+len(o.Stale) > 0 {
 		e.memory = newMemories(e)
+		e.memory.keepOwn()
 		e.work.Go(e.memory.tidy)
 	}
 	if o.Identities != nil {
@@ -251,6 +257,9 @@ func (e *Edge) Ready(ctx context.Context) error {
 	}
 	defer r.Abort()
 	if _, err := r.WaitConnected(ctx); err != nil {
+		if away, _ := e.memory.away(); away { // read-only sessions are served
+			return nil
+		}
 		return err
 	}
 	return r.Client().Close(ctx)
@@ -310,6 +319,10 @@ type figures struct {
 
 	cachedReads  atomic.Int64 // that were answered from memory
 	cachedEvents atomic.Int64 // that were told from it
+
+	readOnly     atomic.Int64 // read-only sessions now
+	staleReads   atomic.Int64 // that these were answered
+	staleRefused atomic.Int64 // their requests that were refused
 
 	queued   atomic.Int64 // bytes that wait for clients
 	denial   text         // why they have refused the last one

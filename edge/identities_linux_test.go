@@ -27,6 +27,7 @@ type speaking struct {
 
 	connections int      // Options.Connections
 	cached      []string // Options.Cached
+	stale       []string // Options.Stale
 }
 
 func newSpeaking(t *testing.T, lines ...string) *speaking {
@@ -54,7 +55,7 @@ func (w *speaking) start(ids *Identities) (e *Edge, address string) {
 	w.t.Helper()
 	e, address = start(w.t, w.s.ConnectString(), func(o *Options) {
 		o.Client.SASL, o.Identities, o.Connections = sasl.DigestMD5("edge", "secret"), ids, w.connections
-		o.Cached, o.CachedBytes = w.cached, 1<<20
+		o.Cached, o.CachedBytes, o.Stale, o.StaleFor = w.cached, 1<<20, w.stale, patience
 	})
 	os.Remove(w.socket)
 	l, err := net.Listen("unix", w.socket)
@@ -356,6 +357,53 @@ func wrongMemories(t *testing.T) (wrong []string) {
 // TestMemoriesOfUsers: nobody reads from memory what the servers would not let him read.
 func TestMemoriesOfUsers(t *testing.T) {
 	for _, what := range wrongMemories(t) {
+		t.Error(what)
+	}
+}
+
+// wrongAwayUsers returns what is wrong with what users are shown when the server has gone.
+func wrongAwayUsers(t *testing.T) (wrong []string) {
+	w := newSpeaking(t, "zkd.edge.test=sasl:edge sasl:ann sasl:eve")
+	w.stale = []string{"/s"}
+	w.say("sasl:ann", "sasl:eve")
+	ids, err := OpenIdentities(w.ids.path)
+	ok(t, err)
+	e, address := w.start(ids)
+	ctx := t.Context()
+	ann, eve := old(t, address, w.bySocket), old(t, address)
+	_, err = ann.Create(ctx, "/s", nil, client.CreateOptions{})
+	ok(t, err)
+	for _, id := range []string{"ann", "eve", "edge"} {
+		acl := []client.ACL{{Perms: client.PermAll, ID: client.ID{Scheme: "sasl", ID: id}}}
+		_, err := ann.Create(ctx, "/s/"+id, []byte(id), client.CreateOptions{ACL: acl})
+		ok(t, err)
+	}
+	e.memory.mu.Lock()
+	for _, m := range e.memory.open {
+		began := time.Now()
+		until(t, "nothing is known", func() bool { return m.m.Known().Current.After(began) })
+	}
+	e.memory.mu.Unlock()
+	ann.Close(ctx)
+	eve.Close(ctx)
+	w.s.Stop()
+	until(t, "the edge does not say that it is cut off", func() bool { return say(t, address, "isro") == "ro" })
+	accepts := func(o *client.Options) { o.AllowReadOnly = true }
+	for name, c := range map[string]*client.Client{"ann": old(t, address, w.bySocket, accepts), "eve": old(t, address, accepts)} {
+		for _, other := range []string{"ann", "eve", "edge"} {
+			n, err := c.Get(ctx, "/s/"+other)
+			refused := errors.Is(err, client.ErrNotReadOnly)
+			if refused == (other == name) || err == nil && string(n.Data) != name {
+				wrong = append(wrong, fmt.Sprintf("%s is shown what only %s may read: %q, %v", name, other, n.Data, err))
+			}
+		}
+	}
+	return wrong
+}
+
+// TestUsersOfAnEdgeAway: nobody is shown what the servers would not have let him read, when they can't be asked any more.
+func TestUsersOfAnEdgeAway(t *testing.T) {
+	for _, what := range wrongAwayUsers(t) {
 		t.Error(what)
 	}
 }

@@ -15,7 +15,7 @@ const cacheTimeout = 6 * time.Second
 // keepsMemory is how long the memory of an identity stays that no client has.
 const keepsMemory = time.Minute
 
-// memories has the subtrees of Options.Cached for each identity. Clients of one identity share a memory, which has what the servers let this
+// memories has the subtrees of Options.Cached and Options.Stale for each identity. Clients of one identity share a memory, which has what the servers let this
 // identity read.
 type memories struct {
 	e    *Edge
@@ -48,6 +48,16 @@ func memoryKey(user *string) string {
 	return key
 }
 
+// keepOwn keeps the memory of the edge's own identity, for clients that come when no server is reached. With identities there is no such client.
+func (s *memories) keepOwn() {
+	s.mu.Lock()
+	has := s.open[memoryKey(nil)] != nil
+	s.mu.Unlock()
+	if !has && len(s.e.o.Stale) > 0 && s.e.o.Identities == nil {
+		s.leave(s.take(nil))
+	}
+}
+
 // take returns the memory of an identity, for one client more, or nil.
 func (s *memories) take(user *string) *shared {
 	if s == nil {
@@ -61,6 +71,7 @@ func (s *memories) take(user *string) *shared {
 	}
 	if s.open[key] == nil {
 		o := memory.Options{Servers: s.e.o.Upstream, Client: s.e.o.Client, Paths: s.e.o.Cached, Room: s.room, Told: &s.e.figures.cachedEvents, Log: s.e.o.Log}
+		o.Stale, o.For, o.Seen = s.e.o.Stale, s.e.o.StaleFor, func() client.Zxid { return client.Zxid(s.e.seen.Load()) }
 		o.Client.Timeout, o.Client.User = cacheTimeout, user
 		o.Client.Logger = client.NoLog // the clients' sessions tell of servers
 		m, err := memory.Open(o)
@@ -99,6 +110,7 @@ func (s *memories) tidy() {
 		for _, m := range s.idle(ends) {
 			m.Close()
 		}
+		s.keepOwn()
 	}
 }
 
@@ -107,12 +119,38 @@ func (s *memories) idle(all bool) (list []*memory.Memory) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, m := range s.open {
-		if all || m.users == 0 && time.Since(m.since) > keepsMemory {
+		if all || m.users == 0 && time.Since(m.since) > keepsMemory && !s.kept(key, m) {
 			delete(s.open, key)
 			list = append(list, m.m)
 		}
 	}
 	return list
+}
+
+// kept reports whether a memory stays that nobody has had for a while, as there are stale subtrees: it is the edge's own, or was used not longer ago than
+// they are shown, or is what is known while no server is reached.
+func (s *memories) kept(key string, m *shared) bool {
+	if len(s.e.o.Stale) == 0 || m.m.GivenUp() {
+		return false
+	}
+	return key == memoryKey(nil) || time.Since(m.since) <= s.e.o.StaleFor || m.m.Away() && !m.m.Known().Current.IsZero()
+}
+
+// away reports whether no server is reached, and what the memories can show then.
+func (s *memories) away() (away bool, k memory.Known) {
+	if s == nil {
+		return false, k
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.open {
+		one := m.m.Known()
+		if one.Current.After(k.Current) {
+			k = one
+		}
+		away = away || m.m.Away() && !one.Current.IsZero()
+	}
+	return away, k
 }
 
 // stats returns the figures of all memories.

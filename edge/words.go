@@ -61,6 +61,21 @@ func (e *Edge) figuresOf(now look) []Figure {
 			Figure{"zk_edge_cached_reads_total", "Reads that were answered from memory.", true, f.cachedReads.Load()},
 			Figure{"zk_edge_cached_events_total", "Events of watches that were told from memory.", true, f.cachedEvents.Load()})
 	}
+	if len(e.o.Stale) > 0 {
+		away, age := int64(0), int64(-1)
+		if now.away {
+			away = 1
+		}
+		if !now.known.Current.IsZero() {
+			age = time.Since(now.known.Current).Milliseconds()
+		}
+		list = append(list,
+			Figure{"zk_edge_away", "1 while no server is reached and read-only sessions are shown the stale subtrees (edge.stale).", false, away},
+			Figure{"zk_edge_stale_age_ms", "How long ago the stale subtrees were known to be current; -1 if nothing can be shown.", false, age},
+			Figure{"zk_edge_read_only", "Read-only sessions.", false, f.readOnly.Load()},
+			Figure{"zk_edge_stale_reads_total", "Reads of read-only sessions that were answered.", true, f.staleReads.Load()},
+			Figure{"zk_edge_stale_refused_total", "Requests of read-only sessions that were refused: writes, and reads of what is not known.", true, f.staleRefused.Load()})
+	}
 	if until := e.certificateUntil(); !until.IsZero() {
 		list = append(list, Figure{"zk_upstream_certificate_until_ms", "When the edge's certificate expires, in ms since 1970.", false, until.UnixMilli()})
 	}
@@ -87,12 +102,15 @@ type look struct {
 	outstanding             int64 // requests
 	full                    bool  // no more clients are taken
 	cached                  memory.Stats
+	away                    bool // no server is reached, and known is shown
+	known                   memory.Known
 	zxid                    client.Zxid
 	servers                 map[string]int // sessions by the server that they are connected to
 }
 
 func (e *Edge) look() look {
 	l := look{servers: map[string]int{}, cached: e.memory.stats()}
+	l.away, l.known = e.memory.away()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l.full = e.admitted >= e.o.MaxClients
@@ -145,6 +163,10 @@ func (e *Edge) certificateUntil() time.Time {
 func (e *Edge) troubles(l *look) (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	failure := e.figures.failure.get()
+	if l.away {
+		add("no server is reached; read-only sessions are shown %s as of %s, for %v more", strings.Join(e.o.Stale, ","),
+			l.known.Current.UTC().Format(time.RFC3339), time.Until(l.known.Until).Round(time.Second))
+	}
 	switch {
 	case l.waiting > 0 && failure != "":
 		add("clients that wait for a server: %d; the last error: %s", l.waiting, failure)
@@ -187,6 +209,9 @@ func (e *Edge) answer(word fourletter.Command) string {
 	case fourletter.Ruok:
 		return "imok"
 	case fourletter.Isro:
+		if now.away {
+			return "ro"
+		}
 		return "rw"
 	case fourletter.Envi:
 		return "Environment:\nzookeeper.version=" + e.o.Version + "\n"
@@ -240,9 +265,17 @@ func (e *Edge) describe(b *strings.Builder, now *look) {
 		fmt.Fprintf(b, ", the last one: %s", last)
 	}
 	b.WriteString("\n")
-	if e.memory != nil {
+	if len(e.o.Cached) > 0 {
 		fmt.Fprintf(b, "Cached: %s, %d nodes, %d bytes of %d, %d reads, %d events\n", strings.Join(e.o.Cached, ","), now.cached.Nodes,
 			e.memory.room.Used(), e.memory.room.Most(), f.cachedReads.Load(), f.cachedEvents.Load())
+	}
+	if len(e.o.Stale) > 0 {
+		age := "unknown"
+		if !now.known.Current.IsZero() {
+			age = "current " + time.Since(now.known.Current).Round(100*time.Millisecond).String() + " ago"
+		}
+		fmt.Fprintf(b, "Stale: %s, %s, %d read-only sessions, %d reads, %d refused\n", strings.Join(e.o.Stale, ","), age,
+			f.readOnly.Load(), f.staleReads.Load(), f.staleRefused.Load())
 	}
 	if troubles := e.troubles(now); len(troubles) > 0 {
 		fmt.Fprintf(b, "Trouble: %s\n", strings.Join(troubles, "; "))

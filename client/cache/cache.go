@@ -52,6 +52,9 @@ type Options struct {
 	// the server offers none, or has no room for one, the cache is stale. With it, Depth and Filter have no effect.
 	Observer Observer
 
+	// Watches has a cache with an Observer be kept by watches while there is no feed. The Observer learns nothing then.
+	Watches bool
+
 	// Room, if not nil, is what this cache has a part of, as MaxBytes. A cache for which there is not enough forgets its nodes.
 	Room *Room
 

@@ -61,6 +61,18 @@ func (k *Cache) See(path string, take func(*Seen)) bool {
 	if !k.fed || !k.stale.IsZero() {
 		return false
 	}
+	return k.seeLocked(path, take)
+}
+
+// SeeLast is See for a cache that need not be up to date: what it calls take with was so at Version. It returns false before everything was
+// read once, and when the cache has ended.
+func (k *Cache) SeeLast(path string, take func(*Seen)) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.isReady && k.err == nil && k.seeLocked(path, take)
+}
+
+func (k *Cache) seeLocked(path string, take func(*Seen)) bool {
 	n := k.tree.find(path)
 	s := Seen{Exists: n != nil, Version: k.version, n: n}
 	for above := path; n == nil; n = k.tree.find(above) { // a node that has been deleted has changed what is left above it

@@ -54,7 +54,7 @@ func (l *loop) run() {
 		switch {
 		case l.followable():
 			err = l.follow()
-		case l.opts.Observer != nil:
+		case l.opts.Observer != nil && !l.opts.Watches:
 			err = l.idle()
 		default:
 			err = l.watch()

@@ -33,7 +33,7 @@ import (
 
 // edgeFlags are the flags of zkd edge, and the keys of its file that they go before.
 var edgeFlags = map[string]string{
-	"upstream": "edge.upstream", "listen": "edge.listen", "http": "edge.http", "cached": "edge.cached", "handover": "edge.handover", "identities": "edge.identities", "connections": "edge.connections", "max-clients": "edge.maxClients", "max-buffer": "edge.maxBuffer",
+	"upstream": "edge.upstream", "listen": "edge.listen", "http": "edge.http", "cached": "edge.cached", "stale": "edge.stale", "stale-for": "edge.staleFor", "handover": "edge.handover", "identities": "edge.identities", "connections": "edge.connections", "max-clients": "edge.maxClients", "max-buffer": "edge.maxBuffer",
 	"tls": "edge.tls", "tls-ca": "edge.tls.ca", "tls-cert": "edge.tls.cert", "tls-key": "edge.tls.key",
 }
 
@@ -86,6 +86,8 @@ func newEdge() *cobra.Command {
 	fl.String("handover", "", "`file` of the socket at which another edge takes over from this one, with the connections of its clients")
 	fl.String("identities", "", "`file` with the identities of the users of this host, in whose names the edge speaks to the servers")
 	fl.StringArray("cached", nil, "a subtree, such as /services, whose reads and watches are answered from memory")
+	fl.StringArray("stale", nil, "a subtree that read-only sessions are shown while no server is reached")
+	fl.String("stale-for", "10m", "how long they are shown after they were known to be current")
 	fl.String("http", "", "serve /metrics and /readyz on this `address`")
 	fl.Bool("tls", false, "connect to the servers with TLS; implied by the flags below")
 	fl.String("tls-ca", "", "`file` with the authorities that the servers' certificates are checked by")
@@ -121,7 +123,7 @@ func edgeConfig(fl *pflag.FlagSet, args []string, log *slog.Logger) (*config.Con
 // edgeOptions returns what a configuration says of an edge.
 func edgeOptions(cfg *config.Config, l *login.Login, log *slog.Logger) (_ edge.Options, err error) {
 	o := &cfg.Edge
-	e := edge.Options{Upstream: o.Upstream, Connections: o.Connections, MaxClients: o.MaxClients, Grace: o.GraceAfterClose, Cached: o.Cached, CachedBytes: o.CachedBytes, Version: zooKeeperVersion(), Log: log}
+	e := edge.Options{Upstream: o.Upstream, Connections: o.Connections, MaxClients: o.MaxClients, Grace: o.GraceAfterClose, Cached: o.Cached, CachedBytes: o.CachedBytes, Stale: o.Stale, StaleFor: o.StaleFor, Version: zooKeeperVersion(), Log: log}
 	e.Client.Logger, e.Client.MaxRequest = log, o.MaxBuffer
 	if o.TLS {
 		files := client.TLSFiles{CA: o.CA, Cert: o.Cert, Key: o.Key, Password: os.Getenv("ZKD_EDGE_KEY_PASSWORD"), Logger: log}

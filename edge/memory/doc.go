@@ -11,8 +11,13 @@
 // have come to its zxid: otherwise an event of another subtree might be missing before it. So after a change in one subtree the others are made to
 // catch up, by a sync.
 //
+// # Without servers
+//
+// The subtrees of Options.Stale are kept for when the servers are away: see Absence and SeeLast. Each is shown as of its own zxid, up to which it is complete;
+// a sync now and then says that it is current, and has it keep up with what clients have seen.
+//
 // # Goroutines
 //
-// One tells clients, and one makes the caches catch up and looks after them. The goroutine of a cache calls Changed and Reset, and those of clients
+// One tells clients, and one makes the caches catch up and looks after them; with Options.Stale one more follows the connection, and one keeps these current. The goroutine of a cache calls Changed and Reset, and those of clients
 // See and Forget. The locks, in their order: that of a client's session, that of a cache, Memory.mu, and a relay's own.
 package memory

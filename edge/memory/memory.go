@@ -30,10 +30,13 @@ var (
 // Options are what a Memory needs.
 type Options struct {
 	Servers string
-	Client  client.Options // of the identity
-	Paths   []string       // the subtrees
-	Room    *cache.Room    // for all of the edge's
-	Told    *atomic.Int64  // counts the events that clients are told
+	Client  client.Options     // of the identity
+	Paths   []string           // the subtrees whose reads are answered
+	Stale   []string           // those that are kept for when the servers are away: see SeeLast. None is below one of Paths, or above
+	For     time.Duration      // how long they are shown after they were known to be current
+	Seen    func() client.Zxid // what clients that may read them have seen
+	Room    *cache.Room        // for all of the edge's
+	Told    *atomic.Int64      // counts the events that clients are told
 	Log     *slog.Logger
 }
 
@@ -49,6 +52,8 @@ type Memory struct {
 	tell   chan struct{} // capacity 1: told has something
 	behind chan struct{} // capacity 1: wanted has grown
 	wanted atomic.Int64  // the zxid that the caches should have
+
+	absence atomic.Pointer[Absence]
 
 	mu      sync.Mutex
 	version client.Zxid // up to which all events are told
@@ -73,12 +78,15 @@ type event struct {
 type tree struct {
 	m     *Memory
 	path  string
+	reads bool // it is one of Options.Paths
+	stale bool // it is one of Options.Stale
 	cache *cache.Cache
 
 	// Guarded by Memory.mu.
 	live    bool        // Changed gets all changes
 	version client.Zxid // up to which it has everything
 	why     string      // reads of it go to the servers, or ""
+	current time.Time   // it had everything then, of Options.Stale
 
 	gone bool // its cache has ended; of the goroutine that looks after the caches
 }
@@ -96,13 +104,25 @@ func Open(o Options) (*Memory, error) {
 	}
 	m.stop, m.end = context.WithCancel(context.Background())
 	for _, path := range o.Paths {
-		m.trees = append(m.trees, &tree{m: m, path: path})
+		stale := slices.Contains(o.Stale, path)
+		stale = stale || awayUnlisted.Planted()
+		m.trees = append(m.trees, &tree{m: m, path: path, reads: true, stale: stale})
 	}
+	for _, path := range o.Stale {
+		if !slices.Contains(o.Paths, path) {
+			m.trees = append(m.trees, &tree{m: m, path: path, stale: true})
+		}
+	}
+	m.absence.Store(newAbsence())
 	for _, t := range m.trees {
-		if t.cache, err = cache.Open(m.stop, c, t.path, cache.Options{Observer: t, Room: o.Room}); err != nil {
+		if t.cache, err = cache.Open(m.stop, c, t.path, cache.Options{Observer: t, Room: o.Room, Watches: t.stale}); err != nil {
 			m.Close()
 			return nil, err
 		}
+	}
+	if len(o.Stale) > 0 {
+		m.work.Go(m.followServers)
+		m.work.Go(m.keepUp)
 	}
 	m.work.Go(m.tellAll)
 	m.work.Go(m.follow)
@@ -136,8 +156,11 @@ func (m *Memory) treeOf(path string) *tree {
 	return nil
 }
 
-// Covers reports whether a path is in a subtree.
-func (m *Memory) Covers(path string) bool { return m.treeOf(path) != nil }
+// Covers reports whether reads of a path may be answered.
+func (m *Memory) Covers(path string) bool {
+	t := m.treeOf(path)
+	return t != nil && t.reads
+}
 
 // See calls take with what the memory knows of a path: see client.Memory.
 func (m *Memory) See(r *client.Relay, path string, take func(*client.Remembered) client.WatchSet) bool {
@@ -148,13 +171,17 @@ func (m *Memory) See(r *client.Relay, path string, take func(*client.Remembered)
 		if !t.live {
 			return
 		}
-		n := client.Remembered{
-			Exists: s.Exists, Data: s.Node.Data, Stat: s.Node.Stat, Whole: s.Whole, Names: s.Names, Since: s.Since, Zxid: m.version,
-		}
+		n := remembered(s, m.version)
 		if set := take(&n); set != 0 {
 			m.watchLocked(r, path, set)
 		}
 	})
+}
+
+func remembered(s *cache.Seen, zxid client.Zxid) client.Remembered {
+	return client.Remembered{
+		Exists: s.Exists, Data: s.Node.Data, Stat: s.Node.Stat, Whole: s.Whole, Names: s.Names, Since: s.Since, Zxid: zxid,
+	}
 }
 
 func (m *Memory) watchLocked(r watcher, path string, set client.WatchSet) {
@@ -215,6 +242,9 @@ func (t *tree) Changed(changes []client.Change, zxid client.Zxid) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t.live, t.version = true, zxid
+	if !t.reads {
+		return
+	}
 	for i := range changes {
 		c := &changes[i]
 		if parentSilent.Planted() && c.Kind == jute.ChangeChildren {
@@ -269,7 +299,7 @@ func (t *tree) leaveLocked() {
 func (m *Memory) publishLocked() {
 	least, most := client.Zxid(-1), client.Zxid(0)
 	for _, t := range m.trees {
-		if !t.live {
+		if !t.live || !t.reads {
 			continue
 		}
 		if least < 0 || t.version < least {
@@ -382,7 +412,7 @@ func (m *Memory) catchUp() {
 	defer cancel()
 	for _, t := range m.trees {
 		m.mu.Lock()
-		lags := t.live && t.version < client.Zxid(m.wanted.Load())
+		lags := t.live && t.reads && t.version < client.Zxid(m.wanted.Load())
 		m.mu.Unlock()
 		if _, stale := t.cache.Stale(); !lags || stale {
 			continue
@@ -410,17 +440,23 @@ func (m *Memory) look(now time.Time) {
 		case err != nil:
 			t.gone = true
 			t.say(err.Error())
-		case !stale:
+		case !stale && !t.lacksFeed():
 			t.say("")
 		case m.client.Status().Server == "":
 			t.reset(now.Sub(since))
-		case m.client.Status().Features&jute.FeatureFeed == 0:
+		case t.lacksFeed():
 			t.say("the servers offer no feeds")
 		case now.Sub(since) > 2*patience:
 			t.reset(now.Sub(since))
 			t.say("it is not read yet, or the servers have no room for one more feed")
 		}
 	}
+}
+
+// lacksFeed reports whether reads of the subtree can't be answered on the servers that there are.
+func (t *tree) lacksFeed() bool {
+	s := t.m.client.Status()
+	return t.reads && s.Server != "" && s.Features&jute.FeatureFeed == 0
 }
 
 // reset makes the watches of a subtree go upstream that have waited for long.
@@ -448,6 +484,11 @@ func (t *tree) say(why string) {
 	}
 }
 
+// GivenUp reports whether the memory has given a subtree up.
+func (m *Memory) GivenUp() bool {
+	return slices.ContainsFunc(m.trees, func(t *tree) bool { return t.cache.Err() != nil })
+}
+
 // Stats are what a memory has, and does.
 type Stats struct {
 	Subtrees int // whose reads are answered
@@ -461,8 +502,10 @@ func (m *Memory) Stats() (s Stats) {
 		m.mu.Lock()
 		why := t.why
 		m.mu.Unlock()
-		if _, stale := t.cache.Stale(); !stale {
+		if _, stale := t.cache.Stale(); !stale && t.reads && why == "" {
 			s.Subtrees++
+		}
+		if _, stale := t.cache.Stale(); !stale || t.stale {
 			s.Nodes += t.cache.Len()
 		}
 		if why != "" {

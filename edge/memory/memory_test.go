@@ -31,7 +31,7 @@ func bare(paths ...string) *Memory {
 		paths: map[string]map[watcher]client.WatchSet{}, relays: map[watcher]map[string]bool{},
 	}
 	for _, path := range paths {
-		m.trees = append(m.trees, &tree{m: m, path: path})
+		m.trees = append(m.trees, &tree{m: m, path: path, reads: true})
 	}
 	return m
 }

@@ -199,7 +199,8 @@ const ours = `
 	client/cache:      jute client client/tree client/typed internal/pause
 	# A proxy on the host of clients.
 	edge/memory:       jute client client/cache internal/mutant internal/treediff
-	edge:              jute fourletter client client/cache edge/memory internal/accept internal/console internal/expiry internal/mutant internal/mux
+	edge/away:         jute client internal/mutant server/watch
+	edge:              jute fourletter client client/cache edge/away edge/memory internal/accept internal/console internal/expiry internal/mutant internal/mux
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos
@@ -307,7 +308,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all, and mux that of edges.)
-var testHelpers = []string{"jute", "internal/mux", "server/datatree/treetest", "server/zab/behavior", "internal/mutant", "internal/testing/certs", "internal/testing/golden", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/mempipe", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "examples/internal/process", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "client/cache", "edge/memory", "internal/traceid"}
+var testHelpers = []string{"jute", "internal/mux", "server/datatree/treetest", "server/zab/behavior", "internal/mutant", "internal/testing/certs", "internal/testing/golden", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/mempipe", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "examples/internal/process", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "client/cache", "edge", "edge/memory", "internal/traceid"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.

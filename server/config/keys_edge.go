@@ -2,6 +2,7 @@ package config
 
 import (
 	"net"
+	"slices"
 	"strings"
 	"time"
 )
@@ -35,6 +36,9 @@ type Edge struct {
 	// Cached are the subtrees whose reads are answered from memory. CachedBytes is how much they may take. Default 64 MiB.
 	Cached      []string
 	CachedBytes int64
+	// Stale are the subtrees that read-only sessions are shown while no server is reached, for StaleFor. Default 10 minutes.
+	Stale    []string
+	StaleFor time.Duration
 	// GraceAfterClose is how long the session lasts of a client that has gone without closing it. 0 is its timeout. Default 0.
 	GraceAfterClose time.Duration
 
@@ -79,7 +83,10 @@ func edgeKeys(c *Config) []Key {
 			Doc: "File with the [identities](edge.md#users-of-a-host) of the users of this host, in whose names the edge speaks to the servers. It is read again when it changes. Needs edge.tls.cert or edge.sasl. Only on Linux."},
 		{Name: "edge.cached", value: subtrees(&e.Cached),
 			Doc: "Subtrees, at most 16, whose reads and watches are answered from [memory](edge.md#cached-subtrees) where that can be."},
-		{Name: "edge.cachedBytes", Default: "67108864", value: bytesOf64(&e.CachedBytes, 1, maxInt), Doc: "The most that the cached subtrees take in memory. One for which there is not enough is given up."},
+		{Name: "edge.cachedBytes", Default: "67108864", value: bytesOf64(&e.CachedBytes, 1, maxInt), Doc: "The most that the cached and the stale subtrees take in memory. One for which there is not enough is given up."},
+		{Name: "edge.stale", value: subtrees(&e.Stale),
+			Doc: "Subtrees that clients which accept a read-only session are shown [while no server is reached](edge.md#while-no-server-is-reached). They take memory of edge.cachedBytes, and are the same as those of edge.cached or none of them is below another one; at most 16 in all."},
+		{Name: "edge.staleFor", Default: "600000", value: millis(&e.StaleFor, 1, maxInt), Doc: "How long they are shown after they were known to be current."},
 		{Name: "edge.maxClients", Default: "10000", value: count(&e.MaxClients, "clients", 1, 1_000_000), Doc: "The most clients with a session at a time; others are refused."},
 		{Name: "edge.maxBuffer", Default: "1048575", value: bytesOf(&e.MaxBuffer, 1, MaxRequest), Doc: "The servers' jute.maxbuffer. Writes may have 8 bytes less."},
 		{Name: "edge.graceAfterClose", Default: "0", value: millis(&e.GraceAfterClose, 0, maxInt),
@@ -202,7 +209,27 @@ func (l *loader) edge(members []property) {
 	if e.Key != "" && e.Cert == "" {
 		l.fail(l.set["edge.tls.key"], "needs edge.tls.cert, the file of its certificate")
 	}
+	l.staleSubtrees(e)
 	e.TLS = e.TLS || e.CA+e.Cert+e.Key != ""
+}
+
+// staleSubtrees checks the stale subtrees beside the cached ones.
+func (l *loader) staleSubtrees(e *Edge) {
+	all := len(e.Cached)
+	for _, path := range e.Stale {
+		if slices.Contains(e.Cached, path) {
+			continue
+		}
+		all++
+		for _, other := range e.Cached {
+			if isBelow(path, other) || isBelow(other, path) {
+				l.fail(l.set["edge.stale"], "%s and %s of edge.cached are one below the other: have the same subtree in both", path, other)
+			}
+		}
+	}
+	if all > maxSubtrees {
+		l.fail(l.set["edge.stale"], "there are %d subtrees with those of edge.cached: at most %d can be kept", all, maxSubtrees)
+	}
 }
 
 // misplaced handles a key of a server in the configuration of an edge, and the reverse.

@@ -676,6 +676,12 @@ func (l *look) edges() {
 				What: fmt.Sprintf("The edge %s has as many clients as it may have, %.0f, and refuses others.", s.Name, most),
 				Do:   "Raise edge.maxClients, or find out which program opens so many sessions: the word cons lists them."})
 		}
+		if away, _ := s.After.number("edge_away"); away > 0 {
+			age, _ := s.After.number("edge_stale_age_ms")
+			l.add(Finding{ID: "edge", Severity: Broken, Servers: name,
+				What: fmt.Sprintf("The edge %s reaches no server, and shows read-only sessions what it knew %.0f s ago.", s.Name, age/1000),
+				Do:   "zkd status " + s.Name + " has the last error, and says for how much longer. Ask the servers themselves, too: they may have no quorum."})
+		}
 		if plain > 0 {
 			l.add(Finding{ID: "edge", Severity: Notice, Servers: name,
 				What: fmt.Sprintf("%.0f clients of the edge %s lose their connection when it loses its own: their server offers no exactly-once sessions.", plain, s.Name),

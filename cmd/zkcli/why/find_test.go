@@ -160,6 +160,8 @@ func TestFind(t *testing.T) {
 		{"an edge", []Server{server("edge1", "edge", "edge_clients=3", "edge_clients_most=3", "edge_waiting=1", "edge_plain=2", "upstream_certificate_until_ms=1800000000000")},
 			[]string{`broken certificate .*edge1 for its upstream port has expired`, `broken edge .*1 clients of the edge edge1 wait`, `broken edge .*as many clients as it may have, 3,`, `notice edge .*2 clients`}},
 		{"an edge of ease", []Server{server("edge1", "edge", "edge_clients=3", "edge_clients_most=100", "edge_waiting=0").then(1, "edge_waiting=5")}, nil},
+		{"an edge without servers", []Server{server("edge1", "edge", "edge_clients=0", "edge_clients_most=100", "edge_away=1", "edge_stale_age_ms=12345")},
+			[]string{`broken edge The edge edge1 reaches no server, and shows read-only sessions what it knew 12 s ago`}},
 		{"versions", []Server{leader, old(follower)}, []string{`notice version-skew .*3.9.4-zkd on zk2; 3.9.5-zkd on zk1`}},
 		{"a file that can't be written", []Server{server("zk1", "standalone", "member_list_differs=1", "members_error=open /etc/zkd/zoo.cfg: permission denied")},
 			[]string{`danger member-list zk1 can't follow the last change of the members: open /etc/zkd/zoo.cfg: permission denied`}},

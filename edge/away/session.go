@@ -1,0 +1,196 @@
+package away
+
+import (
+	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/internal/mutant"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/watch"
+)
+
+// Faults of the answers.
+var (
+	olderShown   = mutant.New("away-older")     // an answer may be older than what the session has seen
+	backwards    = mutant.New("away-backwards") // or than its last answer
+	untimed      = mutant.New("away-untimed")   // an answer does not say how new it is
+	writeTaken   = mutant.New("away-write")     // a write seems to be done
+	syncTaken    = mutant.New("away-sync")      // a sync, too
+	outsideGone  = mutant.New("away-outside")   // a node that is not known seems to be missing
+	missedUntold = mutant.New("away-untold")    // watches that are set again do not tell what they have missed
+	childrenPart = mutant.New("away-children")  // a part of the children is listed as all of them
+	guessMissed  = mutant.New("away-guessed")   // nodes that are not known count as deleted for watches
+)
+
+// Session is a read-only session.
+type Session struct {
+	// Look calls take with what is known of a path, and returns whether it did.
+	Look func(path string, take func(*client.Remembered)) bool
+	// Seen is the newest change that the session has seen.
+	Seen jute.Zxid
+
+	Reads, Refused int // that were answered, and that were not
+
+	names []string
+}
+
+// Answer appends what the client gets for a request: events, and the reply. ends reports whether its connection ends then.
+func (s *Session) Answer(b []byte, h jute.RequestHeader, body []byte) (_ []byte, ends bool) {
+	d := jute.NewDecoder(body)
+	switch h.Type {
+	case jute.OpPing, jute.OpAuth: // the servers will decide about an identity; here it is of no use
+	case jute.OpCheckWatches, jute.OpRemoveWatches: // the client knows them
+	case jute.OpCloseSession:
+		return s.reply(b, h.Xid, 0, nil), true
+	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
+		return s.read(b, h, &d), false
+	case jute.OpSetWatches, jute.OpSetWatches2:
+		return s.setWatches(b, h, &d), false
+	case jute.OpAddWatch:
+		return s.addWatch(b, h, &d), false
+	case jute.OpGetACL, jute.OpGetEphemerals, jute.OpGetAllChildrenNumber, jute.OpMultiRead, jute.OpWhoAmI:
+		s.Refused++
+		return s.reply(b, h.Xid, jute.ErrNotReadOnly, nil), false
+	default:
+		return s.change(b, h)
+	}
+	return s.reply(b, h.Xid, 0, nil), false
+}
+
+// change refuses what would change something, or is not known.
+func (s *Session) change(b []byte, h jute.RequestHeader) (_ []byte, ends bool) {
+	refused := h.Type.Write() || h.Type == jute.OpSync || h.Type == jute.OpCheck
+	if h.Type.Feature() != 0 || !refused {
+		return s.reply(b, h.Xid, jute.ErrUnimplemented, nil), true
+	}
+	s.Refused++
+	code := jute.ErrNotReadOnly
+	if writeTaken.Planted() && h.Type.Write() || syncTaken.Planted() && h.Type == jute.OpSync {
+		code = 0
+	}
+	return s.reply(b, h.Xid, code, nil), false
+}
+
+func (s *Session) reply(b []byte, xid int32, code jute.Code, body func([]byte) []byte) []byte {
+	b, mark := jute.BeginFrame(b)
+	h := jute.ReplyHeader{Xid: xid, Zxid: s.Seen, Err: code}
+	if b = h.Append(b); body != nil {
+		b = body(b)
+	}
+	return jute.EndFrame(b, mark)
+}
+
+// look calls take with what the session may see of a path now.
+func (s *Session) look(path string, take func(*client.Remembered)) (seen bool) {
+	s.Look(path, func(n *client.Remembered) {
+		if seen = !s.isAhead(n); seen {
+			take(n)
+		}
+	})
+	return seen
+}
+
+// isAhead reports whether the session has seen more than is known.
+func (s *Session) isAhead(n *client.Remembered) bool {
+	older := s.Seen > n.Zxid
+	older = older && !olderShown.Planted()
+	return older
+}
+
+func (s *Session) read(b []byte, h jute.RequestHeader, d *jute.Decoder) []byte {
+	var q jute.PathWatchRequest
+	if q.Decode(d); d.Err() != nil || len(d.Rest()) > 0 {
+		return s.reply(b, h.Xid, jute.ErrMarshalling, nil)
+	}
+	if jute.ValidatePath(q.Path) != nil {
+		return s.reply(b, h.Xid, jute.ErrBadArguments, nil)
+	}
+	known := false
+	s.look(q.Path, func(n *client.Remembered) { b, known = s.show(b, h, n) })
+	if known {
+		s.Reads++
+		return b
+	}
+	s.Refused++
+	code := jute.ErrNotReadOnly
+	if outsideGone.Planted() {
+		code = jute.ErrNoNode
+	}
+	return s.reply(b, h.Xid, code, nil)
+}
+
+// show appends the reply to a read of what is known, if that is all.
+func (s *Session) show(b []byte, h jute.RequestHeader, n *client.Remembered) (_ []byte, known bool) {
+	part := n.Exists && !n.Whole && (h.Type == jute.OpGetChildren || h.Type == jute.OpGetChildren2)
+	part = part && !childrenPart.Planted()
+	if part {
+		return b, false
+	}
+	before := s.Seen
+	s.Seen = max(s.Seen, n.Since)
+	if untimed.Planted() {
+		s.Seen = before
+	}
+	if !n.Exists {
+		b = s.reply(b, h.Xid, jute.ErrNoNode, nil)
+	} else {
+		b = s.reply(b, h.Xid, 0, func(b []byte) []byte { return n.Append(b, h.Type, &s.names) })
+	}
+	if backwards.Planted() {
+		s.Seen = before
+	}
+	return b, true
+}
+
+// addWatch takes a watch where something is known.
+func (s *Session) addWatch(b []byte, h jute.RequestHeader, d *jute.Decoder) []byte {
+	var q jute.AddWatchRequest
+	if q.Decode(d); d.Err() != nil {
+		return s.reply(b, h.Xid, jute.ErrMarshalling, nil)
+	}
+	if _, ok := watch.ModeOf(q.Mode); !ok {
+		return s.reply(b, h.Xid, jute.ErrMarshalling, nil)
+	}
+	if !s.look(q.Path, func(*client.Remembered) {}) {
+		s.Refused++
+		return s.reply(b, h.Xid, jute.ErrNotReadOnly, nil)
+	}
+	return s.reply(b, h.Xid, 0, func(b []byte) []byte { return jute.AppendInt32(b, jute.Code(0)) })
+}
+
+// setWatches tells what a client that has come back has missed, as far as that is known.
+func (s *Session) setWatches(b []byte, h jute.RequestHeader, d *jute.Decoder) []byte {
+	var q jute.SetWatchesRequest
+	if h.Type == jute.OpSetWatches2 {
+		q.Decode2(d)
+	} else {
+		q.Decode(d)
+	}
+	if d.Err() != nil {
+		return s.reply(b, h.Xid, jute.ErrMarshalling, nil)
+	}
+	for list, paths := range [...][]string{watch.DataList: q.Data, watch.ExistList: q.Exist, watch.ChildList: q.Child} {
+		for _, path := range paths {
+			var node watch.Seen
+			var since jute.Zxid
+			known := s.look(path, func(n *client.Remembered) {
+				node, since = watch.Seen{Exists: n.Exists, Mzxid: n.Stat.Mzxid, Pzxid: n.Stat.Pzxid}, n.Since
+			})
+			known = known || guessMissed.Planted()
+			known = known && !missedUntold.Planted()
+			if !known {
+				continue
+			}
+			if typ, _, missed := watch.List(list).CatchUp(node, q.RelativeZxid); missed {
+				b = appendEvent(b, typ, path)
+				s.Seen = max(s.Seen, since)
+			}
+		}
+	}
+	return s.reply(b, h.Xid, 0, nil)
+}
+
+func appendEvent(b []byte, typ jute.EventType, path string) []byte {
+	b, mark := jute.BeginFrame(b)
+	h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: -1}
+	ev := jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}
+	return jute.EndFrame(ev.Append(h.Append(b)), mark)
+}
