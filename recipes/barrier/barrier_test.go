@@ -49,12 +49,7 @@ func mustNotWatch(w *trial.World) {
 	mustBe(w, w.C.Session().CheckWatches(w.Ctx, "/b", client.AnyWatches), client.ErrNoWatcher)
 }
 
-func mustBe(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("error is %v, want %v", err, want)
-	}
-}
+var mustBe = trial.MustBe
 
 // The barrier is in place while its node exists.
 func TestSetWaitRemove(t *testing.T) {

@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -54,12 +53,4 @@ func locking(ctx context.Context, m *lock.Mutex) <-chan outcome {
 // watches is a request that watches a node's data.
 func watches(e zktest.Traced) bool { return e.Op == jute.OpGetData && e.Watch }
 
-// mustBe fails unless err is one of the targets.
-func mustBe(t testing.TB, err error, targets ...error) {
-	t.Helper()
-	for _, target := range targets {
-		if !errors.Is(err, target) {
-			t.Errorf("error is %v, want %v", err, target)
-		}
-	}
-}
+var mustBe = trial.MustBe

@@ -68,12 +68,7 @@ func awaitAnother(w *trial.World, path string, than client.Zxid) client.Stat {
 	panic("unreachable")
 }
 
-func mustBe(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("error is %v, want %v", err, want)
-	}
-}
+var mustBe = trial.MustBe
 
 // awaitTrace waits until the last line has been recorded n times, and compares all.
 func awaitTrace(w *trial.World, rec *zktest.Recording, want ...string) {

@@ -42,12 +42,7 @@ func background(ctx context.Context, fn func(context.Context) (twopc.Decision, e
 	return done
 }
 
-func mustBe(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("error is %v, want %v", err, want)
-	}
-}
+var mustBe = trial.MustBe
 
 func mustDecide(t testing.TB, done <-chan result, want twopc.Outcome) twopc.Decision {
 	t.Helper()

@@ -161,6 +161,16 @@ func (w *World) Must(err error) {
 	}
 }
 
+// MustBe fails the test unless err is all of the targets.
+func MustBe(t testing.TB, err error, targets ...error) {
+	t.Helper()
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			t.Errorf("error is %v, want %v", err, target)
+		}
+	}
+}
+
 // Children returns the sorted names of the nodes below path, and none if there is no
 // such path.
 func (w *World) Children(path string) []string {
