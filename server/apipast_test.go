@@ -274,3 +274,67 @@ func TestAPIBackups(t *testing.T) {
 		c.want(500, "the archive can't be read", "GET", "/v1/backups", "", "Authorization", super)
 	})
 }
+
+// TestAPIFormerNodes reads nodes, children and subtrees as they were before and after a delete.
+func TestAPIFormerNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startOperated(t)
+		c := s.caller(t)
+		c.want(201, "", "POST", "/v1/nodes/app", "one")
+		for _, path := range []string{"a", "b", "c", "b/below", "b/box?mode=container", "secret"} {
+			c.want(201, "", "POST", "/v1/nodes/app/"+path, path)
+		}
+		c.want(201, "", "POST", "/v1/nodes/app/secret/below", "")
+		const mine, public = `{"acl":[{"scheme":"digest","id":"super:x","perms":"cdrwa"}]}`, `{"acl":[{"scheme":"world","id":"anyone","perms":"cdrwa"}]}`
+		then := c.want(200, "", "PUT", "/v1/acl/app/secret", mine, "Authorization", super).Header().Get("X-Zxid")
+		time.Sleep(time.Minute)
+		c.want(200, "", "PUT", "/v1/acl/app/secret", public, "Authorization", super)
+		for _, path := range []string{"b/below", "b/box", "b", "a"} {
+			c.want(204, "", "DELETE", "/v1/nodes/app/"+path, "")
+		}
+		c.want(200, "", "PUT", "/v1/nodes/app", "two")
+		c.want(201, "", "POST", "/v1/nodes/app/d", "")
+		at := time.Now().Add(-30 * time.Second).UTC().Format(time.RFC3339)
+		for _, when := range []string{"zxid=" + then, "at=" + at} {
+			w := c.want(200, "one", "GET", "/v1/nodes/app?"+when, "")
+			if h := w.Header(); w.Body.String() != "one" || h.Get("X-Zxid") != then || h.Get("X-Stat-Num-Children") != "4" || h.Get("ETag") != `"0"` {
+				t.Errorf("%s: %q, %v", when, w.Body, h)
+			}
+			var n api.Node
+			if err := json.Unmarshal(c.want(200, "", "GET", "/v1/nodes/app/b/below?"+when, "", "Accept", "application/json").Body.Bytes(), &n); err != nil {
+				t.Fatal(err)
+			}
+			if string(*n.Data) != "b/below" || len(n.ACL) != 1 || n.Time == "" || n.Zxid != then {
+				t.Errorf("%s: %+v", when, n)
+			}
+			c.want(206, "ne", "GET", "/v1/nodes/app?"+when, "", "Range", "bytes=1-2")
+			c.want(200, `"children":[{"name":"a"},{"name":"b"},{"name":"c"},{"name":"secret"`, "GET", "/v1/children/app?"+when, "")
+			c.want(200, `"name":"b","stat":{"czxid"`, "GET", "/v1/children/app?show=stats&after=a&limit=1&"+when, "")
+			c.want(200, `"numChildren":2}}],"more":true`, "GET", "/v1/children/app?show=stats&after=a&limit=1&"+when, "")
+			c.want(200, `"ephemeralOwner":"0x0"`, "GET", "/v1/children/app/b?show=stats&after=below&"+when, "")
+			c.want(200, `"more":false`, "GET", "/v1/children/app/b?show=data&"+when, "")
+			lines := strings.Split(strings.TrimSpace(c.want(200, "", "GET", "/v1/subtree/app?show=acls&"+when, "").Body.String()), "\n")
+			if len(lines) != 7 || !strings.Contains(lines[4], `"name":"/b/box"`) || !strings.HasPrefix(lines[6], `{"name":"/secret","error":"NOAUTH"}`) {
+				t.Errorf("%s: the subtree is %s", when, strings.Join(lines, "\n"))
+			}
+			if all := c.want(200, "", "GET", "/v1/subtree/app?"+when, "", "Authorization", super).Body.String(); strings.Count(all, "\n") != 8 || !strings.Contains(all, "/secret/below") {
+				t.Errorf("%s: the super user has the subtree %s", when, all)
+			}
+			c.want(403, "NOAUTH", "GET", "/v1/nodes/app/secret?"+when, "")
+			c.want(403, "NOAUTH", "GET", "/v1/children/app/secret?"+when, "")
+			c.want(404, "there was no /app/d at zxid "+then, "GET", "/v1/nodes/app/d?"+when, "")
+			c.want(404, "NONODE", "GET", "/v1/children/app/d?"+when, "")
+			c.want(404, "NONODE", "GET", "/v1/subtree/app/d?"+when, "")
+		}
+		c.want(200, `[{"name":"app"}]`, "GET", "/v1/children/?zxid="+then, "") // without /zookeeper
+		c.want(410, "is not reached", "GET", "/v1/nodes/app?zxid=1000000", "")
+		c.want(410, "before the first transaction", "GET", "/v1/children/app?at=1999-01-01T00:00:00Z", "")
+		c.want(400, "which moment", "GET", "/v1/subtree/app?at="+at+"&zxid="+then, "")
+		c.want(400, "belongs to the servers", "GET", "/v1/nodes/zookeeper/quota?zxid="+then, "")
+		end, err := s.past().Begin()
+		check(t, err)
+		c.want(429, "one at a time", "GET", "/v1/nodes/app?zxid="+then, "")
+		end()
+		s.noErrors(t)
+	})
+}

@@ -48,28 +48,40 @@ func (c *call) version() int32 {
 
 // getNode sends the data of a node.
 func (c *call) getNode() error {
+	if c.looksBack() {
+		n, data, err := c.formerNode()
+		if err != nil {
+			return err
+		}
+		return c.sendNode(&n, data)
+	}
 	var got jute.GetDataResponse
 	zxid, err := c.read(jute.OpGetData, &jute.PathWatchRequest{Path: c.path}, &got)
 	if err != nil {
 		return err
 	}
-	types := []string{bytesType, textType, jsonType}
-	if !utf8.Valid(got.Data) {
-		types = []string{bytesType, jsonType}
-	}
 	c.zxid(zxid)
 	c.setStat(&got.Stat)
+	return c.sendNode(&Node{Path: c.path, Zxid: zxid.String(), Stat: show.StatOf(&got.Stat), Data: &got.Data}, got.Data)
+}
+
+// sendNode sends the data of a node as the caller likes it, or the node in JSON.
+func (c *call) sendNode(n *Node, data []byte) error {
+	types := []string{bytesType, textType, jsonType}
+	if !utf8.Valid(data) {
+		types = []string{bytesType, jsonType}
+	}
 	switch t := accepted(c.r.Header.Get("Accept"), types...); t {
 	case "":
 		return refuse(http.StatusNotAcceptable, "the data can be had as %s", strings.Join(types, ", "))
 	case jsonType:
-		return c.answer(http.StatusOK, Node{c.path, zxid.String(), show.StatOf(&got.Stat), &got.Data})
+		return c.answer(http.StatusOK, n)
 	case textType:
 		c.w.Header().Set("Content-Type", t+"; charset=utf-8")
 	default:
 		c.w.Header().Set("Content-Type", t)
 	}
-	return c.sendPart(got.Data)
+	return c.sendPart(data)
 }
 
 // sendPart sends data, or the range of it that is asked for.
@@ -187,6 +199,13 @@ var shows = []string{"names", "stats", "data", "acls"}
 
 // getChildren lists children of a node.
 func (c *call) getChildren() error {
+	if c.looksBack() {
+		out, err := c.formerChildren()
+		if err != nil {
+			return err
+		}
+		return c.answer(http.StatusOK, out)
+	}
 	q := jute.ChildrenPageRequest{Path: c.path, After: c.arg("after"), Limit: int32(c.number("limit")), Show: showOf(c.arg("show"))}
 	var page jute.ChildrenPageResponse
 	if _, err := c.read(jute.OpChildrenPage, &q, &page); err != nil {

@@ -21,8 +21,9 @@ import (
 
 // Past looks at the past of a server: its snapshots, its log, and an archive. Errors may be a *Problem.
 type Past interface {
-	// Former returns a subtree as it was at a moment. Nodes that the caller may not read now, or could not read then, are hidden.
-	Former(ctx context.Context, c *Caller, path string, at Moment) (*Former, error)
+	// Former returns so many levels of a subtree as they were at a moment, 0 for all; the last one's nodes don't know their children. Nodes that the
+	// caller may not read now, or could not read then, are hidden.
+	Former(ctx context.Context, c *Caller, path string, at Moment, levels int) (*Former, error)
 	// Changes returns the newest changes before a zxid that the caller may read and could read then: at most some. 0 is for all.
 	Changes(ctx context.Context, c *Caller, path string, below bool, before jute.Zxid, most int) (*History, error)
 	// Backups lists what the archive has.
@@ -46,8 +47,10 @@ type Former struct {
 	From  string    // what it was made of
 	Room  int64     // how many bytes the differences from it may take
 	Nodes iter.Seq2[treediff.Node, error]
-	Shown func([]jute.ACL) []jute.ACL // a list as the caller may see it
-	Close func()
+	// Visible are the Nodes without those below a hidden one.
+	Visible iter.Seq2[treediff.Node, error]
+	Shown   func([]jute.ACL) []jute.ACL // a list as the caller may see it
+	Close   func()
 }
 
 // pastLasts bounds the time of a look at the past.
@@ -55,10 +58,6 @@ const pastLasts = 2 * time.Minute
 
 // pastOperations returns the endpoints about the past of nodes.
 func pastOperations() []endpoint {
-	moment := []param{
-		{in: "query", name: "zxid", refuses: []int{410}, pattern: byZxid.pattern, doc: "The moment after this zxid, in hex."},
-		{in: "query", name: "at", pattern: `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$`, doc: "Instead of zxid, a time such as 2026-11-22T14:05:00Z, by the clock of the leader."},
-	}
 	plan := answer{status: 200, doc: "What differs. The ETag names exactly that.", headers: []string{"ETag"}, content: inJSON[Restoration]()}
 	return []endpoint{
 		{method: http.MethodGet, path: "/v1/past/{path}", doc: "In what a subtree differs from what it was at a moment: what a restore would do.", serve: (*call).getPast,
@@ -256,26 +255,9 @@ func (c *call) stopped(report *treediff.Report, out *Restoration, err error) *Pr
 
 // compare finds out how the present state of the subtree comes back to a former one.
 func (c *call) compare() (*treediff.Reversal, *Restoration, error) {
-	at := Moment{Zxid: jute.Zxid(c.hex("zxid"))}
-	if text := c.arg("at"); text != "" {
-		var err error
-		if at.Time, err = time.Parse(time.RFC3339, text); err != nil {
-			return nil, nil, refuse(http.StatusBadRequest, "%v", err)
-		}
-	}
-	switch {
-	case (at.Zxid != 0) == !at.Time.IsZero():
-		return nil, nil, refuse(http.StatusBadRequest, "say which moment, by zxid or by at")
-	case c.path == "/zookeeper" || treediff.Below(c.path, "/zookeeper"):
-		return nil, nil, refuse(http.StatusBadRequest, "/zookeeper belongs to the servers")
-	}
-	past, err := c.past()
-	if err != nil {
-		return nil, nil, err
-	}
 	ctx, cancel := context.WithTimeoutCause(c.r.Context(), pastLasts, refuse(http.StatusServiceUnavailable, "it takes longer than %v", pastLasts))
 	defer cancel()
-	f, err := past.Former(ctx, c.caller, c.path, at)
+	f, err := c.former(ctx, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -340,11 +322,8 @@ func (c *call) alone(n *treediff.Node) error {
 // restorationOf returns how a reversal is shown.
 func restorationOf(r *treediff.Reversal, f *Former, now jute.Zxid) *Restoration {
 	n := r.Counts()
-	out := &Restoration{Path: r.Root, Zxid: f.Zxid.String(), From: f.From, Now: now.String(), Create: n.Created, Change: n.Changed, Delete: n.Deleted,
+	out := &Restoration{Path: r.Root, Zxid: f.Zxid.String(), Time: timeText(f.Time), From: f.From, Now: now.String(), Create: n.Created, Change: n.Changed, Delete: n.Deleted,
 		Changes: []NodeReversal{}, LeftOut: paths(r.Root, r.LeftOut), Kept: paths(r.Root, r.Kept), Hidden: len(r.Hidden)}
-	if !f.Time.IsZero() {
-		out.Time = f.Time.UTC().Format(time.RFC3339Nano)
-	}
 	shown := 0
 	node := func(n *treediff.Node) *NodeFormer {
 		if n == nil {

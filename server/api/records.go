@@ -16,6 +16,8 @@ type Node struct {
 	Zxid string         `json:"zxid" doc:"of the state that this shows"`
 	Stat *show.NodeStat `json:"stat"`
 	Data *[]byte        `json:"data,omitempty" doc:"in base64; null if there is none. Answers to writes do not have it"`
+	Time string         `json:"time,omitempty" doc:"at a moment of the past: of the last transaction before it"`
+	ACL  []ACL          `json:"acl,omitempty" doc:"at a moment of the past"`
 }
 
 // Children are a part of the children of a node.
@@ -25,6 +27,7 @@ type Children struct {
 	Stat     *show.NodeStat `json:"stat" doc:"of the node"`
 	Children []Child        `json:"children" doc:"in the byte order of their names"`
 	More     bool           `json:"more" doc:"there are children after these: ask for those after the last name"`
+	Time     string         `json:"time,omitempty" doc:"at a moment of the past: of the last transaction before it"`
 }
 
 // Child is a child of a node, or a node of a subtree.

@@ -73,6 +73,9 @@ func (c *call) endView(l *link, view int64) {
 // getSubtree sends the nodes of a subtree, a line for each.
 func (c *call) getSubtree() error {
 	shown := max(jute.ShowStats, showOf(c.arg("show")))
+	if c.looksBack() {
+		return c.formerSubtree(shown)
+	}
 	lines := json.NewEncoder(c.w)
 	return c.walk(shown, func(nodes []jute.SubtreeNode) (done bool, err error) {
 		for i := range nodes {

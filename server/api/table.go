@@ -34,9 +34,10 @@ func (a *api) table() []endpoint {
 	node := inJSON[Node]()
 	etagged := []string{"ETag"}
 	reads := func(more ...param) []param { return append([]param{how, byZxid, bySession}, more...) }
+	past := func(of []param) []param { return append(of, moment...) }
 	writes := func(more ...param) []param { return append([]param{bySession, byKey}, more...) }
 	return append(append(operations(), pastOperations()...), []endpoint{
-		{method: http.MethodGet, path: "/v1/nodes/{path}", doc: "The data of a node.", params: reads(byRange), serve: (*call).getNode,
+		{method: http.MethodGet, path: "/v1/nodes/{path}", doc: "The data of a node.", params: past(reads(byRange)), serve: (*call).getNode,
 			answers: []answer{{status: 200, doc: "The data, and the Stat in headers.", headers: etagged, stat: true, content: data},
 				{status: 206, doc: "The part that Range asks for.", headers: []string{"ETag", "Content-Range"}, stat: true, content: data[:2]}},
 			refuses: []int{404, 406, 416}},
@@ -57,13 +58,13 @@ func (a *api) table() []endpoint {
 			answers: []answer{{status: 204, doc: "It is deleted."}},
 			refuses: []int{404, 409}},
 		{method: http.MethodGet, path: "/v1/children/{path}", doc: "Children of a node, in pages.", serve: (*call).getChildren,
-			params: reads(
+			params: past(reads(
 				param{in: "query", name: "after", doc: "The names wanted come after this one, which need not exist."},
 				param{in: "query", name: "limit", least: 0, most: 4096, doc: "The largest number of children; 0 leaves it to the server."},
-				showing(shows[:3]...)),
+				showing(shows[:3]...))),
 			answers: []answer{{status: 200, doc: "A page.", content: inJSON[Children]()}},
 			refuses: []int{404}},
-		{method: http.MethodGet, path: "/v1/subtree/{path}", doc: "A node and all nodes below it, as they were at one zxid.", params: reads(showing(shows[1:]...)), serve: (*call).getSubtree,
+		{method: http.MethodGet, path: "/v1/subtree/{path}", doc: "A node and all nodes below it, as they were at one zxid.", params: past(reads(showing(shows[1:]...))), serve: (*call).getSubtree,
 			answers: []answer{{status: 200, doc: "A node in each line, parents before their children.", content: []content{{linesType, inJSON[Child]()[0].record}}}},
 			refuses: []int{404}},
 		{method: http.MethodGet, path: "/v1/search/{path}", doc: "The nodes of a subtree whose names and data match regular expressions.", serve: (*call).search,

@@ -62,7 +62,6 @@ type look struct {
 	found     found
 	nextNode  func() (treediff.Node, error, bool)
 	stopNodes func()
-	veil      string                     // the last node that is hidden: what is below it is left out
 	ahead     *jute.SubtreeNode          // had no room in the last page
 	named     bool                       // the client may know the users and addresses of others
 	authors   map[jute.Zxid]audit.Author // of the last transactions
@@ -259,7 +258,11 @@ func (s *looks) find(ctx context.Context, p *past.Past, l *look, ids []jute.ID) 
 		default:
 			at.Time = time.UnixMilli(r.Time)
 		}
-		f.state, f.from, f.err = p.At(ctx, history.Part{Root: r.Path, Shallow: !r.Below}, at)
+		levels := 1
+		if r.Below {
+			levels = 0
+		}
+		f.state, f.from, f.err = p.At(ctx, history.Part{Root: r.Path, Levels: levels}, at)
 	} else {
 		most := usualSteps
 		if r.Limit > 0 {
@@ -336,7 +339,7 @@ func (l *look) take(room, most int) *jute.PastResponse {
 		out.Time = ms
 	}
 	if l.nextNode == nil {
-		l.nextNode, l.stopNodes = iter.Pull2(l.reader.Nodes(f.state))
+		l.nextNode, l.stopNodes = iter.Pull2(l.reader.Visible(f.state))
 	}
 	for bytes := 0; len(out.Nodes) < most; {
 		n := l.node()
@@ -364,16 +367,13 @@ func (l *look) node() *jute.SubtreeNode {
 		return n
 	}
 	n, err, ok := l.nextNode()
-	for ok && l.veil != "" && treediff.Below(n.Path, l.veil) { // as in a subtreePage, it does not even have a name
-		n, err, ok = l.nextNode()
-	}
 	if !ok || err != nil {
 		return nil
 	}
 	out := &jute.SubtreeNode{PageChild: jute.PageChild{Name: strings.TrimSuffix(n.Path, "/"), Stat: n.Stat}}
 	switch {
 	case n.Hidden:
-		out.Err, l.veil = jute.ErrNoAuth, n.Path
+		out.Err = jute.ErrNoAuth
 	case l.request.Show == jute.ShowACLs:
 		out.Data, out.ACL = n.Data, l.reader.Shown(n.ACL)
 	case l.request.Show == jute.ShowData:

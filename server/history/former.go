@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/treediff"
@@ -49,9 +50,9 @@ func (e *TooLargeError) Error() string {
 
 // Part is what a Former has.
 type Part struct {
-	Root    string // of the subtree
-	Shallow bool   // the root and its children alone, whose own children don't count
-	Most    int64  // how many bytes of memory it may take, about
+	Root   string // of the subtree
+	Levels int    // how many there are below the root, 0 for all; of the last one's nodes the children don't count
+	Most   int64  // how many bytes of memory it may take, about
 }
 
 // nodeCost is about what a node takes besides its path and data.
@@ -95,8 +96,8 @@ func pathOf(key []byte) string { return string(bytes.ReplaceAll(key, []byte{0}, 
 
 // keeps reports whether a node is in the subtree, or above it.
 func (f *Former) keeps(path string) bool {
-	if f.Shallow && treediff.Below(path, f.Root) {
-		return treediff.Parent(path) == f.Root
+	if f.Levels > 0 && treediff.Below(path, f.Root) {
+		return strings.Count(strings.TrimPrefix(path, strings.TrimSuffix(f.Root, "/")), "/") <= f.Levels
 	}
 	return f.has(path) || treediff.Below(f.Root, path)
 }

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/treediff"
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/api"
@@ -82,7 +84,7 @@ func (v *visitor) reader(st *state.State) *past.Reader {
 }
 
 // Former implements api.Past.
-func (p *pastOf) Former(ctx context.Context, c *api.Caller, path string, at api.Moment) (*api.Former, error) {
+func (p *pastOf) Former(ctx context.Context, c *api.Caller, path string, at api.Moment, levels int) (*api.Former, error) {
 	v, err := p.visitor(ctx, c)
 	if err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func (p *pastOf) Former(ctx context.Context, c *api.Caller, path string, at api.
 	if err != nil {
 		return nil, problem(err)
 	}
-	f, from, err := p.past.At(ctx, history.Part{Root: path}, history.Moment{Zxid: at.Zxid, Time: at.Time})
+	f, from, err := p.past.At(ctx, history.Part{Root: path, Levels: levels}, history.Moment{Zxid: at.Zxid, Time: at.Time})
 	if err != nil {
 		end()
 		return nil, problem(err)
@@ -101,7 +103,19 @@ func (p *pastOf) Former(ctx context.Context, c *api.Caller, path string, at api.
 		last = time.Time{}
 	}
 	r := v.reader(p.State)
-	return &api.Former{Zxid: f.At, Time: last, From: from, Room: p.past.Room(), Nodes: r.Nodes(f), Close: end, Shown: r.Shown}, nil
+	return &api.Former{Zxid: f.At, Time: last, From: from, Room: p.past.Room(), Nodes: r.Nodes(f), Visible: shownOwners(r.Visible(f)), Close: end, Shown: r.Shown}, nil
+}
+
+// shownOwners yields nodes whose Stats are shown as clients see them: without what makes a node a container, or gives it a TTL.
+func shownOwners(nodes iter.Seq2[treediff.Node, error]) iter.Seq2[treediff.Node, error] {
+	return func(yield func(treediff.Node, error) bool) {
+		for n, err := range nodes {
+			n.Stat.EphemeralOwner = jute.Owner(n.Stat.EphemeralOwner).Session()
+			if !yield(n, err) {
+				return
+			}
+		}
+	}
 }
 
 // kinds are those of feeds by the words of histories.

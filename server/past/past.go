@@ -304,6 +304,10 @@ func (p *Past) Changes(ctx context.Context, root string, below bool, before jute
 	if err != nil {
 		return nil, err
 	}
+	levels := 1
+	if below {
+		levels = 0
+	}
 	upTo := s.now
 	if before != 0 {
 		upTo = min(upTo, before-1)
@@ -316,7 +320,7 @@ func (p *Past) Changes(ctx context.Context, root string, below bool, before jute
 			continue
 		}
 		var list []*history.Step
-		f, err := b.load(ctx, history.Part{Root: root, Shallow: !below, Most: p.Room()})
+		f, err := b.load(ctx, history.Part{Root: root, Levels: levels, Most: p.Room()})
 		if err == nil {
 			f.Changed = func(c *history.Step) {
 				if (below || c.Path == root) && visible(c) {

@@ -53,6 +53,24 @@ func (r *Reader) Nodes(f *history.Former) iter.Seq2[treediff.Node, error] {
 	}
 }
 
+// Visible yields what Nodes does, without what is below a hidden node: as in a subtreePage, that does not even have a name.
+func (r *Reader) Visible(f *history.Former) iter.Seq2[treediff.Node, error] {
+	return func(yield func(treediff.Node, error) bool) {
+		veil := ""
+		for n, err := range r.Nodes(f) {
+			if veil != "" && treediff.Below(n.Path, veil) {
+				continue
+			}
+			if n.Hidden {
+				veil = n.Path
+			}
+			if !yield(n, err) {
+				return
+			}
+		}
+	}
+}
+
 // Shown returns a list as it is shown: the hashes of passwords are for those who may change it.
 func (r *Reader) Shown(acl []jute.ACL) []jute.ACL {
 	if r.Allowed(acl, jute.PermAdmin) {
