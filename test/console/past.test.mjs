@@ -5,7 +5,8 @@ import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {after, before, test} from 'node:test';
-import {start} from './lib/ensemble.mjs';
+import {start, until} from './lib/ensemble.mjs';
+import {hostile} from './lib/stage.mjs';
 import {go, launch, open, settled, themes, violations, widths} from './lib/browser.mjs';
 
 const timeout = 600_000;
@@ -141,6 +142,61 @@ test('the leader is killed between the differences and the restore', {timeout}, 
   assert.deepEqual(await page.done(), []);
 });
 
+test('a deleted subtree is looked at as it was, while the leader dies, and brought back from there', {timeout}, async () => {
+  await first.create('/gone', '{"of":"old"}');
+  await first.create('/gone/below', 'x'.repeat(70_000));
+  await first.create('/gone/below/leaf', 'leaf');
+  await first.create('/gone/<img src=x onerror=alert(1)>', hostile.join('\n'));
+  await first.create('/gone/secret', 'no', '?acl=' + encodeURIComponent('digest:ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM=:cdrwa'));
+  const then = await zxid();
+  await first.multi(['below/leaf', 'below', '<img src=x onerror=alert(1)>', 'secret', ''].map(p => ({op: 'delete', path: ('/gone/' + p).replace(/\/$/, '')})));
+  const leader = await ensemble.leader(), other = ensemble.servers.find(s => s !== leader);
+  await until(async () => BigInt(await zxid(other)) > BigInt(then));
+  const page = await editor(other);
+  await go(page, '/tree/gone');
+  await said(page, /There is no such node/);
+  await page.focus('details.asof summary'); // all by the keyboard
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => /goes back/.test(document.querySelector('.asof')?.innerText));
+  await page.fill('.asof input[type=text]', then);
+  await page.keyboard.press('Enter');
+  await said(page, /as it was after zxid[^]*Read-only[^]*"of": "old"[^]*may do everything/);
+  assert.equal(await page.evaluate(() => location.hash), `#/tree/gone?zxid=${then}`);
+  assert.equal(await page.$('.acts'), null);
+  const rows = () => page.$$eval('.rows .row .name', list => list.map(e => e.innerText));
+  await page.waitForFunction(() => document.querySelectorAll('.rows [aria-level="3"]').length === 3, undefined, {timeout: 0});
+  assert.deepEqual((await rows()).filter(n => /img|below|secret/.test(n)), ['<img src=x onerror=alert(1)>', 'below', 'secret']);
+  await leader.kill();
+  await page.click('.rows .row:has-text("below") .name');
+  await page.waitForFunction(() => /first 65,536 bytes/.test(document.querySelector('.detail').innerText), undefined, {timeout: 0});
+  await page.click('.detail button:has-text("Read all")');
+  await page.waitForFunction(() => document.querySelector('.detail pre').innerText.length === 70_000, undefined, {timeout: 0});
+  await page.click('.rows .row:has-text("secret") .name');
+  await said(page, /You may not read this node, or could not then/);
+  await page.reload(); // the URL has it all
+  await said(page, /You may not read this node, or could not then/);
+  await page.click('.crumbs a:has-text("gone")');
+  await said(page, /"of": "old"/);
+  await page.click('.then a:has-text("Changes since then")');
+  await said(page, /4 nodes differ[^]*4 nodes are created/);
+  await page.focus('main');
+  if (await page.getAttribute('.mode', 'aria-pressed') !== 'true') await page.keyboard.press('e');
+  await page.waitForSelector('form.panel button.main');
+  await until(() => other.call('GET', '/v1/nodes/?consistency=linearizable').then(() => true)); // there is another leader
+  await page.click('form.panel button.main');
+  await said(page, /Done/);
+  assert.equal(await data('/gone/below/leaf', other), 'leaf');
+  assert.ok(!await other.call('GET', '/v1/nodes/gone/secret').then(() => true, () => false));
+  await page.click('main a:has-text("To the node")');
+  await said(page, /"of": "old"/);
+  assert.equal(await page.$('.then'), null);
+  leader.start();
+  await ensemble.ready();
+  await go(page, '/tree/gone?at=2001-01-01T00:00:00Z');
+  await said(page, /before the first transaction/);
+  assert.deepEqual(await page.done(), []);
+});
+
 test('older changes from the log, and the moment before one of them', {timeout}, async () => {
   await first.create('/older', 'a');
   await first.call('PUT', '/v1/nodes/older', 'b');
@@ -184,9 +240,10 @@ test('restore and backups at each width, in both themes', {timeout}, async () =>
     for (const theme of themes) {
       const page = await open(browser, first.base + '/console/', {width, theme, bypassCSP: true});
       await settled(page);
-      for (const hash of [`/restore/shown?zxid=${then}`, '/restore/shown', '/backups', '/history/shown?below=true']) {
+      for (const hash of [`/tree/shown?zxid=${then}`, '/tree/shown?zxid=1', `/restore/shown?zxid=${then}`, '/restore/shown', '/backups', '/history/shown?below=true']) {
         await go(page, hash);
         await page.waitForTimeout(300);
+        if (hash.startsWith('/tree')) await page.click('.asof summary');
         wrong.push(...(await violations(page)).map(v => `${hash} ${width} ${theme}: ${v}`));
         const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
         if (over > 0) wrong.push(`${hash} is ${over} px wider than ${width}`);

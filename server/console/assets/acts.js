@@ -3,6 +3,8 @@
 import {h, digits, render, text, name, address, count, problem, toPath, toSession, ago, duration, plain} from './dom.js';
 import * as api from './api.js';
 import {mode} from './api.js';
+import * as operate from './operate.js';
+import {button} from './operate.js';
 import * as plans from './plan.js';
 import * as diff from './diff.js';
 import * as files from './exportfile.js';
@@ -12,14 +14,13 @@ const titles = {set: 'Edit the data', create: 'New child', acl: 'Edit the ACL', 
 const reads = new Set(['export']);
 
 const to = (path, act) => address('tree', path) + (act ? '?do=' + act : '');
-const button = (label, click, kind = '') => h('button', {type: 'button', class: kind, on: {click}}, label);
 const go = (path, act) => { location.hash = to(path, act); };
 const field = (label, el, hint) => h('label', {class: 'field'}, h('span', {}, label), el, hint ? h('span', {class: 'dim small'}, hint) : null);
 const select = (options, props) => h('select', props, Object.entries(options).map(([value, label]) => h('option', {value}, label)));
 const input = props => h('input', {autocomplete: 'off', spellcheck: 'false', ...props});
 
 // asked returns the action that the URL asks for.
-export const asked = () => new URLSearchParams(location.hash.split('?')[1] ?? '').get('do');
+export const asked = () => operate.asked().get('do');
 
 // bar has the actions that there are for a node.
 export function bar(path, acts = ['set', 'create', 'acl', 'copy', 'move', 'delete', 'export', 'import']) {
@@ -459,7 +460,7 @@ const forms = {
   },
 
   async break(self) {
-    const of = new URLSearchParams(location.hash.split('?')[1] ?? '').get('of') ?? plans.parentOf(self.path);
+    const of = operate.asked().get('of') ?? plans.parentOf(self.path);
     const place = self.path.slice(of === '/' ? 1 : of.length + 1);
     const [before, after, node] = await Promise.all([api.coordination([of], self.signal), api.coordination([of], self.signal, [place]), api.record(self.path, self.signal)]).then(([a, b, n]) => [a.objects[0], b.objects[0], n]);
     const mine = before.places.find(p => p.name === place);

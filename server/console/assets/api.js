@@ -93,7 +93,26 @@ export function query(args) {
 
 const json = async (url, options) => (await ask(url, options)).json();
 
-export const children = (path, after, signal) => json('/v1/children/' + inURL(path) + query({after, limit: 500, show: 'stats'}), {signal});
+let turn = Promise.resolve();
+
+// inTurn asks for something of the past. A server looks back for one caller at a time: requests of this page come one after the other, and wait for
+// those of others, or for a leader.
+const inTurn = (url, options) => turn = turn.catch(() => {}).then(async () => {
+  for (let n = 0; ; n++) {
+    try {
+      return await json(url, options);
+    } catch (e) {
+      if (e.status !== 429 && e.status !== 503 || n === 60) throw e;
+      await pause(500, options.signal);
+    }
+  }
+});
+
+// children returns a page of them, at a moment if when says which.
+export const children = (path, after, signal, when) => (when ? inTurn : json)('/v1/children/' + inURL(path) + query({after, limit: 500, show: 'stats', ...when}), {signal});
+
+// former returns a node as it was at a moment.
+export const former = (path, when, signal) => inTurn('/v1/nodes/' + inURL(path) + query(when), {signal, headers: {Accept: 'application/json'}});
 export const acl = (path, signal) => json('/v1/acl/' + inURL(path), {signal});
 const members = signal => json('/v1/ensemble', {signal});
 export const ensemble = signal => { const now = asked; asked = null; return now ?? members(signal); };

@@ -111,7 +111,7 @@ function show() {
     return;
   }
   try {
-    if (current?.show) current.show(path, leave.signal); // the page knows what it has
+    if (current?.show) current = current.show(path, leave.signal) ?? current; // the page knows what it has
     else current = pages[page](main, path, leave.signal);
   } catch (e) {
     render(main, problem(e));

@@ -4,7 +4,7 @@ import {h, digits, render, text, count, problem, moment, utc} from './dom.js';
 import * as api from './api.js';
 import {mode} from './api.js';
 import {button, get} from './operate.js';
-import {atMoment} from './restore.js';
+import {atMoment} from './moment.js';
 
 export function backups(main, _, signal) {
   const place = h('div'), state = h('p', {role: 'status', class: 'dim'}, 'reading…');
@@ -15,7 +15,7 @@ export function backups(main, _, signal) {
   async function read() {
     const list = await get('/v1/backups', signal);
     state.textContent = (list.since ? `This server can look back to zxid ${list.since}` : 'This server can\'t look back yet') + `; it is at ${list.now}.`;
-    render(place, h('p', {class: 'row wrap'}, h('a', {href: atMoment('/', {})}, 'Restore a subtree'), list.archive && mode.editing() ? button('Back up now', e => act(e.target, 'POST', '/v1/backups', 'The backup is made and verified'), 'main') : null),
+    render(place, h('p', {class: 'row wrap'}, h('a', {href: atMoment('restore', '/', {})}, 'Restore a subtree'), list.archive && mode.editing() ? button('Back up now', e => act(e.target, 'POST', '/v1/backups', 'The backup is made and verified'), 'main') : null),
       !list.archive ? h('p', {class: 'note'}, 'It knows no archive: ', h('code', {}, 'zkd.archive'), ' is the directory of one, as zkcli backup follow fills it.') : [h('p', {class: 'dim'}, 'In ', h('code', {}, text(list.archive)), ', as this server sees it: ', count(list.backups.length, 'backup'), '.'),
         list.backups.length ? h('div', {class: 'scroll', tabindex: '0'}, h('table', {class: 'list'}, h('thead', {}, h('tr', {}, ['Fetched', 'State of zxid', 'Reaches to', 'Bytes', 'Verified', ...mode.editing() ? ['Action'] : []].map(c => h('th', {}, c)))),
           h('tbody', {}, list.backups.map(row)))) : null]);

@@ -5,9 +5,9 @@ import * as api from './api.js';
 import * as diff from './diff.js';
 import {mode} from './api.js';
 import {beside} from './acts.js';
-import {button, get} from './operate.js';
+import {asked, button, get} from './operate.js';
 import {toBytes} from './exportfile.js';
-import {atMoment} from './restore.js';
+import {atMoment} from './moment.js';
 import {past} from './past.js';
 
 const most = 500; // changes that are shown, the newest
@@ -15,12 +15,12 @@ const longest = 64 << 10; // bytes of a value that is compared
 const page = 200; // older changes that are read at a time
 
 export function history(main, path, signal) {
-  const below = new URLSearchParams(location.hash.split('?')[1] ?? '').get('below') === 'true' || path === '/';
+  const below = asked().get('below') === 'true' || path === '/';
   const said = h('p', {role: 'status', class: 'dim'}, 'reading…'), place = h('div'), list = h('ol', {class: 'history', reversed: true}), rest = h('div', {class: 'row wrap'});
   const here = '#' + address('history', path);
   render(main, h('div', {class: 'page'}, h('h1', {}, 'History ', h('span', {class: 'mono'}, toPath(path, 90))),
     h('p', {class: 'row'}, h('span', {class: 'choice', role: 'group', 'aria-label': 'Of what'}, path === '/' ? null : [['This node', here, !below], ['And all below it', here + '?below=true', below]].map(([title, to, on]) =>
-      h('button', {type: 'button', 'aria-pressed': String(on), on: {click: () => { location.hash = String(to); }}}, title))), h('a', {href: '#' + address('live', path)}, 'Follow the changes'), mode.fixed ? null : h('a', {href: atMoment(path, {})}, 'Restore to a moment')), said, place, list, rest));
+      h('button', {type: 'button', 'aria-pressed': String(on), on: {click: () => { location.hash = String(to); }}}, title))), h('a', {href: '#' + address('live', path)}, 'Follow the changes'), mode.fixed ? null : h('a', {href: atMoment('restore', path)}, 'Restore to a moment')), said, place, list, rest));
   read().catch(e => { if (!signal.aborted) { said.textContent = ''; render(place, problem(e)); offer(); } });
   return {show: (path, signal) => history(main, path, signal)};
 
@@ -75,7 +75,7 @@ function change(root, c, after, below) {
   return h('li', {class: c.kind === 'data' ? '' : 'change ' + c.kind}, h('div', {class: 'row'}, h('span', {class: 'tag'}, text(words[c.kind] ?? c.kind)), below ? toPath(c.path, 80) : null,
     h('time', {datetime: c.time}, moment(at), h('span', {class: 'dim'}, ' · ', utc(at))), h('span', {class: 'dim mono small'}, c.zxid),
     c.session === '0x0' ? h('span', {class: 'dim'}, 'by the servers') : toSession(c.session), c.stat && c.kind !== 'deleted' ? h('span', {class: 'dim'}, `version ${c.kind === 'acl' ? c.stat.aversion : c.stat.version}`) : null, shows ? open : null,
-    mode.fixed || atBefore(c) === '0x0' ? null : h('a', {href: atMoment(root, {zxid: atBefore(c)})}, 'Restore to before this')), place);
+    mode.fixed || atBefore(c) === '0x0' ? null : [c.kind === 'created' ? null : h('a', {href: atMoment('tree', c.path, {zxid: atBefore(c)})}, 'As it was before'), h('a', {href: atMoment('restore', root, {zxid: atBefore(c)})}, 'Restore to before this')]), place);
 }
 
 function compared(before, after) {

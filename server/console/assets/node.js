@@ -6,14 +6,17 @@ import * as acts from './acts.js';
 import {mode} from './api.js';
 import {button, get} from './operate.js';
 import {protobuf} from './protobuf.js';
+import {decode, hexRows, parsed} from './diff.js';
+import {toBytes} from './exportfile.js';
+import {asOf, atMoment} from './moment.js';
 
 const kinds = {lock: 'a lock', 'read-write-lock': 'a read-write lock', semaphore: 'a semaphore', election: 'an election', queue: 'a queue', barrier: 'a barrier', group: 'a group'};
 
-export function node(out, path, signal, changed) {
+export function node(out, path, signal, changed, when) {
   let whole = false;
   let as; // how the data is shown; undefined leaves it to the data
   const act = acts.asked();
-  if (act) {
+  if (act && !when) {
     const place = h('section', {'aria-label': 'Action'});
     render(out, crumbs(path), acts.bar(path), place);
     acts.panel(place, act, path, signal, changed);
@@ -23,13 +26,11 @@ export function node(out, path, signal, changed) {
   return {again};
 
   async function again() {
+    if (when) return then();
     try {
       const got = await api.node(path, whole, signal);
       const place = h('div'), list = h('div');
-      const data = h('section');
-      const draw = () => render(data, dataOf(got, as, how => { as = how; draw(); }, () => { whole = true; again(); }));
-      draw();
-      render(out, crumbs(path), acts.bar(path), place, data, statOf(got), list, mode.fixed ? null : watched(path, signal), h('p', {class: 'dim small'}, 'As of zxid ', got.zxid, '. ', h('a', {href: '#' + address('live', path)}, 'Follow its changes'), ' · ', h('a', {href: '#' + address('history', path)}, 'History'), ' · ', h('a', {href: '#' + address('search', path)}, 'Search below it')));
+      render(out, crumbs(path), acts.bar(path), mode.fixed ? null : asOf(path, when, signal), place, dataIn(got), statOf(got), list, mode.fixed ? null : watched(path, signal), h('p', {class: 'dim small'}, 'As of zxid ', got.zxid, '. ', h('a', {href: '#' + address('live', path)}, 'Follow its changes'), ' · ', h('a', {href: '#' + address('history', path)}, 'History'), ' · ', h('a', {href: '#' + address('search', path)}, 'Search below it')));
       api.acl(path, signal).then(a => render(list, aclOf(a.acl)), e => { if (!signal.aborted) render(list, h('h2', {}, 'ACL'), problem(e)); });
       if (got.stat.numChildren) {
         const {objects: [o]} = await api.coordination([path], signal);
@@ -41,14 +42,35 @@ export function node(out, path, signal, changed) {
     } catch (e) {
       if (signal.aborted) return;
       const words = {NONODE: 'There is no such node.', NOAUTH: 'You may not read this node. Another identity may: see the button at the top.'}[e.code];
-      render(out, crumbs(path), acts.bar(path, e.code === 'NONODE' ? ['create', 'import'] : ['acl']), words ? h('div', {class: 'problem'}, words) : problem(e));
+      render(out, crumbs(path), acts.bar(path, e.code === 'NONODE' ? ['create', 'import'] : ['acl']), mode.fixed ? null : asOf(path, when, signal), words ? h('div', {class: 'problem'}, words) : problem(e));
+    }
+  }
+
+  // dataIn is a section with the data, which shows it in another way when that is wanted.
+  function dataIn(got) {
+    const data = h('section');
+    const draw = () => render(data, dataOf(got, as, how => { as = how; draw(); }, () => { whole = true; again(); }));
+    draw();
+    return data;
+  }
+
+  // then shows the node as it was.
+  async function then() {
+    render(out, h('p', {class: 'dim', role: 'status'}, 'reading…'));
+    try {
+      const got = await api.former(path, when, signal), bytes = toBytes(got.data ?? ''), at = Date.parse(got.time ?? '');
+      render(out, crumbs(path, when), dataIn({stat: got.stat, data: whole ? bytes : bytes.subarray(0, api.part)}), statOf(got), aclOf(got.acl),
+        h('p', {class: 'dim small'}, 'The last change anywhere before this was ', at ? instant(at, got.zxid) : ['zxid ', got.zxid], '. ', h('a', {href: '#' + address('history', path)}, 'History')));
+    } catch (e) {
+      if (signal.aborted) return;
+      render(out, crumbs(path, when), e.code === 'NOAUTH' ? h('div', {class: 'problem'}, 'You may not read this node, or could not then.') : problem(e), e.oldest ? h('p', {}, h('a', {href: atMoment('tree', path, {zxid: e.oldest})}, 'The oldest moment')) : null);
     }
   }
 }
 
-function crumbs(path) {
+function crumbs(path, when) {
   const parts = path === '/' ? [] : path.slice(1).split('/');
-  return h('h1', {class: 'crumbs mono'}, h('a', {href: '#/tree'}, '/'), parts.map((p, i) => [i ? '/' : null, h('a', {href: '#' + address('tree', '/' + parts.slice(0, i + 1).join('/')), 'aria-current': i === parts.length - 1 ? 'page' : undefined}, name(p, 48))]));
+  return h('h1', {class: 'crumbs mono'}, h('a', {href: atMoment('tree', '', when)}, '/'), parts.map((p, i) => [i ? '/' : null, h('a', {href: atMoment('tree', '/' + parts.slice(0, i + 1).join('/'), when), 'aria-current': i === parts.length - 1 ? 'page' : undefined}, name(p, 48))]));
 }
 
 // watched tells on demand who watches a node.
@@ -65,7 +87,6 @@ function watched(path, signal) {
   return place;
 }
 
-const decode = bytes => { try { return new TextDecoder('utf-8', {fatal: true}).decode(bytes); } catch { return null; } };
 const views = ['text', 'JSON', 'hex'];
 
 // dataOf shows the data, in the way that suits it unless another one is asked for.
@@ -75,22 +96,21 @@ function dataOf({stat, data}, as, choose, all) {
   let end = data.length; // a text that was cut may end within a character
   if (cut) while (end > data.length - 4 && decode(data.subarray(0, end)) === null) end--;
   const plainText = decode(data.subarray(0, end));
-  let parsed;
-  if (plainText !== null && /^\s*[[{]/.test(plainText) && !cut) try { parsed = JSON.parse(plainText); } catch { /* it is a text */ }
+  const json = cut ? undefined : parsed(plainText);
   if (packed) as ??= 'gzip';
-  as ??= parsed !== undefined ? 'JSON' : plainText !== null && !/[\0-\x08\x0e-\x1a]/.test(plainText) ? 'text' : 'hex';
-  const fields = cut || packed || parsed !== undefined || data.length > api.part ? null : protobuf(data);
+  as ??= json !== undefined ? 'JSON' : plainText !== null && !/[\0-\x08\x0e-\x1a]/.test(plainText) ? 'text' : 'hex';
+  const fields = cut || packed || json !== undefined || data.length > api.part ? null : protobuf(data);
   const body = h('pre', {class: 'data', tabindex: '0'});
   if (!stat.dataLength) body.append(h('span', {class: 'dim'}, 'no data'));
   else if (as === 'gzip') unpack(data, body, cut);
   else if (as === 'protobuf' && fields) body.append(text(fields.join('\n'), true));
-  else if (as === 'JSON' && parsed !== undefined) body.append(text(JSON.stringify(parsed, null, 2), true));
+  else if (as === 'JSON' && json !== undefined) body.append(text(JSON.stringify(json, null, 2), true));
   else if (as === 'text' && plainText !== null) body.append(text(plainText, true));
   else {
     body.classList.add('hex');
     body.append(hexOf(data.subarray(0, 16 << 10)));
   }
-  const offered = views.filter(v => v === 'hex' || v === 'text' && plainText !== null || v === 'JSON' && parsed !== undefined);
+  const offered = views.filter(v => v === 'hex' || v === 'text' && plainText !== null || v === 'JSON' && json !== undefined);
   if (packed) offered.push('gzip');
   if (fields) offered.push('protobuf');
   return [h('div', {class: 'title'}, h('h2', {}, 'Data'), h('span', {class: 'dim'}, count(stat.dataLength, 'byte')),
@@ -99,14 +119,7 @@ function dataOf({stat, data}, as, choose, all) {
     as === 'hex' && data.length > 16 << 10 ? h('p', {class: 'note'}, 'These are the first 16 KiB.') : null];
 }
 
-function hexOf(bytes) {
-  const lines = [];
-  for (let i = 0; i < bytes.length; i += 16) {
-    const row = [...bytes.subarray(i, i + 16)];
-    lines.push(i.toString(16).padStart(6, '0') + '  ' + row.map(b => b.toString(16).padStart(2, '0')).join(' ').padEnd(49) + row.map(b => b > 31 && b < 127 ? String.fromCharCode(b) : '·').join(''));
-  }
-  return lines.join('\n');
-}
+const hexOf = bytes => hexRows(bytes).map((row, i) => (16 * i).toString(16).padStart(6, '0') + '  ' + row).join('\n');
 
 const unpacked = 1 << 20; // bytes that are shown of what was compressed
 
@@ -128,12 +141,12 @@ async function unpack(data, body, cut) {
   body.append(plainText !== null ? text(plainText, true) : hexOf(bytes.subarray(0, 16 << 10)));
 }
 
-const when = (ms, zxid) => [h('time', {datetime: new Date(ms).toISOString()}, moment(ms), h('span', {class: 'dim'}, ` · ${utc(ms)} · ${duration(Date.now() - ms)} ago`)), h('span', {class: 'dim mono small'}, ' zxid ', zxid)];
+const instant = (ms, zxid) => [h('time', {datetime: new Date(ms).toISOString()}, moment(ms), h('span', {class: 'dim'}, ` · ${utc(ms)} · ${duration(Date.now() - ms)} ago`)), h('span', {class: 'dim mono small'}, ' zxid ', zxid)];
 
 function statOf({stat: s}) {
   const facts = [['Kind', s.ephemeralOwner === '0x0' ? 'stays until it is deleted' : ['ephemeral: goes with session ', toSession(s.ephemeralOwner)]],
-    ['Created', when(s.ctime, s.czxid)],
-    ['Data', s.version ? [`changed ${count(s.version, 'time')}, last `, when(s.mtime, s.mzxid)] : 'never changed'],
+    ['Created', instant(s.ctime, s.czxid)],
+    ['Data', s.version ? [`changed ${count(s.version, 'time')}, last `, instant(s.mtime, s.mzxid)] : 'never changed'],
     ['Children', [s.numChildren ? count(s.numChildren, 'child', 'children') : 'none', s.cversion ? h('span', {class: 'dim'}, `; creates and deletes: ${digits(s.cversion)}, the last at zxid ${s.pzxid}`) : null]],
     ['ACL', s.aversion ? `changed ${count(s.aversion, 'time')}` : 'never changed']];
   return h('section', {}, h('h2', {}, 'Stat'), h('dl', {class: 'facts'}, facts.map(([k, v]) => h('div', {}, h('dt', {}, k), h('dd', {}, v)))));

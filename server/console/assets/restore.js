@@ -5,33 +5,18 @@ import * as api from './api.js';
 import * as diff from './diff.js';
 import {mode} from './api.js';
 import {beside} from './acts.js';
-import {asked, button, said} from './operate.js';
+import {button, said} from './operate.js';
+import {atMoment, chooser, momentOf} from './moment.js';
 import {toBytes} from './exportfile.js';
 
 const typedAbove = 100; // nodes that change, above which the name is typed
 
-// atMoment is the address of the page about a moment: {zxid} or {at}.
-export const atMoment = (path, when) => '#' + address('restore', path) + api.query(when);
-
 export function restore(main, path, signal) {
-  const when = Object.fromEntries(asked());
-  const place = h('div'), begun = when.zxid || when.at;
-  const local = h('input', {type: 'datetime-local', step: '1', value: when.at ? localOf(Date.parse(when.at)) : undefined});
-  const zxid = h('input', {type: 'text', autocomplete: 'off', spellcheck: 'false', value: when.zxid, pattern: '(0x)?[0-9a-fA-F]{1,15}', placeholder: '0x1000000a2'});
-  const show = to => { location.hash = atMoment(path, to); };
-  render(main, h('div', {class: 'page'}, h('h1', {}, 'Restore ', h('span', {class: 'mono'}, toPath(path, 90))),
-    h('form', {class: 'row wrap', on: {submit: e => { e.preventDefault(); if (zxid.value || local.value) show(zxid.value ? {zxid: zxid.value} : {at: new Date(local.value).toISOString()}); }}},
-      h('label', {}, 'As it was at ', local), h('label', {}, 'or after zxid ', zxid), h('button', {class: begun ? '' : 'main'}, 'Show the differences')),
-    h('p', {class: 'row wrap'}, [[1, 'a minute ago'], [10, 'ten minutes ago'], [60, 'an hour ago']].map(([minutes, label]) => button(label, () => show({at: new Date(Date.now() - Number(minutes) * 60_000).toISOString()}), 'quiet')),
-      h('a', {href: '#' + address('history', path) + '?below=true'}, 'History')), place));
-  if (begun) compare(place, path, when, signal);
+  const when = momentOf(), place = h('div');
+  render(main, h('div', {class: 'page'}, h('h1', {}, 'Restore ', h('span', {class: 'mono'}, toPath(path, 90))), chooser(when, 'Show the differences', to => { location.hash = atMoment('restore', path, to); }, signal),
+    h('p', {class: 'row wrap'}, when ? h('a', {href: atMoment('tree', path, when)}, 'The tree then') : null, h('a', {href: '#' + address('history', path) + '?below=true'}, 'History')), place));
+  if (when) compare(place, path, when, signal);
   return {show: (path, signal) => restore(main, path, signal)};
-}
-
-// localOf is a time as the field has it, in the reader's zone.
-function localOf(ms) {
-  const at = new Date(ms);
-  return new Date(ms - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
 async function compare(place, path, when, signal) {
@@ -43,7 +28,7 @@ async function compare(place, path, when, signal) {
     tag = r.headers.get('ETag');
     plan = await r.json();
   } catch (e) {
-    if (!signal.aborted) render(place, problem(e), again());
+    if (!signal.aborted) render(place, problem(e), h('p', {class: 'row wrap'}, again(), e.oldest ? h('a', {href: atMoment('restore', path, {zxid: e.oldest})}, 'The oldest moment') : null));
     return;
   }
   const many = plan.create + plan.change + plan.delete;
@@ -71,7 +56,7 @@ async function compare(place, path, when, signal) {
     let id, /** @type {any} */ last;
     render(state, h('p', {class: 'row wrap'}, bar, said, cancel));
     const ended = (how, undo, more) => render(place, h('div', {class: 'panel', role: 'status'}, how,
-      h('p', {class: 'row wrap'}, undo ? h('a', {class: 'act', href: atMoment(path, {zxid: undo})}, 'Undo: as it was before') : null, h('a', {class: 'act', href: '#' + address('tree', path)}, 'To the node'), more && again())));
+      h('p', {class: 'row wrap'}, undo ? h('a', {class: 'act', href: atMoment('restore', path, {zxid: undo})}, 'Undo: as it was before') : null, h('a', {class: 'act', href: '#' + address('tree', path)}, 'To the node'), more && again())));
     try {
       const r = await api.send('POST', '/v1/restore/' + api.inURL(path) + api.query(when), {headers: {'If-Match': tag, Accept: 'application/jsonl'}, signal});
       await api.lines(r, step => {

@@ -2,13 +2,14 @@
 
 import {h, digits, render, table, address, toPath, ago, count, problem} from './dom.js';
 import * as api from './api.js';
+import {asked} from './operate.js';
 
 const most = 1000; // results
 
 export function search(main, path, signal) {
-  const asked = new URLSearchParams(location.hash.split('?')[1] ?? '');
+  const query = asked();
   const input = (label, value, hint) => h('input', {value, placeholder: hint, 'aria-label': label, spellcheck: 'false', autocomplete: 'off', maxlength: label === 'Below' ? 4096 : 256});
-  const below = input('Below', path, '/'), byName = input('Name', asked.get('name') ?? '', 'such as ^lock-'), byData = input('Data', asked.get('data') ?? '', 'such as "port":\\s*22');
+  const below = input('Below', path, '/'), byName = input('Name', query.get('name') ?? '', 'such as ^lock-'), byData = input('Data', query.get('data') ?? '', 'such as "port":\\s*22');
   const place = h('div'), list = h('tbody', {}), said = h('span', {role: 'status', class: 'dim'}), cancel = h('button', {type: 'button', hidden: true}, 'Cancel');
   const results = table('Nodes found', ['Node', ['Bytes'], ['Children'], 'Changed'], list);
   results.hidden = true;
@@ -23,7 +24,7 @@ export function search(main, path, signal) {
     h('p', {class: 'dim small'}, 'Regular expressions (RE2) for a part of the name, the last one of a path, and for a part of the data. What you may not read is not found.'),
     h('p', {class: 'row'}, cancel, said), place,
     results));
-  if (asked.get('name') || asked.get('data')) find();
+  if (query.get('name') || query.get('data')) find();
   else byName.focus({preventScroll: true});
   return {search(value, done) { byName.value = value; if (done) byName.form.requestSubmit(); }, show: (path, signal) => search(main, path, signal)};
 
@@ -36,7 +37,7 @@ export function search(main, path, signal) {
     const tell = end => { said.textContent = `${count(searched, 'node')} searched, ${digits(found)} found${end}`; };
     tell('…');
     try {
-      const r = await api.read('/v1/search/' + api.inURL(path) + api.query({name: asked.get('name') ?? '', data: asked.get('data') ?? '', limit: most}), stop.signal);
+      const r = await api.read('/v1/search/' + api.inURL(path) + api.query({name: query.get('name') ?? '', data: query.get('data') ?? '', limit: most}), stop.signal);
       await api.lines(r, row => {
         if (row.searched !== undefined) searched = row.searched;
         if (row.stat) {

@@ -1,29 +1,30 @@
 // The tree, as a list of rows of which only those in sight are in the page, and the node that is chosen.
 
-import {h, digits, render, text, name, address, problem, count, plain} from './dom.js';
+import {h, digits, render, text, name, problem, count, plain} from './dom.js';
 import * as api from './api.js';
 import {node} from './node.js';
+import {parentOf} from './plan.js';
+import {atMoment, band, momentOf} from './moment.js';
 
 const rowHeight = 26;
 const pageSize = 500;
 const pagesKept = 20; // of the children of a node; the others are asked for again when they come in sight
 
-const parentOf = path => path.slice(0, path.lastIndexOf('/')) || '/';
 const below = (path, child) => (path === '/' ? '' : path) + '/' + child;
 
 export function tree(main, path, signal) {
-  const root = branch('/', '/', null, -1);
+  const root = branch('/', '/', null, -1), when = momentOf();
   let rows = [];       // what is shown: branches, pages that were dropped, and signs
   let chosen = path;   // the path of the URL
   let focus = 0;       // the index of the row that keys are about
   const life = new AbortController(); // as long as this page of the console is there
 
   const sizer = h('div', {class: 'sizer', role: 'rowgroup'});
-  const box = h('div', {class: 'rows', role: 'treegrid', 'aria-label': 'Nodes', tabindex: '0', on: {scroll: () => requestAnimationFrame(draw), focus: () => draw()}}, sizer);
+  const box = h('div', {class: 'rows', role: 'treegrid', 'aria-label': 'Nodes', tabindex: '0', on: {scroll: () => requestAnimationFrame(draw)}}, sizer);
   const jump = h('input', {type: 'search', placeholder: 'jump to a name', 'aria-label': 'Jump to a name among the children of the chosen node', spellcheck: 'false', autocomplete: 'off'});
   const tell = h('span', {class: 'dim small', role: 'status'});
-  const detail = h('section', {class: 'detail', 'aria-label': 'Node'});
-  render(main, h('div', {class: 'split'}, h('section', {class: 'side', 'aria-label': 'Tree'}, h('div', {class: 'bar'}, jump, tell, h('button', {type: 'button', class: 'quiet', title: 'Read again', 'aria-label': 'Read again', on: {click: () => refresh()}}, '↻')), box), detail));
+  const detail = h('section', {class: 'detail', 'aria-label': 'Node'}), top = h('div');
+  render(main, h('div', {class: when ? 'split past' : 'split'}, when ? top : null, h('section', {class: 'side', 'aria-label': 'Tree'}, h('div', {class: 'bar'}, jump, tell, h('button', {type: 'button', class: 'quiet', title: 'Read again', 'aria-label': 'Read again', on: {click: () => refresh()}}, '↻')), box), detail));
   let typing;
   jump.addEventListener('input', () => { clearTimeout(typing); typing = setTimeout(() => jumpTo(jump.value), 250); });
   new ResizeObserver(() => draw()).observe(box);
@@ -36,7 +37,7 @@ export function tree(main, path, signal) {
     b.loading = true;
     const page = b.pages[i] ?? {after: i ? b.pages[i - 1].last : b.from, list: null, count: 0};
     try {
-      const got = await api.children(b.path, page.after, life.signal);
+      const got = await api.children(b.path, page.after, life.signal, when);
       const known = new Map((page.old ?? page.list ?? []).map(c => [c.name, c]));
       page.list = got.children.map(c => {
         const child = known.get(c.name) ?? branch(below(b.path, c.name), c.name, c.stat, b.depth + 1);
@@ -136,7 +137,7 @@ export function tree(main, path, signal) {
   }
 
   function choose(b) {
-    const to = '#' + address('tree', b.path);
+    const to = atMoment('tree', b.path, when);
     if (location.hash !== to) location.hash = to;
     else draw();
   }
@@ -146,9 +147,9 @@ export function tree(main, path, signal) {
     while (b.loading) await new Promise(r => setTimeout(r, 20));
     Object.assign(b, {pages: [], more: false, failed: null, from: '', open: true});
     if (from) {
-      const stat = await api.stat(below(b.path, from), life.signal).catch(() => null);
+      const at = below(b.path, from), stat = await (when ? api.former(at, when, life.signal).then(n => n.stat) : api.stat(at, life.signal)).catch(() => null);
       b.from = from;
-      if (stat) b.pages.push({after: '', last: from, count: 1, list: [branch(below(b.path, from), from, stat, b.depth + 1)]});
+      if (stat) b.pages.push({after: '', last: from, count: 1, list: [branch(at, from, stat, b.depth + 1)]});
     }
     await load(b, b.pages.length);
   }
@@ -198,7 +199,8 @@ export function tree(main, path, signal) {
   async function show(path, signal) {
     signal.addEventListener('abort', () => { if (!location.hash.startsWith('#/tree')) life.abort(); });
     chosen = path;
-    shown = node(detail, path, signal, reload);
+    if (when) render(top, band(path, when, signal));
+    shown = node(detail, path, signal, reload, when);
     const b = await find(path);
     if (signal.aborted) return;
     if (b) {
@@ -213,7 +215,11 @@ export function tree(main, path, signal) {
   show(path, signal).catch(e => render(detail, problem(e)));
 
   return {
-    show: (path, signal) => { touched = true; show(path, signal); },
+    show(path, signal) {
+      if (String(api.query(momentOf() ?? {})) !== String(api.query(when ?? {}))) { life.abort(); return tree(main, path, signal); }
+      touched = true;
+      show(path, signal);
+    },
     search(value, done) { jump.value = value; if (done) jumpTo(value); },
     keydown(e) {
       const r = rows[focus];
