@@ -258,8 +258,8 @@ func (r *awayRun) dial(_ context.Context, _, address string) (net.Conn, error) {
 	return r.dials.dial("10.0.1.1", address)
 }
 
-// runAway returns what is wrong in a run.
-func runAway(t *testing.T, seed uint64) *awayRun {
+// newAway starts an edge that all is well with, and its clients.
+func newAway(t *testing.T, seed uint64) *awayRun {
 	r := &awayRun{t: t, rng: rand.New(rand.NewPCG(seed, 1)), e: startEnsemble(t, 3), port: newMemListener(), writes: map[string][]zk.Zxid{}, whole: time.Now()}
 	r.e.leader()
 	time.Sleep(2 * time.Second) // all are admitted
@@ -292,19 +292,76 @@ func runAway(t *testing.T, seed uint64) *awayRun {
 		r.readers = append(r.readers, &awayReader{r.connect(true), map[string]*awayWatch{}})
 	}
 	time.Sleep(5 * time.Second)
-	for range 500 {
-		r.step()
-	}
-	if !r.cut.IsZero() {
-		r.back()
-	}
+	return r
+}
+
+func (r *awayRun) end() {
 	for _, c := range r.readers {
 		c.Close(atMost(time.Millisecond))
 	}
 	r.strict.Close(atMost(time.Millisecond))
 	r.edge.Close()
 	r.writer.Close(atMost(time.Second))
+}
+
+// runAway has anything happen.
+func runAway(t *testing.T, seed uint64) *awayRun {
+	r := newAway(t, seed)
+	for range 500 {
+		r.step()
+	}
+	if !r.cut.IsZero() {
+		r.back()
+	}
+	r.end()
 	return r
+}
+
+// states checks the states of the clients that accept a read-only session, and of the one that does not.
+func (r *awayRun) states(when string, accepts func(zk.State) bool, strict func(zk.State) bool) {
+	for _, c := range r.readers {
+		if state := c.State(); !accepts(state) {
+			r.t.Errorf("%s: a client that accepts a read-only session is %v", when, state)
+		}
+	}
+	if state := r.strict.State(); !strict(state) {
+		r.t.Errorf("%s: a client that does not is %v", when, state)
+	}
+}
+
+// TestEdgeWithoutServers kills all servers of an edge, until it does not show what it knows any longer, and starts them again.
+func TestEdgeWithoutServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newAway(t, 1)
+		defer r.end()
+		connected := func(s zk.State) bool { return s == zk.StateConnected }
+		lost := func(s zk.State) bool { return !s.Connected() }
+		readOnly := func(s zk.State) bool { return s == zk.StateReadOnly }
+		r.states("at first", connected, connected)
+		for id := 1; id <= 3; id++ {
+			r.e.kill(id)
+		}
+		time.Sleep(12 * time.Second) // sessions have a timeout of 6 s
+		r.states("without servers", readOnly, lost)
+		for _, path := range awayPaths {
+			n, err := r.readers[0].Get(t.Context(), path)
+			refused := errors.Is(err, zk.ErrNotReadOnly)
+			if refused == awayShows(path) || err == nil && string(n.Data) != "1" {
+				t.Errorf("%s: %q, %v", path, n.Data, err)
+			}
+		}
+		if _, err := r.readers[0].Set(t.Context(), "/known/a", nil, zk.AnyVersion); !errors.Is(err, zk.ErrNotReadOnly) {
+			t.Errorf("set: %v", err)
+		}
+		time.Sleep(awayFor)
+		r.states("when too much time has gone", lost, lost)
+		for id := 1; id <= 3; id++ {
+			r.e.start(id)
+		}
+		r.e.leader()
+		time.Sleep(30 * time.Second)
+		r.states("with servers", connected, connected)
+	})
 }
 
 // TestEdgeAway: while an edge reaches no server, clients that accept that read what was known, nothing older than what they have seen, for as long as is

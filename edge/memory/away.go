@@ -53,7 +53,7 @@ func (m *Memory) over() {
 	if !begun {
 		return
 	}
-	m.o.Log.Info("read-only sessions end", "paths", m.o.Stale)
+	m.o.Log.Info("a server is reached again, or the memory ends: there are no read-only sessions any more", "paths", m.o.Stale)
 	m.absence.Store(newAbsence())
 	a.end()
 }
@@ -72,8 +72,9 @@ func (m *Memory) followServers() {
 		select {
 		case <-begins.C:
 			if m.client.Status().Server == "" {
-				k := m.Known()
-				m.o.Log.Warn("no server is reached; read-only sessions are shown what is known", "paths", m.o.Stale, "as of", k.Current, "until", k.Until)
+				if k := m.Known(); !k.Current.IsZero() {
+					m.o.Log.Warn("no server is reached; read-only sessions are shown what is known", "paths", m.o.Stale, "as of", k.Current, "until", k.Until)
+				}
 				m.absence.Load().begin()
 			}
 		case s, ok := <-states:
