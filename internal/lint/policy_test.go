@@ -126,6 +126,7 @@ const ours = `
 	server/snapshot:   jute internal/fault internal/format internal/vfs
 	# The state that a snapshot and entries give, and archives of both outside of servers.
 	server/history:    jute internal/fault internal/secret internal/treediff server/datatree server/snapshot server/zab
+	server/archive/source: jute server/archive server/history server/zab
 	server/archive:    jute internal/fault internal/format internal/secret internal/vfs server/history server/snapshot server/zab
 	server/config:     internal/console internal/jaas internal/keystore internal/secret internal/similar internal/vfs server/auth server/auth/sasl server/limits server/secure
 
@@ -205,8 +206,8 @@ const ours = `
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos
 	cmd/zkcli:         client cmd/zkcli/command internal/stdio
-	cmd/zkcli/backup:  internal/vfs jute server/archive server/datatree server/history server/snapshot server/zab
-	cmd/zkcli/command: client internal/treediff client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/console cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/child internal/buildinfo internal/console internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/history server/zab
+	cmd/zkcli/backup:  internal/vfs jute server/archive server/archive/source server/datatree server/history server/snapshot server/zab
+	cmd/zkcli/command: client internal/treediff client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/console cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/child internal/buildinfo internal/console internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/archive/source server/history server/zab
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/console: jute client cmd/zkcli/ensemble cmd/zkcli/servers server/api server/console server/show
 	cmd/zkcli/ensemble: cmd/zkcli/servers cmd/zkcli/why server/api

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,11 +11,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/archive/source"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/snapshot"
 	"github.com/zkd-project/zkd/server/zab"
@@ -81,7 +80,7 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func start(t *testing.T, list ...*admin) *Source {
+func start(t *testing.T, list ...*admin) *source.Servers {
 	t.Helper()
 	var handlers []http.Handler
 	for _, a := range list {
@@ -90,9 +89,9 @@ func start(t *testing.T, list ...*admin) *Source {
 	return startHandlers(t, handlers...)
 }
 
-func startHandlers(t *testing.T, list ...http.Handler) *Source {
+func startHandlers(t *testing.T, list ...http.Handler) *source.Servers {
 	t.Helper()
-	s := &Source{Auth: []string{"digest:super:secret"}}
+	s := &source.Servers{Auth: []string{"digest:super:secret"}}
 	for _, a := range list {
 		server := httptest.NewServer(a)
 		t.Cleanup(server.Close)
@@ -193,7 +192,7 @@ func TestFollowerIsAsked(t *testing.T) {
 
 // TestFetchIsLimited ends when the context does, though the rate would take hours.
 func TestFetchIsLimited(t *testing.T) {
-	s := start(t, &admin{snapshot: make([]byte, 4*copyStep)})
+	s := start(t, &admin{snapshot: make([]byte, 1<<20)})
 	s.Rate = 1
 	end := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -201,27 +200,4 @@ func TestFetchIsLimited(t *testing.T) {
 	if _, err := Create(ctx, s, archive.Dir(t.TempDir()), false, noon); !errors.Is(err, end) {
 		t.Errorf("error %v", err)
 	}
-}
-
-// TestRateIsEven reads at a low rate, in small parts: a follower gives up a server that is silent
-// for long.
-func TestRateIsEven(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := Source{Rate: 100}
-		r := s.limit(t.Context(), bytes.NewReader(make([]byte, 5000)))
-		begun, n := time.Now(), 0
-		for n < 5000 {
-			before := time.Now()
-			m, err := r.Read(make([]byte, copyStep))
-			if n += m; err != nil {
-				t.Fatal(err)
-			}
-			if took := time.Since(before); took > time.Second {
-				t.Fatalf("after %d bytes there were none for %v", n-m, took)
-			}
-		}
-		if took := time.Since(begun); took < 49*time.Second || took > 51*time.Second {
-			t.Errorf("5000 bytes in %v", took)
-		}
-	})
 }

@@ -14,7 +14,7 @@ import (
 
 func newFollower(t *testing.T, s *streams) *Follower {
 	t.Helper()
-	return &Follower{Source: startHandlers(t, s), Report: func(string, ...any) {}}
+	return &Follower{Servers: startHandlers(t, s), Report: func(string, ...any) {}}
 }
 
 // TestClaimDir follows into a directory where a killed follower has left files. A second follower is

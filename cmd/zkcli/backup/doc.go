@@ -1,8 +1,7 @@
 // Package backup fetches snapshots from running servers, and keeps them in directories.
 //
 // A backup is a snapshot of one zxid, in one file: a bbolt database, whose format package
-// server/snapshot has. [Fetch] gets it from the page /commands/snapshot of a server's
-// AdminServer. In a directory, [Create] names it
+// server/snapshot has, and package server/archive/source gets from a server. In a directory, [Create] names it
 //
 //	zkd-20261122T140500Z-0x20000007c-8f14e45f-1f2e3d4c.db
 //

@@ -1,19 +1,17 @@
 package backup
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
 	"slices"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/archive/source"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -23,8 +21,6 @@ const (
 	segmentBytes = 16 << 20
 	// mergeAt segments in a row, of about the same size, become one.
 	mergeAt = 16
-	// silence is how long a server may send nothing: it says each second that there is nothing.
-	silence = 20 * time.Second
 	// firstPause and longestPause are the pauses after a failure.
 	firstPause, longestPause = 200 * time.Millisecond, 10 * time.Second
 	// basePause is the pause after a base that could not be fetched.
@@ -33,7 +29,7 @@ const (
 
 // Follower keeps an archive up to date with the servers of an ensemble.
 type Follower struct {
-	*Source
+	*source.Servers
 	To archive.Storage
 	// Every is how long an entry may wait for others before it is written.
 	Every time.Duration
@@ -57,9 +53,6 @@ type fetchedBase struct {
 	*archive.Base
 	err error
 }
-
-// errPurged means that a server has no longer what follows the archive.
-var errPurged = errors.New("the server no longer has the log after it")
 
 // Run continues until ctx ends, or until something fails that another attempt does not mend.
 // Failures of servers and of connections are reported, and another server is asked.
@@ -86,7 +79,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.As(err, new(refused)):
+		case errors.As(err, new(source.Refused)):
 			return err
 		case err == nil, f.wrote:
 			pause = firstPause
@@ -95,9 +88,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		if err == nil {
 			continue
 		}
-		if len(f.Admins) > 1 { // another server first
-			f.Admins = append(f.Admins[1:len(f.Admins):len(f.Admins)], f.Admins[0])
-		}
+		f.Another()
 		if err := f.failed(ctx, err, pause); err != nil {
 			return err
 		}
@@ -165,7 +156,7 @@ func (f *Follower) step(ctx context.Context) error {
 		return f.fetchBase(ctx)
 	}
 	err := f.follow(ctx)
-	if !errors.Is(err, errPurged) {
+	if !errors.Is(err, source.ErrPurged) {
 		return err
 	}
 	if f.last < f.base.Zxid {
@@ -185,7 +176,7 @@ func (f *Follower) step(ctx context.Context) error {
 
 // fetchBase fetches a base.
 func (f *Follower) fetchBase(ctx context.Context) error {
-	b, err := Create(ctx, f.Source, f.To, true, time.Now())
+	b, err := Create(ctx, f.Servers, f.To, true, time.Now())
 	if err != nil {
 		return err
 	}
@@ -200,9 +191,9 @@ func (f *Follower) adopt(ctx context.Context, b *archive.Base) error {
 	case vfs.IsShortage(err):
 		return err
 	case err != nil:
-		return refused{err}
+		return source.Refused{Err: err}
 	case f.base.Name != "" && id != f.id:
-		return refused{fmt.Errorf("%s has history %v, and the servers have %v: follow them into another directory", f.To, f.id, id)}
+		return source.Refused{Err: fmt.Errorf("%s has history %v, and the servers have %v: follow them into another directory", f.To, f.id, id)}
 	}
 	f.Report("fetched %s", b.Name)
 	if f.base.Name == "" {
@@ -216,10 +207,10 @@ func (f *Follower) adopt(ctx context.Context, b *archive.Base) error {
 func (f *Follower) renewBase(ctx context.Context) error {
 	now := time.Now()
 	if f.next == nil && f.BaseEvery > 0 && now.Sub(f.base.Time) >= f.BaseEvery && !now.Before(f.again) && f.last > f.base.Zxid {
-		source, next := *f.Source, make(chan fetchedBase, 1)
+		servers, next := *f.Servers, make(chan fetchedBase, 1)
 		f.next = next
 		go func() {
-			b, err := Create(ctx, &source, f.To, true, now)
+			b, err := Create(ctx, &servers, f.To, true, now)
 			next <- fetchedBase{b, err}
 		}()
 	}
@@ -238,87 +229,33 @@ func (f *Follower) renewBase(ctx context.Context) error {
 
 // follow copies the log of one server until the connection fails.
 func (f *Follower) follow(ctx context.Context) error {
-	admin, err := f.choose(ctx)
+	log, err := f.Log(ctx, f.id, f.last)
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%s: %w", admin, f.followOne(ctx, admin))
-}
-
-func (f *Follower) followOne(ctx context.Context, admin string) error {
-	inner, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("nothing was heard for %v", silence)) })
-	defer quiet.Stop()
-	resp, err := f.get(inner, fmt.Sprintf("%s/commands/log?after=%v&history=%x", admin, f.last, f.id[:]))
-	if err != nil {
-		return causeOf(inner, err)
-	}
-	defer resp.Body.Close() // it was only read
-	if err := streamRefusal(resp); err != nil {
-		return err
-	}
-	d, err := archive.NewDecoder(bufio.NewReaderSize(f.limit(inner, resp.Body), 256<<10))
-	if err != nil {
-		return causeOf(inner, err)
-	}
-	if d.History != f.id || d.After != f.last {
-		return fmt.Errorf("the server sends what follows %v of history %v", d.After, d.History)
-	}
-	f.Report("following %s after %v", admin, d.After)
+	defer log.Close()
+	f.Report("following %s after %v", log.Admin, f.last)
 	var p pending
 	for {
-		quiet.Reset(silence)
-		e, err := d.Next()
+		e, err := log.Next()
 		if e != nil {
 			p.add(e)
 		}
 		if err != nil || p.due(f.Every) {
 			if werr := f.flush(context.WithoutCancel(ctx), &p); werr != nil {
 				if errors.Is(werr, fs.ErrPermission) || errors.Is(werr, fs.ErrNotExist) {
-					return refused{werr}
+					return source.Refused{Err: werr}
 				}
 				return werr
 			}
 		}
 		if err != nil {
-			return causeOf(inner, noEOF(err))
+			return err
 		}
 		if err := f.renewBase(ctx); err != nil {
 			return err
 		}
 	}
-}
-
-// noEOF says that a stream ended, which it never should.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return errors.New("the server ended the stream")
-	}
-	return err
-}
-
-// causeOf returns why ctx ended, if it did, or else err.
-func causeOf(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-// streamRefusal returns the error of an answer that is not a stream.
-func streamRefusal(resp *http.Response) error {
-	switch resp.StatusCode {
-	case http.StatusOK:
-		if resp.Header.Get("Content-Type") == "application/octet-stream" {
-			return nil
-		} // else it says why not: it does not serve, or has no such command
-	case http.StatusGone:
-		return errPurged
-	case http.StatusConflict:
-		return refused{fmt.Errorf("%w: follow this ensemble into another directory", refusal(resp))}
-	}
-	return refusal(resp)
 }
 
 // pending are entries that are not written yet.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/archive/source"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -119,9 +120,9 @@ func entry(z jute.Zxid) zab.Entry {
 }
 
 // following runs a Follower until the archive ends at a zxid, and returns what it reported.
-func following(t *testing.T, to archive.Storage, until jute.Zxid, source *Source) (said []string) {
+func following(t *testing.T, to archive.Storage, until jute.Zxid, servers *source.Servers) (said []string) {
 	t.Helper()
-	return run(t, &Follower{Source: source, To: to}, until)
+	return run(t, &Follower{Servers: servers, To: to}, until)
 }
 
 func run(t *testing.T, f *Follower, until jute.Zxid) (said []string) {
@@ -199,11 +200,11 @@ func ends(t *testing.T, s archive.Storage) (jute.Zxid, int) {
 // TestFollow follows a log that grows, also while nobody follows it, and merges segments.
 func TestFollow(t *testing.T) {
 	s := newStreams(t, 5)
-	source := startHandlers(t, s)
+	servers := startHandlers(t, s)
 	dir := unsynced{archive.Dir(t.TempDir())}
 	for last := jute.Zxid(50); last <= 150; last += 50 {
 		s.change(func() { s.last = last })
-		following(t, dir, last, source)
+		following(t, dir, last, servers)
 	}
 	a, err := archive.Read(t.Context(), dir)
 	if err != nil || len(a.Segments) > 2*mergeAt || len(a.Bases) != 1 {
@@ -215,9 +216,9 @@ func TestFollow(t *testing.T) {
 // or of the first one in short runs.
 func TestEveryCutOfTheStream(t *testing.T) {
 	s := newStreams(t, 5)
-	source := startHandlers(t, s)
+	servers := startHandlers(t, s)
 	dir := unsynced{archive.Dir(t.TempDir())}
-	following(t, dir, 5, source)
+	following(t, dir, 5, servers)
 	entries := 3
 	if testing.Short() {
 		entries = 1
@@ -226,7 +227,7 @@ func TestEveryCutOfTheStream(t *testing.T) {
 	for cut := 0; cut <= whole; cut++ {
 		s.change(func() { s.cut = cut })
 		ctx, cancel := context.WithCancel(t.Context())
-		f := &Follower{Source: source, To: dir, Report: func(format string, args ...any) {
+		f := &Follower{Servers: servers, To: dir, Report: func(format string, args ...any) {
 			if strings.Contains(format, "trying again") {
 				cancel()
 			}
@@ -244,7 +245,7 @@ func TestEveryCutOfTheStream(t *testing.T) {
 	}
 	end, _ := ends(t, dir)
 	s.change(func() { s.cut = -1; s.last = end + 100 })
-	following(t, dir, end+100, source)
+	following(t, dir, end+100, servers)
 }
 
 // TestAnotherServer continues with another server, and with another snapshot if the log does not reach
@@ -252,20 +253,20 @@ func TestEveryCutOfTheStream(t *testing.T) {
 func TestAnotherServer(t *testing.T) {
 	one, two := newStreams(t, 10), newStreams(t, 10)
 	one.cut = 48 + 5*(28+3+28)
-	source := startHandlers(t, one, two)
+	servers := startHandlers(t, one, two)
 	dir := unsynced{archive.Dir(t.TempDir())}
-	following(t, dir, 10, source)
+	following(t, dir, 10, servers)
 	one.change(func() { one.last = 20 })
 	two.change(func() { two.last = 30 })
-	following(t, dir, 30, source)
+	following(t, dir, 30, servers)
 	two.change(func() { two.first, two.last = 35, 40 })
 	one.change(func() { one.cut = 0 })
-	said := following(t, dir, 40, source)
+	said := following(t, dir, 40, servers)
 	if _, bases := ends(t, dir); bases != 2 || !strings.Contains(strings.Join(said, "\n"), "fetching another snapshot") {
 		t.Errorf("%d bases; %s", bases, strings.Join(said, "\n"))
 	}
 	two.change(func() { two.id = history.ID{7} })
-	f := &Follower{Source: startHandlers(t, two), To: dir, Report: func(string, ...any) {}}
+	f := &Follower{Servers: startHandlers(t, two), To: dir, Report: func(string, ...any) {}}
 	if err := f.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "into another directory") {
 		t.Errorf("error %v", err)
 	}
@@ -275,15 +276,15 @@ func TestAnotherServer(t *testing.T) {
 // ended right after a base.
 func TestNoGapAtABase(t *testing.T) {
 	s := newStreams(t, 5)
-	source := startHandlers(t, s)
+	servers := startHandlers(t, s)
 	dir := unsynced{archive.Dir(t.TempDir())}
-	following(t, dir, 5, source)
+	following(t, dir, 5, servers)
 	s.change(func() { s.last = 20 })
-	if _, err := Create(t.Context(), source, dir, false, time.Now().Add(time.Second)); err != nil {
+	if _, err := Create(t.Context(), servers, dir, false, time.Now().Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	s.change(func() { s.last = 30 })
-	following(t, dir, 30, source)
+	following(t, dir, 30, servers)
 	a, err := archive.Read(t.Context(), dir)
 	if err != nil || len(a.Bases) != 2 || archive.End(5, a.Chain(ours, 5)) != 30 {
 		t.Errorf("%+v, %v", a, err)
@@ -320,18 +321,18 @@ func (k *killed) Remove(ctx context.Context, name string) error {
 // TestKilledAtEachChange ends a follower at each of its changes of the archive, many times in a row.
 func TestKilledAtEachChange(t *testing.T) {
 	s := newStreams(t, 5)
-	source := startHandlers(t, s)
+	servers := startHandlers(t, s)
 	dir := unsynced{archive.Dir(t.TempDir())}
-	following(t, dir, 5, source)
+	following(t, dir, 5, servers)
 	for n := 1; n <= 25; n++ {
 		s.change(func() { s.last += 10 })
-		f := &Follower{Source: source, To: &killed{unsynced: dir, n: n, late: n%2 == 0}, Report: func(string, ...any) {}}
+		f := &Follower{Servers: servers, To: &killed{unsynced: dir, n: n, late: n%2 == 0}, Report: func(string, ...any) {}}
 		if err := f.Run(t.Context()); !errors.Is(err, fs.ErrPermission) {
 			t.Fatal(err)
 		}
 		ends(t, dir)
 	}
-	following(t, dir, s.last, source)
+	following(t, dir, s.last, servers)
 }
 
 // TestLogIsFollowedDuringABase follows the log while another base is being fetched, can't be fetched, or
@@ -350,9 +351,9 @@ func TestLogIsFollowedDuringABase(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStreams(t, 5)
-			source := startHandlers(t, s)
+			servers := startHandlers(t, s)
 			dir := unsynced{archive.Dir(t.TempDir())}
-			following(t, dir, 5, source)
+			following(t, dir, 5, servers)
 			tried, logged := make(chan struct{}), make(chan struct{})
 			var first, end sync.Once
 			s.change(func() {
@@ -367,7 +368,7 @@ func TestLogIsFollowedDuringABase(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			reached := errors.New("reached")
-			f := &Follower{Source: source, Every: 0, BaseEvery: time.Nanosecond, Report: func(string, ...any) {}}
+			f := &Follower{Servers: servers, Every: 0, BaseEvery: time.Nanosecond, Report: func(string, ...any) {}}
 			f.To = watched{dir, func() {
 				a, err := archive.Read(context.Background(), dir)
 				if err != nil {
@@ -404,7 +405,7 @@ func TestFollowerIsRefused(t *testing.T) {
 	}))
 	dir := unsynced{archive.Dir(t.TempDir())}
 	for range 2 {
-		f := &Follower{Source: refusing, To: dir, Report: func(format string, args ...any) { t.Logf(format, args...) }}
+		f := &Follower{Servers: refusing, To: dir, Report: func(format string, args ...any) { t.Logf(format, args...) }}
 		if err := f.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "authenticate by --auth") {
 			t.Errorf("error %v", err)
 		}
@@ -431,13 +432,13 @@ func (m mergeFails) Put(ctx context.Context, f *os.File, name string) error {
 // TestMergeFails has a merge fail for lack of room: later ones do not look for what it did not write.
 func TestMergeFails(t *testing.T) {
 	s := newStreams(t, 5)
-	source := startHandlers(t, s)
+	servers := startHandlers(t, s)
 	failed := 0
 	dir := mergeFails{unsynced{archive.Dir(t.TempDir())}, &failed}
 	s.change(func() { s.last = 5 })
-	following(t, dir, 5, source)
+	following(t, dir, 5, servers)
 	s.change(func() { s.last = 80 })
-	said := following(t, dir, 80, source)
+	said := following(t, dir, 80, servers)
 	if n := strings.Count(strings.Join(said, "\n"), "trying again"); failed != 1 || n > 1 {
 		t.Errorf("%d merges failed; it said:\n%s", failed, strings.Join(said, "\n"))
 	}
@@ -488,8 +489,8 @@ func TestFollowerLacksSomething(t *testing.T) {
 		w.Write(snapshotOf(t, s.id, 5))
 		return true
 	}
-	source := startHandlers(t, s)
-	said := strings.Join(following(t, shortOf{dir, &calls}, 10, source), "\n")
+	servers := startHandlers(t, s)
+	said := strings.Join(following(t, shortOf{dir, &calls}, 10, servers), "\n")
 	for _, no := range []error{syscall.ENOSPC, syscall.EIO, syscall.EMFILE} {
 		if !strings.Contains(said, no.Error()+"; trying again") {
 			t.Errorf("%v: it said:\n%s", no, said)
@@ -497,7 +498,7 @@ func TestFollowerLacksSomething(t *testing.T) {
 	}
 	calls = [3]int{1, 1, 0} // and no descriptor for the base when it begins again
 	s.change(func() { s.last = 12 })
-	if said := strings.Join(following(t, shortOf{dir, &calls}, 12, source), "\n"); !strings.Contains(said, syscall.EMFILE.Error()+"; trying again") {
+	if said := strings.Join(following(t, shortOf{dir, &calls}, 12, servers), "\n"); !strings.Contains(said, syscall.EMFILE.Error()+"; trying again") {
 		t.Errorf("at the second start it said:\n%s", said)
 	}
 	if end, _ := ends(t, dir); end != 12 {
@@ -518,18 +519,18 @@ func TestFollowerLacksSomething(t *testing.T) {
 // segments that are gone.
 func TestFollowedArchiveIsPruned(t *testing.T) {
 	s := newStreams(t, 5)
-	source := startHandlers(t, s)
+	servers := startHandlers(t, s)
 	dir := unsynced{archive.Dir(t.TempDir())}
-	following(t, dir, 5, source)
+	following(t, dir, 5, servers)
 	s.change(func() { s.last = 20 })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	reached := errors.New("reached")
-	f := &Follower{Source: source, Every: 0, Report: func(string, ...any) {}}
+	f := &Follower{Servers: servers, Every: 0, Report: func(string, ...any) {}}
 	f.To = watched{dir, func() {
 		switch end, _ := ends(t, dir); end {
 		case 15: // as another process would, with another base
-			if _, err := Create(t.Context(), source, dir, false, time.Now().Add(time.Second)); err != nil {
+			if _, err := Create(t.Context(), servers, dir, false, time.Now().Add(time.Second)); err != nil {
 				t.Error(err)
 			}
 			a, err := archive.Read(t.Context(), dir)

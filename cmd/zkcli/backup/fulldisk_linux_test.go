@@ -58,10 +58,10 @@ func TestFollowOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newStreams(t, 10)
-	source := startHandlers(t, s)
+	servers := startHandlers(t, s)
 	follow := func(when string, until jute.Zxid, following func()) {
 		t.Helper()
-		f := &Follower{Source: source, To: stagedDir{archive.Dir(at), work}, Temp: work}
+		f := &Follower{Servers: servers, To: stagedDir{archive.Dir(at), work}, Temp: work}
 		f.Report = func(format string, _ ...any) {
 			if strings.HasPrefix(format, "following") {
 				following()
@@ -101,7 +101,7 @@ func TestClaimWithoutInodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	f := &Follower{Source: startHandlers(t, newStreams(t, 10)), Report: func(format string, args ...any) {
+	f := &Follower{Servers: startHandlers(t, newStreams(t, 10)), Report: func(format string, args ...any) {
 		if strings.Contains(format, "trying again") {
 			if err := syscall.Mount("none", at, "tmpfs", syscall.MS_REMOUNT, "nr_inodes=20"); err != nil {
 				t.Error(err)

@@ -55,10 +55,10 @@ func seenBucket(t *testing.T, region string, see func(w http.ResponseWriter, r *
 func TestBucket(t *testing.T) {
 	to := bucket(t)
 	s := newStreams(t, 5)
-	source := startHandlers(t, s)
+	servers := startHandlers(t, s)
 	for last := jute.Zxid(30); last <= 90; last += 30 {
 		s.change(func() { s.last = last })
-		following(t, to, last, source)
+		following(t, to, last, servers)
 	}
 	a, err := archive.Read(t.Context(), to)
 	if err != nil || len(a.Bases) != 1 || len(a.Segments) == 0 || len(a.Segments) > 2*mergeAt {
@@ -77,7 +77,7 @@ func TestBucket(t *testing.T) {
 	if end, bases := ends(t, dir); end != 90 || bases != 1 {
 		t.Errorf("the copy ends at %v", end)
 	}
-	if _, err := Create(t.Context(), source, to, false, noon.AddDate(1, 0, 0)); err != nil {
+	if _, err := Create(t.Context(), servers, to, false, noon.AddDate(1, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if a, err = archive.Read(t.Context(), to); err != nil {
@@ -121,10 +121,10 @@ func (f flips) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 func TestCopyOfDamage(t *testing.T) {
 	s := newStreams(t, 5)
 	from := unsynced{archive.Dir(t.TempDir())}
-	source := startHandlers(t, s)
-	following(t, from, 5, source)
+	servers := startHandlers(t, s)
+	following(t, from, 5, servers)
 	s.change(func() { s.last = 7 })
-	following(t, from, 7, source)
+	following(t, from, 7, servers)
 	a, err := archive.Read(t.Context(), from)
 	if err != nil || len(a.Segments) != 2 {
 		t.Fatalf("%+v, %v", a, err)

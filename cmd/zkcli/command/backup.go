@@ -14,6 +14,7 @@ import (
 
 	"github.com/zkd-project/zkd/cmd/zkcli/backup"
 	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/archive/source"
 )
 
 // envAdmin is the environment variable that is used without --admin.
@@ -134,12 +135,12 @@ func (c *Call) backupFetch(ctx context.Context, from string) error {
 
 // backupCreate fetches a backup to a file, a directory or stdout.
 func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) error {
-	source, err := c.backupSource(o)
+	servers, err := c.backupSource(o)
 	if err != nil {
 		return err
 	}
 	m := c.meter()
-	source.Progress = m.showBytes
+	servers.Progress = m.showBytes
 	var b *archive.Base
 	dir, err := backup.Storage(ctx, at, c.App.getenv)
 	if err != nil {
@@ -155,7 +156,7 @@ func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) er
 		if c.App.out.terminal() {
 			return c.Usage("a backup is no text for a terminal: name a file, or use a pipe")
 		}
-		fetched, err := source.Fetch(ctx, c.App.out.file())
+		fetched, err := servers.Fetch(ctx, c.App.out.file())
 		m.clear()
 		if err != nil {
 			return err
@@ -163,12 +164,12 @@ func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) er
 		c.App.say("zxid %v, %s", fetched.Zxid, bytesText(fetched.Bytes))
 		return nil
 	case !local, err == nil && info.IsDir():
-		b, err = backup.Create(ctx, source, dir, o.zstd, time.Now())
+		b, err = backup.Create(ctx, servers, dir, o.zstd, time.Now())
 	case o.zstd && !strings.HasSuffix(at, archive.ZstdSuffix):
 		return c.Usage("the name of a compressed file ends in %s", archive.ZstdSuffix)
 	default:
 		dir = archive.Dir(filepath.Dir(at))
-		b, err = backup.CreateFile(ctx, source, at, time.Now())
+		b, err = backup.CreateFile(ctx, servers, at, time.Now())
 	}
 	m.clear()
 	if err != nil {
@@ -179,7 +180,7 @@ func (c *Call) backupCreate(ctx context.Context, o *backupOptions, at string) er
 
 // backupFollow keeps a directory up to date until ctx ends.
 func (c *Call) backupFollow(ctx context.Context, o *backupOptions, at string) error {
-	source, err := c.backupSource(o)
+	servers, err := c.backupSource(o)
 	if err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func (c *Call) backupFollow(ctx context.Context, o *backupOptions, at string) er
 	if err != nil {
 		return err
 	}
-	f := backup.Follower{Source: source, Every: o.every, BaseEvery: o.base, Report: c.App.say}
+	f := backup.Follower{Servers: servers, Every: o.every, BaseEvery: o.base, Report: c.App.say}
 	return f.Claim(ctx, to)
 }
 
@@ -210,7 +211,7 @@ func (c *Call) admins(flag string) (list []string, err error) {
 }
 
 // backupSource returns where the flags say that a backup comes from.
-func (c *Call) backupSource(o *backupOptions) (*backup.Source, error) {
+func (c *Call) backupSource(o *backupOptions) (*source.Servers, error) {
 	admins, err := c.admins(o.admin)
 	if err != nil {
 		return nil, err
@@ -219,15 +220,15 @@ func (c *Call) backupSource(o *backupOptions) (*backup.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	source := &backup.Source{Auth: c.Options.Auth, Admins: admins, HTTP: asker.Web()}
+	servers := &source.Servers{Auth: c.Options.Auth, Admins: admins, HTTP: asker.Web()}
 	if o.rate != "" {
 		rate, err := parseBytes(o.rate)
 		if err != nil {
 			return nil, c.Usage("--rate: %v", err)
 		}
-		source.Rate = rate
+		servers.Rate = rate
 	}
-	return source, nil
+	return servers, nil
 }
 
 // backupVerify verifies a backup, or all of a directory.

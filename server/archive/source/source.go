@@ -1,4 +1,4 @@
-package backup
+package source
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// Source is where a backup comes from.
-type Source struct {
+// Servers are those of an ensemble, or of a part of it. One goroutine at a time may use them.
+type Servers struct {
 	// Admins are the URLs of AdminServers, without a path. The first one that does not lead
 	// is asked, since a leader has other work, or else the leader.
 	Admins []string
@@ -39,19 +39,19 @@ type Fetched struct {
 }
 
 // Fetch asks a server for a snapshot of the present state, and writes it to w.
-func (s *Source) Fetch(ctx context.Context, w io.Writer) (*Fetched, error) {
+func (s *Servers) Fetch(ctx context.Context, w io.Writer) (*Fetched, error) {
 	admin, err := s.choose(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f := &Fetched{Admin: admin}
 	if err := s.fetch(ctx, f, w); err != nil {
-		return nil, fmt.Errorf("backup from %s: %w", admin, err)
+		return nil, fmt.Errorf("snapshot from %s: %w", admin, err)
 	}
 	return f, nil
 }
 
-func (s *Source) fetch(ctx context.Context, f *Fetched, w io.Writer) error {
+func (s *Servers) fetch(ctx context.Context, f *Fetched, w io.Writer) error {
 	resp, err := s.get(ctx, f.Admin+"/commands/snapshot?streaming=true")
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (s *Source) fetch(ctx context.Context, f *Fetched, w io.Writer) error {
 }
 
 // choose returns the server to ask.
-func (s *Source) choose(ctx context.Context) (string, error) {
+func (s *Servers) choose(ctx context.Context) (string, error) {
 	if len(s.Admins) == 1 {
 		return s.Admins[0], nil
 	}
@@ -98,7 +98,7 @@ func (s *Source) choose(ctx context.Context) (string, error) {
 }
 
 // leads reports whether a server leads, or has no ensemble.
-func (s *Source) leads(ctx context.Context, admin string) (bool, error) {
+func (s *Servers) leads(ctx context.Context, admin string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	resp, err := s.get(ctx, admin+"/commands/leader")
@@ -116,7 +116,7 @@ func (s *Source) leads(ctx context.Context, admin string) (bool, error) {
 	return answer.Leads == nil || *answer.Leads, err
 }
 
-func (s *Source) get(ctx context.Context, url string) (*http.Response, error) {
+func (s *Servers) get(ctx context.Context, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -131,10 +131,14 @@ func (s *Source) get(ctx context.Context, url string) (*http.Response, error) {
 	return http.DefaultClient.Do(req)
 }
 
-// refused is an answer that another attempt does not change.
-type refused struct{ error }
+// Refused is an error that another attempt does not change.
+type Refused struct{ Err error }
 
-func (e refused) Unwrap() error { return e.error }
+// Error is that of the error in it.
+func (e Refused) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error in it.
+func (e Refused) Unwrap() error { return e.Err }
 
 // refusal returns the error of a response that is not OK.
 func refusal(resp *http.Response) error {
@@ -148,7 +152,7 @@ func refusal(resp *http.Response) error {
 	}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
-		return refused{fmt.Errorf("%s: %s: authenticate by --auth as a user with all permissions on /", resp.Status, why)}
+		return Refused{fmt.Errorf("%s: %s: authenticate by --auth as a user with all permissions on /", resp.Status, why)}
 	case why != "":
 		return fmt.Errorf("%s: %s", resp.Status, why)
 	}
@@ -168,7 +172,7 @@ type limited struct {
 }
 
 // limit returns a reader of r at most at the rate of s.
-func (s *Source) limit(ctx context.Context, r io.Reader) io.Reader {
+func (s *Servers) limit(ctx context.Context, r io.Reader) io.Reader {
 	if s.Rate <= 0 {
 		return r
 	}
@@ -195,7 +199,7 @@ func (l *limited) Read(p []byte) (int, error) {
 }
 
 // copy copies at most at the rate.
-func (s *Source) copy(ctx context.Context, w io.Writer, r io.Reader, total int64) (n int64, err error) {
+func (s *Servers) copy(ctx context.Context, w io.Writer, r io.Reader, total int64) (n int64, err error) {
 	r = s.limit(ctx, r)
 	b := make([]byte, copyStep)
 	for {
