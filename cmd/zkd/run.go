@@ -139,6 +139,7 @@ func newRoot(stderr io.Writer) *cobra.Command {
 		newImport(),
 		newExport(),
 		newTakeover(),
+		newStandby(),
 		newRestore(),
 		newShadow(),
 		newEdge(),

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/datadirs"
 )
 
 // TestTakeoverRefuses checks what the commands say to what they can't do.
@@ -60,7 +61,7 @@ func TestTakeoverRefuses(t *testing.T) {
 // TestServerRefusesMirror starts a server with the directory of a mirror.
 func TestServerRefusesMirror(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "101")
-	if err := data.CreateMirror(data.Place{DataDir: dir, LogDir: dir, Server: 101}); err != nil {
+	if err := data.CreateMirror(data.Place{DataDir: dir, LogDir: dir, Server: 101}, datadirs.OfApache); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer

@@ -27,7 +27,7 @@ type Format uint8
 const (
 	Segment   Format = iota // a segment of the log: its header, and the kinds of its records
 	Identity                // the identity in the log
-	Directory               // the file IDENTITY in dataDir; 2 is of a mirror
+	Directory               // the file IDENTITY in dataDir; 2 is of a mirror, 3 of a standby
 	Snapshot                // the file of a snapshot: its buckets and their metadata
 	Tree                    // the rows of the tree in a snapshot; 2 has sessions of Apache's server, 3 owners of sessions, 4 exactly-once sessions
 	History                 // entries and transactions, in the log and between servers; 3 has zab.Member.Demoted, 4 datatree.OpAdoptSession, 5 datatree.OpSetOwner, 6 datatree.OpExactlyOnce
@@ -45,7 +45,7 @@ var formats = [...]struct {
 }{
 	Segment:   {"log segment", Range{1, 2, 2}},
 	Identity:  {"log identity", Range{1, 2, 2}},
-	Directory: {"data directory", Range{1, 2, 1}},
+	Directory: {"data directory", Range{1, 3, 1}},
 	Snapshot:  {"snapshot", Range{1, 2, 2}},
 	Tree:      {"snapshot of the tree", Range{1, 4, 1}},
 	History:   {"transaction", Range{1, 6, 2}},

@@ -26,8 +26,8 @@ import (
 // snapshotBytes of log are enough for a snapshot.
 const snapshotBytes = 256 << 20
 
-// Mirror is a future member's data directory that copies a running ensemble of Apache's. One
-// goroutine at a time may use it, but for Durable.
+// Mirror is a future member's data directory that copies a running ensemble. One goroutine at a time may
+// use it, but for Durable.
 type Mirror struct {
 	dirs     *data.Dirs
 	place    data.Place
@@ -37,12 +37,14 @@ type Mirror struct {
 	state    *state.State // its lock is for the goroutine that writes a snapshot, and for readers
 	readers  *readers     // nil for none
 	ensemble zab.State
-	founding *Founding // in the last entry; nil if that is Apache's
-	member   bool      // the owner's file says so
+	entries  history.State // applies entries
+	founding *Founding     // in the last entry; nil if that is the ensemble's
+	member   bool          // the owner's file says so
 	accepted uint32
 	writer   *wal.Writer
 	refs     []wal.SnapRef
-	durable  atomic.Int64 // jute.Zxid
+	newest   atomic.Pointer[wal.SnapRef] // of refs; nil for none
+	durable  atomic.Int64                // jute.Zxid
 	failure  atomic.Pointer[error]
 	taken    chan takenSnapshot // nil while no snapshot is being written
 	enough   int64              // bytes of log for a snapshot
@@ -53,33 +55,42 @@ type takenSnapshot struct {
 	err error
 }
 
-// Open opens the data of a mirror, also if BecomeMember was interrupted or has ended. It must be
-// closed.
-func Open(ctx context.Context, p data.Place, logger *zap.Logger) (*Mirror, error) {
+// Open opens the data of a mirror of such an ensemble; one of Apache's also if BecomeMember was interrupted
+// or has ended. It must be closed.
+func Open(ctx context.Context, p data.Place, of datadirs.Copy, logger *zap.Logger) (*Mirror, error) {
 	if logger == nil {
 		logger = zap.NewNop()
 	}
-	dirs, found, mirror, err := data.OpenMirror(ctx, p, logger)
+	dirs, found, is, err := data.OpenMirror(ctx, p, logger)
 	if err != nil {
 		return nil, err
 	}
-	m := &Mirror{dirs: dirs, place: p, log: logger, store: found.Store, ident: found.Identity, member: !mirror, enough: snapshotBytes,
+	m := &Mirror{dirs: dirs, place: p, log: logger, store: found.Store, ident: found.Identity, member: is == 0, enough: snapshotBytes,
 		accepted: found.Core.Promise.Epoch, state: &state.State{Tree: found.Tree}, ensemble: found.Ensemble, refs: found.Snapshots}
 	m.place.Server = m.ident.Server
 	rec := found.Log
-	if n := len(rec.Control); n > 0 && m.ensemble.Seeded() && rec.Control[n-1].Zxid == rec.LastZxid {
+	if n := len(rec.Control); of == datadirs.OfApache && n > 0 && m.ensemble.Seeded() && rec.Control[n-1].Zxid == rec.LastZxid {
 		e := &rec.Control[n-1]
 		m.founding = &Founding{e.Zxid, e.Prev, e.Payload}
 	}
-	if m.member && m.founding == nil {
-		return nil, errors.Join(fmt.Errorf("the data in %s is not a copy of an ensemble of Apache ZooKeeper: zkd takeover mirror makes one", p.DataDir), dirs.Close())
+	if is != of && !(is == 0 && m.founding != nil) {
+		return nil, errors.Join(notOf(of, p.DataDir), dirs.Close())
 	}
+	m.refer(m.refs...)
 	m.durable.Store(int64(rec.LastZxid))
 	m.writer = wal.NewWriter(dirs.TakeLog(), wal.WriterOptions{
 		Durable: func(d wal.Durable) { m.durable.Store(int64(d.Zxid)) },
 		Fatal:   func(err error) { m.failure.Store(&err) },
 	})
 	return m, nil
+}
+
+// notOf is the error of data that is no copy of such an ensemble.
+func notOf(of datadirs.Copy, dir string) error {
+	if of == datadirs.OfZkd {
+		return fmt.Errorf("the data in %s is no standby's copy of another ensemble: zkd standby makes one in an empty directory", dir)
+	}
+	return fmt.Errorf("the data in %s is not a copy of an ensemble of Apache ZooKeeper: zkd takeover mirror makes one", dir)
 }
 
 // Close disconnects readers, makes everything durable and closes the data.
@@ -97,6 +108,9 @@ func (m *Mirror) Close() error {
 // Last returns the zxid of the last transaction, and Durable that of the last durable one.
 func (m *Mirror) Last() jute.Zxid    { return m.ensemble.Zxid }
 func (m *Mirror) Durable() jute.Zxid { return jute.Zxid(m.durable.Load()) }
+
+// Ensemble returns what the history says of the ensemble.
+func (m *Mirror) Ensemble() *zab.State { return &m.ensemble }
 
 // Accepted returns the greatest epoch that Accept has recorded.
 func (m *Mirror) Accepted() uint32 { return m.accepted }
@@ -144,6 +158,42 @@ func (m *Mirror) Append(x *datatree.Txn, apply func() ([]datatree.Event, error))
 	return nil
 }
 
+// AppendEntry applies and logs the next entry of an ensemble of zkd as it is. It does not wait for the disk.
+// After an error the mirror can only be closed.
+func (m *Mirror) AppendEntry(e *zab.Entry) error {
+	if err := history.CheckReadable(e); err != nil {
+		return err
+	}
+	if err := m.changeBy(e); err != nil {
+		return err
+	}
+	if _, err := m.writer.Submit(data.EntryRecord(e)); err != nil {
+		return err
+	}
+	m.takeSnapshot()
+	return nil
+}
+
+// changeBy applies an entry to the state, and tells the readers.
+func (m *Mirror) changeBy(e *zab.Entry) error {
+	h := &m.entries
+	m.state.Lock()
+	h.Tree, h.Ensemble = m.state.Tree, m.ensemble
+	if m.readers != nil {
+		h.Applied = func(txn *datatree.Txn, out *datatree.Applied) { m.readers.changed(txn.Zxid, out.Events) }
+	}
+	err := h.Apply(e)
+	m.ensemble, m.state.Ensemble = h.Ensemble, h.Ensemble
+	if err != nil && m.readers != nil {
+		m.readers.clients.EndReadOnly()
+	}
+	m.state.Unlock()
+	if m.readers != nil {
+		m.readers.answers.Wake()
+	}
+	return err
+}
+
 // change applies a transaction to the tree, and tells the readers.
 func (m *Mirror) change(zxid jute.Zxid, apply func() ([]datatree.Event, error)) error {
 	m.state.Lock()
@@ -186,18 +236,23 @@ func (m *Mirror) Failure() error {
 	return nil
 }
 
-// Install replaces the history by a state, durably.
+// Install replaces the history by a state of Apache's, durably.
 func (m *Mirror) Install(ctx context.Context, tree *datatree.Tree) error {
+	ensemble := zab.State{Zxid: tree.LastZxid()}
+	if z := ensemble.Zxid; z != 0 {
+		ensemble.Epochs = []zab.EpochEnd{{Epoch: z.Epoch(), Last: z.Counter()}}
+	}
+	return m.InstallState(ctx, tree, ensemble)
+}
+
+// InstallState replaces the history by a state of an ensemble, durably.
+func (m *Mirror) InstallState(ctx context.Context, tree *datatree.Tree, ensemble zab.State) error {
 	z := tree.LastZxid()
 	if z < m.Last() {
 		return fmt.Errorf("a state at %v can't replace the copy, which has committed transactions up to %v", z, m.Last())
 	}
 	if m.taken != nil {
 		m.finishSnapshot(<-m.taken)
-	}
-	ensemble := zab.State{Zxid: z}
-	if z != 0 {
-		ensemble.Epochs = []zab.EpochEnd{{Epoch: z.Epoch(), Last: z.Counter()}}
 	}
 	view := tree.Freeze()
 	defer view.Close()
@@ -210,9 +265,10 @@ func (m *Mirror) Install(ctx context.Context, tree *datatree.Tree) error {
 		return err
 	}
 	m.removeSnapshots(m.refs, ref.Name)
-	m.ensemble, m.refs = ensemble, []wal.SnapRef{ref}
+	m.ensemble = ensemble
+	m.refer(ref)
 	m.state.Lock()
-	m.state.Tree = tree
+	m.state.Tree, m.state.Ensemble = tree, ensemble
 	if m.readers != nil {
 		m.readers.installed(z)
 	}
@@ -259,11 +315,18 @@ func (m *Mirror) finishSnapshot(t takenSnapshot) {
 	}
 	if err == nil {
 		m.removeSnapshots(m.refs, t.ref.Name)
-		m.refs = []wal.SnapRef{t.ref}
+		m.refer(t.ref)
 		_, err = m.writer.Purge(context.Background(), t.ref.Zxid)
 	}
 	if err != nil {
 		m.log.Warn("a snapshot failed; the log is complete", zap.Error(err))
+	}
+}
+
+// refer notes the snapshots that the log refers to.
+func (m *Mirror) refer(refs ...wal.SnapRef) {
+	if m.refs = refs; len(refs) > 0 {
+		m.newest.Store(&refs[len(refs)-1])
 	}
 }
 

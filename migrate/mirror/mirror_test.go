@@ -11,6 +11,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/datatree/treetest"
 	"github.com/zkd-project/zkd/server/zab"
@@ -22,7 +23,7 @@ func newMirrors(t *testing.T) (places []data.Place) {
 	for id := zab.SID(101); id <= 103; id++ {
 		dir := filepath.Join(t.TempDir(), fmt.Sprint(id))
 		places = append(places, data.Place{DataDir: dir, LogDir: dir, Server: id})
-		check(t, data.CreateMirror(places[len(places)-1]))
+		check(t, data.CreateMirror(places[len(places)-1], datadirs.OfApache))
 	}
 	return places
 }
@@ -30,7 +31,7 @@ func newMirrors(t *testing.T) (places []data.Place) {
 func openMirrors(t *testing.T, places []data.Place) (mirrors []*Mirror) {
 	t.Helper()
 	for _, p := range places {
-		m, err := Open(t.Context(), p, nil)
+		m, err := Open(t.Context(), p, datadirs.OfApache, nil)
 		check(t, err)
 		mirrors = append(mirrors, m)
 	}
@@ -111,10 +112,10 @@ func TestMirror(t *testing.T) {
 		if err := data.Check(cfg); err == nil || !strings.Contains(err.Error(), "zkd takeover finish") {
 			t.Errorf("a server starts as a mirror, or: %v", err)
 		}
-		if err := data.CreateMirror(p); err == nil {
+		if err := data.CreateMirror(p, datadirs.OfApache); err == nil {
 			t.Error("a mirror is made over another one")
 		}
-		if yes, err := data.IsMirror(p); !yes || err != nil {
+		if of, err := data.MirrorOf(p); of != datadirs.OfApache || err != nil {
 			t.Errorf("no mirror: %v", err)
 		}
 	}
@@ -143,7 +144,7 @@ func checkFounded(t *testing.T, places []data.Place, epoch uint32) {
 	t.Helper()
 	var first *data.Contents
 	for _, p := range places {
-		if yes, err := data.IsMirror(p); yes || err != nil {
+		if of, err := data.MirrorOf(p); of != 0 || err != nil {
 			t.Errorf("server %d is a mirror: %v", p.Server, err)
 		}
 		s, err := data.Read(t.Context(), p)
@@ -192,8 +193,8 @@ func TestFoundingIsInterrupted(t *testing.T) {
 		}
 		closeMirrors(t, mirrors)
 		for i, p := range places {
-			if yes, err := data.IsMirror(p); yes != (2*i+1 > stop) || err != nil {
-				t.Errorf("after step %d mirror %d is one: %t, %v", stop, i, yes, err)
+			if of, err := data.MirrorOf(p); (of != 0) != (2*i+1 > stop) || err != nil {
+				t.Errorf("after step %d mirror %d is one of %v: %v", stop, i, of, err)
 			}
 		}
 		slices.Reverse(places) // the one that has decided need not be the first
@@ -229,7 +230,7 @@ func TestMirrorOfAnotherEnsemble(t *testing.T) {
 		var err error
 		for _, p := range tt.places {
 			var m *Mirror
-			if m, err = Open(t.Context(), p, nil); err != nil {
+			if m, err = Open(t.Context(), p, datadirs.OfApache, nil); err != nil {
 				break
 			}
 			mirrors = append(mirrors, m)

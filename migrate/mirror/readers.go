@@ -76,6 +76,7 @@ func (m *Mirror) ServeReaders(o Options) error {
 	if err := r.start(o, uint8(m.ID())); err != nil {
 		return errors.Join(err, r.close())
 	}
+	r.state.Ensemble = m.ensemble
 	m.state, m.readers = r.state, r
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/datatree/treetest"
 	"github.com/zkd-project/zkd/server/session"
@@ -21,7 +22,7 @@ import (
 // readMirror opens a mirror that clients may read, and returns the address of its port.
 func readMirror(t *testing.T, p data.Place, lines ...string) (*Mirror, string) {
 	t.Helper()
-	m, err := Open(t.Context(), p, nil)
+	m, err := Open(t.Context(), p, datadirs.OfApache, nil)
 	check(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)

@@ -2,14 +2,10 @@ package takeover
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
 
 	"go.uber.org/zap"
 
@@ -19,7 +15,6 @@ import (
 	"github.com/zkd-project/zkd/migrate/apachelink"
 	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/datatree"
-	"github.com/zkd-project/zkd/server/zab"
 )
 
 // Decide decides how mirrors become an ensemble, on the machine of one of them. It writes the
@@ -58,31 +53,10 @@ type tailTxn struct {
 
 const decisionFormat = 2
 
-// memberText returns a member with the last zxid of its mirror, for Decide.Others.
-func memberText(f mirror.Founder, last jute.Zxid) string {
-	return fmt.Sprintf("%d:%x:%v", f.Server, f.Incarnation[:], last)
-}
-
-// parseMember is the inverse of memberText.
-func parseMember(text string) (f mirror.Founder, last jute.Zxid, err error) {
-	parts := strings.Split(text, ":")
-	if len(parts) == 3 {
-		id, err1 := strconv.ParseUint(parts[0], 10, 8)
-		incarnation, err2 := hex.DecodeString(parts[1])
-		z, err3 := strconv.ParseInt(strings.TrimPrefix(parts[2], "0x"), 16, 64)
-		if errors.Join(err1, err2, err3) == nil && id > 0 && len(incarnation) == len(f.Incarnation) {
-			f.Server = zab.SIDOf(uint8(id))
-			copy(f.Incarnation[:], incarnation)
-			return f, jute.Zxid(z), nil
-		}
-	}
-	return f, 0, fmt.Errorf("%q is no member: zkd takeover status shows it as ID:INCARNATION:ZXID", text)
-}
-
 // parseMembers returns members, and the least and the greatest zxid of their mirrors.
 func parseMembers(texts []string) (founders []mirror.Founder, least, most jute.Zxid, err error) {
 	for i, text := range texts {
-		f, last, err := parseMember(text)
+		f, last, err := mirror.ParseMember(text)
 		if err != nil {
 			return nil, 0, 0, err
 		}

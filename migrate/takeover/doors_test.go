@@ -82,14 +82,14 @@ func (c *cut) copy(dir string, id uint8, records ...[]byte) {
 	c.Helper()
 	check(c.T, os.RemoveAll(dir))
 	place := data.Place{DataDir: dir, LogDir: dir, Server: zab.SID(id)}
-	check(c.T, data.CreateMirror(place))
+	check(c.T, data.CreateMirror(place, datadirs.OfApache))
 	c.append(dir, records...)
 }
 
 // append lets a mirror follow for some more records.
 func (c *cut) append(dir string, records ...[]byte) {
 	c.Helper()
-	m, err := mirror.Open(c.Context(), data.Place{DataDir: dir, LogDir: dir}, zap.NewNop())
+	m, err := mirror.Open(c.Context(), data.Place{DataDir: dir, LogDir: dir}, datadirs.OfApache, zap.NewNop())
 	check(c.T, err)
 	own := apachelink.NewCopy(m.Tree())
 	for _, r := range records {
@@ -135,7 +135,7 @@ func (c *cut) crashed(dir string) {
 	check(c.T, err)
 	o, err := datadirs.DecodeOwner(b)
 	check(c.T, err)
-	o.Mirror = true
+	o.Copy = datadirs.OfApache
 	check(c.T, os.WriteFile(name, o.Encode(), 0o600))
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/migrate/moving"
 	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
@@ -228,7 +229,7 @@ func (f *Finish) open(ctx context.Context) ([]*mirror.Mirror, error) {
 			place.LogDir = f.ToLogs[i]
 		}
 		wg.Go(func() {
-			mirrors[i], errs[i] = mirror.Open(ctx, place, f.Logger)
+			mirrors[i], errs[i] = mirror.Open(ctx, place, datadirs.OfApache, f.Logger)
 			if errors.Is(errs[i], vfs.ErrLocked) {
 				errs[i] = fmt.Errorf("the mirror in %s is running: stop it first: %w", dir, errs[i])
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/migrate/moving"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/secure"
 	"github.com/zkd-project/zkd/server/zab"
@@ -75,22 +76,22 @@ type follower struct {
 // Mirror keeps a copy of a running ensemble until ctx is done, or an operator is needed.
 func Mirror(ctx context.Context, o Options) (err error) {
 	place := data.Place{DataDir: o.Dir, LogDir: cmp.Or(o.LogDir, o.Dir), Server: zab.SID(o.ID)}
-	there, err := data.IsMirror(place)
+	of, err := data.MirrorOf(place)
 	if err != nil {
 		return err
 	}
-	if !there {
+	if of == 0 {
 		if err := place.CheckEmpty(); err != nil {
 			return err
 		}
 		if o.ID == 0 {
 			return fmt.Errorf("there is no copy in %s yet: --sid has to say which id the new server has", o.Dir)
 		}
-		if err := data.CreateMirror(place); err != nil {
+		if err := data.CreateMirror(place, datadirs.OfApache); err != nil {
 			return err
 		}
 	}
-	data, err := mirror.Open(ctx, place, o.Logger)
+	data, err := mirror.Open(ctx, place, datadirs.OfApache, o.Logger)
 	if err != nil {
 		return err
 	}

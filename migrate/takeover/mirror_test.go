@@ -25,6 +25,7 @@ import (
 	"github.com/zkd-project/zkd/migrate/apachelink"
 	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/secure"
 )
@@ -483,12 +484,12 @@ func TestPinging(t *testing.T) {
 func TestFirstStatus(t *testing.T) {
 	dir := t.TempDir()
 	place := data.Place{DataDir: dir, LogDir: dir, Server: 101}
-	check(t, data.CreateMirror(place))
-	data, err := mirror.Open(t.Context(), place, nil)
+	check(t, data.CreateMirror(place, datadirs.OfApache))
+	data, err := mirror.Open(t.Context(), place, datadirs.OfApache, nil)
 	check(t, err)
 	m := &follower{o: Options{Dir: dir, ID: 101}, data: data, copy: apachelink.NewCopy(data.Tree())}
 	r := newReporter(m)
-	if f, last, err := parseMember(memberText(r.mu.founder, r.mu.durable)); f != data.Founder() || last != 0 || err != nil {
+	if f, last, err := mirror.ParseMember(mirror.MemberText(r.mu.founder, r.mu.durable)); f != data.Founder() || last != 0 || err != nil {
 		t.Errorf("the first status names %v, %v", f, err)
 	}
 	r.close()

@@ -94,7 +94,7 @@ func (r *reporter) run() {
 func (r *reporter) write() {
 	r.mu.Lock()
 	s := r.mu.Status
-	s.Member = memberText(r.mu.founder, r.mu.durable)
+	s.Member = mirror.MemberText(r.mu.founder, r.mu.durable)
 	s.Zxid, s.Durable, s.Digest = r.mu.zxid.String(), r.mu.durable.String(), fmt.Sprintf("%x", r.mu.digest)
 	r.mu.Unlock()
 	s.Written = time.Now()

@@ -14,11 +14,11 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// A mirror's data has the form of a member's, and its file IDENTITY says that it is a mirror's. So no
-// server starts with it.
+// A mirror's data has the form of a member's, and its file IDENTITY says of whose ensemble it is a copy.
+// So no server starts with it.
 
 // CreateMirror makes the data of a mirror without any transaction at a place that has no data.
-func CreateMirror(p Place) error {
+func CreateMirror(p Place, of datadirs.Copy) error {
 	if err := p.begin(); err != nil {
 		return err
 	}
@@ -36,37 +36,40 @@ func CreateMirror(p Place) error {
 	if err := errors.Join(err, log.Close()); err != nil {
 		return err
 	}
-	return p.writeOwner(datadirs.Owner{Server: id.Server, Incarnation: id.Incarnation, Mirror: true})
+	return p.writeOwner(datadirs.Owner{Server: id.Server, Incarnation: id.Incarnation, Copy: of})
 }
 
-// IsMirror reports whether the data at a place is that of a mirror.
-func IsMirror(p Place) (bool, error) {
+// MirrorOf returns of whose ensemble the data at a place is a copy, 0 if it is no mirror's.
+func MirrorOf(p Place) (datadirs.Copy, error) {
 	o, err := readOwner(vfs.OS{}, p.DataDir)
 	if _, unfinished := os.Stat(p.mark()); unfinished == nil {
-		return false, nil
+		return 0, nil
 	}
-	return o != nil && o.Mirror, err
+	if o == nil {
+		return 0, err
+	}
+	return o.Copy, err
 }
 
-// OpenMirror opens the data of a mirror, or of the member that a mirror has become. mirror says which.
-// The directories must be closed.
-func OpenMirror(ctx context.Context, p Place, logger *zap.Logger) (d *Dirs, r *Recovered, mirror bool, err error) {
+// OpenMirror opens the data of a mirror, or of the member that a mirror has become: then of is 0. The
+// directories must be closed.
+func OpenMirror(ctx context.Context, p Place, logger *zap.Logger) (d *Dirs, r *Recovered, of datadirs.Copy, err error) {
 	if d, err = p.offline(logger); err != nil {
-		return nil, nil, false, err
+		return nil, nil, 0, err
 	}
 	found, err := d.lockAndExamine(ctx)
 	if err == nil {
-		if mirror = found.Owner != nil && found.Owner.Mirror; mirror {
+		if found.Owner != nil {
 			owner := *found.Owner
-			owner.Mirror = false
+			of, owner.Copy = owner.Copy, 0
 			found.Owner = &owner
 		}
 		r, err = d.recoverOffline(ctx, found, history.Moment{})
 	}
 	if err != nil {
-		return nil, nil, false, errors.Join(err, d.Close())
+		return nil, nil, 0, errors.Join(err, d.Close())
 	}
-	return d, r, mirror, nil
+	return d, r, of, nil
 }
 
 // EndMirror takes away what keeps servers from starting with a mirror's data.

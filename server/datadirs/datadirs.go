@@ -66,8 +66,8 @@ func (f *Found) Decide(order string) (Start, error) {
 	if f.Unfinished {
 		return Start{}, fmt.Errorf("the data in %s is not complete: the command that was writing it, such as zkd import, was interrupted; run it again (zkd export: into an empty directory)", f.DataDir)
 	}
-	if f.Owner != nil && f.Owner.Mirror {
-		return Start{}, fmt.Errorf("the data in %s is a copy of an ensemble of Apache ZooKeeper, which still decides: zkd takeover mirror continues it, and zkd takeover finish makes it the data of a member", f.DataDir)
+	if f.Owner != nil && f.Owner.Copy != 0 {
+		return Start{}, f.Owner.Copy.refusal(f.DataDir)
 	}
 	if err := f.ownershipError(); err != nil {
 		return Start{}, err

@@ -25,26 +25,45 @@ const OwnerFile = "IDENTITY"
 //	crc 89abcdef
 //
 // crc is the CRC32 (IEEE) of the lines before it. server is 0 for a server
-// without an ensemble. In format 2 the line "mirror of Apache ZooKeeper" follows
-// the incarnation.
+// without an ensemble. In formats 2 and 3 a line about the [Copy] follows the incarnation.
 type Owner struct {
 	Server      zab.SID
 	Incarnation zab.ID
-	// Mirror means that the data is a copy of a running ensemble of Apache's, which that
-	// ensemble still changes: no server may start with it.
-	Mirror bool
+	Copy        Copy
 }
 
+// Copy says of which running ensemble the data is a copy. That ensemble still changes it: no server may
+// start with it.
+type Copy uint8
+
+// The zero Copy is of no other ensemble.
 const (
-	mirrorFormat = 2
-	mirrorLine   = "mirror of Apache ZooKeeper\n"
+	OfApache Copy = iota + 1 // zkd takeover mirror keeps it
+	OfZkd                    // zkd standby keeps it
 )
+
+// copies have the format and the line of each Copy.
+var copies = [...]struct {
+	format uint32
+	line   string
+}{
+	OfApache: {2, "mirror of Apache ZooKeeper\n"},
+	OfZkd:    {3, "standby of another ensemble\n"},
+}
+
+// refusal is the error of a start with such data.
+func (c Copy) refusal(dir string) error {
+	if c == OfZkd {
+		return fmt.Errorf("the data in %s is a standby's copy of another ensemble, which still decides: zkd standby continues it, and zkd standby promote makes data for members of it", dir)
+	}
+	return fmt.Errorf("the data in %s is a copy of an ensemble of Apache ZooKeeper, which still decides: zkd takeover mirror continues it, and zkd takeover finish makes it the data of a member", dir)
+}
 
 // Encode returns the content of the file.
 func (o *Owner) Encode() []byte {
 	version, last := format.Directory.Writes(), ""
-	if o.Mirror {
-		version, last = mirrorFormat, mirrorLine
+	if o.Copy != 0 {
+		version, last = copies[o.Copy].format, copies[o.Copy].line
 	}
 	b := fmt.Appendf(nil, "zkd data directory, format %d\nserver %d\nincarnation %x\n%s", version, uint16(o.Server), o.Incarnation, last)
 	return fmt.Appendf(b, "crc %08x\n", crc32.ChecksumIEEE(b))
@@ -70,6 +89,10 @@ func DecodeOwner(b []byte) (o Owner, err error) {
 		return o, fmt.Errorf("it does not name a server and its incarnation, but %s", hex.EncodeToString([]byte(rest)))
 	}
 	copy(o.Incarnation[:], incarnation)
-	o.Mirror = version == mirrorFormat && strings.HasSuffix(rest, mirrorLine)
+	for c := OfApache; c <= OfZkd; c++ {
+		if version == copies[c].format && strings.HasSuffix(rest, copies[c].line) {
+			o.Copy = c
+		}
+	}
 	return o, nil
 }

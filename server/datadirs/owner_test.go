@@ -15,13 +15,17 @@ func TestOwnerFile(t *testing.T) {
 	if got, err := DecodeOwner([]byte(text)); got != o || err != nil {
 		t.Errorf("decoded %+v, %v", got, err)
 	}
-	m := Owner{Server: 101, Incarnation: o.Incarnation, Mirror: true}
-	const mirror = "zkd data directory, format 2\nserver 101\nincarnation 010200000000000000000000000000ff\nmirror of Apache ZooKeeper\ncrc "
-	if got := string(m.Encode()); !strings.HasPrefix(got, mirror) {
-		t.Errorf("got %q, want %q", got, mirror)
-	}
-	if got, err := DecodeOwner(m.Encode()); got != m || err != nil {
-		t.Errorf("decoded %+v, %v", got, err)
+	for copyOf, want := range map[Copy]string{
+		OfApache: "zkd data directory, format 2\nserver 101\nincarnation 010200000000000000000000000000ff\nmirror of Apache ZooKeeper\ncrc ",
+		OfZkd:    "zkd data directory, format 3\nserver 101\nincarnation 010200000000000000000000000000ff\nstandby of another ensemble\ncrc ",
+	} {
+		m := Owner{Server: 101, Incarnation: o.Incarnation, Copy: copyOf}
+		if got := string(m.Encode()); !strings.HasPrefix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got, err := DecodeOwner(m.Encode()); got != m || err != nil {
+			t.Errorf("decoded %+v, %v", got, err)
+		}
 	}
 	for i := range text {
 		b := []byte(text)

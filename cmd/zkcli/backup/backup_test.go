@@ -156,7 +156,7 @@ func TestCreateFails(t *testing.T) {
 		{"damaged", &admin{snapshot: flipped}, "damaged"},
 		{"another zxid", &admin{snapshot: snapshotFile(t, 0x200000008)}, "is damaged: it has zxid 0x200000008"},
 		{"no snapshot", &admin{snapshot: []byte("hello")}, "damaged"},
-		{"forbidden", &admin{status: http.StatusForbidden}, "authenticate by --auth"},
+		{"forbidden", &admin{status: http.StatusForbidden}, "authenticate as a user"},
 		{"busy", &admin{status: http.StatusTooManyRequests}, "429 Too Many Requests: not now"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

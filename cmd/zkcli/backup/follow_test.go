@@ -406,7 +406,7 @@ func TestFollowerIsRefused(t *testing.T) {
 	dir := unsynced{archive.Dir(t.TempDir())}
 	for range 2 {
 		f := &Follower{Servers: refusing, To: dir, Report: func(format string, args ...any) { t.Logf(format, args...) }}
-		if err := f.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "authenticate by --auth") {
+		if err := f.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "authenticate as a user") {
 			t.Errorf("error %v", err)
 		}
 		following(t, dir, 5, startHandlers(t, newStreams(t, 5)))

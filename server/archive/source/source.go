@@ -152,7 +152,7 @@ func refusal(resp *http.Response) error {
 	}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
-		return Refused{fmt.Errorf("%s: %s: authenticate by --auth as a user with all permissions on /", resp.Status, why)}
+		return Refused{fmt.Errorf("%s: %s: authenticate as a user with all permissions on / (--auth, --auth-file)", resp.Status, why)}
 	case why != "":
 		return fmt.Errorf("%s: %s", resp.Status, why)
 	}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/migrate/standby"
+	"github.com/zkd-project/zkd/server/archive/source"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/secure"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// newStandby returns the command that keeps a copy of an ensemble, which can take its place.
+func newStandby() *cobra.Command {
+	var of, authFile string
+	var rate int64
+	cmd := &cobra.Command{
+		Use:   "standby --of URL,... FILE",
+		Short: "Keep a copy of another ensemble, to take its place when that is lost",
+		Long: "Follow the log of a running ensemble of zkd, and keep an exact copy of its state: znodes with all of\n" +
+			"their stats and ACLs, sessions, zxids. The ensemble waits for nothing of it. It runs until it is\n" +
+			"interrupted; started again, it continues. Run it on each server of another site, and standby\n" +
+			"promote makes them an ensemble of their own. See docs/sites.md.\n\n" +
+			"URL is that of an AdminServer (admin.serverPort), such as http://zk1:8080. Name those of all\n" +
+			"servers: if one fails, another one is followed, and one that does not lead before the leader. They\n" +
+			"want a caller with all permissions on /: --auth-file names a file with a line such as\n" +
+			"digest:super:secret. With https, the keys of ssl.quorum.* are shown and checked.\n\n" +
+			"FILE is the zoo.cfg of the member to be: dataDir, dataLogDir, its id, and server lines that name the\n" +
+			"standbys. Clients that accept a read-only server may read the copy at its clientPort, and other\n" +
+			"standbys may follow it at its admin.serverPort.",
+		Example: "  zkd standby --of http://zk1:8080,http://zk2:8080 --auth-file /etc/zkd/auth /etc/zkd/zoo.cfg\n" +
+			"  zkd standby status /var/lib/zkd\n" +
+			"  zkd standby promote --accept-data-loss-after 0x2000033e7 /etc/zkd/zoo.cfg",
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			log, lines := logTo(cmd.ErrOrStderr(), "", zap.InfoLevel)
+			defer lines.Close()
+			o := standby.Options{Logger: log, Version: zooKeeperVersion()}
+			cfg, err := standbyConfig(args[0])
+			if err == nil {
+				o.Place, o.Readers = placeOf(cfg), cfg
+				o.Of, err = standbySource(cfg, of, authFile, rate, log)
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			o.Serve = func(pages http.Handler) (func(), error) {
+				return serveHTTP(cfg, "", prometheus.NewRegistry(), pages, log)
+			}
+			ctx, stop := untilHangup(cmd.Context())
+			defer stop()
+			return standby.Run(ctx, o)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&of, "of", "", "URLs of the AdminServers of the ensemble, with commas")
+	fl.StringVar(&authFile, "auth-file", "", "`FILE` with a line SCHEME:DATA for the AdminServers; its mode should be 0600")
+	fl.Int64Var(&rate, "rate-kb", 0, "read at most this many kilobytes a second; 0 is no limit")
+	cmd.AddCommand(newStandbyStatus(), newPromote())
+	return cmd
+}
+
+// standbyConfig reads the zoo.cfg of the member that a standby is to be.
+func standbyConfig(file string) (*config.Config, error) {
+	cfg, _, err := config.Load(file)
+	if err == nil && !cfg.Replicated() {
+		err = fmt.Errorf("%s has no server lines: a standby is a member of an ensemble to be, which may have one", file)
+	}
+	return cfg, err
+}
+
+func placeOf(cfg *config.Config) data.Place {
+	return data.Place{DataDir: cfg.DataDir, LogDir: cfg.DataLogDir, Server: zab.SID(cfg.MyID)}
+}
+
+// standbySource returns the servers that the flags name.
+func standbySource(cfg *config.Config, of, authFile string, rate int64, log *zap.Logger) (*source.Servers, error) {
+	s := &source.Servers{Rate: rate << 10}
+	secured := false
+	for one := range strings.SplitSeq(of, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("--of: %q is no URL of an AdminServer: it should look like http://zk1:8080", one)
+		}
+		secured = secured || u.Scheme == "https"
+		s.Admins = append(s.Admins, strings.TrimSuffix(u.String(), "/"))
+	}
+	if authFile != "" {
+		b, err := os.ReadFile(authFile)
+		if err != nil {
+			return nil, fmt.Errorf("--auth-file: %w", err)
+		}
+		s.Auth = strings.Fields(string(b))
+	}
+	if secured {
+		keys, err := secure.New(cfg.QuorumTLS.Settings, "quorum", log)
+		if err != nil {
+			return nil, err
+		}
+		s.HTTP = &http.Client{Transport: &http.Transport{DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			keys.Tick()
+			host, _, err := net.SplitHostPort(addr)
+			if err != nil {
+				return nil, err
+			}
+			return (&tls.Dialer{Config: keys.Peer(host)}).DialContext(ctx, network, addr)
+		}}}
+	}
+	return s, nil
+}
+
+func newStandbyStatus() *cobra.Command {
+	var out outputFlag
+	cmd := &cobra.Command{
+		Use:   "status DIR...",
+		Short: "Show how far the standbys in these directories are",
+		Args:  usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			var list []*standby.Status
+			var texts []string
+			for _, dir := range dirs {
+				s, err := standby.ReadStatus(dir)
+				if err != nil {
+					return err
+				}
+				list, texts = append(list, s), append(texts, s.Text())
+			}
+			if out.json {
+				return writeJSON(cmd.OutOrStdout(), list)
+			}
+			_, err := io.WriteString(cmd.OutOrStdout(), strings.Join(texts, "\n"))
+			return err
+		},
+	}
+	out.add(cmd.Flags())
+	return cmd
+}
+
+func newPromote() *cobra.Command {
+	var p standby.Promote
+	var out outputFlag
+	var after string
+	cmd := &cobra.Command{
+		Use:   "promote --accept-data-loss-after ZXID [--member MEMBER...] FILE",
+		Short: "Make a standby a member of an ensemble of its own",
+		Long: "Make the copy of a standby, which must be stopped, the data of a member of an ensemble of its own. It\n" +
+			"has the same tree and sessions, and another identity: servers of the two ensembles refuse each other.\n" +
+			"Sessions keep their passwords, and have their whole timeout from the start of the ensemble.\n\n" +
+			"What the other ensemble has acknowledged after ZXID, the end of the copy, is given up. Without\n" +
+			"the flag the command says what that would be, and changes nothing. The other ensemble must not serve\n" +
+			"clients any more: nothing else keeps the two apart.\n\n" +
+			"With several standbys, name all that are promoted as standby status shows them (member), and run\n" +
+			"the command with the same --member on each server. Their copies must end at the same zxid; the\n" +
+			"others begin with empty directories, as new members. FILE is that of standby. An interrupted\n" +
+			"command may be repeated.",
+		Example: "  zkd standby promote --accept-data-loss-after 0x2000033e7 /etc/zkd/zoo.cfg\n" +
+			"  zkd standby promote --accept-data-loss-after 0x2000033e7 --member 4:ab12...:0x2000033e7 \\\n" +
+			"      --member 5:cd34...:0x2000033e7 /etc/zkd/zoo.cfg",
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := standbyConfig(args[0])
+			if err == nil && after != "" {
+				var z int64
+				if z, err = strconv.ParseInt(strings.TrimPrefix(after, "0x"), 16, 64); err != nil {
+					err = errors.New("--accept-data-loss-after: a zxid is hexadecimal, such as 0x2000033e7")
+				}
+				p.LossAfter = jute.Zxid(z)
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			log, lines := logTo(cmd.ErrOrStderr(), "", zap.WarnLevel)
+			defer lines.Close()
+			p.Place, p.Logger = placeOf(cfg), log
+			r, err := p.Run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return out.write(cmd.OutOrStdout(), r)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&after, "accept-data-loss-after", "", "`ZXID` at which the copy ends")
+	fl.StringArrayVar(&p.Members, "member", nil, "a standby that is promoted, ID:INCARNATION:ZXID; once for each")
+	out.add(fl)
+	return cmd
+}

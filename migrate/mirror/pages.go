@@ -1,0 +1,90 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/vfs"
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/admin"
+	"github.com/zkd-project/zkd/server/pages"
+	"github.com/zkd-project/zkd/server/show"
+	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// Pages returns the pages of the AdminServer about a mirror that has readers. What it has of the log, and its
+// newest snapshot, can be had there, as of a server: so others may follow it.
+func (m *Mirror) Pages() http.Handler {
+	r := m.readers
+	none := func() time.Duration { return 0 }
+	p := copyPages{&pages.Server{
+		Source:      r.words.Source(0),
+		Config:      r.cfg,
+		FS:          vfs.OS{},
+		Now:         r.clock.Now,
+		State:       r.state,
+		Clients:     r.clients,
+		Schemes:     r.identities.Schemes,
+		Log:         m.writer,
+		Snapshots:   snapshots{m},
+		Store:       m.store,
+		ID:          m.ident.Server,
+		Incarnation: m.ident.Incarnation,
+		Role:        func() *zab.Status { return &zab.Status{} },
+		Peers:       func() *[]zab.PeerStatus { return nil },
+		IdleSince:   none,
+		Remarks:     func() []string { return nil },
+		Ping:        func(done chan<- struct{}) { close(done) },
+		Working:     none,
+		Stopping:    r.life.Stopping(),
+		Ending:      r.life.Ending,
+	}}
+	return admin.Handler(admin.Options{
+		Server:        func() admin.Server { return p },
+		URL:           r.cfg.Admin.URL,
+		Configuration: r.cfg.FileText(),
+		Authorize:     p.Authorize,
+		Snapshots:     func() (bool, time.Duration) { return r.cfg.Admin.Snapshots, r.cfg.Admin.SnapshotInterval / 1000 },
+	})
+}
+
+// copyPages is what the pages ask of a mirror.
+type copyPages struct{ *pages.Server }
+
+// Feed says that there is none.
+func (copyPages) Feed(context.Context, admin.FeedRequest) (admin.Feed, int, error) {
+	return nil, http.StatusServiceUnavailable, errors.New("a copy of another ensemble has no feeds")
+}
+
+// Health returns the checks of readyz: clients that accept a read-only server can read.
+func (p copyPages) Health() []show.Check {
+	c := show.Check{Name: "clients", Concern: show.Ready, Note: "a copy of another ensemble: only read-only clients are served"}
+	if !p.ReadOnly() {
+		c.Note, c.Problem = "", "there is no copy of the other ensemble yet"
+	}
+	return []show.Check{c}
+}
+
+// snapshots are those of a mirror.
+type snapshots struct{ *Mirror }
+
+// Last returns the newest one, if there is one.
+func (s snapshots) Last() (wal.SnapRef, bool) {
+	if ref := s.newest.Load(); ref != nil {
+		return *ref, true
+	}
+	return wal.SnapRef{}, false
+}
+
+// Newest returns the newest one, which may be older than is asked for: the log has what follows.
+func (s snapshots) Newest(context.Context, jute.Zxid) (wal.SnapRef, error) {
+	ref, ok := s.Last()
+	if !ok {
+		return ref, fmt.Errorf("there is no copy in %s yet", s.place.DataDir)
+	}
+	return ref, nil
+}

@@ -1,0 +1,78 @@
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// MemberText names a member to be, and the last zxid of its mirror: ID:INCARNATION:ZXID.
+func MemberText(f Founder, last jute.Zxid) string {
+	return fmt.Sprintf("%d:%x:%v", f.Server, f.Incarnation[:], last)
+}
+
+// ParseMember is the inverse of MemberText.
+func ParseMember(text string) (f Founder, last jute.Zxid, err error) {
+	parts := strings.Split(text, ":")
+	if len(parts) == 3 {
+		id, err1 := strconv.ParseUint(parts[0], 10, 8)
+		incarnation, err2 := hex.DecodeString(parts[1])
+		z, err3 := strconv.ParseInt(strings.TrimPrefix(parts[2], "0x"), 16, 64)
+		if errors.Join(err1, err2, err3) == nil && id > 0 && len(incarnation) == len(f.Incarnation) {
+			f.Server = zab.SIDOf(uint8(id))
+			copy(f.Incarnation[:], incarnation)
+			return f, jute.Zxid(z), nil
+		}
+	}
+	return f, 0, fmt.Errorf("%q is no member: the status of a copy shows it as ID:INCARNATION:ZXID", text)
+}
+
+// Promoted reports whether Promote has begun to make the data that of a member.
+func (m *Mirror) Promoted() bool { return slices.Contains(m.ensemble.Admitted, m.Founder()) }
+
+// Promote makes the copy of an ensemble of zkd the data of a member of an ensemble of its own. members have
+// equal copies, and are promoted with the same members; this one is among them. Sessions keep their passwords.
+// Promote may be called again after a crash.
+func (m *Mirror) Promote(ctx context.Context, members []Founder) error {
+	if !m.Promoted() {
+		members = slices.Clone(members)
+		slices.SortFunc(members, func(a, b Founder) int { return cmp.Compare(a.Server, b.Server) })
+		ensemble := zab.State{
+			Zxid:     m.Last(),
+			Epochs:   []zab.EpochEnd{{Epoch: m.Last().Epoch(), Last: m.Last().Counter()}},
+			Init:     zab.ClusterInit{Cluster: successor(m.ensemble.Init.Cluster, m.Last(), members), Secret: m.ensemble.Init.Secret},
+			Admitted: members,
+		}
+		if err := m.Accept(m.Last().Epoch() + epochMargin); err != nil {
+			return err
+		}
+		if err := m.InstallState(ctx, m.Tree(), ensemble); err != nil {
+			return err
+		}
+	}
+	return m.endMirror()
+}
+
+// successor is the id of the ensemble that follows another one: the same for all of its members, who need
+// not ask each other.
+func successor(of zab.ID, last jute.Zxid, members []Founder) (id zab.ID) {
+	h := sha256.New()
+	h.Write(of[:])
+	binary.Write(h, binary.BigEndian, uint64(last)) // a hash takes all
+	for i := range members {
+		binary.Write(h, binary.BigEndian, uint16(members[i].Server))
+		h.Write(members[i].Incarnation[:])
+	}
+	copy(id[:], h.Sum(nil))
+	return id
+}

@@ -1,0 +1,104 @@
+package standby
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/migrate/mirror"
+	"github.com/zkd-project/zkd/server/data"
+)
+
+// Promote makes the copy of a stopped standby the data of a member of an ensemble of its own.
+type Promote struct {
+	Place data.Place // that of Options
+	// Members names all standbys that are promoted, each as its Status does, if there are others. Each of
+	// them is promoted with the same Members.
+	Members []string
+	// LossAfter is the zxid of the copy. What the ensemble has acknowledged after it is given up.
+	LossAfter jute.Zxid
+	Logger    *zap.Logger
+}
+
+// Promoted is what a promotion has made.
+type Promoted struct {
+	Dir      string    `json:"dir"`
+	Members  []string  `json:"members"`
+	Zxid     string    `json:"zxid"`
+	Time     time.Time `json:"time"` // of the last transaction, by the clock of its leader
+	Digest   string    `json:"digest"`
+	Znodes   int       `json:"znodes"`
+	Sessions int       `json:"sessions"`
+}
+
+// Run promotes. It may be repeated after a crash.
+func (p *Promote) Run(ctx context.Context) (r *Promoted, err error) {
+	m, err := open(ctx, p.Place, p.Logger)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if !m.Ensemble().Seeded() {
+		return nil, fmt.Errorf("there is no copy in %s yet", p.Place.DataDir)
+	}
+	members, err := p.members(m)
+	if err != nil {
+		return nil, err
+	}
+	stats := m.Tree().Stats()
+	r = &Promoted{Dir: p.Place.DataDir, Zxid: m.Last().String(), Time: time.UnixMilli(m.Tree().LastTime()).UTC(),
+		Digest: m.Tree().Digest().String(), Znodes: stats.Nodes, Sessions: stats.Sessions}
+	for _, f := range members {
+		r.Members = append(r.Members, fmt.Sprint(f.Server))
+	}
+	if p.LossAfter != m.Last() {
+		return nil, fmt.Errorf("the copy in %s ends at zxid %v, of %s: what the other ensemble has acknowledged after that would be given up. "+
+			"If its servers are lost, or stopped for good, repeat the command with --accept-data-loss-after %v", p.Place.DataDir, m.Last(), r.Time.Format(time.RFC3339Nano), m.Last())
+	}
+	if err := m.Promote(ctx, members); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(filepath.Join(p.Place.DataDir, StatusFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return r, nil
+}
+
+// members returns the members to be. Their copies must be equal to that of m.
+func (p *Promote) members(m *mirror.Mirror) (list []mirror.Founder, err error) {
+	if len(p.Members) == 0 {
+		return []mirror.Founder{m.Founder()}, nil
+	}
+	for _, text := range p.Members {
+		f, last, err := mirror.ParseMember(text)
+		if err != nil {
+			return nil, err
+		}
+		if last != m.Last() {
+			return nil, fmt.Errorf("the copy in %s ends at zxid %v, and that of server %d at %v: the one that is behind can follow the other one (zkd standby --of its AdminServer), or begin with an empty directory as a new member",
+				p.Place.DataDir, m.Last(), f.Server, last)
+		}
+		if slices.ContainsFunc(list, func(o mirror.Founder) bool { return o.Server == f.Server }) {
+			return nil, fmt.Errorf("server %d comes twice", f.Server)
+		}
+		list = append(list, f)
+	}
+	if !slices.Contains(list, m.Founder()) {
+		return nil, fmt.Errorf("the copy in %s is not among the members: it is %s", p.Place.DataDir, mirror.MemberText(m.Founder(), m.Last()))
+	}
+	return list, nil
+}
+
+// Text returns the result for people.
+func (p *Promoted) Text() string {
+	return fmt.Sprintf("promoted      %s, of an ensemble with the members %s\nzxid          %s, of %s\nstate has     %d znodes, %d sessions, digest %s\n",
+		p.Dir, strings.Join(p.Members, ", "), p.Zxid, p.Time.Format(time.RFC3339Nano), p.Znodes, p.Sessions, p.Digest)
+}

@@ -1,0 +1,223 @@
+package standby
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/migrate/mirror"
+	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/archive/source"
+	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/history"
+)
+
+// Options are those of a standby.
+type Options struct {
+	// Of are the servers to follow.
+	Of *source.Servers
+	// Place is where the copy is. A copy that exists has the id of a server; it must be the same.
+	Place data.Place
+	// Readers has the ports where clients may read the copy, and what those are allowed.
+	// Version is what srvr shows there.
+	Readers *config.Config
+	Version string
+	// Serve opens the AdminServer's port for such pages, so that others may follow the copy.
+	Serve  func(http.Handler) (stop func(), err error)
+	Logger *zap.Logger
+}
+
+// firstPause and longestPause are the pauses after a stream has ended.
+const firstPause, longestPause = 200 * time.Millisecond, 5 * time.Second
+
+// follower is a running standby.
+type follower struct {
+	o      Options
+	log    *zap.Logger
+	data   *mirror.Mirror
+	status *reporter
+}
+
+// Run keeps a copy of a running ensemble until ctx is done, or an operator is needed.
+func Run(ctx context.Context, o Options) (err error) {
+	of, err := data.MirrorOf(o.Place)
+	if err != nil {
+		return err
+	}
+	if of == 0 {
+		if err := o.Place.CheckEmpty(); err != nil {
+			return err
+		}
+		if err := data.CreateMirror(o.Place, datadirs.OfZkd); err != nil {
+			return err
+		}
+	}
+	m, err := open(ctx, o.Place, o.Logger)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if m.Promoted() {
+		return fmt.Errorf("zkd standby promote was interrupted in %s: repeat that command", o.Place.DataDir)
+	}
+	if err := m.ServeReaders(mirror.Options{Config: o.Readers, Version: o.Version, Logger: o.Logger}); err != nil {
+		return err
+	}
+	end, err := o.Serve(m.Pages())
+	if err != nil {
+		return err
+	}
+	defer end()
+	f := &follower{o: o, log: o.Logger, data: m}
+	if err := f.removeTemporary(); err != nil {
+		return err
+	}
+	f.status = newReporter(f)
+	defer func() {
+		err = errors.Join(err, m.Sync())
+		f.status.copied(m)
+		f.status.close()
+	}()
+	return f.run(ctx)
+}
+
+// open opens a copy, which must be that of the server.
+func open(ctx context.Context, p data.Place, logger *zap.Logger) (*mirror.Mirror, error) {
+	m, err := mirror.Open(ctx, p, datadirs.OfZkd, logger)
+	if err == nil && m.ID() != p.Server {
+		err = errors.Join(fmt.Errorf("the copy in %s is of server %d, not %d", p.DataDir, m.ID(), p.Server), m.Close())
+	}
+	return m, err
+}
+
+// stop is an error that another attempt does not mend.
+type stop struct{ error }
+
+func (s stop) Unwrap() error { return s.error }
+
+// run follows one server after the other.
+func (f *follower) run(ctx context.Context) error {
+	pause := firstPause
+	for {
+		last := f.data.Last()
+		err := f.step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case f.data.Failure() != nil:
+			return f.data.Failure()
+		case errors.As(err, new(stop)), errors.As(err, new(source.Refused)):
+			return err
+		}
+		if f.data.Last() != last {
+			pause = firstPause
+		}
+		f.o.Of.Another()
+		f.status.copied(f.data)
+		f.status.lost(err)
+		f.log.Warn("the ensemble is not followed", zap.Error(err), zap.Stringer("zxid", f.data.Last()), zap.Duration("again in", pause))
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+			return nil
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// step gets a state, unless there is one, and follows the log after it as long as that works.
+func (f *follower) step(ctx context.Context) error {
+	if f.data.Ensemble().Seeded() {
+		err := f.follow(ctx)
+		if !errors.Is(err, source.ErrPurged) {
+			return err
+		}
+		f.log.Info("the log does not reach back to the copy: getting the state", zap.Stringer("zxid", f.data.Last()))
+	}
+	if err := f.fetch(ctx); err != nil {
+		return err
+	}
+	return f.follow(ctx)
+}
+
+const temporary = "standby-*.tmp"
+
+// removeTemporary removes what an interrupted fetch has left.
+func (f *follower) removeTemporary() error {
+	left, err := filepath.Glob(filepath.Join(f.o.Place.DataDir, temporary))
+	for _, name := range left {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
+}
+
+// fetch makes the state of a server that of the copy.
+func (f *follower) fetch(ctx context.Context) (err error) {
+	f.status.fetching()
+	file, err := os.CreateTemp(f.o.Place.DataDir, temporary)
+	if err != nil {
+		return stop{err}
+	}
+	defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
+	from, err := f.o.Of.Fetch(ctx, file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	a, err := archive.One(ctx, file.Name())
+	if err != nil {
+		return err
+	}
+	found, err := a.StateAt(ctx, history.Moment{})
+	if err != nil {
+		return err
+	}
+	switch have := f.data.Ensemble(); {
+	case !found.Ensemble.Seeded():
+		return stop{fmt.Errorf("%s is a server without an ensemble: a standby follows an ensemble, which may have one member", from.Admin)}
+	case have.Seeded() && have.Init.Cluster != found.Ensemble.Init.Cluster:
+		return stop{fmt.Errorf("%s has another history than the copy in %s: follow it into another directory", from.Admin, f.o.Place.DataDir)}
+	case found.Ensemble.Zxid < f.data.Last():
+		return fmt.Errorf("%s is at %v, and the copy at %v", from.Admin, found.Ensemble.Zxid, f.data.Last())
+	}
+	if err := f.data.InstallState(ctx, found.Tree, found.Ensemble); err != nil {
+		return stop{err}
+	}
+	f.status.fetched(f.data)
+	f.log.Info("the state was installed", zap.String("from", from.Admin), zap.Stringer("zxid", f.data.Last()), zap.Int("znodes", found.Tree.Stats().Nodes))
+	return nil
+}
+
+// follow copies the log of one server until the stream ends.
+func (f *follower) follow(ctx context.Context) error {
+	log, err := f.o.Of.Log(ctx, history.ID(f.data.Ensemble().Init.Cluster), f.data.Last())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	f.status.following(log.Admin)
+	f.log.Info("following", zap.String("server", log.Admin), zap.Stringer("after", f.data.Last()))
+	for {
+		e, err := log.Next()
+		if err != nil {
+			return err
+		}
+		if e != nil {
+			if err := f.data.AppendEntry(e); err != nil {
+				return stop{fmt.Errorf("entry %v: %w", e.Zxid, err)}
+			}
+		}
+		f.status.heard(f.data, e == nil)
+	}
+}
