@@ -23,6 +23,7 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/secure"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -60,8 +61,10 @@ func newStandby() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			o.Serve = func(pages http.Handler) (func(), error) {
-				return serveHTTP(cfg, "", prometheus.NewRegistry(), pages, log)
+			o.Serve = func(pages http.Handler, view func() *show.View) (func(), error) {
+				reg := prometheus.NewRegistry()
+				reg.MustRegister(show.NewCollector(o.Version, view))
+				return serveHTTP(cfg, "", reg, pages, log)
 			}
 			ctx, stop := untilHangup(cmd.Context())
 			defer stop()

@@ -182,7 +182,7 @@ const ours = `
 	cmd/zkd/local:     cmd/zkcli/servers internal/child internal/freeport internal/pause
 	cmd/zkd/testserver: cmd/zkd/local internal/accept jute
 	cmd/zkd/demo:      client client/settle cmd/zkd/local internal/pause recipes recipes/hold recipes/lock
-	cmd/zkd:           client cmd/internal/login cmd/zkd/demo cmd/zkd/local cmd/zkd/testserver edge cmd/zkcli/ensemble cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/expiry internal/keystore internal/pause migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/standby migrate/takeover internal/vfs server server/api server/archive server/archive/source server/auth server/auth/sasl server/base server/config server/data server/fair server/history server/limits server/secure server/traces/otlp server/zab
+	cmd/zkd:           client cmd/internal/login cmd/zkd/demo cmd/zkd/local cmd/zkd/testserver edge cmd/zkcli/ensemble cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/expiry internal/keystore internal/pause migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/standby migrate/takeover internal/vfs server server/api server/archive server/archive/source server/auth server/auth/sasl server/base server/config server/data server/datadirs server/fair server/history server/limits server/secure server/show server/traces/otlp server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
@@ -252,7 +252,7 @@ const ours = `
 	migrate/mirror:   jute internal/vfs server/admin server/pages server/audit server/base server/clients server/config server/data server/datadirs server/datatree server/feed
 	                  server/history server/identities server/monitor server/replica server/secure server/session server/settings server/show
 	                  server/snapshot server/state server/wal server/watch server/words server/zab
-	migrate/standby:  jute migrate/mirror internal/vfs server/archive server/archive/source server/config server/data server/datadirs server/history
+	migrate/standby:  jute migrate/mirror internal/vfs server/archive server/archive/source internal/secret server/config server/data server/datadirs server/datatree server/history server/show server/zab
 	migrate/takeover: jute migrate/mirror client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas migrate/moving internal/vfs server/config server/data server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
@@ -333,7 +333,7 @@ const theirs = `
 	go.opentelemetry.io:                internal/spans client/oteltrace client/zktest cmd/zkd server server/traces server/traces/otlp test/bench tests
 	google.golang.org/protobuf:         test/bench tests
 	github.com/prometheus/client_model: server/monitor
-	github.com/prometheus/client_golang: server server/audit server/identities server/data server/monitor server/secure server/show server/zab/transport server/wal server/snapshot cmd/zkd migrate/mirror
+	github.com/prometheus/client_golang: server server/audit server/identities server/data server/monitor server/secure server/show server/zab/transport server/wal server/snapshot cmd/zkd migrate/mirror migrate/standby
 	github.com/spf13/cobra:             cmd/ internal/commands internal/testing/manual internal/testing/doclines
 	github.com/HdrHistogram:            cmd/zkbench/bench test/bench/etcd
 	go.etcd.io/etcd:                    test/bench/etcd test/bench/etcd/server

@@ -38,6 +38,8 @@ type Options struct {
 	Logger *zap.Logger
 	// Version is the text that srvr and envi show after "Zookeeper version: ".
 	Version string
+	// Standby says how the copy follows an ensemble of zkd; nil for another one's.
+	Standby func() show.Standby
 	// Listen opens the ports; nil means TCP.
 	Listen func(network, address string) (net.Listener, error)
 }
@@ -54,6 +56,7 @@ const (
 type readers struct {
 	cfg        *config.Config
 	version    string
+	standby    func() show.Standby
 	log        *zap.Logger
 	metrics    *monitor.Metrics
 	clock      base.Clock
@@ -93,7 +96,7 @@ func newReaders(o Options, tree *datatree.Tree, applied jute.Zxid) (*readers, er
 	if err != nil {
 		return nil, fmt.Errorf("readers: %w", err)
 	}
-	r := &readers{cfg: &cfg, version: o.Version, log: log, metrics: monitor.NewMetrics(), identities: ids, state: &state.State{Tree: tree, Watches: watch.New()}}
+	r := &readers{cfg: &cfg, version: o.Version, standby: o.Standby, log: log, metrics: monitor.NewMetrics(), identities: ids, state: &state.State{Tree: tree, Watches: watch.New()}}
 	r.life = base.NewLife(func(err error) {
 		log.Error("stopping: readers can't be served", zap.Error(err))
 	})
@@ -216,12 +219,20 @@ func (r *readers) read() *show.View {
 		Ensemble: r.cfg.Replicated(),
 		Role:     &zab.Status{},
 	}
+	v.Held = func() []show.Holding { return nil }
+	v.Quotas = func() []show.NamespaceQuotas { return nil }
+	if r.standby != nil {
+		v.Standby = r.standby()
+	}
 	r.clients.Show(v)
 	r.state.RLock()
 	v.Tree = r.state.Tree.Stats()
 	r.state.RUnlock()
 	return v
 }
+
+// View looks at a mirror that has readers.
+func (m *Mirror) View() *show.View { return m.readers.read() }
 
 // changed publishes a transaction that was applied, with its events. The state is locked.
 func (r *readers) changed(zxid jute.Zxid, events []datatree.Event) {

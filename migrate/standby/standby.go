@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/show"
 )
 
 // Options are those of a standby.
@@ -31,8 +32,9 @@ type Options struct {
 	// Version is what srvr shows there.
 	Readers *config.Config
 	Version string
-	// Serve opens the AdminServer's port for such pages, so that others may follow the copy.
-	Serve  func(http.Handler) (stop func(), err error)
+	// Serve opens the ports for the pages of the AdminServer, by which others may follow the copy, and for
+	// metrics of what view returns.
+	Serve  func(pages http.Handler, view func() *show.View) (stop func(), err error)
 	Logger *zap.Logger
 }
 
@@ -72,23 +74,24 @@ func Run(ctx context.Context, o Options) (err error) {
 	if m.Promoted() {
 		return fmt.Errorf("zkd standby promote was interrupted in %s: repeat that command", o.Place.DataDir)
 	}
-	if err := m.ServeReaders(mirror.Options{Config: o.Readers, Version: o.Version, Logger: o.Logger}); err != nil {
+	status := newReporter(&o)
+	if err := m.ServeReaders(mirror.Options{Config: o.Readers, Version: o.Version, Standby: status.standing, Logger: o.Logger}); err != nil {
 		return err
 	}
-	end, err := o.Serve(m.Pages())
+	end, err := o.Serve(m.Pages(), m.View)
 	if err != nil {
 		return err
 	}
 	defer end()
-	f := &follower{o: o, log: o.Logger, data: m}
+	f := &follower{o: o, log: o.Logger, data: m, status: status}
 	if err := f.removeTemporary(); err != nil {
 		return err
 	}
-	f.status = newReporter(f)
+	status.start(m)
 	defer func() {
 		err = errors.Join(err, m.Sync())
-		f.status.copied(m)
-		f.status.close()
+		status.copied(m)
+		status.close()
 	}()
 	return f.run(ctx)
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/secret"
@@ -26,6 +27,7 @@ import (
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -146,6 +148,7 @@ type running struct {
 	cancel context.CancelFunc
 	ended  chan error
 	pages  chan http.Handler
+	view   func() *show.View // after pages
 }
 
 func start(t *testing.T, p data.Place, of ...string) *running {
@@ -153,7 +156,11 @@ func start(t *testing.T, p data.Place, of ...string) *running {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{place: p, cancel: cancel, ended: make(chan error, 1), pages: make(chan http.Handler, 1)}
 	o := Options{Of: &source.Servers{Admins: of, Auth: []string{"digest:user:password"}}, Place: p, Readers: configFor(t, p), Logger: zap.NewNop(),
-		Serve: func(h http.Handler) (func(), error) { r.pages <- h; return func() {}, nil }}
+		Serve: func(h http.Handler, view func() *show.View) (func(), error) {
+			r.view = view
+			r.pages <- h
+			return func() {}, nil
+		}}
 	go func() { r.ended <- Run(ctx, o) }()
 	return r
 }
@@ -385,7 +392,7 @@ func TestStandbyIsRefused(t *testing.T) {
 	}
 }
 
-// TestReadersOfAStandby reads by a client that accepts a read-only server, and is told of a change.
+// TestPagesOfAStandby looks at the pages and the metrics of a standby.
 func TestPagesOfAStandby(t *testing.T) {
 	e := newEnsemble(t, rand.New(rand.NewPCG(6, 1)), theirs)
 	s := start(t, placeIn(t.TempDir(), zab.SIDOf(4)), e.http.URL)
@@ -395,7 +402,7 @@ func TestPagesOfAStandby(t *testing.T) {
 	for path, want := range map[string]string{
 		"/readyz":                "ok",
 		"/commands/is_read_only": `"read_only" : true`,
-		"/commands/monitor":      `"server_state" : "read-only"`,
+		"/commands/monitor":      `"standby_states" : 1`,
 		"/v1/feed?path=/":        "no feeds",
 	} {
 		resp, err := http.Get(pages.URL + path)
@@ -405,6 +412,11 @@ func TestPagesOfAStandby(t *testing.T) {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("%s: %s, want %s", path, b, want)
 		}
+	}
+	metrics := prometheus.NewPedanticRegistry()
+	metrics.MustRegister(show.NewCollector("1", s.view))
+	if _, err := metrics.Gather(); err != nil {
+		t.Error(err)
 	}
 	s.stop(t)
 }

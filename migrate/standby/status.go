@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/show"
 )
 
 // StatusFile is the file in the directory of a standby with its Status. It counts for nothing but the
@@ -59,13 +60,15 @@ type reporter struct {
 
 const statusInterval = 500 * time.Millisecond
 
-func newReporter(f *follower) *reporter {
-	dir := f.o.Place.DataDir
-	r := &reporter{file: filepath.Join(dir, StatusFile), stop: make(chan struct{})}
-	r.s = Status{Dir: dir, Of: f.o.Of.Admins, Server: uint8(f.o.Place.Server), State: "connecting"}
-	r.copied(f.data) // before the first write, which replaces what the last run has left
+func newReporter(o *Options) *reporter {
+	dir := o.Place.DataDir
+	return &reporter{file: filepath.Join(dir, StatusFile), stop: make(chan struct{}),
+		s: Status{Dir: dir, Of: o.Of.Admins, Server: uint8(o.Place.Server), State: "connecting"}}
+}
+
+func (r *reporter) start(m *mirror.Mirror) {
+	r.copied(m) // before the first write, which replaces what the last run has left
 	r.done.Go(r.run)
-	return r
 }
 
 func (r *reporter) run() {
@@ -87,9 +90,7 @@ func (r *reporter) write() {
 	s := r.s
 	r.mu.Unlock()
 	s.Written = time.Now()
-	if !s.Current.IsZero() {
-		s.LagMs = s.Written.Sub(s.Current).Milliseconds()
-	}
+	s.LagMs = s.lag(s.Written).Milliseconds()
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {
 		err = os.WriteFile(r.file+".tmp", append(b, '\n'), 0o600)
@@ -97,6 +98,21 @@ func (r *reporter) write() {
 	if err == nil {
 		os.Rename(r.file+".tmp", r.file) // the next one may work
 	}
+}
+
+// lag returns how long before a time the copy last had all; 0 if it never had.
+func (s *Status) lag(at time.Time) time.Duration {
+	if s.Current.IsZero() {
+		return 0
+	}
+	return at.Sub(s.Current)
+}
+
+// standing is what metrics show.
+func (r *reporter) standing() show.Standby {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return show.Standby{Follows: r.s.From != "", Lag: r.s.lag(time.Now()), Entries: r.s.Entries, States: r.s.States}
 }
 
 func (r *reporter) close() {

@@ -40,11 +40,20 @@ const (
 	all     servers = iota
 	members         // of an ensemble, while they serve
 	leaders
+	copies // of another ensemble
 )
 
 // shows reports whether the server of v is one of them.
 func (s servers) shows(v *View) bool {
-	return s == all || v.Ensemble && v.Serving && (s == members || v.Role.Role == zab.Leading)
+	switch member := v.Ensemble && v.Serving; s {
+	case members:
+		return member
+	case leaders:
+		return member && v.Role.Role == zab.Leading
+	case copies:
+		return v.Copy
+	}
+	return true
 }
 
 // word returns the name in mntr, after zk_, or "" for none.
@@ -211,6 +220,10 @@ var figures = []figure{
 	{name: "last_proposal_size", help: "Bytes of the leader's last proposal.", of: leaders, value: func(v *View) float64 { return float64(v.ProposalSizes.Last.Load()) }},
 	{name: "min_proposal_size", help: "Bytes of the leader's smallest proposal.", of: leaders, value: func(v *View) float64 { return float64(v.ProposalSizes.Least.Load()) }},
 	{name: "max_proposal_size", help: "Bytes of the leader's largest proposal.", of: leaders, value: func(v *View) float64 { return float64(v.ProposalSizes.Most.Load()) }},
+	{name: "zkd_standby_follows", help: "1 while a standby follows a server of the other ensemble.", of: copies, own: true, value: condition(func(v *View) bool { return v.Standby.Follows })},
+	{name: "zkd_standby_lag_seconds", help: "Time since a standby last had all that the followed server had; at most a second while nothing changes.", kind: fraction, of: copies, own: true, value: func(v *View) float64 { return v.Standby.Lag.Seconds() }},
+	{name: "zkd_standby_entries_total", help: "Entries of the other ensemble's log that a standby followed.", kind: counter, of: copies, own: true, value: integer(func(v *View) int64 { return v.Standby.Entries })},
+	{name: "zkd_standby_states_total", help: "Whole states of the other ensemble that a standby fetched.", kind: counter, of: copies, own: true, value: integer(func(v *View) int64 { return v.Standby.States })},
 }
 
 // learnersThat counts the learners for which is holds.

@@ -9,17 +9,20 @@ import (
 
 // Words returns what mntr shows after version and state.
 func (v *View) Words() (list []Metric) {
-	if v.Copy {
-		return nil
-	}
 	number := func(f *figure) {
 		switch word := f.word(); {
-		case word == "" || !f.of.shows(v):
+		case word == "" || !f.of.shows(v) || v.Copy && f.of != copies:
 		case f.kind == fraction:
 			list = append(list, Float(word, f.value(v)))
 		default:
 			list = append(list, Int(word, int64(f.value(v))))
 		}
+	}
+	if v.Copy {
+		for i := range figures {
+			number(&figures[i])
+		}
+		return list
 	}
 	ofMembers := slices.IndexFunc(figures, func(f figure) bool { return f.of != all })
 	for i := range figures[:ofMembers] {

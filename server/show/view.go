@@ -95,6 +95,16 @@ type View struct {
 	Arriving     []Transfer       // snapshots from other servers
 
 	Limits []limits.Figure // of the rules that limit clients, by name
+
+	Standby Standby // of a copy
+}
+
+// Standby is how a copy of another ensemble follows it.
+type Standby struct {
+	Follows bool          // a server of it
+	Lag     time.Duration // since the copy last had all that the server had
+	Entries int64         // that were followed
+	States  int64         // that were fetched whole
 }
 
 // Lists are what takes longer to look at, so a word, a page or a metric calls only those that it
