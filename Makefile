@@ -8,7 +8,7 @@ SHELL = /bin/sh
 SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
-.PHONY: help build campaign run run3 test test-zkd test-modules processes nightly race race-build race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster members alerts links roll upgrade soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp bench-night lint fmt tidy cover check vuln release verify reproduce image charts site clean
+.PHONY: help build campaign run run3 test test-zkd test-modules processes nightly race race-build race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster standby members alerts links roll upgrade soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp bench-night lint fmt tidy cover check vuln release verify reproduce image charts site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,7 @@ nightly: ## everything in full, and what CI leaves out: hours; before each relea
 	$(TRUST) spec MODELS=nightly TRACES=1000
 	$(TRUST) crash
 	$(TRUST) cluster
+	$(TRUST) standby
 	$(TRUST) upgrade
 	test/compat/run.sh -full
 	$(MAKE) console world
@@ -159,6 +160,9 @@ crash: ## kill -9 and restart under load, checking all that was acknowledged (RO
 
 cluster: ## ensembles of real servers: all faults once, kill -9 over and over (ROUNDS=100)
 	ZKD_SEED=fresh $(GO) test -count=1 -timeout 12h -parallel 3 -v ./test/cluster -args -fault . -rounds $(ROUNDS)
+
+standby: ## the site of an ensemble is lost under load, and its standbys take its place (ROUNDS=100)
+	ZKD_SEED=fresh $(GO) test -count=1 -timeout 12h -v -run '^TestStandby$$' ./test/cluster -args -losses $(ROUNDS)
 
 members: build ## the walk-through of docs/members.md: a real ensemble changes its members while a client writes
 	@scripts/members.sh

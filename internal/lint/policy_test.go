@@ -306,7 +306,7 @@ const ours = `
 	test/world/programs/gozk-tests: none
 	test/internal/process: internal/child jute
 	test/crash:        jute cmd/zkbench/bench test/internal/process
-	test/cluster:      jute client client/zktest cmd/zkbench/bench test/internal/process
+	test/cluster:      jute client client/zktest cmd/zkbench/bench test/internal/process migrate/standby
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all, and mux that of edges.)

@@ -20,7 +20,7 @@ import (
 const (
 	// streamLook is how often a stream looks for new entries, and streamIdle how often it says
 	// that there are none.
-	streamLook = 100 * time.Millisecond
+	streamLook = 20 * time.Millisecond
 	streamIdle = time.Second
 )
 

@@ -20,6 +20,7 @@ var promises = []promise{
 	{"Operations of a multi", "decided by the state at their place in the history", []string{"sim"}},
 	{"Changes of the members", "completely or not at all, never at the cost of the majority", []string{"sim", "spec", "cluster"}},
 	{"Damage", "it is detected, and never answered from", []string{"sim", "crash", "cluster", "soak"}},
+	{"Standbys", "a copy is the history up to the zxid that it shows", []string{"standby"}},
 	{"Connections", "a change of the leader closes none", []string{"sim", "spec", "compat"}},
 }
 
@@ -39,6 +40,7 @@ var checks = []check{
 	{name: "spec", title: "specification", what: "all states of small ensembles; rules left out; runs of the simulator and of whole servers judged by it"},
 	{name: "crash", title: "killed server", what: "one real server, killed under load, its log torn", brief: "processes"},
 	{name: "cluster", title: "faulty ensembles", what: "real servers killed, paused, cut off, with bad disks; histories searched for an order", brief: "processes"},
+	{name: "standby", title: "lost site", what: "real servers are lost under load, and their standbys take their place; what was acknowledged and not copied is counted", brief: "processes"},
 	{name: "soak", title: "soak", what: "the same, one random fault after the other"},
 	{name: "exhaust", title: "exhaustion", what: "clients use up memory, disks, inodes and descriptors"},
 	{name: "upgrade", title: "upgrades", what: "real servers of the last version before each change of a format become this one, and go back, while clients write"},
