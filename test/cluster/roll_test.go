@@ -15,7 +15,7 @@ var rollFrom = flag.String("roll", "", `TestRoll: the versions to roll from, wit
 
 // recorded is the version that TestRoll rolls from as long as there is no release: one with the
 // formats of the present version.
-const recorded = "97294d11"
+const recorded = "2771bc2b"
 
 // formatsOver are the last versions before each change of a format, and what was changed after it. Older ones
 // spoke another protocol between servers, and their logs can't be read: segments of format 2 got notes without a new number.
@@ -25,6 +25,7 @@ var formatsOver = []struct{ ref, change string }{
 	{"1986610f", "transaction 4, data directory 2, archived log 1: takeovers and backups"},
 	{"c8b28dc0", "transaction 5, snapshot of the tree 3: owners of sessions"},
 	{"7e77ec18", "transaction 6, snapshot of the tree 4: exactly-once sessions"},
+	{"30ad152a", "data directory 3: standbys"},
 	{recorded, "none"},
 }
 
