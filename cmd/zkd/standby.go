@@ -83,7 +83,7 @@ func newStandby() *cobra.Command {
 func standbyConfig(file string) (*config.Config, error) {
 	cfg, _, err := config.Load(file)
 	if err == nil && !cfg.Replicated() {
-		err = fmt.Errorf("%s has no server lines: a standby is a member of an ensemble to be, which may have one", file)
+		err = fmt.Errorf("%s describes no ensemble: a standby is a member of one to be, and a single server line needs standaloneEnabled=false", file)
 	}
 	return cfg, err
 }

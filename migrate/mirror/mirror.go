@@ -179,9 +179,6 @@ func (m *Mirror) changeBy(e *zab.Entry) error {
 	h := &m.entries
 	m.state.Lock()
 	h.Tree, h.Ensemble = m.state.Tree, m.ensemble
-	if m.readers != nil {
-		h.Applied = func(txn *datatree.Txn, out *datatree.Applied) { m.readers.changed(txn.Zxid, out.Events) }
-	}
 	err := h.Apply(e)
 	m.ensemble, m.state.Ensemble = h.Ensemble, h.Ensemble
 	if err != nil && m.readers != nil {

@@ -81,6 +81,7 @@ func (m *Mirror) ServeReaders(o Options) error {
 	}
 	r.state.Ensemble = m.ensemble
 	m.state, m.readers = r.state, r
+	m.entries.Applied = func(txn *datatree.Txn, out *datatree.Applied) { r.changed(txn.Zxid, out.Events) }
 	return nil
 }
 

@@ -188,7 +188,7 @@ func (f *follower) fetch(ctx context.Context) (err error) {
 	}
 	switch have := f.data.Ensemble(); {
 	case !found.Ensemble.Seeded():
-		return stop{fmt.Errorf("%s is a server without an ensemble: a standby follows an ensemble, which may have one member", from.Admin)}
+		return stop{fmt.Errorf("%s is a server without an ensemble: a standby follows an ensemble, which with standaloneEnabled=false may have one member", from.Admin)}
 	case have.Seeded() && have.Init.Cluster != found.Ensemble.Init.Cluster:
 		return stop{fmt.Errorf("%s has another history than the copy in %s: follow it into another directory", from.Admin, f.o.Place.DataDir)}
 	case found.Ensemble.Zxid < f.data.Last():
