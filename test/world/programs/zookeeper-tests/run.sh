@@ -1,4 +1,4 @@
-# Each class of classes.list in a JVM of its own, since many of them set what is global; two at a time, on ports of their own.
+# Each class of classes.list in a JVM of its own, since many of them set what is global; two at a time, each with 336 ports of its own from 11221 on, below those of internal/freeport.
 one() {
 	class=$1 result=$REPORTS/$1$TRY.xml
 	[ ! -e "$result" ] || return 0 # of a run that was broken off
@@ -13,7 +13,7 @@ one() {
 	# shellcheck disable=SC2086 # nothing, or one flag
 	timeout "${CLASS_LIMIT:-1800}" java $agent -Xmx700m -XX:+UseSerialGC -XX:TieredStopAtLevel=$level \
 		-Dbuild.test.dir="$PWD/work/$class" -Dzkd.logs="$PWD/logs/$class" -Dzkd.silent="$FROM/silent.list" -Dtest.data.dir="$PROGRAM/data" \
-		-Dtest.junit.threads=8 -Dzookeeper.junit.threadid=$((SLOT + 1)) \
+		-Dtest.junit.threads=64 -Dzookeeper.junit.threadid=$((SLOT + 1)) \
 		-Dzookeeper.4lw.commands.whitelist='*' -Dzookeeper.admin.enableServer=false \
 		-Dzookeeper.DigestAuthenticationProvider.superDigest='super:D/InIHSb7yEEbrWz8b9l71RjZJU=' \
 		-Djunit.jupiter.extensions.autodetection.enabled=true \
