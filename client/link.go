@@ -205,9 +205,7 @@ func (l *link) greet(in *frames) (*greeting, error) {
 // appendWatchesLocked appends the requests that set the session's watches again.
 func (l *link) appendWatchesLocked(b []byte) []byte {
 	s := l.s
-	inMemory := s.relay != nil && s.relay.memory.local
-	inMemory = inMemory && !relayMemorySetAgain.Planted()
-	if inMemory {
+	if s.relay != nil && s.relay.memory.local {
 		return b
 	}
 	for _, r := range s.watches.requests(s.lastZxid, min(setWatchesChunk, s.opts.MaxRequest-256)) {

@@ -208,9 +208,7 @@ func (r *Relay) remembers(xid int32, op OpCode, body []byte) bool {
 			return false
 		}
 		now := time.Now()
-		dies := now.Sub(l.lastWrite()) > idle // although its client is there, as nothing is sent
-		dies = dies && !relayMemoryUnpinged.Planted()
-		if dies {
+		if now.Sub(l.lastWrite()) > idle { // it dies although its client is there, as nothing is sent
 			l.ping(now)
 		}
 		a.Xid, a.Op, a.Remembered = xid, op, true
@@ -241,7 +239,6 @@ func (r *Relay) seeLocked(op OpCode, q *jute.PathWatchRequest) (a Forwarded, ans
 		m.mu.Lock()
 		again = len(m.heard) > 0
 		m.mu.Unlock()
-		again = again && !relayMemoryUntold.Planted()
 		if again {
 			return 0
 		}
