@@ -208,7 +208,9 @@ func (r *Relay) remembers(xid int32, op OpCode, body []byte) bool {
 			return false
 		}
 		now := time.Now()
-		if now.Sub(l.lastWrite()) > idle { // it dies although its client is there, as nothing is sent
+		dies := now.Sub(l.lastWrite()) > idle // although its client is there, as nothing is sent
+		dies = dies && !relayMemoryUnpinged.Planted()
+		if dies {
 			l.ping(now)
 		}
 		a.Xid, a.Op, a.Remembered = xid, op, true
@@ -239,6 +241,7 @@ func (r *Relay) seeLocked(op OpCode, q *jute.PathWatchRequest) (a Forwarded, ans
 		m.mu.Lock()
 		again = len(m.heard) > 0
 		m.mu.Unlock()
+		again = again && !relayMemoryUntold.Planted()
 		if again {
 			return 0
 		}

@@ -97,19 +97,20 @@ type memoryServer struct {
 	t *testing.T
 	m *memoryModel
 
-	mu      sync.Mutex
-	r       *rand.Rand
-	calm    bool
-	history memoryHistory
-	done    int64
-	doneAt  int // in history
-	replies map[int64][]byte
-	doubled []int64
-	conn    *memoryConn
-	cuts    int
-	heard   time.Time
-	resets  []memoryReset
-	wrong   []string
+	mu        sync.Mutex
+	r         *rand.Rand
+	calm      bool
+	calmSince time.Time
+	history   memoryHistory
+	done      int64
+	doneAt    int // in history
+	replies   map[int64][]byte
+	doubled   []int64
+	conn      *memoryConn
+	cuts      int
+	heard     time.Time
+	resets    []memoryReset
+	wrong     []string
 }
 
 // memoryReset is what a server has looked at to set watches again: the client had seen one zxid, and the server was at the other.
@@ -185,6 +186,9 @@ func (s *memoryServer) serve(c *memoryConn) {
 	}
 	if s.conn != nil {
 		s.conn.Close()
+	}
+	if s.calm && time.Since(s.calmSince) > memoryTimeout/4 {
+		s.wrong = append(s.wrong, "a connection is lost that nobody has cut")
 	}
 	s.conn, s.heard = c, time.Now()
 	s.greet(c, frame)
@@ -272,7 +276,10 @@ func (s *memoryServer) answer(c *memoryConn, r request) bool {
 		s.cuts++
 		return false
 	}
-	if s.chance(50) {
+	switch {
+	case s.calm:
+		s.advance(c, len(s.history))
+	case s.chance(50):
 		s.advance(c, c.at+s.r.IntN(len(s.history)-c.at+1))
 	}
 	h := jute.ReplyHeader{Xid: r.xid}
@@ -358,7 +365,9 @@ type memoryModel struct {
 	at      int
 	down    bool
 	watches map[*Relay]map[string]WatchSet
-	seen    int // reads that were answered
+	between bool     // it advances after a relay has told what it has heard, and before it looks at a node
+	late    []*Relay // that have not told yet what they have heard
+	seen    int      // reads that were answered
 }
 
 func (m *memoryModel) commit(c memoryChange) {
@@ -374,6 +383,9 @@ func (m *memoryModel) See(r *Relay, path string, take func(*Remembered) WatchSet
 	defer m.mu.Unlock()
 	if m.down {
 		return false
+	}
+	if m.between {
+		m.advanceLocked(true)
 	}
 	h := m.history[:m.at]
 	stat, exists := h.node(path)
@@ -404,14 +416,30 @@ func (m *memoryModel) Forget(r *Relay) {
 	delete(m.watches, r)
 }
 
+// tell has relays tell what they have heard.
+func (m *memoryModel) tell() {
+	m.mu.Lock()
+	late := m.late
+	m.late = nil
+	m.mu.Unlock()
+	for _, r := range late {
+		r.TellHeard()
+	}
+}
+
 // advance has the memory show more, or all.
 func (m *memoryModel) advance(all bool) {
 	m.mu.Lock()
+	m.advanceLocked(all)
+	m.mu.Unlock()
+	m.tell()
+}
+
+func (m *memoryModel) advanceLocked(all bool) {
 	to := len(m.history)
 	if !all {
 		to = m.at + m.r.IntN(to-m.at+1)
 	}
-	var told []*Relay
 	for ; m.at < to; m.at++ {
 		c := &m.history[m.at]
 		for r, watches := range m.watches {
@@ -419,14 +447,10 @@ func (m *memoryModel) advance(all bool) {
 				if fired := watches[ev.Path] & Fires(EventType(ev.Type)); fired != 0 {
 					watches[ev.Path] &^= fired
 					r.Heard(c.zxid, ev)
-					told = append(told, r)
+					m.late = append(m.late, r)
 				}
 			}
 		}
-	}
-	m.mu.Unlock()
-	for _, r := range told {
-		r.TellHeard()
 	}
 }
 
@@ -568,16 +592,13 @@ func (m *memoryRun) check() {
 	}
 }
 
-// runMemory runs a client of a relay with a memory, and returns what was wrong, and how many reads the memory has answered.
-func runMemory(t *testing.T, seed uint64) (wrong []string, remembered int) {
+// start connects a relay with a memory to an ensemble, until ctx ends.
+func (m *memoryRun) start(ctx context.Context, t *testing.T, seed uint64) (*fakeNet, *Relay, RelayOptions) {
 	n := newFakeNet(t)
 	model := &memoryModel{r: seeded(seed + 1000), watches: map[*Relay]map[string]WatchSet{}}
-	s := &memoryServer{t: t, m: model, r: seeded(seed), replies: map[int64][]byte{}}
-	s.commit(EventDataChanged, "/o")
-	ctx, cancel := context.WithCancel(bg)
-	defer cancel()
-	go s.run(ctx, n)
-	m := &memoryRun{s: s}
+	m.s = &memoryServer{t: t, m: model, r: seeded(seed), replies: map[int64][]byte{}}
+	m.s.commit(EventDataChanged, "/o")
+	go m.s.run(ctx, n)
 	o := RelayOptions{Options: n.options(Options{Rand: seeded(seed), Timeout: memoryTimeout}), Reply: m.reply, Event: m.event, Memory: model}
 	r, err := NewRelay("a:1,b:2", o)
 	if err != nil {
@@ -586,15 +607,58 @@ func runMemory(t *testing.T, seed uint64) (wrong []string, remembered int) {
 	if _, err := r.WaitConnected(ctx); err != nil {
 		t.Fatal(err)
 	}
-	random := rand.New(rand.NewPCG(seed, 1))
-	ask := func(q memoryAsked) {
-		m.asked = append(m.asked, q)
-		body := jute.AppendBool(jute.AppendString(nil, q.path), q.watch)
-		if q.op == jute.OpSetData {
-			body = (&jute.SetDataRequest{Path: q.path, Version: -1}).Append(nil)
-		}
-		r.Forward(int32(len(m.asked)), q.op, body)
+	return n, r, o
+}
+
+// ask has the client ask.
+func (m *memoryRun) ask(r *Relay, q memoryAsked) {
+	m.asked = append(m.asked, q)
+	body := jute.AppendBool(jute.AppendString(nil, q.path), q.watch)
+	if q.op == jute.OpSetData {
+		body = (&jute.SetDataRequest{Path: q.path, Version: -1}).Append(nil)
 	}
+	r.Forward(int32(len(m.asked)), q.op, body)
+}
+
+// runHeard has a memory advance just before it is looked at, and returns what was wrong.
+func runHeard(t *testing.T, seed uint64) (wrong []string) {
+	ctx, cancel := context.WithCancel(bg)
+	defer cancel()
+	m := &memoryRun{}
+	_, r, _ := m.start(ctx, t, seed)
+	s, model := m.s, m.s.m
+	s.mu.Lock()
+	s.calm, s.calmSince = true, time.Now()
+	s.commit(EventDataChanged, "/m/a")
+	s.mu.Unlock()
+	m.ask(r, memoryAsked{jute.OpGetData, "/o", false}) // the server is up to date
+	synctest.Wait()
+	model.advance(true)
+	m.ask(r, memoryAsked{jute.OpGetData, "/m/a", true})
+	s.mu.Lock()
+	s.commit(EventDataChanged, "/m/a")
+	s.mu.Unlock()
+	model.between = true
+	m.ask(r, memoryAsked{jute.OpGetData, "/m/a", false})
+	model.tell()
+	synctest.Wait()
+	r.Abort()
+	if last := m.told[len(m.told)-1]; len(m.told) != 4 {
+		m.fails("%d replies and events, the last %+v", len(m.told), last)
+	}
+	m.check()
+	return m.wrong
+}
+
+// runMemory runs a client of a relay with a memory, and returns what was wrong, and how many reads the memory has answered.
+func runMemory(t *testing.T, seed uint64) (wrong []string, remembered int) {
+	ctx, cancel := context.WithCancel(bg)
+	defer cancel()
+	m := &memoryRun{}
+	n, r, o := m.start(ctx, t, seed)
+	s, model := m.s, m.s.m
+	random := rand.New(rand.NewPCG(seed, 1))
+	ask := func(q memoryAsked) { m.ask(r, q) }
 	uncached := 1 + random.IntN(8) // in so many, the client asks for what is not in the memory
 	for range 200 {
 		switch random.IntN(8) {
@@ -630,7 +694,7 @@ func runMemory(t *testing.T, seed uint64) (wrong []string, remembered int) {
 	model.fail(false)
 	model.advance(true)
 	s.mu.Lock()
-	s.calm = true
+	s.calm, s.calmSince = true, time.Now()
 	s.mu.Unlock()
 	for range 10 { // reads alone keep the session
 		time.Sleep(memoryTimeout / 4)
@@ -669,4 +733,13 @@ func TestRelayMemory(t *testing.T) {
 	if all < 500 {
 		t.Errorf("the memory has answered %d reads", all)
 	}
+}
+
+// TestRelayMemoryTellsFirst: what the memory learns between what a relay tells and what it looks at is told before the reply that shows it.
+func TestRelayMemoryTellsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, w := range runHeard(t, 1) {
+			t.Error(w)
+		}
+	})
 }

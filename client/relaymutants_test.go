@@ -18,6 +18,13 @@ func TestMutants(t *testing.T) {
 		}
 		return found
 	}
+	ofMemory := func(t *testing.T, seed uint64) []string {
+		wrong, _ := runMemory(t, seed)
+		return append(wrong, runHeard(t, seed)...)
+	}
+	if found(runRelay) || found(ofMemory) { // such a run would find any fault
+		t.Fatal("a run without a fault is wrong")
+	}
 	planted := 0
 	for _, m := range mutant.All() {
 		if !strings.HasPrefix(m.String(), "relay-") {
@@ -27,17 +34,14 @@ func TestMutants(t *testing.T) {
 		remove := m.Plant()
 		run := runRelay
 		if strings.HasPrefix(m.String(), "relay-memory-") {
-			run = func(t *testing.T, seed uint64) []string {
-				wrong, _ := runMemory(t, seed)
-				return wrong
-			}
+			run = ofMemory
 		}
 		if !found(run) {
 			t.Errorf("no run finds %v", m)
 		}
 		remove()
 	}
-	if planted != 22 {
+	if planted != 24 {
 		t.Errorf("%d faults", planted)
 	}
 	t.Logf("counts: faults=%d", planted)
