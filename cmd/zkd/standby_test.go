@@ -40,7 +40,7 @@ func TestStandbyRefuses(t *testing.T) {
 		{"--of http://zk1:8080 " + single, exitUsage, "standaloneEnabled=false"},
 		{"--of http://zk1:8080 nothing", exitUsage, "nothing"},
 		{"--of http://zk1:8080 --auth-file nowhere " + member, exitUsage, "--auth-file"},
-		{"status " + dir, exitFailure, "no standby"},
+		{"status " + dir, exitFailure, "no running copy"},
 		{"promote " + single, exitUsage, "standaloneEnabled=false"},
 		{"promote --accept-data-loss-after zxid " + member, exitUsage, "hexadecimal"},
 		{"promote " + member, exitFailure, "no such file"},

@@ -13,8 +13,8 @@
 //
 // # Without servers
 //
-// The subtrees of Options.Stale are kept for when the servers are away: see Absence and SeeLast. Each is shown as of its own zxid, up to which it is complete;
-// a sync now and then says that it is current, and has it keep up with what clients have seen.
+// The subtrees of Options.Stale are kept for when the servers are away: see Absence and SeeLast. Each has a zxid up to which it is complete, and is
+// shown as it was then. A sync now and then says that it is current, and has it keep up with what clients have seen.
 //
 // # Goroutines
 //

@@ -176,31 +176,32 @@ func (m *Mirror) AppendEntry(e *zab.Entry) error {
 
 // changeBy applies an entry to the state, and tells the readers.
 func (m *Mirror) changeBy(e *zab.Entry) error {
-	h := &m.entries
-	m.state.Lock()
-	h.Tree, h.Ensemble = m.state.Tree, m.ensemble
-	err := h.Apply(e)
-	m.ensemble, m.state.Ensemble = h.Ensemble, h.Ensemble
-	if err != nil && m.readers != nil {
-		m.readers.clients.EndReadOnly()
-	}
-	m.state.Unlock()
-	if m.readers != nil {
-		m.readers.answers.Wake()
-	}
-	return err
+	return m.locked(func() error {
+		h := &m.entries
+		h.Tree, h.Ensemble = m.state.Tree, m.ensemble
+		err := h.Apply(e)
+		m.ensemble, m.state.Ensemble = h.Ensemble, h.Ensemble
+		return err
+	})
 }
 
 // change applies a transaction to the tree, and tells the readers.
 func (m *Mirror) change(zxid jute.Zxid, apply func() ([]datatree.Event, error)) error {
+	return m.locked(func() error {
+		events, err := apply()
+		if err == nil && m.readers != nil {
+			m.readers.changed(zxid, events)
+		}
+		return err
+	})
+}
+
+// locked changes the state. After an error readers are not served.
+func (m *Mirror) locked(change func() error) error {
 	m.state.Lock()
-	events, err := apply()
-	switch {
-	case m.readers == nil:
-	case err != nil:
+	err := change()
+	if err != nil && m.readers != nil {
 		m.readers.clients.EndReadOnly()
-	default:
-		m.readers.changed(zxid, events)
 	}
 	m.state.Unlock()
 	if m.readers != nil {

@@ -40,7 +40,7 @@ func ParseMember(text string) (f Founder, last jute.Zxid, err error) {
 // Promoted reports whether Promote has begun to make the data that of a member.
 func (m *Mirror) Promoted() bool { return slices.Contains(m.ensemble.Admitted, m.Founder()) }
 
-// Promote makes the copy of an ensemble of zkd the data of a member of an ensemble of its own. members have
+// Promote makes the copy of an ensemble of zkd the data of a member of a new ensemble. members have
 // equal copies, and are promoted with the same members; this one is among them. Sessions keep their passwords.
 // Promote may be called again after a crash.
 func (m *Mirror) Promote(ctx context.Context, members []Founder) error {
@@ -63,8 +63,7 @@ func (m *Mirror) Promote(ctx context.Context, members []Founder) error {
 	return m.endMirror()
 }
 
-// successor is the id of the ensemble that follows another one: the same for all of its members, who need
-// not ask each other.
+// successor returns the id of the ensemble that follows another one. All of its members compute the same.
 func successor(of zab.ID, last jute.Zxid, members []Founder) (id zab.ID) {
 	h := sha256.New()
 	h.Write(of[:])

@@ -17,7 +17,7 @@ import (
 	"github.com/zkd-project/zkd/server/data"
 )
 
-// Promote makes the copy of a stopped standby the data of a member of an ensemble of its own.
+// Promote makes the copy of a stopped standby the data of a member of a new ensemble.
 type Promote struct {
 	Place data.Place // that of Options
 	// Members names all standbys that are promoted, each as its Status does, if there are others. Each of

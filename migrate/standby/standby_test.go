@@ -54,8 +54,8 @@ func configFor(t testing.TB, p data.Place) *config.Config {
 
 var theirs = zab.ClusterInit{Cluster: zab.ID{1, 2, 3}, Secret: secret.Key{4, 5}}
 
-// ensemble is a server of an ensemble, as far as a standby sees it: its log and its pages. Like a standby, it has the
-// history of somebody else, the test.
+// ensemble is a server of an ensemble, as far as a standby sees it: its log and its pages. It is a mirror, too, of what
+// the test writes.
 type ensemble struct {
 	*mirror.Mirror
 	t     *testing.T

@@ -1,18 +1,13 @@
 package standby
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/migrate/mirror"
-	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/show"
 )
 
@@ -48,56 +43,30 @@ type Status struct {
 	Written    time.Time `json:"written"`
 }
 
-// reporter writes the status of a running standby into its file, in a separate goroutine.
+// reporter keeps the status of a running standby.
 type reporter struct {
-	file string
-	stop chan struct{}
-	done sync.WaitGroup
+	writer *mirror.StatusWriter // nil before start
 
 	mu sync.Mutex
 	s  Status
 }
 
-const statusInterval = 500 * time.Millisecond
-
 func newReporter(o *Options) *reporter {
-	dir := o.Place.DataDir
-	return &reporter{file: filepath.Join(dir, StatusFile), stop: make(chan struct{}),
-		s: Status{Dir: dir, Of: o.Of.Admins, Server: uint8(o.Place.Server), State: "connecting"}}
+	return &reporter{s: Status{Dir: o.Place.DataDir, Of: o.Of.Admins, Server: uint8(o.Place.Server), State: "connecting"}}
 }
 
 func (r *reporter) start(m *mirror.Mirror) {
 	r.copied(m) // before the first write, which replaces what the last run has left
-	r.done.Go(r.run)
+	r.writer = mirror.WriteStatus(filepath.Join(r.s.Dir, StatusFile), r.status)
 }
 
-func (r *reporter) run() {
-	tick := time.NewTicker(statusInterval)
-	defer tick.Stop()
-	for {
-		r.write()
-		select {
-		case <-tick.C:
-		case <-r.stop:
-			r.write()
-			return
-		}
-	}
-}
-
-func (r *reporter) write() {
+func (r *reporter) status() any {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	s := r.s
-	r.mu.Unlock()
 	s.Written = time.Now()
 	s.LagMs = s.lag(s.Written).Milliseconds()
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err == nil {
-		err = os.WriteFile(r.file+".tmp", append(b, '\n'), 0o600)
-	}
-	if err == nil {
-		os.Rename(r.file+".tmp", r.file) // the next one may work
-	}
+	return &s
 }
 
 // lag returns how long before a time the copy last had all; 0 if it never had.
@@ -117,8 +86,7 @@ func (r *reporter) standing() show.Standby {
 
 func (r *reporter) close() {
 	r.change(func(s *Status) { s.State, s.From = "stopped", "" })
-	close(r.stop)
-	r.done.Wait()
+	r.writer.Close()
 }
 
 func (r *reporter) change(f func(*Status)) {
@@ -166,23 +134,12 @@ func (r *reporter) lost(why error) {
 }
 
 // ReadStatus returns the status of the standby in dir.
-func ReadStatus(dir string) (*Status, error) {
-	b, err := os.ReadFile(filepath.Join(dir, StatusFile))
-	if err != nil {
-		return nil, fmt.Errorf("there is no standby in %s: %w", dir, err)
-	}
-	s := &Status{}
-	if err := json.Unmarshal(b, s); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, StatusFile), err)
-	}
-	lock, err := vfs.OS{}.Lock(filepath.Join(dir, datadirs.LockFile))
-	switch {
-	case errors.Is(err, vfs.ErrLocked):
-		s.Running = true
-	case err != nil:
+func ReadStatus(dir string) (s *Status, err error) {
+	s = &Status{}
+	if s.Running, err = mirror.ReadStatus(dir, StatusFile, s); err != nil {
 		return nil, err
-	default:
-		lock.Close() // it was only tried
+	}
+	if !s.Running {
 		s.State, s.From = "stopped", ""
 	}
 	return s, nil

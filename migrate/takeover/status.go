@@ -1,20 +1,15 @@
 package takeover
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/apachelink"
 	"github.com/zkd-project/zkd/migrate/mirror"
-	"github.com/zkd-project/zkd/server/datadirs"
 )
 
 // StatusFile is the file in the directory of a mirror with its Status. It counts for nothing
@@ -52,11 +47,9 @@ type Status struct {
 	Written      time.Time `json:"written"`
 }
 
-// reporter writes the status of a running mirror into its file, in a separate goroutine.
+// reporter keeps the status of a running mirror.
 type reporter struct {
-	file string
-	stop chan struct{}
-	done sync.WaitGroup
+	writer *mirror.StatusWriter
 
 	mu struct {
 		sync.Mutex
@@ -67,52 +60,29 @@ type reporter struct {
 	}
 }
 
-const statusInterval = 500 * time.Millisecond
-
 func newReporter(m *follower) *reporter {
-	r := &reporter{file: filepath.Join(m.o.Dir, StatusFile), stop: make(chan struct{})}
+	r := &reporter{}
 	r.mu.Status = Status{Dir: m.o.Dir, From: m.o.From, Server: m.o.ID, State: "connecting"}
 	r.copied(m) // before the first write, which replaces what the last run has left
-	r.done.Go(r.run)
+	r.writer = mirror.WriteStatus(filepath.Join(m.o.Dir, StatusFile), r.status)
 	return r
 }
 
-func (r *reporter) run() {
-	tick := time.NewTicker(statusInterval)
-	defer tick.Stop()
-	for {
-		r.write()
-		select {
-		case <-tick.C:
-		case <-r.stop:
-			r.write()
-			return
-		}
-	}
-}
-
-func (r *reporter) write() {
+func (r *reporter) status() any {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	s := r.mu.Status
 	s.Member = mirror.MemberText(r.mu.founder, r.mu.durable)
 	s.Zxid, s.Durable, s.Digest = r.mu.zxid.String(), r.mu.durable.String(), fmt.Sprintf("%x", r.mu.digest)
-	r.mu.Unlock()
 	s.Written = time.Now()
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err == nil {
-		err = os.WriteFile(r.file+".tmp", append(b, '\n'), 0o600)
-	}
-	if err == nil {
-		os.Rename(r.file+".tmp", r.file) // the next one may work
-	}
+	return &s
 }
 
 func (r *reporter) close() {
 	r.mu.Lock()
 	r.mu.State, r.mu.Leader = "stopped", ""
 	r.mu.Unlock()
-	close(r.stop)
-	r.done.Wait()
+	r.writer.Close()
 }
 
 // copied notes what the copy has.
@@ -165,23 +135,12 @@ func (r *reporter) lost() {
 }
 
 // ReadStatus returns the status of the mirror in dir.
-func ReadStatus(dir string) (*Status, error) {
-	b, err := os.ReadFile(filepath.Join(dir, StatusFile))
-	if err != nil {
-		return nil, fmt.Errorf("there is no running copy in %s: %w", dir, err)
-	}
-	s := &Status{}
-	if err := json.Unmarshal(b, s); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, StatusFile), err)
-	}
-	lock, err := vfs.OS{}.Lock(filepath.Join(dir, datadirs.LockFile))
-	switch {
-	case errors.Is(err, vfs.ErrLocked):
-		s.Running = true
-	case err != nil:
+func ReadStatus(dir string) (s *Status, err error) {
+	s = &Status{}
+	if s.Running, err = mirror.ReadStatus(dir, StatusFile, s); err != nil {
 		return nil, err
-	default:
-		lock.Close() // it was only tried
+	}
+	if !s.Running {
 		s.State, s.Leader = "stopped", ""
 	}
 	return s, nil

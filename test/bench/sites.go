@@ -228,7 +228,7 @@ func (c *campaign) restoreElsewhere(l layout, trip time.Duration, m *apart) erro
 
 func counter(i int) string { return fmt.Sprintf("/counter-%d", i) }
 
-// eachCounter calls f for each counter, with a client of its own, side by side.
+// eachCounter calls f for all counters concurrently, each with its own client.
 func eachCounter(ctx context.Context, addr string, f func(i int, cl *client.Client) error) error {
 	var errs [counting]error
 	var wg sync.WaitGroup

@@ -124,7 +124,7 @@ func (w *world) run(ctx context.Context, names []string) error {
 	return fmt.Errorf("failed: %s on %s", all[0].name, all[0].kind)
 }
 
-// runEach runs each pairing by a process of its own, since what a program leaves is found by who started it.
+// runEach runs each pairing in a separate process, which ends all that descends from it.
 func (w *world) runEach(ctx context.Context, all []pairing) error {
 	for _, p := range all {
 		if _, err := fetch(ctx, p.jars); err != nil { // one at a time; its run says it again
