@@ -111,7 +111,7 @@ func TestFrames(t *testing.T) {
 	var enc Encoder
 	b := enc.AppendHeader(nil, &Header{History: ours, After: 3})
 	for _, e := range entries(3, 100) {
-		b = enc.AppendPosition(enc.AppendEntry(b, e), e.Zxid)
+		b = enc.AppendPosition(enc.AppendEntry(b, e), e.Zxid, time.Duration(e.Zxid)*time.Second)
 	}
 	d, err := NewDecoder(bytes.NewReader(b))
 	if err != nil || d.Header != (Header{History: ours, After: 3}) {
@@ -122,8 +122,8 @@ func TestFrames(t *testing.T) {
 		if err != nil || got.Zxid != want.Zxid || got.Prev != want.Prev || got.Type != want.Type || !bytes.Equal(got.Data, want.Data) {
 			t.Fatalf("got %+v, %v; want %+v", got, err, want)
 		}
-		if e, err := d.Next(); e != nil || err != nil {
-			t.Fatalf("position: %+v, %v", e, err)
+		if e, err := d.Next(); e != nil || err != nil || d.Behind != time.Duration(want.Zxid)*time.Second {
+			t.Fatalf("position: %+v, %v, behind by %v", e, err, d.Behind)
 		}
 	}
 	if _, err := d.Next(); err != io.EOF {
@@ -373,7 +373,7 @@ func FuzzDecoder(f *testing.F) {
 	b := enc.AppendHeader(nil, &Header{History: ours, After: 3})
 	f.Add(b)
 	for _, e := range entries(3, 6) {
-		b = enc.AppendPosition(enc.AppendEntry(b, e), e.Zxid)
+		b = enc.AppendPosition(enc.AppendEntry(b, e), e.Zxid, 0)
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {

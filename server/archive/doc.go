@@ -37,7 +37,8 @@
 //	             5     1  type of the entry (zab.EntryType)
 //	             6     2  zero
 //	             8     8  zxid; that of a position is how far the sender has got
-//	            16     8  zxid of the entry before; 0 for a position
+//	            16     8  zxid of the entry before; of a position 0, or of a copy for how many
+//	                      milliseconds it has not had all
 //	            24     4  CRC32C, begun with the CRC of the frame before, of bytes 0 to 23 and the
 //	                      data. The first is begun with the CRC of bytes 0 to 35 of the header
 //	            28     n  data of the entry

@@ -33,7 +33,7 @@ func TestFormats(t *testing.T) {
 			}
 			c.Entries = append(c.Entries, e)
 			if e == nil {
-				again = enc.AppendPosition(again, d.At)
+				again = enc.AppendPosition(again, d.At, d.Behind)
 			} else {
 				again = enc.AppendEntry(again, e)
 			}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
+	"time"
 
 	"github.com/zkd-project/zkd/internal/format"
 	"github.com/zkd-project/zkd/jute"
@@ -56,9 +58,10 @@ func (e *Encoder) AppendEntry(b []byte, entry *zab.Entry) []byte {
 	return e.frame(b, kindEntry, entry)
 }
 
-// AppendPosition says that all up to zxid was sent.
-func (e *Encoder) AppendPosition(b []byte, zxid jute.Zxid) []byte {
-	return e.frame(b, kindPosition, &zab.Entry{Zxid: zxid})
+// AppendPosition says that all up to zxid was sent. Of a copy, behind is how long ago it had all that the servers have that
+// it follows.
+func (e *Encoder) AppendPosition(b []byte, zxid jute.Zxid, behind time.Duration) []byte {
+	return e.frame(b, kindPosition, &zab.Entry{Zxid: zxid, Prev: jute.Zxid(behind.Milliseconds())})
 }
 
 func (e *Encoder) frame(b []byte, kind byte, entry *zab.Entry) []byte {
@@ -75,7 +78,8 @@ func (e *Encoder) frame(b []byte, kind byte, entry *zab.Entry) []byte {
 // Decoder reads a segment or a stream.
 type Decoder struct {
 	Header
-	At jute.Zxid // of the last entry that was read
+	At     jute.Zxid     // of the last entry that was read
+	Behind time.Duration // of the last position: see AppendPosition
 
 	r   io.Reader
 	crc uint32
@@ -133,6 +137,7 @@ func (d *Decoder) Next() (*zab.Entry, error) {
 		return nil, d.damaged()
 	}
 	if d.crc = crc; b[4] == kindPosition {
+		d.Behind = time.Duration(min(uint64(e.Prev), uint64(math.MaxInt64/time.Millisecond))) * time.Millisecond
 		return nil, nil
 	}
 	if e.Prev != d.At || e.Zxid <= e.Prev || d.Last != 0 && e.Zxid > d.Last {

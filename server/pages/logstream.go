@@ -31,10 +31,11 @@ type logStream struct {
 	now      func() time.Duration
 	stopping <-chan struct{}
 	state    *state.State
+	lag      func() (time.Duration, bool) // of Server
 	enc      archive.Encoder
-	begun    []byte // the header, until it is sent
-	told     time.Duration
-	behind   bool // no position was sent since the last entry
+	begun    []byte        // the header, until it is sent
+	told     time.Duration // when a position was sent
+	owes     bool          // no position was sent since the last entry
 }
 
 // HistoryID names the history of this server.
@@ -55,7 +56,7 @@ func (f *Server) FollowLog(after int64, of string) (admin.LogStream, int, string
 		return nil, http.StatusServiceUnavailable, fmt.Sprintf("This server has applied what is up to %v", applied)
 	}
 	entries, err := data.ReadCommitted(f.Log, zxid)
-	l := &logStream{Committed: entries, now: f.Now, stopping: f.Stopping, state: f.State, behind: true}
+	l := &logStream{Committed: entries, now: f.Now, stopping: f.Stopping, state: f.State, lag: f.Lag, owes: true}
 	l.begun = l.enc.AppendHeader(nil, &archive.Header{History: id, After: zxid})
 	switch {
 	case errors.Is(err, wal.ErrPurged):
@@ -77,15 +78,8 @@ func (l *logStream) Next(ctx context.Context) ([]byte, error) {
 	look := time.NewTicker(streamLook)
 	defer look.Stop()
 	for {
-		if applied := l.state.Applied(); applied > l.At() {
-			b, err := l.read(applied)
-			if len(b) > 0 || err != nil {
-				l.behind = true
-				return b, err
-			}
-		} else if now := l.now(); l.behind || now-l.told >= streamIdle {
-			l.behind, l.told = false, now
-			return l.enc.AppendPosition(nil, l.At()), nil
+		if b, err := l.look(); len(b) > 0 || err != nil {
+			return b, err
 		}
 		select {
 		case <-look.C:
@@ -95,6 +89,27 @@ func (l *logStream) Next(ctx context.Context) ([]byte, error) {
 			return nil, io.EOF
 		}
 	}
+}
+
+// look returns what there is to send: entries, and a position if the receiver has all then. While entries come without
+// a pause, there is a position after each look nevertheless. A copy that never had all sends none.
+func (l *logStream) look() (b []byte, err error) {
+	lag, known := time.Duration(0), true
+	if l.lag != nil {
+		lag, known = l.lag()
+	}
+	applied := l.state.Applied() // after the look at lag, so that this is true of what was applied by then
+	if applied > l.At() {
+		if b, err = l.read(applied); err != nil {
+			return nil, err
+		}
+		l.owes = l.owes || len(b) > 0
+	}
+	if now := l.now(); known && l.At() >= applied && (l.owes || now-l.told >= streamIdle) {
+		l.owes, l.told = false, now
+		b = l.enc.AppendPosition(b, l.At(), lag)
+	}
+	return b, nil
 }
 
 // read returns some entries after at, as they are sent.

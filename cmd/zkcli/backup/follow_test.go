@@ -105,7 +105,7 @@ func (s *streams) stream(w http.ResponseWriter, r *http.Request, after jute.Zxid
 		for ; after < last; after++ {
 			e := entry(after + 1)
 			send(enc.AppendEntry(nil, &e))
-			send(enc.AppendPosition(nil, after+1))
+			send(enc.AppendPosition(nil, after+1, 0))
 		}
 		select {
 		case <-changed:

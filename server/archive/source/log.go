@@ -73,6 +73,9 @@ func (l *Log) open(s *Servers, of history.ID, after jute.Zxid) error {
 	return err
 }
 
+// Behind returns for how long the server has not had all, if it is a copy itself, when it last had nothing more to send.
+func (l *Log) Behind() time.Duration { return l.frames.Behind }
+
 // Next waits for the next entry, which the caller owns. It is nil when the server has nothing more at the
 // moment.
 func (l *Log) Next() (*zab.Entry, error) {
