@@ -203,16 +203,21 @@ func problem(v *servers.View) string {
 
 // judge returns an error unless one of the servers serves, and no two say that they lead.
 func judge(views []servers.View) error {
-	serving, leaders := 0, 0
+	serving, leaders, standbys := 0, 0, 0
 	for i := range views {
 		if views[i].Serves() {
 			serving++
+		}
+		if follows(&views[i]) {
+			standbys++
 		}
 		if views[i].Mode == "leader" {
 			leaders++
 		}
 	}
 	switch {
+	case standbys == len(views):
+		return nil
 	case serving == 0:
 		return fmt.Errorf("0 of %d servers serve clients", len(views))
 	case leaders > 1:
@@ -221,16 +226,22 @@ func judge(views []servers.View) error {
 	return nil
 }
 
+// follows reports whether a server is a standby that follows its ensemble.
+func follows(v *servers.View) bool { return strings.HasPrefix(v.Standby, "follows http") }
+
 // remarks describes problems of servers that serve nevertheless.
 func remarks(views []servers.View) (notes []string) {
 	var missing []string
 	for i := range views {
 		v := &views[i]
-		if !v.Serves() {
+		if !v.Serves() && v.Mode != servers.StandbyMode {
 			missing = append(missing, v.Server)
 		}
 		if v.Mode == "read-only" {
 			notes = append(notes, v.Server+": finds no quorum, and serves only reads of clients that accept it")
+		}
+		if v.Mode == servers.StandbyMode && !follows(v) {
+			notes = append(notes, v.Server+": this standby does not follow its ensemble")
 		}
 	}
 	if n := len(missing); 0 < n && n < len(views) {
@@ -304,7 +315,11 @@ func showStatus(w io.Writer, views []servers.View, notes []string) error {
 		return err
 	}
 	for i := range views {
-		if v := &views[i]; v.Mode == edge.Mode {
+		v := &views[i]
+		if v.Standby != "" {
+			fmt.Fprintf(w, "%s: a standby: %s\n", v.Server, v.Standby)
+		}
+		if v.Mode == edge.Mode {
 			if cached := v.Srvr["Cached"]; cached != "" {
 				fmt.Fprintf(w, "%s: cached: %s\n", v.Server, cached)
 			}

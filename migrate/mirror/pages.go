@@ -40,6 +40,7 @@ func (m *Mirror) Pages() http.Handler {
 		Remarks:     func() []string { return nil },
 		Ping:        func(done chan<- struct{}) { close(done) },
 		Working:     none,
+		Lag:         r.lag(),
 		Stopping:    r.life.Stopping(),
 		Ending:      r.life.Ending,
 	}}
@@ -50,6 +51,17 @@ func (m *Mirror) Pages() http.Handler {
 		Authorize:     p.Authorize,
 		Snapshots:     func() (bool, time.Duration) { return r.cfg.Admin.Snapshots, r.cfg.Admin.SnapshotInterval / 1000 },
 	})
+}
+
+// lag returns what pages.Server has as Lag; nil of a copy that is no standby.
+func (r *readers) lag() func() (time.Duration, bool) {
+	if r.standby == nil {
+		return nil
+	}
+	return func() (time.Duration, bool) {
+		lag := r.standby().Lag
+		return lag, lag >= 0
+	}
 }
 
 // copyPages is what the pages ask of a mirror.
@@ -63,6 +75,9 @@ func (copyPages) Feed(context.Context, admin.FeedRequest) (admin.Feed, int, erro
 // Health returns the checks of readyz: clients that accept a read-only server can read.
 func (p copyPages) Health() []show.Check {
 	c := show.Check{Name: "clients", Concern: show.Ready, Note: "a copy of another ensemble: only read-only clients are served"}
+	if s := p.View().Standby; s.Of != "" {
+		c.Note = "a standby, which only read-only clients may read: " + s.String()
+	}
 	if !p.ReadOnly() {
 		c.Note, c.Problem = "", "there is no copy of the other ensemble yet"
 	}

@@ -225,6 +225,7 @@ func (r *readers) read() *show.View {
 	if r.standby != nil {
 		v.Standby = r.standby()
 	}
+	v.Troubles = func() show.Troubles { return show.Troubles{Clock: r.clock.Wall(), Standby: v.Standby} }
 	r.clients.Show(v)
 	r.state.RLock()
 	v.Tree = r.state.Tree.Stats()

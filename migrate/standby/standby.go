@@ -121,7 +121,7 @@ func (f *follower) run(ctx context.Context) error {
 			return nil
 		case f.data.Failure() != nil:
 			return f.data.Failure()
-		case errors.As(err, new(stop)), errors.As(err, new(source.Refused)):
+		case errors.As(err, new(stop)), errors.As(err, new(source.Refused)) && !f.status.followed(): // with what it was started with it never can
 			return err
 		}
 		if f.data.Last() != last {
@@ -190,7 +190,7 @@ func (f *follower) fetch(ctx context.Context) (err error) {
 	case !found.Ensemble.Seeded():
 		return stop{fmt.Errorf("%s is a server without an ensemble: a standby follows an ensemble, which with standaloneEnabled=false may have one member", from.Admin)}
 	case have.Seeded() && have.Init.Cluster != found.Ensemble.Init.Cluster:
-		return stop{fmt.Errorf("%s has another history than the copy in %s: follow it into another directory", from.Admin, f.o.Place.DataDir)}
+		return source.Refused{Err: fmt.Errorf("%s has another history than the copy in %s: follow it into another directory", from.Admin, f.o.Place.DataDir)}
 	case found.Ensemble.Zxid < f.data.Last():
 		return fmt.Errorf("%s is at %v, and the copy at %v", from.Admin, found.Ensemble.Zxid, f.data.Last())
 	}
@@ -216,11 +216,13 @@ func (f *follower) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if e != nil {
-			if err := f.data.AppendEntry(e); err != nil {
-				return stop{fmt.Errorf("entry %v: %w", e.Zxid, err)}
-			}
+		if e == nil {
+			f.status.current(f.data, log.Behind())
+			continue
 		}
-		f.status.heard(f.data, e == nil)
+		if err := f.data.AppendEntry(e); err != nil {
+			return stop{fmt.Errorf("entry %v: %w", e.Zxid, err)}
+		}
+		f.status.heard()
 	}
 }

@@ -420,3 +420,57 @@ func TestPagesOfAStandby(t *testing.T) {
 	}
 	s.stop(t)
 }
+
+// TestStandbyTellsTheTruth refuses a standby that follows, has standbys follow each other, and looks at what they say.
+func TestStandbyTellsTheTruth(t *testing.T) {
+	e := newEnsemble(t, rand.New(rand.NewPCG(7, 1)), theirs)
+	e.write(10)
+	var refuses atomic.Bool
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refuses.Load() {
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		e.http.Config.Handler.ServeHTTP(w, r)
+	}))
+	defer door.Close()
+	p := placeIn(t.TempDir(), zab.SIDOf(4))
+	s := start(t, p, door.URL)
+	pages := httptest.NewServer(<-s.pages)
+	defer pages.Close()
+	s.until(t, func(st *Status) bool { return st.State == "following" && !st.Current.IsZero() })
+	if v := s.view().Standby; v.From != door.URL || v.Of != door.URL || v.Lag < 0 || v.Refused || !strings.HasPrefix(v.String(), "follows http") {
+		t.Errorf("it follows: %+v", v)
+	}
+
+	refuses.Store(true)
+	door.CloseClientConnections()
+	was := s.until(t, func(st *Status) bool { return st.Refused && st.State == "connecting" })
+	if v := s.view().Standby; v.From != "" || !v.Refused || !strings.Contains(v.String(), "all permissions") || v.Lag < 0 {
+		t.Errorf("it is refused: %+v", v)
+	}
+	refuses.Store(false)
+	s.until(t, func(st *Status) bool { return !st.Refused && st.State == "following" })
+	s.stop(t)
+
+	again := start(t, p, "http://127.0.0.1:1") // nobody is there: the copy is as old as it was
+	st := again.until(t, func(st *Status) bool { return st.Problem != "" })
+	if st.Current.Before(was.Current) || st.Current.After(st.Written) {
+		t.Errorf("after a restart its copy is of %v; it was of %v", st.Current, was.Current)
+	}
+	far := start(t, placeIn(t.TempDir(), zab.SIDOf(5)), httptestOf(t, <-again.pages))
+	got := far.until(t, func(st *Status) bool { return st.State == "following" && st.BehindMs > 0 })
+	if got.Current.After(got.Written.Add(-time.Duration(got.BehindMs) * time.Millisecond)) {
+		t.Errorf("a standby of a standby says that its copy is of %v at %v, and that it follows one that is behind by %d ms", got.Current, got.Written, got.BehindMs)
+	}
+	far.stop(t)
+	again.stop(t)
+}
+
+// httptestOf serves pages until the test ends.
+func httptestOf(t *testing.T, pages http.Handler) string {
+	t.Helper()
+	s := httptest.NewServer(pages)
+	t.Cleanup(s.Close)
+	return s.URL
+}

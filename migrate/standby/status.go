@@ -1,13 +1,16 @@
 package standby
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/zkd-project/zkd/migrate/mirror"
+	"github.com/zkd-project/zkd/server/archive/source"
 	"github.com/zkd-project/zkd/server/show"
 )
 
@@ -26,14 +29,19 @@ type Status struct {
 	// State is connecting, fetching, following or stopped.
 	State string `json:"state"`
 	From  string `json:"from,omitempty"` // the server that is followed
-	// Problem is why no server is followed.
+	// Since is when it began to follow this server, or none.
+	Since time.Time `json:"since"`
+	// Problem is why no server is followed. Refused means that they refuse it, which an operator has to mend.
 	Problem string `json:"problem,omitempty"`
+	Refused bool   `json:"refused,omitempty"`
 	Cluster string `json:"cluster"` // names the ensemble
 	Zxid    string `json:"zxid"`
 	Durable string `json:"durableZxid"`
-	// Current is when the copy last had all that the server had, and LagMs how long before Written that was.
-	Current time.Time `json:"current"`
-	LagMs   int64     `json:"lagMs"`
+	// Current is when the copy last had all that the ensemble had, and LagMs how long before Written that was. BehindMs is
+	// the part of it that the followed server has, if that is a standby itself.
+	Current  time.Time `json:"current"`
+	LagMs    int64     `json:"lagMs"`
+	BehindMs int64     `json:"behindMs,omitempty"`
 
 	Entries    int64     `json:"entries"`
 	States     int64     `json:"states"` // that were fetched whole
@@ -41,6 +49,8 @@ type Status struct {
 	Sessions   int       `json:"sessions"`
 	Ephemerals int       `json:"ephemerals"`
 	Written    time.Time `json:"written"`
+
+	Followed bool `json:"-"` // a server, in this run
 }
 
 // reporter keeps the status of a running standby.
@@ -52,11 +62,15 @@ type reporter struct {
 }
 
 func newReporter(o *Options) *reporter {
-	return &reporter{s: Status{Dir: o.Place.DataDir, Of: o.Of.Admins, Server: uint8(o.Place.Server), State: "connecting"}}
+	return &reporter{s: Status{Dir: o.Place.DataDir, Of: slices.Clone(o.Of.Admins), Server: uint8(o.Place.Server), State: "connecting", Since: time.Now()}}
 }
 
+// start writes the status from now on. The copy is as old as the last run has left it.
 func (r *reporter) start(m *mirror.Mirror) {
 	r.copied(m) // before the first write, which replaces what the last run has left
+	if last, err := ReadStatus(r.s.Dir); err == nil && last.Cluster == r.s.Cluster && last.Current.Before(time.Now()) {
+		r.change(func(s *Status) { s.Current = last.Current })
+	}
 	r.writer = mirror.WriteStatus(filepath.Join(r.s.Dir, StatusFile), r.status)
 }
 
@@ -65,14 +79,14 @@ func (r *reporter) status() any {
 	defer r.mu.Unlock()
 	s := r.s
 	s.Written = time.Now()
-	s.LagMs = s.lag(s.Written).Milliseconds()
+	s.LagMs = max(s.lag(s.Written), 0).Milliseconds()
 	return &s
 }
 
-// lag returns how long before a time the copy last had all; 0 if it never had.
+// lag returns how long before a time the copy last had all; -1 if it never had.
 func (s *Status) lag(at time.Time) time.Duration {
 	if s.Current.IsZero() {
-		return 0
+		return -1
 	}
 	return at.Sub(s.Current)
 }
@@ -81,7 +95,16 @@ func (s *Status) lag(at time.Time) time.Duration {
 func (r *reporter) standing() show.Standby {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return show.Standby{Follows: r.s.From != "", Lag: r.s.lag(time.Now()), Entries: r.s.Entries, States: r.s.States}
+	s, now := &r.s, time.Now()
+	return show.Standby{Of: strings.Join(s.Of, ","), From: s.From, Since: now.Sub(s.Since), Fetches: s.State == "fetching", Problem: s.Problem, Refused: s.Refused,
+		Lag: s.lag(now), Behind: time.Duration(s.BehindMs) * time.Millisecond, Entries: s.Entries, States: s.States}
+}
+
+// followed reports whether a server was followed in this run.
+func (r *reporter) followed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.s.Followed
 }
 
 func (r *reporter) close() {
@@ -108,14 +131,18 @@ func (r *reporter) copied(m *mirror.Mirror) {
 	})
 }
 
-// heard notes an entry, or with current that the server has no more at the moment.
-func (r *reporter) heard(m *mirror.Mirror, current bool) {
-	if !current {
-		r.change(func(s *Status) { s.Entries++ })
-		return
-	}
+// heard notes an entry.
+func (r *reporter) heard() { r.change(func(s *Status) { s.Entries++ }) }
+
+// current notes that the copy has all that the server has, which had not all itself for so long.
+func (r *reporter) current(m *mirror.Mirror, behind time.Duration) {
 	r.copied(m)
-	r.change(func(s *Status) { s.Current = time.Now() })
+	r.change(func(s *Status) {
+		if at := time.Now().Add(-behind); at.After(s.Current) {
+			s.Current = at
+		}
+		s.BehindMs = behind.Milliseconds()
+	})
 }
 
 func (r *reporter) fetching() { r.change(func(s *Status) { s.State = "fetching" }) }
@@ -126,11 +153,19 @@ func (r *reporter) fetched(m *mirror.Mirror) {
 }
 
 func (r *reporter) following(admin string) {
-	r.change(func(s *Status) { s.State, s.From, s.Problem = "following", admin, "" })
+	r.change(func(s *Status) {
+		s.State, s.From, s.Problem, s.Refused, s.Followed, s.Since = "following", admin, "", false, true, time.Now()
+	})
 }
 
+// lost notes why no server is followed.
 func (r *reporter) lost(why error) {
-	r.change(func(s *Status) { s.State, s.From, s.Problem = "connecting", "", why.Error() })
+	r.change(func(s *Status) {
+		if s.From != "" {
+			s.Since = time.Now()
+		}
+		s.State, s.From, s.Problem, s.Refused, s.BehindMs = "connecting", "", why.Error(), errors.As(why, new(source.Refused)), 0
+	})
 }
 
 // ReadStatus returns the status of the standby in dir.
@@ -153,7 +188,7 @@ func (s *Status) Text() string {
 	}
 	line("standby", "%s, of server %d", s.Dir, s.Server)
 	line("of", "%s, ensemble %s", strings.Join(s.Of, ","), s.Cluster)
-	line("state", "%s", strings.TrimSpace(s.State+" "+s.From))
+	line("state", "%s, since %s", strings.TrimSpace(s.State+" "+s.From), s.Since.Format(time.RFC3339))
 	if s.Problem != "" {
 		line("problem", "%s", s.Problem)
 	}
@@ -163,6 +198,9 @@ func (s *Status) Text() string {
 		line("lag", "it did not have all yet")
 	} else {
 		line("lag", "%d ms, at %s", s.LagMs, s.Written.Format(time.RFC3339))
+	}
+	if s.BehindMs > 0 {
+		line("of these", "%d ms of %s, a standby itself", s.BehindMs, s.From)
 	}
 	line("received", "%d entries, %d states", s.Entries, s.States)
 	line("state has", "%d znodes, %d ephemerals, %d sessions", s.Znodes, s.Ephemerals, s.Sessions)

@@ -22,6 +22,9 @@ func (h *handler) overview(w http.ResponseWriter, _ *http.Request) {
 	row("Version", v.Version)
 	if s.Serving() {
 		row("Role", v.Mode())
+		if v.Standby.Of != "" {
+			row("Standby", v.Standby.String())
+		}
 		row("Last transaction", fmt.Sprintf("0x%x", v.Zxid))
 		row("Nodes", fmt.Sprint(v.Tree.Nodes))
 		row("Connections", fmt.Sprint(v.Connections))

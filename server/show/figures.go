@@ -220,8 +220,9 @@ var figures = []figure{
 	{name: "last_proposal_size", help: "Bytes of the leader's last proposal.", of: leaders, value: func(v *View) float64 { return float64(v.ProposalSizes.Last.Load()) }},
 	{name: "min_proposal_size", help: "Bytes of the leader's smallest proposal.", of: leaders, value: func(v *View) float64 { return float64(v.ProposalSizes.Least.Load()) }},
 	{name: "max_proposal_size", help: "Bytes of the leader's largest proposal.", of: leaders, value: func(v *View) float64 { return float64(v.ProposalSizes.Most.Load()) }},
-	{name: "zkd_standby_follows", help: "1 while a standby follows a server of the other ensemble.", of: copies, own: true, value: condition(func(v *View) bool { return v.Standby.Follows })},
-	{name: "zkd_standby_lag_seconds", help: "Time since a standby last had all that the followed server had; at most a second while nothing changes.", kind: fraction, of: copies, own: true, value: func(v *View) float64 { return v.Standby.Lag.Seconds() }},
+	{name: "zkd_standby_follows", help: "1 while a standby follows a server of the other ensemble.", of: copies, own: true, value: condition(func(v *View) bool { return v.Standby.From != "" })},
+	{name: "zkd_standby_lag_seconds", help: "Time since a standby last had all that the other ensemble had; at most a second while nothing changes.", kind: fraction, of: copies, own: true, value: func(v *View) float64 { return max(v.Standby.Lag, 0).Seconds() }},
+	{name: "zkd_standby_refused", help: "1 while a standby follows no server because they refuse it, which somebody has to mend.", of: copies, own: true, value: condition(func(v *View) bool { return v.Standby.Refused })},
 	{name: "zkd_standby_entries_total", help: "Entries of the other ensemble's log that a standby followed.", kind: counter, of: copies, own: true, value: integer(func(v *View) int64 { return v.Standby.Entries })},
 	{name: "zkd_standby_states_total", help: "Whole states of the other ensemble that a standby fetched.", kind: counter, of: copies, own: true, value: integer(func(v *View) int64 { return v.Standby.States })},
 }

@@ -22,18 +22,13 @@ func (v *View) Words() (list []Metric) {
 		for i := range figures {
 			number(&figures[i])
 		}
-		return list
+		return append(list, v.troubles()...)
 	}
 	ofMembers := slices.IndexFunc(figures, func(f figure) bool { return f.of != all })
 	for i := range figures[:ofMembers] {
 		number(&figures[i])
 	}
-	t := v.Troubles()
-	for _, f := range troubles {
-		if text := f.text(&t); text != "" {
-			list = append(list, Metric{f.name, text})
-		}
-	}
+	list = append(list, v.troubles()...)
 	for i := range figures[ofMembers:] {
 		number(&figures[ofMembers+i])
 	}
@@ -68,6 +63,17 @@ func (v *View) Words() (list []Metric) {
 				Int("max_"+name, x.Largest),
 				Int("cnt_"+name, x.Count),
 				Int("sum_"+name, x.Sum))
+		}
+	}
+	return list
+}
+
+// troubles returns what mntr shows of Troubles.
+func (v *View) troubles() (list []Metric) {
+	t := v.Troubles()
+	for _, f := range troubles {
+		if text := f.text(&t); text != "" {
+			list = append(list, Metric{f.name, text})
 		}
 	}
 	return list

@@ -29,6 +29,9 @@ func (p printer) server(v *View, clients bool) {
 	if sizes := v.LeaderProposals(); sizes != nil {
 		p.printf("Proposal sizes last/min/max: %d/%d/%d\n", sizes.Last.Load(), sizes.Least.Load(), sizes.Most.Load())
 	}
+	if v.Standby.Of != "" {
+		p.printf("Standby: %s\n", v.Standby.String())
+	}
 	if v.Disk != "" {
 		p.printf("Disk: %s\n", v.Disk)
 	}

@@ -49,6 +49,8 @@ type Troubles struct {
 	PeerCertificates []PeerCertificate
 	// Why the changed TLS files of a port can't be used, nil if there is no such reason.
 	ClientReload, QuorumReload error
+	Standby                    Standby // of a copy
+
 	// UnlistedSecurePort is the port with TLS for clients that the list of members does not have; 0 if
 	// there is none.
 	UnlistedSecurePort int
@@ -126,6 +128,27 @@ var troubles = []trouble{
 	{"sessions_expiring", func(t *Troubles) string { return strconv.Itoa(t.ExpiringSessions) }},
 	{"snapshot_error", func(t *Troubles) string { return oneLine(t.SnapshotError) }},
 	{"snapshots_fail_ms", func(t *Troubles) string { return millis(t.SnapshotsFail) }},
+	{"standby_behind_ms", func(t *Troubles) string {
+		if t.Standby.Behind == 0 {
+			return ""
+		}
+		return millis(t.Standby.Behind)
+	}},
+	{"standby_fetches", func(t *Troubles) string {
+		if !t.Standby.Fetches {
+			return ""
+		}
+		return "1"
+	}},
+	{"standby_from", func(t *Troubles) string { return t.Standby.From }},
+	{"standby_of", func(t *Troubles) string { return t.Standby.Of }},
+	{"standby_problem", func(t *Troubles) string { return oneLine(t.Standby.Problem) }},
+	{"standby_since_ms", func(t *Troubles) string {
+		if t.Standby.Of == "" {
+			return ""
+		}
+		return millis(t.Standby.Since)
+	}},
 	{"voters_missing", func(t *Troubles) string {
 		ids := make([]string, len(t.MissingVoters))
 		for i, id := range t.MissingVoters {

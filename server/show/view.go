@@ -101,10 +101,33 @@ type View struct {
 
 // Standby is how a copy of another ensemble follows it.
 type Standby struct {
-	Follows bool          // a server of it
-	Lag     time.Duration // since the copy last had all that the server had
+	Of      string        // the servers that it may follow, with commas; "" if this is no standby
+	From    string        // the server that it follows, "" for none
+	Since   time.Duration // for how long it has followed this one, or none
+	Fetches bool          // it follows none, as it gets a whole state: no log reaches back to the copy
+	Problem string        // why it follows none, "" if it never tried
+	Refused bool          // by servers: somebody has to mend it
+	Lag     time.Duration // since the copy last had all that the ensemble had; negative if it never had
+	Behind  time.Duration // the part of Lag that From has, if that is a standby itself
 	Entries int64         // that were followed
 	States  int64         // that were fetched whole
+}
+
+// String says how the copy follows, for operators.
+func (s *Standby) String() string {
+	age := "it has no copy yet"
+	if s.Lag >= 0 {
+		age = fmt.Sprintf("its copy is of %v ago", s.Lag.Round(time.Millisecond))
+	}
+	switch {
+	case s.From != "":
+		return fmt.Sprintf("follows %s, one of %s; %s", s.From, s.Of, age)
+	case s.Fetches:
+		return fmt.Sprintf("gets a whole state from one of %s; %s", s.Of, age)
+	case s.Problem == "":
+		return fmt.Sprintf("begins to follow one of %s; %s", s.Of, age)
+	}
+	return oneLine(fmt.Sprintf("follows none of %s for %v; %s: %s", s.Of, s.Since.Round(time.Second), age, s.Problem))
 }
 
 // Lists are what takes longer to look at, so a word, a page or a metric calls only those that it

@@ -70,9 +70,13 @@ func (c *Call) why(facts why.Facts, ignore []string) error {
 	if len(found) == 0 {
 		fmt.Fprintf(&text, "%s asked: nothing is wrong.\n", countText(len(facts.Servers), "server"))
 	}
+	standbys := why.Standbys(facts)
+	for _, line := range standbys {
+		text.WriteString(line + "\n")
+	}
 	data := text.String()
 	if c.Options.Format == FormatJSON {
-		list, err := json.Marshal(map[string]any{"servers": len(facts.Servers), "answered": answered, "findings": append([]why.Finding{}, found...)})
+		list, err := json.Marshal(map[string]any{"servers": len(facts.Servers), "answered": answered, "findings": append([]why.Finding{}, found...), "standbys": append([]string{}, standbys...)})
 		if err != nil {
 			return err
 		}

@@ -154,6 +154,7 @@ func TestEachFindingOfRealTexts(t *testing.T) {
 		{"open-files", []*likeness{leader.with(t, "+accept_error=too many open files")}},
 		{"version-skew", []*likeness{leader.with(t, "Zookeeper version=3.9.5-1, built today"), follower.with(t, "Zookeeper version=3.9.5-2, built today")}},
 		{"edge", []*likeness{leader.with(t, "+edge_clients_most=10", "+edge_waiting=2")}},
+		{"standby", []*likeness{leader.with(t, "Mode=standby", "+standby_of=http://zk1:8080", "+standby_problem=connection refused")}},
 		{"member-list", []*likeness{leader.with(t, "member_list_differs=1", "+members_of_file=1, 2")}},
 		{"looping-client", []*likeness{leader.with(t, "connection_request_count=GROWS")}},
 		{"many-watches", []*likeness{leader.with(t, "watch_count=2500000")}},

@@ -150,7 +150,7 @@ func zxidOf(s *why.Server) uint64 { return cmp.Or(s.After.Zxid, s.Before.Zxid) }
 
 // describePeer returns the record of a member.
 func describePeer(s *why.Server, interval time.Duration, newest uint64) api.Peer {
-	p := api.Peer{Name: s.Name, ID: s.ID, Role: cmp.Or(s.Mode, "unknown"), Voter: !s.Observer, Version: s.Version, Lag: -1, Requests: -1, Clients: -1, Silent: s.Unanswered}
+	p := api.Peer{Name: s.Name, ID: s.ID, Role: cmp.Or(s.Mode, "unknown"), Voter: !s.Observer && s.Mode != why.Standby, Version: s.Version, Lag: -1, Requests: -1, Clients: -1, Silent: s.Unanswered}
 	switch {
 	case s.Unreachable != "":
 		p.Role, p.Problem = "unreachable", s.Unreachable

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/cmd/zkcli/why"
 	"github.com/zkd-project/zkd/internal/ask"
 )
 
@@ -56,6 +57,8 @@ type View struct {
 	Disk   string `json:"-"`
 	Memory string `json:"-"`
 	Drain  string `json:"-"`
+	// Standby is how a standby follows its ensemble, or "".
+	Standby string `json:"standby,omitempty"`
 	// Trouble is what an edge says is wrong with it, or "".
 	Trouble string `json:"-"`
 	// Joiners are the servers that a leader brings up to date, by their ids.
@@ -81,6 +84,7 @@ var figures = []struct {
 	{"srvr", "Connections", "CONNS", func(v *View) any { return &v.Connections }},
 	{"srvr", "Outstanding", "OUTSTANDING", func(v *View) any { return &v.Outstanding }},
 	{"srvr", "Node count", "NODES", func(v *View) any { return &v.Nodes }},
+	{"srvr", "Standby", "", func(v *View) any { return &v.Standby }},
 	{"srvr", "Disk", "", func(v *View) any { return &v.Disk }},
 	{"srvr", "Memory", "", func(v *View) any { return &v.Memory }},
 	{"srvr", "Drain", "", func(v *View) any { return &v.Drain }},
@@ -149,6 +153,9 @@ func (v *View) readSrvr(text string) {
 	v.Srvr = ask.Fields(text, ": ")
 	v.readFigures("srvr", v.Srvr)
 	v.Version, _, _ = strings.Cut(v.Version, ",")
+	if v.Standby != "" {
+		v.Mode = StandbyMode // for clients it is read-only
+	}
 	fmt.Sscanf(v.Srvr["Latency min/avg/max"], "%g/%g/%g", &v.LatencyMin, &v.LatencyAvg, &v.LatencyMax)
 	v.readJoiners()
 }
@@ -190,8 +197,11 @@ func (v *View) LastZxid() (z client.Zxid) {
 	return z
 }
 
+// StandbyMode is the Mode of a standby.
+const StandbyMode = why.Standby
+
 // Serves reports whether the server takes reads and writes of clients.
-func (v *View) Serves() bool { return v.Mode != "" && v.Mode != "read-only" }
+func (v *View) Serves() bool { return v.Mode != "" && v.Mode != "read-only" && v.Mode != StandbyMode }
 
 // Counted returns how many of its voters a leader counts, itself included, and how many there are; 0 and 0 of a
 // server that does not say.

@@ -52,8 +52,15 @@ type Conn struct {
 	MinLatencyMs, AvgLatencyMs, MaxLatencyMs int64
 }
 
+// Standby is the Mode of a standby, which is no member of the ensemble that it follows.
+const Standby = "standby"
+
+func (s *Server) standby() bool { return s.Mode == Standby }
+
 // serves reports whether clients can write through the server.
-func (s *Server) serves() bool { return s.Unreachable == "" && !s.NotServing && s.Mode != "read-only" }
+func (s *Server) serves() bool {
+	return s.Unreachable == "" && !s.NotServing && s.Mode != "read-only" && !s.standby()
+}
 
 // number returns a metric, and whether the server has it.
 func (s Sample) number(name string) (float64, bool) {

@@ -57,6 +57,7 @@ const (
 	longReplyOld      = time.Hour
 	clockJumpOld      = time.Hour
 	muchMemory        = 85 // percent of what nothing may exceed
+	standbyLag        = 10 * time.Second
 )
 
 // Find returns what is wrong, the worst first.
@@ -64,7 +65,7 @@ func Find(f Facts) []Finding {
 	l := &look{Facts: f}
 	for _, check := range []func(){
 		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.logs, l.audits, l.disks, l.slowDisks, l.snapshots, l.pasts, l.slowFollowers, l.clocks, l.counters,
-		l.certificates, l.peerCertificates, l.revocations, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.broken, l.versions, l.edges, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
+		l.certificates, l.peerCertificates, l.revocations, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.broken, l.versions, l.edges, l.standbys, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
 	} {
 		check()
 	}
@@ -120,7 +121,8 @@ func state(s *Server) string {
 }
 
 func (l *look) quorum() {
-	if len(l.serving()) > 0 || len(l.Servers) == 0 {
+	standby := func(s Server) bool { return s.standby() }
+	if len(l.serving()) > 0 || !slices.ContainsFunc(l.Servers, func(s Server) bool { return !standby(s) }) {
 		return
 	}
 	f := Finding{ID: "no-quorum", Severity: Broken}
@@ -128,6 +130,9 @@ func (l *look) quorum() {
 	running, voters := 0, 0
 	for i := range l.Servers {
 		s := &l.Servers[i]
+		if s.standby() {
+			continue
+		}
 		l.away(s)
 		f.Servers = append(f.Servers, s.Name)
 		states = append(states, state(s))
@@ -213,7 +218,7 @@ func (l *look) unreachable() {
 	for i := range l.Servers {
 		s := &l.Servers[i]
 		switch {
-		case s.serves() || l.named[s.Name]:
+		case s.serves() || s.standby() || l.named[s.Name]:
 		case s.Unreachable != "":
 			l.add(Finding{ID: "unreachable", Severity: Danger, Servers: []string{s.Name},
 				What: state(s) + ", while others serve.",
@@ -806,8 +811,8 @@ func (l *look) root() {
 }
 
 func (l *look) blind() {
-	for _, s := range l.serving() {
-		if len(s.Unanswered) > 0 {
+	for i := range l.Servers {
+		if s := &l.Servers[i]; len(s.Unanswered) > 0 && (s.serves() || s.standby()) {
 			l.add(Finding{ID: "blind", Severity: Notice, Servers: []string{s.Name},
 				What: fmt.Sprintf("%s does not answer %s, so a part of this look is missing.", s.Name, strings.Join(s.Unanswered, ", ")),
 				Do:   "Add the words to 4lw.commands.whitelist."})
@@ -840,7 +845,7 @@ func (f *Finding) Text() string {
 // ids are those that findings can have.
 var ids = []string{
 	"no-quorum", "two-leaders", "voter-missing", "unreachable", "not-serving", "peers-cant-connect", "log-waits", "audit-waits", "full-disk", "slow-disk", "snapshot-fails", "short-past", "slow-follower", "clock-skew",
-	"zxid-end", "certificate", "certificate-reload", "secure-port", "sessions-expiring", "open-files", "memory", "broken-request", "version-skew", "edge", "member-list",
+	"zxid-end", "certificate", "certificate-reload", "secure-port", "sessions-expiring", "open-files", "memory", "broken-request", "version-skew", "edge", "standby", "member-list",
 	"looping-client", "many-watches", "long-list", "open-root", "blind",
 }
 

@@ -147,6 +147,13 @@ func TestFind(t *testing.T) {
 		{"less of the past than is wanted", []Server{server("zk1", "standalone", "past_cut=1", "past_seconds=3600", "past_bytes=1048576", "past_wanted_seconds=172800")},
 			[]string{`notice short-past The past of zk1 goes back 1h0m0s, and zkd.historyHours wants 2 days: zkd.historyKb has no room for more\. Raise zkd.historyKb to about 49152 \(it needs 1024 for what there is\)`}},
 		{"the past that there is", []Server{server("zk1", "standalone", "past_cut=0", "past_seconds=60", "past_bytes=1048576", "past_wanted_seconds=172800")}, nil},
+		{"a standby that follows", []Server{server("zk4", "standby", "standby_of=http://a", "standby_from=http://a", "standby_lag_seconds=0.5")}, nil},
+		{"a standby that reaches nobody", []Server{server("zk4", "standby", "standby_of=http://a", "standby_lag_seconds=61", "standby_since_ms=60000", "standby_problem=refused.")},
+			[]string{`danger standby zk4 is a standby of http://a, and follows none of them, what it has is of 1m1s ago: refused\..*See whether these servers run`}},
+		{"a standby that is refused", []Server{server("zk4", "standby", "standby_of=http://a", "standby_refused=1", "standby_problem=no")}, []string{`danger standby .*Mend what they say`}},
+		{"a standby that gets a state", []Server{server("zk4", "standby", "standby_of=http://a", "standby_fetches=1")}, []string{`notice standby zk4 .*gets a whole state`}},
+		{"a standby that is behind", []Server{server("zk4", "standby", "standby_of=http://a", "standby_from=http://a", "standby_lag_seconds=11")}, []string{`danger standby zk4 .*is behind: what it has is of 11s ago`}},
+		{"two that follow each other", []Server{server("zk4", "standby", "standby_of=http://b", "standby_from=http://b", "standby_lag_seconds=30", "standby_behind_ms=29000")}, []string{`danger standby zk4 .*a standby itself and does not have more.*name servers of the ensemble in --of`}},
 		{"little memory", []Server{server("zk1", "standalone", "memory_used_percent=86", "memory_limit_bytes=134217728")}, []string{`danger memory zk1 uses 86 % of what its data may take of 128 MiB`}},
 		{"no memory", []Server{server("zk1", "leader", "memory_used_percent=99", "tree_full=1"), server("zk2", "follower", "memory_used_percent=100", "memory_short=1", "memory_short_ms=90000")},
 			[]string{`broken memory zk1 refuses writes that need more memory`, `danger memory zk2 is short of memory.*1m30s`}},
@@ -240,6 +247,11 @@ func TestEachFindingHasASection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	more, err := os.ReadFile("standby.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source = append(source, more...)
 	page, err := os.ReadFile("../../../docs/why.md")
 	if err != nil {
 		t.Fatal(err)
