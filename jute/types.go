@@ -27,6 +27,10 @@ func DrainPath(server int64) string {
 	return "/zookeeper/config/drain-" + strconv.FormatInt(server, 10)
 }
 
+// RetiredPath is the node by which an operator retires an ensemble, because another one takes its place: as long as the node is there,
+// nothing is written but its removal, no session expires, and no client is served. Those may create it who may create children of /zookeeper/config.
+const RetiredPath = "/zookeeper/config/retired"
+
 // SessionID identifies a session. The top byte is the id of the server that made it.
 type SessionID int64
 

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/format"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -51,6 +52,9 @@ func (r *peerRules) historyNeeds() uint32 {
 	}
 	if r.state.Tree.HasExact() {
 		needs = max(needs, datatree.FormatExact)
+	}
+	if _, retired := r.state.Tree.Get(jute.RetiredPath); retired {
+		needs = max(needs, datatree.FormatRetired)
 	}
 	return needs
 }

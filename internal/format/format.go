@@ -30,7 +30,7 @@ const (
 	Directory               // the file IDENTITY in dataDir; 2 is of a mirror, 3 of a standby
 	Snapshot                // the file of a snapshot: its buckets and their metadata
 	Tree                    // the rows of the tree in a snapshot; 2 has sessions of Apache's server, 3 owners of sessions, 4 exactly-once sessions
-	History                 // entries and transactions, in the log and between servers; 3 has zab.Member.Demoted, 4 datatree.OpAdoptSession, 5 datatree.OpSetOwner, 6 datatree.OpExactlyOnce
+	History                 // entries and transactions, in the log and between servers; 3 has zab.Member.Demoted, 4 datatree.OpAdoptSession, 5 datatree.OpSetOwner, 6 datatree.OpExactlyOnce, 7 jute.RetiredPath
 	Digest                  // the formula of the tree's digest
 	Archive                 // entries outside of a log: a segment of a backup, and the stream that it is made of
 	Protocol                // hellos, frames and messages between servers; a link has the highest version that both speak
@@ -48,7 +48,7 @@ var formats = [...]struct {
 	Directory: {"data directory", Range{1, 3, 1}},
 	Snapshot:  {"snapshot", Range{1, 2, 2}},
 	Tree:      {"snapshot of the tree", Range{1, 4, 1}},
-	History:   {"transaction", Range{1, 6, 2}},
+	History:   {"transaction", Range{1, 7, 2}},
 	Digest:    {"digest", Range{1, 1, 1}},
 	Archive:   {"archived log", Range{1, 1, 1}},
 	Protocol:  {"protocol between servers", Range{3, 3, 3}},

@@ -230,15 +230,20 @@ func (s *Clients) Tick(now time.Duration) {
 	s.tallies.slow.report(s.log, now)
 }
 
-// drainOrder returns when the order was created that this server keeps clients away, 0 if there is none.
-func (s *Clients) drainOrder() jute.Zxid {
+// drainOrder returns the order that this server keeps clients away.
+func (s *Clients) drainOrder() drainOrder {
 	if !s.cfg.Replicated() {
-		return 0
+		return drainOrder{}
 	}
 	s.state.RLock()
 	defer s.state.RUnlock()
-	n, _ := s.state.Tree.Get(jute.DrainPath(s.cfg.MyID))
-	return n.Czxid
+	if n, ok := s.state.Tree.Get(jute.RetiredPath); ok {
+		return drainOrder{n.Czxid, retired}
+	}
+	if n, ok := s.state.Tree.Get(jute.DrainPath(s.cfg.MyID)); ok {
+		return drainOrder{n.Czxid, ordered}
+	}
+	return drainOrder{}
 }
 
 // Postpone extends local sessions by the time for which the process was paused.

@@ -24,8 +24,8 @@ type Drain struct {
 	now      func() time.Duration
 	sessions *sessions
 	lines    func() []*guardedLine // of all connections
-	order    func() jute.Zxid      // when the node at jute.DrainPath was created, 0 if there is none
-	obeyed   jute.Zxid             // the order that tick has seen, 0 for none; only tick uses it
+	order    func() drainOrder     // that there is
+	obeyed   drainOrder            // that tick has seen; only tick uses it
 
 	keeps atomic.Bool   // clients are kept away: until is not 0
 	count atomic.Uint64 // of drains that have begun
@@ -38,10 +38,19 @@ type Drain struct {
 	sent map[jute.SessionID]time.Duration
 }
 
+// drainOrder is an order by a znode, which holds as long as that is there. The zero drainOrder is none.
+type drainOrder struct {
+	at    jute.Zxid     // when the node was created
+	until time.Duration // ordered, or retired
+}
+
+const drainParts = 10 // in which connections end
+
+// Values of Drain.until.
 const (
-	drainParts = 10                           // in which connections end
-	forever    = time.Duration(math.MaxInt64) // of Drain.until: the server is no member
-	ordered    = forever - 1                  // of Drain.until: as long as the order is there
+	retired  = time.Duration(math.MaxInt64) // as long as there is a node at jute.RetiredPath
+	noMember = retired - 1                  // the server is no member
+	ordered  = noMember - 1                 // as long as there is a node at jute.DrainPath
 )
 
 // serve does what a request for a drain asks for. It returns how many connections will end. allowed: its author
@@ -73,7 +82,7 @@ func (d *Drain) serve(l *guardedLine, req *line.Request, allowed bool) (left int
 const maxKeepAway = 7 * 24 * time.Hour
 
 // KeepAway moves all clients to other servers, and keeps clients away until LetIn is called.
-func (d *Drain) KeepAway() { d.keepAway(forever, nil) }
+func (d *Drain) KeepAway() { d.keepAway(noMember, nil) }
 
 // keepAway moves all clients but one to other servers, and keeps clients away for a time. It
 // returns how many connections will end.
@@ -101,6 +110,9 @@ func (d *Drain) begin(percent int, but *guardedLine) int {
 	n := (len(d.movable())*percent + 99) / 100
 	d.mu.Lock()
 	d.left, d.part = n, (n+drainParts-1)/drainParts
+	if d.until == retired {
+		d.part = n
+	}
 	d.mu.Unlock()
 	d.log.Info("moves clients to other servers", zap.Int("connections", n), zap.Bool("keeps_away", d.keeps.Load()))
 	return n
@@ -130,7 +142,7 @@ func (d *Drain) movable() (list []*guardedLine) {
 	present := d.count.Load()
 	for _, l := range d.lines() {
 		l.Lock()
-		ok := l.exempt != present && !l.endsLocked()
+		ok := l.exempt != present && !l.endsLocked() && !l.ReadOnly()
 		l.Unlock()
 		if ok && l.WantsSession() {
 			list = append(list, l)
@@ -145,14 +157,14 @@ func (d *Drain) obey() {
 	if order == d.obeyed {
 		return
 	}
+	before := d.obeyed
 	d.obeyed = order
-	if order != 0 {
-		d.log.Info("an operator has ordered that clients are kept away", zap.Stringer("zxid", order))
-		d.keepAway(ordered, nil)
-		return
-	}
-	if _, until := d.state(); until == ordered {
+	if _, until := d.state(); before.at != 0 && until == before.until {
 		d.LetIn()
+	}
+	if order.at != 0 {
+		d.log.Info("an operator has ordered that clients are kept away", zap.Stringer("zxid", order.at), zap.Bool("ensemble_retired", order.until == retired))
+		d.keepAway(order.until, nil)
 	}
 }
 
@@ -187,7 +199,7 @@ func (d *Drain) tick(now time.Duration) {
 }
 
 // keepsAway reports whether a client is to go to another server. A session is let in when it
-// still comes after a third of its timeout: the client seems to have no other server.
+// still comes after a third of its timeout: the client seems to have no other server. A retired ensemble lets none in.
 func (d *Drain) keepsAway(l *guardedLine, r *jute.ConnectRequest) bool {
 	if !d.keeps.Load() || l.ReadOnly() {
 		return false
@@ -203,7 +215,7 @@ func (d *Drain) keepsAway(l *guardedLine, r *jute.ConnectRequest) bool {
 	if d.sent == nil {
 		return false
 	}
-	if known {
+	if known && d.until != retired {
 		first, ok := d.sent[r.SessionID]
 		if !ok {
 			d.sent[r.SessionID] = now
@@ -226,7 +238,9 @@ func (d *Drain) Remark() string {
 		if left == 0 {
 			return ""
 		}
-	case forever:
+	case retired:
+		text = ", keeps clients away: the ensemble is retired"
+	case noMember:
 		text = ", keeps clients away: it is no member"
 	case ordered:
 		text = ", keeps clients away: an operator has ordered it"

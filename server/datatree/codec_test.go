@@ -133,7 +133,7 @@ func TestDecodeTxnRefuses(t *testing.T) {
 		in   []byte
 		want string
 	}{
-		{append([]byte{7}, good[1:]...), "transaction format 7 was written by a later version of zkd; this version reads 1 to 6"},
+		{append([]byte{8}, good[1:]...), "transaction format 8 was written by a later version of zkd; this version reads 1 to 7"},
 		{append(bytes.Clone(head), 1, 99, 0), "transaction operation kind 99 was written by a later version of zkd; this version reads 0 to 12"},
 	} {
 		if _, err := DecodeTxn(tt.in); err == nil || errors.Is(err, ErrTxn) || !strings.Contains(err.Error(), tt.want) {

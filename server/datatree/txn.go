@@ -58,10 +58,11 @@ const (
 	OpExactlyOnce
 )
 
-// The versions of format.History with OpSetOwner, and with OpExactlyOnce and Txn.Number.
+// The versions of format.History with OpSetOwner, with OpExactlyOnce and Txn.Number, and with jute.RetiredPath.
 const (
-	FormatOwner = 5
-	FormatExact = 6
+	FormatOwner   = 5
+	FormatExact   = 6
+	FormatRetired = 7
 )
 
 // Op is one effect of a transaction.

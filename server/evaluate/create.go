@@ -38,6 +38,9 @@ func (e *Evaluator) create(op *jute.MultiOp, txn *datatree.Txn) error {
 	if err := e.checkNew(path, &parent, int64(len(op.Data))); err != nil {
 		return err
 	}
+	if path == jute.RetiredPath && !e.mayRetire {
+		return jute.ErrUnimplemented
+	}
 	if err := e.grow(nodeMemory(path, len(op.Data)) + datatree.ACLMemory(acl)); err != nil {
 		return err
 	}

@@ -93,13 +93,18 @@ type Evaluator struct {
 	cost     int         // see Cost
 	recounts []string    // of this request: see noteQuota
 
-	unlisted jute.Zxid // see Ready; 0 for none
+	unlisted  jute.Zxid // see Ready; 0 for none
+	retired   bool      // see Retired
+	mayRetire bool      // see AllowRetirement
 }
 
 // New returns an evaluator of requests against tree, without accepted writes.
 func New(tree Tree, schemes *auth.Schemes, opts Options) *Evaluator {
 	e := &Evaluator{tree: tree, schemes: schemes, over: newOverlay(), windows: make(map[jute.SessionID]*exact.Window)}
 	e.Tune(opts)
+	_, retired := tree.Get(jute.RetiredPath)
+	retired = retired && !retiredForgotten.Planted()
+	e.retired = retired
 	return e
 }
 

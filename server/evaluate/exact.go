@@ -38,6 +38,7 @@ func (e *Evaluator) Accept(txn *datatree.Txn) {
 	if numbered {
 		e.window(txn.Session).Add(txn.Number, costOf(txn))
 	}
+	e.noteRetirement(txn)
 }
 
 // costOf returns what the outcome of txn counts for at most.

@@ -14,6 +14,8 @@ var (
 	setsAnothers      = mutant.New("sets-anothers")       // a createOrSet sets the ephemeral of another session
 	pendingNotCounted = mutant.New("pending-not-counted") // what accepted transactions add to the memory does not count
 	shrinkingRefused  = mutant.New("shrinking-refused")   // so is what frees memory, when the room is used up
+	retiredOfTree     = mutant.New("retired-of-tree")     // an evaluator does not notice that what it accepts retires the ensemble
+	retiredForgotten  = mutant.New("retired-forgotten")   // nor a new one that the ensemble is retired
 	doneAgain         = mutant.New("done-again")          // the last write of an exactly-once session is done again
 	acceptedForgotten = mutant.New("accepted-forgotten")  // so is one that is accepted and not applied
 )

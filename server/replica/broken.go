@@ -67,4 +67,5 @@ func (r *Replica) renewEvaluator() bool {
 func (r *Replica) newEvaluator(tree *datatree.Tree) {
 	r.leading.evaluator = evaluate.New(tree.NewReader(), r.o.Schemes, r.o.Evaluate)
 	r.leading.evaluator.SetRoom(r.room.bytes)
+	r.mayRetire()
 }

@@ -57,6 +57,8 @@ type leading struct {
 	more           bool
 	// broken means that the evaluator can't be used any more: see broken.go.
 	broken bool
+	// retired is what the last Expire has found: see retired.go.
+	retired bool
 	// lookAt is when autopilot looks at the members again, in ms. warned means that it has said
 	// that it leaves them alone.
 	lookAt int64
@@ -333,6 +335,9 @@ func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64
 	s, lives := r.touch(req, now)
 	if code := r.refusal(sub, now); code != 0 {
 		r.placeBarrier(barrier{origin: req.Origin, code: code, read: r.leaseOrRead(req.Origin)})
+		return 0, true
+	}
+	if r.refusesRetired(sub) {
 		return 0, true
 	}
 	switch sub.Kind {

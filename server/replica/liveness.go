@@ -141,6 +141,17 @@ func (r *Replica) Expire(at time.Duration) {
 	if r.status.Role != zab.Leading {
 		return
 	}
+	if !r.outlivesRetirement() {
+		r.closeExpired(at)
+	}
+	if r.leading.broken {
+		return
+	}
+	r.leading.evaluator.Applied(r.o.State.Applied()) // it need not wait for the next request
+}
+
+// closeExpired closes the sessions that were due.
+func (r *Replica) closeExpired(at time.Duration) {
 	for sub := range r.Waiting() {
 		if waitingIgnored.Planted() {
 			break
@@ -158,8 +169,4 @@ func (r *Replica) Expire(at time.Duration) {
 		closes = append(closes, Submission{Received: at, Request: evaluate.Request{Op: jute.OpCloseSession, Session: id}})
 	}
 	r.enqueue(closes)
-	if r.leading.broken {
-		return
-	}
-	r.leading.evaluator.Applied(r.o.State.Applied()) // it need not wait for the next request
 }

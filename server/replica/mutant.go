@@ -69,8 +69,14 @@ var (
 	renewedEarly         = mutant.New("renewed-early")  // a new one is used before all is applied
 	turnUnbounded        = mutant.New("turn-unbounded") // a leader evaluates all that waits before it does anything else
 	deadBarriersKept     = mutant.New("dead-barriers-kept")
-	movedRegained        = mutant.New("moved-regained") // a client takes a session back that another one has taken over
-	leftRecorded         = mutant.New("left-recorded")  // what clients have asked for on connections that they have left becomes transactions
+	movedRegained        = mutant.New("moved-regained")  // a client takes a session back that another one has taken over
+	retiredIgnored       = mutant.New("retired-ignored") // a retired ensemble goes on as before
+	retiredSyncs         = mutant.New("retired-syncs")   // it answers syncs
+	retiredResumes       = mutant.New("retired-resumes") // it resumes sessions
+	retiredExpires       = mutant.New("retired-expires") // its sessions expire
+	neverRevived         = mutant.New("never-revived")   // when it serves again, sessions expire whose clients were sent away
+	endedServed          = mutant.New("ended-served")    // what a connection has asked for after a refused request is evaluated
+	leftRecorded         = mutant.New("left-recorded")   // what clients have asked for on connections that they have left becomes transactions
 )
 
 // injectFault applies the evaluator's faults to a transaction.

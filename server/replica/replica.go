@@ -367,6 +367,7 @@ func (r *Replica) updateFormat() {
 	if r.o.Reads != nil {
 		r.format = min(r.format, r.o.Reads())
 	}
+	r.mayRetire()
 }
 
 // PeerDown reports the end of a link.

@@ -34,7 +34,7 @@ func (r *Replica) enqueue(batch []Submission) {
 		}
 		l.bytes += size
 		if lastRefused.Planted() && origin != 0 && l.bytes > r.o.Limits.Waiting {
-			l.waiting.Remove(origin, r.refuse)
+			l.waiting.Remove(origin, r.refuseWaiting)
 		}
 	}
 	r.makeRoom()
@@ -88,17 +88,22 @@ func (r *Replica) makeRoom() {
 	}
 	over := fair.Release(holders, tooMuch)
 	for _, i := range over {
-		l.waiting.Remove(holders[i].Key, r.refuse)
+		l.waiting.Remove(holders[i].Key, r.refuseWaiting)
 	}
 	if len(over) > 0 {
 		r.event(zab.Warn, 0, fmt.Sprintf("more than %d bytes of requests wait: ends %d connections that have most of them", r.o.Limits.Waiting, len(over)))
 	}
 }
 
-// refuse ends the connection of a waiting request, which is removed.
-func (r *Replica) refuse(sub *Submission) {
-	l, origin := &r.leading, sub.Request.Origin
-	l.bytes -= sub.Size()
+// refuseWaiting ends the connection of a waiting request, which is removed.
+func (r *Replica) refuseWaiting(sub *Submission) {
+	r.leading.bytes -= sub.Size()
+	r.refuse(sub.Request.Origin)
+}
+
+// refuse ends a connection, of which no request is evaluated any more.
+func (r *Replica) refuse(origin uint64) {
+	l := &r.leading
 	if l.refused[origin] {
 		return
 	}

@@ -24,7 +24,7 @@
 // # Closing
 //
 // A session is closing from [Tracker.MarkClosing], or from the [Tracker.Expire]
-// that returned it, until Remove or Reset. Exactly one of these calls wins, so a
+// that returned it, until Remove, Reset or Revive. Exactly one of these calls wins, so a
 // session gets at most one closeSession proposal from each leader. A closing
 // session can't be touched, and its writes are refused.
 //
@@ -36,7 +36,7 @@
 //     is closing or was held. A touch leaves a session in its bucket; Expire moves it
 //     when the bucket is due.
 //   - A touch never makes a deadline earlier, so the order in which the touches of a
-//     session arrive does not matter. Only Renew, SetTimeout and Reset may make it
+//     session arrive does not matter. Only Renew, SetTimeout, Reset and Revive may make it
 //     earlier.
 //
 // # Goroutines

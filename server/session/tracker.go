@@ -271,6 +271,15 @@ func (t *Tracker) Reset(now int64, owner func(jute.SessionID) uint64) {
 	}
 }
 
+// Revive gives every session its full timeout from now, and makes none closing.
+func (t *Tracker) Revive(now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.sessions {
+		t.startLocked(s, now)
+	}
+}
+
 // startLocked gives a session its full timeout from now.
 func (t *Tracker) startLocked(s *Session, now int64) {
 	deadline := t.deadline(now, s.timeout.Load())
