@@ -122,6 +122,7 @@ type client struct {
 	cxid       int32
 	inFlight   []request // sent and not answered
 	change     *change   // of the members, that it is about to ask for
+	retires    bool      // it is about to retire the ensemble
 	stopped    bool
 	watches    []clientWatch
 	persistent []persistentWatch
@@ -162,6 +163,9 @@ func (s *Sim) clientTurn(c *client) {
 	patience := s.cfg.SessionMs * 1000 / 2
 	switch {
 	case c.node < 0 && (c.attempt == 0 || s.now-c.asked > patience):
+		if s.endsRetirement() {
+			c.forgetSession() // a retired ensemble resumes none
+		}
 		s.connect(c)
 	case c.node < 0:
 	case len(c.inFlight) > 0 && s.now-c.asked > patience:
@@ -248,7 +252,7 @@ func (s *Sim) sendRequest(c *client) {
 	c.cxid++
 	req := request{origin: c.origin, attempt: c.attempt, cxid: c.cxid, session: c.session, seen: c.seen, floor: s.ghost.acked, sent: s.now}
 	req.auth = c.address()
-	if !s.chooseChange(c, &req) && !s.chooseFeed(c, &req) && !s.chooseView(c, &req) {
+	if !s.chooseRetirement(c, &req) && !s.chooseChange(c, &req) && !s.chooseFeed(c, &req) && !s.chooseView(c, &req) {
 		s.choose(c, &req)
 	}
 	s.number(c, &req)
@@ -400,6 +404,9 @@ func (s *Sim) checkReply(c *client, req *request, r *reply) {
 	s.stats.Answered++
 	if r.zxid < c.seen {
 		s.fail("I19", "client %d sees %v after %v", c.id, r.zxid, c.seen)
+	}
+	if !r.refused {
+		s.checkAnsweredRetired(c, req, r.zxid)
 	}
 	switch {
 	case r.refused:

@@ -168,13 +168,14 @@ const (
 	FaultGone                   // a server or two are gone for so long that autopilot acts
 	FaultMemory                 // a server's tree may take little more memory than it does, or less
 	FaultShort                  // something else takes nearly all of a disk with a capacity
+	FaultRetire                 // the ensemble is retired for a while
 	numFaults
 )
 
 var faultNames = [numFaults]string{
 	"kill", "power", "powerall", "inside", "pause", "break", "halfopen", "block", "partition", "slow", "stall",
 	"full", "wipe", "damage", "rollback", "transfer", "members", "files", "oldcopy", "badsync",
-	"volumes", "badsnaps", "gone", "memory", "short",
+	"volumes", "badsnaps", "gone", "memory", "short", "retire",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -335,6 +336,9 @@ func Draw(seed uint64, steps int) Config {
 		c.drawCapacity(r)
 	}
 	c.HerdPct = pick(r, 0, 0, 50)
+	if r.IntN(8) == 0 {
+		c.Faults[FaultRetire] = c.ElectionMs * pick[uint64](r, 5, 20)
+	}
 	return c
 }
 

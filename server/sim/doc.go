@@ -50,7 +50,7 @@
 //     committed, are within replica.Limits.Short.
 //
 //   - S3, S6: no session expires before its timeout has passed since the leader heard of
-//     it, nor before the time that an answer has promised to its client.
+//     it or a retirement has ended, nor before the time that an answer has promised to its client.
 //
 //   - S7: once a session has moved to a new connection, no write of the old one takes
 //     effect, and no server that knows of the move answers the old one. A client is told
@@ -59,6 +59,9 @@
 //   - S8: a refused resumption of a session gives it to no connection.
 //
 //   - S9: a server that knows that a session is global does not answer its client as that of a local one.
+//
+//   - E1: while the ensemble is retired, nothing is committed but sessions of operators and the end of the retirement. E2: no
+//     sync and no write is answered.
 //
 //   - L5: no connection waits for the next service for longer than an interlude.
 //

@@ -71,6 +71,8 @@ type ghost struct {
 	// families are those of znodes that have had children.
 	families map[string]family
 
+	retirements []retirement // oldest first
+
 	exact      map[jute.SessionID]*exactGhost
 	exactConns map[uint64]bool // connections that have been granted exactly-once
 
@@ -375,6 +377,9 @@ func (s *Sim) commit(n *node, e *chainedEntry) {
 	s.decode(&e.Entry, &g.txn)
 	s.checkGuarded(&g.txn)
 	s.checkOperations(&g.txn)
+	if e.Txn() != nil {
+		s.checkRetired(&g.txn)
+	}
 	events := len(g.history)
 	s.applyTxn(&e.Entry, g.tree, &g.state, &g.txn, &g.applied, func(events []datatree.Event) { g.noteChanges(e.Zxid, events) })
 	if s.cfg.Feeds+s.cfg.Streams+s.cfg.Views > 0 {

@@ -305,6 +305,14 @@ var focuses = map[string]func(*Config){
 	"wiped-server-votes":    func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
 	"files-not-compared":    func(c *Config) { c.Voters, c.OddFile, c.Groups = 5, true, 0 },
 	"file-decides":          func(c *Config) { often(c, FaultFiles, FaultPartition) },
+	"retired-ignored":       retirements,
+	"retired-syncs":         retirements,
+	"retired-resumes":       retirements,
+	"retired-of-tree":       retirements,
+	"retired-forgotten":     func(c *Config) { retirements(c); often(c, FaultKill, FaultTransfer) },
+	"retired-expires":       func(c *Config) { retirements(c); c.DozePct = 10 },
+	"never-revived":         func(c *Config) { retirements(c); c.DozePct = 10 },
+	"ended-served":          func(c *Config) { retirements(c); c.Pipeline = 16 },
 	"holder-of-tree":        holders,
 	"any-contender":         holders,
 	"holder-unchecked":      holders,
@@ -399,6 +407,13 @@ func streamers(c *Config) { followers(c); c.Streams = 5 }
 func viewers(c *Config) {
 	trees(c)
 	c.Views, c.ViewMs, c.ViewBytes = 1, c.SessionMs*100, 64<<20
+}
+
+// retirements have an ensemble that is retired again and again.
+func retirements(c *Config) {
+	c.Faults = [numFaults]uint64{}
+	often(c, FaultRetire)
+	c.Clients = 3
 }
 
 // holders has clients that contend, and write what only the holder may write.

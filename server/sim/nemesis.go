@@ -88,6 +88,8 @@ func (s *Sim) inject(f Fault) {
 		s.loseVolumes(n)
 	case FaultMembers:
 		s.changeMembers()
+	case FaultRetire:
+		s.retireLater()
 	case FaultFiles:
 		s.changeFile(n)
 	case FaultBadSync:

@@ -84,7 +84,7 @@ func (s *Sim) allRead() uint32 {
 	if ms := s.cfg.MixedMs; ms > 0 && s.now/1000/ms%2 == 0 {
 		return datatree.FormatOwner - 1
 	}
-	return datatree.FormatExact
+	return datatree.FormatRetired
 }
 
 // leading reports whether the node leads and serves.

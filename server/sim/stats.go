@@ -38,6 +38,7 @@ type Stats struct {
 	Views, ViewsLost, Pages                           int
 	Locals, Upgrades                                  int
 	Deaf, Slow                                        int
+	Retires, Retirements                              int
 	Faults                                            [numFaults]int
 }
 
