@@ -73,6 +73,9 @@ const AnyVersion int32 = -1
 // "version=…", the latter in hex. Read it as c.Unrooted().Get(ctx, ConfigPath).
 const ConfigPath = "/zookeeper/config"
 
+// RetiredPath is the node by which an operator retires an ensemble of zkd's servers, because standbys take its place.
+const RetiredPath = jute.RetiredPath
+
 // OpenACL lets everybody do everything: Apache's OPEN_ACL_UNSAFE. Create uses it if the ACL
 // is nil.
 func OpenACL() []ACL { return []ACL{{Perms: PermAll, ID: jute.WorldAnyone}} }

@@ -33,7 +33,11 @@ func (o *overview) troubles() (t show.Troubles) {
 	if o.metrics.RepliesLong.Load()+o.metrics.RepliesRefused.Load() > 0 {
 		t.LongReply = max(now-time.Duration(o.metrics.LastLongReply.Load()), 1)
 	}
-	if o.standing.leads() || !o.cfg.Replicated() {
+	o.state.RLock()
+	retired, _ := o.state.Tree.Get(jute.RetiredPath)
+	o.state.RUnlock()
+	t.RetiredSince = retired.Czxid
+	if t.RetiredSince == 0 && (o.standing.leads() || !o.cfg.Replicated()) {
 		t.ExpiringSessions = o.tracker.Expiring(millis(now))
 	}
 	t.MissingVoters, t.VotersMissing = o.missing.get(), o.missing.Lasts(now)

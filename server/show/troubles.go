@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -27,6 +28,9 @@ type Troubles struct {
 	LongReply        time.Duration
 	BrokenRequest    string // the last request that it could not evaluate, because of a bug; "" for none
 	ExpiringSessions int    // not heard of for two thirds of their timeouts; of a leader or a server alone
+
+	// RetiredSince is since when the ensemble serves no client, because an operator has retired it; 0 if it does.
+	RetiredSince jute.Zxid
 
 	// Of a leader: the voters whose acknowledgements do not count, and how long the first of
 	// them is missing.
@@ -119,6 +123,12 @@ var troubles = []trouble{
 	{"quorum_certificate_reload_error", func(t *Troubles) string { return errorText(t.QuorumReload) }},
 	{"quorum_certificate_until_ms", func(t *Troubles) string { return timeText(t.QuorumCertificate) }},
 	{"quorum_revocation_list_until_ms", func(t *Troubles) string { return timeText(t.QuorumRevocations) }},
+	{"retired_since", func(t *Troubles) string {
+		if t.RetiredSince == 0 {
+			return ""
+		}
+		return t.RetiredSince.String()
+	}},
 	{"secure_port_unlisted", func(t *Troubles) string {
 		if t.UnlistedSecurePort <= 0 {
 			return ""

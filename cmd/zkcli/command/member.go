@@ -45,7 +45,7 @@ type memberOptions struct {
 
 func memberCommand() Command {
 	return Command{
-		Name: "member", Synopsis: "list | add SERVER ... | remove ID ... | promote ID ... | demote ID ... | replace ID SERVER | transfer-leader ID | drain ID",
+		Name: "member", Synopsis: "list | add SERVER ... | remove ID ... | promote ID ... | demote ID ... | replace ID SERVER | transfer-leader ID | drain ID | retire",
 		Short: "Show and change the members of the ensemble",
 		Long: "list shows each member: role, addresses, state, how far it is behind the leader; and\n" +
 			"how many failures the ensemble tolerates.\n" +
@@ -61,6 +61,8 @@ func memberCommand() Command {
 			"bit by bit, and keeps clients away for a while, so that it can be stopped; --end lets\n" +
 			"them in again. With --share it moves a part of them, once, to spread them after others\n" +
 			"have come back.\n" +
+			"retire ends the service of the whole ensemble, so that standbys can take its place without a\n" +
+			"loss: clients are sent away, nothing is written, and no session expires. --end takes that back.\n" +
 			"The servers need reconfigEnabled=true, and changes the super user (--auth).",
 		Examples: []Example{
 			{"member list", "the members and their state"},
@@ -72,10 +74,11 @@ func memberCommand() Command {
 			{"member transfer-leader 2", "server 2 is to lead"},
 			{"member drain 1", "the clients of server 1 go to others, and none come for 10 minutes"},
 			{"member drain --share 0.5 1", "half of the clients of server 1 go to others"},
+			{"member retire", "standbys are to take the place of this ensemble"},
 		},
 		Args: []Arg{
-			{Name: "list, add, remove, promote, demote, replace, transfer-leader or drain", Kind: Word,
-				Words: []string{"list", "add", "remove", "promote", "demote", "replace", "transfer-leader", "drain"}},
+			{Name: "list, add, remove, promote, demote, replace, transfer-leader, drain or retire", Kind: Word,
+				Words: []string{"list", "add", "remove", "promote", "demote", "replace", "transfer-leader", "drain", "retire"}},
 			{Name: "server", Kind: Text},
 		},
 		Required: 1, Repeat: true,
@@ -89,7 +92,7 @@ func memberCommand() Command {
 			f.StringVar(&o.group, "group", "", "the group of added voters, if the ensemble has groups")
 			f.Float64Var(&o.share, "share", 0, "drain moves this part of the clients, such as 0.3, and keeps nobody away")
 			f.Var((*millis)(&o.keepAway), "for", "drain keeps clients away for this time")
-			f.BoolVar(&o.letIn, "end", false, "drain lets clients in again")
+			f.BoolVar(&o.letIn, "end", false, "drain lets clients in again, and so does retire")
 			return func(ctx context.Context, c *Call) error {
 				o.shareSet = f.Changed("share")
 				if o.json {
@@ -115,6 +118,11 @@ func (c *Call) member(ctx context.Context, o *memberOptions) error {
 		return c.memberList(ctx, e)
 	}
 	switch action {
+	case "retire":
+		if len(args) > 0 {
+			return c.Usage("retire takes no arguments")
+		}
+		return c.retire(ctx, e, o)
 	case "transfer-leader", "drain":
 		id, err := c.serverID(args)
 		switch {

@@ -126,6 +126,7 @@ func TestEachFindingOfRealTexts(t *testing.T) {
 		{"not-serving", []*likeness{leader, saying(silent, follower, "srvr")}},
 		{"unreachable", []*likeness{leader, nil}},
 		{"two-leaders", []*likeness{leader, follower.with(t, "Mode=leader")}},
+		{"retired", []*likeness{leader.with(t, "+retired_since=0x100000010")}},
 		{"voter-missing", []*likeness{leader.with(t, "synced_followers=1", "+voters_missing=3", "+voters_missing_ms=65000"), follower}},
 		{"peers-cant-connect", []*likeness{leader.with(t, "+peer_listen_error=zk1:2888: address already in use")}},
 		{"log-waits", []*likeness{leader.with(t, "log_waits=1", "+log_waits_for=no space left on device", "fsync_pending_ms=4000")}},

@@ -64,7 +64,7 @@ const (
 func Find(f Facts) []Finding {
 	l := &look{Facts: f}
 	for _, check := range []func(){
-		l.quorum, l.leaders, l.voters, l.unreachable, l.deaf, l.logs, l.audits, l.disks, l.slowDisks, l.snapshots, l.pasts, l.slowFollowers, l.clocks, l.counters,
+		l.quorum, l.leaders, l.retired, l.voters, l.unreachable, l.deaf, l.logs, l.audits, l.disks, l.slowDisks, l.snapshots, l.pasts, l.slowFollowers, l.clocks, l.counters,
 		l.certificates, l.peerCertificates, l.revocations, l.reloads, l.securePorts, l.sessions, l.files, l.memory, l.broken, l.versions, l.edges, l.standbys, l.lists, l.clients, l.watches, l.replies, l.root, l.blind,
 	} {
 		check()
@@ -337,6 +337,21 @@ func (l *look) snapshots() {
 		l.add(Finding{ID: "snapshot-fails", Severity: Danger, Servers: []string{s.Name}, Since: lasts,
 			What: fmt.Sprintf("%s can't write snapshots: %s.", s.Name, cmp.Or(s.After.Metrics["snapshot_error"], "its log says why")),
 			Do:   "Look at room and permissions of dataDir. The log has everything, but grows until a snapshot succeeds, and the next start takes longer."})
+	}
+}
+
+// retired finds an ensemble that an operator has retired.
+func (l *look) retired() {
+	f := Finding{ID: "retired", Severity: Broken,
+		Do: "Promote the standbys, if that is not done yet, and stop these servers then. To have this ensemble serve again: zkcli member retire --end, unless a standby has been promoted."}
+	for _, s := range l.serving() {
+		if since := s.After.Metrics["retired_since"]; since != "" {
+			f.Servers = append(f.Servers, s.Name)
+			f.What = fmt.Sprintf("An operator has retired the ensemble, at zxid %s: clients are sent away, nothing is written, and no session expires.", since)
+		}
+	}
+	if f.What != "" {
+		l.add(f)
 	}
 }
 
@@ -844,7 +859,7 @@ func (f *Finding) Text() string {
 
 // ids are those that findings can have.
 var ids = []string{
-	"no-quorum", "two-leaders", "voter-missing", "unreachable", "not-serving", "peers-cant-connect", "log-waits", "audit-waits", "full-disk", "slow-disk", "snapshot-fails", "short-past", "slow-follower", "clock-skew",
+	"no-quorum", "two-leaders", "retired", "voter-missing", "unreachable", "not-serving", "peers-cant-connect", "log-waits", "audit-waits", "full-disk", "slow-disk", "snapshot-fails", "short-past", "slow-follower", "clock-skew",
 	"zxid-end", "certificate", "certificate-reload", "secure-port", "sessions-expiring", "open-files", "memory", "broken-request", "version-skew", "edge", "standby", "member-list",
 	"looping-client", "many-watches", "long-list", "open-root", "blind",
 }

@@ -146,6 +146,7 @@ func TestFind(t *testing.T) {
 		{"a port with TLS that is not in the list", []Server{server("zk1", "leader", "secure_port_unlisted=2281")}, []string{`notice secure-port zk1 takes clients with TLS at port 2281, and its line`}},
 		{"less of the past than is wanted", []Server{server("zk1", "standalone", "past_cut=1", "past_seconds=3600", "past_bytes=1048576", "past_wanted_seconds=172800")},
 			[]string{`notice short-past The past of zk1 goes back 1h0m0s, and zkd.historyHours wants 2 days: zkd.historyKb has no room for more\. Raise zkd.historyKb to about 49152 \(it needs 1024 for what there is\)`}},
+		{"a retired ensemble", []Server{server("zk1", "leader", "retired_since=0x10"), server("zk2", "follower", "retired_since=0x10")}, []string{`broken retired An operator has retired the ensemble, at zxid 0x10: `}},
 		{"the past that there is", []Server{server("zk1", "standalone", "past_cut=0", "past_seconds=60", "past_bytes=1048576", "past_wanted_seconds=172800")}, nil},
 		{"a standby that follows", []Server{server("zk4", "standby", "standby_of=http://a", "standby_from=http://a", "standby_lag_seconds=0.5")}, nil},
 		{"a standby that reaches nobody", []Server{server("zk4", "standby", "standby_of=http://a", "standby_lag_seconds=61", "standby_since_ms=60000", "standby_problem=refused.")},
