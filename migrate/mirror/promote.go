@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -47,13 +48,18 @@ func (m *Mirror) Promote(ctx context.Context, members []Founder) error {
 	if !m.Promoted() {
 		members = slices.Clone(members)
 		slices.SortFunc(members, func(a, b Founder) int { return cmp.Compare(a.Server, b.Server) })
+		cluster := successor(m.ensemble.Init.Cluster, m.Last(), members)
+		if m.Retired() {
+			m.serveAgain()
+		}
+		last := m.Tree().LastZxid()
 		ensemble := zab.State{
-			Zxid:     m.Last(),
-			Epochs:   []zab.EpochEnd{{Epoch: m.Last().Epoch(), Last: m.Last().Counter()}},
-			Init:     zab.ClusterInit{Cluster: successor(m.ensemble.Init.Cluster, m.Last(), members), Secret: m.ensemble.Init.Secret},
+			Zxid:     last,
+			Epochs:   []zab.EpochEnd{{Epoch: last.Epoch(), Last: last.Counter()}},
+			Init:     zab.ClusterInit{Cluster: cluster, Secret: m.ensemble.Init.Secret},
 			Admitted: members,
 		}
-		if err := m.Accept(m.Last().Epoch() + epochMargin); err != nil {
+		if err := m.Accept(last.Epoch() + epochMargin); err != nil {
 			return err
 		}
 		if err := m.InstallState(ctx, m.Tree(), ensemble); err != nil {
@@ -61,6 +67,22 @@ func (m *Mirror) Promote(ctx context.Context, members []Founder) error {
 		}
 	}
 	return m.endMirror()
+}
+
+// Retired reports whether the ensemble was retired for a successor: nothing was written after that, so the copy has everything.
+func (m *Mirror) Retired() bool {
+	_, retired := m.Tree().Get(jute.RetiredPath)
+	return retired
+}
+
+// serveAgain removes the node that retires the ensemble from the state, by a transaction of the successor.
+func (m *Mirror) serveAgain() {
+	tree := m.Tree()
+	txn := datatree.Txn{Zxid: m.Last() + 1, Time: tree.LastTime(), Ops: []datatree.Op{{Kind: datatree.OpDelete, Path: jute.RetiredPath}}}
+	var applied datatree.Applied
+	m.state.Lock()
+	tree.Apply(&txn, &applied)
+	m.state.Unlock()
 }
 
 // successor returns the id of the ensemble that follows another one. All of its members compute the same.

@@ -23,7 +23,8 @@ type Promote struct {
 	// Members names all standbys that are promoted, each as its Status does, if there are others. Each of
 	// them is promoted with the same Members.
 	Members []string
-	// LossAfter is the zxid of the copy. What the ensemble has acknowledged after it is given up.
+	// LossAfter is the zxid of the copy. What the ensemble has acknowledged after it is given up. A copy of a retired
+	// ensemble needs none: nothing was acknowledged after it.
 	LossAfter jute.Zxid
 	Logger    *zap.Logger
 }
@@ -59,9 +60,11 @@ func (p *Promote) Run(ctx context.Context) (r *Promoted, err error) {
 	for _, f := range members {
 		r.Members = append(r.Members, fmt.Sprint(f.Server))
 	}
-	if p.LossAfter != m.Last() {
+	complete := p.LossAfter == 0 && m.Retired()
+	if p.LossAfter != m.Last() && !complete && !m.Promoted() {
 		return nil, fmt.Errorf("the copy in %s ends at zxid %v, of %s: what the other ensemble has acknowledged after that would be given up. "+
-			"If its servers are lost, or stopped for good, repeat the command with --accept-data-loss-after %v", p.Place.DataDir, m.Last(), r.Time.Format(time.RFC3339Nano), m.Last())
+			"If its servers run, retire it, and let the standby follow to its end: zkcli member retire. "+
+			"If they are lost, or stopped for good, repeat the command with --accept-data-loss-after %v", p.Place.DataDir, m.Last(), r.Time.Format(time.RFC3339Nano), m.Last())
 	}
 	if err := m.Promote(ctx, members); err != nil {
 		return nil, err
@@ -74,6 +77,9 @@ func (p *Promote) Run(ctx context.Context) (r *Promoted, err error) {
 
 // members returns the members to be. Their copies must be equal to that of m.
 func (p *Promote) members(m *mirror.Mirror) (list []mirror.Founder, err error) {
+	if m.Promoted() {
+		return m.Ensemble().Admitted, nil // by a command that was interrupted
+	}
 	if len(p.Members) == 0 {
 		return []mirror.Founder{m.Founder()}, nil
 	}

@@ -336,6 +336,42 @@ func TestPromote(t *testing.T) {
 	}
 }
 
+// TestPromoteRetired promotes copies of a retired ensemble without a word about losses, also if one command is interrupted. The
+// new ensemble is not retired.
+func TestPromoteRetired(t *testing.T) {
+	e := newEnsemble(t, rand.New(rand.NewPCG(7, 1)), theirs)
+	e.write(50)
+	p := placeIn(t.TempDir(), zab.SIDOf(4))
+	s := start(t, p, e.http.URL)
+	if st := s.reach(t, e); st.Retired {
+		t.Error("an ensemble that serves is retired")
+	}
+	want := e.Tree().Stats().Nodes
+	txn := datatree.Txn{Zxid: e.Last() + 1, Time: int64(e.Last()), Session: 7,
+		Ops: []datatree.Op{{Kind: datatree.OpCreate, Path: jute.RetiredPath, ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}}}}
+	e.add(zab.EntryTxn, txn.Append(nil))
+	s.until(t, func(s *Status) bool { return s.Retired })
+	s.stop(t)
+	promote := func(after jute.Zxid) error {
+		_, err := (&Promote{Place: p, LossAfter: after, Logger: zap.NewNop()}).Run(t.Context())
+		return err
+	}
+	if err := promote(1); err == nil {
+		t.Error("it is promoted at another zxid than it was told")
+	}
+	check(t, promote(0))
+	c, err := data.Read(t.Context(), p)
+	check(t, err)
+	if _, retired := c.Tree.Get(jute.RetiredPath); retired || c.Tree.Stats().Nodes != want || c.Tree.LastZxid() != e.Last()+1 {
+		t.Errorf("retired: %t, %d znodes at %v", retired, c.Tree.Stats().Nodes, c.Tree.LastZxid())
+	}
+	halfPromoted(t, p)
+	check(t, promote(0))
+	if again, err := data.Read(t.Context(), p); err != nil || again.Tree.Digest() != c.Tree.Digest() {
+		t.Errorf("after a command that was interrupted: %v", err)
+	}
+}
+
 // halfPromoted makes a member what a crash leaves before its last step.
 func halfPromoted(t *testing.T, p data.Place) {
 	t.Helper()

@@ -37,6 +37,8 @@ type Status struct {
 	Cluster string `json:"cluster"` // names the ensemble
 	Zxid    string `json:"zxid"`
 	Durable string `json:"durableZxid"`
+	// Retired means that the ensemble is retired, and the copy has everything.
+	Retired bool `json:"retired"`
 	// Current is when the copy last had all that the ensemble had, and LagMs how long before Written that was. BehindMs is
 	// the part of it that the followed server has, if that is a standby itself.
 	Current  time.Time `json:"current"`
@@ -123,7 +125,7 @@ func (r *reporter) copied(m *mirror.Mirror) {
 	stats, ensemble := m.Tree().Stats(), m.Ensemble()
 	r.change(func(s *Status) {
 		s.Member = mirror.MemberText(m.Founder(), m.Durable())
-		s.Zxid, s.Durable = m.Last().String(), m.Durable().String()
+		s.Zxid, s.Durable, s.Retired = m.Last().String(), m.Durable().String(), m.Retired() && m.Durable() == m.Last()
 		s.Znodes, s.Sessions, s.Ephemerals = stats.Nodes, stats.Sessions, stats.Ephemerals
 		if ensemble.Seeded() {
 			s.Cluster = fmt.Sprintf("%x", ensemble.Init.Cluster[:])
@@ -194,6 +196,9 @@ func (s *Status) Text() string {
 	}
 	line("member", "%s", s.Member)
 	line("zxid", "%s, on disk %s", s.Zxid, s.Durable)
+	if s.Retired {
+		line("retired", "the ensemble is: the copy has everything that it acknowledged")
+	}
 	if s.Current.IsZero() {
 		line("lag", "it did not have all yet")
 	} else {

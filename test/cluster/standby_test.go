@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	zk "github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/testing/freeport"
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/standby"
 	"github.com/zkd-project/zkd/test/internal/process"
 )
@@ -50,12 +52,143 @@ func TestStandby(t *testing.T) {
 	t.Logf("counts: losses=%d acknowledged=%d uncopied=%d", *losses, all, lost)
 }
 
+// TestPlannedChange retires an ensemble under writes, and has its standbys take its place while its servers still run. No call
+// fails, each write takes effect once, in an order that fits the times of the calls, and a client keeps its session.
+func TestPlannedChange(t *testing.T) {
+	if apache() {
+		return
+	}
+	for i := range *losses {
+		d := newDrill(t)
+		began := time.Now()
+		sets := d.change()
+		d.checkSets(sets)
+		t.Logf("change %d: %d sets, none is lost; no set was answered for %v, of %v", i+1, len(sets), longestPause(sets).Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+		d.end()
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// set is a call that set /shared, as whose version.
+type set struct {
+	begin, end time.Time
+	version    int32
+}
+
+// change has clients write without a pause, before, while and after the standbys take the place of the ensemble.
+func (d *drill) change() (sets []set) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 3*patience)
+	defer cancel()
+	if _, err := d.client.Create(ctx, "/shared", nil, zk.CreateOptions{}); err != nil {
+		d.t.Fatal(err)
+	}
+	var done atomic.Bool
+	var mu sync.Mutex
+	var writers sync.WaitGroup
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(sets)
+	}
+	for range 4 {
+		c, err := zk.Connect(ctx, d.addrs, zk.Options{Timeout: time.Minute})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		writers.Go(func() {
+			defer c.Close(ctx)
+			for !done.Load() {
+				begin := time.Now()
+				st, err := c.Set(ctx, "/shared", nil, zk.AnyVersion)
+				if err != nil {
+					d.t.Errorf("a set: %v", err)
+					return
+				}
+				mu.Lock()
+				sets = append(sets, set{begin, time.Now(), st.Version})
+				mu.Unlock()
+			}
+		})
+	}
+	await := func(n int) {
+		d.t.Helper()
+		if !d.standbys[0].Poll(func() bool { return count() >= n }) {
+			d.t.Errorf("%d sets are not answered", n)
+		}
+	}
+	await(500)
+	d.retire(ctx)
+	for _, s := range d.standbys {
+		d.until(s, func(st *standby.Status) bool { return st.Retired })
+	}
+	d.promote()
+	await(count() + 500)
+	done.Store(true)
+	writers.Wait()
+	return sets
+}
+
+// superDigest lets super:admin do everything.
+const superDigest = "super:xQJmxLMiHGwaqBvst5y6rkB6HQs="
+
+// retire retires the ensemble.
+func (d *drill) retire(ctx context.Context) {
+	d.t.Helper()
+	c, err := zk.Connect(ctx, d.servers[0].addr, zk.Options{Timeout: time.Minute, Insist: true, Auth: []zk.Auth{{Scheme: "digest", Data: []byte("super:admin")}}})
+	if err == nil {
+		defer c.Close(ctx)
+		_, err = c.Create(ctx, jute.RetiredPath, nil, zk.CreateOptions{})
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// checkSets checks that each set took effect once, and that their order fits the times of the calls.
+func (d *drill) checkSets(sets []set) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	defer cancel()
+	shared, err := d.client.Exists(ctx, "/shared")
+	if err != nil || int(shared.Stat.Version) != len(sets) {
+		d.t.Errorf("after %d sets there is version %d, %v", len(sets), shared.Stat.Version, err)
+	}
+	slices.SortFunc(sets, func(a, b set) int { return int(a.version - b.version) })
+	var latest time.Time // beginning of a set of an earlier version
+	for i, s := range sets {
+		if int(s.version) != i+1 {
+			d.t.Fatalf("version %d comes after %d", s.version, i)
+		}
+		if s.end.Before(latest) {
+			d.t.Errorf("version %d was answered before the call for an earlier one began", s.version)
+		}
+		if s.begin.After(latest) {
+			latest = s.begin
+		}
+	}
+	d.checkMine(ctx)
+}
+
+// longestPause returns the longest time between two answers.
+func longestPause(sets []set) (longest time.Duration) {
+	sets = slices.Clone(sets)
+	slices.SortFunc(sets, func(a, b set) int { return a.end.Compare(b.end) })
+	for i := range sets[1:] {
+		longest = max(longest, sets[i+1].end.Sub(sets[i].end))
+	}
+	return longest
+}
+
 // drill is an ensemble of three servers and two standbys of it.
 type drill struct {
 	t        *testing.T
 	servers  []*server
 	standbys []*server
 	admins   map[*server]string // URLs
+	addrs    string             // of all of them, for clients
 	client   *zk.Client
 	mine     zk.Stat // of its ephemeral
 
@@ -94,14 +227,14 @@ func newDrill(t *testing.T) *drill {
 		for _, s := range site {
 			_, port, _ := strings.Cut(strings.TrimPrefix(d.admins[s], "http://"), ":")
 			s.Configure(s.addr, append([]string{fmt.Sprintf("tickTime=%d", tick), "initLimit=50", "syncLimit=10", "admin.serverPort=" + port,
-				"admin.snapshot.intervalInMS=0", "maxSessionTimeout=60000"}, lines[i]...)...)
+				"admin.snapshot.intervalInMS=0", "maxSessionTimeout=60000", "DigestAuthenticationProvider.superDigest=" + superDigest}, lines[i]...)...)
 		}
 	}
 	t.Cleanup(d.end)
 	for _, s := range d.servers {
 		s.start()
 	}
-	var addrs, of []string
+	var of, addrs []string
 	for _, s := range d.servers {
 		of = append(of, d.admins[s])
 	}
@@ -110,7 +243,8 @@ func newDrill(t *testing.T) *drill {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c, err := zk.Connect(ctx, strings.Join(addrs, ","), zk.Options{Timeout: time.Minute})
+	d.addrs = strings.Join(addrs, ",")
+	c, err := zk.Connect(ctx, d.addrs, zk.Options{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,22 +338,7 @@ func (d *drill) takeOver() zk.Zxid {
 	d.follow(behind, d.admins[ahead])
 	d.until(behind, func(*standby.Status) bool { return d.last(behind) == d.last(ahead) })
 	end := d.last(ahead)
-	var members []string
-	for _, s := range d.standbys {
-		s.Stop()
-		st, err := standby.ReadStatus(s.Data)
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		members = append(members, "--member", st.Member)
-	}
-	for _, s := range d.standbys {
-		args := append([]string{"standby", "promote", "--accept-data-loss-after", end.String(), s.Config()}, members...)
-		if out, err := exec.Command(*program, args...).CombinedOutput(); err != nil {
-			d.t.Fatalf("standby %d: %v: %s", s.id, err, out)
-		}
-		s.start()
-	}
+	d.promote("--accept-data-loss-after", end.String())
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
 	if _, err := d.client.Create(ctx, "/after", nil, zk.CreateOptions{}); err != nil {
@@ -227,6 +346,26 @@ func (d *drill) takeOver() zk.Zxid {
 	}
 	d.away = time.Since(d.lost)
 	return end
+}
+
+// promote makes the standbys an ensemble, by a command with these flags besides.
+func (d *drill) promote(flags ...string) {
+	d.t.Helper()
+	for _, s := range d.standbys {
+		s.Stop()
+		st, err := standby.ReadStatus(s.Data)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		flags = append(flags, "--member", st.Member)
+	}
+	for _, s := range d.standbys {
+		args := append([]string{"standby", "promote", s.Config()}, flags...)
+		if out, err := exec.Command(*program, args...).CombinedOutput(); err != nil {
+			d.t.Fatalf("standby %d: %v: %s", s.id, err, out)
+		}
+		s.start()
+	}
 }
 
 // last returns the zxid at which the copy of a standby ends.
@@ -265,11 +404,17 @@ func (d *drill) missing(end zk.Zxid) (n int, window time.Duration) {
 			n, window = n+1, max(window, d.lost.Sub(w.at))
 		}
 	}
+	d.checkMine(ctx)
+	return n, window
+}
+
+// checkMine checks that the session of the client was kept.
+func (d *drill) checkMine(ctx context.Context) {
+	d.t.Helper()
 	mine, err := d.client.Exists(ctx, "/mine")
 	if err != nil || mine.Stat != d.mine {
 		d.t.Errorf("the session's ephemeral is %+v, %v; it was %+v", mine.Stat, err, d.mine)
 	}
-	return n, window
 }
 
 func (d *drill) end() {

@@ -20,7 +20,7 @@ var promises = []promise{
 	{"Operations of a multi", "decided by the state at their place in the history", []string{"sim"}},
 	{"Changes of the members", "completely or not at all, never at the cost of the majority", []string{"sim", "spec", "cluster"}},
 	{"Damage", "it is detected, and never answered from", []string{"sim", "crash", "cluster", "soak"}},
-	{"Standbys", "a copy is the history up to the zxid that it shows", []string{"standby"}},
+	{"Standbys", "a copy is the history up to the zxid that it shows; a planned change loses nothing", []string{"sim", "standby"}},
 	{"Connections", "a change of the leader closes none", []string{"sim", "spec", "compat"}},
 }
 
