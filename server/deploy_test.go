@@ -15,8 +15,9 @@ import (
 // tested in deploy/prometheus.
 func TestDashboardAndAlertsNameMetrics(t *testing.T) {
 	known := shownNames(t)
-	for _, m := range []string{"up", "process_cpu_seconds_total", "process_resident_memory_bytes", "zkd_tls_certificate_not_after_seconds", "zkd_tls_reload_failing", "zkd_peer_certificate_not_after_seconds"} {
-		known[m] = true // of Prometheus, of the process, and of TLS
+	for _, m := range []string{"up", "process_cpu_seconds_total", "process_resident_memory_bytes", "zkd_tls_certificate_not_after_seconds", "zkd_tls_reload_failing", "zkd_peer_certificate_not_after_seconds",
+		"zkd_standby_follows", "zkd_standby_refused", "zkd_standby_lag_seconds"} {
+		known[m] = true // of Prometheus, of the process, of TLS, and of standbys
 	}
 	exprs := append(dashboardExprs(t), alertExprs(t)...)
 	if len(exprs) < 50 {
