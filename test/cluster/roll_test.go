@@ -15,7 +15,7 @@ var rollFrom = flag.String("roll", "", `TestRoll: the versions to roll from, wit
 
 // recorded is the version that TestRoll rolls from as long as there is no release: one with the
 // formats of the present version.
-const recorded = "2771bc2b"
+const recorded = "5faf355f"
 
 // formatsOver are the last versions before each change of a format, and what was changed after it. Older ones
 // spoke another protocol between servers, and their logs can't be read: segments of format 2 got notes without a new number.
@@ -26,6 +26,7 @@ var formatsOver = []struct{ ref, change string }{
 	{"c8b28dc0", "transaction 5, snapshot of the tree 3: owners of sessions"},
 	{"7e77ec18", "transaction 6, snapshot of the tree 4: exactly-once sessions"},
 	{"30ad152a", "data directory 3: standbys"},
+	{"1e342328", "transaction 7: retired ensembles"},
 	{recorded, "none"},
 }
 
