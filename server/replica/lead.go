@@ -329,7 +329,7 @@ func (w *waits) flush() {
 // and the work of its transaction. The tree is locked for reading.
 func (r *Replica) proposeOrRefuse(sub *Submission, now time.Duration, wall int64, payload *arena) (work int, ok bool) {
 	req := &sub.Request
-	if r.ofEarlierService(sub) {
+	if r.ofEarlierService(sub) || r.endsRefused(req.Origin) {
 		return 0, true
 	}
 	s, lives := r.touch(req, now)

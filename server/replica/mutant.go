@@ -75,7 +75,6 @@ var (
 	retiredResumes       = mutant.New("retired-resumes") // it resumes sessions
 	retiredExpires       = mutant.New("retired-expires") // its sessions expire
 	neverRevived         = mutant.New("never-revived")   // when it serves again, sessions expire whose clients were sent away
-	endedServed          = mutant.New("ended-served")    // what a connection has asked for after a refused request is evaluated
 	leftRecorded         = mutant.New("left-recorded")   // what clients have asked for on connections that they have left becomes transactions
 )
 

@@ -15,15 +15,9 @@ import (
 //   - When the ensemble is not retired any more, sessions get their full timeout, and none is closing: their clients
 //     were sent away, and a close that was refused is not proposed again.
 
-// refusesRetired refuses a submission if the ensemble is retired, and reports whether it did. What has come on
-// the same connection after a refused request is refused, too, whatever has changed meanwhile.
+// refusesRetired refuses a submission if the ensemble is retired, and reports whether it did.
 func (r *Replica) refusesRetired(sub *Submission) bool {
 	l, origin := &r.leading, sub.Request.Origin
-	ended := l.refused[origin]
-	ended = ended && !endedServed.Planted()
-	if ended {
-		return true
-	}
 	retired := l.evaluator.Retired()
 	retired = retired && !retiredIgnored.Planted()
 	served := sub.Kind == Write && evaluate.ForRetired(&sub.Request)

@@ -17,11 +17,6 @@ func (r *Replica) enqueue(batch []Submission) {
 	for i := range batch {
 		sub, l := &batch[i], &r.leading
 		origin, size := sub.Request.Origin, sub.Size()
-		refused := origin != 0 && l.refused[origin]
-		refused = refused && !refusedServed.Planted()
-		if refused {
-			continue
-		}
 		if len(sub.Request.Body) < longRequest {
 			l.pace.shortAt = now
 		}
@@ -99,6 +94,13 @@ func (r *Replica) makeRoom() {
 func (r *Replica) refuseWaiting(sub *Submission) {
 	r.leading.bytes -= sub.Size()
 	r.refuse(sub.Request.Origin)
+}
+
+// endsRefused reports whether a connection ends because a request was refused. What has come on it after that has no effect, whatever
+// has changed meanwhile.
+func (r *Replica) endsRefused(origin uint64) bool {
+	refused := origin != 0 && r.leading.refused[origin]
+	return refused && !refusedServed.Planted()
 }
 
 // refuse ends a connection, of which no request is evaluated any more.

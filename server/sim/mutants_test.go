@@ -312,7 +312,6 @@ var focuses = map[string]func(*Config){
 	"retired-forgotten":     func(c *Config) { retirements(c); often(c, FaultKill, FaultTransfer) },
 	"retired-expires":       func(c *Config) { retirements(c); c.DozePct = 10 },
 	"never-revived":         func(c *Config) { retirements(c); c.DozePct = 10 },
-	"ended-served":          func(c *Config) { retirements(c); c.Pipeline = 16 },
 	"holder-of-tree":        holders,
 	"any-contender":         holders,
 	"holder-unchecked":      holders,
