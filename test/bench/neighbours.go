@@ -59,7 +59,8 @@ type attack struct {
 	// openers are how many open sessions all the time, and close them.
 	openers int
 	tls     bool
-	api     bool // requests of the HTTP API, at a fixed rate
+	api     bool // requests of the HTTP API
+	steady  bool // at a fixed rate, by a process that gives way to others, as if it were on another machine
 	aside   bool // they are sent to a server of the attacker's own process: what the attacker itself takes of the processors
 }
 
@@ -80,9 +81,9 @@ func attacks() []attack {
 		{name: "a herd of 3,000 watches", load: load(bench.Watch, 3000, 1, 100)},
 		{name: "sessions", openers: 48},
 		{name: "TLS handshakes", openers: 48, tls: true},
-		{name: apiAttack, api: true},
-		{name: apiAttack + "'s load to nobody", api: true, aside: true},
-		{name: apiAttack + "'s load by clients", load: steady},
+		{name: apiAttack, api: true, steady: true},
+		{name: apiAttack + "'s load to nobody", api: true, steady: true, aside: true},
+		{name: apiAttack + "'s load by clients", load: steady, steady: true},
 		{name: "feeds", load: load(bench.Set, 12, 16, 100), feeds: noisyFeeds},
 	}
 }
@@ -200,7 +201,11 @@ func startNoise(ctx context.Context, a attack, addrs []string, log io.Writer) (e
 	if err != nil {
 		return nil, err
 	}
-	process := exec.CommandContext(ctx, self, append([]string{noisyCommand, a.name}, addrs...)...)
+	command := append([]string{self, noisyCommand, a.name}, addrs...)
+	if a.steady {
+		command = append([]string{"nice", "-n", "19"}, command...)
+	}
+	process := exec.CommandContext(ctx, command[0], command[1:]...)
 	var out strings.Builder
 	process.Stdout, process.Stderr = &out, log
 	stdin, err := process.StdinPipe()
