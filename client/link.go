@@ -322,7 +322,7 @@ func (l *link) handle(frame []byte, d *jute.Decoder) error {
 	case jute.XidAuth:
 		return l.authReplied(h.Err)
 	case jute.XidSetWatches:
-		return l.watchesReplied(h.Err)
+		return l.watchesReplied(&h)
 	case jute.XidFeed:
 		return l.fed(d, len(frame))
 	case xidCatchUp:
@@ -369,6 +369,9 @@ func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 	s.mu.Unlock()
 	if trip > 0 {
 		s.opts.Trace.RoundTrip(trip)
+	}
+	if s.relay != nil {
+		s.relay.tellMissed(l)
 	}
 	return s.answer(k, h, d)
 }
@@ -466,7 +469,7 @@ func (l *link) notified(zxid Zxid, d *jute.Decoder) error {
 	if d.Err() != nil {
 		return fmt.Errorf("notification: %w", d.Err())
 	}
-	if relay := l.s.relay; relay == nil || !relay.keeps(toldEvent{zxid, r}) {
+	if relay := l.s.relay; relay == nil || !relay.keeps(l, toldEvent{zxid, r}) {
 		l.tell(zxid, r)
 	}
 	return nil
@@ -521,8 +524,11 @@ func (l *link) ponged() {
 
 // watchesReplied handles the answer to a setWatches. Events that one-shot watches missed have
 // come before it. The connection fails if the server does not set watches.
-func (l *link) watchesReplied(code jute.Code) error {
-	rearmed, err := l.watchReplied(code)
+func (l *link) watchesReplied(h *jute.ReplyHeader) error {
+	rearmed, last, err := l.watchReplied(h)
+	if last && l.s.relay != nil {
+		l.s.relay.tellMissed(l)
+	}
 	settles := rearmed && err == nil && !l.s.replaying()
 	settles = settles || relayOutcomeFirst.Planted()
 	if settles {
@@ -531,26 +537,30 @@ func (l *link) watchesReplied(code jute.Code) error {
 	return err
 }
 
-// watchReplied reports whether this was the last answer about the watches of the previous connection.
-func (l *link) watchReplied(code jute.Code) (rearmed bool, err error) {
+// watchReplied reports whether this was the last answer about the watches of the previous connection, and whether
+// it was the last one that is awaited: then the session has seen the state that it shows.
+func (l *link) watchReplied(h *jute.ReplyHeader) (rearmed, last bool, err error) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case l.watchesSent == 0:
-		return false, errors.New("the server answered a setWatches that was not asked for")
-	case code != 0:
-		return false, fmt.Errorf("set the watches again: %w", code)
+		return false, false, errors.New("the server answered a setWatches that was not asked for")
+	case h.Err != 0:
+		return false, false, fmt.Errorf("set the watches again: %w", h.Err)
 	}
 	if l.watchesSent--; l.watchesSent == 0 {
-		s.watches.since = 0
+		s.watches.since, last = 0, true
+		if s.relay != nil {
+			s.relay.setLocked(l, h.Zxid)
+		}
 	}
 	if l.rearming == 0 {
-		return false, nil
+		return false, last, nil
 	}
 	if l.rearming--; l.rearming > 0 {
-		return false, nil
+		return false, last, nil
 	}
 	s.watches.rearmed(Event{Type: EventRearmed, State: s.state, Zxid: -1})
-	return true, nil
+	return true, last, nil
 }

@@ -35,6 +35,7 @@ type Relay struct {
 	bound   bool                  // to its connection: see resumesLocked
 	replay  *replay               // while the client's requests wait for what its persistent watches have missed; written by the link's reader
 	again   map[toldEvent]int     // events that the replay has told and the server may send yet, before any reply; of the link's reader
+	missed  []toldEvent           // that wait for the reply to a setWatches, with those after them; of the link's reader
 	last    Zxid                  // of the newest event that the client has
 	ofLast  []toldEvent           // its events of that transaction, if it has no newer reply
 	asked   fifo.List[*forwarded] // without an answer, or with one that earlier requests hold up
@@ -372,7 +373,7 @@ func (r *Relay) answeredLocked(k *call) {
 // connectedLocked is called for each connection, before anything is sent on it. A session that the client has had
 // before continues after its last write.
 func (r *Relay) connectedLocked(l *link, g *greeting) {
-	r.reads, r.replay, r.again, r.memory.awaited = reads{}, nil, nil, nil
+	r.reads, r.replay, r.again, r.missed, r.memory.awaited = reads{}, nil, nil, nil, nil
 	r.holder |= jute.HolderTakes
 	if l.features&jute.FeatureMoved != 0 { // the servers know whose the session is, and say if it is not any more
 		r.holder = r.holder.Name()

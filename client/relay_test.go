@@ -547,3 +547,53 @@ func TestRelayNamesItself(t *testing.T) {
 		}
 	})
 }
+
+// TestRelayTellsMissedEventsAsOfAReply: what watches have missed is told when the server has said which state it shows. The next server must not
+// be behind that, and after a connection that is lost before, nothing was told.
+func TestRelayTellsMissedEventsAsOfAReply(t *testing.T) {
+	for _, own := range []bool{false, true} { // the client has set the watch again by itself
+		t.Run(fmt.Sprintf("own=%v", own), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNet(t)
+				r := n.newRelay(RelayOptions{})
+				conn := n.accept()
+				conn.grant(0)
+				synctest.Wait()
+				if own {
+					q := jute.SetWatchesRequest{RelativeZxid: 5, Data: []string{"/a"}}
+					r.Forward(1, jute.OpSetWatches, q.Append(nil))
+				} else {
+					r.forward(1, "W/a")
+					conn.sent()
+					conn.answer(1, "")
+					r.since()
+					conn.Close()
+					conn = n.accept()
+					conn.grant(0)
+				}
+				conn.expect(jute.OpSetWatches)
+				conn.notify(EventDataChanged, "/a", -1)
+				if got := r.since(); got != "" {
+					t.Errorf("told before the reply: %s", got)
+				}
+				conn.Close()
+				conn = n.accept()
+				conn.grant(0)
+				set := conn.expect(jute.OpSetWatches)
+				conn.notify(EventDataChanged, "/a", -1)
+				conn.reply(set, 9, nil)
+				want := "NodeDataChanged /a"
+				if own {
+					want += `, 1 ok ""`
+				}
+				if got := r.since(); got != want {
+					t.Errorf("told %q, want %q", got, want)
+				}
+				conn.Close()
+				if seen, _ := n.accept().grantOf(jute.FeatureExactlyOnce, 0); seen != 9 {
+					t.Errorf("the next server is told that the client has seen %v", seen)
+				}
+			})
+		})
+	}
+}

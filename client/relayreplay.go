@@ -41,6 +41,7 @@ type replay struct {
 	begun  bool        // the server has the feed
 	events []toldEvent // of the changes, in their order
 	live   []toldEvent // that the server has sent meanwhile
+	set    Zxid        // the server has set the watches as of it
 	used   int         // bytes of the feed for which the server has got no new credit
 }
 
@@ -148,6 +149,7 @@ func (r *Relay) replayed(l *link) error {
 	s := r.c.s
 	s.mu.Lock()
 	all := r.missedLocked()
+	s.lastZxid, l.has = max(s.lastZxid, r.replay.set), max(l.has, r.replay.set)
 	s.mu.Unlock()
 	for _, t := range all {
 		l.tell(t.zxid, t.ev)
@@ -211,8 +213,9 @@ func (r *Relay) missedLocked() []toldEvent {
 	return append(first, all...)
 }
 
-// keeps reports whether an event of the server has to wait for a replay, or was told by one: a server may feed a change before it sends the event.
-func (r *Relay) keeps(t toldEvent) bool {
+// keeps reports whether an event of the server has to wait for a replay or for a reply, or was told by a replay: a server may feed a change
+// before it sends the event.
+func (r *Relay) keeps(l *link, t toldEvent) bool {
 	if r.replay != nil {
 		r.replay.live = append(r.replay.live, t)
 		return true
@@ -221,7 +224,40 @@ func (r *Relay) keeps(t toldEvent) bool {
 	if again {
 		r.again[t]--
 	}
-	return again && !relayFedFirst.Planted()
+	again = again && !relayFedFirst.Planted()
+	if again {
+		return true
+	}
+	// Only the reply to a setWatches says which state the events show that one-shot watches have missed. If they were told before it and
+	// the connection were lost, the next server might be behind them.
+	waits := l.features&jute.FeatureExactlyOnce != 0 && t.zxid < 0 || len(r.missed) > 0
+	waits = waits && !relayMemoryMissedEarly.Planted()
+	if waits {
+		r.missed = append(r.missed, t)
+	}
+	return waits
+}
+
+// setLocked notes as of which zxid the server of a connection has set the watches.
+func (r *Relay) setLocked(l *link, zxid Zxid) {
+	s := r.c.s
+	if r.replay != nil { // the client gets nothing before its end
+		r.replay.set = zxid
+		return
+	}
+	if relayMemoryMissedUnseen.Planted() {
+		return
+	}
+	s.lastZxid, l.has = max(s.lastZxid, zxid), max(l.has, zxid)
+}
+
+// tellMissed tells the events that have waited for a reply, whose zxid the session has seen.
+func (r *Relay) tellMissed(l *link) {
+	all := r.missed
+	r.missed = nil
+	for _, t := range all {
+		l.tell(t.zxid, t.ev)
+	}
 }
 
 // toldLocked notes that the client has an event.
