@@ -31,6 +31,7 @@ import (
 func newStandby() *cobra.Command {
 	var of, authFile string
 	var rate int64
+	var compress bool
 	cmd := &cobra.Command{
 		Use:   "standby --of URL,... FILE",
 		Short: "Keep a copy of another ensemble, to take its place when that is lost",
@@ -58,6 +59,9 @@ func newStandby() *cobra.Command {
 				o.Place, o.Readers = placeOf(cfg), cfg
 				o.Of, err = standbySource(cfg, of, authFile, rate, log)
 			}
+			if err == nil {
+				o.Of.Compress = compress
+			}
 			if err != nil {
 				return usageError{err}
 			}
@@ -74,6 +78,7 @@ func newStandby() *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringVar(&of, "of", "", "URLs of the AdminServers of the ensemble, with commas")
 	fl.StringVar(&authFile, "auth-file", "", "`FILE` with a line SCHEME:DATA for the AdminServers; its mode should be 0600")
+	fl.BoolVar(&compress, "compress", false, "have the log sent compressed, for a slow line")
 	fl.Int64Var(&rate, "rate-kb", 0, "read at most this many kilobytes a second; 0 is no limit")
 	cmd.AddCommand(newStandbyStatus(), newPromote())
 	return cmd

@@ -1,6 +1,8 @@
 package standby
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -155,7 +157,7 @@ func start(t *testing.T, p data.Place, of ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{place: p, cancel: cancel, ended: make(chan error, 1), pages: make(chan http.Handler, 1)}
-	o := Options{Of: &source.Servers{Admins: of, Auth: []string{"digest:user:password"}}, Place: p, Readers: configFor(t, p), Logger: zap.NewNop(),
+	o := Options{Of: &source.Servers{Admins: of, Auth: []string{"digest:user:password"}, Compress: p.Server == zab.SIDOf(4)}, Place: p, Readers: configFor(t, p), Logger: zap.NewNop(),
 		Serve: func(h http.Handler, view func() *show.View) (func(), error) {
 			r.view = view
 			r.pages <- h
@@ -236,6 +238,54 @@ func TestStandby(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLogIsCompressed reads the log as it is and compressed: it is the same, and shorter.
+func TestLogIsCompressed(t *testing.T) {
+	e := newEnsemble(t, rand.New(rand.NewPCG(8, 1)), theirs)
+	e.write(200)
+	read := func(query string) (b []byte, received int64) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.http.URL+"/commands/log?after=0x100000000"+query, nil)
+		check(t, err)
+		req.Header.Set("Authorization", "digest user:password")
+		req.Header.Set("Accept-Encoding", "gzip")
+		resp, err := http.DefaultClient.Do(req)
+		check(t, err)
+		defer func() { check(t, resp.Body.Close()) }()
+		counted := &countingReader{r: resp.Body}
+		var log io.Reader = counted
+		if resp.Header.Get("Content-Encoding") == "gzip" {
+			log, err = gzip.NewReader(counted)
+			check(t, err)
+		}
+		b = make([]byte, 8000)
+		_, err = io.ReadFull(log, b)
+		check(t, err)
+		return b, counted.n
+	}
+	plain, all := read("")
+	short, part := read("&compressed=true")
+	if !bytes.Equal(plain, short) || all < 8000 || part >= all {
+		t.Errorf("the same: %t; of %d bytes %d are received", bytes.Equal(plain, short), all, part)
+	}
+}
+
+// countingReader counts what is read. It is read no further than needed, as it has a ReadByte.
+type countingReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countingReader) ReadByte() (byte, error) {
+	var b [1]byte
+	_, err := io.ReadFull(c, b[:])
+	return b[0], err
+}
+
+func (c *countingReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n += int64(n)
+	return n, err
 }
 
 // TestStandbyIsBehindTheLog gets the whole state again when nobody has the log that it lacks.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,7 +75,8 @@ const maxStreams = 16
 // streamPatience is how long somebody who follows the log may take to read what was sent.
 const streamPatience = time.Minute
 
-// log sends what is committed after the zxid of ?after, and continues as long as the client reads.
+// log sends what is committed after the zxid of ?after, and continues as long as the client reads. With ?compressed=true it is
+// sent by gzip; without, it is not, whatever the client accepts: a processor compresses less than a line at hand takes.
 func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, int, string) {
 	if allowed, _ := h.Snapshots(); !allowed {
 		return nil, http.StatusServiceUnavailable, "Log command is disabled, as snapshot is"
@@ -95,9 +97,18 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 	defer s.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	out := http.NewResponseController(w)
+	send := streamWriter{w, func() error { return nil }, func() error { return nil }}
+	if q.args.Get("compressed") == "true" {
+		w.Header().Set("Content-Encoding", "gzip")
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // there is such a level
+		send = streamWriter{z, z.Flush, z.Close}
+	}
 	for {
 		b, err := s.Next(ctx)
 		if errors.Is(err, io.EOF) {
+			if err := send.close(); err != nil {
+				panic(http.ErrAbortHandler)
+			}
 			return nil, 0, ""
 		}
 		if err == nil && !q.may() {
@@ -108,7 +119,10 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 		}
 		if err == nil {
 			out.SetWriteDeadline(time.Now().Add(streamPatience)) // not supported by a recorder of tests
-			_, err = w.Write(b)
+			_, err = send.Write(b)
+		}
+		if err == nil {
+			err = send.flush()
 		}
 		if err == nil {
 			err = out.Flush()
@@ -117,6 +131,12 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 			panic(http.ErrAbortHandler) // the connection has no other use
 		}
 	}
+}
+
+// streamWriter writes a stream of the log into a response. After flush all of it is there.
+type streamWriter struct {
+	io.Writer
+	flush, close func() error
 }
 
 // parseZxid parses the parameter after.

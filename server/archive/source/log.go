@@ -58,7 +58,11 @@ func (s *Servers) Log(ctx context.Context, of history.ID, after jute.Zxid) (*Log
 }
 
 func (l *Log) open(s *Servers, of history.ID, after jute.Zxid) error {
-	resp, err := s.get(l.ctx, fmt.Sprintf("%s/commands/log?after=%v&history=%x", l.Admin, after, of[:]))
+	url := fmt.Sprintf("%s/commands/log?after=%v&history=%x", l.Admin, after, of[:])
+	if s.Compress {
+		url += "&compressed=true" // the transport asks for gzip by itself, and reads it
+	}
+	resp, err := s.get(l.ctx, url)
 	if err != nil {
 		return err
 	}

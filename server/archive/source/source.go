@@ -24,6 +24,8 @@ type Servers struct {
 	Auth []string
 	// Rate is the most bytes to read in a second; 0 is no limit.
 	Rate int64
+	// Compress has the log sent compressed. Rate counts what it is before. A server of an earlier version sends it as it is.
+	Compress bool
 	// Progress is called now and then, unless it is nil. total is 0 if the server does not
 	// tell it.
 	Progress func(done, total int64)
