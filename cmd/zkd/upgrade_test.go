@@ -28,7 +28,7 @@ func TestUpgradeCheck(t *testing.T) {
 		stdout string
 	}{
 		{"earlier data", []string{"upgrade-check", "--data-dir", dir}, exitFailure,
-			`(?s)log segment +1 +2 +1 to 2.*transaction +1 +up to 6 +1 to 6.*log segment 1 becomes 2: .*Going back needs a copy.*snapshot 1 becomes 2`},
+			`(?s)log segment +1 +2 +1 to 2.*transaction +1 +up to 7 +1 to 7.*log segment 1 becomes 2: .*Going back needs a copy.*snapshot 1 becomes 2`},
 		{"earlier data, before a start", []string{"config", "check", alone}, 0, `warning: .*: the data is of an earlier version of zkd, .*log segment 1 becomes 2`},
 		{"no data", []string{"upgrade-check", "--data-dir", t.TempDir()}, 0, `log segment +none +2 .*(?s).*changes no format`},
 		{"a server that does not answer", []string{"upgrade-check", "--myid", "1", ensemble}, exitFailure,
