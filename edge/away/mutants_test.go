@@ -3,26 +3,31 @@
 package away
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/zkd-project/zkd/internal/mutant"
 )
 
-// TestMutants checks that each fault that is planted into a session is found.
+// TestMutants checks that each fault that is planted into a session is found, and nothing without one.
 func TestMutants(t *testing.T) {
-	planted := mutant.All()
+	find := func() (found bool) {
+		for seed := uint64(1); seed <= 500 && !found; seed++ {
+			found = len(randomRun(seed).wrong) > 0
+		}
+		return found
+	}
+	if find() {
+		t.Fatal("a run finds something without a fault")
+	}
 	own := 0
-	for _, m := range planted {
-		if len(m.String()) < 5 || m.String()[:5] != "away-" {
+	for _, m := range mutant.All() {
+		if !strings.HasPrefix(m.String(), "away-") {
 			continue
 		}
 		own++
 		remove := m.Plant()
-		found := false
-		for seed := uint64(1); seed <= 500 && !found; seed++ {
-			found = len(randomRun(seed).wrong) > 0
-		}
-		if !found {
+		if !find() {
 			t.Errorf("nothing finds %v", m)
 		}
 		remove()

@@ -9,8 +9,11 @@ import (
 	"github.com/zkd-project/zkd/internal/mutant"
 )
 
-// TestMutants checks that each fault that is planted into a memory is found.
+// TestMutants checks that each fault that is planted into a memory is found, and nothing without one.
 func TestMutants(t *testing.T) {
+	if wrong := wrongCases(); len(wrong) > 0 {
+		t.Fatalf("without a fault: %v", wrong)
+	}
 	planted := 0
 	for _, m := range mutant.All() {
 		if !strings.HasPrefix(m.String(), "memory-") {

@@ -10,8 +10,17 @@ import (
 	"github.com/zkd-project/zkd/internal/mutant"
 )
 
-// TestMutants checks that the random streams notice each fault that is planted.
+// TestMutants checks that the random streams notice each fault that is planted, and nothing without one.
 func TestMutants(t *testing.T) {
+	find := func() (found bool) {
+		for seed := uint64(0); seed < 20 && !found; seed++ {
+			synctest.Test(t, func(t *testing.T) { found = len(run(t, seed)) > 0 })
+		}
+		return found
+	}
+	if find() {
+		t.Fatal("a run finds something without a fault")
+	}
 	planted := 0
 	for _, m := range mutant.All() {
 		if !strings.HasPrefix(m.String(), "mux-") {
@@ -19,14 +28,13 @@ func TestMutants(t *testing.T) {
 		}
 		planted++
 		remove := m.Plant()
-		found := false
-		for seed := uint64(0); seed < 20 && !found; seed++ {
-			synctest.Test(t, func(t *testing.T) { found = len(run(t, seed)) > 0 })
-		}
-		if !found {
+		if !find() {
 			t.Errorf("no run finds %v", m)
 		}
 		remove()
+	}
+	if planted != 5 {
+		t.Errorf("%d faults", planted)
 	}
 	t.Logf("counts: faults=%d", planted)
 }
