@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os/exec"
@@ -134,15 +135,24 @@ func (d *drill) change() (sets []set) {
 // superDigest lets super:admin do everything.
 const superDigest = "super:xQJmxLMiHGwaqBvst5y6rkB6HQs="
 
-// retire retires the ensemble.
+// retire retires the ensemble. An answer that is lost comes to no session any more: so the next attempt has another one.
 func (d *drill) retire(ctx context.Context) {
 	d.t.Helper()
-	c, err := zk.Connect(ctx, d.servers[0].addr, zk.Options{Timeout: time.Minute, Insist: true, Auth: []zk.Auth{{Scheme: "digest", Data: []byte("super:admin")}}})
-	if err == nil {
+	attempt := func() error {
+		c, err := zk.Connect(ctx, d.servers[0].addr, zk.Options{Timeout: time.Minute, Insist: true, PlainSession: true,
+			Auth: []zk.Auth{{Scheme: "digest", Data: []byte("super:admin")}}})
+		if err != nil {
+			return err
+		}
 		defer c.Close(ctx)
 		_, err = c.Create(ctx, jute.RetiredPath, nil, zk.CreateOptions{})
+		return err
 	}
-	if err != nil {
+	var err error
+	if !d.servers[0].Poll(func() bool {
+		err = attempt()
+		return err == nil || errors.Is(err, zk.ErrNodeExists)
+	}) {
 		d.t.Fatal(err)
 	}
 }
