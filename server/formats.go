@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/format"
-	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -53,7 +52,7 @@ func (r *peerRules) historyNeeds() uint32 {
 	if r.state.Tree.HasExact() {
 		needs = max(needs, datatree.FormatExact)
 	}
-	if _, retired := r.state.Tree.Get(jute.RetiredPath); retired {
+	if r.state.Tree.RetiredSince() != 0 {
 		needs = max(needs, datatree.FormatRetired)
 	}
 	return needs

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,7 +38,7 @@ func (c *client) noAnswer(op jute.OpCode, body record) {
 	}
 }
 
-// TestRetired retires an ensemble: at each server clients get no more answers and are not let in, whoever leads, and no
+// TestRetired retires an ensemble: at each server clients get no more answers and are not let in, under each leader, and no
 // session expires. When it serves again, sessions have their full timeout.
 func TestRetired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -45,7 +46,7 @@ func TestRetired(t *testing.T) {
 		var owners []*client
 		for id := 1; id <= 3; id++ {
 			c := e.servers[id].connectFor(t, 10_000)
-			c.ephemeral("/e" + string(rune('0'+id)))
+			c.ephemeral(fmt.Sprint("/e", id))
 			owners = append(owners, c)
 		}
 		e.retire(t)
@@ -66,7 +67,7 @@ func TestRetired(t *testing.T) {
 		}
 		c := s.operator(t)
 		for i := 1; i <= 3; i++ {
-			if !c.exists("/e" + string(rune('0'+i))) {
+			if !c.exists(fmt.Sprint("/e", i)) {
 				t.Errorf("session %d has expired", i)
 			}
 		}
@@ -80,7 +81,7 @@ func TestRetired(t *testing.T) {
 		owners[0].srv = s
 		c = owners[0].resume(t, 10_000)
 		for i := 1; i <= 3; i++ {
-			if !c.exists("/e" + string(rune('0'+i))) {
+			if !c.exists(fmt.Sprint("/e", i)) {
 				t.Errorf("session %d has expired at once", i)
 			}
 		}

@@ -34,9 +34,8 @@ func (o *overview) troubles() (t show.Troubles) {
 		t.LongReply = max(now-time.Duration(o.metrics.LastLongReply.Load()), 1)
 	}
 	o.state.RLock()
-	retired, _ := o.state.Tree.Get(jute.RetiredPath)
+	t.RetiredSince = o.state.Tree.RetiredSince()
 	o.state.RUnlock()
-	t.RetiredSince = retired.Czxid
 	if t.RetiredSince == 0 && (o.standing.leads() || !o.cfg.Replicated()) {
 		t.ExpiringSessions = o.tracker.Expiring(millis(now))
 	}

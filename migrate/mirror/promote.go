@@ -70,10 +70,7 @@ func (m *Mirror) Promote(ctx context.Context, members []Founder) error {
 }
 
 // Retired reports whether the ensemble was retired for a successor: nothing was written after that, so the copy has everything.
-func (m *Mirror) Retired() bool {
-	_, retired := m.Tree().Get(jute.RetiredPath)
-	return retired
-}
+func (m *Mirror) Retired() bool { return m.Tree().RetiredSince() != 0 }
 
 // serveAgain removes the node that retires the ensemble from the state, by a transaction of the successor.
 func (m *Mirror) serveAgain() {

@@ -76,7 +76,7 @@ const maxStreams = 16
 const streamPatience = time.Minute
 
 // log sends what is committed after the zxid of ?after, and continues as long as the client reads. With ?compressed=true it is
-// sent by gzip; without, it is not, whatever the client accepts: a processor compresses less than a line at hand takes.
+// compressed by gzip. Otherwise it is not, whatever the client accepts, since that would only cost processor time on a fast line.
 func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, int, string) {
 	if allowed, _ := h.Snapshots(); !allowed {
 		return nil, http.StatusServiceUnavailable, "Log command is disabled, as snapshot is"
@@ -97,16 +97,17 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 	defer s.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	out := http.NewResponseController(w)
-	send := streamWriter{w, func() error { return nil }, func() error { return nil }}
+	body := io.Writer(w)
+	var z *gzip.Writer // nil for none
 	if q.args.Get("compressed") == "true" {
 		w.Header().Set("Content-Encoding", "gzip")
-		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // there is such a level
-		send = streamWriter{z, z.Flush, z.Close}
+		z, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // there is such a level
+		body = z
 	}
 	for {
 		b, err := s.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			if err := send.close(); err != nil {
+			if z != nil && z.Close() != nil {
 				panic(http.ErrAbortHandler)
 			}
 			return nil, 0, ""
@@ -119,10 +120,10 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 		}
 		if err == nil {
 			out.SetWriteDeadline(time.Now().Add(streamPatience)) // not supported by a recorder of tests
-			_, err = send.Write(b)
+			_, err = body.Write(b)
 		}
-		if err == nil {
-			err = send.flush()
+		if err == nil && z != nil {
+			err = z.Flush()
 		}
 		if err == nil {
 			err = out.Flush()
@@ -131,12 +132,6 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 			panic(http.ErrAbortHandler) // the connection has no other use
 		}
 	}
-}
-
-// streamWriter writes a stream of the log into a response. After flush all of it is there.
-type streamWriter struct {
-	io.Writer
-	flush, close func() error
 }
 
 // parseZxid parses the parameter after.

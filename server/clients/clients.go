@@ -237,8 +237,8 @@ func (s *Clients) drainOrder() drainOrder {
 	}
 	s.state.RLock()
 	defer s.state.RUnlock()
-	if n, ok := s.state.Tree.Get(jute.RetiredPath); ok {
-		return drainOrder{n.Czxid, retired}
+	if since := s.state.Tree.RetiredSince(); since != 0 {
+		return drainOrder{since, retired}
 	}
 	if n, ok := s.state.Tree.Get(jute.DrainPath(s.cfg.MyID)); ok {
 		return drainOrder{n.Czxid, ordered}

@@ -378,3 +378,9 @@ func (t *Tree) nextWithin(top, id nodeID) nodeID {
 	}
 	return 0
 }
+
+// RetiredSince returns since when the ensemble is retired, by a node at jute.RetiredPath; 0 if it is not.
+func (t *Tree) RetiredSince() jute.Zxid {
+	n, _ := t.Get(jute.RetiredPath)
+	return n.Czxid
+}

@@ -70,7 +70,7 @@ var (
 	turnUnbounded        = mutant.New("turn-unbounded") // a leader evaluates all that waits before it does anything else
 	deadBarriersKept     = mutant.New("dead-barriers-kept")
 	movedRegained        = mutant.New("moved-regained")  // a client takes a session back that another one has taken over
-	retiredIgnored       = mutant.New("retired-ignored") // a retired ensemble goes on as before
+	retiredIgnored       = mutant.New("retired-ignored") // a retired ensemble serves as before
 	retiredSyncs         = mutant.New("retired-syncs")   // it answers syncs
 	retiredResumes       = mutant.New("retired-resumes") // it resumes sessions
 	retiredExpires       = mutant.New("retired-expires") // its sessions expire

@@ -38,7 +38,7 @@ func (r *Replica) refusesRetired(sub *Submission) bool {
 // outlivesRetirement reports whether no session expires because the ensemble is retired, or was at the last look.
 func (r *Replica) outlivesRetirement() bool {
 	before := r.leading.retired
-	r.leading.retired = !r.leading.broken && r.leading.evaluator.Retired()
+	r.leading.retired = r.leading.evaluator.Retired()
 	if retiredExpires.Planted() {
 		return false
 	}

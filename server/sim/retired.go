@@ -22,16 +22,16 @@ func (g *ghost) retired(z jute.Zxid) *retirement {
 
 // retireLater has a client retire the ensemble with its next request.
 func (s *Sim) retireLater() {
-	if s.now < s.retiredUntil {
+	if s.now < s.retired {
 		return
 	}
-	s.retiredUntil = s.now + s.between(s.cfg.ElectionMs*500, s.cfg.SessionMs*3000)
+	s.retired = s.now + s.between(s.cfg.ElectionMs*500, s.cfg.SessionMs*3000)
 	s.clients[s.rng.IntN(len(s.clients))].retires = true
 }
 
 // endsRetirement reports whether clients are to end a retirement.
 func (s *Sim) endsRetirement() bool {
-	return s.ghost.retired(s.ghost.last) != nil && (s.now >= s.retiredUntil || s.phase != phaseChaos)
+	return s.ghost.retired(s.ghost.last) != nil && (s.now >= s.retired || s.phase != phaseChaos)
 }
 
 // chooseRetirement makes a client's request the creation of the node that retires the ensemble, or its removal.

@@ -121,8 +121,8 @@ func state(s *Server) string {
 }
 
 func (l *look) quorum() {
-	standby := func(s Server) bool { return s.standby() }
-	if len(l.serving()) > 0 || !slices.ContainsFunc(l.Servers, func(s Server) bool { return !standby(s) }) {
+	member := func(s Server) bool { return !s.standby() }
+	if len(l.serving()) > 0 || !slices.ContainsFunc(l.Servers, member) {
 		return
 	}
 	f := Finding{ID: "no-quorum", Severity: Broken}
