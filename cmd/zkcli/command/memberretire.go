@@ -26,6 +26,8 @@ func (c *Call) retire(ctx context.Context, e *memberEnsemble, o *memberOptions) 
 			return err
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout) // a session whose connection is lost after the creation is not resumed
+	defer cancel()
 	at := c.Options
 	at.insist = true
 	conn := connection{auth: c.App.conn.auth}
@@ -61,8 +63,6 @@ func (c *Call) retire(ctx context.Context, e *memberEnsemble, o *memberOptions) 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
 	if err := member.AwaitDrained(ctx, e, list.Servers, o.within, c.memberProgress); err != nil {
 		return err
 	}
