@@ -145,13 +145,15 @@ func (d *drill) retire(ctx context.Context) {
 			return err
 		}
 		defer c.Close(ctx)
-		_, err = c.Create(ctx, jute.RetiredPath, nil, zk.CreateOptions{})
+		if _, err = c.Get(ctx, jute.RetiredPath); errors.Is(err, zk.ErrNoNode) { // a retired ensemble answers no creation
+			_, err = c.Create(ctx, jute.RetiredPath, nil, zk.CreateOptions{})
+		}
 		return err
 	}
 	var err error
 	if !d.servers[0].Poll(func() bool {
 		err = attempt()
-		return err == nil || errors.Is(err, zk.ErrNodeExists)
+		return err == nil
 	}) {
 		d.t.Fatal(err)
 	}

@@ -44,15 +44,17 @@ func (c *Call) retire(ctx context.Context, e *memberEnsemble, o *memberOptions) 
 		}
 		return c.Emit(Output{Note: "The ensemble serves", Data: retireDoc{}})
 	}
-	_, err = zk.Create(ctx, client.RetiredPath, []byte(time.Now().UTC().Format(time.RFC3339)), client.CreateOptions{ACL: client.ReadACL()})
+	node, err := zk.Get(ctx, client.RetiredPath) // a retired ensemble answers no creation
+	if errors.Is(err, client.ErrNoNode) {
+		_, err = zk.Create(ctx, client.RetiredPath, []byte(time.Now().UTC().Format(time.RFC3339)), client.CreateOptions{ACL: client.ReadACL()})
+		if err == nil {
+			node, err = zk.Get(ctx, client.RetiredPath)
+		}
+	}
 	switch {
 	case errors.Is(err, client.ErrUnimplemented):
 		return &wordedError{"this ensemble can't be retired: each of its servers must be zkd's, of this version or a later one, and in an ensemble", err}
-	case err != nil && !errors.Is(err, client.ErrNodeExists):
-		return err
-	}
-	node, err := zk.Get(ctx, client.RetiredPath)
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	config, err := zk.Get(ctx, client.ConfigPath)
