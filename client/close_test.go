@@ -2,9 +2,9 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -304,7 +304,10 @@ func TestWaitConnected(t *testing.T) {
 // A TLS handshake that is never answered is given up like any other attempt.
 func TestTLSHandshakeThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
-		c := n.newClient("a", Options{TLS: &tls.Config{}})
+		c := n.newClient("a", Options{Secure: func(ctx context.Context, _ net.Conn, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
 		ctx, cancel := context.WithTimeout(bg, time.Minute)
 		defer cancel()
 		if err := c.WaitConnected(ctx); err == nil || !strings.Contains(err.Error(), "no answer within") {

@@ -21,7 +21,7 @@
 //   - [Client.Async] is for hundreds of requests at a time.
 //   - [IsAmbiguous] reports whether a change that failed may have been made.
 //
-// Each has an example. TLS, SASL and other logins are fields of Options. Locks, elections and
+// Each has an example. Options.Secure adds TLS, Options.SASL and Options.Auth log in. Locks, elections and
 // queues are below package recipes.
 //
 // # Session

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/zkd-project/zkd/client/sasl"
@@ -86,10 +86,28 @@ func (l *link) wakeWriter() {
 
 // --- Handshake
 
-// hasTLS reports whether a connection has TLS.
+// hasTLS reports whether a connection has TLS. It knows a *tls.Conn by a method of it, so that
+// programs without TLS do not link crypto/tls.
 func hasTLS(nc net.Conn) bool {
-	_, ok := nc.(interface{ ConnectionState() tls.ConnectionState })
+	_, ok := nc.(interface {
+		HandshakeContext(ctx context.Context) error
+	})
 	return ok
+}
+
+// dial opens a connection to a server at one of its addresses, with TLS if the options require it.
+func (s *session) dial(ctx context.Context, server, addr string) (net.Conn, error) {
+	nc, err := s.opts.Dial(ctx, "tcp", addr)
+	if err != nil || s.opts.Secure == nil {
+		return nc, err
+	}
+	host, _, _ := net.SplitHostPort(server)
+	above, err := s.opts.Secure(ctx, nc, host)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return above, nil
 }
 
 // handshake makes nc the session's connection. If it fails, the caller closes nc.
@@ -103,7 +121,10 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 	in := newFrames(nc, s.opts.MaxReply)
 	greeting, err := l.greet(in)
 	if err != nil {
-		return nil, explainTLS(err) // with TLS 1.3 a server refuses the client's certificate only now
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+			err = fmt.Errorf("%w: the server has closed the connection: is this port the secureClientPort?", err)
+		}
+		return nil, err
 	}
 	if s.opts.SASL != nil {
 		host, _, _ := net.SplitHostPort(server)

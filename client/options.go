@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -80,7 +79,7 @@ type Options struct {
 	SASL func(server string) (sasl.Mechanism, error)
 
 	// User, if it is not nil, is for whom the client speaks, as scheme:name, as zkd edge does: the servers let it do what the user may, or what everybody may if it
-	// is "", and not what the client may, whose own identity is that of TLSFor or SASL. A server that does not let it speak for the user ends the session with
+	// is "", and not what the client may, whose own identity is that of Secure or SASL. A server that does not let it speak for the user ends the session with
 	// ErrAuthFailed.
 	User *string
 
@@ -89,13 +88,9 @@ type Options struct {
 	// way.
 	SASLOptional bool
 
-	// TLS secures the connections. An empty ServerName means the server's host name. Nil
-	// means plain TCP.
-	TLS *tls.Config
-
-	// TLSFor replaces TLS: it is called for each connection, with the server's host name. See
-	// TLSFiles for certificates that are renewed.
-	TLSFor func(server string) (*tls.Config, error)
+	// Secure adds TLS to a new connection to a server: see secure.TLS and secure.For. It gets
+	// the host name of the server. Nil means plain TCP.
+	Secure func(ctx context.Context, nc net.Conn, host string) (net.Conn, error)
 
 	// Dial opens connections; nil means net.Dialer's DialContext. It gets an IP address, not
 	// a host name, unless Resolve is nil and Dial is not.

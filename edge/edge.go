@@ -2,6 +2,7 @@ package edge
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/secure"
 	"github.com/zkd-project/zkd/internal/accept"
 	"github.com/zkd-project/zkd/internal/mux"
 	"github.com/zkd-project/zkd/jute"
@@ -20,7 +22,7 @@ import (
 type Options struct {
 	// Upstream are the servers, as host:port,host:port.
 	Upstream string
-	// Client has how to connect to them: TLS, SASL, the resolvers. What belongs to a session is the client's.
+	// Client has how to connect to them: SASL, the resolvers. What belongs to a session is the client's.
 	Client client.Options
 	// Connections is how many connections to each server carry the sessions of the clients, if the server is one of zkd. 0: each session has
 	// its own.
@@ -41,7 +43,9 @@ type Options struct {
 	StaleFor time.Duration
 	// Version is what words have for the version of a server.
 	Version string
-	Log     *slog.Logger
+	// TLS returns the configuration for connections to a server. Nil means plain TCP.
+	TLS func(server string) (*tls.Config, error)
+	Log *slog.Logger
 }
 
 // helloWithin is how long a client may take to say what it wants.
@@ -81,6 +85,9 @@ func New(o Options) (*Edge, error) {
 		return nil, err
 	} else if root != "" {
 		return nil, errors.New("an edge passes paths on as they are: clients have the path " + root + " in their own connect string")
+	}
+	if o.TLS != nil {
+		o.Client.Secure = secure.For(o.TLS)
 	}
 	e := &Edge{o: o, conns: map[*conn]bool{}, replaced: make(chan struct{})}
 	e.stop, e.end = context.WithCancel(context.Background())

@@ -149,10 +149,10 @@ func (l *look) upstream() string {
 
 // certificateUntil returns when the edge's certificate expires, or the zero time if there is none.
 func (e *Edge) certificateUntil() time.Time {
-	if e.o.Client.TLSFor == nil {
+	if e.o.TLS == nil {
 		return time.Time{}
 	}
-	c, err := e.o.Client.TLSFor("")
+	c, err := e.o.TLS("")
 	if err != nil || len(c.Certificates) == 0 || c.Certificates[0].Leaf == nil {
 		return time.Time{}
 	}

@@ -2,7 +2,6 @@ package zk
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -89,17 +88,19 @@ func (l *link) connected(nc net.Conn) net.Conn {
 	l.conn, l.reached = c, true
 	l.setLocked(StateConnected)
 	l.mu.Unlock()
-	if secure, ok := nc.(interface{ ConnectionState() tls.ConnectionState }); ok {
+	if secure, ok := nc.(handshaker); ok {
 		return struct {
 			*netConn
-			connectionState
+			handshaker
 		}{c, secure}
 	}
 	return c
 }
 
-// connectionState is what the client knows a connection with TLS by.
-type connectionState interface{ ConnectionState() tls.ConnectionState }
+// handshaker is what the client knows a connection with TLS by.
+type handshaker interface {
+	HandshakeContext(ctx context.Context) error
+}
 
 // attempted is called when a server has taken the session, or has failed.
 func (l *link) attempted(err error) {

@@ -14,7 +14,7 @@ import (
 // An error of Step fails the connection, and the client tries the next server. An
 // error that wraps jute.ErrAuthFailed ends the session.
 //
-// Kerberos is in package client/sasl/kerberos.
+// SCRAM is in package client/sasl/scram, Kerberos in client/sasl/kerberos.
 type Mechanism interface {
 	// Step takes the server's challenge, which is nil the first time, and returns
 	// the answer, which is sent even if it is empty. done means that this answer
@@ -35,7 +35,7 @@ var (
 )
 
 var (
-	errNeedsTLS = errors.New("the password would be sent in plain text: set Options.TLS")
+	errNeedsTLS = errors.New("the password would be sent in plain text: set Options.Secure")
 	errIgnored  = fmt.Errorf("%w, and serves the client as one without any (zookeeper.allowSaslFailedClients): check the user's name and password", ErrRefused)
 )
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/secure"
 	"github.com/zkd-project/zkd/cmd/internal/login"
 	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 	"github.com/zkd-project/zkd/internal/buildinfo"
@@ -171,7 +172,7 @@ func commonFlags(c *cobra.Command, cfg *bench.Config, o *options) {
 
 // doors are the flags that say how connections are secured.
 type doors struct {
-	tls   client.TLSFiles
+	tls   secure.Files
 	login login.Login
 	auth  []string // scheme:credentials
 }

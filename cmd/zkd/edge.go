@@ -25,7 +25,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/secure"
 	"github.com/zkd-project/zkd/cmd/internal/login"
 	"github.com/zkd-project/zkd/edge"
 	"github.com/zkd-project/zkd/server/config"
@@ -126,12 +126,12 @@ func edgeOptions(cfg *config.Config, l *login.Login, log *slog.Logger) (_ edge.O
 	e := edge.Options{Upstream: o.Upstream, Connections: o.Connections, MaxClients: o.MaxClients, Grace: o.GraceAfterClose, Cached: o.Cached, CachedBytes: o.CachedBytes, Stale: o.Stale, StaleFor: o.StaleFor, Version: zooKeeperVersion(), Log: log}
 	e.Client.Logger, e.Client.MaxRequest = log, o.MaxBuffer
 	if o.TLS {
-		files := client.TLSFiles{CA: o.CA, Cert: o.Cert, Key: o.Key, Password: os.Getenv("ZKD_EDGE_KEY_PASSWORD"), Logger: log}
-		if e.Client.TLSFor, err = files.Load(); err != nil {
+		files := secure.Files{CA: o.CA, Cert: o.Cert, Key: o.Key, Password: os.Getenv("ZKD_EDGE_KEY_PASSWORD"), Logger: log}
+		if e.TLS, err = files.Load(); err != nil {
 			return e, err
 		}
 	}
-	if e.Client.SASL, err = l.Mechanism(e.Client.TLSFor != nil, nil); err != nil || o.Identities == "" {
+	if e.Client.SASL, err = l.Mechanism(e.TLS != nil, nil); err != nil || o.Identities == "" {
 		return e, err
 	}
 	switch {
@@ -161,8 +161,8 @@ func edgeNames(fl *pflag.FlagSet, cfg *config.Config) *strings.Replacer {
 		}
 		return keys[flag]
 	}
-	names := []string{"TLSFiles.CA or tls.Config.RootCAs", "the file of " + name("tls-ca"),
-		"TLSFiles.Cert", name("tls-cert"), "TLSFiles.Key", name("tls-key"), "TLSFiles.Password", "$ZKD_EDGE_KEY_PASSWORD"}
+	names := []string{"secure.Files.CA or tls.Config.RootCAs", "the file of " + name("tls-ca"),
+		"secure.Files.Cert", name("tls-cert"), "secure.Files.Key", name("tls-key"), "secure.Files.Password", "$ZKD_EDGE_KEY_PASSWORD"}
 	flags := slices.Sorted(maps.Keys(keys))
 	slices.Reverse(flags) // the first that fits is taken: --sasl-user, and not --sasl
 	for _, flag := range flags {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/sasl"
+	"github.com/zkd-project/zkd/client/sasl/scram"
+	"github.com/zkd-project/zkd/client/secure"
 	"github.com/zkd-project/zkd/internal/testing/certs"
 )
 
@@ -33,9 +35,9 @@ func TestLoginsOfAFileOfUsers(t *testing.T) {
 	write(t, file, users.String())
 	authority := certs.New(t, "test")
 	key := certs.Write(t, dir, "key.pem", authority.Issue("localhost", "127.0.0.1").PEM(t))
-	secure := freePorts(t, 1)[0]
+	securePort := freePorts(t, 1)[0]
 	r := serving(t, "--set", "clientPortAddress=127.0.0.1", "--set", "zkd.sasl.users="+file, "--set", "sessionRequireClientSASLAuth=true",
-		"--set", "secureClientPort="+secure, "--set", "secureClientPortAddress=127.0.0.1", "--set", "ssl.clientAuth=none", "--set", "ssl.keyStore.location="+key)
+		"--set", "secureClientPort="+securePort, "--set", "secureClientPortAddress=127.0.0.1", "--set", "ssl.clientAuth=none", "--set", "ssl.keyStore.location="+key)
 	roots := x509.NewCertPool()
 	roots.AddCert(authority.Cert)
 	bob, ann := "password of bob", "password of ann"
@@ -45,19 +47,19 @@ func TestLoginsOfAFileOfUsers(t *testing.T) {
 		tls   bool
 		id    string // "" if the login fails
 	}{
-		{"SCRAM-SHA-256", sasl.ScramSHA256("bob", bob), false, "bob"},
-		{"SCRAM-SHA-256 over TLS", sasl.ScramSHA256("bob", bob), true, "bob"},
-		{"SCRAM-SHA-512", sasl.ScramSHA512("ann", ann), false, "ann"},
-		{"another hash than the verifier's", sasl.ScramSHA512("bob", bob), false, ""},
-		{"a wrong password", sasl.ScramSHA256("bob", ann), false, ""},
-		{"an unknown user", sasl.ScramSHA256("eve", bob), false, ""},
+		{"SCRAM-SHA-256", scram.SHA256("bob", bob), false, "bob"},
+		{"SCRAM-SHA-256 over TLS", scram.SHA256("bob", bob), true, "bob"},
+		{"SCRAM-SHA-512", scram.SHA512("ann", ann), false, "ann"},
+		{"another hash than the verifier's", scram.SHA512("bob", bob), false, ""},
+		{"a wrong password", scram.SHA256("bob", ann), false, ""},
+		{"an unknown user", scram.SHA256("eve", bob), false, ""},
 		{"PLAIN over TLS", sasl.Plain("bob", bob), true, "bob"},
 		{"PLAIN over TLS, a wrong password", sasl.Plain("bob", ann), true, ""},
 	} {
 		o := client.Options{SASL: tt.login, Logger: client.NoLog}
 		port := r.port
 		if tt.tls {
-			port, o.TLS = secure, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+			port, o.Secure = securePort, secure.TLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})
 		}
 		c, err := client.New(net.JoinHostPort("127.0.0.1", port), o)
 		if err != nil {

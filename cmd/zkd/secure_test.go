@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/secure"
 	"github.com/zkd-project/zkd/internal/testing/certs"
 )
 
@@ -27,11 +28,11 @@ func TestSecure(t *testing.T) {
 	for _, prefix := range []string{"ssl.", "ssl.quorum."} {
 		text += prefix + "keyStore.location=" + key + "\n" + prefix + "trustStore.location=" + trust + "\n"
 	}
-	var secure []string
+	var addrs []string
 	for id := 1; id <= size; id++ {
 		mine := ports[3*(id-1):]
 		text += fmt.Sprintf("server.%d=127.0.0.1:%s:%s\n", id, mine[0], mine[1])
-		secure = append(secure, "127.0.0.1:"+mine[2])
+		addrs = append(addrs, "127.0.0.1:"+mine[2])
 	}
 	var logs []*output
 	for id := 1; id <= size; id++ {
@@ -51,16 +52,16 @@ func TestSecure(t *testing.T) {
 	}
 	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
 	config.RootCAs.AddCert(authority.Cert)
-	if conn, err := tls.Dial("tcp", secure[0], config); err == nil {
+	if conn, err := tls.Dial("tcp", addrs[0], config); err == nil {
 		if _, err := conn.Read(make([]byte, 1)); err == nil {
 			t.Error("a client without a certificate is served")
 		}
 		conn.Close()
 	}
 	config.Certificates = []tls.Certificate{authority.Issue("app").TLS()}
-	for i, addr := range secure {
+	for i, addr := range addrs {
 		logs[i].await(t, `(serving clients)`)
-		c, err := client.New(addr, client.Options{TLS: config, Logger: client.NoLog})
+		c, err := client.New(addr, client.Options{Secure: secure.TLS(config), Logger: client.NoLog})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -182,13 +182,15 @@ const ours = `
 	cmd/zkd/local:     cmd/zkcli/servers internal/child internal/freeport internal/pause
 	cmd/zkd/testserver: cmd/zkd/local internal/accept jute
 	cmd/zkd/demo:      client client/settle cmd/zkd/local internal/pause recipes recipes/hold recipes/lock
-	cmd/zkd:           client cmd/internal/login cmd/zkd/demo cmd/zkd/local cmd/zkd/testserver edge cmd/zkcli/ensemble cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/expiry internal/keystore internal/pause migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/standby migrate/takeover internal/vfs server server/api server/archive server/archive/source server/auth server/auth/sasl server/base server/config server/data server/datadirs server/fair server/history server/limits server/secure server/show server/traces/otlp server/zab
+	cmd/zkd:           client client/secure cmd/internal/login cmd/zkd/demo cmd/zkd/local cmd/zkd/testserver edge cmd/zkcli/ensemble cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/why fourletter jute internal/accept internal/ask internal/buildinfo internal/commands internal/console internal/container internal/expiry internal/keystore internal/pause migrate/moving migrate/shadow migrate/shadow/proxy internal/stdio migrate/standby migrate/takeover internal/vfs server server/api server/archive server/archive/source server/auth server/auth/sasl server/base server/config server/data server/datadirs server/fair server/history server/limits server/secure server/show server/traces/otlp server/zab
 
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
 	# files.
-	client:            jute client/sasl internal/exact internal/fifo internal/keystore internal/mutant internal/ocspstatus internal/pause internal/secret
-	client/sasl:       jute internal/digestmd5 internal/scram
+	client:            jute client/sasl internal/exact internal/fifo internal/mutant internal/pause
+	client/secure:     client internal/keystore internal/ocspstatus internal/secret
+	client/sasl:       jute internal/digestmd5
+	client/sasl/scram: client/sasl internal/scram
 	client/sasl/kerberos: client/sasl
 	# Floors above it: writes until their outcome is known, subtrees, values of Go types.
 	client/settle:     jute client
@@ -201,13 +203,13 @@ const ours = `
 	# A proxy on the host of clients.
 	edge/memory:       jute client client/cache internal/mutant internal/treediff
 	edge/away:         jute client internal/mutant server/watch
-	edge:              jute fourletter client client/cache edge/away edge/memory internal/accept internal/console internal/expiry internal/mutant internal/mux
+	edge:              jute fourletter client client/cache client/secure edge/away edge/memory internal/accept internal/console internal/expiry internal/mutant internal/mux
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
-	cmd/internal/login: client/sasl client/sasl/kerberos
+	cmd/internal/login: client/sasl client/sasl/kerberos client/sasl/scram
 	cmd/zkcli:         client cmd/zkcli/command internal/stdio
 	cmd/zkcli/backup:  internal/vfs jute server/archive server/archive/source server/datatree server/history server/snapshot server/zab
-	cmd/zkcli/command: client internal/treediff client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/console cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/child internal/buildinfo internal/console internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/archive/source server/history server/zab
+	cmd/zkcli/command: client client/secure internal/treediff client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/console cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/child internal/buildinfo internal/console internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/archive/source server/history server/zab
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/console: jute client cmd/zkcli/ensemble cmd/zkcli/servers server/api server/console server/show
 	cmd/zkcli/ensemble: cmd/zkcli/servers cmd/zkcli/why server/api
@@ -270,7 +272,7 @@ const ours = `
 
 	# The load generator is a client: it knows nothing of server/.
 	cmd/zkbench/bench:    jute client/sasl
-	cmd/zkbench:       client cmd/zkbench/bench internal/buildinfo internal/commands internal/console cmd/internal/login internal/stdio
+	cmd/zkbench:       client client/secure cmd/zkbench/bench internal/buildinfo internal/commands internal/console cmd/internal/login internal/stdio
 	test/bench:        client internal/ask jute cmd/zkbench/bench internal/freeport internal/traceid
 	test/bench/clients: client/cache cmd/zkbench/bench
 	test/bench/etcd:   cmd/zkbench/bench internal/freeport
@@ -310,7 +312,7 @@ const ours = `
 `
 
 // testHelpers may be imported by any test. (jute is the vocabulary of all, and mux that of edges.)
-var testHelpers = []string{"jute", "internal/mux", "server/datatree/treetest", "server/zab/behavior", "internal/mutant", "internal/testing/certs", "internal/testing/golden", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/mempipe", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "examples/internal/process", "client/sasl", "client/internal/trial", "client/settle", "client/tree", "client/typed", "client/cache", "edge", "edge/memory", "internal/traceid"}
+var testHelpers = []string{"jute", "internal/mux", "server/datatree/treetest", "server/zab/behavior", "internal/mutant", "internal/testing/certs", "internal/testing/golden", "internal/testing/scenario", "internal/steps", "internal/testing/crashfs", "internal/testing/fastfs", "cmd/zkbench/bench/fake", "client", "client/zktest", "internal/ask", "internal/testing/freeport", "internal/testing/mempipe", "internal/testing/seeds", "internal/testing/ptytest", "internal/testing/manual", "internal/testing/doclines", "internal/digestmd5", "internal/testing/standin", "recipes", "recipes/internal/trial", "examples/internal/process", "client/sasl", "client/sasl/scram", "client/secure", "client/internal/trial", "client/settle", "client/tree", "client/typed", "client/cache", "edge", "edge/memory", "internal/traceid"}
 
 // theirs says who uses a module that is not ours. A name that ends in / stands
 // for all packages below it, and "tests" for the tests of all packages.
@@ -323,7 +325,7 @@ const theirs = `
 	github.com/johannesboyne/gofakes3:  tests
 	github.com/go-jose:                 server/auth/jwt tests
 	golang.org/x/sys:                   internal/vfs server/base cmd/zkcli/shell edge test/bench
-	golang.org/x/crypto:                client internal/ocspstatus server/secure
+	golang.org/x/crypto:                client/secure internal/ocspstatus server/secure
 	golang.org/x/term:                  cmd/zkcli/shell internal/console
 	golang.org/x/tools:                 internal/lint
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell

@@ -23,6 +23,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/sasl"
+	"github.com/zkd-project/zkd/client/secure"
 	"github.com/zkd-project/zkd/internal/testing/freeport"
 )
 
@@ -218,15 +219,15 @@ func testClientTLS(t *testing.T, k kind) {
 		props: map[string]string{"zookeeper.ssl.hostnameVerification": "false", "zookeeper.ssl.clientHostnameVerification": "false"},
 	})
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	with := func(f client.TLSFiles) client.Options {
-		tlsFor, err := f.Load()
+	with := func(f secure.Files) client.Options {
+		configs, err := f.Load()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return client.Options{TLSFor: tlsFor, Timeout: 30 * time.Second}
+		return client.Options{Secure: secure.For(configs), Timeout: 30 * time.Second}
 	}
 
-	c, err := dialClient(t, addr, with(client.TLSFiles{CA: ca.file, Cert: bob.file}))
+	c, err := dialClient(t, addr, with(secure.Files{CA: ca.file, Cert: bob.file}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,13 +247,13 @@ func testClientTLS(t *testing.T, k kind) {
 
 	for _, bad := range []struct {
 		name, addr string
-		files      client.TLSFiles
+		files      secure.Files
 		want       string
 	}{
-		{"no certificate", addr, client.TLSFiles{CA: ca.file}, "it may want a certificate"},
-		{"unknown client", addr, client.TLSFiles{CA: ca.file, Cert: eve.file}, "of an authority that it trusts"},
-		{"unknown server", addr, client.TLSFiles{CA: stranger.file, Cert: bob.file}, "has to be in TLSFiles.CA"},
-		{"wrong host", strings.Replace(addr, "127.0.0.1", "localhost", 1), client.TLSFiles{CA: ca.file, Cert: bob.file}, "list the server under a name of its certificate"},
+		{"no certificate", addr, secure.Files{CA: ca.file}, "it may want a certificate"},
+		{"unknown client", addr, secure.Files{CA: ca.file, Cert: eve.file}, "of an authority that it trusts"},
+		{"unknown server", addr, secure.Files{CA: stranger.file, Cert: bob.file}, "has to be in secure.Files.CA"},
+		{"wrong host", strings.Replace(addr, "127.0.0.1", "localhost", 1), secure.Files{CA: ca.file, Cert: bob.file}, "list the server under a name of its certificate"},
 	} {
 		t.Logf("%s: %v", bad.name, refused(t, bad.addr, with(bad.files), bad.want))
 	}

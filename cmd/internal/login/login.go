@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkd-project/zkd/client/sasl"
 	"github.com/zkd-project/zkd/client/sasl/kerberos"
+	"github.com/zkd-project/zkd/client/sasl/scram"
 )
 
 // Login says how to log in.
@@ -129,7 +130,7 @@ func (l *Login) Mechanism(tls bool, ask func(question string) (string, error)) (
 		return nil, err
 	}
 	return map[string]func(user, password string) func(string) (sasl.Mechanism, error){
-		digestMD5: sasl.DigestMD5, scramSHA256: sasl.ScramSHA256, scramSHA512: sasl.ScramSHA512, plain: sasl.Plain,
+		digestMD5: sasl.DigestMD5, scramSHA256: scram.SHA256, scramSHA512: scram.SHA512, plain: sasl.Plain,
 	}[mechanism](l.user, l.password), nil
 }
 

@@ -72,7 +72,7 @@ func TestRefusedByTLS(t *testing.T) {
 		{[]string{"--tls-ca", trust, "--tls-cert", key}, "", "", 0},
 	} {
 		_, errOut, code := run(t, t.Context(), nil, append([]string{"-server", s.ConnectString(), "ls", "/"}, tt.args...)...)
-		if code != tt.exit || !strings.HasPrefix(errOut, tt.prefix) || !strings.Contains(errOut, tt.want) || strings.Contains(errOut, "TLSFiles") {
+		if code != tt.exit || !strings.HasPrefix(errOut, tt.prefix) || !strings.Contains(errOut, tt.want) || strings.Contains(errOut, "secure.Files") {
 			t.Errorf("%q: exit %d: %s", tt.args, code, errOut)
 		}
 	}

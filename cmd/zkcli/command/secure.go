@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkd-project/zkd/client"
+	"github.com/zkd-project/zkd/client/secure"
 	"github.com/zkd-project/zkd/cmd/internal/login"
 	"github.com/zkd-project/zkd/cmd/zkcli/servers"
 )
@@ -48,13 +49,17 @@ func (s *security) flags(root *cobra.Command) {
 
 // apply sets the client's options. ask asks the user for a text that is not shown.
 func (s *security) apply(o *client.Options, ask func(question string) (string, error)) (err error) {
-	if o.TLSFor, err = s.tlsFor(); err != nil {
+	configs, err := s.tlsFor()
+	if err != nil {
 		return err
+	}
+	if configs != nil {
+		o.Secure = secure.For(configs)
 	}
 	if s.maxBuffer > 0 {
 		o.MaxRequest, o.MaxReply = s.maxBuffer, s.maxBuffer
 	}
-	o.SASL, err = s.login.Mechanism(o.TLSFor != nil, ask)
+	o.SASL, err = s.login.Mechanism(configs != nil, ask)
 	if wrong, ok := errors.AsType[*login.UsageError](err); ok {
 		return &UsageError{Text: wrong.Error()}
 	}
@@ -71,7 +76,7 @@ func (s *security) tlsFor() (func(server string) (*tls.Config, error), error) {
 	if !s.tls && s.ca == "" && s.cert == "" && s.key == "" {
 		return nil, nil
 	}
-	config, err := client.TLSFiles{CA: s.ca, Cert: s.cert, Key: s.key, Password: s.keyPassword, Logger: client.NoLog}.Load()
+	config, err := secure.Files{CA: s.ca, Cert: s.cert, Key: s.key, Password: s.keyPassword, Logger: client.NoLog}.Load()
 	if err != nil {
 		return nil, &UsageError{Text: flagNames.Replace(err.Error())}
 	}
@@ -80,10 +85,10 @@ func (s *security) tlsFor() (func(server string) (*tls.Config, error), error) {
 
 // flagNames puts flags in the place of the options of package client, in its errors.
 var flagNames = strings.NewReplacer(
-	"TLSFiles.CA or tls.Config.RootCAs", "the file of --tls-ca",
-	"TLSFiles.Cert", "--tls-cert",
-	"TLSFiles.Key", "--tls-key",
-	"TLSFiles.Password", "$"+envKeyPassword,
+	"secure.Files.CA or tls.Config.RootCAs", "the file of --tls-ca",
+	"secure.Files.Cert", "--tls-cert",
+	"secure.Files.Key", "--tls-key",
+	"secure.Files.Password", "$"+envKeyPassword,
 	"Options.MaxRequest", "--max-buffer",
 	"Options.MaxReply", "--max-buffer",
 )

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	clientsasl "github.com/zkd-project/zkd/client/sasl"
+	clientscram "github.com/zkd-project/zkd/client/sasl/scram"
 	"github.com/zkd-project/zkd/internal/digestmd5"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
@@ -294,7 +295,7 @@ func fileServer(t *testing.T) (*sasl.Server, string) {
 func TestSCRAM(t *testing.T) {
 	s, _ := fileServer(t)
 	for mechanism, with := range map[string]func(string, string) func(string) (clientsasl.Mechanism, error){
-		"SCRAM-SHA-256": clientsasl.ScramSHA256, "SCRAM-SHA-512": clientsasl.ScramSHA512,
+		"SCRAM-SHA-256": clientscram.SHA256, "SCRAM-SHA-512": clientscram.SHA512,
 	} {
 		for _, c := range []struct{ user, password, want string }{
 			{"bob", "secret", "sasl:bob"}, // the file goes before the others

@@ -1,4 +1,4 @@
-package client
+package secure
 
 import (
 	"bytes"
@@ -110,7 +110,7 @@ func pemBlock(typ string, b []byte) []byte {
 // shake makes a TLS connection to a server with the certificate, as the session
 // would to the host, and returns the client's certificate as the server saw it, what
 // the client said of the connection, and what the server said.
-func shake(t *testing.T, o Options, host string, server *tls.Config) (seen *x509.Certificate, clientErr, serverErr error) {
+func shake(t *testing.T, add func(context.Context, net.Conn, string) (net.Conn, error), host string, server *tls.Config) (seen *x509.Certificate, clientErr, serverErr error) {
 	t.Helper()
 	ours, theirs := tcpPair(t)
 	served := make(chan error, 1)
@@ -126,11 +126,9 @@ func shake(t *testing.T, o Options, host string, server *tls.Config) (seen *x509
 		theirs.Close()
 		served <- err
 	}()
-	s := &session{opts: o}
-	nc, clientErr := s.secure(t.Context(), ours, host)
+	nc, clientErr := add(t.Context(), ours, host)
 	if clientErr == nil {
 		_, clientErr = nc.Read(make([]byte, 1))
-		clientErr = explainTLS(clientErr)
 	}
 	ours.Close()
 	serverErr = <-served
@@ -164,7 +162,7 @@ func loadPair(t *testing.T, certFile, keyFile string) []tls.Certificate {
 	return []tls.Certificate{cert}
 }
 
-func TestTLSFilesVerify(t *testing.T) {
+func TestFilesVerify(t *testing.T) {
 	good, other := newAuthority(t, "good"), newAuthority(t, "other")
 	names := func() *x509.Certificate {
 		return &x509.Certificate{DNSNames: []string{"zk1.example.com", "*.pods.example.com"}, IPAddresses: []net.IP{net.ParseIP("10.0.0.1"), net.ParseIP("fd00::1")}}
@@ -173,7 +171,7 @@ func TestTLSFilesVerify(t *testing.T) {
 	expired.NotAfter = time.Now().Add(-time.Minute)
 	nameless := &x509.Certificate{Subject: pkix.Name{CommonName: "zk1.example.com"}}
 
-	tlsFor, err := TLSFiles{CA: good.ca()}.Load()
+	configs, err := Files{CA: good.ca()}.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,11 +191,11 @@ func TestTLSFilesVerify(t *testing.T) {
 		{"wrong IP", "10.0.0.2", good, names(), "10.0.0.2"},
 		{"no names", "zk1.example.com", good, nameless, "legacy Common Name"},
 		{"expired", "zk1.example.com", good, expired, "renew the server's certificate"},
-		{"untrusted", "zk1.example.com", other, names(), "has to be in TLSFiles.CA"},
+		{"untrusted", "zk1.example.com", other, names(), "has to be in secure.Files.CA"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cert, key := c.by.issue("server", c.cert)
-			_, err, _ := shake(t, Options{TLSFor: tlsFor}, c.host, &tls.Config{Certificates: loadPair(t, cert, key)})
+			_, err, _ := shake(t, For(configs), c.host, &tls.Config{Certificates: loadPair(t, cert, key)})
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("host %s: %v; want %q", c.host, err, c.want)
 			}
@@ -205,7 +203,7 @@ func TestTLSFilesVerify(t *testing.T) {
 	}
 }
 
-func TestTLSFilesClientCertificate(t *testing.T) {
+func TestFilesClientCertificate(t *testing.T) {
 	servers, clients, other := newAuthority(t, "servers"), newAuthority(t, "clients"), newAuthority(t, "other")
 	cert, key := servers.issue("server", &x509.Certificate{DNSNames: []string{"zk1"}})
 	server := &tls.Config{Certificates: loadPair(t, cert, key), ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()}
@@ -224,21 +222,21 @@ func TestTLSFilesClientCertificate(t *testing.T) {
 	both := clients.write("both.pem", append(b, a...))
 	for _, c := range []struct {
 		name  string
-		files TLSFiles
+		files Files
 		want  string
 	}{
-		{"two files", TLSFiles{Cert: mine, Key: mineKey}, ""},
-		{"one file", TLSFiles{Cert: both}, ""},
-		{"none", TLSFiles{}, "of an authority that it trusts"},
-		{"untrusted", TLSFiles{Cert: theirs, Key: theirsKey}, "of an authority that it trusts"},
+		{"two files", Files{Cert: mine, Key: mineKey}, ""},
+		{"one file", Files{Cert: both}, ""},
+		{"none", Files{}, "of an authority that it trusts"},
+		{"untrusted", Files{Cert: theirs, Key: theirsKey}, "of an authority that it trusts"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.files.CA = servers.ca()
-			tlsFor, err := c.files.Load()
+			configs, err := c.files.Load()
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen, err, _ := shake(t, Options{TLSFor: tlsFor}, "zk1", server)
+			seen, err, _ := shake(t, For(configs), "zk1", server)
 			switch {
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("error %v, want %q", err, c.want)
@@ -249,19 +247,19 @@ func TestTLSFilesClientCertificate(t *testing.T) {
 	}
 }
 
-// TestTLSFilesReload renews everything under a client that runs, with files that
+// TestFilesReload renews everything under a client that runs, with files that
 // are broken for a while.
-func TestTLSFilesReload(t *testing.T) {
+func TestFilesReload(t *testing.T) {
 	var log bytes.Buffer
 	old, renewed := newAuthority(t, "old"), newAuthority(t, "renewed")
 	renewed.dir = old.dir
 	ca := old.ca()
 	certFile, keyFile := old.issue("app", &x509.Certificate{Subject: pkix.Name{CommonName: "old"}})
-	tlsFor, err := TLSFiles{CA: ca, Cert: certFile, Key: keyFile, Logger: slog.New(slog.NewTextHandler(&log, nil))}.Load()
+	configs, err := Files{CA: ca, Cert: certFile, Key: keyFile, Logger: slog.New(slog.NewTextHandler(&log, nil))}.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{TLSFor: tlsFor}
+	o := For(configs)
 	server := func(a *authority) *tls.Config {
 		cert, key := a.issue("server", &x509.Certificate{DNSNames: []string{"zk1"}})
 		return &tls.Config{Certificates: loadPair(t, cert, key), ClientAuth: tls.RequireAnyClientCert}
@@ -295,8 +293,8 @@ func TestTLSFilesReload(t *testing.T) {
 }
 
 // A key as openssl encrypts it is read with its password.
-func TestTLSFilesEncryptedKey(t *testing.T) {
-	b, err := os.ReadFile("../internal/keystore/testdata/plain.pem")
+func TestFilesEncryptedKey(t *testing.T) {
+	b, err := os.ReadFile("../../internal/keystore/testdata/plain.pem")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,25 +310,25 @@ func TestTLSFilesEncryptedKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	cert := a.write("app.crt", pemBlock("CERTIFICATE", der))
-	const locked = "../internal/keystore/testdata/key-aes256-hmacWithSHA256.pem"
-	tlsFor, err := TLSFiles{Cert: cert, Key: locked, Password: "changeit"}.Load()
+	const locked = "../../internal/keystore/testdata/key-aes256-hmacWithSHA256.pem"
+	configs, err := Files{Cert: cert, Key: locked, Password: "changeit"}.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := tlsFor("zk1")
+	cfg, err := configs("zk1")
 	if err != nil || len(cfg.Certificates) != 1 || cfg.Certificates[0].Leaf.Subject.CommonName != "app" {
 		t.Errorf("%v, %v", cfg, err)
 	}
-	if _, err := (TLSFiles{Cert: cert, Key: locked, Password: "wrong"}).Load(); err == nil || !strings.Contains(err.Error(), "password is wrong") {
+	if _, err := (Files{Cert: cert, Key: locked, Password: "wrong"}).Load(); err == nil || !strings.Contains(err.Error(), "password is wrong") {
 		t.Errorf("with a wrong password: %v", err)
 	}
 }
 
-// TestTLSFilesOfJava loads the files of a Java client.
-func TestTLSFilesOfJava(t *testing.T) {
-	const dir = "../internal/keystore/testdata/"
+// TestFilesOfJava loads the files of a Java client.
+func TestFilesOfJava(t *testing.T) {
+	const dir = "../../internal/keystore/testdata/"
 	for _, kind := range []string{".jks", ".p12"} {
-		f := TLSFiles{CA: dir + "trust" + kind, Cert: dir + "key" + kind, Password: "changeit"}
+		f := Files{CA: dir + "trust" + kind, Cert: dir + "key" + kind, Password: "changeit"}
 		config, err := f.Load()
 		if err != nil {
 			t.Fatal(err)
@@ -342,7 +340,7 @@ func TestTLSFilesOfJava(t *testing.T) {
 	}
 }
 
-func TestTLSFilesErrors(t *testing.T) {
+func TestFilesErrors(t *testing.T) {
 	a := newAuthority(t, "a")
 	cert, key := a.issue("app", &x509.Certificate{})
 	otherCert, _ := a.issue("other", &x509.Certificate{})
@@ -352,20 +350,20 @@ func TestTLSFilesErrors(t *testing.T) {
 	locked := a.write("locked.key", pemBlock("ENCRYPTED PRIVATE KEY", []byte("x")))
 	old := a.write("old.key", []byte("-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"))
 	for _, c := range []struct {
-		files TLSFiles
+		files Files
 		want  []string
 	}{
-		{TLSFiles{CA: a.dir + "/none"}, []string{a.dir + "/none", "no such file"}},
-		{TLSFiles{CA: key}, []string{key, "no certificate of an authority"}},
-		{TLSFiles{CA: jceks}, []string{jceks, "keytool -importkeystore"}},
-		{TLSFiles{CA: der}, []string{der, "openssl x509 -inform der"}},
-		{TLSFiles{CA: text}, []string{text, "no BEGIN line"}},
-		{TLSFiles{Key: key}, []string{key, "TLSFiles.Cert has to be"}},
-		{TLSFiles{Cert: cert}, []string{cert, "private key"}},
-		{TLSFiles{Cert: cert, Key: a.dir + "/none"}, []string{a.dir + "/none", "no such file"}},
-		{TLSFiles{Cert: otherCert, Key: key}, []string{otherCert, key, "does not match"}},
-		{TLSFiles{Cert: cert, Key: locked}, []string{locked, "is encrypted", "TLSFiles.Password"}},
-		{TLSFiles{Cert: cert, Key: old}, []string{old, "is encrypted", "openssl pkcs8"}},
+		{Files{CA: a.dir + "/none"}, []string{a.dir + "/none", "no such file"}},
+		{Files{CA: key}, []string{key, "no certificate of an authority"}},
+		{Files{CA: jceks}, []string{jceks, "keytool -importkeystore"}},
+		{Files{CA: der}, []string{der, "openssl x509 -inform der"}},
+		{Files{CA: text}, []string{text, "no BEGIN line"}},
+		{Files{Key: key}, []string{key, "Files.Cert has to be"}},
+		{Files{Cert: cert}, []string{cert, "private key"}},
+		{Files{Cert: cert, Key: a.dir + "/none"}, []string{a.dir + "/none", "no such file"}},
+		{Files{Cert: otherCert, Key: key}, []string{otherCert, key, "does not match"}},
+		{Files{Cert: cert, Key: locked}, []string{locked, "is encrypted", "Files.Password"}},
+		{Files{Cert: cert, Key: old}, []string{old, "is encrypted", "openssl pkcs8"}},
 	} {
 		_, err := c.files.Load()
 		for _, want := range c.want {
@@ -383,8 +381,7 @@ func TestTLSPlainServer(t *testing.T) {
 		theirs.Write([]byte("plain text")) // likewise
 		theirs.Close()
 	}()
-	s := &session{opts: Options{TLS: &tls.Config{}}}
-	_, err := s.secure(t.Context(), ours, "zk1")
+	_, err := TLS(&tls.Config{})(t.Context(), ours, "zk1")
 	if err == nil || !strings.Contains(err.Error(), "is it the secureClientPort?") {
 		t.Errorf("error %v", err)
 	}
@@ -394,17 +391,17 @@ func TestTLSNone(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	defer ours.Close()
-	if nc, err := new(session).secure(context.Background(), ours, "zk1"); nc != ours || err != nil {
+	if nc, err := TLS(nil)(t.Context(), ours, "zk1"); nc != ours || err != nil {
 		t.Errorf("without TLS: %v, %v", nc, err)
 	}
-	s := &session{opts: Options{TLSFor: func(server string) (*tls.Config, error) { return nil, errors.New("nothing for " + server) }}}
-	if _, err := s.secure(context.Background(), ours, "zk1"); err == nil || !strings.Contains(err.Error(), "nothing for zk1") {
+	failing := For(func(server string) (*tls.Config, error) { return nil, errors.New("nothing for " + server) })
+	if _, err := failing(t.Context(), ours, "zk1"); err == nil || !strings.Contains(err.Error(), "nothing for zk1") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// TestTLSFilesStaple connects to servers with and without an OCSP answer.
-func TestTLSFilesStaple(t *testing.T) {
+// TestFilesStaple connects to servers with and without an OCSP answer.
+func TestFilesStaple(t *testing.T) {
 	a, other := newAuthority(t, "good"), newAuthority(t, "other")
 	certFile, keyFile := a.issue("server", &x509.Certificate{DNSNames: []string{"zk1"}})
 	pair := loadPair(t, certFile, keyFile)
@@ -432,13 +429,13 @@ func TestTLSFilesStaple(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for require, want := range map[bool]string{false: c.want, true: c.required} {
-				tlsFor, err := TLSFiles{CA: a.ca(), RequireStaple: require}.Load()
+				configs, err := Files{CA: a.ca(), RequireStaple: require}.Load()
 				if err != nil {
 					t.Fatal(err)
 				}
 				server := pair[0]
 				server.OCSPStaple = c.staple
-				_, err, _ = shake(t, Options{TLSFor: tlsFor}, "zk1", &tls.Config{Certificates: []tls.Certificate{server}})
+				_, err, _ = shake(t, For(configs), "zk1", &tls.Config{Certificates: []tls.Certificate{server}})
 				if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 					t.Errorf("RequireStaple=%t: %v; want %q", require, err, want)
 				}

@@ -1,4 +1,4 @@
-package client
+package secure
 
 import (
 	"context"
@@ -8,16 +8,17 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/internal/keystore"
 	"github.com/zkd-project/zkd/internal/ocspstatus"
 	"github.com/zkd-project/zkd/internal/secret"
 )
 
-// TLSFiles names the files for secure connections: PEM, or the key stores and trust stores
+// Files names the files for secure connections: PEM, or the key stores and trust stores
 // of Java's clients, JKS and PKCS #12. The client checks the files before each connection and
 // reads them again when they have changed, so certificates can be renewed without a restart.
 // If a changed file is unusable, the previous contents stay in force, and the log says so.
-type TLSFiles struct {
+type Files struct {
 	// CA has the certificates of the authorities that sign the servers' certificates. Empty
 	// means those of the system.
 	CA string
@@ -40,15 +41,15 @@ type TLSFiles struct {
 	RequireStaple bool
 
 	// Logger logs when files are read again, or can't be. Nil means slog.Default().
-	Logger Logger
+	Logger client.Logger
 }
 
-// Load reads the files, and returns a function for Options.TLSFor. The certificate of a
+// Load reads the files, and returns a function for [For]. The certificate of a
 // server must be valid for the host, a name or an IP address, under which the server is
 // listed. Errors name the file and the remedy.
-func (f TLSFiles) Load() (func(server string) (*tls.Config, error), error) {
+func (f Files) Load() (func(server string) (*tls.Config, error), error) {
 	if f.Key != "" && f.Cert == "" {
-		return nil, fmt.Errorf("TLSFiles.Key is %s: TLSFiles.Cert has to be the file of its certificate", f.Key)
+		return nil, fmt.Errorf("secure.Files.Key is %s: secure.Files.Cert has to be the file of its certificate", f.Key)
 	}
 	if f.Logger == nil {
 		f.Logger = slog.Default()
@@ -58,7 +59,7 @@ func (f TLSFiles) Load() (func(server string) (*tls.Config, error), error) {
 		Trust: keystore.Store{File: f.CA, Password: secret.NewText(f.Password)},
 	}, f.changed)
 	if errors.Is(err, keystore.ErrNoPassword) {
-		err = fmt.Errorf("%w: see TLSFiles.Password", err)
+		err = fmt.Errorf("%w: see secure.Files.Password", err)
 	}
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (f TLSFiles) Load() (func(server string) (*tls.Config, error), error) {
 }
 
 // checkStaple checks the OCSP answer that a server has stapled to its certificate.
-func (f TLSFiles) checkStaple(s tls.ConnectionState) error {
+func (f Files) checkStaple(s tls.ConnectionState) error {
 	if len(s.OCSPResponse) == 0 && !f.RequireStaple {
 		return nil
 	}
@@ -102,7 +103,7 @@ func (f TLSFiles) checkStaple(s tls.ConnectionState) error {
 }
 
 // changed logs that files have changed.
-func (f TLSFiles) changed(c *keystore.Contents, err error) {
+func (f Files) changed(c *keystore.Contents, err error) {
 	if err != nil {
 		f.Logger.Log(context.Background(), slog.LevelError, "TLS files have changed and can't be used: staying with what they were", "err", err)
 		return
@@ -111,7 +112,7 @@ func (f TLSFiles) changed(c *keystore.Contents, err error) {
 	f.logSkipped(c)
 }
 
-func (f TLSFiles) logSkipped(c *keystore.Contents) {
+func (f Files) logSkipped(c *keystore.Contents) {
 	for _, err := range c.Skipped {
 		f.Logger.Log(context.Background(), slog.LevelWarn, "a part of the TLS files can't be used", "err", err)
 	}

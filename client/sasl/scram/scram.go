@@ -1,4 +1,4 @@
-package sasl
+package scram
 
 import (
 	"crypto/rand"
@@ -10,23 +10,24 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/zkd-project/zkd/client/sasl"
 	"github.com/zkd-project/zkd/internal/scram"
 )
 
-// ScramSHA256 returns a value for client.Options.SASL. It authenticates to zkd's servers
+// SHA256 returns a value for client.Options.SASL. It authenticates to zkd's servers
 // with SCRAM-SHA-256 (RFC 7677): the password is not sent, and the server must prove that it
 // knows a verifier of it. Apache's servers have no SCRAM.
-func ScramSHA256(user, password string) func(server string) (Mechanism, error) {
-	return scramWith(scram.SHA256, user, password)
+func SHA256(user, password string) func(server string) (sasl.Mechanism, error) {
+	return with(scram.SHA256, user, password)
 }
 
-// ScramSHA512 is like ScramSHA256 with the hash SHA-512.
-func ScramSHA512(user, password string) func(server string) (Mechanism, error) {
-	return scramWith(scram.SHA512, user, password)
+// SHA512 is like SHA256 with the hash SHA-512.
+func SHA512(user, password string) func(server string) (sasl.Mechanism, error) {
+	return with(scram.SHA512, user, password)
 }
 
-func scramWith(h scram.Hash, user, password string) func(server string) (Mechanism, error) {
-	return func(string) (Mechanism, error) {
+func with(h scram.Hash, user, password string) func(server string) (sasl.Mechanism, error) {
+	return func(string) (sasl.Mechanism, error) {
 		prepared, err := scram.Prepare(password)
 		switch {
 		case err != nil:
@@ -34,13 +35,13 @@ func scramWith(h scram.Hash, user, password string) func(server string) (Mechani
 		case user == "" || !utf8.ValidString(user):
 			return nil, fmt.Errorf("%s: the user name is empty or not UTF-8", h.Mechanism)
 		}
-		return &scramClient{hash: h, user: user, password: prepared, nonce: rand.Text()}, nil
+		return &client{hash: h, user: user, password: prepared, nonce: rand.Text()}, nil
 	}
 }
 
-// scramClient is the client of RFC 5802, without channel binding. Its first token begins
+// client is the client of RFC 5802, without channel binding. Its first token begins
 // with the name of the mechanism and a zero, as ZooKeeper's request has no place for it.
-type scramClient struct {
+type client struct {
 	hash           scram.Hash
 	user, password string
 	nonce          string
@@ -51,10 +52,10 @@ type scramClient struct {
 }
 
 // String names the mechanism and the user.
-func (m *scramClient) String() string { return fmt.Sprintf("%s as %q", m.hash.Mechanism, m.user) }
+func (m *client) String() string { return fmt.Sprintf("%s as %q", m.hash.Mechanism, m.user) }
 
 // Step sends the first message, proves the password, and checks the server's signature.
-func (m *scramClient) Step(challenge []byte) ([]byte, bool, error) {
+func (m *client) Step(challenge []byte) ([]byte, bool, error) {
 	m.step++
 	switch m.step {
 	case 1:
@@ -79,7 +80,7 @@ func (m *scramClient) Step(challenge []byte) ([]byte, bool, error) {
 }
 
 // prove answers server-first-message.
-func (m *scramClient) prove(challenge string) ([]byte, error) {
+func (m *client) prove(challenge string) ([]byte, error) {
 	list, err := scram.ParseMessage(challenge, "rsi")
 	if err != nil {
 		return nil, fmt.Errorf("%w: does the server have %s?", err, m.hash.Mechanism)
@@ -102,40 +103,4 @@ func (m *scramClient) prove(challenge string) ([]byte, error) {
 	}
 	m.signature = signature
 	return []byte(final + ",p=" + base64.StdEncoding.EncodeToString(proof)), nil
-}
-
-// Plain returns a value for client.Options.SASL. It authenticates to zkd's servers by sending
-// the password (RFC 4616). It fails on a connection without
-// TLS. Apache's servers do not have it.
-func Plain(user, password string) func(server string) (Mechanism, error) {
-	return func(string) (Mechanism, error) {
-		if user == "" || !utf8.ValidString(user) || !utf8.ValidString(password) || strings.Contains(user+password, "\x00") {
-			return nil, errors.New("PLAIN: the user name is empty, or it or the password is not UTF-8 without zeros")
-		}
-		return &plainClient{user: user, password: password}, nil
-	}
-}
-
-type plainClient struct {
-	user, password string
-	sent           bool
-}
-
-// String names the mechanism and the user.
-func (m *plainClient) String() string { return fmt.Sprintf("PLAIN as %q", m.user) }
-
-func (m *plainClient) needsTLS() {}
-
-// Step sends the password. The server accepts it with an empty token: a null one would come
-// from a server that knows no SASL.
-func (m *plainClient) Step(challenge []byte) ([]byte, bool, error) {
-	switch {
-	case !m.sent:
-		m.sent = true
-	case len(challenge) > 0:
-		return nil, false, errors.New("the server answers the password with a challenge: does it have PLAIN?")
-	default:
-		return nil, true, nil
-	}
-	return []byte("PLAIN\x00\x00" + m.user + "\x00" + m.password), false, nil
 }

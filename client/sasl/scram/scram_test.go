@@ -1,4 +1,4 @@
-package sasl
+package scram
 
 import (
 	"encoding/base64"
@@ -38,7 +38,7 @@ var scramExamples = []scramExample{
 
 func TestScram(t *testing.T) {
 	for _, e := range scramExamples {
-		m := &scramClient{hash: e.hash, user: "user", password: "pencil", nonce: rfcNonce}
+		m := &client{hash: e.hash, user: "user", password: "pencil", nonce: rfcNonce}
 		for i, step := range []struct {
 			challenge, answer string
 			done              bool
@@ -77,7 +77,7 @@ func TestScramBadServers(t *testing.T) {
 		{"no number", change("4096", "many"), "", `"many" iterations`},
 		{"a flood", good.challenge + ",x=" + strings.Repeat("y", 5000), "", "more than 4096"},
 	} {
-		m := &scramClient{hash: good.hash, user: "user", password: "pencil", nonce: rfcNonce}
+		m := &client{hash: good.hash, user: "user", password: "pencil", nonce: rfcNonce}
 		_, _, err := m.Step(nil)
 		for _, token := range []string{tc.challenge, tc.proof} {
 			if err == nil {
@@ -96,44 +96,18 @@ func TestScramNames(t *testing.T) {
 		{"a,b=c", "pw", "a=2Cb=3Dc", "pw"},
 		{"Жук", "p\u0061\u0308", "Жук", "pä"},
 	} {
-		m, err := ScramSHA256(tc.user, tc.password)("zk1")
+		m, err := SHA256(tc.user, tc.password)("zk1")
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := m.(*scramClient)
+		c := m.(*client)
 		first, _, err := m.Step(nil)
 		if want := "SCRAM-SHA-256\x00n,,n=" + tc.name + ",r=" + c.nonce; err != nil || string(first) != want || c.password != tc.prepared || len(c.nonce) < 20 {
 			t.Errorf("%q: %q, %v, want %q; the password is %q", tc.user, first, err, want, c.password)
 		}
 	}
 	for _, tc := range [][2]string{{"", "pw"}, {"\xff", "pw"}, {"bob", ""}, {"bob", "\xff"}, {"bob", "a\x00b"}} {
-		if _, err := ScramSHA512(tc[0], tc[1])("zk1"); err == nil {
-			t.Errorf("user %q with password %q is good", tc[0], tc[1])
-		}
-	}
-}
-
-// TestPlain sends a password, if there is TLS.
-func TestPlain(t *testing.T) {
-	m, err := Plain("bob", "pw")("zk1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, done, err := m.Step(nil)
-	if err != nil || done || string(first) != "PLAIN\x00\x00bob\x00pw" {
-		t.Errorf("%q, %v, %v", first, done, err)
-	}
-	if _, done, err := m.Step([]byte{}); err != nil || !done {
-		t.Errorf("after the server's answer: %v, %v", done, err)
-	}
-	if _, _, err := m.Step([]byte("challenge")); err == nil {
-		t.Error("a challenge is no error")
-	}
-	if sent, err := saslWith(t, Plain("bob", "pw"), false, nil); err == nil || len(sent) > 0 || !strings.Contains(err.Error(), "plain text") {
-		t.Errorf("without TLS: sent %q, %v", sent, err)
-	}
-	for _, tc := range [][2]string{{"", "pw"}, {"\xff", "pw"}, {"bob", "\xff"}, {"bob", "a\x00b"}, {"b\x00ob", "pw"}} {
-		if _, err := Plain(tc[0], tc[1])("zk1"); err == nil {
+		if _, err := SHA512(tc[0], tc[1])("zk1"); err == nil {
 			t.Errorf("user %q with password %q is good", tc[0], tc[1])
 		}
 	}
