@@ -38,7 +38,7 @@ var absent = []struct{ reason, names string }{
 }
 
 // TestEveryReferenceName checks that each name of Apache's server is here with the same kind,
-// or that its absence has a reason, and that docs/metrics.md says so.
+// or that its absence has a reason, and that docs/metrics.md and docs/dev/unused-metrics.md say so.
 func TestEveryReferenceName(t *testing.T) {
 	text, err := os.ReadFile("testdata/zookeeper-3.9.5.txt")
 	if err != nil {
@@ -125,10 +125,9 @@ func ownPage() string {
 }
 
 func checkPage(t *testing.T, n int, present, missing, own string) {
-	const file = "../../docs/metrics.md"
-	want := fmt.Sprintf(`# Metrics of Apache ZooKeeper
+	checkFile(t, "metrics.md", fmt.Sprintf(`# Metrics of Apache ZooKeeper
 
-Each name that three servers of Apache ZooKeeper 3.9.5 show in `+"`mntr`"+`: [what it is here](#here), or [why it is not](#not-here); and the figures that are [zkd's own](#zkds-own).
+The names that three servers of Apache ZooKeeper 3.9.5 show in `+"`mntr`"+` and that are [here](#here), or [are not, and why](dev/unused-metrics.md); and the figures that are [zkd's own](#zkds-own).
 [monitor.md](monitor.md#metrics) says how to get at them, and what to watch. `+"`go test ./server/show -run TestEveryReferenceName -rewrite`"+` makes this page.
 
 | | `+"`mntr`"+` | Prometheus |
@@ -146,18 +145,26 @@ The word `+"`srst`"+` resets distributions and packets; counters never go back, 
 | name | what it is here |
 |---|---|
 %s
-## Not here
-
-| names | why |
-|---|---|
-%s
 ## zkd's own
 
 Prometheus has them all, and `+"`mntr`"+` those with a second name.
 
 | name | what it is |
 |---|---|
-%s`, n, present, missing, own)
+%s`, n, present, own))
+	checkFile(t, "dev/unused-metrics.md", `# Metrics of Apache ZooKeeper that zkd does not have
+
+Those that it has are in [metrics.md](../metrics.md). `+"`go test ./server/show -run TestEveryReferenceName -rewrite`"+` makes this page.
+
+| names | why |
+|---|---|
+`+missing)
+}
+
+// checkFile checks that a page of docs has this text, or writes it.
+func checkFile(t *testing.T, page, want string) {
+	t.Helper()
+	file := "../../docs/" + page
 	if scenario.Rewrites() {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -165,6 +172,6 @@ Prometheus has them all, and `+"`mntr`"+` those with a second name.
 		return
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
-		t.Errorf("docs/metrics.md is out of date (%v): go test ./server/show -run TestEveryReferenceName -rewrite", err)
+		t.Errorf("docs/%s is out of date (%v): go test ./server/show -run TestEveryReferenceName -rewrite", page, err)
 	}
 }

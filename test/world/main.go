@@ -6,7 +6,7 @@
 //	go run ./test/world -write
 //
 // README.md says how a program is declared. Outcomes are files in results/, from which -write makes the
-// tables of docs/applications.md.
+// tables of docs/applications.md and, with what runs and all counts, of docs/dev/programs.md.
 package main
 
 import (
@@ -27,14 +27,16 @@ import (
 
 const (
 	here    = "test/world"
-	page    = "docs/applications.md"
 	scratch = "build/world"
+
+	page     = "docs/applications.md" // who passes
+	longPage = "docs/dev/programs.md" // what runs, and what was counted
 )
 
 func main() {
 	one := flag.String("one", "", "names of programs, with commas between them; all if empty")
 	on := flag.String("on", "zkd,apache", "the servers that they are run on; edge is zkd's with an edge between")
-	write := flag.Bool("write", false, "write the tables of "+page+" from the files in results/, and run nothing")
+	write := flag.Bool("write", false, "write the tables of "+page+" and "+longPage+" from the files in results/, and run nothing")
 	list := flag.Bool("list", false, "print the programs with their outcomes on zkd and on Apache, and run nothing")
 	try := flag.Bool("try", false, "write no outcome to results/, but only to "+scratch)
 	limit := flag.Duration("for", 0, "begin no run after this time, and run first what has not been run for longest; 0: run all")
@@ -45,7 +47,7 @@ func main() {
 	var err error
 	switch {
 	case *write:
-		err = writePage(".")
+		err = errors.Join(writePage(".", page), writePage(".", longPage))
 	case *list:
 		err = printList()
 	default:

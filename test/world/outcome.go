@@ -89,33 +89,33 @@ func readOutcome(dir, name, kind string) (*outcome, error) {
 	return o, err
 }
 
-// The tables are between these lines of the page.
+// The tables are between these lines of a page.
 const (
 	tablesBegin = "<!-- from test/world/results: go run ./test/world -write -->\n"
 	tablesEnd   = "<!-- end -->\n"
 )
 
-// writePage replaces the tables of the page.
-func writePage(root string) error {
+// writePage replaces the tables of a page.
+func writePage(root, page string) error {
 	file := filepath.Join(root, page)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	now, err := withTables(root, text)
+	now, err := withTables(root, page, text)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(file, now, 0o644)
 }
 
-// withTables returns the page with the tables that the results make.
-func withTables(root string, text []byte) ([]byte, error) {
+// withTables returns the page, which has this text, with the tables that the results make.
+func withTables(root, page string, text []byte) ([]byte, error) {
 	programs, err := readPrograms(filepath.Join(root, here, "programs"))
 	if err != nil {
 		return nil, err
 	}
-	made, err := tables(programs, filepath.Join(root, here, "results"))
+	made, err := tables(programs, filepath.Join(root, here, "results"), page == longPage)
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +127,15 @@ func withTables(root string, text []byte) ([]byte, error) {
 }
 
 // tables are one for each group, in the order of names, and a list of the programs that have no outcome yet.
-func tables(programs []*program, dir string) (string, error) {
+func tables(programs []*program, dir string, long bool) (string, error) {
+	head := "| program | under | on zkd | on Apache 3.9.5 |\n|---|---|---|---|\n"
+	if long {
+		head = "| program | what runs | under it | on zkd | on Apache ZooKeeper 3.9.5 |\n|---|---|---|---|---|\n"
+	}
 	groups := make(map[string]string)
 	var unknown []string
 	for _, p := range programs {
-		row, err := rowOf(p, dir)
+		row, err := rowOf(p, dir, long)
 		if err != nil {
 			return "", err
 		}
@@ -145,7 +149,7 @@ func tables(programs []*program, dir string) (string, error) {
 		if groups[group] == "" {
 			continue
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n| program | what runs | under it | on zkd | on Apache ZooKeeper 3.9.5 |\n|---|---|---|---|---|\n%s", group, groups[group])
+		fmt.Fprintf(&b, "\n### %s\n\n%s%s", group, head, groups[group])
 	}
 	if len(unknown) > 0 {
 		fmt.Fprintf(&b, "\nDeclared and not run yet: %s.\n", strings.Join(unknown, "; "))
@@ -154,20 +158,31 @@ func tables(programs []*program, dir string) (string, error) {
 }
 
 // rowOf is the program's row, or "" if it has no outcome.
-func rowOf(p *program, dir string) (string, error) {
+func rowOf(p *program, dir string, long bool) (string, error) {
 	var titles []string
 	for _, name := range p.faults {
 		titles = append(titles, faultOf(name).title)
 	}
-	cells := []string{p.title + " " + p.version, p.what, inShort(strings.Join(titles, ", "))}
+	cells := []string{p.title + " " + p.version}
+	if long {
+		cells = append(cells, p.what)
+	}
+	cells = append(cells, inShort(strings.Join(titles, ", ")))
+	ran := false
 	for _, kind := range []string{zkd, apache} {
 		o, err := readOutcome(dir, p.name, kind)
 		if err != nil {
 			return "", err
 		}
-		cells = append(cells, cellOf(p, o))
+		cell := cellOf(p, o)
+		ran = ran || cell != notRun
+		if !long { // the verdict alone
+			cell, _, _ = strings.Cut(cell, ";")
+			cell, _, _ = strings.Cut(cell, ":")
+		}
+		cells = append(cells, cell)
 	}
-	if cells[3] == notRun && cells[4] == notRun {
+	if !ran {
 		return "", nil
 	}
 	return "| " + strings.Join(cells, " | ") + " |\n", nil

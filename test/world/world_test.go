@@ -14,19 +14,21 @@ import (
 	"github.com/zkd-project/zkd/test/internal/results"
 )
 
-// The tables of the page are what the results say.
+// The tables of the pages are what the results say.
 func TestPage(t *testing.T) {
 	const root = "../.."
-	text, err := os.ReadFile(filepath.Join(root, page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := withTables(root, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(text, want) {
-		t.Errorf("%s is not what the files in results/ say: go run ./test/world -write", page)
+	for _, page := range []string{page, longPage} {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := withTables(root, page, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(text, want) {
+			t.Errorf("%s is not what the files in results/ say: go run ./test/world -write", page)
+		}
 	}
 }
 
@@ -392,12 +394,15 @@ func TestContinues(t *testing.T) {
 	}
 }
 
-// Each difference that a suite's failures are put down to is in the page of differences: the reason quotes it.
+// Each difference that a suite's failures are put down to is in a page of differences: the reason quotes it.
 func TestKnownDifferencesAreInThePage(t *testing.T) {
-	const compat = "../../docs/compat.md"
-	text, err := os.ReadFile(compat)
-	if err != nil {
-		t.Fatal(err)
+	var text string
+	for _, page := range []string{"../../docs/compat.md", "../../docs/dev/compat.md"} {
+		part, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(part)
 	}
 	programs, err := readPrograms("programs")
 	if err != nil {
@@ -406,8 +411,8 @@ func TestKnownDifferencesAreInThePage(t *testing.T) {
 	for _, p := range programs {
 		for _, k := range p.known {
 			words := strings.Split(k.why, `"`)
-			if k.on == zkd && (len(words) < 3 || !strings.Contains(string(text), words[1])) {
-				t.Errorf("%s: %s: the reason %q quotes no words of %s", p.dir, k.test, k.why, compat)
+			if k.on == zkd && (len(words) < 3 || !strings.Contains(text, words[1])) {
+				t.Errorf("%s: %s: the reason %q quotes no words of the pages", p.dir, k.test, k.why)
 			}
 		}
 	}
@@ -449,7 +454,7 @@ func TestOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &program{name: "a", title: "A", version: "1", what: "does it", faults: []string{"leader", "rolling"}, group: "Programs"}
-	text, err := tables([]*program{p}, dir)
+	text, err := tables([]*program{p}, dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -457,8 +462,11 @@ func TestOutcome(t *testing.T) {
 	if !strings.Contains(text, row) || !strings.Contains(text, "### Programs\n") {
 		t.Errorf("have\n%s\nwant the row\n%s", text, row)
 	}
+	if short, err := tables([]*program{p}, dir, false); err != nil || !strings.Contains(short, "| A 1 | leader killed, rolling restart | passed | not run |\n") {
+		t.Errorf("in short %v\n%s", err, short)
+	}
 	p.version = "2"
-	if text, _ = tables([]*program{p}, dir); text != "\nDeclared and not run yet: A 2.\n\n" {
+	if text, _ = tables([]*program{p}, dir, true); text != "\nDeclared and not run yet: A 2.\n\n" {
 		t.Errorf("the outcome of version 1 counts for version 2:\n%s", text)
 	}
 }
