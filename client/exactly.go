@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/internal/exact"
+	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -131,7 +132,7 @@ func (s *session) keepCallsLocked(err error) {
 		return
 	}
 	for i, k := range s.calls.All() {
-		if k.frame != nil || k.left() || !exact.Covers(k.op) && !repeatable(k.op) && (s.relay == nil || !relayedAgain(k.op)) {
+		if k.frame != nil || k.left() || !exact.Covers(k.op) && !s.repeats(k.op) {
 			continue
 		}
 		if i == 0 && k.seq <= s.sent {
@@ -146,14 +147,12 @@ func (s *session) keepCallsLocked(err error) {
 	}
 }
 
-// repeatable reports whether an operation is a read that may be asked again.
-func repeatable(op jute.OpCode) bool {
-	switch op {
-	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpGetEphemerals,
-		jute.OpGetAllChildrenNumber, jute.OpMultiRead, jute.OpSync:
-		return true
+// repeats reports whether an operation that is no write can be asked again on another connection.
+func (s *session) repeats(op jute.OpCode) bool {
+	if s.relay != nil {
+		return resume.Again(op)
 	}
-	return false
+	return exact.Reads(op)
 }
 
 // settledCall is a call of an earlier connection that is decided. reply is nil if there is no outcome.
@@ -173,11 +172,10 @@ func (s *session) decideLocked(g *greeting) (settled []settledCall) {
 		case s.exact:
 			replied := false
 			d.reply, replied = g.replyTo(number)
-			d.fate = exact.FateOf(number, exact.Covers(k.op), g.ext.Done, replied)
-			again := d.fate == exact.Lost && s.relay != nil
-			again = again && !relayReadLost.Planted()
-			if again {
-				d.fate = exact.Again // no later write changes what it reads
+			if s.relay != nil {
+				d.fate = resume.Fate(number, k.op, g.ext.Done, replied)
+			} else {
+				d.fate = exact.FateOf(number, exact.Covers(k.op), g.ext.Done, replied)
 			}
 		default:
 			d.fate = exact.Lost
@@ -212,6 +210,16 @@ func (s *session) failOwed(err error) {
 	}
 }
 
+// settles reports whether decided calls can be told what became of them, when the watches are set again.
+func (s *session) settles() bool {
+	if s.relay == nil {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.relay.rules.Settles()
+}
+
 // settleOwed makes the results of decided calls known. An error means that a reply is invalid.
 func (s *session) settleOwed(server string) error {
 	s.mu.Lock()
@@ -225,6 +233,9 @@ func (s *session) settleOwed(server string) error {
 			body := jute.NewDecoder(d.reply.body)
 			s.mu.Lock()
 			s.lastZxid = max(s.lastZxid, d.reply.Zxid)
+			if s.relay != nil {
+				s.relay.rules.Shows(d.reply.Zxid)
+			}
 			s.mu.Unlock()
 			broken = errors.Join(broken, s.answer(d.k, &d.reply.ReplyHeader, &body))
 		case exact.Refused:

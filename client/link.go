@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/client/sasl"
+	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -26,7 +27,6 @@ type link struct {
 	began  time.Time // before the connect request was sent
 
 	features Features // that the server has granted
-	has      Zxid     // the server has everything up to it, or is asked to; guarded by session.mu
 
 	wake   chan struct{} // capacity 1: there is something to write
 	quit   chan struct{} // closed by close
@@ -185,8 +185,8 @@ func (l *link) greet(in *frames) (*greeting, error) {
 	ask := jute.ExtensionRequest{Features: s.wantsLocked(), Confirmed: s.confirmedLocked()}
 	if s.relay != nil {
 		ask.Holder = s.relay.holder
+		s.relay.rules.Greets()
 	}
-	l.has = req.LastZxidSeen
 	s.mu.Unlock()
 	b, mark := jute.BeginFrame(nil)
 	b = req.Append(b)
@@ -229,11 +229,17 @@ func (l *link) appendWatchesLocked(b []byte) []byte {
 	if s.relay != nil && s.relay.memory.local {
 		return b
 	}
-	for _, r := range s.watches.requests(s.lastZxid, min(setWatchesChunk, s.opts.MaxRequest-256)) {
-		b = l.appendSetWatchesLocked(b, &r)
-		l.rearming++
+	chunk := min(setWatchesChunk, s.opts.MaxRequest-256)
+	var all []jute.SetWatchesRequest
+	if s.relay != nil {
+		all = s.relay.rules.RestoreWatches(chunk, false)
+	} else {
+		all = s.watches.requests(s.lastZxid, chunk)
 	}
-	if l.rearming == 0 {
+	for i := range all {
+		b = l.appendSetWatchesLocked(b, &all[i])
+	}
+	if l.rearming = len(all); l.rearming == 0 {
 		s.watches.since = 0
 	}
 	return b
@@ -378,7 +384,10 @@ func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 		s.releaseLocked(maxOut + s.opts.MaxRequest) // all
 		l.wakeWriter()
 	}
-	s.lastZxid, l.has = max(s.lastZxid, h.Zxid), max(l.has, h.Zxid)
+	s.lastZxid = max(s.lastZxid, h.Zxid)
+	if s.relay != nil {
+		s.relay.rules.Replied(h.Zxid)
+	}
 	var trip time.Duration
 	if l.probe != 0 && k.seq >= l.probe {
 		l.probe = 0
@@ -447,7 +456,7 @@ func (s *session) settle(w *Watch, h *jute.ReplyHeader, err error) error {
 	}
 	s.watches.settle(w, h.Err)
 	switch {
-	case h.Err != 0 && !w.kind.oneShot():
+	case h.Err != 0 && !w.kind.OneShot():
 		s.watches.uncover(w.full)
 	case w.armed && w.lacking:
 		return s.conn.setLocked(w, h.Zxid)
@@ -468,7 +477,7 @@ func (l *link) setLocked(w *Watch, zxid Zxid) error {
 		t.since = zxid
 	}
 	r := jute.SetWatchesRequest{RelativeZxid: zxid}
-	addPath(&r, w.kind, w.full)
+	w.kind.Add(&r, w.full)
 	l.s.out = l.appendSetWatchesLocked(l.s.out, &r)
 	l.wakeWriter()
 	return nil
@@ -490,7 +499,7 @@ func (l *link) notified(zxid Zxid, d *jute.Decoder) error {
 	if d.Err() != nil {
 		return fmt.Errorf("notification: %w", d.Err())
 	}
-	if relay := l.s.relay; relay == nil || !relay.keeps(l, toldEvent{zxid, r}) {
+	if relay := l.s.relay; relay == nil || relay.hears(zxid, r) {
 		l.tell(zxid, r)
 	}
 	return nil
@@ -505,9 +514,8 @@ func (l *link) tell(zxid Zxid, r jute.WatcherEvent) {
 		ev.Path = "/"
 	}
 	s.watches.fire(ev)
-	l.has = max(l.has, zxid)
 	if s.relay != nil {
-		s.relay.toldLocked(toldEvent{zxid, r})
+		s.relay.rules.Told(resume.Event{Zxid: zxid, WatcherEvent: r})
 	}
 	s.mu.Unlock()
 	if s.relay != nil {
@@ -550,9 +558,7 @@ func (l *link) watchesReplied(h *jute.ReplyHeader) error {
 	if last && l.s.relay != nil {
 		l.s.relay.tellMissed(l)
 	}
-	settles := rearmed && err == nil && !l.s.replaying()
-	settles = settles || relayOutcomeFirst.Planted()
-	if settles {
+	if rearmed && err == nil && l.s.settles() {
 		err = l.s.settleOwed(l.server)
 	}
 	return err
@@ -573,7 +579,8 @@ func (l *link) watchReplied(h *jute.ReplyHeader) (rearmed, last bool, err error)
 	if l.watchesSent--; l.watchesSent == 0 {
 		s.watches.since, last = 0, true
 		if s.relay != nil {
-			s.relay.setLocked(l, h.Zxid)
+			s.relay.rules.Restored(h.Zxid)
+			s.lastZxid = s.relay.rules.Shown()
 		}
 	}
 	if l.rearming == 0 {

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"net"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/zkd-project/zkd/internal/exact"
-	"github.com/zkd-project/zkd/internal/fifo"
+	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -18,8 +16,7 @@ import (
 // on as they are, in any of the protocol's forms. When a connection to a server is lost, the client of an
 // exactly-once session does not learn of it: its requests are answered on the next connection.
 //
-// A reply shows what it would have shown on one connection. So a write is not sent while a read before it,
-// whose answer it would change, is under way: such a read can then be asked again.
+// What it decides are the rules of package internal/resume.
 //
 // Relay is for programs such as zkd edge. Others use Client.
 type Relay struct {
@@ -32,17 +29,11 @@ type Relay struct {
 	left    atomic.Bool   // another relay continues this one
 
 	// Guarded by session.mu.
-	bound   bool                  // to its connection: see resumesLocked
-	replay  *replay               // while the client's requests wait for what its persistent watches have missed; written by the link's reader
-	again   map[toldEvent]int     // events that the replay has told and the server may send yet, before any reply; of the link's reader
-	missed  []toldEvent           // that wait for the reply to a setWatches, with those after them; of the link's reader
-	last    Zxid                  // of the newest event that the client has
-	ofLast  []toldEvent           // its events of that transaction, if it has no newer reply
-	asked   fifo.List[*forwarded] // without an answer, or with one that earlier requests hold up
-	reads   reads                 // under way
-	heard   time.Time             // when the client sent something
-	expired bool                  // the servers have said that the session has ended
-	holder  jute.Holder           // which the servers know the relay by
+	rules   *resume.Session         // what it decides
+	asked   resume.Queue[Forwarded] // without an answer, or with one that earlier requests hold up
+	heard   time.Time               // when the client sent something
+	expired bool                    // the servers have said that the session has ended
+	holder  jute.Holder             // which the servers know the relay by
 
 	memory fromMemory
 }
@@ -100,7 +91,7 @@ func NewRelay(servers string, o RelayOptions) (*Relay, error) {
 	s := newSession(list, o.withDefaults())
 	s.lastZxid = o.Seen
 	s.relay = &Relay{
-		c: &Client{s: s}, o: o, heard: time.Now(), holder: jute.Holder(s.opts.Rand.Int32()|2) | jute.HolderTakes,
+		c: &Client{s: s}, o: o, rules: resume.New(o.Seen, 0, nil), heard: time.Now(), holder: jute.Holder(s.opts.Rand.Int32()|2) | jute.HolderTakes,
 		passes: make(chan struct{}, 1), passed: make(chan struct{}, 1),
 	}
 	if o.Record != nil {
@@ -150,17 +141,16 @@ func (r *Relay) Forward(xid int32, op OpCode, body []byte) {
 		s.authenticate(&f.call, Auth{Scheme: a.Scheme, Data: a.Auth}, false)
 		return
 	}
-	f.touch(body)
+	f.request.Of(op, body)
 	if !s.begin(&f.call) {
 		return
 	}
 	r.heard = time.Now()
-	r.asked.Push(f)
-	f.ordered = true
+	r.asked.Push(&f.place)
 	if op == jute.OpSASL { // only the client can log in
-		r.bound = true
+		r.rules.Bound = true
 	}
-	f.armLocked(body)
+	r.rules.Asks(&f.request, body)
 	s.end(&f.call, append(s.enc, body...))
 }
 
@@ -180,25 +170,19 @@ func (r *Relay) Ping() {
 // a client that is silent it does not.
 func (r *Relay) resumesLocked() bool {
 	s := r.c.s
-	return s.exact && !r.bound && !s.closing && time.Since(r.heard) < s.timeout*2/3
+	return !s.closing && r.rules.Resumes(time.Since(r.heard), s.timeout)
 }
 
 // forwarded is a request of a Relay.
 type forwarded struct {
 	call
-	r        *Relay
-	xid      int32
-	ordered  bool     // it is in asked
-	restores []*Watch // by a setWatches
-	removes  *jute.RemoveWatchesRequest
-	zxid     Zxid
-	code     jute.Code
-	body     []byte
-	answer   *Forwarded // that earlier requests hold up
-
-	// What it reads, or changes. The zero value is for a request that does neither.
-	nodes []string
-	wide  bool // nodes below those, too, or some that are not known
+	r       *Relay
+	xid     int32
+	request resume.Request
+	place   resume.Place[Forwarded]
+	zxid    Zxid
+	code    jute.Code
+	body    []byte
 }
 
 func (f *forwarded) reply(d *jute.Decoder, zxid Zxid, code jute.Code) error {
@@ -206,15 +190,10 @@ func (f *forwarded) reply(d *jute.Decoder, zxid Zxid, code jute.Code) error {
 	s := f.r.c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case f.op == jute.OpCloseSession: // the server closes the connection now
+	if f.op == jute.OpCloseSession { // the server closes the connection now
 		s.closing = true
-	case f.removes != nil && code == 0:
-		s.watches.take(f.removes.Path, WatchType(f.removes.Type))
 	}
-	for _, w := range f.restores {
-		s.watches.restored(w, code == 0)
-	}
+	f.r.rules.Answered(&f.request, code)
 	return nil
 }
 
@@ -223,6 +202,7 @@ func (f *forwarded) finish(err error) (abandoned bool) {
 	a := Forwarded{Xid: f.xid, Op: f.op, Zxid: f.zxid, Err: f.code, Body: f.body}
 	f.body = nil
 	s.mu.Lock()
+	r.rules.Dropped(&f.request)
 	if e, ok := errors.AsType[*Error](err); ok {
 		switch {
 		case errors.Is(e.Cause, errReasonLost):
@@ -234,15 +214,13 @@ func (f *forwarded) finish(err error) (abandoned bool) {
 			a.Lost, a.Expired = err, r.expired
 		}
 	}
-	early := f.ordered && r.asked.Len() > 0 && *r.asked.Front() != f
-	early = early && !relayUnordered.Planted()
-	if early { // an outcome that came before earlier requests, which were asked again
+	if r.asked.Waits(&f.place) {
 		a.Body = slices.Clone(a.Body)
-		f.answer = &a
+		r.asked.Keep(&f.place, &a)
 		s.mu.Unlock()
 		return false
 	}
-	held := r.answeredInOrderLocked(f)
+	held := r.asked.Pop(&f.place)
 	r.telling.Add(1)
 	s.mu.Unlock()
 	r.o.Reply(a)
@@ -254,171 +232,46 @@ func (f *forwarded) finish(err error) (abandoned bool) {
 	return false
 }
 
-// answeredInOrderLocked takes the oldest request out of those asked, and returns the answers that it has held up.
-func (r *Relay) answeredInOrderLocked(f *forwarded) (held []*Forwarded) {
-	if !f.ordered || r.asked.Len() == 0 {
-		return nil
-	}
-	r.asked.Pop(1)
-	for r.asked.Len() > 0 && (*r.asked.Front()).answer != nil {
-		held = append(held, (*r.asked.Front()).answer)
-		r.asked.Pop(1)
-	}
-	return held
-}
-
 func (f *forwarded) hasCallback() bool { return false }
 func (f *forwarded) callback()         {}
 
-// armLocked notes the watches that a request sets or removes.
-func (f *forwarded) armLocked(body []byte) {
-	d := jute.NewDecoder(body)
-	switch f.op {
-	case jute.OpExists:
-		f.armReadLocked(&d, watchExist)
-	case jute.OpGetData:
-		f.armReadLocked(&d, watchData)
-	case jute.OpGetChildren, jute.OpGetChildren2:
-		f.armReadLocked(&d, watchChildren)
-	case jute.OpAddWatch:
-		var q jute.AddWatchRequest
-		if q.Decode(&d); d.Err() == nil {
-			f.watch = f.newWatchLocked(watchKindOf(q.Mode), q.Path)
-		}
-	case jute.OpSetWatches, jute.OpSetWatches2:
-		var q jute.SetWatchesRequest
-		if f.op == jute.OpSetWatches {
-			q.Decode(&d)
-		} else {
-			q.Decode2(&d)
-		}
-		if d.Err() != nil {
-			return
-		}
-		for kind, paths := range [watchKinds][]string{q.Data, q.Exist, q.Child, q.Persistent, q.PersistentRecursive} {
-			for _, path := range paths {
-				w := f.newWatchLocked(watchKind(kind), path)
-				w.restored = true
-				f.restores = append(f.restores, w)
-			}
-		}
-	case jute.OpRemoveWatches:
-		var q jute.RemoveWatchesRequest
-		if q.Decode(&d); d.Err() == nil {
-			f.removes = &jute.RemoveWatchesRequest{Path: strings.Clone(q.Path), Type: q.Type}
-		}
-	}
-}
-
-func (f *forwarded) armReadLocked(d *jute.Decoder, kind watchKind) {
-	var q jute.PathWatchRequest
-	if q.Decode(d); d.Err() == nil && q.Watch {
-		f.watch = f.newWatchLocked(kind, q.Path)
-	}
-}
-
-func (f *forwarded) newWatchLocked(kind watchKind, path string) *Watch {
-	t := &f.r.c.s.watches
-	w := &Watch{kind: kind, full: strings.Clone(path), issued: true, relayed: true}
-	t.byPath[kind][w.full] = append(t.byPath[kind][w.full], w)
-	return w
-}
-
-// touch notes which nodes a request reads or changes.
-func (f *forwarded) touch(body []byte) {
-	d := jute.NewDecoder(body)
-	switch f.op {
-	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2,
-		jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL:
-		f.nodes = []string{strings.Clone(d.String())} // each begins with its path
-	case jute.OpMulti:
-		var m jute.MultiRequest
-		m.Decode(&d)
-		for i := range m.Ops {
-			f.nodes = append(f.nodes, m.Ops[i].Path)
-			f.wide = f.wide || m.Ops[i].Type == jute.OpDeleteTree
-		}
-	case jute.OpAddWatch, jute.OpSetWatches, jute.OpSetWatches2, jute.OpRemoveWatches: // a later write has the event, or has it not
-		f.wide = true
-	case jute.OpMultiRead, jute.OpGetEphemerals, jute.OpGetAllChildrenNumber, jute.OpChildrenPage:
-		f.wide = true
-	}
-	f.wide = f.wide || d.Err() != nil
-}
-
-// relayedAgain reports whether an operation can be asked again on another connection, on which the same watches are
-// set, in addition to the reads. The session of one that has closed it is not found there.
-func relayedAgain(op jute.OpCode) bool {
-	switch op {
-	case jute.OpCloseSession, jute.OpAddWatch, jute.OpSetWatches, jute.OpSetWatches2, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpWhoAmI:
-		return true
-	}
-	return false
-}
-
-// reads are the nodes that requests under way read.
-type reads struct {
-	nodes map[string]int
-	wide  int
-}
-
-// sentLocked is called when a request of a Relay is sent on a connection, answeredLocked when it has its reply.
-func (r *Relay) sentLocked(k *call) { r.countLocked(k, 1) }
-
-func (r *Relay) answeredLocked(k *call) {
-	r.countLocked(k, -1)
-	r.again = nil
-}
-
-// connectedLocked is called for each connection, before anything is sent on it. A session that the client has had
-// before continues after its last write.
+// connectedLocked is called for each connection, before anything is sent on it.
 func (r *Relay) connectedLocked(l *link, g *greeting) {
-	r.reads, r.replay, r.again, r.missed, r.memory.awaited = reads{}, nil, nil, nil, nil
+	r.rules.Connected(l.features)
+	r.memory.awaited = nil
 	r.holder |= jute.HolderTakes
 	if l.features&jute.FeatureMoved != 0 { // the servers know whose the session is, and say if it is not any more
 		r.holder = r.holder.Name()
 	}
-	if s := r.c.s; s.calls.Len() == 0 && g.ext.Done > int64(s.seq) {
-		s.seq = uint64(g.ext.Done)
+	s := r.c.s
+	s.seq = uint64(resume.After(int64(s.seq), g.ext.Done, s.calls.Len()))
+}
+
+// requestOf returns what the rules know of a call, or nil if it is none of the relay's client.
+func requestOf(k *call) *resume.Request {
+	if f, ok := k.result.(*forwarded); ok {
+		return &f.request
+	}
+	return nil
+}
+
+// sentLocked is called when a request is sent on an exactly-once connection, and answeredLocked when it has its reply.
+func (r *Relay) sentLocked(k *call) {
+	if q := requestOf(k); q != nil {
+		r.rules.Sent(q)
 	}
 }
 
-func (r *Relay) countLocked(k *call, by int) {
-	f, ok := k.result.(*forwarded)
-	if !ok || exact.Covers(k.op) {
-		return
-	}
-	if f.wide {
-		r.reads.wide += by
-	}
-	for _, node := range f.nodes {
-		if r.reads.nodes == nil {
-			r.reads.nodes = map[string]int{}
-		}
-		if r.reads.nodes[node] += by; r.reads.nodes[node] == 0 {
-			delete(r.reads.nodes, node)
-		}
+func (r *Relay) answeredLocked(k *call) {
+	if q := requestOf(k); q != nil {
+		r.rules.Done(q)
 	}
 }
 
-// overtakesLocked reports whether a write would change what a read under way shows, if that had to be asked again.
-// A node that is created or deleted changes its parent.
+// overtakesLocked reports whether a request has to wait for reads under way.
 func (r *Relay) overtakesLocked(k *call) bool {
-	f, ok := k.result.(*forwarded)
-	if !ok || !r.c.s.exact || !exact.Covers(k.op) || r.reads.wide == 0 && len(r.reads.nodes) == 0 {
-		return false
-	}
-	if f.wide || r.reads.wide > 0 {
-		return true
-	}
-	for _, node := range f.nodes {
-		overtakes := r.reads.nodes[node] > 0 || r.reads.nodes[jute.Parent(node)] > 0
-		overtakes = overtakes && !relayOvertakes.Planted()
-		if overtakes {
-			return true
-		}
-	}
-	return false
+	q := requestOf(k)
+	return q != nil && r.rules.Overtakes(q)
 }
 
 // WaitConnected waits until there is a session, and returns what its client has to know of it.

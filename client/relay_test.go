@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -258,7 +259,7 @@ func (r *relayed) watchesAcross(n *fakeNet, conn *fakeConn) *fakeConn {
 // feed sends an event of the feed that a relay has.
 func (c *fakeConn) feed(e jute.FeedEvent) {
 	c.t.Helper()
-	e.Feed = replayFeed
+	e.Feed = resume.Feed
 	h := jute.ReplyHeader{Xid: jute.XidFeed, Zxid: e.Zxid}
 	c.send(e.Append(h.Append(nil)))
 }

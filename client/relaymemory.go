@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -96,9 +96,9 @@ type fromMemory struct {
 	reply []byte   // used with Relay.passes held
 	names []string // likewise
 
-	mu    sync.Mutex  // the innermost lock
-	heard []toldEvent // that are to be told; one without a type makes the watches go upstream
-	runs  bool        // a goroutine is about to tell them
+	mu    sync.Mutex     // the innermost lock
+	heard []resume.Event // that are to be told; one without a type makes the watches go upstream
+	runs  bool           // a goroutine is about to tell them
 }
 
 // Heard tells the client the event of a watch in the memory, or, if the event has no type, makes its watches go upstream. It does not wait: the
@@ -107,7 +107,7 @@ func (r *Relay) Heard(zxid Zxid, ev jute.WatcherEvent) {
 	m := &r.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.heard = append(m.heard, toldEvent{zxid, ev})
+	m.heard = append(m.heard, resume.Event{Zxid: zxid, WatcherEvent: ev})
 }
 
 // TellHeard tells the client what Heard has got, in a goroutine of the session.
@@ -148,37 +148,20 @@ func (r *Relay) tellHeard() {
 	}
 }
 
-func (r *Relay) tellLocal(t toldEvent) {
+func (r *Relay) tellLocal(t resume.Event) {
 	s := r.c.s
-	ev := Event{Type: EventType(t.ev.Type), State: StateConnected, Path: t.ev.Path, Zxid: t.zxid}
 	s.mu.Lock()
-	if t.ev.Type == 0 {
+	if t.Type == 0 {
 		r.upstreamLocked()
 	}
-	told := r.memory.local && s.watches.firedBy(ev)
+	told := r.memory.local && r.rules.Watches.FiredBy(&t.WatcherEvent)
 	if told {
-		s.watches.fire(ev)
-		r.toldLocked(t)
+		r.rules.Learnt(t)
 	}
 	s.mu.Unlock()
 	if told {
-		r.o.Event(t.zxid, t.ev)
+		r.o.Event(t.Zxid, t.WatcherEvent)
 	}
-}
-
-// firedBy reports whether there are one-shot watches that an event fires.
-func (t *watches) firedBy(ev Event) bool {
-	kinds := Fires(ev.Type)
-	return kinds&WatchesData != 0 && (t.armed(watchData, ev.Path) || t.armed(watchExist, ev.Path)) || kinds&WatchesChildren != 0 && t.armed(watchChildren, ev.Path)
-}
-
-func (t *watches) empty() bool {
-	for k := range t.byPath {
-		if len(t.byPath[k]) > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // remembers answers a read from the memory, if it can.
@@ -222,12 +205,12 @@ func (r *Relay) remembers(xid int32, op OpCode, body []byte) bool {
 // quietLocked reports whether nothing of the session is under way.
 func (r *Relay) quietLocked() bool {
 	s := r.c.s
-	if s.conn == nil || s.conn.hasFailed() || s.state != StateConnected || !s.exact || r.bound || r.memory.proofs || len(s.auths) > 0 || s.overLocked() != nil {
+	if s.conn == nil || s.conn.hasFailed() || s.state != StateConnected || !s.exact || r.rules.Bound || r.memory.proofs || len(s.auths) > 0 || s.overLocked() != nil {
 		return false
 	}
 	quiet := s.calls.Len() == 0 && len(s.owed) == 0 && r.asked.Len() == 0 && r.telling.Load() == 0
 	quiet = quiet || relayMemoryBusy.Planted()
-	return quiet && s.waiting == 0 && r.replay == nil && s.conn.watchesSent == 0
+	return quiet && s.waiting == 0 && !r.rules.Replaying() && s.conn.watchesSent == 0
 }
 
 // seeLocked looks a node up. again means that there are events to be told first.
@@ -245,7 +228,7 @@ func (r *Relay) seeLocked(op OpCode, q *jute.PathWatchRequest) (a Forwarded, ans
 		if again {
 			return 0
 		}
-		seen, free := s.seenLocked(), m.local || s.watches.empty()
+		seen, free := s.seenLocked(), m.local || r.rules.Watches.Empty()
 		free = free || relayMemoryAhead.Planted()
 		zxid := max(seen, n.Since)
 		old := seen > n.Zxid
@@ -264,7 +247,8 @@ func (r *Relay) seeLocked(op OpCode, q *jute.PathWatchRequest) (a Forwarded, ans
 		}
 		a, answered = r.rememberedLocked(op, n), true
 		if a.Zxid = zxid; free {
-			s.lastZxid = max(s.lastZxid, zxid)
+			r.rules.Shows(zxid)
+			s.lastZxid = r.rules.Shown()
 		}
 		if !q.Watch {
 			return 0
@@ -279,18 +263,18 @@ func (r *Relay) seeLocked(op OpCode, q *jute.PathWatchRequest) (a Forwarded, ans
 
 // watchLocked notes the watch that a read has set in the memory.
 func (r *Relay) watchLocked(op OpCode, path string, exists bool) (set WatchSet) {
-	kind := watchData
+	kind := resume.Data
 	set = WatchesData
 	switch {
 	case op == jute.OpExists && !exists:
-		kind = watchExist
+		kind = resume.Exist
 	case !exists:
 		return 0
 	case op == jute.OpGetChildren || op == jute.OpGetChildren2:
-		kind, set = watchChildren, WatchesChildren
+		kind, set = resume.Children, WatchesChildren
 	}
 	r.memory.local = true
-	r.c.s.watches.add(&Watch{kind: kind, full: strings.Clone(path), issued: true, relayed: true})
+	r.rules.Watches.Set(kind, path)
 	return set
 }
 
@@ -339,8 +323,7 @@ func (r *Relay) upstreamLocked() {
 // syncLocked makes the server of a connection have what the session has seen.
 func (r *Relay) syncLocked(l *link) {
 	s := r.c.s
-	seen := s.seenLocked()
-	lags := seen > l.has
+	seen, lags := r.rules.CatchUp()
 	lags = lags && !relayMemoryUnsynced.Planted()
 	if !lags {
 		return
@@ -348,18 +331,23 @@ func (r *Relay) syncLocked(l *link) {
 	b, mark := jute.BeginFrame(s.out)
 	h := jute.RequestHeader{Xid: xidCatchUp, Type: jute.OpSync}
 	s.out = jute.EndFrame(jute.AppendString(h.Append(b), "/"), mark)
-	l.has, r.memory.awaited = seen, append(r.memory.awaited, seen)
+	r.memory.awaited = append(r.memory.awaited, seen)
 	l.wakeWriter()
+}
+
+// overLocked is called when the session has ended.
+func (r *Relay) overLocked() {
+	r.rules.Watches.End()
+	if r.o.Memory != nil {
+		r.o.Memory.Forget(r)
+	}
 }
 
 // setWatchesLocked sets the watches of the memory at the server.
 func (r *Relay) setWatchesLocked(l *link) {
 	s := r.c.s
-	for _, q := range s.watches.requests(s.lastZxid, min(setWatchesChunk, s.opts.MaxRequest-256)) {
+	for _, q := range r.rules.RestoreWatches(min(setWatchesChunk, s.opts.MaxRequest-256), true) {
 		s.out = l.appendSetWatchesLocked(s.out, &q)
-		if s.watches.since == 0 {
-			s.watches.since = s.lastZxid
-		}
 		l.wakeWriter()
 	}
 }

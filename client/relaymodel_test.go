@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -215,7 +216,7 @@ func (s *relayServer) feed(c *relayConn) {
 	if !s.calm {
 		end = min(end, c.fed+1+s.r.IntN(4))
 	}
-	e := jute.FeedEvent{Feed: replayFeed, Zxid: s.zxid, Level: end == len(s.log)}
+	e := jute.FeedEvent{Feed: resume.Feed, Zxid: s.zxid, Level: end == len(s.log)}
 	for _, ch := range s.log[c.fed:end] {
 		if !hiddenNode(ch.Path) {
 			e.Changes = append(e.Changes, ch)

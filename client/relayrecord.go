@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -38,7 +38,7 @@ type RelayRecord struct {
 	seen, last       Zxid
 	ofLast           []jute.WatcherEvent
 	auth             []Auth
-	watches          [watchKinds][]string
+	watches          [resume.Kinds][]string
 	user             *string
 }
 
@@ -183,19 +183,18 @@ func (r *Relay) record() (_ *RelayRecord, quiet bool, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case !s.exact || r.bound || s.closing || s.overLocked() != nil:
+	case !s.exact || r.rules.Bound || s.closing || s.overLocked() != nil:
 		return nil, false, ErrNotHeld
-	case s.calls.Len() > 0 || len(s.owed) > 0 || r.asked.Len() > 0 || r.telling.Load() > 0 || r.replay != nil:
+	case s.calls.Len() > 0 || len(s.owed) > 0 || r.asked.Len() > 0 || r.telling.Load() > 0 || r.rules.Replaying():
 		return nil, false, nil
 	}
+	last, tail := r.rules.Tail()
 	q := &RelayRecord{
 		key: SessionKey{ID: s.id, Password: slices.Clone(s.password)}, timeoutMs: int32(s.timeout.Milliseconds()), wantedMs: int32(s.opts.Timeout.Milliseconds()),
-		readOnly: s.opts.AllowReadOnly, insist: s.opts.Insist, number: int64(s.seq), holder: r.holder, seen: s.lastZxid, last: r.last,
+		readOnly: s.opts.AllowReadOnly, insist: s.opts.Insist, number: int64(s.seq), holder: r.holder, seen: s.lastZxid, last: last,
 	}
-	if r.last > s.lastZxid {
-		for _, t := range r.ofLast {
-			q.ofLast = append(q.ofLast, jute.WatcherEvent{Type: t.ev.Type, State: jute.StateSyncConnected, Path: t.ev.Path})
-		}
+	for _, t := range tail {
+		q.ofLast = append(q.ofLast, jute.WatcherEvent{Type: t.Type, State: jute.StateSyncConnected, Path: t.Path})
 	}
 	for _, a := range s.auths {
 		if len(a.waiting) > 0 {
@@ -207,13 +206,7 @@ func (r *Relay) record() (_ *RelayRecord, quiet bool, _ error) {
 	if userLeft.Planted() {
 		q.user = nil
 	}
-	for k := range watchKinds {
-		for _, path := range slices.Sorted(maps.Keys(s.watches.byPath[k])) {
-			if s.watches.armed(k, path) {
-				q.watches[k] = append(q.watches[k], path)
-			}
-		}
-	}
+	q.watches = r.rules.Watches.Paths()
 	return q, true, nil
 }
 
@@ -232,19 +225,20 @@ func (r *Relay) take(q *RelayRecord) {
 	if relayRecordNumber.Planted() {
 		s.seq--
 	}
-	r.holder, r.last = q.holder, q.last
+	var tail []resume.Event
 	for _, ev := range q.ofLast {
 		if relayRecordTail.Planted() {
 			break
 		}
-		r.ofLast = append(r.ofLast, toldEvent{q.last, ev})
+		tail = append(tail, resume.Event{Zxid: q.last, WatcherEvent: ev})
 	}
+	r.holder, r.rules = q.holder, resume.New(q.seen, q.last, tail)
 	for k, paths := range q.watches {
 		if relayRecordUnwatched.Planted() {
 			break
 		}
 		for _, path := range paths {
-			s.watches.add(&Watch{kind: watchKind(k), full: path, issued: true, relayed: true})
+			r.rules.Watches.Set(resume.Kind(k), path)
 		}
 	}
 }

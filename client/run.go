@@ -101,8 +101,8 @@ func (s *session) over(state State, err, cause error) {
 	s.mu.Lock()
 	calls, sent := s.takeCallsLocked(true)
 	s.watches.endAll(err)
-	if s.relay != nil && s.relay.o.Memory != nil {
-		s.relay.o.Memory.Forget(s.relay)
+	if s.relay != nil {
+		s.relay.overLocked()
 	}
 	last := s.changeStateLocked(state, "", cause)
 	s.mu.Unlock()
@@ -437,7 +437,7 @@ func (s *session) reissueLocked(waiting []*call) {
 	for _, k := range calls {
 		tell := s.watches.issue(k.watch)
 		var last bool
-		if k.watch.kind.oneShot() {
+		if k.watch.kind.OneShot() {
 			last = tell // the read's flag
 		} else {
 			last = k.watch.kind == watchRecursive || !tell // the mode: that of the watch that covers it
@@ -513,7 +513,7 @@ func (s *session) connected(l *link, r *greeting) (again bool) {
 		s.out = s.relay.replayLocked(l, s.out)
 	}
 	lacking = s.takeLackingLocked()
-	if s.relay == nil || s.relay.replay == nil {
+	if s.relay == nil || !s.relay.rules.Replaying() {
 		s.releaseLocked(firstBatch)
 	}
 	state := StateConnected

@@ -196,9 +196,7 @@ func (s *session) openLocked(k *call) {
 
 // holdsLocked reports whether calls must wait for a connection or for earlier calls.
 func (s *session) holdsLocked() bool {
-	replaying := s.replaying()
-	replaying = replaying && !relayNotHeld.Planted()
-	return s.conn == nil || s.waiting > 0 || replaying
+	return s.conn == nil || s.waiting > 0 || s.relay != nil && s.relay.rules.Holds()
 }
 
 // xidOf returns the xid of a call: 1 to 2^31-1, then 1 again. It is 0 for a call that got no

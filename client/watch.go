@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -21,18 +22,16 @@ const (
 )
 
 // watchKind is the kind of request that set a watch.
-type watchKind uint8
+type watchKind = resume.Kind
 
 const (
-	watchData watchKind = iota
-	watchExist
-	watchChildren
-	watchPersistent
-	watchRecursive
-	watchKinds
+	watchData       = resume.Data
+	watchExist      = resume.Exist
+	watchChildren   = resume.Children
+	watchPersistent = resume.Persistent
+	watchRecursive  = resume.Recursive
+	watchKinds      = resume.Kinds
 )
-
-func (k watchKind) oneShot() bool { return k < watchPersistent }
 
 func watchKindOf(mode WatchMode) watchKind {
 	if mode == WatchRecursive {
@@ -57,13 +56,11 @@ type Watch struct {
 	events *stream[Event] // nil with an inbox
 	over   atomic.Bool    // see Fired
 	// Guarded by session.mu.
-	armed    bool // the server has it, or a wider watch that covers it
-	issued   bool // the request that sets it has its place on the connection
-	covered  bool // the request does not set it, or sets a wider one
-	lacking  bool // the request did not set it, and nothing covers it: see watches.uncover
-	relayed  bool // it is of the client of a Relay, and only set again
-	restored bool // by a setWatches of that client, whose reply comes after what it has missed
-	err      atomic.Pointer[error]
+	armed   bool // the server has it, or a wider watch that covers it
+	issued  bool // the request that sets it has its place on the connection
+	covered bool // the request does not set it, or sets a wider one
+	lacking bool // the request did not set it, and nothing covers it: see watches.uncover
+	err     atomic.Pointer[error]
 }
 
 // persistentBuffer is the capacity of the channel of a persistent watch.
@@ -73,7 +70,7 @@ func (c *Client) newWatch(path string, kind watchKind) *Watch {
 	w := &Watch{c: c, path: path, kind: kind}
 	switch {
 	case c.inbox != nil:
-	case kind.oneShot():
+	case kind.OneShot():
 		w.events = newStream[Event](1)
 	default:
 		w.events = newStream[Event](persistentBuffer)
@@ -175,11 +172,8 @@ func (w *Watch) forget(ctx context.Context) error {
 
 // fire passes the watch an event of its path or, if it is recursive, of a path below.
 func (w *Watch) fire(ev Event) {
-	if w.relayed {
-		return
-	}
 	ev.Path = w.c.strip(ev.Path)
-	if w.kind.oneShot() {
+	if w.kind.OneShot() {
 		w.over.Store(true) // set before the event can be received
 	}
 	if w.events == nil {
@@ -187,7 +181,7 @@ func (w *Watch) fire(ev Event) {
 	} else {
 		w.events.push(ev)
 	}
-	if w.kind.oneShot() {
+	if w.kind.OneShot() {
 		w.finish(false)
 	}
 }

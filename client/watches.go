@@ -2,8 +2,8 @@ package client
 
 import (
 	"slices"
-	"strings"
 
+	"github.com/zkd-project/zkd/internal/resume"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -52,9 +52,6 @@ func (t *watches) arm(k *call, w *Watch, full string) (tell bool) {
 // issue is called when the request that sets a watch takes its place on a connection. It
 // reports whether there is no wider watch on the path, set or requested before.
 func (t *watches) issue(w *Watch) (tell bool) {
-	if w.relayed {
-		return true
-	}
 	w.covered, w.issued, w.lacking = t.wider(w.kind, w.full), true, false
 	return !w.covered
 }
@@ -114,7 +111,6 @@ func (t *watches) settle(w *Watch, code jute.Code) {
 	switch {
 	case w.kind == watchExist && code == 0:
 		w.kind = watchData
-	case w.relayed: // one for one at the server
 	case w.kind == watchRecursive, w.kind == watchPersistent && w.covered: // requested as a recursive watch
 		t.recursive[w.full] = true
 	}
@@ -123,17 +119,7 @@ func (t *watches) settle(w *Watch, code jute.Code) {
 
 func (t *watches) add(w *Watch) {
 	w.armed = true
-	if w.relayed && t.armed(w.kind, w.full) {
-		return // nobody has a reference to it
-	}
 	t.byPath[w.kind][w.full] = append(t.byPath[w.kind][w.full], w)
-}
-
-// restored records the outcome of a setWatches of a Relay's client for one of its watches.
-func (t *watches) restored(w *Watch, ok bool) {
-	if t.remove(w) && ok {
-		t.add(w)
-	}
 }
 
 // remove removes a watch and reports whether it was there.
@@ -222,7 +208,7 @@ func (t *watches) fireAt(kind watchKind, path string, ev Event) {
 		if w.armed {
 			w.fire(ev)
 		}
-		if !w.armed && !w.restored || !kind.oneShot() {
+		if !w.armed || !kind.OneShot() {
 			kept = append(kept, w)
 		}
 	}
@@ -287,33 +273,17 @@ func (t *watches) requests(since Zxid, chunk int) []jute.SetWatchesRequest {
 	if t.since != 0 {
 		since = min(since, t.since)
 	}
-	var all []jute.SetWatchesRequest
-	var r *jute.SetWatchesRequest
-	size := 0
+	var paths [watchKinds][]string
 	for k := range watchKinds {
-		paths := make([]string, 0, len(t.byPath[k]))
 		for path := range t.byPath[k] {
 			if t.armed(k, path) {
-				paths = append(paths, path)
+				paths[k] = append(paths[k], path)
 			}
 		}
-		slices.SortFunc(paths, strings.Compare)
-		for _, path := range paths {
-			if r == nil || size+len(path)+4 > chunk {
-				all = append(all, jute.SetWatchesRequest{RelativeZxid: since})
-				r, size = &all[len(all)-1], 0
-			}
-			addPath(r, k, path)
-			if k == watchRecursive && !t.byPath[k][path][0].relayed {
-				t.recursive[path] = true
-			}
-			size += len(path) + 4
-		}
+		slices.Sort(paths[k])
 	}
-	return all
-}
-
-func addPath(r *jute.SetWatchesRequest, k watchKind, path string) {
-	list := [watchKinds]*[]string{&r.Data, &r.Exist, &r.Child, &r.Persistent, &r.PersistentRecursive}[k]
-	*list = append(*list, path)
+	for _, path := range paths[watchRecursive] {
+		t.recursive[path] = true
+	}
+	return resume.Restore(since, paths, chunk)
 }

@@ -113,7 +113,7 @@ func TestWhoHearsOfAnEvent(t *testing.T) {
 				var want []string
 				if slices.Contains(strings.Fields(tt.want), name) {
 					want = append(want, tt.typ.String()+" "+path)
-					if w.kind.oneShot() {
+					if w.kind.OneShot() {
 						want = append(want, "closed")
 					}
 				}

@@ -39,6 +39,16 @@ func Covers(op jute.OpCode) bool {
 	return false
 }
 
+// Reads reports whether an operation is a read that may be asked again.
+func Reads(op jute.OpCode) bool {
+	switch op {
+	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpGetEphemerals,
+		jute.OpGetAllChildrenNumber, jute.OpMultiRead, jute.OpSync:
+		return true
+	}
+	return false
+}
+
 // Fate is what becomes of a request that was under way when its connection was lost, on the next
 // connection of its session.
 type Fate uint8

@@ -67,7 +67,7 @@ const ours = `
 	                   server/fair server/limits server/session server/zab
 	server/zab/behavior: jute server/zab
 	server/zab/transport: jute internal/accept internal/format internal/keystore internal/misdial server/limits server/secure server/zab
-	server/sim:        jute internal/exact internal/fault internal/mutant internal/testing/crashfs internal/vfs server/auth server/clients/line server/clients/line/register server/clients/line/views server/datadirs server/datatree server/evaluate server/feed server/limits server/replica server/session
+	server/sim:        jute internal/exact internal/fault internal/mutant internal/resume internal/testing/crashfs internal/vfs server/auth server/clients/line server/clients/line/register server/clients/line/views server/datadirs server/datatree server/evaluate server/feed server/limits server/replica server/session
 	                   server/snapshot server/state server/wal server/watch server/zab server/zab/behavior
 
 	# Lists and records in memory.
@@ -76,6 +76,9 @@ const ours = `
 
 	# The rules of exactly-once sessions.
 	internal/exact:    jute internal/fifo internal/mutant
+
+	# How a session goes on, on other connections, without its client's knowledge.
+	internal/resume:   jute internal/exact internal/fifo internal/mutant
 
 	# What a program was built from.
 	internal/buildinfo: none
@@ -187,7 +190,7 @@ const ours = `
 	# The client, and what stands on it: they know nothing of server/, but for
 	# zktest, which starts servers inside the tests of others, and backups, which have a server's
 	# files.
-	client:            jute client/sasl internal/exact internal/fifo internal/mutant internal/pause
+	client:            jute client/sasl internal/exact internal/fifo internal/mutant internal/pause internal/resume
 	client/secure:     client internal/keystore internal/ocspstatus internal/secret
 	client/sasl:       jute internal/digestmd5
 	client/sasl/scram: client/sasl internal/scram
@@ -361,7 +364,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/coordination", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/expiry", "internal/fifo", "internal/wire", "migrate/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/coordination", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/expiry", "internal/fifo", "internal/resume", "internal/wire", "migrate/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

@@ -1,0 +1,24 @@
+package resume
+
+import "github.com/zkd-project/zkd/internal/mutant"
+
+// Faults of the rules.
+var (
+	tailLost     = mutant.New("relay-tail-lost")      // a replay begins after a transaction that was told in part
+	tailTwice    = mutant.New("relay-tail-twice")     // and tells all of it again
+	liveTwice    = mutant.New("relay-live-twice")     // an event that the server has sent meanwhile is told by the replay, too
+	fedFirst     = mutant.New("relay-fed-first")      // or after it, as the feed was faster
+	oneShotTwice = mutant.New("relay-one-shot-twice") // a one-shot watch has the event once more
+	noParent     = mutant.New("relay-no-parent")      // a node that is created or deleted is no event of its parent
+	hidden       = mutant.New("relay-hidden")         // nor is one that the client may not read
+	notBelow     = mutant.New("relay-not-below")      // a recursive watch misses what is below its node
+	early        = mutant.New("relay-early")          // a replay ends with the first event of the feed
+	notHeld      = mutant.New("relay-not-held")       // requests do not wait for the replay
+	outcomeFirst = mutant.New("relay-outcome-first")  // outcomes of writes do not wait for it
+	overtakes    = mutant.New("relay-overtakes")      // a write is sent while a read before it has no answer
+	unordered    = mutant.New("relay-unordered")      // an outcome is told before earlier answers
+	readLost     = mutant.New("relay-read-lost")      // a read is not asked again after a later write
+
+	missedEarly  = mutant.New("relay-memory-missed-early")  // what one-shot watches have missed is told before it is known as of when
+	missedUnseen = mutant.New("relay-memory-missed-unseen") // or does not count as seen
+)

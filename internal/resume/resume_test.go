@@ -1,0 +1,163 @@
+package resume
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/internal/exact"
+	"github.com/zkd-project/zkd/jute"
+)
+
+// TestQueue: answers that come early are told after those before them.
+func TestQueue(t *testing.T) {
+	for _, tt := range []struct{ answers, told string }{
+		{"1 2 3", "1 2 3"},
+		{"2 1 3", "1 2 3"},
+		{"3 2 1", "1 2 3"},
+		{"2 3", ""},
+		{"3 1", "1"},
+	} {
+		var q Queue[string]
+		places := map[string]*Place[string]{"1": {}, "2": {}, "3": {}}
+		for _, name := range []string{"1", "2", "3"} {
+			q.Push(places[name])
+		}
+		var told []string
+		for answer := range strings.FieldsSeq(tt.answers) {
+			p := places[answer]
+			if q.Waits(p) {
+				q.Keep(p, &answer)
+				continue
+			}
+			told = append(told, answer)
+			for _, held := range q.Pop(p) {
+				told = append(told, *held)
+			}
+		}
+		if got := strings.Join(told, " "); got != tt.told {
+			t.Errorf("answers %s: told %q, want %q", tt.answers, got, tt.told)
+		}
+	}
+}
+
+func request(op jute.OpCode, path string) *Request {
+	q := new(Request)
+	q.Of(op, (&jute.PathWatchRequest{Path: path}).Append(nil))
+	return q
+}
+
+// TestOvertakes: a write waits for reads of what it changes.
+func TestOvertakes(t *testing.T) {
+	const covered = jute.OpDelete
+	for _, tt := range []struct {
+		read, path string
+		write      string
+		want       bool
+	}{
+		{"get", "/a", "/a", true},
+		{"get", "/a", "/b", false},
+		{"list", "/a", "/a/x", true},
+		{"list", "/a/x", "/a", false},
+		{"all", "", "/b", true},
+		{"none", "", "/b", false},
+	} {
+		s := New(0, 0, nil)
+		s.Connected(jute.FeatureExactlyOnce)
+		op := map[string]jute.OpCode{"get": jute.OpGetData, "list": jute.OpGetChildren, "all": jute.OpGetEphemerals, "none": jute.OpSync}[tt.read]
+		read, write := request(op, tt.path), request(covered, tt.write)
+		s.Sent(read)
+		if got := s.Overtakes(write); got != tt.want {
+			t.Errorf("%s of %q, then a change of %s: waits %v, want %v", tt.read, tt.path, tt.write, got, tt.want)
+		}
+		if s.Done(read); s.Overtakes(write) {
+			t.Errorf("%s of %q has its reply, and a change of %s waits", tt.read, tt.path, tt.write)
+		}
+	}
+}
+
+// TestFate: what is no write is asked again, and each write is done once.
+func TestFate(t *testing.T) {
+	for _, tt := range []struct {
+		op      jute.OpCode
+		number  int64
+		replied bool
+		want    exact.Fate
+	}{
+		{jute.OpGetData, 3, false, exact.Again},
+		{jute.OpSetData, 3, false, exact.Refused},
+		{jute.OpSetData, 3, true, exact.Answered},
+		{jute.OpSetData, 6, false, exact.Again},
+	} {
+		if got := Fate(tt.number, tt.op, 5, tt.replied); got != tt.want {
+			t.Errorf("%v %d, the last done is 5: %v, want %v", tt.op, tt.number, got, tt.want)
+		}
+	}
+}
+
+func event(zxid jute.Zxid, typ jute.EventType, path string) Event {
+	return Event{zxid, jute.WatcherEvent{Type: typ, State: jute.StateSyncConnected, Path: path}}
+}
+
+func change(zxid jute.Zxid, kind jute.ChangeKind, path string) jute.Change {
+	return jute.Change{Zxid: zxid, Kind: kind, Path: path}
+}
+
+// TestReplay: a persistent watch has each event once, of a client that has seen 5 by a reply, and of 7 one event of two.
+func TestReplay(t *testing.T) {
+	s := New(5, 0, nil)
+	s.Watches.Set(Recursive, "/a")
+	s.Watches.Set(Data, "/a/x")
+	s.Told(event(7, jute.EventCreated, "/a/y"))
+	s.Connected(jute.FeatureExactlyOnce | jute.FeatureFeed)
+	if all := s.RestoreWatches(1000, false); len(all) != 1 || all[0].RelativeZxid != 5 || !slices.Equal(all[0].Data, []string{"/a/x"}) {
+		t.Fatalf("sets the watches %+v", all)
+	}
+	q, begins, err := s.Replay()
+	if err != nil || !begins || q.Path != "/a" || q.After != 6 {
+		t.Fatalf("begins %v: %+v, %v", begins, q, err)
+	}
+	for _, e := range []Event{event(-1, jute.EventDataChanged, "/a/x"), event(9, jute.EventDeleted, "/a/x")} {
+		if s.Hears(e) {
+			t.Errorf("%+v is told before the replay", e)
+		}
+	}
+	s.Restored(8)
+	if s.Shown() != 5 || !s.Holds() {
+		t.Errorf("shown %v while there is a replay, which holds requests: %v", s.Shown(), s.Holds())
+	}
+	fed := jute.FeedEvent{Level: true, Changes: []jute.Change{
+		change(7, jute.ChangeCreated, "/a/y"), change(7, jute.ChangeCreated, "/a/z"), change(8, jute.ChangeData, "/a/x"), change(9, jute.ChangeDeleted, "/a/x"),
+	}}
+	if _, all, err := s.Fed(&fed, 100); !all || err != nil {
+		t.Fatalf("all %v, %v", all, err)
+	}
+	want := []Event{event(7, jute.EventCreated, "/a/z"), event(8, jute.EventDataChanged, "/a/x"), event(9, jute.EventDeleted, "/a/x")}
+	if got := s.Replayed(); !slices.Equal(got, want) {
+		t.Errorf("the replay tells %+v, want %+v", got, want)
+	}
+	for _, e := range want {
+		s.Told(e)
+	}
+	s.Resumed()
+	if s.Shown() != 8 || s.Seen() != 9 || s.Holds() || s.Watches.Armed(Data, "/a/x") {
+		t.Errorf("after it: shown %v, seen %v, holds %v, watched %v", s.Shown(), s.Seen(), s.Holds(), s.Watches.Armed(Data, "/a/x"))
+	}
+}
+
+// TestMissed: what one-shot watches have missed is told with the reply to setWatches, whose zxid then counts.
+func TestMissed(t *testing.T) {
+	s := New(5, 0, nil)
+	s.Watches.Set(Data, "/a")
+	s.Connected(jute.FeatureExactlyOnce)
+	missed, later := event(-1, jute.EventDataChanged, "/a"), event(9, jute.EventCreated, "/b")
+	if s.Hears(missed) || s.Hears(later) || s.Seen() != 5 {
+		t.Error("an event is told before it is known as of when")
+	}
+	if s.Restored(8); s.Seen() != 8 {
+		t.Errorf("seen %v", s.Seen())
+	}
+	if got := s.Missed(); !slices.Equal(got, []Event{missed, later}) || len(s.Missed()) > 0 {
+		t.Errorf("then are told %+v", got)
+	}
+}
