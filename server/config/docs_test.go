@@ -44,7 +44,7 @@ const docsHead = `# Configuration
 | change a key while the server runs | ` + "`zkcli config set KEY VALUE`" + `, or edit the file and send SIGHUP: [run.md](run.md#starting-and-stopping) |
 | begin with few keys | the files of [run.md](run.md#three-servers) and [install.md](install.md) |
 
-zkd reads zoo.cfg, the file of Apache ZooKeeper. Its syntax is that of Java's .properties files: backslashes are escapes,
+The syntax of zoo.cfg is that of Java's .properties files: backslashes are escapes,
 ` + "`#`" + ` begins a comment only at the start of a line, text is ISO-8859-1, and the last of two lines with one key counts.
 The prefix ` + "`zookeeper.`" + ` of a key may be there or not. Times may carry a unit (` + "`500ms`, `30s`, `5m`, `12h`, `7d`" + `);
 without one they are in the unit of the table.
@@ -55,8 +55,7 @@ without one they are in the unit of the table.
 | one that asks for a protection which zkd does not have, or is misspelled so | the server stops |
 | any other that zkd does not know or use | a warning with the [reason](#keys-that-have-no-use) |
 
-In the tables, *live* marks a key that can change while the server runs. Without values: of a key that is true or false, or yes
-or no, these two; of one with a unit any number; of others any text. This file is made from the table in server/config; do not edit it.
+*Live* marks a key that can change while the server runs. Without values: true or false, or yes or no; with a unit any number; else any text. This file is made from the table in server/config; do not edit it.
 
 ## Keys that zkd honours
 `
@@ -134,7 +133,7 @@ func TestSectionsHaveAllKeys(t *testing.T) {
 
 // writeKeys writes the keys that have an effect. Those of one meaning share a row.
 func writeKeys(w io.Writer, keys []Key, status Status) {
-	fmt.Fprintf(w, "| key | default | values | meaning |\n|---|---|---|---|\n")
+	fmt.Fprintf(w, "| key | default; values | meaning |\n|---|---|---|\n")
 	alike := make(map[string][]Key)
 	for _, k := range keys {
 		if k.Status == status {
@@ -164,7 +163,20 @@ func rowOf(k Key) string {
 	if k.Live {
 		doc += " *Live.*"
 	}
-	return strings.Join([]string{cell(code(k.Default)), cell(values(k)), cell(doc)}, " | ")
+	return cell(defaultOf(k)) + " | " + cell(doc)
+}
+
+// defaultOf returns the default of k and, behind it, the valid values or the unit.
+func defaultOf(k Key) string {
+	valid := values(k)
+	switch {
+	case k.Default == "" || valid == "":
+		return code(k.Default) + valid
+	case valid == k.Unit():
+		return code(k.Default) + " " + valid
+	default:
+		return code(k.Default) + "; " + valid
+	}
 }
 
 // rest is rowOf without the prefixes of the settings for TLS.
@@ -210,6 +222,11 @@ func values(k Key) string {
 		return "a path"
 	case "words with commas between them":
 		return "a list with commas"
+	}
+	for _, kind := range []string{"paths", "addresses", "a URL", "an address"} {
+		if strings.HasPrefix(v, kind+" such as ") {
+			return kind
+		}
 	}
 	if strings.HasPrefix(v, "a regular expression") {
 		return "a regular expression of Go's"

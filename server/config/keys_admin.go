@@ -19,19 +19,19 @@ func adminKeys(c *Config) []Key {
 		{Name: "admin.commandURL", Default: "/commands", value: text(&c.Admin.URL, "/commands", "/zk"),
 			Doc: "Path of the AdminServer's commands."},
 		{Name: "zkd.api", Default: "false", value: truth(&c.Admin.API),
-			Doc: "The AdminServer's port has the [HTTP API](api.md), too: what clients may do at clientPort, callers may do there. Unless admin.serverAddress is one of this machine alone, it needs admin.forceHttps=true."},
+			Doc: "The AdminServer's port has the [HTTP API](api.md), too. Off loopback it needs admin.forceHttps=true."},
 		{Name: "zkd.console", Default: "false", value: truth(&c.Admin.Console),
-			Doc: "The AdminServer's port has the [console](console.md) at /console/: pages that show the servers, the nodes, and who holds which lock. Needs zkd.api=true."},
+			Doc: "The AdminServer's port has the [console](console.md) at /console/. Needs zkd.api=true."},
 		{Name: "admin.portUnification", Default: "false", value: truth(&raw.unified), Protects: true,
 			Doc: "The AdminServer's port takes connections with TLS, too. Its files are those of ssl.quorum.keyStore and ssl.quorum.trustStore."},
 		{Name: "admin.forceHttps", Default: "false", value: truth(&raw.forceHTTPS), Protects: true,
 			Doc: "The AdminServer's port takes only connections with TLS."},
 		{Name: "admin.needClientAuth", Default: "false", value: truth(&raw.needClientAuth), Protects: true,
-			Doc: "A client of the AdminServer must show a certificate that an authority of ssl.quorum.trustStore.location has signed. Needs admin.forceHttps=true."},
+			Doc: "A client must show a certificate of an authority of ssl.quorum.trustStore.location. Needs admin.forceHttps=true."},
 		{Name: "admin.snapshot.enabled", Default: "true", Live: true, value: truth(&c.Admin.Snapshots),
 			Doc: "Allow the AdminServer's command snapshot."},
 		{Name: "admin.rateLimiterIntervalInMS", Default: "300000", Live: true, value: millis(&c.Admin.SnapshotInterval, 0, maxInt),
-			Doc: "Limits how often the command snapshot may be given. As in Apache's server, whose milliseconds count as microseconds there, 300000 means 0.3 s."},
+			Doc: "Limits how often the command snapshot may be given. As in Apache's server, 300000 means 0.3 s."},
 	}
 }
 

@@ -28,7 +28,7 @@ func auditKeys(c *Config) []Key {
 	a := &c.Audit
 	return []Key{
 		{Name: "audit.enable", Default: "false", Live: true, value: truth(&a.Enable), Protects: true,
-			Doc: "Write the audit log: who did what, of writes and of what was refused. See monitor.md."},
+			Doc: "Write the [audit log](monitor.md#audit-log)."},
 		{Name: "zkd.audit.file", value: path(&a.File), Protects: true,
 			Doc: "File of the audit log. Default: the server's own log, under the name `audit`."},
 		{Name: "zkd.audit.format", Default: "text", value: oneOf(&a.Format, "text", "json"),
@@ -42,7 +42,7 @@ func auditKeys(c *Config) []Key {
 		{Name: "zkd.audit.maxFiles", Default: "10", value: count(&a.MaxFiles, "files", 0, maxInt),
 			Doc: "Older files that are kept; 0 keeps all."},
 		{Name: "zkd.authFailuresPerSecond", Default: "2", Live: true, value: count(&c.AuthFailuresPerSecond, "attempts", 0, 1000), Protects: true,
-			Doc: "How often clients of one IP address may fail to authenticate, by any door, and try to guess the super user's password; ten seconds' worth at once. For one name, all addresses together may do so four times as often. More attempts are delayed. 0 is no limit."},
+			Doc: "How often clients of one IP address may fail to authenticate; ten seconds' worth at once. More attempts are [delayed](security.md#guesses). 0 is no limit."},
 		{Name: "audit.impl.class", Status: Ignored,
 			Doc:      "zkd loads no classes: its audit log goes to zkd.audit.file, or to the server's log",
 			harmless: []string{"org.apache.zookeeper.audit.Slf4jAuditLogger"}},

@@ -6,8 +6,8 @@ import "time"
 func autopilotKeys(c *Config) []Key {
 	return []Key{
 		{Name: "zkd.autopilot", Default: "0", value: millis(&c.Autopilot, 0, maxInt),
-			Doc: "Time after which the leader makes an observer of a voter that is gone, if more than a quorum of the others is there, and a voter again when it is back: see members.md. " +
-				"At least 10000, and at least 10 times zkd.electionTimeout; 0 is off. It needs reconfigEnabled=true, and does nothing with groups or weights. Set it on all servers: that of the leader counts."},
+			Doc: "Time after which the leader makes an observer of a voter that is gone: [autopilot](members.md#autopilot). " +
+				"At least 10000, and 10 times zkd.electionTimeout; 0 is off. Needs reconfigEnabled=true. Set it on all servers."},
 	}
 }
 

@@ -17,7 +17,7 @@ const edgesPrefix = "zkd.edge."
 func edgesKeys(*Config) []Key {
 	return []Key{
 		{Name: edgesPrefix + "*", Protects: true, Live: true,
-			Doc: "`zkd.edge.<name>=<edge> <users>`: the [edges](edge.md#users-of-a-host) with that identity may speak for these users, as in `x509:CN=web-*,O=Acme sasl:web-* sasl:ann`, or for none but unknown ones. The identities are those that whoAmI shows; `*` stands for any text within a part of a name, and one with spaces is in quotes. Nobody speaks for a super user. What is taken away ends the connections that have it. All servers should have the same."},
+			Doc: "`zkd.edge.<name>=<edge> <users>`: the [edges](edge.md#users-of-a-host) with that identity may speak for these users, as in `x509:CN=web-*,O=Acme sasl:web-* sasl:ann`, but for no super user. The identities are those that whoAmI shows; `*` stands for any text within a part of a name. Give all servers the same."},
 		{Name: strings.TrimSuffix(edgesPrefix, ".") + "*", Status: Later, Protects: true,
 			Doc: "there is no such key; a rule is zkd.edge.<name>"},
 	}

@@ -15,11 +15,11 @@ const limitPrefix = "zkd.limit."
 func limitKeys(c *Config) []Key {
 	return []Key{
 		{Name: limitPrefix + "*", Protects: true, Live: true,
-			Doc: "`zkd.limit.<name>=<subject> <limits>`: a rule that limits what clients may use, such as `identity * requests/s=1000,2000 watches=500`, or their weight on a busy server. See limits.md."},
+			Doc: "`zkd.limit.<name>=<subject> <limits>`: a [rule](limits.md#limits-for-some-clients) that limits what clients may use, such as `identity * requests/s=1000,2000 watches=500`."},
 		{Name: "zkd.limitCodes", Default: "common", Live: true, value: oneOf(&c.LimitCodes, "common", "exact"),
-			Doc: "Replies to requests that a rule refuses: `common` is OperationTimeout for rates and NoAuth for counts, which all clients know; `exact` is ThrottledOp and QuotaExceeded, which end kazoo's connection thread for good."},
+			Doc: "Replies to requests that a rule refuses: `common` is OperationTimeout for rates and NoAuth for counts; `exact` is ThrottledOp and QuotaExceeded, at which kazoo hangs."},
 		{Name: "zkd.limitsInQuota", Default: "false", Live: true, value: truth(&c.LimitsInQuota),
-			Doc: "Follow the limits of rates in znodes `/zookeeper/quota/<path>/zkd_limits`. See limits.md."},
+			Doc: "Follow [the limits of rates](limits.md#rates-in-the-tree) in znodes `/zookeeper/quota/<path>/zkd_limits`."},
 		{Name: strings.TrimSuffix(limitPrefix, ".") + "*", Status: Later, Protects: true,
 			Doc: "there is no such key; a rule is zkd.limit.<name>"},
 	}

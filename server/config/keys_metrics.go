@@ -19,7 +19,7 @@ func metricsTLSKeys(c *Config) []Key {
 	m := &c.MetricsTLS
 	keys := []Key{
 		{Name: "metricsProvider.httpsPort", Default: "-1", value: number(&m.Port, -1, 65535), Protects: true,
-			Doc: "TCP port of the metrics endpoint with TLS; -1 for none, 0 for any free port. Needs metricsProvider.ssl.keyStore.location. The port without TLS is then open only if metricsProvider.httpPort is set."},
+			Doc: "TCP port of the metrics with TLS; -1 for none, 0 for any free port. Needs metricsProvider.ssl.keyStore.location. The port without TLS is then open only if metricsProvider.httpPort is set."},
 		{Name: metricsTLSPrefix + "need.client.auth", Default: "true", value: truth(&c.raw.metricsNeed), Protects: true,
 			Doc: "A client of that port must show a certificate that an authority of metricsProvider.ssl.trustStore.location has signed."},
 		{Name: metricsTLSPrefix + "want.client.auth", Default: "true", value: truth(&c.raw.metricsWant), Protects: true,

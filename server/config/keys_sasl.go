@@ -30,7 +30,7 @@ var quorumSASL = [...]string{"quorum.auth.enableSasl", "quorum.auth.learnerRequi
 func quorumSASLKeys(c *Config) (keys []Key) {
 	for i, name := range quorumSASL {
 		keys = append(keys, Key{Name: name, Default: "false", value: requested(&c.raw.sasl.quorum[i]), Protects: true,
-			Doc: "Servers must authenticate each other. zkd's servers use no SASL among themselves: `true` needs zkd.quorumSecretFile (a shared secret) or sslQuorum=true (certificates), by which both ends of each link do, and is an error without."})
+			Doc: "Servers must authenticate each other: `true` needs zkd.quorumSecretFile or sslQuorum=true, and is an error without."})
 	}
 	return keys
 }
@@ -58,15 +58,15 @@ func saslKeys(c *Config) []Key {
 	s, raw := &c.SASL, &c.raw.sasl
 	return []Key{
 		{Name: "java.security.auth.login.config", HoldsSecret: true, value: path(&raw.loginConfig), Protects: true,
-			Doc: "Java's login configuration (JAAS), by which clients log in with SASL; in Apache's server, an option of the JVM. zkd takes from the section sasl.serverconfig the users of DigestLoginModule, and the keytab and the principal of Krb5LoginModule. Another module stops the start."},
+			Doc: "Java's login configuration (JAAS), by which clients log in with [SASL](security.md#sasl): of the section sasl.serverconfig DigestLoginModule and Krb5LoginModule. Another module stops the start."},
 		{Name: "zkd.sasl.users", HoldsSecret: true, value: path(&raw.usersFile), Protects: true,
-			Doc: "File with users who log in with SASL, a line each, as `zkd sasl-user NAME` prints it: the name, a space, and a verifier of SCRAM-SHA-256 or SCRAM-SHA-512; or `plain:` and the password, for DIGEST-MD5. It is read again when it changes, and goes before the users of java.security.auth.login.config."},
+			Doc: "File with users who log in with SASL, a line each, as `zkd sasl-user NAME` prints it. It is read again when it changes, and goes before the users of java.security.auth.login.config."},
 		{Name: "sasl.serverconfig", Default: "Server", value: text(&raw.section), Protects: true,
 			Doc: "Section of java.security.auth.login.config."},
 		{Name: "sessionRequireClientSASLAuth", Default: "false", value: truth(&raw.required), Protects: true,
 			Doc: "Turn away clients that have not logged in with SASL: as enforce.auth.enabled with enforce.auth.schemes=sasl, which it overrides."},
 		{Name: "requireClientAuthScheme", Default: "none", value: oneOf(&raw.requiredScheme, "none", "sasl"), Protects: true,
-			Doc: "`sasl` is sessionRequireClientSASLAuth=true. Apache's server does not know the key, although many instructions have it, and turns nobody away for it."},
+			Doc: "`sasl` is sessionRequireClientSASLAuth=true. Apache's server does not know the key."},
 		{Name: "allowSaslFailedClients", Default: "false", value: truth(&s.AllowFailed),
 			Doc: "Serve a client whose login by SASL failed, without the identity; not if SASL is required."},
 		{Name: "superUser", value: appended(&raw.superUsers),
@@ -74,7 +74,7 @@ func saslKeys(c *Config) []Key {
 		{Name: "superUser.*", value: appended(&raw.superUsers),
 			Doc: "Further ids as superUser, each with a name of its own in place of the `*`."},
 		{Name: "SASLAuthenticationProvider.superPassword", value: hidden(&raw.superPassword),
-			Doc: "Password of the user super, in place of the one in java.security.auth.login.config. The user must be there. Every sasl entry of an ACL covers this user."},
+			Doc: "Password of the user super, in place of the one in java.security.auth.login.config. Every sasl entry of an ACL covers this user."},
 		{Name: "letAnySaslUserDoX", value: text(&s.EverybodyAs),
 			Doc: "An id: what an ACL allows to `sasl:` and this id, it allows to everybody who has logged in with SASL."},
 		{Name: "kerberos.removeHostFromPrincipal", Default: "false", value: truth(&s.Names.RemoveHost),
@@ -82,7 +82,7 @@ func saslKeys(c *Config) []Key {
 		{Name: "kerberos.removeRealmFromPrincipal", Default: "false", value: truth(&s.Names.RemoveRealm),
 			Doc: "Leave the realm out of the ids of principals, if a rule of security.auth_to_local applies to them."},
 		{Name: "security.auth_to_local", Default: "DEFAULT", value: text(&raw.rules),
-			Doc: "Rules that make short names of principals: `DEFAULT` for those of the default realm, and those that begin with `RULE:`. Their patterns are Go's: without lookaround and back references. A principal to which no rule applies keeps its whole name."},
+			Doc: "Rules that make short names of principals: `DEFAULT` for those of the default realm, and those that begin with `RULE:`, with Go's patterns."},
 		{Name: "java.security.krb5.realm", value: text(&raw.realm),
 			Doc: "The default realm. Default: that of the server's principal. zkd does not read krb5.conf."},
 	}

@@ -3,7 +3,7 @@ package config
 func secureKeys(c *Config) []Key {
 	return []Key{
 		{Name: "zkd.secure", Default: "false", value: truth(&c.Secure), Protects: true,
-			Doc: "Turn on every protection that clients of ZooKeeper do not notice, and do not start without TLS on the ports for clients and between servers. See security.md."},
+			Doc: "Turn on [every protection](security.md#zkdsecure) that clients do not notice, and do not start without TLS."},
 	}
 }
 

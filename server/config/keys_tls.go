@@ -24,7 +24,7 @@ func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
 	own := "zkd." + prefix
 	return []Key{
 		{Name: prefix + "keyStore.location", HoldsSecret: true, value: path(&s.Key.File), Protects: true,
-			Doc: "File with this server's private key and its certificate, followed by those that lead to the authority: PEM, JKS or PKCS12. It is read again when it changes. Of several keys of one kind (RSA, EC) the one whose certificate is valid is used, and of these the one that expires last; the other side chooses the kind."},
+			Doc: "File with this server's private key and its certificate, followed by those that lead to the authority: PEM, JKS or PKCS12. It is read again when it changes. Of several keys the one is used whose certificate is valid and expires last."},
 		{Name: prefix + "keyStore.type", value: text(&raw.keyType, storeTypes...),
 			Doc: "PEM, JKS or PKCS12. Not needed: a file is taken as what its contents are."},
 		{Name: prefix + "keyStore.password", value: hidden(&s.Key.Password, "not needed"),
@@ -32,7 +32,7 @@ func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
 		{Name: prefix + "keyStore.passwordPath", HoldsSecret: true, value: text(&s.Key.PasswordFile),
 			Doc: "File with that password. It wins over the password."},
 		{Name: prefix + "trustStore.location", value: path(&s.Trust.File), Protects: true,
-			Doc: "File with the certificates of the authorities that sign the certificates of the other side: PEM, JKS or PKCS12; as in Java, of a file with keys also their own certificates. A certificate that can't be parsed is skipped with a warning. It is read again when it changes."},
+			Doc: "File with the certificates of the authorities of the other side: PEM, JKS or PKCS12. It is read again when it changes."},
 		{Name: prefix + "trustStore.type", value: text(&raw.caType, storeTypes...),
 			Doc: "PEM, JKS or PKCS12, as " + prefix + "keyStore.type."},
 		{Name: prefix + "trustStore.password", value: hidden(&s.Trust.Password, "not needed"),
@@ -46,19 +46,19 @@ func tlsKeys(prefix string, s *secure.Settings, raw *rawTLS) []Key {
 		{Name: prefix + "enabledProtocols", value: list(&raw.protocols, "TLSv1.2", "TLSv1.3", "TLSv1.2,TLSv1.3"), Protects: true,
 			Doc: "Versions of TLS that may be used: TLSv1.2, TLSv1.3 or both. It wins over " + prefix + "protocol."},
 		{Name: prefix + "ciphersuites", value: list(&raw.suites, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", ""), Protects: true,
-			Doc: "Cipher suites that may be used, by their names in Java, which are IANA's; a name that begins with SSL_ is that with TLS_. A version of TLS of which none is listed is off. Those of TLS 1.3 can only be allowed all together. Default: those that Go takes for safe."},
+			Doc: "Cipher suites that may be used, by their names in Java. A version of TLS of which none is listed is off. Those of TLS 1.3 can only be allowed all together. Default: those that Go takes for safe."},
 		{Name: prefix + "crl", Default: "false", value: truth(&s.CRL), Protects: true,
-			Doc: "Refuse certificates that are in the newest valid revocation list of their issuer: of " + own + "crlFiles, or, if these have none, of the distribution points that the certificate names (HTTP). Without a valid list every certificate is refused."},
+			Doc: "Refuse certificates that are in the revocation list of their issuer: of " + own + "crlFiles, else of the distribution points that the certificate names (HTTP). Without a valid list every certificate is refused."},
 		{Name: own + "crlFiles", value: list(&s.CRLs), Protects: true,
 			Doc: "Files with revocation lists, PEM or DER. They are read again when they change. Needs " + prefix + "crl=true."},
 		{Name: prefix + "ocsp", Default: "false", value: truth(&s.OCSP), Protects: true,
-			Doc: "Ask the OCSP responder that a certificate names (HTTP) whether it has been revoked. If it does not answer, the answer that the other side has stapled to its certificate counts (TLS 1.3). Without a valid one the certificate is refused, unless " + prefix + "crl=true and a list is valid."},
+			Doc: "Ask the OCSP responder that a certificate names (HTTP) whether it has been revoked. If it does not answer, a stapled answer counts (TLS 1.3). Without a valid one the certificate is refused, unless " + prefix + "crl=true and a list is valid."},
 	}
 }
 
 var hostDocs = map[string]string{
 	clientTLSPrefix: "Must be true for ssl.clientHostnameVerification to have an effect.",
-	quorumTLSPrefix: "The certificate of a server must name the host of its server.N line, whether it dials or is dialled: in an alternative name or, if it has none of a host, in its common name.",
+	quorumTLSPrefix: "The certificate of a server must name the host of its server.N line: in an alternative name or, if it has none, in its common name.",
 }
 
 const (
@@ -89,18 +89,18 @@ func clientTLSKeys(c *Config) []Key {
 			Doc: "clientPort takes connections with TLS, too. The first byte tells which it is."},
 	}, tlsKeys(clientTLSPrefix, &t.Settings, &c.raw.clientTLS)...), []Key{
 		{Name: "ssl.clientAuth", Default: "need", value: oneOf(&c.raw.clientTLS.clientAuth, "need", "want", "none"), Protects: true,
-			Doc: "`need`: a client must show a certificate that an authority of ssl.trustStore.location has signed. `want`: it may show one, which must be valid. `none`: it is not asked for one."},
+			Doc: "`need`: a client must show a certificate of an authority of ssl.trustStore.location. `want`: it may. `none`: it is not asked."},
 		{Name: "zkd.ssl.ocspStapling", Default: "false", value: truth(&t.Staple), Protects: true,
-			Doc: "Ask the OCSP responder that the server's own certificate names (HTTP), and give clients the answer with the certificate. The certificate of its authority must be after it in the key store, or in the trust store."},
+			Doc: "Give clients the OCSP responder's answer about the server's own certificate. That of its authority must be in the key or trust store."},
 		{Name: "ssl.authProvider", Default: "x509", value: text(&t.AuthScheme), Protects: true,
 			Doc: "Scheme of identities that takes them from the certificates of clients."},
 		{Name: "ssl.clientHostnameVerification", Default: "false", value: truth(&t.VerifyClientHost), Protects: true,
 			Doc: "The certificate of a client must name its address."},
 		{Name: "ssl.allowReverseDnsLookup", Default: "false", value: truth(&t.ReverseDNS),
-			Doc: "With ssl.clientHostnameVerification, the certificate may name a host name of the client's address instead, which must lead back to the address."},
+			Doc: "With ssl.clientHostnameVerification, the certificate may name a host name of the client's address, which must lead back to it."},
 		{Name: "ssl.handshakeDetectionTimeoutMillis", Default: "5000", value: span(&t.DetectionTimeout, "ms", time.Millisecond, 1, maxInt),
-			Doc: "A connection to a port with client.portUnification that has sent nothing by then is closed. A TLS handshake has that time, too, on either port."},
+			Doc: "Time for a TLS handshake, and for the first bytes at a port with client.portUnification."},
 		{Name: "fips-mode", Default: "false", value: truth(&c.FIPS), Protects: true,
-			Doc: "Require that the process runs in Go's FIPS 140-3 mode: start zkd with GODEBUG=fips140=on in the environment. Apache's default, true, is about Java's own checks of host names."},
+			Doc: "Require Go's FIPS 140-3 mode: start zkd with GODEBUG=fips140=on in the environment."},
 	}...)
 }

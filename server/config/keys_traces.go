@@ -19,11 +19,11 @@ func traceKeys(c *Config) []Key {
 	t := &c.Traces
 	return []Key{
 		{Name: "zkd.traces.endpoint", value: endpoint(&t.Endpoint), Protects: true,
-			Doc: "URL of a collector that takes OpenTelemetry traces by OTLP over HTTP, such as `http://127.0.0.1:4318`. Without it there are no traces. See monitor.md."},
+			Doc: "Collector of OpenTelemetry [traces](monitor.md#traces) by OTLP over HTTP. Without it there are none."},
 		{Name: "zkd.traces.ratio", Default: "0.001", Live: true, value: fraction(&t.Ratio),
 			Doc: "Part of the clients' requests that is traced, from 0 to 1. Set it on all servers, and in clients that make spans."},
 		{Name: "zkd.traces.clientSpans", Default: "false", value: truth(&t.ClientSpans),
-			Doc: "The clients make spans, too (package `client/oteltrace`), so a server's span is not the first one of its trace."},
+			Doc: "The clients make spans, too (package `client/oteltrace`)."},
 	}
 }
 
