@@ -43,6 +43,7 @@ const (
 
 const (
 	neighbourServers = 3
+	manyTrials       = 12
 	calmRate         = 150 // sets a second, and as many gets
 	noisyFeeds       = 60
 
@@ -119,7 +120,7 @@ func (c *campaign) neighbours(out io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "\n%d rounds, %v for each figure: medians, and the lowest and the highest of the rounds. Times is meanwhile to the mean of before and afterwards.\n", c.rounds, c.duration)
+	fmt.Fprintf(out, "\n%d rounds, %v for each figure: medians, and the lowest and the highest of the rounds, or the quartiles of %d and more. Times is meanwhile to the mean of before and afterwards.\n", c.rounds, c.duration, manyTrials)
 	return nil
 }
 
@@ -141,22 +142,32 @@ func (c *campaign) attacked(out io.Writer, ruled bool, lines []string) error {
 		defer e.remove()
 		sides = append(sides, e)
 	}
+	var list []attack
 	for _, a := range attacks() {
-		if !c.selected(a.name) {
-			continue
+		if c.selected(a.name) {
+			list = append(list, a)
 		}
-		trials := make([][]trial, len(sides))
-		for i := range c.rounds * len(sides) {
-			side := (i + i/len(sides)) % len(sides) // A B, B A
-			t, err := c.attack(sides[side], a)
-			if err != nil {
-				return fmt.Errorf("%s: %w", a.name, err)
+	}
+	trials := make([][][]trial, len(list)) // of each attack on each side
+	for i := range list {
+		trials[i] = make([][]trial, len(sides))
+	}
+	for round := range c.rounds { // the attacks by turns as well: the machine is not the same from one minute to the next
+		for n, a := range list {
+			for i := range sides {
+				side := (i + round) % len(sides) // A B, B A
+				t, err := c.attack(sides[side], a)
+				if err != nil {
+					return fmt.Errorf("%s: %w", a.name, err)
+				}
+				trials[n][side] = append(trials[n][side], t)
+				fmt.Fprintf(c.log, "%s, %s, limits %v: %+v\n", a.name, name(sides[side].program), ruled, t)
 			}
-			trials[side] = append(trials[side], t)
-			fmt.Fprintf(c.log, "%s, %s, limits %v: %+v\n", a.name, name(sides[side].program), ruled, t)
 		}
+	}
+	for n, a := range list {
 		for side, e := range sides {
-			writeTrials(out, a.name, ruled, name(e.program), trials[side])
+			writeTrials(out, a.name, ruled, name(e.program), trials[n][side])
 		}
 	}
 	return nil
@@ -447,7 +458,11 @@ func middle(trials []trial, of func(trial) float64) float64 {
 	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
 }
 
+// spread returns the median and, of few trials, the lowest and the highest; of many, the quartiles.
 func spread(trials []trial, of func(trial) float64) string {
-	list := values(trials, of)
-	return fmt.Sprintf("%.1f (%.1f to %.1f)", middle(trials, of), list[0], list[len(list)-1])
+	list, out := values(trials, of), 0
+	if len(list) >= manyTrials {
+		out = len(list) / 4
+	}
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", middle(trials, of), list[out], list[len(list)-1-out])
 }
