@@ -21,7 +21,7 @@ type shape struct {
 	observers int           // besides
 	far       time.Duration // what they send to each other takes this time
 	lost      float64       // share of its packets that are lost
-	places    []int         // where each server is: those at one place are not far from each other; nil: each at a place of its own
+	places    []int         // where each server is: those at one place are not far from each other; nil: each at a place of its own. More places than servers are for others
 }
 
 // delay returns how long a packet from one server to another takes.
@@ -37,6 +37,7 @@ type ensemble struct {
 	program string
 	servers []*server
 	wan     *wan   // between the servers, or nil
+	spare   []int  // ports for one more server
 	release func() // frees the ports
 }
 
@@ -44,18 +45,18 @@ type ensemble struct {
 // interface, unless they are far from each other. Their configurations have the lines, too.
 func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, error) {
 	n := of.servers + of.observers
-	ports, release, err := freeport.Reserve(4 * n)
+	ports, release, err := freeport.Reserve(4 * (n + 1))
 	if err != nil {
 		return nil, err
 	}
-	e := &ensemble{program: program, release: release}
+	e := &ensemble{program: program, release: release, spare: ports[4*n:]}
 	sites := slices.Repeat([]site{here}, n)
 	if of.far > 0 {
-		if e.wan, err = newWAN(ports[:n], of.delay, of.lost); err != nil {
+		if e.wan, err = newWAN(ports[:max(n, len(of.places))], of.delay, of.lost); err != nil {
 			e.remove()
 			return nil, err
 		}
-		sites = e.wan.sites
+		sites = e.wan.sites[:n]
 	}
 	if of.lost > 0 {
 		lines = append(lines, "zkd.electionTimeout=3000") // as docs/run.md says; Apache's syncLimit is 10 s
@@ -63,7 +64,7 @@ func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, err
 	members := memberLines(sites, of.servers, ports[n:3*n])
 	for i, at := range sites {
 		admin := ports[3*n+i]
-		s, err := newServer(program, dir, at, i+1, ports[i], members, append(slices.Clip(lines), fmt.Sprint("admin.serverPort=", admin))...)
+		s, err := newServer(program, dir, at, i+1, ports[i], members, append(slices.Clip(lines), fmt.Sprint("admin.serverPort=", admin), "admin.serverAddress="+at.peers)...)
 		if err != nil {
 			e.remove()
 			return nil, err

@@ -53,6 +53,7 @@ type settings struct {
 	trips     []time.Duration // that distance names
 	lost      float64         // percent
 	sites     bool
+	standby   bool
 	growth    string
 	watching  string
 	observers []int // that watching names
@@ -102,6 +103,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&s.distance, "wide", "", "instead of all that: ensembles of three whose servers are these round `trips` from each other, in ms, as in 1,20,100; needs root")
 	f.Float64Var(&s.lost, "lost", 0, "with -wide: `percent` of the packets between the servers that are lost")
 	f.BoolVar(&s.sites, "sites", false, "with -wide: the second program alone, with its servers shared out over two and three sites in several ways")
+	f.BoolVar(&s.standby, "standby", false, "with -wide: how long what the second program acknowledges takes to a standby at another site, under 5000 sets/s")
 	f.StringVar(&s.watching, "observers", "", "instead of all that: what each observer costs the leader, for ensembles of three with these `numbers` of observers besides, as in 1,6,12")
 	f.StringVar(&s.growth, "growth", "", "instead of all that: the cost of operations over the number of znodes, sessions and watches, and the size of values, as a table and pictures in this `directory`; without the first program if that is \"\"")
 	f.BoolVar(&s.hops, "hops", false, "instead of all that: where a single write is when, on its way through three servers of the second program, which must be zkd")
@@ -135,6 +137,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if s.sites {
 		return c.shareOut(stdout)
 	}
+	if s.standby {
+		return c.lag(stdout)
+	}
 	measure := c.run
 	if len(s.trips) > 0 {
 		measure = c.wide
@@ -166,7 +171,7 @@ func shorten(f *flag.FlagSet) error {
 // prepare checks the settings and lets the servers have many connections.
 func (s *settings) prepare() error {
 	for _, p := range []*string{&s.a, &s.b} {
-		if *p == apache || *p == "" && (s.growth != "" || s.hops || s.attacks || s.sites) {
+		if *p == apache || *p == "" && (s.growth != "" || s.hops || s.attacks || s.sites || s.standby) {
 			continue
 		}
 		abs, err := filepath.Abs(*p)

@@ -210,20 +210,27 @@ func (c *campaign) restoreElsewhere(l layout, trip time.Duration, m *apart) erro
 		return err
 	}
 	m.again = append(m.again, time.Since(began).Seconds()*1e3)
-	first := lost
-	err = eachCounter(c.ctx, s.addr, func(i int, cl *client.Client) error {
-		node, err := cl.Get(c.ctx, counter(i))
+	first, err := firstMissing(c.ctx, s.addr, acked, lost)
+	m.missing = append(m.missing, lost.Sub(first).Seconds()*1e3)
+	return err
+}
+
+// firstMissing returns when the first of the writes was acknowledged that a server does not have, or the time of the loss if it has all.
+func firstMissing(ctx context.Context, addr string, acked [counting][]time.Time, lost time.Time) (time.Time, error) {
+	var firsts [counting]time.Time
+	err := eachCounter(ctx, addr, func(i int, cl *client.Client) error {
+		firsts[i] = lost
+		node, err := cl.Get(ctx, counter(i))
 		if err != nil {
 			return err
 		}
 		has, err := strconv.Atoi(string(node.Data))
-		if err == nil && has < len(acked[i]) && acked[i][has].Before(first) {
-			first = acked[i][has]
+		if err == nil && has < len(acked[i]) && acked[i][has].Before(lost) {
+			firsts[i] = acked[i][has]
 		}
 		return err
 	})
-	m.missing = append(m.missing, lost.Sub(first).Seconds()*1e3)
-	return err
+	return slices.MinFunc(firsts[:], time.Time.Compare), err
 }
 
 func counter(i int) string { return fmt.Sprintf("/counter-%d", i) }
@@ -234,7 +241,7 @@ func eachCounter(ctx context.Context, addr string, f func(i int, cl *client.Clie
 	var wg sync.WaitGroup
 	for i := range counting {
 		wg.Go(func() {
-			cl, err := client.Connect(ctx, addr, client.Options{})
+			cl, err := client.Connect(ctx, addr, client.Options{AllowReadOnly: true})
 			if err == nil {
 				err = f(i, cl)
 				closing, cancel := context.WithTimeout(ctx, time.Second)
