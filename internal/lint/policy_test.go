@@ -61,13 +61,15 @@ const ours = `
 	server/feed:       jute internal/mutant internal/steps server/datatree server/fair
 	server/evaluate:   jute internal/exact internal/fifo internal/mutant server/auth server/datatree
 	server/zab:        jute internal/format internal/mutant internal/secret internal/wire
+	# The rules of copies at another site.
+	server/copies:     jute internal/mutant server/datatree server/zab
 	server/datadirs:   jute internal/fault internal/format internal/mutant internal/secret server/zab
 	# What a server does with requests, above zab. The simulator runs it, too.
 	server/replica:    jute internal/fifo internal/format internal/mutant internal/wire server/auth server/datatree server/evaluate
 	                   server/fair server/limits server/session server/zab
 	server/zab/behavior: jute server/zab
 	server/zab/transport: jute internal/accept internal/format internal/keystore internal/misdial server/limits server/secure server/zab
-	server/sim:        jute internal/exact internal/fault internal/mutant internal/resume internal/testing/crashfs internal/vfs server/auth server/clients/line server/clients/line/register server/clients/line/views server/datadirs server/datatree server/evaluate server/feed server/limits server/replica server/session
+	server/sim:        jute internal/exact internal/fault internal/mutant internal/resume internal/testing/crashfs internal/vfs server/auth server/clients/line server/clients/line/register server/clients/line/views server/copies server/datadirs server/datatree server/evaluate server/feed server/limits server/replica server/session
 	                   server/snapshot server/state server/wal server/watch server/zab server/zab/behavior
 
 	# Lists and records in memory.
@@ -129,7 +131,7 @@ const ours = `
 	server/snapshot:   jute internal/fault internal/format internal/vfs
 	# The state that a snapshot and entries give, and archives of both outside of servers.
 	server/history:    jute internal/fault internal/secret internal/treediff server/datatree server/snapshot server/zab
-	server/archive/source: jute server/archive server/history server/zab
+	server/archive/source: jute server/archive server/copies server/history server/zab
 	server/archive:    jute internal/fault internal/format internal/secret internal/vfs server/history server/snapshot server/zab
 	server/config:     internal/console internal/jaas internal/keystore internal/secret internal/similar internal/vfs server/auth server/auth/sasl server/limits server/secure
 
@@ -155,7 +157,7 @@ const ours = `
 	server/state:      jute internal/secret server/datatree server/session server/watch server/zab
 
 	# A server's directories at rest. Tools that read or write data import it, and not server.
-	server/data:       jute internal/fault internal/format internal/secret internal/vfs server/archive server/config server/datadirs server/datatree server/feed
+	server/data:       jute internal/fault internal/format internal/secret internal/vfs server/archive server/config server/copies server/datadirs server/datatree server/feed
 	                   server/history server/snapshot server/state server/wal server/zab
 
 	# The clients' connections. What they ask of the server is clients.Backend.
@@ -175,7 +177,7 @@ const ours = `
 	server/settings:   jute server/config
 	# The past of a server: of a subtree, from snapshots, the log and an archive.
 	server/past:       jute internal/fault internal/treediff server/archive server/auth server/data server/datatree server/history server/snapshot server/state server/wal server/zab
-	server/pages:      jute fourletter internal/treediff internal/vfs server/admin server/api server/archive server/auth server/clients server/config server/data server/datatree server/feed server/history server/past server/settings server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
+	server/pages:      jute fourletter internal/treediff internal/vfs server/admin server/api server/archive server/auth server/clients server/config server/copies server/data server/datatree server/feed server/history server/past server/settings server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
 	server/words:      internal/vfs server/base server/clients server/config server/data server/datatree server/monitor server/session server/show server/state
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
 	                   server/admin server/api server/archive server/audit server/base server/console server/console/login server/history server/past
@@ -211,7 +213,7 @@ const ours = `
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos client/sasl/scram
 	cmd/zkcli:         client cmd/zkcli/command internal/stdio
-	cmd/zkcli/backup:  internal/vfs jute server/archive server/archive/source server/datatree server/history server/snapshot server/zab
+	cmd/zkcli/backup:  internal/vfs jute server/archive server/archive/source server/copies server/datatree server/history server/snapshot server/zab
 	cmd/zkcli/command: client client/secure internal/treediff client/cache client/settle client/tree cmd/zkcli/backup cmd/zkcli/console cmd/zkcli/member cmd/zkcli/servers cmd/zkcli/shell cmd/zkcli/subtree cmd/zkcli/why internal/child internal/buildinfo internal/console internal/similar cmd/internal/login migrate/shadow/proxy internal/stdio internal/vfs server/archive server/archive/source server/history server/zab
 	                   recipes recipes/election recipes/hold recipes/lock
 	cmd/zkcli/console: jute client cmd/zkcli/ensemble cmd/zkcli/servers server/api server/console server/show
@@ -254,11 +256,11 @@ const ours = `
 	migrate/apachefiles: jute server/datatree
 	migrate/apachelink: jute migrate/apachefiles server/datatree
 	migrate/moving:   jute migrate/apachefiles internal/vfs server/archive server/data server/datadirs server/datatree server/history server/zab
-	migrate/mirror:   jute internal/vfs server/admin server/pages server/audit server/base server/clients server/config server/data server/datadirs server/datatree server/feed
+	migrate/mirror:   jute internal/vfs server/admin server/pages server/audit server/base server/clients server/config server/copies server/data server/datadirs server/datatree server/feed
 	                  server/history server/identities server/monitor server/replica server/secure server/session server/settings server/show
 	                  server/snapshot server/state server/wal server/watch server/words server/zab
-	migrate/standby:  jute migrate/mirror server/archive server/archive/source internal/secret server/config server/data server/datadirs server/datatree server/history server/show server/zab
-	migrate/takeover: jute migrate/mirror client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas migrate/moving internal/vfs server/config server/data server/datadirs server/datatree server/secure server/zab
+	migrate/standby:  jute migrate/mirror server/archive server/archive/source internal/secret server/config server/copies server/data server/datadirs server/datatree server/history server/show server/zab
+	migrate/takeover: jute migrate/mirror client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas migrate/moving internal/vfs server/config server/copies server/data server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
 	migrate/shadow:   jute internal/fifo
@@ -364,7 +366,7 @@ const theirs = `
 // randomness only as it is handed in. That is what lets a test replay them from
 // a seed, and what makes all servers of an ensemble compute the same.
 var pure = []string{
-	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/coordination", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/expiry", "internal/fifo", "internal/resume", "internal/wire", "migrate/shadow", "internal/traceid",
+	"jute", "cmd/zkcli/why", "internal/format", "internal/mutant", "server/auth", "server/auth/certid", "server/clients/line", "server/clients/line/views", "server/coordination", "server/copies", "server/datadirs", "server/datatree", "server/evaluate", "server/fair", "server/limits", "server/limits/shares", "server/replica", "server/session", "server/watch", "server/zab", "internal/exact", "internal/expiry", "internal/fifo", "internal/resume", "internal/wire", "migrate/shadow", "internal/traceid",
 }
 
 // pureStd is what pure packages use of the standard library; where names follow

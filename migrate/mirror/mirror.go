@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -339,10 +340,6 @@ func (m *Mirror) removeSnapshots(refs []wal.SnapRef, keep string) {
 	}
 }
 
-// epochMargin is how many epochs are left to Apache's ensemble, so that a client that has seen a
-// zxid of zkd's is refused there if that ensemble is started again by mistake.
-const epochMargin = 1000
-
 // foundingText takes the place of the members of Apache's ensemble in the history, until the
 // first leader writes its own.
 const foundingText = "# taken over from an ensemble of Apache ZooKeeper\n"
@@ -364,7 +361,7 @@ func (f *Founding) entry() *zab.Entry {
 // Source returns the last transaction of Apache's ensemble, and the greatest epoch of it that the
 // founding knows of.
 func (f *Founding) Source() (last jute.Zxid, epoch uint32) {
-	return f.Prev, f.Zxid.Epoch() - 1 - epochMargin
+	return f.Prev, f.Zxid.Epoch() - 1 - copies.EpochMargin
 }
 
 // Founder returns the mirror's server.
@@ -389,7 +386,7 @@ func (m *Mirror) NewFounding(founders []Founder, epoch uint32) (*Founding, error
 		App:      []byte(foundingText),
 	}
 	epoch = max(epoch, m.accepted, m.Last().Epoch())
-	return &Founding{jute.MakeZxid(epoch+1+epochMargin, 0), m.Last(), marker.Append(nil)}, nil
+	return &Founding{jute.MakeZxid(epoch+1+copies.EpochMargin, 0), m.Last(), marker.Append(nil)}, nil
 }
 
 // Founding returns how the mirror has become a member, nil if it has not.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -131,12 +132,12 @@ func TestMirror(t *testing.T) {
 	follow(t, mirrors[2], endOfHistory)
 	check(t, MakeEnsemble(mirrors, 2))
 	closeMirrors(t, mirrors)
-	checkFounded(t, places, 6+1+epochMargin)
+	checkFounded(t, places, 6+1+copies.EpochMargin)
 
 	mirrors = openMirrors(t, places) // the command may be repeated
 	check(t, MakeEnsemble(mirrors, 2))
 	closeMirrors(t, mirrors)
-	checkFounded(t, places, 6+1+epochMargin)
+	checkFounded(t, places, 6+1+copies.EpochMargin)
 }
 
 // checkFounded checks that these are the members of an ensemble that begins in an epoch.
@@ -201,7 +202,7 @@ func TestFoundingIsInterrupted(t *testing.T) {
 		mirrors = openMirrors(t, places)
 		check(t, MakeEnsemble(mirrors, 99))
 		closeMirrors(t, mirrors)
-		checkFounded(t, places, 5+1+epochMargin)
+		checkFounded(t, places, 5+1+copies.EpochMargin)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/mirror"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/data"
 )
 
@@ -60,8 +60,7 @@ func (p *Promote) Run(ctx context.Context) (r *Promoted, err error) {
 	for _, f := range members {
 		r.Members = append(r.Members, fmt.Sprint(f.Server))
 	}
-	complete := p.LossAfter == 0 && m.Retired()
-	if p.LossAfter != m.Last() && !complete && !m.Promoted() {
+	if !copies.Accepted(m.Last(), p.LossAfter, m.Complete()) && !m.Promoted() {
 		return nil, fmt.Errorf("the copy in %s ends at zxid %v, of %s: what the other ensemble has acknowledged after that would be given up. "+
 			"If its servers run, retire it, and let the standby follow to its end: zkcli member retire. "+
 			"If they are lost, or stopped for good, repeat the command with --accept-data-loss-after %v", p.Place.DataDir, m.Last(), r.Time.Format(time.RFC3339Nano), m.Last())
@@ -83,22 +82,17 @@ func (p *Promote) members(m *mirror.Mirror) (list []mirror.Founder, err error) {
 	if len(p.Members) == 0 {
 		return []mirror.Founder{m.Founder()}, nil
 	}
+	own := copies.Member{Admission: m.Founder(), Last: m.Last()}
+	var members []copies.Member
 	for _, text := range p.Members {
-		f, last, err := mirror.ParseMember(text)
+		one, err := copies.ParseMember(text)
 		if err != nil {
 			return nil, err
 		}
-		if last != m.Last() {
-			return nil, fmt.Errorf("the copy in %s ends at zxid %v, and that of server %d at %v: the one that is behind can follow the other one (zkd standby --of its AdminServer), or begin with an empty directory as a new member",
-				p.Place.DataDir, m.Last(), f.Server, last)
-		}
-		if slices.ContainsFunc(list, func(o mirror.Founder) bool { return o.Server == f.Server }) {
-			return nil, fmt.Errorf("server %d comes twice", f.Server)
-		}
-		list = append(list, f)
+		members, list = append(members, one), append(list, one.Admission)
 	}
-	if !slices.Contains(list, m.Founder()) {
-		return nil, fmt.Errorf("the copy in %s is not among the members: it is %s", p.Place.DataDir, mirror.MemberText(m.Founder(), m.Last()))
+	if err := copies.Check(own, members); err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Place.DataDir, err)
 	}
 	return list, nil
 }

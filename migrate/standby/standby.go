@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/archive/source"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/history"
@@ -186,12 +187,12 @@ func (f *follower) fetch(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	switch have := f.data.Ensemble(); {
-	case !found.Ensemble.Seeded():
+	switch copies.Installs(f.data.Ensemble(), &found.Ensemble) {
+	case copies.NoEnsemble:
 		return stop{fmt.Errorf("%s is a server without an ensemble: a standby follows an ensemble, which with standaloneEnabled=false may have one member", from.Admin)}
-	case have.Seeded() && have.Init.Cluster != found.Ensemble.Init.Cluster:
+	case copies.OtherHistory:
 		return source.Refused{Err: fmt.Errorf("%s has another history than the copy in %s: follow it into another directory", from.Admin, f.o.Place.DataDir)}
-	case found.Ensemble.Zxid < f.data.Last():
+	case copies.Behind:
 		return fmt.Errorf("%s is at %v, and the copy at %v", from.Admin, found.Ensemble.Zxid, f.data.Last())
 	}
 	if err := f.data.InstallState(ctx, found.Tree, found.Ensemble); err != nil {
@@ -204,7 +205,7 @@ func (f *follower) fetch(ctx context.Context) (err error) {
 
 // follow copies the log of one server until the stream ends.
 func (f *follower) follow(ctx context.Context) error {
-	log, err := f.o.Of.Log(ctx, history.ID(f.data.Ensemble().Init.Cluster), f.data.Last())
+	log, err := f.o.Of.Log(ctx, copies.PointOf(f.data.Ensemble()))
 	if err != nil {
 		return err
 	}

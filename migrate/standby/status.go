@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/archive/source"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/show"
 )
 
@@ -124,8 +125,8 @@ func (r *reporter) change(f func(*Status)) {
 func (r *reporter) copied(m *mirror.Mirror) {
 	stats, ensemble := m.Tree().Stats(), m.Ensemble()
 	r.change(func(s *Status) {
-		s.Member = mirror.MemberText(m.Founder(), m.Durable())
-		s.Zxid, s.Durable, s.Retired = m.Last().String(), m.Durable().String(), m.Retired() && m.Durable() == m.Last()
+		s.Member = copies.Member{Admission: m.Founder(), Last: m.Durable()}.String()
+		s.Zxid, s.Durable, s.Retired = m.Last().String(), m.Durable().String(), m.Complete()
 		s.Znodes, s.Sessions, s.Ephemerals = stats.Nodes, stats.Sessions, stats.Ephemerals
 		if ensemble.Seeded() {
 			s.Cluster = fmt.Sprintf("%x", ensemble.Init.Cluster[:])

@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/migrate/apachefiles"
 	"github.com/zkd-project/zkd/migrate/apachelink"
 	"github.com/zkd-project/zkd/migrate/mirror"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
@@ -56,14 +57,14 @@ const decisionFormat = 2
 // parseMembers returns members, and the least and the greatest zxid of their mirrors.
 func parseMembers(texts []string) (founders []mirror.Founder, least, most jute.Zxid, err error) {
 	for i, text := range texts {
-		f, last, err := mirror.ParseMember(text)
+		m, err := copies.ParseMember(text)
 		if err != nil {
 			return nil, 0, 0, err
 		}
-		if founders = append(founders, f); i == 0 || last < least {
-			least = last
+		if founders = append(founders, m.Admission); i == 0 || m.Last < least {
+			least = m.Last
 		}
-		most = max(most, last)
+		most = max(most, m.Last)
 	}
 	if len(founders) < 2 {
 		return nil, 0, 0, fmt.Errorf("%d other members: an ensemble needs three members or more", len(founders))

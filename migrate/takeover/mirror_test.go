@@ -24,6 +24,7 @@ import (
 	"github.com/zkd-project/zkd/migrate/apachefiles"
 	"github.com/zkd-project/zkd/migrate/apachelink"
 	"github.com/zkd-project/zkd/migrate/mirror"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -489,7 +490,7 @@ func TestFirstStatus(t *testing.T) {
 	check(t, err)
 	m := &follower{o: Options{Dir: dir, ID: 101}, data: data, copy: apachelink.NewCopy(data.Tree())}
 	r := newReporter(m)
-	if f, last, err := mirror.ParseMember(mirror.MemberText(r.mu.founder, r.mu.durable)); f != data.Founder() || last != 0 || err != nil {
+	if f, err := copies.ParseMember(r.status().(*Status).Member); f.Admission != data.Founder() || f.Last != 0 || err != nil {
 		t.Errorf("the first status names %v, %v", f, err)
 	}
 	r.close()

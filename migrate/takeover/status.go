@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/apachelink"
 	"github.com/zkd-project/zkd/migrate/mirror"
+	"github.com/zkd-project/zkd/server/copies"
 )
 
 // StatusFile is the file in the directory of a mirror with its Status. It counts for nothing
@@ -72,7 +73,7 @@ func (r *reporter) status() any {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.mu.Status
-	s.Member = mirror.MemberText(r.mu.founder, r.mu.durable)
+	s.Member = copies.Member{Admission: r.mu.founder, Last: r.mu.durable}.String()
 	s.Zxid, s.Durable, s.Digest = r.mu.zxid.String(), r.mu.durable.String(), fmt.Sprintf("%x", r.mu.digest)
 	s.Written = time.Now()
 	return &s

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/wal"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -70,7 +71,7 @@ func (c *Committed) Next(applied jute.Zxid) (list []zab.Entry, err error) {
 		return nil, c.Close()
 	}
 	for i := range records {
-		if records[i].Zxid > c.known {
+		if !copies.Settled(records[i].Zxid, c.known) {
 			return list, c.Close() // it is read again when it is committed
 		}
 		list = append(list, EntryOf(&records[i]))

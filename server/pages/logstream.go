@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +12,12 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/admin"
 	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/state"
 	"github.com/zkd-project/zkd/server/wal"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 const (
@@ -48,11 +51,15 @@ func (f *Server) HistoryID() history.ID {
 
 // FollowLog implements admin.Server.
 func (f *Server) FollowLog(after int64, of string) (admin.LogStream, int, string) {
-	id, zxid := f.HistoryID(), jute.Zxid(after)
-	if of != "" && of != fmt.Sprintf("%x", id[:]) {
-		return nil, http.StatusConflict, fmt.Sprintf("The history of this server is %v, another one", id)
+	id, zxid, applied := f.HistoryID(), jute.Zxid(after), f.State.Applied()
+	at := copies.Point{History: zab.ID(id), Zxid: zxid}
+	if of != "" {
+		at.History = parseHistory(of)
 	}
-	if applied := f.State.Applied(); zxid > applied {
+	switch copies.Sends(copies.Point{History: zab.ID(id), Zxid: applied}, at) {
+	case copies.OtherHistory:
+		return nil, http.StatusConflict, fmt.Sprintf("The history of this server is %v, another one", id)
+	case copies.Behind:
 		return nil, http.StatusServiceUnavailable, fmt.Sprintf("This server has applied what is up to %v", applied)
 	}
 	entries, err := data.ReadCommitted(f.Log, zxid)
@@ -67,6 +74,14 @@ func (f *Server) FollowLog(after int64, of string) (admin.LogStream, int, string
 		return nil, http.StatusInternalServerError, err.Error()
 	}
 	return l, 0, ""
+}
+
+// parseHistory reads the id of a history. What is none gives the zero id, which no history has.
+func parseHistory(text string) (id zab.ID) {
+	if b, err := hex.DecodeString(text); err == nil && len(b) == len(id) {
+		copy(id[:], b)
+	}
+	return id
 }
 
 // Next implements admin.LogStream.

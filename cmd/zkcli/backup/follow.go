@@ -12,6 +12,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/archive/source"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/history"
 	"github.com/zkd-project/zkd/server/zab"
 )
@@ -229,7 +230,7 @@ func (f *Follower) renewBase(ctx context.Context) error {
 
 // follow copies the log of one server until the connection fails.
 func (f *Follower) follow(ctx context.Context) error {
-	log, err := f.Log(ctx, f.id, f.last)
+	log, err := f.Log(ctx, copies.Point{History: zab.ID(f.id), Zxid: f.last})
 	if err != nil {
 		return err
 	}

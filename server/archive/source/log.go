@@ -9,9 +9,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/archive"
-	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/zab"
 )
 
@@ -39,9 +38,9 @@ func (s *Servers) Another() {
 	}
 }
 
-// Log asks a server for what follows a zxid in a history. The log must be closed. Its errors are those
+// Log asks a server for what follows a point of a history. The log must be closed. Its errors are those
 // of one server: another one may have what this one lacks. They can be an [ErrPurged], or a [Refused].
-func (s *Servers) Log(ctx context.Context, of history.ID, after jute.Zxid) (*Log, error) {
+func (s *Servers) Log(ctx context.Context, after copies.Point) (*Log, error) {
 	admin, err := s.choose(ctx)
 	if err != nil {
 		return nil, err
@@ -49,7 +48,7 @@ func (s *Servers) Log(ctx context.Context, of history.ID, after jute.Zxid) (*Log
 	l := &Log{Admin: admin}
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.quiet = time.AfterFunc(silence, func() { l.cancel(fmt.Errorf("nothing was heard for %v", silence)) })
-	if err := l.open(s, of, after); err != nil {
+	if err := l.open(s, after); err != nil {
 		err = l.error(err)
 		l.Close()
 		return nil, err
@@ -57,8 +56,8 @@ func (s *Servers) Log(ctx context.Context, of history.ID, after jute.Zxid) (*Log
 	return l, nil
 }
 
-func (l *Log) open(s *Servers, of history.ID, after jute.Zxid) error {
-	url := fmt.Sprintf("%s/commands/log?after=%v&history=%x", l.Admin, after, of[:])
+func (l *Log) open(s *Servers, after copies.Point) error {
+	url := fmt.Sprintf("%s/commands/log?after=%v&history=%x", l.Admin, after.Zxid, after.History[:])
 	if s.Compress {
 		url += "&compressed=true" // the transport asks for gzip by itself, and reads it
 	}
@@ -71,7 +70,7 @@ func (l *Log) open(s *Servers, of history.ID, after jute.Zxid) error {
 		return err
 	}
 	l.frames, err = archive.NewDecoder(bufio.NewReaderSize(s.limit(l.ctx, resp.Body), 256<<10))
-	if err == nil && (l.frames.History != of || l.frames.After != after) {
+	if err == nil && !copies.Begins(after, copies.Point{History: zab.ID(l.frames.History), Zxid: l.frames.After}) {
 		err = fmt.Errorf("the server sends what follows %v of history %v", l.frames.After, l.frames.History)
 	}
 	return err

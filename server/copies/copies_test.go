@@ -1,0 +1,128 @@
+package copies
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+var (
+	ours, others = zab.ID{1}, zab.ID{2}
+	four, five   = zab.Admission{Server: 4, Incarnation: zab.ID{44}}, zab.Admission{Server: 5, Incarnation: zab.ID{55}}
+	z            = jute.MakeZxid(7, 9)
+)
+
+func state(of zab.ID, z jute.Zxid) *zab.State {
+	return &zab.State{Zxid: z, Init: zab.ClusterInit{Cluster: of, Secret: [32]byte{3}}}
+}
+
+// treeAt returns a tree that is at z, and says that the ensemble is retired or not.
+func treeAt(z jute.Zxid, retired bool) *datatree.Tree {
+	path := "/a"
+	if retired {
+		path = jute.RetiredPath
+	}
+	tree := datatree.New()
+	var out datatree.Applied
+	tree.Apply(&datatree.Txn{Zxid: z, Time: 1, Ops: []datatree.Op{{Kind: datatree.OpCreate, Path: path}}}, &out)
+	return tree
+}
+
+// rule is what a rule says of a case, and what it should.
+type rule struct {
+	name      string
+	got, want any
+}
+
+func rules() (list []rule) {
+	add := func(name string, got, want any) { list = append(list, rule{name, got, want}) }
+	add("a server that has as much", Sends(Point{ours, z}, Point{ours, z}), Fits)
+	add("a server that has less", Sends(Point{ours, z}, Point{ours, z + 1}), Behind)
+	add("a server of another ensemble", Sends(Point{ours, z}, Point{others, z}), OtherHistory)
+	add("an entry that is applied", Settled(z, z), true)
+	add("an entry that is not applied", Settled(z+1, z), false)
+	add("the stream that was asked for", Begins(Point{ours, z}, Point{ours, z}), true)
+	add("a stream of another ensemble", Begins(Point{ours, z}, Point{others, z}), false)
+	add("a stream with a gap", Begins(Point{ours, z}, Point{ours, z + 1}), false)
+	add("the first state", Installs(&zab.State{}, state(others, z)), Fits)
+	add("a later state", Installs(state(ours, z), state(ours, z+1)), Fits)
+	add("an earlier state", Installs(state(ours, z), state(ours, z-1)), Behind)
+	add("a state of another ensemble", Installs(state(ours, z), state(others, z)), OtherHistory)
+	add("a state without an ensemble", Installs(state(ours, z), &zab.State{Zxid: z}), NoEnsemble)
+	add("all of a retired ensemble", Complete(treeAt(z, true), z), true)
+	add("all of a retired ensemble, not on disk", Complete(treeAt(z, true), z-1), false)
+	add("an ensemble that serves", Complete(treeAt(z, false), z), false)
+	add("a complete copy", Accepted(z, 0, true), true)
+	add("a loss that nobody was told", Accepted(z, 0, false), false)
+	add("a loss that was accepted", Accepted(z, z, false), true)
+	add("another loss than was accepted", Accepted(z, z-1, false), false)
+	add("another loss of a complete copy", Accepted(z, z-1, true), false)
+
+	equal := []Member{{four, z}, {five, z}}
+	add("equal members", says(Check(equal[0], equal)), "")
+	add("a member that is behind", says(Check(equal[0], []Member{{four, z}, {five, z - 1}})), "that of server 5 at "+(z-1).String())
+	add("a member that comes twice", says(Check(equal[0], []Member{{four, z}, {four, z}})), "server 4 comes twice")
+	add("a stranger", says(Check(Member{zab.Admission{Server: 4}, z}, equal)), "is not among the members")
+
+	next := Succeed(state(ours, z), treeAt(z, true), []zab.Admission{five, four})
+	again := Succeed(state(ours, z), treeAt(z, true), []zab.Admission{four, five})
+	add("the same for each member", again.State.Init, next.State.Init)
+	add("another ensemble", next.State.Init.Cluster != ours, true)
+	add("the passwords of sessions", next.State.Init.Secret == [32]byte{3}, true)
+	add("its epochs", next.Epoch, z.Epoch()+EpochMargin)
+	add("its members", slices.Equal(next.State.Admitted, []zab.Admission{four, five}), true)
+	add("its first zxid", next.State.Zxid, z+1)
+	served := treeAt(z, true)
+	if next.Serves != nil {
+		var out datatree.Applied
+		served.Apply(next.Serves, &out)
+	}
+	add("it is retired", served.RetiredSince(), jute.Zxid(0))
+	lost := Succeed(state(ours, z), treeAt(z, false), []zab.Admission{four})
+	add("the zxid after a loss", lost.State.Zxid, z)
+	add("nothing is served again", lost.Serves == nil, true)
+	add("the ids of two that follow", lost.State.Init.Cluster != next.State.Init.Cluster, true)
+	return list
+}
+
+func says(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// broken returns the rules that don't hold.
+func broken() (list []rule) {
+	for _, r := range rules() {
+		got, isText := r.got.(string)
+		want, _ := r.want.(string)
+		if r.got != r.want && (!isText || want == "" || !strings.Contains(got, want)) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+func TestRules(t *testing.T) {
+	for _, r := range broken() {
+		t.Errorf("%s: got %v, want %v", r.name, r.got, r.want)
+	}
+}
+
+// TestMember reads what names a member.
+func TestMember(t *testing.T) {
+	m := Member{four, z}
+	if got, err := ParseMember(m.String()); got != m || err != nil {
+		t.Errorf("%v is read as %v, %v", m, got, err)
+	}
+	for _, text := range []string{"", "4", "4:2c:0x1", "0:" + m.String()[2:], "x" + m.String(), m.String() + "x", m.String() + ":1"} {
+		if got, err := ParseMember(text); err == nil {
+			t.Errorf("%q is read as %v", text, got)
+		}
+	}
+}

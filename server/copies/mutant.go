@@ -1,0 +1,18 @@
+package copies
+
+import "github.com/zkd-project/zkd/internal/mutant"
+
+// Faults of the rules.
+var (
+	anyHistory     = mutant.New("any-history")      // a server sends its log to a copy of another ensemble
+	anyStream      = mutant.New("any-stream")       // a copy takes any stream that a server sends
+	anyState       = mutant.New("any-state")        // it takes the state of another ensemble
+	earlierState   = mutant.New("earlier-state")    // it takes a state before its own
+	unsettledSent  = mutant.New("unsettled-sent")   // a server sends all that its log has
+	earlyComplete  = mutant.New("early-complete")   // a copy has everything before its disk has
+	untoldLoss     = mutant.New("untold-loss")      // it becomes an ensemble though it does not have everything, and nobody has accepted that
+	unequalMembers = mutant.New("unequal-members")  // copies that differ become an ensemble
+	sameEnsemble   = mutant.New("same-ensemble")    // the new ensemble has the id of the other one
+	epochsNotAhead = mutant.New("epochs-not-ahead") // its epochs are not ahead
+	staysRetired   = mutant.New("stays-retired")    // it is retired
+)

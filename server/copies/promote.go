@@ -1,0 +1,126 @@
+package copies
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// EpochMargin is how many epochs are left to the ensemble that was copied, so that a client that has seen a zxid of the
+// one that takes its place is refused there if it is started again by mistake.
+const EpochMargin = 1000
+
+// Member is a server of the ensemble that copies become, and how far its copy is.
+type Member struct {
+	zab.Admission
+	Last jute.Zxid
+}
+
+// String names the member: ID:INCARNATION:ZXID.
+func (m Member) String() string {
+	return fmt.Sprintf("%d:%x:%v", m.Server, m.Incarnation[:], m.Last)
+}
+
+// ParseMember is the inverse of Member.String.
+func ParseMember(text string) (m Member, err error) {
+	parts := strings.Split(text, ":")
+	if len(parts) == 3 {
+		id, err1 := strconv.ParseUint(parts[0], 10, 8)
+		incarnation, err2 := hex.DecodeString(parts[1])
+		z, err3 := strconv.ParseInt(strings.TrimPrefix(parts[2], "0x"), 16, 64)
+		if errors.Join(err1, err2, err3) == nil && id > 0 && len(incarnation) == len(m.Incarnation) {
+			m.Server, m.Last = zab.SIDOf(uint8(id)), jute.Zxid(z)
+			copy(m.Incarnation[:], incarnation)
+			return m, nil
+		}
+	}
+	return m, fmt.Errorf("%q is no member: the status of a copy shows it as ID:INCARNATION:ZXID", text)
+}
+
+// Accepted reports whether a copy may become an ensemble: it has everything, or an operator has given up what was acknowledged
+// after a zxid, 0 for none, which is that of the copy.
+func Accepted(last, givenUpAfter jute.Zxid, complete bool) bool {
+	accepted := givenUpAfter == last || givenUpAfter == 0 && complete
+	accepted = accepted || untoldLoss.Planted()
+	return accepted
+}
+
+// Check returns why the copy of a member can't become an ensemble with these members, or nil. Their copies must be equal, and it is one of
+// them.
+func Check(of Member, members []Member) error {
+	for i, m := range members {
+		differs := m.Last != of.Last
+		differs = differs && !unequalMembers.Planted()
+		switch {
+		case differs:
+			return fmt.Errorf("the copy ends at zxid %v, and that of server %d at %v: the one that is behind can follow the other one (zkd standby --of its AdminServer), or begin with an empty directory as a new member",
+				of.Last, m.Server, m.Last)
+		case slices.ContainsFunc(members[:i], func(o Member) bool { return o.Server == m.Server }):
+			return fmt.Errorf("server %d comes twice", m.Server)
+		}
+	}
+	if !slices.ContainsFunc(members, func(m Member) bool { return m.Admission == of.Admission }) {
+		return fmt.Errorf("the copy is not among the members: it is %v", of)
+	}
+	return nil
+}
+
+// Successor is how an ensemble begins that copies become.
+type Successor struct {
+	// Serves is applied to the state before, unless it is nil: the new ensemble is not retired.
+	Serves *datatree.Txn
+	// Epoch is promised by each member: leaders begin later ones.
+	Epoch uint32
+	State zab.State
+}
+
+// Succeed returns how the ensemble begins that copies become, one of which has the given history and tree. All of them compute the same.
+func Succeed(c *zab.State, tree *datatree.Tree, members []zab.Admission) Successor {
+	members = slices.Clone(members)
+	slices.SortFunc(members, func(a, b zab.Admission) int { return cmp.Compare(a.Server, b.Server) })
+	last := c.Zxid
+	var s Successor
+	retired := tree.RetiredSince() != 0
+	retired = retired && !staysRetired.Planted()
+	if retired {
+		last++
+		s.Serves = &datatree.Txn{Zxid: last, Time: tree.LastTime(), Ops: []datatree.Op{{Kind: datatree.OpDelete, Path: jute.RetiredPath}}}
+	}
+	s.Epoch = last.Epoch() + EpochMargin
+	if epochsNotAhead.Planted() {
+		s.Epoch = last.Epoch()
+	}
+	s.State = zab.State{
+		Zxid:     last,
+		Epochs:   []zab.EpochEnd{{Epoch: last.Epoch(), Last: last.Counter()}},
+		Init:     zab.ClusterInit{Cluster: successor(c.Init.Cluster, c.Zxid, members), Secret: c.Init.Secret},
+		Admitted: members,
+	}
+	if sameEnsemble.Planted() {
+		s.State.Init.Cluster = c.Init.Cluster
+	}
+	return s
+}
+
+// successor returns the id of the ensemble that follows another one.
+func successor(of zab.ID, last jute.Zxid, members []zab.Admission) (id zab.ID) {
+	h := sha256.New()
+	h.Write(of[:])
+	binary.Write(h, binary.BigEndian, uint64(last)) // a hash takes all
+	for i := range members {
+		binary.Write(h, binary.BigEndian, uint16(members[i].Server))
+		h.Write(members[i].Incarnation[:])
+	}
+	copy(id[:], h.Sum(nil))
+	return id
+}
