@@ -110,6 +110,8 @@ type Config struct {
 	FeedBytes int // of the changes that a server keeps
 	MaxFeeds  int // of a server; 0 means no limit
 
+	Standbys int // servers at another site that copy the ensemble
+
 	// Views is every how many clients one pages through subtrees; 0 means none.
 	Views     int
 	ViewMs    uint64 // the life of a view
@@ -226,6 +228,9 @@ func (c *Config) String() string {
 	if c.Feeds+c.Streams > 0 {
 		fmt.Fprintf(&b, " feeds=%d streams=%d feedbytes=%d maxfeeds=%d", c.Feeds, c.Streams, c.FeedBytes, c.MaxFeeds)
 	}
+	if c.Standbys > 0 {
+		fmt.Fprintf(&b, " standbys=%d", c.Standbys)
+	}
 	if c.Views > 0 {
 		fmt.Fprintf(&b, " views=%d viewms=%d viewbytes=%d", c.Views, c.ViewMs, c.ViewBytes)
 	}
@@ -338,6 +343,9 @@ func Draw(seed uint64, steps int) Config {
 	c.HerdPct = pick(r, 0, 0, 50)
 	if r.IntN(8) == 0 {
 		c.Faults[FaultRetire] = c.ElectionMs * pick[uint64](r, 5, 20)
+	}
+	if r.IntN(8) == 0 {
+		c.Standbys = pick(r, 1, 2, 3)
 	}
 	return c
 }

@@ -136,6 +136,19 @@
 //   - P2: a view is over when its time is, when too much has changed or its connection has ended, and not before. Another
 //     one is refused only while there are as many as there may be.
 //
+// # Standbys
+//
+// In some runs servers at another site copy the ensemble, by the rules of package copies: they follow the log of any server, a
+// stale one as well, or that of another standby, get a whole state when a log does not reach back, and crash and come back. The
+// log that a server sends is what it has written, up to what it has applied. Only the HTTP around it is not simulated.
+//
+//   - K1: a copy has the committed history up to its zxid, and the reference's digest there, of which sessions are a part.
+//   - K2: it never goes back, but for what a crash takes that was not on its disk.
+//   - K3: no stream and no state of another ensemble is sent to it or taken by it.
+//   - K4: it says that it has everything of a retired ensemble only when its disk has.
+//
+// At the end it has everything (Liveness).
+//
 // # Mutants
 //
 // Mutants measure what the simulator finds. Each mutant is a fault that some run must find, planted

@@ -26,6 +26,7 @@ const (
 	evToServer                      // packet: a request reaches a node
 	evFeed                          // of a node: its feeds are looked at
 	evStream                        // arg: client over HTTP whose turn it is
+	evStandby                       // arg: standby whose turn it is
 )
 
 // event is a future event.

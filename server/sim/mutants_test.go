@@ -312,6 +312,12 @@ var focuses = map[string]func(*Config){
 	"retired-forgotten":     func(c *Config) { retirements(c); often(c, FaultKill, FaultTransfer) },
 	"retired-expires":       func(c *Config) { retirements(c); c.DozePct = 10 },
 	"never-revived":         func(c *Config) { retirements(c); c.DozePct = 10 },
+	"any-history":           copied,
+	"any-stream":            copied,
+	"any-state":             copied,
+	"earlier-state":         func(c *Config) { copied(c); c.SnapMs, c.Steps = 1, 6000 },
+	"unsettled-sent":        copied,
+	"early-complete":        func(c *Config) { copied(c); often(c, FaultRetire) },
 	"holder-of-tree":        holders,
 	"any-contender":         holders,
 	"holder-unchecked":      holders,
@@ -413,6 +419,12 @@ func retirements(c *Config) {
 	c.Faults = [numFaults]uint64{}
 	often(c, FaultRetire)
 	c.Clients = 3
+}
+
+// copied has standbys, some of which lag, of servers that purge their logs.
+func copied(c *Config) {
+	c.Standbys, c.SnapshotEach, c.SnapRetain = 3, 5, 1
+	often(c, FaultKill, FaultPartition, FaultTransfer)
 }
 
 // holders has clients that contend, and write what only the holder may write.
@@ -626,6 +638,11 @@ var byPages = []string{
 	"edge-kept",
 	"edge-unnamed",
 	"edge-crosses",
+	"untold-loss",
+	"unequal-members",
+	"same-ensemble",
+	"epochs-not-ahead",
+	"stays-retired",
 }
 
 // TestPlantedBehaviors is TestBehaviors with the fault of -mutant, if -behaviors says where to. TLC must refuse one of the runs.

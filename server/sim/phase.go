@@ -256,6 +256,7 @@ func (s *Sim) converge() {
 		}
 		return true
 	})
+	s.runUntil("not all standbys have everything", s.allCopied)
 	s.checkFeedsSent()
 	if skipped := s.ghost.tree.Stats().Skipped; skipped > 0 {
 		s.fail("S1", "%d operations could not be applied", skipped)

@@ -18,33 +18,34 @@ import (
 
 // Sim is a simulated ensemble. It belongs to one goroutine.
 type Sim struct {
-	cfg     Config
-	rng     *rand.Rand
-	agenda  agenda
-	now     uint64 // virtual µs
-	steps   int
-	phase   phase
-	hash    uint64
-	members zab.Members // of the configuration file
-	nodes   []*node
-	clients []*client
-	streams []*stream
-	links   [16][16]*link
-	blocks  [16][16]int
-	dialing [16][16]bool
-	held    [16][]event    // events that wait for a paused node
-	freeAt  [16][16]uint64 // from, to: when everything sent has passed, µs
-	core    []int8         // nodes that must make progress, in phaseLive
-	ghost   ghost
-	stats   Stats
-	free    []*packet
-	paths   []string
-	fedAt   uint64             // when the last event of a feed was sent, µs
-	plans   []zab.Members      // lists that operators are distributing
-	retired uint64             // until when the nemesis wants the ensemble to be, µs
-	ordered map[jute.Zxid]bool // changes of the members that the nemesis has requested
-	schemes *auth.Schemes
-	weights *limits.Weights
+	cfg      Config
+	rng      *rand.Rand
+	agenda   agenda
+	now      uint64 // virtual µs
+	steps    int
+	phase    phase
+	hash     uint64
+	members  zab.Members // of the configuration file
+	nodes    []*node
+	clients  []*client
+	streams  []*stream
+	standbys []*standby
+	links    [16][16]*link
+	blocks   [16][16]int
+	dialing  [16][16]bool
+	held     [16][]event    // events that wait for a paused node
+	freeAt   [16][16]uint64 // from, to: when everything sent has passed, µs
+	core     []int8         // nodes that must make progress, in phaseLive
+	ghost    ghost
+	stats    Stats
+	free     []*packet
+	paths    []string
+	fedAt    uint64             // when the last event of a feed was sent, µs
+	plans    []zab.Members      // lists that operators are distributing
+	retired  uint64             // until when the nemesis wants the ensemble to be, µs
+	ordered  map[jute.Zxid]bool // changes of the members that the nemesis has requested
+	schemes  *auth.Schemes
+	weights  *limits.Weights
 
 	txn         datatree.Txn // scratch
 	result      datatree.Applied
@@ -146,6 +147,10 @@ func newSim(cfg Config) *Sim {
 	for i := range cfg.Streams {
 		s.streams = append(s.streams, new(stream))
 		s.streamTurn(int32(i))
+	}
+	for i := range cfg.Standbys {
+		s.standbys = append(s.standbys, &standby{id: i + 1})
+		s.standbyTurn(int32(i))
 	}
 	for f := range Fault(numFaults) {
 		s.scheduleFault(f)
@@ -261,6 +266,8 @@ func (s *Sim) dispatch(n *node, e *event) {
 		s.feed(n)
 	case evStream:
 		s.streamTurn(e.arg)
+	case evStandby:
+		s.standbyTurn(e.arg)
 	case evToServer:
 		if n.alive {
 			s.serve(n, p.client, &p.req)

@@ -63,12 +63,18 @@ func (s *Sim) refer(n *node) {
 }
 
 func (s *Sim) makeSnapshot(n *node) *snapshot {
-	meta := n.view.Meta()
-	snap := &snapshot{zxid: n.viewState.Zxid, chain: n.viewChain, state: n.viewState, digest: meta.Digest, bytes: 1000, by: n.disk.written.incarnation}
+	snap := snapshotOf(n.view, n.viewState, n.viewChain)
+	snap.by = n.disk.written.incarnation
+	return snap
+}
+
+// snapshotOf makes a snapshot of what a view shows.
+func snapshotOf(view *datatree.View, state zab.State, chain uint64) *snapshot {
+	snap := &snapshot{zxid: state.Zxid, chain: chain, state: state, digest: view.Meta().Digest, bytes: 1000}
 	var batch datatree.Batch
 	for more := true; more; {
 		batch.Reset()
-		more = n.view.Step(&batch, 64<<10)
+		more = view.Step(&batch, 64<<10)
 		for row := range batch.All() {
 			snap.rows = append(snap.rows, datatree.Row{Table: row.Table, Key: bytes.Clone(row.Key), Value: bytes.Clone(row.Value)})
 			snap.bytes += int64(len(row.Key) + len(row.Value))

@@ -39,6 +39,7 @@ type Stats struct {
 	Locals, Upgrades                                  int
 	Deaf, Slow                                        int
 	Retires, Retirements                              int
+	StandbyStarts, States, Copied, Complete           int // of standbys
 	Faults                                            [numFaults]int
 }
 
