@@ -183,12 +183,8 @@ func newPromote() *cobra.Command {
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := standbyConfig(args[0])
-			if err == nil && after != "" {
-				var z int64
-				if z, err = strconv.ParseInt(strings.TrimPrefix(after, "0x"), 16, 64); err != nil {
-					err = errors.New("--accept-data-loss-after: a zxid is hexadecimal, such as 0x2000033e7")
-				}
-				p.LossAfter = jute.Zxid(z)
+			if err == nil {
+				p.LossAfter, err = lossAfter(after)
 			}
 			if err != nil {
 				return usageError{err}
@@ -208,4 +204,16 @@ func newPromote() *cobra.Command {
 	fl.StringArrayVar(&p.Members, "member", nil, "a standby that is promoted, ID:INCARNATION:ZXID; once for each")
 	out.add(fl)
 	return cmd
+}
+
+// lossAfter reads --accept-data-loss-after; 0 if it is not given.
+func lossAfter(text string) (jute.Zxid, error) {
+	if text == "" {
+		return 0, nil
+	}
+	z, err := strconv.ParseInt(strings.TrimPrefix(text, "0x"), 16, 64)
+	if err != nil {
+		return 0, errors.New("--accept-data-loss-after: a zxid is hexadecimal, such as 0x2000033e7")
+	}
+	return jute.Zxid(z), nil
 }

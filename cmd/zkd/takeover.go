@@ -234,8 +234,9 @@ func newDecide() *cobra.Command {
 func newFinish() *cobra.Command {
 	var f takeover.Finish
 	var out outputFlag
+	var after string
 	cmd := &cobra.Command{
-		Use:   "finish {--from DATADIR... | --decision FILE [--from DATADIR...]} DIR...",
+		Use:   "finish {--from DATADIR... | --decision FILE [--from DATADIR...] | --accept-data-loss-after ZXID} DIR...",
 		Short: "Make the copies of a stopped ensemble the data of a zkd ensemble",
 		Long: "Make the copies in these directories the data of the members of a zkd ensemble, after the servers\n" +
 			"of Apache's ensemble were stopped, followers before the leader. Name the data directories of a\n" +
@@ -244,14 +245,21 @@ func newFinish() *cobra.Command {
 			"With --decision, DIR is one of the copies of an ensemble that takeover decide has decided about, and\n" +
 			"--from names those data directories of Apache's servers that this machine has: the command refuses if\n" +
 			"these servers have run since the decision. It looks at those that were named for the decision, too.\n\n" +
+			"If all of Apache's servers are lost, name neither. Without --accept-data-loss-after the command says\n" +
+			"where the copies end, and changes nothing. Copies that end elsewhere are left out: these servers\n" +
+			"begin with empty directories, as new members.\n\n" +
 			"Until the command says that it has decided, nothing is lost by starting Apache's servers again.\n" +
 			"Afterwards zkd export is the way back. An interrupted command may be repeated.",
 		Example: "  zkd takeover finish --from zk1/data --from zk2/data --from zk3/data new/101 new/102 new/103\n" +
 			"  zkd takeover finish --decision decision --from /var/lib/zookeeper /var/lib/zkd",
 		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			if len(f.From) == 0 && f.Decision == "" {
-				return usageError{errors.New("takeover finish needs --from DATADIR, once for each server of a majority, or --decision FILE")}
+			if after != "" && len(f.From)+len(f.Decision) > 0 {
+				return usageError{errors.New("--accept-data-loss-after is for servers that are lost, without --from or --decision")}
+			}
+			var err error
+			if f.LossAfter, err = lossAfter(after); err != nil {
+				return usageError{err}
 			}
 			log, lines := logTo(cmd.ErrOrStderr(), "", zap.WarnLevel)
 			defer lines.Close()
@@ -266,6 +274,7 @@ func newFinish() *cobra.Command {
 	fl := cmd.Flags()
 	apacheDisks(fl, &f.From, &f.LogDirs, &f.Single)
 	fl.StringVar(&f.Decision, "decision", "", "file of zkd takeover decide")
+	fl.StringVar(&after, "accept-data-loss-after", "", "`ZXID` at which the copies end, if Apache's servers are lost")
 	fl.StringArrayVar(&f.ToLogs, "to-log-dir", nil, "dataLogDir of a copy, if it is another directory; once for each DIR")
 	out.add(fl)
 	return cmd

@@ -126,6 +126,12 @@ func (c *cut) finish() error {
 	return err
 }
 
+// giveUp makes an ensemble of copies without the disks of Apache's servers.
+func (c *cut) giveUp(dirs ...string) error {
+	_, err := (&Finish{Dirs: dirs, LossAfter: c.exact.Tree.LastZxid(), Logger: zap.NewNop(), dial: c.dial}).Run(c.Context())
+	return err
+}
+
 // crashed makes a member again what a crash leaves between the founding, which is in its log, and the
 // end of the command.
 func (c *cut) crashed(dir string) {
@@ -151,10 +157,12 @@ type door struct {
 func doors() []door {
 	last := func(c *cut) error { return c.carryOut(c.dirs[2]) }
 	first := func(c *cut) error { return errors.Join(c.decide(), c.carryOut(c.dirs[0])) }
+	lost := func(c *cut) error { return c.giveUp(c.dirs...) }
 	return []door{
 		{"decide", func(*cut) error { return nil }, (*cut).decide, 0, false},
 		{"finish at once", func(*cut) error { return nil }, (*cut).finish, 2, false},
 		{"again at once, after a crash before the last copy", first, (*cut).finish, 2, true},
+		{"after a loss", func(*cut) error { return nil }, lost, 2, false},
 		{"carry out", (*cut).decide, last, 2, true},
 		{"carry out after another machine", first, last, 2, true},
 		{"again after a crash", func(c *cut) error {
@@ -259,6 +267,36 @@ func TestDoors(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestLostServers makes an ensemble of copies whose servers are lost: those that end where it was said.
+func TestLostServers(t *testing.T) {
+	c := newCut(t)
+	end := c.exact.Tree.LastZxid()
+	further := c.create(1, 0)
+	c.append(c.dirs[0], further)
+	for _, tt := range []struct {
+		dirs []string
+		want string
+	}{
+		{c.dirs, "not equal"},
+		{c.dirs[1:], fmt.Sprintf("--accept-data-loss-after %v", end)},
+	} {
+		if err := c.giveUp(tt.dirs...); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q: got %v, want an error with %q", tt.dirs, err, tt.want)
+		}
+	}
+	check(t, c.giveUp(c.dirs[0]))
+	check(t, c.giveUp(c.dirs[0])) // repeated
+	m, err := mirror.Open(t.Context(), data.Place{DataDir: c.dirs[0], LogDir: c.dirs[0]}, datadirs.OfApache, zap.NewNop())
+	check(t, err)
+	defer m.Close()
+	if !m.Member() || m.Last().Epoch() <= end.Epoch() || m.Tree().Stats().Nodes != c.exact.Tree.Stats().Nodes {
+		t.Errorf("it is a member: %t, at %v, with %d znodes; the servers had %d at %v", m.Member(), m.Last(), m.Tree().Stats().Nodes, c.exact.Tree.Stats().Nodes, end)
+	}
+	if err := c.giveUp(c.dirs[1]); err == nil {
+		t.Error("a copy that ends before becomes an ensemble as well")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -31,6 +32,9 @@ type Finish struct {
 	From, LogDirs []string
 	// Single accepts fewer than a majority, which may lack what the others have confirmed.
 	Single bool
+	// LossAfter is the zxid at which the mirrors end, if Apache's servers are lost, and neither From nor
+	// Decision is given. What they have confirmed after that is given up.
+	LossAfter jute.Zxid
 	// Dirs are the directories of the mirrors: of all members of the ensemble to be.
 	Dirs []string
 	// ToLogs are their log directories, in the same order; none if they are the same.
@@ -71,6 +75,9 @@ func (f *Finish) Run(ctx context.Context) (r *Result, err error) {
 	if f.Decision != "" {
 		return f.carryOut(ctx)
 	}
+	if len(f.From) == 0 {
+		return f.giveUp(ctx)
+	}
 	if len(f.Dirs) < 3 {
 		return nil, fmt.Errorf("%d copies: an ensemble needs those of three members or more", len(f.Dirs))
 	}
@@ -103,6 +110,33 @@ func (f *Finish) Run(ctx context.Context) (r *Result, err error) {
 	r = f.finished(mirrors, tail)
 	r.Chosen, r.Last = reason, best.Last().String()
 	return r, nil
+}
+
+// giveUp makes an ensemble of the mirrors as they are. With one, the other members begin with empty
+// directories.
+func (f *Finish) giveUp(ctx context.Context) (r *Result, err error) {
+	mirrors, err := f.open(ctx)
+	defer closeAll(mirrors, &err)
+	if err != nil {
+		return nil, err
+	}
+	m := mirrors[0]
+	decided := slices.ContainsFunc(mirrors, func(m *mirror.Mirror) bool { return m.Founding() != nil })
+	if f.LossAfter != m.Last() && !decided {
+		return nil, fmt.Errorf("the copy in %s ends at zxid %v, of %s: what Apache's servers have confirmed after that would be given up. If you have their directories, name those of a majority with --from. "+
+			"If they are lost, repeat the command with --accept-data-loss-after %v", f.Dirs[0], m.Last(), time.UnixMilli(m.Tree().LastTime()).UTC().Format(time.RFC3339Nano), m.Last())
+	}
+	apache, err := newSource(m.Last(), m.Accepted(), nil, nil, mirrors)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.checkEnded(ctx, apache, mirrors); err != nil {
+		return nil, err
+	}
+	if err := mirror.MakeEnsemble(mirrors, apache.Epoch); err != nil {
+		return nil, err
+	}
+	return f.finished(mirrors, make([]int, len(mirrors))), nil
 }
 
 // carryOut carries out what Decide has decided.
@@ -206,7 +240,7 @@ func (f *Finish) choose(mirrors []*mirror.Mirror) (best *apachefiles.Server, rea
 	if err != nil {
 		return nil, "", nil, err
 	}
-	apache, err = newSource(best, f.From, f.LogDirs, mirrors)
+	apache, err = newSource(best.Last(), best.Epoch(), f.From, f.LogDirs, mirrors)
 	return best, strings.TrimSuffix(best.DataDir+": "+reason, ": "), apache, err
 }
 

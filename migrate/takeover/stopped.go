@@ -131,10 +131,10 @@ func absolute(dirs []string) ([]string, error) {
 	return list, errors.Join(errs...)
 }
 
-// newSource returns the ensemble of which best is the most advanced server, and dirs are directories.
+// newSource returns the ensemble whose history ends at last, and dirs are directories.
 // If some of the mirrors are members already, their founding says where its history has ended.
-func newSource(best *apachefiles.Server, dirs, logDirs []string, mirrors []*mirror.Mirror) (s *source, err error) {
-	s = &source{Last: best.Last(), Epoch: best.Epoch()}
+func newSource(last jute.Zxid, epoch uint32, dirs, logDirs []string, mirrors []*mirror.Mirror) (s *source, err error) {
+	s = &source{Last: last, Epoch: epoch}
 	for _, m := range mirrors {
 		if f := m.Founding(); f != nil {
 			s.Last, s.Epoch = f.Source()
