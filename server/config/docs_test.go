@@ -218,6 +218,8 @@ func values(k Key) string {
 		return ""
 	case "a host name or an IP address":
 		return "a host"
+	case "-1 to 65535", "0 to 65535": // of ports
+		return ""
 	case "the path of a file or directory":
 		return "a path"
 	case "words with commas between them":
@@ -234,7 +236,7 @@ func values(k Key) string {
 	for _, most := range []string{"2147483647", "9223372036854775807", "9007199254740991"} {
 		least, ok := strings.CutSuffix(v, " to "+most)
 		switch {
-		case ok && (least == "0" || least == "-1"): // the text says what these mean
+		case ok && (least == "1" || least == "0" || least == "-1"): // the text says what the last two mean
 			v = ""
 		case ok:
 			v = least + " or more"

@@ -39,13 +39,13 @@ func withTables(root string, text []byte) ([]byte, error) {
 		return nil, err
 	}
 	var b strings.Builder
-	b.WriteString("\n| promise | | checked by |\n|---|---|---|\n")
+	b.WriteString("\n| promise | checked by |\n|---|---|\n")
 	for _, p := range promises {
 		var titles []string
 		for _, name := range p.checked {
 			titles = append(titles, checkOf(name).title)
 		}
-		fmt.Fprintf(&b, "| [%s](guarantees.md#%s) | %s | %s |\n", p.name, strings.ReplaceAll(strings.ToLower(p.name), " ", "-"), p.what, strings.Join(titles, ", "))
+		fmt.Fprintf(&b, "| [%s](guarantees.md#%s) | %s |\n", p.name, strings.ReplaceAll(strings.ToLower(p.name), " ", "-"), strings.Join(titles, ", "))
 	}
 	b.WriteString("\n| check | what it does | how often | command | last figures |\n|---|---|---|---|---|\n")
 	for _, c := range checks {
