@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -82,11 +85,11 @@ func (s *Servers) choose(ctx context.Context) (string, error) {
 	if len(s.Admins) == 1 {
 		return s.Admins[0], nil
 	}
-	leader, problems := "", []error(nil)
+	leader, none := "", &noneError{}
 	for _, admin := range s.Admins {
 		switch leads, err := s.leads(ctx, admin); {
 		case err != nil:
-			problems = append(problems, fmt.Errorf("%s: %w", admin, err))
+			none.add(admin, err)
 		case !leads:
 			return admin, nil
 		default:
@@ -94,10 +97,53 @@ func (s *Servers) choose(ctx context.Context) (string, error) {
 		}
 	}
 	if leader == "" {
-		return "", errors.Join(append(problems, errors.New("no server can be asked"))...)
+		return "", none
 	}
 	return leader, nil
 }
+
+// noneError means that none of the servers can be asked. It says each reason once.
+type noneError struct {
+	errs    []error
+	reasons []string
+	admins  map[string][]string // by reason
+}
+
+func (e *noneError) add(admin string, err error) {
+	e.errs = append(e.errs, err)
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // it is known what was asked for
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	if call, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = call.Err
+	}
+	why := err.Error()
+	if e.admins == nil {
+		e.admins = make(map[string][]string)
+	}
+	if e.admins[why] == nil {
+		e.reasons = append(e.reasons, why)
+	}
+	e.admins[why] = append(e.admins[why], admin)
+}
+
+// Error returns a single reason without the servers.
+func (e *noneError) Error() string {
+	if len(e.reasons) == 1 {
+		return "no server can be asked: " + e.reasons[0]
+	}
+	var list []string
+	for _, why := range e.reasons {
+		list = append(list, strings.Join(e.admins[why], ", ")+": "+why)
+	}
+	return "no server can be asked: " + strings.Join(list, "; ")
+}
+
+// Unwrap returns the errors of the servers.
+func (e *noneError) Unwrap() []error { return e.errs }
 
 // leads reports whether a server leads, or has no ensemble.
 func (s *Servers) leads(ctx context.Context, admin string) (bool, error) {

@@ -2,6 +2,10 @@ package source
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,4 +32,26 @@ func TestRateIsEven(t *testing.T) {
 			t.Errorf("5000 bytes in %v", took)
 		}
 	})
+}
+
+// TestReasonsOnce asks servers of which none answers as it should: what several have to say is said once.
+func TestReasonsOnce(t *testing.T) {
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }))
+	defer refusing.Close()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for _, tt := range []struct {
+		admins  []string
+		want    string
+		refused bool
+	}{
+		{[]string{gone.URL, gone.URL}, "no server can be asked: connection refused", false},
+		{[]string{gone.URL, refusing.URL, gone.URL}, "no server can be asked: " + gone.URL + ", " + gone.URL + ": connection refused; " +
+			refusing.URL + ": 403 Forbidden: no: authenticate as a user with all permissions on / (--auth, --auth-file)", true},
+	} {
+		_, err := (&Servers{Admins: tt.admins}).Fetch(t.Context(), io.Discard)
+		if err == nil || err.Error() != tt.want || errors.As(err, new(Refused)) != tt.refused {
+			t.Errorf("%v\nwant %s", err, tt.want)
+		}
+	}
 }
