@@ -1,24 +1,16 @@
 package server
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"math"
 	"net/http"
-	"strings"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/admin"
-	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/base"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
-	"github.com/zkd-project/zkd/server/console"
-	"github.com/zkd-project/zkd/server/console/login"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/history"
@@ -260,69 +252,10 @@ func newOverview(s *Server, missing *missingVoters, following *following, client
 // AdminPages returns the pages of the AdminServer. url is the path of the commands, and
 // text the configuration file that they show. With zkd.api the HTTP API is among them, and with zkd.console the console. It may be called before Start.
 func (s *Server) AdminPages(url, text string) http.Handler {
-	pages := admin.Handler(admin.Options{
-		Server:        func() admin.Server { return s.pages() },
-		URL:           url,
-		Configuration: text,
-		Authorize: func(ctx context.Context, c admin.Claim) (may func() bool, status int, problem string) {
-			return s.pages().Authorize(ctx, c)
-		},
-		Snapshots: func() (bool, time.Duration) {
-			a := &s.settings.Live().Admin
-			return a.Snapshots, a.SnapshotInterval / 1000 // Apache's server takes its milliseconds for microseconds
-		},
+	return pages.Handler(pages.Options{
+		Asked: func() pages.Asked { return s.pages() }, Config: s.cfg, Live: s.settings.Live, URL: url, Text: text, Version: s.opts.Version, Logger: s.log, Audit: s.audit,
+		Ensemble: s.opts.Ensemble, Operator: s.opts.Operator, Provider: s.identities.SignIn,
 	})
-	if !s.cfg.Admin.API {
-		return pages
-	}
-	calls := api.Handler(api.Options{
-		Connect: func(ctx context.Context, c *api.Caller, visits bool) (api.Connection, error) {
-			return s.pages().Connect(ctx, c, visits)
-		},
-		Server: func() api.Server { return s.pages() }, Ensemble: s.opts.Ensemble, Operator: s.opts.Operator, Audit: s.auditTail, Feed: pages, MaxFrame: s.cfg.MaxBuffer, Host: s.cfg.Admin.Host, Version: s.opts.Version,
-	})
-	forPeople := http.NotFoundHandler()
-	if s.cfg.Admin.Console {
-		o := login.Options{
-			Pages: console.Handler(console.Options{
-				Check:    func(r *http.Request) error { return api.CheckHost(r, s.cfg.Admin.Host) },
-				Commands: url, Version: s.opts.Version,
-			}),
-			API: calls, SignIn: s.signIn, Host: s.cfg.Admin.Host, Passwords: s.cfg.HasScheme("digest"), Tokens: s.cfg.HasScheme("jwt"),
-		}
-		if s.cfg.Identities.OIDC.ClientID != "" {
-			o.Provider, o.ProviderName = s.identities.SignIn, strings.TrimPrefix(s.cfg.Identities.JWT.Issuer, "https://")
-		}
-		forPeople = login.Handler(o)
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case strings.HasPrefix(r.URL.Path, api.Prefix):
-			calls.ServeHTTP(w, r)
-		case strings.HasPrefix(r.URL.Path, console.Prefix):
-			forPeople.ServeHTTP(w, r)
-		default:
-			pages.ServeHTTP(w, r)
-		}
-	})
-}
-
-// signIn proves who somebody is that signs in to the console.
-func (s *Server) signIn(ctx context.Context, c *api.Caller) (name string, until time.Time, err error) {
-	if name, until, err = s.pages().SignIn(ctx, c); err != nil {
-		s.log.Warn("somebody could not sign in to the console", zap.String("address", c.From.Addr().String()), zap.String("scheme", c.Scheme), zap.Error(err))
-		return "", time.Time{}, err
-	}
-	s.log.Info("somebody has signed in to the console", zap.String("address", c.From.Addr().String()), zap.String("identity", name))
-	return name, until, nil
-}
-
-// auditTail returns the last entries of the audit log, nil if that is off.
-func (s *Server) auditTail() api.AuditTail {
-	if t := s.audit.Tail(); t != nil {
-		return t
-	}
-	return nil
 }
 
 // pages returns what the pages need of the server.

@@ -7,13 +7,31 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/cmd/zkcli/ensemble"
 	"github.com/zkd-project/zkd/cmd/zkcli/servers"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/secure"
 )
 
-// asksMembers returns how this server asks the members for the HTTP API, itself at an address. It is "" if the server has no port by which it can.
-func asksMembers(cfg *config.Config, log *zap.Logger) (servers.Asker, string, error) {
+// asksMembers returns what asks the members for the HTTP API, and must be closed, and how. There is none without the API, and
+// for a server without a port by which it can ask itself.
+func asksMembers(cfg *config.Config, log *zap.Logger) (*ensemble.Ensemble, servers.Asker, error) {
+	if !cfg.Admin.API {
+		return nil, servers.Asker{}, nil
+	}
+	asker, self, err := asksItself(cfg, log)
+	if err != nil || self == "" {
+		return nil, asker, err
+	}
+	members := ensemble.New(asker, cfg.MyID, self)
+	if cfg.Admin.Console {
+		members.Start()
+	}
+	return members, asker, nil
+}
+
+// asksItself returns how this server asks the members, and its own address. That is "" if it has no port by which it can.
+func asksItself(cfg *config.Config, log *zap.Logger) (servers.Asker, string, error) {
 	at := func(host string, port int) string { return net.JoinHostPort(reachable(host), strconv.Itoa(port)) }
 	if cfg.ClientPort > 0 {
 		return servers.Asker{}, at(cfg.ClientPortAddress, cfg.ClientPort), nil

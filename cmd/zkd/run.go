@@ -17,7 +17,6 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/cmd/zkcli/ensemble"
 	"github.com/zkd-project/zkd/internal/buildinfo"
 	"github.com/zkd-project/zkd/internal/commands"
 	"github.com/zkd-project/zkd/internal/stdio"
@@ -343,19 +342,13 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	registerLog(reg, lines)
 	var look func(context.Context) *api.Ensemble
 	var operates api.Operator
-	if cfg.Admin.API {
-		asker, self, err := asksMembers(cfg, log)
-		if err != nil {
-			return usageError{err}
-		}
-		if self != "" {
-			members := ensemble.New(asker, cfg.MyID, self)
-			defer members.Close()
-			if cfg.Admin.Console {
-				members.Start()
-			}
-			look, operates = members.Look, &operator{asker}
-		}
+	members, asker, err := asksMembers(cfg, log)
+	if err != nil {
+		return usageError{err}
+	}
+	if members != nil {
+		defer members.Close()
+		look, operates = members.Look, &operator{asker}
 	}
 	s, err := server.New(server.Options{
 		Config:          cfg,

@@ -70,6 +70,14 @@ func newStandby() *cobra.Command {
 				reg.MustRegister(show.NewCollector(o.Version, view))
 				return serveHTTP(cfg, "", reg, pages, log)
 			}
+			self, _, err := asksMembers(cfg, log)
+			if err != nil {
+				return usageError{err}
+			}
+			if self != nil { // it is the only one: the members of the ensemble are others
+				defer self.Close()
+				o.Ensemble = self.Look
+			}
 			ctx, stop := untilHangup(cmd.Context())
 			defer stop()
 			return standby.Run(ctx, o)

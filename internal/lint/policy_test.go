@@ -177,10 +177,10 @@ const ours = `
 	server/settings:   jute server/config
 	# The past of a server: of a subtree, from snapshots, the log and an archive.
 	server/past:       jute internal/fault internal/treediff server/archive server/auth server/data server/datatree server/history server/snapshot server/state server/wal server/zab
-	server/pages:      jute fourletter internal/treediff internal/vfs server/admin server/api server/archive server/auth server/clients server/config server/copies server/data server/datatree server/feed server/history server/past server/settings server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
+	server/pages:      jute fourletter internal/treediff internal/vfs server/admin server/api server/archive server/audit server/auth server/clients server/config server/console server/console/login server/copies server/data server/datatree server/feed server/history server/past server/settings server/show server/snapshot server/state server/wal server/words server/zab server/zab/transport
 	server/words:      internal/vfs server/base server/clients server/config server/data server/datatree server/monitor server/session server/show server/state
 	server:            jute fourletter internal/fault internal/fifo internal/format internal/secret internal/vfs internal/wire
-	                   server/admin server/api server/archive server/audit server/base server/console server/console/login server/history server/past
+	                   server/admin server/api server/archive server/audit server/base server/history server/past
 	                   server/auth server/identities
 	                   server/config server/data server/datadirs server/datatree server/evaluate server/feed
 	                   server/clients server/clients/line server/limits/shares server/monitor server/pages server/replica server/secure server/session server/settings server/show server/snapshot server/state server/traces server/wal server/watch server/words server/zab server/zab/transport
@@ -256,10 +256,10 @@ const ours = `
 	migrate/apachefiles: jute server/datatree
 	migrate/apachelink: jute migrate/apachefiles server/datatree
 	migrate/moving:   jute migrate/apachefiles internal/vfs server/archive server/data server/datadirs server/datatree server/history server/zab
-	migrate/mirror:   jute internal/vfs server/admin server/pages server/audit server/base server/clients server/config server/copies server/data server/datadirs server/datatree server/feed
+	migrate/mirror:   jute internal/vfs server/api server/pages server/audit server/base server/clients server/config server/copies server/data server/datadirs server/datatree server/feed
 	                  server/history server/identities server/monitor server/replica server/secure server/session server/settings server/show
 	                  server/snapshot server/state server/wal server/watch server/words server/zab
-	migrate/standby:  jute migrate/mirror server/archive server/archive/source internal/secret server/config server/copies server/data server/datadirs server/datatree server/history server/show server/zab
+	migrate/standby:  jute migrate/mirror server/api server/archive server/archive/source internal/secret server/config server/copies server/data server/datadirs server/datatree server/history server/show server/zab
 	migrate/takeover: jute migrate/mirror client/sasl/kerberos migrate/apachefiles migrate/apachelink internal/digestmd5 internal/jaas migrate/moving internal/vfs server/config server/copies server/data server/datadirs server/datatree server/secure server/zab
 
 	# The comparison of two ensembles, pure, and the connections that it is about.
@@ -336,7 +336,7 @@ const theirs = `
 	golang.org/x/text:                  internal/scram cmd/zkcli/shell
 	github.com/creack/pty:              internal/testing/ptytest
 	github.com/spf13/pflag:             cmd/
-	go.uber.org/zap:                    server server/audit server/identities server/data server/clients server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest migrate/mirror migrate/standby migrate/takeover
+	go.uber.org/zap:                    server server/audit server/identities server/data server/clients server/pages server/secure server/zab/transport server/wal server/snapshot cmd/zkd client/zktest migrate/mirror migrate/standby migrate/takeover
 	go.opentelemetry.io:                internal/spans client/oteltrace client/zktest cmd/zkd server server/traces server/traces/otlp test/bench tests
 	google.golang.org/protobuf:         test/bench tests
 	github.com/prometheus/client_model: server/monitor

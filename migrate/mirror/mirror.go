@@ -182,6 +182,9 @@ func (m *Mirror) changeBy(e *zab.Entry) error {
 		h.Tree, h.Ensemble = m.state.Tree, m.ensemble
 		err := h.Apply(e)
 		m.ensemble, m.state.Ensemble = h.Ensemble, h.Ensemble
+		if err == nil && e.Type == zab.EntryMarker && m.readers != nil {
+			m.state.DeriveKeys()
+		}
 		return err
 	})
 }
@@ -206,6 +209,7 @@ func (m *Mirror) locked(change func() error) error {
 	}
 	m.state.Unlock()
 	if m.readers != nil {
+		m.readers.changes.Wake()
 		m.readers.answers.Wake()
 	}
 	return err

@@ -2,14 +2,14 @@ package mirror
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/vfs"
 	"github.com/zkd-project/zkd/jute"
-	"github.com/zkd-project/zkd/server/admin"
+	"github.com/zkd-project/zkd/server/api"
+	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/pages"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/wal"
@@ -17,8 +17,9 @@ import (
 )
 
 // Pages returns the pages of the AdminServer about a mirror that has readers. What it has of the log, and its
-// newest snapshot, can be had there, as of a server: so others may follow it.
-func (m *Mirror) Pages() http.Handler {
+// newest snapshot, can be had there, as of a server: so others may follow it. The HTTP API and the console are there if they
+// are for a server with this configuration, and only read. look, which may be nil, is what the API's Ensemble asks.
+func (m *Mirror) Pages(look func(context.Context) *api.Ensemble) http.Handler {
 	r := m.readers
 	none := func() time.Duration { return 0 }
 	p := copyPages{&pages.Server{
@@ -27,8 +28,10 @@ func (m *Mirror) Pages() http.Handler {
 		FS:          vfs.OS{},
 		Now:         r.clock.Now,
 		State:       r.state,
+		Configured:  r.settings,
 		Clients:     r.clients,
 		Schemes:     r.identities.Schemes,
+		Changes:     r.changes,
 		Log:         m.writer,
 		Snapshots:   snapshots{m},
 		Store:       m.store,
@@ -44,12 +47,9 @@ func (m *Mirror) Pages() http.Handler {
 		Stopping:    r.life.Stopping(),
 		Ending:      r.life.Ending,
 	}}
-	return admin.Handler(admin.Options{
-		Server:        func() admin.Server { return p },
-		URL:           r.cfg.Admin.URL,
-		Configuration: r.cfg.FileText(),
-		Authorize:     p.Authorize,
-		Snapshots:     func() (bool, time.Duration) { return r.cfg.Admin.Snapshots, r.cfg.Admin.SnapshotInterval / 1000 },
+	return pages.Handler(pages.Options{
+		Asked: func() pages.Asked { return p }, Config: r.cfg, Live: func() *config.Config { return r.cfg }, URL: r.cfg.Admin.URL, Text: r.cfg.FileText(), Version: r.version, Logger: r.log, Audit: r.audit,
+		Ensemble: look, Provider: r.identities.SignIn, ReadOnly: true,
 	})
 }
 
@@ -67,10 +67,8 @@ func (r *readers) lag() func() (time.Duration, bool) {
 // copyPages is what the pages ask of a mirror.
 type copyPages struct{ *pages.Server }
 
-// Feed says that there is none.
-func (copyPages) Feed(context.Context, admin.FeedRequest) (admin.Feed, int, error) {
-	return nil, http.StatusServiceUnavailable, errors.New("a copy of another ensemble has no feeds")
-}
+// Past says that it is not shown.
+func (copyPages) Past() api.Past { return nil }
 
 // Health returns the checks of readyz: clients that accept a read-only server can read.
 func (p copyPages) Health() []show.Check {

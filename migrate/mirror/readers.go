@@ -19,6 +19,7 @@ import (
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/feed"
 	"github.com/zkd-project/zkd/server/identities"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/replica"
@@ -64,6 +65,8 @@ type readers struct {
 	identities *identities.Identities
 	audit      *audit.Trail
 	state      *state.State
+	settings   *settings.Settings
+	changes    *feed.History // for feeds; nil for none
 	words      *words.Words
 	clients    *clients.Clients // nil before start
 	answers    *clients.Answers
@@ -76,18 +79,24 @@ func (m *Mirror) ServeReaders(o Options) error {
 	if err != nil {
 		return err
 	}
+	r.state.Ensemble = m.ensemble
 	if err := r.start(o, uint8(m.ID())); err != nil {
 		return errors.Join(err, r.close())
 	}
-	r.state.Ensemble = m.ensemble
 	m.state, m.readers = r.state, r
-	m.entries.Applied = func(txn *datatree.Txn, out *datatree.Applied) { r.changed(txn.Zxid, out.Events) }
+	m.entries.Applied = func(txn *datatree.Txn, out *datatree.Applied) {
+		r.changes.Add(txn, out, r.state.Tree.LastZxid())
+		r.changed(txn.Zxid, out.Events)
+	}
 	return nil
 }
 
 func newReaders(o Options, tree *datatree.Tree, applied jute.Zxid) (*readers, error) {
 	cfg := *o.Config
 	cfg.ReadOnlyMode = false // which begins by itself; a mirror begins when it has a copy
+	if o.Standby == nil {
+		cfg.FeedHistory = 0 // of Apache's transactions nobody notes what they did
+	}
 	cfg.FourLetterWhitelist = append(slices.Clone(cfg.FourLetterWhitelist), "isro")
 	log := o.Logger
 	if log == nil {
@@ -97,11 +106,15 @@ func newReaders(o Options, tree *datatree.Tree, applied jute.Zxid) (*readers, er
 	if err != nil {
 		return nil, fmt.Errorf("readers: %w", err)
 	}
-	r := &readers{cfg: &cfg, version: o.Version, standby: o.Standby, log: log, metrics: monitor.NewMetrics(), identities: ids, state: &state.State{Tree: tree, Watches: watch.New()}}
+	r := &readers{cfg: &cfg, version: o.Version, standby: o.Standby, log: log, metrics: monitor.NewMetrics(), identities: ids, state: &state.State{Tree: tree, Watches: watch.New()},
+		settings: settings.New(settings.Options{Config: &cfg}), changes: feed.New(int(cfg.FeedHistory), applied)}
 	r.life = base.NewLife(func(err error) {
 		log.Error("stopping: readers can't be served", zap.Error(err))
 	})
 	r.audit = audit.NewTrail(vfs.OS{}, log, prometheus.NewRegistry(), r.life.Fail)
+	if cfg.Admin.API {
+		r.audit.KeepTail()
+	}
 	r.state.SetApplied(applied)
 	return r, nil
 }
@@ -124,6 +137,10 @@ func (r *readers) start(o Options, id uint8) error {
 	r.state.Begin(data.NewIdentity().Secret)
 	tracker := session.NewTracker(r.cfg.TickTime.Milliseconds())
 	r.words = r.newWords(tracker)
+	changes := r.changes
+	if r.cfg.FeedHistory == 0 {
+		changes = nil
+	}
 	most := 0
 	if o.Listen == nil {
 		_, limit := base.FileDescriptors()
@@ -141,8 +158,9 @@ func (r *readers) start(o Options, id uint8) error {
 		IDs:            ids,
 		Sessions:       tracker,
 		Audit:          r.audit.Log(),
+		Changes:        changes,
 		TLS:            tls,
-		Configure:      settings.New(settings.Options{Config: r.cfg}).Configure,
+		Configure:      r.settings.Configure,
 		Listen:         o.Listen,
 	})
 	r.words.Clients(r.clients)
@@ -221,16 +239,23 @@ func (r *readers) read() *show.View {
 		Role:     &zab.Status{},
 	}
 	v.Held = func() []show.Holding { return nil }
-	v.Quotas = func() []show.NamespaceQuotas { return nil }
+	v.Quotas = r.quotas
 	if r.standby != nil {
 		v.Standby = r.standby()
 	}
 	v.Troubles = func() show.Troubles { return show.Troubles{Clock: r.clock.Wall(), Standby: v.Standby} }
 	r.clients.Show(v)
 	r.state.RLock()
-	v.Tree = r.state.Tree.Stats()
+	v.Tree, v.Sessions = r.state.Tree.Stats(), r.state.Tree.NumSessions()
 	r.state.RUnlock()
 	return v
+}
+
+func (r *readers) quotas() []show.NamespaceQuotas {
+	r.state.RLock()
+	list := slices.Collect(r.state.Tree.Quotas())
+	r.state.RUnlock()
+	return show.ByNamespace(list)
 }
 
 // View looks at a mirror that has readers.
@@ -250,7 +275,9 @@ func (r *readers) changed(zxid jute.Zxid, events []datatree.Event) {
 func (r *readers) installed(zxid jute.Zxid) {
 	r.clients.StopServing()
 	r.clients.EndEarlier(0)
+	r.state.DeriveKeys()
 	r.state.SetApplied(zxid)
+	r.changes.Reset(zxid)
 	r.clients.BeginReadOnly()
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/migrate/mirror"
+	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/archive/source"
 	"github.com/zkd-project/zkd/server/config"
@@ -33,6 +34,8 @@ type Options struct {
 	// Version is what srvr shows there.
 	Readers *config.Config
 	Version string
+	// Ensemble asks this standby how it is, for the HTTP API; nil if nobody can.
+	Ensemble func(context.Context) *api.Ensemble
 	// Serve opens the ports for the pages of the AdminServer, by which others may follow the copy, and for
 	// metrics of what view returns.
 	Serve  func(pages http.Handler, view func() *show.View) (stop func(), err error)
@@ -79,7 +82,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := m.ServeReaders(mirror.Options{Config: o.Readers, Version: o.Version, Standby: status.standing, Logger: o.Logger}); err != nil {
 		return err
 	}
-	end, err := o.Serve(m.Pages(), m.View)
+	end, err := o.Serve(m.Pages(o.Ensemble), m.View)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func newEnsemble(t *testing.T, r *rand.Rand, init zab.ClusterInit) *ensemble {
 	check(t, m.ServeReaders(mirror.Options{Config: configFor(t, p)}))
 	e := &ensemble{Mirror: m, t: t, rand: r}
 	e.cut.Store(-1)
-	pages := m.Pages()
+	pages := m.Pages(nil)
 	e.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if cut := e.cut.Load(); cut >= 0 {
 			w = &cutWriter{ResponseWriter: w, left: cut}
@@ -489,7 +489,7 @@ func TestPagesOfAStandby(t *testing.T) {
 		"/readyz":                "ok",
 		"/commands/is_read_only": `"read_only" : true`,
 		"/commands/monitor":      `"standby_states" : 1`,
-		"/v1/feed?path=/":        "no feeds",
+		"/v1/feed?follow=false":  "changes follow",
 	} {
 		resp, err := http.Get(pages.URL + path)
 		check(t, err)

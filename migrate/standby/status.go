@@ -100,7 +100,7 @@ func (r *reporter) standing() show.Standby {
 	defer r.mu.Unlock()
 	s, now := &r.s, time.Now()
 	return show.Standby{Of: strings.Join(s.Of, ","), From: s.From, Since: now.Sub(s.Since), Fetches: s.State == "fetching", Problem: s.Problem, Refused: s.Refused,
-		Lag: s.lag(now), Behind: time.Duration(s.BehindMs) * time.Millisecond, Entries: s.Entries, States: s.States}
+		Lag: s.lag(now), Behind: time.Duration(s.BehindMs) * time.Millisecond, Entries: s.Entries, States: s.States, Retired: s.Retired}
 }
 
 // followed reports whether a server was followed in this run.

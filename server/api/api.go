@@ -39,6 +39,8 @@ type Options struct {
 	Host string
 	// Version is that of the server.
 	Version string
+	// ReadOnly means that the server is a standby, which only reads.
+	ReadOnly bool
 }
 
 // Prefix is that of the paths of all endpoints.
@@ -46,7 +48,7 @@ const Prefix = "/v1/"
 
 // Handler returns the API.
 func Handler(o Options) http.Handler {
-	a := &api{Options: o, links: links{connect: o.Connect, of: make(map[key]*shared)}}
+	a := &api{Options: o, links: links{connect: o.Connect, readOnly: o.ReadOnly, of: make(map[key]*shared)}}
 	a.endpoints = a.table()
 	for i := range a.endpoints {
 		a.endpoints[i].compile()
@@ -76,7 +78,11 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if c.begun { // the caller must not take what it has for all
 			panic(http.ErrAbortHandler)
 		}
-		asProblem(err, c.path).Send(w)
+		p := asProblem(err, c.path)
+		if a.ReadOnly && p.Code == int32(jute.ErrNotReadOnly) {
+			p.Detail = "this is a standby, which only reads, and only what it has: ask a server of the ensemble that it follows"
+		}
+		p.Send(w)
 	}
 }
 
@@ -113,7 +119,19 @@ func (c *call) serve() error {
 			return refuse(http.StatusBadRequest, "%v", err)
 		}
 	}
+	if c.ReadOnly && e.changes() && !e.writes {
+		return c.notReadOnly()
+	}
 	return e.serve(c)
+}
+
+// notReadOnly refuses a change to a caller whom the server lets in.
+func (c *call) notReadOnly() error {
+	c.token = nil
+	if _, err := c.send(jute.OpWhoAmI, encoded(nil), nil); err != nil {
+		return err
+	}
+	return jute.ErrNotReadOnly
 }
 
 // route finds the endpoint of a request.

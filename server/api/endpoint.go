@@ -19,9 +19,14 @@ type endpoint struct {
 	answers []answer
 	// operates means that it is about the servers themselves.
 	operates bool
-	refuses  []int // the statuses of its problems, besides those that each endpoint has
-	serve    func(*call) error
+	// writes means that it becomes a write of the protocol, which a server that only reads refuses and audits itself.
+	writes  bool
+	refuses []int // the statuses of its problems, besides those that each endpoint has
+	serve   func(*call) error
 }
+
+// changes reports whether it changes something.
+func (e *endpoint) changes() bool { return e.method != http.MethodGet && e.method != http.MethodHead }
 
 // param is a parameter in the query or a header.
 type param struct {

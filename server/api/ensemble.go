@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 )
 
 // Ensemble is how the members of an ensemble are.
@@ -13,6 +14,7 @@ type Ensemble struct {
 	MayFail  int64     `json:"mayFail" doc:"how many more voters may fail; negative if there is no quorum"`
 	Members  []Peer    `json:"members"`
 	Findings []Finding `json:"findings" doc:"what is wrong, the worst first, as zkcli why finds it"`
+	Standby  *Standby  `json:"standby,omitempty" doc:"of a standby, which is the only one of the members then"`
 	Load     []Load    `json:"load,omitempty" doc:"of the last hour, a sample each minute; none yet of a server without the console that nobody has asked"`
 }
 
@@ -27,7 +29,7 @@ type Load struct {
 type Peer struct {
 	Name     string   `json:"name" doc:"host and port for clients"`
 	ID       int64    `json:"id" doc:"0 if it is not known"`
-	Role     string   `json:"role" enum:"leader follower observer standalone read-only not-serving unreachable unknown"`
+	Role     string   `json:"role" enum:"leader follower observer standalone standby read-only not-serving unreachable unknown"`
 	Problem  string   `json:"problem,omitempty"`
 	Voter    bool     `json:"voter"`
 	Version  string   `json:"version,omitempty"`
@@ -51,12 +53,19 @@ type Finding struct {
 
 // getEnsemble tells how the members are.
 func (c *call) getEnsemble() error {
-	if c.Ensemble == nil {
+	if c.Ensemble == nil && !c.ReadOnly {
 		return refuse(http.StatusNotFound, "this server does not ask the members: it has neither clientPort nor secureClientPort")
 	}
-	e := c.Ensemble(c.r.Context())
-	if e == nil {
-		return context.Cause(c.r.Context())
+	out := Ensemble{At: time.Now().UnixMilli(), Members: []Peer{}, Findings: []Finding{}}
+	if c.Ensemble != nil {
+		e := c.Ensemble(c.r.Context())
+		if e == nil {
+			return context.Cause(c.r.Context())
+		}
+		out = *e // which is for all callers
 	}
-	return c.answer(http.StatusOK, e)
+	if c.ReadOnly {
+		out.Standby = standbyOf(c.Server().View())
+	}
+	return c.answer(http.StatusOK, &out)
 }

@@ -136,10 +136,10 @@ type link struct {
 // features are the extensions that the API needs.
 const features = jute.FeaturePaging | jute.FeatureOperations
 
-// open opens or resumes a session on a connection. Its caller closes the connection if that fails, or takes too long.
-func open(conn net.Conn, until time.Time, t *token, operates bool) (*link, error) {
+// open opens or resumes a session on a connection; readOnly: also one that only reads. Its caller closes the connection if that fails, or takes too long.
+func open(conn net.Conn, until time.Time, t *token, operates, readOnly bool) (*link, error) {
 	b, mark := jute.BeginFrame(nil)
-	c := jute.ConnectRequest{TimeoutMs: t.timeoutMs, SessionID: t.id, Password: t.password[:], HasReadOnly: true}
+	c := jute.ConnectRequest{TimeoutMs: t.timeoutMs, SessionID: t.id, Password: t.password[:], HasReadOnly: true, ReadOnly: readOnly}
 	if operates {
 		c.ProtocolVersion = jute.ProtocolOperator
 	}

@@ -25,7 +25,8 @@ type Connection struct {
 
 // links are those of all callers.
 type links struct {
-	connect func(ctx context.Context, c *Caller, visits bool) (Connection, error)
+	connect  func(ctx context.Context, c *Caller, visits bool) (Connection, error)
+	readOnly bool // of Options
 
 	mu sync.Mutex
 	of map[key]*shared
@@ -164,7 +165,7 @@ func (s *links) tryDial(ctx context.Context, c *Caller, t *token) (*link, error)
 	if t == nil {
 		t = &token{timeoutMs: math.MaxInt32} // the longest, as the link is closed before
 	}
-	l, err := open(conn.Conn, conn.Until, t, c.Operates)
+	l, err := open(conn.Conn, conn.Until, t, c.Operates, s.readOnly)
 	if !stop() {
 		err = context.Cause(ctx)
 	}

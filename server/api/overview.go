@@ -23,7 +23,7 @@ type Server interface {
 	Settings() []Setting
 	// Try returns what it would say to a request to set or unset a key.
 	Try(jute.ConfigureRequest) (string, error)
-	// Past returns what looks at its past.
+	// Past returns what looks at its past; nil if it shows none.
 	Past() Past
 	// Password returns the password of a session. A client that has it owns the session.
 	Password(id jute.SessionID) [jute.PasswordLen]byte
@@ -35,7 +35,7 @@ type Server interface {
 type Overview struct {
 	Version       string  `json:"version"`
 	Mode          string  `json:"mode" doc:"standalone, leader, follower, observer or read-only"`
-	Role          string  `json:"role" doc:"standalone, leader, follower, observer, starting or looking"`
+	Role          string  `json:"role" doc:"standalone, leader, follower, observer, starting, looking or standby"`
 	Serving       bool    `json:"serving"`
 	Zxid          string  `json:"zxid" doc:"of the last transaction that it has applied"`
 	UptimeMs      int64   `json:"uptimeMs" doc:"since it began to serve"`
@@ -53,6 +53,34 @@ type Overview struct {
 	MemoryPercent int64   `json:"memoryPercent" doc:"how full the memory is; at 100 nothing may grow"`
 	Past          Reach   `json:"past" doc:"how far back it can look, without the archive"`
 	Checks        []Check `json:"checks"`
+
+	Standby *Standby `json:"standby,omitempty" doc:"of a standby"`
+}
+
+// Standby is how a standby follows its ensemble.
+type Standby struct {
+	Of      string `json:"of" doc:"the servers that it may follow, with commas"`
+	From    string `json:"from,omitempty" doc:"the server that it follows"`
+	SinceMs int64  `json:"sinceMs" doc:"for how long it has followed that one, or none"`
+	Fetches bool   `json:"fetches" doc:"it gets a whole state, as no log reaches back to its copy"`
+	Problem string `json:"problem,omitempty" doc:"why it follows none"`
+	Refused bool   `json:"refused" doc:"the servers refuse it, which somebody has to mend"`
+	Zxid    string `json:"zxid" doc:"up to which it has everything"`
+	LagMs   int64  `json:"lagMs" doc:"since it last had all that the ensemble had; -1 if it never had"`
+	Retired bool   `json:"retired" doc:"the ensemble is retired, and the copy has everything"`
+}
+
+// standbyOf returns how a server follows another ensemble, nil if it is no standby.
+func standbyOf(v *show.View) *Standby {
+	s := &v.Standby
+	if s.Of == "" {
+		return nil
+	}
+	out := &Standby{s.Of, s.From, s.Since.Milliseconds(), s.Fetches, s.Problem, s.Refused, jute.Zxid(v.Zxid).String(), s.Lag.Milliseconds(), s.Retired}
+	if s.Lag < 0 {
+		out.LagMs = -1
+	}
+	return out
 }
 
 // Reach is how far back the past goes of a server.
@@ -220,7 +248,11 @@ func (c *call) overview() error {
 		Nodes: int64(v.Tree.Nodes), Ephemerals: int64(v.Tree.Ephemerals), Bytes: v.Tree.DataSize, Watches: int64(v.Watches), Sessions: int64(v.Sessions),
 		LocalSessions: int64(v.LocalSessions), Connections: int64(v.Connections), Waiting: v.WaitingRequests, MinLatencyMs: v.Latency.Min,
 		AvgLatencyMs: v.Latency.Avg, MaxLatencyMs: v.Latency.Max, MemoryPercent: v.MemoryPercent, Checks: []Check{},
-		Past: Reach{jute.Zxid(v.PastZxid).String(), v.PastAge.Milliseconds(), v.PastBytes, v.PastWanted.Milliseconds(), v.PastCut},
+		Past:    Reach{jute.Zxid(v.PastZxid).String(), v.PastAge.Milliseconds(), v.PastBytes, v.PastWanted.Milliseconds(), v.PastCut},
+		Standby: standbyOf(v),
+	}
+	if out.Standby != nil {
+		out.Role = "standby"
 	}
 	for _, k := range s.Health() {
 		out.Checks = append(out.Checks, Check{k.Name, k.Problem == "", k.Problem, k.Note})
@@ -234,6 +266,9 @@ func (c *call) members() error {
 		return err
 	}
 	v := s.View()
+	if v.Copy {
+		return refuse(http.StatusNotImplemented, "a standby is no member: ask a server of the ensemble that it follows")
+	}
 	out := Members{Leader: -1, Members: []Member{}}
 	if p := v.Peer(); p != nil {
 		out.Self, out.Leader = p.ID, p.Leader

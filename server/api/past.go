@@ -161,7 +161,15 @@ func (c *call) past() (Past, error) {
 	} else if !errors.Is(err, jute.ErrNoNode) {
 		return nil, err
 	}
-	return s.Past(), nil
+	return pastOf(s)
+}
+
+// pastOf returns what looks at the past of a server.
+func pastOf(s Server) (Past, error) {
+	if p := s.Past(); p != nil {
+		return p, nil
+	}
+	return nil, refuse(http.StatusNotImplemented, "a standby shows no past, and has no archive: ask a server of the ensemble that it follows")
 }
 
 func (c *call) getPast() error {
@@ -490,7 +498,7 @@ func (c *call) archive() (Past, error) {
 	if err := c.mayOperate(); err != nil {
 		return nil, err
 	}
-	return c.Server().Past(), nil
+	return pastOf(c.Server())
 }
 
 func (c *call) backups() error {

@@ -29,8 +29,10 @@ type Options struct {
 	Commands string
 	// Version is that of the server.
 	Version string
-	// ReadOnly pages offer no edits.
+	// ReadOnly pages offer no edits, and nothing that only a member of an ensemble has.
 	ReadOnly bool
+	// Standby pages are ReadOnly ones, of a standby.
+	Standby bool
 }
 
 // policy is what the browser may do for the pages: no script but ours, nothing from elsewhere, and no text that becomes markup.
@@ -70,7 +72,7 @@ func Handler(o Options) http.Handler {
 	h.hash = fmt.Sprintf("%x", sum.Sum(nil)[:6])
 	first, rest := h.modules()
 	var page bytes.Buffer
-	if err := template.Must(template.New("").Parse(shell)).Execute(&page, map[string]any{"Assets": Prefix + h.hash, "First": first, "Rest": rest, "Commands": o.Commands, "Version": o.Version, "ReadOnly": o.ReadOnly}); err != nil {
+	if err := template.Must(template.New("").Parse(shell)).Execute(&page, map[string]any{"Assets": Prefix + h.hash, "First": first, "Rest": rest, "Commands": o.Commands, "Version": o.Version, "ReadOnly": o.ReadOnly || o.Standby, "Standby": o.Standby}); err != nil {
 		panic(err)
 	}
 	h.page = newFile("text/html; charset=utf-8", page.Bytes())

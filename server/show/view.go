@@ -111,6 +111,7 @@ type Standby struct {
 	Behind  time.Duration // the part of Lag that From has, if that is a standby itself
 	Entries int64         // that were followed
 	States  int64         // that were fetched whole
+	Retired bool          // the ensemble is, and the copy has everything
 }
 
 // String says how the copy follows, for operators.

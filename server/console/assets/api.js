@@ -262,6 +262,7 @@ const listeners = [];
 // mode is whether the page writes. It begins as one that only reads.
 export const mode = {
   fixed: 'readOnly' in document.documentElement.dataset, // what serves the page only reads
+  standby: document.documentElement.dataset.readOnly === 'standby',
   editing: () => on,
   edit(value) {
     if (value === on || mode.fixed) return;

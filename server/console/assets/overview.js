@@ -20,7 +20,16 @@ export function overview(main, _, signal) {
   return {};
 }
 
+const lead = (state, words, facts, more) => h('section', {class: 'headline ' + state}, h('h1', {}, h('span', {class: 'lamp', 'aria-hidden': 'true'}), words), more,
+  h('dl', {}, facts.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, text(value))))));
+
+// standby is the headline of a standby, which is no member.
+const standby = ({of, from, fetches, problem, sinceMs, zxid, lagMs, retired}, wrong) => lead(from && !wrong ? 'good' : 'danger', ['Standby of ', text(of.replaceAll(',', ', '))], [
+  ['Follows', from || (fetches ? 'gets a whole state' : `none for ${duration(sinceMs)}`)], ['Zxid', zxid], ['Lag', lagMs < 0 ? 'no copy yet' : `${(lagMs / 1000).toFixed(1)} s`], ['The ensemble', retired ? 'is retired, all of it is here' : 'is not retired'],
+], problem && !from ? h('p', {}, text(problem)) : null);
+
 function headline(e) {
+  if (e.standby) return standby(e.standby, e.findings.some(f => f.severity !== 'notice'));
   const voters = e.members.filter(m => m.voter);
   const up = voters.filter(m => !m.problem).length;
   const leader = e.members.find(m => m.role === 'leader');
@@ -35,8 +44,7 @@ function headline(e) {
     ['Leader', leader ? `${leader.id || ''} · ${leader.name}` : 'none'],
     ['Last change', leader?.zxid ?? e.members.find(m => m.zxid)?.zxid ?? 'unknown'],
   ];
-  return h('section', {class: 'headline ' + state}, h('h1', {}, h('span', {class: 'lamp', 'aria-hidden': 'true'}), words),
-    h('dl', {}, facts.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, text(value))))));
+  return lead(state, words, facts);
 }
 
 function findings(e) {

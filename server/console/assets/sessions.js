@@ -29,7 +29,8 @@ export function sessions(main, path, signal) {
 
 // load returns the sessions that the server knows, with the connections that it has.
 async function load(signal) {
-  const [dump, list, more] = await Promise.all([api.command('dump', signal), api.command('connections', signal), mode.fixed ? [] : get('/v1/connections', signal).then(r => r.connections, () => [])]);
+  const [dump, list, more, copied] = await Promise.all([api.command('dump', signal), api.command('connections', signal), mode.fixed && !mode.standby ? [] : get('/v1/connections', signal).then(r => r.connections, () => []),
+    mode.standby ? get('/v1/sessions', signal).then(r => r.sessions) : []]);
   const known = new Map();
   const of = number => {
     const id = api.hex(number);
@@ -39,6 +40,7 @@ async function load(signal) {
   for (const [at, ids] of Object.entries(dump.expiry_time_to_session_ids)) for (const n of ids) of(n).expires = Number(at);
   for (const [n, paths] of Object.entries(dump.session_id_to_ephemeral_paths)) of(n).ephemerals = paths;
   for (const c of [...list.connections, ...list.secure_connections.map(c => ({...c, secure: true}))]) if (c.session_id) of(c.session_id).conn = c;
+  for (const s of copied) of(s.id);
   for (const {session, identity, watches} of more) if (known.has(session)) Object.assign(known.get(session), {identity, watches});
   return [...known.values()].sort((a, b) => (b.conn?.packets_received ?? -1) - (a.conn?.packets_received ?? -1) || (a.id < b.id ? -1 : 1));
 }

@@ -1,0 +1,210 @@
+package mirror
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/data"
+	"github.com/zkd-project/zkd/server/datadirs"
+	"github.com/zkd-project/zkd/server/datatree"
+	"github.com/zkd-project/zkd/server/session"
+	"github.com/zkd-project/zkd/server/show"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// standby is a mirror of an ensemble of zkd with readers, and its pages, without a server that it follows.
+type standby struct {
+	*Mirror
+	t     *testing.T
+	addr  string // for clients
+	how   show.Standby
+	pages http.Handler
+}
+
+// owner is a session of the ensemble.
+const owner = jute.SessionID(0x10000000000000a)
+
+var (
+	theirs = zab.ClusterInit{Cluster: zab.ID{1, 2, 3}}
+	open   = []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}
+	anns   = []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: "ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM="}}} // whose password is secret
+)
+
+// lockHolder is the name of a node by which a program holds a lock.
+const lockHolder = "_c_5f1d3c7a-0b1c-4d2e-8f3a-4b5c6d7e8f90-lock-0000000000"
+
+func newStandby(t *testing.T, lines ...string) *standby {
+	t.Helper()
+	dir := t.TempDir()
+	p := data.Place{DataDir: dir, LogDir: dir, Server: zab.SIDOf(4)}
+	check(t, data.CreateMirror(p, datadirs.OfZkd))
+	m, err := Open(t.Context(), p, datadirs.OfZkd, nil)
+	check(t, err)
+	s := &standby{Mirror: m, t: t, how: show.Standby{Of: "http://zk1:8080,http://zk2:8080", From: "http://zk1:8080", Lag: 1500 * time.Millisecond}}
+	t.Cleanup(func() { check(t, m.Close()) })
+	marker := zab.Marker{TimeMs: 1, Init: &theirs}
+	check(t, m.AppendEntry(&zab.Entry{Zxid: jute.MakeZxid(1, 0), Type: zab.EntryMarker, Data: marker.Append(nil)}))
+	s.write(datatree.Op{Kind: datatree.OpCreateSession, TimeoutMs: 30_000})
+	s.write(datatree.Op{Kind: datatree.OpCreate, Path: "/a", Data: []byte("hello"), ACL: open})
+	s.write(datatree.Op{Kind: datatree.OpCreate, Path: "/secret", Data: []byte("no"), ACL: anns})
+	s.write(datatree.Op{Kind: datatree.OpCreate, Path: "/lock", ACL: open})
+	s.write(datatree.Op{Kind: datatree.OpCreate, Path: "/lock/" + lockHolder, ACL: open, Owner: jute.OwnerSession(owner)})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	s.addr = l.Addr().String()
+	cfg := parseConfig(t, dir, append([]string{"admin.serverPort=8080", "zkd.api=true", "zkd.console=true", "DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4="}, lines...)...) // super:secret
+	check(t, m.ServeReaders(Options{Config: cfg, Version: "1", Standby: func() show.Standby { return s.how }, Listen: func(string, string) (net.Listener, error) { return l, nil }}))
+	s.pages = m.Pages(nil)
+	return s
+}
+
+// write adds a transaction of the ensemble.
+func (s *standby) write(ops ...datatree.Op) {
+	s.t.Helper()
+	txn := datatree.Txn{Zxid: s.Last() + 1, Time: int64(s.Last()), Session: owner, Ops: ops}
+	check(s.t, s.AppendEntry(&zab.Entry{Zxid: txn.Zxid, Prev: s.Last(), Type: zab.EntryTxn, Data: txn.Append(nil)}))
+}
+
+// want sends a request with a known answer: a status, and what the body has. headers are name and value in turn.
+func (s *standby) want(status int, part, method, path, body string, headers ...string) string {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(body))
+	r.Host = "localhost:8080"
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.pages.ServeHTTP(w, r)
+	if w.Code != status || !strings.Contains(w.Body.String(), part) {
+		s.t.Errorf("%s %s: %d, want %d with %q\n%s", method, path, w.Code, status, part, w.Body)
+	}
+	return w.Body.String()
+}
+
+var (
+	super = []string{"Authorization", "digest super:secret"}
+	page  = []string{"X-Console", "visitor"}
+)
+
+// TestStandbyShows reads a standby over HTTP, by the rules of its port for clients.
+func TestStandbyShows(t *testing.T) {
+	s := newStandby(t)
+	s.want(200, "hello", "GET", "/v1/nodes/a", "")
+	s.want(403, "NOAUTH", "GET", "/v1/nodes/secret", "")
+	s.want(200, "no", "GET", "/v1/nodes/secret", "", "Authorization", "digest ann:secret")
+	s.want(401, "", "GET", "/v1/nodes/a", "", "Authorization", "jwt x")
+	s.want(200, `"name":"lock"`, "GET", "/v1/children/", "")
+	s.want(200, `"name":"/lock"`, "GET", "/v1/subtree/", "")
+	s.want(200, `"role":"holds","session":"0x10000000000000a"`, "GET", "/v1/coordination?path=/lock", "")
+	s.want(200, `"id":"0x10000000000000a","local":false,"timeoutMs":30000,"ephemerals":1`, "GET", "/v1/sessions", "")
+	s.want(200, `"standby":{"of":"http://zk1:8080,http://zk2:8080","from":"http://zk1:8080","sinceMs":0,"fetches":false,"refused":false,"zxid":"0x100000005","lagMs":1500,"retired":false}`, "GET", "/v1/overview", "")
+	s.want(200, `"role":"standby"`, "GET", "/v1/overview", "")
+	s.how = show.Standby{Of: "http://zk1:8080", Problem: "no answer", Refused: true, Lag: -1, Retired: true}
+	s.want(200, `"members":[],"findings":[],"standby":{"of":"http://zk1:8080","sinceMs":0,"fetches":false,"problem":"no answer","refused":true,"zxid":"0x100000005","lagMs":-1,"retired":true}`, "GET", "/v1/ensemble", "")
+	s.want(403, "NOAUTH", "GET", "/v1/configuration", "")
+	s.want(200, `"key":"zkd.api","value":"true"`, "GET", "/v1/configuration", "", super...)
+	s.want(404, "audit.enable", "GET", "/v1/audit", "", super...)
+	for _, path := range []string{"/v1/members", "/v1/nodes/a?zxid=0x1", "/v1/past/a?zxid=0x1", "/v1/history/a", "/v1/backups"} {
+		s.want(501, "a standby ", "GET", path, "", super...)
+	}
+	s.want(503, "NOTREADONLY", "GET", "/v1/nodes/a?consistency=linearizable", "")
+	s.want(200, `data-read-only="standby"`, "GET", "/console/", "")
+	s.want(200, "hello", "GET", "/console/v1/nodes/a", "", page...)
+	s.want(403, "only the console's pages", "GET", "/console/v1/nodes/a", "")
+	s.want(403, "", "POST", "/console/v1/nodes/b", "", append([]string{"Origin", "http://evil.example"}, page...)...)
+	s.want(503, "NOTREADONLY", "POST", "/console/v1/nodes/b", "", page...)
+	s.want(200, `"token":"visitor"`, "GET", "/console/session", "", page...)
+}
+
+// TestStandbyChangesNothing sends each request of the API that changes something, as the super user and as nobody. Its own sessions are
+// those of the ensemble, which it neither continues nor ends.
+func TestStandbyChangesNothing(t *testing.T) {
+	s := newStandby(t, "audit.enable=true")
+	before := s.Tree().Digest()
+	var description struct {
+		Paths map[string]map[string]any
+	}
+	check(t, json.Unmarshal([]byte(s.want(200, "", "GET", "/v1/openapi.json", "")), &description))
+	bodies := map[string]string{"/v1/multi": `{"ops":[{"op":"delete","path":"/a"}]}`, "/v1/acl/{path}": `{"acl":[{"scheme":"world","id":"anyone","perms":"r"}]}`}
+	place := strings.NewReplacer("{path}", "a", "{id}", owner.String(), "{key}", "maxClientCnxns", "{name}", "x")
+	n := 0
+	for path, methods := range description.Paths {
+		for method := range methods {
+			if method = strings.ToUpper(method); method == "GET" || method == "HEAD" {
+				continue
+			}
+			n++
+			for _, headers := range [][]string{super, nil} {
+				s.want(503, "NOTREADONLY", method, place.Replace(path), bodies[path], headers...)
+			}
+			s.want(401, "", method, place.Replace(path), bodies[path], "Authorization", "jwt x")
+		}
+	}
+	if n < 15 {
+		t.Errorf("there are %d such requests", n)
+	}
+	s.want(200, `"operation":"setData"`, "GET", "/v1/audit?limit=256", "", super...)
+
+	password := session.NewKeys(theirs.Secret).Password(owner)
+	c := dial(t, s.addr)
+	r := readOnlyRequest()
+	r.SessionID, r.Password = owner, password[:]
+	c.sendFrame(r.Append(nil))
+	c.ended("a session of the ensemble, which is not over")
+	if s.Tree().Digest() != before || s.Last() != 0x100000005 || s.Failure() != nil {
+		t.Errorf("the copy has changed: it is at %v, %v", s.Last(), s.Failure())
+	}
+}
+
+// TestStandbyFeeds follows the changes of a copy as they are applied.
+func TestStandbyFeeds(t *testing.T) {
+	s := newStandby(t)
+	s.write(datatree.Op{Kind: datatree.OpSetData, Path: "/a", Data: []byte("1"), Version: 1})
+	s.want(200, `"path":"/a"`, "GET", "/v1/feed?path=/&after=0x100000005&follow=false", "")
+	s.want(410, `"oldest":"0x100000005"`, "GET", "/v1/feed?after=0x100000001&follow=false", "") // what it had before it was started
+	server := httptest.NewServer(s.pages)
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/v1/feed?path=/a&data=true", nil)
+	check(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	check(t, err)
+	defer resp.Body.Close() // it was only read
+	lines := bufio.NewScanner(resp.Body)
+	for i := range 3 {
+		s.write(datatree.Op{Kind: datatree.OpSetData, Path: "/a", Data: fmt.Append(nil, i), Version: int32(2 + i)})
+		want := fmt.Sprintf(`"version":%d`, 2+i)
+		for !strings.Contains(lines.Text(), want) {
+			if !lines.Scan() {
+				t.Fatalf("the feed ends before %s: %v", want, lines.Err())
+			}
+		}
+	}
+	state, tree := *s.Ensemble(), s.Tree()
+	state.Zxid++
+	var out datatree.Applied
+	tree.Apply(&datatree.Txn{Zxid: state.Zxid, Ops: []datatree.Op{{Kind: datatree.OpSetData, Path: "/a", Data: []byte("unseen"), Version: 9}}}, &out)
+	check(t, s.InstallState(t.Context(), tree, state))
+	for !strings.Contains(lines.Text(), "compacted") {
+		if !lines.Scan() {
+			t.Fatalf("the feed ends without a word: %v", lines.Err())
+		}
+	}
+}
+
+// TestStandbyHasNoPages has the API and the console only where they are configured.
+func TestStandbyHasNoPages(t *testing.T) {
+	s := newStandby(t, "zkd.console=false")
+	s.want(404, "", "GET", "/console/", "")
+	s.want(200, "hello", "GET", "/v1/nodes/a", "")
+}
