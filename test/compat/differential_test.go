@@ -38,7 +38,7 @@ type scenario struct {
 }
 
 // difference is one entry of a known file: what a scenario's transcripts
-// differ in, and under which ids docs/compat.md explains it.
+// differ in, and under which ids docs/compat.md or docs/dev/compat.md explains it.
 type difference struct {
 	ids  []string
 	diff string
@@ -405,7 +405,7 @@ func writeKnown(t *testing.T, reference kind, found map[string]string) {
 	for _, of := range []string{both, only38, only39} {
 		out[of] = new(strings.Builder)
 		fmt.Fprintf(out[of], "What a scenario's transcript says on zkd (+) and not on Apache's server (-), %s. The\n"+
-			"words in brackets are the ids under which docs/compat.md gives the reasons.\n", of)
+			"words in brackets are the ids of docs/compat.md and docs/dev/compat.md.\n", of)
 	}
 	entry := func(of, name string, d difference) {
 		if d.diff != "" {

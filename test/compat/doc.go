@@ -16,7 +16,7 @@
 //   - TestDifferential*: the same bytes to Apache and to the target; replies are
 //     rendered as text, one line each, and compared. Differences that are meant
 //     are in testdata/known*.txt; an unlisted difference fails, and so does a listed
-//     one that is gone. docs/compat.md gives the reasons.
+//     one that is gone. docs/dev/compat.md gives the reasons.
 //   - TestMalformed39: the same for seeded malformed requests of every opcode.
 //
 // Apache is 3.8.0, as Debian 12 has it, and in tests with 39 in their names the 3.9 in the

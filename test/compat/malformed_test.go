@@ -19,7 +19,7 @@ const (
 // what is allowed, of every opcode, to Apache 3.9 and to the target. A failure names its seed;
 // -seed runs it alone.
 //
-// Left out is what docs/compat.md lists: nulls inside ACLs and setWatches and as the path of
+// Left out is what docs/dev/compat.md lists: nulls inside ACLs and setWatches and as the path of
 // addWatch, strings that are no UTF-8, and the requests that kill Apache or that it leaves
 // unanswered.
 func TestMalformed39(t *testing.T) {
