@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -53,18 +54,22 @@ func TestStandby(t *testing.T) {
 	t.Logf("counts: losses=%d acknowledged=%d uncopied=%d", *losses, all, lost)
 }
 
-// TestPlannedChange retires an ensemble under writes, and has its standbys take its place while its servers still run. No call
-// fails, each write takes effect once, in an order that fits the times of the calls, and a client keeps its session.
+// TestPlannedChange retires an ensemble under writes, and has its standbys take its place while its servers still run; then back
+// again the same way. No call fails, each write takes effect once, in an order that fits the times of the calls, and a client
+// keeps its session.
 func TestPlannedChange(t *testing.T) {
 	if apache() {
 		return
 	}
 	for i := range *losses {
 		d := newDrill(t)
-		began := time.Now()
-		sets := d.change()
-		d.checkSets(sets)
-		t.Logf("change %d: %d sets, none is lost; no set was answered for %v, of %v", i+1, len(sets), longestPause(sets).Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+		for _, path := range []string{"/there", "/back"} {
+			began := time.Now()
+			sets := d.change(path)
+			d.checkSets(path, sets)
+			t.Logf("change %d, %s: %d sets, none is lost; no set was answered for %v, of %v", i+1, path[1:], len(sets), longestPause(sets).Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+			d.swap()
+		}
 		d.end()
 		if t.Failed() {
 			return
@@ -72,18 +77,18 @@ func TestPlannedChange(t *testing.T) {
 	}
 }
 
-// set is a call that set /shared, as whose version.
+// set is a call that set a node, as whose version.
 type set struct {
 	begin, end time.Time
 	version    int32
 }
 
-// change has clients write without a pause, before, while and after the standbys take the place of the ensemble.
-func (d *drill) change() (sets []set) {
+// change has clients set a node without a pause, before, while and after the standbys take the place of the ensemble.
+func (d *drill) change(path string) (sets []set) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 3*patience)
 	defer cancel()
-	if _, err := d.client.Create(ctx, "/shared", nil, zk.CreateOptions{}); err != nil {
+	if _, err := d.client.Create(ctx, path, nil, zk.CreateOptions{}); err != nil {
 		d.t.Fatal(err)
 	}
 	var done atomic.Bool
@@ -103,7 +108,7 @@ func (d *drill) change() (sets []set) {
 			defer c.Close(ctx)
 			for !done.Load() {
 				begin := time.Now()
-				st, err := c.Set(ctx, "/shared", nil, zk.AnyVersion)
+				st, err := c.Set(ctx, path, nil, zk.AnyVersion)
 				if err != nil {
 					d.t.Errorf("a set: %v", err)
 					return
@@ -160,13 +165,13 @@ func (d *drill) retire(ctx context.Context) {
 }
 
 // checkSets checks that each set took effect once, and that their order fits the times of the calls.
-func (d *drill) checkSets(sets []set) {
+func (d *drill) checkSets(path string, sets []set) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
-	shared, err := d.client.Exists(ctx, "/shared")
-	if err != nil || int(shared.Stat.Version) != len(sets) {
-		d.t.Errorf("after %d sets there is version %d, %v", len(sets), shared.Stat.Version, err)
+	node, err := d.client.Exists(ctx, path)
+	if err != nil || int(node.Stat.Version) != len(sets) {
+		d.t.Errorf("after %d sets there is version %d, %v", len(sets), node.Stat.Version, err)
 	}
 	slices.SortFunc(sets, func(a, b set) int { return int(a.version - b.version) })
 	var latest time.Time // beginning of a set of an earlier version
@@ -182,6 +187,24 @@ func (d *drill) checkSets(sets []set) {
 		}
 	}
 	d.checkMine(ctx)
+}
+
+// swap makes the servers of the ensemble that was retired standbys of the one that has taken its place.
+func (d *drill) swap() {
+	d.t.Helper()
+	d.servers, d.standbys = d.standbys, d.servers
+	var of []string
+	for _, s := range d.servers {
+		of = append(of, d.admins[s])
+	}
+	for _, s := range d.standbys {
+		s.Kill()
+		if err := errors.Join(os.RemoveAll(s.Data), os.Mkdir(s.Data, 0o755)); err != nil {
+			d.t.Fatal(err)
+		}
+		s.identify(s.id)
+	}
+	d.followAll(of)
 }
 
 // longestPause returns the longest time between two answers.
@@ -266,13 +289,19 @@ func newDrill(t *testing.T) *drill {
 		t.Fatal(err)
 	}
 	d.mine = made.Stat
+	d.followAll(of)
+	return d
+}
+
+// followAll starts all standbys, and waits until they have the client's ephemeral.
+func (d *drill) followAll(of []string) {
+	d.t.Helper()
 	for _, s := range d.standbys {
 		d.follow(s, of...)
 	}
 	for _, s := range d.standbys {
 		d.until(s, func(st *standby.Status) bool { return st.Ephemerals == 1 })
 	}
-	return d
 }
 
 // follow starts a standby.
