@@ -95,6 +95,7 @@ type Evaluator struct {
 
 	unlisted  jute.Zxid // see Ready; 0 for none
 	retired   bool      // see Retired
+	retiredAt bool      // it was at the last LookRetired, or since
 	mayRetire bool      // see AllowRetirement
 }
 
@@ -104,7 +105,7 @@ func New(tree Tree, schemes *auth.Schemes, opts Options) *Evaluator {
 	e.Tune(opts)
 	_, retired := tree.Get(jute.RetiredPath)
 	retired = retired && !retiredForgotten.Planted()
-	e.retired = retired
+	e.retired, e.retiredAt = retired, retired
 	return e
 }
 

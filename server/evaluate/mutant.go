@@ -16,6 +16,7 @@ var (
 	shrinkingRefused  = mutant.New("shrinking-refused")   // so is what frees memory, when the room is used up
 	retiredOfTree     = mutant.New("retired-of-tree")     // an evaluator does not notice that what it accepts retires the ensemble
 	retiredForgotten  = mutant.New("retired-forgotten")   // nor a new one that the ensemble is retired
+	briefUnseen       = mutant.New("brief-unseen")        // a retirement that begins and ends between two looks is not noticed
 	doneAgain         = mutant.New("done-again")          // the last write of an exactly-once session is done again
 	acceptedForgotten = mutant.New("accepted-forgotten")  // so is one that is accepted and not applied
 )

@@ -12,6 +12,12 @@ import (
 // Retired reports whether the ensemble is retired by what is accepted.
 func (e *Evaluator) Retired() bool { return e.retired }
 
+// LookRetired reports whether the ensemble is retired, and whether it was at the last look or at some time since.
+func (e *Evaluator) LookRetired() (now, was bool) {
+	was, e.retiredAt = e.retiredAt, e.retired
+	return e.retired, was
+}
+
 // AllowRetirement says whether all servers obey the node at jute.RetiredPath. If not, it can't be created.
 func (e *Evaluator) AllowRetirement(may bool) { e.mayRetire = may }
 
@@ -37,6 +43,9 @@ func (e *Evaluator) noteRetirement(txn *datatree.Txn) {
 		case op.Path != jute.RetiredPath:
 		case op.Kind == datatree.OpCreate:
 			e.retired = true
+			if !briefUnseen.Planted() {
+				e.retiredAt = true
+			}
 		case op.Kind == datatree.OpDelete:
 			e.retired = false
 		}

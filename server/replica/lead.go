@@ -57,8 +57,6 @@ type leading struct {
 	more           bool
 	// broken means that the evaluator can't be used any more: see broken.go.
 	broken bool
-	// retired is what the last Expire has found: see retired.go.
-	retired bool
 	// lookAt is when autopilot looks at the members again, in ms. warned means that it has said
 	// that it leaves them alone.
 	lookAt int64

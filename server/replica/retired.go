@@ -35,19 +35,19 @@ func (r *Replica) refusesRetired(sub *Submission) bool {
 	return true
 }
 
-// outlivesRetirement reports whether no session expires because the ensemble is retired, or was at the last look.
+// outlivesRetirement reports whether no session expires because the ensemble is retired, or was at the last look or since, however
+// briefly.
 func (r *Replica) outlivesRetirement() bool {
-	before := r.leading.retired
-	r.leading.retired = r.leading.evaluator.Retired()
+	retired, was := r.leading.evaluator.LookRetired()
 	if retiredExpires.Planted() {
 		return false
 	}
-	revives := before && !r.leading.retired
+	revives := was && !retired
 	revives = revives && !neverRevived.Planted()
 	if revives {
 		r.o.Tracker.Revive(r.now() + zab.MaxLease)
 	}
-	return before || r.leading.retired
+	return was || retired
 }
 
 // mayRetire tells the evaluator whether all servers know what a retired ensemble is.
