@@ -45,7 +45,7 @@ func specified(cfg Config) Config {
 	for _, f := range []Fault{FaultWipe, FaultDamage, FaultRollback, FaultMembers, FaultFiles, FaultOldCopy, FaultBadSync, FaultVolumes, FaultBadSnaps, FaultGone, FaultShort} {
 		cfg.Faults[f] = 0
 	}
-	cfg.WAL, cfg.Capacity, cfg.InitialCounter, cfg.Groups, cfg.OddFile, cfg.AutopilotMs = false, 0, 0, 0, false, 0
+	cfg.WAL, cfg.Capacity, cfg.InitialCounter, cfg.Groups, cfg.OddFile, cfg.AutopilotMs, cfg.Site = false, 0, 0, 0, false, 0, SiteStays
 	cfg.Voters, cfg.Observers, cfg.Joiners, cfg.ChaosOnly = 3, min(cfg.Observers, 1), 0, true
 	return cfg
 }

@@ -110,7 +110,8 @@ type Config struct {
 	FeedBytes int // of the changes that a server keeps
 	MaxFeeds  int // of a server; 0 means no limit
 
-	Standbys int // servers at another site that copy the ensemble
+	Standbys int        // servers at another site that copy the ensemble
+	Site     SiteChange // in the middle of the chaos
 
 	// Views is every how many clients one pages through subtrees; 0 means none.
 	Views     int
@@ -229,7 +230,7 @@ func (c *Config) String() string {
 		fmt.Fprintf(&b, " feeds=%d streams=%d feedbytes=%d maxfeeds=%d", c.Feeds, c.Streams, c.FeedBytes, c.MaxFeeds)
 	}
 	if c.Standbys > 0 {
-		fmt.Fprintf(&b, " standbys=%d", c.Standbys)
+		fmt.Fprintf(&b, " standbys=%d site=%d", c.Standbys, c.Site)
 	}
 	if c.Views > 0 {
 		fmt.Fprintf(&b, " views=%d viewms=%d viewbytes=%d", c.Views, c.ViewMs, c.ViewBytes)
@@ -345,9 +346,20 @@ func Draw(seed uint64, steps int) Config {
 		c.Faults[FaultRetire] = c.ElectionMs * pick[uint64](r, 5, 20)
 	}
 	if r.IntN(8) == 0 {
-		c.Standbys = pick(r, 1, 2, 3)
+		c.changesSite(pick(r, SiteStays, SiteRetires, SiteIsLost), pick(r, 1, 2, 3))
 	}
 	return c
+}
+
+// changesSite gives the run some standbys, which take the place of the ensemble or not.
+func (c *Config) changesSite(change SiteChange, standbys int) {
+	c.Site, c.Standbys = change, standbys
+	if c.Capacity > 0 {
+		c.Site = SiteStays // what a copy needs may not fit on such a disk
+	}
+	if c.Site == SiteIsLost {
+		c.Exact = 0 // what became of a client's last writes is lost, too
+	}
 }
 
 // drawCapacity gives the servers small disks that something else fills now and then, and large values to fill them with.

@@ -80,6 +80,17 @@ func (a *agenda) add(e event) {
 	a.heap[i] = e
 }
 
+// filter keeps the events for which keeps returns true.
+func (a *agenda) filter(keeps func(*event) bool) {
+	all := a.heap
+	a.heap = nil
+	for i := range all {
+		if keeps(&all[i]) {
+			a.add(all[i])
+		}
+	}
+}
+
 // pop removes and returns the next event. There must be one.
 func (a *agenda) pop() event {
 	top := a.heap[0]

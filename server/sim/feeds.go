@@ -319,7 +319,7 @@ func (s *Sim) subscribed(c *client, f *clientFeed, r *reply) {
 // lacks handles the end of a feed at a server that lacks changes.
 func (s *Sim) lacks(c *client, f *clientFeed, after, oldest jute.Zxid) {
 	s.stats.Compacted++
-	if oldest <= after {
+	if oldest <= after && !s.ghost.gaveUp(after) {
 		s.fail("C4", "client %d, which has the changes up to %v, is told that the server has those after %v, and gets none", c.id, after, oldest)
 	}
 	f.state, f.begun = feedGone, true
@@ -341,6 +341,9 @@ func (s *Sim) gotChanges(c *client, r *reply) {
 	if e.Compacted && !r.displaced {
 		s.lacks(c, f, f.after, e.Zxid)
 		return
+	}
+	if s.ghost.gaveUp(f.after) && e.Zxid != f.after {
+		s.fail("C4", "client %d has the changes up to %v, which was given up, and its feed goes on", c.id, f.after)
 	}
 	for i := range e.Changes {
 		s.stats.Fed++

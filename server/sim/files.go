@@ -34,7 +34,7 @@ func (s *Sim) giveDifferingFile() {
 // changeFile restarts a server with another list in its configuration file: one of at most
 // two lists that operators are distributing.
 func (s *Sim) changeFile(n *node) {
-	if s.ghost.last == 0 {
+	if s.ghost.state.Members == nil {
 		return // it is not settled yet which list counts
 	}
 	if len(s.plans) == 0 || s.percent(25) {

@@ -42,6 +42,7 @@ type commit struct {
 	origin  uint64
 	cxid    int32
 	err     jute.Code
+	needed  bool // it is a write of a client, which it may know of
 }
 
 // ghost holds what no server can know.
@@ -71,7 +72,9 @@ type ghost struct {
 	// families are those of znodes that have had children.
 	families map[string]family
 
-	retirements []retirement // oldest first
+	retirements []retirement   // oldest first
+	entries     []chainedEntry // all of commits, if the site can be lost
+	givenUp     [2]jute.Zxid   // what was committed after the first one, up to the second, is lost
 
 	exact      map[jute.SessionID]*exactGhost
 	exactConns map[uint64]bool // connections that have been granted exactly-once
@@ -391,12 +394,16 @@ func (s *Sim) commit(n *node, e *chainedEntry) {
 	if e.Txn() != nil {
 		txn := &g.txn
 		c.session, c.origin, c.cxid, c.err = txn.Session, txn.Origin, txn.Cxid, txn.Err
+		c.needed = txn.Err == 0 && len(txn.Ops) > 0 && txn.Ops[0].Kind != datatree.OpCreateSession && txn.Ops[0].Kind != datatree.OpError
 		s.checkTxn(txn)
 		s.checkOrigin(txn)
 		s.checkNumber(txn)
 	}
 	if skipped := g.tree.Stats().Skipped; skipped > 0 {
 		s.fail("S1", "%v can't be applied: %v", e.Zxid, describeTxn(&g.txn))
+	}
+	if s.cfg.Site == SiteIsLost {
+		g.entries = append(g.entries, *e)
 	}
 	c.digest = g.tree.Digest()
 	g.commits = append(g.commits, c)

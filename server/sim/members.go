@@ -56,7 +56,7 @@ func (s *Sim) inForce(n *node) (list []*zab.Members) {
 		}
 		list = append(list, m)
 	}
-	if len(list) == 0 && s.ghost.last == 0 {
+	if len(list) == 0 && s.ghost.state.Members == nil {
 		list = append(list, &n.file)
 	}
 	return list

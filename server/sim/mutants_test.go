@@ -302,15 +302,19 @@ var focuses = map[string]func(*Config){
 		c.Faults = [numFaults]uint64{}
 		often(c, FaultMembers)
 	},
-	"wiped-server-votes":    func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
-	"files-not-compared":    func(c *Config) { c.Voters, c.OddFile, c.Groups = 5, true, 0 },
-	"file-decides":          func(c *Config) { often(c, FaultFiles, FaultPartition) },
-	"retired-ignored":       retirements,
-	"retired-syncs":         retirements,
-	"retired-resumes":       retirements,
-	"retired-of-tree":       retirements,
-	"retired-forgotten":     func(c *Config) { retirements(c); often(c, FaultKill, FaultTransfer) },
-	"retired-expires":       func(c *Config) { retirements(c); c.DozePct = 10 },
+	"wiped-server-votes": func(c *Config) { often(c, FaultWipe, FaultPower, FaultPartition) },
+	"files-not-compared": func(c *Config) { c.Voters, c.OddFile, c.Groups = 5, true, 0 },
+	"file-decides":       func(c *Config) { often(c, FaultFiles, FaultPartition) },
+	"retired-ignored":    retirements,
+	"retired-syncs":      retirements,
+	"retired-resumes":    retirements,
+	"retired-of-tree":    retirements,
+	"retired-forgotten":  func(c *Config) { retirements(c); often(c, FaultKill, FaultTransfer) },
+	"retired-expires":    func(c *Config) { retirements(c); c.DozePct = 10 },
+	"brief-unseen": func(c *Config) {
+		retirements(c)
+		c.TickMs, c.ThinkUs, c.DozePct, c.Steps = 50, 5000, 20, 6000
+	},
 	"never-revived":         func(c *Config) { retirements(c); c.DozePct = 10 },
 	"any-history":           copied,
 	"any-stream":            copied,
@@ -318,6 +322,11 @@ var focuses = map[string]func(*Config){
 	"earlier-state":         func(c *Config) { copied(c); c.SnapMs, c.Steps = 1, 6000 },
 	"unsettled-sent":        copied,
 	"early-complete":        func(c *Config) { copied(c); often(c, FaultRetire) },
+	"untold-loss":           func(c *Config) { c.changesSite(SiteRetires, 1) },
+	"unequal-members":       func(c *Config) { c.changesSite(SiteIsLost, 3) },
+	"same-ensemble":         func(c *Config) { c.changesSite(SiteIsLost, 2) },
+	"epochs-not-ahead":      func(c *Config) { c.changesSite(SiteIsLost, 2) },
+	"stays-retired":         func(c *Config) { c.changesSite(SiteRetires, 1) },
 	"holder-of-tree":        holders,
 	"any-contender":         holders,
 	"holder-unchecked":      holders,
@@ -638,11 +647,6 @@ var byPages = []string{
 	"edge-kept",
 	"edge-unnamed",
 	"edge-crosses",
-	"untold-loss",
-	"unequal-members",
-	"same-ensemble",
-	"epochs-not-ahead",
-	"stays-retired",
 }
 
 // TestPlantedBehaviors is TestBehaviors with the fault of -mutant, if -behaviors says where to. TLC must refuse one of the runs.

@@ -25,7 +25,9 @@ func (s *Sim) retireLater() {
 	if s.now < s.retired {
 		return
 	}
-	s.retired = s.now + s.between(s.cfg.ElectionMs*500, s.cfg.SessionMs*3000)
+	if s.retired = s.now; !s.percent(25) { // else it ends soon
+		s.retired += s.between(s.cfg.ElectionMs*500, s.cfg.SessionMs*3000)
+	}
 	s.clients[s.rng.IntN(len(s.clients))].retires = true
 }
 

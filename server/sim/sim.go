@@ -149,7 +149,7 @@ func newSim(cfg Config) *Sim {
 		s.streamTurn(int32(i))
 	}
 	for i := range cfg.Standbys {
-		s.standbys = append(s.standbys, &standby{id: i + 1})
+		s.standbys = append(s.standbys, s.newStandby(i+1))
 		s.standbyTurn(int32(i))
 	}
 	for f := range Fault(numFaults) {
@@ -174,6 +174,9 @@ func (s *Sim) run() (r Result) {
 	}()
 	for _, n := range s.nodes {
 		s.agenda.push(event{at: s.between(0, s.cfg.ElectionMs*300), kind: evRestart, node: n.idx})
+	}
+	if s.cfg.Site != SiteStays {
+		s.chaosBeforeSiteChange()
 	}
 	for s.steps < s.cfg.Steps {
 		s.step()

@@ -24,6 +24,14 @@ type standby struct {
 	fetched *snapshot  // a whole state that it is about to install, or nil
 }
 
+// newStandby returns a standby without a copy.
+func (s *Sim) newStandby(id int) *standby {
+	b := &standby{id: id}
+	b.disk.durable.exists, b.disk.durable.incarnation = true, s.newID()
+	b.disk.written = b.disk.durable.clone()
+	return b
+}
+
 // logSource is what a standby follows: a process of a server or of another standby.
 type logSource struct {
 	node *node

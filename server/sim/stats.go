@@ -40,6 +40,7 @@ type Stats struct {
 	Deaf, Slow                                        int
 	Retires, Retirements                              int
 	StandbyStarts, States, Copied, Complete           int // of standbys
+	Promotions, GivenUp                               int // entries that a new ensemble does not have
 	Faults                                            [numFaults]int
 }
 

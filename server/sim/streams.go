@@ -66,7 +66,7 @@ func (s *Sim) beginStream(st *stream, n *node) {
 // streamLacks handles the end of a stream at a server that lacks changes: C4. The next one reads the state.
 func (s *Sim) streamLacks(st *stream, n *node, err error) {
 	gone, ok := err.(*jute.CompactedError)
-	if !ok || gone.Oldest <= st.after {
+	if !ok || gone.Oldest <= st.after && !s.ghost.gaveUp(st.after) {
 		s.fail("C4", "a stream that has the changes up to %v is told: %v", st.after, err)
 	}
 	s.stats.Compacted++
@@ -79,6 +79,9 @@ func (s *Sim) readStream(st *stream, arrive int) {
 	err := st.reader.Next(func(c *jute.Change, ends bool) {
 		if arrive--; arrive < 0 {
 			return
+		}
+		if s.ghost.gaveUp(st.after) {
+			s.fail("C4", "a stream has the changes up to %v, which was given up, and goes on", st.after)
 		}
 		if st.open != 0 && st.open != c.Zxid {
 			s.fail("C7", "a stream of %q gets %+v, and no id for %v", st.request.Path, c, st.open)
