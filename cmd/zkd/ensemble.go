@@ -23,11 +23,7 @@ func asksMembers(cfg *config.Config, log *zap.Logger) (*ensemble.Ensemble, serve
 	if err != nil || self == "" {
 		return nil, asker, err
 	}
-	members := ensemble.New(asker, cfg.MyID, self)
-	if cfg.Admin.Console {
-		members.Start()
-	}
-	return members, asker, nil
+	return ensemble.New(asker, cfg.MyID, self), asker, nil
 }
 
 // asksItself returns how this server asks the members, and its own address. That is "" if it has no port by which it can.

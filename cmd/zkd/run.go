@@ -348,6 +348,9 @@ func serve(ctx context.Context, cfg *config.Config, warnings []config.Warning, f
 	}
 	if members != nil {
 		defer members.Close()
+		if cfg.Admin.Console {
+			members.Start()
+		}
 		look, operates = members.Look, &operator{asker}
 	}
 	s, err := server.New(server.Options{

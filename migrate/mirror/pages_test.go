@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
+	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -44,6 +45,21 @@ const lockHolder = "_c_5f1d3c7a-0b1c-4d2e-8f3a-4b5c6d7e8f90-lock-0000000000"
 
 func newStandby(t *testing.T, lines ...string) *standby {
 	t.Helper()
+	s := emptyStandby(t)
+	marker := zab.Marker{TimeMs: 1, Init: &theirs}
+	check(t, s.AppendEntry(&zab.Entry{Zxid: jute.MakeZxid(1, 0), Type: zab.EntryMarker, Data: marker.Append(nil)}))
+	s.write(datatree.Op{Kind: datatree.OpCreateSession, TimeoutMs: 30_000})
+	s.write(datatree.Op{Kind: datatree.OpCreate, Path: "/a", Data: []byte("hello"), ACL: open})
+	s.write(datatree.Op{Kind: datatree.OpCreate, Path: "/secret", Data: []byte("no"), ACL: anns})
+	s.write(datatree.Op{Kind: datatree.OpCreate, Path: "/lock", ACL: open})
+	s.write(datatree.Op{Kind: datatree.OpCreate, Path: "/lock/" + lockHolder, ACL: open, Owner: jute.OwnerSession(owner)})
+	s.serve(nil, lines...)
+	return s
+}
+
+// emptyStandby has no copy yet, and no readers.
+func emptyStandby(t *testing.T) *standby {
+	t.Helper()
 	dir := t.TempDir()
 	p := data.Place{DataDir: dir, LogDir: dir, Server: zab.SIDOf(4)}
 	check(t, data.CreateMirror(p, datadirs.OfZkd))
@@ -51,20 +67,19 @@ func newStandby(t *testing.T, lines ...string) *standby {
 	check(t, err)
 	s := &standby{Mirror: m, t: t, how: show.Standby{Of: "http://zk1:8080,http://zk2:8080", From: "http://zk1:8080", Lag: 1500 * time.Millisecond}}
 	t.Cleanup(func() { check(t, m.Close()) })
-	marker := zab.Marker{TimeMs: 1, Init: &theirs}
-	check(t, m.AppendEntry(&zab.Entry{Zxid: jute.MakeZxid(1, 0), Type: zab.EntryMarker, Data: marker.Append(nil)}))
-	s.write(datatree.Op{Kind: datatree.OpCreateSession, TimeoutMs: 30_000})
-	s.write(datatree.Op{Kind: datatree.OpCreate, Path: "/a", Data: []byte("hello"), ACL: open})
-	s.write(datatree.Op{Kind: datatree.OpCreate, Path: "/secret", Data: []byte("no"), ACL: anns})
-	s.write(datatree.Op{Kind: datatree.OpCreate, Path: "/lock", ACL: open})
-	s.write(datatree.Op{Kind: datatree.OpCreate, Path: "/lock/" + lockHolder, ACL: open, Owner: jute.OwnerSession(owner)})
+	return s
+}
+
+// serve serves readers, and the pages.
+func (s *standby) serve(look func(context.Context) *api.Ensemble, lines ...string) {
+	t := s.t
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	s.addr = l.Addr().String()
-	cfg := parseConfig(t, dir, append([]string{"admin.serverPort=8080", "zkd.api=true", "zkd.console=true", "DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4="}, lines...)...) // super:secret
-	check(t, m.ServeReaders(Options{Config: cfg, Version: "1", Standby: func() show.Standby { return s.how }, Listen: func(string, string) (net.Listener, error) { return l, nil }}))
-	s.pages = m.Pages(nil)
-	return s
+	cfg := parseConfig(t, s.place.DataDir, append([]string{"admin.serverPort=8080", "zkd.api=true", "zkd.console=true", "DigestAuthenticationProvider.superDigest=super:lK75jTNcA+U9vtVEw5vB51mj/w4="}, lines...)...) // super:secret
+	check(t, s.ServeReaders(Options{Config: cfg, Version: "1", Standby: func() show.Standby { return s.how }, Listen: func(string, string) (net.Listener, error) { return l, nil }}))
+	s.pages = s.Pages(look)
 }
 
 // write adds a transaction of the ensemble.
@@ -207,4 +222,17 @@ func TestStandbyHasNoPages(t *testing.T) {
 	s := newStandby(t, "zkd.console=false")
 	s.want(404, "", "GET", "/console/", "")
 	s.want(200, "hello", "GET", "/v1/nodes/a", "")
+}
+
+// TestStandbyWithoutACopy says what it waits for. Nobody is asked what is wrong with it: that is no member without a quorum.
+func TestStandbyWithoutACopy(t *testing.T) {
+	s := emptyStandby(t)
+	s.how = show.Standby{Of: "http://zk1:8080", Problem: "no answer", Lag: -1}
+	s.serve(func(context.Context) *api.Ensemble {
+		t.Error("the standby is asked")
+		return nil
+	})
+	s.want(200, `"findings":[],"standby":{"of":"http://zk1:8080","sinceMs":0,"fetches":false,"problem":"no answer","refused":false,"zxid":"0x0","lagMs":-1,"retired":false}`, "GET", "/v1/ensemble", "")
+	s.want(503, "no copy", "GET", "/v1/nodes/a", "")
+	s.want(503, "no copy", "POST", "/v1/nodes/a", "")
 }

@@ -33,7 +33,7 @@ type Caller struct {
 var (
 	ErrUnauthorized    = errors.New("the credentials prove nothing")
 	ErrTooManyFailures = errors.New("too many credentials of this address, or for this name, were wrong")
-	ErrRefused         = errors.New("this server takes no connection now: it has no leader, or too many connections, or moves its clients")
+	ErrRefused         = errors.New("this server takes no connection now: it has no leader or, as a standby, no copy, or too many connections, or moves its clients")
 
 	errLost   = errors.New("the connection within the server has ended, so the outcome is not known")
 	errUnsent = errors.New("the connection within the server has ended before the request")

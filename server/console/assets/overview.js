@@ -15,7 +15,7 @@ export function overview(main, _, signal) {
       render(out, problem(err));
       return;
     }
-    render(out, headline(e), findings(e), members(e), charts(e.load ?? []));
+    render(out, headline(e), findings(e), e.standby ? null : [members(e), charts(e.load ?? [])]);
   });
   return {};
 }
@@ -26,7 +26,7 @@ const lead = (state, words, facts, more) => h('section', {class: 'headline ' + s
 // standby is the headline of a standby, which is no member.
 const standby = ({of, from, fetches, problem, sinceMs, zxid, lagMs, retired}, wrong) => lead(from && !wrong ? 'good' : 'danger', ['Standby of ', text(of.replaceAll(',', ', '))], [
   ['Follows', from || (fetches ? 'gets a whole state' : `none for ${duration(sinceMs)}`)], ['Zxid', zxid], ['Lag', lagMs < 0 ? 'no copy yet' : `${(lagMs / 1000).toFixed(1)} s`], ['The ensemble', retired ? 'is retired, all of it is here' : 'is not retired'],
-], problem && !from ? h('p', {}, text(problem)) : null);
+], problem && !from && !wrong ? h('p', {}, text(problem)) : null);
 
 function headline(e) {
   if (e.standby) return standby(e.standby, e.findings.some(f => f.severity !== 'notice'));
