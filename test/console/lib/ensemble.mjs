@@ -1,6 +1,6 @@
 // Real servers, each a process of bin/zkd, with the console on.
 
-import {spawn} from 'node:child_process';
+import {execFileSync, spawn} from 'node:child_process';
 import {mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync} from 'node:fs';
 import {connect, createServer} from 'node:net';
 import {tmpdir} from 'node:os';
@@ -52,14 +52,17 @@ class Server {
 
   start() {
     const log = openSync(this.dir + '.log', 'a');
-    this.process = spawn(this.zkd, [join(this.dir, 'zoo.cfg')], {stdio: ['ignore', log, log], env: {...process.env, ...this.env}});
+    this.process = spawn(this.zkd, [...this.args ?? [], join(this.dir, 'zoo.cfg')], {stdio: ['ignore', log, log], env: {...process.env, ...this.env}});
     this.ended = new Promise(done => this.process.once('exit', done));
   }
 
-  async kill() {
-    this.process.kill('SIGKILL');
+  async kill(signal = 'SIGKILL') {
+    this.process.kill(signal);
     await this.ended;
   }
+
+  // run runs a command of the program, and returns what it prints.
+  run(...args) { return execFileSync(this.zkd, args, {encoding: 'utf8'}); }
 
   // call sends a request to the API.
   async call(method, path, body, headers = {}) {
@@ -103,6 +106,16 @@ export async function start(lines = [], {zkd = program, env = {}, secure = false
       s.start();
       await e.ready();
       return {server: s, line: line(n, its)};
+    },
+    // standby starts a standby of the servers, which is to be an ensemble of its own. It needs superLines, and standaloneEnabled=false.
+    async standby() {
+      const n = servers.length + 1, its = await own(), s = write(n, its, [line(n, its)]), auth = join(dir, 'auth');
+      writeFileSync(auth, 'digest:super:secret\n');
+      s.args = ['standby', '--of', servers.map(o => o.base).join(), '--auth-file', auth];
+      servers.push(s);
+      s.start();
+      await e.ready();
+      return s;
     },
     ready: () => Promise.all(servers.filter(s => s.process.exitCode === null && s.process.signalCode === null).map(s => until(() => secure ? serves(s.client) : s.call('GET', '/v1/children/')))),
     // leader returns the server that leads.
