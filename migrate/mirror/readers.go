@@ -234,7 +234,6 @@ func (r *readers) read() *show.View {
 		ReadOnly: r.clients.ReadOnly(),
 		Zxid:     int64(r.state.Applied()),
 		Latency:  r.metrics.Requests.Latency(),
-		Drain:    r.clients.Drain().Remark(),
 		Ensemble: r.cfg.Replicated(),
 		Role:     &zab.Status{},
 	}
