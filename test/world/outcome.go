@@ -126,30 +126,38 @@ func withTables(root, page string, text []byte) ([]byte, error) {
 	return now, nil
 }
 
-// tables are one for each group, in the order of names, and a list of the programs that have no outcome yet.
+// tables are one for each group, in the order of names, and a list of the programs that have no outcome yet. If they are not long,
+// programs with the same outcomes share a row.
 func tables(programs []*program, dir string, long bool) (string, error) {
-	head := "| program | under | on zkd | on Apache 3.9.5 |\n|---|---|---|---|\n"
+	head := "| programs | under | on zkd | on Apache 3.9.5 |\n|---|---|---|---|\n"
 	if long {
 		head = "| program | what runs | under it | on zkd | on Apache ZooKeeper 3.9.5 |\n|---|---|---|---|---|\n"
 	}
-	groups := make(map[string]string)
+	groups := make(map[string][][]string) // rows, as cells
 	var unknown []string
 	for _, p := range programs {
 		row, err := rowOf(p, dir, long)
 		if err != nil {
 			return "", err
 		}
-		if row == "" {
+		if row == nil {
 			unknown = append(unknown, p.title+" "+p.version)
+			continue
 		}
-		groups[p.group] += row
+		rows := groups[p.group]
+		i := slices.IndexFunc(rows, func(r []string) bool { return !long && slices.Equal(r[1:], row[1:]) })
+		if i >= 0 {
+			rows[i][0] += "; " + row[0]
+			continue
+		}
+		groups[p.group] = append(rows, row)
 	}
 	var b strings.Builder
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
-		if groups[group] == "" {
-			continue
+		fmt.Fprintf(&b, "\n### %s\n\n%s", group, head)
+		for _, row := range groups[group] {
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n%s%s", group, head, groups[group])
 	}
 	if len(unknown) > 0 {
 		fmt.Fprintf(&b, "\nDeclared and not run yet: %s.\n", strings.Join(unknown, "; "))
@@ -157,8 +165,8 @@ func tables(programs []*program, dir string, long bool) (string, error) {
 	return b.String() + "\n", nil
 }
 
-// rowOf is the program's row, or "" if it has no outcome.
-func rowOf(p *program, dir string, long bool) (string, error) {
+// rowOf returns the cells of the program's row, or nil if it has no outcome.
+func rowOf(p *program, dir string, long bool) ([]string, error) {
 	var titles []string
 	for _, name := range p.faults {
 		titles = append(titles, faultOf(name).title)
@@ -172,7 +180,7 @@ func rowOf(p *program, dir string, long bool) (string, error) {
 	for _, kind := range []string{zkd, apache} {
 		o, err := readOutcome(dir, p.name, kind)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		cell := cellOf(p, o)
 		ran = ran || cell != notRun
@@ -183,9 +191,9 @@ func rowOf(p *program, dir string, long bool) (string, error) {
 		cells = append(cells, cell)
 	}
 	if !ran {
-		return "", nil
+		return nil, nil
 	}
-	return "| " + strings.Join(cells, " | ") + " |\n", nil
+	return cells, nil
 }
 
 // inShort returns the faults as the page's introduction names them: those that most programs go through have a word.

@@ -462,7 +462,9 @@ func TestOutcome(t *testing.T) {
 	if !strings.Contains(text, row) || !strings.Contains(text, "### Programs\n") {
 		t.Errorf("have\n%s\nwant the row\n%s", text, row)
 	}
-	if short, err := tables([]*program{p}, dir, false); err != nil || !strings.Contains(short, "| A 1 | leader killed, rolling restart | passed | not run |\n") {
+	same := *p
+	same.title = "B"
+	if short, err := tables([]*program{p, &same}, dir, false); err != nil || !strings.Contains(short, "| A 1; B 1 | leader killed, rolling restart | passed | not run |\n") {
 		t.Errorf("in short %v\n%s", err, short)
 	}
 	p.version = "2"
