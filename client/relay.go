@@ -221,6 +221,10 @@ func (f *forwarded) finish(err error) (abandoned bool) {
 		return false
 	}
 	held := r.asked.Pop(&f.place)
+	a.Zxid = r.rules.Header(a.Zxid)
+	for _, a := range held {
+		a.Zxid = r.rules.Header(a.Zxid)
+	}
 	r.telling.Add(1)
 	s.mu.Unlock()
 	r.o.Reply(a)

@@ -17,6 +17,7 @@ import (
 type relayed struct {
 	*Relay
 	told []string
+	seen Zxid // of the last reply
 }
 
 func (n *fakeNet) newRelay(o RelayOptions) *relayed {
@@ -25,10 +26,12 @@ func (n *fakeNet) newRelay(o RelayOptions) *relayed {
 	o.Options = n.options(o.Options)
 	o.Reply = func(a Forwarded) {
 		switch {
+		case a.Lost == nil && a.Zxid < r.seen:
+			n.t.Errorf("the answer to %d is at zxid %v, after one at %v", a.Xid, a.Zxid, r.seen)
 		case a.Lost != nil:
 			r.told = append(r.told, fmt.Sprintf("%d lost, expired %v", a.Xid, a.Expired))
 		default:
-			r.told = append(r.told, fmt.Sprintf("%d ok %q", a.Xid, a.Body))
+			r.told, r.seen = append(r.told, fmt.Sprintf("%d ok %q", a.Xid, a.Body)), a.Zxid
 		}
 	}
 	o.Event = func(zxid Zxid, ev jute.WatcherEvent) { r.told = append(r.told, fmt.Sprintf("%v %s", ev.Type, ev.Path)) }
@@ -210,6 +213,27 @@ func TestRelayResumes(t *testing.T) {
 		conn.answer(6, "six")
 		if got := r.since(); got != `3 ok "three", 4 ok "four", 5 ok "five", 6 ok "six"` {
 			t.Errorf("told %s", got)
+		}
+	})
+}
+
+// TestRelayZxids: the outcome of a write that is told after a read which shows more has the zxid of that. Its client tells the next server
+// that it has seen this much.
+func TestRelayZxids(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNet(t)
+		r := n.newRelay(RelayOptions{})
+		conn := n.accept()
+		conn.grant(0)
+		r.forward(1, "r/a", "w/b")
+		conn.sent()
+		conn.Close()
+		conn = n.accept()
+		conn.grant(2, "two") // at 7
+		read := conn.expect(jute.OpGetData)
+		conn.reply(read, 9, nil)
+		if got := r.since(); got != `1 ok "", 2 ok "two"` || r.seen != 9 {
+			t.Errorf("told %s, at %v", got, r.seen)
 		}
 	})
 }

@@ -363,7 +363,7 @@ func (m *relayRun) event(zxid Zxid, ev jute.WatcherEvent) {
 // check holds what the client was told against what one connection shows.
 func (m *relayRun) check() {
 	var events []string
-	var since Zxid
+	var since, shown Zxid
 	replies := 0
 	for _, a := range m.told {
 		if a.event != "" {
@@ -374,6 +374,10 @@ func (m *relayRun) check() {
 			m.fails("reply %d is to %d: %v", replies, a.Xid, a.Lost)
 			return
 		}
+		if a.Zxid < shown {
+			m.fails("reply %d shows %v after %v", replies, a.Zxid, shown)
+		}
+		shown = a.Zxid
 		switch want := m.asked[a.Xid-1]; {
 		case want == "watch":
 			since, events = a.Zxid, nil

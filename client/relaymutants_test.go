@@ -41,7 +41,7 @@ func TestMutants(t *testing.T) {
 		}
 		remove()
 	}
-	if planted != 26 {
+	if planted != 27 {
 		t.Errorf("%d faults", planted)
 	}
 	t.Logf("counts: faults=%d", planted)

@@ -18,6 +18,7 @@ var (
 	overtakes    = mutant.New("relay-overtakes")      // a write is sent while a read before it has no answer
 	unordered    = mutant.New("relay-unordered")      // an outcome is told before earlier answers
 	readLost     = mutant.New("relay-read-lost")      // a read is not asked again after a later write
+	headerBehind = mutant.New("relay-header-behind")  // an outcome that is told late has its own zxid, below that of answers before it
 
 	missedEarly  = mutant.New("relay-memory-missed-early")  // what one-shot watches have missed is told before it is known as of when
 	missedUnseen = mutant.New("relay-memory-missed-unseen") // or does not count as seen

@@ -77,6 +77,15 @@ func (s *Session) CatchUp() (seen jute.Zxid, lags bool) {
 // Shows is called when the client is shown a zxid.
 func (s *Session) Shows(zxid jute.Zxid) { s.shown = max(s.shown, zxid) }
 
+// Header returns the zxid that the answer to a request has for the client. An outcome of an earlier connection may come after answers that show more,
+// and the client takes the zxid of its newest answer to the next server that it connects to.
+func (s *Session) Header(zxid jute.Zxid) jute.Zxid {
+	if headerBehind.Planted() {
+		return zxid
+	}
+	return max(zxid, s.shown)
+}
+
 // Replied is called for each reply to a request of the client.
 func (s *Session) Replied(zxid jute.Zxid) {
 	s.shown, s.has, s.again = max(s.shown, zxid), max(s.has, zxid), nil

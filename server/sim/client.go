@@ -106,6 +106,14 @@ type reply struct {
 	exact    bool
 	done     int64
 	outcomes []datatree.Outcome
+	features jute.Features
+
+	asked uint64 // ghost: when the request was sent, µs
+
+	// Of what an edge tells a client.
+	by      *relay
+	number  int64 // ghost: of the request, in the session
+	resumes bool  // ghost: it is the first answer on another connection upstream
 }
 
 // client is a model of a ZooKeeper client: one session at a time, kept across connections
@@ -134,6 +142,9 @@ type client struct {
 	feeds      []*clientFeed
 	view       clientView
 	deaf       uint64 // until when it reads and sends nothing, µs
+
+	relay *relay    // its connection with an edge, or nil
+	felt  jute.Zxid // of the newest event on that
 }
 
 // malformed is the body of a write that is refused.
@@ -160,7 +171,13 @@ func (s *Sim) clientTurn(c *client) {
 	if s.phase == phaseChaos && s.cfg.AheadPct > 0 && s.percent(s.cfg.AheadPct) {
 		s.connectAhead(c)
 	}
+	if c.relay != nil {
+		c.relay.pings()
+	}
 	patience := s.cfg.SessionMs * 1000 / 2
+	if c.relay != nil && c.node >= 0 {
+		patience *= 8 // the edge knows better
+	}
 	switch {
 	case c.node < 0 && (c.attempt == 0 || s.now-c.asked > patience):
 		if s.endsRetirement() {
@@ -208,6 +225,14 @@ func (s *Sim) connect(c *client) {
 		s.relinquish(c.session, req.timeout)
 	}
 	req.floor, req.sent = s.ghost.acked, s.now
+	if c.relay != nil {
+		s.leaveEdge(c)
+	}
+	if s.behindEdge(c) && s.percent(90) {
+		s.viaEdge(c, req)
+		return
+	}
+	req.attempt = c.attempt
 	req.exact, req.confirmed = s.wantsExact(c), c.confirmed()
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
 	if s.phase == phaseLive {
@@ -256,11 +281,22 @@ func (s *Sim) sendRequest(c *client) {
 		s.choose(c, &req)
 	}
 	s.number(c, &req)
+	s.ask(c, req)
+}
+
+// ask sends a request on a client's connection.
+func (s *Sim) ask(c *client, req request) {
 	if len(c.inFlight) == 0 {
 		c.asked = s.now
 	}
-	c.inFlight = append(c.inFlight, req)
-	s.afterPacket(evToServer, s.nodes[c.node], s.transit(), &packet{to: c.node, client: c.id, req: req})
+	if e := c.relay; e != nil {
+		s.afterUndo(s.transit(), func() { e.asks(req) })
+	} else {
+		s.afterPacket(evToServer, s.nodes[c.node], s.transit(), &packet{to: c.node, client: c.id, req: req})
+	}
+	if c.relay == nil || req.kind != reqPing { // an edge answers those itself
+		c.inFlight = append(c.inFlight, req)
+	}
 }
 
 // address returns where a client is: the first one alone, and all others together.
@@ -349,6 +385,9 @@ func (s *Sim) chooseWrite(req *request) {
 
 // received handles a reply.
 func (s *Sim) received(c *client, r *reply) {
+	if (c.relay != nil || r.by != nil) && s.fromEdge(c, r) {
+		return
+	}
 	if r.attempt != c.attempt {
 		return // from a connection that the client has given up
 	}
@@ -423,6 +462,8 @@ func (s *Sim) checkReply(c *client, req *request, r *reply) {
 	case req.kind == reqReconfig && r.err == 0:
 		s.checkChanged(c, req, r)
 	case req.kind == reqClose && r.local:
+	case r.by != nil && req.kind != reqSync:
+		s.checkRelayed(c, req, r)
 	case req.kind == reqWrite || req.kind == reqClose || req.kind == reqReconfig:
 		c.writes++
 		i, ok := s.ghost.index(r.zxid)
@@ -456,11 +497,14 @@ func (s *Sim) connected(c *client, r *reply) {
 			s.stats.ToldExpired++
 			c.forgetSession()
 		}
+		if c.relay != nil {
+			s.leaveEdge(c)
+		}
 		c.attempt++
 		c.asked = 0
 		return
 	}
-	c.node, c.origin, c.session, c.timeout = int8(r.origin>>56)-1, r.origin, r.session, r.timeout
+	c.node, c.origin, c.session, c.timeout, c.felt = int8(r.origin>>56)-1, r.origin, r.session, r.timeout, 0
 	s.stats.Connects++
 	s.checkSeen(c, r.zxid)
 	c.seen = max(c.seen, r.zxid)
@@ -484,7 +528,9 @@ func (s *Sim) checkSeen(c *client, z jute.Zxid) {
 func (s *Sim) lostConn(c *client) {
 	unsent := len(c.under) > 0
 	c.keep()
-	if c.node >= 0 {
+	if c.relay != nil {
+		s.leaveEdge(c)
+	} else if c.node >= 0 {
 		if s.phase == phaseChaos && s.percent(s.cfg.HangPct) {
 			s.haunt(c, !unsent)
 		} else {

@@ -104,6 +104,9 @@ type Config struct {
 	// Exact is every how many clients one has exactly-once sessions; 0 means none.
 	Exact int
 
+	// Edges is every how many clients one is behind an edge; 0 means none.
+	Edges int
+
 	// Feeds is every how many clients one follows changes; 0 means none.
 	Feeds     int
 	Streams   int // clients that follow changes over HTTP
@@ -172,13 +175,14 @@ const (
 	FaultMemory                 // a server's tree may take little more memory than it does, or less
 	FaultShort                  // something else takes nearly all of a disk with a capacity
 	FaultRetire                 // the ensemble is retired for a while
+	FaultEdge                   // an edge dies, hands over, or loses its connections
 	numFaults
 )
 
 var faultNames = [numFaults]string{
 	"kill", "power", "powerall", "inside", "pause", "break", "halfopen", "block", "partition", "slow", "stall",
 	"full", "wipe", "damage", "rollback", "transfer", "members", "files", "oldcopy", "badsync",
-	"volumes", "badsnaps", "gone", "memory", "short", "retire",
+	"volumes", "badsnaps", "gone", "memory", "short", "retire", "edge",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -225,6 +229,9 @@ func (c *Config) String() string {
 	}
 	if c.Exact > 0 {
 		fmt.Fprintf(&b, " exact=%d", c.Exact)
+	}
+	if c.Edges > 0 {
+		fmt.Fprintf(&b, " edges=%d", c.Edges)
 	}
 	if c.Feeds+c.Streams > 0 {
 		fmt.Fprintf(&b, " feeds=%d streams=%d feedbytes=%d maxfeeds=%d", c.Feeds, c.Streams, c.FeedBytes, c.MaxFeeds)
@@ -348,12 +355,16 @@ func Draw(seed uint64, steps int) Config {
 	if r.IntN(8) == 0 {
 		c.changesSite(pick(r, SiteStays, SiteRetires, SiteIsLost), pick(r, 1, 2, 3))
 	}
+	c.drawEdges(r)
 	return c
 }
 
 // changesSite gives the run some standbys, which take the place of the ensemble or not.
 func (c *Config) changesSite(change SiteChange, standbys int) {
 	c.Site, c.Standbys = change, standbys
+	if change != SiteStays {
+		c.Edges, c.Faults[FaultEdge] = 0, 0
+	}
 	if c.Capacity > 0 {
 		c.Site = SiteStays // what a copy needs may not fit on such a disk
 	}

@@ -448,7 +448,7 @@ func (s *Sim) sentResponse(n *node, c *conn, d jute.Decoder) {
 		r.err, r.session, r.timeout = jute.ErrSessionExpired, c.asked[0].session, c.asked[0].timeout
 	}
 	c.exact = ext.Features&jute.FeatureExactlyOnce != 0
-	r.exact, r.done = c.exact, ext.Done
+	r.exact, r.done, r.features = c.exact, ext.Done, ext.Features
 	if c.follow = ext.Replies; c.follow == 0 {
 		s.sentOpening(n, c)
 	}
@@ -494,7 +494,7 @@ func (s *Sim) sentReply(n *node, c *conn, h *jute.ReplyHeader, body []byte) {
 	}
 	req := &c.asked[0]
 	r := reply{kind: req.kind, origin: c.origin, attempt: c.attempt, cxid: h.Xid, session: c.line.SessionID(), timeout: c.line.Session.TimeoutMs(),
-		zxid: h.Zxid, err: h.Err, refused: c.refused, path: req.path, exists: h.Err == 0, local: c.line.Session.Local()}
+		zxid: h.Zxid, err: h.Err, refused: c.refused, path: req.path, exists: h.Err == 0, local: c.line.Session.Local(), asked: req.sent}
 	c.refused = false
 	if h.Xid == jute.XidPing && req.kind == reqPing {
 		r.cxid = req.cxid

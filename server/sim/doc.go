@@ -136,6 +136,15 @@
 //   - P2: a view is over when its time is, when too much has changed or its connection has ended, and not before. Another
 //     one is refused only while there are as many as there may be.
 //
+// Some clients have their sessions through an edge, which resumes them by the rules of package resume when a connection to a server is lost, a server or the
+// edge is cut off, or the edge hands over to a successor. All checks above see the client's connection with the edge.
+//
+//   - X1: an edge ends a client's connection only if the session has ended or can't be resumed.
+//   - X2: the answer to a write is its one outcome.
+//   - X3: no read shows less than an event before it.
+//   - X4: no read shows a later write of its client.
+//   - X5: a change is one event for all watches of a client that it fires.
+//
 // # Standbys
 //
 // In some runs servers at another site copy the ensemble, by the rules of package copies: they follow the log of any server, a

@@ -29,7 +29,9 @@ func (g *ghost) exactOf(id jute.SessionID) *exactGhost {
 }
 
 // wantsExact reports whether a client asks for exactly-once sessions.
-func (s *Sim) wantsExact(c *client) bool { return s.cfg.Exact > 0 && c.id%s.cfg.Exact == 0 }
+func (s *Sim) wantsExact(c *client) bool {
+	return s.cfg.Exact > 0 && c.id%s.cfg.Exact == 0 && !s.behindEdge(c)
+}
 
 // covered reports whether a request is a write that is done exactly once.
 func (r *request) covered() bool { return r.kind == reqWrite && exact.Covers(r.op) }
@@ -71,7 +73,7 @@ func (c *client) keep() {
 func (s *Sim) reattached(c *client, r *reply) {
 	under := c.under
 	c.under = nil
-	if c.exact = r.exact; !c.exact {
+	if c.exact = r.exact && r.by == nil; !c.exact {
 		return
 	}
 	if resentBackwards.Planted() {

@@ -178,7 +178,7 @@ func (f *clientFeed) begin(g *ghost, after jute.Zxid) {
 
 // newFeeds returns the feeds of a client. The one with an odd number is the second one.
 func (s *Sim) newFeeds(id int) []*clientFeed {
-	if s.cfg.Feeds == 0 || id%s.cfg.Feeds != 0 {
+	if s.cfg.Feeds == 0 || id%s.cfg.Feeds != 0 || s.cfg.Edges > 0 && id%s.cfg.Edges == 0 {
 		return nil
 	}
 	return []*clientFeed{{}, {request: jute.SubscribeRequest{Feed: 1}}}
@@ -415,7 +415,7 @@ const maxFeeds = 2
 // beginChanges begins the history of a process that has loaded a snapshot, or nothing.
 func (s *Sim) beginChanges(n *node) {
 	limit := s.cfg.FeedBytes
-	if s.cfg.Feeds+s.cfg.Streams == 0 {
+	if s.cfg.Feeds+s.cfg.Streams+s.cfg.Edges == 0 {
 		limit = 0
 	}
 	n.changes, n.changesSince = feed.New(limit, 0), n.applied

@@ -385,7 +385,7 @@ func (s *Sim) commit(n *node, e *chainedEntry) {
 	}
 	events := len(g.history)
 	s.applyTxn(&e.Entry, g.tree, &g.state, &g.txn, &g.applied, func(events []datatree.Event) { g.noteChanges(e.Zxid, events) })
-	if s.cfg.Feeds+s.cfg.Streams+s.cfg.Views > 0 {
+	if s.cfg.Feeds+s.cfg.Streams+s.cfg.Views+s.cfg.Edges > 0 {
 		g.noteRecords(&g.txn, g.history[events:])
 	}
 	if e.Control() {

@@ -183,9 +183,35 @@ func often(c *Config, faults ...Fault) {
 	c.ChaosOnly = true
 }
 
+// behindEdges has all clients behind edges, which lose their connections again and again, while clients watch.
+func behindEdges(c *Config) {
+	c.Edges, c.WatchPct, c.Pipeline, c.ClosePct = 1, 60, 16, 0
+	c.Local, c.MixedMs, c.BigPct, c.MovePct, c.DozePct, c.DeafPct, c.MaxFeeds, c.Loud = 0, 0, 0, 0, 0, 0, 0, 0
+	c.FeedBytes, c.SessionMs, c.Capacity, c.HerdPct = 1<<18, c.ElectionMs*8, 0, 0
+	c.Site, c.Standbys = SiteStays, 0
+	c.Steps, c.Clients, c.Voters, c.Observers, c.Joiners, c.Streams, c.TreePct = 8000, 5, 3, 0, 0, 0, 0
+	c.ThinkUs, c.NetUs, c.FsyncUs, c.ApplyUs, c.WorkUs, c.Rate, c.LazyPct = c.ElectionMs*5, 200, 300, 0, 0, 0, 0
+	c.Faults = [numFaults]uint64{}
+	often(c, FaultEdge)
+	c.Faults[FaultEdge] = max(1, c.ElectionMs/4)
+}
+
 // focuses are the configurations in which random runs find a mutant soon. A mutant that one
 // in fifty runs of any kind finds needs none.
 var focuses = map[string]func(*Config){
+	"relay-tail-lost":      behindEdges,
+	"relay-tail-twice":     behindEdges,
+	"relay-live-twice":     behindEdges,
+	"relay-one-shot-twice": behindEdges,
+	"relay-no-parent":      behindEdges,
+	"relay-hidden":         behindEdges,
+	"relay-not-below":      behindEdges,
+	"relay-not-held":       behindEdges,
+	"relay-outcome-first":  behindEdges,
+	"relay-overtakes":      behindEdges,
+	"relay-unordered":      behindEdges,
+	"relay-read-lost":      behindEdges,
+	"relay-header-behind":  behindEdges,
 	"no-postpone": func(c *Config) {
 		c.SessionMs = c.ElectionMs / 2
 		c.SkewPct = 0
@@ -602,6 +628,10 @@ func brokenFrom(cfg Config, do func(*script)) (f *Failure) {
 
 // byPages are faults that pages of their packages find: see the tests of mutants there.
 var byPages = []string{
+	"relay-early",                // a feed has all in one event here: client finds these four
+	"relay-fed-first",            // and it is not faster than the events
+	"relay-memory-missed-early",  // servers are seldom so far behind
+	"relay-memory-missed-unseen", // likewise
 	"cursor-stays",
 	"first-list-untold",
 	"whole-for-each",

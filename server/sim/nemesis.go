@@ -90,6 +90,8 @@ func (s *Sim) inject(f Fault) {
 		s.changeMembers()
 	case FaultRetire:
 		s.retireLater()
+	case FaultEdge:
+		s.troubleEdge()
 	case FaultFiles:
 		s.changeFile(n)
 	case FaultBadSync:

@@ -55,7 +55,7 @@ func (s *Sim) wantChange() {
 
 // chooseChange makes a client's request a change of the members, if it wants one.
 func (s *Sim) chooseChange(c *client, req *request) bool {
-	if c.change == nil || slices.ContainsFunc(c.inFlight, func(r request) bool { return r.kind == reqSync }) {
+	if c.change == nil || c.relay != nil || slices.ContainsFunc(c.inFlight, func(r request) bool { return r.kind == reqSync }) {
 		return false
 	}
 	want := c.change

@@ -34,6 +34,7 @@ func Shrink(r Result) Result {
 		func(c *Config) { c.Views = 0 },
 		func(c *Config) { c.Standbys, c.Site = 0, SiteStays },
 		func(c *Config) { c.Site = SiteStays },
+		func(c *Config) { c.Edges = 0 },
 		func(c *Config) { c.Steps = min(c.Steps, r.Failure.Step) },
 	} {
 		try(change)

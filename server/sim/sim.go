@@ -41,6 +41,7 @@ type Sim struct {
 	free     []*packet
 	paths    []string
 	fedAt    uint64             // when the last event of a feed was sent, µs
+	cut      [numEdges]uint64   // until when an edge reaches no server, µs
 	plans    []zab.Members      // lists that operators are distributing
 	retired  uint64             // until when the nemesis wants the ensemble to be, µs
 	ordered  map[jute.Zxid]bool // changes of the members that the nemesis has requested

@@ -41,6 +41,8 @@ type Stats struct {
 	Retires, Retirements                              int
 	StandbyStarts, States, Copied, Complete           int // of standbys
 	Promotions, GivenUp                               int // entries that a new ensemble does not have
+	Relays, RelayResumes, RelayReplays, RelayEnds     int
+	HandOvers                                         int
 	Faults                                            [numFaults]int
 }
 

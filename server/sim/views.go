@@ -42,7 +42,7 @@ func (s *Sim) viewLimits() views.Limits {
 
 // chooseView makes a request be for a page, now and then.
 func (s *Sim) chooseView(c *client, req *request) bool {
-	if s.cfg.Views == 0 || c.id%s.cfg.Views != 0 || !s.percent(25) || slices.ContainsFunc(c.inFlight, func(r request) bool { return r.kind == reqView }) {
+	if s.cfg.Views == 0 || c.id%s.cfg.Views != 0 || s.behindEdge(c) || !s.percent(25) || slices.ContainsFunc(c.inFlight, func(r request) bool { return r.kind == reqView }) {
 		return false
 	}
 	v := &c.view

@@ -74,9 +74,8 @@ func (s *Sim) restoreWatches(c *client) {
 		}
 		*list = append(*list, w.path)
 	}
-	c.restoring, c.asked = true, s.now
-	c.inFlight = append(c.inFlight, req)
-	s.afterPacket(evToServer, s.nodes[c.node], s.transit(), &packet{to: c.node, client: c.id, req: req})
+	c.restoring = true
+	s.ask(c, req)
 }
 
 // restored ends the restoring of watches, with its last reply or with the connection.

@@ -15,7 +15,7 @@ var promises = []promise{
 	{"Sessions and ephemerals", []string{"sim", "cluster"}},
 	{"Exactly-once sessions", []string{"sim", "spec", "cluster", "exhaust"}},
 	{"Feeds", []string{"sim"}},
-	{"Clients of an edge", []string{"mutants", "world"}},
+	{"Clients of an edge", []string{"sim", "mutants", "world"}},
 	{"Operations of a multi", []string{"sim"}},
 	{"Changes of the members", []string{"sim", "spec", "cluster"}},
 	{"Damage", []string{"sim", "crash", "cluster", "soak"}},
