@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/testing/seeds"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/data"
@@ -235,4 +237,69 @@ func TestStandbyWithoutACopy(t *testing.T) {
 	s.want(200, `"findings":[],"standby":{"of":"http://zk1:8080","sinceMs":0,"fetches":false,"problem":"no answer","refused":false,"zxid":"0x0","lagMs":-1,"retired":false}`, "GET", "/v1/ensemble", "")
 	s.want(503, "no copy", "GET", "/v1/nodes/a", "")
 	s.want(503, "no copy", "POST", "/v1/nodes/a", "")
+}
+
+// sendBoth sends two requests at once.
+func (c *client) sendBoth(op jute.OpCode, body record, then jute.OpCode, last record) {
+	c.t.Helper()
+	var b []byte
+	add := func(op jute.OpCode, body record) {
+		var mark int
+		b, mark = jute.BeginFrame(b)
+		c.xid++
+		if b = (&jute.RequestHeader{Xid: c.xid, Type: op}).Append(b); body != nil {
+			b = body.Append(b)
+		}
+		b = jute.EndFrame(b, mark)
+	}
+	add(op, body)
+	add(then, last)
+	_, err := c.nc.Write(b)
+	check(c.t, err)
+}
+
+// TestStandbyReadersCanSendNothing is TestReadersCanSendNothing with the extensions of the protocol, as nobody and as the super user.
+func TestStandbyReadersCanSendNothing(t *testing.T) {
+	s := newStandby(t, "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true", "maxClientCnxns=0")
+	before := s.Tree().Digest()
+	rng := rand.New(rand.NewPCG(seeds.First(t), 2))
+	var ops []jute.OpCode
+	for op := jute.OpCode(-20); op < 2040; op++ {
+		if op < 120 || op > 2000 {
+			ops = append(ops, op)
+		}
+	}
+	bodies := []record{nil, get("/a", true), set("/a", "x"), create("/e", jute.ModeEphemeral), del("/a"),
+		&jute.SubscribeRequest{Path: "/", Feed: 1, Recursive: true, Credit: 1000}, &jute.PastRequest{Path: "/a", Zxid: 1}, &jute.DrainRequest{Percent: 100}, &jute.TransferLeaderRequest{Server: 1},
+		&jute.ConfigureRequest{Action: jute.ConfigureSet, Key: "maxClientCnxns", Value: "1"}}
+	for _, features := range []jute.Features{^jute.FeatureExactlyOnce, ^jute.Features(0)} {
+		for _, op := range ops {
+			for i, body := range append(bodies, garbage(rng)) {
+				c := dial(t, s.addr)
+				ext := jute.ExtensionRequest{Features: features}
+				c.sendFrame(ext.Append(readOnlyRequest().Append(nil)))
+				if _, err := c.frame(); err != nil {
+					t.Fatalf("a reader with %v is not let in: %v", features, err)
+				}
+				if features&jute.FeatureExactlyOnce == 0 && i%2 == int(op)&1 {
+					c.call(jute.OpAuth, &jute.AuthRequest{Scheme: "digest", Auth: []byte("super:secret")})
+				}
+				c.sendBoth(op, body, jute.OpExists, get("/a", false)) // some operations have no answer
+				for err := error(nil); err == nil; {                  // and some end the connection
+					var h jute.ReplyHeader
+					if h, _, err = c.next(); h.Xid == c.xid {
+						break
+					}
+				}
+				c.nc.Close()
+			}
+		}
+	}
+	if err := s.Failure(); err != nil {
+		t.Error(err)
+	}
+	if s.Tree().Digest() != before || s.Last() != 0x100000005 {
+		t.Errorf("the copy has changed: it is at %v", s.Last())
+	}
+	s.want(200, "hello", "GET", "/v1/nodes/a", "")
 }
