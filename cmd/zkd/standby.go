@@ -45,7 +45,7 @@ func newStandby() *cobra.Command {
 			"digest:super:secret. With https, the keys of ssl.quorum.* are shown and checked.\n\n" +
 			"FILE is the zoo.cfg of the member to be: dataDir, dataLogDir, its id, and server lines that name the\n" +
 			"standbys. Clients that accept a read-only server may read the copy at its clientPort, and other\n" +
-			"standbys may follow it at its admin.serverPort.",
+			"standbys may follow it at its admin.serverPort, where zkd.api and zkd.console show the copy.",
 		Example: "  zkd standby --of http://zk1:8080,http://zk2:8080 --auth-file /etc/zkd/auth /etc/zkd/zoo.cfg\n" +
 			"  zkd standby status /var/lib/zkd\n" +
 			"  zkd standby promote --accept-data-loss-after 0x2000033e7 /etc/zkd/zoo.cfg",
