@@ -38,13 +38,14 @@ func (h *lineHistory) len() int {
 
 func historyCommand() Command {
 	return Command{
-		Name: "history", Synopsis: "[--from DIR] [-R] [-d] [--before ZXID] [-n limit] [path]", Short: "Print the last lines, numbered, or who changed a node",
+		Name: "history", Synopsis: "[--from DIR] [-R] [-d] [--who] [--before ZXID] [-n limit] [path]", Short: "Print the last lines, numbered, or who changed a node",
 		Long: "Without a path: the last lines of the session. With one: a line for each change of the\n" +
 			"node, with time, zxid, operation, size, session and request, the oldest first, as far as\n" +
 			"the server knows the past, and then how far that is. Users and addresses are shown to a\n" +
 			"user with permission to write /zookeeper/config, of clients of this server: from its audit\n" +
-			"log in memory (audit.enable=true), or if they are still connected to it. With --from a\n" +
-			"directory of backup follow is read, and no server is asked.",
+			"log in memory (audit.enable=true), or if they are still connected to it; with --who, of\n" +
+			"clients of the other servers in the connect string as well. With --from a directory of\n" +
+			"backup follow is read, and no server is asked.",
 		Examples: []Example{{"history", "in a session"}, {"history /app/config", "who changed it, and when"}, {"history -R -d /app", "also below it, with the data before and after"}, {"history --from /backup -R /app", "also below it"}},
 		Args:     []Arg{{Name: "path", Kind: Path}},
 		Setup: func(flags *cobra.Command) Run {
@@ -52,6 +53,7 @@ func historyCommand() Command {
 			var o changeOptions
 			flags.Flags().BoolVarP(&o.below, "recursive", "R", false, "also what is below path")
 			flags.Flags().BoolVarP(&o.data, "data", "d", false, "with the data before and after")
+			flags.Flags().BoolVar(&o.who, "who", false, "ask the other servers as well who their clients are")
 			flags.Flags().StringVar(&o.before, "before", "", "the changes before this `zxid`")
 			flags.Flags().IntVarP(&o.limit, "limit", "n", 500, "at most this many changes, the newest")
 			return func(ctx context.Context, c *Call) error {
@@ -66,8 +68,8 @@ func historyCommand() Command {
 					return c.Usage("--limit is 1 to 10000")
 				case *from == "":
 					return c.changes(ctx, path, &o)
-				case o.data || o.before != "":
-					return c.Usage("-d and --before are for the past of servers, without --from")
+				case o.data || o.who || o.before != "":
+					return c.Usage("-d, --who and --before are for the past of servers, without --from")
 				default:
 					return c.historyOf(ctx, *from, path, o.below)
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -213,6 +214,7 @@ func shownDataOf(data []byte) *shownData {
 // changeOptions are those of history with servers.
 type changeOptions struct {
 	below, data bool
+	who         bool // the other servers are asked for the authors that this one does not know
 	before      string
 	limit       int
 }
@@ -242,7 +244,11 @@ func (c *Call) changes(ctx context.Context, path string, o *changeOptions) error
 		}
 	}
 	p := c.printer("TIME", "ZXID", "SESSION", "USER", "ADDRESS", "OP", "PATH", "BYTES")
-	for x, err := range patient(ctx, c, func() iter.Seq2[client.PastChange, error] { return tree.History(ctx, zk, path, ask) }) {
+	changes := patient(ctx, c, func() iter.Seq2[client.PastChange, error] { return tree.History(ctx, zk, path, ask) })
+	if o.who {
+		changes = c.withAuthors(ctx, zk, path, ask, changes)
+	}
+	for x, err := range changes {
 		if err == nil {
 			doc := changeDocOf(&x, o.data)
 			err = p.print(printed{text: changeText(&x, o.data), raw: doc.Zxid, data: doc,
@@ -256,6 +262,59 @@ func (c *Call) changes(ctx context.Context, path string, o *changeOptions) error
 		return err
 	}
 	end()
+	return nil
+}
+
+// withAuthors yields changes with the users and addresses that the other servers of the connect string know: each knows those of its
+// own clients.
+func (c *Call) withAuthors(ctx context.Context, zk *client.Client, path string, ask tree.HistoryOptions, changes iter.Seq2[client.PastChange, error]) iter.Seq2[client.PastChange, error] {
+	return func(yield func(client.PastChange, error) bool) {
+		var list []client.PastChange
+		for x, err := range changes {
+			if err != nil {
+				yield(x, err)
+				return
+			}
+			list = append(list, x)
+		}
+		addrs, root, _ := client.ParseServers(c.Options.Server) // the session has these servers
+		for _, addr := range addrs {
+			unknown := func(x client.PastChange) bool { return x.Session != 0 && x.User+x.Address == "" }
+			if addr == zk.Status().Server || !slices.ContainsFunc(list, unknown) {
+				continue
+			}
+			if err := c.addAuthors(ctx, addr, treediff.Join(root, path), ask, list); err != nil {
+				c.App.say("%s does not tell what its clients have changed: %v", addr, err)
+			}
+		}
+		for _, x := range list {
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}
+}
+
+// addAuthors asks one server.
+func (c *Call) addAuthors(ctx context.Context, addr, path string, ask tree.HistoryOptions, list []client.PastChange) error {
+	zk, err := c.connectTo(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer zk.Close(context.WithoutCancel(ctx))
+	ask.Data, ask.End = false, nil
+	authors := make(map[client.Zxid]client.PastChange)
+	for x, err := range patient(ctx, c, func() iter.Seq2[client.PastChange, error] { return tree.History(ctx, zk, path, ask) }) {
+		if err != nil {
+			return err
+		}
+		authors[x.Zxid] = x
+	}
+	for i := range list {
+		if by, known := authors[list[i].Zxid]; known && list[i].User+list[i].Address == "" {
+			list[i].User, list[i].Address = by.User, by.Address
+		}
+	}
 	return nil
 }
 

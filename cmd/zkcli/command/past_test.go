@@ -91,6 +91,30 @@ func TestReadsOfThePast(t *testing.T) {
 	}
 }
 
+// TestHistoryOfAllServers changes a node at each server of an ensemble: each knows the author of one change.
+func TestHistoryOfAllServers(t *testing.T) {
+	e := zktest.StartEnsemble(t, 3, zktest.Config("audit.enable=true", "DigestAuthenticationProvider.superDigest=super:"+superHash))
+	addrs := strings.Split(e.ConnectString(), ",")
+	for i, addr := range addrs {
+		for _, line := range []string{"create /app x", "set /app y"}[min(i, 1):] {
+			if out, errOut, code := run(t, t.Context(), nil, append([]string{"-server", addr, "--auth", "digest:bob:secret"}, strings.Fields(line)...)...); code != 0 {
+				t.Fatalf("%s: %s%s", line, out, errOut)
+			}
+		}
+	}
+	for _, addr := range addrs { // each has all
+		if out, errOut, code := run(t, t.Context(), nil, "-server", addr, "sync", "/app"); code != 0 {
+			t.Fatalf("sync: %s%s", out, errOut)
+		}
+	}
+	for flag, want := range map[string]int{"": 2, " --who": 4} {
+		out, errOut, code := run(t, t.Context(), nil, strings.Fields("-server "+e.ConnectString()+" --auth digest:super:secret history"+flag+" /app")...)
+		if code != 0 || strings.Count(out, "\n") != 4 || strings.Count(out, "by digest:bob at 127.0.0.1") > want || flag != "" && strings.Count(out, "by digest:bob at 127.0.0.1") != want {
+			t.Errorf("history%s: exit %d, %s%s", flag, code, out, errOut)
+		}
+	}
+}
+
 // TestMistakeIsUndone has somebody delete and change nodes by mistake; history says who, diff what, and restore brings it back.
 func TestMistakeIsUndone(t *testing.T) {
 	s := zktest.Start(t, zktest.Config("audit.enable=true", "DigestAuthenticationProvider.superDigest=super:"+superHash))
