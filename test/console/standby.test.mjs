@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import {join} from 'node:path';
 import {after, before, test} from 'node:test';
-import {start, superLines, until} from './lib/ensemble.mjs';
+import {session, start, superLines, until} from './lib/ensemble.mjs';
 import {populate} from './lib/stage.mjs';
 import {edit, go, launch, open, settled} from './lib/browser.mjs';
 
@@ -11,7 +11,7 @@ let ensemble, browser, standby;
 let sessions = [];
 before(async () => {
   ensemble = await start(['standaloneEnabled=false', ...superLines]);
-  sessions = await populate(ensemble.servers[0]);
+  sessions = [...await populate(ensemble.servers[0]), await session(ensemble.servers[1])];
   standby = await ensemble.standby();
   browser = await launch();
 });
