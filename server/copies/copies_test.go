@@ -17,7 +17,7 @@ var (
 )
 
 func state(of zab.ID, z jute.Zxid) *zab.State {
-	return &zab.State{Zxid: z, Init: zab.ClusterInit{Cluster: of, Secret: [32]byte{3}}}
+	return &zab.State{Zxid: z, Members: new(zab.Members), Init: zab.ClusterInit{Cluster: of, Secret: [32]byte{3}}}
 }
 
 // treeAt returns a tree that is at z, and says that the ensemble is retired or not.
@@ -71,11 +71,13 @@ func rules() (list []rule) {
 	next := Succeed(state(ours, z), treeAt(z, true), []zab.Admission{five, four})
 	again := Succeed(state(ours, z), treeAt(z, true), []zab.Admission{four, five})
 	add("the same for each member", again.State.Init, next.State.Init)
+	add("its first zxid", next.State.Zxid, z+1)
 	add("another ensemble", next.State.Init.Cluster != ours, true)
 	add("the passwords of sessions", next.State.Init.Secret == [32]byte{3}, true)
 	add("its epochs", next.Epoch, z.Epoch()+EpochMargin)
+	next.State.Zxid = z
+	add("the epochs of one that follows before this has a list", Succeed(&next.State, treeAt(z, false), []zab.Admission{four}).Epoch, z.Epoch()+2*EpochMargin)
 	add("its members", slices.Equal(next.State.Admitted, []zab.Admission{four, five}), true)
-	add("its first zxid", next.State.Zxid, z+1)
 	served := treeAt(z, true)
 	if next.Serves != nil {
 		var out datatree.Applied

@@ -14,5 +14,6 @@ var (
 	unequalMembers = mutant.New("unequal-members")  // copies that differ become an ensemble
 	sameEnsemble   = mutant.New("same-ensemble")    // the new ensemble has the id of the other one
 	epochsNotAhead = mutant.New("epochs-not-ahead") // its epochs are not ahead
+	firstForgotten = mutant.New("first-forgotten")  // its epochs are not ahead of an ensemble that was made of copies itself
 	staysRetired   = mutant.New("stays-retired")    // it is retired
 )

@@ -97,6 +97,11 @@ func Succeed(c *zab.State, tree *datatree.Tree, members []zab.Admission) Success
 		s.Serves = &datatree.Txn{Zxid: last, Time: tree.LastTime(), Ops: []datatree.Op{{Kind: datatree.OpDelete, Path: jute.RetiredPath}}}
 	}
 	s.Epoch = last.Epoch() + EpochMargin
+	first := c.Members == nil // an ensemble that was made of copies begins without a list: this copy has none of its epochs
+	first = first && !firstForgotten.Planted()
+	if first {
+		s.Epoch += EpochMargin
+	}
 	if epochsNotAhead.Planted() {
 		s.Epoch = last.Epoch()
 	}
