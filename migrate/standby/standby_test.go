@@ -400,7 +400,9 @@ func TestPromoteRetired(t *testing.T) {
 	txn := datatree.Txn{Zxid: e.Last() + 1, Time: int64(e.Last()), Session: 7,
 		Ops: []datatree.Op{{Kind: datatree.OpCreate, Path: jute.RetiredPath, ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}}}}
 	e.add(zab.EntryTxn, txn.Append(nil))
-	s.until(t, func(s *Status) bool { return s.Retired })
+	if st := s.until(t, func(s *Status) bool { return s.Retired }); st.RetiredSince != e.Last().String() || !strings.Contains(st.Text(), "since zxid "+st.RetiredSince+":") {
+		t.Errorf("the ensemble is retired since %v, and the status says\n%s", e.Last(), st.Text())
+	}
 	s.stop(t)
 	promote := func(after jute.Zxid) error {
 		_, err := (&Promote{Place: p, LossAfter: after, Logger: zap.NewNop()}).Run(t.Context())

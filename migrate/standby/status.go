@@ -38,8 +38,10 @@ type Status struct {
 	Cluster string `json:"cluster"` // names the ensemble
 	Zxid    string `json:"zxid"`
 	Durable string `json:"durableZxid"`
-	// Retired means that the ensemble is retired, and the copy has everything.
-	Retired bool `json:"retired"`
+	// Retired means that the ensemble is retired, and the copy has everything that was acknowledged before that. It may have been retired
+	// again since: RetiredSince is the zxid at which it was.
+	Retired      bool   `json:"retired"`
+	RetiredSince string `json:"retiredSince,omitempty"`
 	// Current is when the copy last had all that the ensemble had, and LagMs how long before Written that was. BehindMs is
 	// the part of it that the followed server has, if that is a standby itself.
 	Current  time.Time `json:"current"`
@@ -127,6 +129,9 @@ func (r *reporter) copied(m *mirror.Mirror) {
 	r.change(func(s *Status) {
 		s.Member = copies.Member{Admission: m.Founder(), Last: m.Durable()}.String()
 		s.Zxid, s.Durable, s.Retired = m.Last().String(), m.Durable().String(), m.Complete()
+		if s.RetiredSince = ""; s.Retired {
+			s.RetiredSince = m.Tree().RetiredSince().String()
+		}
 		s.Znodes, s.Sessions, s.Ephemerals = stats.Nodes, stats.Sessions, stats.Ephemerals
 		if ensemble.Seeded() {
 			s.Cluster = fmt.Sprintf("%x", ensemble.Init.Cluster[:])
@@ -198,7 +203,7 @@ func (s *Status) Text() string {
 	line("member", "%s", s.Member)
 	line("zxid", "%s, on disk %s", s.Zxid, s.Durable)
 	if s.Retired {
-		line("retired", "the ensemble is: the copy has everything that it acknowledged")
+		line("retired", "since zxid %s: the copy has everything that the ensemble acknowledged before that", s.RetiredSince)
 	}
 	if s.Current.IsZero() {
 		line("lag", "it did not have all yet")
