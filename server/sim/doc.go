@@ -158,9 +158,10 @@
 //
 // At the end it has everything (Liveness).
 //
-// In the middle of some of these runs the standbys become an ensemble, and the clients go on there: after the other one was
+// In some of these runs the standbys become an ensemble, and the clients go on there: after the other one was
 // retired, when they have everything, or after all its servers are lost, and what was not copied with them. The history of the ghost
-// goes on from there, so that all other invariants hold across the change. Then there are standbys at the old site.
+// goes on from there, so that all other invariants hold across the change. Then there are standbys at the old site, which later
+// become an ensemble in turn.
 //
 //   - K5: the copies that become an ensemble are equal. Of a retired ensemble they have each write; of a lost one operators have given up
 //     what they lack.

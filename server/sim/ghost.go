@@ -74,7 +74,8 @@ type ghost struct {
 
 	retirements []retirement   // oldest first
 	entries     []chainedEntry // all of commits, if the site can be lost
-	givenUp     [2]jute.Zxid   // what was committed after the first one, up to the second, is lost
+	begun       []zab.State    // with which ensembles began that copies had become
+	givenUp     [][2]jute.Zxid // what was committed after the first one, up to the second, is lost
 
 	exact      map[jute.SessionID]*exactGhost
 	exactConns map[uint64]bool // connections that have been granted exactly-once

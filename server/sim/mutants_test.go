@@ -352,6 +352,7 @@ var focuses = map[string]func(*Config){
 	"unequal-members":       func(c *Config) { c.changesSite(SiteIsLost, 3) },
 	"same-ensemble":         func(c *Config) { c.changesSite(SiteIsLost, 2) },
 	"epochs-not-ahead":      func(c *Config) { c.changesSite(SiteIsLost, 2) },
+	"first-forgotten":       func(c *Config) { c.changesSite(SiteIsLost, 1) },
 	"stays-retired":         func(c *Config) { c.changesSite(SiteRetires, 1) },
 	"holder-of-tree":        holders,
 	"any-contender":         holders,

@@ -177,7 +177,7 @@ func (s *Sim) run() (r Result) {
 		s.agenda.push(event{at: s.between(0, s.cfg.ElectionMs*300), kind: evRestart, node: n.idx})
 	}
 	if s.cfg.Site != SiteStays {
-		s.chaosBeforeSiteChange()
+		s.changeSites()
 	}
 	for s.steps < s.cfg.Steps {
 		s.step()

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"slices"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/copies"
@@ -10,7 +11,7 @@ import (
 )
 
 // A change of site: the standbys become an ensemble, and take the place of the other one, which was retired, or whose servers
-// are lost for ever. The clients go on there. Then there are standbys at the old site.
+// are lost for ever. The clients go on there. Then there are standbys at the old site, and later they take its place in turn.
 
 // SiteChange says how the site changes in the middle of a run.
 type SiteChange uint8
@@ -22,17 +23,23 @@ const (
 	SiteIsLost             // all its servers are lost
 )
 
-// chaosBeforeSiteChange runs a part of the chaos, and then changes the site.
-func (s *Sim) chaosBeforeSiteChange() {
-	for s.steps < s.cfg.Steps/2 {
-		s.step()
-	}
-	switch {
-	case s.ghost.last == 0: // there is no ensemble yet
-	case s.cfg.Site == SiteRetires:
-		s.retireSite()
-	case s.cfg.Site == SiteIsLost:
-		s.loseSite()
+// changeSites runs a part of the chaos, and changes the site there and back again, sometimes as soon as the other ensemble has begun.
+func (s *Sim) changeSites() {
+	at := s.cfg.Steps * 4 / 10
+	for range 2 {
+		for s.steps < at || s.ghost.state.Members == nil && s.steps < s.cfg.Steps*7/10 {
+			s.step()
+		}
+		switch {
+		case s.ghost.state.Members == nil: // there is no ensemble yet
+		case s.cfg.Site == SiteRetires:
+			s.retireSite()
+		case s.cfg.Site == SiteIsLost:
+			s.loseSite()
+		}
+		if at = s.steps; s.percent(50) {
+			at += s.rng.IntN(s.cfg.Steps * 3 / 10)
+		}
 	}
 }
 
@@ -40,11 +47,13 @@ func (s *Sim) chaosBeforeSiteChange() {
 // the operators give it up.
 func (s *Sim) retireSite() {
 	s.retired = math.MaxUint64
-	for end := s.cfg.Steps * 3 / 4; s.steps < end; s.step() {
-		if s.ghost.retired(s.ghost.last) == nil && s.percent(10) {
+	for end := s.steps + s.cfg.Steps/5; s.steps < end; s.step() {
+		r := s.ghost.retired(s.ghost.last)
+		if r == nil && s.percent(10) {
 			s.clients[s.rng.IntN(len(s.clients))].retires = true
 		}
-		if s.percent(5) && s.mayPromote(false) {
+		// Operators know since when it is retired. A copy may say so since an earlier time.
+		if r != nil && s.percent(5) && s.mayPromote(false) && !slices.ContainsFunc(s.standbys, func(b *standby) bool { return b.tree.RetiredSince() != r.from }) {
 			s.promote()
 			return
 		}
@@ -142,9 +151,14 @@ func (s *Sim) promote() {
 	if r := s.ghost.retired(s.ghost.last); r != nil && s.cfg.Site == SiteRetires {
 		s.fail("K6", "the ensemble that begins at %v is retired since %v", next.State.Zxid, r.from)
 	}
-	s.ghost.state, s.ghost.changes, s.ghost.tops, s.ghost.admits = next.State.Clone(), nil, [256]uint32{}, [256]zab.ID{}
+	s.ghost.begin(next.State)
+	s.ghost.begun = append(s.ghost.begun, next.State)
+	s.ghost.tops, s.ghost.admits = [256]uint32{}, [256]zab.ID{}
 	s.beginSite(&next)
 }
+
+// begin begins the history of an ensemble that copies have become.
+func (g *ghost) begin(state zab.State) { g.state, g.changes = state.Clone(), nil }
 
 // checkSuccessor checks that the ensemble that begins is another one than the one before, and ahead of all that this may still do: K6.
 func (s *Sim) checkSuccessor(was *zab.State, next *copies.Successor) {
@@ -245,10 +259,16 @@ func (s *Sim) replayHistory(z jute.Zxid) {
 	s.ghost = newGhost()
 	g := &s.ghost
 	g.born, g.established, g.promised, g.acked = was.born, was.established, was.promised, was.acked
-	g.givenUp = [2]jute.Zxid{z, was.last}
+	g.begun, g.givenUp = was.begun, append(was.givenUp, [2]jute.Zxid{z, was.last})
+	next := was.begun
 	for i := range was.entries {
-		if was.entries[i].Zxid <= z {
-			s.commit(nil, &was.entries[i])
+		if was.entries[i].Zxid > z {
+			break
+		}
+		s.commit(nil, &was.entries[i])
+		if len(next) > 0 && next[0].Zxid == g.last {
+			g.begin(next[0])
+			next = next[1:]
 		}
 	}
 	g.wanted = was.wanted
@@ -263,4 +283,6 @@ func (s *Sim) replayHistory(z jute.Zxid) {
 }
 
 // gaveUp reports whether a zxid was given up with the site.
-func (g *ghost) gaveUp(z jute.Zxid) bool { return g.givenUp[0] < z && z <= g.givenUp[1] }
+func (g *ghost) gaveUp(z jute.Zxid) bool {
+	return slices.ContainsFunc(g.givenUp, func(r [2]jute.Zxid) bool { return r[0] < z && z <= r[1] })
+}
