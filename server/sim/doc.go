@@ -161,7 +161,7 @@
 // In some of these runs the standbys become an ensemble, and the clients go on there: after the other one was
 // retired, when they have everything, or after all its servers are lost, and what was not copied with them. The history of the ghost
 // goes on from there, so that all other invariants hold across the change. Then there are standbys at the old site, which later
-// become an ensemble in turn.
+// become an ensemble in turn. A standby that was left over keeps its copy of the earlier ensemble, and is refused until operators empty it (K3).
 //
 //   - K5: the copies that become an ensemble are equal. Of a retired ensemble they have each write; of a lost one operators have given up
 //     what they lack.

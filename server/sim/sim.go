@@ -44,6 +44,7 @@ type Sim struct {
 	cut      [numEdges]uint64   // until when an edge reaches no server, µs
 	plans    []zab.Members      // lists that operators are distributing
 	retired  uint64             // until when the nemesis wants the ensemble to be, µs
+	lives    uint32             // the most of a server at an earlier site
 	ordered  map[jute.Zxid]bool // changes of the members that the nemesis has requested
 	schemes  *auth.Schemes
 	weights  *limits.Weights

@@ -52,8 +52,12 @@ func (s *Sim) retireSite() {
 		if r == nil && s.percent(10) {
 			s.clients[s.rng.IntN(len(s.clients))].retires = true
 		}
-		// Operators know since when it is retired. A copy may say so since an earlier time.
-		if r != nil && s.percent(5) && s.mayPromote(false) && !slices.ContainsFunc(s.standbys, func(b *standby) bool { return b.tree.RetiredSince() != r.from }) {
+		// Operators know since when it is retired. A copy may be of an earlier retirement.
+		earlier := func(b *standby) bool {
+			since := b.tree.RetiredSince()
+			return since != 0 && since != r.from
+		}
+		if r != nil && s.percent(5) && s.mayPromote(false) && !slices.ContainsFunc(s.standbys, earlier) {
 			s.promote()
 			return
 		}
@@ -68,7 +72,10 @@ func (s *Sim) loseSite() {
 		if b.alive {
 			s.crashStandby(b)
 		}
-		s.startStandby(b)
+		if s.startStandby(b); s.former(b) {
+			s.empty(b)
+			s.startStandby(b)
+		}
 		if b.state.Zxid > best.state.Zxid {
 			best = b
 		}
@@ -107,7 +114,7 @@ func (s *Sim) loseSite() {
 func (s *Sim) mayPromote(lost bool) bool {
 	var members []copies.Member
 	for _, b := range s.standbys {
-		if !b.alive || !b.state.Seeded() {
+		if !b.alive || !b.state.Seeded() || s.former(b) {
 			return false
 		}
 		members = append(members, copies.Member{Admission: b.admission(), Last: b.state.Zxid})
@@ -129,11 +136,15 @@ func (b *standby) admission() zab.Admission {
 	return zab.Admission{Server: zab.SID(b.id), Incarnation: b.disk.written.incarnation}
 }
 
-// promote makes an ensemble of the standbys: K5, K6.
+// promote makes an ensemble of the standbys, perhaps without one of them: K5, K6.
 func (s *Sim) promote() {
-	first := s.standbys[0]
+	chosen := s.standbys
+	if k := len(chosen); k > 1 && s.percent(30) {
+		chosen = chosen[:k-1]
+	}
+	first := chosen[0]
 	var members []zab.Admission
-	for _, b := range s.standbys {
+	for _, b := range chosen {
 		if members = append(members, b.admission()); b.state.Zxid != first.state.Zxid {
 			s.fail("K5", "the standbys at %v and %v become an ensemble", first.state.Zxid, b.state.Zxid)
 		}
@@ -154,7 +165,7 @@ func (s *Sim) promote() {
 	s.ghost.begin(next.State)
 	s.ghost.begun = append(s.ghost.begun, next.State)
 	s.ghost.tops, s.ghost.admits = [256]uint32{}, [256]zab.ID{}
-	s.beginSite(&next)
+	s.beginSite(&next, chosen)
 }
 
 // begin begins the history of an ensemble that copies have become.
@@ -217,20 +228,24 @@ func (s *Sim) cutHistory(b *standby) {
 	}
 }
 
-// beginSite starts the servers of the ensemble that begins, with standbys at the site where the earlier one was.
-func (s *Sim) beginSite(next *copies.Successor) {
+// beginSite starts the servers of the ensemble that begins, with standbys at the site where the earlier one was. A standby that was not
+// chosen keeps its copy.
+func (s *Sim) beginSite(next *copies.Successor, chosen []*standby) {
 	former := s.nodes
+	for _, n := range former {
+		s.lives = max(s.lives, n.life)
+	}
 	s.nodes, s.members = nil, zab.Members{}
-	for _, b := range s.standbys {
+	for _, b := range chosen {
 		s.members.List = append(s.members.List, zab.Member{ID: zab.SID(b.id), Weight: 1})
 	}
-	for i, b := range s.standbys {
+	for i, b := range chosen {
 		if next.Serves != nil {
 			b.tree.Apply(next.Serves, &s.result)
 		}
-		n := &node{id: zab.SID(b.id), idx: int8(i), s: s, capacity: s.cfg.Capacity, file: s.members}
+		n := &node{id: zab.SID(b.id), idx: int8(i), s: s, life: s.lives, capacity: s.cfg.Capacity, file: s.members}
 		if i < len(former) {
-			n.life, n.skew, n.settings = former[i].life, former[i].skew, former[i].settings
+			n.skew, n.settings = former[i].skew, former[i].settings
 		}
 		snap := s.takeState(b.tree, &next.State, s.ghost.lastChain())
 		snap.by = b.disk.written.incarnation
@@ -248,7 +263,7 @@ func (s *Sim) beginSite(next *copies.Successor) {
 		}
 		s.agenda.push(event{at: s.now + s.between(0, s.cfg.ElectionMs*300), kind: evRestart, node: n.idx})
 	}
-	for i := range s.standbys {
+	for i := range chosen {
 		s.standbys[i] = s.newStandby(i + 1)
 	}
 }

@@ -27,9 +27,9 @@ func TestSites(t *testing.T) {
 				t.Fatalf("change %d\n%v\n%v", change, &r.Config, r.Failure)
 			}
 		}
-		if sum.Promotions < seeds/8 || change == SiteIsLost && sum.GivenUp == 0 {
+		if sum.Promotions == 0 || change == SiteIsLost && sum.GivenUp == 0 {
 			t.Errorf("change %d: in %d runs standbys have taken the place of an ensemble %d times, and %d entries were given up", change, seeds, sum.Promotions, sum.GivenUp)
 		}
-		t.Logf("change %d: %d times in %d runs, %d entries given up; %d entries and %d states copied", change, sum.Promotions, seeds, sum.GivenUp, sum.Copied, sum.States)
+		t.Logf("change %d: %d times in %d runs, %d entries given up; %d entries and %d states copied, %d copies refused", change, sum.Promotions, seeds, sum.GivenUp, sum.Copied, sum.States, sum.Emptied)
 	}
 }

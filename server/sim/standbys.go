@@ -159,11 +159,16 @@ func (s *Sim) findSource(b *standby) {
 		return
 	}
 	from := s.anySource(b)
+	if from == nil {
+		return
+	}
+	verdict := copies.Sends(from.point(), copies.PointOf(&b.state))
 	switch {
-	case from == nil:
 	case !b.state.Seeded():
 		s.fetch(b, from)
-	case copies.Sends(from.point(), copies.PointOf(&b.state)) == copies.Fits:
+	case verdict == copies.OtherHistory && s.former(b) && s.percent(20):
+		s.empty(b)
+	case verdict == copies.Fits:
 		if from.point().History != b.state.Init.Cluster {
 			s.fail("K3", "standby %d is sent another history: %v", b.id, from.point())
 		}
@@ -175,6 +180,19 @@ func (s *Sim) findSource(b *standby) {
 			b.from = from
 		}
 	}
+}
+
+// former reports whether a standby has a copy of an ensemble whose place another one has taken.
+func (s *Sim) former(b *standby) bool {
+	return b.state.Seeded() && b.state.Init.Cluster != s.ghost.state.Init.Cluster
+}
+
+// empty removes a copy, as operators do who want one of another ensemble.
+func (s *Sim) empty(b *standby) {
+	s.stats.Emptied++
+	life := b.life
+	*b = *s.newStandby(b.id)
+	b.life = life
 }
 
 // askStranger asks a server of another ensemble, by mistake. It may send what it has to everybody.

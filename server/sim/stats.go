@@ -40,7 +40,7 @@ type Stats struct {
 	Deaf, Slow                                        int
 	Retires, Retirements                              int
 	StandbyStarts, States, Copied, Complete           int // of standbys
-	Promotions, GivenUp                               int // entries that a new ensemble does not have
+	Promotions, GivenUp, Emptied                      int // of them; entries that they lack; copies of earlier ensembles
 	Relays, RelayResumes, RelayReplays, RelayEnds     int
 	HandOvers                                         int
 	Faults                                            [numFaults]int
