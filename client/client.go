@@ -103,7 +103,7 @@ type Status struct {
 	// Features are the extensions that this server has granted to the client. Servers other
 	// than zkd's grant none.
 	Features Features
-	// LastZxid is the highest zxid of a reply.
+	// LastZxid is the highest zxid of a reply; of a Relay, of an event as well.
 	LastZxid Zxid
 	// Err lists the last connection failure of each server. It is nil while the client is
 	// connected.
@@ -115,7 +115,7 @@ func (c *Client) Status() Status {
 	s := c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{Timeout: s.timeout, LastZxid: s.lastZxid}
+	st := Status{Timeout: s.timeout, LastZxid: s.seenLocked()}
 	if s.id != 0 && !s.state.Final() {
 		st.Deadline = s.kept.Add(s.timeout)
 	}

@@ -235,6 +235,21 @@ func TestRelayZxids(t *testing.T) {
 		if got := r.since(); got != `1 ok "", 2 ok "two"` || r.seen != 9 {
 			t.Errorf("told %s, at %v", got, r.seen)
 		}
+		r.forward(3, "W/watched")
+		conn.sent()
+		conn.answer(3, "three")
+		conn.notify(EventDataChanged, "/watched", 20)
+		if r.since(); r.Client().Status().LastZxid != 20 { // of the answers to its pings
+			t.Errorf("at %v after an event at 20", r.Client().Status().LastZxid)
+		}
+		r.forward(4, "w/b")
+		conn.sent()
+		conn.Close()
+		conn = n.accept()
+		conn.grant(4, "four") // at 7; of the transaction at 20 another event may come
+		if got := r.since(); got != `4 ok "four"` || r.seen != 19 {
+			t.Errorf("told %s, at %v", got, r.seen)
+		}
 	})
 }
 

@@ -46,7 +46,14 @@ func (s *Session) RestoreWatches(chunk int, alone bool) []jute.SetWatchesRequest
 	if t.since != 0 {
 		since = min(since, t.since)
 	}
-	all := Restore(since, t.Paths(), chunk)
+	if restoredLate.Planted() {
+		since = s.Seen() + 1
+	}
+	paths := t.Paths()
+	if restoredNone.Planted() {
+		paths[Data], paths[Exist], paths[Children] = nil, nil, nil
+	}
+	all := Restore(since, paths, chunk)
 	switch {
 	case len(all) == 0 && !alone:
 		t.since = 0

@@ -77,13 +77,13 @@ func (s *Session) CatchUp() (seen jute.Zxid, lags bool) {
 // Shows is called when the client is shown a zxid.
 func (s *Session) Shows(zxid jute.Zxid) { s.shown = max(s.shown, zxid) }
 
-// Header returns the zxid that the answer to a request has for the client. An outcome of an earlier connection may come after answers that show more,
-// and the client takes the zxid of its newest answer to the next server that it connects to.
+// Header returns the zxid that the answer to a request has for the client. An outcome of an earlier connection may come after answers and events that show
+// more, and the client takes the zxid of its newest answer to the next server that it connects to.
 func (s *Session) Header(zxid jute.Zxid) jute.Zxid {
 	if headerBehind.Planted() {
 		return zxid
 	}
-	return max(zxid, s.shown)
+	return max(zxid, s.shown, s.last-1) // of the last transaction, other events may follow
 }
 
 // Replied is called for each reply to a request of the client.
@@ -94,13 +94,16 @@ func (s *Session) Replied(zxid jute.Zxid) {
 // Resumes reports whether the session is to continue on another connection without its client's knowledge. For a client that has been silent for
 // so long it is not.
 func (s *Session) Resumes(silent, timeout time.Duration) bool {
-	return s.exact && !s.Bound && silent < timeout*2/3
+	resumes := s.exact && !s.Bound && silent < timeout*2/3
+	return resumes && !notResumed.Planted()
 }
 
 // After returns the number of the last request of a session on a new connection, whose last write with an outcome is done. A session that its client has
 // had before goes on after its last write.
 func After(number, done int64, underWay int) int64 {
-	if underWay == 0 {
+	fresh := underWay == 0
+	fresh = fresh && !numberedAnew.Planted()
+	if fresh {
 		return max(number, done)
 	}
 	return number
@@ -122,6 +125,9 @@ func Fate(number int64, op jute.OpCode, done int64, replied bool) exact.Fate {
 // not found there.
 func Again(op jute.OpCode) bool {
 	switch op {
+	case jute.OpSync:
+		again := true
+		return again && !syncOnce.Planted()
 	case jute.OpCloseSession, jute.OpAddWatch, jute.OpSetWatches, jute.OpSetWatches2, jute.OpCheckWatches, jute.OpRemoveWatches, jute.OpWhoAmI:
 		return true
 	}

@@ -141,7 +141,7 @@
 //
 //   - X1: an edge ends a client's connection only if the session has ended or can't be resumed.
 //   - X2: the answer to a write is its one outcome.
-//   - X3: no read shows less than an event before it.
+//   - X3: no answer shows less than an event before it.
 //   - X4: no read shows a later write of its client.
 //   - X5: a change is one event for all watches of a client that it fires.
 //
