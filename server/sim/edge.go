@@ -84,6 +84,9 @@ func (c *Config) drawEdges(r *rand.Rand) {
 	if c.BigPct > 0 || c.Local > 0 || c.MixedMs > 0 || c.Faults[FaultRetire] > 0 || c.Site != SiteStays {
 		c.Edges, c.Faults[FaultEdge] = 0, 0
 	}
+	if c.Edges > 0 && c.Rate == 0 && c.Capacity == 0 && r.IntN(2) == 0 { // much happens between two connections
+		c.Clients, c.Pipeline, c.WatchPct, c.ThinkUs, c.Faults[FaultEdge] = 5, 16, 60, c.ElectionMs*10, c.ElectionMs/2
+	}
 }
 
 // viaEdge has a client ask an edge for its session.
