@@ -263,7 +263,8 @@ func (s *Sim) beginSite(next *copies.Successor, chosen []*standby) {
 		}
 		s.agenda.push(event{at: s.now + s.between(0, s.cfg.ElectionMs*300), kind: evRestart, node: n.idx})
 	}
-	for i := range chosen {
+	for i, b := range chosen {
+		b.alive = false // nobody follows it as a copy any more
 		s.standbys[i] = s.newStandby(i + 1)
 	}
 }
