@@ -96,6 +96,7 @@ type Evaluator struct {
 	unlisted  jute.Zxid // see Ready; 0 for none
 	retired   bool      // see Retired
 	retiredAt bool      // it was at the last LookRetired, or since
+	served    jute.Zxid // of the last transaction that ended a retirement
 	mayRetire bool      // see AllowRetirement
 }
 

@@ -12,10 +12,12 @@ import (
 // Retired reports whether the ensemble is retired by what is accepted.
 func (e *Evaluator) Retired() bool { return e.retired }
 
-// LookRetired reports whether the ensemble is retired, and whether it was at the last look or at some time since.
-func (e *Evaluator) LookRetired() (now, was bool) {
-	was, e.retiredAt = e.retiredAt, e.retired
-	return e.retired, was
+// LookRetired reports whether the ensemble is retired by what is accepted, or still by what is applied, up to a zxid, and whether it was at the last
+// look or at some time since.
+func (e *Evaluator) LookRetired(applied jute.Zxid) (now, was bool) {
+	now = e.retired || applied < e.served
+	was, e.retiredAt = e.retiredAt, now
+	return now, was
 }
 
 // AllowRetirement says whether all servers obey the node at jute.RetiredPath. If not, it can't be created.
@@ -47,7 +49,7 @@ func (e *Evaluator) noteRetirement(txn *datatree.Txn) {
 				e.retiredAt = true
 			}
 		case op.Kind == datatree.OpDelete:
-			e.retired = false
+			e.retired, e.served = false, txn.Zxid
 		}
 	}
 }

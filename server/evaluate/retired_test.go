@@ -8,7 +8,7 @@ import (
 	"github.com/zkd-project/zkd/server/datatree"
 )
 
-// TestLookRetired looks at a retirement while it lasts, and at one that begins and ends between two looks.
+// TestLookRetired looks at a retirement while it lasts, one that ends before that is applied, and one that begins and ends between two looks.
 func TestLookRetired(t *testing.T) {
 	schemes, err := auth.New(auth.Config{})
 	if err != nil {
@@ -31,9 +31,10 @@ func TestLookRetired(t *testing.T) {
 		run(jute.OpCreate, (&jute.CreateRequest{Path: jute.RetiredPath, ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.WorldAnyone}}}).Append(nil))
 	}
 	serve := func() { run(jute.OpDelete, (&jute.DeleteRequest{Path: jute.RetiredPath, Version: -1}).Append(nil)) }
+	applied := jute.Zxid(0)
 	look := func(when string, wantNow, wantWas bool) {
 		t.Helper()
-		if now, was := e.LookRetired(); now != wantNow || was != wantWas {
+		if now, was := e.LookRetired(applied); now != wantNow || was != wantWas {
 			t.Errorf("%s: retired now %t, before %t", when, now, was)
 		}
 	}
@@ -43,10 +44,13 @@ func TestLookRetired(t *testing.T) {
 	look("since just now", true, true)
 	look("still", true, true)
 	serve()
+	look("until it is known that it serves", true, true)
+	applied = zxid
 	look("until just now", false, true)
 	look("not any more", false, false)
 	retire()
 	serve()
+	applied = zxid
 	look("briefly", false, true)
 	look("and not any more", false, false)
 }

@@ -38,7 +38,7 @@ func (r *Replica) refusesRetired(sub *Submission) bool {
 // outlivesRetirement reports whether no session expires because the ensemble is retired, or was at the last look or since, however
 // briefly.
 func (r *Replica) outlivesRetirement() bool {
-	retired, was := r.leading.evaluator.LookRetired()
+	retired, was := r.leading.evaluator.LookRetired(r.o.State.Applied())
 	if retiredExpires.Planted() {
 		return false
 	}
