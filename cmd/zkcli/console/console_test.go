@@ -111,7 +111,7 @@ func TestGate(t *testing.T) {
 	}
 	s.want(200, "<title>zkd console</title>", "/console/")
 	s.want(200, "<title>zkd console</title>", "/") // a redirect
-	s.want(200, " data-read-only>", "/console/")
+	s.want(200, ` data-read-only="">`, "/console/")
 	s.want(200, `"visitor"`, "/console/session")
 	s.want(200, `"children"`, "/v1/children/")
 	s.want(200, `"children"`, "/console/v1/children/")
