@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -171,28 +170,33 @@ func newStandbyStatus() *cobra.Command {
 func newPromote() *cobra.Command {
 	var p standby.Promote
 	var out outputFlag
-	var after string
+	var since, after string
 	cmd := &cobra.Command{
-		Use:   "promote --accept-data-loss-after ZXID [--member MEMBER...] FILE",
+		Use:   "promote {--retired-since ZXID | --accept-data-loss-after ZXID} [--member MEMBER...] FILE",
 		Short: "Make a standby a member of an ensemble of its own",
 		Long: "Make the copy of a standby, which must be stopped, the data of a member of an ensemble of its own. It\n" +
 			"has the same tree and sessions, and another identity: servers of the two ensembles refuse each other.\n" +
 			"Sessions keep their passwords, and have their whole timeout from the start of the ensemble.\n\n" +
-			"What the other ensemble has acknowledged after ZXID, the end of the copy, is given up. Without\n" +
-			"the flag the command says what that would be, and changes nothing. The other ensemble must not serve\n" +
-			"clients any more: nothing else keeps the two apart.\n\n" +
+			"If the other ensemble is retired (zkcli member retire), --retired-since has the zxid that this has\n" +
+			"printed: the copy must have it, and then it has everything. If it is lost, --accept-data-loss-after\n" +
+			"has the end of the copy: what was acknowledged after it is given up, and the other ensemble must not\n" +
+			"serve clients any more, as nothing else keeps the two apart. Without either flag the command says\n" +
+			"what the copy has, and changes nothing.\n\n" +
 			"With several standbys, name all that are promoted as standby status shows them (member), and run\n" +
 			"the command with the same --member on each server. Their copies must end at the same zxid; the\n" +
 			"others begin with empty directories, as new members. FILE is that of standby. An interrupted\n" +
 			"command may be repeated.",
-		Example: "  zkd standby promote --accept-data-loss-after 0x2000033e7 /etc/zkd/zoo.cfg\n" +
+		Example: "  zkd standby promote --retired-since 0x2000033e5 /etc/zkd/zoo.cfg\n" +
 			"  zkd standby promote --accept-data-loss-after 0x2000033e7 --member 4:ab12...:0x2000033e7 \\\n" +
 			"      --member 5:cd34...:0x2000033e7 /etc/zkd/zoo.cfg",
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := standbyConfig(args[0])
 			if err == nil {
-				p.LossAfter, err = lossAfter(after)
+				p.RetiredSince, err = zxidFlag("retired-since", since)
+			}
+			if err == nil {
+				p.LossAfter, err = zxidFlag(flagLoss, after)
 			}
 			if err != nil {
 				return usageError{err}
@@ -208,20 +212,25 @@ func newPromote() *cobra.Command {
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&after, "accept-data-loss-after", "", "`ZXID` at which the copy ends")
+	fl.StringVar(&since, "retired-since", "", "`ZXID` that zkcli member retire has printed")
+	fl.StringVar(&after, flagLoss, "", "`ZXID` at which the copy ends, if the other ensemble is lost")
+	cmd.MarkFlagsMutuallyExclusive("retired-since", flagLoss)
 	fl.StringArrayVar(&p.Members, "member", nil, "a standby that is promoted, ID:INCARNATION:ZXID; once for each")
 	out.add(fl)
 	return cmd
 }
 
-// lossAfter reads --accept-data-loss-after; 0 if it is not given.
-func lossAfter(text string) (jute.Zxid, error) {
+// flagLoss gives up what was acknowledged after a zxid.
+const flagLoss = "accept-data-loss-after"
+
+// zxidFlag reads the value of a flag; 0 if it is not given.
+func zxidFlag(name, text string) (jute.Zxid, error) {
 	if text == "" {
 		return 0, nil
 	}
 	z, err := strconv.ParseInt(strings.TrimPrefix(text, "0x"), 16, 64)
-	if err != nil {
-		return 0, errors.New("--accept-data-loss-after: a zxid is hexadecimal, such as 0x2000033e7")
+	if err != nil || z <= 0 {
+		return 0, fmt.Errorf("--%s: %q is no zxid, such as 0x2000033e7", name, text)
 	}
 	return jute.Zxid(z), nil
 }

@@ -42,7 +42,7 @@ func TestStandbyRefuses(t *testing.T) {
 		{"--of http://zk1:8080 --auth-file nowhere " + member, exitUsage, "--auth-file"},
 		{"status " + dir, exitFailure, "no running copy"},
 		{"promote " + single, exitUsage, "standaloneEnabled=false"},
-		{"promote --accept-data-loss-after zxid " + member, exitUsage, "hexadecimal"},
+		{"promote --accept-data-loss-after zxid " + member, exitUsage, "is no zxid"},
 		{"promote " + member, exitFailure, "no such file"},
 	} {
 		err := run(t.Context(), append([]string{"standby"}, strings.Fields(tt.args)...), io.Discard, io.Discard)

@@ -258,7 +258,7 @@ func newFinish() *cobra.Command {
 				return usageError{errors.New("--accept-data-loss-after is for servers that are lost, without --from or --decision")}
 			}
 			var err error
-			if f.LossAfter, err = lossAfter(after); err != nil {
+			if f.LossAfter, err = zxidFlag(flagLoss, after); err != nil {
 				return usageError{err}
 			}
 			log, lines := logTo(cmd.ErrOrStderr(), "", zap.WarnLevel)
@@ -274,7 +274,7 @@ func newFinish() *cobra.Command {
 	fl := cmd.Flags()
 	apacheDisks(fl, &f.From, &f.LogDirs, &f.Single)
 	fl.StringVar(&f.Decision, "decision", "", "file of zkd takeover decide")
-	fl.StringVar(&after, "accept-data-loss-after", "", "`ZXID` at which the copies end, if Apache's servers are lost")
+	fl.StringVar(&after, flagLoss, "", "`ZXID` at which the copies end, if Apache's servers are lost")
 	fl.StringArrayVar(&f.ToLogs, "to-log-dir", nil, "dataLogDir of a copy, if it is another directory; once for each DIR")
 	out.add(fl)
 	return cmd

@@ -46,7 +46,7 @@ func TestTakeoverRefuses(t *testing.T) {
 		{"status --output yaml " + dir, exitUsage, "text and json"},
 		{"finish a b c", exitFailure, "a: "},
 		{"finish --accept-data-loss-after 0x12 --from x a b c", exitUsage, "without --from"},
-		{"finish --accept-data-loss-after last a", exitUsage, "hexadecimal"},
+		{"finish --accept-data-loss-after last a", exitUsage, "is no zxid"},
 		{"finish --from x --decision y a", exitFailure, "y: no such file"},
 		{"finish --from x a b", exitFailure, "three members"},
 		{"finish --decision " + single + " a", exitFailure, "single.cfg"},

@@ -11,6 +11,9 @@ import (
 // Complete reports whether the ensemble was retired for a successor, and the copy has everything.
 func (m *Mirror) Complete() bool { return copies.Complete(m.Tree(), m.Durable()) }
 
+// MayBePromoted reports whether what operators say covers what the copy may lack.
+func (m *Mirror) MayBePromoted(c copies.Consent) bool { return c.Covers(m.Tree(), m.Durable()) }
+
 // Promoted reports whether Promote has begun to make the data that of a member.
 func (m *Mirror) Promoted() bool { return slices.Contains(m.ensemble.Admitted, m.Founder()) }
 

@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/data"
@@ -23,10 +22,8 @@ type Promote struct {
 	// Members names all standbys that are promoted, each as its Status does, if there are others. Each of
 	// them is promoted with the same Members.
 	Members []string
-	// LossAfter is the zxid of the copy. What the ensemble has acknowledged after it is given up. A copy of a retired
-	// ensemble needs none: nothing was acknowledged after it.
-	LossAfter jute.Zxid
-	Logger    *zap.Logger
+	copies.Consent
+	Logger *zap.Logger
 }
 
 // Promoted is what a promotion has made.
@@ -60,10 +57,14 @@ func (p *Promote) Run(ctx context.Context) (r *Promoted, err error) {
 	for _, f := range members {
 		r.Members = append(r.Members, fmt.Sprint(f.Server))
 	}
-	if !copies.Accepted(m.Last(), p.LossAfter, m.Complete()) && !m.Promoted() {
+	if !m.MayBePromoted(p.Consent) && !m.Promoted() {
+		since := "It is not retired in the copy."
+		if m.Complete() {
+			since = fmt.Sprintf("It is retired since zxid %v in the copy: if zkcli member retire has printed this zxid, repeat the command with --retired-since %v.", m.Tree().RetiredSince(), m.Tree().RetiredSince())
+		}
 		return nil, fmt.Errorf("the copy in %s ends at zxid %v, of %s: what the other ensemble has acknowledged after that would be given up. "+
-			"If its servers run, retire it, and let the standby follow to its end: zkcli member retire. "+
-			"If they are lost, or stopped for good, repeat the command with --accept-data-loss-after %v", p.Place.DataDir, m.Last(), r.Time.Format(time.RFC3339Nano), m.Last())
+			"If its servers run, retire it, and let the standby follow to its end: zkcli member retire. %s "+
+			"If they are lost, or stopped for good, repeat it with --accept-data-loss-after %v", p.Place.DataDir, m.Last(), r.Time.Format(time.RFC3339Nano), since, m.Last())
 	}
 	if err := m.Promote(ctx, members); err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ import (
 	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/archive/source"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datadirs"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -330,7 +331,7 @@ func TestPromote(t *testing.T) {
 	}
 	last := e.Last()
 	promote := func(p data.Place, after jute.Zxid, members ...string) error {
-		_, err := (&Promote{Place: p, LossAfter: after, Members: members, Logger: zap.NewNop()}).Run(t.Context())
+		_, err := (&Promote{Place: p, Consent: copies.Consent{LossAfter: after}, Members: members, Logger: zap.NewNop()}).Run(t.Context())
 		return err
 	}
 	stranger := strings.Replace(members[0], "4:", "6:", 1)
@@ -404,21 +405,24 @@ func TestPromoteRetired(t *testing.T) {
 		t.Errorf("the ensemble is retired since %v, and the status says\n%s", e.Last(), st.Text())
 	}
 	s.stop(t)
-	promote := func(after jute.Zxid) error {
-		_, err := (&Promote{Place: p, LossAfter: after, Logger: zap.NewNop()}).Run(t.Context())
+	since := e.Last()
+	promote := func(c copies.Consent) error {
+		_, err := (&Promote{Place: p, Consent: c, Logger: zap.NewNop()}).Run(t.Context())
 		return err
 	}
-	if err := promote(1); err == nil {
-		t.Error("it is promoted at another zxid than it was told")
+	for _, c := range []copies.Consent{{}, {LossAfter: 1}, {RetiredSince: since + 5}} {
+		if err := promote(c); err == nil || !strings.Contains(err.Error(), "--retired-since "+since.String()) {
+			t.Errorf("promoted with %+v: %v", c, err)
+		}
 	}
-	check(t, promote(0))
+	check(t, promote(copies.Consent{RetiredSince: since}))
 	c, err := data.Read(t.Context(), p)
 	check(t, err)
 	if _, retired := c.Tree.Get(jute.RetiredPath); retired || c.Tree.Stats().Nodes != want || c.Tree.LastZxid() != e.Last()+1 {
 		t.Errorf("retired: %t, %d znodes at %v", retired, c.Tree.Stats().Nodes, c.Tree.LastZxid())
 	}
 	halfPromoted(t, p)
-	check(t, promote(0))
+	check(t, promote(copies.Consent{RetiredSince: since}))
 	if again, err := data.Read(t.Context(), p); err != nil || again.Tree.Digest() != c.Tree.Digest() {
 		t.Errorf("after a command that was interrupted: %v", err)
 	}

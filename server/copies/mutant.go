@@ -10,6 +10,7 @@ var (
 	earlierState   = mutant.New("earlier-state")    // it takes a state before its own
 	unsettledSent  = mutant.New("unsettled-sent")   // a server sends all that its log has
 	earlyComplete  = mutant.New("early-complete")   // a copy has everything before its disk has
+	anyRetirement  = mutant.New("any-retirement")   // a copy of an earlier retirement counts as one of the last
 	untoldLoss     = mutant.New("untold-loss")      // it becomes an ensemble though it does not have everything, and nobody has accepted that
 	unequalMembers = mutant.New("unequal-members")  // copies that differ become an ensemble
 	sameEnsemble   = mutant.New("same-ensemble")    // the new ensemble has the id of the other one

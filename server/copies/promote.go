@@ -47,12 +47,23 @@ func ParseMember(text string) (m Member, err error) {
 	return m, fmt.Errorf("%q is no member: the status of a copy shows it as ID:INCARNATION:ZXID", text)
 }
 
-// Accepted reports whether a copy may become an ensemble: it has everything, or an operator has given up what was acknowledged
-// after a zxid, 0 for none, which is that of the copy.
-func Accepted(last, givenUpAfter jute.Zxid, complete bool) bool {
-	accepted := givenUpAfter == last || givenUpAfter == 0 && complete
-	accepted = accepted || untoldLoss.Planted()
-	return accepted
+// Consent is what operators say when a copy becomes an ensemble: one of the two.
+type Consent struct {
+	// RetiredSince is the zxid at which the ensemble has said that it was retired: it acknowledged nothing after that. The zxid of
+	// the copy may be that of an earlier retirement, which has ended.
+	RetiredSince jute.Zxid
+	// LossAfter is the zxid of the copy: what was acknowledged after it is given up.
+	LossAfter jute.Zxid
+}
+
+// Covers reports whether a copy may become an ensemble, whose disk has it up to last.
+func (c Consent) Covers(tree *datatree.Tree, last jute.Zxid) bool {
+	sameRetirement := c.RetiredSince == tree.RetiredSince()
+	sameRetirement = sameRetirement || anyRetirement.Planted()
+	planned := c.RetiredSince != 0 && sameRetirement && Complete(tree, last)
+	covered := planned && c.LossAfter == 0 || c.RetiredSince == 0 && c.LossAfter == last
+	covered = covered || untoldLoss.Planted()
+	return covered
 }
 
 // Check returns why the copy of a member can't become an ensemble with these members, or nil. Their copies must be equal, and it is one of

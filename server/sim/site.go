@@ -52,12 +52,7 @@ func (s *Sim) retireSite() {
 		if r == nil && s.percent(10) {
 			s.clients[s.rng.IntN(len(s.clients))].retires = true
 		}
-		// Operators know since when it is retired. A copy may be of an earlier retirement.
-		earlier := func(b *standby) bool {
-			since := b.tree.RetiredSince()
-			return since != 0 && since != r.from
-		}
-		if r != nil && s.percent(5) && s.mayPromote(false) && !slices.ContainsFunc(s.standbys, earlier) {
+		if r != nil && s.percent(5) && s.mayPromote(r.from) {
 			s.promote()
 			return
 		}
@@ -87,10 +82,10 @@ func (s *Sim) loseSite() {
 	for _, n := range s.nodes {
 		s.crash(n, true)
 	}
-	if last := best.state.Zxid; copies.Accepted(last, 0, false) || copies.Accepted(last, last-1, false) {
+	if last := best.state.Zxid; (copies.Consent{}).Covers(best.tree, last) || (copies.Consent{LossAfter: last - 1}).Covers(best.tree, last) {
 		s.fail("K5", "standby %d at %v takes the place of an ensemble, and nobody has given up what followed", best.id, last)
 	}
-	if s.mayPromote(true) {
+	if s.mayPromote(0) {
 		s.promote()
 		return
 	}
@@ -103,15 +98,15 @@ func (s *Sim) loseSite() {
 			}
 		}
 	}
-	if !s.mayPromote(true) {
+	if !s.mayPromote(0) {
 		s.fail("K5", "equal standbys at %v can't take the place of a lost ensemble", best.state.Zxid)
 	}
 	s.promote()
 }
 
-// mayPromote reports whether all standbys can become an ensemble, which operators have stopped for that. If the site is lost, they give
-// up on each what followed.
-func (s *Sim) mayPromote(lost bool) bool {
+// mayPromote reports whether all standbys can become an ensemble, which operators have stopped for that. They know at which zxid it was
+// retired, 0 if the site is lost: then they give up on each what followed.
+func (s *Sim) mayPromote(retiredSince jute.Zxid) bool {
 	var members []copies.Member
 	for _, b := range s.standbys {
 		if !b.alive || !b.state.Seeded() || s.former(b) {
@@ -121,11 +116,11 @@ func (s *Sim) mayPromote(lost bool) bool {
 	}
 	for i, b := range s.standbys {
 		b.disk.makeDurable(b.disk.count)
-		givenUpAfter := jute.Zxid(0)
-		if lost {
-			givenUpAfter = b.state.Zxid
+		consent := copies.Consent{RetiredSince: retiredSince}
+		if retiredSince == 0 {
+			consent.LossAfter = b.state.Zxid
 		}
-		if !copies.Accepted(b.state.Zxid, givenUpAfter, copies.Complete(b.tree, b.state.Zxid)) || copies.Check(members[i], members) != nil {
+		if !consent.Covers(b.tree, b.state.Zxid) || copies.Check(members[i], members) != nil {
 			return false
 		}
 	}

@@ -126,11 +126,11 @@ func (d *drill) change(path string) (sets []set) {
 		}
 	}
 	await(500)
-	d.retire(ctx)
+	since := d.retire(ctx)
 	for _, s := range d.standbys {
 		d.until(s, func(st *standby.Status) bool { return st.Retired })
 	}
-	d.promote()
+	d.promote("--retired-since", since.String())
 	await(count() + 500)
 	done.Store(true)
 	writers.Wait()
@@ -140,8 +140,8 @@ func (d *drill) change(path string) (sets []set) {
 // superDigest lets super:admin do everything.
 const superDigest = "super:xQJmxLMiHGwaqBvst5y6rkB6HQs="
 
-// retire retires the ensemble. An answer that is lost comes to no session any more: so the next attempt has another one.
-func (d *drill) retire(ctx context.Context) {
+// retire retires the ensemble, and returns since when it is. An answer that is lost comes to no session any more: so the next attempt has another one.
+func (d *drill) retire(ctx context.Context) (since zk.Zxid) {
 	d.t.Helper()
 	attempt := func() error {
 		c, err := zk.Connect(ctx, d.servers[0].addr, zk.Options{Timeout: time.Minute, Insist: true, PlainSession: true,
@@ -150,9 +150,13 @@ func (d *drill) retire(ctx context.Context) {
 			return err
 		}
 		defer c.Close(ctx)
-		if _, err = c.Get(ctx, jute.RetiredPath); errors.Is(err, zk.ErrNoNode) { // a retired ensemble answers no creation
-			_, err = c.Create(ctx, jute.RetiredPath, nil, zk.CreateOptions{})
+		node, err := c.Get(ctx, jute.RetiredPath)
+		if errors.Is(err, zk.ErrNoNode) { // a retired ensemble answers no creation
+			if _, err = c.Create(ctx, jute.RetiredPath, nil, zk.CreateOptions{}); err == nil {
+				node, err = c.Get(ctx, jute.RetiredPath)
+			}
 		}
+		since = node.Stat.Czxid
 		return err
 	}
 	var err error
@@ -162,6 +166,7 @@ func (d *drill) retire(ctx context.Context) {
 	}) {
 		d.t.Fatal(err)
 	}
+	return since
 }
 
 // checkSets checks that each set took effect once, and that their order fits the times of the calls.

@@ -69,5 +69,5 @@ func (c *Call) retire(ctx context.Context, e *memberEnsemble, o *memberOptions) 
 		return err
 	}
 	zxid := node.Stat.Czxid.String()
-	return c.Emit(Output{Note: "The ensemble is retired since zxid " + zxid + ": a standby that has that has everything", Data: retireDoc{true, zxid}})
+	return c.Emit(Output{Note: "The ensemble is retired since zxid " + zxid + ": a standby that has that has everything (zkd standby promote --retired-since " + zxid + ")", Data: retireDoc{true, zxid}})
 }
