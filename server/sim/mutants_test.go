@@ -362,6 +362,7 @@ var focuses = map[string]func(*Config){
 	"earlier-state":         func(c *Config) { copied(c); c.SnapMs, c.Steps = 1, 6000 },
 	"unsettled-sent":        copied,
 	"early-complete":        func(c *Config) { copied(c); often(c, FaultRetire) },
+	"any-retirement":        func(c *Config) { c.changesSite(SiteRetires, 1) },
 	"untold-loss":           func(c *Config) { c.changesSite(SiteRetires, 1) },
 	"unequal-members":       func(c *Config) { c.changesSite(SiteIsLost, 3) },
 	"same-ensemble":         func(c *Config) { c.changesSite(SiteIsLost, 2) },

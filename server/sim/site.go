@@ -120,6 +120,9 @@ func (s *Sim) mayPromote(retiredSince jute.Zxid) bool {
 		if retiredSince == 0 {
 			consent.LossAfter = b.state.Zxid
 		}
+		if later := (copies.Consent{RetiredSince: b.tree.RetiredSince() + 1}); later.Covers(b.tree, b.state.Zxid) {
+			s.fail("K5", "standby %d is retired since %v, and counts as complete for an ensemble that was retired again at %v", b.id, b.tree.RetiredSince(), later.RetiredSince)
+		}
 		if !consent.Covers(b.tree, b.state.Zxid) || copies.Check(members[i], members) != nil {
 			return false
 		}
