@@ -100,21 +100,20 @@ func Succeed(c *zab.State, tree *datatree.Tree, members []zab.Admission) Success
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b zab.Admission) int { return cmp.Compare(a.Server, b.Server) })
 	last := c.Zxid
-	var s Successor
-	retired := tree.RetiredSince() != 0
-	retired = retired && !staysRetired.Planted()
-	if retired {
-		last++
-		s.Serves = &datatree.Txn{Zxid: last, Time: tree.LastTime(), Ops: []datatree.Op{{Kind: datatree.OpDelete, Path: jute.RetiredPath}}}
-	}
-	s.Epoch = last.Epoch() + EpochMargin
+	s := Successor{Epoch: last.Epoch() + EpochMargin}
 	first := c.Members == nil // an ensemble that was made of copies begins without a list: this copy has none of its epochs
 	first = first && !firstForgotten.Planted()
 	if first {
 		s.Epoch += EpochMargin
 	}
+	retired := tree.RetiredSince() != 0
+	retired = retired && !staysRetired.Planted()
+	if retired { // in an epoch that the other ensemble does not reach: it may have more after the end of the copy, or write more
+		last = jute.MakeZxid(s.Epoch, 1)
+		s.Serves = &datatree.Txn{Zxid: last, Time: tree.LastTime(), Ops: []datatree.Op{{Kind: datatree.OpDelete, Path: jute.RetiredPath}}}
+	}
 	if epochsNotAhead.Planted() {
-		s.Epoch = last.Epoch()
+		s.Epoch = c.Zxid.Epoch()
 	}
 	s.State = zab.State{
 		Zxid:     last,

@@ -377,6 +377,9 @@ func (s *Sim) commit(n *node, e *chainedEntry) {
 	if e.Zxid.Counter() == 0 {
 		s.stats.Epochs++
 	}
+	if n == nil && e.Txn() != nil && e.Prev.Counter() == 0 {
+		g.state.Zxid = e.Prev // an ensemble that copies become begins in a later epoch, without a marker
+	}
 	c := commit{zxid: e.Zxid, chain: e.chain}
 	s.decode(&e.Entry, &g.txn)
 	s.checkGuarded(&g.txn)

@@ -154,7 +154,7 @@ func (s *Sim) promote() {
 	s.endSite()
 	s.cutHistory(first)
 	if next.Serves != nil {
-		e := zab.Entry{Zxid: next.Serves.Zxid, Prev: was.Zxid, Type: zab.EntryTxn, Data: next.Serves.Append(nil)}
+		e := zab.Entry{Zxid: next.Serves.Zxid, Prev: next.Serves.Zxid - 1, Type: zab.EntryTxn, Data: next.Serves.Append(nil)}
 		s.commit(nil, &chainedEntry{Entry: e, chain: mix(s.ghost.lastChain(), hashEntry(&e))})
 	}
 	if r := s.ghost.retired(s.ghost.last); r != nil && s.cfg.Site == SiteRetires {
