@@ -7,7 +7,7 @@
 // of that transaction, and no leader. A log of zkd's entries has them as they are.
 //
 // A mirror may have readers: clients in read-only mode, whose sessions exist on their connections only.
-// They see the tree, and their requests can't get into the log. So do those who come over HTTP, to the API and the console.
+// They see the tree, and their requests can't get into the log. The same holds for the HTTP API and the console.
 //
 // # Goroutines
 //

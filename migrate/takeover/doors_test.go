@@ -287,6 +287,11 @@ func TestLostServers(t *testing.T) {
 			t.Errorf("%q: got %v, want an error with %q", tt.dirs, err, tt.want)
 		}
 	}
+	empty := filepath.Join(t.TempDir(), "104")
+	c.copy(empty, 104)
+	if _, err := (&Finish{Dirs: []string{empty}, Logger: zap.NewNop(), dial: c.dial}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no copy") {
+		t.Errorf("a mirror without a copy: %v", err)
+	}
 	check(t, c.giveUp(c.dirs[0]))
 	check(t, c.giveUp(c.dirs[0])) // repeated
 	m, err := mirror.Open(t.Context(), data.Place{DataDir: c.dirs[0], LogDir: c.dirs[0]}, datadirs.OfApache, zap.NewNop())

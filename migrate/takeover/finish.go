@@ -122,6 +122,9 @@ func (f *Finish) giveUp(ctx context.Context) (r *Result, err error) {
 	}
 	m := mirrors[0]
 	decided := slices.ContainsFunc(mirrors, func(m *mirror.Mirror) bool { return m.Founding() != nil })
+	if m.Last() == 0 {
+		return nil, fmt.Errorf("there is no copy in %s yet: the mirror has not followed a server of Apache's", f.Dirs[0])
+	}
 	if f.LossAfter != m.Last() && !decided {
 		return nil, fmt.Errorf("the copy in %s ends at zxid %v, of %s: what Apache's servers have confirmed after that would be given up. If you have their directories, name those of a majority with --from. "+
 			"If they are lost, repeat the command with --accept-data-loss-after %v", f.Dirs[0], m.Last(), time.UnixMilli(m.Tree().LastTime()).UTC().Format(time.RFC3339Nano), m.Last())
