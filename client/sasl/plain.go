@@ -8,8 +8,7 @@ import (
 )
 
 // Plain returns a value for client.Options.SASL. It authenticates to zkd's servers by sending
-// the password (RFC 4616). It fails on a connection without
-// TLS. Apache's servers do not have it.
+// the password (RFC 4616). It fails on a connection without TLS. Apache's servers do not have it.
 func Plain(user, password string) func(server string) (Mechanism, error) {
 	return func(string) (Mechanism, error) {
 		if user == "" || !utf8.ValidString(user) || !utf8.ValidString(password) || strings.Contains(user+password, "\x00") {

@@ -1,5 +1,5 @@
-// Package resume has the rules by which a session goes on, on one connection after the other, without the knowledge of its client: of an edge,
-// which a client stays connected to while its session moves from server to server.
+// Package resume has the rules of a session that continues on one connection after the other without the knowledge of its client. Such is that of an
+// edge, to which the client stays connected while the session moves from server to server.
 //
 // A Session says what is to be sent again, what waits, which zxid the client has seen, and which events it is told and when. So the client sees
 // what it would see on one connection that lasts: each request has one answer, in their order; each event of a watch comes once, in their order,

@@ -21,7 +21,7 @@ var (
 	headerBehind = mutant.New("relay-header-behind")  // an outcome that is told late has its own zxid, below that of answers before it
 
 	notResumed   = mutant.New("resume-not")            // a lost connection ends the client's, too
-	numberedAnew = mutant.New("resume-numbered-anew")  // an edge gives the numbers of an earlier one to other requests
+	renumbered   = mutant.New("resume-renumbered")     // an edge gives the numbers of an earlier one to other requests
 	syncOnce     = mutant.New("resume-sync-once")      // a sync under way ends the client's connection
 	restoredNone = mutant.New("resume-restored-none")  // one-shot watches are not set again
 	restoredLate = mutant.New("resume-restored-since") // watches tell what they have missed since too late a zxid

@@ -15,7 +15,7 @@ type Event struct {
 
 // Session is what a program knows of a client whose session it resumes. It is not safe for concurrent use.
 type Session struct {
-	// Bound means that the session can't go on, on another connection, without its client's knowledge.
+	// Bound means that the session can't continue on another connection without its client's knowledge.
 	Bound bool
 	// Watches are the client's.
 	Watches Watches
@@ -99,10 +99,10 @@ func (s *Session) Resumes(silent, timeout time.Duration) bool {
 }
 
 // After returns the number of the last request of a session on a new connection, whose last write with an outcome is done. A session that its client has
-// had before goes on after its last write.
+// had before continues after its last write.
 func After(number, done int64, underWay int) int64 {
 	fresh := underWay == 0
-	fresh = fresh && !numberedAnew.Planted()
+	fresh = fresh && !renumbered.Planted()
 	if fresh {
 		return max(number, done)
 	}

@@ -158,9 +158,9 @@
 //
 // At the end it has everything (Liveness).
 //
-// In some of these runs the standbys become an ensemble, and the clients go on there: after the other one was
+// In some of these runs the standbys become an ensemble, and the clients continue there: after the other one was
 // retired, when they have everything, or after all its servers are lost, and what was not copied with them. The history of the ghost
-// goes on from there, so that all other invariants hold across the change. Then there are standbys at the old site, which later
+// continues from there, so that all other invariants hold across the change. Then there are standbys at the old site, which later
 // become an ensemble in turn. A standby that was left over keeps its copy of the earlier ensemble, and is refused until operators empty it (K3).
 //
 //   - K5: the copies that become an ensemble are equal. Of a retired ensemble they have each write; of a lost one operators have given up
@@ -168,7 +168,7 @@
 //   - K6: the ensemble that begins is another one, of which servers and copies of the other are refused, its epochs are ahead of
 //     all that the other one may have promised, and it is not retired.
 //
-// A feed does not go on after a zxid that was given up (C4), and sessions have their full timeout (S6).
+// A feed does not continue after a zxid that was given up (C4), and sessions have their full timeout (S6).
 //
 // # Mutants
 //

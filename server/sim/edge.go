@@ -239,7 +239,7 @@ func (e *relay) decide(r *reply) {
 		case !e.exact:
 			fate = exact.Lost
 		default:
-			fate = resume.Fate(call.number, call.wire().Op, r.done, i >= 0)
+			fate = resume.Fate(call.number, call.req.wire(false).Op, r.done, i >= 0)
 		}
 		rep := reply{kind: call.req.kind, path: call.req.path}
 		switch fate {
@@ -274,16 +274,6 @@ func (e *relay) settle() {
 	}
 }
 
-// wire returns a request as its frame has it.
-func (call *relayCall) wire() (w struct {
-	Op   jute.OpCode
-	Body []byte
-}) {
-	r := call.req.wire(false)
-	w.Op, w.Body = r.Op, r.Body
-	return w
-}
-
 // asks takes a request of the client.
 func (e *relay) asks(req request) {
 	if e.over {
@@ -297,7 +287,7 @@ func (e *relay) asks(req request) {
 	}
 	e.number++
 	call := &relayCall{req: req, number: e.number}
-	w := call.wire()
+	w := call.req.wire(false)
 	call.rules.Of(w.Op, w.Body)
 	e.rules.Asks(&call.rules, w.Body)
 	e.queue.Push(&call.place)
@@ -505,14 +495,14 @@ func (e *relay) tell(r *reply) {
 	s.agenda.push(event{at: s.now + 100, kind: evToClient, node: -1, arg: int32(e.c.id), pkt: &packet{rep: *r}})
 }
 
-// lost goes on, on another connection, or ends the client's.
+// lost continues on another connection, or ends the client's.
 func (e *relay) lost() {
 	s := e.s
 	s.trace(nil, "an edge has lost the connection %#x for client %d", e.origin, e.c.id)
 	e.leave()
 	ends := false
 	for _, call := range e.calls {
-		ends = ends || call.sent && !(call.req.covered() || resume.Again(call.wire().Op))
+		ends = ends || call.sent && !(call.req.covered() || resume.Again(call.req.wire(false).Op))
 		call.before, call.sent = call.before || call.sent, false
 	}
 	silent := time.Duration(s.now-e.spoke) * time.Microsecond

@@ -343,7 +343,7 @@ func (s *Sim) gotChanges(c *client, r *reply) {
 		return
 	}
 	if s.ghost.gaveUp(f.after) && e.Zxid != f.after {
-		s.fail("C4", "client %d has the changes up to %v, which was given up, and its feed goes on", c.id, f.after)
+		s.fail("C4", "client %d has the changes up to %v, which was given up, and its feed continues", c.id, f.after)
 	}
 	for i := range e.Changes {
 		s.stats.Fed++

@@ -209,7 +209,7 @@ func behindLaggards(c *Config) {
 var focuses = map[string]func(*Config){
 	"relay-memory-missed-unseen": behindLaggards,
 	"resume-not":                 behindEdges,
-	"resume-numbered-anew":       behindEdges,
+	"resume-renumbered":          behindEdges,
 	"resume-sync-once":           behindEdges,
 	"resume-restored-none":       behindEdges,
 	"resume-restored-since":      behindEdges,

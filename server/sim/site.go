@@ -11,7 +11,7 @@ import (
 )
 
 // A change of site: the standbys become an ensemble, and take the place of the other one, which was retired, or whose servers
-// are lost for ever. The clients go on there. Then there are standbys at the old site, and later they take its place in turn.
+// are lost for ever. The clients continue there. Then there are standbys at the old site, and later they take its place in turn.
 
 // SiteChange says how the site changes in the middle of a run.
 type SiteChange uint8

@@ -81,7 +81,7 @@ func (s *Sim) readStream(st *stream, arrive int) {
 			return
 		}
 		if s.ghost.gaveUp(st.after) {
-			s.fail("C4", "a stream has the changes up to %v, which was given up, and goes on", st.after)
+			s.fail("C4", "a stream has the changes up to %v, which was given up, and continues", st.after)
 		}
 		if st.open != 0 && st.open != c.Zxid {
 			s.fail("C7", "a stream of %q gets %+v, and no id for %v", st.request.Path, c, st.open)

@@ -21,7 +21,7 @@ type shape struct {
 	observers int           // besides
 	far       time.Duration // what they send to each other takes this time
 	lost      float64       // share of its packets that are lost
-	places    []int         // where each server is: those at one place are not far from each other; nil: each at a place of its own. More places than servers are for others
+	places    []int         // where each server is: those at one place are not far from each other; nil: each at another place. If there are more places than servers, the last are for servers outside of the ensemble
 }
 
 // delay returns how long a packet from one server to another takes.

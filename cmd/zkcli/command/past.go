@@ -244,7 +244,7 @@ func (c *Call) changes(ctx context.Context, path string, o *changeOptions) error
 		}
 	}
 	p := c.printer("TIME", "ZXID", "SESSION", "USER", "ADDRESS", "OP", "PATH", "BYTES")
-	changes := patient(ctx, c, func() iter.Seq2[client.PastChange, error] { return tree.History(ctx, zk, path, ask) })
+	changes := c.history(ctx, zk, path, ask)
 	if o.who {
 		changes = c.withAuthors(ctx, zk, path, ask, changes)
 	}
@@ -265,6 +265,14 @@ func (c *Call) changes(ctx context.Context, path string, o *changeOptions) error
 	return nil
 }
 
+// history yields the changes of a node that a server knows.
+func (c *Call) history(ctx context.Context, zk *client.Client, path string, ask tree.HistoryOptions) iter.Seq2[client.PastChange, error] {
+	return patient(ctx, c, func() iter.Seq2[client.PastChange, error] { return tree.History(ctx, zk, path, ask) })
+}
+
+// hasNoAuthor reports whether a client made a change of which a server does not know whose it was.
+func hasNoAuthor(x client.PastChange) bool { return x.Session != 0 && x.User+x.Address == "" }
+
 // withAuthors yields changes with the users and addresses that the other servers of the connect string know: each knows those of its
 // own clients.
 func (c *Call) withAuthors(ctx context.Context, zk *client.Client, path string, ask tree.HistoryOptions, changes iter.Seq2[client.PastChange, error]) iter.Seq2[client.PastChange, error] {
@@ -279,8 +287,7 @@ func (c *Call) withAuthors(ctx context.Context, zk *client.Client, path string, 
 		}
 		addrs, root, _ := client.ParseServers(c.Options.Server) // the session has these servers
 		for _, addr := range addrs {
-			unknown := func(x client.PastChange) bool { return x.Session != 0 && x.User+x.Address == "" }
-			if addr == zk.Status().Server || !slices.ContainsFunc(list, unknown) {
+			if addr == zk.Status().Server || !slices.ContainsFunc(list, hasNoAuthor) {
 				continue
 			}
 			if err := c.addAuthors(ctx, addr, treediff.Join(root, path), ask, list); err != nil {
@@ -304,14 +311,14 @@ func (c *Call) addAuthors(ctx context.Context, addr, path string, ask tree.Histo
 	defer zk.Close(context.WithoutCancel(ctx))
 	ask.Data, ask.End = false, nil
 	authors := make(map[client.Zxid]client.PastChange)
-	for x, err := range patient(ctx, c, func() iter.Seq2[client.PastChange, error] { return tree.History(ctx, zk, path, ask) }) {
+	for x, err := range c.history(ctx, zk, path, ask) {
 		if err != nil {
 			return err
 		}
 		authors[x.Zxid] = x
 	}
 	for i := range list {
-		if by, known := authors[list[i].Zxid]; known && list[i].User+list[i].Address == "" {
+		if by, known := authors[list[i].Zxid]; known && hasNoAuthor(list[i]) {
 			list[i].User, list[i].Address = by.User, by.Address
 		}
 	}
