@@ -14,8 +14,53 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// silence is how long a server may send nothing: it says each second that there is nothing.
-const silence = 20 * time.Second
+const (
+	// silence is how long a server may send nothing. Of a log, it says each second that there is nothing.
+	silence = 20 * time.Second
+	// snapshotWithin is how long a server may take to make a snapshot.
+	snapshotWithin = 10 * time.Minute
+)
+
+// patience gives a server up that is silent for too long.
+type patience struct {
+	ctx    context.Context // of the request
+	cancel context.CancelCauseFunc
+	quiet  *time.Timer // runs while something is waited for
+}
+
+// newPatience waits for so long for an answer.
+func newPatience(ctx context.Context, answer time.Duration) *patience {
+	p := &patience{}
+	p.ctx, p.cancel = context.WithCancelCause(ctx)
+	p.quiet = time.AfterFunc(answer, func() { p.cancel(errors.New("nothing was heard for too long")) })
+	return p
+}
+
+// end is called when no more is read.
+func (p *patience) end() {
+	p.quiet.Stop()
+	p.cancel(nil)
+}
+
+// error returns why the server was given up, if it was, or else err.
+func (p *patience) error(err error) error {
+	if err != nil && p.ctx.Err() != nil {
+		return context.Cause(p.ctx)
+	}
+	return err
+}
+
+// patient is what a server sends. It is waited for during a Read only, so that who writes it may take any time.
+type patient struct {
+	io.Reader
+	*patience
+}
+
+func (p patient) Read(b []byte) (int, error) {
+	p.quiet.Reset(silence)
+	defer p.quiet.Stop()
+	return p.Reader.Read(b)
+}
 
 // ErrPurged means that a server has no longer what follows a zxid.
 var ErrPurged = errors.New("the server no longer has the log after it")
@@ -24,9 +69,7 @@ var ErrPurged = errors.New("the server no longer has the log after it")
 type Log struct {
 	Admin string // the URL that was asked
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	quiet  *time.Timer
+	*patience
 	body   io.Closer
 	frames *archive.Decoder
 }
@@ -45,11 +88,9 @@ func (s *Servers) Log(ctx context.Context, after copies.Point) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{Admin: admin}
-	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	l.quiet = time.AfterFunc(silence, func() { l.cancel(fmt.Errorf("nothing was heard for %v", silence)) })
+	l := &Log{Admin: admin, patience: newPatience(ctx, silence)}
 	if err := l.open(s, after); err != nil {
-		err = l.error(err)
+		err = l.named(err)
 		l.Close()
 		return nil, err
 	}
@@ -69,7 +110,7 @@ func (l *Log) open(s *Servers, after copies.Point) error {
 	if err := streamRefusal(resp); err != nil {
 		return err
 	}
-	l.frames, err = archive.NewDecoder(bufio.NewReaderSize(s.limit(l.ctx, resp.Body), 256<<10))
+	l.frames, err = archive.NewDecoder(bufio.NewReaderSize(s.limit(l.ctx, patient{resp.Body, l.patience}), 256<<10))
 	if err == nil && !copies.Begins(after, copies.Point{History: zab.ID(l.frames.History), Zxid: l.frames.After}) {
 		err = fmt.Errorf("the server sends what follows %v of history %v", l.frames.After, l.frames.History)
 	}
@@ -82,29 +123,22 @@ func (l *Log) Behind() time.Duration { return l.frames.Behind }
 // Next waits for the next entry, which the caller owns. It is nil when the server has nothing more at the
 // moment.
 func (l *Log) Next() (*zab.Entry, error) {
-	l.quiet.Reset(silence)
 	e, err := l.frames.Next()
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the server ended the stream")
 	}
 	if err != nil {
-		return nil, l.error(err)
+		return nil, l.named(err)
 	}
 	return e, nil
 }
 
-// error returns why the context ended, if it did, or else err, with the server's name.
-func (l *Log) error(err error) error {
-	if l.ctx.Err() != nil {
-		err = context.Cause(l.ctx)
-	}
-	return fmt.Errorf("%s: %w", l.Admin, err)
-}
+// named returns the error with the server's name.
+func (l *Log) named(err error) error { return fmt.Errorf("%s: %w", l.Admin, l.error(err)) }
 
 // Close ends the stream.
 func (l *Log) Close() {
-	l.quiet.Stop()
-	l.cancel(nil)
+	l.end()
 	if l.body != nil {
 		l.body.Close() // it was only read
 	}

@@ -50,14 +50,16 @@ func (s *Servers) Fetch(ctx context.Context, w io.Writer) (*Fetched, error) {
 		return nil, err
 	}
 	f := &Fetched{Admin: admin}
-	if err := s.fetch(ctx, f, w); err != nil {
-		return nil, fmt.Errorf("snapshot from %s: %w", admin, err)
+	p := newPatience(ctx, snapshotWithin)
+	defer p.end()
+	if err := s.fetch(p, f, w); err != nil {
+		return nil, fmt.Errorf("snapshot from %s: %w", admin, p.error(err))
 	}
 	return f, nil
 }
 
-func (s *Servers) fetch(ctx context.Context, f *Fetched, w io.Writer) error {
-	resp, err := s.get(ctx, f.Admin+"/commands/snapshot?streaming=true")
+func (s *Servers) fetch(p *patience, f *Fetched, w io.Writer) error {
+	resp, err := s.get(p.ctx, f.Admin+"/commands/snapshot?streaming=true")
 	if err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func (s *Servers) fetch(ctx context.Context, f *Fetched, w io.Writer) error {
 	}
 	f.Zxid = jute.Zxid(zxid)
 	total, _ := strconv.ParseInt(resp.Header.Get("snapshot_size"), 10, 64) // without it 0
-	if f.Bytes, err = s.copy(ctx, w, resp.Body, total); err != nil {
+	if f.Bytes, err = s.copy(p.ctx, w, patient{resp.Body, p}, total); err != nil {
 		return err
 	}
 	if total > 0 && f.Bytes != total {
