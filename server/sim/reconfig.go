@@ -133,11 +133,15 @@ func (s *Sim) checkChange(n *node, e *zab.Entry) {
 
 // late returns the servers to which a leader gives a vote and that lack the beginning of its
 // epoch, or do not count. The leader may not know yet that a server has crashed, or has started
-// without its disk.
+// without its disk. A client may name one of the site before, which there is not any more.
 func (s *Sim) late(n *node, now, next *zab.Members) (late []zab.SID) {
 	marker := jute.MakeZxid(n.status.Epoch, 0)
 	for _, id := range ids(next) {
 		o := s.node(id)
+		if o == nil {
+			late = append(late, id)
+			continue
+		}
 		if slices.Contains(ids(now), id) || id == n.id || !o.alive || s.now < o.began+s.cfg.ElectionMs*3000 {
 			continue
 		}
