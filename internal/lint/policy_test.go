@@ -86,7 +86,7 @@ const ours = `
 	internal/buildinfo: none
 
 	# The four-letter words' data as JSON, over HTTP.
-	server/admin:      fourletter jute server/fair server/limits server/monitor server/show server/zab
+	server/admin:      fourletter jute server/copies server/fair server/limits server/monitor server/show server/zab
 	# What programs have built out of nodes: locks, elections, queues.
 	server/coordination: jute
 	# The HTTP API: a client of the server around it.

@@ -10,6 +10,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/api"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/pages"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/wal"
@@ -43,7 +44,7 @@ func (m *Mirror) Pages(look func(context.Context) *api.Ensemble) http.Handler {
 		Remarks:     func() []string { return nil },
 		Ping:        func(done chan<- struct{}) { close(done) },
 		Working:     none,
-		Lag:         r.lag(),
+		Lacks:       r.lacks(),
 		Stopping:    r.life.Stopping(),
 		Ending:      r.life.Ending,
 	}}
@@ -53,14 +54,14 @@ func (m *Mirror) Pages(look func(context.Context) *api.Ensemble) http.Handler {
 	})
 }
 
-// lag returns what pages.Server has as Lag; nil of a copy that is no standby.
-func (r *readers) lag() func() (time.Duration, bool) {
+// lacks returns what pages.Server has as Lacks; nil of a copy that is no standby.
+func (r *readers) lacks() func() copies.Left {
 	if r.standby == nil {
 		return nil
 	}
-	return func() (time.Duration, bool) {
-		lag := r.standby().Lag
-		return lag, lag >= 0
+	return func() copies.Left {
+		s := r.standby()
+		return copies.Left{Entries: s.LagEntries, Bytes: s.LagBytes, Behind: s.Lag}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -214,6 +215,11 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 	defer log.Close()
 	f.status.following(log.Admin)
+	ctx, end := context.WithCancel(ctx)
+	var asking sync.WaitGroup
+	asking.Go(func() { f.ask(ctx, log) })
+	defer asking.Wait()
+	defer end()
 	f.log.Info("following", zap.String("server", log.Admin), zap.Stringer("after", f.data.Last()))
 	for {
 		e, err := log.Next()
@@ -227,6 +233,32 @@ func (f *follower) follow(ctx context.Context) error {
 		if err := f.data.AppendEntry(e); err != nil {
 			return stop{fmt.Errorf("entry %v: %w", e.Zxid, err)}
 		}
-		f.status.heard()
+		f.status.heard(e.Zxid)
+	}
+}
+
+// askEach is how often a server is asked what the copy lacks.
+const askEach = time.Second
+
+// ask asks the server that is followed what the copy lacks, until ctx is done.
+func (f *follower) ask(ctx context.Context, log *source.Log) {
+	tick := time.NewTicker(askEach)
+	defer tick.Stop()
+	for {
+		asked := time.Now()
+		left, err := log.Left(ctx, f.status.at())
+		switch {
+		case errors.Is(err, source.ErrNotTold):
+			return
+		case err == nil:
+			f.status.told(left, asked)
+		case ctx.Err() == nil:
+			f.log.Info("the server does not say what the copy lacks", zap.String("server", log.Admin), zap.Error(err))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }

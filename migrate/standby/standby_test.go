@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -557,6 +558,72 @@ func TestStandbyTellsTheTruth(t *testing.T) {
 	}
 	far.stop(t)
 	again.stop(t)
+}
+
+// gate holds what is written.
+type gate struct {
+	http.ResponseWriter
+	shut *sync.RWMutex
+}
+
+func (g gate) Write(b []byte) (int, error) {
+	g.shut.RLock()
+	defer g.shut.RUnlock()
+	return g.ResponseWriter.Write(b)
+}
+
+func (g gate) Unwrap() http.ResponseWriter { return g.ResponseWriter }
+
+// TestStandbyLag holds the log on its way: a standby, and a standby of that, say what they lack. A server that does not tell it is followed, too.
+func TestStandbyLag(t *testing.T) {
+	e := newEnsemble(t, rand.New(rand.NewPCG(9, 1)), theirs)
+	e.write(10)
+	var shut sync.RWMutex
+	var earlier atomic.Bool // it does not know the parameter left
+	url := httptestOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if earlier.Load() {
+			q.Del("left")
+			r.URL.RawQuery = q.Encode()
+		}
+		if r.URL.Path == "/commands/log" && !q.Has("left") {
+			w = gate{w, &shut}
+		}
+		e.http.Config.Handler.ServeHTTP(w, r)
+	}))
+	s := start(t, placeIn(t.TempDir(), zab.SIDOf(4)), url)
+	far := start(t, placeIn(t.TempDir(), zab.SIDOf(5)), httptestOf(t, <-s.pages))
+	lacks := func(want int64) func(*Status) bool {
+		return func(st *Status) bool { return st.LagEntries == want && (st.LagBytes > 0) == (want > 0) }
+	}
+	for _, r := range []*running{s, far} {
+		r.reach(t, e)
+		r.until(t, lacks(0))
+	}
+	shut.Lock()
+	was := e.Last()
+	e.write(200) // over epochs
+	n := copies.LeftAfter(e.Ensemble(), was, 1).Entries
+	for _, r := range []*running{s, far} {
+		st := r.until(t, lacks(n))
+		if v := r.view().Standby; v.LagEntries != n || !strings.Contains(v.String(), fmt.Sprintf("lacks %d entries", n)) || !strings.Contains(st.Text(), fmt.Sprintf("%d entries", n)) {
+			t.Errorf("it lacks %d entries and says %s\n%s", n, v.String(), st.Text())
+		}
+	}
+	shut.Unlock()
+	for _, r := range []*running{s, far} {
+		r.reach(t, e)
+		r.until(t, lacks(0))
+	}
+	earlier.Store(true)
+	far.stop(t)
+	s.stop(t)
+	s = start(t, s.place, url)
+	e.write(5)
+	if st := s.reach(t, e); st.LagEntries != -1 || st.LagBytes != -1 {
+		t.Errorf("nobody has told what it lacks, and it says %d, %d", st.LagEntries, st.LagBytes)
+	}
+	s.stop(t)
 }
 
 // httptestOf serves pages until the test ends.

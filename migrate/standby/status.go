@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/migrate/mirror"
 	"github.com/zkd-project/zkd/server/archive/source"
 	"github.com/zkd-project/zkd/server/copies"
@@ -47,6 +48,10 @@ type Status struct {
 	Current  time.Time `json:"current"`
 	LagMs    int64     `json:"lagMs"`
 	BehindMs int64     `json:"behindMs,omitempty"`
+	// LagEntries and LagBytes, of the log, are what the copy did not have when the followed server was asked, about each second; -1 if that
+	// is not known.
+	LagEntries int64 `json:"lagEntries"`
+	LagBytes   int64 `json:"lagBytes"`
 
 	Entries    int64     `json:"entries"`
 	States     int64     `json:"states"` // that were fetched whole
@@ -62,19 +67,23 @@ type Status struct {
 type reporter struct {
 	writer *mirror.StatusWriter // nil before start
 
-	mu sync.Mutex
-	s  Status
+	begun time.Time
+
+	mu  sync.Mutex
+	s   Status
+	age copies.Age // of the copy, since begun
+	has jute.Zxid  // of the copy
 }
 
 func newReporter(o *Options) *reporter {
-	return &reporter{s: Status{Dir: o.Place.DataDir, Of: slices.Clone(o.Of.Admins), Server: uint8(o.Place.Server), State: "connecting", Since: time.Now()}}
+	return &reporter{begun: time.Now(), s: Status{Dir: o.Place.DataDir, Of: slices.Clone(o.Of.Admins), Server: uint8(o.Place.Server), State: "connecting", Since: time.Now(), LagEntries: -1, LagBytes: -1}}
 }
 
 // start writes the status from now on. The copy is as old as the last run has left it.
 func (r *reporter) start(m *mirror.Mirror) {
 	r.copied(m) // before the first write, which replaces what the last run has left
-	if last, err := ReadStatus(r.s.Dir); err == nil && last.Cluster == r.s.Cluster && last.Current.Before(time.Now()) {
-		r.change(func(s *Status) { s.Current = last.Current })
+	if last, err := ReadStatus(r.s.Dir); err == nil && last.Cluster == r.s.Cluster && !last.Current.IsZero() && last.Current.Before(time.Now()) {
+		r.change(func(*Status) { r.age.Had(last.Current.Sub(r.begun)) })
 	}
 	r.writer = mirror.WriteStatus(filepath.Join(r.s.Dir, StatusFile), r.status)
 }
@@ -102,7 +111,7 @@ func (r *reporter) standing() show.Standby {
 	defer r.mu.Unlock()
 	s, now := &r.s, time.Now()
 	return show.Standby{Of: strings.Join(s.Of, ","), From: s.From, Since: now.Sub(s.Since), Fetches: s.State == "fetching", Problem: s.Problem, Refused: s.Refused,
-		Lag: s.lag(now), Behind: time.Duration(s.BehindMs) * time.Millisecond, Entries: s.Entries, States: s.States, Retired: s.Retired}
+		Lag: s.lag(now), LagEntries: s.LagEntries, LagBytes: s.LagBytes, Behind: time.Duration(s.BehindMs) * time.Millisecond, Entries: s.Entries, States: s.States, Retired: s.Retired}
 }
 
 // followed reports whether a server was followed in this run.
@@ -121,6 +130,9 @@ func (r *reporter) change(f func(*Status)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f(&r.s)
+	if at, known := r.age.At(); known {
+		r.s.Current = r.begun.Add(at)
+	}
 }
 
 // copied notes what the copy has.
@@ -132,6 +144,8 @@ func (r *reporter) copied(m *mirror.Mirror) {
 		if s.RetiredSince = ""; s.Retired {
 			s.RetiredSince = m.Tree().RetiredSince().String()
 		}
+		r.has = m.Last()
+		r.age.Has(r.has)
 		s.Znodes, s.Sessions, s.Ephemerals = stats.Nodes, stats.Sessions, stats.Ephemerals
 		if ensemble.Seeded() {
 			s.Cluster = fmt.Sprintf("%x", ensemble.Init.Cluster[:])
@@ -140,16 +154,35 @@ func (r *reporter) copied(m *mirror.Mirror) {
 }
 
 // heard notes an entry.
-func (r *reporter) heard() { r.change(func(s *Status) { s.Entries++ }) }
+func (r *reporter) heard(zxid jute.Zxid) {
+	r.change(func(s *Status) {
+		s.Entries++
+		r.has = zxid
+		r.age.Has(zxid)
+	})
+}
+
+// at returns up to which zxid the copy has everything.
+func (r *reporter) at() jute.Zxid {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.has
+}
 
 // current notes that the copy has all that the server has, which had not all itself for so long.
 func (r *reporter) current(m *mirror.Mirror, behind time.Duration) {
 	r.copied(m)
 	r.change(func(s *Status) {
-		if at := time.Now().Add(-behind); at.After(s.Current) {
-			s.Current = at
-		}
+		r.age.All(time.Since(r.begun) - behind)
 		s.BehindMs = behind.Milliseconds()
+	})
+}
+
+// told notes what the copy lacked when the server was asked at a time.
+func (r *reporter) told(l copies.Left, asked time.Time) {
+	r.change(func(s *Status) {
+		s.LagEntries, s.LagBytes = l.Entries, l.Bytes
+		r.age.Answered(l, asked.Sub(r.begun), r.has)
 	})
 }
 
@@ -173,6 +206,7 @@ func (r *reporter) lost(why error) {
 			s.Since = time.Now()
 		}
 		s.State, s.From, s.Problem, s.Refused, s.BehindMs = "connecting", "", why.Error(), errors.As(why, new(source.Refused)), 0
+		s.LagEntries, s.LagBytes = -1, -1
 	})
 }
 
@@ -209,6 +243,9 @@ func (s *Status) Text() string {
 		line("lag", "it did not have all yet")
 	} else {
 		line("lag", "%d ms, at %s", s.LagMs, s.Written.Format(time.RFC3339))
+	}
+	if s.LagEntries >= 0 {
+		line("lacks", "%d entries, %d bytes of the log", s.LagEntries, s.LagBytes)
 	}
 	if s.BehindMs > 0 {
 		line("of these", "%d ms of %s, a standby itself", s.BehindMs, s.From)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/zkd-project/zkd/fourletter"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/show"
 )
 
@@ -26,6 +27,8 @@ type Server interface {
 	// the history of the server has the name of, or of is empty. Otherwise it returns an HTTP
 	// status and the reason.
 	FollowLog(after int64, of string) (s LogStream, status int, problem string)
+	// LogLeft says what such a stream would have until now.
+	LogLeft(after int64, of string) (l copies.Left, status int, problem string)
 	// Feed returns a stream of changes of znodes. If there is none it returns an HTTP status and
 	// the reason.
 	Feed(ctx context.Context, r FeedRequest) (f Feed, status int, problem error)

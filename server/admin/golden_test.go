@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/testing/scenario"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/monitor"
 	"github.com/zkd-project/zkd/server/show"
 	"github.com/zkd-project/zkd/server/zab"
@@ -83,6 +84,9 @@ func (f *fake) View() *show.View {
 func (f *fake) Health() []show.Check                             { return f.health }
 func (f *fake) TakeSnapshot(context.Context) (Snapshot, error)   { return Snapshot{}, nil }
 func (f *fake) FollowLog(int64, string) (LogStream, int, string) { return nil, 503, "no log" }
+func (f *fake) LogLeft(int64, string) (copies.Left, int, string) {
+	return copies.Left{}, 503, "no log"
+}
 func (f *fake) Feed(context.Context, FeedRequest) (Feed, int, error) {
 	return nil, 501, errors.New("no feed")
 }

@@ -59,15 +59,17 @@ type Overview struct {
 
 // Standby is how a standby follows its ensemble.
 type Standby struct {
-	Of      string `json:"of" doc:"the servers that it may follow, with commas"`
-	From    string `json:"from,omitempty" doc:"the server that it follows"`
-	SinceMs int64  `json:"sinceMs" doc:"for how long it has followed that one, or none"`
-	Fetches bool   `json:"fetches" doc:"it gets a whole state, as no log reaches back to its copy"`
-	Problem string `json:"problem,omitempty" doc:"why it follows none"`
-	Refused bool   `json:"refused" doc:"the servers refuse it, which somebody has to mend"`
-	Zxid    string `json:"zxid" doc:"up to which it has everything"`
-	LagMs   int64  `json:"lagMs" doc:"since it last had all that the ensemble had; -1 if it never had"`
-	Retired bool   `json:"retired" doc:"the ensemble is retired, and the copy has everything"`
+	Of         string `json:"of" doc:"the servers that it may follow, with commas"`
+	From       string `json:"from,omitempty" doc:"the server that it follows"`
+	SinceMs    int64  `json:"sinceMs" doc:"for how long it has followed that one, or none"`
+	Fetches    bool   `json:"fetches" doc:"it gets a whole state, as no log reaches back to its copy"`
+	Problem    string `json:"problem,omitempty" doc:"why it follows none"`
+	Refused    bool   `json:"refused" doc:"the servers refuse it, which somebody has to mend"`
+	Zxid       string `json:"zxid" doc:"up to which it has everything"`
+	LagMs      int64  `json:"lagMs" doc:"since it last had all that the ensemble had; -1 if it never had"`
+	LagEntries int64  `json:"lagEntries" doc:"of the log, that it did not have a moment ago; -1 if that is not known"`
+	LagBytes   int64  `json:"lagBytes" doc:"of the log, that it did not have a moment ago; -1 if that is not known"`
+	Retired    bool   `json:"retired" doc:"the ensemble is retired, and the copy has everything"`
 }
 
 // standbyOf returns how a server follows another ensemble, nil if it is no standby.
@@ -76,7 +78,7 @@ func standbyOf(v *show.View) *Standby {
 	if s.Of == "" {
 		return nil
 	}
-	out := &Standby{s.Of, s.From, s.Since.Milliseconds(), s.Fetches, s.Problem, s.Refused, jute.Zxid(v.Zxid).String(), s.Lag.Milliseconds(), s.Retired}
+	out := &Standby{s.Of, s.From, s.Since.Milliseconds(), s.Fetches, s.Problem, s.Refused, jute.Zxid(v.Zxid).String(), s.Lag.Milliseconds(), s.LagEntries, s.LagBytes, s.Retired}
 	if s.Lag < 0 {
 		out.LagMs = -1
 	}

@@ -1,9 +1,11 @@
 package copies
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
@@ -67,6 +69,8 @@ func rules() (list []rule) {
 	add("another loss of a complete copy", Consent{LossAfter: z - 1}.Covers(treeAt(z, true), z), false)
 	add("both", Consent{RetiredSince: z, LossAfter: z}.Covers(treeAt(z, true), z), false)
 
+	list = append(list, lagRules()...)
+
 	equal := []Member{{four, z}, {five, z}}
 	add("equal members", says(Check(equal[0], equal)), "")
 	add("a member that is behind", says(Check(equal[0], []Member{{four, z}, {five, z - 1}})), "that of server 5 at "+(z-1).String())
@@ -93,6 +97,51 @@ func rules() (list []rule) {
 	add("the zxid after a loss", lost.State.Zxid, z)
 	add("nothing is served again", lost.Serves == nil, true)
 	add("the ids of two that follow", lost.State.Init.Cluster != next.State.Init.Cluster, true)
+	return list
+}
+
+// lagRules are those of how far a copy is behind.
+func lagRules() (list []rule) {
+	add := func(name string, got, want any) { list = append(list, rule{name, got, want}) }
+	c := &zab.State{Zxid: jute.MakeZxid(5, 3), Epochs: []zab.EpochEnd{{Epoch: 2, Last: 9}, {Epoch: 4, Last: 0}, {Epoch: 5, Last: 3}}}
+	lacks := func(after jute.Zxid, entries, bytes int64) {
+		add(fmt.Sprintf("what follows %v", after), LeftAfter(c, after, 40), Left{c.Zxid, entries, bytes, 0})
+	}
+	lacks(c.Zxid, 0, 0)
+	lacks(jute.MakeZxid(5, 1), 2, 40)
+	lacks(jute.MakeZxid(2, 7), 7, 40) // with the first entries of two epochs
+	lacks(jute.MakeZxid(3, 1), -1, 40)
+	lacks(0, -1, 40)
+	add("a copy of a copy lacks the sum", Left{7, 2, 100, 0}.Add(Left{9, 3, 50, time.Second}), Left{7, 5, 150, time.Second})
+	add("of which a part is unknown", Left{7, 2, 100, 0}.Add(Left{9, -1, 50, -1}), Left{7, -1, 150, -1})
+
+	at := func(s int) time.Duration { return time.Duration(s) * time.Second }
+	after := func(steps func(a *Age)) int {
+		var a Age
+		a.Had(0)
+		steps(&a)
+		of, _ := a.At()
+		return int(of / time.Second)
+	}
+	var never Age
+	never.Answered(Left{Zxid: 5}, at(9), 4)
+	_, known := never.At()
+	add("it never had all", known, false)
+	add("it has all at a time", after(func(a *Age) { a.All(at(9)) }), 9)
+	add("it has what an answer says", after(func(a *Age) { a.Answered(Left{Zxid: 5}, at(9), 5) }), 9)
+	add("an earlier time says nothing", after(func(a *Age) { a.All(at(9)); a.All(at(8)) }), 9)
+	add("it does not have yet what an answer says", after(func(a *Age) { a.Answered(Left{Zxid: 5}, at(9), 4); a.Has(4) }), 0)
+	add("it has it later, of the time of the answer", after(func(a *Age) { a.Answered(Left{Zxid: 5}, at(9), 4); a.Has(5) }), 9)
+	add("it passes one answer of two", after(func(a *Age) { a.Answered(Left{Zxid: 5}, at(9), 4); a.Answered(Left{Zxid: 6}, at(10), 4); a.Has(5) }), 9)
+	add("what was long under way", after(func(a *Age) { a.Answered(Left{Zxid: 5}, at(9), 4); a.All(at(20)) }), 9)
+	add("an answer of a copy that is behind", after(func(a *Age) { a.Answered(Left{Zxid: 5, Behind: 4 * time.Second}, at(9), 5) }), 5)
+	add("an answer of a copy that never had all", after(func(a *Age) { a.Answered(Left{Zxid: 5, Behind: -1}, at(9), 5) }), 0)
+	add("many answers", after(func(a *Age) {
+		for i := range 3 * mostMarks {
+			a.Answered(Left{Zxid: jute.Zxid(i + 10)}, at(i), 4)
+		}
+		a.Has(mostMarks)
+	}) > mostMarks-100, true)
 	return list
 }
 

@@ -4,6 +4,7 @@
 //	Sends, Settled ─────── a server, or a copy that others follow: what it sends of its log
 //	Begins, Installs ───── a copy: which stream of a log, and which whole state, it takes
 //	Complete, Covers ───── when the ensemble may be given up for the copy
+//	LeftAfter, Age ─────── how far a copy is behind
 //	Check, Succeed ─────── which copies become an ensemble, and how it begins
 //
 // What always holds of a copy: it is the history of the ensemble up to a zxid, without a hole, and each entry of it is

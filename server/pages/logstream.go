@@ -34,7 +34,7 @@ type logStream struct {
 	now      func() time.Duration
 	stopping <-chan struct{}
 	state    *state.State
-	lag      func() (time.Duration, bool) // of Server
+	lacks    func() copies.Left // of Server
 	enc      archive.Encoder
 	begun    []byte        // the header, until it is sent
 	told     time.Duration // when a position was sent
@@ -51,29 +51,66 @@ func (f *Server) HistoryID() history.ID {
 
 // FollowLog implements admin.Server.
 func (f *Server) FollowLog(after int64, of string) (admin.LogStream, int, string) {
-	id, zxid, applied := f.HistoryID(), jute.Zxid(after), f.State.Applied()
-	at := copies.Point{History: zab.ID(id), Zxid: zxid}
+	id, zxid := f.HistoryID(), jute.Zxid(after)
+	if status, problem := f.sends(id, zxid, of); status != 0 {
+		return nil, status, problem
+	}
+	entries, err := data.ReadCommitted(f.Log, zxid)
+	if err != nil {
+		status, problem := noLog(id, zxid, err)
+		return nil, status, problem
+	}
+	l := &logStream{Committed: entries, now: f.Now, stopping: f.Stopping, state: f.State, lacks: f.Lacks, owes: true}
+	l.begun = l.enc.AppendHeader(nil, &archive.Header{History: id, After: zxid})
+	return l, 0, ""
+}
+
+// sends returns why a copy at a zxid of the history with the name of, unless that is empty, is not sent what follows.
+func (f *Server) sends(id history.ID, zxid jute.Zxid, of string) (status int, problem string) {
+	applied, at := f.State.Applied(), copies.Point{History: zab.ID(id), Zxid: zxid}
 	if of != "" {
 		at.History = parseHistory(of)
 	}
 	switch copies.Sends(copies.Point{History: zab.ID(id), Zxid: applied}, at) {
 	case copies.OtherHistory:
-		return nil, http.StatusConflict, fmt.Sprintf("The history of this server is %v, another one", id)
+		return http.StatusConflict, fmt.Sprintf("The history of this server is %v, another one", id)
 	case copies.Behind:
-		return nil, http.StatusServiceUnavailable, fmt.Sprintf("This server has applied what is up to %v", applied)
+		return http.StatusServiceUnavailable, fmt.Sprintf("This server has applied what is up to %v", applied)
 	}
-	entries, err := data.ReadCommitted(f.Log, zxid)
-	l := &logStream{Committed: entries, now: f.Now, stopping: f.Stopping, state: f.State, lag: f.Lag, owes: true}
-	l.begun = l.enc.AppendHeader(nil, &archive.Header{History: id, After: zxid})
+	return 0, ""
+}
+
+// noLog returns what the error means with which the log can't be read after a zxid.
+func noLog(id history.ID, zxid jute.Zxid, err error) (status int, problem string) {
 	switch {
 	case errors.Is(err, wal.ErrPurged):
-		return nil, http.StatusGone, fmt.Sprintf("The log of this server does not reach back to %v", zxid)
+		return http.StatusGone, fmt.Sprintf("The log of this server does not reach back to %v", zxid)
 	case errors.Is(err, wal.ErrDiscontinuous):
-		return nil, http.StatusConflict, fmt.Sprintf("There is no entry %v in the history of this server", zxid)
-	case err != nil:
-		return nil, http.StatusInternalServerError, err.Error()
+		return http.StatusConflict, fmt.Sprintf("There is no entry %v in the history of this server", zxid)
 	}
-	return l, 0, ""
+	return http.StatusInternalServerError, err.Error()
+}
+
+// LogLeft implements admin.Server.
+func (f *Server) LogLeft(after int64, of string) (l copies.Left, status int, problem string) {
+	id, zxid := f.HistoryID(), jute.Zxid(after)
+	if status, problem := f.sends(id, zxid, of); status != 0 {
+		return l, status, problem
+	}
+	var more copies.Left
+	if f.Lacks != nil {
+		more = f.Lacks() // before the look at what this copy has
+	}
+	r, err := f.Log.NewReader(zxid)
+	if err != nil {
+		status, problem := noLog(id, zxid, err)
+		return l, status, problem
+	}
+	defer r.Close() // it was only read
+	f.State.RLock()
+	l = copies.LeftAfter(&f.State.Ensemble, zxid, r.Ahead())
+	f.State.RUnlock()
+	return l.Add(more), 0, ""
 }
 
 // parseHistory reads the id of a history. What is none gives the zero id, which no history has.
@@ -109,9 +146,9 @@ func (l *logStream) Next(ctx context.Context) ([]byte, error) {
 // look returns what there is to send: entries, and a position if the receiver has all then. While entries come without
 // a pause, there is a position after each look nevertheless. A copy that never had all sends none.
 func (l *logStream) look() (b []byte, err error) {
-	lag, known := time.Duration(0), true
-	if l.lag != nil {
-		lag, known = l.lag()
+	lag := time.Duration(0)
+	if l.lacks != nil {
+		lag = l.lacks().Behind
 	}
 	applied := l.state.Applied() // after the look at lag, so that this is true of what was applied by then
 	if applied > l.At() {
@@ -120,7 +157,7 @@ func (l *logStream) look() (b []byte, err error) {
 		}
 		l.owes = l.owes || len(b) > 0
 	}
-	if now := l.now(); known && l.At() >= applied && (l.owes || now-l.told >= streamIdle) {
+	if now := l.now(); lag >= 0 && l.At() >= applied && (l.owes || now-l.told >= streamIdle) {
 		l.owes, l.told = false, now
 		b = l.enc.AppendPosition(b, l.At(), lag)
 	}

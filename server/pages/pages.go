@@ -16,6 +16,7 @@ import (
 	"github.com/zkd-project/zkd/server/auth"
 	"github.com/zkd-project/zkd/server/clients"
 	"github.com/zkd-project/zkd/server/config"
+	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/data"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/feed"
@@ -53,9 +54,8 @@ type Server struct {
 	Requests    func(zab.SID) uint64     // that a server has forwarded to this one
 	IdleSince   func() time.Duration     // when a service last ended
 	Remarks     func() []string          // what operators should know of a server that serves
-	// Lag returns how long ago a copy of another ensemble had all of it, and whether it ever had. It is nil of
-	// other servers.
-	Lag func() (lag time.Duration, known bool)
+	// Lacks returns what a copy of another ensemble does not have of it. It is nil of other servers.
+	Lacks func() copies.Left
 	// Ping asks the peer loop to close done.
 	Ping func(done chan<- struct{})
 	// Working returns when the applier began its present work; 0 while it has none.

@@ -222,6 +222,8 @@ var figures = []figure{
 	{name: "max_proposal_size", help: "Bytes of the leader's largest proposal.", of: leaders, value: func(v *View) float64 { return float64(v.ProposalSizes.Most.Load()) }},
 	{name: "zkd_standby_follows", help: "1 while a standby follows a server of the other ensemble.", of: copies, own: true, value: condition(func(v *View) bool { return v.Standby.From != "" })},
 	{name: "zkd_standby_lag_seconds", help: "Time since a standby last had all that the other ensemble had.", kind: fraction, of: copies, own: true, value: func(v *View) float64 { return max(v.Standby.Lag, 0).Seconds() }},
+	{name: "zkd_standby_lag_entries", help: "Entries of the other ensemble's log that a standby did not have a moment ago; -1 if that is not known.", of: copies, own: true, value: integer(func(v *View) int64 { return v.Standby.LagEntries })},
+	{name: "zkd_standby_lag_bytes", help: "Bytes of the other ensemble's log that a standby did not have a moment ago; -1 if that is not known.", of: copies, own: true, value: integer(func(v *View) int64 { return v.Standby.LagBytes })},
 	{name: "zkd_standby_refused", help: "1 while a standby follows no server because they refuse it.", of: copies, own: true, value: condition(func(v *View) bool { return v.Standby.Refused })},
 	{name: "zkd_standby_entries_total", help: "Entries of the other ensemble's log that a standby followed.", kind: counter, of: copies, own: true, value: integer(func(v *View) int64 { return v.Standby.Entries })},
 	{name: "zkd_standby_states_total", help: "Whole states of the other ensemble that a standby fetched.", kind: counter, of: copies, own: true, value: integer(func(v *View) int64 { return v.Standby.States })},

@@ -108,10 +108,12 @@ type Standby struct {
 	Problem string        // why it follows none, "" if it never tried
 	Refused bool          // by servers: somebody has to mend it
 	Lag     time.Duration // since the copy last had all that the ensemble had; negative if it never had
-	Behind  time.Duration // the part of Lag that From has, if that is a standby itself
-	Entries int64         // that were followed
-	States  int64         // that were fetched whole
-	Retired bool          // the ensemble is, and the copy has everything
+	// LagEntries and LagBytes, of the log, are what the copy did not have a moment ago; negative if it is not known.
+	LagEntries, LagBytes int64
+	Behind               time.Duration // the part of Lag that From has, if that is a standby itself
+	Entries              int64         // that were followed
+	States               int64         // that were fetched whole
+	Retired              bool          // the ensemble is, and the copy has everything
 }
 
 // String says how the copy follows, for operators.
@@ -119,6 +121,9 @@ func (s *Standby) String() string {
 	age := "it has no copy yet"
 	if s.Lag >= 0 {
 		age = fmt.Sprintf("its copy is of %v ago", s.Lag.Round(time.Millisecond))
+	}
+	if s.LagEntries > 0 {
+		age += fmt.Sprintf(" and lacks %d entries, %d bytes", s.LagEntries, s.LagBytes)
 	}
 	switch {
 	case s.From != "":

@@ -100,6 +100,17 @@ func (r *Reader) Next(maxBytes int) ([]Record, error) {
 	return nil, r.err
 }
 
+// Ahead returns how many bytes of records the log has after those that were read.
+func (r *Reader) Ahead() int64 {
+	n := -r.off
+	for _, seg := range r.log.history().segs {
+		if seg.first >= r.seg.first {
+			n += seg.end - headerSize
+		}
+	}
+	return n + headerSize
+}
+
 // Close closes the file that is being read.
 func (r *Reader) Close() error {
 	if r.f == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,6 +68,41 @@ func TestReader(t *testing.T) {
 				t.Fatalf("%d bytes at a time: %d entries, want %d", maxBytes, len(got), len(want))
 			}
 		}
+	}
+}
+
+// TestReaderAhead counts the bytes that a reader has before it: none at the end, and what it reads becomes fewer.
+func TestReaderAhead(t *testing.T) {
+	l, _ := mustOpen(t, testOptions(crashfs.New(1)))
+	for n := 1; n <= 100; n++ {
+		if err := l.Append([]Record{entry(n, strings.Repeat("x", 1000))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.Stats().Segments < 3 {
+		t.Fatal("the log has too few segments for this test")
+	}
+	r := mustRead(t, l, 10)
+	last := r.Ahead()
+	if last < 90*1000 || last > 90*1500 {
+		t.Errorf("90 entries of 1000 bytes have %d", last)
+	}
+	for {
+		records, err := r.Next(2500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(records) == 0 {
+			break
+		}
+		if n := r.Ahead(); n >= last || n < 0 {
+			t.Fatalf("after %v there are %d bytes, and there were %d", records[len(records)-1].Zxid, n, last)
+		} else {
+			last = n
+		}
+	}
+	if last != 0 {
+		t.Errorf("at the end there are %d bytes", last)
 	}
 }
 

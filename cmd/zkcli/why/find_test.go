@@ -153,7 +153,7 @@ func TestFind(t *testing.T) {
 			[]string{`danger standby zk4 is a standby of http://a, and follows none of them, what it has is of 1m1s ago: refused\..*See whether these servers run`}},
 		{"a standby that is refused", []Server{server("zk4", "standby", "standby_of=http://a", "standby_refused=1", "standby_problem=no")}, []string{`danger standby .*Mend what they say`}},
 		{"a standby that gets a state", []Server{server("zk4", "standby", "standby_of=http://a", "standby_fetches=1")}, []string{`notice standby zk4 .*gets a whole state`}},
-		{"a standby that is behind", []Server{server("zk4", "standby", "standby_of=http://a", "standby_from=http://a", "standby_lag_seconds=11")}, []string{`danger standby zk4 .*is behind: what it has is of 11s ago`}},
+		{"a standby that is behind", []Server{server("zk4", "standby", "standby_of=http://a", "standby_from=http://a", "standby_lag_seconds=11", "standby_lag_entries=70", "standby_lag_bytes=8000")}, []string{`danger standby zk4 .*is behind: what it has is of 11s ago, and it lacks 70 entries, 8000 bytes\.`}},
 		{"two that follow each other", []Server{server("zk4", "standby", "standby_of=http://b", "standby_from=http://b", "standby_lag_seconds=30", "standby_behind_ms=29000")}, []string{`danger standby zk4 .*a standby itself and does not have more.*name servers of the ensemble in --of`}},
 		{"little memory", []Server{server("zk1", "standalone", "memory_used_percent=86", "memory_limit_bytes=134217728")}, []string{`danger memory zk1 uses 86 % of what its data may take of 128 MiB`}},
 		{"no memory", []Server{server("zk1", "leader", "memory_used_percent=99", "tree_full=1"), server("zk2", "follower", "memory_used_percent=100", "memory_short=1", "memory_short_ms=90000")},

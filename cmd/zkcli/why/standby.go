@@ -19,6 +19,10 @@ func (l *look) standbys() {
 		lag, behind := time.Duration(seconds*float64(time.Second)), s.After.lasts("standby_behind_ms")
 		f := Finding{ID: "standby", Severity: Danger, Servers: []string{s.Name}}
 		age := fmt.Sprintf("what it has is of %s ago", span(lag))
+		if entries, _ := s.After.number("standby_lag_entries"); entries > 0 {
+			bytes, _ := s.After.number("standby_lag_bytes")
+			age += fmt.Sprintf(", and it lacks %.0f entries, %.0f bytes", entries, bytes)
+		}
 		if lag == 0 {
 			age = "it has no copy that it knows to be whole"
 		}

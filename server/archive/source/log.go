@@ -3,12 +3,16 @@ package source
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/archive"
 	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/zab"
@@ -69,6 +73,8 @@ var ErrPurged = errors.New("the server no longer has the log after it")
 type Log struct {
 	Admin string // the URL that was asked
 
+	servers *Servers
+	after   copies.Point
 	*patience
 	body   io.Closer
 	frames *archive.Decoder
@@ -88,7 +94,7 @@ func (s *Servers) Log(ctx context.Context, after copies.Point) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{Admin: admin, patience: newPatience(ctx, silence)}
+	l := &Log{Admin: admin, servers: s, after: after, patience: newPatience(ctx, silence)}
 	if err := l.open(s, after); err != nil {
 		err = l.named(err)
 		l.Close()
@@ -119,6 +125,38 @@ func (l *Log) open(s *Servers, after copies.Point) error {
 
 // Behind returns for how long the server has not had all, if it is a copy itself, when it last had nothing more to send.
 func (l *Log) Behind() time.Duration { return l.frames.Behind }
+
+// ErrNotTold means that a server is of a version that does not tell what is left of its log.
+var ErrNotTold = errors.New("the server does not tell what is left of its log")
+
+// Left asks the server how much it has after a zxid. Another goroutine may call it while the log is read: the answer does not wait for what
+// is under way.
+func (l *Log) Left(ctx context.Context, after jute.Zxid) (left copies.Left, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	resp, err := l.servers.get(ctx, fmt.Sprintf("%s/commands/log?left=true&after=%v&history=%x", l.Admin, after, l.after.History[:]))
+	if err != nil {
+		return left, err
+	}
+	defer resp.Body.Close() // it was only read
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return left, refusal(resp)
+	case resp.Header.Get("Content-Type") != "application/json":
+		return left, ErrNotTold // it sends the log
+	}
+	var answer struct {
+		Zxid     string `json:"zxid"`
+		Entries  int64  `json:"entries"`
+		Bytes    int64  `json:"bytes"`
+		BehindMs int64  `json:"behind_ms"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&answer); err != nil {
+		return left, err
+	}
+	zxid, err := strconv.ParseUint(strings.TrimPrefix(answer.Zxid, "0x"), 16, 63)
+	return copies.Left{Zxid: jute.Zxid(zxid), Entries: answer.Entries, Bytes: answer.Bytes, Behind: time.Duration(answer.BehindMs) * time.Millisecond}, err
+}
 
 // Next waits for the next entry, which the caller owns. It is nil when the server has nothing more at the
 // moment.

@@ -24,8 +24,8 @@ const lead = (state, words, facts, more) => h('section', {class: 'headline ' + s
   h('dl', {}, facts.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, text(value))))));
 
 // standby is the headline of a standby, which is no member.
-const standby = ({of, from, fetches, problem, sinceMs, zxid, lagMs, retired}, wrong) => lead(from && !wrong ? 'good' : 'danger', ['Standby of ', text(of.replaceAll(',', ', '))], [
-  ['Follows', from || (fetches ? 'gets a whole state' : `none for ${duration(sinceMs)}`)], ['Zxid', zxid], ['Lag', lagMs < 0 ? 'no copy yet' : `${(lagMs / 1000).toFixed(1)} s`], ['The ensemble', retired ? 'is retired, all of it is here' : 'is not retired'],
+const standby = ({of, from, fetches, problem, sinceMs, zxid, lagMs, lagEntries, lagBytes, retired}, wrong) => lead(from && !wrong ? 'good' : 'danger', ['Standby of ', text(of.replaceAll(',', ', '))], [
+  ['Follows', from || (fetches ? 'gets a whole state' : `none for ${duration(sinceMs)}`)], ['Zxid', zxid], ['Lag', lagMs < 0 ? 'no copy yet' : `${(lagMs / 1000).toFixed(1)} s` + (lagEntries > 0 ? `, ${count(lagEntries, 'entry', 'entries')}, ${count(lagBytes, 'byte')}` : '')], ['The ensemble', retired ? 'is retired, all of it is here' : 'is not retired'],
 ], problem && !from && !wrong ? h('p', {}, text(problem)) : null);
 
 function headline(e) {
