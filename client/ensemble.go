@@ -21,21 +21,21 @@ func (c *Client) Ensemble() Ensemble { return Ensemble{c} }
 // that of the configuration to change (the "version=" line of the node ConfigPath), or -1 for
 // any.
 func (e Ensemble) Reconfig(ctx context.Context, m Members, version int64) (Node, error) {
-	return do(ctx, e.c, &e.c.s.ops.reconfig, args{members: m, version: version})
+	return do(ctx, e.c, &e.c.s.table().reconfig, args{members: m, version: version})
 }
 
 // TransferLeader makes another server the leader. It returns when the present leader has
 // begun to hand over; all clients lose their connections for a moment. A server that is no
 // voter, or not up to date, is refused with ErrBadArguments.
 func (e Ensemble) TransferLeader(ctx context.Context, server int) error {
-	_, err := do(ctx, e.c, &e.c.s.ops.transferLeader, args{version: int64(server)})
+	_, err := do(ctx, e.c, &e.c.s.table().transferLeader, args{version: int64(server)})
 	return err
 }
 
 // Drain makes the server of this connection end percent of its other connections, bit by bit,
 // so that their clients go to other servers. It returns how many will end.
 func (e Ensemble) Drain(ctx context.Context, percent int) (int, error) {
-	return do(ctx, e.c, &e.c.s.ops.drain, args{version: int64(percent)})
+	return do(ctx, e.c, &e.c.s.table().drain, args{version: int64(percent)})
 }
 
 // Configuration returns the configuration of the server of this connection, a line for each key
@@ -57,7 +57,7 @@ func (e Ensemble) Unconfigure(ctx context.Context, key string) (string, error) {
 }
 
 func (e Ensemble) configure(ctx context.Context, action int32, key, value string) (string, error) {
-	r, err := do(ctx, e.c, &e.c.s.ops.configure, args{version: int64(action), path: key, data: []byte(value)})
+	r, err := do(ctx, e.c, &e.c.s.table().configure, args{version: int64(action), path: key, data: []byte(value)})
 	if err == nil && !r.Done {
 		return "", fmt.Errorf("%w: %s", ErrBadArguments, r.Text)
 	}
@@ -69,7 +69,7 @@ func (e Ensemble) configure(ctx context.Context, action int32, key, value string
 // finds no other server is let in before it expires, and clients with Options.Insist always
 // are. KeepAway returns how many connections will end.
 func (e Ensemble) KeepAway(ctx context.Context, d time.Duration) (int, error) {
-	n, err := do(ctx, e.c, &e.c.s.ops.keepAway, args{version: d.Milliseconds()})
+	n, err := do(ctx, e.c, &e.c.s.table().keepAway, args{version: d.Milliseconds()})
 	if errors.Is(err, ErrBadArguments) && d >= 0 && d <= 7*24*time.Hour {
 		err = fmt.Errorf("this server does not know how to keep clients away: %w", err)
 	}

@@ -220,7 +220,7 @@ func (f *Follower) subscribe() {
 	f.sub.request = jute.SubscribeRequest{
 		Recursive: !f.o.Alone, After: f.after, Data: f.o.Data, Kinds: jute.ChangeKindsOf(f.o.Kinds...), Credit: feedWindow,
 	}
-	f.begun = start(f.c, &f.c.s.ops.subscribe, args{path: f.path, feed: f.sub}, nil)
+	f.begun = start(f.c, &f.c.s.table().subscribe, args{path: f.path, feed: f.sub}, nil)
 }
 
 // subscribed handles the answer to subscribe.
@@ -294,13 +294,13 @@ func (b *subscription) next() (e *feedEvent, err error) {
 // consumed gives the server new credit when enough has been consumed.
 func (b *subscription) consumed(bytes int) {
 	if b.used += bytes; b.used >= feedWindow/2 {
-		start(b.c, &b.c.s.ops.credit, args{feed: b, version: int64(b.used)}, nil)
+		start(b.c, &b.c.s.table().credit, args{feed: b, version: int64(b.used)}, nil)
 		b.used = 0
 	}
 }
 
 // end makes the server forget the feed.
-func (b *subscription) end() { start(b.c, &b.c.s.ops.unsubscribe, args{feed: b}, nil) }
+func (b *subscription) end() { start(b.c, &b.c.s.table().unsubscribe, args{feed: b}, nil) }
 
 // pushLocked adds an event, or the reason why there are no more.
 func (b *subscription) pushLocked(e feedEvent, err error) {

@@ -30,7 +30,8 @@ type session struct {
 	finished chan struct{} // closed when run has returned
 	// background are the goroutines for work that calls leave unfinished: see inBackground.
 	background sync.WaitGroup
-	ops        *table
+	opsOnce    sync.Once
+	ops        *table // made by table
 	queue      callbacks
 	stateNow   atomic.Int32 // state, for readers without the lock
 
@@ -89,7 +90,7 @@ const firstBatch = 64 << 10
 func newSession(list []string, o Options) *session {
 	s := &session{
 		opts: o, hosts: newHosts(list, o.Fixed, o.Rand), timeout: o.Timeout,
-		ops: newTable(), changed: make(chan struct{}), finished: make(chan struct{}), watches: newWatches(),
+		changed: make(chan struct{}), finished: make(chan struct{}), watches: newWatches(),
 		feeds: map[int32]*subscription{},
 		queue: callbacks{log: o.Logger, slow: o.SlowCallback},
 	}
@@ -106,6 +107,12 @@ func newSession(list []string, o Options) *session {
 }
 
 func (s *session) start() { go s.run() }
+
+// table returns the operations. They are made for the first one: a Relay has none.
+func (s *session) table() *table {
+	s.opsOnce.Do(func() { s.ops = newTable() })
+	return s.ops
+}
 
 func (s *session) log(level slog.Level, msg string, args ...any) {
 	s.opts.Logger.Log(context.Background(), level, msg, args...)

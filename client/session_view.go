@@ -31,7 +31,7 @@ func (s Session) States(ctx context.Context) <-chan StateChange { return s.c.s.s
 // AddAuth authenticates the client with a further identity, on this connection and all later
 // ones. ErrAuthFailed ends the session.
 func (s Session) AddAuth(ctx context.Context, scheme string, auth []byte) error {
-	_, err := do(ctx, s.c, &s.c.s.ops.addAuth, args{auth: Auth{Scheme: scheme, Data: auth}})
+	_, err := do(ctx, s.c, &s.c.s.table().addAuth, args{auth: Auth{Scheme: scheme, Data: auth}})
 	return err
 }
 
@@ -39,32 +39,32 @@ func (s Session) AddAuth(ctx context.Context, scheme string, auth []byte) error 
 // the next token some time before the last one ends. Once the server has accepted it, the
 // client drops its earlier credentials of this scheme, and later connections do not send them.
 func (s Session) RenewAuth(ctx context.Context, scheme string, auth []byte) error {
-	_, err := do(ctx, s.c, &s.c.s.ops.addAuth, args{auth: Auth{Scheme: scheme, Data: auth}, renews: true})
+	_, err := do(ctx, s.c, &s.c.s.table().addAuth, args{auth: Auth{Scheme: scheme, Data: auth}, renews: true})
 	return err
 }
 
 // WhoAmI returns the identities of the connection.
 func (s Session) WhoAmI(ctx context.Context) ([]Identity, error) {
-	return do(ctx, s.c, &s.c.s.ops.whoAmI, args{})
+	return do(ctx, s.c, &s.c.s.table().whoAmI, args{})
 }
 
 // Ephemerals returns the paths of the session's own ephemeral nodes that begin with the
 // prefix. The prefix is compared as text, not by path components; "/" means all.
 func (s Session) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
-	return do(ctx, s.c, &s.c.s.ops.ephemerals, args{path: prefix})
+	return do(ctx, s.c, &s.c.s.table().ephemerals, args{path: prefix})
 }
 
 // CheckWatches asks the server whether this connection has a watch of the type at the path,
 // and returns ErrNoWatcher if not. The server counts several watches of the client as one.
 func (s Session) CheckWatches(ctx context.Context, path string, t WatchType) error {
-	_, err := do(ctx, s.c, &s.c.s.ops.checkWatches, args{path: path, typ: t})
+	_, err := do(ctx, s.c, &s.c.s.table().checkWatches, args{path: path, typ: t})
 	return err
 }
 
 // RemoveWatches closes all of the client's watches of the type at the path, here and at the
 // server. It returns ErrNoWatcher if there are none. To close one watch, see Watch.Close.
 func (s Session) RemoveWatches(ctx context.Context, path string, t WatchType) error {
-	_, err := do(ctx, s.c, &s.c.s.ops.removeWatches, args{path: path, typ: t})
+	_, err := do(ctx, s.c, &s.c.s.table().removeWatches, args{path: path, typ: t})
 	return err
 }
 

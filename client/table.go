@@ -99,7 +99,7 @@ func start[T any](c *Client, o *op[T], a args, then []func(T, error)) *Future[T]
 // buffer. The future gets the result, also if an argument is invalid.
 func (p *pending) issue(code jute.OpCode, check func(*Client, *call, *args) error, encode func(*Client, *call, *args, []byte) ([]byte, error), given *args) {
 	c, k := p.c, &p.call
-	a, _ := c.s.ops.args.Get().(*args) // given would escape and be allocated for each call
+	a, _ := c.s.table().args.Get().(*args) // given would escape and be allocated for each call
 	if a == nil {
 		a = new(args)
 	}
@@ -135,7 +135,7 @@ func (p *pending) issue(code jute.OpCode, check func(*Client, *call, *args) erro
 		}
 	}
 	*a = args{}
-	c.s.ops.args.Put(a)
+	c.s.table().args.Put(a)
 }
 
 // table has the operations. Each session has its own table because of the pools.

@@ -163,7 +163,7 @@ func (w *Watch) Close(ctx context.Context) error {
 // forget removes a watch at the server if no other watch needs it.
 func (w *Watch) forget(ctx context.Context) error {
 	root := &Client{s: w.c.s}
-	_, err := do(ctx, root, &root.s.ops.forget, args{path: w.full, target: w})
+	_, err := do(ctx, root, &root.s.table().forget, args{path: w.full, target: w})
 	if errors.Is(err, ErrNoWatcher) || errors.Is(err, ErrConnectionLoss) {
 		return nil // the server no longer has it
 	}
