@@ -310,6 +310,7 @@ const ours = `
 	test/trust:        test/internal/results
 	test/world:        client internal/ask internal/freeport test/internal/results
 	test/world/programs/dubbo-go: none
+	test/world/programs/edge-clients: none
 	test/world/programs/gozk-tests: none
 	test/internal/process: internal/child jute
 	test/crash:        jute cmd/zkbench/bench test/internal/process
@@ -348,7 +349,7 @@ const theirs = `
 	github.com/CycloneDX/cyclonedx-go:  tools/sbom
 	dubbo.apache.org/dubbo-go:          test/world/programs/dubbo-go
 	go.uber.org/goleak:                 tests
-	github.com/go-zookeeper/zk:         tests
+	github.com/go-zookeeper/zk:         test/world/programs/edge-clients tests
 	github.com/anishathalye/porcupine:  recipes/internal/trial tests
 	github.com/prometheus/prometheus:   deploy/prometheus
 	github.com/prometheus/common:       deploy/prometheus

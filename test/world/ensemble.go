@@ -109,7 +109,7 @@ func (t tools) newEnsemble(ctx context.Context, kind, dir string, p *program) (*
 	}
 	if kind == edge {
 		e.edge = &server{addr: loopback(ports[4*(n+1)]), dir: filepath.Join(dir, edge)}
-		e.edge.argv = []string{t.zkd, "edge", "--upstream", e.addresses(), "--listen", e.edge.addr, "-v"}
+		e.edge.argv = []string{t.zkd, "edge", "--upstream", e.addresses(), "--listen", e.edge.addr, "--handover", "handover", "-v"}
 		if err := os.MkdirAll(e.edge.data(), 0o755); err != nil {
 			return nil, err
 		}

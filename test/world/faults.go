@@ -28,6 +28,7 @@ var faults = []fault{
 	{"rolling", "rolling restart", restartEach},
 	{"member", "member added and removed", addAndRemove},
 	{"move", "moved to the other kind of servers", move},
+	{"edge", "edge replaced", replaceEdge},
 	{"own", "a part of the program killed", nothingToServers}, // the program does it
 }
 
@@ -57,6 +58,16 @@ func killOne(ctx context.Context, e *ensemble, mode string) error {
 		return err
 	}
 	return e.awaitHealthy(ctx)
+}
+
+// replaceEdge starts another edge, to which the first one hands its clients over before it ends.
+func replaceEdge(ctx context.Context, e *ensemble) error {
+	old, next := e.edge, *e.edge
+	if err := next.start(); err != nil {
+		return err
+	}
+	e.edge = &next
+	return await(ctx, []*server{e.edge}, old.hasEnded)
 }
 
 func loseQuorum(ctx context.Context, e *ensemble) error {

@@ -70,13 +70,14 @@ func split(names string) []string {
 func printList() error {
 	programs, err := readPrograms(filepath.Join(here, "programs"))
 	for _, p := range programs {
-		cells := make(map[string]string)
-		for _, kind := range []string{zkd, apache} {
+		var cells []string
+		for _, kind := range p.columns() {
 			o, readErr := readOutcome(filepath.Join(here, "results"), p.name, kind)
 			err = errors.Join(err, readErr)
-			cells[kind], _, _ = strings.Cut(cellOf(p, o), ";")
+			cell, _, _ := strings.Cut(cellOf(p, o), ";")
+			cells = append(cells, cell)
 		}
-		fmt.Fprintf(os.Stdout, "%-22s %-8s %-8s %s %s\n", p.name, cells[zkd], cells[apache], p.title, p.version)
+		fmt.Fprintf(os.Stdout, "%-22s %-8s %-8s %s %s\n", p.name, cells[0], cells[1], p.title, p.version)
 	}
 	return err
 }
@@ -110,6 +111,9 @@ func (w *world) run(ctx context.Context, names []string) error {
 	all, err := pairings(programs, w.kinds, results, w.limit > 0)
 	if err != nil {
 		return err
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("nothing to run on %s: a program that says \"on edge\" wants -on edge", strings.Join(w.kinds, ", "))
 	}
 	if len(all) != 1 {
 		w.zkd = tools.zkd
@@ -188,6 +192,9 @@ type pairing struct {
 func pairings(programs []*program, kinds []string, results string, oldest bool) (all []pairing, err error) {
 	for _, p := range programs {
 		for _, kind := range kinds {
+			if p.edge && kind != edge {
+				continue
+			}
 			o, err := readOutcome(results, p.name, kind)
 			if err != nil {
 				return nil, err

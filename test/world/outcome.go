@@ -20,7 +20,7 @@ const passed = "passed"
 type outcome struct {
 	program, title, version string
 	kind, on                string // the server, and its version
-	faults                  []string
+	under                   string // faults
 	verdict                 string // passed, or why not
 	counts                  results.Counts
 	times                   []string // of the faults, until all worked again
@@ -36,7 +36,7 @@ func (o *outcome) text() string {
 	line("program", o.program)
 	line("version", o.version)
 	line("on", o.on)
-	line("under", strings.Join(o.faults, ", "))
+	line("under", o.under)
 	line("outcome", o.verdict)
 	line("counts", o.counts.String())
 	line("faults", strings.Join(o.times, ", "))
@@ -71,7 +71,7 @@ func readOutcome(dir, name, kind string) (*outcome, error) {
 		case "on":
 			o.on = value
 		case "under":
-			o.faults = strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
+			o.under = value
 		case "outcome":
 			o.verdict = value
 		case "counts":
@@ -167,17 +167,13 @@ func tables(programs []*program, dir string, long bool) (string, error) {
 
 // rowOf returns the cells of the program's row, or nil if it has no outcome.
 func rowOf(p *program, dir string, long bool) ([]string, error) {
-	var titles []string
-	for _, name := range p.faults {
-		titles = append(titles, faultOf(name).title)
-	}
 	cells := []string{p.title + " " + p.version}
 	if long {
 		cells = append(cells, p.what)
 	}
-	cells = append(cells, inShort(strings.Join(titles, ", ")))
+	cells = append(cells, inShort(p.under()))
 	ran := false
-	for _, kind := range []string{zkd, apache} {
+	for _, kind := range p.columns() {
 		o, err := readOutcome(dir, p.name, kind)
 		if err != nil {
 			return nil, err

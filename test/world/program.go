@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +23,9 @@ type program struct {
 	what    string // what it does, for the table
 	jars    string // the program whose fetched directory it uses
 	servers int    // of the ensemble that it is run on; 0: it starts its own
+	edge    bool   // there must be an edge
 	faults  []string
+	times   int           // how often all of them come
 	settles bool          // it says after each fault when all of it works again
 	pause   time.Duration // before each fault
 	limit   time.Duration // for the whole run
@@ -49,7 +52,7 @@ func readPrograms(dir string) ([]*program, error) {
 
 func readProgram(dir string) (*program, error) {
 	p := &program{
-		name: filepath.Base(dir), dir: dir, jars: filepath.Base(dir), servers: 3, tries: 1,
+		name: filepath.Base(dir), dir: dir, jars: filepath.Base(dir), servers: 3, times: 1, tries: 1,
 		pause: 10 * time.Second, limit: 30 * time.Minute, nothing: 2 * time.Minute,
 	}
 	file := filepath.Join(dir, "program")
@@ -59,6 +62,9 @@ func readProgram(dir string) (*program, error) {
 	}
 	if err == nil && p.servers == 0 && len(p.faults) > 0 {
 		err = fmt.Errorf("%s: with servers 0 there is nothing that faults could kill", file)
+	}
+	if err == nil && !p.edge && slices.Contains(p.faults, edge) {
+		err = fmt.Errorf("%s: the fault edge wants a line \"on edge\"", file)
 	}
 	if err != nil {
 		return nil, err
@@ -81,6 +87,12 @@ func (p *program) set(key, value string) (err error) {
 		p.jars = value
 	case "servers":
 		p.servers, err = strconv.Atoi(value)
+	case "on":
+		if p.edge = value == edge; !p.edge {
+			err = fmt.Errorf("on %q: want %s, or no such line", value, edge)
+		}
+	case "times":
+		p.times, err = strconv.Atoi(value)
 	case "faults":
 		p.faults, err = faultNames(value)
 	case "settles":
@@ -116,6 +128,27 @@ func faultNames(value string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// under says what is done to the servers.
+func (p *program) under() string {
+	var titles []string
+	for _, name := range p.faults {
+		titles = append(titles, faultOf(name).title)
+	}
+	all := strings.Join(titles, ", ")
+	if p.times > 1 {
+		return fmt.Sprintf("%d times: %s", p.times, all)
+	}
+	return all
+}
+
+// columns are the kinds of servers that have a column in the tables.
+func (p *program) columns() []string {
+	if p.edge {
+		return []string{edge, apache} // an edge at zkd's servers
+	}
+	return []string{zkd, apache}
 }
 
 // condition is what must be so of the counts of a program's last line: "lost = 0".

@@ -24,10 +24,7 @@ const (
 
 // judge runs a program: first on nothing, where it must fail, and then on servers of the kind.
 func (t tools) judge(ctx context.Context, p *program, kind string) *outcome {
-	o := &outcome{program: p.name, title: p.title, version: p.version, on: t.version(kind), kind: kind, date: time.Now()}
-	for _, name := range p.faults {
-		o.faults = append(o.faults, faultOf(name).title)
-	}
+	o := &outcome{program: p.name, title: p.title, version: p.version, on: t.version(kind), kind: kind, under: p.under(), date: time.Now()}
 	home, err := fetch(ctx, p.jars)
 	if err != nil {
 		o.verdict = err.Error()
@@ -304,7 +301,7 @@ func (r *run) inflict(ctx context.Context, e *ensemble) error {
 	if err := r.await(ready); err != nil {
 		return err
 	}
-	for _, name := range r.program.faults {
+	for _, name := range slices.Repeat(r.program.faults, r.program.times) {
 		if err := wait(ctx, r.program.pause); err != nil {
 			return fmt.Errorf("before fault %s: %w", name, err)
 		}

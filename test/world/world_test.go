@@ -169,6 +169,8 @@ func TestDeclaration(t *testing.T) {
 		{"neither true nor false", good + "secure maybe\n", `program:5: strconv.ParseBool: parsing "maybe"`},
 		{"incomplete", "title A\n", "must be there"},
 		{"no servers", good + "servers 0\nfaults all\n", "nothing that faults could kill"},
+		{"no edge", good + "faults edge\n", "wants a line \"on edge\""},
+		{"neither edge nor all", good + "on apache\n", `program:5: on "apache": want edge`},
 		{"no reason", good, "program/known:1: want"},
 	}
 	for _, tc := range tests {
@@ -447,7 +449,7 @@ func TestAwaitOfEndedServer(t *testing.T) {
 func TestOutcome(t *testing.T) {
 	dir := t.TempDir()
 	o := &outcome{
-		program: "a", version: "1", kind: zkd, on: "zkd of 2026-11-28", faults: []string{"leader killed", "rolling restart"},
+		program: "a", version: "1", kind: zkd, on: "zkd of 2026-11-28", under: "leader killed, rolling restart",
 		verdict: passed, counts: results.Counts{{Name: "acknowledged", Number: 7}, {Name: "lost", Number: 0}}, took: time.Minute, date: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC),
 	}
 	if err := o.save(dir); err != nil {
@@ -470,6 +472,23 @@ func TestOutcome(t *testing.T) {
 	p.version = "2"
 	if text, _ = tables([]*program{p}, dir, true); text != "\nDeclared and not run yet: A 2.\n\n" {
 		t.Errorf("the outcome of version 1 counts for version 2:\n%s", text)
+	}
+}
+
+// A program that needs an edge runs on nothing else, and what it did there is in zkd's column.
+func TestEdgeAlone(t *testing.T) {
+	p := &program{name: "a", title: "A", version: "1", what: "does it", edge: true, faults: []string{"leader", "edge"}, times: 50, group: "Programs"}
+	dir := t.TempDir()
+	if all, err := pairings([]*program{p}, []string{zkd, apache, edge}, dir, false); err != nil || len(all) != 1 || all[0].kind != edge {
+		t.Errorf("runs %v, %v; want one through an edge", all, err)
+	}
+	o := &outcome{program: "a", version: "1", kind: edge, verdict: passed, date: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)}
+	if err := o.save(dir); err != nil {
+		t.Fatal(err)
+	}
+	const row = "| A 1 | does it | 50 times: leader killed, edge replaced | passed; 2026-11-28 | not run |\n"
+	if text, err := tables([]*program{p}, dir, true); err != nil || !strings.Contains(text, row) {
+		t.Errorf("%v, have\n%s\nwant the row\n%s", err, text, row)
 	}
 }
 

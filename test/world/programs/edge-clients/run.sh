@@ -1,0 +1,1 @@
+PYTHONPATH=$PROGRAM/kazoo/python exec python3 "$FROM/storm.py"
