@@ -10,12 +10,14 @@ import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.Watcher.Event.KeeperState;
 import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
+import org.apache.zookeeper.data.Stat;
 
 /** The writer of Apache's Java client: see storm.py. */
 final class Writer {
 	private static final long GAP = 20; // milliseconds
 	private final AtomicInteger sets = new AtomicInteger(), creates = new AtomicInteger(), events = new AtomicInteger();
 	private final AtomicInteger disconnected = new AtomicInteger(), errors = new AtomicInteger();
+	private volatile long longest, atOnce;
 	private final CountDownLatch connected = new CountDownLatch(1);
 	private final String own, other;
 	private final ZooKeeper client;
@@ -47,8 +49,8 @@ final class Writer {
 		}
 		set("last");
 		follower.join(60_000);
-		System.out.printf("sets=%s creates=%s events=%s missed=%d disconnected=%s errors=%s%n",
-				sets, creates, events, follower.isAlive() ? 1 : 0, disconnected, errors);
+		System.out.printf("sets=%s creates=%s events=%s missed=%d disconnected=%s errors=%s longest-ms=%d at-once=%d%n",
+				sets, creates, events, follower.isAlive() ? 1 : 0, disconnected, errors, longest, atOnce);
 	}
 
 	private void seen(WatchedEvent event) {
@@ -65,6 +67,7 @@ final class Writer {
 	}
 
 	private void done(AtomicInteger count, Task task) throws Exception {
+		long began = System.nanoTime();
 		try {
 			task.run();
 			count.incrementAndGet();
@@ -72,11 +75,16 @@ final class Writer {
 			errors.incrementAndGet();
 			System.err.println("java: " + e);
 		}
+		longest = Math.max(longest, (System.nanoTime() - began) / 1_000_000);
 	}
 
 	private void follow() throws Exception {
 		var told = new Semaphore(0);
-		while (!new String(client.getData(other, event -> tell(event, told), null), StandardCharsets.UTF_8).equals("last")) {
+		var stat = new Stat();
+		int version = 0;
+		while (!new String(client.getData(other, event -> tell(event, told), stat), StandardCharsets.UTF_8).equals("last")) {
+			atOnce = events.get() == 0 ? 0 : Math.max(atOnce, stat.getVersion() - version);
+			version = stat.getVersion();
 			told.acquire();
 			events.incrementAndGet();
 		}

@@ -23,6 +23,7 @@ type writer struct {
 	client                                      *zk.Conn
 	own, other                                  string
 	sets, creates, events, disconnected, errors atomic.Int64
+	longest, atOnce                             atomic.Int64 // milliseconds, and changes
 }
 
 func main() {
@@ -49,8 +50,8 @@ func main() {
 	case <-time.After(patience):
 		missed = 1
 	}
-	fmt.Fprintf(os.Stdout, "sets=%d creates=%d events=%d missed=%d disconnected=%d errors=%d\n",
-		w.sets.Load(), w.creates.Load(), w.events.Load(), missed, w.disconnected.Load(), w.errors.Load())
+	fmt.Fprintf(os.Stdout, "sets=%d creates=%d events=%d missed=%d disconnected=%d errors=%d longest-ms=%d at-once=%d\n",
+		w.sets.Load(), w.creates.Load(), w.events.Load(), missed, w.disconnected.Load(), w.errors.Load(), w.longest.Load(), w.atOnce.Load())
 }
 
 // see counts ends of the connection and of the session.
@@ -72,34 +73,46 @@ func (w *writer) write(over <-chan struct{}) {
 			return
 		case <-time.After(gap):
 			w.set(strconv.FormatInt(w.sets.Load(), 10))
+			began := time.Now()
 			_, err := w.client.Create(w.own+"/n-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
-			w.done(&w.creates, err)
+			w.done(&w.creates, began, err)
 		}
 	}
 }
 
 func (w *writer) set(value string) {
+	began := time.Now()
 	_, err := w.client.Set(w.own, []byte(value), -1)
-	w.done(&w.sets, err)
+	w.done(&w.sets, began, err)
 }
 
-func (w *writer) done(count *atomic.Int64, err error) {
+func (w *writer) done(count *atomic.Int64, began time.Time, err error) {
+	w.longest.Store(max(w.longest.Load(), time.Since(began).Milliseconds()))
 	if err == nil {
 		count.Add(1)
 		return
 	}
+	w.failed(err)
+}
+
+func (w *writer) failed(err error) {
 	w.errors.Add(1)
 	fmt.Fprintln(os.Stderr, "go:", err)
 }
 
 // follow reads the other node when it has changed, and closes last when it has read its last value.
 func (w *writer) follow(last chan<- struct{}) {
+	version := int32(0)
 	for {
-		value, _, told, err := w.client.GetW(w.other)
+		value, stat, told, err := w.client.GetW(w.other)
 		if err != nil {
-			w.done(nil, err)
+			w.failed(err)
 			return
 		}
+		if w.events.Load() > 0 {
+			w.atOnce.Store(max(w.atOnce.Load(), int64(stat.Version-version)))
+		}
+		version = stat.Version
 		if string(value) == "last" {
 			close(last)
 			return

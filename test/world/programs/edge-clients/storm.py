@@ -6,7 +6,8 @@ and works until its standard input ends:
 - it sets its node and adds a sequential node below it, by turns, and does nothing again after an error;
 - it reads the other node with a one-shot watch, and again only when an event has come.
 
-Then it sets its node to "last", waits for a minute until it has read that in the other node, and prints what it counted.
+Then it sets its node to "last", waits for a minute until it has read that in the other node, and prints what it counted:
+besides, the longest write, and how many changes of the other node it was told at once, at most. An event that is only late shows there.
 """
 import collections
 import os
@@ -48,7 +49,7 @@ def main():
     sys.stdin.read()  # until the faults are over
     for writer in writers.values():
         writer.stdin.close()
-    total = collections.Counter()
+    total, most = collections.Counter(), collections.Counter()
     client = connect()
     for name, writer in writers.items():
         line = writer.stdout.readline()
@@ -56,9 +57,11 @@ def main():
         counts = {key: int(number) for key, number in (word.split("=") for word in line.split())}
         stat = client.get("/" + name)[1]
         total.update(counts)
+        most |= collections.Counter(counts)
         for acknowledged, there in (counts["sets"], stat.version), (counts["creates"], stat.numChildren):
             total.update(acknowledged=acknowledged, lost=max(0, acknowledged - there), doubled=max(0, there - acknowledged))
-    print(*("%s=%d" % (key, total[key]) for key in ("acknowledged", "lost", "doubled", "missed", "disconnected", "errors", "events")))
+    sums = ["%s=%d" % (key, total[key]) for key in ("acknowledged", "lost", "doubled", "missed", "disconnected", "errors")]
+    print(*sums, "longest-ms=%(longest-ms)d at-once=%(at-once)d" % most, "events=%d" % total["events"])
 
 
 main()

@@ -13,7 +13,7 @@ enum { GAP = 20 * 1000, TIMEOUT = 20 * 1000, PATIENCE = 60 }; // microseconds, m
 static zhandle_t *client;
 static const char *own, *other;
 static sem_t connected, told, last;
-static atomic_int sets, creates, events, missed = 1, disconnected, errors, over;
+static atomic_int sets, creates, events, missed = 1, disconnected, errors, over, longest, at_once;
 
 static void seen(zhandle_t *zh, int type, int state, const char *path, void *context) {
 	if (state == ZOO_CONNECTED_STATE) {
@@ -28,22 +28,34 @@ static void tell(zhandle_t *zh, int type, int state, const char *path, void *con
 	if (type == ZOO_CHANGED_EVENT) sem_post(&told);
 }
 
-static int done(atomic_int *count, int rc) {
+static long now(void) { // milliseconds
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void failed(int rc) {
+	errors++;
+	fprintf(stderr, "c: %s\n", zerror(rc));
+}
+
+static void done(atomic_int *count, long began, int rc) {
+	if (now() - began > longest) longest = now() - began;
 	if (rc == ZOK) {
 		++*count;
 	} else {
-		errors++;
-		fprintf(stderr, "c: %s\n", zerror(rc));
+		failed(rc);
 	}
-	return rc == ZOK;
 }
 
 static void *follow(void *unused) {
-	atomic_int reads = 0;
+	struct Stat stat = {.version = 0};
 	for (;;) {
 		char value[32];
-		int n = sizeof value;
-		if (!done(&reads, zoo_wget(client, other, tell, NULL, value, &n, NULL))) return NULL;
+		int n = sizeof value, version = stat.version;
+		int rc = zoo_wget(client, other, tell, NULL, value, &n, &stat);
+		if (rc != ZOK) return failed(rc), NULL;
+		if (events > 0 && stat.version - version > at_once) at_once = stat.version - version;
 		if (n == 4 && memcmp(value, "last", 4) == 0) break;
 		while (sem_wait(&told) != 0) {}
 		events++;
@@ -59,7 +71,10 @@ static void *await_end(void *unused) {
 	return NULL;
 }
 
-static void set(const char *value) { done(&sets, zoo_set(client, own, value, strlen(value), -1)); }
+static void set(const char *value) {
+	long began = now();
+	done(&sets, began, zoo_set(client, own, value, strlen(value), -1));
+}
 
 int main(int argc, char **argv) {
 	own = argv[2], other = argv[3];
@@ -77,12 +92,14 @@ int main(int argc, char **argv) {
 	for (; !over; usleep(GAP)) {
 		snprintf(value, sizeof value, "%d", sets);
 		set(value);
-		done(&creates, zoo_create(client, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_SEQUENCE, NULL, 0));
+		long began = now();
+		done(&creates, began, zoo_create(client, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_SEQUENCE, NULL, 0));
 	}
 	set("last");
 	struct timespec end;
 	clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_sec += PATIENCE;
 	sem_timedwait(&last, &end);
-	printf("sets=%d creates=%d events=%d missed=%d disconnected=%d errors=%d\n", sets, creates, events, missed, disconnected, errors);
+	printf("sets=%d creates=%d events=%d missed=%d disconnected=%d errors=%d longest-ms=%d at-once=%d\n",
+	       sets, creates, events, missed, disconnected, errors, longest, at_once);
 }

@@ -5,7 +5,7 @@ const zookeeper = createRequire(process.env.PROGRAM + '/node-zookeeper-client/')
 
 const [servers, own, other] = process.argv.slice(2);
 const gap = 20, patience = 60000; // milliseconds
-const counts = {sets: 0, creates: 0, events: 0, missed: 1, disconnected: 0, errors: 0};
+const counts = {sets: 0, creates: 0, events: 0, missed: 1, disconnected: 0, errors: 0, 'longest-ms': 0, 'at-once': 0};
 const client = zookeeper.createClient(servers, {sessionTimeout: 20000});
 
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -15,13 +15,19 @@ function failed(err) {
   console.error('node: ' + err);
 }
 
+function atLeast(name, n) {
+  counts[name] = Math.max(counts[name], n);
+}
+
 function done(name, operate) {
+  const began = Date.now();
   return new Promise((next) => operate((err) => {
     if (err) {
       failed(err);
     } else {
       counts[name]++;
     }
+    atLeast('longest-ms', Date.now() - began);
     next();
   }));
 }
@@ -29,12 +35,18 @@ function done(name, operate) {
 const set = (value) => done('sets', (answered) => client.setData(own, Buffer.from(String(value)), -1, answered));
 const add = () => done('creates', (answered) => client.create(own + '/n-', zookeeper.CreateMode.PERSISTENT_SEQUENTIAL, answered));
 
-function follow(last) {
-  const told = () => { counts.events++; follow(last); };
-  client.getData(other, told, (err, value) => {
+function follow(last, version) {
+  const told = () => { counts.events++; follow(last, version); };
+  client.getData(other, told, (err, value, stat) => {
     if (err) {
       failed(err);
-    } else if (String(value) === 'last') {
+      return;
+    }
+    if (counts.events > 0) {
+      atLeast('at-once', stat.version - version);
+    }
+    version = stat.version;
+    if (String(value) === 'last') {
       counts.missed = 0;
       last();
     }

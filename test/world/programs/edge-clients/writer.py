@@ -20,17 +20,26 @@ def seen(state):
 
 
 def done(name, operation, *args, **flags):
+    began = time.monotonic()
     try:
         operation(*args, **flags)
         counts[name] += 1
     except KazooException as e:
         counts["errors"] += 1
         print("kazoo: %s: %r" % (name, e), file=sys.stderr)
+    counts["longest-ms"] = max(counts["longest-ms"], int((time.monotonic() - began) * 1000))
 
 
 def follow(client):
     told = queue.Queue()
-    while client.get(OTHER, watch=told.put)[0] != b"last":
+    version = 0
+    while True:
+        value, stat = client.get(OTHER, watch=told.put)
+        if counts["events"]:
+            counts["at-once"] = max(counts["at-once"], stat.version - version)
+        version = stat.version
+        if value == b"last":
+            break
         while told.get().type != "CHANGED":  # the end of the session
             pass
         counts["events"] += 1
@@ -52,7 +61,7 @@ def main():
         done("creates", client.create, OWN + "/n-", sequence=True)
     done("sets", client.set, OWN, b"last")
     follower.join(60)
-    print(*("%s=%d" % (key, counts[key]) for key in ("sets", "creates", "events", "missed", "disconnected", "errors")), flush=True)
+    print(*("%s=%d" % (key, counts[key]) for key in ("sets", "creates", "events", "missed", "disconnected", "errors", "longest-ms", "at-once")), flush=True)
 
 
 main()
