@@ -387,6 +387,7 @@ func (c *Config) drawCapacity(r *rand.Rand) {
 	c.Faults[FaultShort] = c.ElectionMs * pick[uint64](r, 1, 2, 5) / 2
 	c.ThinkUs = c.ElectionMs * 20
 	c.BigBytes, c.BigPct, c.Exact = pick(r, 1000, 3000, 6000), 100, 0
+	c.Short = 0 // with one request in a round trip, clients would give up what waits before them
 }
 
 // refuses reports whether servers may refuse writes, for want of disk or memory.

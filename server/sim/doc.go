@@ -95,7 +95,8 @@
 // nearly all for a while. The real log waits there, and is purged by the rules of packages wal and datadirs.
 //
 //   - N1: a log that waits has told of all the records that are durable.
-//   - N2: a log does not wait for long if its disk has room for three snapshots, some segments and what is not applied.
+//   - N2: a log does not wait for long if its disk has room for three snapshots, some segments and what is not applied, and
+//     nothing else took the room for the first of them.
 //   - N3: no snapshot that is to make room is asked for at a zxid at which there is one.
 //   - N4: on a full disk one snapshot stays.
 //

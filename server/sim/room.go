@@ -21,6 +21,7 @@ type shortage struct {
 	forRoom bool      // the next snapshot is to make room
 	alone   *snapshot // that a purge of the full disk has left
 	waiting int       // ghost: for how many ticks the log has waited, while the disk was as large as it is
+	cramped bool      // ghost: something else has left less than a snapshot takes
 }
 
 func (n *node) diskFull() bool { return n.full || n.shortage.level >= wal.SpaceStop }
@@ -135,7 +136,7 @@ func (s *Sim) checkTold(n *node) {
 }
 
 // checkWaits checks that a log does not wait for long if its disk has room for three snapshots, some segments and what
-// is not applied: N2.
+// is not applied, and room for a snapshot was left to it: N2.
 func (s *Sim) checkWaits(n *node, r *datadirs.Room) {
 	w, g := n.disk.real, &n.shortage
 	if !w.waits {
@@ -151,7 +152,7 @@ func (s *Sim) checkWaits(n *node, r *datadirs.Room) {
 		need += int64(len(h.ents[i].Data)) + 64
 	}
 	patience := 10 + (8*s.cfg.SnapMs+s.cfg.FsyncUs/100)/s.cfg.TickMs
-	if n.capacity >= need && n.stallUntil < s.now && uint64(g.waiting) > patience {
+	if n.capacity >= need && !g.cramped && n.stallUntil < s.now && uint64(g.waiting) > patience {
 		s.fail("N2", "the log of server %d has waited for %d ticks, on a disk of %d bytes where %d are enough; level %v, %+v, snapshots %d",
 			n.id, g.waiting, n.capacity, need, g.level, *r, len(n.disk.durable.snaps))
 	}
@@ -165,11 +166,13 @@ func (s *Sim) takeRoom(n *node) {
 	if !n.alive || w == nil || n.capacity == 0 || slices.ContainsFunc(s.nodes, others) && s.percent(90) {
 		return // a leader refuses writes if the disks of a quorum are full
 	}
-	left := s.roomOf(n).Next + int64(s.between(1, 5))*w.segment
+	least := s.roomOf(n).Next + w.segment
+	left := least + int64(s.between(0, 4))*w.segment
 	if s.percent(20) {
 		left = int64(s.between(0, uint64(left)))
 	}
 	s.setCapacity(n, min(s.cfg.Capacity, n.capacity-w.free()+left))
+	n.shortage.cramped = left < least
 	s.trace(n, "fault: %d bytes of its disk are left", w.free())
 	s.afterUndo(s.between(s.cfg.ElectionMs*2000, s.cfg.ElectionMs*20_000), func() {
 		if s.phase == phaseChaos {
