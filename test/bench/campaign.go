@@ -88,9 +88,9 @@ func (c *campaign) run() error {
 
 func (c *campaign) selected(name string) bool { return strings.Contains(name, c.only) }
 
-// with calls f with a fresh ensemble and removes it afterwards.
-func (c *campaign) with(program string, f func(*ensemble) error) error {
-	e, err := startEnsemble(c.ctx, program, c.dir, shape{servers: c.servers, observers: c.observing, far: c.far, lost: c.lost / 100})
+// with calls f with a fresh ensemble, whose configurations have the lines, and removes it afterwards.
+func (c *campaign) with(program string, f func(*ensemble) error, lines ...string) error {
+	e, err := startEnsemble(c.ctx, program, c.dir, shape{servers: c.servers, observers: c.observing, far: c.far, lost: c.lost / 100}, lines...)
 	if err != nil {
 		return err
 	}
@@ -102,10 +102,10 @@ func (c *campaign) with(program string, f func(*ensemble) error) error {
 }
 
 // withBoth calls f with a fresh ensemble of each program.
-func (c *campaign) withBoth(f func(a, b *ensemble) error) error {
+func (c *campaign) withBoth(f func(a, b *ensemble) error, lines ...string) error {
 	return c.with(c.a, func(a *ensemble) error {
-		return c.with(c.b, func(b *ensemble) error { return f(a, b) })
-	})
+		return c.with(c.b, func(b *ensemble) error { return f(a, b) }, lines...)
+	}, lines...)
 }
 
 // raceAll runs the workloads on one pair of ensembles, warmed up.

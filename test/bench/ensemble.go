@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/cmd/zkbench/bench"
 	"github.com/zkd-project/zkd/internal/freeport"
 )
@@ -36,9 +38,11 @@ func (s shape) delay(from, to int) time.Duration {
 type ensemble struct {
 	program string
 	servers []*server
-	wan     *wan   // between the servers, or nil
-	spare   []int  // ports for one more server
-	release func() // frees the ports
+	wan     *wan    // between the servers, or nil
+	peers   []int   // ports of the servers for each other, two each
+	spare   []int   // ports for one more server
+	joined  *server // that one, while it is a member
+	release func()  // frees the ports
 }
 
 // newEnsemble prepares servers with empty data directories below dir, on free ports: of the loopback
@@ -49,7 +53,7 @@ func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, err
 	if err != nil {
 		return nil, err
 	}
-	e := &ensemble{program: program, release: release, spare: ports[4*n:]}
+	e := &ensemble{program: program, release: release, peers: ports[n : 3*n], spare: ports[4*n:]}
 	sites := slices.Repeat([]site{here}, n)
 	if of.far > 0 {
 		if e.wan, err = newWAN(ports[:max(n, len(of.places))], of.delay, of.lost); err != nil {
@@ -61,7 +65,7 @@ func newEnsemble(program, dir string, of shape, lines ...string) (*ensemble, err
 	if of.lost > 0 {
 		lines = append(lines, "zkd.electionTimeout=3000") // as docs/run.md says; Apache's syncLimit is 10 s
 	}
-	members := memberLines(sites, of.servers, ports[n:3*n])
+	members := memberLines(sites, of.servers, e.peers)
 	for i, at := range sites {
 		admin := ports[3*n+i]
 		s, err := newServer(program, dir, at, i+1, ports[i], members, append(slices.Clip(lines), fmt.Sprint("admin.serverPort=", admin), "admin.serverAddress="+at.peers)...)
@@ -240,6 +244,51 @@ func (e *ensemble) resident() (float64, error) {
 	return sum / float64(len(e.servers)), nil
 }
 
+// join starts one more server and makes it a member. The configuration of all must allow that.
+func (e *ensemble) join(ctx context.Context, dir string) error {
+	id := len(e.servers) + 1
+	members := memberLines(slices.Repeat([]site{here}, id), id, append(slices.Clip(e.peers), e.spare[1:3]...))
+	s, err := newServer(e.program, dir, here, id, e.spare[0], members, "reconfigEnabled=true", fmt.Sprint("admin.serverPort=", e.spare[3]))
+	if err != nil {
+		return err
+	}
+	e.joined = s
+	if err := s.start(); err != nil {
+		return err
+	}
+	lines := strings.Fields(members)
+	return e.change(ctx, client.Members{Joining: lines[id-1] + ";" + s.addr})
+}
+
+// leave undoes join.
+func (e *ensemble) leave(ctx context.Context) error {
+	defer func() {
+		e.joined.remove()
+		e.joined = nil
+	}()
+	return e.change(ctx, client.Members{Leaving: fmt.Sprint(len(e.servers) + 1)})
+}
+
+// change changes the members as soon as those that join are up to date.
+func (e *ensemble) change(ctx context.Context, m client.Members) error {
+	return e.await(ctx, func(ctx context.Context) error {
+		cl, err := client.Connect(ctx, e.servers[0].addr, client.Options{})
+		if err != nil {
+			return err
+		}
+		defer cl.Close(context.WithoutCancel(ctx))
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			_, err := cl.Ensemble().Reconfig(ctx, m, -1)
+			if err == nil || ctx.Err() != nil || !errors.Is(err, client.ErrNewConfigNoQuorum) {
+				return err
+			}
+			<-tick.C
+		}
+	})
+}
+
 // kill ends all processes at once.
 func (e *ensemble) kill() {
 	for _, s := range e.servers {
@@ -255,6 +304,9 @@ func (e *ensemble) kill() {
 // remove ends all processes and deletes their files.
 func (e *ensemble) remove() {
 	e.kill()
+	if e.joined != nil {
+		e.joined.remove()
+	}
 	for _, s := range e.servers {
 		s.remove()
 	}

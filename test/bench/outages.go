@@ -124,13 +124,12 @@ func (c *campaign) outage(w *bench.Writers, leader *server, f fault) (bench.Gap,
 	return gap, errors.Join(err, f.heal(leader))
 }
 
-// disturbance is a disturbance of a follower.
+// disturbance is what happens to a follower, or to an ensemble whose follower it is.
 type disturbance struct {
 	name string
-	// begin prepares the follower, strike, which may be nil, is called in the middle of the
-	// load, and heal restores the follower.
-	begin, heal func(follower *server) error
-	strike      func(follower *server)
+	// begin prepares the follower, strike is called in the middle of the load, and heal restores what was
+	// before. Each may be nil.
+	begin, strike, heal func(context.Context, *ensemble, *server) error
 }
 
 // unitTimes is the unit of a ratio of a system to itself. A ratio of both systems' ratios
@@ -140,14 +139,47 @@ const unitTimes = "times"
 // slowBy is the additional time of each fdatasync on a slow disk.
 const slowBy = 50 * time.Millisecond
 
-func disturbances() []disturbance {
-	nothing := func(*server) error { return nil }
+func killFollower(_ context.Context, _ *ensemble, f *server) error {
+	f.kill()
+	return nil
+}
+
+func startFollower(_ context.Context, _ *ensemble, f *server) error { return f.start() }
+
+// losses are disturbances for which it makes no difference how large the tree is.
+func losses() []disturbance {
 	return []disturbance{
-		{"a follower killed meanwhile", nothing, (*server).start, (*server).kill},
-		{fmt.Sprintf("a follower's disk slower by %d ms", slowBy.Milliseconds()),
-			func(f *server) error { f.kill(); return f.startOnSlowDisk(slowBy) },
-			func(f *server) error { f.kill(); return f.start() },
-			nil},
+		{"a follower killed meanwhile", nil, killFollower, startFollower},
+		{
+			fmt.Sprintf("a follower's disk slower by %d ms", slowBy.Milliseconds()),
+			func(_ context.Context, _ *ensemble, f *server) error {
+				f.kill()
+				return f.startOnSlowDisk(slowBy)
+			},
+			nil,
+			func(_ context.Context, _ *ensemble, f *server) error {
+				f.kill()
+				return f.start()
+			},
+		},
+	}
+}
+
+// returns are disturbances in which a server reads its whole tree, or is sent it.
+func (c *campaign) returns() []disturbance {
+	return []disturbance{
+		{"a follower restarted meanwhile", nil, func(_ context.Context, _ *ensemble, f *server) error {
+			f.signal(syscall.SIGTERM)
+			<-f.gone
+			return f.start()
+		}, nil},
+		{"a follower loses its data meanwhile", nil, func(_ context.Context, _ *ensemble, f *server) error {
+			f.kill()
+			return errors.Join(f.empty(), f.start())
+		}, nil},
+		{"a server joins meanwhile", nil,
+			func(ctx context.Context, e *ensemble, _ *server) error { return e.join(ctx, c.dir) },
+			func(ctx context.Context, e *ensemble, _ *server) error { return e.leave(ctx) }},
 	}
 }
 
@@ -155,11 +187,18 @@ func disturbances() []disturbance {
 // second: about a tenth of what it can.
 const disturbedRate = 2000
 
-// disturbances measures how a follower that is lost or slow affects writes through the other
+// disturbances measures how a follower that is lost, slow or back affects writes through the other
 // servers. Each disturbed run directly follows an undisturbed one on the same two servers.
 func (c *campaign) disturbances() error {
 	const what = "sets at 2000/s"
-	ds := slices.DeleteFunc(disturbances(), func(d disturbance) bool { return !c.selected(what + ", " + d.name) })
+	if err := c.disturbAll(what, 0, losses()); err != nil {
+		return err
+	}
+	return c.disturbAll(fmt.Sprintf("%s beside %d znodes", what, c.znodes), c.znodes, c.returns())
+}
+
+func (c *campaign) disturbAll(what string, znodes int64, ds []disturbance) error {
+	ds = slices.DeleteFunc(ds, func(d disturbance) bool { return !c.selected(what + ", " + d.name) })
 	if len(ds) == 0 {
 		return nil
 	}
@@ -167,6 +206,14 @@ func (c *campaign) disturbances() error {
 		sides := []*ensemble{a, b}
 		for _, e := range sides {
 			if err := c.warm(e.target()); err != nil {
+				return err
+			}
+			if znodes == 0 {
+				continue
+			}
+			load := bench.Defaults(bench.Load)
+			load.Count, load.Keep = znodes, true
+			if _, err := bench.Run(c.ctx, e.target(), load); err != nil {
 				return err
 			}
 		}
@@ -182,7 +229,7 @@ func (c *campaign) disturbances() error {
 			}
 		}
 		return nil
-	})
+	}, "reconfigEnabled=true", "skipACL=yes")
 }
 
 // disturb returns the 99th percentile of latency without the disturbance, with
@@ -197,18 +244,16 @@ func (c *campaign) disturb(e *ensemble, d disturbance) ([]float64, error) {
 		return nil, err
 	}
 	follower := followers[1]
-	err = d.begin(follower)
-	if err == nil {
-		err = e.awaitHealthy(c.ctx)
-	}
-	if err != nil {
-		return nil, err
+	if d.begin != nil {
+		if err := errors.Join(d.begin(c.ctx, e, follower), e.awaitHealthy(c.ctx)); err != nil {
+			return nil, err
+		}
 	}
 	after, err := c.p99(e, follower, d.strike)
-	if err != nil {
-		return nil, err
+	if err == nil && d.heal != nil {
+		err = d.heal(c.ctx, e, follower)
 	}
-	if err := d.heal(follower); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return []float64{before, after, after / before}, e.awaitHealthy(c.ctx)
@@ -216,7 +261,7 @@ func (c *campaign) disturb(e *ensemble, d disturbance) ([]float64, error) {
 
 // p99 runs an even load on the leader and a follower, and disturbs the other follower after a
 // quarter of it.
-func (c *campaign) p99(e *ensemble, struck *server, strike func(*server)) (float64, error) {
+func (c *campaign) p99(e *ensemble, struck *server, strike func(context.Context, *ensemble, *server) error) (float64, error) {
 	leader, followers, err := e.roles(c.ctx)
 	if err != nil {
 		return 0, err
@@ -227,21 +272,19 @@ func (c *campaign) p99(e *ensemble, struck *server, strike func(*server)) (float
 	cfg := bench.Defaults(bench.Set)
 	cfg.Rate, cfg.Duration, cfg.Warmup = disturbedRate, c.duration, min(time.Second, c.duration)
 	var wg sync.WaitGroup
+	var failed error
 	if strike != nil {
 		wg.Go(func() {
 			select {
 			case <-time.After(cfg.Warmup + cfg.Duration/4):
-				strike(struck)
+				failed = strike(c.ctx, e, struck)
 			case <-c.ctx.Done():
 			}
 		})
 	}
 	r, err := bench.Run(c.ctx, target, cfg)
 	wg.Wait()
-	if err != nil {
-		return 0, err
-	}
-	return r.Latency.P99, nil
+	return r.Latency.P99, errors.Join(err, failed)
 }
 
 // coldStart measures the time from starting all processes to the first write.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -135,6 +136,21 @@ func (s *server) kill() {
 	}
 	s.signal(syscall.SIGKILL)
 	<-s.gone
+}
+
+// empty removes what a process that has ended leaves in its data directory, but for its id.
+func (s *server) empty() error {
+	data := filepath.Join(s.dir, "data")
+	entries, err := os.ReadDir(data)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != "myid" {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(data, e.Name())))
+		}
+	}
+	return err
 }
 
 // remove ends the process and deletes all of its files.
