@@ -313,12 +313,12 @@ func (c *conn) next() ([]byte, error) {
 		c.in.Discard(n)
 		return frame[4:], nil
 	}
-	frame := make([]byte, n)
-	if got, err := io.ReadFull(c.in, frame); err != nil {
-		c.part = frame[:got]
+	var frame bytes.Buffer // grows with what arrives, whatever the length says
+	if _, err := io.CopyN(&frame, c.in, int64(n)); err != nil {
+		c.part = frame.Bytes()
 		return nil, err
 	}
-	return frame[4:], nil
+	return frame.Bytes()[4:], nil
 }
 
 func (e *Edge) maxRequest() int {
