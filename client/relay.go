@@ -101,6 +101,10 @@ func NewRelay(servers string, o RelayOptions) (*Relay, error) {
 	return s.relay, nil
 }
 
+// maxAsked is how many requests of a client may be without an answer before no more are taken. Each takes some 500 bytes besides its own, and a server reads
+// no more than some thousand.
+const maxAsked = 8192
+
 // Client returns the session as a client, for its state. Its operations count as the relay's.
 func (r *Relay) Client() *Client { return r.c }
 
@@ -221,6 +225,7 @@ func (f *forwarded) finish(err error) (abandoned bool) {
 		return false
 	}
 	held := r.asked.Pop(&f.place)
+	s.room.Broadcast()
 	a.Zxid = r.rules.Header(a.Zxid)
 	for _, a := range held {
 		a.Zxid = r.rules.Header(a.Zxid)

@@ -637,3 +637,47 @@ func TestRelayTellsMissedEventsAsOfAReply(t *testing.T) {
 		})
 	}
 }
+
+// TestRelayTakesNoMoreThanIsAnswered: what a client asks for takes bounded memory while there is no answer, on a connection and without one.
+func TestRelayTakesNoMoreThanIsAnswered(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		r := n.newRelay(RelayOptions{})
+		c := n.accept()
+		c.grant(0)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for i := range 2 * maxAsked {
+				r.forward(int32(i+1), "r/a")
+			}
+		}()
+		waiting := func(when string, want int) {
+			t.Helper()
+			synctest.Wait()
+			s := r.c.s
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if got := r.asked.Len(); got != want {
+				t.Errorf("%s: %d requests are without an answer, want %d", when, got, want)
+			}
+		}
+		waiting("before any answer", maxAsked)
+		c.Close()
+		waiting("without a connection", maxAsked)
+		c = n.accept()
+		c.grant(0)
+		waiting("on another connection", maxAsked)
+		for i := range maxAsked {
+			c.answer(int32(i+1), "")
+		}
+		waiting("when they are answered", maxAsked)
+		for i := range maxAsked {
+			c.answer(int32(maxAsked+i+1), "")
+		}
+		<-ended
+		waiting("in the end", 0)
+		if len(r.told) != 2*maxAsked {
+			t.Errorf("%d answers", len(r.told))
+		}
+	})
+}

@@ -139,9 +139,10 @@ func (s *session) begin(k *call) bool {
 	return true
 }
 
-// fullLocked reports whether the limit of bytes to be written is reached.
+// fullLocked reports whether the limit of bytes to be written is reached, or that of a relay's requests.
 func (s *session) fullLocked() bool {
-	return len(s.out)+s.waiting > maxOut && s.overLocked() == nil
+	full := len(s.out)+s.waiting > maxOut || s.relay != nil && s.relay.asked.Len() >= maxAsked
+	return full && s.overLocked() == nil
 }
 
 // waitForRoomLocked waits until there is room, the session has ended, or the caller of k has
