@@ -259,7 +259,7 @@ func (m *Mirror) InstallState(ctx context.Context, tree *datatree.Tree, ensemble
 	}
 	view := tree.Freeze()
 	defer view.Close()
-	ref, err := data.WriteSnapshot(ctx, m.store.Write, &state.State{Tree: tree}, view, ensemble.Append(nil), &m.ident)
+	ref, err := data.WriteSnapshot(ctx, m.store.WriteAnother, &state.State{Tree: tree}, view, ensemble.Append(nil), &m.ident)
 	if err != nil {
 		return err
 	}

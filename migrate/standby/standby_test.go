@@ -633,3 +633,56 @@ func httptestOf(t *testing.T, pages http.Handler) string {
 	t.Cleanup(s.Close)
 	return s.URL
 }
+
+// TestPromoteAtASnapshot promotes a copy whose snapshot is its end, as that of a standby which has fetched the state of an ensemble that wrote
+// nothing more before it was lost. A crash may leave the snapshot of the new ensemble, or that of the copy.
+func TestPromoteAtASnapshot(t *testing.T) {
+	e := newEnsemble(t, rand.New(rand.NewPCG(9, 1)), theirs)
+	e.write(50)
+	check(t, e.InstallState(t.Context(), e.Tree(), *e.Ensemble()))
+	p := placeIn(t.TempDir(), zab.SIDOf(4))
+	s := start(t, p, e.http.URL)
+	if st := s.reach(t, e); st.Entries != 0 {
+		t.Errorf("%d entries were followed", st.Entries)
+	}
+	s.stop(t)
+	snapshots := func(dir string) (names []string) {
+		files, err := os.ReadDir(filepath.Join(dir, "snap"))
+		check(t, err)
+		for _, f := range files {
+			names = append(names, f.Name())
+		}
+		return names
+	}
+	copyOf := func() data.Place {
+		dir := t.TempDir()
+		check(t, os.CopyFS(dir, os.DirFS(p.DataDir)))
+		return placeIn(dir, p.Server)
+	}
+	promote := func(p data.Place) {
+		t.Helper()
+		_, err := (&Promote{Place: p, Consent: copies.Consent{LossAfter: e.Last()}, Logger: zap.NewNop()}).Run(t.Context())
+		check(t, err)
+		check(t, data.Check(configFor(t, p)))
+		c, err := data.Read(t.Context(), p)
+		check(t, err)
+		if c.Tree.Digest() != e.Tree().Digest() || c.Voters != 1 || c.Epoch < e.Last().Epoch()+copies.EpochMargin {
+			t.Errorf("digest %v, %d voters, epoch %d", c.Tree.Digest(), c.Voters, c.Epoch)
+		}
+	}
+	was, done := snapshots(p.DataDir), copyOf()
+	promote(done)
+	is := snapshots(done.DataDir)
+	if len(was) != 1 || len(is) != 1 || was[0] == is[0] {
+		t.Fatalf("snapshots %q, and then %q", was, is)
+	}
+	link := func(from, to data.Place, name string) {
+		check(t, os.Link(filepath.Join(from.DataDir, "snap", name), filepath.Join(to.DataDir, "snap", name)))
+	}
+	again := copyOf()
+	link(done, again, is[0])
+	promote(again)
+	link(p, done, was[0])
+	halfPromoted(t, done)
+	promote(done)
+}

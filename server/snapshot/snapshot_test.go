@@ -604,6 +604,9 @@ func TestListAndRemove(t *testing.T) {
 	if _, err := s.Write(t.Context(), Meta{Zxid: 0x100000000, Epoch: 1}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("the same snapshot again: %v", err)
 	}
+	if ref, err := s.WriteAnother(t.Context(), Meta{Zxid: 0x100000000, Epoch: 1}); err != nil || ref.Name != receivedName(0x100000000, 1, ref.CRC) {
+		t.Errorf("another one at the same zxid: %v, %v", ref.Name, err)
+	}
 	if err := errors.Join(s.Remove(refs[2].Name), s.Remove(refs[2].Name)); err != nil {
 		t.Error(err)
 	}

@@ -119,7 +119,7 @@ func FileName(zxid jute.Zxid, epoch uint32) string {
 	return fmt.Sprintf("%016x-%d%s", uint64(zxid), epoch, suffix)
 }
 
-// receivedName returns the name of a snapshot that another server has taken.
+// receivedName returns the name of a snapshot that another server has taken, or that WriteAnother has written beside another one.
 func receivedName(zxid jute.Zxid, epoch, crc uint32) string {
 	return fmt.Sprintf("%016x-%d-%08x%s", uint64(zxid), epoch, crc, suffix)
 }

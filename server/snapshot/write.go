@@ -37,29 +37,38 @@ type Section struct {
 // when the snapshot already exists, and with ErrNoSpace or ENOSPC when the disk is full.
 // After any error the unfinished file is gone.
 func (s *Store) Write(ctx context.Context, meta Meta, sections ...Section) (Ref, error) {
-	return s.writeLeaving(ctx, s.opts.Reserve, meta, sections)
+	return s.writeLeaving(ctx, s.opts.Reserve, false, meta, sections)
+}
+
+// WriteAnother is like Write, also if there is a snapshot of the same zxid and epoch. They may differ, as when the copy of an ensemble
+// becomes another one, or one of them is what a crash has left.
+func (s *Store) WriteAnother(ctx context.Context, meta Meta, sections ...Section) (Ref, error) {
+	return s.writeLeaving(ctx, s.opts.Reserve, true, meta, sections)
 }
 
 // WriteForRoom is like Write, and may use the last of the disk: what the snapshot supersedes is removed after it.
 func (s *Store) WriteForRoom(ctx context.Context, meta Meta, sections ...Section) (Ref, error) {
-	return s.writeLeaving(ctx, 0, meta, sections)
+	return s.writeLeaving(ctx, 0, false, meta, sections)
 }
 
-func (s *Store) writeLeaving(ctx context.Context, reserve int64, meta Meta, sections []Section) (Ref, error) {
+func (s *Store) writeLeaving(ctx context.Context, reserve int64, another bool, meta Meta, sections []Section) (Ref, error) {
 	s.write.Lock()
 	defer s.write.Unlock()
 	name := FileName(meta.Zxid, meta.Epoch)
-	ref, err := s.writeFile(ctx, reserve, name, meta, sections)
+	ref, err := s.writeFile(ctx, reserve, another, name, meta, sections)
 	if err != nil {
 		return Ref{}, fmt.Errorf("write snapshot %s: %w", name, err)
 	}
 	return ref, nil
 }
 
-func (s *Store) writeFile(ctx context.Context, reserve int64, name string, meta Meta, sections []Section) (ref Ref, err error) {
-	if _, err := s.opts.FS.Stat(s.Path(name)); err == nil {
+func (s *Store) writeFile(ctx context.Context, reserve int64, another bool, name string, meta Meta, sections []Section) (ref Ref, err error) {
+	_, err = s.opts.FS.Stat(s.Path(name))
+	taken := err == nil
+	switch {
+	case taken && !another:
 		return Ref{}, fs.ErrExist
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	case !taken && !errors.Is(err, fs.ErrNotExist):
 		return Ref{}, err
 	}
 	tmp := filepath.Join(s.tmp, tmpPrefix+name)
@@ -77,6 +86,9 @@ func (s *Store) writeFile(ctx context.Context, reserve int64, name string, meta 
 	size, crc, err := s.build(ctx, reserve, tmp, meta, sections)
 	if err != nil {
 		return Ref{}, err
+	}
+	if taken {
+		name = receivedName(meta.Zxid, meta.Epoch, crc)
 	}
 	if err := s.opts.FS.Rename(tmp, s.Path(name)); err != nil {
 		return Ref{}, err
