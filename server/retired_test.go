@@ -54,7 +54,10 @@ func TestRetired(t *testing.T) {
 			e.await("no connection of a client is left", func() bool { return s.connections() == 0 })
 			s.refuses(t)
 		}
-		if got := e.servers[e.follower()].drainLine(t); got != "0 connections left, keeps clients away: the ensemble is retired" {
+		ends := e.servers[e.follower()] // which an operator does not notice, or a server that was added just before
+		ends.operator(t).ok(jute.OpDrain, &jute.DrainRequest{HasKeepAway: true})
+		ends.refuses(t)
+		if got := ends.drainLine(t); got != "0 connections left, keeps clients away: the ensemble is retired" {
 			t.Errorf("srvr: %q", got)
 		}
 		e.kill(e.leader())

@@ -125,8 +125,14 @@ func (d *Drain) exempt(l *guardedLine) {
 	l.Unlock()
 }
 
-// LetIn ends a drain.
+// LetIn ends a drain. A retired ensemble lets clients in when it is not retired any more, and not before.
 func (d *Drain) LetIn() {
+	if _, until := d.state(); until != retired {
+		d.letIn()
+	}
+}
+
+func (d *Drain) letIn() {
 	d.mu.Lock()
 	kept := d.until != 0
 	d.keeps.Store(false)
@@ -160,7 +166,7 @@ func (d *Drain) obey() {
 	before := d.obeyed
 	d.obeyed = order
 	if _, until := d.state(); before.at != 0 && until == before.until {
-		d.LetIn()
+		d.letIn()
 	}
 	if order.at != 0 {
 		d.log.Info("an operator has ordered that clients are kept away", zap.Stringer("zxid", order.at), zap.Bool("ensemble_retired", order.until == retired))
