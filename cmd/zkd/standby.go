@@ -85,7 +85,7 @@ func newStandby() *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringVar(&of, "of", "", "URLs of the AdminServers of the ensemble, with commas")
 	fl.StringVar(&authFile, "auth-file", "", "`FILE` with a line SCHEME:DATA for the AdminServers; its mode should be 0600")
-	fl.BoolVar(&compress, "compress", false, "have the log sent compressed, for a slow line")
+	fl.BoolVar(&compress, "compress", false, "have what is read sent compressed, for a slow line")
 	fl.Int64Var(&rate, "rate-kb", 0, "read at most this many kilobytes a second; 0 is no limit")
 	cmd.AddCommand(newStandbyStatus(), newPromote())
 	return cmd

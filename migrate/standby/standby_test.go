@@ -242,12 +242,13 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestLogIsCompressed reads the log as it is and compressed: it is the same, and shorter.
+// TestLogIsCompressed reads the log and a state as they are and compressed: they are the same, and shorter.
 func TestLogIsCompressed(t *testing.T) {
 	e := newEnsemble(t, rand.New(rand.NewPCG(8, 1)), theirs)
 	e.write(200)
-	read := func(query string) (b []byte, received int64) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.http.URL+"/commands/log?after=0x100000000"+query, nil)
+	read := func(command string) (b []byte, received int64) {
+		url := httptestOf(t, e.Pages(nil)) // the same pages send another snapshot only after a while
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/commands/"+command, nil)
 		check(t, err)
 		req.Header.Set("Authorization", "digest user:password")
 		req.Header.Set("Accept-Encoding", "gzip")
@@ -260,15 +261,19 @@ func TestLogIsCompressed(t *testing.T) {
 			log, err = gzip.NewReader(counted)
 			check(t, err)
 		}
-		b = make([]byte, 8000)
-		_, err = io.ReadFull(log, b)
+		b, err = io.ReadAll(io.LimitReader(log, 8000))
 		check(t, err)
 		return b, counted.n
 	}
-	plain, all := read("")
-	short, part := read("&compressed=true")
-	if !bytes.Equal(plain, short) || all < 8000 || part >= all {
-		t.Errorf("the same: %t; of %d bytes %d are received", bytes.Equal(plain, short), all, part)
+	for _, command := range []string{"log?after=0x100000000", "snapshot?streaming=true"} {
+		if strings.HasPrefix(command, "snapshot") {
+			check(t, e.InstallState(t.Context(), e.Tree(), *e.Ensemble()))
+		}
+		plain, all := read(command)
+		short, part := read(command + "&compressed=true")
+		if !bytes.Equal(plain, short) || all < 8000 || part >= all {
+			t.Errorf("%s: the same: %t; of %d bytes %d are received", command, bytes.Equal(plain, short), all, part)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/zkd-project/zkd/server/limits"
 )
 
-// snapshot takes a snapshot and sends it, or with ?streaming=false only says where it ends.
+// snapshot takes a snapshot and sends it, or with ?streaming=false only says where it ends. With ?compressed=true it is compressed by gzip.
 func (h *handler) snapshot(q query, w http.ResponseWriter, r *http.Request) (object, int, string) {
 	allowed, interval := h.Snapshots()
 	if !allowed {
@@ -37,11 +37,29 @@ func (h *handler) snapshot(q query, w http.ResponseWriter, r *http.Request) (obj
 		return nil, http.StatusOK, ""
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Length", strconv.FormatInt(s.Size, 10))
-	if _, err := io.Copy(w, permitted{s, q.may}); err != nil {
+	body, z := q.body(w)
+	if z == nil {
+		w.Header().Set("Content-Length", strconv.FormatInt(s.Size, 10))
+	}
+	_, err = io.Copy(body, permitted{s, q.may})
+	if err == nil && z != nil {
+		err = z.Close()
+	}
+	if err != nil {
 		panic(http.ErrAbortHandler) // the client must not take what it has for all
 	}
 	return nil, 0, ""
+}
+
+// body returns where an answer is written, which is compressed by z if ?compressed=true. Otherwise it is not, whatever the client accepts,
+// since that would only cost processor time on a fast line.
+func (q query) body(w http.ResponseWriter) (body io.Writer, z *gzip.Writer) {
+	if q.args.Get("compressed") != "true" {
+		return w, nil
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	z, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // there is such a level
+	return z, z
 }
 
 // permitted is what is sent as long as its receiver may have it.
@@ -76,8 +94,7 @@ const maxStreams = 16
 const streamPatience = time.Minute
 
 // log sends what is committed after the zxid of ?after, and continues as long as the client reads. With ?compressed=true it is
-// compressed by gzip. Otherwise it is not, whatever the client accepts, since that would only cost processor time on a fast line.
-// With ?left=true it only says how much that is.
+// compressed by gzip. With ?left=true it only says how much that is.
 func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, int, string) {
 	if allowed, _ := h.Snapshots(); !allowed {
 		return nil, http.StatusServiceUnavailable, "Log command is disabled, as snapshot is"
@@ -101,13 +118,7 @@ func (h *handler) log(q query, w http.ResponseWriter, r *http.Request) (object, 
 	defer s.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	out := http.NewResponseController(w)
-	body := io.Writer(w)
-	var z *gzip.Writer // nil for none
-	if q.args.Get("compressed") == "true" {
-		w.Header().Set("Content-Encoding", "gzip")
-		z, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // there is such a level
-		body = z
-	}
+	body, z := q.body(w)
 	for {
 		b, err := s.Next(ctx)
 		if errors.Is(err, io.EOF) {

@@ -104,11 +104,7 @@ func (s *Servers) Log(ctx context.Context, after copies.Point) (*Log, error) {
 }
 
 func (l *Log) open(s *Servers, after copies.Point) error {
-	url := fmt.Sprintf("%s/commands/log?after=%v&history=%x", l.Admin, after.Zxid, after.History[:])
-	if s.Compress {
-		url += "&compressed=true" // the transport asks for gzip by itself, and reads it
-	}
-	resp, err := s.get(l.ctx, url)
+	resp, err := s.get(l.ctx, fmt.Sprintf("%s/commands/log?after=%v&history=%x%s", l.Admin, after.Zxid, after.History[:], s.compressed()))
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ type Servers struct {
 	Auth []string
 	// Rate is the most bytes to read in a second; 0 is no limit.
 	Rate int64
-	// Compress has the log sent compressed. Rate counts what it is before. A server of an earlier version sends it as it is.
+	// Compress has the log and snapshots sent compressed. Rate counts what it is before. A server of an earlier version sends it as it is.
 	Compress bool
 	// Progress is called now and then, unless it is nil. total is 0 if the server does not
 	// tell it.
@@ -59,7 +59,7 @@ func (s *Servers) Fetch(ctx context.Context, w io.Writer) (*Fetched, error) {
 }
 
 func (s *Servers) fetch(p *patience, f *Fetched, w io.Writer) error {
-	resp, err := s.get(p.ctx, f.Admin+"/commands/snapshot?streaming=true")
+	resp, err := s.get(p.ctx, f.Admin+"/commands/snapshot?streaming=true"+s.compressed())
 	if err != nil {
 		return err
 	}
@@ -80,6 +80,14 @@ func (s *Servers) fetch(p *patience, f *Fetched, w io.Writer) error {
 		return fmt.Errorf("%d bytes of %d: %w", f.Bytes, total, io.ErrUnexpectedEOF)
 	}
 	return nil
+}
+
+// compressed is the parameter for what is to be compressed: the transport asks for gzip by itself, and reads it.
+func (s *Servers) compressed() string {
+	if s.Compress {
+		return "&compressed=true"
+	}
+	return ""
 }
 
 // choose returns the server to ask.
