@@ -80,6 +80,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("zkd standby promote was interrupted in %s: repeat that command", o.Place.DataDir)
 	}
 	status := newReporter(&o)
+	o.Of.Progress = status.progress
 	if err := m.ServeReaders(mirror.Options{Config: o.Readers, Version: o.Version, Standby: status.standing, Logger: o.Logger}); err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (f *follower) follow(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	f.status.following(log.Admin)
+	f.status.following(log)
 	ctx, end := context.WithCancel(ctx)
 	var asking sync.WaitGroup
 	asking.Go(func() { f.ask(ctx, log) })

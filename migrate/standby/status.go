@@ -28,7 +28,7 @@ type Status struct {
 	// Member names the member to be for zkd standby promote.
 	Member  string `json:"member"`
 	Running bool   `json:"running"`
-	// State is connecting, fetching, following or stopped.
+	// State is connecting, fetching, following, silent or stopped.
 	State string `json:"state"`
 	From  string `json:"from,omitempty"` // the server that is followed
 	// Since is when it began to follow this server, or none.
@@ -36,9 +36,12 @@ type Status struct {
 	// Problem is why no server is followed. Refused means that they refuse it, which an operator has to mend.
 	Problem string `json:"problem,omitempty"`
 	Refused bool   `json:"refused,omitempty"`
-	Cluster string `json:"cluster"` // names the ensemble
-	Zxid    string `json:"zxid"`
-	Durable string `json:"durableZxid"`
+	// Fetched are the bytes that are here of a whole state, and FetchSize those that it has, 0 if that is not known.
+	Fetched   int64  `json:"fetched,omitempty"`
+	FetchSize int64  `json:"fetchSize,omitempty"`
+	Cluster   string `json:"cluster"` // names the ensemble
+	Zxid      string `json:"zxid"`
+	Durable   string `json:"durableZxid"`
 	// Retired means that the ensemble is retired, and the copy has everything that was acknowledged before that. It may have been retired
 	// again since: RetiredSince is the zxid at which it was.
 	Retired      bool   `json:"retired"`
@@ -70,6 +73,7 @@ type reporter struct {
 	begun time.Time
 
 	mu  sync.Mutex
+	log *source.Log // that is followed, or nil
 	s   Status
 	age copies.Age // of the copy, since begun
 	has jute.Zxid  // of the copy
@@ -94,7 +98,25 @@ func (r *reporter) status() any {
 	s := r.s
 	s.Written = time.Now()
 	s.LagMs = max(s.lag(s.Written), 0).Milliseconds()
+	if silent := r.silent(); silent > 0 {
+		s.State, s.Problem = "silent", fmt.Sprintf("nothing was heard of it for %v", silent.Round(time.Second))
+	}
 	return &s
+}
+
+// silentAfter is how long nothing may be heard of a server that is followed: it says each second that there is nothing.
+const silentAfter = 5 * time.Second
+
+// silent returns for how long nothing was heard of the server that is followed, 0 unless that is too long.
+func (r *reporter) silent() time.Duration {
+	if r.log == nil {
+		return 0
+	}
+	silent := r.log.Silent()
+	if silent < silentAfter {
+		return 0
+	}
+	return silent
 }
 
 // lag returns how long before a time the copy last had all; -1 if it never had.
@@ -110,7 +132,7 @@ func (r *reporter) standing() show.Standby {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s, now := &r.s, time.Now()
-	return show.Standby{Of: strings.Join(s.Of, ","), From: s.From, Since: now.Sub(s.Since), Fetches: s.State == "fetching", Problem: s.Problem, Refused: s.Refused,
+	return show.Standby{Of: strings.Join(s.Of, ","), From: s.From, Since: now.Sub(s.Since), Fetches: s.State == "fetching", Fetched: s.Fetched, FetchSize: s.FetchSize, Silent: r.silent(), Problem: s.Problem, Refused: s.Refused,
 		Lag: s.lag(now), LagEntries: s.LagEntries, LagBytes: s.LagBytes, Behind: time.Duration(s.BehindMs) * time.Millisecond, Entries: s.Entries, States: s.States, Retired: s.Retired}
 }
 
@@ -122,7 +144,10 @@ func (r *reporter) followed() bool {
 }
 
 func (r *reporter) close() {
-	r.change(func(s *Status) { s.State, s.From = "stopped", "" })
+	r.change(func(s *Status) {
+		r.log = nil
+		s.State, s.From = "stopped", ""
+	})
 	r.writer.Close()
 }
 
@@ -186,16 +211,27 @@ func (r *reporter) told(l copies.Left, asked time.Time) {
 	})
 }
 
-func (r *reporter) fetching() { r.change(func(s *Status) { s.State = "fetching" }) }
+func (r *reporter) fetching() {
+	r.change(func(s *Status) { s.State, s.Fetched, s.FetchSize = "fetching", 0, 0 })
+}
+
+// progress notes how much of a whole state is here.
+func (r *reporter) progress(done, size int64) {
+	r.change(func(s *Status) { s.Fetched, s.FetchSize = done, size })
+}
 
 func (r *reporter) fetched(m *mirror.Mirror) {
 	r.copied(m)
-	r.change(func(s *Status) { s.States++ })
+	r.change(func(s *Status) {
+		s.States++
+		s.Fetched, s.FetchSize = 0, 0
+	})
 }
 
-func (r *reporter) following(admin string) {
+func (r *reporter) following(log *source.Log) {
 	r.change(func(s *Status) {
-		s.State, s.From, s.Problem, s.Refused, s.Followed, s.Since = "following", admin, "", false, true, time.Now()
+		r.log = log
+		s.State, s.From, s.Problem, s.Refused, s.Followed, s.Since = "following", log.Admin, "", false, true, time.Now()
 	})
 }
 
@@ -206,7 +242,8 @@ func (r *reporter) lost(why error) {
 			s.Since = time.Now()
 		}
 		s.State, s.From, s.Problem, s.Refused, s.BehindMs = "connecting", "", why.Error(), errors.As(why, new(source.Refused)), 0
-		s.LagEntries, s.LagBytes = -1, -1
+		s.LagEntries, s.LagBytes, s.Fetched, s.FetchSize = -1, -1, 0, 0
+		r.log = nil
 	})
 }
 
@@ -233,6 +270,9 @@ func (s *Status) Text() string {
 	line("state", "%s, since %s", strings.TrimSpace(s.State+" "+s.From), s.Since.Format(time.RFC3339))
 	if s.Problem != "" {
 		line("problem", "%s", s.Problem)
+	}
+	if s.State == "fetching" {
+		line("fetched", "%d of %d bytes", s.Fetched, s.FetchSize)
 	}
 	line("member", "%s", s.Member)
 	line("zxid", "%s, on disk %s", s.Zxid, s.Durable)

@@ -57,7 +57,7 @@ func (c *call) getEnsemble() error {
 		return refuse(http.StatusNotFound, "this server does not ask the members: it has neither clientPort nor secureClientPort")
 	}
 	out := Ensemble{At: time.Now().UnixMilli(), Members: []Peer{}, Findings: []Finding{}}
-	if c.Ensemble != nil && (!c.ReadOnly || c.Server().Serving()) { // a standby without a copy has nothing to tell
+	if c.Ensemble != nil {
 		e := c.Ensemble(c.r.Context())
 		if e == nil {
 			return context.Cause(c.r.Context())

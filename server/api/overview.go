@@ -63,6 +63,9 @@ type Standby struct {
 	From       string `json:"from,omitempty" doc:"the server that it follows"`
 	SinceMs    int64  `json:"sinceMs" doc:"for how long it has followed that one, or none"`
 	Fetches    bool   `json:"fetches" doc:"it gets a whole state, as no log reaches back to its copy"`
+	Fetched    int64  `json:"fetched" doc:"bytes of that state that are here"`
+	FetchSize  int64  `json:"fetchSize" doc:"bytes that it has; 0 if that is not known"`
+	SilentMs   int64  `json:"silentMs" doc:"for how long nothing was heard of the server that it follows; 0 unless that is too long"`
 	Problem    string `json:"problem,omitempty" doc:"why it follows none"`
 	Refused    bool   `json:"refused" doc:"the servers refuse it, which somebody has to mend"`
 	Zxid       string `json:"zxid" doc:"up to which it has everything"`
@@ -78,7 +81,7 @@ func standbyOf(v *show.View) *Standby {
 	if s.Of == "" {
 		return nil
 	}
-	out := &Standby{s.Of, s.From, s.Since.Milliseconds(), s.Fetches, s.Problem, s.Refused, jute.Zxid(v.Zxid).String(), s.Lag.Milliseconds(), s.LagEntries, s.LagBytes, s.Retired}
+	out := &Standby{s.Of, s.From, s.Since.Milliseconds(), s.Fetches, s.Fetched, s.FetchSize, s.Silent.Milliseconds(), s.Problem, s.Refused, jute.Zxid(v.Zxid).String(), s.Lag.Milliseconds(), s.LagEntries, s.LagBytes, s.Retired}
 	if s.Lag < 0 {
 		out.LagMs = -1
 	}

@@ -220,7 +220,7 @@ var figures = []figure{
 	{name: "last_proposal_size", help: "Bytes of the leader's last proposal.", of: leaders, value: func(v *View) float64 { return float64(v.ProposalSizes.Last.Load()) }},
 	{name: "min_proposal_size", help: "Bytes of the leader's smallest proposal.", of: leaders, value: func(v *View) float64 { return float64(v.ProposalSizes.Least.Load()) }},
 	{name: "max_proposal_size", help: "Bytes of the leader's largest proposal.", of: leaders, value: func(v *View) float64 { return float64(v.ProposalSizes.Most.Load()) }},
-	{name: "zkd_standby_follows", help: "1 while a standby follows a server of the other ensemble.", of: copies, own: true, value: condition(func(v *View) bool { return v.Standby.From != "" })},
+	{name: "zkd_standby_follows", help: "1 while a standby follows a server of the other ensemble.", of: copies, own: true, value: condition(func(v *View) bool { return v.Standby.Follows() })},
 	{name: "zkd_standby_lag_seconds", help: "Time since a standby last had all that the other ensemble had.", kind: fraction, of: copies, own: true, value: func(v *View) float64 { return max(v.Standby.Lag, 0).Seconds() }},
 	{name: "zkd_standby_lag_entries", help: "Entries of the other ensemble's log that a standby did not have a moment ago; -1 if that is not known.", of: copies, own: true, value: integer(func(v *View) int64 { return v.Standby.LagEntries })},
 	{name: "zkd_standby_lag_bytes", help: "Bytes of the other ensemble's log that a standby did not have a moment ago; -1 if that is not known.", of: copies, own: true, value: integer(func(v *View) int64 { return v.Standby.LagBytes })},

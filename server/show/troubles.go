@@ -148,11 +148,17 @@ var troubles = []trouble{
 		if !t.Standby.Fetches {
 			return ""
 		}
-		return "1"
+		return t.Standby.progress()
 	}},
 	{"standby_from", func(t *Troubles) string { return t.Standby.From }},
 	{"standby_of", func(t *Troubles) string { return t.Standby.Of }},
 	{"standby_problem", func(t *Troubles) string { return oneLine(t.Standby.Problem) }},
+	{"standby_silent_ms", func(t *Troubles) string {
+		if t.Standby.Silent == 0 {
+			return ""
+		}
+		return millis(t.Standby.Silent)
+	}},
 	{"standby_since_ms", func(t *Troubles) string {
 		if t.Standby.Of == "" {
 			return ""

@@ -101,13 +101,15 @@ type View struct {
 
 // Standby is how a copy of another ensemble follows it.
 type Standby struct {
-	Of      string        // the servers that it may follow, with commas; "" if this is no standby
-	From    string        // the server that it follows, "" for none
-	Since   time.Duration // for how long it has followed this one, or none
-	Fetches bool          // it follows none, as it gets a whole state: no log reaches back to the copy
-	Problem string        // why it follows none, "" if it never tried
-	Refused bool          // by servers: somebody has to mend it
-	Lag     time.Duration // since the copy last had all that the ensemble had; negative if it never had
+	Of                 string        // the servers that it may follow, with commas; "" if this is no standby
+	From               string        // the server that it follows, "" for none
+	Since              time.Duration // for how long it has followed this one, or none
+	Fetches            bool          // it follows none, as it gets a whole state: no log reaches back to the copy
+	Fetched, FetchSize int64         // bytes of that state that are here, and that it has; 0 if that is not known
+	Silent             time.Duration // for how long nothing was heard of From, 0 unless it is too long
+	Problem            string        // why it follows none, "" if it never tried
+	Refused            bool          // by servers: somebody has to mend it
+	Lag                time.Duration // since the copy last had all that the ensemble had; negative if it never had
 	// LagEntries and LagBytes, of the log, are what the copy did not have a moment ago; negative if it is not known.
 	LagEntries, LagBytes int64
 	Behind               time.Duration // the part of Lag that From has, if that is a standby itself
@@ -126,15 +128,28 @@ func (s *Standby) String() string {
 		age += fmt.Sprintf(" and lacks %d entries, %d bytes", s.LagEntries, s.LagBytes)
 	}
 	switch {
+	case s.Silent > 0:
+		return fmt.Sprintf("has heard nothing of %s for %v, one of %s; %s", s.From, s.Silent.Round(time.Second), s.Of, age)
 	case s.From != "":
 		return fmt.Sprintf("follows %s, one of %s; %s", s.From, s.Of, age)
 	case s.Fetches:
-		return fmt.Sprintf("gets a whole state from one of %s; %s", s.Of, age)
+		return fmt.Sprintf("gets a whole state from one of %s, %s; %s", s.Of, s.progress(), age)
 	case s.Problem == "":
 		return fmt.Sprintf("begins to follow one of %s; %s", s.Of, age)
 	}
 	return oneLine(fmt.Sprintf("follows none of %s for %v; %s: %s", s.Of, s.Since.Round(time.Second), age, s.Problem))
 }
+
+// progress says how much of a whole state is here.
+func (s *Standby) progress() string {
+	if s.FetchSize == 0 {
+		return fmt.Sprintf("%d bytes so far", s.Fetched)
+	}
+	return fmt.Sprintf("%d of %d bytes so far", s.Fetched, s.FetchSize)
+}
+
+// Follows reports whether it follows a server that is heard.
+func (s *Standby) Follows() bool { return s.From != "" && s.Silent == 0 }
 
 // Lists are what takes longer to look at, so a word, a page or a metric calls only those that it
 // shows. What they return belongs to the caller.

@@ -36,7 +36,7 @@ func Execute(w io.Writer, c fourletter.Command, arg []byte, wl fourletter.Whitel
 	switch {
 	case !wl.Allows(c):
 		p.printf("%v is not executed because it is not in the whitelist.\n", c)
-	case needsService(c) && !src.Serving():
+	case needsService(c) && !src.Serving() && !tellsWhy(c, src):
 		p.printf("This ZooKeeper instance is not currently serving requests")
 		if c != fourletter.Hash { // Apache's server has no line end there for hash
 			p.printf("\n")
@@ -59,6 +59,11 @@ func needsService(c fourletter.Command) bool {
 		return false
 	}
 	return true
+}
+
+// tellsWhy reports whether c says why the server does not serve: it is a standby without a copy yet.
+func tellsWhy(c fourletter.Command, src Source) bool {
+	return (c == fourletter.Srvr || c == fourletter.Mntr) && src.View().Standby.Of != ""
 }
 
 // printer writes answers. Flushing the buffer returns write errors.

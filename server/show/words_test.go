@@ -264,8 +264,16 @@ func TestNotServing(t *testing.T) {
 		if want := !slices.Contains([]fourletter.Command{fourletter.Ruok, fourletter.Isro, fourletter.Gtmk, fourletter.Stmk, fourletter.Envi, fourletter.Conf}, c); refused != want {
 			t.Errorf("%v answers %q", c, got)
 		}
-		if refused && f.calls > 0 {
+		looks := c == fourletter.Srvr || c == fourletter.Mntr // whether it is a standby
+		if refused && f.calls > 0 && !looks {
 			t.Errorf("%v: not serving, but the source was asked", c)
+		}
+		if !looks {
+			continue
+		}
+		f.view.Standby = Standby{Of: "http://zk1:8080", Fetches: true, Fetched: 3, FetchSize: 9, Lag: -1}
+		if got := execute(t, c.String(), f); strings.HasPrefix(got, "This") || c == fourletter.Srvr && !strings.Contains(got, "3 of 9 bytes so far") {
+			t.Errorf("%v of a standby without a copy: %s", c, got)
 		}
 	}
 }

@@ -23,22 +23,33 @@ func (l *look) standbys() {
 			bytes, _ := s.After.number("standby_lag_bytes")
 			age += fmt.Sprintf(", and it lacks %.0f entries, %.0f bytes", entries, bytes)
 		}
-		if lag == 0 {
+		switch {
+		case s.After.Zxid == 0:
+			age = "it has no copy yet"
+		case lag == 0:
 			age = "it has no copy that it knows to be whole"
 		}
+		fetched, silent := m["standby_fetches"], s.After.lasts("standby_silent_ms")
 		switch {
-		case from != "" && lag < standbyLag, from == "" && m["standby_problem"] == "" && !s.After.is("standby_fetches"):
+		case from != "" && lag < standbyLag && silent == 0, from == "" && m["standby_problem"] == "" && fetched == "":
 			continue
+		case silent > 0:
+			f.Since = silent
+			f.What = fmt.Sprintf("%s is a standby of %s, and has heard nothing of %s, which it follows: %s.", s.Name, of, from, age)
+			f.Do = "That server hangs, or the line is cut without an end of the connection. After 20 s it asks another server of --of. If the ensemble is lost, see docs/sites.md for how standbys take its place."
 		case behind >= standbyLag:
 			f.What = fmt.Sprintf("%s is a standby of %s, and %s. It follows %s, which is a standby itself and does not have more.", s.Name, of, age, from)
 			f.Do = "Ask that one: zkcli why shows why it does not follow. If it follows this one, each waits for the other: name servers of the ensemble in --of."
 		case from != "":
 			f.What = fmt.Sprintf("%s is a standby of %s, follows %s, and is behind: %s.", s.Name, of, from, age)
 			f.Do = "The line, --rate-kb or the disk of the standby lets less through than the ensemble writes. zkd_standby_entries_total shows whether it gets on; wait if it catches up after a loss of the line."
-		case s.After.is("standby_fetches"):
+		case fetched != "":
 			f.Severity = Notice
-			f.What = fmt.Sprintf("%s is a standby of %s, and gets a whole state, as no server has the log after its copy any more: %s.", s.Name, of, age)
-			f.Do = "Wait: it follows when the state is there, and serves the older copy meanwhile. If it comes to this often, have the servers keep more of their log (zkd.historyHours), or the standby away for less."
+			f.What = fmt.Sprintf("%s is a standby of %s, and gets a whole state, %s: %s.", s.Name, of, fetched, age)
+			f.Do = "Wait: it follows when the state is there."
+			if s.After.Zxid != 0 {
+				f.Do = "No server has the log after its copy any more. Wait: it follows when the state is there, and serves the older copy meanwhile. If it comes to this often, have the servers keep more of their log (zkd.historyHours), or the standby away for less."
+			}
 		default:
 			f.Since = s.After.lasts("standby_since_ms")
 			f.What = fmt.Sprintf("%s is a standby of %s, and follows none of them, %s: %s.", s.Name, of, age, strings.TrimSuffix(m["standby_problem"], "."))
@@ -55,7 +66,7 @@ func (l *look) standbys() {
 func Standbys(f Facts) (lines []string) {
 	for i := range f.Servers {
 		s := &f.Servers[i]
-		if from := s.After.Metrics["standby_from"]; s.standby() && from != "" {
+		if from := s.After.Metrics["standby_from"]; s.standby() && from != "" && s.After.Metrics["standby_silent_ms"] == "" {
 			lag, _ := s.After.number("standby_lag_seconds")
 			lines = append(lines, fmt.Sprintf("%s is a standby of %s: it follows %s, and what it has is of %s ago.", s.Name, s.After.Metrics["standby_of"], from, span(time.Duration(lag*float64(time.Second)))))
 		}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkd-project/zkd/jute"
@@ -29,16 +30,24 @@ const (
 type patience struct {
 	ctx    context.Context // of the request
 	cancel context.CancelCauseFunc
-	quiet  *time.Timer // runs while something is waited for
+	quiet  *time.Timer  // runs while something is waited for
+	heard  atomic.Int64 // when something came, in ns since begun
+	begun  time.Time
 }
 
 // newPatience waits for so long for an answer.
 func newPatience(ctx context.Context, answer time.Duration) *patience {
-	p := &patience{}
+	p := &patience{begun: time.Now()}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	p.quiet = time.AfterFunc(answer, func() { p.cancel(errors.New("nothing was heard for too long")) })
 	return p
 }
+
+// hear notes that something came.
+func (p *patience) hear() { p.heard.Store(int64(time.Since(p.begun))) }
+
+// Silent returns how long ago something came of the server. It may be called from any goroutine.
+func (p *patience) Silent() time.Duration { return time.Since(p.begun) - time.Duration(p.heard.Load()) }
 
 // end is called when no more is read.
 func (p *patience) end() {
@@ -63,7 +72,11 @@ type patient struct {
 func (p patient) Read(b []byte) (int, error) {
 	p.quiet.Reset(silence)
 	defer p.quiet.Stop()
-	return p.Reader.Read(b)
+	n, err := p.Reader.Read(b)
+	if n > 0 {
+		p.hear()
+	}
+	return n, err
 }
 
 // ErrPurged means that a server has no longer what follows a zxid.
@@ -150,6 +163,7 @@ func (l *Log) Left(ctx context.Context, after jute.Zxid) (left copies.Left, err 
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&answer); err != nil {
 		return left, err
 	}
+	l.hear()
 	zxid, err := strconv.ParseUint(strings.TrimPrefix(answer.Zxid, "0x"), 16, 63)
 	return copies.Left{Zxid: jute.Zxid(zxid), Entries: answer.Entries, Bytes: answer.Bytes, Behind: time.Duration(answer.BehindMs) * time.Millisecond}, err
 }

@@ -24,9 +24,11 @@ const lead = (state, words, facts, more) => h('section', {class: 'headline ' + s
   h('dl', {}, facts.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, text(value))))));
 
 // standby is the headline of a standby, which is no member.
-const standby = ({of, from, fetches, problem, sinceMs, zxid, lagMs, lagEntries, lagBytes, retired}, wrong) => lead(from && !wrong ? 'good' : 'danger', ['Standby of ', text(of.replaceAll(',', ', '))], [
-  ['Follows', from || (fetches ? 'gets a whole state' : `none for ${duration(sinceMs)}`)], ['Zxid', zxid], ['Lag', lagMs < 0 ? 'no copy yet' : `${(lagMs / 1000).toFixed(1)} s` + (lagEntries > 0 ? `, ${count(lagEntries, 'entry', 'entries')}, ${count(lagBytes, 'byte')}` : '')], ['The ensemble', retired ? 'is retired, all of it is here' : 'is not retired'],
-], problem && !from && !wrong ? h('p', {}, text(problem)) : null);
+const standby = (s, wrong) => lead(s.from && !s.silentMs && !wrong ? 'good' : 'danger', ['Standby of ', text(s.of.replaceAll(',', ', '))], [
+  ['Follows', s.silentMs ? `${s.from}, of which nothing was heard for ${duration(s.silentMs)}` : s.from || (s.fetches ? 'gets a whole state' + (s.fetchSize ? `, ${Math.floor(100 * s.fetched / s.fetchSize)} %` : '') : `none for ${duration(s.sinceMs)}`)],
+  ['Zxid', s.zxid], ['Lag', s.lagMs < 0 ? 'no copy yet' : `${(s.lagMs / 1000).toFixed(1)} s` + (s.lagEntries > 0 ? `, ${count(s.lagEntries, 'entry', 'entries')}, ${count(s.lagBytes, 'byte')}` : '')],
+  ['The ensemble', s.retired ? 'is retired, all of it is here' : 'is not retired'],
+], s.problem && !s.from && !wrong ? h('p', {}, text(s.problem)) : null);
 
 function headline(e) {
   if (e.standby) return standby(e.standby, e.findings.some(f => f.severity !== 'notice'));

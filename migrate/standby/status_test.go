@@ -1,0 +1,65 @@
+package standby
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkd-project/zkd/server/archive"
+	"github.com/zkd-project/zkd/server/archive/source"
+	"github.com/zkd-project/zkd/server/copies"
+	"github.com/zkd-project/zkd/server/history"
+	"github.com/zkd-project/zkd/server/show"
+	"github.com/zkd-project/zkd/server/zab"
+)
+
+// roundTrip answers requests.
+type roundTrip func(*http.Request) *http.Response
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+// TestSilence follows a server that says nothing for a while: the status tells it, and what clients see does not say that it follows.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream, sends := io.Pipe()
+		of := &source.Servers{Admins: []string{"http://zk1:8080"}, HTTP: &http.Client{Transport: roundTrip(func(*http.Request) *http.Response {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/octet-stream"}}, Body: stream}
+		})}}
+		var enc archive.Encoder
+		at := copies.Point{History: zab.ID{1}, Zxid: 5}
+		go sends.Write(enc.AppendHeader(nil, &archive.Header{History: history.ID(at.History), After: at.Zxid}))
+		log, err := of.Log(t.Context(), at)
+		check(t, err)
+		go func() {
+			for err == nil {
+				_, err = log.Next()
+			}
+		}()
+		r := newReporter(&Options{Of: of})
+		r.following(log)
+		look := func(state string, follows bool) {
+			t.Helper()
+			s, v := r.status().(*Status), show.View{Copy: true, Standby: r.standing()}
+			if s.State != state || (s.Problem == "") != (state == "following") || v.Standby.Follows() != follows || strings.HasPrefix(v.Standby.String(), "follows http") != follows {
+				t.Errorf("after %v it is %s: %q; %s", time.Since(r.begun), s.State, s.Problem, v.Standby.String())
+			}
+		}
+		look("following", true)
+		time.Sleep(silentAfter - time.Millisecond)
+		look("following", true)
+		time.Sleep(2 * time.Millisecond)
+		look("silent", false)
+		_, err2 := sends.Write(enc.AppendPosition(nil, at.Zxid, 0))
+		check(t, err2)
+		synctest.Wait()
+		look("following", true)
+		log.Close()
+		sends.Close()
+		synctest.Wait()
+		r.lost(err)
+		look("connecting", false)
+	})
+}
