@@ -61,7 +61,7 @@ func (r *readers) lacks() func() copies.Left {
 	}
 	return func() copies.Left {
 		s := r.standby()
-		return copies.Left{Entries: s.LagEntries, Bytes: s.LagBytes, Behind: s.Lag}
+		return copies.Left{Entries: s.LagEntries, Bytes: s.LagBytes, Behind: s.Lag, Via: s.Via}
 	}
 }
 

@@ -215,10 +215,16 @@ func (f *follower) follow(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
+	more, err := f.ask(ctx, log)
+	if err != nil {
+		return err
+	}
 	f.status.following(log)
 	ctx, end := context.WithCancel(ctx)
 	var asking sync.WaitGroup
-	asking.Go(func() { f.ask(ctx, log) })
+	if more {
+		asking.Go(func() { f.askAgain(ctx, log) })
+	}
 	defer asking.Wait()
 	defer end()
 	f.log.Info("following", zap.String("server", log.Admin), zap.Stringer("after", f.data.Last()))
@@ -241,25 +247,38 @@ func (f *follower) follow(ctx context.Context) error {
 // askEach is how often a server is asked what the copy lacks.
 const askEach = time.Second
 
-// ask asks the server that is followed what the copy lacks, until ctx is done.
-func (f *follower) ask(ctx context.Context, log *source.Log) {
+// askAgain asks the server that is followed what the copy lacks, until ctx is done, and gives the log up if it must not be followed.
+func (f *follower) askAgain(ctx context.Context, log *source.Log) {
 	tick := time.NewTicker(askEach)
 	defer tick.Stop()
 	for {
-		asked := time.Now()
-		left, err := log.Left(ctx, f.status.at())
-		switch {
-		case errors.Is(err, source.ErrNotTold):
-			return
-		case err == nil:
-			f.status.told(left, asked)
-		case ctx.Err() == nil:
-			f.log.Info("the server does not say what the copy lacks", zap.String("server", log.Admin), zap.Error(err))
-		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
+		if _, err := f.ask(ctx, log); err != nil {
+			log.GiveUp(err)
+			return
+		}
 	}
+}
+
+// ask asks a server what the copy lacks. more is false if the server knows no such question. The error is why it must not be followed.
+func (f *follower) ask(ctx context.Context, log *source.Log) (more bool, err error) {
+	asked := time.Now()
+	left, err := log.Left(ctx, f.status.at())
+	switch {
+	case errors.Is(err, source.ErrNotTold):
+		return false, nil
+	case err != nil:
+		if ctx.Err() == nil {
+			f.log.Info("the server does not say what the copy lacks", zap.String("server", log.Admin), zap.Error(err))
+		}
+	case copies.Circle(f.data.Founder().Incarnation, left.Via):
+		return false, fmt.Errorf("%s gets the log from this standby, and can't send it back: name servers of the ensemble in --of, or a standby that follows those", log.Admin)
+	default:
+		f.status.told(left, asked)
+	}
+	return true, nil
 }

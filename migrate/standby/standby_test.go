@@ -631,6 +631,56 @@ func TestStandbyLag(t *testing.T) {
 	s.stop(t)
 }
 
+// TestStandbyCircle has a standby follow another one that follows it, when no server of the ensemble answers: it refuses that, and follows the
+// ensemble again.
+func TestStandbyCircle(t *testing.T) {
+	e := newEnsemble(t, rand.New(rand.NewPCG(10, 1)), theirs)
+	e.write(10)
+	var down atomic.Bool
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			http.Error(w, "down", http.StatusServiceUnavailable)
+			return
+		}
+		e.http.Config.Handler.ServeHTTP(w, r)
+	}))
+	defer door.Close()
+	var farPages atomic.Pointer[http.Handler]
+	farURL := httptestOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h := farPages.Load(); h != nil {
+			(*h).ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, "down", http.StatusServiceUnavailable)
+	}))
+	near := start(t, placeIn(t.TempDir(), zab.SIDOf(4)), door.URL, farURL)
+	far := start(t, placeIn(t.TempDir(), zab.SIDOf(5)), httptestOf(t, <-near.pages))
+	h := <-far.pages
+	near.reach(t, e)
+	far.reach(t, e)
+	far.until(t, func(st *Status) bool { return st.LagEntries == 0 })
+	farPages.Store(&h)
+	down.Store(true)
+	door.CloseClientConnections()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for ; ; <-tick.C {
+		v := near.view().Standby
+		if v.From == farURL {
+			t.Fatal("it follows one that follows it")
+		}
+		if strings.Contains(v.Problem, farURL+" gets the log from this standby") {
+			break
+		}
+	}
+	down.Store(false)
+	e.write(10)
+	near.reach(t, e)
+	far.reach(t, e)
+	far.stop(t)
+	near.stop(t)
+}
+
 // httptestOf serves pages until the test ends.
 func httptestOf(t *testing.T, pages http.Handler) string {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/server/archive/source"
 	"github.com/zkd-project/zkd/server/copies"
 	"github.com/zkd-project/zkd/server/show"
+	"github.com/zkd-project/zkd/server/zab"
 )
 
 // StatusFile is the file in the directory of a standby with its Status. It counts for nothing but the
@@ -76,6 +77,7 @@ type reporter struct {
 	log *source.Log // that is followed, or nil
 	s   Status
 	age copies.Age // of the copy, since begun
+	via []zab.ID   // of copies.Left
 	has jute.Zxid  // of the copy
 }
 
@@ -133,7 +135,7 @@ func (r *reporter) standing() show.Standby {
 	defer r.mu.Unlock()
 	s, now := &r.s, time.Now()
 	return show.Standby{Of: strings.Join(s.Of, ","), From: s.From, Since: now.Sub(s.Since), Fetches: s.State == "fetching", Fetched: s.Fetched, FetchSize: s.FetchSize, Silent: r.silent(), Problem: s.Problem, Refused: s.Refused,
-		Lag: s.lag(now), LagEntries: s.LagEntries, LagBytes: s.LagBytes, Behind: time.Duration(s.BehindMs) * time.Millisecond, Entries: s.Entries, States: s.States, Retired: s.Retired}
+		Lag: s.lag(now), LagEntries: s.LagEntries, LagBytes: s.LagBytes, Via: r.via, Behind: time.Duration(s.BehindMs) * time.Millisecond, Entries: s.Entries, States: s.States, Retired: s.Retired}
 }
 
 // followed reports whether a server was followed in this run.
@@ -206,7 +208,7 @@ func (r *reporter) current(m *mirror.Mirror, behind time.Duration) {
 // told notes what the copy lacked when the server was asked at a time.
 func (r *reporter) told(l copies.Left, asked time.Time) {
 	r.change(func(s *Status) {
-		s.LagEntries, s.LagBytes = l.Entries, l.Bytes
+		s.LagEntries, s.LagBytes, r.via = l.Entries, l.Bytes, l.Via
 		r.age.Answered(l, asked.Sub(r.begun), r.has)
 	})
 }
@@ -243,7 +245,7 @@ func (r *reporter) lost(why error) {
 		}
 		s.State, s.From, s.Problem, s.Refused, s.BehindMs = "connecting", "", why.Error(), errors.As(why, new(source.Refused)), 0
 		s.LagEntries, s.LagBytes, s.Fetched, s.FetchSize = -1, -1, 0, 0
-		r.log = nil
+		r.log, r.via = nil, nil
 	})
 }
 

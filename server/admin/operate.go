@@ -159,7 +159,11 @@ func (q query) logLeft(after jute.Zxid) (object, int, string) {
 	if l.Behind >= 0 {
 		behind = l.Behind.Milliseconds()
 	}
-	return object{{"zxid", l.Zxid.String()}, {"entries", l.Entries}, {"bytes", l.Bytes}, {"behind_ms", behind}}, http.StatusOK, ""
+	via := list{}
+	for _, id := range l.Via {
+		via = append(via, fmt.Sprintf("%x", id[:]))
+	}
+	return object{{"zxid", l.Zxid.String()}, {"entries", l.Entries}, {"bytes", l.Bytes}, {"behind_ms", behind}, {"via", via}}, http.StatusOK, ""
 }
 
 // parseZxid parses the parameter after.

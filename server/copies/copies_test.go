@@ -105,15 +105,20 @@ func lagRules() (list []rule) {
 	add := func(name string, got, want any) { list = append(list, rule{name, got, want}) }
 	c := &zab.State{Zxid: jute.MakeZxid(5, 3), Epochs: []zab.EpochEnd{{Epoch: 2, Last: 9}, {Epoch: 4, Last: 0}, {Epoch: 5, Last: 3}}}
 	lacks := func(after jute.Zxid, entries, bytes int64) {
-		add(fmt.Sprintf("what follows %v", after), LeftAfter(c, after, 40), Left{c.Zxid, entries, bytes, 0})
+		add(fmt.Sprintf("what follows %v", after), fmt.Sprint(LeftAfter(c, after, 40)), fmt.Sprint(Left{Zxid: c.Zxid, Entries: entries, Bytes: bytes}))
 	}
 	lacks(c.Zxid, 0, 0)
 	lacks(jute.MakeZxid(5, 1), 2, 40)
 	lacks(jute.MakeZxid(2, 7), 7, 40) // with the first entries of two epochs
 	lacks(jute.MakeZxid(3, 1), -1, 40)
 	lacks(0, -1, 40)
-	add("a copy of a copy lacks the sum", Left{7, 2, 100, 0}.Add(Left{9, 3, 50, time.Second}), Left{7, 5, 150, time.Second})
-	add("of which a part is unknown", Left{7, 2, 100, 0}.Add(Left{9, -1, 50, -1}), Left{7, -1, 150, -1})
+	near := Left{Zxid: 7, Entries: 2, Bytes: 100, Via: []zab.ID{{4}}}
+	sum := near.Add(Left{Zxid: 9, Entries: 3, Bytes: 50, Behind: time.Second, Via: []zab.ID{{5}}})
+	add("a copy of a copy lacks the sum", fmt.Sprint(sum), fmt.Sprint(Left{7, 5, 150, time.Second, []zab.ID{{4}, {5}}}))
+	unknown := near.Add(Left{Entries: -1, Bytes: 50, Behind: -1})
+	add("of which a part is unknown", fmt.Sprint(unknown.Entries, unknown.Bytes, unknown.Behind), "-1 150 -1ns")
+	add("a copy that follows itself through others", Circle(zab.ID{5}, sum.Via), true)
+	add("a copy that follows others", Circle(zab.ID{6}, sum.Via), false)
 
 	at := func(s int) time.Duration { return time.Duration(s) * time.Second }
 	after := func(steps func(a *Age)) int {

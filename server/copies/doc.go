@@ -3,6 +3,7 @@
 //
 //	Sends, Settled ─────── a server, or a copy that others follow: what it sends of its log
 //	Begins, Installs ───── a copy: which stream of a log, and which whole state, it takes
+//	Circle ─────────────── whom it must not follow
 //	Complete, Covers ───── when the ensemble may be given up for the copy
 //	LeftAfter, Age ─────── how far a copy is behind
 //	Check, Succeed ─────── which copies become an ensemble, and how it begins

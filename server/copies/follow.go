@@ -1,6 +1,8 @@
 package copies
 
 import (
+	"slices"
+
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/datatree"
 	"github.com/zkd-project/zkd/server/zab"
@@ -49,6 +51,14 @@ func Begins(asked, stream Point) bool {
 	same := stream == asked
 	same = same || anyStream.Planted()
 	return same
+}
+
+// Circle reports whether a copy would follow itself, through others. Each tells those that follow it what it follows, time and again: so each in
+// a circle sees itself after a while.
+func Circle(self zab.ID, via []zab.ID) bool {
+	circle := slices.Contains(via, self)
+	circle = circle && !circleFollowed.Planted()
+	return circle
 }
 
 // PointOf returns where a copy is.

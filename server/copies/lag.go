@@ -35,6 +35,8 @@ type Left struct {
 	Entries int64
 	Bytes   int64         // of the log that has them
 	Behind  time.Duration // since the server had all that the ensemble had: 0, unless it is a copy itself
+	// Via are the copies through which the log comes: the server, if it is one, and what that follows.
+	Via []zab.ID
 }
 
 // LeftAfter returns what a server has after a zxid, whose log has so many bytes there.
@@ -57,6 +59,7 @@ func (l Left) Add(more Left) Left {
 		}
 		return a + b
 	}
+	l.Via = append(l.Via[:len(l.Via):len(l.Via)], more.Via...)
 	l.Entries, l.Bytes, l.Behind = add(l.Entries, more.Entries), add(l.Bytes, more.Bytes), more.Behind
 	return l
 }

@@ -8,6 +8,7 @@ var (
 	anyStream        = mutant.New("any-stream")        // a copy takes any stream that a server sends
 	anyState         = mutant.New("any-state")         // it takes the state of another ensemble
 	earlierState     = mutant.New("earlier-state")     // it takes a state before its own
+	circleFollowed   = mutant.New("circle-followed")   // a copy follows itself, through others
 	unsettledSent    = mutant.New("unsettled-sent")    // a server sends all that its log has
 	earlyComplete    = mutant.New("early-complete")    // a copy has everything before its disk has
 	anyRetirement    = mutant.New("any-retirement")    // a copy of an earlier retirement counts as one of the last

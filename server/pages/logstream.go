@@ -110,6 +110,9 @@ func (f *Server) LogLeft(after int64, of string) (l copies.Left, status int, pro
 	f.State.RLock()
 	l = copies.LeftAfter(&f.State.Ensemble, zxid, r.Ahead())
 	f.State.RUnlock()
+	if f.Lacks != nil {
+		l.Via = []zab.ID{f.Incarnation}
+	}
 	return l.Add(more), 0, ""
 }
 

@@ -113,6 +113,7 @@ type Standby struct {
 	// LagEntries and LagBytes, of the log, are what the copy did not have a moment ago; negative if it is not known.
 	LagEntries, LagBytes int64
 	Behind               time.Duration // the part of Lag that From has, if that is a standby itself
+	Via                  []zab.ID      // what copies.Left says of From
 	Entries              int64         // that were followed
 	States               int64         // that were fetched whole
 	Retired              bool          // the ensemble is, and the copy has everything

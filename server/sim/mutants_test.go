@@ -361,6 +361,7 @@ var focuses = map[string]func(*Config){
 	"any-state":             copied,
 	"earlier-state":         func(c *Config) { copied(c); c.SnapMs, c.Steps = 1, 6000 },
 	"unsettled-sent":        copied,
+	"circle-followed":       func(c *Config) { copied(c); c.Standbys, c.ChaosOnly = 6, false },
 	"early-complete":        func(c *Config) { copied(c); often(c, FaultRetire) },
 	"any-retirement":        func(c *Config) { c.changesSite(SiteRetires, 1) },
 	"untold-loss":           func(c *Config) { c.changesSite(SiteRetires, 1) },
@@ -648,6 +649,9 @@ var byPages = []string{
 	"relay-fed-first",           // and it is not faster than the events
 	"relay-memory-missed-early", // a server of zkd that resumes a session is not behind
 	"cursor-stays",
+	"markers-forgotten", // what a copy lacks decides nothing
+	"mark-not-reached",
+	"stale-is-new",
 	"first-list-untold",
 	"whole-for-each",
 	"waits-ignored",

@@ -140,13 +140,27 @@ func (s *Sim) copy(b *standby) {
 	}
 }
 
-// anySource draws what a standby asks, or nil. Operators let no standbys follow each other in a circle.
+// via returns the copies through which a standby would get the log of a source.
+func via(from *logSource) (list []zab.ID) {
+	for from != nil && from.copy != nil && len(list) < 10 {
+		list = append(list, from.copy.disk.durable.incarnation)
+		from = from.copy.from
+	}
+	return list
+}
+
+// circle reports whether a standby must not follow a source.
+func (b *standby) circle(from *logSource) bool {
+	return copies.Circle(b.disk.durable.incarnation, via(from))
+}
+
+// anySource draws what a standby asks, or nil.
 func (s *Sim) anySource(b *standby) *logSource {
-	if i := s.rng.IntN(len(s.nodes) + b.id - 1); i < len(s.nodes) {
+	if i := s.rng.IntN(len(s.nodes) + len(s.standbys)); i < len(s.nodes) {
 		if n := s.nodes[i]; n.alive && !n.paused {
 			return &logSource{node: n, life: n.life}
 		}
-	} else if o := s.standbys[i-len(s.nodes)]; o.alive {
+	} else if o := s.standbys[i-len(s.nodes)]; o.alive && o != b {
 		return &logSource{copy: o, life: o.life}
 	}
 	return nil
@@ -176,7 +190,7 @@ func (s *Sim) findSource(b *standby) {
 			if other := s.anySource(b); other != nil {
 				s.fetch(b, other)
 			}
-		} else if _, has := h.chainAt(b.state.Zxid); has {
+		} else if _, has := h.chainAt(b.state.Zxid); has && !b.circle(from) {
 			b.from = from
 		}
 	}

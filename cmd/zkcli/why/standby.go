@@ -39,7 +39,7 @@ func (l *look) standbys() {
 			f.Do = "That server hangs, or the line is cut without an end of the connection. After 20 s it asks another server of --of. If the ensemble is lost, see docs/sites.md for how standbys take its place."
 		case behind >= standbyLag:
 			f.What = fmt.Sprintf("%s is a standby of %s, and %s. It follows %s, which is a standby itself and does not have more.", s.Name, of, age, from)
-			f.Do = "Ask that one: zkcli why shows why it does not follow. If it follows this one, each waits for the other: name servers of the ensemble in --of."
+			f.Do = "Ask that one: zkcli why shows why it does not follow."
 		case from != "":
 			f.What = fmt.Sprintf("%s is a standby of %s, follows %s, and is behind: %s.", s.Name, of, from, age)
 			f.Do = "The line, --rate-kb or the disk of the standby lets less through than the ensemble writes. zkd_standby_entries_total shows whether it gets on; wait if it catches up after a loss of the line."

@@ -3,6 +3,7 @@ package source
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -155,18 +156,28 @@ func (l *Log) Left(ctx context.Context, after jute.Zxid) (left copies.Left, err 
 		return left, ErrNotTold // it sends the log
 	}
 	var answer struct {
-		Zxid     string `json:"zxid"`
-		Entries  int64  `json:"entries"`
-		Bytes    int64  `json:"bytes"`
-		BehindMs int64  `json:"behind_ms"`
+		Zxid     string   `json:"zxid"`
+		Entries  int64    `json:"entries"`
+		Bytes    int64    `json:"bytes"`
+		BehindMs int64    `json:"behind_ms"`
+		Via      []string `json:"via"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&answer); err != nil {
 		return left, err
 	}
 	l.hear()
 	zxid, err := strconv.ParseUint(strings.TrimPrefix(answer.Zxid, "0x"), 16, 63)
-	return copies.Left{Zxid: jute.Zxid(zxid), Entries: answer.Entries, Bytes: answer.Bytes, Behind: time.Duration(answer.BehindMs) * time.Millisecond}, err
+	left = copies.Left{Zxid: jute.Zxid(zxid), Entries: answer.Entries, Bytes: answer.Bytes, Behind: time.Duration(answer.BehindMs) * time.Millisecond}
+	for _, text := range answer.Via {
+		var id zab.ID
+		hex.Decode(id[:], []byte(text[:min(len(text), 2*len(id))])) // what is none is nobody's
+		left.Via = append(left.Via, id)
+	}
+	return left, err
 }
+
+// GiveUp has Next return an error.
+func (l *Log) GiveUp(err error) { l.cancel(err) }
 
 // Next waits for the next entry, which the caller owns. It is nil when the server has nothing more at the
 // moment.
