@@ -64,8 +64,7 @@ test('a standby: it only reads, is cut off, and is promoted under an open page',
   standby.args = [];
   standby.start();
   await page.waitForFunction(() => /All is well.*Voters/s.test(document.querySelector('.headline')?.innerText), undefined, {timeout: 0});
-  assert.equal(await page.isVisible('.mode'), false);
-  await page.reload();
+  await page.waitForSelector('.mode', {timeout: 0}); // it was loaded again
   await settled(page);
   await edit(page);
   assert.deepEqual(await page.done(), []);

@@ -114,7 +114,14 @@ export const children = (path, after, signal, when) => (when ? inTurn : json)('/
 // former returns a node as it was at a moment.
 export const former = (path, when, signal) => inTurn('/v1/nodes/' + inURL(path) + query(when), {signal, headers: {Accept: 'application/json'}});
 export const acl = (path, signal) => json('/v1/acl/' + inURL(path), {signal});
-const members = signal => json('/v1/ensemble', {signal});
+
+// members asks for the ensemble. The pages of a standby that has been promoted are others: they are loaded again.
+async function members(signal) {
+  const e = await json('/v1/ensemble', {signal});
+  if (mode.standby && !e.standby) location.reload();
+  return e;
+}
+
 export const ensemble = signal => { const now = asked; asked = null; return now ?? members(signal); };
 export const coordination = (paths, signal, without) => json('/v1/coordination' + query({path: paths, without}), {signal});
 export const whoami = signal => json('/v1/whoami', {signal});
