@@ -70,6 +70,7 @@ type Status struct {
 // reporter keeps the status of a running standby.
 type reporter struct {
 	writer *mirror.StatusWriter // nil before start
+	data   *mirror.Mirror       // likewise; of other goroutines it takes Durable and Founder alone
 
 	begun time.Time
 
@@ -87,6 +88,7 @@ func newReporter(o *Options) *reporter {
 
 // start writes the status from now on. The copy is as old as the last run has left it.
 func (r *reporter) start(m *mirror.Mirror) {
+	r.data = m
 	r.copied(m) // before the first write, which replaces what the last run has left
 	if last, err := ReadStatus(r.s.Dir); err == nil && last.Cluster == r.s.Cluster && !last.Current.IsZero() && last.Current.Before(time.Now()) {
 		r.change(func(*Status) { r.age.Had(last.Current.Sub(r.begun)) })
@@ -98,10 +100,16 @@ func (r *reporter) status() any {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.s
+	if r.data != nil {
+		durable := r.data.Durable()
+		s.Member = copies.Member{Admission: r.data.Founder(), Last: durable}.String()
+		s.Zxid, s.Durable = r.has.String(), durable.String()
+	}
 	s.Written = time.Now()
 	s.LagMs = max(s.lag(s.Written), 0).Milliseconds()
 	if silent := r.silent(); silent > 0 {
 		s.State, s.Problem = "silent", fmt.Sprintf("nothing was heard of it for %v", silent.Round(time.Second))
+		s.LagEntries, s.LagBytes = -1, -1
 	}
 	return &s
 }
@@ -134,8 +142,12 @@ func (r *reporter) standing() show.Standby {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s, now := &r.s, time.Now()
-	return show.Standby{Of: strings.Join(s.Of, ","), From: s.From, Since: now.Sub(s.Since), Fetches: s.State == "fetching", Fetched: s.Fetched, FetchSize: s.FetchSize, Silent: r.silent(), Problem: s.Problem, Refused: s.Refused,
+	v := show.Standby{Of: strings.Join(s.Of, ","), From: s.From, Since: now.Sub(s.Since), Fetches: s.State == "fetching", Fetched: s.Fetched, FetchSize: s.FetchSize, Silent: r.silent(), Problem: s.Problem, Refused: s.Refused,
 		Lag: s.lag(now), LagEntries: s.LagEntries, LagBytes: s.LagBytes, Via: r.via, Behind: time.Duration(s.BehindMs) * time.Millisecond, Entries: s.Entries, States: s.States, Retired: s.Retired}
+	if v.Silent > 0 {
+		v.LagEntries, v.LagBytes = -1, -1
+	}
+	return v
 }
 
 // followed reports whether a server was followed in this run.
@@ -166,8 +178,7 @@ func (r *reporter) change(f func(*Status)) {
 func (r *reporter) copied(m *mirror.Mirror) {
 	stats, ensemble := m.Tree().Stats(), m.Ensemble()
 	r.change(func(s *Status) {
-		s.Member = copies.Member{Admission: m.Founder(), Last: m.Durable()}.String()
-		s.Zxid, s.Durable, s.Retired = m.Last().String(), m.Durable().String(), m.Complete()
+		s.Retired = m.Complete()
 		if s.RetiredSince = ""; s.Retired {
 			s.RetiredSince = m.Tree().RetiredSince().String()
 		}

@@ -40,10 +40,16 @@ func TestSilence(t *testing.T) {
 		}()
 		r := newReporter(&Options{Of: of})
 		r.following(log)
+		r.told(copies.Left{Zxid: 8, Entries: 3, Bytes: 99}, time.Now())
 		look := func(state string, follows bool) {
 			t.Helper()
+			lacks := int64(3)
+			if !follows {
+				lacks = -1
+			}
 			s, v := r.status().(*Status), show.View{Copy: true, Standby: r.standing()}
-			if s.State != state || (s.Problem == "") != (state == "following") || v.Standby.Follows() != follows || strings.HasPrefix(v.Standby.String(), "follows http") != follows {
+			if s.State != state || (s.Problem == "") != (state == "following") || v.Standby.Follows() != follows || strings.HasPrefix(v.Standby.String(), "follows http") != follows ||
+				s.LagEntries != lacks || v.Standby.LagEntries != lacks {
 				t.Errorf("after %v it is %s: %q; %s", time.Since(r.begun), s.State, s.Problem, v.Standby.String())
 			}
 		}
