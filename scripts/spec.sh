@@ -32,14 +32,23 @@ model() {
 	shift 2
 	echo SPECIFICATION Spec
 	echo CHECK_DEADLOCK FALSE
-	if [ "$module" = Zab ]; then
+	property=
+	case $module in
+	Zab)
 		constants "$zab" "$@" "Faults={$fault}"
 		echo SYMMETRY Symmetry
 		invariants='AcknowledgedIsNotLost OneOrder OneLeader LeaderHasEverything LogMatching ZxidsRise NoneHalts OneChange' property=EpochFence
-	else
+		;;
+	Interlude)
 		constants Writes=2 MaxLeaders=0 MaxLinks=0 MaxMoves=0 "$@" "Faults={$fault}"
-		invariants='AtMostOnce InOrder AnswersAreTrue NothingAfterMove' property=
-	fi
+		invariants='AtMostOnce InOrder AnswersAreTrue NothingAfterMove'
+		;;
+	Leases)
+		constants 'Servers={a,b,c}' First=a MaxLease=2 MaxEpoch=1 MaxTime=3 MaxBeats=2 "$@" "Faults={$fault}"
+		echo SYMMETRY Symmetry
+		invariants='NoneLonger KnownEnd EarlierEnd'
+		;;
+	esac
 	case $wanted in
 	none) echo "INVARIANTS $invariants${property:+ PROPERTY $property}" ;;
 	"$property") echo "PROPERTY $property" ;;
