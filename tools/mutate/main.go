@@ -33,8 +33,11 @@ import (
 // judges has the packages whose tests judge a package after its own have.
 var judges = map[string][]string{
 	"internal/exact":      {"server/evaluate", "server/clients/line", "server/sim"},
+	"internal/mux":        {"server/clients", "client"},
+	"internal/resume":     {"server/sim", "client"},
 	"server/auth":         {"server/evaluate"},
 	"server/clients/line": {"server/sim", "server/clients"},
+	"server/copies":       {"server/sim", "migrate/standby"},
 	"server/datatree":     {"server/evaluate", "server/sim"},
 	"server/evaluate":     {"server/sim"},
 	"server/replica":      {"server/sim"},
