@@ -1,6 +1,7 @@
 package resume
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -159,5 +160,66 @@ func TestMissed(t *testing.T) {
 	}
 	if got := s.Missed(); !slices.Equal(got, []Event{missed, later}) || len(s.Missed()) > 0 {
 		t.Errorf("then are told %+v", got)
+	}
+}
+
+// TestAsksWatches: each request that sets watches sets those that it names, once it has a reply without an error.
+func TestAsksWatches(t *testing.T) {
+	all := jute.SetWatchesRequest{Data: []string{"/data"}, Exist: []string{"/exist"}, Child: []string{"/child"}, Persistent: []string{"/persistent"}, PersistentRecursive: []string{"/recursive"}}
+	watched := jute.PathWatchRequest{Path: "/a", Watch: true}
+	added := jute.AddWatchRequest{Path: "/a", Mode: jute.AddPersistentRecursive}
+	for _, tt := range []struct {
+		op   jute.OpCode
+		body []byte
+		code jute.Code
+		want string
+	}{
+		{jute.OpGetData, watched.Append(nil), 0, "0 /a"},
+		{jute.OpGetData, watched.Append(nil), jute.ErrNoNode, ""},
+		{jute.OpExists, watched.Append(nil), 0, "0 /a"},
+		{jute.OpExists, watched.Append(nil), jute.ErrNoNode, "1 /a"},
+		{jute.OpExists, watched.Append(nil), jute.ErrNoAuth, ""},
+		{jute.OpGetChildren, watched.Append(nil), 0, "2 /a"},
+		{jute.OpGetChildren2, watched.Append(nil), 0, "2 /a"},
+		{jute.OpGetData, (&jute.PathWatchRequest{Path: "/a"}).Append(nil), 0, ""},
+		{jute.OpAddWatch, added.Append(nil), 0, "4 /a"},
+		{jute.OpSetWatches, all.Append(nil), 0, "0 /data 1 /exist 2 /child"},
+		{jute.OpSetWatches2, all.Append2(nil), 0, "0 /data 1 /exist 2 /child 3 /persistent 4 /recursive"},
+		{jute.OpSetWatches2, all.Append2(nil), jute.ErrNoAuth, ""},
+		{jute.OpSetWatches2, all.Append(nil), 0, ""}, // it lacks two lists
+	} {
+		s, q := New(0, 0, nil), new(Request)
+		q.Of(tt.op, tt.body)
+		s.Asks(q, tt.body)
+		if set := armed(s); set != "" {
+			t.Errorf("%v: watches %q before there is a reply", tt.op, set)
+		}
+		s.Answered(q, tt.code)
+		if got := armed(s); got != tt.want {
+			t.Errorf("%v answered with %v: watches %q, want %q", tt.op, tt.code, got, tt.want)
+		}
+	}
+}
+
+// armed returns the watches that are set.
+func armed(s *Session) string {
+	var set []string
+	for k, paths := range s.Watches.byPath {
+		for path := range paths {
+			if s.Watches.Armed(Kind(k), path) {
+				set = append(set, fmt.Sprint(k, " ", path))
+			}
+		}
+	}
+	return strings.Join(set, " ")
+}
+
+// TestTail: events of a transaction that a reply has shown are not told again, so nothing needs to remember them.
+func TestTail(t *testing.T) {
+	told := []Event{event(5, jute.EventCreated, "/a")}
+	for shown, want := range map[jute.Zxid]int{4: 1, 5: 0, 6: 0} {
+		if last, tail := New(shown, 5, told).Tail(); last != 5 || len(tail) != want {
+			t.Errorf("shown %v: the tail of %v is %v, want %d events of 5", shown, last, tail, want)
+		}
 	}
 }
