@@ -266,7 +266,7 @@ func (s *Session) Learnt(t Event) {
 	if t.Zxid > s.last {
 		s.last, s.tail = t.Zxid, s.tail[:0]
 	}
-	if t.Zxid == s.last && t.Zxid > s.shown {
+	if t.Zxid == s.last {
 		s.tail = append(s.tail, t)
 	}
 }

@@ -42,6 +42,19 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestOvertakesMulti: a multi is about the nodes of its operations, and with deleteTree about those below, too.
+func TestOvertakesMulti(t *testing.T) {
+	for op, want := range map[jute.OpCode]bool{jute.OpDelete: false, jute.OpDeleteTree: true} {
+		s, write := New(0, 0, nil), new(Request)
+		s.Connected(jute.FeatureExactlyOnce)
+		s.Sent(request(jute.OpGetData, "/a/x/y"))
+		write.Of(jute.OpMulti, (&jute.MultiRequest{Ops: []jute.MultiOp{{Type: jute.OpCheck, Path: "/b"}, {Type: op, Path: "/a"}}}).Append(nil))
+		if got := s.Overtakes(write); got != want {
+			t.Errorf("multi with %v of /a, while /a/x/y is read: waits %v, want %v", op, got, want)
+		}
+	}
+}
+
 func request(op jute.OpCode, path string) *Request {
 	q := new(Request)
 	q.Of(op, (&jute.PathWatchRequest{Path: path}).Append(nil))

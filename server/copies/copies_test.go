@@ -1,6 +1,7 @@
 package copies
 
 import (
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,6 +53,7 @@ func rules() (list []rule) {
 	add("a stream with a gap", Begins(Point{ours, z}, Point{ours, z + 1}), false)
 	add("the first state", Installs(&zab.State{}, state(others, z)), Fits)
 	add("a later state", Installs(state(ours, z), state(ours, z+1)), Fits)
+	add("the same state", Installs(state(ours, z), state(ours, z)), Fits)
 	add("an earlier state", Installs(state(ours, z), state(ours, z-1)), Behind)
 	add("a state of another ensemble", Installs(state(ours, z), state(others, z)), OtherHistory)
 	add("a state without an ensemble", Installs(state(ours, z), &zab.State{Zxid: z}), NoEnsemble)
@@ -81,7 +83,12 @@ func rules() (list []rule) {
 	again := Succeed(state(ours, z), treeAt(z, true), []zab.Admission{four, five})
 	add("the same for each member", again.State.Init, next.State.Init)
 	add("its first zxid, which the other ensemble never has", next.State.Zxid, jute.MakeZxid(next.Epoch, 1))
-	add("another ensemble", next.State.Init.Cluster != ours, true)
+	// Members may be of several versions, and each must come to the same id.
+	add("its id", hex.EncodeToString(next.State.Init.Cluster[:]), "29c75d0a32f8677d1f166c24f64450be")
+	other := Succeed(state(others, z), treeAt(z, true), []zab.Admission{five, four})
+	add("the id that follows another ensemble", other.State.Init.Cluster != next.State.Init.Cluster, true)
+	later := Succeed(state(ours, z+1), treeAt(z+1, true), []zab.Admission{five, four})
+	add("the id that follows another zxid", later.State.Init.Cluster != next.State.Init.Cluster, true)
 	add("the passwords of sessions", next.State.Init.Secret == [32]byte{3}, true)
 	add("its epochs", next.Epoch, z.Epoch()+EpochMargin)
 	next.State.Zxid = z
