@@ -262,7 +262,7 @@ func (r *reporter) lost(why error) {
 
 // ReadStatus returns the status of the standby in dir.
 func ReadStatus(dir string) (s *Status, err error) {
-	s = &Status{}
+	s = &Status{LagEntries: -1, LagBytes: -1} // one of an earlier version does not tell
 	if s.Running, err = mirror.ReadStatus(dir, StatusFile, s); err != nil {
 		return nil, err
 	}

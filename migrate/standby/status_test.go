@@ -3,6 +3,8 @@ package standby
 import (
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +22,17 @@ import (
 type roundTrip func(*http.Request) *http.Response
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+// TestStatusOfAnEarlierVersion reads a status that does not tell what the copy lacks.
+func TestStatusOfAnEarlierVersion(t *testing.T) {
+	dir := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, StatusFile), []byte(`{"state": "following", "lagMs": 7}`), 0o600))
+	s, err := ReadStatus(dir)
+	check(t, err)
+	if s.LagMs != 7 || strings.Contains(s.Text(), "lacks") {
+		t.Errorf("it says\n%s", s.Text())
+	}
+}
 
 // TestSilence follows a server that says nothing for a while: the status tells it, and what clients see does not say that it follows.
 func TestSilence(t *testing.T) {
