@@ -247,6 +247,47 @@ func TestStreamStopsBeforeWhatIsNotCommitted(t *testing.T) {
 	})
 }
 
+// TestStreamOfAServerThatIsCutOff follows the log of a server that loses the others: it does not say any more that it has sent all, as it does
+// not know what they have, and the stream ends, so that the receiver asks another one.
+func TestStreamOfAServerThatIsCutOff(t *testing.T) {
+	inBubble(t, 3, []string{"readonlymode.enabled=true"}, func(t *testing.T, e *testEnsemble) {
+		id := e.follower()
+		s := e.servers[id]
+		s.connect(t).create("/a", "")
+		stream := s.follow(t, s.state.Applied())
+		told := func(d time.Duration) (frames int, last time.Duration, ended error) {
+			begun := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			for {
+				if _, ended = stream.Next(ctx); ended != nil {
+					return frames, last, ended
+				}
+				frames, last = frames+1, time.Since(begun)
+			}
+		}
+		if n, _, err := told(30 * time.Second); n < 30 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("in 30 s it has told %d times that there is nothing: %v", n, err)
+		}
+		e.cut(id, true)
+		if n, last, err := told(time.Minute); last > 20*time.Second || !errors.Is(err, io.EOF) {
+			t.Errorf("it has told %d times that it has sent all, %v after it was cut off: %v", n, last, err)
+		}
+		if entries := readFor(t, s.follow(t, 0), 5*time.Second); len(entries) == 0 { // read-only clients are served, and copies
+			t.Error("it sends no log")
+		}
+		if l, status, problem := s.pages().LogLeft(int64(s.state.Applied()), ""); l.Behind >= 0 || l.Entries >= 0 || status != 0 {
+			t.Errorf("it has said that a copy lacks %+v: %d %s", l, status, problem)
+		}
+		e.cut(id, false)
+		e.settled()
+		s.connect(t).create("/b", "")
+		if entries := readFor(t, s.follow(t, 0), time.Second); len(entries) == 0 {
+			t.Error("nothing is sent by a server that is back")
+		}
+	})
+}
+
 // TestFollowLogRefuses asks for what a server does not have.
 func TestFollowLogRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -281,6 +281,7 @@ func (s *Server) pages() *pages.Server {
 		Peers:       s.standing.peers.Load,
 		Requests:    s.standing.forwarded,
 		IdleSince:   s.service.IdleSince,
+		InService:   s.service.Serving,
 		Remarks:     s.overview.remarks,
 		Ping:        func(done chan<- struct{}) { s.events.Put(peerEvent{kind: evPing, done: done}) },
 		Working:     func() time.Duration { return time.Duration(s.handover.working.Load()) },

@@ -42,6 +42,7 @@ var tested = map[string]map[string][]string{
 		"requests in work before connections with more than their share of them are not read": {"server/clients.TestThrottlerWeights", "server/clients.TestThrottlerAtTwice", "server.TestWhoHasFewRequestsIsRead"},
 		"requests that wait at the leader, of all servers":                                    {"server.TestALeaderEndsWhoHasMostWaiting", "server.TestALeaderRefusesWhatIsTooMuch"},
 		"time to begin a session":                                                  {"server.TestBadHandshakesAreClosedWithoutAWord"},
+		"requests of a client of an edge without an answer":                        {"client.TestRelayTakesNoMoreThanIsAnswered"},
 		"replies that wait for a client that does not read":                        {"server.TestClientThatDoesNotReadIsNotRead"},
 		"watch events, and reads after one write, for a client that does not read": {"server.TestClientThatTakesNoEventsIsCutOff", "server.TestClientsThatTakeNothingAreCutOff"},
 		"the answer to a multiRead":                                                {"server.TestMultiReadIsBounded"},

@@ -89,7 +89,7 @@ func Open(ctx context.Context, p data.Place, of datadirs.Copy, logger *zap.Logge
 // notOf is the error of data that is no copy of such an ensemble.
 func notOf(of datadirs.Copy, dir string) error {
 	if of == datadirs.OfZkd {
-		return fmt.Errorf("the data in %s is no standby's copy of another ensemble: zkd standby makes one in an empty directory", dir)
+		return fmt.Errorf("the data in %s is no standby's copy of another ensemble: zkd standby makes one in an empty directory. If zkd standby promote was done there, start zkd", dir)
 	}
 	return fmt.Errorf("the data in %s is not a copy of an ensemble of Apache ZooKeeper: zkd takeover mirror makes one", dir)
 }

@@ -375,6 +375,9 @@ func TestPromote(t *testing.T) {
 	}
 	check(t, promote(places[0], last, members...))
 	check(t, promote(places[1], last, members...))
+	if err := promote(places[1], last, members...); err == nil || !strings.Contains(err.Error(), "start zkd") {
+		t.Errorf("promoted again: %v", err)
+	}
 	var first zab.State
 	for i, p := range places {
 		check(t, data.Check(configFor(t, p)))

@@ -25,6 +25,9 @@ const (
 	// that there are none.
 	streamLook = 20 * time.Millisecond
 	streamIdle = time.Second
+	// streamAlone is how long a server keeps a stream that neither leads nor follows: the others may have more, and an election takes no
+	// longer.
+	streamAlone = 10 * time.Second
 )
 
 // logStream reads the committed entries of the log for somebody who keeps them: see package
@@ -35,6 +38,8 @@ type logStream struct {
 	stopping <-chan struct{}
 	state    *state.State
 	lacks    func() copies.Left // of Server
+	alone    func() bool        // isAlone of Server
+	served   time.Duration      // when it was not at a look
 	enc      archive.Encoder
 	begun    []byte        // the header, until it is sent
 	told     time.Duration // when a position was sent
@@ -60,7 +65,7 @@ func (f *Server) FollowLog(after int64, of string) (admin.LogStream, int, string
 		status, problem := noLog(id, zxid, err)
 		return nil, status, problem
 	}
-	l := &logStream{Committed: entries, now: f.Now, stopping: f.Stopping, state: f.State, lacks: f.Lacks, owes: true}
+	l := &logStream{Committed: entries, now: f.Now, stopping: f.Stopping, state: f.State, lacks: f.Lacks, alone: f.isAlone, served: f.Now(), owes: true}
 	l.begun = l.enc.AppendHeader(nil, &archive.Header{History: id, After: zxid})
 	return l, 0, ""
 }
@@ -100,6 +105,8 @@ func (f *Server) LogLeft(after int64, of string) (l copies.Left, status int, pro
 	var more copies.Left
 	if f.Lacks != nil {
 		more = f.Lacks() // before the look at what this copy has
+	} else if f.isAlone() {
+		more = copies.Left{Entries: -1, Bytes: -1, Behind: -1}
 	}
 	r, err := f.Log.NewReader(zxid)
 	if err != nil {
@@ -115,6 +122,9 @@ func (f *Server) LogLeft(after int64, of string) (l copies.Left, status int, pro
 	}
 	return l.Add(more), 0, ""
 }
+
+// isAlone reports whether others may have more than this server, which neither leads nor follows.
+func (f *Server) isAlone() bool { return f.InService != nil && !f.InService() }
 
 // parseHistory reads the id of a history. What is none gives the zero id, which no history has.
 func parseHistory(text string) (id zab.ID) {
@@ -147,11 +157,18 @@ func (l *logStream) Next(ctx context.Context) ([]byte, error) {
 }
 
 // look returns what there is to send: entries, and a position if the receiver has all then. While entries come without
-// a pause, there is a position after each look nevertheless. A copy that never had all sends none.
+// a pause, there is a position after each look nevertheless. A copy that never had all sends none, and nor does a server that does not know what the
+// others have; before long its stream ends.
 func (l *logStream) look() (b []byte, err error) {
 	lag := time.Duration(0)
 	if l.lacks != nil {
 		lag = l.lacks().Behind
+	}
+	now := l.now()
+	if l.alone() {
+		lag = -1
+	} else {
+		l.served = now
 	}
 	applied := l.state.Applied() // after the look at lag, so that this is true of what was applied by then
 	if applied > l.At() {
@@ -160,9 +177,12 @@ func (l *logStream) look() (b []byte, err error) {
 		}
 		l.owes = l.owes || len(b) > 0
 	}
-	if now := l.now(); lag >= 0 && l.At() >= applied && (l.owes || now-l.told >= streamIdle) {
+	switch {
+	case lag >= 0 && l.At() >= applied && (l.owes || now-l.told >= streamIdle):
 		l.owes, l.told = false, now
 		b = l.enc.AppendPosition(b, l.At(), lag)
+	case len(b) == 0 && now-l.served >= streamAlone:
+		return nil, io.EOF
 	}
 	return b, nil
 }

@@ -53,6 +53,7 @@ type Server struct {
 	Peers       func() *[]zab.PeerStatus // of a leader
 	Requests    func(zab.SID) uint64     // that a server has forwarded to this one
 	IdleSince   func() time.Duration     // when a service last ended
+	InService   func() bool              // whether it leads or follows; nil of a copy
 	Remarks     func() []string          // what operators should know of a server that serves
 	// Lacks returns what a copy of another ensemble does not have of it. It is nil of other servers.
 	Lacks func() copies.Left
