@@ -35,10 +35,12 @@ type Carrier struct {
 
 	mu      sync.Mutex
 	streams map[uint32]*Stream
+	open    int       // of them, those that this side has not ended
 	last    uint32    // number of the last stream that was opened
 	out     []byte    // waits to be written
 	room    sync.Cond // out was taken, or the connection has failed
 	quits   bool      // it takes no more streams, and ends when it has none
+	leaves  bool      // it ends when it has none that is open: the other side does not end its own
 	unused  *time.Timer
 	err     error // why it has failed or ended
 }
@@ -108,6 +110,7 @@ func (c *Carrier) addLocked(id uint32) *Stream {
 	s := &Stream{c: c, id: id, credit: Window}
 	s.changed.L = &c.mu
 	c.streams[id] = s
+	c.open++
 	c.unused.Stop()
 	return s
 }
@@ -130,12 +133,14 @@ func (c *Carrier) quitLocked() {
 	c.wakeWriter()
 }
 
-// quitUnused ends a connection that has had no streams for some time.
+// quitUnused ends a connection that has had no open streams for some time.
 func (c *Carrier) quitUnused() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.streams) == 0 {
+	if c.open == 0 {
+		c.leaves = true
 		c.quitLocked()
+		c.wakeWriter()
 	}
 }
 
@@ -190,7 +195,7 @@ func (c *Carrier) write() {
 		b := c.out
 		c.out = spare[:0]
 		c.room.Broadcast()
-		over := c.quits && len(c.streams) == 0
+		over := c.quits && (len(c.streams) == 0 || c.leaves && c.open == 0)
 		c.mu.Unlock()
 		if len(b) > 0 {
 			c.nc.SetWriteDeadline(time.Now().Add(writeWithin))
@@ -298,11 +303,14 @@ func (c *Carrier) forgetLocked(s *Stream) {
 		return
 	}
 	delete(c.streams, s.id)
-	switch {
-	case len(c.streams) > 0:
-	case c.quits:
+	if c.quits && len(c.streams) == 0 {
 		c.wakeWriter()
-	default:
+	}
+}
+
+// closedLocked is called when this side has ended a stream.
+func (c *Carrier) closedLocked() {
+	if c.open--; c.open == 0 {
 		c.unused.Reset(c.idle)
 	}
 }

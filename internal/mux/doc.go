@@ -16,7 +16,7 @@
 // A stream is a [net.Conn]. Each side may send Window bytes of a stream that the other side has not read, so a
 // stream that nobody reads holds up no other one, and costs no more memory than that. A stream is forgotten when both
 // sides have ended it. When the connection fails, so do all streams. One that
-// has had no streams for some time ends.
+// has had no streams for some time, or none that this side has not ended, ends.
 //
 // # Goroutines and locks
 //

@@ -319,6 +319,23 @@ func TestUnusedConnectionEnds(t *testing.T) {
 	})
 }
 
+// A connection ends whose streams this side has ended long ago, though the other side has not: a client without a session could keep it.
+func TestKeptStreamsKeepNoConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, accepts := pair(t, func(s *Stream, _ string) { s.Close() })
+		began := time.Now()
+		for range 3 {
+			if _, err := c.Open(""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-accepts.Done()
+		if after := time.Since(began); after != time.Minute {
+			t.Errorf("it ends after %v", after)
+		}
+	})
+}
+
 func must(n int, err error) int {
 	if err != nil {
 		panic(err)

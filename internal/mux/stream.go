@@ -237,6 +237,7 @@ func (s *Stream) Close() error {
 	c.room.Broadcast()
 	if c.err == nil {
 		c.frameLocked(kindEnd, s.id, "")
+		c.closedLocked()
 		c.forgetLocked(s)
 	}
 	return nil
