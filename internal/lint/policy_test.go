@@ -35,6 +35,12 @@ const ours = `
 	# How ports wait for connections.
 	internal/accept:   none
 
+	# What clients send, cut into requests.
+	internal/frames:   none
+
+	# Many idle sockets, and what is written without waiting.
+	internal/sockets:  none
+
 	# Many connections on one, between an edge and a server.
 	internal/mux:      internal/mutant
 
@@ -163,11 +169,10 @@ const ours = `
 	# The clients' connections. What they ask of the server is clients.Backend.
 	server/clients/line/register: jute server/fair server/watch
 	server/clients/line/pending: internal/fifo
-	server/clients/readable: none
 	server/clients/line/views: jute server/datatree server/fair
 	server/clients/line: jute internal/exact internal/mutant server/auth server/clients/line/pending server/clients/line/register server/clients/line/views
 	                   server/datatree server/evaluate server/feed server/replica server/session server/show server/state server/watch
-	server/clients:    jute fourletter internal/accept internal/fifo internal/misdial internal/mux internal/tlsconn internal/treediff server/audit server/auth server/auth/sasl server/clients/line server/clients/readable server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/limits/shares server/monitor
+	server/clients:    jute fourletter internal/accept internal/fifo internal/frames internal/misdial internal/mux internal/sockets internal/tlsconn internal/treediff server/audit server/auth server/auth/sasl server/clients/line server/clients/line/register server/clients/line/views server/config server/datatree server/evaluate server/fair server/feed server/limits server/limits/shares server/monitor
 	                   server/history server/past server/replica server/secure server/session server/show server/state server/traces server/watch
 
 	# Assembly.

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"github.com/zkd-project/zkd/internal/frames"
 	"github.com/zkd-project/zkd/server/replica"
 )
 
@@ -26,7 +27,7 @@ func (b *batch) submit() {
 func (b *batch) copy(body []byte, more int) []byte {
 	if cap(b.bodies)-len(b.bodies) < len(body) {
 		// The other bytes read are likely to be kept too.
-		b.bodies = make([]byte, 0, max(len(body), min(more+len(body), busyReadBuffer)))
+		b.bodies = make([]byte, 0, max(len(body), min(more+len(body), frames.BusyBuffer)))
 	}
 	n := len(b.bodies)
 	b.bodies = append(b.bodies, body...)

@@ -17,7 +17,7 @@ var errCarries = errors.New("the connection carries others")
 func (c *conn) carry() error {
 	idle := c.shared.live.Load().SessionlessCnxnTimeout
 	c.socket.readWithin(idle) // for the rest of the greeting
-	carrier, err := mux.Accept(c.socket.stream, c.frames.rest(), idle, func(s *mux.Stream, whose string) { c.shared.enterCarried(c, s, whose) })
+	carrier, err := mux.Accept(c.socket.stream, c.frames.Rest(), idle, func(s *mux.Stream, whose string) { c.shared.enterCarried(c, s, whose) })
 	if err != nil {
 		return c.shared.sessionless(err)
 	}

@@ -158,8 +158,8 @@ func TestWritesAreHandedOverTogether(t *testing.T) {
 			r := jute.SetDataRequest{Path: "/", Version: -1}
 			input = jute.EndFrame(r.Append(h.Append(input)), mark)
 		}
-		c.frames.src = bytes.NewReader(input)
-		if _, err := c.frames.fill(); err != nil {
+		c.frames.From(bytes.NewReader(input))
+		if _, err := c.frames.Fill(); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.handleBuffered(); err != nil {

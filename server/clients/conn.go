@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/frames"
 	"github.com/zkd-project/zkd/internal/mux"
 	"github.com/zkd-project/zkd/jute"
 	"github.com/zkd-project/zkd/server/auth"
@@ -44,7 +45,7 @@ type conn struct {
 	parked bool      // there is no reader: see park.go; guarded by line
 
 	// Owned by the reader.
-	frames    *frameReader
+	frames    *frames.Reader
 	login     login
 	weighed   weighed // that crowd follows from
 	batch     batch
@@ -61,7 +62,7 @@ type conn struct {
 }
 
 func newConn(s *shared, nc net.Conn, kind portKind) *conn {
-	c := &conn{shared: s, kind: kind, opened: time.Now(), frames: newFrameReader(nc, s.cfg.MaxBuffer)}
+	c := &conn{shared: s, kind: kind, opened: time.Now(), frames: frames.New(nc, s.cfg.MaxBuffer)}
 	c.line.Begin(s.lines, (*host)(c), uint64(s.sessions.ids.Next(nil)))
 	c.line.changed.L = &c.line.Mutex
 	c.socket.init(nc, s.stopping)
@@ -116,7 +117,7 @@ func (c *conn) run() error {
 // read is run after the handshake. It also returns errParked.
 func (c *conn) read() error {
 	for {
-		n, err := c.frames.fill()
+		n, err := c.frames.Fill()
 		c.shared.metrics.BytesReceived.Add(int64(n))
 		c.bytesIn += int64(n)
 		if err != nil {
@@ -139,7 +140,7 @@ func (c *conn) handleBuffered() error {
 		c.finishBatch(handled)
 	}()
 	for {
-		frame, ok, err := c.frames.next()
+		frame, ok, err := c.frames.Next()
 		if !ok || err != nil {
 			return err
 		}
@@ -233,7 +234,7 @@ func (c *conn) park() bool {
 	}
 	c.line.Lock()
 	defer c.line.Unlock()
-	if c.line.endsLocked() || c.line.Waiting.Len() > 0 || !c.frames.release() || !await(c.line.Origin(), c.wasParked) {
+	if c.line.endsLocked() || c.line.Waiting.Len() > 0 || !c.frames.Release() || !await(c.line.Origin(), c.wasParked) {
 		return false
 	}
 	c.wasParked = true

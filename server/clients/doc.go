@@ -18,7 +18,7 @@
 //
 //	guardedLine   the line with its lock, which the parts share
 //	socket        TCP, or TLS above it, and its deadlines
-//	frameReader   cuts the bytes into frames
+//	frames.Reader cuts the bytes into frames
 //	identity      who the client is; login changes it by what the client proves
 //	limiter       the rules zkd.limit for this connection
 //	batch         writes that the reader has not handed over yet

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+
+	"github.com/zkd-project/zkd/internal/sockets"
 )
 
 // flushers write to the sockets what others than the readers have put into buffers: answers to
@@ -47,7 +49,7 @@ func (f *flushers) add(list ...*writer) {
 // run writes until no connection waits.
 func (f *flushers) run() {
 	var part [flushPart]*writer
-	direct := newDirectWriter()
+	direct := sockets.NewDirect()
 	for n := f.take(part[:]); n > 0; n = f.take(part[:]) {
 		for _, w := range part[:n] {
 			if !w.flushNow(direct) {

@@ -23,7 +23,7 @@ func (c *conn) handshake() error {
 		return err
 	}
 	c.socket.readWithin(c.shared.live.Load().SessionlessCnxnTimeout)
-	word, err := c.frames.awaitWord()
+	word, err := c.frames.AwaitWord()
 	if err != nil {
 		return c.shared.sessionless(err)
 	}
@@ -40,7 +40,7 @@ func (c *conn) handshake() error {
 		c.shared.metrics.ConnectionRejected.Add(1)
 		return errNoRoom
 	}
-	frame, err := c.frames.awaitFrame()
+	frame, err := c.frames.AwaitFrame()
 	if err != nil {
 		return c.shared.sessionless(err)
 	}
@@ -76,7 +76,7 @@ func (c *conn) secureIfTLS() error {
 	}
 	door := &c.shared.tls
 	c.socket.readWithin(door.DetectionTimeout)
-	first, err := c.frames.awaitFirst()
+	first, err := c.frames.AwaitFirst()
 	switch {
 	case err != nil:
 		return c.shared.sessionless(err)
@@ -118,11 +118,11 @@ func (c *conn) fourLetterWord(word [4]byte) (done bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	c.frames.take(len(word))
+	c.frames.Take(len(word))
 	allowed := *c.shared.words.Load()
 	var arg []byte
 	if allowed.Allows(cmd) {
-		arg = c.frames.awaitBytes(cmd.ArgLen())
+		arg = c.frames.AwaitBytes(cmd.ArgLen())
 	}
 	c.shared.log.Debug("four-letter word " + cmd.String())
 	c.socket.writeWithin(c.shared.live.Load().SessionlessCnxnTimeout)

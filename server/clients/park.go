@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/mux"
-	"github.com/zkd-project/zkd/server/clients/readable"
+	"github.com/zkd-project/zkd/internal/sockets"
 )
 
 // A connection whose client is idle is parked: it has no reader and no read buffer, and its
@@ -31,7 +31,7 @@ type parking struct {
 	wake func(origin uint64) // called when a socket has become readable
 
 	once sync.Once
-	set  *readable.Set // nil if there is none
+	set  *sockets.Set // nil if there is none
 }
 
 // awaits returns what has the connection woken when there is something to read, or nil if it can't be parked. Only plain TCP
@@ -57,7 +57,7 @@ func (p *parking) awaits(s *socket) (await func(origin uint64, again bool) bool)
 
 func (p *parking) exists() bool {
 	p.once.Do(func() {
-		set, err := readable.New(p.wake)
+		set, err := sockets.NewSet(p.wake)
 		switch {
 		case err == nil:
 			p.set = set

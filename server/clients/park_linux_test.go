@@ -98,7 +98,7 @@ func TestPark(t *testing.T) {
 		client.answers(jute.XidPing)
 		allParked(s)
 		c.line.Lock()
-		if c.frames.buf != nil {
+		if !c.frames.Released() {
 			t.Error("a parked connection has a read buffer")
 		}
 		c.line.Unlock()

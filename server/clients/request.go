@@ -160,7 +160,7 @@ func (c *conn) submit(req *line.Request) error {
 	if err := c.upgrade(req); err != nil {
 		return err
 	}
-	req.Body = c.batch.copy(req.Body, c.frames.buffered())
+	req.Body = c.batch.copy(req.Body, c.frames.Buffered())
 	if req.Op == jute.OpReconfig {
 		c.shared.state.RLock()
 		defer c.shared.state.RUnlock()
@@ -194,7 +194,7 @@ func (c *conn) upgrade(req *line.Request) error {
 // it after it has answered the one ahead. If there are none, nobody would serve it.
 func (c *conn) queueRead(req *line.Request) bool {
 	queued := *req
-	queued.Body = c.batch.copy(req.Body, c.frames.buffered())
+	queued.Body = c.batch.copy(req.Body, c.frames.Buffered())
 	c.line.Lock()
 	defer c.line.Unlock()
 	if !c.line.Queue(queued) {

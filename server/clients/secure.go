@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/fifo"
+	"github.com/zkd-project/zkd/internal/frames"
 	"github.com/zkd-project/zkd/internal/tlsconn"
 	"github.com/zkd-project/zkd/server/config"
 	"github.com/zkd-project/zkd/server/limits"
@@ -47,8 +48,8 @@ type tlsDoor struct {
 }
 
 // accept makes the handshake of a connection whose first bytes have been read. of tells whose it is.
-func (d *tlsDoor) accept(s *socket, frames *frameReader, of crowdKey) (tls.ConnectionState, error) {
-	below := &belowTLS{Conn: s.nc, first: frames.takeAll(), shaking: d.handshakes, of: of}
+func (d *tlsDoor) accept(s *socket, in *frames.Reader, of crowdKey) (tls.ConnectionState, error) {
+	below := &belowTLS{Conn: s.nc, first: in.TakeAll(), shaking: d.handshakes, of: of}
 	stream := tlsconn.Server(below, d.Accept(s.remote(), beginFlight))
 	s.writeWithin(d.DetectionTimeout)
 	err := stream.Handshake()
@@ -61,7 +62,8 @@ func (d *tlsDoor) accept(s *socket, frames *frameReader, of crowdKey) (tls.Conne
 		return tls.ConnectionState{}, fmt.Errorf("TLS handshake: %w", err)
 	}
 	s.writeWithoutDeadline()
-	s.stream, frames.src = stream, stream
+	s.stream = stream
+	in.From(stream)
 	s.secure.Store(true)
 	return stream.ConnectionState(), nil
 }

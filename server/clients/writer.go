@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/zkd-project/zkd/internal/mux"
+	"github.com/zkd-project/zkd/internal/sockets"
 	"github.com/zkd-project/zkd/server/clients/line"
 	"github.com/zkd-project/zkd/server/monitor"
 )
@@ -67,7 +68,7 @@ func (w *writer) flush() {
 
 // flushNow writes the buffer without waiting. It returns false if only flush can do that. If the
 // network does not take all of it, another goroutine writes the rest.
-func (w *writer) flushNow(direct *directWriter) bool {
+func (w *writer) flushNow(direct *sockets.Direct) bool {
 	tcp, _ := w.socket.stream.(*net.TCPConn)
 	carried, _ := w.socket.stream.(*mux.Stream)
 	if carried == nil && (tcp == nil || direct == nil) {
@@ -82,7 +83,7 @@ func (w *writer) flushNow(direct *directWriter) bool {
 		if carried != nil {
 			n, err = carried.WriteNow(out.Last())
 		} else {
-			n, err = direct.write(tcp, out.Last())
+			n, err = direct.Write(tcp, out.Last())
 		}
 		w.shared.metrics.BytesSent.Add(int64(n))
 		w.limits.sent(n)

@@ -1,4 +1,4 @@
-package readable
+package sockets
 
 import (
 	"errors"
@@ -40,7 +40,7 @@ func raw(t *testing.T, c *net.TCPConn) syscall.RawConn {
 func newSet(t *testing.T) (*Set, chan uint64) {
 	t.Helper()
 	reports := make(chan uint64, 100)
-	s, err := New(func(id uint64) { reports <- id })
+	s, err := NewSet(func(id uint64) { reports <- id })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAwaitReusedDescriptor(t *testing.T) {
 func TestClose(t *testing.T) {
 	var mu sync.Mutex
 	closed := false
-	s, err := New(func(id uint64) {
+	s, err := NewSet(func(id uint64) {
 		mu.Lock()
 		defer mu.Unlock()
 		if closed {

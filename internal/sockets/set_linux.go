@@ -1,4 +1,4 @@
-package readable
+package sockets
 
 import (
 	"fmt"
@@ -13,10 +13,10 @@ type Set struct {
 	done  chan struct{}   // closed when the goroutine has ended
 }
 
-// New returns an empty set, and starts its goroutine. The goroutine calls report with the
+// NewSet returns an empty set, and starts its goroutine. The goroutine calls report with the
 // number of each connection that is readable, has been closed by its client, or has failed.
 // report must not block.
-func New(report func(id uint64)) (*Set, error) {
+func NewSet(report func(id uint64)) (*Set, error) {
 	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("make an epoll instance: %w", err)

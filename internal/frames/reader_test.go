@@ -1,4 +1,4 @@
-package clients
+package frames
 
 import (
 	"bytes"
@@ -7,8 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/zkd-project/zkd/server/config"
 )
 
 // chunkReader returns its data in pieces of random size.
@@ -45,7 +43,7 @@ func TestFrameReaderCutsAnyStream(t *testing.T) {
 			stream = binary.BigEndian.AppendUint32(stream, uint32(size))
 			stream = append(stream, frame...)
 		}
-		f := newFrameReader(&chunkReader{stream, rng}, 200_000)
+		f := New(&chunkReader{stream, rng}, 200_000)
 		for i, w := range want {
 			got, err := nextFrame(f)
 			if err != nil || !bytes.Equal(got, w) {
@@ -58,13 +56,13 @@ func TestFrameReaderCutsAnyStream(t *testing.T) {
 	}
 }
 
-func nextFrame(f *frameReader) ([]byte, error) {
+func nextFrame(f *Reader) ([]byte, error) {
 	for {
-		frame, ok, err := f.next()
+		frame, ok, err := f.Next()
 		if ok || err != nil {
 			return frame, err
 		}
-		if _, err := f.fill(); err != nil {
+		if _, err := f.Fill(); err != nil {
 			return nil, err
 		}
 	}
@@ -72,9 +70,9 @@ func nextFrame(f *frameReader) ([]byte, error) {
 
 func TestFrameReaderRefusesImpossibleLengths(t *testing.T) {
 	for _, length := range []uint32{101, 0x7fffffff, 0x80000000, 0xffffffff} {
-		f := newFrameReader(bytes.NewReader(binary.BigEndian.AppendUint32(nil, length)), 100)
+		f := New(bytes.NewReader(binary.BigEndian.AppendUint32(nil, length)), 100)
 		_, err := nextFrame(f)
-		if _, ok := errors.AsType[errFrameLength](err); !ok {
+		if _, ok := errors.AsType[errLength](err); !ok {
 			t.Errorf("length %#x: %v", length, err)
 		}
 	}
@@ -82,16 +80,13 @@ func TestFrameReaderRefusesImpossibleLengths(t *testing.T) {
 
 // TestLargestFrame: a request of jute.maxbuffer bytes is read, and a longer one ends its connection, whatever the limit.
 func TestLargestFrame(t *testing.T) {
-	cfg, _, err := config.Default(func(string) string { return "/x" })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, limit := range []int{cfg.MaxBuffer, config.MaxRequest} {
+	const usual, most = 0xfffff, 64 << 20 // of jute.maxbuffer
+	for _, limit := range []int{usual, most} {
 		for _, size := range []int{limit, limit + 1} {
 			frame := binary.BigEndian.AppendUint32(nil, uint32(size))
-			f := newFrameReader(bytes.NewReader(append(frame, make([]byte, size)...)), limit)
+			f := New(bytes.NewReader(append(frame, make([]byte, size)...)), limit)
 			got, err := nextFrame(f)
-			if _, refused := errors.AsType[errFrameLength](err); refused != (size > limit) || !refused && len(got) != size {
+			if _, refused := errors.AsType[errLength](err); refused != (size > limit) || !refused && len(got) != size {
 				t.Errorf("a request of %d bytes with a limit of %d: %d bytes, %v", size, limit, len(got), err)
 			}
 		}
@@ -108,13 +103,13 @@ func TestFrameReaderShrinks(t *testing.T) {
 	for range 40 {
 		readers = append(readers, bytes.NewReader(small))
 	}
-	f := newFrameReader(io.MultiReader(readers...), 1<<20)
+	f := New(io.MultiReader(readers...), 1<<20)
 	for range 41 {
 		if _, err := nextFrame(f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(f.buf) != idleReadBuffer {
-		t.Errorf("buffer has %d bytes after 40 small frames, want %d", len(f.buf), idleReadBuffer)
+	if len(f.buf) != idleBuffer {
+		t.Errorf("buffer has %d bytes after 40 small frames, want %d", len(f.buf), idleBuffer)
 	}
 }

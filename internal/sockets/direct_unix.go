@@ -1,15 +1,14 @@
 //go:build unix
 
-package clients
+package sockets
 
 import (
-	"net"
 	"os"
 	"syscall"
 )
 
-// directWriter writes to TCP connections without waiting. One goroutine at a time may use it.
-type directWriter struct {
+// Direct writes to sockets without waiting. One goroutine at a time may use it.
+type Direct struct {
 	call func(fd uintptr) (done bool)
 
 	// Of the call under way.
@@ -18,8 +17,9 @@ type directWriter struct {
 	err   error
 }
 
-func newDirectWriter() *directWriter {
-	w := &directWriter{}
+// NewDirect makes a Direct. Systems other than Unix have none, and it returns nil.
+func NewDirect() *Direct {
+	w := &Direct{}
 	w.call = func(fd uintptr) bool {
 		w.n, w.err = syscall.Write(int(fd), w.bytes)
 		return true // whatever came of it: do not wait
@@ -27,9 +27,9 @@ func newDirectWriter() *directWriter {
 	return w
 }
 
-// write writes as much of p as the network takes at once.
-func (w *directWriter) write(tcp *net.TCPConn, p []byte) (int, error) {
-	raw, err := tcp.SyscallConn()
+// Write writes as much of p as the network takes at once.
+func (w *Direct) Write(socket syscall.Conn, p []byte) (int, error) {
+	raw, err := socket.SyscallConn()
 	if err != nil {
 		return 0, err
 	}

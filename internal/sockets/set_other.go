@@ -1,6 +1,6 @@
 //go:build !linux
 
-package readable
+package sockets
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 // Set is not available on this system.
 type Set struct{}
 
-// New returns errors.ErrUnsupported.
-func New(func(id uint64)) (*Set, error) { return nil, errors.ErrUnsupported }
+// NewSet returns errors.ErrUnsupported.
+func NewSet(func(id uint64)) (*Set, error) { return nil, errors.ErrUnsupported }
 
 // Await is never called.
 func (s *Set) Await(syscall.RawConn, uint64, bool) error { return errors.ErrUnsupported }

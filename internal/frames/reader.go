@@ -1,0 +1,202 @@
+// Package frames cuts what a client sends into requests.
+package frames
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+const (
+	idleBuffer = 512 // size for an idle connection: pings and short requests
+	// BusyBuffer is the limit of doubling, except for a larger frame.
+	BusyBuffer = 64 << 10
+)
+
+// errLength is a length prefix that no request can have.
+type errLength int32
+
+func (e errLength) Error() string {
+	return fmt.Sprintf("frame of %d bytes: not within 0 and jute.maxbuffer", int32(e))
+}
+
+// Reader cuts a byte stream into frames: a four-byte big-endian length and that many
+// bytes. Reading ahead makes pipelined requests cheap: one read brings many frames.
+type Reader struct {
+	src io.Reader
+	max int // longest frame; a longer or negative one is errLength
+
+	buf   []byte // nil: released
+	r, w  int    // buf[r:w] is read but not taken
+	small int    // consecutive reads that would have fitted into an idle buffer
+}
+
+// New returns a Reader of src. A frame is at most so long.
+func New(src io.Reader, maxFrame int) *Reader { return &Reader{src: src, max: maxFrame} }
+
+// From makes the reader read from src, after what it has read.
+func (f *Reader) From(src io.Reader) { f.src = src }
+
+// Put puts bytes before those that will be read. Nothing may be buffered.
+func (f *Reader) Put(b []byte) { f.buf, f.r, f.w = b, 0, len(b) }
+
+// Released reports whether the reader has no buffer.
+func (f *Reader) Released() bool { return f.buf == nil }
+
+// Next returns the next frame if all of it has been read. The frame shares the
+// reader's buffer and is valid until fill.
+func (f *Reader) Next() (frame []byte, ok bool, err error) {
+	n, ok, err := f.pending()
+	if !ok || err != nil || f.w-f.r < 4+n {
+		return nil, false, err
+	}
+	frame = f.buf[f.r+4 : f.r+4+n : f.r+4+n]
+	f.r += 4 + n
+	return frame, true, nil
+}
+
+// pending returns the length of the next frame, once known.
+func (f *Reader) pending() (n int, ok bool, err error) {
+	if f.w-f.r < 4 {
+		return 0, false, nil
+	}
+	length := int32(binary.BigEndian.Uint32(f.buf[f.r:]))
+	if length < 0 || int(length) > f.max {
+		return 0, false, errLength(length)
+	}
+	return int(length), true, nil
+}
+
+// word returns the next four bytes without taking them.
+func (f *Reader) word() (w [4]byte, ok bool) {
+	if f.w-f.r < 4 {
+		return w, false
+	}
+	return [4]byte(f.buf[f.r:]), true
+}
+
+// AwaitWord returns the next four bytes without taking them, once they have been read.
+func (f *Reader) AwaitWord() (w [4]byte, err error) {
+	for {
+		if w, ok := f.word(); ok {
+			return w, nil
+		}
+		if _, err := f.Fill(); err != nil {
+			return w, err
+		}
+	}
+}
+
+// AwaitFrame returns the next frame once it has been read.
+func (f *Reader) AwaitFrame() ([]byte, error) {
+	for {
+		frame, ok, err := f.Next()
+		if ok || err != nil {
+			return frame, err
+		}
+		if _, err := f.Fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// AwaitBytes consumes the next n bytes once they have been read. It returns nil if they do not come.
+func (f *Reader) AwaitBytes(n int) []byte {
+	b, ok := f.Take(n)
+	for !ok {
+		if _, err := f.Fill(); err != nil {
+			return nil
+		}
+		b, ok = f.Take(n)
+	}
+	return b
+}
+
+// AwaitFirst returns the first byte without taking it, once it has been read.
+func (f *Reader) AwaitFirst() (byte, error) {
+	for f.r == f.w {
+		if _, err := f.Fill(); err != nil {
+			return 0, err
+		}
+	}
+	return f.buf[f.r], nil
+}
+
+// TakeAll consumes a copy of all that has been read.
+func (f *Reader) TakeAll() []byte {
+	b := append([]byte(nil), f.buf[f.r:f.w]...)
+	f.r, f.w = 0, 0
+	return b
+}
+
+// Rest returns what comes after the bytes that were taken. The reader itself reads no more.
+func (f *Reader) Rest() io.Reader { return io.MultiReader(bytes.NewReader(f.TakeAll()), f.src) }
+
+// Buffered returns how many bytes have been read but not taken.
+func (f *Reader) Buffered() int { return f.w - f.r }
+
+// Take consumes n bytes that have been read already.
+func (f *Reader) Take(n int) (b []byte, ok bool) {
+	if f.w-f.r < n {
+		return nil, false
+	}
+	b = f.buf[f.r : f.r+n]
+	f.r += n
+	return b, true
+}
+
+// Release gives up the buffer until the next fill. It returns false if a part of a frame is in it.
+func (f *Reader) Release() bool {
+	if f.r != f.w {
+		return false
+	}
+	f.buf, f.r, f.w, f.small = nil, 0, 0, 0
+	return true
+}
+
+// Fill reads at least one more byte from the source and returns the number of bytes read.
+func (f *Reader) Fill() (int, error) {
+	f.makeRoom()
+	n, err := f.src.Read(f.buf[f.w:])
+	f.w += n
+	if n > 0 {
+		return n, nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return 0, err
+}
+
+// makeRoom moves the remaining bytes to the front of a buffer of the right size. A frame
+// or a stream that fills the buffer gets one twice as large, up to the size needed, and a
+// connection that has been slow for a while gets a small one again. A length prefix
+// alone, which costs a client nothing, gets no memory.
+func (f *Reader) makeRoom() {
+	need := 0
+	if n, ok, err := f.pending(); ok && err == nil {
+		need = 4 + n
+	}
+	size, left := len(f.buf), f.w-f.r
+	switch {
+	case size == 0:
+		size = idleBuffer
+	case f.w == size && left == size || f.w == size && size < BusyBuffer:
+		size = min(size*2, max(need, BusyBuffer))
+		f.small = 0
+	case f.w <= idleBuffer/2:
+		f.small++
+	default:
+		f.small = 0
+	}
+	if f.small >= 16 && need <= idleBuffer {
+		size, f.small = idleBuffer, 0
+	}
+	buf := f.buf
+	if size != len(buf) {
+		buf = make([]byte, size)
+	}
+	f.w = copy(buf, f.buf[f.r:f.w])
+	f.r, f.buf = 0, buf
+}
