@@ -47,8 +47,8 @@ func (s *session) authenticate(k *call, auth Auth, renews bool) {
 		return
 	}
 	s.out = l.appendAuthLocked(s.out, a)
+	l.flushLocked()
 	s.mu.Unlock()
-	l.wakeWriter()
 }
 
 // renewedLocked drops the identities that a, which the server has accepted, renews. One with

@@ -12,7 +12,7 @@ import (
 // frames reads frames from a connection.
 type frames struct {
 	r      io.Reader
-	buf    []byte // [start:end] is unread
+	buf    []byte // [start:end] is unread; nil while nothing is expected
 	start  int
 	end    int
 	full   bool // the last read had as much as there was room for
@@ -27,7 +27,7 @@ const (
 )
 
 func newFrames(r io.Reader, most int) *frames {
-	return &frames{r: r, buf: make([]byte, little), most: most, onRead: func() {}}
+	return &frames{r: r, most: most, onRead: func() {}}
 }
 
 // next returns the payload of the next frame, valid until the next call. At the end of the
@@ -67,6 +67,15 @@ func isText(b []byte) bool {
 	return !slices.ContainsFunc(b, func(c byte) bool { return c < ' ' || c > '~' })
 }
 
+// rest gives up the buffer, until something comes. It reports false if there is something in it.
+func (f *frames) rest() bool {
+	if f.start < f.end {
+		return false
+	}
+	f.buf, f.start, f.end, f.full = nil, 0, 0, false
+	return true
+}
+
 // fill makes n bytes available.
 func (f *frames) fill(n int) error {
 	if f.end-f.start >= n {
@@ -77,6 +86,8 @@ func (f *frames) fill(n int) error {
 		f.start = 0
 	}
 	switch {
+	case f.buf == nil:
+		f.buf = make([]byte, little)
 	case len(f.buf) > 1<<20 && n < usual && f.end < usual: // do not keep the memory of one large reply
 		f.buf = slices.Clone(f.buf[:usual])
 	case f.full && len(f.buf) < usual:

@@ -18,8 +18,9 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// link is one connection of a session, with a reader and a writer goroutine. It fails once,
-// with the first error of either.
+// link is one connection of a session, with a goroutine that reads, and one that writes while there is something to be
+// written. It fails once, with the first error of either. Where the connection is an awaiter, it has none while it is idle: when nothing but the answer to
+// a ping has come.
 type link struct {
 	s      *session
 	nc     net.Conn
@@ -28,12 +29,13 @@ type link struct {
 
 	features Features // that the server has granted
 
-	wake   chan struct{} // capacity 1: there is something to write
-	quit   chan struct{} // closed by close
 	failed chan struct{} // closed with err
 	once   sync.Once
+	writes func() // write, made once
 	err    error
-	work   sync.WaitGroup
+	work   sync.WaitGroup // of these goroutines; an idle connection counts as one
+	in     *frames        // owned by the one that reads
+	ends   atomic.Int32   // of two: the connection is the session's, and it has failed
 
 	read    atomic.Int64 // when the last bytes arrived, nanoseconds since began
 	written atomic.Int64 // when the last bytes were sent, nanoseconds since began
@@ -41,6 +43,10 @@ type link struct {
 	answered bool // there was a reply to a call; owned by the reader until it has ended
 
 	// Guarded by session.mu.
+	timer       *time.Timer  // calls look
+	open        bool         // it is written to: the handshake is over, and close was not called
+	writing     bool         // by a goroutine
+	spare       []byte       // what the session's out buffer was before
 	authsSent   []*authEntry // without a reply
 	watchesSent int          // setWatches without a reply
 	rearming    int          // of those, the ones that set watches of the previous connection again
@@ -58,7 +64,15 @@ func (l *link) fail(err error) {
 		l.err = err
 		close(l.failed)
 		l.nc.Close()
+		l.endOnce()
 	})
+}
+
+// endOnce is called when the connection is the session's, and when it has failed. After both, the session continues without it.
+func (l *link) endOnce() {
+	if l.ends.Add(1) == 2 {
+		go l.s.reconnect(l)
+	}
 }
 
 func (l *link) hasFailed() bool {
@@ -73,15 +87,11 @@ func (l *link) hasFailed() bool {
 // close ends the connection and waits for its goroutines.
 func (l *link) close(err error) {
 	l.fail(err)
-	close(l.quit)
+	l.s.mu.Lock()
+	l.open = false
+	l.timer.Stop()
+	l.s.mu.Unlock()
 	l.work.Wait()
-}
-
-func (l *link) wakeWriter() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
 }
 
 // --- Handshake
@@ -115,10 +125,11 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 	stop := context.AfterFunc(ctx, cut(nc))
 	defer stop()
 	l := &link{
-		s: s, nc: nc, server: server, began: time.Now(),
-		wake: make(chan struct{}, 1), quit: make(chan struct{}), failed: make(chan struct{}),
+		s: s, nc: nc, server: server, began: time.Now(), failed: make(chan struct{}),
 	}
+	l.writes = l.write
 	in := newFrames(nc, s.opts.MaxReply)
+	l.in = in
 	greeting, err := l.greet(in)
 	if err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
@@ -154,9 +165,13 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 			l.fail(err)
 		}
 	}
-	l.work.Go(func() { l.fail(l.readLoop(in)) })
-	l.work.Go(l.writeLoop)
-	l.wakeWriter()
+	in.onRead = func() { l.read.Store(int64(time.Since(l.began))) }
+	l.work.Add(1)
+	go l.receive()
+	s.mu.Lock()
+	l.open = true
+	l.flushLocked()
+	s.mu.Unlock()
 	if resp.ReadOnly {
 		l.work.Go(l.seekQuorum)
 	}
@@ -262,58 +277,111 @@ func (l *link) appendSetWatchesLocked(b []byte, r *jute.SetWatchesRequest) []byt
 func (l *link) ping(now time.Time) {
 	s := l.s
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != l {
+		return
+	}
 	b, mark := jute.BeginFrame(s.out)
 	h := jute.RequestHeader{Xid: jute.XidPing, Type: jute.OpPing}
 	s.out = jute.EndFrame(h.Append(b), mark)
 	l.pings = append(l.pings, now)
-	s.mu.Unlock()
 	l.written.Store(int64(now.Sub(l.began)))
-	l.wakeWriter()
+	l.flushLocked()
 }
 
-// writeLoop writes what is in the session's out buffer, and sleeps while there is nothing.
-func (l *link) writeLoop() {
+// nowWriter is a connection that takes bytes without waiting, as those do that are carried by another one.
+type nowWriter interface {
+	WriteNow(b []byte) (int, error)
+}
+
+// flushLocked has what is in the session's out buffer written: now, or by a goroutine where that has to wait.
+func (l *link) flushLocked() {
 	s := l.s
-	var spare []byte
-	for {
-		select {
-		case <-l.wake:
-		case <-l.quit:
+	if l.writing || !l.writesLocked() {
+		return
+	}
+	if nc, ok := l.nc.(nowWriter); ok {
+		l.takenLocked()
+		n, err := nc.WriteNow(s.out)
+		s.out = s.out[:copy(s.out, s.out[n:])]
+		l.wrote(err)
+		if !l.writesLocked() {
 			return
 		}
-		for {
-			s.mu.Lock()
-			b := s.out
-			if len(b) == 0 || s.conn != l || l.hasFailed() { // what is issued after that is not sent
-				s.mu.Unlock()
-				break
-			}
-			if l.probe == 0 && s.queued > s.sent {
-				l.probe, l.probeAt = s.queued, time.Now()
-			}
-			s.out, s.sent = spare[:0], s.queued
-			s.room.Broadcast()
-			s.mu.Unlock()
-			if _, err := l.nc.Write(b); err != nil {
-				l.fail(fmt.Errorf("write: %w", err))
-				return
-			}
-			l.written.Store(int64(time.Since(l.began)))
-			if spare = b; cap(spare) > 1<<20 {
-				spare = nil
-			}
+	}
+	l.writing = true
+	l.work.Add(1)
+	go l.writes()
+}
+
+// writesLocked reports whether there is something to be written.
+func (l *link) writesLocked() bool {
+	return l.open && len(l.s.out) > 0 && l.s.conn == l && !l.hasFailed() // what is issued after a failure is not sent
+}
+
+// takenLocked is called when what is in the out buffer is passed to the socket.
+func (l *link) takenLocked() {
+	s := l.s
+	if l.probe == 0 && s.queued > s.sent {
+		l.probe, l.probeAt = s.queued, time.Now()
+	}
+	s.sent = s.queued
+	s.room.Broadcast()
+}
+
+// wrote is called when that was written.
+func (l *link) wrote(err error) {
+	if err != nil {
+		l.fail(fmt.Errorf("write: %w", err))
+		return
+	}
+	l.written.Store(int64(time.Since(l.began)))
+}
+
+// write writes what is in the session's out buffer, until there is nothing.
+func (l *link) write() {
+	defer l.work.Done()
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l.writesLocked() {
+		b := s.out
+		s.out, l.spare = l.spare[:0], nil
+		l.takenLocked()
+		s.mu.Unlock()
+		_, err := l.nc.Write(b)
+		l.wrote(err)
+		s.mu.Lock()
+		if l.spare = b; cap(b) > 1<<20 {
+			l.spare = nil
 		}
 	}
+	l.writing = false
 }
 
 // --- Reading
 
-// readLoop handles what the server sends, until the connection ends.
-func (l *link) readLoop(in *frames) error {
-	in.onRead = func() { l.read.Store(int64(time.Since(l.began))) }
+// awaiter is a connection that needs no goroutine while nothing comes. Await has wake called, once, when Read would not wait any more: something has come,
+// or the connection has failed or is closed. It reports false if that is so already, or it can't be, and then does nothing.
+type awaiter interface {
+	Await(wake func()) bool
+}
+
+// errIdle ends a goroutine that reads from a connection which is idle.
+var errIdle = errors.New("the connection is idle")
+
+// receive handles what the server sends, until the connection ends or is idle: then it is called again when something has come.
+func (l *link) receive() {
+	if err := l.receiveAll(); err != errIdle {
+		l.fail(err)
+		l.work.Done()
+	}
+}
+
+func (l *link) receiveAll() error {
 	d := new(jute.Decoder) // one for all replies, to save allocations
 	for {
-		frame, err := in.next()
+		frame, err := l.in.next()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = errors.New("the server closed the connection")
@@ -321,25 +389,48 @@ func (l *link) readLoop(in *frames) error {
 			return err
 		}
 		*d = jute.NewDecoder(frame)
-		if err := l.handle(frame, d); err != nil {
+		xid, err := l.handle(frame, d)
+		if err != nil {
 			return err
+		}
+		if xid == jute.XidPing && l.rest() {
+			return errIdle
 		}
 	}
 }
 
-// handle handles a frame, of which d is a decoder.
-func (l *link) handle(frame []byte, d *jute.Decoder) error {
+// rest makes a connection idle, if it can be.
+func (l *link) rest() bool {
+	nc, ok := l.nc.(awaiter)
+	if !ok || !l.in.rest() {
+		return false
+	}
+	s := l.s
+	s.mu.Lock()
+	if s.conn == l && !l.writing && len(s.out) == 0 {
+		s.out, l.spare = nil, nil
+	}
+	s.mu.Unlock()
+	return nc.Await(func() { go l.receive() })
+}
+
+// handle handles a frame, of which d is a decoder, and returns its xid.
+func (l *link) handle(frame []byte, d *jute.Decoder) (xid int32, _ error) {
 	if r := l.s.relay; r != nil {
 		if err := r.enter(); err != nil {
-			return err
+			return 0, err
 		}
 		defer r.exit()
 	}
 	var h jute.ReplyHeader
 	h.Decode(d)
 	if d.Err() != nil {
-		return fmt.Errorf("reply header: %w", d.Err())
+		return 0, fmt.Errorf("reply header: %w", d.Err())
 	}
+	return h.Xid, l.handleBody(&h, frame, d)
+}
+
+func (l *link) handleBody(h *jute.ReplyHeader, frame []byte, d *jute.Decoder) error {
 	switch h.Xid {
 	case jute.XidNotification:
 		return l.notified(h.Zxid, d)
@@ -349,19 +440,19 @@ func (l *link) handle(frame []byte, d *jute.Decoder) error {
 	case jute.XidAuth:
 		return l.authReplied(h.Err)
 	case jute.XidSetWatches:
-		return l.watchesReplied(&h)
+		return l.watchesReplied(h)
 	case jute.XidFeed:
 		return l.fed(d, len(frame))
 	case xidCatchUp:
 		if r := l.s.relay; r != nil {
-			return r.caughtUp(&h)
+			return r.caughtUp(h)
 		}
 	case xidReplay:
 		if r := l.s.relay; r != nil {
-			return r.replayReplied(&h, d)
+			return r.replayReplied(h, d)
 		}
 	}
-	return l.replied(&h, d)
+	return l.replied(h, d)
 }
 
 func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
@@ -382,7 +473,7 @@ func (l *link) replied(h *jute.ReplyHeader, d *jute.Decoder) error {
 	if !l.answered || s.waiting > 0 && s.window.Low() {
 		l.answered = true
 		s.releaseLocked(maxOut + s.opts.MaxRequest) // all
-		l.wakeWriter()
+		l.flushLocked()
 	}
 	s.lastZxid = max(s.lastZxid, h.Zxid)
 	if s.relay != nil {
@@ -479,7 +570,7 @@ func (l *link) setLocked(w *Watch, zxid Zxid) error {
 	r := jute.SetWatchesRequest{RelativeZxid: zxid}
 	w.kind.Add(&r, w.full)
 	l.s.out = l.appendSetWatchesLocked(l.s.out, &r)
-	l.wakeWriter()
+	l.flushLocked()
 	return nil
 }
 

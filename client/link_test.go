@@ -5,6 +5,7 @@ import (
 	"net"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // What is issued after a connection has failed, but before the session knows, is not sent on it, so
@@ -14,14 +15,13 @@ func TestNothingIsSentOnAFailedConnection(t *testing.T) {
 		s := newSession(nil, (&Options{}).withDefaults())
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
-		l := &link{s: s, nc: ours, wake: make(chan struct{}, 1), quit: make(chan struct{}), failed: make(chan struct{})}
+		l := &link{s: s, nc: ours, open: true, timer: time.NewTimer(time.Hour), failed: make(chan struct{})}
 		s.conn = l
-		l.work.Go(l.writeLoop)
 		l.fail(io.EOF)
 		s.mu.Lock()
 		s.out, s.queued = []byte("request"), 1
+		l.flushLocked()
 		s.mu.Unlock()
-		l.wakeWriter()
 		synctest.Wait()
 		s.mu.Lock()
 		if s.sent != 0 || len(s.out) == 0 {

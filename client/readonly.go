@@ -14,10 +14,7 @@ func (l *link) seekQuorum() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
-		select {
-		case <-l.quit:
-		case <-l.failed:
-		}
+		<-l.failed
 		cancel()
 	}()
 	list := l.s.hosts.list

@@ -56,6 +56,9 @@ type RelayOptions struct {
 	// else of the session.
 	Reply func(Forwarded)
 	Event func(zxid Zxid, ev jute.WatcherEvent)
+	// Ended, if it is not nil, is called when the session has ended for its client, after the last reply, and just before Done is closed. It is not
+	// called for a relay that another one continues.
+	Ended func(*Relay)
 }
 
 // Forwarded is the answer to a request that was forwarded.

@@ -498,7 +498,7 @@ func TestRelayEnds(t *testing.T) {
 		{"a silent client", func(n *fakeNet, r *relayed, conn *fakeConn) {
 			conn.grant(0)
 			conn.mute = true
-			time.Sleep(DefaultTimeout) // without a ping of the client
+			time.Sleep(DefaultTimeout * 3 / 2) // without a ping of the client
 		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

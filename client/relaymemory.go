@@ -332,7 +332,7 @@ func (r *Relay) syncLocked(l *link) {
 	h := jute.RequestHeader{Xid: xidCatchUp, Type: jute.OpSync}
 	s.out = jute.EndFrame(jute.AppendString(h.Append(b), "/"), mark)
 	r.memory.awaited = append(r.memory.awaited, seen)
-	l.wakeWriter()
+	l.flushLocked()
 }
 
 // overLocked is called when the session has ended.
@@ -348,7 +348,7 @@ func (r *Relay) setWatchesLocked(l *link) {
 	s := r.c.s
 	for _, q := range r.rules.RestoreWatches(min(setWatchesChunk, s.opts.MaxRequest-256), true) {
 		s.out = l.appendSetWatchesLocked(s.out, &q)
-		l.wakeWriter()
+		l.flushLocked()
 	}
 }
 

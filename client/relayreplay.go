@@ -42,7 +42,7 @@ func (r *Relay) fed(l *link, e *feedEvent) error {
 	if credit > 0 {
 		q := jute.CreditRequest{Feed: resume.Feed, Credit: credit}
 		s.out = jute.EndFrame(q.Append(beginReplay(s.out, jute.OpCredit)), len(s.out))
-		l.wakeWriter()
+		l.flushLocked()
 	}
 	s.mu.Unlock()
 	if err != nil || !all {
@@ -69,7 +69,7 @@ func (r *Relay) replayed(l *link) error {
 	q := r.rules.Resumed()
 	s.out = jute.EndFrame(q.Append(beginReplay(s.out, jute.OpUnsubscribe)), len(s.out))
 	s.releaseLocked(firstBatch)
-	l.wakeWriter()
+	l.flushLocked()
 	return nil
 }
 

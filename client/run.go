@@ -31,50 +31,76 @@ type betterServer string
 
 func (b betterServer) Error() string { return "server " + string(b) + " has a quorum" }
 
-// run keeps the session connected until it ends.
+// run connects the session, and does so again until it is connected or has ended. A connected session needs no goroutine for that: the end of its
+// connection starts reconnect.
 func (s *session) run() {
-	defer close(s.finished)
 	for {
 		l, err := s.reach()
 		if err == nil {
-			err = s.serve(l)
-			if closing := s.lost(l, err); closing {
-				<-s.ctx.Done() // the session is closed: no server is to be asked about it
-			}
-			if l.answered || time.Since(l.began) >= lastPause {
-				s.hosts.held()
-			}
-			if !s.resumes(err) {
-				s.over(StateClosed, ErrConnectionLoss, err)
-				return
-			}
-			if better, ok := errors.AsType[betterServer](err); ok {
-				s.hosts.prefer(string(better))
-			}
+			s.keep(l)
+			return
 		}
-		switch {
-		case s.ctx.Err() != nil:
-			s.over(StateClosed, ErrClosed, errAbort)
+		if s.ended(err) {
 			return
-		case s.relay != nil && ends(err):
-			s.mu.Lock()
-			s.relay.expired = errors.Is(err, errExpiredByServer)
-			s.mu.Unlock()
-			s.over(StateClosed, ErrConnectionLoss, err)
-			return
-		case errors.Is(err, ErrAuthFailed):
-			s.over(StateAuthFailed, ErrAuthFailed, err)
-			s.linger()
-			return
-		case errors.Is(err, ErrSessionExpired):
-			s.over(StateExpired, ErrSessionExpired, err)
-			if !s.opts.RenewSession {
-				s.linger()
-				return
-			}
-			s.renew()
 		}
 	}
+}
+
+// reconnect continues a session whose connection has failed.
+func (s *session) reconnect(l *link) {
+	err := l.err
+	if closing := s.lost(l, err); closing {
+		<-s.ctx.Done() // the session is closed: no server is to be asked about it
+	}
+	if l.answered || time.Since(l.began) >= lastPause {
+		s.hosts.held()
+	}
+	if !s.resumes(err) {
+		s.over(StateClosed, ErrConnectionLoss, err)
+		s.conclude()
+		return
+	}
+	if better, ok := errors.AsType[betterServer](err); ok {
+		s.hosts.prefer(string(better))
+	}
+	if !s.ended(err) {
+		s.run()
+	}
+}
+
+// ended ends the session if an error does, or Close. It reports whether the session has ended.
+func (s *session) ended(err error) bool {
+	switch {
+	case s.ctx.Err() != nil:
+		s.over(StateClosed, ErrClosed, errAbort)
+	case s.relay != nil && ends(err):
+		s.mu.Lock()
+		s.relay.expired = errors.Is(err, errExpiredByServer)
+		s.mu.Unlock()
+		s.over(StateClosed, ErrConnectionLoss, err)
+	case errors.Is(err, ErrAuthFailed):
+		s.over(StateAuthFailed, ErrAuthFailed, err)
+		s.linger()
+	case errors.Is(err, ErrSessionExpired):
+		s.over(StateExpired, ErrSessionExpired, err)
+		if s.opts.RenewSession {
+			s.renew()
+			return false
+		}
+		s.linger()
+	default:
+		return false
+	}
+	s.conclude()
+	return true
+}
+
+// conclude is called when the session has ended.
+func (s *session) conclude() {
+	if r := s.relay; r != nil && r.o.Ended != nil && !r.left.Load() {
+		r.o.Ended(r)
+	}
+	close(s.finished)
 }
 
 // resumes reports whether a session whose connection is lost is to have another one.
@@ -364,36 +390,44 @@ func (s *session) resolve(ctx context.Context, server string) ([]string, error) 
 	return addrs, nil
 }
 
-// serve maintains a connection until it fails: it pings when nothing else was sent, and ends
-// the connection if the server sends nothing.
-func (s *session) serve(l *link) error {
+// keep makes a connection the session's, until it fails.
+func (s *session) keep(l *link) {
+	s.mu.Lock()
+	l.timer = time.AfterFunc(s.timeout/3, l.look)
+	s.mu.Unlock()
+	l.endOnce()
+	if s.ctx.Err() != nil { // it may have ended before the connection was there
+		l.fail(errAbort)
+	}
+}
+
+// look pings if nothing else was sent, and ends the connection if the server sends nothing.
+func (l *link) look() {
+	s := l.s
 	s.mu.Lock()
 	timeout := s.timeout
 	s.mu.Unlock()
 	pingAfter, silence := timeout/3, timeout*2/3
-	timer := time.NewTimer(pingAfter)
-	defer timer.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return context.Cause(s.ctx)
-		case <-l.failed:
-			return l.err
-		case <-timer.C:
+	if s.relay != nil && !l.lastWrite().After(l.lastRead()) {
+		silence = timeout // its client has asked for nothing since, and some ping as late as that
+	}
+	now := time.Now()
+	quiet := now.Sub(l.lastRead())
+	if quiet >= silence {
+		l.fail(fmt.Errorf("nothing came for %v, and the session's timeout is %v", quiet.Round(time.Millisecond), timeout))
+		return
+	}
+	idle := now.Sub(l.lastWrite())
+	if idle >= pingAfter {
+		if s.relay == nil {
+			l.ping(now)
 		}
-		now := time.Now()
-		quiet := now.Sub(l.lastRead())
-		if quiet >= silence {
-			return fmt.Errorf("nothing came for %v, two thirds of the session's timeout", quiet.Round(time.Millisecond))
-		}
-		idle := now.Sub(l.lastWrite())
-		if idle >= pingAfter {
-			if s.relay == nil {
-				l.ping(now)
-			}
-			idle = 0
-		}
-		timer.Reset(max(min(pingAfter-idle, silence-quiet), time.Millisecond))
+		idle = 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.open {
+		l.timer.Reset(max(min(pingAfter-idle, silence-quiet), time.Millisecond))
 	}
 }
 

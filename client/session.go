@@ -15,7 +15,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// session is shared by all views of a client. Its main goroutine (run) keeps it connected.
+// session is shared by all views of a client. While it is not connected, a goroutine (run) connects it.
 // The goroutines of the current link write what calls append to out, and pass replies to the
 // calls in the order of the requests.
 //
@@ -241,10 +241,9 @@ func (s *session) end(k *call, b []byte) {
 		s.mu.Unlock()
 		return
 	}
-	l := s.conn
 	s.out, s.queued = s.sendLocked(b, s.mark, k), k.seq
+	s.conn.flushLocked()
 	s.mu.Unlock()
-	l.wakeWriter()
 }
 
 // undo removes a call between begin and end. It releases mu.
@@ -382,6 +381,12 @@ func (s *session) endNow() {
 	s.room.Broadcast()
 	s.mu.Unlock()
 	s.cancel(errAbort)
+	s.mu.Lock()
+	l := s.conn
+	s.mu.Unlock()
+	if l != nil {
+		l.fail(errAbort)
+	}
 }
 
 // wait waits for the session's goroutines.

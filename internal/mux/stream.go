@@ -156,8 +156,8 @@ func (s *Stream) wokenLocked() func() {
 	return wake
 }
 
-// Await has wake called, once, when there is something to read. It reports false if there is already, and then does nothing. wake is
-// called without locks.
+// Await has wake called, once, when there is something to read, or the stream is closed. It reports false if it is so already, and then does
+// nothing. wake is called without locks.
 func (s *Stream) Await(wake func()) bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -228,6 +228,9 @@ func (s *Stream) Close() error {
 	defer c.mu.Unlock()
 	if s.closed {
 		return nil
+	}
+	if s.wake != nil {
+		go s.wake() // callers may hold locks
 	}
 	s.closed, s.in, s.read, s.wake = true, nil, 0, nil
 	for _, d := range []*deadline{&s.readBy, &s.writeBy} {
