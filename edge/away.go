@@ -86,7 +86,7 @@ func (c *conn) serveReadOnly(s *away.Session, out []byte, timeout time.Duration)
 			out = out[:0]
 		}
 		c.nc.SetReadDeadline(time.Now().Add(timeout))
-		frame, err := c.next()
+		frame, err := c.in.AwaitFrame()
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"net"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -9,11 +10,11 @@ import (
 
 // callerOf returns the process that has connected a UNIX socket. Of other connections nothing is known.
 func callerOf(nc net.Conn) (p caller) {
-	u, ok := nc.(*net.UnixConn)
-	if !ok {
+	socket, ok := nc.(syscall.Conn)
+	if !ok || nc.LocalAddr().Network() != "unix" {
 		return p
 	}
-	raw, err := u.SyscallConn()
+	raw, err := socket.SyscallConn()
 	if err != nil {
 		return p
 	}

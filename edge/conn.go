@@ -1,10 +1,8 @@
 package edge
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -17,11 +15,10 @@ import (
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/fourletter"
 	"github.com/zkd-project/zkd/internal/console"
+	"github.com/zkd-project/zkd/internal/frames"
+	"github.com/zkd-project/zkd/internal/sockets"
 	"github.com/zkd-project/zkd/jute"
 )
-
-// bufferSize is how many bytes are read from a client at once, and more for larger requests.
-const bufferSize = 1 << 10
 
 // maxUnread is how many bytes wait for a client that does not read, before nothing more is read for it.
 const maxUnread = 4 << 20
@@ -30,9 +27,7 @@ const maxUnread = 4 << 20
 type conn struct {
 	e       *Edge
 	nc      net.Conn
-	in      *bufio.Reader
-	before  *bytes.Reader                // what in reads before the connection, or nil
-	part    []byte                       // of a large request, after an error of in
+	in      *frames.Reader               // owned by the goroutine that reads from the client
 	begins  atomic.Bool                  // it waits for its session
 	relay   atomic.Pointer[client.Relay] // nil before there is a session
 	began   time.Time
@@ -53,31 +48,32 @@ type conn struct {
 	connects int  // upstream; of one goroutine of the relay
 
 	mu       sync.Mutex
-	out      []byte        // waits to be written
-	over     bool          // nothing is written after out
-	paused   bool          // the writer stops
-	unserved bool          // there is no writer any more
-	written  chan struct{} // closed when the writer has ended; of the goroutine that reads
-	room     *sync.Cond    // out has become shorter
-	wake     chan struct{}
+	out      []byte    // waits to be written
+	spare    []byte    // what out was before
+	over     bool      // nothing is written after out
+	paused   bool      // nothing is written
+	writing  bool      // there is a writer
+	unserved bool      // there will be no writer any more
+	changed  sync.Cond // out has become shorter, or there is no writer
 }
 
 func newConn(e *Edge, nc net.Conn) *conn {
 	c := &conn{
-		e: e, nc: nc, in: bufio.NewReaderSize(nc, bufferSize), began: time.Now(), wake: make(chan struct{}, 1), tried: make(chan struct{}, 1), served: make(chan struct{}),
+		e: e, nc: e.sockets.Of(nc), began: time.Now(), tried: make(chan struct{}, 1), served: make(chan struct{}), paused: true,
 	}
-	c.room = sync.NewCond(&c.mu)
+	c.changed.L = &c.mu
+	c.in = frames.New(c.nc, e.maxRequest())
 	return c
 }
 
-// serve serves the client until its connection ends.
+// serve serves a new client.
 func (c *conn) serve() {
-	defer c.nc.Close()
 	r, answered, err := c.hello()
 	if err != nil {
 		c.e.o.Log.Debug("no session", "client", c.nc.RemoteAddr().String(), "err", err)
 	}
 	if r == nil {
+		c.leave()
 		return
 	}
 	c.e.figures.sessions.Add(1)
@@ -85,14 +81,33 @@ func (c *conn) serve() {
 	c.session(r)
 }
 
-// session serves a client that has a session, until its connection ends or another edge has it.
+// leave is called when the connection has ended here.
+func (c *conn) leave() {
+	c.nc.Close()
+	c.e.gone(c)
+	c.e.work.Done()
+}
+
+// session serves a client that has a session.
 func (c *conn) session(r *client.Relay) {
 	c.relay.Store(r)
-	c.startWriter(r)
+	c.unpause()
+	c.read()
+}
+
+// errIdle ends the goroutine that reads from a client which is idle.
+var errIdle = errors.New("the client is idle")
+
+// read serves a client until its connection ends, another edge has it, or it is idle: then read is called again when the client has sent something.
+func (c *conn) read() {
+	r := c.relay.Load()
 	err := c.forward(r)
+	if err == errIdle {
+		return
+	}
+	defer c.leave()
 	c.e.o.Log.Debug("client has gone", "client", c.nc.RemoteAddr().String(), "session", r.Client().Session().ID(), "err", err)
 	c.finish()
-	<-c.written
 	c.drop()
 	c.relay.Store(nil)
 	if err == errPassed {
@@ -104,39 +119,29 @@ func (c *conn) session(r *client.Relay) {
 	r.Abort()
 }
 
-// drop forgets what waits for a client that has no writer, and lets nothing wait for it any more.
+// drop waits for the writer, forgets what waits for the client, and lets nothing wait for it any more.
 func (c *conn) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for c.writing {
+		c.changed.Wait()
+	}
 	c.e.figures.queued.Add(-int64(len(c.out)))
 	c.out, c.unserved = nil, true
-}
-
-func (c *conn) startWriter(r *client.Relay) {
-	c.mu.Lock()
-	c.paused = false
-	c.mu.Unlock()
-	written := make(chan struct{})
-	c.written = written
-	go func() {
-		defer close(written)
-		c.write(r)
-	}()
-	c.wakeWriter()
 }
 
 // hello answers a four-letter word, or makes the session that the client asks for.
 func (c *conn) hello() (*client.Relay, []byte, error) {
 	c.nc.SetDeadline(time.Now().Add(helloWithin))
-	first, err := c.in.Peek(4)
+	first, err := c.in.AwaitWord()
 	if err != nil {
 		return nil, nil, err
 	}
-	if word, ok := fourletter.Lookup([4]byte(first)); ok {
+	if word, ok := fourletter.Lookup(first); ok {
 		_, err := io.WriteString(c.nc, c.e.answer(word))
 		return nil, nil, err
 	}
-	frame, err := c.next()
+	frame, err := c.in.AwaitFrame()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -206,7 +211,7 @@ func (c *conn) connect(q *jute.ConnectRequest) (*client.Relay, error) {
 }
 
 func (c *conn) newRelay(o client.RelayOptions) (*client.Relay, error) {
-	o.Reply, o.Event, o.Trace.Attempt = c.reply, c.event, c.attempted
+	o.Reply, o.Event, o.Ended, o.Trace.Attempt = c.reply, c.event, c.ended, c.attempted
 	user := o.User
 	if o.Record != nil {
 		user = o.Record.User()
@@ -261,7 +266,7 @@ func speaks(packet []byte) bool {
 // forward passes the client's requests on.
 func (c *conn) forward(r *client.Relay) error {
 	for {
-		frame, err := c.next()
+		frame, err := c.in.AwaitFrame()
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			if c.pass(r) {
@@ -281,10 +286,13 @@ func (c *conn) forward(r *client.Relay) error {
 		switch h.Type {
 		case jute.OpPing:
 			r.Ping()
-			c.answer(jute.ReplyHeader{Xid: h.Xid, Zxid: r.Client().Status().LastZxid}, nil)
+			c.answer(jute.ReplyHeader{Xid: h.Xid, Zxid: r.Client().Status().LastZxid}, nil, true)
+			if c.rest() {
+				return errIdle
+			}
 		case jute.OpAuth:
 			if speaks(d.Rest()) {
-				c.answer(jute.ReplyHeader{Xid: h.Xid, Err: jute.ErrAuthFailed}, nil)
+				c.answer(jute.ReplyHeader{Xid: h.Xid, Err: jute.ErrAuthFailed}, nil, true)
 				return errSpeaks
 			}
 			r.Forward(h.Xid, h.Type, d.Rest())
@@ -295,30 +303,19 @@ func (c *conn) forward(r *client.Relay) error {
 	}
 }
 
-// next returns the next frame, which is valid until the next call.
-func (c *conn) next() ([]byte, error) {
-	size, err := c.in.Peek(4)
-	if err != nil {
-		return nil, err
+// rest makes the client idle, if it can be: nothing is read and no buffer is kept until it sends something. A ping does so, as clients send one when
+// they have sent nothing else for a while.
+func (c *conn) rest() bool {
+	nc, ok := c.nc.(*sockets.Conn)
+	if !ok || !c.in.Release() {
+		return false
 	}
-	n := int(int32(binary.BigEndian.Uint32(size)))
-	if most := c.e.maxRequest(); n < 0 || n > most {
-		return nil, fmt.Errorf("a request of %d bytes, and the limit is %d", n, most)
+	c.mu.Lock()
+	if !c.writing && len(c.out) == 0 {
+		c.out, c.spare = nil, nil
 	}
-	if n += 4; n <= c.in.Size() {
-		frame, err := c.in.Peek(n)
-		if err != nil {
-			return nil, err
-		}
-		c.in.Discard(n)
-		return frame[4:], nil
-	}
-	var frame bytes.Buffer // grows with what arrives, whatever the length says
-	if _, err := io.CopyN(&frame, c.in, int64(n)); err != nil {
-		c.part = frame.Bytes()
-		return nil, err
-	}
-	return frame.Bytes()[4:], nil
+	c.mu.Unlock()
+	return nc.Await(func() { go c.read() })
 }
 
 func (e *Edge) maxRequest() int {
@@ -334,14 +331,14 @@ func (c *conn) reply(a client.Forwarded) {
 		c.e.figures.cachedReads.Add(1)
 	}
 	if a.Lost == nil {
-		c.answer(jute.ReplyHeader{Xid: a.Xid, Zxid: a.Zxid, Err: a.Err}, a.Body)
+		c.answer(jute.ReplyHeader{Xid: a.Xid, Zxid: a.Zxid, Err: a.Err}, a.Body, a.Remembered)
 		if a.Op == jute.OpCloseSession || a.Err == jute.ErrUnimplemented { // as a server ends the connection
 			c.finish()
 		}
 		return
 	}
 	if a.Expired {
-		c.answer(jute.ReplyHeader{Xid: a.Xid, Zxid: a.Zxid, Err: jute.ErrSessionExpired}, nil)
+		c.answer(jute.ReplyHeader{Xid: a.Xid, Zxid: a.Zxid, Err: jute.ErrSessionExpired}, nil, false)
 		return
 	}
 	c.ended(c.relay.Load()) // replies have an order, and one is missing
@@ -356,106 +353,116 @@ func (c *conn) event(zxid client.Zxid, ev jute.WatcherEvent) {
 	c.append(jute.EndFrame(ev.Append(h.Append(b)), mark))
 }
 
-func (c *conn) answer(h jute.ReplyHeader, body []byte) {
+// answer answers a request. read: the goroutine that reads from the client does so.
+func (c *conn) answer(h jute.ReplyHeader, body []byte, read bool) {
 	c.e.figures.replies.Add(1)
-	c.replied.Add(1)
+	all := c.replied.Add(1) == c.sent.Load()
+	if read {
+		all = c.in.Buffered() == 0
+	}
 	c.e.shown(h.Zxid)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.makeRoomLocked()
 	b, mark := jute.BeginFrame(c.out)
-	c.putLocked(jute.EndFrame(append(h.Append(b), body...), mark))
+	c.putLocked(jute.EndFrame(append(h.Append(b), body...), mark), all)
 }
 
 func (c *conn) append(frame []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.makeRoomLocked()
-	c.putLocked(append(c.out, frame...))
+	c.putLocked(append(c.out, frame...), false)
 }
 
 // makeRoomLocked waits until there is room for another frame, and counts it.
 func (c *conn) makeRoomLocked() {
 	c.got.Add(1)
 	for len(c.out) > maxUnread && !c.over {
-		c.room.Wait()
+		c.changed.Wait()
 	}
 }
 
-// putLocked lets out be written, which is what waited and more. Nothing waits for a client that is not served any more.
-func (c *conn) putLocked(out []byte) {
+// putLocked lets out be written, which is what waited and more. all: the client waits for this, and for no more. Nothing waits for a client that is not
+// served any more.
+func (c *conn) putLocked(out []byte, all bool) {
 	if c.unserved {
 		return
 	}
 	c.e.figures.queued.Add(int64(len(out) - len(c.out)))
 	c.out = out
-	c.wakeWriter()
+	if nc, ok := c.nc.(*sockets.Conn); ok && all && !c.writing && !c.paused && !c.over { // another goroutine would take longer
+		n, _ := nc.TryWrite(c.out)
+		c.e.figures.queued.Add(-int64(n))
+		c.out = c.out[:copy(c.out, c.out[n:])]
+	}
+	c.startLocked()
 }
 
-func (c *conn) wakeWriter() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
+// startLocked starts a writer if there is something to be written, or the connection is to be closed.
+func (c *conn) startLocked() {
+	if !c.writing && c.writesLocked() {
+		c.writing = true
+		go c.write()
 	}
+}
+
+func (c *conn) writesLocked() bool {
+	return !c.unserved && (len(c.out) > 0 && !c.paused || c.over)
 }
 
 // finish lets the writer end when it has written what waits.
 func (c *conn) finish() {
 	c.mu.Lock()
 	c.over = true
-	c.room.Broadcast()
+	c.changed.Broadcast()
+	c.startLocked()
 	c.mu.Unlock()
-	c.wakeWriter()
 }
 
-// write writes to the client until all is over: it has gone, or its session has; or until it is stopped.
-func (c *conn) write(r *client.Relay) {
-	var spare []byte
-	done := r.Done()
-	for {
-		select {
-		case <-c.wake:
-		case <-done:
-			done = nil
-			c.ended(r)
-		}
-		c.mu.Lock()
-		if c.paused && !c.over {
-			c.mu.Unlock()
-			return
-		}
+// write writes to the client while there is something to be written. When all is over, as the client has gone, or its session has, it closes
+// the connection.
+func (c *conn) write() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.writesLocked() {
 		b, over := c.out, c.over
-		c.out = spare[:0]
-		c.room.Broadcast()
+		c.out, c.spare = c.spare[:0], nil
+		c.changed.Broadcast()
 		c.mu.Unlock()
 		if over { // a client that does not read its last replies is not waited for
 			c.nc.SetWriteDeadline(time.Now().Add(helloWithin))
 		}
 		n, err := c.nc.Write(b)
-		if err != nil && c.unwritten(b[n:]) {
+		c.mu.Lock()
+		if err != nil && c.paused && !c.over {
 			c.e.figures.queued.Add(-int64(n))
-			return
+			c.out = append(bytes.Clone(b[n:]), c.out...)
+			break
 		}
 		c.e.figures.queued.Add(-int64(len(b)))
+		if c.spare = b; cap(b) > 64<<10 {
+			c.spare = nil
+		}
 		if err != nil || over {
 			c.nc.Close()
-			c.finish()
-			return
-		}
-		if spare = b; cap(spare) > 64<<10 {
-			spare = nil
+			c.over, c.unserved = true, true
 		}
 	}
+	c.writing = false
+	c.changed.Broadcast()
 }
 
 // ended is called when there is no session upstream any more, or no reply to a request.
 func (c *conn) ended(r *client.Relay) {
 	c.mu.Lock()
 	gone := c.over
+	c.over = true
 	c.mu.Unlock()
-	if gone {
+	if gone || c.relay.Load() == nil { // the client has not got a session yet, and the writer not begun
 		return
 	}
+	defer c.finish()
 	if errors.Is(r.Client().Status().Err, client.ErrSessionMoved) {
 		c.e.figures.moved.Add(1)
 	} else {
@@ -464,7 +471,6 @@ func (c *conn) ended(r *client.Relay) {
 	}
 	c.e.o.Log.Info("a client's connection ends with the one upstream", "client", c.nc.RemoteAddr().String(),
 		"session", r.Client().Session().ID(), "expired", r.Expired(), "err", r.Client().Status().Err)
-	c.finish()
 }
 
 // whyEnded says in one line why a client's connection ends.

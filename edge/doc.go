@@ -15,6 +15,7 @@
 // An edge can hand its listeners and its clients over to another one: HandOver and Ask. Each client is then continued from a small record of its
 // session, as after a lost connection.
 //
-// For each client there are two goroutines, one that reads from it and one that writes to it, and those of its
-// client.Relay; and one for the edge that follows the file of identities. The conn's mutex guards what waits to be written.
+// For each client in use there are a goroutine that reads from it, one that writes to it while there is something to be written, and those of its
+// client.Relay. An idle client has none: package sockets waits for it, and for what the servers send it. One goroutine
+// of the edge follows the file of identities. The conn's mutex guards what waits to be written.
 package edge

@@ -15,6 +15,7 @@ import (
 	"github.com/zkd-project/zkd/client/secure"
 	"github.com/zkd-project/zkd/internal/accept"
 	"github.com/zkd-project/zkd/internal/mux"
+	"github.com/zkd-project/zkd/internal/sockets"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -58,7 +59,8 @@ type Edge struct {
 	stop    context.Context
 	end     context.CancelFunc
 	work    sync.WaitGroup
-	pool    *mux.Pool    // nil if each session has its own connection
+	pool    *mux.Pool // nil if each session has its own connection
+	sockets *sockets.Conns
 	memory  *memories    // nil if no subtree is kept
 	seen    atomic.Int64 // the newest zxid that clients were shown, if there are stale subtrees
 
@@ -92,6 +94,18 @@ func New(o Options) (*Edge, error) {
 	e := &Edge{o: o, conns: map[*conn]bool{}, replaced: make(chan struct{})}
 	e.stop, e.end = context.WithCancel(context.Background())
 	e.figures.began = time.Now()
+	e.sockets = sockets.NewConns(func(err error) { o.Log.Warn("idle clients take more memory than they need", "err", err) })
+	if e.o.Client.Dial == nil {
+		e.o.Client.Dial = new(net.Dialer).DialContext
+	}
+	dial := e.o.Client.Dial
+	e.o.Client.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		nc, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return e.sockets.Of(nc), nil
+	}
 	if o.Connections > 0 {
 		e.pool = mux.NewPool(o.Connections, o.Log)
 	}
@@ -199,10 +213,8 @@ func (e *Edge) take(nc net.Conn) {
 		return
 	}
 	e.conns[c] = false
-	e.work.Go(func() {
-		c.serve()
-		e.gone(c)
-	})
+	e.work.Add(1)
+	go c.serve()
 }
 
 // gone forgets a client.
@@ -249,6 +261,7 @@ func (e *Edge) Close() {
 		e.pool.Close()
 	}
 	e.work.Wait()
+	e.sockets.Close()
 }
 
 // Ready reports why a client would not get a session now: no server has a quorum, or they don't let the edge speak for clients.

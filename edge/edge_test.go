@@ -1,9 +1,7 @@
 package edge
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -550,15 +548,5 @@ func TestTroubles(t *testing.T) {
 	}
 	if !strings.Contains(got, "Resumed: 1\n") || strings.Contains(got, "Trouble") {
 		t.Errorf("srvr: %s", got)
-	}
-}
-
-// TestAnnouncedRequest reads the beginning of a large request, which takes no more memory than has come: clients that send no more could
-// use up that of the host.
-func TestAnnouncedRequest(t *testing.T) {
-	c := newConn(&Edge{}, nil)
-	c.in.Reset(bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, client.DefaultMaxRequest), make([]byte, 2*bufferSize)...)))
-	if _, err := c.next(); err == nil || len(c.part) != 4+2*bufferSize || cap(c.part) > 8*bufferSize {
-		t.Errorf("%d bytes are kept in %d: %v", len(c.part), cap(c.part), err)
 	}
 }

@@ -1,12 +1,9 @@
 package edge
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"sync"
@@ -315,61 +312,39 @@ func (c *conn) pass(r *client.Relay) (passed bool) {
 	if err != nil {
 		return false
 	}
-	out, over := c.stopWriter()
-	s := state{relay: *record, unread: c.unread(), out: out}
+	out, over := c.pause()
+	s := state{relay: *record, unread: c.in.TakeAll(), out: out}
 	if over || p.give(s.append(nil), socket) != nil {
 		r.Release()
-		c.read(s.unread)
-		c.startWriter(r)
+		c.in.Put(s.unread)
+		c.unpause()
 		return false
 	}
 	r.Leave()
+	c.drop()
 	c.e.figures.handedOver.Add(1)
 	return true
 }
 
-// unread returns what the client has sent and nobody has read. All of it is taken.
-func (c *conn) unread() []byte {
-	b := c.part
-	rest, _ := c.in.Peek(c.in.Buffered())
-	b = append(b, rest...)
-	if c.before != nil {
-		more, _ := io.ReadAll(c.before)
-		b = append(b, more...)
-	}
-	c.part, c.before = nil, nil
-	return b
-}
-
-// read has the requests begin with some bytes that came before.
-func (c *conn) read(before []byte) {
-	c.before = bytes.NewReader(before)
-	c.in = bufio.NewReaderSize(io.MultiReader(c.before, c.nc), bufferSize)
-}
-
-// stopWriter ends the writer, and returns what it has not written. It reports whether the connection ends.
-func (c *conn) stopWriter() (out []byte, over bool) {
-	c.mu.Lock()
-	c.paused = true
-	c.mu.Unlock()
-	c.nc.SetWriteDeadline(past)
-	c.wakeWriter()
-	<-c.written
-	c.nc.SetWriteDeadline(time.Time{})
+// pause lets nothing be written, and returns what waits. It reports whether the connection ends.
+func (c *conn) pause() (out []byte, over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.paused = true
+	c.nc.SetWriteDeadline(past)
+	for c.writing {
+		c.changed.Wait()
+	}
+	c.nc.SetWriteDeadline(time.Time{})
 	return c.out, c.over
 }
 
-// unwritten puts back what a writer that is stopped has not written.
-func (c *conn) unwritten(rest []byte) bool {
+// unpause lets what waits be written.
+func (c *conn) unpause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.paused || c.over {
-		return false
-	}
-	c.out = append(bytes.Clone(rest), c.out...)
-	return true
+	c.paused = false
+	c.startLocked()
 }
 
 // Predecessor is a running edge that hands over to this process.
@@ -536,7 +511,7 @@ func (e *Edge) takeClient(p *Predecessor, body []byte, f *os.File) error {
 // queued before its relay begins, so that events come after it.
 func (e *Edge) takenConn(nc net.Conn, s *state) *conn {
 	c := newConn(e, nc)
-	c.read(s.unread)
+	c.in.Put(s.unread)
 	if len(s.out) > 0 {
 		c.append(s.out)
 	}
@@ -572,10 +547,7 @@ func (e *Edge) resume(nc net.Conn, s *state) error {
 	e.figures.taken.Add(1)
 	e.conns[c] = true
 	e.admitted++
-	e.work.Go(func() {
-		c.session(r)
-		nc.Close()
-		e.gone(c)
-	})
+	e.work.Add(1)
+	go c.session(r)
 	return nil
 }

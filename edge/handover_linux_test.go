@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkd-project/zkd/client"
 	"github.com/zkd-project/zkd/client/zktest"
+	"github.com/zkd-project/zkd/internal/sockets"
 	"github.com/zkd-project/zkd/jute"
 )
 
@@ -96,7 +97,7 @@ func TestHandover(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, at := jute.BeginFrame(nil)
-	q := jute.CreateRequest{Path: "/large", Data: bytes.Repeat([]byte("x"), 3*bufferSize), ACL: client.OpenACL()}
+	q := jute.CreateRequest{Path: "/large", Data: bytes.Repeat([]byte("x"), 3<<10), ACL: client.OpenACL()}
 	large := jute.EndFrame(q.Append((&jute.RequestHeader{Xid: 1, Type: jute.OpCreate}).Append(b)), at)
 	partly.Write(large[:100])
 
@@ -121,7 +122,7 @@ func TestHandover(t *testing.T) {
 	}()
 	const times = 5
 	for i := range times {
-		partly.Write(large[100+i*bufferSize/2:][:bufferSize/2])
+		partly.Write(large[100+i*512:][:512])
 		next := handing(t, s.ConnectString(), path)
 		select {
 		case <-e.Replaced():
@@ -141,7 +142,7 @@ func TestHandover(t *testing.T) {
 	if err := <-worked; err != nil {
 		t.Fatal(err)
 	}
-	partly.Write(large[100+times*bufferSize/2:])
+	partly.Write(large[100+times*512:])
 	reply, err := frame(partly)
 	if err != nil {
 		t.Fatal(err)
@@ -290,7 +291,7 @@ func TestNobodyHandsOver(t *testing.T) {
 // TestEventsFollowWhatWaited: a client that is passed on in the middle of a frame gets the rest of it before any event.
 // The relay may tell an event as soon as it has begun, before the client is served.
 func TestEventsFollowWhatWaited(t *testing.T) {
-	e := &Edge{}
+	e := &Edge{sockets: sockets.NewConns(nil)}
 	nc, other := net.Pipe()
 	defer nc.Close()
 	defer other.Close()

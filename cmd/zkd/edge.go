@@ -200,6 +200,9 @@ func runEdge(ctx context.Context, cfg *config.Config, options edge.Options, log 
 		}
 	}
 	tell("READY=1")
+	tuned, stop := context.WithCancel(ctx)
+	defer stop()
+	go tuneMemory(tuned)
 	if p.before != nil {
 		e.Take(p.before)
 	}

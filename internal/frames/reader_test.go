@@ -113,3 +113,12 @@ func TestFrameReaderShrinks(t *testing.T) {
 		t.Errorf("buffer has %d bytes after 40 small frames, want %d", len(f.buf), idleBuffer)
 	}
 }
+
+// TestAnnouncedFrame reads the beginning of a large request, which takes no more memory than has come: clients that send no more could use up that of the host.
+func TestAnnouncedFrame(t *testing.T) {
+	const come = 2 << 10
+	f := New(bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, 1<<20), make([]byte, come)...)), 1<<20)
+	if _, err := nextFrame(f); err != io.EOF || f.Buffered() != 4+come || cap(f.buf) > 4*come {
+		t.Errorf("%d bytes are kept in %d: %v", f.Buffered(), cap(f.buf), err)
+	}
+}

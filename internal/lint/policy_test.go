@@ -213,7 +213,7 @@ const ours = `
 	# A proxy on the host of clients.
 	edge/memory:       jute client client/cache internal/mutant internal/treediff
 	edge/away:         jute client internal/mutant server/watch
-	edge:              jute fourletter client client/cache client/secure edge/away edge/memory internal/accept internal/console internal/expiry internal/mutant internal/mux
+	edge:              jute fourletter client client/cache client/secure edge/away edge/memory internal/accept internal/console internal/expiry internal/frames internal/mutant internal/mux internal/sockets
 	client/oteltrace:  client internal/spans internal/traceid
 	client/zktest:     jute client internal/testing/crashfs server server/config
 	cmd/internal/login: client/sasl client/sasl/kerberos client/sasl/scram
