@@ -218,7 +218,7 @@ func TestGoroutinesAreInTheTable(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	starts := make(map[string]bool)
 	for _, f := range goFiles(t) {
-		serves := slices.Contains([]string{"cmd/zkd", "cmd/zkd/demo", "cmd/zkd/local", "cmd/zkd/testserver", "cmd/zkcli/ensemble", "migrate/mirror", "migrate/standby", "migrate/takeover", "migrate/shadow/proxy", "fourletter", "client", "client/cache", "client/gozk", "edge", "edge/memory", "internal/mux"}, f.dir()) ||
+		serves := slices.Contains([]string{"cmd/zkd", "cmd/zkd/demo", "cmd/zkd/local", "cmd/zkd/testserver", "cmd/zkcli/ensemble", "migrate/mirror", "migrate/standby", "migrate/takeover", "migrate/shadow/proxy", "fourletter", "client", "client/cache", "client/gozk", "edge", "edge/memory", "internal/mux", "internal/sockets"}, f.dir()) ||
 			strings.HasPrefix(f.path, "server/") || strings.HasPrefix(f.path, "recipes/") && f.dir() != "recipes/internal/trial"
 		if serves && !f.isTest() && startsGoroutine(f) {
 			starts[f.path] = true

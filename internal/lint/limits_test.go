@@ -31,7 +31,7 @@ var tested = map[string]map[string][]string{
 		"agreement of clocks":                       {"server/zab/transport.TestClocksAreCompared", "server.TestAClockThatJumps"},
 	},
 	"what | limit | key": {
-		"size of a request":                    {"server/clients.TestLargestFrame", "server.TestLargestRequests"},
+		"size of a request":                    {"internal/frames.TestLargestFrame", "server.TestLargestRequests"},
 		"what a request can become in the log": {"server/evaluate.TestTooLargeTransactions", "server/evaluate.TestTransactionsStayWithinTheLog"},
 		"connections of one address":           {"server/config.TestDefaultLimits", "server.TestConnectionLimits"},
 		"[cached](edge.md#cached-subtrees) and [stale](edge.md#while-no-server-is-reached) subtrees of an edge": {"edge.TestCachedIsGivenUp", "client/cache.TestRoom"},
