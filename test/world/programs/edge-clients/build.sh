@@ -6,6 +6,6 @@ done
 src=$PWD/c-client/src
 go -C "$SOURCE" build -o "$PWD/writer-go" .
 cd "$src/src"
-gcc -w -O1 -D_GNU_SOURCE -DTHREADED -DHAVE_OPENSSL_H -I../generated -I../include -I. -Ihashtable -o ../../../writer-c "$SOURCE/writer.c" \
+gcc -w -O1 -D_GNU_SOURCE -DTHREADED -DHAVE_OPENSSL_H -I../generated -I../include -I. -Ihashtable -o ../../../writer-c "$SOURCE/c/writer.c" \
 	zookeeper.c addrvec.c recordio.c zk_hashtable.c zk_log.c mt_adaptor.c hashtable/hashtable.c hashtable/hashtable_itr.c \
 	../generated/zookeeper.jute.c -lssl -lcrypto -lpthread -lm
