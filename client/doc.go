@@ -66,8 +66,8 @@
 //
 // # Goroutines
 //
-// All methods may be called from any goroutine. A client runs one goroutine while it
-// is connected, others while there is something to be sent or for callbacks, and one for each call that has
+// All methods may be called from any goroutine. A client runs two goroutines while it
+// is connected, one for callbacks while there are any, and one for each call that has
 // left work to Background. Close ends them, and waits for all but the callbacks, the
 // last of which reports StateClosed.
 package client

@@ -18,8 +18,7 @@ import (
 	"github.com/zkd-project/zkd/jute"
 )
 
-// link is one connection of a session, with a goroutine that reads, and one that writes while there is something to be
-// written. It fails once, with the first error of either. Where the connection is an awaiter, it has none while it is idle: when nothing but the answer to
+// link is one connection of a session, with a goroutine that reads, and one that writes. It fails once, with the first error of either. Where the connection is an awaiter, it has none while it is idle: when nothing but the answer to
 // a ping has come.
 type link struct {
 	s      *session
@@ -43,16 +42,18 @@ type link struct {
 	answered bool // there was a reply to a call; owned by the reader until it has ended
 
 	// Guarded by session.mu.
-	timer       *time.Timer  // calls look
-	open        bool         // it is written to: the handshake is over, and close was not called
-	writing     bool         // by a goroutine
-	spare       []byte       // what the session's out buffer was before
-	authsSent   []*authEntry // without a reply
-	watchesSent int          // setWatches without a reply
-	rearming    int          // of those, the ones that set watches of the previous connection again
-	probe       uint64       // the call whose reply measures a round trip; 0 for none
-	probeAt     time.Time    // when it was written
-	pings       []time.Time  // when the unanswered pings were queued
+	timer       *time.Timer   // calls look
+	open        bool          // it is written to: the handshake is over, and close was not called
+	writing     bool          // there is a goroutine that writes
+	wake        chan struct{} // that of this goroutine, capacity 1: there is something to write, or idle has changed
+	idle        bool          // it is to end when there is nothing
+	spare       []byte        // what the session's out buffer was before
+	authsSent   []*authEntry  // without a reply
+	watchesSent int           // setWatches without a reply
+	rearming    int           // of those, the ones that set watches of the previous connection again
+	probe       uint64        // the call whose reply measures a round trip; 0 for none
+	probeAt     time.Time     // when it was written
+	pings       []time.Time   // when the unanswered pings were queued
 }
 
 func (l *link) lastRead() time.Time  { return l.began.Add(time.Duration(l.read.Load())) }
@@ -297,7 +298,9 @@ type nowWriter interface {
 // flushLocked has what is in the session's out buffer written: now, or by a goroutine where that has to wait.
 func (l *link) flushLocked() {
 	s := l.s
+	l.idle = false
 	if l.writing || !l.writesLocked() {
+		l.wakeLocked()
 		return
 	}
 	if nc, ok := l.nc.(nowWriter); ok {
@@ -309,9 +312,17 @@ func (l *link) flushLocked() {
 			return
 		}
 	}
-	l.writing = true
+	l.writing, l.wake = true, make(chan struct{}, 1)
 	l.work.Add(1)
 	go l.writes()
+}
+
+// wakeLocked wakes the goroutine that writes, if there is one.
+func (l *link) wakeLocked() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
 }
 
 // writesLocked reports whether there is something to be written.
@@ -338,12 +349,32 @@ func (l *link) wrote(err error) {
 	l.written.Store(int64(time.Since(l.began)))
 }
 
-// write writes what is in the session's out buffer, until there is nothing.
+// write writes what is in the session's out buffer, until the connection is idle or has failed. Where others write without waiting, it ends when there is
+// nothing.
 func (l *link) write() {
 	defer l.work.Done()
 	s := l.s
+	_, now := l.nc.(nowWriter)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	l.writeLocked()
+	for !now && !l.idle && l.open && !l.hasFailed() {
+		wake := l.wake
+		s.mu.Unlock()
+		select {
+		case <-wake:
+		case <-l.failed:
+		}
+		s.mu.Lock()
+		l.writeLocked()
+	}
+	l.writing, l.wake = false, nil
+	l.restLocked()
+}
+
+// writeLocked writes while there is something. It releases the lock meanwhile.
+func (l *link) writeLocked() {
+	s := l.s
 	for l.writesLocked() {
 		b := s.out
 		s.out, l.spare = l.spare[:0], nil
@@ -356,7 +387,13 @@ func (l *link) write() {
 			l.spare = nil
 		}
 	}
-	l.writing = false
+}
+
+// restLocked gives up the buffers of an idle connection.
+func (l *link) restLocked() {
+	if s := l.s; l.idle && s.conn == l && len(s.out) == 0 {
+		s.out, l.spare = nil, nil
+	}
 }
 
 // --- Reading
@@ -407,8 +444,10 @@ func (l *link) rest() bool {
 	}
 	s := l.s
 	s.mu.Lock()
-	if s.conn == l && !l.writing && len(s.out) == 0 {
-		s.out, l.spare = nil, nil
+	if l.idle = true; l.writing {
+		l.wakeLocked() // it does that
+	} else {
+		l.restLocked()
 	}
 	s.mu.Unlock()
 	return nc.Await(func() { go l.receive() })
