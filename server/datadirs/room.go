@@ -20,12 +20,13 @@ type Room struct {
 // session, beside path and data; more than it is on average.
 func Estimate(data int64, rows int) int64 { return data + 256*int64(rows) }
 
-// Keep returns how many bytes the log is to leave for a snapshot of the tree. Where there is less, it would help nobody.
+// Keep returns how many bytes the log is to leave for a snapshot of the tree, and a quarter more, if there is as much: what the
+// log has already makes the tree larger until it is written. Where a snapshot has no room, less would help nobody.
 func (r *Room) Keep() int64 {
 	if !r.Shared || r.LogFree <= r.Next {
 		return 0
 	}
-	return r.Next
+	return min(r.Next+r.Next/4, r.LogFree)
 }
 
 // WantsSnapshot reports whether, on a full disk, a snapshot is to make room. It is, if it takes less than half of the

@@ -11,11 +11,12 @@ func TestRoom(t *testing.T) {
 		keep   int64
 		wants  bool
 	}{
-		{"much to be replaced", func(*Room) {}, 100, true},
-		{"less than twice as much", func(r *Room) { r.Old = 99 }, 100, false},
-		{"the same, and the log waits", func(r *Room) { r.Old, r.Waits = 99, true }, 100, true},
-		{"a waiting log, and nothing to be replaced", func(r *Room) { r.Old, r.Waits = 0, true }, 100, false},
-		{"a snapshot at this zxid", func(r *Room) { r.Taken = 7 }, 100, false},
+		{"much to be replaced", func(*Room) {}, 125, true},
+		{"less than twice as much", func(r *Room) { r.Old = 99 }, 125, false},
+		{"the same, and the log waits", func(r *Room) { r.Old, r.Waits = 99, true }, 125, true},
+		{"a waiting log, and nothing to be replaced", func(r *Room) { r.Old, r.Waits = 0, true }, 125, false},
+		{"a snapshot at this zxid", func(r *Room) { r.Taken = 7 }, 125, false},
+		{"room for a snapshot alone", func(r *Room) { r.LogFree, r.Free = 110, 110 }, 110, true},
 		{"no room for a snapshot", func(r *Room) { r.LogFree, r.Free = 100, 100 }, 0, false},
 		{"another disk", func(r *Room) { r.Shared = false }, 0, true},
 	} {
