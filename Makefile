@@ -161,8 +161,8 @@ crash: ## kill -9 and restart under load, checking all that was acknowledged (RO
 cluster: ## ensembles of real servers: all faults once, kill -9 over and over (ROUNDS=100)
 	ZKD_SEED=fresh $(GO) test -count=1 -timeout 12h -parallel 3 -v ./test/cluster -args -fault . -rounds $(ROUNDS)
 
-standby: ## the site of an ensemble is lost, or retired, under load, and its standbys take its place (ROUNDS=100)
-	ZKD_SEED=fresh $(GO) test -count=1 -timeout 12h -v -run '^(TestStandby|TestPlannedChange)$$' ./test/cluster -args -losses $(ROUNDS)
+standby: ## the site of an ensemble is lost, or retired, under load, and its standbys take its place (ROUNDS=100 FAR=40ms)
+	ZKD_SEED=fresh $(GO) test -count=1 -timeout 12h -v -run '^(TestStandby|TestPlannedChange)$$' ./test/cluster -args -losses $(ROUNDS) $(if $(FAR),-far $(FAR))
 
 members: build ## the walk-through of docs/members.md: a real ensemble changes its members while a client writes
 	@scripts/members.sh

@@ -23,7 +23,10 @@ import (
 	"github.com/zkd-project/zkd/test/internal/process"
 )
 
-var losses = flag.Int("losses", 1, "rounds of TestStandby")
+var (
+	losses = flag.Int("losses", 1, "rounds of TestStandby")
+	far    = flag.Duration("far", 0, "how long what an ensemble and its standbys send each other takes, at 4 MB/s each way")
+)
 
 // TestStandby loses the site of an ensemble under writes, and has its standbys take its place. They have
 // all that was acknowledged up to the zxid at which their copies end, a client keeps its session, and what was
@@ -228,6 +231,7 @@ type drill struct {
 	servers  []*server
 	standbys []*server
 	admins   map[*server]string // URLs
+	lines    []*relay           // to the other site
 	addrs    string             // of all of them, for clients
 	client   *zk.Client
 	mine     zk.Stat // of its ephemeral
@@ -298,15 +302,41 @@ func newDrill(t *testing.T) *drill {
 	return d
 }
 
-// followAll starts all standbys, and waits until they have the client's ephemeral.
+// followAll starts all standbys, which reach these servers over long lines, and waits until they have the client's ephemeral.
 func (d *drill) followAll(of []string) {
 	d.t.Helper()
+	if *far > 0 {
+		of = d.overLines(of)
+	}
 	for _, s := range d.standbys {
 		d.follow(s, of...)
 	}
 	for _, s := range d.standbys {
 		d.until(s, func(st *standby.Status) bool { return st.Ephemerals == 1 })
 	}
+}
+
+// overLines returns the URLs by which the servers with these are reached from the other site.
+func (d *drill) overLines(urls []string) (over []string) {
+	d.t.Helper()
+	d.hangUp()
+	for _, url := range urls {
+		there, back := newFlow(), newFlow()
+		for _, f := range []*flow{there, back} {
+			f.set(weather{delay: *far, rate: 4 << 20, shared: true})
+		}
+		line := newRelay(d.t, strings.TrimPrefix(url, "http://"), there, back)
+		d.lines = append(d.lines, line)
+		over = append(over, fmt.Sprintf("http://127.0.0.1:%d", line.port()))
+	}
+	return over
+}
+
+func (d *drill) hangUp() {
+	for _, line := range d.lines {
+		line.close()
+	}
+	d.lines = nil
 }
 
 // follow starts a standby.
@@ -476,4 +506,5 @@ func (d *drill) end() {
 			d.t.Logf("end of the log of server %d:\n%s", s.id, process.Tail(s.Log(), 6000))
 		}
 	}
+	d.hangUp()
 }
