@@ -1,4 +1,3 @@
-// Package frames cuts what a client sends into requests.
 package frames
 
 import (

@@ -45,25 +45,13 @@ func TestFrameReaderCutsAnyStream(t *testing.T) {
 		}
 		f := New(&chunkReader{stream, rng}, 200_000)
 		for i, w := range want {
-			got, err := nextFrame(f)
+			got, err := f.AwaitFrame()
 			if err != nil || !bytes.Equal(got, w) {
 				t.Fatalf("seed %d frame %d: %d bytes, %v; want %d bytes", seed, i, len(got), err, len(w))
 			}
 		}
-		if _, err := nextFrame(f); err != io.EOF {
+		if _, err := f.AwaitFrame(); err != io.EOF {
 			t.Fatalf("seed %d: after the last frame: %v", seed, err)
-		}
-	}
-}
-
-func nextFrame(f *Reader) ([]byte, error) {
-	for {
-		frame, ok, err := f.Next()
-		if ok || err != nil {
-			return frame, err
-		}
-		if _, err := f.Fill(); err != nil {
-			return nil, err
 		}
 	}
 }
@@ -71,7 +59,7 @@ func nextFrame(f *Reader) ([]byte, error) {
 func TestFrameReaderRefusesImpossibleLengths(t *testing.T) {
 	for _, length := range []uint32{101, 0x7fffffff, 0x80000000, 0xffffffff} {
 		f := New(bytes.NewReader(binary.BigEndian.AppendUint32(nil, length)), 100)
-		_, err := nextFrame(f)
+		_, err := f.AwaitFrame()
 		if _, ok := errors.AsType[errLength](err); !ok {
 			t.Errorf("length %#x: %v", length, err)
 		}
@@ -85,7 +73,7 @@ func TestLargestFrame(t *testing.T) {
 		for _, size := range []int{limit, limit + 1} {
 			frame := binary.BigEndian.AppendUint32(nil, uint32(size))
 			f := New(bytes.NewReader(append(frame, make([]byte, size)...)), limit)
-			got, err := nextFrame(f)
+			got, err := f.AwaitFrame()
 			if _, refused := errors.AsType[errLength](err); refused != (size > limit) || !refused && len(got) != size {
 				t.Errorf("a request of %d bytes with a limit of %d: %d bytes, %v", size, limit, len(got), err)
 			}
@@ -105,7 +93,7 @@ func TestFrameReaderShrinks(t *testing.T) {
 	}
 	f := New(io.MultiReader(readers...), 1<<20)
 	for range 41 {
-		if _, err := nextFrame(f); err != nil {
+		if _, err := f.AwaitFrame(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,7 +106,7 @@ func TestFrameReaderShrinks(t *testing.T) {
 func TestAnnouncedFrame(t *testing.T) {
 	const come = 2 << 10
 	f := New(bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, 1<<20), make([]byte, come)...)), 1<<20)
-	if _, err := nextFrame(f); err != io.EOF || f.Buffered() != 4+come || cap(f.buf) > 4*come {
+	if _, err := f.AwaitFrame(); err != io.EOF || f.Buffered() != 4+come || cap(f.buf) > 4*come {
 		t.Errorf("%d bytes are kept in %d: %v", f.Buffered(), cap(f.buf), err)
 	}
 }

@@ -144,7 +144,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return err
 }
 
-// interrupt wakes who waits if there is a deadline for reads now, or the connection is closed.
+// interrupt ends the wait of Await if there is a deadline for reads now, or the connection is closed.
 func (c *Conn) interrupt(limits bool) {
 	c.of.mu.Lock()
 	c.limits = limits

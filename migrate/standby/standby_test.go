@@ -522,19 +522,25 @@ func TestPagesOfAStandby(t *testing.T) {
 	s.stop(t)
 }
 
+// door returns a server before that of the ensemble, which answers with an error while it is shut.
+func (e *ensemble) door(t *testing.T, shut *atomic.Bool, status int) *httptest.Server {
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if shut.Load() {
+			http.Error(w, "no", status)
+			return
+		}
+		e.http.Config.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(door.Close)
+	return door
+}
+
 // TestStandbyTellsTheTruth refuses a standby that follows, has standbys follow each other, and looks at what they say.
 func TestStandbyTellsTheTruth(t *testing.T) {
 	e := newEnsemble(t, rand.New(rand.NewPCG(7, 1)), theirs)
 	e.write(10)
 	var refuses atomic.Bool
-	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if refuses.Load() {
-			http.Error(w, "no", http.StatusForbidden)
-			return
-		}
-		e.http.Config.Handler.ServeHTTP(w, r)
-	}))
-	defer door.Close()
+	door := e.door(t, &refuses, http.StatusForbidden)
 	p := placeIn(t.TempDir(), zab.SIDOf(4))
 	s := start(t, p, door.URL)
 	pages := httptest.NewServer(<-s.pages)
@@ -640,14 +646,7 @@ func TestStandbyCircle(t *testing.T) {
 	e := newEnsemble(t, rand.New(rand.NewPCG(10, 1)), theirs)
 	e.write(10)
 	var down atomic.Bool
-	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if down.Load() {
-			http.Error(w, "down", http.StatusServiceUnavailable)
-			return
-		}
-		e.http.Config.Handler.ServeHTTP(w, r)
-	}))
-	defer door.Close()
+	door := e.door(t, &down, http.StatusServiceUnavailable)
 	var farPages atomic.Pointer[http.Handler]
 	farURL := httptestOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h := farPages.Load(); h != nil {

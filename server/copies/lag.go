@@ -8,7 +8,7 @@ import (
 	"github.com/zkd-project/zkd/server/zab"
 )
 
-// entries returns how many entries a history has after one of its own, and whether that is known: a history that began with the
+// entries returns how many entries a history has after the entry with a zxid, and whether that is known: a history that began with the
 // state of another one does not count what was before.
 func entries(c *zab.State, after jute.Zxid) (n int64, known bool) {
 	if after == 0 || !c.Contains(after) {

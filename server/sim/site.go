@@ -11,7 +11,7 @@ import (
 )
 
 // A change of site: the standbys become an ensemble, and take the place of the other one, which was retired, or whose servers
-// are lost for ever. The clients continue there. Then there are standbys at the old site, and later they take its place in turn.
+// never run again. The clients continue there. Standbys at the old site follow it then, and later take its place in turn.
 
 // SiteChange says how the site changes in the middle of a run.
 type SiteChange uint8

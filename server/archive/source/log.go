@@ -64,7 +64,7 @@ func (p *patience) error(err error) error {
 	return err
 }
 
-// patient is what a server sends. It is waited for during a Read only, so that who writes it may take any time.
+// patient is what a server sends. Only the time of a Read counts as waiting: what is done with the bytes may take any time.
 type patient struct {
 	io.Reader
 	*patience
