@@ -5,7 +5,7 @@ GO   ?= go
 PKG  ?= ./...
 TIME ?= 30s
 SHELL = /bin/sh
-SOURCES = client cmd deploy examples fourletter internal jute migrate recipes server test tools
+SOURCES = client cmd deploy edge examples fourletter internal jute migrate recipes server test tools
 
 .DEFAULT_GOAL := help
 .PHONY: help build campaign run run3 test test-zkd test-modules processes nightly race race-build race-one race-others scenario fuzz sim costs mutants mutate orders crash cluster standby members alerts links roll upgrade soak exhaust compat compat-all console kerberos moving takeover apps world spec bench benchcmp bench-night lint fmt tidy cover check vuln release verify reproduce image charts site clean
@@ -124,8 +124,8 @@ fuzz: ## each fuzz target for TIME=30s, or TIME=10000x inputs (FUZZ=Multi for th
 	@grep -rHo '^func Fuzz[[:alnum:]_]*$(FUZZ)[[:alnum:]_]*' --include='*_test.go' $(SOURCES) | sort | while IFS=: read -r file func; do \
 		target=$${func#func }; dir=$$(dirname "$$file"); \
 		echo "== $$target in $$dir"; \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(TIME) -fuzzminimizetime 1s "./$$dir" </dev/null || exit 1; \
-		echo 'counts: targets=1'; \
+		{ $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(TIME) -fuzzminimizetime 1s "./$$dir" </dev/null; echo "status: $$?"; } | \
+			awk '/^status: /{exit} {print} /execs: /{inputs = $$5} END{printf "counts: targets=1 inputs=%d\n", inputs; exit $$2}' || exit 1; \
 	done
 
 SEED  ?= 1
