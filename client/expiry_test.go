@@ -120,9 +120,12 @@ func TestPongBelongsToItsPing(t *testing.T) {
 		conn.expect(jute.OpPing)
 		first := time.Now()
 		time.Sleep(2 * time.Second)
-		conn.notify(EventDataChanged, "/x", -1) // keeps the connection
+		h := jute.ReplyHeader{Xid: jute.XidPing} // to the first
+		b, mark := jute.BeginFrame(nil)
+		pong := jute.EndFrame(h.Append(b), mark)
+		conn.raw(pong[:8]) // keeps the connection
 		conn.expect(jute.OpPing)
-		conn.pong() // to the first
+		conn.raw(pong[8:])
 		synctest.Wait()
 		n.setDown(errRefused, "a:2181")
 		conn.Close()

@@ -17,7 +17,7 @@ type frames struct {
 	end    int
 	full   bool // the last read had as much as there was room for
 	most   int
-	onRead func()
+	onPart func(xid int32) // a part of a frame has come
 }
 
 // A buffer begins with little, since programs have many idle clients, and grows up to usual where much comes at a time.
@@ -27,7 +27,7 @@ const (
 )
 
 func newFrames(r io.Reader, most int) *frames {
-	return &frames{r: r, most: most, onRead: func() {}}
+	return &frames{r: r, most: most, onPart: func(int32) {}}
 }
 
 // next returns the payload of the next frame, valid until the next call. At the end of the
@@ -94,13 +94,15 @@ func (f *frames) fill(n int) error {
 		f.grow(2 * len(f.buf))
 	}
 	for f.end-f.start < n {
+		if part := f.buf[f.start:f.end]; len(part) >= 8 {
+			f.onPart(int32(binary.BigEndian.Uint32(part[4:])))
+		}
 		if f.end == len(f.buf) { // at most twice what has arrived, whatever the length says
 			f.grow(min(n, 2*len(f.buf)))
 		}
 		m, err := f.r.Read(f.buf[f.end:])
 		f.end += m
 		f.full = f.end == len(f.buf)
-		f.onRead()
 		if err != nil && f.end-f.start < n {
 			return err
 		}

@@ -356,7 +356,40 @@ func TestSilenceDropsConnection(t *testing.T) {
 	})
 }
 
-// Whatever comes is a sign of life: here a reply in many pieces.
+// Events come from a server that gets nothing any more, too: only its answers say that the session lives.
+func TestEventsAreNoAnswers(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		const timeout = 9 * time.Second
+		n.newClient("a,b", Options{Timeout: timeout})
+		conn := n.connect()
+		began := time.Now()
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() {
+			for zxid := Zxid(1); ; zxid++ {
+				select {
+				case <-time.After(time.Second / 2):
+				case <-stop:
+					return
+				}
+				h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid}
+				ev := jute.WatcherEvent{Type: jute.EventDataChanged, State: jute.StateSyncConnected, Path: "/x"}
+				b, mark := jute.BeginFrame(nil)
+				if _, err := conn.Write(jute.EndFrame(ev.Append(h.Append(b)), mark)); err != nil {
+					return
+				}
+			}
+		}()
+		conn.mute = true
+		conn.expect(jute.OpPing)
+		conn.expectEnd()
+		if took := time.Since(began); took != timeout*2/3 {
+			t.Errorf("dropped after %v, want two thirds of %v", took, timeout)
+		}
+	})
+}
+
+// A piece of a reply is a sign of life, if it says that it is one: by its xid.
 func TestPiecesOfAReplyAreSignsOfLife(t *testing.T) {
 	bubble(t, func(t *testing.T, n *fakeNet) {
 		c := n.newClient("a", Options{Timeout: 9 * time.Second})
@@ -373,7 +406,9 @@ func TestPiecesOfAReplyAreSignsOfLife(t *testing.T) {
 		h := jute.ReplyHeader{Xid: r.xid, Zxid: 1}
 		body := &jute.GetDataResponse{Data: []byte("slow")}
 		b, mark := jute.BeginFrame(nil)
-		for _, x := range jute.EndFrame(body.Append(h.Append(b)), mark) {
+		frame := jute.EndFrame(body.Append(h.Append(b)), mark)
+		conn.raw(frame[:8]) // up to the xid
+		for _, x := range frame[8:] {
 			time.Sleep(time.Second)
 			conn.raw([]byte{x})
 		}

@@ -36,7 +36,7 @@ type link struct {
 	in     *frames        // owned by the one that reads
 	ends   atomic.Int32   // of two: the connection is the session's, and it has failed
 
-	read    atomic.Int64 // when the last bytes arrived, nanoseconds since began
+	heard   atomic.Int64 // when the last bytes of an answer arrived, nanoseconds since began
 	written atomic.Int64 // when the last bytes were sent, nanoseconds since began
 
 	answered bool // there was a reply to a call; owned by the reader until it has ended
@@ -56,8 +56,15 @@ type link struct {
 	pings       []time.Time   // when the unanswered pings were queued
 }
 
-func (l *link) lastRead() time.Time  { return l.began.Add(time.Duration(l.read.Load())) }
-func (l *link) lastWrite() time.Time { return l.began.Add(time.Duration(l.written.Load())) }
+func (l *link) lastAnswer() time.Time { return l.began.Add(time.Duration(l.heard.Load())) }
+func (l *link) lastWrite() time.Time  { return l.began.Add(time.Duration(l.written.Load())) }
+
+// hear is called when bytes of a frame with the xid have come. Those of events and feeds do not count: they come from a server that gets nothing, too.
+func (l *link) hear(xid int32) {
+	if xid != jute.XidNotification && xid != jute.XidFeed {
+		l.heard.Store(int64(time.Since(l.began)))
+	}
+}
 
 // fail makes the connection fail, unless it has failed already.
 func (l *link) fail(err error) {
@@ -152,7 +159,7 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 	if !stop() {
 		return nil, context.Cause(ctx)
 	}
-	l.read.Store(int64(time.Since(l.began)))
+	l.heard.Store(int64(time.Since(l.began)))
 	l.written.Store(int64(time.Since(l.began)))
 	level := slog.LevelDebug
 	if again := s.connected(l, greeting); again {
@@ -166,7 +173,7 @@ func (s *session) handshake(ctx context.Context, nc net.Conn, server string) (_ 
 			l.fail(err)
 		}
 	}
-	in.onRead = func() { l.read.Store(int64(time.Since(l.began))) }
+	in.onPart = l.hear
 	l.work.Add(1)
 	go l.receive()
 	s.mu.Lock()
@@ -466,6 +473,7 @@ func (l *link) handle(frame []byte, d *jute.Decoder) (xid int32, _ error) {
 	if d.Err() != nil {
 		return 0, fmt.Errorf("reply header: %w", d.Err())
 	}
+	l.hear(h.Xid)
 	return h.Xid, l.handleBody(&h, frame, d)
 }
 

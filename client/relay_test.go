@@ -681,3 +681,62 @@ func TestRelayTakesNoMoreThanIsAnswered(t *testing.T) {
 		}
 	})
 }
+
+// TestRelayOfOneWayConnection: a server tells events, and gets no request any more. While the session lives, its client's request is asked elsewhere.
+func TestRelayOfOneWayConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, n *fakeNet) {
+		const timeout = 9 * time.Second
+		r := n.newRelay(RelayOptions{Options: Options{Timeout: timeout}})
+		first := n.accept()
+		first.grant(0)
+		synctest.Wait()
+		began := time.Now()
+		r.forward(1, "w/a")
+		over := make(chan struct{})
+		defer synctest.Wait()
+		defer close(over)
+		go func() { // its client, which waits, pings
+			for {
+				select {
+				case <-time.After(timeout / 3):
+					r.Ping()
+				case <-over:
+					return
+				}
+			}
+		}()
+		go func() {
+			for zxid := Zxid(1); ; zxid++ {
+				h := jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid}
+				ev := jute.WatcherEvent{Type: jute.EventDataChanged, State: jute.StateSyncConnected, Path: "/x"}
+				b, mark := jute.BeginFrame(nil)
+				if _, err := first.Write(jute.EndFrame(ev.Append(h.Append(b)), mark)); err != nil {
+					return
+				}
+				select {
+				case <-time.After(time.Second / 2):
+				case <-over:
+					return
+				}
+			}
+		}()
+		go func() { // the requests go into a buffer on the way
+			for {
+				if _, err := first.frame(); err != nil {
+					return
+				}
+			}
+		}()
+		second := n.accept()
+		if took := time.Since(began); took != timeout*2/3 {
+			t.Errorf("another server after %v, want two thirds of %v", took, timeout)
+		}
+		second.grant(0)
+		q := second.expect(jute.OpSetData)
+		second.reply(q, 100, &Stat{})
+		synctest.Wait()
+		if last := r.told[len(r.told)-1]; !strings.HasPrefix(last, "1 ok") {
+			t.Errorf("the client was told %q", last)
+		}
+	})
+}

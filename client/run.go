@@ -401,33 +401,33 @@ func (s *session) keep(l *link) {
 	}
 }
 
-// look pings if nothing else was sent, and ends the connection if the server sends nothing.
+// look pings if nothing else was sent or answered, and ends the connection if the server answers nothing.
 func (l *link) look() {
 	s := l.s
 	s.mu.Lock()
 	timeout := s.timeout
 	s.mu.Unlock()
 	pingAfter, silence := timeout/3, timeout*2/3
-	if s.relay != nil && !l.lastWrite().After(l.lastRead()) {
+	if s.relay != nil && !l.lastWrite().After(l.lastAnswer()) {
 		silence = timeout // its client has asked for nothing since, and some ping as late as that
 	}
 	now := time.Now()
-	quiet := now.Sub(l.lastRead())
+	quiet := now.Sub(l.lastAnswer())
 	if quiet >= silence {
-		l.fail(fmt.Errorf("nothing came for %v, and the session's timeout is %v", quiet.Round(time.Millisecond), timeout))
+		l.fail(fmt.Errorf("no answer came for %v, and the session's timeout is %v", quiet.Round(time.Millisecond), timeout))
 		return
 	}
-	idle := now.Sub(l.lastWrite())
-	if idle >= pingAfter {
+	next := pingAfter - max(now.Sub(l.lastWrite()), quiet)
+	if next <= 0 {
 		if s.relay == nil {
 			l.ping(now)
 		}
-		idle = 0
+		next = min(pingAfter, silence-quiet)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.open {
-		l.timer.Reset(max(min(pingAfter-idle, silence-quiet), time.Millisecond))
+		l.timer.Reset(max(next, time.Millisecond))
 	}
 }
 
